@@ -1,0 +1,97 @@
+# Sampan. `make help` lists the targets; docs/architecture.md explains the modules.
+#
+# A module is a row: its folder, the modules it may include, the libraries it needs. The include path
+# of a module's files holds nothing but itself and its USES, so an include against the ladder does not
+# compile. make/*.mk hold the longer targets (tests, lint, install).
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+VERSION     := 0.1.0
+
+MODULES := base order ctlwire object catalog cache fetch volume fuse ctlserve cli
+
+DIR_base     := common/base
+DIR_order    := common/order
+DIR_ctlwire  := common/control
+DIR_object   := cachefs/object
+DIR_catalog  := cachefs/catalog
+DIR_cache    := cachefs/cache
+DIR_fetch    := cachefs/fetch
+DIR_volume   := cachefs/volume
+DIR_fuse     := cachefs/fuse
+DIR_ctlserve := cachefs/control
+DIR_cli      := cli
+
+# `source` is a header alone (cachefs/source.h): it comes with -Icachefs.
+USES_base     :=
+USES_order    := base
+USES_ctlwire  := base
+USES_object   := base
+USES_catalog  := base source
+USES_cache    := base source catalog
+USES_fetch    := base source catalog object
+USES_volume   := base source catalog cache fetch object order
+USES_fuse     := base source catalog cache fetch object order volume
+USES_ctlserve := base source catalog cache fetch object order volume fuse ctlwire
+USES_cli      := base source catalog cache fetch object order volume fuse ctlwire ctlserve
+
+LIBS_base    := libcurl jansson
+LIBS_object  := libcrypto
+LIBS_catalog := sqlite3 libcrypto
+LIBS_cache   := liblz4
+LIBS_fetch   := libcurl
+LIBS_fuse    := fuse3
+
+# --- variants -----------------------------------------------------------------------------------
+# VARIANT=release|debug|asan|tsan|fuzz picks the flags and the folder below build/.
+VARIANT ?= release
+BUILD   := build$(if $(filter-out release,$(VARIANT)),-$(VARIANT))
+CC      ?= cc
+
+WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
+        -Wwrite-strings -Wvla -Wformat=2 -Wundef
+CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2 -fstack-protector-strong
+CFLAGS_debug   := -O1 -g -DSAMPAN_DEBUG_LOCKS
+CFLAGS_asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
+                  -fno-sanitize-recover=undefined -DSAMPAN_DEBUG_LOCKS
+CFLAGS_tsan    := -O1 -g -fno-omit-frame-pointer -fsanitize=thread -DSAMPAN_DEBUG_LOCKS
+CFLAGS_fuzz    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link \
+                  -fno-sanitize-recover=undefined
+CFLAGS  += -std=gnu17 $(WARN) $(CFLAGS_$(VARIANT)) -fPIE -pthread -D_GNU_SOURCE \
+           -D_FILE_OFFSET_BITS=64 -DSAMPAN_VERSION='"$(VERSION)"' -include common/base/banned.h
+LDFLAGS += $(filter -fsanitize=%,$(CFLAGS_$(VARIANT))) -pie -pthread -Wl,-z,relro,-z,now
+
+.DEFAULT_GOAL := all
+.PHONY: all
+all: $(BUILD)/bin/sampan
+
+# --- modules ------------------------------------------------------------------------------------
+inc_of   = $(if $(filter source,$(1)),-Icachefs,-I$(DIR_$(1)))
+pkgs_of  = $(sort $(foreach m,$(1),$(LIBS_$(m))))
+lib_of   = $(foreach m,$(filter-out source,$(1)),$(BUILD)/lib/lib$(m).a)
+srcs_of  = $(sort $(wildcard $(DIR_$(1))/*.c))
+objs_of  = $(patsubst %.c,$(BUILD)/obj/%.o,$(call srcs_of,$(1)))
+
+define module_rules
+$(BUILD)/obj/$(DIR_$(1))/%.o: $(DIR_$(1))/%.c Makefile
+	@mkdir -p $$(@D)
+	@echo "  CC    $$<"
+	@$$(CC) $$(CFLAGS) $$(call inc_of,$(1)) $$(foreach u,$$(USES_$(1)),$$(call inc_of,$$(u))) \
+	    $$(shell pkg-config --cflags $$(call pkgs_of,$(1) $$(USES_$(1)))) -MMD -MP -c -o $$@ $$<
+$(BUILD)/lib/lib$(1).a: $$(call objs_of,$(1))
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	@ar rcs $$@ $$^
+-include $$(patsubst %.o,%.d,$$(call objs_of,$(1)))
+.PHONY: module-$(1)
+module-$(1): $(BUILD)/lib/lib$(1).a
+endef
+$(foreach m,$(MODULES),$(eval $(call module_rules,$(m))))
+
+$(BUILD)/bin/sampan: $(call lib_of,$(MODULES))
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(CC) $(LDFLAGS) -o $@ -Wl,--start-group $^ -Wl,--end-group \
+	    $(shell pkg-config --libs $(call pkgs_of,$(MODULES)))
+
+include $(sort $(wildcard make/*.mk))

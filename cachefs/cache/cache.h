@@ -1,0 +1,121 @@
+/*
+ * The cache: a layer of the data path that keeps units in tiers of append-only pack files.
+ *
+ * Life of a unit (docs/formats/pack.md has the bytes):
+ *
+ *   ABSENT --lead--> FILLING --bytes checked--> READY in memory --appended--> READY in a pack
+ *      ^                |                            |                             |
+ *      +----error-------+------- no room ------------+---- dropped, pack retired --+
+ *
+ * The state is one entry of the index: an array of 32-byte self-validating entries, one a unit number,
+ * in a sparse file mapping. So it survives kill -9 by itself, and a restart maps it instead of replaying.
+ * The first reader of an ABSENT unit leads; all others wait on its fill slot. Bytes arrive once, in a
+ * pool buffer; replies are sent from that buffer until the tier's writer has appended it to a pack.
+ *
+ * Every READ verifies the CRC-32C of the 128 KiB chunks it touches. A bad chunk makes the unit ABSENT,
+ * is counted, and the bytes are fetched again: no reader ever sees them.
+ *
+ * Limits: the sum of the sizes of all files below a tier's folder never exceeds its limit; a disk is
+ * never filled beyond its free-space floor. A tier whose disk fails or fills up is set aside with its
+ * reason, and reads go on past it.
+ */
+#ifndef SAMPAN_CACHE_H
+#define SAMPAN_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "catalog.h"
+#include "err.h"
+#include "mem.h"
+#include "metrics.h"
+#include "source.h"
+
+struct log;
+
+enum tier_kind { TIER_MEM, TIER_SSD, TIER_HDD };
+#define CACHE_MAX_TIERS 8
+
+struct tier_conf {
+    enum tier_kind kind;
+    const char *dir;
+    uint64_t limit; /* bytes, everything below dir counted */
+};
+
+struct cache_conf {
+    const char *dir; /* the owner's folder: index and lock live here */
+    struct tier_conf tiers[CACHE_MAX_TIERS]; /* read and filled in this order */
+    size_t n_tiers;
+    double free_fraction;    /* never fill a disk beyond this free share (0.10) … */
+    uint64_t free_bytes;     /* … or this many free bytes; the larger demand wins */
+    struct pool *pool;       /* buffers of fills; shared with nobody */
+    const char *set_id;      /* identity of the set: another one's files are refused */
+    unsigned fills_max;      /* fill slots (default 512) */
+    struct log *log;
+};
+
+/* Parses "TIER:DIR=SIZE". `dir` is allocated. */
+int tier_conf_parse(struct tier_conf *ret, const char *text, struct err *err);
+const char *tier_kind_name(enum tier_kind k);
+
+struct cache_counts {
+    counter hits_mem, hits_disk; /* reads served from fill buffers or mem tiers / from disk tiers */
+    counter misses, waits;       /* led a fill / joined one */
+    counter corrupt;             /* chunks found bad, fetched again */
+    counter appended_bytes, append_errors, evicted_units, retired_packs, not_kept;
+};
+
+struct cache;
+/* Creates or opens. Refuses a folder that another process owns (says who) or of another set. */
+int cache_open(struct cache **ret, const struct cache_conf *conf, struct err *err);
+/* The layer. It takes `inner` for misses; closing the layer flushes and closes the cache. */
+struct source *cache_source(struct cache *c, struct source *inner);
+const struct cache_counts *cache_counts(const struct cache *c);
+
+struct tier_stat {
+    enum tier_kind kind;
+    const char *dir;
+    uint64_t limit, used, free;
+    const char *state; /* "ok" "full" "failed" */
+    char why[256];
+};
+struct cache_stat {
+    uint64_t units, bytes; /* cached (raw bytes) */
+    uint64_t samples;      /* units that begin a sample; exact where samples are single units */
+    struct tier_stat tiers[CACHE_MAX_TIERS];
+    size_t n_tiers;
+    bool compressed;       /* LZ4 chosen for this set by its trial … */
+    double ratio;          /* … stored / raw of the trial; 0 while undecided */
+    uint64_t index_bytes;
+};
+void cache_stat(struct cache *c, struct cache_stat *ret);
+
+/* Is it local, and where? -1: not cached, else the tier's place. */
+int cache_where(struct cache *c, uint64_t unit);
+bool cache_has_all(struct cache *c, uint64_t unit, uint64_t n);
+/* Advice to the kernel: these units will be read soon, in this order (readahead of pack extents). */
+void cache_will_need(struct cache *c, const uint64_t *units, size_t n);
+/* Drops the page cache behind units that were pushed (decision: no double caching of big sets). */
+void cache_dont_need(struct cache *c, uint64_t unit);
+
+/* Pinned units are the last to go. */
+void cache_pin(struct cache *c, uint64_t unit, bool pinned);
+void cache_drop(struct cache *c, uint64_t unit);
+int cache_clear(struct cache *c, struct err *err);                 /* everything, at once */
+int cache_evict_to(struct cache *c, uint64_t bytes, struct err *err); /* sum over the tiers */
+/* Re-reads and verifies a cached unit. 0, or -1 with ERR_CORRUPT (it is ABSENT then) or NOT_FOUND. */
+int cache_verify(struct cache *c, uint64_t unit, struct err *err);
+/* Waits until everything filled so far is appended and the journal is on the disk. */
+int cache_flush(struct cache *c, struct err *err);
+
+/* A lease on a unit's stored extent for another process (decision 6): `fd` is a dup. */
+struct extent {
+    int fd;
+    uint64_t offset;
+    uint32_t stored, raw; /* stored < raw: LZ4 chunks */
+    uint64_t lease;
+};
+int cache_extent_lease(struct cache *c, uint64_t unit, struct extent *ret, struct err *err);
+void cache_extent_return(struct cache *c, uint64_t lease);
+
+#endif

@@ -1,0 +1,173 @@
+/*
+ * The catalog: one immutable version of a sample set.
+ *
+ * A version is one SQLite file, opened immutable and never written once published. Its name is the
+ * digest of its sorted rows. Every row has a permanent id that no other row of any version of the set
+ * ever gets: unchanged rows (path, size, mtime, etag, source) keep theirs from version to version, a
+ * changed object gets a new one. Ids also number the units of cachefs/source.h: a sample of S bytes
+ * takes max(1, ceil(S / UNIT_BYTES)) consecutive numbers. Id 1 is the root folder.
+ *
+ * The *number* of a sample (0..numbered-1) is its place in the order the framework reads; it belongs
+ * to the version, not to the row. By default it is the sorted class-folder walk of Paddle's
+ * DatasetFolder and torch's ImageFolder: for each first-level folder in byte order, for each folder
+ * below it in byte order of its whole path, its files in byte order; where any numbered candidate has
+ * an image extension, only those that have one are numbered (as the libraries do); files in the root
+ * are numbered only if there is no folder at all. With a list, a sample's number is its line.
+ *
+ * All reading functions may be called from any thread; each thread gets its own statement set from a
+ * small pool. Names are bytes, not text; they never contain '/' or NUL.
+ */
+#ifndef SAMPAN_CATALOG_H
+#define SAMPAN_CATALOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "err.h"
+#include "source.h"
+
+#define CATALOG_ROOT_ID  1ull
+#define CATALOG_NO_INDEX UINT64_MAX
+#define CATALOG_DIGEST   64 /* hex digits of a version's name */
+
+struct catalog;
+
+/* Opens a version. A truncated, foreign or newer file is refused with a clear message (ERR_CORRUPT). */
+int catalog_open(struct catalog **ret, const char *file, struct err *err);
+struct catalog *catalog_ref(struct catalog *c);
+void catalog_unref(struct catalog *c);
+
+struct catalog_info {
+    char digest[CATALOG_DIGEST + 1];
+    uint64_t samples, bytes, folders, numbered, bad_names;
+    uint64_t next_id;     /* ids at and above this one are unused in this version */
+    int64_t scanned_at;   /* Unix seconds */
+    uint32_t n_sources;
+};
+const struct catalog_info *catalog_info(const struct catalog *c);
+/* The URI of source i (as given, without secrets) and where it hangs in the tree ("" or "train/"). */
+const char *catalog_source_uri(const struct catalog *c, uint32_t i);
+const char *catalog_source_at(const struct catalog *c, uint32_t i);
+
+struct entry {
+    uint64_t id, parent; /* parent of the root is 0 */
+    bool folder;
+    uint64_t size;
+    int64_t mtime_ns;
+    uint32_t source;
+    uint64_t number; /* CATALOG_NO_INDEX: not numbered (or a folder) */
+    char name[256];  /* "" for the root */
+    char etag[160];  /* as the store gave it; "" if none */
+};
+
+/* NOT_FOUND if there is none. */
+int catalog_lookup(struct catalog *c, uint64_t parent, const char *name, size_t name_len,
+                   struct entry *ret, struct err *err);
+int catalog_get(struct catalog *c, uint64_t id, struct entry *ret, struct err *err);
+int catalog_find(struct catalog *c, const char *path, struct entry *ret, struct err *err);
+/* The path below the root, without a leading '/'. Appends. */
+int catalog_path(struct catalog *c, uint64_t id, struct bytes *ret, struct err *err);
+
+/*
+ * A directory page: calls fn for the children of `parent` whose id-independent cookie is greater than
+ * `after` (0: from the start), in name order; fn returns false to stop. A child's cookie stays valid
+ * for the life of the version. Fine for a folder of 1 M entries: no page costs more than its rows.
+ */
+typedef bool catalog_page_fn(void *arg, const struct entry *e, uint64_t cookie);
+int catalog_page(struct catalog *c, uint64_t parent, uint64_t after, catalog_page_fn *fn, void *arg,
+                 struct err *err);
+
+/* What the store needs to fetch one unit, and the cache to keep it. */
+struct unit_info {
+    uint64_t sample;    /* id of the row */
+    uint32_t block;     /* unit - sample */
+    uint32_t len;       /* bytes of this unit */
+    uint64_t offset;    /* of the unit in the object */
+    uint64_t size;      /* of the whole sample */
+    uint32_t source;
+    int64_t mtime_ns;
+    char etag[160];
+    struct bytes key;   /* the object's key below its source's prefix; released by the caller */
+    uint64_t pack_offset; /* where the sample starts in the object named by key (0 unless packed) */
+};
+int catalog_unit(struct catalog *c, uint64_t unit, struct unit_info *ret, struct err *err);
+void unit_info_release(struct unit_info *u);
+static inline uint64_t unit_count(uint64_t size)
+{
+    return size <= UNIT_BYTES ? 1 : (size + UNIT_BYTES - 1) / UNIT_BYTES;
+}
+
+/* number -> id; fails outside 0..numbered-1. catalog_numbers() fills `out` with n ids from `first`. */
+int catalog_number(struct catalog *c, uint64_t number, uint64_t *ret_id, struct err *err);
+int catalog_numbers(struct catalog *c, uint64_t first, uint64_t n, uint64_t *out, struct err *err);
+
+/* Walks all samples in id order, starting above `after_id`; fn returns false to stop. */
+typedef bool catalog_walk_fn(void *arg, const struct entry *e);
+int catalog_walk(struct catalog *c, uint64_t after_id, catalog_walk_fn *fn, void *arg,
+                 struct err *err);
+/* The same for all samples below a folder, in number-independent walk order. */
+int catalog_walk_below(struct catalog *c, uint64_t folder, catalog_walk_fn *fn, void *arg,
+                       struct err *err);
+
+/* Names that the source has but a file system can't hold: reported, never dropped in silence. */
+typedef bool catalog_bad_fn(void *arg, const char *key, size_t len, const char *why);
+int catalog_bad_names(struct catalog *c, catalog_bad_fn *fn, void *arg, struct err *err);
+
+/* What changed from `a` to `b`: kind '+' added, '-' removed, '~' changed. `old_id`/`new_id` 0 if none. */
+typedef bool catalog_diff_fn(void *arg, char kind, const char *path, size_t len, bool folder,
+                             uint64_t old_id, uint64_t new_id);
+int catalog_diff(struct catalog *a, struct catalog *b, catalog_diff_fn *fn, void *arg,
+                 struct err *err);
+
+/* --- building ------------------------------------------------------------------------------- */
+
+/*
+ * A builder takes rows in any order, from one thread, and publishes a sorted version. It knows no
+ * network. `dir` is the set's catalog folder; the builder's temporary file lives there and is removed
+ * by catalog_builder_free() unless it was published. `previous` (may be NULL) gives ids to unchanged
+ * rows.
+ */
+struct catalog_builder;
+struct catalog_source_row {
+    const char *uri;
+    const char *at; /* "" or a folder with a trailing '/' */
+};
+int catalog_builder_new(struct catalog_builder **ret, const char *dir, struct catalog *previous,
+                        const struct catalog_source_row *sources, uint32_t n_sources,
+                        struct err *err);
+struct row {
+    const char *key; /* the object's key below its source's prefix, '/' between parts */
+    size_t key_len;
+    uint64_t size;
+    int64_t mtime_ns;
+    const char *etag; /* "" if none */
+    uint32_t source;
+    const char *object;   /* the key of the object that holds it, or NULL: the same as key */
+    uint64_t pack_offset; /* its place there */
+};
+/* A key that ends in '/' with size 0 makes an empty folder. A name no file system can hold goes to the
+ * bad names and is not an error. */
+int catalog_builder_add(struct catalog_builder *b, const struct row *r, struct err *err);
+/* Numbers come from these lines (paths below the root) instead of the walk. Before finish. A line that
+ * names no sample, or one twice, is an error that gives the line. */
+int catalog_builder_list(struct catalog_builder *b, const char *text, size_t len, const char *what,
+                         struct err *err);
+
+struct catalog_diff_counts {
+    uint64_t added, changed, removed;
+};
+/*
+ * Sorts, gives ids and numbers, computes the digest, writes and fsyncs `dir/DIGEST.catalog`, and
+ * switches `dir/current` (a symlink) by rename. If nothing changed since `previous` no new version is
+ * made and ret_file names the old one. `out_file` (may be NULL) additionally receives a copy.
+ */
+int catalog_builder_finish(struct catalog_builder *b, const char *out_file, char **ret_file,
+                           struct catalog_diff_counts *ret_diff, struct err *err);
+void catalog_builder_free(struct catalog_builder *b);
+
+/* The published version of a set's catalog folder; NOT_FOUND if none is there yet. */
+int catalog_current(struct catalog **ret, const char *dir, struct err *err);
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * The front end: a volume as a mounted folder (libfuse3 low level).
+ *
+ * Mode "no_open": OPEN and OPENDIR are answered ENOSYS, so that a page-cache hit makes no round trip at
+ * all; timeouts last a day; a version switch invalidates only what changed. nodeid = the sample's
+ * permanent id (root 1), so the daemon keeps no inode table. Each handler is: find the inode, one call
+ * into the volume, one reply; a cold READ parks its request instead of a thread.
+ * probe.c decides the mode from what the kernel offers and says why; SAMPAN_FUSE_MASK (tests) hides
+ * offers: a comma list of no_open,no_opendir,readdirplus,async_read,passthrough,notify,ioctl,max_pages.
+ */
+#ifndef SAMPAN_FRONTEND_H
+#define SAMPAN_FRONTEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "err.h"
+#include "json.h"
+#include "volume.h"
+
+struct log;
+
+struct frontend_conf {
+    const char *mountpoint; /* absolute, real path */
+    uid_t uid;
+    gid_t gid;
+    bool allow_other;
+    bool shards;            /* --profile shards: OPEN is used, passthrough where it can be had */
+    unsigned connections;   /* sizes max_background */
+    uint64_t push_window;   /* bytes pushed ahead at most; 0: automatic */
+    void (*status)(void *arg, struct bytes *json); /* text of .sampan/status.json and of the ioctl */
+    void *status_arg;
+    struct log *log;
+};
+
+struct frontend;
+
+/* Mounts (directly as root, through fusermount3 otherwise) and negotiates. The mount is usable once
+ * frontend_run() serves. Refuses a mount point that is missing, not empty or mounted already. */
+int frontend_mount(struct frontend **ret, struct volume *v, const struct frontend_conf *conf,
+                   struct err *err);
+/* Starts the serving threads; returns when the first request (INIT) is answered. */
+int frontend_start(struct frontend *f, struct err *err);
+/* Blocks until the mount is gone (umount from outside, or frontend_stop() from a signal thread). */
+void frontend_wait(struct frontend *f);
+void frontend_stop(struct frontend *f); /* asks the loop to end; async-signal-unsafe */
+/* Unmounts if still mounted, frees. */
+void frontend_free(struct frontend *f);
+
+const char *frontend_mode(const struct frontend *f); /* "no_open+push" */
+const char *frontend_why(const struct frontend *f);  /* what was tried, and why it is this mode */
+void frontend_status(struct frontend *f, struct json_writer *w); /* "mode", "mode_why", "push" … */
+/* Drops the kernel's pages of a sample (clear, evict). */
+void frontend_drop_pages(struct frontend *f, uint64_t id);
+
+/* Unmounts a mount point from any process, a dead one's too. Busy: ERR_LIMIT naming the users. */
+int frontend_umount(const char *mountpoint, bool lazy, struct err *err);
+
+#endif

@@ -1,0 +1,168 @@
+/*
+ * Object stores: requests are built and answers parsed here as pure functions on bytes; `fetch` moves
+ * the bytes. Only `file://` and credentials touch the world (local files; a metadata service through
+ * http_do()).
+ *
+ * A store is a parsed URI, its options and its credentials. URIs:
+ *   file:///DIR · s3://BUCKET[.ENDPOINT]/PREFIX · minio://HOST:PORT/BUCKET/PREFIX · minios://… ·
+ *   bos://BUCKET[.ENDPOINT]/PREFIX · http(s)://HOST/PATH/[manifest.tsv] · webhdfs://HOST:PORT/PATH ·
+ *   hdfs://HOST/PATH
+ * A URI with a password in it is refused.
+ */
+#ifndef SAMPAN_OBJECT_H
+#define SAMPAN_OBJECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "err.h"
+#include "http.h"
+
+struct log;
+struct store;
+
+struct store_conf {
+    const char *endpoint;    /* --endpoint; NULL: AWS_ENDPOINT_URL(_S3) or the store's own */
+    const char *region;      /* --region; NULL: AWS_REGION, the profile, or found by redirect */
+    const char *credentials; /* file or folder; NULL: environment, profile files, metadata services */
+    const char *ca_file;
+    const char *proxy;
+    const char *user;        /* webhdfs user.name; NULL: HADOOP_USER_NAME or the process's user */
+    uint16_t webhdfs_port;   /* 0: 9870 */
+    bool anonymous;          /* --no-sign-request: do not sign, look for no credentials */
+    bool requester_pays;
+    bool path_style;         /* force; automatic for an endpoint that is an address or has a port */
+    struct log *log;
+};
+
+/* What a store can do; `fetch` and `sync` look before they ask. */
+enum {
+    STORE_LOCAL = 1 << 0,      /* read with pread by this process: no HTTP (file://) */
+    STORE_WRITES = 1 << 1,
+    STORE_FLAT_LIST = 1 << 2,  /* one listing covers the whole subtree (S3, BOS, manifest) */
+    STORE_MULTIPART = 1 << 3,
+    STORE_COPY = 1 << 4,
+    STORE_BATCH_DELETE = 1 << 5,
+};
+
+int store_open(struct store **ret, const char *uri, const struct store_conf *conf, struct err *err);
+void store_close(struct store *s);
+const char *store_uri(const struct store *s);  /* canonical, without secrets */
+unsigned store_caps(const struct store *s);
+const struct http_peer *store_peer(const struct store *s);
+/* What tells one set's identity from another's, besides the URI: endpoint and a hash of the
+ * credentials' access key. Appends text without secrets. */
+void store_identity(const struct store *s, struct bytes *out);
+/* Local stores: the folder that the prefix names. */
+const char *store_local_dir(const struct store *s);
+
+/*
+ * Credentials are looked up and renewed before requests are built. Blocks (may ask a metadata
+ * service); call it from a thread that may wait. `fetch` calls it at start, when store_creds_expire_ns()
+ * is near, and once after a 401/403 that says expired.
+ */
+int store_creds_refresh(struct store *s, bool force, struct err *err);
+uint64_t store_creds_expire_ns(const struct store *s); /* wall clock; UINT64_MAX: never */
+
+/* --- building requests. Keys are relative to the store's prefix. ----------------------------- */
+
+int store_req_get(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
+                  const char *if_match, struct http_req *ret, struct err *err); /* len 0: all */
+int store_req_head(struct store *s, const char *key, size_t key_len, struct http_req *ret,
+                   struct err *err);
+/* A page of the listing below `prefix` (relative; "" for all). `delimiter`: only one level. `token` is
+ * what the page before gave, or "". `start_after` is a key or "". */
+int store_req_list(struct store *s, const char *prefix, bool delimiter, const char *token,
+                   const char *start_after, struct http_req *ret, struct err *err);
+int store_req_put(struct store *s, const char *key, size_t key_len, const void *body, size_t len,
+                  struct http_req *ret, struct err *err);
+int store_req_delete(struct store *s, const char *key, size_t key_len, struct http_req *ret,
+                     struct err *err);
+int store_req_delete_many(struct store *s, const char *const *keys, size_t n, struct bytes *body,
+                          struct http_req *ret, struct err *err); /* body outlives the request */
+int store_req_copy(struct store *s, const char *from, const char *to, struct http_req *ret,
+                   struct err *err);
+int store_req_multipart_begin(struct store *s, const char *key, struct http_req *ret,
+                              struct err *err);
+int store_req_multipart_part(struct store *s, const char *key, const char *upload, unsigned part,
+                             const void *body, size_t len, struct http_req *ret, struct err *err);
+struct part_tag {
+    unsigned part;
+    char etag[160];
+};
+int store_req_multipart_end(struct store *s, const char *key, const char *upload,
+                            const struct part_tag *parts, size_t n, struct bytes *body,
+                            struct http_req *ret, struct err *err);
+int store_req_multipart_abort(struct store *s, const char *key, const char *upload,
+                              struct http_req *ret, struct err *err);
+
+/* --- parsing answers ------------------------------------------------------------------------- */
+
+/*
+ * What an answer means. 2xx: 0. Otherwise -1 with a class and a message that says what to do
+ * ("AccessDenied: the key AKIA… may not read bucket b (check --credentials)"). `again` receives how to
+ * go on:
+ */
+enum store_again {
+    AGAIN_NO,
+    AGAIN_BACKOFF,   /* 5xx, 429, SlowDown: after a pause */
+    AGAIN_CREDS,     /* expired token: store_creds_refresh(force), then build anew */
+    AGAIN_REDIRECT,  /* the store now knows the right region or host: build anew */
+    AGAIN_CLOCK,     /* skew: the store took the server's clock over: build anew */
+};
+int store_classify(struct store *s, const struct http_req *r, const struct http_answer *a,
+                   const void *body, size_t body_len, enum store_again *again, struct err *err);
+/* Where a redirected data request (WebHDFS) goes; a 307 with a Location is an answer, not an error. */
+bool store_follows_location(const struct store *s);
+
+struct list_item {
+    const char *key; /* relative to the store's prefix; valid during the callback */
+    size_t key_len;
+    uint64_t size;
+    int64_t mtime_ns;
+    const char *etag;
+    bool folder; /* a common prefix or a sub-folder: key ends in '/' */
+};
+/* -1 from fn stops with its err. `ret_token` gets the next page's token, "" at the end. */
+typedef int list_fn(void *arg, const struct list_item *item, struct err *err);
+int store_parse_list(struct store *s, const char *prefix, const void *body, size_t len, list_fn *fn,
+                     void *arg, struct bytes *ret_token, struct err *err);
+int store_parse_multipart_begin(struct store *s, const void *body, size_t len, struct bytes *upload,
+                                struct err *err);
+int store_parse_multipart_end(struct store *s, const void *body, size_t len, struct err *err);
+/* Keys that could not be deleted are counted, the first is named in err (and -1 returned). */
+int store_parse_delete_many(struct store *s, const void *body, size_t len, struct err *err);
+
+/* --- local stores ----------------------------------------------------------------------------- */
+
+/* Lists one folder (not its sub-folders) or, with `recurse`, everything below. */
+int store_local_list(struct store *s, const char *prefix, bool recurse, list_fn *fn, void *arg,
+                     struct err *err);
+/* Reads exactly `len` bytes; ERR_STALE if size or mtime are not those expected (0: don't check). */
+int store_local_read(struct store *s, const char *key, size_t key_len, uint64_t off, void *buf,
+                     size_t len, uint64_t want_size, int64_t want_mtime_ns, struct err *err);
+/* Writes the whole file under a temporary name and renames it. */
+int store_local_put(struct store *s, const char *key, const void *body, size_t len, struct err *err);
+int store_local_delete(struct store *s, const char *key, struct err *err);
+
+/* The file:// part of an ETag: made of size and mtime, so that a change shows. */
+
+/* --- sets of several sources ------------------------------------------------------------------ */
+
+/* Parses a set file: {"sources":[{"uri":…,"at":"train/"},…]}. Caller frees with set_release(). */
+struct set_source {
+    char *uri;
+    char *at;
+};
+struct set {
+    struct set_source *sources;
+    size_t n;
+};
+int set_parse(struct set *ret, const char *what, const void *text, size_t len, struct err *err);
+/* A SET argument that is a URI or a set file's path, as sources. */
+int set_from_arg(struct set *ret, const char *arg, struct err *err);
+void set_release(struct set *s);
+
+#endif

@@ -1,0 +1,122 @@
+/*
+ * A volume: one sample set, served. It owns the stack of sources (stack.c: read that function first),
+ * the pinned catalog version, the order of training and the reading ahead. FUSE, the control socket
+ * and the commands all stand on this; it knows none of them.
+ */
+#ifndef SAMPAN_VOLUME_H
+#define SAMPAN_VOLUME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cache.h"
+#include "catalog.h"
+#include "err.h"
+#include "fetch.h"
+#include "json.h"
+#include "object.h"
+#include "order.h"
+#include "source.h"
+
+struct log;
+
+struct volume_conf {
+    const char *set;        /* URI, set file, or catalog file */
+    const char *dir;        /* the owner's folder: catalog versions, index, control socket */
+    const char *catalog;    /* --catalog FILE or NULL: use dir's current version, else scan */
+    struct store_conf store;
+    struct fetch_conf fetch;
+    struct tier_conf tiers[CACHE_MAX_TIERS];
+    size_t n_tiers;
+    double free_fraction;
+    uint64_t free_bytes;
+    uint64_t memory;        /* bound of the process; the pool gets its share of it */
+    uint64_t refresh_ns;    /* 0: off */
+    const char *sampler;    /* SPEC or NULL */
+    unsigned prefetch;      /* samples fetched ahead at most; 0: automatic */
+    bool rescan;            /* scan even if a version is there */
+    const char *layers;     /* tests: "fault=…;delay=…" between cache and store, or NULL */
+    struct log *log;
+};
+
+/* Progress of the first scan (may be NULL). */
+typedef void volume_progress_fn(void *arg, const char *what, uint64_t done, uint64_t total);
+
+struct volume;
+int volume_open(struct volume **ret, const struct volume_conf *conf, volume_progress_fn *progress,
+                void *arg, struct err *err);
+void volume_close(struct volume *v);
+
+/* The version now served; the caller gets a reference. */
+struct catalog *volume_catalog(struct volume *v);
+/* The version that knows `id`: the current one, or an older one that is still kept. NULL: nobody. */
+struct catalog *volume_catalog_of(struct volume *v, uint64_t id);
+struct cache *volume_cache(struct volume *v);
+struct fetch *volume_fetch(struct volume *v);
+
+/*
+ * Reads [off, off+len) of sample `id` (size is known to the caller from the catalog or not at all: a
+ * range past the end is cut). Like source_read(): 0, SOURCE_PENDING or -1. A range over a unit's border
+ * is gathered, so the answer is short only at the end of the sample.
+ */
+struct volume_read {
+    struct source_wait wait; /* filled by volume_read() */
+    void (*done)(struct volume_read *r, struct view *view, const struct err *err);
+    bool push;               /* asked for by the pusher, not by a reader */
+    uint64_t started_ns;
+    void *priv;
+};
+int volume_read(struct volume *v, uint64_t id, uint64_t off, uint32_t len, struct volume_read *r,
+                struct view *ret, struct err *err);
+/* The same for a thread that can wait. */
+int volume_read_wait(struct volume *v, uint64_t id, uint64_t off, uint32_t len, struct view *ret,
+                     struct err *err);
+
+/* Scans the source; publishes a new version if anything changed and serves it. `on_switch` listeners
+ * (the FUSE front end) learn what to invalidate. */
+int volume_rescan(struct volume *v, struct catalog_diff_counts *ret, struct err *err);
+typedef void volume_switch_fn(void *arg, struct catalog *from, struct catalog *to);
+void volume_on_switch(struct volume *v, volume_switch_fn *fn, void *arg);
+
+/* The order to come. set_sampler("") turns it off. set_epoch also takes a newer version into use. */
+int volume_set_sampler(struct volume *v, const char *spec, struct err *err);
+int volume_set_epoch(struct volume *v, uint64_t epoch, struct err *err);
+/* The sample ids that this node's ranks read, in order; length 0 without a sampler. `gen` changes when
+ * the order does. */
+uint64_t volume_order_length(struct volume *v, uint64_t *ret_gen);
+int volume_order_ids(struct volume *v, uint64_t first, size_t n, uint64_t *ids, struct err *err);
+/* A reader was seen at this sample: moves the windows of push and fetch. Returns its position, or
+ * UINT64_MAX. */
+uint64_t volume_seen(struct volume *v, uint64_t id);
+
+/* Warmup of everything or of some paths; one at a time. Progress is in volume_status(). */
+struct warmup_result {
+    uint64_t samples, bytes, already, fetched, failed;
+    double seconds;
+    bool verified;
+};
+typedef void warmup_fail_fn(void *arg, const char *path, const char *why);
+typedef bool warmup_tick_fn(void *arg, uint64_t done, uint64_t total, uint64_t bytes); /* false: stop */
+int volume_warmup(struct volume *v, const char *const *paths, size_t n, bool verify,
+                  warmup_tick_fn *tick, warmup_fail_fn *fail, void *arg,
+                  struct warmup_result *ret, struct err *err);
+
+/* Fields of `status` that the volume knows: version, state, set, cache, reads, fetch, memory, warmup.
+ * Written into an open object. */
+void volume_status(struct volume *v, struct json_writer *w);
+/* Objects that changed at the source since the scan (ESTALE), newest last. */
+void volume_stale(struct volume *v, struct json_writer *w);
+uint64_t process_resident(void); /* RssAnon + RssShmem of this process */
+
+/* Scans a SET into dir without serving it (the `scan` command). */
+struct scan_result {
+    char digest[CATALOG_DIGEST + 1];
+    char *file;
+    struct catalog_info info;
+    struct catalog_diff_counts diff;
+    double seconds;
+};
+int volume_scan(const struct volume_conf *conf, const char *out_file, volume_progress_fn *progress,
+                void *arg, struct scan_result *ret, struct err *err);
+
+#endif

@@ -1,0 +1,16 @@
+/* Time: one monotonic and one wall clock, behind a value so that tests can move them. */
+#ifndef SAMPAN_BASE_CLOCK_H
+#define SAMPAN_BASE_CLOCK_H
+
+#include <stdint.h>
+
+#define NS_PER_S  1000000000ull
+#define NS_PER_MS 1000000ull
+
+uint64_t clock_mono_ns(void);
+int64_t clock_wall_ns(void);
+
+/* Moves both clocks of this process forward by `ns` from now on (tests only). */
+void clock_advance(uint64_t ns);
+
+#endif

@@ -1,0 +1,18 @@
+/* Sums: CRC-32C (with the processor's instruction where there is one), a fast 64-bit hash, hex. */
+#ifndef SAMPAN_BASE_HASH_H
+#define SAMPAN_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint32_t crc32c(uint32_t crc, const void *data, size_t len); /* start with 0 */
+const char *crc32c_how(void);                                /* "sse4.2", "armv8" or "table" */
+uint32_t crc32c_table(uint32_t crc, const void *data, size_t len); /* the portable one, for tests */
+
+uint64_t hash64(const void *data, size_t len, uint64_t seed); /* not for secrets */
+uint64_t hash_mix64(uint64_t x);                              /* a bijection */
+
+void hex_encode(char *out, const void *data, size_t len); /* 2 * len + 1 bytes, lower case */
+int hex_decode(void *out, size_t out_len, const char *hex); /* 0, or -1 if it isn't 2*out_len digits */
+
+#endif

@@ -1,0 +1,81 @@
+/*
+ * An HTTP request as data, and the one place that turns it into options of the HTTP library.
+ *
+ * `object` builds requests (pure); `fetch` runs many of them at once; http_do() runs one and waits
+ * (credentials services, command line). Header values may be secrets: requests are never logged whole.
+ */
+#ifndef SAMPAN_BASE_HTTP_H
+#define SAMPAN_BASE_HTTP_H
+
+#include <curl/curl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "err.h"
+
+#define HTTP_MAX_HEADERS 40
+
+enum http_method { HTTP_GET, HTTP_HEAD, HTTP_PUT, HTTP_POST, HTTP_DELETE };
+
+/* How to reach a server; shared by all requests to it; strings are borrowed and outlive it. */
+struct http_peer {
+    const char *ca_file;   /* PEM bundle; NULL: the system's */
+    const char *proxy;     /* NULL: HTTPS_PROXY, HTTP_PROXY, NO_PROXY decide */
+    const char *unix_path; /* NULL: TCP */
+    uint64_t connect_timeout_ns;
+    bool no_verify; /* only for tests */
+};
+
+struct http_req {
+    enum http_method method;
+    struct bytes url;
+    struct bytes headers[HTTP_MAX_HEADERS]; /* "Name: value" */
+    size_t n_headers;
+    const void *body; /* of PUT and POST; borrowed until the request ends */
+    size_t body_len;
+    bool follow; /* redirects are followed by the library (never for signed requests) */
+};
+
+void http_req_init(struct http_req *r, enum http_method method);
+void http_req_release(struct http_req *r);
+#define cleanup_http_req CLEANUP(http_req_release)
+__attribute__((format(printf, 3, 4))) void http_header(struct http_req *r, const char *name,
+                                                       const char *fmt, ...);
+const char *http_header_get(const struct http_req *r, const char *name); /* NULL: absent */
+
+/* The header fields of an answer that anybody here needs. */
+struct http_answer {
+    int status;              /* 0: no answer came */
+    int64_t content_length;  /* -1: not given */
+    int64_t range_start, range_end, range_total; /* of Content-Range; -1 where absent or '*' */
+    char etag[160];          /* without W/ and quotes */
+    char location[1024];
+    char region[64];         /* x-amz-bucket-region */
+    char date[64];
+    char content_type[96];
+    int64_t last_modified;   /* Unix seconds, -1: not given */
+    unsigned retry_after_s;  /* 0: not given */
+};
+void http_answer_init(struct http_answer *a);
+/* Takes one header line as it came. Pure. */
+void http_answer_line(struct http_answer *a, const char *line, size_t len);
+
+/* Sets all options of `easy` for this request except where the bytes go. The slist it returns through
+ * `ret_list` must live until the transfer ends. */
+int http_apply(CURL *easy, const struct http_req *r, const struct http_peer *peer,
+               struct curl_slist **ret_list, struct err *err);
+
+/* Runs one request and waits: the body lands in `body` (at most `max_body` bytes). Any status is a
+ * success here; only transport failures are errors. */
+int http_do(const struct http_req *r, const struct http_peer *peer, uint64_t timeout_ns,
+            size_t max_body, struct http_answer *ret, struct bytes *body, struct err *err);
+
+/* Words for a transport failure with what to do ("could not resolve host x (check --endpoint …)"). */
+int http_transport_error(CURLcode code, const char *detail, const char *url, struct err *err);
+
+void url_encode(struct bytes *out, const char *text, size_t len, bool keep_slash);
+size_t url_decode(char *out, const char *text, size_t len); /* writes at most len bytes */
+
+#endif
