@@ -1,0 +1,236 @@
+/*
+ * Sums.
+ *
+ * CRC-32C on x86: the instruction has a latency of three cycles and can start every cycle, so three
+ * lanes run side by side over a block; a lane's sum is then moved past the bytes that follow it by
+ * one carry-less multiplication with x^(8n-33) mod P (bit-reversed, as all values here).
+ */
+#include "hash.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* --- the portable one: eight bytes a step ---------------------------------------------------- */
+
+#define POLY 0x82f63b78u
+
+struct table {
+    uint32_t row[8][256];
+};
+
+static struct table table; /* constant once `table_once` has run */
+static pthread_once_t table_once = PTHREAD_ONCE_INIT;
+
+static void table_fill(void)
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t v = i;
+        for (int bit = 0; bit < 8; bit++)
+            v = (v >> 1) ^ (v & 1 ? POLY : 0);
+        table.row[0][i] = v;
+    }
+    for (uint32_t i = 0; i < 256; i++)
+        for (int k = 1; k < 8; k++)
+            table.row[k][i] = (table.row[k - 1][i] >> 8) ^ table.row[0][table.row[k - 1][i] & 0xff];
+}
+
+static uint64_t load64(const unsigned char *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+uint32_t crc32c_table(uint32_t crc, const void *data, size_t len)
+{
+    pthread_once(&table_once, table_fill);
+    const unsigned char *p = data;
+    crc = ~crc;
+    for (; len >= 8; p += 8, len -= 8) {
+        uint32_t lo = crc ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
+                             (uint32_t)p[3] << 24);
+        crc = table.row[7][lo & 0xff] ^ table.row[6][lo >> 8 & 0xff] ^
+              table.row[5][lo >> 16 & 0xff] ^ table.row[4][lo >> 24] ^ table.row[3][p[4]] ^
+              table.row[2][p[5]] ^ table.row[1][p[6]] ^ table.row[0][p[7]];
+    }
+    while (len--)
+        crc = (crc >> 8) ^ table.row[0][(crc ^ *p++) & 0xff];
+    return ~crc;
+}
+
+/* --- the processor's instruction ------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define LANE_LONG  4096
+#define LANE_SHORT 256
+#define TARGET     __attribute__((target("sse4.2,pclmul")))
+
+/* x^(8n-33) mod P for one and for two lanes of n bytes. */
+struct shift {
+    uint32_t one, two;
+};
+static const struct shift shift_long = {0x82f89c77, 0x54a86326};
+static const struct shift shift_short = {0xb9e02b86, 0xdd7e3b0c};
+
+TARGET static uint64_t move_past(uint64_t crc, uint32_t factor)
+{
+    __m128i product =
+        _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc), _mm_cvtsi32_si128((int)factor), 0);
+    return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
+}
+
+TARGET static inline uint64_t three_lanes(uint64_t crc, const unsigned char *p, size_t lane,
+                                          struct shift shift)
+{
+    uint64_t a = crc, b = 0, c = 0;
+    for (size_t i = 0; i < lane; i += 8) {
+        a = _mm_crc32_u64(a, load64(p + i));
+        b = _mm_crc32_u64(b, load64(p + lane + i));
+        c = _mm_crc32_u64(c, load64(p + 2 * lane + i));
+    }
+    return move_past(a, shift.two) ^ move_past(b, shift.one) ^ c;
+}
+
+TARGET static uint32_t crc32c_fast(uint32_t start, const void *data, size_t len)
+{
+    const unsigned char *p = data;
+    uint64_t crc = ~start;
+    for (; len >= 3 * LANE_LONG; p += 3 * LANE_LONG, len -= 3 * LANE_LONG)
+        crc = three_lanes(crc, p, LANE_LONG, shift_long);
+    for (; len >= 3 * LANE_SHORT; p += 3 * LANE_SHORT, len -= 3 * LANE_SHORT)
+        crc = three_lanes(crc, p, LANE_SHORT, shift_short);
+    for (; len >= 8; p += 8, len -= 8)
+        crc = _mm_crc32_u64(crc, load64(p));
+    while (len--)
+        crc = _mm_crc32_u8((uint32_t)crc, *p++);
+    return ~(uint32_t)crc;
+}
+
+static bool has_instruction(void)
+{
+    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+}
+#define INSTRUCTION_NAME "sse4.2"
+
+#elif defined(__aarch64__)
+#include <arm_acle.h>
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+
+__attribute__((target("+crc"))) static uint32_t crc32c_fast(uint32_t crc, const void *data,
+                                                            size_t len)
+{
+    const unsigned char *p = data;
+    crc = ~crc;
+    for (; len >= 8; p += 8, len -= 8)
+        crc = __crc32cd(crc, load64(p));
+    while (len--)
+        crc = __crc32cb(crc, *p++);
+    return ~crc;
+}
+
+static bool has_instruction(void)
+{
+    return getauxval(AT_HWCAP) & HWCAP_CRC32;
+}
+#define INSTRUCTION_NAME "armv8"
+
+#else
+
+static uint32_t crc32c_fast(uint32_t crc, const void *data, size_t len)
+{
+    return crc32c_table(crc, data, len);
+}
+
+static bool has_instruction(void)
+{
+    return false;
+}
+#define INSTRUCTION_NAME "table"
+
+#endif
+
+uint32_t crc32c(uint32_t crc, const void *data, size_t len)
+{
+    return has_instruction() ? crc32c_fast(crc, data, len) : crc32c_table(crc, data, len);
+}
+
+const char *crc32c_how(void)
+{
+    return has_instruction() ? INSTRUCTION_NAME : "table";
+}
+
+/* --- a fast 64-bit hash: multiply and fold, 16 bytes a step -------------------------------------
+ */
+
+#define PRIME_A 0x9e3779b97f4a7c15ull
+#define PRIME_B 0xd6e8feb86659fd93ull
+#define PRIME_C 0xa0761d6478bd642full
+
+static uint64_t fold(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+uint64_t hash64(const void *data, size_t len, uint64_t seed)
+{
+    const unsigned char *p = data;
+    uint64_t h = hash_mix64(seed ^ PRIME_A) ^ len;
+    for (; len >= 16; p += 16, len -= 16)
+        h = fold(load64(p) ^ h ^ PRIME_B, load64(p + 8) ^ PRIME_C);
+    unsigned char tail[16] = {0};
+    if (len)
+        memcpy(tail, p, len);
+    h = fold(load64(tail) ^ h ^ PRIME_B, load64(tail + 8) ^ PRIME_A);
+    return hash_mix64(h);
+}
+
+uint64_t hash_mix64(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+/* --- hex ----------------------------------------------------------------------------------------
+ */
+
+void hex_encode(char *out, const void *data, size_t len)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *p = data;
+    for (size_t i = 0; i < len; i++) {
+        *out++ = digits[p[i] >> 4];
+        *out++ = digits[p[i] & 15];
+    }
+    *out = '\0';
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+int hex_decode(void *out, size_t out_len, const char *hex)
+{
+    if (strlen(hex) != 2 * out_len)
+        return -1;
+    unsigned char *p = out;
+    for (size_t i = 0; i < out_len; i++) {
+        int hi = hex_digit(hex[2 * i]), lo = hex_digit(hex[2 * i + 1]);
+        if (hi < 0 || lo < 0)
+            return -1;
+        p[i] = (unsigned char)(hi << 4 | lo);
+    }
+    return 0;
+}
