@@ -1,0 +1,191 @@
+/* Header lines of an answer, and the encoding of URLs: pure functions on bytes. */
+#include <string.h>
+#include <strings.h>
+
+#include "http.h"
+
+void http_answer_init(struct http_answer *a)
+{
+    *a = (struct http_answer){.content_length = -1,
+                              .range_start = -1,
+                              .range_end = -1,
+                              .range_total = -1,
+                              .last_modified = -1};
+}
+
+/* Decimal digits from *p on; -1 if there are none or too many. Moves *p past them. */
+static int64_t take_number(const char **p)
+{
+    int64_t n = 0;
+    const char *start = *p;
+    for (; **p >= '0' && **p <= '9'; (*p)++)
+        if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, **p - '0', &n))
+            return -1;
+    return *p == start ? -1 : n;
+}
+
+static int64_t whole_number(const char *text)
+{
+    int64_t n = take_number(&text);
+    return *text ? -1 : n;
+}
+
+/* A value too long for its field is left out: half a location or tag would name another thing. */
+static void copy(char *out, size_t size, const char *value)
+{
+    size_t len = strlen(value);
+    if (len < size)
+        memcpy(out, value, len + 1);
+    else
+        out[0] = '\0';
+}
+
+static void take_etag(struct http_answer *a, const char *value)
+{
+    if (strncmp(value, "W/", 2) == 0)
+        value += 2;
+    size_t len = strlen(value);
+    if (len >= 2 && value[0] == '"' && value[len - 1] == '"') {
+        value++;
+        len -= 2;
+    }
+    a->etag[0] = '\0';
+    if (len < sizeof a->etag) {
+        memcpy(a->etag, value, len);
+        a->etag[len] = '\0';
+    }
+}
+
+/* "bytes 0-99/1234", and either part may be a star. */
+static void take_range(struct http_answer *a, const char *value)
+{
+    if (strncasecmp(value, "bytes ", 6) != 0)
+        return;
+    value += 6;
+    int64_t start = -1, end = -1;
+    if (*value == '*') {
+        value++;
+    } else {
+        start = take_number(&value);
+        if (start < 0 || *value++ != '-')
+            return;
+        end = take_number(&value);
+        if (end < start)
+            return;
+    }
+    if (*value++ != '/')
+        return;
+    a->range_total = strcmp(value, "*") == 0 ? -1 : whole_number(value);
+    a->range_start = start;
+    a->range_end = end;
+}
+
+static void take_field(struct http_answer *a, const char *name, const char *value)
+{
+    if (strcasecmp(name, "content-length") == 0) {
+        a->content_length = whole_number(value);
+    } else if (strcasecmp(name, "content-range") == 0) {
+        take_range(a, value);
+    } else if (strcasecmp(name, "etag") == 0) {
+        take_etag(a, value);
+    } else if (strcasecmp(name, "location") == 0) {
+        copy(a->location, sizeof a->location, value);
+    } else if (strcasecmp(name, "x-amz-bucket-region") == 0) {
+        copy(a->region, sizeof a->region, value);
+    } else if (strcasecmp(name, "date") == 0) {
+        copy(a->date, sizeof a->date, value);
+    } else if (strcasecmp(name, "content-type") == 0) {
+        copy(a->content_type, sizeof a->content_type, value);
+    } else if (strcasecmp(name, "last-modified") == 0) {
+        a->last_modified = (int64_t)curl_getdate(value, NULL);
+    } else if (strcasecmp(name, "retry-after") == 0) {
+        int64_t s = whole_number(value);
+        a->retry_after_s = s < 0 ? 0 : s > 86400 ? 86400 : (unsigned)s;
+    }
+}
+
+/* "HTTP/1.1 200 OK", "HTTP/2 200". */
+static int status_of(const char *line)
+{
+    const char *blank = strchr(line, ' ');
+    if (!blank)
+        return 0;
+    blank++;
+    int64_t n = take_number(&blank);
+    return n >= 100 && n <= 999 ? (int)n : 0;
+}
+
+void http_answer_line(struct http_answer *a, const char *line, size_t len)
+{
+    while (len && (line[len - 1] == '\r' || line[len - 1] == '\n' || line[len - 1] == ' '))
+        len--;
+    char text[2048];
+    if (len == 0 || len >= sizeof text || memchr(line, '\0', len))
+        return; /* no field that matters is that long */
+    memcpy(text, line, len);
+    text[len] = '\0';
+    if (strncmp(text, "HTTP/", 5) == 0) {
+        http_answer_init(a); /* a new answer: what came before was an interim one or a redirect */
+        a->status = status_of(text);
+        return;
+    }
+    char *colon = strchr(text, ':');
+    if (!colon)
+        return;
+    *colon = '\0';
+    const char *value = colon + 1;
+    value += strspn(value, " \t");
+    take_field(a, text, value);
+}
+
+/* --- URL encoding
+ * --------------------------------------------------------------------------------- */
+
+static bool unreserved(unsigned char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_' || c == '~';
+}
+
+void url_encode(struct bytes *out, const char *text, size_t len, bool keep_slash)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    bytes_reserve(out, len);
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (unreserved(c) || (c == '/' && keep_slash)) {
+            bytes_add_char(out, (char)c);
+        } else {
+            char hex[3] = {'%', digits[c >> 4], digits[c & 15]};
+            bytes_add(out, hex, sizeof hex);
+        }
+    }
+}
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+size_t url_decode(char *out, const char *text, size_t len)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++) {
+        int hi = -1, lo = -1;
+        if (text[i] == '%' && i + 2 < len && (hi = hex_value(text[i + 1])) >= 0)
+            lo = hex_value(text[i + 2]);
+        if (lo >= 0) {
+            out[n++] = (char)(hi << 4 | lo);
+            i += 2;
+        } else {
+            out[n++] = text[i];
+        }
+    }
+    return n;
+}
