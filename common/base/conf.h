@@ -3,8 +3,8 @@
  * configuration file, the bounds, the default and the help text.
  *
  * Priority: command line, then SAMPAN_NAME (upper case, '-' as '_'), then --config FILE, then the
- * default. conf_parse() fills a caller's struct through the rows' offsets; strings it stores live as
- * long as the `struct conf`.
+ * default. conf_parse() fills a caller's struct through the rows' offsets; strings it stores live
+ * as long as the `struct conf`.
  */
 #ifndef SAMPAN_BASE_CONF_H
 #define SAMPAN_BASE_CONF_H
@@ -35,7 +35,7 @@ struct conf_list {
 struct conf_row {
     const char *name; /* "free-space": the flag is --free-space */
     enum conf_type type;
-    size_t offset; /* into the caller's struct */
+    size_t offset;       /* into the caller's struct */
     const char *dflt;    /* as a user would write it; NULL: zero / empty */
     const char *arg;     /* "SIZE", shown in help; NULL for flags */
     const char *choices; /* CONF_ENUM */
@@ -49,17 +49,23 @@ struct conf;
 
 /*
  * Parses argv[1..]. Positional arguments are collected; "--" ends options; `--config FILE` and
- * `--help` are understood by all. An unknown option is ERR_USAGE and suggests the nearest known one.
- * `ret` holds the strings and must outlive the use of `out`.
+ * `--help` are understood by all. An unknown option is ERR_USAGE and suggests the nearest known
+ * one. `ret` holds the strings and must outlive the use of `out`.
  */
 int conf_parse(struct conf **ret, const struct conf_row *rows, size_t n_rows, void *out, int argc,
                char *const *argv, struct err *err);
+/* The same for one of several commands that share a configuration file: keys of `elsewhere` in the
+ * file belong to the others and are passed over. */
+int conf_parse_shared(struct conf **ret, const struct conf_row *rows, size_t n_rows,
+                      const char *const *elsewhere, size_t n_elsewhere, void *out, int argc,
+                      char *const *argv, struct err *err);
 void conf_free(struct conf *c);
 size_t conf_n_args(const struct conf *c);
 const char *conf_arg(const struct conf *c, size_t i);
 bool conf_help_asked(const struct conf *c);
 enum conf_origin conf_origin_of(const struct conf *c, const char *name);
-const char *conf_origin_name(enum conf_origin o); /* "default", "file", "environment", "command line" */
+const char *
+conf_origin_name(enum conf_origin o); /* "default", "file", "environment", "command line" */
 void conf_print_value(const struct conf *c, const struct conf_row *row, const void *out,
                       struct bytes *text);
 void conf_help(const struct conf_row *rows, size_t n_rows, struct bytes *text);
@@ -68,8 +74,8 @@ void conf_help(const struct conf_row *rows, size_t n_rows, struct bytes *text);
 int conf_size(const char *text, uint64_t *ret, struct err *err);
 int conf_rate(const char *text, uint64_t *ret, struct err *err);
 int conf_duration(const char *text, uint64_t *ret, struct err *err);
-void conf_format_size(uint64_t n, char out[32]);     /* "1.5 GiB" */
-void conf_format_duration(double s, char out[32]);   /* "2m10s" */
+void conf_format_size(uint64_t n, char out[32]);   /* "1.5 GiB" */
+void conf_format_duration(double s, char out[32]); /* "2m10s" */
 /* The nearest of the candidates by edit distance, or NULL if none is near. */
 const char *conf_nearest(const char *word, const char *const *candidates, size_t n);
 

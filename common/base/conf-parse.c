@@ -1,0 +1,272 @@
+/* The four places an option comes from, weakest first: defaults, file, environment, command line.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "conf-internal.h"
+#include "mem.h"
+
+#define FILE_MAX (1u << 20)
+
+/* Understood by every command besides its rows. */
+static const char *const built_in[] = {"config", "help"};
+
+static size_t find_row(const struct conf *c, const char *name, size_t len)
+{
+    for (size_t i = 0; i < c->n_rows; i++)
+        if (strlen(c->rows[i].name) == len && memcmp(c->rows[i].name, name, len) == 0)
+            return i;
+    return SIZE_MAX;
+}
+
+static int unknown(const struct conf *c, const char *prefix, const char *name, struct err *err)
+{
+    const char **names = xcalloc(c->n_rows + 2, sizeof *names);
+    for (size_t i = 0; i < c->n_rows; i++)
+        names[i] = c->rows[i].name;
+    names[c->n_rows] = built_in[0];
+    names[c->n_rows + 1] = built_in[1];
+    const char *near = conf_nearest(name, names, c->n_rows + 2);
+    if (near)
+        err_set(err, ERR_USAGE, "unknown option %s%s (did you mean %s%s?)", prefix, name, prefix,
+                near);
+    else
+        err_set(err, ERR_USAGE, "unknown option %s%s (--help lists those known)", prefix, name);
+    free(names);
+    return -1;
+}
+
+static int load_defaults(struct conf *c, void *out, struct err *err)
+{
+    for (size_t i = 0; i < c->n_rows; i++) {
+        if (!c->rows[i].dflt)
+            continue;
+        if (conf_store(c, i, CONF_DEFAULT, c->rows[i].name, c->rows[i].dflt, out, err))
+            return err_wrap(err, "default");
+    }
+    return 0;
+}
+
+/* --- the file: "key = value" lines, '#' comments ------------------------------------------------
+ */
+
+static char *trim(char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t len = strlen(text);
+    while (len && isspace((unsigned char)text[len - 1]))
+        text[--len] = '\0';
+    return text;
+}
+
+/* One file serves all commands: a key of another one is fine here, a key of none is a mistake. */
+static bool is_elsewhere(const struct conf *c, const char *key)
+{
+    for (size_t i = 0; i < c->n_elsewhere; i++)
+        if (strcmp(c->elsewhere[i], key) == 0)
+            return true;
+    return false;
+}
+
+static int file_line(struct conf *c, void *out, char *line, struct err *err)
+{
+    line = trim(line);
+    if (!*line || *line == '#')
+        return 0;
+    char *equals = strchr(line, '=');
+    if (!equals)
+        return err_set(err, ERR_USAGE, "\"%s\": want key = value", line);
+    *equals = '\0';
+    char *key = trim(line), *value = trim(equals + 1);
+    size_t row = find_row(c, key, strlen(key));
+    if (row != SIZE_MAX)
+        return conf_store(c, row, CONF_FILE, key, value, out, err);
+    return is_elsewhere(c, key) ? 0 : unknown(c, "", key, err);
+}
+
+static int load_file(struct conf *c, const char *file, void *out, struct err *err)
+{
+    cleanup_file FILE *f = fopen(file, "re");
+    if (!f)
+        return err_sys(err, errno, "open the configuration: %s", file);
+    cleanup_free char *line = NULL;
+    size_t cap = 0, number = 0;
+    while (getline(&line, &cap, f) >= 0) {
+        number++;
+        if (file_line(c, out, line, err))
+            return err_wrap(err, "%s line %zu", file, number);
+    }
+    return ferror(f) ? err_sys(err, errno ? errno : EIO, "read the configuration: %s", file) : 0;
+}
+
+/* --- the environment ----------------------------------------------------------------------------
+ */
+
+static void env_name(const char *name, struct bytes *ret)
+{
+    bytes_add_str(ret, "SAMPAN_");
+    for (; *name; name++)
+        bytes_add_char(ret, *name == '-' ? '_' : (char)toupper((unsigned char)*name));
+}
+
+static int load_env(struct conf *c, void *out, struct err *err)
+{
+    for (size_t i = 0; i < c->n_rows; i++) {
+        cleanup_bytes struct bytes name = {0};
+        env_name(c->rows[i].name, &name);
+        const char *value = getenv(name.data);
+        if (value && conf_store(c, i, CONF_ENV, name.data, value, out, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* --- the command line ---------------------------------------------------------------------------
+ */
+
+struct cli_option {
+    const char *name; /* after "--", up to '=' */
+    size_t len;
+    const char *value; /* after '=', or NULL */
+};
+
+static bool is_option(const char *word, struct cli_option *ret)
+{
+    if (word[0] != '-' || word[1] != '-' || !word[2])
+        return false;
+    ret->name = word + 2;
+    ret->len = strcspn(ret->name, "=");
+    ret->value = ret->name[ret->len] ? ret->name + ret->len + 1 : NULL;
+    return true;
+}
+
+/* Options that are values of others' (`--cache ssd:…`) are told apart by walking in one direction;
+ * the same walk serves the search for --config and the real pass. */
+typedef int option_fn(struct conf *c, void *out, size_t row, const char *value, struct err *err);
+
+static int cli_option(struct conf *c, void *out, option_fn *fn, const struct cli_option *o,
+                      const char *next, const char **config, struct err *err)
+{
+    cleanup_free char *name = xstrndup(o->name, o->len);
+    size_t row = find_row(c, o->name, o->len);
+    bool is_config = row == SIZE_MAX && strcmp(name, "config") == 0;
+    if (row == SIZE_MAX && strcmp(name, "help") == 0) {
+        c->help_asked = true;
+        return 0;
+    }
+    if (row == SIZE_MAX && !is_config)
+        return unknown(c, "--", name, err);
+    if (!is_config && c->rows[row].type == CONF_FLAG)
+        return fn(c, out, row, o->value ? o->value : "true", err);
+    const char *value = o->value ? o->value : next;
+    if (!value)
+        return err_set(err, ERR_USAGE, "--%s: needs a value", name);
+    if (is_config)
+        *config = value;
+    else if (fn(c, out, row, value, err))
+        return -1;
+    return o->value ? 0 : 1; /* 1: the next word was the value */
+}
+
+static int walk(struct conf *c, void *out, option_fn *fn, int argc, char *const *argv,
+                const char **config, struct err *err)
+{
+    bool options = true;
+    c->n_args = 0;
+    for (int i = 1; i < argc; i++) {
+        struct cli_option o;
+        if (options && strcmp(argv[i], "--") == 0) {
+            options = false;
+        } else if (options && strcmp(argv[i], "-h") == 0) {
+            c->help_asked = true;
+        } else if (options && is_option(argv[i], &o)) {
+            int used = cli_option(c, out, fn, &o, i + 1 < argc ? argv[i + 1] : NULL, config, err);
+            if (used < 0)
+                return -1;
+            i += used;
+        } else if (options && argv[i][0] == '-' && argv[i][1]) {
+            /* The one short option that habit makes is -o, where a row named "o" is there. */
+            size_t row = argv[i][2] ? SIZE_MAX : find_row(c, argv[i] + 1, 1);
+            if (row == SIZE_MAX)
+                return unknown(c, "-", argv[i] + 1, err);
+            if (i + 1 == argc)
+                return err_set(err, ERR_USAGE, "%s: needs a value", argv[i]);
+            if (fn(c, out, row, argv[++i], err))
+                return -1;
+        } else {
+            c->args[c->n_args++] = argv[i];
+        }
+    }
+    return 0;
+}
+
+static int ignore_option(struct conf *c, void *out, size_t row, const char *value, struct err *err)
+{
+    (void)c, (void)out, (void)row, (void)value, (void)err;
+    return 0;
+}
+
+static int store_option(struct conf *c, void *out, size_t row, const char *value, struct err *err)
+{
+    cleanup_free char *label =
+        xasprintf("%s%s", strlen(c->rows[row].name) == 1 ? "-" : "--", c->rows[row].name);
+    return conf_store(c, row, CONF_CLI, label, value, out, err);
+}
+
+static int load_all(struct conf *c, void *out, int argc, char *const *argv, struct err *err)
+{
+    const char *config = NULL;
+    if (load_defaults(c, out, err) || walk(c, out, ignore_option, argc, argv, &config, err))
+        return -1;
+    if (!config)
+        config = getenv("SAMPAN_CONFIG");
+    if (config && *config && load_file(c, config, out, err))
+        return -1;
+    if (load_env(c, out, err))
+        return -1;
+    return walk(c, out, store_option, argc, argv, &config, err);
+}
+
+int conf_parse(struct conf **ret, const struct conf_row *rows, size_t n_rows, void *out, int argc,
+               char *const *argv, struct err *err)
+{
+    return conf_parse_shared(ret, rows, n_rows, NULL, 0, out, argc, argv, err);
+}
+
+int conf_parse_shared(struct conf **ret, const struct conf_row *rows, size_t n_rows,
+                      const char *const *elsewhere, size_t n_elsewhere, void *out, int argc,
+                      char *const *argv, struct err *err)
+{
+    struct conf *c = xcalloc(1, sizeof *c);
+    c->rows = rows;
+    c->n_rows = n_rows;
+    c->elsewhere = elsewhere;
+    c->n_elsewhere = n_elsewhere;
+    c->origins = xcalloc(n_rows, sizeof *c->origins);
+    c->lists = xcalloc(n_rows, sizeof *c->lists);
+    c->args = xcalloc((size_t)argc + 1, sizeof *c->args);
+    if (load_all(c, out, argc, argv, err)) {
+        conf_free(c);
+        return -1;
+    }
+    *ret = c;
+    return 0;
+}
+
+void conf_free(struct conf *c)
+{
+    if (!c)
+        return;
+    for (size_t i = 0; i < c->n_strings; i++)
+        free(c->strings[i]);
+    for (size_t i = 0; i < c->n_rows; i++)
+        free(c->lists[i].items);
+    free(c->strings);
+    free(c->lists);
+    free(c->origins);
+    free(c->args);
+    free(c);
+}
