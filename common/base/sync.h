@@ -15,8 +15,10 @@
 
 enum lock_rank {
     RANK_CONTROL = 10,
-    RANK_VOLUME = 20,
+    RANK_VOLUME = 20,      /* versions, order, progress */
+    RANK_AHEAD = 25,       /* windows of reading ahead */
     RANK_PUSH = 30,
+    RANK_GATE = 35,        /* reads under way, while a volume closes */
     RANK_CACHE_FILL = 40,  /* fill slots and waiters, one lock a stripe */
     RANK_CACHE_EVICT = 45, /* policies */
     RANK_CACHE_TIER = 50,  /* packs of one tier */
