@@ -305,8 +305,7 @@ void pool_trim(struct pool *p)
     struct slot *trash;
     {
         ACQUIRE(&p->lock);
-        trash =
-            take_idle(p, SIZE_MAX - p->used - p->idle); /* more than any limit leaves room for */
+        trash = take_idle(p, 0);
     }
     slots_free(trash);
 }
