@@ -1,13 +1,12 @@
 /*
- * Object stores: requests are built and answers parsed here as pure functions on bytes; `fetch` moves
- * the bytes. Only `file://` and credentials touch the world (local files; a metadata service through
- * http_do()).
+ * Object stores: requests are built and answers parsed here as pure functions on bytes; `fetch`
+ * moves the bytes. Only `file://` and credentials touch the world (local files; a metadata service
+ * through http_do()).
  *
  * A store is a parsed URI, its options and its credentials. URIs:
  *   file:///DIR · s3://BUCKET[.ENDPOINT]/PREFIX · minio://HOST:PORT/BUCKET/PREFIX · minios://… ·
- *   bos://BUCKET[.ENDPOINT]/PREFIX · http(s)://HOST/PATH/[manifest.tsv] · webhdfs://HOST:PORT/PATH ·
- *   hdfs://HOST/PATH
- * A URI with a password in it is refused.
+ *   bos://BUCKET[.ENDPOINT]/PREFIX · http(s)://HOST/PATH/[manifest.tsv] · webhdfs://HOST:PORT/PATH
+ * · hdfs://HOST/PATH A URI with a password in it is refused.
  */
 #ifndef SAMPAN_OBJECT_H
 #define SAMPAN_OBJECT_H
@@ -24,32 +23,35 @@ struct log;
 struct store;
 
 struct store_conf {
-    const char *endpoint;    /* --endpoint; NULL: AWS_ENDPOINT_URL(_S3) or the store's own */
-    const char *region;      /* --region; NULL: AWS_REGION, the profile, or found by redirect */
-    const char *credentials; /* file or folder; NULL: environment, profile files, metadata services */
+    const char *endpoint; /* --endpoint; NULL: AWS_ENDPOINT_URL(_S3) or the store's own */
+    const char *region;   /* --region; NULL: AWS_REGION, the profile, or found by redirect */
+    const char
+        *credentials; /* file or folder; NULL: environment, profile files, metadata services */
     const char *ca_file;
     const char *proxy;
-    const char *user;        /* webhdfs user.name; NULL: HADOOP_USER_NAME or the process's user */
-    uint16_t webhdfs_port;   /* 0: 9870 */
-    bool anonymous;          /* --no-sign-request: do not sign, look for no credentials */
+    const char *user;      /* webhdfs user.name; NULL: HADOOP_USER_NAME or the process's user */
+    uint16_t webhdfs_port; /* 0: 9870 */
+    bool anonymous;        /* --no-sign-request: do not sign, look for no credentials */
     bool requester_pays;
-    bool path_style;         /* force; automatic for an endpoint that is an address or has a port */
+    bool path_style; /* force; automatic for an endpoint that is an address or has a port */
     struct log *log;
 };
 
 /* What a store can do; `fetch` and `sync` look before they ask. */
 enum {
-    STORE_LOCAL = 1 << 0,      /* read with pread by this process: no HTTP (file://) */
+    STORE_LOCAL = 1 << 0, /* read with pread by this process: no HTTP (file://) */
     STORE_WRITES = 1 << 1,
-    STORE_FLAT_LIST = 1 << 2,  /* one listing covers the whole subtree (S3, BOS, manifest) */
+    STORE_FLAT_LIST = 1 << 2, /* one listing covers the whole subtree (S3, BOS, manifest) */
     STORE_MULTIPART = 1 << 3,
     STORE_COPY = 1 << 4,
     STORE_BATCH_DELETE = 1 << 5,
+    STORE_RANGE_200 = 1 << 6,  /* a range is answered by 200 with just those bytes (WebHDFS) */
+    STORE_HEAD_SIZES = 1 << 7, /* items may be listed with LIST_SIZE_UNKNOWN (index pages) */
 };
 
 int store_open(struct store **ret, const char *uri, const struct store_conf *conf, struct err *err);
 void store_close(struct store *s);
-const char *store_uri(const struct store *s);  /* canonical, without secrets */
+const char *store_uri(const struct store *s); /* canonical, without secrets */
 unsigned store_caps(const struct store *s);
 const struct http_peer *store_peer(const struct store *s);
 /* What tells one set's identity from another's, besides the URI: endpoint and a hash of the
@@ -60,8 +62,8 @@ const char *store_local_dir(const struct store *s);
 
 /*
  * Credentials are looked up and renewed before requests are built. Blocks (may ask a metadata
- * service); call it from a thread that may wait. `fetch` calls it at start, when store_creds_expire_ns()
- * is near, and once after a 401/403 that says expired.
+ * service); call it from a thread that may wait. `fetch` calls it at start, when
+ * store_creds_expire_ns() is near, and once after a 401/403 that says expired.
  */
 int store_creds_refresh(struct store *s, bool force, struct err *err);
 uint64_t store_creds_expire_ns(const struct store *s); /* wall clock; UINT64_MAX: never */
@@ -72,8 +74,8 @@ int store_req_get(struct store *s, const char *key, size_t key_len, uint64_t off
                   const char *if_match, struct http_req *ret, struct err *err); /* len 0: all */
 int store_req_head(struct store *s, const char *key, size_t key_len, struct http_req *ret,
                    struct err *err);
-/* A page of the listing below `prefix` (relative; "" for all). `delimiter`: only one level. `token` is
- * what the page before gave, or "". `start_after` is a key or "". */
+/* A page of the listing below `prefix` (relative; "" for all). `delimiter`: only one level. `token`
+ * is what the page before gave, or "". `start_after` is a key or "". */
 int store_req_list(struct store *s, const char *prefix, bool delimiter, const char *token,
                    const char *start_after, struct http_req *ret, struct err *err);
 int store_req_put(struct store *s, const char *key, size_t key_len, const void *body, size_t len,
@@ -102,28 +104,43 @@ int store_req_multipart_abort(struct store *s, const char *key, const char *uplo
 
 /*
  * What an answer means. 2xx: 0. Otherwise -1 with a class and a message that says what to do
- * ("AccessDenied: the key AKIA… may not read bucket b (check --credentials)"). `again` receives how to
- * go on:
+ * ("AccessDenied: the key AKIA… may not read bucket b (check --credentials)"). `again` receives how
+ * to go on:
  */
 enum store_again {
     AGAIN_NO,
-    AGAIN_BACKOFF,   /* 5xx, 429, SlowDown: after a pause */
-    AGAIN_CREDS,     /* expired token: store_creds_refresh(force), then build anew */
-    AGAIN_REDIRECT,  /* the store now knows the right region or host: build anew */
-    AGAIN_CLOCK,     /* skew: the store took the server's clock over: build anew */
+    AGAIN_BACKOFF,  /* 5xx, 429, SlowDown: after a pause */
+    AGAIN_CREDS,    /* expired token: store_creds_refresh(force), then build anew */
+    AGAIN_REDIRECT, /* the store now knows the right region or host: build anew */
+    AGAIN_CLOCK,    /* skew: the store took the server's clock over: build anew */
 };
 int store_classify(struct store *s, const struct http_req *r, const struct http_answer *a,
                    const void *body, size_t body_len, enum store_again *again, struct err *err);
-/* Where a redirected data request (WebHDFS) goes; a 307 with a Location is an answer, not an error. */
+/*
+ * WebHDFS writes in two steps: the first PUT carries no body and is answered by a 307 whose
+ * Location takes the bytes. For such a store that 307 is an answer (store_classify() gives 0), and
+ * store_req_follow() builds the second step; `body` and `len` are those given to store_req_put().
+ * Reads need none of this: their redirects are followed by the HTTP library (http_req.follow).
+ */
 bool store_follows_location(const struct store *s);
+int store_req_follow(struct store *s, const struct http_answer *a, const void *body, size_t len,
+                     struct http_req *ret, struct err *err);
+/* Some stores (WebHDFS) answer a "head" in the body: fills content_length and last_modified from
+ * it. The others: does nothing. Call it after each successful store_req_head(). */
+int store_parse_head(struct store *s, const void *body, size_t len, struct http_answer *a,
+                     struct err *err);
+
+#define LIST_SIZE_UNKNOWN  UINT64_MAX /* an index page that gives no exact size: ask with a HEAD */
+#define LIST_MTIME_UNKNOWN INT64_MIN
 
 struct list_item {
     const char *key; /* relative to the store's prefix; valid during the callback */
     size_t key_len;
     uint64_t size;
     int64_t mtime_ns;
-    const char *etag;
-    bool folder; /* a common prefix or a sub-folder: key ends in '/' */
+    const char *etag; /* without W/ and quotes; "" if there is none; see store_etag_is_sum() */
+    bool folder; /* a common prefix, a sub-folder or an empty object that marks one: key ends in '/'
+                  */
 };
 /* -1 from fn stops with its err. `ret_token` gets the next page's token, "" at the end. */
 typedef int list_fn(void *arg, const struct list_item *item, struct err *err);
@@ -144,10 +161,20 @@ int store_local_list(struct store *s, const char *prefix, bool recurse, list_fn 
 int store_local_read(struct store *s, const char *key, size_t key_len, uint64_t off, void *buf,
                      size_t len, uint64_t want_size, int64_t want_mtime_ns, struct err *err);
 /* Writes the whole file under a temporary name and renames it. */
-int store_local_put(struct store *s, const char *key, const void *body, size_t len, struct err *err);
+int store_local_put(struct store *s, const char *key, const void *body, size_t len,
+                    struct err *err);
 int store_local_delete(struct store *s, const char *key, struct err *err);
 
-/* The file:// part of an ETag: made of size and mtime, so that a change shows. */
+/* A local file's etag is made of size and mtime, so that a change shows. */
+
+/* --- sums of whole objects ----------------------------------------------------------------------
+ */
+
+/* A manifest gives a sum of the content, no ETag; it travels as the etag "sum:sha256:HEX" (md5 and
+ * crc32c too). It is no header's value: check it against the whole object's bytes. */
+bool store_etag_is_sum(const char *etag);
+int store_check_sum(const char *etag, const void *data, size_t len,
+                    struct err *err); /* ERR_CORRUPT */
 
 /* --- sets of several sources ------------------------------------------------------------------ */
 
