@@ -1,0 +1,73 @@
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "hash.h"
+
+Test(hash, crc32c_vectors)
+{
+    /* RFC 3720, B.4, and the check value of the catalogue of CRCs. */
+    unsigned char zeros[32] = {0}, ones[32], up[32], down[32];
+    memset(ones, 0xff, sizeof ones);
+    for (unsigned i = 0; i < 32; i++) {
+        up[i] = (unsigned char)i;
+        down[i] = (unsigned char)(31 - i);
+    }
+    const struct {
+        const void *data;
+        size_t len;
+        uint32_t crc;
+    } rows[] = {
+        {"123456789", 9, 0xe3069283}, {"", 0, 0},           {zeros, 32, 0x8a9136aa},
+        {ones, 32, 0x62a8ab43},       {up, 32, 0x46dd794e}, {down, 32, 0x113fdb5c},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cr_expect_eq(crc32c(0, rows[i].data, rows[i].len), rows[i].crc, "row %zu", i);
+        cr_expect_eq(crc32c_table(0, rows[i].data, rows[i].len), rows[i].crc, "row %zu", i);
+    }
+}
+
+Test(hash, crc32c_fast_equals_table_at_all_lengths_and_offsets)
+{
+    static unsigned char data[160000];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (unsigned char)(hash_mix64(i) >> 8);
+    for (size_t len = 0; len < sizeof data - 16; len += 1 + len / 16)
+        for (size_t off = 0; off < 9; off += 4)
+            cr_assert_eq(crc32c(7, data + off, len), crc32c_table(7, data + off, len), "%zu+%zu",
+                         off, len);
+}
+
+Test(hash, crc32c_continues)
+{
+    const char *text = "the bytes of a sample, in two parts";
+    uint32_t first = crc32c(0, text, 11);
+    cr_expect_eq(crc32c(first, text + 11, strlen(text) - 11), crc32c(0, text, strlen(text)));
+}
+
+Test(hash, hash64_depends_on_every_byte_and_the_length)
+{
+    char a[64] = {0};
+    uint64_t h = hash64(a, sizeof a, 0);
+    cr_expect_eq(hash64(a, sizeof a, 0), h);
+    cr_expect_neq(hash64(a, sizeof a, 1), h);
+    cr_expect_neq(hash64(a, sizeof a - 1, 0), h);
+    for (size_t i = 0; i < sizeof a; i++) {
+        a[i] = 1;
+        cr_expect_neq(hash64(a, sizeof a, 0), h, "byte %zu", i);
+        a[i] = 0;
+    }
+}
+
+Test(hash, hex_round_trip_and_refusals)
+{
+    const unsigned char bytes[] = {0x00, 0x7f, 0xab, 0xff};
+    char text[9];
+    unsigned char back[4];
+    hex_encode(text, bytes, sizeof bytes);
+    cr_expect_str_eq(text, "007fabff");
+    cr_expect_eq(hex_decode(back, sizeof back, "007FABff"), 0);
+    cr_expect_eq(memcmp(back, bytes, 4), 0);
+    cr_expect_eq(hex_decode(back, sizeof back, "007fabf"), -1);
+    cr_expect_eq(hex_decode(back, sizeof back, "007fabfg"), -1);
+    cr_expect_eq(hex_decode(back, sizeof back, "007fabff00"), -1);
+}
