@@ -4,19 +4,34 @@
 
 UNIT_MODULES := $(foreach m,$(MODULES),$(if $(wildcard tests/unit/$(m)/*.c),$(m)))
 
+# Criterion's shared arena lies where the thread sanitizer keeps its shadow, so that variant gets the
+# small runner of tests/unit/plain, which offers the same interface.
+ifeq ($(VARIANT),tsan)
+UNIT_INC    := -Itests/unit/plain
+UNIT_PKGS   :=
+UNIT_RUNNER := $(BUILD)/obj/tests/unit/plain/runner.o
+$(UNIT_RUNNER): tests/unit/plain/runner.c tests/unit/plain/criterion/criterion.h Makefile
+	@mkdir -p $(@D)
+	@$(CC) $(filter-out -Wmissing-prototypes -Wformat%,$(CFLAGS)) $(UNIT_INC) -c -o $@ $<
+else
+UNIT_INC    :=
+UNIT_PKGS   := criterion
+UNIT_RUNNER :=
+endif
+
 define unit_rules
 $(BUILD)/obj/tests/unit/$(1)/%.o: tests/unit/$(1)/%.c Makefile make/unit.mk
 	@mkdir -p $$(@D)
 	@echo "  CC    $$<"
-	@$$(CC) $$(filter-out -Wmissing-prototypes,$$(CFLAGS)) -Itests/unit -Itests/layers \
+	@$$(CC) $$(filter-out -Wmissing-prototypes,$$(CFLAGS)) $$(UNIT_INC) -Itests/unit -Itests/layers \
 	    $$(call inc_of,$(1)) $$(foreach u,$$(USES_$(1)),$$(call inc_of,$$(u))) \
-	    $$(shell pkg-config --cflags criterion $$(call pkgs_of,$(1) $$(USES_$(1)))) -MMD -MP -c -o $$@ $$<
+	    $$(shell pkg-config --cflags $$(UNIT_PKGS) $$(call pkgs_of,$(1) $$(USES_$(1)))) -MMD -MP -c -o $$@ $$<
 -include $(patsubst %.c,$(BUILD)/obj/%.d,$(wildcard tests/unit/$(1)/*.c))
 $(BUILD)/unit/$(1): $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/unit/$(1)/*.c)) \
-                    $(call lib_of,$(1) $(USES_$(1)))
+                    $(UNIT_RUNNER) $(call lib_of,$(1) $(USES_$(1)))
 	@mkdir -p $$(@D)
 	@$$(CC) $$(LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
-	    $$(shell pkg-config --libs criterion $$(call pkgs_of,$(1) $$(USES_$(1)))) -lm
+	    $$(shell pkg-config --libs $$(UNIT_PKGS) $$(call pkgs_of,$(1) $$(USES_$(1)))) -lm
 .PHONY: unit-$(1)
 unit-$(1): $(BUILD)/unit/$(1)
 	@$(BUILD)/unit/$(1) --timeout 120 -j 2
