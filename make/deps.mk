@@ -1,0 +1,25 @@
+# What the machine must have. `make deps` installs what is missing of it (Debian 12 names) and says
+# what; it does nothing where all is there. `make deps-dev` adds what lint, fuzzing and memory checks
+# need; `make venv` makes .venv with the pinned test servers of tests/requirements.txt.
+
+DEPS_BUILD := gcc libc6-dev make pkg-config libfuse3-dev libcurl4-openssl-dev libsqlite3-dev liblz4-dev \
+              libssl-dev libjansson-dev
+DEPS_TEST  := fuse3 libcriterion-dev python3 python3-venv nginx-light attr iproute2 curl ca-certificates rsync
+DEPS_DEV   := clang clang-tidy clang-format libclang-rt-14-dev valgrind
+
+.PHONY: deps deps-build deps-dev
+deps:
+	@tests/lib/install-packages $(DEPS_BUILD) $(DEPS_TEST)
+deps-build:
+	@tests/lib/install-packages $(DEPS_BUILD)
+deps-dev: deps
+	@tests/lib/install-packages $(DEPS_DEV)
+
+.PHONY: venv
+venv: .venv/made
+.venv/made: tests/requirements.txt
+	@echo "  VENV  .venv (tests/requirements.txt)"
+	@rm -rf .venv
+	@$$(test -x /usr/bin/python3 && echo /usr/bin/python3 || echo python3) -m venv .venv
+	@.venv/bin/pip install --quiet --disable-pip-version-check -r tests/requirements.txt
+	@touch $@

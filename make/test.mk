@@ -1,0 +1,32 @@
+# All tests: `make test` installs what is missing, builds, runs every unit program and every end-to-end
+# script, and ends with one line of counts. `make func T='03 stale'` runs the scripts whose names hold
+# one of these words; VARIANT=asan runs the same against build-asan/.
+
+T       ?=
+SLOW    ?=
+TEST_ENV = SAMPAN='$(CURDIR)/$(BUILD)/bin/sampan' SAMPAN_BUILD='$(CURDIR)/$(BUILD)' SLOW='$(SLOW)'
+
+.PHONY: test test-run func unit-build
+test: deps
+	@$(MAKE) --no-print-directory venv
+	@$(MAKE) --no-print-directory all unit-build tools
+	@$(MAKE) --no-print-directory test-run
+test-run:
+	@$(TEST_ENV) tests/run --unit $(UNIT_MODULES:%=$(BUILD)/unit/%) --func $(T)
+func: all tools
+	@$(TEST_ENV) tests/run --func $(T)
+unit-build: $(UNIT_MODULES:%=$(BUILD)/unit/%)
+
+# Small C programs that tests and benchmarks run beside sampan: tests/tools/NAME.c -> build/tools/NAME.
+TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tools/%,$(wildcard tests/tools/*.c))
+.PHONY: tools
+tools: $(TOOLS)
+$(BUILD)/tools/%: tests/tools/%.c Makefile
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	@$(CC) $(filter-out -include common/base/banned.h,$(CFLAGS)) $(LDFLAGS) -o $@ $<
+
+# Suites from outside. Each part says what it skips and why.
+.PHONY: conformance
+conformance: deps all venv
+	@$(TEST_ENV) tests/conformance/run

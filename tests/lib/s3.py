@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Prepares buckets with a client nobody here wrote (boto3; run with the venv's python).
+
+    s3.py make BUCKET | put BUCKET DIR [PREFIX] | put-bytes BUCKET KEY (stdin) | delete BUCKET KEY | keys BUCKET
+
+Endpoint and credentials come from the usual AWS_ variables. `put` uploads a folder, eight at a time.
+"""
+import concurrent.futures
+import os
+import sys
+
+import boto3
+from botocore.config import Config
+
+
+def client():
+    config = Config(s3={"addressing_style": "path"}, max_pool_connections=8, retries={"max_attempts": 3},
+                    request_checksum_calculation="when_required", response_checksum_validation="when_required")
+    return boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"], config=config,
+                        region_name=os.environ.get("AWS_REGION", "us-east-1"))
+
+
+def put_folder(s3, bucket, folder, prefix=""):
+    def put(path):
+        key = prefix + os.path.relpath(path, folder)
+        with open(path, "rb") as body:
+            s3.put_object(Bucket=bucket, Key=key, Body=body.read())
+
+    paths = []
+    for at, _, names in os.walk(folder):
+        for name in names:
+            paths.append(os.path.join(at, name))
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(put, paths))
+
+
+def main():
+    verb, bucket, *rest = sys.argv[1:]
+    s3 = client()
+    if verb == "make":
+        s3.create_bucket(Bucket=bucket)
+    elif verb == "put":
+        put_folder(s3, bucket, *rest)
+    elif verb == "put-bytes":
+        s3.put_object(Bucket=bucket, Key=rest[0], Body=sys.stdin.buffer.read())
+    elif verb == "delete":
+        s3.delete_object(Bucket=bucket, Key=rest[0])
+    elif verb == "keys":
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+            for item in page.get("Contents", []):
+                print(item["Key"])
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
