@@ -1,0 +1,273 @@
+/*
+ * Shared by the files of the front end; nobody outside includes it.
+ *
+ * Threads: FRONTEND_WORKERS serve the device; one "chores" thread runs what may wait for the kernel
+ * (ioctls that change the order), so that no worker ever does; one pusher. A notification to the
+ * kernel can wait for a lock that a reader holds while its own request waits for a worker: so no
+ * worker ever sends one.
+ */
+#ifndef SAMPAN_FRONTEND_INTERNAL_H
+#define SAMPAN_FRONTEND_INTERNAL_H
+
+#define FUSE_USE_VERSION 314
+
+#include <fuse_lowlevel.h>
+#include "wire-internal.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "frontend.h"
+#include "sync.h"
+
+#define FRONTEND_WORKERS 4
+#define DAY_S            86400.0
+#define MAX_READ         (1u << 20)
+
+/* --- inode.c: numbers, attributes, the files of .sampan --------------------------------------- */
+
+/* nodeid = permanent id of the catalog; numbers from here on are our own. */
+#define INO_CONTROL_DIR  (1ull << 62)
+#define INO_SNAPSHOTS    (INO_CONTROL_DIR + 16)
+#define CONTROL_DIR_NAME ".sampan"
+#define STATUS_NAME      "status.json"
+#define SNAPSHOTS_MAX    256
+
+static inline bool ino_is_ours(uint64_t ino)
+{
+    return ino >= INO_CONTROL_DIR;
+}
+static inline bool ino_is_snapshot(uint64_t ino)
+{
+    return ino >= INO_SNAPSHOTS;
+}
+
+/*
+ * Snapshots of the status text: one for each LOOKUP of status.json, so that what a reader sees
+ * never changes under it. Forgotten by the kernel's FORGET; the oldest goes when the table is full.
+ */
+struct snapshot {
+    uint64_t ino; /* 0: the slot is free */
+    uint64_t lookups;
+    char *text;
+    size_t len;
+    int64_t made_ns;
+};
+struct snapshots {
+    struct lock lock;
+    uint64_t next; /* ino of the next one */
+    struct snapshot slots[SNAPSHOTS_MAX];
+};
+void snapshots_init(struct snapshots *s);
+void snapshots_destroy(struct snapshots *s);
+/* Takes `text` over and returns its inode number, looked up once. */
+uint64_t snapshots_add(struct snapshots *s, char *text, size_t len);
+void snapshots_forget(struct snapshots *s, uint64_t ino, uint64_t lookups);
+/* Copies at most `size` bytes from `off`. -1: no such snapshot (any more). `out` may be NULL. */
+ssize_t snapshots_read(struct snapshots *s, uint64_t ino, uint64_t off, void *out, size_t size,
+                       struct snapshot *ret_about);
+
+void attr_of_entry(const struct frontend *f, const struct entry *e, struct stat *ret);
+void attr_of_control_dir(const struct frontend *f, struct stat *ret);
+void attr_of_snapshot(const struct frontend *f, const struct snapshot *s, struct stat *ret);
+
+/* Directory offsets: 1 and 2 are "." and "..", above them the catalog's cookies. */
+static inline uint64_t dir_offset(uint64_t cookie)
+{
+    return cookie + 2;
+}
+static inline uint64_t dir_cookie(uint64_t offset)
+{
+    return offset <= 2 ? 0 : offset - 2;
+}
+
+/* --- probe.c: which mode, and why ----------------------------------------------------------------
+ */
+
+enum offer {
+    OFFER_NO_OPEN = 1 << 0,
+    OFFER_NO_OPENDIR = 1 << 1,
+    OFFER_READDIRPLUS = 1 << 2,
+    OFFER_ASYNC_READ = 1 << 3,
+    OFFER_PASSTHROUGH = 1 << 4,
+    OFFER_NOTIFY = 1 << 5,
+    OFFER_IOCTL = 1 << 6, /* of the device: registers backing files */
+    OFFER_MAX_PAGES = 1 << 7,
+    OFFER_ALL = (1 << 8) - 1,
+};
+/* Offers hidden by a comma list of names; an unknown name is ERR_USAGE. NULL or "": none. */
+int probe_mask_parse(const char *text, unsigned *ret_hidden, struct err *err);
+/* What an INIT request offers. `len` is of the whole request. */
+unsigned probe_offers(const void *init_request, size_t len);
+/* Takes hidden offers out of an INIT request before anybody reads it. */
+void probe_hide(void *init_request, size_t len, unsigned hidden);
+
+struct decision {
+    bool no_open, no_opendir, readdirplus, async_read;
+    bool passthrough; /* asked of the kernel in INIT; passthrough_probe() has the last word */
+    bool notify;      /* the kernel can be told of changes: day-long timeouts are safe */
+    double timeout_s; /* of names and attributes */
+    char mode[32];
+    char why[400];
+};
+/* Pure. `backing`: NULL, or why backing files can't be registered here. */
+void probe_decide(unsigned offers, bool shards, const char *backing, struct decision *ret);
+
+/* --- mount.c -------------------------------------------------------------------------------------
+ */
+
+struct mount_row {
+    char mountpoint[4096];
+    char type[64];
+    char source[4096];
+    unsigned major, minor;
+};
+/* One line of /proc/self/mountinfo. false: it is none. */
+bool mountinfo_line(const char *line, struct mount_row *ret);
+/* The last (topmost) mount on `path`; NOT_FOUND if nothing is mounted there. */
+int mount_find(const char *path, struct mount_row *ret, struct err *err);
+int mount_check_point(const char *path, struct err *err);
+/* Mounts and returns the device's descriptor. */
+int mount_fuse(const struct frontend_conf *conf, const char *source, int *ret_dev, struct err *err);
+/* The absolute path without symbolic links; the last part may be a dead mount. */
+int mount_real_path(const char *path, char ret[4096], struct err *err);
+void mount_options(const struct frontend_conf *conf, const char *source, bool helper,
+                   struct bytes *ret);
+/* Runs the helper to its end (no shell); what it printed becomes the error. */
+int mount_run_helper(const char *const argv[], const char *what, struct err *err);
+/* Raises the kernel's readahead of the mount (root only; quiet if it can't be). */
+void mount_readahead(const struct mount_row *row, unsigned kib);
+
+/* --- push.c --------------------------------------------------------------------------------------
+ */
+
+/*
+ * The window, as numbers: pure, so that tests can walk it. Positions count the samples of the
+ * order. The pusher works in [reader, reader + window); every `tripwire`-th position is left to the
+ * reader, whose READ then tells where it is.
+ */
+struct push_window {
+    uint64_t length;   /* of the order */
+    uint64_t reader;   /* the first position the reader has not reached */
+    uint64_t next;     /* the next position to push */
+    uint64_t window;   /* positions */
+    uint64_t tripwire; /* positions */
+    /* Who fills the page cache of the present stretch: the share of READs that readers sent. */
+    uint64_t stretch_start;
+    uint64_t stretch_reads;
+    uint64_t paused_until; /* no push below this position of the reader */
+};
+#define PUSH_STRETCH 512
+void push_window_reset(struct push_window *w, uint64_t length, uint64_t window_samples);
+/* A READ of a reader at `pos` reached us. */
+void push_window_seen(struct push_window *w, uint64_t pos);
+/* The next position to push, or UINT64_MAX: nothing to do until the reader moves. */
+uint64_t push_window_take(struct push_window *w);
+
+enum push_how { PUSH_READAHEAD, PUSH_STORE, PUSH_OFF };
+const char *push_how_name(enum push_how how);
+
+struct push {
+    struct lock lock;
+    struct cond moved;
+    struct push_window w; /* under lock */
+    uint64_t gen;         /* of the order the window is of; under lock */
+    bool stopping;        /* under lock */
+    bool started;
+    pthread_t thread;
+    _Atomic int tid;            /* the pusher's own READs carry it */
+    _Atomic bool active;        /* an order is set */
+    _Atomic unsigned in_flight; /* READs of the pusher under way */
+    _Atomic enum push_how how;
+    counter pushed, pushed_bytes, failed, skipped, late;
+    char why[200]; /* how it was chosen; written once before `started` */
+};
+int push_start(struct frontend *f, struct err *err);
+void push_stop(struct frontend *f);
+/* A reader's READ at the start of sample `id`. Cheap when no order is set. */
+void push_seen(struct frontend *f, uint64_t id);
+/* The order or the version changed. */
+void push_wake(struct frontend *f);
+
+/* --- invalidate.c --------------------------------------------------------------------------------
+ */
+
+void invalidate_on_switch(void *arg, struct catalog *from, struct catalog *to);
+
+/* --- passthrough.c -------------------------------------------------------------------------------
+ */
+
+struct passthrough;
+/* Decides, after INIT, whether the kernel takes our backing files; completes f->mode. */
+void passthrough_start(struct frontend *f);
+void passthrough_stop(struct frontend *f);
+
+/* --- session.c -----------------------------------------------------------------------------------
+ */
+
+enum chore_kind { CHORE_SET_EPOCH, CHORE_SET_SAMPLER };
+struct chore {
+    struct chore *next;
+    fuse_req_t req;
+    enum chore_kind kind;
+    uint64_t epoch;
+    char spec[1024];
+};
+
+struct frontend {
+    struct frontend_conf conf; /* its strings are ours */
+    struct volume *volume;
+    struct log *log;
+    int dev;         /* /dev/fuse; the session closes it */
+    dev_t mount_dev; /* of the mounted file system */
+    struct fuse_session *session;
+
+    unsigned hidden; /* SAMPAN_FUSE_MASK */
+    unsigned offers; /* of the kernel, less those hidden */
+    struct decision mode;
+    bool negotiated; /* INIT was answered */
+    bool init_reply_due;
+    unsigned char init_request[256]; /* as it came: a successor replays it */
+    size_t init_len;
+
+    pthread_t workers[FRONTEND_WORKERS];
+    unsigned n_workers;
+    struct lock state_lock;
+    struct cond ended;        /* a worker ended */
+    unsigned workers_running; /* under state_lock */
+    _Atomic unsigned parked;  /* READs under way */
+    bool mounted;             /* under state_lock */
+
+    struct lock chores_lock;
+    struct cond chores_due;
+    struct chore *chores; /* newest first; under chores_lock */
+    unsigned n_chores;
+    bool chores_stop;
+    bool chores_started;
+    pthread_t chores_thread;
+
+    struct snapshots snapshots;
+    struct push push;
+    struct passthrough *passthrough; /* --profile shards */
+    counter reads, read_bytes, read_errors, refetched, invalidated;
+    _Atomic uint64_t last_complaint_ns;
+};
+
+/* Answers a request by its number, without libfuse. 0 or a negative errno. */
+int dev_reply(struct frontend *f, uint64_t unique, int error, const void *data, size_t len);
+/* Hands a request to the chores thread, which answers it. EBUSY if too many wait. */
+int chores_add(struct frontend *f, struct chore *c);
+
+/* --- op-meta.c, op-read.c ------------------------------------------------------------------------
+ */
+
+extern const struct fuse_lowlevel_ops frontend_ops;
+void op_init(void *userdata, struct fuse_conn_info *conn); /* session.c */
+/* Serves one READ straight from the wire: it is the hot path, and it must survive a reply that
+ * fails. */
+void op_read(struct frontend *f, const struct wire_in_header *h, const struct wire_read_in *in);
+/* The catalog that knows `id`, referenced; NULL: nobody does (any more). */
+int entry_of(struct frontend *f, uint64_t id, struct entry *ret, struct err *err);
+void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+
+#endif

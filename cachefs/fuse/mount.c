@@ -1,0 +1,360 @@
+/*
+ * Making the mount: checks of the mount point, mount(2) as root, the set-uid helper fusermount3 for
+ * everybody else. umount.c is the way back.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "frontend-internal.h"
+#include "mem.h"
+
+extern char **environ;
+
+/* --- what is mounted
+ * ------------------------------------------------------------------------------ */
+
+/* Copies one blank-ended field and undoes the kernel's \040 escapes. NULL: the field is missing or
+ * does not fit. */
+static const char *take_field(const char *at, char *out, size_t size)
+{
+    size_t n = 0;
+
+    while (*at == ' ')
+        at++;
+    if (!*at || *at == '\n')
+        return NULL;
+    while (*at && *at != ' ' && *at != '\n') {
+        int c = (unsigned char)*at++;
+
+        if (c == '\\' && at[0] >= '0' && at[0] <= '3' && at[1] >= '0' && at[1] <= '7' &&
+            at[2] >= '0' && at[2] <= '7') {
+            c = (at[0] - '0') * 64 + (at[1] - '0') * 8 + (at[2] - '0');
+            at += 3;
+        }
+        if (n + 1 >= size)
+            return NULL;
+        out[n++] = (char)c;
+    }
+    out[n] = '\0';
+    return at;
+}
+
+bool mountinfo_line(const char *line, struct mount_row *ret)
+{
+    char skipped[4096];
+    char device[32];
+    const char *at = line;
+
+    /* id parent major:minor root mountpoint options [optional…] - type source options */
+    if (!(at = take_field(at, skipped, sizeof(skipped))) ||
+        !(at = take_field(at, skipped, sizeof(skipped))) ||
+        !(at = take_field(at, device, sizeof(device))) ||
+        !(at = take_field(at, skipped, sizeof(skipped))) ||
+        !(at = take_field(at, ret->mountpoint, sizeof(ret->mountpoint))))
+        return false;
+    if (sscanf(device, "%u:%u", &ret->major, &ret->minor) != 2)
+        return false;
+    do {
+        at = take_field(at, skipped, sizeof(skipped));
+    } while (at && strcmp(skipped, "-") != 0);
+    return at && (at = take_field(at, ret->type, sizeof(ret->type))) &&
+           take_field(at, ret->source, sizeof(ret->source));
+}
+
+int mount_find(const char *path, struct mount_row *ret, struct err *err)
+{
+    cleanup_file FILE *f = fopen("/proc/self/mountinfo", "re");
+    cleanup_free char *line = NULL;
+    struct mount_row *row;
+    size_t size = 0;
+    bool found = false;
+
+    if (!f)
+        return err_sys(err, errno, "read /proc/self/mountinfo");
+    row = xmalloc(sizeof(*row));
+    while (getline(&line, &size, f) > 0) {
+        if (mountinfo_line(line, row) && !strcmp(row->mountpoint, path)) {
+            *ret = *row; /* a later line covers an earlier one */
+            found = true;
+        }
+    }
+    free(row);
+    if (!found)
+        return err_set(err, ERR_NOT_FOUND, "%s: nothing is mounted there", path);
+    return 0;
+}
+
+int mount_real_path(const char *path, char ret[4096], struct err *err)
+{
+    cleanup_free char *copy = xstrdup(path);
+    size_t len = strlen(copy);
+    char parent[PATH_MAX];
+    char *slash;
+
+    while (len > 1 && copy[len - 1] == '/')
+        copy[--len] = '\0';
+    slash = strrchr(copy, '/');
+    if (!len || !strcmp(copy, "/") || !strcmp(slash ? slash + 1 : copy, "..") ||
+        !strcmp(slash ? slash + 1 : copy, ".")) {
+        if (!realpath(copy, ret))
+            return err_sys(err, errno, "%s", path);
+        return 0;
+    }
+    /* Only the parent is resolved: the last part may be a mount whose server is gone. */
+    if (slash)
+        *slash = '\0';
+    if (!realpath(!slash ? "." : *copy ? copy : "/", parent))
+        return err_sys(err, errno, "%s", path);
+    if (snprintf(ret, 4096, "%s/%s", strcmp(parent, "/") ? parent : "", slash ? slash + 1 : copy) >=
+        4096)
+        return err_sys(err, ENAMETOOLONG, "%s", path);
+    return 0;
+}
+
+static int check_empty(const char *path, struct err *err)
+{
+    cleanup_dir DIR *d = opendir(path);
+    const struct dirent *e;
+
+    if (!d)
+        return err_sys(err, errno, "mount point %s", path);
+    while ((e = readdir(d)))
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+            return err_set(err, ERR_DENIED,
+                           "mount point %s is not empty: it has '%s' (choose an empty folder)",
+                           path, e->d_name);
+    return 0;
+}
+
+int mount_check_point(const char *path, struct err *err)
+{
+    struct mount_row *row = xmalloc(sizeof(*row));
+    bool mounted = mount_find(path, row, NULL) == 0;
+    struct stat st;
+    int e = stat(path, &st) < 0 ? errno : 0;
+    int rc;
+
+    if (mounted && e == ENOTCONN)
+        rc = err_set(err, ERR_DENIED,
+                     "mount point %s holds a dead mount of %s (sampan umount %s, then try again)",
+                     path, row->source, path);
+    else if (mounted)
+        rc = err_set(err, ERR_DENIED,
+                     "mount point %s has %s mounted on it already (sampan umount %s, or choose "
+                     "another folder)",
+                     path, row->source, path);
+    else if (e == ENOENT)
+        rc = err_set(err, ERR_NOT_FOUND, "mount point %s does not exist (mkdir -p %s)", path, path);
+    else if (e)
+        rc = err_sys(err, e, "mount point %s", path);
+    else if (!S_ISDIR(st.st_mode))
+        rc = err_set(err, ERR_DENIED, "mount point %s is not a folder", path);
+    else
+        rc = check_empty(path, err);
+    free(row);
+    return rc;
+}
+
+/* --- mounting
+ * ------------------------------------------------------------------------------------- */
+
+/* The helper splits its options at commas; a backslash protects one. */
+static void add_escaped(struct bytes *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == ',' || *text == '\\')
+            bytes_add_char(out, '\\');
+        bytes_add_char(out, *text);
+    }
+}
+
+void mount_options(const struct frontend_conf *conf, const char *source, bool helper,
+                   struct bytes *ret)
+{
+    if (helper) {
+        bytes_add_str(ret, "ro,nosuid,nodev,subtype=sampan,fsname=");
+        add_escaped(ret, source);
+        bytes_add_char(ret, ',');
+    }
+    bytes_addf(ret, "default_permissions,max_read=%u", MAX_READ);
+    if (conf->allow_other)
+        bytes_add_str(ret, ",allow_other");
+}
+
+static int mount_directly(const struct frontend_conf *conf, const char *source, int *ret_dev,
+                          struct err *err)
+{
+    cleanup_close int dev = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    cleanup_bytes struct bytes data = {0};
+
+    if (dev < 0 && (errno == ENOENT || errno == ENXIO || errno == ENODEV))
+        return err_set(err, ERR_FAILED,
+                       "open /dev/fuse: %m (load the kernel's module: modprobe fuse)");
+    if (dev < 0)
+        return err_sys(err, errno, "open /dev/fuse");
+    bytes_addf(&data, "fd=%d,rootmode=40000,user_id=%u,group_id=%u,", dev, geteuid(), getegid());
+    mount_options(conf, source, /* helper= */ false, &data);
+    if (mount(source, conf->mountpoint, "fuse.sampan", MS_RDONLY | MS_NOSUID | MS_NODEV,
+              data.data) < 0)
+        return err_sys(err, errno, "mount on %s", conf->mountpoint);
+    *ret_dev = take_fd(&dev);
+    return 0;
+}
+
+/* Starts `argv` with `comm_fd` as descriptor 3 (or none, -1) and its stderr going to `ret_stderr`.
+ */
+static int spawn_helper(const char *const argv[], int comm_fd, pid_t *ret_pid, int *ret_stderr,
+                        struct err *err)
+{
+    static const char comm[] = "_FUSE_COMMFD=3";
+    posix_spawn_file_actions_t actions;
+    cleanup_free char **env = NULL;
+    int pipes[2];
+    size_t n = 0;
+    int e;
+
+    if (pipe2(pipes, O_CLOEXEC) < 0)
+        return err_sys(err, errno, "pipe");
+    while (environ[n])
+        n++;
+    env = xcalloc(n + 2, sizeof(*env));
+    memcpy(env, environ, n * sizeof(*env));
+    if (comm_fd >= 0)
+        env[n] = (char *)comm;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pipes[1], 2);
+    if (comm_fd >= 0)
+        posix_spawn_file_actions_adddup2(&actions, comm_fd, 3);
+    e = posix_spawnp(ret_pid, argv[0], &actions, NULL, (char *const *)argv, env);
+    posix_spawn_file_actions_destroy(&actions);
+    close(pipes[1]);
+    if (e) {
+        close(pipes[0]);
+        return err_set(err, ERR_FAILED, "%s: %s (install the package fuse3)", argv[0], strerror(e));
+    }
+    *ret_stderr = pipes[0];
+    return 0;
+}
+
+/* Waits for the helper; what it printed becomes the error. */
+static int reap_helper(pid_t pid, int from_stderr, const char *what, struct err *err)
+{
+    char text[600];
+    size_t len = 0;
+    ssize_t n;
+    int status;
+
+    while (len < sizeof(text) - 1 &&
+           ((n = read(from_stderr, text + len, sizeof(text) - 1 - len)) > 0 ||
+            (n < 0 && errno == EINTR)))
+        len += n > 0 ? (size_t)n : 0;
+    close(from_stderr);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    while (len && isspace((unsigned char)text[len - 1]))
+        len--;
+    text[len] = '\0';
+    for (char *c = text; *c; c++)
+        if (*c == '\n')
+            *c = ' ';
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0;
+    return err_set(err, ERR_DENIED, "%s: %s", what, len ? text : "fusermount3 failed");
+}
+
+static int receive_fd(int sock, int *ret)
+{
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    char byte;
+    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control,
+                         .msg_controllen = sizeof(control)};
+    const struct cmsghdr *c;
+    ssize_t n;
+
+    do {
+        n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0 || !(c = CMSG_FIRSTHDR(&msg)) || c->cmsg_type != SCM_RIGHTS ||
+        c->cmsg_len != CMSG_LEN(sizeof(int)))
+        return -1;
+    memcpy(ret, CMSG_DATA(c), sizeof(int));
+    return 0;
+}
+
+static int mount_by_helper(const struct frontend_conf *conf, const char *source, int *ret_dev,
+                           struct err *err)
+{
+    cleanup_bytes struct bytes options = {0};
+    cleanup_close int dev = -1;
+    int socks[2];
+    int from_stderr;
+    pid_t pid;
+
+    mount_options(conf, source, /* helper= */ true, &options);
+    const char *const argv[] = {"fusermount3", "-o", options.data, "--", conf->mountpoint, NULL};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks) < 0)
+        return err_sys(err, errno, "socketpair");
+    if (spawn_helper(argv, socks[1], &pid, &from_stderr, err) < 0) {
+        close(socks[0]);
+        close(socks[1]);
+        return -1;
+    }
+    close(socks[1]);
+    int received = receive_fd(socks[0], &dev);
+    close(socks[0]);
+    if (reap_helper(pid, from_stderr, "mount", err) < 0)
+        return -1;
+    if (received < 0)
+        return err_set(err, ERR_FAILED, "mount on %s: fusermount3 handed out no device",
+                       conf->mountpoint);
+    *ret_dev = take_fd(&dev);
+    return 0;
+}
+
+int mount_fuse(const struct frontend_conf *conf, const char *source, int *ret_dev, struct err *err)
+{
+    if (geteuid() != 0)
+        return mount_by_helper(conf, source, ret_dev, err);
+    return mount_directly(conf, source, ret_dev, err);
+}
+
+int mount_run_helper(const char *const argv[], const char *what, struct err *err)
+{
+    int from_stderr;
+    pid_t pid;
+
+    if (spawn_helper(argv, -1, &pid, &from_stderr, err) < 0)
+        return -1;
+    return reap_helper(pid, from_stderr, what, err);
+}
+
+void mount_readahead(const struct mount_row *row, unsigned kib)
+{
+    char path[96];
+    char text[16];
+    cleanup_close int fd = -1;
+
+    snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/read_ahead_kb", row->major, row->minor);
+    snprintf(text, sizeof(text), "%u", kib);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0 && write(fd, text, strlen(text)) < 0)
+        return; /* without it large files are merely read in smaller pieces */
+}

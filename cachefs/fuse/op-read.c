@@ -1,0 +1,170 @@
+/*
+ * READ: one look into the volume, one reply straight from the view it gives. Bytes that are not
+ * here yet park the request (a record on the heap), never the thread; done() replies when they
+ * come.
+ *
+ * A reply is written from a mapping of a pack. If the disk below fails at that moment, the kernel's
+ * copy stops with EFAULT (the process is not hit by SIGBUS, as it does not touch the page itself):
+ * then the local copy is dropped and the bytes are asked for once more.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "clock.h"
+#include "frontend-internal.h"
+#include "mem.h"
+
+#define LOG_MODULE "fuse"
+#include "log.h"
+
+struct parked {
+    struct volume_read read; /* first: the volume gives it back */
+    struct frontend *f;
+    uint64_t unique;
+    uint64_t ino, off;
+    uint32_t size;
+    bool again; /* this is the second try */
+};
+
+static void ask(struct parked *p);
+
+/* Tells the log, at most once a second: a broken store must not fill a disk with lines. */
+static void complain(struct frontend *f, uint64_t ino, const struct err *err)
+{
+    uint64_t now = clock_mono_ns();
+    uint64_t last = atomic_load_explicit(&f->last_complaint_ns, memory_order_relaxed);
+
+    if (now - last < NS_PER_S && last)
+        return;
+    if (atomic_compare_exchange_strong(&f->last_complaint_ns, &last, now))
+        log_warn(f->log, "read of id %llu failed: %s", (unsigned long long)ino, err->msg);
+}
+
+static void unpark(struct parked *p)
+{
+    struct frontend *f = p->f;
+
+    if (p->read.push)
+        atomic_fetch_sub(&f->push.in_flight, 1);
+    free(p);
+    atomic_fetch_sub(&f->parked, 1); /* the last touch of `f`: see wait_for_parked() */
+}
+
+/* ENOENT: the kernel gave the request up (its reader was killed). ENODEV, EINVAL and the like come
+ * at the end of a connection. Neither is a failure of ours. */
+static void count_reply(struct parked *p, int rc, size_t len)
+{
+    if (rc < 0)
+        return;
+    if (!p->read.push) {
+        counter_add(&p->f->reads, 1);
+        counter_add(&p->f->read_bytes, len);
+    } else {
+        counter_add(&p->f->push.pushed_bytes, len);
+    }
+}
+
+static void fail(struct parked *p, const struct err *err)
+{
+    counter_add(&p->f->read_errors, 1);
+    complain(p->f, p->ino, err);
+    dev_reply(p->f, p->unique, -err_errno(err), NULL, 0);
+    unpark(p);
+}
+
+static void drop_units(struct parked *p)
+{
+    uint64_t first = p->ino + p->off / UNIT_BYTES;
+    uint64_t last = p->ino + (p->off + (p->size ? p->size - 1 : 0)) / UNIT_BYTES;
+
+    for (uint64_t unit = first; unit <= last; unit++)
+        cache_drop(volume_cache(p->f->volume), unit);
+}
+
+static void answer(struct parked *p, struct view *view)
+{
+    struct err err = {0};
+    size_t len = view->len;
+    int rc = dev_reply(p->f, p->unique, 0, view->ptr, len);
+
+    view_release(view);
+    if (rc != -EFAULT) {
+        count_reply(p, rc, len);
+        unpark(p);
+        return;
+    }
+    counter_add(&p->f->refetched, 1);
+    drop_units(p);
+    if (p->again) {
+        err_set(&err, ERR_FAILED, "the cached copy can't be read, twice in a row");
+        fail(p, &err);
+        return;
+    }
+    p->again = true;
+    ask(p);
+}
+
+static void came(struct volume_read *r, struct view *view, const struct err *err)
+{
+    struct parked *p = (struct parked *)(void *)r;
+
+    if (err)
+        fail(p, err);
+    else
+        answer(p, view);
+}
+
+static void ask(struct parked *p)
+{
+    struct view view = {0};
+    struct err err = {0};
+    int rc = volume_read(p->f->volume, p->ino, p->off, p->size, &p->read, &view, &err);
+
+    if (rc == SOURCE_PENDING)
+        return; /* `p` is not ours any more */
+    if (rc == 0)
+        answer(p, &view);
+    else
+        fail(p, &err);
+}
+
+static void read_snapshot(struct frontend *f, const struct wire_in_header *h,
+                          const struct wire_read_in *in)
+{
+    size_t size = in->size < MAX_READ ? in->size : MAX_READ;
+    char *text = xmalloc(size + 1);
+    ssize_t n = snapshots_read(&f->snapshots, h->nodeid, in->offset, text, size, NULL);
+
+    if (n < 0)
+        dev_reply(f, h->unique, -ESTALE, NULL, 0);
+    else
+        dev_reply(f, h->unique, 0, text, (size_t)n);
+    free(text);
+}
+
+void op_read(struct frontend *f, const struct wire_in_header *h, const struct wire_read_in *in)
+{
+    struct parked *p;
+
+    if (ino_is_ours(h->nodeid)) {
+        if (ino_is_snapshot(h->nodeid))
+            read_snapshot(f, h, in);
+        else
+            dev_reply(f, h->unique, -EISDIR, NULL, 0);
+        return;
+    }
+    p = xcalloc(1, sizeof(*p));
+    p->f = f;
+    p->unique = h->unique;
+    p->ino = h->nodeid;
+    p->off = in->offset;
+    p->size = in->size < MAX_READ ? in->size : MAX_READ;
+    p->read.done = came;
+    p->read.push = h->pid && (int)h->pid == atomic_load(&f->push.tid);
+    atomic_fetch_add(&f->parked, 1);
+    if (p->read.push)
+        atomic_fetch_add(&f->push.in_flight, 1);
+    else if (in->offset == 0)
+        push_seen(f, h->nodeid);
+    ask(p);
+}

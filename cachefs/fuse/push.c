@@ -1,0 +1,429 @@
+/*
+ * The pusher: one thread that brings the samples next in the known order into the kernel's page
+ * cache, ahead of the reader, so that its read() makes no round trip at all.
+ *
+ * The kernel takes pages only for inodes it knows, so the pusher opens each name through the mount
+ * itself (no round trip once the name is cached), for the time of one call: a descriptor that
+ * stayed open would make umount busy. Two ways, tried out on the first samples and the faster one
+ * kept: readahead  readahead(2): the kernel sends READs, which carry the pusher's thread id store
+ * FUSE_NOTIFY_STORE: we write the bytes into the page cache
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "clock.h"
+#include "frontend-internal.h"
+#include "mem.h"
+
+#define WINDOW_BYTES   (128ull << 20)
+#define WINDOW_MAX     65536
+#define IN_FLIGHT_MAX  64
+#define IN_FLIGHT_MEM  (32ull << 20)
+#define POLL_NS        (100 * NS_PER_MS) /* how soon a new order is noticed */
+#define BATCH          32
+#define TRIAL          64 /* samples of each trial */
+#define PREFIXES       512
+#define READAHEAD_STEP (1u << 20)
+
+const char *push_how_name(enum push_how how)
+{
+    static const char *const names[] = {"readahead", "store", "off"};
+
+    return names[how];
+}
+
+/* The paths of folders, by id: most samples share their folder with others. */
+struct prefix {
+    uint64_t folder; /* 0: free */
+    char *path;      /* mount point included, with a trailing '/' */
+};
+
+struct pusher {
+    struct frontend *f;
+    struct catalog *catalog; /* of the present order */
+    struct prefix prefixes[PREFIXES];
+    unsigned in_flight_max;
+    /* The trial of the two ways. */
+    unsigned tried[2];
+    uint64_t trial_ns[2];
+    bool settled;
+};
+
+static void forget_prefixes(struct pusher *p)
+{
+    for (size_t i = 0; i < PREFIXES; i++) {
+        free(p->prefixes[i].path);
+        p->prefixes[i] = (struct prefix){0};
+    }
+}
+
+static const char *prefix_of(struct pusher *p, uint64_t folder)
+{
+    struct prefix *slot = &p->prefixes[folder % PREFIXES];
+    struct bytes path = {0};
+
+    if (slot->folder == folder)
+        return slot->path;
+    bytes_add_str(&path, p->f->conf.mountpoint);
+    bytes_add_char(&path, '/');
+    if (folder != CATALOG_ROOT_ID) {
+        if (catalog_path(p->catalog, folder, &path, NULL) < 0) {
+            bytes_release(&path);
+            return NULL;
+        }
+        bytes_add_char(&path, '/');
+    }
+    free(slot->path);
+    *slot = (struct prefix){.folder = folder, .path = bytes_take(&path)};
+    return slot->path;
+}
+
+/* --- the two ways
+ * --------------------------------------------------------------------------------- */
+
+static int push_readahead(int fd, uint64_t size)
+{
+    for (uint64_t off = 0; off < size; off += READAHEAD_STEP)
+        if (readahead(fd, (off_t)off, size - off < READAHEAD_STEP ? size - off : READAHEAD_STEP) <
+            0)
+            return -errno;
+    return 0;
+}
+
+struct store_wait {
+    struct volume_read read; /* first */
+    struct lock lock;
+    struct cond came;
+    bool done;
+    bool failed;
+    struct view view;
+};
+
+static void store_came(struct volume_read *r, struct view *view, const struct err *err)
+{
+    struct store_wait *w = (struct store_wait *)(void *)r;
+    ACQUIRE(&w->lock);
+
+    if (err)
+        w->failed = true;
+    else
+        w->view = *view;
+    w->done = true;
+    cond_signal(&w->came);
+}
+
+static int store_piece(struct frontend *f, uint64_t id, uint64_t off, const struct view *v)
+{
+    struct wire_out_header h = {.error = WIRE_NOTIFY_STORE};
+    struct wire_store_out s = {.nodeid = id, .offset = off, .size = (uint32_t)v->len};
+    struct iovec iov[3] = {{.iov_base = &h, .iov_len = sizeof(h)},
+                           {.iov_base = &s, .iov_len = sizeof(s)},
+                           {.iov_base = (void *)v->ptr, .iov_len = v->len}};
+
+    h.len = (uint32_t)(sizeof(h) + sizeof(s) + v->len);
+    return writev(f->dev, iov, 3) < 0 ? -errno : 0;
+}
+
+static int read_and_store(struct frontend *f, uint64_t id, uint64_t off, uint32_t len,
+                          struct store_wait *w)
+{
+    int rc = volume_read(f->volume, id, off, len, &w->read, &w->view, NULL);
+
+    if (rc == SOURCE_PENDING) {
+        ACQUIRE(&w->lock);
+        while (!w->done)
+            cond_wait(&w->came, &w->lock);
+        rc = w->failed ? -1 : 0;
+    }
+    if (rc < 0)
+        return -EIO;
+    rc = store_piece(f, id, off, &w->view);
+    counter_add(&f->push.pushed_bytes, rc == 0 ? w->view.len : 0);
+    view_release(&w->view);
+    return rc;
+}
+
+static int push_store(struct frontend *f, uint64_t id, uint64_t size)
+{
+    int rc = 0;
+
+    for (uint64_t off = 0; off < size && !rc; off += MAX_READ) {
+        struct store_wait w = {.read = {.done = store_came, .push = true}};
+        uint32_t len = (uint32_t)(size - off < MAX_READ ? size - off : MAX_READ);
+
+        lock_init(&w.lock, RANK_METRICS, "fuse store");
+        cond_init(&w.came);
+        rc = read_and_store(f, id, off, len, &w);
+        cond_destroy(&w.came);
+        lock_destroy(&w.lock);
+    }
+    return rc;
+}
+
+/* --- one sample
+ * ----------------------------------------------------------------------------------- */
+
+/* Opens sample `id` through the mount; -1: it is not there under its name (any more). */
+static int open_sample(struct pusher *p, uint64_t id, uint64_t *ret_size)
+{
+    char path[4096 + 256];
+    const char *prefix;
+    struct entry e;
+    struct stat st;
+
+    if (catalog_get(p->catalog, id, &e, NULL) < 0 || !(prefix = prefix_of(p, e.parent)) ||
+        snprintf(path, sizeof(path), "%s%s", prefix, e.name) >= (int)sizeof(path))
+        return -1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOATIME);
+    if (fd < 0 && errno == EPERM) /* O_NOATIME is for the owner of the file */
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return -1;
+    /* Something else may be mounted there by now, or a newer version be served. */
+    if (fstat(fd, &st) < 0 || st.st_ino != id || st.st_dev != p->f->mount_dev) {
+        close(fd);
+        return -1;
+    }
+    *ret_size = e.size;
+    return fd;
+}
+
+static int push_one(struct pusher *p, uint64_t id, enum push_how how)
+{
+    struct push *push = &p->f->push;
+    uint64_t size;
+    cleanup_close int fd = open_sample(p, id, &size);
+    int rc;
+
+    if (fd < 0) {
+        counter_add(&push->skipped, 1);
+        return 0;
+    }
+    rc = how == PUSH_STORE ? push_store(p->f, id, size) : push_readahead(fd, size);
+    counter_add(rc < 0 ? &push->failed : &push->pushed, 1);
+    return rc;
+}
+
+static bool stopping(struct push *push)
+{
+    ACQUIRE(&push->lock);
+
+    return push->stopping;
+}
+
+/* Waits until at most `most` READs of ours are under way. */
+static void wait_in_flight(struct pusher *p, unsigned most)
+{
+    struct push *push = &p->f->push;
+    ACQUIRE(&push->lock);
+
+    while (!push->stopping && atomic_load(&push->in_flight) > most)
+        cond_wait_for(&push->moved, &push->lock, NS_PER_MS / 2);
+}
+
+/* --- choosing the way
+ * ------------------------------------------------------------------------------ */
+
+static void settle(struct pusher *p, enum push_how how, const char *why)
+{
+    struct push *push = &p->f->push;
+
+    snprintf(push->why, sizeof(push->why), "%s", why);
+    atomic_store(&push->how, how);
+    p->settled = true;
+}
+
+/* Ends the trial of a way; with both figures at hand, the faster one stays. */
+static void settle_by_figures(struct pusher *p)
+{
+    char why[160];
+    double us[2];
+
+    for (int i = 0; i < 2; i++)
+        us[i] = (double)p->trial_ns[i] / 1e3 / (p->tried[i] ? p->tried[i] : 1);
+    snprintf(why, sizeof(why), "measured: readahead %.0f us, store %.0f us a sample",
+             us[PUSH_READAHEAD], us[PUSH_STORE]);
+    settle(p, us[PUSH_READAHEAD] <= us[PUSH_STORE] ? PUSH_READAHEAD : PUSH_STORE, why);
+}
+
+/* Pushes ids[0..n) and, until a way is settled, times it. A way that the kernel refuses is given
+ * up. */
+static void push_batch(struct pusher *p, const uint64_t *ids, size_t n)
+{
+    struct push *push = &p->f->push;
+    enum push_how how = atomic_load(&push->how);
+    uint64_t begun = clock_mono_ns();
+    int rc = 0;
+
+    for (size_t i = 0; i < n && how != PUSH_OFF && !stopping(push); i++) {
+        wait_in_flight(p, p->in_flight_max - 1);
+        rc = push_one(p, ids[i], how);
+        if (rc == -ENOSYS || rc == -EINVAL || rc == -EPERM) {
+            bool last = p->settled || how == PUSH_STORE || !p->f->mode.notify;
+
+            settle(p, last ? PUSH_OFF : PUSH_STORE, strerror(-rc));
+            how = atomic_load(&push->how);
+        }
+    }
+    if (p->settled || how == PUSH_OFF)
+        return;
+    wait_in_flight(p, 0);
+    p->trial_ns[how] += clock_mono_ns() - begun;
+    p->tried[how] += (unsigned)n;
+    if (p->tried[PUSH_READAHEAD] >= TRIAL && p->tried[PUSH_STORE] >= TRIAL)
+        settle_by_figures(p);
+    else if (p->tried[how] >= TRIAL)
+        atomic_store(&push->how, how == PUSH_READAHEAD ? PUSH_STORE : PUSH_READAHEAD);
+}
+
+/* --- the thread
+ * ------------------------------------------------------------------------------------ */
+
+static uint64_t window_samples(const struct frontend *f, const struct catalog_info *info,
+                               unsigned *ret_in_flight)
+{
+    uint64_t bytes = f->conf.push_window ? f->conf.push_window : WINDOW_BYTES;
+    uint64_t mean = info->samples ? info->bytes / info->samples : 0;
+    uint64_t n, flight;
+
+    mean = mean < 4096 ? 4096 : mean;
+    n = bytes / mean;
+    flight = IN_FLIGHT_MEM / mean;
+    *ret_in_flight = flight < 2 ? 2 : flight > IN_FLIGHT_MAX ? IN_FLIGHT_MAX : (unsigned)flight;
+    return n < WINDOW_MAX ? n : WINDOW_MAX;
+}
+
+/* Looks whether the order is another one now. Called without the lock. */
+static void follow_order(struct pusher *p)
+{
+    struct frontend *f = p->f;
+    uint64_t gen = 0;
+    uint64_t length = volume_order_length(f->volume, &gen);
+    struct push *push = &f->push;
+
+    if (gen == push->gen && atomic_load(&push->active) == (length > 0))
+        return;
+    forget_prefixes(p);
+    catalog_unref(p->catalog);
+    p->catalog = volume_catalog(f->volume);
+    uint64_t window = window_samples(f, catalog_info(p->catalog), &p->in_flight_max);
+    ACQUIRE(&push->lock);
+    push->gen = gen;
+    push_window_reset(&push->w, length, window);
+    atomic_store(&push->active, length > 0);
+}
+
+/* Positions to push now, as a run from `*ret_first`. Waits a while if there is none. */
+static size_t take_batch(struct push *push, uint64_t *positions)
+{
+    ACQUIRE(&push->lock);
+    size_t n = 0;
+
+    while (n < BATCH) {
+        uint64_t pos = push_window_take(&push->w);
+
+        if (pos == UINT64_MAX)
+            break;
+        positions[n++] = pos;
+    }
+    if (!n && !push->stopping)
+        cond_wait_for(&push->moved, &push->lock, POLL_NS);
+    return n;
+}
+
+/* One call for the whole run: positions rise, with a tripwire left out now and then. */
+static size_t ids_of(struct frontend *f, const uint64_t *positions, size_t n, uint64_t *ids)
+{
+    uint64_t run[2 * BATCH];
+    uint64_t first = positions[0];
+    uint64_t span = positions[n - 1] - first + 1;
+    size_t got = 0;
+
+    if (span <= 2 * BATCH && volume_order_ids(f->volume, first, span, run, NULL) == 0)
+        for (; got < n; got++)
+            ids[got] = run[positions[got] - first];
+    return got;
+}
+
+static void *push_run(void *arg)
+{
+    struct pusher *p = arg;
+    struct push *push = &p->f->push;
+    uint64_t positions[BATCH], ids[BATCH];
+
+    atomic_store(&push->tid, gettid());
+    while (!stopping(push)) {
+        follow_order(p);
+        size_t n = take_batch(push, positions);
+        if (n && atomic_load(&push->how) != PUSH_OFF)
+            push_batch(p, ids, ids_of(p->f, positions, n, ids));
+    }
+    forget_prefixes(p);
+    catalog_unref(p->catalog);
+    free(p);
+    return NULL;
+}
+
+int push_start(struct frontend *f, struct err *err)
+{
+    struct push *push = &f->push;
+    struct pusher *p = xcalloc(1, sizeof(*p));
+    int e;
+
+    p->f = f;
+    p->in_flight_max = IN_FLIGHT_MAX;
+    push->gen = UINT64_MAX;
+    atomic_store(&push->how, PUSH_READAHEAD);
+    if (!f->mode.notify)
+        settle(p, PUSH_READAHEAD, "no notifications: readahead");
+    if (f->conf.shards)
+        settle(p, PUSH_OFF, "big files are read ahead by the kernel");
+    p->catalog = volume_catalog(f->volume);
+    e = thread_start(&push->thread, "fuse-push", push_run, p);
+    if (e) {
+        catalog_unref(p->catalog);
+        free(p);
+        return err_sys(err, e, "start a thread");
+    }
+    push->started = true;
+    return 0;
+}
+
+void push_stop(struct frontend *f)
+{
+    struct push *push = &f->push;
+
+    if (!push->started)
+        return;
+    push_wake(f);
+    lock_take(&push->lock);
+    push->stopping = true;
+    cond_broadcast(&push->moved);
+    lock_drop(&push->lock);
+    pthread_join(push->thread, NULL);
+    push->started = false;
+}
+
+void push_wake(struct frontend *f)
+{
+    ACQUIRE(&f->push.lock);
+
+    cond_broadcast(&f->push.moved);
+}
+
+void push_seen(struct frontend *f, uint64_t id)
+{
+    struct push *push = &f->push;
+    uint64_t pos = volume_seen(f->volume, id);
+
+    if (pos == UINT64_MAX || !atomic_load_explicit(&push->active, memory_order_relaxed))
+        return;
+    ACQUIRE(&push->lock);
+    push_window_seen(&push->w, pos);
+    cond_signal(&push->moved);
+}

@@ -1,0 +1,179 @@
+/*
+ * Ending a mount from any process, alive or dead behind it: the descriptor of the mount tells all
+ * we need, so nothing here touches the mounted tree (a dead server would make that fail or hang).
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "frontend-internal.h"
+#include "mem.h"
+
+#define MAX_USERS_NAMED 8
+#define BUSY_TRIES      10
+
+static bool is_below(const char *path, const char *top)
+{
+    size_t n = strlen(top);
+
+    return !strncmp(path, top, n) && (path[n] == '\0' || path[n] == '/');
+}
+
+/* Does /proc/PID/NAME point into the mount? */
+static bool link_is_below(int proc, const char *name, const char *top, char *ret, size_t size)
+{
+    ssize_t n = readlinkat(proc, name, ret, size - 1);
+
+    if (n < 0)
+        return false;
+    ret[n] = '\0';
+    return is_below(ret, top);
+}
+
+static bool fd_is_below(int proc, const char *top, char *ret, size_t size)
+{
+    int fd = openat(proc, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *e;
+
+    if (!d) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    while ((e = readdir(d)))
+        if (link_is_below(dirfd(d), e->d_name, top, ret, size))
+            return true;
+    return false;
+}
+
+static bool map_is_below(int proc, const char *top, char *ret, size_t size)
+{
+    int fd = openat(proc, "maps", O_RDONLY | O_CLOEXEC);
+    cleanup_file FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    cleanup_free char *line = NULL;
+    size_t room = 0;
+    ssize_t n;
+
+    if (!f) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    while ((n = getline(&line, &room, f)) > 0) {
+        const char *path = strchr(line, '/');
+
+        line[n - 1] = '\0';
+        if (path && is_below(path, top)) {
+            snprintf(ret, size, "%s", path);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How process `pid` uses the mount: a phrase in `ret`, or false. */
+static bool use_of(const char *pid, const char *top, char *ret, size_t size)
+{
+    char dir[64];
+    char path[4096];
+    char comm[64] = "?";
+    const char *how;
+
+    snprintf(dir, sizeof(dir), "/proc/%.20s", pid);
+    cleanup_close int proc = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (proc < 0)
+        return false;
+    if (link_is_below(proc, "cwd", top, path, sizeof(path)))
+        how = "works in";
+    else if (link_is_below(proc, "root", top, path, sizeof(path)))
+        how = "has its root in";
+    else if (fd_is_below(proc, top, path, sizeof(path)))
+        how = "has open";
+    else if (map_is_below(proc, top, path, sizeof(path)))
+        how = "maps";
+    else
+        return false;
+    cleanup_close int fd = openat(proc, "comm", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, comm, sizeof(comm) - 1);
+    if (n > 0)
+        comm[comm[n - 1] == '\n' ? n - 1 : n] = '\0';
+    snprintf(ret, size, "%.40s (pid %.20s) %s %.200s", comm, pid, how, path);
+    return true;
+}
+
+static unsigned list_users(const char *top, struct bytes *ret)
+{
+    cleanup_dir DIR *d = opendir("/proc");
+    const struct dirent *e;
+    unsigned n = 0;
+    char use[400];
+
+    while (d && (e = readdir(d))) {
+        if (!isdigit((unsigned char)e->d_name[0]) || !use_of(e->d_name, top, use, sizeof(use)))
+            continue;
+        if (n < MAX_USERS_NAMED)
+            bytes_addf(ret, "%s%s", n ? ", " : "", use);
+        n++;
+    }
+    if (n > MAX_USERS_NAMED)
+        bytes_addf(ret, " and %u more", n - MAX_USERS_NAMED);
+    return n;
+}
+
+static int busy_error(const char *mountpoint, struct err *err)
+{
+    cleanup_bytes struct bytes users = {0};
+
+    if (!list_users(mountpoint, &users))
+        bytes_add_str(&users, "no process that this user may look at (another user, a mount inside "
+                              "it, or another mount namespace)");
+    return err_set(err, ERR_LIMIT, "umount %s: busy: %s (end them, or use --lazy)", mountpoint,
+                   users.data);
+}
+
+/* One attempt. 0 or an errno; a helper's refusal is EBUSY when the mount is still there. */
+static int umount_once(const char *mountpoint, bool lazy)
+{
+    if (umount2(mountpoint, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0)
+        return 0;
+    if (errno != EPERM)
+        return errno;
+    const char *const argv[] = {"fusermount3", "-u", "-q", lazy ? "-z" : "--", mountpoint, NULL};
+    if (mount_run_helper(argv, "umount", NULL) == 0)
+        return 0;
+    return EBUSY;
+}
+
+int frontend_umount(const char *mountpoint, bool lazy, struct err *err)
+{
+    cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
+    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+    char path[4096];
+    int e = 0;
+
+    if (mount_real_path(mountpoint, path, err) < 0 || mount_find(path, row, err) < 0)
+        return err_wrap(err, "umount");
+    if (strcmp(row->type, "fuse.sampan") != 0)
+        return err_set(err, ERR_USAGE, "umount %s: that is a mount of type %s, not one of Sampan",
+                       path, row->type);
+    /* The pusher opens a file for some microseconds at a time: try again before calling it busy. */
+    for (int i = 0; i < BUSY_TRIES; i++) {
+        e = umount_once(path, lazy);
+        if (e != EBUSY)
+            break;
+        nanosleep(&pause, NULL);
+    }
+    if (!e)
+        return 0;
+    if (e == EBUSY)
+        return busy_error(path, err);
+    return err_sys(err, e, "umount %s", path);
+}
