@@ -1,15 +1,16 @@
 /*
  * fetch: one engine that moves bytes between stores and memory.
  *
- * One thread runs curl multi; requests wait in three queues (reader, prefetch, warmup) and are admitted
- * under a connection limit and a byte-rate limit, both of which hold exactly. Readers go first, yet each
- * lower class keeps a share (no starvation). Each transfer is checked (status, length, ETag), tried
- * again by class of error with jitter and a budget, and, for readers, hedged: when a request takes
- * longer than the recent 95th percentile, a second one is sent and the first answer wins. Local stores
- * (file://) go through a small pool of threads under the same limits and queues.
+ * One thread runs curl multi; requests wait in three queues (reader, prefetch, warmup) and are
+ * admitted under a connection limit and a byte-rate limit, both of which hold exactly. Readers go
+ * first, yet each lower class keeps a share (no starvation). Each transfer is checked (status,
+ * length, ETag), tried again by class of error with jitter and a budget, and, for readers, hedged:
+ * when a request takes longer than the recent 95th percentile, a second one is sent and the first
+ * answer wins. Local stores (file://) go through a small pool of threads under the same limits and
+ * queues.
  *
- * Memory: the engine allocates no body; the caller brings a buffer for data and a bounded struct bytes
- * for answers.
+ * Memory: the engine allocates no body; the caller brings a buffer for data and a bounded struct
+ * bytes for answers.
  */
 #ifndef SAMPAN_FETCH_H
 #define SAMPAN_FETCH_H
@@ -26,11 +27,11 @@
 struct log;
 
 struct fetch_conf {
-    unsigned connections;      /* at most this many transfers at once (default 64) */
-    uint64_t bandwidth;        /* bytes/s received; 0: unlimited */
-    unsigned max_tries;        /* 6 */
-    uint64_t try_timeout_ns;   /* no byte for this long ends a try (10 s) */
-    uint64_t budget_ns;        /* a transfer as a whole, retries included (60 s) */
+    unsigned connections;        /* at most this many transfers at once (default 64) */
+    uint64_t bandwidth;          /* bytes/s received; 0: unlimited */
+    unsigned max_tries;          /* 6 */
+    uint64_t try_timeout_ns;     /* no byte for this long ends a try (10 s) */
+    uint64_t budget_ns;          /* a transfer as a whole, retries included (60 s) */
     uint64_t connect_timeout_ns; /* 5 s */
     bool hedge;
     struct log *log;
@@ -50,18 +51,24 @@ const struct fetch_counts *fetch_counts(const struct fetch *f);
 void fetch_set_bandwidth(struct fetch *f, uint64_t bytes_per_s);
 void fetch_set_connections(struct fetch *f, unsigned n);
 
-/* --- one object's range into a buffer (asynchronous) ------------------------------------------- */
+/* --- one object's range into a buffer (asynchronous) -------------------------------------------
+ */
+
+/* An object whose size the catalog does not know: it is part of a pack. */
+#define FETCH_SIZE_UNKNOWN UINT64_MAX
 
 struct fetch_get {
     struct store *store;
     const char *key; /* copied */
     size_t key_len;
     uint64_t off;
-    uint32_t len;        /* exactly so many bytes, or it is an error (0: sends no request) */
+    /* Exactly so many bytes, or it is an error. 0: sends no request, done() is called at once by
+     * the caller's own thread. */
+    uint32_t len;
     uint64_t object_size; /* what the catalog says; a different one in the answer is ERR_STALE */
-    int64_t mtime_ns;    /* for local stores */
-    const char *etag;    /* copied; "" : not checked. A different one is ERR_STALE. */
-    void *dest;          /* `len` bytes, valid until done() */
+    int64_t mtime_ns;     /* for local stores */
+    const char *etag;     /* copied; "" : not checked. A different one is ERR_STALE. */
+    void *dest;           /* `len` bytes, valid until done() */
     enum prio prio;
     void (*done)(void *arg, const struct err *err); /* NULL err: dest is full. Must not block. */
     void *arg;
@@ -71,7 +78,8 @@ int fetch_get(struct fetch *f, const struct fetch_get *g, struct err *err);
 /* A waiting request of the same transfer gained importance (a reader came for a prefetch). */
 void fetch_raise(struct fetch *f, const void *dest, enum prio prio);
 
-/* --- whole requests that wait (command line, scan, sync) ---------------------------------------- */
+/* --- whole requests that wait (command line, scan, sync) ----------------------------------------
+ */
 
 /* Runs a request with retries; `build` is called again for each try (signatures age). */
 typedef int fetch_build_fn(void *arg, struct http_req *r, struct err *err);
@@ -79,9 +87,10 @@ int fetch_do(struct fetch *f, struct store *s, fetch_build_fn *build, void *arg,
              struct http_answer *ret_answer, struct bytes *ret_body, struct err *err);
 
 /*
- * Lists everything below the store's prefix in parallel: the key space is split by prefix (delimiter
- * probing) and, where a flat prefix is long, by start_after ranges. Calls fn from ONE thread (the
- * caller's), in no particular order, each object exactly once. Progress may be read from `ret_seen`.
+ * Lists everything below the store's prefix in parallel: the key space is split by prefix
+ * (delimiter probing) and, where a flat prefix is long, by start_after ranges. Calls fn from ONE
+ * thread (the caller's), in no particular order, each object exactly once. Progress may be read
+ * from `ret_seen`.
  */
 int fetch_list(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn, void *arg,
                _Atomic uint64_t *ret_seen, struct err *err);
@@ -95,10 +104,11 @@ int fetch_delete(struct fetch *f, struct store *s, const char *key, struct err *
 int fetch_head(struct fetch *f, struct store *s, const char *key, struct http_answer *ret,
                struct err *err);
 
-/* --- the bottom layer of the data path ----------------------------------------------------------- */
+/* --- the bottom layer of the data path -----------------------------------------------------------
+ */
 
-/* Reads units from the stores of the catalog's sources: stores[i] serves source i of the catalog that
- * the piece names. Needs piece.into with room for the whole unit. */
+/* Reads units from the stores of the catalog's sources: stores[i] serves source i of the catalog
+ * that the piece names. Needs piece.into with room for the whole unit. */
 int fetch_source_new(struct source **ret, struct fetch *f, struct store *const *stores, size_t n,
                      struct err *err);
 

@@ -1,0 +1,168 @@
+/*
+ * Judging what came: the head of an answer before its first byte is taken, the whole of it after
+ * the last. Nothing that a server says is believed unless it agrees with what was asked and with
+ * what the catalog says.
+ */
+#include <string.h>
+
+#include "engine-internal.h"
+
+static bool ok(const struct flight *fl)
+{
+    return fl->answer.status / 100 == 2;
+}
+
+static int check_etag(struct flight *fl, const struct fetch_get *g)
+{
+    const char *came = fl->answer.etag;
+    if (!*g->etag || !*came || strcmp(g->etag, came) == 0)
+        return 0;
+    return err_set(&fl->why, ERR_STALE,
+                   "changed at the source since the scan: its ETag is \"%s\", the catalog has "
+                   "\"%s\" (scan again, or mount with --refresh)",
+                   came, g->etag);
+}
+
+static int size_changed(struct flight *fl, const struct fetch_get *g, int64_t came)
+{
+    return err_set(&fl->why, ERR_STALE,
+                   "changed at the source since the scan: it has %lld bytes, the catalog says %llu "
+                   "(scan again, or mount with --refresh)",
+                   (long long)came, (unsigned long long)g->object_size);
+}
+
+static int check_part(struct flight *fl, const struct fetch_get *g)
+{
+    const struct http_answer *a = &fl->answer;
+    if (a->range_total >= 0 && g->object_size != FETCH_SIZE_UNKNOWN &&
+        (uint64_t)a->range_total != g->object_size)
+        return size_changed(fl, g, a->range_total);
+    if (a->range_start < 0 || (uint64_t)a->range_start != g->off ||
+        (uint64_t)a->range_end != g->off + g->len - 1)
+        return err_set(&fl->why, ERR_CORRUPT,
+                       "the server sent another range than it was asked for");
+    if (a->content_length >= 0 && (uint64_t)a->content_length != g->len)
+        return err_set(&fl->why, ERR_CORRUPT, "the server announced %lld bytes for a range of %u",
+                       (long long)a->content_length, g->len);
+    return 0;
+}
+
+/* The whole object: as asked, or because the server knows no ranges. The range is cut out of it. */
+static int check_whole(struct flight *fl, const struct fetch_get *g)
+{
+    const struct http_answer *a = &fl->answer;
+    bool partial = store_follows_location(g->store); /* WebHDFS: 200 with the range alone */
+    uint64_t size = partial ? g->len : g->object_size;
+    if (a->content_length >= 0 && size != FETCH_SIZE_UNKNOWN &&
+        (uint64_t)a->content_length != size) {
+        if (partial || (*g->etag && strcmp(g->etag, a->etag) == 0))
+            return err_set(&fl->why, ERR_CORRUPT, "the server announced %lld bytes instead of %llu",
+                           (long long)a->content_length, (unsigned long long)size);
+        return size_changed(fl, g, a->content_length);
+    }
+    if (partial)
+        return 0;
+    fl->skip = g->off;
+    fl->beyond = size == FETCH_SIZE_UNKNOWN ? UINT64_MAX : size - g->off - g->len;
+    return 0;
+}
+
+int answer_check_head(const struct fetch *f, struct flight *fl)
+{
+    (void)f;
+    fl->checked = true;
+    if (!fl->job->is_get || !ok(fl))
+        return 0;
+    const struct fetch_get *g = &fl->job->get;
+    if (check_etag(fl, g))
+        return -1;
+    if (fl->answer.status == 206 ? check_part(fl, g) : check_whole(fl, g))
+        return -1;
+    fl->data = true;
+    return 0;
+}
+
+/* --- after the transfer
+ * ---------------------------------------------------------------------------- */
+
+static enum again again_of_class(enum err_class class)
+{
+    return retry_of_class(class) == RETRY_PAUSE ? AGAIN_LATER : OVER;
+}
+
+static int judge_transport(struct flight *fl, CURLcode code, enum again *ret, struct err *err)
+{
+    /* Something answered, but not in HTTP: as passing as a broken connection. */
+    if (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY)
+        err_set(err, ERR_TRANSIENT, "the answer is not HTTP (%s)", fl->detail);
+    else
+        http_transport_error(code, fl->detail, fl->req.url.data, err);
+    fl->job->fresh = true;
+    *ret = again_of_class(err->class);
+    return -1;
+}
+
+/* What "not there" and "not as you say" mean for an object that the catalog has. */
+static void stale_if_gone(const struct flight *fl, struct err *err)
+{
+    if (!fl->job->is_get)
+        return;
+    if (err->class == ERR_NOT_FOUND)
+        err_set(err, ERR_STALE,
+                "deleted at the source since the scan (scan again, or mount with --refresh)");
+    else if (fl->answer.status == 412 || fl->answer.status == 416)
+        err_set(err, ERR_STALE,
+                "changed at the source since the scan: HTTP %d (scan again, or mount with "
+                "--refresh)",
+                fl->answer.status);
+}
+
+static int judge_status(struct flight *fl, enum again *ret, struct err *err)
+{
+    enum store_again again = AGAIN_NO;
+    if (store_classify((struct store *)job_store(fl->job), &fl->req, &fl->answer, fl->text.data,
+                       fl->text.len, &again, err) == 0)
+        err_set(err, ERR_FAILED, "HTTP %d where data was expected", fl->answer.status);
+    switch (again) {
+    case AGAIN_BACKOFF:
+        *ret = AGAIN_LATER;
+        break;
+    case AGAIN_CREDS:
+        *ret = AGAIN_NEW_CREDS;
+        break;
+    case AGAIN_REDIRECT:
+    case AGAIN_CLOCK:
+        *ret = AGAIN_NOW;
+        break;
+    default:
+        *ret = OVER;
+        stale_if_gone(fl, err);
+    }
+    return -1;
+}
+
+int answer_judge(const struct fetch *f, struct flight *fl, CURLcode code, enum again *ret,
+                 struct err *err)
+{
+    if (fl->cut) {
+        *err = fl->why;
+        *ret = again_of_class(err->class);
+        fl->job->fresh = true;
+        return -1;
+    }
+    if (code != CURLE_OK && !fl->enough)
+        return judge_transport(fl, code, ret, err);
+    if (!ok(fl))
+        return judge_status(fl, ret, err);
+    if (!fl->checked && answer_check_head(f, fl)) {
+        *err = fl->why;
+        *ret = again_of_class(err->class);
+        return -1;
+    }
+    if (fl->got != fl->want) {
+        *ret = AGAIN_LATER;
+        return err_set(err, ERR_CORRUPT, "the body ended after %llu of %llu bytes",
+                       (unsigned long long)fl->got, (unsigned long long)fl->want);
+    }
+    return 0;
+}

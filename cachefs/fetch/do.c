@@ -1,0 +1,117 @@
+/* Requests that wait for their answer: the general one, HEAD and DELETE. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "do-internal.h"
+#include "mem.h"
+
+struct waiter {
+    struct lock lock;
+    struct cond ended;
+    bool done;
+    int result;
+    struct err *err;
+};
+
+static void on_done(void *arg, const struct err *err)
+{
+    struct waiter *w = arg;
+    ACQUIRE(&w->lock);
+    w->result = err ? -1 : 0;
+    if (err && w->err)
+        *w->err = *err;
+    w->done = true;
+    cond_signal(&w->ended);
+}
+
+int whole_wait(struct fetch *f, struct store *s, enum prio prio, fetch_build_fn *build, void *arg,
+               size_t max_body, struct http_answer *ret_answer, struct bytes *ret_body,
+               struct err *err)
+{
+    struct waiter w = {.err = err};
+    lock_init(&w.lock, RANK_FETCH_QUEUE, "fetch-waiter");
+    cond_init(&w.ended);
+    const struct whole whole = {.store = s,
+                                .build = build,
+                                .build_arg = arg,
+                                .max_body = max_body,
+                                .answer = ret_answer,
+                                .body = ret_body,
+                                .prio = prio,
+                                .done = on_done,
+                                .arg = &w};
+    int result = fetch_whole(f, &whole, err);
+    if (result == 0) {
+        ACQUIRE(&w.lock);
+        while (!w.done)
+            cond_wait(&w.ended, &w.lock);
+        result = w.result;
+    }
+    cond_destroy(&w.ended);
+    lock_destroy(&w.lock);
+    return result;
+}
+
+int fetch_do(struct fetch *f, struct store *s, fetch_build_fn *build, void *arg, size_t max_body,
+             struct http_answer *ret_answer, struct bytes *ret_body, struct err *err)
+{
+    if (store_caps(s) & STORE_LOCAL)
+        return err_set(err, ERR_USAGE, "%s: a local store takes no requests", store_uri(s));
+    return whole_wait(f, s, PRIO_READER, build, arg, max_body, ret_answer, ret_body, err);
+}
+
+/* --- one object ---------------------------------------------------------------------------------
+ */
+
+struct about {
+    struct store *store;
+    const char *key;
+};
+
+static int build_head(void *arg, struct http_req *r, struct err *err)
+{
+    const struct about *a = arg;
+    return store_req_head(a->store, a->key, strlen(a->key), r, err);
+}
+
+static int build_delete(void *arg, struct http_req *r, struct err *err)
+{
+    const struct about *a = arg;
+    return store_req_delete(a->store, a->key, strlen(a->key), r, err);
+}
+
+static int local_head(struct store *s, const char *key, struct http_answer *ret, struct err *err)
+{
+    struct stat st;
+    cleanup_free char *path = xasprintf("%s/%s", store_local_dir(s), key);
+    if (stat(path, &st))
+        return err_sys(err, errno, "look at %s", path);
+    http_answer_init(ret);
+    ret->status = 200;
+    ret->content_length = st.st_size;
+    ret->last_modified = st.st_mtime;
+    return 0;
+}
+
+int fetch_head(struct fetch *f, struct store *s, const char *key, struct http_answer *ret,
+               struct err *err)
+{
+    if (store_caps(s) & STORE_LOCAL)
+        return local_head(s, key, ret, err);
+    struct about a = {s, key};
+    if (whole_wait(f, s, PRIO_READER, build_head, &a, SMALL_BODY, ret, NULL, err))
+        return err_wrap(err, "look at \"%s\"", key);
+    return 0;
+}
+
+int fetch_delete(struct fetch *f, struct store *s, const char *key, struct err *err)
+{
+    if (store_caps(s) & STORE_LOCAL)
+        return store_local_delete(s, key, err);
+    struct about a = {s, key};
+    if (whole_wait(f, s, PRIO_READER, build_delete, &a, SMALL_BODY, NULL, NULL, err))
+        return err_wrap(err, "delete \"%s\"", key);
+    return 0;
+}

@@ -1,0 +1,204 @@
+/*
+ * The inside of fetch: what its files share.
+ *
+ * A *job* is one thing a caller asked for: a range into his buffer, or a whole request. A *flight*
+ * is one try of it on the wire, with an easy handle of its own that is used again and again. The
+ * life of a job, and who moves it:
+ *
+ *   WAITING   in a queue                        job_submit()             f->lock
+ *   FLYING    1 flight, or 2 with a hedge       job_start()              engine thread
+ *   PARKED    pausing before the next try       job_failed()             engine thread
+ *   UNSIGNED  its store looks up credentials    creds_hold()             engine thread
+ *   AGAIN     for a free slot, before all that wait   job_resume()       engine thread
+ *   (gone)    done() was called, memory freed   job_finish()             engine thread
+ *
+ * Jobs of local stores go WAITING -> (read by a thread of local.c) -> gone.
+ *
+ * Threads: the engine's one thread owns the multi handle, all flights and all jobs that do not
+ * wait; the pool of local.c; one thread of creds.c that may block. f->lock guards what callers
+ * share with them. No callback is called with it held.
+ */
+#ifndef SAMPAN_FETCH_ENGINE_INTERNAL_H
+#define SAMPAN_FETCH_ENGINE_INTERNAL_H
+
+#include <curl/curl.h>
+
+#include "fetch.h"
+#include "hedge-internal.h"
+#include "queue-internal.h"
+#include "rate-internal.h"
+#include "retry-internal.h"
+#include "sync.h"
+
+#define QUEUE_LIMIT  16384 /* waiting jobs of one priority */
+#define DEST_BUCKETS 4096
+#define STALE_TRIES  2 /* sightings before a change at the source is believed */
+#define REBUILD_MAX  4 /* new signatures, regions or clocks for one job */
+#define NEVER_NS     UINT64_MAX
+
+struct flight;
+
+/* A whole request: an answer and a bounded body. All pointers stay valid until done(). */
+struct whole {
+    struct store *store;
+    fetch_build_fn *build; /* called on the engine's thread; must not block */
+    void *build_arg;
+    size_t max_body;
+    struct http_answer *answer;
+    struct bytes *body; /* filled only on success */
+    enum prio prio;
+    void (*done)(void *arg, const struct err *err);
+    void *arg;
+};
+
+struct job {
+    struct queue_item item; /* first: a queue item is a job */
+    struct job *next;       /* in the one list that its state names */
+    struct job *dest_next;  /* in f->by_dest; f->lock */
+    bool is_get;
+    struct fetch_get get; /* key and etag point into `text` */
+    struct whole whole;
+    struct flight *main, *hedge;
+    unsigned tries, stale_seen, rebuilt;
+    bool fresh; /* the next try opens a connection of its own */
+    bool force_creds;
+    bool creds_seen; /* credentials were looked up for the coming try */
+    bool hedged;
+    bool low;          /* holds a slot as prefetch or warmup */
+    uint64_t first_ns; /* of the first try; 0: none yet */
+    uint64_t due_ns;   /* PARKED: when it goes on */
+    struct err *why;   /* of the last failure, or NULL */
+    char text[];
+};
+
+struct flight {
+    struct fetch *fetch;
+    struct flight *next_free;
+    size_t place; /* in f->flying */
+    CURL *easy;
+    struct job *job;
+    struct http_req req;
+    struct curl_slist *headers;
+    struct http_answer answer;
+    bool low;          /* its slot counts among those of the lower classes */
+    bool checked;      /* the answer's head was judged */
+    bool data;         /* ... and its body is what was asked for: bytes go to `to` */
+    bool paused;       /* by the rate limit */
+    unsigned char *to; /* dest, or the hedge's own scratch */
+    unsigned char *scratch;
+    uint64_t skip;      /* bytes of a whole object before the range */
+    uint64_t want, got; /* of the range */
+    uint64_t beyond;    /* bytes of a whole object after the range */
+    bool enough;        /* the range is here; the rest was not worth receiving */
+    struct bytes text;  /* the body of a whole request, or the start of an error's */
+    bool cut;           /* ended by a callback or a clock: `why` says so */
+    struct err why;
+    uint64_t started_ns, last_ns, last_sent;
+    uint64_t floor_ns, floor_bytes; /* progress after the budget's end */
+    char detail[CURL_ERROR_SIZE];
+};
+
+struct creds_desk;
+
+struct fetch {
+    struct fetch_conf conf; /* connections: f->lock */
+    struct fetch_counts counts;
+    struct lock lock;
+    struct queues http, local;         /* f->lock */
+    struct job *by_dest[DEST_BUCKETS]; /* f->lock */
+    unsigned busy, busy_low;           /* flights and local reads; those below readers; f->lock */
+    uint64_t reader_seen_ns;           /* when a reader was admitted last; f->lock */
+    bool asleep;                       /* the engine waits and wants to be woken; f->lock */
+    bool stopping;                     /* f->lock */
+    struct rate rate;                  /* f->lock */
+    _Atomic uint64_t bandwidth;        /* rate.per_s, for a look without the lock */
+
+    /* The rest belongs to the engine's thread. */
+    pthread_t thread;
+    int epoll_fd, wake_fd;
+    CURLM *multi;
+    uint64_t curl_due_ns; /* what the library's timer asked for */
+    uint64_t now_ns;      /* of this round */
+    uint64_t next_due_ns; /* no clock of ours runs out before */
+    uint64_t outstanding; /* bytes asked for and not yet received */
+    struct flight **flying;
+    size_t n_flying, cap_flying;
+    struct flight *idle;
+    struct job *parked;
+    size_t n_parked;
+    struct job *again, **again_end;
+    size_t scratch_used;
+    struct retry_budget retry_budget;
+    struct hedge hedge;
+    uint64_t seed;
+    struct creds_desk *creds;
+    struct local_pool *local_pool;
+};
+
+/* engine.c */
+int job_submit(struct fetch *f, struct job *j, enum prio prio, struct err *err);
+int fetch_whole(struct fetch *f, const struct whole *w, struct err *err);
+void engine_wake(const struct fetch *f); /* any thread */
+void engine_due(struct fetch *f, uint64_t at_ns);
+void job_finish(struct fetch *f, struct job *j, const struct err *err);
+void job_resume(struct fetch *f, struct job *j);
+void dest_forget(struct fetch *f, struct job *j); /* f->lock held */
+/*
+ * Slots: at most conf.connections are taken at any moment, by flights and local reads together.
+ * slots_classes() says whose jobs may take one now (a bit each); both need f->lock.
+ */
+unsigned slots_classes(const struct fetch *f, uint64_t now_ns);
+void slot_take(struct fetch *f, enum prio prio, uint64_t now_ns, bool *ret_low);
+void slot_give(struct fetch *f, bool low); /* no lock held */
+
+/* flight.c: the wire */
+/* The slot was taken; `low` says as what. On failure it is the caller's to give back. */
+struct flight *flight_start(struct fetch *f, struct job *j, bool hedge, bool low, struct err *err);
+void flight_end(struct fetch *f, struct flight *fl); /* the handle goes back to the idle ones */
+void flight_free(struct flight *fl);
+/* Goes on with what the rate limit holds; returns when to come back, or NEVER_NS. */
+uint64_t flights_unpause(struct fetch *f);
+
+/* answer.c: judging what came */
+enum again { OVER, AGAIN_LATER, AGAIN_NOW, AGAIN_NEW_CREDS };
+/* Before the first byte of the body. -1: fl->why says what is wrong. */
+int answer_check_head(const struct fetch *f, struct flight *fl);
+/* After the transfer: 0 if all of it is right, otherwise -1, `err` and how to go on. */
+int answer_judge(const struct fetch *f, struct flight *fl, CURLcode code, enum again *ret,
+                 struct err *err);
+
+/* job.c: the life of a job on the engine's thread */
+/* A failed try that the job's other flight does not make up for. */
+void job_failed(struct fetch *f, struct job *j, enum again again, unsigned retry_after_s,
+                const struct err *err);
+void job_start(struct fetch *f, struct job *j);
+void flight_landed(struct fetch *f, struct flight *fl, CURLcode code);
+void jobs_check_clocks(struct fetch *f);
+void jobs_cancel_all(struct fetch *f);
+/* "get s3://b/k" for error texts; appends. */
+void job_name(const struct job *j, struct bytes *out);
+const struct store *job_store(const struct job *j);
+
+/* creds.c */
+void creds_new(struct fetch *f);
+void creds_stop(struct fetch *f); /* f->stopping is set; waits for the look-up under way */
+void creds_free(struct fetch *f);
+struct job *creds_take_waiting(struct fetch *f); /* all jobs held, to be cancelled */
+/* True: the job was kept and comes back through creds_collect() when its store has credentials. */
+bool creds_hold(struct fetch *f, struct job *j);
+void creds_collect(struct fetch *f);
+
+/* local.c */
+void local_new(struct fetch *f);
+void local_stop(struct fetch *f); /* f->stopping is set */
+void local_free(struct fetch *f);
+/* Work came; f->lock held. -1: there is no thread to do it and none can be had. */
+int local_work(struct fetch *f, struct err *err);
+void local_poke(struct fetch *f); /* room came, or a limit changed; f->lock held */
+
+static inline enum prio job_prio(const struct job *j)
+{
+    return (enum prio)atomic_load_explicit(&j->item.prio, memory_order_relaxed);
+}
+
+#endif

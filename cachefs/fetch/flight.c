@@ -1,0 +1,269 @@
+/*
+ * One try on the wire: an easy handle, its request, and where the bytes go. Bodies are copied once,
+ * from the library's receive buffer to the caller's memory (a hedge's to a scratch of its own, so
+ * that only one of two flights ever writes to the destination).
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "clock.h"
+#include "engine-internal.h"
+#include "mem.h"
+
+#define RECEIVE_BUFFER (256L << 10)
+#define ERROR_TEXT_MAX (64u << 10)  /* of an answer that is an error */
+#define BEYOND_MAX     (256u << 10) /* rather received than a connection lost */
+#define SCRATCH_MAX    (8u << 20)   /* of all hedges */
+#define TEXT_KEPT      (64u << 10)  /* a larger buffer is not kept with the handle */
+
+/* --- callbacks of the library -------------------------------------------------------------------
+ */
+
+static size_t on_header(char *data, size_t size, size_t n, void *arg)
+{
+    struct flight *fl = arg;
+    fl->last_ns = fl->fetch->now_ns;
+    http_answer_line(&fl->answer, data, size * n);
+    return size * n;
+}
+
+static size_t cut(struct flight *fl, enum err_class class, const char *why)
+{
+    fl->cut = true;
+    err_set(&fl->why, class, "%s", why);
+    return CURL_WRITEFUNC_ERROR;
+}
+
+static size_t take_text(struct flight *fl, const char *data, size_t len)
+{
+    bool good = fl->answer.status / 100 == 2;
+    size_t max = good && !fl->job->is_get ? fl->job->whole.max_body : ERROR_TEXT_MAX;
+    size_t room = max - fl->text.len;
+    if (len > room && good)
+        return cut(fl, ERR_LIMIT, "the answer is longer than any that is expected here");
+    bytes_add(&fl->text, data, len < room ? len : room);
+    return len;
+}
+
+static size_t take_data(struct flight *fl, const char *data, size_t len)
+{
+    const char *from = data;
+    size_t left = len;
+    size_t skipped = left < fl->skip ? left : (size_t)fl->skip;
+    fl->skip -= skipped;
+    from += skipped;
+    left -= skipped;
+    size_t taken = left < fl->want - fl->got ? left : (size_t)(fl->want - fl->got);
+    memcpy(fl->to + fl->got, from, taken);
+    fl->got += taken;
+    fl->fetch->outstanding -= taken;
+    left -= taken;
+    if (left > fl->beyond)
+        return cut(fl, ERR_CORRUPT, "the answer has more bytes than it announced");
+    fl->beyond -= left;
+    if (fl->got == fl->want && fl->beyond > BEYOND_MAX) {
+        fl->enough = true;
+        return CURL_WRITEFUNC_ERROR;
+    }
+    return len;
+}
+
+/* True: the limited line is used up for now. Otherwise `len` bytes are charged to it. */
+static bool charge(struct fetch *f, size_t len)
+{
+    if (atomic_load_explicit(&f->bandwidth, memory_order_relaxed) == 0)
+        return false;
+    ACQUIRE(&f->lock);
+    uint64_t now = clock_mono_ns();
+    uint64_t wait = rate_wait_ns(&f->rate, now);
+    if (wait)
+        engine_due(f, now + wait);
+    else
+        rate_take(&f->rate, len, now);
+    return wait != 0;
+}
+
+static size_t on_body(char *data, size_t size, size_t n, void *arg)
+{
+    struct flight *fl = arg;
+    struct fetch *f = fl->fetch;
+    size_t len = size * n;
+    fl->last_ns = f->now_ns;
+    if (charge(f, len)) {
+        fl->paused = true;
+        return CURL_WRITEFUNC_PAUSE;
+    }
+    counter_add(&f->counts.bytes, len);
+    if (!fl->checked && answer_check_head(f, fl)) {
+        fl->cut = true;
+        return CURL_WRITEFUNC_ERROR;
+    }
+    return fl->data ? take_data(fl, data, len) : take_text(fl, data, len);
+}
+
+uint64_t flights_unpause(struct fetch *f)
+{
+    for (size_t i = 0; i < f->n_flying; i++) {
+        struct flight *fl = f->flying[i];
+        if (!fl->paused)
+            continue;
+        uint64_t wait;
+        {
+            ACQUIRE(&f->lock);
+            wait = rate_wait_ns(&f->rate, f->now_ns);
+        }
+        if (wait)
+            return f->now_ns + wait;
+        fl->paused = false;
+        fl->last_ns = f->now_ns;
+        curl_easy_pause(fl->easy, CURLPAUSE_CONT); /* hands out what it kept, may pause again */
+    }
+    return NEVER_NS;
+}
+
+/* --- handles
+ * -------------------------------------------------------------------------------------- */
+
+static struct flight *flight_new(struct fetch *f, struct err *err)
+{
+    struct flight *fl = xcalloc(1, sizeof *fl);
+    fl->fetch = f;
+    fl->easy = curl_easy_init();
+    if (!fl->easy) {
+        free(fl);
+        err_set(err, ERR_LIMIT, "out of memory: a transfer");
+        return NULL;
+    }
+    curl_easy_setopt(fl->easy, CURLOPT_PRIVATE, fl);
+    curl_easy_setopt(fl->easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(fl->easy, CURLOPT_WRITEDATA, fl);
+    curl_easy_setopt(fl->easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(fl->easy, CURLOPT_HEADERDATA, fl);
+    curl_easy_setopt(fl->easy, CURLOPT_ERRORBUFFER, fl->detail);
+    curl_easy_setopt(fl->easy, CURLOPT_QUICK_EXIT, 1L); /* no wait for a name server at the end */
+    return fl;
+}
+
+void flight_free(struct flight *fl)
+{
+    curl_easy_cleanup(fl->easy);
+    bytes_release(&fl->text);
+    free(fl);
+}
+
+static struct flight *flight_get(struct fetch *f, struct err *err)
+{
+    struct flight *fl = f->idle;
+    if (!fl)
+        return flight_new(f, err);
+    f->idle = fl->next_free;
+    return fl;
+}
+
+static void flight_put(struct fetch *f, struct flight *fl)
+{
+    curl_slist_free_all(fl->headers);
+    fl->headers = NULL;
+    http_req_release(&fl->req);
+    if (fl->scratch)
+        f->scratch_used -= fl->want;
+    free(fl->scratch);
+    fl->scratch = NULL;
+    if (fl->text.cap > TEXT_KEPT)
+        bytes_release(&fl->text);
+    fl->job = NULL;
+    fl->next_free = f->idle;
+    f->idle = fl;
+}
+
+/* --- take-off and end
+ * -------------------------------------------------------------------------------- */
+
+static int build(struct flight *fl, struct job *j, struct err *err)
+{
+    if (!j->is_get)
+        return j->whole.build(j->whole.build_arg, &fl->req, err);
+    const struct fetch_get *g = &j->get;
+    bool all = g->off == 0 && g->len == g->object_size;
+    return store_req_get(g->store, g->key, g->key_len, g->off, all ? 0 : g->len, "", &fl->req, err);
+}
+
+static int set_options(struct fetch *f, struct flight *fl, struct job *j, struct err *err)
+{
+    if (http_apply(fl->easy, &fl->req, store_peer(job_store(j)), &fl->headers, err))
+        return -1;
+    long connect_ms = (long)((f->conf.connect_timeout_ns + NS_PER_MS - 1) / NS_PER_MS);
+    curl_easy_setopt(fl->easy, CURLOPT_CONNECTTIMEOUT_MS, connect_ms);
+    curl_easy_setopt(fl->easy, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER);
+    curl_easy_setopt(fl->easy, CURLOPT_FRESH_CONNECT, j->fresh || fl->scratch ? 1L : 0L);
+    return 0;
+}
+
+static int aim(struct fetch *f, struct flight *fl, struct job *j, bool hedge, struct err *err)
+{
+    fl->want = j->is_get ? j->get.len : 0;
+    fl->to = j->is_get ? j->get.dest : NULL;
+    if (!hedge)
+        return 0;
+    if (f->scratch_used + fl->want > SCRATCH_MAX)
+        return err_set(err, ERR_LIMIT, "no memory for a second request");
+    fl->to = fl->scratch = xmalloc(fl->want);
+    f->scratch_used += fl->want;
+    return 0;
+}
+
+static void reset(struct fetch *f, struct flight *fl, struct job *j, bool low)
+{
+    fl->job = j;
+    fl->low = low;
+    fl->checked = fl->data = fl->paused = fl->cut = fl->enough = false;
+    fl->skip = fl->got = fl->beyond = fl->last_sent = 0;
+    fl->floor_ns = fl->floor_bytes = 0;
+    fl->started_ns = fl->last_ns = f->now_ns;
+    fl->detail[0] = '\0';
+    bytes_clear(&fl->text);
+    http_answer_init(&fl->answer);
+}
+
+static int launch(struct fetch *f, struct flight *fl, struct job *j, bool hedge, struct err *err)
+{
+    http_req_init(&fl->req, HTTP_GET);
+    if (aim(f, fl, j, hedge, err) || build(fl, j, err) || set_options(f, fl, j, err))
+        return -1;
+    CURLMcode code = curl_multi_add_handle(f->multi, fl->easy);
+    if (code)
+        return err_set(err, ERR_FAILED, "start a transfer: %s", curl_multi_strerror(code));
+    return 0;
+}
+
+struct flight *flight_start(struct fetch *f, struct job *j, bool hedge, bool low, struct err *err)
+{
+    struct flight *fl = flight_get(f, err);
+    if (!fl)
+        return NULL;
+    reset(f, fl, j, low);
+    if (launch(f, fl, j, hedge, err)) {
+        flight_put(f, fl);
+        return NULL;
+    }
+    if (f->n_flying == f->cap_flying) {
+        f->cap_flying = f->cap_flying ? 2 * f->cap_flying : 64;
+        f->flying = xrealloc(f->flying, f->cap_flying * sizeof *f->flying);
+    }
+    fl->place = f->n_flying;
+    f->flying[f->n_flying++] = fl;
+    f->outstanding += fl->want;
+    counter_add(&f->counts.requests, 1);
+    return fl;
+}
+
+void flight_end(struct fetch *f, struct flight *fl)
+{
+    curl_multi_remove_handle(f->multi, fl->easy);
+    f->outstanding -= fl->want - fl->got;
+    f->flying[fl->place] = f->flying[--f->n_flying];
+    f->flying[fl->place]->place = fl->place;
+    bool low = fl->low;
+    flight_put(f, fl);
+    slot_give(f, low);
+}

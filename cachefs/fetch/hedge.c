@@ -1,0 +1,89 @@
+/* Second requests at the tail: see hedge-internal.h. */
+#include "hedge-internal.h"
+
+#include <string.h>
+
+#define PER_REQUEST 5 /* percent */
+#define COST        100
+#define SAVED_MAX   800 /* eight in a row after a quiet time */
+#define REFRESH     16  /* the percentile is computed anew after so many samples */
+
+static unsigned class_of(uint32_t len)
+{
+    static const uint32_t up_to[HEDGE_CLASSES - 1] = {64u << 10, 512u << 10, 2u << 20};
+    unsigned class = 0;
+    while (class < HEDGE_CLASSES - 1 && len > up_to[class])
+        class ++;
+    return class;
+}
+
+/* 0..15 as they are, then 8 buckets an octave. */
+static unsigned bucket_of(uint64_t ns)
+{
+    if (ns < 16)
+        return (unsigned)ns;
+    unsigned top = 63u - (unsigned)__builtin_clzll(ns);
+    unsigned bucket = (top - 3) * 8 + (unsigned)(ns >> (top - 3) & 7) + 8;
+    return bucket < HEDGE_BUCKETS ? bucket : HEDGE_BUCKETS - 1;
+}
+
+/* The first value above the bucket. */
+static uint64_t bucket_end(unsigned bucket)
+{
+    if (bucket < 16)
+        return bucket + 1;
+    unsigned top = (bucket - 8) / 8 + 3;
+    return (9ull + (bucket & 7)) << (top - 3);
+}
+
+static void forget_half(struct hedge_class *c)
+{
+    c->count = 0;
+    for (unsigned i = 0; i < HEDGE_BUCKETS; i++) {
+        c->buckets[i] /= 2;
+        c->count += c->buckets[i];
+    }
+}
+
+static uint64_t percentile_95(const struct hedge_class *c)
+{
+    uint32_t want = c->count - c->count / 20, seen = 0;
+    for (unsigned i = 0; i < HEDGE_BUCKETS; i++) {
+        seen += c->buckets[i];
+        if (seen >= want)
+            return bucket_end(i);
+    }
+    return UINT64_MAX;
+}
+
+void hedge_request(struct hedge *h)
+{
+    if (h->allowed < SAVED_MAX)
+        h->allowed += PER_REQUEST;
+}
+
+void hedge_learn(struct hedge *h, uint32_t len, uint64_t took_ns)
+{
+    struct hedge_class *c = &h->classes[class_of(len)];
+    c->buckets[bucket_of(took_ns)]++;
+    if (++c->count >= HEDGE_WINDOW)
+        forget_half(c);
+    if (c->count < HEDGE_ENOUGH || c->count % REFRESH)
+        return;
+    uint64_t after = percentile_95(c);
+    c->after_ns = after < HEDGE_MIN_NS ? HEDGE_MIN_NS : after;
+}
+
+uint64_t hedge_after_ns(const struct hedge *h, uint32_t len)
+{
+    uint64_t after = h->classes[class_of(len)].after_ns;
+    return after ? after : UINT64_MAX;
+}
+
+bool hedge_take(struct hedge *h)
+{
+    if (h->allowed < COST)
+        return false;
+    h->allowed -= COST;
+    return true;
+}

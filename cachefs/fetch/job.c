@@ -1,0 +1,389 @@
+/*
+ * The life of a job on the engine's thread: started, landed well or badly, parked, finished.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "clock.h"
+#include "engine-internal.h"
+#include "hash.h"
+#include "mem.h"
+
+#define RETRY_BASE_NS   (100 * NS_PER_MS)
+#define RETRY_CAP_NS    (10 * NS_PER_S)
+#define WHOLE_PATIENCE  3           /* times try_timeout: listings and uploads may think longer */
+#define PROGRESS_BYTES  (64u << 10) /* a try_timeout, for a try that outlives its job's budget */
+#define BUDGETS_AT_MOST 4           /* after that even progress does not help */
+
+const struct store *job_store(const struct job *j)
+{
+    return j->is_get ? j->get.store : j->whole.store;
+}
+
+void job_name(const struct job *j, struct bytes *out)
+{
+    const char *uri = store_uri(job_store(j));
+    size_t len = strlen(uri);
+    bytes_addf(out, "%s%s", uri, j->is_get && (!len || uri[len - 1] != '/') ? "/" : "");
+    if (j->is_get)
+        bytes_add(out, j->get.key, j->get.key_len);
+}
+
+/* --- the end
+ * ---------------------------------------------------------------------------------------- */
+
+static void count_failure(struct fetch *f, const struct err *err)
+{
+    if (err->class == ERR_STALE)
+        counter_add(&f->counts.stale, 1);
+    else if (err->class != ERR_CANCELLED)
+        counter_add(&f->counts.failures, 1);
+}
+
+void job_finish(struct fetch *f, struct job *j, const struct err *err)
+{
+    assert(!j->main && !j->hedge && !j->item.queued);
+    if (j->is_get) {
+        ACQUIRE(&f->lock);
+        dest_forget(f, j);
+    }
+    if (err)
+        count_failure(f, err);
+    if (j->is_get)
+        j->get.done(j->get.arg, err);
+    else
+        j->whole.done(j->whole.arg, err);
+    free(j->why);
+    free(j);
+}
+
+/* What a caller reads: the object, the last reason, and that it was tried again. */
+static void finish_failed(struct fetch *f, struct job *j, const struct err *why)
+{
+    cleanup_bytes struct bytes name = {0};
+    job_name(j, &name);
+    struct err err = *why;
+    if (j->tries > 1 && why->class != ERR_CANCELLED && why->class != ERR_STALE)
+        err_set(&err, why->class, "%s (gave up after %u tries)", why->msg, j->tries);
+    err.sys = why->sys;
+    err_wrap(&err, j->is_get ? "get %s" : "%s", name.data);
+    job_finish(f, j, &err);
+}
+
+static void end_flights(struct fetch *f, struct job *j)
+{
+    if (j->main)
+        flight_end(f, j->main);
+    if (j->hedge)
+        flight_end(f, j->hedge);
+    j->main = j->hedge = NULL;
+}
+
+/* --- success
+ * ------------------------------------------------------------------------------------------ */
+
+static void land_well(struct fetch *f, struct flight *fl)
+{
+    struct job *j = fl->job;
+    uint64_t took = f->now_ns - fl->started_ns;
+    retry_budget_success(&f->retry_budget);
+    if (j->is_get) {
+        histogram_add(&f->counts.latency, f->now_ns - j->first_ns);
+        if (job_prio(j) == PRIO_READER)
+            hedge_learn(&f->hedge, j->get.len, took);
+        if (fl == j->hedge) {
+            /* The first flight must not write any more once the bytes are in place. */
+            if (j->main)
+                flight_end(f, j->main);
+            j->main = NULL;
+            memcpy(j->get.dest, fl->scratch, j->get.len);
+            counter_add(&f->counts.hedge_wins, 1);
+        }
+    } else {
+        if (j->whole.answer)
+            *j->whole.answer = fl->answer;
+        if (j->whole.body) {
+            bytes_release(j->whole.body);
+            *j->whole.body = fl->text;
+            fl->text = (struct bytes){0};
+        }
+    }
+    end_flights(f, j);
+    job_finish(f, j, NULL);
+}
+
+/* --- failure
+ * -------------------------------------------------------------------------------------------- */
+
+static enum retry_how how_to_go_on(struct job *j, enum again again, const struct err *err)
+{
+    if (err->class == ERR_STALE)
+        return ++j->stale_seen < STALE_TRIES ? RETRY_PAUSE : RETRY_NEVER;
+    switch (again) {
+    case AGAIN_LATER:
+        return RETRY_PAUSE;
+    case AGAIN_NEW_CREDS:
+        j->force_creds = true;
+        __attribute__((fallthrough));
+    case AGAIN_NOW:
+        return ++j->rebuilt <= REBUILD_MAX ? RETRY_AT_ONCE : RETRY_NEVER;
+    default:
+        return RETRY_NEVER;
+    }
+}
+
+static void park(struct fetch *f, struct job *j, uint64_t pause_ns)
+{
+    j->due_ns = f->now_ns + pause_ns;
+    j->next = f->parked;
+    f->parked = j;
+    f->n_parked++;
+    engine_due(f, j->due_ns);
+}
+
+void job_failed(struct fetch *f, struct job *j, enum again again, unsigned retry_after_s,
+                const struct err *err)
+{
+    if (err->class == ERR_CORRUPT)
+        counter_add(&f->counts.mismatches, 1);
+    const struct retry_policy policy = {.max_tries = f->conf.max_tries,
+                                        .base_ns = RETRY_BASE_NS,
+                                        .cap_ns = RETRY_CAP_NS,
+                                        .budget_ns = f->conf.budget_ns};
+    f->seed = hash_mix64(f->seed + 1);
+    const struct retry_ask ask = {.how = how_to_go_on(j, again, err),
+                                  .tries = j->tries ? j->tries : 1,
+                                  .elapsed_ns = j->first_ns ? f->now_ns - j->first_ns : 0,
+                                  .server_asks_ns = retry_after_s * NS_PER_S,
+                                  .now_ns = f->now_ns,
+                                  .random = f->seed};
+    uint64_t pause;
+    if (!retry_decide(&policy, &f->retry_budget, &ask, &pause)) {
+        finish_failed(f, j, err);
+        return;
+    }
+    counter_add(&f->counts.retries, 1);
+    if (!j->why)
+        j->why = xmalloc(sizeof *j->why);
+    *j->why = *err;
+    j->creds_seen = false;
+    if (pause)
+        park(f, j, pause);
+    else
+        job_resume(f, j);
+}
+
+void flight_landed(struct fetch *f, struct flight *fl, CURLcode code)
+{
+    struct job *j = fl->job;
+    struct err err = {0};
+    enum again again = OVER;
+    if (answer_judge(f, fl, code, &again, &err) == 0) {
+        land_well(f, fl);
+        return;
+    }
+    unsigned retry_after_s = fl->answer.retry_after_s;
+    if (fl == j->main)
+        j->main = NULL;
+    else
+        j->hedge = NULL;
+    flight_end(f, fl);
+    if (!j->main && !j->hedge) /* otherwise the other one may still do it */
+        job_failed(f, j, again, retry_after_s, &err);
+}
+
+/* --- take-off
+ * ---------------------------------------------------------------------------------------------- */
+
+static uint64_t patience_ns(const struct fetch *f, const struct job *j)
+{
+    return j->is_get ? f->conf.try_timeout_ns : WHOLE_PATIENCE * f->conf.try_timeout_ns;
+}
+
+static bool may_hedge(const struct fetch *f, const struct job *j)
+{
+    return f->conf.hedge && j->is_get && !j->hedged && j->tries == 1 && j->main &&
+           job_prio(j) == PRIO_READER &&
+           atomic_load_explicit(&f->bandwidth, memory_order_relaxed) == 0;
+}
+
+static void watch(struct fetch *f, struct job *j)
+{
+    engine_due(f, f->now_ns + patience_ns(f, j));
+    uint64_t late = may_hedge(f, j) ? hedge_after_ns(&f->hedge, j->get.len) : NEVER_NS;
+    if (late != NEVER_NS)
+        engine_due(f, f->now_ns + late);
+}
+
+void job_start(struct fetch *f, struct job *j)
+{
+    if (creds_hold(f, j)) {
+        slot_give(f, j->low);
+        return;
+    }
+    struct err err = {0};
+    if (!j->first_ns)
+        j->first_ns = f->now_ns;
+    j->tries++;
+    j->main = flight_start(f, j, false, j->low, &err);
+    if (!j->main) {
+        slot_give(f, j->low);
+        job_failed(f, j, OVER, 0, &err);
+        return;
+    }
+    if (job_prio(j) == PRIO_READER && j->tries == 1)
+        hedge_request(&f->hedge);
+    watch(f, j);
+}
+
+/* A second request for a late reader, if a slot is free and 5 % are not used up. */
+static void start_hedge(struct fetch *f, struct job *j)
+{
+    bool low;
+    j->hedged = true;
+    {
+        ACQUIRE(&f->lock);
+        if (!slots_classes(f, f->now_ns) || !hedge_take(&f->hedge))
+            return;
+        slot_take(f, PRIO_READER, f->now_ns, &low);
+    }
+    j->hedge = flight_start(f, j, true, low, NULL);
+    if (!j->hedge) {
+        slot_give(f, low);
+        return;
+    }
+    counter_add(&f->counts.hedges, 1);
+    watch(f, j);
+}
+
+/* --- clocks
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+/* The bytes that went out since the last look are life signs too. */
+static void look_at_upload(struct fetch *f, struct flight *fl)
+{
+    curl_off_t sent = 0;
+    if (fl->job->is_get || curl_easy_getinfo(fl->easy, CURLINFO_SIZE_UPLOAD_T, &sent))
+        return;
+    if ((uint64_t)sent == fl->last_sent)
+        return;
+    fl->last_sent = (uint64_t)sent;
+    fl->last_ns = f->now_ns;
+}
+
+/* After its job's budget a try goes on only while it moves at a useful rate. */
+static const char *over_budget(const struct fetch *f, struct flight *fl)
+{
+    uint64_t elapsed = f->now_ns - fl->job->first_ns;
+    if (elapsed < f->conf.budget_ns)
+        return NULL;
+    if (elapsed >= BUDGETS_AT_MOST * f->conf.budget_ns)
+        return "far too slow: not finished within four times the time budget";
+    uint64_t moved = fl->got + fl->text.len + fl->last_sent;
+    if (!fl->floor_ns || f->now_ns - fl->floor_ns >= f->conf.try_timeout_ns) {
+        if (fl->floor_ns && moved - fl->floor_bytes < PROGRESS_BYTES)
+            return "too slow: not finished within the time budget";
+        fl->floor_ns = f->now_ns;
+        fl->floor_bytes = moved;
+    }
+    return NULL;
+}
+
+static void check_flight(struct fetch *f, struct flight *fl)
+{
+    struct job *j = fl->job;
+    uint64_t patience = patience_ns(f, j);
+    if (fl->paused) {
+        engine_due(f, f->now_ns + patience);
+        return;
+    }
+    if (f->now_ns - fl->last_ns >= patience)
+        look_at_upload(f, fl);
+    const char *why = over_budget(f, fl);
+    if (!why && f->now_ns - fl->last_ns >= patience)
+        why = "no byte came for as long as a try may be silent";
+    if (why) {
+        fl->cut = true;
+        err_set(&fl->why, ERR_TRANSIENT, "%s", why);
+        flight_landed(f, fl, CURLE_OK);
+        return;
+    }
+    engine_due(f, fl->last_ns + patience);
+    if (fl != j->main || !may_hedge(f, j))
+        return;
+    uint64_t after = hedge_after_ns(&f->hedge, j->get.len);
+    if (after == NEVER_NS)
+        return;
+    if (f->now_ns >= fl->started_ns + after)
+        start_hedge(f, j);
+    else
+        engine_due(f, fl->started_ns + after);
+}
+
+static void wake_parked(struct fetch *f)
+{
+    struct job *kept = NULL, *next;
+    for (struct job *j = f->parked; j; j = next) {
+        next = j->next;
+        if (j->due_ns <= f->now_ns) {
+            f->n_parked--;
+            job_resume(f, j);
+        } else {
+            engine_due(f, j->due_ns);
+            j->next = kept;
+            kept = j;
+        }
+    }
+    f->parked = kept;
+}
+
+void jobs_check_clocks(struct fetch *f)
+{
+    if (f->now_ns < f->next_due_ns)
+        return;
+    f->next_due_ns = NEVER_NS;
+    engine_due(f, flights_unpause(f));
+    /* Backwards: an end moves the last one, seen already, to the freed place. */
+    for (size_t i = f->n_flying; i-- > 0;)
+        if (i < f->n_flying)
+            check_flight(f, f->flying[i]);
+    wake_parked(f);
+}
+
+/* --- stopping
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+static void cancel_list(struct fetch *f, struct job *list)
+{
+    const struct err err = {.class = ERR_CANCELLED, .msg = "cancelled: the engine is stopping"};
+    while (list) {
+        struct job *j = list;
+        list = j->next;
+        finish_failed(f, j, &err);
+    }
+}
+
+void jobs_cancel_all(struct fetch *f)
+{
+    struct job *list = NULL;
+    for (;;) {
+        ACQUIRE(&f->lock);
+        struct job *j = (struct job *)queues_pop(&f->http, QUEUES_ALL);
+        if (!j)
+            break;
+        j->next = list;
+        list = j;
+    }
+    while (f->n_flying) {
+        struct job *j = f->flying[0]->job;
+        end_flights(f, j);
+        j->next = list;
+        list = j;
+    }
+    cancel_list(f, list);
+    cancel_list(f, f->again);
+    cancel_list(f, f->parked);
+    cancel_list(f, creds_take_waiting(f));
+}

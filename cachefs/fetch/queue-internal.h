@@ -1,0 +1,43 @@
+/*
+ * Three first-in-first-out queues, one a priority, and the rule of who goes next.
+ *
+ * Of 16 turns in a row, two start with the prefetches and one with the warmup; all others go by
+ * rank. So readers go first, yet nobody starves: a waiting prefetch gets at least 1 admission of 8
+ * and a waiting warmup at least 1 of 16. Pure; the caller locks.
+ */
+#ifndef SAMPAN_FETCH_QUEUE_INTERNAL_H
+#define SAMPAN_FETCH_QUEUE_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "err.h"
+#include "source.h"
+
+struct queue_item {
+    struct queue_item *prev, *next;
+    atomic_int prio; /* enum prio; written under the caller's lock, read by its engine without */
+    bool queued;
+};
+
+struct queues {
+    struct queue_item heads[PRIO_COUNT]; /* of rings */
+    size_t n[PRIO_COUNT];
+    size_t limit; /* of each queue */
+    unsigned turn;
+};
+
+#define QUEUES_ALL ((1u << PRIO_COUNT) - 1)
+
+void queues_init(struct queues *q, size_t limit);
+/* At the end of its class's queue; ERR_LIMIT when that is full. */
+int queues_push(struct queues *q, struct queue_item *item, enum prio prio, struct err *err);
+/* The next in turn among the classes in `allowed` (a bit each); NULL if those are empty. */
+struct queue_item *queues_pop(struct queues *q, unsigned allowed);
+/* To the end of another class's queue, which may exceed its limit by it. */
+void queues_move(struct queues *q, struct queue_item *item, enum prio prio);
+void queues_remove(struct queues *q, struct queue_item *item);
+bool queues_have(const struct queues *q, unsigned allowed);
+
+#endif

@@ -1,0 +1,92 @@
+/* The queues of fetch: see queue-internal.h. */
+#include "queue-internal.h"
+
+#include <assert.h>
+
+#define TURNS 16
+
+/* Who is asked first in each turn; the rest follow by rank. */
+static const unsigned char first_of_turn[TURNS] = {
+    [3] = PRIO_PREFETCH,
+    [11] = PRIO_PREFETCH,
+    [15] = PRIO_WARMUP,
+};
+_Static_assert(PRIO_READER == 0, "turns that are not listed start with the readers");
+
+static const char *const class_names[PRIO_COUNT] = {
+    [PRIO_READER] = "readers",
+    [PRIO_PREFETCH] = "prefetches",
+    [PRIO_WARMUP] = "warmup",
+};
+
+void queues_init(struct queues *q, size_t limit)
+{
+    *q = (struct queues){.limit = limit};
+    for (size_t i = 0; i < PRIO_COUNT; i++)
+        q->heads[i].prev = q->heads[i].next = &q->heads[i];
+}
+
+static void link_after(struct queues *q, struct queue_item *place, struct queue_item *item,
+                       enum prio prio)
+{
+    assert(!item->queued);
+    item->prev = place;
+    item->next = place->next;
+    place->next->prev = item;
+    place->next = item;
+    item->queued = true;
+    atomic_store_explicit(&item->prio, (int)prio, memory_order_relaxed);
+    q->n[prio]++;
+}
+
+int queues_push(struct queues *q, struct queue_item *item, enum prio prio, struct err *err)
+{
+    if (q->n[prio] >= q->limit)
+        return err_set(err, ERR_LIMIT, "queue a transfer: %zu %s wait already (try again later)",
+                       q->n[prio], class_names[prio]);
+    link_after(q, q->heads[prio].prev, item, prio);
+    return 0;
+}
+
+void queues_remove(struct queues *q, struct queue_item *item)
+{
+    assert(item->queued);
+    item->prev->next = item->next;
+    item->next->prev = item->prev;
+    item->prev = item->next = NULL;
+    item->queued = false;
+    q->n[atomic_load_explicit(&item->prio, memory_order_relaxed)]--;
+}
+
+static struct queue_item *pop_class(struct queues *q, unsigned class, unsigned allowed)
+{
+    if (!(allowed & 1u << class) || q->n[class] == 0)
+        return NULL;
+    struct queue_item *item = q->heads[class].next;
+    queues_remove(q, item);
+    return item;
+}
+
+struct queue_item *queues_pop(struct queues *q, unsigned allowed)
+{
+    struct queue_item *item = pop_class(q, first_of_turn[q->turn % TURNS], allowed);
+    for (unsigned class = 0; !item && class < PRIO_COUNT; class ++)
+        item = pop_class(q, class, allowed);
+    if (item)
+        q->turn++;
+    return item;
+}
+
+void queues_move(struct queues *q, struct queue_item *item, enum prio prio)
+{
+    queues_remove(q, item);
+    link_after(q, q->heads[prio].prev, item, prio);
+}
+
+bool queues_have(const struct queues *q, unsigned allowed)
+{
+    for (unsigned class = 0; class < PRIO_COUNT; class ++)
+        if (allowed & 1u << class && q->n[class])
+            return true;
+    return false;
+}

@@ -1,0 +1,164 @@
+/* The bottom layer of the data path: units of the catalog, read from their sources' stores. */
+#include <assert.h>
+#include <string.h>
+
+#include "fetch.h"
+#include "mem.h"
+#include "sync.h"
+
+struct store_layer {
+    struct source source; /* first: the layer is a source */
+    struct fetch *fetch;
+    struct store **stores;
+    size_t n_stores;
+    struct lock lock;
+    struct cond idle;
+    size_t under_way; /* lock */
+};
+
+/* One read, from the call to done(). */
+struct store_read {
+    struct store_layer *layer;
+    struct source_wait *wait;
+    struct buf *into;
+    uint32_t off, len, unit_len;
+};
+
+static void view_unref(struct view *v)
+{
+    buf_unref(v->owner);
+}
+
+static void count(struct store_layer *l, int change)
+{
+    ACQUIRE(&l->lock);
+    l->under_way += (size_t)change;
+    if (l->under_way == 0)
+        cond_broadcast(&l->idle);
+}
+
+/* The piece's part of the unit, which into holds whole. */
+static struct view view_of(struct buf *into, uint32_t unit_len, uint32_t off, uint32_t len)
+{
+    into->len = unit_len;
+    uint32_t start = off < unit_len ? off : unit_len;
+    return (struct view){.ptr = into->data + start,
+                         .len = len < unit_len - start ? len : unit_len - start,
+                         .origin = FROM_STORE,
+                         .release = view_unref,
+                         .owner = into};
+}
+
+static void on_done(void *arg, const struct err *err)
+{
+    struct store_read *r = arg;
+    struct store_layer *layer = r->layer;
+    if (err) {
+        buf_unref(r->into);
+        r->wait->done(r->wait, NULL, err);
+    } else {
+        struct view v = view_of(r->into, r->unit_len, r->off, r->len);
+        r->wait->done(r->wait, &v, NULL);
+    }
+    free(r);
+    count(layer, -1);
+}
+
+static int check_unit(const struct store_layer *l, const struct piece *p,
+                      const struct unit_info *unit, struct err *err)
+{
+    if (unit->source >= l->n_stores)
+        return err_set(err, ERR_CORRUPT, "the catalog names source %u of %zu (scan again)",
+                       unit->source, l->n_stores);
+    if (unit->len > p->into->cap)
+        return err_set(err, ERR_CORRUPT, "the catalog gives unit %llu %u bytes (scan again)",
+                       (unsigned long long)p->unit, unit->len);
+    return 0;
+}
+
+static int start(struct store_layer *l, const struct piece *p, const struct unit_info *unit,
+                 struct source_wait *wait, struct err *err)
+{
+    struct store_read *r = xmalloc(sizeof *r);
+    *r = (struct store_read){.layer = l,
+                             .wait = wait,
+                             .into = buf_ref(p->into),
+                             .off = p->off,
+                             .len = p->len,
+                             .unit_len = unit->len};
+    const struct fetch_get g = {
+        .store = l->stores[unit->source],
+        .key = unit->key.data,
+        .key_len = unit->key.len,
+        .off = unit->pack_offset + unit->offset,
+        .len = unit->len,
+        .object_size = unit->pack_offset ? FETCH_SIZE_UNKNOWN : unit->size,
+        .mtime_ns = unit->mtime_ns,
+        .etag = unit->etag,
+        .dest = p->into->data,
+        .prio = p->prio,
+        .done = on_done,
+        .arg = r,
+    };
+    count(l, +1);
+    if (fetch_get(l->fetch, &g, err) == 0)
+        return SOURCE_PENDING;
+    buf_unref(r->into);
+    free(r);
+    count(l, -1);
+    return -1;
+}
+
+static int store_read(struct source *s, const struct piece *p, struct view *ret,
+                      struct source_wait *wait, struct err *err)
+{
+    struct store_layer *l = (struct store_layer *)s;
+    assert(p->into); /* fetch allocates no body: the layer above brings the memory */
+    struct unit_info unit;
+    if (catalog_unit(p->catalog, p->unit, &unit, err))
+        return -1;
+    int result = check_unit(l, p, &unit, err);
+    if (result == 0 && unit.len == 0)
+        *ret = view_of(buf_ref(p->into), 0, 0, 0);
+    else if (result == 0)
+        result = start(l, p, &unit, wait, err);
+    unit_info_release(&unit);
+    return result;
+}
+
+static void store_layer_close(struct source *s)
+{
+    struct store_layer *l = (struct store_layer *)s;
+    {
+        ACQUIRE(&l->lock);
+        while (l->under_way)
+            cond_wait(&l->idle, &l->lock);
+    }
+    cond_destroy(&l->idle);
+    lock_destroy(&l->lock);
+    free(l->stores);
+    free(l);
+}
+
+static const struct source_ops store_ops = {
+    .name = "store",
+    .read = store_read,
+    .close = store_layer_close,
+};
+
+int fetch_source_new(struct source **ret, struct fetch *f, struct store *const *stores, size_t n,
+                     struct err *err)
+{
+    if (n == 0)
+        return err_set(err, ERR_BUG, "a data path without stores");
+    struct store_layer *l = xcalloc(1, sizeof *l);
+    l->source.ops = &store_ops;
+    l->fetch = f;
+    l->stores = xcalloc(n, sizeof *l->stores);
+    memcpy(l->stores, stores, n * sizeof *l->stores);
+    l->n_stores = n;
+    lock_init(&l->lock, RANK_FETCH_QUEUE, "fetch-layer");
+    cond_init(&l->idle);
+    *ret = &l->source;
+    return 0;
+}
