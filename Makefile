@@ -94,4 +94,5 @@ $(BUILD)/bin/sampan: $(call lib_of,$(MODULES))
 	@$(CC) $(LDFLAGS) -o $@ -Wl,--start-group $^ -Wl,--end-group \
 	    $(shell pkg-config --libs $(call pkgs_of,$(MODULES)))
 
-include $(sort $(wildcard make/*.mk))
+# unit.mk first: the others go by its list of modules that have tests.
+include make/unit.mk $(filter-out make/unit.mk,$(sort $(wildcard make/*.mk)))

@@ -4,9 +4,10 @@
 
 UNIT_MODULES := $(foreach m,$(MODULES),$(if $(wildcard tests/unit/$(m)/*.c),$(m)))
 
-# Criterion's shared arena lies where the thread sanitizer keeps its shadow, so that variant gets the
-# small runner of tests/unit/plain, which offers the same interface.
-ifeq ($(VARIANT),tsan)
+# Criterion's shared arena lies where the thread sanitizer keeps its shadow, and its new process for
+# each test is slow under valgrind, so these variants get the small runner of tests/unit/plain, which
+# offers the same interface.
+ifneq ($(filter tsan valgrind,$(VARIANT)),)
 UNIT_INC    := -Itests/unit/plain
 UNIT_PKGS   :=
 UNIT_RUNNER := $(BUILD)/obj/tests/unit/plain/runner.o

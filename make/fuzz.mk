@@ -1,0 +1,34 @@
+# `make fuzz` builds each tests/fuzz/fuzz-NAME.c with libFuzzer, address and undefined-behaviour checks
+# and runs it for FUZZ_SECONDS on its corpus (tests/fuzz/corpus/NAME, kept small and in the tree).
+# A crash stays below build-fuzz/crash/ and fails the target.
+
+FUZZ_SECONDS ?= 5
+FUZZERS      := $(patsubst tests/fuzz/fuzz-%.c,%,$(wildcard tests/fuzz/fuzz-*.c))
+
+.PHONY: fuzz fuzz-run
+fuzz:
+	@$(MAKE) --no-print-directory VARIANT=fuzz CC=clang fuzz-run
+
+ifeq ($(VARIANT),fuzz)
+$(BUILD)/obj/tests/fuzz/%.o: tests/fuzz/%.c Makefile
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	@$(CC) $(filter-out -Wmissing-prototypes,$(CFLAGS)) $(foreach m,$(MODULES),$(call inc_of,$(m))) -Icachefs \
+	    $(shell pkg-config --cflags $(call pkgs_of,$(MODULES))) -MMD -MP -c -o $@ $<
+-include $(patsubst %,$(BUILD)/obj/tests/fuzz/fuzz-%.d,$(FUZZERS))
+$(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz-%.o $(call lib_of,$(filter-out cli,$(MODULES)))
+	@mkdir -p $(@D)
+	@$(CC) $(LDFLAGS) -fsanitize=fuzzer,address,undefined -o $@ $< \
+	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(shell pkg-config --libs $(call pkgs_of,$(MODULES)))
+
+fuzz-run: $(FUZZERS:%=$(BUILD)/fuzz/%)
+	@mkdir -p $(BUILD)/crash
+	@for f in $(FUZZERS); do \
+	    mkdir -p $(BUILD)/corpus/$$f; \
+	    seeds=; [ ! -d tests/fuzz/corpus/$$f ] || seeds=tests/fuzz/corpus/$$f; \
+	    $(BUILD)/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
+	        -print_final_stats=1 -artifact_prefix=$(BUILD)/crash/$$f- $(BUILD)/corpus/$$f $$seeds \
+	        >$(BUILD)/fuzz/$$f.log 2>&1 || { tail -40 $(BUILD)/fuzz/$$f.log; echo "fuzz: $$f failed"; exit 1; }; \
+	    echo "fuzz: $$f, $$(awk '/number_of_executed_units/ {print $$2}' $(BUILD)/fuzz/$$f.log) inputs"; \
+	done
+endif

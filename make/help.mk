@@ -1,0 +1,11 @@
+.PHONY: help
+help:
+	@echo "make            build/bin/sampan (VARIANT=release|debug|asan|tsan|fuzz, CC=gcc|clang)"
+	@echo "make demo       a small image set, mounted and read: what came from where, how fast"
+	@echo "make test       everything: installs what is missing, unit and end-to-end tests"
+	@echo "make unit-NAME  one module's unit tests          make func T='word …'  some end-to-end tests"
+	@echo "make lint       format, rules, clang-tidy         make complexity  the longest files and functions"
+	@echo "make asan tsan valgrind fuzz    the tests again, under checkers"
+	@echo "make bench      the table of docs/benchmarks.md, measured here (BENCH_QUICK=1: a short one)"
+	@echo "make conformance  suites from outside, with MinIO"
+	@echo "make install deb  DESTDIR= PREFIX=                make deps deps-dev venv  what the machine must have"

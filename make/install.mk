@@ -1,0 +1,38 @@
+# `make install` (DESTDIR, PREFIX): the program, a manual page a verb, completion for bash and zsh: all
+# of that text comes from the program itself. `make deb` packs the same tree into build/sampan_*.deb.
+
+PREFIX      ?= /usr/local
+INSTALL     ?= install
+BINDIR      := $(DESTDIR)$(PREFIX)/bin
+MANDIR      := $(DESTDIR)$(PREFIX)/share/man/man1
+BASHDIR     := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSHDIR      := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+PROGRAM     := $(BUILD)/bin/sampan
+
+.PHONY: install uninstall deb
+install: all
+	@$(INSTALL) -d $(BINDIR) $(MANDIR) $(BASHDIR) $(ZSHDIR)
+	@$(INSTALL) -m 0755 $(PROGRAM) $(BINDIR)/sampan
+	@for verb in $$($(PROGRAM) help --verbs); do \
+	    $(PROGRAM) help --man $$verb >$(MANDIR)/sampan-$$verb.1; done
+	@$(PROGRAM) help --man sampan >$(MANDIR)/sampan.1
+	@$(PROGRAM) help --completion bash >$(BASHDIR)/sampan
+	@$(PROGRAM) help --completion zsh >$(ZSHDIR)/_sampan
+	@echo "  INSTALL $(DESTDIR)$(PREFIX)"
+
+uninstall:
+	@rm -f $(BINDIR)/sampan $(MANDIR)/sampan.1 $(MANDIR)/sampan-*.1 $(BASHDIR)/sampan $(ZSHDIR)/_sampan
+
+DEB_ARCH = $(shell dpkg --print-architecture)
+DEB      = build/sampan_$(VERSION)_$(DEB_ARCH).deb
+deb: all
+	@rm -rf build/deb
+	@$(MAKE) --no-print-directory install DESTDIR=$(CURDIR)/build/deb PREFIX=/usr
+	@strip --strip-unneeded build/deb/usr/bin/sampan
+	@gzip -9n build/deb/usr/share/man/man1/*.1
+	@mkdir -p build/deb/DEBIAN build/deb/usr/share/doc/sampan
+	@cp README.md build/deb/usr/share/doc/sampan/
+	@sed -e 's/@VERSION@/$(VERSION)/' -e 's/@ARCH@/$(DEB_ARCH)/' deploy/debian/control.in >build/deb/DEBIAN/control
+	@dpkg-deb --root-owner-group --build build/deb $(DEB) >/dev/null
+	@rm -rf build/deb
+	@echo "  DEB   $(DEB)"
