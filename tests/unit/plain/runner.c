@@ -114,6 +114,7 @@ int main(int argc, char **argv)
         if (v == FAILED)
             fprintf(stderr, "[FAIL] %s\n", name);
     }
-    printf("[====] passed %u, failed %u, skipped %u\n", n[PASSED], n[FAILED], n[SKIPPED]);
+    printf("[====] Synthesis: Tested: %u | Passing: %u | Failing: %u | Crashing: 0 \n",
+           n[PASSED] + n[FAILED], n[PASSED], n[FAILED]);
     return n[FAILED] ? 1 : 0;
 }
