@@ -9,6 +9,9 @@ int whole_wait(struct fetch *f, struct store *s, enum prio prio, fetch_build_fn 
                size_t max_body, struct http_answer *ret_answer, struct bytes *ret_body,
                struct err *err);
 
+int head_wait(struct fetch *f, struct store *s, enum prio prio, const char *key,
+              struct http_answer *ret, struct err *err);
+
 #define SMALL_BODY (1u << 20) /* of answers that only say how it went */
 
 #endif

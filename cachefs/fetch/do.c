@@ -62,8 +62,7 @@ int fetch_do(struct fetch *f, struct store *s, fetch_build_fn *build, void *arg,
     return whole_wait(f, s, PRIO_READER, build, arg, max_body, ret_answer, ret_body, err);
 }
 
-/* --- one object ---------------------------------------------------------------------------------
- */
+/* --- one object ------------------------------------------------------------------------------ */
 
 struct about {
     struct store *store;
@@ -95,15 +94,23 @@ static int local_head(struct store *s, const char *key, struct http_answer *ret,
     return 0;
 }
 
-int fetch_head(struct fetch *f, struct store *s, const char *key, struct http_answer *ret,
-               struct err *err)
+int head_wait(struct fetch *f, struct store *s, enum prio prio, const char *key,
+              struct http_answer *ret, struct err *err)
 {
     if (store_caps(s) & STORE_LOCAL)
         return local_head(s, key, ret, err);
     struct about a = {s, key};
-    if (whole_wait(f, s, PRIO_READER, build_head, &a, SMALL_BODY, ret, NULL, err))
+    cleanup_bytes struct bytes body = {0};
+    if (whole_wait(f, s, prio, build_head, &a, SMALL_BODY, ret, &body, err) ||
+        store_parse_head(s, body.data, body.len, ret, err))
         return err_wrap(err, "look at \"%s\"", key);
     return 0;
+}
+
+int fetch_head(struct fetch *f, struct store *s, const char *key, struct http_answer *ret,
+               struct err *err)
+{
+    return head_wait(f, s, PRIO_READER, key, ret, err);
 }
 
 int fetch_delete(struct fetch *f, struct store *s, const char *key, struct err *err)

@@ -131,6 +131,7 @@ struct fetch {
     struct retry_budget retry_budget;
     struct hedge hedge;
     uint64_t seed;
+    bool md5_seen; /* an ETag was its object's MD5: from now on they count */
     struct creds_desk *creds;
     struct local_pool *local_pool;
 };
@@ -162,9 +163,9 @@ uint64_t flights_unpause(struct fetch *f);
 /* answer.c: judging what came */
 enum again { OVER, AGAIN_LATER, AGAIN_NOW, AGAIN_NEW_CREDS };
 /* Before the first byte of the body. -1: fl->why says what is wrong. */
-int answer_check_head(const struct fetch *f, struct flight *fl);
+int answer_check_head(struct flight *fl);
 /* After the transfer: 0 if all of it is right, otherwise -1, `err` and how to go on. */
-int answer_judge(const struct fetch *f, struct flight *fl, CURLcode code, enum again *ret,
+int answer_judge(struct fetch *f, struct flight *fl, CURLcode code, enum again *ret,
                  struct err *err);
 
 /* job.c: the life of a job on the engine's thread */

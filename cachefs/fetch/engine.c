@@ -71,7 +71,7 @@ void slot_give(struct fetch *f, bool low)
         engine_wake(f);
 }
 
-/* --- callers' side ---------------------------------------------------------------------------- */
+/* --- callers' side --------------------------------------------------------------------------- */
 
 void engine_wake(const struct fetch *f)
 {
@@ -162,7 +162,7 @@ void fetch_raise(struct fetch *f, const void *dest, enum prio prio)
     }
 }
 
-/* --- admission -------------------------------------------------------------------------------- */
+/* --- admission ------------------------------------------------------------------------------- */
 
 void engine_due(struct fetch *f, uint64_t at_ns)
 {
@@ -226,7 +226,7 @@ static bool admit_one(struct fetch *f)
     return true;
 }
 
-/* --- the loop --------------------------------------------------------------------------------- */
+/* --- the loop -------------------------------------------------------------------------------- */
 
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
@@ -343,7 +343,7 @@ static void *engine_main(void *arg)
     return NULL;
 }
 
-/* --- begin and end ---------------------------------------------------------------------------- */
+/* --- begin and end --------------------------------------------------------------------------- */
 
 static int open_engine(struct fetch *f, struct err *err)
 {

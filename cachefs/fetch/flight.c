@@ -16,8 +16,7 @@
 #define SCRATCH_MAX    (8u << 20)   /* of all hedges */
 #define TEXT_KEPT      (64u << 10)  /* a larger buffer is not kept with the handle */
 
-/* --- callbacks of the library -------------------------------------------------------------------
- */
+/* --- callbacks of the library ---------------------------------------------------------------- */
 
 static size_t on_header(char *data, size_t size, size_t n, void *arg)
 {
@@ -94,7 +93,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
         return CURL_WRITEFUNC_PAUSE;
     }
     counter_add(&f->counts.bytes, len);
-    if (!fl->checked && answer_check_head(f, fl)) {
+    if (!fl->checked && answer_check_head(fl)) {
         fl->cut = true;
         return CURL_WRITEFUNC_ERROR;
     }
@@ -121,8 +120,7 @@ uint64_t flights_unpause(struct fetch *f)
     return NEVER_NS;
 }
 
-/* --- handles
- * -------------------------------------------------------------------------------------- */
+/* --- handles --------------------------------------------------------------------------------- */
 
 static struct flight *flight_new(struct fetch *f, struct err *err)
 {
@@ -176,8 +174,7 @@ static void flight_put(struct fetch *f, struct flight *fl)
     f->idle = fl;
 }
 
-/* --- take-off and end
- * -------------------------------------------------------------------------------- */
+/* --- take-off and end ------------------------------------------------------------------------ */
 
 static int build(struct flight *fl, struct job *j, struct err *err)
 {

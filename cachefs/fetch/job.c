@@ -29,8 +29,7 @@ void job_name(const struct job *j, struct bytes *out)
         bytes_add(out, j->get.key, j->get.key_len);
 }
 
-/* --- the end
- * ---------------------------------------------------------------------------------------- */
+/* --- the end --------------------------------------------------------------------------------- */
 
 static void count_failure(struct fetch *f, const struct err *err)
 {
@@ -79,8 +78,7 @@ static void end_flights(struct fetch *f, struct job *j)
     j->main = j->hedge = NULL;
 }
 
-/* --- success
- * ------------------------------------------------------------------------------------------ */
+/* --- success --------------------------------------------------------------------------------- */
 
 static void land_well(struct fetch *f, struct flight *fl)
 {
@@ -112,8 +110,7 @@ static void land_well(struct fetch *f, struct flight *fl)
     job_finish(f, j, NULL);
 }
 
-/* --- failure
- * -------------------------------------------------------------------------------------------- */
+/* --- failure --------------------------------------------------------------------------------- */
 
 static enum retry_how how_to_go_on(struct job *j, enum again again, const struct err *err)
 {
@@ -192,8 +189,7 @@ void flight_landed(struct fetch *f, struct flight *fl, CURLcode code)
         job_failed(f, j, again, retry_after_s, &err);
 }
 
-/* --- take-off
- * ---------------------------------------------------------------------------------------------- */
+/* --- take-off -------------------------------------------------------------------------------- */
 
 static uint64_t patience_ns(const struct fetch *f, const struct job *j)
 {

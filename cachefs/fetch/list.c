@@ -1,0 +1,426 @@
+/*
+ * Listing in parallel. Threads take spans from a stack and list them page by page. A store that
+ * lists whole subtrees is asked for single levels only until every thread has work (each sub-folder
+ * becomes a span), then for subtrees; when threads run idle, a long span is cut in two at a key
+ * that it has not reached (list-split.c). Other stores are walked folder by folder. What is found
+ * travels in batches through a bounded queue to the caller's thread, which alone calls fn.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "do-internal.h"
+#include "list-internal.h"
+#include "mem.h"
+
+#define THREADS_MAX   64
+#define BATCH_ITEMS   1000
+#define BATCHES_MAX   64
+#define PAGE_BODY_MAX (64u << 20)
+#define LIST_BODY_MAX (2ull << 30) /* a manifest is one answer */
+
+struct batch {
+    struct batch *next;
+    struct list_item items[BATCH_ITEMS]; /* key and etag are offsets into text until it is full */
+    size_t n;
+    struct bytes text;
+};
+
+struct listing {
+    struct fetch *fetch;
+    struct store *store;
+    unsigned caps;
+    unsigned n_threads;
+    struct lock lock;
+    struct cond work;  /* a span was added, or it is over */
+    struct cond ready; /* a batch was added, or a thread ended */
+    struct cond room;  /* a batch was taken */
+    /* all below: lock */
+    struct span *spans;
+    size_t n_spans;
+    unsigned idle, ended;
+    struct batch *first, **end;
+    size_t n_batches;
+    bool stop, failed;
+    struct err err;
+};
+
+/* One thread's view while it lists a span. */
+struct lister {
+    struct listing *l;
+    struct span *span;
+    struct batch *batch;
+    struct bytes last; /* the greatest key of the page */
+    bool past_end;
+};
+
+static void span_free(struct span *s)
+{
+    if (!s)
+        return;
+    free(s->prefix);
+    free(s->after);
+    free(s->end);
+    free(s);
+}
+
+static struct span *span_new(const char *prefix, size_t len, const char *after, const char *end)
+{
+    struct span *s = xcalloc(1, sizeof *s);
+    s->prefix = xstrndup(prefix, len);
+    s->after = xstrdup(after);
+    s->end = xstrdup(end);
+    return s;
+}
+
+static void span_push(struct listing *l, struct span *s)
+{
+    ACQUIRE(&l->lock);
+    s->next = l->spans;
+    l->spans = s;
+    l->n_spans++;
+    cond_signal(&l->work);
+}
+
+/* --- batches --------------------------------------------------------------------------------- */
+
+static void batch_free(struct batch *b)
+{
+    if (!b)
+        return;
+    bytes_release(&b->text);
+    free(b);
+}
+
+/* Hands the batch over; waits for room. -1: the listing has ended meanwhile. */
+static int flush(struct lister *me)
+{
+    struct listing *l = me->l;
+    struct batch *b = take_ptr(&me->batch);
+    if (!b)
+        return 0;
+    for (size_t i = 0; i < b->n; i++) {
+        b->items[i].key = b->text.data + (size_t)(uintptr_t)b->items[i].key;
+        b->items[i].etag = b->text.data + (size_t)(uintptr_t)b->items[i].etag;
+    }
+    ACQUIRE(&l->lock);
+    while (l->n_batches >= BATCHES_MAX && !l->stop)
+        cond_wait(&l->room, &l->lock);
+    if (l->stop) {
+        batch_free(b);
+        return -1;
+    }
+    *l->end = b;
+    l->end = &b->next;
+    l->n_batches++;
+    cond_signal(&l->ready);
+    return 0;
+}
+
+static int emit(struct lister *me, const struct list_item *item)
+{
+    if (!me->batch)
+        me->batch = xcalloc(1, sizeof *me->batch);
+    struct batch *b = me->batch;
+    struct list_item *kept = &b->items[b->n++];
+    *kept = *item;
+    kept->key = (const char *)(uintptr_t)b->text.len;
+    bytes_add(&b->text, item->key, item->key_len);
+    bytes_add_char(&b->text, '\0');
+    kept->etag = (const char *)(uintptr_t)b->text.len;
+    bytes_add_str(&b->text, item->etag ? item->etag : "");
+    bytes_add_char(&b->text, '\0');
+    return b->n == BATCH_ITEMS ? flush(me) : 0;
+}
+
+/* --- one span -------------------------------------------------------------------------------- */
+
+static bool is_tree(const struct listing *l)
+{
+    return !(l->caps & STORE_FLAT_LIST);
+}
+
+/* An index page rounds sizes: the object itself is asked. */
+static int ask_size(struct lister *me, struct list_item *item, struct err *err)
+{
+    struct http_answer a;
+    cleanup_free char *key = xstrndup(item->key, item->key_len);
+    if (head_wait(me->l->fetch, me->l->store, PRIO_PREFETCH, key, &a, err))
+        return -1;
+    if (a.content_length < 0)
+        return err_set(err, ERR_FAILED,
+                       "%s: the server gives \"%s\" no length (use a manifest.tsv)",
+                       store_uri(me->l->store), key);
+    item->size = (uint64_t)a.content_length;
+    if (a.last_modified >= 0)
+        item->mtime_ns = a.last_modified * 1000000000ll;
+    return 0;
+}
+
+static int on_item(void *arg, const struct list_item *item, struct err *err)
+{
+    struct lister *me = arg;
+    const struct span *s = me->span;
+    cleanup_free char *key = xstrndup(item->key, item->key_len);
+    if (*s->end && strcmp(key, s->end) > 0) {
+        me->past_end = true; /* another span's; a page may name folders after files, so go on */
+        return 0;
+    }
+    if (!me->last.len || strcmp(key, me->last.data) > 0) {
+        bytes_clear(&me->last);
+        bytes_add(&me->last, key, item->key_len);
+    }
+    bool below = item->folder && item->key_len > strlen(s->prefix);
+    if (below && s->folders)
+        span_push(me->l, span_new(key, item->key_len, "", ""));
+    if (below && s->folders && !is_tree(me->l))
+        return 0; /* a common prefix is no object: its contents speak for it */
+    struct list_item kept = *item;
+    char etag[160];
+    if (item->size == LIST_SIZE_UNKNOWN && !item->folder) {
+        snprintf(etag, sizeof etag, "%s", item->etag);
+        kept.key = key;
+        kept.etag = etag;
+        if (ask_size(me, &kept, err))
+            return -1;
+    }
+    if (emit(me, &kept))
+        return err_set(err, ERR_CANCELLED, "listing stopped");
+    return 0;
+}
+
+struct page {
+    const struct listing *l;
+    const struct span *span;
+    const char *token;
+};
+
+static int build_page(void *arg, struct http_req *r, struct err *err)
+{
+    const struct page *p = arg;
+    return store_req_list(p->l->store, p->span->prefix, p->span->folders, p->token,
+                          *p->token ? "" : p->span->after, r, err);
+}
+
+/* Cuts off the end of the span for each thread that has nothing to do. */
+static void share(struct lister *me)
+{
+    struct listing *l = me->l;
+    struct span *s = me->span;
+    cleanup_bytes struct bytes at = {0};
+    for (unsigned i = 0; i < THREADS_MAX; i++) {
+        {
+            ACQUIRE(&l->lock);
+            if (l->idle <= l->n_spans)
+                return;
+        }
+        if (!span_split(s, me->last.data, &at))
+            return;
+        struct span *rest = span_new(s->prefix, strlen(s->prefix), at.data, s->end);
+        rest->folders = s->folders;
+        free(s->end);
+        s->end = bytes_take(&at);
+        span_push(l, rest);
+    }
+}
+
+static bool is_over(struct listing *l)
+{
+    ACQUIRE(&l->lock);
+    return l->stop;
+}
+
+static int list_pages(struct lister *me, struct err *err)
+{
+    struct listing *l = me->l;
+    bool cuts = (l->caps & STORE_FLAT_LIST) && (l->caps & STORE_WRITES);
+    size_t max = cuts ? PAGE_BODY_MAX : LIST_BODY_MAX;
+    cleanup_bytes struct bytes token = {0}, body = {0}, next = {0};
+    bytes_add_str(&token, "");
+    do {
+        struct page p = {l, me->span, token.len ? token.data : ""};
+        if (whole_wait(l->fetch, l->store, PRIO_PREFETCH, build_page, &p, max, NULL, &body, err))
+            return -1;
+        bytes_clear(&next);
+        bytes_clear(&me->last);
+        me->past_end = false;
+        if (store_parse_list(l->store, me->span->prefix, body.data, body.len, on_item, me, &next,
+                             err))
+            return -1;
+        if (next.len && next.len == token.len && memcmp(next.data, token.data, token.len) == 0)
+            return err_set(err, ERR_FAILED, "%s: the listing goes in circles", store_uri(l->store));
+        struct bytes swap = token;
+        token = next;
+        next = swap;
+        if (cuts && token.len && me->last.len && !me->past_end)
+            share(me);
+    } while (token.len && !me->past_end && !is_over(l));
+    return 0;
+}
+
+static int list_span(struct lister *me, struct err *err)
+{
+    struct listing *l = me->l;
+    if (l->caps & STORE_LOCAL) {
+        me->span->folders = true;
+        return store_local_list(l->store, me->span->prefix, false, on_item, me, err);
+    }
+    return list_pages(me, err);
+}
+
+/* --- threads --------------------------------------------------------------------------------- */
+
+/* The next span, or NULL when all is listed (nobody works who could add one) or it is over. */
+static struct span *next_span(struct listing *l)
+{
+    ACQUIRE(&l->lock);
+    l->idle++;
+    while (!l->stop && !l->spans && l->idle < l->n_threads)
+        cond_wait(&l->work, &l->lock);
+    if (l->stop || !l->spans) {
+        cond_broadcast(&l->work);
+        return NULL; /* still counted as idle: so the others end too */
+    }
+    struct span *s = l->spans;
+    l->spans = s->next;
+    l->n_spans--;
+    l->idle--;
+    /* Levels are asked for one by one until all have work; a walk has no other way. */
+    bool manifest = !is_tree(l) && !(l->caps & STORE_WRITES);
+    bool cut = *s->after || *s->end;
+    if (!cut)
+        s->folders = is_tree(l) || (!manifest && l->n_spans < 2 * (size_t)l->n_threads);
+    return s;
+}
+
+static void *lister_main(void *arg)
+{
+    struct listing *l = arg;
+    struct lister me = {.l = l};
+    struct err err = {0};
+    bool failed = false;
+    while (!failed && (me.span = next_span(l))) {
+        failed = list_span(&me, &err) != 0;
+        span_free(me.span);
+    }
+    if (!failed)
+        flush(&me);
+    batch_free(me.batch);
+    bytes_release(&me.last);
+    ACQUIRE(&l->lock);
+    if (failed && !l->failed && !l->stop) {
+        l->failed = true;
+        l->err = err;
+    }
+    l->stop |= failed;
+    l->ended++;
+    cond_broadcast(&l->work);
+    cond_broadcast(&l->room);
+    cond_signal(&l->ready);
+    return NULL;
+}
+
+/* --- the caller's thread --------------------------------------------------------------------- */
+
+/* The next batch; NULL when all threads have ended and nothing is left. */
+static struct batch *take_batch(struct listing *l)
+{
+    ACQUIRE(&l->lock);
+    while (!l->first && l->ended < l->n_threads)
+        cond_wait(&l->ready, &l->lock);
+    struct batch *b = l->first;
+    if (!b)
+        return NULL;
+    l->first = b->next;
+    if (!l->first)
+        l->end = &l->first;
+    l->n_batches--;
+    cond_signal(&l->room);
+    return b;
+}
+
+static void stop(struct listing *l)
+{
+    ACQUIRE(&l->lock);
+    l->stop = true;
+    cond_broadcast(&l->work);
+    cond_broadcast(&l->room);
+}
+
+static int drain(struct listing *l, list_fn *fn, void *arg, _Atomic uint64_t *ret_seen,
+                 struct err *err)
+{
+    struct batch *b;
+    int result = 0;
+    while ((b = take_batch(l))) {
+        for (size_t i = 0; i < b->n && result == 0; i++) {
+            result = fn(arg, &b->items[i], err);
+            if (result == 0 && ret_seen)
+                atomic_fetch_add_explicit(ret_seen, 1, memory_order_relaxed);
+        }
+        batch_free(b);
+        if (result)
+            stop(l);
+    }
+    return result;
+}
+
+static void listing_init(struct listing *l, struct fetch *f, struct store *s, unsigned parallel)
+{
+    *l = (struct listing){.fetch = f, .store = s, .caps = store_caps(s)};
+    l->end = &l->first;
+    l->n_threads = parallel < 1 ? 1 : parallel < THREADS_MAX ? parallel : THREADS_MAX;
+    lock_init(&l->lock, RANK_FETCH_QUEUE, "fetch-list");
+    cond_init(&l->work);
+    cond_init(&l->ready);
+    cond_init(&l->room);
+    span_push(l, span_new("", 0, "", ""));
+}
+
+static void listing_release(struct listing *l)
+{
+    while (l->spans) {
+        struct span *s = l->spans;
+        l->spans = s->next;
+        span_free(s);
+    }
+    cond_destroy(&l->work);
+    cond_destroy(&l->ready);
+    cond_destroy(&l->room);
+    lock_destroy(&l->lock);
+}
+
+/* Starts the threads; those that can't be had count as ended. */
+static unsigned start(struct listing *l, pthread_t *threads, struct err *err)
+{
+    unsigned n = 0;
+    int e = 0;
+    while (n < l->n_threads && (e = thread_start(&threads[n], "fetch-list", lister_main, l)) == 0)
+        n++;
+    ACQUIRE(&l->lock);
+    l->idle += l->n_threads - n;
+    l->ended += l->n_threads - n;
+    cond_broadcast(&l->work);
+    if (n == 0)
+        err_sys(err, e, "start a thread that lists");
+    return n;
+}
+
+int fetch_list(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn, void *arg,
+               _Atomic uint64_t *ret_seen, struct err *err)
+{
+    struct listing l;
+    pthread_t threads[THREADS_MAX];
+    listing_init(&l, f, s, parallel);
+    unsigned n = start(&l, threads, err);
+    int result = n ? drain(&l, fn, arg, ret_seen, err) : -1;
+    for (unsigned i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+    if (result == 0 && l.failed) {
+        result = -1;
+        if (err)
+            *err = l.err;
+        err_wrap(err, "list");
+    }
+    listing_release(&l);
+    return result;
+}
