@@ -263,3 +263,17 @@ int json_only_keys(const struct json *obj, const char *const *keys, struct err *
     }
     return 0;
 }
+
+static int take_text(const char *text, size_t len, void *arg)
+{
+    bytes_add(arg, text, len);
+    return 0;
+}
+
+void json_text(const struct json *j, struct bytes *out)
+{
+    bytes_add(out, "", 0);
+    if (j->node)
+        json_dump_callback(node_of(j), take_text, out,
+                           JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+}

@@ -62,6 +62,9 @@ int json_want_object(const struct json *j, struct err *err);
 /* Fails on the first key that is not in the NULL-ended list, naming it and those allowed. */
 int json_only_keys(const struct json *obj, const char *const *keys, struct err *err);
 
+/* Appends a node as text again, in its members' order, on one line. */
+void json_text(const struct json *j, struct bytes *out);
+
 /*
  * Writer. Keys are NULL inside arrays and at the top. Strings that are not UTF-8 are written with
  * U+FFFD in place of the bad bytes. Commas and nesting are the writer's business.

@@ -149,3 +149,17 @@ Test(json, writer_replaces_what_is_not_utf8)
         bytes_release(&out);
     }
 }
+
+Test(json, text_of_a_node)
+{
+    cleanup_json struct json_doc *d =
+        parse("{\"ok\": true, \"z\": {\"b\": 0.1, \"a\": [1, \"x\"]}}");
+    struct json root = json_root(d), z = json_get(&root, "z"), none = json_get(&root, "none");
+    struct bytes out = {0};
+    json_text(&z, &out);
+    cr_expect_str_eq(out.data, "{\"b\":0.1,\"a\":[1,\"x\"]}");
+    bytes_clear(&out);
+    json_text(&none, &out);
+    cr_expect_str_eq(out.data, "");
+    bytes_release(&out);
+}
