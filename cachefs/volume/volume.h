@@ -1,7 +1,7 @@
 /*
- * A volume: one sample set, served. It owns the stack of sources (stack.c: read that function first),
- * the pinned catalog version, the order of training and the reading ahead. FUSE, the control socket
- * and the commands all stand on this; it knows none of them.
+ * A volume: one sample set, served. It owns the stack of sources (stack.c: read that function
+ * first), the pinned catalog version, the order of training and the reading ahead. FUSE, the
+ * control socket and the commands all stand on this; it knows none of them.
  */
 #ifndef SAMPAN_VOLUME_H
 #define SAMPAN_VOLUME_H
@@ -20,22 +20,28 @@
 
 struct log;
 
+/* Puts the layers that `spec` names over `inner`; *ret is the topmost (tests/layers/layers.h). */
+typedef int build_layers_fn(struct source **ret, const char *spec, struct source *inner,
+                            struct err *err);
+
+/* Strings are borrowed and must outlive the volume. */
 struct volume_conf {
-    const char *set;        /* URI, set file, or catalog file */
-    const char *dir;        /* the owner's folder: catalog versions, index, control socket */
-    const char *catalog;    /* --catalog FILE or NULL: use dir's current version, else scan */
+    const char *set;     /* URI, set file, or catalog file */
+    const char *dir;     /* the owner's folder: catalog/ (versions), index, control socket */
+    const char *catalog; /* --catalog FILE or NULL: use dir's current version, else scan */
     struct store_conf store;
     struct fetch_conf fetch;
     struct tier_conf tiers[CACHE_MAX_TIERS];
     size_t n_tiers;
     double free_fraction;
     uint64_t free_bytes;
-    uint64_t memory;        /* bound of the process; the pool gets its share of it */
-    uint64_t refresh_ns;    /* 0: off */
-    const char *sampler;    /* SPEC or NULL */
-    unsigned prefetch;      /* samples fetched ahead at most; 0: automatic */
-    bool rescan;            /* scan even if a version is there */
-    const char *layers;     /* tests: "fault=…;delay=…" between cache and store, or NULL */
+    uint64_t memory;     /* bound of the process; the pool gets its share of it */
+    uint64_t refresh_ns; /* 0: off */
+    const char *sampler; /* SPEC or NULL */
+    unsigned prefetch;   /* samples fetched ahead at most; 0: automatic */
+    bool rescan;         /* scan even if a version is there */
+    const char *layers;  /* tests: "fault=…;delay=…" between cache and store, or NULL */
+    build_layers_fn *build_layers; /* makes them; NULL (release builds): `layers` is refused */
     struct log *log;
 };
 
@@ -49,22 +55,29 @@ void volume_close(struct volume *v);
 
 /* The version now served; the caller gets a reference. */
 struct catalog *volume_catalog(struct volume *v);
-/* The version that knows `id`: the current one, or an older one that is still kept. NULL: nobody. */
+/* The version that knows `id`: the current one, or an older one that is still kept. NULL: nobody.
+ */
 struct catalog *volume_catalog_of(struct volume *v, uint64_t id);
 struct cache *volume_cache(struct volume *v);
 struct fetch *volume_fetch(struct volume *v);
 
 /*
- * Reads [off, off+len) of sample `id` (size is known to the caller from the catalog or not at all: a
- * range past the end is cut). Like source_read(): 0, SOURCE_PENDING or -1. A range over a unit's border
- * is gathered, so the answer is short only at the end of the sample.
+ * Reads [off, off+len) of sample `id` (size is known to the caller from the catalog or not at all:
+ * a range past the end is cut). Like source_read(): 0, SOURCE_PENDING or -1. A range over a unit's
+ * border is gathered, so the answer is short only at the end of the sample.
  */
 struct volume_read {
-    struct source_wait wait; /* filled by volume_read() */
+    /* The caller's. done() may free the struct. Errors are ready for a reader: err_errno() of them
+     * is the answer (an object gone or replaced at the source: ESTALE). */
     void (*done)(struct volume_read *r, struct view *view, const struct err *err);
-    bool push;               /* asked for by the pusher, not by a reader */
-    uint64_t started_ns;
+    bool push; /* asked for by the pusher, not by a reader */
     void *priv;
+    /* The volume's, filled by volume_read(). */
+    struct source_wait wait;
+    uint64_t started_ns;
+    struct volume *volume;
+    struct catalog *catalog;
+    uint64_t id;
 };
 int volume_read(struct volume *v, uint64_t id, uint64_t off, uint32_t len, struct volume_read *r,
                 struct view *ret, struct err *err);
@@ -72,20 +85,22 @@ int volume_read(struct volume *v, uint64_t id, uint64_t off, uint32_t len, struc
 int volume_read_wait(struct volume *v, uint64_t id, uint64_t off, uint32_t len, struct view *ret,
                      struct err *err);
 
-/* Scans the source; publishes a new version if anything changed and serves it. `on_switch` listeners
- * (the FUSE front end) learn what to invalidate. */
+/* Scans the source; publishes a new version if anything changed and serves it. `on_switch`
+ * listeners (the FUSE front end) learn what to invalidate. */
 int volume_rescan(struct volume *v, struct catalog_diff_counts *ret, struct err *err);
 typedef void volume_switch_fn(void *arg, struct catalog *from, struct catalog *to);
 void volume_on_switch(struct volume *v, volume_switch_fn *fn, void *arg);
 
-/* The order to come. set_sampler("") turns it off. set_epoch also takes a newer version into use. */
+/* The order to come. set_sampler("") turns it off. set_epoch also takes a newer version into use.
+ */
 int volume_set_sampler(struct volume *v, const char *spec, struct err *err);
 int volume_set_epoch(struct volume *v, uint64_t epoch, struct err *err);
-/* The sample ids that this node's ranks read, in order; length 0 without a sampler. `gen` changes when
- * the order does. */
+/* The sample ids that this node's ranks read, in order; length 0 without a sampler. `gen` changes
+ * when the order does. */
 uint64_t volume_order_length(struct volume *v, uint64_t *ret_gen);
 int volume_order_ids(struct volume *v, uint64_t first, size_t n, uint64_t *ids, struct err *err);
-/* A reader was seen at this sample: moves the windows of push and fetch. Returns its position, or
+/* A reader's READ was seen at this sample: moves the windows of push and fetch. The front end calls
+ * it for each READ that is not the pusher's. Returns the sample's position in the order, or
  * UINT64_MAX. */
 uint64_t volume_seen(struct volume *v, uint64_t id);
 
@@ -96,17 +111,39 @@ struct warmup_result {
     bool verified;
 };
 typedef void warmup_fail_fn(void *arg, const char *path, const char *why);
-typedef bool warmup_tick_fn(void *arg, uint64_t done, uint64_t total, uint64_t bytes); /* false: stop */
+typedef bool warmup_tick_fn(void *arg, uint64_t done, uint64_t total,
+                            uint64_t bytes); /* false: stop */
 int volume_warmup(struct volume *v, const char *const *paths, size_t n, bool verify,
-                  warmup_tick_fn *tick, warmup_fail_fn *fail, void *arg,
-                  struct warmup_result *ret, struct err *err);
+                  warmup_tick_fn *tick, warmup_fail_fn *fail, void *arg, struct warmup_result *ret,
+                  struct err *err);
 
-/* Fields of `status` that the volume knows: version, state, set, cache, reads, fetch, memory, warmup.
- * Written into an open object. */
+/* Fields of `status` that the volume knows: version, state, set, cache, reads, fetch, memory,
+ * warmup. Written into an open object. */
 void volume_status(struct volume *v, struct json_writer *w);
 /* Objects that changed at the source since the scan (ESTALE), newest last. */
 void volume_stale(struct volume *v, struct json_writer *w);
-uint64_t process_resident(void); /* RssAnon + RssShmem of this process */
+uint64_t process_resident(void); /* RssAnon + RssShmem of this process, in bytes */
+
+/* Raw counters that only grow (rates are made of two answers). Written into an open object. */
+void volume_stats(struct volume *v, struct json_writer *w);
+
+/* Makes room. `fn` (may be NULL) hears of each sample that was dropped, so that a front end can
+ * drop the kernel's pages of it. No path: everything. */
+struct drop_result {
+    uint64_t samples, bytes;
+};
+typedef void volume_dropped_fn(void *arg, uint64_t id);
+int volume_clear(struct volume *v, const char *const *paths, size_t n, volume_dropped_fn *fn,
+                 void *arg, struct drop_result *ret, struct err *err);
+/* Cached samples whose mtime is older than this. */
+int volume_evict_older(struct volume *v, uint64_t age_ns, volume_dropped_fn *fn, void *arg,
+                       struct drop_result *ret, struct err *err);
+int volume_evict_to(struct volume *v, uint64_t bytes, struct drop_result *ret, struct err *err);
+
+/* Limits of a running volume. */
+int volume_set_memory(struct volume *v, uint64_t bytes, struct err *err);
+void volume_set_connections(struct volume *v, unsigned n);
+void volume_set_bandwidth(struct volume *v, uint64_t bytes_per_s);
 
 /* Scans a SET into dir without serving it (the `scan` command). */
 struct scan_result {

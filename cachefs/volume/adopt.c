@@ -1,0 +1,166 @@
+/*
+ * A catalog file from elsewhere (--catalog FILE, or a SET that is one).
+ *
+ * Ids name bytes in the cache and pages in the kernel. Two catalogs that were made apart may give
+ * one id to two samples; served on one cache folder, that would be wrong bytes. So a file is taken
+ * only if each of its ids is the same row in the newest version that the folder knows, or was never
+ * given out by it. A version's name says nothing of ids: where the folder has that version, its own
+ * file is used.
+ */
+#define LOG_MODULE "volume"
+#include "volume-internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+
+#define PAGE_ROWS 256
+
+struct page {
+    struct catalog *catalog;
+    struct entry rows[PAGE_ROWS];
+    size_t n, at;
+    uint64_t after;
+};
+
+static bool page_row(void *arg, const struct entry *e)
+{
+    struct page *p = arg;
+    p->rows[p->n++] = *e;
+    return p->n < PAGE_ROWS;
+}
+
+/* The row under the cursor, or NULL at the end. */
+static const struct entry *page_peek(struct page *p, struct err *err)
+{
+    if (p->at == p->n) {
+        p->at = p->n = 0;
+        if (catalog_walk(p->catalog, p->after, page_row, p, err) || p->n == 0)
+            return NULL;
+        p->after = p->rows[p->n - 1].id;
+    }
+    return &p->rows[p->at];
+}
+
+static bool same_row(const struct entry *a, const struct entry *b)
+{
+    return a->parent == b->parent && a->size == b->size && a->mtime_ns == b->mtime_ns &&
+           strcmp(a->name, b->name) == 0 && strcmp(a->etag, b->etag) == 0;
+}
+
+static int conflict(const char *file, const struct entry *theirs, const struct entry *ours,
+                    struct err *err)
+{
+    return err_set(err, ERR_USAGE,
+                   "catalog %s: id %llu is \"%s\" there and %s%s%s in the catalog that this cache "
+                   "was filled by (scan on top of that catalog, or use another cache folder)",
+                   file, (unsigned long long)theirs->id, theirs->name, ours ? "\"" : "",
+                   ours ? ours->name : "a sample that is gone", ours ? "\"" : "");
+}
+
+/* Every id of `theirs` that was ever given out by `ours` must be the same row there. */
+static int check_pages(struct page *ours, struct page *theirs, const char *file, struct err *err)
+{
+    struct err e = {0};
+    uint64_t given_out = catalog_info(ours->catalog)->next_id;
+    const struct entry *x = page_peek(ours, &e), *y = page_peek(theirs, &e);
+    while (y && y->id < given_out && !e.class) {
+        if (x && x->id < y->id) {
+            ours->at++;
+            x = page_peek(ours, &e);
+            continue;
+        }
+        if (!x || x->id != y->id || !same_row(x, y))
+            return conflict(file, y, x && x->id == y->id ? x : NULL, err);
+        theirs->at++;
+        y = page_peek(theirs, &e);
+    }
+    if (e.class && err)
+        *err = e;
+    return e.class ? -1 : 0;
+}
+
+static int check_ids(struct catalog *known, struct catalog *c, const char *file, struct err *err)
+{
+    struct page *pages = xcalloc(2, sizeof *pages);
+    pages[0].catalog = known;
+    pages[1].catalog = c;
+    int rc = check_pages(&pages[0], &pages[1], file, err);
+    free(pages);
+    return rc;
+}
+
+static int copy_file(const char *from, const char *to, struct err *err)
+{
+    cleanup_close int in = open(from, O_RDONLY | O_CLOEXEC);
+    if (in < 0)
+        return err_sys(err, errno, "open %s", from);
+    cleanup_close int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0400);
+    struct stat st;
+    if (out < 0 || fstat(in, &st))
+        return err_sys(err, errno, "copy %s to %s", from, to);
+    for (off_t at = 0; at < st.st_size;) {
+        ssize_t n = sendfile(out, in, &at, (size_t)(st.st_size - at));
+        if (n <= 0)
+            return err_sys(err, n < 0 ? errno : EIO, "copy %s to %s", from, to);
+    }
+    return fsync(out) ? err_sys(err, errno, "write %s", to) : 0;
+}
+
+/* Published versions are never written, so that a second link to the file is as good as a copy. */
+static int put_version(const char *file, const char *dir, const char *path, struct err *err)
+{
+    cleanup_free char *part = xasprintf("%s/adopting.%d", dir, (int)getpid());
+    unlink(part);
+    if (link(file, part) && copy_file(file, part, err)) {
+        unlink(part);
+        return -1;
+    }
+    return rename(part, path) ? err_sys(err, errno, "publish %s", path) : 0;
+}
+
+static int make_current(const char *dir, const char *digest, struct err *err)
+{
+    cleanup_free char *current = xasprintf("%s/current", dir);
+    cleanup_free char *part = xasprintf("%s/current.%d", dir, (int)getpid());
+    cleanup_free char *target = xasprintf("%s.catalog", digest);
+    unlink(part);
+    if (symlink(target, part) || rename(part, current))
+        return err_sys(err, errno, "publish %s", current);
+    return 0;
+}
+
+/* `current` stays the version that has given out most ids: what is scanned next builds on it. */
+static int take_in(struct catalog *c, const char *file, const char *dir, const char *path,
+                   struct err *err)
+{
+    const struct catalog_info *info = catalog_info(c);
+    struct catalog *known = NULL;
+    struct err e = {0};
+    if (catalog_current(&known, dir, &e)) {
+        if (e.class == ERR_NOT_FOUND)
+            return put_version(file, dir, path, err) || make_current(dir, info->digest, err) ? -1
+                                                                                             : 0;
+        if (err)
+            *err = e;
+        return err_wrap(err, "catalog in %s", dir);
+    }
+    bool newer = info->next_id > catalog_info(known)->next_id;
+    int rc = check_ids(known, c, file, err);
+    catalog_unref(known);
+    if (!rc)
+        rc = put_version(file, dir, path, err);
+    return !rc && newer ? make_current(dir, info->digest, err) : rc;
+}
+
+int version_adopt(const char *file, const char *dir, struct catalog **ret, struct err *err)
+{
+    struct catalog *c;
+    if (catalog_open(&c, file, err))
+        return -1;
+    cleanup_free char *path = xasprintf("%s/%s.catalog", dir, catalog_info(c)->digest);
+    int rc = access(path, F_OK) == 0 ? 0 : take_in(c, file, dir, path, err);
+    catalog_unref(c);
+    return rc ? -1 : catalog_open(ret, path, err);
+}

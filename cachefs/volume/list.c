@@ -1,0 +1,156 @@
+/*
+ * The list file of a sampler (list=, root=): one sample a line, as frameworks' list data sets have
+ * it: a path below `root`, perhaps with a label behind it ("n01440764/x.JPEG 0", "a b.jpg<TAB>7").
+ */
+#include "volume-internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#define LIST_MAX (2ull << 30) /* bytes; 10 M lines of 200 */
+
+static bool all_digits(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (s[i] < '0' || s[i] > '9')
+            return false;
+    return len > 0;
+}
+
+/* How much of the line is the path: up to a tab, or up to a last word that is a number. */
+static size_t path_length(const char *line, size_t len)
+{
+    const char *tab = memchr(line, '\t', len);
+    if (tab)
+        return (size_t)(tab - line);
+    const char *blank = memrchr(line, ' ', len);
+    if (blank && all_digits(blank + 1, (size_t)(line + len - blank - 1))) {
+        while (blank > line && blank[-1] == ' ')
+            blank--;
+        return (size_t)(blank - line);
+    }
+    return len;
+}
+
+static void add_line(const char *line, size_t len, const char *root, struct bytes *ret)
+{
+    if (len > 0 && line[len - 1] == '\r')
+        len--;
+    while (len > 0 && line[len - 1] == ' ')
+        len--;
+    len = path_length(line, len);
+    while (len > 2 && line[0] == '.' && line[1] == '/') {
+        line += 2;
+        len -= 2;
+    }
+    if (len == 0)
+        return;
+    size_t root_len = strlen(root);
+    while (root_len > 0 && root[root_len - 1] == '/')
+        root_len--;
+    if (root_len > 0) {
+        bytes_add(ret, root, root_len);
+        bytes_add_char(ret, '/');
+    }
+    bytes_add(ret, line, len);
+    bytes_add_char(ret, '\n');
+}
+
+void list_clean(const char *text, size_t len, const char *root, struct bytes *ret)
+{
+    while (*root == '/')
+        root++;
+    for (const char *end = text + len; text < end;) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        if (!stop)
+            stop = end;
+        add_line(text, (size_t)(stop - text), root, ret);
+        text = stop + 1;
+    }
+}
+
+static int read_file(const char *path, struct bytes *ret, struct err *err)
+{
+    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st))
+        return err_sys(err, errno, "list %s", path);
+    if ((uint64_t)st.st_size > LIST_MAX)
+        return err_set(err, ERR_LIMIT, "list %s: %lld bytes: at most 2 GiB are read", path,
+                       (long long)st.st_size);
+    bytes_reserve(ret, (size_t)st.st_size + 1);
+    for (;;) {
+        bytes_reserve(ret, 1 << 16);
+        ssize_t n = read(fd, ret->data + ret->len, ret->cap - ret->len - 1);
+        if (n < 0 && errno != EINTR)
+            return err_sys(err, errno, "list %s", path);
+        if (n == 0)
+            break;
+        ret->len += n > 0 ? (size_t)n : 0;
+    }
+    ret->data[ret->len] = '\0';
+    return 0;
+}
+
+struct wanted {
+    struct store *store;
+    const char *key;
+};
+
+static int build_get(void *arg, struct http_req *r, struct err *err)
+{
+    struct wanted *w = arg;
+    return store_req_get(w->store, w->key, strlen(w->key), 0, 0, NULL, r, err);
+}
+
+static int read_object(struct fetch *f, struct store *s, const char *key, struct bytes *ret,
+                       struct err *err)
+{
+    if (store_caps(s) & STORE_LOCAL) {
+        cleanup_free char *path = xasprintf("%s/%s", store_local_dir(s), key);
+        return read_file(path, ret, err);
+    }
+    struct wanted w = {s, key};
+    struct http_answer answer;
+    return fetch_do(f, s, build_get, &w, LIST_MAX, &answer, ret, err);
+}
+
+/* Below the set first (the source whose folder holds the path), then as a path of this machine. */
+static int read_anywhere(const struct sources *s, struct fetch *f, const char *list,
+                         struct bytes *ret, struct err *err)
+{
+    if (list[0] == '/')
+        return read_file(list, ret, err);
+    struct err e = {0};
+    for (size_t i = 0; i < s->set.n; i++) {
+        const char *at = s->set.sources[i].at;
+        if (strncmp(list, at, strlen(at)) != 0)
+            continue;
+        bytes_clear(ret);
+        err_clear(&e);
+        if (!read_object(f, s->stores[i], list + strlen(at), ret, &e))
+            return 0;
+        if (e.class != ERR_NOT_FOUND)
+            break;
+    }
+    bytes_clear(ret);
+    if ((!e.class || e.class == ERR_NOT_FOUND) && access(list, R_OK) == 0)
+        return read_file(list, ret, err);
+    if (err)
+        *err = e;
+    if (!e.class)
+        err_set(err, ERR_NOT_FOUND, "no such file in the set, nor here");
+    return err_wrap(err, "list \"%s\"", list);
+}
+
+int list_read(const struct sources *s, struct fetch *f, const char *list, const char *root,
+              struct bytes *ret, struct err *err)
+{
+    cleanup_bytes struct bytes text = {0};
+    if (read_anywhere(s, f, list, &text, err))
+        return -1;
+    bytes_clear(ret);
+    list_clean(text.data ? text.data : "", text.len, root, ret);
+    return 0;
+}

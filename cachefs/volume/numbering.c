@@ -1,0 +1,81 @@
+/*
+ * Whose numbers a version has. Numbers come from the sorted walk, or from the sampler's list file;
+ * a version made with a list is another version (its digest covers them). The owner's folder notes
+ * the last version that was numbered by a list, and the list's hash: "DIGEST HASH\n" in
+ * `numbering`. So a mount with the same list does not scan again, and one with another list, or
+ * none, does.
+ */
+#include "volume-internal.h"
+
+#include <errno.h>
+
+#include "hash.h"
+
+int numbering_note(const char *dir, const char *version_file, uint64_t list_hash, struct err *err)
+{
+    const char *base = strrchr(version_file, '/');
+    base = base ? base + 1 : version_file;
+    cleanup_free char *path = xasprintf("%s/numbering", dir);
+    cleanup_free char *part = xasprintf("%s/numbering.%d", dir, (int)getpid());
+    FILE *f = fopen(part, "we");
+    if (!f)
+        return err_sys(err, errno, "write %s", part);
+    fprintf(f, "%.*s %016llx\n", CATALOG_DIGEST, base, (unsigned long long)list_hash);
+    if (fclose(f) || rename(part, path)) {
+        int error = errno;
+        unlink(part);
+        return err_sys(err, error, "write %s", path);
+    }
+    return 0;
+}
+
+/* 0: the walk's numbers, as far as is known. */
+static uint64_t noted_hash(const char *dir, const char *digest)
+{
+    cleanup_free char *path = xasprintf("%s/numbering", dir);
+    cleanup_file FILE *f = fopen(path, "re");
+    char name[CATALOG_DIGEST + 1] = "";
+    unsigned long long hash = 0;
+    if (!f || fscanf(f, "%64s %16llx", name, &hash) != 2 || strcmp(name, digest) != 0)
+        return 0;
+    return hash;
+}
+
+static int wanted_hash(struct volume *v, const struct order_spec *spec, uint64_t *ret,
+                       struct err *err)
+{
+    cleanup_bytes struct bytes text = {0};
+    *ret = 0;
+    if (!spec->list[0])
+        return 0;
+    if (list_read(&v->sources, v->fetch, spec->list, spec->root, &text, err))
+        return -1;
+    *ret = hash64(text.data, text.len, 0);
+    return 0;
+}
+
+int numbering_check(struct volume *v, struct catalog *c, bool *ret, struct err *err)
+{
+    struct order_spec spec = {0};
+    {
+        ACQUIRE(&v->lock);
+        if (v->has_spec)
+            spec = v->spec;
+    }
+    uint64_t want;
+    if (wanted_hash(v, &spec, &want, err))
+        return -1;
+    *ret = noted_hash(v->conf.dir, catalog_info(c)->digest) == want;
+    return 0;
+}
+
+int number_anew(struct volume *v, struct err *err)
+{
+    bool right;
+    struct catalog *c = volume_catalog(v);
+    int rc = numbering_check(v, c, &right, err);
+    catalog_unref(c);
+    if (rc || right)
+        return rc;
+    return volume_rescan(v, NULL, err);
+}

@@ -1,0 +1,58 @@
+/*
+ * The data path of a volume. Read this function first.
+ *
+ *      FUSE, control socket, warmup, reading ahead
+ *                    |
+ *                    v   volume_read(), source_ahead()
+ *        +-----------------------+
+ *        |  cache                |  a unit is ABSENT, FILLING or READY; one flight a unit;
+ *        |  (cache_source)       |  tiers of packs; checks CRC-32C of what it hands out
+ *        +-----------------------+
+ *                    |   misses only
+ *                    v
+ *        +-----------------------+
+ *        |  [fault] [delay]      |  tests only: layers named by conf.layers
+ *        |  [count]              |
+ *        +-----------------------+
+ *                    |
+ *                    v
+ *        +-----------------------+
+ *        |  store                |  catalog row -> object, range, ETag; retries, hedges, limits
+ *        |  (fetch_source_new)   |  S3, BOS, HTTP, WebHDFS, local files
+ *        +-----------------------+
+ *
+ * Each layer knows its `inner` as cachefs/source.h alone.
+ */
+#include "volume-internal.h"
+
+int stack_build(struct volume *v, struct err *err)
+{
+    struct source *store;
+    if (fetch_source_new(&store, v->fetch, v->sources.stores, v->sources.set.n, err))
+        return -1;
+    struct source *below_cache = store;
+    if (v->conf.layers && *v->conf.layers) {
+        if (!v->conf.build_layers)
+            err_set(err, ERR_USAGE,
+                    "layers \"%s\": this build has no test layers (build with VARIANT=debug)",
+                    v->conf.layers);
+        if (!v->conf.build_layers ||
+            v->conf.build_layers(&below_cache, v->conf.layers, store, err)) {
+            store->ops->close(store);
+            return -1;
+        }
+    }
+    v->top = cache_source(v->cache, below_cache);
+    return 0;
+}
+
+/* From the top: a layer's close() waits for the reads in it; what is below it is idle then. */
+void stack_close(struct volume *v)
+{
+    for (struct source *s = v->top; s;) {
+        struct source *inner = s->inner;
+        s->ops->close(s);
+        s = inner;
+    }
+    v->top = NULL;
+}

@@ -1,0 +1,357 @@
+/*
+ * Versions of the catalog: the one that is served, and a few older ones, so that an id which a
+ * reader still holds can be told what it was. Every row's id is permanent, therefore a switch
+ * concerns only changed names; those who keep names (the front end) are told.
+ */
+#define LOG_MODULE "volume"
+#include "volume-internal.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "log.h"
+
+struct catalog *volume_catalog(struct volume *v)
+{
+    ACQUIRE(&v->lock);
+    return catalog_ref(v->versions[0]);
+}
+
+struct catalog *version_of(struct volume *v, uint64_t id, struct entry *ret)
+{
+    struct catalog *all[VERSIONS_KEPT], *found = NULL;
+    {
+        ACQUIRE(&v->lock);
+        for (size_t i = 0; i < VERSIONS_KEPT; i++)
+            all[i] = v->versions[i] ? catalog_ref(v->versions[i]) : NULL;
+    }
+    for (size_t i = 0; i < VERSIONS_KEPT; i++) {
+        if (!all[i])
+            continue;
+        if (!found && !catalog_get(all[i], id, ret, NULL))
+            found = all[i];
+        else
+            catalog_unref(all[i]);
+    }
+    return found;
+}
+
+struct catalog *volume_catalog_of(struct volume *v, uint64_t id)
+{
+    struct entry e;
+    return version_of(v, id, &e);
+}
+
+static bool same_version(struct catalog *a, struct catalog *b)
+{
+    return memcmp(catalog_info(a)->digest, catalog_info(b)->digest, CATALOG_DIGEST) == 0;
+}
+
+/* Puts `c` first. Returns what fell off the end (to be released without the lock). */
+static struct catalog *push_version(struct volume *v, struct catalog *c)
+{
+    struct catalog *last = v->versions[VERSIONS_KEPT - 1];
+    memmove(&v->versions[1], &v->versions[0], sizeof v->versions[0] * (VERSIONS_KEPT - 1));
+    v->versions[0] = c;
+    return last;
+}
+
+void version_switch(struct volume *v, struct catalog *c)
+{
+    struct catalog *from = volume_catalog(v), *dropped;
+    if (same_version(from, c)) {
+        catalog_unref(from);
+        catalog_unref(c);
+        return;
+    }
+    volume_switch_fn *fns[sizeof v->listeners / sizeof v->listeners[0]];
+    void *args[sizeof v->listeners / sizeof v->listeners[0]];
+    size_t n;
+    struct catalog *to = catalog_ref(c);
+    {
+        ACQUIRE(&v->lock);
+        dropped = push_version(v, c);
+        n = v->n_listeners;
+        for (size_t i = 0; i < n; i++) {
+            fns[i] = v->listeners[i].fn;
+            args[i] = v->listeners[i].arg;
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        fns[i](args[i], from, to);
+    log_info(v->conf.log, "serving a new version digest=%.12s samples=%llu",
+             catalog_info(to)->digest, (unsigned long long)catalog_info(to)->samples);
+    if (dropped)
+        catalog_unref(dropped);
+    catalog_unref(from);
+    catalog_unref(to);
+}
+
+void volume_on_switch(struct volume *v, volume_switch_fn *fn, void *arg)
+{
+    ACQUIRE(&v->lock);
+    if (v->n_listeners == sizeof v->listeners / sizeof v->listeners[0])
+        return; /* front end and control are two: more is a bug that shows at once */
+    v->listeners[v->n_listeners].fn = fn;
+    v->listeners[v->n_listeners++].arg = arg;
+}
+
+/* --- one scan or switch at a time ---------------------------------------------------------------
+ */
+
+static int claim_scan(struct volume *v, struct err *err)
+{
+    ACQUIRE(&v->lock);
+    while (v->scanning && !atomic_load(&v->closing))
+        cond_wait(&v->changed, &v->lock);
+    if (atomic_load(&v->closing))
+        return err_set(err, ERR_CANCELLED, "the volume is closing");
+    v->scanning = true;
+    return 0;
+}
+
+static void end_scan(struct volume *v)
+{
+    ACQUIRE(&v->lock);
+    v->scanning = false;
+    cond_broadcast(&v->changed);
+}
+
+static int scan_now(struct volume *v, struct catalog *previous, volume_progress_fn *progress,
+                    void *arg, struct catalog **ret, struct catalog_diff_counts *ret_diff,
+                    struct err *err)
+{
+    struct scan s = {
+        .conf = &v->conf,
+        .sources = &v->sources,
+        .fetch = v->fetch,
+        .previous = previous,
+        .list = v->has_spec ? v->spec.list : "",
+        .root = v->has_spec ? v->spec.root : "",
+        .progress = progress,
+        .arg = arg,
+        .stop = &v->closing,
+    };
+    cleanup_free char *file = NULL;
+    if (scan_run(&s, &file, ret_diff, err))
+        return -1;
+    return catalog_open(ret, file, err);
+}
+
+/* Ids are never given out twice: a scan builds on the version that has given out most, which is not
+ * the served one where --catalog named an older version. */
+static struct catalog *longest_lineage(struct volume *v)
+{
+    ACQUIRE(&v->lock);
+    struct catalog *most = v->versions[0];
+    for (size_t i = 1; i < VERSIONS_KEPT && v->versions[i]; i++)
+        if (catalog_info(v->versions[i])->next_id > catalog_info(most)->next_id)
+            most = v->versions[i];
+    return catalog_ref(most);
+}
+
+int volume_rescan(struct volume *v, struct catalog_diff_counts *ret, struct err *err)
+{
+    if (!gate_enter(&v->gate))
+        return err_set(err, ERR_CANCELLED, "the volume is closing");
+    if (claim_scan(v, err)) {
+        gate_leave(&v->gate);
+        return -1;
+    }
+    struct catalog *previous = longest_lineage(v), *next;
+    struct catalog_diff_counts diff = {0};
+    cleanup_bytes struct bytes folder = {0};
+    int rc = scan_now(v, previous, NULL, NULL, &next, &diff, err);
+    if (!rc) {
+        version_switch(v, next);
+        if (!catalog_folder(&v->conf, &folder, NULL))
+            catalog_prune(folder.data, VERSIONS_KEPT, NULL); /* a leftover is no reason to fail */
+        if (ret)
+            *ret = diff;
+    }
+    catalog_unref(previous);
+    end_scan(v);
+    gate_leave(&v->gate);
+    return rc;
+}
+
+/* A `scan` by another process may have published a version: serve it. */
+int version_take_newer(struct volume *v, struct err *err)
+{
+    cleanup_bytes struct bytes folder = {0};
+    struct catalog *c;
+    struct err e = {0};
+    if (v->conf.catalog || v->sources.catalog_file || catalog_folder(&v->conf, &folder, NULL))
+        return 0;
+    if (claim_scan(v, err))
+        return -1;
+    int rc = catalog_current(&c, folder.data, &e);
+    if (!rc && sources_match(&v->sources, c))
+        version_switch(v, c);
+    else if (!rc)
+        catalog_unref(c);
+    else if (err && e.class != ERR_NOT_FOUND)
+        *err = e;
+    end_scan(v);
+    return rc && e.class != ERR_NOT_FOUND ? -1 : 0;
+}
+
+/* --- the first version
+ * ------------------------------------------------------------------------------ */
+
+struct version_file {
+    char *path;
+    struct timespec made;
+};
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct timespec *x = &((const struct version_file *)a)->made;
+    const struct timespec *y = &((const struct version_file *)b)->made;
+    if (x->tv_sec != y->tv_sec)
+        return x->tv_sec < y->tv_sec ? 1 : -1;
+    return x->tv_nsec < y->tv_nsec ? 1 : x->tv_nsec > y->tv_nsec ? -1 : 0;
+}
+
+static bool is_version_name(const char *name)
+{
+    size_t len = strlen(name);
+    return len == CATALOG_DIGEST + strlen(".catalog") &&
+           strspn(name, "0123456789abcdef") == CATALOG_DIGEST &&
+           strcmp(name + CATALOG_DIGEST, ".catalog") == 0;
+}
+
+static size_t version_files(const char *folder, struct version_file **ret)
+{
+    *ret = NULL;
+    cleanup_dir DIR *d = opendir(folder);
+    size_t n = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        struct stat st;
+        if (!is_version_name(e->d_name) || fstatat(dirfd(d), e->d_name, &st, 0))
+            continue;
+        *ret = xrealloc(*ret, (n + 1) * sizeof **ret);
+        (*ret)[n++] = (struct version_file){xasprintf("%s/%s", folder, e->d_name), st.st_mtim};
+    }
+    if (n)
+        qsort(*ret, n, sizeof **ret, newest_first);
+    return n;
+}
+
+static void version_files_free(struct version_file *files, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(files[i].path);
+    free(files);
+}
+
+/* Readers may hold ids of the versions before the last one from before a restart. */
+static void open_older(struct volume *v, const char *folder)
+{
+    struct version_file *files;
+    size_t n_files = version_files(folder, &files), n = 1;
+    for (size_t i = 0; i < n_files && n < VERSIONS_KEPT; i++) {
+        struct catalog *c;
+        if (strstr(files[i].path, catalog_info(v->versions[0])->digest) ||
+            catalog_open(&c, files[i].path, NULL))
+            continue;
+        if (sources_match(&v->sources, c))
+            v->versions[n++] = c;
+        else
+            catalog_unref(c);
+    }
+    version_files_free(files, n_files);
+}
+
+/* Which file was named, if any: --catalog, or the SET itself. */
+static const char *named_catalog(const struct volume *v)
+{
+    return v->conf.catalog ? v->conf.catalog : v->sources.catalog_file;
+}
+
+static int first_version(struct volume *v, const char *folder, volume_progress_fn *progress,
+                         void *arg, struct catalog **ret, struct err *err)
+{
+    struct err e = {0};
+    struct catalog *known = NULL;
+    if (named_catalog(v)) {
+        if (version_adopt(named_catalog(v), folder, &known, err))
+            return -1;
+    } else if (catalog_current(&known, folder, &e) && e.class != ERR_NOT_FOUND) {
+        if (err)
+            *err = e;
+        return err_wrap(err, "catalog in %s (remove that folder to scan anew)", folder);
+    }
+    bool usable = known && !v->conf.rescan && sources_match(&v->sources, known);
+    if (known && !usable && named_catalog(v) && !v->conf.rescan) {
+        catalog_unref(known);
+        return err_set(err, ERR_USAGE, "catalog %s is of another set than %s", named_catalog(v),
+                       v->conf.set);
+    }
+    int rc = usable ? numbering_check(v, known, &usable, err) : 0;
+    if (!rc && usable)
+        *ret = catalog_ref(known);
+    else if (!rc)
+        rc = scan_now(v, known, progress, arg, ret, NULL, err);
+    if (known)
+        catalog_unref(known);
+    return rc;
+}
+
+int versions_open(struct volume *v, volume_progress_fn *progress, void *arg, struct err *err)
+{
+    cleanup_bytes struct bytes folder = {0};
+    if (v->conf.sampler && *v->conf.sampler) {
+        if (order_spec_parse(&v->spec, v->conf.sampler, err))
+            return err_wrap(err, "sampler \"%s\"", v->conf.sampler);
+        v->has_spec = true;
+    }
+    if (catalog_folder(&v->conf, &folder, err) ||
+        first_version(v, folder.data, progress, arg, &v->versions[0], err))
+        return -1;
+    open_older(v, folder.data);
+    return 0;
+}
+
+void versions_close(struct volume *v)
+{
+    for (size_t i = 0; i < VERSIONS_KEPT; i++)
+        if (v->versions[i])
+            catalog_unref(v->versions[i]);
+}
+
+/* --- refresh
+ * -------------------------------------------------------------------------------------------- */
+
+static bool refresh_pause(struct volume *v)
+{
+    ACQUIRE(&v->lock);
+    uint64_t left = v->conf.refresh_ns;
+    while (!atomic_load(&v->closing)) {
+        if (cond_wait_for(&v->changed, &v->lock, left))
+            return true;
+    }
+    return false;
+}
+
+static void *refresh_main(void *arg)
+{
+    struct volume *v = arg;
+    while (refresh_pause(v)) {
+        struct err err = {0};
+        if (volume_rescan(v, NULL, &err) && err.class != ERR_CANCELLED)
+            log_warn(v->conf.log, "refresh failed, the old version stays: %s", err.msg);
+    }
+    return NULL;
+}
+
+int refresh_start(struct volume *v, struct err *err)
+{
+    if (!v->conf.refresh_ns)
+        return 0;
+    int error = thread_start(&v->refresh_thread, "refresh", refresh_main, v);
+    if (error)
+        return err_sys(err, error, "start the refresh thread");
+    v->refresh_started = true;
+    return 0;
+}

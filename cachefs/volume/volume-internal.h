@@ -1,0 +1,324 @@
+/*
+ * What the files of the volume share.
+ *
+ *   volume.c   open and close               switch.c  versions of the catalog, refresh
+ *   stack.c    the data path                read.c    one read, gather.c: over a unit's border
+ *   sources.c  SET -> stores                ahead.c   reading ahead: order.c's window, and
+ *   scan.c     listing -> catalog version   streams.c what readers seem to do
+ *   list.c     list= of a sampler           warmup.c  everything or some paths, now
+ *   targets.c  paths -> samples             room.c    clear, evict
+ *   stat.c     status, counters             spill.c   big arrays in unlinked files
+ *   sampler.c  sets the order               order.c   builds it
+ *   adopt.c    a catalog file from elsewhere  numbering.c  whose numbers a version has
+ */
+#ifndef SAMPAN_VOLUME_INTERNAL_H
+#define SAMPAN_VOLUME_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cache.h"
+#include "catalog.h"
+#include "metrics.h"
+#include "sync.h"
+#include "volume.h"
+
+#define VERSIONS_KEPT 4 /* the current one and three older */
+#define STALE_KEPT    256
+
+/* What reading ahead and warmup may take of the pool: a reader's own miss finds the rest. */
+#define POOL_SHARE(n) ((n) / 5 * 3)
+
+/* --- gate: counts what is under way, so that close can wait for it -----------------------------
+ */
+
+struct gate {
+    atomic_uint inside;
+    atomic_bool closed;
+    struct lock lock;
+    struct cond empty;
+};
+void gate_init(struct gate *g);
+bool gate_enter(struct gate *g); /* false: closed */
+void gate_leave(struct gate *g); /* touches nothing of the gate's owner afterwards */
+void gate_close(struct gate *g); /* lets nobody in any more and waits until all have left */
+void gate_destroy(struct gate *g);
+
+/* --- spill: an array in an unlinked file of the owner's folder (not resident memory) -----------
+ */
+
+struct spill {
+    void *data;
+    size_t bytes;
+};
+/* The blocks are allocated here, so that a full disk is an error now and not a SIGBUS later. */
+int spill_new(struct spill *ret, const char *dir, size_t bytes, struct err *err);
+void spill_free(struct spill *s);
+
+/* --- sources: a SET argument as open stores ------------------------------------------------------
+ */
+
+struct sources {
+    struct set set;        /* uri and at, as given */
+    struct store **stores; /* stores[i] serves set.sources[i] */
+    struct bytes identity; /* what tells this set from others; holds no secret */
+    char *catalog_file;    /* SET was a catalog file; else NULL */
+};
+int sources_open(struct sources *ret, const struct volume_conf *conf, struct err *err);
+void sources_close(struct sources *s);
+/* Does the version come from these sources, in this order? */
+bool sources_match(const struct sources *s, struct catalog *c);
+/* "<dir>/catalog", made if needed. */
+int catalog_folder(const struct volume_conf *conf, struct bytes *ret, struct err *err);
+
+/* --- scan
+ * ------------------------------------------------------------------------------------------ */
+
+struct scan {
+    const struct volume_conf *conf;
+    const struct sources *sources;
+    struct fetch *fetch;
+    struct catalog *previous; /* or NULL */
+    const char *list;         /* list= and root= of the sampler; "" if absent */
+    const char *root;
+    const char *out_file; /* or NULL */
+    volume_progress_fn *progress;
+    void *arg;
+    const atomic_bool *stop; /* set from another thread: ends with ERR_CANCELLED; or NULL */
+};
+/* Lists all sources into a new version below catalog_folder(). */
+int scan_run(const struct scan *s, char **ret_file, struct catalog_diff_counts *ret_diff,
+             struct err *err);
+
+/* The lines of a list file as paths below the set's root, one a line (list.c). */
+int list_read(const struct sources *s, struct fetch *f, const char *list, const char *root,
+              struct bytes *ret, struct err *err);
+/* The lines of `text` joined to `root`, without labels. Pure. */
+void list_clean(const char *text, size_t len, const char *root, struct bytes *ret);
+
+/* Which list numbered a version is noted in the owner's folder (numbering.c). */
+int numbering_note(const char *dir, const char *version_file, uint64_t list_hash, struct err *err);
+/* Are the version's numbers those that the volume's sampler wants (its list's, or the walk's)? */
+int numbering_check(struct volume *v, struct catalog *c, bool *ret, struct err *err);
+/* Scans again if they are not. */
+int number_anew(struct volume *v, struct err *err);
+
+/* --- the order of training
+ * -------------------------------------------------------------------------- */
+
+/* One epoch as this node reads it: the orders of its ranks, merged batch by batch. Never changes.
+ */
+struct epoch_order {
+    atomic_int refs;
+    uint64_t gen;
+    struct order_spec spec;
+    struct catalog *catalog; /* the version whose numbers it uses */
+    uint64_t length;
+    uint32_t n_ranks;
+    bool single_units; /* no sample of the version is larger than a unit */
+    uint64_t max_id;
+    struct spill ids;   /* uint64_t[length]: sample ids in order */
+    struct spill where; /* uint32_t[max_id + 1]: position + 1 by id, 0: not in the order */
+};
+int epoch_order_new(struct epoch_order **ret, const struct order_spec *spec, struct catalog *c,
+                    const char *dir, uint64_t gen, struct err *err);
+struct epoch_order *epoch_order_ref(struct epoch_order *o);
+void epoch_order_unref(struct epoch_order *o); /* NULL is fine */
+static inline uint64_t epoch_order_id(const struct epoch_order *o, uint64_t pos)
+{
+    return ((const uint64_t *)o->ids.data)[pos];
+}
+uint64_t epoch_order_position(const struct epoch_order *o, uint64_t id); /* or UINT64_MAX */
+/* Which of the node's ranks reads position `pos` (0 .. n_ranks-1). */
+uint32_t epoch_order_rank(const struct epoch_order *o, uint64_t pos);
+
+/* --- reading ahead
+ * ---------------------------------------------------------------------------------- */
+
+/* What one reader seems to do (streams.c, pure): consecutive samples, or consecutive bytes of one.
+ */
+#define STREAMS 16
+struct stream {
+    uint64_t id, pos; /* the furthest read: sample, and offset in it */
+    unsigned bytes_run,
+        ids_run;           /* reads in a row that went on in the sample; to the next samples */
+    uint64_t units_issued; /* blocks of this sample up to here are asked for already */
+    uint64_t ids_issued;   /* the same for the ids after it */
+    uint64_t used;         /* age */
+};
+struct streams {
+    struct stream s[STREAMS];
+    uint64_t clock;
+};
+enum ahead_kind { AHEAD_NONE, AHEAD_UNITS, AHEAD_SIBLINGS };
+struct ahead_job {
+    enum ahead_kind kind;
+    uint64_t id;          /* AHEAD_UNITS: of this sample */
+    uint64_t first, last; /* AHEAD_UNITS: blocks; AHEAD_SIBLINGS: ids; both ends included */
+};
+/* A reader asked for offset `off` of sample `id`. Says what to fetch ahead; siblings at most
+ * `depth`. */
+struct ahead_job streams_seen(struct streams *s, uint64_t id, uint64_t off, unsigned depth);
+
+#define AHEAD_JOBS  64
+#define AHEAD_RANKS 64
+struct ahead {
+    struct lock lock;
+    struct cond wake; /* work came, or something finished */
+    pthread_t thread;
+    bool started, stop;
+    /* below: guarded by lock */
+    struct streams streams;
+    struct ahead_job jobs[AHEAD_JOBS]; /* a ring; the oldest is forgotten when it is full */
+    unsigned job_first, n_jobs;
+    struct epoch_order *order;      /* whose window is fetched; NULL: none */
+    uint64_t next, limit;           /* positions: fetched up to; wanted up to */
+    uint64_t disk_next, disk_limit; /* the same for the nearer window of readahead from packs */
+    uint64_t rank_pos[AHEAD_RANKS]; /* where each rank was seen last */
+    unsigned outstanding;
+    unsigned wasted; /* fetched ahead in a row, and not kept by the cache */
+    counter fetched, failed, not_kept;
+};
+int ahead_start(struct volume *v, struct err *err);
+void ahead_stop(struct volume *v); /* ends the thread; what is outstanding holds the gate */
+/* Takes the order over (its reference too; NULL: none) and begins at its first sample. */
+void ahead_set_order(struct volume *v, struct epoch_order *o);
+/* A reader's or the pusher's read, before it goes down. */
+void ahead_reader(struct volume *v, uint64_t id, uint64_t off);
+void ahead_pushed(struct volume *v, uint64_t id);
+uint64_t ahead_seen(struct volume *v, uint64_t id);
+unsigned ahead_window(const struct volume *v, const struct catalog_info *info); /* samples */
+void ahead_status(struct volume *v, struct json_writer *w);
+
+/* --- what a command names: everything, or paths (targets.c)
+ * ------------------------------------------ */
+
+enum target_state {
+    TARGET_OPEN,
+    TARGET_HAD, /* was local before */
+    TARGET_FETCHED,
+    TARGET_FAILED,
+};
+struct target {
+    uint64_t id;
+    uint64_t size;
+    _Atomic uint32_t state; /* enum target_state */
+};
+struct targets {
+    struct spill spill;
+    size_t n, cap;
+    uint64_t bytes;
+};
+/* Samples in id order, each once. A path that is not there is NOT_FOUND. No path: everything. */
+int targets_collect(struct targets *ret, struct catalog *c, const char *const *paths, size_t n,
+                    const char *dir, struct err *err);
+static inline struct target *target_at(const struct targets *t, size_t i)
+{
+    return (struct target *)t->spill.data + i;
+}
+void targets_release(struct targets *t);
+
+/* --- warmup
+ * ------------------------------------------------------------------------------------------- */
+
+enum warm_state { WARM_IDLE, WARM_RUNNING, WARM_DONE, WARM_FAILED };
+struct warm_progress { /* guarded by the volume's lock */
+    enum warm_state state;
+    uint64_t done, total, failed;
+    uint64_t steps, steps_total; /* with --verify each sample counts twice */
+    uint64_t started_ns, ended_ns;
+    bool stop; /* the volume closes */
+};
+
+/* --- the volume
+ * ----------------------------------------------------------------------------------------- */
+
+struct read_counts {
+    counter total, bytes, from[FROM_COUNT], pushed, errors;
+    struct histogram latency;
+};
+
+struct stale_object {
+    uint64_t id;
+    int64_t at_ns;
+    char why[200];
+};
+
+struct gather;
+
+struct volume {
+    struct volume_conf conf;
+    struct sources sources;
+    struct pool *pool;        /* the cache's */
+    struct pool *gather_pool; /* reads over a unit's border */
+    struct fetch *fetch;
+    struct cache *cache;
+    struct source *top; /* the stack (stack.c) */
+    struct gate gate;   /* reads, reading ahead, warmups */
+    atomic_uint connections;
+    atomic_uint_fast64_t memory;
+    uint64_t opened_ns;
+    atomic_bool closing;
+
+    struct lock lock;
+    struct cond changed; /* scanning ended, a warmup ended, closing */
+    /* below: guarded by lock */
+    struct catalog *versions[VERSIONS_KEPT]; /* [0] is served; NULL at the end */
+    struct {
+        volume_switch_fn *fn;
+        void *arg;
+    } listeners[4];
+    size_t n_listeners;
+    bool scanning;
+    bool ordering; /* somebody builds an order */
+    struct epoch_order *order;
+    char order_error[256];
+    struct order_spec spec;
+    bool has_spec;
+    uint64_t order_gen;
+    struct stale_object stale[STALE_KEPT]; /* a ring */
+    uint64_t n_stale;
+    struct warm_progress warm;
+    struct gather *parked, **parked_tail; /* reads that wait for gather_pool */
+
+    struct read_counts reads;
+    struct ahead ahead;
+    pthread_t refresh_thread;
+    bool refresh_started;
+    pthread_t order_thread;
+    bool order_started;
+};
+
+/* stack.c */
+int stack_build(struct volume *v, struct err *err);
+void stack_close(struct volume *v);
+
+/* switch.c */
+/* The version that knows the id, with its row; a reference. NULL: none. */
+struct catalog *version_of(struct volume *v, uint64_t id, struct entry *ret);
+int versions_open(struct volume *v, volume_progress_fn *progress, void *arg, struct err *err);
+void versions_close(struct volume *v);
+/* Serves `c` (takes the reference) and tells the listeners. */
+void version_switch(struct volume *v, struct catalog *c);
+int version_take_newer(struct volume *v, struct err *err);
+int refresh_start(struct volume *v, struct err *err);
+/* adopt.c: a catalog file from elsewhere becomes the folder's current version, unless its ids mean
+ * other samples than those the folder knows. */
+int version_adopt(const char *file, const char *dir, struct catalog **ret, struct err *err);
+
+/* sampler.c: builds the order of v->spec now / on a thread if that takes long. */
+int sampler_apply(struct volume *v, struct err *err);
+int sampler_start(struct volume *v, struct err *err);
+void sampler_close(struct volume *v);
+
+/* gather.c */
+int gather_read(struct volume *v, struct volume_read *r, uint64_t off, uint32_t len,
+                struct view *ret, struct err *err);
+void gather_kick(void *volume); /* memory came back: starts reads that were parked */
+
+/* read.c */
+/* Counts a finished read and makes the error one for readers. Releases the catalog. */
+void read_account(struct volume *v, struct volume_read *r, const struct view *view,
+                  struct err *err);
+
+#endif

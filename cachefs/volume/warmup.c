@@ -1,0 +1,483 @@
+/*
+ * Warmup: everything, or some paths, made local now.
+ *
+ *   targets (id order) --capacity check--> round: fetch what is missing, K outstanding
+ *        ^                                   |
+ *        |                               cache_flush, then look at every sample again
+ *        +---- missing or corrupt: once more, then it is a failure
+ *
+ * A sample counts as done only when, after the flush, the index says that all of it is there (with
+ * `verify`: when every chunk of it was read back and its checksum was right). What is local already
+ * costs a look at the index, so a warmup that was broken off goes on where it was.
+ */
+#define LOG_MODULE "volume"
+#include "volume-internal.h"
+
+#include "clock.h"
+#include "conf.h"
+#include "log.h"
+
+#define ROUNDS        3
+#define TICK_NS       (500 * NS_PER_MS)
+#define FULL_WAIT_NS  (2 * NS_PER_MS)
+#define LIMIT_WAIT_NS (10 * NS_PER_MS)
+/* What a sample takes in a pack besides its bytes, at most. */
+#define SAMPLE_OVERHEAD 128
+#define CHUNK_BYTES     (128u << 10)
+#define CHUNK_OVERHEAD  8
+
+struct failure {
+    struct failure *next;
+    uint64_t id;
+    char why[400];
+};
+
+struct warm {
+    struct volume *v;
+    struct catalog *catalog;
+    struct targets targets;
+    bool verify;
+    warmup_tick_fn *tick;
+    warmup_fail_fn *fail;
+    void *arg;
+    struct warmup_result result;
+    uint64_t ticked_ns;
+    uint64_t steps; /* samples looked at for good */
+    bool cancelled;
+
+    struct lock lock;
+    struct cond changed;
+    unsigned outstanding;             /* guarded by lock, as all below */
+    struct failure *failures, **tail; /* not reported yet */
+    uint64_t done, fetched_bytes;
+};
+
+/* A sample on its way: one wait a missing unit. */
+struct warm_sample {
+    struct warm *w;
+    struct target *target;
+    atomic_int left; /* units on their way, and one for who starts them */
+    atomic_bool failed;
+    char why[400]; /* of the first failure */
+    struct warm_unit {
+        struct source_wait wait;
+        struct warm_sample *sample;
+    } units[];
+};
+
+/* --- progress, on the caller's thread
+ * ------------------------------------------------------------- */
+
+static void publish_progress(struct warm *w, uint64_t done)
+{
+    struct volume *v = w->v;
+    ACQUIRE(&v->lock);
+    v->warm.done = done;
+    v->warm.failed = w->result.failed;
+    v->warm.steps = w->verify ? done + w->steps : done;
+    w->cancelled |= v->warm.stop;
+}
+
+static void report_failures(struct warm *w, struct failure *f)
+{
+    while (f) {
+        struct failure *next = f->next;
+        cleanup_bytes struct bytes path = {0};
+        if (catalog_path(w->catalog, f->id, &path, NULL))
+            bytes_addf(&path, "id %llu", (unsigned long long)f->id);
+        if (w->fail)
+            w->fail(w->arg, path.data, f->why);
+        w->result.failed++;
+        free(f);
+        f = next;
+    }
+}
+
+static void tick(struct warm *w, bool now)
+{
+    uint64_t t = clock_mono_ns();
+    if (!now && t - w->ticked_ns < TICK_NS)
+        return;
+    w->ticked_ns = t;
+    struct failure *failures;
+    uint64_t done, bytes;
+    {
+        ACQUIRE(&w->lock);
+        failures = w->failures;
+        w->failures = NULL;
+        w->tail = &w->failures;
+        done = w->done;
+        bytes = w->fetched_bytes;
+    }
+    report_failures(w, failures);
+    publish_progress(w, done);
+    uint64_t n = w->targets.n;
+    if (w->tick &&
+        !w->tick(w->arg, w->verify ? done + w->steps : done, w->verify ? 2 * n : n, bytes))
+        w->cancelled = true;
+}
+
+static void add_failure(struct warm *w, uint64_t id, const char *why)
+{
+    struct failure *f = xcalloc(1, sizeof *f);
+    f->id = id;
+    snprintf(f->why, sizeof f->why, "%s", why);
+    ACQUIRE(&w->lock);
+    *w->tail = f;
+    w->tail = &f->next;
+}
+
+/* --- fetching
+ * -------------------------------------------------------------------------------------------- */
+
+static void sample_end(struct warm_sample *s)
+{
+    struct warm *w = s->w;
+    bool failed = atomic_load(&s->failed);
+    if (failed) {
+        add_failure(w, s->target->id, s->why);
+        atomic_store(&s->target->state, TARGET_FAILED);
+    } else {
+        atomic_store(&s->target->state, TARGET_FETCHED);
+    }
+    ACQUIRE(&w->lock);
+    w->done++;
+    if (!failed) {
+        w->result.fetched++;
+        w->fetched_bytes += s->target->size;
+    }
+    free(s);
+}
+
+static void sample_leave(struct warm_sample *s)
+{
+    if (atomic_fetch_sub(&s->left, 1) == 1)
+        sample_end(s);
+}
+
+static void sample_failed(struct warm_sample *s, const struct err *err)
+{
+    if (!atomic_exchange(&s->failed, true))
+        snprintf(s->why, sizeof s->why, "%s", err->msg);
+}
+
+static void give_place(struct warm *w)
+{
+    ACQUIRE(&w->lock);
+    w->outstanding--;
+    cond_signal(&w->changed);
+}
+
+/* The place is given back last: while one is taken, `w` stays. */
+static void unit_arrived(struct source_wait *wait, struct view *view, const struct err *err)
+{
+    struct warm_sample *s = ((struct warm_unit *)wait)->sample;
+    struct warm *w = s->w;
+    (void)view;
+    if (err)
+        sample_failed(s, err);
+    sample_leave(s);
+    give_place(w);
+}
+
+static void pause_for(struct warm *w, uint64_t ns)
+{
+    ACQUIRE(&w->lock);
+    cond_wait_for(&w->changed, &w->lock, ns);
+}
+
+static bool place_free(struct warm *w, bool full)
+{
+    ACQUIRE(&w->lock);
+    if (!full && w->outstanding < atomic_load(&w->v->connections) * 2) {
+        w->outstanding++;
+        return true;
+    }
+    cond_wait_for(&w->changed, &w->lock, full ? FULL_WAIT_NS : TICK_NS);
+    return false;
+}
+
+/* False: cancelled. */
+static bool take_place(struct warm *w)
+{
+    struct pool *pool = w->v->pool;
+    while (!w->cancelled) {
+        if (place_free(w, pool_used(pool) >= POOL_SHARE(pool_limit(pool))))
+            return true;
+        tick(w, false);
+    }
+    return false;
+}
+
+static void fetch_unit(struct warm_sample *s, uint64_t block)
+{
+    struct warm *w = s->w;
+    struct warm_unit *u = &s->units[block];
+    *u = (struct warm_unit){{unit_arrived}, s};
+    struct piece p = {.catalog = w->catalog,
+                      .unit = s->target->id + block,
+                      .len = UNIT_BYTES,
+                      .prio = PRIO_WARMUP};
+    while (take_place(w)) {
+        struct err err = {0};
+        atomic_fetch_add(&s->left, 1);
+        int rc = source_ahead(w->v->top, &p, &u->wait, &err);
+        if (rc == SOURCE_PENDING)
+            return;
+        give_place(w);
+        if (rc == -1 && err.class != ERR_LIMIT)
+            sample_failed(s, &err);
+        sample_leave(s); /* never the last: the starter's own count is still in */
+        if (rc == 0 || err.class != ERR_LIMIT)
+            return;
+        pause_for(w, LIMIT_WAIT_NS);
+        tick(w, false);
+    }
+}
+
+static void fetch_target(struct warm *w, struct target *t)
+{
+    uint64_t n = unit_count(t->size);
+    struct warm_sample *s = xcalloc(1, sizeof *s + n * sizeof s->units[0]);
+    s->w = w;
+    s->target = t;
+    atomic_init(&s->left, 1);
+    for (uint64_t i = 0; i < n && !w->cancelled && !atomic_load(&s->failed); i++)
+        if (cache_where(w->v->cache, t->id + i) < 0)
+            fetch_unit(s, i);
+    if (w->cancelled) {
+        struct err err = {0};
+        err_set(&err, ERR_CANCELLED, "the warmup was told to stop");
+        sample_failed(s, &err);
+    }
+    sample_leave(s);
+}
+
+static void wait_for_all(struct warm *w)
+{
+    for (;;) {
+        {
+            ACQUIRE(&w->lock);
+            if (w->outstanding > 0)
+                cond_wait_for(&w->changed, &w->lock, TICK_NS);
+            if (w->outstanding == 0)
+                return;
+        }
+        tick(w, false);
+    }
+}
+
+/* Fetches all targets that are open. */
+static void fetch_round(struct warm *w)
+{
+    for (size_t i = 0; i < w->targets.n && !w->cancelled; i++) {
+        struct target *t = target_at(&w->targets, i);
+        if (atomic_load(&t->state) != TARGET_OPEN)
+            continue;
+        if (cache_has_all(w->v->cache, t->id, unit_count(t->size))) {
+            atomic_store(&t->state, TARGET_HAD);
+            ACQUIRE(&w->lock);
+            w->done++;
+            w->result.already++;
+        } else {
+            fetch_target(w, t);
+        }
+        if (i % 256 == 0)
+            tick(w, false);
+    }
+    wait_for_all(w);
+}
+
+/* --- looking at it again
+ * ------------------------------------------------------------------------------ */
+
+static bool is_there(struct warm *w, const struct target *t, struct err *err)
+{
+    uint64_t n = unit_count(t->size);
+    if (!cache_has_all(w->v->cache, t->id, n)) {
+        err_set(err, ERR_LIMIT,
+                "fetched, but the cache did not keep it (see `sampan status`: a "
+                "tier is full or set aside)");
+        return false;
+    }
+    for (uint64_t i = 0; w->verify && i < n; i++)
+        if (cache_verify(w->v->cache, t->id + i, err))
+            return false;
+    for (uint64_t i = 0; i < n; i++)
+        cache_pin(w->v->cache, t->id + i, true);
+    return true;
+}
+
+/* It is not there after all: open again, or a failure in the last round. */
+static void reopen(struct warm *w, struct target *t, const struct err *err, bool last)
+{
+    bool had = atomic_load(&t->state) == TARGET_HAD;
+    atomic_store(&t->state, last ? TARGET_FAILED : TARGET_OPEN);
+    if (last)
+        add_failure(w, t->id, err->msg);
+    ACQUIRE(&w->lock);
+    w->result.already -= had;
+    w->result.fetched -= !had;
+    w->done -= !last;
+}
+
+/* Returns how many have to be fetched again. */
+static size_t check_round(struct warm *w, bool last)
+{
+    size_t missing = 0;
+    w->steps = 0;
+    for (size_t i = 0; i < w->targets.n && !w->cancelled; i++) {
+        struct target *t = target_at(&w->targets, i);
+        struct err err = {0};
+        w->steps++;
+        if (i % 64 == 0)
+            tick(w, false);
+        if (atomic_load(&t->state) == TARGET_FAILED || is_there(w, t, &err))
+            continue;
+        missing++;
+        reopen(w, t, &err, last);
+    }
+    return missing;
+}
+
+/* --- before the first byte
+ * ---------------------------------------------------------------------------- */
+
+static uint64_t stored_bytes(uint64_t size, double ratio)
+{
+    return (uint64_t)((double)size * ratio) + SAMPLE_OVERHEAD +
+           (size / CHUNK_BYTES + 1) * CHUNK_OVERHEAD;
+}
+
+static uint64_t capacity(const struct cache_stat *s)
+{
+    uint64_t room = 0;
+    for (size_t i = 0; i < s->n_tiers; i++) {
+        const struct tier_stat *t = &s->tiers[i];
+        if (strcmp(t->state, "failed") == 0)
+            continue;
+        room += t->used + t->free < t->limit ? t->used + t->free : t->limit;
+    }
+    return room;
+}
+
+static int check_capacity(struct warm *w, struct err *err)
+{
+    struct cache_stat s;
+    cache_stat(w->v->cache, &s);
+    double ratio = s.compressed && s.ratio > 0 ? s.ratio : 1.0;
+    uint64_t room = capacity(&s), want = 0;
+    size_t fits = 0;
+    for (size_t i = 0; i < w->targets.n; i++) {
+        want += stored_bytes(target_at(&w->targets, i)->size, ratio);
+        if (want <= room)
+            fits = i + 1;
+    }
+    if (want <= room)
+        return 0;
+    char want_text[32], room_text[32];
+    cleanup_bytes struct bytes path = {0};
+    conf_format_size(want, want_text);
+    conf_format_size(room, room_text);
+    catalog_path(w->catalog, target_at(&w->targets, fits)->id, &path, NULL);
+    return err_set(err, ERR_LIMIT,
+                   "%zu samples take %s, the cache has room for %s: %zu of them, from %s on, do "
+                   "not fit (give it a larger --cache, or name fewer paths)",
+                   w->targets.n, want_text, room_text, w->targets.n - fits,
+                   path.data ? path.data : "?");
+}
+
+/* --- all of it
+ * -------------------------------------------------------------------------------------------- */
+
+static int claim(struct volume *v, struct err *err)
+{
+    if (!gate_enter(&v->gate))
+        return err_set(err, ERR_CANCELLED, "the volume is closing");
+    ACQUIRE(&v->lock);
+    if (v->warm.state != WARM_RUNNING) {
+        v->warm = (struct warm_progress){.state = WARM_RUNNING, .started_ns = clock_mono_ns()};
+        v->warm.stop = atomic_load(&v->closing);
+        return 0;
+    }
+    gate_leave(&v->gate);
+    return err_set(err, ERR_LIMIT, "a warmup is running already (see `sampan status`)");
+}
+
+static void unclaim(struct warm *w, bool ok)
+{
+    struct volume *v = w->v;
+    ACQUIRE(&v->lock);
+    v->warm.state = ok ? WARM_DONE : WARM_FAILED;
+    v->warm.failed = w->result.failed;
+    v->warm.ended_ns = clock_mono_ns();
+}
+
+static void totals(struct warm *w)
+{
+    ACQUIRE(&w->v->lock);
+    w->v->warm.total = w->targets.n;
+    w->v->warm.steps_total = w->verify ? 2 * w->targets.n : w->targets.n;
+}
+
+static int run_rounds(struct warm *w, struct err *err)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        fetch_round(w);
+        if (!w->cancelled && cache_flush(w->v->cache, err))
+            return -1;
+        if (w->cancelled || check_round(w, round == ROUNDS - 1) == 0)
+            break;
+    }
+    if (!w->cancelled)
+        tick(w, true); /* the last failures, and the final figures */
+    return w->cancelled ? err_set(err, ERR_CANCELLED, "the warmup was told to stop") : 0;
+}
+
+static int warm_up(struct warm *w, const char *const *paths, size_t n, struct err *err)
+{
+    if (targets_collect(&w->targets, w->catalog, paths, n, w->v->conf.dir, err) ||
+        check_capacity(w, err))
+        return -1;
+    totals(w);
+    return run_rounds(w, err);
+}
+
+static void drop_failures(struct warm *w)
+{
+    while (w->failures) {
+        struct failure *f = w->failures;
+        w->failures = f->next;
+        free(f);
+    }
+}
+
+int volume_warmup(struct volume *v, const char *const *paths, size_t n, bool verify,
+                  warmup_tick_fn *tick_fn, warmup_fail_fn *fail, void *arg,
+                  struct warmup_result *ret, struct err *err)
+{
+    if (claim(v, err))
+        return -1;
+    uint64_t began = clock_mono_ns();
+    struct warm w = {.v = v, .verify = verify, .tick = tick_fn, .fail = fail, .arg = arg};
+    w.tail = &w.failures;
+    w.catalog = volume_catalog(v);
+    w.ticked_ns = began;
+    lock_init(&w.lock, RANK_VOLUME, "warmup");
+    cond_init(&w.changed);
+    int rc = warm_up(&w, paths, n, err);
+    w.result.samples = w.targets.n;
+    w.result.bytes = w.targets.bytes;
+    w.result.seconds = (double)(clock_mono_ns() - began) / 1e9;
+    w.result.verified = verify && !rc && w.result.failed == 0;
+    unclaim(&w, !rc && w.result.failed == 0);
+    if (!rc)
+        *ret = w.result;
+    drop_failures(&w);
+    targets_release(&w.targets);
+    catalog_unref(w.catalog);
+    cond_destroy(&w.changed);
+    lock_destroy(&w.lock);
+    gate_leave(&v->gate);
+    return rc;
+}
