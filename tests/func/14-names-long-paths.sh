@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Paths of 1024 bytes and names of 255 bytes are read as any other.
+. "$SAMPAN_TESTS/lib/common.sh"
+need_mount
+part=$(printf 'd%.0s' {1..101})
+deep=$(printf "$part/%.0s" {1..9})
+"$PYTHON" "$SAMPAN_TESTS/lib/make-set.py" "$SRC" \
+    --spec "{\"${deep}$(printf 'f%.0s' $(seq $((1024 - ${#deep}))))\": 5000, \"c/$(printf 'n%.0s' {1..255})\": 4000}"
+mount_set "file://$SRC"
+same_tree "$SRC" "$MNT"
+unmount

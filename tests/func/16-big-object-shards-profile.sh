@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# --profile shards: big files read in slices give right bytes, before and after they are complete here.
+. "$SAMPAN_TESTS/lib/common.sh"
+need_mount
+make_set --spec '{"s/0.tar": 13000007, "s/1.tar": 9000000, "s/small.idx": 777}'
+mount_set "file://$SRC" --profile shards
+"$PYTHON" - "$SRC/s" "$MNT/s" <<'PY'
+import os, random, sys
+src, mnt = sys.argv[1:]
+rng = random.Random(3)
+for _ in range(3):
+    for name in ("0.tar", "1.tar", "small.idx"):
+        want = open(f"{src}/{name}", "rb").read()
+        fd = os.open(f"{mnt}/{name}", os.O_RDONLY)
+        for _ in range(30):
+            off, n = rng.randrange(len(want)), rng.choice((100, 65536, 1 << 20))
+            assert os.pread(fd, n, off) == want[off:off + n], (name, off, n)
+        os.close(fd)
+PY
+same_tree "$SRC" "$MNT"
+expect "profile" "$(status profile)" shards
+unmount

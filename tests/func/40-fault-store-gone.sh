@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Without the store: cached samples go on, others are EIO in bounded time; it heals by itself.
+. "$SAMPAN_TESTS/lib/common.sh"
+need_mount
+make_set --classes 2 --files 6
+start_nginx
+start_proxy "$HTTP_URL"
+mount_set "$PROXY_URL/"
+cat "$MNT"/class-000/* >"$T/warm"
+drop_pages
+faults "status=503 key=.bin"
+same_bytes "$SRC/class-000" "$MNT/class-000"
+began=$SECONDS
+cat "$MNT/class-001/000000.bin" >"$T/out" 2>"$T/err" && fail "read without a store"
+grep -q "Input/output error" "$T/err" || fail "not EIO: $(cat "$T/err")"
+at_most "seconds until EIO" $((SECONDS - began)) 75
+faults
+same_bytes "$SRC" "$MNT"
+unmount

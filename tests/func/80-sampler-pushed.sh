@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# On a warm cache a paced reader in the known order finds nearly all samples pushed into the page cache.
+. "$SAMPAN_TESTS/lib/common.sh"
+need_mount
+make_set --classes 5 --files 100 --size 20000
+spec="paddle-distributed,ranks=1,batch-size=16,shuffle=true,epoch=0"
+mount_set "file://$SRC"
+warm_all
+unmount
+mount_set "file://$SRC" --sampler "$spec"
+case "$(status mode)" in *push*) ;; *) skip "this kernel offers no push: mode $(status mode)" ;; esac
+before=$(status reads.total)
+pushed_before=$(status reads.pushed)
+sampan bench epoch "$MNT" --sampler "$spec" --rate 1000 --json >"$T/bench.json"
+expect "samples" "$(field samples <"$T/bench.json")" 500
+asked=$(($(status reads.total) - before))
+pushed=$(($(status reads.pushed) - pushed_before))
+echo "reads that reached the owner $asked, pushed $pushed of 500"
+at_least "pushed" "$pushed" 400
+same_bytes "$SRC" "$MNT"
+unmount
