@@ -8,13 +8,16 @@ SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 VERSION     := 0.1.0
 
-MODULES := base order ctlwire object catalog cache fetch volume fuse ctlserve cli
+# `layers` are sources for tests (faults, delays, counters). Only variants that define
+# SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
+MODULES := base order ctlwire object catalog layers cache fetch volume fuse ctlserve cli
 
 DIR_base     := common/base
 DIR_order    := common/order
 DIR_ctlwire  := common/control
 DIR_object   := cachefs/object
 DIR_catalog  := cachefs/catalog
+DIR_layers   := tests/layers
 DIR_cache    := cachefs/cache
 DIR_fetch    := cachefs/fetch
 DIR_volume   := cachefs/volume
@@ -28,12 +31,13 @@ USES_order    := base
 USES_ctlwire  := base
 USES_object   := base
 USES_catalog  := base source
+USES_layers   := base source catalog
 USES_cache    := base source catalog
 USES_fetch    := base source catalog object
 USES_volume   := base source catalog cache fetch object order
 USES_fuse     := base source catalog cache fetch object order volume
 USES_ctlserve := base source catalog cache fetch object order volume fuse ctlwire
-USES_cli      := base source catalog cache fetch object order volume fuse ctlwire ctlserve
+USES_cli      := base source catalog cache fetch object order volume fuse ctlwire ctlserve layers
 
 LIBS_base    := libcurl jansson
 LIBS_object  := libcrypto
@@ -51,10 +55,11 @@ CC      ?= cc
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
         -Wwrite-strings -Wvla -Wformat=2 -Wundef
 CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2 -fstack-protector-strong
-CFLAGS_debug   := -O1 -g -DSAMPAN_DEBUG_LOCKS
+CFLAGS_debug   := -O1 -g -DSAMPAN_DEBUG_LOCKS -DSAMPAN_TEST_LAYERS
 CFLAGS_asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
-                  -fno-sanitize-recover=undefined -DSAMPAN_DEBUG_LOCKS
-CFLAGS_tsan    := -O1 -g -fno-omit-frame-pointer -fsanitize=thread -DSAMPAN_DEBUG_LOCKS
+                  -fno-sanitize-recover=undefined -DSAMPAN_DEBUG_LOCKS -DSAMPAN_TEST_LAYERS
+CFLAGS_tsan    := -O1 -g -fno-omit-frame-pointer -fsanitize=thread -DSAMPAN_DEBUG_LOCKS \
+                  -DSAMPAN_TEST_LAYERS
 CFLAGS_fuzz    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link \
                   -fno-sanitize-recover=undefined
 CFLAGS  += -std=gnu17 $(WARN) $(CFLAGS_$(VARIANT)) -fPIE -pthread -D_GNU_SOURCE \

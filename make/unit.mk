@@ -29,7 +29,7 @@ $(BUILD)/obj/tests/unit/$(1)/%.o: tests/unit/$(1)/%.c Makefile make/unit.mk
 	    $$(shell pkg-config --cflags $$(UNIT_PKGS) $$(call pkgs_of,$(1) $$(USES_$(1)))) -MMD -MP -c -o $$@ $$<
 -include $(patsubst %.c,$(BUILD)/obj/%.d,$(wildcard tests/unit/$(1)/*.c))
 $(BUILD)/unit/$(1): $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/unit/$(1)/*.c)) \
-                    $(UNIT_RUNNER) $(call lib_of,$(1) $(USES_$(1)))
+                    $(UNIT_RUNNER) $(call lib_of,$(1) $(USES_$(1)) layers)
 	@mkdir -p $$(@D)
 	@$$(CC) $$(LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
 	    $$(shell pkg-config --libs $$(UNIT_PKGS) $$(call pkgs_of,$(1) $$(USES_$(1)))) -lm
