@@ -1,0 +1,225 @@
+/* The pure policies: rate, retry, hedge, and where a listing is cut. */
+#include <criterion/criterion.h>
+
+#include "clock.h"
+#include "hedge-internal.h"
+#include "list-internal.h"
+#include "rate-internal.h"
+#include "retry-internal.h"
+
+/* --- rate ------------------------------------------------------------------------------------- */
+
+/* Takes pieces as fast as allowed for `seconds`; returns the bytes. */
+static uint64_t run_rate(uint64_t per_s, uint64_t piece, uint64_t seconds)
+{
+    struct rate r = {0};
+    uint64_t start = 1000 * NS_PER_S, now = start, bytes = 0;
+    rate_set(&r, per_s, now);
+    while (now < start + seconds * NS_PER_S) {
+        uint64_t wait = rate_wait_ns(&r, now);
+        now += wait;
+        if (wait)
+            continue;
+        rate_take(&r, piece, now);
+        bytes += piece;
+    }
+    return bytes;
+}
+
+Test(rate, holds_to_within_one_piece)
+{
+    static const uint64_t rates[] = {1000, 6000000, 6250000, 999999937, 12345678901};
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+        uint64_t got = run_rate(rates[i], 16384, 10), want = rates[i] * 10;
+        cr_expect_geq(got + 16384, want, "%lu a second", rates[i]);
+        cr_expect_leq(got, want + 16384, "%lu a second", rates[i]);
+    }
+}
+
+Test(rate, idle_time_saves_no_more_than_the_burst)
+{
+    struct rate r = {0};
+    rate_set(&r, 1000000, NS_PER_S);
+    uint64_t now = 100 * NS_PER_S, bytes = 0;
+    while (rate_wait_ns(&r, now) == 0) {
+        rate_take(&r, 1000, now);
+        bytes += 1000;
+    }
+    cr_assert_eq(bytes, 51000); /* 50 ms of a megabyte a second, and the take that emptied it */
+}
+
+Test(rate, no_limit_never_waits)
+{
+    struct rate r = {0};
+    rate_take(&r, UINT32_MAX, 5);
+    cr_assert_eq(rate_wait_ns(&r, 5), 0);
+}
+
+/* --- retry ------------------------------------------------------------------------------------ */
+
+static const struct retry_policy policy = {.max_tries = 6,
+                                           .base_ns = 100 * NS_PER_MS,
+                                           .cap_ns = 1000 * NS_PER_MS,
+                                           .budget_ns = 60 * NS_PER_S};
+
+#define AT (500 * NS_PER_S)
+
+static const struct retry_row {
+    const char *what;
+    struct retry_ask ask;
+    bool again;
+    uint64_t pause_ms;
+} retry_rows[] = {
+    {"never", {RETRY_NEVER, 1, 0, 0, AT, 0}, false, 0},
+    {"at once", {RETRY_AT_ONCE, 1, 0, 0, AT, 77}, true, 0},
+    {"least jitter", {RETRY_PAUSE, 1, 0, 0, AT, 0}, true, 0},
+    {"most jitter", {RETRY_PAUSE, 1, 0, 0, AT, 100 * NS_PER_MS}, true, 100},
+    {"doubled", {RETRY_PAUSE, 3, 0, 0, AT, 400 * NS_PER_MS}, true, 400},
+    {"capped", {RETRY_PAUSE, 5, 0, 0, AT, 1000 * NS_PER_MS}, true, 1000},
+    {"asked by the server", {RETRY_PAUSE, 1, 0, 2 * NS_PER_S, AT, 5}, true, 2000},
+    {"tries used up", {RETRY_PAUSE, 6, 0, 0, AT, 0}, false, 0},
+    {"time used up", {RETRY_PAUSE, 2, 60 * NS_PER_S, 0, AT, 0}, false, 0},
+    {"server asks too long", {RETRY_PAUSE, 1, 0, 61 * NS_PER_S, AT, 0}, false, 0},
+};
+
+Test(retry, decisions)
+{
+    for (size_t i = 0; i < sizeof retry_rows / sizeof retry_rows[0]; i++) {
+        const struct retry_row *r = &retry_rows[i];
+        struct retry_budget b;
+        retry_budget_init(&b, AT);
+        uint64_t pause = 12345;
+        cr_expect_eq(retry_decide(&policy, &b, &r->ask, &pause), r->again, "%s", r->what);
+        cr_expect_eq(pause, r->again ? r->pause_ms * NS_PER_MS : 12345, "%s", r->what);
+    }
+}
+
+Test(retry, a_storm_is_stretched_to_ten_retries_a_second)
+{
+    struct retry_budget b;
+    retry_budget_init(&b, AT);
+    const struct retry_ask ask = {RETRY_PAUSE, 1, 0, 0, AT, 0};
+    uint64_t pause = 0;
+    unsigned now = 0, later = 0;
+    while (retry_decide(&policy, &b, &ask, &pause))
+        pause ? later++ : now++;
+    cr_assert_eq(now, RETRY_TOKENS);
+    cr_assert_eq(later, 599); /* what 60 seconds bring; the next would come too late */
+}
+
+Test(retry, a_success_brings_a_token_back)
+{
+    struct retry_budget b;
+    retry_budget_init(&b, AT);
+    const struct retry_ask ask = {RETRY_PAUSE, 1, 0, 0, AT, 0};
+    uint64_t pause = 0;
+    for (unsigned i = 0; i < RETRY_TOKENS; i++)
+        retry_decide(&policy, &b, &ask, &pause);
+    retry_budget_success(&b);
+    cr_assert(retry_decide(&policy, &b, &ask, &pause));
+    cr_assert_eq(pause, 0);
+    cr_assert(retry_decide(&policy, &b, &ask, &pause));
+    cr_assert_eq(pause, 100 * NS_PER_MS);
+}
+
+Test(retry, classes)
+{
+    for (int c = ERR_NONE; c <= ERR_BUG; c++)
+        cr_expect_eq(retry_of_class((enum err_class)c),
+                     c == ERR_TRANSIENT || c == ERR_CORRUPT ? RETRY_PAUSE : RETRY_NEVER, "%s",
+                     err_class_name((enum err_class)c));
+}
+
+/* --- hedge ------------------------------------------------------------------------------------ */
+
+Test(hedge, knows_nothing_before_enough_samples)
+{
+    static struct hedge h;
+    for (unsigned i = 0; i < HEDGE_ENOUGH - 1; i++)
+        hedge_learn(&h, 1000, 20 * NS_PER_MS);
+    cr_assert_eq(hedge_after_ns(&h, 1000), UINT64_MAX);
+    hedge_learn(&h, 1000, 20 * NS_PER_MS);
+    cr_assert_neq(hedge_after_ns(&h, 1000), UINT64_MAX);
+    cr_assert_eq(hedge_after_ns(&h, 4u << 20), UINT64_MAX); /* another class of length */
+}
+
+Test(hedge, finds_the_95th_percentile)
+{
+    static struct hedge h;
+    for (unsigned i = 0; i < 960; i++)
+        hedge_learn(&h, 1000, i % 100 < 90 ? 20 * NS_PER_MS : 200 * NS_PER_MS);
+    uint64_t after = hedge_after_ns(&h, 1000);
+    cr_assert_geq(after, 200 * NS_PER_MS);
+    cr_assert_leq(after, 225 * NS_PER_MS); /* buckets are an eighth of an octave */
+}
+
+Test(hedge, forgets)
+{
+    static struct hedge h;
+    for (unsigned i = 0; i < 2000; i++)
+        hedge_learn(&h, 1000, 500 * NS_PER_MS);
+    for (unsigned i = 0; i < 8000; i++)
+        hedge_learn(&h, 1000, 20 * NS_PER_MS);
+    cr_assert_leq(hedge_after_ns(&h, 1000), 23 * NS_PER_MS);
+}
+
+Test(hedge, never_early)
+{
+    static struct hedge h;
+    for (unsigned i = 0; i < 200; i++)
+        hedge_learn(&h, 1000, 3000);
+    cr_assert_eq(hedge_after_ns(&h, 1000), HEDGE_MIN_NS);
+}
+
+Test(hedge, at_most_five_percent)
+{
+    static struct hedge h;
+    unsigned hedges = 0;
+    for (unsigned i = 0; i < 10000; i++) {
+        hedge_request(&h);
+        hedges += hedge_take(&h);
+    }
+    cr_assert_eq(hedges, 500);
+}
+
+/* --- where a listing is cut ------------------------------------------------------------------- */
+
+static const struct split {
+    const char *prefix, *end, *last;
+    bool folders;
+    const char *at; /* NULL: nowhere */
+} splits[] = {
+    {"", "", "img_000999", false, "j"},
+    {"", "j", "img_000999", false, "in"},
+    {"", "in", "img_000999", false, "imh"},
+    {"", "img_1", "img_000999", false, "img_01"},
+    {"a/", "", "a/img", false, "a/j"},
+    {"a/", "", "b/img", false, NULL}, /* not below the prefix: a server that lists nonsense */
+    {"", "", "~~", false, NULL},      /* nothing to raise */
+    {"", "",
+     "\xc3\xa9"
+     "1",
+     false,
+     "\xc3\xa9"
+     "2"}, /* never in the middle of a character */
+    {"", "img_000999\x01", "img_000999", false, NULL},
+    {"", "c", "b.x/", true, NULL}, /* '.' + 1 would be a '/' */
+    {"", "", "b/", true, "c"},
+};
+
+Test(list, splits)
+{
+    for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
+        const struct split *t = &splits[i];
+        struct span s = {.prefix = (char *)t->prefix,
+                         .after = (char *)"",
+                         .end = (char *)t->end,
+                         .folders = t->folders};
+        struct bytes at = {0};
+        bool cut = span_split(&s, t->last, &at);
+        cr_expect_eq(cut, t->at != NULL, "%s", t->last);
+        if (cut && t->at)
+            cr_expect_str_eq(at.data, t->at, "%s", t->last);
+        bytes_release(&at);
+    }
+}
