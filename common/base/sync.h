@@ -14,6 +14,7 @@
 #include "cleanup.h"
 
 enum lock_rank {
+    RANK_MOUNT = 5,        /* the program around a volume: what is up */
     RANK_CONTROL = 10,
     RANK_VOLUME = 20,      /* versions, order, progress */
     RANK_AHEAD = 25,       /* windows of reading ahead */
