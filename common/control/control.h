@@ -1,14 +1,16 @@
 /*
  * The owner's control socket: wire and client.
  *
- * A SOCK_STREAM unix socket `control.sock` in the owner's folder. A message is a 4-byte little-endian
- * length and so many bytes of JSON (at most CONTROL_MAX). A request is {"op":NAME, …}; it is answered by
- * zero or more progress messages {"progress":{…}} and one final {"ok":true, …} or
- * {"ok":false,"class":NAME,"error":TEXT}. Descriptors (pack extents) travel beside the final message.
+ * A SOCK_STREAM unix socket `control.sock` in the owner's folder. A message is a 4-byte
+ * little-endian length and so many bytes of JSON (at most CONTROL_MAX). A request is {"op":NAME,
+ * …}; it is answered by zero or more progress messages {"progress":{…}} and one final {"ok":true,
+ * …} or
+ * {"ok":false,"class":NAME,"error":TEXT}. Descriptors (pack extents) travel beside the final
+ * message.
  *
  * Every mount on this machine is registered by a file in control_registry_dir(): one JSON object
- * {"mountpoint","uri","socket","pid","started"}; a stale one (its pid gone, or the mount not there) is
- * what `doctor` and `umount` clean up.
+ * {"mountpoint","uri","socket","pid","started"}; a stale one (its pid gone, or the mount not there)
+ * is what `doctor` and `umount` clean up.
  */
 #ifndef SAMPAN_CONTROL_H
 #define SAMPAN_CONTROL_H
@@ -22,25 +24,31 @@
 
 #define CONTROL_MAX (16u << 20)
 
-/* Blocking send and receive of one message; `fd` may be -1. recv gives NOT_FOUND at end of stream. */
+/* Blocking send and receive of one message; `fd` may be -1. recv gives NOT_FOUND at end of stream.
+ */
 int control_send(int sock, const struct bytes *msg, int fd, struct err *err);
 int control_recv(int sock, struct bytes *msg, int *ret_fd, struct err *err);
 
+/* Both work for paths longer than a socket address holds. control_listen() replaces a socket that
+ * nobody answers on and makes the new one 0600; a living owner there is ERR_LIMIT. */
 int control_connect(const char *socket_path, int *ret_sock, struct err *err);
-/* One request, final answer parsed; progress messages go to `progress` (may be NULL; false cancels by
- * closing). An answer with "ok":false becomes an err of its class. */
+int control_listen(const char *socket_path, int *ret_sock, struct err *err);
+/* One request, final answer parsed; progress messages go to `progress` (may be NULL; false cancels
+ * by closing). An answer with "ok":false becomes an err of its class. */
 typedef bool control_progress_fn(void *arg, const struct json *progress);
-int control_call(const char *socket_path, const struct bytes *request, control_progress_fn *progress,
-                 void *arg, struct json_doc **ret, int *ret_fd, struct err *err);
+int control_call(const char *socket_path, const struct bytes *request,
+                 control_progress_fn *progress, void *arg, struct json_doc **ret, int *ret_fd,
+                 struct err *err);
 
-/* /run/sampan, or $XDG_RUNTIME_DIR/sampan, or /tmp/sampan-UID; $SAMPAN_RUN_DIR wins. Made if needed. */
+/* /run/sampan, or $XDG_RUNTIME_DIR/sampan, or /tmp/sampan-UID; $SAMPAN_RUN_DIR wins. Made if
+ * needed. */
 int control_registry_dir(struct bytes *ret, struct err *err);
 struct control_mount {
     char *mountpoint, *uri, *socket;
     int pid;
     long long started;
-    bool alive;    /* the process is there and it is the one that registered */
-    bool mounted;  /* /proc/self/mountinfo has it */
+    bool alive;   /* the process is there and it is the one that registered */
+    bool mounted; /* /proc/self/mountinfo has it */
 };
 int control_register(const char *mountpoint, const char *uri, const char *socket_path,
                      struct err *err);

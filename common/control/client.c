@@ -1,0 +1,139 @@
+/* Finding an owner's socket, and one call over it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "control.h"
+#include "mem.h"
+
+/*
+ * A socket address holds 107 bytes, a cache folder's path often more. So the folder is opened and
+ * the address goes through /proc/self/fd: `ret_dir` must stay open until the call that uses `ret`.
+ */
+static int address_of(const char *path, struct sockaddr_un *ret, int *ret_dir, struct err *err)
+{
+    const char *slash = strrchr(path, '/');
+    cleanup_free char *folder =
+        slash ? xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : xstrdup(".");
+    const char *name = slash ? slash + 1 : path;
+    cleanup_close int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return err_sys(err, errno, "control socket: %s", path);
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int n = snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d/%s", dir, name);
+    if (n < 0 || (size_t)n >= sizeof ret->sun_path)
+        return err_set(err, ERR_USAGE, "control socket: %s: the file's name is too long", path);
+    *ret_dir = take_fd(&dir);
+    return 0;
+}
+
+int control_connect(const char *socket_path, int *ret_sock, struct err *err)
+{
+    struct sockaddr_un address;
+    cleanup_close int dir = -1;
+    if (address_of(socket_path, &address, &dir, err))
+        return -1;
+    cleanup_close int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (sock < 0)
+        return err_sys(err, errno, "control socket");
+    if (connect(sock, (struct sockaddr *)&address, sizeof address)) {
+        int e = errno;
+        if (e == ECONNREFUSED || e == ENOENT)
+            return err_set(err, ERR_NOT_FOUND,
+                           "control socket: %s: nobody serves it (the mount's daemon is gone: "
+                           "unmount and mount again)",
+                           socket_path);
+        return err_sys(err, e, "control socket: %s", socket_path);
+    }
+    *ret_sock = take_fd(&sock);
+    return 0;
+}
+
+int control_listen(const char *socket_path, int *ret_sock, struct err *err)
+{
+    int other;
+    if (control_connect(socket_path, &other, NULL) == 0) {
+        close(other);
+        return err_set(err, ERR_LIMIT, "control socket: %s: another process serves it",
+                       socket_path);
+    }
+    struct sockaddr_un address;
+    cleanup_close int dir = -1;
+    if (address_of(socket_path, &address, &dir, err))
+        return -1;
+    unlink(address.sun_path);
+    cleanup_close int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (sock < 0)
+        return err_sys(err, errno, "control socket");
+    /* The mode of the new file comes from the socket's own mode before bind(). */
+    if (fchmod(sock, 0600) || bind(sock, (struct sockaddr *)&address, sizeof address) ||
+        chmod(address.sun_path, 0600) || listen(sock, 64))
+        return err_sys(err, errno, "control socket: %s", socket_path);
+    *ret_sock = take_fd(&sock);
+    return 0;
+}
+
+static enum err_class class_named(const char *name)
+{
+    for (int c = ERR_NONE + 1; c <= ERR_BUG; c++)
+        if (strcmp(name, err_class_name((enum err_class)c)) == 0)
+            return (enum err_class)c;
+    return ERR_FAILED;
+}
+
+/* The final message: its refusal becomes an error of the class it names. */
+static int final_answer(const struct json *root, struct err *err)
+{
+    bool ok;
+    if (json_bool(root, "ok", &ok, err))
+        return -1;
+    if (ok)
+        return 0;
+    const char *class, *text;
+    if (json_str_or(root, "class", "failed", &class, err) ||
+        json_str_or(root, "error", "refused without a reason", &text, err))
+        return -1;
+    return err_set(err, class_named(class), "%s", text);
+}
+
+static int read_answer(int sock, control_progress_fn *progress, void *arg, struct json_doc **ret,
+                       int *ret_fd, struct err *err)
+{
+    cleanup_bytes struct bytes msg = {0};
+    for (;;) {
+        cleanup_close int fd = -1;
+        if (control_recv(sock, &msg, &fd, err))
+            return -1;
+        cleanup_json struct json_doc *doc = NULL;
+        if (json_parse(&doc, "answer of the mount's daemon", msg.data ? msg.data : "", msg.len,
+                       err))
+            return -1;
+        struct json root = json_root(doc);
+        struct json step = json_get(&root, "progress");
+        if (step.node) {
+            if (progress && !progress(arg, &step))
+                return err_set(err, ERR_CANCELLED, "interrupted");
+            continue;
+        }
+        if (final_answer(&root, err))
+            return -1;
+        if (ret)
+            *ret = take_ptr(&doc);
+        if (ret_fd)
+            *ret_fd = take_fd(&fd);
+        return 0;
+    }
+}
+
+int control_call(const char *socket_path, const struct bytes *request,
+                 control_progress_fn *progress, void *arg, struct json_doc **ret, int *ret_fd,
+                 struct err *err)
+{
+    cleanup_close int sock = -1;
+    if (control_connect(socket_path, &sock, err) || control_send(sock, request, -1, err))
+        return -1;
+    return read_answer(sock, progress, arg, ret, ret_fd, err);
+}

@@ -1,0 +1,271 @@
+/*
+ * The register of mounts on this machine: one small JSON file a mount, named by a hash of the mount
+ * point, written under a temporary name and renamed. A process is named by its pid and its start
+ * time, so that a pid that was given again is not taken for the owner.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "control.h"
+#include "hash.h"
+#include "mem.h"
+
+#define ENTRY_MAX (64u << 10)
+
+static const char *const entry_keys[] = {"mountpoint",  "uri",     "socket", "pid",
+                                         "start_ticks", "started", NULL};
+
+static int usable_dir(const char *path, struct err *err)
+{
+    if (mkdir(path, 0700) && errno != EEXIST)
+        return err_sys(err, errno, "register of mounts: %s", path);
+    struct stat st;
+    if (stat(path, &st))
+        return err_sys(err, errno, "register of mounts: %s", path);
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+        return err_set(err, ERR_DENIED,
+                       "register of mounts: %s: not a folder of this user (remove it, or set "
+                       "SAMPAN_RUN_DIR)",
+                       path);
+    return 0;
+}
+
+int control_registry_dir(struct bytes *ret, struct err *err)
+{
+    const char *set = getenv("SAMPAN_RUN_DIR");
+    const char *xdg = getenv("XDG_RUNTIME_DIR");
+    bytes_clear(ret);
+    if (set && *set)
+        bytes_add_str(ret, set);
+    else if (geteuid() == 0)
+        bytes_add_str(ret, "/run/sampan");
+    else if (xdg && *xdg)
+        bytes_addf(ret, "%s/sampan", xdg);
+    else
+        bytes_addf(ret, "/tmp/sampan-%u", (unsigned)geteuid());
+    return usable_dir(ret->data, err);
+}
+
+/* Field 22 of /proc/PID/stat, counted after the last ')': names may hold blanks and parentheses. */
+static uint64_t start_ticks(int pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    const char *p = strrchr(text, ')');
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    return p ? strtoull(p, NULL, 10) : 0;
+}
+
+static int entry_path(const char *mountpoint, struct bytes *ret, struct err *err)
+{
+    if (control_registry_dir(ret, err))
+        return -1;
+    bytes_addf(ret, "/%016" PRIx64 ".json", hash64(mountpoint, strlen(mountpoint), 0));
+    return 0;
+}
+
+static int write_entry(const char *path, const struct bytes *text, struct err *err)
+{
+    cleanup_free char *temporary = xasprintf("%s.%d", path, (int)getpid());
+    cleanup_close int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_sys(err, errno, "register of mounts: %s", temporary);
+    ssize_t n = write(fd, text->data, text->len);
+    if (n != (ssize_t)text->len || rename(temporary, path)) {
+        int e = n >= 0 && n != (ssize_t)text->len ? ENOSPC : errno;
+        unlink(temporary);
+        return err_sys(err, e, "register of mounts: %s", path);
+    }
+    return 0;
+}
+
+int control_register(const char *mountpoint, const char *uri, const char *socket_path,
+                     struct err *err)
+{
+    cleanup_bytes struct bytes path = {0}, text = {0};
+    if (entry_path(mountpoint, &path, err))
+        return -1;
+    struct json_writer w;
+    jw_init(&w, &text);
+    jw_object(&w, NULL);
+    jw_str(&w, "mountpoint", mountpoint);
+    jw_str(&w, "uri", uri);
+    jw_str(&w, "socket", socket_path);
+    jw_int(&w, "pid", getpid());
+    jw_uint(&w, "start_ticks", start_ticks(getpid()));
+    jw_int(&w, "started", (int64_t)time(NULL));
+    jw_end(&w);
+    return write_entry(path.data, &text, err);
+}
+
+void control_unregister(const char *mountpoint)
+{
+    cleanup_bytes struct bytes path = {0};
+    if (entry_path(mountpoint, &path, NULL) == 0)
+        unlink(path.data);
+}
+
+/* mountinfo writes blank, tab, newline and backslash as \ooo. */
+static void unescape(char *s)
+{
+    char *out = s;
+    for (; *s; s++) {
+        unsigned value;
+        if (s[0] == '\\' && sscanf(s + 1, "%3o", &value) == 1 && strspn(s + 1, "01234567") >= 3) {
+            *out++ = (char)value;
+            s += 3;
+        } else {
+            *out++ = *s;
+        }
+    }
+    *out = '\0';
+}
+
+static bool is_mounted(const char *mountpoint)
+{
+    cleanup_file FILE *f = fopen("/proc/self/mountinfo", "re");
+    cleanup_free char *line = NULL;
+    size_t cap = 0;
+    while (f && getline(&line, &cap, f) > 0) {
+        char *p = line;
+        for (int field = 0; p && field < 4; field++) { /* id, parent, device, root */
+            p = strchr(p, ' ');
+            p = p ? p + 1 : NULL;
+        }
+        if (!p)
+            continue;
+        p[strcspn(p, " \n")] = '\0';
+        unescape(p);
+        if (strcmp(p, mountpoint) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int entry_parse(const struct bytes *text, struct control_mount *ret, struct err *err)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    if (json_parse(&doc, "register of mounts", text->data, text->len, err))
+        return -1;
+    struct json root = json_root(doc);
+    const char *mountpoint, *uri, *socket_path;
+    int64_t pid, ticks, started;
+    if (json_only_keys(&root, entry_keys, err) || json_str(&root, "mountpoint", &mountpoint, err) ||
+        json_str(&root, "uri", &uri, err) || json_str(&root, "socket", &socket_path, err) ||
+        json_int(&root, "pid", 1, INT32_MAX, &pid, err) ||
+        json_int(&root, "start_ticks", 0, INT64_MAX, &ticks, err) ||
+        json_int(&root, "started", 0, INT64_MAX, &started, err))
+        return -1;
+    *ret = (struct control_mount){.mountpoint = xstrdup(mountpoint),
+                                  .uri = xstrdup(uri),
+                                  .socket = xstrdup(socket_path),
+                                  .pid = (int)pid,
+                                  .started = started,
+                                  .alive = start_ticks((int)pid) == (uint64_t)ticks,
+                                  .mounted = is_mounted(mountpoint)};
+    return 0;
+}
+
+static int entry_read(int dir, const char *name, struct control_mount *ret, struct err *err)
+{
+    cleanup_close int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return err_sys(err, errno, "register of mounts: %s", name);
+    cleanup_bytes struct bytes text = {0};
+    bytes_reserve(&text, ENTRY_MAX);
+    ssize_t n = read(fd, text.data, ENTRY_MAX);
+    if (n < 0)
+        return err_sys(err, errno, "register of mounts: %s", name);
+    text.len = (size_t)n;
+    return entry_parse(&text, ret, err);
+}
+
+static int by_mountpoint(const void *a, const void *b)
+{
+    return strcmp(((const struct control_mount *)a)->mountpoint,
+                  ((const struct control_mount *)b)->mountpoint);
+}
+
+/* A file that cannot be read as an entry is somebody else's, or half removed: it is left alone. */
+int control_mounts(struct control_mount **ret, size_t *n, struct err *err)
+{
+    cleanup_bytes struct bytes path = {0};
+    if (control_registry_dir(&path, err))
+        return -1;
+    cleanup_dir DIR *dir = opendir(path.data);
+    if (!dir)
+        return err_sys(err, errno, "register of mounts: %s", path.data);
+    struct control_mount *list = NULL;
+    size_t count = 0;
+    for (struct dirent *d; (d = readdir(dir));) {
+        size_t len = strlen(d->d_name);
+        if (len < 5 || strcmp(d->d_name + len - 5, ".json") != 0)
+            continue;
+        struct control_mount m;
+        if (entry_read(dirfd(dir), d->d_name, &m, NULL))
+            continue;
+        list = xrealloc(list, (count + 1) * sizeof *list);
+        list[count++] = m;
+    }
+    if (count)
+        qsort(list, count, sizeof *list, by_mountpoint);
+    *ret = list;
+    *n = count;
+    return 0;
+}
+
+static bool holds(const char *mountpoint, const char *path)
+{
+    size_t len = strlen(mountpoint);
+    return strncmp(mountpoint, path, len) == 0 && (path[len] == '\0' || path[len] == '/');
+}
+
+int control_find(const char *path, struct control_mount *ret, struct err *err)
+{
+    struct control_mount *list;
+    size_t n;
+    if (control_mounts(&list, &n, err))
+        return -1;
+    struct control_mount *best = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (holds(list[i].mountpoint, path) &&
+            (!best || strlen(list[i].mountpoint) > strlen(best->mountpoint)))
+            best = &list[i];
+    if (best) {
+        *ret = *best;
+        *best = (struct control_mount){0};
+    }
+    control_mounts_free(list, n);
+    if (!best)
+        return err_set(err, ERR_NOT_FOUND,
+                       "%s: no mount of ours is here (sampan status lists them)", path);
+    return 0;
+}
+
+void control_mount_release(struct control_mount *m)
+{
+    free(m->mountpoint);
+    free(m->uri);
+    free(m->socket);
+    *m = (struct control_mount){0};
+}
+
+void control_mounts_free(struct control_mount *m, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        control_mount_release(&m[i]);
+    free(m);
+}

@@ -1,0 +1,145 @@
+/* Messages on a stream socket: a little-endian length, the JSON, and perhaps one descriptor. */
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "control.h"
+
+#define HEAD 4
+
+union fd_space {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+static void attach_fd(struct msghdr *m, union fd_space *space, int fd)
+{
+    memset(space, 0, sizeof *space);
+    m->msg_control = space->bytes;
+    m->msg_controllen = sizeof space->bytes;
+    struct cmsghdr *c = CMSG_FIRSTHDR(m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(c), &fd, sizeof fd);
+}
+
+static int send_all(int sock, struct iovec *iov, size_t n, int fd, struct err *err)
+{
+    union fd_space space;
+    while (n) {
+        struct msghdr m = {.msg_iov = iov, .msg_iovlen = n};
+        if (fd >= 0)
+            attach_fd(&m, &space, fd);
+        ssize_t sent = sendmsg(sock, &m, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0)
+            return err_sys(err, errno, "control socket: send");
+        fd = -1; /* it went with the first byte */
+        for (size_t left = (size_t)sent; n && left >= iov->iov_len; iov++, n--) {
+            left -= iov->iov_len;
+            sent = (ssize_t)left;
+        }
+        if (n) {
+            iov->iov_base = (char *)iov->iov_base + sent;
+            iov->iov_len -= (size_t)sent;
+        }
+    }
+    return 0;
+}
+
+int control_send(int sock, const struct bytes *msg, int fd, struct err *err)
+{
+    if (msg->len > CONTROL_MAX)
+        return err_set(err, ERR_LIMIT, "control socket: message of %zu bytes: the limit is %u",
+                       msg->len, CONTROL_MAX);
+    uint32_t len = (uint32_t)msg->len;
+    unsigned char head[HEAD] = {(unsigned char)len, (unsigned char)(len >> 8),
+                                (unsigned char)(len >> 16), (unsigned char)(len >> 24)};
+    struct iovec iov[2] = {{head, HEAD}, {msg->data, msg->len}};
+    return send_all(sock, iov, msg->len ? 2 : 1, fd, err);
+}
+
+/* Keeps the first descriptor that came and closes any other. */
+static void collect_fds(struct msghdr *m, int *ret_fd)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+            if (*ret_fd < 0)
+                *ret_fd = fd;
+            else
+                close(fd);
+        }
+    }
+}
+
+/* Exactly `len` bytes. Returns 1 if the stream ended before the first of them. */
+static int recv_all(int sock, void *data, size_t len, int *fd, struct err *err)
+{
+    size_t got = 0;
+    while (got < len) {
+        union fd_space space;
+        struct iovec iov = {(char *)data + got, len - got};
+        struct msghdr m = {.msg_iov = &iov,
+                           .msg_iovlen = 1,
+                           .msg_control = space.bytes,
+                           .msg_controllen = sizeof space.bytes};
+        ssize_t n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_sys(err, errno, "control socket: receive");
+        collect_fds(&m, fd);
+        if (n == 0 && got == 0)
+            return 1;
+        if (n == 0)
+            return err_set(err, ERR_TRANSIENT,
+                           "control socket: the other side ended in the middle of a message");
+        got += (size_t)n;
+    }
+    return 0;
+}
+
+static int recv_message(int sock, struct bytes *msg, int *fd, struct err *err)
+{
+    unsigned char head[HEAD];
+    int end = recv_all(sock, head, HEAD, fd, err);
+    if (end > 0)
+        return err_set(err, ERR_NOT_FOUND, "control socket: the other side closed it");
+    if (end < 0)
+        return -1;
+    uint32_t len = (uint32_t)head[0] | (uint32_t)head[1] << 8 | (uint32_t)head[2] << 16 |
+                   (uint32_t)head[3] << 24;
+    if (len > CONTROL_MAX)
+        return err_set(err, ERR_CORRUPT,
+                       "control socket: a message claims %u bytes: the limit is %u", len,
+                       CONTROL_MAX);
+    bytes_clear(msg);
+    bytes_reserve(msg, len);
+    if (len && recv_all(sock, msg->data, len, fd, err) != 0)
+        return err_set(err, ERR_TRANSIENT,
+                       "control socket: the other side ended in the middle of a message");
+    msg->len = len;
+    if (msg->data)
+        msg->data[len] = '\0';
+    return 0;
+}
+
+int control_recv(int sock, struct bytes *msg, int *ret_fd, struct err *err)
+{
+    int fd = -1;
+    int failed = recv_message(sock, msg, &fd, err);
+    if (!failed && ret_fd)
+        *ret_fd = take_fd(&fd);
+    if (fd >= 0)
+        close(fd);
+    return failed;
+}

@@ -1,0 +1,216 @@
+/* The wire, the client's view of answers, sockets below long paths, and the register of mounts. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "control.h"
+#include "mem.h"
+
+static void add(struct bytes *b, const char *text)
+{
+    bytes_clear(b);
+    bytes_add_str(b, text);
+}
+
+Test(wire, message_and_descriptor_travel)
+{
+    int pair[2];
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    cleanup_bytes struct bytes out = {0}, in = {0};
+    add(&out, "{\"op\":\"ping\"}");
+    int sent = open("/dev/null", O_RDONLY);
+    cr_assert_eq(control_send(pair[0], &out, sent, NULL), 0);
+    int got = -1;
+    cr_assert_eq(control_recv(pair[1], &in, &got, NULL), 0);
+    cr_assert_str_eq(in.data, out.data);
+    struct stat a, b;
+    cr_assert(fstat(sent, &a) == 0 && fstat(got, &b) == 0);
+    cr_assert_eq(a.st_rdev, b.st_rdev);
+}
+
+Test(wire, end_truncation_and_lies_are_told_apart)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+        enum err_class class;
+    } rows[] = {
+        {"", 0, ERR_NOT_FOUND},
+        {"\x05\0", 2, ERR_TRANSIENT},
+        {"\x05\0\0\0ab", 6, ERR_TRANSIENT},
+        {"\x05\0\0\0", 4, ERR_TRANSIENT},
+        {"\xff\xff\xff\x7f", 4, ERR_CORRUPT},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int pair[2];
+        cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        if (rows[i].len)
+            cr_assert_eq(write(pair[0], rows[i].bytes, rows[i].len), (ssize_t)rows[i].len);
+        close(pair[0]);
+        cleanup_bytes struct bytes in = {0};
+        struct err err = {0};
+        cr_assert_eq(control_recv(pair[1], &in, NULL, &err), -1);
+        cr_assert_eq(err.class, rows[i].class, "row %zu: %s", i, err.msg);
+        close(pair[1]);
+    }
+}
+
+struct script {
+    int listener;
+    const char *const *answers;
+};
+
+/* Answers one request with the given messages. */
+static void *serve(void *p)
+{
+    struct script *s = p;
+    int sock = accept(s->listener, NULL, NULL);
+    cleanup_bytes struct bytes msg = {0};
+    control_recv(sock, &msg, NULL, NULL);
+    for (size_t i = 0; s->answers[i]; i++) {
+        add(&msg, s->answers[i]);
+        control_send(sock, &msg, -1, NULL);
+    }
+    close(sock);
+    return NULL;
+}
+
+static bool count_progress(void *arg, const struct json *progress)
+{
+    int64_t done;
+    cr_assert_eq(json_int(progress, "done", 0, 100, &done, NULL), 0);
+    *(int64_t *)arg += done;
+    return true;
+}
+
+static int call(const char *const *answers, int64_t *progress, struct json_doc **ret,
+                struct err *err)
+{
+    /* A folder path far longer than a socket address. */
+    char folder[300] = "/tmp/sampan-ctl-XXXXXX";
+    cr_assert(mkdtemp(folder));
+    size_t len = strlen(folder);
+    snprintf(folder + len, sizeof folder - len, "/%0200d", 7);
+    cr_assert_eq(mkdir(folder, 0700), 0);
+    cleanup_free char *path = xasprintf("%s/control.sock", folder);
+    struct script s = {.answers = answers};
+    cr_assert_eq(control_listen(path, &s.listener, NULL), 0);
+    struct stat st;
+    cr_assert(stat(path, &st) == 0 && (st.st_mode & 0777) == 0600);
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, serve, &s), 0);
+    cleanup_bytes struct bytes request = {0};
+    add(&request, "{\"op\":\"x\"}");
+    int failed = control_call(path, &request, count_progress, progress, ret, NULL, err);
+    pthread_join(thread, NULL);
+    close(s.listener);
+    struct err gone = {0};
+    int sock;
+    cr_assert_eq(control_connect(path, &sock, &gone), -1);
+    cr_assert_eq(gone.class, ERR_NOT_FOUND);
+    cr_assert_eq(control_listen(path, &sock, NULL), 0, "a dead owner's socket is replaced");
+    close(sock);
+    unlink(path);
+    rmdir(folder);
+    folder[len] = '\0';
+    rmdir(folder);
+    return failed;
+}
+
+Test(client, progress_then_answer)
+{
+    int64_t progress = 0;
+    struct json_doc *doc = NULL;
+    struct err err = {0};
+    const char *answers[] = {"{\"progress\":{\"done\":3}}", "{\"progress\":{\"done\":4}}",
+                             "{\"ok\":true,\"pid\":42}", NULL};
+    cr_assert_eq(call(answers, &progress, &doc, &err), 0, "%s", err.msg);
+    cr_assert_eq(progress, 7);
+    struct json root = json_root(doc);
+    int64_t pid;
+    cr_assert_eq(json_int(&root, "pid", 0, 100, &pid, NULL), 0);
+    cr_assert_eq(pid, 42);
+    json_doc_free(doc);
+}
+
+Test(client, refusals_keep_their_class)
+{
+    static const struct {
+        const char *answer;
+        enum err_class class;
+        const char *text;
+    } rows[] = {
+        {"{\"ok\":false,\"class\":\"limit\",\"error\":\"full\"}", ERR_LIMIT, "full"},
+        {"{\"ok\":false,\"class\":\"odd\",\"error\":\"x\"}", ERR_FAILED, "x"},
+        {"{\"ok\":false}", ERR_FAILED, "refused without a reason"},
+        {"not JSON", ERR_CORRUPT, NULL},
+        {NULL, ERR_NOT_FOUND, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int64_t progress = 0;
+        struct err err = {0};
+        const char *answers[] = {rows[i].answer, NULL};
+        cr_assert_eq(call(answers, &progress, NULL, &err), -1);
+        if (rows[i].text) {
+            cr_assert_eq(err.class, rows[i].class, "row %zu: %s", i, err.msg);
+            cr_assert_str_eq(err.msg, rows[i].text);
+        }
+    }
+}
+
+Test(client, a_living_owner_is_not_replaced)
+{
+    char folder[] = "/tmp/sampan-ctl-XXXXXX";
+    cr_assert(mkdtemp(folder));
+    cleanup_free char *path = xasprintf("%s/control.sock", folder);
+    int first, second;
+    struct err err = {0};
+    cr_assert_eq(control_listen(path, &first, &err), 0, "%s", err.msg);
+    cr_assert_eq(control_listen(path, &second, &err), -1);
+    cr_assert_eq(err.class, ERR_LIMIT);
+    close(first);
+    unlink(path);
+    rmdir(folder);
+}
+
+Test(registry, entries_come_back_and_say_who_lives)
+{
+    char folder[] = "/tmp/sampan-run-XXXXXX";
+    cr_assert(mkdtemp(folder));
+    setenv("SAMPAN_RUN_DIR", folder, 1);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(control_register("/mnt/dead one", "s3://b/x", "/c/control.sock", NULL) ? 1 : 0);
+    int status;
+    cr_assert(waitpid(child, &status, 0) == child && status == 0);
+    cr_assert_eq(control_register("/mnt/alive", "file:///d", "/d/control.sock", NULL), 0);
+    cr_assert_eq(control_register("/mnt/alive", "file:///d", "/e/control.sock", NULL), 0);
+
+    struct control_mount *list;
+    size_t n;
+    cr_assert_eq(control_mounts(&list, &n, NULL), 0);
+    cr_assert_eq(n, 2);
+    cr_assert_str_eq(list[0].mountpoint, "/mnt/alive");
+    cr_assert_str_eq(list[0].socket, "/e/control.sock");
+    cr_assert(list[0].alive && !list[0].mounted && list[0].pid == getpid());
+    cr_assert_str_eq(list[1].mountpoint, "/mnt/dead one");
+    cr_assert(!list[1].alive);
+    control_mounts_free(list, n);
+
+    struct control_mount one;
+    cr_assert_eq(control_find("/mnt/alive/class/a.jpg", &one, NULL), 0);
+    cr_assert_str_eq(one.uri, "file:///d");
+    control_mount_release(&one);
+    struct err err = {0};
+    cr_assert_eq(control_find("/mnt/alive2", &one, &err), -1);
+    cr_assert_eq(err.class, ERR_NOT_FOUND);
+    control_unregister("/mnt/alive");
+    control_unregister("/mnt/dead one");
+    cr_assert_eq(rmdir(folder), 0, "nothing is left: %s", strerror(errno));
+}
