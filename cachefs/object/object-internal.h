@@ -1,0 +1,168 @@
+/*
+ * What the stores share: the parsed URI, the struct behind `struct store`, the table of operations
+ * that a scheme fills in, and small helpers.
+ */
+#ifndef SAMPAN_OBJECT_INTERNAL_H
+#define SAMPAN_OBJECT_INTERNAL_H
+
+#include "creds-internal.h"
+#include "object.h"
+#include "sign-internal.h"
+#include "sync.h"
+
+/* --- URIs ----------------------------------------------------------------------------------------
+ *
+ * "SCHEME://[USER@]HOST[:PORT]/PATH". Only http(s) addresses are percent-encoded (as a browser has
+ * them); everywhere else each byte stands for itself, as on the other tools' command lines. A
+ * password is refused, and no error repeats the address before it is known to hold none. */
+struct uri {
+    char *scheme;  /* lower case */
+    char *user;    /* NULL: none */
+    char *host;    /* without port; an IPv6 address keeps its brackets */
+    unsigned port; /* 0: none */
+    char *path;    /* after the '/', which is not part of it; raw */
+};
+int uri_parse(struct uri *ret, const char *text, struct err *err);
+void uri_release(struct uri *u);
+#define cleanup_uri CLEANUP(uri_release)
+bool host_is_address(const char *host); /* an IPv4 or bracketed IPv6 address */
+bool host_is_loopback(const char *host);
+
+/* --- stores --------------------------------------------------------------------------------------
+ */
+
+/* Where requests go. Changed by redirects: read and written under the store's lock. */
+struct endpoint {
+    char *base; /* "https://s3.eu-west-1.amazonaws.com" or "http://host:9000/dir", no '/' at the end
+                 */
+    char *region;
+    bool bucket_in_host; /* base names the bucket already */
+    bool region_in_host; /* base follows the region when a redirect teaches another */
+};
+
+struct store_ops;
+
+struct store {
+    const struct store_ops *ops;
+    char *uri;    /* canonical */
+    char *bucket; /* NULL where there is none */
+    char *prefix; /* "" or ends in '/'; raw bytes */
+    char *dir;    /* file: the folder */
+    char *user;   /* webhdfs: user.name */
+    char *page;   /* http: the manifest's name; NULL: index pages */
+    struct http_peer peer;
+    char *ca_file, *proxy;
+    bool requester_pays;
+    bool path_style;
+    struct creds_conf creds_conf;
+    struct log *log;
+
+    struct lock lock; /* RANK_STORE_CREDS; guards all below */
+    struct cond refreshed;
+    bool refreshing;
+    uint64_t refreshed_ns; /* monotonic; 0: never */
+    struct creds creds;
+    struct v4_key key;
+    struct endpoint endpoint;
+    int64_t clock_offset_s; /* what a server's clock is ahead of ours */
+    bool no_batch_list;     /* webhdfs: the server does not know LISTSTATUS_BATCH */
+};
+
+/* A NULL operation: such a store cannot do it. Keys given are relative. */
+struct store_ops {
+    const char *name; /* in messages: "S3" */
+    unsigned caps;
+    int (*open)(struct store *s, const struct uri *u, const struct store_conf *conf,
+                struct err *err);
+    int (*get)(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
+               const char *if_match, struct http_req *r, struct err *err);
+    int (*head)(struct store *s, const char *key, size_t key_len, struct http_req *r,
+                struct err *err);
+    int (*list)(struct store *s, const char *prefix, bool delimiter, const char *token,
+                const char *start_after, struct http_req *r, struct err *err);
+    int (*put)(struct store *s, const char *key, size_t key_len, const void *body, size_t len,
+               struct http_req *r, struct err *err);
+    int (*del)(struct store *s, const char *key, size_t key_len, struct http_req *r,
+               struct err *err);
+    int (*delete_many)(struct store *s, const char *const *keys, size_t n, struct bytes *body,
+                       struct http_req *r, struct err *err);
+    int (*copy)(struct store *s, const char *from, const char *to, struct http_req *r,
+                struct err *err);
+    int (*part_begin)(struct store *s, const char *key, struct http_req *r, struct err *err);
+    int (*part_put)(struct store *s, const char *key, const char *upload, unsigned part,
+                    const void *body, size_t len, struct http_req *r, struct err *err);
+    int (*part_end)(struct store *s, const char *key, const char *upload,
+                    const struct part_tag *parts, size_t n, struct bytes *body, struct http_req *r,
+                    struct err *err);
+    int (*part_abort)(struct store *s, const char *key, const char *upload, struct http_req *r,
+                      struct err *err);
+    int (*follow)(struct store *s, const struct http_answer *a, const void *body, size_t len,
+                  struct http_req *r, struct err *err);
+
+    int (*classify)(struct store *s, const struct http_req *r, const struct http_answer *a,
+                    const void *body, size_t len, enum store_again *again, struct err *err);
+    int (*parse_head)(struct store *s, const void *body, size_t len, struct http_answer *a,
+                      struct err *err);
+    int (*parse_list)(struct store *s, const char *prefix, const void *body, size_t len,
+                      list_fn *fn, void *arg, struct bytes *ret_token, struct err *err);
+    int (*parse_part_begin)(struct store *s, const void *body, size_t len, struct bytes *upload,
+                            struct err *err);
+    int (*parse_part_end)(struct store *s, const void *body, size_t len, struct err *err);
+    int (*parse_delete_many)(struct store *s, const void *body, size_t len, struct err *err);
+};
+
+extern const struct store_ops s3_ops, bos_ops, http_ops, webhdfs_ops, file_ops;
+
+/* --- helpers -------------------------------------------------------------------------------------
+ */
+
+/* The store's prefix from a URI's path: no '/' at its head, one at its end. */
+char *prefix_from_path(const char *path);
+/* "base/PATH" with the path's bytes encoded. */
+void url_add_path(struct bytes *url, const char *path, size_t len);
+/* "?name=VALUE" or "&name=VALUE", encoded; a NULL value gives "name=". */
+void url_add_param(struct bytes *url, const char *name, const char *value);
+
+/* "bytes=0-99"; len 0 and off 0: no header. */
+void add_range(struct http_req *r, uint64_t off, uint64_t len);
+
+/* Seconds since 1970 of "2026-11-21T13:24:12.123Z", or "…12Z"; LIST_MTIME_UNKNOWN if it is none. */
+int64_t parse_iso8601_ns(const char *text);
+/* Days since 1970-01-01 of a date of the Gregorian calendar. */
+int64_t days_from_civil(int64_t year, unsigned month, unsigned day);
+
+/* What the server's clock shows now, in Unix seconds; lock held by the caller. */
+int64_t server_now_s(const struct store *s);
+
+/* An answer's meaning where a store's own table knows no better: by status alone. `code` and `why`
+ * are what the server said, or "". */
+int classify_status(const struct store *s, const struct http_req *r, int status, const char *code,
+                    const char *why, enum store_again *again, struct err *err);
+/* "GET https://host/path", without the query: it may be long, and says nothing to a person. */
+void request_name(const struct http_req *r, struct bytes *out);
+/* A server's words, fit for one line: no control characters, not endless. */
+void tame(char *out, size_t size, const char *text, size_t len);
+
+/* One row of a table of error codes. */
+struct code_row {
+    const char *code;
+    enum err_class class;
+    enum store_again again;
+    const char *todo;
+};
+int classify_code(const struct store *s, const struct http_req *r, int status,
+                  const struct code_row *rows, size_t n, const char *code, const char *why,
+                  enum store_again *again, struct err *err);
+
+/* A skewed clock: takes over the date of `a` unless that was tried already. True: build anew. */
+bool take_server_clock(struct store *s, const struct http_answer *a);
+
+/* A credential that is refused may have been changed on disk meanwhile. True: refresh and build
+ * anew. */
+bool creds_changed_on_disk(struct store *s);
+
+/* The next field of a key-by-key listing goes to `fn` with the store's prefix taken off. */
+int emit_item(struct store *s, const char *skip_key, struct list_item *item, list_fn *fn, void *arg,
+              struct err *err);
+
+#endif

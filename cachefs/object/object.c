@@ -1,0 +1,395 @@
+/*
+ * A store: which scheme it is, its life, its credentials' turn, and the way from the public
+ * functions to the scheme's own. A new store is a file with a `struct store_ops` and a row in
+ * `schemes`.
+ */
+#include <string.h>
+
+#include "clock.h"
+#include "hash.h"
+#include "mem.h"
+#include "object-internal.h"
+
+#define RENEW_EARLY_NS (5 * 60 * NS_PER_S) /* before credentials end */
+#define FORCE_APART_NS (1 * NS_PER_S) /* many requests find a token expired at once: one renews */
+
+static const struct {
+    const char *name;
+    const struct store_ops *ops;
+} schemes[] = {
+    {"file", &file_ops},        {"s3", &s3_ops},           {"minio", &s3_ops},
+    {"minios", &s3_ops},        {"bos", &bos_ops},         {"http", &http_ops},
+    {"https", &http_ops},       {"webhdfs", &webhdfs_ops}, {"hdfs", &webhdfs_ops},
+    {"swebhdfs", &webhdfs_ops},
+};
+
+static const struct store_ops *find_scheme(const char *name)
+{
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
+        if (strcmp(schemes[i].name, name) == 0)
+            return schemes[i].ops;
+    return NULL;
+}
+
+/* --- life
+ * ----------------------------------------------------------------------------------------- */
+
+static struct store *store_new(const struct store_ops *ops, const struct store_conf *conf)
+{
+    struct store *s = xcalloc(1, sizeof *s);
+    s->ops = ops;
+    s->log = conf->log;
+    s->ca_file = conf->ca_file ? xstrdup(conf->ca_file) : NULL;
+    s->proxy = conf->proxy ? xstrdup(conf->proxy) : NULL;
+    s->peer = (struct http_peer){.ca_file = s->ca_file, .proxy = s->proxy};
+    s->requester_pays = conf->requester_pays;
+    s->path_style = conf->path_style;
+    s->creds_conf = (struct creds_conf){
+        .anonymous = conf->anonymous,
+        .path = conf->credentials ? xstrdup(conf->credentials) : NULL,
+        .peer = &s->peer,
+    };
+    lock_init(&s->lock, RANK_STORE_CREDS, "store-creds");
+    cond_init(&s->refreshed);
+    return s;
+}
+
+int store_open(struct store **ret, const char *uri, const struct store_conf *conf, struct err *err)
+{
+    static const struct store_conf no_conf;
+    if (!conf)
+        conf = &no_conf;
+    cleanup_uri struct uri u = {0};
+    if (uri_parse(&u, uri, err))
+        return -1;
+    const struct store_ops *ops = find_scheme(u.scheme);
+    if (!ops)
+        return err_set(
+            err, ERR_USAGE,
+            "unknown kind of store: %s://… (known: file, s3, minio, minios, bos, http, https, "
+            "webhdfs, swebhdfs, hdfs)",
+            u.scheme);
+    struct store *s = store_new(ops, conf);
+    if (ops->open(s, &u, conf, err)) {
+        store_close(s);
+        return -1;
+    }
+    *ret = s;
+    return 0;
+}
+
+void store_close(struct store *s)
+{
+    if (!s)
+        return;
+    creds_release(&s->creds);
+    explicit_bzero(&s->key, sizeof s->key);
+    cond_destroy(&s->refreshed);
+    lock_destroy(&s->lock);
+    char *strings[] = {s->uri,
+                       s->bucket,
+                       s->prefix,
+                       s->dir,
+                       s->user,
+                       s->page,
+                       s->ca_file,
+                       s->proxy,
+                       s->creds_conf.path,
+                       s->creds_conf.region,
+                       s->endpoint.base,
+                       s->endpoint.region};
+    for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++)
+        free(strings[i]);
+    free(s);
+}
+
+const char *store_uri(const struct store *s)
+{
+    return s->uri;
+}
+
+unsigned store_caps(const struct store *s)
+{
+    unsigned caps = s->ops->caps;
+    if (s->page)
+        caps = (caps | STORE_FLAT_LIST) & ~(unsigned)STORE_HEAD_SIZES;
+    return caps;
+}
+
+const struct http_peer *store_peer(const struct store *s)
+{
+    return &s->peer;
+}
+
+void store_identity(const struct store *s, struct bytes *out)
+{
+    struct lock *lock = (struct lock *)&s->lock;
+    ACQUIRE(lock);
+    if (s->endpoint.base)
+        bytes_addf(out, "endpoint=%s", s->endpoint.base);
+    if (s->user)
+        bytes_addf(out, " user=%s", s->user);
+    if (s->creds.access_key)
+        bytes_addf(out, " key=%016llx",
+                   (unsigned long long)hash64(s->creds.access_key, strlen(s->creds.access_key), 0));
+}
+
+const char *store_local_dir(const struct store *s)
+{
+    return s->dir;
+}
+
+bool store_follows_location(const struct store *s)
+{
+    return s->ops->follow != NULL;
+}
+
+/* --- credentials
+ * ---------------------------------------------------------------------------------- */
+
+static bool needs_creds(const struct store *s)
+{
+    return !s->creds_conf.anonymous && (s->ops == &s3_ops || s->ops == &bos_ops);
+}
+
+/* Lock held. */
+static bool refresh_due(const struct store *s, bool force)
+{
+    if (!s->creds.access_key)
+        return true;
+    if (force)
+        return clock_mono_ns() - s->refreshed_ns >= FORCE_APART_NS;
+    return (s->creds.expire_ns != UINT64_MAX &&
+            (uint64_t)clock_wall_ns() + RENEW_EARLY_NS >= s->creds.expire_ns) ||
+           creds_files_changed(&s->creds);
+}
+
+int store_creds_refresh(struct store *s, bool force, struct err *err)
+{
+    if (!needs_creds(s))
+        return 0;
+    lock_take(&s->lock);
+    while (s->refreshing) /* somebody is asking already: their answer will do */
+        cond_wait(&s->refreshed, &s->lock);
+    if (!refresh_due(s, force)) {
+        lock_drop(&s->lock);
+        return 0;
+    }
+    s->refreshing = true;
+    lock_drop(&s->lock);
+
+    struct creds found = {0};
+    struct err why = {0};
+    int result = creds_find(&found, &s->creds_conf, &why);
+
+    lock_take(&s->lock);
+    if (result == 0) {
+        struct creds old = s->creds;
+        s->creds = found;
+        found = old;
+        explicit_bzero(&s->key, sizeof s->key);
+        s->refreshed_ns = clock_mono_ns();
+    }
+    /* Renewing early may fail as long as what we have is still good. */
+    bool still_good =
+        s->creds.access_key && !force && s->creds.expire_ns > (uint64_t)clock_wall_ns();
+    s->refreshing = false;
+    cond_broadcast(&s->refreshed);
+    lock_drop(&s->lock);
+    creds_release(&found);
+    if (result && !still_good) {
+        if (err)
+            *err = why;
+        return -1;
+    }
+    return 0;
+}
+
+uint64_t store_creds_expire_ns(const struct store *s)
+{
+    struct lock *lock = (struct lock *)&s->lock;
+    ACQUIRE(lock);
+    return s->creds.access_key ? s->creds.expire_ns : UINT64_MAX;
+}
+
+bool creds_changed_on_disk(struct store *s)
+{
+    ACQUIRE(&s->lock);
+    return s->creds.access_key && creds_files_changed(&s->creds);
+}
+
+/* --- to the scheme's own functions
+ * ---------------------------------------------------------------- */
+
+static int cannot(const struct store *s, const char *what, struct err *err)
+{
+    return err_set(err, ERR_USAGE, "cannot %s: %s: %s stores do not offer it", what, s->uri,
+                   s->ops->name);
+}
+
+static int done(int result, struct http_req *r)
+{
+    if (result)
+        http_req_release(r);
+    return result;
+}
+
+int store_req_get(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
+                  const char *if_match, struct http_req *ret, struct err *err)
+{
+    if (!s->ops->get)
+        return cannot(s, "send a GET", err);
+    http_req_init(ret, HTTP_GET);
+    return done(s->ops->get(s, key, key_len, off, len, if_match, ret, err), ret);
+}
+
+int store_req_head(struct store *s, const char *key, size_t key_len, struct http_req *ret,
+                   struct err *err)
+{
+    if (!s->ops->head)
+        return cannot(s, "send a HEAD", err);
+    http_req_init(ret, HTTP_HEAD);
+    return done(s->ops->head(s, key, key_len, ret, err), ret);
+}
+
+int store_req_list(struct store *s, const char *prefix, bool delimiter, const char *token,
+                   const char *start_after, struct http_req *ret, struct err *err)
+{
+    if (!s->ops->list)
+        return cannot(s, "list by HTTP", err);
+    http_req_init(ret, HTTP_GET);
+    return done(s->ops->list(s, prefix, delimiter, token ? token : "",
+                             start_after ? start_after : "", ret, err),
+                ret);
+}
+
+int store_req_put(struct store *s, const char *key, size_t key_len, const void *body, size_t len,
+                  struct http_req *ret, struct err *err)
+{
+    if (!s->ops->put)
+        return cannot(s, "write", err);
+    http_req_init(ret, HTTP_PUT);
+    return done(s->ops->put(s, key, key_len, body, len, ret, err), ret);
+}
+
+int store_req_delete(struct store *s, const char *key, size_t key_len, struct http_req *ret,
+                     struct err *err)
+{
+    if (!s->ops->del)
+        return cannot(s, "delete", err);
+    http_req_init(ret, HTTP_DELETE);
+    return done(s->ops->del(s, key, key_len, ret, err), ret);
+}
+
+int store_req_delete_many(struct store *s, const char *const *keys, size_t n, struct bytes *body,
+                          struct http_req *ret, struct err *err)
+{
+    if (!s->ops->delete_many)
+        return cannot(s, "delete many at once", err);
+    http_req_init(ret, HTTP_POST);
+    return done(s->ops->delete_many(s, keys, n, body, ret, err), ret);
+}
+
+int store_req_copy(struct store *s, const char *from, const char *to, struct http_req *ret,
+                   struct err *err)
+{
+    if (!s->ops->copy)
+        return cannot(s, "copy", err);
+    http_req_init(ret, HTTP_PUT);
+    return done(s->ops->copy(s, from, to, ret, err), ret);
+}
+
+int store_req_multipart_begin(struct store *s, const char *key, struct http_req *ret,
+                              struct err *err)
+{
+    if (!s->ops->part_begin)
+        return cannot(s, "write in parts", err);
+    http_req_init(ret, HTTP_POST);
+    return done(s->ops->part_begin(s, key, ret, err), ret);
+}
+
+int store_req_multipart_part(struct store *s, const char *key, const char *upload, unsigned part,
+                             const void *body, size_t len, struct http_req *ret, struct err *err)
+{
+    if (!s->ops->part_put)
+        return cannot(s, "write in parts", err);
+    http_req_init(ret, HTTP_PUT);
+    return done(s->ops->part_put(s, key, upload, part, body, len, ret, err), ret);
+}
+
+int store_req_multipart_end(struct store *s, const char *key, const char *upload,
+                            const struct part_tag *parts, size_t n, struct bytes *body,
+                            struct http_req *ret, struct err *err)
+{
+    if (!s->ops->part_end)
+        return cannot(s, "write in parts", err);
+    http_req_init(ret, HTTP_POST);
+    return done(s->ops->part_end(s, key, upload, parts, n, body, ret, err), ret);
+}
+
+int store_req_multipart_abort(struct store *s, const char *key, const char *upload,
+                              struct http_req *ret, struct err *err)
+{
+    if (!s->ops->part_abort)
+        return cannot(s, "write in parts", err);
+    http_req_init(ret, HTTP_DELETE);
+    return done(s->ops->part_abort(s, key, upload, ret, err), ret);
+}
+
+int store_req_follow(struct store *s, const struct http_answer *a, const void *body, size_t len,
+                     struct http_req *ret, struct err *err)
+{
+    if (!s->ops->follow)
+        return cannot(s, "write in two steps", err);
+    http_req_init(ret, HTTP_PUT);
+    return done(s->ops->follow(s, a, body, len, ret, err), ret);
+}
+
+int store_classify(struct store *s, const struct http_req *r, const struct http_answer *a,
+                   const void *body, size_t body_len, enum store_again *again, struct err *err)
+{
+    enum store_again ignored;
+    if (!again)
+        again = &ignored;
+    *again = AGAIN_NO;
+    if (!s->ops->classify)
+        return cannot(s, "speak HTTP", err);
+    return s->ops->classify(s, r, a, body, body_len, again, err);
+}
+
+int store_parse_head(struct store *s, const void *body, size_t len, struct http_answer *a,
+                     struct err *err)
+{
+    return s->ops->parse_head ? s->ops->parse_head(s, body, len, a, err) : 0;
+}
+
+int store_parse_list(struct store *s, const char *prefix, const void *body, size_t len, list_fn *fn,
+                     void *arg, struct bytes *ret_token, struct err *err)
+{
+    bytes_clear(ret_token);
+    if (!s->ops->parse_list)
+        return cannot(s, "list by HTTP", err);
+    return s->ops->parse_list(s, prefix, body, len, fn, arg, ret_token, err);
+}
+
+int store_parse_multipart_begin(struct store *s, const void *body, size_t len, struct bytes *upload,
+                                struct err *err)
+{
+    if (!s->ops->parse_part_begin)
+        return cannot(s, "write in parts", err);
+    return s->ops->parse_part_begin(s, body, len, upload, err);
+}
+
+int store_parse_multipart_end(struct store *s, const void *body, size_t len, struct err *err)
+{
+    if (!s->ops->parse_part_end)
+        return cannot(s, "write in parts", err);
+    return s->ops->parse_part_end(s, body, len, err);
+}
+
+int store_parse_delete_many(struct store *s, const void *body, size_t len, struct err *err)
+{
+    if (!s->ops->parse_delete_many)
+        return cannot(s, "delete many at once", err);
+    return s->ops->parse_delete_many(s, body, len, err);
+}

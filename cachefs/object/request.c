@@ -1,0 +1,246 @@
+/* Helpers that several stores build their requests and read their answers with. Pure, except for
+ * the clock's offset. */
+#include <string.h>
+
+#include "clock.h"
+#include "hash.h"
+#include "mem.h"
+#include "object-internal.h"
+
+#define SKEW_ALLOWED_S 240 /* S3 allows 15 minutes, Baidu 30; less is not what was refused */
+
+/* --- building
+ * -------------------------------------------------------------------------------------- */
+
+void url_add_path(struct bytes *url, const char *path, size_t len)
+{
+    url_encode(url, path, len, true);
+}
+
+void url_add_param(struct bytes *url, const char *name, const char *value)
+{
+    bytes_addf(url, "%c%s=", memchr(url->data, '?', url->len) ? '&' : '?', name);
+    if (value)
+        url_encode(url, value, strlen(value), false);
+}
+
+void add_range(struct http_req *r, uint64_t off, uint64_t len)
+{
+    if (len)
+        http_header(r, "Range", "bytes=%llu-%llu", (unsigned long long)off,
+                    (unsigned long long)(off + len - 1));
+    else if (off)
+        http_header(r, "Range", "bytes=%llu-", (unsigned long long)off);
+}
+
+int64_t server_now_s(const struct store *s)
+{
+    return clock_wall_ns() / (int64_t)NS_PER_S + s->clock_offset_s;
+}
+
+/* --- times
+ * ----------------------------------------------------------------------------------------- */
+
+int64_t days_from_civil(int64_t year, unsigned month, unsigned day)
+{
+    /* Years that begin in March put the leap day at their end; 400 of them are 146097 days. */
+    year -= month <= 2;
+    int64_t era = (year >= 0 ? year : year - 399) / 400;
+    int64_t in_era = year - era * 400;
+    int64_t in_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+    return era * 146097 + in_era * 365 + in_era / 4 - in_era / 100 + in_year - 719468;
+}
+
+static bool digits(const char *text, size_t n, unsigned *ret)
+{
+    unsigned value = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        value = value * 10 + (unsigned)(text[i] - '0');
+    }
+    *ret = value;
+    return true;
+}
+
+int64_t parse_iso8601_ns(const char *text)
+{
+    unsigned year, month, day, hour, minute, second;
+    if (strlen(text) < 19 || text[4] != '-' || text[7] != '-' ||
+        (text[10] != 'T' && text[10] != ' ') || text[13] != ':' || text[16] != ':')
+        return LIST_MTIME_UNKNOWN;
+    if (!digits(text, 4, &year) || !digits(text + 5, 2, &month) || !digits(text + 8, 2, &day) ||
+        !digits(text + 11, 2, &hour) || !digits(text + 14, 2, &minute) ||
+        !digits(text + 17, 2, &second))
+        return LIST_MTIME_UNKNOWN;
+    if (month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60 ||
+        year < 1700 || year > 2200)
+        return LIST_MTIME_UNKNOWN;
+    int64_t ns = 0;
+    if (text[19] == '.') {
+        int64_t unit = 100000000;
+        for (const char *p = text + 20; *p >= '0' && *p <= '9'; p++, unit /= 10)
+            ns += (*p - '0') * unit;
+    }
+    int64_t s = days_from_civil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
+    return s * (int64_t)NS_PER_S + ns;
+}
+
+bool take_server_clock(struct store *s, const struct http_answer *a)
+{
+    time_t theirs = a->date[0] ? curl_getdate(a->date, NULL) : -1;
+    if (theirs == -1)
+        return false;
+    ACQUIRE(&s->lock);
+    int64_t ahead = (int64_t)theirs - server_now_s(s);
+    if (ahead > -SKEW_ALLOWED_S && ahead < SKEW_ALLOWED_S)
+        return false; /* taken over already, and it was not that */
+    s->clock_offset_s += ahead;
+    return true;
+}
+
+/* --- words
+ * ----------------------------------------------------------------------------------------- */
+
+void tame(char *out, size_t size, const char *text, size_t len)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len && n + 1 < size; i++) {
+        unsigned char c = (unsigned char)text[i];
+        out[n++] = c < 0x20 || c == 0x7f ? ' ' : text[i];
+    }
+    out[n] = '\0';
+}
+
+void request_name(const struct http_req *r, struct bytes *out)
+{
+    size_t len = strcspn(r->url.data, "?");
+    bytes_addf(out, "%s %.*s", method_name(r->method), (int)(len < 400 ? len : 400), r->url.data);
+}
+
+struct status_row {
+    int status;
+    enum err_class class;
+    enum store_again again;
+    const char *what;
+    const char *todo;
+};
+
+static const struct status_row statuses[] = {
+    {400, ERR_FAILED, AGAIN_NO, "the server does not understand the request",
+     "is this the right kind of store for --endpoint?"},
+    {401, ERR_DENIED, AGAIN_NO, "not allowed", "check --credentials"},
+    {403, ERR_DENIED, AGAIN_NO, "not allowed", "check --credentials and what they may do there"},
+    {404, ERR_NOT_FOUND, AGAIN_NO, "not found", "check the name"},
+    {405, ERR_FAILED, AGAIN_NO, "the server does not offer this", "is this the right server?"},
+    {407, ERR_DENIED, AGAIN_NO, "the proxy wants a password", "check HTTPS_PROXY and HTTP_PROXY"},
+    {408, ERR_TRANSIENT, AGAIN_BACKOFF, "the server waited too long for us",
+     "is the network slow?"},
+    {409, ERR_TRANSIENT, AGAIN_BACKOFF, "the server is busy with the same object", "try again"},
+    {410, ERR_NOT_FOUND, AGAIN_NO, "gone", "check the name"},
+    {412, ERR_STALE, AGAIN_NO, "the object was replaced", "scan the set again"},
+    {416, ERR_STALE, AGAIN_NO, "the object is shorter than it was", "scan the set again"},
+    {429, ERR_TRANSIENT, AGAIN_BACKOFF, "too many requests", "lower --connections"},
+    {501, ERR_FAILED, AGAIN_NO, "the server does not offer this", "is this the right server?"},
+};
+
+static struct status_row row_of_status(int status)
+{
+    for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++)
+        if (statuses[i].status == status)
+            return statuses[i];
+    if (status == 0)
+        return (struct status_row){0, ERR_TRANSIENT, AGAIN_BACKOFF, "no answer", "is it running?"};
+    if (status >= 500)
+        return (struct status_row){status, ERR_TRANSIENT, AGAIN_BACKOFF, "the server has trouble",
+                                   "it may work later"};
+    if (status >= 300 && status < 400)
+        return (struct status_row){status, ERR_FAILED, AGAIN_NO,
+                                   "sent elsewhere without a usable address",
+                                   "check --endpoint and --region"};
+    return (struct status_row){status, ERR_FAILED, AGAIN_NO, "refused", "check the address"};
+}
+
+static int fill(const struct http_req *r, int status, const char *code, const char *why,
+                enum err_class class, const char *what, const char *todo, struct err *err)
+{
+    cleanup_bytes struct bytes name = {0};
+    request_name(r, &name);
+    return err_set(err, class, "%s%s%d: %s: %s (%s)", code, *code ? " " : "", status, name.data,
+                   *why ? why : what, todo);
+}
+
+int classify_status(const struct store *s, const struct http_req *r, int status, const char *code,
+                    const char *why, enum store_again *again, struct err *err)
+{
+    (void)s;
+    struct status_row row = row_of_status(status);
+    *again = row.again;
+    return fill(r, status, code, why, row.class, row.what, row.todo, err);
+}
+
+int classify_code(const struct store *s, const struct http_req *r, int status,
+                  const struct code_row *rows, size_t n, const char *code, const char *why,
+                  enum store_again *again, struct err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(rows[i].code, code) != 0)
+            continue;
+        *again = rows[i].again;
+        return fill(r, status, code, why, rows[i].class, "refused", rows[i].todo, err);
+    }
+    return classify_status(s, r, status, code, why, again, err);
+}
+
+/* --- listings
+ * -------------------------------------------------------------------------------------- */
+
+int emit_item(struct store *s, const char *skip_key, struct list_item *item, list_fn *fn, void *arg,
+              struct err *err)
+{
+    size_t prefix_len = strlen(s->prefix);
+    if (item->key_len < prefix_len || memcmp(item->key, s->prefix, prefix_len) != 0)
+        return 0; /* not below our prefix: a server that ignores it */
+    item->key += prefix_len;
+    item->key_len -= prefix_len;
+    /* The object that marks the listed folder itself is not in it. */
+    if (item->key_len == 0 ||
+        (skip_key && strlen(skip_key) == item->key_len && item->key[item->key_len - 1] == '/' &&
+         memcmp(item->key, skip_key, item->key_len) == 0))
+        return 0;
+    if (item->key[item->key_len - 1] == '/' && item->size == 0)
+        item->folder = true;
+    return fn(arg, item, err);
+}
+
+/* --- sums
+ * ------------------------------------------------------------------------------------------ */
+
+bool store_etag_is_sum(const char *etag)
+{
+    return strncmp(etag, "sum:", 4) == 0;
+}
+
+int store_check_sum(const char *etag, const void *data, size_t len, struct err *err)
+{
+    if (!store_etag_is_sum(etag))
+        return 0;
+    const char *kind = etag + 4;
+    char got[2 * SHA256_LEN + 1];
+    if (strncmp(kind, "sha256:", 7) == 0)
+        sha256_hex(got, data, len);
+    else if (strncmp(kind, "md5:", 4) == 0)
+        md5_hex(got, data, len);
+    else if (strncmp(kind, "crc32c:", 7) == 0)
+        snprintf(got, sizeof got, "%08x", crc32c(0, data, len));
+    else
+        return err_set(err, ERR_USAGE, "unknown kind of sum: %s (known: sha256, md5, crc32c)",
+                       kind);
+    const char *want = strchr(kind, ':') + 1;
+    if (strcasecmp(want, got) != 0)
+        return err_set(
+            err, ERR_CORRUPT,
+            "wrong bytes: their sum is %s, the manifest says %s (replace one of the two)", got,
+            want);
+    return 0;
+}

@@ -1,0 +1,263 @@
+/*
+ * S3: requests. Each public operation sets its headers and body, says key and query, and
+ * s3_finish() adds the address and the signature under the store's lock, so that both come from one
+ * state of region, host and credentials.
+ *
+ * Payloads: over https the body of a PUT goes unsigned (TLS protects it, and hashing costs more
+ * than sending); over http it is hashed. Small bodies (lists of keys, of parts) are always hashed.
+ *
+ * If-Match goes with every GET whose ETag is known: S3 answers 412 instead of a new object's bytes.
+ * Servers that do not know the header ignore it, and the reader compares the answer's ETag anyway.
+ */
+#include <string.h>
+
+#include "list-xml-internal.h"
+#include "mem.h"
+#include "s3-internal.h"
+
+#define LIST_PAGE 1000 /* the most that S3 gives at once */
+
+struct s3_target {
+    const char *key; /* relative; NULL: the bucket itself */
+    size_t key_len;
+    const char *query; /* "?uploads=", encoded; or "" */
+};
+
+static bool over_tls(const struct store *s)
+{
+    return strncmp(s->endpoint.base, "https:", 6) == 0;
+}
+
+/* Lock held. */
+static int sign(struct store *s, struct http_req *r, const char *payload, struct err *err)
+{
+    if (s->requester_pays)
+        http_header(r, "X-Amz-Request-Payer", "requester");
+    if (s->creds_conf.anonymous)
+        return 0;
+    if (!s->creds.access_key)
+        return err_set(err, ERR_DENIED,
+                       "no credentials: %s: none were looked up yet (set AWS_ACCESS_KEY_ID and "
+                       "AWS_SECRET_ACCESS_KEY or give --credentials)",
+                       s->uri);
+    struct v4_params p = {
+        .access_key = s->creds.access_key,
+        .secret = &s->creds.secret,
+        .token = &s->creds.token,
+        .region = s->endpoint.region,
+        .service = "s3",
+        .now_s = server_now_s(s),
+        .payload = payload,
+        .payload_header = true,
+        .cache = &s->key,
+    };
+    v4_sign(r, &p);
+    return 0;
+}
+
+static int s3_finish(struct store *s, const struct s3_target *t, const char *payload,
+                     struct http_req *r, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    bytes_add_str(&r->url, s->endpoint.base);
+    if (!s->endpoint.bucket_in_host) {
+        bytes_add_char(&r->url, '/');
+        url_add_path(&r->url, s->bucket, strlen(s->bucket));
+    }
+    if (t->key) {
+        bytes_add_char(&r->url, '/');
+        url_add_path(&r->url, s->prefix, strlen(s->prefix));
+        url_add_path(&r->url, t->key, t->key_len);
+    } else if (s->endpoint.bucket_in_host) {
+        bytes_add_char(&r->url, '/');
+    }
+    bytes_add_str(&r->url, t->query);
+    return sign(s, r, payload, err);
+}
+
+/* --- reading
+ * --------------------------------------------------------------------------------------- */
+
+static int s3_get(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
+                  const char *if_match, struct http_req *r, struct err *err)
+{
+    add_range(r, off, len);
+    if (if_match && *if_match && !store_etag_is_sum(if_match))
+        http_header(r, "If-Match", "\"%s\"", if_match);
+    return s3_finish(s, &(struct s3_target){key, key_len, ""}, PAYLOAD_EMPTY, r, err);
+}
+
+static int s3_head(struct store *s, const char *key, size_t key_len, struct http_req *r,
+                   struct err *err)
+{
+    return s3_finish(s, &(struct s3_target){key, key_len, ""}, PAYLOAD_EMPTY, r, err);
+}
+
+static void add_full_key(struct bytes *query, const char *name, const struct store *s,
+                         const char *key)
+{
+    bytes_addf(query, "&%s=", name);
+    url_encode(query, s->prefix, strlen(s->prefix), false);
+    url_encode(query, key, strlen(key), false);
+}
+
+static int s3_list(struct store *s, const char *prefix, bool delimiter, const char *token,
+                   const char *start_after, struct http_req *r, struct err *err)
+{
+    cleanup_bytes struct bytes query = {0};
+    bytes_addf(&query, "?list-type=2&encoding-type=url&max-keys=%d", LIST_PAGE);
+    if (*token) {
+        bytes_add_str(&query, "&continuation-token=");
+        url_encode(&query, token, strlen(token), false);
+    }
+    if (delimiter)
+        bytes_add_str(&query, "&delimiter=%2F");
+    if (*prefix || *s->prefix)
+        add_full_key(&query, "prefix", s, prefix);
+    if (*start_after && !*token)
+        add_full_key(&query, "start-after", s, start_after);
+    return s3_finish(s, &(struct s3_target){.query = query.data}, PAYLOAD_EMPTY, r, err);
+}
+
+/* --- writing
+ * --------------------------------------------------------------------------------------- */
+
+static int send_body(struct store *s, const struct s3_target *t, const void *body, size_t len,
+                     struct http_req *r, struct err *err)
+{
+    r->body = body;
+    r->body_len = len;
+    bool tls;
+    {
+        ACQUIRE(&s->lock);
+        tls = over_tls(s);
+    }
+    char digest[2 * SHA256_LEN + 1] = PAYLOAD_UNSIGNED;
+    if (!tls && !s->creds_conf.anonymous)
+        sha256_hex(digest, body, len);
+    return s3_finish(s, t, digest, r, err);
+}
+
+static int s3_put(struct store *s, const char *key, size_t key_len, const void *body, size_t len,
+                  struct http_req *r, struct err *err)
+{
+    http_header(r, "Content-Type", "application/octet-stream");
+    return send_body(s, &(struct s3_target){key, key_len, ""}, body, len, r, err);
+}
+
+static int s3_delete(struct store *s, const char *key, size_t key_len, struct http_req *r,
+                     struct err *err)
+{
+    return s3_finish(s, &(struct s3_target){key, key_len, ""}, PAYLOAD_EMPTY, r, err);
+}
+
+/* A POST of XML made here. */
+static int send_xml(struct store *s, const struct s3_target *t, const struct bytes *body,
+                    struct http_req *r, struct err *err)
+{
+    char digest[2 * SHA256_LEN + 1], md5[25];
+    sha256_hex(digest, body->data, body->len);
+    md5_base64(md5, body->data, body->len);
+    http_header(r, "Content-Type", "application/xml");
+    http_header(r, "Content-MD5", "%s", md5);
+    r->body = body->data;
+    r->body_len = body->len;
+    return s3_finish(s, t, digest, r, err);
+}
+
+static int s3_delete_many(struct store *s, const char *const *keys, size_t n, struct bytes *body,
+                          struct http_req *r, struct err *err)
+{
+    bytes_clear(body);
+    bytes_add_str(body,
+                  "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Quiet>true</Quiet>");
+    for (size_t i = 0; i < n; i++) {
+        bytes_add_str(body, "<Object><Key>");
+        xml_escape(body, s->prefix, strlen(s->prefix));
+        xml_escape(body, keys[i], strlen(keys[i]));
+        bytes_add_str(body, "</Key></Object>");
+    }
+    bytes_add_str(body, "</Delete>");
+    return send_xml(s, &(struct s3_target){.query = "?delete="}, body, r, err);
+}
+
+static int s3_copy(struct store *s, const char *from, const char *to, struct http_req *r,
+                   struct err *err)
+{
+    cleanup_bytes struct bytes source = {0};
+    bytes_add_char(&source, '/');
+    url_add_path(&source, s->bucket, strlen(s->bucket));
+    bytes_add_char(&source, '/');
+    url_add_path(&source, s->prefix, strlen(s->prefix));
+    url_add_path(&source, from, strlen(from));
+    http_header(r, "X-Amz-Copy-Source", "%s", source.data);
+    return s3_finish(s, &(struct s3_target){to, strlen(to), ""}, PAYLOAD_EMPTY, r, err);
+}
+
+/* --- in parts
+ * -------------------------------------------------------------------------------------- */
+
+static int s3_part_begin(struct store *s, const char *key, struct http_req *r, struct err *err)
+{
+    http_header(r, "Content-Type", "application/octet-stream");
+    return s3_finish(s, &(struct s3_target){key, strlen(key), "?uploads="}, PAYLOAD_EMPTY, r, err);
+}
+
+static int s3_part_put(struct store *s, const char *key, const char *upload, unsigned part,
+                       const void *body, size_t len, struct http_req *r, struct err *err)
+{
+    cleanup_bytes struct bytes query = {0};
+    bytes_addf(&query, "?partNumber=%u", part);
+    url_add_param(&query, "uploadId", upload);
+    return send_body(s, &(struct s3_target){key, strlen(key), query.data}, body, len, r, err);
+}
+
+static int s3_part_end(struct store *s, const char *key, const char *upload,
+                       const struct part_tag *parts, size_t n, struct bytes *body,
+                       struct http_req *r, struct err *err)
+{
+    bytes_clear(body);
+    bytes_add_str(body,
+                  "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+    for (size_t i = 0; i < n; i++) {
+        bytes_addf(body, "<Part><PartNumber>%u</PartNumber><ETag>&quot;", parts[i].part);
+        xml_escape(body, parts[i].etag, strlen(parts[i].etag));
+        bytes_add_str(body, "&quot;</ETag></Part>");
+    }
+    bytes_add_str(body, "</CompleteMultipartUpload>");
+    cleanup_bytes struct bytes query = {0};
+    bytes_add_str(&query, "?uploadId=");
+    url_encode(&query, upload, strlen(upload), false);
+    return send_xml(s, &(struct s3_target){key, strlen(key), query.data}, body, r, err);
+}
+
+static int s3_part_abort(struct store *s, const char *key, const char *upload, struct http_req *r,
+                         struct err *err)
+{
+    cleanup_bytes struct bytes query = {0};
+    bytes_add_str(&query, "?uploadId=");
+    url_encode(&query, upload, strlen(upload), false);
+    return s3_finish(s, &(struct s3_target){key, strlen(key), query.data}, PAYLOAD_EMPTY, r, err);
+}
+
+const struct store_ops s3_ops = {
+    .name = "S3",
+    .caps = STORE_WRITES | STORE_FLAT_LIST | STORE_MULTIPART | STORE_COPY | STORE_BATCH_DELETE,
+    .open = s3_open,
+    .get = s3_get,
+    .head = s3_head,
+    .list = s3_list,
+    .put = s3_put,
+    .del = s3_delete,
+    .delete_many = s3_delete_many,
+    .copy = s3_copy,
+    .part_begin = s3_part_begin,
+    .part_put = s3_part_put,
+    .part_end = s3_part_end,
+    .part_abort = s3_part_abort,
+    .classify = s3_classify,
+    .parse_list = s3_parse_list,
+    .parse_part_begin = s3_parse_part_begin,
+    .parse_part_end = s3_parse_part_end,
+    .parse_delete_many = s3_parse_delete_many,
+};
