@@ -1,6 +1,6 @@
 /*
- * The order of training: which sample number is read at which position, bit for bit as the framework
- * would. Pure: no I/O, no clock, no allocation beyond the tables of the epochs asked for.
+ * The order of training: which sample number is read at which position, bit for bit as the
+ * framework would. Pure: no I/O, no clock, no allocation beyond the tables of the epochs asked for.
  * Algorithms and vectors: the frameworks' own, documented in docs/formats/order.md.
  */
 #ifndef SAMPAN_ORDER_H

@@ -1,0 +1,85 @@
+/* An order: bounds checked once, then handed to its family. */
+#include "order-internal.h"
+
+#include <stdlib.h>
+
+#include "cleanup.h"
+
+int order_table_new(struct order *o, uint64_t n, struct err *err)
+{
+    o->table = malloc(n ? n * sizeof *o->table : 1);
+    if (!o->table)
+        return err_set(err, ERR_LIMIT, "sampler %s: no memory for an order of %llu samples",
+                       order_kind_name(o->spec.kind), (unsigned long long)n);
+    o->table_len = n;
+    for (uint64_t i = 0; i < n; i++)
+        o->table[i] = (uint32_t)i;
+    return 0;
+}
+
+static int check_bounds(const struct order_spec *s, uint64_t n, struct err *err)
+{
+    const char *name = order_kind_name(s->kind);
+    if (s->ranks == 0 || s->batch_size == 0)
+        return err_set(err, ERR_USAGE, "sampler %s: ranks and batch-size must be at least 1", name);
+    if (s->rank >= s->ranks)
+        return err_set(err, ERR_USAGE, "sampler %s: rank=%u: there are %u ranks, counted from 0",
+                       name, s->rank, s->ranks);
+    if (n + s->ranks > ORDER_MAX_SAMPLES)
+        return err_set(err, ERR_LIMIT, "sampler %s: %llu samples: at most %u can be ordered", name,
+                       (unsigned long long)n, ORDER_MAX_SAMPLES - s->ranks);
+    return 0;
+}
+
+static int init(struct order *o, struct err *err)
+{
+    switch (o->spec.kind) {
+    case ORDER_SEQUENCE:
+    case ORDER_PADDLE_RANDOM:
+    case ORDER_PADDLE_LOADER:
+    case ORDER_TORCH_RANDOM:
+    case ORDER_TORCH_LOADER:
+        return order_init_whole(o, err);
+    case ORDER_PADDLE_DISTRIBUTED:
+    case ORDER_TORCH_DISTRIBUTED:
+        return order_init_distributed(o, err);
+    case ORDER_LOCAL:
+        return order_init_local(o, err);
+    }
+    return err_set(err, ERR_BUG, "sampler: unknown kind %d", (int)o->spec.kind);
+}
+
+int order_new(struct order **ret, const struct order_spec *s, uint64_t n, struct err *err)
+{
+    if (check_bounds(s, n, err))
+        return -1;
+    struct order *o = calloc(1, sizeof *o);
+    if (!o)
+        return err_set(err, ERR_LIMIT, "sampler: no memory");
+    o->spec = *s;
+    o->n = n;
+    if (init(o, err)) {
+        order_free(o);
+        return -1;
+    }
+    *ret = o;
+    return 0;
+}
+
+void order_free(struct order *o)
+{
+    if (!o)
+        return;
+    free(o->table);
+    free(o);
+}
+
+uint64_t order_length(const struct order *o)
+{
+    return o->length;
+}
+
+uint64_t order_at(const struct order *o, uint64_t pos)
+{
+    return o->at(o, pos);
+}
