@@ -1,7 +1,7 @@
 /*
- * The owner's side of the control socket: one thread per connection (at most 32), each request one row
- * of a table {op, handler}. Ops: status, stats, warmup, clear, evict, set, rescan, stale, extent,
- * extent-return, flush, ping, shutdown. docs/formats/control.md lists fields.
+ * The owner's side of the control socket: one thread per connection (at most 32), each request one
+ * row of a table {op, handler}. Ops: status, stats, warmup, clear, evict, set, rescan, stale,
+ * extent, extent-return, flush, ping, shutdown. docs/formats/control.md lists fields.
  */
 #ifndef SAMPAN_CONTROL_SERVE_H
 #define SAMPAN_CONTROL_SERVE_H
@@ -14,7 +14,7 @@ struct control_server;
 struct control_server_conf {
     const char *socket_path;
     struct volume *volume;
-    struct frontend *frontend; /* NULL: a volume without a mount */
+    struct frontend *frontend;                     /* NULL: a volume without a mount */
     void (*status)(void *arg, struct bytes *json); /* the whole status object */
     void (*shutdown)(void *arg);                   /* asked to end */
     void *arg;

@@ -1,0 +1,86 @@
+/* One connection: requests are read, handled and answered one after the other. */
+#define LOG_MODULE "control"
+#include "serve-internal.h"
+
+#include "log.h"
+
+static void answer_error(struct bytes *text, const struct err *err)
+{
+    struct json_writer w;
+    bytes_clear(text);
+    jw_init(&w, text);
+    jw_object(&w, NULL);
+    jw_bool(&w, "ok", false);
+    jw_str(&w, "class", err_class_name(err->class));
+    jw_str(&w, "error", err->msg);
+    jw_end(&w);
+}
+
+static int run_op(struct connection *c, const struct json *root, struct bytes *text, int *ret_fd,
+                  struct err *err)
+{
+    struct json_writer w;
+    const char *name;
+    if (json_want_object(root, err) || json_str(root, "op", &name, err))
+        return -1;
+    const struct op *op = op_find(name, err);
+    if (!op || json_only_keys(root, op->keys, err))
+        return -1;
+    struct request r = {
+        .connection = c,
+        .volume = c->server->conf.volume,
+        .frontend = c->server->conf.frontend,
+        .root = *root,
+        .w = &w,
+        .fd = -1,
+    };
+    jw_init(&w, text);
+    jw_object(&w, NULL);
+    jw_bool(&w, "ok", true);
+    if (op->handler(&r, err))
+        return -1;
+    jw_end(&w);
+    *ret_fd = r.fd;
+    return 0;
+}
+
+/* -1: the connection is of no more use. */
+static int serve_one(struct connection *c, const struct bytes *msg)
+{
+    cleanup_bytes struct bytes text = {0};
+    cleanup_json struct json_doc *doc = NULL;
+    cleanup_close int fd = -1;
+    struct err err = {0};
+    int rc = json_parse(&doc, "request", msg->data ? msg->data : "", msg->len, &err);
+    if (!rc) {
+        struct json root = json_root(doc);
+        rc = run_op(c, &root, &text, &fd, &err);
+    }
+    if (rc)
+        answer_error(&text, &err);
+    if (!control_send(c->sock, &text, fd, &err))
+        return 0;
+    if (text.len <= CONTROL_MAX)
+        return -1;
+    answer_error(&text, &err); /* the answer was too long: say so */
+    return control_send(c->sock, &text, -1, NULL);
+}
+
+void *connection_main(void *arg)
+{
+    struct connection *c = arg;
+    cleanup_bytes struct bytes msg = {0};
+    struct err err = {0};
+    while (!server_stopping(c->server)) {
+        if (control_recv(c->sock, &msg, NULL, &err)) {
+            if (err.class != ERR_NOT_FOUND)
+                log_debug(c->server->conf.log, "a client is gone: %s", err.msg);
+            break;
+        }
+        if (serve_one(c, &msg))
+            break;
+    }
+    leases_return(c);
+    atomic_store(&c->finished, true);
+    return NULL;
+}

@@ -1,0 +1,74 @@
+/* extent: hands out where a unit lies in its pack, as a lease that ends with the connection. */
+#include "serve-internal.h"
+
+static int find_sample(struct request *r, struct entry *ret, struct err *err)
+{
+    const char *path;
+    int64_t id;
+    if (json_has(&r->root, "path")) {
+        if (json_str(&r->root, "path", &path, err))
+            return -1;
+        struct catalog *c = volume_catalog(r->volume);
+        int rc = catalog_find(c, path, ret, err);
+        catalog_unref(c);
+        return rc;
+    }
+    if (json_int(&r->root, "id", 1, INT64_MAX, &id, err))
+        return -1;
+    struct catalog *c = volume_catalog_of(r->volume, (uint64_t)id);
+    if (!c)
+        return err_set(err, ERR_NOT_FOUND, "no sample has the id %lld", (long long)id);
+    int rc = catalog_get(c, (uint64_t)id, ret, err);
+    catalog_unref(c);
+    return rc;
+}
+
+int op_extent(struct request *r, struct err *err)
+{
+    struct connection *c = r->connection;
+    struct entry e;
+    struct extent x;
+    int64_t block;
+    if (json_int_or(&r->root, "block", 0, INT32_MAX, 0, &block, err) || find_sample(r, &e, err))
+        return -1;
+    if (e.folder || (uint64_t)block >= unit_count(e.size))
+        return err_set(err, ERR_USAGE, "extent: %s: no block %lld", e.folder ? "a folder" : e.name,
+                       (long long)block);
+    if (c->n_leases == LEASES_MAX)
+        return err_set(err, ERR_LIMIT, "extent: this connection holds %d leases (return some)",
+                       LEASES_MAX);
+    if (cache_extent_lease(volume_cache(r->volume), e.id + (uint64_t)block, &x, err))
+        return -1;
+    c->leases[c->n_leases++] = x.lease;
+    r->fd = x.fd;
+    jw_uint(r->w, "id", e.id);
+    jw_uint(r->w, "lease", x.lease);
+    jw_uint(r->w, "offset", x.offset);
+    jw_uint(r->w, "stored", x.stored);
+    jw_uint(r->w, "raw", x.raw);
+    jw_uint(r->w, "size", e.size);
+    return 0;
+}
+
+int op_extent_return(struct request *r, struct err *err)
+{
+    struct connection *c = r->connection;
+    int64_t lease;
+    if (json_int(&r->root, "lease", 0, INT64_MAX, &lease, err))
+        return -1;
+    for (size_t i = 0; i < c->n_leases; i++) {
+        if (c->leases[i] != (uint64_t)lease)
+            continue;
+        c->leases[i] = c->leases[--c->n_leases];
+        cache_extent_return(volume_cache(r->volume), (uint64_t)lease);
+        return 0;
+    }
+    return err_set(err, ERR_NOT_FOUND, "extent-return: this connection holds no lease %lld",
+                   (long long)lease);
+}
+
+void leases_return(struct connection *c)
+{
+    while (c->n_leases > 0)
+        cache_extent_return(volume_cache(c->server->conf.volume), c->leases[--c->n_leases]);
+}

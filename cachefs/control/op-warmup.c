@@ -1,0 +1,225 @@
+/*
+ * warmup: in front (progress every half second; it ends when its client goes) or in the background
+ * (its progress is in `status`). One at a time.
+ */
+#define LOG_MODULE "control"
+#include "serve-internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "log.h"
+#include "mem.h"
+
+#define FAILURES_LISTED 10000
+
+/* --- in front
+ * -------------------------------------------------------------------------------------------- */
+
+struct watched {
+    struct connection *connection;
+    uint64_t began_ns;
+    struct bytes failures; /* a JSON array's elements */
+    struct json_writer w;  /* into it */
+    size_t n_failures;
+};
+
+static bool client_is_gone(int sock)
+{
+    struct pollfd p = {.fd = sock, .events = POLLRDHUP};
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+static bool send_progress(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+{
+    struct watched *watched = arg;
+    cleanup_bytes struct bytes text = {0};
+    struct json_writer w;
+    double elapsed = (double)(clock_mono_ns() - watched->began_ns) / 1e9;
+    jw_init(&w, &text);
+    jw_object(&w, NULL);
+    jw_object(&w, "progress");
+    jw_uint(&w, "done", done);
+    jw_uint(&w, "total", total);
+    jw_uint(&w, "bytes", bytes);
+    jw_num(&w, "percent", total ? 100.0 * (double)done / (double)total : 0);
+    jw_num(&w, "eta_s", done ? elapsed / (double)done * (double)(total - done) : 0);
+    jw_end(&w);
+    jw_end(&w);
+    return !client_is_gone(watched->connection->sock) &&
+           !control_send(watched->connection->sock, &text, -1, NULL) &&
+           !server_stopping(watched->connection->server);
+}
+
+static void list_failure(void *arg, const char *path, const char *why)
+{
+    struct watched *watched = arg;
+    if (watched->n_failures++ >= FAILURES_LISTED)
+        return;
+    jw_object(&watched->w, NULL);
+    jw_str(&watched->w, "path", path);
+    jw_str(&watched->w, "why", why);
+    jw_end(&watched->w);
+}
+
+static void write_result(struct request *r, const struct warmup_result *result,
+                         const struct watched *watched)
+{
+    size_t omitted =
+        watched->n_failures > FAILURES_LISTED ? watched->n_failures - FAILURES_LISTED : 0;
+    jw_object(r->w, "result");
+    jw_uint(r->w, "samples", result->samples);
+    jw_uint(r->w, "bytes", result->bytes);
+    jw_num(r->w, "seconds", result->seconds);
+    jw_uint(r->w, "already", result->already);
+    jw_uint(r->w, "fetched", result->fetched);
+    jw_uint(r->w, "failed", result->failed);
+    jw_raw(r->w, "failures", watched->failures.data);
+    jw_uint(r->w, "failures_omitted", omitted);
+    jw_bool(r->w, "verified", result->verified);
+    jw_end(r->w);
+}
+
+static int warm_in_front(struct request *r, const char *const *paths, size_t n, bool verify,
+                         struct err *err)
+{
+    struct watched watched = {.connection = r->connection, .began_ns = clock_mono_ns()};
+    struct warmup_result result;
+    jw_init(&watched.w, &watched.failures);
+    jw_array(&watched.w, NULL);
+    int rc = volume_warmup(r->volume, paths, n, verify, send_progress, list_failure, &watched,
+                           &result, err);
+    jw_end(&watched.w);
+    if (!rc)
+        write_result(r, &result, &watched);
+    bytes_release(&watched.failures);
+    return rc;
+}
+
+/* --- in the background
+ * ------------------------------------------------------------------------------------ */
+
+static bool go_on(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+{
+    struct control_server *s = arg;
+    (void)done;
+    (void)total;
+    (void)bytes;
+    return !atomic_load(&s->cancel_background) && !server_stopping(s);
+}
+
+static void log_failure(void *arg, const char *path, const char *why)
+{
+    struct control_server *s = arg;
+    log_warn(s->conf.log, "warmup: %s: %s", path, why);
+}
+
+static void free_paths(struct background *b)
+{
+    for (size_t i = 0; i < b->n_paths; i++)
+        free(b->paths[i]);
+    free(b->paths);
+    b->paths = NULL;
+    b->n_paths = 0;
+}
+
+static void unclaim(struct control_server *s)
+{
+    ACQUIRE(&s->lock);
+    s->warming = false;
+}
+
+static void *background_main(void *arg)
+{
+    struct control_server *s = arg;
+    struct background *b = &s->background;
+    struct warmup_result result;
+    struct err err = {0};
+    if (volume_warmup(s->conf.volume, (const char *const *)b->paths, b->n_paths, b->verify, go_on,
+                      log_failure, s, &result, &err))
+        log_warn(s->conf.log, "warmup: %s", err.msg);
+    else
+        log_info(s->conf.log, "warmup: samples=%llu fetched=%llu already=%llu failed=%llu",
+                 (unsigned long long)result.samples, (unsigned long long)result.fetched,
+                 (unsigned long long)result.already, (unsigned long long)result.failed);
+    unclaim(s);
+    return NULL;
+}
+
+/* The thread of the one before has ended (or is about to: `warming` is false already). */
+static void join_last(struct control_server *s)
+{
+    struct background *b = &s->background;
+    if (b->started)
+        pthread_join(b->thread, NULL);
+    b->started = false;
+    free_paths(b);
+}
+
+static int warm_behind(struct control_server *s, const char *const *paths, size_t n, bool verify,
+                       struct err *err)
+{
+    struct background *b = &s->background;
+    join_last(s);
+    b->paths = xcalloc(n ? n : 1, sizeof *b->paths);
+    b->n_paths = n;
+    for (size_t i = 0; i < n; i++)
+        b->paths[i] = xstrdup(paths[i]);
+    b->verify = verify;
+    atomic_store(&s->cancel_background, false);
+    int error = thread_start(&b->thread, "warmup", background_main, s);
+    if (error)
+        return err_sys(err, error, "start the warmup");
+    b->started = true;
+    return 0;
+}
+
+void background_end(struct control_server *s)
+{
+    atomic_store(&s->cancel_background, true);
+    join_last(s);
+}
+
+/* --- both
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+static int claim(struct control_server *s, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    if (s->warming)
+        return err_set(err, ERR_LIMIT, "a warmup is running already (see `sampan status`)");
+    s->warming = true;
+    return 0;
+}
+
+int op_warmup(struct request *r, struct err *err)
+{
+    struct control_server *s = r->connection->server;
+    cleanup_free const char **paths = NULL;
+    size_t n;
+    bool verify, background;
+    if (request_paths(r, &paths, &n, err) ||
+        json_bool_or(&r->root, "verify", false, &verify, err) ||
+        json_bool_or(&r->root, "background", false, &background, err) || claim(s, err))
+        return -1;
+    int rc = background ? warm_behind(s, paths, n, verify, err)
+                        : warm_in_front(r, paths, n, verify, err);
+    if (!background || rc)
+        unclaim(s);
+    else
+        jw_bool(r->w, "started", true);
+    return rc;
+}
+
+int op_warmup_cancel(struct request *r, struct err *err)
+{
+    struct control_server *s = r->connection->server;
+    (void)err;
+    ACQUIRE(&s->lock);
+    jw_bool(r->w, "cancelled", s->warming);
+    atomic_store(&s->cancel_background, true);
+    return 0;
+}

@@ -1,0 +1,88 @@
+/*
+ * What the files of the owner's side share.
+ *
+ *   serve.c      socket, accepting, connections     ops.c         the table; small operations
+ *   connection.c requests of one connection         op-warmup.c   warmup, in front and background
+ *                                                   op-extent.c   leases on pack extents
+ */
+#ifndef SAMPAN_CONTROL_SERVE_INTERNAL_H
+#define SAMPAN_CONTROL_SERVE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "control-serve.h"
+#include "control.h"
+#include "json.h"
+#include "sync.h"
+
+#define CONNECTIONS_MAX 32
+#define LEASES_MAX      4096 /* of one connection */
+#define PATHS_MAX       1000000
+
+struct connection {
+    struct control_server *server;
+    int sock;
+    pthread_t thread;
+    atomic_bool finished; /* its thread is at its end: may be joined */
+    struct connection *next;
+    /* the rest belongs to the connection's thread */
+    uint64_t leases[LEASES_MAX];
+    size_t n_leases;
+};
+
+/* A warmup that nobody waits for. */
+struct background {
+    pthread_t thread;
+    bool started; /* the thread is to be joined */
+    char **paths;
+    size_t n_paths;
+    bool verify;
+};
+
+struct control_server {
+    struct control_server_conf conf;
+    char *path;
+    int listener;
+    int wake; /* eventfd: the accepting thread is to end */
+    pthread_t thread;
+
+    struct lock lock;
+    /* below: guarded by lock */
+    struct connection *connections;
+    size_t n_connections;
+    bool stop;
+    bool warming; /* a warmup runs, in front or in the background */
+    struct background background;
+    atomic_bool cancel_background;
+};
+
+struct request {
+    struct connection *connection;
+    struct volume *volume;
+    struct frontend *frontend; /* or NULL */
+    struct json root;
+    struct json_writer *w; /* inside the final message's object */
+    int fd;                /* goes with the final message; -1: none */
+};
+
+typedef int op_fn(struct request *r, struct err *err);
+struct op {
+    const char *name;
+    op_fn *handler;
+    const char *const *keys; /* all that the request may have, NULL-ended */
+};
+const struct op *op_find(const char *name, struct err *err);
+
+op_fn op_warmup, op_warmup_cancel, op_extent, op_extent_return;
+/* Ends a background warmup and waits for its thread. */
+void background_end(struct control_server *s);
+void leases_return(struct connection *c);
+
+/* The "paths" of a request: NULL and 0 if absent. Borrowed from the request; free the array. */
+int request_paths(struct request *r, const char ***ret, size_t *n, struct err *err);
+
+void *connection_main(void *connection);
+bool server_stopping(struct control_server *s);
+
+#endif

@@ -1,0 +1,189 @@
+/*
+ * The owner's side of the control socket: accepting. One thread accepts, one thread serves each
+ * connection; a client that isn't the owner's user (or root) is turned away, and so is one too
+ * many.
+ */
+#define LOG_MODULE "control"
+#include "serve-internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "log.h"
+#include "mem.h"
+
+#define SEND_TIMEOUT_S 30 /* a client that reads no answer for so long is gone */
+
+bool server_stopping(struct control_server *s)
+{
+    ACQUIRE(&s->lock);
+    return s->stop;
+}
+
+static void connection_free(struct connection *c)
+{
+    close(c->sock);
+    free(c);
+}
+
+/* Joins the threads that are at their end; with `all`, waits for every one. */
+static void reap(struct control_server *s, bool all)
+{
+    struct connection *done = NULL;
+    {
+        ACQUIRE(&s->lock);
+        for (struct connection **at = &s->connections; *at;) {
+            struct connection *c = *at;
+            if (!all && !atomic_load(&c->finished)) {
+                at = &c->next;
+                continue;
+            }
+            *at = c->next;
+            c->next = done;
+            done = c;
+            s->n_connections--;
+        }
+    }
+    while (done) {
+        struct connection *next = done->next;
+        pthread_join(done->thread, NULL);
+        connection_free(done);
+        done = next;
+    }
+}
+
+static int check_peer(int sock, struct err *err)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len))
+        return err_sys(err, errno, "who is asking");
+    if (peer.uid != geteuid() && peer.uid != 0)
+        return err_set(err, ERR_DENIED, "control socket: user %u may not ask a daemon of user %u",
+                       peer.uid, geteuid());
+    return 0;
+}
+
+static void refuse(int sock, const struct err *why)
+{
+    cleanup_bytes struct bytes text = {0};
+    struct json_writer w;
+    jw_init(&w, &text);
+    jw_object(&w, NULL);
+    jw_bool(&w, "ok", false);
+    jw_str(&w, "class", err_class_name(why->class));
+    jw_str(&w, "error", why->msg);
+    jw_end(&w);
+    control_send(sock, &text, -1, NULL);
+    close(sock);
+}
+
+static int start_connection(struct control_server *s, int sock, struct err *err)
+{
+    struct connection *c = xcalloc(1, sizeof *c);
+    c->server = s;
+    c->sock = sock;
+    ACQUIRE(&s->lock);
+    if (s->n_connections >= CONNECTIONS_MAX) {
+        free(c);
+        return err_set(err, ERR_LIMIT, "control socket: %d clients are served already (try later)",
+                       CONNECTIONS_MAX);
+    }
+    int error = thread_start(&c->thread, "control", connection_main, c);
+    if (error) {
+        free(c);
+        return err_sys(err, error, "control socket: start a thread");
+    }
+    c->next = s->connections;
+    s->connections = c;
+    s->n_connections++;
+    return 0;
+}
+
+static void accept_one(struct control_server *s)
+{
+    int sock = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (sock < 0)
+        return;
+    struct timeval timeout = {.tv_sec = SEND_TIMEOUT_S};
+    struct err err = {0};
+    setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+    reap(s, false);
+    if (check_peer(sock, &err) || start_connection(s, sock, &err)) {
+        log_warn(s->conf.log, "turned a client away: %s", err.msg);
+        refuse(sock, &err);
+    }
+}
+
+static void *accept_main(void *arg)
+{
+    struct control_server *s = arg;
+    struct pollfd fds[2] = {{.fd = s->listener, .events = POLLIN},
+                            {.fd = s->wake, .events = POLLIN}};
+    while (!server_stopping(s)) {
+        if (poll(fds, 2, -1) > 0 && (fds[0].revents & POLLIN))
+            accept_one(s);
+    }
+    return NULL;
+}
+
+static void server_release(struct control_server *s)
+{
+    if (s->listener >= 0)
+        close(s->listener);
+    if (s->wake >= 0)
+        close(s->wake);
+    lock_destroy(&s->lock);
+    free(s->path);
+    free(s);
+}
+
+int control_serve(struct control_server **ret, const struct control_server_conf *conf,
+                  struct err *err)
+{
+    struct control_server *s = xcalloc(1, sizeof *s);
+    s->conf = *conf;
+    s->path = xstrdup(conf->socket_path);
+    s->listener = -1;
+    lock_init(&s->lock, RANK_CONTROL, "control");
+    s->wake = eventfd(0, EFD_CLOEXEC);
+    int rc = s->wake < 0 ? err_sys(err, errno, "control socket")
+                         : control_listen(conf->socket_path, &s->listener, err);
+    if (!rc) {
+        int error = thread_start(&s->thread, "control-accept", accept_main, s);
+        rc = error ? err_sys(err, error, "control socket: start a thread") : 0;
+    }
+    if (rc) {
+        server_release(s);
+        return -1;
+    }
+    *ret = s;
+    return 0;
+}
+
+void control_server_free(struct control_server *s)
+{
+    if (!s)
+        return;
+    unlink(s->path); /* nobody comes any more */
+    {
+        ACQUIRE(&s->lock);
+        s->stop = true;
+        for (struct connection *c = s->connections; c; c = c->next)
+            shutdown(c->sock, SHUT_RDWR);
+    }
+    eventfd_write(s->wake, 1);
+    pthread_join(s->thread, NULL);
+    {
+        /* One that was accepted at the very end. */
+        ACQUIRE(&s->lock);
+        for (struct connection *c = s->connections; c; c = c->next)
+            shutdown(c->sock, SHUT_RDWR);
+    }
+    reap(s, true);
+    background_end(s);
+    server_release(s);
+}
