@@ -143,6 +143,7 @@ static void write_warmup(struct json_writer *w, const struct warm_progress *p)
     jw_uint(w, "samples_total", p->total);
     jw_uint(w, "failed", p->failed);
     jw_num(w, "eta_s", eta_of(p));
+    jw_str(w, "error", p->error);
     jw_end(w);
 }
 

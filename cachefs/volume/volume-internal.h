@@ -227,7 +227,8 @@ struct warm_progress { /* guarded by the volume's lock */
     uint64_t done, total, failed;
     uint64_t steps, steps_total; /* with --verify each sample counts twice */
     uint64_t started_ns, ended_ns;
-    bool stop; /* the volume closes */
+    bool stop;       /* the volume closes */
+    char error[256]; /* why it ended, if it did not run to its end */
 };
 
 /* --- the volume

@@ -404,13 +404,14 @@ static int claim(struct volume *v, struct err *err)
     return err_set(err, ERR_LIMIT, "a warmup is running already (see `sampan status`)");
 }
 
-static void unclaim(struct warm *w, bool ok)
+static void unclaim(struct warm *w, bool ok, const char *error)
 {
     struct volume *v = w->v;
     ACQUIRE(&v->lock);
     v->warm.state = ok ? WARM_DONE : WARM_FAILED;
     v->warm.failed = w->result.failed;
     v->warm.ended_ns = clock_mono_ns();
+    snprintf(v->warm.error, sizeof v->warm.error, "%s", error);
 }
 
 static void totals(struct warm *w)
@@ -456,6 +457,9 @@ int volume_warmup(struct volume *v, const char *const *paths, size_t n, bool ver
                   warmup_tick_fn *tick_fn, warmup_fail_fn *fail, void *arg,
                   struct warmup_result *ret, struct err *err)
 {
+    struct err scratch = {0};
+    if (!err)
+        err = &scratch;
     if (claim(v, err))
         return -1;
     uint64_t began = clock_mono_ns();
@@ -470,7 +474,7 @@ int volume_warmup(struct volume *v, const char *const *paths, size_t n, bool ver
     w.result.bytes = w.targets.bytes;
     w.result.seconds = (double)(clock_mono_ns() - began) / 1e9;
     w.result.verified = verify && !rc && w.result.failed == 0;
-    unclaim(&w, !rc && w.result.failed == 0);
+    unclaim(&w, !rc && w.result.failed == 0, rc ? err->msg : "");
     if (!rc)
         *ret = w.result;
     drop_failures(&w);
