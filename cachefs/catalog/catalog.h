@@ -2,20 +2,20 @@
  * The catalog: one immutable version of a sample set.
  *
  * A version is one SQLite file, opened immutable and never written once published. Its name is the
- * digest of its sorted rows. Every row has a permanent id that no other row of any version of the set
- * ever gets: unchanged rows (path, size, mtime, etag, source) keep theirs from version to version, a
- * changed object gets a new one. Ids also number the units of cachefs/source.h: a sample of S bytes
- * takes max(1, ceil(S / UNIT_BYTES)) consecutive numbers. Id 1 is the root folder.
+ * digest of its sorted rows. Every row has a permanent id that no other row of any version of the
+ * set ever gets: unchanged rows (path, size, mtime, etag, source) keep theirs from version to
+ * version, a changed object gets a new one. Ids also number the units of cachefs/source.h: a sample
+ * of S bytes takes max(1, ceil(S / UNIT_BYTES)) consecutive numbers. Id 1 is the root folder.
  *
- * The *number* of a sample (0..numbered-1) is its place in the order the framework reads; it belongs
- * to the version, not to the row. By default it is the sorted class-folder walk of Paddle's
+ * The *number* of a sample (0..numbered-1) is its place in the order the framework reads; it
+ * belongs to the version, not to the row. By default it is the sorted class-folder walk of Paddle's
  * DatasetFolder and torch's ImageFolder: for each first-level folder in byte order, for each folder
- * below it in byte order of its whole path, its files in byte order; where any numbered candidate has
- * an image extension, only those that have one are numbered (as the libraries do); files in the root
- * are numbered only if there is no folder at all. With a list, a sample's number is its line.
+ * below it in byte order of its whole path, its files in byte order; where any numbered candidate
+ * has an image extension, only those that have one are numbered (as the libraries do); files in the
+ * root are numbered only if there is no folder at all. With a list, a sample's number is its line.
  *
- * All reading functions may be called from any thread; each thread gets its own statement set from a
- * small pool. Names are bytes, not text; they never contain '/' or NUL.
+ * All reading functions may be called from any thread; each thread gets its own statement set from
+ * a small pool. Names are bytes, not text; they never contain '/' or NUL.
  */
 #ifndef SAMPAN_CATALOG_H
 #define SAMPAN_CATALOG_H
@@ -34,20 +34,28 @@
 
 struct catalog;
 
-/* Opens a version. A truncated, foreign or newer file is refused with a clear message (ERR_CORRUPT). */
+/* Opens a version. A truncated, foreign or newer file is refused with a clear message
+ * (ERR_CORRUPT). */
 int catalog_open(struct catalog **ret, const char *file, struct err *err);
 struct catalog *catalog_ref(struct catalog *c);
 void catalog_unref(struct catalog *c);
+/* The real path of its file when it was opened. */
+const char *catalog_file(const struct catalog *c);
+/* Reads every row and compares its digest with the version's name: for a copy that came from
+ * elsewhere, and for doctor. About 1 us a row. */
+int catalog_verify(struct catalog *c, struct err *err);
 
 struct catalog_info {
     char digest[CATALOG_DIGEST + 1];
-    uint64_t samples, bytes, folders, numbered, bad_names;
-    uint64_t next_id;     /* ids at and above this one are unused in this version */
-    int64_t scanned_at;   /* Unix seconds */
+    uint64_t samples, bytes, numbered, bad_names;
+    uint64_t folders;   /* below the root */
+    uint64_t next_id;   /* ids at and above this one are unused in this version */
+    int64_t scanned_at; /* Unix seconds */
     uint32_t n_sources;
 };
 const struct catalog_info *catalog_info(const struct catalog *c);
-/* The URI of source i (as given, without secrets) and where it hangs in the tree ("" or "train/"). */
+/* The URI of source i (as given, without secrets) and where it hangs in the tree ("" or "train/").
+ */
 const char *catalog_source_uri(const struct catalog *c, uint32_t i);
 const char *catalog_source_at(const struct catalog *c, uint32_t i);
 
@@ -71,9 +79,10 @@ int catalog_find(struct catalog *c, const char *path, struct entry *ret, struct 
 int catalog_path(struct catalog *c, uint64_t id, struct bytes *ret, struct err *err);
 
 /*
- * A directory page: calls fn for the children of `parent` whose id-independent cookie is greater than
- * `after` (0: from the start), in name order; fn returns false to stop. A child's cookie stays valid
- * for the life of the version. Fine for a folder of 1 M entries: no page costs more than its rows.
+ * A directory page: calls fn for the children of `parent` whose id-independent cookie is greater
+ * than `after` (0: from the start), in name order; fn returns false to stop. A child's cookie stays
+ * valid for the life of the version. Fine for a folder of 1 M entries: no page costs more than its
+ * rows.
  */
 typedef bool catalog_page_fn(void *arg, const struct entry *e, uint64_t cookie);
 int catalog_page(struct catalog *c, uint64_t parent, uint64_t after, catalog_page_fn *fn, void *arg,
@@ -81,15 +90,15 @@ int catalog_page(struct catalog *c, uint64_t parent, uint64_t after, catalog_pag
 
 /* What the store needs to fetch one unit, and the cache to keep it. */
 struct unit_info {
-    uint64_t sample;    /* id of the row */
-    uint32_t block;     /* unit - sample */
-    uint32_t len;       /* bytes of this unit */
-    uint64_t offset;    /* of the unit in the object */
-    uint64_t size;      /* of the whole sample */
+    uint64_t sample; /* id of the row */
+    uint32_t block;  /* unit - sample */
+    uint32_t len;    /* bytes of this unit */
+    uint64_t offset; /* of the unit in the object */
+    uint64_t size;   /* of the whole sample */
     uint32_t source;
     int64_t mtime_ns;
     char etag[160];
-    struct bytes key;   /* the object's key below its source's prefix; released by the caller */
+    struct bytes key;     /* the object's key below its source's prefix; released by the caller */
     uint64_t pack_offset; /* where the sample starts in the object named by key (0 unless packed) */
 };
 int catalog_unit(struct catalog *c, uint64_t unit, struct unit_info *ret, struct err *err);
@@ -99,7 +108,8 @@ static inline uint64_t unit_count(uint64_t size)
     return size <= UNIT_BYTES ? 1 : (size + UNIT_BYTES - 1) / UNIT_BYTES;
 }
 
-/* number -> id; fails outside 0..numbered-1. catalog_numbers() fills `out` with n ids from `first`. */
+/* number -> id; fails outside 0..numbered-1. catalog_numbers() fills `out` with n ids from `first`.
+ */
 int catalog_number(struct catalog *c, uint64_t number, uint64_t *ret_id, struct err *err);
 int catalog_numbers(struct catalog *c, uint64_t first, uint64_t n, uint64_t *out, struct err *err);
 
@@ -115,7 +125,8 @@ int catalog_walk_below(struct catalog *c, uint64_t folder, catalog_walk_fn *fn, 
 typedef bool catalog_bad_fn(void *arg, const char *key, size_t len, const char *why);
 int catalog_bad_names(struct catalog *c, catalog_bad_fn *fn, void *arg, struct err *err);
 
-/* What changed from `a` to `b`: kind '+' added, '-' removed, '~' changed. `old_id`/`new_id` 0 if none. */
+/* What changed from `a` to `b`: kind '+' added, '-' removed, '~' changed. `old_id`/`new_id` 0 if
+ * none. */
 typedef bool catalog_diff_fn(void *arg, char kind, const char *path, size_t len, bool folder,
                              uint64_t old_id, uint64_t new_id);
 int catalog_diff(struct catalog *a, struct catalog *b, catalog_diff_fn *fn, void *arg,
@@ -125,9 +136,9 @@ int catalog_diff(struct catalog *a, struct catalog *b, catalog_diff_fn *fn, void
 
 /*
  * A builder takes rows in any order, from one thread, and publishes a sorted version. It knows no
- * network. `dir` is the set's catalog folder; the builder's temporary file lives there and is removed
- * by catalog_builder_free() unless it was published. `previous` (may be NULL) gives ids to unchanged
- * rows.
+ * network. `dir` is the set's catalog folder; the builder's temporary file lives there and is
+ * removed by catalog_builder_free() unless it was published. `previous` (may be NULL) gives ids to
+ * unchanged rows.
  */
 struct catalog_builder;
 struct catalog_source_row {
@@ -147,25 +158,34 @@ struct row {
     const char *object;   /* the key of the object that holds it, or NULL: the same as key */
     uint64_t pack_offset; /* its place there */
 };
-/* A key that ends in '/' with size 0 makes an empty folder. A name no file system can hold goes to the
- * bad names and is not an error. */
+/* A key that ends in '/' with size 0 makes an empty folder. A name no file system can hold goes to
+ * the bad names and is not an error. */
 int catalog_builder_add(struct catalog_builder *b, const struct row *r, struct err *err);
-/* Numbers come from these lines (paths below the root) instead of the walk. Before finish. A line that
- * names no sample, or one twice, is an error that gives the line. */
+/* Numbers come from these lines (paths below the root) instead of the walk. Before finish. A line
+ * that names no sample, or one twice, is an error that gives the line. */
 int catalog_builder_list(struct catalog_builder *b, const char *text, size_t len, const char *what,
                          struct err *err);
 
+/* Memory that sorting may take (default 64 MiB); more goes to temporary files. Before the first
+ * row. */
+void catalog_builder_memory(struct catalog_builder *b, size_t bytes);
+
+/* Of samples; folders are not counted. */
 struct catalog_diff_counts {
     uint64_t added, changed, removed;
 };
 /*
  * Sorts, gives ids and numbers, computes the digest, writes and fsyncs `dir/DIGEST.catalog`, and
- * switches `dir/current` (a symlink) by rename. If nothing changed since `previous` no new version is
- * made and ret_file names the old one. `out_file` (may be NULL) additionally receives a copy.
+ * switches `dir/current` (a symlink) by rename. If nothing changed since `previous` no new version
+ * is made and ret_file names the old one. `out_file` (may be NULL) additionally receives a copy.
  */
 int catalog_builder_finish(struct catalog_builder *b, const char *out_file, char **ret_file,
                            struct catalog_diff_counts *ret_diff, struct err *err);
 void catalog_builder_free(struct catalog_builder *b);
+
+/* Removes all but the `keep` newest versions (the current one is always kept), and what builders
+ * that died have left. Files that a catalog has open live on until it is freed. */
+int catalog_prune(const char *dir, unsigned keep, struct err *err);
 
 /* The published version of a set's catalog folder; NOT_FOUND if none is there yet. */
 int catalog_current(struct catalog **ret, const char *dir, struct err *err);

@@ -1,0 +1,215 @@
+/* The builder: rows in, checked and handed to the sorters. */
+#include "build-internal.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "mem.h"
+
+#define DEFAULT_MEMORY (64u << 20)
+#define BAD_MEMORY     (4u << 20)
+#define FOLDERS_MEMORY (8u << 20)
+
+/* --- names --------------------------------------------------------------------------------------
+ */
+
+const char *bad_path(const char *path, size_t len)
+{
+    if (len == 0)
+        return "the name is empty";
+    if (len > PATH_BYTES_MAX)
+        return "the path is longer than 4096 bytes";
+    if (path[0] == '/')
+        return "the name starts with '/'";
+    if (memchr(path, '\0', len))
+        return "the name contains a NUL byte";
+    for (size_t at = 0; at <= len;) {
+        const char *slash = memchr(path + at, '/', len - at);
+        size_t part = slash ? (size_t)(slash - path) - at : len - at;
+        const char *p = path + at;
+        if (part == 0)
+            return "a part of the path is empty ('//')";
+        if (part > 255)
+            return "a part of the path is longer than 255 bytes";
+        if (p[0] == '.' && (part == 1 || (part == 2 && p[1] == '.')))
+            return "a part of the path is '.' or '..'";
+        at += part + 1;
+    }
+    if (len >= 7 && memcmp(path, ".sampan", 7) == 0 && (len == 7 || path[7] == '/'))
+        return "the mount's own .sampan hides it";
+    return NULL;
+}
+
+int bad_add(struct catalog_builder *b, const char *path, size_t len, const char *why,
+            struct err *err)
+{
+    return sorter_add(b->bad, path, len, why, strlen(why) + 1, err);
+}
+
+int bad_add_key(struct catalog_builder *b, const char *key, size_t len, const char *why,
+                struct err *err)
+{
+    cleanup_bytes struct bytes path = {0};
+    bytes_add(&path, key, len);
+    key_to_path(path.data, path.len);
+    return bad_add(b, path.data, path.len, why, err);
+}
+
+/* --- life ---------------------------------------------------------------------------------------
+ */
+
+/* The folder where a source hangs is there even if the source is empty. */
+static int add_source_folder(struct catalog_builder *b, uint32_t source, struct err *err)
+{
+    const char *at = b->ats[source];
+    size_t len = strlen(at);
+    if (len == 0)
+        return 0;
+    const char *why = at[len - 1] == '/' ? bad_path(at, len - 1) : "it does not end in '/'";
+    if (why)
+        return err_set(err, ERR_USAGE, "source %s can't be placed at \"%s\": %s", b->uris[source],
+                       at, why);
+    struct packed_row p = {.source = source, .folder = 1};
+    bytes_clear(&b->key);
+    bytes_add(&b->key, at, len - 1);
+    path_to_key(b->key.data, b->key.len);
+    return sorter_add(b->rows, b->key.data, b->key.len, &p, sizeof p, err);
+}
+
+static void take_sources(struct catalog_builder *b, const struct catalog_source_row *sources,
+                         uint32_t n)
+{
+    b->n_sources = n;
+    b->uris = xcalloc(n + 1, sizeof *b->uris);
+    b->ats = xcalloc(n + 1, sizeof *b->ats);
+    b->previous_source = xcalloc(n + 1, sizeof *b->previous_source);
+    for (uint32_t i = 0; i < n; i++) {
+        b->uris[i] = xstrdup(sources[i].uri);
+        b->ats[i] = xstrdup(sources[i].at ? sources[i].at : "");
+        b->previous_source[i] = -1;
+        for (uint32_t k = 0; b->previous && k < b->previous->info.n_sources; k++)
+            if (strcmp(b->uris[i], b->previous->source_uris[k]) == 0)
+                b->previous_source[i] = k;
+    }
+}
+
+int catalog_builder_new(struct catalog_builder **ret, const char *dir, struct catalog *previous,
+                        const struct catalog_source_row *sources, uint32_t n_sources,
+                        struct err *err)
+{
+    struct stat st;
+    if (stat(dir, &st) < 0)
+        return err_sys(err, errno, "build a catalog in %s", dir);
+    if (!S_ISDIR(st.st_mode))
+        return err_sys(err, ENOTDIR, "build a catalog in %s", dir);
+    if (n_sources == 0 || n_sources > UINT16_MAX)
+        return err_set(err, ERR_USAGE, "a set of %u sources (want 1 to %u)", n_sources, UINT16_MAX);
+    struct catalog_builder *b = xcalloc(1, sizeof *b);
+    b->dir = xstrdup(dir);
+    b->previous = previous ? catalog_ref(previous) : NULL;
+    b->memory = DEFAULT_MEMORY;
+    b->rows = sorter_new(dir, b->memory);
+    b->bad = sorter_new(dir, BAD_MEMORY);
+    b->folders = sorter_new(dir, FOLDERS_MEMORY);
+    take_sources(b, sources, n_sources);
+    for (uint32_t i = 0; i < n_sources; i++)
+        if (add_source_folder(b, i, err) < 0) {
+            catalog_builder_free(b);
+            return -1;
+        }
+    *ret = b;
+    return 0;
+}
+
+void catalog_builder_memory(struct catalog_builder *b, size_t bytes)
+{
+    b->memory = bytes;
+    sorter_set_memory(b->rows, bytes);
+}
+
+void catalog_builder_free(struct catalog_builder *b)
+{
+    if (!b)
+        return;
+    sorter_free(b->rows);
+    sorter_free(b->bad);
+    sorter_free(b->list);
+    sorter_free(b->folders);
+    for (uint32_t i = 0; i < b->n_sources; i++) {
+        free(b->uris[i]);
+        free(b->ats[i]);
+    }
+    free(b->uris);
+    free(b->ats);
+    free(b->previous_source);
+    bytes_release(&b->key);
+    bytes_release(&b->packed);
+    free(b->list_what);
+    free(b->meant);
+    free(b->folder);
+    if (b->old_ids)
+        fclose(b->old_ids);
+    catalog_unref(b->previous);
+    free(b->dir);
+    free(b);
+}
+
+/* --- rows ---------------------------------------------------------------------------------------
+ */
+
+/* The longest etag that struct entry holds; longer ones are cut here and by the store alike. */
+static size_t etag_length(const char *etag)
+{
+    return etag ? strnlen(etag, sizeof(((struct entry *)0)->etag) - 1) : 0;
+}
+
+static int add_packed(struct catalog_builder *b, const struct row *r, bool folder, struct err *err)
+{
+    size_t object_len = r->object ? strlen(r->object) : 0;
+    if (object_len > UINT16_MAX)
+        return err_set(err, ERR_USAGE, "%s: the name of the object that holds it has %zu bytes",
+                       b->key.data, object_len);
+    struct packed_row p = {
+        .size = r->size,
+        .pack_offset = r->object ? r->pack_offset : 0,
+        .mtime_ns = r->mtime_ns,
+        .source = r->source,
+        .etag_len = (uint16_t)etag_length(r->etag),
+        .object_len = (uint16_t)object_len,
+        .folder = folder,
+        .has_object = r->object != NULL,
+    };
+    path_to_key(b->key.data, b->key.len);
+    bytes_clear(&b->packed);
+    bytes_add(&b->packed, &p, sizeof p);
+    if (p.etag_len)
+        bytes_add(&b->packed, r->etag, p.etag_len);
+    if (p.object_len)
+        bytes_add(&b->packed, r->object, p.object_len);
+    return sorter_add(b->rows, b->key.data, b->key.len, b->packed.data, b->packed.len, err);
+}
+
+int catalog_builder_add(struct catalog_builder *b, const struct row *r, struct err *err)
+{
+    if (r->source >= b->n_sources)
+        return err_set(err, ERR_BUG, "a row of source %u in a set of %u", r->source, b->n_sources);
+    bytes_clear(&b->key);
+    bytes_add_str(&b->key, b->ats[r->source]);
+    bytes_add(&b->key, r->key, r->key_len);
+    bool folder = r->key_len > 0 && r->key[r->key_len - 1] == '/';
+    size_t len = b->key.len - folder;
+    const char *why = r->key_len == 0 ? "the name is empty" : NULL;
+    if (!why && r->key[0] == '/')
+        why = "the name starts with '/'";
+    if (!why)
+        why = bad_path(b->key.data, len);
+    if (!why && folder && r->size > 0)
+        why = "the name ends in '/' but the object is not empty";
+    if (!why && r->size > SIZE_MAX_BYTES)
+        why = "no object is that big";
+    if (why)
+        return bad_add(b, b->key.data, b->key.len, why, err);
+    b->key.len = len;
+    return add_packed(b, r, folder, err);
+}

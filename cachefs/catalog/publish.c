@@ -1,0 +1,298 @@
+/*
+ * From a finished plan to the current version of a set's catalog folder:
+ *
+ *   DIGEST.catalog   a version, never written again
+ *   current          a link to one of them, switched by rename
+ *   next-id          text: ids from here on were never in any version
+ *   .build-PID-…     a version being written; of a process that died: rubbish
+ *
+ * A kill at any point leaves `current` as it was or switched. next-id is made durable before the
+ * version that uses the ids below it is there, so that no id is given twice even if versions
+ * vanish.
+ */
+#include "build-internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "mem.h"
+
+#define SUFFIX   ".catalog"
+#define BUILDING ".build-"
+
+/* --- files --------------------------------------------------------------------------------------
+ */
+
+static int sync_path(const char *path, int flags, struct err *err)
+{
+    cleanup_close int fd = open(path, flags | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) < 0)
+        return err_sys(err, errno, "make %s durable", path);
+    return 0;
+}
+
+static char *building_name(const char *dir, const char *what)
+{
+    return xasprintf("%s/" BUILDING "%d-%s", dir, (int)getpid(), what);
+}
+
+static int write_text(const char *path, const char *text, struct err *err)
+{
+    cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    size_t len = strlen(text);
+    if (fd < 0 || write(fd, text, len) != (ssize_t)len || fsync(fd) < 0)
+        return err_sys(err, errno ? errno : EIO, "write %s", path);
+    return 0;
+}
+
+static int copy_bytes(const char *from, const char *to, struct err *err)
+{
+    cleanup_close int in = open(from, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (in < 0 || fstat(in, &st) < 0)
+        return err_sys(err, errno, "read %s", from);
+    cleanup_close int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (out < 0)
+        return err_sys(err, errno, "write %s", to);
+    for (off_t at = 0; at < st.st_size;) {
+        ssize_t n = sendfile(out, in, &at, (size_t)(st.st_size - at));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return err_sys(err, n < 0 ? errno : EIO, "write %s", to);
+    }
+    return fsync(out) < 0 ? err_sys(err, errno, "write %s", to) : 0;
+}
+
+static int copy_file(const char *from, const char *to, struct err *err)
+{
+    cleanup_free char *part = xasprintf("%s.part-%d", to, (int)getpid());
+    if (copy_bytes(from, part, err) < 0) {
+        unlink(part);
+        return -1;
+    }
+    if (rename(part, to) < 0) {
+        int why = errno;
+        unlink(part);
+        return err_sys(err, why, "write %s", to);
+    }
+    return 0;
+}
+
+/* --- versions in a folder -----------------------------------------------------------------------
+ */
+
+static bool is_version(const char *name)
+{
+    return strlen(name) == CATALOG_DIGEST + strlen(SUFFIX) &&
+           strspn(name, "0123456789abcdef") == CATALOG_DIGEST &&
+           strcmp(name + CATALOG_DIGEST, SUFFIX) == 0;
+}
+
+static int read_next_id(const char *dir, uint64_t *ret)
+{
+    cleanup_free char *path = xasprintf("%s/next-id", dir);
+    cleanup_file FILE *f = fopen(path, "re");
+    unsigned long long id;
+    if (!f || fscanf(f, "%llu", &id) != 1 || id >= SIZE_MAX_BYTES)
+        return -1;
+    *ret = id;
+    return 0;
+}
+
+/* Where next-id is missing, the versions that are still there know. */
+static int next_id_of_versions(const char *dir, uint64_t *ret, struct err *err)
+{
+    cleanup_dir DIR *d = opendir(dir);
+    if (!d)
+        return err_sys(err, errno, "open %s", dir);
+    for (struct dirent *e; (e = readdir(d));) {
+        struct catalog *c;
+        cleanup_free char *path = xasprintf("%s/%s", dir, e->d_name);
+        if (!is_version(e->d_name) || catalog_open(&c, path, NULL) < 0)
+            continue;
+        if (c->info.next_id > *ret)
+            *ret = c->info.next_id;
+        catalog_unref(c);
+    }
+    return 0;
+}
+
+static int first_free_id(const struct catalog_builder *b, uint64_t *ret, struct err *err)
+{
+    uint64_t kept = CATALOG_ROOT_ID + 1;
+    if (read_next_id(b->dir, &kept) < 0 && next_id_of_versions(b->dir, &kept, err) < 0)
+        return -1;
+    if (kept <= CATALOG_ROOT_ID)
+        kept = CATALOG_ROOT_ID + 1;
+    *ret = b->previous && b->previous->info.next_id > kept ? b->previous->info.next_id : kept;
+    return 0;
+}
+
+static int keep_next_id(const char *dir, uint64_t id, struct err *err)
+{
+    cleanup_free char *part = building_name(dir, "next-id");
+    cleanup_free char *path = xasprintf("%s/next-id", dir);
+    char text[32];
+    snprintf(text, sizeof text, "%llu\n", (unsigned long long)id);
+    if (write_text(part, text, err) < 0)
+        return -1;
+    return rename(part, path) < 0 ? err_sys(err, errno, "write %s", path)
+                                  : sync_path(dir, O_RDONLY | O_DIRECTORY, err);
+}
+
+static int switch_current(const char *dir, const char *digest, struct err *err)
+{
+    cleanup_free char *part = building_name(dir, "current");
+    cleanup_free char *path = xasprintf("%s/current", dir);
+    cleanup_free char *target = xasprintf("%s" SUFFIX, digest);
+    unlink(part);
+    if (symlink(target, part) < 0 || rename(part, path) < 0)
+        return err_sys(err, errno, "publish %s", path);
+    return sync_path(dir, O_RDONLY | O_DIRECTORY, err);
+}
+
+/* Whether the version is there already: its rows are the same, so are its ids. */
+static bool have_version(const char *path, const char *digest)
+{
+    struct catalog *c;
+    if (access(path, F_OK) < 0 || catalog_open(&c, path, NULL) < 0)
+        return false;
+    bool same = strcmp(c->info.digest, digest) == 0;
+    catalog_unref(c);
+    return same;
+}
+
+static int write_new(struct catalog_builder *b, const char *part, const char *path, struct err *err)
+{
+    uint64_t next_id;
+    unlink(part);
+    if (first_free_id(b, &next_id, err) < 0 || write_version(b, part, next_id, err) < 0)
+        return -1;
+    if (chmod(part, 0444) < 0)
+        return err_sys(err, errno, "write %s", part);
+    if (sync_path(part, O_RDONLY, err) < 0 || keep_next_id(b->dir, b->info.next_id, err) < 0)
+        return -1;
+    return rename(part, path) < 0 ? err_sys(err, errno, "publish %s", path) : 0;
+}
+
+static int publish(struct catalog_builder *b, const char *path, struct err *err)
+{
+    if (have_version(path, b->info.digest)) {
+        utimensat(AT_FDCWD, path, NULL, 0); /* the newest again, for catalog_prune() */
+    } else {
+        cleanup_free char *part = building_name(b->dir, "catalog");
+        if (write_new(b, part, path, err) < 0) {
+            unlink(part);
+            return -1;
+        }
+    }
+    return switch_current(b->dir, b->info.digest, err);
+}
+
+int catalog_builder_finish(struct catalog_builder *b, const char *out_file, char **ret_file,
+                           struct catalog_diff_counts *ret_diff, struct err *err)
+{
+    cleanup_free char *path = NULL;
+    if (b->finished)
+        return err_set(err, ERR_BUG, "a catalog builder was finished twice");
+    b->finished = true;
+    if (plan_version(b, err) < 0)
+        return -1;
+    if (b->previous && strcmp(b->previous->info.digest, b->info.digest) == 0) {
+        path = xstrdup(b->previous->file);
+    } else {
+        path = xasprintf("%s/%s" SUFFIX, b->dir, b->info.digest);
+        if (publish(b, path, err) < 0)
+            return -1;
+    }
+    if (out_file && copy_file(path, out_file, err) < 0)
+        return -1;
+    if (ret_diff)
+        *ret_diff = b->diff;
+    if (ret_file)
+        *ret_file = take_ptr(&path);
+    return 0;
+}
+
+int catalog_current(struct catalog **ret, const char *dir, struct err *err)
+{
+    cleanup_free char *path = xasprintf("%s/current", dir);
+    struct stat st;
+    if (stat(path, &st) < 0 && errno == ENOENT)
+        return err_set(err, ERR_NOT_FOUND, "no version of the set in %s (scan it)", dir);
+    return catalog_open(ret, path, err);
+}
+
+/* --- pruning ------------------------------------------------------------------------------------
+ */
+
+struct version_file {
+    char *path;
+    int64_t mtime_ns;
+};
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct version_file *x = a, *y = b;
+    return (x->mtime_ns < y->mtime_ns) - (x->mtime_ns > y->mtime_ns);
+}
+
+/* ".build-PID-…" of a process that is gone. */
+static bool is_rubbish(const char *name)
+{
+    char *end;
+    if (strncmp(name, BUILDING, strlen(BUILDING)) != 0)
+        return false;
+    long pid = strtol(name + strlen(BUILDING), &end, 10);
+    return pid > 0 && *end == '-' && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+}
+
+static size_t list_versions(DIR *d, const char *dir, const char *current, struct version_file **ret)
+{
+    struct version_file *v = NULL;
+    size_t n = 0;
+    for (struct dirent *e; (e = readdir(d));) {
+        char *path = xasprintf("%s/%s", dir, e->d_name);
+        struct stat st;
+        if (is_rubbish(e->d_name))
+            unlink(path);
+        if (is_version(e->d_name) && strcmp(e->d_name, current) != 0 && lstat(path, &st) == 0) {
+            v = xrealloc(v, (n + 1) * sizeof *v);
+            v[n++] = (struct version_file){take_ptr(&path),
+                                           st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec};
+        }
+        free(path);
+    }
+    *ret = v;
+    return n;
+}
+
+int catalog_prune(const char *dir, unsigned keep, struct err *err)
+{
+    cleanup_free char *link = xasprintf("%s/current", dir);
+    char current[CATALOG_DIGEST + sizeof SUFFIX] = "";
+    cleanup_dir DIR *d = opendir(dir);
+    struct version_file *v;
+    int rc = 0;
+    if (!d)
+        return err_sys(err, errno, "open %s", dir);
+    ssize_t len = readlink(link, current, sizeof current - 1);
+    current[len < 0 ? 0 : len] = '\0';
+    unsigned others = keep > 0 && len > 0 ? keep - 1 : keep;
+    size_t n = list_versions(d, dir, current, &v);
+    if (n)
+        qsort(v, n, sizeof *v, newest_first);
+    for (size_t i = 0; i < n; i++) {
+        if (i >= others && unlink(v[i].path) < 0 && errno != ENOENT)
+            rc = err_sys(err, errno, "remove %s", v[i].path);
+        free(v[i].path);
+    }
+    free(v);
+    return rc;
+}
