@@ -183,13 +183,13 @@ static int set_sampler(struct volume *v, const struct json *value, struct err *e
 
 static int set_epoch(struct volume *v, const struct json *value, struct err *err)
 {
-    uint64_t n;
+    uint64_t n = 0;
     return number_or_text(value, count_text, &n, err) ? -1 : volume_set_epoch(v, n, err);
 }
 
 static int set_bandwidth(struct volume *v, const struct json *value, struct err *err)
 {
-    uint64_t n;
+    uint64_t n = 0;
     if (number_or_text(value, conf_rate, &n, err))
         return -1;
     volume_set_bandwidth(v, n);
@@ -198,13 +198,13 @@ static int set_bandwidth(struct volume *v, const struct json *value, struct err 
 
 static int set_memory(struct volume *v, const struct json *value, struct err *err)
 {
-    uint64_t n;
+    uint64_t n = 0;
     return number_or_text(value, conf_size, &n, err) ? -1 : volume_set_memory(v, n, err);
 }
 
 static int set_connections(struct volume *v, const struct json *value, struct err *err)
 {
-    uint64_t n;
+    uint64_t n = 0;
     if (number_or_text(value, count_text, &n, err))
         return -1;
     if (n < 1 || n > 1024)

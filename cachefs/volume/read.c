@@ -28,7 +28,7 @@ static void note_stale(struct volume *v, uint64_t id, const struct err *err)
         s = &v->stale[v->n_stale++ % STALE_KEPT];
     s->id = id;
     s->at_ns = clock_wall_ns();
-    snprintf(s->why, sizeof s->why, "%s", err->msg);
+    snprintf(s->why, sizeof s->why, "%.*s", (int)sizeof s->why - 1, err->msg);
 }
 
 /* What a reader is told. The listing promised this object: that it is gone is a change at the

@@ -91,7 +91,8 @@ static void *build_main(void *arg)
     if (sampler_apply(v, &err) && err.class != ERR_CANCELLED) {
         log_error(v->conf.log, "no order to read ahead by: %s", err.msg);
         ACQUIRE(&v->lock);
-        snprintf(v->order_error, sizeof v->order_error, "%s", err.msg);
+        snprintf(v->order_error, sizeof v->order_error, "%.*s", (int)sizeof v->order_error - 1,
+                 err.msg);
     }
     return NULL;
 }

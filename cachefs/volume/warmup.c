@@ -121,7 +121,7 @@ static void add_failure(struct warm *w, uint64_t id, const char *why)
 {
     struct failure *f = xcalloc(1, sizeof *f);
     f->id = id;
-    snprintf(f->why, sizeof f->why, "%s", why);
+    snprintf(f->why, sizeof f->why, "%.*s", (int)sizeof f->why - 1, why);
     ACQUIRE(&w->lock);
     *w->tail = f;
     w->tail = &f->next;
@@ -158,7 +158,7 @@ static void sample_leave(struct warm_sample *s)
 static void sample_failed(struct warm_sample *s, const struct err *err)
 {
     if (!atomic_exchange(&s->failed, true))
-        snprintf(s->why, sizeof s->why, "%s", err->msg);
+        snprintf(s->why, sizeof s->why, "%.*s", (int)sizeof s->why - 1, err->msg);
 }
 
 static void give_place(struct warm *w)
@@ -411,7 +411,7 @@ static void unclaim(struct warm *w, bool ok, const char *error)
     v->warm.state = ok ? WARM_DONE : WARM_FAILED;
     v->warm.failed = w->result.failed;
     v->warm.ended_ns = clock_mono_ns();
-    snprintf(v->warm.error, sizeof v->warm.error, "%s", error);
+    snprintf(v->warm.error, sizeof v->warm.error, "%.*s", (int)sizeof v->warm.error - 1, error);
 }
 
 static void totals(struct warm *w)
