@@ -1,0 +1,290 @@
+/* The engine against a server that misbehaves on request: the right bytes or a clear error. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "clock.h"
+#include "engine-internal.h"
+#include "mem.h"
+#include "server.h"
+
+static struct server server;
+static struct fetch *engine;
+
+static void begin(unsigned connections, bool hedge)
+{
+    struct fetch_conf c;
+    struct err err = {0};
+    fetch_conf_defaults(&c);
+    c.connections = connections;
+    c.max_tries = 3;
+    c.try_timeout_ns = 400 * NS_PER_MS;
+    c.hedge = hedge;
+    server_start(&server);
+    cr_assert_eq(fetch_new(&engine, &c, &err), 0, "%s", err.msg);
+}
+
+static void finish(void)
+{
+    fetch_free(engine);
+    server_stop(&server);
+}
+
+static void submit(struct got *g)
+{
+    struct err err = {0};
+    cr_assert_eq(fetch_get(engine, &g->get, &err), 0, "%s", err.msg);
+}
+
+static const struct fault_row {
+    const char *key;
+    uint64_t off;
+    uint32_t len;
+    uint64_t size;
+    enum err_class class; /* ERR_NONE: the right bytes */
+    const char *says;     /* part of the message */
+    unsigned tries;       /* requests it may and must take */
+} rows[] = {
+    {"size=115000/whole", 0, 115000, 115000, ERR_NONE, "", 1},
+    {"size=300000/middle", 1000, 115000, 300000, ERR_NONE, "", 1},
+    {"size=300000/end", 299999, 1, 300000, ERR_NONE, "", 1},
+    {"size=300000,norange/cut-out", 1000, 115000, 300000, ERR_NONE, "", 1},
+    {"size=9000000,norange/cut-out-early", 1000, 115000, 9000000, ERR_NONE, "", 1},
+    {"size=5000,chunked/no-length", 0, 5000, 5000, ERR_NONE, "", 1},
+    {"size=0/nothing", 0, 0, 0, ERR_NONE, "", 0},
+    {"size=5000,s503=2/storm", 0, 5000, 5000, ERR_NONE, "", 3},
+    {"size=5000,s503/down", 0, 5000, 5000, ERR_TRANSIENT, "(gave up after 3 tries)", 3},
+    {"size=5000,s503=1,retry-after=1/later", 0, 5000, 5000, ERR_NONE, "", 2},
+    {"size=5000,s503,retry-after=99/much-later", 0, 5000, 5000, ERR_TRANSIENT, "503", 1},
+    {"size=50000,reset=2/r", 0, 50000, 50000, ERR_NONE, "", 3},
+    {"size=50000,truncate=1/t", 0, 50000, 50000, ERR_NONE, "", 2},
+    {"size=50000,truncate=1/t-part", 10, 40000, 50000, ERR_NONE, "", 2},
+    {"size=50000,shorten=1/s", 0, 50000, 50000, ERR_NONE, "", 2},
+    {"size=50000,shorten=1/s-part", 10, 40000, 50000, ERR_NONE, "", 2},
+    {"size=50000,shorten/s-ever", 0, 50000, 50000, ERR_CORRUPT, "announced 25000 bytes", 3},
+    {"size=50000,stall=1/st", 0, 50000, 50000, ERR_NONE, "", 2},
+    {"size=50000,stall-head=1/sh", 0, 50000, 50000, ERR_NONE, "", 2},
+    {"size=50000,stall-head/sh-ever", 0, 50000, 50000, ERR_TRANSIENT, "no byte came", 3},
+    {"size=5000,drop=1/d", 0, 5000, 5000, ERR_NONE, "", 2},
+    {"size=5000,garbage=1/g", 0, 5000, 5000, ERR_NONE, "", 2},
+    {"size=5000,close/c", 0, 5000, 5000, ERR_NONE, "", 1},
+    {"size=5000,etag=1/e", 0, 5000, 5000, ERR_NONE, "", 2},
+    {"size=5000,etag/e-ever", 0, 5000, 5000, ERR_STALE, "changed at the source", 2},
+    {"size=5000,total/other-size", 10, 100, 5000, ERR_STALE, "it has 5001 bytes", 2},
+    {"size=5000,range=1/shifted", 10, 100, 5000, ERR_NONE, "", 2},
+    {"size=5000,range/shifted-ever", 10, 100, 5000, ERR_CORRUPT, "another range", 3},
+    {"size=5000,s404/gone", 0, 5000, 5000, ERR_STALE, "deleted at the source", 2},
+    {"size=5000,s403/locked", 0, 5000, 5000, ERR_DENIED, "gone", 1},
+};
+
+Test(engine, right_bytes_or_a_clear_error)
+{
+    enum { N = sizeof rows / sizeof rows[0] };
+    static struct got got[N];
+    begin(64, false);
+    for (size_t i = 0; i < N; i++) {
+        got_prepare(&got[i], &server, rows[i].key, rows[i].off, rows[i].len, rows[i].size);
+        submit(&got[i]);
+    }
+    for (size_t i = 0; i < N; i++) {
+        const struct fault_row *r = &rows[i];
+        got_wait(&got[i]);
+        cr_expect_eq(got[i].err.class, r->class, "%s: %s", r->key, got[i].err.msg);
+        if (r->class == ERR_NONE)
+            cr_expect(got_right(&got[i]), "%s: wrong bytes", r->key);
+        else if (r->class != ERR_DENIED)
+            cr_expect(strstr(got[i].err.msg, r->says) && strstr(got[i].err.msg, r->key), "%s: %s",
+                      r->key, got[i].err.msg);
+        char path[300];
+        snprintf(path, sizeof path, "/_count/b/%s", r->key);
+        cr_expect_eq(server_number(&server, path), r->tries, "%s: tries", r->key);
+    }
+    finish();
+    for (size_t i = 0; i < N; i++) {
+        cr_expect_eq(got[i].done, 1);
+        got_release(&got[i]);
+    }
+}
+
+Test(engine, an_etag_or_size_that_differs_is_stale)
+{
+    struct got g;
+    begin(4, false);
+    got_prepare(&g, &server, "size=5000/x", 0, 5000, 5000);
+    g.get.etag = "of another time";
+    submit(&g);
+    got_wait(&g);
+    cr_expect_eq(g.err.class, ERR_STALE);
+    cr_expect_eq(err_errno(&g.err), ESTALE);
+    got_release(&g);
+    got_prepare(&g, &server, "size=6000/y", 0, 5000, 5000);
+    g.get.etag = "";
+    submit(&g);
+    got_wait(&g);
+    cr_expect_eq(g.err.class, ERR_STALE);
+    cr_expect(strstr(g.err.msg, "it has 6000 bytes, the catalog says 5000"), "%s", g.err.msg);
+    cr_expect_eq(counter_get(&fetch_counts(engine)->stale), 2);
+    got_release(&g);
+    finish();
+}
+
+Test(engine, connections_are_never_exceeded_and_are_reused)
+{
+    enum { N = 200 };
+    static struct got got[N];
+    static char keys[N][40];
+    begin(5, true);
+    for (unsigned i = 0; i < N; i++) {
+        snprintf(keys[i], sizeof keys[i], "size=20000,s503=%u/%u", i % 7 == 0, i);
+        got_prepare(&got[i], &server, keys[i], 0, 20000, 20000);
+        got[i].get.prio = (enum prio)(i % PRIO_COUNT);
+        submit(&got[i]);
+    }
+    for (unsigned i = 0; i < N; i++) {
+        got_wait(&got[i]);
+        cr_expect(got_right(&got[i]), "%s: %s", keys[i], got[i].err.msg);
+        got_release(&got[i]);
+    }
+    cr_expect_leq(server_number(&server, "/_peak"), 5);
+    cr_expect_leq(counter_get(&fetch_counts(engine)->in_flight_max), 5);
+    cr_expect_eq(counter_get(&fetch_counts(engine)->in_flight), 0);
+    finish();
+}
+
+Test(engine, a_late_reader_gets_a_second_request)
+{
+    struct got g;
+    char key[40];
+    begin(8, true);
+    for (unsigned i = 0; i < 100; i++) {
+        snprintf(key, sizeof key, "size=1000/%u", i);
+        got_prepare(&g, &server, key, 0, 1000, 1000);
+        submit(&g);
+        got_wait(&g);
+        got_release(&g);
+    }
+    uint64_t before = counter_get(&fetch_counts(engine)->hedge_wins);
+    got_prepare(&g, &server, "size=1000,stall-head=1/late", 0, 1000, 1000);
+    submit(&g);
+    got_wait(&g);
+    cr_expect(got_right(&g), "%s", g.err.msg);
+    cr_expect_eq(counter_get(&fetch_counts(engine)->hedge_wins), before + 1);
+    cr_expect_eq(counter_get(&fetch_counts(engine)->retries), 0);
+    got_release(&g);
+    finish();
+}
+
+Test(engine, a_raised_request_overtakes)
+{
+    struct got blocker, a, b;
+    _Atomic unsigned order = 0;
+    begin(1, false);
+    got_prepare(&blocker, &server, "size=1000,late=1:300/blocker", 0, 1000, 1000);
+    got_prepare(&a, &server, "size=1000/a", 0, 1000, 1000);
+    got_prepare(&b, &server, "size=1000/b", 0, 1000, 1000);
+    blocker.order = a.order = b.order = &order;
+    a.get.prio = b.get.prio = PRIO_WARMUP;
+    submit(&blocker);
+    submit(&a);
+    submit(&b);
+    fetch_raise(engine, b.dest, PRIO_READER);
+    got_wait(&a);
+    got_wait(&b);
+    cr_expect_lt(b.place, a.place);
+    got_release(&blocker);
+    got_release(&a);
+    got_release(&b);
+    finish();
+}
+
+Test(engine, the_rate_limit_holds)
+{
+    enum { N = 10, LEN = 100000 };
+    struct got got[N];
+    char keys[N][40];
+    begin(16, false);
+    fetch_set_bandwidth(engine, 1000000);
+    uint64_t start = clock_mono_ns();
+    for (unsigned i = 0; i < N; i++) {
+        snprintf(keys[i], sizeof keys[i], "size=%d/%u", LEN, i);
+        got_prepare(&got[i], &server, keys[i], 0, LEN, LEN);
+        submit(&got[i]);
+    }
+    for (unsigned i = 0; i < N; i++) {
+        got_wait(&got[i]);
+        cr_expect(got_right(&got[i]), "%s", got[i].err.msg);
+        got_release(&got[i]);
+    }
+    /* A megabyte at a megabyte a second, less 50 ms of burst and one receive buffer. */
+    cr_expect_geq(clock_mono_ns() - start, 880 * NS_PER_MS);
+    finish();
+}
+
+Test(engine, stopping_cancels_all_at_once)
+{
+    enum { N = 40 };
+    static struct got got[N];
+    static char keys[N][40];
+    begin(4, false);
+    for (unsigned i = 0; i < N; i++) {
+        snprintf(keys[i], sizeof keys[i], i % 2 ? "s503/%u" : "stall-head/%u", i);
+        got_prepare(&got[i], &server, keys[i], 0, 1000, 1000);
+        submit(&got[i]);
+    }
+    poll(NULL, 0, 50);
+    fetch_free(engine);
+    for (unsigned i = 0; i < N; i++) {
+        cr_expect_eq(got[i].done, 1);
+        cr_expect(got[i].err.class == ERR_CANCELLED || got[i].err.class == ERR_TRANSIENT, "%s",
+                  got[i].err.msg);
+        got_release(&got[i]);
+    }
+    server_stop(&server);
+}
+
+Test(engine, nobody_listens)
+{
+    struct got g;
+    begin(4, false);
+    struct server none = {.port = 1};
+    none.store = server_bucket(&none, "b");
+    got_prepare(&g, &none, "size=1/x", 0, 1, 1);
+    submit(&g);
+    got_wait(&g);
+    cr_expect_eq(g.err.class, ERR_TRANSIENT);
+    cr_expect(strstr(g.err.msg, "could not connect") && strstr(g.err.msg, "gave up after 3 tries"),
+              "%s", g.err.msg);
+    store_close(none.store);
+    got_release(&g);
+    finish();
+}
+
+Test(engine, a_full_queue_refuses)
+{
+    struct got first, g;
+    struct err err = {0};
+    begin(1, false);
+    got_prepare(&first, &server, "stall-head/x", 0, 1000, 1000);
+    submit(&first);
+    struct got *many = xcalloc(QUEUE_LIMIT + 1, sizeof *many);
+    unsigned n = 0;
+    got_prepare(&g, &server, "size=1000/y", 0, 1000, 1000);
+    g.get.prio = PRIO_WARMUP;
+    while (n <= QUEUE_LIMIT) {
+        many[n].get = g.get;
+        g.get.arg = &many[n];
+        if (fetch_get(engine, &g.get, &err))
+            break;
+        n++;
+    }
+    cr_expect_eq(err.class, ERR_LIMIT);
+    cr_expect_eq(n, QUEUE_LIMIT);
+    fetch_free(engine);
+    for (unsigned i = 0; i < n; i++)
+        cr_expect_eq(many[i].done, 1);
+    free(many);
+    got_release(&first);
+    got_release(&g);
+    server_stop(&server);
+}
