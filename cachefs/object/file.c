@@ -1,0 +1,328 @@
+/*
+ * A folder of this machine as a store. Paths are opened relative to the folder, and a key that
+ * would leave it is refused.
+ *
+ * Links to files are followed, links to folders too, unless they lead to a folder above themselves.
+ * What is neither file nor folder, a link to nothing, and our own temporary files are not listed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "clock.h"
+#include "mem.h"
+#include "object-internal.h"
+
+#define TEMP_PREFIX ".sampan-put-"
+#define FOLDERS_MAX 1000000 /* waiting to be listed */
+
+static int file_open(struct store *s, const struct uri *u, const struct store_conf *conf,
+                     struct err *err)
+{
+    (void)conf;
+    if (*u->host && strcmp(u->host, "localhost") != 0)
+        return err_set(err, ERR_USAGE, "not a local folder: file://%s/…: want file:///PATH",
+                       u->host);
+    size_t len = strlen(u->path);
+    while (len && u->path[len - 1] == '/')
+        len--;
+    s->dir = xasprintf("/%.*s", (int)len, u->path);
+    s->prefix = xstrdup("");
+    s->uri = xasprintf("file://%s%s", s->dir, len ? "/" : "");
+    return 0;
+}
+
+/* --- keys
+ * ------------------------------------------------------------------------------------------ */
+
+static bool is_dots(const char *part, size_t len)
+{
+    return (len == 1 && part[0] == '.') || (len == 2 && memcmp(part, "..", 2) == 0);
+}
+
+/* Keys come from catalogs and lists: they may name nothing outside. */
+static int local_path(const struct store *s, const char *key, size_t len, char out[PATH_MAX],
+                      struct err *err)
+{
+    if (!s->dir)
+        return err_set(err, ERR_BUG, "%s is no local store", s->uri);
+    bool bad = len == 0 || memchr(key, '\0', len);
+    for (size_t i = 0; i <= len && !bad;) {
+        const char *slash = i < len ? memchr(key + i, '/', len - i) : NULL;
+        size_t part = (slash ? (size_t)(slash - key) : len) - i;
+        bad = part == 0 || is_dots(key + i, part) || part > NAME_MAX;
+        i += part + 1;
+    }
+    int n = snprintf(out, PATH_MAX, "%s/%.*s", s->dir, (int)(len < PATH_MAX ? len : PATH_MAX), key);
+    if (bad || n < 0 || n >= PATH_MAX)
+        return err_set(err, ERR_USAGE, "not a path inside the set: %s: '%.*s'", s->uri,
+                       (int)(len < 200 ? len : 200), key);
+    return 0;
+}
+
+static int64_t mtime_of(const struct stat *st)
+{
+    return (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec;
+}
+
+/* --- listing
+ * --------------------------------------------------------------------------------------- */
+
+struct walk {
+    struct store *s;
+    list_fn *fn;
+    void *arg;
+    bool recurse;
+    char **folders; /* still to be listed, relative, each ending in '/' */
+    size_t n, cap;
+};
+
+static void walk_release(struct walk *w)
+{
+    for (size_t i = 0; i < w->n; i++)
+        free(w->folders[i]);
+    free(w->folders);
+}
+
+static int walk_push(struct walk *w, const char *folder, struct err *err)
+{
+    if (w->n == FOLDERS_MAX)
+        return err_set(err, ERR_LIMIT, "too many folders: %s: more than %d wait to be listed",
+                       w->s->uri, FOLDERS_MAX);
+    if (w->n == w->cap) {
+        w->cap = w->cap ? 2 * w->cap : 64;
+        w->folders = xrealloc(w->folders, w->cap * sizeof w->folders[0]);
+    }
+    w->folders[w->n++] = xstrdup(folder);
+    return 0;
+}
+
+/* Whether a link in the folder `dir` leads to that folder or one above it. */
+static bool leads_up(const char *dir, const char *link)
+{
+    cleanup_free char *here = realpath(dir, NULL);
+    cleanup_free char *there = realpath(link, NULL);
+    if (!here || !there)
+        return true;
+    size_t len = strlen(there);
+    return strcmp(there, "/") == 0 ||
+           (strncmp(here, there, len) == 0 && (here[len] == '/' || here[len] == '\0'));
+}
+
+static int emit_file(struct walk *w, const struct bytes *key, const struct stat *st,
+                     struct err *err)
+{
+    char etag[64];
+    snprintf(etag, sizeof etag, "%llx-%llx", (unsigned long long)st->st_size,
+             (unsigned long long)mtime_of(st));
+    struct list_item item = {.key = key->data,
+                             .key_len = key->len,
+                             .size = (uint64_t)st->st_size,
+                             .mtime_ns = mtime_of(st),
+                             .etag = etag};
+    return w->fn(w->arg, &item, err);
+}
+
+static int emit_folder(struct walk *w, struct bytes *key, const struct stat *st, struct err *err)
+{
+    bytes_add_char(key, '/');
+    struct list_item item = {.key = key->data,
+                             .key_len = key->len,
+                             .mtime_ns = mtime_of(st),
+                             .etag = "",
+                             .folder = true};
+    if (w->fn(w->arg, &item, err))
+        return -1;
+    return w->recurse ? walk_push(w, key->data, err) : 0;
+}
+
+static int list_entry(struct walk *w, int dir_fd, const char *dir, const char *folder,
+                      const char *name, struct err *err)
+{
+    struct stat st;
+    if (is_dots(name, strlen(name)) || strncmp(name, TEMP_PREFIX, strlen(TEMP_PREFIX)) == 0)
+        return 0;
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
+        return errno == ENOENT ? 0 : err_sys(err, errno, "cannot list: %s/%s", dir, name);
+    bool is_link = S_ISLNK(st.st_mode);
+    if (is_link && fstatat(dir_fd, name, &st, 0))
+        return errno == ENOENT || errno == ELOOP || errno == EACCES
+                   ? 0
+                   : err_sys(err, errno, "cannot list: %s/%s", dir, name);
+    cleanup_bytes struct bytes key = {0};
+    bytes_addf(&key, "%s%s", folder, name);
+    if (S_ISREG(st.st_mode))
+        return emit_file(w, &key, &st, err);
+    if (!S_ISDIR(st.st_mode))
+        return 0;
+    cleanup_free char *path = is_link ? xasprintf("%s/%s", dir, name) : NULL;
+    if (is_link && leads_up(dir, path))
+        return 0;
+    return emit_folder(w, &key, &st, err);
+}
+
+static int list_folder(struct walk *w, const char *folder, struct err *err)
+{
+    cleanup_free char *dir = xasprintf("%s/%s", w->s->dir, folder);
+    cleanup_dir DIR *d = opendir(dir);
+    if (!d) {
+        bool gone = errno == ENOENT && *folder && w->recurse; /* removed while we list */
+        return gone ? 0 : err_sys(err, errno, "cannot list: %s", dir);
+    }
+    for (;;) {
+        errno = 0;
+        struct dirent *e = readdir(d);
+        if (!e)
+            return errno ? err_sys(err, errno, "cannot list: %s", dir) : 0;
+        if (list_entry(w, dirfd(d), dir, folder, e->d_name, err))
+            return -1;
+    }
+}
+
+int store_local_list(struct store *s, const char *prefix, bool recurse, list_fn *fn, void *arg,
+                     struct err *err)
+{
+    CLEANUP(walk_release)
+    struct walk w = {.s = s, .fn = fn, .arg = arg, .recurse = recurse};
+    cleanup_free char *start = prefix_from_path(prefix);
+    char path[PATH_MAX];
+    if (*start && local_path(s, start, strlen(start) - 1, path, err))
+        return -1;
+    if (walk_push(&w, start, err))
+        return -1;
+    while (w.n) {
+        cleanup_free char *folder = w.folders[--w.n];
+        if (list_folder(&w, folder, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* --- reading
+ * --------------------------------------------------------------------------------------- */
+
+static int check_same(int fd, const char *path, uint64_t want_size, int64_t want_mtime_ns,
+                      struct err *err)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return err_sys(err, errno, "cannot read: %s", path);
+    if (S_ISDIR(st.st_mode))
+        return err_set(err, ERR_STALE, "replaced: %s: it is a folder now (scan the set again)",
+                       path);
+    if (want_size && (uint64_t)st.st_size != want_size)
+        return err_set(err, ERR_STALE,
+                       "replaced: %s: %lld bytes, %llu when it was listed (scan the set again)",
+                       path, (long long)st.st_size, (unsigned long long)want_size);
+    if (want_mtime_ns && mtime_of(&st) != want_mtime_ns)
+        return err_set(err, ERR_STALE,
+                       "replaced: %s: changed since it was listed (scan the set again)", path);
+    return 0;
+}
+
+static int read_all(int fd, const char *path, uint64_t off, void *buf, size_t len, struct err *err)
+{
+    size_t n = 0;
+    while (n < len) {
+        ssize_t got = pread(fd, (char *)buf + n, len - n, (off_t)(off + n));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return err_sys(err, errno, "cannot read: %s", path);
+        if (got == 0)
+            return err_set(err, ERR_STALE, "replaced: %s: shorter than it was (scan the set again)",
+                           path);
+        n += (size_t)got;
+    }
+    return 0;
+}
+
+int store_local_read(struct store *s, const char *key, size_t key_len, uint64_t off, void *buf,
+                     size_t len, uint64_t want_size, int64_t want_mtime_ns, struct err *err)
+{
+    char path[PATH_MAX];
+    if (local_path(s, key, key_len, path, err))
+        return -1;
+    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return err_sys(err, errno, "cannot read: %s", path);
+    if (check_same(fd, path, want_size, want_mtime_ns, err) ||
+        read_all(fd, path, off, buf, len, err))
+        return -1;
+    /* Written to while we read: the bytes may be of both. */
+    return check_same(fd, path, want_size, want_mtime_ns, err);
+}
+
+/* --- writing
+ * --------------------------------------------------------------------------------------- */
+
+static int make_parents(const struct store *s, const char *path, struct err *err)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    for (char *p = folder + strlen(s->dir); (p = strchr(p + 1, '/'));) {
+        *p = '\0';
+        if (mkdir(folder, 0777) && errno != EEXIST)
+            return err_sys(err, errno, "cannot make the folder: %s", folder);
+        *p = '/';
+    }
+    return 0;
+}
+
+static int write_all(int fd, const char *path, const void *body, size_t len, struct err *err)
+{
+    for (size_t n = 0; n < len;) {
+        ssize_t put = write(fd, (const char *)body + n, len - n);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return err_sys(err, errno, "cannot write: %s", path);
+        n += (size_t)put;
+    }
+    if (fsync(fd))
+        return err_sys(err, errno, "cannot write: %s", path);
+    return 0;
+}
+
+int store_local_put(struct store *s, const char *key, const void *body, size_t len, struct err *err)
+{
+    char path[PATH_MAX];
+    if (local_path(s, key, strlen(key), path, err))
+        return -1;
+    if (mkdir(s->dir, 0777) && errno != EEXIST)
+        return err_sys(err, errno, "cannot make the folder: %s", s->dir);
+    if (make_parents(s, path, err))
+        return -1;
+    const char *name = strrchr(path, '/') + 1;
+    cleanup_free char *temp = xasprintf("%.*s" TEMP_PREFIX "XXXXXX", (int)(name - path), path);
+    cleanup_close int fd = mkostemp(temp, O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(err, errno, "cannot write: %s", path);
+    int result = write_all(fd, path, body, len, err);
+    if (result == 0 && fchmod(fd, 0644))
+        result = err_sys(err, errno, "cannot write: %s", path);
+    if (result == 0 && rename(temp, path))
+        result = err_sys(err, errno, "cannot write: %s", path);
+    if (result)
+        unlink(temp);
+    return result;
+}
+
+/* As in the other stores, deleting what is not there succeeds. */
+int store_local_delete(struct store *s, const char *key, struct err *err)
+{
+    char path[PATH_MAX];
+    if (local_path(s, key, strlen(key), path, err))
+        return -1;
+    if (unlink(path) && errno != ENOENT)
+        return err_sys(err, errno, "cannot delete: %s", path);
+    return 0;
+}
+
+const struct store_ops file_ops = {
+    .name = "local",
+    .caps = STORE_LOCAL | STORE_WRITES,
+    .open = file_open,
+};
