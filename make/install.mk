@@ -7,15 +7,15 @@ BINDIR      := $(DESTDIR)$(PREFIX)/bin
 MANDIR      := $(DESTDIR)$(PREFIX)/share/man/man1
 BASHDIR     := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSHDIR      := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+VERBS       := $(patsubst cli/cmd-%.c,%,$(wildcard cli/cmd-*.c))
 PROGRAM     := $(BUILD)/bin/sampan
 
 .PHONY: install uninstall deb
 install: all
 	@$(INSTALL) -d $(BINDIR) $(MANDIR) $(BASHDIR) $(ZSHDIR)
 	@$(INSTALL) -m 0755 $(PROGRAM) $(BINDIR)/sampan
-	@for verb in $$($(PROGRAM) help --verbs); do \
-	    $(PROGRAM) help --man $$verb >$(MANDIR)/sampan-$$verb.1; done
-	@$(PROGRAM) help --man sampan >$(MANDIR)/sampan.1
+	@for verb in $(VERBS); do $(PROGRAM) help --man $$verb >$(MANDIR)/sampan-$$verb.1; done
+	@$(PROGRAM) help --man >$(MANDIR)/sampan.1
 	@$(PROGRAM) help --completion bash >$(BASHDIR)/sampan
 	@$(PROGRAM) help --completion zsh >$(ZSHDIR)/_sampan
 	@echo "  INSTALL $(DESTDIR)$(PREFIX)"

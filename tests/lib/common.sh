@@ -299,7 +299,7 @@ write_manifest() {
 
 # Everything local: by `sampan warmup` where this build has it, else by reading it all.
 warm_all() {
-    if sampan help --verbs 2>/dev/null | grep -qx warmup; then
+    if sampan help warmup >"$T/help" 2>&1; then
         sampan warmup "$MNT" --verify --quiet
     else
         find "$MNT" -type f -print0 | xargs -0 -P 8 -n 8 cat >/dev/null

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Measures what Sampan owes, each row beside the plain disk or plain GETs in the same run.
+
+    bench.py --dir DIR [ROW...]      (BENCH_QUICK=1: smaller sets, three repeats)
+
+Passes alternate; ratios are of medians. Every pass is one line of DIR/raw-DATE.jsonl. A missed target is
+printed as missed. See docs/benchmarks.md for the last full run.
+"""
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import rows  # noqa: E402
+from world import World  # noqa: E402
+
+
+class Bench:
+    """Collects raw passes and table lines; rows.py fills it."""
+
+    def __init__(self, world, raw):
+        self.world, self.raw, self.lines = world, raw, []
+        self.repeats = 3 if world.quick else 5
+        self.row = ""
+
+    def note(self, **fields):
+        fields = {"row": self.row, "at": time.time(), "load": os.getloadavg()[0], "kernel": platform.release(), **fields}
+        self.raw.write(json.dumps(fields) + "\n")
+        self.raw.flush()
+
+    def alternate(self, **variants):
+        """Runs each variant in turn, `repeats` times; returns the median of what each gives."""
+        got = {name: [] for name in variants}
+        for repeat in range(self.repeats):
+            for name, measure in variants.items():
+                value = measure(repeat)
+                got[name].append(value)
+                self.note(variant=name, repeat=repeat, value=value)
+        return {name: statistics.median(values) for name, values in got.items()}
+
+    def line(self, what, figures, value, owes, at_least=True, unit=""):
+        """One line of the table; `owes` None: shown for information."""
+        met = None if owes is None else (value >= owes if at_least else value <= owes)
+        verdict = {None: "", True: "yes", False: "MISSED"}[met]
+        sign = "" if owes is None else (">= " if at_least else "<= ")
+        row = (what, figures, f"{value:.3g}{unit}", f"{sign}{owes:g}{unit}" if owes is not None else "", verdict)
+        self.lines.append(row)
+        print("  {:<58} {:<40} {:>9} {:>9} {}".format(*row), flush=True)
+
+
+def machine():
+    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "?")
+    memory = int(Path("/proc/meminfo").read_text().split()[1]) >> 20
+    return f"{os.cpu_count()} cores ({cpu}), {memory} GiB, Linux {platform.release()}"
+
+
+def report(bench, path, missing, command):
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    out = [
+        "# Benchmarks", "",
+        f"Measured {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC at {done.stdout.strip() or 'an unknown commit'} by `{command}`, "
+        f"everything on one machine: {machine()}.", "",
+        "Native is ext4 (files read back after dropping the page cache, then one warm-up pass). Passes alternate,",
+        f"{bench.repeats} repeats, medians; raw passes are in `build/bench/raw-*.jsonl`. Plain GETs are curl with as many",
+        "connections to the same server. A missed target says so.", "",
+        "| what | figures | measured | owes | met |", "| --- | --- | --- | --- | --- |",
+    ]
+    out += ["| " + " | ".join(line) + " |" for line in bench.lines]
+    if missing:
+        out += ["", "Not measured in this run:", ""] + [f"- {name}: {why}" for name, why in missing]
+    path.write_text("\n".join(out) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dir", default="build/bench")
+    parser.add_argument("rows", nargs="*")
+    options = parser.parse_args()
+    if os.geteuid() != 0 or not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        sys.exit("bench: needs root and /dev/fuse (it mounts, and drops the page cache between passes)")
+
+    quick = bool(os.environ.get("BENCH_QUICK"))
+    world, missing = World(options.dir, quick), []
+    raw_name = world.base / f"raw-{datetime.now():%Y%m%d-%H%M%S}.jsonl"
+    try:
+        with open(raw_name, "w", encoding="ascii") as raw:
+            bench = Bench(world, raw)
+            for name, measure in rows.ROWS.items():
+                if options.rows and name not in options.rows:
+                    continue
+                bench.row, began = name, time.monotonic()
+                print(f"{name}:", flush=True)
+                try:
+                    measure(bench)
+                except (RuntimeError, OSError, KeyError, subprocess.SubprocessError) as e:
+                    print(f"  not measured: {e}")
+                    missing.append((name, str(e)))
+                for mount in list(world.mounts):
+                    mount.close()
+                print(f"  ({time.monotonic() - began:.0f} s)", flush=True)
+    finally:
+        world.close()
+    full = not quick and not options.rows
+    path = Path("docs/benchmarks.md") if full else world.base / "benchmarks.md"
+    report(bench, path, missing, "make bench" if full else "make bench, in part")
+    print(f"wrote {path} and {raw_name}")
+    missed = sum(line[4] == "MISSED" for line in bench.lines)
+    print(f"{len(bench.lines)} rows, {missed} missed, {len(missing)} not measured")
+
+
+if __name__ == "__main__":
+    main()

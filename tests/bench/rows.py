@@ -1,0 +1,344 @@
+"""The rows of the table: each function measures one promise and writes its lines."""
+import os
+import subprocess
+import threading
+import time
+
+from world import TOOLS, Mount, epoch, forget_pages, plain_gets, run_json
+
+KB115, KB4 = 115000, 4096
+ORDER = "paddle-distributed,ranks=1,batch-size=32,shuffle=true,epoch={}"
+
+
+def sizes(bench):
+    """(files of 115 KB, files of 4 KB)"""
+    return (800, 4000) if bench.world.quick else (2000, 10000)
+
+
+def rate(result):
+    if result["errors"]:
+        raise RuntimeError(f"{result['errors']} reads failed")
+    return result["samples_per_s"]
+
+
+def warm_native(where):
+    """Native as it is defined: read back from the disk, then one warm-up pass."""
+    forget_pages()
+    epoch(where, 8)
+    epoch(where, 8)
+
+
+def warmed(bench, source, *options):
+    """A mount whose cache holds all of a set, and the cache's folder."""
+    cache = bench.world.folder("cache")
+    mount = Mount(bench.world, f"file://{source}", cache, *options)
+    mount.warmup()
+    return mount, cache
+
+
+def kilo(n):
+    return f"{n / 1000:.1f} k/s" if n >= 1000 else f"{n:.0f}/s"
+
+
+# --- page cache hits --------------------------------------------------------------------------------
+
+
+def hot(bench):
+    for size, files, owes in ((KB115, sizes(bench)[0], 0.95), (KB4, sizes(bench)[1], 0.70)):
+        source = bench.world.make_set(files, size)
+        mount, _ = warmed(bench, source)
+        warm_native(source)
+        epoch(mount.where, 8)
+        epoch(mount.where, 8)
+        for threads in (1, 2, 8):
+            before = mount.status()["reads"]["total"]
+            got = bench.alternate(
+                native=lambda seed: rate(epoch(source, threads, seed)),
+                sampan=lambda seed: rate(epoch(mount.where, threads, seed)))
+            asked = mount.status()["reads"]["total"] - before
+            bench.note(variant="owner", threads=threads, reads_that_reached_the_owner=asked, resident=mount.resident())
+            bench.line(f"hot epoch, {size // 1000} KB, T={threads}, of native",
+                       f"{kilo(got['sampan'])} of {kilo(got['native'])}", got["sampan"] / got["native"], owes)
+        mount.close()
+
+
+def first_epoch(bench):
+    """A new mount on a warm cache: the kernel knows no page of it yet."""
+    source = bench.world.make_set(sizes(bench)[0], KB115)
+    mount, cache = warmed(bench, source)
+    mount.close()
+    warm_native(source)
+
+    def blind(threads, seed):
+        fresh = Mount(bench.world, f"file://{source}", cache)
+        run_json(os.environ["SAMPAN"], "bench", "meta", fresh.where, "--json")  # names known, no page
+        result = rate(epoch(fresh.where, threads, seed))
+        fresh.close()
+        return result
+
+    def known(threads, seed, *options):
+        spec = ORDER.format(seed)
+        fresh = Mount(bench.world, f"file://{source}", cache, "--sampler", spec)
+        result = epoch(fresh.where, threads, None, "--sampler", spec, *options)
+        asked = fresh.status()["reads"]["total"]
+        fresh.close()
+        bench.note(variant="known", threads=threads, options=options, result=result, asked=asked)
+        return rate(result), 1 - min(1, asked / result["samples"])
+
+    for threads, owes_blind, owes_known in ((1, 0.15, 0.30), (8, 0.22, None)):
+        got = bench.alternate(
+            native=lambda seed: rate(epoch(source, threads, seed)),
+            blind=lambda seed: blind(threads, seed),
+            known=lambda seed: known(threads, seed)[0])
+        bench.line(f"first epoch on a warm cache, blind, 115 KB, T={threads}, of native hot",
+                   f"{kilo(got['blind'])} of {kilo(got['native'])}", got["blind"] / got["native"], owes_blind)
+        if owes_known:
+            bench.line(f"first epoch, order known, flat out, T={threads}, of native hot",
+                       f"{kilo(got['known'])} of {kilo(got['native'])}", got["known"] / got["native"], owes_known)
+        else:
+            bench.line(f"first epoch, order known, flat out, T={threads}, of blind",
+                       f"{kilo(got['known'])} of {kilo(got['blind'])}", got["known"] / got["blind"], 1.0)
+    shares = bench.alternate(paced=lambda seed: known(1, seed, "--rate", "4000")[1])
+    bench.line("order known, reader at 4 000/s: found in the page cache", "share of samples", shares["paced"], 0.99)
+
+
+def dropped(bench):
+    """Samples on the local disk only: the page cache is dropped before each pass."""
+    source = bench.world.make_set(sizes(bench)[0], KB115)
+    mount, cache = warmed(bench, source)
+    mount.close()
+
+    def native(threads, seed):
+        forget_pages()
+        return rate(epoch(source, threads, seed))
+
+    def sampan(threads, seed, known):
+        spec = ORDER.format(seed)
+        fresh = Mount(bench.world, f"file://{source}", cache, *(("--sampler", spec) if known else ()))
+        forget_pages()
+        order = (None, "--sampler", spec) if known else (seed,)
+        result = rate(epoch(fresh.where, threads, *order))
+        fresh.close()
+        return result
+
+    for threads, owes_blind, owes_known in ((1, 0.60, 1.2), (8, 0.45, 0.6)):
+        got = bench.alternate(native=lambda seed: native(threads, seed),
+                              blind=lambda seed: sampan(threads, seed, False),
+                              known=lambda seed: sampan(threads, seed, True))
+        for kind, owes in (("blind", owes_blind), ("known", owes_known)):
+            bench.line(f"page cache dropped, 115 KB, T={threads}, order {'known' if kind == 'known' else 'unknown'}, of native",
+                       f"{kilo(got[kind])} of {kilo(got['native'])}", got[kind] / got["native"], owes)
+
+
+def shards(bench):
+    """Slices of big files that stay open."""
+    count, size = (4, 32 << 20) if bench.world.quick else (8, 100 << 20)
+    source = bench.world.make_set(count, size, classes=1)
+    mount, _ = warmed(bench, source, "--profile", "shards")
+    names = sorted(p.relative_to(source) for p in source.glob("*/*.bin"))
+    slices = count * size // (110 << 10)
+
+    def read(where, threads, seed):
+        return run_json(TOOLS / "slices", threads, 110 << 10, slices, seed, *(where / n for n in names))["slices_per_s"]
+
+    def cold(where, threads, seed):
+        forget_pages()
+        return read(where, threads, seed)
+
+    read(source, 8, 0)
+    read(mount.where, 8, 0)
+    bench.note(variant="mode", mode=mount.status()["mode"])
+    for threads in (1, 8):
+        for kind, measure, owes in (("hot", read, 0.93), ("dropped", cold, 0.9)):
+            got = bench.alternate(native=lambda seed: measure(source, threads, seed),
+                                  sampan=lambda seed: measure(mount.where, threads, seed))
+            bench.line(f"big shards, slices of 110 KiB, {kind}, T={threads}, of native",
+                       f"{kilo(got['sampan'])} of {kilo(got['native'])}", got["sampan"] / got["native"], owes)
+    mount.close()
+
+
+def walk(bench):
+    """find + stat of everything."""
+    source = bench.world.make_set(sizes(bench)[1], KB4)
+    cache = bench.world.folder("cache")
+
+    def pass_over(where):
+        began = time.monotonic()
+        found = subprocess.run(["find", str(where), "-type", "f", "-size", "+0", "-printf", "."], stdout=subprocess.PIPE, check=True)
+        return len(found.stdout) / (time.monotonic() - began)
+
+    first, second, native = [], [], []
+    for repeat in range(bench.repeats):
+        pass_over(source)
+        native.append(pass_over(source))
+        fresh = Mount(bench.world, f"file://{source}", cache)
+        first.append(pass_over(fresh.where))
+        second.append(max(pass_over(fresh.where) for _ in range(2)))
+        fresh.close()
+        bench.note(variant="walk", repeat=repeat, native=native[-1], first=first[-1], second=second[-1])
+    middle = [sorted(v)[len(v) // 2] for v in (native, first, second)]
+    bench.line("find + stat, first pass, of native", f"{kilo(middle[1])} of {kilo(middle[0])}", middle[1] / middle[0], 0.4)
+    bench.line("find + stat, first pass, us an entry", "", 1e6 / middle[1], 4, at_least=False, unit=" us")
+    bench.line("find + stat, second pass, of native", f"{kilo(middle[2])} of {kilo(middle[0])}", middle[2] / middle[0], 0.98)
+
+
+# --- from a server ------------------------------------------------------------------------------------
+
+
+def served(bench, files, size):
+    source = bench.world.make_set(files, size)
+    manifest = bench.world.manifest(source)
+    paths = [str(p.relative_to(source)) for p in sorted(source.glob("*/*.bin"))]
+    return source, paths, bench.world.nginx(source, manifest)
+
+
+def fresh_mount(bench, port, *options):
+    return Mount(bench.world, f"http://127.0.0.1:{port}/manifest.tsv", bench.world.folder("cache"), *options)
+
+
+def cold(bench):
+    _, paths, port = served(bench, sizes(bench)[0], KB115)
+    cpu = []
+
+    def sampan(threads, seed):
+        mount = fresh_mount(bench, port)
+        before = mount.cpu()
+        result = rate(epoch(mount.where, threads, seed))
+        cpu.append((mount.cpu() - before) * 10000 / len(paths))
+        mount.close()
+        return result
+
+    def warmup(_):
+        mount = fresh_mount(bench, port)
+        result = mount.warmup()
+        mount.close()
+        return result["samples"] / result["seconds"]
+
+    for threads, owes in ((8, 0.8), (32, 0.7)):
+        cpu.clear()
+        got = bench.alternate(gets=lambda seed: plain_gets(port, paths, threads),
+                              sampan=lambda seed: sampan(threads, seed))
+        bench.line(f"cold, server on this machine, 115 KB, T={threads}, of plain GETs",
+                   f"{kilo(got['sampan'])} of {kilo(got['gets'])}", got["sampan"] / got["gets"], owes)
+        bench.line(f"CPU seconds for 10 000 such samples, T={threads}", "", sorted(cpu)[len(cpu) // 2], 3, at_least=False, unit=" s")
+    got = bench.alternate(gets=lambda seed: plain_gets(port, paths, 64), sampan=warmup)
+    bench.line("warmup, server on this machine, 115 KB, of plain GETs",
+               f"{kilo(got['sampan'])} of {kilo(got['gets'])}", got["sampan"] / got["gets"], 0.8)
+
+
+def far(bench):
+    """20 ms away, link wide enough."""
+    files = 400 if bench.world.quick else 1200
+    _, paths, near = served(bench, files, KB115)
+    port = bench.world.link(near, 10)
+
+    def read(seed, known):
+        spec = ORDER.format(seed)
+        mount = fresh_mount(bench, port, *(("--sampler", spec) if known else ()))
+        order = (None, "--sampler", spec) if known else (seed,)
+        result = rate(epoch(mount.where, 8, *order))
+        mount.close()
+        return result
+
+    def warmup(_):
+        mount = fresh_mount(bench, port)
+        result = mount.warmup()
+        mount.close()
+        return result["samples"] / result["seconds"]
+
+    got = bench.alternate(gets=lambda seed: plain_gets(port, paths, 64), blind=lambda seed: read(seed, False),
+                          known=lambda seed: read(seed, True), warmup=warmup)
+    bench.line("20 ms away, 115 KB, T=8, order unknown, samples/s", "", got["blind"], 335)
+    bench.line("20 ms away, 115 KB, T=8, order known, samples/s", "", got["known"], 1000)
+    bench.line("20 ms away, warmup, of plain GETs", f"{kilo(got['warmup'])} of {kilo(got['gets'])}", got["warmup"] / got["gets"], 0.8)
+
+
+def narrow(bench):
+    """50 Mbit/s: the share of one large GET's goodput."""
+    goodput = {}
+    source = bench.world.make_set(1, 8 << 20, classes=1)
+    port = bench.world.link(bench.world.nginx(source), 1, 6250000)
+    whole = bench.alternate(large=lambda _: plain_gets(port, ["class-00/0000000.bin"], 1) * (8 << 20))["large"]
+    for size, files, owes in ((KB115, 60, 0.95), (KB4, 1500, 0.80)):
+        _, paths, near = served(bench, files, size)
+        port = bench.world.link(near, 1, 6250000)
+
+        def warmup(_):
+            mount = fresh_mount(bench, port)
+            result = mount.warmup()
+            mount.close()
+            return result["bytes"] / result["seconds"]
+
+        goodput[size] = bench.alternate(sampan=warmup)["sampan"]
+        bench.line(f"over 50 Mbit/s, {size // 1000} KB, of one large GET", f"{goodput[size] / 1e6:.2f} of {whole / 1e6:.2f} MB/s",
+                   goodput[size] / whole, owes)
+
+
+# --- size ---------------------------------------------------------------------------------------------
+
+
+def million(bench):
+    """Many samples: time until the first read, memory, an idle mount."""
+    count = 100000 if bench.world.quick else 1000000
+    where = bench.world.folder("many")
+    (where / "one.bin").write_bytes(os.urandom(KB4))
+    with open(where / "manifest.tsv", "w", encoding="ascii") as out:
+        out.writelines(f"set/c{i % 1000:04d}/{i:08d}.bin\t{KB4}\t1700000000\n" for i in range(count))
+    port = bench.world.nginx(where, "location /set/ { rewrite ^ /one.bin break; }")
+    catalog = where / "set.catalog"
+    scanned = run_json(os.environ["SAMPAN"], "scan", f"http://127.0.0.1:{port}/manifest.tsv", "-o", catalog, "--json", "--quiet")
+    bench.line("scan of a manifest, samples/s", f"{scanned['samples']} samples", scanned["samples"] / scanned["seconds"], 20000)
+
+    def to_first_read(_):
+        began = time.monotonic()
+        mount = fresh_mount(bench, port, "--catalog", catalog)
+        (mount.where / "set/c0007/00000007.bin").read_bytes()
+        took = time.monotonic() - began
+        bench.note(variant="resident", resident=mount.resident())
+        mount.close()
+        return took
+
+    bench.line(f"mount of {count} samples to the first read", "", bench.alternate(mount=to_first_read)["mount"], 0.3,
+               at_least=False, unit=" s")
+    mount = fresh_mount(bench, port, "--catalog", catalog)
+    (mount.where / "set/c0007/00000007.bin").read_bytes()
+    bench.line(f"resident, {count} samples mounted", "", mount.resident() / 2**20, 128, at_least=False, unit=" MiB")
+    before = mount.cpu()
+    time.sleep(10)
+    bench.line("CPU of an idle mount, percent of one core", "", (mount.cpu() - before) * 10, 0.1, at_least=False, unit=" %")
+    mount.close()
+
+
+def memory(bench):
+    """Resident memory while eight readers take 100 000 samples cold."""
+    count = 20000 if bench.world.quick else 100000
+    where = bench.world.folder("many")
+    (where / "one.bin").write_bytes(os.urandom(KB4))
+    with open(where / "manifest.tsv", "w", encoding="ascii") as out:
+        out.writelines(f"set/c{i % 100:04d}/{i:08d}.bin\t{KB4}\t1700000000\n" for i in range(count))
+    port = bench.world.nginx(where, "location /set/ { rewrite ^ /one.bin break; }")
+    mount = fresh_mount(bench, port)
+    most, stop = [0], threading.Event()
+
+    def watch():
+        while not stop.wait(0.05):
+            most[0] = max(most[0], mount.resident())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    before = mount.cpu()
+    result = epoch(mount.where, 8, 1)
+    cpu = mount.cpu() - before
+    stop.set()
+    watcher.join()
+    rate(result)
+    bench.line(f"most resident, {count} samples of 4 KB read cold by 8", f"{kilo(result['samples_per_s'])}", most[0] / 2**20, 96,
+               at_least=False, unit=" MiB")
+    bench.line("CPU seconds for 10 000 samples of 4 KB", "", cpu * 10000 / count, None, unit=" s")
+    mount.close()
+
+
+ROWS = {
+    "hot": hot, "first-epoch": first_epoch, "dropped": dropped, "shards": shards, "walk": walk, "cold": cold, "far": far,
+    "narrow": narrow, "million": million, "memory": memory,
+}
