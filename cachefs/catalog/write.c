@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "hash.h"
 #include "mem.h"
 #include "sql.h"
 
@@ -135,13 +134,26 @@ static int sample_id(struct writer *w, struct folder_rec *f, uint64_t size, uint
     return 0;
 }
 
-/* 32 lower-case hex digits (an MD5, as most stores give) take 16 bytes. */
+/* 32 lower-case hex digits (an MD5, as most stores give) as 16 bytes; false if it is anything else.
+ */
+static bool pack_etag(const char *etag, size_t len, unsigned char raw[16])
+{
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)etag[i];
+        unsigned v = c >= '0' && c <= '9' ? c - 48u : c >= 'a' && c <= 'f' ? c - 87u : 16u;
+        if (v == 16 || len != 32)
+            return false;
+        raw[i / 2] = (unsigned char)(raw[i / 2] << 4 | v);
+    }
+    return len == 32;
+}
+
 static void bind_etag(sqlite3_stmt *s, const char *etag, size_t len)
 {
-    unsigned char raw[16];
+    unsigned char raw[16] = {0};
     if (len == 0)
         sqlite3_bind_null(s, 7);
-    else if (len == 32 && strspn(etag, "0123456789abcdef") == 32 && hex_decode(raw, 16, etag) == 0)
+    else if (pack_etag(etag, len, raw))
         sqlite3_bind_blob(s, 7, raw, sizeof raw, SQLITE_TRANSIENT);
     else
         sqlite3_bind_text(s, 7, etag, (int)len, SQLITE_STATIC);
