@@ -51,6 +51,7 @@ struct lister {
     struct batch *batch;
     struct bytes last; /* the greatest key of the page */
     bool past_end;
+    uint64_t n_items; /* met in the span */
 };
 
 static void span_free(struct span *s)
@@ -161,6 +162,7 @@ static int on_item(void *arg, const struct list_item *item, struct err *err)
     struct lister *me = arg;
     const struct span *s = me->span;
     cleanup_free char *key = xstrndup(item->key, item->key_len);
+    me->n_items++;
     if (*s->end && strcmp(key, s->end) > 0) {
         me->past_end = true; /* another span's; a page may name folders after files, so go on */
         return 0;
@@ -175,6 +177,8 @@ static int on_item(void *arg, const struct list_item *item, struct err *err)
     if (below && s->folders && !is_tree(me->l))
         return 0; /* a common prefix is no object: its contents speak for it */
     struct list_item kept = *item;
+    if (item->folder && !is_tree(me->l))
+        kept.mtime_ns = LIST_MTIME_UNKNOWN; /* whether its marker is seen depends on the spans */
     char etag[160];
     if (item->size == LIST_SIZE_UNKNOWN && !item->folder) {
         snprintf(etag, sizeof etag, "%s", item->etag);
@@ -257,14 +261,32 @@ static int list_pages(struct lister *me, struct err *err)
     return 0;
 }
 
+/*
+ * A common prefix that turns out to hold nothing is there for the sake of the object that marks it,
+ * which the listing of the folder itself does not name.
+ */
+static int emit_if_empty(struct lister *me, struct err *err)
+{
+    const struct span *s = me->span;
+    if (is_tree(me->l) || me->n_items || !*s->prefix || *s->after)
+        return 0;
+    const struct list_item item = {.key = s->prefix,
+                                   .key_len = strlen(s->prefix),
+                                   .mtime_ns = LIST_MTIME_UNKNOWN,
+                                   .etag = "",
+                                   .folder = true};
+    return emit(me, &item) ? err_set(err, ERR_CANCELLED, "listing stopped") : 0;
+}
+
 static int list_span(struct lister *me, struct err *err)
 {
     struct listing *l = me->l;
+    me->n_items = 0;
     if (l->caps & STORE_LOCAL) {
         me->span->folders = true;
         return store_local_list(l->store, me->span->prefix, false, on_item, me, err);
     }
-    return list_pages(me, err);
+    return list_pages(me, err) ? -1 : emit_if_empty(me, err);
 }
 
 /* --- threads --------------------------------------------------------------------------------- */

@@ -259,7 +259,8 @@ async def answer(r, writer):
         return send(writer, 200, {"Content-Type": "application/xml"}, list_page(bucket, r.query))
     if r.method in ("PUT", "POST", "DELETE"):
         spec = key.split("/")[1] if "/" in key else ""
-        if COUNTS[r.path] <= int(settings(spec).get("s503", "0")) and "uploads" not in r.query:
+        spared = r.method == "DELETE" or "uploads" in r.query
+        if COUNTS[r.path] <= int(settings(spec).get("s503", "0")) and not spared:
             return error(writer, 503, settings(spec))
         return write(r, writer, key)
     await answer_object(r, writer, key)
