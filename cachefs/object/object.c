@@ -207,9 +207,11 @@ int store_creds_refresh(struct store *s, bool force, struct err *err)
 
 uint64_t store_creds_expire_ns(const struct store *s)
 {
+    if (!needs_creds(s))
+        return UINT64_MAX;
     struct lock *lock = (struct lock *)&s->lock;
     ACQUIRE(lock);
-    return s->creds.access_key ? s->creds.expire_ns : UINT64_MAX;
+    return s->creds.access_key ? s->creds.expire_ns : 0;
 }
 
 bool creds_changed_on_disk(struct store *s)

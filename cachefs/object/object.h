@@ -66,7 +66,8 @@ const char *store_local_dir(const struct store *s);
  * store_creds_expire_ns() is near, and once after a 401/403 that says expired.
  */
 int store_creds_refresh(struct store *s, bool force, struct err *err);
-uint64_t store_creds_expire_ns(const struct store *s); /* wall clock; UINT64_MAX: never */
+/* Wall clock; UINT64_MAX: never, or none are needed; 0: they were not looked up yet. */
+uint64_t store_creds_expire_ns(const struct store *s);
 
 /* --- building requests. Keys are relative to the store's prefix. ----------------------------- */
 
