@@ -79,7 +79,7 @@ reads_so_far() { "$SAMPAN" status "$T/mnt" --json >"$1" 2>/dev/null || echo '{}'
 row() { # LABEL DIR
     local label=$1 dir=$2
     reads_so_far "$T/before"
-    "$SAMPAN" bench epoch "$dir" --threads "$readers" --json >"$T/epoch"
+    "$SAMPAN" bench epoch "$dir" --threads "$readers" --order shuffle --seed 1 --json --quiet >"$T/epoch"
     reads_so_far "$T/after"
     python3 - "$label" "$T/epoch" "$T/before" "$T/after" "$([ "$dir" = "$T/mnt" ] && echo mount || echo disk)" <<'PY'
 import json, sys

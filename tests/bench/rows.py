@@ -53,8 +53,8 @@ def hot(bench):
         for threads in (1, 2, 8):
             before = mount.status()["reads"]["total"]
             got = bench.alternate(
-                native=lambda seed: rate(epoch(source, threads, seed)),
-                sampan=lambda seed: rate(epoch(mount.where, threads, seed)))
+                native=lambda seed: rate(epoch(source, threads, seed, epochs=4)),
+                sampan=lambda seed: rate(epoch(mount.where, threads, seed, epochs=4)))
             asked = mount.status()["reads"]["total"] - before
             bench.note(variant="owner", threads=threads, reads_that_reached_the_owner=asked, resident=mount.resident())
             bench.line(f"hot epoch, {size // 1000} KB, T={threads}, of native",

@@ -145,12 +145,17 @@ http {{
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
-def epoch(where, threads, seed=None, *options):
-    """One pass of `sampan bench epoch`: random order by seed unless the options say otherwise."""
-    words = [SAMPAN, "bench", "epoch", where, "--threads", threads, "--json"]
+def epoch(where, threads, seed=None, *options, epochs=1):
+    """Passes of `sampan bench epoch`, in random order by seed unless the options say otherwise."""
+    words = [SAMPAN, "bench", "epoch", where, "--threads", threads, "--epochs", epochs, "--json", "--quiet"]
     if seed is not None:
-        words += ["--shuffle", "--seed", seed]
-    return run_json(*words, *options)
+        words += ["--order", "shuffle", "--seed", seed]
+    done = subprocess.run([str(w) for w in (*words, *options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600, check=False)
+    if done.returncode:
+        raise RuntimeError(f"bench epoch {where}: {done.stderr.decode(errors='replace').strip()[-400:]}")
+    passes = [json.loads(line) for line in done.stdout.splitlines()]
+    total = {name: sum(p[name] for p in passes) for name in ("samples", "bytes", "seconds", "errors")}
+    return {**passes[-1], **total, "samples_per_s": total["samples"] / total["seconds"]}
 
 
 def plain_gets(port, paths, connections):
