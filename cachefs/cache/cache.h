@@ -108,6 +108,10 @@ int cache_verify(struct cache *c, uint64_t unit, struct err *err);
 /* Waits until everything filled so far is appended and the journal is on the disk. */
 int cache_flush(struct cache *c, struct err *err);
 
+/* Removes the packs and the index in a tier's folder that no process uses; whatever else lies there
+ * stays. Refuses a folder that is no cache of ours, or is in use. */
+int cache_erase(const char *dir, uint64_t *ret_bytes, struct err *err);
+
 /* A lease on a unit's stored extent for another process (decision 6): `fd` is a dup. */
 struct extent {
     int fd;
