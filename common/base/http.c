@@ -294,7 +294,7 @@ static const struct failure failures[] = {
      "is the server running, are host and port right, does a firewall stand between?"},
     {CURLE_OPERATION_TIMEDOUT, ERR_TRANSIENT, "no answer in time",
      "the server or the network is too slow or down"},
-    {CURLE_PEER_FAILED_VERIFICATION, ERR_DENIED, "the server's certificate is not trusted",
+    {CURLE_PEER_FAILED_VERIFICATION, ERR_FAILED, "the server's certificate is not trusted",
      "give the authority that signed it with --ca-file"},
     {CURLE_SSL_CACERT_BADFILE, ERR_USAGE, "cannot read the certificate authorities",
      "check the file given with --ca-file"},

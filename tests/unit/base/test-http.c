@@ -111,7 +111,7 @@ Test(http, transport_failures_say_what_to_do)
         const char *word;
     } rows[] = {
         {CURLE_COULDNT_RESOLVE_HOST, ERR_TRANSIENT, "--endpoint"},
-        {CURLE_PEER_FAILED_VERIFICATION, ERR_DENIED, "--ca-file"},
+        {CURLE_PEER_FAILED_VERIFICATION, ERR_FAILED, "--ca-file"},
         {CURLE_COULDNT_CONNECT, ERR_TRANSIENT, "could not connect"},
         {CURLE_OPERATION_TIMEDOUT, ERR_TRANSIENT, "in time"},
         {CURLE_COULDNT_RESOLVE_PROXY, ERR_TRANSIENT, "HTTPS_PROXY"},
