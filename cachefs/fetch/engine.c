@@ -416,12 +416,12 @@ int fetch_new(struct fetch **ret, const struct fetch_conf *conf, struct err *err
     return 0;
 }
 
-void fetch_free(struct fetch *f)
+void fetch_stop(struct fetch *f)
 {
-    if (!f)
-        return;
     {
         ACQUIRE(&f->lock);
+        if (f->stopping)
+            return;
         f->stopping = true;
         local_poke(f);
         engine_wake(f);
@@ -429,6 +429,13 @@ void fetch_free(struct fetch *f)
     pthread_join(f->thread, NULL);
     local_stop(f);
     creds_stop(f);
+}
+
+void fetch_free(struct fetch *f)
+{
+    if (!f)
+        return;
+    fetch_stop(f);
     release_all(f);
 }
 

@@ -49,7 +49,10 @@ struct fetch_counts {
 
 struct fetch;
 int fetch_new(struct fetch **ret, const struct fetch_conf *conf, struct err *err);
-void fetch_free(struct fetch *f); /* ends what is under way with ERR_CANCELLED */
+/* Ends what is under way with ERR_CANCELLED, takes nothing more, ends the threads. From one thread, once
+ * or before fetch_free(): so that who waits for reads to end need not wait for a dead network. */
+void fetch_stop(struct fetch *f);
+void fetch_free(struct fetch *f); /* stops if that was not done, and frees */
 const struct fetch_counts *fetch_counts(const struct fetch *f);
 void fetch_set_bandwidth(struct fetch *f, uint64_t bytes_per_s);
 void fetch_set_connections(struct fetch *f, unsigned n);

@@ -132,6 +132,8 @@ static void stop_threads(struct volume *v)
         v->warm.stop = true;
         cond_broadcast(&v->changed);
     }
+    if (v->fetch)
+        fetch_stop(v->fetch); /* what waits for a store ends now, with an error */
     if (v->refresh_started)
         pthread_join(v->refresh_thread, NULL);
     sampler_close(v);
