@@ -1,0 +1,2 @@
+/* The same sets and volumes as the volume's own tests have. */
+#include "volume/support.c"

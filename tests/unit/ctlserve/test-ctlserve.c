@@ -1,0 +1,369 @@
+/* The owner's side of the control socket, asked over the socket itself. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "volume/support.h"
+#include "control-serve.h"
+#include "control.h"
+#include "mem.h"
+
+#define FILES 40
+
+struct owner {
+    struct world world;
+    struct volume *volume;
+    struct control_server *server;
+    char *path;
+    atomic_int shutdowns;
+};
+
+static void write_status(void *arg, struct bytes *json)
+{
+    struct owner *o = arg;
+    status_text(o->volume, json);
+}
+
+static void on_shutdown(void *arg)
+{
+    struct owner *o = arg;
+    atomic_fetch_add(&o->shutdowns, 1);
+}
+
+static void put_set(const struct world *w)
+{
+    for (unsigned i = 0; i < FILES; i++) {
+        cleanup_free char *path = xasprintf("class%u/%03u.jpg", i % 4, i);
+        put_file(w, path, 1000 + i, i);
+    }
+}
+
+static void owner_serve(struct owner *o)
+{
+    struct control_server_conf conf = {
+        .socket_path = o->path,
+        .volume = o->volume,
+        .status = write_status,
+        .shutdown = on_shutdown,
+        .arg = o,
+    };
+    struct err err = {0};
+    cr_assert_eq(control_serve(&o->server, &conf, &err), 0, "%s", err.msg);
+}
+
+static void owner_new(struct owner *o, const char *layers)
+{
+    struct volume_conf conf;
+    *o = (struct owner){0};
+    world_new(&o->world);
+    put_set(&o->world);
+    world_conf(&o->world, &conf);
+    conf.layers = layers;
+    o->volume = world_open(&conf);
+    o->path = xasprintf("%s/control.sock", o->world.own);
+    owner_serve(o);
+}
+
+static void owner_free(struct owner *o)
+{
+    control_server_free(o->server);
+    cr_assert_neq(access(o->path, F_OK), 0, "the socket is still there");
+    volume_close(o->volume);
+    free(o->path);
+    world_free(&o->world);
+}
+
+/* One request that must succeed. */
+static struct json_doc *ask(const struct owner *o, const char *request, int *fd)
+{
+    struct bytes text = {0};
+    struct json_doc *doc = NULL;
+    struct err err = {0};
+    bytes_add_str(&text, request);
+    cr_assert_eq(control_call(o->path, &text, NULL, NULL, &doc, fd, &err), 0, "%s: %s", request,
+                 err.msg);
+    bytes_release(&text);
+    return doc;
+}
+
+static void expect_refusal(const struct owner *o, const char *request, enum err_class class,
+                           const char *word)
+{
+    struct bytes text = {0};
+    struct json_doc *doc = NULL;
+    struct err err = {0};
+    bytes_add_str(&text, request);
+    cr_expect_eq(control_call(o->path, &text, NULL, NULL, &doc, NULL, &err), -1, "%s", request);
+    cr_expect_eq(err.class, class, "%s: %s: %s", request, err_class_name(err.class), err.msg);
+    cr_expect_not_null(strstr(err.msg, word), "%s: %s", request, err.msg);
+    bytes_release(&text);
+}
+
+static int64_t field(const struct json_doc *doc, const char *group, const char *key)
+{
+    struct json root = json_root(doc), at = group ? json_get(&root, group) : root;
+    struct err err = {0};
+    int64_t n = -1;
+    cr_assert_eq(json_int(&at, key, 0, INT64_MAX, &n, &err), 0, "%s", err.msg);
+    return n;
+}
+
+Test(ctlserve, small_operations)
+{
+    struct owner o;
+    owner_new(&o, NULL);
+    struct json_doc *doc = ask(&o, "{\"op\":\"ping\"}", NULL);
+    cr_assert_eq(field(doc, NULL, "pid"), getpid());
+    json_doc_free(doc);
+    doc = ask(&o, "{\"op\":\"status\"}", NULL);
+    struct json root = json_root(doc), status = json_get(&root, "status");
+    struct json set = json_get(&status, "set");
+    int64_t samples;
+    cr_assert_eq(json_int(&set, "samples", 0, 1000, &samples, NULL), 0);
+    cr_assert_eq(samples, FILES);
+    json_doc_free(doc);
+    doc = ask(&o, "{\"op\":\"stats\"}", NULL);
+    cr_assert(field(doc, "stats", "time_ns") > 0);
+    json_doc_free(doc);
+    json_doc_free(ask(&o, "{\"op\":\"flush\"}", NULL));
+    doc = ask(&o, "{\"op\":\"stale\"}", NULL);
+    root = json_root(doc);
+    struct json stale = json_get(&root, "stale");
+    cr_assert_eq(json_count(&stale), 0);
+    json_doc_free(doc);
+    json_doc_free(ask(&o, "{\"op\":\"shutdown\"}", NULL));
+    cr_assert_eq(atomic_load(&o.shutdowns), 1);
+    owner_free(&o);
+}
+
+Test(ctlserve, nonsense_is_refused_by_name)
+{
+    struct owner o;
+    owner_new(&o, NULL);
+    expect_refusal(&o, "{\"op\":\"frobnicate\"}", ERR_USAGE, "frobnicate");
+    expect_refusal(&o, "{\"op\":\"frobnicate\"}", ERR_USAGE, "warmup");
+    expect_refusal(&o, "{\"op\":\"ping\",\"loud\":true}", ERR_USAGE, "loud");
+    expect_refusal(&o, "{\"nop\":1}", ERR_USAGE, "op");
+    expect_refusal(&o, "[1]", ERR_USAGE, "");
+    expect_refusal(&o, "{\"op\":", ERR_USAGE, "");
+    expect_refusal(&o, "{\"op\":\"clear\",\"paths\":[]}", ERR_USAGE, "paths");
+    expect_refusal(&o, "{\"op\":\"clear\",\"paths\":\"x\"}", ERR_USAGE, "paths");
+    expect_refusal(&o, "{\"op\":\"clear\",\"paths\":[\"nowhere\"]}", ERR_NOT_FOUND, "nowhere");
+    expect_refusal(&o, "{\"op\":\"evict\"}", ERR_USAGE, "older_than_s");
+    expect_refusal(&o, "{\"op\":\"set\"}", ERR_USAGE, "nothing");
+    expect_refusal(&o, "{\"op\":\"set\",\"memory\":\"1MiB\"}", ERR_USAGE, "64MiB");
+    expect_refusal(&o, "{\"op\":\"set\",\"connections\":0}", ERR_USAGE, "connections");
+    expect_refusal(&o, "{\"op\":\"set\",\"sampler\":\"nosuch\"}", ERR_USAGE, "nosuch");
+    expect_refusal(&o, "{\"op\":\"extent\",\"path\":\"nowhere\"}", ERR_NOT_FOUND, "nowhere");
+    expect_refusal(&o, "{\"op\":\"extent\",\"path\":\"class0\"}", ERR_USAGE, "folder");
+    expect_refusal(&o, "{\"op\":\"extent-return\",\"lease\":7}", ERR_NOT_FOUND, "7");
+    json_doc_free(ask(&o, "{\"op\":\"ping\"}", NULL));
+    owner_free(&o);
+}
+
+Test(ctlserve, set_takes_numbers_and_text)
+{
+    struct owner o;
+    owner_new(&o, NULL);
+    struct json_doc *doc =
+        ask(&o,
+            "{\"op\":\"set\",\"epoch\":\"2\",\"sampler\":\"paddle-random,seed=1\","
+            "\"bandwidth\":\"50Mbit\",\"memory\":134217728,\"connections\":16}",
+            NULL);
+    struct json root = json_root(doc), set = json_get(&root, "set");
+    cr_assert_eq(json_count(&set), 5);
+    json_doc_free(doc);
+    cr_assert_eq(volume_order_length(o.volume, NULL), FILES);
+    cr_assert_eq(status_int(o.volume, "order.epoch"), 2);
+    cr_assert_eq(status_int(o.volume, "memory.limit"), 134217728);
+    owner_free(&o);
+}
+
+struct watched {
+    unsigned n;
+    bool go_on;
+};
+
+static bool on_progress(void *arg, const struct json *progress)
+{
+    struct watched *w = arg;
+    int64_t total;
+    cr_assert_eq(json_int(progress, "total", 0, FILES, &total, NULL), 0);
+    w->n++;
+    return w->go_on;
+}
+
+Test(ctlserve, warmup_clear_and_rescan)
+{
+    struct owner o;
+    owner_new(&o, NULL);
+    struct json_doc *doc = ask(&o, "{\"op\":\"warmup\",\"paths\":[\"class1\"]}", NULL);
+    cr_assert_eq(field(doc, "result", "fetched"), FILES / 4);
+    json_doc_free(doc);
+    doc = ask(&o, "{\"op\":\"warmup\",\"verify\":true}", NULL);
+    cr_assert_eq(field(doc, "result", "samples"), FILES);
+    cr_assert_eq(field(doc, "result", "already"), FILES / 4);
+    cr_assert_eq(field(doc, "result", "failed"), 0);
+    json_doc_free(doc);
+    doc = ask(&o, "{\"op\":\"clear\",\"paths\":[\"class1\",\"class2/002.jpg\"]}", NULL);
+    cr_assert_eq(field(doc, NULL, "samples"), FILES / 4 + 1);
+    json_doc_free(doc);
+    doc = ask(&o, "{\"op\":\"evict\",\"to\":0}", NULL);
+    cr_assert_eq(field(doc, NULL, "samples"), FILES - FILES / 4 - 1);
+    json_doc_free(doc);
+    put_file(&o.world, "class9/new.jpg", 9, 9);
+    doc = ask(&o, "{\"op\":\"rescan\"}", NULL);
+    cr_assert_eq(field(doc, NULL, "added"), 1);
+    cr_assert_eq(field(doc, NULL, "samples"), FILES + 1);
+    json_doc_free(doc);
+    owner_free(&o);
+}
+
+static bool is_idle(void *arg)
+{
+    struct owner *o = arg;
+    struct bytes text = {0};
+    status_text(o->volume, &text);
+    bool idle = !strstr(text.data, "\"state\":\"running\"");
+    bytes_release(&text);
+    return idle;
+}
+
+Test(ctlserve, a_warmup_ends_with_its_client)
+{
+    struct owner o;
+    struct watched watched = {.go_on = false};
+    struct err err = {0};
+    struct json_doc *doc;
+    struct bytes text = {0};
+    owner_new(&o, "delay=read:100");
+    volume_set_connections(o.volume, 1);
+    bytes_add_str(&text, "{\"op\":\"warmup\"}");
+    cr_assert_eq(control_call(o.path, &text, on_progress, &watched, &doc, NULL, &err), -1);
+    cr_assert_eq(err.class, ERR_CANCELLED, "%s", err.msg);
+    bytes_release(&text);
+    wait_until(is_idle, &o, "the warmup has ended");
+    cr_assert_lt(status_int(o.volume, "warmup.samples_done"), FILES);
+    owner_free(&o);
+}
+
+Test(ctlserve, a_background_warmup_outlives_its_client)
+{
+    struct owner o;
+    owner_new(&o, "delay=read:20");
+    json_doc_free(ask(&o, "{\"op\":\"warmup\",\"background\":true}", NULL));
+    expect_refusal(&o, "{\"op\":\"warmup\"}", ERR_LIMIT, "running");
+    wait_until(is_idle, &o, "the warmup has ended");
+    cr_assert_eq(status_int(o.volume, "warmup.samples_done"), FILES);
+    owner_free(&o);
+}
+
+Test(ctlserve, the_server_can_end_in_the_middle_of_a_background_warmup)
+{
+    struct owner o;
+    owner_new(&o, "delay=read:100");
+    volume_set_connections(o.volume, 1);
+    json_doc_free(ask(&o, "{\"op\":\"warmup\",\"background\":true}", NULL));
+    owner_free(&o);
+}
+
+/* --- extents
+ * ------------------------------------------------------------------------------------------------
+ */
+
+Test(ctlserve, an_extent_is_readable_by_its_descriptor)
+{
+    struct owner o;
+    int fd = -1;
+    owner_new(&o, NULL);
+    expect_refusal(&o, "{\"op\":\"extent\",\"path\":\"class3/003.jpg\"}", ERR_NOT_FOUND, "");
+    check_file(o.volume, "class3/003.jpg", 1003, 3);
+    json_doc_free(ask(&o, "{\"op\":\"flush\"}", NULL));
+    struct json_doc *doc = ask(&o, "{\"op\":\"extent\",\"path\":\"class3/003.jpg\"}", &fd);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(field(doc, NULL, "raw"), 1003);
+    cr_assert_eq(field(doc, NULL, "size"), 1003);
+    if (field(doc, NULL, "stored") == 1003) {
+        unsigned char data[1003];
+        cr_assert_eq(pread(fd, data, sizeof data, field(doc, NULL, "offset")), 1003);
+        for (unsigned i = 0; i < sizeof data; i++)
+            cr_assert_eq(data[i], content_at(3, i));
+    }
+    close(fd);
+    json_doc_free(doc);
+    owner_free(&o);
+}
+
+/* --- connections
+ * -------------------------------------------------------------------------------------------- */
+
+Test(ctlserve, one_client_too_many_is_told_so)
+{
+    struct owner o;
+    int socks[32];
+    struct bytes text = {0}, answer = {0};
+    struct err err = {0};
+    owner_new(&o, NULL);
+    bytes_add_str(&text, "{\"op\":\"ping\"}");
+    for (int i = 0; i < 32; i++) {
+        cr_assert_eq(control_connect(o.path, &socks[i], &err), 0, "%s", err.msg);
+        cr_assert_eq(control_send(socks[i], &text, -1, &err), 0);
+        cr_assert_eq(control_recv(socks[i], &answer, NULL, &err), 0, "%s", err.msg);
+    }
+    int extra;
+    cr_assert_eq(control_connect(o.path, &extra, &err), 0);
+    cr_assert_eq(control_recv(extra, &answer, NULL, &err), 0, "%s", err.msg);
+    cr_assert_not_null(strstr(answer.data, "\"limit\""), "%s", answer.data);
+    close(extra);
+    for (int i = 0; i < 32; i++)
+        close(socks[i]);
+    bytes_release(&text);
+    bytes_release(&answer);
+    owner_free(&o);
+}
+
+Test(ctlserve, several_requests_on_one_connection)
+{
+    struct owner o;
+    int sock;
+    struct bytes text = {0}, answer = {0};
+    struct err err = {0};
+    owner_new(&o, NULL);
+    cr_assert_eq(control_connect(o.path, &sock, &err), 0, "%s", err.msg);
+    for (int i = 0; i < 100; i++) {
+        bytes_clear(&text);
+        bytes_add_str(&text, i % 2 ? "{\"op\":\"ping\"}" : "{\"op\":\"nosuch\"}");
+        cr_assert_eq(control_send(sock, &text, -1, &err), 0);
+        cr_assert_eq(control_recv(sock, &answer, NULL, &err), 0, "%s", err.msg);
+        cr_assert_not_null(strstr(answer.data, i % 2 ? "\"ok\":true" : "\"ok\":false"));
+    }
+    /* Garbage for a length: the connection ends, the server does not. */
+    cr_assert_eq(send(sock, "\xff\xff\xff\xff", 4, 0), 4);
+    cr_assert_eq(control_recv(sock, &answer, NULL, &err), -1);
+    close(sock);
+    json_doc_free(ask(&o, "{\"op\":\"ping\"}", NULL));
+    bytes_release(&text);
+    bytes_release(&answer);
+    owner_free(&o);
+}
+
+Test(ctlserve, the_socket_is_the_owners_alone_and_may_lie_deep)
+{
+    struct owner o;
+    struct stat st;
+    owner_new(&o, NULL);
+    cr_assert_eq(stat(o.path, &st), 0);
+    cr_assert_eq(st.st_mode & 0777, 0600);
+    control_server_free(o.server);
+    char *deep = xasprintf("%s/%0100d", o.world.root, 1);
+    cr_assert_eq(mkdir(deep, 0700), 0);
+    free(o.path);
+    o.path = xasprintf("%s/control.sock", deep);
+    free(deep);
+    owner_serve(&o);
+    json_doc_free(ask(&o, "{\"op\":\"ping\"}", NULL));
+    owner_free(&o);
+}

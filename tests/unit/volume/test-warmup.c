@@ -1,0 +1,265 @@
+/* Warmup, and making room again. */
+#include <criterion/criterion.h>
+#include <unistd.h>
+
+#include "mem.h"
+#include "support.h"
+
+#define FILES 200
+
+static void put_set(const struct world *w)
+{
+    for (unsigned i = 0; i < FILES; i++) {
+        cleanup_free char *path = xasprintf("class%u/%03u.jpg", i % 4, i);
+        put_file(w, path, 1000 + i * 501, i);
+    }
+    put_file(w, "big/large.bin", 2ull * UNIT_BYTES + 77, 1000);
+}
+
+static void drop_set(const struct world *w)
+{
+    for (unsigned i = 0; i < FILES; i++) {
+        cleanup_free char *path = xasprintf("class%u/%03u.jpg", i % 4, i);
+        drop_file(w, path);
+    }
+    drop_file(w, "big/large.bin");
+}
+
+static void check_set(struct volume *v)
+{
+    for (unsigned i = 0; i < FILES; i++) {
+        cleanup_free char *path = xasprintf("class%u/%03u.jpg", i % 4, i);
+        check_file(v, path, 1000 + i * 501, i);
+    }
+    check_file(v, "big/large.bin", 2ull * UNIT_BYTES + 77, 1000);
+}
+
+struct failures {
+    unsigned n;
+    char path[256], why[512];
+};
+
+static void on_fail(void *arg, const char *path, const char *why)
+{
+    struct failures *f = arg;
+    f->n++;
+    snprintf(f->path, sizeof f->path, "%s", path);
+    snprintf(f->why, sizeof f->why, "%s", why);
+}
+
+static struct warmup_result warm(struct volume *v, const char *const *paths, size_t n, bool verify,
+                                 struct failures *f)
+{
+    struct warmup_result r = {0};
+    struct err err = {0};
+    *f = (struct failures){0};
+    cr_assert_eq(volume_warmup(v, paths, n, verify, NULL, on_fail, f, &r, &err), 0, "%s", err.msg);
+    return r;
+}
+
+Test(warmup, everything_is_there_when_it_says_so)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct failures f;
+    world_new(&w);
+    put_set(&w);
+    world_conf(&w, &conf);
+    struct volume *v = world_open(&conf);
+    struct warmup_result r = warm(v, NULL, 0, false, &f);
+    cr_assert_eq(r.samples, FILES + 1);
+    cr_assert_eq(r.fetched, FILES + 1);
+    cr_assert(r.already == 0 && r.failed == 0 && !r.verified);
+    cr_assert_eq(r.bytes, (uint64_t)status_int(v, "set.bytes"));
+    cr_assert_eq(status_int(v, "warmup.samples_done"), FILES + 1);
+    drop_set(&w); /* nothing but the cache can answer now */
+    check_set(v);
+    r = warm(v, NULL, 0, true, &f);
+    cr_assert_eq(r.already, FILES + 1);
+    cr_assert(r.fetched == 0 && r.failed == 0 && r.verified);
+    volume_close(v);
+    v = world_open(&conf); /* and it stays */
+    check_set(v);
+    cr_assert_eq(status_int(v, "reads.store"), 0);
+    volume_close(v);
+    world_free(&w);
+}
+
+Test(warmup, paths_overlap_and_count_once)
+{
+    static const char *const paths[] = {"/class1/", "class1/001.jpg", "./class2/002.jpg", "class1"};
+    struct world w;
+    struct volume_conf conf;
+    struct failures f;
+    world_new(&w);
+    put_set(&w);
+    world_conf(&w, &conf);
+    struct volume *v = world_open(&conf);
+    struct warmup_result r = warm(v, paths, 4, false, &f);
+    cr_assert_eq(r.samples, FILES / 4 + 1);
+    cr_assert_eq(r.fetched, FILES / 4 + 1);
+    cr_assert(cache_has_all(volume_cache(v), id_of(v, "class1/005.jpg"), 1));
+    cr_assert_not(cache_has_all(volume_cache(v), id_of(v, "class3/003.jpg"), 1));
+    static const char *const missing[] = {"class1", "nowhere/x.jpg"};
+    struct err err = {0};
+    cr_assert_eq(volume_warmup(v, missing, 2, false, NULL, NULL, NULL, &r, &err), -1);
+    cr_assert_eq(err.class, ERR_NOT_FOUND, "%s", err.msg);
+    cr_assert_not_null(strstr(err.msg, "nowhere/x.jpg"), "%s", err.msg);
+    volume_close(v);
+    world_free(&w);
+}
+
+Test(warmup, failures_are_named_and_the_rest_is_done)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct failures f;
+    world_new(&w);
+    put_set(&w);
+    world_conf(&w, &conf);
+    struct volume *v = world_open(&conf);
+    drop_file(&w, "class2/042.jpg");
+    struct warmup_result r = warm(v, NULL, 0, true, &f);
+    cr_assert_eq(r.samples, FILES + 1);
+    cr_assert_eq(r.fetched, FILES);
+    cr_assert_eq(r.failed, 1);
+    cr_assert_not(r.verified);
+    cr_assert_eq(f.n, 1);
+    cr_assert_str_eq(f.path, "class2/042.jpg");
+    cr_assert_eq(status_int(v, "warmup.failed"), 1);
+    put_file(&w, "class2/042.jpg", 1000 + 42 * 501, 42); /* it is back, as it was */
+    r = warm(v, NULL, 0, true, &f);
+    cr_assert_eq(r.already, FILES);
+    cr_assert(r.fetched == 1 && r.failed == 0 && r.verified);
+    volume_close(v);
+    world_free(&w);
+}
+
+Test(warmup, every_seventh_failing_read)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct failures f;
+    world_new(&w);
+    put_set(&w);
+    world_conf(&w, &conf);
+    conf.layers = "fault=read:every:7:failed;count=store";
+    struct volume *v = world_open(&conf);
+    struct warmup_result r = warm(v, NULL, 0, false, &f);
+    cr_assert_eq(r.failed, (FILES + 3) / 7);
+    cr_assert_eq(r.fetched + r.failed, FILES + 1);
+    cr_assert_eq(f.n, r.failed);
+    cr_assert_not_null(strstr(f.why, "fault layer"), "%s", f.why);
+    r = warm(v, NULL, 0, false, &f);
+    cr_assert_eq(r.already + r.fetched + r.failed, FILES + 1);
+    volume_close(v);
+    world_free(&w);
+}
+
+Test(warmup, what_cannot_fit_is_refused_before_the_first_byte)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct warmup_result r;
+    struct layer_counts n;
+    struct err err = {0};
+    world_new(&w);
+    put_set(&w);
+    for (unsigned i = 0; i < 8; i++) {
+        cleanup_free char *path = xasprintf("z/%u.bin", i);
+        put_file(&w, path, 8 << 20, i);
+    }
+    world_conf(&w, &conf);
+    conf.tiers[0].limit = 48 << 20;
+    conf.layers = "count=store";
+    struct volume *v = world_open(&conf);
+    cr_assert_eq(volume_warmup(v, NULL, 0, false, NULL, NULL, NULL, &r, &err), -1);
+    cr_assert_eq(err.class, ERR_LIMIT);
+    cr_assert_not_null(strstr(err.msg, "do not fit"), "%s", err.msg);
+    cr_assert_not_null(strstr(err.msg, "z/"), "%s", err.msg);
+    layers_count("store", &n);
+    cr_assert_eq(n.reads, 0);
+    volume_close(v);
+    world_free(&w);
+}
+
+struct stopper {
+    unsigned ticks;
+};
+
+static bool stop_soon(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+{
+    struct stopper *s = arg;
+    (void)bytes;
+    cr_assert_leq(done, total);
+    return ++s->ticks < 2;
+}
+
+Test(warmup, stops_when_told_and_goes_on_later)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct failures f;
+    struct warmup_result r;
+    struct stopper stopper = {0};
+    struct err err = {0};
+    world_new(&w);
+    put_set(&w);
+    world_conf(&w, &conf);
+    conf.fetch.connections = 1;
+    conf.layers = "delay=read:20";
+    struct volume *v = world_open(&conf);
+    cr_assert_eq(volume_warmup(v, NULL, 0, false, stop_soon, NULL, &stopper, &r, &err), -1);
+    cr_assert_eq(err.class, ERR_CANCELLED);
+    volume_set_connections(v, 32);
+    r = warm(v, NULL, 0, false, &f);
+    cr_assert_gt(r.already, 0);
+    cr_assert_eq(r.already + r.fetched, FILES + 1);
+    volume_close(v);
+    world_free(&w);
+}
+
+Test(room, clear_by_path_and_all)
+{
+    static const char *const paths[] = {"class1"};
+    struct world w;
+    struct volume_conf conf;
+    struct failures f;
+    struct drop_result d;
+    struct err err = {0};
+    world_new(&w);
+    put_set(&w);
+    world_conf(&w, &conf);
+    struct volume *v = world_open(&conf);
+    warm(v, NULL, 0, false, &f);
+    cr_assert_eq(volume_clear(v, paths, 1, NULL, NULL, &d, &err), 0, "%s", err.msg);
+    cr_assert_eq(d.samples, FILES / 4);
+    cr_assert_not(cache_has_all(volume_cache(v), id_of(v, "class1/001.jpg"), 1));
+    cr_assert(cache_has_all(volume_cache(v), id_of(v, "class0/000.jpg"), 1));
+    cr_assert_eq(volume_clear(v, NULL, 0, NULL, NULL, &d, &err), 0, "%s", err.msg);
+    cr_assert_eq(status_int(v, "cache.samples"), 0);
+    check_set(v);
+    volume_close(v);
+    world_free(&w);
+}
+
+Test(room, evict_by_age)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct failures f;
+    struct drop_result d;
+    struct err err = {0};
+    world_new(&w);
+    put_set(&w);
+    put_text(&w, "new/fresh.txt", "of now");
+    world_conf(&w, &conf);
+    struct volume *v = world_open(&conf);
+    warm(v, NULL, 0, false, &f);
+    cr_assert_eq(volume_evict_older(v, 3600ull * 1000000000, NULL, NULL, &d, &err), 0, "%s",
+                 err.msg);
+    cr_assert_eq(d.samples, FILES + 1);
+    cr_assert(cache_has_all(volume_cache(v), id_of(v, "new/fresh.txt"), 1));
+    volume_close(v);
+    world_free(&w);
+}
