@@ -1,0 +1,77 @@
+/* Asking the owner of a mount over its control socket. */
+#include "cli-internal.h"
+#include "mem.h"
+
+void ask_begin(struct json_writer *w, struct bytes *request, const char *op)
+{
+    jw_init(w, request);
+    jw_object(w, NULL);
+    jw_str(w, "op", op);
+}
+
+int ask(const struct control_mount *m, struct json_writer *w, struct bytes *request,
+        control_progress_fn *progress, void *arg, struct json_doc **ret, struct err *err)
+{
+    jw_end(w);
+    return control_call(m->socket, request, progress, arg, ret, NULL, err);
+}
+
+int ask_status(const struct control_mount *m, struct json_doc **ret, struct err *err)
+{
+    cleanup_bytes struct bytes request = {0};
+    struct json_writer w;
+    ask_begin(&w, &request, "status");
+    return ask(m, &w, &request, NULL, NULL, ret, err);
+}
+
+static int add_path(struct json_writer *w, const struct control_mount *m, const char *word,
+                    struct err *err)
+{
+    cleanup_free char *path = NULL;
+    if (path_in_mount(m, word, &path, err))
+        return -1;
+    jw_str(w, NULL, path);
+    return 0;
+}
+
+int ask_paths(struct json_writer *w, const struct control_mount *m, const char *below,
+              const struct conf *conf, size_t first, struct err *err)
+{
+    bool has_below = below && *below;
+    if (!has_below && conf_n_args(conf) <= first)
+        return 0;
+    jw_array(w, "paths");
+    if (has_below)
+        jw_str(w, NULL, below);
+    for (size_t i = first; i < conf_n_args(conf); i++)
+        if (add_path(w, m, conf_arg(conf, i), err))
+            return -1;
+    jw_end(w);
+    return 0;
+}
+
+uint64_t json_uint_at(const struct json *obj, const char *key)
+{
+    int64_t n = 0;
+    return json_int_or(obj, key, 0, INT64_MAX, 0, &n, NULL) ? 0 : (uint64_t)n;
+}
+
+double json_num_at(const struct json *obj, const char *key)
+{
+    double n = 0;
+    return json_num(obj, key, &n, NULL) ? 0 : n;
+}
+
+const char *json_str_at(const struct json *obj, const char *key)
+{
+    const char *text = "";
+    return json_str(obj, key, &text, NULL) ? "" : text;
+}
+
+int print_json(const struct json *j, struct err *err)
+{
+    cleanup_bytes struct bytes text = {0};
+    json_text(j, &text);
+    bytes_add_char(&text, '\n');
+    return print_out(&text, err);
+}

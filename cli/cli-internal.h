@@ -1,0 +1,263 @@
+/*
+ * The command line: one file a command, each a row `struct command`.
+ *
+ *   main.c      the table of commands; finds one, parses its options, prints its error
+ *   options.c   option rows that several commands share, and what they become
+ *   owner.c     which folder belongs to a set; making and removing folders
+ *   daemon.c    a process in the background whose start is waited for
+ *   progress.c  how far a long operation is
+ *   manual.c    help, manual pages and completion, all from the same rows
+ *   cmd-X.c     the command X: its rows, its checks, one library call
+ */
+#ifndef SAMPAN_CLI_INTERNAL_H
+#define SAMPAN_CLI_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "buf.h"
+#include "conf.h"
+#include "control.h"
+#include "err.h"
+#include "json.h"
+#include "log.h"
+#include "volume.h"
+
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+
+struct command {
+    const char *name;       /* "mount" */
+    const char *args;       /* "SET MOUNTPOINT" */
+    const char *summary;    /* one line without a full stop */
+    const char *about;      /* paragraphs of the manual, separated by an empty line */
+    int min_args, max_args; /* max -1: any number */
+    const struct conf_row *rows;
+    size_t n_rows;
+    size_t options_size; /* of the struct that the rows fill */
+    /* 0: done; -1: `err` says why; a positive exit code: what went wrong has been printed. */
+    int (*run)(const struct conf *conf, const void *options, struct err *err);
+    /* Instead of rows and run: a command that reads its words itself. */
+    int (*run_raw)(int argc, char *const *argv, struct err *err);
+};
+
+extern const struct command *const commands[];
+extern const size_t n_commands;
+const struct command *command_find(const char *name, struct err *err);
+/* Parses the words after a command's name; `options` has c->options_size zeroed bytes. */
+int command_parse(const struct command *c, struct conf **ret, void *options, int argc,
+                  char *const *argv, struct err *err);
+
+/* Prints `text` to stdout. -1 if it can't be written (a full disk, a closed pipe). */
+int print_out(const struct bytes *text, struct err *err);
+
+/* --- options that several commands share (options.c) -------------------------------------------
+ */
+
+#define AT(type, field) offsetof(struct type, field)
+
+struct store_options {
+    const char *endpoint, *region, *credentials, *ca_file, *proxy, *user;
+    int64_t webhdfs_port;
+    bool no_sign_request, requester_pays, path_style;
+};
+#define STORE_ROWS(type, f)                                                                   \
+    {"endpoint", CONF_STRING, AT(type, f.endpoint), .arg = "URL",                             \
+     .help = "Address of the store, if not AWS_ENDPOINT_URL or the store's own"},             \
+        {"region", CONF_STRING, AT(type, f.region), .arg = "NAME",                            \
+         .help = "Region that requests are signed for, if not AWS_REGION or the profile's"},  \
+        {"credentials", CONF_STRING, AT(type, f.credentials), .arg = "FILE|DIR",              \
+         .help = "Where the keys are: an AWS-style INI file, or a folder of one file a key"}, \
+        {"ca-file", CONF_STRING, AT(type, f.ca_file), .arg = "FILE",                          \
+         .help = "Certificate authorities (PEM) that servers are checked against"},           \
+        {"proxy", CONF_STRING, AT(type, f.proxy), .arg = "URL",                               \
+         .help = "Proxy to use, if not that of HTTPS_PROXY, HTTP_PROXY and NO_PROXY"},        \
+        {"webhdfs-port",                                                                      \
+         CONF_INT,                                                                            \
+         AT(type, f.webhdfs_port),                                                            \
+         .arg = "N",                                                                          \
+         .dflt = "9870",                                                                      \
+         .min = 1,                                                                            \
+         .max = 65535,                                                                        \
+         .help = "Port of the name node's WebHDFS, for hdfs:// sets"},                        \
+        {"webhdfs-user", CONF_STRING, AT(type, f.user), .arg = "NAME",                        \
+         .help = "user.name of WebHDFS requests, if not HADOOP_USER_NAME or your own"},       \
+        {"no-sign-request", CONF_FLAG, AT(type, f.no_sign_request),                           \
+         .help = "Send no signature and look for no credentials (public buckets)"},           \
+        {"requester-pays", CONF_FLAG, AT(type, f.requester_pays),                             \
+         .help = "Agree to pay for requests to a requester-pays bucket"},                     \
+    {                                                                                         \
+        "path-style", CONF_FLAG, AT(type, f.path_style),                                      \
+            .help = "Put the bucket into the path even where a host name is possible"         \
+    }
+
+struct set_options {
+    struct conf_list cache;
+    const char *cache_dir;
+    const char *free_space;
+};
+#define SET_ROWS(type, f)                                                                          \
+    {"cache", CONF_LIST, AT(type, f.cache), .arg = "TIER:DIR=SIZE",                                \
+     .help = "A tier (mem, ssd or hdd) of the cache, read and filled in the order given; "         \
+             "default ssd:<cache-dir>/<set>=10GiB"},                                               \
+        {"cache-dir", CONF_STRING, AT(type, f.cache_dir), .arg = "DIR",                            \
+         .help = "Folder below which each set has its own; default /var/cache/sampan for root, "   \
+                 "~/.cache/sampan otherwise"},                                                     \
+    {                                                                                              \
+        "free-space", CONF_STRING, AT(type, f.free_space), .arg = "PERCENT|SIZE", .dflt = "10%",   \
+                                                           .help = "Never fill a disk beyond this" \
+    }
+
+struct log_options {
+    const char *file, *level, *format;
+};
+#define LOG_ROWS(type, f)                                                                            \
+    {"log", CONF_STRING, AT(type, f.file), .arg = "FILE",                                            \
+     .help = "Append log lines to this file"},                                                       \
+        {"log-level",       CONF_STRING,                                                             \
+         AT(type, f.level), .arg = "LEVEL",                                                          \
+         .dflt = "info",    .help = "error, warn, info or debug; for one module: info,fetch=debug"}, \
+    {                                                                                                \
+        "log-format", CONF_ENUM, AT(type, f.format), .choices = "text|json", .dflt = "text",         \
+                                                     .help = "Form of log lines"                     \
+    }
+
+#define JSON_ROW(type, f)                                                  \
+    {                                                                      \
+        "json", CONF_FLAG, AT(type, f), .help = "Print the result as JSON" \
+    }
+#define QUIET_ROW(type, f)                                          \
+    {                                                               \
+        "quiet", CONF_FLAG, AT(type, f), .help = "Show no progress" \
+    }
+
+void store_conf_of(const struct store_options *o, struct store_conf *ret);
+/* "10%" or "20GiB". */
+int free_space_of(const char *text, double *ret_fraction, uint64_t *ret_bytes, struct err *err);
+
+/* A log into a file (appended to, 0600), or into stderr where `file` is NULL and `to_stderr`; else
+ * *ret is NULL: silence. */
+struct log_file {
+    struct log *log;
+    FILE *file; /* NULL: stderr */
+};
+int log_file_open(struct log_file *ret, const struct log_options *o, bool to_stderr,
+                  struct err *err);
+void log_file_close(struct log_file *l);
+
+/* --- folders (owner.c)
+ * ----------------------------------------------------------------------------- */
+
+/*
+ * What belongs to one set on this machine: the tiers asked for and the owner's folder (catalog
+ * versions, index, control socket), which is the first tier's on a disk, or else its own folder
+ * below cache-dir, named after the set.
+ */
+struct owner {
+    char *dir;
+    struct tier_conf tiers[CACHE_MAX_TIERS];
+    size_t n_tiers;
+    double free_fraction;
+    uint64_t free_bytes;
+    char **made; /* folders that owner_make() created, outermost first */
+    size_t n_made;
+    int locks[CACHE_MAX_TIERS + 1];
+    size_t n_locks;
+    bool locked; /* all folders are ours alone */
+};
+int owner_resolve(struct owner *ret, const char *set, const struct set_options *o,
+                  const struct store_conf *store, struct err *err);
+int owner_make(struct owner *o, struct err *err);
+/* Takes the folders for this process until it ends or owner_release(); refuses, naming the process
+ * that has them. After a fork: the lock's holder is the one who takes it. */
+int owner_lock(struct owner *o, struct err *err);
+/* Removes what owner_make() created and all that came to lie in it: nothing of a failed start
+ * stays. */
+void owner_unmake(struct owner *o);
+void owner_release(struct owner *o);
+#define cleanup_owner CLEANUP(owner_release)
+void owner_to_volume(const struct owner *o, struct volume_conf *ret);
+
+/* "s3-bucket-train-0123456789abcdef" from a URI and what identifies the set. Pure. */
+char *owner_name(const char *uri, const void *identity, size_t len);
+
+/* The absolute path of a mount point that may be dead: only its parent is looked at. */
+int mount_path(const char *path, char **ret, struct err *err);
+/* The registered mount that `path` lies in, its process alive. `ret_below` (may be NULL) gets the
+ * rest of the path, "" for the mount point itself. */
+int mount_of(const char *path, struct control_mount *ret, char **ret_below, struct err *err);
+/* A user's path as one below the mount: absolute ones must lie in it, others are relative to it. */
+int path_in_mount(const struct control_mount *m, const char *path, char **ret, struct err *err);
+static inline void cleanup_mount_fn(struct control_mount *m)
+{
+    control_mount_release(m);
+}
+#define cleanup_mount CLEANUP(cleanup_mount_fn)
+
+/* --- daemon.c
+ * ------------------------------------------------------------------------------------------ */
+
+/*
+ * Splits off a process of its own session. In the parent it waits until the child calls
+ * daemon_ready() or ends, and then returns 1 (ready) or -1 (`err` is the child's); a signal that
+ * asks the parent to end is passed on to the child. In the child it returns 0 and *ret is the line
+ * back.
+ */
+struct daemon_start;
+int daemon_fork(struct daemon_start **ret, struct err *err);
+/* Tells the parent and lets go of the terminal. -1: the parent is gone, nobody wants the daemon. */
+int daemon_ready(struct daemon_start *d, struct err *err);
+/* Tells the parent why not. */
+void daemon_failed(struct daemon_start *d, const struct err *why);
+
+/* --- progress.c
+ * ------------------------------------------------------------------------------------- */
+
+struct progress {
+    bool quiet, tty;
+    bool shown; /* a bar stands on the terminal's line */
+    uint64_t began_ns, last_ns;
+};
+void progress_init(struct progress *p, bool quiet);
+/* total 0: unknown. bytes 0: none to show. */
+void progress_show(struct progress *p, const char *what, uint64_t done, uint64_t total,
+                   uint64_t bytes);
+void progress_end(struct progress *p); /* clears the bar */
+/* A volume_progress_fn; arg is a struct progress. */
+void progress_volume(void *arg, const char *what, uint64_t done, uint64_t total);
+/* A control_progress_fn for the messages of a warmup; arg is a struct progress. */
+bool progress_control(void *arg, const struct json *message);
+/* One line of progress, without colour or line end. Pure. */
+void progress_line(struct bytes *out, const char *what, uint64_t done, uint64_t total,
+                   uint64_t bytes, double elapsed_s);
+
+/* --- manual.c
+ * --------------------------------------------------------------------------------------- */
+
+void manual_overview(struct bytes *out);
+void manual_help(const struct command *c, struct bytes *out);
+void manual_man(const struct command *c, struct bytes *out); /* NULL: sampan.1 */
+int manual_completion(const char *shell, struct bytes *out, struct err *err);
+
+/* --- asking an owner (ask.c)
+ * ------------------------------------------------------------------------- */
+
+/* {"op":NAME in an open object: add fields, then ask(). */
+void ask_begin(struct json_writer *w, struct bytes *request, const char *op);
+/* Ends the object and sends it. */
+int ask(const struct control_mount *m, struct json_writer *w, struct bytes *request,
+        control_progress_fn *progress, void *arg, struct json_doc **ret, struct err *err);
+int ask_status(const struct control_mount *m, struct json_doc **ret, struct err *err);
+/* "paths": what the words of a command name below the mount; none: no field. `below` (may be NULL)
+ * is one more of them unless it is "". */
+int ask_paths(struct json_writer *w, const struct control_mount *m, const char *below,
+              const struct conf *conf, size_t first, struct err *err);
+/* Members of answers; 0 and "" where they are absent. */
+uint64_t json_uint_at(const struct json *obj, const char *key);
+double json_num_at(const struct json *obj, const char *key);
+const char *json_str_at(const struct json *obj, const char *key);
+/* Prints one node of an answer as a line. */
+int print_json(const struct json *j, struct err *err);
+
+#endif

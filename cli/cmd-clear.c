@@ -1,0 +1,117 @@
+/* clear: drops local copies; the data stays in the store. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli-internal.h"
+#include "mem.h"
+
+struct clear_options {
+    bool json;
+};
+
+static const struct conf_row rows[] = {JSON_ROW(clear_options, json)};
+
+static int report(uint64_t samples, uint64_t bytes, bool json, struct err *err)
+{
+    cleanup_bytes struct bytes out = {0};
+    if (json) {
+        struct json_writer w;
+        jw_init(&w, &out);
+        jw_object(&w, NULL);
+        jw_uint(&w, "samples", samples);
+        jw_uint(&w, "bytes", bytes);
+        jw_end(&w);
+        bytes_add_char(&out, '\n');
+    } else {
+        char size[32];
+        conf_format_size(bytes, size);
+        bytes_addf(&out, "%" PRIu64 " samples, %s dropped\n", samples, size);
+    }
+    return print_out(&out, err);
+}
+
+static int clear_mount(const struct control_mount *m, const char *below, const struct conf *conf,
+                       bool json, struct err *err)
+{
+    cleanup_bytes struct bytes request = {0};
+    cleanup_json struct json_doc *answer = NULL;
+    struct json_writer w;
+    ask_begin(&w, &request, "clear");
+    if (ask_paths(&w, m, below, conf, 1, err) || ask(m, &w, &request, NULL, NULL, &answer, err))
+        return -1;
+    struct json root = json_root(answer);
+    return report(json_uint_at(&root, "samples"), json_uint_at(&root, "bytes"), json, err);
+}
+
+/* The live mount whose owner's folder this is. */
+static bool find_owner(const char *dir, struct control_mount *ret)
+{
+    struct control_mount *mounts;
+    size_t n;
+    bool found = false;
+    cleanup_free char *socket = xasprintf("%s/control.sock", dir);
+    if (control_mounts(&mounts, &n, NULL))
+        return false;
+    for (size_t i = 0; i < n && !found; i++) {
+        if (!mounts[i].alive || strcmp(mounts[i].socket, socket) != 0)
+            continue;
+        *ret = mounts[i];
+        mounts[i] = (struct control_mount){0};
+        found = true;
+    }
+    control_mounts_free(mounts, n);
+    return found;
+}
+
+/* A cache folder that no process serves: its files are removed, nobody else's. */
+static int clear_folder(const char *dir, bool json, struct err *err)
+{
+    struct owner owner = {.dir = xstrdup(dir)};
+    uint64_t bytes = 0;
+    int result = owner_lock(&owner, err);
+    if (!result)
+        result = cache_erase(dir, &bytes, err);
+    owner_release(&owner);
+    return result ? -1 : report(0, bytes, json, err);
+}
+
+static int run(const struct conf *conf, const void *options, struct err *err)
+{
+    const struct clear_options *o = options;
+    cleanup_mount struct control_mount m = {0};
+    cleanup_free char *below = NULL, *dir = NULL;
+    struct err why = {0};
+    struct stat st;
+    if (mount_of(conf_arg(conf, 0), &m, &below, &why) == 0)
+        return clear_mount(&m, below, conf, o->json, err);
+    if (why.class != ERR_NOT_FOUND || stat(conf_arg(conf, 0), &st) || !S_ISDIR(st.st_mode)) {
+        *err = why;
+        return -1;
+    }
+    dir = realpath(conf_arg(conf, 0), NULL);
+    if (!dir)
+        return err_sys(err, errno, "look up %s", conf_arg(conf, 0));
+    if (find_owner(dir, &m))
+        return clear_mount(&m, "", conf, o->json, err);
+    if (conf_n_args(conf) > 1)
+        return err_set(err, ERR_USAGE, "%s: not mounted: it can be cleared as a whole only", dir);
+    return clear_folder(dir, o->json, err);
+}
+
+const struct command cmd_clear = {
+    .name = "clear",
+    .args = "MOUNT|CACHEDIR [PATH...]",
+    .summary = "drop the local copies; the data stays in the store",
+    .about =
+        "Drops what a mount has cached, all or at and below PATH, the kernel's pages of it "
+        "included. CACHEDIR names the cache folder of a set that is not mounted; it is cleared as "
+        "a whole, and a folder that is no cache is refused.",
+    .min_args = 1,
+    .max_args = -1,
+    .rows = rows,
+    .n_rows = COUNT(rows),
+    .options_size = sizeof(struct clear_options),
+    .run = run,
+};

@@ -1,0 +1,96 @@
+/* doctor: finds what is wrong and names the cure. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "doctor-internal.h"
+
+static const struct conf_row rows[] = {
+    SET_ROWS(doctor_options, set),
+    STORE_ROWS(doctor_options, store),
+    JSON_ROW(doctor_options, json),
+};
+
+static const char *const verdict_names[] = {"ok", "note", "wrong"};
+
+void finding(struct doctor *d, enum verdict v, const char *what, const char *cure,
+             const char *where_fmt, ...)
+{
+    char where[1200];
+    va_list ap;
+    va_start(ap, where_fmt);
+    vsnprintf(where, sizeof where, where_fmt, ap);
+    va_end(ap);
+    d->wrong += v == WRONG;
+    if (d->json) {
+        jw_object(d->json, NULL);
+        jw_str(d->json, "verdict", verdict_names[v]);
+        jw_str(d->json, "what", what);
+        jw_str(d->json, "where", where);
+        jw_str(d->json, "cure", cure ? cure : "");
+        jw_end(d->json);
+        return;
+    }
+    bytes_addf(&d->out, "%-6s %s: %s", verdict_names[v], what, where);
+    if (cure)
+        bytes_addf(&d->out, " (%s)", cure);
+    bytes_add_char(&d->out, '\n');
+}
+
+static void look(struct doctor *d, const char *arg, const struct doctor_options *o)
+{
+    struct control_mount m;
+    doctor_machine(d);
+    if (!arg) {
+        doctor_mounts(d);
+    } else if (mount_of(arg, &m, NULL, NULL) == 0) {
+        doctor_mount(d, &m);
+        control_mount_release(&m);
+    } else if (arg[0] == '/' || arg[0] == '.') {
+        doctor_mounts(d); /* a dead mount perhaps: it is among them */
+        doctor_set(d, arg, o);
+    } else {
+        doctor_set(d, arg, o);
+    }
+}
+
+static int run(const struct conf *conf, const void *options, struct err *err)
+{
+    const struct doctor_options *o = options;
+    struct doctor d = {0};
+    struct json_writer w;
+    if (o->json) {
+        jw_init(&w, &d.out);
+        jw_object(&w, NULL);
+        jw_array(&w, "findings");
+        d.json = &w;
+    }
+    look(&d, conf_arg(conf, 0), o);
+    if (o->json) {
+        jw_end(&w);
+        jw_uint(&w, "wrong", d.wrong);
+        jw_end(&w);
+        bytes_add_char(&d.out, '\n');
+    } else if (!d.wrong) {
+        bytes_add_str(&d.out, "nothing wrong was found\n");
+    }
+    int result = print_out(&d.out, err);
+    bytes_release(&d.out);
+    return result ? result : d.wrong ? 1 : 0;
+}
+
+const struct command cmd_doctor = {
+    .name = "doctor",
+    .args = "[SET|MOUNT]",
+    .summary = "find what is wrong, and name the cure",
+    .about =
+        "Looks at this machine (the FUSE device, fusermount3, the kernel), at the mounts "
+        "registered here (dead ones, stale registrations) and, if a SET or MOUNT is given, at its "
+        "store (can it be listed and read, are the clocks together), its cache folder (permission, "
+        "space), names that no file system can hold, and objects that changed at the source. One "
+        "line a finding; exit code 1 if something is wrong.",
+    .max_args = 1,
+    .rows = rows,
+    .n_rows = COUNT(rows),
+    .options_size = sizeof(struct doctor_options),
+    .run = run,
+};

@@ -1,0 +1,185 @@
+/* mount: a set becomes a folder. The parent waits until the mount is usable or says why not. */
+#define LOG_MODULE "mount"
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli-internal.h"
+#include "mem.h"
+#include "serve-internal.h"
+
+static const struct conf_row rows[] = {
+    SET_ROWS(mount_options, set),
+    {"memory", CONF_SIZE, AT(mount_options, memory), .arg = "SIZE", .dflt = "256MiB",
+     .help = "Hard bound of the daemon's own resident memory"},
+    {"catalog", CONF_STRING, AT(mount_options, catalog), .arg = "FILE",
+     .help = "Use this catalog instead of scanning"},
+    {"rescan", CONF_FLAG, AT(mount_options, rescan),
+     .help = "Scan the source even if a version is there already"},
+    {"refresh", CONF_DURATION, AT(mount_options, refresh), .arg = "DUR",
+     .help = "Look for a new version this often (off)"},
+    {"sampler", CONF_STRING, AT(mount_options, sampler), .arg = "SPEC",
+     .help = "The order to come: turns push and exact prefetch on"},
+    {"profile", CONF_ENUM, AT(mount_options, profile), .choices = "samples|shards",
+     .dflt = "samples", .help = "Small files, or big files read in slices (passthrough)"},
+    STORE_ROWS(mount_options, store),
+    {"bandwidth", CONF_RATE, AT(mount_options, bandwidth), .arg = "RATE",
+     .help = "Bytes a second received at most (unlimited)"},
+    {"connections", CONF_INT, AT(mount_options, connections), .arg = "N", .dflt = "64", .min = 1,
+     .max = 1024, .help = "Transfers at once at most"},
+    {"prefetch", CONF_INT, AT(mount_options, prefetch), .arg = "N", .min = 0, .max = 100000,
+     .dflt = "0", .help = "Samples fetched ahead at most; 0: as the order and the memory allow"},
+    {"push-window", CONF_SIZE, AT(mount_options, push_window), .arg = "SIZE",
+     .help = "Bytes pushed into the page cache ahead of the reader at most (automatic)"},
+    {"uid", CONF_INT, AT(mount_options, uid), .arg = "U", .dflt = "-1", .min = -1,
+     .max = UINT32_MAX - 1, .help = "Owner of all files; -1: who mounts"},
+    {"gid", CONF_INT, AT(mount_options, gid), .arg = "G", .dflt = "-1", .min = -1,
+     .max = UINT32_MAX - 1, .help = "Group of all files; -1: who mounts"},
+    {"allow-other", CONF_FLAG, AT(mount_options, allow_other),
+     .help = "Let other users in (plain users need user_allow_other in /etc/fuse.conf)"},
+    {"no-hedge", CONF_FLAG, AT(mount_options, no_hedge),
+     .help = "Send no second request when a first one is slow"},
+    {"no-keeper", CONF_FLAG, AT(mount_options, no_keeper),
+     .help = "Run without a supervisor (as this version always does)"},
+    {"foreground", CONF_FLAG, AT(mount_options, foreground),
+     .help = "Stay in the foreground; Ctrl-C unmounts"},
+    LOG_ROWS(mount_options, log),
+    QUIET_ROW(mount_options, quiet),
+};
+
+static bool is_empty(const char *path)
+{
+    cleanup_dir DIR *d = opendir(path);
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            return false;
+    return true;
+}
+
+/* What can be refused before a long scan is refused before it. The front end checks again. */
+static int check_mountpoint(const char *path, char **ret, struct err *err)
+{
+    struct stat st;
+    if (stat(path, &st)) {
+        if (errno == ENOTCONN)
+            return err_set(err, ERR_USAGE,
+                           "use the mount point: %s: a dead mount is there (sampan umount %s, then "
+                           "try again)",
+                           path, path);
+        if (errno == ENOENT)
+            return err_set(err, ERR_NOT_FOUND,
+                           "use the mount point: %s: it does not exist (mkdir -p %s)", path, path);
+        return err_sys(err, errno, "use the mount point: %s", path);
+    }
+    if (!S_ISDIR(st.st_mode))
+        return err_set(err, ERR_USAGE, "use the mount point: %s: it is not a folder", path);
+    cleanup_free char *real = realpath(path, NULL);
+    if (!real)
+        return err_sys(err, errno, "use the mount point: %s", path);
+    struct control_mount m;
+    if (control_find(real, &m, NULL) == 0) {
+        bool same = m.alive && m.mounted && strcmp(m.mountpoint, real) == 0;
+        if (same)
+            err_set(err, ERR_USAGE,
+                    "use the mount point: %s: %s is mounted there already, by process %d (sampan "
+                    "umount %s)",
+                    real, m.uri, m.pid, real);
+        control_mount_release(&m);
+        if (same)
+            return -1;
+    }
+    if (!is_empty(real))
+        return err_set(err, ERR_USAGE,
+                       "use the mount point: %s: the folder is not empty (mount over an empty one)",
+                       real);
+    *ret = take_ptr(&real);
+    return 0;
+}
+
+static void raise_limits(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files); /* else fewer connections at once: they will say so */
+    }
+    prctl(PR_SET_DUMPABLE, 0); /* a core would hold credentials */
+}
+
+static int run_daemon(struct serve_conf *conf, struct owner *owner, struct err *err)
+{
+    struct daemon_start *start;
+    int who = daemon_fork(&start, err);
+    if (who != 0)
+        return who < 0 ? -1 : 0;
+    raise_limits();
+    conf->start = start;
+    struct err why = {0};
+    int result = owner_lock(owner, &why);
+    if (!result)
+        result = serve(conf, &why);
+    if (result && conf->start) {
+        owner_unmake(owner);
+        daemon_failed(conf->start, &why);
+    }
+    _exit(result ? err_exit_code(&why) : 0);
+}
+
+static int run(const struct conf *c, const void *options, struct err *err)
+{
+    const struct mount_options *o = options;
+    cleanup_free char *mountpoint = NULL;
+    struct serve_conf conf = {.options = o, .set = conf_arg(c, 0)};
+    struct store_conf store;
+    cleanup_owner struct owner owner = {0};
+    store_conf_of(&o->store, &store);
+    if (check_mountpoint(conf_arg(c, 1), &mountpoint, err) ||
+        owner_resolve(&owner, conf.set, &o->set, &store, err) || owner_make(&owner, err)) {
+        owner_unmake(&owner);
+        return -1;
+    }
+    conf.mountpoint = mountpoint;
+    conf.owner = &owner;
+    conf.store = &store;
+    if (!o->foreground) {
+        int result = run_daemon(&conf, &owner, err);
+        return result;
+    }
+    raise_limits();
+    int result = owner_lock(&owner, err);
+    if (!result)
+        result = serve(&conf, err);
+    if (result && !conf.was_ready)
+        owner_unmake(&owner);
+    return result;
+}
+
+const struct command cmd_mount = {
+    .name = "mount",
+    .args = "SET MOUNTPOINT",
+    .summary = "show a set of samples as a folder",
+    .about =
+        "Lists SET (or uses the version that is there), mounts it at MOUNTPOINT and returns when "
+        "the "
+        "mount is usable. If anything fails it says why and leaves nothing behind.\n\n"
+        "SET is a URI (file:///DIR, s3://BUCKET/PREFIX, minio://HOST:PORT/BUCKET/PREFIX, "
+        "bos://BUCKET.ENDPOINT/PREFIX, http(s)://HOST/PATH/, webhdfs://HOST:PORT/PATH, "
+        "hdfs://HOST/PATH), a catalog file, or a set file that joins several. Keys come from "
+        "--credentials, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE, "
+        "BCE_ACCESS_KEY_ID and BCE_SECRET_ACCESS_KEY; a URI with a password in it is refused.\n\n"
+        "The first tier on a disk is also the owner's folder: catalog versions, index and control "
+        "socket lie there, and it belongs to one mount at a time. SIGTERM and SIGINT unmount "
+        "cleanly.\n\n"
+        "A sampler's SPEC is NAME[,key=value]..., for example "
+        "paddle-distributed,ranks=4,batch-size=64,shuffle=true.",
+    .min_args = 2,
+    .max_args = 2,
+    .rows = rows,
+    .n_rows = COUNT(rows),
+    .options_size = sizeof(struct mount_options),
+    .run = run,
+};

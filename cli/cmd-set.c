@@ -1,0 +1,67 @@
+/* set: changes what a running mount does. */
+#include <string.h>
+
+#include "cli-internal.h"
+#include "mem.h"
+
+struct setting_options {
+    bool json;
+};
+
+static const struct conf_row rows[] = {JSON_ROW(setting_options, json)};
+
+static const char *const keys[] = {"sampler", "epoch", "bandwidth", "memory", "connections"};
+
+static int add_setting(struct json_writer *w, const char *word, struct err *err)
+{
+    const char *equals = strchr(word, '=');
+    if (!equals)
+        return err_set(err, ERR_USAGE, "\"%s\": want KEY=VALUE", word);
+    cleanup_free char *key = xstrndup(word, (size_t)(equals - word));
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        if (strcmp(keys[i], key) == 0) {
+            jw_str(w, key, equals + 1);
+            return 0;
+        }
+    }
+    return err_set(
+        err, ERR_USAGE,
+        "\"%s\" cannot be changed while mounted (known: sampler, epoch, bandwidth, memory, "
+        "connections)",
+        key);
+}
+
+static int run(const struct conf *conf, const void *options, struct err *err)
+{
+    const struct setting_options *o = options;
+    cleanup_mount struct control_mount m = {0};
+    cleanup_bytes struct bytes request = {0};
+    cleanup_json struct json_doc *answer = NULL;
+    struct json_writer w;
+    ask_begin(&w, &request, "set");
+    for (size_t i = 1; i < conf_n_args(conf); i++)
+        if (add_setting(&w, conf_arg(conf, i), err))
+            return -1;
+    if (mount_of(conf_arg(conf, 0), &m, NULL, err) ||
+        ask(&m, &w, &request, NULL, NULL, &answer, err))
+        return -1;
+    struct json root = json_root(answer);
+    return o->json ? print_json(&root, err) : 0;
+}
+
+const struct command cmd_set = {
+    .name = "set",
+    .args = "MOUNT KEY=VALUE...",
+    .summary = "change a running mount",
+    .about = "Keys: sampler (a SPEC as for mount --sampler; empty turns it off), epoch (the number "
+             "of the "
+             "epoch that begins; a newer version of the set is taken into use), bandwidth (a "
+             "rate), memory "
+             "(a size), connections (a number). All are checked before any is changed.",
+    .min_args = 2,
+    .max_args = -1,
+    .rows = rows,
+    .n_rows = COUNT(rows),
+    .options_size = sizeof(struct setting_options),
+    .run = run,
+};

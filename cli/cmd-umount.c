@@ -1,0 +1,125 @@
+/* umount: what is pending is flushed, the mount goes, its process ends, its registration goes. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cli-internal.h"
+#include "frontend.h"
+#include "mem.h"
+
+struct umount_options {
+    bool lazy;
+    uint64_t timeout;
+};
+
+static const struct conf_row rows[] = {
+    {"lazy", CONF_FLAG, AT(umount_options, lazy),
+     .help = "Unmount although it is in use: it goes from the tree now, its process when the last "
+             "user is gone"},
+    {"timeout", CONF_DURATION, AT(umount_options, timeout), .arg = "DUR", .dflt = "60s",
+     .help = "Wait this long for the mount's process to end"},
+};
+
+static int flush(const struct control_mount *m, struct err *err)
+{
+    cleanup_bytes struct bytes request = {0};
+    cleanup_json struct json_doc *answer = NULL;
+    struct json_writer w;
+    ask_begin(&w, &request, "flush");
+    if (ask(m, &w, &request, NULL, NULL, &answer, err))
+        return err_wrap(err, "flush before unmounting %s (--lazy unmounts anyway)", m->mountpoint);
+    return 0;
+}
+
+/* -1: that process is gone already, or the kernel is too old: then there is nothing to wait on. */
+static int process_handle(int pid)
+{
+    return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+}
+
+static int wait_for_end(int handle, int pid, uint64_t timeout_ns, struct err *err)
+{
+    struct pollfd p = {.fd = handle, .events = POLLIN};
+    int ms = timeout_ns / 1000000 > INT32_MAX ? -1 : (int)(timeout_ns / 1000000);
+    int n;
+    do
+        n = poll(&p, 1, ms);
+    while (n < 0 && errno == EINTR);
+    if (n > 0)
+        return 0;
+    return err_set(
+        err, ERR_FAILED,
+        "unmounted, but process %d has not ended yet (it may still write its index; look "
+        "at its log)",
+        pid);
+}
+
+/* A registration without a mount: the process is told to end, or its trace is removed. */
+static int clean_up(const struct control_mount *m, struct err *err)
+{
+    if (m->alive && kill(m->pid, SIGTERM) && errno != ESRCH)
+        return err_sys(err, errno, "end the process %d of %s", m->pid, m->mountpoint);
+    return 0;
+}
+
+static int end_mount(const char *path, const struct control_mount *m,
+                     const struct umount_options *o, struct err *err)
+{
+    bool known = m->mountpoint != NULL;
+    int handle = known && m->alive ? process_handle(m->pid) : -1;
+    int result = 0;
+    if (known && !m->mounted) {
+        result = clean_up(m, err);
+    } else {
+        if (known && m->alive && !o->lazy)
+            result = flush(m, err);
+        if (!result)
+            result = frontend_umount(path, o->lazy, err);
+    }
+    if (!result && handle >= 0 && !o->lazy)
+        result = wait_for_end(handle, m->pid, o->timeout, err);
+    if (handle >= 0)
+        close(handle);
+    if (!result && known && !m->alive)
+        control_unregister(m->mountpoint);
+    return result;
+}
+
+static int run(const struct conf *conf, const void *options, struct err *err)
+{
+    const struct umount_options *o = options;
+    cleanup_free char *path = NULL;
+    if (mount_path(conf_arg(conf, 0), &path, err))
+        return -1;
+    struct control_mount m = {0};
+    struct err why = {0};
+    if (control_find(path, &m, &why) == 0 && strcmp(m.mountpoint, path) != 0) {
+        err_set(err, ERR_USAGE,
+                "%s is not a mount point (sampan umount %s ends the mount it lies in)", path,
+                m.mountpoint);
+        control_mount_release(&m);
+        return -1;
+    }
+    int result = end_mount(path, &m, o, err);
+    control_mount_release(&m);
+    return result;
+}
+
+const struct command cmd_umount = {
+    .name = "umount",
+    .args = "MOUNTPOINT",
+    .summary = "end a mount",
+    .about =
+        "Asks the mount's process to write what is pending, unmounts, and returns when that "
+        "process has ended. A mount in use is refused with the list of its users. A mount whose "
+        "process is dead is removed all the same.",
+    .min_args = 1,
+    .max_args = 1,
+    .rows = rows,
+    .n_rows = COUNT(rows),
+    .options_size = sizeof(struct umount_options),
+    .run = run,
+};

@@ -1,0 +1,35 @@
+/* doctor: cmd-doctor.c decides what to look at, doctor-machine.c looks at this machine and its
+ * mounts, doctor-set.c at a set, its store and its cache folder. */
+#ifndef SAMPAN_CLI_DOCTOR_INTERNAL_H
+#define SAMPAN_CLI_DOCTOR_INTERNAL_H
+
+#include "cli-internal.h"
+
+enum verdict { SOUND, NOTE, WRONG };
+
+struct doctor {
+    struct bytes out;
+    struct json_writer *json; /* inside the array of findings, or NULL: lines for people */
+    unsigned wrong;
+};
+
+struct doctor_options {
+    struct set_options set;
+    struct store_options store;
+    bool json;
+};
+
+/* One line: what, where, and the cure (NULL where there is nothing to do). */
+__attribute__((format(printf, 5, 6))) void finding(struct doctor *d, enum verdict v,
+                                                   const char *what, const char *cure,
+                                                   const char *where_fmt, ...);
+
+void doctor_machine(struct doctor *d);
+void doctor_mounts(struct doctor *d);
+void doctor_mount(struct doctor *d, const struct control_mount *m);
+void doctor_set(struct doctor *d, const char *set, const struct doctor_options *o);
+
+/* Names of the version in `dir`/catalog that no file system can hold. */
+void doctor_names(struct doctor *d, const char *dir);
+
+#endif

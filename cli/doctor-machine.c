@@ -1,0 +1,208 @@
+/* This machine: what mounting needs, and the mounts that are there. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "doctor-internal.h"
+#include "mem.h"
+
+static void check_device(struct doctor *d)
+{
+    cleanup_close int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    if (fd >= 0)
+        finding(d, SOUND, "FUSE device", NULL, "/dev/fuse");
+    else if (errno == ENOENT || errno == ENODEV || errno == ENXIO)
+        finding(d, WRONG, "no FUSE device",
+                "load the module: modprobe fuse; in a container pass /dev/fuse in", "/dev/fuse: %s",
+                strerror(errno));
+    else
+        finding(d, geteuid() == 0 ? WRONG : NOTE, "FUSE device cannot be opened",
+                "chmod 666 /dev/fuse, or allow the device in the container", "/dev/fuse: %s",
+                strerror(errno));
+}
+
+static bool find_program(const char *name, char *ret, size_t size)
+{
+    const char *path = getenv("PATH");
+    for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+        size_t len = strcspn(p, ":");
+        int n = snprintf(ret, size, "%.*s/%s", (int)len, p, name);
+        if (n > 0 && (size_t)n < size && access(ret, X_OK) == 0)
+            return true;
+        p += len + (p[len] == ':');
+    }
+    return false;
+}
+
+static void check_helper(struct doctor *d)
+{
+    char path[512];
+    struct stat st;
+    if (geteuid() == 0)
+        return; /* root mounts by itself */
+    if (!find_program("fusermount3", path, sizeof path))
+        finding(d, WRONG, "fusermount3 is missing: only root can mount", "apt-get install fuse3",
+                "PATH");
+    else if (stat(path, &st) || !(st.st_mode & S_ISUID))
+        finding(d, WRONG, "fusermount3 is not set-uid root: only root can mount",
+                "reinstall the package fuse3", "%s", path);
+    else
+        finding(d, SOUND, "fusermount3", NULL, "%s", path);
+}
+
+static void check_kernel(struct doctor *d)
+{
+    struct utsname u;
+    int major = 0, minor = 0;
+    if (uname(&u) || sscanf(u.release, "%d.%d", &major, &minor) != 2) {
+        finding(d, NOTE, "kernel version unknown", NULL, "uname");
+        return;
+    }
+    int version = major * 1000 + minor;
+    if (version < 5010)
+        finding(d, WRONG, "kernel older than 5.10: not tested", "use a newer kernel", "%s",
+                u.release);
+    else if (version < 6009)
+        finding(d, NOTE,
+                "kernel without FUSE passthrough (6.9): --profile shards copies through the daemon",
+                NULL, "%s", u.release);
+    else
+        finding(d, SOUND, "kernel", NULL, "%s", u.release);
+}
+
+void doctor_machine(struct doctor *d)
+{
+    check_device(d);
+    check_helper(d);
+    check_kernel(d);
+}
+
+/* --- mounts
+ * ---------------------------------------------------------------------------------------------- */
+
+static bool answers(const struct control_mount *m, struct err *err)
+{
+    cleanup_bytes struct bytes request = {0};
+    cleanup_json struct json_doc *answer = NULL;
+    struct json_writer w;
+    ask_begin(&w, &request, "ping");
+    return ask(m, &w, &request, NULL, NULL, &answer, err) == 0;
+}
+
+static void check_mount(struct doctor *d, const struct control_mount *m)
+{
+    struct err why = {0};
+    cleanup_free char *cure = xasprintf("sampan umount %s", m->mountpoint);
+    if (!m->alive && m->mounted)
+        finding(d, WRONG, "dead mount: its process has ended, readers fail", cure,
+                "%s (process %d)", m->mountpoint, m->pid);
+    else if (!m->alive)
+        finding(d, WRONG, "stale registration: neither process nor mount is there", cure,
+                "%s (process %d)", m->mountpoint, m->pid);
+    else if (!m->mounted)
+        finding(d, WRONG, "process without its mount (or mounted in another mount namespace)", cure,
+                "%s (process %d)", m->mountpoint, m->pid);
+    else if (!answers(m, &why))
+        finding(d, WRONG, "the mount's process does not answer", "look at its log", "%s: %s",
+                m->mountpoint, why.msg);
+    else
+        finding(d, SOUND, "mount", NULL, "%s (%s)", m->mountpoint, m->uri);
+}
+
+static bool is_registered(const struct control_mount *mounts, size_t n, const char *path)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(mounts[i].mountpoint, path) == 0)
+            return true;
+    return false;
+}
+
+/* A dead mount whose registration is gone too (another run folder, a machine that was cleaned). */
+static void check_unregistered(struct doctor *d, const struct control_mount *mounts, size_t n)
+{
+    cleanup_file FILE *f = fopen("/proc/self/mounts", "re");
+    cleanup_free char *line = NULL;
+    size_t cap = 0;
+    while (f && getline(&line, &cap, f) > 0) {
+        char path[1024], type[64];
+        struct stat st;
+        if (sscanf(line, "%*s %1023s %63s", path, type) != 2 || strcmp(type, "fuse.sampan") != 0)
+            continue;
+        if (is_registered(mounts, n, path) || stat(path, &st) == 0 || errno != ENOTCONN)
+            continue;
+        cleanup_free char *cure = xasprintf("sampan umount %s", path);
+        finding(d, WRONG, "dead mount: its process has ended, readers fail", cure, "%s", path);
+    }
+}
+
+void doctor_mounts(struct doctor *d)
+{
+    struct control_mount *mounts;
+    size_t n;
+    struct err err = {0};
+    if (control_mounts(&mounts, &n, &err)) {
+        finding(d, WRONG, "the register of mounts cannot be read", NULL, "%s", err.msg);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        check_mount(d, &mounts[i]);
+    check_unregistered(d, mounts, n);
+    control_mounts_free(mounts, n);
+}
+
+/* --- one mount
+ * ------------------------------------------------------------------------------------------- */
+
+static void check_tiers(struct doctor *d, const struct json *status)
+{
+    struct json cache = json_get(status, "cache"), tiers = json_get(&cache, "tiers");
+    for (size_t i = 0; i < json_count(&tiers); i++) {
+        struct json t = json_at(&tiers, i);
+        const char *state = json_str_at(&t, "state"), *dir = json_str_at(&t, "dir");
+        if (strcmp(state, "failed") == 0)
+            finding(d, WRONG, "cache tier set aside: its disk fails",
+                    "replace the disk, or mount with another --cache folder", "%s: %s", dir,
+                    json_str_at(&t, "why"));
+        else if (strcmp(state, "full") == 0)
+            finding(d, NOTE, "cache tier is full", "a larger --cache or evict makes room", "%s: %s",
+                    dir, json_str_at(&t, "why"));
+        else
+            finding(d, SOUND, "cache tier", NULL, "%s", dir);
+    }
+}
+
+static void check_stale(struct doctor *d, const struct control_mount *m)
+{
+    cleanup_bytes struct bytes request = {0};
+    cleanup_json struct json_doc *answer = NULL;
+    struct json_writer w;
+    ask_begin(&w, &request, "stale");
+    if (ask(m, &w, &request, NULL, NULL, &answer, NULL))
+        return;
+    cleanup_free char *cure =
+        xasprintf("sampan scan %s takes the new version into use", m->mountpoint);
+    struct json root = json_root(answer), list = json_get(&root, "stale");
+    for (size_t i = 0; i < json_count(&list); i++) {
+        struct json s = json_at(&list, i);
+        finding(d, WRONG, "object changed at the source: reading it fails with ESTALE", cure,
+                "%s: %s", json_str_at(&s, "path"), json_str_at(&s, "why"));
+    }
+}
+
+void doctor_mount(struct doctor *d, const struct control_mount *m)
+{
+    cleanup_json struct json_doc *answer = NULL;
+    struct err err = {0};
+    check_mount(d, m);
+    if (ask_status(m, &answer, &err))
+        return; /* check_mount() has said so */
+    struct json root = json_root(answer), status = json_get(&root, "status");
+    check_tiers(d, &status);
+    check_stale(d, m);
+    if (*json_str_at(&status, "dir"))
+        doctor_names(d, json_str_at(&status, "dir"));
+}

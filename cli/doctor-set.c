@@ -1,0 +1,267 @@
+/* A set: its store, the clocks, its cache folder, its names. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "clock.h"
+#include "doctor-internal.h"
+#include "mem.h"
+#include "sync.h"
+
+#define SKEW_NOTE_S  30
+#define SKEW_WRONG_S 300 /* S3 refuses requests from 15 minutes on */
+#define NAMES_SHOWN  1000
+
+/* --- names
+ * ---------------------------------------------------------------------------------------------- */
+
+struct names {
+    struct doctor *d;
+    unsigned n;
+};
+
+static bool bad_name(void *arg, const char *key, size_t len, const char *why)
+{
+    struct names *names = arg;
+    if (names->n++ == NAMES_SHOWN)
+        return false;
+    finding(names->d, WRONG, "a name that no file system can hold: the sample is not in the mount",
+            "rename the object", "%.*s: %s", (int)(len > 1000 ? 1000 : len), key, why);
+    return true;
+}
+
+void doctor_names(struct doctor *d, const char *dir)
+{
+    cleanup_free char *versions = xasprintf("%s/catalog", dir);
+    struct catalog *c;
+    struct names names = {.d = d};
+    struct err err = {0};
+    if (catalog_current(&c, versions, &err)) {
+        if (err.class != ERR_NOT_FOUND)
+            finding(d, WRONG, "the catalog cannot be read", "sampan scan makes a new one", "%s",
+                    err.msg);
+        return;
+    }
+    if (catalog_info(c)->bad_names && catalog_bad_names(c, bad_name, &names, &err))
+        finding(d, WRONG, "the catalog cannot be read", "sampan scan makes a new one", "%s",
+                err.msg);
+    catalog_unref(c);
+}
+
+/* --- the store
+ * ------------------------------------------------------------------------------------------- */
+
+struct first_object {
+    char *key, *etag;
+    size_t key_len;
+    uint64_t size;
+    int64_t mtime_ns;
+};
+
+static int take_first(void *arg, const struct list_item *item, struct err *err)
+{
+    struct first_object *o = arg;
+    if (item->folder || o->key)
+        return o->key ? err_set(err, ERR_CANCELLED, "enough") : 0;
+    *o = (struct first_object){.key = xstrndup(item->key, item->key_len),
+                               .key_len = item->key_len,
+                               .etag = xstrdup(item->etag ? item->etag : ""),
+                               .size = item->size,
+                               .mtime_ns = item->mtime_ns};
+    return err_set(err, ERR_CANCELLED, "enough");
+}
+
+struct waiting {
+    struct lock lock;
+    struct cond ended;
+    bool done;
+    struct err err;
+};
+
+static void on_done(void *arg, const struct err *err)
+{
+    struct waiting *w = arg;
+    ACQUIRE(&w->lock);
+    if (err)
+        w->err = *err;
+    w->done = true;
+    cond_signal(&w->ended);
+}
+
+static int get_first_byte(struct fetch *f, struct store *s, const struct first_object *o,
+                          struct err *err)
+{
+    unsigned char byte;
+    struct waiting w = {0};
+    struct fetch_get get = {.store = s,
+                            .key = o->key,
+                            .key_len = o->key_len,
+                            .len = o->size ? 1 : 0,
+                            .object_size = o->size,
+                            .mtime_ns = o->mtime_ns,
+                            .etag = o->etag,
+                            .dest = &byte,
+                            .prio = PRIO_READER,
+                            .done = on_done,
+                            .arg = &w};
+    lock_init(&w.lock, RANK_METRICS, "doctor");
+    cond_init(&w.ended);
+    int result = fetch_get(f, &get, err);
+    if (!result) {
+        lock_take(&w.lock);
+        while (!w.done)
+            cond_wait(&w.ended, &w.lock);
+        lock_drop(&w.lock);
+        if (w.err.class) {
+            *err = w.err;
+            result = -1;
+        }
+    }
+    cond_destroy(&w.ended);
+    lock_destroy(&w.lock);
+    return result;
+}
+
+static void check_clock(struct doctor *d, struct fetch *f, struct store *s,
+                        const struct first_object *o)
+{
+    struct http_answer answer;
+    if ((store_caps(s) & STORE_LOCAL) || fetch_head(f, s, o->key, &answer, NULL) || !answer.date[0])
+        return;
+    int64_t there = (int64_t)curl_getdate(answer.date, NULL);
+    int64_t skew = clock_wall_ns() / (int64_t)NS_PER_S - there;
+    if (there < 0)
+        return;
+    int64_t apart = skew < 0 ? -skew : skew;
+    enum verdict v = apart > SKEW_WRONG_S ? WRONG : apart > SKEW_NOTE_S ? NOTE : SOUND;
+    finding(d, v, v == SOUND ? "clocks" : "this clock and the store's are apart",
+            v == SOUND
+                ? NULL
+                : "set this machine's clock (NTP): signed requests are refused at 15 minutes",
+            "%lld s %s the store's", (long long)apart, skew < 0 ? "behind" : "ahead of");
+}
+
+static void check_store(struct doctor *d, struct fetch *f, struct store *s)
+{
+    struct first_object first = {0};
+    struct err err = {0};
+    _Atomic uint64_t seen = 0;
+    if (store_creds_refresh(s, false, &err)) {
+        finding(d, WRONG, "no usable credentials", NULL, "%s: %s", store_uri(s), err.msg);
+        return;
+    }
+    if (fetch_list(f, s, 1, take_first, &first, &seen, &err) && !first.key) {
+        finding(d, WRONG, "the store cannot be listed", NULL, "%s: %s", store_uri(s), err.msg);
+    } else if (!first.key) {
+        finding(d, NOTE, "the listing is empty: an empty mount", "check the prefix", "%s",
+                store_uri(s));
+    } else {
+        finding(d, SOUND, "listing", NULL, "%s", store_uri(s));
+        err_clear(&err);
+        if (get_first_byte(f, s, &first, &err))
+            finding(d, WRONG, "an object cannot be read", NULL, "%s: %s: %s", store_uri(s),
+                    first.key, err.msg);
+        else
+            finding(d, SOUND, "reading", NULL, "%s: %s", store_uri(s), first.key);
+        check_clock(d, f, s, &first);
+    }
+    free(first.key);
+    free(first.etag);
+}
+
+static void check_source(struct doctor *d, const char *uri, const struct store_conf *conf)
+{
+    struct store *s;
+    struct fetch *f;
+    struct fetch_conf fetch;
+    struct err err = {0};
+    if (store_open(&s, uri, conf, &err)) {
+        finding(d, WRONG, "not a usable set", NULL, "%s", err.msg);
+        return;
+    }
+    fetch_conf_defaults(&fetch);
+    fetch.max_tries = 2;
+    fetch.budget_ns = 15 * NS_PER_S;
+    if (fetch_new(&f, &fetch, &err)) {
+        finding(d, WRONG, "transfers cannot be started", NULL, "%s", err.msg);
+    } else {
+        check_store(d, f, s);
+        fetch_free(f);
+    }
+    store_close(s);
+}
+
+/* --- the cache folder
+ * ------------------------------------------------------------------------------------ */
+
+/* The folder itself or, as long as it is not there, the nearest one above it. */
+static void existing_above(char *path, struct stat *st)
+{
+    while (stat(path, st)) {
+        char *slash = strrchr(path, '/');
+        if (!slash || slash == path) {
+            path[0] = '/';
+            path[1] = '\0';
+            stat(path, st);
+            return;
+        }
+        *slash = '\0';
+    }
+}
+
+static void check_folder(struct doctor *d, const struct tier_conf *tier)
+{
+    cleanup_free char *path = xstrdup(tier->dir);
+    struct stat st;
+    struct statvfs fs;
+    existing_above(path, &st);
+    if (!S_ISDIR(st.st_mode) || access(path, W_OK | X_OK)) {
+        finding(d, WRONG, "cache folder cannot be written",
+                "give another one with --cache, or change its owner", "%s: %s", path,
+                S_ISDIR(st.st_mode) ? strerror(errno) : "not a folder");
+        return;
+    }
+    if (statvfs(path, &fs))
+        return;
+    uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize;
+    char want[32], have[32];
+    conf_format_size(tier->limit, want);
+    conf_format_size(room, have);
+    bool small = strcmp(path, tier->dir) != 0 && room < tier->limit;
+    finding(d, small ? NOTE : SOUND,
+            small ? "less free space than the tier may take" : "cache folder",
+            small ? "the tier stays smaller: it leaves the free-space floor alone" : NULL,
+            "%s: %s free, limit %s", tier->dir, have, want);
+}
+
+static void check_cache(struct doctor *d, const char *set, const struct doctor_options *o,
+                        const struct store_conf *store)
+{
+    cleanup_owner struct owner owner = {0};
+    struct err err = {0};
+    if (owner_resolve(&owner, set, &o->set, store, &err)) {
+        finding(d, WRONG, "no cache folder", NULL, "%s", err.msg);
+        return;
+    }
+    for (size_t i = 0; i < owner.n_tiers; i++)
+        check_folder(d, &owner.tiers[i]);
+    doctor_names(d, owner.dir);
+}
+
+void doctor_set(struct doctor *d, const char *set, const struct doctor_options *o)
+{
+    struct set sources;
+    struct store_conf store;
+    struct err err = {0};
+    store_conf_of(&o->store, &store);
+    if (set_from_arg(&sources, set, &err)) {
+        finding(d, WRONG, "not a usable set", NULL, "%s", err.msg);
+        return;
+    }
+    for (size_t i = 0; i < sources.n; i++)
+        check_source(d, sources.sources[i].uri, &store);
+    set_release(&sources);
+    check_cache(d, set, o, &store);
+}

@@ -1,0 +1,73 @@
+/* What the shared option rows become. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli-internal.h"
+#include "mem.h"
+
+void store_conf_of(const struct store_options *o, struct store_conf *ret)
+{
+    *ret = (struct store_conf){
+        .endpoint = o->endpoint,
+        .region = o->region,
+        .credentials = o->credentials,
+        .ca_file = o->ca_file,
+        .proxy = o->proxy,
+        .user = o->user,
+        .webhdfs_port = (uint16_t)o->webhdfs_port,
+        .anonymous = o->no_sign_request,
+        .requester_pays = o->requester_pays,
+        .path_style = o->path_style,
+    };
+}
+
+int free_space_of(const char *text, double *ret_fraction, uint64_t *ret_bytes, struct err *err)
+{
+    *ret_fraction = 0;
+    *ret_bytes = 0;
+    size_t len = strlen(text);
+    if (!len || text[len - 1] != '%') {
+        if (conf_size(text, ret_bytes, err))
+            return err_wrap(err, "--free-space");
+        return 0;
+    }
+    char *end;
+    double percent = strtod(text, &end);
+    if (end != text + len - 1 || text[0] == '-' || !(percent >= 0 && percent < 100))
+        return err_set(err, ERR_USAGE, "--free-space: \"%s\" is not a share (like 10%%)", text);
+    *ret_fraction = percent / 100;
+    return 0;
+}
+
+int log_file_open(struct log_file *ret, const struct log_options *o, bool to_stderr,
+                  struct err *err)
+{
+    *ret = (struct log_file){0};
+    if (log_set_levels(NULL, o->level))
+        return err_set(err, ERR_USAGE,
+                       "--log-level: \"%s\" is not a level (error, warn, info, debug, or "
+                       "info,MODULE=debug)",
+                       o->level);
+    if (o->file) {
+        int fd = open(o->file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0)
+            return err_sys(err, errno, "open the log: %s", o->file);
+        ret->file = fdopen(fd, "a");
+    } else if (!to_stderr) {
+        return 0;
+    }
+    enum log_format format = strcmp(o->format, "json") == 0 ? LOG_JSON : LOG_TEXT;
+    ret->log = log_new(ret->file ? ret->file : stderr, LOG_INFO, format, NULL);
+    log_set_levels(ret->log, o->level);
+    return 0;
+}
+
+void log_file_close(struct log_file *l)
+{
+    log_free(l->log);
+    if (l->file)
+        fclose(l->file);
+    *l = (struct log_file){0};
+}

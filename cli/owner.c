@@ -1,0 +1,394 @@
+/* Which folder belongs to a set, and making and removing such folders. */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "cli-internal.h"
+#include "hash.h"
+#include "mem.h"
+
+#define TIER_DEFAULT_BYTES (10ull << 30)
+#define NAME_READABLE      48
+
+/* --- the name of a set's folder
+ * --------------------------------------------------------------------- */
+
+char *owner_name(const char *uri, const void *identity, size_t len)
+{
+    struct bytes name = {0};
+    bool dash = true; /* no dash at the start, no two in a row */
+    for (; *uri && name.len < NAME_READABLE; uri++) {
+        bool plain = isalnum((unsigned char)*uri) || *uri == '.' || *uri == '_';
+        if (plain)
+            bytes_add_char(&name, (char)tolower((unsigned char)*uri));
+        else if (!dash)
+            bytes_add_char(&name, '-');
+        dash = !plain;
+    }
+    while (name.len && name.data[name.len - 1] == '-')
+        name.data[--name.len] = '\0';
+    bytes_addf(&name, "%s%016llx", name.len ? "-" : "",
+               (unsigned long long)hash64(identity, len, 0));
+    return bytes_take(&name);
+}
+
+static bool is_catalog_file(const char *path)
+{
+    static const char magic[] = "SQLite format 3";
+    char head[sizeof magic];
+    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    return fd >= 0 && read(fd, head, sizeof head) == (ssize_t)sizeof head &&
+           memcmp(head, magic, sizeof magic) == 0;
+}
+
+static int add_identity(struct bytes *identity, struct bytes *first_uri, const char *uri,
+                        const char *at, const struct store_conf *conf, struct err *err)
+{
+    struct store *store;
+    if (store_open(&store, uri, conf, err))
+        return -1;
+    if (!first_uri->len)
+        bytes_add_str(first_uri, store_uri(store));
+    bytes_addf(identity, "%s %s ", at, store_uri(store));
+    store_identity(store, identity);
+    bytes_add_char(identity, '\n');
+    store_close(store);
+    return 0;
+}
+
+/* The sources' URIs, endpoints and credentials; the same whether named by URI or by catalog file.
+ */
+static int set_identity(const char *arg, const struct store_conf *conf, struct bytes *identity,
+                        struct bytes *uri, struct err *err)
+{
+    int result = 0;
+    if (is_catalog_file(arg)) {
+        struct catalog *c;
+        if (catalog_open(&c, arg, err))
+            return -1;
+        for (uint32_t i = 0; i < catalog_info(c)->n_sources && !result; i++)
+            result = add_identity(identity, uri, catalog_source_uri(c, i), catalog_source_at(c, i),
+                                  conf, err);
+        catalog_unref(c);
+        return result;
+    }
+    struct set set;
+    if (set_from_arg(&set, arg, err))
+        return -1;
+    for (size_t i = 0; i < set.n && !result; i++)
+        result = add_identity(identity, uri, set.sources[i].uri, set.sources[i].at, conf, err);
+    set_release(&set);
+    return result;
+}
+
+/* --- the folders
+ * -------------------------------------------------------------------------------------- */
+
+static int cache_base(const char *asked, struct bytes *ret, struct err *err)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (asked)
+        bytes_add_str(ret, asked);
+    else if (geteuid() == 0)
+        bytes_add_str(ret, "/var/cache/sampan");
+    else if (xdg && xdg[0] == '/')
+        bytes_addf(ret, "%s/sampan", xdg);
+    else if (home && home[0] == '/')
+        bytes_addf(ret, "%s/.cache/sampan", home);
+    else
+        return err_set(err, ERR_USAGE,
+                       "no cache folder: HOME is not set (give --cache or "
+                       "--cache-dir)");
+    return 0;
+}
+
+/* Relative folders would move with the daemon's working directory. */
+static char *absolute(const char *path)
+{
+    char cwd[PATH_MAX];
+    if (path[0] == '/' || !getcwd(cwd, sizeof cwd))
+        return xstrdup(path);
+    return xasprintf("%s/%s", cwd, path);
+}
+
+static int parse_tiers(struct owner *o, const struct conf_list *list, struct err *err)
+{
+    if (list->n > CACHE_MAX_TIERS)
+        return err_set(err, ERR_USAGE, "--cache: %zu tiers, at most %d can be had", list->n,
+                       CACHE_MAX_TIERS);
+    for (size_t i = 0; i < list->n; i++) {
+        struct tier_conf *tier = &o->tiers[i];
+        if (tier_conf_parse(tier, list->items[i], err))
+            return err_wrap(err, "--cache");
+        o->n_tiers++;
+        char *dir = absolute(tier->dir);
+        free((char *)(uintptr_t)tier->dir);
+        tier->dir = dir;
+    }
+    return 0;
+}
+
+int owner_resolve(struct owner *ret, const char *set, const struct set_options *o,
+                  const struct store_conf *store, struct err *err)
+{
+    *ret = (struct owner){0};
+    if (free_space_of(o->free_space, &ret->free_fraction, &ret->free_bytes, err) ||
+        parse_tiers(ret, &o->cache, err))
+        return -1;
+    for (size_t i = 0; i < ret->n_tiers && !ret->dir; i++)
+        if (ret->tiers[i].kind != TIER_MEM)
+            ret->dir = xstrdup(ret->tiers[i].dir);
+    if (ret->dir)
+        return 0;
+    cleanup_bytes struct bytes base = {0}, identity = {0}, uri = {0};
+    if (cache_base(o->cache_dir, &base, err) || set_identity(set, store, &identity, &uri, err))
+        return -1;
+    cleanup_free char *top = absolute(base.data);
+    cleanup_free char *name =
+        owner_name(uri.data ? uri.data : "set", identity.data ? identity.data : "", identity.len);
+    ret->dir = xasprintf("%s/%s", top, name);
+    if (ret->n_tiers == 0) {
+        ret->tiers[0] = (struct tier_conf){
+            .kind = TIER_SSD, .dir = xstrdup(ret->dir), .limit = TIER_DEFAULT_BYTES};
+        ret->n_tiers = 1;
+    }
+    return 0;
+}
+
+void owner_release(struct owner *o)
+{
+    for (size_t i = 0; i < o->n_tiers; i++)
+        free((char *)(uintptr_t)o->tiers[i].dir);
+    for (size_t i = 0; i < o->n_made; i++)
+        free(o->made[i]);
+    for (size_t i = 0; i < o->n_locks; i++)
+        close(o->locks[i]);
+    free(o->made);
+    free(o->dir);
+    *o = (struct owner){0};
+}
+
+void owner_to_volume(const struct owner *o, struct volume_conf *ret)
+{
+    ret->dir = o->dir;
+    memcpy(ret->tiers, o->tiers, sizeof ret->tiers);
+    ret->n_tiers = o->n_tiers;
+    ret->free_fraction = o->free_fraction;
+    ret->free_bytes = o->free_bytes;
+}
+
+/* --- making and removing
+ * ------------------------------------------------------------------------------ */
+
+static void note_made(struct owner *o, const char *path)
+{
+    o->made = xrealloc(o->made, (o->n_made + 1) * sizeof *o->made);
+    o->made[o->n_made++] = xstrdup(path);
+}
+
+/* mkdir -p; what is new is private to its owner. */
+static int make_path(struct owner *o, const char *path, struct err *err)
+{
+    cleanup_free char *part = xstrdup(path);
+    for (char *p = part + 1;; p++) {
+        if (*p && *p != '/')
+            continue;
+        char end = *p;
+        *p = '\0';
+        if (mkdir(part, 0700) == 0)
+            note_made(o, part);
+        else if (errno != EEXIST && (!end || errno != EROFS))
+            return err_set(err, errno == ENOSPC ? ERR_LIMIT : ERR_DENIED,
+                           "make the cache folder %s: %s (give another one with --cache)", part,
+                           strerror(errno));
+        *p = end;
+        if (!end)
+            break;
+    }
+    struct stat st;
+    if (stat(path, &st))
+        return err_sys(err, errno, "look at the cache folder %s", path);
+    if (!S_ISDIR(st.st_mode))
+        return err_sys(err, ENOTDIR, "use the cache folder %s", path);
+    if (access(path, R_OK | W_OK | X_OK))
+        return err_sys(err, errno, "write to the cache folder %s", path);
+    return 0;
+}
+
+int owner_make(struct owner *o, struct err *err)
+{
+    int result = make_path(o, o->dir, err);
+    for (size_t i = 0; i < o->n_tiers && !result; i++)
+        result = make_path(o, o->tiers[i].dir, err);
+    if (result)
+        err_wrap(err, "%s", "cache");
+    return result;
+}
+
+/* Never follows a link and never leaves the file system tree below `name`. */
+static void remove_tree(int at, const char *name)
+{
+    if (unlinkat(at, name, 0) == 0)
+        return;
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    for (const struct dirent *e; (e = readdir(d));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            remove_tree(dirfd(d), e->d_name);
+    unlinkat(at, name, AT_REMOVEDIR);
+}
+
+static bool is_own_folder(const struct owner *o, const char *path)
+{
+    bool own = strcmp(o->dir, path) == 0;
+    for (size_t i = 0; i < o->n_tiers; i++)
+        own = own || strcmp(o->tiers[i].dir, path) == 0;
+    return own;
+}
+
+void owner_unmake(struct owner *o)
+{
+    /* Folders on the way may have become another set's way meanwhile: those go only if empty. */
+    for (size_t i = o->n_made; i-- > 0;) {
+        if (o->locked && is_own_folder(o, o->made[i]))
+            remove_tree(AT_FDCWD, o->made[i]);
+        else
+            rmdir(o->made[i]);
+    }
+}
+
+/* --- the lock
+ * ------------------------------------------------------------------------------------------ */
+
+/* Who holds the lock on this folder, as the kernel's list of locks says; 0 if that can't be told.
+ */
+static int holder_of(int fd)
+{
+    struct stat st;
+    cleanup_file FILE *f = fopen("/proc/locks", "re");
+    if (!f || fstat(fd, &st))
+        return 0;
+    char line[256];
+    while (fgets(line, sizeof line, f)) {
+        int pid;
+        unsigned dev_major, dev_minor;
+        unsigned long long inode;
+        if (sscanf(line, "%*d: FLOCK %*s %*s %d %x:%x:%llu", &pid, &dev_major, &dev_minor,
+                   &inode) == 4 &&
+            inode == st.st_ino && dev_major == major(st.st_dev) && dev_minor == minor(st.st_dev))
+            return pid;
+    }
+    return 0;
+}
+
+static int lock_folder(struct owner *o, const char *dir, struct err *err)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(err, errno, "open the cache folder %s", dir);
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        o->locks[o->n_locks++] = fd;
+        return 0;
+    }
+    int why = errno, pid = holder_of(fd);
+    close(fd);
+    if (why != EWOULDBLOCK)
+        return 0; /* a file system without such locks: the cache's own one has to do */
+    char who[32] = "another process";
+    if (pid > 0)
+        snprintf(who, sizeof who, "process %d", pid);
+    return err_set(err, ERR_LIMIT,
+                   "cache folder in use: %s: by %s (each mount needs a folder of its own: give "
+                   "another one with --cache, or end that mount)",
+                   dir, who);
+}
+
+int owner_lock(struct owner *o, struct err *err)
+{
+    if (lock_folder(o, o->dir, err))
+        return -1;
+    for (size_t i = 0; i < o->n_tiers; i++) {
+        bool again = strcmp(o->tiers[i].dir, o->dir) == 0;
+        for (size_t k = 0; k < i; k++)
+            again = again || strcmp(o->tiers[i].dir, o->tiers[k].dir) == 0;
+        if (!again && lock_folder(o, o->tiers[i].dir, err))
+            return -1;
+    }
+    o->locked = true;
+    return 0;
+}
+
+/* --- mounts
+ * -------------------------------------------------------------------------------------------- */
+
+int mount_path(const char *path, char **ret, struct err *err)
+{
+    cleanup_free char *copy = absolute(path);
+    size_t len = strlen(copy);
+    while (len > 1 && copy[len - 1] == '/')
+        copy[--len] = '\0';
+    char *slash = strrchr(copy, '/');
+    const char *base = slash + 1;
+    if (!*base || strcmp(base, ".") == 0 || strcmp(base, "..") == 0) {
+        char *real = realpath(path, NULL);
+        if (!real)
+            return err_sys(err, errno, "look up %s", path);
+        *ret = real;
+        return 0;
+    }
+    *slash = '\0';
+    cleanup_free char *parent = realpath(slash == copy ? "/" : copy, NULL);
+    if (!parent)
+        return err_sys(err, errno, "look up %s", path);
+    *ret = xasprintf("%s/%s", strcmp(parent, "/") == 0 ? "" : parent, base);
+    return 0;
+}
+
+int mount_of(const char *path, struct control_mount *ret, char **ret_below, struct err *err)
+{
+    cleanup_free char *real = NULL;
+    struct control_mount m;
+    if (mount_path(path, &real, err) || control_find(real, &m, err))
+        return -1;
+    if (!m.alive) {
+        err_set(err, ERR_FAILED,
+                "ask the mount: %s: its process %d has ended (sampan umount %s cleans up)",
+                m.mountpoint, m.pid, m.mountpoint);
+        control_mount_release(&m);
+        return -1;
+    }
+    const char *below = real + strlen(m.mountpoint);
+    if (ret_below)
+        *ret_below = xstrdup(*below == '/' ? below + 1 : below);
+    *ret = m;
+    return 0;
+}
+
+int path_in_mount(const struct control_mount *m, const char *path, char **ret, struct err *err)
+{
+    size_t len = strlen(m->mountpoint);
+    if (strncmp(path, m->mountpoint, len) == 0 && (path[len] == '/' || !path[len]))
+        path += len;
+    else if (path[0] == '/')
+        return err_set(err, ERR_USAGE, "%s: not below %s", path, m->mountpoint);
+    while (*path == '/')
+        path++;
+    while (strncmp(path, "./", 2) == 0)
+        path += 2;
+    char *copy = xstrdup(strcmp(path, ".") == 0 ? "" : path);
+    size_t n = strlen(copy);
+    while (n && copy[n - 1] == '/')
+        copy[--n] = '\0';
+    *ret = copy;
+    return 0;
+}
