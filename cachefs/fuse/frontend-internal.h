@@ -103,6 +103,7 @@ void probe_hide(void *init_request, size_t len, unsigned hidden);
 
 struct decision {
     bool no_open, no_opendir, readdirplus, async_read;
+    bool cache_dirs;  /* the kernel may keep listings: it can be told when they change */
     bool passthrough; /* asked of the kernel in INIT; passthrough_probe() has the last word */
     bool notify;      /* the kernel can be told of changes: day-long timeouts are safe */
     double timeout_s; /* of names and attributes */

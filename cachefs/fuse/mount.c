@@ -308,6 +308,12 @@ static int mount_by_helper(const struct frontend_conf *conf, const char *source,
     int from_stderr;
     pid_t pid;
 
+    if (access("/dev/fuse", R_OK | W_OK) < 0)
+        return err_set(
+            err, ERR_DENIED,
+            "open /dev/fuse: %s (let all users open it: chmod 666 /dev/fuse; or mount as "
+            "root)",
+            strerror(errno));
     mount_options(conf, source, /* helper= */ true, &options);
     const char *const argv[] = {"fusermount3", "-o", options.data, "--", conf->mountpoint, NULL};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks) < 0)

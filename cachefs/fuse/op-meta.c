@@ -282,6 +282,15 @@ static int list_catalog(struct frontend *f, struct listing *l, uint64_t offset)
     return 0; /* an error behind good entries comes with the next page */
 }
 
+/* The status has a number only once it is looked up. */
+static void list_control_dir(struct listing *l, uint64_t offset)
+{
+    struct fuse_entry_param status = {.attr = {.st_ino = INO_SNAPSHOTS, .st_mode = S_IFREG | 0444}};
+
+    if (listing_dots(l, CATALOG_ROOT_ID, offset) && offset < 3)
+        listing_add(l, STATUS_NAME, &status, 3);
+}
+
 static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
 {
     struct frontend *f = frontend_of(req);
@@ -294,7 +303,7 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool pl
     if (off < 0)
         e = EINVAL;
     else if (ino == INO_CONTROL_DIR)
-        listing_dots(&l, CATALOG_ROOT_ID, (uint64_t)off);
+        list_control_dir(&l, (uint64_t)off);
     else if (ino_is_ours(ino))
         e = ENOTDIR;
     else
@@ -321,13 +330,15 @@ static void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t of
 
 static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
+    const struct decision *mode = &frontend_of(req)->mode;
+
     (void)ino;
-    if (frontend_of(req)->mode.no_opendir) {
+    if (mode->no_opendir) {
         fuse_reply_err(req, ENOSYS);
         return;
     }
-    fi->cache_readdir = 1;
-    fi->keep_cache = 1;
+    fi->cache_readdir = mode->cache_dirs;
+    fi->keep_cache = mode->cache_dirs;
     fuse_reply_open(req, fi);
 }
 

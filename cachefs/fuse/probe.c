@@ -143,7 +143,8 @@ static void decide_open(unsigned offers, bool shards, const char *backing, struc
 void probe_decide(unsigned offers, bool shards, const char *backing, struct decision *ret)
 {
     struct decision d = {
-        .no_opendir = offers & OFFER_NO_OPENDIR,
+        .no_opendir = (offers & OFFER_NO_OPENDIR) && (offers & OFFER_NOTIFY),
+        .cache_dirs = offers & OFFER_NOTIFY,
         .readdirplus = offers & OFFER_READDIRPLUS,
         .async_read = offers & OFFER_ASYNC_READ,
         .notify = offers & OFFER_NOTIFY,
@@ -152,14 +153,14 @@ void probe_decide(unsigned offers, bool shards, const char *backing, struct deci
     };
 
     decide_open(offers, shards, backing, &d);
-    if (!d.no_opendir)
-        because(&d, "no no_opendir: folders are opened, their listings are kept");
+    if (!(offers & OFFER_NO_OPENDIR))
+        because(&d, "no no_opendir: folders are opened one by one");
     if (!d.readdirplus)
         because(&d, "no readdirplus: a walk looks every name up");
     if (!d.async_read)
         because(&d, "no async_read: one READ a file at a time");
     if (!d.notify)
-        because(&d, "no notifications: names are checked again every second");
+        because(&d, "no notifications: names are checked again every second, listings each time");
     if (!(offers & OFFER_MAX_PAGES))
         because(&d, "no max_pages: READs of at most 128 KiB");
     *ret = d;

@@ -47,6 +47,10 @@ void push_window_seen(struct push_window *w, uint64_t pos)
     w->reader = pos + 1;
     if (w->next < w->reader)
         w->next = w->reader + LEAD;
+    if (w->reader <= w->paused_until) { /* of course readers do it all now */
+        begin_stretch(w);
+        return;
+    }
     advanced = w->reader - w->stretch_start;
     if (advanced < PUSH_STRETCH)
         return;

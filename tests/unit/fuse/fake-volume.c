@@ -120,7 +120,8 @@ static void load_folder(struct catalog *c, size_t self, const char *path, FILE *
                 e->e.number = c->info.numbered++;
                 c->info.samples++;
                 c->info.bytes += e->e.size;
-                /* large ones own several numbers: not in this fake's arrays; tests keep them small */
+                /* large ones own several numbers: not in this fake's arrays; tests keep them small
+                 */
             } else {
                 c->info.folders++;
             }
@@ -344,7 +345,7 @@ int volume_order_ids(struct volume *v, uint64_t first, size_t n, uint64_t *ids, 
 uint64_t volume_seen(struct volume *v, uint64_t id)
 {
     return v->order_len && id <= v->catalog->n && v->position[id] ? v->position[id] - 1
-                                                                   : UINT64_MAX;
+                                                                  : UINT64_MAX;
 }
 int volume_set_sampler(struct volume *v, const char *spec, struct err *err)
 {
@@ -435,7 +436,8 @@ int catalog_lookup(struct catalog *c, uint64_t parent, const char *name, size_t 
         else
             low = mid + 1;
     }
-    if (parent == 1 && !strcmp(c->nodes[c->n - 1].e.name, name) && c->nodes[c->n - 1].e.parent == 1) {
+    if (parent == 1 && !strcmp(c->nodes[c->n - 1].e.name, name) &&
+        c->nodes[c->n - 1].e.parent == 1) {
         *ret = c->nodes[c->n - 1].e;
         return 0;
     }

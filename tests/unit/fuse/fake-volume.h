@@ -1,6 +1,7 @@
 /*
- * A volume for tests of the front end: a tree in memory, bytes in one mapped file, reads that answer at
- * once, later on another thread, or with an error. It stands in for volume, catalog and cache.
+ * A volume for tests of the front end: a tree in memory, bytes in one mapped file, reads that
+ * answer at once, later on another thread, or with an error. It stands in for volume, catalog and
+ * cache.
  */
 #ifndef SAMPAN_FAKE_VOLUME_H
 #define SAMPAN_FAKE_VOLUME_H
@@ -14,7 +15,7 @@ void fake_volume_free(struct volume *v);
 void fake_volume_delay(struct volume *v, uint64_t ns);
 /* The order of training: a permutation of all samples with this seed. 0: none. */
 void fake_volume_order(struct volume *v, uint64_t seed);
-uint64_t fake_volume_reads(struct volume *v);   /* of readers */
+uint64_t fake_volume_reads(struct volume *v); /* of readers */
 uint64_t fake_volume_pushes(struct volume *v);
 /* Adds a sample to a copy of the tree and switches to it. */
 void fake_volume_add(struct volume *v, const char *path, const char *text);
