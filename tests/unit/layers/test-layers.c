@@ -66,7 +66,7 @@ Test(layers, faults_come_when_they_are_due)
         {"fault=read:first:2:failed", "xx........"},
         {"fault=read:after:7:failed", ".......xxx"},
         {"fault=read:unit:4:failed", "....x....."},
-        {"fault=all:always:failed", "xxxx.x.x.x"},
+        {"fault=all:always:failed", "xxxxxxxxxx"},
         {"fault=ahead:always:failed", ".........."},
         {"fault=read:every:2:failed;fault=read:first:2:failed", "xxxx.x.x.x"},
     };
