@@ -72,6 +72,7 @@ void version_switch(struct volume *v, struct catalog *c)
         ACQUIRE(&v->lock);
         dropped = push_version(v, c);
         n = v->n_listeners;
+        v->telling++;
         for (size_t i = 0; i < n; i++) {
             fns[i] = v->listeners[i].fn;
             args[i] = v->listeners[i].arg;
@@ -79,6 +80,11 @@ void version_switch(struct volume *v, struct catalog *c)
     }
     for (size_t i = 0; i < n; i++)
         fns[i](args[i], from, to);
+    {
+        ACQUIRE(&v->lock);
+        v->telling--;
+        cond_broadcast(&v->changed);
+    }
     log_info(v->conf.log, "serving a new version digest=%.12s samples=%llu",
              catalog_info(to)->digest, (unsigned long long)catalog_info(to)->samples);
     if (dropped)
@@ -90,6 +96,16 @@ void version_switch(struct volume *v, struct catalog *c)
 void volume_on_switch(struct volume *v, volume_switch_fn *fn, void *arg)
 {
     ACQUIRE(&v->lock);
+    if (!fn) {
+        size_t kept = 0;
+        for (size_t i = 0; i < v->n_listeners; i++)
+            if (v->listeners[i].arg != arg)
+                v->listeners[kept++] = v->listeners[i];
+        v->n_listeners = kept;
+        while (v->telling)
+            cond_wait(&v->changed, &v->lock);
+        return;
+    }
     if (v->n_listeners == sizeof v->listeners / sizeof v->listeners[0])
         return; /* front end and control are two: more is a bug that shows at once */
     v->listeners[v->n_listeners].fn = fn;

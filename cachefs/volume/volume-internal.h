@@ -270,6 +270,7 @@ struct volume {
         void *arg;
     } listeners[4];
     size_t n_listeners;
+    unsigned telling; /* switches whose listeners are being told */
     bool scanning;
     bool ordering; /* somebody builds an order */
     struct epoch_order *order;

@@ -89,6 +89,7 @@ int volume_read_wait(struct volume *v, uint64_t id, uint64_t off, uint32_t len, 
  * listeners (the FUSE front end) learn what to invalidate. */
 int volume_rescan(struct volume *v, struct catalog_diff_counts *ret, struct err *err);
 typedef void volume_switch_fn(void *arg, struct catalog *from, struct catalog *to);
+/* A NULL `fn` takes the listeners of `arg` away, and waits until none of them is being told. */
 void volume_on_switch(struct volume *v, volume_switch_fn *fn, void *arg);
 
 /* The order to come. set_sampler("") turns it off. set_epoch also takes a newer version into use.
