@@ -451,13 +451,12 @@ void frontend_free(struct frontend *f)
 {
     if (!f)
         return;
-    if (f->n_workers > 0)
-        volume_on_switch(f->volume, NULL, f);
     leave_mount(f);
     if (f->session)
         frontend_stop(f);
     join_workers(f);
     hang_up(f);
+    volume_on_switch(f->volume, NULL, f);
     stop_chores(f);
     push_stop(f);
     wait_for_parked(f);
