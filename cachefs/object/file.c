@@ -75,6 +75,7 @@ struct walk {
     list_fn *fn;
     void *arg;
     bool recurse;
+    bool begun;     /* the folder that was asked for is there */
     char **folders; /* still to be listed, relative, each ending in '/' */
     size_t n, cap;
 };
@@ -168,9 +169,10 @@ static int list_folder(struct walk *w, const char *folder, struct err *err)
     cleanup_free char *dir = xasprintf("%s/%s", w->s->dir, folder);
     cleanup_dir DIR *d = opendir(dir);
     if (!d) {
-        bool gone = errno == ENOENT && *folder && w->recurse; /* removed while we list */
+        bool gone = errno == ENOENT && w->begun; /* removed while we list */
         return gone ? 0 : err_sys(err, errno, "cannot list: %s", dir);
     }
+    w->begun = true;
     for (;;) {
         errno = 0;
         struct dirent *e = readdir(d);

@@ -1,0 +1,119 @@
+/* BOS: requests and JSON answers. */
+#include "object-testing.h"
+
+static const struct store_conf local = {.endpoint = "http://10.0.0.1:80"};
+
+Test(bos, requests, .init = forget_environment)
+{
+    setenv("BCE_ACCESS_KEY_ID", "ak", 1);
+    setenv("BCE_SECRET_ACCESS_KEY", "sk", 1);
+    setenv("BCE_SESSION_TOKEN", "tok", 1);
+    struct store *s = open_store("bos://b/p", NULL);
+    struct http_req r;
+    cr_assert_eq(store_req_get(s, "k", 1, 3, 4, "e", &r, NULL), 0);
+    cr_expect_str_eq(r.url.data, "https://b.bj.bcebos.com/p/k");
+    cr_expect_str_eq(http_header_get(&r, "Range"), "bytes=3-6");
+    cr_expect_str_eq(http_header_get(&r, "x-bce-security-token"), "tok");
+    cr_expect_eq(strncmp(http_header_get(&r, "Authorization"), "bce-auth-v1/ak/", 15), 0);
+    cr_expect_not_null(strstr(http_header_get(&r, "Authorization"),
+                              "/1800/host;x-bce-date;x-bce-security-token/"));
+    http_req_release(&r);
+    cr_assert_eq(store_req_list(s, "x/", true, "", "", &r, NULL), 0);
+    cr_expect_str_eq(r.url.data,
+                     "https://b.bj.bcebos.com/?maxKeys=1000&delimiter=%2F&prefix=p%2Fx%2F");
+    http_req_release(&r);
+    cr_assert_eq(store_req_list(s, "", false, "p/m", "", &r, NULL), 0);
+    cr_expect_str_eq(r.url.data, "https://b.bj.bcebos.com/?maxKeys=1000&prefix=p%2F&marker=p%2Fm");
+    http_req_release(&r);
+    cr_assert_eq(store_req_list(s, "", false, "", "m", &r, NULL), 0);
+    cr_expect_str_eq(r.url.data, "https://b.bj.bcebos.com/?maxKeys=1000&prefix=p%2F&marker=p%2Fm");
+    http_req_release(&r);
+    cleanup_bytes struct bytes body = {0};
+    const char *keys[] = {"a\"b"};
+    cr_assert_eq(store_req_delete_many(s, keys, 1, &body, &r, NULL), 0);
+    cr_expect_str_eq(body.data, "{\"objects\":[{\"key\":\"p/a\\\"b\"}]}");
+    http_req_release(&r);
+    struct part_tag parts[] = {{1, "aa"}};
+    cr_assert_eq(store_req_multipart_end(s, "k", "u", parts, 1, &body, &r, NULL), 0);
+    cr_expect_str_eq(body.data, "{\"parts\":[{\"partNumber\":1,\"eTag\":\"aa\"}]}");
+    http_req_release(&r);
+    cr_assert_eq(store_req_delete(s, "k", 1, &r, NULL), 0);
+    cr_expect(r.method == HTTP_DELETE);
+    http_req_release(&r);
+    store_close(s);
+}
+
+static const struct {
+    const char *json, *items, *token, *error;
+} lists[] = {
+    {"{\"isTruncated\":false,\"contents\":[]}", "", "", NULL},
+    {"{\"contents\":[{\"key\":\"p/"
+     "a\",\"lastModified\":\"2026-11-21T13:24:12Z\",\"eTag\":\"e\",\"size\":5}],"
+     "\"commonPrefixes\":[{\"prefix\":\"p/d/\"}],\"isTruncated\":true,\"nextMarker\":\"p/n\"}",
+     "a 5 1795267452000000000 e\nd/ folder ? \n", "p/n", NULL},
+    {"{\"contents\":[{\"key\":\"p/a\",\"size\":5}],\"isTruncated\":true}", "a 5 ? \n", "p/a", NULL},
+    {"{\"isTruncated\":true}", "", "", "without a marker"},
+    {"{\"contents\":[{\"key\":\"p/a\",\"size\":-5}]}", "", "", "size"},
+    {"{\"contents\":[{\"size\":5}]}", "", "", "key"},
+    {"[]", "", "", "object"},
+    {"<xml/>", "", "", "not JSON"},
+    {"", "", "", "not JSON"},
+};
+
+Test(bos, parse_list, .init = forget_environment)
+{
+    struct store *s = open_store("bos://b/p", &local);
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        cleanup_bytes struct bytes items = {0}, token = {0};
+        struct err err = {0};
+        int result = store_parse_list(s, "", lists[i].json, strlen(lists[i].json), remember, &items,
+                                      &token, &err);
+        cr_expect_eq(result, lists[i].error ? -1 : 0, "row %zu: %s", i, err.msg);
+        cr_expect_str_eq(text_of(&items), lists[i].items, "row %zu: %s", i, text_of(&items));
+        cr_expect_str_eq(text_of(&token), lists[i].token);
+        if (lists[i].error)
+            cr_expect_not_null(strstr(err.msg, lists[i].error), "row %zu: %s", i, err.msg);
+    }
+    store_close(s);
+}
+
+Test(bos, answers, .init = forget_environment)
+{
+    static const struct {
+        int status;
+        const char *body;
+        enum err_class class;
+        enum store_again again;
+    } rows[] = {
+        {200, "", ERR_NONE, AGAIN_NO},
+        {404, "{\"code\":\"NoSuchKey\",\"message\":\"no\"}", ERR_NOT_FOUND, AGAIN_NO},
+        {403, "{\"code\":\"SignatureDoesNotMatch\"}", ERR_DENIED, AGAIN_NO},
+        {403, "{\"code\":\"InvalidSessionToken\"}", ERR_DENIED, AGAIN_CREDS},
+        {503, "{\"code\":\"SlowDown\"}", ERR_TRANSIENT, AGAIN_BACKOFF},
+        {500, "garbage", ERR_TRANSIENT, AGAIN_BACKOFF},
+    };
+    struct store *s = open_store("bos://b/p", &local);
+    struct http_req r;
+    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, NULL, &r, NULL), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct http_answer a;
+        http_answer_init(&a);
+        a.status = rows[i].status;
+        enum store_again again;
+        struct err err = {0};
+        store_classify(s, &r, &a, rows[i].body, strlen(rows[i].body), &again, &err);
+        cr_expect_eq(err.class, rows[i].class, "row %zu: %s", i, err.msg);
+        cr_expect_eq(again, rows[i].again, "row %zu", i);
+    }
+    http_req_release(&r);
+    cleanup_bytes struct bytes upload = {0};
+    struct err err = {0};
+    static const char begun[] = "{\"bucket\":\"b\",\"key\":\"k\",\"uploadId\":\"u1\"}";
+    cr_expect_eq(store_parse_multipart_begin(s, begun, strlen(begun), &upload, &err), 0);
+    cr_expect_str_eq(upload.data, "u1");
+    cr_expect_eq(store_parse_delete_many(s, "", 0, &err), 0);
+    static const char failed[] = "{\"errors\":[{\"key\":\"p/x\",\"code\":\"AccessDenied\"}]}";
+    cr_expect_eq(store_parse_delete_many(s, failed, strlen(failed), &err), -1);
+    cr_expect_eq(err.class, ERR_DENIED);
+    store_close(s);
+}

@@ -1,0 +1,166 @@
+/* A folder of this machine: listing, reading what was listed, writing whole files. */
+#include <fcntl.h>
+#include <ftw.h>
+#include <sys/stat.h>
+
+#include "object-testing.h"
+
+static char dir[] = "/tmp/object-file-XXXXXX";
+static struct store *s;
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+static void begin(void)
+{
+    cr_assert_not_null(mkdtemp(dir));
+    cleanup_free char *uri = xasprintf("file://%s", dir);
+    s = open_store(uri, NULL);
+}
+
+static void end(void)
+{
+    store_close(s);
+    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void put(const char *key, const char *text)
+{
+    struct err err = {0};
+    cr_assert_eq(store_local_put(s, key, text, strlen(text), &err), 0, "%s", err.msg);
+}
+
+static char *at(const char *name)
+{
+    return xasprintf("%s/%s", dir, name);
+}
+
+static int keys_only(void *arg, const struct list_item *item, struct err *err)
+{
+    (void)err;
+    bytes_addf(arg, "%.*s;", (int)item->key_len, item->key);
+    return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Keys, sorted: folders give them in any order. */
+static char *list(const char *prefix, bool recurse)
+{
+    cleanup_bytes struct bytes all = {0};
+    struct err err = {0};
+    cr_assert_eq(store_local_list(s, prefix, recurse, keys_only, &all, &err), 0, "%s", err.msg);
+    char *keys[64];
+    size_t n = 0;
+    for (char *save, *k = strtok_r(all.data, ";", &save); all.data && k;
+         k = strtok_r(NULL, ";", &save))
+        keys[n++] = k;
+    qsort(keys, n, sizeof keys[0], compare);
+    struct bytes out = {0};
+    for (size_t i = 0; i < n; i++)
+        bytes_addf(&out, "%s ", keys[i]);
+    return bytes_take(&out);
+}
+
+Test(file, lists_what_is_there, .init = begin, .fini = end)
+{
+    put("a.txt", "1");
+    put("d/e/f.txt", "22");
+    put("n\xff", "3");
+    cleanup_free char *link = at("link"), *up = at("d/up"), *dangling = at("nothing"),
+                      *to_dir = at("todir"), *fifo = at("fifo"), *temp = at(".sampan-put-abc123");
+    cr_assert_eq(symlink("a.txt", link), 0);
+    cr_assert_eq(symlink("..", up), 0);
+    cr_assert_eq(symlink("gone", dangling), 0);
+    cr_assert_eq(symlink("d/e", to_dir), 0);
+    cr_assert_eq(mkfifo(fifo, 0600), 0);
+    close(open(temp, O_CREAT | O_WRONLY, 0600));
+    cleanup_free char *flat = list("", false), *all = list("", true), *sub = list("d/", true),
+                      *deep = list("d/e", false);
+    cr_expect_str_eq(flat, "a.txt d/ link n\xff todir/ ");
+    cr_expect_str_eq(all, "a.txt d/ d/e/ d/e/f.txt link n\xff todir/ todir/f.txt ");
+    cr_expect_str_eq(sub, "d/e/ d/e/f.txt ");
+    cr_expect_str_eq(deep, "d/e/f.txt ");
+    cleanup_bytes struct bytes none = {0};
+    struct err err = {0};
+    cr_expect_eq(store_local_list(s, "nowhere/", true, keys_only, &none, &err), -1);
+    cr_expect_eq(err.class, ERR_NOT_FOUND);
+}
+
+struct seen {
+    uint64_t size;
+    int64_t mtime_ns;
+    char etag[64];
+};
+
+static int see(void *arg, const struct list_item *item, struct err *err)
+{
+    (void)err;
+    struct seen *seen = arg;
+    seen->size = item->size;
+    seen->mtime_ns = item->mtime_ns;
+    snprintf(seen->etag, sizeof seen->etag, "%s", item->etag);
+    return 0;
+}
+
+Test(file, reads_what_was_listed, .init = begin, .fini = end)
+{
+    put("a", "hello world");
+    struct seen was, is;
+    struct err err = {0};
+    cr_assert_eq(store_local_list(s, "", false, see, &was, &err), 0);
+    char buf[16] = {0};
+    cr_expect_eq(store_local_read(s, "a", 1, 6, buf, 5, was.size, was.mtime_ns, &err), 0);
+    cr_expect_str_eq(buf, "world");
+    cr_expect_eq(store_local_read(s, "a", 1, 6, buf, 6, 0, 0, &err), -1);
+    cr_expect_eq(err.class, ERR_STALE);
+    cr_expect_eq(store_local_read(s, "b", 1, 0, buf, 1, 0, 0, &err), -1);
+    cr_expect_eq(err.class, ERR_NOT_FOUND);
+
+    put("a", "HELLO WORLD"); /* the same size, another time */
+    cr_assert_eq(store_local_list(s, "", false, see, &is, &err), 0);
+    cr_expect_str_neq(was.etag, is.etag);
+    cr_expect_eq(store_local_read(s, "a", 1, 0, buf, 5, was.size, was.mtime_ns, &err), -1);
+    cr_expect_eq(err.class, ERR_STALE);
+    cr_expect_eq(store_local_read(s, "a", 1, 0, buf, 5, 12, 0, &err), -1);
+    cr_expect_eq(err.class, ERR_STALE);
+}
+
+Test(file, keys_stay_inside, .init = begin, .fini = end)
+{
+    static const char *const keys[] = {"",     "..",  "../x", "a/../../x", "/etc/passwd",
+                                       "a//b", "./a", "a/",   "a/."};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        struct err err = {0};
+        char c;
+        cr_expect_eq(store_local_read(s, keys[i], strlen(keys[i]), 0, &c, 1, 0, 0, &err), -1,
+                     "'%s'", keys[i]);
+        cr_expect_eq(err.class, ERR_USAGE, "'%s': %s", keys[i], err.msg);
+        cr_expect_eq(store_local_put(s, keys[i], "x", 1, &err), -1);
+        cr_expect_eq(store_local_delete(s, keys[i], &err), -1);
+    }
+    struct err err = {0};
+    char c;
+    cr_expect_eq(store_local_read(s, "a\0b", 3, 0, &c, 1, 0, 0, &err), -1);
+    cr_expect_eq(err.class, ERR_USAGE);
+}
+
+Test(file, a_failed_write_leaves_nothing, .init = begin, .fini = end)
+{
+    put("d/x", "1");
+    struct err err = {0};
+    cr_expect_eq(store_local_put(s, "d", "file over a folder", 5, &err), -1);
+    cr_expect_eq(store_local_put(s, "d/x/y", "below a file", 5, &err), -1);
+    cleanup_free char *all = list("", true);
+    cr_expect_str_eq(all, "d/ d/x ");
+    cr_expect_eq(store_local_delete(s, "d/x", &err), 0);
+    cr_expect_eq(store_local_delete(s, "d/x", &err), 0);
+    cleanup_free char *left = list("", true);
+    cr_expect_str_eq(left, "d/ ");
+}

@@ -1,0 +1,140 @@
+/* Web servers: index pages of many kinds, and manifests. */
+#include "object-testing.h"
+
+static const struct {
+    const char *uri, *prefix, *page, *items, *error;
+} pages[] = {
+    {"http://h/set", "", /* nginx */
+     "<html>\r\n<head><title>Index of /set/</title></head>\r\n<body><h1>Index of "
+     "/set/</h1><hr><pre>"
+     "<a href=\"../\">../</a>\r\n"
+     "<a href=\"cats/\">cats/</a>             21-Nov-2026 13:24                   -\r\n"
+     "<a href=\"a%20b%26c.jpg\">a b&amp;c.jpg</a>         21-Nov-2026 13:24              115000\r\n"
+     "<a href=\"big.bin\">big.bin</a>         21-Nov-2026 13:24              5G\r\n"
+     "</pre><hr></body></html>",
+     "cats/ folder 1795267440000000000 \na b&c.jpg 115000 1795267440000000000 \nbig.bin ? "
+     "1795267440000000000 \n",
+     NULL},
+    {"http://h/set", "x/", /* Apache's table */
+     "<table><tr><th><a href=\"?C=N;O=D\">Name</a></th></tr>"
+     "<tr><td><img src=\"/icons/back.gif\"></td><td><a href=\"/set/\">Parent "
+     "Directory</a></td></tr>\n"
+     "<tr><td valign=\"top\"><img src=\"/i.gif\" alt=\"[   ]\"></td><td><a "
+     "href=\"a.bin\">a.bin</a></td>"
+     "<td align=\"right\">2026-11-21 13:24  </td><td "
+     "align=\"right\">1.2K</td><td>&nbsp;</td></tr>\n"
+     "<tr><td><a href=\"b.bin\"><img></a></td><td><a href=\"b.bin\">b.bin</a></td>"
+     "<td align=\"right\">2026-11-21 13:24  </td><td align=\"right\"> 12 </td></tr></table>",
+     "x/a.bin ? 1795267440000000000 \nx/b.bin ? ? \n", NULL},
+    {"http://h", "", /* python, and links that lead elsewhere */
+     "<ul><li><a href=\"a.txt\">a.txt</a></li><li><A HREF='d/'>d/</A></li>"
+     "<li><a href=\"/e%2Bf\">e</a></li><li><a href=\"http://h/g\">g</a></li><li><a "
+     "href=\"./i\">i</a></li>"
+     "<li><a href=\"http://other/x\">x</a></li><li><a href=\"//h/x\">x</a></li><li><a "
+     "href=\"mailto:a@b\">x</a>"
+     "</li><li><a href=\"deep/er\">x</a></li><li><a href=\"..\">x</a></li><li><a "
+     "href=\"#top\">x</a></li>"
+     "<li><a href=\"%2Fx\">x</a></li><li><a href=\"a%00b\">x</a></li><li><a name=x>x</a></li>"
+     "<li><a href=n%FFo>n</a></li></ul>",
+     "a.txt ? ? \nd/ folder ? \ne+f ? ? \ng ? ? \ni ? ? \nx ? ? \nn\xffo ? ? \n", NULL},
+    {"http://h/set", "", "<html><body>empty folder</body></html>", "", NULL},
+    {"http://h/set", "d/", /* nginx: autoindex_format json */
+     " [{ \"name\":\"sub\", \"type\":\"directory\", \"mtime\":\"Sat, 21 Nov 2026 13:24:12 GMT\" "
+     "},\n"
+     "{ \"name\":\"a.jpg\", \"type\":\"file\", \"mtime\":\"Sat, 21 Nov 2026 13:24:12 GMT\", "
+     "\"size\":115000 }]",
+     "d/sub/ folder 1795267452000000000 \nd/a.jpg 115000 1795267452000000000 \n", NULL},
+    {"http://h/set", "", /* Caddy */
+     "[{\"name\":\"s/\",\"size\":4096,\"url\":\"./s/"
+     "\",\"mod_time\":\"2026-11-21T13:24:12Z\",\"is_dir\":true},"
+     "{\"name\":\"a\",\"size\":3,\"mod_time\":\"2026-11-21T13:24:12.25Z\",\"is_dir\":false}]",
+     "s/ folder 1795267452000000000 \na 3 1795267452250000000 \n", NULL},
+    {"http://h/set", "", "[{\"name\":\"a\",", "", "not JSON"},
+    {"http://h/set", "", "[{\"name\":1}]", "", "want a string"},
+    {"http://h/set", "", "hello", "", "no index page"},
+    {"http://h/set", "", "", "", "no index page"},
+    {"http://h/set", "", "<a href=\"x", "", NULL},
+    {"http://h/set", "", "<a href=\"x\">", "x ? ? \n", NULL},
+
+    {"http://h/m.tsv", "",
+     "path\tsize\tmtime\tchecksum\n# a comment\n\na/b.jpg\t115000\t1700000000.25\tsha256:"
+     "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824\r\n"
+     "./c d\t0\t2026-11-21T13:24:12Z\t5d41402abc4b2a76b9719d911017c592\nlast\t1",
+     "a/b.jpg 115000 1700000000250000000 "
+     "sum:sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824\n"
+     "c d 0 1795267452000000000 sum:md5:5d41402abc4b2a76b9719d911017c592\nlast 1 ? \n",
+     NULL},
+    {"http://h/m.tsv", "b/", "a/x\t1\nb/x\t2\n", "b/x 2 ? \n", NULL},
+    {"http://h/m.tsv", "", "a\t1\t\t-\nb\t2\t\tcrc32c:9a71bb4c\n",
+     "a 1 ? \nb 2 ? sum:crc32c:9a71bb4c\n", NULL},
+    {"http://h/m.tsv", "", "", "", NULL},
+    {"http://h/m.tsv", "", "a\t1\nb\n", "a 1 ? \n", "line 2: no TAB"},
+    {"http://h/m.tsv", "", "a\t-1\n", "", "line 1: the size is no number"},
+    {"http://h/m.tsv", "", "a\t1\tyesterday\n", "", "line 1: the mtime"},
+    {"http://h/m.tsv", "", "a\t1\t1\tzzz\n", "", "line 1: the checksum"},
+    {"http://h/m.tsv", "", "a\t1\t1\tmd5:00\n", "", "line 1: the checksum"},
+    {"http://h/m.tsv", "", "a\t1\t1\t-\tx\n", "", "line 1: too many columns"},
+    {"http://h/m.tsv", "", "\t1\n", "", "line 1: an empty path"},
+};
+
+Test(http, listings, .init = forget_environment)
+{
+    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+        struct store *s = open_store(pages[i].uri, NULL);
+        cleanup_bytes struct bytes items = {0}, token = {0};
+        struct err err = {0};
+        int result = store_parse_list(s, pages[i].prefix, pages[i].page, strlen(pages[i].page),
+                                      remember, &items, &token, &err);
+        cr_expect_eq(result, pages[i].error ? -1 : 0, "row %zu: %s", i, err.msg);
+        cr_expect_str_eq(text_of(&items), pages[i].items, "row %zu: %s", i, text_of(&items));
+        if (pages[i].error)
+            cr_expect_not_null(strstr(err.msg, pages[i].error), "row %zu: %s", i, err.msg);
+        store_close(s);
+    }
+}
+
+Test(http, requests, .init = forget_environment)
+{
+    struct store *s = open_store("http://h:81/set", NULL);
+    struct http_req r;
+    cr_assert_eq(store_req_list(s, "a b", true, "", "", &r, NULL), 0);
+    cr_expect_str_eq(r.url.data, "http://h:81/set/a%20b/");
+    cr_expect(r.follow);
+    http_req_release(&r);
+    cr_assert_eq(store_req_get(s, "k?", 2, 1, 2, "etag", &r, NULL), 0);
+    cr_expect_str_eq(r.url.data, "http://h:81/set/k%3F");
+    cr_expect_null(http_header_get(&r, "If-Match"));
+    struct http_answer a;
+    http_answer_init(&a);
+    enum store_again again;
+    struct err err = {0};
+    a.status = 206;
+    cr_expect_eq(store_classify(s, &r, &a, "", 0, &again, &err), 0);
+    a.status = 200;
+    cr_expect_eq(store_classify(s, &r, &a, "", 0, &again, &err), -1);
+    cr_expect_not_null(strstr(err.msg, "ignores byte ranges"));
+    a.status = 404;
+    cr_expect_eq(store_classify(s, &r, &a, "", 0, &again, &err), -1);
+    cr_expect_eq(err.class, ERR_NOT_FOUND);
+    http_req_release(&r);
+    cr_expect_eq(store_req_put(s, "k", 1, "", 0, &r, &err), -1);
+    cr_expect_not_null(strstr(err.msg, "HTTP stores do not offer it"));
+    cr_expect_eq(store_caps(s), STORE_HEAD_SIZES);
+    store_close(s);
+    s = open_store("http://h:81/set/manifest.tsv", NULL);
+    cr_expect_eq(store_caps(s), STORE_FLAT_LIST);
+    cr_assert_eq(store_req_list(s, "x/", false, "", "", &r, NULL), 0);
+    cr_expect_str_eq(r.url.data, "http://h:81/set/manifest.tsv");
+    http_req_release(&r);
+    store_close(s);
+}
+
+Test(http, sums)
+{
+    struct err err = {0};
+    cr_expect_eq(store_check_sum("plain-etag", "hello", 5, &err), 0);
+    cr_expect_eq(store_check_sum("sum:md5:5D41402ABC4B2A76B9719D911017C592", "hello", 5, &err), 0);
+    cr_expect_eq(store_check_sum("sum:crc32c:9a71bb4c", "hello", 5, &err), 0);
+    cr_expect_eq(store_check_sum("sum:crc32c:9a71bb4c", "hellO", 5, &err), -1);
+    cr_expect_eq(err.class, ERR_CORRUPT);
+}

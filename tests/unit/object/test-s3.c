@@ -1,0 +1,459 @@
+/* S3: the requests that are built, and what answers mean. */
+#include "clock.h"
+#include "object-testing.h"
+
+static const struct store_conf local = {.endpoint = "http://10.0.0.1:9000", .region = "us-east-1"};
+
+/* --- requests
+ * -------------------------------------------------------------------------------------- */
+
+Test(s3, get_asks_for_a_range_of_one_version, .init = forget_environment)
+{
+    struct store *s = open_store("s3://b/p", &local);
+    struct http_req r;
+    cr_assert_eq(store_req_get(s, "k\xff+", 3, 10, 5, "abc", &r, NULL), 0);
+    cr_expect_str_eq(r.url.data, "http://10.0.0.1:9000/b/p/k%FF%2B");
+    cr_expect_str_eq(http_header_get(&r, "Range"), "bytes=10-14");
+    cr_expect_str_eq(http_header_get(&r, "If-Match"), "\"abc\"");
+    cr_expect_str_eq(http_header_get(&r, "X-Amz-Content-Sha256"), PAYLOAD_EMPTY);
+    cr_expect(!r.follow);
+    http_req_release(&r);
+    cr_assert_eq(store_req_get(s, "k", 1, 10, 0, "sum:md5:00", &r, NULL), 0);
+    cr_expect_str_eq(http_header_get(&r, "Range"), "bytes=10-");
+    cr_expect_null(http_header_get(&r, "If-Match"));
+    http_req_release(&r);
+    store_close(s);
+}
+
+Test(s3, list_pages, .init = forget_environment)
+{
+    static const struct {
+        const char *prefix;
+        bool delimiter;
+        const char *token, *after, *url;
+    } rows[] = {
+        {"", false, "", "", "/b?list-type=2&encoding-type=url&max-keys=1000&prefix=p%2F"},
+        {"a b/", true, "", "",
+         "/b?list-type=2&encoding-type=url&max-keys=1000&delimiter=%2F&prefix=p%2Fa%20b%2F"},
+        {"", false, "t+/=", "x",
+         "/b?list-type=2&encoding-type=url&max-keys=1000&continuation-token=t%2B%2F%3D&prefix=p%"
+         "2F"},
+        {"", false, "", "x/\xfe",
+         "/b?list-type=2&encoding-type=url&max-keys=1000&prefix=p%2F&start-after=p%2Fx%2F%FE"},
+    };
+    struct store *s = open_store("s3://b/p", &local);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct http_req r;
+        cr_assert_eq(store_req_list(s, rows[i].prefix, rows[i].delimiter, rows[i].token,
+                                    rows[i].after, &r, NULL),
+                     0);
+        cr_expect_str_eq(r.url.data + strlen("http://10.0.0.1:9000"), rows[i].url);
+        http_req_release(&r);
+    }
+    store_close(s);
+}
+
+Test(s3, payloads_are_hashed_without_tls_alone, .init = forget_environment)
+{
+    static const struct {
+        const char *endpoint;
+        bool anonymous;
+        const char *payload;
+    } rows[] = {
+        {"http://10.0.0.1:9000", false,
+         "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"},
+        {"https://10.0.0.1:9000", false, PAYLOAD_UNSIGNED},
+        {"https://10.0.0.1:9000", true, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct store_conf conf = {.endpoint = rows[i].endpoint, .anonymous = rows[i].anonymous};
+        struct store *s = open_store("s3://b/p", &conf);
+        struct http_req r;
+        cr_assert_eq(store_req_put(s, "k", 1, "hello", 5, &r, NULL), 0);
+        const char *got = http_header_get(&r, "X-Amz-Content-Sha256");
+        if (rows[i].payload)
+            cr_expect_str_eq(got, rows[i].payload);
+        else
+            cr_expect(!got && !http_header_get(&r, "Authorization"));
+        cr_expect(r.method == HTTP_PUT && r.body_len == 5);
+        http_req_release(&r);
+        store_close(s);
+    }
+}
+
+Test(s3, bodies_that_are_made_here, .init = forget_environment)
+{
+    struct store_conf conf = local;
+    conf.requester_pays = true;
+    struct store *s = open_store("s3://b/p", &conf);
+    cleanup_bytes struct bytes body = {0};
+    struct http_req r;
+    const char *keys[] = {"a&b", "c"};
+    cr_assert_eq(store_req_delete_many(s, keys, 2, &body, &r, NULL), 0);
+    cr_expect_str_eq(
+        body.data, "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Quiet>true</Quiet>"
+                   "<Object><Key>p/a&amp;b</Key></Object><Object><Key>p/c</Key></Object></Delete>");
+    cr_expect_str_eq(r.url.data, "http://10.0.0.1:9000/b?delete=");
+    cr_expect_not_null(http_header_get(&r, "Content-MD5"));
+    cr_expect_str_eq(http_header_get(&r, "X-Amz-Request-Payer"), "requester");
+    http_req_release(&r);
+
+    struct part_tag parts[] = {{1, "aa"}, {2, "bb"}};
+    cr_assert_eq(store_req_multipart_end(s, "k", "up/1", parts, 2, &body, &r, NULL), 0);
+    cr_expect_str_eq(r.url.data, "http://10.0.0.1:9000/b/p/k?uploadId=up%2F1");
+    cr_expect_not_null(
+        strstr(body.data, "<Part><PartNumber>2</PartNumber><ETag>&quot;bb&quot;</ETag></Part>"));
+    http_req_release(&r);
+
+    cr_assert_eq(store_req_multipart_begin(s, "k", &r, NULL), 0);
+    cr_expect_str_eq(r.url.data, "http://10.0.0.1:9000/b/p/k?uploads=");
+    cr_expect(r.method == HTTP_POST);
+    http_req_release(&r);
+    cr_assert_eq(store_req_multipart_part(s, "k", "u", 7, "x", 1, &r, NULL), 0);
+    cr_expect_str_eq(r.url.data, "http://10.0.0.1:9000/b/p/k?partNumber=7&uploadId=u");
+    http_req_release(&r);
+    cr_assert_eq(store_req_multipart_abort(s, "k", "u", &r, NULL), 0);
+    cr_expect(r.method == HTTP_DELETE);
+    http_req_release(&r);
+    cr_assert_eq(store_req_copy(s, "a b", "c", &r, NULL), 0);
+    cr_expect_str_eq(http_header_get(&r, "X-Amz-Copy-Source"), "/b/p/a%20b");
+    http_req_release(&r);
+    store_close(s);
+}
+
+Test(s3, no_credentials_is_a_clear_refusal, .init = forget_environment)
+{
+    struct store *s = NULL;
+    struct err err = {0};
+    cr_assert_eq(store_open(&s, "s3://b/", &local, &err), 0);
+    cr_expect_eq(store_creds_refresh(s, false, &err), -1);
+    cr_expect_eq(err.class, ERR_DENIED);
+    cr_expect_not_null(strstr(err.msg, "--no-sign-request"));
+    struct http_req r;
+    cr_expect_eq(store_req_get(s, "k", 1, 0, 0, NULL, &r, &err), -1);
+    cr_expect_eq(err.class, ERR_DENIED);
+    store_close(s);
+}
+
+Test(s3, identity_has_no_secrets, .init = forget_environment)
+{
+    struct store *s = open_store("s3://b/p", &local);
+    cleanup_bytes struct bytes id = {0};
+    store_identity(s, &id);
+    cr_expect_not_null(strstr(id.data, "endpoint=http://10.0.0.1:9000 key="));
+    cr_expect_null(strstr(id.data, "secret"));
+    cr_expect_null(strstr(id.data, "AKIDEXAMPLE"));
+    store_close(s);
+}
+
+/* --- listings
+ * -------------------------------------------------------------------------------------- */
+
+#define HEAD \
+    "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+#define TAIL "</ListBucketResult>"
+
+static const struct list_row {
+    const char *prefix, *xml, *items, *token, *error;
+} lists[] = {
+    {"", HEAD "<IsTruncated>false</IsTruncated>" TAIL, "", "", NULL},
+    {"",
+     HEAD "<Contents><Key>p/a</Key><LastModified>2026-11-21T13:24:12.5Z</LastModified>"
+          "<ETag>&quot;e1&quot;</ETag><Size>7</Size></Contents>" TAIL,
+     "a 7 1795267452500000000 e1\n", "", NULL},
+    {"", /* the encoding is named after the keys */
+     HEAD "<Contents><Key>p/a%20b%2Bc+d%FF</Key><Size>0</Size></Contents>"
+          "<EncodingType>url</EncodingType>" TAIL,
+     "a b+c d\xff 0 ? \n", "", NULL},
+    {"", HEAD "<Contents><Key>p/100%25+x</Key><Size>1</Size></Contents>" TAIL, "100%25+x 1 ? \n",
+     "", NULL},
+    {"x/",
+     HEAD "<IsTruncated>true</IsTruncated><NextContinuationToken>t&amp;1</NextContinuationToken>"
+          "<Contents><Key>p/x/</Key><Size>0</Size></Contents>"
+          "<CommonPrefixes><Prefix>p/x/y/</Prefix></CommonPrefixes>" TAIL,
+     "x/y/ folder ? \n", "t&1", NULL},
+    {"",
+     HEAD "<Contents><Key>p/</Key><Size>0</Size></Contents><Contents><Key>other</Key><Size>1</"
+          "Size></Contents>"
+          "<Contents><Key>p/d/</Key><Size>0</Size></Contents>"
+          "<Contents><Key>p/e/</Key><Size>3</Size></Contents>" TAIL,
+     "d/ folder ? \ne/ 3 ? \n", "", NULL},
+    {"",
+     HEAD "<Contents><Key>p/a</Key><ETag>W/\"w\"</ETag><Size>1</Size><Owner><ID>x</ID></Owner></"
+          "Contents>"
+          "<Contents><Key>p/b</Key><Size>2</Size></Contents>" TAIL,
+     "a 1 ? w\nb 2 ? \n", "", NULL},
+    {"", HEAD "<IsTruncated>true</IsTruncated>" TAIL, "", "", "does not know ListObjectsV2"},
+    {"", HEAD "<Contents><Key>p/a</Key></Contents>" TAIL, "", "", "without a key or size"},
+    {"", HEAD "<Contents><Key>p/a</Key><Size>x</Size></Contents>" TAIL, "", "",
+     "without a key or size"},
+    {"", HEAD "<Contents><Key>p/a</Key><Size>1</Size></Contents>", "a 1 ? \n", "", "cut off"},
+    {"", "<html><body>hello</body></html>", "", "", "no listing but <html>"},
+    {"", "", "", "", "no element at all"},
+};
+
+Test(s3, parse_list, .init = forget_environment)
+{
+    struct store *s = open_store("s3://b/p", &local);
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        const struct list_row *row = &lists[i];
+        cleanup_bytes struct bytes items = {0}, token = {0};
+        struct err err = {0};
+        int result = store_parse_list(s, row->prefix, row->xml, strlen(row->xml), remember, &items,
+                                      &token, &err);
+        cr_expect_str_eq(text_of(&items), row->items, "row %zu: got %s", i, text_of(&items));
+        cr_expect_str_eq(text_of(&token), row->token);
+        cr_expect_eq(result, row->error ? -1 : 0, "row %zu: %s", i, err.msg);
+        if (row->error) {
+            cr_expect_eq(err.class, ERR_CORRUPT);
+            cr_expect_not_null(strstr(err.msg, row->error), "row %zu: %s", i, err.msg);
+        }
+    }
+    store_close(s);
+}
+
+static int stop(void *arg, const struct list_item *item, struct err *err)
+{
+    (void)arg;
+    return err_set(err, ERR_CANCELLED, "stopped at %.*s", (int)item->key_len, item->key);
+}
+
+Test(s3, a_listing_can_be_stopped, .init = forget_environment)
+{
+    static const char xml[] = HEAD "<Contents><Key>p/a</Key><Size>1</Size></Contents>" TAIL;
+    struct store *s = open_store("s3://b/p", &local);
+    cleanup_bytes struct bytes token = {0};
+    struct err err = {0};
+    cr_expect_eq(store_parse_list(s, "", xml, strlen(xml), stop, NULL, &token, &err), -1);
+    cr_expect_str_eq(err.msg, "stopped at a");
+    store_close(s);
+}
+
+/* --- what answers mean
+ * ----------------------------------------------------------------------------- */
+
+#define ERR(code, more)                                                                       \
+    "<?xml version=\"1.0\"?>\n<Error><Code>" code "</Code><Message>why\n</Message>" more "</" \
+                                                                                         "Error>"
+
+static const struct classify_row {
+    enum http_method method;
+    int status;
+    const char *body;
+    enum err_class class;
+    enum store_again again;
+    const char *says;
+} answers[] = {
+    {HTTP_GET, 200, "", ERR_NONE, AGAIN_NO, NULL},
+    {HTTP_GET, 206, "<Error>this is data", ERR_NONE, AGAIN_NO, NULL},
+    {HTTP_DELETE, 204, "", ERR_NONE, AGAIN_NO, NULL},
+    {HTTP_GET, 404, ERR("NoSuchKey", ""), ERR_NOT_FOUND, AGAIN_NO,
+     "NoSuchKey 404: GET http://10.0.0.1:9000/b/p/k: why "},
+    {HTTP_GET, 404, ERR("NoSuchBucket", ""), ERR_NOT_FOUND, AGAIN_NO, "check the bucket's name"},
+    {HTTP_HEAD, 404, "", ERR_NOT_FOUND, AGAIN_NO,
+     "404: HEAD http://10.0.0.1:9000/b/p/k: not found"},
+    {HTTP_GET, 403, ERR("AccessDenied", ""), ERR_DENIED, AGAIN_NO, "check --credentials"},
+    {HTTP_GET, 403, ERR("InvalidAccessKeyId", ""), ERR_DENIED, AGAIN_NO,
+     "check --credentials and --endpoint"},
+    {HTTP_GET, 403, ERR("SignatureDoesNotMatch", ""), ERR_DENIED, AGAIN_NO,
+     "the secret key is wrong"},
+    {HTTP_GET, 400, ERR("ExpiredToken", ""), ERR_DENIED, AGAIN_CREDS, "renew"},
+    {HTTP_GET, 403, ERR("ExpiredToken", ""), ERR_DENIED, AGAIN_CREDS, "renew"},
+    {HTTP_GET, 412, ERR("PreconditionFailed", ""), ERR_STALE, AGAIN_NO, "scan the set again"},
+    {HTTP_GET, 416, ERR("InvalidRange", ""), ERR_STALE, AGAIN_NO, "scan the set again"},
+    {HTTP_GET, 503, ERR("SlowDown", ""), ERR_TRANSIENT, AGAIN_BACKOFF, "lower --connections"},
+    {HTTP_GET, 503, "", ERR_TRANSIENT, AGAIN_BACKOFF, "503: GET"},
+    {HTTP_GET, 500, "not xml <", ERR_TRANSIENT, AGAIN_BACKOFF, "the server has trouble"},
+    {HTTP_GET, 429, "", ERR_TRANSIENT, AGAIN_BACKOFF, "too many"},
+    {HTTP_PUT, 400, ERR("RequestTimeout", ""), ERR_TRANSIENT, AGAIN_BACKOFF, "why"},
+    {HTTP_PUT, 400, ERR("EntityTooLarge", ""), ERR_LIMIT, AGAIN_NO, "too big"},
+    {HTTP_PUT, 409, ERR("OperationAborted", ""), ERR_TRANSIENT, AGAIN_BACKOFF, "under way"},
+    {HTTP_POST, 200, ERR("InternalError", ""), ERR_TRANSIENT, AGAIN_BACKOFF, "InternalError 500"},
+    {HTTP_POST, 200, "<DeleteResult><Error><Key>k</Key></Error></DeleteResult>", ERR_NONE, AGAIN_NO,
+     NULL},
+    {HTTP_GET, 418, "", ERR_FAILED, AGAIN_NO, "418"},
+    {HTTP_GET, 0, "", ERR_TRANSIENT, AGAIN_BACKOFF, "no answer"},
+    {HTTP_GET, 301, ERR("PermanentRedirect", ""), ERR_FAILED, AGAIN_NO,
+     "check --region and --endpoint"},
+};
+
+static void make_request(struct store *s, enum http_method method, struct http_req *r)
+{
+    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, NULL, r, NULL), 0);
+    r->method = method;
+}
+
+Test(s3, classify, .init = forget_environment)
+{
+    struct store *s = open_store("s3://b/p", &local);
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        const struct classify_row *row = &answers[i];
+        struct http_req r;
+        make_request(s, row->method, &r);
+        struct http_answer a;
+        http_answer_init(&a);
+        a.status = row->status;
+        enum store_again again = AGAIN_CLOCK;
+        struct err err = {0};
+        int result = store_classify(s, &r, &a, row->body, strlen(row->body), &again, &err);
+        cr_expect_eq(result, row->class == ERR_NONE ? 0 : -1, "row %zu", i);
+        cr_expect_eq(err.class, row->class, "row %zu: %s", i, err.msg);
+        cr_expect_eq(again, row->again, "row %zu: %s: again %d", i, err.msg, again);
+        if (row->says)
+            cr_expect_not_null(strstr(err.msg, row->says), "row %zu: %s", i, err.msg);
+        cr_expect_null(strchr(err.msg, '\n'));
+        http_req_release(&r);
+    }
+    store_close(s);
+}
+
+/* --- learning
+ * -------------------------------------------------------------------------------------- */
+
+static enum store_again classify(struct store *s, struct http_req *r, int status, const char *body,
+                                 const char *region, const char *location)
+{
+    struct http_answer a;
+    http_answer_init(&a);
+    a.status = status;
+    snprintf(a.region, sizeof a.region, "%s", region);
+    snprintf(a.location, sizeof a.location, "%s", location);
+    enum store_again again;
+    struct err err = {0};
+    cr_expect_eq(store_classify(s, r, &a, body, strlen(body), &again, &err), -1);
+    return again;
+}
+
+static const char *url_now(struct store *s, struct http_req *r)
+{
+    http_req_release(r);
+    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, NULL, r, NULL), 0);
+    return r->url.data;
+}
+
+Test(s3, a_redirect_teaches_the_region, .init = forget_environment)
+{
+    static const struct {
+        int status;
+        enum http_method method;
+        const char *body, *region;
+    } rows[] = {
+        {301, HTTP_GET, ERR("PermanentRedirect", ""), "eu-west-3"},
+        {301, HTTP_GET,
+         ERR("PermanentRedirect", "<Endpoint>b.s3-eu-west-3.amazonaws.com</Endpoint>"), ""},
+        {400, HTTP_GET, ERR("AuthorizationHeaderMalformed", "<Region>eu-west-3</Region>"), ""},
+        {400, HTTP_HEAD, "", "eu-west-3"},
+        {301, HTTP_HEAD, "", "eu-west-3"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct store *s = open_store("s3://bkt/p", NULL);
+        struct http_req r = {0};
+        cr_expect_str_eq(url_now(s, &r), "https://bkt.s3.us-east-1.amazonaws.com/p/k");
+        r.method = rows[i].method;
+        cr_expect_eq(classify(s, &r, rows[i].status, rows[i].body, rows[i].region, ""),
+                     AGAIN_REDIRECT, "row %zu", i);
+        /* A request that was under way meanwhile is built anew, too. */
+        cr_expect_eq(classify(s, &r, rows[i].status, rows[i].body, rows[i].region, ""),
+                     AGAIN_REDIRECT);
+        cr_expect_str_eq(url_now(s, &r), "https://bkt.s3.eu-west-3.amazonaws.com/p/k");
+        cr_expect_not_null(strstr(http_header_get(&r, "Authorization"), "/eu-west-3/s3/"));
+        r.method = rows[i].method;
+        cr_expect_eq(classify(s, &r, rows[i].status, rows[i].body, rows[i].region, ""), AGAIN_NO,
+                     "row %zu: no circle", i);
+        http_req_release(&r);
+        store_close(s);
+    }
+}
+
+Test(s3, a_given_endpoint_keeps_its_host, .init = forget_environment)
+{
+    struct store *s = open_store("s3://bkt/p", &local);
+    struct http_req r = {0};
+    url_now(s, &r);
+    cr_expect_eq(classify(s, &r, 400,
+                          ERR("AuthorizationHeaderMalformed", "<Region>garage</Region>"), "", ""),
+                 AGAIN_REDIRECT);
+    cr_expect_str_eq(url_now(s, &r), "http://10.0.0.1:9000/bkt/p/k");
+    cr_expect_not_null(strstr(http_header_get(&r, "Authorization"), "/garage/s3/"));
+    http_req_release(&r);
+    store_close(s);
+}
+
+Test(s3, a_location_teaches_the_host, .init = forget_environment)
+{
+    struct store *s = open_store("s3://bkt/p", NULL);
+    struct http_req r = {0};
+    url_now(s, &r);
+    cr_expect_eq(classify(s, &r, 307, "", "", "http://bkt.s3.eu-west-3.amazonaws.com/p/k"),
+                 AGAIN_NO, "TLS is not given up");
+    cr_expect_eq(classify(s, &r, 307, "", "", "https://u:p@evil/p/k"), AGAIN_NO);
+    cr_expect_eq(classify(s, &r, 307, "", "", "/p/k"), AGAIN_NO);
+    cr_expect_eq(classify(s, &r, 307, "", "", "https://bkt.s3.eu-west-3.amazonaws.com/p/k"),
+                 AGAIN_REDIRECT);
+    cr_expect_str_eq(url_now(s, &r), "https://bkt.s3.eu-west-3.amazonaws.com/p/k");
+    cr_expect_eq(classify(s, &r, 307, "", "", "https://bkt.s3.eu-west-3.amazonaws.com/p/k"),
+                 AGAIN_NO);
+    http_req_release(&r);
+    store_close(s);
+}
+
+Test(s3, a_skewed_clock_is_taken_over_once, .init = forget_environment)
+{
+    struct store *s = open_store("s3://bkt/p", &local);
+    struct http_req r = {0};
+    url_now(s, &r);
+    struct http_answer a;
+    http_answer_init(&a);
+    a.status = 403;
+    time_t theirs = time(NULL) + 7200;
+    struct tm tm;
+    strftime(a.date, sizeof a.date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&theirs, &tm));
+    static const char body[] = ERR("RequestTimeTooSkewed", "");
+    enum store_again again;
+    struct err err = {0};
+    cr_expect_eq(store_classify(s, &r, &a, body, strlen(body), &again, &err), -1);
+    cr_expect_eq(again, AGAIN_CLOCK);
+    url_now(s, &r);
+    char hour[16];
+    strftime(hour, sizeof hour, "%Y%m%dT%H", &tm);
+    cr_expect(strncmp(http_header_get(&r, "X-Amz-Date"), hour, strlen(hour)) == 0 ||
+                  tm.tm_min == 59 || tm.tm_min == 0,
+              "%s", http_header_get(&r, "X-Amz-Date"));
+    cr_expect_eq(store_classify(s, &r, &a, body, strlen(body), &again, &err), -1);
+    cr_expect_eq(again, AGAIN_NO);
+    cr_expect_not_null(strstr(err.msg, "set this machine's clock"));
+    http_req_release(&r);
+    store_close(s);
+}
+
+/* --- uploads and deletes
+ * --------------------------------------------------------------------------- */
+
+Test(s3, uploads_and_deletes, .init = forget_environment)
+{
+    struct store *s = open_store("s3://bkt/p", &local);
+    cleanup_bytes struct bytes upload = {0};
+    struct err err = {0};
+    static const char begun[] = "<InitiateMultipartUploadResult><UploadId>u&lt;1</UploadId></"
+                                "InitiateMultipartUploadResult>";
+    cr_expect_eq(store_parse_multipart_begin(s, begun, strlen(begun), &upload, &err), 0);
+    cr_expect_str_eq(upload.data, "u<1");
+    cr_expect_eq(store_parse_multipart_begin(s, "<x/>", 4, &upload, &err), -1);
+    static const char ended[] =
+        "<CompleteMultipartUploadResult><ETag>\"x-2\"</ETag></CompleteMultipartUploadResult>";
+    cr_expect_eq(store_parse_multipart_end(s, ended, strlen(ended), &err), 0);
+    static const char failed[] = ERR("InternalError", "");
+    cr_expect_eq(store_parse_multipart_end(s, failed, strlen(failed), &err), -1);
+    cr_expect_eq(err.class, ERR_TRANSIENT);
+    static const char deleted[] = "<DeleteResult></DeleteResult>";
+    cr_expect_eq(store_parse_delete_many(s, deleted, strlen(deleted), &err), 0);
+    static const char some[] =
+        "<DeleteResult><Deleted><Key>p/a</Key></Deleted>"
+        "<Error><Key>p/b</Key><Code>AccessDenied</Code></Error>"
+        "<Error><Key>p/c</Key><Code>InternalError</Code></Error></DeleteResult>";
+    cr_expect_eq(store_parse_delete_many(s, some, strlen(some), &err), -1);
+    cr_expect_eq(err.class, ERR_DENIED);
+    cr_expect_not_null(strstr(err.msg, "not deleted: p/b: AccessDenied, and 1 more"), "%s",
+                       err.msg);
+    store_close(s);
+}
