@@ -57,12 +57,13 @@ static void check_helper(struct doctor *d)
 static void check_kernel(struct doctor *d)
 {
     struct utsname u;
-    int major = 0, minor = 0;
-    if (uname(&u) || sscanf(u.release, "%d.%d", &major, &minor) != 2) {
+    char *end;
+    if (uname(&u) || !strchr(u.release, '.')) {
         finding(d, NOTE, "kernel version unknown", NULL, "uname");
         return;
     }
-    int version = major * 1000 + minor;
+    long version = strtol(u.release, &end, 10) * 1000;
+    version += *end == '.' ? strtol(end + 1, NULL, 10) : 0;
     if (version < 5010)
         finding(d, WRONG, "kernel older than 5.10: not tested", "use a newer kernel", "%s",
                 u.release);

@@ -148,7 +148,7 @@ int owner_resolve(struct owner *ret, const char *set, const struct set_options *
     cleanup_bytes struct bytes base = {0}, identity = {0}, uri = {0};
     if (cache_base(o->cache_dir, &base, err) || set_identity(set, store, &identity, &uri, err))
         return -1;
-    cleanup_free char *top = absolute(base.data);
+    cleanup_free char *top = absolute(base.data ? base.data : "/");
     cleanup_free char *name =
         owner_name(uri.data ? uri.data : "set", identity.data ? identity.data : "", identity.len);
     ret->dir = xasprintf("%s/%s", top, name);
@@ -270,23 +270,24 @@ void owner_unmake(struct owner *o)
 /* --- the lock
  * ------------------------------------------------------------------------------------------ */
 
-/* Who holds the lock on this folder, as the kernel's list of locks says; 0 if that can't be told.
- */
+/* Who holds the lock on this folder, as the kernel's list of locks says; 0 if that can't be told. A
+ * line: "1: FLOCK  ADVISORY  WRITE 123 08:01:4567 0 EOF". */
 static int holder_of(int fd)
 {
     struct stat st;
     cleanup_file FILE *f = fopen("/proc/locks", "re");
     if (!f || fstat(fd, &st))
         return 0;
-    char line[256];
+    char line[256], where[96];
+    snprintf(where, sizeof where, " %02x:%02x:%llu ", major(st.st_dev), minor(st.st_dev),
+             (unsigned long long)st.st_ino);
     while (fgets(line, sizeof line, f)) {
-        int pid;
-        unsigned dev_major, dev_minor;
-        unsigned long long inode;
-        if (sscanf(line, "%*d: FLOCK %*s %*s %d %x:%x:%llu", &pid, &dev_major, &dev_minor,
-                   &inode) == 4 &&
-            inode == st.st_ino && dev_major == major(st.st_dev) && dev_minor == minor(st.st_dev))
-            return pid;
+        char *end = strstr(line, where);
+        if (!end || !strstr(line, "FLOCK"))
+            continue;
+        *end = '\0';
+        const char *pid = strrchr(line, ' ');
+        return pid ? (int)strtol(pid, NULL, 10) : 0;
     }
     return 0;
 }
@@ -367,7 +368,7 @@ int mount_of(const char *path, struct control_mount *ret, char **ret_below, stru
         control_mount_release(&m);
         return -1;
     }
-    const char *below = real + strlen(m.mountpoint);
+    const char *below = real ? real + strlen(m.mountpoint) : "";
     if (ret_below)
         *ret_below = xstrdup(*below == '/' ? below + 1 : below);
     *ret = m;

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#pragma GCC poison strcpy strcat strncpy strncat sprintf vsprintf strtok gets system popen tmpnam mktemp
+#pragma GCC poison strcpy strcat strncpy strncat sprintf vsprintf strtok gets system popen tmpnam \
+    mktemp
 #pragma GCC poison gmtime localtime ctime asctime
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Cleanup at the end of a scope. The `cleanup_x` of a type stands in that type's own header; here are
- * those of the C library's types.
+ * Cleanup at the end of a scope. The `cleanup_x` of a type stands in that type's own header; here
+ * are those of the C library's types.
  */
 #ifndef SAMPAN_BASE_CLEANUP_H
 #define SAMPAN_BASE_CLEANUP_H
@@ -41,11 +41,11 @@ static inline void cleanup_dir_fn(DIR **d)
 #define cleanup_dir   CLEANUP(cleanup_dir_fn)
 
 /* Hands a pointer over and leaves NULL behind: `*ret = take_ptr(&local)`. */
-#define take_ptr(pp)                                                                               \
-    __extension__({                                                                                \
-        __typeof__(*(pp)) taken_ = *(pp);                                                          \
-        *(pp) = NULL;                                                                              \
-        taken_;                                                                                    \
+#define take_ptr(pp)                      \
+    __extension__({                       \
+        __typeof__(*(pp)) taken_ = *(pp); \
+        *(pp) = NULL;                     \
+        taken_;                           \
     })
 
 static inline int take_fd(int *fd)

@@ -54,7 +54,7 @@ static int apply_unit(const struct unit *units, size_t n_units, bool any_case, c
                       double number, uint64_t *ret)
 {
     for (size_t i = 0; i < n_units; i++) {
-        if (any_case ? strcasecmp(units[i].name, name) : strcmp(units[i].name, name))
+        if ((any_case ? strcasecmp(units[i].name, name) : strcmp(units[i].name, name)) != 0)
             continue;
         double value = number * units[i].factor;
         if (value >= 9.2e18)

@@ -100,8 +100,8 @@ int err_wrap(struct err *e, const char *fmt, ...)
     vsnprintf(context, sizeof context, fmt, ap);
     va_end(ap);
     memcpy(old, e->msg, sizeof old);
-    snprintf(e->msg, sizeof e->msg, "%s: %.*s", context,
-             (int)(sizeof e->msg - strlen(context) - 3), old);
+    snprintf(e->msg, sizeof e->msg, "%s: %.*s", context, (int)(sizeof e->msg - strlen(context) - 3),
+             old);
     return -1;
 }
 

@@ -1,10 +1,11 @@
 /*
  * Errors as values.
  *
- * A function that can fail returns 0 (or a count) on success and -1 on failure, takes `struct err *`
- * last, leaves it untouched on success and fills it on failure. NULL is allowed: the caller does not
- * care why. Context is added on the way up with err_wrap(), so that the text reads from the outside
- * in: "mount: scan s3://b/p: list: 403 AccessDenied". Library code never logs an error it returns.
+ * A function that can fail returns 0 (or a count) on success and -1 on failure, takes `struct err
+ * *` last, leaves it untouched on success and fills it on failure. NULL is allowed: the caller does
+ * not care why. Context is added on the way up with err_wrap(), so that the text reads from the
+ * outside in: "mount: scan s3://b/p: list: 403 AccessDenied". Library code never logs an error it
+ * returns.
  */
 #ifndef SAMPAN_BASE_ERR_H
 #define SAMPAN_BASE_ERR_H

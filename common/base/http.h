@@ -2,7 +2,8 @@
  * An HTTP request as data, and the one place that turns it into options of the HTTP library.
  *
  * `object` builds requests (pure); `fetch` runs many of them at once; http_do() runs one and waits
- * (credentials services, command line). Header values may be secrets: requests are never logged whole.
+ * (credentials services, command line). Header values may be secrets: requests are never logged
+ * whole.
  */
 #ifndef SAMPAN_BASE_HTTP_H
 #define SAMPAN_BASE_HTTP_H
@@ -47,23 +48,23 @@ const char *http_header_get(const struct http_req *r, const char *name); /* NULL
 
 /* The header fields of an answer that anybody here needs. */
 struct http_answer {
-    int status;              /* 0: no answer came */
-    int64_t content_length;  /* -1: not given */
+    int status;                                  /* 0: no answer came */
+    int64_t content_length;                      /* -1: not given */
     int64_t range_start, range_end, range_total; /* of Content-Range; -1 where absent or '*' */
-    char etag[160];          /* without W/ and quotes */
+    char etag[160];                              /* without W/ and quotes */
     char location[1024];
-    char region[64];         /* x-amz-bucket-region */
+    char region[64]; /* x-amz-bucket-region */
     char date[64];
     char content_type[96];
-    int64_t last_modified;   /* Unix seconds, -1: not given */
-    unsigned retry_after_s;  /* 0: not given */
+    int64_t last_modified;  /* Unix seconds, -1: not given */
+    unsigned retry_after_s; /* 0: not given */
 };
 void http_answer_init(struct http_answer *a);
 /* Takes one header line as it came. Pure. */
 void http_answer_line(struct http_answer *a, const char *line, size_t len);
 
-/* Sets all options of `easy` for this request except where the bytes go. The slist it returns through
- * `ret_list` must live until the transfer ends. */
+/* Sets all options of `easy` for this request except where the bytes go. The slist it returns
+ * through `ret_list` must live until the transfer ends. */
 int http_apply(CURL *easy, const struct http_req *r, const struct http_peer *peer,
                struct curl_slist **ret_list, struct err *err);
 
@@ -72,7 +73,8 @@ int http_apply(CURL *easy, const struct http_req *r, const struct http_peer *pee
 int http_do(const struct http_req *r, const struct http_peer *peer, uint64_t timeout_ns,
             size_t max_body, struct http_answer *ret, struct bytes *body, struct err *err);
 
-/* Words for a transport failure with what to do ("could not resolve host x (check --endpoint …)"). */
+/* Words for a transport failure with what to do ("could not resolve host x (check --endpoint …)").
+ */
 int http_transport_error(CURLcode code, const char *detail, const char *url, struct err *err);
 
 void url_encode(struct bytes *out, const char *text, size_t len, bool keep_slash);

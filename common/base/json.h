@@ -3,8 +3,8 @@
  * and a streaming writer that cannot produce text that does not parse. This is the only file that
  * knows the JSON library.
  *
- * Reader. A `struct json` is a node together with its path. The root owns the tree; nodes got from it
- * are borrowed views and live as long as the root. Unknown keys are an error only when asked for
+ * Reader. A `struct json` is a node together with its path. The root owns the tree; nodes got from
+ * it are borrowed views and live as long as the root. Unknown keys are an error only when asked for
  * with json_only_keys().
  */
 #ifndef SAMPAN_BASE_JSON_H
@@ -17,9 +17,9 @@
 #include "buf.h"
 #include "err.h"
 
-struct json_doc;  /* owns a parsed text */
-struct json {     /* a borrowed view of one node */
-    void *node;   /* NULL: absent */
+struct json_doc; /* owns a parsed text */
+struct json {    /* a borrowed view of one node */
+    void *node;  /* NULL: absent */
     const struct json *parent;
     const char *key; /* or NULL: `index` is the place in the array */
     size_t index;
@@ -36,14 +36,16 @@ static inline void cleanup_json_fn(struct json_doc **d)
 #define cleanup_json CLEANUP(cleanup_json_fn)
 
 struct json json_root(const struct json_doc *d);
-struct json json_get(const struct json *obj, const char *key); /* .node NULL if absent; `obj` must outlive it */
+struct json json_get(const struct json *obj,
+                     const char *key); /* .node NULL if absent; `obj` must outlive it */
 struct json json_at(const struct json *arr, size_t index);
 size_t json_count(const struct json *j); /* elements of an array or object, else 0 */
 bool json_has(const struct json *obj, const char *key);
 /* The i-th member of an object, in file order. */
 struct json json_member(const struct json *obj, size_t i);
 
-/* Each fails if the key is absent or of another type; the `_or` forms give the default if absent. */
+/* Each fails if the key is absent or of another type; the `_or` forms give the default if absent.
+ */
 int json_str(const struct json *obj, const char *key, const char **ret, struct err *err);
 int json_int(const struct json *obj, const char *key, int64_t min, int64_t max, int64_t *ret,
              struct err *err);

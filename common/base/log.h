@@ -1,8 +1,8 @@
 /*
  * Logs: key=value lines or JSON lines; and the type of secrets, which no log can print.
  *
- * Only a program's main makes a `struct log`; modules get one in their configuration and may get NULL
- * (silence). Errors that a function returns are not logged by it. A line:
+ * Only a program's main makes a `struct log`; modules get one in their configuration and may get
+ * NULL (silence). Errors that a function returns are not logged by it. A line:
  *   2026-11-21T13:24:12.123Z info fetch: slow link rate=1200 want=4000
  */
 #ifndef SAMPAN_BASE_LOG_H

@@ -1,6 +1,6 @@
 /*
- * Counters, gauges and latency histograms declared in a table, so that the Prometheus text, the help
- * and the names never drift apart. Updating is one relaxed atomic add.
+ * Counters, gauges and latency histograms declared in a table, so that the Prometheus text, the
+ * help and the names never drift apart. Updating is one relaxed atomic add.
  */
 #ifndef SAMPAN_BASE_METRICS_H
 #define SAMPAN_BASE_METRICS_H
@@ -35,7 +35,7 @@ uint64_t histogram_quantile_ns(const struct histogram *h, double q); /* 0 if emp
 
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 struct metric_row {
-    const char *name; /* "sampan_reads_total" */
+    const char *name;   /* "sampan_reads_total" */
     const char *labels; /* "source=\"store\"" or NULL */
     enum metric_kind kind;
     size_t offset; /* of the counter (gauges too) or histogram in the module's struct */

@@ -1,9 +1,10 @@
 /*
  * Locks with a name and a rank.
  *
- * docs/threads.md lists every rank. A thread may only take a lock of a higher rank than all it holds;
- * builds with SAMPAN_DEBUG_LOCKS (asan, tsan, unit tests) check that and abort with both names.
- * ACQUIRE(&lock) holds until the end of the enclosing block, so that an early return cannot leak it.
+ * docs/threads.md lists every rank. A thread may only take a lock of a higher rank than all it
+ * holds; builds with SAMPAN_DEBUG_LOCKS (asan, tsan, unit tests) check that and abort with both
+ * names. ACQUIRE(&lock) holds until the end of the enclosing block, so that an early return cannot
+ * leak it.
  */
 #ifndef SAMPAN_BASE_SYNC_H
 #define SAMPAN_BASE_SYNC_H
@@ -14,10 +15,10 @@
 #include "cleanup.h"
 
 enum lock_rank {
-    RANK_MOUNT = 5,        /* the program around a volume: what is up */
+    RANK_MOUNT = 5, /* the program around a volume: what is up */
     RANK_CONTROL = 10,
-    RANK_VOLUME = 20,      /* versions, order, progress */
-    RANK_AHEAD = 25,       /* windows of reading ahead */
+    RANK_VOLUME = 20, /* versions, order, progress */
+    RANK_AHEAD = 25,  /* windows of reading ahead */
     RANK_PUSH = 30,
     RANK_GATE = 35,        /* reads under way, while a volume closes */
     RANK_CACHE_FILL = 40,  /* fill slots and waiters, one lock a stripe */
@@ -49,8 +50,8 @@ static inline void lock_scope_end(struct lock **l)
 
 #define SYNC_PASTE_(a, b) a##b
 #define SYNC_PASTE(a, b)  SYNC_PASTE_(a, b)
-#define ACQUIRE(l)                                                                                 \
-    CLEANUP(lock_scope_end) struct lock *SYNC_PASTE(held_, __LINE__) = (l);                        \
+#define ACQUIRE(l)                                                          \
+    CLEANUP(lock_scope_end) struct lock *SYNC_PASTE(held_, __LINE__) = (l); \
     lock_take(SYNC_PASTE(held_, __LINE__))
 
 /* Condition variables on the monotonic clock. */
