@@ -279,7 +279,7 @@ def narrow(bench):
 
 def million(bench):
     """Many samples: time until the first read, memory, an idle mount."""
-    count = 100000 if bench.world.quick else 1000000
+    count = int(os.environ.get("BENCH_SAMPLES", 100000 if bench.world.quick else 1000000))
     where = bench.world.folder("many")
     (where / "one.bin").write_bytes(os.urandom(KB4))
     with open(where / "manifest.tsv", "w", encoding="ascii") as out:
