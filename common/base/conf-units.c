@@ -1,5 +1,4 @@
 /* Sizes, rates, durations: text to number and back; and the nearest known word. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -59,7 +58,7 @@ static int apply_unit(const struct unit *units, size_t n_units, bool any_case, c
         double value = number * units[i].factor;
         if (value >= 9.2e18)
             return -1;
-        *ret = (uint64_t)llround(value);
+        *ret = (uint64_t)(value + 0.5);
         return 0;
     }
     return -1;
@@ -135,7 +134,7 @@ void conf_format_duration(double s, char out[32])
         snprintf(out, 32, "%.1fs", s);
         return;
     }
-    unsigned long long t = (unsigned long long)llround(s);
+    unsigned long long t = (unsigned long long)(s + 0.5);
     if (t < 3600)
         snprintf(out, 32, "%llum%02llus", t / 60, t % 60);
     else if (t < 86400)
