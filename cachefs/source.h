@@ -86,6 +86,9 @@ struct source_ops {
 
     /* Waits until no read is under way in this layer and frees it; the caller closes `inner` after. */
     void (*close)(struct source *s);
+
+    /* A read of this unit that is under way (into p->into) is wanted at p->prio now. NULL: no matter. */
+    void (*raise)(struct source *s, const struct piece *p);
 };
 
 static inline int source_read(struct source *s, const struct piece *p, struct view *ret,

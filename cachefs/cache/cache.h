@@ -7,10 +7,11 @@
  *      ^                |                            |                             |
  *      +----error-------+------- no room ------------+---- dropped, pack retired --+
  *
- * The state is one entry of the index: an array of 32-byte self-validating entries, one a unit number,
- * in a sparse file mapping. So it survives kill -9 by itself, and a restart maps it instead of replaying.
- * The first reader of an ABSENT unit leads; all others wait on its fill slot. Bytes arrive once, in a
- * pool buffer; replies are sent from that buffer until the tier's writer has appended it to a pack.
+ * The state is what the unit's stripe says: a fill listed there (FILLING, READY in memory), else one entry
+ * of the index: an array of 32-byte self-validating entries, one a unit number, in a sparse file mapping.
+ * Only READY in a pack is ever in the file, so it survives kill -9 by itself, and a restart maps it
+ * instead of replaying. The first reader of an ABSENT unit leads; all others wait on its fill. Bytes arrive
+ * once, in a pool buffer; replies are sent from that buffer until the tier's writer has appended it.
  *
  * Every READ verifies the CRC-32C of the 128 KiB chunks it touches. A bad chunk makes the unit ABSENT,
  * is counted, and the bytes are fetched again: no reader ever sees them.
@@ -117,9 +118,12 @@ struct extent {
     int fd;
     uint64_t offset;
     uint32_t stored, raw; /* stored < raw: LZ4 chunks */
+    uint32_t head;        /* bytes before `offset` that hold the record's head and chunk sums */
     uint64_t lease;
 };
 int cache_extent_lease(struct cache *c, uint64_t unit, struct extent *ret, struct err *err);
+/* False: it was revoked, 30 s after its pack was retired. Asked after the copy. */
+bool cache_extent_valid(struct cache *c, uint64_t lease);
 void cache_extent_return(struct cache *c, uint64_t lease);
 
 #endif

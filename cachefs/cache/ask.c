@@ -1,0 +1,162 @@
+/* What others ask of a cache besides reading: is it here, will be read soon, pin, verify,
+ * statistics. */
+#include "cache-internal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define NEAR_BYTES (64u << 10) /* records closer than this are read ahead as one stretch */
+
+int cache_where(struct cache *c, uint64_t unit)
+{
+    struct stripe *s = stripe_of(c, unit);
+    struct place e;
+    ACQUIRE(&s->lock);
+    struct fill *f = fill_find(s, unit);
+    if (f)
+        return f->state == FILL_READY && !f->unwanted ? f->tier->place : NO_TIER;
+    if (!index_load(&c->index, unit, &e) || !(e.flags & UNIT_IN_PACK))
+        return NO_TIER;
+    return e.tier;
+}
+
+bool cache_has_all(struct cache *c, uint64_t unit, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (cache_where(c, unit + i) < 0)
+            return false;
+    return true;
+}
+
+/* --- reading ahead -------------------------------------------------------------------------------
+ */
+
+struct stretch {
+    struct pack *pack; /* referenced */
+    uint64_t from, to;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct stretch *x = a, *y = b;
+    if (x->pack != y->pack)
+        return x->pack < y->pack ? -1 : 1;
+    return x->from < y->from ? -1 : x->from > y->from;
+}
+
+static void read_ahead(const struct stretch *s)
+{
+    const unsigned char *map = pack_map(s->pack, NULL);
+    uint64_t from = s->from & ~4095ull;
+    if (map && s->pack->tier->kind != TIER_MEM)
+        madvise((void *)(map + from), s->to - from, MADV_WILLNEED);
+}
+
+static void read_ahead_merged(struct stretch *s, size_t n)
+{
+    qsort(s, n, sizeof *s, by_place);
+    for (size_t i = 0, j; i < n; i = j) {
+        for (j = i + 1; j < n && s[j].pack == s[i].pack && s[j].from <= s[i].to + NEAR_BYTES; j++)
+            s[i].to = s[j].to;
+        read_ahead(&s[i]);
+    }
+    for (size_t i = 0; i < n; i++)
+        pack_unref(s[i].pack);
+}
+
+void cache_will_need(struct cache *c, const uint64_t *units, size_t n)
+{
+    struct stretch batch[64];
+    size_t have = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct extent_ref x;
+        if (place_find(c, units[i], &x))
+            batch[have++] = (struct stretch){x.pack, x.offset,
+                                             x.offset + record_bytes(x.entry.raw, x.entry.stored)};
+        if (have == 64 || i + 1 == n) {
+            read_ahead_merged(batch, have);
+            have = 0;
+        }
+    }
+}
+
+void cache_dont_need(struct cache *c, uint64_t unit)
+{
+    struct extent_ref x;
+    if (!place_find(c, unit, &x))
+        return;
+    if (x.pack->tier->kind != TIER_MEM)
+        pack_dont_need(&x);
+    pack_unref(x.pack);
+}
+
+/* --- pins, verification --------------------------------------------------------------------------
+ */
+
+void cache_pin(struct cache *c, uint64_t unit, bool pinned)
+{
+    struct place e;
+    if (pinned && index_cover(&c->index, unit))
+        return; /* no room to note it: it will hardly be kept either */
+    ACQUIRE(&stripe_of(c, unit)->lock);
+    bool known = index_load(&c->index, unit, &e);
+    if (!known)
+        e = (struct place){.used = atomic_load(&c->now_min)};
+    if (pinned == ((e.flags & UNIT_PINNED) != 0))
+        return;
+    e.flags ^= UNIT_PINNED;
+    if (!pinned)
+        e.used = 0; /* nobody wants it any more: the first to go (policy-scan.c) */
+    index_store(&c->index, unit, e.flags ? &e : NULL);
+}
+
+int cache_verify(struct cache *c, uint64_t unit, struct err *err)
+{
+    struct extent_ref x;
+    if (!place_find(c, unit, &x)) {
+        if (cache_where(c, unit) >= 0)
+            return 0; /* still in memory */
+        return err_set(err, ERR_NOT_FOUND, "unit %llu is not cached", (unsigned long long)unit);
+    }
+    enum pack_result rc = pack_verify(&x, unit);
+    if (rc != PACK_OK && place_forget(c, unit, &x.entry))
+        counter_add(&c->counts.corrupt, 1);
+    if (rc != PACK_OK)
+        err_set(err, ERR_CORRUPT, "unit %llu: pack %u in %s at %llu: %s", (unsigned long long)unit,
+                x.pack->number, x.pack->tier->dir, (unsigned long long)x.offset,
+                rc == PACK_IO ? "can't be read" : "a checksum does not match");
+    pack_unref(x.pack);
+    return rc == PACK_OK ? 0 : -1;
+}
+
+/* --- statistics ----------------------------------------------------------------------------------
+ */
+
+static void stat_tier(struct tier *t, struct tier_stat *ret)
+{
+    static const char *const states[] = {"ok", "full", "failed"};
+    ret->kind = t->kind;
+    ret->dir = t->dir;
+    ret->free = tier_free_bytes(t);
+    ACQUIRE(&t->lock);
+    ret->limit = t->limit;
+    ret->used = t->used + t->foreign;
+    ret->state = states[t->health.state];
+    snprintf(ret->why, sizeof ret->why, "%s", t->health.why);
+}
+
+void cache_stat(struct cache *c, struct cache_stat *ret)
+{
+    *ret = (struct cache_stat){
+        .units = atomic_load(&c->units),
+        .bytes = atomic_load(&c->bytes),
+        .samples = atomic_load(&c->samples),
+        .n_tiers = c->conf.n_tiers,
+        .compressed = atomic_load(&c->trial.verdict) > 0,
+        .ratio = trial_ratio(&c->trial),
+        .index_bytes = index_bytes(&c->index),
+    };
+    for (size_t i = 0; i < c->conf.n_tiers; i++)
+        stat_tier(c->tiers[i], &ret->tiers[i]);
+}

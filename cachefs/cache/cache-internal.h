@@ -1,0 +1,330 @@
+/*
+ * What the files of the cache share: its objects, who guards their fields, and which file has which
+ * function. Lock order: a stripe, then the index's growth, then a tier or the slots, then the pool.
+ * No file releases a pool buffer while it holds one of these locks: the pool may call back.
+ */
+#ifndef SAMPAN_CACHE_INTERNAL_H
+#define SAMPAN_CACHE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "cache.h"
+#include "format-internal.h"
+#include "policy-internal.h"
+#include "sync.h"
+
+#define STRIPES           256
+#define INDEX_CHUNK_BYTES (64u << 20) /* mapped at a time */
+#define INDEX_CHUNK_UNITS (INDEX_CHUNK_BYTES / ENTRY_BYTES)
+#define PAGE_ENTRIES      (4096u / ENTRY_BYTES)
+#define INDEX_CHUNKS      2048   /* 4 G units: 16 PiB in whole blocks */
+#define INDEX_STEP        65536u /* bytes the index file grows by */
+#define PACK_LEAF         1024u
+#define PACK_LEAVES       4096u
+#define NO_TIER           (-1)
+
+struct stripe {
+    struct lock lock;
+    struct fill *fills;
+} __attribute__((aligned(64)));
+
+/* --- index.c: the entries of units that are in packs ------------------------------------------ */
+
+struct index {
+    int fd;
+    char *path;
+    struct tier *tier; /* the tier whose folder holds the file and is charged for it, or NULL */
+    struct stripe *stripes;   /* the cache's */
+    struct index_head *head;  /* mapped */
+    struct lock lock;         /* growth */
+    _Atomic uint64_t n_units; /* entries below this one are inside the file; only grows */
+    _Atomic(struct place *) chunks[INDEX_CHUNKS];
+};
+
+int index_open(struct index *ix, const char *dir, uint64_t set_hash, bool *ret_usable,
+               struct err *err);
+int index_reset(struct index *ix, struct err *err); /* no entries; nobody else may use it */
+void index_close(struct index *ix, bool clean);
+void index_head_store(struct index *ix); /* after a change of *ix->head */
+/* Makes room for the unit's entry. -1: no room in the tier, or the disk refuses. */
+int index_cover(struct index *ix, uint64_t unit);
+uint64_t index_bytes(const struct index *ix);
+
+/* The stripe of the unit is held for these two. */
+bool index_load(const struct index *ix, uint64_t unit,
+                struct place *ret); /* false: nothing known */
+bool index_store(struct index *ix, uint64_t unit,
+                 struct place *e); /* NULL clears; false: disk broke */
+
+/* Calls fn for each unit that has an entry, without any lock: fn takes the stripe and looks again.
+ */
+typedef void index_each_fn(void *arg, uint64_t unit, const struct place *e);
+void index_each(struct index *ix, index_each_fn *fn, void *arg);
+
+/* --- pack.c, journal.c ------------------------------------------------------------------------ */
+
+struct pack {
+    struct tier *tier;
+    uint32_t number;
+    atomic_int refs;                     /* 0: gone. The tier's list holds one, each view one */
+    _Atomic(const unsigned char *) map;  /* map_len bytes; NULL until first read */
+    uint64_t map_len;                    /* room for all that it may grow to */
+    _Atomic uint64_t size, journal_size; /* bytes of the two files */
+    _Atomic uint64_t live;               /* bytes of the records that entries point to */
+    bool unsynced;                       /* tier lock */
+    uint64_t retired_ns;                 /* tier lock; 0: in the list */
+    struct pack *next;                   /* tier lock: the tier's list */
+    struct pack *next_made;              /* all ever made: freed with the tier */
+    int fd, journal_fd;                  /* of the active pack, else -1; writer thread */
+};
+
+/* Where a record is and what it must hold. */
+struct extent_ref {
+    struct pack *pack; /* referenced */
+    uint64_t offset;
+    struct place entry;
+};
+
+struct pack *pack_new(struct tier *t, uint32_t number);
+bool pack_ref(struct pack *p); /* false: it is gone */
+void pack_unref(struct pack *p);
+void pack_name(char out[32], uint32_t number, const char *suffix);
+int pack_create(struct tier *t, struct pack **ret, struct err *err);
+int pack_reopen(struct pack *p, struct err *err); /* to append to the last one of an earlier run */
+void pack_seal(struct pack *p);                   /* closes what appending needs */
+const unsigned char *pack_map(struct pack *p, struct err *err);
+
+/* The bytes [off, off+len) of a unit, verified. */
+enum pack_result { PACK_OK, PACK_BAD, PACK_IO, PACK_NO_ROOM };
+enum pack_result pack_view(struct cache *c, const struct extent_ref *x, uint64_t unit, uint32_t off,
+                           uint32_t len, struct view *ret);
+enum pack_result pack_verify(const struct extent_ref *x, uint64_t unit);
+/* Reads a whole record into `out` (entry.raw decides its size) and checks all of it. */
+enum pack_result pack_copy(const struct extent_ref *x, uint64_t unit, unsigned char *out,
+                           uint64_t bytes);
+void pack_dont_need(const struct extent_ref *x);
+
+typedef void record_fn(void *arg, struct pack *p, const struct journal_record *r);
+/* The records of a pack, from its journal or, if that is damaged, from the pack itself. Returns the
+ * end of the last whole record. */
+uint64_t pack_each_record(struct pack *p, record_fn *fn, void *arg);
+int journal_each(struct pack *p, record_fn *fn, void *arg, uint64_t *ret_end);
+int journal_create(struct pack *p, struct err *err);
+int journal_append(struct pack *p, const struct journal_record *r, size_t n, struct err *err);
+
+/* --- checksum.c, compress.c ------------------------------------------------------------------- */
+
+void guard_install(void);
+/* Runs fn(arg); false: a mapping it touched could not be read or written (SIGBUS). fn may hold
+ * nothing that needs releasing. */
+bool guard_run(void (*fn)(void *arg), void *arg);
+void record_seal(struct record_head *head, const struct chunk *table);
+bool record_ok(const struct record_head *head, const struct chunk *table);
+
+struct trial {
+    _Atomic int verdict; /* 0 undecided, 1 LZ4, -1 plain */
+    struct lock lock;
+    uint64_t units, raw, stored;
+};
+void trial_add(struct trial *t, const unsigned char *data, size_t len, unsigned char *scratch);
+double trial_ratio(struct trial *t);
+size_t compress_bound(void); /* of a whole unit */
+/* Packs the unit's chunks into `out`, fills table[].stored. Returns the bytes stored, or 0 where it
+ * does not pay. */
+size_t compress_unit(const unsigned char *data, size_t len, struct chunk *table,
+                     unsigned char *out);
+bool decompress_chunk(const unsigned char *stored, size_t stored_len, unsigned char *out,
+                      size_t len);
+
+/* --- disk.c: is the tier's disk to be used for new bytes? ---------------------------------------
+ */
+
+struct health {
+    enum { HEALTH_OK, HEALTH_FULL, HEALTH_FAILED } state;
+    uint64_t retry_ns; /* when it may be tried again */
+    char why[256];
+};
+void health_error(struct health *h, const struct err *e);
+void health_full(struct health *h, const char *why); /* our own limit: tried again at once */
+void health_good(struct health *h);
+bool health_usable(const struct health *h, uint64_t now_ns);
+
+/* --- tier.c, folder.c ------------------------------------------------------------------------- */
+
+struct tier {
+    struct cache *c;
+    int place;
+    enum tier_kind kind;
+    char *dir;
+    int dir_fd, marker_fd;
+    unsigned char id[TIER_ID_BYTES];
+    uint64_t pack_max;
+
+    struct lock lock; /* guards all down to the next empty line */
+    uint64_t limit, used, reserved, foreign;
+    struct health health;
+    uint32_t next_pack;
+    struct pack *packs, *made;
+    struct fill *queue, **queue_tail;
+    uint64_t queued, done; /* appends asked for and ended: cache_flush() waits on these */
+    bool stop, poked;
+    uint64_t goal; /* bytes of packs and journals to come down to, once asked for */
+    uint64_t goal_asked, goal_done;
+    uint64_t room_wanted; /* by pinned newcomers that were not kept */
+    struct cond wake, ended;
+
+    _Atomic(_Atomic(struct pack *) *) leaves[PACK_LEAVES];
+
+    pthread_t thread; /* the writer; all below is its own */
+    bool started;
+    struct pack *active;
+    unsigned char *scratch;
+    uint64_t upkeep_ns, room_made_ns;
+};
+
+int tier_open(struct tier *t, const struct tier_conf *conf, struct err *err);
+int tier_find_packs(struct tier *t, struct err *err);
+void tier_close(struct tier *t);
+struct pack *tier_pack(const struct tier *t, uint32_t number); /* borrowed, perhaps gone; or NULL */
+int tier_add_pack(struct tier *t, struct pack *p);
+uint64_t reservation(uint32_t raw);                /* what keeping a unit may cost at most */
+bool tier_reserve(struct tier *t, uint64_t bytes); /* false: no room, or not usable */
+void tier_settle(struct tier *t, uint64_t reserved, uint64_t used); /* ends a reservation */
+bool tier_charge(struct tier *t, uint64_t bytes); /* at once, without a reservation */
+void tier_discharge(struct tier *t, uint64_t bytes);
+struct tier *tier_choose(struct cache *c, uint32_t raw, bool pinned);
+uint64_t tier_free_bytes(const struct tier *t);
+
+/* A tier's folder: its marker, and what others keep in it. */
+int folder_claim(const char *dir, int dir_fd, const char *set_id, bool own_folder,
+                 unsigned char id[TIER_ID_BYTES], int *ret_marker_fd, struct err *err);
+uint64_t folder_foreign(const struct tier *t, const char *index_path);
+bool folder_contains(const char *outer, const char *inner); /* both real paths */
+
+/* --- fill.c: units on their way in --------------------------------------------------------------
+ */
+
+struct waiter {
+    struct waiter *next;
+    struct piece piece;
+    struct source_wait *wait;
+    bool ahead;
+};
+
+struct fill {
+    struct source_wait wait; /* first: the inner layer's done() gets this */
+    struct cache *c;
+    atomic_int refs;    /* the flight's and, once it is to be kept, the writer's */
+    struct piece piece; /* as the inner layer was asked */
+    struct buf *buf;
+    uint32_t len;
+    bool first; /* the unit begins a sample */
+
+    /* guarded by the stripe's lock */
+    struct fill *next;
+    enum { FILL_RUNNING, FILL_READY } state;
+    bool unwanted;  /* dropped meanwhile: not to be kept */
+    enum prio prio; /* the most urgent that waits */
+    struct waiter *waiters;
+
+    struct tier *tier; /* that will keep it; set before FILL_READY */
+    uint64_t reserved;
+    struct fill *queue_next; /* tier lock; then the free list */
+};
+
+struct slots {
+    struct lock lock; /* all below */
+    struct fill *all, *free;
+    unsigned n, n_used;
+    struct waiter *parked, **parked_tail; /* readers that found no slot or no memory, in order */
+    bool kicked, resuming;
+    struct cond idle;
+};
+
+void slots_init(struct cache *c, unsigned n);
+void slots_destroy(struct cache *c);
+struct fill *fill_find(struct stripe *s, uint64_t unit); /* stripe held */
+void fill_join(struct fill *f, const struct piece *p, struct source_wait *wait, bool ahead);
+enum lead { LEAD_LOST = 2, LEAD_NO_ROOM = 3 }; /* besides SOURCE_PENDING and -1 */
+int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, bool ahead,
+              bool resumed, struct err *err);
+void fill_unref(struct fill *f);
+void fill_view(const struct fill *f, const struct piece *p, enum origin from, struct view *ret);
+void fill_park(struct cache *c, const struct piece *p, struct source_wait *wait);
+void fill_drain(struct cache *c); /* waits until nothing is in flight and nobody parked */
+
+/* --- cache.c ------------------------------------------------------------------------------------
+ */
+
+struct cache {
+    struct source source;   /* first */
+    struct cache_conf conf; /* strings are copies below */
+    char *dir, *set_id;
+    uint64_t set_hash;
+    int lock_fd;
+    struct index index;
+    struct tier *tiers[CACHE_MAX_TIERS];
+    struct stripe *stripes;
+    struct slots slots;
+    struct trial trial;
+    struct leases *leases;
+    struct cache_counts counts;
+    _Atomic uint64_t units, bytes, samples;
+    _Atomic uint32_t now_min;
+};
+
+/* The entries of one page of the index belong to one stripe, so that a page can be read whole. */
+static inline struct stripe *stripe_of(struct cache *c, uint64_t unit)
+{
+    return &c->stripes[unit / PAGE_ENTRIES % STRIPES];
+}
+
+enum { READ_NO_ROOM = 4 };
+int cache_try(struct cache *c, const struct piece *p, struct source_wait *wait, bool resumed,
+              struct view *ret, struct err *err);
+void cache_close(struct source *s);
+void cache_tick(struct cache *c); /* reads the clock: "last use" is kept in minutes */
+
+/* Under the unit's stripe: where it is from now on, instead of where it was. Keeps the counts true.
+ */
+bool place_set(struct cache *c, uint64_t unit, struct place e);
+void place_clear(struct cache *c, uint64_t unit, const struct place *e);
+void place_count(struct cache *c, const struct place *e, int sign);
+bool same_place(const struct place *a, const struct place *b);
+/* Forgets the unit's place if it is still this one. */
+bool place_forget(struct cache *c, uint64_t unit, const struct place *e);
+/* The unit's record, referenced; false: not in a pack. */
+bool place_find(struct cache *c, uint64_t unit, struct extent_ref *ret);
+
+/* --- writer.c, evict.c, lease.c, recover.c ------------------------------------------------------
+ */
+
+int writer_start(struct tier *t, struct err *err);
+void writer_stop(struct tier *t);
+void writer_push(struct tier *t, struct fill *f);
+void writer_poke(struct tier *t);
+bool writer_batch(struct tier *t); /* appends what waits; false: nothing waited */
+struct record {                    /* one record ready to be appended */
+    uint64_t unit;
+    struct record_head head;
+    struct chunk table[CHUNKS_MAX];
+    const unsigned char *payload;
+    uint64_t bytes;  /* with padding */
+    uint64_t offset; /* where it landed */
+};
+/* Appends to the active pack. *ret_grown: what the files grew by, in failure too. */
+int writer_append(struct tier *t, struct record *r, size_t n, uint64_t *ret_grown, struct err *err);
+struct place writer_entry(const struct tier *t, const struct record *r, uint8_t flags,
+                          uint32_t used);
+
+void evict_upkeep(struct tier *t); /* on the writer's thread, between batches */
+
+void leases_init(struct cache *c);
+void leases_destroy(struct cache *c);
+void leases_expire(struct cache *c); /* those on packs retired 30 s ago */
+
+int recover(struct cache *c, bool index_usable, struct err *err);
+
+#endif

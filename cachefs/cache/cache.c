@@ -1,0 +1,315 @@
+/*
+ * The source layer: index -> hit, wait or lead.
+ *
+ * A unit's state is what its stripe says: the fill listed there, else the entry of the index.
+ *
+ *   state             fill listed   entry      who moves it on
+ *   ABSENT            no            not set    fill_lead() -> FILLING
+ *   FILLING           RUNNING       not set    came() (fill.c) -> READY in memory, or ABSENT
+ *   READY in memory   READY         not set    publish() (writer.c) -> READY in a pack, or ABSENT
+ *   READY in a pack   no            set        place_forget(): dropped, evicted, found bad ->
+ * ABSENT; publish_move() (evict.c): another pack, still READY
+ *
+ *   invariant, whenever the stripe is free           ABSENT  FILLING  in memory  in a pack
+ *   at most one fill is listed for the unit            0       1        1          0
+ *   fill->waiters may be non-empty                     -       yes      no         -
+ *   fill->buf holds all the unit's bytes               -       no       yes        -
+ *   fill->tier has reserved room for it                -       no       yes        -
+ *   entry names a record of a pack in its tier's list  no      no       no         yes
+ *   the record's bytes are in that pack's `live`       no      no       no         yes
+ *
+ * Entries are not believed: the record they name carries its unit's number and sums of its bytes,
+ * and is checked each time it is read. So a damaged or stale entry costs a fetch and never a wrong
+ * byte.
+ */
+#include "cache-internal.h"
+
+#include "clock.h"
+
+#define TOUCH_MINUTES 5u /* "last use" is no finer than this: a hit seldom dirties the index */
+
+/* --- places ------------------------------------------------------------------------------------
+ */
+
+static struct pack *pack_of(const struct cache *c, const struct place *e)
+{
+    return e->tier < c->conf.n_tiers ? tier_pack(c->tiers[e->tier], e->pack) : NULL;
+}
+
+bool same_place(const struct place *a, const struct place *b)
+{
+    return a->tier == b->tier && a->pack == b->pack && a->offset64 == b->offset64 &&
+           (a->flags & b->flags & UNIT_IN_PACK);
+}
+
+void place_count(struct cache *c, const struct place *e, int sign)
+{
+    uint64_t one = (uint64_t)(int64_t)sign;
+    struct pack *p = pack_of(c, e);
+    if (p)
+        atomic_fetch_add_explicit(&p->live, one * record_bytes(e->raw, e->stored),
+                                  memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->units, one, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->bytes, one * e->raw, memory_order_relaxed);
+    if (e->flags & UNIT_FIRST)
+        atomic_fetch_add_explicit(&c->samples, one, memory_order_relaxed);
+}
+
+bool place_set(struct cache *c, uint64_t unit, struct place e)
+{
+    struct place old;
+    bool known = index_load(&c->index, unit, &old);
+    e.flags |= UNIT_IN_PACK | (known ? old.flags & UNIT_PINNED : 0);
+    if (!index_store(&c->index, unit, &e))
+        return false;
+    if (known && (old.flags & UNIT_IN_PACK))
+        place_count(c, &old, -1);
+    place_count(c, &e, 1);
+    return true;
+}
+
+void place_clear(struct cache *c, uint64_t unit, const struct place *e)
+{
+    struct place pinned = {.flags = UNIT_PINNED, .used = e->used};
+    index_store(&c->index, unit, e->flags & UNIT_PINNED ? &pinned : NULL);
+    if (e->flags & UNIT_IN_PACK)
+        place_count(c, e, -1);
+}
+
+bool place_forget(struct cache *c, uint64_t unit, const struct place *e)
+{
+    struct place now;
+    ACQUIRE(&stripe_of(c, unit)->lock);
+    if (!index_load(&c->index, unit, &now) || !same_place(&now, e))
+        return false;
+    place_clear(c, unit, &now);
+    return true;
+}
+
+/* Stripe held. */
+static bool place_ref(struct cache *c, uint64_t unit, struct extent_ref *ret)
+{
+    struct place e;
+    if (!index_load(&c->index, unit, &e) || !(e.flags & UNIT_IN_PACK))
+        return false;
+    struct pack *p = pack_of(c, &e);
+    if (!p || !pack_ref(p)) {
+        place_clear(c, unit, &e);
+        return false;
+    }
+    *ret = (struct extent_ref){p, (uint64_t)e.offset64 * RECORD_ALIGN, e};
+    return true;
+}
+
+bool place_find(struct cache *c, uint64_t unit, struct extent_ref *ret)
+{
+    ACQUIRE(&stripe_of(c, unit)->lock);
+    return place_ref(c, unit, ret);
+}
+
+void cache_tick(struct cache *c)
+{
+    atomic_store_explicit(&c->now_min, (uint32_t)((uint64_t)clock_wall_ns() / (60 * NS_PER_S)),
+                          memory_order_relaxed);
+}
+
+/* Stripe held. */
+static void touch(struct cache *c, uint64_t unit, struct place *e)
+{
+    uint32_t now = atomic_load_explicit(&c->now_min, memory_order_relaxed);
+    if (now - e->used < TOUCH_MINUTES)
+        return;
+    e->used = now;
+    index_store(&c->index, unit, e);
+}
+
+/* --- reading -----------------------------------------------------------------------------------
+ */
+
+enum found { FOUND_NOTHING, FOUND_BYTES, FOUND_FLIGHT, FOUND_RECORD };
+
+/* A flight that somebody more urgent joined. */
+struct urgent {
+    bool raise;
+    struct piece piece; /* .into referenced */
+};
+
+/* Stripe held. */
+static void join(struct fill *f, const struct piece *p, struct source_wait *wait, bool ahead,
+                 struct urgent *ret)
+{
+    fill_join(f, p, wait, ahead);
+    if (p->prio >= f->prio)
+        return;
+    f->prio = p->prio;
+    ret->raise = true;
+    ret->piece = f->piece;
+    ret->piece.prio = p->prio;
+    buf_ref(f->buf);
+}
+
+static void raise_flight(struct cache *c, const struct urgent *u)
+{
+    if (!u->raise)
+        return;
+    if (c->source.inner->ops->raise)
+        c->source.inner->ops->raise(c->source.inner, &u->piece);
+    buf_unref(u->piece.into);
+}
+
+/* Looks the unit up and, in the same hold of the lock, takes what was found. */
+static enum found look_up(struct cache *c, const struct piece *p, struct source_wait *wait,
+                          struct view *ret_view, struct extent_ref *ret_record)
+{
+    struct stripe *s = stripe_of(c, p->unit);
+    struct urgent urgent = {0};
+    {
+        ACQUIRE(&s->lock);
+        struct fill *f = fill_find(s, p->unit);
+        if (f && f->state == FILL_READY) {
+            fill_view(f, p, FROM_MEM, ret_view);
+            return FOUND_BYTES;
+        }
+        if (!f && !place_ref(c, p->unit, ret_record))
+            return FOUND_NOTHING;
+        if (!f) {
+            touch(c, p->unit, &ret_record->entry);
+            return FOUND_RECORD;
+        }
+        join(f, p, wait, false, &urgent);
+    }
+    raise_flight(c, &urgent);
+    return FOUND_FLIGHT;
+}
+
+static void count_hit(struct cache *c, const struct view *v)
+{
+    counter_add(v->origin == FROM_MEM ? &c->counts.hits_mem : &c->counts.hits_disk, 1);
+}
+
+/* 0, READ_NO_ROOM, or -1: the record was bad and is forgotten now. */
+static int read_record(struct cache *c, const struct piece *p, struct extent_ref *x,
+                       struct view *ret)
+{
+    enum pack_result rc = pack_view(c, x, p->unit, p->off, p->len, ret);
+    if (rc == PACK_BAD || rc == PACK_IO) {
+        if (place_forget(c, p->unit, &x->entry))
+            counter_add(&c->counts.corrupt, 1);
+    }
+    pack_unref(x->pack);
+    if (rc == PACK_NO_ROOM)
+        return READ_NO_ROOM;
+    return rc == PACK_OK ? 0 : -1;
+}
+
+int cache_try(struct cache *c, const struct piece *p, struct source_wait *wait, bool resumed,
+              struct view *ret, struct err *err)
+{
+    for (;;) {
+        struct extent_ref x;
+        int rc = LEAD_LOST;
+        switch (look_up(c, p, wait, ret, &x)) {
+        case FOUND_BYTES:
+            count_hit(c, ret);
+            return 0;
+        case FOUND_FLIGHT:
+            counter_add(&c->counts.waits, 1);
+            return SOURCE_PENDING;
+        case FOUND_RECORD:
+            rc = read_record(c, p, &x, ret);
+            if (rc == 0)
+                count_hit(c, ret);
+            if (rc >= 0)
+                return rc;
+            break;
+        case FOUND_NOTHING:
+            rc = fill_lead(c, p, wait, false, resumed, err);
+            if (rc == LEAD_NO_ROOM)
+                return READ_NO_ROOM;
+            if (rc != LEAD_LOST)
+                return rc;
+            break;
+        }
+    }
+}
+
+static int layer_read(struct source *s, const struct piece *p, struct view *ret,
+                      struct source_wait *wait, struct err *err)
+{
+    struct cache *c = (struct cache *)(void *)s;
+    int rc = cache_try(c, p, wait, false, ret, err);
+    if (rc != READ_NO_ROOM)
+        return rc;
+    fill_park(c, p, wait);
+    return SOURCE_PENDING;
+}
+
+static int layer_ahead(struct source *s, const struct piece *p, struct source_wait *wait,
+                       struct err *err)
+{
+    struct cache *c = (struct cache *)(void *)s;
+    struct stripe *stripe = stripe_of(c, p->unit);
+    for (;;) {
+        struct urgent urgent = {0};
+        struct fill *f;
+        {
+            ACQUIRE(&stripe->lock);
+            struct place e;
+            f = fill_find(stripe, p->unit);
+            if (f && f->state == FILL_READY)
+                return 0;
+            if (!f && index_load(&c->index, p->unit, &e) && (e.flags & UNIT_IN_PACK))
+                return 0;
+            if (f)
+                join(f, p, wait, true, &urgent);
+        }
+        raise_flight(c, &urgent);
+        if (f)
+            return SOURCE_PENDING;
+        int rc = fill_lead(c, p, wait, true, false, err);
+        if (rc == LEAD_NO_ROOM)
+            return err_set(err, ERR_LIMIT, "cache: no room for more work ahead now");
+        if (rc != LEAD_LOST)
+            return rc;
+    }
+}
+
+static void layer_drop(struct source *s, uint64_t unit)
+{
+    struct cache *c = (struct cache *)(void *)s;
+    cache_drop(c, unit);
+    if (s->inner && s->inner->ops->drop)
+        s->inner->ops->drop(s->inner, unit);
+}
+
+void cache_drop(struct cache *c, uint64_t unit)
+{
+    struct stripe *s = stripe_of(c, unit);
+    struct place e;
+    ACQUIRE(&s->lock);
+    struct fill *f = fill_find(s, unit);
+    if (f)
+        f->unwanted = true;
+    if (index_load(&c->index, unit, &e) && (e.flags & UNIT_IN_PACK))
+        place_clear(c, unit, &e);
+}
+
+static const struct source_ops ops = {
+    .name = "cache",
+    .read = layer_read,
+    .ahead = layer_ahead,
+    .drop = layer_drop,
+    .close = cache_close,
+};
+
+struct source *cache_source(struct cache *c, struct source *inner)
+{
+    c->source.ops = &ops;
+    c->source.inner = inner;
+    return &c->source;
+}
+
+const struct cache_counts *cache_counts(const struct cache *c)
+{
+    return &c->counts;
+}

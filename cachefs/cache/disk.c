@@ -1,0 +1,46 @@
+/*
+ * A failing or full disk set aside: nothing new is written to it until a pause is over; then one
+ * append may try, and a success makes it good again. Reads go on all the while.
+ */
+#include "cache-internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "clock.h"
+
+#define FAILED_PAUSE_NS (30 * NS_PER_S)
+#define FULL_PAUSE_NS   (5 * NS_PER_S)
+
+static bool means_full(int error)
+{
+    return error == ENOSPC || error == EDQUOT || error == EFBIG;
+}
+
+void health_error(struct health *h, const struct err *e)
+{
+    bool full = means_full(e->sys);
+    h->state = full ? HEALTH_FULL : HEALTH_FAILED;
+    h->retry_ns = clock_mono_ns() + (full ? FULL_PAUSE_NS : FAILED_PAUSE_NS);
+    snprintf(h->why, sizeof h->why, "%.*s", (int)sizeof h->why - 1, e->msg);
+}
+
+void health_full(struct health *h, const char *why)
+{
+    if (h->state != HEALTH_OK)
+        return;
+    h->state = HEALTH_FULL;
+    h->retry_ns = 0;
+    snprintf(h->why, sizeof h->why, "%s", why);
+}
+
+void health_good(struct health *h)
+{
+    h->state = HEALTH_OK;
+    h->why[0] = '\0';
+}
+
+bool health_usable(const struct health *h, uint64_t now_ns)
+{
+    return h->state == HEALTH_OK || now_ns >= h->retry_ns;
+}

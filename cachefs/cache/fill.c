@@ -1,0 +1,412 @@
+/*
+ * Units on their way in: one flight a unit.
+ *
+ * A fill is listed in its stripe from the moment a reader leads until it failed, was not kept, or
+ * its bytes are in a pack; others join its waiters while it runs and read its buffer once it is
+ * ready.
+ *
+ *   fill_lead    nothing -> RUNNING          the leader is its first waiter; the inner layer is
+ * asked came         RUNNING -> READY, listed    a tier has reserved room: the writer gets it
+ *                RUNNING -> gone             an error, or no tier keeps it
+ *   publish (writer.c)  READY -> gone        the index entry is set in the same hold of the lock
+ *
+ * Readers that find no slot or no memory are parked in order and try again whenever a slot or pool
+ * memory comes back; work ahead of readers is refused instead, and may use three quarters of both.
+ */
+#include "cache-internal.h"
+
+#include <string.h>
+
+struct fill *fill_find(struct stripe *s, uint64_t unit)
+{
+    for (struct fill *f = s->fills; f; f = f->next)
+        if (f->piece.unit == unit)
+            return f;
+    return NULL;
+}
+
+/* Stripe held. */
+static void unlist(struct stripe *s, struct fill *f)
+{
+    struct fill **at = &s->fills;
+    while (*at != f)
+        at = &(*at)->next;
+    *at = f->next;
+}
+
+static struct waiter *waiter_new(const struct piece *p, struct source_wait *wait, bool ahead)
+{
+    struct waiter *w = xcalloc(1, sizeof *w);
+    w->piece = *p;
+    w->wait = wait;
+    w->ahead = ahead;
+    return w;
+}
+
+void fill_join(struct fill *f, const struct piece *p, struct source_wait *wait, bool ahead)
+{
+    struct waiter *w = waiter_new(p, wait, ahead);
+    w->next = f->waiters;
+    f->waiters = w;
+}
+
+/* --- slots -------------------------------------------------------------------------------------
+ */
+
+static struct fill *slot_take(struct cache *c, bool ahead, bool resumed)
+{
+    struct slots *s = &c->slots;
+    ACQUIRE(&s->lock);
+    if (!s->free || (ahead && s->n_used >= s->n - s->n / 4) || (!ahead && !resumed && s->parked))
+        return NULL;
+    struct fill *f = s->free;
+    s->free = f->queue_next;
+    s->n_used++;
+    memset(f, 0, sizeof *f);
+    f->c = c;
+    atomic_init(&f->refs, 1);
+    return f;
+}
+
+/* Tries parked readers in order, until one finds no room again. */
+static void resume_parked(struct cache *c)
+{
+    struct slots *s = &c->slots;
+    lock_take(&s->lock);
+    s->kicked = true;
+    if (s->resuming) { /* the one that does it sees `kicked` */
+        lock_drop(&s->lock);
+        return;
+    }
+    s->resuming = true;
+    while (s->kicked && s->parked) {
+        struct waiter *w = s->parked;
+        s->parked = w->next;
+        if (!s->parked)
+            s->parked_tail = &s->parked;
+        s->kicked = false;
+        lock_drop(&s->lock);
+        struct view view = {0};
+        struct err err = {0};
+        int rc = cache_try(c, &w->piece, w->wait, true /* resumed */, &view, &err);
+        if (rc == 0)
+            w->wait->done(w->wait, &view, NULL);
+        else if (rc == -1)
+            w->wait->done(w->wait, NULL, &err);
+        lock_take(&s->lock);
+        if (rc == READ_NO_ROOM) {
+            w->next = s->parked;
+            if (!s->parked)
+                s->parked_tail = &w->next;
+            s->parked = w;
+        } else {
+            free(w);
+            s->kicked = true;
+        }
+    }
+    s->resuming = false;
+    cond_broadcast(&s->idle);
+    lock_drop(&s->lock);
+}
+
+static void on_pool_space(void *arg)
+{
+    resume_parked(arg);
+}
+
+void slots_init(struct cache *c, unsigned n)
+{
+    struct slots *s = &c->slots;
+    lock_init(&s->lock, RANK_CACHE_TIER, "cache fill slots");
+    cond_init(&s->idle);
+    s->parked_tail = &s->parked;
+    pool_on_space(c->conf.pool, on_pool_space, c);
+    s->n = n;
+    s->all = xcalloc(n, sizeof *s->all);
+    for (unsigned i = 0; i < n; i++) {
+        s->all[i].queue_next = s->free;
+        s->free = &s->all[i];
+    }
+}
+
+void slots_destroy(struct cache *c)
+{
+    pool_on_space(c->conf.pool, NULL, NULL);
+    free(c->slots.all);
+    cond_destroy(&c->slots.idle);
+    lock_destroy(&c->slots.lock);
+}
+
+static void slot_give(struct fill *f)
+{
+    struct cache *c = f->c;
+    bool anybody;
+    {
+        ACQUIRE(&c->slots.lock);
+        f->queue_next = c->slots.free;
+        c->slots.free = f;
+        c->slots.n_used--;
+        anybody = c->slots.parked != NULL;
+        cond_broadcast(&c->slots.idle);
+    }
+    if (anybody)
+        resume_parked(c);
+}
+
+void fill_unref(struct fill *f)
+{
+    if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) > 1)
+        return;
+    buf_unref(f->buf); /* may resume a parked reader */
+    slot_give(f);
+}
+
+void fill_park(struct cache *c, const struct piece *p, struct source_wait *wait)
+{
+    struct waiter *w = waiter_new(p, wait, false);
+    {
+        ACQUIRE(&c->slots.lock);
+        *c->slots.parked_tail = w;
+        c->slots.parked_tail = &w->next;
+    }
+    resume_parked(c); /* room may have come back before it stood in the list */
+}
+
+void fill_drain(struct cache *c)
+{
+    ACQUIRE(&c->slots.lock);
+    while (c->slots.n_used || c->slots.parked || c->slots.resuming)
+        cond_wait(&c->slots.idle, &c->slots.lock);
+}
+
+/* --- answering ---------------------------------------------------------------------------------
+ */
+
+static void release_buf(struct view *v)
+{
+    buf_unref(v->owner);
+}
+
+void fill_view(const struct fill *f, const struct piece *p, enum origin from, struct view *ret)
+{
+    uint32_t off = p->off < f->len ? p->off : f->len;
+    uint32_t len = p->len < f->len - off ? p->len : f->len - off;
+    *ret = (struct view){.ptr = f->buf->data + off,
+                         .len = len,
+                         .origin = from,
+                         .release = release_buf,
+                         .owner = buf_ref(f->buf)};
+}
+
+static void answer_all(struct fill *f, struct waiter *list, enum origin from, const struct err *err)
+{
+    for (struct waiter *w = list, *next; w; w = next) {
+        next = w->next;
+        struct view view = {0};
+        if (!err && !w->ahead)
+            fill_view(f, &w->piece, from, &view);
+        w->wait->done(w->wait, err || w->ahead ? NULL : &view, err);
+        free(w);
+    }
+}
+
+/* --- the flight --------------------------------------------------------------------------------
+ */
+
+/* The bytes are in f->buf, or it is an error. */
+static int check_bytes(struct fill *f, const struct view *v, struct err *err)
+{
+    if (v->len != f->len)
+        return err_set(err, ERR_CORRUPT, "unit %llu: the source gave %zu bytes, want %u",
+                       (unsigned long long)f->piece.unit, v->len, f->len);
+    if (v->len && v->ptr != f->buf->data)
+        memcpy(f->buf->data, v->ptr, v->len);
+    f->buf->len = v->len;
+    return 0;
+}
+
+static bool is_pinned(struct cache *c, uint64_t unit)
+{
+    struct place e;
+    ACQUIRE(&stripe_of(c, unit)->lock);
+    return index_load(&c->index, unit, &e) && (e.flags & UNIT_PINNED);
+}
+
+/* Reserves room in a tier, and in the index. */
+static void find_tier(struct fill *f)
+{
+    struct cache *c = f->c;
+    if (index_cover(&c->index, f->piece.unit) == 0)
+        f->tier = tier_choose(c, f->len, is_pinned(c, f->piece.unit));
+    if (f->tier)
+        f->reserved = reservation(f->len);
+}
+
+static void came(struct fill *f, struct view *view, const struct err *failed)
+{
+    struct cache *c = f->c;
+    struct err err = failed ? *failed : (struct err){0};
+    bool bad = failed != NULL;
+    enum origin from = view ? view->origin : FROM_STORE;
+    if (view) {
+        bad = check_bytes(f, view, &err) != 0;
+        view_release(view);
+    }
+    if (!bad)
+        find_tier(f);
+
+    struct stripe *s = stripe_of(c, f->piece.unit);
+    struct waiter *waiters;
+    bool keep;
+    {
+        ACQUIRE(&s->lock);
+        waiters = take_ptr(&f->waiters);
+        keep = f->tier && !f->unwanted;
+        f->state = FILL_READY;
+        if (keep)
+            atomic_fetch_add(&f->refs, 1);
+        else
+            unlist(s, f);
+    }
+    if (f->tier && !keep)
+        tier_settle(f->tier, f->reserved, 0);
+    if (!bad && !keep)
+        counter_add(&c->counts.not_kept, 1);
+    answer_all(f, waiters, from, bad ? &err : NULL);
+    if (keep)
+        writer_push(f->tier, f);
+    fill_unref(f);
+}
+
+static void inner_done(struct source_wait *wait, struct view *view, const struct err *err)
+{
+    came((struct fill *)(void *)wait, err ? NULL : view, err);
+}
+
+/* The inner layer refused at once: the leader is told by the return value, all others try anew. */
+static void refused(struct fill *f, const struct source_wait *leader)
+{
+    struct stripe *s = stripe_of(f->c, f->piece.unit);
+    struct waiter *waiters;
+    {
+        ACQUIRE(&s->lock);
+        waiters = take_ptr(&f->waiters);
+        unlist(s, f);
+    }
+    struct cache *c = f->c;
+    fill_unref(f);
+    for (struct waiter *w = waiters, *next; w; w = next) {
+        next = w->next;
+        struct err err = {0};
+        if (w->wait != leader && !w->ahead) {
+            fill_park(c, &w->piece, w->wait);
+        } else if (w->wait != leader) {
+            err_set(&err, ERR_LIMIT, "the queue below the cache is full");
+            w->wait->done(w->wait, NULL, &err);
+        }
+        free(w);
+    }
+}
+
+static int ask_inner(struct fill *f, struct source_wait *leader, struct err *err)
+{
+    struct source *inner = f->c->source.inner;
+    struct view view = {0};
+    struct err failed = {0};
+    f->wait.done = inner_done;
+    if (f->len == 0) { /* nothing to ask for */
+        view.origin = FROM_STORE;
+        came(f, &view, NULL);
+        return SOURCE_PENDING;
+    }
+    int rc = source_read(inner, &f->piece, &view, &f->wait, &failed);
+    if (rc == 0)
+        came(f, &view, NULL);
+    if (rc >= 0)
+        return SOURCE_PENDING;
+    refused(f, leader);
+    if (err)
+        *err = failed;
+    return -1;
+}
+
+/* What the catalog says of the unit. */
+static int unit_facts(const struct piece *p, struct fill *f, struct err *err)
+{
+    struct unit_info info = {0};
+    if (catalog_unit(p->catalog, p->unit, &info, err))
+        return -1;
+    f->len = info.len;
+    f->first = info.block == 0;
+    unit_info_release(&info);
+    if (f->len > UNIT_BYTES)
+        return err_set(err, ERR_BUG, "unit %llu has %u bytes", (unsigned long long)p->unit, f->len);
+    return 0;
+}
+
+static int get_buffer(struct cache *c, struct fill *f, bool ahead, struct err *err)
+{
+    struct pool *pool = c->conf.pool;
+    size_t want = f->len + f->len / 8 + 512; /* classes round up */
+    if (want > pool_limit(pool))
+        return err_set(err, ERR_LIMIT,
+                       "a unit of %u bytes: the memory for samples is %zu bytes "
+                       "(raise --memory)",
+                       f->len, pool_limit(pool));
+    size_t used = pool_used(pool);
+    if (ahead && used && used + want > pool_limit(pool) / 4 * 3)
+        return LEAD_NO_ROOM;
+    f->buf = pool_get(pool, f->len ? f->len : 1);
+    return f->buf ? 0 : LEAD_NO_ROOM;
+}
+
+/* Lists the fill with its first waiter, unless somebody was faster. */
+static bool list_fill(struct fill *f, const struct piece *p, struct source_wait *wait, bool ahead)
+{
+    struct cache *c = f->c;
+    struct stripe *s = stripe_of(c, p->unit);
+    struct place e;
+    f->piece = *p;
+    f->piece.off = 0;
+    f->piece.len = f->len;
+    f->piece.into = f->buf;
+    ACQUIRE(&s->lock);
+    if (fill_find(s, p->unit) || (index_load(&c->index, p->unit, &e) && (e.flags & UNIT_IN_PACK)))
+        return false;
+    fill_join(f, p, wait, ahead);
+    f->prio = p->prio;
+    f->next = s->fills;
+    s->fills = f;
+    return true;
+}
+
+int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, bool ahead,
+              bool resumed, struct err *err)
+{
+    if (!c->source.inner)
+        return err_set(err, ERR_NOT_FOUND, "unit %llu is not cached", (unsigned long long)p->unit);
+    struct fill *f = slot_take(c, ahead, resumed);
+    if (!f)
+        return LEAD_NO_ROOM;
+    int rc = unit_facts(p, f, err);
+    if (rc == 0)
+        rc = get_buffer(c, f, ahead, err);
+    if (rc == 0 && !list_fill(f, p, wait, ahead))
+        rc = LEAD_LOST;
+    if (rc) {
+        buf_unref(f->buf);
+        f->buf = NULL;
+        if (rc == LEAD_NO_ROOM && resumed) {
+            /* The reader that resumes stays first in line: no need to wake itself. */
+            ACQUIRE(&c->slots.lock);
+            f->queue_next = c->slots.free;
+            c->slots.free = f;
+            c->slots.n_used--;
+        } else {
+            slot_give(f);
+        }
+        return rc;
+    }
+    counter_add(&c->counts.misses, 1);
+    return ask_inner(f, wait, err);
+}

@@ -1,0 +1,159 @@
+/*
+ * A tier's folder: the marker that says whose it is, and the bytes that others keep in it.
+ *
+ * The marker `sampan-cache` is three lines: the format, the set's identity, the tier's own id
+ * (packs and the index name it). It is locked while a process uses the folder.
+ */
+#include "cache-internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "hash.h"
+
+#define MARKER     "sampan-cache"
+#define FIRST_LINE "sampan-cache 1\n"
+#define DEPTH_MAX  8
+
+bool folder_contains(const char *outer, const char *inner)
+{
+    size_t n = strlen(outer);
+    if (n == 1)
+        return true;
+    return strncmp(outer, inner, n) == 0 && (inner[n] == '/' || inner[n] == '\0');
+}
+
+/* Anything but what a file system puts into a fresh folder by itself. */
+static bool is_empty(int dir_fd)
+{
+    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *e;
+    while (d && (e = readdir(d)))
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+            strcmp(e->d_name, "lost+found") != 0 && strcmp(e->d_name, MARKER) != 0)
+            return false;
+    return true;
+}
+
+static int write_marker(int fd, const char *dir, const char *set_id,
+                        unsigned char id[TIER_ID_BYTES], struct err *err)
+{
+    char hex[2 * TIER_ID_BYTES + 1];
+    if (getrandom(id, TIER_ID_BYTES, 0) != TIER_ID_BYTES)
+        return err_sys(err, errno, "cache: make an id for %s", dir);
+    hex_encode(hex, id, TIER_ID_BYTES);
+    cleanup_free char *text = xasprintf(FIRST_LINE "set %s\ntier %s\n", set_id, hex);
+    size_t len = strlen(text);
+    if (ftruncate(fd, 0) || pwrite(fd, text, len, 0) != (ssize_t)len)
+        return err_sys(err, errno ? errno : ENOSPC, "cache: mark %s as ours", dir);
+    return 0;
+}
+
+static int parse_marker(char *text, const char *dir, const char *set_id,
+                        unsigned char id[TIER_ID_BYTES], struct err *err)
+{
+    char *set = strstr(text, "\nset "), *tier = strstr(text, "\ntier ");
+    char *end = tier ? strchr(tier + 1, '\n') : NULL;
+    if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)) != 0 || !set || !end || set > tier)
+        return err_set(err, ERR_CORRUPT,
+                       "cache: %s/" MARKER ": not a cache marker this version "
+                       "knows (remove the folder, or give another one)",
+                       dir);
+    *tier = *end = '\0';
+    if (strcmp(set + 5, set_id) != 0)
+        return err_set(err, ERR_USAGE,
+                       "cache: %s holds the cache of another set, %s (give each set "
+                       "a folder of its own, or clear that one)",
+                       dir, set + 5);
+    if (hex_decode(id, TIER_ID_BYTES, tier + 6))
+        return err_set(err, ERR_CORRUPT,
+                       "cache: %s/" MARKER ": damaged (remove the folder, or give "
+                       "another one)",
+                       dir);
+    return 0;
+}
+
+int folder_claim(const char *dir, int dir_fd, const char *set_id, bool own_folder,
+                 unsigned char id[TIER_ID_BYTES], int *ret_marker_fd, struct err *err)
+{
+    char text[4096];
+    bool fresh = faccessat(dir_fd, MARKER, F_OK, 0) != 0;
+    if (fresh && !own_folder && !is_empty(dir_fd))
+        return err_set(err, ERR_USAGE,
+                       "cache: %s is not empty and not a cache of ours (give an "
+                       "empty or new folder)",
+                       dir);
+    cleanup_close int fd = openat(dir_fd, MARKER, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return err_sys(err, errno, "cache: open %s/" MARKER, dir);
+    if (flock(fd, LOCK_EX | LOCK_NB)) {
+        err_set(err, ERR_LIMIT,
+                "cache: %s is in use by another mount (give each one a folder of "
+                "its own)",
+                dir);
+        if (err)
+            err->sys = EBUSY;
+        return -1;
+    }
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    if (n < 0)
+        return err_sys(err, errno, "cache: read %s/" MARKER, dir);
+    text[n] = '\0';
+    /* An empty marker: a process died between making and writing it; nothing else was there. */
+    if (n == 0 ? write_marker(fd, dir, set_id, id, err) : parse_marker(text, dir, set_id, id, err))
+        return -1;
+    *ret_marker_fd = take_fd(&fd);
+    return 0;
+}
+
+/* --- what others keep here -----------------------------------------------------------------------
+ */
+
+static bool is_pack_file(const char *name)
+{
+    size_t digits = strspn(name, "0123456789");
+    return digits == 8 && (strcmp(name + 8, ".pack") == 0 || strcmp(name + 8, ".idx") == 0);
+}
+
+struct sum {
+    const struct stat *index; /* charged elsewhere */
+    uint64_t bytes;
+};
+
+static void add_folder(struct sum *s, int dir_fd, const char *name, int depth)
+{
+    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *e;
+    struct stat st;
+    if (!d)
+        return;
+    if (fstat(dirfd(d), &st) == 0)
+        s->bytes += (uint64_t)st.st_size;
+    while ((e = readdir(d))) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+            (depth == 0 && is_pack_file(e->d_name)) ||
+            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+            continue;
+        if (S_ISDIR(st.st_mode) && depth < DEPTH_MAX)
+            add_folder(s, dirfd(d), e->d_name, depth + 1);
+        else if (st.st_ino != s->index->st_ino || st.st_dev != s->index->st_dev)
+            s->bytes += (uint64_t)st.st_size;
+    }
+}
+
+uint64_t folder_foreign(const struct tier *t, const char *index_path)
+{
+    struct stat index = {0};
+    if (!index_path || stat(index_path, &index))
+        index = (struct stat){0};
+    struct sum s = {.index = &index};
+    add_folder(&s, t->dir_fd, ".", 0);
+    return s.bytes;
+}

@@ -1,0 +1,141 @@
+/*
+ * Leases: another process reads a unit's stored bytes by itself.
+ *
+ * A lease keeps its pack. Stored bytes are never overwritten, so what a holder reads stays true;
+ * only the space of a retired pack waits for it, and that for 30 s at most: then the lease is
+ * revoked, and the holder learns it from cache_extent_valid() after its copy.
+ */
+#include "cache-internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "clock.h"
+
+#define REVOKE_NS (30 * NS_PER_S)
+
+struct lease {
+    uint64_t id;
+    struct pack *pack;
+    struct lease *next;
+};
+
+struct leases {
+    struct lock lock;
+    struct lease *first;
+    uint64_t last_id;
+};
+
+void leases_init(struct cache *c)
+{
+    c->leases = xcalloc(1, sizeof *c->leases);
+    lock_init(&c->leases->lock, RANK_CACHE_EVICT, "cache leases");
+}
+
+static void end_lease(struct lease *l)
+{
+    pack_unref(l->pack);
+    free(l);
+}
+
+void leases_destroy(struct cache *c)
+{
+    while (c->leases->first) {
+        struct lease *l = c->leases->first;
+        c->leases->first = l->next;
+        end_lease(l);
+    }
+    lock_destroy(&c->leases->lock);
+    free(c->leases);
+}
+
+static uint64_t add_lease(struct cache *c, struct pack *p)
+{
+    struct lease *l = xcalloc(1, sizeof *l);
+    ACQUIRE(&c->leases->lock);
+    l->id = ++c->leases->last_id;
+    l->pack = p;
+    l->next = c->leases->first;
+    c->leases->first = l;
+    return l->id;
+}
+
+int cache_extent_lease(struct cache *c, uint64_t unit, struct extent *ret, struct err *err)
+{
+    struct extent_ref x;
+    char name[32];
+    if (!place_find(c, unit, &x))
+        return err_set(err, ERR_NOT_FOUND, "unit %llu is not in a pack", (unsigned long long)unit);
+    pack_name(name, x.pack->number, "pack");
+    /* A descriptor of its own, for reading only: ours can write. */
+    int fd = openat(x.pack->tier->dir_fd, name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        err_sys(err, errno, "open %s/%s", x.pack->tier->dir, name);
+        pack_unref(x.pack);
+        return -1;
+    }
+    uint32_t head = (uint32_t)sizeof(struct record_head) +
+                    chunks_of(x.entry.raw) * (uint32_t)sizeof(struct chunk);
+    *ret = (struct extent){.fd = fd,
+                           .offset = x.offset + head,
+                           .stored = x.entry.stored,
+                           .raw = x.entry.raw,
+                           .head = head,
+                           .lease = add_lease(c, x.pack)};
+    return 0;
+}
+
+bool cache_extent_valid(struct cache *c, uint64_t lease)
+{
+    ACQUIRE(&c->leases->lock);
+    for (struct lease *l = c->leases->first; l; l = l->next)
+        if (l->id == lease)
+            return true;
+    return false;
+}
+
+void cache_extent_return(struct cache *c, uint64_t lease)
+{
+    struct lease *found = NULL;
+    {
+        ACQUIRE(&c->leases->lock);
+        struct lease **at = &c->leases->first;
+        while (*at && (*at)->id != lease)
+            at = &(*at)->next;
+        found = *at;
+        if (found)
+            *at = found->next;
+    }
+    if (found)
+        end_lease(found);
+}
+
+static bool is_due(struct pack *p, uint64_t now)
+{
+    ACQUIRE(&p->tier->lock);
+    return p->retired_ns && now - p->retired_ns > REVOKE_NS;
+}
+
+void leases_expire(struct cache *c)
+{
+    struct lease *due = NULL;
+    uint64_t now = clock_mono_ns();
+    {
+        ACQUIRE(&c->leases->lock);
+        for (struct lease **at = &c->leases->first; *at;) {
+            struct lease *l = *at;
+            if (!is_due(l->pack, now)) {
+                at = &l->next;
+                continue;
+            }
+            *at = l->next;
+            l->next = due;
+            due = l;
+        }
+    }
+    while (due) {
+        struct lease *l = due;
+        due = l->next;
+        end_lease(l);
+    }
+}

@@ -1,0 +1,448 @@
+/*
+ * Packs: append-only files of records (docs/formats/pack.md).
+ *
+ * Life of a pack: created by the tier's writer (active), sealed when full, retired when no entry
+ * points into it any more: then it leaves the tier's list and its files are unlinked. Its bytes
+ * stay charged until the last view of it is released. The struct itself lives as long as the tier,
+ * so that a reader with a stale pointer finds `refs` at 0 and nothing worse.
+ *
+ * Bytes are written with pwrite (writer.c) and read through one mapping, guarded, and never handed
+ * out unverified.
+ */
+#include "cache-internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "hash.h"
+
+void pack_name(char out[32], uint32_t number, const char *suffix)
+{
+    snprintf(out, 32, "%08u.%s", number, suffix);
+}
+
+struct pack *pack_new(struct tier *t, uint32_t number)
+{
+    struct pack *p = xcalloc(1, sizeof *p);
+    p->tier = t;
+    p->number = number;
+    p->fd = p->journal_fd = -1;
+    p->map_len = t->pack_max;
+    atomic_init(&p->refs, 1);
+    return p;
+}
+
+bool pack_ref(struct pack *p)
+{
+    int refs = atomic_load_explicit(&p->refs, memory_order_relaxed);
+    while (refs > 0)
+        if (atomic_compare_exchange_weak_explicit(&p->refs, &refs, refs + 1, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
+void pack_unref(struct pack *p)
+{
+    if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) > 1)
+        return;
+    const unsigned char *map = atomic_load(&p->map);
+    if (map)
+        munmap((void *)map, p->map_len);
+    pack_seal(p);
+    tier_discharge(p->tier, atomic_load(&p->size) + atomic_load(&p->journal_size));
+}
+
+/* --- making ------------------------------------------------------------------------------------
+ */
+
+static int write_head(struct pack *p, struct err *err)
+{
+    struct pack_head head = {.magic = PACK_MAGIC, .number = p->number};
+    memcpy(head.tier_id, p->tier->id, sizeof head.tier_id);
+    head.crc = crc32c(0, &head, sizeof head - sizeof head.crc);
+    ssize_t n = pwrite(p->fd, &head, sizeof head, 0);
+    if (n != sizeof head)
+        return err_sys(err, n < 0 ? errno : ENOSPC, "cache: begin pack %u in %s", p->number,
+                       p->tier->dir);
+    atomic_store(&p->size, sizeof head);
+    return 0;
+}
+
+static int open_files(struct pack *p, int flags, struct err *err)
+{
+    char name[32];
+    pack_name(name, p->number, "pack");
+    p->fd = openat(p->tier->dir_fd, name, O_RDWR | O_CLOEXEC | flags, 0600);
+    if (p->fd < 0)
+        return err_sys(err, errno, "cache: open %s/%s", p->tier->dir, name);
+    pack_name(name, p->number, "idx");
+    p->journal_fd = openat(p->tier->dir_fd, name, O_RDWR | O_CLOEXEC | flags, 0600);
+    if (p->journal_fd < 0)
+        return err_sys(err, errno, "cache: open %s/%s", p->tier->dir, name);
+    return 0;
+}
+
+static void unlink_files(struct pack *p)
+{
+    char name[32];
+    pack_name(name, p->number, "pack");
+    unlinkat(p->tier->dir_fd, name, 0);
+    pack_name(name, p->number, "idx");
+    unlinkat(p->tier->dir_fd, name, 0);
+}
+
+int pack_create(struct tier *t, struct pack **ret, struct err *err)
+{
+    uint32_t number;
+    {
+        ACQUIRE(&t->lock);
+        number = t->next_pack++;
+    }
+    struct pack *p = pack_new(t, number);
+    if (open_files(p, O_CREAT | O_EXCL, err) || write_head(p, err) || journal_create(p, err)) {
+        unlink_files(p);
+        pack_seal(p);
+        free(p);
+        return -1;
+    }
+    if (tier_add_pack(t, p)) {
+        unlink_files(p);
+        pack_seal(p);
+        free(p);
+        return err_set(err, ERR_LIMIT, "cache: %s: pack numbers are used up (clear the cache)",
+                       t->dir);
+    }
+    t->c->index.head->next_pack[t->place] = number + 1;
+    index_head_store(&t->c->index);
+    *ret = p;
+    return 0;
+}
+
+int pack_reopen(struct pack *p, struct err *err)
+{
+    if (open_files(p, 0, err)) {
+        pack_seal(p);
+        return -1;
+    }
+    return 0;
+}
+
+void pack_seal(struct pack *p)
+{
+    if (p->fd >= 0)
+        close(p->fd);
+    if (p->journal_fd >= 0)
+        close(p->journal_fd);
+    p->fd = p->journal_fd = -1;
+}
+
+/* --- reading -----------------------------------------------------------------------------------
+ */
+
+const unsigned char *pack_map(struct pack *p, struct err *err)
+{
+    const unsigned char *map = atomic_load_explicit(&p->map, memory_order_acquire);
+    if (map)
+        return map;
+    ACQUIRE(&p->tier->lock);
+    map = atomic_load(&p->map);
+    if (map)
+        return map;
+    char name[32];
+    pack_name(name, p->number, "pack");
+    cleanup_close int fd = openat(p->tier->dir_fd, name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        err_sys(err, errno, "cache: open %s/%s", p->tier->dir, name);
+        return NULL;
+    }
+    if (p->map_len < atomic_load(&p->size))
+        p->map_len = atomic_load(&p->size);
+    void *at = mmap(NULL, p->map_len, PROT_READ, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) {
+        err_sys(err, errno, "cache: map %s/%s", p->tier->dir, name);
+        return NULL;
+    }
+    atomic_store_explicit(&p->map, at, memory_order_release);
+    return at;
+}
+
+/* One look at a record: which chunks, and what was found. */
+struct look {
+    const unsigned char *record, *payload;
+    const struct extent_ref *x;
+    uint64_t unit;
+    uint32_t first, end;   /* chunks [first, end) */
+    uint32_t skip, stored; /* of these chunks: bytes before them, bytes of them */
+    unsigned char *out;    /* where decompressed bytes go, or NULL */
+    struct record_head head;
+    struct chunk table[CHUNKS_MAX];
+    bool ok;
+};
+
+static void look_at_head(void *arg)
+{
+    struct look *k = arg;
+    memcpy(&k->head, k->record, sizeof k->head);
+    if (k->head.chunks > CHUNKS_MAX)
+        return;
+    memcpy(k->table, k->record + sizeof k->head, k->head.chunks * sizeof k->table[0]);
+    k->ok = record_ok(&k->head, k->table) && k->head.unit == k->unit &&
+            k->head.raw == k->x->entry.raw && k->head.stored == k->x->entry.stored;
+}
+
+static void look_at_chunks(void *arg)
+{
+    struct look *k = arg;
+    const unsigned char *at = k->payload + k->skip;
+    unsigned char *out = k->out;
+    for (uint32_t i = k->first; i < k->end; i++) {
+        if (crc32c(0, at, k->table[i].stored) != k->table[i].crc)
+            return;
+        uint32_t len = chunk_len(k->head.raw, i);
+        if (out && !decompress_chunk(at, k->table[i].stored, out, len))
+            return;
+        at += k->table[i].stored;
+        out = out ? out + len : NULL;
+    }
+    k->ok = true;
+}
+
+/*
+ * Asks for pages that are not in memory in one go. Without it the kernel stops reading ahead on a
+ * file that is read in random order, and each page of a sample becomes a trip to the disk.
+ */
+static void make_resident(const unsigned char *at, size_t len)
+{
+    unsigned char in_memory[UNIT_BYTES / 4096 + 2];
+    uintptr_t from = (uintptr_t)at & ~(uintptr_t)4095;
+    size_t bytes = (((uintptr_t)at + len + 4095) & ~(uintptr_t)4095) - from;
+    size_t pages = bytes / 4096;
+    if (pages > sizeof in_memory || mincore((void *)from, bytes, in_memory))
+        return;
+    for (size_t i = 0; i < pages; i++)
+        if (!(in_memory[i] & 1)) {
+            madvise((void *)from, bytes, MADV_WILLNEED);
+            return;
+        }
+}
+
+static enum pack_result look_begin(struct look *k, const struct extent_ref *x, uint64_t unit)
+{
+    struct pack *p = x->pack;
+    uint64_t bytes = record_bytes(x->entry.raw, x->entry.stored);
+    *k = (struct look){.x = x, .unit = unit};
+    if (x->entry.raw > UNIT_BYTES || x->offset + bytes > atomic_load(&p->size))
+        return PACK_BAD;
+    const unsigned char *map = pack_map(p, NULL);
+    if (!map)
+        return PACK_IO;
+    k->record = map + x->offset;
+    return PACK_OK;
+}
+
+/* After this the head and the table are true. */
+static enum pack_result look_head(struct look *k)
+{
+    if (!guard_run(look_at_head, k))
+        return PACK_IO;
+    if (!k->ok)
+        return PACK_BAD;
+    k->payload = k->record + sizeof k->head + k->head.chunks * sizeof k->table[0];
+    return PACK_OK;
+}
+
+static enum pack_result look_chunks(struct look *k)
+{
+    for (uint32_t i = 0; i < k->first; i++)
+        k->skip += k->table[i].stored;
+    for (uint32_t i = k->first; i < k->end; i++)
+        k->stored += k->table[i].stored;
+    if (k->x->pack->tier->kind != TIER_MEM)
+        make_resident(k->payload + k->skip, k->stored);
+    k->ok = false;
+    if (!guard_run(look_at_chunks, k))
+        return PACK_IO;
+    return k->ok ? PACK_OK : PACK_BAD;
+}
+
+static void release_mapped(struct view *v)
+{
+    struct pack *p = v->owner;
+    if (p->tier->kind == TIER_MEM) {
+        /* Pages of a memory file system count as ours while they are mapped. */
+        uintptr_t from = (uintptr_t)v->ptr & ~(uintptr_t)4095;
+        madvise((void *)from, (uintptr_t)v->ptr + v->len - from, MADV_DONTNEED);
+    }
+    pack_unref(p);
+}
+
+static void release_unpacked(struct view *v)
+{
+    buf_unref(v->owner);
+}
+
+static enum pack_result view_unpacked(struct cache *c, struct look *k, uint32_t off, uint32_t len,
+                                      struct view *ret)
+{
+    uint32_t from = k->first * CHUNK_BYTES;
+    uint32_t to = k->end * CHUNK_BYTES < k->head.raw ? k->end * CHUNK_BYTES : k->head.raw;
+    struct buf *buf = pool_get(c->conf.pool, to - from);
+    if (!buf)
+        return PACK_NO_ROOM;
+    k->out = buf->data;
+    enum pack_result rc = look_chunks(k);
+    if (rc != PACK_OK) {
+        buf_unref(buf);
+        return rc;
+    }
+    buf->len = to - from;
+    *ret = (struct view){
+        .ptr = buf->data + (off - from), .len = len, .release = release_unpacked, .owner = buf};
+    return PACK_OK;
+}
+
+enum pack_result pack_view(struct cache *c, const struct extent_ref *x, uint64_t unit, uint32_t off,
+                           uint32_t len, struct view *ret)
+{
+    struct look k;
+    enum pack_result rc = look_begin(&k, x, unit);
+    if (rc == PACK_OK)
+        rc = look_head(&k);
+    if (rc != PACK_OK)
+        return rc;
+    off = off < k.head.raw ? off : k.head.raw;
+    len = len < k.head.raw - off ? len : k.head.raw - off;
+    if (len) {
+        k.first = off / CHUNK_BYTES;
+        k.end = (off + len - 1) / CHUNK_BYTES + 1;
+    }
+    if ((k.head.flags & UNIT_LZ4) && len) {
+        rc = view_unpacked(c, &k, off, len, ret);
+    } else {
+        rc = look_chunks(&k);
+        if (rc == PACK_OK && pack_ref(x->pack))
+            *ret = (struct view){
+                .ptr = k.payload + off, .len = len, .release = release_mapped, .owner = x->pack};
+    }
+    if (rc == PACK_OK)
+        ret->origin = x->pack->tier->kind == TIER_MEM ? FROM_MEM : FROM_DISK;
+    return rc;
+}
+
+enum pack_result pack_verify(const struct extent_ref *x, uint64_t unit)
+{
+    struct look k;
+    enum pack_result rc = look_begin(&k, x, unit);
+    if (rc == PACK_OK)
+        rc = look_head(&k);
+    k.end = k.head.chunks;
+    return rc == PACK_OK ? look_chunks(&k) : rc;
+}
+
+struct record_copy {
+    unsigned char *to;
+    const unsigned char *from;
+    size_t len;
+};
+
+static void copy_record(void *arg)
+{
+    struct record_copy *c = arg;
+    memcpy(c->to, c->from, c->len);
+}
+
+enum pack_result pack_copy(const struct extent_ref *x, uint64_t unit, unsigned char *out,
+                           uint64_t bytes)
+{
+    enum pack_result rc = pack_verify(x, unit);
+    const unsigned char *map = atomic_load(&x->pack->map);
+    if (rc != PACK_OK)
+        return rc;
+    struct record_copy copy = {out, map + x->offset, bytes};
+    return guard_run(copy_record, &copy) ? PACK_OK : PACK_IO;
+}
+
+void pack_dont_need(const struct extent_ref *x)
+{
+    const unsigned char *map = atomic_load(&x->pack->map);
+    uint64_t bytes = record_bytes(x->entry.raw, x->entry.stored);
+    /* Only whole pages: those at the ends belong to neighbours too. */
+    uint64_t from = (x->offset + 4095) & ~4095ull, to = (x->offset + bytes) & ~4095ull;
+    if (to <= from)
+        return;
+    if (map)
+        madvise((void *)(map + from), to - from, MADV_DONTNEED);
+    char name[32];
+    pack_name(name, x->pack->number, "pack");
+    cleanup_close int fd = openat(x->pack->tier->dir_fd, name, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        posix_fadvise(fd, (off_t)from, (off_t)(to - from), POSIX_FADV_DONTNEED);
+}
+
+/* --- walking a pack whose journal is gone --------------------------------------------------------
+ */
+
+struct walk {
+    const unsigned char *map;
+    uint64_t at, size;
+    struct record_head head;
+    struct chunk table[CHUNKS_MAX];
+    bool found;
+};
+
+/* The next whole record at or after `at`: damaged stretches are stepped over. */
+static void walk_next(void *arg)
+{
+    struct walk *w = arg;
+    for (; w->at + sizeof w->head <= w->size; w->at += RECORD_ALIGN) {
+        memcpy(&w->head, w->map + w->at, sizeof w->head);
+        if (w->head.magic != RECORD_MAGIC || w->head.chunks > CHUNKS_MAX)
+            continue;
+        size_t table = w->head.chunks * sizeof w->table[0];
+        if (w->at + sizeof w->head + table > w->size)
+            continue;
+        memcpy(w->table, w->map + w->at + sizeof w->head, table);
+        if (!record_ok(&w->head, w->table) ||
+            w->at + record_bytes(w->head.raw, w->head.stored) > w->size)
+            continue;
+        w->found = true;
+        return;
+    }
+}
+
+static uint64_t walk_records(struct pack *p, record_fn *fn, void *arg)
+{
+    struct walk w = {
+        .map = pack_map(p, NULL), .at = sizeof(struct pack_head), .size = atomic_load(&p->size)};
+    uint64_t end = w.at;
+    while (w.map) {
+        w.found = false;
+        if (!guard_run(walk_next, &w) || !w.found)
+            break;
+        uint64_t bytes = record_bytes(w.head.raw, w.head.stored);
+        struct journal_record r = {.pack = p->number,
+                                   .unit = w.head.unit,
+                                   .offset = w.at,
+                                   .bytes = (uint32_t)bytes,
+                                   .stored = w.head.stored,
+                                   .raw = w.head.raw,
+                                   .flags = w.head.flags,
+                                   .chunks = w.head.chunks};
+        fn(arg, p, &r);
+        end = w.at += bytes;
+    }
+    return end;
+}
+
+uint64_t pack_each_record(struct pack *p, record_fn *fn, void *arg)
+{
+    uint64_t end;
+    if (journal_each(p, fn, arg, &end) == 0)
+        return end;
+    return walk_records(p, fn, arg);
+}

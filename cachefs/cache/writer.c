@@ -1,0 +1,320 @@
+/*
+ * The writer of a tier: one thread that appends what waits, several units in one pwritev; then
+ * their journal records; then each index entry turns to READY in a pack and the buffer may go.
+ * Between batches it does the tier's upkeep (evict.c).
+ */
+#include "cache-internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include "clock.h"
+#include "hash.h"
+
+#define BATCH_UNITS 16u
+#define IDLE_NS     (10 * NS_PER_S)
+
+/* --- appending ---------------------------------------------------------------------------------
+ */
+
+static int ready_pack(struct tier *t, uint64_t bytes, struct err *err)
+{
+    if (t->active && atomic_load(&t->active->size) + bytes > t->pack_max) {
+        pack_seal(t->active);
+        t->active = NULL;
+    }
+    return t->active ? 0 : pack_create(t, &t->active, err);
+}
+
+static int write_records(struct pack *p, struct record *r, size_t n, uint64_t total,
+                         struct err *err)
+{
+    static const unsigned char zeros[RECORD_ALIGN];
+    struct iovec iov[BATCH_UNITS * 4];
+    int k = 0;
+    uint64_t at = atomic_load(&p->size);
+    for (size_t i = 0; i < n; i++) {
+        size_t table = r[i].head.chunks * sizeof r[i].table[0];
+        size_t filled = sizeof r[i].head + table + r[i].head.stored;
+        iov[k++] = (struct iovec){&r[i].head, sizeof r[i].head};
+        iov[k++] = (struct iovec){r[i].table, table};
+        iov[k++] = (struct iovec){(void *)r[i].payload, r[i].head.stored};
+        iov[k++] = (struct iovec){(void *)zeros, r[i].bytes - filled};
+        r[i].offset = at;
+        at += r[i].bytes;
+    }
+    ssize_t wrote = pwritev(p->fd, iov, k, (off_t)atomic_load(&p->size));
+    if (wrote != (ssize_t)total)
+        return err_sys(err, wrote < 0 ? errno : ENOSPC, "append to pack %u in %s", p->number,
+                       p->tier->dir);
+    return 0;
+}
+
+static int write_journal(struct pack *p, const struct record *r, size_t n, struct err *err)
+{
+    struct journal_record out[BATCH_UNITS];
+    for (size_t i = 0; i < n; i++)
+        out[i] = (struct journal_record){.unit = r[i].unit,
+                                         .offset = r[i].offset,
+                                         .bytes = (uint32_t)r[i].bytes,
+                                         .stored = r[i].head.stored,
+                                         .raw = r[i].head.raw,
+                                         .flags = r[i].head.flags,
+                                         .chunks = r[i].head.chunks};
+    return journal_append(p, out, n, err);
+}
+
+/* After a failed append: back to the last good end, or on to another pack. */
+static void cut_back(struct tier *t, struct pack *p)
+{
+    struct stat st;
+    bool cut = ftruncate(p->fd, (off_t)atomic_load(&p->size)) == 0;
+    cut = ftruncate(p->journal_fd, (off_t)atomic_load(&p->journal_size)) == 0 && cut;
+    if (cut)
+        return;
+    if (fstat(p->fd, &st) == 0)
+        atomic_store(&p->size, (uint64_t)st.st_size);
+    if (fstat(p->journal_fd, &st) == 0)
+        atomic_store(&p->journal_size, (uint64_t)st.st_size);
+    pack_seal(p);
+    t->active = NULL;
+}
+
+static uint64_t file_bytes(const struct pack *p)
+{
+    return p ? atomic_load(&p->size) + atomic_load(&p->journal_size) : 0;
+}
+
+int writer_append(struct tier *t, struct record *r, size_t n, uint64_t *ret_grown, struct err *err)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < n; i++)
+        total += r[i].bytes;
+    *ret_grown = 0;
+    struct pack *old = t->active;
+    uint64_t old_bytes = file_bytes(old);
+    if (ready_pack(t, total, err))
+        return -1;
+    struct pack *p = t->active;
+    uint64_t before = p == old ? old_bytes : 0;
+    int rc = write_records(p, r, n, total, err);
+    if (rc == 0)
+        rc = write_journal(p, r, n, err);
+    if (rc == 0)
+        atomic_store(&p->size, atomic_load(&p->size) + total);
+    else
+        cut_back(t, p);
+    *ret_grown = file_bytes(p) - before;
+    ACQUIRE(&t->lock);
+    p->unsynced = true;
+    return rc;
+}
+
+struct place writer_entry(const struct tier *t, const struct record *r, uint8_t flags,
+                          uint32_t used)
+{
+    return (struct place){.used = used,
+                          .pack = t->active->number,
+                          .offset64 = (uint32_t)(r->offset / RECORD_ALIGN),
+                          .stored = r->head.stored,
+                          .raw = r->head.raw,
+                          .tier = (uint8_t)t->place,
+                          .flags = (uint8_t)(flags | r->head.flags | UNIT_IN_PACK)};
+}
+
+/* --- a batch of fills ----------------------------------------------------------------------------
+ */
+
+static unsigned char *scratch_of(struct tier *t)
+{
+    if (!t->scratch)
+        t->scratch = xmalloc(compress_bound());
+    return t->scratch;
+}
+
+/* `out` has room for what it may store compressed; returns how much of it was used. */
+static size_t make_record(struct tier *t, const struct fill *f, struct record *r,
+                          unsigned char *out)
+{
+    struct trial *trial = &t->c->trial;
+    const unsigned char *data = f->buf->data;
+    int verdict = atomic_load(&trial->verdict);
+    size_t packed = 0;
+    if (verdict == 0)
+        trial_add(trial, data, f->len, scratch_of(t));
+    if (verdict > 0)
+        packed = compress_unit(data, f->len, r->table, out);
+    uint32_t chunks = chunks_of(f->len);
+    for (uint32_t i = 0; i < chunks && !packed; i++)
+        r->table[i].stored = chunk_len(f->len, i);
+    r->unit = f->piece.unit;
+    r->payload = packed ? out : data;
+    r->head = (struct record_head){
+        .magic = RECORD_MAGIC,
+        .chunks = (uint16_t)chunks,
+        .unit = r->unit,
+        .raw = f->len,
+        .stored = packed ? (uint32_t)packed : f->len,
+        .flags = (uint16_t)((packed ? UNIT_LZ4 : 0) | (f->first ? UNIT_FIRST : 0))};
+    const unsigned char *at = r->payload;
+    for (uint32_t i = 0; i < chunks; i++) {
+        r->table[i].crc = crc32c(0, at, r->table[i].stored);
+        at += r->table[i].stored;
+    }
+    record_seal(&r->head, r->table);
+    r->bytes = record_bytes(r->head.raw, r->head.stored);
+    return packed;
+}
+
+static void unlist(struct stripe *s, struct fill *f)
+{
+    struct fill **at = &s->fills;
+    while (*at != f)
+        at = &(*at)->next;
+    *at = f->next;
+}
+
+/* READY in memory -> READY in a pack, or ABSENT if the append failed or it was dropped meanwhile.
+ */
+static void publish(struct tier *t, struct fill *f, const struct record *r)
+{
+    struct cache *c = t->c;
+    struct stripe *s = stripe_of(c, f->piece.unit);
+    bool kept = false;
+    {
+        ACQUIRE(&s->lock);
+        if (r && !f->unwanted)
+            kept = place_set(c, f->piece.unit, writer_entry(t, r, 0, atomic_load(&c->now_min)));
+        unlist(s, f);
+    }
+    if (kept)
+        counter_add(&c->counts.appended_bytes, f->len);
+    else
+        counter_add(&c->counts.not_kept, 1);
+    fill_unref(f);
+}
+
+static size_t take_batch(struct tier *t, struct fill *batch[BATCH_UNITS])
+{
+    size_t n = 0;
+    uint64_t raw = 0;
+    ACQUIRE(&t->lock);
+    while (n < BATCH_UNITS && t->queue && (n == 0 || raw + t->queue->len <= UNIT_BYTES)) {
+        batch[n] = t->queue;
+        raw += batch[n]->len;
+        t->queue = batch[n]->queue_next;
+        n++;
+    }
+    if (!t->queue)
+        t->queue_tail = &t->queue;
+    return n;
+}
+
+static void note_result(struct tier *t, const struct err *failed, size_t n)
+{
+    if (failed)
+        counter_add(&t->c->counts.append_errors, 1);
+    ACQUIRE(&t->lock);
+    t->done += n;
+    if (failed)
+        health_error(&t->health, failed);
+    else if (t->health.state != HEALTH_OK && t->health.retry_ns)
+        health_good(&t->health);
+    cond_broadcast(&t->ended);
+}
+
+bool writer_batch(struct tier *t)
+{
+    struct fill *batch[BATCH_UNITS];
+    size_t n = take_batch(t, batch);
+    if (!n)
+        return false;
+    cleanup_free struct record *r = xmalloc(n * sizeof *r);
+    uint64_t reserved = 0, grown;
+    size_t packed = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool lz4 = atomic_load(&t->c->trial.verdict) >= 0;
+        packed += make_record(t, batch[i], &r[i], lz4 ? scratch_of(t) + packed : NULL);
+        reserved += batch[i]->reserved;
+    }
+    struct err err = {0};
+    int rc = writer_append(t, r, n, &grown, &err);
+    tier_settle(t, reserved, grown);
+    for (size_t i = 0; i < n; i++)
+        publish(t, batch[i], rc ? NULL : &r[i]);
+    note_result(t, rc ? &err : NULL, n);
+    return true;
+}
+
+/* --- the thread --------------------------------------------------------------------------------
+ */
+
+void writer_push(struct tier *t, struct fill *f)
+{
+    ACQUIRE(&t->lock);
+    f->queue_next = NULL;
+    *t->queue_tail = f;
+    t->queue_tail = &f->queue_next;
+    t->queued++;
+    cond_signal(&t->wake);
+}
+
+void writer_poke(struct tier *t)
+{
+    ACQUIRE(&t->lock);
+    t->poked = true;
+    cond_signal(&t->wake);
+}
+
+/* Waits for work; false: it is time to end, and nothing is left. */
+static bool wait_for_work(struct tier *t)
+{
+    ACQUIRE(&t->lock);
+    if (!t->queue && !t->poked && !t->stop)
+        cond_wait_for(&t->wake, &t->lock, IDLE_NS);
+    return t->queue || !t->stop;
+}
+
+static void *writer_main(void *arg)
+{
+    struct tier *t = arg;
+    while (wait_for_work(t)) {
+        bool busy = writer_batch(t);
+        bool poked;
+        {
+            ACQUIRE(&t->lock);
+            poked = t->poked;
+            t->poked = false;
+        }
+        uint64_t now = clock_mono_ns();
+        if (!busy || poked || now - t->upkeep_ns > NS_PER_S) {
+            t->upkeep_ns = now;
+            evict_upkeep(t);
+        }
+    }
+    return NULL;
+}
+
+int writer_start(struct tier *t, struct err *err)
+{
+    int error = thread_start(&t->thread, "cache-writer", writer_main, t);
+    if (error)
+        return err_sys(err, error, "cache: start the writer of %s", t->dir);
+    t->started = true;
+    return 0;
+}
+
+void writer_stop(struct tier *t)
+{
+    if (!t->started)
+        return;
+    {
+        ACQUIRE(&t->lock);
+        t->stop = true;
+        cond_signal(&t->wake);
+    }
+    pthread_join(t->thread, NULL);
+    t->started = false;
+}
