@@ -21,10 +21,16 @@ static char *sts_endpoint(const char *region)
     return xasprintf("https://sts.%s.amazonaws.com%s/", region, china ? ".cn" : "");
 }
 
+/* As forms are encoded: a blank is '+'. */
 static void add_form(struct bytes *body, const char *name, const char *value)
 {
     bytes_addf(body, "%s%s=", body->len ? "&" : "", name);
-    url_encode(body, value, strlen(value), false);
+    for (; *value; value++) {
+        if (*value == ' ')
+            bytes_add_char(body, '+');
+        else
+            url_encode(body, value, 1, false);
+    }
 }
 
 static void build_form(struct bytes *body, const struct role *role, const char *web_token)
