@@ -23,7 +23,7 @@
 #define DAY_S            86400.0
 #define MAX_READ         (1u << 20)
 
-/* --- inode.c: numbers, attributes, the files of .sampan --------------------------------------- */
+/* --- inode.c: numbers, attributes, the files of .sampan --- */
 
 /* nodeid = permanent id of the catalog; numbers from here on are our own. */
 #define INO_CONTROL_DIR  (1ull << 62)
@@ -80,8 +80,7 @@ static inline uint64_t dir_cookie(uint64_t offset)
     return offset <= 2 ? 0 : offset - 2;
 }
 
-/* --- probe.c: which mode, and why ----------------------------------------------------------------
- */
+/* --- probe.c: which mode, and why --- */
 
 enum offer {
     OFFER_NO_OPEN = 1 << 0,
@@ -113,8 +112,7 @@ struct decision {
 /* Pure. `backing`: NULL, or why backing files can't be registered here. */
 void probe_decide(unsigned offers, bool shards, const char *backing, struct decision *ret);
 
-/* --- mount.c -------------------------------------------------------------------------------------
- */
+/* --- mount.c --- */
 
 struct mount_row {
     char mountpoint[4096];
@@ -138,8 +136,7 @@ int mount_run_helper(const char *const argv[], const char *what, struct err *err
 /* Raises the kernel's readahead of the mount (root only; quiet if it can't be). */
 void mount_readahead(const struct mount_row *row, unsigned kib);
 
-/* --- push.c --------------------------------------------------------------------------------------
- */
+/* --- push.c --- */
 
 /*
  * The window, as numbers: pure, so that tests can walk it. Positions count the samples of the
@@ -189,21 +186,25 @@ void push_seen(struct frontend *f, uint64_t id);
 /* The order or the version changed. */
 void push_wake(struct frontend *f);
 
-/* --- invalidate.c --------------------------------------------------------------------------------
- */
+/* --- invalidate.c --- */
 
 void invalidate_on_switch(void *arg, struct catalog *from, struct catalog *to);
 
-/* --- passthrough.c -------------------------------------------------------------------------------
- */
+/* --- passthrough.c --- */
 
 struct passthrough;
 /* Decides, after INIT, whether the kernel takes our backing files; completes f->mode. */
 void passthrough_start(struct frontend *f);
 void passthrough_stop(struct frontend *f);
+/* OPEN, RELEASE and READ of that mode, from the wire. READ: false if it is not here. */
+void passthrough_open(struct frontend *f, const struct wire_in_header *h);
+void passthrough_release(struct frontend *f, const struct wire_in_header *h);
+bool passthrough_read(struct frontend *f, const struct wire_in_header *h,
+                      const struct wire_read_in *in);
+void passthrough_drop(struct frontend *f, uint64_t id);
+void passthrough_status(struct frontend *f, struct json_writer *w);
 
-/* --- session.c -----------------------------------------------------------------------------------
- */
+/* --- session.c --- */
 
 enum chore_kind { CHORE_SET_EPOCH, CHORE_SET_SAMPLER };
 struct chore {
@@ -258,15 +259,17 @@ int dev_reply(struct frontend *f, uint64_t unique, int error, const void *data, 
 /* Hands a request to the chores thread, which answers it. EBUSY if too many wait. */
 int chores_add(struct frontend *f, struct chore *c);
 
-/* --- op-meta.c, op-read.c ------------------------------------------------------------------------
- */
+/* --- op-meta.c, op-read.c --- */
 
 extern const struct fuse_lowlevel_ops frontend_ops;
 void op_init(void *userdata, struct fuse_conn_info *conn); /* session.c */
 /* Serves one READ straight from the wire: it is the hot path, and it must survive a reply that
  * fails. */
 void op_read(struct frontend *f, const struct wire_in_header *h, const struct wire_read_in *in);
-/* The catalog that knows `id`, referenced; NULL: nobody does (any more). */
+/* Reads for ourselves, ahead of the readers, and waits. */
+int read_pushed(struct frontend *f, uint64_t id, uint64_t off, uint32_t len, struct view *ret,
+                struct err *err);
+/* The row of `id` in the version that knows it. ERR_STALE: none does any more. */
 int entry_of(struct frontend *f, uint64_t id, struct entry *ret, struct err *err);
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);

@@ -1,12 +1,13 @@
 /*
  * The front end: a volume as a mounted folder (libfuse3 low level).
  *
- * Mode "no_open": OPEN and OPENDIR are answered ENOSYS, so that a page-cache hit makes no round trip at
- * all; timeouts last a day; a version switch invalidates only what changed. nodeid = the sample's
- * permanent id (root 1), so the daemon keeps no inode table. Each handler is: find the inode, one call
- * into the volume, one reply; a cold READ parks its request instead of a thread.
+ * Mode "no_open": OPEN and OPENDIR are answered ENOSYS, so that a page-cache hit makes no round
+ * trip at all; timeouts last a day; a version switch invalidates only what changed. nodeid = the
+ * sample's permanent id (root 1), so the daemon keeps no inode table. Each handler is: find the
+ * inode, one call into the volume, one reply; a cold READ parks its request instead of a thread.
  * probe.c decides the mode from what the kernel offers and says why; SAMPAN_FUSE_MASK (tests) hides
- * offers: a comma list of no_open,no_opendir,readdirplus,async_read,passthrough,notify,ioctl,max_pages.
+ * offers: a comma list of
+ * no_open,no_opendir,readdirplus,async_read,passthrough,notify,ioctl,max_pages.
  */
 #ifndef SAMPAN_FRONTEND_H
 #define SAMPAN_FRONTEND_H
@@ -27,9 +28,12 @@ struct frontend_conf {
     gid_t gid;
     bool allow_other;
     bool shards;            /* --profile shards: OPEN is used, passthrough where it can be had */
+    const char *shards_dir; /* whole objects for passthrough lie here; NULL: no passthrough */
+    uint64_t shards_limit;  /* bytes of everything in shards_dir, never exceeded */
     unsigned connections;   /* sizes max_background */
     uint64_t push_window;   /* bytes pushed ahead at most; 0: automatic */
-    void (*status)(void *arg, struct bytes *json); /* text of .sampan/status.json and of the ioctl */
+    void (*status)(void *arg,
+                   struct bytes *json); /* text of .sampan/status.json and of the ioctl */
     void *status_arg;
     struct log *log;
 };

@@ -82,4 +82,5 @@ void frontend_drop_pages(struct frontend *f, uint64_t id)
 {
     if (f->mode.notify)
         fuse_lowlevel_notify_inval_inode(f->session, id, 0, 0);
+    passthrough_drop(f, id);
 }

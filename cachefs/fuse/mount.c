@@ -22,8 +22,7 @@
 
 extern char **environ;
 
-/* --- what is mounted
- * ------------------------------------------------------------------------------ */
+/* --- what is mounted --- */
 
 /* Copies one blank-ended field and undoes the kernel's \040 escapes. NULL: the field is missing or
  * does not fit. */
@@ -167,8 +166,7 @@ int mount_check_point(const char *path, struct err *err)
     return rc;
 }
 
-/* --- mounting
- * ------------------------------------------------------------------------------------- */
+/* --- mounting --- */
 
 /* The helper splits its options at commas; a backslash protects one. */
 static void add_escaped(struct bytes *out, const char *text)

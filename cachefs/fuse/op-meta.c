@@ -49,8 +49,7 @@ static void entry_param(const struct frontend *f, const struct entry *e,
     attr_of_entry(f, e, &ret->attr);
 }
 
-/* --- lookup
- * --------------------------------------------------------------------------------------- */
+/* --- lookup --- */
 
 static void reply_absent(fuse_req_t req, double timeout_s)
 {
@@ -133,8 +132,7 @@ static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
     fuse_reply_none(req);
 }
 
-/* --- attributes
- * ----------------------------------------------------------------------------------- */
+/* --- attributes --- */
 
 /* 0 or an errno. */
 static int stat_of(struct frontend *f, uint64_t ino, struct stat *ret)
@@ -210,8 +208,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
     fuse_reply_statfs(req, &st);
 }
 
-/* --- folders
- * -------------------------------------------------------------------------------------- */
+/* --- folders --- */
 
 struct listing {
     const struct frontend *f;
@@ -349,8 +346,7 @@ static void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
     fuse_reply_err(req, 0);
 }
 
-/* --- extended attributes
- * -------------------------------------------------------------------------- */
+/* --- extended attributes --- */
 
 static void xattr_cached(struct frontend *f, const struct entry *e, struct bytes *ret)
 {
@@ -465,8 +461,7 @@ static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
     reply_xattr(req, &names, size);
 }
 
-/* --- ioctl
- * ---------------------------------------------------------------------------------------- */
+/* --- ioctl --- */
 
 static void ioctl_status(fuse_req_t req, size_t out_size)
 {

@@ -142,6 +142,55 @@ static void read_snapshot(struct frontend *f, const struct wire_in_header *h,
     free(text);
 }
 
+/* --- reading ahead by ourselves --- */
+
+struct waiting {
+    struct volume_read read; /* first */
+    struct lock lock;
+    struct cond came;
+    bool done;
+    struct view view;
+    struct err err;
+};
+
+static void waiting_came(struct volume_read *r, struct view *view, const struct err *err)
+{
+    struct waiting *w = (struct waiting *)(void *)r;
+    ACQUIRE(&w->lock);
+
+    if (err)
+        w->err = *err;
+    else
+        w->view = *view;
+    w->done = true;
+    cond_signal(&w->came);
+}
+
+int read_pushed(struct frontend *f, uint64_t id, uint64_t off, uint32_t len, struct view *ret,
+                struct err *err)
+{
+    struct waiting w = {.read = {.done = waiting_came, .push = true}};
+    int rc;
+
+    lock_init(&w.lock, RANK_METRICS, "fuse read ahead");
+    cond_init(&w.came);
+    rc = volume_read(f->volume, id, off, len, &w.read, ret, err);
+    if (rc == SOURCE_PENDING) {
+        ACQUIRE(&w.lock);
+        while (!w.done)
+            cond_wait(&w.came, &w.lock);
+        rc = w.err.class == ERR_NONE ? 0 : -1;
+        *ret = w.view;
+        if (rc < 0 && err)
+            *err = w.err;
+    }
+    cond_destroy(&w.came);
+    lock_destroy(&w.lock);
+    return rc;
+}
+
+/* --- READ --- */
+
 void op_read(struct frontend *f, const struct wire_in_header *h, const struct wire_read_in *in)
 {
     struct parked *p;
@@ -153,6 +202,8 @@ void op_read(struct frontend *f, const struct wire_in_header *h, const struct wi
             dev_reply(f, h->unique, -EISDIR, NULL, 0);
         return;
     }
+    if (f->passthrough && passthrough_read(f, h, in))
+        return;
     p = xcalloc(1, sizeof(*p));
     p->f = f;
     p->unique = h->unique;

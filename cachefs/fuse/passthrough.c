@@ -1,16 +1,398 @@
-/* OPEN and RELEASE */
+/*
+ * --profile shards: OPEN is used, and an object that is complete and verified on the disk is read
+ * by the kernel straight from its file.
+ *
+ * The kernel's rules (each breach is EIO for the one who opens): all concurrent opens of an inode
+ * use the same backing id; cached and passthrough opens of one inode never meet; direct I/O and
+ * passthrough may. So an inode's way is chosen by its first open and, while it is open, changes
+ * only from direct I/O to passthrough:
+ *
+ *   no shard (no room, no passthrough)    cached: pages are kept, as for samples
+ *   shard incomplete                      direct I/O, and the filler is set on it
+ *   shard complete, verified              passthrough; the backing id lives from the first such
+ * open to the last close
+ */
 #include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include "cleanup.h"
 #include "frontend-internal.h"
+#include "mem.h"
+#include "shard-internal.h"
+
+#define LOG_MODULE "fuse"
+#include "log.h"
+
+#define BUCKETS 256
+
+enum way { WAY_CACHED, WAY_DIRECT, WAY_PASSTHROUGH };
+
+/* An inode that is open. */
+struct opened {
+    uint64_t ino;
+    unsigned opens;
+    enum way way;
+    int backing_id; /* 0: none */
+    struct shard *shard;
+    struct opened *next;
+};
+
+struct passthrough {
+    struct shards shards;
+    bool has_shards;
+    struct lock lock;
+    struct cond work;
+    struct opened *buckets[BUCKETS]; /* under lock */
+    bool stop;                       /* under lock */
+    pthread_t filler;
+    bool filler_runs;
+    counter opens[3], filled, failed;
+};
+
+static struct opened **bucket_of(struct passthrough *pt, uint64_t ino)
+{
+    struct opened **at = &pt->buckets[ino % BUCKETS];
+
+    while (*at && (*at)->ino != ino)
+        at = &(*at)->next;
+    return at;
+}
+
+/* --- the kernel's side --- */
+
+/* A backing id, or a negative errno. */
+static int backing_open(const struct frontend *f, int fd)
+{
+    struct wire_backing_map map = {.fd = fd};
+    int id;
+
+    if (f->hidden & OFFER_IOCTL)
+        return -EPERM;
+    id = ioctl(f->dev, WIRE_IOC_BACKING_OPEN, &map);
+    return id < 0 ? -errno : id;
+}
+
+static void backing_close(const struct frontend *f, int id)
+{
+    uint32_t which = (uint32_t)id;
+
+    ioctl(f->dev, WIRE_IOC_BACKING_CLOSE, &which);
+}
+
+/* NULL if the kernel takes a file of this folder, else why not. */
+static const char *try_backing(const struct frontend *f, const char *dir)
+{
+    cleanup_close int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    int id = fd < 0 ? -errno : backing_open(f, fd);
+
+    if (id > 0) {
+        backing_close(f, id);
+        return NULL;
+    }
+    switch (-id) {
+    case EPERM:
+        return "registering a backing file needs CAP_SYS_ADMIN (mount as root)";
+    case ELOOP:
+        return "the cache folder lies on a stacked file system (choose a plain one)";
+    default:
+        return strerror(-id);
+    }
+}
+
+/* --- the filler: one thread that completes the shards of open objects --- */
+
+static struct opened *next_wanted(struct passthrough *pt)
+{
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct opened *o = pt->buckets[i]; o; o = o->next)
+            if (o->shard && o->shard->wanted)
+                return o;
+    return NULL;
+}
+
+static bool stopped(struct passthrough *pt)
+{
+    ACQUIRE(&pt->lock);
+
+    return pt->stop;
+}
+
+/* Reads block by block through the volume. Each unit is dropped from the packs: one copy is enough.
+ */
+static int fill(struct frontend *f, struct shard *x, struct err *err)
+{
+    struct passthrough *pt = f->passthrough;
+
+    if (!x->checked)
+        shard_check(x);
+    for (uint64_t i = 0; i < x->n_blocks && !stopped(pt); i++) {
+        struct view view = {0};
+        int rc;
+
+        if (atomic_load(&x->present[i]))
+            continue;
+        if (read_pushed(f, x->id, i * UNIT_BYTES, shard_block_len(x, i), &view, err) < 0)
+            return -1;
+        rc = shard_put(x, i, view.ptr, view.len, err);
+        view_release(&view);
+        if (rc < 0)
+            return -1;
+        cache_drop(volume_cache(f->volume), x->id + i);
+    }
+    return 0;
+}
+
+static void *filler_run(void *arg)
+{
+    struct frontend *f = arg;
+    struct passthrough *pt = f->passthrough;
+
+    for (;;) {
+        struct err err = {0};
+        struct opened *o = NULL;
+        struct shard *x;
+
+        lock_take(&pt->lock);
+        while (!pt->stop && !(o = next_wanted(pt)))
+            cond_wait(&pt->work, &pt->lock);
+        if (pt->stop) {
+            lock_drop(&pt->lock);
+            return NULL;
+        }
+        o->shard->wanted = false;
+        x = shards_use(&pt->shards, o->shard->id, o->shard->size);
+        lock_drop(&pt->lock);
+        if (fill(f, x, &err) < 0) {
+            counter_add(&pt->failed, 1);
+            log_warn(f->log, "object of id %llu stays incomplete: %s", (unsigned long long)x->id,
+                     err.msg);
+        } else if (shard_complete(x)) {
+            counter_add(&pt->filled, 1);
+        }
+        shards_unuse(&pt->shards, x);
+    }
+}
+
+/* --- OPEN and RELEASE --- */
+
+/* The way of an inode's first open. */
+static void first_open(struct frontend *f, struct opened *o, uint64_t size)
+{
+    struct passthrough *pt = f->passthrough;
+
+    o->way = WAY_CACHED;
+    if (!pt->has_shards || !size || ino_is_ours(o->ino))
+        return;
+    o->shard = shards_use(&pt->shards, o->ino, size);
+    if (o->shard)
+        o->way = WAY_DIRECT;
+}
+
+/* Direct I/O becomes passthrough as soon as the object is complete. */
+static void raise_way(struct frontend *f, struct opened *o)
+{
+    if (o->way != WAY_DIRECT)
+        return;
+    if (shard_complete(o->shard)) {
+        int id = backing_open(f, o->shard->data);
+
+        if (id > 0) {
+            o->backing_id = id;
+            o->way = WAY_PASSTHROUGH;
+        }
+        return;
+    }
+    o->shard->wanted = true;
+    cond_signal(&f->passthrough->work);
+}
+
+static uint32_t open_flags(enum way way)
+{
+    switch (way) {
+    case WAY_DIRECT:
+        return WIRE_FOPEN_DIRECT_IO | WIRE_FOPEN_NOFLUSH;
+    case WAY_PASSTHROUGH:
+        return WIRE_FOPEN_PASSTHROUGH | WIRE_FOPEN_NOFLUSH;
+    default:
+        return WIRE_FOPEN_KEEP_CACHE | WIRE_FOPEN_NOFLUSH;
+    }
+}
+
+static struct wire_open_out open_inode(struct frontend *f, uint64_t ino, uint64_t size)
+{
+    struct passthrough *pt = f->passthrough;
+    ACQUIRE(&pt->lock);
+    struct opened **at = bucket_of(pt, ino);
+
+    if (!*at) {
+        *at = xcalloc(1, sizeof(**at));
+        (*at)->ino = ino;
+        first_open(f, *at, size);
+    }
+    (*at)->opens++;
+    raise_way(f, *at);
+    counter_add(&pt->opens[(*at)->way], 1);
+    return (struct wire_open_out){.open_flags = open_flags((*at)->way),
+                                  .backing_id = (*at)->backing_id};
+}
+
+static void release_inode(struct frontend *f, uint64_t ino)
+{
+    struct passthrough *pt = f->passthrough;
+    ACQUIRE(&pt->lock);
+    struct opened **at = bucket_of(pt, ino);
+    struct opened *o = *at;
+
+    if (!o || --o->opens)
+        return;
+    *at = o->next;
+    if (o->backing_id)
+        backing_close(f, o->backing_id);
+    if (o->shard)
+        shards_unuse(&pt->shards, o->shard);
+    free(o);
+}
+
+void passthrough_open(struct frontend *f, const struct wire_in_header *h)
+{
+    struct err err = {0};
+    struct wire_open_out out;
+    struct entry e = {0};
+
+    if (!ino_is_ours(h->nodeid) && entry_of(f, h->nodeid, &e, &err) < 0) {
+        dev_reply(f, h->unique, -err_errno(&err), NULL, 0);
+        return;
+    }
+    out = open_inode(f, h->nodeid, e.size);
+    /* A reader that was killed meanwhile gets no answer, and no RELEASE will come. */
+    if (dev_reply(f, h->unique, 0, &out, sizeof(out)) == -ENOENT)
+        release_inode(f, h->nodeid);
+}
+
+void passthrough_release(struct frontend *f, const struct wire_in_header *h)
+{
+    release_inode(f, h->nodeid);
+    dev_reply(f, h->unique, 0, NULL, 0);
+}
+
+bool passthrough_read(struct frontend *f, const struct wire_in_header *h,
+                      const struct wire_read_in *in)
+{
+    struct passthrough *pt = f->passthrough;
+    size_t size = in->size < MAX_READ ? in->size : MAX_READ;
+    const struct opened *o;
+    int fd = -1;
+
+    lock_take(&pt->lock);
+    o = *bucket_of(pt, h->nodeid);
+    if (o && o->shard)
+        fd = shard_fd_for(o->shard, in->offset, size);
+    lock_drop(&pt->lock);
+    if (fd < 0) /* while this READ is under way its file is open, and so is the shard */
+        return false;
+    cleanup_free char *buf = xmalloc(size);
+    ssize_t n = pread(fd, buf, size, (off_t)in->offset);
+    if (n < 0)
+        return false;
+    dev_reply(f, h->unique, 0, buf, (size_t)n);
+    counter_add(&f->reads, 1);
+    counter_add(&f->read_bytes, (uint64_t)n);
+    return true;
+}
+
+/* --- life --- */
+
+static const char *start_shards(struct frontend *f)
+{
+    struct passthrough *pt = f->passthrough;
+    struct err err = {0};
+    const char *refused;
+
+    if (!f->mode.passthrough)
+        return NULL; /* the kernel's offers said so already */
+    if (!f->conf.shards_dir || !f->conf.shards_limit)
+        return "no disk tier to keep whole objects on";
+    if (shards_open(&pt->shards, f->conf.shards_dir, f->conf.shards_limit, &err) < 0) {
+        log_warn(f->log, "%s", err.msg);
+        return "the folder of whole objects can't be used";
+    }
+    refused = try_backing(f, f->conf.shards_dir);
+    if (!refused && thread_start(&pt->filler, "fuse-filler", filler_run, f) == 0) {
+        pt->filler_runs = true;
+        pt->has_shards = true;
+        return NULL;
+    }
+    return refused ? refused : "no thread could be started";
+}
 
 void passthrough_start(struct frontend *f)
 {
-    (void)f;
+    struct passthrough *pt;
+    const char *refused;
+
+    if (!f->conf.shards)
+        return;
+    pt = f->passthrough = xcalloc(1, sizeof(*pt));
+    lock_init(&pt->lock, RANK_PUSH - 1, "fuse opens");
+    cond_init(&pt->work);
+    refused = start_shards(f);
+    if (refused)
+        probe_decide(f->offers, /* shards= */ true, refused, &f->mode);
 }
+
 void passthrough_stop(struct frontend *f)
 {
-    (void)f;
+    struct passthrough *pt = f->passthrough;
+
+    if (!pt)
+        return;
+    lock_take(&pt->lock);
+    pt->stop = true;
+    cond_broadcast(&pt->work);
+    lock_drop(&pt->lock);
+    if (pt->filler_runs)
+        pthread_join(pt->filler, NULL);
+    for (size_t i = 0; i < BUCKETS; i++) {
+        while (pt->buckets[i]) {
+            struct opened *o = pt->buckets[i];
+
+            pt->buckets[i] = o->next;
+            free(o);
+        }
+    }
+    shards_close(&pt->shards);
+    cond_destroy(&pt->work);
+    lock_destroy(&pt->lock);
+    free(pt);
+    f->passthrough = NULL;
 }
+
+void passthrough_drop(struct frontend *f, uint64_t id)
+{
+    if (f->passthrough && f->passthrough->has_shards)
+        shards_drop(&f->passthrough->shards, id);
+}
+
+void passthrough_status(struct frontend *f, struct json_writer *w)
+{
+    struct passthrough *pt = f->passthrough;
+
+    jw_object(w, "shards");
+    jw_uint(w, "passthrough", counter_get(&pt->opens[WAY_PASSTHROUGH]));
+    jw_uint(w, "direct", counter_get(&pt->opens[WAY_DIRECT]));
+    jw_uint(w, "cached", counter_get(&pt->opens[WAY_CACHED]));
+    jw_uint(w, "filled", counter_get(&pt->filled));
+    jw_uint(w, "failed", counter_get(&pt->failed));
+    jw_uint(w, "used", pt->has_shards ? shards_used(&pt->shards) : 0);
+    jw_uint(w, "limit", pt->has_shards ? f->conf.shards_limit : 0);
+    jw_str(w, "verified", "at fill and at the first open");
+    jw_end(w);
+}
+
+/* --- the other mode, through libfuse --- */
 
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {

@@ -83,8 +83,7 @@ static const char *prefix_of(struct pusher *p, uint64_t folder)
     return slot->path;
 }
 
-/* --- the two ways
- * --------------------------------------------------------------------------------- */
+/* --- the two ways --- */
 
 static int push_readahead(int fd, uint64_t size)
 {
@@ -93,28 +92,6 @@ static int push_readahead(int fd, uint64_t size)
             0)
             return -errno;
     return 0;
-}
-
-struct store_wait {
-    struct volume_read read; /* first */
-    struct lock lock;
-    struct cond came;
-    bool done;
-    bool failed;
-    struct view view;
-};
-
-static void store_came(struct volume_read *r, struct view *view, const struct err *err)
-{
-    struct store_wait *w = (struct store_wait *)(void *)r;
-    ACQUIRE(&w->lock);
-
-    if (err)
-        w->failed = true;
-    else
-        w->view = *view;
-    w->done = true;
-    cond_signal(&w->came);
 }
 
 static int store_piece(struct frontend *f, uint64_t id, uint64_t off, const struct view *v)
@@ -129,44 +106,24 @@ static int store_piece(struct frontend *f, uint64_t id, uint64_t off, const stru
     return writev(f->dev, iov, 3) < 0 ? -errno : 0;
 }
 
-static int read_and_store(struct frontend *f, uint64_t id, uint64_t off, uint32_t len,
-                          struct store_wait *w)
-{
-    int rc = volume_read(f->volume, id, off, len, &w->read, &w->view, NULL);
-
-    if (rc == SOURCE_PENDING) {
-        ACQUIRE(&w->lock);
-        while (!w->done)
-            cond_wait(&w->came, &w->lock);
-        rc = w->failed ? -1 : 0;
-    }
-    if (rc < 0)
-        return -EIO;
-    rc = store_piece(f, id, off, &w->view);
-    counter_add(&f->push.pushed_bytes, rc == 0 ? w->view.len : 0);
-    view_release(&w->view);
-    return rc;
-}
-
 static int push_store(struct frontend *f, uint64_t id, uint64_t size)
 {
     int rc = 0;
 
     for (uint64_t off = 0; off < size && !rc; off += MAX_READ) {
-        struct store_wait w = {.read = {.done = store_came, .push = true}};
         uint32_t len = (uint32_t)(size - off < MAX_READ ? size - off : MAX_READ);
+        struct view view = {0};
 
-        lock_init(&w.lock, RANK_METRICS, "fuse store");
-        cond_init(&w.came);
-        rc = read_and_store(f, id, off, len, &w);
-        cond_destroy(&w.came);
-        lock_destroy(&w.lock);
+        if (read_pushed(f, id, off, len, &view, NULL) < 0)
+            return -EIO;
+        rc = store_piece(f, id, off, &view);
+        counter_add(&f->push.pushed_bytes, rc == 0 ? view.len : 0);
+        view_release(&view);
     }
     return rc;
 }
 
-/* --- one sample
- * ----------------------------------------------------------------------------------- */
+/* --- one sample --- */
 
 /* Opens sample `id` through the mount; -1: it is not there under its name (any more). */
 static int open_sample(struct pusher *p, uint64_t id, uint64_t *ret_size)
@@ -226,8 +183,7 @@ static void wait_in_flight(struct pusher *p, unsigned most)
         cond_wait_for(&push->moved, &push->lock, NS_PER_MS / 2);
 }
 
-/* --- choosing the way
- * ------------------------------------------------------------------------------ */
+/* --- choosing the way --- */
 
 static void settle(struct pusher *p, enum push_how how, const char *why)
 {
@@ -281,8 +237,7 @@ static void push_batch(struct pusher *p, const uint64_t *ids, size_t n)
         atomic_store(&push->how, how == PUSH_READAHEAD ? PUSH_STORE : PUSH_READAHEAD);
 }
 
-/* --- the thread
- * ------------------------------------------------------------------------------------ */
+/* --- the thread --- */
 
 static uint64_t window_samples(const struct frontend *f, const struct catalog_info *info,
                                unsigned *ret_in_flight)

@@ -27,8 +27,7 @@
 #define STACK_DEPTH    1
 #define CHORES_MAX     64
 
-/* --- the device
- * ----------------------------------------------------------------------------------- */
+/* --- the device --- */
 
 int dev_reply(struct frontend *f, uint64_t unique, int error, const void *data, size_t len)
 {
@@ -58,7 +57,7 @@ static ssize_t send_init_reply(struct frontend *f, int fd, const struct iovec *i
     memcpy(&out, iov[1].iov_base, len);
     if (f->mode.passthrough) {
         out.flags |= WIRE_INIT_EXT;
-        out.flags2 |= WIRE2_PASSTHROUGH;
+        out.flags2 |= WIRE2_PASSTHROUGH | WIRE2_DIRECT_IO_MMAP;
         out.max_stack_depth = STACK_DEPTH;
     }
     h.len = sizeof(h) + sizeof(out);
@@ -131,8 +130,7 @@ void op_init(void *userdata, struct fuse_conn_info *conn)
     f->negotiated = true;
 }
 
-/* --- the workers
- * ---------------------------------------------------------------------------------- */
+/* --- the workers --- */
 
 static void serve_one(struct frontend *f, const struct fuse_buf *buf)
 {
@@ -142,6 +140,10 @@ static void serve_one(struct frontend *f, const struct fuse_buf *buf)
         return;
     if (h->opcode == WIRE_READ && buf->size >= sizeof(*h) + sizeof(struct wire_read_in))
         op_read(f, h, (const void *)(h + 1));
+    else if (h->opcode == WIRE_OPEN && f->passthrough)
+        passthrough_open(f, h);
+    else if (h->opcode == WIRE_RELEASE && f->passthrough)
+        passthrough_release(f, h);
     else
         fuse_session_process_buf(f->session, buf);
 }
@@ -229,8 +231,7 @@ static int negotiate(struct frontend *f, struct err *err)
                    n < 0 ? strerror(-n) : "the mount is gone");
 }
 
-/* --- chores
- * --------------------------------------------------------------------------------------- */
+/* --- chores --- */
 
 static void run_chore(struct frontend *f, struct chore *c)
 {
@@ -296,8 +297,7 @@ static void stop_chores(struct frontend *f)
     f->chores_started = false;
 }
 
-/* --- the life of a front end
- * ---------------------------------------------------------------------- */
+/* --- the life of a front end --- */
 
 static int new_session(struct frontend *f, struct err *err)
 {
@@ -325,6 +325,8 @@ static struct frontend *new_frontend(struct volume *v, const struct frontend_con
     f->conf.mountpoint = xstrdup(conf->mountpoint);
     f->volume = v;
     f->log = conf->log;
+    if (conf->shards_dir)
+        f->conf.shards_dir = xstrdup(conf->shards_dir);
     f->dev = -1;
     lock_init(&f->state_lock, RANK_METRICS, "fuse state");
     lock_init(&f->chores_lock, RANK_METRICS, "fuse chores");
@@ -473,5 +475,6 @@ void frontend_free(struct frontend *f)
     lock_destroy(&f->chores_lock);
     lock_destroy(&f->state_lock);
     free((char *)f->conf.mountpoint);
+    free((char *)f->conf.shards_dir);
     free(f);
 }

@@ -51,4 +51,6 @@ void frontend_status(struct frontend *f, struct json_writer *w)
     jw_uint(w, "refetched", counter_get(&f->refetched));
     jw_uint(w, "invalidated", counter_get(&f->invalidated));
     jw_end(w);
+    if (f->passthrough)
+        passthrough_status(f, w);
 }

@@ -9,7 +9,13 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 
-enum { WIRE_READ = 15, WIRE_INIT = 26, WIRE_INTERRUPT = 36 }; /* opcodes */
+enum {
+    WIRE_OPEN = 14,
+    WIRE_READ = 15,
+    WIRE_RELEASE = 18,
+    WIRE_INIT = 26,
+    WIRE_INTERRUPT = 36
+}; /* opcodes */
 enum { WIRE_NOTIFY_STORE = 4 };
 
 struct wire_in_header {
@@ -44,7 +50,9 @@ struct wire_store_out {
 #define WIRE_MAX_PAGES        (1u << 22)
 #define WIRE_NO_OPENDIR       (1u << 24)
 #define WIRE_INIT_EXT         (1u << 30)
-#define WIRE2_PASSTHROUGH     (1u << 5) /* of flags2 */
+/* Of flags2. */
+#define WIRE2_DIRECT_IO_MMAP (1u << 4)
+#define WIRE2_PASSTHROUGH    (1u << 5)
 
 struct wire_init_in {
     uint32_t major, minor, max_readahead, flags;

@@ -1,0 +1,78 @@
+/*
+ * Whole objects as files, for the kernel to read by itself (passthrough maps one inode to one file
+ * at equal offsets, which a pack is not).
+ *
+ * A shard is two files in the shards' folder: `ID.data`, sparse until it is full, and `ID.sums`, a
+ * head and one {CRC-32C, present} for each UNIT_BYTES block. A block is written, then its sum; so
+ * what a crash or a power cut tears shows as a sum that does not match, and the block is absent
+ * again. Blocks found on the disk count only after they were verified once in this process.
+ *
+ *   ABSENT --verified or filled--> PRESENT (for the life of the shard)
+ *
+ * The files of all shards together never exceed the limit: a shard reserves its whole size when it
+ * is made, and the one that was opened longest ago, and is not open, goes first. An open one is
+ * never touched.
+ */
+#ifndef SAMPAN_SHARD_INTERNAL_H
+#define SAMPAN_SHARD_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "err.h"
+#include "source.h"
+#include "sync.h"
+
+struct shard {
+    uint64_t id, size, n_blocks;
+    int data, sums;           /* descriptors */
+    _Atomic uint8_t *present; /* one a block */
+    _Atomic uint64_t n_present;
+    bool checked;     /* what was on the disk has been verified */
+    bool wanted;      /* on the filler's list */
+    unsigned users;   /* opens, the filler: it stays while there are any */
+    uint64_t used_at; /* age */
+    struct shard *next;
+};
+
+struct shards {
+    struct lock lock;
+    char *dir;
+    uint64_t limit, used; /* bytes reserved; under lock */
+    uint64_t clock;
+    struct shard *list; /* under lock */
+};
+
+static inline uint64_t unit_blocks(uint64_t size)
+{
+    return (size + UNIT_BYTES - 1) / UNIT_BYTES;
+}
+
+int shards_open(struct shards *s, const char *dir, uint64_t limit, struct err *err);
+void shards_close(struct shards *s);
+/* Finds or makes the shard of an object and takes it into use. NULL: no room. */
+struct shard *shards_use(struct shards *s, uint64_t id, uint64_t size);
+void shards_unuse(struct shards *s, struct shard *shard);
+/* Removes its files unless it is in use. */
+void shards_drop(struct shards *s, uint64_t id);
+uint64_t shards_used(struct shards *s);
+
+/* Verifies what the disk has of a shard whose `checked` is false (filler only). */
+void shard_check(struct shard *shard);
+/* Stores a block (filler only). -1 and an err: the disk failed or is full. */
+int shard_put(struct shard *shard, uint64_t block, const void *bytes, size_t len, struct err *err);
+/* The descriptor to read [off, off + len) from, or -1 if a block of it is absent. */
+int shard_fd_for(const struct shard *shard, uint64_t off, uint64_t len);
+static inline bool shard_complete(const struct shard *shard)
+{
+    return atomic_load(&shard->n_present) == shard->n_blocks;
+}
+static inline uint32_t shard_block_len(const struct shard *shard, uint64_t block)
+{
+    uint64_t left = shard->size - block * UNIT_BYTES;
+
+    return left < UNIT_BYTES ? (uint32_t)left : UNIT_BYTES;
+}
+
+#endif

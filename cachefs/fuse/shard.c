@@ -1,0 +1,307 @@
+/* Files of whole objects: shard-internal.h tells their life. */
+#include "shard-internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "hash.h"
+#include "mem.h"
+
+#define SHARD_MAGIC   0x31647268734e4d53ull /* "SMNshrd1" */
+#define FREE_FRACTION 10                    /* a tenth of the disk stays free */
+
+struct sums_head {
+    uint64_t magic, id, size;
+};
+struct block_sum {
+    uint32_t crc, present;
+};
+
+static off_t sum_at(uint64_t block)
+{
+    return (off_t)(sizeof(struct sums_head) + block * sizeof(struct block_sum));
+}
+
+/* What a shard takes on the disk at most. */
+static uint64_t cost(uint64_t size)
+{
+    return size + (uint64_t)sum_at(unit_blocks(size));
+}
+
+static void path_of(const struct shards *s, uint64_t id, const char *kind, char *out, size_t size)
+{
+    snprintf(out, size, "%s/%llu.%s", s->dir, (unsigned long long)id, kind);
+}
+
+static void remove_files(const struct shards *s, uint64_t id)
+{
+    char path[4200];
+
+    path_of(s, id, "data", path, sizeof(path));
+    unlink(path);
+    path_of(s, id, "sums", path, sizeof(path));
+    unlink(path);
+}
+
+static void shard_free(struct shard *x)
+{
+    close(x->data);
+    close(x->sums);
+    free((void *)x->present);
+    free(x);
+}
+
+/* Opens or makes the files of a shard; files of another size are begun anew. NULL: the disk
+ * refuses. */
+static struct shard *shard_open(const struct shards *s, uint64_t id, uint64_t size)
+{
+    struct sums_head want = {.magic = SHARD_MAGIC, .id = id, .size = size};
+    struct sums_head head = {0};
+    char path[4200];
+
+    path_of(s, id, "data", path, sizeof(path));
+    cleanup_close int data = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    path_of(s, id, "sums", path, sizeof(path));
+    cleanup_close int sums = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (data < 0 || sums < 0)
+        return NULL;
+    if (pread(sums, &head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
+        memcmp(&head, &want, sizeof(head)) != 0) {
+        if (ftruncate(sums, 0) < 0 || ftruncate(data, 0) < 0 ||
+            pwrite(sums, &want, sizeof(want), 0) != (ssize_t)sizeof(want) ||
+            ftruncate(sums, sum_at(unit_blocks(size))) < 0)
+            return NULL;
+    }
+    if (ftruncate(data, (off_t)size) < 0)
+        return NULL;
+    struct shard *x = xcalloc(1, sizeof(*x));
+    x->id = id;
+    x->size = size;
+    x->n_blocks = unit_blocks(size);
+    x->present = xcalloc(x->n_blocks ? x->n_blocks : 1, 1);
+    x->data = take_fd(&data);
+    x->sums = take_fd(&sums);
+    return x;
+}
+
+/* Takes `x` out of the list and removes its files. */
+static void forget(struct shards *s, struct shard *x)
+{
+    struct shard **at = &s->list;
+
+    while (*at != x)
+        at = &(*at)->next;
+    *at = x->next;
+    s->used -= cost(x->size);
+    remove_files(s, x->id);
+    shard_free(x);
+}
+
+static bool make_room(struct shards *s, uint64_t need)
+{
+    if (need > s->limit)
+        return false;
+    while (s->used + need > s->limit) {
+        struct shard *oldest = NULL;
+
+        for (struct shard *x = s->list; x; x = x->next)
+            if (!x->users && (!oldest || x->used_at < oldest->used_at))
+                oldest = x;
+        if (!oldest)
+            return false;
+        forget(s, oldest);
+    }
+    return true;
+}
+
+static struct shard *find(struct shards *s, uint64_t id)
+{
+    struct shard *x = s->list;
+
+    while (x && x->id != id)
+        x = x->next;
+    return x;
+}
+
+static struct shard *add(struct shards *s, uint64_t id, uint64_t size)
+{
+    struct shard *x = NULL;
+
+    if (!make_room(s, cost(size)) || !(x = shard_open(s, id, size)))
+        return NULL;
+    s->used += cost(size);
+    x->next = s->list;
+    s->list = x;
+    return x;
+}
+
+struct shard *shards_use(struct shards *s, uint64_t id, uint64_t size)
+{
+    ACQUIRE(&s->lock);
+    struct shard *x = find(s, id);
+
+    if (!x)
+        x = add(s, id, size);
+    if (x) {
+        x->users++;
+        x->used_at = ++s->clock;
+    }
+    return x;
+}
+
+void shards_unuse(struct shards *s, struct shard *shard)
+{
+    ACQUIRE(&s->lock);
+
+    shard->users--;
+}
+
+void shards_drop(struct shards *s, uint64_t id)
+{
+    ACQUIRE(&s->lock);
+    struct shard *x = find(s, id);
+
+    if (x && !x->users)
+        forget(s, x);
+}
+
+uint64_t shards_used(struct shards *s)
+{
+    ACQUIRE(&s->lock);
+
+    return s->used;
+}
+
+/* Takes up what an earlier process left: pairs of files whose sums say what they are. */
+static void take_up(struct shards *s, const char *name)
+{
+    struct sums_head head;
+    unsigned long long id;
+    char path[4200];
+    int end = 0;
+
+    if (sscanf(name, "%llu.sums%n", &id, &end) != 1 || name[end] || find(s, id))
+        return;
+    snprintf(path, sizeof(path), "%s/%s", s->dir, name);
+    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
+        head.magic != SHARD_MAGIC || head.id != id || !add(s, id, head.size))
+        remove_files(s, id);
+}
+
+static void remove_orphan(struct shards *s, const char *name)
+{
+    unsigned long long id;
+    int end = 0;
+
+    if (sscanf(name, "%llu.data%n", &id, &end) == 1 && !name[end] && !find(s, id))
+        remove_files(s, id);
+}
+
+int shards_open(struct shards *s, const char *dir, uint64_t limit, struct err *err)
+{
+    memset(s, 0, sizeof(*s));
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        return err_sys(err, errno, "folder of whole objects %s", dir);
+    for (int pass = 0; pass < 2; pass++) {
+        cleanup_dir DIR *d = opendir(dir);
+        const struct dirent *e;
+
+        if (!d)
+            return err_sys(err, errno, "folder of whole objects %s", dir);
+        if (!pass) {
+            s->dir = xstrdup(dir);
+            s->limit = limit;
+            lock_init(&s->lock, RANK_PUSH, "fuse shards");
+        }
+        while ((e = readdir(d)))
+            pass ? remove_orphan(s, e->d_name) : take_up(s, e->d_name);
+    }
+    return 0;
+}
+
+void shards_close(struct shards *s)
+{
+    if (!s->dir)
+        return;
+    while (s->list) {
+        struct shard *x = s->list;
+
+        s->list = x->next;
+        shard_free(x);
+    }
+    free(s->dir);
+    lock_destroy(&s->lock);
+}
+
+/* --- blocks --- */
+
+static void set_present(struct shard *x, uint64_t block)
+{
+    if (!atomic_exchange(&x->present[block], 1))
+        atomic_fetch_add(&x->n_present, 1);
+}
+
+void shard_check(struct shard *shard)
+{
+    cleanup_free char *buf = xmalloc(UNIT_BYTES);
+
+    for (uint64_t i = 0; i < shard->n_blocks; i++) {
+        struct block_sum sum = {0};
+        uint32_t len = shard_block_len(shard, i);
+
+        if (pread(shard->sums, &sum, sizeof(sum), sum_at(i)) == (ssize_t)sizeof(sum) &&
+            sum.present == 1 &&
+            pread(shard->data, buf, len, (off_t)(i * UNIT_BYTES)) == (ssize_t)len &&
+            crc32c(0, buf, len) == sum.crc)
+            set_present(shard, i);
+    }
+    shard->checked = true;
+}
+
+static int want_free_space(const struct shard *shard, uint32_t len, struct err *err)
+{
+    struct statvfs st;
+
+    if (fstatvfs(shard->data, &st) < 0)
+        return err_sys(err, errno, "free space");
+    if (st.f_bavail * st.f_frsize < len + st.f_blocks * st.f_frsize / FREE_FRACTION)
+        return err_set(err, ERR_LIMIT, "the disk is nearly full");
+    return 0;
+}
+
+int shard_put(struct shard *shard, uint64_t block, const void *bytes, size_t len, struct err *err)
+{
+    struct block_sum sum = {.crc = crc32c(0, bytes, len), .present = 1};
+
+    if (len != shard_block_len(shard, block))
+        return err_set(err, ERR_CORRUPT, "block %llu has %zu bytes, not %u",
+                       (unsigned long long)block, len, shard_block_len(shard, block));
+    if (want_free_space(shard, (uint32_t)len, err) < 0)
+        return -1;
+    errno = ENOSPC; /* what a short write means */
+    if (pwrite(shard->data, bytes, len, (off_t)(block * UNIT_BYTES)) != (ssize_t)len ||
+        pwrite(shard->sums, &sum, sizeof(sum), sum_at(block)) != (ssize_t)sizeof(sum))
+        return err_sys(err, errno, "write a whole object");
+    set_present(shard, block);
+    return 0;
+}
+
+int shard_fd_for(const struct shard *shard, uint64_t off, uint64_t len)
+{
+    if (!len || off >= shard->size)
+        return -1;
+    if (len > shard->size - off)
+        len = shard->size - off;
+    for (uint64_t i = off / UNIT_BYTES; i <= (off + len - 1) / UNIT_BYTES; i++)
+        if (!atomic_load(&shard->present[i]))
+            return -1;
+    return shard->data;
+}
