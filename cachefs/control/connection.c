@@ -2,6 +2,8 @@
 #define LOG_MODULE "control"
 #include "serve-internal.h"
 
+#include <sys/socket.h>
+
 #include "log.h"
 
 static void answer_error(struct bytes *text, const struct err *err)
@@ -81,6 +83,7 @@ void *connection_main(void *arg)
             break;
     }
     leases_return(c);
+    shutdown(c->sock, SHUT_RDWR); /* the client learns now; the descriptor goes when it is joined */
     atomic_store(&c->finished, true);
     return NULL;
 }

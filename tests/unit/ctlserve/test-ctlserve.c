@@ -148,7 +148,7 @@ Test(ctlserve, nonsense_is_refused_by_name)
     expect_refusal(&o, "{\"op\":\"ping\",\"loud\":true}", ERR_USAGE, "loud");
     expect_refusal(&o, "{\"nop\":1}", ERR_USAGE, "op");
     expect_refusal(&o, "[1]", ERR_USAGE, "");
-    expect_refusal(&o, "{\"op\":", ERR_USAGE, "");
+    expect_refusal(&o, "{\"op\":", ERR_CORRUPT, "");
     expect_refusal(&o, "{\"op\":\"clear\",\"paths\":[]}", ERR_USAGE, "paths");
     expect_refusal(&o, "{\"op\":\"clear\",\"paths\":\"x\"}", ERR_USAGE, "paths");
     expect_refusal(&o, "{\"op\":\"clear\",\"paths\":[\"nowhere\"]}", ERR_NOT_FOUND, "nowhere");
