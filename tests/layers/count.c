@@ -105,8 +105,11 @@ static void count_close(struct source *s)
     free(c);
 }
 
-static const struct source_ops ops = {"count", count_read, count_ahead, count_drop, count_close};
-static const struct source_ops ops_no_ahead = {"count", count_read, NULL, count_drop, count_close};
+#define COUNT_OPS                                                                  \
+    .name = "count", .read = count_read, .drop = count_drop, .close = count_close, \
+    .raise = layer_raise
+static const struct source_ops ops = {COUNT_OPS, .ahead = count_ahead};
+static const struct source_ops ops_no_ahead = {COUNT_OPS};
 
 int count_new(struct source **ret, const char *args, struct source *inner, struct err *err)
 {

@@ -136,8 +136,11 @@ static void delay_close(struct source *s)
     free(d);
 }
 
-static const struct source_ops ops = {"delay", delay_read, delay_ahead, delay_drop, delay_close};
-static const struct source_ops ops_no_ahead = {"delay", delay_read, NULL, delay_drop, delay_close};
+#define DELAY_OPS                                                                  \
+    .name = "delay", .read = delay_read, .drop = delay_drop, .close = delay_close, \
+    .raise = layer_raise
+static const struct source_ops ops = {DELAY_OPS, .ahead = delay_ahead};
+static const struct source_ops ops_no_ahead = {DELAY_OPS};
 
 int delay_new(struct source **ret, const char *args, struct source *inner, struct err *err)
 {

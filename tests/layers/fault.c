@@ -108,8 +108,11 @@ static void fault_close(struct source *s)
     free(s);
 }
 
-static const struct source_ops ops = {"fault", fault_read, fault_ahead, fault_drop, fault_close};
-static const struct source_ops ops_no_ahead = {"fault", fault_read, NULL, fault_drop, fault_close};
+#define FAULT_OPS                                                                  \
+    .name = "fault", .read = fault_read, .drop = fault_drop, .close = fault_close, \
+    .raise = layer_raise
+static const struct source_ops ops = {FAULT_OPS, .ahead = fault_ahead};
+static const struct source_ops ops_no_ahead = {FAULT_OPS};
 
 static int parse_when(struct fault *f, const char **args, struct err *err)
 {

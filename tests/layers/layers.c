@@ -58,6 +58,12 @@ int layer_number(const char *word, uint64_t *ret, struct err *err)
     return 0;
 }
 
+void layer_raise(struct source *s, const struct piece *p)
+{
+    if (s->inner->ops->raise)
+        s->inner->ops->raise(s->inner, p);
+}
+
 static int make_one(struct source **ret, const char *text, struct source *inner, struct err *err)
 {
     const char *args = text;

@@ -24,7 +24,8 @@ static void plain_close(struct source *s)
     (void)s;
 }
 
-static const struct source_ops plain_ops = {"plain", plain_read, NULL, NULL, plain_close};
+static const struct source_ops plain_ops = {
+    .name = "plain", .read = plain_read, .close = plain_close};
 static struct source plain = {&plain_ops, NULL};
 
 static struct source *build(const char *spec)
