@@ -23,7 +23,7 @@ void fetch_conf_defaults(struct fetch_conf *c)
 {
     *c = (struct fetch_conf){
         .connections = 64,
-        .max_tries = 6,
+        .max_tries = 10,
         .try_timeout_ns = 10 * NS_PER_S,
         .budget_ns = 60 * NS_PER_S,
         .connect_timeout_ns = 5 * NS_PER_S,

@@ -29,7 +29,7 @@ struct log;
 struct fetch_conf {
     unsigned connections;        /* at most this many transfers at once (default 64) */
     uint64_t bandwidth;          /* bytes/s received; 0: unlimited */
-    unsigned max_tries;          /* 6 */
+    unsigned max_tries;          /* of a get (10); whole requests get half as many */
     uint64_t try_timeout_ns;     /* no byte for this long ends a try (10 s) */
     uint64_t budget_ns;          /* a transfer as a whole, retries included (60 s) */
     uint64_t connect_timeout_ns; /* 5 s */
@@ -49,8 +49,9 @@ struct fetch_counts {
 
 struct fetch;
 int fetch_new(struct fetch **ret, const struct fetch_conf *conf, struct err *err);
-/* Ends what is under way with ERR_CANCELLED, takes nothing more, ends the threads. From one thread, once
- * or before fetch_free(): so that who waits for reads to end need not wait for a dead network. */
+/* Ends what is under way with ERR_CANCELLED, takes nothing more, ends the threads. From one thread,
+ * once or before fetch_free(): so that who waits for reads to end need not wait for a dead network.
+ */
 void fetch_stop(struct fetch *f);
 void fetch_free(struct fetch *f); /* stops if that was not done, and frees */
 const struct fetch_counts *fetch_counts(const struct fetch *f);

@@ -143,7 +143,9 @@ void job_failed(struct fetch *f, struct job *j, enum again again, unsigned retry
 {
     if (err->class == ERR_CORRUPT)
         counter_add(&f->counts.mismatches, 1);
-    const struct retry_policy policy = {.max_tries = f->conf.max_tries,
+    /* Somebody sits and waits for a whole request, and a wrong address must soon be told. */
+    unsigned max_tries = j->is_get ? f->conf.max_tries : (f->conf.max_tries + 1) / 2;
+    const struct retry_policy policy = {.max_tries = max_tries,
                                         .base_ns = RETRY_BASE_NS,
                                         .cap_ns = RETRY_CAP_NS,
                                         .budget_ns = f->conf.budget_ns};
