@@ -64,6 +64,8 @@ static uint64_t start_ticks(int pid)
         return 0;
     text[n] = '\0';
     const char *p = strrchr(text, ')');
+    if (p && (strncmp(p, ") Z", 3) == 0 || strncmp(p, ") X", 3) == 0))
+        return 0; /* ended, and only waiting for its parent to look */
     for (int field = 2; p && field < 22; field++)
         p = strchr(p + 1, ' ');
     return p ? strtoull(p, NULL, 10) : 0;
