@@ -13,7 +13,6 @@
 #endif
 
 #define REDIRECTS_MAX    5L
-#define RECEIVE_BUFFER   (128L << 10) /* one sample in one or two recv() calls */
 #define CONNECT_TIMEOUT  (10 * NS_PER_S)
 #define KEEPALIVE_IDLE_S 30L
 
@@ -176,7 +175,6 @@ static CURLcode set_common(CURL *easy, const struct http_req *r)
         {CURLOPT_DISALLOW_USERNAME_IN_URL, 1},
         {CURLOPT_SUPPRESS_CONNECT_HEADERS, 1},
         {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS},
-        {CURLOPT_BUFFERSIZE, RECEIVE_BUFFER},
     };
     CURLcode c = CURLE_OK;
     for (size_t i = 0; i < sizeof longs / sizeof longs[0] && !c; i++)

@@ -63,8 +63,9 @@ void http_answer_init(struct http_answer *a);
 /* Takes one header line as it came. Pure. */
 void http_answer_line(struct http_answer *a, const char *line, size_t len);
 
-/* Sets all options of `easy` for this request except where the bytes go. The slist it returns
- * through `ret_list` must live until the transfer ends. */
+/* Sets all options of `easy` for this request except where the bytes go and how large the receive
+ * buffer is (the library refuses to change that on a handle that still holds a connection). The
+ * slist it returns through `ret_list` must live until the transfer ends. */
 int http_apply(CURL *easy, const struct http_req *r, const struct http_peer *peer,
                struct curl_slist **ret_list, struct err *err);
 
