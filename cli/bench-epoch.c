@@ -173,6 +173,13 @@ int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+void write_seconds(struct json_writer *w, const char *key, double seconds)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.6f", seconds);
+    jw_raw(w, key, text);
+}
+
 uint64_t sorted_quantile(const uint64_t *values, size_t n, double q)
 {
     if (!n)
@@ -197,7 +204,7 @@ static int report(struct epoch *e, double seconds, struct err *err)
         jw_init(&w, &out);
         jw_object(&w, NULL);
         jw_uint(&w, "samples", n);
-        jw_num(&w, "seconds", seconds);
+        write_seconds(&w, "seconds", seconds);
         jw_num(&w, "samples_per_s", rate);
         jw_num(&w, "bytes_per_s", bytes_rate);
         jw_num(&w, "p50_us", p50);

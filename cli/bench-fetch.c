@@ -152,7 +152,7 @@ static int report(struct run *r, double seconds, bool json, struct err *err)
         jw_object(&w, NULL);
         jw_uint(&w, "objects", r->done);
         jw_uint(&w, "bytes", r->bytes);
-        jw_num(&w, "seconds", seconds);
+        write_seconds(&w, "seconds", seconds);
         jw_num(&w, "objects_per_s", rate);
         jw_num(&w, "bytes_per_s", bytes_rate);
         jw_num(&w, "p50_us", (double)histogram_quantile_ns(&c->latency, 0.50) / 1e3);

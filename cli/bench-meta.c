@@ -67,7 +67,7 @@ static int report(const struct tree *t, double seconds, bool json, struct err *e
         jw_uint(&w, "files", t->files);
         jw_uint(&w, "folders", t->folders);
         jw_uint(&w, "bytes", t->bytes);
-        jw_num(&w, "seconds", seconds);
+        write_seconds(&w, "seconds", seconds);
         jw_num(&w, "entries_per_s", rate);
         jw_num(&w, "us_per_entry", us);
         jw_end(&w);

@@ -1,7 +1,8 @@
 /*
  * The command line: one file a command, each a row `struct command`.
  *
- *   main.c      the table of commands; finds one, parses its options, prints its error
+ *   main.c      the life of a command: parsed, run, its error printed
+ *   commands.c  the table of commands
  *   options.c   option rows that several commands share, and what they become
  *   owner.c     which folder belongs to a set; making and removing folders
  *   daemon.c    a process in the background whose start is waited for

@@ -108,8 +108,8 @@ static void check_mount(struct doctor *d, const struct control_mount *m)
         finding(d, WRONG, "process without its mount (or mounted in another mount namespace)", cure,
                 "%s (process %d)", m->mountpoint, m->pid);
     else if (!answers(m, &why))
-        finding(d, WRONG, "the mount's process does not answer", "look at its log", "%s: %s",
-                m->mountpoint, why.msg);
+        finding(d, WRONG, "the mount's process does not answer", cure, "%s: %s", m->mountpoint,
+                why.msg);
     else
         finding(d, SOUND, "mount", NULL, "%s (%s)", m->mountpoint, m->uri);
 }

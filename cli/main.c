@@ -1,5 +1,4 @@
-/* The table of commands, and the life of one: find, parse, run, print its error. */
-#include <errno.h>
+/* The life of a command: find it, parse its options, run it, print its error. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,65 +6,6 @@
 
 #include "cli-internal.h"
 #include "mem.h"
-
-extern const struct command cmd_mount, cmd_umount, cmd_set, cmd_flush, cmd_scan, cmd_warmup,
-    cmd_clear, cmd_evict, cmd_status, cmd_stats, cmd_doctor, cmd_bench, cmd_config, cmd_version,
-    cmd_help;
-
-const struct command *const commands[] = {
-    &cmd_mount,  &cmd_umount, &cmd_set,    &cmd_flush,   &cmd_scan,
-    &cmd_warmup, &cmd_clear,  &cmd_evict,  &cmd_status,  &cmd_stats,
-    &cmd_doctor, &cmd_bench,  &cmd_config, &cmd_version, &cmd_help,
-};
-const size_t n_commands = COUNT(commands);
-
-const struct command *command_find(const char *name, struct err *err)
-{
-    const char *names[COUNT(commands)];
-    for (size_t i = 0; i < n_commands; i++) {
-        if (strcmp(commands[i]->name, name) == 0)
-            return commands[i];
-        names[i] = commands[i]->name;
-    }
-    const char *near = conf_nearest(name, names, n_commands);
-    if (near)
-        err_set(err, ERR_USAGE, "unknown command \"%s\" (did you mean \"%s\"?)", name, near);
-    else
-        err_set(err, ERR_USAGE, "unknown command \"%s\" (sampan help lists those known)", name);
-    return NULL;
-}
-
-/* The names of all commands' options: keys that a shared configuration file may hold. */
-static const char **all_keys(size_t *ret_n)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < n_commands; i++)
-        n += commands[i]->n_rows;
-    const char **keys = xcalloc(n, sizeof *keys);
-    n = 0;
-    for (size_t i = 0; i < n_commands; i++)
-        for (size_t k = 0; k < commands[i]->n_rows; k++)
-            keys[n++] = commands[i]->rows[k].name;
-    *ret_n = n;
-    return keys;
-}
-
-int command_parse(const struct command *c, struct conf **ret, void *options, int argc,
-                  char *const *argv, struct err *err)
-{
-    size_t n;
-    const char **keys = all_keys(&n);
-    int result = conf_parse_shared(ret, c->rows, c->n_rows, keys, n, options, argc, argv, err);
-    free(keys);
-    return result;
-}
-
-int print_out(const struct bytes *text, struct err *err)
-{
-    if (fwrite(text->data, 1, text->len, stdout) != text->len || fflush(stdout))
-        return err_sys(err, errno, "write the result to stdout");
-    return 0;
-}
 
 static int check_args(const struct command *c, const struct conf *conf, struct err *err)
 {

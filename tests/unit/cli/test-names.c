@@ -1,0 +1,95 @@
+/* Names of folders, paths below mounts, and other small pure helpers. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "cli-internal.h"
+
+Test(owner, names_are_readable_and_tell_sets_apart)
+{
+    static const struct {
+        const char *uri, *prefix;
+    } rows[] = {
+        {"s3://Bucket/train/", "s3-bucket-train-"},
+        {"file:///data/images", "file-data-images-"},
+        {"minio://127.0.0.1:9000/b", "minio-127.0.0.1-9000-b-"},
+        {"///", ""},
+        {"s3://b/../../etc", "s3-b-..-..-etc-"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        cleanup_free char *a = owner_name(rows[i].uri, "one", 3);
+        cleanup_free char *b = owner_name(rows[i].uri, "two", 3);
+        cr_expect_eq(strncmp(a, rows[i].prefix, strlen(rows[i].prefix)), 0, "%s", a);
+        cr_expect_eq(strlen(a), strlen(rows[i].prefix) + 16, "%s", a);
+        cr_expect_str_neq(a, b);
+        cr_expect_null(strchr(a, '/'), "one part of a path");
+    }
+    char longer[400];
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = '\0';
+    cleanup_free char *name = owner_name(longer, "", 0);
+    cr_expect_lt(strlen(name), 80);
+}
+
+Test(owner, paths_below_a_mount)
+{
+    static char top[] = "/mnt/set";
+    const struct control_mount m = {.mountpoint = top};
+    static const struct {
+        const char *word, *want; /* NULL: refused */
+    } rows[] = {
+        {"train", "train"},
+        {"train/", "train"},
+        {"./train", "train"},
+        {"/mnt/set/train/x", "train/x"},
+        {"/mnt/set", ""},
+        {"/mnt/set/", ""},
+        {".", ""},
+        {"/mnt/setting/x", NULL},
+        {"/etc", NULL},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char *path = NULL;
+        struct err e = {0};
+        int result = path_in_mount(&m, rows[i].word, &path, &e);
+        cr_expect_eq(result, rows[i].want ? 0 : -1, "%s", rows[i].word);
+        if (rows[i].want)
+            cr_expect_str_eq(path, rows[i].want);
+        else
+            cr_expect_eq(e.class, ERR_USAGE);
+        free(path);
+    }
+}
+
+Test(options, free_space)
+{
+    double share;
+    uint64_t bytes;
+    struct err e = {0};
+    cr_expect(free_space_of("10%", &share, &bytes, &e) == 0 && share == 0.1 && bytes == 0);
+    cr_expect(free_space_of("2.5%", &share, &bytes, &e) == 0 && share == 0.025);
+    cr_expect(free_space_of("20GiB", &share, &bytes, &e) == 0 && share == 0 &&
+              bytes == 20ull << 30);
+    static const char *const bad[] = {"", "%", "100%", "-1%", "x%", "10%%", "lots"};
+    for (size_t i = 0; i < COUNT(bad); i++)
+        cr_expect_eq(free_space_of(bad[i], &share, &bytes, &e), -1, "%s", bad[i]);
+}
+
+Test(progress, line)
+{
+    static const struct {
+        uint64_t done, total, bytes;
+        double seconds;
+        const char *want;
+    } rows[] = {
+        {0, 0, 0, 0, "samples 0"},
+        {50, 200, 0, 10, "samples 50 of 200 (25 %), 5/s, 30.0s left"},
+        {50, 0, 0, 10, "samples 50, 5/s"},
+        {200, 200, 2048, 1, "samples 200 of 200 (100 %), 200/s, 2.0 KiB/s"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        cleanup_bytes struct bytes line = {0};
+        progress_line(&line, "samples", rows[i].done, rows[i].total, rows[i].bytes,
+                      rows[i].seconds);
+        cr_expect_str_eq(line.data, rows[i].want);
+    }
+}
