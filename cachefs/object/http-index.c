@@ -37,7 +37,7 @@ static int emit_entry(const char *prefix, const struct json *entry, list_fn *fn,
     bytes_addf(&key, "%s%.*s%s", prefix, (int)name_len, name, is_dir ? "/" : "");
     int64_t ns = parse_iso8601_ns(mod_time);
     time_t seconds = *mtime ? curl_getdate(mtime, NULL) : -1;
-    if (ns == LIST_MTIME_UNKNOWN && seconds != -1)
+    if (ns == LIST_MTIME_UNKNOWN && seconds >= 0 && seconds < 9000000000)
         ns = (int64_t)seconds * (int64_t)NS_PER_S;
     struct list_item item = {.key = key.data,
                              .key_len = key.len,
@@ -55,7 +55,7 @@ static int parse_json(struct store *s, const char *prefix, const void *body, siz
 {
     cleanup_json struct json_doc *doc = NULL;
     if (json_parse(&doc, s->uri, body, len, err))
-        return err_wrap(err, "list");
+        return err_wrap(err, "list (names that are not UTF-8 need autoindex_format html)");
     struct json root = json_root(doc);
     if (json_want_array(&root, err))
         return err_wrap(err, "list");

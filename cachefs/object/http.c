@@ -20,9 +20,13 @@ static void add_as_written(struct bytes *out, const char *path, size_t len)
     }
 }
 
-static bool ends_in_tsv(const char *path, size_t len)
+/* The last part of a path, if it is a manifest's name; else NULL. */
+static const char *manifest_name(const char *path)
 {
-    return len > 4 && memcmp(path + len - 4, ".tsv", 4) == 0;
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    size_t len = strlen(name);
+    return len > 4 && memcmp(name + len - 4, ".tsv", 4) == 0 ? name : NULL;
 }
 
 static int http_open(struct store *s, const struct uri *u, const struct store_conf *conf,
@@ -39,14 +43,12 @@ static int http_open(struct store *s, const struct uri *u, const struct store_co
             "not a folder: %s://%s/…: an address with '?' or '#' names one page (write the "
             "folder's, or a manifest's ending in .tsv)",
             u->scheme, u->host);
-    size_t len = strlen(u->path);
+    const char *name = manifest_name(u->path);
+    if (name)
+        s->page = xstrdup(name);
+    size_t len = name ? (size_t)(name - u->path) : strlen(u->path);
     while (len && u->path[len - 1] == '/')
         len--;
-    if (len == strlen(u->path) && ends_in_tsv(u->path, len)) {
-        const char *slash = memrchr(u->path, '/', len);
-        s->page = xstrdup(slash ? slash + 1 : u->path);
-        len = slash ? (size_t)(slash - u->path) : 0;
-    }
     cleanup_bytes struct bytes base = {0};
     bytes_addf(&base, "%s://%s", u->scheme, u->host);
     if (u->port)

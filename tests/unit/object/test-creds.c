@@ -239,3 +239,49 @@ Test(creds, answers_of_services, .init = begin, .fini = end)
     cr_expect_eq(metadata_parse(&c, "imds", "{}", 2, &err), -1);
     cr_expect_eq(metadata_parse(&c, "imds", "", 0, &err), -1);
 }
+
+/* --- many threads
+ * ---------------------------------------------------------------------------------- */
+
+struct crowd {
+    struct store *s;
+    _Atomic int signed_requests;
+};
+
+static void *sign_many(void *arg)
+{
+    struct crowd *c = arg;
+    for (int i = 0; i < 200; i++) {
+        struct http_req r;
+        if (store_req_put(c->s, "k", 1, "body", 4, &r, NULL) == 0) {
+            c->signed_requests++;
+            struct http_answer a;
+            http_answer_init(&a);
+            a.status = 400;
+            static const char *const regions[] = {"eu-west-1", "eu-west-2"};
+            snprintf(a.region, sizeof a.region, "%s", regions[i & 1]);
+            r.method = HTTP_HEAD;
+            enum store_again again;
+            store_classify(c->s, &r, &a, "", 0, &again, NULL);
+            http_req_release(&r);
+        }
+        if (i % 50 == 0)
+            store_creds_refresh(c->s, true, NULL);
+        cleanup_bytes struct bytes id = {0};
+        store_identity(c->s, &id);
+        store_creds_expire_ns(c->s);
+    }
+    return NULL;
+}
+
+Test(creds, requests_and_renewals_from_many_threads, .init = begin, .fini = end)
+{
+    struct crowd crowd = {.s = open_store("s3://bkt/p", NULL)};
+    pthread_t threads[8];
+    for (size_t i = 0; i < 8; i++)
+        cr_assert_eq(thread_start(&threads[i], "sign", sign_many, &crowd), 0);
+    for (size_t i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    cr_expect_eq(crowd.signed_requests, 1600);
+    store_close(crowd.s);
+}

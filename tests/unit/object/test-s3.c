@@ -234,7 +234,7 @@ Test(s3, a_listing_can_be_stopped, .init = forget_environment)
 
 #define ERR(code, more)                                                                       \
     "<?xml version=\"1.0\"?>\n<Error><Code>" code "</Code><Message>why\n</Message>" more "</" \
-                                                                                         "Error>"
+    "Error>"
 
 static const struct classify_row {
     enum http_method method;
