@@ -35,7 +35,7 @@ int free_space_of(const char *text, double *ret_fraction, uint64_t *ret_bytes, s
     }
     char *end;
     double percent = strtod(text, &end);
-    if (end != text + len - 1 || text[0] == '-' || !(percent >= 0 && percent < 100))
+    if (len == 1 || end != text + len - 1 || text[0] == '-' || !(percent >= 0 && percent < 100))
         return err_set(err, ERR_USAGE, "--free-space: \"%s\" is not a share (like 10%%)", text);
     *ret_fraction = percent / 100;
     return 0;
