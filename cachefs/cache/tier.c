@@ -80,6 +80,15 @@ static int make_folder(const char *dir, struct err *err)
     return 0;
 }
 
+/* A sixteenth of the tier at most, because a full tier may have to give up a whole pack; but a pack
+ * must hold any record. */
+static uint64_t pack_bytes_for(uint64_t limit)
+{
+    uint64_t least = UNIT_BYTES + 65536, most = limit > BIG_TIER ? PACK_BYTES_BIG : PACK_BYTES;
+    uint64_t share = limit / 16 / 4096 * 4096;
+    return share < least ? least : share < most ? share : most;
+}
+
 int tier_open(struct tier *t, const struct tier_conf *conf, struct err *err)
 {
     if (make_folder(conf->dir, err))
@@ -94,7 +103,7 @@ int tier_open(struct tier *t, const struct tier_conf *conf, struct err *err)
         return err_sys(err, errno, "cache: %s can't be written (give a folder that can)", t->dir);
     t->kind = conf->kind;
     t->limit = conf->limit;
-    t->pack_max = conf->limit > BIG_TIER ? PACK_BYTES_BIG : PACK_BYTES;
+    t->pack_max = pack_bytes_for(conf->limit);
     bool own = folder_contains(t->dir, t->c->dir);
     return folder_claim(t->dir, t->dir_fd, t->c->set_id, own, t->id, &t->marker_fd, err);
 }

@@ -74,9 +74,9 @@ static void cut_back(struct tier *t, struct pack *p)
     cut = ftruncate(p->journal_fd, (off_t)atomic_load(&p->journal_size)) == 0 && cut;
     if (cut)
         return;
-    if (fstat(p->fd, &st) == 0)
+    if (fstat(p->fd, &st) == 0 && (uint64_t)st.st_size > atomic_load(&p->size))
         atomic_store(&p->size, (uint64_t)st.st_size);
-    if (fstat(p->journal_fd, &st) == 0)
+    if (fstat(p->journal_fd, &st) == 0 && (uint64_t)st.st_size > atomic_load(&p->journal_size))
         atomic_store(&p->journal_size, (uint64_t)st.st_size);
     pack_seal(p);
     t->active = NULL;

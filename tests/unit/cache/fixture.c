@@ -192,6 +192,11 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path);
 }
 
+void rig_remove(const char *dir)
+{
+    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 void rig_end(struct rig *r)
 {
     struct fake *f = &r->fake;
@@ -210,7 +215,7 @@ void rig_end(struct rig *r)
     free((char *)r->conf.dir);
     for (size_t i = 0; i < r->conf.n_tiers; i++)
         free((char *)r->conf.tiers[i].dir);
-    nftw(r->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    rig_remove(r->dir);
 }
 
 static _Thread_local uint64_t size_sum;

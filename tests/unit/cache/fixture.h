@@ -50,7 +50,8 @@ void rig_close(struct rig *r);
 void rig_end(struct rig *r);                           /* closes, and removes the folder */
 void rig_release(struct rig *r, bool held);            /* lets the fake answer, or makes it wait */
 char *rig_path(const struct rig *r, const char *name); /* static */
-uint64_t folder_size(const char *dir);                 /* sum of the sizes of all files below */
+void rig_remove(const char *dir);
+uint64_t folder_size(const char *dir); /* sum of the sizes of all files below */
 
 /* Reads and waits. 0: *ret_origin says from where, and the bytes were right; -1: *err. */
 int rig_read(struct rig *r, uint64_t unit, uint32_t off, uint32_t len, enum origin *ret_origin,

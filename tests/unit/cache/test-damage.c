@@ -1,0 +1,273 @@
+/* Damage and restarts: nothing wrong is ever delivered, and what is whole is found again. */
+#include "fixture.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "hash.h"
+
+TestSuite(damage, .timeout = 100);
+
+static void flip(const char *path, uint64_t at)
+{
+    unsigned char byte;
+    int fd = open(path, O_RDWR);
+    cr_assert(fd >= 0, "%s", path);
+    cr_assert_eq(pread(fd, &byte, 1, (off_t)at), 1);
+    byte ^= 0x40;
+    cr_assert_eq(pwrite(fd, &byte, 1, (off_t)at), 1);
+    close(fd);
+}
+
+static uint64_t size_of(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) ? 0 : (uint64_t)st.st_size;
+}
+
+static void read_all(struct rig *r, uint64_t n)
+{
+    struct err err = {0};
+    for (uint64_t u = 1; u <= n; u++)
+        cr_assert_eq(rig_read(r, u, 0, UNIT_BYTES, NULL, &err), 0, "%s", err.msg);
+}
+
+Test(damage, flips_in_a_pack_are_healed_and_counted)
+{
+    for (int lz4 = 0; lz4 < 2; lz4++) {
+        struct rig r;
+        rig_begin(&r, 300000, 64u << 20, false);
+        r.catalog.compressible = lz4;
+        rig_open(&r);
+        atomic_store(&r.cache->trial.verdict, lz4 ? 1 : -1);
+        rig_fill(&r, 1, 20);
+        uint64_t size = size_of(rig_path(&r, "00000000.pack"));
+        int before = atomic_load(&r.fake.reads);
+        uint64_t flips = 0;
+        for (uint64_t at = 64; at < size; at += size / 7, flips++)
+            flip(rig_path(&r, "00000000.pack"), at);
+        read_all(&r, 20); /* compares every byte */
+        uint64_t corrupt = counter_get(&cache_counts(r.cache)->corrupt);
+        cr_assert(corrupt > 0 && corrupt <= flips);
+        cr_assert_eq((uint64_t)(atomic_load(&r.fake.reads) - before), corrupt);
+        cr_assert_eq(cache_flush(r.cache, NULL), 0);
+        read_all(&r, 20);
+        cr_assert_eq(counter_get(&cache_counts(r.cache)->corrupt), corrupt);
+        rig_end(&r);
+    }
+}
+
+Test(damage, verify_tells)
+{
+    struct rig r;
+    struct err err = {0};
+    rig_begin(&r, 5000, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 2);
+    cr_assert_eq(cache_verify(r.cache, 1, &err), 0);
+    cr_assert_eq(cache_verify(r.cache, 9, &err), -1);
+    cr_assert_eq(err.class, ERR_NOT_FOUND);
+    flip(rig_path(&r, "00000000.pack"), 64 + 200);
+    cr_assert_eq(cache_verify(r.cache, 1, &err), -1);
+    cr_assert_eq(err.class, ERR_CORRUPT);
+    cr_assert_eq(cache_where(r.cache, 1), -1);
+    cr_assert_eq(cache_verify(r.cache, 2, &err), 0);
+    rig_end(&r);
+}
+
+Test(damage, a_cut_pack_is_no_crash)
+{
+    struct rig r;
+    rig_begin(&r, 100000, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 10);
+    cr_assert_eq(truncate(rig_path(&r, "00000000.pack"), 300000), 0);
+    read_all(&r, 10);
+    cr_assert(counter_get(&cache_counts(r.cache)->corrupt) >= 6);
+    rig_end(&r);
+}
+
+Test(damage, a_restart_finds_all)
+{
+    struct rig r;
+    struct cache_stat st;
+    rig_begin(&r, 20000, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 100);
+    rig_close(&r);
+    rig_open(&r);
+    cache_stat(r.cache, &st);
+    cr_assert_eq(st.units, 100);
+    cr_assert_eq(st.bytes, 2000000);
+    read_all(&r, 100);
+    rig_fill(&r, 101, 10);
+    cr_assert_eq(atomic_load(&r.fake.reads), 110);
+    cr_assert(st.tiers[0].used >= folder_size(r.dir) - 10 * 20100);
+    cr_assert_eq(size_of(rig_path(&r, "00000001.pack")), 0); /* appended to the same one */
+    rig_end(&r);
+}
+
+static const struct breakage {
+    const char *what;
+    const char *file; /* flipped at `at`, or removed */
+    int64_t at;
+    uint64_t least; /* units that must be found */
+} breakages[] = {
+    {"index header", "own/index", 20, 100},
+    {"index entry", "own/index", 4096 + 32 * 50 + 12, 99},
+    {"index gone", "own/index", -1, 100},
+    {"journal record", "00000000.idx", 48 * 50 + 9, 100},
+    {"journal gone", "00000000.idx", -1, 100},
+};
+
+Test(damage, index_and_journal_are_made_anew)
+{
+    for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++)
+        for (int lose_index = 0; lose_index < 2; lose_index++) {
+            const struct breakage *b = &breakages[i];
+            struct rig r;
+            struct cache_stat st;
+            rig_begin(&r, 20000, 64u << 20, false);
+            rig_open(&r);
+            rig_fill(&r, 1, 100);
+            rig_close(&r);
+            if (b->at < 0)
+                unlink(rig_path(&r, b->file));
+            else
+                flip(rig_path(&r, b->file), (uint64_t)b->at);
+            if (lose_index)
+                unlink(rig_path(&r, "own/index"));
+            rig_open(&r);
+            cache_stat(r.cache, &st);
+            cr_assert(st.units >= (lose_index ? 100 : b->least), "%s: %llu units", b->what,
+                      (unsigned long long)st.units);
+            read_all(&r, 100);
+            cr_assert(atomic_load(&r.fake.reads) <= 101, "%s", b->what);
+            rig_fill(&r, 200, 5);
+            rig_close(&r);
+            rig_open(&r);
+            read_all(&r, 100);
+            cr_assert_eq(cache_counts(r.cache)->corrupt, 0, "%s", b->what);
+            rig_end(&r);
+        }
+}
+
+Test(damage, an_index_of_another_boot_is_not_believed)
+{
+    struct rig r;
+    struct cache_stat st;
+    rig_begin(&r, 20000, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 50);
+    rig_close(&r);
+    struct index_head head;
+    int fd = open(rig_path(&r, "own/index"), O_RDWR);
+    cr_assert_eq(pread(fd, &head, sizeof head, 0), sizeof head);
+    head.clean = 0;
+    head.boot_id[0] ^= 1;
+    head.crc = crc32c(0, (char *)&head + 8, offsetof(struct index_head, unused) - 8);
+    cr_assert_eq(pwrite(fd, &head, sizeof head, 0), sizeof head);
+    /* The power failed before these bytes were on the disk. */
+    unsigned char zeros[32 * 40] = {0};
+    cr_assert_eq(pwrite(fd, zeros, sizeof zeros, 4096), sizeof zeros);
+    close(fd);
+    rig_open(&r);
+    cache_stat(r.cache, &st);
+    cr_assert_eq(st.units, 50);
+    rig_end(&r);
+}
+
+Test(damage, a_torn_tail_goes_away)
+{
+    struct rig r;
+    rig_begin(&r, 20000, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 10);
+    rig_close(&r);
+    uint64_t size = size_of(rig_path(&r, "00000000.pack"));
+    cr_assert_eq(truncate(rig_path(&r, "00000000.pack"), (off_t)size + 777), 0);
+    uint64_t journal = size_of(rig_path(&r, "00000000.idx"));
+    cr_assert_eq(truncate(rig_path(&r, "00000000.idx"), (off_t)journal + 17), 0);
+    rig_open(&r);
+    cr_assert_eq(size_of(rig_path(&r, "00000000.pack")), size);
+    cr_assert_eq(size_of(rig_path(&r, "00000000.idx")), journal);
+    rig_fill(&r, 1, 20);
+    cr_assert_eq(atomic_load(&r.fake.reads), 20);
+    rig_end(&r);
+}
+
+/* The child fills until it is killed; the parent finds a cache that serves no wrong byte. */
+static void fill_for_ever(struct rig *r, uint64_t from)
+{
+    rig_open(r);
+    for (uint64_t u = from;; u++)
+        if (rig_read(r, 1 + u % 3000, 0, UNIT_BYTES, NULL, NULL))
+            _exit(1);
+}
+
+Test(damage, killed_in_mid_fill)
+{
+    struct rig r;
+    rig_begin(&r, 50000, 200u << 20, false);
+    r.catalog.vary = true;
+    for (int i = 0; i < 12; i++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            fill_for_ever(&r, (uint64_t)i * 100);
+        usleep(20000 + (useconds_t)i * 7000);
+        kill(pid, SIGKILL);
+        int status;
+        waitpid(pid, &status, 0);
+        cr_assert(WIFSIGNALED(status), "child ended by itself");
+        rig_open(&r);
+        struct cache_stat st;
+        cache_stat(r.cache, &st);
+        uint64_t have = 0;
+        for (uint64_t u = 1; u <= 3000; u++)
+            have += cache_where(r.cache, u) >= 0;
+        cr_assert_eq(have, st.units);
+        for (uint64_t u = 1; u <= 3000; u++)
+            if (cache_where(r.cache, u) >= 0)
+                cr_assert_eq(cache_verify(r.cache, u, NULL), 0);
+        cr_assert(folder_size(r.dir) <= st.tiers[0].used);
+        rig_close(&r);
+    }
+    rig_end(&r);
+}
+
+Test(damage, folders_of_others_are_refused)
+{
+    struct rig r;
+    struct err err = {0};
+    rig_begin(&r, 5000, 64u << 20, false);
+    rig_open(&r);
+
+    struct rig twin = r;
+    twin.cache = NULL;
+    twin.top = NULL;
+    cr_assert_eq(rig_try_open(&twin, &err), -1);
+    char want[64];
+    snprintf(want, sizeof want, "in use by process %d", (int)getpid());
+    cr_assert(strstr(err.msg, want), "%s", err.msg);
+    twin.conf.dir = rig_path(&r, "other");
+    cr_assert_eq(rig_try_open(&twin, &err), -1);
+    cr_assert(strstr(err.msg, "is in use by another mount"), "%s", err.msg);
+    rig_close(&r);
+
+    r.conf.set_id = "set#2";
+    cr_assert_eq(rig_try_open(&r, &err), -1);
+    cr_assert(strstr(err.msg, "holds the cache of another set, set#1"), "%s", err.msg);
+    r.conf.set_id = "set#1";
+
+    char *own = (char *)r.conf.dir;
+    r.conf.dir = "/tmp/sampan-cache-owner";
+    unlink(rig_path(&r, "sampan-cache"));
+    cr_assert_eq(rig_try_open(&r, &err), -1);
+    cr_assert(strstr(err.msg, "is not empty and not a cache of ours"), "%s", err.msg);
+    rig_remove(r.conf.dir);
+    r.conf.dir = own;
+    rig_end(&r);
+}

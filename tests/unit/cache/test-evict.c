@@ -1,0 +1,207 @@
+/* Making room while views are held; pins; leases; packs that shrink. */
+#include "fixture.h"
+
+#include <string.h>
+
+#include "clock.h"
+
+TestSuite(evict, .timeout = 100);
+
+Test(evict, clear_leaves_views_readable)
+{
+    struct rig r;
+    struct call c;
+    struct cache_stat st;
+    rig_begin(&r, 100000, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 20);
+    cr_assert_eq(call_start(&r, &c, 3, PRIO_READER), 0);
+    cr_assert_eq(cache_clear(r.cache, NULL), 0);
+    cache_stat(r.cache, &st);
+    cr_assert_eq(st.units, 0);
+    cr_assert(st.tiers[0].used > 2000000, "the view still holds the pack");
+    cr_assert(unit_equal(&r.catalog, 3, 0, c.view.ptr, c.view.len));
+    view_release(&c.view);
+    cache_stat(r.cache, &st);
+    cr_assert(st.tiers[0].used < 200000, "%llu", (unsigned long long)st.tiers[0].used);
+    cr_assert(folder_size(r.dir) < 200000);
+    cr_assert_eq(counter_get(&cache_counts(r.cache)->retired_packs), 1);
+    rig_fill(&r, 1, 20);
+    cr_assert(cache_has_all(r.cache, 1, 20));
+    rig_end(&r);
+}
+
+Test(evict, to_a_size_keeps_the_pinned)
+{
+    struct rig r;
+    struct cache_stat st;
+    rig_begin(&r, 100000, 64u << 20, false);
+    rig_open(&r);
+    for (uint64_t u = 30; u < 35; u++)
+        cache_pin(r.cache, u, true);
+    rig_fill(&r, 1, 50);
+    uint64_t index = index_bytes(&r.cache->index);
+    static const uint64_t sizes[] = {4000000, 2000000, 1000000, 550000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        cr_assert_eq(cache_evict_to(r.cache, sizes[i], NULL), 0);
+        uint64_t packs = folder_size(r.dir) - index;
+        cr_assert(packs <= sizes[i] + 200, "%llu", (unsigned long long)packs);
+        cr_assert(packs >= sizes[i] - 210000, "%llu", (unsigned long long)packs);
+        cr_assert(cache_has_all(r.cache, 30, 5));
+    }
+    for (uint64_t u = 1; u <= 50; u++)
+        if (cache_where(r.cache, u) >= 0)
+            cr_assert_eq(cache_verify(r.cache, u, NULL), 0);
+    cr_assert_eq(cache_evict_to(r.cache, 0, NULL), 0);
+    cache_stat(r.cache, &st);
+    cr_assert_eq(st.units, 0);
+    rig_end(&r);
+}
+
+Test(evict, packs_that_are_mostly_garbage_are_rewritten)
+{
+    struct rig r;
+    struct call c;
+    rig_begin(&r, 1u << 20, 256u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 100); /* more than one pack */
+    uint64_t before = folder_size(r.dir);
+    cr_assert_eq(call_start(&r, &c, 2, PRIO_READER), 0);
+    for (uint64_t u = 1; u <= 100; u++)
+        if (u % 5)
+            cache_drop(r.cache, u);
+    writer_poke(r.cache->tiers[0]);
+    for (int i = 0; i < 1000 && folder_size(r.dir) > before / 2 + (10u << 20); i++)
+        usleep(10000);
+    cr_assert(folder_size(r.dir) <= before * 6 / 10, "%llu",
+              (unsigned long long)folder_size(r.dir));
+    cr_assert(unit_equal(&r.catalog, 2, 0, c.view.ptr, c.view.len));
+    view_release(&c.view);
+    for (uint64_t u = 5; u <= 100; u += 5)
+        cr_assert_eq(cache_verify(r.cache, u, NULL), 0);
+    rig_close(&r);
+    rig_open(&r);
+    for (uint64_t u = 5; u <= 100; u += 5)
+        cr_assert_eq(cache_verify(r.cache, u, NULL), 0);
+    cr_assert_eq(atomic_load(&r.fake.reads), 100);
+    rig_end(&r);
+}
+
+Test(evict, idle_units_go_for_pinned_newcomers)
+{
+    struct rig r;
+    rig_begin(&r, 1000000, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 80);
+    clock_advance(2 * 60 * 60 * NS_PER_S);
+    cache_tick(r.cache);
+    for (uint64_t u = 20; u <= 40; u++)
+        cr_assert_eq(rig_read(&r, u, 0, 10, NULL, NULL), 0);
+    cache_pin(r.cache, 500, true);
+    int i = 0;
+    while (i++ < 500 && cache_where(r.cache, 500) < 0) {
+        rig_ahead(&r, 500, NULL);
+        usleep(5000);
+    }
+    cr_assert_eq(cache_where(r.cache, 500), 0);
+    int recent = 0;
+    for (uint64_t u = 20; u <= 35; u++)
+        recent += cache_where(r.cache, u) == 0;
+    cr_assert(recent >= 10, "%d", recent);
+    cr_assert(folder_size(r.dir) <= 64u << 20);
+    rig_end(&r);
+}
+
+Test(evict, a_lease_reads_the_stored_bytes)
+{
+    struct rig r;
+    struct extent x;
+    struct cache_stat st;
+    struct err err = {0};
+    unsigned char bytes[5000];
+    rig_begin(&r, 5000, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 3);
+    cr_assert_eq(cache_extent_lease(r.cache, 9, &x, &err), -1);
+    cr_assert_eq(err.class, ERR_NOT_FOUND);
+    cr_assert_eq(cache_extent_lease(r.cache, 2, &x, &err), 0);
+    cr_assert_eq(cache_clear(r.cache, NULL), 0);
+    cr_assert_eq(pread(x.fd, bytes, x.stored, (off_t)x.offset), 5000);
+    cr_assert(unit_equal(&r.catalog, 2, 0, bytes, 5000));
+    cr_assert(pwrite(x.fd, bytes, 1, 0) < 0);
+    cr_assert(cache_extent_valid(r.cache, x.lease));
+    close(x.fd);
+    clock_advance(31 * NS_PER_S);
+    leases_expire(r.cache);
+    cr_assert_not(cache_extent_valid(r.cache, x.lease));
+    cache_extent_return(r.cache, x.lease);
+    rig_fill(&r, 1, 1);
+    cr_assert_eq(cache_extent_lease(r.cache, 1, &x, &err), 0);
+    close(x.fd);
+    cache_extent_return(r.cache, x.lease);
+    cache_stat(r.cache, &st);
+    cr_assert_eq(st.units, 1);
+    rig_end(&r);
+}
+
+Test(evict, advice_harms_nothing)
+{
+    struct rig r;
+    uint64_t units[200];
+    rig_begin(&r, 30000, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 150);
+    for (uint64_t i = 0; i < 200; i++)
+        units[i] = 200 - i;
+    cache_will_need(r.cache, units, 200);
+    for (uint64_t i = 0; i < 200; i++)
+        cache_dont_need(r.cache, i);
+    cache_will_need(r.cache, units, 1);
+    for (uint64_t u = 1; u <= 150; u++)
+        cr_assert_eq(rig_read(&r, u, 0, UNIT_BYTES, NULL, NULL), 0);
+    cr_assert_eq(atomic_load(&r.fake.reads), 150);
+    rig_end(&r);
+}
+
+struct churner {
+    struct rig *r;
+    atomic_bool *stop;
+    unsigned seed;
+};
+
+static void *churn(void *arg)
+{
+    struct churner *me = arg;
+    while (!atomic_load(me->stop))
+        cr_assert_eq(rig_read(me->r, 1 + (uint64_t)rand_r(&me->seed) % 400, 0, 20000, NULL, NULL),
+                     0);
+    return NULL;
+}
+
+Test(evict, readers_go_on_while_all_is_evicted_again_and_again)
+{
+    struct rig r;
+    struct churner me[4];
+    pthread_t threads[4];
+    atomic_bool stop = false;
+    rig_begin(&r, 40000, 10u << 20, true);
+    r.catalog.vary = true;
+    rig_open(&r);
+    for (unsigned i = 0; i < 4; i++) {
+        me[i] = (struct churner){&r, &stop, i + 1};
+        thread_start(&threads[i], "reader", churn, &me[i]);
+    }
+    for (int i = 0; i < 30; i++) {
+        if (i % 3 == 2)
+            cr_assert_eq(cache_clear(r.cache, NULL), 0);
+        else
+            cr_assert_eq(cache_evict_to(r.cache, (uint64_t)(i % 5) << 20, NULL), 0);
+        usleep(10000);
+        cr_assert(folder_size(r.dir) <= 10u << 20);
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    cr_assert_eq(cache_counts(r.cache)->corrupt, 0);
+    rig_end(&r);
+}

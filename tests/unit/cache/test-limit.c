@@ -1,0 +1,228 @@
+/* Limits: to the byte under parallel fill; full and failing disks; the free-space floor. */
+#include "fixture.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "clock.h"
+
+TestSuite(limit, .timeout = 100);
+
+struct filler {
+    struct rig *r;
+    uint64_t from;
+    atomic_bool *stop;
+    uint64_t worst;
+};
+
+static void *fill(void *arg)
+{
+    struct filler *me = arg;
+    for (uint64_t i = 0; i < 150; i++)
+        cr_assert_eq(rig_read(me->r, me->from + i, 0, UNIT_BYTES, NULL, NULL), 0);
+    return NULL;
+}
+
+static void *watch(void *arg)
+{
+    struct filler *me = arg;
+    while (!atomic_load(me->stop)) {
+        uint64_t now = folder_size(me->r->dir);
+        if (now > me->worst)
+            me->worst = now;
+    }
+    return NULL;
+}
+
+Test(limit, holds_under_parallel_fill)
+{
+    const uint64_t limit = 20u << 20;
+    for (int compressible = 0; compressible < 2; compressible++) {
+        struct rig r;
+        struct filler me[8], watcher;
+        pthread_t threads[8], watching;
+        atomic_bool stop = false;
+        rig_begin(&r, 60000, limit, true);
+        r.catalog.vary = true;
+        r.catalog.compressible = compressible;
+        rig_open(&r);
+        watcher = (struct filler){&r, 0, &stop, 0};
+        thread_start(&watching, "watcher", watch, &watcher);
+        for (uint64_t i = 0; i < 8; i++) {
+            me[i] = (struct filler){&r, 1 + i * 150, NULL, 0};
+            thread_start(&threads[i], "filler", fill, &me[i]);
+        }
+        for (int i = 0; i < 8; i++)
+            pthread_join(threads[i], NULL);
+        cr_assert_eq(cache_flush(r.cache, NULL), 0);
+        atomic_store(&stop, true);
+        pthread_join(watching, NULL);
+        uint64_t size = folder_size(r.dir);
+        cr_assert(watcher.worst <= limit && size <= limit, "%llu", (unsigned long long)size);
+        struct cache_stat st;
+        cache_stat(r.cache, &st);
+        cr_assert(st.tiers[0].used >= size && st.tiers[0].used <= limit);
+        if (!compressible) { /* 36 MB do not fit: filled to the last units, and the rest not kept */
+            cr_assert(size > limit - 300000, "%llu", (unsigned long long)size);
+            cr_assert(counter_get(&cache_counts(r.cache)->not_kept) > 100);
+            cr_assert_str_eq(st.tiers[0].state, "full");
+        } else {
+            cr_assert(st.compressed && st.ratio < 0.5 && st.units == 1200, "%llu units",
+                      (unsigned long long)st.units);
+        }
+        rig_end(&r);
+    }
+}
+
+Test(limit, a_full_cache_keeps_what_it_has)
+{
+    struct rig r;
+    rig_begin(&r, 100000, 2u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 60);
+    int kept = 0;
+    for (uint64_t u = 1; u <= 60; u++)
+        kept += cache_where(r.cache, u) == 0;
+    cr_assert(kept >= 15 && kept < 21, "%d", kept);
+    cr_assert(cache_has_all(r.cache, 1, (uint64_t)kept));
+    cr_assert_eq(counter_get(&cache_counts(r.cache)->evicted_units), 0);
+    rig_end(&r);
+}
+
+Test(limit, the_next_tier_takes_what_the_first_cannot)
+{
+    struct rig r;
+    rig_begin(&r, 100000, 1u << 20, false);
+    char *second = xasprintf("%s-second", r.dir);
+    r.conf.n_tiers = 2;
+    r.conf.tiers[1] = (struct tier_conf){.kind = TIER_HDD, .dir = second, .limit = 4u << 20};
+    rig_open(&r);
+    rig_fill(&r, 1, 30);
+    cr_assert_eq(cache_where(r.cache, 1), 0);
+    cr_assert_eq(cache_where(r.cache, 30), 1);
+    cr_assert(cache_has_all(r.cache, 1, 30));
+    cr_assert(folder_size(second) <= 4u << 20);
+    cr_assert_eq(cache_evict_to(r.cache, 1u << 20, NULL), 0);
+    cr_assert(folder_size(second) + folder_size(r.dir) <= (1u << 20) + 80000);
+    char *copy = xstrdup(second);
+    rig_end(&r);
+    rig_remove(copy);
+    free(copy);
+}
+
+Test(limit, foreign_bytes_count)
+{
+    struct rig r;
+    rig_begin(&r, 100000, 3u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 25);
+    FILE *f = fopen(rig_path(&r, "notes"), "w");
+    cr_assert(f);
+    cr_assert_eq(ftruncate(fileno(f), 1u << 20), 0);
+    fclose(f);
+    clock_advance(2 * NS_PER_S);
+    rig_fill(&r, 1000, 1);
+    cr_assert_eq(cache_evict_to(r.cache, UINT64_MAX / 2, NULL), 0);
+    rig_close(&r);
+    rig_open(&r); /* upkeep runs at once */
+    for (int i = 0; i < 500 && folder_size(r.dir) > 3u << 20; i++)
+        usleep(10000);
+    cr_assert(folder_size(r.dir) <= 3u << 20);
+    rig_end(&r);
+}
+
+Test(limit, a_file_size_limit_is_a_full_disk)
+{
+    struct rig r;
+    struct rlimit old, low;
+    struct cache_stat st;
+    signal(SIGXFSZ, SIG_IGN);
+    rig_begin(&r, 100000, 64u << 20, false);
+    rig_open(&r);
+    getrlimit(RLIMIT_FSIZE, &old);
+    low = old;
+    low.rlim_cur = 1u << 20;
+    setrlimit(RLIMIT_FSIZE, &low);
+    rig_fill(&r, 1, 30);
+    cache_stat(r.cache, &st);
+    cr_assert_str_eq(st.tiers[0].state, "full");
+    cr_assert(counter_get(&cache_counts(r.cache)->append_errors) > 0);
+    setrlimit(RLIMIT_FSIZE, &old);
+    cr_assert(cache_has_all(r.cache, 1, 5));
+    cr_assert_eq(rig_read(&r, 1, 0, UNIT_BYTES, NULL, NULL), 0);
+    clock_advance(6 * NS_PER_S);
+    rig_fill(&r, 100, 5);
+    cr_assert(cache_has_all(r.cache, 100, 5));
+    cache_stat(r.cache, &st);
+    cr_assert_str_eq(st.tiers[0].state, "ok");
+    for (uint64_t u = 1; u <= 30; u++)
+        cr_assert_eq(rig_read(&r, u, 0, UNIT_BYTES, NULL, NULL), 0);
+    cr_assert_eq(cache_counts(r.cache)->corrupt, 0);
+    rig_end(&r);
+}
+
+Test(limit, a_small_file_system)
+{
+    struct rig r;
+    struct cache_stat st;
+    rig_begin(&r, 100000, 64u << 20, false);
+    if (mount("none", r.dir, "tmpfs", 0, "size=4m")) {
+        rig_end(&r);
+        cr_skip_test("no right to mount");
+    }
+    r.conf.tiers[0].kind = TIER_MEM;
+    rig_open(&r);
+    rig_fill(&r, 1, 80);
+    cache_stat(r.cache, &st);
+    cr_assert_str_eq(st.tiers[0].state, "full");
+    for (uint64_t u = 1; u <= 80; u++)
+        cr_assert_eq(rig_read(&r, u, 0, UNIT_BYTES, NULL, NULL), 0);
+    cr_assert(cache_has_all(r.cache, 1, 20));
+    rig_close(&r);
+    r.conf.free_fraction = 0.5;
+    cr_assert_eq(umount(r.dir), 0);
+    cr_assert_eq(mount("none", r.dir, "tmpfs", 0, "size=4m"), 0);
+    rig_open(&r);
+    rig_fill(&r, 1, 80);
+    cr_assert(tier_free_bytes(r.cache->tiers[0]) >= 2u << 20);
+    cr_assert(tier_free_bytes(r.cache->tiers[0]) < (2u << 20) + 250000);
+    rig_close(&r);
+    umount(r.dir);
+    rig_end(&r);
+}
+
+Test(limit, a_failing_disk_is_set_aside)
+{
+    struct rig r;
+    struct cache_stat st;
+    rig_begin(&r, 100000, 64u << 20, false);
+    if (mount("none", r.dir, "tmpfs", 0, "size=32m")) {
+        rig_end(&r);
+        cr_skip_test("no right to mount");
+    }
+    rig_open(&r);
+    rig_fill(&r, 1, 5);
+    cr_assert_eq(rig_read(&r, 1, 0, UNIT_BYTES, NULL, NULL), 0);
+    close(r.cache->tiers[0]->active->fd); /* every append fails with EBADF */
+    r.cache->tiers[0]->active->fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    rig_fill(&r, 10, 3);
+    cache_stat(r.cache, &st);
+    cr_assert_str_eq(st.tiers[0].state, "failed");
+    cr_assert(st.tiers[0].why[0]);
+    uint64_t errors = counter_get(&cache_counts(r.cache)->append_errors);
+    for (uint64_t u = 1; u <= 20; u++)
+        cr_assert_eq(rig_read(&r, u, 0, UNIT_BYTES, NULL, NULL), 0);
+    cr_assert(cache_has_all(r.cache, 1, 5));
+    cr_assert_eq(counter_get(&cache_counts(r.cache)->append_errors), errors);
+    clock_advance(31 * NS_PER_S);
+    rig_fill(&r, 30, 5);
+    cr_assert(cache_has_all(r.cache, 31, 4));
+    cache_stat(r.cache, &st);
+    cr_assert_str_eq(st.tiers[0].state, "ok");
+    rig_close(&r);
+    umount(r.dir);
+    rig_end(&r);
+}
