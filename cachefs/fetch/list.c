@@ -12,9 +12,11 @@
 #include "list-internal.h"
 #include "mem.h"
 
-#define THREADS_MAX   64
-#define BATCH_ITEMS   1000
-#define BATCHES_MAX   64
+#define THREADS_MAX 64
+#define BATCH_ITEMS 1000
+#define BATCHES_MAX 64
+/* A span that is cut ends within a page, whose rest was listed in vain: short ones stay whole. */
+#define PAGES_UNCUT   3
 #define PAGE_BODY_MAX (64u << 20)
 #define LIST_BODY_MAX (2ull << 30) /* a manifest is one answer */
 
@@ -205,26 +207,24 @@ static int build_page(void *arg, struct http_req *r, struct err *err)
                           *p->token ? "" : p->span->after, r, err);
 }
 
-/* Cuts off the end of the span for each thread that has nothing to do. */
+/* Cuts off the end of the span for a thread that has nothing to do. */
 static void share(struct lister *me)
 {
     struct listing *l = me->l;
     struct span *s = me->span;
     cleanup_bytes struct bytes at = {0};
-    for (unsigned i = 0; i < THREADS_MAX; i++) {
-        {
-            ACQUIRE(&l->lock);
-            if (l->idle <= l->n_spans)
-                return;
-        }
-        if (!span_split(s, me->last.data, &at))
+    {
+        ACQUIRE(&l->lock);
+        if (l->idle <= l->n_spans)
             return;
-        struct span *rest = span_new(s->prefix, strlen(s->prefix), at.data, s->end);
-        rest->folders = s->folders;
-        free(s->end);
-        s->end = bytes_take(&at);
-        span_push(l, rest);
     }
+    if (!span_split(s, me->last.data, &at))
+        return;
+    struct span *rest = span_new(s->prefix, strlen(s->prefix), at.data, s->end);
+    rest->folders = s->folders;
+    free(s->end);
+    s->end = bytes_take(&at);
+    span_push(l, rest);
 }
 
 static bool is_over(struct listing *l)
@@ -240,6 +240,7 @@ static int list_pages(struct lister *me, struct err *err)
     size_t max = cuts ? PAGE_BODY_MAX : LIST_BODY_MAX;
     cleanup_bytes struct bytes token = {0}, body = {0}, next = {0};
     bytes_add_str(&token, "");
+    unsigned pages = 0;
     do {
         struct page p = {l, me->span, token.len ? token.data : ""};
         if (whole_wait(l->fetch, l->store, PRIO_PREFETCH, build_page, &p, max, NULL, &body, err))
@@ -255,7 +256,7 @@ static int list_pages(struct lister *me, struct err *err)
         struct bytes swap = token;
         token = next;
         next = swap;
-        if (cuts && token.len && me->last.len && !me->past_end)
+        if (cuts && ++pages >= PAGES_UNCUT && token.len && me->last.len && !me->past_end)
             share(me);
     } while (token.len && !me->past_end && !is_over(l));
     return 0;
