@@ -20,5 +20,5 @@ AWS_PROFILE=train mount_set "s3://$BUCKET/" --credentials "$T/credentials" --log
 same_bytes "$SRC" "$MNT"
 unmount
 ! grep -rqaF "$secret" "$T/log" "$CACHE" "$SAMPAN_RUN_DIR" || fail "the secret was written somewhere"
-refused 2 "password|credential" sampan mount "s3://key:$secret@$BUCKET/" "$MNT" --cache "ssd:$CACHE=1GiB"
-! grep -qF "$secret" "$T/refused.err" || fail "the message shows the secret"
+refused 2 "password|credential" sampan mount "s3://key:open-sesame@$BUCKET/" "$MNT" --cache "ssd:$CACHE=1GiB"
+! grep -q sesame "$T/refused.err" || fail "the message shows the secret"

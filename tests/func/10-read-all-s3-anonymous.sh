@@ -6,7 +6,7 @@ make_set
 use_open_s3
 export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any
 s3 make public
-s3 put public "$SRC"
+S3_ACL=public-read s3 put public "$SRC"
 unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
 start_proxy "$MOTO_OPEN_URL"
 AWS_ENDPOINT_URL=$PROXY_URL mount_set s3://public/ --no-sign-request

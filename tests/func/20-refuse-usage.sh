@@ -9,8 +9,17 @@ refused 2 "sampler|known" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=
 refused 2 "scheme|uri|gopher" sampan mount gopher://x/y "$MNT" --cache "ssd:$CACHE=1GiB"
 refused 3 "$T/nothing" sampan umount "$T/nothing"
 refused 3 "$T/nothing|no mount" sampan status "$T/nothing"
-sampan version | grep -q '[0-9]\.[0-9]'
-sampan help | grep -q mount
-sampan help mount | grep -q -- --free-space
-SAMPAN_MEMORY=300MiB sampan config | grep memory | grep -q -i environment
+says() { # TEXT CMD… : its output holds the text
+    local text=$1
+    shift
+    "$@" >"$T/said" || fail "$* failed"
+    grep -qE -- "$text" "$T/said" || fail "$* does not say $text"
+}
+says '[0-9]\.[0-9]' sampan version
+says mount sampan help
+says --free-space sampan help mount
+SAMPAN_MEMORY=300MiB says "memory .*300.*environment" sampan config
+says "^.TH" sampan help --man mount
+says complete sampan help --completion bash
+says compdef sampan help --completion zsh
 nothing_left

@@ -3,10 +3,13 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 need_mount
 use_s3
-refused 3 "no-such-bucket-here" sampan mount s3://no-such-bucket-here/ "$MNT" --cache "ssd:$CACHE=1GiB"
+refused 3 "no-such-bucket-here" sampan mount s3://no-such-bucket-here/ "$MNT" --cache "ssd:$T/c=1GiB"
 nothing_left
-refused 3 "nowhere" sampan mount "file://$T/nowhere" "$MNT" --cache "ssd:$CACHE=1GiB"
+[ ! -e "$T/c" ] || fail "a cache folder was left behind"
+refused 3 "nowhere" sampan mount "file://$T/nowhere" "$MNT" --cache "ssd:$T/c=1GiB"
 nothing_left
+[ ! -e "$T/c" ] || fail "a cache folder was left behind"
 start_nginx
-refused 3 "nowhere|404" sampan mount "$HTTP_URL/nowhere/" "$MNT" --cache "ssd:$CACHE=1GiB"
+refused 3 "nowhere|404" sampan mount "$HTTP_URL/nowhere/" "$MNT" --cache "ssd:$T/c=1GiB"
 nothing_left
+[ ! -e "$T/c" ] || fail "a cache folder was left behind"

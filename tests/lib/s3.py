@@ -3,7 +3,7 @@
 
     s3.py make BUCKET | put BUCKET DIR [PREFIX] | put-bytes BUCKET KEY (stdin) | delete BUCKET KEY | keys BUCKET
 
-Endpoint and credentials come from the usual AWS_ variables. `put` uploads a folder, eight at a time.
+Endpoint and credentials come from the usual AWS_ variables, an ACL such as public-read from S3_ACL. `put` uploads a folder, eight at a time.
 """
 import concurrent.futures
 import os
@@ -11,6 +11,9 @@ import sys
 
 import boto3
 from botocore.config import Config
+
+
+ACL = {"ACL": os.environ["S3_ACL"]} if "S3_ACL" in os.environ else {}
 
 
 def client():
@@ -24,7 +27,7 @@ def put_folder(s3, bucket, folder, prefix=""):
     def put(path):
         key = prefix + os.path.relpath(path, folder)
         with open(path, "rb") as body:
-            s3.put_object(Bucket=bucket, Key=key, Body=body.read())
+            s3.put_object(Bucket=bucket, Key=key, Body=body.read(), **ACL)
 
     paths = []
     for at, _, names in os.walk(folder):
