@@ -32,15 +32,24 @@ static int set_from_catalog(struct set *ret, const char *file, struct err *err)
     return 0;
 }
 
+/* Where the bytes come from, but not with which key: temporary credentials have a new one each
+ * time, and the bytes in the cache stay the set's. */
+static void add_identity(struct bytes *out, const char *at, const struct store *s)
+{
+    cleanup_bytes struct bytes text = {0};
+    store_identity(s, &text);
+    const char *key = text.data ? strstr(text.data, " key=") : NULL;
+    int len = key ? (int)(key - text.data) : (int)text.len;
+    bytes_addf(out, "%s=%s %.*s\n", at, store_uri(s), len, text.data ? text.data : "");
+}
+
 static int open_stores(struct sources *s, const struct store_conf *conf, struct err *err)
 {
     s->stores = xcalloc(s->set.n ? s->set.n : 1, sizeof *s->stores);
     for (size_t i = 0; i < s->set.n; i++) {
         if (store_open(&s->stores[i], s->set.sources[i].uri, conf, err))
             return -1;
-        bytes_addf(&s->identity, "%s=", s->set.sources[i].at);
-        store_identity(s->stores[i], &s->identity);
-        bytes_add_char(&s->identity, '\n');
+        add_identity(&s->identity, s->set.sources[i].at, s->stores[i]);
     }
     return 0;
 }

@@ -174,7 +174,8 @@ static void unit_arrived(struct source_wait *wait, struct view *view, const stru
     struct warm_sample *s = ((struct warm_unit *)wait)->sample;
     struct warm *w = s->w;
     (void)view;
-    if (err)
+    /* "No room now" comes late where another's fill was joined: the next round asks again. */
+    if (err && err->class != ERR_LIMIT)
         sample_failed(s, err);
     sample_leave(s);
     give_place(w);
