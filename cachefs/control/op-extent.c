@@ -44,9 +44,19 @@ int op_extent(struct request *r, struct err *err)
     jw_uint(r->w, "id", e.id);
     jw_uint(r->w, "lease", x.lease);
     jw_uint(r->w, "offset", x.offset);
+    jw_uint(r->w, "head", x.head);
     jw_uint(r->w, "stored", x.stored);
     jw_uint(r->w, "raw", x.raw);
     jw_uint(r->w, "size", e.size);
+    return 0;
+}
+
+int op_extent_check(struct request *r, struct err *err)
+{
+    int64_t lease;
+    if (json_int(&r->root, "lease", 0, INT64_MAX, &lease, err))
+        return -1;
+    jw_bool(r->w, "valid", cache_extent_valid(volume_cache(r->volume), (uint64_t)lease));
     return 0;
 }
 

@@ -261,6 +261,7 @@ static const struct op ops[] = {
     {"rescan", op_rescan, KEYS()},
     {"stale", op_stale, KEYS()},
     {"extent", op_extent, KEYS("path", "id", "block")},
+    {"extent-check", op_extent_check, KEYS("lease")},
     {"extent-return", op_extent_return, KEYS("lease")},
     {"flush", op_flush, KEYS()},
     {"shutdown", op_shutdown, KEYS()},

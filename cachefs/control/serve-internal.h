@@ -74,7 +74,7 @@ struct op {
 };
 const struct op *op_find(const char *name, struct err *err);
 
-op_fn op_warmup, op_warmup_cancel, op_extent, op_extent_return;
+op_fn op_warmup, op_warmup_cancel, op_extent, op_extent_check, op_extent_return;
 /* Ends a background warmup and waits for its thread. */
 void background_end(struct control_server *s);
 void leases_return(struct connection *c);

@@ -294,6 +294,12 @@ Test(ctlserve, an_extent_is_readable_by_its_descriptor)
     }
     close(fd);
     json_doc_free(doc);
+    doc = ask(&o, "{\"op\":\"extent-check\",\"lease\":1}", NULL); /* it went with its connection */
+    bool valid = true;
+    struct json root = json_root(doc);
+    cr_assert_eq(json_bool(&root, "valid", &valid, NULL), 0);
+    cr_assert_not(valid);
+    json_doc_free(doc);
     owner_free(&o);
 }
 
