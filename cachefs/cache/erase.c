@@ -24,11 +24,11 @@ static int lock_marker(int dir_fd, const char *dir, int *ret_fd, struct err *err
 {
     cleanup_close int fd = openat(dir_fd, MARKER, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 && errno == ENOENT)
-        return err_set(err, ERR_NOT_FOUND, "clear %s: neither a mount nor a cache folder", dir);
+        return err_set(err, ERR_NOT_FOUND, "%s: neither a mount nor a cache folder", dir);
     if (fd < 0)
-        return err_sys(err, errno, "clear %s: open the marker", dir);
+        return err_sys(err, errno, "open the marker in %s", dir);
     if (flock(fd, LOCK_EX | LOCK_NB))
-        return err_set(err, ERR_LIMIT, "clear %s: in use by a mount (clear that mount)", dir);
+        return err_set(err, ERR_LIMIT, "%s: in use by a mount (clear that mount)", dir);
     *ret_fd = take_fd(&fd);
     return 0;
 }
@@ -37,7 +37,7 @@ int cache_erase(const char *dir, uint64_t *ret_bytes, struct err *err)
 {
     cleanup_dir DIR *d = opendir(dir);
     if (!d)
-        return err_sys(err, errno, "clear %s", dir);
+        return err_sys(err, errno, "open %s", dir);
     cleanup_close int marker = -1;
     if (lock_marker(dirfd(d), dir, &marker, err))
         return -1;
@@ -48,7 +48,7 @@ int cache_erase(const char *dir, uint64_t *ret_bytes, struct err *err)
             !S_ISREG(st.st_mode))
             continue;
         if (unlinkat(dirfd(d), e->d_name, 0))
-            return err_sys(err, errno, "clear %s: remove %s", dir, e->d_name);
+            return err_sys(err, errno, "remove %s/%s", dir, e->d_name);
         bytes += (uint64_t)st.st_size;
     }
     *ret_bytes = bytes;
