@@ -188,6 +188,8 @@ int mount_path(const char *path, char **ret, struct err *err);
 /* The registered mount that `path` lies in, its process alive. `ret_below` (may be NULL) gets the
  * rest of the path, "" for the mount point itself. */
 int mount_of(const char *path, struct control_mount *ret, char **ret_below, struct err *err);
+/* The live mount whose owner's folder this is. */
+bool mount_by_folder(const char *dir, struct control_mount *ret);
 /* A user's path as one below the mount: absolute ones must lie in it, others are relative to it. */
 int path_in_mount(const struct control_mount *m, const char *path, char **ret, struct err *err);
 static inline void cleanup_mount_fn(struct control_mount *m)

@@ -13,6 +13,7 @@ struct clear_options {
 
 static const struct conf_row rows[] = {JSON_ROW(clear_options, json)};
 
+/* samples UINT64_MAX: not counted, files were removed whole. */
 static int report(uint64_t samples, uint64_t bytes, bool json, struct err *err)
 {
     cleanup_bytes struct bytes out = {0};
@@ -20,14 +21,17 @@ static int report(uint64_t samples, uint64_t bytes, bool json, struct err *err)
         struct json_writer w;
         jw_init(&w, &out);
         jw_object(&w, NULL);
-        jw_uint(&w, "samples", samples);
+        if (samples != UINT64_MAX)
+            jw_uint(&w, "samples", samples);
         jw_uint(&w, "bytes", bytes);
         jw_end(&w);
         bytes_add_char(&out, '\n');
     } else {
         char size[32];
         conf_format_size(bytes, size);
-        bytes_addf(&out, "%" PRIu64 " samples, %s dropped\n", samples, size);
+        if (samples != UINT64_MAX)
+            bytes_addf(&out, "%" PRIu64 " samples, ", samples);
+        bytes_addf(&out, "%s dropped\n", size);
     }
     return print_out(&out, err);
 }
@@ -45,26 +49,6 @@ static int clear_mount(const struct control_mount *m, const char *below, const s
     return report(json_uint_at(&root, "samples"), json_uint_at(&root, "bytes"), json, err);
 }
 
-/* The live mount whose owner's folder this is. */
-static bool find_owner(const char *dir, struct control_mount *ret)
-{
-    struct control_mount *mounts;
-    size_t n;
-    bool found = false;
-    cleanup_free char *socket = xasprintf("%s/control.sock", dir);
-    if (control_mounts(&mounts, &n, NULL))
-        return false;
-    for (size_t i = 0; i < n && !found; i++) {
-        if (!mounts[i].alive || strcmp(mounts[i].socket, socket) != 0)
-            continue;
-        *ret = mounts[i];
-        mounts[i] = (struct control_mount){0};
-        found = true;
-    }
-    control_mounts_free(mounts, n);
-    return found;
-}
-
 /* A cache folder that no process serves: its files are removed, nobody else's. */
 static int clear_folder(const char *dir, bool json, struct err *err)
 {
@@ -74,7 +58,7 @@ static int clear_folder(const char *dir, bool json, struct err *err)
     if (!result)
         result = cache_erase(dir, &bytes, err);
     owner_release(&owner);
-    return result ? -1 : report(0, bytes, json, err);
+    return result ? -1 : report(UINT64_MAX, bytes, json, err);
 }
 
 static int run(const struct conf *conf, const void *options, struct err *err)
@@ -93,7 +77,7 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     dir = realpath(conf_arg(conf, 0), NULL);
     if (!dir)
         return err_sys(err, errno, "look up %s", conf_arg(conf, 0));
-    if (find_owner(dir, &m))
+    if (mount_by_folder(dir, &m))
         return clear_mount(&m, "", conf, o->json, err);
     if (conf_n_args(conf) > 1)
         return err_set(err, ERR_USAGE, "%s: not mounted: it can be cleared as a whole only", dir);

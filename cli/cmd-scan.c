@@ -1,6 +1,9 @@
 /* scan: lists a source and publishes a version of its catalog. */
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 
 #include "cli-internal.h"
@@ -71,48 +74,26 @@ static int report(const struct scan_options *o, const struct outcome *r,
     return print_out(&out, err);
 }
 
-/* --- the set of a mount: its owner scans, and serves the new version
- * -------------------------------- */
-
-static int scan_mount(const struct control_mount *m, const struct scan_options *o, struct err *err)
-{
-    if (o->out || o->diff)
-        return err_set(err, ERR_USAGE,
-                       "%s: -o and --diff need the set itself, not its mount (sampan "
-                       "scan %s -o FILE)",
-                       m->mountpoint, m->uri);
-    cleanup_bytes struct bytes request = {0};
-    cleanup_json struct json_doc *answer = NULL;
-    struct json_writer w;
-    ask_begin(&w, &request, "rescan");
-    if (ask(m, &w, &request, NULL, NULL, &answer, err))
-        return -1;
-    struct json root = json_root(answer);
-    struct outcome r = {
-        .samples = json_uint_at(&root, "samples"),
-        .bytes = json_uint_at(&root, "bytes"),
-        .folders = json_uint_at(&root, "folders"),
-        .added = json_uint_at(&root, "added"),
-        .changed = json_uint_at(&root, "changed"),
-        .removed = json_uint_at(&root, "removed"),
-        .bad_names = json_uint_at(&root, "bad_names"),
-        .seconds = json_num_at(&root, "seconds"),
-    };
-    snprintf(r.version, sizeof r.version, "%s", json_str_at(&root, "version"));
-    struct bytes none = {0};
-    return report(o, &r, &none, err);
-}
-
-/* --- a set that is not mounted
- * ------------------------------------------------------------------------- */
+/* --- what changed
+ * --------------------------------------------------------------------------------------- */
 
 static bool add_change(void *arg, char kind, const char *path, size_t len, bool folder,
                        uint64_t old_id, uint64_t new_id)
 {
     (void)old_id, (void)new_id;
     struct bytes *out = arg;
-    bytes_addf(out, "%c %.*s%s\n", kind, (int)len, path, folder ? "/" : "");
+    if (!folder || kind != '~') /* a folder's time changes with what is in it */
+        bytes_addf(out, "%c %.*s%s\n", kind, (int)len, path, folder ? "/" : "");
     return true;
+}
+
+/* The version before a scan, if its differences are wanted; NULL for the first version: everything
+ * is new then, and that is no list to print. */
+static struct catalog *version_before(const char *dir, const struct scan_options *o)
+{
+    cleanup_free char *versions = xasprintf("%s/catalog", dir);
+    struct catalog *before = NULL;
+    return o->diff && catalog_current(&before, versions, NULL) == 0 ? before : NULL;
 }
 
 static int list_changes(struct catalog *before, const char *file, struct bytes *out,
@@ -144,16 +125,74 @@ static void warn_bad_names(const char *file)
     catalog_unref(c);
 }
 
+/* --- a set that is mounted: its owner scans, and serves the new version
+ * ------------------------------ */
+
+static int copy_file(const char *from, const char *to, struct err *err)
+{
+    cleanup_close int in = open(from, O_RDONLY | O_CLOEXEC);
+    if (in < 0)
+        return err_sys(err, errno, "open %s", from);
+    cleanup_close int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (out < 0)
+        return err_sys(err, errno, "write %s", to);
+    ssize_t n;
+    while ((n = sendfile(out, in, NULL, 1u << 30)) > 0)
+        ;
+    return n < 0 ? err_sys(err, errno, "write %s", to) : 0;
+}
+
+static int owner_rescan(const struct control_mount *m, struct outcome *ret, struct err *err)
+{
+    cleanup_bytes struct bytes request = {0};
+    cleanup_json struct json_doc *answer = NULL;
+    struct json_writer w;
+    ask_begin(&w, &request, "rescan");
+    if (ask(m, &w, &request, NULL, NULL, &answer, err))
+        return -1;
+    struct json root = json_root(answer);
+    *ret = (struct outcome){
+        .samples = json_uint_at(&root, "samples"),
+        .bytes = json_uint_at(&root, "bytes"),
+        .folders = json_uint_at(&root, "folders"),
+        .added = json_uint_at(&root, "added"),
+        .changed = json_uint_at(&root, "changed"),
+        .removed = json_uint_at(&root, "removed"),
+        .bad_names = json_uint_at(&root, "bad_names"),
+        .seconds = json_num_at(&root, "seconds"),
+    };
+    snprintf(ret->version, sizeof ret->version, "%s", json_str_at(&root, "version"));
+    return 0;
+}
+
+static int scan_mount(const struct control_mount *m, const struct scan_options *o, struct err *err)
+{
+    /* The socket lies in the owner's folder, and so do the versions. */
+    cleanup_free char *dir = xstrndup(m->socket, (size_t)(strrchr(m->socket, '/') - m->socket));
+    cleanup_free char *current = xasprintf("%s/catalog/current", dir);
+    cleanup_bytes struct bytes changes = {0};
+    struct catalog *before = version_before(dir, o);
+    struct outcome r;
+    int result = owner_rescan(m, &r, err);
+    if (!result && before)
+        result = list_changes(before, current, &changes, err);
+    if (!result && o->out)
+        result = copy_file(current, o->out, err);
+    if (before)
+        catalog_unref(before);
+    return result ? result : report(o, &r, &changes, err);
+}
+
+/* --- a set that is not mounted
+ * ------------------------------------------------------------------------- */
+
 static int scan_folder(const struct volume_conf *conf, const struct scan_options *o,
                        struct err *err)
 {
     struct progress progress;
     struct scan_result result = {0};
     cleanup_bytes struct bytes changes = {0};
-    cleanup_free char *versions = xasprintf("%s/catalog", conf->dir);
-    struct catalog *before = NULL;
-    if (o->diff && catalog_current(&before, versions, NULL))
-        before = NULL; /* the first version: everything is new, and that is no list to print */
+    struct catalog *before = version_before(conf->dir, o);
     progress_init(&progress, o->quiet);
     int failed = volume_scan(conf, o->out, progress_volume, &progress, &result, err);
     progress_end(&progress);
@@ -180,34 +219,41 @@ static int scan_folder(const struct volume_conf *conf, const struct scan_options
     return failed;
 }
 
+static int scan_set(const char *set, struct owner *owner, struct store_conf *store,
+                    const struct scan_options *o, struct err *err)
+{
+    struct log_file log;
+    struct volume_conf volume = {.set = set, .sampler = o->sampler, .rescan = true};
+    if (owner_make(owner, err) || owner_lock(owner, err) ||
+        log_file_open(&log, &o->log, false, err))
+        return -1;
+    fetch_conf_defaults(&volume.fetch);
+    volume.fetch.connections = (unsigned)o->connections;
+    volume.log = volume.fetch.log = store->log = log.log;
+    volume.store = *store;
+    owner_to_volume(owner, &volume);
+    int result = scan_folder(&volume, o, err);
+    log_file_close(&log);
+    return result;
+}
+
 static int run(const struct conf *conf, const void *options, struct err *err)
 {
     const struct scan_options *o = options;
     const char *set = conf_arg(conf, 0);
     cleanup_mount struct control_mount m = {0};
-    if (set[0] == '/' && mount_of(set, &m, NULL, NULL) == 0)
-        return scan_mount(&m, o, err);
-    struct log_file log;
     struct store_conf store;
     cleanup_owner struct owner owner = {0};
+    if (set[0] == '/' && mount_of(set, &m, NULL, NULL) == 0)
+        return scan_mount(&m, o, err);
     store_conf_of(&o->store, &store);
-    if (log_file_open(&log, &o->log, false, err))
+    if (owner_resolve(&owner, set, &o->set, &store, err))
         return -1;
-    struct volume_conf volume = {.set = set, .sampler = o->sampler, .rescan = true, .log = log.log};
-    int result = owner_resolve(&owner, set, &o->set, &store, err);
-    if (!result)
-        result = owner_make(&owner, err);
-    if (!result) {
-        fetch_conf_defaults(&volume.fetch);
-        volume.fetch.connections = (unsigned)o->connections;
-        volume.fetch.log = store.log = log.log;
-        volume.store = store;
-        owner_to_volume(&owner, &volume);
-        result = scan_folder(&volume, o, err);
-    }
+    if (mount_by_folder(owner.dir, &m))
+        return scan_mount(&m, o, err);
+    int result = scan_set(set, &owner, &store, o, err);
     if (result)
         owner_unmake(&owner);
-    log_file_close(&log);
     return result;
 }
 

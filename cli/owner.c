@@ -393,3 +393,22 @@ int path_in_mount(const struct control_mount *m, const char *path, char **ret, s
     *ret = copy;
     return 0;
 }
+
+bool mount_by_folder(const char *dir, struct control_mount *ret)
+{
+    struct control_mount *mounts;
+    size_t n;
+    bool found = false;
+    cleanup_free char *socket = xasprintf("%s/control.sock", dir);
+    if (control_mounts(&mounts, &n, NULL))
+        return false;
+    for (size_t i = 0; i < n && !found; i++) {
+        if (!mounts[i].alive || strcmp(mounts[i].socket, socket) != 0)
+            continue;
+        *ret = mounts[i];
+        mounts[i] = (struct control_mount){0};
+        found = true;
+    }
+    control_mounts_free(mounts, n);
+    return found;
+}
