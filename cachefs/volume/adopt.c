@@ -113,7 +113,7 @@ static int put_version(const char *file, const char *dir, const char *path, stru
 {
     cleanup_free char *part = xasprintf("%s/adopting.%d", dir, (int)getpid());
     unlink(part);
-    if (link(file, part) && copy_file(file, part, err)) {
+    if (linkat(AT_FDCWD, file, AT_FDCWD, part, AT_SYMLINK_FOLLOW) && copy_file(file, part, err)) {
         unlink(part);
         return -1;
     }

@@ -86,13 +86,25 @@ void sources_close(struct sources *s)
     *s = (struct sources){0};
 }
 
+static bool same_uri(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    while (n > 0 && a[n - 1] == '/')
+        n--;
+    while (m > 0 && b[m - 1] == '/')
+        m--;
+    return n == m && memcmp(a, b, n) == 0;
+}
+
 bool sources_match(const struct sources *s, struct catalog *c)
 {
     if (catalog_info(c)->n_sources != s->set.n)
         return false;
     for (uint32_t i = 0; i < s->set.n; i++) {
-        if (strcmp(catalog_source_uri(c, i), store_uri(s->stores[i])) != 0 ||
-            strcmp(catalog_source_at(c, i), s->set.sources[i].at) != 0)
+        const char *uri = catalog_source_uri(c, i);
+        if (!same_uri(uri, store_uri(s->stores[i])) && !same_uri(uri, s->set.sources[i].uri))
+            return false;
+        if (strcmp(catalog_source_at(c, i), s->set.sources[i].at) != 0)
             return false;
     }
     return true;
