@@ -170,6 +170,7 @@ Test(flight, few_slots_serve_many_readers)
         cr_assert_eq(atomic_load(&calls[i].done), 1, "%s", calls[i].err.msg);
         view_release(&calls[i].view);
     }
+    cr_assert_eq(cache_flush(r.cache, NULL), 0); /* all slots are free again */
     cr_assert_eq(rig_ahead(&r, 200, NULL), 0);
     cr_assert_eq(cache_flush(r.cache, NULL), 0);
     cr_assert(cache_has_all(r.cache, 200, 1));
