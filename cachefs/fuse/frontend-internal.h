@@ -172,9 +172,10 @@ struct push {
     bool stopping;        /* under lock */
     bool started;
     pthread_t thread;
-    _Atomic int tid;            /* the pusher's own READs carry it */
-    _Atomic bool active;        /* an order is set */
-    _Atomic unsigned in_flight; /* READs of the pusher under way */
+    _Atomic int tid;               /* the pusher's own READs carry it */
+    _Atomic bool active;           /* an order is set */
+    _Atomic uint64_t hushed_until; /* on the monotonic clock */
+    _Atomic unsigned in_flight;    /* READs of the pusher under way */
     _Atomic enum push_how how;
     counter pushed, pushed_bytes, failed, skipped, late;
     char why[200]; /* how it was chosen; written once before `started` */
@@ -183,6 +184,8 @@ int push_start(struct frontend *f, struct err *err);
 void push_stop(struct frontend *f);
 /* A reader's READ at the start of sample `id`. Cheap when no order is set. */
 void push_seen(struct frontend *f, uint64_t id);
+/* Opens nothing on the mount for two seconds. */
+void push_hush(struct frontend *f);
 /* The order or the version changed. */
 void push_wake(struct frontend *f);
 

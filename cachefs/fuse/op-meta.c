@@ -506,6 +506,12 @@ static void ioctl_set(fuse_req_t req, enum chore_kind kind, const void *in, size
     }
 }
 
+static void ioctl_hush(fuse_req_t req)
+{
+    push_hush(frontend_of(req));
+    fuse_reply_ioctl(req, 0, NULL, 0);
+}
+
 static void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg,
                      struct fuse_file_info *fi, unsigned flags, const void *in_buf, size_t in_bufsz,
                      size_t out_bufsz)
@@ -520,6 +526,8 @@ static void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg
         ioctl_set(req, CHORE_SET_EPOCH, in_buf, in_bufsz);
     else if (cmd == SAMPAN_IOC_SET_SAMPLER)
         ioctl_set(req, CHORE_SET_SAMPLER, in_buf, in_bufsz);
+    else if (cmd == SAMPAN_IOC_HUSH)
+        ioctl_hush(req);
     else
         fuse_reply_err(req, ENOTTY);
 }

@@ -25,6 +25,7 @@
 #define IN_FLIGHT_MAX  64
 #define IN_FLIGHT_MEM  (32ull << 20)
 #define POLL_NS        (100 * NS_PER_MS) /* how soon a new order is noticed */
+#define HUSH_NS        (2 * NS_PER_S)
 #define BATCH          32
 #define TRIAL          64 /* samples of each trial */
 #define PREFIXES       512
@@ -173,6 +174,21 @@ static bool stopping(struct push *push)
     return push->stopping;
 }
 
+/* Waits out a time in which nothing may be opened. */
+static void wait_hushed(struct push *push)
+{
+    ACQUIRE(&push->lock);
+    uint64_t now;
+
+    while (!push->stopping && (now = clock_mono_ns()) < atomic_load(&push->hushed_until))
+        cond_wait_for(&push->moved, &push->lock, atomic_load(&push->hushed_until) - now);
+}
+
+void push_hush(struct frontend *f)
+{
+    atomic_store(&f->push.hushed_until, clock_mono_ns() + HUSH_NS);
+}
+
 /* Waits until at most `most` READs of ours are under way. */
 static void wait_in_flight(struct pusher *p, unsigned most)
 {
@@ -218,6 +234,7 @@ static void push_batch(struct pusher *p, const uint64_t *ids, size_t n)
 
     for (size_t i = 0; i < n && how != PUSH_OFF && !stopping(push); i++) {
         wait_in_flight(p, p->in_flight_max - 1);
+        wait_hushed(push);
         rc = push_one(p, ids[i], how);
         if (rc == -ENOSYS || rc == -EINVAL || rc == -EPERM) {
             bool last = p->settled || how == PUSH_STORE || !p->f->mode.notify;

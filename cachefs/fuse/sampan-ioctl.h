@@ -26,5 +26,8 @@ struct sampan_ioc_sampler {
 #define SAMPAN_IOC_STATUS      _IOR(SAMPAN_IOC_MAGIC, 1, struct sampan_ioc_status)
 #define SAMPAN_IOC_SET_EPOCH   _IOW(SAMPAN_IOC_MAGIC, 2, __u64)
 #define SAMPAN_IOC_SET_SAMPLER _IOW(SAMPAN_IOC_MAGIC, 3, struct sampan_ioc_sampler)
+/* Nothing is pushed for two seconds, so that the mount is not busy through its own server (umount).
+ */
+#define SAMPAN_IOC_HUSH _IO(SAMPAN_IOC_MAGIC, 4)
 
 #endif
