@@ -145,8 +145,9 @@ Test(limit, a_file_size_limit_is_a_full_disk)
     getrlimit(RLIMIT_FSIZE, &old);
     low = old;
     low.rlim_cur = 1u << 20;
+    rig_fill(&r, 1, 5);
     setrlimit(RLIMIT_FSIZE, &low);
-    rig_fill(&r, 1, 30);
+    rig_fill(&r, 6, 25);
     cache_stat(r.cache, &st);
     cr_assert_str_eq(st.tiers[0].state, "full");
     cr_assert(counter_get(&cache_counts(r.cache)->append_errors) > 0);
