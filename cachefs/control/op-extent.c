@@ -26,7 +26,7 @@ static int find_sample(struct request *r, struct entry *ret, struct err *err)
 int op_extent(struct request *r, struct err *err)
 {
     struct connection *c = r->connection;
-    struct entry e;
+    struct entry e = {0};
     struct extent x;
     int64_t block;
     if (json_int_or(&r->root, "block", 0, INT32_MAX, 0, &block, err) || find_sample(r, &e, err))

@@ -228,7 +228,7 @@ static void fetch_unit(struct warm_sample *s, uint64_t block)
         give_place(w);
         if (rc == -1 && err.class != ERR_LIMIT)
             sample_failed(s, &err);
-        sample_leave(s); /* never the last: the starter's own count is still in */
+        atomic_fetch_sub(&s->left, 1); /* never the last: the starter's own is still in */
         if (rc == 0 || err.class != ERR_LIMIT)
             return;
         pause_for(w, LIMIT_WAIT_NS);
