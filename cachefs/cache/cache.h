@@ -7,18 +7,19 @@
  *      ^                |                            |                             |
  *      +----error-------+------- no room ------------+---- dropped, pack retired --+
  *
- * The state is what the unit's stripe says: a fill listed there (FILLING, READY in memory), else one entry
- * of the index: an array of 32-byte self-validating entries, one a unit number, in a sparse file mapping.
- * Only READY in a pack is ever in the file, so it survives kill -9 by itself, and a restart maps it
- * instead of replaying. The first reader of an ABSENT unit leads; all others wait on its fill. Bytes arrive
- * once, in a pool buffer; replies are sent from that buffer until the tier's writer has appended it.
+ * The state is what the unit's stripe says: a fill listed there (FILLING, READY in memory), else
+ * one entry of the index: an array of 32-byte self-validating entries, one a unit number, in a
+ * sparse file mapping. Only READY in a pack is ever in the file, so it survives kill -9 by itself,
+ * and a restart maps it instead of replaying. The first reader of an ABSENT unit leads; all others
+ * wait on its fill. Bytes arrive once, in a pool buffer; replies are sent from that buffer until
+ * the tier's writer has appended it.
  *
- * Every READ verifies the CRC-32C of the 128 KiB chunks it touches. A bad chunk makes the unit ABSENT,
- * is counted, and the bytes are fetched again: no reader ever sees them.
+ * Every READ verifies the CRC-32C of the 128 KiB chunks it touches. A bad chunk makes the unit
+ * ABSENT, is counted, and the bytes are fetched again: no reader ever sees them.
  *
- * Limits: the sum of the sizes of all files below a tier's folder never exceeds its limit; a disk is
- * never filled beyond its free-space floor. A tier whose disk fails or fills up is set aside with its
- * reason, and reads go on past it.
+ * Limits: the sum of the sizes of all files below a tier's folder never exceeds its limit; a disk
+ * is never filled beyond its free-space floor. A tier whose disk fails or fills up is set aside
+ * with its reason, and reads go on past it.
  */
 #ifndef SAMPAN_CACHE_H
 #define SAMPAN_CACHE_H
@@ -44,14 +45,14 @@ struct tier_conf {
 };
 
 struct cache_conf {
-    const char *dir; /* the owner's folder: index and lock live here */
+    const char *dir;                         /* the owner's folder: index and lock live here */
     struct tier_conf tiers[CACHE_MAX_TIERS]; /* read and filled in this order */
     size_t n_tiers;
-    double free_fraction;    /* never fill a disk beyond this free share (0.10) … */
-    uint64_t free_bytes;     /* … or this many free bytes; the larger demand wins */
-    struct pool *pool;       /* buffers of fills; shared with nobody */
-    const char *set_id;      /* identity of the set: another one's files are refused */
-    unsigned fills_max;      /* fill slots (default 512) */
+    double free_fraction; /* never fill a disk beyond this free share (0.10) … */
+    uint64_t free_bytes;  /* … or this many free bytes; the larger demand wins */
+    struct pool *pool;    /* buffers of fills; shared with nobody */
+    const char *set_id;   /* identity of the set: another one's files are refused */
+    unsigned fills_max;   /* fill slots (default 512) */
     struct log *log;
 };
 
@@ -85,8 +86,8 @@ struct cache_stat {
     uint64_t samples;      /* units that begin a sample; exact where samples are single units */
     struct tier_stat tiers[CACHE_MAX_TIERS];
     size_t n_tiers;
-    bool compressed;       /* LZ4 chosen for this set by its trial … */
-    double ratio;          /* … stored / raw of the trial; 0 while undecided */
+    bool compressed; /* LZ4 chosen for this set by its trial … */
+    double ratio;    /* … stored / raw of the trial; 0 while undecided */
     uint64_t index_bytes;
 };
 void cache_stat(struct cache *c, struct cache_stat *ret);
@@ -94,7 +95,8 @@ void cache_stat(struct cache *c, struct cache_stat *ret);
 /* Is it local, and where? -1: not cached, else the tier's place. */
 int cache_where(struct cache *c, uint64_t unit);
 bool cache_has_all(struct cache *c, uint64_t unit, uint64_t n);
-/* Advice to the kernel: these units will be read soon, in this order (readahead of pack extents). */
+/* Advice to the kernel: these units will be read soon, in this order (readahead of pack extents).
+ */
 void cache_will_need(struct cache *c, const uint64_t *units, size_t n);
 /* Drops the page cache behind units that were pushed (decision: no double caching of big sets). */
 void cache_dont_need(struct cache *c, uint64_t unit);
@@ -102,9 +104,10 @@ void cache_dont_need(struct cache *c, uint64_t unit);
 /* Pinned units are the last to go. */
 void cache_pin(struct cache *c, uint64_t unit, bool pinned);
 void cache_drop(struct cache *c, uint64_t unit);
-int cache_clear(struct cache *c, struct err *err);                 /* everything, at once */
+int cache_clear(struct cache *c, struct err *err);                    /* everything, at once */
 int cache_evict_to(struct cache *c, uint64_t bytes, struct err *err); /* sum over the tiers */
-/* Re-reads and verifies a cached unit. 0, or -1 with ERR_CORRUPT (it is ABSENT then) or NOT_FOUND. */
+/* Re-reads and verifies a cached unit. 0, or -1 with ERR_CORRUPT (it is ABSENT then) or NOT_FOUND.
+ */
 int cache_verify(struct cache *c, uint64_t unit, struct err *err);
 /* Waits until everything filled so far is appended and the journal is on the disk. */
 int cache_flush(struct cache *c, struct err *err);
