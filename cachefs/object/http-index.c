@@ -181,10 +181,11 @@ static bool has_scheme(const char *href, size_t len)
 static bool take_link(const struct store *s, const struct bytes *page, const char *href, size_t len,
                       struct link *ret)
 {
-    char text[HREF_MAX];
+    char text[HREF_MAX] = "";
     if (len == 0 || len >= sizeof text)
         return false;
     len = decode_entities(text, href, len);
+    text[len] = '\0';
     const char *p = text;
     const char *fragment = memchr(p, '#', len);
     len = fragment ? (size_t)(fragment - p) : len;
@@ -224,8 +225,8 @@ static int month_of(const char *text)
 /* "01-Jan-2024" (nginx), "2024-01-31" (Apache), "2024-Jan-31" (lighttpd) -> days; -1: no date. */
 static int64_t take_date(const char *word)
 {
-    int a, b, c, n = 0;
-    char name[4];
+    int a = 0, b = 0, c = 0, n = 0;
+    char name[4] = "";
     if (sscanf(word, "%4d-%2d-%2d%n", &a, &b, &c, &n) == 3 && n == 10 && !word[n])
         ;
     else if (sscanf(word, "%2d-%3[A-Za-z]-%4d%n", &c, name, &a, &n) == 3 && n == 11 && !word[n])
@@ -241,7 +242,7 @@ static int64_t take_date(const char *word)
 
 static int64_t take_time(const char *word)
 {
-    int h, m, s = 0, n = 0;
+    int h = 0, m = 0, s = 0, n = 0;
     if (sscanf(word, "%2d:%2d%n", &h, &m, &n) != 2 || n != 5)
         return -1;
     if (word[5] == ':' && (sscanf(word + 5, ":%2d%n", &s, &n) != 1 || n != 3 || word[8]))
@@ -280,7 +281,7 @@ static bool next_word(const char **at, const char *end, char word[32])
 /* What stands after a link, up to the next one: a date, a time, and a size if it is exact. */
 static void take_columns(const char *at, const char *end, struct list_item *item)
 {
-    char word[32];
+    char word[32] = "";
     int64_t days = -1, seconds = -1;
     item->mtime_ns = LIST_MTIME_UNKNOWN;
     item->size = LIST_SIZE_UNKNOWN;
@@ -333,10 +334,11 @@ static int parse_html(struct store *s, const char *prefix, const char *body, siz
         bytes_clear(&key);
         bytes_addf(&key, "%s%s", prefix, slash ? "/" : "");
         bytes_add(&key, link.name, link.len);
-        if (key.len == last.len && memcmp(key.data, last.data, key.len) == 0)
+        if (key.data && last.data && key.len == last.len &&
+            memcmp(key.data, last.data, key.len) == 0)
             continue; /* an icon and a name may both be links */
         bytes_clear(&last);
-        bytes_add(&last, key.data, key.len);
+        bytes_add(&last, key.data ? key.data : "", key.len);
         item.key = key.data;
         item.key_len = key.len;
         if (fn(arg, &item, err))

@@ -140,6 +140,7 @@ int classify_status(const struct store *s, const struct http_req *r, int status,
                     const char *why, enum store_again *again, struct err *err);
 /* "GET https://host/path", without the query: it may be long, and says nothing to a person. */
 void request_name(const struct http_req *r, struct bytes *out);
+const char *request_url(const struct http_req *r); /* never NULL */
 /* A server's words, fit for one line: no control characters, not endless. */
 void tame(char *out, size_t size, const char *text, size_t len);
 

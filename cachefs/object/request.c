@@ -112,10 +112,16 @@ void tame(char *out, size_t size, const char *text, size_t len)
     out[n] = '\0';
 }
 
+const char *request_url(const struct http_req *r)
+{
+    return r->url.data ? r->url.data : "";
+}
+
 void request_name(const struct http_req *r, struct bytes *out)
 {
-    size_t len = strcspn(r->url.data, "?");
-    bytes_addf(out, "%s %.*s", method_name(r->method), (int)(len < 400 ? len : 400), r->url.data);
+    const char *url = request_url(r);
+    size_t len = strcspn(url, "?");
+    bytes_addf(out, "%s %.*s", method_name(r->method), (int)(len < 400 ? len : 400), url);
 }
 
 struct status_row {

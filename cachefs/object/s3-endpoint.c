@@ -255,7 +255,7 @@ bool s3_learn_region(struct store *s, const struct http_req *used, const char *r
         return false;
     ACQUIRE(&s->lock);
     bool same = strcmp(s->endpoint.region, region) == 0;
-    if (same && s->endpoint.region_in_host && !strstr(used->url.data, region))
+    if (same && s->endpoint.region_in_host && !strstr(request_url(used), region))
         return true; /* learned meanwhile: this request went to the old host */
     if (same)
         return !s->creds_conf.anonymous && !signed_for(used, region);
@@ -280,7 +280,7 @@ bool s3_learn_host(struct store *s, const struct http_req *used, const char *loc
     host += 3;
     size_t len = (size_t)(host - location) + strcspn(host, "/?#");
     if (memchr(location, '@', len) ||
-        (strncmp(used->url.data, location, len) == 0 && strchr("/?#", used->url.data[len])))
+        (strncmp(request_url(used), location, len) == 0 && strchr("/?#", request_url(used)[len])))
         return false;
     ACQUIRE(&s->lock);
     if (!tls && strncmp(s->endpoint.base, "https:", 6) == 0)

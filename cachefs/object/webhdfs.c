@@ -275,7 +275,7 @@ static void read_error(const void *body, size_t len, char code[64], char why[200
 static bool batch_unknown(struct store *s, const struct http_req *r, int status)
 {
     if ((status != 400 && status != 501 && status != 500) ||
-        !strstr(r->url.data, "op=LISTSTATUS_BATCH"))
+        !strstr(request_url(r), "op=LISTSTATUS_BATCH"))
         return false;
     ACQUIRE(&s->lock);
     s->no_batch_list = true;
