@@ -63,7 +63,10 @@ import os, sys
 for root in sys.argv[1:]:
     for at, _, names in os.walk(root):
         for name in names:
-            fd = os.open(os.path.join(at, name), os.O_RDONLY)
+            path = os.path.join(at, name)
+            if not os.path.isfile(path):
+                continue
+            fd = os.open(path, os.O_RDONLY)
             try:
                 os.fdatasync(fd)
             except OSError:
@@ -91,10 +94,9 @@ n = epoch["samples"]
 if kind == "disk":
     where = f"{'-':>8} {'-':>8} {'-':>8}"
 else:
-    # What reached Sampan is counted in reads; the kernel's page cache answered the rest itself.
-    store = after["fetch"]["requests"] - before["fetch"]["requests"]
-    asked = min(n, grew("total"))
-    where = f"{store:>8} {max(0, asked - store):>8} {n - asked:>8}"
+    # Reads that reached Sampan are counted by their source; the kernel's page cache answered the rest.
+    store, local = grew("store"), grew("mem") + grew("disk")
+    where = f"{store:>8} {local:>8} {max(0, n - store - local):>8}"
 print(f"{label:<38} {n:>7} {where} {epoch['samples_per_s']:>10,.0f} {epoch['bytes_per_s'] / 1e6:>8,.0f} {epoch['seconds']:>7.2f}")
 PY
 }
@@ -110,7 +112,7 @@ start_server
 echo "sampan mount http://…/manifest.tsv $T/mnt   ($((bytes / 1000000)) MB, the server is $((2 * one_way_ms)) ms away)"
 "$SAMPAN" mount "$url" "$T/mnt" --cache "ssd:$T/cache=4GiB" --free-space 1% --log "$T/log"
 echo
-printf '%-38s %7s %8s %8s %8s %10s %8s %7s\n' "" "" "---- re" "ad from" "---- " "" "" ""
+printf '%-38s %7s   %s\n' "" "" "------ read from -------"
 printf '%-38s %7s %8s %8s %8s %10s %8s %7s\n' "$readers readers, every picture once" samples bucket cache kernel samples/s MB/s seconds
 forget_pages "$T/disk"
 row "plain disk, first read" "$T/disk"

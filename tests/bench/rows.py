@@ -36,6 +36,12 @@ def warmed(bench, source, *options):
     return mount, cache
 
 
+def asked_for(mount):
+    """READs that a reader caused: those that reached the owner, less those of its own pushing."""
+    reads = mount.status()["reads"]
+    return reads["total"] - reads["pushed"]
+
+
 def kilo(n):
     return f"{n / 1000:.1f} k/s" if n >= 1000 else f"{n:.0f}/s"
 
@@ -51,11 +57,11 @@ def hot(bench):
         epoch(mount.where, 8)
         epoch(mount.where, 8)
         for threads in (1, 2, 8):
-            before = mount.status()["reads"]["total"]
+            before = asked_for(mount)
             got = bench.alternate(
                 native=lambda seed: rate(epoch(source, threads, seed, epochs=4)),
                 sampan=lambda seed: rate(epoch(mount.where, threads, seed, epochs=4)))
-            asked = mount.status()["reads"]["total"] - before
+            asked = asked_for(mount) - before
             bench.note(variant="owner", threads=threads, reads_that_reached_the_owner=asked, resident=mount.resident())
             bench.line(f"hot epoch, {size // 1000} KB, T={threads}, of native",
                        f"{kilo(got['sampan'])} of {kilo(got['native'])}", got["sampan"] / got["native"], owes)
@@ -80,7 +86,7 @@ def first_epoch(bench):
         spec = ORDER.format(seed)
         fresh = Mount(bench.world, f"file://{source}", cache, "--sampler", spec)
         result = epoch(fresh.where, threads, None, "--sampler", spec, *options)
-        asked = fresh.status()["reads"]["total"]
+        asked = asked_for(fresh)
         fresh.close()
         bench.note(variant="known", threads=threads, options=options, result=result, asked=asked)
         return rate(result), 1 - min(1, asked / result["samples"])

@@ -5,7 +5,7 @@ need_mount
 make_set --classes 2 --files 10
 use_s3_proxy
 mount_set "s3://$BUCKET/"
-faults "reset key=/class- times=10"
+faults "reset key=/class- times=3"
 same_bytes "$SRC" "$MNT"
 at_least "retries" "$(status fetch.retries)" 1
 unmount
