@@ -424,6 +424,13 @@ void ahead_stop(struct volume *v)
     v->ahead.started = false;
 }
 
+uint64_t ahead_queued(struct volume *v)
+{
+    struct ahead *a = &v->ahead;
+    ACQUIRE(&a->lock);
+    return a->n_jobs + a->outstanding + (a->next < a->limit ? a->limit - a->next : 0);
+}
+
 void ahead_status(struct volume *v, struct json_writer *w)
 {
     struct ahead *a = &v->ahead;

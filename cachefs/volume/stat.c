@@ -101,6 +101,7 @@ static void write_fetch(struct volume *v, struct json_writer *w)
     jw_uint(w, "failures", counter_get(&n->failures));
     jw_uint(w, "in_flight", counter_get(&n->in_flight));
     jw_uint(w, "in_flight_max", counter_get(&n->in_flight_max));
+    jw_uint(w, "queued_ahead", ahead_queued(v));
     jw_end(w);
 }
 

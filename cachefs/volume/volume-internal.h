@@ -188,6 +188,7 @@ void ahead_reader(struct volume *v, uint64_t id, uint64_t off);
 void ahead_pushed(struct volume *v, uint64_t id);
 uint64_t ahead_seen(struct volume *v, uint64_t id);
 unsigned ahead_window(const struct volume *v, const struct catalog_info *info); /* samples */
+uint64_t ahead_queued(struct volume *v); /* what is still to be fetched ahead, or on its way */
 void ahead_status(struct volume *v, struct json_writer *w);
 
 /* --- what a command names: everything, or paths (targets.c)

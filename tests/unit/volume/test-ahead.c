@@ -288,6 +288,25 @@ Test(ahead, the_next_blocks_of_a_large_sample_come_by_themselves)
     world_free(&w);
 }
 
+Test(ahead, a_sequential_reader_of_a_large_sample_has_several_blocks_under_way)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct layer_counts n;
+    const uint64_t size = 10ull * UNIT_BYTES;
+    world_new(&w);
+    put_file(&w, "big.bin", size, 5);
+    world_conf(&w, &conf);
+    conf.layers = "count=store;delay=read:30";
+    struct volume *v = world_open(&conf);
+    check_file(v, "big.bin", size, 5);
+    layers_count("store", &n);
+    cr_assert_eq(n.reads, 10);
+    cr_assert_geq(n.in_flight_max, 2);
+    volume_close(v);
+    world_free(&w);
+}
+
 Test(ahead, close_while_much_is_outstanding)
 {
     struct world w;
