@@ -205,6 +205,8 @@ void passthrough_release(struct frontend *f, const struct wire_in_header *h);
 bool passthrough_read(struct frontend *f, const struct wire_in_header *h,
                       const struct wire_read_in *in);
 void passthrough_drop(struct frontend *f, uint64_t id);
+/* Is all of an object here as one file? */
+bool passthrough_has(struct frontend *f, uint64_t id);
 void passthrough_status(struct frontend *f, struct json_writer *w);
 
 /* --- session.c --- */

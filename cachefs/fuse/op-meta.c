@@ -354,7 +354,7 @@ static void xattr_cached(struct frontend *f, const struct entry *e, struct bytes
     uint64_t n = unit_count(e->size);
     bool any = false;
 
-    if (cache_has_all(cache, e->id, n)) {
+    if (passthrough_has(f, e->id) || cache_has_all(cache, e->id, n)) {
         bytes_add_str(ret, "yes");
         return;
     }

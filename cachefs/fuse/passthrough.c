@@ -283,15 +283,15 @@ bool passthrough_read(struct frontend *f, const struct wire_in_header *h,
 {
     struct passthrough *pt = f->passthrough;
     size_t size = in->size < MAX_READ ? in->size : MAX_READ;
-    const struct opened *o;
-    int fd = -1;
+    struct shard *shard;
+    int fd;
 
     lock_take(&pt->lock);
-    o = *bucket_of(pt, h->nodeid);
-    if (o && o->shard)
-        fd = shard_fd_for(o->shard, in->offset, size);
+    const struct opened *o = *bucket_of(pt, h->nodeid);
+    shard = o ? o->shard : NULL;
     lock_drop(&pt->lock);
-    if (fd < 0) /* while this READ is under way its file is open, and so is the shard */
+    /* While this READ is under way its file is open, and so the shard stays. */
+    if (!shard || (fd = shard_fd_for(shard, in->offset, size)) < 0)
         return false;
     cleanup_free char *buf = xmalloc(size);
     ssize_t n = pread(fd, buf, size, (off_t)in->offset);
@@ -304,6 +304,23 @@ bool passthrough_read(struct frontend *f, const struct wire_in_header *h,
 }
 
 /* --- life --- */
+
+/* The packs of the tier take what is left of its limit; they count our files as taken. */
+static bool tier_has_room(void *arg, uint64_t bytes)
+{
+    struct frontend *f = arg;
+    cleanup_free struct cache_stat *st = xcalloc(1, sizeof(*st));
+
+    cache_stat(volume_cache(f->volume), st);
+    for (size_t i = 0; i < st->n_tiers; i++) {
+        const struct tier_stat *t = &st->tiers[i];
+        size_t n = strlen(t->dir);
+
+        if (!strncmp(t->dir, f->conf.shards_dir, n) && f->conf.shards_dir[n] == '/')
+            return t->used <= t->limit && bytes <= t->limit - t->used;
+    }
+    return true;
+}
 
 static const char *start_shards(struct frontend *f)
 {
@@ -319,6 +336,8 @@ static const char *start_shards(struct frontend *f)
         log_warn(f->log, "%s", err.msg);
         return "the folder of whole objects can't be used";
     }
+    pt->shards.room = tier_has_room;
+    pt->shards.room_arg = f;
     refused = try_backing(f, f->conf.shards_dir);
     if (!refused && thread_start(&pt->filler, "fuse-filler", filler_run, f) == 0) {
         pt->filler_runs = true;
@@ -374,6 +393,12 @@ void passthrough_drop(struct frontend *f, uint64_t id)
 {
     if (f->passthrough && f->passthrough->has_shards)
         shards_drop(&f->passthrough->shards, id);
+}
+
+bool passthrough_has(struct frontend *f, uint64_t id)
+{
+    return f->passthrough && f->passthrough->has_shards &&
+           shards_complete(&f->passthrough->shards, id);
 }
 
 void passthrough_status(struct frontend *f, struct json_writer *w)

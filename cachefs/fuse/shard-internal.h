@@ -29,10 +29,10 @@ struct shard {
     int data, sums;           /* descriptors */
     _Atomic uint8_t *present; /* one a block */
     _Atomic uint64_t n_present;
-    bool checked;     /* what was on the disk has been verified */
-    bool wanted;      /* on the filler's list */
-    unsigned users;   /* opens, the filler: it stays while there are any */
-    uint64_t used_at; /* age */
+    _Atomic bool checked; /* what was on the disk has been verified */
+    bool wanted;          /* on the filler's list */
+    unsigned users;       /* opens, the filler: it stays while there are any */
+    uint64_t used_at;     /* age */
     struct shard *next;
 };
 
@@ -42,6 +42,10 @@ struct shards {
     uint64_t limit, used; /* bytes reserved; under lock */
     uint64_t clock;
     struct shard *list; /* under lock */
+    /* Has the disk tier that the folder lies in room for so many bytes more? NULL: it lies in none.
+     */
+    bool (*room)(void *arg, uint64_t bytes);
+    void *room_arg;
 };
 
 static inline uint64_t unit_blocks(uint64_t size)
@@ -56,14 +60,16 @@ struct shard *shards_use(struct shards *s, uint64_t id, uint64_t size);
 void shards_unuse(struct shards *s, struct shard *shard);
 /* Removes its files unless it is in use. */
 void shards_drop(struct shards *s, uint64_t id);
+bool shards_complete(struct shards *s, uint64_t id);
 uint64_t shards_used(struct shards *s);
 
 /* Verifies what the disk has of a shard whose `checked` is false (filler only). */
 void shard_check(struct shard *shard);
 /* Stores a block (filler only). -1 and an err: the disk failed or is full. */
 int shard_put(struct shard *shard, uint64_t block, const void *bytes, size_t len, struct err *err);
-/* The descriptor to read [off, off + len) from, or -1 if a block of it is absent. */
-int shard_fd_for(const struct shard *shard, uint64_t off, uint64_t len);
+/* The descriptor to read [off, off + len) from, or -1 if a block of it is absent. Blocks that an
+ * earlier process left are verified here if the filler has not come to them yet. */
+int shard_fd_for(struct shard *shard, uint64_t off, uint64_t len);
 static inline bool shard_complete(const struct shard *shard)
 {
     return atomic_load(&shard->n_present) == shard->n_blocks;

@@ -134,7 +134,8 @@ static struct shard *add(struct shards *s, uint64_t id, uint64_t size)
 {
     struct shard *x = NULL;
 
-    if (!make_room(s, cost(size)) || !(x = shard_open(s, id, size)))
+    if (!make_room(s, cost(size)) || (s->room && !s->room(s->room_arg, cost(size))) ||
+        !(x = shard_open(s, id, size)))
         return NULL;
     s->used += cost(size);
     x->next = s->list;
@@ -170,6 +171,14 @@ void shards_drop(struct shards *s, uint64_t id)
 
     if (x && !x->users)
         forget(s, x);
+}
+
+bool shards_complete(struct shards *s, uint64_t id)
+{
+    ACQUIRE(&s->lock);
+    const struct shard *x = find(s, id);
+
+    return x && shard_complete(x);
 }
 
 uint64_t shards_used(struct shards *s)
@@ -249,21 +258,27 @@ static void set_present(struct shard *x, uint64_t block)
         atomic_fetch_add(&x->n_present, 1);
 }
 
+/* Verifies one block that an earlier process left, with `buf` of UNIT_BYTES. Any thread. */
+static void check_block(struct shard *x, uint64_t block, void *buf)
+{
+    struct block_sum sum = {0};
+    uint32_t len = shard_block_len(x, block);
+
+    if (atomic_load(&x->present[block]))
+        return;
+    if (pread(x->sums, &sum, sizeof(sum), sum_at(block)) == (ssize_t)sizeof(sum) &&
+        sum.present == 1 && pread(x->data, buf, len, (off_t)(block * UNIT_BYTES)) == (ssize_t)len &&
+        crc32c(0, buf, len) == sum.crc)
+        set_present(x, block);
+}
+
 void shard_check(struct shard *shard)
 {
     cleanup_free char *buf = xmalloc(UNIT_BYTES);
 
-    for (uint64_t i = 0; i < shard->n_blocks; i++) {
-        struct block_sum sum = {0};
-        uint32_t len = shard_block_len(shard, i);
-
-        if (pread(shard->sums, &sum, sizeof(sum), sum_at(i)) == (ssize_t)sizeof(sum) &&
-            sum.present == 1 &&
-            pread(shard->data, buf, len, (off_t)(i * UNIT_BYTES)) == (ssize_t)len &&
-            crc32c(0, buf, len) == sum.crc)
-            set_present(shard, i);
-    }
-    shard->checked = true;
+    for (uint64_t i = 0; i < shard->n_blocks; i++)
+        check_block(shard, i, buf);
+    atomic_store(&shard->checked, true);
 }
 
 static int want_free_space(const struct shard *shard, uint32_t len, struct err *err)
@@ -294,14 +309,22 @@ int shard_put(struct shard *shard, uint64_t block, const void *bytes, size_t len
     return 0;
 }
 
-int shard_fd_for(const struct shard *shard, uint64_t off, uint64_t len)
+int shard_fd_for(struct shard *shard, uint64_t off, uint64_t len)
 {
+    cleanup_free char *buf = NULL;
+
     if (!len || off >= shard->size)
         return -1;
     if (len > shard->size - off)
         len = shard->size - off;
-    for (uint64_t i = off / UNIT_BYTES; i <= (off + len - 1) / UNIT_BYTES; i++)
+    for (uint64_t i = off / UNIT_BYTES; i <= (off + len - 1) / UNIT_BYTES; i++) {
+        if (!atomic_load(&shard->present[i]) && !atomic_load(&shard->checked)) {
+            if (!buf)
+                buf = xmalloc(UNIT_BYTES);
+            check_block(shard, i, buf);
+        }
         if (!atomic_load(&shard->present[i]))
             return -1;
+    }
     return shard->data;
 }

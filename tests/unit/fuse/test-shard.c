@@ -1,0 +1,154 @@
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shard-internal.h"
+
+static char dir[64];
+static unsigned char block[UNIT_BYTES];
+
+static void begin(void)
+{
+    snprintf(dir, sizeof(dir), "/tmp/fuse-shards-XXXXXX");
+    cr_assert(mkdtemp(dir));
+    for (size_t i = 0; i < sizeof(block); i++)
+        block[i] = (unsigned char)(i * 7 + i / 999);
+}
+
+static void end(struct shards *s)
+{
+    while (s->list) {
+        s->list->users = 0;
+        shards_drop(s, s->list->id);
+    }
+    shards_close(s);
+    cr_assert_eq(rmdir(dir), 0); /* nothing is left behind */
+}
+
+/* A tenth of the disk must stay free: without that the tests have nothing to say. */
+static bool put(struct shard *x, uint64_t i)
+{
+    struct err err = {0};
+
+    if (shard_put(x, i, block, shard_block_len(x, i), &err) < 0)
+        cr_skip_test("%s", err.msg);
+    return true;
+}
+
+Test(shard, is_filled_block_by_block)
+{
+    struct shards s;
+    struct err err = {0};
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, &err), 0);
+    struct shard *x = shards_use(&s, 9, UNIT_BYTES + 5);
+    cr_assert(x);
+    cr_assert_eq(x->n_blocks, 2);
+    cr_assert_eq(shard_block_len(x, 0), UNIT_BYTES);
+    cr_assert_eq(shard_block_len(x, 1), 5);
+    cr_assert_eq(shard_fd_for(x, 0, 1), -1);
+    put(x, 1);
+    cr_assert_geq(shard_fd_for(x, UNIT_BYTES, 1), 0);
+    cr_assert_eq(shard_fd_for(x, UNIT_BYTES - 1, 2), -1);
+    cr_assert(!shard_complete(x));
+    cr_assert_eq(shard_put(x, 0, block, 5, &err), -1); /* of the wrong size */
+    put(x, 0);
+    cr_assert(shard_complete(x));
+    cr_assert(shards_complete(&s, 9));
+    cr_assert_geq(shard_fd_for(x, 0, 1 << 30), 0);
+    cr_assert_eq(shard_fd_for(x, UNIT_BYTES + 5, 1), -1);
+    shards_unuse(&s, x);
+    end(&s);
+}
+
+Test(shard, survives_a_restart_but_not_a_flipped_bit)
+{
+    struct shards s;
+    struct err err = {0};
+    char path[128];
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, &err), 0);
+    struct shard *x = shards_use(&s, 9, 2 * UNIT_BYTES);
+    put(x, 0);
+    put(x, 1);
+    shards_close(&s);
+    snprintf(path, sizeof(path), "%s/9.data", dir);
+    int fd = open(path, O_WRONLY);
+    cr_assert_eq(pwrite(fd, "x", 1, UNIT_BYTES + 100), 1);
+    close(fd);
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, &err), 0);
+    cr_assert_gt(shards_used(&s), 2 * UNIT_BYTES);
+    x = shards_use(&s, 9, 2 * UNIT_BYTES);
+    cr_assert(!shard_complete(x)); /* nothing counts before it was verified */
+    cr_assert_geq(shard_fd_for(x, 10, 100), 0);
+    shard_check(x);
+    cr_assert_eq(atomic_load(&x->n_present), 1);
+    cr_assert_eq(shard_fd_for(x, UNIT_BYTES, 1), -1);
+    put(x, 1);
+    cr_assert(shard_complete(x));
+    shards_unuse(&s, x);
+    end(&s);
+}
+
+Test(shard, the_limit_holds_and_the_oldest_unused_goes)
+{
+    struct shards s;
+    struct err err = {0};
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 3000, &err), 0);
+    struct shard *a = shards_use(&s, 1, 1000);
+    struct shard *b = shards_use(&s, 2, 1000);
+    cr_assert(a && b);
+    cr_assert(!shards_use(&s, 3, 1000)); /* both are in use */
+    cr_assert(!shards_use(&s, 4, 5000)); /* never */
+    shards_unuse(&s, a);
+    shards_unuse(&s, b);
+    b = shards_use(&s, 2, 1000);
+    shards_unuse(&s, b);
+    struct shard *c = shards_use(&s, 3, 1000);
+    cr_assert(c);
+    cr_assert_leq(shards_used(&s), 3000);
+    cr_assert_eq(s.list->id, 3);
+    cr_assert_eq(s.list->next->id, 2); /* 1 was the oldest */
+    end(&s);
+}
+
+Test(shard, foreign_and_broken_files)
+{
+    static const char *const names[] = {"5.sums", "6.data", "7.sums.tmp", "note"};
+    struct shards s;
+    struct err err = {0};
+    char path[128];
+
+    begin();
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+        FILE *f = fopen(path, "w");
+        fputs("not a shard", f);
+        fclose(f);
+    }
+    cr_assert_eq(shards_open(&s, dir, 1 << 20, &err), 0);
+    cr_assert_eq(shards_used(&s), 0);
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+        cr_assert_eq(access(path, F_OK) == 0, i >= 2, "%s", names[i]);
+        unlink(path);
+    }
+    /* Another size under the same id is begun anew. */
+    struct shard *x = shards_use(&s, 8, 100);
+    put(x, 0);
+    shards_close(&s);
+    cr_assert_eq(shards_open(&s, dir, 1 << 20, &err), 0);
+    shards_drop(&s, 8);
+    x = shards_use(&s, 8, 200);
+    shard_check(x);
+    cr_assert_eq(atomic_load(&x->n_present), 0);
+    end(&s);
+    cr_assert_eq(shards_open(&s, "/proc/nowhere", 1, &err), -1);
+}
