@@ -36,8 +36,7 @@ struct mount {
     bool stop;                 /* asked to end */
 };
 
-/* --- ending
- * -------------------------------------------------------------------------------------------- */
+/* --- ending ----------------------------------------------------------------------------------- */
 
 static void ask_to_end(struct mount *m)
 {
@@ -109,8 +108,7 @@ static int start_signals(struct mount *m, struct err *err)
     return 0;
 }
 
-/* --- status
- * -------------------------------------------------------------------------------------------- */
+/* --- status ----------------------------------------------------------------------------------- */
 
 static void write_status(void *arg, struct bytes *json)
 {
@@ -136,8 +134,7 @@ static void write_status(void *arg, struct bytes *json)
     jw_end(&w);
 }
 
-/* --- starting
- * ------------------------------------------------------------------------------------------ */
+/* --- starting --------------------------------------------------------------------------------- */
 
 static int open_volume(struct mount *m, struct err *err)
 {
@@ -165,15 +162,28 @@ static int open_volume(struct mount *m, struct err *err)
     return result;
 }
 
+/* Whole objects (--profile shards) lie below the first tier on a disk and share its limit. */
+static const struct tier_conf *disk_tier(const struct owner *o)
+{
+    for (size_t i = 0; i < o->n_tiers; i++)
+        if (o->tiers[i].kind != TIER_MEM)
+            return &o->tiers[i];
+    return NULL;
+}
+
 static int start_frontend(struct mount *m, struct err *err)
 {
     const struct mount_options *o = m->conf->options;
+    const struct tier_conf *disk = disk_tier(m->conf->owner);
+    cleanup_free char *shards_dir = disk ? xasprintf("%s/shards", disk->dir) : NULL;
     struct frontend_conf conf = {
         .mountpoint = m->conf->mountpoint,
         .uid = o->uid < 0 ? getuid() : (uid_t)o->uid,
         .gid = o->gid < 0 ? getgid() : (gid_t)o->gid,
         .allow_other = o->allow_other,
         .shards = strcmp(o->profile, "shards") == 0,
+        .shards_dir = shards_dir,
+        .shards_limit = disk ? disk->limit - disk->limit / 8 : 0,
         .connections = (unsigned)o->connections,
         .push_window = o->push_window,
         .status = write_status,
