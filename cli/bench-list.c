@@ -31,8 +31,7 @@ void file_list_release(struct file_list *l)
     *l = (struct file_list){0};
 }
 
-/* --- the walk
- * ------------------------------------------------------------------------------------------- */
+/* --- the walk --------------------------------------------------------------------------------- */
 
 static bool is_folder(int dir, const struct dirent *e, bool *ret_file)
 {
@@ -111,9 +110,7 @@ int file_list_walk(struct file_list *ret, const char *dir, struct err *err)
     return 0;
 }
 
-/* --- orders
- * ------------------------------------------------------------------------------------------------
- */
+/* --- orders ----------------------------------------------------------------------------------- */
 
 static bool is_image(const char *path)
 {

@@ -53,8 +53,7 @@ int command_parse(const struct command *c, struct conf **ret, void *options, int
 /* Prints `text` to stdout. -1 if it can't be written (a full disk, a closed pipe). */
 int print_out(const struct bytes *text, struct err *err);
 
-/* --- options that several commands share (options.c) -------------------------------------------
- */
+/* --- options that several commands share (options.c) ------------------------------------------ */
 
 #define AT(type, field) offsetof(struct type, field)
 
@@ -147,8 +146,7 @@ int log_file_open(struct log_file *ret, const struct log_options *o, bool to_std
                   struct err *err);
 void log_file_close(struct log_file *l);
 
-/* --- folders (owner.c)
- * ----------------------------------------------------------------------------- */
+/* --- folders (owner.c) ------------------------------------------------------------------------ */
 
 /*
  * What belongs to one set on this machine: the tiers asked for and the owner's folder (catalog
@@ -163,9 +161,11 @@ struct owner {
     uint64_t free_bytes;
     char **made; /* folders that owner_make() created, outermost first */
     size_t n_made;
-    int locks[CACHE_MAX_TIERS + 1];
+    struct owner_lock {
+        int fd;
+        bool was_empty; /* when it became ours: all that is in it now is this run's */
+    } locks[CACHE_MAX_TIERS + 1];
     size_t n_locks;
-    bool locked; /* all folders are ours alone */
 };
 int owner_resolve(struct owner *ret, const char *set, const struct set_options *o,
                   const struct store_conf *store, struct err *err);
@@ -173,8 +173,8 @@ int owner_make(struct owner *o, struct err *err);
 /* Takes the folders for this process until it ends or owner_release(); refuses, naming the process
  * that has them. After a fork: the lock's holder is the one who takes it. */
 int owner_lock(struct owner *o, struct err *err);
-/* Removes what owner_make() created and all that came to lie in it: nothing of a failed start
- * stays. */
+/* Nothing of a failed start stays: what came to lie in folders that were empty goes, and so do the
+ * folders that owner_make() created. */
 void owner_unmake(struct owner *o);
 void owner_release(struct owner *o);
 #define cleanup_owner CLEANUP(owner_release)
@@ -198,8 +198,7 @@ static inline void cleanup_mount_fn(struct control_mount *m)
 }
 #define cleanup_mount CLEANUP(cleanup_mount_fn)
 
-/* --- daemon.c
- * ------------------------------------------------------------------------------------------ */
+/* --- daemon.c --------------------------------------------------------------------------------- */
 
 /*
  * Splits off a process of its own session. In the parent it waits until the child calls
@@ -214,8 +213,7 @@ int daemon_ready(struct daemon_start *d, struct err *err);
 /* Tells the parent why not. */
 void daemon_failed(struct daemon_start *d, const struct err *why);
 
-/* --- progress.c
- * ------------------------------------------------------------------------------------- */
+/* --- progress.c ------------------------------------------------------------------------------- */
 
 struct progress {
     bool quiet, tty;
@@ -235,16 +233,14 @@ bool progress_control(void *arg, const struct json *message);
 void progress_line(struct bytes *out, const char *what, uint64_t done, uint64_t total,
                    uint64_t bytes, double elapsed_s);
 
-/* --- manual.c
- * --------------------------------------------------------------------------------------- */
+/* --- manual.c --------------------------------------------------------------------------------- */
 
 void manual_overview(struct bytes *out);
 void manual_help(const struct command *c, struct bytes *out);
 void manual_man(const struct command *c, struct bytes *out); /* NULL: sampan.1 */
 int manual_completion(const char *shell, struct bytes *out, struct err *err);
 
-/* --- asking an owner (ask.c)
- * ------------------------------------------------------------------------- */
+/* --- asking an owner (ask.c) ------------------------------------------------------------------ */
 
 /* {"op":NAME in an open object: add fields, then ask(). */
 void ask_begin(struct json_writer *w, struct bytes *request, const char *op);

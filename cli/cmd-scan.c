@@ -74,8 +74,7 @@ static int report(const struct scan_options *o, const struct outcome *r,
     return print_out(&out, err);
 }
 
-/* --- what changed
- * --------------------------------------------------------------------------------------- */
+/* --- what changed ----------------------------------------------------------------------------- */
 
 static bool add_change(void *arg, char kind, const char *path, size_t len, bool folder,
                        uint64_t old_id, uint64_t new_id)
@@ -125,8 +124,7 @@ static void warn_bad_names(const char *file)
     catalog_unref(c);
 }
 
-/* --- a set that is mounted: its owner scans, and serves the new version
- * ------------------------------ */
+/* --- a set that is mounted: its owner scans, and serves the new version ----------------------- */
 
 static int copy_file(const char *from, const char *to, struct err *err)
 {
@@ -183,8 +181,7 @@ static int scan_mount(const struct control_mount *m, const struct scan_options *
     return result ? result : report(o, &r, &changes, err);
 }
 
-/* --- a set that is not mounted
- * ------------------------------------------------------------------------- */
+/* --- a set that is not mounted ---------------------------------------------------------------- */
 
 static int scan_folder(const struct volume_conf *conf, const struct scan_options *o,
                        struct err *err)

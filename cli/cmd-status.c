@@ -12,8 +12,7 @@ struct status_options {
 
 static const struct conf_row rows[] = {JSON_ROW(status_options, json)};
 
-/* --- a mount whose process is dead
- * ------------------------------------------------------------------ */
+/* --- a mount whose process is dead ------------------------------------------------------------ */
 
 static void write_zeros(struct json_writer *w, const char *object, const char *const *keys,
                         size_t n)
@@ -68,8 +67,7 @@ static void dead_json(const struct control_mount *m, struct bytes *text)
     bytes_add_char(text, '\n');
 }
 
-/* --- for people
- * ----------------------------------------------------------------------------------------- */
+/* --- for people ------------------------------------------------------------------------------- */
 
 static void add_size(struct bytes *out, uint64_t n)
 {
@@ -162,8 +160,7 @@ static void add_line(struct bytes *out, const struct control_mount *m, const str
                m->uri);
 }
 
-/* --- asking
- * --------------------------------------------------------------------------------------------- */
+/* --- asking ----------------------------------------------------------------------------------- */
 
 /* One mount, in one of the three forms. */
 static int show(const struct control_mount *m, bool json, bool full, struct bytes *out,

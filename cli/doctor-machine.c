@@ -82,8 +82,7 @@ void doctor_machine(struct doctor *d)
     check_kernel(d);
 }
 
-/* --- mounts
- * ---------------------------------------------------------------------------------------------- */
+/* --- mounts ----------------------------------------------------------------------------------- */
 
 static bool answers(const struct control_mount *m, struct err *err)
 {
@@ -155,8 +154,7 @@ void doctor_mounts(struct doctor *d)
     control_mounts_free(mounts, n);
 }
 
-/* --- one mount
- * ------------------------------------------------------------------------------------------- */
+/* --- one mount -------------------------------------------------------------------------------- */
 
 static void check_tiers(struct doctor *d, const struct json *status)
 {

@@ -14,8 +14,7 @@
 #define SKEW_WRONG_S 300 /* S3 refuses requests from 15 minutes on */
 #define NAMES_SHOWN  1000
 
-/* --- names
- * ---------------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 struct names {
     struct doctor *d;
@@ -50,8 +49,7 @@ void doctor_names(struct doctor *d, const char *dir)
     catalog_unref(c);
 }
 
-/* --- the store
- * ------------------------------------------------------------------------------------------- */
+/* --- the store -------------------------------------------------------------------------------- */
 
 struct first_object {
     char *key, *etag;
@@ -193,8 +191,7 @@ static void check_source(struct doctor *d, const char *uri, const struct store_c
     store_close(s);
 }
 
-/* --- the cache folder
- * ------------------------------------------------------------------------------------ */
+/* --- the cache folder ------------------------------------------------------------------------- */
 
 /* The folder itself or, as long as it is not there, the nearest one above it. */
 static void existing_above(char *path, struct stat *st)

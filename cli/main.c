@@ -36,6 +36,17 @@ static int run_parsed(const struct command *c, int argc, char *const *argv, stru
     return result;
 }
 
+/* "umount: /mnt: busy" from a library reads "sampan umount: /mnt: busy" here. */
+static const char *without_verb(const char *text, const char *verb)
+{
+    size_t len = verb ? strlen(verb) : 0;
+    if (!len || strncmp(text, verb, len) != 0)
+        return text;
+    if (strncmp(text + len, ": ", 2) == 0)
+        return text + len + 2;
+    return strncmp(text + len, " /", 2) == 0 ? text + len + 1 : text;
+}
+
 /* One line whatever the text holds; a name with a line end in it must not look like two errors. */
 static int complain(const char *command, const struct err *err)
 {
@@ -44,7 +55,8 @@ static int complain(const char *command, const struct err *err)
     for (char *p = text; *p; p++)
         if (*p == '\n' || *p == '\r')
             *p = ' ';
-    fprintf(stderr, "sampan%s%s: %s\n", command ? " " : "", command ? command : "", text);
+    fprintf(stderr, "sampan%s%s: %s\n", command ? " " : "", command ? command : "",
+            without_verb(text, command));
     int code = err_exit_code(err);
     return code ? code : 1;
 }

@@ -71,8 +71,7 @@ void manual_help(const struct command *c, struct bytes *out)
     conf_help(c->rows, c->n_rows, out);
 }
 
-/* --- manual pages
- * ---------------------------------------------------------------------------------------- */
+/* --- manual pages ----------------------------------------------------------------------------- */
 
 /* Text that roff reads as text: no dot at a line's start, backslashes and dashes as they are. */
 static void add_roff(struct bytes *out, const char *text, size_t len)
@@ -190,8 +189,7 @@ void manual_man(const struct command *c, struct bytes *out)
     bytes_add_str(out, ".SH SEE ALSO\n\\fBsampan\\fR(1)\n");
 }
 
-/* --- completion
- * ------------------------------------------------------------------------------------------- */
+/* --- completion ------------------------------------------------------------------------------- */
 
 static void add_words(struct bytes *out)
 {

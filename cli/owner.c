@@ -15,8 +15,7 @@
 #define TIER_DEFAULT_BYTES (10ull << 30)
 #define NAME_READABLE      48
 
-/* --- the name of a set's folder
- * --------------------------------------------------------------------- */
+/* --- the name of a set's folder --------------------------------------------------------------- */
 
 char *owner_name(const char *uri, const void *identity, size_t len)
 {
@@ -86,8 +85,7 @@ static int set_identity(const char *arg, const struct store_conf *conf, struct b
     return result;
 }
 
-/* --- the folders
- * -------------------------------------------------------------------------------------- */
+/* --- the folders ------------------------------------------------------------------------------ */
 
 static int cache_base(const char *asked, struct bytes *ret, struct err *err)
 {
@@ -167,7 +165,7 @@ void owner_release(struct owner *o)
     for (size_t i = 0; i < o->n_made; i++)
         free(o->made[i]);
     for (size_t i = 0; i < o->n_locks; i++)
-        close(o->locks[i]);
+        close(o->locks[i].fd);
     free(o->made);
     free(o->dir);
     *o = (struct owner){0};
@@ -182,8 +180,7 @@ void owner_to_volume(const struct owner *o, struct volume_conf *ret)
     ret->free_bytes = o->free_bytes;
 }
 
-/* --- making and removing
- * ------------------------------------------------------------------------------ */
+/* --- making and removing ---------------------------------------------------------------------- */
 
 static void note_made(struct owner *o, const char *path)
 {
@@ -230,45 +227,55 @@ int owner_make(struct owner *o, struct err *err)
     return result;
 }
 
+static void remove_below(int fd); /* closes fd */
+
 /* Never follows a link and never leaves the file system tree below `name`. */
 static void remove_tree(int at, const char *name)
 {
     if (unlinkat(at, name, 0) == 0)
         return;
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d) {
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
-    for (const struct dirent *e; (e = readdir(d));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            remove_tree(dirfd(d), e->d_name);
+    remove_below(openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     unlinkat(at, name, AT_REMOVEDIR);
 }
 
-static bool is_own_folder(const struct owner *o, const char *path)
+static bool is_dot(const char *name)
 {
-    bool own = strcmp(o->dir, path) == 0;
-    for (size_t i = 0; i < o->n_tiers; i++)
-        own = own || strcmp(o->tiers[i].dir, path) == 0;
-    return own;
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static void remove_below(int fd)
+{
+    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0)
+        close(fd);
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (!is_dot(e->d_name))
+            remove_tree(dirfd(d), e->d_name);
+}
+
+static bool is_empty(int dir)
+{
+    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0)
+        close(fd);
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (!is_dot(e->d_name))
+            return false;
+    return d != NULL;
 }
 
 void owner_unmake(struct owner *o)
 {
-    /* Folders on the way may have become another set's way meanwhile: those go only if empty. */
-    for (size_t i = o->n_made; i-- > 0;) {
-        if (o->locked && is_own_folder(o, o->made[i]))
-            remove_tree(AT_FDCWD, o->made[i]);
-        else
-            rmdir(o->made[i]);
-    }
+    for (size_t i = 0; i < o->n_locks; i++)
+        if (o->locks[i].was_empty)
+            remove_below(openat(o->locks[i].fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    /* Folders on the way may have become another set's way meanwhile: only empty ones go. */
+    for (size_t i = o->n_made; i-- > 0;)
+        rmdir(o->made[i]);
 }
 
-/* --- the lock
- * ------------------------------------------------------------------------------------------ */
+/* --- the lock --------------------------------------------------------------------------------- */
 
 /* Who holds the lock on this folder, as the kernel's list of locks says; 0 if that can't be told. A
  * line: "1: FLOCK  ADVISORY  WRITE 123 08:01:4567 0 EOF". */
@@ -298,7 +305,7 @@ static int lock_folder(struct owner *o, const char *dir, struct err *err)
     if (fd < 0)
         return err_sys(err, errno, "open the cache folder %s", dir);
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-        o->locks[o->n_locks++] = fd;
+        o->locks[o->n_locks++] = (struct owner_lock){.fd = fd, .was_empty = is_empty(fd)};
         return 0;
     }
     int why = errno, pid = holder_of(fd);
@@ -325,12 +332,10 @@ int owner_lock(struct owner *o, struct err *err)
         if (!again && lock_folder(o, o->tiers[i].dir, err))
             return -1;
     }
-    o->locked = true;
     return 0;
 }
 
-/* --- mounts
- * -------------------------------------------------------------------------------------------- */
+/* --- mounts ----------------------------------------------------------------------------------- */
 
 int mount_path(const char *path, char **ret, struct err *err)
 {

@@ -49,8 +49,7 @@ static int load_defaults(struct conf *c, void *out, struct err *err)
     return 0;
 }
 
-/* --- the file: "key = value" lines, '#' comments ------------------------------------------------
- */
+/* --- the file: "key = value" lines, '#' comments ---------------------------------------------- */
 
 static char *trim(char *text)
 {
@@ -102,8 +101,7 @@ static int load_file(struct conf *c, const char *file, void *out, struct err *er
     return ferror(f) ? err_sys(err, errno ? errno : EIO, "read the configuration: %s", file) : 0;
 }
 
-/* --- the environment ----------------------------------------------------------------------------
- */
+/* --- the environment -------------------------------------------------------------------------- */
 
 static void env_name(const char *name, struct bytes *ret)
 {
@@ -124,8 +122,7 @@ static int load_env(struct conf *c, void *out, struct err *err)
     return 0;
 }
 
-/* --- the command line ---------------------------------------------------------------------------
- */
+/* --- the command line ------------------------------------------------------------------------- */
 
 struct cli_option {
     const char *name; /* after "--", up to '=' */

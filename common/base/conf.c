@@ -111,8 +111,7 @@ int conf_store(struct conf *c, size_t i, enum conf_origin origin, const char *la
     return 0;
 }
 
-/* --- reading it back
- * -------------------------------------------------------------------------------- */
+/* --- reading it back -------------------------------------------------------------------------- */
 
 size_t conf_n_args(const struct conf *c)
 {

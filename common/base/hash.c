@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* --- the portable one: eight bytes a step ---------------------------------------------------- */
+/* --- the portable one: eight bytes a step ----------------------------------------------------- */
 
 #define POLY 0x82f63b78u
 
@@ -59,7 +59,7 @@ uint32_t crc32c_table(uint32_t crc, const void *data, size_t len)
     return ~crc;
 }
 
-/* --- the processor's instruction ------------------------------------------------------------- */
+/* --- the processor's instruction -------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -163,8 +163,7 @@ const char *crc32c_how(void)
     return has_instruction() ? INSTRUCTION_NAME : "table";
 }
 
-/* --- a fast 64-bit hash: multiply and fold, 16 bytes a step -------------------------------------
- */
+/* --- a fast 64-bit hash: multiply and fold, 16 bytes a step ----------------------------------- */
 
 #define PRIME_A 0x9e3779b97f4a7c15ull
 #define PRIME_B 0xd6e8feb86659fd93ull
@@ -196,8 +195,7 @@ uint64_t hash_mix64(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* --- hex ----------------------------------------------------------------------------------------
- */
+/* --- hex -------------------------------------------------------------------------------------- */
 
 void hex_encode(char *out, const void *data, size_t len)
 {

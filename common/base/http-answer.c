@@ -138,8 +138,7 @@ void http_answer_line(struct http_answer *a, const char *line, size_t len)
     take_field(a, text, value);
 }
 
-/* --- URL encoding
- * --------------------------------------------------------------------------------- */
+/* --- URL encoding ----------------------------------------------------------------------------- */
 
 static bool unreserved(unsigned char c)
 {

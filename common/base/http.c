@@ -69,8 +69,7 @@ const char *http_header_get(const struct http_req *r, const char *name)
     return b ? b->data + strlen(name) + 2 : NULL;
 }
 
-/* --- options ------------------------------------------------------------------------------------
- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 static int append(struct curl_slist **list, const char *line, struct err *err)
 {
@@ -208,8 +207,7 @@ int http_apply(CURL *easy, const struct http_req *r, const struct http_peer *pee
     return 0;
 }
 
-/* --- one request that waits
- * ----------------------------------------------------------------------- */
+/* --- one request that waits ------------------------------------------------------------------- */
 
 struct sink {
     struct bytes *body;
@@ -271,8 +269,7 @@ int http_do(const struct http_req *r, const struct http_peer *peer, uint64_t tim
     return result;
 }
 
-/* --- words for failures
- * ----------------------------------------------------------------------------- */
+/* --- words for failures ----------------------------------------------------------------------- */
 
 struct failure {
     CURLcode code;

@@ -100,7 +100,7 @@ struct json json_member(const struct json *obj, size_t i)
         .node = json_object_iter_value(it), .parent = obj, .key = json_object_iter_key(it)};
 }
 
-/* --- errors that name the place ------------------------------------------------------------- */
+/* --- errors that name the place --------------------------------------------------------------- */
 
 /* "set.json: sources[0].uri"; the root's key is what the text is called. */
 static void add_path(const struct json *j, struct bytes *path)

@@ -62,7 +62,7 @@ char *xasprintf(const char *fmt, ...)
     return must(n < 0 ? NULL : text, 1);
 }
 
-/* --- the pool ------------------------------------------------------------------------------- */
+/* --- the pool --------------------------------------------------------------------------------- */
 
 #define CLASS_MIN_BITS  9 /* 512 bytes */
 #define CLASS_MAX_BITS  40

@@ -57,8 +57,7 @@ uint64_t histogram_quantile_ns(const struct histogram *h, double q)
     return max;
 }
 
-/* --- text
- * ------------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static const char *kind_name(enum metric_kind kind)
 {

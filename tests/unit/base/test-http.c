@@ -130,8 +130,7 @@ Test(http, transport_failures_say_what_to_do)
     }
 }
 
-/* --- a server of one answer
- * ------------------------------------------------------------------------- */
+/* --- a server of one answer ------------------------------------------------------------------- */
 
 struct server {
     int fd;
