@@ -126,6 +126,13 @@ static int store_read(struct source *s, const struct piece *p, struct view *ret,
     return result;
 }
 
+static void store_raise(struct source *s, const struct piece *p)
+{
+    const struct store_layer *l = (const struct store_layer *)s;
+    if (p->into)
+        fetch_raise(l->fetch, p->into->data, p->prio);
+}
+
 static void store_layer_close(struct source *s)
 {
     struct store_layer *l = (struct store_layer *)s;
@@ -144,6 +151,7 @@ static const struct source_ops store_ops = {
     .name = "store",
     .read = store_read,
     .close = store_layer_close,
+    .raise = store_raise,
 };
 
 int fetch_source_new(struct source **ret, struct fetch *f, struct store *const *stores, size_t n,
