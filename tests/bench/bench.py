@@ -50,7 +50,8 @@ class Bench:
         met = None if owes is None else (value >= owes if at_least else value <= owes)
         verdict = {None: "", True: "yes", False: "MISSED"}[met]
         sign = "" if owes is None else (">= " if at_least else "<= ")
-        row = (what, figures, f"{value:.3g}{unit}", f"{sign}{owes:g}{unit}" if owes is not None else "", verdict)
+        shown = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+        row = (what, figures, shown + unit, f"{sign}{owes:g}{unit}" if owes is not None else "", verdict)
         self.lines.append(row)
         print("  {:<58} {:<40} {:>9} {:>9} {}".format(*row), flush=True)
 
