@@ -107,7 +107,9 @@ static void raise_limits(void)
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files); /* else fewer connections at once: they will say so */
     }
+#ifndef __SANITIZE_ADDRESS__   /* its search for leaks traces the process */
     prctl(PR_SET_DUMPABLE, 0); /* a core would hold credentials */
+#endif
 }
 
 static int run_daemon(struct serve_conf *conf, struct owner *owner, struct err *err)
@@ -126,7 +128,7 @@ static int run_daemon(struct serve_conf *conf, struct owner *owner, struct err *
         owner_unmake(owner);
         daemon_failed(conf->start, &why);
     }
-    _exit(result ? err_exit_code(&why) : 0);
+    exit(result ? err_exit_code(&why) : 0);
 }
 
 static int run(const struct conf *c, const void *options, struct err *err)

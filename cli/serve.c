@@ -19,6 +19,9 @@
 #include "mem.h"
 #include "serve-internal.h"
 #include "sync.h"
+#ifdef SAMPAN_TEST_LAYERS
+#include "layers.h"
+#endif
 
 struct mount {
     struct serve_conf *conf;
@@ -151,6 +154,11 @@ static int open_volume(struct mount *m, struct err *err)
         .log = m->log.log,
     };
     conf.store.log = m->log.log;
+    conf.layers =
+        getenv("SAMPAN_LAYERS"); /* faults put into a live mount; a release refuses them */
+#ifdef SAMPAN_TEST_LAYERS
+    conf.build_layers = layers_build;
+#endif
     fetch_conf_defaults(&conf.fetch);
     conf.fetch.connections = (unsigned)o->connections;
     conf.fetch.bandwidth = o->bandwidth;
