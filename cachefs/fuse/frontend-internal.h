@@ -51,6 +51,8 @@ struct snapshot {
     char *text;
     size_t len;
     int64_t made_ns;
+    int pid;   /* who looked it up first */
+    bool read; /* its text was read */
 };
 struct snapshots {
     struct lock lock;
@@ -60,7 +62,10 @@ struct snapshots {
 void snapshots_init(struct snapshots *s);
 void snapshots_destroy(struct snapshots *s);
 /* Takes `text` over and returns its inode number, looked up once. */
-uint64_t snapshots_add(struct snapshots *s, char *text, size_t len);
+uint64_t snapshots_add(struct snapshots *s, char *text, size_t len, int pid);
+/* A process that looks twice before it reads (cp: stat, then open) gets the same one: its number,
+ * looked up once more, or 0. */
+uint64_t snapshots_again(struct snapshots *s, int pid);
 void snapshots_forget(struct snapshots *s, uint64_t ino, uint64_t lookups);
 /* Copies at most `size` bytes from `off`. -1: no such snapshot (any more). `out` may be NULL. */
 ssize_t snapshots_read(struct snapshots *s, uint64_t ino, uint64_t off, void *out, size_t size,
