@@ -16,6 +16,8 @@ $(BUILD)/obj/tests/fuzz/%.o: tests/fuzz/%.c Makefile
 	@$(CC) $(filter-out -Wmissing-prototypes,$(CFLAGS)) $(foreach m,$(MODULES),$(call inc_of,$(m))) -Icachefs \
 	    $(shell pkg-config --cflags $(call pkgs_of,$(MODULES))) -MMD -MP -c -o $@ $<
 -include $(patsubst %,$(BUILD)/obj/tests/fuzz/fuzz-%.d,$(FUZZERS))
+# Kept, so that only what changed is compiled again.
+.SECONDARY: $(FUZZERS:%=$(BUILD)/obj/tests/fuzz/fuzz-%.o)
 $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz-%.o $(call lib_of,$(filter-out cli,$(MODULES)))
 	@mkdir -p $(@D)
 	@$(CC) $(LDFLAGS) -fsanitize=fuzzer,address,undefined -o $@ $< \
