@@ -3,13 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cli-internal.h"
 #include "mem.h"
-
-struct warmup_options {
-    const char *from;
-    bool verify, background, json, quiet;
-};
+#include "warmup-internal.h"
 
 static const struct conf_row rows[] = {
     {"from", CONF_STRING, AT(warmup_options, from), .arg = "FILE",
@@ -18,11 +13,44 @@ static const struct conf_row rows[] = {
      .help = "Read back and check all that is cached, what was there before included"},
     {"background", CONF_FLAG, AT(warmup_options, background),
      .help = "Return at once; status shows how far it is"},
+    SET_ROWS(warmup_options, set),
+    {"memory", CONF_SIZE, AT(warmup_options, memory), .arg = "SIZE", .dflt = "256MiB",
+     .help = "Of a SET: hard bound of this process's own resident memory"},
+    {"bandwidth", CONF_RATE, AT(warmup_options, bandwidth), .arg = "RATE",
+     .help = "Of a SET: bytes a second received at most (unlimited)"},
+    {"connections", CONF_INT, AT(warmup_options, connections), .arg = "N", .dflt = "64", .min = 1,
+     .max = 1024, .help = "Of a SET: transfers at once at most"},
+    STORE_ROWS(warmup_options, store),
+    LOG_ROWS(warmup_options, log),
     JSON_ROW(warmup_options, json),
     QUIET_ROW(warmup_options, quiet),
 };
 
-static int add_lines(struct json_writer *w, const struct control_mount *m, FILE *f, struct err *err)
+void path_list_add(struct path_list *l, char *path)
+{
+    l->items = xrealloc(l->items, (l->n + 1) * sizeof *l->items);
+    l->items[l->n++] = path;
+}
+
+void path_list_release(struct path_list *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        free(l->items[i]);
+    free(l->items);
+    *l = (struct path_list){0};
+}
+
+static int add_word(struct path_list *l, const struct control_mount *m, const char *word,
+                    struct err *err)
+{
+    char *path;
+    if (path_in_mount(m, word, &path, err))
+        return -1;
+    path_list_add(l, path);
+    return 0;
+}
+
+static int add_lines(struct path_list *l, const struct control_mount *m, FILE *f, struct err *err)
 {
     cleanup_free char *line = NULL;
     size_t cap = 0;
@@ -30,46 +58,39 @@ static int add_lines(struct json_writer *w, const struct control_mount *m, FILE 
     while ((n = getline(&line, &cap, f)) > 0) {
         if (line[n - 1] == '\n')
             line[--n] = '\0';
-        cleanup_free char *path = NULL;
-        if (!n)
-            continue;
-        if (path_in_mount(m, line, &path, err))
+        if (n && add_word(l, m, line, err))
             return -1;
-        jw_str(w, NULL, path);
     }
     return 0;
 }
 
-static int add_file(struct json_writer *w, const struct control_mount *m, const char *name,
+static int add_file(struct path_list *l, const struct control_mount *m, const char *name,
                     struct err *err)
 {
     if (strcmp(name, "-") == 0)
-        return add_lines(w, m, stdin, err);
+        return add_lines(l, m, stdin, err);
     cleanup_file FILE *f = fopen(name, "re");
     if (!f)
         return err_sys(err, errno, "read the list %s", name);
-    if (add_lines(w, m, f, err))
+    if (add_lines(l, m, f, err))
         return err_wrap(err, "%s", name);
     return 0;
 }
 
-static int add_paths(struct json_writer *w, const struct control_mount *m, const char *below,
-                     const struct conf *conf, const struct warmup_options *o, struct err *err)
+/* All paths that the words of the command and --from name. An empty --from list means nothing, not
+ * everything: it is an error. */
+static int take_paths(struct path_list *l, const struct control_mount *m, const char *below,
+                      const struct conf *conf, const struct warmup_options *o, struct err *err)
 {
-    if (!*below && conf_n_args(conf) < 2 && !o->from)
-        return 0;
-    jw_array(w, "paths");
     if (*below)
-        jw_str(w, NULL, below);
-    for (size_t i = 1; i < conf_n_args(conf); i++) {
-        cleanup_free char *path = NULL;
-        if (path_in_mount(m, conf_arg(conf, i), &path, err))
+        path_list_add(l, xstrdup(below));
+    for (size_t i = 1; i < conf_n_args(conf); i++)
+        if (add_word(l, m, conf_arg(conf, i), err))
             return -1;
-        jw_str(w, NULL, path);
-    }
-    if (o->from && add_file(w, m, o->from, err))
+    if (o->from && add_file(l, m, o->from, err))
         return -1;
-    jw_end(w);
+    if (o->from && !l->n)
+        return err_set(err, ERR_USAGE, "--from %s: no path in it", o->from);
     return 0;
 }
 
@@ -106,24 +127,24 @@ static int report(const struct json *result, bool json, struct err *err)
     return print_out(&out, err) ? -1 : failed;
 }
 
-static int run(const struct conf *conf, const void *options, struct err *err)
+static int warm_mount(const struct control_mount *m, const struct path_list *paths,
+                      const struct warmup_options *o, struct err *err)
 {
-    const struct warmup_options *o = options;
-    cleanup_mount struct control_mount m = {0};
-    cleanup_free char *below = NULL;
     cleanup_bytes struct bytes request = {0};
     cleanup_json struct json_doc *answer = NULL;
     struct json_writer w;
-    if (mount_of(conf_arg(conf, 0), &m, &below, err))
-        return -1;
     ask_begin(&w, &request, "warmup");
-    if (add_paths(&w, &m, below, conf, o, err))
-        return -1;
+    if (paths->n) {
+        jw_array(&w, "paths");
+        for (size_t i = 0; i < paths->n; i++)
+            jw_str(&w, NULL, paths->items[i]);
+        jw_end(&w);
+    }
     jw_bool(&w, "verify", o->verify);
     jw_bool(&w, "background", o->background);
     struct progress progress;
     progress_init(&progress, o->quiet);
-    int failed = ask(&m, &w, &request, progress_control, &progress, &answer, err);
+    int failed = ask(m, &w, &request, progress_control, &progress, &answer, err);
     progress_end(&progress);
     if (failed)
         return -1;
@@ -133,14 +154,47 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     return report(&result, o->json, err);
 }
 
+static int warm_unmounted(const char *set, const struct path_list *paths,
+                          const struct warmup_options *o, struct err *err)
+{
+    cleanup_bytes struct bytes text = {0};
+    cleanup_json struct json_doc *doc = NULL;
+    if (o->background)
+        return err_set(err, ERR_USAGE, "--background: %s is not mounted: nobody would go on", set);
+    if (warmup_set(set, paths, o, &text, err) ||
+        json_parse(&doc, "result", text.data, text.len, err))
+        return -1;
+    struct json result = json_root(doc);
+    return report(&result, o->json, err);
+}
+
+static int run(const struct conf *conf, const void *options, struct err *err)
+{
+    static char root[] = "";
+    const struct warmup_options *o = options;
+    const struct control_mount unmounted = {.mountpoint = root};
+    cleanup_path_list struct path_list paths = {0};
+    const char *target = conf_arg(conf, 0);
+    if (strstr(target, "://"))
+        return take_paths(&paths, &unmounted, "", conf, o, err)
+                   ? -1
+                   : warm_unmounted(target, &paths, o, err);
+    cleanup_mount struct control_mount m = {0};
+    cleanup_free char *below = NULL;
+    if (mount_of(target, &m, &below, err) || take_paths(&paths, &m, below, conf, o, err))
+        return -1;
+    return warm_mount(&m, &paths, o, err);
+}
+
 const struct command cmd_warmup = {
     .name = "warmup",
-    .args = "MOUNT [PATH...]",
+    .args = "MOUNT|SET [PATH...]",
     .summary = "bring samples into the cache before they are read",
-    .about =
-        "Fetches all samples of the mount, or those at and below PATH (below the mount, or "
-        "absolute). It is refused before its first byte if they cannot fit. Interrupting it stops "
-        "it; what was fetched stays.",
+    .about = "Fetches all samples of the mount, or those at and below PATH (below the mount, or "
+             "absolute). A SET (a URI) needs no mount: give it the --cache and the keys that the "
+             "mount will "
+             "have. It is refused before its first byte if they cannot fit. Interrupting it stops "
+             "it; what was fetched stays.",
     .min_args = 1,
     .max_args = -1,
     .rows = rows,

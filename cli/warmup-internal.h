@@ -1,0 +1,31 @@
+/* warmup: cmd-warmup.c asks a mount's owner, warmup-set.c owns an unmounted set for as long as it
+ * takes. */
+#ifndef SAMPAN_CLI_WARMUP_INTERNAL_H
+#define SAMPAN_CLI_WARMUP_INTERNAL_H
+
+#include "cli-internal.h"
+
+struct warmup_options {
+    struct set_options set;
+    struct store_options store;
+    struct log_options log;
+    uint64_t memory, bandwidth;
+    int64_t connections;
+    const char *from;
+    bool verify, background, json, quiet;
+};
+
+/* Paths below the set's root, in memory of their own. */
+struct path_list {
+    char **items;
+    size_t n;
+};
+void path_list_add(struct path_list *l, char *path); /* takes it */
+void path_list_release(struct path_list *l);
+#define cleanup_path_list CLEANUP(path_list_release)
+
+/* Fills `result` with the same object that a mount's owner answers. */
+int warmup_set(const char *set, const struct path_list *paths, const struct warmup_options *o,
+               struct bytes *result, struct err *err);
+
+#endif

@@ -1,0 +1,104 @@
+/* Warming up a set that is not mounted: this process owns its cache folder meanwhile. */
+#include "fetch.h"
+#include "mem.h"
+#include "warmup-internal.h"
+
+#define FAILURES_LISTED 10000
+
+struct watch {
+    struct progress progress;
+    struct bytes failures; /* a JSON array */
+    struct json_writer w;
+    uint64_t n_failures;
+};
+
+static void note_failure(void *arg, const char *path, const char *why)
+{
+    struct watch *watch = arg;
+    if (watch->n_failures++ >= FAILURES_LISTED)
+        return;
+    jw_object(&watch->w, NULL);
+    jw_str(&watch->w, "path", path);
+    jw_str(&watch->w, "why", why);
+    jw_end(&watch->w);
+}
+
+static bool show(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+{
+    struct watch *watch = arg;
+    progress_show(&watch->progress, "samples", done, total, bytes);
+    return true;
+}
+
+static void write_result(struct bytes *out, const struct warmup_result *r,
+                         const struct watch *watch)
+{
+    struct json_writer w;
+    jw_init(&w, out);
+    jw_object(&w, NULL);
+    jw_uint(&w, "samples", r->samples);
+    jw_uint(&w, "bytes", r->bytes);
+    jw_num(&w, "seconds", r->seconds);
+    jw_uint(&w, "already", r->already);
+    jw_uint(&w, "fetched", r->fetched);
+    jw_uint(&w, "failed", r->failed);
+    jw_raw(&w, "failures", watch->failures.data);
+    jw_uint(&w, "failures_omitted",
+            watch->n_failures > FAILURES_LISTED ? watch->n_failures - FAILURES_LISTED : 0);
+    jw_bool(&w, "verified", r->verified);
+    jw_end(&w);
+}
+
+static int warm_volume(const struct volume_conf *conf, const struct path_list *paths,
+                       const struct warmup_options *o, struct bytes *result, struct err *err)
+{
+    struct volume *v;
+    struct watch watch = {0};
+    struct warmup_result r = {0};
+    progress_init(&watch.progress, o->quiet);
+    if (volume_open(&v, conf, progress_volume, &watch.progress, err)) {
+        progress_end(&watch.progress);
+        return -1;
+    }
+    jw_init(&watch.w, &watch.failures);
+    jw_array(&watch.w, NULL);
+    int rc = volume_warmup(v, (const char *const *)paths->items, paths->n, o->verify, show,
+                           note_failure, &watch, &r, err);
+    progress_end(&watch.progress);
+    jw_end(&watch.w);
+    if (!rc)
+        rc = cache_flush(volume_cache(v), err);
+    if (!rc)
+        write_result(result, &r, &watch);
+    bytes_release(&watch.failures);
+    volume_close(v);
+    return rc;
+}
+
+int warmup_set(const char *set, const struct path_list *paths, const struct warmup_options *o,
+               struct bytes *result, struct err *err)
+{
+    struct log_file log = {0};
+    struct volume_conf conf = {.set = set, .memory = o->memory};
+    cleanup_owner struct owner owner = {0};
+    store_conf_of(&o->store, &conf.store);
+    if (owner_resolve(&owner, set, &o->set, &conf.store, err))
+        return -1;
+    int rc = owner_make(&owner, err);
+    if (!rc)
+        rc = owner_lock(&owner, err);
+    if (!rc)
+        rc = log_file_open(&log, &o->log, false, err);
+    if (!rc) {
+        fetch_conf_defaults(&conf.fetch);
+        conf.fetch.connections = (unsigned)o->connections;
+        conf.fetch.bandwidth = o->bandwidth;
+        conf.log = conf.store.log = conf.fetch.log = log.log;
+        owner_to_volume(&owner, &conf);
+        rc = warm_volume(&conf, paths, o, result, err);
+    }
+    if (rc)
+        owner_unmake(&owner);
+    log_file_close(&log);
+    return rc;
+}
