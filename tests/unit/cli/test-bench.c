@@ -84,7 +84,7 @@ Test(bench, shuffle_is_a_permutation_that_the_seed_decides)
 {
     struct file_list a = {0}, b = {0}, c = {0};
     for (int i = 0; i < 100; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "%d", i);
         file_list_add(&a, name, strlen(name));
         file_list_add(&b, name, strlen(name));
