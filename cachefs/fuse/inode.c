@@ -75,17 +75,25 @@ void snapshots_destroy(struct snapshots *s)
     lock_destroy(&s->lock);
 }
 
-/* Numbers are handed out in turn, so slot = number modulo the table: a new one replaces the oldest.
- */
+/* Numbers are handed out in turn, so slot = number modulo the table. */
 static struct snapshot *slot_of(struct snapshots *s, uint64_t ino)
 {
     return &s->slots[(ino - INO_SNAPSHOTS) % SNAPSHOTS_MAX];
 }
 
+/* Passes over the numbers whose slot somebody still holds: a reader that was slow between its open
+ * and its read keeps its text however many others come by. Only a full table loses its oldest. */
+static uint64_t next_number(struct snapshots *s)
+{
+    for (size_t i = 0; i < SNAPSHOTS_MAX && slot_of(s, s->next)->ino; i++)
+        s->next++;
+    return s->next++;
+}
+
 uint64_t snapshots_add(struct snapshots *s, char *text, size_t len, int pid)
 {
     ACQUIRE(&s->lock);
-    uint64_t ino = s->next++;
+    uint64_t ino = next_number(s);
     struct snapshot *slot = slot_of(s, ino);
 
     snapshot_drop(slot);

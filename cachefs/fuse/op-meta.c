@@ -7,6 +7,7 @@
  * READDIRPLUS until it has taken the answer in, and the invalidation waits for that lock.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -109,6 +110,10 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
             lookup_status(req);
         else
             reply_absent(req, 0);
+        return;
+    }
+    if (strlen(name) > NAME_MAX) { /* the kernel lets up to 1024 bytes through */
+        fuse_reply_err(req, ENAMETOOLONG);
         return;
     }
     c = volume_catalog(f->volume);

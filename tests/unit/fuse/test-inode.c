@@ -99,12 +99,27 @@ Test(snapshots, the_table_is_bounded)
     for (int i = 0; i < SNAPSHOTS_MAX - 1; i++)
         snapshots_add(s, strdup("y"), 1, 1);
     cr_assert_eq(snapshots_read(s, first, 0, buf, 1, NULL), 1);
-    snapshots_add(s, strdup("z"), 1, 1);
+    uint64_t last = snapshots_add(s, strdup("z"), 1, 1);
     cr_assert_eq(snapshots_read(s, first, 0, buf, 1, NULL), -1);
     /* Forgetting what is gone touches nobody else. */
     snapshots_forget(s, first, 1);
-    cr_assert_eq(snapshots_read(s, first + SNAPSHOTS_MAX, 0, buf, 1, NULL), 1);
+    cr_assert_eq(snapshots_read(s, last, 0, buf, 1, NULL), 1);
     cr_assert_eq(buf[0], 'z');
+    snapshots_destroy(s);
+    free(s);
+}
+
+Test(snapshots, a_held_one_outlives_any_number_of_others)
+{
+    struct snapshots *s = calloc(1, sizeof(*s));
+    char buf[1];
+
+    snapshots_init(s);
+    uint64_t held = snapshots_add(s, strdup("h"), 1, 1);
+    for (int i = 0; i < 3 * SNAPSHOTS_MAX; i++)
+        snapshots_forget(s, snapshots_add(s, strdup("y"), 1, 2), 1);
+    cr_assert_eq(snapshots_read(s, held, 0, buf, 1, NULL), 1);
+    cr_assert_eq(buf[0], 'h');
     snapshots_destroy(s);
     free(s);
 }
