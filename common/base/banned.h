@@ -7,6 +7,14 @@
 #include <string.h>
 #include <time.h>
 
+/* Hardened headers make macros of some; a macro cannot be poisoned. */
+#undef strcpy
+#undef strcat
+#undef strncpy
+#undef strncat
+#undef sprintf
+#undef vsprintf
+#undef gets
 #pragma GCC poison strcpy strcat strncpy strncat sprintf vsprintf strtok gets system popen tmpnam \
     mktemp
 #pragma GCC poison gmtime localtime ctime asctime
