@@ -183,7 +183,7 @@ struct push {
     _Atomic unsigned in_flight;    /* READs of the pusher under way */
     _Atomic enum push_how how;
     counter pushed, pushed_bytes, failed, skipped, late;
-    char why[200]; /* how it was chosen; written once before `started` */
+    char why[200]; /* how it was chosen; under lock */
 };
 int push_start(struct frontend *f, struct err *err);
 void push_stop(struct frontend *f);

@@ -4,9 +4,15 @@
  *
  * The kernel takes pages only for inodes it knows, so the pusher opens each name through the mount
  * itself (no round trip once the name is cached), for the time of one call: a descriptor that
- * stayed open would make umount busy. Two ways, tried out on the first samples and the faster one
- * kept: readahead  readahead(2): the kernel sends READs, which carry the pusher's thread id store
- * FUSE_NOTIFY_STORE: we write the bytes into the page cache
+ * stayed open would make umount busy. Two ways:
+ *
+ * - readahead(2): the kernel sends READs, which carry the pusher's thread id;
+ * - FUSE_NOTIFY_STORE: we write the bytes into the page cache.
+ *
+ * Side by side (110 KiB samples, two cores, idle and busy) they took 54-462 and 53-1023 us a
+ * sample: no winner in time. But readers asked again for up to a third of 20 KB files that were
+ * stored, and for none that were read ahead. So readahead it is, and store where readahead is
+ * refused.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +33,6 @@
 #define POLL_NS        (100 * NS_PER_MS) /* how soon a new order is noticed */
 #define HUSH_NS        (2 * NS_PER_S)
 #define BATCH          32
-#define TRIAL          64 /* samples of each trial */
 #define PREFIXES       512
 #define READAHEAD_STEP (1u << 20)
 
@@ -49,10 +54,7 @@ struct pusher {
     struct catalog *catalog; /* of the present order */
     struct prefix prefixes[PREFIXES];
     unsigned in_flight_max;
-    /* The trial of the two ways. */
-    unsigned tried[2];
-    uint64_t trial_ns[2];
-    bool settled;
+    bool fell_back; /* the second way is in use */
 };
 
 static void forget_prefixes(struct pusher *p)
@@ -174,6 +176,14 @@ static bool stopping(struct push *push)
     return push->stopping;
 }
 
+/* Is it too late for this position: the reader is past it, or the end has come? */
+static bool too_late(struct push *push, uint64_t pos)
+{
+    ACQUIRE(&push->lock);
+
+    return push->stopping || pos < push->w.reader;
+}
+
 /* Waits out a time in which nothing may be opened. */
 static void wait_hushed(struct push *push)
 {
@@ -201,59 +211,45 @@ static void wait_in_flight(struct pusher *p, unsigned most)
 
 /* --- choosing the way --- */
 
-static void settle(struct pusher *p, enum push_how how, const char *why)
+static void settle(struct push *push, enum push_how how, const char *why)
 {
-    struct push *push = &p->f->push;
-
+    lock_take(&push->lock);
     snprintf(push->why, sizeof(push->why), "%s", why);
+    lock_drop(&push->lock);
     atomic_store(&push->how, how);
-    p->settled = true;
 }
 
-/* Ends the trial of a way; with both figures at hand, one stays. */
-static void settle_by_figures(struct pusher *p)
-{
-    char why[160];
-    double us[2];
-
-    for (int i = 0; i < 2; i++)
-        us[i] = (double)p->trial_ns[i] / 1e3 / (p->tried[i] ? p->tried[i] : 1);
-    snprintf(why, sizeof(why), "measured: readahead %.0f us, store %.0f us a sample",
-             us[PUSH_READAHEAD], us[PUSH_STORE]);
-    /* Stored files sometimes have their last page asked for again: it takes more than a close win.
-     */
-    settle(p, us[PUSH_STORE] < us[PUSH_READAHEAD] / 2 ? PUSH_STORE : PUSH_READAHEAD, why);
-}
-
-/* Pushes ids[0..n) and, until a way is settled, times it. A way that the kernel refuses is given
- * up. */
-static void push_batch(struct pusher *p, const uint64_t *ids, size_t n)
+/* A way that the kernel refuses is given up for the next one. */
+static void fall_back(struct pusher *p, int rc)
 {
     struct push *push = &p->f->push;
-    enum push_how how = atomic_load(&push->how);
-    uint64_t begun = clock_mono_ns();
-    int rc = 0;
+    char why[160];
 
-    for (size_t i = 0; i < n && how != PUSH_OFF && !stopping(push); i++) {
+    snprintf(why, sizeof(why), "%s refused: %s", push_how_name(atomic_load(&push->how)),
+             strerror(-rc));
+    settle(push, p->fell_back || !p->f->mode.notify ? PUSH_OFF : PUSH_STORE, why);
+    p->fell_back = true;
+}
+
+static bool is_refusal(int rc)
+{
+    return rc == -ENOSYS || rc == -EINVAL || rc == -EPERM || rc == -EOPNOTSUPP;
+}
+
+/* Pushes the samples ids[0..n) of these positions. */
+static void push_batch(struct pusher *p, const uint64_t *positions, const uint64_t *ids, size_t n)
+{
+    struct push *push = &p->f->push;
+
+    for (size_t i = 0; i < n && atomic_load(&push->how) != PUSH_OFF; i++) {
         wait_in_flight(p, p->in_flight_max - 1);
         wait_hushed(push);
-        rc = push_one(p, ids[i], how);
-        if (rc == -ENOSYS || rc == -EINVAL || rc == -EPERM) {
-            bool last = p->settled || how == PUSH_STORE || !p->f->mode.notify;
-
-            settle(p, last ? PUSH_OFF : PUSH_STORE, strerror(-rc));
-            how = atomic_load(&push->how);
-        }
+        if (too_late(push, positions[i]))
+            continue;
+        int rc = push_one(p, ids[i], atomic_load(&push->how));
+        if (is_refusal(rc))
+            fall_back(p, rc);
     }
-    if (p->settled || how == PUSH_OFF)
-        return;
-    wait_in_flight(p, 0);
-    p->trial_ns[how] += clock_mono_ns() - begun;
-    p->tried[how] += (unsigned)n;
-    if (p->tried[PUSH_READAHEAD] >= TRIAL && p->tried[PUSH_STORE] >= TRIAL)
-        settle_by_figures(p);
-    else if (p->tried[how] >= TRIAL)
-        atomic_store(&push->how, how == PUSH_READAHEAD ? PUSH_STORE : PUSH_READAHEAD);
 }
 
 /* --- the thread --- */
@@ -335,7 +331,7 @@ static void *push_run(void *arg)
         follow_order(p);
         size_t n = take_batch(push, positions);
         if (n && atomic_load(&push->how) != PUSH_OFF)
-            push_batch(p, ids, ids_of(p->f, positions, n, ids));
+            push_batch(p, positions, ids, ids_of(p->f, positions, n, ids));
     }
     forget_prefixes(p);
     catalog_unref(p->catalog);
@@ -352,11 +348,9 @@ int push_start(struct frontend *f, struct err *err)
     p->f = f;
     p->in_flight_max = IN_FLIGHT_MAX;
     push->gen = UINT64_MAX;
-    atomic_store(&push->how, PUSH_READAHEAD);
-    if (!f->mode.notify)
-        settle(p, PUSH_READAHEAD, "no notifications: readahead");
+    settle(push, PUSH_READAHEAD, "as fast as NOTIFY_STORE and never asked for again");
     if (f->conf.shards)
-        settle(p, PUSH_OFF, "big files are read ahead by the kernel");
+        settle(push, PUSH_OFF, "big files are read ahead by the kernel");
     p->catalog = volume_catalog(f->volume);
     e = thread_start(&push->thread, "fuse-push", push_run, p);
     if (e) {

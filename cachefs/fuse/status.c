@@ -24,16 +24,18 @@ void frontend_status(struct frontend *f, struct json_writer *w)
 {
     struct push *push = &f->push;
     struct push_window window;
+    char why[sizeof(push->why)];
 
     lock_take(&push->lock);
     window = push->w;
+    memcpy(why, push->why, sizeof(why));
     lock_drop(&push->lock);
     jw_str(w, "mode", frontend_mode(f));
     jw_str(w, "mode_why", frontend_why(f));
     jw_object(w, "push");
     jw_bool(w, "active", atomic_load(&push->active));
     jw_str(w, "how", push_how_name(atomic_load(&push->how)));
-    jw_str(w, "why", push->why);
+    jw_str(w, "why", why);
     jw_uint(w, "samples", counter_get(&push->pushed));
     jw_uint(w, "bytes", counter_get(&push->pushed_bytes));
     jw_uint(w, "skipped", counter_get(&push->skipped));
