@@ -96,8 +96,9 @@ $(foreach m,$(MODULES),$(eval $(call module_rules,$(m))))
 $(BUILD)/bin/sampan: $(call lib_of,$(MODULES))
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
-	@$(CC) $(LDFLAGS) -o $@ -Wl,--start-group $^ -Wl,--end-group \
+	@$(CC) $(LDFLAGS) -o $@.new -Wl,--start-group $^ -Wl,--end-group \
 	    $(shell pkg-config --libs $(call pkgs_of,$(MODULES)))
+	@mv -f $@.new $@
 
 # unit.mk first: the others go by its list of modules that have tests.
 include make/unit.mk $(filter-out make/unit.mk,$(sort $(wildcard make/*.mk)))
