@@ -299,14 +299,16 @@ static int holder_of(int fd)
     return 0;
 }
 
-static int lock_folder(struct owner *o, const char *dir, struct err *err)
+static int lock_folder(struct owner *o, const char *dir, bool own, struct err *err)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return err_sys(err, errno, "open the cache folder %s", dir);
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
         o->locks[o->n_locks++] = (struct owner_lock){.fd = fd, .was_empty = is_empty(fd)};
-        return 0;
+        size_t n = strlen(dir);
+        bool around = !own && strncmp(dir, o->dir, n) == 0 && o->dir[n] == '/';
+        return around ? 0 : cache_folder_check(dir, fd, own, err);
     }
     int why = errno, pid = holder_of(fd);
     close(fd);
@@ -323,13 +325,13 @@ static int lock_folder(struct owner *o, const char *dir, struct err *err)
 
 int owner_lock(struct owner *o, struct err *err)
 {
-    if (lock_folder(o, o->dir, err))
+    if (lock_folder(o, o->dir, true, err))
         return -1;
     for (size_t i = 0; i < o->n_tiers; i++) {
         bool again = strcmp(o->tiers[i].dir, o->dir) == 0;
         for (size_t k = 0; k < i; k++)
             again = again || strcmp(o->tiers[i].dir, o->tiers[k].dir) == 0;
-        if (!again && lock_folder(o, o->tiers[i].dir, err))
+        if (!again && lock_folder(o, o->tiers[i].dir, false, err))
             return -1;
     }
     return 0;

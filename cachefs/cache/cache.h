@@ -112,6 +112,10 @@ int cache_verify(struct cache *c, uint64_t unit, struct err *err);
 /* Waits until everything filled so far is appended and the journal is on the disk. */
 int cache_flush(struct cache *c, struct err *err);
 
+/* Refuses a folder that holds anything but a cache: nothing of a user's is ever mixed with ours or
+ * counted against a limit. `own_folder`: the owner's index, lock and catalogs may lie there too. */
+int cache_folder_check(const char *dir, int dir_fd, bool own_folder, struct err *err);
+
 /* Removes the packs and the index in a tier's folder that no process uses; whatever else lies there
  * stays. Refuses a folder that is no cache of ours, or is in use. */
 int cache_erase(const char *dir, uint64_t *ret_bytes, struct err *err);

@@ -28,17 +28,36 @@ bool folder_contains(const char *outer, const char *inner)
     return strncmp(outer, inner, n) == 0 && (inner[n] == '/' || inner[n] == '\0');
 }
 
-/* Anything but what a file system puts into a fresh folder by itself. */
-static bool is_empty(int dir_fd)
+/* What may lie in a folder that bears no mark yet: what a file system puts into a fresh one, and
+ * what an owner that was killed in its start left there. */
+static bool is_expected(const char *name, bool own_folder)
 {
+    static const char *const names[] = {"lock",         "index",  "catalog",
+                                        "control.sock", "shards", "numbering"};
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "lost+found") == 0 ||
+        strcmp(name, MARKER) == 0)
+        return true;
+    for (size_t i = 0; own_folder && i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return own_folder && (strncmp(name, "spill.", 6) == 0 || strncmp(name, "numbering.", 10) == 0);
+}
+
+int cache_folder_check(const char *dir, int dir_fd, bool own_folder, struct err *err)
+{
+    if (faccessat(dir_fd, MARKER, F_OK, 0) == 0)
+        return 0;
     int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-    struct dirent *e;
-    while (d && (e = readdir(d)))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-            strcmp(e->d_name, "lost+found") != 0 && strcmp(e->d_name, MARKER) != 0)
-            return false;
-    return true;
+    if (!d)
+        return err_sys(err, errno, "cache: list the folder %s", dir);
+    for (const struct dirent *e; (e = readdir(d));)
+        if (!is_expected(e->d_name, own_folder))
+            return err_set(err, ERR_USAGE,
+                           "cache: %s is not empty and not a cache of ours: it has '%s' (give an "
+                           "empty or new folder)",
+                           dir, e->d_name);
+    return 0;
 }
 
 static int write_marker(int fd, const char *dir, const char *set_id,
@@ -79,16 +98,10 @@ static int parse_marker(char *text, const char *dir, const char *set_id,
     return 0;
 }
 
-int folder_claim(const char *dir, int dir_fd, const char *set_id, bool own_folder,
-                 unsigned char id[TIER_ID_BYTES], int *ret_marker_fd, struct err *err)
+int folder_claim(const char *dir, int dir_fd, const char *set_id, unsigned char id[TIER_ID_BYTES],
+                 int *ret_marker_fd, struct err *err)
 {
     char text[4096];
-    bool fresh = faccessat(dir_fd, MARKER, F_OK, 0) != 0;
-    if (fresh && !own_folder && !is_empty(dir_fd))
-        return err_set(err, ERR_USAGE,
-                       "cache: %s is not empty and not a cache of ours (give an "
-                       "empty or new folder)",
-                       dir);
     cleanup_close int fd = openat(dir_fd, MARKER, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return err_sys(err, errno, "cache: open %s/" MARKER, dir);

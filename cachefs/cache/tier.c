@@ -104,8 +104,12 @@ int tier_open(struct tier *t, const struct tier_conf *conf, struct err *err)
     t->kind = conf->kind;
     t->limit = conf->limit;
     t->pack_max = pack_bytes_for(conf->limit);
-    bool own = folder_contains(t->dir, t->c->dir);
-    return folder_claim(t->dir, t->dir_fd, t->c->set_id, own, t->id, &t->marker_fd, err);
+    /* A folder around the owner's one is not empty, and was chosen by whoever chose that. */
+    bool same = strcmp(t->dir, t->c->dir) == 0;
+    if ((same || !folder_contains(t->dir, t->c->dir)) &&
+        cache_folder_check(t->dir, t->dir_fd, same, err))
+        return -1;
+    return folder_claim(t->dir, t->dir_fd, t->c->set_id, t->id, &t->marker_fd, err);
 }
 
 static struct pack *found_pack(struct tier *t, uint32_t number, uint64_t size)

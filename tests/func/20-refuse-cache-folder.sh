@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A cache folder that cannot be written, or that another mount owns, is refused; the owner goes on.
+# A cache folder that cannot be written, that another mount owns, or that holds a user's files is
+# refused; the owner goes on, and the files stay as they are.
 . "$SAMPAN_TESTS/lib/common.sh"
 need_mount
 make_set --classes 1 --files 5
@@ -12,4 +13,15 @@ refused "[14]" "in use|owned|another|pid" sampan mount "file://$SRC" "$T/second"
 ! is_mounted "$T/second" || fail "the second mount is there"
 same_tree "$SRC" "$MNT"
 unmount
+nothing_left
+mkdir -p "$T/home-of-somebody/letters"
+echo dear >"$T/home-of-somebody/letters/first"
+echo list >"$T/home-of-somebody/index.html"
+before=$(cd "$T/home-of-somebody" && find . -printf '%p %s %T@\n' | sort)
+for verb in "mount file://$SRC $MNT" "scan file://$SRC"; do
+    # shellcheck disable=SC2086 # words
+    refused 2 "not empty and not a cache" sampan $verb --cache "ssd:$T/home-of-somebody=1GiB"
+done
+refused "[34]" "cache" sampan clear "$T/home-of-somebody"
+expect "what lies there" "$(cd "$T/home-of-somebody" && find . -printf '%p %s %T@\n' | sort)" "$before"
 nothing_left

@@ -271,3 +271,27 @@ Test(damage, folders_of_others_are_refused)
     r.conf.dir = own;
     rig_end(&r);
 }
+
+Test(damage, a_folder_with_files_of_a_user_is_refused)
+{
+    struct rig r;
+    struct err err = {0};
+    rig_begin(&r, 5000, 64u << 20, false);
+    char *own = (char *)r.conf.dir;
+    r.conf.dir = r.dir;
+    fclose(fopen(rig_path(&r, "index.html"), "w"));
+    cr_assert_eq(rig_try_open(&r, &err), -1);
+    cr_assert(strstr(err.msg, "it has 'index.html'"), "%s", err.msg);
+    cr_assert_eq(access(rig_path(&r, "sampan-cache"), F_OK), -1);
+
+    /* What a start that was killed leaves is no obstacle, and a marked folder may hold anything. */
+    unlink(rig_path(&r, "index.html"));
+    cr_assert_eq(mkdir(rig_path(&r, "catalog"), 0700), 0);
+    cr_assert_eq(rig_try_open(&r, &err), 0, "%s", err.msg);
+    rig_close(&r);
+    fclose(fopen(rig_path(&r, "index.html"), "w"));
+    cr_assert_eq(rig_try_open(&r, &err), 0, "%s", err.msg);
+    rig_close(&r);
+    r.conf.dir = own;
+    rig_end(&r);
+}
