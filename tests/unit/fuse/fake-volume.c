@@ -272,6 +272,7 @@ void fake_volume_add(struct volume *v, const char *path, const char *text)
     e->e.parent = 1;
     snprintf(e->e.name, sizeof(e->e.name), "%s", path);
     v->catalog = c;
+    catalog_unref(v->older);
     v->older = old;
     if (v->on_switch)
         v->on_switch(v->on_switch_arg, old, c);
