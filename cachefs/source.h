@@ -2,17 +2,16 @@
  * The one interface of the data path. Layers stack (volume/stack.c builds them): the cache over the
  * peers over the store; in tests `fault`, `delay` and `count` slide between any two.
  *
- * A piece is a byte range of one *unit*: a whole sample of at most UNIT_BYTES, or one UNIT_BYTES block
- * of a larger one. Units are numbered by the catalog: a sample with id X and size S owns the units
- * X, X+1, … X+blocks-1 and nobody else ever gets those numbers again. So a unit number alone names
- * bytes that never change.
+ * A piece is a byte range of one *unit*: a whole sample of at most UNIT_BYTES, or one UNIT_BYTES
+ * block of a larger one. Units are numbered by the catalog: a sample with id X and size S owns the
+ * units X, X+1, … X+blocks-1 and nobody else ever gets those numbers again. So a unit number alone
+ * names bytes that never change.
  *
  * A read answers in one of three ways:
  *   0               `ret` holds the bytes: release it with view_release()
- *   SOURCE_PENDING  wait->done will be called exactly once, on another thread, perhaps before read()
- *                   returns; `wait` must stay valid until then
- *   -1              `err` says why; wait->done is not called
- * done() must not block: it may run on the engine's only thread.
+ *   SOURCE_PENDING  wait->done will be called exactly once, on another thread, perhaps before
+ * read() returns; `wait` must stay valid until then -1              `err` says why; wait->done is
+ * not called done() must not block: it may run on the engine's only thread.
  */
 #ifndef SAMPAN_SOURCE_H
 #define SAMPAN_SOURCE_H
@@ -34,11 +33,13 @@ enum origin { FROM_MEM, FROM_DISK, FROM_PEER, FROM_STORE, FROM_COUNT };
 struct catalog;
 
 struct piece {
-    struct catalog *catalog; /* the version that knows the unit; referenced by the caller until done */
+    struct catalog
+        *catalog; /* the version that knows the unit; referenced by the caller until done */
     uint64_t unit;
     uint32_t off, len; /* inside the unit; a len past the unit's end is cut */
     enum prio prio;
-    struct buf *into; /* a lower layer puts the unit's bytes here (NULL: it may choose); not owned */
+    struct buf
+        *into; /* a lower layer puts the unit's bytes here (NULL: it may choose); not owned */
 };
 
 struct view {
@@ -77,17 +78,21 @@ struct source_ops {
     /*
      * Makes the unit of `p` local, at p->prio, handing out nothing. 0: it is here already;
      * SOURCE_PENDING: begun (done() follows, with a NULL view); -1 with ERR_LIMIT: no room in the
-     * queue or the pool now, try later; -1 otherwise: it can't be had. NULL: a layer that keeps nothing.
+     * queue or the pool now, try later; -1 otherwise: it can't be had. NULL: a layer that keeps
+     * nothing.
      */
-    int (*ahead)(struct source *s, const struct piece *p, struct source_wait *wait, struct err *err);
+    int (*ahead)(struct source *s, const struct piece *p, struct source_wait *wait,
+                 struct err *err);
 
     /* Forgets local copies of the unit, if any. NULL: keeps nothing. */
     void (*drop)(struct source *s, uint64_t unit);
 
-    /* Waits until no read is under way in this layer and frees it; the caller closes `inner` after. */
+    /* Waits until no read is under way in this layer and frees it; the caller closes `inner` after.
+     */
     void (*close)(struct source *s);
 
-    /* A read of this unit that is under way (into p->into) is wanted at p->prio now. NULL: no matter. */
+    /* A read of this unit that is under way (into p->into) is wanted at p->prio now. NULL: no
+     * matter. */
     void (*raise)(struct source *s, const struct piece *p);
 };
 
