@@ -81,7 +81,8 @@ static int entry_path(const char *mountpoint, struct bytes *ret, struct err *err
 
 static int write_entry(const char *path, const struct bytes *text, struct err *err)
 {
-    cleanup_free char *temporary = xasprintf("%s.%d", path, (int)getpid());
+    /* Always the same name, so that what a killed process leaves is overwritten by the next. */
+    cleanup_free char *temporary = xasprintf("%s.new", path);
     cleanup_close int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_sys(err, errno, "register of mounts: %s", temporary);
