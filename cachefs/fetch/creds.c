@@ -10,17 +10,17 @@
 #include "engine-internal.h"
 #include "mem.h"
 
-#define TOO_NEAR_NS   (15 * NS_PER_S)  /* a request signed now might arrive too late */
-#define EARLY_NS      (300 * NS_PER_S) /* renewed in the background from here on */
-#define EARLY_PAUSE   (30 * NS_PER_S)
-#define FORCED_OLD_NS (2 * NS_PER_S) /* a look-up this young answers for all that came with it */
+#define TOO_NEAR_NS (15 * NS_PER_S)  /* a request signed now might arrive too late */
+#define EARLY_NS    (300 * NS_PER_S) /* renewed in the background from here on */
+#define EARLY_PAUSE (30 * NS_PER_S)
 
 /* One look-up. The engine's thread owns all but `failed` and `err`, which it reads once it is done.
  */
 struct visit {
     struct visit *next;
     struct store *store;
-    bool force, done; /* done: f->lock */
+    uint64_t asked_ns; /* it began then or later */
+    bool force, done;  /* done: f->lock */
     bool failed;
     struct err err;
     struct job *waiting;
@@ -33,7 +33,8 @@ struct creds_desk {
     struct visit *visits; /* the list: engine's thread; a new one is published under f->lock */
     struct visit *todo;   /* the one at hand; f->lock. Others wait in the list until it is done. */
     const struct store *last_store;
-    uint64_t last_ns, early_ns;
+    uint64_t last_ns; /* when the last look-up was asked for */
+    uint64_t early_ns;
 };
 
 void creds_new(struct fetch *f)
@@ -111,21 +112,23 @@ static void hand_over(struct fetch *f)
     cond_signal(&d->work);
 }
 
-static struct visit *visit_of(struct creds_desk *d, struct store *s)
+static struct visit *visit_of(struct fetch *f, struct store *s)
 {
+    struct creds_desk *d = f->creds;
     struct visit **end = &d->visits;
     for (; *end; end = &(*end)->next)
         if ((*end)->store == s)
             return *end;
     struct visit *v = xcalloc(1, sizeof *v);
     v->store = s;
+    v->asked_ns = f->now_ns;
     *end = v;
     return v;
 }
 
 static void visit(struct fetch *f, struct store *s, bool force, struct job *j)
 {
-    struct visit *v = visit_of(f->creds, s);
+    struct visit *v = visit_of(f, s);
     v->force |= force && v != f->creds->todo;
     if (j) {
         j->next = v->waiting;
@@ -143,7 +146,9 @@ bool creds_hold(struct fetch *f, struct job *j)
     j->force_creds = j->creds_seen = false;
     if (seen || (expire == UINT64_MAX && !force))
         return false;
-    if (force && d->last_store == s && f->now_ns - d->last_ns < FORCED_OLD_NS)
+    /* Keys looked up since the refused request was built answer for all that were refused with it;
+     * keys from before, however young, are those that were refused. */
+    if (force && d->last_store == s && d->last_ns >= j->sent_ns)
         return false;
     if (force || expire < now + TOO_NEAR_NS) {
         visit(f, s, force, j);
@@ -178,7 +183,7 @@ void creds_collect(struct fetch *f)
     while ((v = take_finished(f))) {
         struct job *next;
         f->creds->last_store = v->store;
-        f->creds->last_ns = f->now_ns;
+        f->creds->last_ns = v->asked_ns;
         for (struct job *j = v->waiting; j; j = next) {
             next = j->next;
             if (!j->first_ns)

@@ -66,6 +66,7 @@ struct job {
     bool hedged;
     bool low;          /* holds a slot as prefetch or warmup */
     uint64_t first_ns; /* of the first try; 0: none yet */
+    uint64_t sent_ns;  /* of the last */
     uint64_t due_ns;   /* PARKED: when it goes on */
     struct err *why;   /* of the last failure, or NULL */
     char text[];

@@ -223,6 +223,7 @@ void job_start(struct fetch *f, struct job *j)
     if (!j->first_ns)
         j->first_ns = f->now_ns;
     j->tries++;
+    j->sent_ns = f->now_ns;
     j->main = flight_start(f, j, false, j->low, &err);
     if (!j->main) {
         slot_give(f, j->low);

@@ -157,8 +157,8 @@ static bool refresh_due(const struct store *s, bool force)
 {
     if (!s->creds.access_key)
         return true;
-    if (force)
-        return clock_mono_ns() - s->refreshed_ns >= FORCE_APART_NS;
+    if (force && clock_mono_ns() - s->refreshed_ns >= FORCE_APART_NS)
+        return true;
     return (s->creds.expire_ns != UINT64_MAX &&
             (uint64_t)clock_wall_ns() + RENEW_EARLY_NS >= s->creds.expire_ns) ||
            creds_files_changed(&s->creds);

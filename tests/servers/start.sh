@@ -2,7 +2,8 @@
 #
 #   start_webhdfs [OPTIONS]  a name node and a data node over $SRC: $HDFS_PORT, log $T/log/hdfs; stop_webhdfs
 #   start_bos [OPTIONS]      the bucket "samples" over $SRC: $BOS_URL, log $T/log/bos; stop_bos
-# OPTIONS are those of webhdfs.py and bos.py.
+#   start_s3odd [OPTIONS]    the same bucket as S3, elsewhere than one thinks: $S3_URL, log $T/log/s3odd; stop_s3odd
+# OPTIONS are those of webhdfs.py, bos.py and s3odd.py.
 
 start_server() { # NAME SCRIPT ARGS… : sets SERVER_PID and SERVER_PORT
     local name=$1 script=$2
@@ -37,4 +38,14 @@ start_bos() {
 
 stop_bos() {
     stop_server "$BOS_PID"
+}
+
+start_s3odd() { # the bucket "samples" over $SRC with its own clock, region and keys: $S3_URL, log $T/log/s3odd
+    start_server s3odd s3odd.py --root "$SRC" --log "$T/log/s3odd" --bucket samples "$@"
+    S3ODD_PID=$SERVER_PID S3_URL=http://127.0.0.1:$SERVER_PORT
+    export AWS_ENDPOINT_URL=$S3_URL
+}
+
+stop_s3odd() {
+    stop_server "$S3ODD_PID"
 }
