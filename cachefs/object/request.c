@@ -209,12 +209,15 @@ int emit_item(struct store *s, const char *skip_key, struct list_item *item, lis
         return 0; /* not below our prefix: a server that ignores it */
     item->key += prefix_len;
     item->key_len -= prefix_len;
-    /* The object that marks the listed folder itself is not in it. */
-    if (item->key_len == 0 ||
-        (skip_key && strlen(skip_key) == item->key_len && item->key[item->key_len - 1] == '/' &&
-         memcmp(item->key, skip_key, item->key_len) == 0))
+    /* The object that marks the listed folder itself is not in it. One with bytes is no marker: no
+     * file system can hold it, and whoever builds the catalog says so. */
+    bool marks = item->folder || item->size == 0;
+    bool listed = item->key_len == 0 || (skip_key && strlen(skip_key) == item->key_len &&
+                                         item->key[item->key_len - 1] == '/' &&
+                                         memcmp(item->key, skip_key, item->key_len) == 0);
+    if (marks && listed)
         return 0;
-    if (item->key[item->key_len - 1] == '/' && item->size == 0)
+    if (item->key_len && item->key[item->key_len - 1] == '/' && item->size == 0)
         item->folder = true;
     return fn(arg, item, err);
 }
