@@ -114,6 +114,16 @@ static void add_reads(struct bytes *out, const struct json *s)
                json_uint_at(&fetch, "in_flight"));
 }
 
+static void add_stale(struct bytes *out, const struct json *s)
+{
+    struct json stale = json_get(s, "stale_objects");
+    for (size_t i = 0; i < json_count(&stale); i++) {
+        struct json object = json_at(&stale, i);
+        bytes_addf(out, "  stale     %s: %s\n", json_str_at(&object, "path"),
+                   json_str_at(&object, "why"));
+    }
+}
+
 static void add_full(struct bytes *out, const struct json *s)
 {
     struct json set = json_get(s, "set"), cache = json_get(s, "cache");
@@ -147,6 +157,7 @@ static void add_full(struct bytes *out, const struct json *s)
                    json_num_at(&warmup, "percent"), json_uint_at(&warmup, "samples_done"),
                    json_uint_at(&warmup, "samples_total"), json_uint_at(&warmup, "failed"));
     bytes_add_char(out, '\n');
+    add_stale(out, s);
 }
 
 static void add_line(struct bytes *out, const struct control_mount *m, const struct json *s)

@@ -184,6 +184,43 @@ static void write_order(struct json_writer *w, const struct snapshot *s)
     jw_end(w);
 }
 
+/* Those that the current version still has: a newer one took the others' places already. */
+static void write_stale(struct catalog *now, struct json_writer *w, const struct stale_object *s)
+{
+    struct entry e;
+    cleanup_bytes struct bytes path = {0};
+    if (catalog_get(now, s->id, &e, NULL) || catalog_path(now, s->id, &path, NULL))
+        return;
+    jw_object(w, NULL);
+    jw_uint(w, "id", s->id);
+    jw_strn(w, "path", path.data, path.len);
+    jw_str(w, "why", s->why);
+    jw_num(w, "at", (double)s->at_ns / 1e9);
+    jw_end(w);
+}
+
+/* The newest `most` of them, newest last. */
+static void write_stale_objects(struct volume *v, struct json_writer *w, const char *name,
+                                uint64_t most)
+{
+    struct stale_object *copy = xcalloc(most, sizeof *copy);
+    uint64_t n, first;
+    {
+        ACQUIRE(&v->lock);
+        n = v->n_stale;
+        first = n > most ? n - most : 0;
+        for (uint64_t i = first; i < n; i++)
+            copy[i - first] = v->stale[i % STALE_KEPT];
+    }
+    struct catalog *now = volume_catalog(v);
+    jw_array(w, name);
+    for (uint64_t i = 0; i < n - first; i++)
+        write_stale(now, w, &copy[i]);
+    jw_end(w);
+    catalog_unref(now);
+    free(copy);
+}
+
 void volume_status(struct volume *v, struct json_writer *w)
 {
     struct snapshot s;
@@ -205,6 +242,7 @@ void volume_status(struct volume *v, struct json_writer *w)
     ahead_status(v, w);
     jw_end(w);
     jw_uint(w, "stale", s.n_stale);
+    write_stale_objects(v, w, "stale_objects", STALE_SHOWN);
 }
 
 void volume_stats(struct volume *v, struct json_writer *w)
@@ -233,37 +271,7 @@ void volume_stats(struct volume *v, struct json_writer *w)
     jw_end(w);
 }
 
-static void write_stale(struct volume *v, struct json_writer *w, const struct stale_object *s)
-{
-    struct entry e;
-    cleanup_bytes struct bytes path = {0};
-    struct catalog *c = version_of(v, s->id, &e);
-    if (c) {
-        catalog_path(c, s->id, &path, NULL);
-        catalog_unref(c);
-    }
-    jw_object(w, NULL);
-    jw_uint(w, "id", s->id);
-    jw_strn(w, "path", path.data ? path.data : "", path.len);
-    jw_str(w, "why", s->why);
-    jw_num(w, "at", (double)s->at_ns / 1e9);
-    jw_end(w);
-}
-
 void volume_stale(struct volume *v, struct json_writer *w)
 {
-    struct stale_object *copy = xcalloc(STALE_KEPT, sizeof *copy);
-    uint64_t n, first;
-    {
-        ACQUIRE(&v->lock);
-        n = v->n_stale;
-        first = n > STALE_KEPT ? n - STALE_KEPT : 0;
-        for (uint64_t i = first; i < n; i++)
-            copy[i - first] = v->stale[i % STALE_KEPT];
-    }
-    jw_array(w, "stale");
-    for (uint64_t i = 0; i < n - first; i++)
-        write_stale(v, w, &copy[i]);
-    jw_end(w);
-    free(copy);
+    write_stale_objects(v, w, "stale", STALE_KEPT);
 }

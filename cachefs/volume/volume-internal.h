@@ -25,6 +25,7 @@
 
 #define VERSIONS_KEPT 4 /* the current one and three older */
 #define STALE_KEPT    256
+#define STALE_SHOWN   16 /* in the status; all that are kept: volume_stale() */
 
 /* What reading ahead and warmup may take of the pool: a reader's own miss finds the rest. */
 #define POOL_SHARE(n) ((n) / 5 * 3)

@@ -14,9 +14,16 @@ for f in 000003 000004; do
     grep -Eq "Stale" "$T/err" || fail "$f: not ESTALE: $(cat "$T/err")"
 done
 cmp "$SRC/class-000/000005.bin" "$MNT/class-000/000005.bin"
+for f in 000003 000004; do
+    status stale_objects | grep -q "class-000/$f.bin" || fail "the status does not name $f: $(status stale_objects)"
+done
+sampan doctor "$MNT" >"$T/doctor" && fail "doctor finds nothing wrong"
+grep -q "000003.bin.*sampan scan" "$T/doctor" || fail "doctor names no cure: $(cat "$T/doctor")"
 rm "$SRC/class-000/000004.bin"
-sampan scan "$MNT" --json >"$T/scan.json"
+(cd "${MNT%/*}" && sampan scan "${MNT##*/}" --json) >"$T/scan.json"
 expect "changed" "$(field changed <"$T/scan.json")" 1
 expect "removed" "$(field removed <"$T/scan.json")" 1
 same_bytes "$SRC" "$MNT"
+expect "stale objects of the new version" "$(status stale_objects)" "[]"
+sampan doctor "$MNT"
 unmount
