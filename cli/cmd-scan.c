@@ -241,7 +241,7 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     cleanup_mount struct control_mount m = {0};
     struct store_conf store;
     cleanup_owner struct owner owner = {0};
-    if (set[0] == '/' && mount_of(set, &m, NULL, NULL) == 0)
+    if (!strstr(set, "://") && mount_of(set, &m, NULL, NULL) == 0)
         return scan_mount(&m, o, err);
     store_conf_of(&o->store, &store);
     if (owner_resolve(&owner, set, &o->set, &store, err))
