@@ -29,8 +29,7 @@ bool cache_has_all(struct cache *c, uint64_t unit, uint64_t n)
     return true;
 }
 
-/* --- reading ahead -------------------------------------------------------------------------------
- */
+/* --- reading ahead --------------------------------------------------------------------------- */
 
 struct stretch {
     struct pack *pack; /* referenced */
@@ -91,8 +90,7 @@ void cache_dont_need(struct cache *c, uint64_t unit)
     pack_unref(x.pack);
 }
 
-/* --- pins, verification --------------------------------------------------------------------------
- */
+/* --- pins, verification ---------------------------------------------------------------------- */
 
 void cache_pin(struct cache *c, uint64_t unit, bool pinned)
 {
@@ -130,8 +128,7 @@ int cache_verify(struct cache *c, uint64_t unit, struct err *err)
     return rc == PACK_OK ? 0 : -1;
 }
 
-/* --- statistics ----------------------------------------------------------------------------------
- */
+/* --- statistics ------------------------------------------------------------------------------ */
 
 static void stat_tier(struct tier *t, struct tier_stat *ret)
 {

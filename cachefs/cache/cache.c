@@ -28,8 +28,7 @@
 
 #define TOUCH_MINUTES 5u /* "last use" is no finer than this: a hit seldom dirties the index */
 
-/* --- places ------------------------------------------------------------------------------------
- */
+/* --- places ---------------------------------------------------------------------------------- */
 
 static struct pack *pack_of(const struct cache *c, const struct place *e)
 {
@@ -123,8 +122,7 @@ static void touch(struct cache *c, uint64_t unit, struct place *e)
     index_store(&c->index, unit, e);
 }
 
-/* --- reading -----------------------------------------------------------------------------------
- */
+/* --- reading --------------------------------------------------------------------------------- */
 
 enum found { FOUND_NOTHING, FOUND_BYTES, FOUND_FLIGHT, FOUND_RECORD };
 

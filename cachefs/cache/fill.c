@@ -50,8 +50,7 @@ void fill_join(struct fill *f, const struct piece *p, struct source_wait *wait, 
     f->waiters = w;
 }
 
-/* --- slots -------------------------------------------------------------------------------------
- */
+/* --- slots ----------------------------------------------------------------------------------- */
 
 static struct fill *slot_take(struct cache *c, bool ahead, bool resumed)
 {
@@ -179,8 +178,7 @@ void fill_drain(struct cache *c)
         cond_wait(&c->slots.idle, &c->slots.lock);
 }
 
-/* --- answering ---------------------------------------------------------------------------------
- */
+/* --- answering ------------------------------------------------------------------------------- */
 
 static void release_buf(struct view *v)
 {
@@ -210,8 +208,7 @@ static void answer_all(struct fill *f, struct waiter *list, enum origin from, co
     }
 }
 
-/* --- the flight --------------------------------------------------------------------------------
- */
+/* --- the flight ------------------------------------------------------------------------------ */
 
 /* The bytes are in f->buf, or it is an error. */
 static int check_bytes(struct fill *f, const struct view *v, struct err *err)

@@ -28,8 +28,7 @@ static uint32_t entry_check(uint64_t unit, const struct place *e)
     return (uint32_t)h | 1; /* never 0 */
 }
 
-/* --- the header --------------------------------------------------------------------------------
- */
+/* --- the header ------------------------------------------------------------------------------ */
 
 static uint32_t head_crc(const struct index_head *h)
 {
@@ -68,8 +67,7 @@ static bool head_usable(const struct index_head *h, uint64_t set_hash, const cha
     return h->clean || (boot[0] && memcmp(h->boot_id, boot, sizeof h->boot_id) == 0);
 }
 
-/* --- mapping -----------------------------------------------------------------------------------
- */
+/* --- mapping --------------------------------------------------------------------------------- */
 
 static int map_chunk(struct index *ix, uint64_t k)
 {
@@ -200,8 +198,7 @@ int index_cover(struct index *ix, uint64_t unit)
     return 0;
 }
 
-/* --- entries -----------------------------------------------------------------------------------
- */
+/* --- entries --------------------------------------------------------------------------------- */
 
 static struct place *entry_at(const struct index *ix, uint64_t unit)
 {

@@ -165,8 +165,7 @@ void cache_close(struct source *s)
     cache_free(c, true);
 }
 
-/* --- flushing ----------------------------------------------------------------------------------
- */
+/* --- flushing -------------------------------------------------------------------------------- */
 
 static int sync_file(struct tier *t, uint32_t number, const char *suffix, struct err *err)
 {

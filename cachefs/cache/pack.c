@@ -57,8 +57,7 @@ void pack_unref(struct pack *p)
     tier_discharge(p->tier, atomic_load(&p->size) + atomic_load(&p->journal_size));
 }
 
-/* --- making ------------------------------------------------------------------------------------
- */
+/* --- making ---------------------------------------------------------------------------------- */
 
 static int write_head(struct pack *p, struct err *err)
 {
@@ -141,8 +140,7 @@ void pack_seal(struct pack *p)
     p->fd = p->journal_fd = -1;
 }
 
-/* --- reading -----------------------------------------------------------------------------------
- */
+/* --- reading --------------------------------------------------------------------------------- */
 
 const unsigned char *pack_map(struct pack *p, struct err *err)
 {
@@ -384,8 +382,7 @@ void pack_dont_need(const struct extent_ref *x)
         posix_fadvise(fd, (off_t)from, (off_t)(to - from), POSIX_FADV_DONTNEED);
 }
 
-/* --- walking a pack whose journal is gone --------------------------------------------------------
- */
+/* --- walking a pack whose journal is gone ---------------------------------------------------- */
 
 struct walk {
     const unsigned char *map;

@@ -18,8 +18,7 @@ struct ages {
 unsigned age_bucket(uint32_t minutes);
 void ages_add(struct ages *a, bool pinned, uint32_t minutes, uint64_t bytes);
 
-/* --- policy-pinned.c: who goes when room must be made --------------------------------------------
- */
+/* --- policy-pinned.c: who goes when room must be made ---------------------------------------- */
 
 /* Of each kind: units in buckets above `from` go; those in bucket `from` go until `part` bytes
  * went. */
@@ -31,8 +30,7 @@ void policy_pinned_pick(const struct ages *a, uint64_t need, struct victims *ret
 /* Does this one go? Takes its bytes off `part` where it counts. */
 bool policy_pinned_goes(struct victims *v, bool pinned, uint32_t minutes, uint64_t bytes);
 
-/* --- policy-scan.c: does a newcomer get in when the cache is full? -------------------------------
- */
+/* --- policy-scan.c: does a newcomer get in when the cache is full? --------------------------- */
 
 #define SCAN_IDLE_MINUTES 60u
 

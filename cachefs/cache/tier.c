@@ -63,8 +63,7 @@ int tier_conf_parse(struct tier_conf *ret, const char *text, struct err *err)
     return 0;
 }
 
-/* --- opening -----------------------------------------------------------------------------------
- */
+/* --- opening --------------------------------------------------------------------------------- */
 
 static int make_folder(const char *dir, struct err *err)
 {
@@ -191,8 +190,7 @@ void tier_close(struct tier *t)
     free(t);
 }
 
-/* --- packs by number ---------------------------------------------------------------------------
- */
+/* --- packs by number ------------------------------------------------------------------------- */
 
 struct pack *tier_pack(const struct tier *t, uint32_t number)
 {
@@ -221,8 +219,7 @@ int tier_add_pack(struct tier *t, struct pack *p)
     return 0;
 }
 
-/* --- the account -------------------------------------------------------------------------------
- */
+/* --- the account ----------------------------------------------------------------------------- */
 
 uint64_t reservation(uint32_t raw)
 {

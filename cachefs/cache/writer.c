@@ -16,8 +16,7 @@
 #define BATCH_UNITS 16u
 #define IDLE_NS     (10 * NS_PER_S)
 
-/* --- appending ---------------------------------------------------------------------------------
- */
+/* --- appending ------------------------------------------------------------------------------- */
 
 static int ready_pack(struct tier *t, uint64_t bytes, struct err *err)
 {
@@ -124,8 +123,7 @@ struct place writer_entry(const struct tier *t, const struct record *r, uint8_t 
                           .flags = (uint8_t)(flags | r->head.flags | UNIT_IN_PACK)};
 }
 
-/* --- a batch of fills ----------------------------------------------------------------------------
- */
+/* --- a batch of fills ------------------------------------------------------------------------ */
 
 static unsigned char *scratch_of(struct tier *t)
 {
@@ -248,8 +246,7 @@ bool writer_batch(struct tier *t)
     return true;
 }
 
-/* --- the thread --------------------------------------------------------------------------------
- */
+/* --- the thread ------------------------------------------------------------------------------ */
 
 void writer_push(struct tier *t, struct fill *f)
 {

@@ -11,8 +11,7 @@
 #define BAD_MEMORY     (4u << 20)
 #define FOLDERS_MEMORY (8u << 20)
 
-/* --- names --------------------------------------------------------------------------------------
- */
+/* --- names ----------------------------------------------------------------------------------- */
 
 const char *bad_path(const char *path, size_t len)
 {
@@ -56,8 +55,7 @@ int bad_add_key(struct catalog_builder *b, const char *key, size_t len, const ch
     return bad_add(b, path.data, path.len, why, err);
 }
 
-/* --- life ---------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 /* The folder where a source hangs is there even if the source is empty. */
 static int add_source_folder(struct catalog_builder *b, uint32_t source, struct err *err)
@@ -155,8 +153,7 @@ void catalog_builder_free(struct catalog_builder *b)
     free(b);
 }
 
-/* --- rows ---------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------ */
 
 /* The longest etag that struct entry holds; longer ones are cut here and by the store alike. */
 static size_t etag_length(const char *etag)

@@ -4,8 +4,7 @@
 
 #include "mem.h"
 
-/* --- diff ---------------------------------------------------------------------------------------
- */
+/* --- diff ------------------------------------------------------------------------------------ */
 
 struct diff {
     catalog_diff_fn *fn;
@@ -79,8 +78,7 @@ int catalog_diff(struct catalog *a, struct catalog *b, catalog_diff_fn *fn, void
     return rc;
 }
 
-/* --- verify -------------------------------------------------------------------------------------
- */
+/* --- verify ---------------------------------------------------------------------------------- */
 
 /* The folders on the way to the entry at hand: each is hashed after all that is below it. */
 struct open_folder {

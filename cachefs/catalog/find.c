@@ -32,8 +32,7 @@ static int not_found(struct err *err, uint64_t id)
     return err_set(err, ERR_NOT_FOUND, "this version has no entry %llu", (unsigned long long)id);
 }
 
-/* --- rows ---------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------ */
 
 static int bad_row(const struct catalog *c, const char *what, uint64_t id, struct err *err)
 {
@@ -108,8 +107,7 @@ int row_entry(const struct catalog *c, sqlite3_stmt *s, struct entry *ret, struc
     return row_etag(c, s, ret, err);
 }
 
-/* --- entries ------------------------------------------------------------------------------------
- */
+/* --- entries --------------------------------------------------------------------------------- */
 
 int catalog_get(struct catalog *c, uint64_t id, struct entry *ret, struct err *err)
 {
@@ -204,8 +202,7 @@ int catalog_path(struct catalog *c, uint64_t id, struct bytes *ret, struct err *
     return climb(c, b.stmt, e, ret, at, err);
 }
 
-/* --- units --------------------------------------------------------------------------------------
- */
+/* --- units ----------------------------------------------------------------------------------- */
 
 /* The object's key: its own column, or the path below its source's place in the tree. */
 static int unit_key(struct catalog *c, struct borrowed *b, const struct entry *e, struct bytes *key,
@@ -277,8 +274,7 @@ void unit_info_release(struct unit_info *u)
     bytes_release(&u->key);
 }
 
-/* --- numbers ------------------------------------------------------------------------------------
- */
+/* --- numbers --------------------------------------------------------------------------------- */
 
 static uint64_t le64(const unsigned char *p)
 {

@@ -80,8 +80,7 @@ int catalog_builder_list(struct catalog_builder *b, const char *text, size_t len
     return 0;
 }
 
-/* --- joining with sorted keys -------------------------------------------------------------------
- */
+/* --- joining with sorted keys ---------------------------------------------------------------- */
 
 int list_join_begin(struct list_join *j, struct catalog_builder *b, struct err *err)
 {
@@ -138,8 +137,7 @@ int list_join_end(struct list_join *j, struct err *err)
     return 0;
 }
 
-/* --- which reading is meant ---------------------------------------------------------------------
- */
+/* --- which reading is meant ------------------------------------------------------------------ */
 
 static int ignore_folder(void *arg, const struct bytes *key, uint64_t folder, uint64_t parent,
                          struct err *err)

@@ -31,8 +31,7 @@ static bool is_image(const struct bytes *key)
     return false;
 }
 
-/* --- the previous version -----------------------------------------------------------------------
- */
+/* --- the previous version -------------------------------------------------------------------- */
 
 static int step_before(struct plan *p, struct err *err)
 {
@@ -99,8 +98,7 @@ static int old_folder(struct plan *p, const struct bytes *key, uint64_t *ret, st
     return step_before(p, err);
 }
 
-/* --- the pass -----------------------------------------------------------------------------------
- */
+/* --- the pass -------------------------------------------------------------------------------- */
 
 /* First-level folders by name, below each the folders by their whole path: the first '/' sorts
  * before any other byte, all others as what they are. */
@@ -181,8 +179,7 @@ static int plan_bad(void *arg, const struct bytes *key, const char *why, struct 
     return bad_add_key(p->b, key->data, key->len, why, err);
 }
 
-/* --- around it ----------------------------------------------------------------------------------
- */
+/* --- around it ------------------------------------------------------------------------------- */
 
 static int hash_bad(struct plan *p, struct err *err)
 {

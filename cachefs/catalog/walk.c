@@ -24,8 +24,7 @@ int key_compare(const struct bytes *a, const struct bytes *b)
     return c ? c : (a->len > b->len) - (a->len < b->len);
 }
 
-/* --- a directory page ---------------------------------------------------------------------------
- */
+/* --- a directory page ------------------------------------------------------------------------ */
 
 /* The cookie of a child is its id: it names the child's place in name order, whatever its value. */
 static int cookie_name(struct catalog *c, uint64_t parent, uint64_t cookie, struct entry *ret,
@@ -70,8 +69,7 @@ int catalog_page(struct catalog *c, uint64_t parent, uint64_t after, catalog_pag
     return rc;
 }
 
-/* --- tree order ---------------------------------------------------------------------------------
- */
+/* --- tree order ------------------------------------------------------------------------------ */
 
 static void enter(struct tree_walk *w, uint64_t folder)
 {
@@ -182,8 +180,7 @@ int catalog_walk_below(struct catalog *c, uint64_t folder, catalog_walk_fn *fn, 
     return got;
 }
 
-/* --- all in id order, and bad names -------------------------------------------------------------
- */
+/* --- all in id order, and bad names ---------------------------------------------------------- */
 
 static int walk_rows(struct catalog *c, struct conn *k, uint64_t after, catalog_walk_fn *fn,
                      void *arg, struct err *err)

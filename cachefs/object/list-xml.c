@@ -39,8 +39,7 @@ static enum xml_event bad(struct xml *x, const char *why)
     return XML_BAD;
 }
 
-/* --- character data -----------------------------------------------------------------------------
- */
+/* --- character data -------------------------------------------------------------------------- */
 
 static void add_utf8(struct bytes *out, uint32_t c)
 {
@@ -130,8 +129,7 @@ static bool take_text(struct xml *x)
     return x->text.len <= XML_TEXT_MAX;
 }
 
-/* --- markup -------------------------------------------------------------------------------------
- */
+/* --- markup ---------------------------------------------------------------------------------- */
 
 static bool starts_with(const struct xml *x, const char *text)
 {
@@ -280,8 +278,7 @@ enum xml_event xml_next(struct xml *x)
     }
 }
 
-/* --- conveniences -------------------------------------------------------------------------------
- */
+/* --- conveniences ---------------------------------------------------------------------------- */
 
 bool xml_find(const void *data, size_t len, const char *name, struct bytes *ret)
 {

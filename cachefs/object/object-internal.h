@@ -28,8 +28,7 @@ void uri_release(struct uri *u);
 bool host_is_address(const char *host); /* an IPv4 or bracketed IPv6 address */
 bool host_is_loopback(const char *host);
 
-/* --- stores --------------------------------------------------------------------------------------
- */
+/* --- stores ---------------------------------------------------------------------------------- */
 
 /* Where requests go. Changed by redirects: read and written under the store's lock. */
 struct endpoint {
@@ -113,8 +112,7 @@ struct store_ops {
 
 extern const struct store_ops s3_ops, bos_ops, http_ops, webhdfs_ops, file_ops;
 
-/* --- helpers -------------------------------------------------------------------------------------
- */
+/* --- helpers --------------------------------------------------------------------------------- */
 
 /* The store's prefix from a URI's path: no '/' at its head, one at its end. */
 char *prefix_from_path(const char *path);

@@ -168,8 +168,7 @@ int store_local_delete(struct store *s, const char *key, struct err *err);
 
 /* A local file's etag is made of size and mtime, so that a change shows. */
 
-/* --- sums of whole objects ----------------------------------------------------------------------
- */
+/* --- sums of whole objects ------------------------------------------------------------------- */
 
 /* A manifest gives a sum of the content, no ETag; it travels as the etag "sum:sha256:HEX" (md5 and
  * crc32c too). It is no header's value: check it against the whole object's bytes. */

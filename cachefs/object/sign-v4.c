@@ -10,8 +10,7 @@
 
 #define ALGORITHM "AWS4-HMAC-SHA256"
 
-/* --- canonical request --------------------------------------------------------------------------
- */
+/* --- canonical request ----------------------------------------------------------------------- */
 
 struct field {
     char name[64]; /* lower case */
@@ -84,8 +83,7 @@ void v4_canonical(const struct http_req *r, const char *payload, struct bytes *o
     bytes_addf(out, "\n%s\n%s", ret_signed_headers->data, payload);
 }
 
-/* --- key and signature --------------------------------------------------------------------------
- */
+/* --- key and signature ----------------------------------------------------------------------- */
 
 static void derive(uint8_t key[SHA256_LEN], const struct v4_params *p, const char *date)
 {

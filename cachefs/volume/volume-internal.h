@@ -30,8 +30,7 @@
 /* What reading ahead and warmup may take of the pool: a reader's own miss finds the rest. */
 #define POOL_SHARE(n) ((n) / 5 * 3)
 
-/* --- gate: counts what is under way, so that close can wait for it -----------------------------
- */
+/* --- gate: counts what is under way, so that close can wait for it --------------------------- */
 
 struct gate {
     atomic_uint inside;
@@ -45,8 +44,7 @@ void gate_leave(struct gate *g); /* touches nothing of the gate's owner afterwar
 void gate_close(struct gate *g); /* lets nobody in any more and waits until all have left */
 void gate_destroy(struct gate *g);
 
-/* --- spill: an array in an unlinked file of the owner's folder (not resident memory) -----------
- */
+/* --- spill: an array in an unlinked file of the owner's folder (not resident memory) --------- */
 
 struct spill {
     void *data;
@@ -56,8 +54,7 @@ struct spill {
 int spill_new(struct spill *ret, const char *dir, size_t bytes, struct err *err);
 void spill_free(struct spill *s);
 
-/* --- sources: a SET argument as open stores ------------------------------------------------------
- */
+/* --- sources: a SET argument as open stores -------------------------------------------------- */
 
 struct sources {
     struct set set;        /* uri and at, as given */

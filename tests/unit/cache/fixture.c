@@ -7,8 +7,7 @@
 #include "clock.h"
 #include "hash.h"
 
-/* --- units -------------------------------------------------------------------------------------
- */
+/* --- units ----------------------------------------------------------------------------------- */
 
 uint32_t unit_len(const struct catalog *k, uint64_t unit)
 {
@@ -49,8 +48,7 @@ void unit_info_release(struct unit_info *u)
     bytes_release(&u->key);
 }
 
-/* --- the source --------------------------------------------------------------------------------
- */
+/* --- the source ------------------------------------------------------------------------------ */
 
 struct ask {
     struct piece piece;
@@ -133,8 +131,7 @@ void rig_release(struct rig *r, bool held)
     cond_broadcast(&r->fake.wake);
 }
 
-/* --- the rig -----------------------------------------------------------------------------------
- */
+/* --- the rig --------------------------------------------------------------------------------- */
 
 char *rig_path(const struct rig *r, const char *name)
 {
@@ -234,8 +231,7 @@ uint64_t folder_size(const char *dir)
     return size_sum;
 }
 
-/* --- reads -------------------------------------------------------------------------------------
- */
+/* --- reads ----------------------------------------------------------------------------------- */
 
 static void call_done(struct source_wait *wait, struct view *view, const struct err *err)
 {

@@ -142,8 +142,7 @@ Test(list, a_dead_server_is_an_error)
     finish();
 }
 
-/* --- local stores ------------------------------------------------------------------------------
- */
+/* --- local stores ---------------------------------------------------------------------------- */
 
 static void put_file(const char *dir, const char *name, const char *text)
 {
