@@ -15,8 +15,7 @@
 
 #define FAILURES_LISTED 10000
 
-/* --- in front
- * -------------------------------------------------------------------------------------------- */
+/* --- in front -------------------------------------------------------------------------------- */
 
 struct watched {
     struct connection *connection;
@@ -98,8 +97,7 @@ static int warm_in_front(struct request *r, const char *const *paths, size_t n, 
     return rc;
 }
 
-/* --- in the background
- * ------------------------------------------------------------------------------------ */
+/* --- in the background ----------------------------------------------------------------------- */
 
 static bool go_on(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
 {
@@ -182,9 +180,7 @@ void background_end(struct control_server *s)
     join_last(s);
 }
 
-/* --- both
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- both ------------------------------------------------------------------------------------ */
 
 static int claim(struct control_server *s, struct err *err)
 {

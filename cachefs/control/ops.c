@@ -76,8 +76,7 @@ static int op_rescan(struct request *r, struct err *err)
     return 0;
 }
 
-/* --- making room
- * --------------------------------------------------------------------------------------- */
+/* --- making room ----------------------------------------------------------------------------- */
 
 int request_paths(struct request *r, const char ***ret, size_t *n, struct err *err)
 {
@@ -147,9 +146,7 @@ static int op_evict(struct request *r, struct err *err)
     return 0;
 }
 
-/* --- set
- * --------------------------------------------------------------------------------------------------
- */
+/* --- set ------------------------------------------------------------------------------------- */
 
 /* A number, or text as on the command line. */
 static int number_or_text(const struct json *value,
@@ -240,8 +237,7 @@ static int op_set(struct request *r, struct err *err)
     return n ? 0 : err_set(err, ERR_USAGE, "set: nothing to set");
 }
 
-/* --- the table
- * ---------------------------------------------------------------------------------------------- */
+/* --- the table ------------------------------------------------------------------------------- */
 
 #define KEYS(...)                 \
     (const char *const[])         \

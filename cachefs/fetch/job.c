@@ -255,9 +255,7 @@ static void start_hedge(struct fetch *f, struct job *j)
     watch(f, j);
 }
 
-/* --- clocks
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- clocks ---------------------------------------------------------------------------------- */
 
 /* The bytes that went out since the last look are life signs too. */
 static void look_at_upload(struct fetch *f, struct flight *fl)
@@ -350,9 +348,7 @@ void jobs_check_clocks(struct fetch *f)
     wake_parked(f);
 }
 
-/* --- stopping
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- stopping -------------------------------------------------------------------------------- */
 
 static void cancel_list(struct fetch *f, struct job *list)
 {

@@ -15,8 +15,7 @@
 #define SIGNED_FOR_S   1800
 #define DEFAULT_REGION "bj"
 
-/* --- opening
- * --------------------------------------------------------------------------------------- */
+/* --- opening --------------------------------------------------------------------------------- */
 
 static int take_base(struct store *s, const char *endpoint, bool path_style, struct err *err)
 {
@@ -66,8 +65,7 @@ static int bos_open(struct store *s, const struct uri *u, const struct store_con
     return take_base(s, endpoint, s->path_style, err);
 }
 
-/* --- requests
- * -------------------------------------------------------------------------------------- */
+/* --- requests -------------------------------------------------------------------------------- */
 
 struct bos_target {
     const char *key; /* relative; NULL: the bucket itself */
@@ -249,8 +247,7 @@ static int bos_part_abort(struct store *s, const char *key, const char *upload, 
     return bos_finish(s, &(struct bos_target){key, strlen(key), query.data}, r, err);
 }
 
-/* --- answers
- * --------------------------------------------------------------------------------------- */
+/* --- answers --------------------------------------------------------------------------------- */
 
 static const char *bare_etag(const char *etag, char *out, size_t size)
 {

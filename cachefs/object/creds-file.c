@@ -13,8 +13,7 @@
 
 #define ROLE_CHAIN_MAX 4
 
-/* --- INI
- * -------------------------------------------------------------------------------------------- */
+/* --- INI ------------------------------------------------------------------------------------- */
 
 struct span {
     const char *text;
@@ -99,8 +98,7 @@ bool ini_has_section(const char *text, size_t len, const char *section)
     return false;
 }
 
-/* --- files of profiles
- * ------------------------------------------------------------------------------ */
+/* --- files of profiles ----------------------------------------------------------------------- */
 
 struct ini_file {
     char *path;
@@ -203,8 +201,7 @@ static void watch_all(struct creds *c, const struct profiles *p)
             creds_watch(c, p->files[i].path, &p->files[i].st);
 }
 
-/* --- one profile
- * ------------------------------------------------------------------------------------ */
+/* --- one profile ----------------------------------------------------------------------------- */
 
 /* Both keys under one of the usual pairs of names. 1, 0 or -1. */
 static int static_keys(struct creds *ret, const struct profiles *p, const char *profile,
@@ -343,8 +340,7 @@ int creds_from_profile(struct creds *ret, const struct creds_conf *conf, struct 
     return found;
 }
 
-/* --- --credentials
- * ---------------------------------------------------------------------------------- */
+/* --- --credentials --------------------------------------------------------------------------- */
 
 static int from_ini_path(struct creds *ret, const struct creds_conf *conf, const char *path,
                          struct err *err)
@@ -480,7 +476,9 @@ int creds_from_path(struct creds *ret, const struct creds_conf *conf, const char
 {
     struct stat st;
     if (stat(path, &st))
-        return err_sys(err, errno, "cannot read credentials: %s", path);
+        return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_DENIED,
+                       "cannot read credentials: %s: %s (check --credentials)", path,
+                       strerror(errno));
     return S_ISDIR(st.st_mode) ? from_folder(ret, conf, path, err)
                                : from_ini_path(ret, conf, path, err);
 }

@@ -65,8 +65,7 @@ int creds_from_web_identity(struct creds *ret, const struct creds_conf *conf, st
 int creds_from_container(struct creds *ret, const struct creds_conf *conf, struct err *err);
 int creds_from_instance(struct creds *ret, const struct creds_conf *conf, struct err *err);
 
-/* --- pieces
- * --------------------------------------------------------------------------------------- */
+/* --- pieces ---------------------------------------------------------------------------------- */
 
 void creds_set(struct creds *c, const char *access_key, const char *secret, const char *token);
 void creds_watch(struct creds *c, const char *path, const struct stat *st);

@@ -29,8 +29,7 @@ void creds_set(struct creds *c, const char *access_key, const char *secret, cons
         c->expire_ns = UINT64_MAX;
 }
 
-/* --- files
- * ---------------------------------------------------------------------------------------- */
+/* --- files ----------------------------------------------------------------------------------- */
 
 void creds_watch(struct creds *c, const char *path, const struct stat *st)
 {
@@ -85,8 +84,7 @@ int read_small_file(const char *path, struct bytes *ret, struct stat *ret_st, st
     return 0;
 }
 
-/* --- environment
- * ---------------------------------------------------------------------------------- */
+/* --- environment ----------------------------------------------------------------------------- */
 
 const char *env_get(const char *name)
 {
@@ -134,8 +132,7 @@ int creds_from_env(struct creds *ret, const struct creds_conf *conf, struct err 
     return 0;
 }
 
-/* --- the order
- * -------------------------------------------------------------------------------------- */
+/* --- the order ------------------------------------------------------------------------------- */
 
 typedef int place_fn(struct creds *ret, const struct creds_conf *conf, struct err *err);
 

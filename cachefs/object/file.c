@@ -34,8 +34,7 @@ static int file_open(struct store *s, const struct uri *u, const struct store_co
     return 0;
 }
 
-/* --- keys
- * ------------------------------------------------------------------------------------------ */
+/* --- keys ------------------------------------------------------------------------------------ */
 
 static bool is_dots(const char *part, size_t len)
 {
@@ -67,8 +66,7 @@ static int64_t mtime_of(const struct stat *st)
     return (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec;
 }
 
-/* --- listing
- * --------------------------------------------------------------------------------------- */
+/* --- listing --------------------------------------------------------------------------------- */
 
 struct walk {
     struct store *s;
@@ -169,8 +167,12 @@ static int list_folder(struct walk *w, const char *folder, struct err *err)
     cleanup_free char *dir = xasprintf("%s/%s", w->s->dir, folder);
     cleanup_dir DIR *d = opendir(dir);
     if (!d) {
-        bool gone = errno == ENOENT && w->begun; /* removed while we list */
-        return gone ? 0 : err_sys(err, errno, "cannot list: %s", dir);
+        if (errno == ENOENT && w->begun)
+            return 0; /* removed while we list */
+        return errno == ENOENT || errno == ENOTDIR
+                   ? err_set(err, ERR_NOT_FOUND, "cannot list: %s: no such folder (check the path)",
+                             dir)
+                   : err_sys(err, errno, "cannot list: %s", dir);
     }
     w->begun = true;
     for (;;) {
@@ -202,8 +204,7 @@ int store_local_list(struct store *s, const char *prefix, bool recurse, list_fn 
     return 0;
 }
 
-/* --- reading
- * --------------------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------------------- */
 
 static int check_same(int fd, const char *path, uint64_t want_size, int64_t want_mtime_ns,
                       struct err *err)
@@ -257,8 +258,7 @@ int store_local_read(struct store *s, const char *key, size_t key_len, uint64_t 
     return check_same(fd, path, want_size, want_mtime_ns, err);
 }
 
-/* --- writing
- * --------------------------------------------------------------------------------------- */
+/* --- writing --------------------------------------------------------------------------------- */
 
 static int make_parents(const struct store *s, const char *path, struct err *err)
 {

@@ -11,8 +11,7 @@
 #define HREF_MAX    4096 /* after decoding */
 #define COLUMNS_MAX 512  /* bytes looked at after a link */
 
-/* --- JSON
- * ------------------------------------------------------------------------------------------ */
+/* --- JSON ------------------------------------------------------------------------------------ */
 
 /* nginx: name, type, mtime, size; Caddy: name (folders end in '/'), is_dir, mod_time, size. */
 static int emit_entry(const char *prefix, const struct json *entry, list_fn *fn, void *arg,
@@ -67,8 +66,7 @@ static int parse_json(struct store *s, const char *prefix, const void *body, siz
     return 0;
 }
 
-/* --- links
- * ----------------------------------------------------------------------------------------- */
+/* --- links ----------------------------------------------------------------------------------- */
 
 static const char *find_nocase(const char *at, const char *end, const char *word)
 {
@@ -210,8 +208,7 @@ static bool take_link(const struct store *s, const struct bytes *page, const cha
     return bare && !dots && !memchr(name, '/', bare) && !memchr(name, '\0', bare);
 }
 
-/* --- columns
- * --------------------------------------------------------------------------------------- */
+/* --- columns --------------------------------------------------------------------------------- */
 
 static int month_of(const char *text)
 {
@@ -298,8 +295,7 @@ static void take_columns(const char *at, const char *end, struct list_item *item
         item->size = strtoull(word, NULL, 10);
 }
 
-/* --- the page
- * -------------------------------------------------------------------------------------- */
+/* --- the page -------------------------------------------------------------------------------- */
 
 static int parse_html(struct store *s, const char *prefix, const char *body, size_t len,
                       list_fn *fn, void *arg, struct err *err)

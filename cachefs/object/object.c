@@ -31,8 +31,7 @@ static const struct store_ops *find_scheme(const char *name)
     return NULL;
 }
 
-/* --- life
- * ----------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static struct store *store_new(const struct store_ops *ops, const struct store_conf *conf)
 {
@@ -144,8 +143,7 @@ bool store_follows_location(const struct store *s)
     return s->ops->follow != NULL;
 }
 
-/* --- credentials
- * ---------------------------------------------------------------------------------- */
+/* --- credentials ----------------------------------------------------------------------------- */
 
 static bool needs_creds(const struct store *s)
 {
@@ -220,8 +218,7 @@ bool creds_changed_on_disk(struct store *s)
     return s->creds.access_key && creds_files_changed(&s->creds);
 }
 
-/* --- to the scheme's own functions
- * ---------------------------------------------------------------- */
+/* --- to the scheme's own functions ----------------------------------------------------------- */
 
 static int cannot(const struct store *s, const char *what, struct err *err)
 {

@@ -9,8 +9,7 @@
 
 #define SKEW_ALLOWED_S 240 /* S3 allows 15 minutes, Baidu 30; less is not what was refused */
 
-/* --- building
- * -------------------------------------------------------------------------------------- */
+/* --- building -------------------------------------------------------------------------------- */
 
 void url_add_path(struct bytes *url, const char *path, size_t len)
 {
@@ -38,8 +37,7 @@ int64_t server_now_s(const struct store *s)
     return clock_wall_ns() / (int64_t)NS_PER_S + s->clock_offset_s;
 }
 
-/* --- times
- * ----------------------------------------------------------------------------------------- */
+/* --- times ----------------------------------------------------------------------------------- */
 
 int64_t days_from_civil(int64_t year, unsigned month, unsigned day)
 {
@@ -99,8 +97,7 @@ bool take_server_clock(struct store *s, const struct http_answer *a)
     return true;
 }
 
-/* --- words
- * ----------------------------------------------------------------------------------------- */
+/* --- words ----------------------------------------------------------------------------------- */
 
 void tame(char *out, size_t size, const char *text, size_t len)
 {
@@ -198,8 +195,7 @@ int classify_code(const struct store *s, const struct http_req *r, int status,
     return classify_status(s, r, status, code, why, again, err);
 }
 
-/* --- listings
- * -------------------------------------------------------------------------------------- */
+/* --- listings -------------------------------------------------------------------------------- */
 
 int emit_item(struct store *s, const char *skip_key, struct list_item *item, list_fn *fn, void *arg,
               struct err *err)
@@ -222,8 +218,7 @@ int emit_item(struct store *s, const char *skip_key, struct list_item *item, lis
     return fn(arg, item, err);
 }
 
-/* --- sums
- * ------------------------------------------------------------------------------------------ */
+/* --- sums ------------------------------------------------------------------------------------ */
 
 bool store_etag_is_sum(const char *etag)
 {

@@ -5,8 +5,7 @@
 #include "mem.h"
 #include "s3-internal.h"
 
-/* --- listings
- * -------------------------------------------------------------------------------------- */
+/* --- listings -------------------------------------------------------------------------------- */
 
 struct list_state {
     struct store *s;
@@ -193,8 +192,7 @@ int s3_parse_list(struct store *s, const char *prefix, const void *body, size_t 
     return 0;
 }
 
-/* --- errors
- * ---------------------------------------------------------------------------------------- */
+/* --- errors ---------------------------------------------------------------------------------- */
 
 static const struct code_row codes[] = {
     {"NoSuchKey", ERR_NOT_FOUND, AGAIN_NO, "is the name right, or was it deleted?"},
@@ -347,8 +345,7 @@ int s3_classify(struct store *s, const struct http_req *r, const struct http_ans
     return -1;
 }
 
-/* --- uploads and deletes
- * --------------------------------------------------------------------------- */
+/* --- uploads and deletes --------------------------------------------------------------------- */
 
 int s3_parse_part_begin(struct store *s, const void *body, size_t len, struct bytes *upload,
                         struct err *err)

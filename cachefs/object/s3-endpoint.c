@@ -79,8 +79,7 @@ static char *aws_base(const char *region)
     return xasprintf("https://s3.%s.amazonaws.com%s", region, china ? ".cn" : "");
 }
 
-/* --- opening
- * --------------------------------------------------------------------------------------- */
+/* --- opening --------------------------------------------------------------------------------- */
 
 /* "https://host:port/path" from what a person wrote. */
 static int take_endpoint(const char *text, struct uri *ret, char **ret_base, struct err *err)
@@ -227,8 +226,7 @@ int s3_open(struct store *s, const struct uri *u, const struct store_conf *conf,
     return open_s3(s, u, endpoint, region, err);
 }
 
-/* --- learning from answers
- * ------------------------------------------------------------------------- */
+/* --- learning from answers ------------------------------------------------------------------- */
 
 /* The region in "Credential=AK/DATE/REGION/s3/aws4_request" of a request. */
 static bool signed_for(const struct http_req *r, const char *region)

@@ -75,8 +75,7 @@ static int s3_finish(struct store *s, const struct s3_target *t, const char *pay
     return sign(s, r, payload, err);
 }
 
-/* --- reading
- * --------------------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------------------- */
 
 static int s3_get(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
                   const char *if_match, struct http_req *r, struct err *err)
@@ -119,8 +118,7 @@ static int s3_list(struct store *s, const char *prefix, bool delimiter, const ch
     return s3_finish(s, &(struct s3_target){.query = query.data}, PAYLOAD_EMPTY, r, err);
 }
 
-/* --- writing
- * --------------------------------------------------------------------------------------- */
+/* --- writing --------------------------------------------------------------------------------- */
 
 static int send_body(struct store *s, const struct s3_target *t, const void *body, size_t len,
                      struct http_req *r, struct err *err)
@@ -194,8 +192,7 @@ static int s3_copy(struct store *s, const char *from, const char *to, struct htt
     return s3_finish(s, &(struct s3_target){to, strlen(to), ""}, PAYLOAD_EMPTY, r, err);
 }
 
-/* --- in parts
- * -------------------------------------------------------------------------------------- */
+/* --- in parts -------------------------------------------------------------------------------- */
 
 static int s3_part_begin(struct store *s, const char *key, struct http_req *r, struct err *err)
 {

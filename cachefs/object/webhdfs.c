@@ -48,8 +48,7 @@ static int webhdfs_open(struct store *s, const struct uri *u, const struct store
     return 0;
 }
 
-/* --- requests
- * -------------------------------------------------------------------------------------- */
+/* --- requests -------------------------------------------------------------------------------- */
 
 static void begin(struct store *s, const char *path, size_t len, const char *op, struct http_req *r)
 {
@@ -140,8 +139,7 @@ static int webhdfs_delete(struct store *s, const char *key, size_t key_len, stru
     return 0;
 }
 
-/* --- answers
- * --------------------------------------------------------------------------------------- */
+/* --- answers --------------------------------------------------------------------------------- */
 
 /* One FileStatus: `folder` is where it lies, relative to the store, "" or ending in '/'. */
 static int emit_status(const struct json *status, const char *folder, list_fn *fn, void *arg,

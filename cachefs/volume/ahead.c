@@ -39,8 +39,7 @@ struct ahead_op {
     uint64_t unit;
 };
 
-/* --- sizes of the windows
- * --------------------------------------------------------------------------- */
+/* --- sizes of the windows -------------------------------------------------------------------- */
 
 static uint64_t mean_bytes(const struct catalog_info *info)
 {
@@ -76,8 +75,7 @@ static unsigned siblings_depth(const struct volume *v)
     return (unsigned)clamp(atomic_load(&v->connections) * 2ull, 8, SIBLINGS_MOST);
 }
 
-/* --- what readers and the pusher tell
- * ------------------------------------------------------------------ */
+/* --- what readers and the pusher tell -------------------------------------------------------- */
 
 static void add_job(struct ahead *a, struct ahead_job job)
 {
@@ -175,8 +173,7 @@ void ahead_set_order(struct volume *v, struct epoch_order *o)
     epoch_order_unref(old);
 }
 
-/* --- the thread
- * ------------------------------------------------------------------------------------------- */
+/* --- the thread ------------------------------------------------------------------------------ */
 
 static void ahead_done(struct source_wait *wait, struct view *view, const struct err *err)
 {

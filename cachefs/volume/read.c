@@ -156,8 +156,7 @@ int volume_read(struct volume *v, uint64_t id, uint64_t off, uint32_t len, struc
     return rc;
 }
 
-/* --- for a thread that can wait
- * --------------------------------------------------------------------- */
+/* --- for a thread that can wait -------------------------------------------------------------- */
 
 struct waiter {
     struct volume_read r;

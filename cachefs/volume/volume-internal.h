@@ -69,8 +69,7 @@ bool sources_match(const struct sources *s, struct catalog *c);
 /* "<dir>/catalog", made if needed. */
 int catalog_folder(const struct volume_conf *conf, struct bytes *ret, struct err *err);
 
-/* --- scan
- * ------------------------------------------------------------------------------------------ */
+/* --- scan ------------------------------------------------------------------------------------ */
 
 struct scan {
     const struct volume_conf *conf;
@@ -101,8 +100,7 @@ int numbering_check(struct volume *v, struct catalog *c, bool *ret, struct err *
 /* Scans again if they are not. */
 int number_anew(struct volume *v, struct err *err);
 
-/* --- the order of training
- * -------------------------------------------------------------------------- */
+/* --- the order of training ------------------------------------------------------------------- */
 
 /* One epoch as this node reads it: the orders of its ranks, merged batch by batch. Never changes.
  */
@@ -130,8 +128,7 @@ uint64_t epoch_order_position(const struct epoch_order *o, uint64_t id); /* or U
 /* Which of the node's ranks reads position `pos` (0 .. n_ranks-1). */
 uint32_t epoch_order_rank(const struct epoch_order *o, uint64_t pos);
 
-/* --- reading ahead
- * ---------------------------------------------------------------------------------- */
+/* --- reading ahead --------------------------------------------------------------------------- */
 
 /* What one reader seems to do (streams.c, pure): consecutive samples, or consecutive bytes of one.
  */
@@ -189,8 +186,7 @@ unsigned ahead_window(const struct volume *v, const struct catalog_info *info); 
 uint64_t ahead_queued(struct volume *v); /* what is still to be fetched ahead, or on its way */
 void ahead_status(struct volume *v, struct json_writer *w);
 
-/* --- what a command names: everything, or paths (targets.c)
- * ------------------------------------------ */
+/* --- what a command names: everything, or paths (targets.c) ---------------------------------- */
 
 enum target_state {
     TARGET_OPEN,
@@ -217,8 +213,7 @@ static inline struct target *target_at(const struct targets *t, size_t i)
 }
 void targets_release(struct targets *t);
 
-/* --- warmup
- * ------------------------------------------------------------------------------------------- */
+/* --- warmup ---------------------------------------------------------------------------------- */
 
 enum warm_state { WARM_IDLE, WARM_RUNNING, WARM_DONE, WARM_FAILED };
 struct warm_progress { /* guarded by the volume's lock */
@@ -230,8 +225,7 @@ struct warm_progress { /* guarded by the volume's lock */
     char error[256]; /* why it ended, if it did not run to its end */
 };
 
-/* --- the volume
- * ----------------------------------------------------------------------------------------- */
+/* --- the volume ------------------------------------------------------------------------------ */
 
 struct read_counts {
     counter total, bytes, from[FROM_COUNT], pushed, errors;

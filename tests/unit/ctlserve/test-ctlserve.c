@@ -270,9 +270,7 @@ Test(ctlserve, the_server_can_end_in_the_middle_of_a_background_warmup)
     owner_free(&o);
 }
 
-/* --- extents
- * ------------------------------------------------------------------------------------------------
- */
+/* --- extents --------------------------------------------------------------------------------- */
 
 static bool lease_is_gone(void *arg)
 {
@@ -308,8 +306,7 @@ Test(ctlserve, an_extent_is_readable_by_its_descriptor)
     owner_free(&o);
 }
 
-/* --- connections
- * -------------------------------------------------------------------------------------------- */
+/* --- connections ----------------------------------------------------------------------------- */
 
 Test(ctlserve, one_client_too_many_is_told_so)
 {

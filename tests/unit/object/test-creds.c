@@ -240,8 +240,7 @@ Test(creds, answers_of_services, .init = begin, .fini = end)
     cr_expect_eq(metadata_parse(&c, "imds", "", 0, &err), -1);
 }
 
-/* --- many threads
- * ---------------------------------------------------------------------------------- */
+/* --- many threads ---------------------------------------------------------------------------- */
 
 struct crowd {
     struct store *s;

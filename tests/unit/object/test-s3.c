@@ -4,8 +4,7 @@
 
 static const struct store_conf local = {.endpoint = "http://10.0.0.1:9000", .region = "us-east-1"};
 
-/* --- requests
- * -------------------------------------------------------------------------------------- */
+/* --- requests -------------------------------------------------------------------------------- */
 
 Test(s3, get_asks_for_a_range_of_one_version, .init = forget_environment)
 {
@@ -146,8 +145,7 @@ Test(s3, identity_has_no_secrets, .init = forget_environment)
     store_close(s);
 }
 
-/* --- listings
- * -------------------------------------------------------------------------------------- */
+/* --- listings -------------------------------------------------------------------------------- */
 
 #define HEAD \
     "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
@@ -229,8 +227,7 @@ Test(s3, a_listing_can_be_stopped, .init = forget_environment)
     store_close(s);
 }
 
-/* --- what answers mean
- * ----------------------------------------------------------------------------- */
+/* --- what answers mean ----------------------------------------------------------------------- */
 
 #define ERR(code, more)                                                                       \
     "<?xml version=\"1.0\"?>\n<Error><Code>" code "</Code><Message>why\n</Message>" more "</" \
@@ -307,8 +304,7 @@ Test(s3, classify, .init = forget_environment)
     store_close(s);
 }
 
-/* --- learning
- * -------------------------------------------------------------------------------------- */
+/* --- learning -------------------------------------------------------------------------------- */
 
 static enum store_again classify(struct store *s, struct http_req *r, int status, const char *body,
                                  const char *region, const char *location)
@@ -426,8 +422,7 @@ Test(s3, a_skewed_clock_is_taken_over_once, .init = forget_environment)
     store_close(s);
 }
 
-/* --- uploads and deletes
- * --------------------------------------------------------------------------- */
+/* --- uploads and deletes --------------------------------------------------------------------- */
 
 Test(s3, uploads_and_deletes, .init = forget_environment)
 {

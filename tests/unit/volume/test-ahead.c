@@ -170,8 +170,7 @@ Test(order, a_list_in_the_set_gives_the_numbers)
     world_free(&w);
 }
 
-/* --- fetching ahead
- * ----------------------------------------------------------------------------------- */
+/* --- fetching ahead -------------------------------------------------------------------------- */
 
 struct local {
     struct volume *v;

@@ -88,8 +88,7 @@ Test(read, ranges_over_a_border_are_gathered)
     world_free(&w);
 }
 
-/* --- many gathered reads at once, more than their pool holds
- * --------------------------------------- */
+/* --- many gathered reads at once, more than their pool holds --------------------------------- */
 
 #define READS 64
 struct async {
@@ -180,8 +179,7 @@ Test(read, close_waits_for_reads_under_way)
     world_free(&w);
 }
 
-/* --- what goes wrong
- * ------------------------------------------------------------------------------------ */
+/* --- what goes wrong ------------------------------------------------------------------------- */
 
 static void expect_errno(struct volume *v, uint64_t id, int want)
 {

@@ -175,8 +175,7 @@ Test(versions, an_empty_source_is_a_valid_set)
     world_free(&w);
 }
 
-/* --- scan and catalogs from elsewhere
- * ----------------------------------------------------------------- */
+/* --- scan and catalogs from elsewhere -------------------------------------------------------- */
 
 Test(scan, publishes_and_counts)
 {
