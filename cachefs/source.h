@@ -1,6 +1,6 @@
 /*
- * The one interface of the data path. Layers stack (volume/stack.c builds them): the cache over the
- * peers over the store; in tests `fault`, `delay` and `count` slide between any two.
+ * The one interface of the data path. Layers stack (volume/stack.c builds them): the cache over
+ * the store; in tests `fault`, `delay` and `count` slide between any two.
  *
  * A piece is a byte range of one *unit*: a whole sample of at most UNIT_BYTES, or one UNIT_BYTES
  * block of a larger one. Units are numbered by the catalog: a sample with id X and size S owns the
@@ -8,10 +8,12 @@
  * names bytes that never change.
  *
  * A read answers in one of three ways:
- *   0               `ret` holds the bytes: release it with view_release()
- *   SOURCE_PENDING  wait->done will be called exactly once, on another thread, perhaps before
- * read() returns; `wait` must stay valid until then -1              `err` says why; wait->done is
- * not called done() must not block: it may run on the engine's only thread.
+ *
+ * - 0: `ret` holds the bytes; release it with view_release().
+ * - SOURCE_PENDING: wait->done will be called exactly once, on another thread, perhaps before
+ * read() returns; `wait` must stay valid until then. done() must not block: it may run on the
+ * engine's only thread.
+ * - -1: `err` says why; wait->done is not called.
  */
 #ifndef SAMPAN_SOURCE_H
 #define SAMPAN_SOURCE_H
@@ -33,13 +35,13 @@ enum origin { FROM_MEM, FROM_DISK, FROM_PEER, FROM_STORE, FROM_COUNT };
 struct catalog;
 
 struct piece {
-    struct catalog
-        *catalog; /* the version that knows the unit; referenced by the caller until done */
+    /* The version that knows the unit; referenced by the caller until done. */
+    struct catalog *catalog;
     uint64_t unit;
     uint32_t off, len; /* inside the unit; a len past the unit's end is cut */
     enum prio prio;
-    struct buf
-        *into; /* a lower layer puts the unit's bytes here (NULL: it may choose); not owned */
+    /* A lower layer puts the unit's bytes here (NULL: it may choose); not owned. */
+    struct buf *into;
 };
 
 struct view {
@@ -87,12 +89,10 @@ struct source_ops {
     /* Forgets local copies of the unit, if any. NULL: keeps nothing. */
     void (*drop)(struct source *s, uint64_t unit);
 
-    /* Waits until no read is under way in this layer and frees it; the caller closes `inner` after.
-     */
+    /* Waits until no read is under way here and frees the layer; then the caller closes `inner`. */
     void (*close)(struct source *s);
 
-    /* A read of this unit that is under way (into p->into) is wanted at p->prio now. NULL: no
-     * matter. */
+    /* A read of this unit (into p->into) under way is wanted at p->prio now. NULL: no matter. */
     void (*raise)(struct source *s, const struct piece *p);
 };
 

@@ -1,12 +1,13 @@
 /*
  * What the building files share. The way of a version from rows to a file:
  *
- *   build.c    catalog_builder_add      a row, checked, goes to the sorter of rows, or to that of
- * bad names tree.c     tree_pass                sorted rows -> enter folder, sample, leave folder
- * (twice or more) list.c     list_resolve             first pass, only with a list: which reading
- * of each line is meant plan.c     plan_version             pass: old ids, digest, counts of each
- * folder; nothing is written write.c    write_version            folders in walk order get ids and
- * bases; last pass: the rows publish.c  catalog_builder_finish   all of it, then rename and switch
+ * - build.c, catalog_builder_add(): a row, checked, goes to the sorter of rows, or to that of bad
+ *   names
+ * - tree.c, tree_pass(): sorted rows -> enter folder, sample, leave folder (twice or more)
+ * - list.c, list_resolve(): first pass, only with a list: which reading of each line is meant
+ * - plan.c, plan_version(): a pass: old ids, digest, counts of each folder; nothing is written
+ * - write.c, write_version(): folders in walk order get ids and bases; last pass: the rows
+ * - publish.c, catalog_builder_finish(): all of it, then rename and switch
  *
  * Tree order is that of a depth-first walk with names in byte order; walk order is that of the
  * numbers (catalog.h): both give the files of one folder in the same order, so that a number is its
@@ -64,8 +65,8 @@ struct catalog_builder {
 
     struct folder_rec *folder;
     size_t n_folders, folder_cap;
-    FILE *
-        old_ids; /* unnamed: for each sample in tree order its old id or 0; NULL without previous */
+    /* Unnamed: for each sample in tree order its old id or 0; NULL without previous. */
+    FILE *old_ids;
     struct catalog_info info;
     uint64_t fresh_folders;
     bool finished;

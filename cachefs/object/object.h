@@ -4,9 +4,14 @@
  * through http_do()).
  *
  * A store is a parsed URI, its options and its credentials. URIs:
- *   file:///DIR · s3://BUCKET[.ENDPOINT]/PREFIX · minio://HOST:PORT/BUCKET/PREFIX · minios://… ·
- *   bos://BUCKET[.ENDPOINT]/PREFIX · http(s)://HOST/PATH/[manifest.tsv] · webhdfs://HOST:PORT/PATH
- * · hdfs://HOST/PATH A URI with a password in it is refused.
+ *
+ * - file:///DIR
+ * - s3://BUCKET[.ENDPOINT]/PREFIX, minio://HOST:PORT/BUCKET/PREFIX, minios://…
+ * - bos://BUCKET[.ENDPOINT]/PREFIX
+ * - http(s)://HOST/PATH/[manifest.tsv]
+ * - webhdfs://HOST:PORT/PATH, hdfs://HOST/PATH
+ *
+ * A URI with a password in it is refused.
  */
 #ifndef SAMPAN_OBJECT_H
 #define SAMPAN_OBJECT_H
@@ -25,8 +30,8 @@ struct store;
 struct store_conf {
     const char *endpoint; /* --endpoint; NULL: AWS_ENDPOINT_URL(_S3) or the store's own */
     const char *region;   /* --region; NULL: AWS_REGION, the profile, or found by redirect */
-    const char
-        *credentials; /* file or folder; NULL: environment, profile files, metadata services */
+    /* --credentials, a file or folder; NULL: environment, profile files, metadata services */
+    const char *credentials;
     const char *ca_file;
     const char *proxy;
     const char *user;      /* webhdfs user.name; NULL: HADOOP_USER_NAME or the process's user */
@@ -140,8 +145,8 @@ struct list_item {
     uint64_t size;
     int64_t mtime_ns;
     const char *etag; /* without W/ and quotes; "" if there is none; see store_etag_is_sum() */
-    bool folder; /* a common prefix, a sub-folder or an empty object that marks one: key ends in '/'
-                  */
+    bool
+        folder; /* a common prefix, a sub-folder, an empty object that marks one: key ends in '/' */
 };
 /* -1 from fn stops with its err. `ret_token` gets the next page's token, "" at the end. */
 typedef int list_fn(void *arg, const struct list_item *item, struct err *err);
@@ -165,8 +170,6 @@ int store_local_read(struct store *s, const char *key, size_t key_len, uint64_t 
 int store_local_put(struct store *s, const char *key, const void *body, size_t len,
                     struct err *err);
 int store_local_delete(struct store *s, const char *key, struct err *err);
-
-/* A local file's etag is made of size and mtime, so that a change shows. */
 
 /* --- sums of whole objects ------------------------------------------------------------------- */
 
