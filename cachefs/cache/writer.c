@@ -15,6 +15,9 @@
 
 #define BATCH_UNITS 16u
 #define IDLE_NS     (10 * NS_PER_S)
+/* A batch costs two system calls and a wake-up, whatever it holds: its first unit waits for others,
+ * but not long. */
+#define GATHER_NS (2 * NS_PER_MS)
 
 /* --- appending ------------------------------------------------------------------------------- */
 
@@ -255,7 +258,9 @@ void writer_push(struct tier *t, struct fill *f)
     *t->queue_tail = f;
     t->queue_tail = &f->queue_next;
     t->queued++;
-    cond_signal(&t->wake);
+    uint64_t waiting = t->queued - t->done;
+    if (waiting == 1 || waiting >= BATCH_UNITS)
+        cond_signal(&t->wake); /* in between the writer has been told, and gathers */
 }
 
 void writer_poke(struct tier *t)
@@ -271,6 +276,8 @@ static bool wait_for_work(struct tier *t)
     ACQUIRE(&t->lock);
     if (!t->queue && !t->poked && !t->stop)
         cond_wait_for(&t->wake, &t->lock, IDLE_NS);
+    if (t->queue && t->queued - t->done < BATCH_UNITS && !t->stop)
+        cond_wait_for(&t->wake, &t->lock, GATHER_NS);
     return t->queue || !t->stop;
 }
 
