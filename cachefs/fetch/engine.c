@@ -67,7 +67,8 @@ void slot_give(struct fetch *f, bool low)
     f->busy_low -= low;
     atomic_store_explicit(&f->counts.in_flight, f->busy, memory_order_relaxed);
     local_poke(f);
-    if (f->asleep && queues_have(&f->http, QUEUES_ALL))
+    /* The engine's own thread looks for work before it sleeps. */
+    if (f->asleep && !pthread_equal(pthread_self(), f->thread) && queues_have(&f->http, QUEUES_ALL))
         engine_wake(f);
 }
 
