@@ -163,9 +163,11 @@ static void sample_failed(struct warm_sample *s, const struct err *err)
 
 static void give_place(struct warm *w)
 {
+    unsigned most = atomic_load(&w->v->connections) * 2;
     ACQUIRE(&w->lock);
     w->outstanding--;
-    cond_signal(&w->changed);
+    if (w->outstanding <= most - most / 4) /* woken for several at once */
+        cond_signal(&w->changed);
 }
 
 /* The place is given back last: while one is taken, `w` stays. */
