@@ -107,7 +107,8 @@ static struct slot *slot_new(struct pool *p, unsigned class)
     size_t cap = class_size(class);
     void *data;
     if (cap >= MAP_DIRECTLY_AT) {
-        data = mmap(NULL, cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        data = mmap(NULL, cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+                    -1, 0);
         if (data == MAP_FAILED)
             return NULL;
     } else {
