@@ -200,6 +200,8 @@ uint64_t tier_free_bytes(const struct tier *t);
 /* A tier's folder: its marker, and what others keep in it. */
 int folder_claim(const char *dir, int dir_fd, const char *set_id, unsigned char id[TIER_ID_BYTES],
                  int *ret_marker_fd, struct err *err);
+uint64_t folder_lineage(int marker_fd);
+int folder_set_lineage(const char *dir, int marker_fd, uint64_t lineage, struct err *err);
 uint64_t folder_foreign(const struct tier *t, const char *index_path);
 bool folder_contains(const char *outer, const char *inner); /* both real paths */
 

@@ -112,6 +112,10 @@ int cache_verify(struct cache *c, uint64_t unit, struct err *err);
 /* Waits until everything filled so far is appended and the journal is on the disk. */
 int cache_flush(struct cache *c, struct err *err);
 
+/* Says which ids units are named by (the catalog's lineage). What was filled under another lineage
+ * is dropped: one id may be two samples there. Before the first read. */
+int cache_bind(struct cache *c, uint64_t lineage, struct err *err);
+
 /* Refuses a folder that holds anything but a cache: nothing of a user's is ever mixed with ours or
  * counted against a limit. `own_folder`: the owner's index, lock and catalogs may lie there too. */
 int cache_folder_check(const char *dir, int dir_fd, bool own_folder, struct err *err);

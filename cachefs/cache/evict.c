@@ -454,3 +454,25 @@ int cache_clear(struct cache *c, struct err *err)
         wait_goal(c->tiers[i]);
     return 0;
 }
+
+/* A tier without packs, new or lost in a restart of the machine, holds nothing of any lineage. */
+static bool is_of_another(struct tier *t, uint64_t lineage)
+{
+    ACQUIRE(&t->lock);
+    return t->packs && folder_lineage(t->marker_fd) != lineage;
+}
+
+int cache_bind(struct cache *c, uint64_t lineage, struct err *err)
+{
+    bool another = false;
+    for (size_t i = 0; i < c->conf.n_tiers; i++)
+        another = another || is_of_another(c->tiers[i], lineage);
+    /* Emptied first: a death in between leaves the old lineage, and the next one empties again. */
+    if (another && (cache_clear(c, err) || cache_flush(c, err)))
+        return -1;
+    for (size_t i = 0; i < c->conf.n_tiers; i++)
+        if (folder_lineage(c->tiers[i]->marker_fd) != lineage &&
+            folder_set_lineage(c->tiers[i]->dir, c->tiers[i]->marker_fd, lineage, err))
+            return -1;
+    return 0;
+}

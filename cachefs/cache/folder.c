@@ -1,8 +1,9 @@
 /*
  * A tier's folder: the marker that says whose it is, and the bytes that others keep in it.
  *
- * The marker `sampan-cache` is three lines: the format, the set's identity, the tier's own id
- * (packs and the index name it). It is locked while a process uses the folder.
+ * The marker `sampan-cache` is four lines: the format, the set's identity, the tier's own id
+ * (packs and the index name it), and the lineage of the ids that its units are named by. It is
+ * locked while a process uses the folder.
  */
 #include "cache-internal.h"
 
@@ -16,9 +17,12 @@
 
 #include "hash.h"
 
-#define MARKER     "sampan-cache"
-#define FIRST_LINE "sampan-cache 1\n"
-#define DEPTH_MAX  8
+#define MARKER       "sampan-cache"
+#define FIRST_LINE   "sampan-cache 1\n"
+#define LINEAGE      "\nlineage "
+#define LINEAGE_LINE "lineage %016llx\n" /* its length never changes: it is rewritten in place */
+#define MARKER_MAX   4096
+#define DEPTH_MAX    8
 
 bool folder_contains(const char *outer, const char *inner)
 {
@@ -26,6 +30,12 @@ bool folder_contains(const char *outer, const char *inner)
     if (n == 1)
         return true;
     return strncmp(outer, inner, n) == 0 && (inner[n] == '/' || inner[n] == '\0');
+}
+
+static bool is_pack_file(const char *name)
+{
+    size_t digits = strspn(name, "0123456789");
+    return digits == 8 && (strcmp(name + 8, ".pack") == 0 || strcmp(name + 8, ".idx") == 0);
 }
 
 /* What may lie in a folder that bears no mark yet: what a file system puts into a fresh one, and
@@ -40,7 +50,8 @@ static bool is_expected(const char *name, bool own_folder)
     for (size_t i = 0; own_folder && i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
             return true;
-    return own_folder && (strncmp(name, "spill.", 6) == 0 || strncmp(name, "numbering.", 10) == 0);
+    return own_folder && (is_pack_file(name) || strncmp(name, "spill.", 6) == 0 ||
+                          strncmp(name, "numbering.", 10) == 0);
 }
 
 int cache_folder_check(const char *dir, int dir_fd, bool own_folder, struct err *err)
@@ -67,7 +78,8 @@ static int write_marker(int fd, const char *dir, const char *set_id,
     if (getrandom(id, TIER_ID_BYTES, 0) != TIER_ID_BYTES)
         return err_sys(err, errno, "cache: make an id for %s", dir);
     hex_encode(hex, id, TIER_ID_BYTES);
-    cleanup_free char *text = xasprintf(FIRST_LINE "set %s\ntier %s\n", set_id, hex);
+    cleanup_free char *text =
+        xasprintf(FIRST_LINE "set %s\ntier %s\n" LINEAGE_LINE, set_id, hex, (unsigned long long)0);
     size_t len = strlen(text);
     if (ftruncate(fd, 0) || pwrite(fd, text, len, 0) != (ssize_t)len)
         return err_sys(err, errno ? errno : ENOSPC, "cache: mark %s as ours", dir);
@@ -101,7 +113,7 @@ static int parse_marker(char *text, const char *dir, const char *set_id,
 int folder_claim(const char *dir, int dir_fd, const char *set_id, unsigned char id[TIER_ID_BYTES],
                  int *ret_marker_fd, struct err *err)
 {
-    char text[4096];
+    char text[MARKER_MAX];
     cleanup_close int fd = openat(dir_fd, MARKER, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return err_sys(err, errno, "cache: open %s/" MARKER, dir);
@@ -125,14 +137,39 @@ int folder_claim(const char *dir, int dir_fd, const char *set_id, unsigned char 
     return 0;
 }
 
+/* Where the lineage stands in the marker, or where it is to be added. */
+static off_t find_lineage(int marker_fd, char text[MARKER_MAX], uint64_t *ret)
+{
+    ssize_t n = pread(marker_fd, text, MARKER_MAX - 1, 0);
+    if (n < 0)
+        return -1;
+    text[n] = '\0';
+    const char *at = strstr(text, LINEAGE);
+    *ret = at ? strtoull(at + strlen(LINEAGE), NULL, 16) : 0;
+    return at ? at + 1 - text : n;
+}
+
+uint64_t folder_lineage(int marker_fd)
+{
+    char text[MARKER_MAX];
+    uint64_t lineage = 0;
+    find_lineage(marker_fd, text, &lineage);
+    return lineage;
+}
+
+int folder_set_lineage(const char *dir, int marker_fd, uint64_t lineage, struct err *err)
+{
+    char text[MARKER_MAX], line[40];
+    uint64_t old;
+    off_t at = find_lineage(marker_fd, text, &old);
+    int n = snprintf(line, sizeof line, LINEAGE_LINE, (unsigned long long)lineage);
+    if (at < 0 || pwrite(marker_fd, line, (size_t)n, at) != n || fdatasync(marker_fd))
+        return err_sys(err, errno ? errno : ENOSPC, "cache: write %s/" MARKER, dir);
+    return 0;
+}
+
 /* --- what others keep here -----------------------------------------------------------------------
  */
-
-static bool is_pack_file(const char *name)
-{
-    size_t digits = strspn(name, "0123456789");
-    return digits == 8 && (strcmp(name + 8, ".pack") == 0 || strcmp(name + 8, ".idx") == 0);
-}
 
 struct sum {
     const struct stat *index; /* charged elsewhere */

@@ -48,8 +48,11 @@ int catalog_verify(struct catalog *c, struct err *err);
 struct catalog_info {
     char digest[CATALOG_DIGEST + 1];
     uint64_t samples, bytes, numbered, bad_names;
-    uint64_t folders;   /* below the root */
-    uint64_t next_id;   /* ids at and above this one are unused in this version */
+    uint64_t folders; /* below the root */
+    uint64_t next_id; /* ids at and above this one are unused in this version */
+    /* Versions with the same lineage never give one id to two rows. Made when a folder's first
+     * version is, kept by all that build on it; 0 in files that are older than this. */
+    uint64_t lineage;
     int64_t scanned_at; /* Unix seconds */
     uint32_t n_sources;
 };

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/random.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -105,7 +106,7 @@ static int read_next_id(const char *dir, uint64_t *ret)
     return 0;
 }
 
-/* Where next-id is missing, the versions that are still there know. */
+/* Where next-id is missing or damaged, the versions that are still there know. */
 static int next_id_of_versions(const char *dir, uint64_t *ret, struct err *err)
 {
     cleanup_dir DIR *d = opendir(dir);
@@ -123,10 +124,26 @@ static int next_id_of_versions(const char *dir, uint64_t *ret, struct err *err)
     return 0;
 }
 
-static int first_free_id(const struct catalog_builder *b, uint64_t *ret, struct err *err)
+/* A random number above 0 that SQLite's signed integers hold. */
+static int new_lineage(uint64_t *ret, struct err *err)
+{
+    if (getrandom(ret, sizeof *ret, 0) != sizeof *ret)
+        return err_sys(err, errno, "make a lineage");
+    *ret = (*ret >> 1) | 1;
+    return 0;
+}
+
+/* Ids go on where the folder's last version ended. Without a version to build on (the first scan,
+ * or the current one is lost) nobody knows for sure which ids were given out: what was filled under
+ * them must not be believed any more, so a lineage of its own begins. */
+static int first_free_id(struct catalog_builder *b, uint64_t *ret, struct err *err)
 {
     uint64_t kept = CATALOG_ROOT_ID + 1;
     if (read_next_id(b->dir, &kept) < 0 && next_id_of_versions(b->dir, &kept, err) < 0)
+        return -1;
+    if (b->previous)
+        b->info.lineage = b->previous->info.lineage;
+    else if (new_lineage(&b->info.lineage, err) < 0)
         return -1;
     if (kept <= CATALOG_ROOT_ID)
         kept = CATALOG_ROOT_ID + 1;

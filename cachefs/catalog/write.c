@@ -316,6 +316,7 @@ static int write_meta(struct writer *w, struct err *err)
         {"sources", i->n_sources},
         {"scanned_at", (uint64_t)(clock_wall_ns() / (int64_t)NS_PER_S)},
         {"listed", w->b->list != NULL},
+        {"lineage", i->lineage},
     };
     sqlite3_stmt *s = NULL;
     int rc = prepare(w, SQL_ADD_META, &s, err);

@@ -322,6 +322,15 @@ static bool tier_has_room(void *arg, uint64_t bytes)
     return true;
 }
 
+static uint64_t lineage_of(struct frontend *f)
+{
+    struct catalog *c = volume_catalog(f->volume);
+    uint64_t lineage = catalog_info(c)->lineage;
+
+    catalog_unref(c);
+    return lineage;
+}
+
 static const char *start_shards(struct frontend *f)
 {
     struct passthrough *pt = f->passthrough;
@@ -332,7 +341,8 @@ static const char *start_shards(struct frontend *f)
         return NULL; /* the kernel's offers said so already */
     if (!f->conf.shards_dir || !f->conf.shards_limit)
         return "no disk tier to keep whole objects on";
-    if (shards_open(&pt->shards, f->conf.shards_dir, f->conf.shards_limit, &err) < 0) {
+    if (shards_open(&pt->shards, f->conf.shards_dir, f->conf.shards_limit, lineage_of(f), &err) <
+        0) {
         log_warn(f->log, "%s", err.msg);
         return "the folder of whole objects can't be used";
     }

@@ -39,6 +39,7 @@ struct shard {
 struct shards {
     struct lock lock;
     char *dir;
+    uint64_t magic;       /* of files of this lineage of ids */
     uint64_t limit, used; /* bytes reserved; under lock */
     uint64_t clock;
     struct shard *list; /* under lock */
@@ -53,7 +54,8 @@ static inline uint64_t unit_blocks(uint64_t size)
     return (size + UNIT_BYTES - 1) / UNIT_BYTES;
 }
 
-int shards_open(struct shards *s, const char *dir, uint64_t limit, struct err *err);
+int shards_open(struct shards *s, const char *dir, uint64_t limit, uint64_t lineage,
+                struct err *err);
 void shards_close(struct shards *s);
 /* Finds or makes the shard of an object and takes it into use. NULL: no room. */
 struct shard *shards_use(struct shards *s, uint64_t id, uint64_t size);

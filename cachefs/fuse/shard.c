@@ -62,7 +62,7 @@ static void shard_free(struct shard *x)
  * refuses. */
 static struct shard *shard_open(const struct shards *s, uint64_t id, uint64_t size)
 {
-    struct sums_head want = {.magic = SHARD_MAGIC, .id = id, .size = size};
+    struct sums_head want = {.magic = s->magic, .id = id, .size = size};
     struct sums_head head = {0};
     char path[4200];
 
@@ -201,7 +201,7 @@ static void take_up(struct shards *s, const char *name)
     snprintf(path, sizeof(path), "%s/%s", s->dir, name);
     cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
-        head.magic != SHARD_MAGIC || head.id != id || !add(s, id, head.size))
+        head.magic != s->magic || head.id != id || !add(s, id, head.size))
         remove_files(s, id);
 }
 
@@ -214,7 +214,8 @@ static void remove_orphan(struct shards *s, const char *name)
         remove_files(s, id);
 }
 
-int shards_open(struct shards *s, const char *dir, uint64_t limit, struct err *err)
+int shards_open(struct shards *s, const char *dir, uint64_t limit, uint64_t lineage,
+                struct err *err)
 {
     memset(s, 0, sizeof(*s));
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
@@ -228,6 +229,7 @@ int shards_open(struct shards *s, const char *dir, uint64_t limit, struct err *e
         if (!pass) {
             s->dir = xstrdup(dir);
             s->limit = limit;
+            s->magic = SHARD_MAGIC ^ lineage; /* ids of another lineage name other objects */
             lock_init(&s->lock, RANK_PUSH, "fuse shards");
         }
         while ((e = readdir(d)))

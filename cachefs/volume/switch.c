@@ -191,6 +191,12 @@ int volume_rescan(struct volume *v, struct catalog_diff_counts *ret, struct err 
     return rc;
 }
 
+static uint64_t lineage_of(struct volume *v)
+{
+    ACQUIRE(&v->lock);
+    return catalog_info(v->versions[0])->lineage;
+}
+
 /* A `scan` by another process may have published a version: serve it. */
 int version_take_newer(struct volume *v, struct err *err)
 {
@@ -202,7 +208,13 @@ int version_take_newer(struct volume *v, struct err *err)
     if (claim_scan(v, err))
         return -1;
     int rc = catalog_current(&c, folder.data, &e);
-    if (!rc && sources_match(&v->sources, c))
+    if (!rc && catalog_info(c)->lineage != lineage_of(v)) {
+        catalog_unref(c);
+        rc = err_set(err, ERR_CORRUPT,
+                     "catalog in %s: it was begun anew while mounted, so that its ids name other "
+                     "samples (unmount, and mount again)",
+                     folder.data);
+    } else if (!rc && sources_match(&v->sources, c))
         version_switch(v, c);
     else if (!rc)
         catalog_unref(c);
@@ -271,7 +283,8 @@ static void open_older(struct volume *v, const char *folder)
         if (strstr(files[i].path, catalog_info(v->versions[0])->digest) ||
             catalog_open(&c, files[i].path, NULL))
             continue;
-        if (sources_match(&v->sources, c))
+        if (sources_match(&v->sources, c) &&
+            catalog_info(c)->lineage == catalog_info(v->versions[0])->lineage)
             v->versions[n++] = c;
         else
             catalog_unref(c);
@@ -293,7 +306,9 @@ static int first_version(struct volume *v, const char *folder, volume_progress_f
     if (named_catalog(v)) {
         if (version_adopt(named_catalog(v), folder, &known, err))
             return -1;
-    } else if (catalog_current(&known, folder, &e) && e.class != ERR_NOT_FOUND) {
+    } else if (catalog_current(&known, folder, &e) && e.class == ERR_CORRUPT) {
+        log_warn(v->conf.log, "the catalog is made anew: %s", e.msg);
+    } else if (!known && e.class != ERR_NOT_FOUND) {
         if (err)
             *err = e;
         return err_wrap(err, "catalog in %s (remove that folder to scan anew)", folder);

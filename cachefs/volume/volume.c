@@ -114,8 +114,9 @@ int volume_open(struct volume **ret, const struct volume_conf *conf, volume_prog
     cleanup_bytes struct bytes folder = {0};
     if (catalog_folder(conf, &folder, err) || sources_open(&v->sources, conf, err) ||
         fetch_new(&v->fetch, &conf->fetch, err) || open_cache(v, err) || stack_build(v, err) ||
-        versions_open(v, progress, arg, err) || sampler_start(v, err) || ahead_start(v, err) ||
-        refresh_start(v, err)) {
+        versions_open(v, progress, arg, err) ||
+        cache_bind(v->cache, catalog_info(v->versions[0])->lineage, err) || sampler_start(v, err) ||
+        ahead_start(v, err) || refresh_start(v, err)) {
         volume_close(v);
         return -1;
     }

@@ -31,6 +31,41 @@ Test(evict, clear_leaves_views_readable)
     rig_end(&r);
 }
 
+Test(evict, another_lineage_empties_and_the_same_keeps)
+{
+    struct rig r;
+    rig_begin(&r, 100000, 64u << 20, false);
+    rig_open(&r);
+    cr_assert_eq(cache_bind(r.cache, 7, NULL), 0);
+    rig_fill(&r, 1, 20);
+    rig_close(&r);
+    uint64_t before = folder_size(r.dir);
+    rig_open(&r);
+    cr_assert_eq(cache_bind(r.cache, 7, NULL), 0);
+    cr_assert(cache_has_all(r.cache, 1, 20));
+    cr_assert_eq(cache_bind(r.cache, 0x7fffffffffffffff, NULL), 0);
+    cr_assert(!cache_has_all(r.cache, 1, 1));
+    rig_fill(&r, 1, 20);
+    rig_close(&r);
+    cr_assert_eq(folder_size(r.dir), before, "the marker keeps its size");
+    rig_open(&r);
+    cr_assert_eq(cache_bind(r.cache, 0x7fffffffffffffff, NULL), 0);
+    cr_assert(cache_has_all(r.cache, 1, 20));
+    rig_close(&r);
+
+    /* A tier that is new beside it is no reason to begin anew. */
+    char *more = xasprintf("%s-more", r.dir);
+    r.conf.tiers[1] = (struct tier_conf){.kind = TIER_SSD, .dir = more, .limit = 64u << 20};
+    r.conf.n_tiers = 2;
+    rig_open(&r);
+    cr_assert_eq(cache_bind(r.cache, 0x7fffffffffffffff, NULL), 0);
+    cr_assert(cache_has_all(r.cache, 1, 20));
+    more = xstrdup(more);
+    rig_end(&r); /* frees the tiers' names */
+    rig_remove(more);
+    free(more);
+}
+
 Test(evict, to_a_size_keeps_the_pinned)
 {
     struct rig r;

@@ -139,6 +139,19 @@ Test(versions, ids_stay_used_when_next_id_is_lost)
     catalog_unref(c);
 }
 
+Test(versions, a_lineage_lasts_as_long_as_versions_build_on_each_other)
+{
+    struct catalog *a = version(NULL, "x 1");
+    struct catalog *b = version(a, "x 1\ny 1");
+    struct catalog *c = version(NULL, "other 1");
+    cr_expect_gt(catalog_info(a)->lineage, 0);
+    cr_expect_eq(catalog_info(b)->lineage, catalog_info(a)->lineage);
+    cr_expect_neq(catalog_info(c)->lineage, catalog_info(a)->lineage);
+    catalog_unref(a);
+    catalog_unref(b);
+    catalog_unref(c);
+}
+
 Test(versions, current_follows_and_copies_are_whole)
 {
     struct catalog *c = NULL;

@@ -44,7 +44,7 @@ Test(shard, is_filled_block_by_block)
     struct err err = {0};
 
     begin();
-    cr_assert_eq(shards_open(&s, dir, 64 << 20, &err), 0);
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
     struct shard *x = shards_use(&s, 9, UNIT_BYTES + 5);
     cr_assert(x);
     cr_assert_eq(x->n_blocks, 2);
@@ -65,6 +65,21 @@ Test(shard, is_filled_block_by_block)
     end(&s);
 }
 
+Test(shard, of_another_lineage_is_another_object)
+{
+    struct shards s;
+    struct err err = {0};
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
+    put(shards_use(&s, 9, 5), 0);
+    shards_close(&s);
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 2, &err), 0);
+    cr_assert_eq(shards_used(&s), 0);
+    cr_assert(!shard_complete(shards_use(&s, 9, 5)));
+    end(&s);
+}
+
 Test(shard, survives_a_restart_but_not_a_flipped_bit)
 {
     struct shards s;
@@ -72,7 +87,7 @@ Test(shard, survives_a_restart_but_not_a_flipped_bit)
     char path[128];
 
     begin();
-    cr_assert_eq(shards_open(&s, dir, 64 << 20, &err), 0);
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
     struct shard *x = shards_use(&s, 9, 2 * UNIT_BYTES);
     put(x, 0);
     put(x, 1);
@@ -81,7 +96,7 @@ Test(shard, survives_a_restart_but_not_a_flipped_bit)
     int fd = open(path, O_WRONLY);
     cr_assert_eq(pwrite(fd, "x", 1, UNIT_BYTES + 100), 1);
     close(fd);
-    cr_assert_eq(shards_open(&s, dir, 64 << 20, &err), 0);
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
     cr_assert_gt(shards_used(&s), 2 * UNIT_BYTES);
     x = shards_use(&s, 9, 2 * UNIT_BYTES);
     cr_assert(!shard_complete(x)); /* nothing counts before it was verified */
@@ -101,7 +116,7 @@ Test(shard, the_limit_holds_and_the_oldest_unused_goes)
     struct err err = {0};
 
     begin();
-    cr_assert_eq(shards_open(&s, dir, 3000, &err), 0);
+    cr_assert_eq(shards_open(&s, dir, 3000, 1, &err), 0);
     struct shard *a = shards_use(&s, 1, 1000);
     struct shard *b = shards_use(&s, 2, 1000);
     cr_assert(a && b);
@@ -133,7 +148,7 @@ Test(shard, foreign_and_broken_files)
         fputs("not a shard", f);
         fclose(f);
     }
-    cr_assert_eq(shards_open(&s, dir, 1 << 20, &err), 0);
+    cr_assert_eq(shards_open(&s, dir, 1 << 20, 1, &err), 0);
     cr_assert_eq(shards_used(&s), 0);
     for (size_t i = 0; i < 4; i++) {
         snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
@@ -144,11 +159,11 @@ Test(shard, foreign_and_broken_files)
     struct shard *x = shards_use(&s, 8, 100);
     put(x, 0);
     shards_close(&s);
-    cr_assert_eq(shards_open(&s, dir, 1 << 20, &err), 0);
+    cr_assert_eq(shards_open(&s, dir, 1 << 20, 1, &err), 0);
     shards_drop(&s, 8);
     x = shards_use(&s, 8, 200);
     shard_check(x);
     cr_assert_eq(atomic_load(&x->n_present), 0);
     end(&s);
-    cr_assert_eq(shards_open(&s, "/proc/nowhere", 1, &err), -1);
+    cr_assert_eq(shards_open(&s, "/proc/nowhere", 1, 1, &err), -1);
 }
