@@ -11,7 +11,7 @@ struct mount_options {
     uint64_t memory, refresh, bandwidth, push_window;
     int64_t connections, prefetch, uid, gid;
     const char *catalog, *sampler, *profile;
-    bool rescan, allow_other, no_hedge, no_keeper, foreground, quiet;
+    bool rescan, allow_other, no_hedge, verify_etag, no_keeper, foreground, quiet;
 };
 
 struct serve_conf {

@@ -163,6 +163,7 @@ static int open_volume(struct mount *m, struct err *err)
     conf.fetch.connections = (unsigned)o->connections;
     conf.fetch.bandwidth = o->bandwidth;
     conf.fetch.hedge = !o->no_hedge;
+    conf.fetch.verify_md5 = o->verify_etag;
     conf.fetch.log = m->log.log;
     owner_to_volume(m->conf->owner, &conf);
     int result = volume_open(&m->volume, &conf, progress_volume, &m->progress, err);
@@ -231,6 +232,22 @@ static int start_control(struct mount *m, struct err *err)
     return 0;
 }
 
+/* Valid, but seldom what was meant. */
+static void warn_if_empty(struct mount *m)
+{
+    struct catalog *c = volume_catalog(m->volume);
+    bool empty = catalog_info(c)->samples == 0;
+    catalog_unref(c);
+    if (!empty)
+        return;
+    log_warn(m->log.log, "the set is empty: nothing is listed in %s", m->conf->set);
+    if (!m->conf->options->quiet)
+        fprintf(
+            stderr,
+            "sampan mount: the set is empty: %s: nothing is listed there (is the name right?)\n",
+            m->conf->set);
+}
+
 static int tell_ready(struct mount *m, struct err *err)
 {
     m->conf->was_ready = true;
@@ -249,6 +266,7 @@ static int start(struct mount *m, struct err *err)
         return -1;
     log_info(m->log.log, "mounted %s at %s: %s (%s)", m->conf->set, m->conf->mountpoint,
              frontend_mode(m->frontend), frontend_why(m->frontend));
+    warn_if_empty(m);
     return tell_ready(m, err);
 }
 

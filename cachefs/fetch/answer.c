@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine-internal.h"
+#include "hash.h"
 
 static bool ok(const struct flight *fl)
 {
@@ -147,12 +148,7 @@ static bool is_md5(const char *etag)
     return strlen(etag) == 32 && strspn(etag, "0123456789abcdef") == 32;
 }
 
-/*
- * The sum of a whole object, where the catalog has one (a manifest's), or where --verify asks for
- * it and the ETag looks like an MD5. It costs 0.2 ms for 115 KB, so the latter is off by default:
- * TLS and TCP have sums of their own. An ETag that looks like an MD5 and is none (some kinds of
- * encryption at the store) would fail for ever: it counts only where an object of this engine has
- * matched before.
+/* The sum of a whole object: the catalog's (a manifest gives it), or its ETag with --verify-etag.
  */
 static int check_sum(struct fetch *f, const struct flight *fl, struct err *err)
 {
@@ -161,16 +157,43 @@ static int check_sum(struct fetch *f, const struct flight *fl, struct err *err)
         return 0;
     if (store_etag_is_sum(g->etag))
         return store_check_sum(g->etag, fl->to, g->len, err);
-    if (!f->conf.verify_md5 || !is_md5(g->etag))
+    if (!f->conf.verify_md5 || f->md5_useless || !is_md5(g->etag))
         return 0;
     char sum[64];
     snprintf(sum, sizeof sum, "sum:md5:%s", g->etag);
-    if (store_check_sum(sum, fl->to, g->len, err) == 0)
-        f->md5_seen = true;
-    else if (f->md5_seen)
+    if (store_check_sum(sum, fl->to, g->len, NULL))
+        return err_set(err, ERR_CORRUPT,
+                       "wrong bytes: their MD5 is not the ETag (if the store encrypts "
+                       "objects, mount without --verify-etag)");
+    f->md5_seen = true;
+    return 0;
+}
+
+/* The network damages no two bodies alike: such bytes are what the store has. */
+static bool same_as_before(const struct flight *fl)
+{
+    struct job *j = fl->job;
+    uint32_t sum = crc32c(0, fl->to, j->get.len);
+    bool same = j->sum_seen && j->sum == sum;
+    j->sum_seen = true;
+    j->sum = sum;
+    return same;
+}
+
+/* An ETag that looks like an MD5 may be none (some kinds of encryption at the store): if no object
+ * had one that is, no more are looked at. */
+static int judge_sum(struct fetch *f, const struct flight *fl, enum again *ret, struct err *err)
+{
+    if (check_sum(f, fl, err) == 0)
+        return 0;
+    *ret = AGAIN_LATER;
+    if (!same_as_before(fl))
         return -1;
-    else
-        err_clear(err);
+    *ret = OVER;
+    if (f->md5_seen || store_etag_is_sum(fl->job->get.etag))
+        return -1;
+    f->md5_useless = true;
+    err_clear(err);
     return 0;
 }
 
@@ -197,9 +220,5 @@ int answer_judge(struct fetch *f, struct flight *fl, CURLcode code, enum again *
         return err_set(err, ERR_CORRUPT, "the body ended after %llu of %llu bytes",
                        (unsigned long long)fl->got, (unsigned long long)fl->want);
     }
-    if (check_sum(f, fl, err)) {
-        *ret = AGAIN_LATER;
-        return -1;
-    }
-    return 0;
+    return judge_sum(f, fl, ret, err);
 }

@@ -60,7 +60,9 @@ struct job {
     struct whole whole;
     struct flight *main, *hedge;
     unsigned tries, stale_seen, rebuilt;
-    bool fresh; /* the next try opens a connection of its own */
+    bool sum_seen; /* a body had a wrong sum ... */
+    uint32_t sum;  /* ... and this CRC-32C */
+    bool fresh;    /* the next try opens a connection of its own */
     bool force_creds;
     bool creds_seen; /* credentials were looked up for the coming try */
     bool hedged;
@@ -132,7 +134,7 @@ struct fetch {
     struct retry_budget retry_budget;
     struct hedge hedge;
     uint64_t seed;
-    bool md5_seen; /* an ETag was its object's MD5: from now on they count */
+    bool md5_seen, md5_useless; /* an ETag was its object's MD5; or none was, and one differed */
     struct creds_desk *creds;
     struct local_pool *local_pool;
 };
