@@ -200,6 +200,9 @@ void doctor_mount(struct doctor *d, const struct control_mount *m)
     if (ask_status(m, &answer, &err))
         return; /* check_mount() has said so */
     struct json root = json_root(answer), status = json_get(&root, "status");
+    struct json set = json_get(&status, "set");
+    if (json_uint_at(&set, "samples") == 0)
+        finding(d, NOTE, "the set is empty", "is the name right?", "%s", m->uri);
     check_tiers(d, &status);
     check_stale(d, m);
     if (*json_str_at(&status, "dir"))
