@@ -174,6 +174,7 @@ struct push {
     struct cond moved;
     struct push_window w; /* under lock */
     uint64_t gen;         /* of the order the window is of; under lock */
+    bool news;            /* the order may be another one; under lock */
     bool stopping;        /* under lock */
     bool started;
     pthread_t thread;
@@ -191,8 +192,8 @@ void push_stop(struct frontend *f);
 void push_seen(struct frontend *f, uint64_t id);
 /* Opens nothing on the mount for two seconds. */
 void push_hush(struct frontend *f);
-/* The order or the version changed. */
-void push_wake(struct frontend *f);
+/* The order changed (volume_on_order()). */
+void push_news(void *frontend);
 
 /* --- invalidate.c --- */
 

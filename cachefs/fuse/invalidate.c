@@ -75,7 +75,6 @@ void invalidate_on_switch(void *arg, struct catalog *from, struct catalog *to)
     if (i.f->mode.notify && catalog_diff(from, to, invalidate_one, &i, &err) < 0)
         log_error(i.f->log, "names of the new version may show up late: %s", err.msg);
     free(i.folder);
-    push_wake(i.f);
 }
 
 void frontend_drop_pages(struct frontend *f, uint64_t id)

@@ -29,7 +29,6 @@
 #define WINDOW_MAX     65536
 #define IN_FLIGHT_MAX  64
 #define IN_FLIGHT_MEM  (32ull << 20)
-#define POLL_NS        (100 * NS_PER_MS) /* how soon a new order is noticed */
 #define HUSH_NS        (2 * NS_PER_S)
 #define BATCH          32
 #define PREFIXES       512
@@ -267,14 +266,26 @@ static uint64_t window_samples(const struct frontend *f, const struct catalog_in
     return n < WINDOW_MAX ? n : WINDOW_MAX;
 }
 
-/* Looks whether the order is another one now. Called without the lock. */
+/* Has anybody said that the order is another one now? */
+static bool take_news(struct push *push)
+{
+    ACQUIRE(&push->lock);
+    bool news = push->news;
+
+    push->news = false;
+    return news;
+}
+
+/* Takes over the order of now. Called without the lock. */
 static void follow_order(struct pusher *p)
 {
     struct frontend *f = p->f;
-    uint64_t gen = 0;
-    uint64_t length = volume_order_length(f->volume, &gen);
     struct push *push = &f->push;
+    uint64_t gen = 0, length;
 
+    if (!take_news(push)) /* before the order is looked at: news of a later one is kept */
+        return;
+    length = volume_order_length(f->volume, &gen);
     if (gen == push->gen && atomic_load(&push->active) == (length > 0))
         return;
     forget_prefixes(p);
@@ -287,7 +298,7 @@ static void follow_order(struct pusher *p)
     atomic_store(&push->active, length > 0);
 }
 
-/* Positions to push now, rising. Waits a while if there is none. */
+/* Positions to push now, rising. If there are none it waits for the reader or for news. */
 static size_t take_batch(struct push *push, uint64_t *positions)
 {
     ACQUIRE(&push->lock);
@@ -300,8 +311,8 @@ static size_t take_batch(struct push *push, uint64_t *positions)
             break;
         positions[n++] = pos;
     }
-    if (!n && !push->stopping)
-        cond_wait_for(&push->moved, &push->lock, POLL_NS);
+    if (!n && !push->stopping && !push->news)
+        cond_wait(&push->moved, &push->lock);
     return n;
 }
 
@@ -347,6 +358,7 @@ int push_start(struct frontend *f, struct err *err)
     p->f = f;
     p->in_flight_max = IN_FLIGHT_MAX;
     push->gen = UINT64_MAX;
+    push->news = true;
     settle(push, PUSH_READAHEAD, "as fast as NOTIFY_STORE, without its copy");
     if (f->conf.shards)
         settle(push, PUSH_OFF, "big files are read ahead by the kernel");
@@ -358,6 +370,8 @@ int push_start(struct frontend *f, struct err *err)
         return err_sys(err, e, "start a thread");
     }
     push->started = true;
+    volume_on_order(f->volume, push_news, f);
+    push_news(f); /* of an order that was set in between */
     return 0;
 }
 
@@ -367,7 +381,7 @@ void push_stop(struct frontend *f)
 
     if (!push->started)
         return;
-    push_wake(f);
+    volume_on_order(f->volume, NULL, NULL);
     lock_take(&push->lock);
     push->stopping = true;
     cond_broadcast(&push->moved);
@@ -376,10 +390,12 @@ void push_stop(struct frontend *f)
     push->started = false;
 }
 
-void push_wake(struct frontend *f)
+void push_news(void *frontend)
 {
+    struct frontend *f = frontend;
     ACQUIRE(&f->push.lock);
 
+    f->push.news = true;
     cond_broadcast(&f->push.moved);
 }
 

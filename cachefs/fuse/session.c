@@ -243,7 +243,6 @@ static void run_chore(struct frontend *f, struct chore *c)
         fuse_reply_err(c->req, err_errno(&err));
     else
         fuse_reply_ioctl(c->req, 0, NULL, 0);
-    push_wake(f);
 }
 
 static void *chores_run(void *arg)

@@ -32,19 +32,40 @@ static void end_order(struct volume *v)
     cond_broadcast(&v->changed);
 }
 
-/* Makes `o` (may be NULL) the order for everybody. */
+/* Makes `o` (may be NULL) the order for everybody, and tells the listener. */
 static void swap_order(struct volume *v, struct epoch_order *o)
 {
     struct epoch_order *old;
+    volume_order_fn *fn;
+    void *arg;
     {
         ACQUIRE(&v->lock);
         old = v->order;
         v->order = o;
         v->order_gen++;
         v->order_error[0] = '\0';
+        fn = v->on_order;
+        arg = v->on_order_arg;
+        v->telling++;
     }
     ahead_set_order(v, o ? epoch_order_ref(o) : NULL);
+    if (fn)
+        fn(arg);
+    {
+        ACQUIRE(&v->lock);
+        v->telling--;
+        cond_broadcast(&v->changed);
+    }
     epoch_order_unref(old);
+}
+
+void volume_on_order(struct volume *v, volume_order_fn *fn, void *arg)
+{
+    ACQUIRE(&v->lock);
+    v->on_order = fn;
+    v->on_order_arg = arg;
+    while (!fn && v->telling)
+        cond_wait(&v->changed, &v->lock);
 }
 
 static bool current_spec(struct volume *v, struct order_spec *ret, uint64_t *ret_gen)
@@ -122,7 +143,7 @@ int volume_set_sampler(struct volume *v, const char *text, struct err *err)
     struct order_spec spec = {0};
     bool on = text && *text;
     if (on && order_spec_parse(&spec, text, err))
-        return err_wrap(err, "sampler \"%s\"", text);
+        return -1;
     struct order_spec old_spec;
     bool had_spec;
     {

@@ -263,7 +263,9 @@ struct volume {
         void *arg;
     } listeners[4];
     size_t n_listeners;
-    unsigned telling; /* switches whose listeners are being told */
+    volume_order_fn *on_order;
+    void *on_order_arg;
+    unsigned telling; /* switches and orders whose listeners are being told */
     bool scanning;
     bool ordering; /* somebody builds an order */
     struct epoch_order *order;

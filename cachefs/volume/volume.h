@@ -96,6 +96,10 @@ void volume_on_switch(struct volume *v, volume_switch_fn *fn, void *arg);
  */
 int volume_set_sampler(struct volume *v, const char *spec, struct err *err);
 int volume_set_epoch(struct volume *v, uint64_t epoch, struct err *err);
+/* The one listener that hears of each new order, on the thread that set it. A NULL `fn` takes it
+ * away, and waits until it is not being told. */
+typedef void volume_order_fn(void *arg);
+void volume_on_order(struct volume *v, volume_order_fn *fn, void *arg);
 /* The sample ids that this node's ranks read, in order; length 0 without a sampler. `gen` changes
  * when the order does. */
 uint64_t volume_order_length(struct volume *v, uint64_t *ret_gen);

@@ -42,6 +42,8 @@ struct volume {
     size_t pack_len;
     volume_switch_fn *on_switch;
     void *on_switch_arg;
+    volume_order_fn *on_order;
+    void *on_order_arg;
     uint64_t *order, *position; /* position: by id */
     uint64_t order_len, gen;
     atomic_ulong reads, pushes;
@@ -252,6 +254,8 @@ void fake_volume_order(struct volume *v, uint64_t seed)
         v->position[v->order[i]] = i + 1;
     v->order_len = n;
     v->gen++;
+    if (v->on_order)
+        v->on_order(v->on_order_arg);
     pthread_mutex_unlock(&v->lock);
 }
 
@@ -296,6 +300,12 @@ void volume_on_switch(struct volume *v, volume_switch_fn *fn, void *arg)
 {
     v->on_switch = fn;
     v->on_switch_arg = arg;
+}
+
+void volume_on_order(struct volume *v, volume_order_fn *fn, void *arg)
+{
+    v->on_order = fn;
+    v->on_order_arg = arg;
 }
 
 int volume_read(struct volume *v, uint64_t id, uint64_t off, uint32_t len, struct volume_read *r,
