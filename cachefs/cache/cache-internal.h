@@ -138,8 +138,7 @@ size_t compress_unit(const unsigned char *data, size_t len, struct chunk *table,
 bool decompress_chunk(const unsigned char *stored, size_t stored_len, unsigned char *out,
                       size_t len);
 
-/* --- disk.c: is the tier's disk to be used for new bytes? ---------------------------------------
- */
+/* --- disk.c: is the tier's disk to be used for new bytes? ------------------------------------ */
 
 struct health {
     enum { HEALTH_OK, HEALTH_FULL, HEALTH_FAILED } state;
@@ -205,8 +204,7 @@ int folder_set_lineage(const char *dir, int marker_fd, uint64_t lineage, struct 
 uint64_t folder_foreign(const struct tier *t, const char *index_path);
 bool folder_contains(const char *outer, const char *inner); /* both real paths */
 
-/* --- fill.c: units on their way in --------------------------------------------------------------
- */
+/* --- fill.c: units on their way in ----------------------------------------------------------- */
 
 struct waiter {
     struct waiter *next;
@@ -257,8 +255,7 @@ void fill_view(const struct fill *f, const struct piece *p, enum origin from, st
 void fill_park(struct cache *c, const struct piece *p, struct source_wait *wait);
 void fill_drain(struct cache *c); /* waits until nothing is in flight and nobody parked */
 
-/* --- cache.c ------------------------------------------------------------------------------------
- */
+/* --- cache.c --------------------------------------------------------------------------------- */
 
 struct cache {
     struct source source;   /* first */
@@ -300,8 +297,7 @@ bool place_forget(struct cache *c, uint64_t unit, const struct place *e);
 /* The unit's record, referenced; false: not in a pack. */
 bool place_find(struct cache *c, uint64_t unit, struct extent_ref *ret);
 
-/* --- writer.c, evict.c, lease.c, recover.c ------------------------------------------------------
- */
+/* --- writer.c, evict.c, lease.c, recover.c --------------------------------------------------- */
 
 int writer_start(struct tier *t, struct err *err);
 void writer_stop(struct tier *t);

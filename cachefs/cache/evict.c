@@ -38,8 +38,7 @@ static void evict(struct cache *c, uint64_t unit, const struct place *e)
         counter_add(&c->counts.evicted_units, 1);
 }
 
-/* --- which units -------------------------------------------------------------------------------
- */
+/* --- which units ----------------------------------------------------------------------------- */
 
 struct choice {
     struct cache *c;
@@ -97,8 +96,7 @@ static void evict_idle(void *arg, uint64_t unit, const struct place *e)
     evict(ch->c, unit, e);
 }
 
-/* --- getting bytes back --------------------------------------------------------------------------
- */
+/* --- getting bytes back ---------------------------------------------------------------------- */
 
 static void retire(struct tier *t, struct pack *p)
 {
@@ -307,8 +305,7 @@ static void reclaim_garbage(struct tier *t)
             return;
 }
 
-/* --- upkeep ------------------------------------------------------------------------------------
- */
+/* --- upkeep ---------------------------------------------------------------------------------- */
 
 static void look_at_folder(struct tier *t)
 {
@@ -378,8 +375,7 @@ void evict_upkeep(struct tier *t)
     reclaim_garbage(t);
 }
 
-/* --- asked for ---------------------------------------------------------------------------------
- */
+/* --- asked for ------------------------------------------------------------------------------- */
 
 static void ask_goal(struct tier *t, uint64_t goal)
 {

@@ -168,8 +168,7 @@ int folder_set_lineage(const char *dir, int marker_fd, uint64_t lineage, struct 
     return 0;
 }
 
-/* --- what others keep here -----------------------------------------------------------------------
- */
+/* --- what others keep here ------------------------------------------------------------------- */
 
 struct sum {
     const struct stat *index; /* charged elsewhere */

@@ -29,8 +29,7 @@ static const char *const stmt_text[STMT_COUNT] = {
     [STMT_BAD] = SQL_BAD,
 };
 
-/* --- errors -------------------------------------------------------------------------------------
- */
+/* --- errors ---------------------------------------------------------------------------------- */
 
 int sql_error(sqlite3 *db, const char *file, struct err *err)
 {
@@ -63,8 +62,7 @@ int step(const struct catalog *c, sqlite3_stmt *s, struct err *err)
     return rc == SQLITE_DONE ? 0 : sql_error(sqlite3_db_handle(s), c->file, err);
 }
 
-/* --- the first 100 bytes ------------------------------------------------------------------------
- */
+/* --- the first 100 bytes --------------------------------------------------------------------- */
 
 static uint32_t be32(const unsigned char *p)
 {
@@ -114,8 +112,7 @@ static int check_file(const char *file, struct err *err)
     return check_header(head, (uint64_t)st.st_size, file, err);
 }
 
-/* --- connections --------------------------------------------------------------------------------
- */
+/* --- connections ----------------------------------------------------------------------------- */
 
 static void conn_close(struct conn *k)
 {
@@ -192,8 +189,7 @@ int conn_stmt(struct conn *k, enum stmt which, sqlite3_stmt **ret, struct err *e
     return 0;
 }
 
-/* --- schema and meta ----------------------------------------------------------------------------
- */
+/* --- schema and meta ------------------------------------------------------------------------- */
 
 /* In the order of SQL_SCHEMA: by name. */
 static const char *const schema[] = {SQL_TABLE_BAD,  SQL_TABLE_META,    SQL_TABLE_NODE,
@@ -355,8 +351,7 @@ static int check_ends(struct catalog *c, struct conn *k, struct err *err)
     return got && root.folder ? 0 : damaged(c, "it has no root folder", err);
 }
 
-/* --- life ---------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 /* A file name inside a URI: what would end the path there is written as %XX. */
 static char *sqlite_uri(const char *file)

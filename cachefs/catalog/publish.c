@@ -26,8 +26,7 @@
 #define SUFFIX   ".catalog"
 #define BUILDING ".build-"
 
-/* --- files --------------------------------------------------------------------------------------
- */
+/* --- files ----------------------------------------------------------------------------------- */
 
 static int sync_path(const char *path, int flags, struct err *err)
 {
@@ -85,8 +84,7 @@ static int copy_file(const char *from, const char *to, struct err *err)
     return 0;
 }
 
-/* --- versions in a folder -----------------------------------------------------------------------
- */
+/* --- versions in a folder -------------------------------------------------------------------- */
 
 static bool is_version(const char *name)
 {
@@ -246,8 +244,7 @@ int catalog_current(struct catalog **ret, const char *dir, struct err *err)
     return catalog_open(ret, path, err);
 }
 
-/* --- pruning ------------------------------------------------------------------------------------
- */
+/* --- pruning --------------------------------------------------------------------------------- */
 
 struct version_file {
     char *path;

@@ -27,8 +27,7 @@ struct writer {
     size_t ids_bytes;
 };
 
-/* --- statements ---------------------------------------------------------------------------------
- */
+/* --- statements ------------------------------------------------------------------------------ */
 
 static int run_sql(struct writer *w, const char *sql, struct err *err)
 {
@@ -55,8 +54,7 @@ static void bind_uint(sqlite3_stmt *s, int at, uint64_t v)
     sqlite3_bind_int64(s, at, (int64_t)v);
 }
 
-/* --- folders ------------------------------------------------------------------------------------
- */
+/* --- folders --------------------------------------------------------------------------------- */
 
 static void bind_folder(struct writer *w, const struct sorted *r, const struct folder_rec *f)
 {
@@ -104,8 +102,7 @@ static int write_folders(struct writer *w, struct err *err)
     return got;
 }
 
-/* --- rows ---------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------ */
 
 static int skip_folder(void *arg, const struct bytes *key, uint64_t folder, uint64_t parent,
                        struct err *err)
@@ -216,8 +213,7 @@ static int write_rows(struct writer *w, struct err *err)
     return tree_pass(w->b->rows, &ops, w, err);
 }
 
-/* --- numbers ------------------------------------------------------------------------------------
- */
+/* --- numbers --------------------------------------------------------------------------------- */
 
 /* Room is made before it is touched: a full disk is then an error here and no signal later. */
 static int map_ids(struct writer *w, struct err *err)
@@ -267,8 +263,7 @@ static int write_numbers(struct writer *w, struct err *err)
     return rc;
 }
 
-/* --- the rest -----------------------------------------------------------------------------------
- */
+/* --- the rest -------------------------------------------------------------------------------- */
 
 static int write_bad(struct writer *w, struct err *err)
 {
