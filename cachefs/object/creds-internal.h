@@ -55,8 +55,9 @@ int creds_find(struct creds *ret, const struct creds_conf *conf, struct err *err
 /* Whether a file they came from is another one now. */
 bool creds_files_changed(const struct creds *c);
 
-/* --- the places. Each gives 1: found, 0: nothing there, -1: there is something, but broken.
- * -------- */
+/* --- the places ------------------------------------------------------------------------------ */
+
+/* Each gives 1: found, 0: nothing there, -1: there is something, but broken. */
 int creds_from_env(struct creds *ret, const struct creds_conf *conf, struct err *err);
 int creds_from_path(struct creds *ret, const struct creds_conf *conf, const char *path,
                     struct err *err);

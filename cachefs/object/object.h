@@ -145,8 +145,8 @@ struct list_item {
     uint64_t size;
     int64_t mtime_ns;
     const char *etag; /* without W/ and quotes; "" if there is none; see store_etag_is_sum() */
-    bool
-        folder; /* a common prefix, a sub-folder, an empty object that marks one: key ends in '/' */
+    /* A common prefix, a sub-folder or an empty object that marks one: key ends in '/'. */
+    bool folder;
 };
 /* -1 from fn stops with its err. `ret_token` gets the next page's token, "" at the end. */
 typedef int list_fn(void *arg, const struct list_item *item, struct err *err);

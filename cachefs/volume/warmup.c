@@ -65,8 +65,7 @@ struct warm_sample {
     } units[];
 };
 
-/* --- progress, on the caller's thread
- * ------------------------------------------------------------- */
+/* --- progress, on the caller's thread -------------------------------------------------------- */
 
 static void publish_progress(struct warm *w, uint64_t done)
 {
@@ -127,8 +126,7 @@ static void add_failure(struct warm *w, uint64_t id, const char *why)
     w->tail = &f->next;
 }
 
-/* --- fetching
- * -------------------------------------------------------------------------------------------- */
+/* --- fetching -------------------------------------------------------------------------------- */
 
 static void sample_end(struct warm_sample *s)
 {
@@ -291,8 +289,7 @@ static void fetch_round(struct warm *w)
     wait_for_all(w);
 }
 
-/* --- looking at it again
- * ------------------------------------------------------------------------------ */
+/* --- looking at it again --------------------------------------------------------------------- */
 
 static bool is_there(struct warm *w, const struct target *t, struct err *err)
 {
@@ -343,8 +340,7 @@ static size_t check_round(struct warm *w, bool last)
     return missing;
 }
 
-/* --- before the first byte
- * ---------------------------------------------------------------------------- */
+/* --- before the first byte ------------------------------------------------------------------- */
 
 static uint64_t stored_bytes(uint64_t size, double ratio)
 {
@@ -390,8 +386,7 @@ static int check_capacity(struct warm *w, struct err *err)
                    path.data ? path.data : "?");
 }
 
-/* --- all of it
- * -------------------------------------------------------------------------------------------- */
+/* --- all of it ------------------------------------------------------------------------------- */
 
 static int claim(struct volume *v, struct err *err)
 {
