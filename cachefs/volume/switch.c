@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
+#include "clock.h"
 #include "log.h"
 
 struct catalog *volume_catalog(struct volume *v)
@@ -224,8 +225,7 @@ int version_take_newer(struct volume *v, struct err *err)
     return rc && e.class != ERR_NOT_FOUND ? -1 : 0;
 }
 
-/* --- the first version
- * ------------------------------------------------------------------------------ */
+/* --- the first version ----------------------------------------------------------------------- */
 
 struct version_file {
     char *path;
@@ -334,7 +334,7 @@ int versions_open(struct volume *v, volume_progress_fn *progress, void *arg, str
     cleanup_bytes struct bytes folder = {0};
     if (v->conf.sampler && *v->conf.sampler) {
         if (order_spec_parse(&v->spec, v->conf.sampler, err))
-            return err_wrap(err, "sampler \"%s\"", v->conf.sampler);
+            return -1;
         v->has_spec = true;
     }
     if (catalog_folder(&v->conf, &folder, err) ||
@@ -351,18 +351,16 @@ void versions_close(struct volume *v)
             catalog_unref(v->versions[i]);
 }
 
-/* --- refresh
- * -------------------------------------------------------------------------------------------- */
+/* --- refresh --------------------------------------------------------------------------------- */
 
+/* Waits the interval out, however often `changed` is signalled. False: the volume closes. */
 static bool refresh_pause(struct volume *v)
 {
+    uint64_t end = clock_mono_ns() + v->conf.refresh_ns, now;
     ACQUIRE(&v->lock);
-    uint64_t left = v->conf.refresh_ns;
-    while (!atomic_load(&v->closing)) {
-        if (cond_wait_for(&v->changed, &v->lock, left))
-            return true;
-    }
-    return false;
+    while (!atomic_load(&v->closing) && (now = clock_mono_ns()) < end)
+        cond_wait_for(&v->changed, &v->lock, end - now);
+    return !atomic_load(&v->closing);
 }
 
 static void *refresh_main(void *arg)
