@@ -186,6 +186,10 @@ int catalog_builder_finish(struct catalog_builder *b, const char *out_file, char
                            struct catalog_diff_counts *ret_diff, struct err *err);
 void catalog_builder_free(struct catalog_builder *b);
 
+/* Puts a version's file from elsewhere into the folder, and makes it the current one if asked. */
+int catalog_put_file(const char *dir, const char *file, const char *digest, bool current,
+                     struct err *err);
+
 /* Removes all but the `keep` newest versions (the current one is always kept), and what builders
  * that died have left. Files that a catalog has open live on until it is freed. */
 int catalog_prune(const char *dir, unsigned keep, struct err *err);

@@ -235,6 +235,22 @@ int catalog_builder_finish(struct catalog_builder *b, const char *out_file, char
     return 0;
 }
 
+int catalog_put_file(const char *dir, const char *file, const char *digest, bool current,
+                     struct err *err)
+{
+    cleanup_free char *part = building_name(dir, "catalog");
+    cleanup_free char *path = xasprintf("%s/%s" SUFFIX, dir, digest);
+    int rc = 0;
+    unlink(part);
+    /* Versions are never written, so a second link is as good as a copy. */
+    if (linkat(AT_FDCWD, file, AT_FDCWD, part, AT_SYMLINK_FOLLOW) < 0)
+        rc = copy_bytes(file, part, err);
+    if (!rc && rename(part, path) < 0)
+        rc = err_sys(err, errno, "publish %s", path);
+    unlink(part);
+    return !rc && current ? switch_current(dir, digest, err) : rc;
+}
+
 int catalog_current(struct catalog **ret, const char *dir, struct err *err)
 {
     cleanup_free char *path = xasprintf("%s/current", dir);

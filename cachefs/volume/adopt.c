@@ -10,10 +10,7 @@
 #define LOG_MODULE "volume"
 #include "volume-internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/sendfile.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #define PAGE_ROWS 256
 
@@ -91,57 +88,15 @@ static int check_ids(struct catalog *known, struct catalog *c, const char *file,
     return rc;
 }
 
-static int copy_file(const char *from, const char *to, struct err *err)
-{
-    cleanup_close int in = open(from, O_RDONLY | O_CLOEXEC);
-    if (in < 0)
-        return err_sys(err, errno, "open %s", from);
-    cleanup_close int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0400);
-    struct stat st;
-    if (out < 0 || fstat(in, &st))
-        return err_sys(err, errno, "copy %s to %s", from, to);
-    for (off_t at = 0; at < st.st_size;) {
-        ssize_t n = sendfile(out, in, &at, (size_t)(st.st_size - at));
-        if (n <= 0)
-            return err_sys(err, n < 0 ? errno : EIO, "copy %s to %s", from, to);
-    }
-    return fsync(out) ? err_sys(err, errno, "write %s", to) : 0;
-}
-
-/* Published versions are never written, so that a second link to the file is as good as a copy. */
-static int put_version(const char *file, const char *dir, const char *path, struct err *err)
-{
-    cleanup_free char *part = xasprintf("%s/adopting.%d", dir, (int)getpid());
-    unlink(part);
-    if (linkat(AT_FDCWD, file, AT_FDCWD, part, AT_SYMLINK_FOLLOW) && copy_file(file, part, err)) {
-        unlink(part);
-        return -1;
-    }
-    return rename(part, path) ? err_sys(err, errno, "publish %s", path) : 0;
-}
-
-static int make_current(const char *dir, const char *digest, struct err *err)
-{
-    cleanup_free char *current = xasprintf("%s/current", dir);
-    cleanup_free char *part = xasprintf("%s/current.%d", dir, (int)getpid());
-    cleanup_free char *target = xasprintf("%s.catalog", digest);
-    unlink(part);
-    if (symlink(target, part) || rename(part, current))
-        return err_sys(err, errno, "publish %s", current);
-    return 0;
-}
-
 /* `current` stays the version that has given out most ids: what is scanned next builds on it. */
-static int take_in(struct catalog *c, const char *file, const char *dir, const char *path,
-                   struct err *err)
+static int take_in(struct catalog *c, const char *file, const char *dir, struct err *err)
 {
     const struct catalog_info *info = catalog_info(c);
     struct catalog *known = NULL;
     struct err e = {0};
     if (catalog_current(&known, dir, &e)) {
         if (e.class == ERR_NOT_FOUND)
-            return put_version(file, dir, path, err) || make_current(dir, info->digest, err) ? -1
-                                                                                             : 0;
+            return catalog_put_file(dir, file, info->digest, /* current= */ true, err);
         if (err)
             *err = e;
         return err_wrap(err, "catalog in %s", dir);
@@ -149,9 +104,7 @@ static int take_in(struct catalog *c, const char *file, const char *dir, const c
     bool newer = info->next_id > catalog_info(known)->next_id;
     int rc = check_ids(known, c, file, err);
     catalog_unref(known);
-    if (!rc)
-        rc = put_version(file, dir, path, err);
-    return !rc && newer ? make_current(dir, info->digest, err) : rc;
+    return rc ? rc : catalog_put_file(dir, file, info->digest, /* current= */ newer, err);
 }
 
 int version_adopt(const char *file, const char *dir, struct catalog **ret, struct err *err)
@@ -160,7 +113,7 @@ int version_adopt(const char *file, const char *dir, struct catalog **ret, struc
     if (catalog_open(&c, file, err))
         return -1;
     cleanup_free char *path = xasprintf("%s/%s.catalog", dir, catalog_info(c)->digest);
-    int rc = access(path, F_OK) == 0 ? 0 : take_in(c, file, dir, path, err);
+    int rc = access(path, F_OK) == 0 ? 0 : take_in(c, file, dir, err);
     catalog_unref(c);
     return rc ? -1 : catalog_open(ret, path, err);
 }
