@@ -77,17 +77,7 @@ static int bos_finish(struct store *s, const struct bos_target *t, struct http_r
                       struct err *err)
 {
     ACQUIRE(&s->lock);
-    bytes_add_str(&r->url, s->endpoint.base);
-    bytes_add_char(&r->url, '/');
-    if (!s->endpoint.bucket_in_host) {
-        url_add_path(&r->url, s->bucket, strlen(s->bucket));
-        if (t->key)
-            bytes_add_char(&r->url, '/');
-    }
-    if (t->key) {
-        url_add_path(&r->url, s->prefix, strlen(s->prefix));
-        url_add_path(&r->url, t->key, t->key_len);
-    }
+    url_of_bucket(&r->url, s, t->key, t->key_len);
     bytes_add_str(&r->url, t->query);
     if (s->creds_conf.anonymous)
         return 0;
@@ -119,14 +109,6 @@ static int bos_head(struct store *s, const char *key, size_t key_len, struct htt
     return bos_finish(s, &(struct bos_target){key, key_len, ""}, r, err);
 }
 
-static void add_full_key(struct bytes *query, const char *name, const struct store *s,
-                         const char *key)
-{
-    bytes_addf(query, "&%s=", name);
-    url_encode(query, s->prefix, strlen(s->prefix), false);
-    url_encode(query, key, strlen(key), false);
-}
-
 static int bos_list(struct store *s, const char *prefix, bool delimiter, const char *token,
                     const char *start_after, struct http_req *r, struct err *err)
 {
@@ -135,12 +117,12 @@ static int bos_list(struct store *s, const char *prefix, bool delimiter, const c
     if (delimiter)
         bytes_add_str(&query, "&delimiter=%2F");
     if (*prefix || *s->prefix)
-        add_full_key(&query, "prefix", s, prefix);
+        url_add_key_param(&query, "prefix", s, prefix);
     if (*token) {
         bytes_add_str(&query, "&marker=");
         url_encode(&query, token, strlen(token), false);
     } else if (*start_after) {
-        add_full_key(&query, "marker", s, start_after);
+        url_add_key_param(&query, "marker", s, start_after);
     }
     return bos_finish(s, &(struct bos_target){.query = query.data}, r, err);
 }
@@ -342,26 +324,9 @@ static int bos_parse_list(struct store *s, const char *prefix, const void *body,
 }
 
 static const struct code_row codes[] = {
-    {"NoSuchKey", ERR_NOT_FOUND, AGAIN_NO, "is the name right, or was it deleted?"},
-    {"NoSuchBucket", ERR_NOT_FOUND, AGAIN_NO, "check the bucket's name, --endpoint and --region"},
-    {"NoSuchUpload", ERR_NOT_FOUND, AGAIN_NO, "the upload was ended or aborted: begin anew"},
-    {"AccessDenied", ERR_DENIED, AGAIN_NO,
-     "check --credentials, and what they may do in this bucket"},
-    {"InvalidAccessKeyId", ERR_DENIED, AGAIN_NO,
-     "this server does not know the access key: check --credentials and --endpoint"},
-    {"SignatureDoesNotMatch", ERR_DENIED, AGAIN_NO,
-     "the secret key is wrong: check --credentials (a blank or newline too many?)"},
     {"InvalidSessionToken", ERR_DENIED, AGAIN_CREDS, "renew the credentials"},
-    {"RequestExpired", ERR_DENIED, AGAIN_NO, "set this machine's clock"},
     {"InvalidHTTPAuthHeader", ERR_DENIED, AGAIN_NO, "check --credentials"},
-    {"InvalidRange", ERR_STALE, AGAIN_NO, "the object is shorter than it was: scan the set again"},
-    {"PreconditionFailed", ERR_STALE, AGAIN_NO, "the object was replaced: scan the set again"},
-    {"SlowDown", ERR_TRANSIENT, AGAIN_BACKOFF,
-     "the store wants fewer requests: lower --connections"},
     {"TooManyRequests", ERR_TRANSIENT, AGAIN_BACKOFF, "lower --connections"},
-    {"RequestTimeout", ERR_TRANSIENT, AGAIN_BACKOFF, "is the network slow?"},
-    {"BadDigest", ERR_TRANSIENT, AGAIN_BACKOFF, "the bytes changed on their way"},
-    {"EntityTooLarge", ERR_LIMIT, AGAIN_NO, "too big for one PUT"},
 };
 
 static void read_error(const void *body, size_t len, char code[64], char why[200])

@@ -121,6 +121,13 @@ void url_add_path(struct bytes *url, const char *path, size_t len);
 /* "?name=VALUE" or "&name=VALUE", encoded; a NULL value gives "name=". */
 void url_add_param(struct bytes *url, const char *name, const char *value);
 
+/* The address of a key (relative; NULL: of the bucket itself), the bucket in the host's name or in
+ * the path. The store's lock is held. */
+void url_of_bucket(struct bytes *url, const struct store *s, const char *key, size_t key_len);
+/* "&name=PREFIX+KEY", encoded. */
+void url_add_key_param(struct bytes *query, const char *name, const struct store *s,
+                       const char *key);
+
 /* "bytes=0-99"; len 0 and off 0: no header. */
 void add_range(struct http_req *r, uint64_t off, uint64_t len);
 
@@ -142,7 +149,7 @@ const char *request_url(const struct http_req *r); /* never NULL */
 /* A server's words, fit for one line: no control characters, not endless. */
 void tame(char *out, size_t size, const char *text, size_t len);
 
-/* One row of a table of error codes. */
+/* One row of a table of error codes: a store's own, before those that all have in common. */
 struct code_row {
     const char *code;
     enum err_class class;

@@ -23,6 +23,29 @@ void url_add_param(struct bytes *url, const char *name, const char *value)
         url_encode(url, value, strlen(value), false);
 }
 
+void url_of_bucket(struct bytes *url, const struct store *s, const char *key, size_t key_len)
+{
+    bytes_add_str(url, s->endpoint.base);
+    bytes_add_char(url, '/');
+    if (!s->endpoint.bucket_in_host) {
+        url_add_path(url, s->bucket, strlen(s->bucket));
+        if (key)
+            bytes_add_char(url, '/');
+    }
+    if (key) {
+        url_add_path(url, s->prefix, strlen(s->prefix));
+        url_add_path(url, key, key_len);
+    }
+}
+
+void url_add_key_param(struct bytes *query, const char *name, const struct store *s,
+                       const char *key)
+{
+    bytes_addf(query, "&%s=", name);
+    url_encode(query, s->prefix, strlen(s->prefix), false);
+    url_encode(query, key, strlen(key), false);
+}
+
 void add_range(struct http_req *r, uint64_t off, uint64_t len)
 {
     if (len)
@@ -182,17 +205,46 @@ int classify_status(const struct store *s, const struct http_req *r, int status,
     return fill(r, status, code, why, row.class, row.what, row.todo, err);
 }
 
+/* What S3 and the stores made after it agree in. */
+static const struct code_row common_codes[] = {
+    {"NoSuchKey", ERR_NOT_FOUND, AGAIN_NO, "is the name right, or was it deleted?"},
+    {"NoSuchBucket", ERR_NOT_FOUND, AGAIN_NO, "check the bucket's name, --endpoint and --region"},
+    {"NoSuchUpload", ERR_NOT_FOUND, AGAIN_NO, "the upload was ended or aborted: begin anew"},
+    {"AccessDenied", ERR_DENIED, AGAIN_NO,
+     "check --credentials, and what they may do in this bucket"},
+    {"InvalidAccessKeyId", ERR_DENIED, AGAIN_NO,
+     "this server does not know the access key: check --credentials and --endpoint"},
+    {"SignatureDoesNotMatch", ERR_DENIED, AGAIN_NO,
+     "the secret key is wrong: check --credentials (a blank or newline too many?)"},
+    {"RequestExpired", ERR_DENIED, AGAIN_NO, "set this machine's clock"},
+    {"PreconditionFailed", ERR_STALE, AGAIN_NO, "the object was replaced: scan the set again"},
+    {"InvalidRange", ERR_STALE, AGAIN_NO, "the object is shorter than it was: scan the set again"},
+    {"SlowDown", ERR_TRANSIENT, AGAIN_BACKOFF,
+     "the store wants fewer requests: lower --connections"},
+    {"RequestTimeout", ERR_TRANSIENT, AGAIN_BACKOFF, "is the network slow?"},
+    {"BadDigest", ERR_TRANSIENT, AGAIN_BACKOFF, "the bytes changed on their way"},
+    {"EntityTooLarge", ERR_LIMIT, AGAIN_NO, "too big for one PUT"},
+};
+
+static const struct code_row *find_code(const struct code_row *rows, size_t n, const char *code)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(rows[i].code, code) == 0)
+            return &rows[i];
+    return NULL;
+}
+
 int classify_code(const struct store *s, const struct http_req *r, int status,
                   const struct code_row *rows, size_t n, const char *code, const char *why,
                   enum store_again *again, struct err *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(rows[i].code, code) != 0)
-            continue;
-        *again = rows[i].again;
-        return fill(r, status, code, why, rows[i].class, "refused", rows[i].todo, err);
-    }
-    return classify_status(s, r, status, code, why, again, err);
+    const struct code_row *row = find_code(rows, n, code);
+    if (!row)
+        row = find_code(common_codes, sizeof common_codes / sizeof common_codes[0], code);
+    if (!row)
+        return classify_status(s, r, status, code, why, again, err);
+    *again = row->again;
+    return fill(r, status, code, why, row->class, "refused", row->todo, err);
 }
 
 /* --- listings -------------------------------------------------------------------------------- */

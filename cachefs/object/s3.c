@@ -59,18 +59,7 @@ static int s3_finish(struct store *s, const struct s3_target *t, const char *pay
                      struct http_req *r, struct err *err)
 {
     ACQUIRE(&s->lock);
-    bytes_add_str(&r->url, s->endpoint.base);
-    if (!s->endpoint.bucket_in_host) {
-        bytes_add_char(&r->url, '/');
-        url_add_path(&r->url, s->bucket, strlen(s->bucket));
-    }
-    if (t->key) {
-        bytes_add_char(&r->url, '/');
-        url_add_path(&r->url, s->prefix, strlen(s->prefix));
-        url_add_path(&r->url, t->key, t->key_len);
-    } else if (s->endpoint.bucket_in_host) {
-        bytes_add_char(&r->url, '/');
-    }
+    url_of_bucket(&r->url, s, t->key, t->key_len);
     bytes_add_str(&r->url, t->query);
     return sign(s, r, payload, err);
 }
@@ -92,14 +81,6 @@ static int s3_head(struct store *s, const char *key, size_t key_len, struct http
     return s3_finish(s, &(struct s3_target){key, key_len, ""}, PAYLOAD_EMPTY, r, err);
 }
 
-static void add_full_key(struct bytes *query, const char *name, const struct store *s,
-                         const char *key)
-{
-    bytes_addf(query, "&%s=", name);
-    url_encode(query, s->prefix, strlen(s->prefix), false);
-    url_encode(query, key, strlen(key), false);
-}
-
 static int s3_list(struct store *s, const char *prefix, bool delimiter, const char *token,
                    const char *start_after, struct http_req *r, struct err *err)
 {
@@ -112,9 +93,9 @@ static int s3_list(struct store *s, const char *prefix, bool delimiter, const ch
     if (delimiter)
         bytes_add_str(&query, "&delimiter=%2F");
     if (*prefix || *s->prefix)
-        add_full_key(&query, "prefix", s, prefix);
+        url_add_key_param(&query, "prefix", s, prefix);
     if (*start_after && !*token)
-        add_full_key(&query, "start-after", s, start_after);
+        url_add_key_param(&query, "start-after", s, start_after);
     return s3_finish(s, &(struct s3_target){.query = query.data}, PAYLOAD_EMPTY, r, err);
 }
 
