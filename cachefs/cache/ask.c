@@ -138,7 +138,7 @@ static void stat_tier(struct tier *t, struct tier_stat *ret)
     ret->free = tier_free_bytes(t);
     ACQUIRE(&t->lock);
     ret->limit = t->limit;
-    ret->used = t->used + t->foreign;
+    ret->used = t->used + t->foreign + t->guests;
     ret->state = states[t->health.state];
     snprintf(ret->why, sizeof ret->why, "%s", t->health.why);
 }

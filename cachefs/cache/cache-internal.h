@@ -163,6 +163,8 @@ struct tier {
 
     struct lock lock; /* guards all down to the next empty line */
     uint64_t limit, used, reserved, foreign;
+    uint64_t guests; /* what cache_guests_take() was given; `foreign` leaves it out then */
+    bool has_guests;
     struct health health;
     uint32_t next_pack;
     struct pack *packs, *made;

@@ -116,6 +116,19 @@ int cache_flush(struct cache *c, struct err *err);
  * is dropped: one id may be two samples there. Before the first read. */
 int cache_bind(struct cache *c, uint64_t lineage, struct err *err);
 
+/* Counts what others keep below the tiers' folders, at once: for who has just written a file there
+ * (a catalog). Without it that is seen when something is appended, or within seconds. */
+void cache_recount(struct cache *c);
+
+/* Files that the owner itself keeps in the sub-folder CACHE_GUESTS of a tier's folder count against
+ * the tier's limit to the byte, as packs do: taken before they grow, given back after they went.
+ * NULL: `dir` lies in no tier's folder. */
+#define CACHE_GUESTS "shards"
+struct tier;
+struct tier *cache_guests(struct cache *c, const char *dir);
+bool cache_guests_take(struct tier *t, uint64_t bytes);
+void cache_guests_give(struct tier *t, uint64_t bytes);
+
 /* Refuses a folder that holds anything but a cache: nothing of a user's is ever mixed with ours or
  * counted against a limit. `own_folder`: the owner's index, lock and catalogs may lie there too. */
 int cache_folder_check(const char *dir, int dir_fd, bool own_folder, struct err *err);

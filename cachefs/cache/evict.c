@@ -315,8 +315,8 @@ static void look_at_folder(struct tier *t)
     {
         ACQUIRE(&t->lock);
         t->foreign = foreign;
-        if (t->used + t->foreign > t->limit)
-            over = t->used + t->foreign - t->limit;
+        uint64_t taken = t->used + t->foreign + t->guests;
+        over = taken > t->limit ? taken - t->limit : 0;
     }
     if (!over)
         return;
@@ -470,5 +470,19 @@ int cache_bind(struct cache *c, uint64_t lineage, struct err *err)
         if (folder_lineage(c->tiers[i]->marker_fd) != lineage &&
             folder_set_lineage(c->tiers[i]->dir, c->tiers[i]->marker_fd, lineage, err))
             return -1;
+    cache_recount(c);
     return 0;
+}
+
+void cache_recount(struct cache *c)
+{
+    for (size_t i = 0; i < c->conf.n_tiers; i++) {
+        struct tier *t = c->tiers[i];
+        uint64_t foreign = folder_foreign(t, c->index.tier == t ? c->index.path : NULL);
+        {
+            ACQUIRE(&t->lock);
+            t->foreign = foreign;
+        }
+        writer_poke(t); /* makes room if that is too much now */
+    }
 }

@@ -42,8 +42,8 @@ static bool is_pack_file(const char *name)
  * what an owner that was killed in its start left there. */
 static bool is_expected(const char *name, bool own_folder)
 {
-    static const char *const names[] = {"lock",         "index",  "catalog",
-                                        "control.sock", "shards", "numbering"};
+    static const char *const names[] = {"lock",         "index",      "catalog",
+                                        "control.sock", CACHE_GUESTS, "numbering"};
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "lost+found") == 0 ||
         strcmp(name, MARKER) == 0)
         return true;
@@ -172,6 +172,7 @@ int folder_set_lineage(const char *dir, int marker_fd, uint64_t lineage, struct 
 
 struct sum {
     const struct stat *index; /* charged elsewhere */
+    bool has_guests;          /* so are the files in CACHE_GUESTS */
     uint64_t bytes;
 };
 
@@ -190,7 +191,9 @@ static void add_folder(struct sum *s, int dir_fd, const char *name, int depth)
             (depth == 0 && is_pack_file(e->d_name)) ||
             fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
             continue;
-        if (S_ISDIR(st.st_mode) && depth < DEPTH_MAX)
+        if (depth == 0 && s->has_guests && strcmp(e->d_name, CACHE_GUESTS) == 0)
+            s->bytes += (uint64_t)st.st_size;
+        else if (S_ISDIR(st.st_mode) && depth < DEPTH_MAX)
             add_folder(s, dirfd(d), e->d_name, depth + 1);
         else if (st.st_ino != s->index->st_ino || st.st_dev != s->index->st_dev)
             s->bytes += (uint64_t)st.st_size;
@@ -202,7 +205,7 @@ uint64_t folder_foreign(const struct tier *t, const char *index_path)
     struct stat index = {0};
     if (!index_path || stat(index_path, &index))
         index = (struct stat){0};
-    struct sum s = {.index = &index};
+    struct sum s = {.index = &index, .has_guests = t->has_guests};
     add_folder(&s, t->dir_fd, ".", 0);
     return s.bytes;
 }

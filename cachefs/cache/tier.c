@@ -252,7 +252,7 @@ static bool above_floor(const struct tier *t, uint64_t bytes)
 /* Lock held. */
 static bool within_limit(const struct tier *t, uint64_t bytes)
 {
-    uint64_t taken = t->used + t->reserved + t->foreign + DIR_SLACK;
+    uint64_t taken = t->used + t->reserved + t->foreign + t->guests + DIR_SLACK;
     return taken <= t->limit && bytes <= t->limit - taken;
 }
 
@@ -290,6 +290,37 @@ void tier_settle(struct tier *t, uint64_t reserved, uint64_t used)
     assert(t->reserved >= reserved);
     t->reserved -= reserved;
     t->used += used;
+}
+
+struct tier *cache_guests(struct cache *c, const char *dir)
+{
+    cleanup_free char *real = realpath(dir, NULL);
+    for (size_t i = 0; real && i < c->conf.n_tiers; i++) {
+        struct tier *t = c->tiers[i];
+        cleanup_free char *place = xasprintf("%s/" CACHE_GUESTS, t->dir);
+        if (strcmp(place, real) != 0)
+            continue;
+        ACQUIRE(&t->lock);
+        t->has_guests = true;
+        t->foreign = folder_foreign(t, c->index.tier == t ? c->index.path : NULL);
+        return t;
+    }
+    return NULL;
+}
+
+bool cache_guests_take(struct tier *t, uint64_t bytes)
+{
+    ACQUIRE(&t->lock);
+    if (!within_limit(t, bytes) || !above_floor(t, bytes))
+        return false;
+    t->guests += bytes;
+    return true;
+}
+
+void cache_guests_give(struct tier *t, uint64_t bytes)
+{
+    ACQUIRE(&t->lock);
+    t->guests -= bytes < t->guests ? bytes : t->guests;
 }
 
 bool tier_charge(struct tier *t, uint64_t bytes)

@@ -305,23 +305,6 @@ bool passthrough_read(struct frontend *f, const struct wire_in_header *h,
 
 /* --- life --- */
 
-/* The packs of the tier take what is left of its limit; they count our files as taken. */
-static bool tier_has_room(void *arg, uint64_t bytes)
-{
-    struct frontend *f = arg;
-    cleanup_free struct cache_stat *st = xcalloc(1, sizeof(*st));
-
-    cache_stat(volume_cache(f->volume), st);
-    for (size_t i = 0; i < st->n_tiers; i++) {
-        const struct tier_stat *t = &st->tiers[i];
-        size_t n = strlen(t->dir);
-
-        if (!strncmp(t->dir, f->conf.shards_dir, n) && f->conf.shards_dir[n] == '/')
-            return t->used <= t->limit && bytes <= t->limit - t->used;
-    }
-    return true;
-}
-
 static uint64_t lineage_of(struct frontend *f)
 {
     struct catalog *c = volume_catalog(f->volume);
@@ -336,6 +319,7 @@ static const char *start_shards(struct frontend *f)
     struct passthrough *pt = f->passthrough;
     struct err err = {0};
     const char *refused;
+    struct tier *tier;
 
     if (!f->mode.passthrough)
         return NULL; /* the kernel's offers said so already */
@@ -346,8 +330,9 @@ static const char *start_shards(struct frontend *f)
         log_warn(f->log, "%s", err.msg);
         return "the folder of whole objects can't be used";
     }
-    pt->shards.room = tier_has_room;
-    pt->shards.room_arg = f;
+    tier = cache_guests(volume_cache(f->volume), f->conf.shards_dir);
+    if (tier)
+        shards_set_tier(&pt->shards, tier);
     refused = try_backing(f, f->conf.shards_dir);
     if (!refused && thread_start(&pt->filler, "fuse-filler", filler_run, f) == 0) {
         pt->filler_runs = true;

@@ -43,10 +43,7 @@ struct shards {
     uint64_t limit, used; /* bytes reserved; under lock */
     uint64_t clock;
     struct shard *list; /* under lock */
-    /* Has the disk tier that the folder lies in room for so many bytes more? NULL: it lies in none.
-     */
-    bool (*room)(void *arg, uint64_t bytes);
-    void *room_arg;
+    struct tier *tier;  /* that the folder lies in, whose limit it shares; NULL: none */
 };
 
 static inline uint64_t unit_blocks(uint64_t size)
@@ -56,6 +53,9 @@ static inline uint64_t unit_blocks(uint64_t size)
 
 int shards_open(struct shards *s, const char *dir, uint64_t limit, uint64_t lineage,
                 struct err *err);
+/* The tier whose limit the files share, from now on; what does not fit goes. Before the first use.
+ */
+void shards_set_tier(struct shards *s, struct tier *tier);
 void shards_close(struct shards *s);
 /* Finds or makes the shard of an object and takes it into use. NULL: no room. */
 struct shard *shards_use(struct shards *s, uint64_t id, uint64_t size);

@@ -10,6 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "cache.h"
 #include "cleanup.h"
 #include "hash.h"
 #include "mem.h"
@@ -101,6 +102,8 @@ static void forget(struct shards *s, struct shard *x)
     *at = x->next;
     s->used -= cost(x->size);
     remove_files(s, x->id);
+    if (s->tier)
+        cache_guests_give(s->tier, cost(x->size));
     shard_free(x);
 }
 
@@ -134,9 +137,15 @@ static struct shard *add(struct shards *s, uint64_t id, uint64_t size)
 {
     struct shard *x = NULL;
 
-    if (!make_room(s, cost(size)) || (s->room && !s->room(s->room_arg, cost(size))) ||
-        !(x = shard_open(s, id, size)))
+    if (!make_room(s, cost(size)) || (s->tier && !cache_guests_take(s->tier, cost(size))))
         return NULL;
+    x = shard_open(s, id, size);
+    if (!x) {
+        remove_files(s, id);
+        if (s->tier)
+            cache_guests_give(s->tier, cost(size));
+        return NULL;
+    }
     s->used += cost(size);
     x->next = s->list;
     s->list = x;
@@ -236,6 +245,15 @@ int shards_open(struct shards *s, const char *dir, uint64_t limit, uint64_t line
             pass ? remove_orphan(s, e->d_name) : take_up(s, e->d_name);
     }
     return 0;
+}
+
+void shards_set_tier(struct shards *s, struct tier *tier)
+{
+    ACQUIRE(&s->lock);
+
+    while (s->list && !cache_guests_take(tier, s->used))
+        forget(s, s->list);
+    s->tier = tier;
 }
 
 void shards_close(struct shards *s)

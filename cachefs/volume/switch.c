@@ -181,6 +181,7 @@ int volume_rescan(struct volume *v, struct catalog_diff_counts *ret, struct err 
     int rc = scan_now(v, previous, NULL, NULL, &next, &diff, err);
     if (!rc) {
         version_switch(v, next);
+        cache_recount(v->cache); /* the version's file counts against the tier it lies in */
         if (!catalog_folder(&v->conf, &folder, NULL))
             catalog_prune(folder.data, VERSIONS_KEPT, NULL); /* a leftover is no reason to fail */
         if (ret)

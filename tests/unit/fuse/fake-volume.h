@@ -20,4 +20,9 @@ uint64_t fake_volume_pushes(struct volume *v);
 /* Adds a sample to a copy of the tree and switches to it. */
 void fake_volume_add(struct volume *v, const char *path, const char *text);
 
+/* Stands in for a tier of the cache: cast it to struct tier. */
+struct fake_tier {
+    uint64_t limit, taken;
+};
+
 #endif

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fake-volume.h"
 #include "shard-internal.h"
 
 static char dir[64];
@@ -62,6 +63,31 @@ Test(shard, is_filled_block_by_block)
     cr_assert_geq(shard_fd_for(x, 0, 1 << 30), 0);
     cr_assert_eq(shard_fd_for(x, UNIT_BYTES + 5, 1), -1);
     shards_unuse(&s, x);
+    end(&s);
+}
+
+Test(shard, shares_the_limit_of_its_tier)
+{
+    struct shards s;
+    struct err err = {0};
+    struct fake_tier tier = {.limit = 3000};
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
+    shards_unuse(&s, shards_use(&s, 1, 1000));
+    shards_unuse(&s, shards_use(&s, 2, 1900));
+    uint64_t one_less = shards_used(&s) - 1;
+    tier.limit = one_less;
+    shards_set_tier(&s, (struct tier *)(void *)&tier); /* what does not fit goes */
+    cr_assert_eq(tier.taken, shards_used(&s));
+    cr_assert_leq(tier.taken, one_less);
+    cr_assert_null(shards_use(&s, 3, 2500)); /* another may fill what is left of the tier */
+    cr_assert_eq(tier.taken, shards_used(&s));
+    shards_drop(&s, 1);
+    shards_drop(&s, 2);
+    cr_assert_eq(tier.taken, 0);
+    cr_assert(shards_use(&s, 3, 2500));
+    cr_assert_eq(tier.taken, shards_used(&s));
     end(&s);
 }
 
