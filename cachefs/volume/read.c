@@ -147,8 +147,9 @@ int volume_read(struct volume *v, uint64_t id, uint64_t off, uint32_t len, struc
         ahead_pushed(v, id);
     else
         ahead_reader(v, id, off);
-    int rc = off + len > UNIT_BYTES ? big_read(v, r, off, len, ret, err)
-                                    : small_read(v, r, (uint32_t)off, len, ret, err);
+    bool small = off < UNIT_BYTES && off + len <= UNIT_BYTES;
+    int rc =
+        small ? small_read(v, r, (uint32_t)off, len, ret, err) : big_read(v, r, off, len, ret, err);
     if (rc == SOURCE_PENDING)
         return rc; /* `r` may be gone already; done() leaves the gate */
     read_account(v, r, rc ? NULL : ret, err);
