@@ -2,6 +2,7 @@
  * lists their fields. */
 #include "serve-internal.h"
 
+#include <errno.h>
 #include <limits.h>
 
 #include "clock.h"
@@ -165,8 +166,9 @@ static int number_or_text(const struct json *value,
 static int count_text(const char *text, uint64_t *ret, struct err *err)
 {
     char *end;
+    errno = 0;
     unsigned long long n = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end)
+    if (text[0] < '0' || text[0] > '9' || *end || errno)
         return err_set(err, ERR_USAGE, "\"%s\": want a number", text);
     *ret = n;
     return 0;
