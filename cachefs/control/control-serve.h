@@ -1,7 +1,6 @@
 /*
  * The owner's side of the control socket: one thread per connection (at most 32), each request one
- * row of a table {op, handler}. Ops: status, stats, warmup, clear, evict, set, rescan, stale,
- * extent, extent-return, flush, ping, shutdown. docs/formats/control.md lists fields.
+ * row of the table in ops.c. docs/formats/control.md lists the operations and their fields.
  */
 #ifndef SAMPAN_CONTROL_SERVE_H
 #define SAMPAN_CONTROL_SERVE_H

@@ -6,8 +6,8 @@
  * sample's permanent id (root 1), so the daemon keeps no inode table. Each handler is: find the
  * inode, one call into the volume, one reply; a cold READ parks its request instead of a thread.
  * probe.c decides the mode from what the kernel offers and says why; SAMPAN_FUSE_MASK (tests) hides
- * offers: a comma list of
- * no_open,no_opendir,readdirplus,async_read,passthrough,notify,ioctl,max_pages.
+ * offers: a comma list of no_open, no_opendir, readdirplus, async_read, passthrough, notify, ioctl
+ * and max_pages.
  */
 #ifndef SAMPAN_FRONTEND_H
 #define SAMPAN_FRONTEND_H
@@ -32,8 +32,8 @@ struct frontend_conf {
     uint64_t shards_limit;  /* bytes of everything in shards_dir, never exceeded */
     unsigned connections;   /* sizes max_background */
     uint64_t push_window;   /* bytes pushed ahead at most; 0: automatic */
-    void (*status)(void *arg,
-                   struct bytes *json); /* text of .sampan/status.json and of the ioctl */
+    /* The text of .sampan/status.json and of the ioctl. */
+    void (*status)(void *arg, struct bytes *json);
     void *status_arg;
     struct log *log;
 };
@@ -41,7 +41,7 @@ struct frontend_conf {
 struct frontend;
 
 /* Mounts (directly as root, through fusermount3 otherwise) and negotiates. The mount is usable once
- * frontend_run() serves. Refuses a mount point that is missing, not empty or mounted already. */
+ * frontend_start() serves. Refuses a mount point that is missing, not empty or mounted already. */
 int frontend_mount(struct frontend **ret, struct volume *v, const struct frontend_conf *conf,
                    struct err *err);
 /* Starts the serving threads; returns when the first request (INIT) is answered. */

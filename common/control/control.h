@@ -2,15 +2,13 @@
  * The owner's control socket: wire and client.
  *
  * A SOCK_STREAM unix socket `control.sock` in the owner's folder. A message is a 4-byte
- * little-endian length and so many bytes of JSON (at most CONTROL_MAX). A request is {"op":NAME,
- * …}; it is answered by zero or more progress messages {"progress":{…}} and one final {"ok":true,
- * …} or
- * {"ok":false,"class":NAME,"error":TEXT}. Descriptors (pack extents) travel beside the final
- * message.
+ * little-endian length and so many bytes of JSON (at most CONTROL_MAX). A request {"op":NAME, …} is
+ * answered by zero or more progress messages {"progress":{…}} and a final one: {"ok":true, …} or
+ * {"ok":false,"class":NAME,"error":TEXT}. Descriptors (pack extents) travel beside that one.
  *
  * Every mount on this machine is registered by a file in control_registry_dir(): one JSON object
- * {"mountpoint","uri","socket","pid","started"}; a stale one (its pid gone, or the mount not there)
- * is what `doctor` and `umount` clean up.
+ * {"mountpoint","uri","socket","pid","start_ticks","started"}; a stale one (its pid gone, or the
+ * mount not there) is what `doctor` and `umount` clean up.
  */
 #ifndef SAMPAN_CONTROL_H
 #define SAMPAN_CONTROL_H
