@@ -109,7 +109,7 @@ int index_open(struct index *ix, const char *dir, uint64_t set_hash, bool *ret_u
 {
     lock_init(&ix->lock, RANK_CACHE_EVICT, "cache index");
     ix->path = xasprintf("%s/index", dir);
-    struct stat st;
+    struct stat st = {0};
     if (open_mapped(ix, &st, err))
         return -1;
     char boot[40];

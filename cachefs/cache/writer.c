@@ -21,13 +21,15 @@
 
 /* --- appending ------------------------------------------------------------------------------- */
 
-static int ready_pack(struct tier *t, uint64_t bytes, struct err *err)
+static struct pack *ready_pack(struct tier *t, uint64_t bytes, struct err *err)
 {
     if (t->active && atomic_load(&t->active->size) + bytes > t->pack_max) {
         pack_seal(t->active);
         t->active = NULL;
     }
-    return t->active ? 0 : pack_create(t, &t->active, err);
+    if (!t->active && pack_create(t, &t->active, err))
+        return NULL;
+    return t->active;
 }
 
 static int write_records(struct pack *p, struct record *r, size_t n, uint64_t total,
@@ -97,9 +99,9 @@ int writer_append(struct tier *t, struct record *r, size_t n, uint64_t *ret_grow
     *ret_grown = 0;
     struct pack *old = t->active;
     uint64_t old_bytes = file_bytes(old);
-    if (ready_pack(t, total, err))
+    struct pack *p = ready_pack(t, total, err);
+    if (!p)
         return -1;
-    struct pack *p = t->active;
     uint64_t before = p == old ? old_bytes : 0;
     int rc = write_records(p, r, n, total, err);
     if (rc == 0)

@@ -192,7 +192,7 @@ int conn_stmt(struct conn *k, enum stmt which, sqlite3_stmt **ret, struct err *e
 /* --- schema and meta ------------------------------------------------------------------------- */
 
 /* In the order of SQL_SCHEMA: by name. */
-static const char *const schema[] = {SQL_TABLE_BAD,  SQL_TABLE_META,    SQL_TABLE_NODE,
+static const char *const schema[] = {SQL_TABLE_BAD,  SQL_TABLE_META,    (SQL_TABLE_NODE),
                                      SQL_INDEX_NAME, SQL_TABLE_NUMBERS, SQL_TABLE_SOURCE};
 
 static void cleanup_stmt_fn(sqlite3_stmt **s)

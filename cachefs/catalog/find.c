@@ -246,7 +246,7 @@ int catalog_unit(struct catalog *c, uint64_t unit, struct unit_info *ret, struct
 {
     cleanup_borrowed struct borrowed b = {0};
     cleanup_bytes struct bytes key = {0};
-    struct entry e;
+    struct entry e = {0};
     if (unit == 0 || unit >= c->info.next_id)
         return err_set(err, ERR_NOT_FOUND, "this version has no unit %llu",
                        (unsigned long long)unit);
@@ -302,7 +302,7 @@ static int chunk_ids(struct catalog *c, sqlite3_stmt *s, uint64_t chunk, unsigne
         return err_set(
             err, ERR_CORRUPT,
             "catalog %s is damaged: numbers from %llu on are missing (scan the set again)", c->file,
-            (unsigned long long)(chunk * NUMBERS_CHUNK));
+            (unsigned long long)chunk * NUMBERS_CHUNK);
     for (unsigned i = from; i < to; i++) {
         uint64_t id = run ? le64(ids) + i : le64(ids + 8ul * i);
         if (id <= CATALOG_ROOT_ID || id >= c->info.next_id)

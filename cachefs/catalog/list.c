@@ -168,8 +168,8 @@ static int mark_sample(void *arg, const struct bytes *key, uint64_t folder,
 
 static int names_nothing(struct catalog_builder *b, uint64_t index, struct err *err)
 {
-    struct sorted at;
-    struct list_reading r;
+    struct sorted at = {0};
+    struct list_reading r = {0};
     int got = sorter_rewind(b->list, err);
     while (got == 0 && (got = sorter_next(b->list, &at, err)) > 0) {
         memcpy(&r, at.data, sizeof r);

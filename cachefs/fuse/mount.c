@@ -130,7 +130,7 @@ static int check_empty(const char *path, struct err *err)
     if (!d)
         return err_sys(err, errno, "mount point %s", path);
     while ((e = readdir(d)))
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
             return err_set(err, ERR_DENIED,
                            "mount point %s is not empty: it has '%s' (choose an empty folder)",
                            path, e->d_name);
@@ -342,8 +342,8 @@ int mount_fuse(const struct frontend_conf *conf, const char *source, int *ret_de
 
 int mount_run_helper(const char *const argv[], const char *what, struct err *err)
 {
-    int from_stderr;
-    pid_t pid;
+    int from_stderr = -1;
+    pid_t pid = -1;
 
     if (spawn_helper(argv, -1, &pid, &from_stderr, err) < 0)
         return -1;

@@ -183,7 +183,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 /* The kernel checks modes itself (default_permissions); this answers those that do not. */
 static void op_access(fuse_req_t req, fuse_ino_t ino, int mask)
 {
-    struct stat st;
+    struct stat st = {0};
     int e = stat_of(frontend_of(req), ino, &st);
 
     if (!e && (mask & W_OK))
@@ -301,12 +301,11 @@ static void list_control_dir(struct listing *l, uint64_t offset)
 static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
 {
     struct frontend *f = frontend_of(req);
-    cleanup_free char *buf = NULL;
-    struct listing l = {.f = f, .req = req, .folder = ino, .plus = plus};
+    size_t room = size < MAX_READ ? size : MAX_READ;
+    cleanup_free char *buf = xmalloc(room ? room : 1);
+    struct listing l = {.f = f, .req = req, .folder = ino, .plus = plus, .buf = buf, .size = room};
     int e = 0;
 
-    l.size = size < MAX_READ ? size : MAX_READ;
-    l.buf = buf = xmalloc(l.size ? l.size : 1);
     if (off < 0)
         e = EINVAL;
     else if (ino == INO_CONTROL_DIR)

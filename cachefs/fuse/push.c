@@ -334,7 +334,7 @@ static void *push_run(void *arg)
 {
     struct pusher *p = arg;
     struct push *push = &p->f->push;
-    uint64_t positions[BATCH], ids[BATCH];
+    uint64_t positions[BATCH] = {0}, ids[BATCH] = {0};
 
     atomic_store(&push->tid, gettid());
     while (!stopping(push)) {

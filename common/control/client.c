@@ -54,7 +54,7 @@ int control_connect(const char *socket_path, int *ret_sock, struct err *err)
 
 int control_listen(const char *socket_path, int *ret_sock, struct err *err)
 {
-    int other;
+    int other = -1;
     if (control_connect(socket_path, &other, NULL) == 0) {
         close(other);
         return err_set(err, ERR_LIMIT, "control socket: %s: another process serves it",

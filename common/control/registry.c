@@ -238,8 +238,8 @@ static bool holds(const char *mountpoint, const char *path)
 
 int control_find(const char *path, struct control_mount *ret, struct err *err)
 {
-    struct control_mount *list;
-    size_t n;
+    struct control_mount *list = NULL;
+    size_t n = 0;
     if (control_mounts(&list, &n, err))
         return -1;
     struct control_mount *best = NULL;
