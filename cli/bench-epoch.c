@@ -167,7 +167,7 @@ static int run_readers(struct epoch *e, struct err *err)
     return error ? err_sys(err, error, "start a thread") : 0;
 }
 
-int by_value(const void *a, const void *b)
+static int by_value(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;

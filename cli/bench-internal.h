@@ -46,6 +46,5 @@ int bench_fetch(const char *set, const struct bench_options *o, struct err *err)
 uint64_t sorted_quantile(const uint64_t *values, size_t n, double q);
 /* Seconds to the microsecond: a small tree is walked in less than a millisecond. */
 void write_seconds(struct json_writer *w, const char *key, double seconds);
-int by_value(const void *a, const void *b);
 
 #endif

@@ -26,19 +26,21 @@ static const struct conf_row rows[] = {
     QUIET_ROW(warmup_options, quiet),
 };
 
-void path_list_add(struct path_list *l, char *path)
+/* Takes the path over. */
+static void path_list_add(struct path_list *l, char *path)
 {
     l->items = xrealloc(l->items, (l->n + 1) * sizeof *l->items);
     l->items[l->n++] = path;
 }
 
-void path_list_release(struct path_list *l)
+static void path_list_release(struct path_list *l)
 {
     for (size_t i = 0; i < l->n; i++)
         free(l->items[i]);
     free(l->items);
     *l = (struct path_list){0};
 }
+#define cleanup_path_list CLEANUP(path_list_release)
 
 static int add_word(struct path_list *l, const struct control_mount *m, const char *word,
                     struct err *err)

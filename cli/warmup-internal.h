@@ -20,9 +20,6 @@ struct path_list {
     char **items;
     size_t n;
 };
-void path_list_add(struct path_list *l, char *path); /* takes it */
-void path_list_release(struct path_list *l);
-#define cleanup_path_list CLEANUP(path_list_release)
 
 /* Fills `result` with the same object that a mount's owner answers. */
 int warmup_set(const char *set, const struct path_list *paths, const struct warmup_options *o,

@@ -74,11 +74,7 @@ struct catalog_builder {
     struct catalog_diff_counts diff;
 };
 
-/* Why a file system cannot hold this path, or NULL. */
-const char *bad_path(const char *path, size_t len);
-int bad_add(struct catalog_builder *b, const char *path, size_t len, const char *why,
-            struct err *err);
-/* The same for a key of a walk. */
+/* Notes the path that a key of a walk stands for as a bad name. */
 int bad_add_key(struct catalog_builder *b, const char *key, size_t len, const char *why,
                 struct err *err);
 

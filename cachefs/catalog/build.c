@@ -13,7 +13,8 @@
 
 /* --- names ----------------------------------------------------------------------------------- */
 
-const char *bad_path(const char *path, size_t len)
+/* Why a file system cannot hold this path, or NULL. */
+static const char *bad_path(const char *path, size_t len)
 {
     if (len == 0)
         return "the name is empty";
@@ -40,8 +41,8 @@ const char *bad_path(const char *path, size_t len)
     return NULL;
 }
 
-int bad_add(struct catalog_builder *b, const char *path, size_t len, const char *why,
-            struct err *err)
+static int bad_add(struct catalog_builder *b, const char *path, size_t len, const char *why,
+                   struct err *err)
 {
     return sorter_add(b->bad, path, len, why, strlen(why) + 1, err);
 }

@@ -62,8 +62,9 @@ static bool is_section(struct span line)
     return line.len >= 2 && line.text[0] == '[' && line.text[line.len - 1] == ']';
 }
 
-/* Section "" is what stands before the first section. */
-bool ini_get(const char *text, size_t len, const char *section, const char *key, struct bytes *ret)
+/* A value of a section, appended; false if absent. Section "" is what stands before the first. */
+static bool ini_get(const char *text, size_t len, const char *section, const char *key,
+                    struct bytes *ret)
 {
     const char *at = text, *end = text + len;
     bool inside = *section == '\0';
@@ -85,7 +86,7 @@ bool ini_get(const char *text, size_t len, const char *section, const char *key,
     return false;
 }
 
-bool ini_has_section(const char *text, size_t len, const char *section)
+static bool ini_has_section(const char *text, size_t len, const char *section)
 {
     const char *at = text, *end = text + len;
     for (struct span line; next_line(&at, end, &line);) {

@@ -75,9 +75,6 @@ int read_small_file(const char *path, struct bytes *ret, struct stat *ret_st, st
 /* An environment variable that is set and not empty, else NULL. */
 const char *env_get(const char *name);
 
-/* A value of a section of an INI text ("[profile x]" is "x"), appended; false if absent. */
-bool ini_get(const char *text, size_t len, const char *section, const char *key, struct bytes *ret);
-bool ini_has_section(const char *text, size_t len, const char *section);
 /* A value of the current profile of ~/.aws/config or credentials, for the region; false if absent.
  */
 bool profile_value(const char *key, struct bytes *ret);

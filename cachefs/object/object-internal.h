@@ -143,8 +143,6 @@ int64_t server_now_s(const struct store *s);
  * are what the server said, or "". */
 int classify_status(const struct store *s, const struct http_req *r, int status, const char *code,
                     const char *why, enum store_again *again, struct err *err);
-/* "GET https://host/path", without the query: it may be long, and says nothing to a person. */
-void request_name(const struct http_req *r, struct bytes *out);
 const char *request_url(const struct http_req *r); /* never NULL */
 /* A server's words, fit for one line: no control characters, not endless. */
 void tame(char *out, size_t size, const char *text, size_t len);

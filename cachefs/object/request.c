@@ -137,7 +137,8 @@ const char *request_url(const struct http_req *r)
     return r->url.data ? r->url.data : "";
 }
 
-void request_name(const struct http_req *r, struct bytes *out)
+/* "GET https://host/path", without the query: it may be long, and says nothing to a person. */
+static void request_name(const struct http_req *r, struct bytes *out)
 {
     const char *url = request_url(r);
     size_t len = strcspn(url, "?");

@@ -41,10 +41,6 @@ struct v4_params {
  */
 void v4_sign(struct http_req *r, const struct v4_params *p);
 
-/* The canonical request alone, for tests against published examples. */
-void v4_canonical(const struct http_req *r, const char *payload, struct bytes *out,
-                  struct bytes *ret_signed_headers);
-
 struct bce_params {
     const char *access_key;
     const struct secret *secret;

@@ -53,8 +53,8 @@ static void add_value(struct bytes *out, const char *value, size_t len)
     }
 }
 
-void v4_canonical(const struct http_req *r, const char *payload, struct bytes *out,
-                  struct bytes *ret_signed_headers)
+static void v4_canonical(const struct http_req *r, const char *payload, struct bytes *out,
+                         struct bytes *ret_signed_headers)
 {
     struct url_parts url;
     url_split(r->url.data, &url);

@@ -17,9 +17,7 @@
 #include "clock.h"
 #include "log.h"
 
-#define WINDOW_BYTES                                                             \
-    (1ull << 30) /* fetched ahead at most, if the tiers have four times the room \
-                  */
+#define WINDOW_BYTES  (1ull << 30) /* fetched ahead, if the tiers have four times the room */
 #define WINDOW_MOST   4096
 #define WINDOW_LEAST  16
 #define NEAR_BYTES    (64ull << 20) /* read from packs ahead of the pusher */
@@ -29,8 +27,8 @@
 #define FULL_WAIT_NS  (2 * NS_PER_MS)  /* the pool is full: look again */
 #define LIMIT_WAIT_NS (10 * NS_PER_MS) /* a queue below is full: try again */
 #define WASTED_RUN    64               /* so many were not kept: the cache has no room for them */
-#define BLOCKS_A_SAMPLE \
-    4 /* of a large sample ahead of its reader; its own stream fetches the rest */
+/* Of a large sample ahead of its reader; its own stream fetches the rest. */
+#define BLOCKS_A_SAMPLE 4
 
 struct ahead_op {
     struct source_wait wait;
@@ -52,7 +50,8 @@ static uint64_t clamp(uint64_t n, uint64_t least, uint64_t most)
     return n < least ? least : n > most ? most : n;
 }
 
-unsigned ahead_window(const struct volume *v, const struct catalog_info *info)
+/* In samples. */
+static unsigned ahead_window(const struct volume *v, const struct catalog_info *info)
 {
     if (v->conf.prefetch)
         return v->conf.prefetch;
@@ -124,7 +123,7 @@ void ahead_pushed(struct volume *v, uint64_t id)
  * more than a window has begun again: fetch from there (what is local already costs a look at the
  * index).
  */
-uint64_t ahead_seen(struct volume *v, uint64_t id)
+uint64_t volume_seen(struct volume *v, uint64_t id)
 {
     struct ahead *a = &v->ahead;
     ACQUIRE(&a->lock);
@@ -145,11 +144,6 @@ uint64_t ahead_seen(struct volume *v, uint64_t id)
         cond_signal(&a->wake);
     move_disk_window(v, a, pos);
     return pos;
-}
-
-uint64_t volume_seen(struct volume *v, uint64_t id)
-{
-    return ahead_seen(v, id);
 }
 
 void ahead_set_order(struct volume *v, struct epoch_order *o)

@@ -92,7 +92,8 @@ static int build_and_swap(struct volume *v, struct err *err)
     return 0;
 }
 
-int sampler_apply(struct volume *v, struct err *err)
+/* Builds the order of v->spec now. */
+static int sampler_apply(struct volume *v, struct err *err)
 {
     if (!gate_enter(&v->gate))
         return err_set(err, ERR_CANCELLED, "the volume is closing");

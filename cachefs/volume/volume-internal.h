@@ -181,8 +181,6 @@ void ahead_set_order(struct volume *v, struct epoch_order *o);
 /* A reader's or the pusher's read, before it goes down. */
 void ahead_reader(struct volume *v, uint64_t id, uint64_t off);
 void ahead_pushed(struct volume *v, uint64_t id);
-uint64_t ahead_seen(struct volume *v, uint64_t id);
-unsigned ahead_window(const struct volume *v, const struct catalog_info *info); /* samples */
 uint64_t ahead_queued(struct volume *v); /* what is still to be fetched ahead, or on its way */
 void ahead_status(struct volume *v, struct json_writer *w);
 
@@ -303,8 +301,7 @@ int refresh_start(struct volume *v, struct err *err);
  * other samples than those the folder knows. */
 int version_adopt(const char *file, const char *dir, struct catalog **ret, struct err *err);
 
-/* sampler.c: builds the order of v->spec now / on a thread if that takes long. */
-int sampler_apply(struct volume *v, struct err *err);
+/* sampler.c: builds the order of v->spec, on a thread of its own if that takes long. */
 int sampler_start(struct volume *v, struct err *err);
 void sampler_close(struct volume *v);
 

@@ -18,9 +18,6 @@ struct conf {
     bool help_asked;
 };
 
-/* Takes ownership of `text`, returns it. */
-const char *conf_own(struct conf *c, char *text);
-
 /* Stores `text` into the caller's struct. A list's items from a stronger origin replace those of a
  * weaker one. `label` is how the user wrote the option, for errors. */
 int conf_store(struct conf *c, size_t row, enum conf_origin origin, const char *label,

@@ -8,7 +8,8 @@
 #include "conf-internal.h"
 #include "mem.h"
 
-const char *conf_own(struct conf *c, char *text)
+/* Takes ownership of `text`, returns it. */
+static const char *conf_own(struct conf *c, char *text)
 {
     c->strings = xrealloc(c->strings, (c->n_strings + 1) * sizeof *c->strings);
     c->strings[c->n_strings++] = text;
