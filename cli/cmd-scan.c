@@ -1,10 +1,6 @@
 /* scan: lists a source and publishes a version of its catalog. */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/sendfile.h>
-#include <unistd.h>
 
 #include "cli-internal.h"
 #include "mem.h"
@@ -126,20 +122,6 @@ static void warn_bad_names(const char *file)
 
 /* --- a set that is mounted: its owner scans, and serves the new version ----------------------- */
 
-static int copy_file(const char *from, const char *to, struct err *err)
-{
-    cleanup_close int in = open(from, O_RDONLY | O_CLOEXEC);
-    if (in < 0)
-        return err_sys(err, errno, "open %s", from);
-    cleanup_close int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (out < 0)
-        return err_sys(err, errno, "write %s", to);
-    ssize_t n;
-    while ((n = sendfile(out, in, NULL, 1u << 30)) > 0)
-        ;
-    return n < 0 ? err_sys(err, errno, "write %s", to) : 0;
-}
-
 static int owner_rescan(const struct control_mount *m, struct outcome *ret, struct err *err)
 {
     cleanup_bytes struct bytes request = {0};
@@ -175,10 +157,13 @@ static int scan_mount(const struct control_mount *m, const struct scan_options *
     if (!result && before)
         result = list_changes(before, current, &changes, err);
     if (!result && o->out)
-        result = copy_file(current, o->out, err);
+        result = catalog_copy_file(current, o->out, err);
     if (before)
         catalog_unref(before);
-    return result ? result : report(o, &r, &changes, err);
+    if (result)
+        return result;
+    warn_bad_names(current);
+    return report(o, &r, &changes, err);
 }
 
 /* --- a set that is not mounted ---------------------------------------------------------------- */
@@ -221,8 +206,8 @@ static int scan_set(const char *set, struct owner *owner, struct store_conf *sto
 {
     struct log_file log;
     struct volume_conf volume = {.set = set, .sampler = o->sampler, .rescan = true};
-    if (owner_make(owner, err) || owner_lock(owner, err) ||
-        log_file_open(&log, &o->log, false, err))
+    if (owner_make(owner, err) || check_nested(set, store, owner, NULL, err) ||
+        owner_lock(owner, err) || log_file_open(&log, &o->log, false, err))
         return -1;
     fetch_conf_defaults(&volume.fetch);
     volume.fetch.connections = (unsigned)o->connections;

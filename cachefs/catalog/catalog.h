@@ -190,6 +190,9 @@ void catalog_builder_free(struct catalog_builder *b);
 int catalog_put_file(const char *dir, const char *file, const char *digest, bool current,
                      struct err *err);
 
+/* A copy of a version's file, whole or not at all. */
+int catalog_copy_file(const char *from, const char *to, struct err *err);
+
 /* Removes all but the `keep` newest versions (the current one is always kept), and what builders
  * that died have left. Files that a catalog has open live on until it is freed. */
 int catalog_prune(const char *dir, unsigned keep, struct err *err);

@@ -69,7 +69,7 @@ static int copy_bytes(const char *from, const char *to, struct err *err)
     return fsync(out) < 0 ? err_sys(err, errno, "write %s", to) : 0;
 }
 
-static int copy_file(const char *from, const char *to, struct err *err)
+int catalog_copy_file(const char *from, const char *to, struct err *err)
 {
     cleanup_free char *part = xasprintf("%s.part-%d", to, (int)getpid());
     if (copy_bytes(from, part, err) < 0) {
@@ -226,7 +226,7 @@ int catalog_builder_finish(struct catalog_builder *b, const char *out_file, char
         if (publish(b, path, err) < 0)
             return -1;
     }
-    if (out_file && copy_file(path, out_file, err) < 0)
+    if (out_file && catalog_copy_file(path, out_file, err) < 0)
         return -1;
     if (ret_diff)
         *ret_diff = b->diff;

@@ -72,6 +72,7 @@ static int op_rescan(struct request *r, struct err *err)
     jw_uint(r->w, "added", diff.added);
     jw_uint(r->w, "changed", diff.changed);
     jw_uint(r->w, "removed", diff.removed);
+    jw_uint(r->w, "bad_names", info->bad_names);
     jw_num(r->w, "seconds", (double)(clock_mono_ns() - began) / 1e9);
     catalog_unref(c);
     return 0;
