@@ -170,6 +170,10 @@ struct owner {
 int owner_resolve(struct owner *ret, const char *set, const struct set_options *o,
                   const struct store_conf *store, struct err *err);
 int owner_make(struct owner *o, struct err *err);
+/* Refuses a cache folder or a mount point (may be NULL) that lies in a local source of the set.
+ * After owner_make(). */
+int check_nested(const char *set, const struct store_conf *conf, const struct owner *o,
+                 const char *mountpoint, struct err *err);
 /* Takes the folders for this process until it ends or owner_release(); refuses, naming the process
  * that has them. After a fork: the lock's holder is the one who takes it. */
 int owner_lock(struct owner *o, struct err *err);

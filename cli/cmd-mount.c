@@ -142,7 +142,8 @@ static int run(const struct conf *c, const void *options, struct err *err)
     cleanup_owner struct owner owner = {0};
     store_conf_of(&o->store, &store);
     if (check_mountpoint(conf_arg(c, 1), &mountpoint, err) ||
-        owner_resolve(&owner, conf.set, &o->set, &store, err) || owner_make(&owner, err)) {
+        owner_resolve(&owner, conf.set, &o->set, &store, err) || owner_make(&owner, err) ||
+        check_nested(conf.set, &store, &owner, mountpoint, err)) {
         owner_unmake(&owner);
         return -1;
     }

@@ -1,0 +1,63 @@
+/*
+ * A local source must not hold what a mount of it makes: a mount point or a cache folder below it
+ * would be listed as samples by the next scan, which changes them, and so on without end.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli-internal.h"
+
+static bool lies_in(const char *outer, const char *path)
+{
+    char real[PATH_MAX];
+    size_t n = strlen(outer);
+    if (!path || !realpath(path, real) || strncmp(real, outer, n) != 0)
+        return false;
+    return n == 1 || real[n] == '/' || real[n] == '\0';
+}
+
+static int check_source(const char *dir, const struct owner *o, const char *mountpoint,
+                        struct err *err)
+{
+    char real[PATH_MAX];
+    if (!realpath(dir, real))
+        return 0; /* listing it will say why */
+    if (lies_in(real, mountpoint))
+        return err_set(err, ERR_USAGE,
+                       "use the mount point: %s: it lies in the source %s, whose scans would list "
+                       "the mount itself (choose a folder elsewhere)",
+                       mountpoint, real);
+    bool inside = lies_in(real, o->dir);
+    const char *which = o->dir;
+    for (size_t i = 0; i < o->n_tiers && !inside; i++) {
+        which = o->tiers[i].dir;
+        inside = lies_in(real, which);
+    }
+    if (inside)
+        return err_set(err, ERR_USAGE,
+                       "use the cache folder: %s: it lies in the source %s, whose scans would list "
+                       "it as samples (give a folder elsewhere with --cache)",
+                       which, real);
+    return 0;
+}
+
+int check_nested(const char *set, const struct store_conf *conf, const struct owner *o,
+                 const char *mountpoint, struct err *err)
+{
+    struct set s;
+    int result = 0;
+    if (set_from_arg(&s, set, NULL))
+        return 0; /* a catalog file, or what is refused in a moment with better words */
+    for (size_t i = 0; i < s.n && !result; i++) {
+        struct store *store;
+        if (store_open(&store, s.sources[i].uri, conf, NULL))
+            continue;
+        const char *dir = store_local_dir(store);
+        if (dir)
+            result = check_source(dir, o, mountpoint, err);
+        store_close(store);
+    }
+    set_release(&s);
+    return result;
+}
