@@ -58,11 +58,6 @@ struct cache *volume_cache(struct volume *v)
     return v->cache;
 }
 
-struct fetch *volume_fetch(struct volume *v)
-{
-    return v->fetch;
-}
-
 /* "s3://b/p#0123456789abcdef": readable in a refusal, and different for another endpoint. */
 static char *set_id(const struct sources *s)
 {

@@ -59,7 +59,6 @@ struct catalog *volume_catalog(struct volume *v);
  */
 struct catalog *volume_catalog_of(struct volume *v, uint64_t id);
 struct cache *volume_cache(struct volume *v);
-struct fetch *volume_fetch(struct volume *v);
 
 /*
  * Reads [off, off+len) of sample `id` (size is known to the caller from the catalog or not at all:
