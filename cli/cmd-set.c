@@ -54,10 +54,9 @@ const struct command cmd_set = {
     .args = "MOUNT KEY=VALUE...",
     .summary = "change a running mount",
     .about = "Keys: sampler (a SPEC as for mount --sampler; empty turns it off), epoch (the number "
-             "of the "
-             "epoch that begins; a newer version of the set is taken into use), bandwidth (a "
-             "rate), memory "
-             "(a size), connections (a number). All are checked before any is changed.",
+             "of the epoch that begins; a newer version of the set is taken into use), bandwidth "
+             "(a rate), memory (a size), connections (a number). An unknown key changes nothing. "
+             "Values are taken in this order, up to the first that is refused.",
     .min_args = 2,
     .max_args = -1,
     .rows = rows,
