@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 
 #include "frontend.h"
+#include "mountinfo.h"
 #include "sync.h"
 
 #define FRONTEND_WORKERS 4
@@ -119,16 +120,6 @@ void probe_decide(unsigned offers, bool shards, const char *backing, struct deci
 
 /* --- mount.c --- */
 
-struct mount_row {
-    char mountpoint[4096];
-    char type[64];
-    char source[4096];
-    unsigned major, minor;
-};
-/* One line of /proc/self/mountinfo. false: it is none. */
-bool mountinfo_line(const char *line, struct mount_row *ret);
-/* The last (topmost) mount on `path`; NOT_FOUND if nothing is mounted there. */
-int mount_find(const char *path, struct mount_row *ret, struct err *err);
 int mount_check_point(const char *path, struct err *err);
 /* Mounts and returns the device's descriptor. */
 int mount_fuse(const struct frontend_conf *conf, const char *source, int *ret_dev, struct err *err);

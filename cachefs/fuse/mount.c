@@ -22,78 +22,7 @@
 
 extern char **environ;
 
-/* --- what is mounted --- */
-
-/* Copies one blank-ended field and undoes the kernel's \040 escapes. NULL: the field is missing or
- * does not fit. */
-static const char *take_field(const char *at, char *out, size_t size)
-{
-    size_t n = 0;
-
-    while (*at == ' ')
-        at++;
-    if (!*at || *at == '\n')
-        return NULL;
-    while (*at && *at != ' ' && *at != '\n') {
-        int c = (unsigned char)*at++;
-
-        if (c == '\\' && at[0] >= '0' && at[0] <= '3' && at[1] >= '0' && at[1] <= '7' &&
-            at[2] >= '0' && at[2] <= '7') {
-            c = (at[0] - '0') * 64 + (at[1] - '0') * 8 + (at[2] - '0');
-            at += 3;
-        }
-        if (n + 1 >= size)
-            return NULL;
-        out[n++] = (char)c;
-    }
-    out[n] = '\0';
-    return at;
-}
-
-bool mountinfo_line(const char *line, struct mount_row *ret)
-{
-    char skipped[4096];
-    char device[32];
-    const char *at = line;
-
-    /* id parent major:minor root mountpoint options [optional…] - type source options */
-    if (!(at = take_field(at, skipped, sizeof(skipped))) ||
-        !(at = take_field(at, skipped, sizeof(skipped))) ||
-        !(at = take_field(at, device, sizeof(device))) ||
-        !(at = take_field(at, skipped, sizeof(skipped))) ||
-        !(at = take_field(at, ret->mountpoint, sizeof(ret->mountpoint))))
-        return false;
-    if (sscanf(device, "%u:%u", &ret->major, &ret->minor) != 2)
-        return false;
-    do {
-        at = take_field(at, skipped, sizeof(skipped));
-    } while (at && strcmp(skipped, "-") != 0);
-    return at && (at = take_field(at, ret->type, sizeof(ret->type))) &&
-           take_field(at, ret->source, sizeof(ret->source));
-}
-
-int mount_find(const char *path, struct mount_row *ret, struct err *err)
-{
-    cleanup_file FILE *f = fopen("/proc/self/mountinfo", "re");
-    cleanup_free char *line = NULL;
-    struct mount_row *row;
-    size_t size = 0;
-    bool found = false;
-
-    if (!f)
-        return err_sys(err, errno, "read /proc/self/mountinfo");
-    row = xmalloc(sizeof(*row));
-    while (getline(&line, &size, f) > 0) {
-        if (mountinfo_line(line, row) && !strcmp(row->mountpoint, path)) {
-            *ret = *row; /* a later line covers an earlier one */
-            found = true;
-        }
-    }
-    free(row);
-    if (!found)
-        return err_set(err, ERR_NOT_FOUND, "%s: nothing is mounted there", path);
-    return 0;
-}
+/* --- the mount point --- */
 
 int mount_real_path(const char *path, char ret[4096], struct err *err)
 {

@@ -14,6 +14,7 @@
 #include "control.h"
 #include "hash.h"
 #include "mem.h"
+#include "mountinfo.h"
 
 #define ENTRY_MAX (64u << 10)
 
@@ -121,41 +122,10 @@ void control_unregister(const char *mountpoint)
         unlink(path.data);
 }
 
-/* mountinfo writes blank, tab, newline and backslash as \ooo. */
-static void unescape(char *s)
-{
-    char *out = s;
-    for (; *s; s++) {
-        unsigned value;
-        if (s[0] == '\\' && sscanf(s + 1, "%3o", &value) == 1 && strspn(s + 1, "01234567") >= 3) {
-            *out++ = (char)value;
-            s += 3;
-        } else {
-            *out++ = *s;
-        }
-    }
-    *out = '\0';
-}
-
 static bool is_mounted(const char *mountpoint)
 {
-    cleanup_file FILE *f = fopen("/proc/self/mountinfo", "re");
-    cleanup_free char *line = NULL;
-    size_t cap = 0;
-    while (f && getline(&line, &cap, f) > 0) {
-        char *p = line;
-        for (int field = 0; p && field < 4; field++) { /* id, parent, device, root */
-            p = strchr(p, ' ');
-            p = p ? p + 1 : NULL;
-        }
-        if (!p)
-            continue;
-        p[strcspn(p, " \n")] = '\0';
-        unescape(p);
-        if (strcmp(p, mountpoint) == 0)
-            return true;
-    }
-    return false;
+    cleanup_free struct mount_row *row = xmalloc(sizeof *row);
+    return mount_find(mountpoint, row, NULL) == 0;
 }
 
 static int entry_parse(const struct bytes *text, struct control_mount *ret, struct err *err)
