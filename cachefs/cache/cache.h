@@ -98,7 +98,7 @@ bool cache_has_all(struct cache *c, uint64_t unit, uint64_t n);
 /* Advice to the kernel: these units will be read soon, in this order (readahead of pack extents).
  */
 void cache_will_need(struct cache *c, const uint64_t *units, size_t n);
-/* Drops the page cache behind units that were pushed (decision: no double caching of big sets). */
+/* Drops a unit's page-cache pages, so that a big set is not kept twice in memory. */
 void cache_dont_need(struct cache *c, uint64_t unit);
 
 /* Pinned units are the last to go. */
@@ -137,7 +137,7 @@ int cache_folder_check(const char *dir, int dir_fd, bool own_folder, struct err 
  * stays. Refuses a folder that is no cache of ours, or is in use. */
 int cache_erase(const char *dir, uint64_t *ret_bytes, struct err *err);
 
-/* A lease on a unit's stored extent for another process (decision 6): `fd` is a dup. */
+/* A lease on a unit's stored extent for another process; `fd` is the caller's. */
 struct extent {
     int fd;
     uint64_t offset;

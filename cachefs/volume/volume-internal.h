@@ -135,8 +135,8 @@ uint32_t epoch_order_rank(const struct epoch_order *o, uint64_t pos);
 #define STREAMS 16
 struct stream {
     uint64_t id, pos; /* the furthest read: sample, and offset in it */
-    unsigned bytes_run,
-        ids_run;           /* reads in a row that went on in the sample; to the next samples */
+    /* Reads in a row that went on in the sample; to the next samples. */
+    unsigned bytes_run, ids_run;
     uint64_t units_issued; /* blocks of this sample up to here are asked for already */
     uint64_t ids_issued;   /* the same for the ids after it */
     uint64_t used;         /* age */
