@@ -28,6 +28,7 @@ struct packed_row {
     uint32_t source;
     uint16_t etag_len, object_len;
     uint8_t folder, has_object;
+    uint8_t zero[6]; /* no padding: rows go to a file */
 };
 
 /* A row taken apart again, copied out of the sorter. */
