@@ -26,7 +26,7 @@ ONLY = {
     "curl/curl.h": ["common/base/http", "cachefs/fetch/engine", "cli/cmd-version.c"],
 }
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|not implemented)\b")
-MACHINE = re.compile(r"/work/(main|shared|steering)|/tmp/bash_jobs|/root/|/home/[a-z]")
+MACHINE = re.compile(r"(?<![\w.}])/(?:root|work|Users|home/[a-z]+)/")
 
 
 def tracked():
