@@ -80,16 +80,6 @@ void cache_will_need(struct cache *c, const uint64_t *units, size_t n)
     }
 }
 
-void cache_dont_need(struct cache *c, uint64_t unit)
-{
-    struct extent_ref x;
-    if (!place_find(c, unit, &x))
-        return;
-    if (x.pack->tier->kind != TIER_MEM)
-        pack_dont_need(&x);
-    pack_unref(x.pack);
-}
-
 /* --- pins, verification ---------------------------------------------------------------------- */
 
 void cache_pin(struct cache *c, uint64_t unit, bool pinned)

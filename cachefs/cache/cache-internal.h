@@ -104,7 +104,6 @@ enum pack_result pack_verify(const struct extent_ref *x, uint64_t unit);
 /* Reads a whole record into `out` (entry.raw decides its size) and checks all of it. */
 enum pack_result pack_copy(const struct extent_ref *x, uint64_t unit, unsigned char *out,
                            uint64_t bytes);
-void pack_dont_need(const struct extent_ref *x);
 
 typedef void record_fn(void *arg, struct pack *p, const struct journal_record *r);
 /* The records of a pack, from its journal or, if that is damaged, from the pack itself. Returns the

@@ -98,8 +98,6 @@ bool cache_has_all(struct cache *c, uint64_t unit, uint64_t n);
 /* Advice to the kernel: these units will be read soon, in this order (readahead of pack extents).
  */
 void cache_will_need(struct cache *c, const uint64_t *units, size_t n);
-/* Drops a unit's page-cache pages, so that a big set is not kept twice in memory. */
-void cache_dont_need(struct cache *c, uint64_t unit);
 
 /* Pinned units are the last to go. */
 void cache_pin(struct cache *c, uint64_t unit, bool pinned);

@@ -365,23 +365,6 @@ enum pack_result pack_copy(const struct extent_ref *x, uint64_t unit, unsigned c
     return guard_run(copy_record, &copy) ? PACK_OK : PACK_IO;
 }
 
-void pack_dont_need(const struct extent_ref *x)
-{
-    const unsigned char *map = atomic_load(&x->pack->map);
-    uint64_t bytes = record_bytes(x->entry.raw, x->entry.stored);
-    /* Only whole pages: those at the ends belong to neighbours too. */
-    uint64_t from = (x->offset + 4095) & ~4095ull, to = (x->offset + bytes) & ~4095ull;
-    if (to <= from)
-        return;
-    if (map)
-        madvise((void *)(map + from), to - from, MADV_DONTNEED);
-    char name[32];
-    pack_name(name, x->pack->number, "pack");
-    cleanup_close int fd = openat(x->pack->tier->dir_fd, name, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0)
-        posix_fadvise(fd, (off_t)from, (off_t)(to - from), POSIX_FADV_DONTNEED);
-}
-
 /* --- walking a pack whose journal is gone ---------------------------------------------------- */
 
 struct walk {
