@@ -171,11 +171,7 @@ static int bos_copy(struct store *s, const char *from, const char *to, struct ht
                     struct err *err)
 {
     cleanup_bytes struct bytes source = {0};
-    bytes_add_char(&source, '/');
-    url_add_path(&source, s->bucket, strlen(s->bucket));
-    bytes_add_char(&source, '/');
-    url_add_path(&source, s->prefix, strlen(s->prefix));
-    url_add_path(&source, from, strlen(from));
+    url_add_copy_source(&source, s, from);
     http_header(r, "x-bce-copy-source", "%s", source.data);
     return bos_finish(s, &(struct bos_target){to, strlen(to), ""}, r, err);
 }

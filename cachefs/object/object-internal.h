@@ -124,6 +124,8 @@ void url_add_param(struct bytes *url, const char *name, const char *value);
 /* The address of a key (relative; NULL: of the bucket itself), the bucket in the host's name or in
  * the path. The store's lock is held. */
 void url_of_bucket(struct bytes *url, const struct store *s, const char *key, size_t key_len);
+/* "/BUCKET/PREFIXKEY", encoded: what a copy's header names. */
+void url_add_copy_source(struct bytes *out, const struct store *s, const char *key);
 /* "&name=PREFIX+KEY", encoded. */
 void url_add_key_param(struct bytes *query, const char *name, const struct store *s,
                        const char *key);

@@ -38,6 +38,15 @@ void url_of_bucket(struct bytes *url, const struct store *s, const char *key, si
     }
 }
 
+void url_add_copy_source(struct bytes *out, const struct store *s, const char *key)
+{
+    bytes_add_char(out, '/');
+    url_add_path(out, s->bucket, strlen(s->bucket));
+    bytes_add_char(out, '/');
+    url_add_path(out, s->prefix, strlen(s->prefix));
+    url_add_path(out, key, strlen(key));
+}
+
 void url_add_key_param(struct bytes *query, const char *name, const struct store *s,
                        const char *key)
 {

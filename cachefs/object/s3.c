@@ -164,11 +164,7 @@ static int s3_copy(struct store *s, const char *from, const char *to, struct htt
                    struct err *err)
 {
     cleanup_bytes struct bytes source = {0};
-    bytes_add_char(&source, '/');
-    url_add_path(&source, s->bucket, strlen(s->bucket));
-    bytes_add_char(&source, '/');
-    url_add_path(&source, s->prefix, strlen(s->prefix));
-    url_add_path(&source, from, strlen(from));
+    url_add_copy_source(&source, s, from);
     http_header(r, "X-Amz-Copy-Source", "%s", source.data);
     return s3_finish(s, &(struct s3_target){to, strlen(to), ""}, PAYLOAD_EMPTY, r, err);
 }
