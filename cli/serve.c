@@ -195,6 +195,7 @@ static int start_frontend(struct mount *m, struct err *err)
         .shards_limit = disk ? disk->limit - disk->limit / 8 : 0,
         .connections = (unsigned)o->connections,
         .push_window = o->push_window,
+        .dev = -1,
         .status = write_status,
         .status_arg = m,
         .log = m->log.log,

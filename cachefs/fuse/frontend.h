@@ -21,6 +21,7 @@
 #include "volume.h"
 
 struct log;
+struct keeper_state;
 
 struct frontend_conf {
     const char *mountpoint; /* absolute, real path */
@@ -32,6 +33,10 @@ struct frontend_conf {
     uint64_t shards_limit;  /* bytes of everything in shards_dir, never exceeded */
     unsigned connections;   /* sizes max_background */
     uint64_t push_window;   /* bytes pushed ahead at most; 0: automatic */
+    int dev;                /* -1: mount; else the device of a mount that a dead life left: it is
+                               adopted (ours from frontend_mount() on, also if that fails) */
+    struct keeper_state *state; /* what outlives this life; NULL: no keeper */
+    bool refuse; /* answer every request EIO; `v` is NULL then, and only an adopted mount will do */
     /* The text of .sampan/status.json and of the ioctl. */
     void (*status)(void *arg, struct bytes *json);
     void *status_arg;
@@ -44,6 +49,8 @@ struct frontend;
  * frontend_start() serves. Refuses a mount point that is missing, not empty or mounted already. */
 int frontend_mount(struct frontend **ret, struct volume *v, const struct frontend_conf *conf,
                    struct err *err);
+/* The device, for the keeper: stays ours. */
+int frontend_device(const struct frontend *f);
 /* Starts the serving threads; returns when the first request (INIT) is answered. */
 int frontend_start(struct frontend *f, struct err *err);
 /* Blocks until the mount is gone (umount from outside, or frontend_stop() from a signal thread). */

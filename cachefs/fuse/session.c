@@ -359,6 +359,11 @@ fail:
     return -1;
 }
 
+int frontend_device(const struct frontend *f)
+{
+    return f->dev;
+}
+
 static void learn_mount(struct frontend *f)
 {
     cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
