@@ -10,11 +10,12 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order ctlwire object catalog layers cache fetch volume fuse ctlserve cli
+MODULES := base order ctlwire device object catalog layers cache fetch volume fuse ctlserve cli
 
 DIR_base     := common/base
 DIR_order    := common/order
 DIR_ctlwire  := common/control
+DIR_device   := cachefs/device
 DIR_object   := cachefs/object
 DIR_catalog  := cachefs/catalog
 DIR_layers   := tests/layers
@@ -29,15 +30,16 @@ DIR_cli      := cli
 USES_base     :=
 USES_order    := base
 USES_ctlwire  := base
+USES_device   := base
 USES_object   := base
 USES_catalog  := base source
 USES_layers   := base source catalog
 USES_cache    := base source catalog
 USES_fetch    := base source catalog object
 USES_volume   := base source catalog cache fetch object order
-USES_fuse     := base source catalog cache fetch object order volume
-USES_ctlserve := base source catalog cache fetch object order volume fuse ctlwire
-USES_cli      := base source catalog cache fetch object order volume fuse ctlwire ctlserve layers
+USES_fuse     := base device source catalog cache fetch object order volume
+USES_ctlserve := base device source catalog cache fetch object order volume fuse ctlwire
+USES_cli      := base device source catalog cache fetch object order volume fuse ctlwire ctlserve layers
 
 LIBS_base    := libcurl jansson
 LIBS_object  := libcrypto

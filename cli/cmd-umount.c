@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cli-internal.h"
-#include "frontend.h"
+#include "device.h"
 #include "mem.h"
 
 struct umount_options {
@@ -77,7 +77,7 @@ static int end_mount(const char *path, const struct control_mount *m,
         if (known && m->alive && !o->lazy)
             result = flush(m, err);
         if (!result)
-            result = frontend_umount(path, o->lazy, err);
+            result = mount_end(path, o->lazy, err);
     }
     if (!result && handle >= 0 && !o->lazy)
         result = wait_for_end(handle, m->pid, o->timeout, err);

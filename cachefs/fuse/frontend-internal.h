@@ -16,8 +16,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "device.h"
 #include "frontend.h"
-#include "mountinfo.h"
+#include "snapshots.h"
 #include "sync.h"
 
 #define FRONTEND_WORKERS 4
@@ -26,51 +27,8 @@
 
 /* --- inode.c: numbers, attributes, the files of .sampan --- */
 
-/* nodeid = permanent id of the catalog; numbers from here on are our own. */
-#define INO_CONTROL_DIR  (1ull << 62)
-#define INO_SNAPSHOTS    (INO_CONTROL_DIR + 16)
-#define CONTROL_DIR_NAME ".sampan"
-#define STATUS_NAME      "status.json"
-#define SNAPSHOTS_MAX    256
-
-static inline bool ino_is_ours(uint64_t ino)
-{
-    return ino >= INO_CONTROL_DIR;
-}
-static inline bool ino_is_snapshot(uint64_t ino)
-{
-    return ino >= INO_SNAPSHOTS;
-}
-
-/*
- * Snapshots of the status text: one for each LOOKUP of status.json, so that what a reader sees
- * never changes under it. Forgotten by the kernel's FORGET; the oldest goes when the table is full.
+/* nodeid = permanent id of the catalog; numbers from INO_CONTROL_DIR on are our own (snapshots.h).
  */
-struct snapshot {
-    uint64_t ino; /* 0: the slot is free */
-    uint64_t lookups;
-    char *text;
-    size_t len;
-    int64_t made_ns;
-    int pid;   /* who looked it up first */
-    bool read; /* its text was read */
-};
-struct snapshots {
-    struct lock lock;
-    uint64_t next; /* ino of the next one */
-    struct snapshot slots[SNAPSHOTS_MAX];
-};
-void snapshots_init(struct snapshots *s);
-void snapshots_destroy(struct snapshots *s);
-/* Takes `text` over and returns its inode number, looked up once. */
-uint64_t snapshots_add(struct snapshots *s, char *text, size_t len, int pid);
-/* A process that looks twice before it reads (cp: stat, then open) gets the same one: its number,
- * looked up once more, or 0. */
-uint64_t snapshots_again(struct snapshots *s, int pid);
-void snapshots_forget(struct snapshots *s, uint64_t ino, uint64_t lookups);
-/* Copies at most `size` bytes from `off`. -1: no such snapshot (any more). `out` may be NULL. */
-ssize_t snapshots_read(struct snapshots *s, uint64_t ino, uint64_t off, void *out, size_t size,
-                       struct snapshot *ret_about);
 
 void attr_of_entry(const struct frontend *f, const struct entry *e, struct stat *ret);
 void attr_of_control_dir(const struct frontend *f, struct stat *ret);
@@ -117,20 +75,6 @@ struct decision {
 };
 /* Pure. `backing`: NULL, or why backing files can't be registered here. */
 void probe_decide(unsigned offers, bool shards, const char *backing, struct decision *ret);
-
-/* --- mount.c --- */
-
-int mount_check_point(const char *path, struct err *err);
-/* Mounts and returns the device's descriptor. */
-int mount_fuse(const struct frontend_conf *conf, const char *source, int *ret_dev, struct err *err);
-/* The absolute path without symbolic links; the last part may be a dead mount. */
-int mount_real_path(const char *path, char ret[4096], struct err *err);
-void mount_options(const struct frontend_conf *conf, const char *source, bool helper,
-                   struct bytes *ret);
-/* Runs the helper to its end (no shell); what it printed becomes the error. */
-int mount_run_helper(const char *const argv[], const char *what, struct err *err);
-/* Raises the kernel's readahead of the mount (root only; quiet if it can't be). */
-void mount_readahead(const struct mount_row *row, unsigned kib);
 
 /* --- push.c --- */
 

@@ -65,7 +65,4 @@ void frontend_status(struct frontend *f, struct json_writer *w); /* "mode", "mod
 /* Drops the kernel's pages of a sample (clear, evict). */
 void frontend_drop_pages(struct frontend *f, uint64_t id);
 
-/* Unmounts a mount point from any process, a dead one's too. Busy: ERR_LIMIT naming the users. */
-int frontend_umount(const char *mountpoint, bool lazy, struct err *err);
-
 #endif

@@ -343,11 +343,12 @@ int frontend_mount(struct frontend **ret, struct volume *v, const struct fronten
     struct frontend *f = new_frontend(v, conf);
     struct catalog *catalog = volume_catalog(v);
     cleanup_free char *source = xstrdup(catalog_source_uri(catalog, 0));
+    const struct mount_conf how = {
+        .mountpoint = f->conf.mountpoint, .source = source, .allow_other = conf->allow_other};
 
     catalog_unref(catalog);
     if (probe_mask_parse(getenv("SAMPAN_FUSE_MASK"), &f->hidden, err) < 0 ||
-        mount_check_point(f->conf.mountpoint, err) < 0 ||
-        mount_fuse(&f->conf, source, &f->dev, err) < 0)
+        mount_check_point(f->conf.mountpoint, err) < 0 || mount_fuse(&how, &f->dev, err) < 0)
         goto fail;
     f->mounted = true;
     if (new_session(f, err) < 0)
@@ -449,7 +450,7 @@ static void leave_mount(struct frontend *f)
     if (mount_find(f->conf.mountpoint, row, NULL) < 0 ||
         (f->mount_dev && makedev(row->major, row->minor) != f->mount_dev))
         return;
-    if (frontend_umount(f->conf.mountpoint, /* lazy= */ true, &err) < 0)
+    if (mount_end(f->conf.mountpoint, /* lazy= */ true, &err) < 0)
         log_warn(f->log, "%s", err.msg);
 }
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
-#include "frontend-internal.h"
+#include "device-internal.h"
 #include "mem.h"
 #include "sampan-ioctl.h"
 
@@ -162,7 +162,7 @@ static void hush(const char *mountpoint)
         ioctl(fd, SAMPAN_IOC_HUSH);
 }
 
-int frontend_umount(const char *mountpoint, bool lazy, struct err *err)
+int mount_end(const char *mountpoint, bool lazy, struct err *err)
 {
     cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};

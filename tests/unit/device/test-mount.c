@@ -4,19 +4,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "frontend-internal.h"
+#include "device-internal.h"
 
 Test(mount, options)
 {
-    struct frontend_conf conf = {.allow_other = true};
+    struct mount_conf conf = {.source = "s3://b/a,b\\c", .allow_other = true};
     struct bytes text = {0};
 
-    mount_options(&conf, "s3://b/a,b\\c", true, &text);
+    mount_options(&conf, true, &text);
     cr_assert_str_eq(text.data, "ro,nosuid,nodev,subtype=sampan,fsname=s3://b/a\\,b\\\\c,"
                                 "default_permissions,max_read=1048576,allow_other");
     bytes_clear(&text);
     conf.allow_other = false;
-    mount_options(&conf, "x", false, &text);
+    mount_options(&conf, false, &text);
     cr_assert_str_eq(text.data, "default_permissions,max_read=1048576");
     bytes_release(&text);
 }
@@ -53,9 +53,9 @@ Test(mount, points_that_are_refused)
     cr_assert_eq(mount_real_path("/proc", real, &err), 0);
     cr_assert_str_eq(real, "/proc");
     cr_assert_eq(mount_real_path("", real, &err), -1);
-    cr_assert_eq(frontend_umount(dir, false, &err), -1);
+    cr_assert_eq(mount_end(dir, false, &err), -1);
     cr_assert_eq(err.class, ERR_NOT_FOUND);
-    cr_assert_eq(frontend_umount("/proc", false, &err), -1);
+    cr_assert_eq(mount_end("/proc", false, &err), -1);
     cr_assert_eq(err.class, ERR_USAGE);
     rmdir(dir);
 }

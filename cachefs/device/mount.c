@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
-#include "frontend-internal.h"
+#include "device-internal.h"
 #include "mem.h"
 
 extern char **environ;
@@ -107,21 +107,19 @@ static void add_escaped(struct bytes *out, const char *text)
     }
 }
 
-void mount_options(const struct frontend_conf *conf, const char *source, bool helper,
-                   struct bytes *ret)
+void mount_options(const struct mount_conf *conf, bool helper, struct bytes *ret)
 {
     if (helper) {
-        bytes_add_str(ret, "ro,nosuid,nodev,subtype=sampan,fsname=");
-        add_escaped(ret, source);
+        bytes_addf(ret, "%s,nosuid,nodev,subtype=sampan,fsname=", conf->writable ? "rw" : "ro");
+        add_escaped(ret, conf->source);
         bytes_add_char(ret, ',');
     }
-    bytes_addf(ret, "default_permissions,max_read=%u", MAX_READ);
+    bytes_addf(ret, "default_permissions,max_read=%u", MOUNT_MAX_READ);
     if (conf->allow_other)
         bytes_add_str(ret, ",allow_other");
 }
 
-static int mount_directly(const struct frontend_conf *conf, const char *source, int *ret_dev,
-                          struct err *err)
+static int mount_directly(const struct mount_conf *conf, int *ret_dev, struct err *err)
 {
     cleanup_close int dev = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     cleanup_bytes struct bytes data = {0};
@@ -132,9 +130,9 @@ static int mount_directly(const struct frontend_conf *conf, const char *source, 
     if (dev < 0)
         return err_sys(err, errno, "open /dev/fuse");
     bytes_addf(&data, "fd=%d,rootmode=40000,user_id=%u,group_id=%u,", dev, geteuid(), getegid());
-    mount_options(conf, source, /* helper= */ false, &data);
-    if (mount(source, conf->mountpoint, "fuse.sampan", MS_RDONLY | MS_NOSUID | MS_NODEV,
-              data.data) < 0)
+    mount_options(conf, /* helper= */ false, &data);
+    if (mount(conf->source, conf->mountpoint, "fuse.sampan",
+              MS_NOSUID | MS_NODEV | (conf->writable ? 0 : MS_RDONLY), data.data) < 0)
         return err_sys(err, errno, "mount on %s", conf->mountpoint);
     *ret_dev = take_fd(&dev);
     return 0;
@@ -226,8 +224,7 @@ static int receive_fd(int sock, int *ret)
     return 0;
 }
 
-static int mount_by_helper(const struct frontend_conf *conf, const char *source, int *ret_dev,
-                           struct err *err)
+static int mount_by_helper(const struct mount_conf *conf, int *ret_dev, struct err *err)
 {
     cleanup_bytes struct bytes options = {0};
     cleanup_close int dev = -1;
@@ -241,7 +238,7 @@ static int mount_by_helper(const struct frontend_conf *conf, const char *source,
             "open /dev/fuse: %s (let all users open it: chmod 666 /dev/fuse; or mount as "
             "root)",
             strerror(errno));
-    mount_options(conf, source, /* helper= */ true, &options);
+    mount_options(conf, /* helper= */ true, &options);
     const char *const argv[] = {"fusermount3", "-o", options.data, "--", conf->mountpoint, NULL};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks) < 0)
         return err_sys(err, errno, "socketpair");
@@ -262,11 +259,11 @@ static int mount_by_helper(const struct frontend_conf *conf, const char *source,
     return 0;
 }
 
-int mount_fuse(const struct frontend_conf *conf, const char *source, int *ret_dev, struct err *err)
+int mount_fuse(const struct mount_conf *conf, int *ret_dev, struct err *err)
 {
     if (geteuid() != 0)
-        return mount_by_helper(conf, source, ret_dev, err);
-    return mount_directly(conf, source, ret_dev, err);
+        return mount_by_helper(conf, ret_dev, err);
+    return mount_directly(conf, ret_dev, err);
 }
 
 int mount_run_helper(const char *const argv[], const char *what, struct err *err)

@@ -1,0 +1,33 @@
+/*
+ * A mount as such, whatever it serves: making it (directly as root, through fusermount3 otherwise)
+ * and ending it from any process, also when nobody serves it any more.
+ */
+#ifndef SAMPAN_DEVICE_H
+#define SAMPAN_DEVICE_H
+
+#include <stdbool.h>
+
+#include "err.h"
+#include "mountinfo.h"
+
+#define MOUNT_MAX_READ (1u << 20)
+
+struct mount_conf {
+    const char *mountpoint; /* absolute, real path */
+    const char *source;     /* what /proc/mounts shows */
+    bool allow_other;
+    bool writable;
+};
+
+/* Refuses a mount point that is missing, not empty or mounted already. */
+int mount_check_point(const char *path, struct err *err);
+/* Mounts and returns the device's descriptor. */
+int mount_fuse(const struct mount_conf *conf, int *ret_dev, struct err *err);
+/* The absolute path without symbolic links; the last part may be a dead mount. */
+int mount_real_path(const char *path, char ret[4096], struct err *err);
+/* Raises the kernel's readahead of the mount (root only; quiet if it can't be). */
+void mount_readahead(const struct mount_row *row, unsigned kib);
+/* Unmounts a mount point from any process, a dead one's too. Busy: ERR_LIMIT naming the users. */
+int mount_end(const char *mountpoint, bool lazy, struct err *err);
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * `.sampan/status.json` in the root of a mount: a text of its own for whoever looks it up.
+ */
+#ifndef SAMPAN_SNAPSHOTS_H
+#define SAMPAN_SNAPSHOTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sync.h"
+
+/* Numbers of inodes from here on are our own. */
+#define INO_CONTROL_DIR  (1ull << 62)
+#define INO_SNAPSHOTS    (INO_CONTROL_DIR + 16)
+#define CONTROL_DIR_NAME ".sampan"
+#define STATUS_NAME      "status.json"
+#define SNAPSHOTS_MAX    256
+
+static inline bool ino_is_ours(uint64_t ino)
+{
+    return ino >= INO_CONTROL_DIR;
+}
+static inline bool ino_is_snapshot(uint64_t ino)
+{
+    return ino >= INO_SNAPSHOTS;
+}
+
+/*
+ * Snapshots of the status text: one for each LOOKUP of status.json, so that what a reader sees
+ * never changes under it. Forgotten by the kernel's FORGET; the oldest goes when the table is full.
+ */
+struct snapshot {
+    uint64_t ino; /* 0: the slot is free */
+    uint64_t lookups;
+    char *text;
+    size_t len;
+    int64_t made_ns;
+    int pid;   /* who looked it up first */
+    bool read; /* its text was read */
+};
+struct snapshots {
+    struct lock lock;
+    uint64_t next; /* ino of the next one */
+    struct snapshot slots[SNAPSHOTS_MAX];
+};
+void snapshots_init(struct snapshots *s);
+void snapshots_destroy(struct snapshots *s);
+/* Takes `text` over and returns its inode number, looked up once. */
+uint64_t snapshots_add(struct snapshots *s, char *text, size_t len, int pid);
+/* A process that looks twice before it reads (cp: stat, then open) gets the same one: its number,
+ * looked up once more, or 0. */
+uint64_t snapshots_again(struct snapshots *s, int pid);
+void snapshots_forget(struct snapshots *s, uint64_t ino, uint64_t lookups);
+/* Copies at most `size` bytes from `off`. -1: no such snapshot (any more). `out` may be NULL. */
+ssize_t snapshots_read(struct snapshots *s, uint64_t ino, uint64_t off, void *out, size_t size,
+                       struct snapshot *ret_about);
+
+#endif
