@@ -83,7 +83,13 @@ struct stage_conf {
     uint64_t refresh_ns;
     uid_t uid; /* owner of what carries no owner of its own */
     gid_t gid;
-    unsigned uploads; /* requests at once that carry content up (16) */
+    unsigned uploads; /* requests at once that carry content up (0: 16) */
+    /* A call that waits for the store gives EIO after so long without success (0: 60 s). */
+    uint64_t patience_ns;
+    /* The kernel mounted this anew: what an earlier mount knew (inode numbers, handles, requests in
+     * hand) is over. Content that a dead mount left unclosed is owed from now on. False: the next
+     * life of a daemon takes over a mount that lives on. */
+    bool fresh;
     struct log *log;
 };
 
@@ -139,8 +145,12 @@ int stage_rmdir(struct stage *s, const struct stage_call *c, uint64_t parent, co
 int stage_rename(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,
                  uint64_t new_parent, const char *new_name, unsigned flags, struct err *err);
 
-/* A folder's listing at the moment of stage_opendir(): cookies stay true until closedir, also in
- * the next life (the cookie of an entry is its inode number: entries come in that order). */
+/* Entries in the order of their cookies, after `after_cookie` (0: from the start), without "." and
+ * ".."; fn gives false to stop (its buffer is full). An entry's cookie is its inode number, so it
+ * stays true whatever comes and goes, also in the next life. Where the kind of an entry is not
+ * known yet (an object of somebody else that nobody looked up), st_mode has no kind: DT_UNKNOWN.
+ * Nothing is counted as a lookup: whoever tells the kernel of entries with their attributes
+ * (readdirplus) calls stage_lookup() for each. fn is called with no lock held. */
 typedef bool stage_dir_fn(void *arg, const char *name, const struct stage_attr *attr,
                           uint64_t cookie);
 int stage_readdir(struct stage *s, const struct stage_call *c, uint64_t ino, uint64_t after_cookie,
@@ -148,7 +158,9 @@ int stage_readdir(struct stage *s, const struct stage_call *c, uint64_t ino, uin
 
 /* --- content -------------------------------------------------------------------------------- */
 
-/* `flags` of open(2). A handle's number is good in the next life too. */
+/* `flags` of open(2). A handle's number is good in the next life too: it says inode, the way it was
+ * opened, and the generation of the content, so that a reader whose file another writer replaced
+ * gets ESTALE. O_TRUNC and O_EXCL are done here. Two handles on one file share its content. */
 int stage_create(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,
                  mode_t mode, int flags, struct stage_attr *ret, uint64_t *ret_fh, struct err *err);
 int stage_open_file(struct stage *s, const struct stage_call *c, uint64_t ino, int flags,
