@@ -10,7 +10,7 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order ctlwire device object catalog layers cache fetch volume fuse ctlserve cli
+MODULES := base order ctlwire device object catalog layers cache fetch volume keeper fuse ctlserve cli
 
 DIR_base     := common/base
 DIR_order    := common/order
@@ -22,6 +22,7 @@ DIR_layers   := tests/layers
 DIR_cache    := cachefs/cache
 DIR_fetch    := cachefs/fetch
 DIR_volume   := cachefs/volume
+DIR_keeper   := cachefs/keeper
 DIR_fuse     := cachefs/fuse
 DIR_ctlserve := cachefs/control
 DIR_cli      := cli
@@ -37,9 +38,10 @@ USES_layers   := base source catalog
 USES_cache    := base source catalog
 USES_fetch    := base source catalog object
 USES_volume   := base source catalog cache fetch object order
-USES_fuse     := base device source catalog cache fetch object order volume
-USES_ctlserve := base device source catalog cache fetch object order volume fuse ctlwire
-USES_cli      := base device source catalog cache fetch object order volume fuse ctlwire ctlserve layers
+USES_keeper   := base
+USES_fuse     := keeper base device source catalog cache fetch object order volume
+USES_ctlserve := keeper base device source catalog cache fetch object order volume fuse ctlwire
+USES_cli      := keeper base device source catalog cache fetch object order volume fuse ctlwire ctlserve layers
 
 LIBS_base    := libcurl jansson
 LIBS_object  := libcrypto
@@ -70,7 +72,7 @@ LDFLAGS += $(filter -fsanitize=%,$(CFLAGS_$(VARIANT))) -pie -pthread -Wl,-z,relr
 
 .DEFAULT_GOAL := all
 .PHONY: all
-all: $(BUILD)/bin/sampan
+all: $(BUILD)/bin/sampan $(BUILD)/bin/sampan-keeper
 
 # --- modules ------------------------------------------------------------------------------------
 inc_of   = $(if $(filter source,$(1)),-Icachefs,-I$(DIR_$(1)))
@@ -100,6 +102,17 @@ $(BUILD)/bin/sampan: $(call lib_of,$(MODULES))
 	@echo "  LD    $@"
 	@$(CC) $(LDFLAGS) -o $@.new -Wl,--start-group $^ -Wl,--end-group \
 	    $(shell pkg-config --libs $(call pkgs_of,$(MODULES)))
+	@mv -f $@.new $@
+
+# The keeper is a program of its own: static, from libc and the two headers of its module alone. The
+# sanitizers cannot be linked statically.
+KEEPER_SRCS  := $(sort $(wildcard cachefs/keeper/program/*.c))
+KEEPER_LINK   = $(if $(filter -fsanitize=%,$(LDFLAGS)),$(LDFLAGS),-static-pie -Wl,-z,relro,-z,now)
+$(BUILD)/bin/sampan-keeper: $(KEEPER_SRCS) $(wildcard cachefs/keeper/program/*.h) \
+                            cachefs/keeper/state.h cachefs/keeper/channel.h Makefile
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(CC) $(CFLAGS) -Icachefs/keeper -o $@.new $(KEEPER_SRCS) $(KEEPER_LINK)
 	@mv -f $@.new $@
 
 # unit.mk first: the others go by its list of modules that have tests.

@@ -51,11 +51,20 @@ int frontend_mount(struct frontend **ret, struct volume *v, const struct fronten
                    struct err *err);
 /* The device, for the keeper: stays ours. */
 int frontend_device(const struct frontend *f);
+/* What a state must offer this front end: keeper_state_make(). */
+void frontend_desks(unsigned *ret_n, uint64_t *ret_bytes);
 /* Starts the serving threads; returns when the first request (INIT) is answered. */
 int frontend_start(struct frontend *f, struct err *err);
 /* Blocks until the mount is gone (umount from outside, or frontend_stop() from a signal thread). */
 void frontend_wait(struct frontend *f);
 void frontend_stop(struct frontend *f); /* asks the loop to end; async-signal-unsafe */
+/* Takes the mount out of the tree (lazily) if it is still there: before the keeper is told that all
+ * is done, so that a kill in between leaves no dead mount. */
+void frontend_detach(struct frontend *f);
+/* For a successor on the same device: stops reading it, answers what is in hand, leaves the mount
+ * as it is. The caller then ends the process without frontend_free(): our own threads may be
+ * waiting for answers that only the successor gives. */
+void frontend_leave(struct frontend *f);
 /* Unmounts if still mounted, frees. */
 void frontend_free(struct frontend *f);
 

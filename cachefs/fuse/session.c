@@ -365,6 +365,12 @@ int frontend_device(const struct frontend *f)
     return f->dev;
 }
 
+void frontend_desks(unsigned *ret_n, uint64_t *ret_bytes)
+{
+    *ret_n = FRONTEND_WORKERS;
+    *ret_bytes = MAX_READ + 4096; /* as large as libfuse's own buffer: payload and headers */
+}
+
 static void learn_mount(struct frontend *f)
 {
     cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
@@ -452,6 +458,18 @@ static void leave_mount(struct frontend *f)
         return;
     if (mount_end(f->conf.mountpoint, /* lazy= */ true, &err) < 0)
         log_warn(f->log, "%s", err.msg);
+}
+
+void frontend_detach(struct frontend *f)
+{
+    leave_mount(f);
+}
+
+void frontend_leave(struct frontend *f)
+{
+    frontend_stop(f);
+    join_workers(f);
+    wait_for_parked(f);
 }
 
 void frontend_free(struct frontend *f)

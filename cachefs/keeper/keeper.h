@@ -3,34 +3,34 @@
  *
  * `sampan-keeper` (program/) is the smallest process of all: it holds the device, the state memfd
  * (state.h) and the control socket's listening descriptor; it starts a cachefs, and another one
- * when that dies. It reads no sample, opens no file but the programs it starts, and never talks to
- * the network.
+ * when that dies. It reads no sample, starts no program but those it was handed as descriptors, and
+ * never talks to the network.
  *
- *   sampan mount            makes the state and the report pipe, becomes (execs) the keeper
- *   sampan-keeper           starts `sampan mount …` once more with what it holds, in the
- * environment: SAMPAN_KEPT=channel=N,state=N,dev=N,listen=N,report=N (-1: not yet there) first life
- * opens the volume, mounts, keeper_hold(device, listener), keeper_ready() later lives find dev >=
- * 0: they adopt the mount as the state tells, and say ready
+ *   sampan mount    makes the state and the report pipe, becomes (execs) the keeper
+ *   sampan-keeper   starts `sampan mount …` once more; what it holds stands in the environment:
+ *                   SAMPAN_KEPT=channel=N,state=N,dev=N,listen=N,report=N,refuse=0 (-1: not there)
+ *   first life      opens the volume, mounts, keeper_hold(device, listener), keeper_ready()
+ *   later lives     find dev >= 0: they adopt the mount as the state tells, and say ready
  *
  * Until the first ready a death is a failed start: the keeper ends with the child's code, and
  * nothing is held. After it:
  *   - the child ends after keeper_done(): the mount is gone as asked; the keeper ends too, with its
- * code;
+ *     code;
  *   - after keeper_next(PROGRAM): that program is started next; if it does not get ready it is the
- * old one again (held as a descriptor, so that it may be replaced on the disk);
+ *     old one again (held as a descriptor, so that it may be replaced on the disk);
  *   - anything else is a death: a new life at once, or after a pause if lives die without having
- * answered anything (0, 50, 100, 200, 400 ms). Deaths by SIGKILL or SIGTERM from outside never
- * count, those by the kernel's out-of-memory killer do (/proc/vmstat oom_kill rose). 5 in a row:
- * degraded: the next life is started with refuse=1 and answers EIO to all; `sampan upgrade MOUNT`
- * tries again, `sampan umount` ends it.
+ *     answered anything (0, 50, 100, 200, 400 ms). Deaths by SIGKILL or SIGTERM from outside never
+ *     count, those by the kernel's out-of-memory killer do (/proc/vmstat oom_kill rose). 5 in a
+ * row: degraded: the next life is started with refuse=1 and answers EIO to all; `sampan upgrade
+ *     MOUNT` tries again, `sampan umount` ends it.
  *   - no pong for hang_ms (10 s; SAMPAN_KEEPER_HANG_MS for tests) although the keeper itself ran
- * all the time: the child is killed and replaced; that counts as a death.
+ *     all the time: the child is killed and replaced; that counts as a death. A program that is
+ *     tried after keeper_next() must be ready within that time.
  *
  * The keeper dies: the channel's end says so. The cachefs carries on with its own descriptors and
- * starts a new keeper (keeper_start() with adopt = its own pid), which watches it by pidfd; SIGSTOP
- * of either for a minute harms nothing. Whoever else holds device, state and listener (the node
- * plugin asks for them with the control operation "descriptors", root only) can start a keeper with
- * keeper_start() after both are gone.
+ * starts a new keeper, which watches it by pidfd; SIGSTOP of either for a minute harms nothing.
+ * Whoever else holds device, state and listener (the node plugin asks for them with the control
+ * operation "descriptors", root only) can start a keeper with keeper_start() after both are gone.
  */
 #ifndef SAMPAN_KEEPER_H
 #define SAMPAN_KEEPER_H
@@ -38,6 +38,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "channel.h"
 #include "err.h"
 #include "state.h"
 
@@ -51,19 +52,29 @@ struct keeper_fds {
 int keeper_find(char **ret_path, struct err *err);
 /* A new state memfd, sealed against shrinking and growing. */
 int keeper_state_make(uint32_t n_desks, uint64_t desk_bytes, int *ret_fd, struct err *err);
+/* Maps a whole state (sparse: what is not used takes no memory) and checks it. */
+int keeper_state_map(int fd, struct keeper_state **ret, struct err *err);
+void keeper_state_unmap(struct keeper_state *s);
 
-/* Runs the keeper over `argv` (the cachefs's own program and arguments). Without `adopt` (0) this
- * process becomes it: returns only on failure. With `adopt` (this process's pid, or a living
- * cachefs's) it is started as a child and *ret_channel is our end. */
-int keeper_start(const char *program, char *const argv[], const struct keeper_fds *fds, pid_t adopt,
+/*
+ * Runs the keeper `program` over `argv` (what its lives see as their words; the program they run is
+ * this process's own). Without `adopt` this process becomes the keeper: returns only on failure.
+ * With `adopt` the keeper is started as a process of its own session that takes this one over, and
+ * *ret_channel is our end of their channel.
+ */
+int keeper_start(const char *program, char *const argv[], const struct keeper_fds *fds, bool adopt,
                  int *ret_channel, struct err *err);
 
 /* A life's view of its keeper. */
 struct keeper;
 struct keeper_conf {
-    /* Is this life making progress? Called for each ping, on the link's thread; must not block. */
+    /* Is this life making progress? Called for each ping, on the link's thread; must not block.
+     * NULL: always. */
     bool (*alive)(void *arg);
-    /* The keeper is gone and a new one could not be started: told once. */
+    /* The keeper was killed and a new one watches. On the link's thread; may be NULL. */
+    void (*renewed)(void *arg);
+    /* The keeper is gone and there is no new one (before the first ready none is tried): told once,
+     * on the link's thread. */
     void (*lost)(void *arg, const struct err *why);
     void *arg;
     char *const *argv; /* of this process, for a keeper that this life starts */
@@ -71,18 +82,20 @@ struct keeper_conf {
 /* *ret is NULL (and 0 returned) if this process was not started by a keeper. Takes SAMPAN_KEPT out
  * of the environment; all descriptors become close-on-exec. A state that keeper_state_check()
  * refuses is an error. */
-int keeper_attach(struct keeper **ret, const struct keeper_conf *conf, struct err *err);
-/* Answers pings and watches the keeper from here on. */
-int keeper_watch(struct keeper *k, struct err *err);
+int keeper_attach(struct keeper **ret, struct err *err);
+/* Answers pings and watches the keeper from here on. `conf` is copied. */
+int keeper_watch(struct keeper *k, const struct keeper_conf *conf, struct err *err);
 void keeper_detach(struct keeper *k); /* ends the thread, unmaps, closes; NULL is fine */
 
 struct keeper_state *keeper_state(struct keeper *k);
-const struct keeper_fds *keeper_held(const struct keeper *k); /* dev >= 0: adopt that mount */
-bool keeper_refuses(const struct keeper *k);                  /* degraded: answer EIO to all */
-pid_t keeper_pid(const struct keeper *k);
+/* dev >= 0: adopt that mount. The numbers are the keeper's link's own: duplicate what you close. */
+const struct keeper_fds *keeper_held(const struct keeper *k);
+bool keeper_refuses(const struct keeper *k); /* degraded: answer EIO to all */
+pid_t keeper_pid(const struct keeper *k);    /* 0: there is none any more */
 
 int keeper_hold(struct keeper *k, int dev, int listen, struct err *err);
-int keeper_ready(struct keeper *k, struct err *err); /* first life: also closes the report pipe */
+int keeper_ready(struct keeper *k, struct err *err);
+/* `program`: a path. Refused if that is no program. */
 int keeper_next(struct keeper *k, const char *program, struct err *err);
 int keeper_done(struct keeper *k, struct err *err);
 
@@ -93,11 +106,12 @@ int keeper_done(struct keeper *k, struct err *err);
 void *keeper_area(struct keeper_state *s, const char *name, uint32_t version, size_t bytes);
 
 /* Small texts (settings, a running job) that change as a whole: two halves and a flip, so that a
- * kill leaves the old or the new one. `max` is the same in every life. */
+ * kill leaves the old or the new one. `max` (without the NUL) is the same in every life. One writer
+ * at a time. */
 struct keeper_text;
 struct keeper_text *keeper_text(struct keeper_state *s, const char *name, size_t max);
 int keeper_text_set(struct keeper_text *t, const char *text,
                     struct err *err);                     /* ERR_LIMIT: too long */
-const char *keeper_text_get(const struct keeper_text *t); /* "" at first */
+const char *keeper_text_get(const struct keeper_text *t); /* "" at first; for NULL too */
 
 #endif

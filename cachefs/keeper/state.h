@@ -1,10 +1,10 @@
 /*
  * The state memfd: what one life of a cachefs leaves to the next.
  *
- * The keeper makes it, never writes into it but its own part, and hands it to each life with the
- * device. It is a plain shared mapping, so whatever was stored before a kill -9 is there after it.
- * No pointer lives in it; each writer orders its stores so that any prefix of them is a valid
- * state. A life checks `magic`, `layout` and `bytes` before it believes a word
+ * `sampan mount` makes it; the keeper writes nothing into it but its own part, and hands it to each
+ * life with the device. It is a plain shared mapping, so whatever was stored before a kill -9 is
+ * there after it. No pointer lives in it; each writer orders its stores so that any prefix of them
+ * is a valid state. A life checks `magic`, `layout` and `bytes` before it believes a word
  * (keeper_state_check()), and refuses a foreign or half-written one: the keeper then goes back to
  * the program that knew it.
  *
@@ -82,9 +82,16 @@ struct keeper_part {
     int64_t since;        /* of degraded, seconds of the wall clock; 0 */
     int32_t last_signal;  /* how the last life ended: a signal, or 0 */
     int32_t last_code;    /* its exit code */
-    char why[256];        /* of degraded, or of the last death, in plain words */
+    char why[256];        /* of degraded, or of the last death, in plain words; then what the life
+                             itself said last is in the text "last words" */
     struct keeper_suspect suspects[KEEPER_SUSPECTS];
+    uint32_t upgrades;        /* asked for so far (keeper_next()) */
+    uint32_t upgrade_outcome; /* enum keeper_upgrade: of the last one */
+    char upgrade_why[256];    /* of UPGRADE_FAILED */
+    int64_t began;            /* of the first life, seconds of the wall clock */
 };
+
+enum keeper_upgrade { UPGRADE_NONE, UPGRADE_STARTING, UPGRADE_DONE, UPGRADE_FAILED };
 
 struct keeper_state {
     char magic[8];
@@ -108,7 +115,7 @@ struct keeper_state {
     struct keeper_area areas[KEEPER_AREAS]; /* name stored last */
 };
 
-#define KEEPER_TAIL_BYTES (4u << 20)
+#define KEEPER_TAIL_BYTES (48u << 20) /* room for the names of a long warmup, twice */
 
 static inline uint64_t keeper_round(uint64_t n)
 {
@@ -146,7 +153,7 @@ static inline const char *keeper_state_check(const struct keeper_state *s, uint6
         return "a keeper's state of another version";
     if (s->n_desks == 0 || s->n_desks > 64 || s->desk_bytes < KEEPER_PAGE ||
         s->desk_bytes > (16u << 20) || s->desk_bytes % KEEPER_PAGE ||
-        s->bytes != keeper_state_bytes(s->n_desks, s->desk_bytes) || s->bytes > mapped ||
+        s->bytes != keeper_state_bytes(s->n_desks, s->desk_bytes) || s->bytes != mapped ||
         s->desks != keeper_round(sizeof(*s)) || s->slots != s->desks + s->n_desks * s->desk_bytes ||
         s->tail != s->slots + keeper_round((uint64_t)KEEPER_SLOTS * KEEPER_SLOT_BYTES) ||
         s->tail_bytes != KEEPER_TAIL_BYTES || s->init_len > KEEPER_INIT_MAX)

@@ -1,0 +1,306 @@
+/*
+ * A life's link to its keeper: one thread that answers pings and, when the channel ends, starts a
+ * new keeper over this very process.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "keeper.h"
+#include "mem.h"
+#include "sync.h"
+
+#define TRIES 5 /* at a new keeper, with a pause between them */
+
+struct keeper {
+    struct keeper_conf conf;
+    struct keeper_fds fds;
+    struct keeper_state *state;
+    bool refuses;
+    int wake; /* eventfd: the thread is to end */
+    pthread_t thread;
+    bool started;
+
+    struct lock lock;
+    /* below: guarded by lock */
+    int channel; /* -1: there is no keeper */
+    bool held;   /* there is a mount to be kept: a new keeper is worth starting */
+    bool done;   /* there is none any more */
+};
+
+/* --- the environment -------------------------------------------------------------------------- */
+
+static int parse_kept(const char *text, struct keeper *k, struct err *err)
+{
+    int refuse;
+    struct keeper_fds *f = &k->fds;
+    if (sscanf(text, KEEPER_ENV_FORMAT, &k->channel, &f->state, &f->dev, &f->listen, &f->report,
+               &refuse) != 6 ||
+        k->channel < 0 || f->state < 0 || (f->dev >= 0) != (f->listen >= 0))
+        return err_set(err, ERR_USAGE, KEEPER_ENV "=%s: not from a keeper", text);
+    const int all[] = {k->channel, f->state, f->dev, f->listen, f->report};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i] >= 0 && fcntl(all[i], F_SETFD, FD_CLOEXEC))
+            return err_sys(err, errno, KEEPER_ENV "=%s: descriptor %d", text, all[i]);
+    k->refuses = refuse != 0;
+    return 0;
+}
+
+int keeper_attach(struct keeper **ret, struct err *err)
+{
+    const char *text = getenv(KEEPER_ENV);
+    *ret = NULL;
+    if (!text)
+        return 0;
+    struct keeper *k = xcalloc(1, sizeof *k);
+    k->wake = -1;
+    lock_init(&k->lock, RANK_METRICS, "keeper");
+    int rc = parse_kept(text, k, err);
+    unsetenv(KEEPER_ENV);
+    if (!rc)
+        rc = keeper_state_map(k->fds.state, &k->state, err);
+    if (rc) {
+        lock_destroy(&k->lock);
+        free(k);
+        return -1;
+    }
+    k->held = k->fds.dev >= 0;
+    prctl(PR_SET_NAME, "sampan"); /* started from a descriptor, it has that one's number */
+    *ret = k;
+    return 0;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void end_thread(struct keeper *k)
+{
+    if (!k->started)
+        return;
+    k->started = false;
+    eventfd_write(k->wake, 1);
+    pthread_join(k->thread, NULL);
+}
+
+void keeper_detach(struct keeper *k)
+{
+    if (!k)
+        return;
+    end_thread(k);
+    close_fd(&k->wake);
+    close_fd(&k->channel);
+    close_fd(&k->fds.state);
+    close_fd(&k->fds.dev);
+    close_fd(&k->fds.listen);
+    close_fd(&k->fds.report);
+    keeper_state_unmap(k->state);
+    lock_destroy(&k->lock);
+    free(k);
+}
+
+struct keeper_state *keeper_state(struct keeper *k)
+{
+    return k ? k->state : NULL;
+}
+
+const struct keeper_fds *keeper_held(const struct keeper *k)
+{
+    return &k->fds;
+}
+
+bool keeper_refuses(const struct keeper *k)
+{
+    return k->refuses;
+}
+
+pid_t keeper_pid(const struct keeper *k)
+{
+    struct lock *lock = (struct lock *)(uintptr_t)&k->lock;
+    ACQUIRE(lock);
+    return k->channel < 0 ? 0 : k->state->keeper.keeper_pid;
+}
+
+/* --- saying ----------------------------------------------------------------------------------- */
+
+static int say(struct keeper *k, enum keeper_word word, const int *fds, size_t n, struct err *err)
+{
+    struct keeper_message m = {.word = word};
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(2 * sizeof(int))];
+    } control = {0};
+    struct iovec iov = {&m, sizeof m};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (n) {
+        msg.msg_control = &control;
+        msg.msg_controllen = CMSG_SPACE(n * sizeof *fds);
+        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(n * sizeof *fds);
+        memcpy(CMSG_DATA(c), fds, n * sizeof *fds);
+    }
+    ACQUIRE(&k->lock);
+    ssize_t sent;
+    do
+        sent = sendmsg(k->channel, &msg, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 ? err_sys(err, errno, "tell the keeper") : 0;
+}
+
+int keeper_hold(struct keeper *k, int dev, int listen, struct err *err)
+{
+    const int fds[] = {dev, listen};
+    int own_dev = fcntl(dev, F_DUPFD_CLOEXEC, 3), own_listen = fcntl(listen, F_DUPFD_CLOEXEC, 3);
+    if (own_dev < 0 || own_listen < 0) {
+        int e = errno;
+        close_fd(&own_dev);
+        close_fd(&own_listen);
+        return err_sys(err, e, "hold the mount");
+    }
+    k->fds.dev = own_dev;
+    k->fds.listen = own_listen;
+    return say(k, KEEPER_HOLD, fds, 2, err);
+}
+
+int keeper_ready(struct keeper *k, struct err *err)
+{
+    /* The report is the keeper's to write: what it has read from us, it has told. */
+    close_fd(&k->fds.report);
+    if (say(k, KEEPER_READY, NULL, 0, err))
+        return -1;
+    ACQUIRE(&k->lock);
+    k->held = true;
+    return 0;
+}
+
+int keeper_next(struct keeper *k, const char *program, struct err *err)
+{
+    cleanup_close int fd = open(program, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(err, errno, "start %s next", program);
+    if (faccessat(fd, "", X_OK, AT_EMPTY_PATH))
+        return err_sys(err, errno, "start %s next", program);
+    return say(k, KEEPER_NEXT, &fd, 1, err);
+}
+
+int keeper_done(struct keeper *k, struct err *err)
+{
+    {
+        ACQUIRE(&k->lock);
+        k->done = true;
+    }
+    int rc = say(k, KEEPER_DONE, NULL, 0, err);
+    end_thread(k);
+    close_fd(&k->fds.dev); /* or our own hold on it would keep the connection open */
+    close_fd(&k->fds.listen);
+    return rc;
+}
+
+/* --- listening -------------------------------------------------------------------------------- */
+
+static bool asked_to_end(struct keeper *k, int ms)
+{
+    struct pollfd p = {.fd = k->wake, .events = POLLIN};
+    return poll(&p, 1, ms) > 0;
+}
+
+static void set_channel(struct keeper *k, int channel)
+{
+    ACQUIRE(&k->lock);
+    close_fd(&k->channel);
+    k->channel = channel;
+}
+
+static bool wants_new(struct keeper *k)
+{
+    ACQUIRE(&k->lock);
+    return k->held && !k->done;
+}
+
+/* True: there is a new one. */
+static bool renew(struct keeper *k, struct err *why)
+{
+    if (!wants_new(k)) {
+        err_set(why, ERR_FAILED, "the keeper was killed before the mount was ready");
+        return false;
+    }
+    for (int i = 0; i < TRIES; i++) {
+        cleanup_free char *program = NULL;
+        int channel = -1;
+        if (i && asked_to_end(k, 200 * i))
+            return false;
+        if (keeper_find(&program, why) ||
+            keeper_start(program, k->conf.argv, &k->fds, /* adopt= */ true, &channel, why))
+            continue;
+        set_channel(k, channel);
+        return true;
+    }
+    return false;
+}
+
+/* One message; false: the channel has ended. */
+static bool answer(struct keeper *k)
+{
+    struct keeper_message m;
+    ssize_t n = recv(k->channel, &m, sizeof m, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    if (n <= 0)
+        return false;
+    if (m.word == KEEPER_PING && (!k->conf.alive || k->conf.alive(k->conf.arg)))
+        say(k, KEEPER_PONG, NULL, 0, NULL);
+    return true;
+}
+
+static void *link_main(void *arg)
+{
+    struct keeper *k = arg;
+    bool is_new = false; /* the keeper has not spoken yet */
+    for (;;) {
+        struct pollfd fds[] = {{.fd = k->channel, .events = POLLIN},
+                               {.fd = k->wake, .events = POLLIN}};
+        if (poll(fds, 2, -1) < 0)
+            continue;
+        if (fds[1].revents)
+            return NULL;
+        if (answer(k)) {
+            if (is_new && k->conf.renewed)
+                k->conf.renewed(k->conf.arg);
+            is_new = false;
+            continue;
+        }
+        struct err why = {0};
+        set_channel(k, -1);
+        is_new = renew(k, &why);
+        if (!is_new) {
+            if (k->conf.lost && !asked_to_end(k, 0))
+                k->conf.lost(k->conf.arg, &why);
+            return NULL;
+        }
+    }
+}
+
+int keeper_watch(struct keeper *k, const struct keeper_conf *conf, struct err *err)
+{
+    k->conf = *conf;
+    k->wake = eventfd(0, EFD_CLOEXEC);
+    if (k->wake < 0)
+        return err_sys(err, errno, "watch the keeper");
+    int e = thread_start(&k->thread, "keeper", link_main, k);
+    if (e)
+        return err_sys(err, e, "watch the keeper: start a thread");
+    k->started = true;
+    return 0;
+}
