@@ -1,5 +1,6 @@
 # `make install` (DESTDIR, PREFIX): the program, a manual page a verb, completion for bash and zsh: all
-# of that text comes from the program itself. `make deb` packs the same tree into build/sampan_*.deb.
+# of that text comes from the program itself; and libsampan-order for other programs. `make deb` packs
+# the same tree into build/sampan_*.deb.
 
 PREFIX      ?= /usr/local
 INSTALL     ?= install
@@ -7,11 +8,22 @@ BINDIR      := $(DESTDIR)$(PREFIX)/bin
 MANDIR      := $(DESTDIR)$(PREFIX)/share/man/man1
 BASHDIR     := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSHDIR      := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+LIBDIR      := $(DESTDIR)$(PREFIX)/lib
+INCDIR      := $(DESTDIR)$(PREFIX)/include/sampan
 VERBS       := $(patsubst cli/cmd-%.c,%,$(wildcard cli/cmd-*.c))
 PROGRAM     := $(BUILD)/bin/sampan
 
+# The library alone.
+.PHONY: order-install
+order-install: $(ORDER_LIB)
+	@$(INSTALL) -d $(LIBDIR)/pkgconfig $(INCDIR)
+	@$(INSTALL) -m 0644 $(ORDER_LIB) $(LIBDIR)/
+	@$(INSTALL) -m 0644 $(ORDER_HEADERS) $(INCDIR)/
+	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' common/order/sampan-order.pc.in \
+	    >$(LIBDIR)/pkgconfig/sampan-order.pc
+
 .PHONY: install uninstall deb
-install: all
+install: all order-install
 	@$(INSTALL) -d $(BINDIR) $(MANDIR) $(BASHDIR) $(ZSHDIR)
 	@$(INSTALL) -m 0755 $(PROGRAM) $(BINDIR)/sampan
 	@for verb in $(VERBS); do $(PROGRAM) help --man $$verb >$(MANDIR)/sampan-$$verb.1; done
@@ -22,6 +34,8 @@ install: all
 
 uninstall:
 	@rm -f $(BINDIR)/sampan $(MANDIR)/sampan.1 $(MANDIR)/sampan-*.1 $(BASHDIR)/sampan $(ZSHDIR)/_sampan
+	@rm -f $(LIBDIR)/libsampan-order.a $(LIBDIR)/pkgconfig/sampan-order.pc
+	@rm -rf $(INCDIR)
 
 DEB_ARCH = $(shell dpkg --print-architecture)
 DEB      = build/sampan_$(VERSION)_$(DEB_ARCH).deb

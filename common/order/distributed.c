@@ -12,33 +12,49 @@ static uint64_t ceil_div(uint64_t a, uint64_t b)
     return a / b + (a % b != 0);
 }
 
-/* The i-th entry of Paddle's padded, perhaps shuffled list. */
-static uint64_t paddle_entry(const struct order *o, uint64_t i)
+/* Entries after the last whole round of batches: they are dealt in runs, one a rank. */
+static uint64_t paddle_tail(const struct order *o)
 {
-    if (o->table)
-        return o->table[i];
-    return i < o->n ? i : (i - o->n) % o->n;
+    return o->total % ((uint64_t)o->spec.batch_size * o->spec.ranks);
 }
 
 static uint64_t at_paddle(const struct order *o, uint64_t pos)
 {
     uint64_t ranks = o->spec.ranks, batch = o->spec.batch_size, rank = o->spec.rank;
-    uint64_t last = ranks > 1 ? o->total % (batch * ranks) : 0;
-    uint64_t dealt = (o->total - last) / ranks; /* positions in whole rounds of batches */
     if (ranks == 1)
-        return paddle_entry(o, pos);
+        return order_entry(o, pos);
+    uint64_t tail = paddle_tail(o);
+    uint64_t dealt = (o->total - tail) / ranks; /* positions in whole rounds of batches */
     if (pos < dealt)
-        return paddle_entry(o, pos / batch * batch * ranks + rank * batch + pos % batch);
-    return paddle_entry(o, o->total - last + rank * (last / ranks) + (pos - dealt));
+        return order_entry(o, pos / batch * batch * ranks + rank * batch + pos % batch);
+    return order_entry(o, o->total - tail + rank * (tail / ranks) + (pos - dealt));
+}
+
+static uint64_t paddle_position(const struct order *o, uint64_t i)
+{
+    uint64_t ranks = o->spec.ranks, batch = o->spec.batch_size;
+    if (ranks == 1)
+        return i;
+    uint64_t tail = paddle_tail(o), whole = o->total - tail;
+    if (i < whole)
+        return i / (batch * ranks) * batch + i % batch;
+    return whole / ranks + (i - whole) % (tail / ranks);
+}
+
+static void deal_paddle(struct order *o)
+{
+    const struct order_spec *s = &o->spec;
+    uint64_t each = ceil_div(o->listed, s->ranks);
+    o->total = each * s->ranks;
+    o->length = s->drop_last ? each - each % s->batch_size : each;
+    o->at = at_paddle;
 }
 
 static int init_paddle(struct order *o, struct err *err)
 {
     const struct order_spec *s = &o->spec;
-    uint64_t each = ceil_div(o->n, s->ranks);
-    o->total = each * s->ranks;
-    o->length = s->drop_last ? each - each % s->batch_size : each;
-    o->at = at_paddle;
+    o->listed = o->n;
+    deal_paddle(o);
     if (!s->shuffle || o->n == 0)
         return 0;
     if (s->epoch > UINT32_MAX)
@@ -52,21 +68,28 @@ static int init_paddle(struct order *o, struct err *err)
     struct rng g;
     rng_seed(&g, (uint32_t)s->epoch);
     rng_shuffle(&g, o->table, o->total);
+    o->listed = o->total;
     return 0;
 }
 
 static uint64_t at_torch(const struct order *o, uint64_t pos)
 {
-    uint64_t i = (o->spec.rank + pos * o->spec.ranks) % o->n;
-    return o->table ? o->table[i] : i;
+    return order_entry(o, o->spec.rank + pos * o->spec.ranks);
+}
+
+static void deal_torch(struct order *o)
+{
+    const struct order_spec *s = &o->spec;
+    o->length = s->drop_last ? o->listed / s->ranks : ceil_div(o->listed, s->ranks);
+    o->total = o->length * s->ranks;
+    o->at = at_torch;
 }
 
 static int init_torch(struct order *o, struct err *err)
 {
     const struct order_spec *s = &o->spec;
-    o->length = s->drop_last ? o->n / s->ranks : ceil_div(o->n, s->ranks);
-    o->total = o->length * s->ranks;
-    o->at = at_torch;
+    o->listed = o->n;
+    deal_torch(o);
     if (!s->shuffle || o->n == 0)
         return 0;
     if (order_table_new(o, o->n, err))
@@ -82,4 +105,24 @@ int order_init_distributed(struct order *o, struct err *err)
     if (o->spec.kind == ORDER_PADDLE_DISTRIBUTED)
         return init_paddle(o, err);
     return init_torch(o, err);
+}
+
+void order_deal_distributed(struct order *o)
+{
+    if (o->spec.kind == ORDER_PADDLE_DISTRIBUTED)
+        deal_paddle(o);
+    else
+        deal_torch(o);
+}
+
+uint64_t order_entry_position(const struct order *o, uint64_t i)
+{
+    switch (o->spec.kind) {
+    case ORDER_PADDLE_DISTRIBUTED:
+        return paddle_position(o, i);
+    case ORDER_TORCH_DISTRIBUTED:
+        return i / o->spec.ranks;
+    default: /* local, dealt anew: runs of equal length */
+        return i % (o->total / o->spec.ranks);
+    }
 }

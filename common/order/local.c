@@ -20,6 +20,7 @@ int order_init_local(struct order *o, struct err *err)
     uint64_t share = (s->rank + turns) % s->ranks;
     o->first = share * each;
     o->length = s->drop_last ? each - each % s->batch_size : each;
+    o->listed = o->n;
     o->total = each * s->ranks;
     o->at = at_local;
     if (!s->shuffle || o->n == 0)
@@ -32,4 +33,22 @@ int order_init_local(struct order *o, struct err *err)
     rng_seed_array(&g, key, sizeof key / sizeof key[0]);
     rng_shuffle(&g, o->table, each);
     return 0;
+}
+
+/* --- dealt anew: the rest of the shares one after the other, in runs of equal length -----------
+ */
+
+static uint64_t at_rest(const struct order *o, uint64_t pos)
+{
+    return order_entry(o, o->first + pos);
+}
+
+void order_deal_local(struct order *o)
+{
+    const struct order_spec *s = &o->spec;
+    uint64_t each = o->listed / s->ranks + (o->listed % s->ranks != 0);
+    o->first = s->rank * each;
+    o->length = s->drop_last ? each - each % s->batch_size : each;
+    o->total = each * s->ranks;
+    o->at = at_rest;
 }

@@ -34,18 +34,25 @@ void rng_randperm_skip(struct rng *g, uint64_t n);
 /* --- one epoch of one rank ------------------------------------------------------------------- */
 
 /*
- * The order is `at(position)`: an arithmetic over `table`, the permutation drawn for the epoch
- * (NULL: the identity). So no rank's list is ever copied out of the epoch's.
+ * The order is `at(position)`: an arithmetic over `table`, the epoch's list (NULL: 0, 1, 2, …). So
+ * no rank's list is ever copied out of the epoch's.
  */
 struct order {
     struct order_spec spec;
     uint64_t n;      /* samples of the set */
-    uint64_t length; /* samples this rank reads */
-    uint64_t total;  /* distributed: samples of all ranks with padding */
+    uint64_t length; /* samples this rank reads, those skipped included */
+    uint64_t listed; /* entries of the epoch's list that are dealt, before padding at its end */
+    uint64_t total;  /* the same with padding, or without what drop-last leaves out */
     uint32_t *table; /* of table_len entries */
     uint64_t table_len;
     uint64_t first; /* local: where this rank's share begins */
     uint64_t (*at)(const struct order *o, uint64_t pos);
+
+    /* Resumed epochs (resume.c). */
+    bool redealt;  /* the list is the rest that other ranks have left */
+    uint64_t skip; /* read already by these ranks */
+    size_t n_parts;
+    struct order_part parts[ORDER_PARTS]; /* what was read before the list was dealt anew */
 };
 
 /* Each fills `o` (spec and n are set) for one family of kinds. */
@@ -53,7 +60,29 @@ int order_init_whole(struct order *o, struct err *err); /* sequence, random samp
 int order_init_distributed(struct order *o, struct err *err); /* Paddle's and torch's */
 int order_init_local(struct order *o, struct err *err);
 
+/* Deals o->table (o->listed entries, no more shuffling) to o->spec.ranks ranks. */
+void order_deal_distributed(struct order *o);
+void order_deal_local(struct order *o);
+
+/* Does every rank read the whole set? */
+bool order_kind_whole(enum order_kind k);
+/* The same epoch for another rank: without drawing it again where all ranks share one list. */
+int order_set_rank(struct order *o, uint32_t rank, struct err *err);
+/* The entry `i` (< max(listed, total)) of the epoch's list, padding included. Not for `local`. */
+static inline uint64_t order_entry(const struct order *o, uint64_t i)
+{
+    if (i >= o->listed)
+        i = (i - o->listed) % o->listed;
+    return o->table ? o->table[i] : i;
+}
+/* At which position its rank reads entry `i`. Not for `local` before it was dealt anew. */
+uint64_t order_entry_position(const struct order *o, uint64_t i);
+
 /* A table of n entries 0..n-1 (ERR_LIMIT without memory). */
 int order_table_new(struct order *o, uint64_t n, struct err *err);
+
+/* spec.c: the SPEC without ranks, rank and ranks-per-node, and without keys that have their
+ * defaults. */
+void order_spec_print_brief(const struct order_spec *s, char *out, size_t size);
 
 #endif

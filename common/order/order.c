@@ -2,12 +2,27 @@
 #include "order-internal.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "cleanup.h"
 
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* Large tables are read and written all over: huge pages spare most of the address translation. */
+static void *table_alloc(size_t bytes)
+{
+    if (bytes < 4 * HUGE_PAGE)
+        return malloc(bytes ? bytes : 1);
+    size_t whole = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    void *p = aligned_alloc(HUGE_PAGE, whole);
+    if (p)
+        madvise(p, whole, MADV_HUGEPAGE);
+    return p;
+}
+
 int order_table_new(struct order *o, uint64_t n, struct err *err)
 {
-    o->table = malloc(n ? n * sizeof *o->table : 1);
+    o->table = table_alloc(n * sizeof *o->table);
     if (!o->table)
         return err_set(err, ERR_LIMIT, "sampler %s: no memory for an order of %llu samples",
                        order_kind_name(o->spec.kind), (unsigned long long)n);
@@ -55,7 +70,7 @@ int order_new(struct order **ret, const struct order_spec *s, uint64_t n, struct
         return -1;
     struct order *o = calloc(1, sizeof *o);
     if (!o)
-        return err_set(err, ERR_LIMIT, "sampler: no memory");
+        return err_set(err, ERR_LIMIT, "sampler %s: no memory", order_kind_name(s->kind));
     o->spec = *s;
     o->n = n;
     if (init(o, err)) {
@@ -76,10 +91,34 @@ void order_free(struct order *o)
 
 uint64_t order_length(const struct order *o)
 {
-    return o->length;
+    return o->length - o->skip;
 }
 
 uint64_t order_at(const struct order *o, uint64_t pos)
 {
-    return o->at(o, pos);
+    return o->at(o, pos + o->skip);
+}
+
+bool order_kind_whole(enum order_kind k)
+{
+    return k != ORDER_PADDLE_DISTRIBUTED && k != ORDER_TORCH_DISTRIBUTED && k != ORDER_LOCAL;
+}
+
+bool order_spec_deals(const struct order_spec *s)
+{
+    return s->ranks > 1 && !order_kind_whole(s->kind);
+}
+
+int order_set_rank(struct order *o, uint32_t rank, struct err *err)
+{
+    o->spec.rank = rank;
+    if (o->spec.kind != ORDER_LOCAL)
+        return 0;
+    if (o->redealt) {
+        order_deal_local(o);
+        return 0;
+    }
+    free(o->table); /* each rank has a shuffle of its own */
+    o->table = NULL;
+    return order_init_local(o, err);
 }

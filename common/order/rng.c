@@ -106,30 +106,51 @@ uint64_t rng_interval(struct rng *g, uint64_t max)
     return v;
 }
 
-/* One step of the downward loop; the mask is kept by the caller since it rarely changes. */
-static inline uint32_t draw(struct rng *g, uint32_t max, uint32_t mask)
+/*
+ * Draws come in batches, before the array is touched: then its random places are fetched from
+ * memory side by side and not one after the other, which is what a large shuffle takes its time
+ * for.
+ */
+#define BATCH 256
+
+/* The draws for the places i, i-1, … (`n` of them, down to 1 at the lowest) of the downward loop.
+ * Without a branch: every other draw or so is rejected, which no processor can foresee. */
+static void draw_down(struct rng *g, uint32_t i, unsigned n, uint32_t *ret, const uint32_t *a)
 {
-    uint32_t v;
-    do
-        v = rng_u32(g) & mask;
-    while (v > max);
-    return v;
+    uint32_t mask = (uint32_t)mask_of(i);
+    for (unsigned k = 0; k < n;) {
+        uint32_t v = rng_u32(g) & mask;
+        uint32_t good = v <= i;
+        ret[k] = v;
+        __builtin_prefetch(a + v, 1);
+        k += good;
+        i -= good;
+        mask >>= i <= mask >> 1 && i > 0;
+    }
 }
 
 void rng_shuffle(struct rng *g, uint32_t *a, uint64_t n)
 {
-    for (uint64_t i = n ? n - 1 : 0; i > 0; i--) {
-        uint32_t j = draw(g, (uint32_t)i, (uint32_t)mask_of(i));
-        uint32_t t = a[i];
-        a[i] = a[j];
-        a[j] = t;
+    uint32_t j[BATCH + 1];
+    for (uint64_t i = n ? n - 1 : 0; i > 0;) {
+        unsigned batch = i < BATCH ? (unsigned)i : BATCH;
+        draw_down(g, (uint32_t)i, batch, j, a);
+        for (unsigned k = 0; k < batch; k++, i--) {
+            uint32_t t = a[i];
+            a[i] = a[j[k]];
+            a[j[k]] = t;
+        }
     }
 }
 
 void rng_shuffle_skip(struct rng *g, uint64_t n)
 {
-    for (uint64_t i = n ? n - 1 : 0; i > 0; i--)
-        draw(g, (uint32_t)i, (uint32_t)mask_of(i));
+    uint32_t j[BATCH + 1];
+    for (uint64_t i = n ? n - 1 : 0; i > 0;) {
+        unsigned batch = i < BATCH ? (unsigned)i : BATCH;
+        draw_down(g, (uint32_t)i, batch, j, j);
+        i -= batch;
+    }
 }
 
 static void randperm_wide(struct rng *g, uint32_t *a, uint64_t n)
@@ -149,11 +170,18 @@ void rng_randperm(struct rng *g, uint32_t *a, uint64_t n)
     }
     for (uint64_t i = 0; i < n; i++)
         a[i] = (uint32_t)i;
-    for (uint64_t i = 0; i + 1 < n; i++) {
-        uint64_t z = rng_u32(g) % (uint32_t)(n - i);
-        uint32_t t = a[i];
-        a[i] = a[i + z];
-        a[i + z] = t;
+    uint32_t j[BATCH];
+    for (uint64_t i = 0; i + 1 < n;) {
+        unsigned batch = n - 1 - i < BATCH ? (unsigned)(n - 1 - i) : BATCH;
+        for (unsigned k = 0; k < batch; k++) {
+            j[k] = (uint32_t)(i + k) + rng_u32(g) % (uint32_t)(n - i - k);
+            __builtin_prefetch(a + j[k], 1);
+        }
+        for (unsigned k = 0; k < batch; k++, i++) {
+            uint32_t t = a[i];
+            a[i] = a[j[k]];
+            a[j[k]] = t;
+        }
     }
 }
 

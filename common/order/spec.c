@@ -203,18 +203,29 @@ static int check_together(const struct order_spec *s, struct err *err)
     return 0;
 }
 
+static void defaults(struct order_spec *ret, enum order_kind kind)
+{
+    *ret = (struct order_spec){.kind = kind,
+                               .ranks = 1,
+                               .ranks_per_node = 1,
+                               .batch_size = 1,
+                               .epochs = 1,
+                               .shuffle = kinds[kind].shuffle};
+}
+
 int order_spec_parse(struct order_spec *ret, const char *text, struct err *err)
 {
-    struct order_spec s = {.ranks = 1, .ranks_per_node = 1, .batch_size = 1, .epochs = 1};
+    struct order_spec s;
+    enum order_kind kind = ORDER_SEQUENCE;
     char copy[2048];
     if (strlen(text) >= sizeof copy)
         return err_set(err, ERR_USAGE, "sampler: SPEC of %zu bytes: at most %zu", strlen(text),
                        sizeof copy - 1);
     memcpy(copy, text, strlen(text) + 1);
     size_t name_len = strcspn(copy, ",");
-    if (find_kind(copy, name_len, &s.kind, err))
+    if (find_kind(copy, name_len, &kind, err))
         return -1;
-    s.shuffle = kinds[s.kind].shuffle;
+    defaults(&s, kind);
     unsigned seen = 0;
     char *rest = copy[name_len] ? copy + name_len + 1 : NULL;
     while (rest) {
@@ -227,31 +238,62 @@ int order_spec_parse(struct order_spec *ret, const char *text, struct err *err)
             return -1;
     }
     s.has_rank = seen & KEY_RANK;
+    s.has_ranks = seen & KEY_RANKS;
+    s.has_ranks_per_node = seen & KEY_RANKS_PER_NODE;
     if (check_together(&s, err))
         return -1;
     *ret = s;
     return 0;
 }
 
+/* ",name=value", cut at `room`; returns its whole length. */
+static size_t print_pair(const struct key_row *k, const struct order_spec *s, char *at, size_t room)
+{
+    const void *field = (const char *)s + k->offset;
+    switch (k->value) {
+    case VALUE_U32:
+        return (size_t)snprintf(at, room, ",%s=%u", k->name, *(const uint32_t *)field);
+    case VALUE_U64:
+        return (size_t)snprintf(at, room, ",%s=%llu", k->name,
+                                (unsigned long long)*(const uint64_t *)field);
+    case VALUE_BOOL:
+        return (size_t)snprintf(at, room, ",%s=%s", k->name,
+                                *(const bool *)field ? "true" : "false");
+    case VALUE_TEXT:
+        if (*(const char *)field)
+            return (size_t)snprintf(at, room, ",%s=%s", k->name, (const char *)field);
+        break;
+    }
+    return 0;
+}
+
+static bool same_value(const struct key_row *k, const struct order_spec *a,
+                       const struct order_spec *b)
+{
+    static const size_t sizes[] = {[VALUE_U32] = 4, [VALUE_U64] = 8, [VALUE_BOOL] = sizeof(bool)};
+    const char *x = (const char *)a + k->offset, *y = (const char *)b + k->offset;
+    return k->value == VALUE_TEXT ? strcmp(x, y) == 0 : memcmp(x, y, sizes[k->value]) == 0;
+}
+
+/* The keys in `set` that the sampler knows; not those that are as in `unless` (may be NULL). */
+static void print_keys(const struct order_spec *s, unsigned set, const struct order_spec *unless,
+                       char *out, size_t size)
+{
+    unsigned known = set & (KEYS_ALL | kinds[s->kind].keys);
+    size_t len = (size_t)snprintf(out, size, "%s", kinds[s->kind].name);
+    for (size_t i = 0; i < N_KEYS && len < size; i++)
+        if ((known & keys[i].key) && !(unless && same_value(&keys[i], s, unless)))
+            len += print_pair(&keys[i], s, out + len, size - len);
+}
+
 void order_spec_print(const struct order_spec *s, char *out, size_t size)
 {
-    unsigned known = KEYS_ALL | kinds[s->kind].keys;
-    size_t len = (size_t)snprintf(out, size, "%s", kinds[s->kind].name);
-    for (size_t i = 0; i < N_KEYS && len < size; i++) {
-        const void *field = (const char *)s + keys[i].offset;
-        if (!(known & keys[i].key) || (keys[i].key == KEY_RANK && !s->has_rank))
-            continue;
-        char *at = out + len;
-        size_t room = size - len;
-        if (keys[i].value == VALUE_U32)
-            len += (size_t)snprintf(at, room, ",%s=%u", keys[i].name, *(const uint32_t *)field);
-        else if (keys[i].value == VALUE_U64)
-            len += (size_t)snprintf(at, room, ",%s=%llu", keys[i].name,
-                                    (unsigned long long)*(const uint64_t *)field);
-        else if (keys[i].value == VALUE_BOOL)
-            len += (size_t)snprintf(at, room, ",%s=%s", keys[i].name,
-                                    *(const bool *)field ? "true" : "false");
-        else if (*(const char *)field)
-            len += (size_t)snprintf(at, room, ",%s=%s", keys[i].name, (const char *)field);
-    }
+    print_keys(s, s->has_rank ? ~0u : ~(unsigned)KEY_RANK, NULL, out, size);
+}
+
+void order_spec_print_brief(const struct order_spec *s, char *out, size_t size)
+{
+    struct order_spec unless;
+    defaults(&unless, s->kind);
+    print_keys(s, ~(unsigned)(KEY_RANK | KEY_RANKS | KEY_RANKS_PER_NODE), &unless, out, size);
 }
