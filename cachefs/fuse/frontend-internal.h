@@ -18,10 +18,11 @@
 
 #include "device.h"
 #include "frontend.h"
+#include "hand-internal.h"
 #include "snapshots.h"
 #include "sync.h"
 
-#define FRONTEND_WORKERS 4
+#define FRONTEND_WORKERS FRONTEND_DESKS
 #define DAY_S            86400.0
 #define MAX_READ         (1u << 20)
 
@@ -55,7 +56,8 @@ enum offer {
     OFFER_NOTIFY = 1 << 5,
     OFFER_IOCTL = 1 << 6, /* of the device: registers backing files */
     OFFER_MAX_PAGES = 1 << 7,
-    OFFER_ALL = (1 << 8) - 1,
+    OFFER_RESEND = 1 << 8,
+    OFFER_ALL = (1 << 9) - 1,
 };
 /* Offers hidden by a comma list of names; an unknown name is ERR_USAGE. NULL or "": none. */
 int probe_mask_parse(const char *text, unsigned *ret_hidden, struct err *err);
@@ -150,22 +152,47 @@ void passthrough_drop(struct frontend *f, uint64_t id);
 bool passthrough_has(struct frontend *f, uint64_t id);
 void passthrough_status(struct frontend *f, struct json_writer *w);
 
-/* --- session.c --- */
+/* --- worker.c --- */
+
+struct worker {
+    struct frontend *f;
+    pthread_t thread;
+    uint32_t desk;
+    _Atomic int tid;
+    const struct wire_in_header *now; /* what it serves; read by itself alone */
+};
+int workers_start(struct frontend *f, struct err *err);
+void workers_stop(struct frontend *f);
+/* Before the workers of a later life: takes up what the dead one had in hand. */
+void worker_take_over(struct frontend *f);
+/* The request that the calling worker serves. NULL: no worker's thread. */
+const struct wire_in_header *worker_request(struct frontend *f);
+
+/* --- chores.c --- */
 
 enum chore_kind { CHORE_SET_EPOCH, CHORE_SET_SAMPLER };
 struct chore {
     struct chore *next;
     fuse_req_t req;
+    uint32_t slot; /* where its request lies meanwhile */
     enum chore_kind kind;
     uint64_t epoch;
     char spec[1024];
 };
+int chores_start(struct frontend *f, struct err *err);
+void chores_stop(struct frontend *f);
+/* From a worker: hands its request to the chores thread, which answers it. EBUSY: too many wait. */
+int chores_add(struct frontend *f, struct chore *c);
+
+/* --- session.c --- */
 
 struct frontend {
     struct frontend_conf conf; /* its strings are ours */
     struct volume *volume;
     struct log *log;
+    struct hand hand;
     int dev;         /* /dev/fuse; the session closes it */
+    bool adopted;    /* the mount is older than this life */
     dev_t mount_dev; /* of the mounted file system */
     struct fuse_session *session;
 
@@ -174,14 +201,17 @@ struct frontend {
     struct decision mode;
     bool negotiated; /* INIT was answered */
     bool init_reply_due;
-    unsigned char init_request[256]; /* as it came: a successor replays it */
-    size_t init_len;
 
-    pthread_t workers[FRONTEND_WORKERS];
+    struct worker workers[FRONTEND_WORKERS];
     unsigned n_workers;
+    _Atomic bool stop_workers;
+    bool has_suspects;    /* set before the workers start */
+    _Atomic bool careful; /* one worker, one request at a time (worker.c) */
+    bool replaying;       /* requests from desks and slots, which may have been executed */
     struct lock state_lock;
     struct cond ended;        /* a worker ended */
     unsigned workers_running; /* under state_lock */
+    bool stopping;            /* under state_lock: frontend_stop() */
     _Atomic unsigned parked;  /* READs under way */
     bool mounted;             /* under state_lock */
 
@@ -202,16 +232,15 @@ struct frontend {
 
 /* Answers a request by its number, without libfuse. 0 or a negative errno. */
 int dev_reply(struct frontend *f, uint64_t unique, int error, const void *data, size_t len);
-/* Hands a request to the chores thread, which answers it. EBUSY if too many wait. */
-int chores_add(struct frontend *f, struct chore *c);
 
 /* --- op-meta.c, op-read.c --- */
 
 extern const struct fuse_lowlevel_ops frontend_ops;
 void op_init(void *userdata, struct fuse_conn_info *conn); /* session.c */
 /* Serves one READ straight from the wire: it is the hot path, and it must survive a reply that
- * fails. */
-void op_read(struct frontend *f, const struct wire_in_header *h, const struct wire_read_in *in);
+ * fails. `slot`: where the request lies already, else HAND_NO_SLOT. */
+void op_read(struct frontend *f, const struct wire_in_header *h, const struct wire_read_in *in,
+             uint32_t slot);
 /* Reads for ourselves, ahead of the readers, and waits. */
 int read_pushed(struct frontend *f, uint64_t id, uint64_t off, uint32_t len, struct view *ret,
                 struct err *err);

@@ -6,8 +6,11 @@
  * sample's permanent id (root 1), so the daemon keeps no inode table. Each handler is: find the
  * inode, one call into the volume, one reply; a cold READ parks its request instead of a thread.
  * probe.c decides the mode from what the kernel offers and says why; SAMPAN_FUSE_MASK (tests) hides
- * offers: a comma list of no_open, no_opendir, readdirplus, async_read, passthrough, notify, ioctl
- * and max_pages.
+ * offers: a comma list of no_open, no_opendir, readdirplus, async_read, passthrough, notify, ioctl,
+ * max_pages and resend.
+ *
+ * A life after another one (dev >= 0 and a state) takes up what the dead one had in hand: the
+ * kernel sends it once more, or, where it can't, it lies in the state (keeper's state.h).
  */
 #ifndef SAMPAN_FRONTEND_H
 #define SAMPAN_FRONTEND_H
@@ -33,10 +36,13 @@ struct frontend_conf {
     uint64_t shards_limit;  /* bytes of everything in shards_dir, never exceeded */
     unsigned connections;   /* sizes max_background */
     uint64_t push_window;   /* bytes pushed ahead at most; 0: automatic */
-    int dev;                /* -1: mount; else the device of a mount that a dead life left: it is
-                               adopted (ours from frontend_mount() on, also if that fails) */
-    struct keeper_state *state; /* what outlives this life; NULL: no keeper */
-    bool refuse; /* answer every request EIO; `v` is NULL then, and only an adopted mount will do */
+    /* -1: mount; else the device of a mount that a dead life left: it is adopted (ours from
+     * frontend_mount() on, also if that fails), and goes on in the mode it has. */
+    int dev;
+    /* What outlives this life, with desks as frontend_desks() says; NULL: no keeper. */
+    struct keeper_state *state;
+    /* Answer every request EIO. For an adopted mount alone; the volume is NULL then. */
+    bool refuse;
     /* The text of .sampan/status.json and of the ioctl. */
     void (*status)(void *arg, struct bytes *json);
     void *status_arg;
@@ -55,15 +61,15 @@ int frontend_device(const struct frontend *f);
 void frontend_desks(unsigned *ret_n, uint64_t *ret_bytes);
 /* Starts the serving threads; returns when the first request (INIT) is answered. */
 int frontend_start(struct frontend *f, struct err *err);
-/* Blocks until the mount is gone (umount from outside, or frontend_stop() from a signal thread). */
+/* Blocks until the mount is gone (umount from outside), or frontend_stop() was called. */
 void frontend_wait(struct frontend *f);
-void frontend_stop(struct frontend *f); /* asks the loop to end; async-signal-unsafe */
+void frontend_stop(struct frontend *f); /* from any thread, not from a signal handler */
 /* Takes the mount out of the tree (lazily) if it is still there: before the keeper is told that all
  * is done, so that a kill in between leaves no dead mount. */
 void frontend_detach(struct frontend *f);
-/* For a successor on the same device: stops reading it, answers what is in hand, leaves the mount
- * as it is. The caller then ends the process without frontend_free(): our own threads may be
- * waiting for answers that only the successor gives. */
+/* For a successor on the same device: stops reading it, waits at most a second for the answers to
+ * what is in hand, leaves the mount as it is. The caller then ends the process without
+ * frontend_free(): our own threads may be waiting for answers that only the successor gives. */
 void frontend_leave(struct frontend *f);
 /* Unmounts if still mounted, frees. */
 void frontend_free(struct frontend *f);

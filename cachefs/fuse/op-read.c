@@ -1,7 +1,8 @@
 /*
  * READ: one look into the volume, one reply straight from the view it gives. Bytes that are not
- * here yet park the request (a record on the heap), never the thread; done() replies when they
- * come.
+ * here yet park the request (a record on the heap, the request itself in a slot), never the thread;
+ * done() replies when they come. That may be before the worker has parked it: whoever of the two
+ * comes second puts it away.
  *
  * A reply is written from a mapping of a pack. If the disk below fails at that moment, the kernel's
  * copy stops with EFAULT (the process is not hit by SIGBUS, as it does not touch the page itself):
@@ -23,10 +24,12 @@ struct parked {
     uint64_t unique;
     uint64_t ino, off;
     uint32_t size;
-    bool again; /* this is the second try */
+    uint32_t slot;
+    bool again;           /* this is the second try */
+    _Atomic bool settled; /* the worker has parked it, or it was answered */
 };
 
-static void ask(struct parked *p);
+static bool ask(struct parked *p);
 
 /* Tells the log, at most once a second: a broken store must not fill a disk with lines. */
 static void complain(struct frontend *f, uint64_t ino, const struct err *err)
@@ -40,10 +43,13 @@ static void complain(struct frontend *f, uint64_t ino, const struct err *err)
         log_warn(f->log, "read of id %llu failed: %s", (unsigned long long)ino, err->msg);
 }
 
-static void unpark(struct parked *p)
+/* After the reply. */
+static void put_away(struct parked *p)
 {
     struct frontend *f = p->f;
 
+    if (p->slot != HAND_NO_SLOT)
+        hand_unpark(&f->hand, p->slot);
     if (p->read.push)
         atomic_fetch_sub(&f->push.in_flight, 1);
     free(p);
@@ -69,7 +75,6 @@ static void fail(struct parked *p, const struct err *err)
     counter_add(&p->f->read_errors, 1);
     complain(p->f, p->ino, err);
     dev_reply(p->f, p->unique, -err_errno(err), NULL, 0);
-    unpark(p);
 }
 
 static void drop_units(struct parked *p)
@@ -81,7 +86,8 @@ static void drop_units(struct parked *p)
         cache_drop(volume_cache(p->f->volume), unit);
 }
 
-static void answer(struct parked *p, struct view *view)
+/* False: `p` waits again, in other hands. */
+static bool answer(struct parked *p, struct view *view)
 {
     struct err err = {0};
     size_t len = view->len;
@@ -90,18 +96,23 @@ static void answer(struct parked *p, struct view *view)
     view_release(view);
     if (rc != -EFAULT) {
         count_reply(p, rc, len);
-        unpark(p);
-        return;
+        return true;
     }
     counter_add(&p->f->refetched, 1);
     drop_units(p);
     if (p->again) {
         err_set(&err, ERR_FAILED, "the cached copy can't be read, twice in a row");
         fail(p, &err);
-        return;
+        return true;
     }
     p->again = true;
-    ask(p);
+    return ask(p);
+}
+
+static void settle(struct parked *p)
+{
+    if (atomic_exchange(&p->settled, true))
+        put_away(p);
 }
 
 static void came(struct volume_read *r, struct view *view, const struct err *err)
@@ -110,22 +121,24 @@ static void came(struct volume_read *r, struct view *view, const struct err *err
 
     if (err)
         fail(p, err);
-    else
-        answer(p, view);
+    else if (!answer(p, view))
+        return;
+    settle(p);
 }
 
-static void ask(struct parked *p)
+/* True: it is answered. False: `p` waits, and may be answered by the time this returns. */
+static bool ask(struct parked *p)
 {
     struct view view = {0};
     struct err err = {0};
     int rc = volume_read(p->f->volume, p->ino, p->off, p->size, &p->read, &view, &err);
 
     if (rc == SOURCE_PENDING)
-        return; /* `p` is not ours any more */
+        return false;
     if (rc == 0)
-        answer(p, &view);
-    else
-        fail(p, &err);
+        return answer(p, &view);
+    fail(p, &err);
+    return true;
 }
 
 static void read_snapshot(struct frontend *f, const struct wire_in_header *h,
@@ -191,19 +204,29 @@ int read_pushed(struct frontend *f, uint64_t id, uint64_t off, uint32_t len, str
 
 /* --- READ --- */
 
-void op_read(struct frontend *f, const struct wire_in_header *h, const struct wire_read_in *in)
+/* Those that need no volume. */
+static bool read_by_ourselves(struct frontend *f, const struct wire_in_header *h,
+                              const struct wire_read_in *in)
+{
+    if (ino_is_snapshot(h->nodeid))
+        read_snapshot(f, h, in);
+    else if (ino_is_ours(h->nodeid))
+        dev_reply(f, h->unique, -EISDIR, NULL, 0);
+    else
+        return f->passthrough && passthrough_read(f, h, in);
+    return true;
+}
+
+void op_read(struct frontend *f, const struct wire_in_header *h, const struct wire_read_in *in,
+             uint32_t slot)
 {
     struct parked *p;
 
-    if (ino_is_ours(h->nodeid)) {
-        if (ino_is_snapshot(h->nodeid))
-            read_snapshot(f, h, in);
-        else
-            dev_reply(f, h->unique, -EISDIR, NULL, 0);
+    if (read_by_ourselves(f, h, in)) {
+        if (slot != HAND_NO_SLOT)
+            hand_unpark(&f->hand, slot);
         return;
     }
-    if (f->passthrough && passthrough_read(f, h, in))
-        return;
     p = xcalloc(1, sizeof(*p));
     p->f = f;
     p->unique = h->unique;
@@ -217,5 +240,12 @@ void op_read(struct frontend *f, const struct wire_in_header *h, const struct wi
         atomic_fetch_add(&f->push.in_flight, 1);
     else if (in->offset == 0)
         push_seen(f, h->nodeid);
-    ask(p);
+    p->slot = slot;
+    if (ask(p)) {
+        put_away(p);
+        return;
+    }
+    if (slot == HAND_NO_SLOT)
+        p->slot = hand_park(&f->hand, h);
+    settle(p);
 }

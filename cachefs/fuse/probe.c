@@ -17,6 +17,7 @@ static const struct offer_row {
     {"notify", OFFER_NOTIFY, 0, 0},
     {"ioctl", OFFER_IOCTL, 0, 0},
     {"max_pages", OFFER_MAX_PAGES, WIRE_MAX_PAGES, 0},
+    {"resend", OFFER_RESEND, 0, WIRE2_HAS_RESEND},
 };
 #define N_OFFERS (sizeof(offer_rows) / sizeof(offer_rows[0]))
 
@@ -37,10 +38,11 @@ int probe_mask_parse(const char *text, unsigned *ret_hidden, struct err *err)
         const struct offer_row *row = row_of(at, len);
 
         if (!row && len)
-            return err_set(err, ERR_USAGE,
-                           "SAMPAN_FUSE_MASK: unknown name '%.*s' (known: no_open, no_opendir, "
-                           "readdirplus, async_read, passthrough, notify, ioctl, max_pages)",
-                           (int)len, at);
+            return err_set(
+                err, ERR_USAGE,
+                "SAMPAN_FUSE_MASK: unknown name '%.*s' (known: no_open, no_opendir, "
+                "readdirplus, async_read, passthrough, notify, ioctl, max_pages, resend)",
+                (int)len, at);
         if (row)
             hidden |= row->offer;
         at += len + (at[len] == ',');

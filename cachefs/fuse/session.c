@@ -1,12 +1,11 @@
 /*
- * The session: negotiation, the serving threads, the end. frontend.h tells the life of a front end:
+ * The session: negotiation, start, end. frontend.h tells the life of a front end:
  * frontend_mount() .. frontend_start() .. frontend_wait() .. frontend_free().
  *
- * libfuse parses and answers everything but two kinds of request: READ, the hot path, is served
- * from the wire by op-read.c; INTERRUPT is ignored, which the protocol allows (each request gets
- * its one reply anyway). The device is reached through the custom_io hooks, so that the INIT
- * exchange can be seen, kept for a successor, and completed with what this libfuse does not know
- * yet.
+ * libfuse writes its replies through the custom_io hooks, so that its answer to INIT can be
+ * completed with what this libfuse does not know yet. The INIT request is kept in the state: a
+ * later life puts it before its own libfuse, which then knows the connection as the first one did,
+ * and swallows the answer.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +24,8 @@
 
 #define READ_AHEAD_KIB 1024
 #define STACK_DEPTH    1
-#define CHORES_MAX     64
+/* What the kernel may put into a request that writes: nothing does, so desks can be small. */
+#define LEAST_MAX_WRITE 4096
 
 /* --- the device --- */
 
@@ -38,12 +38,14 @@ int dev_reply(struct frontend *f, uint64_t unique, int error, const void *data, 
 
     if (writev(f->dev, iov, len ? 2 : 1) < 0)
         return -errno;
+    hand_answered(&f->hand);
     return 0;
 }
 
 /*
  * Completes libfuse's answer to INIT: passthrough is a flag of the second word and a stacking depth
- * in what its header still calls unused.
+ * in what its header still calls unused. Nothing is ever written to this mount, so that the least
+ * max_write will do, and with it small desks.
  */
 static ssize_t send_init_reply(struct frontend *f, int fd, const struct iovec *iov)
 {
@@ -60,6 +62,7 @@ static ssize_t send_init_reply(struct frontend *f, int fd, const struct iovec *i
         out.flags2 |= WIRE2_PASSTHROUGH | WIRE2_DIRECT_IO_MMAP;
         out.max_stack_depth = STACK_DEPTH;
     }
+    out.max_write = LEAST_MAX_WRITE;
     h.len = sizeof(h) + sizeof(out);
     ssize_t n = writev(fd, patched, 2);
     return n < 0 ? n : (ssize_t)(iov[0].iov_len + iov[1].iov_len);
@@ -68,33 +71,27 @@ static ssize_t send_init_reply(struct frontend *f, int fd, const struct iovec *i
 static ssize_t hook_writev(int fd, struct iovec *iov, int count, void *userdata)
 {
     struct frontend *f = userdata;
+    const struct wire_out_header *h = iov[0].iov_base;
+    ssize_t n;
 
     if (f->init_reply_due && count == 2) {
-        const struct wire_out_header *h = iov[0].iov_base;
-
         f->init_reply_due = false;
+        if (f->adopted) /* the kernel had its answer in the first life */
+            return (ssize_t)(iov[0].iov_len + iov[1].iov_len);
         if (!h->error)
             return send_init_reply(f, fd, iov);
     }
-    return writev(fd, iov, count);
+    n = writev(fd, iov, count);
+    if (n >= 0 && h->unique)
+        hand_answered(&f->hand);
+    return n;
 }
 
+/* libfuse wants one, and never calls it: the workers read by themselves. */
 static ssize_t hook_read(int fd, void *buf, size_t size, void *userdata)
 {
-    struct frontend *f = userdata;
-    ssize_t n = read(fd, buf, size);
-    const struct wire_in_header *h = buf;
-
-    if (f->negotiated || n < (ssize_t)sizeof(*h) || h->opcode != WIRE_INIT)
-        return n;
-    if ((size_t)n <= sizeof(f->init_request)) {
-        memcpy(f->init_request, buf, (size_t)n);
-        f->init_len = (size_t)n;
-    }
-    probe_hide(buf, (size_t)n, f->hidden);
-    f->offers = probe_offers(buf, (size_t)n) & ~f->hidden;
-    f->init_reply_due = true;
-    return n;
+    (void)userdata;
+    return read(fd, buf, size);
 }
 
 static void want(struct fuse_conn_info *conn, unsigned cap, bool on)
@@ -130,170 +127,61 @@ void op_init(void *userdata, struct fuse_conn_info *conn)
     f->negotiated = true;
 }
 
-/* --- the workers --- */
+/* --- INIT --- */
 
-static void serve_one(struct frontend *f, const struct fuse_buf *buf)
+/* Puts an INIT request before libfuse, which answers it through hook_writev(). */
+static int process_init(struct frontend *f, void *request, size_t len, struct err *err)
 {
-    const struct wire_in_header *h = buf->mem;
+    struct fuse_buf buf = {.mem = request, .size = len};
 
-    if (h->opcode == WIRE_INTERRUPT)
-        return;
-    if (h->opcode == WIRE_READ && buf->size >= sizeof(*h) + sizeof(struct wire_read_in))
-        op_read(f, h, (const void *)(h + 1));
-    else if (h->opcode == WIRE_OPEN && f->passthrough)
-        passthrough_open(f, h);
-    else if (h->opcode == WIRE_RELEASE && f->passthrough)
-        passthrough_release(f, h);
-    else
-        fuse_session_process_buf(f->session, buf);
-}
-
-static void worker_ended(void *arg)
-{
-    struct frontend *f = arg;
-    ACQUIRE(&f->state_lock);
-
-    f->workers_running--;
-    cond_broadcast(&f->ended);
-}
-
-static void free_buf(void *arg)
-{
-    struct fuse_buf *buf = arg;
-
-    free(buf->mem);
-}
-
-/* A worker is cancelled only while it waits for a request: see frontend_stop(). */
-static void *worker(void *arg)
-{
-    struct frontend *f = arg;
-    struct fuse_buf buf = {0};
-    int n;
-
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-    pthread_cleanup_push(worker_ended, f);
-    pthread_cleanup_push(free_buf, &buf);
-    while (!fuse_session_exited(f->session)) {
-        pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
-        n = fuse_session_receive_buf(f->session, &buf);
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-        if (n == -EINTR || n == -EAGAIN)
-            continue;
-        if (n <= 0)
-            break;
-        serve_one(f, &buf);
-    }
-    pthread_cleanup_pop(1);
-    pthread_cleanup_pop(1);
-    return NULL;
-}
-
-static int start_workers(struct frontend *f, struct err *err)
-{
-    char name[16];
-
-    for (unsigned i = 0; i < FRONTEND_WORKERS; i++) {
-        lock_take(&f->state_lock);
-        f->workers_running++;
-        lock_drop(&f->state_lock);
-        snprintf(name, sizeof(name), "fuse-%u", i);
-        int e = thread_start(&f->workers[i], name, worker, f);
-        if (e) {
-            lock_take(&f->state_lock);
-            f->workers_running--;
-            lock_drop(&f->state_lock);
-            return err_sys(err, e, "start a thread");
-        }
-        f->n_workers++;
-    }
-    return 0;
+    probe_hide(request, len, f->hidden);
+    f->offers = probe_offers(request, len) & ~f->hidden;
+    f->init_reply_due = true;
+    fuse_session_process_buf(f->session, &buf);
+    if (f->negotiated && !fuse_session_exited(f->session))
+        return 0;
+    return err_set(err, ERR_FAILED, "negotiate with the kernel's FUSE: libfuse refuses the INIT");
 }
 
 /* INIT comes first and alone: the kernel holds everything else back until it is answered. */
 static int negotiate(struct frontend *f, struct err *err)
 {
-    struct fuse_buf buf = {0};
-    int n = 0;
+    struct keeper_state *state = f->hand.state;
+    struct wire_in_header *desk = hand_desk(&f->hand, 0);
+    ssize_t n;
 
-    while (!f->negotiated && !fuse_session_exited(f->session)) {
-        n = fuse_session_receive_buf(f->session, &buf);
-        if (n == -EINTR || n == -EAGAIN)
-            continue;
-        if (n <= 0)
-            break;
-        fuse_session_process_buf(f->session, &buf);
-    }
-    free(buf.mem);
-    if (f->negotiated && !fuse_session_exited(f->session))
-        return 0;
-    return err_set(err, ERR_FAILED, "negotiate with the kernel's FUSE: %s",
-                   n < 0 ? strerror(-n) : "the mount is gone");
-}
-
-/* --- chores --- */
-
-static void run_chore(struct frontend *f, struct chore *c)
-{
-    struct err err = {0};
-    int rc = c->kind == CHORE_SET_EPOCH ? volume_set_epoch(f->volume, c->epoch, &err)
-                                        : volume_set_sampler(f->volume, c->spec, &err);
-
-    if (rc < 0)
-        fuse_reply_err(c->req, err_errno(&err));
-    else
-        fuse_reply_ioctl(c->req, 0, NULL, 0);
-}
-
-static void *chores_run(void *arg)
-{
-    struct frontend *f = arg;
-
-    for (;;) {
-        struct chore *c;
-
-        lock_take(&f->chores_lock);
-        while (!f->chores && !f->chores_stop)
-            cond_wait(&f->chores_due, &f->chores_lock);
-        c = f->chores;
-        if (c) {
-            f->chores = c->next;
-            f->n_chores--;
-        }
-        lock_drop(&f->chores_lock);
-        if (!c)
-            return NULL;
-        run_chore(f, c);
-        free(c);
-    }
-}
-
-int chores_add(struct frontend *f, struct chore *c)
-{
-    ACQUIRE(&f->chores_lock);
-    struct chore **at = &f->chores;
-
-    if (f->n_chores >= CHORES_MAX || f->chores_stop)
-        return EBUSY;
-    while (*at)
-        at = &(*at)->next;
-    c->next = NULL;
-    *at = c;
-    f->n_chores++;
-    cond_signal(&f->chores_due);
+    do {
+        n = read(f->dev, desk, hand_desk_bytes(&f->hand));
+    } while (n < 0 && (errno == EINTR || errno == EAGAIN || errno == ENOENT));
+    if (n < 0)
+        return err_sys(err, errno, "negotiate with the kernel's FUSE");
+    if (n < (ssize_t)sizeof(*desk) || desk->opcode != WIRE_INIT || n > KEEPER_INIT_MAX)
+        return err_set(err, ERR_FAILED, "negotiate with the kernel's FUSE: no INIT of %u bytes",
+                       KEEPER_INIT_MAX);
+    memcpy(state->init, desk, (size_t)n);
+    if (process_init(f, desk, (size_t)n, err) < 0)
+        return -1;
+    hand_clear(desk);
+    state->hidden = f->hidden;
+    state->can_resend = (f->offers & OFFER_RESEND) != 0;
+    atomic_thread_fence(memory_order_release);
+    state->init_len = (uint32_t)n;
     return 0;
 }
 
-static void stop_chores(struct frontend *f)
+/* Later lives: the same, from what the first one kept. */
+static int negotiate_again(struct frontend *f, struct err *err)
 {
-    if (!f->chores_started)
-        return;
-    lock_take(&f->chores_lock);
-    f->chores_stop = true;
-    cond_broadcast(&f->chores_due);
-    lock_drop(&f->chores_lock);
-    pthread_join(f->chores_thread, NULL);
-    f->chores_started = false;
+    const struct keeper_state *state = f->hand.state;
+    _Alignas(8) unsigned char request[KEEPER_INIT_MAX];
+
+    if (!state->init_len)
+        return err_set(err, ERR_FAILED,
+                       "the keeper's state holds no INIT: the mount can't be "
+                       "taken over (umount it)");
+    memcpy(request, state->init, sizeof(request));
+    f->hidden = state->hidden;
+    return process_init(f, request, state->init_len, err);
 }
 
 /* --- the life of a front end --- */
@@ -326,7 +214,6 @@ static struct frontend *new_frontend(struct volume *v, const struct frontend_con
     f->log = conf->log;
     if (conf->shards_dir)
         f->conf.shards_dir = xstrdup(conf->shards_dir);
-    f->dev = -1;
     lock_init(&f->state_lock, RANK_METRICS, "fuse state");
     lock_init(&f->chores_lock, RANK_METRICS, "fuse chores");
     cond_init(&f->ended);
@@ -334,24 +221,34 @@ static struct frontend *new_frontend(struct volume *v, const struct frontend_con
     snapshots_init(&f->snapshots);
     lock_init(&f->push.lock, RANK_PUSH, "fuse push");
     cond_init(&f->push.moved);
+    f->adopted = conf->dev >= 0;
+    f->dev = conf->dev;
     return f;
+}
+
+static int make_mount(struct frontend *f, struct err *err)
+{
+    struct catalog *catalog = volume_catalog(f->volume);
+    cleanup_free char *source = xstrdup(catalog_source_uri(catalog, 0));
+    const struct mount_conf how = {
+        .mountpoint = f->conf.mountpoint, .source = source, .allow_other = f->conf.allow_other};
+
+    catalog_unref(catalog);
+    if (mount_check_point(f->conf.mountpoint, err) < 0)
+        return -1;
+    return mount_fuse(&how, &f->dev, err);
 }
 
 int frontend_mount(struct frontend **ret, struct volume *v, const struct frontend_conf *conf,
                    struct err *err)
 {
     struct frontend *f = new_frontend(v, conf);
-    struct catalog *catalog = volume_catalog(v);
-    cleanup_free char *source = xstrdup(catalog_source_uri(catalog, 0));
-    const struct mount_conf how = {
-        .mountpoint = f->conf.mountpoint, .source = source, .allow_other = conf->allow_other};
 
-    catalog_unref(catalog);
     if (probe_mask_parse(getenv("SAMPAN_FUSE_MASK"), &f->hidden, err) < 0 ||
-        mount_check_point(f->conf.mountpoint, err) < 0 || mount_fuse(&how, &f->dev, err) < 0)
+        hand_open(&f->hand, conf->state, err) < 0 || (!f->adopted && make_mount(f, err) < 0))
         goto fail;
-    f->mounted = true;
-    if (new_session(f, err) < 0)
+    f->mounted = !f->adopted; /* one that we fail to take over is another life's to end */
+    if (!conf->refuse && new_session(f, err) < 0)
         goto fail;
     *ret = f;
     return 0;
@@ -368,7 +265,7 @@ int frontend_device(const struct frontend *f)
 void frontend_desks(unsigned *ret_n, uint64_t *ret_bytes)
 {
     *ret_n = FRONTEND_WORKERS;
-    *ret_bytes = MAX_READ + 4096; /* as large as libfuse's own buffer: payload and headers */
+    *ret_bytes = FRONTEND_DESK_BYTES;
 }
 
 static void learn_mount(struct frontend *f)
@@ -381,60 +278,67 @@ static void learn_mount(struct frontend *f)
     mount_readahead(row, READ_AHEAD_KIB);
 }
 
-int frontend_start(struct frontend *f, struct err *err)
+static int start_serving(struct frontend *f, struct err *err)
 {
-    int e;
-
-    if (negotiate(f, err) < 0)
+    if (f->adopted ? negotiate_again(f, err) : negotiate(f, err))
         return -1;
     learn_mount(f);
     passthrough_start(f);
-    e = thread_start(&f->chores_thread, "fuse-chores", chores_run, f);
-    if (e)
-        return err_sys(err, e, "start a thread");
-    f->chores_started = true;
-    if (start_workers(f, err) < 0)
+    if (chores_start(f, err) < 0)
         return -1;
+    if (f->adopted)
+        worker_take_over(f);
+    if (workers_start(f, err) < 0)
+        return -1;
+    f->mounted = true;
     volume_on_switch(f->volume, invalidate_on_switch, f);
     return push_start(f, err);
+}
+
+int frontend_start(struct frontend *f, struct err *err)
+{
+    if (!f->conf.refuse)
+        return start_serving(f, err);
+    snprintf(f->mode.mode, sizeof(f->mode.mode), "refuse");
+    snprintf(f->mode.why, sizeof(f->mode.why), "every request is answered EIO");
+    learn_mount(f);
+    worker_take_over(f);
+    if (workers_start(f, err) < 0)
+        return -1;
+    f->mounted = true;
+    return 0;
 }
 
 void frontend_wait(struct frontend *f)
 {
     ACQUIRE(&f->state_lock);
 
-    while (f->workers_running > 0)
+    while (f->workers_running > 0 && !f->stopping)
         cond_wait(&f->ended, &f->state_lock);
 }
 
 void frontend_stop(struct frontend *f)
 {
-    fuse_session_exit(f->session);
-    for (unsigned i = 0; i < f->n_workers; i++)
-        pthread_cancel(f->workers[i]);
-}
+    ACQUIRE(&f->state_lock);
 
-static void join_workers(struct frontend *f)
-{
-    for (unsigned i = 0; i < f->n_workers; i++)
-        pthread_join(f->workers[i], NULL);
-    f->n_workers = 0;
+    f->stopping = true;
+    cond_broadcast(&f->ended);
 }
 
 /* Parked READs hold a pointer to us until their bytes come, or their flight ends. Counting them
  * takes no lock on the hot path, so the end looks again and again instead of being woken. */
-static void wait_for_parked(struct frontend *f)
+static void wait_for_parked(struct frontend *f, uint64_t at_most_ns)
 {
+    uint64_t end = clock_mono_ns() + at_most_ns;
     ACQUIRE(&f->state_lock);
 
-    while (atomic_load(&f->parked) > 0)
+    while (atomic_load(&f->parked) > 0 && clock_mono_ns() < end)
         cond_wait_for(&f->ended, &f->state_lock, 5 * NS_PER_MS);
 }
 
 /*
- * Ends the connection: from here on the kernel fails every request, also those of our own threads
- * that touch the mount (the pusher) or wait for its locks (chores), which could wait for a worker
- * for ever. The number of the descriptor stays taken, for replies that are still to come.
+ * Ends the connection, unless a keeper holds it too: from here on the kernel fails every request.
+ * The number of the descriptor stays taken, for replies that are still to come.
  */
 static void hang_up(struct frontend *f)
 {
@@ -467,9 +371,22 @@ void frontend_detach(struct frontend *f)
 
 void frontend_leave(struct frontend *f)
 {
-    frontend_stop(f);
-    join_workers(f);
-    wait_for_parked(f);
+    workers_stop(f);
+    wait_for_parked(f, NS_PER_S);
+}
+
+/* Our own threads that touch the mount (the pusher) or wait for its locks (chores) need workers to
+ * come to their end: they go first. */
+static void stop_serving(struct frontend *f)
+{
+    if (f->volume)
+        volume_on_switch(f->volume, NULL, f);
+    chores_stop(f);
+    push_stop(f);
+    workers_stop(f);
+    hang_up(f);
+    wait_for_parked(f, UINT64_MAX / 2);
+    passthrough_stop(f);
 }
 
 void frontend_free(struct frontend *f)
@@ -477,19 +394,12 @@ void frontend_free(struct frontend *f)
     if (!f)
         return;
     leave_mount(f);
-    if (f->session)
-        frontend_stop(f);
-    join_workers(f);
-    hang_up(f);
-    volume_on_switch(f->volume, NULL, f);
-    stop_chores(f);
-    push_stop(f);
-    wait_for_parked(f);
-    passthrough_stop(f);
+    stop_serving(f);
     if (f->session)
         fuse_session_destroy(f->session); /* closes the device */
     else if (f->dev >= 0)
         close(f->dev);
+    hand_close(&f->hand);
     snapshots_destroy(&f->snapshots);
     cond_destroy(&f->push.moved);
     lock_destroy(&f->push.lock);

@@ -10,13 +10,19 @@
 #include <sys/ioctl.h>
 
 enum {
+    WIRE_FORGET = 2,
     WIRE_OPEN = 14,
     WIRE_READ = 15,
     WIRE_RELEASE = 18,
     WIRE_INIT = 26,
-    WIRE_INTERRUPT = 36
+    WIRE_INTERRUPT = 36,
+    WIRE_DESTROY = 38,
+    WIRE_BATCH_FORGET = 42,
 }; /* opcodes */
-enum { WIRE_NOTIFY_STORE = 4 };
+enum { WIRE_NOTIFY_STORE = 4, WIRE_NOTIFY_RESEND = 7 };
+
+/* Of `unique`: the kernel sends this request once more. The answer carries it too. */
+#define WIRE_UNIQUE_RESEND (1ull << 63)
 
 struct wire_in_header {
     uint32_t len, opcode;
@@ -53,6 +59,7 @@ struct wire_store_out {
 /* Of flags2. */
 #define WIRE2_DIRECT_IO_MMAP (1u << 4)
 #define WIRE2_PASSTHROUGH    (1u << 5)
+#define WIRE2_HAS_RESEND     (1u << 7)
 
 struct wire_init_in {
     uint32_t major, minor, max_readahead, flags;

@@ -19,8 +19,9 @@
  * Requests that kill. At a death by SEGV, BUS, ABRT, ILL or FPE the keeper counts a death for what
  * was in hand, by (opcode, nodeid, offset), in `suspects`. The next life is then careful: one
  * worker, one request at a time to its end, until every suspect that comes again is answered; so
- * the second and third death accuse one request alone. At 3 deaths a suspect is answered EIO, now
- * and whenever it comes again, and `status` names it.
+ * the second and third death accuse one request alone. What is answered is absolved: the life frees
+ * its entry. At 3 deaths a suspect is answered EIO, now and whenever it comes again, and `status`
+ * names it.
  *
  * This header is libc only: the keeper is built from it and nothing else of the project.
  */

@@ -14,7 +14,7 @@ static struct init_request modern(void)
 
     r.in.flags = WIRE_NO_OPEN | WIRE_NO_OPENDIR | WIRE_DO_READDIRPLUS | WIRE_READDIRPLUS_AUTO |
                  WIRE_ASYNC_READ | WIRE_MAX_PAGES | WIRE_INIT_EXT;
-    r.in.flags2 = WIRE2_PASSTHROUGH;
+    r.in.flags2 = WIRE2_PASSTHROUGH | WIRE2_HAS_RESEND;
     return r;
 }
 
@@ -30,7 +30,8 @@ Test(mask, names)
     cr_assert_eq(probe_mask_parse("no_open,notify,", &hidden, &err), 0);
     cr_assert_eq(hidden, OFFER_NO_OPEN | OFFER_NOTIFY);
     cr_assert_eq(probe_mask_parse(
-                     "no_open,no_opendir,readdirplus,async_read,passthrough,notify,ioctl,max_pages",
+                     "no_open,no_opendir,readdirplus,async_read,passthrough,notify,ioctl,max_pages,"
+                     "resend",
                      &hidden, &err),
                  0);
     cr_assert_eq(hidden, OFFER_ALL);
@@ -45,9 +46,10 @@ Test(offers, come_from_the_init_request)
 
     cr_assert_eq(probe_offers(&r, sizeof(r)), OFFER_ALL);
     /* flags2 counts only where flags announce it and the request is long enough. */
-    cr_assert_eq(probe_offers(&r, sizeof(r.h) + 16), OFFER_ALL & ~OFFER_PASSTHROUGH);
+    cr_assert_eq(probe_offers(&r, sizeof(r.h) + 16),
+                 OFFER_ALL & ~(OFFER_PASSTHROUGH | OFFER_RESEND));
     r.in.flags &= ~WIRE_INIT_EXT;
-    cr_assert_eq(probe_offers(&r, sizeof(r)), OFFER_ALL & ~OFFER_PASSTHROUGH);
+    cr_assert_eq(probe_offers(&r, sizeof(r)), OFFER_ALL & ~(OFFER_PASSTHROUGH | OFFER_RESEND));
     r.in.flags = 0;
     cr_assert_eq(probe_offers(&r, sizeof(r)), OFFER_NOTIFY | OFFER_IOCTL);
     cr_assert_eq(probe_offers(&r, 3), OFFER_NOTIFY | OFFER_IOCTL);
