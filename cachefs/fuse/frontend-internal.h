@@ -45,6 +45,36 @@ static inline uint64_t dir_cookie(uint64_t offset)
     return offset <= 2 ? 0 : offset - 2;
 }
 
+/* --- listing.c: folders --- */
+
+/* A page of a folder as the kernel asked for it, or as it will ask for the next one. */
+struct page {
+    uint64_t folder, offset;
+    size_t size; /* most bytes */
+    bool plus;
+    char *buf; /* NULL: none */
+    size_t used;
+    uint64_t last;                    /* the offset behind its last entry */
+    bool more;                        /* an entry did not fit: there are more */
+    char version[CATALOG_DIGEST + 1]; /* of a page made ahead: what it was made from */
+};
+
+#define PAGES_AHEAD 4 /* walks side by side; at most 4 MiB, in practice 512 KiB */
+struct pages {
+    struct lock lock;
+    struct page slots[PAGES_AHEAD]; /* under lock */
+    unsigned next;                  /* the slot to be used; under lock */
+};
+void pages_init(struct pages *p);
+void pages_destroy(struct pages *p);
+/* Gives the page that `want` describes, if it was made ahead from that version: `want` is freed. */
+bool pages_take(struct pages *p, const char *version, struct page *want);
+void pages_put(struct pages *p, const struct page *page); /* takes its buffer over */
+
+/* Answers READDIR or READDIRPLUS. */
+void list_folder(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus);
+void entry_param(const struct frontend *f, const struct entry *e, struct fuse_entry_param *ret);
+
 /* --- probe.c: which mode, and why --- */
 
 enum offer {
@@ -224,6 +254,7 @@ struct frontend {
     pthread_t chores_thread;
 
     struct snapshots snapshots;
+    struct pages pages;
     struct push push;
     struct passthrough *passthrough; /* --profile shards */
     counter reads, read_bytes, read_errors, refetched, invalidated;

@@ -42,8 +42,7 @@ int entry_of(struct frontend *f, uint64_t id, struct entry *ret, struct err *err
     return catalog_get(c, id, ret, err);
 }
 
-static void entry_param(const struct frontend *f, const struct entry *e,
-                        struct fuse_entry_param *ret)
+void entry_param(const struct frontend *f, const struct entry *e, struct fuse_entry_param *ret)
 {
     *ret = (struct fuse_entry_param){
         .ino = e->id, .attr_timeout = f->mode.timeout_s, .entry_timeout = f->mode.timeout_s};
@@ -220,118 +219,18 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 
 /* --- folders --- */
 
-struct listing {
-    const struct frontend *f;
-    fuse_req_t req;
-    char *buf;
-    size_t size, used;
-    uint64_t folder;
-    bool plus;
-};
-
-/* Adds one entry; false: it does not fit any more. */
-static bool listing_add(struct listing *l, const char *name, const struct fuse_entry_param *e,
-                        uint64_t offset)
-{
-    size_t left = l->size - l->used;
-    size_t n =
-        l->plus ? fuse_add_direntry_plus(l->req, l->buf + l->used, left, name, e, (off_t)offset)
-                : fuse_add_direntry(l->req, l->buf + l->used, left, name, &e->attr, (off_t)offset);
-
-    if (n > left)
-        return false;
-    l->used += n;
-    return true;
-}
-
-static bool listing_child(void *arg, const struct entry *e, uint64_t cookie)
-{
-    struct listing *l = arg;
-    struct fuse_entry_param param;
-
-    if (l->folder == CATALOG_ROOT_ID && !strcmp(e->name, CONTROL_DIR_NAME))
-        return true; /* a source's own: shadowed by ours, and `scan` reports it */
-    entry_param(l->f, e, &param);
-    return listing_add(l, e->name, &param, dir_offset(cookie));
-}
-
-/* "." and "..": with inode number 0 as node, so that the kernel links nothing. */
-static bool listing_dots(struct listing *l, uint64_t parent, uint64_t from)
-{
-    struct fuse_entry_param dot = {.attr = {.st_ino = l->folder, .st_mode = S_IFDIR | 0555}};
-    struct fuse_entry_param up = {.attr = {.st_ino = parent, .st_mode = S_IFDIR | 0555}};
-
-    return (from >= 1 || listing_add(l, ".", &dot, 1)) &&
-           (from >= 2 || listing_add(l, "..", &up, 2));
-}
-
-/* 0 or an errno. */
-static int list_catalog(struct frontend *f, struct listing *l, uint64_t offset)
-{
-    cleanup_catalog struct catalog *c = volume_catalog_of(f->volume, l->folder);
-    uint64_t parent = CATALOG_ROOT_ID;
-    struct err err = {0};
-    struct entry self;
-
-    if (!c)
-        return ESTALE;
-    if (offset < 2) {
-        if (catalog_get(c, l->folder, &self, &err) < 0)
-            return err_errno(&err);
-        if (!self.folder)
-            return ENOTDIR;
-        parent = self.parent ? self.parent : CATALOG_ROOT_ID;
-        if (!listing_dots(l, parent, offset))
-            return 0;
-    }
-    if (catalog_page(c, l->folder, dir_cookie(offset), listing_child, l, &err) < 0 && !l->used)
-        return err_errno(&err);
-    return 0; /* an error behind good entries comes with the next page */
-}
-
-/* The status has a number only once it is looked up. */
-static void list_control_dir(struct listing *l, uint64_t offset)
-{
-    struct fuse_entry_param status = {.attr = {.st_ino = INO_SNAPSHOTS, .st_mode = S_IFREG | 0444}};
-
-    if (listing_dots(l, CATALOG_ROOT_ID, offset) && offset < 3)
-        listing_add(l, STATUS_NAME, &status, 3);
-}
-
-static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
-{
-    struct frontend *f = frontend_of(req);
-    size_t room = size < MAX_READ ? size : MAX_READ;
-    cleanup_free char *buf = xmalloc(room ? room : 1);
-    struct listing l = {.f = f, .req = req, .folder = ino, .plus = plus, .buf = buf, .size = room};
-    int e = 0;
-
-    if (off < 0)
-        e = EINVAL;
-    else if (ino == INO_CONTROL_DIR)
-        list_control_dir(&l, (uint64_t)off);
-    else if (ino_is_ours(ino))
-        e = ENOTDIR;
-    else
-        e = list_catalog(f, &l, (uint64_t)off);
-    if (e)
-        fuse_reply_err(req, e);
-    else
-        fuse_reply_buf(req, l.buf, l.used);
-}
-
 static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                        struct fuse_file_info *fi)
 {
     (void)fi;
-    list(req, ino, size, off, /* plus= */ false);
+    list_folder(req, ino, size, off, /* plus= */ false);
 }
 
 static void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                            struct fuse_file_info *fi)
 {
     (void)fi;
-    list(req, ino, size, off, /* plus= */ true);
+    list_folder(req, ino, size, off, /* plus= */ true);
 }
 
 static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)

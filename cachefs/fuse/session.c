@@ -219,6 +219,7 @@ static struct frontend *new_frontend(struct volume *v, const struct frontend_con
     cond_init(&f->ended);
     cond_init(&f->chores_due);
     snapshots_init(&f->snapshots);
+    pages_init(&f->pages);
     lock_init(&f->push.lock, RANK_PUSH, "fuse push");
     cond_init(&f->push.moved);
     f->adopted = conf->dev >= 0;
@@ -401,6 +402,7 @@ void frontend_free(struct frontend *f)
         close(f->dev);
     hand_close(&f->hand);
     snapshots_destroy(&f->snapshots);
+    pages_destroy(&f->pages);
     cond_destroy(&f->push.moved);
     lock_destroy(&f->push.lock);
     cond_destroy(&f->ended);

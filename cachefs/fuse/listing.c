@@ -1,0 +1,206 @@
+/*
+ * Folders: pages of entries for READDIR and READDIRPLUS, and the next page made ahead.
+ *
+ * In a walk the kernel takes a page in while we idle, then waits while we make the next one. So
+ * whoever answered a full page makes the one behind it at once and puts it aside. Such a page is of
+ * one version and is given out only while that version is the one to list from.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "cleanup.h"
+#include "frontend-internal.h"
+#include "mem.h"
+
+static void cleanup_catalog_fn(struct catalog **c)
+{
+    catalog_unref(*c);
+}
+#define cleanup_catalog CLEANUP(cleanup_catalog_fn)
+
+/* --- one page --- */
+
+struct listing {
+    const struct frontend *f;
+    struct page page;
+};
+
+/* Adds one entry; false: it does not fit any more. (libfuse looks at no request for these.) */
+static bool listing_add(struct listing *l, const char *name, const struct fuse_entry_param *e,
+                        uint64_t offset)
+{
+    struct page *p = &l->page;
+    size_t left = p->size - p->used;
+    size_t n = p->plus
+                   ? fuse_add_direntry_plus(NULL, p->buf + p->used, left, name, e, (off_t)offset)
+                   : fuse_add_direntry(NULL, p->buf + p->used, left, name, &e->attr, (off_t)offset);
+
+    p->more = n > left;
+    if (p->more)
+        return false;
+    p->used += n;
+    p->last = offset;
+    return true;
+}
+
+static bool listing_child(void *arg, const struct entry *e, uint64_t cookie)
+{
+    struct listing *l = arg;
+    struct fuse_entry_param param;
+
+    if (l->page.folder == CATALOG_ROOT_ID && !strcmp(e->name, CONTROL_DIR_NAME))
+        return true; /* a source's own: shadowed by ours, and `scan` reports it */
+    entry_param(l->f, e, &param);
+    return listing_add(l, e->name, &param, dir_offset(cookie));
+}
+
+/* "." and "..": with inode number 0 as node, so that the kernel links nothing. */
+static bool listing_dots(struct listing *l, uint64_t parent)
+{
+    uint64_t from = l->page.offset;
+    struct fuse_entry_param dot = {.attr = {.st_ino = l->page.folder, .st_mode = S_IFDIR | 0555}};
+    struct fuse_entry_param up = {.attr = {.st_ino = parent, .st_mode = S_IFDIR | 0555}};
+
+    return (from >= 1 || listing_add(l, ".", &dot, 1)) &&
+           (from >= 2 || listing_add(l, "..", &up, 2));
+}
+
+/* 0 or an errno. */
+static int list_catalog(struct catalog *c, struct listing *l)
+{
+    uint64_t folder = l->page.folder, offset = l->page.offset, parent = CATALOG_ROOT_ID;
+    struct err err = {0};
+    struct entry self;
+
+    if (offset < 2) {
+        if (catalog_get(c, folder, &self, &err) < 0)
+            return err_errno(&err);
+        if (!self.folder)
+            return ENOTDIR;
+        parent = self.parent ? self.parent : CATALOG_ROOT_ID;
+        if (!listing_dots(l, parent))
+            return 0;
+    }
+    if (catalog_page(c, folder, dir_cookie(offset), listing_child, l, &err) < 0) {
+        l->page.more = false; /* nothing is made ahead of an error */
+        if (!l->page.used)
+            return err_errno(&err);
+    }
+    return 0; /* an error behind good entries comes with the next page */
+}
+
+/* The status has a number only once it is looked up. */
+static void list_control_dir(struct listing *l)
+{
+    struct fuse_entry_param status = {.attr = {.st_ino = INO_SNAPSHOTS, .st_mode = S_IFREG | 0444}};
+
+    if (listing_dots(l, CATALOG_ROOT_ID) && l->page.offset < 3)
+        listing_add(l, STATUS_NAME, &status, 3);
+}
+
+/* --- pages made ahead --- */
+
+void pages_init(struct pages *p)
+{
+    lock_init(&p->lock, RANK_METRICS, "fuse pages");
+}
+
+void pages_destroy(struct pages *p)
+{
+    for (size_t i = 0; i < PAGES_AHEAD; i++)
+        free(p->slots[i].buf);
+    lock_destroy(&p->lock);
+}
+
+static bool is_asked(const struct page *have, const struct page *want)
+{
+    return have->buf && have->folder == want->folder && have->offset == want->offset &&
+           have->size == want->size && have->plus == want->plus;
+}
+
+bool pages_take(struct pages *p, const char *version, struct page *want)
+{
+    ACQUIRE(&p->lock);
+
+    for (size_t i = 0; i < PAGES_AHEAD; i++) {
+        if (!is_asked(&p->slots[i], want))
+            continue;
+        struct page found = p->slots[i];
+        p->slots[i] = (struct page){0};
+        if (strcmp(found.version, version) == 0) {
+            free(want->buf);
+            *want = found;
+            return true;
+        }
+        free(found.buf);
+    }
+    return false;
+}
+
+void pages_put(struct pages *p, const struct page *page)
+{
+    char *old;
+
+    lock_take(&p->lock);
+    old = p->slots[p->next].buf;
+    p->slots[p->next] = *page;
+    p->next = (p->next + 1) % PAGES_AHEAD;
+    lock_drop(&p->lock);
+    free(old);
+}
+
+static void make_ahead(struct frontend *f, struct catalog *c, const struct page *behind)
+{
+    struct listing l = {.f = f,
+                        .page = {.folder = behind->folder,
+                                 .offset = behind->last,
+                                 .size = behind->size,
+                                 .plus = behind->plus,
+                                 .buf = xmalloc(behind->size)}};
+
+    if (list_catalog(c, &l) || !l.page.used) {
+        free(l.page.buf);
+        return;
+    }
+    memcpy(l.page.version, catalog_info(c)->digest, sizeof(l.page.version));
+    pages_put(&f->pages, &l.page);
+}
+
+/* --- READDIR, READDIRPLUS --- */
+
+/* Fills the page: one made ahead, or from the catalog. 0 or an errno. */
+static int fill_page(struct frontend *f, struct catalog *c, struct listing *l)
+{
+    if (!c)
+        return ESTALE;
+    return pages_take(&f->pages, catalog_info(c)->digest, &l->page) ? 0 : list_catalog(c, l);
+}
+
+void list_folder(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
+{
+    struct frontend *f = fuse_req_userdata(req);
+    size_t room = size < MAX_READ ? size : MAX_READ;
+    struct listing l = {.f = f, .page = {.folder = ino, .plus = plus, .size = room}};
+    cleanup_catalog struct catalog *c = NULL;
+    int e = 0;
+
+    l.page.offset = off < 0 ? 0 : (uint64_t)off;
+    l.page.buf = xmalloc(room ? room : 1);
+    if (off < 0) {
+        e = EINVAL;
+    } else if (ino == INO_CONTROL_DIR) {
+        list_control_dir(&l);
+    } else if (ino_is_ours(ino)) {
+        e = ENOTDIR;
+    } else {
+        c = volume_catalog_of(f->volume, ino);
+        e = fill_page(f, c, &l);
+    }
+    if (e)
+        fuse_reply_err(req, e);
+    else
+        fuse_reply_buf(req, l.page.buf, l.page.used);
+    if (!e && c && l.page.more && l.page.used)
+        make_ahead(f, c, &l.page);
+    free(l.page.buf);
+}
