@@ -109,7 +109,7 @@ int cache_verify(struct cache *c, uint64_t unit, struct err *err)
     }
     enum pack_result rc = pack_verify(&x, unit);
     if (rc != PACK_OK && place_forget(c, unit, &x.entry))
-        counter_add(&c->counts.corrupt, 1);
+        counter_add(&c->counts->corrupt, 1);
     if (rc != PACK_OK)
         err_set(err, ERR_CORRUPT, "unit %llu: pack %u in %s at %llu: %s", (unsigned long long)unit,
                 x.pack->number, x.pack->tier->dir, (unsigned long long)x.offset,

@@ -270,7 +270,7 @@ struct cache {
     struct slots slots;
     struct trial trial;
     struct leases *leases;
-    struct cache_counts counts;
+    struct cache_counts own_counts, *counts; /* counts: own_counts, or the caller's */
     _Atomic uint64_t units, bytes, samples;
     _Atomic uint32_t now_min;
 };

@@ -182,7 +182,7 @@ static enum found look_up(struct cache *c, const struct piece *p, struct source_
 
 static void count_hit(struct cache *c, const struct view *v)
 {
-    counter_add(v->origin == FROM_MEM ? &c->counts.hits_mem : &c->counts.hits_disk, 1);
+    counter_add(v->origin == FROM_MEM ? &c->counts->hits_mem : &c->counts->hits_disk, 1);
 }
 
 /* 0, READ_NO_ROOM, or -1: the record was bad and is forgotten now. */
@@ -192,7 +192,7 @@ static int read_record(struct cache *c, const struct piece *p, struct extent_ref
     enum pack_result rc = pack_view(c, x, p->unit, p->off, p->len, ret);
     if (rc == PACK_BAD || rc == PACK_IO) {
         if (place_forget(c, p->unit, &x->entry))
-            counter_add(&c->counts.corrupt, 1);
+            counter_add(&c->counts->corrupt, 1);
     }
     pack_unref(x->pack);
     if (rc == PACK_NO_ROOM)
@@ -211,7 +211,7 @@ int cache_try(struct cache *c, const struct piece *p, struct source_wait *wait, 
             count_hit(c, ret);
             return 0;
         case FOUND_FLIGHT:
-            counter_add(&c->counts.waits, 1);
+            counter_add(&c->counts->waits, 1);
             return SOURCE_PENDING;
         case FOUND_RECORD:
             rc = read_record(c, p, &x, ret);
@@ -309,5 +309,5 @@ struct source *cache_source(struct cache *c, struct source *inner)
 
 const struct cache_counts *cache_counts(const struct cache *c)
 {
-    return &c->counts;
+    return c->counts;
 }

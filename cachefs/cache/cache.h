@@ -44,28 +44,29 @@ struct tier_conf {
     uint64_t limit; /* bytes, everything below dir counted */
 };
 
-struct cache_conf {
-    const char *dir;                         /* the owner's folder: index and lock live here */
-    struct tier_conf tiers[CACHE_MAX_TIERS]; /* read and filled in this order */
-    size_t n_tiers;
-    double free_fraction; /* never fill a disk beyond this free share (0.10) … */
-    uint64_t free_bytes;  /* … or this many free bytes; the larger demand wins */
-    struct pool *pool;    /* buffers of fills; shared with nobody */
-    const char *set_id;   /* identity of the set: another one's files are refused */
-    unsigned fills_max;   /* fill slots (default 512) */
-    struct log *log;
-};
-
-/* Parses "TIER:DIR=SIZE". `dir` is allocated. */
-int tier_conf_parse(struct tier_conf *ret, const char *text, struct err *err);
-const char *tier_kind_name(enum tier_kind k);
-
 struct cache_counts {
     counter hits_mem, hits_disk; /* reads served from fill buffers or mem tiers / from disk tiers */
     counter misses, waits;       /* led a fill / joined one */
     counter corrupt;             /* chunks found bad, fetched again */
     counter appended_bytes, append_errors, evicted_units, retired_packs, not_kept;
 };
+
+struct cache_conf {
+    const char *dir;                         /* the owner's folder: index and lock live here */
+    struct tier_conf tiers[CACHE_MAX_TIERS]; /* read and filled in this order */
+    size_t n_tiers;
+    double free_fraction;        /* never fill a disk beyond this free share (0.10) … */
+    uint64_t free_bytes;         /* … or this many free bytes; the larger demand wins */
+    struct pool *pool;           /* buffers of fills; shared with nobody */
+    const char *set_id;          /* identity of the set: another one's files are refused */
+    unsigned fills_max;          /* fill slots (default 512) */
+    struct cache_counts *counts; /* counted on here; NULL: from 0, in memory of the cache's own */
+    struct log *log;
+};
+
+/* Parses "TIER:DIR=SIZE". `dir` is allocated. */
+int tier_conf_parse(struct tier_conf *ret, const char *text, struct err *err);
+const char *tier_kind_name(enum tier_kind k);
 
 struct cache;
 /* Creates or opens. Refuses a folder that another process owns (says who) or of another set. */

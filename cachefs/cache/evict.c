@@ -35,7 +35,7 @@ static uint32_t age_of(const struct cache *c, const struct place *e)
 static void evict(struct cache *c, uint64_t unit, const struct place *e)
 {
     if (place_forget(c, unit, e))
-        counter_add(&c->counts.evicted_units, 1);
+        counter_add(&c->counts->evicted_units, 1);
 }
 
 /* --- which units ----------------------------------------------------------------------------- */
@@ -115,7 +115,7 @@ static void retire(struct tier *t, struct pack *p)
     unlinkat(t->dir_fd, name, 0);
     pack_name(name, p->number, "idx");
     unlinkat(t->dir_fd, name, 0);
-    counter_add(&t->c->counts.retired_packs, 1);
+    counter_add(&t->c->counts->retired_packs, 1);
     pack_unref(p); /* the list's */
 }
 
@@ -190,7 +190,7 @@ static void move_one(void *arg, struct pack *p, const struct journal_record *r)
         m->from[m->n++] = x.entry;
         m->used += bytes;
     } else if (place_forget(m->t->c, r->unit, &x.entry)) {
-        counter_add(&m->t->c->counts.corrupt, 1);
+        counter_add(&m->t->c->counts->corrupt, 1);
     }
     pack_unref(x.pack);
 }

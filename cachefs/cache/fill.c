@@ -268,7 +268,7 @@ static void came(struct fill *f, struct view *view, const struct err *failed)
     if (f->tier && !keep)
         tier_settle(f->tier, f->reserved, 0);
     if (!bad && !keep)
-        counter_add(&c->counts.not_kept, 1);
+        counter_add(&c->counts->not_kept, 1);
     answer_all(f, waiters, from, bad ? &err : NULL);
     if (keep)
         writer_push(f->tier, f);
@@ -404,6 +404,6 @@ int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, 
         }
         return rc;
     }
-    counter_add(&c->counts.misses, 1);
+    counter_add(&c->counts->misses, 1);
     return ask_inner(f, wait, err);
 }

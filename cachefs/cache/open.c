@@ -103,6 +103,7 @@ static struct cache *cache_alloc(const struct cache_conf *conf)
 {
     struct cache *c = xcalloc(1, sizeof *c);
     c->conf = *conf;
+    c->counts = conf->counts ? conf->counts : &c->own_counts;
     c->conf.set_id = c->set_id = xstrdup(conf->set_id ? conf->set_id : "");
     c->conf.dir = NULL;
     c->set_hash = hash64(c->set_id, strlen(c->set_id), 0);

@@ -193,9 +193,9 @@ static void publish(struct tier *t, struct fill *f, const struct record *r)
         unlist(s, f);
     }
     if (kept)
-        counter_add(&c->counts.appended_bytes, f->len);
+        counter_add(&c->counts->appended_bytes, f->len);
     else
-        counter_add(&c->counts.not_kept, 1);
+        counter_add(&c->counts->not_kept, 1);
     fill_unref(f);
 }
 
@@ -218,7 +218,7 @@ static size_t take_batch(struct tier *t, struct fill *batch[BATCH_UNITS])
 static void note_result(struct tier *t, const struct err *failed, size_t n)
 {
     if (failed)
-        counter_add(&t->c->counts.append_errors, 1);
+        counter_add(&t->c->counts->append_errors, 1);
     ACQUIRE(&t->lock);
     t->done += n;
     if (failed)

@@ -12,6 +12,15 @@ void snapshots_init(struct snapshots *s)
     s->next = INO_SNAPSHOTS;
 }
 
+void snapshots_keep(struct snapshots *s, _Atomic uint64_t *kept)
+{
+    uint64_t next = atomic_load(kept);
+
+    s->kept = kept;
+    if (next > s->next)
+        s->next = next;
+}
+
 static void snapshot_drop(struct snapshot *s)
 {
     free(s->text);
@@ -46,6 +55,8 @@ uint64_t snapshots_add(struct snapshots *s, char *text, size_t len, int pid)
     uint64_t ino = next_number(s);
     struct snapshot *slot = slot_of(s, ino);
 
+    if (s->kept)
+        atomic_store(s->kept, s->next);
     snapshot_drop(slot);
     *slot = (struct snapshot){
         .ino = ino, .lookups = 1, .text = text, .len = len, .made_ns = clock_wall_ns(), .pid = pid};

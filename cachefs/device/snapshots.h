@@ -4,6 +4,7 @@
 #ifndef SAMPAN_SNAPSHOTS_H
 #define SAMPAN_SNAPSHOTS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,10 +43,14 @@ struct snapshot {
 };
 struct snapshots {
     struct lock lock;
-    uint64_t next; /* ino of the next one */
+    uint64_t next;          /* ino of the next one */
+    _Atomic uint64_t *kept; /* where it is noted for a later process; NULL: nowhere */
     struct snapshot slots[SNAPSHOTS_MAX];
 };
 void snapshots_init(struct snapshots *s);
+/* Numbers go on from *kept (0: from the first), and are noted there: a text of another process is
+ * never taken for one of ours. Before the first one is added. */
+void snapshots_keep(struct snapshots *s, _Atomic uint64_t *kept);
 void snapshots_destroy(struct snapshots *s);
 /* Takes `text` over and returns its inode number, looked up once. */
 uint64_t snapshots_add(struct snapshots *s, char *text, size_t len, int pid);

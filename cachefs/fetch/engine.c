@@ -54,9 +54,9 @@ void slot_take(struct fetch *f, enum prio prio, uint64_t now_ns, bool *ret_low)
     f->busy_low += *ret_low;
     if (prio == PRIO_READER)
         f->reader_seen_ns = now_ns;
-    atomic_store_explicit(&f->counts.in_flight, f->busy, memory_order_relaxed);
-    if (f->busy > counter_get(&f->counts.in_flight_max))
-        atomic_store_explicit(&f->counts.in_flight_max, f->busy, memory_order_relaxed);
+    atomic_store_explicit(&f->counts->in_flight, f->busy, memory_order_relaxed);
+    if (f->busy > counter_get(&f->counts->in_flight_max))
+        atomic_store_explicit(&f->counts->in_flight_max, f->busy, memory_order_relaxed);
 }
 
 void slot_give(struct fetch *f, bool low)
@@ -65,7 +65,7 @@ void slot_give(struct fetch *f, bool low)
     assert(f->busy > 0 && f->busy_low >= (unsigned)low);
     f->busy--;
     f->busy_low -= low;
-    atomic_store_explicit(&f->counts.in_flight, f->busy, memory_order_relaxed);
+    atomic_store_explicit(&f->counts->in_flight, f->busy, memory_order_relaxed);
     local_poke(f);
     /* The engine's own thread looks for work before it sleeps. */
     if (f->asleep && !pthread_equal(pthread_self(), f->thread) && queues_have(&f->http, QUEUES_ALL))
@@ -396,6 +396,8 @@ int fetch_new(struct fetch **ret, const struct fetch_conf *conf, struct err *err
         return err_set(err, ERR_FAILED, "start the transfer engine: the HTTP library refused");
     struct fetch *f = xcalloc(1, sizeof *f);
     f->conf = *conf;
+    f->counts = conf->counts ? conf->counts : &f->own_counts;
+    atomic_store(&f->counts->in_flight, 0); /* what was under way in another life is not */
     f->epoll_fd = f->wake_fd = -1;
     f->curl_due_ns = f->next_due_ns = NEVER_NS;
     f->again_end = &f->again;
@@ -442,7 +444,7 @@ void fetch_free(struct fetch *f)
 
 const struct fetch_counts *fetch_counts(const struct fetch *f)
 {
-    return &f->counts;
+    return f->counts;
 }
 
 void fetch_set_bandwidth(struct fetch *f, uint64_t bytes_per_s)

@@ -26,6 +26,12 @@
 
 struct log;
 
+struct fetch_counts {
+    counter requests, bytes, retries, hedges, hedge_wins, failures, stale, mismatches;
+    counter in_flight, in_flight_max; /* gauges */
+    struct histogram latency;
+};
+
 struct fetch_conf {
     unsigned connections;        /* at most this many transfers at once (default 64) */
     uint64_t bandwidth;          /* bytes/s received; 0: unlimited */
@@ -37,15 +43,10 @@ struct fetch_conf {
     /* Whole objects whose ETag is an MD5 are summed: 0.2 ms of CPU for 115 KB, so it is off unless
      * asked for (TLS and TCP have sums of their own). The sums of a manifest are always checked. */
     bool verify_md5;
+    struct fetch_counts *counts; /* counted on here; NULL: from 0, in memory of the engine's own */
     struct log *log;
 };
 void fetch_conf_defaults(struct fetch_conf *c);
-
-struct fetch_counts {
-    counter requests, bytes, retries, hedges, hedge_wins, failures, stale, mismatches;
-    counter in_flight, in_flight_max; /* gauges */
-    struct histogram latency;
-};
 
 struct fetch;
 int fetch_new(struct fetch **ret, const struct fetch_conf *conf, struct err *err);

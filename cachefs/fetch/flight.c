@@ -94,7 +94,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
         fl->paused = true;
         return CURL_WRITEFUNC_PAUSE;
     }
-    counter_add(&f->counts.bytes, len);
+    counter_add(&f->counts->bytes, len);
     if (!fl->checked && answer_check_head(fl)) {
         fl->cut = true;
         return CURL_WRITEFUNC_ERROR;
@@ -252,7 +252,7 @@ struct flight *flight_start(struct fetch *f, struct job *j, bool hedge, bool low
     fl->place = f->n_flying;
     f->flying[f->n_flying++] = fl;
     f->outstanding += fl->want;
-    counter_add(&f->counts.requests, 1);
+    counter_add(&f->counts->requests, 1);
     return fl;
 }
 

@@ -34,9 +34,9 @@ void job_name(const struct job *j, struct bytes *out)
 static void count_failure(struct fetch *f, const struct err *err)
 {
     if (err->class == ERR_STALE)
-        counter_add(&f->counts.stale, 1);
+        counter_add(&f->counts->stale, 1);
     else if (err->class != ERR_CANCELLED)
-        counter_add(&f->counts.failures, 1);
+        counter_add(&f->counts->failures, 1);
 }
 
 void job_finish(struct fetch *f, struct job *j, const struct err *err)
@@ -86,7 +86,7 @@ static void land_well(struct fetch *f, struct flight *fl)
     uint64_t took = f->now_ns - fl->started_ns;
     retry_budget_success(&f->retry_budget);
     if (j->is_get) {
-        histogram_add(&f->counts.latency, f->now_ns - j->first_ns);
+        histogram_add(&f->counts->latency, f->now_ns - j->first_ns);
         if (job_prio(j) == PRIO_READER)
             hedge_learn(&f->hedge, j->get.len, took);
         if (fl == j->hedge) {
@@ -95,7 +95,7 @@ static void land_well(struct fetch *f, struct flight *fl)
                 flight_end(f, j->main);
             j->main = NULL;
             memcpy(j->get.dest, fl->scratch, j->get.len);
-            counter_add(&f->counts.hedge_wins, 1);
+            counter_add(&f->counts->hedge_wins, 1);
         }
     } else {
         if (j->whole.answer)
@@ -142,7 +142,7 @@ void job_failed(struct fetch *f, struct job *j, enum again again, unsigned retry
                 const struct err *err)
 {
     if (err->class == ERR_CORRUPT)
-        counter_add(&f->counts.mismatches, 1);
+        counter_add(&f->counts->mismatches, 1);
     /* Somebody sits and waits for a whole request, and a wrong address must soon be told. */
     unsigned max_tries = j->is_get ? f->conf.max_tries : (f->conf.max_tries + 1) / 2;
     const struct retry_policy policy = {.max_tries = max_tries,
@@ -161,7 +161,7 @@ void job_failed(struct fetch *f, struct job *j, enum again again, unsigned retry
         finish_failed(f, j, err);
         return;
     }
-    counter_add(&f->counts.retries, 1);
+    counter_add(&f->counts->retries, 1);
     if (!j->why)
         j->why = xmalloc(sizeof *j->why);
     *j->why = *err;
@@ -251,7 +251,7 @@ static void start_hedge(struct fetch *f, struct job *j)
         slot_give(f, low);
         return;
     }
-    counter_add(&f->counts.hedges, 1);
+    counter_add(&f->counts->hedges, 1);
     watch(f, j);
 }
 

@@ -90,7 +90,7 @@ static int read_all(struct fetch *f, const struct fetch_get *g, struct err *err)
                              piece, size, g->mtime_ns, err))
             return -1;
         done += piece;
-        counter_add(&f->counts.bytes, piece);
+        counter_add(&f->counts->bytes, piece);
     }
     return 0;
 }
@@ -110,7 +110,7 @@ static bool try_again(struct fetch *f, struct job *j, uint64_t start_ns, const s
         if (!retry_decide(&policy, &f->local_pool->budget, &ask, &pause))
             return false;
     }
-    counter_add(&f->counts.retries, 1);
+    counter_add(&f->counts->retries, 1);
     return pause_for(f, pause);
 }
 
@@ -122,12 +122,12 @@ static void run(struct fetch *f, struct job *j)
     do {
         err = (struct err){0};
         j->tries++;
-        counter_add(&f->counts.requests, 1);
+        counter_add(&f->counts->requests, 1);
         result = read_all(f, &j->get, &err);
     } while (result && try_again(f, j, start, &err));
     slot_give(f, j->low);
     if (result == 0) {
-        histogram_add(&f->counts.latency, clock_mono_ns() - start);
+        histogram_add(&f->counts->latency, clock_mono_ns() - start);
         job_finish(f, j, NULL);
         return;
     }

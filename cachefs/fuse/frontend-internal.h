@@ -128,6 +128,8 @@ struct push_window {
 };
 #define PUSH_STRETCH 512
 void push_window_reset(struct push_window *w, uint64_t length, uint64_t window_samples);
+/* After push_window_reset(): another life saw a reader at `pos` and had pushed up to `next`. */
+void push_window_resume(struct push_window *w, uint64_t pos, uint64_t next);
 /* A READ of a reader at `pos` reached us. */
 void push_window_seen(struct push_window *w, uint64_t pos);
 /* The next position to push, or UINT64_MAX: nothing to do until the reader moves. */
@@ -150,7 +152,6 @@ struct push {
     _Atomic uint64_t hushed_until; /* on the monotonic clock */
     _Atomic unsigned in_flight;    /* READs of the pusher under way */
     _Atomic enum push_how how;
-    counter pushed, pushed_bytes, failed, skipped, late;
     char why[200]; /* how it was chosen; under lock */
 };
 int push_start(struct frontend *f, struct err *err);
@@ -216,6 +217,17 @@ int chores_add(struct frontend *f, struct chore *c);
 
 /* --- session.c --- */
 
+/* What a later life goes on with: an area of keeper's state. */
+#define KEPT_VERSION 1
+struct kept {
+    counter reads, read_bytes, read_errors, refetched, invalidated;
+    counter pushed, pushed_bytes, push_failed, push_skipped;
+    _Atomic uint64_t next_snapshot;
+    /* The known order: of how many samples; the position at which a reader was seen last, and the
+     * sample there (0: none was seen); what is to be pushed next. */
+    _Atomic uint64_t order_length, seen, seen_id, push_next;
+};
+
 struct frontend {
     struct frontend_conf conf; /* its strings are ours */
     struct volume *volume;
@@ -257,7 +269,7 @@ struct frontend {
     struct pages pages;
     struct push push;
     struct passthrough *passthrough; /* --profile shards */
-    counter reads, read_bytes, read_errors, refetched, invalidated;
+    struct kept *kept;
     _Atomic uint64_t last_complaint_ns;
 };
 

@@ -29,6 +29,8 @@ struct hand {
     /* Free slots, a stack without a lock: a count of changes above, number + 1 below; 0: empty. */
     _Atomic uint64_t free_slots;
     _Atomic uint32_t *below; /* [KEEPER_SLOTS]: number + 1 of the slot below in the stack */
+    /* Slots from here on were never used: looking at them would only fill the memory. Kept. */
+    _Atomic uint32_t *top;
     struct lock lock;
     struct cond given;        /* a slot came back while somebody waited */
     _Atomic unsigned waiting; /* for a slot */
@@ -66,6 +68,13 @@ void hand_unpark(struct hand *h, uint32_t slot);
 static inline struct wire_in_header *hand_slot(struct hand *h, uint32_t slot)
 {
     return (struct wire_in_header *)(void *)keeper_slot(h->state, slot);
+}
+/* No slot from this number on holds a request. */
+static inline uint32_t hand_top(const struct hand *h)
+{
+    uint32_t top = atomic_load(h->top);
+
+    return top < KEEPER_SLOTS ? top : KEEPER_SLOTS;
 }
 /* Empties all desks and slots. Nobody else may use them meanwhile. */
 void hand_clear_all(struct hand *h);

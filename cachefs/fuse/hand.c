@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "keeper.h"
 #include "mem.h"
 
 /* Only a lost wake-up would need this, and none is known: hand_unpark() looks after it stored. */
@@ -76,8 +77,11 @@ int hand_open(struct hand *h, struct keeper_state *state, struct err *err)
     lock_init(&h->lock, RANK_METRICS, "fuse slots");
     cond_init(&h->given);
     h->below = xcalloc(KEEPER_SLOTS, sizeof(*h->below));
+    h->top = keeper_area(h->state, "slots", 1, sizeof(*h->top));
+    if (!h->top)
+        return err_set(err, ERR_LIMIT, "the keeper's state has no room for a count of slots");
     for (uint32_t i = KEEPER_SLOTS; i-- > 0;)
-        if (!hand_holds(hand_slot(h, i)))
+        if (i >= hand_top(h) || !hand_holds(hand_slot(h, i)))
             push_free(h, i);
     touch_desks(h);
     return 0;
@@ -107,6 +111,14 @@ static uint32_t wait_for_slot(struct hand *h)
     return slot;
 }
 
+static void raise_top(struct hand *h, uint32_t to)
+{
+    uint32_t top = atomic_load_explicit(h->top, memory_order_relaxed);
+
+    while (top < to && !atomic_compare_exchange_weak(h->top, &top, to))
+        ;
+}
+
 uint32_t hand_park(struct hand *h, const struct wire_in_header *request)
 {
     uint32_t slot = pop_free(h);
@@ -115,6 +127,7 @@ uint32_t hand_park(struct hand *h, const struct wire_in_header *request)
 
     if (slot == HAND_NO_SLOT)
         slot = wait_for_slot(h);
+    raise_top(h, slot + 1);
     to = hand_slot(h, slot);
     /* The length last: with it the slot holds a request, and before that nothing. */
     memcpy((char *)to + sizeof(to->len), (const char *)request + sizeof(to->len),
@@ -137,7 +150,7 @@ void hand_clear_all(struct hand *h)
 {
     for (uint32_t i = 0; i < h->state->n_desks; i++)
         hand_clear(hand_desk(h, i));
-    for (uint32_t i = 0; i < KEEPER_SLOTS; i++)
+    for (uint32_t i = 0; i < hand_top(h); i++)
         if (hand_holds(hand_slot(h, i)))
             hand_unpark(h, i);
 }

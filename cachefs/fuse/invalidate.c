@@ -62,7 +62,7 @@ static bool invalidate_one(void *arg, char kind, const char *path, size_t len, b
     for (int k = 0; k < 2; k++)
         if (i->ids[k] && (k == 0 || i->ids[1] != i->ids[0]))
             fuse_lowlevel_notify_inval_entry(i->f->session, i->ids[k], name, name_len);
-    counter_add(&i->f->invalidated, 1);
+    counter_add(&i->f->kept->invalidated, 1);
     return true;
 }
 

@@ -63,16 +63,16 @@ static void count_reply(struct parked *p, int rc, size_t len)
     if (rc < 0)
         return;
     if (!p->read.push) {
-        counter_add(&p->f->reads, 1);
-        counter_add(&p->f->read_bytes, len);
+        counter_add(&p->f->kept->reads, 1);
+        counter_add(&p->f->kept->read_bytes, len);
     } else {
-        counter_add(&p->f->push.pushed_bytes, len);
+        counter_add(&p->f->kept->pushed_bytes, len);
     }
 }
 
 static void fail(struct parked *p, const struct err *err)
 {
-    counter_add(&p->f->read_errors, 1);
+    counter_add(&p->f->kept->read_errors, 1);
     complain(p->f, p->ino, err);
     dev_reply(p->f, p->unique, -err_errno(err), NULL, 0);
 }
@@ -98,7 +98,7 @@ static bool answer(struct parked *p, struct view *view)
         count_reply(p, rc, len);
         return true;
     }
-    counter_add(&p->f->refetched, 1);
+    counter_add(&p->f->kept->refetched, 1);
     drop_units(p);
     if (p->again) {
         err_set(&err, ERR_FAILED, "the cached copy can't be read, twice in a row");

@@ -298,8 +298,8 @@ bool passthrough_read(struct frontend *f, const struct wire_in_header *h,
     if (n < 0)
         return false;
     dev_reply(f, h->unique, 0, buf, (size_t)n);
-    counter_add(&f->reads, 1);
-    counter_add(&f->read_bytes, (uint64_t)n);
+    counter_add(&f->kept->reads, 1);
+    counter_add(&f->kept->read_bytes, (uint64_t)n);
     return true;
 }
 

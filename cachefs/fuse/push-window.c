@@ -28,6 +28,13 @@ void push_window_reset(struct push_window *w, uint64_t length, uint64_t window_s
     w->tripwire = clamp(w->window / 4, TRIPWIRE_MIN, TRIPWIRE_MAX);
 }
 
+void push_window_resume(struct push_window *w, uint64_t pos, uint64_t next)
+{
+    w->reader = pos < w->length ? pos + 1 : w->length;
+    w->next = clamp(next, w->reader, w->reader + w->window);
+    begin_stretch(w);
+}
+
 void push_window_seen(struct push_window *w, uint64_t pos)
 {
     uint64_t advanced;

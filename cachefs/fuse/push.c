@@ -52,6 +52,7 @@ struct pusher {
     struct catalog *catalog; /* of the present order */
     struct prefix prefixes[PREFIXES];
     unsigned in_flight_max;
+    bool begun;     /* an order has been followed in this life */
     bool fell_back; /* the second way is in use */
 };
 
@@ -118,7 +119,7 @@ static int push_store(struct frontend *f, uint64_t id, uint64_t size)
         if (read_pushed(f, id, off, len, &view, NULL) < 0)
             return -EIO;
         rc = store_piece(f, id, off, &view);
-        counter_add(&f->push.pushed_bytes, rc == 0 ? view.len : 0);
+        counter_add(&f->kept->pushed_bytes, rc == 0 ? view.len : 0);
         view_release(&view);
     }
     return rc;
@@ -153,17 +154,17 @@ static int open_sample(struct pusher *p, uint64_t id, uint64_t *ret_size)
 
 static int push_one(struct pusher *p, uint64_t id, enum push_how how)
 {
-    struct push *push = &p->f->push;
+    struct kept *kept = p->f->kept;
     uint64_t size;
     cleanup_close int fd = open_sample(p, id, &size);
     int rc;
 
     if (fd < 0) {
-        counter_add(&push->skipped, 1);
+        counter_add(&kept->push_skipped, 1);
         return 0;
     }
     rc = how == PUSH_STORE ? push_store(p->f, id, size) : push_readahead(fd, size);
-    counter_add(rc < 0 ? &push->failed : &push->pushed, 1);
+    counter_add(rc < 0 ? &kept->push_failed : &kept->pushed, 1);
     return rc;
 }
 
@@ -276,6 +277,21 @@ static bool take_news(struct push *push)
     return news;
 }
 
+/* Where another life left this order: the position its reader was seen at, or UINT64_MAX. The
+ * window of what is fetched ahead moves there too. */
+static uint64_t left_at(struct pusher *p, uint64_t length)
+{
+    const struct kept *kept = p->f->kept;
+    uint64_t pos = atomic_load(&kept->seen), id;
+
+    if (p->begun || !p->f->adopted || !atomic_load(&kept->seen_id) ||
+        atomic_load(&kept->order_length) != length || pos >= length ||
+        volume_order_ids(p->f->volume, pos, 1, &id, NULL) < 0 || id != atomic_load(&kept->seen_id))
+        return UINT64_MAX;
+    volume_seen(p->f->volume, id);
+    return pos;
+}
+
 /* Takes over the order of now. Called without the lock. */
 static void follow_order(struct pusher *p)
 {
@@ -292,15 +308,20 @@ static void follow_order(struct pusher *p)
     catalog_unref(p->catalog);
     p->catalog = volume_catalog(f->volume);
     uint64_t window = window_samples(f, catalog_info(p->catalog), &p->in_flight_max);
+    uint64_t pos = left_at(p, length);
     ACQUIRE(&push->lock);
     push->gen = gen;
     push_window_reset(&push->w, length, window);
+    if (pos != UINT64_MAX)
+        push_window_resume(&push->w, pos, atomic_load(&f->kept->push_next));
+    p->begun = p->begun || length > 0;
     atomic_store(&push->active, length > 0);
 }
 
 /* Positions to push now, rising. If there are none it waits for the reader or for news. */
-static size_t take_batch(struct push *push, uint64_t *positions)
+static size_t take_batch(struct frontend *f, uint64_t *positions)
 {
+    struct push *push = &f->push;
     ACQUIRE(&push->lock);
     size_t n = 0;
 
@@ -311,7 +332,9 @@ static size_t take_batch(struct push *push, uint64_t *positions)
             break;
         positions[n++] = pos;
     }
-    if (!n && !push->stopping && !push->news)
+    if (n)
+        atomic_store(&f->kept->push_next, push->w.next);
+    else if (!push->stopping && !push->news)
         cond_wait(&push->moved, &push->lock);
     return n;
 }
@@ -339,7 +362,7 @@ static void *push_run(void *arg)
     atomic_store(&push->tid, gettid());
     while (!stopping(push)) {
         follow_order(p);
-        size_t n = take_batch(push, positions);
+        size_t n = take_batch(p->f, positions);
         if (n && atomic_load(&push->how) != PUSH_OFF)
             push_batch(p, positions, ids, ids_of(p->f, positions, n, ids));
     }
@@ -408,5 +431,8 @@ void push_seen(struct frontend *f, uint64_t id)
         return;
     ACQUIRE(&push->lock);
     push_window_seen(&push->w, pos);
+    atomic_store_explicit(&f->kept->order_length, push->w.length, memory_order_relaxed);
+    atomic_store_explicit(&f->kept->seen, pos, memory_order_relaxed);
+    atomic_store_explicit(&f->kept->seen_id, id, memory_order_relaxed);
     cond_signal(&push->moved);
 }

@@ -17,6 +17,7 @@
 #include "cleanup.h"
 #include "clock.h"
 #include "frontend-internal.h"
+#include "keeper.h"
 #include "mem.h"
 
 #define LOG_MODULE "fuse"
@@ -248,6 +249,12 @@ int frontend_mount(struct frontend **ret, struct volume *v, const struct fronten
     if (probe_mask_parse(getenv("SAMPAN_FUSE_MASK"), &f->hidden, err) < 0 ||
         hand_open(&f->hand, conf->state, err) < 0 || (!f->adopted && make_mount(f, err) < 0))
         goto fail;
+    f->kept = keeper_area(f->hand.state, "fuse", KEPT_VERSION, sizeof(*f->kept));
+    if (!f->kept) {
+        err_set(err, ERR_LIMIT, "the keeper's state has no room for the front end's counters");
+        goto fail;
+    }
+    snapshots_keep(&f->snapshots, &f->kept->next_snapshot);
     f->mounted = !f->adopted; /* one that we fail to take over is another life's to end */
     if (!conf->refuse && new_session(f, err) < 0)
         goto fail;

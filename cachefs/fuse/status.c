@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "frontend-internal.h"
+#include "suspects-internal.h"
 
 const char *frontend_mode(const struct frontend *f)
 {
@@ -20,6 +21,36 @@ const char *frontend_why(const struct frontend *f)
     return f->mode.why;
 }
 
+static void write_guilty(struct frontend *f, struct json_writer *w, const struct keeper_suspect *s)
+{
+    cleanup_bytes struct bytes path = {0};
+    struct catalog *c = f->volume ? volume_catalog_of(f->volume, s->nodeid) : NULL;
+
+    if (c && s->nodeid != CATALOG_ROOT_ID)
+        catalog_path(c, s->nodeid, &path, NULL);
+    if (c)
+        catalog_unref(c);
+    jw_object(w, NULL);
+    jw_strn(w, "path", path.data ? path.data : "", path.len);
+    jw_uint(w, "id", s->nodeid);
+    jw_str(w, "op", wire_op_name(s->opcode));
+    jw_uint(w, "offset", s->offset);
+    jw_uint(w, "deaths", s->deaths);
+    jw_end(w);
+}
+
+/* Requests that are refused because they ended several lives. */
+static void write_poisoned(struct frontend *f, struct json_writer *w)
+{
+    const struct keeper_part *kept = &f->hand.state->keeper;
+
+    jw_array(w, "poisoned");
+    for (size_t i = 0; i < KEEPER_SUSPECTS; i++)
+        if (kept->suspects[i].opcode && suspect_is_guilty(&kept->suspects[i]))
+            write_guilty(f, w, &kept->suspects[i]);
+    jw_end(w);
+}
+
 void frontend_status(struct frontend *f, struct json_writer *w)
 {
     struct push *push = &f->push;
@@ -36,10 +67,10 @@ void frontend_status(struct frontend *f, struct json_writer *w)
     jw_bool(w, "active", atomic_load(&push->active));
     jw_str(w, "how", push_how_name(atomic_load(&push->how)));
     jw_str(w, "why", why);
-    jw_uint(w, "samples", counter_get(&push->pushed));
-    jw_uint(w, "bytes", counter_get(&push->pushed_bytes));
-    jw_uint(w, "skipped", counter_get(&push->skipped));
-    jw_uint(w, "failed", counter_get(&push->failed));
+    jw_uint(w, "samples", counter_get(&f->kept->pushed));
+    jw_uint(w, "bytes", counter_get(&f->kept->pushed_bytes));
+    jw_uint(w, "skipped", counter_get(&f->kept->push_skipped));
+    jw_uint(w, "failed", counter_get(&f->kept->push_failed));
     jw_uint(w, "reader", window.reader);
     jw_uint(w, "next", window.next);
     jw_uint(w, "length", window.length);
@@ -47,12 +78,15 @@ void frontend_status(struct frontend *f, struct json_writer *w)
     jw_bool(w, "paused", window.reader < window.paused_until);
     jw_end(w);
     jw_object(w, "kernel");
-    jw_uint(w, "reads", counter_get(&f->reads));
-    jw_uint(w, "read_bytes", counter_get(&f->read_bytes));
-    jw_uint(w, "read_errors", counter_get(&f->read_errors));
-    jw_uint(w, "refetched", counter_get(&f->refetched));
-    jw_uint(w, "invalidated", counter_get(&f->invalidated));
+    jw_uint(w, "reads", counter_get(&f->kept->reads));
+    jw_uint(w, "read_bytes", counter_get(&f->kept->read_bytes));
+    jw_uint(w, "read_errors", counter_get(&f->kept->read_errors));
+    jw_uint(w, "refetched", counter_get(&f->kept->refetched));
+    jw_uint(w, "invalidated", counter_get(&f->kept->invalidated));
     jw_end(w);
+    jw_uint(w, "in_hand", atomic_load(&f->parked));
+    jw_bool(w, "careful", atomic_load(&f->careful));
+    write_poisoned(f, w);
     if (f->passthrough)
         passthrough_status(f, w);
 }

@@ -172,7 +172,7 @@ void worker_take_over(struct frontend *f)
         return;
     f->replaying = true; /* requests may have been executed before */
     atomic_store(&f->workers[0].tid, gettid());
-    for (uint32_t i = 0; i < KEEPER_SLOTS; i++)
+    for (uint32_t i = 0; i < hand_top(&f->hand); i++)
         if (hand_holds(hand_slot(&f->hand, i)))
             serve_slot(f, i);
     for (uint32_t i = 0; i < f->hand.state->n_desks; i++) {

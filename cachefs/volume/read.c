@@ -45,7 +45,7 @@ static void error_for_reader(struct volume *v, uint64_t id, struct err *err)
 
 void read_account(struct volume *v, struct volume_read *r, const struct view *view, struct err *err)
 {
-    struct read_counts *n = &v->reads;
+    struct read_counts *n = &v->counts->reads;
     histogram_add(&n->latency, clock_mono_ns() - r->started_ns);
     counter_add(&n->total, 1);
     if (r->push)

@@ -83,10 +83,10 @@ static void write_read_counts(struct json_writer *w, const struct read_counts *r
 static void write_reads(struct volume *v, struct json_writer *w)
 {
     jw_object(w, "reads");
-    write_read_counts(w, &v->reads);
+    write_read_counts(w, &v->counts->reads);
     jw_uint(w, "corrupt_repaired", counter_get(&cache_counts(v->cache)->corrupt));
-    jw_num(w, "p50_us", quantile_us(&v->reads.latency, 0.50));
-    jw_num(w, "p99_us", quantile_us(&v->reads.latency, 0.99));
+    jw_num(w, "p50_us", quantile_us(&v->counts->reads.latency, 0.50));
+    jw_num(w, "p99_us", quantile_us(&v->counts->reads.latency, 0.99));
     jw_end(w);
 }
 
@@ -251,12 +251,12 @@ void volume_stats(struct volume *v, struct json_writer *w)
     cache_stat(v->cache, &cache);
     jw_uint(w, "time_ns", clock_mono_ns());
     jw_object(w, "reads");
-    write_read_counts(w, &v->reads);
+    write_read_counts(w, &v->counts->reads);
     jw_end(w);
     write_fetch(v, w);
     jw_object(w, "latency");
-    jw_num(w, "p50_us", quantile_us(&v->reads.latency, 0.50));
-    jw_num(w, "p99_us", quantile_us(&v->reads.latency, 0.99));
+    jw_num(w, "p50_us", quantile_us(&v->counts->reads.latency, 0.50));
+    jw_num(w, "p99_us", quantile_us(&v->counts->reads.latency, 0.99));
     jw_end(w);
     jw_object(w, "cache");
     jw_uint(w, "samples", cache.samples);

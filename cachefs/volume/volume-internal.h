@@ -225,11 +225,6 @@ struct warm_progress { /* guarded by the volume's lock */
 
 /* --- the volume ------------------------------------------------------------------------------ */
 
-struct read_counts {
-    counter total, bytes, from[FROM_COUNT], pushed, errors;
-    struct histogram latency;
-};
-
 struct stale_object {
     uint64_t id;
     int64_t at_ns;
@@ -276,7 +271,7 @@ struct volume {
     struct warm_progress warm;
     struct gather *parked, **parked_tail; /* reads that wait for gather_pool */
 
-    struct read_counts reads;
+    struct volume_counts own_counts, *counts; /* counts: own_counts, or the caller's */
     struct ahead ahead;
     pthread_t refresh_thread;
     bool refresh_started;

@@ -76,6 +76,7 @@ static int open_cache(struct volume *v, struct err *err)
         .free_bytes = v->conf.free_bytes,
         .pool = v->pool,
         .set_id = id,
+        .counts = &v->counts->cache,
         .log = v->conf.log,
     };
     memcpy(conf.tiers, v->conf.tiers, sizeof conf.tiers);
@@ -86,6 +87,8 @@ static struct volume *volume_alloc(const struct volume_conf *conf)
 {
     struct volume *v = xcalloc(1, sizeof *v);
     v->conf = *conf;
+    v->counts = conf->counts ? conf->counts : &v->own_counts;
+    v->conf.fetch.counts = &v->counts->fetch;
     v->opened_ns = clock_mono_ns();
     uint64_t memory = conf->memory ? conf->memory : MEMORY_DEFAULT;
     atomic_init(&v->memory, memory);
@@ -108,7 +111,7 @@ int volume_open(struct volume **ret, const struct volume_conf *conf, volume_prog
     struct volume *v = volume_alloc(conf);
     cleanup_bytes struct bytes folder = {0};
     if (catalog_folder(conf, &folder, err) || sources_open(&v->sources, conf, err) ||
-        fetch_new(&v->fetch, &conf->fetch, err) || open_cache(v, err) || stack_build(v, err) ||
+        fetch_new(&v->fetch, &v->conf.fetch, err) || open_cache(v, err) || stack_build(v, err) ||
         versions_open(v, progress, arg, err) ||
         cache_bind(v->cache, catalog_info(v->versions[0])->lineage, err) || sampler_start(v, err) ||
         ahead_start(v, err) || refresh_start(v, err)) {

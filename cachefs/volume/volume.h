@@ -14,6 +14,7 @@
 #include "err.h"
 #include "fetch.h"
 #include "json.h"
+#include "metrics.h"
 #include "object.h"
 #include "order.h"
 #include "source.h"
@@ -23,6 +24,19 @@ struct log;
 /* Puts the layers that `spec` names over `inner`; *ret is the topmost (tests/layers/layers.h). */
 typedef int build_layers_fn(struct source **ret, const char *spec, struct source *inner,
                             struct err *err);
+
+struct read_counts {
+    counter total, bytes, from[FROM_COUNT], pushed, errors;
+    struct histogram latency;
+};
+
+/* Counters that only grow: a caller who keeps them lets them go on in another process. */
+#define VOLUME_COUNTS_VERSION 1
+struct volume_counts {
+    struct read_counts reads;
+    struct fetch_counts fetch;
+    struct cache_counts cache;
+};
 
 /* Strings are borrowed and must outlive the volume. */
 struct volume_conf {
@@ -41,6 +55,7 @@ struct volume_conf {
     unsigned prefetch;   /* samples fetched ahead at most; 0: automatic */
     bool rescan;         /* scan even if a version is there */
     const char *layers;  /* tests: "fault=…;delay=…" between cache and store, or NULL */
+    struct volume_counts *counts; /* counted on here; NULL: from 0, in memory of the volume's own */
     build_layers_fn *build_layers; /* makes them; NULL (release builds): `layers` is refused */
     struct log *log;
 };
