@@ -171,7 +171,7 @@ void invalidate_on_switch(void *arg, struct catalog *from, struct catalog *to);
 
 struct passthrough;
 /* Decides, after INIT, whether the kernel takes our backing files; completes f->mode. */
-void passthrough_start(struct frontend *f);
+int passthrough_start(struct frontend *f, struct err *err);
 void passthrough_stop(struct frontend *f);
 /* OPEN, RELEASE and READ of that mode, from the wire. READ: false if it is not here. */
 void passthrough_open(struct frontend *f, const struct wire_in_header *h);

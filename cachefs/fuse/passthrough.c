@@ -11,6 +11,9 @@
  *   shard incomplete                      direct I/O, and the filler is set on it
  *   shard complete, verified              passthrough; the backing id lives from the first such
  * open to the last close
+ *
+ * The kernel's opens outlive this process, and so do the ids: the table of them is kept
+ * (opens-internal.h), and the rules hold on in the next life.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,46 +23,25 @@
 
 #include "cleanup.h"
 #include "frontend-internal.h"
+#include "keeper.h"
 #include "mem.h"
+#include "opens-internal.h"
 #include "shard-internal.h"
 
 #define LOG_MODULE "fuse"
 #include "log.h"
-
-#define BUCKETS 256
-
-enum way { WAY_CACHED, WAY_DIRECT, WAY_PASSTHROUGH };
-
-/* An inode that is open. */
-struct opened {
-    uint64_t ino;
-    unsigned opens;
-    enum way way;
-    int backing_id; /* 0: none */
-    struct shard *shard;
-    struct opened *next;
-};
 
 struct passthrough {
     struct shards shards;
     bool has_shards;
     struct lock lock;
     struct cond work;
-    struct opened *buckets[BUCKETS]; /* under lock */
-    bool stop;                       /* under lock */
+    struct opens opens;               /* under lock */
+    struct shard *used_by[OPENS_MAX]; /* of each entry of `opens`; NULL: none; under lock */
+    bool stop;                        /* under lock */
     pthread_t filler;
     bool filler_runs;
-    counter opens[3], filled, failed;
 };
-
-static struct opened **bucket_of(struct passthrough *pt, uint64_t ino)
-{
-    struct opened **at = &pt->buckets[ino % BUCKETS];
-
-    while (*at && (*at)->ino != ino)
-        at = &(*at)->next;
-    return at;
-}
 
 /* --- the kernel's side --- */
 
@@ -104,12 +86,11 @@ static const char *try_backing(const struct frontend *f, const char *dir)
 
 /* --- the filler: one thread that completes the shards of open objects --- */
 
-static struct opened *next_wanted(struct passthrough *pt)
+static struct shard *next_wanted(struct passthrough *pt)
 {
-    for (size_t i = 0; i < BUCKETS; i++)
-        for (struct opened *o = pt->buckets[i]; o; o = o->next)
-            if (o->shard && o->shard->wanted)
-                return o;
+    for (size_t i = 0; i < OPENS_MAX; i++)
+        if (pt->used_by[i] && pt->used_by[i]->wanted)
+            return pt->used_by[i];
     return NULL;
 }
 
@@ -152,25 +133,24 @@ static void *filler_run(void *arg)
 
     for (;;) {
         struct err err = {0};
-        struct opened *o = NULL;
-        struct shard *x;
+        struct shard *x = NULL;
 
         lock_take(&pt->lock);
-        while (!pt->stop && !(o = next_wanted(pt)))
+        while (!pt->stop && !(x = next_wanted(pt)))
             cond_wait(&pt->work, &pt->lock);
         if (pt->stop) {
             lock_drop(&pt->lock);
             return NULL;
         }
-        o->shard->wanted = false;
-        x = shards_use(&pt->shards, o->shard->id, o->shard->size);
+        x->wanted = false;
+        x = shards_use(&pt->shards, x->id, x->size);
         lock_drop(&pt->lock);
         if (fill(f, x, &err) < 0) {
-            counter_add(&pt->failed, 1);
+            counter_add(&pt->opens.kept->failed, 1);
             log_warn(f->log, "object of id %llu stays incomplete: %s", (unsigned long long)x->id,
                      err.msg);
         } else if (shard_complete(x)) {
-            counter_add(&pt->filled, 1);
+            counter_add(&pt->opens.kept->filled, 1);
         }
         shards_unuse(&pt->shards, x);
     }
@@ -179,25 +159,27 @@ static void *filler_run(void *arg)
 /* --- OPEN and RELEASE --- */
 
 /* The way of an inode's first open. */
-static void first_open(struct frontend *f, struct opened *o, uint64_t size)
+static struct shard *first_open(struct frontend *f, struct kept_open *o)
 {
     struct passthrough *pt = f->passthrough;
+    struct shard *shard;
 
     o->way = WAY_CACHED;
-    if (!pt->has_shards || !size || ino_is_ours(o->ino))
-        return;
-    o->shard = shards_use(&pt->shards, o->ino, size);
-    if (o->shard)
+    if (!pt->has_shards || !o->size || ino_is_ours(o->ino))
+        return NULL;
+    shard = shards_use(&pt->shards, o->ino, o->size);
+    if (shard)
         o->way = WAY_DIRECT;
+    return shard;
 }
 
 /* Direct I/O becomes passthrough as soon as the object is complete. */
-static void raise_way(struct frontend *f, struct opened *o)
+static void raise_way(struct frontend *f, struct kept_open *o, struct shard *shard)
 {
-    if (o->way != WAY_DIRECT)
+    if (o->way != WAY_DIRECT || !shard)
         return;
-    if (shard_complete(o->shard)) {
-        int id = backing_open(f, o->shard->data);
+    if (shard_complete(shard)) {
+        int id = backing_open(f, shard->data);
 
         if (id > 0) {
             o->backing_id = id;
@@ -205,11 +187,11 @@ static void raise_way(struct frontend *f, struct opened *o)
         }
         return;
     }
-    o->shard->wanted = true;
+    shard->wanted = true;
     cond_signal(&f->passthrough->work);
 }
 
-static uint32_t open_flags(enum way way)
+static uint32_t open_flags(uint32_t way)
 {
     switch (way) {
     case WAY_DIRECT:
@@ -221,60 +203,99 @@ static uint32_t open_flags(enum way way)
     }
 }
 
-static struct wire_open_out open_inode(struct frontend *f, uint64_t ino, uint64_t size)
+/* A request's number is the same when it is sent again. */
+static uint64_t number_of(const struct wire_in_header *h)
 {
-    struct passthrough *pt = f->passthrough;
-    ACQUIRE(&pt->lock);
-    struct opened **at = bucket_of(pt, ino);
-
-    if (!*at) {
-        *at = xcalloc(1, sizeof(**at));
-        (*at)->ino = ino;
-        first_open(f, *at, size);
-    }
-    (*at)->opens++;
-    raise_way(f, *at);
-    counter_add(&pt->opens[(*at)->way], 1);
-    return (struct wire_open_out){.open_flags = open_flags((*at)->way),
-                                  .backing_id = (*at)->backing_id};
+    return h->unique & ~WIRE_UNIQUE_RESEND;
 }
 
-static void release_inode(struct frontend *f, uint64_t ino)
+/* Has an earlier life executed this request, and been killed before its reply was out? */
+static bool was_counted(struct frontend *f, const struct wire_in_header *h)
+{
+    return (f->replaying || (h->unique & WIRE_UNIQUE_RESEND)) &&
+           opens_counted(&f->passthrough->opens, number_of(h));
+}
+
+/* The state of the inode as this open finds it. False: too many are open. */
+static bool count_open(struct frontend *f, const struct wire_in_header *h, uint64_t size,
+                       struct kept_open *ret)
 {
     struct passthrough *pt = f->passthrough;
     ACQUIRE(&pt->lock);
-    struct opened **at = bucket_of(pt, ino);
-    struct opened *o = *at;
+    struct kept_open *e = opens_find(&pt->opens, h->nodeid);
+    struct shard *shard = e ? pt->used_by[opens_at(&pt->opens, e)] : NULL;
+    bool is_new = !e;
 
-    if (!o || --o->opens)
+    if (e && was_counted(f, h)) {
+        *ret = *e;
+        return true;
+    }
+    *ret = e ? *e : (struct kept_open){.ino = h->nodeid, .size = size};
+    if (is_new)
+        shard = first_open(f, ret);
+    ret->opens++;
+    int32_t had = ret->backing_id;
+    raise_way(f, ret, shard);
+    e = opens_change(&pt->opens, number_of(h), ret);
+    if (!e) {
+        if (ret->backing_id != had)
+            backing_close(f, ret->backing_id);
+        if (shard)
+            shards_unuse(&pt->shards, shard);
+        return false;
+    }
+    pt->used_by[opens_at(&pt->opens, e)] = shard;
+    counter_add(&pt->opens.kept->ways[ret->way], 1);
+    return true;
+}
+
+/* `h`: the RELEASE; NULL: an open that never was. */
+static void count_release(struct frontend *f, uint64_t ino, const struct wire_in_header *h)
+{
+    struct passthrough *pt = f->passthrough;
+    ACQUIRE(&pt->lock);
+    struct kept_open *e = opens_find(&pt->opens, ino);
+    struct shard *shard;
+
+    if (!e || (h && was_counted(f, h)))
         return;
-    *at = o->next;
-    if (o->backing_id)
-        backing_close(f, o->backing_id);
-    if (o->shard)
-        shards_unuse(&pt->shards, o->shard);
-    free(o);
+    struct kept_open to = *e;
+    to.opens--;
+    opens_change(&pt->opens, h ? number_of(h) : 0, &to);
+    if (to.opens)
+        return;
+    if (to.backing_id)
+        backing_close(f, to.backing_id);
+    shard = take_ptr(&pt->used_by[opens_at(&pt->opens, e)]);
+    if (shard)
+        shards_unuse(&pt->shards, shard);
 }
 
 void passthrough_open(struct frontend *f, const struct wire_in_header *h)
 {
     struct err err = {0};
-    struct wire_open_out out;
+    struct wire_open_out out = {0};
+    struct kept_open open;
     struct entry e = {0};
 
     if (!ino_is_ours(h->nodeid) && entry_of(f, h->nodeid, &e, &err) < 0) {
         dev_reply(f, h->unique, -err_errno(&err), NULL, 0);
         return;
     }
-    out = open_inode(f, h->nodeid, e.size);
+    if (!count_open(f, h, e.size, &open)) {
+        dev_reply(f, h->unique, -ENFILE, NULL, 0);
+        return;
+    }
+    out.open_flags = open_flags(open.way);
+    out.backing_id = open.backing_id;
     /* A reader that was killed meanwhile gets no answer, and no RELEASE will come. */
     if (dev_reply(f, h->unique, 0, &out, sizeof(out)) == -ENOENT)
-        release_inode(f, h->nodeid);
+        count_release(f, h->nodeid, NULL);
 }
 
 void passthrough_release(struct frontend *f, const struct wire_in_header *h)
 {
-    release_inode(f, h->nodeid);
+    count_release(f, h->nodeid, h);
     dev_reply(f, h->unique, 0, NULL, 0);
 }
 
@@ -287,8 +308,8 @@ bool passthrough_read(struct frontend *f, const struct wire_in_header *h,
     int fd;
 
     lock_take(&pt->lock);
-    const struct opened *o = *bucket_of(pt, h->nodeid);
-    shard = o ? o->shard : NULL;
+    const struct kept_open *o = opens_find(&pt->opens, h->nodeid);
+    shard = o ? pt->used_by[opens_at(&pt->opens, o)] : NULL;
     lock_drop(&pt->lock);
     /* While this READ is under way its file is open, and so the shard stays. */
     if (!shard || (fd = shard_fd_for(shard, in->offset, size)) < 0)
@@ -314,6 +335,30 @@ static uint64_t lineage_of(struct frontend *f)
     return lineage;
 }
 
+/* Objects that the kernel has open since an earlier life are in use. */
+static void use_open_shards(struct passthrough *pt)
+{
+    for (uint32_t i = 0; i < OPENS_MAX; i++) {
+        const struct kept_open *e = &pt->opens.kept->entries[i];
+
+        if (e->opens && e->way != WAY_CACHED)
+            pt->used_by[i] = shards_use(&pt->shards, e->ino, e->size);
+    }
+}
+
+/* False: no room for the table, which must outlive us. */
+static bool start_opens(struct frontend *f)
+{
+    struct passthrough *pt = f->passthrough;
+    struct kept_opens *kept =
+        keeper_area(f->hand.state, "opens", OPENS_VERSION, sizeof(struct kept_opens));
+    int32_t left = kept ? opens_load(&pt->opens, kept) : 0;
+
+    if (left > 0)
+        backing_close(f, left);
+    return kept != NULL;
+}
+
 static const char *start_shards(struct frontend *f)
 {
     struct passthrough *pt = f->passthrough;
@@ -330,6 +375,7 @@ static const char *start_shards(struct frontend *f)
         log_warn(f->log, "%s", err.msg);
         return "the folder of whole objects can't be used";
     }
+    use_open_shards(pt);
     tier = cache_guests(volume_cache(f->volume), f->conf.shards_dir);
     if (tier)
         shards_set_tier(&pt->shards, tier);
@@ -342,19 +388,22 @@ static const char *start_shards(struct frontend *f)
     return refused ? refused : "no thread could be started";
 }
 
-void passthrough_start(struct frontend *f)
+int passthrough_start(struct frontend *f, struct err *err)
 {
     struct passthrough *pt;
     const char *refused;
 
     if (!f->conf.shards)
-        return;
+        return 0;
     pt = f->passthrough = xcalloc(1, sizeof(*pt));
     lock_init(&pt->lock, RANK_PUSH - 1, "fuse opens");
     cond_init(&pt->work);
+    if (!start_opens(f))
+        return err_set(err, ERR_LIMIT, "the keeper's state has no room for the table of opens");
     refused = start_shards(f);
     if (refused)
         probe_decide(f->offers, /* shards= */ true, refused, &f->mode);
+    return 0;
 }
 
 void passthrough_stop(struct frontend *f)
@@ -369,14 +418,6 @@ void passthrough_stop(struct frontend *f)
     lock_drop(&pt->lock);
     if (pt->filler_runs)
         pthread_join(pt->filler, NULL);
-    for (size_t i = 0; i < BUCKETS; i++) {
-        while (pt->buckets[i]) {
-            struct opened *o = pt->buckets[i];
-
-            pt->buckets[i] = o->next;
-            free(o);
-        }
-    }
     shards_close(&pt->shards);
     cond_destroy(&pt->work);
     lock_destroy(&pt->lock);
@@ -399,13 +440,16 @@ bool passthrough_has(struct frontend *f, uint64_t id)
 void passthrough_status(struct frontend *f, struct json_writer *w)
 {
     struct passthrough *pt = f->passthrough;
+    const struct kept_opens *kept = pt->opens.kept;
 
+    if (!kept)
+        return;
     jw_object(w, "shards");
-    jw_uint(w, "passthrough", counter_get(&pt->opens[WAY_PASSTHROUGH]));
-    jw_uint(w, "direct", counter_get(&pt->opens[WAY_DIRECT]));
-    jw_uint(w, "cached", counter_get(&pt->opens[WAY_CACHED]));
-    jw_uint(w, "filled", counter_get(&pt->filled));
-    jw_uint(w, "failed", counter_get(&pt->failed));
+    jw_uint(w, "passthrough", counter_get(&kept->ways[WAY_PASSTHROUGH]));
+    jw_uint(w, "direct", counter_get(&kept->ways[WAY_DIRECT]));
+    jw_uint(w, "cached", counter_get(&kept->ways[WAY_CACHED]));
+    jw_uint(w, "filled", counter_get(&kept->filled));
+    jw_uint(w, "failed", counter_get(&kept->failed));
     jw_uint(w, "used", pt->has_shards ? shards_used(&pt->shards) : 0);
     jw_uint(w, "limit", pt->has_shards ? f->conf.shards_limit : 0);
     jw_str(w, "verified", "at fill and at the first open");

@@ -291,8 +291,7 @@ static int start_serving(struct frontend *f, struct err *err)
     if (f->adopted ? negotiate_again(f, err) : negotiate(f, err))
         return -1;
     learn_mount(f);
-    passthrough_start(f);
-    if (chores_start(f, err) < 0)
+    if (passthrough_start(f, err) < 0 || chores_start(f, err) < 0)
         return -1;
     if (f->adopted)
         worker_take_over(f);

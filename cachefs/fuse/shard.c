@@ -251,8 +251,15 @@ void shards_set_tier(struct shards *s, struct tier *tier)
 {
     ACQUIRE(&s->lock);
 
-    while (s->list && !cache_guests_take(tier, s->used))
-        forget(s, s->list);
+    while (!cache_guests_take(tier, s->used)) {
+        struct shard *x = s->list;
+
+        while (x && x->users)
+            x = x->next;
+        if (!x)
+            return; /* all that is left is open: it shares no limit in this process */
+        forget(s, x);
+    }
     s->tier = tier;
 }
 
