@@ -1,0 +1,175 @@
+/*
+ * Requests in hand. Each lies on a desk or in a slot of the state from the moment the kernel gives
+ * it out until it is answered: the length in its own header says so. state.h has the rules.
+ *
+ * The first OUTFUSE_WORKERS desks are the workers' to begin with. A large request that must wait
+ * keeps its desk; its worker goes on with a spare one. When no desk is spare the worker waits: so
+ * much (OUTFUSE_DESKS MiB) may wait in large requests, and no more.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "mem.h"
+#include "outfuse-internal.h"
+
+static int make_own(struct hands *h, struct err *err)
+{
+    size_t size = keeper_state_bytes(OUTFUSE_DESKS, OUTFUSE_DESK_BYTES);
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0);
+
+    if (at == MAP_FAILED)
+        return err_sys(err, errno, "map memory for requests");
+    h->own = at;
+    h->state = at;
+    keeper_state_init(h->state, OUTFUSE_DESKS, OUTFUSE_DESK_BYTES);
+    return 0;
+}
+
+int hands_open(struct hands *h, struct keeper_state *state, struct err *err)
+{
+    h->state = state;
+    lock_init(&h->lock, RANK_METRICS, "requests in hand");
+    cond_init(&h->desk_back);
+    if (!state && make_own(h, err) < 0)
+        return -1;
+    if (h->state->n_desks <= OUTFUSE_WORKERS || h->state->desk_bytes < OUTFUSE_DESK_BYTES)
+        return err_set(err, ERR_CORRUPT,
+                       "the state left by another life is not of a mount that can be written");
+    h->spare_desks =
+        h->state->n_desks >= 64 ? UINT64_MAX : (UINT64_C(1) << h->state->n_desks) - 1;
+    h->free_slots = xcalloc(KEEPER_SLOTS, sizeof(*h->free_slots));
+    for (uint32_t i = KEEPER_SLOTS; i-- > 0;)
+        h->free_slots[h->n_free_slots++] = (uint16_t)i;
+    return 0;
+}
+
+void hands_close(struct hands *h)
+{
+    if (h->own)
+        munmap(h->own, h->state->bytes);
+    free(h->free_slots);
+    cond_destroy(&h->desk_back);
+    lock_destroy(&h->lock);
+}
+
+struct keeper_request *hands_at(struct hands *h, struct place p)
+{
+    return p.slot ? &keeper_slot(h->state, p.index)->request : keeper_desk(h->state, p.index);
+}
+
+size_t hands_room(const struct hands *h)
+{
+    return h->state->desk_bytes;
+}
+
+/* A new life sees either the whole request or none. */
+static void set_len(struct keeper_request *r, uint32_t len)
+{
+    __atomic_store_n(&r->len, len, __ATOMIC_RELEASE);
+}
+
+uint32_t hands_take_desk(struct hands *h)
+{
+    ACQUIRE(&h->lock);
+    uint32_t i;
+
+    while (!h->spare_desks)
+        cond_wait(&h->desk_back, &h->lock);
+    i = (uint32_t)__builtin_ctzll(h->spare_desks);
+    h->spare_desks &= ~(UINT64_C(1) << i);
+    return i;
+}
+
+void hands_clear(struct hands *h, uint32_t desk)
+{
+    set_len(keeper_desk(h->state, desk), 0);
+}
+
+static void free_desk(struct hands *h, uint32_t i)
+{
+    char *at = (char *)keeper_desk(h->state, i);
+
+    set_len((void *)at, 0);
+    /* A spare desk takes no memory but its first page. */
+    madvise(at + KEEPER_PAGE, h->state->desk_bytes - KEEPER_PAGE, MADV_REMOVE);
+    ACQUIRE(&h->lock);
+    h->spare_desks |= UINT64_C(1) << i;
+    cond_signal(&h->desk_back);
+}
+
+void hands_free(struct hands *h, struct place p)
+{
+    if (!p.slot) {
+        free_desk(h, p.index);
+        return;
+    }
+    set_len(&keeper_slot(h->state, p.index)->request, 0);
+    ACQUIRE(&h->lock);
+    h->free_slots[h->n_free_slots++] = (uint16_t)p.index;
+}
+
+/* A slot of its own, or none (-1). */
+static int take_slot(struct hands *h)
+{
+    ACQUIRE(&h->lock);
+    return h->n_free_slots ? h->free_slots[--h->n_free_slots] : -1;
+}
+
+struct place hands_park(struct hands *h, uint32_t desk)
+{
+    struct keeper_request *from = keeper_desk(h->state, desk);
+    int slot = from->len <= KEEPER_SLOT_BYTES ? take_slot(h) : -1;
+    struct keeper_request *to;
+
+    if (slot < 0)
+        return (struct place){.slot = false, .index = desk};
+    to = &keeper_slot(h->state, (uint32_t)slot)->request;
+    /* The length comes last. Killed before the desk is cleared, it is in both: it has one number,
+     * so the stage answers the second from its journal, and the kernel takes one answer. */
+    memcpy((char *)to + sizeof(to->len), (char *)from + sizeof(from->len),
+           from->len - sizeof(from->len));
+    set_len(to, from->len);
+    set_len(from, 0);
+    return (struct place){.slot = true, .index = (uint32_t)slot};
+}
+
+/* What lies there is a request as a kernel sends it, as far as its length goes. */
+static bool holds_request(const struct keeper_request *r, size_t room)
+{
+    return r->len >= sizeof(*r) && r->len <= room;
+}
+
+void hands_left(struct hands *h, void (*fn)(void *arg, struct place p), void *arg)
+{
+    uint32_t n = h->n_free_slots;
+
+    for (uint32_t i = 0; i < h->state->n_desks; i++) {
+        struct keeper_request *r = keeper_desk(h->state, i);
+
+        if (!holds_request(r, h->state->desk_bytes)) {
+            set_len(r, 0);
+            continue;
+        }
+        h->spare_desks &= ~(UINT64_C(1) << i);
+        fn(arg, (struct place){.slot = false, .index = i});
+    }
+    h->n_free_slots = 0;
+    for (uint32_t i = n; i-- > 0;) {
+        struct keeper_request *r = &keeper_slot(h->state, i)->request;
+
+        if (holds_request(r, KEEPER_SLOT_BYTES))
+            fn(arg, (struct place){.slot = true, .index = i});
+        else
+            h->free_slots[h->n_free_slots++] = (uint16_t)i;
+    }
+}
+
+void hands_forget_all(struct hands *h)
+{
+    for (uint32_t i = 0; i < h->state->n_desks; i++)
+        set_len(keeper_desk(h->state, i), 0);
+    for (uint32_t i = 0; i < KEEPER_SLOTS; i++)
+        set_len(&keeper_slot(h->state, i)->request, 0);
+}

@@ -1,0 +1,119 @@
+/*
+ * What the kernel is told when a listing brings another writer's change: entries and pages that are
+ * no longer true. One thread, because a notification may wait for a lock of the kernel (see the
+ * header); the stage only leaves a note. Notes are bounded: names that don't fit any more are
+ * dropped, they expire by themselves within the refresh interval; pages never are.
+ */
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "mem.h"
+#include "outfuse-internal.h"
+
+#define NAMES_MAX 65536
+
+static void notify(struct outfuse *f, int code, const void *body, size_t len, const char *name)
+{
+    struct fuse_out_header h = {.error = code};
+    struct iovec iov[3] = {{.iov_base = &h, .iov_len = sizeof(h)},
+                           {.iov_base = (void *)body, .iov_len = len},
+                           {.iov_base = (void *)name, .iov_len = name ? strlen(name) + 1 : 0}};
+
+    h.len = (uint32_t)(sizeof(h) + len + iov[2].iov_len);
+    /* What the kernel does not know (ENOENT) it need not forget. */
+    if (writev(f->dev, iov, name ? 3 : 2) > 0)
+        counter_add(&f->news.told, 1);
+}
+
+static void tell(struct outfuse *f, const struct news_item *item)
+{
+    if (item->name) {
+        struct fuse_notify_inval_entry_out entry = {.parent = item->ino,
+                                                    .namelen = (uint32_t)strlen(item->name)};
+        notify(f, FUSE_NOTIFY_INVAL_ENTRY, &entry, sizeof(entry), item->name);
+    } else {
+        struct fuse_notify_inval_inode_out inode = {.ino = item->ino};
+        notify(f, FUSE_NOTIFY_INVAL_INODE, &inode, sizeof(inode), NULL);
+    }
+}
+
+/* Takes all notes; false: no more will come. */
+static bool take(struct news *n, struct news_item **ret, size_t *ret_n)
+{
+    ACQUIRE(&n->lock);
+    while (!n->n && !n->stop)
+        cond_wait(&n->due, &n->lock);
+    *ret = take_ptr(&n->items);
+    *ret_n = n->n;
+    n->n = n->cap = 0;
+    return !n->stop;
+}
+
+static void *news_run(void *arg)
+{
+    struct outfuse *f = arg;
+    struct news_item *items;
+    size_t n;
+    bool more;
+
+    do {
+        more = take(&f->news, &items, &n);
+        for (size_t i = 0; i < n; i++) {
+            if (more)
+                tell(f, &items[i]);
+            free(items[i].name);
+        }
+        free(items);
+    } while (more);
+    return NULL;
+}
+
+void news_changed(void *outfuse, uint64_t ino, const char *name)
+{
+    struct outfuse *f = outfuse;
+    struct news *n = &f->news;
+
+    if (!name) {
+        ACQUIRE(&f->seen_lock);
+        struct seen *s = &f->seen[ino % SEEN_PLACES];
+        if (s->ino == ino)
+            s->ino = 0;
+    }
+    ACQUIRE(&n->lock);
+    if (n->stop || (name && n->n >= NAMES_MAX)) {
+        counter_add(&n->dropped, 1);
+        return;
+    }
+    if (n->n == n->cap) {
+        n->cap = n->cap ? 2 * n->cap : 64;
+        n->items = xrealloc(n->items, n->cap * sizeof(*n->items));
+    }
+    n->items[n->n++] = (struct news_item){.ino = ino, .name = name ? xstrdup(name) : NULL};
+    cond_signal(&n->due);
+}
+
+int news_start(struct outfuse *f, struct err *err)
+{
+    int e = thread_start(&f->news.thread, "fuse-news", news_run, f);
+
+    if (e)
+        return err_sys(err, e, "start a thread");
+    f->news.started = true;
+    stage_on_change(f->stage, news_changed, f);
+    return 0;
+}
+
+void news_stop(struct outfuse *f)
+{
+    if (!f->news.started)
+        return;
+    stage_on_change(f->stage, NULL, NULL);
+    {
+        ACQUIRE(&f->news.lock);
+        f->news.stop = true;
+        cond_broadcast(&f->news.due);
+    }
+    pthread_join(f->news.thread, NULL);
+    f->news.started = false;
+}

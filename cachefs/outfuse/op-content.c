@@ -1,0 +1,183 @@
+/* Files: opened, read, written, stored. A handle's number is the stage's, good in the next life. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "clock.h"
+#include "mem.h"
+#include "outfuse-internal.h"
+
+#ifndef FOPEN_NOFLUSH
+#define FOPEN_NOFLUSH (1 << 5)
+#endif
+
+/* --- may the kernel keep its pages? ---------------------------------------------------------- */
+
+static int64_t ns_of(const struct timespec *t)
+{
+    return (int64_t)t->tv_sec * (int64_t)NS_PER_S + t->tv_nsec;
+}
+
+/* Notes what is there now. True: it is what was there the last time. Writes through this mount keep
+ * the kernel's pages true by themselves; what others change is told to it (news.c), and forgotten
+ * here first. */
+static bool seen_again(struct outfuse *f, uint64_t ino)
+{
+    const struct stage_call look = {.wait = false};
+    struct stage_attr a;
+    bool same;
+
+    if (stage_getattr(f->stage, &look, ino, &a, NULL) != 0)
+        return false;
+    struct seen now = {.ino = ino,
+                       .size = (uint64_t)a.st.st_size,
+                       .mtime_ns = ns_of(&a.st.st_mtim),
+                       .ctime_ns = ns_of(&a.st.st_ctim)};
+    ACQUIRE(&f->seen_lock);
+    struct seen *s = &f->seen[ino % SEEN_PLACES];
+    same = s->ino == now.ino && s->size == now.size && s->mtime_ns == now.mtime_ns &&
+           s->ctime_ns == now.ctime_ns;
+    *s = now;
+    return same;
+}
+
+/* A file that can't be written through needs no FLUSH at its close. */
+static struct fuse_open_out opened(struct call *c, uint64_t ino, uint64_t fh, uint32_t flags)
+{
+    struct fuse_open_out o = {.fh = fh};
+
+    if ((flags & O_ACCMODE) == O_RDONLY)
+        o.open_flags |= FOPEN_NOFLUSH;
+    if (seen_again(c->f, ino))
+        o.open_flags |= FOPEN_KEEP_CACHE;
+    return o;
+}
+
+/* --- handles -------------------------------------------------------------------------------- */
+
+int out_create(struct call *c, struct err *err)
+{
+    const struct fuse_create_in *in = c->in;
+    struct stage_attr a;
+    uint64_t fh;
+    int rc;
+
+    if (ino_is_ours(c->h->nodeid) || is_control_name(c->h->nodeid, c->name))
+        return err_sys(err, EPERM, ".sampan is the mount's own");
+    if (strlen(c->name) > 255)
+        return err_sys(err, ENAMETOOLONG, "%.40s...", c->name);
+    rc = stage_create(c->f->stage, &c->who, c->h->nodeid, c->name, in->mode & 07777,
+                      (int)in->flags, &a, &fh, err);
+    if (rc)
+        return rc;
+    entry_of_stage(&a, &c->out.create.entry);
+    c->out.create.open = opened(c, a.st.st_ino, fh, in->flags);
+    c->out_len = sizeof(c->out.create);
+    return 0;
+}
+
+int out_open(struct call *c, struct err *err)
+{
+    const struct fuse_open_in *in = c->in;
+    uint64_t fh = 0;
+    int rc;
+
+    if (ino_is_ours(c->h->nodeid)) {
+        if ((in->flags & O_ACCMODE) != O_RDONLY)
+            return err_sys(err, EPERM, ".sampan is the mount's own");
+        c->out.open =
+            (struct fuse_open_out){.open_flags = FOPEN_KEEP_CACHE | (uint32_t)FOPEN_NOFLUSH};
+        c->out_len = sizeof(c->out.open);
+        return 0;
+    }
+    rc = stage_open_file(c->f->stage, &c->who, c->h->nodeid, (int)in->flags, &fh, err);
+    if (rc)
+        return rc;
+    c->out.open = opened(c, c->h->nodeid, fh, in->flags);
+    c->out_len = sizeof(c->out.open);
+    return 0;
+}
+
+int out_flush(struct call *c, struct err *err)
+{
+    const struct fuse_flush_in *in = c->in;
+
+    if (ino_is_ours(c->h->nodeid))
+        return 0;
+    return stage_flush(c->f->stage, &c->who, in->fh, err);
+}
+
+int out_release(struct call *c, struct err *err)
+{
+    const struct fuse_release_in *in = c->in;
+    int rc;
+
+    if (ino_is_ours(c->h->nodeid))
+        return 0;
+    rc = stage_release(c->f->stage, &c->who, in->fh, err);
+    if (!rc && (in->flags & O_ACCMODE) != O_RDONLY)
+        seen_again(c->f, c->h->nodeid);
+    return rc;
+}
+
+int out_fsync(struct call *c, struct err *err)
+{
+    const struct fuse_fsync_in *in = c->in;
+
+    if (ino_is_ours(c->h->nodeid))
+        return 0;
+    return stage_fsync(c->f->stage, &c->who, in->fh, in->fsync_flags & FUSE_FSYNC_FDATASYNC, err);
+}
+
+/* --- content -------------------------------------------------------------------------------- */
+
+static int read_snapshot(struct call *c, const struct fuse_read_in *in, void *buf, size_t size,
+                         struct err *err)
+{
+    ssize_t n = snapshots_read(&c->f->snapshots, c->h->nodeid, in->offset, buf, size, NULL);
+
+    if (n < 0)
+        return err_sys(err, ESTALE, "%s", STATUS_NAME);
+    c->more_len = (size_t)n;
+    return 0;
+}
+
+int out_read(struct call *c, struct err *err)
+{
+    const struct fuse_read_in *in = c->in;
+    size_t size = in->size < MAX_WRITE ? in->size : MAX_WRITE;
+    int rc;
+
+    c->more = xmalloc(size ? size : 1);
+    if (ino_is_ours(c->h->nodeid))
+        return read_snapshot(c, in, c->more, size, err);
+    rc = stage_read(c->f->stage, &c->who, in->fh, in->offset, c->more, size, &c->more_len, err);
+    return rc;
+}
+
+int out_write(struct call *c, struct err *err)
+{
+    const struct fuse_write_in *in = c->in;
+    int rc;
+
+    if (in->size > c->data_len || in->offset > INT64_MAX - (uint64_t)in->size)
+        return err_sys(err, EINVAL, "a write");
+    if (ino_is_ours(c->h->nodeid))
+        return err_sys(err, EPERM, ".sampan is the mount's own");
+    rc = stage_write(c->f->stage, &c->who, in->fh, in->offset, c->data, in->size, err);
+    if (rc)
+        return rc;
+    c->out.write = (struct fuse_write_out){.size = in->size};
+    c->out_len = sizeof(c->out.write);
+    return 0;
+}
+
+int out_fallocate(struct call *c, struct err *err)
+{
+    const struct fuse_fallocate_in *in = c->in;
+
+    if (ino_is_ours(c->h->nodeid))
+        return err_sys(err, EPERM, ".sampan is the mount's own");
+    return stage_fallocate(c->f->stage, &c->who, in->fh, (int)in->mode, in->offset, in->length,
+                           err);
+}

@@ -1,0 +1,221 @@
+/*
+ * Shared by the files of this front end; nobody outside includes it.
+ *
+ *   session.c     a mount's life: negotiation, workers, the end
+ *   hands.c       requests in hand: desks and slots of the state
+ *   lanes.c       threads that may wait
+ *   serve.c       one request: checked, handed to its row of the table, answered
+ *   op-names.c    names and attributes          op-content.c  files        op-dir.c  folders
+ *   news.c        what the kernel is told when others change the store
+ *
+ * A request's life: a worker reads it into its desk; serve() runs its handler without waiting; it
+ * is answered, then its desk is cleared. Or the handler gave STAGE_WAIT: hands_park() moves it to a
+ * slot (a large one keeps its desk, and the worker takes another), and a lane serves it again, this
+ * time waiting.
+ */
+#ifndef SAMPAN_OUTFUSE_INTERNAL_H
+#define SAMPAN_OUTFUSE_INTERNAL_H
+
+#include <linux/fuse.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "device.h"
+#include "metrics.h"
+#include "outfuse.h"
+#include "snapshots.h"
+#include "state.h"
+#include "sync.h"
+
+#define OUTFUSE_WORKERS 4u
+#define LANES_MAX       64u
+#define MAX_WRITE       (1u << 20)
+#define DAY_NS          (86400ull * 1000 * 1000 * 1000)
+
+/* --- hands.c -------------------------------------------------------------------------------- */
+
+/* Where a request lies. */
+struct place {
+    bool slot;
+    uint32_t index;
+};
+
+struct hands {
+    struct keeper_state *state;
+    void *own; /* the state's memory where there is no keeper */
+    struct lock lock;
+    struct cond desk_back;
+    uint64_t spare_desks; /* bit i: nobody has desk i; under lock */
+    uint16_t *free_slots; /* a stack; under lock */
+    uint32_t n_free_slots;
+};
+int hands_open(struct hands *h, struct keeper_state *state, struct err *err);
+void hands_close(struct hands *h);
+struct keeper_request *hands_at(struct hands *h, struct place p);
+size_t hands_room(const struct hands *h); /* of a desk */
+/* A desk nobody has; waits for one. */
+uint32_t hands_take_desk(struct hands *h);
+/* The request there is answered: the place is free again (a desk too). */
+void hands_free(struct hands *h, struct place p);
+/* The request there is answered: a worker keeps its desk for the next one. */
+void hands_clear(struct hands *h, uint32_t desk);
+/* A request that must wait: to a slot, which is returned, if it fits and one is free; else it stays
+ * on its desk, which is its own from now on. */
+struct place hands_park(struct hands *h, uint32_t desk);
+/* What a dead life left: calls `fn` for each place with a request, which is taken then. */
+void hands_left(struct hands *h, void (*fn)(void *arg, struct place p), void *arg);
+void hands_forget_all(struct hands *h);
+
+/* --- lanes.c -------------------------------------------------------------------------------- */
+
+struct job {
+    struct job *next;
+    struct place place;
+};
+enum lane_life { LANE_NONE, LANE_RUNS, LANE_ENDED };
+struct lanes {
+    struct lock lock;
+    struct cond due;
+    struct job *first, *last; /* under lock, all below too */
+    unsigned idle, running, queued;
+    bool stop;
+    struct lane {
+        struct outfuse *f;
+        pthread_t thread;
+        enum lane_life life;
+    } lanes[LANES_MAX];
+};
+void lanes_init(struct outfuse *f);
+/* Serves what lies there on a thread that may wait. */
+void lanes_add(struct outfuse *f, struct place p);
+void lanes_stop(struct outfuse *f); /* all that was added is answered first */
+void lanes_destroy(struct outfuse *f);
+
+/* --- news.c --------------------------------------------------------------------------------- */
+
+/* A notification waits for locks of the kernel that a process may hold while its own request waits
+ * for us: so neither a worker, nor a lane, nor a thread of the stage ever sends one. */
+struct news_item {
+    uint64_t ino;
+    char *name; /* NULL: the inode itself */
+};
+struct news {
+    struct lock lock;
+    struct cond due;
+    struct news_item *items; /* under lock, all below too */
+    size_t n, cap;
+    bool stop;
+    bool started;
+    pthread_t thread;
+    counter told, dropped;
+};
+int news_start(struct outfuse *f, struct err *err);
+void news_stop(struct outfuse *f);
+void news_changed(void *outfuse, uint64_t ino, const char *name); /* a stage_changed_fn */
+
+/* --- the whole ------------------------------------------------------------------------------ */
+
+/* The content that was last seen under an inode number: the kernel may keep its pages when the file
+ * is opened and nothing else was there meanwhile. One place for many numbers: losing it costs pages
+ * only. Empty at the start of each life. */
+#define SEEN_PLACES 8192
+struct seen {
+    uint64_t ino;
+    uint64_t size;
+    int64_t mtime_ns, ctime_ns;
+};
+
+/* What this front end leaves to its next life. */
+struct kept {
+    uint64_t salt; /* tells this mount's request numbers from those of earlier mounts */
+};
+
+struct outfuse {
+    struct outfuse_conf conf; /* its strings are ours */
+    struct stage *stage;
+    struct log *log;
+    int dev;
+    dev_t mount_dev; /* of the mounted file system */
+    struct kept *kept;
+    bool adopted;
+    bool readdirplus, async_read;
+
+    struct hands hands;
+    struct lanes lanes;
+    struct news news;
+    struct snapshots snapshots;
+
+    struct lock seen_lock;
+    struct seen *seen; /* under seen_lock */
+
+    pthread_t workers[OUTFUSE_WORKERS];
+    unsigned n_workers;
+    struct lock state_lock;
+    struct cond ended;        /* a worker ended */
+    unsigned workers_running; /* under state_lock */
+    atomic_bool stopping;
+    bool mounted;
+
+    counter requests, waited, resent, errors;
+    _Atomic uint64_t last_complaint_ns;
+};
+
+/* --- serve.c -------------------------------------------------------------------------------- */
+
+#define NO_REPLY 2 /* of a handler: the kernel awaits none */
+
+/* One request while its handler runs. */
+struct call {
+    struct outfuse *f;
+    const struct fuse_in_header *h;
+    const void *in;              /* the operation's fixed part */
+    const char *name, *new_name; /* checked: ended by a NUL, no '/' */
+    const char *data;            /* what follows the fixed part */
+    size_t data_len;
+    struct stage_call who;
+
+    /* The answer: `out`, then `more`. */
+    union {
+        struct fuse_entry_out entry;
+        struct {
+            struct fuse_entry_out entry;
+            struct fuse_open_out open;
+        } create;
+        struct fuse_attr_out attr;
+        struct fuse_open_out open;
+        struct fuse_write_out write;
+        struct fuse_statfs_out statfs;
+        struct fuse_init_out init;
+        struct fuse_ioctl_out ioctl;
+    } out;
+    size_t out_len;
+    void *more; /* freed after the reply */
+    size_t more_len;
+};
+/* 0: answered by out and more; -1: by err's errno; STAGE_WAIT; NO_REPLY. */
+typedef int op_fn(struct call *c, struct err *err);
+
+/* Serves the request at `h`. False: it must wait (only with wait = false) and was not answered. */
+bool serve(struct outfuse *f, struct keeper_request *at, bool wait);
+/* Writes one answer. 0 or a negative errno. */
+int reply(struct outfuse *f, uint64_t unique, int error, const struct call *c);
+/* serve() knows INIT too, which session.c answers. */
+op_fn out_init;
+
+op_fn out_lookup, out_forget, out_batch_forget, out_getattr, out_setattr, out_readlink, out_mknod,
+    out_mkdir, out_unlink, out_rmdir, out_symlink, out_rename, out_rename2, out_link, out_statfs;
+op_fn out_create, out_open, out_read, out_write, out_flush, out_release, out_fsync, out_fallocate;
+op_fn out_opendir, out_releasedir, out_readdir, out_readdirplus, out_fsyncdir, out_ioctl;
+
+/* --- attributes (op-names.c) --- */
+
+void attr_of_stat(const struct stat *st, struct fuse_attr *ret);
+void entry_of_stage(const struct stage_attr *a, struct fuse_entry_out *ret);
+void answer_attr(struct call *c, const struct stat *st, uint64_t valid_ns);
+/* The files of .sampan. */
+#define CONTROL_DIR_NAME ".sampan"
+#define STATUS_NAME      "status.json"
+bool is_control_name(uint64_t parent, const char *name);
+void control_dir_stat(const struct outfuse *f, struct stat *ret);
+
+#endif

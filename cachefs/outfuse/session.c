@@ -1,0 +1,401 @@
+/*
+ * A mount's life: outfuse.h tells it. The device is read by a few workers; the kernel holds all
+ * back until INIT is answered, which outfuse_start() does by itself.
+ *
+ * A later life needs no second INIT: what was asked of the kernel follows from the request, which
+ * the state keeps.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "clock.h"
+#include "mem.h"
+#include "outfuse-internal.h"
+
+#define LOG_MODULE "fuse"
+#include "log.h"
+
+#define READ_AHEAD_KIB 1024
+#define BACKGROUND     256 /* requests that nobody waits in: readahead, pages of a mapping */
+
+/* What the system's header may be too old to know. */
+#define NOTIFY_RESEND 7
+#define INIT2_RESEND  (1u << 7)
+
+/* --- negotiation ----------------------------------------------------------------------------- */
+
+#define WANTED                                                                                   \
+    (FUSE_ASYNC_READ | FUSE_ATOMIC_O_TRUNC | FUSE_BIG_WRITES | FUSE_PARALLEL_DIROPS |            \
+     FUSE_DO_READDIRPLUS | FUSE_MAX_PAGES | FUSE_HAS_IOCTL_DIR | FUSE_ASYNC_DIO)
+
+static void learn_init(struct outfuse *f, const struct fuse_init_in *in, size_t len)
+{
+    f->readdirplus = in->flags & FUSE_DO_READDIRPLUS;
+    f->async_read = in->flags & FUSE_ASYNC_READ;
+    f->hands.state->can_resend = (in->flags & FUSE_INIT_EXT) &&
+                                 len >= offsetof(struct fuse_init_in, unused) &&
+                                 (in->flags2 & INIT2_RESEND);
+}
+
+int out_init(struct call *c, struct err *err)
+{
+    const struct fuse_init_in *in = c->in;
+    struct keeper_state *state = c->f->hands.state;
+    size_t len = c->h->len - sizeof(*c->h);
+
+    if (in->major != FUSE_KERNEL_VERSION || in->minor < 28) /* 4.20: max_pages */
+        return err_sys(err, EPROTO, "the kernel speaks FUSE %u.%u, this needs 7.28 or later",
+                       in->major, in->minor);
+    learn_init(c->f, in, len);
+    c->out.init = (struct fuse_init_out){
+        .major = FUSE_KERNEL_VERSION,
+        .minor = FUSE_KERNEL_MINOR_VERSION,
+        .max_readahead = MOUNT_MAX_READ,
+        .flags = in->flags & WANTED,
+        .max_background = BACKGROUND,
+        .congestion_threshold = BACKGROUND,
+        .max_write = MAX_WRITE,
+        .time_gran = 1,
+        .max_pages = MAX_WRITE / 4096,
+    };
+    c->out_len = sizeof(c->out.init);
+    if (len <= sizeof(state->init))
+        memcpy(state->init, in, len);
+    return 0;
+}
+
+static ssize_t receive(struct outfuse *f, uint32_t desk)
+{
+    struct keeper_request *at = hands_at(&f->hands, (struct place){.index = desk});
+    ssize_t n = read(f->dev, at, hands_room(&f->hands));
+
+    return n < 0 ? -errno : n;
+}
+
+static bool is_passing(ssize_t n)
+{
+    return n == -EINTR || n == -EAGAIN || n == -ENOENT;
+}
+
+/* INIT comes first and alone: the kernel holds everything else back until it is answered. */
+static int negotiate(struct outfuse *f, struct err *err)
+{
+    struct keeper_state *state = f->hands.state;
+    uint32_t desk = hands_take_desk(&f->hands);
+    struct place place = {.index = desk};
+    ssize_t n;
+
+    do
+        n = receive(f, desk);
+    while (is_passing(n));
+    if (n < 0) {
+        hands_free(&f->hands, place);
+        return err_sys(err, (int)-n, "negotiate with the kernel's FUSE");
+    }
+    struct keeper_request *at = hands_at(&f->hands, place);
+    uint32_t len = at->len - (uint32_t)sizeof(*at);
+    bool is_init = at->opcode == FUSE_INIT;
+    uint64_t answered = atomic_load(&state->answered);
+    serve(f, at, /* wait= */ true);
+    hands_free(&f->hands, place);
+    if (!is_init || atomic_load(&state->answered) == answered)
+        return err_set(err, ERR_FAILED, "negotiate with the kernel's FUSE: it sent no usable INIT");
+    state->init_len = len <= sizeof(state->init) ? len : 0;
+    return 0;
+}
+
+/* --- what a dead life left ------------------------------------------------------------------- */
+
+static void serve_left(void *arg, struct place p)
+{
+    lanes_add(arg, p);
+}
+
+static int ask_to_resend(struct outfuse *f)
+{
+    struct fuse_out_header h = {.len = sizeof(h), .error = NOTIFY_RESEND};
+
+    return write(f->dev, &h, sizeof(h)) < 0 ? -errno : 0;
+}
+
+static void take_up(struct outfuse *f)
+{
+    struct keeper_state *state = f->hands.state;
+
+    learn_init(f, (const void *)state->init, state->init_len);
+    if (state->can_resend) {
+        hands_forget_all(&f->hands);
+        int e = ask_to_resend(f);
+        if (!e)
+            return;
+        log_warn(f->log, "ask the kernel to send requests again: %s", strerror(-e));
+    }
+    hands_left(&f->hands, serve_left, f);
+}
+
+/* --- the workers ----------------------------------------------------------------------------- */
+
+static void worker_ended(void *arg)
+{
+    struct outfuse *f = arg;
+    ACQUIRE(&f->state_lock);
+
+    f->workers_running--;
+    cond_broadcast(&f->ended);
+}
+
+/* A worker is cancelled only while it waits for a request: see outfuse_stop(). */
+static void *worker(void *arg)
+{
+    struct outfuse *f = arg;
+    struct hands *h = &f->hands;
+    uint32_t desk = hands_take_desk(h);
+    ssize_t n;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    pthread_cleanup_push(worker_ended, f);
+    while (!atomic_load(&f->stopping)) {
+        pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+        n = receive(f, desk);
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+        if (is_passing(n))
+            continue;
+        if (n <= 0)
+            break;
+        if (serve(f, hands_at(h, (struct place){.index = desk}), /* wait= */ false)) {
+            hands_clear(h, desk);
+            continue;
+        }
+        struct place p = hands_park(h, desk);
+        lanes_add(f, p);
+        if (!p.slot)
+            desk = hands_take_desk(h);
+    }
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+
+static int start_workers(struct outfuse *f, struct err *err)
+{
+    char name[16];
+
+    for (unsigned i = 0; i < OUTFUSE_WORKERS; i++) {
+        lock_take(&f->state_lock);
+        f->workers_running++;
+        lock_drop(&f->state_lock);
+        snprintf(name, sizeof(name), "fuse-%u", i);
+        int e = thread_start(&f->workers[i], name, worker, f);
+        if (e) {
+            lock_take(&f->state_lock);
+            f->workers_running--;
+            lock_drop(&f->state_lock);
+            return err_sys(err, e, "start a thread");
+        }
+        f->n_workers++;
+    }
+    return 0;
+}
+
+/* --- the life of a front end ------------------------------------------------------------------ */
+
+static int new_salt(struct outfuse *f, struct err *err)
+{
+    if (f->adopted)
+        return 0;
+    if (getrandom(&f->kept->salt, sizeof(f->kept->salt), 0) != sizeof(f->kept->salt))
+        return err_sys(err, errno, "random bytes");
+    return 0;
+}
+
+static struct outfuse *new_outfuse(struct stage *s, const struct outfuse_conf *conf)
+{
+    struct outfuse *f = xcalloc(1, sizeof(*f));
+
+    f->conf = *conf;
+    f->conf.mountpoint = xstrdup(conf->mountpoint);
+    f->conf.source = xstrdup(conf->source);
+    f->stage = s;
+    f->log = conf->log;
+    f->dev = conf->dev;
+    f->adopted = conf->dev >= 0;
+    f->mounted = f->adopted;
+    f->seen = xcalloc(SEEN_PLACES, sizeof(*f->seen));
+    lock_init(&f->state_lock, RANK_METRICS, "fuse state");
+    lock_init(&f->seen_lock, RANK_METRICS, "fuse seen");
+    lock_init(&f->news.lock, RANK_METRICS, "fuse news");
+    cond_init(&f->ended);
+    cond_init(&f->news.due);
+    snapshots_init(&f->snapshots);
+    lanes_init(f);
+    return f;
+}
+
+static int make_mount(struct outfuse *f, struct err *err)
+{
+    const struct mount_conf how = {.mountpoint = f->conf.mountpoint,
+                                   .source = f->conf.source,
+                                   .allow_other = f->conf.allow_other,
+                                   .writable = true};
+
+    if (mount_check_point(f->conf.mountpoint, err) < 0 || mount_fuse(&how, &f->dev, err) < 0)
+        return -1;
+    f->mounted = true;
+    return 0;
+}
+
+int outfuse_mount(struct outfuse **ret, struct stage *s, const struct outfuse_conf *conf,
+                  struct err *err)
+{
+    struct outfuse *f = new_outfuse(s, conf);
+
+    f->kept = keeper_area(conf->state, "outfuse", 1, sizeof(*f->kept));
+    if (!f->kept) {
+        err_set(err, ERR_LIMIT, "the state between lives is full");
+        goto fail;
+    }
+    if (hands_open(&f->hands, conf->state, err) < 0 || new_salt(f, err) < 0)
+        goto fail;
+    if (!f->adopted && make_mount(f, err) < 0)
+        goto fail;
+    *ret = f;
+    return 0;
+fail:
+    outfuse_free(f);
+    return -1;
+}
+
+int outfuse_device(const struct outfuse *f)
+{
+    return f->dev;
+}
+
+static void learn_mount(struct outfuse *f)
+{
+    cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
+
+    if (mount_find(f->conf.mountpoint, row, NULL) < 0)
+        return;
+    f->mount_dev = makedev(row->major, row->minor);
+    mount_readahead(row, READ_AHEAD_KIB);
+}
+
+int outfuse_start(struct outfuse *f, struct err *err)
+{
+    bool negotiated = f->adopted && f->hands.state->init_len;
+
+    if (!negotiated && negotiate(f, err) < 0)
+        return -1;
+    learn_mount(f);
+    if (f->stage && news_start(f, err) < 0)
+        return -1;
+    if (negotiated)
+        take_up(f);
+    return start_workers(f, err);
+}
+
+void outfuse_wait(struct outfuse *f)
+{
+    ACQUIRE(&f->state_lock);
+
+    while (f->workers_running > 0)
+        cond_wait(&f->ended, &f->state_lock);
+}
+
+void outfuse_stop(struct outfuse *f)
+{
+    atomic_store(&f->stopping, true);
+    for (unsigned i = 0; i < f->n_workers; i++)
+        pthread_cancel(f->workers[i]);
+}
+
+static void join_workers(struct outfuse *f)
+{
+    for (unsigned i = 0; i < f->n_workers; i++)
+        pthread_join(f->workers[i], NULL);
+    f->n_workers = 0;
+}
+
+/* Ends the connection: the kernel fails every request from here on, and a notification that waits
+ * for a lock behind one of them goes on. The number of the descriptor stays taken, for answers that
+ * are still to come. */
+static void hang_up(struct outfuse *f)
+{
+    cleanup_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (f->dev >= 0 && null >= 0)
+        dup3(null, f->dev, O_CLOEXEC);
+}
+
+static void leave_mount(struct outfuse *f)
+{
+    struct err err = {0};
+    cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
+
+    if (!f->mounted)
+        return;
+    f->mounted = false;
+    /* Gone already, or another one took its place: not ours to end. */
+    if (mount_find(f->conf.mountpoint, row, NULL) < 0 ||
+        (f->mount_dev && makedev(row->major, row->minor) != f->mount_dev))
+        return;
+    if (mount_end(f->conf.mountpoint, /* lazy= */ true, &err) < 0)
+        log_warn(f->log, "%s", err.msg);
+}
+
+void outfuse_free(struct outfuse *f)
+{
+    if (!f)
+        return;
+    leave_mount(f);
+    outfuse_stop(f);
+    join_workers(f);
+    lanes_stop(f);
+    hang_up(f);
+    news_stop(f);
+    if (f->dev >= 0)
+        close(f->dev);
+    if (f->hands.state || f->hands.free_slots)
+        hands_close(&f->hands);
+    for (size_t i = 0; i < f->news.n; i++)
+        free(f->news.items[i].name);
+    free(f->news.items);
+    snapshots_destroy(&f->snapshots);
+    lanes_destroy(f);
+    cond_destroy(&f->news.due);
+    cond_destroy(&f->ended);
+    lock_destroy(&f->news.lock);
+    lock_destroy(&f->seen_lock);
+    lock_destroy(&f->state_lock);
+    if (!f->conf.state)
+        free(f->kept);
+    free(f->seen);
+    free((char *)f->conf.source);
+    free((char *)f->conf.mountpoint);
+    free(f);
+}
+
+void outfuse_status(struct outfuse *f, struct json_writer *w)
+{
+    jw_str(w, "mode", "writable");
+    jw_str(w, "mode_why", "files are opened one by one; pages are kept while nobody else writes");
+    jw_object(w, "requests");
+    jw_uint(w, "total", counter_get(&f->requests));
+    jw_uint(w, "waited", counter_get(&f->waited));
+    jw_uint(w, "resent", counter_get(&f->resent));
+    jw_uint(w, "errors", counter_get(&f->errors));
+    {
+        ACQUIRE(&f->lanes.lock);
+        jw_uint(w, "lanes", f->lanes.running);
+        jw_uint(w, "queued", f->lanes.queued);
+    }
+    jw_uint(w, "told", counter_get(&f->news.told));
+    jw_end(w);
+}
