@@ -10,7 +10,7 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order ctlwire device object catalog layers cache fetch volume keeper fuse ctlserve cli
+MODULES := base order ctlwire device object catalog layers cache fetch stage volume keeper fuse outfuse ctlserve cli
 
 DIR_base     := common/base
 DIR_order    := common/order
@@ -21,8 +21,10 @@ DIR_catalog  := cachefs/catalog
 DIR_layers   := tests/layers
 DIR_cache    := cachefs/cache
 DIR_fetch    := cachefs/fetch
+DIR_stage    := cachefs/stage
 DIR_volume   := cachefs/volume
 DIR_keeper   := cachefs/keeper
+DIR_outfuse  := cachefs/outfuse
 DIR_fuse     := cachefs/fuse
 DIR_ctlserve := cachefs/control
 DIR_cli      := cli
@@ -37,8 +39,10 @@ USES_catalog  := base source
 USES_layers   := base source catalog
 USES_cache    := base source catalog
 USES_fetch    := base source catalog object
+USES_stage    := base source catalog object fetch
 USES_volume   := base source catalog cache fetch object order
 USES_keeper   := base
+USES_outfuse  := base device keeper stage source catalog fetch object
 USES_fuse     := keeper base device source catalog cache fetch object order volume
 USES_ctlserve := keeper base device source catalog cache fetch object order volume fuse ctlwire
 USES_cli      := keeper base device source catalog cache fetch object order volume fuse ctlwire ctlserve layers
@@ -48,6 +52,7 @@ LIBS_object  := libcrypto
 LIBS_catalog := sqlite3 libcrypto
 LIBS_cache   := liblz4
 LIBS_fetch   := libcurl
+LIBS_stage   := sqlite3
 LIBS_fuse    := fuse3
 
 # --- variants -----------------------------------------------------------------------------------

@@ -5,6 +5,10 @@
  * The first OUTFUSE_WORKERS desks are the workers' to begin with. A large request that must wait
  * keeps its desk; its worker goes on with a spare one. When no desk is spare the worker waits: so
  * much (OUTFUSE_DESKS MiB) may wait in large requests, and no more.
+ *
+ * The kernel copies requests into the desks, and a page that had to be faulted in then would make
+ * the copy fail, with EIO for the caller, if this process is being killed at that moment. So a desk
+ * has all its pages, kept in memory if we may, as long as somebody reads into it.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,8 +20,8 @@
 static int make_own(struct hands *h, struct err *err)
 {
     size_t size = keeper_state_bytes(OUTFUSE_DESKS, OUTFUSE_DESK_BYTES);
-    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
-                    -1, 0);
+    void *at =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (at == MAP_FAILED)
         return err_sys(err, errno, "map memory for requests");
@@ -37,8 +41,7 @@ int hands_open(struct hands *h, struct keeper_state *state, struct err *err)
     if (h->state->n_desks <= OUTFUSE_WORKERS || h->state->desk_bytes < OUTFUSE_DESK_BYTES)
         return err_set(err, ERR_CORRUPT,
                        "the state left by another life is not of a mount that can be written");
-    h->spare_desks =
-        h->state->n_desks >= 64 ? UINT64_MAX : (UINT64_C(1) << h->state->n_desks) - 1;
+    h->spare_desks = h->state->n_desks >= 64 ? UINT64_MAX : (UINT64_C(1) << h->state->n_desks) - 1;
     h->free_slots = xcalloc(KEEPER_SLOTS, sizeof(*h->free_slots));
     for (uint32_t i = KEEPER_SLOTS; i-- > 0;)
         h->free_slots[h->n_free_slots++] = (uint16_t)i;
@@ -70,7 +73,7 @@ static void set_len(struct keeper_request *r, uint32_t len)
     __atomic_store_n(&r->len, len, __ATOMIC_RELEASE);
 }
 
-uint32_t hands_take_desk(struct hands *h)
+static uint32_t take_spare(struct hands *h)
 {
     ACQUIRE(&h->lock);
     uint32_t i;
@@ -79,6 +82,17 @@ uint32_t hands_take_desk(struct hands *h)
         cond_wait(&h->desk_back, &h->lock);
     i = (uint32_t)__builtin_ctzll(h->spare_desks);
     h->spare_desks &= ~(UINT64_C(1) << i);
+    return i;
+}
+
+uint32_t hands_take_desk(struct hands *h)
+{
+    uint32_t i = take_spare(h);
+    volatile char *at = (char *)keeper_desk(h->state, i);
+
+    mlock((const void *)at, h->state->desk_bytes); /* refused: it is used all the time anyway */
+    for (size_t page = 0; page < h->state->desk_bytes; page += KEEPER_PAGE)
+        at[page] = at[page];
     return i;
 }
 
@@ -93,6 +107,7 @@ static void free_desk(struct hands *h, uint32_t i)
 
     set_len((void *)at, 0);
     /* A spare desk takes no memory but its first page. */
+    munlock(at, h->state->desk_bytes);
     madvise(at + KEEPER_PAGE, h->state->desk_bytes - KEEPER_PAGE, MADV_REMOVE);
     ACQUIRE(&h->lock);
     h->spare_desks |= UINT64_C(1) << i;

@@ -56,7 +56,7 @@ static void *lane_run(void *arg)
                 return NULL;
             }
         }
-        serve(f, hands_at(&f->hands, j->place), /* wait= */ true);
+        outfuse_serve(f, hands_at(&f->hands, j->place), /* wait= */ true);
         hands_free(&f->hands, j->place);
         free(j);
     }
@@ -116,7 +116,7 @@ void lanes_add(struct outfuse *f, struct place p)
     }
     if (!alone)
         return;
-    serve(f, hands_at(&f->hands, p), /* wait= */ true);
+    outfuse_serve(f, hands_at(&f->hands, p), /* wait= */ true);
     hands_free(&f->hands, p);
     free(j);
 }

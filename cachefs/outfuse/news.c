@@ -15,7 +15,7 @@
 
 static void notify(struct outfuse *f, int code, const void *body, size_t len, const char *name)
 {
-    struct fuse_out_header h = {.error = code};
+    struct wire_out_header h = {.error = code};
     struct iovec iov[3] = {{.iov_base = &h, .iov_len = sizeof(h)},
                            {.iov_base = (void *)body, .iov_len = len},
                            {.iov_base = (void *)name, .iov_len = name ? strlen(name) + 1 : 0}};
@@ -29,12 +29,12 @@ static void notify(struct outfuse *f, int code, const void *body, size_t len, co
 static void tell(struct outfuse *f, const struct news_item *item)
 {
     if (item->name) {
-        struct fuse_notify_inval_entry_out entry = {.parent = item->ino,
-                                                    .namelen = (uint32_t)strlen(item->name)};
-        notify(f, FUSE_NOTIFY_INVAL_ENTRY, &entry, sizeof(entry), item->name);
+        struct wire_inval_entry_out entry = {.parent = item->ino,
+                                             .namelen = (uint32_t)strlen(item->name)};
+        notify(f, WIRE_NOTIFY_INVAL_ENTRY, &entry, sizeof(entry), item->name);
     } else {
-        struct fuse_notify_inval_inode_out inode = {.ino = item->ino};
-        notify(f, FUSE_NOTIFY_INVAL_INODE, &inode, sizeof(inode), NULL);
+        struct wire_inval_inode_out inode = {.ino = item->ino};
+        notify(f, WIRE_NOTIFY_INVAL_INODE, &inode, sizeof(inode), NULL);
     }
 }
 

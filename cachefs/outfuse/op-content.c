@@ -7,10 +7,6 @@
 #include "mem.h"
 #include "outfuse-internal.h"
 
-#ifndef FOPEN_NOFLUSH
-#define FOPEN_NOFLUSH (1 << 5)
-#endif
-
 /* --- may the kernel keep its pages? ---------------------------------------------------------- */
 
 static int64_t ns_of(const struct timespec *t)
@@ -42,14 +38,14 @@ static bool seen_again(struct outfuse *f, uint64_t ino)
 }
 
 /* A file that can't be written through needs no FLUSH at its close. */
-static struct fuse_open_out opened(struct call *c, uint64_t ino, uint64_t fh, uint32_t flags)
+static struct wire_open_out opened(struct call *c, uint64_t ino, uint64_t fh, uint32_t flags)
 {
-    struct fuse_open_out o = {.fh = fh};
+    struct wire_open_out o = {.fh = fh};
 
     if ((flags & O_ACCMODE) == O_RDONLY)
-        o.open_flags |= FOPEN_NOFLUSH;
+        o.open_flags |= WIRE_FOPEN_NOFLUSH;
     if (seen_again(c->f, ino))
-        o.open_flags |= FOPEN_KEEP_CACHE;
+        o.open_flags |= WIRE_FOPEN_KEEP_CACHE;
     return o;
 }
 
@@ -57,7 +53,7 @@ static struct fuse_open_out opened(struct call *c, uint64_t ino, uint64_t fh, ui
 
 int out_create(struct call *c, struct err *err)
 {
-    const struct fuse_create_in *in = c->in;
+    const struct wire_create_in *in = c->in;
     struct stage_attr a;
     uint64_t fh;
     int rc;
@@ -66,8 +62,8 @@ int out_create(struct call *c, struct err *err)
         return err_sys(err, EPERM, ".sampan is the mount's own");
     if (strlen(c->name) > 255)
         return err_sys(err, ENAMETOOLONG, "%.40s...", c->name);
-    rc = stage_create(c->f->stage, &c->who, c->h->nodeid, c->name, in->mode & 07777,
-                      (int)in->flags, &a, &fh, err);
+    rc = stage_create(c->f->stage, &c->who, c->h->nodeid, c->name, in->mode & 07777, (int)in->flags,
+                      &a, &fh, err);
     if (rc)
         return rc;
     entry_of_stage(&a, &c->out.create.entry);
@@ -78,7 +74,7 @@ int out_create(struct call *c, struct err *err)
 
 int out_open(struct call *c, struct err *err)
 {
-    const struct fuse_open_in *in = c->in;
+    const struct wire_open_in *in = c->in;
     uint64_t fh = 0;
     int rc;
 
@@ -86,7 +82,7 @@ int out_open(struct call *c, struct err *err)
         if ((in->flags & O_ACCMODE) != O_RDONLY)
             return err_sys(err, EPERM, ".sampan is the mount's own");
         c->out.open =
-            (struct fuse_open_out){.open_flags = FOPEN_KEEP_CACHE | (uint32_t)FOPEN_NOFLUSH};
+            (struct wire_open_out){.open_flags = WIRE_FOPEN_KEEP_CACHE | WIRE_FOPEN_NOFLUSH};
         c->out_len = sizeof(c->out.open);
         return 0;
     }
@@ -100,7 +96,7 @@ int out_open(struct call *c, struct err *err)
 
 int out_flush(struct call *c, struct err *err)
 {
-    const struct fuse_flush_in *in = c->in;
+    const struct wire_flush_in *in = c->in;
 
     if (ino_is_ours(c->h->nodeid))
         return 0;
@@ -109,7 +105,7 @@ int out_flush(struct call *c, struct err *err)
 
 int out_release(struct call *c, struct err *err)
 {
-    const struct fuse_release_in *in = c->in;
+    const struct wire_release_in *in = c->in;
     int rc;
 
     if (ino_is_ours(c->h->nodeid))
@@ -122,16 +118,16 @@ int out_release(struct call *c, struct err *err)
 
 int out_fsync(struct call *c, struct err *err)
 {
-    const struct fuse_fsync_in *in = c->in;
+    const struct wire_fsync_in *in = c->in;
 
     if (ino_is_ours(c->h->nodeid))
         return 0;
-    return stage_fsync(c->f->stage, &c->who, in->fh, in->fsync_flags & FUSE_FSYNC_FDATASYNC, err);
+    return stage_fsync(c->f->stage, &c->who, in->fh, in->flags & WIRE_FSYNC_DATA_ONLY, err);
 }
 
 /* --- content -------------------------------------------------------------------------------- */
 
-static int read_snapshot(struct call *c, const struct fuse_read_in *in, void *buf, size_t size,
+static int read_snapshot(struct call *c, const struct wire_read_in *in, void *buf, size_t size,
                          struct err *err)
 {
     ssize_t n = snapshots_read(&c->f->snapshots, c->h->nodeid, in->offset, buf, size, NULL);
@@ -144,7 +140,7 @@ static int read_snapshot(struct call *c, const struct fuse_read_in *in, void *bu
 
 int out_read(struct call *c, struct err *err)
 {
-    const struct fuse_read_in *in = c->in;
+    const struct wire_read_in *in = c->in;
     size_t size = in->size < MAX_WRITE ? in->size : MAX_WRITE;
     int rc;
 
@@ -157,7 +153,7 @@ int out_read(struct call *c, struct err *err)
 
 int out_write(struct call *c, struct err *err)
 {
-    const struct fuse_write_in *in = c->in;
+    const struct wire_write_in *in = c->in;
     int rc;
 
     if (in->size > c->data_len || in->offset > INT64_MAX - (uint64_t)in->size)
@@ -167,14 +163,14 @@ int out_write(struct call *c, struct err *err)
     rc = stage_write(c->f->stage, &c->who, in->fh, in->offset, c->data, in->size, err);
     if (rc)
         return rc;
-    c->out.write = (struct fuse_write_out){.size = in->size};
+    c->out.write = (struct wire_write_out){.size = in->size};
     c->out_len = sizeof(c->out.write);
     return 0;
 }
 
 int out_fallocate(struct call *c, struct err *err)
 {
-    const struct fuse_fallocate_in *in = c->in;
+    const struct wire_fallocate_in *in = c->in;
 
     if (ino_is_ours(c->h->nodeid))
         return err_sys(err, EPERM, ".sampan is the mount's own");

@@ -15,50 +15,66 @@
 #define DOTS 2
 
 struct listing {
+    struct call *c;
     char *buf;
     size_t size, used;
+    uint64_t ino;
     bool plus;
     bool hides_control; /* the root: a store's own .sampan is shadowed by ours */
 };
 
-static bool listing_add(struct listing *l, const char *name, const struct fuse_entry_out *entry,
+static bool listing_add(struct listing *l, const char *name, const struct wire_entry_out *entry,
                         uint64_t offset)
 {
     size_t len = strlen(name);
-    size_t head = l->plus ? sizeof(struct fuse_direntplus) : sizeof(struct fuse_dirent);
-    size_t room = FUSE_DIRENT_ALIGN(head + len);
+    size_t head = l->plus ? sizeof(struct wire_direntplus) : sizeof(struct wire_dirent);
+    size_t room = WIRE_ALIGN(head + len);
     char *at = l->buf + l->used;
-    struct fuse_dirent *d = (void *)(l->plus ? at + sizeof(struct fuse_entry_out) : at);
+    struct wire_dirent *d = (void *)(l->plus ? at + sizeof(struct wire_entry_out) : at);
 
     if (room > l->size - l->used)
         return false;
     memset(at, 0, room);
     if (l->plus)
         memcpy(at, entry, sizeof(*entry));
-    *d = (struct fuse_dirent){.ino = entry->attr.ino,
+    *d = (struct wire_dirent){.ino = entry->attr.ino,
                               .off = offset,
                               .namelen = (uint32_t)len,
                               .type = IFTODT(entry->attr.mode)};
-    memcpy((char *)d + FUSE_NAME_OFFSET, name, len);
+    memcpy((char *)(d + 1), name, len);
     l->used += room;
     return true;
 }
 
+/* With attributes the kernel takes the entry as looked up, so it is. What only the store could tell
+ * it asks for by itself, if anybody wants to know: node 0 says nothing about the entry. */
 static bool add_child(void *arg, const char *name, const struct stage_attr *attr, uint64_t cookie)
 {
     struct listing *l = arg;
-    struct fuse_entry_out entry;
+    const struct stage_call look = {.uid = l->c->who.uid, .gid = l->c->who.gid, .wait = false};
+    struct wire_entry_out entry;
+    struct stage_attr known;
 
     if (l->hides_control && !strcmp(name, CONTROL_DIR_NAME))
         return true;
     entry_of_stage(attr, &entry);
-    return listing_add(l, name, &entry, cookie + DOTS);
+    if (!l->plus)
+        return listing_add(l, name, &entry, cookie + DOTS);
+    if (stage_lookup(l->c->f->stage, &look, l->ino, name, &known, NULL) == 0)
+        entry_of_stage(&known, &entry);
+    else
+        entry.nodeid = 0;
+    if (listing_add(l, name, &entry, cookie + DOTS))
+        return true;
+    if (entry.nodeid)
+        stage_forget(l->c->f->stage, entry.nodeid, 1);
+    return false;
 }
 
 /* Node 0: the kernel links nothing. */
 static bool add_dots(struct listing *l, uint64_t ino, uint64_t from)
 {
-    struct fuse_entry_out dot = {.attr = {.ino = ino, .mode = S_IFDIR}};
+    struct wire_entry_out dot = {.attr = {.ino = ino, .mode = S_IFDIR}};
 
     return (from >= 1 || listing_add(l, ".", &dot, 1)) &&
            (from >= 2 || listing_add(l, "..", &dot, 2));
@@ -67,7 +83,7 @@ static bool add_dots(struct listing *l, uint64_t ino, uint64_t from)
 /* The status has a number only once it is looked up. */
 static void list_control_dir(struct listing *l, uint64_t from)
 {
-    struct fuse_entry_out status = {.attr = {.ino = INO_SNAPSHOTS, .mode = S_IFREG}};
+    struct wire_entry_out status = {.attr = {.ino = INO_SNAPSHOTS, .mode = S_IFREG}};
 
     if (add_dots(l, INO_CONTROL_DIR, from) && from < 3)
         listing_add(l, STATUS_NAME, &status, 3);
@@ -75,10 +91,11 @@ static void list_control_dir(struct listing *l, uint64_t from)
 
 static int list(struct call *c, bool plus, struct err *err)
 {
-    const struct fuse_read_in *in = c->in;
+    const struct wire_read_in *in = c->in;
     uint64_t ino = c->h->nodeid;
     size_t size = in->size < MAX_WRITE ? in->size : MAX_WRITE;
-    struct listing l = {.plus = plus, .size = size, .hides_control = ino == STAGE_ROOT};
+    struct listing l = {
+        .c = c, .ino = ino, .plus = plus, .size = size, .hides_control = ino == STAGE_ROOT};
     int rc = 0;
 
     c->more = l.buf = xmalloc(size ? size : 1);
@@ -106,7 +123,7 @@ int out_readdirplus(struct call *c, struct err *err)
 int out_opendir(struct call *c, struct err *err)
 {
     (void)err;
-    c->out.open = (struct fuse_open_out){0};
+    c->out.open = (struct wire_open_out){0};
     c->out_len = sizeof(c->out.open);
     return 0;
 }
@@ -129,14 +146,14 @@ int out_fsyncdir(struct call *c, struct err *err)
 
 int out_ioctl(struct call *c, struct err *err)
 {
-    const struct fuse_ioctl_in *in = c->in;
+    const struct wire_ioctl_in *in = c->in;
     struct outfuse *f = c->f;
     cleanup_bytes struct bytes text = {0};
     struct sampan_ioc_status *status;
 
-    if (c->h->nodeid != STAGE_ROOT || !(in->flags & FUSE_IOCTL_DIR))
+    if (c->h->nodeid != STAGE_ROOT || !(in->flags & WIRE_IOCTL_DIR))
         return err_sys(err, ENOTTY, "ioctl");
-    c->out.ioctl = (struct fuse_ioctl_out){0};
+    c->out.ioctl = (struct wire_ioctl_out){0};
     c->out_len = sizeof(c->out.ioctl);
     if (in->cmd == SAMPAN_IOC_HUSH)
         return 0; /* nothing is pushed here */

@@ -13,18 +13,18 @@
 
 /* --- attributes ----------------------------------------------------------------------------- */
 
-void attr_of_stat(const struct stat *st, struct fuse_attr *ret)
+void attr_of_stat(const struct stat *st, struct wire_attr *ret)
 {
-    *ret = (struct fuse_attr){
+    *ret = (struct wire_attr){
         .ino = st->st_ino,
         .size = (uint64_t)st->st_size,
         .blocks = (uint64_t)st->st_blocks,
-        .atime = (uint64_t)st->st_atim.tv_sec,
-        .mtime = (uint64_t)st->st_mtim.tv_sec,
-        .ctime = (uint64_t)st->st_ctim.tv_sec,
-        .atimensec = (uint32_t)st->st_atim.tv_nsec,
-        .mtimensec = (uint32_t)st->st_mtim.tv_nsec,
-        .ctimensec = (uint32_t)st->st_ctim.tv_nsec,
+        .atime_s = (uint64_t)st->st_atim.tv_sec,
+        .mtime_s = (uint64_t)st->st_mtim.tv_sec,
+        .ctime_s = (uint64_t)st->st_ctim.tv_sec,
+        .atime_ns = (uint32_t)st->st_atim.tv_nsec,
+        .mtime_ns = (uint32_t)st->st_mtim.tv_nsec,
+        .ctime_ns = (uint32_t)st->st_ctim.tv_nsec,
         .mode = st->st_mode,
         .nlink = (uint32_t)st->st_nlink,
         .uid = st->st_uid,
@@ -34,19 +34,19 @@ void attr_of_stat(const struct stat *st, struct fuse_attr *ret)
 }
 
 static void entry_of_stat(const struct stat *st, uint64_t name_ns, uint64_t attr_ns,
-                          struct fuse_entry_out *ret)
+                          struct wire_entry_out *ret)
 {
-    *ret = (struct fuse_entry_out){
+    *ret = (struct wire_entry_out){
         .nodeid = st->st_ino,
         .entry_valid = name_ns / NS_PER_S,
-        .entry_valid_nsec = (uint32_t)(name_ns % NS_PER_S),
+        .entry_valid_ns = (uint32_t)(name_ns % NS_PER_S),
         .attr_valid = attr_ns / NS_PER_S,
-        .attr_valid_nsec = (uint32_t)(attr_ns % NS_PER_S),
+        .attr_valid_ns = (uint32_t)(attr_ns % NS_PER_S),
     };
     attr_of_stat(st, &ret->attr);
 }
 
-void entry_of_stage(const struct stage_attr *a, struct fuse_entry_out *ret)
+void entry_of_stage(const struct stage_attr *a, struct wire_entry_out *ret)
 {
     entry_of_stat(&a->st, a->valid_ns, a->valid_ns, ret);
 }
@@ -62,8 +62,8 @@ static int answer_entry(struct call *c, int rc, const struct stage_attr *a)
 
 void answer_attr(struct call *c, const struct stat *st, uint64_t valid_ns)
 {
-    c->out.attr = (struct fuse_attr_out){.attr_valid = valid_ns / NS_PER_S,
-                                         .attr_valid_nsec = (uint32_t)(valid_ns % NS_PER_S)};
+    c->out.attr = (struct wire_attr_out){.attr_valid = valid_ns / NS_PER_S,
+                                         .attr_valid_ns = (uint32_t)(valid_ns % NS_PER_S)};
     attr_of_stat(st, &c->out.attr.attr);
     c->out_len = sizeof(c->out.attr);
 }
@@ -180,21 +180,21 @@ static void forget(struct outfuse *f, uint64_t ino, uint64_t lookups)
 
 int out_forget(struct call *c, struct err *err)
 {
-    const struct fuse_forget_in *in = c->in;
+    const struct wire_forget_in *in = c->in;
 
     (void)err;
-    forget(c->f, c->h->nodeid, in->nlookup);
+    forget(c->f, c->h->nodeid, in->lookups);
     return NO_REPLY;
 }
 
 int out_batch_forget(struct call *c, struct err *err)
 {
-    const struct fuse_batch_forget_in *in = c->in;
-    const struct fuse_forget_one *all = (const void *)c->data;
+    const struct wire_batch_forget_in *in = c->in;
+    const struct wire_forget_one *all = (const void *)c->data;
 
     (void)err;
     for (size_t i = 0; i < in->count && (i + 1) * sizeof(*all) <= c->data_len; i++)
-        forget(c->f, all[i].nodeid, all[i].nlookup);
+        forget(c->f, all[i].nodeid, all[i].lookups);
     return NO_REPLY;
 }
 
@@ -232,30 +232,30 @@ int out_setattr(struct call *c, struct err *err)
     static const struct {
         uint32_t valid;
         unsigned what;
-    } bits[] = {{FATTR_MODE, STAGE_SET_MODE},   {FATTR_UID, STAGE_SET_UID},
-                {FATTR_GID, STAGE_SET_GID},     {FATTR_SIZE, STAGE_SET_SIZE},
-                {FATTR_MTIME, STAGE_SET_MTIME}, {FATTR_ATIME, STAGE_SET_ATIME}};
-    const struct fuse_setattr_in *in = c->in;
+    } bits[] = {{WIRE_SET_MODE, STAGE_SET_MODE},   {WIRE_SET_UID, STAGE_SET_UID},
+                {WIRE_SET_GID, STAGE_SET_GID},     {WIRE_SET_SIZE, STAGE_SET_SIZE},
+                {WIRE_SET_MTIME, STAGE_SET_MTIME}, {WIRE_SET_ATIME, STAGE_SET_ATIME}};
+    const struct wire_setattr_in *in = c->in;
     struct stat st = {.st_mode = in->mode,
                       .st_uid = in->uid,
                       .st_gid = in->gid,
                       .st_size = (off_t)in->size,
-                      .st_mtim = {.tv_sec = (time_t)in->mtime, .tv_nsec = in->mtimensec},
-                      .st_atim = {.tv_sec = (time_t)in->atime, .tv_nsec = in->atimensec}};
+                      .st_mtim = {.tv_sec = (time_t)in->mtime_s, .tv_nsec = in->mtime_ns},
+                      .st_atim = {.tv_sec = (time_t)in->atime_s, .tv_nsec = in->atime_ns}};
     struct stage_attr a;
     unsigned what = 0;
     int rc;
 
     if (ino_is_ours(c->h->nodeid))
         return err_sys(err, EPERM, ".sampan is the mount's own");
-    if ((in->valid & FATTR_SIZE) && in->size > INT64_MAX)
+    if ((in->valid & WIRE_SET_SIZE) && in->size > INT64_MAX)
         return err_sys(err, EFBIG, "size");
     for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
         if (in->valid & bits[i].valid)
             what |= bits[i].what;
-    if (in->valid & FATTR_MTIME_NOW)
+    if (in->valid & WIRE_SET_MTIME_NOW)
         st.st_mtim = now();
-    if (in->valid & FATTR_ATIME_NOW)
+    if (in->valid & WIRE_SET_ATIME_NOW)
         st.st_atim = now();
     rc = stage_setattr(c->f->stage, &c->who, c->h->nodeid, &st, what, &a, err);
     if (!rc)
@@ -286,14 +286,14 @@ int out_statfs(struct call *c, struct err *err)
 
     if (stage_statfs(c->f->stage, &v, err) < 0)
         return -1;
-    c->out.statfs = (struct fuse_statfs_out){.st = {.blocks = v.f_blocks,
-                                                    .bfree = v.f_bfree,
-                                                    .bavail = v.f_bavail,
-                                                    .files = v.f_files,
-                                                    .ffree = v.f_ffree,
-                                                    .bsize = (uint32_t)v.f_bsize,
-                                                    .namelen = NAME_MAX,
-                                                    .frsize = (uint32_t)v.f_frsize}};
+    c->out.statfs = (struct wire_statfs_out){.blocks = v.f_blocks,
+                                             .bfree = v.f_bfree,
+                                             .bavail = v.f_bavail,
+                                             .files = v.f_files,
+                                             .ffree = v.f_ffree,
+                                             .bsize = (uint32_t)v.f_bsize,
+                                             .namelen = NAME_MAX,
+                                             .frsize = (uint32_t)v.f_frsize};
     c->out_len = sizeof(c->out.statfs);
     return 0;
 }
@@ -308,7 +308,7 @@ static int may_make(struct call *c, struct err *err)
 /* Made, closed and stored: on a lane, because closing may wait. */
 int out_mknod(struct call *c, struct err *err)
 {
-    const struct fuse_mknod_in *in = c->in;
+    const struct wire_mknod_in *in = c->in;
     /* Numbers of their own: the answer in the journal is the making's. */
     const struct stage_call close = {.uid = c->who.uid, .gid = c->who.gid, .wait = true};
     struct stage_attr a;
@@ -334,15 +334,13 @@ int out_mknod(struct call *c, struct err *err)
 
 int out_mkdir(struct call *c, struct err *err)
 {
-    const struct fuse_mkdir_in *in = c->in;
+    const struct wire_mkdir_in *in = c->in;
     struct stage_attr a;
 
     if (may_make(c, err) < 0)
         return -1;
-    return answer_entry(c,
-                        stage_mkdir(c->f->stage, &c->who, c->h->nodeid, c->name, in->mode & 07777,
-                                    &a, err),
-                        &a);
+    return answer_entry(
+        c, stage_mkdir(c->f->stage, &c->who, c->h->nodeid, c->name, in->mode & 07777, &a, err), &a);
 }
 
 int out_symlink(struct call *c, struct err *err)
@@ -388,14 +386,14 @@ static int rename_to(struct call *c, uint64_t new_parent, unsigned flags, struct
 
 int out_rename(struct call *c, struct err *err)
 {
-    const struct fuse_rename_in *in = c->in;
+    const struct wire_rename_in *in = c->in;
 
-    return rename_to(c, in->newdir, 0, err);
+    return rename_to(c, in->new_parent, 0, err);
 }
 
 int out_rename2(struct call *c, struct err *err)
 {
-    const struct fuse_rename2_in *in = c->in;
+    const struct wire_rename2_in *in = c->in;
 
-    return rename_to(c, in->newdir, in->flags, err);
+    return rename_to(c, in->new_parent, in->flags, err);
 }

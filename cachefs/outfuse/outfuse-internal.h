@@ -8,21 +8,21 @@
  *   op-names.c    names and attributes          op-content.c  files        op-dir.c  folders
  *   news.c        what the kernel is told when others change the store
  *
- * A request's life: a worker reads it into its desk; serve() runs its handler without waiting; it
- * is answered, then its desk is cleared. Or the handler gave STAGE_WAIT: hands_park() moves it to a
- * slot (a large one keeps its desk, and the worker takes another), and a lane serves it again, this
- * time waiting.
+ * A request's life: a worker reads it into its desk; outfuse_serve() runs its handler without
+ * waiting; it is answered, then its desk is cleared. Or the handler gave STAGE_WAIT: hands_park()
+ * moves it to a slot (a large one keeps its desk, and the worker takes another), and a lane serves
+ * it again, this time waiting.
  */
 #ifndef SAMPAN_OUTFUSE_INTERNAL_H
 #define SAMPAN_OUTFUSE_INTERNAL_H
 
-#include <linux/fuse.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "device.h"
 #include "metrics.h"
 #include "outfuse.h"
+#include "protocol-internal.h"
 #include "snapshots.h"
 #include "state.h"
 #include "sync.h"
@@ -125,18 +125,12 @@ struct seen {
     int64_t mtime_ns, ctime_ns;
 };
 
-/* What this front end leaves to its next life. */
-struct kept {
-    uint64_t salt; /* tells this mount's request numbers from those of earlier mounts */
-};
-
 struct outfuse {
     struct outfuse_conf conf; /* its strings are ours */
     struct stage *stage;
     struct log *log;
     int dev;
     dev_t mount_dev; /* of the mounted file system */
-    struct kept *kept;
     bool adopted;
     bool readdirplus, async_read;
 
@@ -167,7 +161,7 @@ struct outfuse {
 /* One request while its handler runs. */
 struct call {
     struct outfuse *f;
-    const struct fuse_in_header *h;
+    const struct wire_in_header *h;
     const void *in;              /* the operation's fixed part */
     const char *name, *new_name; /* checked: ended by a NUL, no '/' */
     const char *data;            /* what follows the fixed part */
@@ -176,17 +170,14 @@ struct call {
 
     /* The answer: `out`, then `more`. */
     union {
-        struct fuse_entry_out entry;
-        struct {
-            struct fuse_entry_out entry;
-            struct fuse_open_out open;
-        } create;
-        struct fuse_attr_out attr;
-        struct fuse_open_out open;
-        struct fuse_write_out write;
-        struct fuse_statfs_out statfs;
-        struct fuse_init_out init;
-        struct fuse_ioctl_out ioctl;
+        struct wire_entry_out entry;
+        struct wire_create_out create;
+        struct wire_attr_out attr;
+        struct wire_open_out open;
+        struct wire_write_out write;
+        struct wire_statfs_out statfs;
+        struct wire_init_out init;
+        struct wire_ioctl_out ioctl;
     } out;
     size_t out_len;
     void *more; /* freed after the reply */
@@ -196,10 +187,10 @@ struct call {
 typedef int op_fn(struct call *c, struct err *err);
 
 /* Serves the request at `h`. False: it must wait (only with wait = false) and was not answered. */
-bool serve(struct outfuse *f, struct keeper_request *at, bool wait);
+bool outfuse_serve(struct outfuse *f, struct keeper_request *at, bool wait);
 /* Writes one answer. 0 or a negative errno. */
-int reply(struct outfuse *f, uint64_t unique, int error, const struct call *c);
-/* serve() knows INIT too, which session.c answers. */
+int outfuse_reply(struct outfuse *f, uint64_t unique, int error, const struct call *c);
+/* outfuse_serve() knows INIT too, which session.c answers. */
 op_fn out_init;
 
 op_fn out_lookup, out_forget, out_batch_forget, out_getattr, out_setattr, out_readlink, out_mknod,
@@ -209,8 +200,8 @@ op_fn out_opendir, out_releasedir, out_readdir, out_readdirplus, out_fsyncdir, o
 
 /* --- attributes (op-names.c) --- */
 
-void attr_of_stat(const struct stat *st, struct fuse_attr *ret);
-void entry_of_stage(const struct stage_attr *a, struct fuse_entry_out *ret);
+void attr_of_stat(const struct stat *st, struct wire_attr *ret);
+void entry_of_stage(const struct stage_attr *a, struct wire_entry_out *ret);
 void answer_attr(struct call *c, const struct stat *st, uint64_t valid_ns);
 /* The files of .sampan. */
 #define CONTROL_DIR_NAME ".sampan"

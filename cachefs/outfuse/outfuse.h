@@ -39,8 +39,8 @@ struct outfuse_conf {
     bool allow_other;
     uid_t uid; /* of .sampan; the stage knows the owners of all else */
     gid_t gid;
-    int dev;                    /* -1: mount; else the device of a mount that a dead life left: it is
-                                   adopted (ours from outfuse_mount() on, also if that fails) */
+    int dev; /* -1: mount; else the device of a mount that a dead life left: it is
+                adopted (ours from outfuse_mount() on, also if that fails) */
     struct keeper_state *state; /* what outlives this life; NULL: no keeper */
     bool refuse; /* answer every request EIO; `s` is NULL then, and only an adopted mount will do */
     /* The text of .sampan/status.json and of the ioctl. */
@@ -62,6 +62,12 @@ int outfuse_start(struct outfuse *f, struct err *err);
 /* Blocks until the mount is gone (umount from outside, or outfuse_stop() from a signal thread). */
 void outfuse_wait(struct outfuse *f);
 void outfuse_stop(struct outfuse *f); /* asks the workers to end; async-signal-unsafe */
+/* Takes the mount out of the tree (lazily) if it is still there: before the keeper is told that all
+ * is done, so that a kill in between leaves no dead mount. */
+void outfuse_detach(struct outfuse *f);
+/* For a successor on the same device: stops reading it, answers what is in hand, leaves the mount
+ * as it is. The caller then ends the process without outfuse_free(). */
+void outfuse_leave(struct outfuse *f);
 /* Unmounts if still mounted, ends the threads, frees. Lanes may still wait for the store: end that
  * first (fetch_stop()) where it may not take long. Before stage_close(). */
 void outfuse_free(struct outfuse *f);

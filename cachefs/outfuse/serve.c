@@ -14,8 +14,6 @@
 #define LOG_MODULE "fuse"
 #include "log.h"
 
-#define RESENT (UINT64_C(1) << 63) /* set in the number of a request that is sent again */
-
 /* In a WRITE's header once its bytes are in the stage. A new life that finds it on a desk answers
  * only: written again, it could undo what came after the answer that this life's end cut off. */
 #define WRITTEN 1
@@ -34,57 +32,57 @@ static int out_nothing(struct call *c, struct err *err)
     return 0;
 }
 
-/* `fixed`: bytes of the operation's own struct; `names` that follow it, each ended by a NUL. What is
- * not in the table is answered ENOSYS: the kernel then does without, and asks no more (extended
+/* `fixed`: bytes of the operation's own struct; `names` that follow it, each ended by a NUL. What
+ * is not in the table is answered ENOSYS: the kernel then does without, and asks no more (extended
  * attributes, remote locks, lseek, copy_file_range, statx, poll, access). */
 static const struct op {
     op_fn *fn;
     uint16_t fixed;
     uint8_t names;
 } ops[] = {
-    [FUSE_LOOKUP] = {out_lookup, 0, 1},
-    [FUSE_FORGET] = {out_forget, sizeof(struct fuse_forget_in), 0},
-    [FUSE_BATCH_FORGET] = {out_batch_forget, sizeof(struct fuse_batch_forget_in), 0},
-    [FUSE_GETATTR] = {out_getattr, sizeof(struct fuse_getattr_in), 0},
-    [FUSE_SETATTR] = {out_setattr, sizeof(struct fuse_setattr_in), 0},
-    [FUSE_READLINK] = {out_readlink, 0, 0},
-    [FUSE_SYMLINK] = {out_symlink, 0, 2},
-    [FUSE_MKNOD] = {out_mknod, sizeof(struct fuse_mknod_in), 1},
-    [FUSE_MKDIR] = {out_mkdir, sizeof(struct fuse_mkdir_in), 1},
-    [FUSE_UNLINK] = {out_unlink, 0, 1},
-    [FUSE_RMDIR] = {out_rmdir, 0, 1},
-    [FUSE_RENAME] = {out_rename, sizeof(struct fuse_rename_in), 2},
-    [FUSE_RENAME2] = {out_rename2, sizeof(struct fuse_rename2_in), 2},
-    [FUSE_LINK] = {out_link, sizeof(struct fuse_link_in), 1},
-    [FUSE_OPEN] = {out_open, sizeof(struct fuse_open_in), 0},
-    [FUSE_READ] = {out_read, sizeof(struct fuse_read_in), 0},
-    [FUSE_WRITE] = {out_write, sizeof(struct fuse_write_in), 0},
-    [FUSE_STATFS] = {out_statfs, 0, 0},
-    [FUSE_RELEASE] = {out_release, sizeof(struct fuse_release_in), 0},
-    [FUSE_FSYNC] = {out_fsync, sizeof(struct fuse_fsync_in), 0},
-    [FUSE_FLUSH] = {out_flush, sizeof(struct fuse_flush_in), 0},
-    [FUSE_INIT] = {out_init, offsetof(struct fuse_init_in, flags2), 0},
-    [FUSE_OPENDIR] = {out_opendir, sizeof(struct fuse_open_in), 0},
-    [FUSE_READDIR] = {out_readdir, sizeof(struct fuse_read_in), 0},
-    [FUSE_READDIRPLUS] = {out_readdirplus, sizeof(struct fuse_read_in), 0},
-    [FUSE_RELEASEDIR] = {out_releasedir, sizeof(struct fuse_release_in), 0},
-    [FUSE_FSYNCDIR] = {out_fsyncdir, sizeof(struct fuse_fsync_in), 0},
-    [FUSE_CREATE] = {out_create, sizeof(struct fuse_create_in), 1},
-    [FUSE_INTERRUPT] = {out_ignore, 0, 0},
-    [FUSE_DESTROY] = {out_nothing, 0, 0},
-    [FUSE_IOCTL] = {out_ioctl, sizeof(struct fuse_ioctl_in), 0},
-    [FUSE_FALLOCATE] = {out_fallocate, sizeof(struct fuse_fallocate_in), 0},
+    [WIRE_LOOKUP] = {out_lookup, 0, 1},
+    [WIRE_FORGET] = {out_forget, sizeof(struct wire_forget_in), 0},
+    [WIRE_BATCH_FORGET] = {out_batch_forget, sizeof(struct wire_batch_forget_in), 0},
+    [WIRE_GETATTR] = {out_getattr, sizeof(struct wire_getattr_in), 0},
+    [WIRE_SETATTR] = {out_setattr, sizeof(struct wire_setattr_in), 0},
+    [WIRE_READLINK] = {out_readlink, 0, 0},
+    [WIRE_SYMLINK] = {out_symlink, 0, 2},
+    [WIRE_MKNOD] = {out_mknod, sizeof(struct wire_mknod_in), 1},
+    [WIRE_MKDIR] = {out_mkdir, sizeof(struct wire_mkdir_in), 1},
+    [WIRE_UNLINK] = {out_unlink, 0, 1},
+    [WIRE_RMDIR] = {out_rmdir, 0, 1},
+    [WIRE_RENAME] = {out_rename, sizeof(struct wire_rename_in), 2},
+    [WIRE_RENAME2] = {out_rename2, sizeof(struct wire_rename2_in), 2},
+    [WIRE_LINK] = {out_link, sizeof(struct wire_link_in), 1},
+    [WIRE_OPEN] = {out_open, sizeof(struct wire_open_in), 0},
+    [WIRE_READ] = {out_read, sizeof(struct wire_read_in), 0},
+    [WIRE_WRITE] = {out_write, sizeof(struct wire_write_in), 0},
+    [WIRE_STATFS] = {out_statfs, 0, 0},
+    [WIRE_RELEASE] = {out_release, sizeof(struct wire_release_in), 0},
+    [WIRE_FSYNC] = {out_fsync, sizeof(struct wire_fsync_in), 0},
+    [WIRE_FLUSH] = {out_flush, sizeof(struct wire_flush_in), 0},
+    [WIRE_INIT] = {out_init, offsetof(struct wire_init_in, flags2), 0},
+    [WIRE_OPENDIR] = {out_opendir, sizeof(struct wire_open_in), 0},
+    [WIRE_READDIR] = {out_readdir, sizeof(struct wire_read_in), 0},
+    [WIRE_READDIRPLUS] = {out_readdirplus, sizeof(struct wire_read_in), 0},
+    [WIRE_RELEASEDIR] = {out_releasedir, sizeof(struct wire_release_in), 0},
+    [WIRE_FSYNCDIR] = {out_fsyncdir, sizeof(struct wire_fsync_in), 0},
+    [WIRE_CREATE] = {out_create, sizeof(struct wire_create_in), 1},
+    [WIRE_INTERRUPT] = {out_ignore, 0, 0},
+    [WIRE_DESTROY] = {out_nothing, 0, 0},
+    [WIRE_IOCTL] = {out_ioctl, sizeof(struct wire_ioctl_in), 0},
+    [WIRE_FALLOCATE] = {out_fallocate, sizeof(struct wire_fallocate_in), 0},
 };
 #define N_OPS (sizeof(ops) / sizeof(ops[0]))
 
 static bool wants_no_reply(uint32_t opcode)
 {
-    return opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET || opcode == FUSE_INTERRUPT;
+    return opcode == WIRE_FORGET || opcode == WIRE_BATCH_FORGET || opcode == WIRE_INTERRUPT;
 }
 
-int reply(struct outfuse *f, uint64_t unique, int error, const struct call *c)
+int outfuse_reply(struct outfuse *f, uint64_t unique, int error, const struct call *c)
 {
-    struct fuse_out_header h = {.error = error, .unique = unique, .len = sizeof(h)};
+    struct wire_out_header h = {.error = error, .unique = unique, .len = sizeof(h)};
     struct iovec iov[3] = {{.iov_base = &h, .iov_len = sizeof(h)}};
     int n = 1;
 
@@ -156,19 +154,10 @@ static void complain(struct outfuse *f, uint64_t ino, const struct err *err)
         log_warn(f->log, "a request for inode %llu failed: %s", (unsigned long long)ino, err->msg);
 }
 
-/* The number that the stage knows a request by: the same when it is sent again, of no other mount.
- */
-static uint64_t number_of(const struct outfuse *f, uint64_t unique)
-{
-    uint64_t n = ((unique & ~RESENT) + f->kept->salt) & ~RESENT;
-
-    return n ? n : 1;
-}
-
 /* Runs the handler. NO_REPLY, STAGE_WAIT, 0, or -1 with *ret_error set. */
 static int run(struct call *c, size_t len, int *ret_error)
 {
-    const struct fuse_in_header *h = c->h;
+    const struct wire_in_header *h = c->h;
     const struct op *op = h->opcode < N_OPS ? &ops[h->opcode] : NULL;
     struct err err = {0};
     int rc;
@@ -177,7 +166,7 @@ static int run(struct call *c, size_t len, int *ret_error)
     if (!op || !op->fn)
         return -1;
     *ret_error = -EIO;
-    if (c->f->conf.refuse && h->opcode != FUSE_INIT)
+    if (c->f->conf.refuse && h->opcode != WIRE_INIT)
         return wants_no_reply(h->opcode) ? NO_REPLY : -1;
     *ret_error = parse(c, op, len);
     if (*ret_error)
@@ -194,24 +183,24 @@ static int run(struct call *c, size_t len, int *ret_error)
 /* 0 or -EINVAL. */
 static int answer_written(struct call *c)
 {
-    const struct fuse_write_in *in = (const void *)(c->h + 1);
+    const struct wire_write_in *in = (const void *)(c->h + 1);
 
     if (c->h->len < sizeof(*c->h) + sizeof(*in))
         return -EINVAL;
-    c->out.write = (struct fuse_write_out){.size = in->size};
+    c->out.write = (struct wire_write_out){.size = in->size};
     c->out_len = sizeof(c->out.write);
     return 0;
 }
 
-bool serve(struct outfuse *f, struct keeper_request *at, bool wait)
+bool outfuse_serve(struct outfuse *f, struct keeper_request *at, bool wait)
 {
     struct call c = {.f = f, .h = (const void *)at};
     int error, rc;
 
-    _Static_assert(sizeof(struct keeper_request) == sizeof(struct fuse_in_header), "one header");
+    _Static_assert(sizeof(struct keeper_request) == sizeof(struct wire_in_header), "one header");
     c.who = (struct stage_call){
-        .unique = number_of(f, c.h->unique), .uid = c.h->uid, .gid = c.h->gid, .wait = wait};
-    if (at->opcode == FUSE_WRITE && at->padding == WRITTEN)
+        .unique = c.h->unique & ~WIRE_RESENT, .uid = c.h->uid, .gid = c.h->gid, .wait = wait};
+    if (at->opcode == WIRE_WRITE && at->padding == WRITTEN)
         rc = error = answer_written(&c);
     else
         rc = run(&c, at->len, &error);
@@ -221,16 +210,16 @@ bool serve(struct outfuse *f, struct keeper_request *at, bool wait)
         return false;
     }
     counter_add(&f->requests, 1);
-    if (c.h->unique & RESENT)
+    if (c.h->unique & WIRE_RESENT)
         counter_add(&f->resent, 1);
     if (rc == STAGE_WAIT) { /* it may not say so: the contract of wait = true */
         rc = -1;
         error = -EIO;
     }
-    if (rc == 0 && at->opcode == FUSE_WRITE)
+    if (rc == 0 && at->opcode == WIRE_WRITE)
         at->padding = WRITTEN;
     if (rc != NO_REPLY)
-        reply(f, c.h->unique, rc < 0 ? error : 0, &c);
+        outfuse_reply(f, c.h->unique, rc < 0 ? error : 0, &c);
     free(c.more);
     return true;
 }

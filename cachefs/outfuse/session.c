@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
@@ -26,38 +25,34 @@
 #define READ_AHEAD_KIB 1024
 #define BACKGROUND     256 /* requests that nobody waits in: readahead, pages of a mapping */
 
-/* What the system's header may be too old to know. */
-#define NOTIFY_RESEND 7
-#define INIT2_RESEND  (1u << 7)
-
 /* --- negotiation ----------------------------------------------------------------------------- */
 
-#define WANTED                                                                                   \
-    (FUSE_ASYNC_READ | FUSE_ATOMIC_O_TRUNC | FUSE_BIG_WRITES | FUSE_PARALLEL_DIROPS |            \
-     FUSE_DO_READDIRPLUS | FUSE_MAX_PAGES | FUSE_HAS_IOCTL_DIR | FUSE_ASYNC_DIO)
+#define WANTED                                                                        \
+    (WIRE_ASYNC_READ | WIRE_ATOMIC_O_TRUNC | WIRE_BIG_WRITES | WIRE_PARALLEL_DIROPS | \
+     WIRE_DO_READDIRPLUS | WIRE_MAX_PAGES | WIRE_HAS_IOCTL_DIR | WIRE_ASYNC_DIO)
 
-static void learn_init(struct outfuse *f, const struct fuse_init_in *in, size_t len)
+static void learn_init(struct outfuse *f, const struct wire_init_in *in, size_t len)
 {
-    f->readdirplus = in->flags & FUSE_DO_READDIRPLUS;
-    f->async_read = in->flags & FUSE_ASYNC_READ;
-    f->hands.state->can_resend = (in->flags & FUSE_INIT_EXT) &&
-                                 len >= offsetof(struct fuse_init_in, unused) &&
-                                 (in->flags2 & INIT2_RESEND);
+    f->readdirplus = in->flags & WIRE_DO_READDIRPLUS;
+    f->async_read = in->flags & WIRE_ASYNC_READ;
+    f->hands.state->can_resend = (in->flags & WIRE_INIT_EXT) &&
+                                 len >= offsetof(struct wire_init_in, unused) &&
+                                 (in->flags2 & WIRE2_HAS_RESEND);
 }
 
 int out_init(struct call *c, struct err *err)
 {
-    const struct fuse_init_in *in = c->in;
+    const struct wire_init_in *in = c->in;
     struct keeper_state *state = c->f->hands.state;
     size_t len = c->h->len - sizeof(*c->h);
 
-    if (in->major != FUSE_KERNEL_VERSION || in->minor < 28) /* 4.20: max_pages */
+    if (in->major != WIRE_MAJOR || in->minor < 28) /* 4.20: max_pages */
         return err_sys(err, EPROTO, "the kernel speaks FUSE %u.%u, this needs 7.28 or later",
                        in->major, in->minor);
     learn_init(c->f, in, len);
-    c->out.init = (struct fuse_init_out){
-        .major = FUSE_KERNEL_VERSION,
-        .minor = FUSE_KERNEL_MINOR_VERSION,
+    c->out.init = (struct wire_init_out){
+        .major = WIRE_MAJOR,
+        .minor = WIRE_MINOR,
         .max_readahead = MOUNT_MAX_READ,
         .flags = in->flags & WANTED,
         .max_background = BACKGROUND,
@@ -102,9 +97,9 @@ static int negotiate(struct outfuse *f, struct err *err)
     }
     struct keeper_request *at = hands_at(&f->hands, place);
     uint32_t len = at->len - (uint32_t)sizeof(*at);
-    bool is_init = at->opcode == FUSE_INIT;
+    bool is_init = at->opcode == WIRE_INIT;
     uint64_t answered = atomic_load(&state->answered);
-    serve(f, at, /* wait= */ true);
+    outfuse_serve(f, at, /* wait= */ true);
     hands_free(&f->hands, place);
     if (!is_init || atomic_load(&state->answered) == answered)
         return err_set(err, ERR_FAILED, "negotiate with the kernel's FUSE: it sent no usable INIT");
@@ -121,7 +116,7 @@ static void serve_left(void *arg, struct place p)
 
 static int ask_to_resend(struct outfuse *f)
 {
-    struct fuse_out_header h = {.len = sizeof(h), .error = NOTIFY_RESEND};
+    struct wire_out_header h = {.len = sizeof(h), .error = WIRE_NOTIFY_RESEND};
 
     return write(f->dev, &h, sizeof(h)) < 0 ? -errno : 0;
 }
@@ -170,7 +165,7 @@ static void *worker(void *arg)
             continue;
         if (n <= 0)
             break;
-        if (serve(f, hands_at(h, (struct place){.index = desk}), /* wait= */ false)) {
+        if (outfuse_serve(f, hands_at(h, (struct place){.index = desk}), /* wait= */ false)) {
             hands_clear(h, desk);
             continue;
         }
@@ -205,15 +200,6 @@ static int start_workers(struct outfuse *f, struct err *err)
 }
 
 /* --- the life of a front end ------------------------------------------------------------------ */
-
-static int new_salt(struct outfuse *f, struct err *err)
-{
-    if (f->adopted)
-        return 0;
-    if (getrandom(&f->kept->salt, sizeof(f->kept->salt), 0) != sizeof(f->kept->salt))
-        return err_sys(err, errno, "random bytes");
-    return 0;
-}
 
 static struct outfuse *new_outfuse(struct stage *s, const struct outfuse_conf *conf)
 {
@@ -256,14 +242,7 @@ int outfuse_mount(struct outfuse **ret, struct stage *s, const struct outfuse_co
 {
     struct outfuse *f = new_outfuse(s, conf);
 
-    f->kept = keeper_area(conf->state, "outfuse", 1, sizeof(*f->kept));
-    if (!f->kept) {
-        err_set(err, ERR_LIMIT, "the state between lives is full");
-        goto fail;
-    }
-    if (hands_open(&f->hands, conf->state, err) < 0 || new_salt(f, err) < 0)
-        goto fail;
-    if (!f->adopted && make_mount(f, err) < 0)
+    if (hands_open(&f->hands, conf->state, err) < 0 || (!f->adopted && make_mount(f, err) < 0))
         goto fail;
     *ret = f;
     return 0;
@@ -350,6 +329,18 @@ static void leave_mount(struct outfuse *f)
         log_warn(f->log, "%s", err.msg);
 }
 
+void outfuse_detach(struct outfuse *f)
+{
+    leave_mount(f);
+}
+
+void outfuse_leave(struct outfuse *f)
+{
+    outfuse_stop(f);
+    join_workers(f);
+    lanes_stop(f);
+}
+
 void outfuse_free(struct outfuse *f)
 {
     if (!f)
@@ -374,8 +365,6 @@ void outfuse_free(struct outfuse *f)
     lock_destroy(&f->news.lock);
     lock_destroy(&f->seen_lock);
     lock_destroy(&f->state_lock);
-    if (!f->conf.state)
-        free(f->kept);
     free(f->seen);
     free((char *)f->conf.source);
     free((char *)f->conf.mountpoint);
