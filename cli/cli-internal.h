@@ -5,6 +5,7 @@
  *   commands.c  the table of commands
  *   options.c   option rows that several commands share, and what they become
  *   owner.c     which folder belongs to a set; making and removing folders
+ *   kept.c      the options of a mount as every process that serves it takes them up
  *   daemon.c    a process in the background whose start is waited for
  *   progress.c  how far a long operation is
  *   manual.c    help, manual pages and completion, all from the same rows
@@ -166,10 +167,20 @@ struct owner {
         bool was_empty; /* when it became ours: all that is in it now is this run's */
     } locks[CACHE_MAX_TIERS + 1];
     size_t n_locks;
+    bool was_empty[CACHE_MAX_TIERS + 1]; /* after owner_make(): `dir`, then the tiers' */
 };
 int owner_resolve(struct owner *ret, const char *set, const struct set_options *o,
                   const struct store_conf *store, struct err *err);
+/* The owner that was resolved before: its folder and its tiers (in `o`) are taken as they are. */
+int owner_given(struct owner *ret, const char *dir, const struct set_options *o, struct err *err);
 int owner_make(struct owner *o, struct err *err);
+/* The folders that owner_make() created, one a line, and back: for the process that serves. */
+void owner_made_text(const struct owner *o, struct bytes *ret);
+void owner_made_parse(struct owner *o, const char *text);
+/* After a start that was killed: what owner_unmake() would have removed there. */
+void owner_clean(struct owner *o);
+/* Relative paths would move with the daemon's working directory. */
+char *path_absolute(const char *path);
 /* Refuses a cache folder or a mount point (may be NULL) that lies in a local source of the set.
  * After owner_make(). */
 int check_nested(const char *set, const struct store_conf *conf, const struct owner *o,
@@ -212,7 +223,12 @@ static inline void cleanup_mount_fn(struct control_mount *m)
  */
 struct daemon_start;
 int daemon_fork(struct daemon_start **ret, struct err *err);
-/* Tells the parent and lets go of the terminal. -1: the parent is gone, nobody wants the daemon. */
+/* The line back, for whoever is to speak in this process's place; and from what was handed on. */
+int daemon_pipe(const struct daemon_start *d);
+struct daemon_start *daemon_resume(int pipe);
+/* Lets go of the terminal and of the working directory. */
+int daemon_let_go(struct err *err);
+/* Lets go, and tells the parent. -1: the parent is gone, nobody wants the daemon. */
 int daemon_ready(struct daemon_start *d, struct err *err);
 /* Tells the parent why not. */
 void daemon_failed(struct daemon_start *d, const struct err *why);
@@ -243,6 +259,11 @@ void manual_overview(struct bytes *out);
 void manual_help(const struct command *c, struct bytes *out);
 void manual_man(const struct command *c, struct bytes *out); /* NULL: sampan.1 */
 int manual_completion(const char *shell, struct bytes *out, struct err *err);
+
+/* --- cmd-status.c ----------------------------------------------------------------------------- */
+
+/* The numbers of a status that nobody has counted. */
+void status_zeros(struct json_writer *w);
 
 /* --- asking an owner (ask.c) ------------------------------------------------------------------ */
 

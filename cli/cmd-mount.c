@@ -3,12 +3,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli-internal.h"
+#include "device.h"
 #include "mem.h"
 #include "serve-internal.h"
 
@@ -46,7 +44,7 @@ static const struct conf_row rows[] = {
     {"verify-etag", CONF_FLAG, AT(mount_options, verify_etag),
      .help = "Check each object against its ETag where that is its MD5 (0.2 ms of CPU for 100 KB)"},
     {"no-keeper", CONF_FLAG, AT(mount_options, no_keeper),
-     .help = "Run without a supervisor (as this version always does)"},
+     .help = "Run without a keeper: readers fail if the daemon dies"},
     {"foreground", CONF_FLAG, AT(mount_options, foreground),
      .help = "Stay in the foreground; Ctrl-C unmounts"},
     LOG_ROWS(mount_options, log),
@@ -68,10 +66,11 @@ static int check_mountpoint(const char *path, char **ret, struct err *err)
     struct stat st;
     if (stat(path, &st)) {
         if (errno == ENOTCONN)
-            return err_set(err, ERR_USAGE,
-                           "use the mount point: %s: a dead mount is there (sampan umount %s, then "
-                           "try again)",
-                           path, path);
+            return err_set(
+                err, ERR_USAGE,
+                "use the mount point: %s: a mount whose server is gone is there, and it is "
+                "not ours to take away (umount %s)",
+                path, path);
         if (errno == ENOENT)
             return err_set(err, ERR_NOT_FOUND,
                            "use the mount point: %s: it does not exist (mkdir -p %s)", path, path);
@@ -102,46 +101,126 @@ static int check_mountpoint(const char *path, char **ret, struct err *err)
     return 0;
 }
 
-static void raise_limits(void)
+/* A mount there whose server is gone. Only one of ours that nobody keeps any more is taken away. */
+static bool is_dead_mount(const char *path)
 {
-    struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &files); /* else fewer connections at once: they will say so */
-    }
-#ifndef __SANITIZE_ADDRESS__   /* its search for leaks traces the process */
-    prctl(PR_SET_DUMPABLE, 0); /* a core would hold credentials */
-#endif
+    struct stat st;
+    cleanup_free struct mount_row *row = xmalloc(sizeof *row);
+    return stat(path, &st) && errno == ENOTCONN && mount_find(path, row, NULL) == 0 &&
+           strcmp(row->type, "fuse.sampan") == 0;
 }
 
-static int run_daemon(struct serve_conf *conf, struct owner *owner, struct err *err)
+static int heal(const char *path, struct err *err)
+{
+    cleanup_free char *real = NULL;
+    if (mount_path(path, &real, err))
+        return -1;
+    if (!is_dead_mount(real))
+        return 0;
+    struct control_mount m;
+    bool known = control_find(real, &m, NULL) == 0;
+    bool kept = known && m.alive && strcmp(m.mountpoint, real) == 0;
+    if (known)
+        control_mount_release(&m);
+    if (kept)
+        return 0; /* check_mountpoint() refuses it */
+    if (mount_end(real, /* lazy= */ true, err))
+        return err_wrap(err, "take the dead mount away");
+    control_unregister(real);
+    return 0;
+}
+
+/* A first start that was killed cannot clean up: this process waited for it. */
+static void clean_after(struct owner *owner, const char *mountpoint)
+{
+    if (is_dead_mount(mountpoint))
+        mount_end(mountpoint, /* lazy= */ true, NULL);
+    struct control_mount m;
+    if (control_find(mountpoint, &m, NULL) == 0) {
+        if (!m.alive && strcmp(m.mountpoint, mountpoint) == 0)
+            control_unregister(mountpoint);
+        control_mount_release(&m);
+    }
+    owner_clean(owner);
+}
+
+/* Becomes the keeper, which starts this program again as its first life. Returns on failure. */
+static int become_keeper(const char *program, const struct conf *c, const struct serve_conf *conf,
+                         struct err *err)
+{
+    struct keeper_fds fds = {
+        .dev = -1, .listen = -1, .report = conf->start ? daemon_pipe(conf->start) : -1};
+    struct keeper_state *state;
+    unsigned n_desks;
+    uint64_t desk_bytes;
+    frontend_desks(&n_desks, &desk_bytes);
+    if (keeper_state_make(n_desks, desk_bytes, &fds.state, err) ||
+        keeper_state_map(fds.state, &state, err) || kept_store(state, c, conf, err))
+        return -1;
+    keeper_state_unmap(state);
+    static char name[] = "sampan", verb[] = "mount";
+    char *const argv[] = {name, verb, (char *)(uintptr_t)conf->set,
+                          (char *)(uintptr_t)conf->mountpoint, NULL};
+    return keeper_start(program, argv, &fds, /* adopt= */ false, NULL, err);
+}
+
+/* In this process, from here to the end of the mount. */
+static int serve_here(struct serve_conf *conf, struct owner *owner, struct err *err)
+{
+    serve_raise_limits();
+    int result = owner_lock(owner, err);
+    if (!result)
+        result = serve(conf, err);
+    if (result && !conf->was_ready)
+        owner_unmake(owner);
+    return result;
+}
+
+static int run_server(const char *keeper, const struct conf *c, struct serve_conf *conf,
+                      struct owner *owner, struct err *err)
+{
+    return keeper ? become_keeper(keeper, c, conf, err) : serve_here(conf, owner, err);
+}
+
+static int run_daemon(const char *keeper, const struct conf *c, struct serve_conf *conf,
+                      struct owner *owner, struct err *err)
 {
     struct daemon_start *start;
     int who = daemon_fork(&start, err);
+    if (who < 0)
+        clean_after(owner, conf->mountpoint);
     if (who != 0)
         return who < 0 ? -1 : 0;
-    raise_limits();
     conf->start = start;
     struct err why = {0};
-    int result = owner_lock(owner, &why);
-    if (!result)
-        result = serve(conf, &why);
-    if (result && conf->start) {
-        owner_unmake(owner);
+    int result = run_server(keeper, c, conf, owner, &why);
+    if (result && conf->start)
         daemon_failed(conf->start, &why);
-    }
     exit(result ? err_exit_code(&why) : 0);
+}
+
+/* A mount without a keeper is worth more than none: it is said, and it goes on. */
+static char *look_for_keeper(const struct mount_options *o)
+{
+    struct err err = {0};
+    char *path = NULL;
+    if (!o->no_keeper && keeper_find(&path, &err))
+        fprintf(stderr,
+                "sampan mount: %s: mounting without one: readers will fail if the daemon "
+                "dies\n",
+                err.msg);
+    return path;
 }
 
 static int run(const struct conf *c, const void *options, struct err *err)
 {
     const struct mount_options *o = options;
-    cleanup_free char *mountpoint = NULL;
+    cleanup_free char *mountpoint = NULL, *keeper = NULL;
     struct serve_conf conf = {.options = o, .set = conf_arg(c, 0)};
     struct store_conf store;
     cleanup_owner struct owner owner = {0};
     store_conf_of(&o->store, &store);
-    if (check_mountpoint(conf_arg(c, 1), &mountpoint, err) ||
+    if (heal(conf_arg(c, 1), err) || check_mountpoint(conf_arg(c, 1), &mountpoint, err) ||
         owner_resolve(&owner, conf.set, &o->set, &store, err) || owner_make(&owner, err) ||
         check_nested(conf.set, &store, &owner, mountpoint, err)) {
         owner_unmake(&owner);
@@ -150,15 +229,11 @@ static int run(const struct conf *c, const void *options, struct err *err)
     conf.mountpoint = mountpoint;
     conf.owner = &owner;
     conf.store = &store;
-    if (!o->foreground) {
-        int result = run_daemon(&conf, &owner, err);
-        return result;
-    }
-    raise_limits();
-    int result = owner_lock(&owner, err);
-    if (!result)
-        result = serve(&conf, err);
-    if (result && !conf.was_ready)
+    keeper = look_for_keeper(o);
+    if (!o->foreground)
+        return run_daemon(keeper, c, &conf, &owner, err);
+    int result = run_server(keeper, c, &conf, &owner, err);
+    if (result && keeper)
         owner_unmake(&owner);
     return result;
 }

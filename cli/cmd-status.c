@@ -23,7 +23,7 @@ static void write_zeros(struct json_writer *w, const char *object, const char *c
 }
 
 /* Scripts find every field of a live one. */
-static void dead_json(const struct control_mount *m, struct bytes *text)
+void status_zeros(struct json_writer *w)
 {
     static const char *const set[] = {"samples", "bytes", "folders"};
     static const char *const cache[] = {"samples", "bytes"};
@@ -35,34 +35,40 @@ static void dead_json(const struct control_mount *m, struct bytes *text)
     static const char *const memory[] = {"resident", "limit"};
     static const char *const warmup[] = {"percent", "samples_done", "samples_total", "failed",
                                          "eta_s"};
+    write_zeros(w, "set", set, COUNT(set));
+    jw_end(w);
+    write_zeros(w, "cache", cache, COUNT(cache));
+    jw_array(w, "tiers");
+    jw_end(w);
+    jw_end(w);
+    write_zeros(w, "reads", reads, COUNT(reads));
+    jw_end(w);
+    write_zeros(w, "fetch", fetch, COUNT(fetch));
+    jw_end(w);
+    write_zeros(w, "memory", memory, COUNT(memory));
+    jw_end(w);
+    write_zeros(w, "warmup", warmup, COUNT(warmup));
+    jw_str(w, "state", "idle");
+    jw_end(w);
+}
+
+/* Nobody answers: dead, or recovering when a keeper is there. */
+static void silent_json(const struct control_mount *m, struct bytes *text)
+{
     struct json_writer w;
     jw_init(&w, text);
     jw_object(&w, NULL);
     jw_str(&w, "mountpoint", m->mountpoint);
     jw_str(&w, "uri", m->uri);
     jw_str(&w, "version", "");
-    jw_str(&w, "state", "dead");
-    jw_int(&w, "pid", m->pid);
-    jw_int(&w, "keeper_pid", 0);
+    jw_str(&w, "state", m->alive ? "recovering" : "dead");
+    jw_int(&w, "pid", m->recovering ? 0 : m->pid);
+    jw_int(&w, "keeper_pid", m->keeper_pid);
     jw_int(&w, "restarts", 0);
     jw_int(&w, "uptime_s", 0);
     jw_str(&w, "mode", "");
     jw_str(&w, "profile", "");
-    write_zeros(&w, "set", set, COUNT(set));
-    jw_end(&w);
-    write_zeros(&w, "cache", cache, COUNT(cache));
-    jw_array(&w, "tiers");
-    jw_end(&w);
-    jw_end(&w);
-    write_zeros(&w, "reads", reads, COUNT(reads));
-    jw_end(&w);
-    write_zeros(&w, "fetch", fetch, COUNT(fetch));
-    jw_end(&w);
-    write_zeros(&w, "memory", memory, COUNT(memory));
-    jw_end(&w);
-    write_zeros(&w, "warmup", warmup, COUNT(warmup));
-    jw_str(&w, "state", "idle");
-    jw_end(&w);
+    status_zeros(&w);
     jw_end(&w);
     bytes_add_char(text, '\n');
 }
@@ -192,13 +198,15 @@ static int show(const struct control_mount *m, bool json, bool full, struct byte
     return 0;
 }
 
-static void show_dead(const struct control_mount *m, bool json, struct bytes *out)
+static void show_silent(const struct control_mount *m, bool json, struct bytes *out)
 {
     if (json)
-        dead_json(m, out);
+        silent_json(m, out);
     else
-        bytes_addf(out, "%-28s %-10s %10s %10s %7s %8d  %s (sampan umount cleans up)\n",
-                   m->mountpoint, "dead", "-", "-", "-", m->pid, m->uri);
+        bytes_addf(out, "%-28s %-10s %10s %10s %7s %8d  %s (%s)\n", m->mountpoint,
+                   m->alive ? "recovering" : "dead", "-", "-", "-",
+                   m->recovering ? m->keeper_pid : m->pid, m->uri,
+                   m->alive ? "its daemon is being started" : "sampan umount cleans up");
 }
 
 static int show_all(bool json, struct err *err)
@@ -214,7 +222,7 @@ static int show_all(bool json, struct err *err)
                    "BYTES", "CACHED%", "PID", "URI");
     for (size_t i = 0; i < n; i++)
         if (!mounts[i].alive || show(&mounts[i], json, false, &out, NULL))
-            show_dead(&mounts[i], json, &out);
+            show_silent(&mounts[i], json, &out);
     control_mounts_free(mounts, n);
     if (!json && !n)
         bytes_add_str(&out, "nothing is mounted\n");

@@ -7,14 +7,12 @@
 #include <unistd.h>
 
 #include "cli-internal.h"
+#include "keeper.h"
 #include "mem.h"
 
-/* What goes over the pipe, whole and at once: smaller than PIPE_BUF. */
-struct report {
-    bool ready;
-    struct err why;
-};
-_Static_assert(sizeof(struct report) < 4096, "a report must fit into one atomic write");
+/* Over the pipe goes either one byte (KEEPER_REPORT_READY; a keeper writes it too) or the reason,
+ * whole and at once: smaller than PIPE_BUF. */
+_Static_assert(sizeof(struct err) > 1 && sizeof(struct err) < 4096, "one atomic write");
 
 struct daemon_start {
     int pipe; /* the writing end */
@@ -39,27 +37,30 @@ static int describe_end(pid_t pid, struct err *err)
     if (WIFSIGNALED(status))
         return err_set(err, ERR_BUG, "the daemon died of signal %d (%s)", WTERMSIG(status),
                        strsignal(WTERMSIG(status)));
-    if (WEXITSTATUS(status) == 130)
+    int code = WEXITSTATUS(status), killer = code - 128; /* a keeper ends as its child did */
+    if (killer == SIGTERM || killer == SIGINT)
         return err_set(err, ERR_CANCELLED, "interrupted");
-    return err_set(err, ERR_BUG, "the daemon ended with code %d and gave no reason",
-                   WEXITSTATUS(status));
+    if (killer > 0)
+        return err_set(err, ERR_BUG, "the daemon died of signal %d (%s)", killer,
+                       strsignal(killer));
+    return err_set(err, ERR_BUG, "the daemon ended with code %d and gave no reason", code);
 }
 
 static int wait_for_child(int fd, pid_t pid, struct err *err)
 {
-    struct report report;
+    struct err why;
     ssize_t n;
     do
-        n = read(fd, &report, sizeof report);
+        n = read(fd, &why, sizeof why);
     while (n < 0 && errno == EINTR);
-    if (n != (ssize_t)sizeof report)
-        return describe_end(pid, err);
-    if (report.ready)
+    if (n == 1)
         return 1;
+    if (n != (ssize_t)sizeof why)
+        return describe_end(pid, err);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ; /* it cleans up before it ends */
     if (err) {
-        *err = report.why;
+        *err = why;
         err->msg[sizeof err->msg - 1] = '\0';
     }
     return -1;
@@ -91,24 +92,34 @@ int daemon_fork(struct daemon_start **ret, struct err *err)
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     setsid();
-    struct daemon_start *d = xcalloc(1, sizeof *d);
-    d->pipe = fds[1];
-    *ret = d;
+    *ret = daemon_resume(fds[1]);
     return 0;
 }
 
-static int say(struct daemon_start *d, const struct report *report)
+struct daemon_start *daemon_resume(int pipe)
+{
+    struct daemon_start *d = xcalloc(1, sizeof *d);
+    d->pipe = pipe;
+    return d;
+}
+
+int daemon_pipe(const struct daemon_start *d)
+{
+    return d->pipe;
+}
+
+static int say(struct daemon_start *d, const void *report, size_t len)
 {
     ssize_t n;
     do
-        n = write(d->pipe, report, sizeof *report);
+        n = write(d->pipe, report, len);
     while (n < 0 && errno == EINTR);
     close(d->pipe);
     free(d);
-    return n == (ssize_t)sizeof *report ? 0 : -1;
+    return n == (ssize_t)len ? 0 : -1;
 }
 
-int daemon_ready(struct daemon_start *d, struct err *err)
+int daemon_let_go(struct err *err)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
@@ -117,18 +128,24 @@ int daemon_ready(struct daemon_start *d, struct err *err)
         close(null);
     if (chdir("/"))
         return err_sys(err, errno, "change to /");
-    struct report report;
-    memset(&report, 0, sizeof report);
-    report.ready = true;
-    if (say(d, &report))
+    return 0;
+}
+
+int daemon_ready(struct daemon_start *d, struct err *err)
+{
+    if (daemon_let_go(err))
+        return -1;
+    if (say(d, KEEPER_REPORT_READY, 1))
         return err_set(err, ERR_CANCELLED, "the command that started this daemon is gone");
     return 0;
 }
 
 void daemon_failed(struct daemon_start *d, const struct err *why)
 {
-    struct report report;
-    memset(&report, 0, sizeof report);
-    report.why = *why;
-    say(d, &report); /* nobody left to tell: nothing more to do */
+    struct err report;
+    memset(&report, 0, sizeof report); /* no stray byte of ours goes out */
+    report.class = why->class;
+    report.sys = why->sys;
+    snprintf(report.msg, sizeof report.msg, "%s", why->msg);
+    say(d, &report, sizeof report); /* nobody left to tell: nothing more to do */
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli-internal.h"
 #include "mem.h"
+#include "serve-internal.h"
 
 static int check_args(const struct command *c, const struct conf *conf, struct err *err)
 {
@@ -83,6 +83,8 @@ static const char *verb_of(const char *word)
 int main(int argc, char **argv)
 {
     struct err err = {0};
+    if (getenv(KEEPER_ENV))
+        return life_main(argv);
     signal(SIGINT, interrupted);
     if (argc < 2) {
         cleanup_bytes struct bytes text = {0};

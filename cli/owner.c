@@ -105,8 +105,7 @@ static int cache_base(const char *asked, struct bytes *ret, struct err *err)
     return 0;
 }
 
-/* Relative folders would move with the daemon's working directory. */
-static char *absolute(const char *path)
+char *path_absolute(const char *path)
 {
     char cwd[PATH_MAX];
     if (path[0] == '/' || !getcwd(cwd, sizeof cwd))
@@ -124,7 +123,7 @@ static int parse_tiers(struct owner *o, const struct conf_list *list, struct err
         if (tier_conf_parse(tier, list->items[i], err))
             return err_wrap(err, "--cache");
         o->n_tiers++;
-        char *dir = absolute(tier->dir);
+        char *dir = path_absolute(tier->dir);
         free((char *)(uintptr_t)tier->dir);
         tier->dir = dir;
     }
@@ -146,7 +145,7 @@ int owner_resolve(struct owner *ret, const char *set, const struct set_options *
     cleanup_bytes struct bytes base = {0}, identity = {0}, uri = {0};
     if (cache_base(o->cache_dir, &base, err) || set_identity(set, store, &identity, &uri, err))
         return -1;
-    cleanup_free char *top = absolute(base.data ? base.data : "/");
+    cleanup_free char *top = path_absolute(base.data ? base.data : "/");
     cleanup_free char *name =
         owner_name(uri.data ? uri.data : "set", identity.data ? identity.data : "", identity.len);
     ret->dir = xasprintf("%s/%s", top, name);
@@ -155,6 +154,16 @@ int owner_resolve(struct owner *ret, const char *set, const struct set_options *
             .kind = TIER_SSD, .dir = xstrdup(ret->dir), .limit = TIER_DEFAULT_BYTES};
         ret->n_tiers = 1;
     }
+    return 0;
+}
+
+int owner_given(struct owner *ret, const char *dir, const struct set_options *o, struct err *err)
+{
+    *ret = (struct owner){0};
+    if (free_space_of(o->free_space, &ret->free_fraction, &ret->free_bytes, err) ||
+        parse_tiers(ret, &o->cache, err))
+        return -1;
+    ret->dir = xstrdup(dir);
     return 0;
 }
 
@@ -217,14 +226,49 @@ static int make_path(struct owner *o, const char *path, struct err *err)
     return 0;
 }
 
+static bool is_dot(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static bool is_empty(const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0)
+        close(fd);
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (!is_dot(e->d_name))
+            return false;
+    return d != NULL;
+}
+
 int owner_make(struct owner *o, struct err *err)
 {
     int result = make_path(o, o->dir, err);
     for (size_t i = 0; i < o->n_tiers && !result; i++)
         result = make_path(o, o->tiers[i].dir, err);
     if (result)
-        err_wrap(err, "%s", "cache");
-    return result;
+        return err_wrap(err, "%s", "cache");
+    o->was_empty[0] = is_empty(o->dir);
+    for (size_t i = 0; i < o->n_tiers; i++)
+        o->was_empty[i + 1] = is_empty(o->tiers[i].dir);
+    return 0;
+}
+
+void owner_made_text(const struct owner *o, struct bytes *ret)
+{
+    bytes_add(ret, "", 0);
+    for (size_t i = 0; i < o->n_made; i++)
+        bytes_addf(ret, "%s\n", o->made[i]);
+}
+
+void owner_made_parse(struct owner *o, const char *text)
+{
+    for (const char *end; (end = strchr(text, '\n')); text = end + 1) {
+        cleanup_free char *path = xstrndup(text, (size_t)(end - text));
+        note_made(o, path);
+    }
 }
 
 static void remove_below(int fd); /* closes fd */
@@ -238,11 +282,6 @@ static void remove_tree(int at, const char *name)
     unlinkat(at, name, AT_REMOVEDIR);
 }
 
-static bool is_dot(const char *name)
-{
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
 static void remove_below(int fd)
 {
     cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -253,18 +292,6 @@ static void remove_below(int fd)
             remove_tree(dirfd(d), e->d_name);
 }
 
-static bool is_empty(int dir)
-{
-    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d && fd >= 0)
-        close(fd);
-    for (const struct dirent *e; d && (e = readdir(d));)
-        if (!is_dot(e->d_name))
-            return false;
-    return d != NULL;
-}
-
 void owner_unmake(struct owner *o)
 {
     for (size_t i = 0; i < o->n_locks; i++)
@@ -273,6 +300,22 @@ void owner_unmake(struct owner *o)
     /* Folders on the way may have become another set's way meanwhile: only empty ones go. */
     for (size_t i = o->n_made; i-- > 0;)
         rmdir(o->made[i]);
+}
+
+/* Whoever was to serve is gone without a word. If somebody else has taken a folder since, it is
+ * theirs. */
+void owner_clean(struct owner *o)
+{
+    for (size_t i = 0; i <= o->n_tiers; i++) {
+        int fd = o->was_empty[i]
+                     ? open(i ? o->tiers[i - 1].dir : o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                     : -1;
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            remove_below(fd);
+        else if (fd >= 0)
+            close(fd);
+    }
+    owner_unmake(o);
 }
 
 /* --- the lock --------------------------------------------------------------------------------- */
@@ -305,7 +348,7 @@ static int lock_folder(struct owner *o, const char *dir, bool own, struct err *e
     if (fd < 0)
         return err_sys(err, errno, "open the cache folder %s", dir);
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-        o->locks[o->n_locks++] = (struct owner_lock){.fd = fd, .was_empty = is_empty(fd)};
+        o->locks[o->n_locks++] = (struct owner_lock){.fd = fd, .was_empty = is_empty(dir)};
         size_t n = strlen(dir);
         bool around = !own && strncmp(dir, o->dir, n) == 0 && o->dir[n] == '/';
         return around ? 0 : cache_folder_check(dir, fd, own, err);
@@ -341,7 +384,7 @@ int owner_lock(struct owner *o, struct err *err)
 
 int mount_path(const char *path, char **ret, struct err *err)
 {
-    cleanup_free char *copy = absolute(path);
+    cleanup_free char *copy = path_absolute(path);
     size_t len = strlen(copy);
     while (len > 1 && copy[len - 1] == '/')
         copy[--len] = '\0';

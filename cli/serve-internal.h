@@ -1,8 +1,19 @@
-/* A mount from opening its volume to the last of its teardown (serve.c), run by `mount`. */
+/*
+ * A mount from opening its volume to the last of its teardown.
+ *
+ *   cmd-mount.c    checks, the start in the background, the keeper
+ *   kept.c         the options as every process that serves this mount takes them up
+ *   life.c         such a process, started by the keeper
+ *   serve.c        its life; under-keeper.c: what of it concerns the keeper
+ */
 #ifndef SAMPAN_CLI_SERVE_INTERNAL_H
 #define SAMPAN_CLI_SERVE_INTERNAL_H
 
 #include "cli-internal.h"
+#include "control-serve.h"
+#include "frontend.h"
+#include "keeper.h"
+#include "sync.h"
 
 struct mount_options {
     struct set_options set;
@@ -13,6 +24,7 @@ struct mount_options {
     const char *catalog, *sampler, *profile;
     bool rescan, allow_other, no_hedge, verify_etag, no_keeper, foreground, quiet;
 };
+extern const struct command cmd_mount;
 
 struct serve_conf {
     const struct mount_options *options;
@@ -20,11 +32,87 @@ struct serve_conf {
     const char *mountpoint; /* absolute */
     const struct owner *owner;
     const struct store_conf *store;
-    struct daemon_start *start; /* NULL: in the foreground. NULL again once it has been told */
+    struct daemon_start *start; /* NULL: nobody waits. NULL again once it has been told */
     bool was_ready;             /* set when the mount was usable */
+    struct keeper *keeper;      /* NULL: none */
+    char *const *argv;          /* of this process */
 };
 
-/* Returns when the mount is gone: 0, or -1 if it never became usable. */
+/* Returns when the mount is gone: 0, or -1 if it never became usable. Where the mount goes on
+ * without this process (a program that takes its place; a life that can't take it up) it does not
+ * return at all. */
 int serve(struct serve_conf *conf, struct err *err);
+/* The limits and the privacy of a process that serves. */
+void serve_raise_limits(void);
+
+/* --- kept.c ----------------------------------------------------------------------------------- */
+
+struct kept {
+    struct mount_options options;
+    struct conf *conf; /* its words: SET, MOUNTPOINT, the owner's folder */
+    char **argv;
+    int argc;
+};
+/* All options with their values, paths absolute, and those words. Pure but for the working
+ * directory. */
+void kept_text(const struct conf *c, const struct serve_conf *conf, struct bytes *out);
+int kept_parse(struct kept *ret, const char *text, struct err *err);
+int kept_store(struct keeper_state *s, const struct conf *c, const struct serve_conf *conf,
+               struct err *err);
+int kept_load(struct kept *ret, struct keeper_state *s, struct err *err);
+/* The folders that were made for this mount (owner_made_parse()). */
+const char *kept_made(struct keeper_state *s);
+void kept_release(struct kept *k);
+
+/* --- life.c ----------------------------------------------------------------------------------- */
+
+/* This process was started by a keeper: serves what it holds. Returns an exit code. */
+int life_main(char *const *argv);
+
+/* --- inside serve() (serve.c, under-keeper.c) ------------------------------------------------- */
+
+struct mount {
+    struct serve_conf *conf;
+    struct log_file log;
+    struct progress progress;
+    bool successor;        /* the mount was there before this process */
+    struct volume *volume; /* NULL in a degraded life */
+    struct control_server *control;
+    char *socket;
+    bool registered;
+    uint64_t began_ns;
+    pthread_t signal_thread;
+    bool signal_thread_runs;
+
+    struct lock lock;          /* guards those below */
+    struct frontend *frontend; /* NULL before it is mounted and after it is gone */
+    bool stop;                 /* asked to end */
+    bool leave;                /* asked to make room for another program */
+};
+
+bool under_keeper_refuses(const struct mount *m);
+int under_keeper_watch(struct mount *m, struct err *err);
+int under_keeper_register(struct mount *m, struct err *err);
+/* What the keeper holds from here on; later lives find it there. */
+int under_keeper_hold(struct mount *m, struct err *err);
+/* A copy of the device or listener that was left to us; -1: there is none. */
+int under_keeper_copy(const struct mount *m, bool device);
+/* Callbacks of the control socket. */
+void under_keeper_about(void *mount, struct json_writer *w);
+int under_keeper_upgrade(void *mount, const char *program, struct err *err);
+int under_keeper_descriptor(void *mount, const char *which, int *ret_fd, struct err *err);
+/* Fields of `status`. */
+void under_keeper_status(struct mount *m, struct json_writer *w);
+/* Of a life that serves nothing: all fields that the volume would have written. */
+void under_keeper_refused_status(struct mount *m, struct json_writer *w);
+/* Makes room for the next program, or gives the mount back after a start that failed; ends the
+ * process. */
+_Noreturn void under_keeper_leave(struct mount *m);
+_Noreturn void under_keeper_fail(struct mount *m, const struct err *why);
+
+/* serve.c */
+void serve_end_soon(struct mount *m); /* stops the front end; serve() goes on from there */
+void serve_break_off(struct mount *m, const struct err *why);
+bool serve_is_mounted(struct mount *m);
 
 #endif

@@ -2,9 +2,11 @@
  * The life of a mount:
  *
  *   signals blocked, signal thread -> volume -> mount, first request answered -> control socket
- *   -> registered -> "ready" -> … until unmounted … -> unregistered, socket, mount, volume
+ *   -> registered -> "ready" -> … until unmounted … -> mount, unregistered, socket, volume
  *
- * Each step is undone in reverse by serve(), from wherever the start got to.
+ * Each step is undone in reverse by serve(), from wherever the start got to. A process that takes
+ * over a mount from the one before it ("successor") undoes nothing if it fails: the keeper tries
+ * again.
  */
 #define LOG_MODULE "mount"
 #include <errno.h>
@@ -12,36 +14,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
 #include "clock.h"
-#include "control-serve.h"
-#include "control.h"
-#include "frontend.h"
 #include "mem.h"
 #include "serve-internal.h"
-#include "sync.h"
 #ifdef SAMPAN_TEST_LAYERS
 #include "layers.h"
 #endif
 
-struct mount {
-    struct serve_conf *conf;
-    struct log_file log;
-    struct progress progress;
-    struct volume *volume;
-    struct control_server *control;
-    bool registered;
-    uint64_t began_ns;
-    pthread_t signal_thread;
-    bool signal_thread_runs;
-
-    struct lock lock;          /* guards the two below */
-    struct frontend *frontend; /* NULL before it is mounted and after it is gone */
-    bool stop;                 /* asked to end */
-};
-
 /* --- ending ----------------------------------------------------------------------------------- */
 
-static void ask_to_end(struct mount *m)
+void serve_end_soon(struct mount *m)
 {
     ACQUIRE(&m->lock);
     m->stop = true;
@@ -51,10 +36,10 @@ static void ask_to_end(struct mount *m)
 
 static void on_shutdown(void *arg)
 {
-    ask_to_end(arg);
+    serve_end_soon(arg);
 }
 
-static bool is_mounted(struct mount *m)
+bool serve_is_mounted(struct mount *m)
 {
     ACQUIRE(&m->lock);
     return m->frontend != NULL;
@@ -62,15 +47,13 @@ static bool is_mounted(struct mount *m)
 
 /* Before there is a mount nothing waits that could be told to stop: the start is broken off. What
  * it has left is removed by the caller's cleanup on the way out of the process. */
-static void break_off(struct mount *m)
+void serve_break_off(struct mount *m, const struct err *why)
 {
-    struct err why = {0};
-    err_set(&why, ERR_CANCELLED, "interrupted");
     progress_end(&m->progress);
     owner_unmake((struct owner *)m->conf->owner);
     if (m->conf->start)
-        daemon_failed(m->conf->start, &why);
-    _exit(130);
+        daemon_failed(m->conf->start, why);
+    _exit(err_exit_code(why));
 }
 
 static void *signal_main(void *arg)
@@ -88,9 +71,12 @@ static void *signal_main(void *arg)
         if (signal == SIGUSR2)
             return NULL;
         log_info(m->log.log, "signal %d (%s): unmounting", signal, strsignal(signal));
-        if (!is_mounted(m))
-            break_off(m);
-        ask_to_end(m);
+        if (!m->successor && !serve_is_mounted(m)) {
+            struct err why = {0};
+            err_set(&why, ERR_CANCELLED, "interrupted");
+            serve_break_off(m, &why);
+        }
+        serve_end_soon(m); /* a successor ends what it takes over, as soon as it has it */
     }
 }
 
@@ -123,12 +109,14 @@ static void write_status(void *arg, struct bytes *json)
     jw_str(&w, "mountpoint", conf->mountpoint);
     jw_str(&w, "uri", conf->set);
     jw_int(&w, "pid", getpid());
-    jw_int(&w, "keeper_pid", 0);
-    jw_int(&w, "restarts", 0);
+    under_keeper_status(m, &w);
     jw_num(&w, "uptime_s", (double)(clock_mono_ns() - m->began_ns) / NS_PER_S);
     jw_str(&w, "profile", conf->options->profile);
-    volume_status(m->volume, &w);
-    {
+    if (m->volume)
+        volume_status(m->volume, &w);
+    else
+        under_keeper_refused_status(m, &w);
+    if (m->volume) {
         ACQUIRE(&m->lock);
         if (m->frontend)
             frontend_status(m->frontend, &w);
@@ -141,6 +129,8 @@ static void write_status(void *arg, struct bytes *json)
 
 static int open_volume(struct mount *m, struct err *err)
 {
+    if (under_keeper_refuses(m))
+        return 0;
     const struct mount_options *o = m->conf->options;
     struct volume_conf conf = {
         .set = m->conf->set,
@@ -148,7 +138,7 @@ static int open_volume(struct mount *m, struct err *err)
         .store = *m->conf->store,
         .memory = o->memory,
         .refresh_ns = o->refresh,
-        .sampler = o->sampler,
+        .sampler = control_kept_sampler(keeper_state(m->conf->keeper)) ? NULL : o->sampler,
         .prefetch = (unsigned)o->prefetch,
         .rescan = o->rescan,
         .log = m->log.log,
@@ -195,7 +185,9 @@ static int start_frontend(struct mount *m, struct err *err)
         .shards_limit = disk ? disk->limit - disk->limit / 8 : 0,
         .connections = (unsigned)o->connections,
         .push_window = o->push_window,
-        .dev = -1,
+        .dev = under_keeper_copy(m, /* device= */ true),
+        .state = keeper_state(m->conf->keeper),
+        .refuse = under_keeper_refuses(m),
         .status = write_status,
         .status_arg = m,
         .log = m->log.log,
@@ -216,26 +208,37 @@ static int start_frontend(struct mount *m, struct err *err)
 
 static int start_control(struct mount *m, struct err *err)
 {
-    cleanup_free char *path = xasprintf("%s/control.sock", m->conf->owner->dir);
+    m->socket = xasprintf("%s/control.sock", m->conf->owner->dir);
     struct control_server_conf conf = {
-        .socket_path = path,
+        .socket_path = m->socket,
+        .listener = under_keeper_copy(m, /* device= */ false),
         .volume = m->volume,
         .frontend = m->frontend,
         .status = write_status,
         .shutdown = on_shutdown,
+        .about = under_keeper_about,
+        .upgrade = under_keeper_upgrade,
+        .descriptor = under_keeper_descriptor,
+        .state = keeper_state(m->conf->keeper),
         .arg = m,
         .log = m->log.log,
     };
-    if (control_serve(&m->control, &conf, err) ||
-        control_register(m->conf->mountpoint, m->conf->set, path, err))
-        return -1;
-    m->registered = true;
-    return 0;
+    return control_serve(&m->control, &conf, err);
+}
+
+/* What the life before was told. A setting that is refused now is no reason to serve nothing. */
+static void resume(struct mount *m)
+{
+    struct err err = {0};
+    if (m->successor && m->volume && control_resume(m->control, &err))
+        log_warn(m->log.log, "kept settings: %s", err.msg);
 }
 
 /* Valid, but seldom what was meant. */
 static void warn_if_empty(struct mount *m)
 {
+    if (m->successor)
+        return;
     struct catalog *c = volume_catalog(m->volume);
     bool empty = catalog_info(c)->samples == 0;
     catalog_unref(c);
@@ -251,37 +254,53 @@ static void warn_if_empty(struct mount *m)
 
 static int tell_ready(struct mount *m, struct err *err)
 {
-    m->conf->was_ready = true;
-    if (!m->conf->start)
-        return 0;
-    struct daemon_start *start = m->conf->start;
-    m->conf->start = NULL;
-    return daemon_ready(start, err);
+    struct serve_conf *conf = m->conf;
+    struct daemon_start *start = take_ptr(&conf->start);
+    if (conf->keeper) {
+        /* The keeper tells who waits: what it holds and what was said are then one thing. */
+        bool waited = start != NULL;
+        free(start);
+        if ((waited && daemon_let_go(err)) || keeper_ready(conf->keeper, err))
+            return -1;
+    } else if (start && daemon_ready(start, err)) {
+        return -1;
+    }
+    conf->was_ready = true;
+    return 0;
 }
 
 static int start(struct mount *m, struct err *err)
 {
     const struct mount_options *o = m->conf->options;
     if (log_file_open(&m->log, &o->log, o->foreground, err) || start_signals(m, err) ||
-        open_volume(m, err) || start_frontend(m, err) || start_control(m, err))
+        under_keeper_watch(m, err) || open_volume(m, err) || start_frontend(m, err) ||
+        start_control(m, err) || (m->conf->keeper && under_keeper_hold(m, err)) ||
+        under_keeper_register(m, err))
         return -1;
-    log_info(m->log.log, "mounted %s at %s: %s (%s)", m->conf->set, m->conf->mountpoint,
-             frontend_mode(m->frontend), frontend_why(m->frontend));
+    resume(m);
+    log_info(m->log.log, "%s %s at %s: %s (%s)", m->successor ? "took over" : "mounted",
+             m->conf->set, m->conf->mountpoint, frontend_mode(m->frontend),
+             frontend_why(m->frontend));
     warn_if_empty(m);
     return tell_ready(m, err);
 }
 
 static void end(struct mount *m)
 {
-    if (m->registered)
-        control_unregister(m->conf->mountpoint);
-    if (m->control)
-        control_server_free(m->control);
+    struct keeper *k = m->conf->keeper;
     struct frontend *f;
     {
         ACQUIRE(&m->lock);
         f = take_ptr(&m->frontend);
     }
+    if (f)
+        frontend_detach(f);
+    if (k)
+        keeper_done(k, NULL); /* it lets go of the device, so that ours is the last one */
+    if (m->registered)
+        control_unregister(m->conf->mountpoint);
+    if (m->control)
+        control_server_free(m->control);
     if (f)
         frontend_free(f);
     volume_close(m->volume);
@@ -292,17 +311,35 @@ static void end(struct mount *m)
     lock_destroy(&m->lock);
     log_info(m->log.log, "unmounted %s", m->conf->mountpoint);
     log_file_close(&m->log);
+    free(m->socket);
+}
+
+void serve_raise_limits(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files); /* else fewer connections at once: they will say so */
+    }
+#ifndef __SANITIZE_ADDRESS__   /* its search for leaks traces the process */
+    prctl(PR_SET_DUMPABLE, 0); /* a core would hold credentials */
+#endif
 }
 
 int serve(struct serve_conf *conf, struct err *err)
 {
     struct mount m = {.conf = conf, .began_ns = clock_mono_ns()};
+    m.successor = conf->keeper && keeper_held(conf->keeper)->dev >= 0;
     lock_init(&m.lock, RANK_MOUNT, "mount");
     /* Whoever runs this in the background sees errors alone, unless a person watches. */
     progress_init(&m.progress, conf->options->quiet || !isatty(STDERR_FILENO));
     int result = start(&m, err);
+    if (result && m.successor)
+        under_keeper_fail(&m, err);
     if (!result)
         frontend_wait(m.frontend);
+    if (m.leave)
+        under_keeper_leave(&m);
     end(&m);
     return result;
 }

@@ -28,6 +28,10 @@ static int run_op(struct connection *c, const struct json *root, struct bytes *t
     const struct op *op = op_find(name, err);
     if (!op || json_only_keys(root, op->keys, err))
         return -1;
+    if (!op->bare && !c->server->conf.volume)
+        return err_set(err, ERR_FAILED,
+                       "%s: the mount is degraded and serves nothing (sampan status says why)",
+                       name);
     struct request r = {
         .connection = c,
         .volume = c->server->conf.volume,

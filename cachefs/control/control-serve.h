@@ -10,17 +10,34 @@
 #include "volume.h"
 
 struct control_server;
+struct keeper_state;
 struct control_server_conf {
     const char *socket_path;
-    struct volume *volume;
+    int listener;          /* > 0: serve on this one, which is bound there already (ours from here
+                              on); else one is made */
+    struct volume *volume; /* NULL: degraded; operations that need one are refused */
     struct frontend *frontend;                     /* NULL: a volume without a mount */
     void (*status)(void *arg, struct bytes *json); /* the whole status object */
     void (*shutdown)(void *arg);                   /* asked to end */
+    /* Fields of `ping` about who keeps this process (may be NULL). */
+    void (*about)(void *arg, struct json_writer *w);
+    /* Makes room for `program`, soon after this returns (NULL: nobody could start it). */
+    int (*upgrade)(void *arg, const char *program, struct err *err);
+    /* A descriptor of the mount: "dev", "state" or "listen". The caller's to close. */
+    int (*descriptor)(void *arg, const char *which, int *ret_fd, struct err *err);
+    /* What outlives this process, or NULL: settings and a background warmup are kept there. */
+    struct keeper_state *state;
     void *arg;
     struct log *log;
 };
 int control_serve(struct control_server **ret, const struct control_server_conf *conf,
                   struct err *err);
+/* The listening descriptor; stays the server's. */
+int control_server_listener(const struct control_server *s);
+/* Takes up what the life before was told: its settings, its background warmup. */
+int control_resume(struct control_server *s, struct err *err);
+/* Is there a sampler among the kept settings? */
+bool control_kept_sampler(struct keeper_state *state);
 void control_server_free(struct control_server *s);
 
 #endif

@@ -142,6 +142,8 @@ static void *background_main(void *arg)
         log_info(s->conf.log, "warmup: samples=%llu fetched=%llu already=%llu failed=%llu",
                  (unsigned long long)result.samples, (unsigned long long)result.fetched,
                  (unsigned long long)result.already, (unsigned long long)result.failed);
+    if (!server_stopping(s))
+        keeper_text_set(s->kept_warmup, "", NULL); /* over: no life is to begin it again */
     unclaim(s);
     return NULL;
 }
@@ -174,6 +176,15 @@ static int warm_behind(struct control_server *s, const char *const *paths, size_
     return 0;
 }
 
+static void keep(struct control_server *s, const struct json *root)
+{
+    cleanup_bytes struct bytes text = {0};
+    struct err err = {0};
+    json_text(root, &text);
+    if (keeper_text_set(s->kept_warmup, text.data, &err))
+        log_warn(s->conf.log, "the warmup will not outlive this process: %s", err.msg);
+}
+
 void background_end(struct control_server *s)
 {
     atomic_store(&s->cancel_background, true);
@@ -197,17 +208,41 @@ int op_warmup(struct request *r, struct err *err)
     cleanup_free const char **paths = NULL;
     size_t n;
     bool verify, background;
-    if (request_paths(r, &paths, &n, err) ||
+    if (request_paths(&r->root, &paths, &n, err) ||
         json_bool_or(&r->root, "verify", false, &verify, err) ||
         json_bool_or(&r->root, "background", false, &background, err) || claim(s, err))
         return -1;
+    if (background)
+        keep(s, &r->root);
     int rc = background ? warm_behind(s, paths, n, verify, err)
                         : warm_in_front(r, paths, n, verify, err);
+    if (background && rc)
+        keeper_text_set(s->kept_warmup, "", NULL);
     if (!background || rc)
         unclaim(s);
     else
         jw_bool(r->w, "started", true);
     return rc;
+}
+
+int warmup_resume(struct control_server *s, struct err *err)
+{
+    const char *text = keeper_text_get(s->kept_warmup);
+    cleanup_json struct json_doc *doc = NULL;
+    cleanup_free const char **paths = NULL;
+    size_t n;
+    bool verify;
+    if (!*text || json_parse(&doc, "kept warmup", text, strlen(text), NULL))
+        return 0;
+    struct json root = json_root(doc);
+    if (request_paths(&root, &paths, &n, err) ||
+        json_bool_or(&root, "verify", false, &verify, err) || claim(s, err))
+        return -1;
+    if (warm_behind(s, paths, n, verify, err)) {
+        unclaim(s);
+        return -1;
+    }
+    return 0;
 }
 
 int op_warmup_cancel(struct request *r, struct err *err)

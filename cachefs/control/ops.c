@@ -5,8 +5,9 @@
 #include <errno.h>
 #include <limits.h>
 
+#include <sys/socket.h>
+
 #include "clock.h"
-#include "conf.h"
 #include "mem.h"
 
 static int op_ping(struct request *r, struct err *err)
@@ -14,6 +15,9 @@ static int op_ping(struct request *r, struct err *err)
     (void)err;
     jw_int(r->w, "pid", getpid());
     jw_str(r->w, "version", SAMPAN_VERSION);
+    const struct control_server_conf *conf = &r->connection->server->conf;
+    if (conf->about)
+        conf->about(conf->arg, r->w);
     return 0;
 }
 
@@ -45,7 +49,7 @@ static int op_stale(struct request *r, struct err *err)
 
 static int op_flush(struct request *r, struct err *err)
 {
-    return cache_flush(volume_cache(r->volume), err);
+    return r->volume ? cache_flush(volume_cache(r->volume), err) : 0;
 }
 
 static int op_shutdown(struct request *r, struct err *err)
@@ -55,6 +59,37 @@ static int op_shutdown(struct request *r, struct err *err)
     if (conf->shutdown)
         conf->shutdown(conf->arg);
     return 0;
+}
+
+static int op_upgrade(struct request *r, struct err *err)
+{
+    const struct control_server_conf *conf = &r->connection->server->conf;
+    const char *program;
+    if (json_str(&r->root, "program", &program, err))
+        return -1;
+    if (!conf->upgrade)
+        return err_set(err, ERR_USAGE, "upgrade: nothing that is mounted here");
+    if (program[0] != '/')
+        return err_set(err, ERR_USAGE, "upgrade: program: \"%s\" is not an absolute path", program);
+    return conf->upgrade(conf->arg, program, err);
+}
+
+/* Whoever has these can serve the mount, or end it: not even the daemon's own user may ask. */
+static int op_descriptors(struct request *r, struct err *err)
+{
+    const struct control_server_conf *conf = &r->connection->server->conf;
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    const char *which;
+    if (getsockopt(r->connection->sock, SOL_SOCKET, SO_PEERCRED, &peer, &len))
+        return err_sys(err, errno, "descriptors: who is asking");
+    if (peer.uid != 0)
+        return err_set(err, ERR_DENIED, "descriptors: only root may hold a mount");
+    if (json_str(&r->root, "which", &which, err))
+        return -1;
+    if (!conf->descriptor)
+        return err_set(err, ERR_USAGE, "descriptors: nothing that is mounted here");
+    return conf->descriptor(conf->arg, which, &r->fd, err);
 }
 
 static int op_rescan(struct request *r, struct err *err)
@@ -80,13 +115,13 @@ static int op_rescan(struct request *r, struct err *err)
 
 /* --- making room ----------------------------------------------------------------------------- */
 
-int request_paths(struct request *r, const char ***ret, size_t *n, struct err *err)
+int request_paths(const struct json *root, const char ***ret, size_t *n, struct err *err)
 {
     *ret = NULL;
     *n = 0;
-    if (!json_has(&r->root, "paths"))
+    if (!json_has(root, "paths"))
         return 0;
-    struct json paths = json_get(&r->root, "paths");
+    struct json paths = json_get(root, "paths");
     if (json_want_array(&paths, err))
         return -1;
     size_t count = json_count(&paths);
@@ -121,7 +156,7 @@ static int op_clear(struct request *r, struct err *err)
     cleanup_free const char **paths = NULL;
     size_t n;
     struct drop_result dropped = {0};
-    if (request_paths(r, &paths, &n, err) ||
+    if (request_paths(&r->root, &paths, &n, err) ||
         volume_clear(r->volume, paths, n, r->frontend ? drop_pages : NULL, r->frontend, &dropped,
                      err))
         return -1;
@@ -148,98 +183,6 @@ static int op_evict(struct request *r, struct err *err)
     return 0;
 }
 
-/* --- set ------------------------------------------------------------------------------------- */
-
-/* A number, or text as on the command line. */
-static int number_or_text(const struct json *value,
-                          int (*parse)(const char *, uint64_t *, struct err *), uint64_t *ret,
-                          struct err *err)
-{
-    int64_t n;
-    const char *text;
-    if (!json_as_int(value, 0, INT64_MAX, &n, NULL)) {
-        *ret = (uint64_t)n;
-        return 0;
-    }
-    return json_as_str(value, &text, err) || parse(text, ret, err) ? -1 : 0;
-}
-
-static int count_text(const char *text, uint64_t *ret, struct err *err)
-{
-    char *end;
-    errno = 0;
-    unsigned long long n = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end || errno)
-        return err_set(err, ERR_USAGE, "\"%s\": want a number", text);
-    *ret = n;
-    return 0;
-}
-
-static int set_sampler(struct volume *v, const struct json *value, struct err *err)
-{
-    const char *spec;
-    return json_as_str(value, &spec, err) ? -1 : volume_set_sampler(v, spec, err);
-}
-
-static int set_epoch(struct volume *v, const struct json *value, struct err *err)
-{
-    uint64_t n = 0;
-    return number_or_text(value, count_text, &n, err) ? -1 : volume_set_epoch(v, n, err);
-}
-
-static int set_bandwidth(struct volume *v, const struct json *value, struct err *err)
-{
-    uint64_t n = 0;
-    if (number_or_text(value, conf_rate, &n, err))
-        return -1;
-    volume_set_bandwidth(v, n);
-    return 0;
-}
-
-static int set_memory(struct volume *v, const struct json *value, struct err *err)
-{
-    uint64_t n = 0;
-    return number_or_text(value, conf_size, &n, err) ? -1 : volume_set_memory(v, n, err);
-}
-
-static int set_connections(struct volume *v, const struct json *value, struct err *err)
-{
-    uint64_t n = 0;
-    if (number_or_text(value, count_text, &n, err))
-        return -1;
-    if (n < 1 || n > 1024)
-        return err_set(err, ERR_USAGE, "connections: %llu: want 1 to 1024", (unsigned long long)n);
-    volume_set_connections(v, (unsigned)n);
-    return 0;
-}
-
-static const struct {
-    const char *name;
-    int (*set)(struct volume *v, const struct json *value, struct err *err);
-} settings[] = {
-    /* The sampler first: an epoch given with it is meant for it. */
-    {"sampler", set_sampler},         {"epoch", set_epoch},
-    {"bandwidth", set_bandwidth},     {"memory", set_memory},
-    {"connections", set_connections},
-};
-
-static int op_set(struct request *r, struct err *err)
-{
-    jw_array(r->w, "set");
-    size_t n = 0;
-    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
-        if (!json_has(&r->root, settings[i].name))
-            continue;
-        struct json value = json_get(&r->root, settings[i].name);
-        if (settings[i].set(r->volume, &value, err))
-            return err_wrap(err, "set %s", settings[i].name);
-        jw_str(r->w, NULL, settings[i].name);
-        n++;
-    }
-    jw_end(r->w);
-    return n ? 0 : err_set(err, ERR_USAGE, "set: nothing to set");
-}
-
 /* --- the table ------------------------------------------------------------------------------- */
 
 #define KEYS(...)                 \
@@ -249,21 +192,23 @@ static int op_set(struct request *r, struct err *err)
     }
 
 static const struct op ops[] = {
-    {"ping", op_ping, KEYS()},
-    {"status", op_status, KEYS()},
-    {"stats", op_stats, KEYS()},
-    {"warmup", op_warmup, KEYS("paths", "verify", "background")},
-    {"warmup-cancel", op_warmup_cancel, KEYS()},
-    {"clear", op_clear, KEYS("paths")},
-    {"evict", op_evict, KEYS("to", "older_than_s")},
-    {"set", op_set, KEYS("sampler", "epoch", "bandwidth", "memory", "connections")},
-    {"rescan", op_rescan, KEYS()},
-    {"stale", op_stale, KEYS()},
-    {"extent", op_extent, KEYS("path", "id", "block")},
-    {"extent-check", op_extent_check, KEYS("lease")},
-    {"extent-return", op_extent_return, KEYS("lease")},
-    {"flush", op_flush, KEYS()},
-    {"shutdown", op_shutdown, KEYS()},
+    {"ping", op_ping, KEYS(), /* bare= */ true},
+    {"status", op_status, KEYS(), /* bare= */ true},
+    {"stats", op_stats, KEYS(), false},
+    {"warmup", op_warmup, KEYS("paths", "verify", "background"), false},
+    {"warmup-cancel", op_warmup_cancel, KEYS(), false},
+    {"clear", op_clear, KEYS("paths"), false},
+    {"evict", op_evict, KEYS("to", "older_than_s"), false},
+    {"set", op_set, KEYS("sampler", "epoch", "bandwidth", "memory", "connections"), false},
+    {"rescan", op_rescan, KEYS(), false},
+    {"stale", op_stale, KEYS(), false},
+    {"extent", op_extent, KEYS("path", "id", "block"), false},
+    {"extent-check", op_extent_check, KEYS("lease"), false},
+    {"extent-return", op_extent_return, KEYS("lease"), false},
+    {"flush", op_flush, KEYS(), /* bare= */ true},
+    {"upgrade", op_upgrade, KEYS("program"), /* bare= */ true},
+    {"descriptors", op_descriptors, KEYS("which"), /* bare= */ true},
+    {"shutdown", op_shutdown, KEYS(), /* bare= */ true},
 };
 
 const struct op *op_find(const char *name, struct err *err)

@@ -2,7 +2,8 @@
  * What the files of the owner's side share.
  *
  *   serve.c      socket, accepting, connections     ops.c         the table; small operations
- *   connection.c requests of one connection         op-warmup.c   warmup, in front and background
+ *   connection.c requests of one connection         op-set.c      settings, also kept ones
+ *                                                   op-warmup.c   warmup, in front and background
  *                                                   op-extent.c   leases on pack extents
  */
 #ifndef SAMPAN_CONTROL_SERVE_INTERNAL_H
@@ -14,11 +15,13 @@
 #include "control-serve.h"
 #include "control.h"
 #include "json.h"
+#include "keeper.h"
 #include "sync.h"
 
 #define CONNECTIONS_MAX 32
 #define LEASES_MAX      4096 /* of one connection */
 #define PATHS_MAX       1000000
+#define SETTINGS_MAX    8192 /* of the kept text */
 
 struct connection {
     struct control_server *server;
@@ -55,6 +58,8 @@ struct control_server {
     bool warming; /* a warmup runs, in front or in the background */
     struct background background;
     atomic_bool cancel_background;
+    struct keeper_text *kept_settings; /* an object, as `set` takes it */
+    struct keeper_text *kept_warmup;   /* a request, as `warmup` takes it; "": none */
 };
 
 struct request {
@@ -71,16 +76,20 @@ struct op {
     const char *name;
     op_fn *handler;
     const char *const *keys; /* all that the request may have, NULL-ended */
+    bool bare;               /* needs no volume */
 };
 const struct op *op_find(const char *name, struct err *err);
 
-op_fn op_warmup, op_warmup_cancel, op_extent, op_extent_check, op_extent_return;
+op_fn op_set, op_warmup, op_warmup_cancel, op_extent, op_extent_check, op_extent_return;
 /* Ends a background warmup and waits for its thread. */
 void background_end(struct control_server *s);
+/* Puts kept settings to use, starts the kept warmup. */
+int settings_resume(struct control_server *s, struct err *err);
+int warmup_resume(struct control_server *s, struct err *err);
 void leases_return(struct connection *c);
 
 /* The "paths" of a request: NULL and 0 if absent. Borrowed from the request; free the array. */
-int request_paths(struct request *r, const char ***ret, size_t *n, struct err *err);
+int request_paths(const struct json *root, const char ***ret, size_t *n, struct err *err);
 
 void *connection_main(void *connection);
 bool server_stopping(struct control_server *s);

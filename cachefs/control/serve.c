@@ -150,8 +150,15 @@ int control_serve(struct control_server **ret, const struct control_server_conf 
     s->listener = -1;
     lock_init(&s->lock, RANK_CONTROL, "control");
     s->wake = eventfd(0, EFD_CLOEXEC);
-    int rc = s->wake < 0 ? err_sys(err, errno, "control socket")
-                         : control_listen(conf->socket_path, &s->listener, err);
+    s->kept_settings = keeper_text(conf->state, "settings", SETTINGS_MAX);
+    s->kept_warmup = keeper_text(conf->state, "warmup", CONTROL_MAX);
+    if (conf->listener > 0)
+        s->listener = conf->listener;
+    int rc = 0;
+    if (s->wake < 0)
+        rc = err_sys(err, errno, "control socket");
+    else if (s->listener < 0)
+        rc = control_listen(conf->socket_path, &s->listener, err);
     if (!rc) {
         int error = thread_start(&s->thread, "control-accept", accept_main, s);
         rc = error ? err_sys(err, error, "control socket: start a thread") : 0;
@@ -162,6 +169,16 @@ int control_serve(struct control_server **ret, const struct control_server_conf 
     }
     *ret = s;
     return 0;
+}
+
+int control_server_listener(const struct control_server *s)
+{
+    return s->listener;
+}
+
+int control_resume(struct control_server *s, struct err *err)
+{
+    return settings_resume(s, err) || warmup_resume(s, err) ? -1 : 0;
 }
 
 void control_server_free(struct control_server *s)

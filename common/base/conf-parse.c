@@ -233,18 +233,37 @@ int conf_parse(struct conf **ret, const struct conf_row *rows, size_t n_rows, vo
     return conf_parse_shared(ret, rows, n_rows, NULL, 0, out, argc, argv, err);
 }
 
-int conf_parse_shared(struct conf **ret, const struct conf_row *rows, size_t n_rows,
-                      const char *const *elsewhere, size_t n_elsewhere, void *out, int argc,
-                      char *const *argv, struct err *err)
+static struct conf *conf_new(const struct conf_row *rows, size_t n_rows, int argc)
 {
     struct conf *c = xcalloc(1, sizeof *c);
     c->rows = rows;
     c->n_rows = n_rows;
-    c->elsewhere = elsewhere;
-    c->n_elsewhere = n_elsewhere;
     c->origins = xcalloc(n_rows, sizeof *c->origins);
     c->lists = xcalloc(n_rows, sizeof *c->lists);
     c->args = xcalloc((size_t)argc + 1, sizeof *c->args);
+    return c;
+}
+
+int conf_parse_words(struct conf **ret, const struct conf_row *rows, size_t n_rows, void *out,
+                     int argc, char *const *argv, struct err *err)
+{
+    struct conf *c = conf_new(rows, n_rows, argc);
+    const char *config = NULL;
+    if (load_defaults(c, out, err) || walk(c, out, store_option, argc, argv, &config, err)) {
+        conf_free(c);
+        return -1;
+    }
+    *ret = c;
+    return 0;
+}
+
+int conf_parse_shared(struct conf **ret, const struct conf_row *rows, size_t n_rows,
+                      const char *const *elsewhere, size_t n_elsewhere, void *out, int argc,
+                      char *const *argv, struct err *err)
+{
+    struct conf *c = conf_new(rows, n_rows, argc);
+    c->elsewhere = elsewhere;
+    c->n_elsewhere = n_elsewhere;
     if (load_all(c, out, argc, argv, err)) {
         conf_free(c);
         return -1;

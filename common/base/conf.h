@@ -59,6 +59,9 @@ int conf_parse(struct conf **ret, const struct conf_row *rows, size_t n_rows, vo
 int conf_parse_shared(struct conf **ret, const struct conf_row *rows, size_t n_rows,
                       const char *const *elsewhere, size_t n_elsewhere, void *out, int argc,
                       char *const *argv, struct err *err);
+/* The same from the words alone: neither environment nor file are looked at. */
+int conf_parse_words(struct conf **ret, const struct conf_row *rows, size_t n_rows, void *out,
+                     int argc, char *const *argv, struct err *err);
 void conf_free(struct conf *c);
 size_t conf_n_args(const struct conf *c);
 const char *conf_arg(const struct conf *c, size_t i);

@@ -7,8 +7,8 @@
  * {"ok":false,"class":NAME,"error":TEXT}. Descriptors (pack extents) travel beside that one.
  *
  * Every mount on this machine is registered by a file in control_registry_dir(): one JSON object
- * {"mountpoint","uri","socket","pid","start_ticks","started"}; a stale one (its pid gone, or the
- * mount not there) is what `doctor` and `umount` clean up.
+ * {"mountpoint","uri","socket","pid","start_ticks","keeper_pid","keeper_ticks","started"}; a stale
+ * one (its processes gone, or the mount not there) is what `doctor` and `umount` clean up.
  */
 #ifndef SAMPAN_CONTROL_H
 #define SAMPAN_CONTROL_H
@@ -44,12 +44,14 @@ int control_registry_dir(struct bytes *ret, struct err *err);
 struct control_mount {
     char *mountpoint, *uri, *socket;
     int pid;
+    int keeper_pid; /* 0: none */
     long long started;
-    bool alive;   /* the process is there and it is the one that registered */
-    bool mounted; /* /proc/self/mountinfo has it */
+    bool alive;      /* the process, or a keeper that is about to start the next one */
+    bool recovering; /* the keeper alone is there */
+    bool mounted;    /* /proc/self/mountinfo has it */
 };
 int control_register(const char *mountpoint, const char *uri, const char *socket_path,
-                     struct err *err);
+                     int keeper_pid, struct err *err);
 void control_unregister(const char *mountpoint);
 int control_mounts(struct control_mount **ret, size_t *n, struct err *err);
 /* By mount point (or any path below it). NOT_FOUND if there is none. */

@@ -18,8 +18,9 @@
 
 #define ENTRY_MAX (64u << 10)
 
-static const char *const entry_keys[] = {"mountpoint",  "uri",     "socket", "pid",
-                                         "start_ticks", "started", NULL};
+static const char *const entry_keys[] = {"mountpoint",   "uri",         "socket",
+                                         "pid",          "start_ticks", "keeper_pid",
+                                         "keeper_ticks", "started",     NULL};
 
 static int usable_dir(const char *path, struct err *err)
 {
@@ -97,7 +98,7 @@ static int write_entry(const char *path, const struct bytes *text, struct err *e
 }
 
 int control_register(const char *mountpoint, const char *uri, const char *socket_path,
-                     struct err *err)
+                     int keeper_pid, struct err *err)
 {
     cleanup_bytes struct bytes path = {0}, text = {0};
     if (entry_path(mountpoint, &path, err))
@@ -110,6 +111,8 @@ int control_register(const char *mountpoint, const char *uri, const char *socket
     jw_str(&w, "socket", socket_path);
     jw_int(&w, "pid", getpid());
     jw_uint(&w, "start_ticks", start_ticks(getpid()));
+    jw_int(&w, "keeper_pid", keeper_pid);
+    jw_uint(&w, "keeper_ticks", keeper_pid ? start_ticks(keeper_pid) : 0);
     jw_int(&w, "started", (int64_t)time(NULL));
     jw_end(&w);
     return write_entry(path.data, &text, err);
@@ -135,19 +138,26 @@ static int entry_parse(const struct bytes *text, struct control_mount *ret, stru
         return -1;
     struct json root = json_root(doc);
     const char *mountpoint, *uri, *socket_path;
-    int64_t pid, ticks, started;
+    int64_t pid, ticks, keeper, keeper_ticks, started;
     if (json_only_keys(&root, entry_keys, err) || json_str(&root, "mountpoint", &mountpoint, err) ||
         json_str(&root, "uri", &uri, err) || json_str(&root, "socket", &socket_path, err) ||
         json_int(&root, "pid", 1, INT32_MAX, &pid, err) ||
         json_int(&root, "start_ticks", 0, INT64_MAX, &ticks, err) ||
+        json_int_or(&root, "keeper_pid", 0, INT32_MAX, 0, &keeper, err) ||
+        json_int_or(&root, "keeper_ticks", 0, INT64_MAX, 0, &keeper_ticks, err) ||
         json_int(&root, "started", 0, INT64_MAX, &started, err))
         return -1;
+    bool serves = start_ticks((int)pid) == (uint64_t)ticks;
+    bool kept =
+        keeper > 0 && keeper_ticks > 0 && start_ticks((int)keeper) == (uint64_t)keeper_ticks;
     *ret = (struct control_mount){.mountpoint = xstrdup(mountpoint),
                                   .uri = xstrdup(uri),
                                   .socket = xstrdup(socket_path),
                                   .pid = (int)pid,
+                                  .keeper_pid = kept ? (int)keeper : 0,
                                   .started = started,
-                                  .alive = start_ticks((int)pid) == (uint64_t)ticks,
+                                  .alive = serves || kept,
+                                  .recovering = !serves && kept,
                                   .mounted = is_mounted(mountpoint)};
     return 0;
 }

@@ -186,11 +186,11 @@ Test(registry, entries_come_back_and_say_who_lives)
     setenv("SAMPAN_RUN_DIR", folder, 1);
     pid_t child = fork();
     if (child == 0)
-        _exit(control_register("/mnt/dead one", "s3://b/x", "/c/control.sock", NULL) ? 1 : 0);
+        _exit(control_register("/mnt/dead one", "s3://b/x", "/c/control.sock", 0, NULL) ? 1 : 0);
     int status;
     cr_assert(waitpid(child, &status, 0) == child && status == 0);
-    cr_assert_eq(control_register("/mnt/alive", "file:///d", "/d/control.sock", NULL), 0);
-    cr_assert_eq(control_register("/mnt/alive", "file:///d", "/e/control.sock", NULL), 0);
+    cr_assert_eq(control_register("/mnt/alive", "file:///d", "/d/control.sock", 0, NULL), 0);
+    cr_assert_eq(control_register("/mnt/alive", "file:///d", "/e/control.sock", 0, NULL), 0);
 
     struct control_mount *list;
     size_t n;

@@ -1,0 +1,172 @@
+/*
+ * set: limits and the order of a running mount. What was set is kept for the lives to come, as one
+ * object of the same form; a later value of a key takes the place of the earlier one.
+ */
+#define LOG_MODULE "control"
+#include "serve-internal.h"
+
+#include <errno.h>
+
+#include "conf.h"
+#include "log.h"
+
+/* A number, or text as on the command line. */
+static int number_or_text(const struct json *value,
+                          int (*parse)(const char *, uint64_t *, struct err *), uint64_t *ret,
+                          struct err *err)
+{
+    int64_t n;
+    const char *text;
+    if (!json_as_int(value, 0, INT64_MAX, &n, NULL)) {
+        *ret = (uint64_t)n;
+        return 0;
+    }
+    return json_as_str(value, &text, err) || parse(text, ret, err) ? -1 : 0;
+}
+
+static int count_text(const char *text, uint64_t *ret, struct err *err)
+{
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno)
+        return err_set(err, ERR_USAGE, "\"%s\": want a number", text);
+    *ret = n;
+    return 0;
+}
+
+static int set_sampler(struct volume *v, const struct json *value, struct err *err)
+{
+    const char *spec;
+    return json_as_str(value, &spec, err) ? -1 : volume_set_sampler(v, spec, err);
+}
+
+static int set_epoch(struct volume *v, const struct json *value, struct err *err)
+{
+    uint64_t n = 0;
+    return number_or_text(value, count_text, &n, err) ? -1 : volume_set_epoch(v, n, err);
+}
+
+static int set_bandwidth(struct volume *v, const struct json *value, struct err *err)
+{
+    uint64_t n = 0;
+    if (number_or_text(value, conf_rate, &n, err))
+        return -1;
+    volume_set_bandwidth(v, n);
+    return 0;
+}
+
+static int set_memory(struct volume *v, const struct json *value, struct err *err)
+{
+    uint64_t n = 0;
+    return number_or_text(value, conf_size, &n, err) ? -1 : volume_set_memory(v, n, err);
+}
+
+static int set_connections(struct volume *v, const struct json *value, struct err *err)
+{
+    uint64_t n = 0;
+    if (number_or_text(value, count_text, &n, err))
+        return -1;
+    if (n < 1 || n > 1024)
+        return err_set(err, ERR_USAGE, "connections: %llu: want 1 to 1024", (unsigned long long)n);
+    volume_set_connections(v, (unsigned)n);
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*set)(struct volume *v, const struct json *value, struct err *err);
+} settings[] = {
+    /* The sampler first: an epoch given with it is meant for it. */
+    {"sampler", set_sampler},         {"epoch", set_epoch},
+    {"bandwidth", set_bandwidth},     {"memory", set_memory},
+    {"connections", set_connections},
+};
+
+#define N_SETTINGS (sizeof settings / sizeof settings[0])
+
+static int apply(struct volume *v, const struct json *values, struct json_writer *ret_set,
+                 size_t *n, struct err *err)
+{
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        if (!json_has(values, settings[i].name))
+            continue;
+        struct json value = json_get(values, settings[i].name);
+        if (settings[i].set(v, &value, err))
+            return err_wrap(err, "set %s", settings[i].name);
+        if (ret_set)
+            jw_str(ret_set, NULL, settings[i].name);
+        (*n)++;
+    }
+    return 0;
+}
+
+/* Returns the parsed text of what is kept, or NULL. */
+static struct json_doc *kept_values(const struct keeper_text *t)
+{
+    const char *text = keeper_text_get(t);
+    struct json_doc *doc;
+    return *text && !json_parse(&doc, "kept settings", text, strlen(text), NULL) ? doc : NULL;
+}
+
+/* The kept object with `values` over it. An epoch belongs to the sampler it was given for: a new
+ * sampler drops that of the old one. */
+static void keep(struct control_server *s, const struct json *values)
+{
+    cleanup_json struct json_doc *doc = kept_values(s->kept_settings);
+    cleanup_bytes struct bytes text = {0};
+    struct json old = doc ? json_root(doc) : (struct json){0};
+    struct json_writer w;
+    struct err err = {0};
+    jw_init(&w, &text);
+    jw_object(&w, NULL);
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        const char *name = settings[i].name;
+        bool fresh = json_has(values, name);
+        bool outdated = strcmp(name, "epoch") == 0 && json_has(values, "sampler");
+        if (!fresh && (outdated || !doc || !json_has(&old, name)))
+            continue;
+        cleanup_bytes struct bytes value = {0};
+        struct json from = json_get(fresh ? values : &old, name);
+        json_text(&from, &value);
+        jw_raw(&w, name, value.data);
+    }
+    jw_end(&w);
+    if (keeper_text_set(s->kept_settings, text.data, &err))
+        log_warn(s->conf.log, "settings will not outlive this process: %s", err.msg);
+}
+
+int op_set(struct request *r, struct err *err)
+{
+    struct control_server *s = r->connection->server;
+    size_t n = 0;
+    jw_array(r->w, "set");
+    if (apply(r->volume, &r->root, r->w, &n, err))
+        return -1;
+    jw_end(r->w);
+    if (!n)
+        return err_set(err, ERR_USAGE, "set: nothing to set");
+    ACQUIRE(&s->lock);
+    keep(s, &r->root);
+    return 0;
+}
+
+int settings_resume(struct control_server *s, struct err *err)
+{
+    cleanup_json struct json_doc *doc = kept_values(s->kept_settings);
+    size_t n = 0;
+    if (!doc)
+        return 0;
+    struct json root = json_root(doc);
+    return apply(s->conf.volume, &root, NULL, &n, err);
+}
+
+bool control_kept_sampler(struct keeper_state *state)
+{
+    cleanup_json struct json_doc *doc =
+        state ? kept_values(keeper_text(state, "settings", SETTINGS_MAX)) : NULL;
+    if (!doc)
+        return false;
+    struct json root = json_root(doc);
+    return json_has(&root, "sampler");
+}

@@ -1,0 +1,238 @@
+/* What of a mount's life concerns its keeper. Without one, most of this does nothing. */
+#define LOG_MODULE "mount"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mem.h"
+#include "serve-internal.h"
+
+#define LAST_WORDS_MAX 1000
+
+bool under_keeper_refuses(const struct mount *m)
+{
+    return m->conf->keeper && keeper_refuses(m->conf->keeper);
+}
+
+int under_keeper_register(struct mount *m, struct err *err)
+{
+    struct keeper *k = m->conf->keeper;
+    if (control_register(m->conf->mountpoint, m->conf->set, m->socket, k ? keeper_pid(k) : 0, err))
+        return -1;
+    m->registered = true;
+    return 0;
+}
+
+/* --- the keeper's own life -------------------------------------------------------------------- */
+
+static void on_renewed(void *arg)
+{
+    struct mount *m = arg;
+    struct err err = {0};
+    log_warn(m->log.log, "the keeper was killed: a new one watches pid=%d",
+             keeper_pid(m->conf->keeper));
+    if (under_keeper_register(m, &err))
+        log_warn(m->log.log, "%s", err.msg);
+}
+
+static void on_lost(void *arg, const struct err *why)
+{
+    struct mount *m = arg;
+    log_warn(m->log.log, "no keeper any more: %s", why->msg);
+    if (m->conf->was_ready) {
+        if (under_keeper_register(m, NULL))
+            log_warn(m->log.log, "the register still names a keeper");
+        return;
+    }
+    if (!serve_is_mounted(m))
+        serve_break_off(m, why);
+}
+
+int under_keeper_watch(struct mount *m, struct err *err)
+{
+    struct keeper_conf conf = {
+        .renewed = on_renewed, .lost = on_lost, .arg = m, .argv = m->conf->argv};
+    return m->conf->keeper ? keeper_watch(m->conf->keeper, &conf, err) : 0;
+}
+
+int under_keeper_hold(struct mount *m, struct err *err)
+{
+    struct keeper *k = m->conf->keeper;
+    return keeper_held(k)->dev >= 0 ? 0
+                                    : keeper_hold(k, frontend_device(m->frontend),
+                                                  control_server_listener(m->control), err);
+}
+
+int under_keeper_copy(const struct mount *m, bool device)
+{
+    if (!m->conf->keeper)
+        return -1;
+    const struct keeper_fds *held = keeper_held(m->conf->keeper);
+    int fd = device ? held->dev : held->listen;
+    return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+/* --- asked over the control socket ------------------------------------------------------------ */
+
+static const char *outcome_name(uint32_t outcome)
+{
+    static const char *const names[] = {[UPGRADE_NONE] = "none",
+                                        [UPGRADE_STARTING] = "starting",
+                                        [UPGRADE_DONE] = "done",
+                                        [UPGRADE_FAILED] = "failed"};
+    return outcome < COUNT(names) ? names[outcome] : "none";
+}
+
+static const char *last_words(struct keeper_state *s)
+{
+    return keeper_text_get(keeper_text(s, "last words", LAST_WORDS_MAX));
+}
+
+/* What the keeper saw, and what that life itself had to say. */
+static void write_why(struct json_writer *w, const char *key, struct keeper_state *s,
+                      const char *seen)
+{
+    const char *words = last_words(s);
+    cleanup_free char *text = xasprintf("%.255s%s%s", seen, *words ? ": " : "", words);
+    jw_str(w, key, text);
+}
+
+void under_keeper_about(void *mount, struct json_writer *w)
+{
+    struct mount *m = mount;
+    struct keeper_state *s = keeper_state(m->conf->keeper);
+    jw_int(w, "keeper_pid", s ? keeper_pid(m->conf->keeper) : 0);
+    if (!s)
+        return;
+    jw_uint(w, "life", s->keeper.life);
+    jw_bool(w, "degraded", under_keeper_refuses(m));
+    jw_uint(w, "upgrades", s->keeper.upgrades);
+    jw_str(w, "upgrade", outcome_name(s->keeper.upgrade_outcome));
+    if (s->keeper.upgrade_outcome == UPGRADE_FAILED)
+        write_why(w, "upgrade_why", s, s->keeper.upgrade_why);
+}
+
+int under_keeper_upgrade(void *mount, const char *program, struct err *err)
+{
+    struct mount *m = mount;
+    if (!m->conf->keeper)
+        return err_set(err, ERR_USAGE,
+                       "%s runs without a keeper: unmount it and mount it again instead",
+                       m->conf->mountpoint);
+    if (m->volume && cache_flush(volume_cache(m->volume), err))
+        return err_wrap(err, "flush before the upgrade");
+    keeper_text_set(keeper_text(keeper_state(m->conf->keeper), "last words", LAST_WORDS_MAX), "",
+                    NULL);
+    if (keeper_next(m->conf->keeper, program, err))
+        return -1;
+    log_info(m->log.log, "making room for %s", program);
+    {
+        ACQUIRE(&m->lock);
+        m->leave = true;
+    }
+    serve_end_soon(m);
+    return 0;
+}
+
+int under_keeper_descriptor(void *mount, const char *which, int *ret_fd, struct err *err)
+{
+    struct mount *m = mount;
+    if (!m->conf->keeper)
+        return err_set(err, ERR_USAGE, "%s runs without a keeper", m->conf->mountpoint);
+    const struct keeper_fds *held = keeper_held(m->conf->keeper);
+    const struct {
+        const char *name;
+        int fd;
+    } all[] = {{"dev", held->dev}, {"state", held->state}, {"listen", held->listen}};
+    for (size_t i = 0; i < COUNT(all); i++) {
+        if (strcmp(all[i].name, which) != 0)
+            continue;
+        *ret_fd = fcntl(all[i].fd, F_DUPFD_CLOEXEC, 3);
+        return *ret_fd < 0 ? err_sys(err, errno, "descriptor %s", which) : 0;
+    }
+    return err_set(err, ERR_USAGE, "which: \"%s\": want dev, state or listen", which);
+}
+
+/* --- status ----------------------------------------------------------------------------------- */
+
+static const char *opcode_name(uint32_t opcode)
+{
+    static const char *const names[] = {
+        [1] = "LOOKUP", [3] = "GETATTR",   [14] = "OPEN",    [15] = "READ",
+        [16] = "WRITE", [22] = "GETXATTR", [28] = "READDIR", [44] = "READDIRPLUS"};
+    return opcode < COUNT(names) && names[opcode] ? names[opcode] : "";
+}
+
+static void write_path(struct mount *m, uint64_t id, struct json_writer *w)
+{
+    struct catalog *c = m->volume ? volume_catalog_of(m->volume, id) : NULL;
+    if (!c)
+        return;
+    cleanup_bytes struct bytes path = {0};
+    if (catalog_path(c, id, &path, NULL) == 0)
+        jw_strn(w, "path", path.data, path.len);
+    catalog_unref(c);
+}
+
+/* Requests that have killed so often that they are answered EIO. */
+static void write_refused(struct mount *m, const struct keeper_state *s, struct json_writer *w)
+{
+    jw_array(w, "refused");
+    for (size_t i = 0; i < KEEPER_SUSPECTS; i++) {
+        const struct keeper_suspect *p = &s->keeper.suspects[i];
+        if (!p->opcode || p->deaths < KEEPER_DEATHS)
+            continue;
+        jw_object(w, NULL);
+        jw_uint(w, "opcode", p->opcode);
+        jw_str(w, "request", opcode_name(p->opcode));
+        jw_uint(w, "inode", p->nodeid);
+        jw_uint(w, "offset", p->offset);
+        jw_uint(w, "deaths", p->deaths);
+        write_path(m, p->nodeid, w);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+void under_keeper_status(struct mount *m, struct json_writer *w)
+{
+    struct keeper_state *s = keeper_state(m->conf->keeper);
+    jw_int(w, "keeper_pid", s ? keeper_pid(m->conf->keeper) : 0);
+    jw_int(w, "restarts", s ? s->keeper.life - 1 : 0);
+    if (!s)
+        return;
+    if (s->keeper.life > 1)
+        jw_str(w, "last_end", s->keeper.why);
+    write_refused(m, s, w);
+}
+
+void under_keeper_refused_status(struct mount *m, struct json_writer *w)
+{
+    struct keeper_state *s = keeper_state(m->conf->keeper);
+    jw_str(w, "version", "");
+    jw_str(w, "state", "degraded");
+    write_why(w, "why", s, s->keeper.why);
+    jw_int(w, "since", s->keeper.since);
+    jw_str(w, "mode", "refuse");
+    status_zeros(w);
+}
+
+/* --- ends that are not the mount's ------------------------------------------------------------ */
+
+/* No destructor runs: our own threads may wait for answers that only the next process gives, and
+ * all that must be on the disk is there at any moment. */
+void under_keeper_leave(struct mount *m)
+{
+    if (m->frontend)
+        frontend_leave(m->frontend);
+    _exit(0);
+}
+
+void under_keeper_fail(struct mount *m, const struct err *why)
+{
+    log_error(m->log.log, "%s", why->msg);
+    keeper_text_set(keeper_text(keeper_state(m->conf->keeper), "last words", LAST_WORDS_MAX),
+                    why->msg, NULL);
+    _exit(err_exit_code(why));
+}
