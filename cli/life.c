@@ -46,7 +46,9 @@ static int live(struct keeper *k, char *const *argv, struct err *err)
     if (result && !conf.was_ready && keeper_held(k)->dev < 0)
         owner_unmake(&owner);
     if (result && conf.start)
-        daemon_failed(conf.start, err);
+        daemon_failed(conf.start, err); /* who waits prints it */
+    else if (result)
+        fprintf(stderr, "sampan mount: %s\n", err->msg);
     kept_release(&kept);
     return result;
 }
@@ -55,10 +57,11 @@ int life_main(char *const *argv)
 {
     struct keeper *k;
     struct err err = {0};
-    if (keeper_attach(&k, &err) == 0 && k && live(k, argv, &err) == 0) {
-        keeper_detach(k);
-        return 0;
+    if (keeper_attach(&k, &err)) {
+        fprintf(stderr, "sampan mount: %s\n", err.msg);
+        return err_exit_code(&err);
     }
-    fprintf(stderr, "sampan mount: %s\n", err.msg);
-    return err_exit_code(&err);
+    int result = live(k, argv, &err);
+    keeper_detach(k);
+    return result ? err_exit_code(&err) : 0;
 }

@@ -111,8 +111,12 @@ daemons() {
     done
 }
 
+keepers() {
+    S=$(dirname "$(readlink -f "$S")")/sampan-keeper daemons
+}
+
 no_daemon() {
-    [ -z "$(daemons)" ]
+    [ -z "$(daemons)$(keepers)" ]
 }
 
 daemon_pid() {
