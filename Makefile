@@ -10,7 +10,7 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order ctlwire device object catalog layers cache fetch stage volume keeper fuse outfuse ctlserve cli
+MODULES := base order ctlwire device object catalog layers warmup cache fetch stage volume keeper fuse outfuse ctlserve cli
 
 DIR_base     := common/base
 DIR_order    := common/order
@@ -19,6 +19,7 @@ DIR_device   := cachefs/device
 DIR_object   := cachefs/object
 DIR_catalog  := cachefs/catalog
 DIR_layers   := tests/layers
+DIR_warmup   := warmup
 DIR_cache    := cachefs/cache
 DIR_fetch    := cachefs/fetch
 DIR_stage    := cachefs/stage
@@ -37,15 +38,16 @@ USES_device   := base
 USES_object   := base
 USES_catalog  := base source
 USES_layers   := base source catalog
+USES_warmup   := base source catalog order
 USES_cache    := base source catalog
 USES_fetch    := base source catalog object
 USES_stage    := base source catalog object fetch
-USES_volume   := base source catalog cache fetch object order
+USES_volume   := base source catalog cache fetch object order warmup
 USES_keeper   := base
 USES_outfuse  := base device keeper stage source catalog fetch object
-USES_fuse     := keeper base device source catalog cache fetch object order volume
-USES_ctlserve := keeper base device source catalog cache fetch object order volume fuse ctlwire
-USES_cli      := keeper base device source catalog cache fetch object order volume fuse ctlwire ctlserve layers
+USES_fuse     := keeper base device source catalog cache fetch object order warmup volume
+USES_ctlserve := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire
+USES_cli      := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve layers
 
 LIBS_base    := libcurl jansson
 LIBS_object  := libcrypto

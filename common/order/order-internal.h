@@ -66,8 +66,6 @@ void order_deal_local(struct order *o);
 
 /* Does every rank read the whole set? */
 bool order_kind_whole(enum order_kind k);
-/* The same epoch for another rank: without drawing it again where all ranks share one list. */
-int order_set_rank(struct order *o, uint32_t rank, struct err *err);
 /* The entry `i` (< max(listed, total)) of the epoch's list, padding included. Not for `local`. */
 static inline uint64_t order_entry(const struct order *o, uint64_t i)
 {

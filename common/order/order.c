@@ -111,6 +111,9 @@ bool order_spec_deals(const struct order_spec *s)
 
 int order_set_rank(struct order *o, uint32_t rank, struct err *err)
 {
+    if (rank >= o->spec.ranks)
+        return err_set(err, ERR_USAGE, "sampler %s: rank=%u: there are %u ranks, counted from 0",
+                       order_kind_name(o->spec.kind), rank, o->spec.ranks);
     o->spec.rank = rank;
     if (o->spec.kind != ORDER_LOCAL)
         return 0;

@@ -55,6 +55,8 @@ struct order;
 /* Prepares the order over `n` samples for s->epoch and s->rank. */
 int order_new(struct order **ret, const struct order_spec *s, uint64_t n, struct err *err);
 void order_free(struct order *o); /* NULL is fine */
+/* The same epoch for another rank: at no cost where all ranks share one list. */
+int order_set_rank(struct order *o, uint32_t rank, struct err *err);
 uint64_t order_length(const struct order *o);
 /* The number of the sample at position `pos` (< order_length). */
 uint64_t order_at(const struct order *o, uint64_t pos);

@@ -315,7 +315,7 @@ static int check(const struct owner_conf *c, struct err *err)
     if (c->partitions == 0 || c->partitions > OWNER_PARTITIONS_MAX)
         return err_set(err, ERR_USAGE, "partitions: %u: want 1 to %u", c->partitions,
                        OWNER_PARTITIONS_MAX);
-    if (c->partitions > c->samples && c->partitions > 1)
+    if (c->partitions > c->samples && c->partitions > 1 && !c->may_be_empty)
         return err_set(err, ERR_USAGE, "partitions: %u of them: there are only %llu samples",
                        c->partitions, (unsigned long long)c->samples);
     if (c->strategy == OWNER_LOCAL && c->sampler.kind != ORDER_LOCAL)
@@ -368,6 +368,16 @@ uint32_t owners_of(const struct owners *o, uint64_t number, uint64_t key)
     if (number < o->conf.numbered && o->table && o->table[number] != NOBODY)
         return o->table[number];
     return owner_rendezvous(key, o->conf.partitions, o->conf.weights);
+}
+
+bool owners_range(const struct owners *o, uint32_t partition, uint64_t *ret_first,
+                  uint64_t *ret_end)
+{
+    if (!o->cuts && o->conf.partitions > 1)
+        return false;
+    *ret_first = o->cuts ? o->cuts[partition] : 0;
+    *ret_end = o->cuts ? o->cuts[partition + 1] : o->conf.numbered;
+    return true;
 }
 
 /* The first repeat of the number, or where it would stand. */

@@ -38,6 +38,7 @@ struct owner_conf {
     uint32_t partitions;
     struct order_spec sampler; /* random, local: whose epoch */
     uint64_t samples;          /* all of them */
+    bool may_be_empty;         /* more partitions than samples are no mistake */
     uint64_t numbered;         /* those in the reading order: numbers below this */
     owner_bytes_fn *bytes;     /* sequence; NULL: all samples are equally large */
     void *arg;
@@ -56,6 +57,11 @@ uint32_t owners_of(const struct owners *o, uint64_t number, uint64_t key);
 bool owners_keeps(const struct owners *o, uint32_t partition, uint64_t number, uint64_t key);
 /* The partitions that keep the sample for a repeat only: at most `max` of them, ascending. */
 size_t owners_repeats(const struct owners *o, uint64_t number, uint32_t *ret, size_t max);
+
+/* Where a partition owns a range of numbers (sequence; or there is only one): from *ret_first to
+ * below *ret_end. False: it owns single ones. */
+bool owners_range(const struct owners *o, uint32_t partition, uint64_t *ret_first,
+                  uint64_t *ret_end);
 
 /* A key for who has nothing but numbers. Where there are paths, the key is a hash of the path: it
  * stays when the set grows. */

@@ -1,0 +1,38 @@
+/* Does it fit? Asked before the first byte is fetched. Pure. */
+#include "conf.h"
+#include "plan.h"
+
+/* What a sample takes in a pack besides its bytes, at most. */
+#define SAMPLE_OVERHEAD 128
+#define CHUNK_BYTES     (128u << 10)
+#define CHUNK_OVERHEAD  8
+
+uint64_t plan_stored_bytes(uint64_t size, double ratio)
+{
+    return (uint64_t)((double)size * ratio) + SAMPLE_OVERHEAD +
+           (size / CHUNK_BYTES + 1) * CHUNK_OVERHEAD;
+}
+
+void plan_fit_add(struct plan_fit *f, uint64_t id, uint64_t size)
+{
+    f->samples++;
+    f->want += plan_stored_bytes(size, f->ratio);
+    if (f->want <= f->room)
+        f->fitting = f->samples;
+    else if (!f->first_too_many_id)
+        f->first_too_many_id = id;
+}
+
+int plan_fit_check(const struct plan_fit *f, const char *path, struct err *err)
+{
+    if (f->want <= f->room)
+        return 0;
+    char want[32], room[32];
+    conf_format_size(f->want, want);
+    conf_format_size(f->room, room);
+    return err_set(err, ERR_LIMIT,
+                   "%llu samples take %s, the cache has room for %s: %llu of them, from %s on, do "
+                   "not fit (give it a larger --cache, more partitions, or name fewer paths)",
+                   (unsigned long long)f->samples, want, room,
+                   (unsigned long long)(f->samples - f->fitting), path);
+}
