@@ -195,11 +195,23 @@ static void move_one(void *arg, struct pack *p, const struct journal_record *r)
     pack_unref(x.pack);
 }
 
-/* What rewriting a pack may cost before its own bytes come back. */
-static uint64_t rewrite_cost(const struct pack *p)
+static void add_cost(void *arg, struct pack *p, const struct journal_record *r)
 {
-    return atomic_load(&p->live) + atomic_load(&p->journal_size) +
-           2 * (sizeof(struct pack_head) + sizeof(struct journal_record));
+    uint64_t *cost = arg;
+    struct extent_ref x;
+    if (!lives_here(p->tier, p, r, &x))
+        return;
+    *cost += cost_of(&x.entry);
+    pack_unref(x.pack);
+}
+
+/* What rewriting a pack may cost before its own bytes come back. Its records are counted: a damaged
+ * journal has fewer of them than will be written. */
+static uint64_t rewrite_cost(struct pack *p)
+{
+    uint64_t cost = 2 * (sizeof(struct pack_head) + sizeof(struct journal_record));
+    pack_each_record(p, add_cost, &cost);
+    return cost;
 }
 
 /* Appends what lives in `p` elsewhere. false: no room for that, or the disk fails. */
