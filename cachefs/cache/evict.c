@@ -11,8 +11,10 @@
  */
 #include "cache-internal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 
@@ -478,10 +480,16 @@ int cache_bind(struct cache *c, uint64_t lineage, struct err *err)
     /* Emptied first: a death in between leaves the old lineage, and the next one empties again. */
     if (another && (cache_clear(c, err) || cache_flush(c, err)))
         return -1;
-    for (size_t i = 0; i < c->conf.n_tiers; i++)
-        if (folder_lineage(c->tiers[i]->marker_fd) != lineage &&
-            folder_set_lineage(c->tiers[i]->dir, c->tiers[i]->marker_fd, lineage, err))
+    for (size_t i = 0; i < c->conf.n_tiers; i++) {
+        struct tier *t = c->tiers[i];
+        if (folder_lineage(t->marker_fd) == lineage)
+            continue;
+        /* Packs that were unlinked may come back after a power loss: not below the new lineage. */
+        if (fsync(t->dir_fd))
+            return err_sys(err, errno, "cache: sync %s", t->dir);
+        if (folder_set_lineage(t->dir, t->marker_fd, lineage, err))
             return -1;
+    }
     cache_recount(c);
     return 0;
 }

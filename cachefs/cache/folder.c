@@ -86,6 +86,21 @@ static int write_marker(int fd, const char *dir, const char *set_id,
     return 0;
 }
 
+/*
+ * What a machine that lost power left of a marker it had just made: nothing, zeros, or a part that
+ * ends in the middle of a line. There is no pack yet where such a one is (cache_bind() makes it
+ * durable before the first), so it may be written anew.
+ */
+static bool is_torn(const char *text, size_t len)
+{
+    size_t line = strlen(FIRST_LINE), n = strnlen(text, len);
+    if (n < len)
+        return n == 0;
+    if (n == 0)
+        return true;
+    return text[n - 1] != '\n' && strncmp(text, FIRST_LINE, n < line ? n : line) == 0;
+}
+
 static int parse_marker(char *text, const char *dir, const char *set_id,
                         unsigned char id[TIER_ID_BYTES], struct err *err)
 {
@@ -130,8 +145,8 @@ int folder_claim(const char *dir, int dir_fd, const char *set_id, unsigned char 
     if (n < 0)
         return err_sys(err, errno, "cache: read %s/" MARKER, dir);
     text[n] = '\0';
-    /* An empty marker: a process died between making and writing it; nothing else was there. */
-    if (n == 0 ? write_marker(fd, dir, set_id, id, err) : parse_marker(text, dir, set_id, id, err))
+    if (is_torn(text, (size_t)n) ? write_marker(fd, dir, set_id, id, err)
+                                 : parse_marker(text, dir, set_id, id, err))
         return -1;
     *ret_marker_fd = take_fd(&fd);
     return 0;

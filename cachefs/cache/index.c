@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "hash.h"
 
@@ -118,6 +119,7 @@ int index_open(struct index *ix, const char *dir, uint64_t set_hash, bool *ret_u
     struct head_store load = {&head, ix->head};
     bool readable = guard_run(head_copy, &load);
     *ret_usable = readable && head_usable(&head, set_hash, boot);
+    bool was_clean = head.clean;
     if (!*ret_usable)
         head = (struct index_head){.magic = INDEX_MAGIC, .set_hash = set_hash};
     head.clean = 0;
@@ -129,6 +131,9 @@ int index_open(struct index *ix, const char *dir, uint64_t set_hash, bool *ret_u
                        "cache: write the index: %s: no space or a failing disk "
                        "(make room there, or give another folder)",
                        ix->path);
+    /* From now on entries change: the disk must not go on saying that they are all there. */
+    if (was_clean && msync(ix->head, INDEX_HEAD, MS_SYNC))
+        return err_sys(err, errno, "cache: write the index %s", ix->path);
     if (!*ret_usable)
         return index_reset(ix, err);
     uint64_t units =
@@ -147,9 +152,11 @@ int index_reset(struct index *ix, struct err *err)
     return 0;
 }
 
+/* Only entries that are on the disk may be called complete there: after a power loss `clean` is all
+ * that speaks for them. */
 void index_close(struct index *ix, bool clean)
 {
-    if (ix->head && clean) {
+    if (ix->head && clean && fdatasync(ix->fd) == 0) {
         struct index_head head = *ix->head;
         head.clean = 1;
         head.crc = head_crc(&head);
@@ -158,8 +165,6 @@ void index_close(struct index *ix, bool clean)
     }
     for (size_t k = 0; k < INDEX_CHUNKS; k++) {
         struct place *at = atomic_load(&ix->chunks[k]);
-        if (at && clean)
-            msync(at, INDEX_CHUNK_BYTES, MS_ASYNC);
         if (at)
             munmap(at, INDEX_CHUNK_BYTES);
     }

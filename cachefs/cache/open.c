@@ -200,9 +200,15 @@ static int flush_tier(struct tier *t, struct err *err)
             cond_wait(&t->ended, &t->lock);
     }
     uint32_t number;
-    while (next_unsynced(t, &number))
+    bool any = false;
+    while (next_unsynced(t, &number)) {
+        any = true;
         if (sync_file(t, number, "pack", err) || sync_file(t, number, "idx", err))
             return -1;
+    }
+    /* New packs, and the marker, must have their names on the disk too. */
+    if (any && fsync(t->dir_fd))
+        return err_sys(err, errno, "sync %s", t->dir);
     return 0;
 }
 

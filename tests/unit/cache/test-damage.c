@@ -316,3 +316,38 @@ Test(damage, a_pack_without_its_journal_is_rewritten)
     cr_assert(size_of(rig_path(&r, "00000001.pack")) > 0);
     rig_end(&r);
 }
+
+static const struct marker {
+    const char *text;
+    size_t zeros; /* after the text */
+    bool opens;
+} markers[] = {
+    /* what a power cut leaves of one that was just made */
+    {"", 0, true},
+    {"", 141, true},
+    {"sampan-c", 0, true},
+    {"sampan-cache 1\nset set#1\ntier 0123", 0, true},
+    /* what something else may have put there */
+    {"sampan-cache 2\nset set#1\n", 0, false},
+    {"notes of mine", 0, false},
+    {"sampan-cache 1\nset set#1\n", 3, false},
+    {"sampan-cache 1\nset set#1\ntier nonsense\n", 0, false},
+};
+
+Test(damage, a_torn_marker_is_made_anew)
+{
+    for (size_t i = 0; i < sizeof markers / sizeof markers[0]; i++) {
+        const struct marker *m = &markers[i];
+        static const char zeros[256];
+        struct rig r;
+        struct err err = {0};
+        rig_begin(&r, 100, 64u << 20, false);
+        int fd = open(rig_path(&r, "sampan-cache"), O_WRONLY | O_CREAT, 0600);
+        cr_assert(fd >= 0);
+        cr_assert_eq(write(fd, m->text, strlen(m->text)), (ssize_t)strlen(m->text));
+        cr_assert_eq(write(fd, zeros, m->zeros), (ssize_t)m->zeros);
+        close(fd);
+        cr_assert_eq(rig_try_open(&r, &err) == 0, m->opens, "%zu: %s", i, err.msg);
+        rig_end(&r);
+    }
+}
