@@ -45,9 +45,22 @@ static int write_text(const char *path, const char *text, struct err *err)
 {
     cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     size_t len = strlen(text);
-    if (fd < 0 || write(fd, text, len) != (ssize_t)len || fsync(fd) < 0)
-        return err_sys(err, errno ? errno : EIO, "write %s", path);
+    ssize_t wrote = fd < 0 ? -1 : write(fd, text, len);
+    if (wrote >= 0 && wrote < (ssize_t)len)
+        return err_sys(err, ENOSPC, "write %s", path);
+    if (wrote < 0 || fsync(fd) < 0)
+        return err_sys(err, errno, "write %s", path);
     return 0;
+}
+
+/* The new name is not there yet on failure, and the old one is gone in any case. */
+static int rename_or_remove(const char *part, const char *path, struct err *err)
+{
+    if (rename(part, path) == 0)
+        return 0;
+    int why = errno;
+    unlink(part);
+    return err_sys(err, why, "write %s", path);
 }
 
 static int copy_bytes(const char *from, const char *to, struct err *err)
@@ -76,12 +89,7 @@ int catalog_copy_file(const char *from, const char *to, struct err *err)
         unlink(part);
         return -1;
     }
-    if (rename(part, to) < 0) {
-        int why = errno;
-        unlink(part);
-        return err_sys(err, why, "write %s", to);
-    }
-    return 0;
+    return rename_or_remove(part, to, err);
 }
 
 /* --- versions in a folder -------------------------------------------------------------------- */
@@ -155,10 +163,11 @@ static int keep_next_id(const char *dir, uint64_t id, struct err *err)
     cleanup_free char *path = xasprintf("%s/next-id", dir);
     char text[32];
     snprintf(text, sizeof text, "%llu\n", (unsigned long long)id);
-    if (write_text(part, text, err) < 0)
+    if (write_text(part, text, err) < 0) {
+        unlink(part);
         return -1;
-    return rename(part, path) < 0 ? err_sys(err, errno, "write %s", path)
-                                  : sync_path(dir, O_RDONLY | O_DIRECTORY, err);
+    }
+    return rename_or_remove(part, path, err) ? -1 : sync_path(dir, O_RDONLY | O_DIRECTORY, err);
 }
 
 static int switch_current(const char *dir, const char *digest, struct err *err)
@@ -167,9 +176,9 @@ static int switch_current(const char *dir, const char *digest, struct err *err)
     cleanup_free char *path = xasprintf("%s/current", dir);
     cleanup_free char *target = xasprintf("%s" SUFFIX, digest);
     unlink(part);
-    if (symlink(target, part) < 0 || rename(part, path) < 0)
+    if (symlink(target, part) < 0)
         return err_sys(err, errno, "publish %s", path);
-    return sync_path(dir, O_RDONLY | O_DIRECTORY, err);
+    return rename_or_remove(part, path, err) ? -1 : sync_path(dir, O_RDONLY | O_DIRECTORY, err);
 }
 
 /* Whether the version is there already: its rows are the same, so are its ids. */
@@ -281,6 +290,14 @@ static bool is_rubbish(const char *name)
         return false;
     long pid = strtol(name + strlen(BUILDING), &end, 10);
     return pid > 0 && *end == '-' && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+}
+
+void catalog_tidy(const char *dir)
+{
+    cleanup_dir DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strncmp(e->d_name, BUILDING, strlen(BUILDING)) == 0)
+            unlinkat(dirfd(d), e->d_name, 0);
 }
 
 static size_t list_versions(DIR *d, const char *dir, const char *current, struct version_file **ret)

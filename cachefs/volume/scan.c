@@ -130,6 +130,7 @@ static int scan_with(const struct volume_conf *conf, struct scan *s, struct scan
     struct err e = {0};
     if (catalog_folder(conf, &folder, err))
         return -1;
+    catalog_tidy(folder.data);
     if (catalog_current(&s->previous, folder.data, &e) && e.class == ERR_CORRUPT) {
         log_warn(conf->log, "the catalog is made anew: %s", e.msg);
     } else if (!s->previous && e.class != ERR_NOT_FOUND) {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "log.h"
 
@@ -116,7 +117,14 @@ int catalog_folder(const struct volume_conf *conf, struct bytes *ret, struct err
         return err_sys(err, errno, "make the owner's folder %s", conf->dir);
     bytes_clear(ret);
     bytes_addf(ret, "%s/catalog", conf->dir);
-    if (mkdir(ret->data, 0700) && errno != EEXIST)
-        return err_sys(err, errno, "make %s", ret->data);
+    if (mkdir(ret->data, 0700))
+        return errno == EEXIST ? 0 : err_sys(err, errno, "make %s", ret->data);
+    /* A version is durable only if its folder's name is. */
+    cleanup_close int fd = open(conf->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd)) {
+        int why = errno;
+        rmdir(ret->data);
+        return err_sys(err, why, "make %s durable", ret->data);
+    }
     return 0;
 }

@@ -338,8 +338,10 @@ int versions_open(struct volume *v, volume_progress_fn *progress, void *arg, str
             return -1;
         v->has_spec = true;
     }
-    if (catalog_folder(&v->conf, &folder, err) ||
-        first_version(v, folder.data, progress, arg, &v->versions[0], err))
+    if (catalog_folder(&v->conf, &folder, err))
+        return -1;
+    catalog_tidy(folder.data);
+    if (first_version(v, folder.data, progress, arg, &v->versions[0], err))
         return -1;
     open_older(v, folder.data);
     return 0;

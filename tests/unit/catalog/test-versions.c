@@ -196,6 +196,26 @@ Test(versions, a_builder_that_is_given_up_leaves_nothing)
     cr_expect_eq(count_files(""), 2, "only . and ..");
 }
 
+Test(versions, tidying_takes_what_was_being_built)
+{
+    static const char *const names[] = {".build-1-catalog", ".build-999999-next-id",
+                                        ".build-7-current"};
+    struct catalog *c = version(NULL, "a 1 10 e1\n");
+    for (size_t i = 0; i < 3; i++) {
+        cleanup_free char *path = in_folder(names[i]);
+        cr_assert_eq(symlink("somewhere", path), 0);
+    }
+    catalog_tidy(folder_name());
+    for (size_t i = 0; i < 3; i++) {
+        struct stat st;
+        cleanup_free char *path = in_folder(names[i]);
+        cr_expect_eq(lstat(path, &st), -1, "%s", names[i]);
+    }
+    cr_expect_eq(count_files(".catalog"), 1);
+    catalog_tidy("/nowhere");
+    catalog_unref(c);
+}
+
 Test(versions, pruning_keeps_the_newest_and_the_current)
 {
     char rows[40];
