@@ -10,7 +10,7 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order ctlwire device object catalog layers warmup cache fetch stage volume keeper fuse outfuse ctlserve cli
+MODULES := base order ctlwire device object catalog layers warmup cache fetch stage volume keeper fuse outfuse ctlserve jobs cli
 
 DIR_base     := common/base
 DIR_order    := common/order
@@ -28,6 +28,7 @@ DIR_keeper   := cachefs/keeper
 DIR_outfuse  := cachefs/outfuse
 DIR_fuse     := cachefs/fuse
 DIR_ctlserve := cachefs/control
+DIR_jobs     := runtime-server/jobs
 DIR_cli      := cli
 
 # `source` is a header alone (cachefs/source.h): it comes with -Icachefs.
@@ -47,6 +48,7 @@ USES_keeper   := base
 USES_outfuse  := base device keeper stage source catalog fetch object
 USES_fuse     := keeper base device source catalog cache fetch object order warmup volume
 USES_ctlserve := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire
+USES_jobs     := base
 USES_cli      := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve layers
 
 LIBS_base    := libcurl jansson
@@ -56,6 +58,7 @@ LIBS_cache   := liblz4
 LIBS_fetch   := libcurl
 LIBS_stage   := sqlite3
 LIBS_fuse    := fuse3
+LIBS_jobs    := sqlite3
 
 # --- variants -----------------------------------------------------------------------------------
 # VARIANT=release|debug|asan|tsan|fuzz picks the flags and the folder below build/.

@@ -1,0 +1,435 @@
+/*
+ * The state machine: submitting, asking, wishing; and the scheduler, one thread that starts what
+ * may run and wakes only for news or the next due time.
+ */
+#define LOG_MODULE "jobs"
+#include "jobs-internal.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "clock.h"
+#include "log.h"
+
+#define ID_MAX      200
+#define PARALLEL    4
+#define KEEP_S      (7 * 86400)
+#define WATCH_CLOCK 30 /* seconds: the wall clock may be set while a due time is waited for */
+
+static const char *const state_names[] = {
+    [JOB_PENDING] = "pending",     [JOB_RUNNING] = "running", [JOB_PAUSED] = "paused",
+    [JOB_SUCCEEDED] = "succeeded", [JOB_FAILED] = "failed",   [JOB_CANCELLED] = "cancelled",
+};
+
+const char *job_state_name(enum job_state s)
+{
+    return state_names[s];
+}
+
+int64_t jobs_now(const struct jobs *j)
+{
+    return j->conf.wall_s ? j->conf.wall_s(j->conf.wall_arg) : clock_wall_ns() / (int64_t)NS_PER_S;
+}
+
+const struct job_kind *kind_of(const struct jobs *j, const char *type)
+{
+    for (size_t i = 0; i < j->conf.n_kinds; i++)
+        if (strcmp(j->conf.kinds[i].type, type) == 0)
+            return &j->conf.kinds[i];
+    return NULL;
+}
+
+struct job_run *run_of(const struct jobs *j, const char *id)
+{
+    for (struct job_run *r = j->runs; r; r = r->next)
+        if (!r->ended && strcmp(r->id, id) == 0)
+            return r;
+    return NULL;
+}
+
+void jobs_changed(struct jobs *j, const char *id)
+{
+    if (j->conf.changed)
+        j->conf.changed(j->conf.changed_arg, id);
+}
+
+/* --- secrets ---------------------------------------------------------------------------------- */
+
+static void secret_free(struct kept_secret *s)
+{
+    free(s->id);
+    explicit_bzero(s->text, strlen(s->text));
+    free(s->text);
+    free(s);
+}
+
+void secret_keep(struct jobs *j, const char *id, const char *text)
+{
+    struct kept_secret *s = xcalloc(1, sizeof *s);
+    s->id = xstrdup(id);
+    s->text = xstrdup(text);
+    s->next = j->secrets;
+    j->secrets = s;
+}
+
+void secret_drop(struct jobs *j, const char *id)
+{
+    for (struct kept_secret **at = &j->secrets; *at; at = &(*at)->next)
+        if (strcmp((*at)->id, id) == 0) {
+            struct kept_secret *s = *at;
+            *at = s->next;
+            secret_free(s);
+            return;
+        }
+}
+
+const char *secret_find(const struct jobs *j, const char *id)
+{
+    for (const struct kept_secret *s = j->secrets; s; s = s->next)
+        if (strcmp(s->id, id) == 0)
+            return s->text;
+    return NULL;
+}
+
+/* --- the scheduler ---------------------------------------------------------------------------- */
+
+struct ready {
+    struct jobs *jobs;
+    struct bytes ids; /* of pending rows, each with its NUL */
+};
+
+static void note_ready(void *arg, const struct job_row *r)
+{
+    struct ready *ready = arg;
+    bytes_add(&ready->ids, r->id, strlen(r->id) + 1);
+}
+
+static void start_one(struct jobs *j, const char *id, struct bytes *changed)
+{
+    cleanup_row struct job_row row = {0};
+    struct err err = {0};
+    if (jobstore_get(j->store, id, &row, NULL) || !run_fits(j, &row))
+        return;
+    if (run_start(j, &row, &err) == 0)
+        return;
+    jobstore_set_state(j->store, id, JOB_FAILED, jobs_now(j), err.msg, NULL, NULL);
+    bytes_add(changed, id, strlen(id) + 1);
+}
+
+static void start_ready(struct jobs *j, struct bytes *changed)
+{
+    struct ready ready = {.jobs = j};
+    jobstore_each(j->store, ROWS_PENDING, false, note_ready, &ready, NULL);
+    for (const char *id = ready.ids.data; id && id < ready.ids.data + ready.ids.len;
+         id += strlen(id) + 1)
+        start_one(j, id, changed);
+    bytes_release(&ready.ids);
+}
+
+/* With the lock dropped, as listeners ask for the job's state. */
+static void tell_changed(struct jobs *j, struct bytes *changed)
+{
+    lock_drop(&j->lock);
+    for (const char *id = changed->data; id && id < changed->data + changed->len;
+         id += strlen(id) + 1)
+        jobs_changed(j, id);
+    bytes_release(changed);
+    lock_take(&j->lock);
+}
+
+static void *scheduler_main(void *arg)
+{
+    struct jobs *j = arg;
+    ACQUIRE(&j->lock);
+    while (!j->stopping) {
+        struct bytes changed = {0};
+        runs_reap(j);
+        if (j->stopping)
+            break; /* the lock was dropped: what starts now would not be told to stop */
+        int64_t now = jobs_now(j), next = schedule_run(j, &changed);
+        jobstore_forget(j->store, now - (int64_t)j->conf.keep_s, NULL);
+        start_ready(j, &changed);
+        if (changed.len) {
+            tell_changed(j, &changed);
+            continue; /* what happened meanwhile was not waited for */
+        }
+        if (next == INT64_MAX)
+            cond_wait(&j->news, &j->lock);
+        else if (next > now)
+            cond_wait_for(&j->news, &j->lock,
+                          (uint64_t)(next - now < WATCH_CLOCK ? next - now : WATCH_CLOCK) *
+                              NS_PER_S);
+    }
+    return NULL;
+}
+
+void jobs_kick(struct jobs *j)
+{
+    ACQUIRE(&j->lock);
+    cond_broadcast(&j->news);
+}
+
+/* --- opening and closing ---------------------------------------------------------------------- */
+
+int jobs_open(struct jobs **ret, const struct jobs_conf *conf, struct err *err)
+{
+    struct jobs *j = xcalloc(1, sizeof *j);
+    j->conf = *conf;
+    j->conf.parallel = conf->parallel ? conf->parallel : PARALLEL;
+    j->conf.keep_s = conf->keep_s ? conf->keep_s : KEEP_S;
+    lock_init(&j->lock, RANK_JOBS, "jobs");
+    cond_init(&j->news);
+    int rc = jobstore_open(&j->store, conf->dir, err);
+    if (!rc)
+        rc = jobstore_recover(j->store, err);
+    int e = rc ? 0 : thread_start(&j->scheduler, "jobs", scheduler_main, j);
+    j->scheduler_runs = !rc && !e;
+    if (e)
+        rc = err_sys(err, e, "start a thread");
+    if (rc) {
+        jobs_close(j);
+        return -1;
+    }
+    *ret = j;
+    return 0;
+}
+
+static void stop_runs(struct jobs *j)
+{
+    ACQUIRE(&j->lock);
+    j->stopping = true;
+    cond_broadcast(&j->news);
+    for (struct job_run *r = j->runs; r; r = r->next) {
+        int go_on = JOB_GO_ON;
+        r->closing = true;
+        atomic_compare_exchange_strong(&r->wish, &go_on, JOB_PAUSE);
+    }
+    for (;;) {
+        bool busy = false;
+        for (const struct job_run *r = j->runs; r; r = r->next)
+            busy = busy || !r->ended;
+        if (!busy)
+            break;
+        cond_wait(&j->news, &j->lock);
+    }
+}
+
+void jobs_close(struct jobs *j)
+{
+    if (!j)
+        return;
+    stop_runs(j);
+    if (j->scheduler_runs)
+        pthread_join(j->scheduler, NULL);
+    lock_take(&j->lock);
+    runs_reap(j);
+    lock_drop(&j->lock);
+    while (j->secrets)
+        secret_drop(j, j->secrets->id);
+    jobstore_close(j->store);
+    cond_destroy(&j->news);
+    lock_destroy(&j->lock);
+    free(j);
+}
+
+/* --- submitting ------------------------------------------------------------------------------- */
+
+static const char *const submit_keys[] = {"id",
+                                          "type",
+                                          "options",
+                                          "schedule",
+                                          "timeZone",
+                                          "concurrencyPolicy",
+                                          "startingDeadlineSeconds",
+                                          "suspend",
+                                          NULL};
+
+static int check_id(const char *id, struct err *err)
+{
+    size_t len = strlen(id);
+    bool good = len > 0 && len <= ID_MAX && id[0] != '.';
+    for (const char *p = id; *p && good; p++)
+        good = isalnum((unsigned char)*p) || strchr("._-", *p);
+    return good ? 0
+                : err_set(err, ERR_USAGE,
+                          "id: \"%.40s\": want 1 to %d letters, digits, '.', '_' or '-', not "
+                          "starting with a dot",
+                          id, ID_MAX);
+}
+
+static int no_such_type(const struct jobs *j, const char *type, struct err *err)
+{
+    cleanup_bytes struct bytes known = {0};
+    for (size_t i = 0; i < j->conf.n_kinds; i++)
+        bytes_addf(&known, "%s%s", i ? " " : "", j->conf.kinds[i].type);
+    return err_set(err, ERR_USAGE, "type: \"%s\": want one of: %s", type,
+                   known.data ? known.data : "");
+}
+
+static int parse_submit(struct jobs *j, const struct json *root, struct job_row *ret,
+                        struct bytes *secret, struct err *err)
+{
+    const char *id, *type;
+    cleanup_bytes struct bytes options = {0};
+    if (json_want_object(root, err) || json_only_keys(root, submit_keys, err) ||
+        json_str(root, "id", &id, err) || check_id(id, err) || json_str(root, "type", &type, err))
+        return -1;
+    const struct job_kind *kind = kind_of(j, type);
+    if (!kind)
+        return no_such_type(j, type, err);
+    static const char none[] = "{}";
+    cleanup_json struct json_doc *empty = NULL;
+    struct json given = json_get(root, "options");
+    if (!json_has(root, "options")) {
+        if (json_parse(&empty, "options", none, strlen(none), err))
+            return -1;
+        given = json_root(empty);
+    }
+    if (json_want_object(&given, err) || kind->check(&given, &options, secret, err))
+        return -1;
+    *ret = (struct job_row){.id = xstrdup(id),
+                            .type = xstrdup(type),
+                            .options = bytes_take(&options),
+                            .parent = xstrdup(""),
+                            .state = JOB_PENDING,
+                            .has_secret = secret->len > 0,
+                            .created = jobs_now(j)};
+    return schedule_parse(ret, root, ret->created, err);
+}
+
+static bool same_job(const struct job_row *a, const struct job_row *b)
+{
+    return strcmp(a->type, b->type) == 0 && strcmp(a->options, b->options) == 0 &&
+           strcmp(a->schedule, b->schedule) == 0 && strcmp(a->zone, b->zone) == 0 &&
+           a->policy == b->policy && a->deadline_s == b->deadline_s;
+}
+
+static int submit_row(struct jobs *j, const struct job_row *row, const struct bytes *secret,
+                      bool *ret_new, struct err *err)
+{
+    ACQUIRE(&j->lock);
+    cleanup_row struct job_row old = {0};
+    struct err why = {0};
+    if (jobstore_get(j->store, row->id, &old, &why) == 0) {
+        *ret_new = false;
+        if (same_job(row, &old))
+            return 0;
+        err_set(err, ERR_DENIED,
+                "id: job %s is there already, with other options (choose another id)", row->id);
+        if (err)
+            err->sys = EEXIST;
+        return -1;
+    }
+    if (why.class != ERR_NOT_FOUND) {
+        if (err)
+            *err = why;
+        return -1;
+    }
+    if (jobstore_insert(j->store, row, err))
+        return -1;
+    if (secret->len)
+        secret_keep(j, row->id, secret->data);
+    *ret_new = true;
+    cond_broadcast(&j->news);
+    return 0;
+}
+
+int jobs_submit(struct jobs *j, const struct json *root, bool *ret_new, struct err *err)
+{
+    cleanup_row struct job_row row = {0};
+    struct bytes secret = {0};
+    int rc = parse_submit(j, root, &row, &secret, err);
+    if (!rc)
+        rc = submit_row(j, &row, &secret, ret_new, err);
+    if (secret.len)
+        explicit_bzero(secret.data, secret.len);
+    bytes_release(&secret);
+    if (!rc)
+        jobs_changed(j, row.id);
+    return rc;
+}
+
+/* --- wishes ----------------------------------------------------------------------------------- */
+
+static int not_now(const struct job_row *row, const char *what, struct err *err)
+{
+    err_set(err, ERR_DENIED, "%s job %s: it is %s", what, row->id, job_state_name(row->state));
+    if (err)
+        err->sys = EEXIST; /* a conflict with what is */
+    return -1;
+}
+
+/* Changes a job that does not run; one that runs is told. */
+static int wish(struct jobs *j, const char *id, enum job_wish wish, struct err *err)
+{
+    ACQUIRE(&j->lock);
+    cleanup_row struct job_row row = {0};
+    enum job_state to = wish == JOB_CANCEL ? JOB_CANCELLED : JOB_PAUSED;
+    if (jobstore_get(j->store, id, &row, err))
+        return -1;
+    if (job_state_final(row.state))
+        return wish == JOB_CANCEL ? 0 : not_now(&row, "pause", err);
+    struct job_run *run = run_of(j, id);
+    if (run) {
+        int go_on = JOB_GO_ON;
+        if (wish == JOB_CANCEL)
+            atomic_store(&run->wish, JOB_CANCEL);
+        else
+            atomic_compare_exchange_strong(&run->wish, &go_on, JOB_PAUSE);
+        return 0;
+    }
+    if (row.state == to)
+        return 0;
+    if (to == JOB_CANCELLED)
+        secret_drop(j, id);
+    return jobstore_set_state(j->store, id, to, jobs_now(j), NULL, NULL, err);
+}
+
+int jobs_cancel(struct jobs *j, const char *id, struct err *err)
+{
+    int rc = wish(j, id, JOB_CANCEL, err);
+    if (!rc)
+        jobs_changed(j, id);
+    return rc;
+}
+
+int jobs_pause(struct jobs *j, const char *id, struct err *err)
+{
+    int rc = wish(j, id, JOB_PAUSE, err);
+    if (!rc)
+        jobs_changed(j, id);
+    return rc;
+}
+
+static int resume_row(struct jobs *j, const char *id, struct err *err)
+{
+    ACQUIRE(&j->lock);
+    cleanup_row struct job_row row = {0};
+    if (jobstore_get(j->store, id, &row, err))
+        return -1;
+    struct job_run *run = run_of(j, id);
+    int pause = JOB_PAUSE;
+    if (run && atomic_compare_exchange_strong(&run->wish, &pause, JOB_GO_ON))
+        return 0; /* it goes on, or runs again if it was on its way out: state_after() */
+    if (job_state_final(row.state))
+        return not_now(&row, "resume", err);
+    if (row.state != JOB_PAUSED)
+        return 0;
+    /* A suspended template does not make up for the time of its suspension. */
+    int64_t next = row.due;
+    if (*row.schedule &&
+        (schedule_next(&row, jobs_now(j), &next, err) || jobstore_set_due(j->store, id, next, err)))
+        return -1;
+    cond_broadcast(&j->news);
+    return jobstore_set_state(j->store, id, JOB_PENDING, jobs_now(j), NULL, NULL, err);
+}
+
+int jobs_resume(struct jobs *j, const char *id, struct err *err)
+{
+    int rc = resume_row(j, id, err);
+    if (!rc)
+        jobs_changed(j, id);
+    return rc;
+}

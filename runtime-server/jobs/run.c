@@ -1,0 +1,256 @@
+/* Runners: one thread for each job that runs, what it may ask and tell, and its end. */
+#define LOG_MODULE "jobs"
+#include <string.h>
+
+#include "clock.h"
+#include "jobs-internal.h"
+#include "log.h"
+
+/* --- what a runner asks and tells ------------------------------------------------------------- */
+
+const char *job_id(const struct job_run *r)
+{
+    return r->id;
+}
+
+unsigned job_try(const struct job_run *r)
+{
+    return r->tries;
+}
+
+enum job_wish job_wanted(struct job_run *r)
+{
+    int wish = atomic_load(&r->wish);
+    if (wish != JOB_GO_ON)
+        atomic_store(&r->told, wish);
+    return (enum job_wish)wish;
+}
+
+const char *job_note(const struct job_run *r)
+{
+    return r->note;
+}
+
+const char *job_secret(const struct job_run *r)
+{
+    return r->secret;
+}
+
+int job_note_set(struct job_run *r, const char *text, struct err *err)
+{
+    ACQUIRE(&r->jobs->lock);
+    if (jobstore_set_note(r->jobs->store, r->id, text, err))
+        return -1;
+    free(r->note);
+    r->note = xstrdup(text);
+    return 0;
+}
+
+/* In memory each time; on the disk and to listeners at most once a second. */
+void job_tell(struct job_run *r, const struct job_progress *p)
+{
+    uint64_t now = clock_mono_ns();
+    bool store = false;
+    {
+        ACQUIRE(&r->jobs->lock);
+        r->progress = *p;
+        store = now - r->stored_ns >= NS_PER_S || r->stored_ns == 0;
+        if (store) {
+            r->stored_ns = now;
+            jobstore_set_progress(r->jobs->store, r->id, p, NULL); /* the end is stored for sure */
+        }
+    }
+    if (store)
+        jobs_changed(r->jobs, r->id);
+}
+
+void job_tell_partition(struct job_run *r, uint32_t partition, enum job_state state,
+                        const struct job_progress *p, const char *error)
+{
+    {
+        ACQUIRE(&r->jobs->lock);
+        jobstore_set_part(r->jobs->store, r->id, partition, state, p, error, NULL);
+    }
+    jobs_changed(r->jobs, r->id);
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+/*
+ * What the job is after its runner returned. A wish that the runner never saw did not end it: its
+ * work is done. One that it saw may have been taken back meanwhile: then it runs again.
+ */
+static enum job_state state_after(const struct job_run *r, int rc)
+{
+    int told = atomic_load(&r->told), wish = atomic_load(&r->wish);
+    if (told == JOB_CANCEL || (rc && wish == JOB_CANCEL))
+        return JOB_CANCELLED;
+    if (r->closing && (rc || told))
+        return JOB_PENDING;
+    if (rc)
+        return JOB_FAILED;
+    if (told == JOB_PAUSE)
+        return wish == JOB_PAUSE ? JOB_PAUSED : wish == JOB_CANCEL ? JOB_CANCELLED : JOB_PENDING;
+    return JOB_SUCCEEDED;
+}
+
+static void finish(struct job_run *r, int rc, const char *result, const struct err *why)
+{
+    struct jobs *j = r->jobs;
+    struct err err = {0};
+    enum job_state state;
+    {
+        ACQUIRE(&j->lock);
+        state = state_after(r, rc);
+        jobstore_set_progress(j->store, r->id, &r->progress, NULL);
+        const char *text = state == JOB_FAILED ? why->msg : state == JOB_CANCELLED ? "" : NULL;
+        if (jobstore_set_state(j->store, r->id, state, jobs_now(j), text, result, &err))
+            log_error(j->conf.log, "job %s has ended, but that can't be written: %s", r->id,
+                      err.msg);
+        if (job_state_final(state))
+            secret_drop(j, r->id);
+        r->ended = true;
+        cond_broadcast(&j->news);
+    }
+    if (state == JOB_FAILED)
+        log_warn(j->conf.log, "job %s failed: %s", r->id, why->msg);
+    else
+        log_info(j->conf.log, "job %s: %s", r->id, job_state_name(state));
+}
+
+static int do_work(struct job_run *r, struct bytes *result, struct err *err)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    if (json_parse(&doc, "options", r->options, strlen(r->options), err))
+        return -1;
+    struct json options = json_root(doc);
+    return r->kind->run(r, r->jobs->conf.server, &options, result, err);
+}
+
+static void *run_main(void *arg)
+{
+    struct job_run *r = arg;
+    struct jobs *j = r->jobs;
+    struct err why = {0};
+    cleanup_bytes struct bytes result = {0};
+    cleanup_free char *id = xstrdup(r->id);
+    jobs_changed(j, id);
+    int rc = do_work(r, &result, &why);
+    finish(r, rc, result.len ? result.data : NULL, &why);
+    jobs_changed(j, id); /* `r` may be gone */
+    return NULL;
+}
+
+/* --- the start -------------------------------------------------------------------------------- */
+
+static void run_free(struct job_run *r)
+{
+    free(r->id);
+    free(r->options);
+    free(r->note);
+    free(r->touches);
+    free(r->secret);
+    free(r);
+}
+
+static char *touches_of(const struct job_kind *kind, const char *options)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    struct bytes text = {0};
+    if (kind->touches && json_parse(&doc, "options", options, strlen(options), NULL) == 0) {
+        struct json root = json_root(doc);
+        kind->touches(&root, &text);
+    }
+    return bytes_take(&text);
+}
+
+/* One path is the other, or lies below it. */
+static bool overlap(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    while (a_len && a[a_len - 1] == '/')
+        a_len--;
+    while (b_len && b[b_len - 1] == '/')
+        b_len--;
+    size_t n = a_len < b_len ? a_len : b_len;
+    if (memcmp(a, b, n) != 0)
+        return false;
+    return a_len == b_len || (a_len < b_len ? b[n] : a[n]) == '/';
+}
+
+static bool touch_same(const char *a, const char *b)
+{
+    for (const char *p = a; *p; p += strcspn(p, "\n"), p += *p == '\n')
+        for (const char *q = b; *q; q += strcspn(q, "\n"), q += *q == '\n')
+            if (overlap(p, strcspn(p, "\n"), q, strcspn(q, "\n")))
+                return true;
+    return false;
+}
+
+bool run_fits(const struct jobs *j, const struct job_row *row)
+{
+    const struct job_kind *kind = kind_of(j, row->type);
+    cleanup_free char *touches = kind ? touches_of(kind, row->options) : xstrdup("");
+    unsigned n = 0;
+    for (const struct job_run *r = j->runs; r; r = r->next) {
+        n += !r->ended;
+        if (!r->ended && touch_same(touches, r->touches))
+            return false;
+    }
+    return n < j->conf.parallel;
+}
+
+static struct job_run *run_new(struct jobs *j, const struct job_row *row,
+                               const struct job_kind *kind)
+{
+    struct job_run *r = xcalloc(1, sizeof *r);
+    const char *secret = secret_find(j, row->id);
+    r->jobs = j;
+    r->kind = kind;
+    r->id = xstrdup(row->id);
+    r->options = xstrdup(row->options);
+    r->note = xstrdup(row->note);
+    r->touches = touches_of(kind, row->options);
+    r->secret = secret ? xstrdup(secret) : NULL;
+    r->tries = (unsigned)row->tries + 1;
+    r->progress = row->progress;
+    return r;
+}
+
+int run_start(struct jobs *j, const struct job_row *row, struct err *err)
+{
+    const struct job_kind *kind = kind_of(j, row->type);
+    if (!kind)
+        return err_set(err, ERR_USAGE, "this server knows no jobs of type \"%s\"", row->type);
+    if (row->has_secret && !secret_find(j, row->id))
+        return err_set(err, ERR_DENIED,
+                       "the credentials given with the job are lost since the server's restart "
+                       "(submit it again under another id, or give the server a credentials file)");
+    if (jobstore_set_state(j->store, row->id, JOB_RUNNING, jobs_now(j), "", NULL, err))
+        return -1;
+    struct job_run *r = run_new(j, row, kind);
+    int e = thread_start(&r->thread, "job", run_main, r);
+    if (e) {
+        run_free(r);
+        return err_sys(err, e, "start a thread");
+    }
+    r->next = j->runs;
+    j->runs = r;
+    return 0;
+}
+
+void runs_reap(struct jobs *j)
+{
+    for (struct job_run **at = &j->runs; *at;) {
+        struct job_run *r = *at;
+        if (!r->ended) {
+            at = &r->next;
+            continue;
+        }
+        *at = r->next;
+        lock_drop(&j->lock);
+        pthread_join(r->thread, NULL);
+        run_free(r);
+        lock_take(&j->lock);
+        at = &j->runs; /* the list may be another one by now */
+    }
+}
