@@ -1,6 +1,13 @@
 /* Asking the owner of a mount over its control socket. */
+#include <time.h>
+
 #include "cli-internal.h"
 #include "mem.h"
+
+/* All that goes through here may be done twice; who kills daemons faster than they answer must tell
+ * the user. */
+#define ASK_TRIES      100
+#define RECOVERY_LOOKS 100
 
 void ask_begin(struct json_writer *w, struct bytes *request, const char *op)
 {
@@ -13,7 +20,7 @@ int ask(const struct control_mount *m, struct json_writer *w, struct bytes *requ
         control_progress_fn *progress, void *arg, struct json_doc **ret, struct err *err)
 {
     jw_end(w);
-    return control_call(m->socket, request, progress, arg, ret, NULL, err);
+    return control_call_again(m->socket, request, ASK_TRIES, progress, arg, ret, NULL, err);
 }
 
 int ask_status(const struct control_mount *m, struct json_doc **ret, struct err *err)
@@ -22,6 +29,19 @@ int ask_status(const struct control_mount *m, struct json_doc **ret, struct err 
     struct json_writer w;
     ask_begin(&w, &request, "status");
     return ask(m, &w, &request, NULL, NULL, ret, err);
+}
+
+void ask_wait_recovered(struct control_mount *m)
+{
+    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+    for (int i = 0; i < RECOVERY_LOOKS && m->recovering; i++) {
+        struct control_mount now;
+        nanosleep(&pause, NULL);
+        if (control_find(m->mountpoint, &now, NULL))
+            return;
+        control_mount_release(m);
+        *m = now;
+    }
 }
 
 static int add_path(struct json_writer *w, const struct control_mount *m, const char *word,

@@ -269,10 +269,13 @@ void status_zeros(struct json_writer *w);
 
 /* {"op":NAME in an open object: add fields, then ask(). */
 void ask_begin(struct json_writer *w, struct bytes *request, const char *op);
-/* Ends the object and sends it. */
+/* Ends the object and sends it; sends it again if the daemon dies over it and a keeper starts the
+ * next one. Only for what may be done twice. */
 int ask(const struct control_mount *m, struct json_writer *w, struct bytes *request,
         control_progress_fn *progress, void *arg, struct json_doc **ret, struct err *err);
 int ask_status(const struct control_mount *m, struct json_doc **ret, struct err *err);
+/* A mount whose daemon is just being started is waited for, for some seconds; `m` follows. */
+void ask_wait_recovered(struct control_mount *m);
 /* "paths": what the words of a command name below the mount; none: no field. `below` (may be NULL)
  * is one more of them unless it is "". */
 int ask_paths(struct json_writer *w, const struct control_mount *m, const char *below,

@@ -130,6 +130,33 @@ static void add_stale(struct bytes *out, const struct json *s)
     }
 }
 
+/* How often it began anew, and what it refuses since. */
+static void add_keeper(struct bytes *out, const struct json *s)
+{
+    uint64_t since = json_uint_at(s, "since");
+    if (since) {
+        char ago[32];
+        conf_format_duration((double)(time(NULL) - (time_t)since), ago);
+        bytes_addf(out, "            for %s: %s\n", ago, json_str_at(s, "why"));
+    }
+    if (!json_uint_at(s, "keeper_pid")) {
+        bytes_add_str(out, "  keeper    none: readers fail if the daemon dies\n");
+        return;
+    }
+    bytes_addf(out, "  keeper    pid %" PRIu64 ", %" PRIu64 " restarts%s%s\n",
+               json_uint_at(s, "keeper_pid"), json_uint_at(s, "restarts"),
+               *json_str_at(s, "last_end") ? "; the last time: " : "", json_str_at(s, "last_end"));
+    struct json refused = json_get(s, "refused");
+    for (size_t i = 0; i < json_count(&refused); i++) {
+        struct json r = json_at(&refused, i);
+        bytes_addf(out,
+                   "  refused   %s of inode %" PRIu64 " at %" PRIu64 " %s: it killed %" PRIu64
+                   " times\n",
+                   json_str_at(&r, "request"), json_uint_at(&r, "inode"),
+                   json_uint_at(&r, "offset"), json_str_at(&r, "path"), json_uint_at(&r, "deaths"));
+    }
+}
+
 static void add_full(struct bytes *out, const struct json *s)
 {
     struct json set = json_get(s, "set"), cache = json_get(s, "cache");
@@ -139,6 +166,7 @@ static void add_full(struct bytes *out, const struct json *s)
     bytes_addf(out, "%s  %s\n", json_str_at(s, "mountpoint"), json_str_at(s, "uri"));
     bytes_addf(out, "  state     %s, up %s, pid %" PRIu64 "\n", json_str_at(s, "state"), up,
                json_uint_at(s, "pid"));
+    add_keeper(out, s);
     bytes_addf(out, "  mode      %s, profile %s\n", json_str_at(s, "mode"),
                json_str_at(s, "profile"));
     if (*json_str_at(s, "mode_why"))
@@ -220,9 +248,11 @@ static int show_all(bool json, struct err *err)
     if (!json && n)
         bytes_addf(&out, "%-28s %-10s %10s %10s %7s %8s  %s\n", "MOUNTPOINT", "STATE", "SAMPLES",
                    "BYTES", "CACHED%", "PID", "URI");
-    for (size_t i = 0; i < n; i++)
-        if (!mounts[i].alive || show(&mounts[i], json, false, &out, NULL))
+    for (size_t i = 0; i < n; i++) {
+        ask_wait_recovered(&mounts[i]);
+        if (!mounts[i].alive || mounts[i].recovering || show(&mounts[i], json, false, &out, NULL))
             show_silent(&mounts[i], json, &out);
+    }
     control_mounts_free(mounts, n);
     if (!json && !n)
         bytes_add_str(&out, "nothing is mounted\n");
@@ -236,7 +266,12 @@ static int run(const struct conf *conf, const void *options, struct err *err)
         return show_all(o->json, err);
     cleanup_mount struct control_mount m = {0};
     cleanup_bytes struct bytes out = {0};
-    if (mount_of(conf_arg(conf, 0), &m, NULL, err) || show(&m, o->json, true, &out, err))
+    if (mount_of(conf_arg(conf, 0), &m, NULL, err))
+        return -1;
+    ask_wait_recovered(&m);
+    if (m.recovering)
+        show_silent(&m, o->json, &out);
+    else if (show(&m, o->json, true, &out, err))
         return -1;
     return print_out(&out, err);
 }
@@ -247,7 +282,10 @@ const struct command cmd_status = {
     .summary = "show every mount on this machine, or one in full",
     .about =
         "Without MOUNT one line a mount; with --json one object a line. The same object stands in "
-        ".sampan/status.json of each mount. A mount whose process has died has the state \"dead\".",
+        ".sampan/status.json of each mount. A mount whose process has died is \"recovering\" while "
+        "its "
+        "keeper starts the next one, \"degraded\" if none of them lives (why and since when are "
+        "said), and \"dead\" without a keeper.",
     .max_args = 1,
     .rows = rows,
     .n_rows = COUNT(rows),

@@ -60,16 +60,30 @@ static int wait_for_end(int handle, int pid, uint64_t timeout_ns, struct err *er
 /* A registration without a mount: the process is told to end, or its trace is removed. */
 static int clean_up(const struct control_mount *m, struct err *err)
 {
-    if (m->alive && kill(m->pid, SIGTERM) && errno != ESRCH)
-        return err_sys(err, errno, "end the process %d of %s", m->pid, m->mountpoint);
+    int pid = m->recovering ? m->keeper_pid : m->pid;
+    if (m->alive && kill(pid, SIGTERM) && errno != ESRCH)
+        return err_sys(err, errno, "end the process %d of %s", pid, m->mountpoint);
     return 0;
+}
+
+/* What a process left that could not clean up after itself. */
+static void forget(const struct control_mount *m)
+{
+    struct control_mount now;
+    if (control_find(m->mountpoint, &now, NULL))
+        return;
+    if (!now.alive && strcmp(now.mountpoint, m->mountpoint) == 0)
+        control_unregister(m->mountpoint);
+    control_mount_release(&now);
 }
 
 static int end_mount(const char *path, const struct control_mount *m,
                      const struct umount_options *o, struct err *err)
 {
     bool known = m->mountpoint != NULL;
-    int handle = known && m->alive ? process_handle(m->pid) : -1;
+    /* A keeper ends after its last life, whichever that is by then. */
+    int last = m->keeper_pid ? m->keeper_pid : m->pid;
+    int handle = known && m->alive ? process_handle(last) : -1;
     int result = 0;
     if (known && !m->mounted) {
         result = clean_up(m, err);
@@ -80,11 +94,11 @@ static int end_mount(const char *path, const struct control_mount *m,
             result = mount_end(path, o->lazy, err);
     }
     if (!result && handle >= 0 && !o->lazy)
-        result = wait_for_end(handle, m->pid, o->timeout, err);
+        result = wait_for_end(handle, last, o->timeout, err);
     if (handle >= 0)
         close(handle);
-    if (!result && known && !m->alive)
-        control_unregister(m->mountpoint);
+    if (!result && known)
+        forget(m);
     return result;
 }
 

@@ -97,8 +97,10 @@ static void check_mount(struct doctor *d, const struct control_mount *m)
 {
     struct err why = {0};
     cleanup_free char *cure = xasprintf("sampan umount %s", m->mountpoint);
+    cleanup_free char *heal = xasprintf("sampan mount %s %s heals it, sampan umount %s ends it",
+                                        m->uri, m->mountpoint, m->mountpoint);
     if (!m->alive && m->mounted)
-        finding(d, WRONG, "dead mount: its process has ended, readers fail", cure,
+        finding(d, WRONG, "dead mount: its processes have ended, readers fail", heal,
                 "%s (process %d)", m->mountpoint, m->pid);
     else if (!m->alive)
         finding(d, WRONG, "stale registration: neither process nor mount is there", cure,
@@ -106,6 +108,9 @@ static void check_mount(struct doctor *d, const struct control_mount *m)
     else if (!m->mounted)
         finding(d, WRONG, "process without its mount (or mounted in another mount namespace)", cure,
                 "%s (process %d)", m->mountpoint, m->pid);
+    else if (m->recovering)
+        finding(d, NOTE, "its daemon has died and is being started again",
+                "sampan status shows how it goes", "%s (keeper %d)", m->mountpoint, m->keeper_pid);
     else if (!answers(m, &why))
         finding(d, WRONG, "the mount's process does not answer", cure, "%s: %s", m->mountpoint,
                 why.msg);
@@ -201,6 +206,16 @@ void doctor_mount(struct doctor *d, const struct control_mount *m)
         return; /* check_mount() has said so */
     struct json root = json_root(answer), status = json_get(&root, "status");
     struct json set = json_get(&status, "set");
+    if (strcmp(json_str_at(&status, "state"), "degraded") == 0) {
+        cleanup_free char *cure = xasprintf("sampan upgrade %s tries again", m->mountpoint);
+        finding(d, WRONG, "degraded: every read fails", cure, "%s: %s", m->mountpoint,
+                json_str_at(&status, "why"));
+        return;
+    }
+    if (!json_uint_at(&status, "keeper_pid"))
+        finding(d, NOTE, "no keeper: readers fail if the daemon dies",
+                "mount again without --no-keeper, with sampan-keeper installed", "%s",
+                m->mountpoint);
     if (json_uint_at(&set, "samples") == 0)
         finding(d, NOTE, "the set is empty", "is the name right?", "%s", m->uri);
     check_tiers(d, &status);

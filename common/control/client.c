@@ -99,13 +99,21 @@ static int final_answer(const struct json *root, struct err *err)
     return err_set(err, class_named(class), "%s", text);
 }
 
-static int read_answer(int sock, control_progress_fn *progress, void *arg, struct json_doc **ret,
-                       int *ret_fd, struct err *err)
+struct call {
+    control_progress_fn *progress;
+    void *arg;
+    struct json_doc **ret;
+    int *ret_fd;
+    bool cut; /* the other side ended before it had answered */
+};
+
+static int read_answer(int sock, struct call *call, struct err *err)
 {
     cleanup_bytes struct bytes msg = {0};
     for (;;) {
         cleanup_close int fd = -1;
-        if (control_recv(sock, &msg, &fd, err))
+        call->cut = control_recv(sock, &msg, &fd, err) != 0;
+        if (call->cut)
             return -1;
         cleanup_json struct json_doc *doc = NULL;
         if (json_parse(&doc, "answer of the mount's daemon", msg.data ? msg.data : "", msg.len,
@@ -114,17 +122,40 @@ static int read_answer(int sock, control_progress_fn *progress, void *arg, struc
         struct json root = json_root(doc);
         struct json step = json_get(&root, "progress");
         if (step.node) {
-            if (progress && !progress(arg, &step))
+            if (call->progress && !call->progress(call->arg, &step))
                 return err_set(err, ERR_CANCELLED, "interrupted");
             continue;
         }
         if (final_answer(&root, err))
             return -1;
-        if (ret)
-            *ret = take_ptr(&doc);
-        if (ret_fd)
-            *ret_fd = take_fd(&fd);
+        if (call->ret)
+            *call->ret = take_ptr(&doc);
+        if (call->ret_fd)
+            *call->ret_fd = take_fd(&fd);
         return 0;
+    }
+}
+
+static int call_once(const char *socket_path, const struct bytes *request, struct call *call,
+                     struct err *err)
+{
+    cleanup_close int sock = -1;
+    call->cut = false;
+    if (control_connect(socket_path, &sock, err))
+        return -1;
+    call->cut = control_send(sock, request, -1, err) != 0;
+    return call->cut ? -1 : read_answer(sock, call, err);
+}
+
+int control_call_again(const char *socket_path, const struct bytes *request, unsigned tries,
+                       control_progress_fn *progress, void *arg, struct json_doc **ret, int *ret_fd,
+                       struct err *err)
+{
+    struct call call = {.progress = progress, .arg = arg, .ret = ret, .ret_fd = ret_fd};
+    for (;;) {
+        int result = call_once(socket_path, request, &call, err);
+        if (!result || !call.cut || request->len > CONTROL_MAX || tries-- <= 1)
+            return result;
     }
 }
 
@@ -132,8 +163,5 @@ int control_call(const char *socket_path, const struct bytes *request,
                  control_progress_fn *progress, void *arg, struct json_doc **ret, int *ret_fd,
                  struct err *err)
 {
-    cleanup_close int sock = -1;
-    if (control_connect(socket_path, &sock, err) || control_send(sock, request, -1, err))
-        return -1;
-    return read_answer(sock, progress, arg, ret, ret_fd, err);
+    return control_call_again(socket_path, request, 1, progress, arg, ret, ret_fd, err);
 }

@@ -37,6 +37,11 @@ typedef bool control_progress_fn(void *arg, const struct json *progress);
 int control_call(const char *socket_path, const struct bytes *request,
                  control_progress_fn *progress, void *arg, struct json_doc **ret, int *ret_fd,
                  struct err *err);
+/* The same for what may be done twice: an answer that is cut off (the owner died, and a keeper
+ * starts the next one) is asked for again, `tries` times in all. */
+int control_call_again(const char *socket_path, const struct bytes *request, unsigned tries,
+                       control_progress_fn *progress, void *arg, struct json_doc **ret, int *ret_fd,
+                       struct err *err);
 
 /* /run/sampan, or $XDG_RUNTIME_DIR/sampan, or /tmp/sampan-UID; $SAMPAN_RUN_DIR wins. Made if
  * needed. */

@@ -158,11 +158,10 @@ static void on_ready(struct keeper *k)
     if (k->dev < 0)
         return; /* it never said what to hold */
     k->ready = true;
-    if (!k->held) {
-        k->held = true;
+    if (!k->held)
         k->page->keeper.began = (int64_t)time(NULL);
-        report_ready(k);
-    }
+    k->held = true;
+    report_ready(k);
     if (k->old >= 0) {
         drop(&k->old);
         k->page->keeper.upgrade_outcome = UPGRADE_DONE;
