@@ -153,7 +153,7 @@ static int become_keeper(const char *program, const struct conf *c, const struct
     struct keeper_state *state;
     unsigned n_desks;
     uint64_t desk_bytes;
-    frontend_desks(&n_desks, &desk_bytes);
+    served_of(conf->options)->desks(&n_desks, &desk_bytes);
     if (keeper_state_make(n_desks, desk_bytes, &fds.state, err) ||
         keeper_state_map(fds.state, &state, err) || kept_store(state, c, conf, err))
         return -1;

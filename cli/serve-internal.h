@@ -5,6 +5,7 @@
  *   kept.c         the options as every process that serves this mount takes them up
  *   life.c         such a process, started by the keeper
  *   serve.c        its life; under-keeper.c: what of it concerns the keeper
+ *   serve-X.c      what it serves: samples
  */
 #ifndef SAMPAN_CLI_SERVE_INTERNAL_H
 #define SAMPAN_CLI_SERVE_INTERNAL_H
@@ -71,12 +72,38 @@ int life_main(char *const *argv);
 
 /* --- inside serve() (serve.c, under-keeper.c) ------------------------------------------------- */
 
+/* What a mount serves. Members that may be NULL say so. A degraded life (under_keeper_refuses())
+ * opens nothing, and mounts what answers EIO. */
+struct mount;
+struct served {
+    void (*desks)(unsigned *ret_n, uint64_t *ret_bytes); /* for keeper_state_make() */
+    int (*open)(struct mount *m, struct err *err);
+    int (*mount)(struct mount *m, struct err *err); /* and starts to serve */
+    int (*device)(const struct mount *m);
+    void (*control)(struct mount *m,
+                    struct control_server_conf *conf); /* adds what is asked there */
+    const char *(*mode)(const struct mount *m);
+    const char *(*why)(const struct mount *m);
+    void (*look)(struct mount *m); /* warns of what is valid, but seldom meant; may be NULL */
+    void (*status)(struct mount *m, struct json_writer *w);
+    int (*flush)(struct mount *m, struct err *err); /* before another program takes over */
+    void (*path_of)(struct mount *m, uint64_t ino, struct bytes *ret); /* nothing: unknown */
+    void (*wait)(struct mount *m);   /* until it is unmounted or stopped */
+    void (*stop)(struct mount *m);   /* ends wait(); with the mount's lock held */
+    void (*detach)(struct mount *m); /* frontend.h */
+    void (*leave)(struct mount *m);
+    void (*close)(struct mount *m); /* whatever is there */
+};
+extern const struct served serves_samples;
+
 struct mount {
     struct serve_conf *conf;
+    const struct served *served;
     struct log_file log;
     struct progress progress;
     bool successor;        /* the mount was there before this process */
-    struct volume *volume; /* NULL in a degraded life */
+    struct volume *volume; /* of samples; NULL in a degraded life */
+    struct frontend *frontend;
     struct control_server *control;
     char *socket;
     bool registered;
@@ -84,10 +111,10 @@ struct mount {
     pthread_t signal_thread;
     bool signal_thread_runs;
 
-    struct lock lock;          /* guards those below */
-    struct frontend *frontend; /* NULL before it is mounted and after it is gone */
-    bool stop;                 /* asked to end */
-    bool leave;                /* asked to make room for another program */
+    struct lock lock; /* guards those below */
+    bool mounted;     /* it is served */
+    bool stop;        /* asked to end */
+    bool leave;       /* asked to make room for another program */
 };
 
 bool under_keeper_refuses(const struct mount *m);
@@ -110,7 +137,10 @@ void under_keeper_refused_status(struct mount *m, struct json_writer *w);
 _Noreturn void under_keeper_leave(struct mount *m);
 _Noreturn void under_keeper_fail(struct mount *m, const struct err *why);
 
+const struct served *served_of(const struct mount_options *o);
+
 /* serve.c */
+void serve_status(void *mount, struct bytes *json);
 void serve_end_soon(struct mount *m); /* stops the front end; serve() goes on from there */
 void serve_break_off(struct mount *m, const struct err *why);
 bool serve_is_mounted(struct mount *m);

@@ -1,8 +1,9 @@
 /*
  * The life of a mount:
  *
- *   signals blocked, signal thread -> volume -> mount, first request answered -> control socket
- *   -> registered -> "ready" -> … until unmounted … -> mount, unregistered, socket, volume
+ *   signals blocked, signal thread -> what is served -> mount, first request answered -> control
+ * socket
+ *   -> registered -> "ready" -> … until unmounted … -> mount, unregistered, socket, what was served
  *
  * Each step is undone in reverse by serve(), from wherever the start got to. A process that takes
  * over a mount from the one before it ("successor") undoes nothing if it fails: the keeper tries
@@ -20,9 +21,6 @@
 #include "clock.h"
 #include "mem.h"
 #include "serve-internal.h"
-#ifdef SAMPAN_TEST_LAYERS
-#include "layers.h"
-#endif
 
 /* --- ending ----------------------------------------------------------------------------------- */
 
@@ -30,8 +28,8 @@ void serve_end_soon(struct mount *m)
 {
     ACQUIRE(&m->lock);
     m->stop = true;
-    if (m->frontend)
-        frontend_stop(m->frontend);
+    if (m->mounted)
+        m->served->stop(m);
 }
 
 static void on_shutdown(void *arg)
@@ -42,7 +40,7 @@ static void on_shutdown(void *arg)
 bool serve_is_mounted(struct mount *m)
 {
     ACQUIRE(&m->lock);
-    return m->frontend != NULL;
+    return m->mounted;
 }
 
 /* Before there is a mount nothing waits that could be told to stop: the start is broken off. What
@@ -99,7 +97,7 @@ static int start_signals(struct mount *m, struct err *err)
 
 /* --- status ----------------------------------------------------------------------------------- */
 
-static void write_status(void *arg, struct bytes *json)
+void serve_status(void *arg, struct bytes *json)
 {
     struct mount *m = arg;
     const struct serve_conf *conf = m->conf;
@@ -112,97 +110,37 @@ static void write_status(void *arg, struct bytes *json)
     under_keeper_status(m, &w);
     jw_num(&w, "uptime_s", (double)(clock_mono_ns() - m->began_ns) / NS_PER_S);
     jw_str(&w, "profile", conf->options->profile);
-    if (m->volume)
-        volume_status(m->volume, &w);
-    else
+    if (under_keeper_refuses(m))
         under_keeper_refused_status(m, &w);
-    if (m->volume) {
-        ACQUIRE(&m->lock);
-        if (m->frontend)
-            frontend_status(m->frontend, &w);
-    }
+    else
+        m->served->status(m, &w);
     jw_str(&w, "dir", conf->owner->dir);
     jw_end(&w);
 }
 
+const struct served *served_of(const struct mount_options *o)
+{
+    (void)o;
+    return &serves_samples;
+}
+
 /* --- starting --------------------------------------------------------------------------------- */
 
-static int open_volume(struct mount *m, struct err *err)
+static int open_served(struct mount *m, struct err *err)
 {
-    if (under_keeper_refuses(m))
-        return 0;
-    const struct mount_options *o = m->conf->options;
-    struct volume_conf conf = {
-        .set = m->conf->set,
-        .catalog = o->catalog,
-        .store = *m->conf->store,
-        .memory = o->memory,
-        .refresh_ns = o->refresh,
-        .sampler = control_kept_sampler(keeper_state(m->conf->keeper)) ? NULL : o->sampler,
-        .prefetch = (unsigned)o->prefetch,
-        .rescan = o->rescan,
-        .log = m->log.log,
-    };
-    conf.store.log = m->log.log;
-    conf.layers =
-        getenv("SAMPAN_LAYERS"); /* faults put into a live mount; a release refuses them */
-#ifdef SAMPAN_TEST_LAYERS
-    conf.build_layers = layers_build;
-#endif
-    fetch_conf_defaults(&conf.fetch);
-    conf.fetch.connections = (unsigned)o->connections;
-    conf.fetch.bandwidth = o->bandwidth;
-    conf.fetch.hedge = !o->no_hedge;
-    conf.fetch.verify_md5 = o->verify_etag;
-    conf.fetch.log = m->log.log;
-    owner_to_volume(m->conf->owner, &conf);
-    int result = volume_open(&m->volume, &conf, progress_volume, &m->progress, err);
+    int result = under_keeper_refuses(m) ? 0 : m->served->open(m, err);
     progress_end(&m->progress);
     return result;
 }
 
-/* Whole objects (--profile shards) lie below the first tier on a disk and share its limit. */
-static const struct tier_conf *disk_tier(const struct owner *o)
+static int start_served(struct mount *m, struct err *err)
 {
-    for (size_t i = 0; i < o->n_tiers; i++)
-        if (o->tiers[i].kind != TIER_MEM)
-            return &o->tiers[i];
-    return NULL;
-}
-
-static int start_frontend(struct mount *m, struct err *err)
-{
-    const struct mount_options *o = m->conf->options;
-    const struct tier_conf *disk = disk_tier(m->conf->owner);
-    cleanup_free char *shards_dir = disk ? xasprintf("%s/shards", disk->dir) : NULL;
-    struct frontend_conf conf = {
-        .mountpoint = m->conf->mountpoint,
-        .uid = o->uid < 0 ? getuid() : (uid_t)o->uid,
-        .gid = o->gid < 0 ? getgid() : (gid_t)o->gid,
-        .allow_other = o->allow_other,
-        .shards = strcmp(o->profile, "shards") == 0,
-        .shards_dir = shards_dir,
-        .shards_limit = disk ? disk->limit - disk->limit / 8 : 0,
-        .connections = (unsigned)o->connections,
-        .push_window = o->push_window,
-        .dev = under_keeper_copy(m, /* device= */ true),
-        .state = keeper_state(m->conf->keeper),
-        .refuse = under_keeper_refuses(m),
-        .status = write_status,
-        .status_arg = m,
-        .log = m->log.log,
-    };
-    struct frontend *f;
-    if (frontend_mount(&f, m->volume, &conf, err))
+    if (m->served->mount(m, err))
         return -1;
-    if (frontend_start(f, err)) {
-        frontend_free(f);
-        return -1;
-    }
     ACQUIRE(&m->lock);
-    m->frontend = f;
+    m->mounted = true;
     if (m->stop)
-        frontend_stop(f);
+        m->served->stop(m);
     return 0;
 }
 
@@ -212,9 +150,7 @@ static int start_control(struct mount *m, struct err *err)
     struct control_server_conf conf = {
         .socket_path = m->socket,
         .listener = under_keeper_copy(m, /* device= */ false),
-        .volume = m->volume,
-        .frontend = m->frontend,
-        .status = write_status,
+        .status = serve_status,
         .shutdown = on_shutdown,
         .about = under_keeper_about,
         .upgrade = under_keeper_upgrade,
@@ -223,6 +159,7 @@ static int start_control(struct mount *m, struct err *err)
         .arg = m,
         .log = m->log.log,
     };
+    m->served->control(m, &conf);
     return control_serve(&m->control, &conf, err);
 }
 
@@ -230,26 +167,8 @@ static int start_control(struct mount *m, struct err *err)
 static void resume(struct mount *m)
 {
     struct err err = {0};
-    if (m->successor && m->volume && control_resume(m->control, &err))
+    if (m->successor && !under_keeper_refuses(m) && control_resume(m->control, &err))
         log_warn(m->log.log, "kept settings: %s", err.msg);
-}
-
-/* Valid, but seldom what was meant. */
-static void warn_if_empty(struct mount *m)
-{
-    if (m->successor)
-        return;
-    struct catalog *c = volume_catalog(m->volume);
-    bool empty = catalog_info(c)->samples == 0;
-    catalog_unref(c);
-    if (!empty)
-        return;
-    log_warn(m->log.log, "the set is empty: nothing is listed in %s", m->conf->set);
-    if (!m->conf->options->quiet)
-        fprintf(
-            stderr,
-            "sampan mount: the set is empty: %s: nothing is listed there (is the name right?)\n",
-            m->conf->set);
 }
 
 static int tell_ready(struct mount *m, struct err *err)
@@ -273,37 +192,36 @@ static int start(struct mount *m, struct err *err)
 {
     const struct mount_options *o = m->conf->options;
     if (log_file_open(&m->log, &o->log, o->foreground, err) || start_signals(m, err) ||
-        under_keeper_watch(m, err) || open_volume(m, err) || start_frontend(m, err) ||
+        under_keeper_watch(m, err) || open_served(m, err) || start_served(m, err) ||
         start_control(m, err) || (m->conf->keeper && under_keeper_hold(m, err)) ||
         under_keeper_register(m, err))
         return -1;
     resume(m);
     log_info(m->log.log, "%s %s at %s: %s (%s)", m->successor ? "took over" : "mounted",
-             m->conf->set, m->conf->mountpoint, frontend_mode(m->frontend),
-             frontend_why(m->frontend));
-    warn_if_empty(m);
+             m->conf->set, m->conf->mountpoint, m->served->mode(m), m->served->why(m));
+    if (!m->successor && m->served->look)
+        m->served->look(m);
     return tell_ready(m, err);
 }
 
 static void end(struct mount *m)
 {
     struct keeper *k = m->conf->keeper;
-    struct frontend *f;
+    bool was_mounted;
     {
         ACQUIRE(&m->lock);
-        f = take_ptr(&m->frontend);
+        was_mounted = m->mounted;
+        m->mounted = false;
     }
-    if (f)
-        frontend_detach(f);
+    if (was_mounted)
+        m->served->detach(m);
     if (k)
         keeper_done(k, NULL); /* it lets go of the device, so that ours is the last one */
     if (m->registered)
         control_unregister(m->conf->mountpoint);
     if (m->control)
         control_server_free(m->control);
-    if (f)
-        frontend_free(f);
-    volume_close(m->volume);
+    m->served->close(m);
     if (m->signal_thread_runs) {
         pthread_kill(m->signal_thread, SIGUSR2);
         pthread_join(m->signal_thread, NULL);
@@ -328,7 +246,8 @@ void serve_raise_limits(void)
 
 int serve(struct serve_conf *conf, struct err *err)
 {
-    struct mount m = {.conf = conf, .began_ns = clock_mono_ns()};
+    struct mount m = {
+        .conf = conf, .served = served_of(conf->options), .began_ns = clock_mono_ns()};
     m.successor = conf->keeper && keeper_held(conf->keeper)->dev >= 0;
     lock_init(&m.lock, RANK_MOUNT, "mount");
     /* Whoever runs this in the background sees errors alone, unless a person watches. */
@@ -337,7 +256,7 @@ int serve(struct serve_conf *conf, struct err *err)
     if (result && m.successor)
         under_keeper_fail(&m, err);
     if (!result)
-        frontend_wait(m.frontend);
+        m.served->wait(&m);
     if (m.leave)
         under_keeper_leave(&m);
     end(&m);

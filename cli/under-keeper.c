@@ -59,9 +59,9 @@ int under_keeper_watch(struct mount *m, struct err *err)
 int under_keeper_hold(struct mount *m, struct err *err)
 {
     struct keeper *k = m->conf->keeper;
-    return keeper_held(k)->dev >= 0 ? 0
-                                    : keeper_hold(k, frontend_device(m->frontend),
-                                                  control_server_listener(m->control), err);
+    return keeper_held(k)->dev >= 0
+               ? 0
+               : keeper_hold(k, m->served->device(m), control_server_listener(m->control), err);
 }
 
 int under_keeper_copy(const struct mount *m, bool device)
@@ -120,7 +120,7 @@ int under_keeper_upgrade(void *mount, const char *program, struct err *err)
         return err_set(err, ERR_USAGE,
                        "%s runs without a keeper: unmount it and mount it again instead",
                        m->conf->mountpoint);
-    if (m->volume && cache_flush(volume_cache(m->volume), err))
+    if (!under_keeper_refuses(m) && m->served->flush(m, err))
         return err_wrap(err, "flush before the upgrade");
     keeper_text_set(keeper_text(keeper_state(m->conf->keeper), "last words", LAST_WORDS_MAX), "",
                     NULL);
@@ -166,13 +166,11 @@ static const char *opcode_name(uint32_t opcode)
 
 static void write_path(struct mount *m, uint64_t id, struct json_writer *w)
 {
-    struct catalog *c = m->volume ? volume_catalog_of(m->volume, id) : NULL;
-    if (!c)
-        return;
     cleanup_bytes struct bytes path = {0};
-    if (catalog_path(c, id, &path, NULL) == 0)
+    if (!under_keeper_refuses(m))
+        m->served->path_of(m, id, &path);
+    if (path.len)
         jw_strn(w, "path", path.data, path.len);
-    catalog_unref(c);
 }
 
 /* Requests that have killed so often that they are answered EIO. */
@@ -224,8 +222,7 @@ void under_keeper_refused_status(struct mount *m, struct json_writer *w)
  * all that must be on the disk is there at any moment. */
 void under_keeper_leave(struct mount *m)
 {
-    if (m->frontend)
-        frontend_leave(m->frontend);
+    m->served->leave(m);
     _exit(0);
 }
 
