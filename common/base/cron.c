@@ -1,4 +1,5 @@
 /* Cron expressions as sets of bits; the next match is sought day by day, then minute by minute. */
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -69,6 +70,7 @@ static bool take_range(const struct field *f, const char **p, uint64_t *bits)
     }
     if (first > last)
         return false;
+    assert(last < 64); /* both were checked against the field's bounds */
     for (unsigned n = first; n <= last; n += step)
         *bits |= 1ull << n;
     return true;

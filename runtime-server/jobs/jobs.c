@@ -5,6 +5,7 @@
 #define LOG_MODULE "jobs"
 #include "jobs-internal.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -301,6 +302,7 @@ static int parse_submit(struct jobs *j, const struct json *root, struct job_row 
 
 static bool same_job(const struct job_row *a, const struct job_row *b)
 {
+    assert(a->type && a->options && a->schedule && a->zone);
     return strcmp(a->type, b->type) == 0 && strcmp(a->options, b->options) == 0 &&
            strcmp(a->schedule, b->schedule) == 0 && strcmp(a->zone, b->zone) == 0 &&
            a->policy == b->policy && a->deadline_s == b->deadline_s;
