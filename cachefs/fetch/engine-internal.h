@@ -79,6 +79,9 @@ struct flight {
     struct flight *next_free;
     size_t place; /* in f->flying */
     CURL *easy;
+    bool in_multi;               /* `easy` is at work */
+    struct plain_origin *origin; /* the request may go over a plain connection to it ... */
+    struct plain *plain;         /* ... and does; NULL: the library has it, or makes a connection */
     struct job *job;
     struct http_req req;
     struct curl_slist *headers;
@@ -127,6 +130,11 @@ struct fetch {
     struct flight **flying;
     size_t n_flying, cap_flying;
     struct flight *idle;
+    bool proxied; /* the environment names a proxy */
+    struct plain_origin *origins;
+    struct plain *dead;        /* closed in this round */
+    unsigned n_idle, cap_idle; /* plain connections that wait */
+    char *aside;               /* for bytes that go nowhere, or to a text */
     struct job *parked;
     size_t n_parked;
     struct job *again, **again_end;
@@ -162,6 +170,27 @@ void flight_end(struct fetch *f, struct flight *fl); /* the handle goes back to 
 void flight_free(struct flight *fl);
 /* Goes on with what the rate limit holds; returns when to come back, or NEVER_NS. */
 uint64_t flights_unpause(struct fetch *f);
+
+void flight_go(struct fetch *f, struct flight *fl); /* sends its request off, once more */
+void flight_leave_multi(struct fetch *f, struct flight *fl);
+/* Receiving: may it, by the rate limit (false: it is paused); so many bytes came; the head is right
+ * (false: fl->why says what is not); these bytes of the body are taken (false: the flight ends). */
+bool flight_is_limited(const struct fetch *f);
+bool flight_may_receive(struct flight *fl);
+void flight_note_bytes(struct flight *fl, size_t len);
+bool flight_check_head(struct flight *fl);
+bool flight_take(struct flight *fl, const char *data, size_t len);
+
+/* plain.c: plain connections */
+/* True: the request went out over an idle one. Otherwise, if fl->origin is set, a connection made
+ * by the library is wanted: plain_connected() takes it over. */
+bool plain_go(struct fetch *f, struct flight *fl, bool fresh);
+void plain_connected(struct fetch *f, struct flight *fl);
+void plain_event(struct fetch *f, struct plain *c, uint32_t events);
+void plain_read(struct fetch *f, struct flight *fl); /* goes on after a pause */
+void plain_leave(struct fetch *f, struct flight *fl);
+void plain_bury(struct fetch *f); /* frees what was closed in this round of events */
+void plain_free(struct fetch *f);
 
 /* answer.c: judging what came */
 enum again { OVER, AGAIN_LATER, AGAIN_NOW, AGAIN_NEW_CREDS };

@@ -15,7 +15,7 @@
 #include "mem.h"
 
 #define EVENTS           64
-#define CONNECTIONS_KEPT 1024L /* open ones never exceed conf.connections: none is closed early */
+#define CONNECTIONS_KEPT 1024 /* open ones never exceed conf.connections: none is closed early */
 #define READER_RECENT_NS (2 * NS_PER_S)
 #define GATE_NS          (NS_PER_S / 4) /* of a limited line's bytes may be asked for ahead */
 
@@ -229,6 +229,12 @@ static bool admit_one(struct fetch *f)
 
 /* --- the loop -------------------------------------------------------------------------------- */
 
+/* An event names a plain connection by its address, or a descriptor by an odd number. */
+static uint64_t fd_mark(int fd)
+{
+    return (uint64_t)fd << 1 | 1;
+}
+
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
     struct fetch *f = arg;
@@ -237,7 +243,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *kn
         epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, fd, NULL); /* may be closed already */
         return 0;
     }
-    struct epoll_event e = {.data.fd = fd};
+    struct epoll_event e = {.data.u64 = fd_mark(fd)};
     if (what & CURL_POLL_IN)
         e.events |= EPOLLIN;
     if (what & CURL_POLL_OUT)
@@ -260,7 +266,12 @@ static int on_timer(CURLM *multi, long ms, void *arg)
 
 static void run_socket(struct fetch *f, const struct epoll_event *e)
 {
-    if (e->data.fd == f->wake_fd) {
+    if (!(e->data.u64 & 1)) {
+        plain_event(f, e->data.ptr, e->events);
+        return;
+    }
+    int fd = (int)(e->data.u64 >> 1);
+    if (fd == f->wake_fd) {
         uint64_t n;
         ssize_t got = read(f->wake_fd, &n, sizeof n);
         (void)got; /* only empties it */
@@ -273,7 +284,7 @@ static void run_socket(struct fetch *f, const struct epoll_event *e)
         mask |= CURL_CSELECT_OUT;
     if (e->events & (EPOLLERR | EPOLLHUP))
         mask |= CURL_CSELECT_ERR;
-    curl_multi_socket_action(f->multi, e->data.fd, mask, &running);
+    curl_multi_socket_action(f->multi, fd, mask, &running);
 }
 
 static void run_timer(struct fetch *f)
@@ -296,7 +307,10 @@ static bool reap(struct fetch *f)
         CURLcode code = m->data.result; /* the message dies with the handle's removal */
         struct flight *fl = NULL;
         curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&fl);
-        flight_landed(f, fl, code);
+        if (fl->origin && code == CURLE_OK)
+            plain_connected(f, fl);
+        else
+            flight_landed(f, fl, code);
         any = true;
     }
     return any;
@@ -335,6 +349,7 @@ static void *engine_main(void *arg)
         f->now_ns = clock_mono_ns();
         for (int i = 0; i < n; i++)
             run_socket(f, &events[i]);
+        plain_bury(f);
         run_timer(f);
         reap(f);
         creds_collect(f);
@@ -352,7 +367,7 @@ static int open_engine(struct fetch *f, struct err *err)
     f->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (f->epoll_fd < 0 || f->wake_fd < 0)
         return err_sys(err, errno, "start the transfer engine");
-    struct epoll_event e = {.events = EPOLLIN, .data.fd = f->wake_fd};
+    struct epoll_event e = {.events = EPOLLIN, .data.u64 = fd_mark(f->wake_fd)};
     if (epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, f->wake_fd, &e))
         return err_sys(err, errno, "start the transfer engine");
     f->multi = curl_multi_init();
@@ -362,7 +377,7 @@ static int open_engine(struct fetch *f, struct err *err)
     curl_multi_setopt(f->multi, CURLMOPT_SOCKETDATA, f);
     curl_multi_setopt(f->multi, CURLMOPT_TIMERFUNCTION, on_timer);
     curl_multi_setopt(f->multi, CURLMOPT_TIMERDATA, f);
-    curl_multi_setopt(f->multi, CURLMOPT_MAXCONNECTS, CONNECTIONS_KEPT);
+    curl_multi_setopt(f->multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_KEPT);
     int e2 = thread_start(&f->thread, "fetch", engine_main, f);
     return e2 ? err_sys(err, e2, "start the transfer engine's thread") : 0;
 }
@@ -374,6 +389,7 @@ static void release_all(struct fetch *f)
         f->idle = fl->next_free;
         flight_free(fl);
     }
+    plain_free(f);
     if (f->multi)
         curl_multi_cleanup(f->multi);
     if (f->wake_fd >= 0)
@@ -386,6 +402,17 @@ static void release_all(struct fetch *f)
     free(f->flying);
     free(f);
     curl_global_cleanup();
+}
+
+static bool proxy_in_environment(void)
+{
+    static const char *const names[] = {"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value)
+            return true;
+    }
+    return false;
 }
 
 int fetch_new(struct fetch **ret, const struct fetch_conf *conf, struct err *err)
@@ -406,6 +433,8 @@ int fetch_new(struct fetch **ret, const struct fetch_conf *conf, struct err *err
     lock_init(&f->lock, RANK_FETCH_QUEUE, "fetch-queue");
     queues_init(&f->http, QUEUE_LIMIT);
     queues_init(&f->local, QUEUE_LIMIT);
+    f->cap_idle = CONNECTIONS_KEPT;
+    f->proxied = proxy_in_environment();
     retry_budget_init(&f->retry_budget, f->now_ns);
     rate_set(&f->rate, conf->bandwidth, f->now_ns);
     f->bandwidth = conf->bandwidth;

@@ -69,44 +69,67 @@ static size_t take_data(struct flight *fl, const char *data, size_t len)
     return len;
 }
 
-/* True: the limited line is used up for now. Otherwise `len` bytes are charged to it. */
-static bool charge(struct fetch *f, size_t len)
+bool flight_is_limited(const struct fetch *f)
 {
-    if (atomic_load_explicit(&f->bandwidth, memory_order_relaxed) == 0)
-        return false;
+    return atomic_load_explicit(&f->bandwidth, memory_order_relaxed) != 0;
+}
+
+/* False: the limited line is used up for now, and the flight is paused. */
+bool flight_may_receive(struct flight *fl)
+{
+    struct fetch *f = fl->fetch;
+    if (!flight_is_limited(f))
+        return true;
     ACQUIRE(&f->lock);
     uint64_t now = clock_mono_ns();
     uint64_t wait = rate_wait_ns(&f->rate, now);
     if (wait)
         engine_due(f, now + wait);
-    else
-        rate_take(&f->rate, len, now);
-    return wait != 0;
+    fl->paused = wait != 0;
+    return !fl->paused;
+}
+
+void flight_note_bytes(struct flight *fl, size_t len)
+{
+    struct fetch *f = fl->fetch;
+    fl->last_ns = f->now_ns;
+    counter_add(&f->counts->bytes, len);
+    if (!flight_is_limited(f))
+        return;
+    ACQUIRE(&f->lock);
+    rate_take(&f->rate, len, clock_mono_ns());
+}
+
+bool flight_check_head(struct flight *fl)
+{
+    if (!fl->checked && answer_check_head(fl))
+        fl->cut = true;
+    return !fl->cut;
+}
+
+bool flight_take(struct flight *fl, const char *data, size_t len)
+{
+    return flight_check_head(fl) &&
+           (fl->data ? take_data(fl, data, len) : take_text(fl, data, len)) == len;
 }
 
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct flight *fl = arg;
-    struct fetch *f = fl->fetch;
     size_t len = size * n;
-    fl->last_ns = f->now_ns;
-    if (charge(f, len)) {
-        fl->paused = true;
+    fl->last_ns = fl->fetch->now_ns;
+    if (!flight_may_receive(fl))
         return CURL_WRITEFUNC_PAUSE;
-    }
-    counter_add(&f->counts->bytes, len);
-    if (!fl->checked && answer_check_head(fl)) {
-        fl->cut = true;
-        return CURL_WRITEFUNC_ERROR;
-    }
-    return fl->data ? take_data(fl, data, len) : take_text(fl, data, len);
+    flight_note_bytes(fl, len);
+    return flight_take(fl, data, len) ? len : CURL_WRITEFUNC_ERROR;
 }
 
 uint64_t flights_unpause(struct fetch *f)
 {
-    for (size_t i = 0; i < f->n_flying; i++) {
-        struct flight *fl = f->flying[i];
-        if (!fl->paused)
+    /* Backwards: a flight may land meanwhile, and then the last one moves to its place. */
+    for (size_t i = f->n_flying; i-- > 0;) {
+        struct flight *fl = i < f->n_flying ? f->flying[i] : NULL;
+        if (!fl || !fl->paused)
             continue;
         uint64_t wait;
         {
@@ -117,7 +140,10 @@ uint64_t flights_unpause(struct fetch *f)
             return f->now_ns + wait;
         fl->paused = false;
         fl->last_ns = f->now_ns;
-        curl_easy_pause(fl->easy, CURLPAUSE_CONT); /* hands out what it kept, may pause again */
+        if (fl->plain)
+            plain_read(f, fl); /* `fl` may be gone */
+        else
+            curl_easy_pause(fl->easy, CURLPAUSE_CONT); /* hands out what it kept, may pause again */
     }
     return NEVER_NS;
 }
@@ -129,9 +155,11 @@ static struct flight *flight_new(struct fetch *f, struct err *err)
     struct flight *fl = xcalloc(1, sizeof *fl);
     fl->fetch = f;
     fl->easy = curl_easy_init();
-    if (!fl->easy) {
+    if (!fl->easy || http_prepare(fl->easy, err)) {
+        if (!fl->easy)
+            err_set(err, ERR_LIMIT, "out of memory: a transfer");
+        curl_easy_cleanup(fl->easy);
         free(fl);
-        err_set(err, ERR_LIMIT, "out of memory: a transfer");
         return NULL;
     }
     curl_easy_setopt(fl->easy, CURLOPT_PRIVATE, fl);
@@ -162,8 +190,6 @@ static struct flight *flight_get(struct fetch *f, struct err *err)
 
 static void flight_put(struct fetch *f, struct flight *fl)
 {
-    curl_slist_free_all(fl->headers);
-    fl->headers = NULL;
     http_req_release(&fl->req);
     if (fl->scratch)
         f->scratch_used -= fl->want;
@@ -187,6 +213,12 @@ static int build(struct flight *fl, struct job *j, struct err *err)
     return store_req_get(g->store, g->key, g->key_len, g->off, all ? 0 : g->len, "", &fl->req, err);
 }
 
+/* A hedge, and a try after a broken one, want no connection that others used. */
+static bool is_fresh(const struct flight *fl)
+{
+    return fl->job->fresh || fl->scratch;
+}
+
 static int set_options(struct fetch *f, struct flight *fl, struct job *j, struct err *err)
 {
     if (http_apply(fl->easy, &fl->req, store_peer(job_store(j)), &fl->headers, err))
@@ -194,7 +226,8 @@ static int set_options(struct fetch *f, struct flight *fl, struct job *j, struct
     long connect_ms = (long)((f->conf.connect_timeout_ns + NS_PER_MS - 1) / NS_PER_MS);
     curl_easy_setopt(fl->easy, CURLOPT_CONNECTTIMEOUT_MS, connect_ms);
     curl_easy_setopt(fl->easy, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER);
-    curl_easy_setopt(fl->easy, CURLOPT_FRESH_CONNECT, j->fresh || fl->scratch ? 1L : 0L);
+    curl_easy_setopt(fl->easy, CURLOPT_FRESH_CONNECT, is_fresh(fl) ? 1L : 0L);
+    curl_easy_setopt(fl->easy, CURLOPT_CONNECT_ONLY, fl->origin ? 1L : 0L);
     return 0;
 }
 
@@ -224,15 +257,35 @@ static void reset(struct fetch *f, struct flight *fl, struct job *j, bool low)
     http_answer_init(&fl->answer);
 }
 
-static int launch(struct fetch *f, struct flight *fl, struct job *j, bool hedge, struct err *err)
+/* Sends the built request on its way: over a plain connection, or through the library, which may
+ * first make one. */
+static int send_off(struct fetch *f, struct flight *fl, struct err *err)
 {
-    http_req_init(&fl->req, HTTP_GET);
-    if (aim(f, fl, j, hedge, err) || build(fl, j, err) || set_options(f, fl, j, err))
+    if (plain_go(f, fl, is_fresh(fl)))
+        return 0;
+    if (set_options(f, fl, fl->job, err))
         return -1;
     CURLMcode code = curl_multi_add_handle(f->multi, fl->easy);
     if (code)
         return err_set(err, ERR_FAILED, "start a transfer: %s", curl_multi_strerror(code));
+    fl->in_multi = true;
     return 0;
+}
+
+void flight_go(struct fetch *f, struct flight *fl)
+{
+    if (send_off(f, fl, &fl->why) == 0)
+        return;
+    fl->cut = true;
+    flight_landed(f, fl, CURLE_OK);
+}
+
+static int launch(struct fetch *f, struct flight *fl, struct job *j, bool hedge, struct err *err)
+{
+    http_req_init(&fl->req, HTTP_GET);
+    if (aim(f, fl, j, hedge, err) || build(fl, j, err))
+        return -1;
+    return send_off(f, fl, err);
 }
 
 struct flight *flight_start(struct fetch *f, struct job *j, bool hedge, bool low, struct err *err)
@@ -256,9 +309,20 @@ struct flight *flight_start(struct fetch *f, struct job *j, bool hedge, bool low
     return fl;
 }
 
+void flight_leave_multi(struct fetch *f, struct flight *fl)
+{
+    if (fl->in_multi)
+        curl_multi_remove_handle(f->multi, fl->easy);
+    fl->in_multi = false;
+    curl_slist_free_all(fl->headers);
+    fl->headers = NULL;
+}
+
 void flight_end(struct fetch *f, struct flight *fl)
 {
-    curl_multi_remove_handle(f->multi, fl->easy);
+    if (fl->plain)
+        plain_leave(f, fl);
+    flight_leave_multi(f, fl);
     f->outstanding -= fl->want - fl->got;
     f->flying[fl->place] = f->flying[--f->n_flying];
     f->flying[fl->place]->place = fl->place;

@@ -138,6 +138,119 @@ void http_answer_line(struct http_answer *a, const char *line, size_t len)
     take_field(a, text, value);
 }
 
+/* --- heads over a plain connection -------------------------------------------------------------
+ */
+
+#define HEAD_MAX (16u << 10)
+
+/* Past the next line's end, or NULL. */
+static const char *line_end(const char *p, const char *end)
+{
+    const char *nl = memchr(p, '\n', (size_t)(end - p));
+    return nl ? nl + 1 : NULL;
+}
+
+static bool line_is(const char *line, const char *end, const char *name)
+{
+    size_t len = strlen(name);
+    return (size_t)(end - line) > len && strncasecmp(line, name, len) == 0 && line[len] == ':';
+}
+
+/* Any other word means "close", or something that we do not know. */
+static bool is_keep_alive(const char *value, const char *end)
+{
+    static const char word[] = "keep-alive";
+    while (value < end && (*value == ' ' || *value == '\t'))
+        value++;
+    while (end > value && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' '))
+        end--;
+    return (size_t)(end - value) == strlen(word) && strncasecmp(value, word, strlen(word)) == 0;
+}
+
+/* One line behind the status line. False: not for us. */
+static bool head_line(const char *line, const char *end, struct http_answer *a,
+                      struct http_framing *f)
+{
+    if (*line == ' ' || *line == '\t' || memchr(line, '\0', (size_t)(end - line)))
+        return false; /* a folded line; or a lie */
+    if (line_is(line, end, "transfer-encoding"))
+        return false;
+    if (line_is(line, end, "last-modified"))
+        return true;
+    if (line_is(line, end, "connection")) {
+        f->keep = f->keep && is_keep_alive(line + strlen("connection:"), end);
+        return true;
+    }
+    bool length = line_is(line, end, "content-length");
+    if (length && a->content_length >= 0)
+        return false; /* two of them */
+    http_answer_line(a, line, (size_t)(end - line));
+    return !length || a->content_length >= 0;
+}
+
+enum http_head http_answer_head(const char *data, size_t len, struct http_answer *ret,
+                                struct http_framing *framing)
+{
+    static const char version[] = "HTTP/1.1 ";
+    const char *end = data + len, *line = data, *next;
+    size_t shown = len < sizeof version - 1 ? len : sizeof version - 1;
+    if (memcmp(data, version, shown) != 0)
+        return HEAD_OTHER;
+    http_answer_init(ret);
+    *framing = (struct http_framing){.keep = true};
+    while ((next = line_end(line, end))) {
+        bool empty = next - line == 1 || (next - line == 2 && *line == '\r');
+        if (empty && line > data)
+            break;
+        if (line == data)
+            http_answer_line(ret, line, (size_t)(next - line));
+        else if (!head_line(line, next, ret, framing))
+            return HEAD_OTHER;
+        line = next;
+    }
+    if (!next)
+        return len < HEAD_MAX ? HEAD_MORE : HEAD_OTHER;
+    if (ret->status < 200 || ret->status == 204 || ret->status == 304 || ret->content_length < 0)
+        return HEAD_OTHER;
+    framing->head_len = (size_t)(next - data);
+    framing->body_len = (uint64_t)ret->content_length;
+    return HEAD_PLAIN;
+}
+
+static bool all_visible(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (text[i] <= ' ' || text[i] >= 0x7f || text[i] == '#')
+            return false;
+    return true;
+}
+
+bool http_plain_request(const struct http_req *r, struct bytes *text, struct bytes *origin)
+{
+    static const char scheme[] = "http://";
+    const char *host = r->url.data + sizeof scheme - 1;
+    if (r->method != HTTP_GET || r->url.len < sizeof scheme ||
+        memcmp(r->url.data, scheme, sizeof scheme - 1) != 0 ||
+        !all_visible(r->url.data, r->url.len))
+        return false;
+    size_t host_len = strcspn(host, "/?");
+    const char *path = host + host_len;
+    if (!host_len || memchr(host, '@', host_len) || memchr(host, '%', host_len) ||
+        http_header_get(r, "Host"))
+        return false;
+    bytes_add(origin, host, host_len);
+    if (host_len > 3 && memcmp(host + host_len - 3, ":80", 3) == 0)
+        host_len -= 3; /* as the library writes it, and signatures have it */
+    bytes_addf(text, "GET %s%s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: %s\r\nAccept: */*\r\n",
+               *path == '/' ? "" : "/", path, (int)host_len, host, HTTP_AGENT);
+    for (size_t i = 0; i < r->n_headers; i++) {
+        bytes_add(text, r->headers[i].data, r->headers[i].len);
+        bytes_add_str(text, "\r\n");
+    }
+    bytes_add_str(text, "\r\n");
+    return true;
+}
+
 /* --- URL encoding ----------------------------------------------------------------------------- */
 
 static bool unreserved(unsigned char c)

@@ -8,10 +8,6 @@
 #include "clock.h"
 #include "mem.h"
 
-#ifndef SAMPAN_VERSION
-#define SAMPAN_VERSION "dev"
-#endif
-
 #define REDIRECTS_MAX    5L
 #define CONNECT_TIMEOUT  (10 * NS_PER_S)
 #define KEEPALIVE_IDLE_S 30L
@@ -158,7 +154,7 @@ static CURLcode set_peer(CURL *easy, const struct http_req *r, const struct http
     return c;
 }
 
-static CURLcode set_common(CURL *easy, const struct http_req *r)
+int http_prepare(CURL *easy, struct err *err)
 {
     static const struct {
         CURLoption option;
@@ -178,13 +174,11 @@ static CURLcode set_common(CURL *easy, const struct http_req *r)
     CURLcode c = CURLE_OK;
     for (size_t i = 0; i < sizeof longs / sizeof longs[0] && !c; i++)
         c = curl_easy_setopt(easy, longs[i].option, longs[i].value);
-    c = c ? c : curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, r->follow ? 1L : 0L);
     c = c ? c : curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     c = c ? c : curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
     c = c ? c : curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, NULL);
-    c = c ? c : curl_easy_setopt(easy, CURLOPT_USERAGENT, "sampan/" SAMPAN_VERSION);
-    c = c ? c : curl_easy_setopt(easy, CURLOPT_URL, r->url.data);
-    return c;
+    c = c ? c : curl_easy_setopt(easy, CURLOPT_USERAGENT, HTTP_AGENT);
+    return c ? err_set(err, ERR_FAILED, "set up a request: %s", curl_easy_strerror(c)) : 0;
 }
 
 int http_apply(CURL *easy, const struct http_req *r, const struct http_peer *peer,
@@ -195,8 +189,9 @@ int http_apply(CURL *easy, const struct http_req *r, const struct http_peer *pee
         curl_slist_free_all(list);
         return -1;
     }
-    CURLcode c = set_common(easy, r);
-    c = c ? c : set_peer(easy, r, peer);
+    CURLcode c = set_peer(easy, r, peer);
+    c = c ? c : curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, r->follow ? 1L : 0L);
+    c = c ? c : curl_easy_setopt(easy, CURLOPT_URL, r->url.data);
     c = c ? c : set_method(easy, r);
     c = c ? c : curl_easy_setopt(easy, CURLOPT_HTTPHEADER, list);
     if (c) {
@@ -247,7 +242,9 @@ int http_do(const struct http_req *r, const struct http_peer *peer, uint64_t tim
     struct sink sink = {.body = body, .max = max_body, .answer = &answer};
     struct curl_slist *list = NULL;
     char detail[CURL_ERROR_SIZE] = "";
-    int result = http_apply(easy, r, peer, &list, err);
+    int result = http_prepare(easy, err);
+    if (result == 0)
+        result = http_apply(easy, r, peer, &list, err);
     if (result == 0) {
         long ms = (long)((timeout_ns + NS_PER_MS - 1) / NS_PER_MS);
         curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, ms);

@@ -16,7 +16,12 @@
 #include "buf.h"
 #include "err.h"
 
+#ifndef SAMPAN_VERSION
+#define SAMPAN_VERSION "dev"
+#endif
+
 #define HTTP_MAX_HEADERS 40
+#define HTTP_AGENT       "sampan/" SAMPAN_VERSION
 
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_PUT, HTTP_POST, HTTP_DELETE };
 
@@ -63,9 +68,29 @@ void http_answer_init(struct http_answer *a);
 /* Takes one header line as it came. Pure. */
 void http_answer_line(struct http_answer *a, const char *line, size_t len);
 
-/* Sets all options of `easy` for this request except where the bytes go and how large the receive
- * buffer is (the library refuses to change that on a handle that still holds a connection). The
- * slist it returns through `ret_list` must live until the transfer ends. */
+/* The head of an answer as it comes over a plain connection. Pure. */
+enum http_head {
+    HEAD_MORE,  /* not all of it is here yet */
+    HEAD_PLAIN, /* a final answer of HTTP/1.1 whose body has a length */
+    HEAD_OTHER, /* anything else: for the library, which knows all of HTTP */
+};
+struct http_framing {
+    size_t head_len; /* up to and with the empty line */
+    uint64_t body_len;
+    bool keep; /* the connection may be used again */
+};
+/* Of the fields in http_answer, Last-Modified is left out: costly, and for listings only. */
+enum http_head http_answer_head(const char *data, size_t len, struct http_answer *ret,
+                                struct http_framing *framing);
+/* The request as bytes, and where to: "host:port" of an http:// URL. False: it has something that
+ * only the library understands (TLS, a name with a password, an odd character, a body). Pure. */
+bool http_plain_request(const struct http_req *r, struct bytes *text, struct bytes *origin);
+
+/* Sets the options of `easy` that are the same for all requests. Once. */
+int http_prepare(CURL *easy, struct err *err);
+/* Sets all other options of `easy` for this request except where the bytes go and how large the
+ * receive buffer is (the library refuses to change that on a handle that still holds a connection).
+ * The slist it returns through `ret_list` must live until the transfer ends. */
 int http_apply(CURL *easy, const struct http_req *r, const struct http_peer *peer,
                struct curl_slist **ret_list, struct err *err);
 

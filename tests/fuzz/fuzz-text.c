@@ -48,6 +48,10 @@ static void parse_spec(const char *text)
 static void parse_headers(const char *text, size_t len)
 {
     struct http_answer answer;
+    struct http_framing framing;
+
+    if (http_answer_head(text, len, &answer, &framing) == HEAD_PLAIN && framing.head_len > len)
+        abort();
 
     http_answer_init(&answer);
     while (len) {

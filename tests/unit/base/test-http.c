@@ -67,6 +67,115 @@ Test(http, answer_with_odd_fields)
     cr_expect_eq(a.status, 0);
 }
 
+static const struct head_row {
+    const char *text;
+    enum http_head how;
+    int status;
+    uint64_t body_len;
+    bool keep;
+} head_rows[] = {
+    {"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n", HEAD_PLAIN, 200, 12, true},
+    {"HTTP/1.1 206 Partial\ncontent-length:5\n\n", HEAD_PLAIN, 206, 5, true},
+    {"HTTP/1.1 404 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", HEAD_PLAIN, 404, 0, false},
+    {"HTTP/1.1 200 OK\r\nConnection: Keep-Alive \r\nContent-Length: 1\r\n\r\n", HEAD_PLAIN, 200, 1,
+     true},
+    {"HTTP/1.1 200 OK\r\nConnection: x, keep-alive\r\nContent-Length: 1\r\n\r\n", HEAD_PLAIN, 200,
+     1, false},
+    {"", HEAD_MORE, 0, 0, false},
+    {"HTT", HEAD_MORE, 0, 0, false},
+    {"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n", HEAD_MORE, 0, 0, false},
+    {"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r", HEAD_MORE, 0, 0, false},
+    {"HTTP/1.0 200 OK\r\nContent-Length: 12\r\n\r\n", HEAD_OTHER, 0, 0, false},
+    {"HTTP/2 200\r\nContent-Length: 12\r\n\r\n", HEAD_OTHER, 0, 0, false},
+    {"not HTTP at all", HEAD_OTHER, 0, 0, false},
+    {"HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n", HEAD_OTHER, 0, 0, false},
+    {"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", HEAD_OTHER, 0, 0, false},
+    {"HTTP/1.1 304 Same\r\nContent-Length: 9\r\n\r\n", HEAD_OTHER, 0, 0, false},
+    {"HTTP/1.1 200 OK\r\n\r\n", HEAD_OTHER, 0, 0, false},
+    {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", HEAD_OTHER, 0, 0, false},
+    {"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", HEAD_OTHER, 0, 0, false},
+    {"HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\n", HEAD_OTHER, 0, 0, false},
+    {"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n", HEAD_OTHER, 0, 0, false},
+    {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", HEAD_OTHER, 0, 0, false},
+    {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\ntransfer-encoding:gzip\r\n\r\n", HEAD_OTHER, 0, 0,
+     false},
+    {"HTTP/1.1 200 OK\r\nContent-Length:\r\n 12\r\n\r\n", HEAD_OTHER, 0, 0, false},
+};
+
+Test(http, plain_heads)
+{
+    for (size_t i = 0; i < sizeof head_rows / sizeof head_rows[0]; i++) {
+        const struct head_row *r = &head_rows[i];
+        struct http_answer a;
+        struct http_framing f;
+        cleanup_bytes struct bytes text = {0};
+        bytes_add_str(&text, r->text);
+        enum http_head how = http_answer_head(text.data ? text.data : "", text.len, &a, &f);
+        cr_expect_eq(how, r->how, "%s", r->text);
+        if (how != HEAD_PLAIN || r->how != HEAD_PLAIN)
+            continue;
+        cr_expect_eq(a.status, r->status, "%s", r->text);
+        cr_expect_eq(f.body_len, r->body_len, "%s", r->text);
+        cr_expect_eq(f.keep, r->keep, "%s", r->text);
+        cr_expect_eq(f.head_len, text.len, "%s", r->text);
+        bytes_add_str(&text, "body");
+        cr_expect_eq(http_answer_head(text.data, text.len, &a, &f), HEAD_PLAIN);
+        cr_expect_eq(f.head_len, text.len - 4, "the body is no part of the head");
+    }
+}
+
+Test(http, a_head_without_end_is_not_plain)
+{
+    cleanup_bytes struct bytes text = {0};
+    struct http_answer a;
+    struct http_framing f;
+    bytes_add_str(&text, "HTTP/1.1 200 OK\r\nX: ");
+    while (text.len < 16384)
+        bytes_add_char(&text, 'x');
+    cr_expect_eq(http_answer_head(text.data, 16383, &a, &f), HEAD_MORE);
+    cr_expect_eq(http_answer_head(text.data, 16384, &a, &f), HEAD_OTHER);
+}
+
+static const struct plain_row {
+    const char *url;
+    const char *origin; /* NULL: for the library */
+    const char *starts;
+} plain_rows[] = {
+    {"http://h:8000/b/k%20y", "h:8000", "GET /b/k%20y HTTP/1.1\r\nHost: h:8000\r\n"},
+    {"http://h:80/a?x=1", "h:80", "GET /a?x=1 HTTP/1.1\r\nHost: h\r\n"},
+    {"http://h?x=1", "h", "GET /?x=1 HTTP/1.1\r\nHost: h\r\n"},
+    {"http://[::1]:80/a", "[::1]:80", "GET /a HTTP/1.1\r\nHost: [::1]\r\n"},
+    {"https://h/a", NULL, NULL},
+    {"http://u:p@h/a", NULL, NULL},
+    {"http:///a", NULL, NULL},
+    {"http://h/a b", NULL, NULL},
+    {"http://h/a#b", NULL, NULL},
+    {"http://h/a\r\nX: y", NULL, NULL},
+    {"http://[fe80::1%251]/a", NULL, NULL},
+    {"http", NULL, NULL},
+};
+
+Test(http, plain_requests)
+{
+    for (size_t i = 0; i < sizeof plain_rows / sizeof plain_rows[0]; i++) {
+        const struct plain_row *r = &plain_rows[i];
+        cleanup_http_req struct http_req req;
+        cleanup_bytes struct bytes text = {0}, origin = {0};
+        http_req_init(&req, HTTP_GET);
+        bytes_add_str(&req.url, r->url);
+        http_header(&req, "Range", "bytes=0-9");
+        bool plain = http_plain_request(&req, &text, &origin);
+        cr_expect_eq(plain, r->origin != NULL, "%s", r->url);
+        if (!plain || !r->origin)
+            continue;
+        cr_expect_str_eq(origin.data, r->origin);
+        cr_expect_eq(strncmp(text.data, r->starts, strlen(r->starts)), 0, "%s", text.data);
+        cr_expect(strstr(text.data, "\r\nRange: bytes=0-9\r\n\r\n"), "%s", text.data);
+        req.method = HTTP_HEAD;
+        cr_expect_not(http_plain_request(&req, &text, &origin));
+    }
+}
+
 Test(http, headers)
 {
     struct http_req r;
