@@ -39,5 +39,8 @@ unit-$(1): $(BUILD)/unit/$(1)
 endef
 $(foreach m,$(UNIT_MODULES),$(eval $(call unit_rules,$(m))))
 
+# The keeper's tests run the real program.
+$(BUILD)/unit/keeper: | $(BUILD)/bin/sampan-keeper
+
 .PHONY: unit
 unit: $(foreach m,$(UNIT_MODULES),unit-$(m))

@@ -1,0 +1,130 @@
+/* See life.h. */
+#include "life.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t life_now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static const char *my_part(struct keeper_state *s)
+{
+    const char *p = keeper_text_get(keeper_text(s, "script", SCRIPT_MAX));
+    for (uint32_t i = 1; i < s->keeper.life; i++) {
+        const char *comma = strchr(p, ',');
+        if (!comma)
+            break;
+        p = comma + 1;
+    }
+    return p;
+}
+
+static void take_in_hand(struct keeper_request *r, uint64_t nodeid)
+{
+    uint64_t offset = 4096;
+    r->opcode = 15;
+    r->nodeid = nodeid;
+    memcpy((char *)r + sizeof *r + 8, &offset, sizeof offset);
+    r->len = 80;
+}
+
+static _Noreturn void be_done(struct keeper *k)
+{
+    keeper_done(k, NULL);
+    _exit(0);
+}
+
+static void wait_for_term(void)
+{
+    sigset_t set;
+    int signal;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigwait(&set, &signal);
+}
+
+static void do_step(struct keeper *k, char step)
+{
+    struct keeper_state *s = keeper_state(k);
+    struct err err = {0};
+    switch (step) {
+    case 'r':
+        if (keeper_held(k)->dev < 0 &&
+            keeper_hold(k, eventfd(0, EFD_CLOEXEC), eventfd(0, EFD_CLOEXEC), &err))
+            _exit(90);
+        if (keeper_ready(k, &err))
+            _exit(91);
+        break;
+    case 'a':
+        atomic_fetch_add(&s->answered, 1);
+        break;
+    case 'q':
+        take_in_hand(keeper_desk(s, 1), 7);
+        break;
+    case 'Q':
+        take_in_hand(&keeper_slot(s, KEEPER_SLOTS - 1)->request, 8);
+        break;
+    case 's':
+        signal(SIGSEGV, SIG_DFL);
+        raise(SIGSEGV);
+        break;
+    case 'k':
+        raise(SIGKILL);
+        break;
+    case 'e':
+        _exit(3);
+    case 'x':
+        _exit(0);
+    case 'd':
+        be_done(k);
+    case 'h':
+        raise(SIGSTOP);
+        break;
+    case 'n':
+        if (keeper_next(k, "/bin/true", &err))
+            _exit(92);
+        break;
+    case 'm':
+        if (keeper_next(k, "/proc/self/exe", &err))
+            _exit(93);
+        break;
+    case 'w':
+        wait_for_term();
+        be_done(k);
+    }
+}
+
+__attribute__((constructor)) static void be_a_life(int argc, char **argv)
+{
+    (void)argc;
+    struct keeper *k;
+    struct err err = {0};
+    sigset_t term;
+    if (!getenv(KEEPER_ENV))
+        return;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, NULL);
+    const struct keeper_conf conf = {.argv = argv};
+    if (keeper_attach(&k, &err) || keeper_watch(k, &conf, &err))
+        _exit(94);
+    struct keeper_state *s = keeper_state(k);
+    struct life_notes *notes = keeper_area(s, "lives", 1, sizeof *notes);
+    struct life_note *mine = &notes->of[s->keeper.life % LIVES_NOTED];
+    mine->refuses = keeper_refuses(k);
+    mine->has_dev = keeper_held(k)->dev >= 0;
+    mine->at_ms = life_now_ms();
+    atomic_store(&mine->pid, getpid());
+    for (const char *step = my_part(s); *step && *step != ','; step++)
+        do_step(k, *step);
+    _exit(95);
+}

@@ -1,0 +1,355 @@
+/* The program sampan-keeper, over lives that follow a script (life.h). */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "life.h"
+#include "mem.h"
+
+#define GIVE_UP_MS 30000
+
+struct world {
+    int state_fd;
+    struct keeper_state *s;
+    struct life_notes *notes;
+    pid_t keeper; /* our child */
+    int report;   /* the reading end, or -1 */
+};
+
+static char *keeper_program(void)
+{
+    char self[4096];
+    const char *given = getenv("SAMPAN_KEEPER");
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    cr_assert_gt(n, 0);
+    self[n] = '\0';
+    for (int i = 0; i < 2; i++)
+        *strrchr(self, '/') = '\0';
+    return given ? xstrdup(given) : xasprintf("%s/bin/sampan-keeper", self);
+}
+
+static void run_keeper(const char *program, int state, int report)
+{
+    static char name[] = "a-life";
+    char *const argv[] = {name, NULL};
+    const struct keeper_fds fds = {.state = state, .dev = -1, .listen = -1, .report = report};
+    struct err err = {0};
+    setenv("SAMPAN_KEEPER", program, 1); /* a life finds it there too */
+    keeper_start(program, argv, &fds, /* adopt= */ false, NULL, &err);
+    fprintf(stderr, "%s\n", err.msg);
+    _exit(99);
+}
+
+static void world_begin(struct world *w, const char *script)
+{
+    struct err err = {0};
+    int pipes[2];
+    cleanup_free char *program = keeper_program();
+    cr_assert_eq(keeper_state_make(2, 8192, &w->state_fd, &err), 0, "%s", err.msg);
+    cr_assert_eq(keeper_state_map(w->state_fd, &w->s, &err), 0, "%s", err.msg);
+    cr_assert_eq(keeper_text_set(keeper_text(w->s, "script", SCRIPT_MAX), script, &err), 0);
+    w->notes = keeper_area(w->s, "lives", 1, sizeof *w->notes);
+    cr_assert_eq(pipe2(pipes, O_CLOEXEC), 0);
+    w->keeper = fork();
+    cr_assert_geq(w->keeper, 0);
+    if (w->keeper == 0)
+        run_keeper(program, w->state_fd, pipes[1]);
+    close(pipes[1]);
+    w->report = pipes[0];
+}
+
+static void world_end(struct world *w)
+{
+    keeper_state_unmap(w->s);
+    close(w->state_fd);
+    close(w->report);
+}
+
+/* The keeper's exit code. */
+static int keeper_end(struct world *w)
+{
+    int status = 0;
+    while (waitpid(w->keeper, &status, 0) < 0)
+        cr_assert_eq(errno, EINTR);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+static pid_t life_pid(struct world *w, uint32_t number)
+{
+    for (uint64_t from = life_now_ms(); life_now_ms() - from < GIVE_UP_MS;) {
+        pid_t pid = atomic_load(&w->notes->of[number].pid);
+        if (pid)
+            return pid;
+        usleep(1000);
+    }
+    cr_assert(false, "life %u has not begun", number);
+    return 0;
+}
+
+static void await_ready(struct world *w)
+{
+    char byte = 0;
+    cr_assert_eq(read(w->report, &byte, 1), 1);
+    cr_expect_eq(byte, KEEPER_REPORT_READY[0]);
+}
+
+static void await_gone(pid_t pid)
+{
+    for (uint64_t from = life_now_ms(); life_now_ms() - from < GIVE_UP_MS; usleep(1000))
+        if (kill(pid, 0) && errno == ESRCH)
+            return;
+    cr_assert(false, "process %d is still there", pid);
+}
+
+/* --- the start -------------------------------------------------------------------------------- */
+
+Test(start, a_first_life_that_fails_ends_the_keeper_with_its_code)
+{
+    static const struct {
+        const char *script;
+        int code;
+    } rows[] = {{"e", 3}, {"x", 0}, {"k", 128 + SIGKILL}, {"s", 128 + SIGSEGV}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct world w;
+        char byte;
+        world_begin(&w, rows[i].script);
+        cr_expect_eq(keeper_end(&w), rows[i].code, "%s", rows[i].script);
+        cr_expect_eq(w.s->keeper.life, 1);
+        cr_expect_eq(read(w.report, &byte, 1), 0, "nobody said ready");
+        world_end(&w);
+    }
+}
+
+Test(start, ready_is_told_once_and_done_ends_both)
+{
+    struct world w;
+    world_begin(&w, "rw");
+    await_ready(&w);
+    cr_expect_eq(w.s->keeper.keeper_pid, w.keeper);
+    kill(w.keeper, SIGTERM); /* passed on */
+    cr_expect_eq(keeper_end(&w), 0);
+    cr_expect_eq(w.s->keeper.life, 1);
+    world_end(&w);
+}
+
+Test(start, a_state_that_is_none_is_refused)
+{
+    cleanup_free char *program = keeper_program();
+    for (int kind = 0; kind < 3; kind++) {
+        int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        uint64_t bytes = keeper_state_bytes(2, 8192);
+        cr_assert_eq(ftruncate(fd, (off_t)bytes), 0);
+        if (kind > 0)
+            fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
+        if (kind == 2) { /* all but the magic, which comes last */
+            struct keeper_state *s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+            keeper_state_init(s, 2, 8192);
+            s->magic[0] = '\0';
+            munmap(s, bytes);
+        }
+        struct world w = {.keeper = fork()};
+        if (w.keeper == 0) {
+            close(2);
+            open("/dev/null", O_WRONLY);
+            run_keeper(program, fd, -1);
+        }
+        cr_expect_eq(keeper_end(&w), 1, "kind %d", kind);
+        close(fd);
+    }
+}
+
+/* --- deaths ----------------------------------------------------------------------------------- */
+
+Test(deaths, five_idle_lives_in_a_row_trip_the_brake)
+{
+    static const unsigned pauses[] = {0, 50, 100, 200, 400};
+    struct world w;
+    world_begin(&w, "ras,rs,rs,s,e,rs,rw");
+    life_pid(&w, 7);
+    cr_expect_eq(w.s->keeper.degraded, 1);
+    cr_expect_eq(w.s->keeper.idle_deaths, 5);
+    cr_expect_gt(w.s->keeper.since, 0);
+    cr_expect_str_eq(w.s->keeper.why,
+                     "5 lives in a row ended without having answered a request; the last one: it "
+                     "died of signal 11 (Segmentation fault)");
+    for (unsigned i = 1; i <= 7; i++) {
+        cr_expect_eq(w.notes->of[i].refuses, i == 7, "life %u", i);
+        cr_expect_eq(w.notes->of[i].has_dev, i > 1, "life %u", i);
+    }
+    for (unsigned i = 0; i < 5; i++) /* at least so long: how long it takes, nobody knows */
+        cr_expect_geq(w.notes->of[i + 3].at_ms - w.notes->of[i + 2].at_ms, pauses[i]);
+    kill(life_pid(&w, 7), SIGTERM);
+    cr_expect_eq(keeper_end(&w), 0);
+    world_end(&w);
+}
+
+Test(deaths, an_answer_in_between_starts_the_count_again)
+{
+    struct world w;
+    world_begin(&w, "rs,rs,rs,rs,ras,rs,rs,rs,rs,rd");
+    cr_expect_eq(keeper_end(&w), 0);
+    cr_expect_eq(w.s->keeper.life, 10);
+    cr_expect_eq(w.s->keeper.degraded, 0);
+    world_end(&w);
+}
+
+Test(deaths, kills_from_outside_never_trip_it)
+{
+    struct world w;
+    world_begin(&w, "rk,k,rk,rk,k,rk,rk,rk,k,rk,rd");
+    cr_expect_eq(keeper_end(&w), 0);
+    cr_expect_eq(w.s->keeper.life, 11);
+    cr_expect_eq(w.s->keeper.idle_deaths, 0);
+    cr_expect_eq(w.s->keeper.degraded, 0);
+    cr_expect_str_eq(w.s->keeper.why, "it was killed from outside (signal 9)");
+    world_end(&w);
+}
+
+Test(deaths, a_crash_accuses_what_was_in_hand)
+{
+    struct world w;
+    /* Two in hand, then one of them alone, twice more. The slot is cleared by the test, as a life
+     * would when it has answered. */
+    world_begin(&w, "raqQs,rh,raqs,raqs,rd");
+    pid_t second = life_pid(&w, 2);
+    const struct keeper_suspect *all = w.s->keeper.suspects;
+    cr_expect_eq(all[0].opcode, 15);
+    cr_expect_eq(all[0].nodeid, 7);
+    cr_expect_eq(all[0].offset, 4096);
+    cr_expect_eq(all[0].deaths, 1);
+    cr_expect_eq(all[1].nodeid, 8);
+    cr_expect_eq(all[1].deaths, 1);
+    cr_expect_eq(all[2].opcode, 0);
+    keeper_slot(w.s, KEEPER_SLOTS - 1)->request.len = 0;
+    kill(second, SIGKILL);
+    cr_expect_eq(keeper_end(&w), 0);
+    cr_expect_eq(all[0].nodeid, 7);
+    cr_expect_eq(all[0].deaths, KEEPER_DEATHS);
+    cr_expect_eq(all[1].opcode, 0, "answered: no suspect any more");
+    world_end(&w);
+}
+
+Test(deaths, what_hangs_is_replaced)
+{
+    struct world w;
+    setenv("SAMPAN_KEEPER_HANG_MS", "200", 1);
+    world_begin(&w, "rah,rd");
+    cr_expect_eq(keeper_end(&w), 0);
+    cr_expect_eq(w.s->keeper.life, 2);
+    cr_expect_str_eq(w.s->keeper.why, "it hung, and was killed");
+    world_end(&w);
+}
+
+Test(deaths, a_stopped_keeper_does_not_think_that_its_life_hung)
+{
+    struct world w;
+    setenv("SAMPAN_KEEPER_HANG_MS", "200", 1);
+    world_begin(&w, "rw");
+    await_ready(&w);
+    pid_t life = life_pid(&w, 1);
+    for (int i = 0; i < 3; i++) {
+        kill(w.keeper, SIGSTOP);
+        kill(life, SIGSTOP);
+        usleep(500 * 1000);
+        kill(w.keeper, SIGCONT);
+        kill(life, SIGCONT);
+    }
+    kill(w.keeper, SIGTERM);
+    cr_expect_eq(keeper_end(&w), 0);
+    cr_expect_eq(w.s->keeper.life, 1);
+    world_end(&w);
+}
+
+/* --- another program -------------------------------------------------------------------------- */
+
+Test(next, one_that_does_not_get_ready_gives_way_to_the_old_one)
+{
+    struct world w;
+    world_begin(&w, "ranx,,rd"); /* the second life is /bin/true, which knows no script */
+    cr_expect_eq(keeper_end(&w), 0);
+    cr_expect_eq(w.s->keeper.life, 3);
+    cr_expect_eq(w.s->keeper.upgrades, 1);
+    cr_expect_eq(w.s->keeper.upgrade_outcome, UPGRADE_FAILED);
+    cr_expect_str_eq(w.s->keeper.upgrade_why, "it ended with code 0");
+    cr_expect_eq(w.s->keeper.idle_deaths, 0);
+    world_end(&w);
+}
+
+Test(next, one_that_hangs_gives_way_too)
+{
+    struct world w;
+    setenv("SAMPAN_KEEPER_HANG_MS", "200", 1);
+    world_begin(&w, "ramx,h,rd");
+    cr_expect_eq(keeper_end(&w), 0);
+    cr_expect_eq(w.s->keeper.upgrade_outcome, UPGRADE_FAILED);
+    cr_expect_str_eq(w.s->keeper.upgrade_why, "it hung, and was killed");
+    world_end(&w);
+}
+
+Test(next, one_that_gets_ready_stays_and_leaves_degraded)
+{
+    struct world w;
+    world_begin(&w, "rs,s,s,s,s,rmx,rad");
+    cr_expect_eq(keeper_end(&w), 0);
+    cr_expect_eq(w.s->keeper.life, 7);
+    cr_expect_eq(w.notes->of[6].refuses, 1);
+    cr_expect_eq(w.notes->of[7].refuses, 0);
+    cr_expect_eq(w.s->keeper.degraded, 0);
+    cr_expect_eq(w.s->keeper.upgrade_outcome, UPGRADE_DONE);
+    world_end(&w);
+}
+
+/* --- the keeper's own death ------------------------------------------------------------------- */
+
+static pid_t another_keeper(struct world *w, pid_t than)
+{
+    for (uint64_t from = life_now_ms(); life_now_ms() - from < GIVE_UP_MS; usleep(1000)) {
+        pid_t pid = *(volatile int32_t *)&w->s->keeper.keeper_pid;
+        if (pid != than)
+            return pid;
+    }
+    cr_assert(false, "no new keeper");
+    return 0;
+}
+
+Test(adoption, a_life_starts_a_new_keeper_which_keeps_it)
+{
+    struct world w;
+    world_begin(&w, "rw,rw");
+    await_ready(&w);
+    pid_t first = life_pid(&w, 1);
+    kill(w.keeper, SIGKILL);
+    cr_expect_eq(keeper_end(&w), 1000 + SIGKILL);
+    pid_t second_keeper = another_keeper(&w, w.keeper);
+    cr_expect_eq(w.s->keeper.life, 1, "the life went on");
+    kill(second_keeper, SIGKILL);
+    pid_t third_keeper = another_keeper(&w, second_keeper);
+    kill(first, SIGKILL);
+    pid_t second = life_pid(&w, 2);
+    cr_expect_eq(w.s->keeper.keeper_pid, third_keeper);
+    cr_expect_eq(w.notes->of[2].has_dev, 1);
+    cr_expect_eq(w.notes->of[2].refuses, 0);
+    kill(third_keeper, SIGTERM);
+    await_gone(second);
+    await_gone(third_keeper);
+    world_end(&w);
+}
+
+Test(adoption, a_keeper_that_dies_before_the_mount_is_there_leaves_nothing)
+{
+    struct world w;
+    world_begin(&w, "w"); /* never ready */
+    pid_t life = life_pid(&w, 1);
+    kill(w.keeper, SIGKILL);
+    cr_expect_eq(keeper_end(&w), 1000 + SIGKILL);
+    usleep(50 * 1000);
+    cr_expect_eq(w.s->keeper.keeper_pid, w.keeper, "no new one");
+    kill(life, SIGTERM);
+    await_gone(life);
+    world_end(&w);
+}
