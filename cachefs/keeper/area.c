@@ -45,11 +45,11 @@ static void *lay_out(struct keeper_state *s, struct keeper_area *a, uint64_t off
                      const char *name, uint32_t version, size_t bytes)
 {
     a->name[0] = '\0';
-    atomic_thread_fence(memory_order_release);
+    atomic_signal_fence(memory_order_release);
     a->version = version;
     a->bytes = (uint32_t)bytes;
     a->offset = offset;
-    atomic_thread_fence(memory_order_release);
+    atomic_signal_fence(memory_order_release);
     memcpy(a->name, name, strlen(name) + 1);
     return (char *)s + offset;
 }

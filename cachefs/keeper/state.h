@@ -141,7 +141,7 @@ static inline void keeper_state_init(struct keeper_state *s, uint32_t n_desks, u
     s->slots = s->desks + n_desks * s->desk_bytes;
     s->tail = s->slots + keeper_round((uint64_t)KEEPER_SLOTS * KEEPER_SLOT_BYTES);
     s->tail_bytes = KEEPER_TAIL_BYTES;
-    atomic_thread_fence(memory_order_release);
+    atomic_signal_fence(memory_order_release);
     memcpy(s->magic, KEEPER_MAGIC, sizeof(s->magic));
 }
 
