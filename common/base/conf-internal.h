@@ -10,6 +10,7 @@ struct conf {
     const char *const *elsewhere; /* borrowed during conf_parse_shared() alone */
     size_t n_elsewhere;
     enum conf_origin *origins; /* one a row */
+    unsigned n_listed;         /* items given to all lists so far */
     struct conf_list *lists;   /* one a row; items grow here and are lent to the caller's struct */
     char **strings;            /* all that was stored; freed with the conf */
     size_t n_strings;

@@ -278,8 +278,10 @@ void conf_free(struct conf *c)
         return;
     for (size_t i = 0; i < c->n_strings; i++)
         free(c->strings[i]);
-    for (size_t i = 0; i < c->n_rows; i++)
+    for (size_t i = 0; i < c->n_rows; i++) {
         free(c->lists[i].items);
+        free((void *)c->lists[i].places);
+    }
     free(c->strings);
     free(c->lists);
     free(c->origins);

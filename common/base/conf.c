@@ -68,6 +68,9 @@ static void store_list(struct conf *c, size_t i, enum conf_origin origin, const 
     if (c->origins[i] != origin)
         list->n = 0;
     list->items = xrealloc(list->items, (list->n + 1) * sizeof *list->items);
+    unsigned *places = xrealloc((void *)list->places, (list->n + 1) * sizeof *places);
+    places[list->n] = c->n_listed++;
+    list->places = places;
     list->items[list->n++] = conf_own(c, xstrdup(text));
     *ret = *list;
 }

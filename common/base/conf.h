@@ -29,6 +29,7 @@ enum conf_type {
 
 struct conf_list {
     const char **items;
+    const unsigned *places; /* of each item among those of all lists, as they were given */
     size_t n;
 };
 
