@@ -176,6 +176,28 @@ static int bos_copy(struct store *s, const char *from, const char *to, struct ht
     return bos_finish(s, &(struct bos_target){to, strlen(to), ""}, r, err);
 }
 
+static int bos_copy_from(struct store *s, const struct store *from_store, const char *from,
+                         const char *if_match, const char *to, struct http_req *r, struct err *err)
+{
+    cleanup_bytes struct bytes source = {0};
+    url_add_copy_source(&source, from_store, from);
+    http_header(r, "x-bce-copy-source", "%s", source.data);
+    if (*if_match && !store_etag_is_sum(if_match))
+        http_header(r, "x-bce-copy-source-if-match", "%s", if_match);
+    return bos_finish(s, &(struct bos_target){to, strlen(to), ""}, r, err);
+}
+
+static int bos_uploads(struct store *s, const char *prefix, const char *token, struct http_req *r,
+                       struct err *err)
+{
+    cleanup_bytes struct bytes query = {0};
+    bytes_add_str(&query, "?uploads=");
+    if (*prefix || *s->prefix)
+        url_add_key_param(&query, "prefix", s, prefix);
+    bytes_add_str(&query, token); /* parameters already */
+    return bos_finish(s, &(struct bos_target){.query = query.data}, r, err);
+}
+
 static int bos_part_begin(struct store *s, const char *key, struct http_req *r, struct err *err)
 {
     http_header(r, "Content-Type", "application/octet-stream");
@@ -379,6 +401,32 @@ static int bos_parse_part_begin(struct store *s, const void *body, size_t len, s
     return 0;
 }
 
+static int bos_parse_uploads(struct store *s, const void *body, size_t len, upload_fn *fn,
+                             void *arg, struct bytes *ret_token, struct err *err)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    const char *key, *id;
+    bool more;
+    size_t prefix = strlen(s->prefix);
+    if (json_parse(&doc, s->uri, body, len, err))
+        return err_wrap(err, "list uploads");
+    struct json root = json_root(doc);
+    struct json uploads = json_get(&root, "uploads");
+    for (size_t i = 0; i < json_count(&uploads); i++) {
+        struct json u = json_at(&uploads, i);
+        if (json_str(&u, "key", &key, err) || json_str(&u, "uploadId", &id, err))
+            return err_wrap(err, "list uploads");
+        if (strncmp(key, s->prefix, prefix) == 0 && fn(arg, key + prefix, id, err))
+            return -1;
+    }
+    if (json_bool_or(&root, "isTruncated", false, &more, err) ||
+        json_str_or(&root, "nextKeyMarker", "", &key, err))
+        return err_wrap(err, "list uploads");
+    if (more && *key)
+        url_add_marker(ret_token, "keyMarker", key);
+    return 0;
+}
+
 static int bos_parse_part_end(struct store *s, const void *body, size_t len, struct err *err)
 {
     cleanup_json struct json_doc *doc = NULL;
@@ -422,6 +470,9 @@ const struct store_ops bos_ops = {
     .del = bos_head, /* the request alone differs, and it is a DELETE already */
     .delete_many = bos_delete_many,
     .copy = bos_copy,
+    .copy_from = bos_copy_from,
+    .uploads = bos_uploads,
+    .parse_uploads = bos_parse_uploads,
     .part_begin = bos_part_begin,
     .part_put = bos_part_put,
     .part_end = bos_part_end,

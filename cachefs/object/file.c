@@ -15,7 +15,6 @@
 #include "mem.h"
 #include "object-internal.h"
 
-#define TEMP_PREFIX ".sampan-put-"
 #define FOLDERS_MAX 1000000 /* waiting to be listed */
 
 static int file_open(struct store *s, const struct uri *u, const struct store_conf *conf,
@@ -42,8 +41,8 @@ static bool is_dots(const char *part, size_t len)
 }
 
 /* Keys come from catalogs and lists: they may name nothing outside. */
-static int local_path(const struct store *s, const char *key, size_t len, char out[PATH_MAX],
-                      struct err *err)
+int file_path(const struct store *s, const char *key, size_t len, char out[PATH_MAX],
+              struct err *err)
 {
     if (!s->dir)
         return err_set(err, ERR_BUG, "%s is no local store", s->uri);
@@ -192,7 +191,7 @@ int store_local_list(struct store *s, const char *prefix, bool recurse, list_fn 
     struct walk w = {.s = s, .fn = fn, .arg = arg, .recurse = recurse};
     cleanup_free char *start = prefix_from_path(prefix);
     char path[PATH_MAX];
-    if (*start && local_path(s, start, strlen(start) - 1, path, err))
+    if (*start && file_path(s, start, strlen(start) - 1, path, err))
         return -1;
     if (walk_push(&w, start, err))
         return -1;
@@ -246,7 +245,7 @@ int store_local_read(struct store *s, const char *key, size_t key_len, uint64_t 
                      size_t len, uint64_t want_size, int64_t want_mtime_ns, struct err *err)
 {
     char path[PATH_MAX];
-    if (local_path(s, key, key_len, path, err))
+    if (file_path(s, key, key_len, path, err))
         return -1;
     cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
@@ -260,8 +259,10 @@ int store_local_read(struct store *s, const char *key, size_t key_len, uint64_t 
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-static int make_parents(const struct store *s, const char *path, struct err *err)
+int file_parents(const struct store *s, const char *path, struct err *err)
 {
+    if (mkdir(s->dir, 0777) && errno != EEXIST)
+        return err_sys(err, errno, "cannot make the folder: %s", s->dir);
     char folder[PATH_MAX];
     snprintf(folder, sizeof folder, "%s", path);
     for (char *p = folder + strlen(s->dir); (p = strchr(p + 1, '/'));) {
@@ -273,50 +274,23 @@ static int make_parents(const struct store *s, const char *path, struct err *err
     return 0;
 }
 
-static int write_all(int fd, const char *path, const void *body, size_t len, struct err *err)
-{
-    for (size_t n = 0; n < len;) {
-        ssize_t put = write(fd, (const char *)body + n, len - n);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return err_sys(err, errno, "cannot write: %s", path);
-        n += (size_t)put;
-    }
-    if (fsync(fd))
-        return err_sys(err, errno, "cannot write: %s", path);
-    return 0;
-}
-
 int store_local_put(struct store *s, const char *key, const void *body, size_t len, struct err *err)
 {
-    char path[PATH_MAX];
-    if (local_path(s, key, strlen(key), path, err))
+    struct local_file *f;
+    if (store_local_begin(s, key, &f, err))
         return -1;
-    if (mkdir(s->dir, 0777) && errno != EEXIST)
-        return err_sys(err, errno, "cannot make the folder: %s", s->dir);
-    if (make_parents(s, path, err))
+    if (store_local_append(f, body, len, err)) {
+        store_local_abort(f);
         return -1;
-    const char *name = strrchr(path, '/') + 1;
-    cleanup_free char *temp = xasprintf("%.*s" TEMP_PREFIX "XXXXXX", (int)(name - path), path);
-    cleanup_close int fd = mkostemp(temp, O_CLOEXEC);
-    if (fd < 0)
-        return err_sys(err, errno, "cannot write: %s", path);
-    int result = write_all(fd, path, body, len, err);
-    if (result == 0 && fchmod(fd, 0644))
-        result = err_sys(err, errno, "cannot write: %s", path);
-    if (result == 0 && rename(temp, path))
-        result = err_sys(err, errno, "cannot write: %s", path);
-    if (result)
-        unlink(temp);
-    return result;
+    }
+    return store_local_commit(f, NULL, /* durable= */ true, err);
 }
 
 /* As in the other stores, deleting what is not there succeeds. */
 int store_local_delete(struct store *s, const char *key, struct err *err)
 {
     char path[PATH_MAX];
-    if (local_path(s, key, strlen(key), path, err))
+    if (file_path(s, key, strlen(key), path, err))
         return -1;
     if (unlink(path) && errno != ENOENT)
         return err_sys(err, errno, "cannot delete: %s", path);

@@ -5,6 +5,8 @@
 #ifndef SAMPAN_OBJECT_INTERNAL_H
 #define SAMPAN_OBJECT_INTERNAL_H
 
+#include <limits.h>
+
 #include "creds-internal.h"
 #include "object.h"
 #include "sign-internal.h"
@@ -87,6 +89,14 @@ struct store_ops {
                        struct http_req *r, struct err *err);
     int (*copy)(struct store *s, const char *from, const char *to, struct http_req *r,
                 struct err *err);
+    int (*copy_from)(struct store *s, const struct store *from_store, const char *from,
+                     const char *if_match, const char *to, struct http_req *r, struct err *err);
+    int (*append)(struct store *s, const char *key, struct http_req *r, struct err *err);
+    int (*rename)(struct store *s, const char *from, const char *to, struct http_req *r,
+                  struct err *err);
+    int (*folder)(struct store *s, const char *key, struct http_req *r, struct err *err);
+    int (*uploads)(struct store *s, const char *prefix, const char *token, struct http_req *r,
+                   struct err *err);
     int (*part_begin)(struct store *s, const char *key, struct http_req *r, struct err *err);
     int (*part_put)(struct store *s, const char *key, const char *upload, unsigned part,
                     const void *body, size_t len, struct http_req *r, struct err *err);
@@ -106,6 +116,8 @@ struct store_ops {
                       list_fn *fn, void *arg, struct bytes *ret_token, struct err *err);
     int (*parse_part_begin)(struct store *s, const void *body, size_t len, struct bytes *upload,
                             struct err *err);
+    int (*parse_uploads)(struct store *s, const void *body, size_t len, upload_fn *fn, void *arg,
+                         struct bytes *ret_token, struct err *err);
     int (*parse_part_end)(struct store *s, const void *body, size_t len, struct err *err);
     int (*parse_delete_many)(struct store *s, const void *body, size_t len, struct err *err);
 };
@@ -129,6 +141,9 @@ void url_add_copy_source(struct bytes *out, const struct store *s, const char *k
 /* "&name=PREFIX+KEY", encoded. */
 void url_add_key_param(struct bytes *query, const char *name, const struct store *s,
                        const char *key);
+
+/* "&name=VALUE", encoded: a page's token that is the query's next words. */
+void url_add_marker(struct bytes *token, const char *name, const char *value);
 
 /* "bytes=0-99"; len 0 and off 0: no header. */
 void add_range(struct http_req *r, uint64_t off, uint64_t len);
@@ -170,5 +185,15 @@ bool creds_changed_on_disk(struct store *s);
 /* The next field of a key-by-key listing goes to `fn` with the store's prefix taken off. */
 int emit_item(struct store *s, const char *skip_key, struct list_item *item, list_fn *fn, void *arg,
               struct err *err);
+
+/* --- local files (file.c) -------------------------------------------------------------------- */
+
+#define TEMP_PREFIX ".sampan-put-"
+
+/* The path of a key, which may name nothing outside of the store. */
+int file_path(const struct store *s, const char *key, size_t len, char out[PATH_MAX],
+              struct err *err);
+/* The store's folder and those above a file of it. */
+int file_parents(const struct store *s, const char *path, struct err *err);
 
 #endif

@@ -298,6 +298,61 @@ int store_req_copy(struct store *s, const char *from, const char *to, struct htt
     return done(s->ops->copy(s, from, to, ret, err), ret);
 }
 
+int store_req_copy_from(struct store *s, const struct store *from_store, const char *from,
+                        const char *if_match, const char *to, struct http_req *ret, struct err *err)
+{
+    if (!s->ops->copy_from || from_store->ops != s->ops)
+        return cannot(s, "copy from another store", err);
+    http_req_init(ret, HTTP_PUT);
+    return done(s->ops->copy_from(s, from_store, from, if_match, to, ret, err), ret);
+}
+
+int store_req_append(struct store *s, const char *key, const void *body, size_t len,
+                     struct http_req *ret, struct err *err)
+{
+    (void)body; /* the second step's: store_req_follow() */
+    (void)len;
+    if (!s->ops->append)
+        return cannot(s, "append", err);
+    http_req_init(ret, HTTP_POST);
+    return done(s->ops->append(s, key, ret, err), ret);
+}
+
+int store_req_rename(struct store *s, const char *from, const char *to, struct http_req *ret,
+                     struct err *err)
+{
+    if (!s->ops->rename)
+        return cannot(s, "rename", err);
+    http_req_init(ret, HTTP_PUT);
+    return done(s->ops->rename(s, from, to, ret, err), ret);
+}
+
+int store_req_folder(struct store *s, const char *key, struct http_req *ret, struct err *err)
+{
+    if (!s->ops->folder)
+        return store_req_put(s, key, strlen(key), "", 0, ret, err);
+    http_req_init(ret, HTTP_PUT);
+    return done(s->ops->folder(s, key, ret, err), ret);
+}
+
+int store_req_uploads(struct store *s, const char *prefix, const char *token, struct http_req *ret,
+                      struct err *err)
+{
+    if (!s->ops->uploads)
+        return cannot(s, "list uploads", err);
+    http_req_init(ret, HTTP_GET);
+    return done(s->ops->uploads(s, prefix, token, ret, err), ret);
+}
+
+int store_parse_uploads(struct store *s, const void *body, size_t len, upload_fn *fn, void *arg,
+                        struct bytes *ret_token, struct err *err)
+{
+    bytes_clear(ret_token);
+    if (!s->ops->parse_uploads)
+        return cannot(s, "list uploads", err);
+    return s->ops->parse_uploads(s, body, len, fn, arg, ret_token, err);
+}
+
 int store_req_multipart_begin(struct store *s, const char *key, struct http_req *ret,
                               struct err *err)
 {

@@ -52,6 +52,7 @@ enum {
     STORE_BATCH_DELETE = 1 << 5,
     STORE_RANGE_200 = 1 << 6,  /* a range is answered by 200 with just those bytes (WebHDFS) */
     STORE_HEAD_SIZES = 1 << 7, /* items may be listed with LIST_SIZE_UNKNOWN (index pages) */
+    STORE_APPENDS = 1 << 8,    /* objects grow and are renamed (WebHDFS) */
 };
 
 int store_open(struct store **ret, const char *uri, const struct store_conf *conf, struct err *err);
@@ -92,6 +93,19 @@ int store_req_delete_many(struct store *s, const char *const *keys, size_t n, st
                           struct http_req *ret, struct err *err); /* body outlives the request */
 int store_req_copy(struct store *s, const char *from, const char *to, struct http_req *ret,
                    struct err *err);
+/* From another store of the same server (stores_share_server()), if its ETag is still `if_match`
+ * ("" : whatever it is). */
+int store_req_copy_from(struct store *s, const struct store *from_store, const char *from,
+                        const char *if_match, const char *to, struct http_req *ret,
+                        struct err *err);
+/* More bytes at the end of an object, in two steps as a PUT; and another name for one, or a folder.
+ * STORE_APPENDS. */
+int store_req_append(struct store *s, const char *key, const void *body, size_t len,
+                     struct http_req *ret, struct err *err);
+int store_req_rename(struct store *s, const char *from, const char *to, struct http_req *ret,
+                     struct err *err);
+/* A folder that may stay empty: `key` ends in '/'. */
+int store_req_folder(struct store *s, const char *key, struct http_req *ret, struct err *err);
 int store_req_multipart_begin(struct store *s, const char *key, struct http_req *ret,
                               struct err *err);
 int store_req_multipart_part(struct store *s, const char *key, const char *upload, unsigned part,
@@ -105,6 +119,11 @@ int store_req_multipart_end(struct store *s, const char *key, const char *upload
                             struct http_req *ret, struct err *err);
 int store_req_multipart_abort(struct store *s, const char *key, const char *upload,
                               struct http_req *ret, struct err *err);
+
+/* A page of the uploads in parts below `prefix` that were begun and neither ended nor aborted;
+ * `token` as in listings. STORE_MULTIPART. */
+int store_req_uploads(struct store *s, const char *prefix, const char *token, struct http_req *ret,
+                      struct err *err);
 
 /* --- parsing answers ------------------------------------------------------------------------- */
 
@@ -155,6 +174,9 @@ int store_parse_list(struct store *s, const char *prefix, const void *body, size
 int store_parse_multipart_begin(struct store *s, const void *body, size_t len, struct bytes *upload,
                                 struct err *err);
 int store_parse_multipart_end(struct store *s, const void *body, size_t len, struct err *err);
+typedef int upload_fn(void *arg, const char *key, const char *upload, struct err *err);
+int store_parse_uploads(struct store *s, const void *body, size_t len, upload_fn *fn, void *arg,
+                        struct bytes *ret_token, struct err *err);
 /* Keys that could not be deleted are counted, the first is named in err (and -1 returned). */
 int store_parse_delete_many(struct store *s, const void *body, size_t len, struct err *err);
 
@@ -170,6 +192,52 @@ int store_local_read(struct store *s, const char *key, size_t key_len, uint64_t 
 int store_local_put(struct store *s, const char *key, const void *body, size_t len,
                     struct err *err);
 int store_local_delete(struct store *s, const char *key, struct err *err);
+
+/*
+ * A file that is written piece by piece and appears under its name at once and whole. It has no
+ * name before, where the file system can do that, so that a kill leaves nothing behind. begin()
+ * makes the folders above it.
+ */
+struct local_file;
+struct local_attrs { /* what a new file gets besides its bytes */
+    bool has_mode, has_owner, has_mtime;
+    uint32_t mode, uid, gid;
+    int64_t mtime_ns;
+};
+int store_local_begin(struct store *s, const char *key, struct local_file **ret, struct err *err);
+int store_local_append(struct local_file *f, const void *data, size_t len, struct err *err);
+/* `durable`: after a power loss too. Frees `f`, also when it fails. */
+int store_local_commit(struct local_file *f, const struct local_attrs *attrs, bool durable,
+                       struct err *err);
+void store_local_abort(struct local_file *f);
+/* A link of that content in place of whatever file is there. */
+int store_local_link(struct store *s, const char *key, const char *target, struct err *err);
+/* A folder (`key` may end in '/') and those above it. */
+int store_local_folder(struct store *s, const char *key, struct err *err);
+/* Mode, owner and time of what `key` names, links not followed; a trailing '/' is ignored. */
+int store_local_set_attrs(struct store *s, const char *key, const struct local_attrs *attrs,
+                          struct err *err);
+/* An empty folder goes; one that is not empty, or not there, stays, and that is no error. */
+int store_local_remove_folder(struct store *s, const char *key, struct err *err);
+struct stat;
+int store_local_stat(struct store *s, const char *key, struct stat *ret,
+                     struct err *err); /* lstat */
+int store_local_readlink(struct store *s, const char *key, struct bytes *ret, struct err *err);
+/* Everything below `prefix` ("" or ending in '/'), links as links: nothing outside is ever seen.
+ * Keys of folders end in '/' and come before what is in them. Our own temporary files are told
+ * too; see store_local_is_temp(). */
+typedef int local_walk_fn(void *arg, const char *key, const struct stat *st, struct err *err);
+int store_local_walk(struct store *s, const char *prefix, local_walk_fn *fn, void *arg,
+                     struct err *err);
+bool store_local_is_temp(const char *key);
+
+/* --- how stores lie to each other ------------------------------------------------------------- */
+
+/* Whether one request to the server of `to` can copy an object of `from`. */
+bool stores_share_server(const struct store *to, const struct store *from);
+enum store_relation { STORES_APART, STORES_SAME, STORE_HOLDS_OTHER, STORE_IN_OTHER };
+/* Where `b` lies, seen from `a`: whoever writes to the one and reads the other wants to know. */
+enum store_relation stores_relation(const struct store *a, const struct store *b);
 
 /* --- sums of whole objects ------------------------------------------------------------------- */
 

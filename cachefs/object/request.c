@@ -55,6 +55,12 @@ void url_add_key_param(struct bytes *query, const char *name, const struct store
     url_encode(query, key, strlen(key), false);
 }
 
+void url_add_marker(struct bytes *token, const char *name, const char *value)
+{
+    bytes_addf(token, "&%s=", name);
+    url_encode(token, value, strlen(value), false);
+}
+
 void add_range(struct http_req *r, uint64_t off, uint64_t len)
 {
     if (len)

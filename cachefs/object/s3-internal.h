@@ -21,6 +21,8 @@ int s3_parse_list(struct store *s, const char *prefix, const void *body, size_t 
 int s3_parse_part_begin(struct store *s, const void *body, size_t len, struct bytes *upload,
                         struct err *err);
 int s3_parse_part_end(struct store *s, const void *body, size_t len, struct err *err);
+int s3_parse_uploads(struct store *s, const void *body, size_t len, upload_fn *fn, void *arg,
+                     struct bytes *ret_token, struct err *err);
 int s3_parse_delete_many(struct store *s, const void *body, size_t len, struct err *err);
 
 #endif

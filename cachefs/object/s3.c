@@ -169,12 +169,34 @@ static int s3_copy(struct store *s, const char *from, const char *to, struct htt
     return s3_finish(s, &(struct s3_target){to, strlen(to), ""}, PAYLOAD_EMPTY, r, err);
 }
 
+static int s3_copy_from(struct store *s, const struct store *from_store, const char *from,
+                        const char *if_match, const char *to, struct http_req *r, struct err *err)
+{
+    cleanup_bytes struct bytes source = {0};
+    url_add_copy_source(&source, from_store, from);
+    http_header(r, "X-Amz-Copy-Source", "%s", source.data);
+    if (*if_match && !store_etag_is_sum(if_match))
+        http_header(r, "X-Amz-Copy-Source-If-Match", "\"%s\"", if_match);
+    return s3_finish(s, &(struct s3_target){to, strlen(to), ""}, PAYLOAD_EMPTY, r, err);
+}
+
 /* --- in parts -------------------------------------------------------------------------------- */
 
 static int s3_part_begin(struct store *s, const char *key, struct http_req *r, struct err *err)
 {
     http_header(r, "Content-Type", "application/octet-stream");
     return s3_finish(s, &(struct s3_target){key, strlen(key), "?uploads="}, PAYLOAD_EMPTY, r, err);
+}
+
+static int s3_uploads(struct store *s, const char *prefix, const char *token, struct http_req *r,
+                      struct err *err)
+{
+    cleanup_bytes struct bytes query = {0};
+    bytes_add_str(&query, "?uploads=");
+    if (*prefix || *s->prefix)
+        url_add_key_param(&query, "prefix", s, prefix);
+    bytes_add_str(&query, token); /* parameters already */
+    return s3_finish(s, &(struct s3_target){.query = query.data}, PAYLOAD_EMPTY, r, err);
 }
 
 static int s3_part_put(struct store *s, const char *key, const char *upload, unsigned part,
@@ -225,6 +247,8 @@ const struct store_ops s3_ops = {
     .del = s3_delete,
     .delete_many = s3_delete_many,
     .copy = s3_copy,
+    .copy_from = s3_copy_from,
+    .uploads = s3_uploads,
     .part_begin = s3_part_begin,
     .part_put = s3_part_put,
     .part_end = s3_part_end,
@@ -232,6 +256,7 @@ const struct store_ops s3_ops = {
     .classify = s3_classify,
     .parse_list = s3_parse_list,
     .parse_part_begin = s3_parse_part_begin,
+    .parse_uploads = s3_parse_uploads,
     .parse_part_end = s3_parse_part_end,
     .parse_delete_many = s3_parse_delete_many,
 };

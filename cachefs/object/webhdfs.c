@@ -124,9 +124,39 @@ static int webhdfs_follow(struct store *s, const struct http_answer *a, const vo
             err, ERR_FAILED,
             "cannot write: %s: the name node's redirect names no address (is it WebHDFS?)", s->uri);
     bytes_add_str(&r->url, a->location);
+    if (strstr(a->location, "op=APPEND"))
+        r->method = HTTP_POST;
     http_header(r, "Content-Type", "application/octet-stream");
     r->body = body;
     r->body_len = len;
+    return 0;
+}
+
+static int webhdfs_append(struct store *s, const char *key, struct http_req *r, struct err *err)
+{
+    (void)err;
+    begin(s, key, strlen(key), "APPEND", r);
+    return 0;
+}
+
+static int webhdfs_rename(struct store *s, const char *from, const char *to, struct http_req *r,
+                          struct err *err)
+{
+    (void)err;
+    begin(s, from, strlen(from), "RENAME", r);
+    bytes_add_str(&r->url, "&destination=%2F");
+    url_encode(&r->url, s->prefix, strlen(s->prefix), false);
+    url_encode(&r->url, to, strlen(to), false);
+    return 0;
+}
+
+static int webhdfs_folder(struct store *s, const char *key, struct http_req *r, struct err *err)
+{
+    (void)err;
+    size_t len = strlen(key);
+    while (len && key[len - 1] == '/')
+        len--;
+    begin(s, key, len, "MKDIRS", r);
     return 0;
 }
 
@@ -134,6 +164,8 @@ static int webhdfs_delete(struct store *s, const char *key, size_t key_len, stru
                           struct err *err)
 {
     (void)err;
+    while (key_len && key[key_len - 1] == '/')
+        key_len--; /* an empty folder's name */
     begin(s, key, key_len, "DELETE", r);
     bytes_add_str(&r->url, "&recursive=false");
     return 0;
@@ -296,13 +328,16 @@ static int webhdfs_classify(struct store *s, const struct http_req *r, const str
 
 const struct store_ops webhdfs_ops = {
     .name = "WebHDFS",
-    .caps = STORE_WRITES | STORE_RANGE_200,
+    .caps = STORE_WRITES | STORE_RANGE_200 | STORE_APPENDS,
     .open = webhdfs_open,
     .get = webhdfs_get,
     .head = webhdfs_head,
     .list = webhdfs_list,
     .put = webhdfs_put,
     .del = webhdfs_delete,
+    .append = webhdfs_append,
+    .rename = webhdfs_rename,
+    .folder = webhdfs_folder,
     .follow = webhdfs_follow,
     .classify = webhdfs_classify,
     .parse_head = webhdfs_parse_head,

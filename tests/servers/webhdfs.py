@@ -135,9 +135,30 @@ class NameNode(Node):
             raise Refusal(403, "FileAlreadyExistsException", f"{self.name} already exists as a directory")
         self.to_data_node()
 
+    def post_append(self):
+        if int(self.headers.get("Content-Length", 0)):
+            raise Refusal(400, "IllegalArgumentException", "the first step takes no data")
+        os.stat(self.full)
+        self.to_data_node()
+
+    def put_rename(self):
+        to = os.path.join(self.server.root, self.query["destination"].strip("/"))
+        free = os.path.lexists(self.full) and not os.path.lexists(to) and os.path.isdir(os.path.dirname(to))
+        if free:
+            os.rename(self.full, to)
+        self.tell({"boolean": free})
+
+    def put_mkdirs(self):
+        os.makedirs(self.full, exist_ok=True)
+        self.tell({"boolean": True})
+
     def delete_delete(self):
-        there = os.path.isfile(self.full)
-        if there:
+        there = os.path.lexists(self.full)
+        if os.path.isdir(self.full) and not os.path.islink(self.full):
+            if os.listdir(self.full):
+                raise Refusal(403, "PathIsNotEmptyDirectoryException", f"`{self.name} is non empty': Directory is not empty")
+            os.rmdir(self.full)
+        elif there:
             os.unlink(self.full)
         self.tell({"boolean": there})
 
@@ -155,7 +176,13 @@ class DataNode(Node):
         with open(self.full, "wb") as out:
             out.write(self.rfile.read(int(self.headers.get("Content-Length", 0))))
         self.close_connection = True
-        self.answer(201, b"", [("Location", f"hdfs://127.0.0.1:8020{self.name}"), ("Connection", "close")])
+        self.answer(201, b"", [("Location", f"hdfs://127.0.0.1:8020{urllib.parse.quote(self.name)}"), ("Connection", "close")])
+
+    def post_append(self):
+        with open(self.full, "ab") as out:
+            out.write(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        self.close_connection = True
+        self.answer(200, b"", [("Connection", "close")])
 
 
 class Server(http.server.ThreadingHTTPServer):

@@ -1,0 +1,263 @@
+/*
+ * Writing below a local folder: files that appear whole, links, folders, modes and times.
+ *
+ * A new file has no name (O_TMPFILE) until it is whole; where the file system knows no such files
+ * it has a temporary one from the start. It is renamed over what is there, so that a reader sees
+ * the one or the other.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "clock.h"
+#include "hash.h"
+#include "mem.h"
+#include "object-internal.h"
+
+#define HOLE_BYTES (64u << 10) /* so many zeros in a row are not written */
+
+struct local_file {
+    int fd;
+    char *temp;    /* its name so far; NULL: it has none */
+    uint64_t size; /* of what was appended */
+    char path[PATH_MAX];
+};
+
+static void local_free(struct local_file *f)
+{
+    if (f->fd >= 0)
+        close(f->fd);
+    if (f->temp)
+        unlink(f->temp);
+    free(f->temp);
+    free(f);
+}
+
+/* The folder of a path, as far as its last '/'. */
+static int folder_len(const char *path)
+{
+    return (int)(strrchr(path, '/') - path);
+}
+
+static int open_unnamed(struct local_file *f, struct err *err)
+{
+    int len = folder_len(f->path);
+    cleanup_free char *folder = xasprintf("%.*s", len ? len : 1, f->path);
+    f->fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (f->fd >= 0)
+        return 0;
+    f->temp = xasprintf("%.*s/" TEMP_PREFIX "XXXXXX", len, f->path);
+    f->fd = mkostemp(f->temp, O_CLOEXEC);
+    if (f->fd >= 0)
+        return 0;
+    free(take_ptr(&f->temp)); /* no file of ours */
+    return err_sys(err, errno, "cannot write: %s", f->path);
+}
+
+int store_local_begin(struct store *s, const char *key, struct local_file **ret, struct err *err)
+{
+    struct local_file *f = xcalloc(1, sizeof *f);
+    f->fd = -1;
+    if (file_path(s, key, strlen(key), f->path, err) || file_parents(s, f->path, err) ||
+        open_unnamed(f, err)) {
+        local_free(f);
+        return -1;
+    }
+    *ret = f;
+    return 0;
+}
+
+static bool is_zero(const char *data, size_t len)
+{
+    return len == 0 || (data[0] == 0 && memcmp(data, data + 1, len - 1) == 0);
+}
+
+static int write_at(struct local_file *f, const char *data, size_t len, struct err *err)
+{
+    for (size_t n = 0; n < len;) {
+        ssize_t put = pwrite(f->fd, data + n, len - n, (off_t)(f->size + n));
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return err_sys(err, errno, "cannot write: %s", f->path);
+        n += (size_t)put;
+    }
+    return 0;
+}
+
+int store_local_append(struct local_file *f, const void *data, size_t len, struct err *err)
+{
+    const char *at = data, *end = at + len;
+    while (at < end) {
+        /* Up to the next border, then from border to border: holes stay holes. */
+        size_t piece = HOLE_BYTES - f->size % HOLE_BYTES;
+        piece = piece < (size_t)(end - at) ? piece : (size_t)(end - at);
+        bool hole = piece == HOLE_BYTES && is_zero(at, piece);
+        while (!hole && (size_t)(end - at) >= piece + HOLE_BYTES &&
+               !is_zero(at + piece, HOLE_BYTES))
+            piece += HOLE_BYTES;
+        if (!hole && write_at(f, at, piece, err))
+            return -1;
+        f->size += piece;
+        at += piece;
+    }
+    return 0;
+}
+
+void store_local_abort(struct local_file *f)
+{
+    if (f)
+        local_free(f);
+}
+
+/* Gives an unnamed file a temporary name, since no link can replace what is there. */
+static int name_it(struct local_file *f, struct err *err)
+{
+    cleanup_free char *from = xasprintf("/proc/self/fd/%d", f->fd);
+    for (unsigned i = 0; !f->temp && i < 100; i++) {
+        uint64_t n = hash_mix64(clock_mono_ns() + (uintptr_t)f + i);
+        f->temp = xasprintf("%.*s/" TEMP_PREFIX "%012llx", folder_len(f->path), f->path,
+                            (unsigned long long)(n & 0xffffffffffffull));
+        if (linkat(AT_FDCWD, from, AT_FDCWD, f->temp, AT_SYMLINK_FOLLOW) == 0)
+            return 0;
+        free(take_ptr(&f->temp));
+        if (errno != EEXIST)
+            break;
+    }
+    return f->temp ? 0 : err_sys(err, errno, "cannot write: %s", f->path);
+}
+
+static struct timespec time_of(int64_t ns)
+{
+    int64_t s = ns / (int64_t)NS_PER_S, rest = ns % (int64_t)NS_PER_S;
+    return (struct timespec){.tv_sec = s - (rest < 0),
+                             .tv_nsec = rest < 0 ? rest + 1000000000 : rest};
+}
+
+static int set_attrs(int fd, const char *path, const struct local_attrs *a, struct err *err)
+{
+    /* The owner first: changing it takes the set-id bits away. */
+    if (a->has_owner && fchown(fd, a->uid, a->gid))
+        return err_sys(err, errno, "cannot change the owner: %s", path);
+    if (a->has_mode && fchmod(fd, (mode_t)(a->mode & 07777)))
+        return err_sys(err, errno, "cannot change the mode: %s", path);
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, time_of(a->mtime_ns)};
+    if (a->has_mtime && futimens(fd, times))
+        return err_sys(err, errno, "cannot set the time: %s", path);
+    return 0;
+}
+
+int store_local_commit(struct local_file *f, const struct local_attrs *attrs, bool durable,
+                       struct err *err)
+{
+    static const struct local_attrs plain = {.has_mode = true, .mode = 0644};
+    int result = 0;
+    if (ftruncate(f->fd, (off_t)f->size)) /* it may end in a hole */
+        result = err_sys(err, errno, "cannot write: %s", f->path);
+    if (result == 0)
+        result = set_attrs(f->fd, f->path, attrs ? attrs : &plain, err);
+    if (result == 0 && attrs && !attrs->has_mode && fchmod(f->fd, 0644))
+        result = err_sys(err, errno, "cannot write: %s", f->path);
+    if (result == 0 && durable && fsync(f->fd))
+        result = err_sys(err, errno, "cannot write: %s", f->path);
+    if (result == 0)
+        result = name_it(f, err);
+    if (result == 0 && rename(f->temp, f->path))
+        result = err_sys(err, errno, "cannot write: %s", f->path);
+    if (result == 0)
+        free(take_ptr(&f->temp));
+    local_free(f);
+    return result;
+}
+
+/* --- links, folders, attributes --------------------------------------------------------------- */
+
+int store_local_link(struct store *s, const char *key, const char *target, struct err *err)
+{
+    char path[PATH_MAX];
+    if (file_path(s, key, strlen(key), path, err) || file_parents(s, path, err))
+        return -1;
+    cleanup_free char *temp =
+        xasprintf("%.*s/" TEMP_PREFIX "%012llx", folder_len(path), path,
+                  (unsigned long long)(hash_mix64(clock_mono_ns()) & 0xffffffffffffull));
+    if (symlink(target, temp))
+        return err_sys(err, errno, "cannot make the link: %s", path);
+    if (rename(temp, path) == 0)
+        return 0;
+    int e = errno;
+    unlink(temp);
+    return err_sys(err, e, "cannot make the link: %s", path);
+}
+
+static size_t bare_len(const char *key)
+{
+    size_t len = strlen(key);
+    while (len && key[len - 1] == '/')
+        len--;
+    return len;
+}
+
+int store_local_folder(struct store *s, const char *key, struct err *err)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    if (file_path(s, key, bare_len(key), path, err) || file_parents(s, path, err))
+        return -1;
+    if (mkdir(path, 0777) == 0)
+        return 0;
+    int e = errno;
+    if (e == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return 0;
+    return err_sys(err, e, "cannot make the folder: %s", path);
+}
+
+int store_local_set_attrs(struct store *s, const char *key, const struct local_attrs *a,
+                          struct err *err)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    if (file_path(s, key, bare_len(key), path, err))
+        return -1;
+    if (lstat(path, &st))
+        return err_sys(err, errno, "look at %s", path);
+    if (a->has_owner && lchown(path, a->uid, a->gid))
+        return err_sys(err, errno, "cannot change the owner: %s", path);
+    if (a->has_mode && !S_ISLNK(st.st_mode) && chmod(path, (mode_t)(a->mode & 07777)))
+        return err_sys(err, errno, "cannot change the mode: %s", path);
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, time_of(a->mtime_ns)};
+    if (a->has_mtime && utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW))
+        return err_sys(err, errno, "cannot set the time: %s", path);
+    return 0;
+}
+
+int store_local_remove_folder(struct store *s, const char *key, struct err *err)
+{
+    char path[PATH_MAX];
+    if (file_path(s, key, bare_len(key), path, err))
+        return -1;
+    if (rmdir(path) == 0 || errno == ENOENT || errno == ENOTEMPTY || errno == EEXIST)
+        return 0;
+    return err_sys(err, errno, "cannot remove the folder: %s", path);
+}
+
+int store_local_stat(struct store *s, const char *key, struct stat *ret, struct err *err)
+{
+    char path[PATH_MAX];
+    if (file_path(s, key, bare_len(key), path, err))
+        return -1;
+    return lstat(path, ret) ? err_sys(err, errno, "look at %s", path) : 0;
+}
+
+int store_local_readlink(struct store *s, const char *key, struct bytes *ret, struct err *err)
+{
+    char path[PATH_MAX], target[PATH_MAX];
+    if (file_path(s, key, strlen(key), path, err))
+        return -1;
+    ssize_t n = readlink(path, target, sizeof target);
+    if (n < 0)
+        return err_sys(err, errno, "cannot read the link: %s", path);
+    bytes_clear(ret);
+    bytes_add(ret, target, (size_t)n);
+    return 0;
+}
