@@ -18,7 +18,7 @@
 
 #include "catalog-internal.h"
 #include "digest-internal.h"
-#include "sort-internal.h"
+#include "sort.h"
 
 /* A row as the sorter keeps it: this, then the etag, then the object's key. Its key is the path
  * with NUL between the parts. */

@@ -103,6 +103,7 @@ struct unit_info {
     char etag[160];
     struct bytes key;     /* the object's key below its source's prefix; released by the caller */
     uint64_t pack_offset; /* where the sample starts in the object named by key (0 unless packed) */
+    bool packed;          /* the object holds other samples too: its size and time are not ours */
 };
 int catalog_unit(struct catalog *c, uint64_t unit, struct unit_info *ret, struct err *err);
 void unit_info_release(struct unit_info *u);
@@ -123,6 +124,13 @@ int catalog_walk(struct catalog *c, uint64_t after_id, catalog_walk_fn *fn, void
 /* The same for all samples below a folder, in number-independent walk order. */
 int catalog_walk_below(struct catalog *c, uint64_t folder, catalog_walk_fn *fn, void *arg,
                        struct err *err);
+
+/* The same in path order (byte order of the path with NUL between its parts) as rows that a builder
+ * takes: `key` is the path below the root, the source is the row's. -1 from fn stops with its err.
+ */
+struct row;
+typedef int catalog_row_fn(void *arg, const struct row *r, struct err *err);
+int catalog_rows(struct catalog *c, catalog_row_fn *fn, void *arg, struct err *err);
 
 /* Names that the source has but a file system can't hold: reported, never dropped in silence. */
 typedef bool catalog_bad_fn(void *arg, const char *key, size_t len, const char *why);

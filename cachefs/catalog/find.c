@@ -264,6 +264,7 @@ int catalog_unit(struct catalog *c, uint64_t unit, struct unit_info *ret, struct
     if (unit_key(c, &b, &e, &key, err) < 0)
         return -1;
     unit_fill(ret, &e, unit - e.id, sqlite3_column_int64(b.stmt, 10));
+    ret->packed = sqlite3_column_type(b.stmt, 9) != SQLITE_NULL;
     ret->key = key;
     key = (struct bytes){0};
     return 0;

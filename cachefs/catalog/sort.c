@@ -6,7 +6,7 @@
  * records are in the (sorted) arena and there is no run, or the arena is freed and every record is
  * in a run
  */
-#include "sort-internal.h"
+#include "sort.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -6,8 +6,8 @@
  * appended to one unnamed file as a run; the runs are merged on the way out. Nothing is left behind
  * by a kill.
  */
-#ifndef SAMPAN_CATALOG_SORT_INTERNAL_H
-#define SAMPAN_CATALOG_SORT_INTERNAL_H
+#ifndef SAMPAN_CATALOG_SORT_H
+#define SAMPAN_CATALOG_SORT_H
 
 #include <stddef.h>
 #include <stdint.h>

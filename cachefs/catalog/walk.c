@@ -180,6 +180,47 @@ int catalog_walk_below(struct catalog *c, uint64_t folder, catalog_walk_fn *fn, 
     return got;
 }
 
+/* The walk's row as a builder takes it; `path` and `object` keep its strings. */
+static void row_of(const struct tree_walk *w, struct bytes *path, struct row *ret)
+{
+    bytes_clear(path);
+    bytes_add(path, w->key.data, w->key.len);
+    for (size_t i = 0; i < path->len; i++)
+        if (path->data[i] == '\0')
+            path->data[i] = '/';
+    *ret = (struct row){.key = path->data,
+                        .key_len = path->len,
+                        .size = w->entry.size,
+                        .mtime_ns = w->entry.mtime_ns,
+                        .etag = w->entry.etag,
+                        .source = w->entry.source,
+                        .object = !w->has_object   ? NULL
+                                  : w->object.data ? w->object.data
+                                                   : "",
+                        .pack_offset = w->pack_offset};
+}
+
+int catalog_rows(struct catalog *c, catalog_row_fn *fn, void *arg, struct err *err)
+{
+    struct tree_walk w;
+    cleanup_bytes struct bytes path = {0};
+    struct row row;
+    int got;
+    if (tree_walk_begin(&w, c, CATALOG_ROOT_ID, err) < 0)
+        return -1;
+    while ((got = tree_walk_next(&w, err)) > 0) {
+        if (w.entry.folder)
+            continue;
+        row_of(&w, &path, &row);
+        if (fn(arg, &row, err)) {
+            got = -1;
+            break;
+        }
+    }
+    tree_walk_end(&w);
+    return got;
+}
+
 /* --- all in id order, and bad names ---------------------------------------------------------- */
 
 static int walk_rows(struct catalog *c, struct conn *k, uint64_t after, catalog_walk_fn *fn,

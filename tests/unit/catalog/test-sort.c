@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sort-internal.h"
+#include "sort.h"
 #include "support.h"
 
 TestSuite(sort, .init = folder_make, .fini = folder_remove);
