@@ -153,7 +153,9 @@ static bool is_md5(const char *etag)
 static int check_sum(struct fetch *f, const struct flight *fl, struct err *err)
 {
     const struct fetch_get *g = &fl->job->get;
-    if (!fl->job->is_get || g->off != 0 || g->len != g->object_size)
+    if (!fl->job->is_get)
+        return 0;
+    if (!g->sum_of_range && (g->off != 0 || g->len != g->object_size))
         return 0;
     if (store_etag_is_sum(g->etag))
         return store_check_sum(g->etag, fl->to, g->len, err);

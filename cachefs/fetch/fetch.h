@@ -75,6 +75,7 @@ struct fetch_get {
     uint64_t object_size; /* what the catalog says; a different one in the answer is ERR_STALE */
     int64_t mtime_ns;     /* for local stores */
     const char *etag;     /* copied; "" : not checked. A different one is ERR_STALE. */
+    bool sum_of_range;    /* the etag is a sum (store_etag_is_sum()) of just the bytes asked for */
     void *dest;           /* `len` bytes, valid until done() */
     enum prio prio;
     void (*done)(void *arg, const struct err *err); /* NULL err: dest is full. Must not block. */
@@ -101,14 +102,67 @@ int fetch_do(struct fetch *f, struct store *s, fetch_build_fn *build, void *arg,
 int fetch_list(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn, void *arg,
                _Atomic uint64_t *ret_seen, struct err *err);
 
+/* --- writing (whole objects: nobody ever sees half of one) ------------------------------------ */
+
+struct fetch_put_opts {              /* all may be zero */
+    const struct local_attrs *attrs; /* for local stores */
+    bool hasty; /* local: not fsynced. The caller syncs the file system when it is done. */
+};
+/* From memory. `ret_etag` (may be NULL) gets what the store answered, "" if nothing. */
+int fetch_put_bytes(struct fetch *f, struct store *s, const char *key, const void *body, size_t len,
+                    const struct fetch_put_opts *opts, char ret_etag[160], struct err *err);
 int fetch_put(struct fetch *f, struct store *s, const char *key, const void *body, size_t len,
               struct err *err);
-/* From a file descriptor: multipart above 16 MiB, parts in parallel; aborted if it fails. */
+
+/* Fills buf with the bytes at `off`; asked for in order, on the caller's thread. */
+typedef int fetch_read_fn(void *arg, uint64_t off, void *buf, size_t len, struct err *err);
+struct fetch_stream {
+    struct store *store;
+    const char *key;
+    uint64_t len; /* exactly */
+    fetch_read_fn *read;
+    /* NULL, or asked when all is sent and nothing is seen yet; -1: it is taken back. */
+    int (*check)(void *arg, struct err *err);
+    void *arg;
+    struct fetch_put_opts opts;
+};
+/* Whole below 16 MiB. Above it goes in parts, some at a time, each read just before it is sent, so
+ * that memory is bounded by about 32 MiB (more only above 80 GB); aborted if it fails. */
+int fetch_put_stream(struct fetch *f, const struct fetch_stream *p, struct err *err);
+#define FETCH_PUT_WHOLE (16u << 20)
+/* From a file descriptor. */
 int fetch_put_file(struct fetch *f, struct store *s, const char *key, int fd, uint64_t len,
                    struct err *err);
+
+/* --- other changes ---------------------------------------------------------------------------- */
+
 int fetch_delete(struct fetch *f, struct store *s, const char *key, struct err *err);
+/* Many, in batches where the store can. `failed` is called for each that was not deleted. */
+typedef void fetch_failed_fn(void *arg, const char *key, const struct err *why);
+void fetch_delete_many(struct fetch *f, struct store *s, const char *const *keys, size_t n,
+                       fetch_failed_fn *failed, void *arg);
+/* At the server (stores_share_server()), at most FETCH_COPY_MAX bytes; ERR_STALE if the ETag is
+ * another. `ret_etag` as of a put. */
+#define FETCH_COPY_MAX (5ull << 30)
+int fetch_copy(struct fetch *f, struct store *to_store, const char *to, struct store *from_store,
+               const char *from, const char *etag, struct err *err);
+/* A folder that may stay empty. */
+int fetch_folder(struct fetch *f, struct store *s, const char *key, struct err *err);
+int fetch_rename(struct fetch *f, struct store *s, const char *from, const char *to,
+                 struct err *err); /* STORE_APPENDS or local */
 int fetch_head(struct fetch *f, struct store *s, const char *key, struct http_answer *ret,
                struct err *err);
+/* Uploads in parts that somebody has begun below `prefix` and not ended. */
+int fetch_uploads(struct fetch *f, struct store *s, const char *prefix, upload_fn *fn, void *arg,
+                  struct err *err);
+int fetch_upload_abort(struct fetch *f, struct store *s, const char *key, const char *upload,
+                       struct err *err);
+/* fetch_get() that waits; any length. */
+int fetch_read(struct fetch *f, const struct fetch_get *g, void *dest, uint64_t len,
+               struct err *err);
+
+/* The object whose presence makes a prefix a packed set (docs/formats/packed-set.md). */
+#define FETCH_PACKED_POINTER ".sampan/packed"
 
 /* --- the bottom layer of the data path ------------------------------------------------------- */
 

@@ -92,7 +92,7 @@ static int read_all(struct fetch *f, const struct fetch_get *g, struct err *err)
         done += piece;
         counter_add(&f->counts->bytes, piece);
     }
-    return 0;
+    return g->sum_of_range ? store_check_sum(g->etag, g->dest, g->len, err) : 0;
 }
 
 static bool try_again(struct fetch *f, struct job *j, uint64_t start_ns, const struct err *err)

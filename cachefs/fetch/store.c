@@ -86,15 +86,18 @@ static int start(struct store_layer *l, const struct piece *p, const struct unit
                              .off = p->off,
                              .len = p->len,
                              .unit_len = unit->len};
+    /* A packed sample's sum is that of the whole sample. */
+    bool summed = unit->packed && unit->len == unit->size && store_etag_is_sum(unit->etag);
     const struct fetch_get g = {
         .store = l->stores[unit->source],
         .key = unit->key.data,
         .key_len = unit->key.len,
         .off = unit->pack_offset + unit->offset,
         .len = unit->len,
-        .object_size = unit->pack_offset ? FETCH_SIZE_UNKNOWN : unit->size,
-        .mtime_ns = unit->mtime_ns,
-        .etag = unit->etag,
+        .object_size = unit->packed ? FETCH_SIZE_UNKNOWN : unit->size,
+        .mtime_ns = unit->packed ? 0 : unit->mtime_ns,
+        .etag = unit->packed && !summed ? "" : unit->etag,
+        .sum_of_range = summed,
         .dest = p->into->data,
         .prio = p->prio,
         .done = on_done,

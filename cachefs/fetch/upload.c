@@ -1,20 +1,21 @@
 /*
- * Writing objects. Small ones go whole; a file above MULTIPART_MIN goes in parts, UPLOAD_PARALLEL
- * at a time, each read into a buffer of its own just before it is sent, so memory is bounded by
- * UPLOAD_PARALLEL parts. A failed upload is aborted at the store, so that it costs nothing there.
+ * Writing objects. Small ones go whole; longer ones in parts, some at a time, each read into a
+ * buffer of its own just before it is sent, so memory is bounded by UPLOAD_MEMORY. A failed upload
+ * is aborted at the store, so that it costs nothing there. Stores without parts get a temporary
+ * object that grows and is renamed (WebHDFS), or a file without a name (upload-grow.c).
  */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "do-internal.h"
 #include "mem.h"
+#include "upload-internal.h"
 
-#define MULTIPART_MIN   (16u << 20)
 #define PART_MIN        (8u << 20)
 #define PARTS_MAX       10000
 #define UPLOAD_PARALLEL 4
+#define UPLOAD_MEMORY   (UPLOAD_PARALLEL * (size_t)PART_MIN)
 
 /* --- whole objects --------------------------------------------------------------------------- */
 
@@ -23,6 +24,7 @@ struct put {
     const char *key;
     const void *body;
     size_t len;
+    bool append;
     const struct http_answer *first; /* of a write in two steps: where the bytes go */
 };
 
@@ -31,35 +33,71 @@ static int build_put(void *arg, struct http_req *r, struct err *err)
     const struct put *p = arg;
     if (p->first)
         return store_req_follow(p->store, p->first, p->body, p->len, r, err);
+    if (p->append)
+        return store_req_append(p->store, p->key, p->body, p->len, r, err);
     return store_req_put(p->store, p->key, strlen(p->key), p->body, p->len, r, err);
+}
+
+static int put_whole(struct fetch *f, struct put *p, char ret_etag[160], struct err *err)
+{
+    struct http_answer a, second;
+    int result = whole_wait(f, p->store, PRIO_READER, build_put, p, SMALL_BODY, &a, NULL, err);
+    if (result == 0 && a.status / 100 == 3) {
+        p->first = &a;
+        result = whole_wait(f, p->store, PRIO_READER, build_put, p, SMALL_BODY, &second, NULL, err);
+    }
+    if (result == 0 && ret_etag)
+        snprintf(ret_etag, 160, "%s", p->first ? second.etag : a.etag);
+    return result ? err_wrap(err, "write \"%s\"", p->key) : 0;
+}
+
+int put_append(struct fetch *f, struct store *s, const char *key, const void *body, size_t len,
+               struct err *err)
+{
+    struct put p = {.store = s, .key = key, .body = body, .len = len, .append = true};
+    return put_whole(f, &p, NULL, err);
+}
+
+static int put_local(struct store *s, const char *key, const void *body, size_t len,
+                     const struct fetch_put_opts *opts, struct err *err)
+{
+    struct local_file *file;
+    if (store_local_begin(s, key, &file, err))
+        return -1;
+    if (store_local_append(file, body, len, err)) {
+        store_local_abort(file);
+        return -1;
+    }
+    return store_local_commit(file, opts ? opts->attrs : NULL, !opts || !opts->hasty, err);
+}
+
+int fetch_put_bytes(struct fetch *f, struct store *s, const char *key, const void *body, size_t len,
+                    const struct fetch_put_opts *opts, char ret_etag[160], struct err *err)
+{
+    if (ret_etag)
+        ret_etag[0] = '\0';
+    if (store_caps(s) & STORE_LOCAL)
+        return put_local(s, key, body, len, opts, err);
+    struct put p = {.store = s, .key = key, .body = body, .len = len};
+    return put_whole(f, &p, ret_etag, err);
 }
 
 int fetch_put(struct fetch *f, struct store *s, const char *key, const void *body, size_t len,
               struct err *err)
 {
-    if (store_caps(s) & STORE_LOCAL)
-        return store_local_put(s, key, body, len, err);
-    struct put p = {s, key, body, len, NULL};
-    struct http_answer a;
-    int result = whole_wait(f, s, PRIO_READER, build_put, &p, SMALL_BODY, &a, NULL, err);
-    if (result == 0 && a.status / 100 == 3) {
-        p.first = &a;
-        struct http_answer second;
-        result = whole_wait(f, s, PRIO_READER, build_put, &p, SMALL_BODY, &second, NULL, err);
-    }
-    return result ? err_wrap(err, "write \"%s\"", key) : 0;
+    return fetch_put_bytes(f, s, key, body, len, NULL, NULL, err);
 }
 
 /* --- parts ----------------------------------------------------------------------------------- */
 
 struct upload {
     struct fetch *fetch;
+    const struct fetch_stream *from;
     struct store *store;
     const char *key;
-    int fd;
     uint64_t len;
     size_t part_len;
-    unsigned n_parts;
+    unsigned n_parts, parallel;
     struct bytes id;
     struct part_tag *tags; /* of all parts; each written by the slot that sent it */
     struct lock lock;
@@ -106,18 +144,7 @@ static int read_part(const struct upload *up, struct slot *s, struct err *err)
 {
     uint64_t off = (uint64_t)(s->part - 1) * up->part_len;
     s->len = up->len - off < up->part_len ? (size_t)(up->len - off) : up->part_len;
-    for (size_t done = 0; done < s->len;) {
-        ssize_t n = pread(up->fd, s->buf + done, s->len - done, (off_t)(off + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_sys(err, errno, "read what is to be written to \"%s\"", up->key);
-        if (n == 0)
-            return err_set(err, ERR_STALE, "write \"%s\": the local file became shorter meanwhile",
-                           up->key);
-        done += (size_t)n;
-    }
-    return 0;
+    return up->from->read(up->from->arg, off, s->buf, s->len, err);
 }
 
 /* Waits for a free slot; NULL: a part has failed. */
@@ -125,7 +152,7 @@ static struct slot *free_slot(struct upload *up, struct slot *slots)
 {
     ACQUIRE(&up->lock);
     while (!up->failed) {
-        for (unsigned i = 0; i < UPLOAD_PARALLEL; i++)
+        for (unsigned i = 0; i < up->parallel; i++)
             if (!slots[i].busy)
                 return &slots[i];
         cond_wait(&up->ended, &up->lock);
@@ -232,42 +259,92 @@ static int end(struct upload *up, struct err *err)
     return result ? -1 : store_parse_multipart_end(up->store, body.data, body.len, err);
 }
 
-static int put_parts(struct fetch *f, struct store *s, const char *key, int fd, uint64_t len,
-                     struct err *err)
+static void part_sizes(struct upload *up)
 {
-    struct upload up = {.fetch = f, .store = s, .key = key, .fd = fd, .len = len};
-    up.part_len = PART_MIN;
-    if (len / PARTS_MAX >= PART_MIN)
-        up.part_len = (size_t)(len / PARTS_MAX) + 1;
-    up.n_parts = (unsigned)((len + up.part_len - 1) / up.part_len);
+    up->part_len = PART_MIN;
+    if (up->len / PARTS_MAX >= PART_MIN)
+        up->part_len = (size_t)(up->len / PARTS_MAX) + 1;
+    up->n_parts = (unsigned)((up->len + up->part_len - 1) / up->part_len);
+    up->parallel = up->part_len >= UPLOAD_MEMORY ? 1 : (unsigned)(UPLOAD_MEMORY / up->part_len);
+}
+
+static int put_parts(struct fetch *f, const struct fetch_stream *p, struct err *err)
+{
+    struct upload up = {.fetch = f, .from = p, .store = p->store, .key = p->key, .len = p->len};
+    part_sizes(&up);
     if (begin(&up, err))
-        return err_wrap(err, "write \"%s\" in parts", key);
+        return err_wrap(err, "write \"%s\" in parts", p->key);
     up.tags = xcalloc(up.n_parts, sizeof *up.tags);
     lock_init(&up.lock, RANK_FETCH_QUEUE, "fetch-upload");
     cond_init(&up.ended);
     int result = send_parts(&up, err);
+    if (result == 0 && p->check)
+        result = p->check(p->arg, err);
     if (result == 0)
         result = end(&up, err);
     if (result) /* best effort: what failed is in `err` already */
-        whole_wait(f, s, PRIO_READER, build_abort, &up, SMALL_BODY, NULL, NULL, NULL);
+        whole_wait(f, p->store, PRIO_READER, build_abort, &up, SMALL_BODY, NULL, NULL, NULL);
     cond_destroy(&up.ended);
     lock_destroy(&up.lock);
     free(up.tags);
     bytes_release(&up.id);
-    return result ? err_wrap(err, "write \"%s\" in parts", key) : 0;
+    return result ? err_wrap(err, "write \"%s\" in parts", p->key) : 0;
+}
+
+/* --- streams --------------------------------------------------------------------------------- */
+
+static int put_small(struct fetch *f, const struct fetch_stream *p, struct err *err)
+{
+    cleanup_free void *body = xmalloc(p->len ? p->len : 1);
+    if (p->len && p->read(p->arg, 0, body, p->len, err))
+        return -1;
+    if (p->check && p->check(p->arg, err))
+        return -1;
+    return fetch_put_bytes(f, p->store, p->key, body, p->len, &p->opts, NULL, err);
+}
+
+int fetch_put_stream(struct fetch *f, const struct fetch_stream *p, struct err *err)
+{
+    unsigned caps = store_caps(p->store);
+    if (p->len < FETCH_PUT_WHOLE)
+        return put_small(f, p, err);
+    if (caps & STORE_LOCAL)
+        return stream_to_file(p, err);
+    if (caps & STORE_MULTIPART)
+        return put_parts(f, p, err);
+    if (caps & STORE_APPENDS)
+        return stream_by_appending(f, p, err);
+    return err_set(err, ERR_USAGE, "%s: such a store takes no object above %u MiB",
+                   store_uri(p->store), FETCH_PUT_WHOLE >> 20);
+}
+
+struct fd_source {
+    int fd;
+    const char *key;
+};
+
+static int read_fd(void *arg, uint64_t off, void *buf, size_t len, struct err *err)
+{
+    const struct fd_source *s = arg;
+    for (size_t done = 0; done < len;) {
+        ssize_t n = pread(s->fd, (char *)buf + done, len - done, (off_t)(off + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_sys(err, errno, "read what is to be written to \"%s\"", s->key);
+        if (n == 0)
+            return err_set(err, ERR_STALE, "write \"%s\": the local file became shorter meanwhile",
+                           s->key);
+        done += (size_t)n;
+    }
+    return 0;
 }
 
 int fetch_put_file(struct fetch *f, struct store *s, const char *key, int fd, uint64_t len,
                    struct err *err)
 {
-    if (len >= MULTIPART_MIN && store_caps(s) & STORE_MULTIPART)
-        return put_parts(f, s, key, fd, len, err);
-    if (len == 0)
-        return fetch_put(f, s, key, "", 0, err);
-    void *body = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (body == MAP_FAILED)
-        return err_sys(err, errno, "map what is to be written to \"%s\"", key);
-    int result = fetch_put(f, s, key, body, len, err);
-    munmap(body, len);
-    return result;
+    struct fd_source source = {fd, key};
+    const struct fetch_stream p = {
+        .store = s, .key = key, .len = len, .read = read_fd, .arg = &source};
+    return fetch_put_stream(f, &p, err);
 }

@@ -1,0 +1,12 @@
+/* Writing objects: what upload.c (whole, in parts) and upload-grow.c (files, WebHDFS) share. */
+#ifndef SAMPAN_FETCH_UPLOAD_INTERNAL_H
+#define SAMPAN_FETCH_UPLOAD_INTERNAL_H
+
+#include "fetch.h"
+
+int put_append(struct fetch *f, struct store *s, const char *key, const void *body, size_t len,
+               struct err *err);
+int stream_to_file(const struct fetch_stream *p, struct err *err);
+int stream_by_appending(struct fetch *f, const struct fetch_stream *p, struct err *err);
+
+#endif
