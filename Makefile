@@ -10,7 +10,7 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order ctlwire device object catalog layers warmup cache fetch stage volume keeper fuse outfuse ctlserve jobs cli
+MODULES := base order ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs cli
 
 DIR_base     := common/base
 DIR_order    := common/order
@@ -22,6 +22,7 @@ DIR_layers   := tests/layers
 DIR_warmup   := warmup
 DIR_cache    := cachefs/cache
 DIR_fetch    := cachefs/fetch
+DIR_transfer := cachefs/transfer
 DIR_stage    := cachefs/stage
 DIR_volume   := cachefs/volume
 DIR_keeper   := cachefs/keeper
@@ -42,6 +43,7 @@ USES_layers   := base source catalog
 USES_warmup   := base source catalog order
 USES_cache    := base source catalog
 USES_fetch    := base source catalog object
+USES_transfer := base source catalog object fetch
 USES_stage    := base source catalog object fetch
 USES_volume   := base source catalog cache fetch object order warmup
 USES_keeper   := base
@@ -49,7 +51,7 @@ USES_outfuse  := base device keeper stage source catalog fetch object
 USES_fuse     := keeper base device source catalog cache fetch object order warmup volume
 USES_ctlserve := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire
 USES_jobs     := base
-USES_cli      := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve layers
+USES_cli      := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve transfer layers
 
 LIBS_base    := libcurl jansson
 LIBS_object  := libcrypto

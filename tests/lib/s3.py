@@ -2,6 +2,7 @@
 """Prepares buckets with a client nobody here wrote (boto3; run with the venv's python).
 
     s3.py make BUCKET | put BUCKET DIR [PREFIX] | put-bytes BUCKET KEY (stdin) | delete BUCKET KEY | keys BUCKET
+    s3.py get BUCKET DIR | uploads BUCKET | begin BUCKET KEY (an upload in parts, left there)
 
 Endpoint and credentials come from the usual AWS_ variables, an ACL such as public-read from S3_ACL. `put` uploads a folder, eight at a time.
 """
@@ -52,6 +53,17 @@ def main():
         for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
             for item in page.get("Contents", []):
                 print(item["Key"])
+    elif verb == "get":
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+            for item in page.get("Contents", []):
+                path = os.path.join(rest[0], item["Key"])
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                s3.download_file(bucket, item["Key"], path)
+    elif verb == "uploads":
+        for upload in s3.list_multipart_uploads(Bucket=bucket).get("Uploads", []):
+            print(upload["Key"])
+    elif verb == "begin":
+        s3.create_multipart_upload(Bucket=bucket, Key=rest[0])
     else:
         sys.exit(__doc__)
 

@@ -1,0 +1,404 @@
+/*
+ * One object, on a worker: copied, compared, its source deleted.
+ *
+ * A source may change between its listing and its copy. Reads name what was listed (ETag, size,
+ * time) and fail as stale; then the source is looked at again and the copy starts anew, CHANGES_MAX
+ * times.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "clock.h"
+#include "sync-internal.h"
+
+#define CHANGES_MAX   3
+#define COMPARE_PIECE (4u << 20)
+
+/* What a copy needs, from its task. */
+struct copying {
+    struct sync_run *run;
+    const char *key;
+    struct side *src, *dst;
+    const struct sync_source *source;
+    const char *from; /* the key as the source has it */
+};
+
+const char *source_key(const struct sync_run *r, const struct side *s, const char *key)
+{
+    return key + strlen(r->sources[s->row.source].at);
+}
+
+void get_of(const struct sync_run *r, const struct side *s, const char *key, bool from_source,
+            struct fetch_get *ret)
+{
+    struct store *store = from_source ? r->sources[s->row.source].store : r->to;
+    bool local = store_caps(store) & STORE_LOCAL;
+    *ret = (struct fetch_get){
+        .store = store,
+        .key = from_source ? source_key(r, s, key) : key,
+        .object_size = s->row.size,
+        .mtime_ns = local && s->row.mtime_ns != LIST_MTIME_UNKNOWN ? s->row.mtime_ns : 0,
+        .etag = local ? "" : s->etag,
+        .prio = PRIO_WARMUP,
+    };
+    ret->key_len = strlen(ret->key);
+}
+
+/* --- looking ------------------------------------------------------------------------------------
+ */
+
+static int look(struct sync_run *r, struct store *store, const char *key, struct side *ret,
+                struct err *err)
+{
+    if (store_caps(store) & STORE_LOCAL) {
+        cleanup_free char *path = xasprintf("%s/%s", store_local_dir(store), key);
+        struct stat st;
+        if (stat(path, &st)) /* follows links, as reading does */
+            return err_sys(err, errno, "look at %s", path);
+        ret->row.size = (uint64_t)st.st_size;
+        ret->row.mtime_ns = (int64_t)st.st_mtim.tv_sec * (int64_t)NS_PER_S + st.st_mtim.tv_nsec;
+        ret->etag[0] = '\0';
+        return 0;
+    }
+    struct http_answer a;
+    if (fetch_head(r->fetch, store, key, &a, err))
+        return -1;
+    if (a.content_length >= 0)
+        ret->row.size = (uint64_t)a.content_length;
+    if (a.last_modified >= 0)
+        ret->row.mtime_ns = a.last_modified * (int64_t)NS_PER_S;
+    snprintf(ret->etag, sizeof ret->etag, "%s", a.etag);
+    return 0;
+}
+
+/* The destination after a write; its ETag too, where it has one. */
+static int look_at_copy(const struct copying *c, struct side *ret, struct err *err)
+{
+    *ret = *c->src;
+    if (look(c->run, c->run->to, c->key, ret, err))
+        return -1;
+    if (ret->row.size == c->src->row.size)
+        return 0;
+    return err_set(err, ERR_CORRUPT, "the copy has %llu bytes instead of %llu",
+                   (unsigned long long)ret->row.size, (unsigned long long)c->src->row.size);
+}
+
+/* --- comparing bytes ----------------------------------------------------------------------------
+ */
+
+static int read_both(const struct copying *c, const struct side *dst, uint64_t off, uint32_t len,
+                     struct buf *a, struct buf *b, struct err *err)
+{
+    struct fetch_get g;
+    get_of(c->run, c->src, c->key, true, &g);
+    g.off = off;
+    if (fetch_read(c->run->fetch, &g, a->data, len, err))
+        return -1;
+    get_of(c->run, dst, c->key, false, &g);
+    g.off = off;
+    return fetch_read(c->run->fetch, &g, b->data, len, err);
+}
+
+/* 1: equal, 0: not. */
+static int compare_bytes(const struct copying *c, const struct side *dst, struct err *err)
+{
+    uint64_t size = c->src->row.size;
+    if (size != dst->row.size)
+        return 0;
+    size_t piece = size < COMPARE_PIECE ? (size_t)size + !size : COMPARE_PIECE;
+    cleanup_buf struct buf *both = run_buf(c->run, 2 * piece);
+    if (!both)
+        return err_set(err, ERR_CANCELLED, "told to stop");
+    struct buf a = {.data = both->data}, b = {.data = both->data + piece};
+    for (uint64_t off = 0; off < size;) {
+        uint32_t len = size - off < piece ? (uint32_t)(size - off) : (uint32_t)piece;
+        if (read_both(c, dst, off, len, &a, &b, err))
+            return -1;
+        if (memcmp(a.data, b.data, len) != 0)
+            return 0;
+        off += len;
+    }
+    counter_add(&c->run->counts.checked, 1);
+    counter_add(&c->run->counts.checked_bytes, size);
+    return 1;
+}
+
+static int compare_links(const struct copying *c, struct err *err)
+{
+    cleanup_bytes struct bytes a = {0}, b = {0};
+    if (store_local_readlink(c->source->store, c->from, &a, err) ||
+        store_local_readlink(c->run->to, c->key, &b, err))
+        return -1;
+    return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+}
+
+/* --- copying ------------------------------------------------------------------------------------
+ */
+
+static void attrs_of(const struct copying *c, struct local_attrs *ret, struct err *err)
+{
+    *ret = (struct local_attrs){.has_mtime = c->src->row.mtime_ns != LIST_MTIME_UNKNOWN,
+                                .mtime_ns = c->src->row.mtime_ns};
+    cleanup_free char *path = NULL;
+    struct stat st;
+    if (!c->run->conf->perms)
+        return;
+    path = xasprintf("%s/%s", store_local_dir(c->source->store), c->from);
+    if (c->src->row.kind == SYNC_LINK ? lstat(path, &st) : stat(path, &st)) {
+        err_sys(err, errno, "look at %s", path);
+        return;
+    }
+    ret->has_mode = ret->has_owner = true;
+    ret->mode = st.st_mode & 07777;
+    ret->uid = st.st_uid;
+    ret->gid = st.st_gid;
+}
+
+static int copy_link(const struct copying *c, struct err *err)
+{
+    cleanup_bytes struct bytes target = {0};
+    struct local_attrs attrs;
+    struct err e = {0};
+    if (store_local_readlink(c->source->store, c->from, &target, err) ||
+        store_local_link(c->run->to, c->key, target.data, err))
+        return -1;
+    attrs_of(c, &attrs, &e);
+    if (e.class) {
+        *err = e;
+        return -1;
+    }
+    return store_local_set_attrs(c->run->to, c->key, &attrs, err);
+}
+
+static bool is_md5(const char *etag)
+{
+    return strlen(etag) == 32 && strspn(etag, "0123456789abcdef") == 32;
+}
+
+/* The store's own sum of what it was sent. Some kinds of encryption give ETags that look like an
+ * MD5 and are none: if no object had one that fits, none is believed. */
+static int check_written(struct sync_run *r, const char *etag, const void *data, size_t len,
+                         struct err *err)
+{
+    if (!is_md5(etag) || atomic_load(&r->md5_useless))
+        return 0;
+    char sum[64];
+    snprintf(sum, sizeof sum, "sum:md5:%s", etag);
+    if (store_check_sum(sum, data, len, NULL) == 0) {
+        atomic_store(&r->md5_seen, true);
+        return 0;
+    }
+    if (atomic_load(&r->md5_seen))
+        return err_set(err, ERR_CORRUPT, "the store has other bytes than it was sent (its MD5)");
+    atomic_store(&r->md5_useless, true);
+    return 0;
+}
+
+static int copy_small(const struct copying *c, const struct fetch_put_opts *opts, struct err *err)
+{
+    struct sync_run *r = c->run;
+    size_t len = (size_t)c->src->row.size;
+    char etag[160];
+    struct fetch_get g;
+    cleanup_buf struct buf *body = run_buf(r, len + !len);
+    if (!body)
+        return err_set(err, ERR_CANCELLED, "told to stop");
+    get_of(r, c->src, c->key, true, &g);
+    if (fetch_read(r->fetch, &g, body->data, len, err) ||
+        fetch_put_bytes(r->fetch, r->to, c->key, body->data, len, opts, etag, err))
+        return -1;
+    if (*etag && strcmp(etag, c->src->etag) == 0)
+        return 0; /* both servers have the same sum */
+    return check_written(r, etag, body->data, len, err);
+}
+
+struct stream {
+    const struct copying *c;
+    struct fetch_get get;
+};
+
+static int read_source(void *arg, uint64_t off, void *buf, size_t len, struct err *err)
+{
+    struct stream *s = arg;
+    if (run_is_over(s->c->run))
+        return err_set(err, ERR_CANCELLED, "told to stop");
+    s->get.off = off;
+    return fetch_read(s->c->run->fetch, &s->get, buf, len, err);
+}
+
+/* Where there are no ETags, many reads are of one object only if it is still what it was. */
+static int check_source(void *arg, struct err *err)
+{
+    const struct stream *s = arg;
+    struct side now = *s->c->src;
+    if (*s->c->src->etag && !(store_caps(s->c->source->store) & STORE_LOCAL))
+        return 0;
+    if (look(s->c->run, s->c->source->store, s->c->from, &now, err))
+        return -1;
+    bool same_time =
+        now.row.mtime_ns / (int64_t)NS_PER_S == s->c->src->row.mtime_ns / (int64_t)NS_PER_S;
+    if (now.row.size == s->c->src->row.size &&
+        (same_time || s->c->src->row.mtime_ns == LIST_MTIME_UNKNOWN))
+        return 0;
+    return err_set(err, ERR_STALE, "it changed while it was copied");
+}
+
+static int copy_large(const struct copying *c, const struct fetch_put_opts *opts, struct err *err)
+{
+    struct sync_run *r = c->run;
+    struct stream s = {.c = c};
+    get_of(r, c->src, c->key, true, &s.get);
+    const struct fetch_stream p = {.store = r->to,
+                                   .key = c->key,
+                                   .len = c->src->row.size,
+                                   .read = read_source,
+                                   .check = check_source,
+                                   .arg = &s,
+                                   .opts = *opts};
+    if (!large_enter(r))
+        return err_set(err, ERR_CANCELLED, "told to stop");
+    int result = fetch_put_stream(r->fetch, &p, err);
+    large_leave(r);
+    struct side copy;
+    if (result == 0 && !(store_caps(r->to) & STORE_LOCAL))
+        result = look_at_copy(c, &copy, err);
+    return result;
+}
+
+static int copy_object(const struct copying *c, struct err *err)
+{
+    struct sync_run *r = c->run;
+    struct local_attrs attrs;
+    struct err e = {0};
+    if (c->source->same_server && c->src->row.size < FETCH_COPY_MAX)
+        return fetch_copy(r->fetch, r->to, c->key, c->source->store, c->from, c->src->etag, err);
+    attrs_of(c, &attrs, &e);
+    if (e.class) {
+        *err = e;
+        return -1;
+    }
+    /* One syncfs at the end does for all; but what is deleted at the source is synced before. */
+    const struct fetch_put_opts opts = {.attrs = &attrs, .hasty = !r->conf->delete_src};
+    return c->src->row.size < FETCH_PUT_WHOLE ? copy_small(c, &opts, err)
+                                              : copy_large(c, &opts, err);
+}
+
+static int copy_once(const struct copying *c, struct err *err)
+{
+    if (c->src->row.kind == SYNC_LINK)
+        return copy_link(c, err);
+    if (c->src->row.kind == SYNC_FOLDER)
+        return fetch_folder(c->run->fetch, c->run->to, c->key, err);
+    return copy_object(c, err);
+}
+
+static int copy(const struct copying *c, struct err *err)
+{
+    for (unsigned i = 0;; i++) {
+        struct err e = {0};
+        if (copy_once(c, &e) == 0)
+            return 0;
+        if (e.class == ERR_STALE && i < CHANGES_MAX &&
+            look(c->run, c->source->store, c->from, c->src, &e) == 0)
+            continue;
+        if (e.class == ERR_STALE)
+            err_set(&e, ERR_STALE, "it changes at the source while it is copied");
+        *err = e;
+        return -1;
+    }
+}
+
+/* --- tasks --------------------------------------------------------------------------------------
+ */
+
+static int check_copy(const struct copying *c, struct err *err)
+{
+    struct side copy;
+    if (look_at_copy(c, &copy, err))
+        return -1;
+    int equal = compare_bytes(c, &copy, err);
+    if (equal > 0)
+        return 0;
+    return equal < 0 ? err_wrap(err, "compare the copy")
+                     : err_set(err, ERR_CORRUPT, "the copy has other bytes than its source");
+}
+
+static int delete_source(const struct copying *c, struct err *err)
+{
+    if (fetch_delete(c->run->fetch, c->source->store, c->from, err))
+        return err_wrap(err, "delete the source");
+    counter_add(&c->run->counts.deleted_src, 1);
+    return 0;
+}
+
+/* A copy that is about to be the only one is compared unless the store has vouched for it. */
+static int do_copy(const struct copying *c, struct err *err)
+{
+    const struct sync_conf *conf = c->run->conf;
+    bool is_object = c->src->row.kind == SYNC_OBJECT;
+    if (copy(c, err))
+        return -1;
+    if (is_object && (conf->check_new || conf->check_all || conf->delete_src) && check_copy(c, err))
+        return -1;
+    counter_add(&c->run->counts.copied, 1);
+    counter_add(&c->run->counts.copied_bytes, c->src->row.size);
+    return conf->delete_src && c->src->row.kind != SYNC_FOLDER ? delete_source(c, err) : 0;
+}
+
+static int do_compare(const struct copying *c, struct err *err)
+{
+    bool is_link = c->src->row.kind == SYNC_LINK;
+    int equal = is_link ? compare_links(c, err) : compare_bytes(c, c->dst, err);
+    if (equal < 0 && err->class == ERR_STALE)
+        equal = 0;
+    if (equal < 0)
+        return err_wrap(err, "compare");
+    if (!equal)
+        return do_copy(c, err);
+    counter_add(&c->run->counts.skipped, 1);
+    counter_add(&c->run->counts.skipped_bytes, c->src->row.size);
+    return c->run->conf->delete_src ? delete_source(c, err) : 0;
+}
+
+static void not_deleted(void *arg, const char *key, const struct err *why)
+{
+    struct sync_run *r = arg;
+    run_failed(r, key, why);
+    atomic_fetch_sub_explicit(&r->counts.deleted, 1, memory_order_relaxed);
+}
+
+static void do_delete(struct sync_run *r, const struct task *t)
+{
+    const char **keys = xcalloc(t->n_keys, sizeof *keys);
+    const char *key = t->keys.data;
+    for (size_t i = 0; i < t->n_keys; i++) {
+        keys[i] = key;
+        key += strlen(key) + 1;
+    }
+    counter_add(&r->counts.deleted, t->n_keys);
+    fetch_delete_many(r->fetch, r->to, keys, t->n_keys, not_deleted, r);
+    free(keys);
+}
+
+void do_task(struct sync_run *r, struct task *t)
+{
+    if (t->kind == TASK_DELETE) {
+        do_delete(r, t);
+        return;
+    }
+    struct err err = {0};
+    const struct copying c = {.run = r,
+                              .key = t->keys.data,
+                              .src = &t->src,
+                              .dst = &t->dst,
+                              .source = &r->sources[t->src.row.source],
+                              .from = source_key(r, &t->src, t->keys.data)};
+    int result = t->kind == TASK_COPY      ? do_copy(&c, &err)
+                 : t->kind == TASK_COMPARE ? do_compare(&c, &err)
+                                           : delete_source(&c, &err);
+    if (result == 0)
+        run_went_well(r);
+    else if (err.class != ERR_CANCELLED)
+        run_failed(r, t->keys.data, &err);
+}

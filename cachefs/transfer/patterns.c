@@ -1,0 +1,200 @@
+/*
+ * Patterns as rsync has them, and rules of them. "name" fits the last part of a path, "dir/"
+ * folders alone, "a/b" the end of a path (part by part), "/a/b" from the top. A star is any but
+ * '/', a '?' one but '/', "[a-z]" and "[!a]" one of a class; two stars are any, and three after
+ * "dir/" mean the folder and all below.
+ *
+ * A key is tried folder by folder from the top: at each step the first rule that fits decides; an
+ * excluded folder takes all below it with it.
+ */
+#include <string.h>
+
+#include "transfer.h"
+
+struct text {
+    const char *at;
+    size_t len;
+};
+
+/* "[a-z]" at p: its length, and whether c is in it; 0 if it is not closed. */
+static size_t class_fits(const char *p, size_t len, unsigned char c, bool *ret)
+{
+    size_t i = 1;
+    bool not = i < len && (p[i] == '!' || p[i] == '^'), in = false;
+    i += not ;
+    for (size_t first = i; i < len && (p[i] != ']' || i == first); i++) {
+        if (p[i] == '\\' && i + 1 < len)
+            i++;
+        unsigned char low = (unsigned char)p[i], high = low;
+        if (i + 2 < len && p[i + 1] == '-' && p[i + 2] != ']') {
+            high = (unsigned char)p[i + 2];
+            i += 2;
+        }
+        in |= low <= c && c <= high;
+    }
+    *ret = in != not &&c != '/';
+    return i < len ? i + 1 : 0;
+}
+
+/* One step of the pattern against one byte: the pattern's bytes used, 0 if it does not fit. */
+static size_t step_fits(const char *p, size_t len, char c)
+{
+    bool in;
+    size_t used;
+    switch (*p) {
+    case '?':
+        return c != '/';
+    case '[':
+        used = class_fits(p, len, (unsigned char)c, &in);
+        if (used)
+            return in ? used : 0;
+        return c == '[';
+    case '\\':
+        if (len > 1)
+            return p[1] == c ? 2 : 0;
+        return c == '\\';
+    default:
+        return *p == c;
+    }
+}
+
+/* A place to go back to: the pattern after a star, and how far the star has eaten. */
+struct star {
+    bool set;
+    size_t pattern, text;
+};
+
+static bool go_back(struct star *one, struct star *two, struct text t, size_t *p, size_t *i)
+{
+    if (one->set && one->text < t.len && t.at[one->text] != '/') {
+        *p = one->pattern;
+        *i = ++one->text;
+        return true;
+    }
+    one->set = false;
+    if (!two->set || two->text >= t.len)
+        return false;
+    *p = two->pattern;
+    *i = ++two->text;
+    return true;
+}
+
+/* The whole of the text. */
+static bool fits(struct text pattern, struct text t)
+{
+    struct star one = {0}, two = {0}; /* of the last '*', of the last '**' */
+    size_t p = 0, i = 0;
+    for (;;) {
+        if (p < pattern.len && pattern.at[p] == '*') {
+            size_t run = strspn(pattern.at + p, "*");
+            run = run < pattern.len - p ? run : pattern.len - p;
+            p += run;
+            if (run > 1) {
+                two = (struct star){true, p, i};
+                one.set = false;
+            } else {
+                one = (struct star){true, p, i};
+            }
+            continue;
+        }
+        size_t used =
+            p < pattern.len && i < t.len ? step_fits(pattern.at + p, pattern.len - p, t.at[i]) : 0;
+        if (used) {
+            p += used;
+            i++;
+        } else if (p == pattern.len && i == t.len) {
+            return true;
+        } else if (!go_back(&one, &two, t, &p, &i)) {
+            return false;
+        }
+    }
+}
+
+/* The pattern against the end of the path, from the start of any of its parts. */
+static bool fits_tail(struct text pattern, struct text path)
+{
+    for (;;) {
+        if (fits(pattern, path))
+            return true;
+        const char *slash = memchr(path.at, '/', path.len);
+        if (!slash)
+            return false;
+        path.len -= (size_t)(slash + 1 - path.at);
+        path.at = slash + 1;
+    }
+}
+
+static bool has_inner_slash(struct text p)
+{
+    return memchr(p.at, '/', p.len) || memmem(p.at, p.len, "**", 2);
+}
+
+static struct text last_part(struct text path)
+{
+    const char *slash = memrchr(path.at, '/', path.len);
+    if (!slash)
+        return path;
+    return (struct text){slash + 1, path.len - (size_t)(slash + 1 - path.at)};
+}
+
+static bool fits_path(struct text pattern, struct text path)
+{
+    if (pattern.len && pattern.at[0] == '/')
+        return fits((struct text){pattern.at + 1, pattern.len - 1}, path);
+    return has_inner_slash(pattern) ? fits_tail(pattern, path) : fits(pattern, last_part(path));
+}
+
+bool sync_pattern_fits(const char *text, const char *path, size_t len)
+{
+    struct text pattern = {text, strlen(text)}, p = {path, len};
+    bool is_folder = len && path[len - 1] == '/';
+    p.len -= is_folder;
+    static const char all[] = "/***";
+    if (pattern.len > 4 && memcmp(pattern.at + pattern.len - 4, all, 4) == 0) {
+        struct text folder = {pattern.at, pattern.len - 4};
+        struct text below = {pattern.at, pattern.len - 1}; /* "dir/" + "**" */
+        return (is_folder && fits_path(folder, p)) || fits_path(below, p);
+    }
+    if (pattern.len > 1 && pattern.at[pattern.len - 1] == '/') {
+        pattern.len--;
+        if (!is_folder)
+            return false;
+    }
+    return fits_path(pattern, p);
+}
+
+int sync_rules_check(const struct sync_rule *rules, size_t n, struct err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *p = rules[i].pattern;
+        if (!*p || strspn(p, "/") == strlen(p))
+            return err_set(err, ERR_USAGE, "--%s: \"%s\" is no pattern (like *.jpg or /train/)",
+                           rules[i].include ? "include" : "exclude", p);
+    }
+    return 0;
+}
+
+/* 1: included, 0: excluded, -1: no rule fits. */
+static int verdict(const struct sync_rule *rules, size_t n, const char *path, size_t len)
+{
+    for (size_t i = 0; i < n; i++)
+        if (sync_pattern_fits(rules[i].pattern, path, len))
+            return rules[i].include;
+    return -1;
+}
+
+bool sync_rules_pass(const struct sync_rule *rules, size_t n, bool full_path, const char *key,
+                     size_t len)
+{
+    if (n == 0)
+        return true;
+    for (size_t at = 0; !full_path && at < len;) {
+        const char *slash = memchr(key + at, '/', len - at);
+        if (!slash || slash == key + len - 1)
+            break;
+        at = (size_t)(slash + 1 - key);
+        if (verdict(rules, n, key, at) == 0)
+            return false;
+    }
+    return verdict(rules, n, key, len) != 0;
+}

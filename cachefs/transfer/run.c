@@ -1,0 +1,643 @@
+/*
+ * A run: checks what was asked for, opens the stores, lists, walks, lets the workers work, and says
+ * how it went.
+ */
+#define LOG_MODULE "transfer"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "clock.h"
+#include "log.h"
+#include "sync-internal.h"
+
+#define TELL_EVERY_NS   (100 * NS_PER_MS)
+#define WAIT_NS         (50 * NS_PER_MS)
+#define THREADS_DEFAULT 16
+#define THREADS_MAX     256
+#define MEMORY_DEFAULT  (256u << 20)
+#define MEMORY_MIN      (64u << 20)
+#define LARGE_MEMORY    (36u << 20) /* that one long object takes on its way */
+#define GIVE_UP_AFTER   200         /* failures without one success between them */
+#define LINE_MAX_BYTES  8192        /* of a list of files */
+
+/* --- counts, failures, progress ------------------------------------------------------------------
+ */
+
+static void snapshot(struct sync_run *r, struct sync_counts *ret)
+{
+    struct live_counts *n = &r->counts;
+    *ret = (struct sync_counts){
+        .found = counter_get(&n->found),
+        .found_bytes = counter_get(&n->found_bytes),
+        .excluded = counter_get(&n->excluded),
+        .copied = counter_get(&n->copied),
+        .copied_bytes = counter_get(&n->copied_bytes),
+        .skipped = counter_get(&n->skipped),
+        .skipped_bytes = counter_get(&n->skipped_bytes),
+        .checked = counter_get(&n->checked),
+        .checked_bytes = counter_get(&n->checked_bytes),
+        .deleted = counter_get(&n->deleted),
+        .deleted_src = counter_get(&n->deleted_src),
+        .extra = counter_get(&n->extra),
+        .failed = counter_get(&n->failed),
+        .aborted_uploads = counter_get(&n->aborted_uploads),
+        .packs = counter_get(&n->packs),
+        .packs_deleted = counter_get(&n->packs_deleted),
+        .packed = counter_get(&n->packed),
+        .seconds = (double)(clock_mono_ns() - r->began_ns) / 1e9,
+    };
+}
+
+bool run_is_over(struct sync_run *r)
+{
+    if (r->conf->stop && atomic_load_explicit(r->conf->stop, memory_order_relaxed))
+        return true;
+    ACQUIRE(&r->lock);
+    return r->gave_up;
+}
+
+void run_failed(struct sync_run *r, const char *key, const struct err *err)
+{
+    struct failure *f = xcalloc(1, sizeof *f + strlen(key) + 1);
+    memcpy(f->key, key, strlen(key));
+    f->why = xstrdup(err->msg);
+    counter_add(&r->counts.failed, 1);
+    ACQUIRE(&r->lock);
+    *r->last_failure = f;
+    r->last_failure = &f->next;
+    if (++r->failed_in_row >= GIVE_UP_AFTER && !r->gave_up) {
+        r->gave_up = true;
+        r->gave_up_why = *err;
+        cond_broadcast(&r->space);
+        cond_broadcast(&r->room);
+    }
+}
+
+void run_went_well(struct sync_run *r)
+{
+    ACQUIRE(&r->lock);
+    r->failed_in_row = 0;
+}
+
+static struct failure *take_failures(struct sync_run *r)
+{
+    ACQUIRE(&r->lock);
+    struct failure *f = r->failures;
+    r->failures = NULL;
+    r->last_failure = &r->failures;
+    return f;
+}
+
+void run_tell(struct sync_run *r, bool now)
+{
+    uint64_t t = clock_mono_ns();
+    if (!now && t - r->told_ns < TELL_EVERY_NS)
+        return;
+    r->told_ns = t;
+    for (struct failure *f = take_failures(r); f;) {
+        struct failure *next = f->next;
+        if (r->watch && r->watch->failed)
+            r->watch->failed(r->watch->arg, f->key, f->why);
+        free(f->why);
+        free(f);
+        f = next;
+    }
+    if (!r->watch || !r->watch->progress)
+        return;
+    struct sync_counts so_far;
+    snapshot(r, &so_far);
+    r->watch->progress(r->watch->arg, r->phase, &so_far,
+                       r->phase == SYNC_COPYING ? so_far.found : 0);
+}
+
+/* --- memory -------------------------------------------------------------------------------------
+ */
+
+static void on_space(void *arg)
+{
+    struct sync_run *r = arg;
+    ACQUIRE(&r->lock);
+    cond_broadcast(&r->space);
+}
+
+struct buf *run_buf(struct sync_run *r, size_t cap)
+{
+    for (;;) {
+        struct buf *b = pool_get(r->pool, cap);
+        if (b)
+            return b;
+        if (run_is_over(r))
+            return NULL;
+        ACQUIRE(&r->lock);
+        cond_wait_for(&r->space, &r->lock, WAIT_NS);
+    }
+}
+
+bool large_enter(struct sync_run *r)
+{
+    ACQUIRE(&r->lock);
+    bool over = false;
+    while (r->n_large >= r->large_max && !over) {
+        cond_wait_for(&r->space, &r->lock, WAIT_NS);
+        over = r->gave_up || (r->conf->stop && atomic_load(r->conf->stop));
+    }
+    r->n_large += !over;
+    return !over;
+}
+
+void large_leave(struct sync_run *r)
+{
+    ACQUIRE(&r->lock);
+    r->n_large--;
+    cond_broadcast(&r->space);
+}
+
+/* --- tasks and workers ---------------------------------------------------------------------------
+ */
+
+struct task *task_new(enum task_kind kind, const char *key, size_t len)
+{
+    struct task *t = xcalloc(1, sizeof *t);
+    t->kind = kind;
+    if (len) {
+        bytes_add(&t->keys, key, len);
+        t->n_keys = 1;
+    }
+    return t;
+}
+
+void task_free(struct task *t)
+{
+    bytes_release(&t->keys);
+    free(t);
+}
+
+void run_push(struct sync_run *r, struct task *t)
+{
+    for (bool queued = false; !queued;) {
+        bool over = run_is_over(r);
+        {
+            ACQUIRE(&r->lock);
+            if (r->n_queued >= 4 * (size_t)r->n_threads && !over)
+                cond_wait_for(&r->room, &r->lock, WAIT_NS);
+            if (r->n_queued < 4 * (size_t)r->n_threads && !over) {
+                *r->last = t;
+                r->last = &t->next;
+                r->n_queued++;
+                cond_signal(&r->work);
+                queued = true;
+            }
+        }
+        if (over) {
+            task_free(t);
+            return;
+        }
+        run_tell(r, false);
+    }
+}
+
+static struct task *next_task(struct sync_run *r)
+{
+    ACQUIRE(&r->lock);
+    while (!r->first && !r->no_more)
+        cond_wait(&r->work, &r->lock);
+    struct task *t = r->first;
+    if (!t)
+        return NULL;
+    r->first = t->next;
+    if (!r->first)
+        r->last = &r->first;
+    r->n_queued--;
+    r->n_busy++;
+    cond_signal(&r->room);
+    return t;
+}
+
+static void *worker_main(void *arg)
+{
+    struct sync_run *r = arg;
+    struct task *t;
+    while ((t = next_task(r))) {
+        if (!run_is_over(r))
+            do_task(r, t);
+        task_free(t);
+        ACQUIRE(&r->lock);
+        r->n_busy--;
+        cond_broadcast(&r->ended);
+    }
+    return NULL;
+}
+
+void run_drain(struct sync_run *r)
+{
+    for (bool idle = false; !idle;) {
+        {
+            ACQUIRE(&r->lock);
+            idle = r->n_queued == 0 && r->n_busy == 0;
+            if (!idle)
+                cond_wait_for(&r->ended, &r->lock, WAIT_NS);
+        }
+        run_tell(r, false);
+    }
+}
+
+/* --- the walk that copies ------------------------------------------------------------------------
+ */
+
+/* The pointer that makes packs a set comes after them (docs/formats/packed-set.md). */
+static bool comes_last(const char *key)
+{
+    static const char pointer[] = FETCH_PACKED_POINTER;
+    size_t len = strlen(key), n = sizeof pointer - 1;
+    return len >= n && strcmp(key + len - n, pointer) == 0 && (len == n || key[len - n - 1] == '/');
+}
+
+static void skip(struct sync_run *r, const struct join *j)
+{
+    counter_add(&r->counts.skipped, 1);
+    counter_add(&r->counts.skipped_bytes, j->s.row.size);
+}
+
+static void abort_uploads(const struct join *j, bool wanted)
+{
+    struct sync_run *r = j->run;
+    const char *at = j->aborts.data;
+    for (; wanted && at && at < j->aborts.data + j->aborts.len; at += strlen(at) + 1)
+        if (fetch_upload_abort(r->fetch, r->to, j->key.data, at, NULL) == 0)
+            counter_add(&r->counts.aborted_uploads, 1);
+}
+
+static void would(struct sync_run *r, enum sync_act act, const struct join *j)
+{
+    uint64_t size = j->s.there ? j->s.row.size : j->d.row.size;
+    if (r->watch && r->watch->would)
+        r->watch->would(r->watch->arg, act, j->key.data, size);
+    if (act == SYNC_COPY) {
+        counter_add(&r->counts.copied, 1);
+        counter_add(&r->counts.copied_bytes, size);
+    } else {
+        skip(r, j);
+    }
+}
+
+static struct task *task_of(const struct join *j, enum sync_act act)
+{
+    enum task_kind kind = act == SYNC_COPY      ? TASK_COPY
+                          : act == SYNC_COMPARE ? TASK_COMPARE
+                                                : TASK_DELETE_SRC;
+    struct task *t = task_new(kind, j->key.data, j->key.len);
+    t->src = j->s;
+    t->dst = j->d;
+    return t;
+}
+
+/* Mode, owner and time of a file that is there already. */
+static void refresh_attrs(struct sync_run *r, const struct join *j)
+{
+    struct stat a, b;
+    struct err err = {0};
+    struct store *from = r->sources[j->s.row.source].store;
+    const char *key = source_key(r, &j->s, j->key.data);
+    if (store_local_stat(from, key, &a, &err) || store_local_stat(r->to, j->key.data, &b, &err)) {
+        run_failed(r, j->key.data, &err);
+        return;
+    }
+    if (a.st_mode == b.st_mode && a.st_uid == b.st_uid && a.st_gid == b.st_gid)
+        return;
+    const struct local_attrs attrs = {.has_mode = true,
+                                      .has_owner = true,
+                                      .mode = a.st_mode & 07777,
+                                      .uid = a.st_uid,
+                                      .gid = a.st_gid};
+    if (store_local_set_attrs(r->to, j->key.data, &attrs, &err))
+        run_failed(r, j->key.data, &err);
+}
+
+static void handle_source(struct sync_run *r, const struct join *j, struct task **held)
+{
+    const struct sync_seen s = seen_of(&j->s), d = seen_of(&j->d);
+    enum sync_act act = sync_decide(r->conf, &s, &d);
+    abort_uploads(j, true);
+    if (r->conf->dry && act != SYNC_SKIP) {
+        would(r, act, j);
+        return;
+    }
+    if (act == SYNC_SKIP || act == SYNC_DELETE_SRC)
+        skip(r, j);
+    if (act == SYNC_SKIP) {
+        if (r->conf->perms && j->d.there && s.kind != SYNC_FOLDER && !r->conf->dry)
+            refresh_attrs(r, j);
+        return;
+    }
+    struct task *t = task_of(j, act);
+    if (comes_last(j->key.data)) {
+        t->next = *held;
+        *held = t;
+    } else {
+        run_push(r, t);
+    }
+}
+
+static void handle(struct sync_run *r, const struct join *j, struct task **held)
+{
+    if (j->s.there) {
+        handle_source(r, j, held);
+    } else {
+        abort_uploads(j, r->conf->delete_dst);
+        if (!r->conf->delete_dst)
+            counter_add(&r->counts.extra, 1);
+    }
+}
+
+static int run_copies(struct sync_run *r, struct err *err)
+{
+    struct join j;
+    struct task *held = NULL;
+    int more = join_begin(&j, r, true, err) ? -1 : 1;
+    r->phase = SYNC_COPYING;
+    while (more > 0 && (more = join_next(&j, err)) > 0) {
+        handle(r, &j, &held);
+        if (run_is_over(r))
+            break;
+        run_tell(r, false);
+    }
+    join_end(&j);
+    run_drain(r);
+    while (held) {
+        struct task *t = held;
+        held = t->next;
+        t->next = NULL;
+        if (more == 0 && counter_get(&r->counts.failed) == 0)
+            run_push(r, t);
+        else
+            task_free(t); /* a set that lacks packs is not published */
+    }
+    run_drain(r);
+    return more < 0 ? -1 : 0;
+}
+
+/* --- before and after ----------------------------------------------------------------------------
+ */
+
+static int check_empty(struct sync_run *r, struct err *err)
+{
+    if (!r->conf->delete_dst || r->conf->allow_empty || sorter_count(r->src) ||
+        !sorter_count(r->dst))
+        return 0;
+    return err_set(err, ERR_USAGE,
+                   "the source is empty, and deleting would take all %llu objects of %s (check the "
+                   "source; --allow-empty if that is meant)",
+                   (unsigned long long)sorter_count(r->dst), store_uri(r->to));
+}
+
+static int sync_disk(const struct sync_run *r, struct err *err)
+{
+    if (!(store_caps(r->to) & STORE_LOCAL) || r->conf->dry)
+        return 0;
+    cleanup_close int fd = open(store_local_dir(r->to), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : err_sys(err, errno, "open %s", store_local_dir(r->to));
+    return syncfs(fd) ? err_sys(err, errno, "write %s to the disk", store_local_dir(r->to)) : 0;
+}
+
+static int run_phases(struct sync_run *r, struct err *err)
+{
+    if (run_list(r, err) || check_empty(r, err))
+        return -1;
+    for (size_t i = 0; i < r->n_sources; i++)
+        r->sources[i].same_server = stores_share_server(r->to, r->sources[i].store);
+    if (r->conf->pack_size)
+        return run_pack(r, err);
+    if (run_copies(r, err))
+        return -1;
+    if (!run_is_over(r) && r->conf->delete_dst && run_delete_extra(r, err))
+        return -1;
+    if (!run_is_over(r) && r->conf->dirs && r->conf->perms && !r->conf->dry &&
+        run_folder_attrs(r, err))
+        return -1;
+    return sync_disk(r, err);
+}
+
+static int how_it_ended(struct sync_run *r, struct err *err)
+{
+    if (r->conf->stop && atomic_load(r->conf->stop))
+        return err_set(err, ERR_CANCELLED, "told to stop; the same call goes on where this ended");
+    ACQUIRE(&r->lock);
+    if (!r->gave_up)
+        return 0;
+    if (err)
+        *err = r->gave_up_why;
+    return err_wrap(err, "gave up after %d failures in a row, the last", GIVE_UP_AFTER);
+}
+
+static int run_threads(struct sync_run *r, struct err *err)
+{
+    pthread_t threads[THREADS_MAX];
+    unsigned n = 0;
+    int e = 0;
+    while (n < r->n_threads && (e = thread_start(&threads[n], "sync", worker_main, r)) == 0)
+        n++;
+    int result = n ? run_phases(r, err) : err_sys(err, e, "start a thread that copies");
+    {
+        ACQUIRE(&r->lock);
+        r->no_more = true;
+        cond_broadcast(&r->work);
+    }
+    for (unsigned i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+    run_tell(r, true);
+    struct err why = {0};
+    if (how_it_ended(r, &why)) {
+        if (err)
+            *err = why;
+        return -1;
+    }
+    return result;
+}
+
+/* --- what was asked for
+ * --------------------------------------------------------------------------- */
+
+static int check_conf(const struct sync_conf *c, struct err *err)
+{
+    if (c->n_sources == 0)
+        return err_set(err, ERR_USAGE, "want a source");
+    if (c->shares && c->share >= c->shares)
+        return err_set(err, ERR_USAGE, "--share: want I/N with I below N");
+    if (c->limit && c->delete_dst)
+        return err_set(err, ERR_USAGE, "--limit and --delete-dst exclude each other");
+    if (c->existing && c->ignore_existing)
+        return err_set(err, ERR_USAGE, "--existing and --ignore-existing together copy nothing");
+    if (c->pack_size && (c->pack_size < (8u << 20) || c->pack_size > (64u << 20)))
+        return err_set(err, ERR_USAGE, "--pack: want 8MiB to 64MiB");
+    if (c->pack_size && (c->delete_src || c->perms || c->links || c->dirs || c->shares ||
+                         c->check_all || c->existing || c->ignore_existing || c->limit))
+        return err_set(err, ERR_USAGE,
+                       "--pack goes with no --delete-src, --perms, --links, --dirs, --share, "
+                       "--check-all, --existing, --ignore-existing and --limit");
+    return sync_rules_check(c->rules, c->n_rules, err);
+}
+
+static int check_store(const struct sync_run *r, const struct store *s, struct err *err)
+{
+    const struct sync_conf *c = r->conf;
+    bool local = (store_caps(s) & STORE_LOCAL) && (store_caps(r->to) & STORE_LOCAL);
+    switch (stores_relation(s, r->to)) {
+    case STORES_APART:
+        break;
+    case STORES_SAME:
+        return err_set(err, ERR_USAGE, "source and destination are the same: %s", store_uri(s));
+    case STORE_HOLDS_OTHER:
+        return err_set(err, ERR_USAGE, "the destination lies in the source: %s in %s",
+                       store_uri(r->to), store_uri(s));
+    case STORE_IN_OTHER:
+        return err_set(err, ERR_USAGE, "the source lies in the destination: %s in %s", store_uri(s),
+                       store_uri(r->to));
+    }
+    if (c->links && !local)
+        return err_set(err, ERR_USAGE, "--links: both ends must be local folders: %s to %s",
+                       store_uri(s), store_uri(r->to));
+    if (c->perms && !local)
+        return err_set(err, ERR_USAGE, "--perms: both ends must be local folders: %s to %s",
+                       store_uri(s), store_uri(r->to));
+    if (c->delete_src && !(store_caps(s) & STORE_WRITES))
+        return err_set(err, ERR_USAGE, "--delete-src: nothing can be deleted at %s", store_uri(s));
+    return 0;
+}
+
+static int open_sources(struct sync_run *r, const char *arg, struct err *err)
+{
+    struct set set;
+    if (set_from_arg(&set, arg, err))
+        return -1;
+    int result = 0;
+    for (size_t i = 0; i < set.n && result == 0; i++) {
+        r->sources = xrealloc(r->sources, (r->n_sources + 1) * sizeof *r->sources);
+        struct sync_source *s = &r->sources[r->n_sources];
+        *s = (struct sync_source){0};
+        result = store_open(&s->store, set.sources[i].uri, &r->conf->from, err);
+        if (result)
+            break;
+        s->at = xstrdup(set.sources[i].at);
+        r->n_sources++;
+        result = check_store(r, s->store, err);
+    }
+    set_release(&set);
+    return result;
+}
+
+static int open_stores(struct sync_run *r, struct err *err)
+{
+    if (store_open(&r->to, r->conf->destination, &r->conf->to, err))
+        return -1;
+    if (!(store_caps(r->to) & STORE_WRITES))
+        return err_set(err, ERR_USAGE, "nothing can be written to %s", store_uri(r->to));
+    for (size_t i = 0; i < r->conf->n_sources; i++)
+        if (open_sources(r, r->conf->sources[i], err))
+            return -1;
+    return 0;
+}
+
+static int load_list(struct sync_run *r, struct err *err)
+{
+    const char *file = r->conf->files_from;
+    if (!file)
+        return 0;
+    cleanup_file FILE *in = fopen(file, "re");
+    if (!in)
+        return err_sys(err, errno, "open the list %s", file);
+    r->listed = sorter_new(r->temp_dir, 16u << 20);
+    cleanup_free char *line = NULL;
+    size_t cap = 0;
+    for (ssize_t len; (len = getline(&line, &cap, in)) >= 0;) {
+        const char *at = line;
+        while (len && (line[len - 1] == '\n' || line[len - 1] == '\r'))
+            line[--len] = '\0';
+        at += strncmp(at, "./", 2) == 0 ? 2 : 0;
+        at += *at == '/';
+        size_t n = (size_t)(len - (at - line));
+        if (n == 0)
+            continue;
+        if (n > LINE_MAX_BYTES)
+            return err_set(err, ERR_USAGE, "%s: a line of %zu bytes is no key", file, n);
+        if (sorter_add(r->listed, at, n, "", 0, err))
+            return -1;
+    }
+    return ferror(in) ? err_sys(err, errno, "read the list %s", file) : 0;
+}
+
+static int open_engine(struct sync_run *r, struct err *err)
+{
+    struct fetch_conf fc;
+    const struct sync_conf *c = r->conf;
+    fetch_conf_defaults(&fc);
+    fc.connections = 4 * r->n_threads > 64 ? 4 * r->n_threads : 64;
+    fc.bandwidth = c->bandwidth;
+    fc.verify_md5 = true;
+    fc.hedge = false;
+    fc.log = c->log;
+    return fetch_new(&r->fetch, &fc, err);
+}
+
+static void run_init(struct sync_run *r)
+{
+    const struct sync_conf *c = r->conf;
+    const char *tmp = secure_getenv("TMPDIR");
+    size_t memory = c->memory ? c->memory : MEMORY_DEFAULT;
+    memory = memory < MEMORY_MIN ? MEMORY_MIN : memory;
+    r->temp_dir = c->temp_dir ? c->temp_dir : tmp && *tmp ? tmp : "/tmp";
+    r->n_threads = c->threads ? c->threads : THREADS_DEFAULT;
+    r->n_threads = r->n_threads < THREADS_MAX ? r->n_threads : THREADS_MAX;
+    r->pool = pool_new(memory / 2);
+    pool_on_space(r->pool, on_space, r);
+    r->large_max = (unsigned)(memory / 2 / LARGE_MEMORY);
+    r->large_max += r->large_max == 0;
+    r->began_ns = r->told_ns = clock_mono_ns();
+    r->last = &r->first;
+    r->last_failure = &r->failures;
+    lock_init(&r->lock, RANK_VOLUME, "sync-run");
+    struct cond *conds[] = {&r->work, &r->room, &r->space, &r->ended};
+    for (size_t i = 0; i < sizeof conds / sizeof conds[0]; i++)
+        cond_init(conds[i]);
+}
+
+static void run_release(struct sync_run *r)
+{
+    fetch_free(r->fetch);
+    for (size_t i = 0; i < r->n_sources; i++) {
+        store_close(r->sources[i].store);
+        free(r->sources[i].at);
+    }
+    free(r->sources);
+    store_close(r->to);
+    struct sorter *sorters[] = {r->src, r->dst, r->uploads, r->listed};
+    for (size_t i = 0; i < sizeof sorters / sizeof sorters[0]; i++)
+        if (sorters[i])
+            sorter_free(sorters[i]);
+    pool_free(r->pool);
+    struct cond *conds[] = {&r->work, &r->room, &r->space, &r->ended};
+    for (size_t i = 0; i < sizeof conds / sizeof conds[0]; i++)
+        cond_destroy(conds[i]);
+    lock_destroy(&r->lock);
+}
+
+int sync_run(const struct sync_conf *conf, const struct sync_watch *watch, struct sync_counts *ret,
+             struct err *err)
+{
+    struct sync_run r = {.conf = conf, .watch = watch};
+    struct err ignored;
+    *ret = (struct sync_counts){0};
+    err = err ? err : &ignored;
+    if (check_conf(conf, err))
+        return -1;
+    run_init(&r);
+    int result =
+        open_stores(&r, err) || load_list(&r, err) || open_engine(&r, err) || run_threads(&r, err)
+            ? -1
+            : 0;
+    snapshot(&r, ret);
+    run_release(&r);
+    return result;
+}

@@ -1,0 +1,159 @@
+/*
+ * What the files of a sync share. Its way:
+ *
+ *   listing.c  sources and destination -> two sorters (and one of uploads left behind)
+ *   join.c     both sorters side by side, in key order; patterns, range, share, list of files
+ *   run.c      phases, workers, counts, failures
+ *   copy.c     one object: copied, compared
+ *   extra.c    what is at the destination alone; folders, deepest first
+ *   pack-*.c   with pack_size: packs in place of objects
+ *
+ * Threads: the caller's walks, decides and tells; two list; `threads` workers copy. A task belongs
+ * to the worker that took it.
+ */
+#ifndef SAMPAN_TRANSFER_SYNC_INTERNAL_H
+#define SAMPAN_TRANSFER_SYNC_INTERNAL_H
+
+#include "buf.h"
+#include "fetch.h"
+#include "mem.h"
+#include "metrics.h"
+#include "sort.h"
+#include "sync.h"
+#include "transfer.h"
+
+#define TRASH_FOLDER ".trash/"
+/* Is any part of the key the trash? */
+bool is_trash(const char *key);
+
+/* --- sides ------------------------------------------------------------------------------------ */
+
+/* A key as the sorters keep it: this, then the ETag without its NUL. */
+struct side_row {
+    uint64_t size;
+    int64_t mtime_ns;
+    uint32_t source; /* which of run->sources; 0 for the destination */
+    uint8_t kind;    /* enum sync_kind */
+    uint8_t zero[3]; /* no padding: rows go to a file */
+};
+
+/* A key as a task carries it. */
+struct side {
+    bool there;
+    struct side_row row;
+    char etag[160];
+};
+void side_of(struct side *ret, const struct sorted *at);
+struct sync_seen seen_of(const struct side *s);
+
+struct sync_source {
+    struct store *store;
+    char *at;         /* where its keys lie among all: "" or "train/" */
+    bool same_server; /* the destination's server can copy from it by itself */
+};
+
+/* --- the run ---------------------------------------------------------------------------------- */
+
+enum task_kind { TASK_COPY, TASK_COMPARE, TASK_DELETE_SRC, TASK_DELETE };
+
+struct task {
+    struct task *next;
+    enum task_kind kind;
+    struct side src, dst;
+    struct bytes keys; /* the key; of TASK_DELETE many, each ended by NUL */
+    size_t n_keys;
+};
+
+struct failure {
+    struct failure *next;
+    char *why;
+    char key[];
+};
+
+/* sync_counts while it is counted. */
+struct live_counts {
+    counter found, found_bytes, excluded, copied, copied_bytes, skipped, skipped_bytes, checked,
+        checked_bytes, deleted, deleted_src, extra, failed, aborted_uploads, packs, packs_deleted,
+        packed;
+};
+
+struct sync_run {
+    const struct sync_conf *conf;
+    const struct sync_watch *watch;
+    struct fetch *fetch;
+    struct pool *pool;
+    struct sync_source *sources;
+    size_t n_sources;
+    struct store *to;
+    const char *temp_dir;
+    unsigned n_threads, large_max;
+    struct live_counts counts;
+    uint64_t began_ns, told_ns;
+    enum sync_phase phase;
+
+    struct sorter *src, *dst, *uploads, *listed; /* uploads, listed: NULL if there are none */
+
+    atomic_bool md5_seen, md5_useless; /* ETags of the destination are MD5s; are not */
+
+    struct lock lock; /* RANK_VOLUME; guards all below */
+    struct cond work, room, space, ended;
+    struct task *first, **last;
+    size_t n_queued, n_busy;
+    unsigned n_large; /* long objects on their way */
+    bool no_more;
+    unsigned failed_in_row;
+    bool gave_up;
+    struct err gave_up_why;
+    struct failure *failures, **last_failure;
+};
+
+bool run_is_over(struct sync_run *r); /* stopped, or gave up */
+/* Any thread. `err` NULL: the last thing went well. */
+void run_failed(struct sync_run *r, const char *key, const struct err *err);
+void run_went_well(struct sync_run *r);
+/* On the caller's thread: tells failures and progress. */
+void run_tell(struct sync_run *r, bool now);
+struct task *task_new(enum task_kind kind, const char *key, size_t len);
+void task_free(struct task *t);
+void run_push(struct sync_run *r, struct task *t); /* waits for room */
+void run_drain(struct sync_run *r);                /* until all tasks are done */
+/* A buffer of the pool; waits for space. NULL: the run is over. */
+struct buf *run_buf(struct sync_run *r, size_t cap);
+bool large_enter(struct sync_run *r);
+void large_leave(struct sync_run *r);
+
+/* --- phases ----------------------------------------------------------------------------------- */
+
+int run_list(struct sync_run *r, struct err *err);
+
+/* join.c: keys of either side in order, those alone that are this run's. */
+struct join {
+    struct sync_run *run;
+    struct sorted src, dst, up, want;
+    int more_src, more_dst, more_up, more_want; /* 1: the cursor stands on a record */
+    bool counts; /* the first walk: counts what it leaves out, tells what is missing */
+    uint64_t looked_at;
+    struct bytes key, folder; /* folder: a listed one that is being passed */
+    bool folder_used;
+    struct side s, d;    /* of `key` */
+    struct bytes aborts; /* uploads of `key` left behind, each ended by NUL */
+};
+int join_begin(struct join *j, struct sync_run *r, bool counts, struct err *err);
+int join_next(struct join *j, struct err *err); /* 1, 0 at the end, -1 */
+void join_end(struct join *j);
+
+/* copy.c; on workers */
+void do_task(struct sync_run *r, struct task *t);
+/* The key as the source has it. */
+const char *source_key(const struct sync_run *r, const struct side *s, const char *key);
+void get_of(const struct sync_run *r, const struct side *s, const char *key, bool from_source,
+            struct fetch_get *ret);
+
+/* extra.c */
+int run_delete_extra(struct sync_run *r, struct err *err);
+int run_folder_attrs(struct sync_run *r, struct err *err);
+
+/* pack-run.c */
+int run_pack(struct sync_run *r, struct err *err);
+
+#endif
