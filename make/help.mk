@@ -6,6 +6,7 @@ help:
 	@echo "make unit-NAME  one module's unit tests          make func T='word …'  some end-to-end tests"
 	@echo "make lint       format, rules, clang-tidy         make complexity  the longest files and functions"
 	@echo "make asan tsan valgrind fuzz    the tests again, under checkers"
+	@echo "make torture    every call failed, killed at, the power cut (TORTURE_CUTS=, TORTURE_SECONDS=, K=)"
 	@echo "make bench      the table of docs/benchmarks.md, measured here (BENCH_QUICK=1: a short one)"
 	@echo "make conformance  suites from outside, with MinIO"
 	@echo "make install deb  DESTDIR= PREFIX=                make deps deps-dev venv  what the machine must have"

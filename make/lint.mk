@@ -2,7 +2,7 @@
 # exempt and no warning is accepted. `make complexity` shows the longest files and functions.
 
 C_FILES := $(sort $(wildcard $(foreach m,$(MODULES),$(DIR_$(m))/*.[ch])) cachefs/source.h \
-                  $(wildcard tests/unit/*/*.[ch] tests/layers/*.[ch] tests/fuzz/*.c tests/tools/*.c))
+                  $(wildcard tests/unit/*/*.[ch] tests/layers/*.[ch] tests/fuzz/*.c tests/tools/*.c tests/torture/*.[ch]))
 JOBS    ?= $(shell nproc)
 
 .PHONY: lint lint-format lint-rules lint-tidy format complexity
