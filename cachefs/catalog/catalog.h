@@ -201,8 +201,8 @@ int catalog_put_file(const char *dir, const char *file, const char *digest, bool
 /* A copy of a version's file, whole or not at all. */
 int catalog_copy_file(const char *from, const char *to, struct err *err);
 
-/* Removes what builders that died have left. The caller knows that nobody builds there: it holds the
- * lock of the owner's folder. */
+/* Removes what builders that died have left. The caller knows that nobody builds there: it holds
+ * the lock of the owner's folder. */
 void catalog_tidy(const char *dir);
 
 /* Removes all but the `keep` newest versions (the current one is always kept), and what builders

@@ -202,7 +202,10 @@ static int write_new(struct catalog_builder *b, const char *part, const char *pa
         return err_sys(err, errno, "write %s", part);
     if (sync_path(part, O_RDONLY, err) < 0 || keep_next_id(b->dir, b->info.next_id, err) < 0)
         return -1;
-    return rename(part, path) < 0 ? err_sys(err, errno, "publish %s", path) : 0;
+    if (rename(part, path) < 0)
+        return err_sys(err, errno, "publish %s", path);
+    /* A disk may keep names in any order: `current` must never lead to one that is lost. */
+    return sync_path(b->dir, O_RDONLY | O_DIRECTORY, err);
 }
 
 static int publish(struct catalog_builder *b, const char *path, struct err *err)
