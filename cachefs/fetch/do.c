@@ -62,6 +62,22 @@ int fetch_do(struct fetch *f, struct store *s, fetch_build_fn *build, void *arg,
     return whole_wait(f, s, PRIO_READER, build, arg, max_body, ret_answer, ret_body, err);
 }
 
+int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *err)
+{
+    if (store_caps(r->store) & STORE_LOCAL)
+        return err_set(err, ERR_USAGE, "%s: a local store takes no requests", store_uri(r->store));
+    const struct whole whole = {.store = r->store,
+                                .build = r->build,
+                                .build_arg = r->build_arg,
+                                .max_body = r->max_body,
+                                .answer = r->answer,
+                                .body = r->body,
+                                .prio = PRIO_READER,
+                                .done = r->done,
+                                .arg = r->arg};
+    return fetch_whole(f, &whole, err);
+}
+
 /* --- one object ------------------------------------------------------------------------------ */
 
 struct about {

@@ -93,6 +93,19 @@ typedef int fetch_build_fn(void *arg, struct http_req *r, struct err *err);
 int fetch_do(struct fetch *f, struct store *s, fetch_build_fn *build, void *arg, size_t max_body,
              struct http_answer *ret_answer, struct bytes *ret_body, struct err *err);
 
+/* The same without waiting. All pointers stay valid until done(), which must not block. */
+struct fetch_request {
+    struct store *store;
+    fetch_build_fn *build; /* on the engine's thread; must not block */
+    void *build_arg;
+    size_t max_body;
+    struct http_answer *answer; /* may be NULL */
+    struct bytes *body;         /* may be NULL; filled only on success */
+    void (*done)(void *arg, const struct err *err);
+    void *arg;
+};
+int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *err);
+
 /*
  * Lists everything below the store's prefix in parallel: the key space is split by prefix
  * (delimiter probing) and, where a flat prefix is long, by start_after ranges. Calls fn from ONE

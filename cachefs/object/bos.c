@@ -136,6 +136,53 @@ static int bos_put(struct store *s, const char *key, size_t key_len, const void 
     return bos_finish(s, &(struct bos_target){key, key_len, ""}, r, err);
 }
 
+static int bos_put_object(struct store *s, const struct store_put *p, struct http_req *r,
+                          struct err *err)
+{
+    cleanup_bytes struct bytes query = {0};
+    bytes_add_str(&query, "");
+    if (p->upload) {
+        bytes_addf(&query, "?partNumber=%u", p->part);
+        url_add_param(&query, "uploadId", p->upload);
+    } else {
+        http_header(r, "Content-Type", "%s", content_type_of(p->key));
+        add_meta(r, "x-bce-meta", p->meta);
+    }
+    r->body = p->body;
+    r->body_len = p->len;
+    return bos_finish(s, &(struct bos_target){p->key, strlen(p->key), query.data}, r, err);
+}
+
+static int bos_copy_object(struct store *s, const struct store_copy *c, struct http_req *r,
+                           struct err *err)
+{
+    cleanup_bytes struct bytes source = {0}, query = {0};
+    bytes_add_str(&query, "");
+    url_add_copy_source(&source, s, c->from);
+    http_header(r, "x-bce-copy-source", "%s", source.data);
+    if (c->if_match && *c->if_match)
+        http_header(r, "x-bce-copy-source-if-match", "%s", c->if_match);
+    if (c->upload) {
+        bytes_addf(&query, "?partNumber=%u", c->part);
+        url_add_param(&query, "uploadId", c->upload);
+        http_header(r, "x-bce-copy-source-range", "bytes=%llu-%llu", (unsigned long long)c->off,
+                    (unsigned long long)(c->off + c->len - 1));
+    } else if (c->meta) {
+        http_header(r, "x-bce-metadata-directive", "replace");
+        http_header(r, "Content-Type", "%s", content_type_of(c->to));
+        add_meta(r, "x-bce-meta", c->meta);
+    }
+    return bos_finish(s, &(struct bos_target){c->to, strlen(c->to), query.data}, r, err);
+}
+
+static int bos_part_begin_as(struct store *s, const char *key, const struct object_meta *meta,
+                             struct http_req *r, struct err *err)
+{
+    http_header(r, "Content-Type", "application/octet-stream");
+    add_meta(r, "x-bce-meta", meta);
+    return bos_finish(s, &(struct bos_target){key, strlen(key), "?uploads="}, r, err);
+}
+
 static int send_json(struct store *s, const struct bos_target *t, const struct bytes *body,
                      struct http_req *r, struct err *err)
 {
@@ -437,6 +484,18 @@ static int bos_parse_part_end(struct store *s, const void *body, size_t len, str
     return json_str(&root, "eTag", &etag, err) ? err_wrap(err, "end an upload") : 0;
 }
 
+static void bos_parse_etag(const void *body, size_t len, char ret[160])
+{
+    cleanup_json struct json_doc *doc = NULL;
+    const char *etag;
+    ret[0] = '\0';
+    if (json_parse(&doc, "answer", body, len, NULL))
+        return;
+    struct json root = json_root(doc);
+    if (json_str(&root, "eTag", &etag, NULL) == 0)
+        bare_etag(etag, ret, 160);
+}
+
 static int bos_parse_delete_many(struct store *s, const void *body, size_t len, struct err *err)
 {
     if (len == 0)
@@ -461,7 +520,8 @@ static int bos_parse_delete_many(struct store *s, const void *body, size_t len, 
 
 const struct store_ops bos_ops = {
     .name = "BOS",
-    .caps = STORE_WRITES | STORE_FLAT_LIST | STORE_MULTIPART | STORE_COPY | STORE_BATCH_DELETE,
+    .caps = STORE_WRITES | STORE_FLAT_LIST | STORE_MULTIPART | STORE_COPY | STORE_BATCH_DELETE |
+            STORE_META,
     .open = bos_open,
     .get = bos_get,
     .head = bos_head,
@@ -477,6 +537,10 @@ const struct store_ops bos_ops = {
     .part_put = bos_part_put,
     .part_end = bos_part_end,
     .part_abort = bos_part_abort,
+    .put_object = bos_put_object,
+    .copy_object = bos_copy_object,
+    .part_begin_as = bos_part_begin_as,
+    .parse_etag = bos_parse_etag,
     .classify = bos_classify,
     .parse_list = bos_parse_list,
     .parse_part_begin = bos_parse_part_begin,

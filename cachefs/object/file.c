@@ -109,12 +109,19 @@ static bool leads_up(const char *dir, const char *link)
            (strncmp(here, there, len) == 0 && (here[len] == '/' || here[len] == '\0'));
 }
 
+void store_local_etag(const struct stat *st, char ret[64])
+{
+    ret[0] = '\0';
+    if (S_ISREG(st->st_mode))
+        snprintf(ret, 64, "%llx-%llx", (unsigned long long)st->st_size,
+                 (unsigned long long)mtime_of(st));
+}
+
 static int emit_file(struct walk *w, const struct bytes *key, const struct stat *st,
                      struct err *err)
 {
     char etag[64];
-    snprintf(etag, sizeof etag, "%llx-%llx", (unsigned long long)st->st_size,
-             (unsigned long long)mtime_of(st));
+    store_local_etag(st, etag);
     struct list_item item = {.key = key->data,
                              .key_len = key->len,
                              .size = (uint64_t)st->st_size,
@@ -299,6 +306,6 @@ int store_local_delete(struct store *s, const char *key, struct err *err)
 
 const struct store_ops file_ops = {
     .name = "local",
-    .caps = STORE_LOCAL | STORE_WRITES,
+    .caps = STORE_LOCAL | STORE_WRITES | STORE_META,
     .open = file_open,
 };

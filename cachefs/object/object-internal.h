@@ -105,6 +105,13 @@ struct store_ops {
                     struct err *err);
     int (*part_abort)(struct store *s, const char *key, const char *upload, struct http_req *r,
                       struct err *err);
+    int (*put_object)(struct store *s, const struct store_put *p, struct http_req *r,
+                      struct err *err);
+    int (*copy_object)(struct store *s, const struct store_copy *c, struct http_req *r,
+                       struct err *err);
+    int (*part_begin_as)(struct store *s, const char *key, const struct object_meta *meta,
+                         struct http_req *r, struct err *err);
+    void (*parse_etag)(const void *body, size_t len, char ret[160]);
     int (*follow)(struct store *s, const struct http_answer *a, const void *body, size_t len,
                   struct http_req *r, struct err *err);
 
@@ -144,6 +151,10 @@ void url_add_key_param(struct bytes *query, const char *name, const struct store
 
 /* "&name=VALUE", encoded: a page's token that is the query's next words. */
 void url_add_marker(struct bytes *token, const char *name, const char *value);
+/* "PREFIX-mode: 33188" and so on; NULL: nothing. */
+void add_meta(struct http_req *r, const char *prefix, const struct object_meta *m);
+/* "application/x-directory" for a folder's marker. */
+const char *content_type_of(const char *key);
 
 /* "bytes=0-99"; len 0 and off 0: no header. */
 void add_range(struct http_req *r, uint64_t off, uint64_t len);

@@ -390,6 +390,33 @@ int store_req_multipart_abort(struct store *s, const char *key, const char *uplo
     return done(s->ops->part_abort(s, key, upload, ret, err), ret);
 }
 
+int store_req_put_object(struct store *s, const struct store_put *p, struct http_req *ret,
+                         struct err *err)
+{
+    if (!s->ops->put_object)
+        return cannot(s, "write with metadata", err);
+    http_req_init(ret, HTTP_PUT);
+    return done(s->ops->put_object(s, p, ret, err), ret);
+}
+
+int store_req_copy_object(struct store *s, const struct store_copy *c, struct http_req *ret,
+                          struct err *err)
+{
+    if (!s->ops->copy_object)
+        return cannot(s, "copy", err);
+    http_req_init(ret, HTTP_PUT);
+    return done(s->ops->copy_object(s, c, ret, err), ret);
+}
+
+int store_req_multipart_begin_as(struct store *s, const char *key, const struct object_meta *meta,
+                                 struct http_req *ret, struct err *err)
+{
+    if (!s->ops->part_begin_as)
+        return cannot(s, "write in parts", err);
+    http_req_init(ret, HTTP_POST);
+    return done(s->ops->part_begin_as(s, key, meta, ret, err), ret);
+}
+
 int store_req_follow(struct store *s, const struct http_answer *a, const void *body, size_t len,
                      struct http_req *ret, struct err *err)
 {
@@ -439,6 +466,13 @@ int store_parse_multipart_end(struct store *s, const void *body, size_t len, str
     if (!s->ops->parse_part_end)
         return cannot(s, "write in parts", err);
     return s->ops->parse_part_end(s, body, len, err);
+}
+
+void store_parse_etag(struct store *s, const void *body, size_t len, char ret[160])
+{
+    ret[0] = '\0';
+    if (s->ops->parse_etag)
+        s->ops->parse_etag(body, len, ret);
 }
 
 int store_parse_delete_many(struct store *s, const void *body, size_t len, struct err *err)

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "buf.h"
 #include "err.h"
@@ -53,6 +54,7 @@ enum {
     STORE_RANGE_200 = 1 << 6,  /* a range is answered by 200 with just those bytes (WebHDFS) */
     STORE_HEAD_SIZES = 1 << 7, /* items may be listed with LIST_SIZE_UNKNOWN (index pages) */
     STORE_APPENDS = 1 << 8,    /* objects grow and are renamed (WebHDFS) */
+    STORE_META = 1 << 9,       /* keeps a struct object_meta with an object */
 };
 
 int store_open(struct store **ret, const char *uri, const struct store_conf *conf, struct err *err);
@@ -124,6 +126,47 @@ int store_req_multipart_abort(struct store *s, const char *key, const char *uplo
  * `token` as in listings. STORE_MULTIPART. */
 int store_req_uploads(struct store *s, const char *prefix, const char *token, struct http_req *ret,
                       struct err *err);
+/* --- writing objects that describe files -------------------------------------------------------
+ *
+ * What stands beside an object's bytes, kept by the store as s3fs writes it: decimal numbers in
+ * x-amz-meta-mode (with the kind), -uid, -gid and -mtime (seconds, '.', nine digits). */
+struct object_meta {
+    mode_t mode;
+    uid_t uid;
+    gid_t gid;
+    int64_t mtime_ns;
+};
+/* What an answer to a HEAD says; fields that it does not say stay as they are in *ret. True: it
+ * said the mode. */
+bool store_meta_of(const struct http_answer *a, struct object_meta *ret);
+
+struct store_put {
+    const char *key; /* of a folder's marker it ends in '/' */
+    const void *body;
+    size_t len;
+    const struct object_meta *meta; /* NULL: none */
+    const char *sum;                /* of store_payload_sum(); NULL: made while building */
+    const char *upload;             /* NULL: the whole object; else one part of this upload */
+    unsigned part;
+};
+int store_req_put_object(struct store *s, const struct store_put *p, struct http_req *ret,
+                         struct err *err);
+/* What a signature needs to know of a body, so that a caller can sum it on a thread of his own. ""
+ * where none is needed. */
+#define STORE_SUM_SIZE 65
+void store_payload_sum(struct store *s, const void *body, size_t len, char ret[STORE_SUM_SIZE]);
+struct store_copy {
+    const char *from, *to;
+    const char *if_match;           /* of the source; "": whatever it is now */
+    const struct object_meta *meta; /* NULL: the source's */
+    const char *upload;             /* NULL: the whole object; else one part of this upload ... */
+    unsigned part;
+    uint64_t off, len; /* ... from this range of the source */
+};
+int store_req_copy_object(struct store *s, const struct store_copy *c, struct http_req *ret,
+                          struct err *err);
+int store_req_multipart_begin_as(struct store *s, const char *key, const struct object_meta *meta,
+                                 struct http_req *ret, struct err *err);
 
 /* --- parsing answers ------------------------------------------------------------------------- */
 
@@ -177,6 +220,8 @@ int store_parse_multipart_end(struct store *s, const void *body, size_t len, str
 typedef int upload_fn(void *arg, const char *key, const char *upload, struct err *err);
 int store_parse_uploads(struct store *s, const void *body, size_t len, upload_fn *fn, void *arg,
                         struct bytes *ret_token, struct err *err);
+/* The ETag in the body of a copy's answer, or of an upload's end; "" if there is none. */
+void store_parse_etag(struct store *s, const void *body, size_t len, char ret[160]);
 /* Keys that could not be deleted are counted, the first is named in err (and -1 returned). */
 int store_parse_delete_many(struct store *s, const void *body, size_t len, struct err *err);
 
@@ -230,6 +275,15 @@ typedef int local_walk_fn(void *arg, const char *key, const struct stat *st, str
 int store_local_walk(struct store *s, const char *prefix, local_walk_fn *fn, void *arg,
                      struct err *err);
 bool store_local_is_temp(const char *key);
+/* One level of a folder as it stands, links not followed: `name` without its folder; `etag` as
+ * store_local_list() gives it, "" for what is no file. A folder that is not there: ERR_NOT_FOUND.
+ */
+typedef int local_level_fn(void *arg, const char *name, const struct stat *st, const char *etag,
+                           struct err *err);
+int store_local_level(struct store *s, const char *folder, local_level_fn *fn, void *arg,
+                      struct err *err);
+/* What a listing calls a file's ETag; "" for what is no file. */
+void store_local_etag(const struct stat *st, char ret[64]);
 
 /* --- how stores lie to each other ------------------------------------------------------------- */
 
@@ -238,7 +292,6 @@ bool stores_share_server(const struct store *to, const struct store *from);
 enum store_relation { STORES_APART, STORES_SAME, STORE_HOLDS_OTHER, STORE_IN_OTHER };
 /* Where `b` lies, seen from `a`: whoever writes to the one and reads the other wants to know. */
 enum store_relation stores_relation(const struct store *a, const struct store *b);
-
 /* --- sums of whole objects ------------------------------------------------------------------- */
 
 /* A manifest gives a sum of the content, no ETag; it travels as the etag "sum:sha256:HEX" (md5 and

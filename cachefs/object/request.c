@@ -1,5 +1,7 @@
 /* Helpers that several stores build their requests and read their answers with. Pure, except for
  * the clock's offset. */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
@@ -59,6 +61,81 @@ void url_add_marker(struct bytes *token, const char *name, const char *value)
 {
     bytes_addf(token, "&%s=", name);
     url_encode(token, value, strlen(value), false);
+}
+
+void add_meta(struct http_req *r, const char *prefix, const struct object_meta *m)
+{
+    if (!m)
+        return;
+    char name[64];
+    snprintf(name, sizeof name, "%s-mode", prefix);
+    http_header(r, name, "%u", (unsigned)m->mode);
+    snprintf(name, sizeof name, "%s-uid", prefix);
+    http_header(r, name, "%u", (unsigned)m->uid);
+    snprintf(name, sizeof name, "%s-gid", prefix);
+    http_header(r, name, "%u", (unsigned)m->gid);
+    snprintf(name, sizeof name, "%s-mtime", prefix);
+    int64_t s = m->mtime_ns / (int64_t)NS_PER_S, ns = m->mtime_ns % (int64_t)NS_PER_S;
+    if (ns < 0) { /* before 1970: the digits count upwards all the same */
+        s--;
+        ns += (int64_t)NS_PER_S;
+    }
+    http_header(r, name, "%lld.%09lld", (long long)s, (long long)ns);
+}
+
+const char *content_type_of(const char *key)
+{
+    size_t len = strlen(key);
+    return len && key[len - 1] == '/' ? "application/x-directory" : "application/octet-stream";
+}
+
+static bool take_decimal(const char *text, uint64_t max, uint64_t *ret)
+{
+    char *end;
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (*end || errno || n > max)
+        return false;
+    *ret = n;
+    return true;
+}
+
+/* "1700000000", "1700000000.123", "-1.5": s3fs wrote whole seconds once. */
+static bool take_time(const char *text, int64_t *ret)
+{
+    char *end;
+    if (!*text)
+        return false;
+    errno = 0;
+    long long s = strtoll(text, &end, 10);
+    if (end == text || errno || s > INT64_MAX / (int64_t)NS_PER_S - 1 ||
+        s < INT64_MIN / (int64_t)NS_PER_S + 1)
+        return false;
+    int64_t ns = 0, unit = 100000000;
+    if (*end == '.')
+        for (end++; *end >= '0' && *end <= '9'; end++, unit /= 10)
+            ns += (*end - '0') * unit;
+    if (*end)
+        return false;
+    *ret = s * (int64_t)NS_PER_S + ns;
+    return true;
+}
+
+bool store_meta_of(const struct http_answer *a, struct object_meta *ret)
+{
+    uint64_t n;
+    if (take_decimal(a->meta_uid, UINT32_MAX - 1, &n))
+        ret->uid = (uid_t)n;
+    if (take_decimal(a->meta_gid, UINT32_MAX - 1, &n))
+        ret->gid = (gid_t)n;
+    if (!take_time(a->meta_mtime, &ret->mtime_ns) && a->last_modified >= 0)
+        ret->mtime_ns = a->last_modified * (int64_t)NS_PER_S;
+    if (!take_decimal(a->meta_mode, 0177777, &n))
+        return false;
+    ret->mode = (mode_t)n;
+    return true;
 }
 
 void add_range(struct http_req *r, uint64_t off, uint64_t len)

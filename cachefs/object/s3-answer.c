@@ -354,6 +354,17 @@ int s3_parse_part_end(struct store *s, const void *body, size_t len, struct err 
     return 0;
 }
 
+void s3_parse_etag(const void *body, size_t len, char ret[160])
+{
+    cleanup_bytes struct bytes text = {0}, etag = {0};
+    ret[0] = '\0';
+    if (!xml_find(body, len, "ETag", &text))
+        return;
+    take_etag(&text, &etag);
+    if (etag.len < 160)
+        memcpy(ret, etag.data, etag.len + 1);
+}
+
 int s3_parse_delete_many(struct store *s, const void *body, size_t len, struct err *err)
 {
     cleanup_bytes struct bytes key = {0}, code = {0};

@@ -24,5 +24,6 @@ int s3_parse_part_end(struct store *s, const void *body, size_t len, struct err 
 int s3_parse_uploads(struct store *s, const void *body, size_t len, upload_fn *fn, void *arg,
                      struct bytes *ret_token, struct err *err);
 int s3_parse_delete_many(struct store *s, const void *body, size_t len, struct err *err);
+void s3_parse_etag(const void *body, size_t len, char ret[160]);
 
 #endif

@@ -101,8 +101,9 @@ static int s3_list(struct store *s, const char *prefix, bool delimiter, const ch
 
 /* --- writing --------------------------------------------------------------------------------- */
 
+/* `sum`: of store_payload_sum(), or NULL. */
 static int send_body(struct store *s, const struct s3_target *t, const void *body, size_t len,
-                     struct http_req *r, struct err *err)
+                     const char *sum, struct http_req *r, struct err *err)
 {
     r->body = body;
     r->body_len = len;
@@ -112,16 +113,50 @@ static int send_body(struct store *s, const struct s3_target *t, const void *bod
         tls = over_tls(s);
     }
     char digest[2 * SHA256_LEN + 1] = PAYLOAD_UNSIGNED;
-    if (!tls && !s->creds_conf.anonymous)
-        sha256_hex(digest, body, len);
+    if (!tls && !s->creds_conf.anonymous) {
+        if (sum && *sum)
+            snprintf(digest, sizeof digest, "%s", sum);
+        else
+            sha256_hex(digest, body, len);
+    }
     return s3_finish(s, t, digest, r, err);
+}
+
+void store_payload_sum(struct store *s, const void *body, size_t len, char ret[STORE_SUM_SIZE])
+{
+    ret[0] = '\0';
+    if (s->ops != &s3_ops || s->creds_conf.anonymous)
+        return;
+    bool tls;
+    {
+        ACQUIRE(&s->lock);
+        tls = over_tls(s);
+    }
+    if (!tls)
+        sha256_hex(ret, body, len);
 }
 
 static int s3_put(struct store *s, const char *key, size_t key_len, const void *body, size_t len,
                   struct http_req *r, struct err *err)
 {
     http_header(r, "Content-Type", "application/octet-stream");
-    return send_body(s, &(struct s3_target){key, key_len, ""}, body, len, r, err);
+    return send_body(s, &(struct s3_target){key, key_len, ""}, body, len, NULL, r, err);
+}
+
+static int s3_put_object(struct store *s, const struct store_put *p, struct http_req *r,
+                         struct err *err)
+{
+    cleanup_bytes struct bytes query = {0};
+    bytes_add_str(&query, "");
+    if (p->upload) {
+        bytes_addf(&query, "?partNumber=%u", p->part);
+        url_add_param(&query, "uploadId", p->upload);
+    } else {
+        http_header(r, "Content-Type", "%s", content_type_of(p->key));
+        add_meta(r, "x-amz-meta", p->meta);
+    }
+    return send_body(s, &(struct s3_target){p->key, strlen(p->key), query.data ? query.data : ""},
+                     p->body, p->len, p->sum, r, err);
 }
 
 static int s3_delete(struct store *s, const char *key, size_t key_len, struct http_req *r,
@@ -180,6 +215,29 @@ static int s3_copy_from(struct store *s, const struct store *from_store, const c
     return s3_finish(s, &(struct s3_target){to, strlen(to), ""}, PAYLOAD_EMPTY, r, err);
 }
 
+static int s3_copy_object(struct store *s, const struct store_copy *c, struct http_req *r,
+                          struct err *err)
+{
+    cleanup_bytes struct bytes source = {0}, query = {0};
+    bytes_add_str(&query, "");
+    url_add_copy_source(&source, s, c->from);
+    http_header(r, "X-Amz-Copy-Source", "%s", source.data);
+    if (c->if_match && *c->if_match)
+        http_header(r, "X-Amz-Copy-Source-If-Match", "\"%s\"", c->if_match);
+    if (c->upload) {
+        bytes_addf(&query, "?partNumber=%u", c->part);
+        url_add_param(&query, "uploadId", c->upload);
+        http_header(r, "X-Amz-Copy-Source-Range", "bytes=%llu-%llu", (unsigned long long)c->off,
+                    (unsigned long long)(c->off + c->len - 1));
+    } else if (c->meta) {
+        http_header(r, "X-Amz-Metadata-Directive", "REPLACE");
+        http_header(r, "Content-Type", "%s", content_type_of(c->to));
+        add_meta(r, "x-amz-meta", c->meta);
+    }
+    return s3_finish(s, &(struct s3_target){c->to, strlen(c->to), query.data}, PAYLOAD_EMPTY, r,
+                     err);
+}
+
 /* --- in parts -------------------------------------------------------------------------------- */
 
 static int s3_part_begin(struct store *s, const char *key, struct http_req *r, struct err *err)
@@ -199,13 +257,20 @@ static int s3_uploads(struct store *s, const char *prefix, const char *token, st
     return s3_finish(s, &(struct s3_target){.query = query.data}, PAYLOAD_EMPTY, r, err);
 }
 
+static int s3_part_begin_as(struct store *s, const char *key, const struct object_meta *meta,
+                            struct http_req *r, struct err *err)
+{
+    add_meta(r, "x-amz-meta", meta);
+    return s3_part_begin(s, key, r, err);
+}
+
 static int s3_part_put(struct store *s, const char *key, const char *upload, unsigned part,
                        const void *body, size_t len, struct http_req *r, struct err *err)
 {
     cleanup_bytes struct bytes query = {0};
     bytes_addf(&query, "?partNumber=%u", part);
     url_add_param(&query, "uploadId", upload);
-    return send_body(s, &(struct s3_target){key, strlen(key), query.data}, body, len, r, err);
+    return send_body(s, &(struct s3_target){key, strlen(key), query.data}, body, len, NULL, r, err);
 }
 
 static int s3_part_end(struct store *s, const char *key, const char *upload,
@@ -238,7 +303,8 @@ static int s3_part_abort(struct store *s, const char *key, const char *upload, s
 
 const struct store_ops s3_ops = {
     .name = "S3",
-    .caps = STORE_WRITES | STORE_FLAT_LIST | STORE_MULTIPART | STORE_COPY | STORE_BATCH_DELETE,
+    .caps = STORE_WRITES | STORE_FLAT_LIST | STORE_MULTIPART | STORE_COPY | STORE_BATCH_DELETE |
+            STORE_META,
     .open = s3_open,
     .get = s3_get,
     .head = s3_head,
@@ -253,10 +319,14 @@ const struct store_ops s3_ops = {
     .part_put = s3_part_put,
     .part_end = s3_part_end,
     .part_abort = s3_part_abort,
+    .put_object = s3_put_object,
+    .copy_object = s3_copy_object,
+    .part_begin_as = s3_part_begin_as,
+    .parse_uploads = s3_parse_uploads,
+    .parse_etag = s3_parse_etag,
     .classify = s3_classify,
     .parse_list = s3_parse_list,
     .parse_part_begin = s3_parse_part_begin,
-    .parse_uploads = s3_parse_uploads,
     .parse_part_end = s3_parse_part_end,
     .parse_delete_many = s3_parse_delete_many,
 };

@@ -80,6 +80,19 @@ static void take_range(struct http_answer *a, const char *value)
     a->range_end = end;
 }
 
+/* The metadata of an object that describe it as a file. */
+static void take_meta(struct http_answer *a, const char *name, const char *value)
+{
+    if (strcasecmp(name, "mode") == 0)
+        copy(a->meta_mode, sizeof a->meta_mode, value);
+    else if (strcasecmp(name, "uid") == 0)
+        copy(a->meta_uid, sizeof a->meta_uid, value);
+    else if (strcasecmp(name, "gid") == 0)
+        copy(a->meta_gid, sizeof a->meta_gid, value);
+    else if (strcasecmp(name, "mtime") == 0)
+        copy(a->meta_mtime, sizeof a->meta_mtime, value);
+}
+
 static void take_field(struct http_answer *a, const char *name, const char *value)
 {
     if (strcasecmp(name, "content-length") == 0) {
@@ -101,6 +114,9 @@ static void take_field(struct http_answer *a, const char *name, const char *valu
     } else if (strcasecmp(name, "retry-after") == 0) {
         int64_t s = whole_number(value);
         a->retry_after_s = s < 0 ? 0 : s > 86400 ? 86400 : (unsigned)s;
+    } else if (strncasecmp(name, "x-amz-meta-", 11) == 0 ||
+               strncasecmp(name, "x-bce-meta-", 11) == 0) {
+        take_meta(a, name + 11, value);
     }
 }
 

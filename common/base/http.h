@@ -63,6 +63,8 @@ struct http_answer {
     char content_type[96];
     int64_t last_modified;  /* Unix seconds, -1: not given */
     unsigned retry_after_s; /* 0: not given */
+    /* x-amz-meta-NAME, x-bce-meta-NAME; "": not given */
+    char meta_mode[16], meta_uid[16], meta_gid[16], meta_mtime[40];
 };
 void http_answer_init(struct http_answer *a);
 /* Takes one header line as it came. Pure. */

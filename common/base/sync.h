@@ -22,6 +22,8 @@ enum lock_rank {
     RANK_AHEAD = 25,  /* windows of reading ahead */
     RANK_PUSH = 30,
     RANK_GATE = 35,        /* reads under way, while a volume closes */
+    RANK_STAGE_FILE = 37,  /* the content of one file of a stage */
+    RANK_STAGE = 38,       /* a stage's names, journal and queue */
     RANK_CACHE_FILL = 40,  /* fill slots and waiters, one lock a stripe */
     RANK_CACHE_EVICT = 45, /* policies */
     RANK_CACHE_TIER = 50,  /* packs of one tier */

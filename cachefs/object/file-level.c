@@ -1,0 +1,44 @@
+/* One level of a local folder as it stands: for who shows it again as a folder. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "object-internal.h"
+
+static int level_entry(int dir_fd, const char *dir, const char *name, local_level_fn *fn, void *arg,
+                       struct err *err)
+{
+    struct stat st;
+    char etag[64];
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || store_local_is_temp(name))
+        return 0;
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
+        return errno == ENOENT ? 0 : err_sys(err, errno, "cannot list: %s/%s", dir, name);
+    if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISLNK(st.st_mode))
+        return 0;
+    store_local_etag(&st, etag);
+    return fn(arg, name, &st, etag, err);
+}
+
+int store_local_level(struct store *s, const char *folder, local_level_fn *fn, void *arg,
+                      struct err *err)
+{
+    char path[PATH_MAX];
+    size_t len = strlen(folder);
+    if (!*folder)
+        snprintf(path, sizeof path, "%s/", s->dir);
+    else if (file_path(s, folder, len - (folder[len - 1] == '/'), path, err))
+        return -1;
+    cleanup_dir DIR *d = opendir(path);
+    if (!d)
+        return err_sys(err, errno, "cannot list: %s", path);
+    for (;;) {
+        errno = 0;
+        struct dirent *e = readdir(d);
+        if (!e)
+            return errno ? err_sys(err, errno, "cannot list: %s", path) : 0;
+        if (level_entry(dirfd(d), path, e->d_name, fn, arg, err))
+            return -1;
+    }
+}

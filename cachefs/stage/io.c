@@ -1,0 +1,573 @@
+/*
+ * Open files: create, open, read, write, allocate, flush, sync, release. A handle is a number that
+ * says which inode and which generation of its content; what a life of the daemon knows more of it
+ * (that it is open) is learned anew by the next life from the first call that names it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <string.h>
+
+#include "clock.h"
+#include "mem.h"
+#include "stage-internal.h"
+
+#define READ_AHEAD (4ull * STAGE_BLOCK)
+
+/* --- handles --------------------------------------------------------------------------------- */
+
+/* While it is open its content stays in memory. s->lock held. */
+static void hold(struct stage *s, struct node *n)
+{
+    if (n->held)
+        return;
+    content_ref(s, n);
+    n->held = true;
+}
+
+struct content *handle_content(struct stage *s, uint64_t fh, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    struct node *n = handle_node(s, fh, err);
+    if (!n)
+        return NULL;
+    if (handle_is_stale(n, fh)) {
+        err_set(err, ERR_STALE, "replaced by another writer since it was opened (open it again)");
+        return NULL;
+    }
+    if (!n->opens)
+        n->opens = 1; /* opened in an earlier life */
+    hold(s, n);
+    return content_ref(s, n);
+}
+
+void content_done(struct content *c)
+{
+    struct stage *s = c->stage;
+    ACQUIRE(&s->lock);
+    content_unref(s, c);
+}
+
+static void opened(struct stage *s, struct node *n, int flags, uint64_t *ret_fh)
+{
+    n->opens++;
+    hold(s, n);
+    *ret_fh = handle_make(n, flags);
+}
+
+/* --- create and open ------------------------------------------------------------------------- */
+
+static int create_node(struct stage *s, const struct stage_call *c, struct node *folder,
+                       const char *name, mode_t mode, struct node **ret, struct err *err)
+{
+    char staged[32];
+    if (name_check(s, folder, name, err))
+        return -1;
+    struct node *n = node_make(s, NODE_FILE, name, err);
+    if (!n)
+        return -1;
+    n->row.mode = mode & 07777;
+    n->row.uid = c->uid;
+    n->row.gid = c->gid;
+    n->row.parent = folder->row.ino;
+    n->row.flags = N_STAGED | N_DIRTY | N_KNOWN;
+    n->seq = 1;
+    content_name(n->row.ino, false, staged);
+    int fd = openat(s->data_fd, staged, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int result = fd < 0 ? err_sys(err, errno, "make a staged file: %s/data/%s", s->dir, staged) : 0;
+    if (fd >= 0)
+        close(fd);
+    bool begun = result == 0 && journal_begin(s, err) == 0;
+    if (!begun || journal_put(s, n, err) || journal_call(s, c, n->row.ino, err) ||
+        journal_commit(s, err)) {
+        if (begun)
+            journal_rollback(s);
+        n->row.flags |= N_ORPHAN;
+        node_reap(s, n);
+        return -1;
+    }
+    node_link(s, folder, n);
+    dirty_add(s, n);
+    *ret = n;
+    return 0;
+}
+
+static int truncate_now(struct stage *s, struct node *n, bool wait, struct err *err)
+{
+    struct content *c;
+    {
+        ACQUIRE(&s->lock);
+        c = content_ref(s, n);
+    }
+    int result;
+    {
+        ACQUIRE(&c->lock);
+        result = content_load(c, err);
+        if (result == 0)
+            result = content_truncate(c, 0, wait, err);
+    }
+    content_done(c);
+    return result;
+}
+
+/* s->lock held, given up while it is cut. */
+static int open_node(struct stage *s, const struct stage_call *c, struct node *n, int flags,
+                     uint64_t *ret_fh, struct err *err)
+{
+    if (node_is_folder(n))
+        return refuse(EISDIR, n->row.name, err);
+    if (n->row.kind == NODE_LINK)
+        return refuse(ELOOP, n->row.name, err);
+    if (flags & O_TRUNC && (flags & O_ACCMODE) != O_RDONLY && n->row.size) {
+        n->pins++;
+        lock_drop(&s->lock);
+        int result = truncate_now(s, n, c->wait, err);
+        lock_take(&s->lock);
+        n->pins--;
+        if (result)
+            return result;
+    }
+    opened(s, n, flags, ret_fh);
+    return 0;
+}
+
+int stage_create(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,
+                 mode_t mode, int flags, struct stage_attr *ret, uint64_t *ret_fh, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    struct node *folder, *n;
+    uint64_t ino;
+    int result = 0;
+    if (call_answered(s, c, &ino) && (n = node_of(s, ino))) {
+        opened(s, n, flags, ret_fh);
+    } else {
+        if (folder_of(s, parent, &folder, err))
+            return -1;
+        result = child_now(s, folder, name, c->wait, &n, err);
+        if (result)
+            return result;
+        if (n && flags & O_EXCL)
+            return refuse(EEXIST, name, err);
+        if (n)
+            result = open_node(s, c, n, flags, ret_fh, err);
+        else if ((result = create_node(s, c, folder, name, mode, &n, err)) == 0)
+            opened(s, n, flags, ret_fh);
+    }
+    if (result)
+        return result;
+    n->lookups++;
+    node_attr(s, n, ret);
+    return 0;
+}
+
+int stage_open_file(struct stage *s, const struct stage_call *c, uint64_t ino, int flags,
+                    uint64_t *ret_fh, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    struct node *n = node_of(s, ino);
+    if (!n)
+        return refuse(ESTALE, "a file", err);
+    return open_node(s, c, n, flags, ret_fh, err);
+}
+
+int stage_release(struct stage *s, const struct stage_call *c, uint64_t fh, struct err *err)
+{
+    (void)c;
+    ACQUIRE(&s->lock);
+    struct node *n = handle_node(s, fh, err);
+    if (!n)
+        return -1;
+    if (n->opens)
+        n->opens--;
+    if (n->opens)
+        return 0;
+    owed_publish(s, n, NULL); /* nobody is left who would: a life ended between flush and release */
+    if (n->held) {
+        n->held = false;
+        content_unref(s, n->content); /* may free the node */
+    } else {
+        node_reap(s, n);
+    }
+    return 0;
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+static int read_here(const struct content *c, uint64_t off, char *buf, size_t len, struct err *err)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t n = pread(c->fd, buf + done, len - done, (off_t)(off + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return err_sys(err, n ? errno : EIO, "read a staged file in %s", c->stage->dir);
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+/* There is no room to keep what comes: it goes to the reader alone, block by block. */
+static int read_through(struct content *c, uint64_t off, char *buf, size_t len, struct err *err)
+{
+    struct stage *s = c->stage;
+    while (len) {
+        uint64_t b = off / STAGE_BLOCK, end = (b + 1) * STAGE_BLOCK;
+        size_t n = end - off < len ? (size_t)(end - off) : len;
+        if (c->map && (c->map->blocks[b] == BLOCK_ABSENT || c->map->blocks[b] == BLOCK_FETCHING)) {
+            uint64_t base = c->map->base_len;
+            size_t stored = off >= base ? 0 : base - off < n ? (size_t)(base - off) : n;
+            struct record row;
+            {
+                ACQUIRE(&s->lock);
+                row = c->node->row;
+                row.etag = xstrdup(row.etag);
+                row.skey = node_stored_key(c->node);
+                row.name = row.target = NULL;
+            }
+            memset(buf + stored, 0, n - stored);
+            int result =
+                stored ? remote_read(s, row.skey, &row, off, buf, (uint32_t)stored, err) : 0;
+            record_release(&row);
+            if (result)
+                return -1;
+        } else if (read_here(c, off, buf, n, err)) {
+            return -1;
+        }
+        off += n;
+        buf += n;
+        len -= n;
+    }
+    return 0;
+}
+
+static int read_content(struct content *c, bool wait, uint64_t off, void *buf, size_t len,
+                        size_t *ret_n, struct err *err)
+{
+    if (content_load(c, err))
+        return -1;
+    *ret_n = 0;
+    if (off >= c->size)
+        return 0;
+    if (len > c->size - off)
+        len = (size_t)(c->size - off);
+    uint64_t want = off == c->next_read && len < READ_AHEAD ? READ_AHEAD : len;
+    struct err why = {0};
+    int result = content_need(c, off, len, false, &why);
+    if (result == STAGE_WAIT && wait)
+        result = content_need(c, off, want, true, &why);
+    if (result == STAGE_WAIT)
+        return STAGE_WAIT;
+    if (result && why.class != ERR_LIMIT) {
+        if (err)
+            *err = why;
+        return -1;
+    }
+    if (off >= c->size)
+        return 0; /* cut while it came */
+    if (len > c->size - off)
+        len = (size_t)(c->size - off);
+    if (result ? read_through(c, off, buf, len, err) : read_here(c, off, buf, len, err))
+        return -1;
+    c->next_read = off + len;
+    *ret_n = len;
+    return 0;
+}
+
+int stage_read(struct stage *s, const struct stage_call *call, uint64_t fh, uint64_t off, void *buf,
+               size_t len, size_t *ret_n, struct err *err)
+{
+    struct content *c = handle_content(s, fh, err);
+    if (!c)
+        return -1;
+    int result;
+    {
+        ACQUIRE(&c->lock);
+        result = read_content(c, call->wait, off, buf, len, ret_n, err);
+    }
+    content_done(c);
+    if (result == 0) {
+        counter_add(&s->counts.reads, 1);
+        counter_add(&s->counts.read_bytes, *ret_n);
+    }
+    return result;
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+static int no_changes_now(struct content *c, bool wait)
+{
+    while (c->draining) {
+        if (!wait)
+            return STAGE_WAIT;
+        cond_wait(&c->cond, &c->lock);
+    }
+    return 0;
+}
+
+/* The ends of a change that cover a block in part need that block's other bytes. */
+static int need_edges(struct content *c, uint64_t off, uint64_t len, bool wait, struct err *err)
+{
+    uint64_t end = off + len, first = off % STAGE_BLOCK, last = end % STAGE_BLOCK;
+    int result = first ? content_need(c, off - first, 1, wait, err) : 0;
+    if (result == 0 && end < c->size && last)
+        result = content_need(c, end - last, 1, wait, err);
+    return result;
+}
+
+static void mark_dirty(struct content *c, uint64_t off, uint64_t len)
+{
+    for (uint64_t b = off / STAGE_BLOCK; c->map && len && b <= (off + len - 1) / STAGE_BLOCK; b++)
+        c->map->blocks[b] = BLOCK_DIRTY;
+}
+
+/* What every change of content does before; 0: go on. */
+static int prepare_change(struct content *c, uint64_t off, uint64_t len, bool wait, struct err *err)
+{
+    for (;;) {
+        int result = content_load(c, err);
+        if (result == 0)
+            result = no_changes_now(c, wait);
+        if (result == 0)
+            result = need_edges(c, off, len, wait, err); /* may give the lock up ... */
+        if (result)
+            return result;
+        if (!c->draining)
+            break; /* ... and then look again */
+    }
+    return content_dirty(c, err) || upload_overtaken(c, off, len, err) ||
+                   content_grow(c, off + len, err)
+               ? -1
+               : 0;
+}
+
+/* What every change does after: *ret tells whether a part is complete. */
+static void conclude_change(struct content *c, uint64_t off, uint64_t len, uint64_t taken)
+{
+    struct stage *s = c->stage;
+    struct node *n = c->node;
+    if (off != c->size)
+        c->appending = false;
+    uint64_t end = off + len;
+    bool crossed = end >= STAGE_MULTIPART && part_offset(part_at(off) + 1) <= end;
+    if (end > c->size)
+        c->size = end;
+    bool parts = crossed && s->caps & STORE_MULTIPART && upload_has_work(c);
+    ACQUIRE(&s->lock);
+    n->seq++;
+    n->row.size = c->size;
+    n->row.mtime_ns = clock_wall_ns();
+    n->explicit_mtime = false;
+    room_settle(s, n, c->fd, taken);
+    if (parts && !(n->row.flags & N_ORPHAN)) {
+        n->parts_wanted = true;
+        owed_add(s, n);
+    }
+}
+
+static int write_all(const struct content *c, uint64_t off, const char *data, size_t len,
+                     struct err *err)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t n = pwrite(c->fd, data + done, len - done, (off_t)(off + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_sys(err, errno, "write a staged file in %s", c->stage->dir);
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+static int write_content(struct content *c, bool wait, uint64_t off, const char *data, size_t len,
+                         struct err *err)
+{
+    struct stage *s = c->stage;
+    if (len > INT64_MAX - off || off > INT64_MAX)
+        return err_sys(err, EFBIG, "write past the largest file");
+    if (room_take(s, len, err))
+        return -1;
+    int result = prepare_change(c, off, len, wait, err);
+    if (result) {
+        room_give(s, len);
+        return result;
+    }
+    result = write_all(c, off, data, len, err);
+    if (result == 0) {
+        mark_dirty(c, off, len);
+        conclude_change(c, off, len, len);
+        return 0;
+    }
+    struct stat st; /* a write that broke off has changed what it has changed */
+    if (fstat(c->fd, &st) == 0 && (uint64_t)st.st_size > c->size &&
+        ftruncate(c->fd, (off_t)c->size))
+        c->size = (uint64_t)st.st_size;
+    mark_dirty(c, off, off < c->size ? (c->size - off < len ? c->size - off : len) : 0);
+    ACQUIRE(&s->lock);
+    c->node->seq++;
+    room_settle(s, c->node, c->fd, len);
+    return -1;
+}
+
+int stage_write(struct stage *s, const struct stage_call *call, uint64_t fh, uint64_t off,
+                const void *data, size_t len, struct err *err)
+{
+    struct content *c = handle_content(s, fh, err);
+    if (!c)
+        return -1;
+    int result = 0;
+    if (len) {
+        ACQUIRE(&c->lock);
+        result = write_content(c, call->wait, off, data, len, err);
+    }
+    content_done(c);
+    if (result == 0) {
+        counter_add(&s->counts.writes, 1);
+        counter_add(&s->counts.written_bytes, len);
+    }
+    return result;
+}
+
+/* --- allocate, punch, zero ------------------------------------------------------------------- */
+
+static int change_range(struct content *c, int mode, uint64_t off, uint64_t len, struct err *err)
+{
+    if (fallocate(c->fd, mode, (off_t)off, (off_t)len) == 0)
+        return 0;
+    if (errno != EOPNOTSUPP || !(mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)))
+        return err_sys(err, errno, "allocate in a staged file");
+    cleanup_free char *zeros = xcalloc(1, STAGE_BLOCK);
+    for (uint64_t done = 0; done < len;) {
+        size_t n = len - done < STAGE_BLOCK ? (size_t)(len - done) : STAGE_BLOCK;
+        if (write_all(c, off + done, zeros, n, err))
+            return -1;
+        done += n;
+    }
+    return 0;
+}
+
+static int fallocate_content(struct content *c, bool wait, int mode, uint64_t off, uint64_t len,
+                             struct err *err)
+{
+    struct stage *s = c->stage;
+    bool keep = mode & FALLOC_FL_KEEP_SIZE, zeroes = mode & ~FALLOC_FL_KEEP_SIZE;
+    int result = content_load(c, err);
+    if (result)
+        return -1;
+    uint64_t end = off + len,
+             change = keep && end > c->size ? c->size - (off < c->size ? off : c->size) : len;
+    if (mode & FALLOC_FL_PUNCH_HOLE || (keep && zeroes)) { /* nothing beyond the end is kept */
+        if (off >= c->size)
+            return 0;
+        len = change;
+        end = off + len;
+    }
+    uint64_t taken = mode & FALLOC_FL_PUNCH_HOLE ? 0 : len;
+    if (room_take(s, taken, err))
+        return -1;
+    if (!zeroes && keep) { /* room alone: no byte changes */
+        result = change_range(c, mode, off, len, err);
+        ACQUIRE(&s->lock);
+        room_settle(s, c->node, c->fd, taken);
+        return result;
+    }
+    uint64_t from = zeroes ? off : c->size < off ? c->size : off;
+    result = prepare_change(c, from, end - from, wait, err);
+    if (result == 0 && !zeroes) /* bytes that are there stay as they are */
+        result = content_need(c, off, len, wait, err);
+    if (result == 0)
+        result = change_range(c, mode, off, len, err);
+    if (result) {
+        room_give(s, taken);
+        return result;
+    }
+    mark_dirty(c, from, end - from);
+    conclude_change(c, from, end - from, taken);
+    return 0;
+}
+
+int stage_fallocate(struct stage *s, const struct stage_call *call, uint64_t fh, int mode,
+                    uint64_t off, uint64_t len, struct err *err)
+{
+    static const int known[] = {0, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                FALLOC_FL_ZERO_RANGE, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE};
+    bool ok = false;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        ok |= mode == known[i];
+    if (!ok)
+        return refuse(EOPNOTSUPP, "this way of allocating", err);
+    if (len == 0)
+        return refuse(EINVAL, "nothing to allocate", err);
+    if (off > INT64_MAX || len > INT64_MAX - off)
+        return refuse(EFBIG, "past the largest file", err);
+    struct content *c = handle_content(s, fh, err);
+    if (!c)
+        return -1;
+    int result;
+    {
+        ACQUIRE(&c->lock);
+        result = fallocate_content(c, call->wait, mode, off, len, err);
+    }
+    content_done(c);
+    return result;
+}
+
+/* --- to the store ---------------------------------------------------------------------------- */
+
+int stage_flush(struct stage *s, const struct stage_call *call, uint64_t fh, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    struct node *n = handle_node(s, fh, err);
+    if (!n)
+        return -1;
+    if (!(fh & FH_WRITES) || n->row.flags & N_ORPHAN)
+        return 0;
+    if (owed_publish(s, n, err))
+        return -1;
+    if (!waits_for_store(s) || !node_owes(n))
+        return 0;
+    return call->wait ? owed_wait(s, n, err) : STAGE_WAIT;
+}
+
+static int sync_here(struct stage *s, struct node *n, struct err *err)
+{
+    struct content *c;
+    {
+        ACQUIRE(&s->lock);
+        c = content_ref(s, n);
+    }
+    int result;
+    {
+        ACQUIRE(&c->lock);
+        result = content_load(c, err);
+        if (result == 0)
+            result = content_sync(c, err);
+    }
+    content_done(c);
+    return result ? -1 : journal_sync(s, err);
+}
+
+int stage_fsync(struct stage *s, const struct stage_call *call, uint64_t fh, bool data_only,
+                struct err *err)
+{
+    (void)data_only; /* an object has both or neither */
+    if (waits_for_store(s))
+        return stage_flush(s, call, fh | FH_WRITES, err);
+    struct node *n;
+    {
+        ACQUIRE(&s->lock);
+        n = handle_node(s, fh, err);
+        if (!n)
+            return -1;
+        if (!(n->row.flags & N_DIRTY))
+            return journal_sync(s, err);
+        if (!call->wait)
+            return STAGE_WAIT; /* not the network, but the disk may take its time */
+        if (owed_publish(s, n, err))
+            return -1;
+        n->pins++;
+    }
+    int result = sync_here(s, n, err);
+    ACQUIRE(&s->lock);
+    n->pins--;
+    return result;
+}

@@ -1,0 +1,563 @@
+/*
+ * Names and attributes: lookup, getattr, setattr, mkdir, symlink, unlink, rmdir, readdir. What
+ * changes is written to the journal in one transaction with the call's number, then to memory; with
+ * `--commit close` the call then waits for the store.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "clock.h"
+#include "mem.h"
+#include "stage-internal.h"
+
+int refuse(int e, const char *name, struct err *err)
+{
+    err_sys(err, e, "%.255s", name ? name : "");
+    return -1;
+}
+
+int not_there(const char *name, struct err *err)
+{
+    return refuse(ENOENT, name, err);
+}
+
+int folder_of(struct stage *s, uint64_t ino, struct node **ret, struct err *err)
+{
+    struct node *n = node_of(s, ino);
+    if (!n || n->row.flags & N_ORPHAN)
+        return refuse(n ? ENOENT : ESTALE, "a folder", err);
+    if (!node_is_folder(n))
+        return refuse(ENOTDIR, n->row.name, err);
+    *ret = n;
+    return 0;
+}
+
+int child_now(struct stage *s, struct node *folder, const char *name, bool wait, struct node **ret,
+              struct err *err)
+{
+    *ret = child_of(s, folder, name);
+    /* What is ours alone needs no listing. */
+    if (*ret && ((*ret)->row.flags & (N_DIRTY | N_META) || (*ret)->row.skey))
+        return 0;
+    folder->pins++;
+    int result = folder_refresh(s, folder, wait, false, err);
+    folder->pins--;
+    if (result)
+        return result;
+    if (folder->row.flags & N_ORPHAN)
+        return not_there(name, err);
+    *ret = child_of(s, folder, name);
+    return 0;
+}
+
+/* --- looking --------------------------------------------------------------------------------- */
+
+int stage_lookup(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,
+                 struct stage_attr *ret, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    struct node *folder, *n;
+    if (strlen(name) > NAME_MAX)
+        return refuse(ENAMETOOLONG, name, err);
+    if (folder_of(s, parent, &folder, err))
+        return -1;
+    int result = child_now(s, folder, name, c->wait, &n, err);
+    if (result)
+        return result;
+    if (!n)
+        return not_there(name, err);
+    n->pins++;
+    result = node_look(s, n, c->wait, err);
+    n->pins--;
+    if (result)
+        return result;
+    if (n->row.flags & N_ORPHAN) {
+        node_reap(s, n);
+        return not_there(name, err);
+    }
+    n->lookups++;
+    node_attr(s, n, ret);
+    return 0;
+}
+
+void stage_forget(struct stage *s, uint64_t ino, uint64_t lookups)
+{
+    ACQUIRE(&s->lock);
+    struct node *n = node_of(s, ino);
+    if (!n)
+        return;
+    n->lookups -= lookups < n->lookups ? lookups : n->lookups;
+    node_reap(s, n);
+}
+
+int stage_getattr(struct stage *s, const struct stage_call *c, uint64_t ino, struct stage_attr *ret,
+                  struct err *err)
+{
+    ACQUIRE(&s->lock);
+    struct node *n = node_of(s, ino);
+    if (!n)
+        return refuse(ESTALE, "a file", err);
+    int result = 0;
+    n->pins++;
+    if (n->parent && n->row.flags & N_STORED && !(n->row.flags & (N_DIRTY | N_META)))
+        result = folder_refresh(s, n->parent, c->wait, false, err);
+    if (result == 0)
+        result = node_look(s, n, c->wait, err);
+    n->pins--;
+    if (result)
+        return result;
+    node_attr(s, n, ret);
+    if (n->row.flags & N_ORPHAN)
+        node_reap(s, n);
+    return 0;
+}
+
+int stage_readlink(struct stage *s, const struct stage_call *c, uint64_t ino, struct bytes *ret,
+                   struct err *err)
+{
+    cleanup_free char *key = NULL;
+    uint64_t size, gen;
+    {
+        ACQUIRE(&s->lock);
+        struct node *n = node_of(s, ino);
+        if (!n || n->row.kind != NODE_LINK)
+            return refuse(n ? EINVAL : ESTALE, "no link", err);
+        bytes_clear(ret);
+        if (n->row.target) {
+            bytes_add_str(ret, n->row.target);
+            return 0;
+        }
+        if (!c->wait)
+            return STAGE_WAIT;
+        key = node_stored_key(n);
+        size = n->row.rsize;
+        gen = n->row.gen;
+    }
+    if (remote_target(s, key, size, ret, err))
+        return -1;
+    ACQUIRE(&s->lock);
+    struct node *n = node_of(s, ino);
+    if (n && n->row.gen == gen && !n->row.target) {
+        n->row.target = xstrdup(ret->data ? ret->data : "");
+        journal_save(s, n, NULL);
+    }
+    return 0;
+}
+
+/* Some entries at a time, so that fn runs without the lock. */
+#define ENTRIES_AT_ONCE 128
+struct listed {
+    char name[NAME_MAX + 1];
+    struct stage_attr attr;
+};
+
+static size_t take_entries(struct stage *s, const struct node *folder, uint64_t after,
+                           struct listed *out)
+{
+    const struct node *n = node_of(s, after);
+    if (after && n && n->parent == folder)
+        n = n->after;
+    else
+        for (n = folder->first; n && n->row.ino <= after; n = n->after)
+            ;
+    size_t count = 0;
+    for (; n && count < ENTRIES_AT_ONCE; n = n->after, count++) {
+        snprintf(out[count].name, sizeof out[count].name, "%s", n->row.name);
+        node_attr(s, n, &out[count].attr);
+    }
+    return count;
+}
+
+int stage_readdir(struct stage *s, const struct stage_call *c, uint64_t ino, uint64_t after_cookie,
+                  stage_dir_fn *fn, void *arg, struct err *err)
+{
+    struct listed *entries = NULL;
+    int result = 0;
+    size_t n;
+    do {
+        ACQUIRE(&s->lock);
+        struct node *folder = node_of(s, ino);
+        if (!folder || !node_is_folder(folder)) {
+            result = refuse(folder ? ENOTDIR : ESTALE, "a folder", err);
+            break;
+        }
+        if (after_cookie == 0 && !entries) {
+            folder->pins++;
+            result = folder_refresh(s, folder, c->wait, false, err);
+            folder->pins--;
+            if (result)
+                break;
+        }
+        if (!entries)
+            entries = xmalloc(ENTRIES_AT_ONCE * sizeof *entries);
+        n = take_entries(s, folder, after_cookie, entries);
+        lock_drop(&s->lock);
+        bool more = true;
+        for (size_t i = 0; i < n && more; i++) {
+            after_cookie = entries[i].attr.st.st_ino;
+            more = fn(arg, entries[i].name, &entries[i].attr, after_cookie);
+        }
+        lock_take(&s->lock);
+        if (!more)
+            break;
+    } while (n == ENTRIES_AT_ONCE);
+    free(entries);
+    return result;
+}
+
+/* --- new names ------------------------------------------------------------------------------- */
+
+static int make_node(struct stage *s, const struct stage_call *c, struct node *folder,
+                     const struct record *like, struct node **ret, struct err *err)
+{
+    if (name_check(s, folder, like->name, err))
+        return -1;
+    struct node *n = node_make(s, like->kind, like->name, err);
+    if (!n)
+        return -1;
+    n->row.mode = like->mode;
+    n->row.uid = c->uid;
+    n->row.gid = c->gid;
+    n->row.flags = like->flags;
+    n->row.parent = folder->row.ino;
+    n->row.target = like->target ? xstrdup(like->target) : NULL;
+    n->row.size = like->size;
+    bool begun = journal_begin(s, err) == 0;
+    if (!begun || journal_put(s, n, err) || journal_call(s, c, n->row.ino, err) ||
+        journal_commit(s, err)) {
+        if (begun)
+            journal_rollback(s);
+        n->row.flags = N_ORPHAN;
+        node_reap(s, n);
+        return -1;
+    }
+    node_link(s, folder, n);
+    if (node_is_folder(n))
+        n->listed_ns = clock_mono_ns();
+    owed_add(s, n);
+    *ret = n;
+    return 0;
+}
+
+/* mkdir and symlink: s->lock held. */
+static int make(struct stage *s, const struct stage_call *c, uint64_t parent,
+                const struct record *like, struct stage_attr *ret, struct err *err)
+{
+    struct node *folder, *n;
+    uint64_t ino;
+    if (waits_for_store(s) && !c->wait)
+        return STAGE_WAIT;
+    if (!call_answered(s, c, &ino) || !(n = node_of(s, ino))) {
+        if (folder_of(s, parent, &folder, err))
+            return -1;
+        int result = child_now(s, folder, like->name, c->wait, &n, err);
+        if (result)
+            return result;
+        if (n)
+            return refuse(EEXIST, like->name, err);
+        if (make_node(s, c, folder, like, &n, err))
+            return -1;
+    }
+    if (waits_for_store(s) && owed_wait(s, n, err))
+        return -1;
+    n->lookups++;
+    node_attr(s, n, ret);
+    return 0;
+}
+
+int stage_mkdir(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,
+                mode_t mode, struct stage_attr *ret, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    const struct record like = {
+        .name = (char *)name, .kind = NODE_FOLDER, .mode = mode & 07777, .flags = N_META | N_KNOWN};
+    return make(s, c, parent, &like, ret, err);
+}
+
+int stage_symlink(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,
+                  const char *target, struct stage_attr *ret, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    size_t len = strlen(target);
+    if (len == 0 || len >= PATH_MAX)
+        return refuse(len ? ENAMETOOLONG : ENOENT, name, err);
+    if (!(s->caps & STORE_META))
+        return refuse(EPERM, name, err); /* nothing could tell a link from a file */
+    const struct record like = {.name = (char *)name,
+                                .kind = NODE_LINK,
+                                .mode = 0777,
+                                .size = len,
+                                .target = (char *)target,
+                                .flags = N_DIRTY | N_PUBLISH | N_KNOWN};
+    return make(s, c, parent, &like, ret, err);
+}
+
+/* --- attributes ------------------------------------------------------------------------------ */
+
+static void stamp_staged(struct stage *s, const struct node *n)
+{
+    char name[32];
+    int64_t ns = n->row.mtime_ns;
+    const struct timespec times[2] = {
+        {.tv_nsec = UTIME_OMIT},
+        {.tv_sec = ns / (int64_t)NS_PER_S, .tv_nsec = ns % (int64_t)NS_PER_S}};
+    content_name(n->row.ino, false, name);
+    if (ns >= 0 && n->row.flags & N_DIRTY && n->row.flags & N_STAGED)
+        utimensat(s->data_fd, name, times, 0);
+}
+
+static int set_attributes(struct stage *s, const struct stage_call *c, struct node *n,
+                          const struct stat *st, unsigned what, struct err *err)
+{
+    struct record old = n->row;
+    if (what & STAGE_SET_MODE)
+        n->row.mode = st->st_mode & 07777;
+    if (what & STAGE_SET_UID)
+        n->row.uid = st->st_uid;
+    if (what & STAGE_SET_GID)
+        n->row.gid = st->st_gid;
+    if (what & STAGE_SET_MTIME)
+        n->row.mtime_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec;
+    bool kept = s->caps & STORE_META && n->parent;
+    if (kept)
+        n->row.flags |= N_META | N_KNOWN;
+    bool begun = journal_begin(s, err) == 0;
+    if (!begun || journal_put(s, n, err) || journal_call(s, c, n->row.ino, err) ||
+        journal_commit(s, err)) {
+        if (begun)
+            journal_rollback(s);
+        n->row = old;
+        return -1;
+    }
+    if (what & STAGE_SET_MTIME) {
+        n->explicit_mtime = true;
+        stamp_staged(s, n);
+    }
+    owed_add(s, n);
+    return 0;
+}
+
+/* s->lock held, given up meanwhile. */
+static int set_size(struct stage *s, const struct stage_call *c, struct node *n, uint64_t size,
+                    struct err *err)
+{
+    if (n->row.kind != NODE_FILE)
+        return refuse(node_is_folder(n) ? EISDIR : EINVAL, n->row.name, err);
+    struct content *content = content_ref(s, n);
+    lock_drop(&s->lock);
+    int result;
+    {
+        ACQUIRE(&content->lock);
+        result = content_load(content, err);
+        if (result == 0)
+            result = content_truncate(content, size, c->wait, err);
+    }
+    lock_take(&s->lock);
+    content_unref(s, content);
+    if (result == 0 && !n->opens) /* nobody will close it */
+        result = owed_publish(s, n, err);
+    return result;
+}
+
+#define SET_META (STAGE_SET_MODE | STAGE_SET_UID | STAGE_SET_GID | STAGE_SET_MTIME)
+
+static int set(struct stage *s, const struct stage_call *c, struct node *n, const struct stat *st,
+               unsigned what, struct err *err)
+{
+    uint64_t ino;
+    if (call_answered(s, c, &ino))
+        what &= ~(unsigned)SET_META; /* cutting again changes nothing */
+    int result = 0;
+    if (what & STAGE_SET_SIZE)
+        result = set_size(s, c, n, (uint64_t)st->st_size, err);
+    if (result == 0 && what & SET_META)
+        result = set_attributes(s, c, n, st, what, err);
+    if (result)
+        return result;
+    /* An open file's attributes go with its content. */
+    bool later = n->row.flags & N_DIRTY && !(n->row.flags & N_PUBLISH);
+    return waits_for_store(s) && !later ? owed_wait(s, n, err) : 0;
+}
+
+int stage_setattr(struct stage *s, const struct stage_call *c, uint64_t ino, const struct stat *st,
+                  unsigned what, struct stage_attr *ret, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    struct node *n = node_of(s, ino);
+    if (!n)
+        return refuse(ESTALE, "a file", err);
+    n->pins++;
+    int result = node_look(s, n, c->wait, err); /* what is not set stays as it is there */
+    bool clean = !(n->row.flags & N_DIRTY) && !(n->row.flags & N_ORPHAN);
+    if (result == 0 && waits_for_store(s) && !c->wait && clean && what & ~STAGE_SET_ATIME)
+        result = STAGE_WAIT;
+    if (result == 0)
+        result = set(s, c, n, st, what, err);
+    n->pins--;
+    if (result == 0)
+        node_attr(s, n, ret);
+    node_reap(s, n);
+    return result;
+}
+
+/* --- names that go --------------------------------------------------------------------------- */
+
+/* Whether the store may have an object of it; of a folder nobody may have asked for its marker. */
+static bool may_be_stored(const struct node *n)
+{
+    if (node_is_folder(n))
+        return n->row.flags & N_STORED || !(n->row.flags & (N_META | N_KNOWN));
+    return n->row.flags & N_STORED;
+}
+
+static void no_part(void *arg, unsigned part, uint64_t len, const char *etag)
+{
+    (void)arg;
+    (void)part;
+    (void)len;
+    (void)etag;
+}
+
+static int upload_journal(struct stage *s, const struct node *n, struct err *err)
+{
+    cleanup_free char *key = NULL, *id = NULL;
+    if (!(n->row.flags & N_DIRTY) || !(s->caps & STORE_MULTIPART) ||
+        !journal_find_upload(s, n->row.ino, &key, &id, no_part, NULL) || n->busy)
+        return 0; /* a busy one is seen to when it lands */
+    if (journal_doom(s, key, id, n->row.ino, err) || journal_upload_drop(s, n->row.ino, err))
+        return -1;
+    doom_add(s, key, id, 0); /* should the transaction fail, an abort too many harms nobody */
+    return 0;
+}
+
+int orphan_journal(struct stage *s, const struct node *n, struct err *err)
+{
+    struct record row = n->row;
+    row.flags |= N_ORPHAN;
+    cleanup_free char *key = node_stored_key(n);
+    if (may_be_stored(n) && journal_doom(s, key, NULL, n->row.ino, err))
+        return -1;
+    return upload_journal(s, n, err) || journal_put_record(s, &row, err) ? -1 : 0;
+}
+
+void orphan_apply(struct stage *s, struct node *n)
+{
+    cleanup_free char *key = node_stored_key(n);
+    bool stored = may_be_stored(n);
+    node_unlink(s, n);
+    node_set_skey(s, n, NULL);
+    n->row.flags |= N_ORPHAN;
+    n->row.flags &= ~(unsigned)N_PUBLISH;
+    dirty_remove(s, n);
+    if (stored)
+        doom_add(s, key, NULL, n->row.ino);
+    if (!n->busy) {
+        owed_remove(s, n);
+        node_reap(s, n);
+    }
+}
+
+void keep_folder(struct stage *s, struct node *folder)
+{
+    if (!folder->parent || folder->first || s->caps & STORE_FOLDERS ||
+        folder->row.flags & (N_STORED | N_META))
+        return;
+    folder->row.flags |= N_META | N_KNOWN;
+    if (journal_save(s, folder, NULL))
+        folder->row.flags &= ~(unsigned)N_META;
+    else
+        owed_add(s, folder);
+}
+
+/* s->lock held. */
+static int remove_node(struct stage *s, const struct stage_call *c, struct node *n, struct err *err)
+{
+    struct node *folder = n->parent;
+    bool begun = journal_begin(s, err) == 0;
+    if (!begun || orphan_journal(s, n, err) || journal_call(s, c, n->row.ino, err) ||
+        journal_commit(s, err)) {
+        if (begun)
+            journal_rollback(s);
+        return -1;
+    }
+    orphan_apply(s, n);
+    keep_folder(s, folder);
+    return 0;
+}
+
+static int unlink_child(struct stage *s, const struct stage_call *c, uint64_t parent,
+                        const char *name, uint64_t *ret_ino, struct err *err)
+{
+    struct node *folder, *n;
+    if (folder_of(s, parent, &folder, err))
+        return -1;
+    int result = child_now(s, folder, name, c->wait, &n, err);
+    if (result)
+        return result;
+    if (!n)
+        return not_there(name, err);
+    if (node_is_folder(n))
+        return refuse(EISDIR, name, err);
+    *ret_ino = n->row.ino;
+    return remove_node(s, c, n, err);
+}
+
+static int rmdir_child(struct stage *s, const struct stage_call *c, uint64_t parent,
+                       const char *name, uint64_t *ret_ino, struct err *err)
+{
+    struct node *folder, *n;
+    if (folder_of(s, parent, &folder, err))
+        return -1;
+    int result = child_now(s, folder, name, c->wait, &n, err);
+    if (result)
+        return result;
+    if (!n)
+        return not_there(name, err);
+    if (!node_is_folder(n))
+        return refuse(ENOTDIR, name, err);
+    if (n->first)
+        return refuse(ENOTEMPTY, name, err);
+    n->pins++;
+    result = folder_refresh(s, n, c->wait, false, err); /* others may have put something there */
+    n->pins--;
+    if (result)
+        return result;
+    if (n->row.flags & N_ORPHAN) {
+        node_reap(s, n);
+        return not_there(name, err);
+    }
+    if (n->first)
+        return refuse(ENOTEMPTY, name, err);
+    *ret_ino = n->row.ino;
+    return remove_node(s, c, n, err);
+}
+
+typedef int remove_fn(struct stage *s, const struct stage_call *c, uint64_t parent,
+                      const char *name, uint64_t *ret_ino, struct err *err);
+
+static int remove_name(struct stage *s, const struct stage_call *c, uint64_t parent,
+                       const char *name, remove_fn *fn, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    uint64_t ino;
+    if (waits_for_store(s) && !c->wait)
+        return STAGE_WAIT;
+    if (!call_answered(s, c, &ino)) {
+        int result = fn(s, c, parent, name, &ino, err);
+        if (result)
+            return result;
+    }
+    return waits_for_store(s) ? doom_wait(s, ino, err) : 0;
+}
+
+int stage_unlink(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,
+                 struct err *err)
+{
+    return remove_name(s, c, parent, name, unlink_child, err);
+}
+
+int stage_rmdir(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,
+                struct err *err)
+{
+    return remove_name(s, c, parent, name, rmdir_child, err);
+}

@@ -1,0 +1,522 @@
+/*
+ * What is owed to the store: the queue of nodes, the keys that must go, who waits for them, and
+ * what a person is told of it. s->lock is held throughout, except where a function is of stage.h.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "clock.h"
+#include "hash.h"
+#include "mem.h"
+#include "stage-internal.h"
+
+#define DOOM_BUCKETS  4096
+#define PENDING_SHOWN 100
+#define PATIENCE_NS   (60 * NS_PER_S)
+
+/* --- lists ----------------------------------------------------------------------------------- */
+
+static void list_add(struct owed_list *l, struct node *n)
+{
+    n->owed_next = NULL;
+    n->owed_prev = l->last;
+    *(l->last ? &l->last->owed_next : &l->first) = n;
+    l->last = n;
+    l->n++;
+}
+
+static void list_remove(struct owed_list *l, struct node *n)
+{
+    *(n->owed_prev ? &n->owed_prev->owed_next : &l->first) = n->owed_next;
+    *(n->owed_next ? &n->owed_next->owed_prev : &l->last) = n->owed_prev;
+    n->owed_next = n->owed_prev = NULL;
+    l->n--;
+}
+
+void dirty_add(struct stage *s, struct node *n)
+{
+    if (n->in_dirty)
+        return;
+    n->dirty_prev = NULL;
+    n->dirty_next = s->dirty_first;
+    if (s->dirty_first)
+        s->dirty_first->dirty_prev = n;
+    else
+        cond_signal(&s->clock); /* an interval begins to tick */
+    s->dirty_first = n;
+    n->in_dirty = true;
+}
+
+void dirty_remove(struct stage *s, struct node *n)
+{
+    if (!n->in_dirty)
+        return;
+    *(n->dirty_prev ? &n->dirty_prev->dirty_next : &s->dirty_first) = n->dirty_next;
+    if (n->dirty_next)
+        n->dirty_next->dirty_prev = n->dirty_prev;
+    n->dirty_next = n->dirty_prev = NULL;
+    n->in_dirty = false;
+}
+
+/* --- nodes ----------------------------------------------------------------------------------- */
+
+bool node_owes(const struct node *n)
+{
+    unsigned flags = n->row.flags;
+    if (flags & N_ORPHAN)
+        return false;
+    if (flags & N_DIRTY && flags & N_PUBLISH && !(flags & N_HELD))
+        return true;
+    if (n->row.skey)
+        return true;
+    return flags & N_META && (!(flags & N_DIRTY) || flags & N_STORED);
+}
+
+void owed_wake(struct stage *s)
+{
+    if (s->idle_workers) {
+        cond_signal(&s->work);
+        return;
+    }
+    unsigned most = s->conf.uploads < WORKERS_MAX ? s->conf.uploads : WORKERS_MAX;
+    if (s->stopping || s->n_workers >= most)
+        return;
+    if (thread_start(&s->workers[s->n_workers], "stage-up", worker_main, s) == 0)
+        s->n_workers++;
+}
+
+void owed_add(struct stage *s, struct node *n)
+{
+    if (!node_owes(n) && !n->parts_wanted)
+        return;
+    if (n->queued && n->failed) {
+        list_remove(&s->failed, n);
+        n->queued = false;
+    }
+    n->failed = false;
+    n->due_ns = 0;
+    if (n->queued)
+        return;
+    if (!n->owed_ns)
+        n->owed_ns = clock_mono_ns();
+    n->queued = true;
+    drop_list_remove(s, n);
+    list_add(&s->owed, n);
+    owed_wake(s);
+}
+
+void owed_remove(struct stage *s, struct node *n)
+{
+    if (!n->queued)
+        return;
+    list_remove(n->failed ? &s->failed : &s->owed, n);
+    n->queued = n->failed = false;
+    n->owed_ns = 0;
+    n->tries = 0;
+    free(n->why);
+    n->why = NULL;
+}
+
+static void keep_why(struct err **to, const struct err *why)
+{
+    if (!*to)
+        *to = xmalloc(sizeof **to);
+    **to = *why;
+}
+
+/* How long until it is tried again by itself; the whole store waits if the store is in trouble. */
+static uint64_t pause_of(struct stage *s, const struct err *err, uint64_t now)
+{
+    switch (err->class) {
+    case ERR_TRANSIENT:
+    case ERR_CANCELLED:
+        s->pause_ns = s->pause_ns ? 2 * s->pause_ns : NS_PER_S / 2;
+        if (s->pause_ns > 30 * NS_PER_S)
+            s->pause_ns = 30 * NS_PER_S;
+        s->paused_until_ns = now + s->pause_ns;
+        cond_signal(&s->clock);
+        return 0;
+    case ERR_LIMIT:
+        return 30 * NS_PER_S;
+    case ERR_DENIED:
+        return 300 * NS_PER_S; /* credentials may change */
+    case ERR_STALE:
+    case ERR_NOT_FOUND:
+    case ERR_USAGE:
+        return 0; /* for good: somebody must look at it */
+    default:
+        return 60 * NS_PER_S;
+    }
+}
+
+static bool passes(const struct err *err)
+{
+    return err->class == ERR_TRANSIENT || err->class == ERR_CANCELLED;
+}
+
+void node_failed(struct stage *s, struct node *n, const struct err *err)
+{
+    uint64_t now = clock_mono_ns(), pause = pause_of(s, err, now);
+    keep_why(&n->why, err);
+    n->tries++;
+    if (passes(err) || !n->queued)
+        return;
+    list_remove(&s->owed, n);
+    n->failed = true;
+    n->due_ns = pause ? now + pause : UINT64_MAX;
+    list_add(&s->failed, n);
+    cond_signal(&s->clock);
+}
+
+void store_answers(struct stage *s)
+{
+    s->pause_ns = 0;
+    s->paused_until_ns = 0;
+    s->progress++;
+}
+
+int owed_publish(struct stage *s, struct node *n, struct err *err)
+{
+    if (!(n->row.flags & N_DIRTY) || n->row.flags & N_ORPHAN)
+        return 0;
+    unsigned flags = n->row.flags;
+    uint64_t wanted = n->publish_seq;
+    n->publish_seq = n->seq;
+    if (!(flags & N_PUBLISH) || flags & N_HELD) {
+        n->row.flags = (flags | N_PUBLISH) & ~(unsigned)N_HELD;
+        if (journal_save(s, n, err)) {
+            n->row.flags = flags;
+            n->publish_seq = wanted;
+            return -1;
+        }
+    }
+    owed_add(s, n);
+    return 0;
+}
+
+/* --- doomed keys ----------------------------------------------------------------------------- */
+
+static struct doom **doom_bucket(struct stage *s, const char *key)
+{
+    if (!s->doom_hash)
+        s->doom_hash = xcalloc(DOOM_BUCKETS, sizeof(struct doom *));
+    return &s->doom_hash[hash64(key, strlen(key), 2) % DOOM_BUCKETS];
+}
+
+static struct doom *find_doom(struct stage *s, const char *key, const char *upload)
+{
+    struct doom *d = *doom_bucket(s, key);
+    while (d && (strcmp(d->key, key) != 0 || !d->upload != !upload ||
+                 (upload && strcmp(d->upload, upload) != 0)))
+        d = d->next_hash;
+    return d;
+}
+
+struct doom *doom_find(struct stage *s, const char *key)
+{
+    return s->n_dooms ? find_doom(s, key, NULL) : NULL;
+}
+
+void doom_add(struct stage *s, const char *key, const char *upload, uint64_t ino)
+{
+    struct doom *d = find_doom(s, key, upload);
+    if (d) {
+        d->ino = ino ? ino : d->ino;
+        d->failed = false;
+        d->due_ns = 0;
+        owed_wake(s);
+        return;
+    }
+    d = xcalloc(1, sizeof *d);
+    d->key = xstrdup(key);
+    d->upload = upload ? xstrdup(upload) : NULL;
+    d->ino = ino;
+    d->owed_ns = clock_mono_ns();
+    struct doom **b = doom_bucket(s, key);
+    d->next_hash = *b;
+    *b = d;
+    d->prev = s->doom_last;
+    *(s->doom_last ? &s->doom_last->next : &s->dooms) = d;
+    s->doom_last = d;
+    s->n_dooms++;
+    if (s->root)
+        owed_wake(s);
+}
+
+void doom_remove(struct stage *s, struct doom *d)
+{
+    struct doom **b = doom_bucket(s, d->key);
+    while (*b != d)
+        b = &(*b)->next_hash;
+    *b = d->next_hash;
+    *(d->prev ? &d->prev->next : &s->dooms) = d->next;
+    *(d->next ? &d->next->prev : &s->doom_last) = d->prev;
+    s->n_dooms--;
+    free(d->key);
+    free(d->upload);
+    free(d->why);
+    free(d);
+}
+
+void doom_forget(struct stage *s, const char *key)
+{
+    struct doom *d = doom_find(s, key);
+    if (d && !d->busy)
+        doom_remove(s, d);
+}
+
+void doom_failed(struct stage *s, struct doom *d, const struct err *err)
+{
+    uint64_t now = clock_mono_ns(), pause = pause_of(s, err, now);
+    keep_why(&d->why, err);
+    d->tries++;
+    if (passes(err))
+        return;
+    d->failed = true;
+    d->due_ns = pause ? now + pause : UINT64_MAX;
+    cond_signal(&s->clock);
+}
+
+/* --- waiting --------------------------------------------------------------------------------- */
+
+static uint64_t patience(const struct stage *s)
+{
+    return s->conf.patience_ns ? s->conf.patience_ns : PATIENCE_NS;
+}
+
+static int give_up(const struct err *why, struct err *err)
+{
+    if (why && err)
+        *err = *why;
+    else
+        err_set(err, ERR_TRANSIENT, "the store does not take it yet");
+    return err_wrap(err, "kept here, and tried again");
+}
+
+/* One wait of a caller; -1: stopping, or `end_ns` has passed. */
+static int wait_until(struct stage *s, uint64_t end_ns)
+{
+    uint64_t now = clock_mono_ns();
+    if (s->stopping || now >= end_ns)
+        return -1;
+    cond_wait_for(&s->changed, &s->lock, end_ns - now);
+    return 0;
+}
+
+static int wait_node(struct stage *s, struct node *n, struct err *err)
+{
+    uint64_t end = clock_mono_ns() + patience(s), want = n->seq;
+    bool content = n->row.flags & N_DIRTY;
+    owed_add(s, n);
+    while (node_owes(n) && !(content && n->stored_seq >= want && !n->row.skey)) {
+        if (n->failed)
+            return give_up(n->why, err);
+        if (wait_until(s, end))
+            return s->stopping ? err_set(err, ERR_CANCELLED, "the mount is ending")
+                               : give_up(n->why, err);
+    }
+    return 0;
+}
+
+int owed_wait(struct stage *s, struct node *n, struct err *err)
+{
+    n->pins++;
+    int result = wait_node(s, n, err);
+    n->pins--;
+    return result;
+}
+
+static struct doom *doom_of(struct stage *s, uint64_t ino)
+{
+    for (struct doom *d = s->doom_last; d;
+         d = d->prev) /* the newest first: it is looked for most */
+        if (d->ino == ino && !d->upload)
+            return d;
+    return NULL;
+}
+
+int doom_wait(struct stage *s, uint64_t ino, struct err *err)
+{
+    uint64_t end = clock_mono_ns() + patience(s);
+    struct doom *d;
+    while ((d = doom_of(s, ino))) {
+        if (d->failed)
+            return give_up(d->why, err);
+        if (wait_until(s, end))
+            return s->stopping ? err_set(err, ERR_CANCELLED, "the mount is ending")
+                               : give_up(d->why, err);
+    }
+    return 0;
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+static void retry_all(struct stage *s)
+{
+    s->paused_until_ns = s->pause_ns = 0;
+    while (s->failed.first) {
+        struct node *n = s->failed.first;
+        owed_add(s, n);
+        if (n->failed || !n->queued) { /* owes nothing any more */
+            owed_remove(s, n);
+        }
+    }
+    for (struct doom *d = s->dooms; d; d = d->next) {
+        d->failed = false;
+        d->due_ns = 0;
+    }
+    for (unsigned i = 0; i < WORKERS_MAX; i++)
+        owed_wake(s);
+    cond_broadcast(&s->work);
+}
+
+void stage_retry(struct stage *s)
+{
+    ACQUIRE(&s->lock);
+    for (struct node *n = s->dirty_first, *next; n; n = next) {
+        next = n->dirty_next;
+        if (n->row.flags & N_HELD)
+            owed_publish(s, n, NULL);
+    }
+    retry_all(s);
+}
+
+/* What failed for good, named; how many wait behind it. */
+static int first_failure(struct stage *s, struct err *err)
+{
+    size_t n = s->failed.n + s->owed.n + s->n_dooms;
+    const struct node *node = s->failed.first ? s->failed.first : s->owed.first;
+    const struct doom *doom = s->dooms;
+    while (!node && doom && !doom->why)
+        doom = doom->next;
+    const struct err *why = node ? node->why : doom ? doom->why : NULL;
+    cleanup_free char *key = node ? node_key_new(node) : xstrdup(doom ? doom->key : "");
+    if (why && err)
+        *err = *why;
+    else
+        err_set(err, ERR_TRANSIENT, "the store does not take it yet");
+    return err_wrap(err, "not stored: %s, and %zu more", key, n ? n - 1 : 0);
+}
+
+static bool dooms_all_failed(const struct stage *s)
+{
+    for (const struct doom *d = s->dooms; d; d = d->next)
+        if (!d->failed)
+            return false;
+    return true;
+}
+
+static int settle(struct stage *s, uint64_t deadline_ns, struct err *err)
+{
+    uint64_t progress = s->progress, end = clock_mono_ns() + patience(s);
+    while (s->owed.n || s->n_busy || !dooms_all_failed(s)) {
+        if (s->progress != progress) {
+            progress = s->progress;
+            end = clock_mono_ns() + patience(s);
+        }
+        if (wait_until(s, deadline_ns ? deadline_ns : end))
+            return first_failure(s, err);
+    }
+    return s->failed.n || s->n_dooms ? first_failure(s, err) : 0;
+}
+
+int stage_settle(struct stage *s, uint64_t deadline_ns, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    for (struct node *n = s->dirty_first, *next; n; n = next) {
+        next = n->dirty_next;
+        if (!(n->row.flags & N_HELD) && owed_publish(s, n, err))
+            return -1;
+    }
+    retry_all(s);
+    return settle(s, deadline_ns, err);
+}
+
+/* --- what a person is told ------------------------------------------------------------------- */
+
+struct told {
+    struct json_writer *w;
+    uint64_t now, files, bytes, failed, oldest_ns, shown;
+};
+
+static void tell_one(struct told *t, const char *path, uint64_t bytes, uint64_t since_ns,
+                     const struct err *why)
+{
+    if (t->shown++ >= PENDING_SHOWN)
+        return;
+    jw_object(t->w, NULL);
+    jw_str(t->w, "path", path);
+    jw_uint(t->w, "bytes", bytes);
+    jw_str(t->w, "why", why ? why->msg : NULL);
+    jw_int(t->w, "since", (clock_wall_ns() - (int64_t)(t->now - since_ns)) / (int64_t)NS_PER_S);
+    jw_end(t->w);
+}
+
+static void count_one(struct told *t, uint64_t bytes, uint64_t since_ns, bool failed)
+{
+    t->files++;
+    t->bytes += bytes;
+    t->failed += failed;
+    if (since_ns && t->now - since_ns > t->oldest_ns)
+        t->oldest_ns = t->now - since_ns;
+}
+
+static void each_node(struct told *t, const struct node *n, bool count)
+{
+    static const struct err held = {.msg = "the machine stopped while it was written: its content "
+                                           "may be incomplete (a retry stores it as it is)"};
+    for (; n; n = n->owed_next) {
+        uint64_t bytes = n->row.flags & N_DIRTY ? n->row.size : 0;
+        cleanup_free char *path = count ? NULL : node_key_new(n);
+        if (count)
+            count_one(t, bytes, n->owed_ns, n->failed);
+        else
+            tell_one(t, path, bytes, n->owed_ns, n->row.flags & N_HELD ? &held : n->why);
+    }
+}
+
+static void each_held(struct told *t, const struct node *n, bool count)
+{
+    for (; n; n = n->dirty_next)
+        if (n->row.flags & N_HELD && !n->queued) {
+            struct node copy = *n;
+            copy.owed_next = NULL;
+            copy.failed = true;
+            each_node(t, &copy, count);
+        }
+}
+
+static void each_doom(struct told *t, const struct doom *d, bool count)
+{
+    for (; d; d = d->next) {
+        if (count)
+            count_one(t, 0, d->owed_ns, d->failed);
+        else
+            tell_one(t, d->key, 0, d->owed_ns, d->why);
+    }
+}
+
+static void each(struct stage *s, struct told *t, bool count)
+{
+    each_node(t, s->failed.first, count);
+    each_held(t, s->dirty_first, count);
+    each_node(t, s->owed.first, count);
+    each_doom(t, s->dooms, count);
+}
+
+void stage_pending(struct stage *s, struct json_writer *w)
+{
+    struct told t = {.w = w, .now = clock_mono_ns()};
+    ACQUIRE(&s->lock);
+    each(s, &t, true);
+    jw_object(w, "pending");
+    jw_uint(w, "files", t.files);
+    jw_uint(w, "bytes", t.bytes);
+    jw_uint(w, "failed", t.failed);
+    jw_uint(w, "oldest_s", t.oldest_ns / NS_PER_S);
+    jw_array(w, "items");
+    each(s, &t, false);
+    jw_end(w);
+    jw_end(w);
+}

@@ -1,0 +1,162 @@
+/*
+ * The content of one node becomes an object: whole, from memory (S3 and its like, small files),
+ * from the staged file (a local folder, stores that take no parts), or in parts (upload.c). What is
+ * published is the content at one moment: a small file is copied under its lock, a staged file that
+ * changed while it was read is read again, and after two vain tries its writers wait.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "clock.h"
+#include "mem.h"
+#include "stage-internal.h"
+
+#define VAIN_TRIES 2
+
+/* c->lock held. */
+static void take_snapshot(struct content *c, struct snapshot *ret)
+{
+    struct stage *s = c->stage;
+    ACQUIRE(&s->lock);
+    ret->seq = c->node->seq;
+    ret->meta = node_meta(c->node);
+}
+
+static int publish_memory(struct content *c, const char *key, struct snapshot *ret, struct err *err)
+{
+    struct stage *s = c->stage;
+    cleanup_free char *body = NULL;
+    uint64_t size;
+    {
+        ACQUIRE(&c->lock);
+        if (content_need(c, 0, c->size, true, err))
+            return -1;
+        size = c->size;
+        body = xmalloc(size + 1);
+        for (uint64_t done = 0; done < size;) {
+            ssize_t n = pread(c->fd, body + done, size - done, (off_t)done);
+            if (n < 0 && errno == EINTR)
+                continue;
+            if (n <= 0)
+                return err_sys(err, n ? errno : EIO, "read a staged file");
+            done += (uint64_t)n;
+        }
+        take_snapshot(c, ret);
+    }
+    return remote_put(s, key, body, size, &ret->meta, &ret->seen, err);
+}
+
+static void drain(struct content *c, bool on)
+{
+    ACQUIRE(&c->lock);
+    c->draining = on;
+    cond_broadcast(&c->cond);
+}
+
+static int publish_file(struct content *c, const char *key, struct snapshot *ret, struct err *err)
+{
+    struct stage *s = c->stage;
+    for (unsigned tries = 0;; tries++) {
+        uint64_t size;
+        /* A body that is mapped must not be cut under the sender. */
+        bool hold = tries >= VAIN_TRIES || !(s->caps & STORE_LOCAL);
+        {
+            ACQUIRE(&c->lock);
+            if (content_need(c, 0, c->size, true, err))
+                return -1;
+            size = c->size;
+            take_snapshot(c, ret);
+            c->draining = hold;
+        }
+        int result = remote_put_file(s, key, c->fd, size, &ret->meta, &ret->seen, err);
+        if (hold)
+            drain(c, false);
+        if (result)
+            return -1;
+        ACQUIRE(&s->lock);
+        if (hold || c->node->seq == ret->seq)
+            return 0;
+    }
+}
+
+/* Mode and owner went with the object; a time set by a call must be exactly that one. */
+static bool same_meta(const struct node *n, const struct object_meta *m)
+{
+    struct object_meta now = node_meta(n);
+    return now.mode == m->mode && now.uid == m->uid && now.gid == m->gid &&
+           (!n->explicit_mtime || now.mtime_ns == m->mtime_ns);
+}
+
+static int published(struct content *c, const char *key, const struct snapshot *snap,
+                     struct err *err)
+{
+    struct stage *s = c->stage;
+    struct node *n = c->node;
+    ACQUIRE(&c->lock);
+    ACQUIRE(&s->lock);
+    unsigned flags = n->row.flags;
+    bool unchanged = n->seq == snap->seq;
+    if (unchanged)
+        n->row.flags &= ~(unsigned)N_DIRTY;
+    if (unchanged && content_published(c))
+        n->row.flags |= N_MAP;
+    if (n->publish_seq <= snap->seq)
+        n->row.flags &= ~(unsigned)N_PUBLISH;
+    n->row.flags &= ~(unsigned)N_META;
+    if (!same_meta(n, &snap->meta))
+        n->row.flags |= N_META;
+    n->row.flags |= N_KNOWN;
+    if (node_stored(s, n, key, &snap->seen, true, err)) {
+        n->row.flags = flags | (n->row.flags & N_MAP);
+        return -1;
+    }
+    n->stored_seq = snap->seq;
+    n->foreign_told = false;
+    if (unchanged)
+        dirty_remove(s, n);
+    return 0;
+}
+
+static int publish_content(struct content *c, const char *key, struct err *err)
+{
+    struct stage *s = c->stage;
+    struct snapshot snap = {0};
+    uint64_t size;
+    bool begun;
+    {
+        ACQUIRE(&c->lock);
+        if (content_load(c, err))
+            return -1;
+        size = c->size;
+        begun = c->up != NULL;
+    }
+    int result;
+    if (s->caps & STORE_MULTIPART && size >= STAGE_MULTIPART) {
+        result = upload_parts(c, key, true, &snap, err);
+    } else {
+        if (begun) { /* it was longer once */
+            ACQUIRE(&c->lock);
+            ACQUIRE(&s->lock);
+            if (upload_give_up(c, err))
+                return -1;
+        }
+        bool memory = !(s->caps & STORE_LOCAL) && size < STAGE_MULTIPART;
+        result = memory ? publish_memory(c, key, &snap, err) : publish_file(c, key, &snap, err);
+    }
+    return result ? -1 : published(c, key, &snap, err);
+}
+
+int node_publish(struct stage *s, struct node *n, const char *key, struct err *err)
+{
+    struct content *c;
+    {
+        ACQUIRE(&s->lock);
+        c = content_ref(s, n);
+    }
+    int result = publish_content(c, key, err);
+    if (result)
+        counter_add(&s->counts.upload_failures, 1);
+    ACQUIRE(&s->lock);
+    content_unref(s, c);
+    return result;
+}

@@ -1,0 +1,237 @@
+/*
+ * Rename. Here it is one transaction: the new name, and for each object below that has no key of
+ * its own yet, the key where it lies now. From then on the difference between path and key is what
+ * is owed; nothing else has to be remembered, and a restart goes on where it ended.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "mem.h"
+#include "stage-internal.h"
+
+struct moved {
+    struct node *n;
+    char *key; /* where its object lies */
+};
+
+struct move {
+    struct node *n, *folder, *target; /* target: what has the new name now, or NULL */
+    const char *name;
+    struct moved *all;
+    size_t count, cap;
+};
+
+static void move_release(struct move *m)
+{
+    for (size_t i = 0; i < m->count; i++)
+        free(m->all[i].key);
+    free(m->all);
+}
+
+/* --- what is below --------------------------------------------------------------------------- */
+
+/* Everything below a folder is known here: what is not listed can't be moved. 1: begin again, the
+ * lock was given up. */
+static int know_below(struct stage *s, struct node *folder, bool wait, struct err *err)
+{
+    if (!folder_is_fresh(s, folder)) {
+        folder->pins++;
+        int result = folder_refresh(s, folder, wait, false, err);
+        folder->pins--;
+        if (result)
+            return result == STAGE_WAIT ? STAGE_WAIT : -1;
+        return folder_is_fresh(s, folder) ? 2 : 0;
+    }
+    for (struct node *n = folder->first; n; n = n->after) {
+        int result = node_is_folder(n) ? know_below(s, n, wait, err) : 0;
+        if (result)
+            return result;
+    }
+    return 0;
+}
+
+static void collect(struct stage *s, struct move *m, struct node *n)
+{
+    bool marker =
+        node_is_folder(n) && (n->row.flags & N_STORED || !(n->row.flags & (N_META | N_KNOWN)));
+    bool object = !node_is_folder(n) && n->row.flags & N_STORED;
+    if (m->count == m->cap) {
+        m->cap = m->cap ? 2 * m->cap : 16;
+        m->all = xrealloc(m->all, m->cap * sizeof m->all[0]);
+    }
+    bool lies = (marker || object) && !n->row.skey;
+    m->all[m->count++] = (struct moved){n, lies ? node_key_new(n) : NULL};
+    for (struct node *c = n->first; c; c = c->after)
+        collect(s, m, c);
+}
+
+/* --- the transaction ------------------------------------------------------------------------- */
+
+static int write_rows(struct stage *s, const struct stage_call *c, const struct move *m,
+                      struct err *err)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        struct record row = m->all[i].n->row;
+        if (m->all[i].key)
+            row.skey = m->all[i].key;
+        if (m->all[i].key && node_is_folder(m->all[i].n))
+            row.flags |= N_META;
+        if (m->all[i].n == m->n) {
+            row.name = (char *)m->name;
+            row.parent = m->folder->row.ino;
+        } else if (!m->all[i].key) {
+            continue;
+        }
+        if (journal_put_record(s, &row, err))
+            return -1;
+    }
+    if (m->target && orphan_journal(s, m->target, err))
+        return -1;
+    return journal_call(s, c, m->n->row.ino, err);
+}
+
+static void apply(struct stage *s, struct move *m)
+{
+    struct node *old_folder = m->n->parent;
+    if (m->target)
+        orphan_apply(s, m->target);
+    for (size_t i = 0; i < m->count; i++) {
+        struct node *n = m->all[i].n;
+        if (m->all[i].key && node_is_folder(n))
+            n->row.flags |= N_META;
+        if (m->all[i].key)
+            node_set_skey(s, n, take_ptr(&m->all[i].key));
+    }
+    node_unlink(s, m->n);
+    free(m->n->row.name);
+    m->n->row.name = xstrdup(m->name);
+    node_link(s, m->folder, m->n);
+    for (size_t i = 0; i < m->count; i++) {
+        struct node *n = m->all[i].n;
+        /* Back where it lies: nothing is owed. */
+        cleanup_free char *path = n->row.skey ? node_key_new(n) : NULL;
+        if (path && strcmp(path, n->row.skey) == 0) {
+            node_set_skey(s, n, NULL);
+            journal_save(s, n, NULL);
+        }
+        owed_add(s, n);
+    }
+    keep_folder(s, old_folder);
+}
+
+static int transact(struct stage *s, const struct stage_call *c, struct move *m, struct err *err)
+{
+    collect(s, m, m->n);
+    if (journal_begin(s, err))
+        return -1;
+    if (write_rows(s, c, m, err) || journal_commit(s, err)) {
+        journal_rollback(s);
+        return -1;
+    }
+    apply(s, m);
+    return 0;
+}
+
+/* --- the call -------------------------------------------------------------------------------- */
+
+static int check_target(struct stage *s, const struct stage_call *c, const struct move *m,
+                        unsigned flags, struct err *err)
+{
+    struct node *t = m->target;
+    if (!t)
+        return 0;
+    if (flags & RENAME_NOREPLACE)
+        return refuse(EEXIST, m->name, err);
+    if (node_is_folder(t) && !node_is_folder(m->n))
+        return refuse(EISDIR, m->name, err);
+    if (!node_is_folder(t) && node_is_folder(m->n))
+        return refuse(ENOTDIR, m->name, err);
+    if (!node_is_folder(t))
+        return 0;
+    if (!t->first && !folder_is_fresh(s, t)) {
+        t->pins++;
+        int result = folder_refresh(s, t, c->wait, false, err);
+        t->pins--;
+        if (result)
+            return result;
+        return 2;
+    }
+    return t->first ? refuse(ENOTEMPTY, m->name, err) : 0;
+}
+
+/* 2: the lock was given up: look at everything again. */
+static int try_rename(struct stage *s, const struct stage_call *c, uint64_t parent,
+                      const char *name, uint64_t new_parent, struct move *m, unsigned flags,
+                      struct err *err)
+{
+    struct node *from;
+    if (folder_of(s, parent, &from, err) || folder_of(s, new_parent, &m->folder, err))
+        return -1;
+    uint64_t listings = counter_get(&s->counts.lists);
+    int result = child_now(s, from, name, c->wait, &m->n, err);
+    if (result == 0 && !m->n)
+        result = not_there(name, err);
+    if (result == 0)
+        result = child_now(s, m->folder, m->name, c->wait, &m->target, err);
+    if (result)
+        return result;
+    if (counter_get(&s->counts.lists) != listings)
+        return 2;
+    if (m->n == m->target)
+        return 0;
+    if (name_check(s, m->folder, m->name, err))
+        return -1;
+    if (node_is_folder(m->n) && node_is_below(m->folder, m->n))
+        return refuse(EINVAL, m->name, err);
+    result = check_target(s, c, m, flags, err);
+    if (result == 0 && node_is_folder(m->n))
+        result = know_below(s, m->n, c->wait, err);
+    return result ? result : transact(s, c, m, err);
+}
+
+static int wait_below(struct stage *s, struct node *n, struct err *err)
+{
+    if (owed_wait(s, n, err) || doom_wait(s, n->row.ino, err))
+        return -1;
+    for (struct node *c = n->first; c;) {
+        c->pins++;
+        int result = wait_below(s, c, err);
+        c->pins--;
+        struct node *next = c->parent == n ? c->after : NULL; /* moved on meanwhile: enough */
+        node_reap(s, c);
+        if (result)
+            return -1;
+        c = next;
+    }
+    return 0;
+}
+
+int stage_rename(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,
+                 uint64_t new_parent, const char *new_name, unsigned flags, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    uint64_t ino;
+    if (flags & ~(unsigned)RENAME_NOREPLACE)
+        return refuse(EINVAL, name, err);
+    if (waits_for_store(s) && !c->wait)
+        return STAGE_WAIT;
+    if (!call_answered(s, c, &ino)) {
+        int result;
+        do {
+            CLEANUP(move_release) struct move m = {.name = new_name};
+            result = try_rename(s, c, parent, name, new_parent, &m, flags, err);
+            ino = m.n ? m.n->row.ino : 0;
+        } while (result == 2);
+        if (result)
+            return result;
+    }
+    struct node *n = node_of(s, ino);
+    if (!n || !waits_for_store(s))
+        return 0;
+    n->pins++;
+    int result = wait_below(s, n, err);
+    n->pins--;
+    node_reap(s, n);
+    return result;
+}

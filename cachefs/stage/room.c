@@ -1,0 +1,137 @@
+/*
+ * The disk: what the staged files take, the limit, the free-space floor, and which clean content
+ * goes first. `used` counts blocks of the disk, asked from the file system after each write (which
+ * includes blocks that it only promised), so holes cost nothing.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "stage-internal.h"
+
+#define SLACK 8192 /* a write may touch a block more at either end */
+
+void drop_list_add(struct stage *s, struct node *n)
+{
+    if (n->in_drop || n->content || n->busy || n->queued ||
+        (n->row.flags & (N_STAGED | N_DIRTY)) != N_STAGED)
+        return;
+    n->newer = NULL;
+    n->older = s->drop_last;
+    *(s->drop_last ? &s->drop_last->newer : &s->drop_first) = n;
+    s->drop_last = n;
+    n->in_drop = true;
+}
+
+void drop_list_remove(struct stage *s, struct node *n)
+{
+    if (!n->in_drop)
+        return;
+    *(n->older ? &n->older->newer : &s->drop_first) = n->newer;
+    *(n->newer ? &n->newer->older : &s->drop_last) = n->older;
+    n->newer = n->older = NULL;
+    n->in_drop = false;
+}
+
+/* The oldest clean content goes. False: there is none. */
+static bool drop_one(struct stage *s)
+{
+    ACQUIRE(&s->lock);
+    struct node *n = s->drop_first;
+    if (!n)
+        return false;
+    drop_list_remove(s, n);
+    unsigned flags = n->row.flags;
+    n->row.flags &= ~(unsigned)(N_STAGED | N_MAP);
+    if (journal_save(s, n, NULL)) {
+        n->row.flags = flags;
+        return false;
+    }
+    content_discard(s, n);
+    return true;
+}
+
+static bool disk_has(const struct stage *s, uint64_t len)
+{
+    struct statvfs v;
+    if (fstatvfs(s->data_fd, &v))
+        return true; /* the write itself will tell */
+    uint64_t unit = v.f_frsize ? v.f_frsize : 4096;
+    uint64_t total = v.f_blocks * unit, free_now = v.f_bavail * unit;
+    uint64_t floor = (uint64_t)((double)total * s->conf.free_fraction);
+    if (floor < s->conf.free_bytes)
+        floor = s->conf.free_bytes;
+    return free_now >= floor + len;
+}
+
+int room_take(struct stage *s, uint64_t len, struct err *err)
+{
+    uint64_t want = len + SLACK;
+    for (;;) {
+        uint64_t before = atomic_fetch_add(&s->used, want);
+        bool limit = s->conf.limit && before + want > s->conf.limit;
+        if (!limit && disk_has(s, want))
+            return 0;
+        atomic_fetch_sub(&s->used, want);
+        if (drop_one(s))
+            continue;
+        return limit
+                   ? err_set(err, ERR_LIMIT,
+                             "no room: %s: %llu of %llu bytes hold what is not stored yet (wait, "
+                             "or raise the limit of the stage)",
+                             s->dir, (unsigned long long)before, (unsigned long long)s->conf.limit)
+                   : err_set(err, ERR_LIMIT,
+                             "no room: %s: the disk is full up to the space kept free (make room)",
+                             s->dir);
+    }
+}
+
+void room_give(struct stage *s, uint64_t len)
+{
+    atomic_fetch_sub(&s->used, len + SLACK);
+}
+
+void room_recount(struct stage *s, struct node *n, int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return;
+    uint64_t now = (uint64_t)st.st_blocks * 512;
+    atomic_fetch_add(&s->used, now - n->charged); /* may wrap round: it is a difference */
+    n->charged = now;
+}
+
+void room_settle(struct stage *s, struct node *n, int fd, uint64_t taken)
+{
+    room_recount(s, n, fd);
+    room_give(s, taken);
+}
+
+int stage_statfs(struct stage *s, struct statvfs *ret, struct err *err)
+{
+    struct statvfs v;
+    if (fstatvfs(s->data_fd, &v))
+        return err_sys(err, errno, "look at the disk of %s", s->dir);
+    uint64_t unit = v.f_frsize ? v.f_frsize : 4096;
+    uint64_t floor = (uint64_t)((double)(v.f_blocks * unit) * s->conf.free_fraction);
+    if (floor < s->conf.free_bytes)
+        floor = s->conf.free_bytes;
+    uint64_t disk = v.f_bavail * unit;
+    disk = disk > floor ? disk - floor : 0;
+    uint64_t used = atomic_load(&s->used);
+    uint64_t room = s->conf.limit > used ? s->conf.limit - used : s->conf.limit ? 0 : disk;
+    if (room > disk)
+        room = disk;
+    /* The store has no end: what limits a writer is the stage, which empties by itself. */
+    const uint64_t vast = 1ull << 50;
+    *ret = (struct statvfs){.f_bsize = 4096,
+                            .f_frsize = 4096,
+                            .f_blocks = vast / 4096,
+                            .f_bfree = (vast - used) / 4096,
+                            .f_bavail = (room ? vast - used : 0) / 4096,
+                            .f_files = 1ull << 40,
+                            .f_ffree = (1ull << 40) - s->n_nodes,
+                            .f_favail = (1ull << 40) - s->n_nodes,
+                            .f_namemax = NAME_MAX};
+    return 0;
+}

@@ -1,0 +1,381 @@
+/*
+ * A stage's life: opening (what the last life left is judged by what lies on the disk), closing,
+ * and the small rest of the interface.
+ */
+#define LOG_MODULE "stage"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "clock.h"
+#include "hash.h"
+#include "log.h"
+#include "mem.h"
+#include "stage-internal.h"
+
+#define UPLOADS_DEFAULT 16
+#define LOCK_TRIES      40 /* of 50 ms: a killed predecessor may still be on its way out */
+
+int stage_commit_parse(const char *text, enum stage_commit *ret, uint64_t *ret_interval_ns,
+                       struct err *err)
+{
+    *ret_interval_ns = 0;
+    if (strcmp(text, "close") == 0) {
+        *ret = COMMIT_CLOSE;
+        return 0;
+    }
+    if (strcmp(text, "background") == 0) {
+        *ret = COMMIT_BACKGROUND;
+        return 0;
+    }
+    char *end = NULL;
+    double n = strncmp(text, "interval=", 9) == 0 ? strtod(text + 9, &end) : 0;
+    double unit = !end                     ? 0
+                  : strcmp(end, "ms") == 0 ? 1e6
+                  : strcmp(end, "s") == 0  ? 1e9
+                  : strcmp(end, "m") == 0  ? 6e10
+                                           : 0;
+    if (!(n * unit >= 1e7 && n * unit <= 86400e9))
+        return err_set(err, ERR_USAGE,
+                       "--commit: %s: want close, background or interval=TIME (10ms to 24h, as 2s)",
+                       text);
+    *ret = COMMIT_INTERVAL;
+    *ret_interval_ns = (uint64_t)(n * unit);
+    return 0;
+}
+
+/* --- what lies on the disk ------------------------------------------------------------------- */
+
+static uint64_t boot_now(void)
+{
+    char text[64] = "";
+    cleanup_close int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    return n > 0 ? hash64(text, (size_t)n, 0) >> 1 : 0;
+}
+
+static void forget_staged(struct stage *s, struct node *n)
+{
+    n->row.flags &= ~(unsigned)(N_STAGED | N_MAP);
+    content_discard(s, n);
+    journal_save(s, n, NULL);
+}
+
+/* Its bytes are gone: the disk was tampered with. What the store has is all there is. */
+static void lost_content(struct stage *s, struct node *n)
+{
+    log_error(s->conf.log, "a staged file that was not stored yet is gone ino=%llu name=%s",
+              (unsigned long long)n->row.ino, n->row.name);
+    n->row.flags &= ~(unsigned)(N_STAGED | N_MAP | N_DIRTY | N_PUBLISH);
+    if (n->row.flags & N_STORED) {
+        n->row.size = n->row.rsize;
+        journal_save(s, n, NULL);
+    } else {
+        n->row.flags |= N_ORPHAN;
+    }
+}
+
+static void judge_dirty(struct stage *s, struct node *n, const struct stat *st, bool same_boot)
+{
+    n->row.size = (uint64_t)st->st_size;
+    n->row.mtime_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec;
+    n->seq = 1;
+    dirty_add(s, n);
+    if (s->conf.fresh && !(n->row.flags & N_PUBLISH)) {
+        n->row.flags |= N_PUBLISH | (same_boot ? 0 : N_HELD);
+        journal_save(s, n, NULL);
+    }
+    n->publish_seq = n->row.flags & N_PUBLISH ? n->seq : 0;
+}
+
+/* Clean content that this machine's end may have torn, or that does not fit, is fetched again. */
+static void judge_staged(struct stage *s, struct node *n, bool same_boot)
+{
+    char name[32];
+    struct stat st, map;
+    content_name(n->row.ino, false, name);
+    bool there = fstatat(s->data_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    bool dirty = n->row.flags & N_DIRTY;
+    content_name(n->row.ino, true, name);
+    if (n->row.flags & N_MAP && fstatat(s->data_fd, name, &map, AT_SYMLINK_NOFOLLOW))
+        there = false;
+    if (!there) {
+        if (dirty)
+            lost_content(s, n);
+        else
+            forget_staged(s, n);
+        return;
+    }
+    n->charged = (uint64_t)st.st_blocks * 512;
+    atomic_fetch_add(&s->used, n->charged);
+    if (dirty)
+        judge_dirty(s, n, &st, same_boot);
+    else if (!same_boot || (uint64_t)st.st_size != n->row.size)
+        forget_staged(s, n);
+}
+
+static void judge_node(struct stage *s, struct node *n, bool same_boot)
+{
+    if (n == s->root)
+        return;
+    struct node *parent = node_of(s, n->row.parent);
+    bool orphan = n->row.flags & N_ORPHAN;
+    if (!orphan && (!parent || !node_is_folder(parent) || child_of(s, parent, n->row.name)))
+        n->row.flags |= N_ORPHAN; /* a journal that somebody damaged: no name is better than two */
+    if (n->row.flags & N_STAGED)
+        judge_staged(s, n, same_boot);
+    if (!(n->row.flags & N_ORPHAN))
+        node_link(s, parent, n);
+    else if (!s->conf.fresh)
+        n->lookups = 1; /* the kernel will say when it forgets it */
+}
+
+static struct node **all_nodes(struct stage *s, size_t *ret_n)
+{
+    struct node **all = xcalloc(s->n_nodes + 1, sizeof *all);
+    size_t n = 0;
+    for (size_t i = 0; i < s->buckets; i++)
+        for (struct node *node = s->by_ino[i]; node; node = node->next_ino)
+            all[n++] = node;
+    *ret_n = n;
+    return all;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = (*(struct node *const *)a)->row.ino, y = (*(struct node *const *)b)->row.ino;
+    return (x > y) - (x < y);
+}
+
+/* A file of no node, or of one that knows nothing of it: a life ended between the two. */
+static void sweep_files(struct stage *s)
+{
+    int fd = openat(s->data_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char *end;
+        uint64_t ino = strtoull(e->d_name, &end, 16);
+        if (end == e->d_name)
+            continue;
+        const struct node *n = node_of(s, ino);
+        unsigned want = strcmp(end, ".map") == 0 ? N_MAP : N_STAGED;
+        if (!n || !(n->row.flags & want))
+            unlinkat(s->data_fd, e->d_name, 0);
+    }
+}
+
+static void queue_all(struct stage *s)
+{
+    size_t count;
+    cleanup_free struct node **all = all_nodes(s, &count);
+    qsort(all, count, sizeof all[0], by_number); /* the oldest first */
+    for (size_t i = 0; i < count; i++) {
+        struct node *n = all[i];
+        if (n == s->root)
+            continue;
+        if (n->row.flags & N_ORPHAN) {
+            node_reap(s, n);
+            continue;
+        }
+        if (n->row.kind == NODE_LINK && n->row.flags & N_DIRTY)
+            dirty_add(s, n);
+        owed_add(s, n);
+        drop_list_add(s, n);
+    }
+}
+
+/* Uploads of an earlier life that nobody will end: from `upload` to `doomed`. */
+static int doom_uploads(struct stage *s, struct err *err)
+{
+    for (struct doom *d = s->dooms; d; d = d->next) {
+        if (!d->upload || !d->ino)
+            continue;
+        if (journal_doom(s, d->key, d->upload, 0, err) || journal_upload_drop(s, d->ino, err))
+            return -1;
+        d->ino = 0;
+    }
+    return 0;
+}
+
+static int recover(struct stage *s, struct err *err)
+{
+    uint64_t boot = boot_now();
+    bool same_boot = journal_boot_is(s, boot);
+    if (journal_load(s, err) || doom_uploads(s, err))
+        return -1;
+    size_t count;
+    cleanup_free struct node **all = all_nodes(s, &count);
+    qsort(all, count, sizeof all[0], by_number);
+    for (size_t i = 0; i < count; i++)
+        judge_node(s, all[i], same_boot);
+    sweep_files(s);
+    return journal_meta(s, "boot", boot, err);
+}
+
+/* --- begin and end --------------------------------------------------------------------------- */
+
+static int take_folder(struct stage *s, struct err *err)
+{
+    cleanup_free char *data = xasprintf("%s/data", s->dir);
+    if (mkdir(data, 0700) && errno != EEXIST)
+        return err_sys(err, errno, "make the folder: %s", data);
+    s->data_fd = open(data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->data_fd < 0)
+        return err_sys(err, errno, "open the folder: %s", data);
+    for (unsigned i = 0; flock(s->data_fd, LOCK_EX | LOCK_NB); i++) {
+        if (errno != EWOULDBLOCK)
+            return err_sys(err, errno, "lock the folder: %s", data);
+        if (i == LOCK_TRIES)
+            return err_set(err, ERR_LIMIT,
+                           "in use: %s: another mount works with it (umount that one, or give "
+                           "another cache folder)",
+                           s->dir);
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    return 0;
+}
+
+static int start_threads(struct stage *s, struct err *err)
+{
+    int e = thread_start(&s->clock_thread, "stage-clock", clock_main, s);
+    if (e == 0) {
+        s->n_threads++;
+        e = thread_start(&s->tell_thread, "stage-tell", tell_main, s);
+    }
+    s->n_threads += e == 0;
+    return e ? err_sys(err, e, "start a thread of the stage") : 0;
+}
+
+static struct stage *stage_new(const struct stage_conf *conf)
+{
+    struct stage *s = xcalloc(1, sizeof *s);
+    s->conf = *conf;
+    if (!s->conf.uploads)
+        s->conf.uploads = UPLOADS_DEFAULT;
+    s->dir = xstrdup(conf->dir);
+    s->conf.dir = s->dir;
+    s->caps = store_caps(conf->store);
+    s->data_fd = s->journal.wal_fd = -1;
+    s->part_bufs = PART_BUFS;
+    s->tells_end = &s->tells;
+    lock_init(&s->lock, RANK_STAGE, "stage");
+    cond_init(&s->changed);
+    cond_init(&s->work);
+    cond_init(&s->clock);
+    cond_init(&s->tell);
+    tree_init(s);
+    return s;
+}
+
+static void make_root(struct stage *s)
+{
+    struct node *n = node_new(s, STAGE_ROOT);
+    n->row.name = xstrdup("");
+    n->row.kind = NODE_FOLDER;
+    n->row.mode = 0755;
+    n->row.uid = s->conf.uid;
+    n->row.gid = s->conf.gid;
+    n->row.mtime_ns = clock_wall_ns();
+    n->row.flags = N_KNOWN;
+    s->root = n;
+}
+
+int stage_open(struct stage **ret, const struct stage_conf *conf, struct err *err)
+{
+    if (!(store_caps(conf->store) & STORE_WRITES))
+        return err_set(err, ERR_USAGE, "cannot be written: %s (mount it without --writable)",
+                       store_uri(conf->store));
+    struct stage *s = stage_new(conf);
+    int result = take_folder(s, err);
+    if (result == 0)
+        result = journal_open(s, err);
+    if (result == 0) {
+        ACQUIRE(&s->lock);
+        make_root(s);
+        result = recover(s, err);
+    }
+    if (result == 0) {
+        ACQUIRE(&s->lock);
+        queue_all(s);
+        if (s->n_dooms)
+            owed_wake(s);
+        result = start_threads(s, err);
+    }
+    if (result) {
+        stage_close(s);
+        return -1;
+    }
+    *ret = s;
+    return 0;
+}
+
+static void stop(struct stage *s)
+{
+    {
+        ACQUIRE(&s->lock);
+        s->stopping = true;
+        cond_broadcast(&s->changed);
+        cond_broadcast(&s->work);
+        cond_broadcast(&s->clock);
+        cond_broadcast(&s->tell);
+    }
+    for (unsigned i = 0; i < s->n_workers; i++)
+        pthread_join(s->workers[i], NULL);
+    if (s->n_threads > 0)
+        pthread_join(s->clock_thread, NULL);
+    if (s->n_threads > 1)
+        pthread_join(s->tell_thread, NULL);
+}
+
+static void close_contents(struct stage *s)
+{
+    ACQUIRE(&s->lock);
+    size_t count;
+    cleanup_free struct node **all = all_nodes(s, &count);
+    for (size_t i = 0; i < count; i++) {
+        struct node *n = all[i];
+        if (!n->held)
+            continue;
+        n->held = false;
+        n->pins++; /* it must not go while the table is walked */
+        content_unref(s, n->content);
+        n->pins--;
+    }
+}
+
+void stage_close(struct stage *s)
+{
+    if (!s)
+        return;
+    stop(s);
+    close_contents(s);
+    while (s->dooms)
+        doom_remove(s, s->dooms);
+    for (struct change *c = s->tells, *next; c; c = next) {
+        next = c->next;
+        free(c->name);
+        free(c);
+    }
+    tree_free(s);
+    journal_close(s);
+    if (s->data_fd >= 0)
+        close(s->data_fd);
+    cond_destroy(&s->changed);
+    cond_destroy(&s->work);
+    cond_destroy(&s->clock);
+    cond_destroy(&s->tell);
+    lock_destroy(&s->lock);
+    free(s->doom_hash);
+    free(s->gone);
+    free(s->answers);
+    free(s->dir);
+    free(s);
+}
+
+const struct stage_counts *stage_counts(const struct stage *s)
+{
+    return &s->counts;
+}

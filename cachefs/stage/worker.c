@@ -1,0 +1,658 @@
+/*
+ * The workers that pay what is owed, and the clock. A worker takes one node (or a batch of keys
+ * that must go), marks its keys as flying, works without the lock, and writes down what the store
+ * has now.
+ *
+ * Who must wait for whom: two requests never work on one key; a key that still holds the object of
+ * a node that moves away is not written before that node's move; a key is not deleted while a node
+ * of that name is about to replace it, so that a rename over a file leaves no gap. Where moves wait
+ * for each other in a circle (names swapped), one object is fetched and carried up anew.
+ */
+#define LOG_MODULE "stage"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "clock.h"
+#include "log.h"
+#include "mem.h"
+#include "stage-internal.h"
+
+#define LOOK_AT     64  /* nodes of the queue, for one that may go now */
+#define BATCH       500 /* keys deleted by one request */
+#define CHAIN_LIMIT 16
+
+struct object_meta node_meta(const struct node *n)
+{
+    mode_t kind = n->row.kind == NODE_FOLDER ? S_IFDIR
+                  : n->row.kind == NODE_LINK ? S_IFLNK
+                                             : S_IFREG;
+    return (struct object_meta){.mode = kind | n->row.mode,
+                                .uid = n->row.uid,
+                                .gid = n->row.gid,
+                                .mtime_ns = n->row.mtime_ns};
+}
+
+struct node *node_at(struct stage *s, const char *key)
+{
+    struct node *n = s->root;
+    while (n && *key) {
+        const char *slash = strchrnul(key, '/');
+        cleanup_free char *name = xstrndup(key, (size_t)(slash - key));
+        n = node_is_folder(n) ? child_of(s, n, name) : NULL;
+        if (n && *slash && !slash[1])
+            return node_is_folder(n) ? n : NULL;
+        key = *slash ? slash + 1 : slash;
+        if (n && !*slash && node_is_folder(n))
+            return NULL; /* "a" is no folder's key */
+    }
+    return n;
+}
+
+/* --- keys in use ----------------------------------------------------------------------------- */
+
+static bool is_flying(const struct stage *s, const char *key)
+{
+    for (const struct flight *f = s->flying; f; f = f->next)
+        if (strcmp(f->key, key) == 0)
+            return true;
+    return false;
+}
+
+static void take_off(struct stage *s, struct flight *f, const char *key)
+{
+    f->key = key;
+    f->next = s->flying;
+    s->flying = f;
+}
+
+static void touch_down(struct stage *s, const struct flight *f)
+{
+    struct flight **p = &s->flying;
+    while (*p != f)
+        p = &(*p)->next;
+    *p = f->next;
+}
+
+/* In stores with folders, something of another kind that must go first. */
+static bool in_the_way(struct stage *s, const char *key)
+{
+    if (!(s->caps & STORE_FOLDERS) || !s->n_dooms)
+        return false;
+    cleanup_free char *part = xstrdup(key);
+    for (char *p = part; (p = strchr(p, '/')); p++) {
+        *p = '\0';
+        if (doom_find(s, part))
+            return true;
+        *p = '/';
+    }
+    cleanup_free char *folder = xasprintf("%s/", key);
+    return doom_find(s, folder) != NULL;
+}
+
+/* Moves wait for each other in a circle, or for one that failed. */
+static bool is_stuck(struct stage *s, const struct node *n, const struct node *holder)
+{
+    for (unsigned i = 0; i < CHAIN_LIMIT; i++) {
+        if (holder->failed)
+            return true;
+        cleanup_free char *key = node_key_new(holder);
+        holder = holder_of(s, key);
+        if (!holder)
+            return false;
+        if (holder == n)
+            return true;
+    }
+    return true;
+}
+
+enum may { MAY_GO, MAY_NOT, MAY_FETCH };
+
+static enum may may_go(struct stage *s, struct node *n, const char *key, struct node **ret_holder)
+{
+    if (is_flying(s, key) || (n->row.skey && is_flying(s, n->row.skey)) || in_the_way(s, key))
+        return MAY_NOT;
+    struct node *holder = holder_of(s, key);
+    if (!holder || holder == n)
+        return MAY_GO;
+    *ret_holder = holder;
+    return !holder->busy && !node_is_folder(holder) && is_stuck(s, n, holder) ? MAY_FETCH : MAY_NOT;
+}
+
+/* --- what is done for a node: no lock held --------------------------------------------------- */
+
+static int done_at(struct stage *s, struct node *n, const char *key, const struct seen *seen,
+                   bool left, const struct object_meta *meta, unsigned clear, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    unsigned flags = n->row.flags;
+    struct object_meta now = node_meta(n);
+    n->row.flags &= ~(clear | N_META);
+    if (now.mode != meta->mode || now.uid != meta->uid || now.gid != meta->gid ||
+        (!(flags & N_DIRTY) && now.mtime_ns != meta->mtime_ns))
+        n->row.flags |= N_META;
+    n->row.flags |= N_KNOWN;
+    if (node_stored(s, n, key, seen, left, err) == 0)
+        return 0;
+    n->row.flags = flags;
+    return -1;
+}
+
+int node_stored(struct stage *s, struct node *n, const char *key, const struct seen *seen,
+                bool left, struct err *err)
+{
+    struct record old = n->row;
+    bool orphan = old.flags & N_ORPHAN;
+    cleanup_free char *path = orphan ? NULL : node_key_new(n);
+    bool moved_on = !orphan && strcmp(path, key) != 0; /* renamed while the store worked */
+    cleanup_free char *was = old.skey ? xstrdup(old.skey) : NULL;
+    bool gone = was && left && strcmp(was, key) != 0;
+    node_set_skey(s, n, moved_on ? xstrdup(key) : NULL);
+    cleanup_free char *etag = n->row.etag;
+    n->row.etag = xstrdup(seen->etag);
+    n->row.rsize = seen->size;
+    n->row.rmtime_ns = seen->mtime_ns;
+    n->row.flags |= N_STORED;
+    bool begun = journal_begin(s, err) == 0;
+    if (!begun || (gone && journal_doom(s, was, NULL, n->row.ino, err)) ||
+        (orphan ? journal_doom(s, key, NULL, n->row.ino, err)
+                : journal_undoom(s, key, NULL, err)) ||
+        journal_put(s, n, err) || journal_commit(s, err)) {
+        if (begun)
+            journal_rollback(s);
+        node_set_skey(s, n, was ? xstrdup(was) : NULL);
+        free(n->row.etag);
+        n->row.etag = take_ptr(&etag);
+        n->row.rsize = old.rsize;
+        n->row.rmtime_ns = old.rmtime_ns;
+        n->row.flags = old.flags;
+        return -1;
+    }
+    n->moment = ++s->moment;
+    if (gone)
+        doom_add(s, was, NULL, n->row.ino);
+    else if (was)
+        gone_add(s, was);
+    if (orphan)
+        doom_add(s, key, NULL, n->row.ino);
+    else
+        doom_forget(s, key);
+    return 0;
+}
+
+struct task {
+    struct node *n;
+    char *key, *from; /* from: where its object is now, if elsewhere */
+    unsigned flags;
+    enum node_kind kind;
+    struct object_meta meta;
+    char *target, *etag;
+    struct flight to_flight, from_flight;
+    bool fetch; /* only make it independent of where it is */
+};
+
+static int do_link(struct stage *s, struct task *t, struct err *err)
+{
+    struct seen seen = {0};
+    cleanup_bytes struct bytes target = {0};
+    if (t->target)
+        bytes_add_str(&target, t->target);
+    else if (remote_target(s, t->from ? t->from : t->key, t->n->row.rsize, &target, err))
+        return -1;
+    if (remote_link(s, t->key, target.data ? target.data : "", &t->meta, &seen, err))
+        return -1;
+    return done_at(s, t->n, t->key, &seen, true, &t->meta, N_DIRTY | N_PUBLISH, err);
+}
+
+static int do_folder(struct stage *s, struct task *t, struct err *err)
+{
+    struct seen seen = {0};
+    if (remote_marker(s, t->key, &t->meta, err))
+        return -1;
+    return done_at(s, t->n, t->key, &seen, true, &t->meta, 0, err);
+}
+
+/* Its object vanished: what is here whole goes up again, the rest is lost. */
+static int vanished(struct stage *s, struct task *t)
+{
+    struct node *n = t->n;
+    ACQUIRE(&s->lock);
+    log_warn(s->conf.log, "deleted by another writer before it could be moved path=%s", t->key);
+    node_set_skey(s, n, NULL);
+    n->row.flags &= ~(unsigned)N_STORED;
+    if ((n->row.flags & (N_STAGED | N_MAP)) == N_STAGED) {
+        n->row.flags |= N_DIRTY | N_PUBLISH;
+        dirty_add(s, n);
+        return journal_save(s, n, NULL);
+    }
+    if (!(n->row.flags & (N_DIRTY | N_ORPHAN)))
+        node_lose(s, n);
+    return 0;
+}
+
+static int do_move(struct stage *s, struct task *t, struct err *err)
+{
+    struct seen seen = {.size = t->n->row.rsize, .mtime_ns = t->n->row.rmtime_ns};
+    bool left = false;
+    struct err why = {0};
+    const char *from = t->from ? t->from : t->key;
+    if (remote_move(s, from, t->key, &t->meta, s->caps & STORE_LOCAL ? "" : t->etag, &left, &seen,
+                    &why) == 0)
+        return done_at(s, t->n, t->key, &seen, left, &t->meta, 0, err);
+    if (why.class == ERR_NOT_FOUND)
+        return vanished(s, t);
+    if (err)
+        *err = why;
+    return -1;
+}
+
+/* Fetches all of it, so that its object may be overwritten. */
+static int fetch_content(struct stage *s, struct content *c, struct err *err)
+{
+    (void)s;
+    ACQUIRE(&c->lock);
+    return content_load(c, err) || content_need(c, 0, c->size, true, err) || content_dirty(c, err)
+               ? -1
+               : 0;
+}
+
+static int do_fetch(struct stage *s, struct task *t, struct err *err)
+{
+    struct node *n = t->n;
+    cleanup_bytes struct bytes target = {0};
+    if (t->kind == NODE_LINK) {
+        if (!t->target && remote_target(s, t->from, n->row.rsize, &target, err))
+            return -1;
+    } else {
+        struct content *c;
+        {
+            ACQUIRE(&s->lock);
+            c = content_ref(s, n);
+        }
+        int result = fetch_content(s, c, err);
+        ACQUIRE(&s->lock);
+        content_unref(s, c);
+        if (result)
+            return -1;
+    }
+    ACQUIRE(&s->lock);
+    if (!n->row.skey)
+        return 0;
+    cleanup_free char *was = xstrdup(n->row.skey);
+    if (journal_begin(s, err))
+        return -1;
+    if (!n->row.target && target.data)
+        n->row.target = bytes_take(&target);
+    node_set_skey(s, n, NULL);
+    n->row.flags = (n->row.flags | N_DIRTY | N_PUBLISH) & ~(unsigned)N_STORED;
+    if (journal_doom(s, was, NULL, n->row.ino, err) || journal_put(s, n, err) ||
+        journal_commit(s, err)) {
+        journal_rollback(s);
+        node_set_skey(s, n, take_ptr(&was));
+        n->row.flags |= N_STORED;
+        return -1;
+    }
+    doom_add(s, was, NULL, n->row.ino);
+    return 0;
+}
+
+static int do_parts(struct stage *s, struct task *t, struct err *err)
+{
+    struct content *c;
+    struct snapshot unused;
+    {
+        ACQUIRE(&s->lock);
+        c = content_ref(s, t->n);
+    }
+    int result;
+    {
+        ACQUIRE(&c->lock);
+        result = content_load(c, err);
+    }
+    if (result == 0)
+        result = upload_parts(c, t->key, false, &unused, err);
+    ACQUIRE(&s->lock);
+    content_unref(s, c);
+    return result;
+}
+
+static int do_task(struct stage *s, struct task *t, struct err *err)
+{
+    if (t->fetch)
+        return do_fetch(s, t, err);
+    if (t->kind == NODE_FOLDER)
+        return do_folder(s, t, err);
+    if (t->kind == NODE_LINK)
+        return t->flags & N_DIRTY || !t->from ? do_link(s, t, err) : do_move(s, t, err);
+    if (t->flags & N_DIRTY && t->flags & N_PUBLISH)
+        return node_publish(s, t->n, t->key, err);
+    if (t->from || (t->flags & N_META && t->flags & N_STORED))
+        return do_move(s, t, err);
+    return do_parts(s, t, err);
+}
+
+/* --- one node: s->lock held ------------------------------------------------------------------ */
+
+static void prepare(struct stage *s, struct task *t)
+{
+    struct node *n = t->n;
+    t->flags = n->row.flags;
+    t->kind = n->row.kind;
+    t->meta = node_meta(n);
+    t->from = n->row.skey ? xstrdup(n->row.skey) : NULL;
+    t->target = n->row.target ? xstrdup(n->row.target) : NULL;
+    t->etag = xstrdup(n->row.etag);
+    n->busy = true;
+    n->parts_wanted = false;
+    n->pins++;
+    s->n_busy++;
+    take_off(s, &t->to_flight, t->key);
+    if (t->from)
+        take_off(s, &t->from_flight, t->from);
+}
+
+static void conclude(struct stage *s, struct task *t, int result, const struct err *err)
+{
+    struct node *n = t->n;
+    touch_down(s, &t->to_flight);
+    if (t->from)
+        touch_down(s, &t->from_flight);
+    n->busy = false;
+    n->pins--;
+    s->n_busy--;
+    if (result == 0) {
+        store_answers(s);
+        n->tries = 0;
+        free(n->why);
+        n->why = NULL;
+    } else {
+        node_failed(s, n, err);
+        log_warn(s->conf.log, "not stored yet path=%s why=%s", t->key, err->msg);
+    }
+    if (!node_owes(n) && !n->parts_wanted) {
+        owed_remove(s, n);
+        drop_list_add(s, n);
+        node_reap(s, n);
+    }
+    cond_broadcast(&s->changed);
+    cond_broadcast(&s->work); /* somebody may have waited for these keys */
+}
+
+static void task_release(struct task *t)
+{
+    free(t->key);
+    free(t->from);
+    free(t->target);
+    free(t->etag);
+}
+
+static void run_task(struct stage *s, struct task *t)
+{
+    struct err err = {0};
+    prepare(s, t);
+    lock_drop(&s->lock);
+    int result = do_task(s, t, &err);
+    lock_take(&s->lock);
+    conclude(s, t, result, &err);
+    task_release(t);
+}
+
+static bool pick_node(struct stage *s, struct task *t)
+{
+    unsigned looked = 0;
+    for (struct node *n = s->owed.first, *next; n && looked < LOOK_AT; n = next, looked++) {
+        next = n->owed_next;
+        if (n->busy) {
+            looked--;
+            continue;
+        }
+        if (!node_owes(n) && (!n->parts_wanted || n->row.flags & N_ORPHAN)) {
+            n->parts_wanted = false;
+            owed_remove(s, n);
+            node_reap(s, n);
+            continue;
+        }
+        struct node *holder = NULL;
+        t->key = node_key_new(n);
+        enum may may = may_go(s, n, t->key, &holder);
+        if (may != MAY_NOT) {
+            t->n = may == MAY_GO ? n : holder;
+            t->fetch = may == MAY_FETCH;
+            if (t->fetch) {
+                free(t->key);
+                t->key = node_key_new(holder);
+            }
+            return true;
+        }
+        free(t->key);
+        t->key = NULL;
+    }
+    return false;
+}
+
+/* --- keys that must go ----------------------------------------------------------------------- */
+
+static bool dooms_below(const struct stage *s, const struct doom *folder)
+{
+    size_t len = strlen(folder->key);
+    for (const struct doom *d = s->dooms; d; d = d->next)
+        if (d != folder && strncmp(d->key, folder->key, len) == 0)
+            return true;
+    return false;
+}
+
+static bool doom_may_go(struct stage *s, const struct doom *d, uint64_t now)
+{
+    if (d->busy || d->failed || d->due_ns > now || is_flying(s, d->key))
+        return false;
+    if (d->upload)
+        return true;
+    if (holder_of(s, d->key))
+        return false;
+    const struct node *n = node_at(s, d->key);
+    if (n && node_owes(n))
+        return false;
+    size_t len = strlen(d->key);
+    if (s->caps & STORE_FOLDERS && len && d->key[len - 1] == '/')
+        return !dooms_below(s, d) && !holds_below(s, d->key);
+    return true;
+}
+
+/* Those of one batch: a single one, or many first tries of objects. */
+static size_t pick_dooms(struct stage *s, struct doom **ret, struct flight *flights)
+{
+    uint64_t now = clock_mono_ns();
+    size_t n = 0;
+    unsigned looked = 0;
+    bool batches = s->caps & STORE_BATCH_DELETE;
+    for (struct doom *d = s->dooms; d && n < BATCH && looked < 2 * BATCH; d = d->next, looked++) {
+        bool alone = d->upload || d->tries || !batches;
+        if ((n && alone) || !doom_may_go(s, d, now))
+            continue;
+        d->busy = true;
+        take_off(s, &flights[n], d->key);
+        ret[n++] = d;
+        if (alone)
+            break;
+    }
+    return n;
+}
+
+static int pay_dooms(struct stage *s, struct doom *const *dooms, size_t n, struct err *err)
+{
+    if (dooms[0]->upload)
+        return remote_abort(s, dooms[0]->key, dooms[0]->upload, err);
+    if (n == 1)
+        return remote_delete(s, dooms[0]->key, err);
+    const char **keys = xcalloc(n, sizeof *keys);
+    for (size_t i = 0; i < n; i++)
+        keys[i] = dooms[i]->key;
+    int result = remote_delete_many(s, keys, n, err);
+    free(keys);
+    return result;
+}
+
+/* A folder of a store with folders that is not empty: somebody else's files are in it. */
+static bool is_kept_by_others(const struct stage *s, const struct doom *d, const struct err *err)
+{
+    size_t len = strlen(d->key);
+    return s->caps & STORE_FOLDERS && len && d->key[len - 1] == '/' &&
+           (err->sys == ENOTEMPTY || err->sys == EEXIST || err->sys == ENOTDIR ||
+            err->class == ERR_FAILED);
+}
+
+static void forget_doom(struct stage *s, struct doom *d)
+{
+    struct err err = {0};
+    struct node *n = node_at(s, d->key);
+    if (n)
+        n->moment = ++s->moment; /* a listing begun before still shows what went */
+    else
+        ++s->moment;
+    if (!d->upload)
+        gone_add(s, d->key);
+    if (journal_undoom(s, d->key, d->upload, &err))
+        doom_failed(s, d, &err);
+    else
+        doom_remove(s, d);
+}
+
+static bool run_dooms(struct stage *s)
+{
+    struct doom *dooms[BATCH];
+    struct flight flights[BATCH];
+    struct err err = {0};
+    size_t n = pick_dooms(s, dooms, flights);
+    if (n == 0)
+        return false;
+    s->n_busy++;
+    lock_drop(&s->lock);
+    int result = pay_dooms(s, dooms, n, &err);
+    lock_take(&s->lock);
+    s->n_busy--;
+    if (result == 0)
+        store_answers(s);
+    for (size_t i = 0; i < n; i++) {
+        touch_down(s, &flights[i]);
+        dooms[i]->busy = false;
+        if (result == 0 || is_kept_by_others(s, dooms[i], &err))
+            forget_doom(s, dooms[i]);
+        else if (n > 1)
+            dooms[i]->tries++; /* each alone next time: the answer says who it is */
+        else
+            doom_failed(s, dooms[i], &err);
+    }
+    if (n > 1 && result && err.class == ERR_TRANSIENT)
+        doom_failed(s, dooms[0], &err);
+    cond_broadcast(&s->changed);
+    cond_broadcast(&s->work);
+    return true;
+}
+
+/* --- threads --------------------------------------------------------------------------------- */
+
+static bool is_paused(const struct stage *s)
+{
+    return s->paused_until_ns && clock_mono_ns() < s->paused_until_ns;
+}
+
+void *worker_main(void *arg)
+{
+    struct stage *s = arg;
+    ACQUIRE(&s->lock);
+    while (!s->stopping) {
+        struct task t = {0};
+        if (!is_paused(s)) {
+            if (pick_node(s, &t)) {
+                run_task(s, &t);
+                continue;
+            }
+            if (run_dooms(s))
+                continue;
+        }
+        s->idle_workers++;
+        cond_wait(&s->work, &s->lock);
+        s->idle_workers--;
+    }
+    return NULL;
+}
+
+static void earlier(uint64_t *due, uint64_t at)
+{
+    if (at < *due)
+        *due = at;
+}
+
+/* What failed and may be tried again by now; says when the next may. */
+static void revive(struct stage *s, uint64_t now, uint64_t *due)
+{
+    for (struct node *n = s->failed.first, *next; n; n = next) {
+        next = n->owed_next;
+        if (n->due_ns <= now)
+            owed_add(s, n);
+        else
+            earlier(due, n->due_ns);
+    }
+    for (struct doom *d = s->dooms; d; d = d->next) {
+        if (!d->failed)
+            continue;
+        if (d->due_ns <= now) {
+            d->failed = false;
+            owed_wake(s);
+        } else {
+            earlier(due, d->due_ns);
+        }
+    }
+    if (s->paused_until_ns && s->paused_until_ns <= now) {
+        s->paused_until_ns = 0;
+        cond_broadcast(&s->work);
+        if (s->owed.n || s->n_dooms)
+            owed_wake(s);
+    } else if (s->paused_until_ns) {
+        earlier(due, s->paused_until_ns);
+    }
+}
+
+static void tick(struct stage *s)
+{
+    for (struct node *n = s->dirty_first, *next; n; n = next) {
+        next = n->dirty_next;
+        if (n->seq != n->publish_seq && !(n->row.flags & N_HELD))
+            owed_publish(s, n, NULL);
+    }
+}
+
+void *clock_main(void *arg)
+{
+    struct stage *s = arg;
+    uint64_t next_tick = 0;
+    ACQUIRE(&s->lock);
+    while (!s->stopping) {
+        uint64_t now = clock_mono_ns(), due = UINT64_MAX;
+        if (s->checkpoint_due) {
+            s->checkpoint_due = false;
+            lock_drop(&s->lock);
+            journal_checkpoint(s);
+            lock_take(&s->lock);
+            continue;
+        }
+        if (s->conf.commit == COMMIT_INTERVAL && s->dirty_first) {
+            if (next_tick == 0)
+                next_tick = now + s->conf.interval_ns;
+            if (now >= next_tick) {
+                tick(s);
+                next_tick = now + s->conf.interval_ns;
+            }
+            earlier(&due, next_tick);
+        } else {
+            next_tick = 0;
+        }
+        revive(s, now, &due);
+        if (due == UINT64_MAX)
+            cond_wait(&s->clock, &s->lock);
+        else
+            cond_wait_for(&s->clock, &s->lock, due - now);
+    }
+    return NULL;
+}

@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""s3mem: an S3 of one bucket in memory, for tests of what is written; judges no signature.
+
+  s3mem.py [--port N]           prints "listening on PORT"; ends when its standard input ends
+
+Objects with metadata and ETags as S3 makes them, listings by page, copies (also of ranges, with If-Match),
+uploads in parts. What nobody but the tests may do is below /_: GET
+  /_set?NAME=VALUE        deny=1 answers 403 to what writes, fail=N 503 to the next N requests, down=1 drops all connections,
+                          late=MS delays all answers, nocopy=1 answers 501 to copies of ranges
+  /_uploads /_objects     how many uploads were begun and not ended; objects there are
+  /_count/METHOD          requests so far, "PUT" also counts parts; LIST, COPY, PART, ABORT, DELETES by their own names
+  /_put/KEY?text=T        an object written by somebody else; /_delete/KEY
+  /_meta/KEY?name=N       a metadata value, /_md5/KEY its content's sum, /_history/KEY the sizes it had, by ','
+"""
+import argparse
+import hashlib
+import http.server
+import socketserver
+import sys
+import threading
+import time
+import urllib.parse
+from email.utils import formatdate
+from xml.sax.saxutils import escape
+
+LOCK = threading.RLock()
+OBJECTS, UPLOADS, COUNTS, SETTINGS, HISTORY = {}, {}, {}, {}, {}
+
+
+class Object:
+    def __init__(self, body, meta, etag=None):
+        self.body, self.meta, self.at = body, meta, time.time()
+        self.etag = etag or hashlib.md5(body).hexdigest()
+
+
+class Refusal(Exception):
+    def __init__(self, status, code):
+        super().__init__(code)
+        self.status, self.code = status, code
+
+
+def store(key, thing):
+    OBJECTS[key] = thing
+    HISTORY.setdefault(key, []).append(len(thing.body))
+
+
+class S3(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, status, body=b"", **headers):
+        self.send_response_only(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        if "Content_Length" not in headers:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def handle_one(self):
+        length = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(length) if length else b""
+        path, _, query = self.path.partition("?")
+        self.query = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+        path = urllib.parse.unquote(path)
+        if path.startswith("/_"):
+            return self.control(path)
+        if SETTINGS.get("late"):
+            time.sleep(SETTINGS["late"] / 1000)
+        if SETTINGS.get("down"):
+            self.close_connection = True
+            return self.connection.close()
+        _, _, rest = path.partition("/")
+        _, _, key = rest.partition("/")
+        try:
+            with LOCK:
+                if SETTINGS.get("fail"):
+                    SETTINGS["fail"] -= 1
+                    raise Refusal(503, "SlowDown")
+                if SETTINGS.get("deny") and self.command in ("PUT", "POST", "DELETE"):
+                    raise Refusal(403, "AccessDenied")
+                self.serve(key, body)
+        except Refusal as why:
+            text = f"<Error><Code>{why.code}</Code><Message>as told</Message></Error>"
+            self.answer(why.status, text.encode())
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_one
+
+    def count(self, what):
+        COUNTS[what] = COUNTS.get(what, 0) + 1
+
+    # --- what the tests ask
+
+    def control(self, path):
+        with LOCK:
+            what, _, key = path[2:].partition("/")
+            if what == "set":
+                for name, value in self.query.items():
+                    SETTINGS[name] = int(value)
+                text = "0"
+            elif what == "uploads":
+                text = str(len(UPLOADS))
+            elif what == "objects":
+                text = str(len(OBJECTS))
+            elif what == "count":
+                text = str(COUNTS.get(key, 0))
+            elif what == "put":
+                store(key, Object(self.query.get("text", "").encode(), {}))
+                text = "0"
+            elif what == "delete":
+                OBJECTS.pop(key, None)
+                text = "0"
+            elif what == "meta":
+                text = OBJECTS[key].meta.get(self.query["name"], "") if key in OBJECTS else "-"
+            elif what == "md5":
+                text = hashlib.md5(OBJECTS[key].body).hexdigest() if key in OBJECTS else "-"
+            elif what == "history":
+                text = ",".join(map(str, HISTORY.get(key, [])))
+            self.answer(200, text.encode())
+
+    # --- S3
+
+    def serve(self, key, body):
+        method = self.command
+        if method in ("GET", "HEAD") and key:
+            self.count(method)
+            return self.read(key)
+        if method == "GET":
+            self.count("LIST")
+            return self.list_uploads() if "uploads" in self.query else self.list()
+        if method == "PUT":
+            self.count("PUT")
+            return self.put(key, body)
+        if method == "POST":
+            return self.post(key, body)
+        self.count("ABORT" if "uploadId" in self.query else "DELETE")
+        if "uploadId" in self.query:
+            if UPLOADS.pop(self.query["uploadId"], None) is None:
+                raise Refusal(404, "NoSuchUpload")
+        else:
+            OBJECTS.pop(key, None)
+        return self.answer(204)
+
+    def meta(self):
+        return {n.lower(): v for n, v in self.headers.items() if n.lower().startswith("x-amz-meta-")}
+
+    def find(self, key):
+        if key not in OBJECTS:
+            raise Refusal(404, "NoSuchKey")
+        return OBJECTS[key]
+
+    def read(self, key):
+        thing = self.find(key)
+        wanted = self.headers.get("If-Match")
+        if wanted and wanted.strip('"') != thing.etag:
+            raise Refusal(412, "PreconditionFailed")
+        headers = {"ETag": f'"{thing.etag}"', "Last_Modified": formatdate(thing.at, usegmt=True)}
+        headers.update({n.replace("-", "_"): v for n, v in thing.meta.items()})
+        body, status = thing.body, 200
+        ranged = self.headers.get("Range")
+        if ranged and self.command == "GET":
+            first, _, last = ranged.partition("=")[2].partition("-")
+            first, last = int(first), min(int(last) if last else len(body) - 1, len(body) - 1)
+            if first >= len(body):
+                raise Refusal(416, "InvalidRange")
+            headers["Content_Range"] = f"bytes {first}-{last}/{len(body)}"
+            body, status = body[first:last + 1], 206
+        self.answer(status, body, Content_Length=str(len(body)), **headers)
+
+    def source(self):
+        path = urllib.parse.unquote(self.headers["x-amz-copy-source"]).lstrip("/")
+        thing = self.find(path.partition("/")[2])
+        wanted = self.headers.get("x-amz-copy-source-if-match")
+        if wanted and wanted.strip('"') != thing.etag:
+            raise Refusal(412, "PreconditionFailed")
+        return thing
+
+    def put(self, key, body):
+        upload = self.query.get("uploadId")
+        copied = "x-amz-copy-source" in self.headers
+        if upload is not None:
+            self.count("PART")
+            if upload not in UPLOADS:
+                raise Refusal(404, "NoSuchUpload")
+            if copied:
+                if SETTINGS.get("nocopy"):
+                    raise Refusal(501, "NotImplemented")
+                first, _, last = self.headers["x-amz-copy-source-range"].partition("=")[2].partition("-")
+                body = self.source().body[int(first):int(last) + 1]
+                self.count("COPY")
+            etag = hashlib.md5(body).hexdigest()
+            UPLOADS[upload][2][int(self.query["partNumber"])] = (body, etag)
+        elif copied:
+            self.count("COPY")
+            old = self.source()
+            replace = self.headers.get("x-amz-metadata-directive") == "REPLACE"
+            thing = Object(old.body, self.meta() if replace else old.meta, old.etag)
+            store(key, thing)
+            etag = thing.etag
+        else:
+            thing = Object(body, self.meta())
+            store(key, thing)
+            etag = thing.etag
+        if copied:
+            return self.answer(200, f"<CopyResult><ETag>&quot;{etag}&quot;</ETag></CopyResult>".encode())
+        return self.answer(200, ETag=f'"{etag}"')
+
+    def post(self, key, body):
+        if "delete" in self.query:
+            self.count("DELETES")
+            for part in body.decode().split("<Key>")[1:]:
+                name = part.partition("</Key>")[0]
+                for code, char in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
+                    name = name.replace(code, char)
+                OBJECTS.pop(name, None)
+            return self.answer(200, b"<DeleteResult></DeleteResult>")
+        if "uploads" in self.query:
+            upload = f"up{len(COUNTS)}-{time.monotonic_ns()}"
+            UPLOADS[upload] = (key, self.meta(), {})
+            text = f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
+            return self.answer(200, text.encode())
+        if self.query.get("uploadId") not in UPLOADS:
+            raise Refusal(404, "NoSuchUpload")
+        key, meta, parts = UPLOADS[self.query["uploadId"]]
+        whole, sums, numbers = [], b"", []
+        for piece in body.decode().split("<Part>")[1:]:
+            number = int(piece.partition("<PartNumber>")[2].partition("<")[0])
+            etag = piece.partition("<ETag>")[2].partition("<")[0].replace("&quot;", "")
+            if number not in parts or parts[number][1] != etag:
+                raise Refusal(400, "InvalidPart")
+            whole.append(parts[number][0])
+            sums += bytes.fromhex(etag)
+            numbers.append(number)
+        if not whole or numbers != sorted(numbers):
+            raise Refusal(400, "InvalidPartOrder")
+        if any(len(part) < 5 << 20 for part in whole[:-1]):
+            raise Refusal(400, "EntityTooSmall")
+        etag = f"{hashlib.md5(sums).hexdigest()}-{len(whole)}"
+        store(key, Object(b"".join(whole), meta, etag))
+        del UPLOADS[self.query["uploadId"]]
+        text = f"<CompleteMultipartUploadResult><ETag>&quot;{etag}&quot;</ETag></CompleteMultipartUploadResult>"
+        return self.answer(200, text.encode())
+
+    def list_uploads(self):
+        prefix = self.query.get("prefix", "")
+        text = "".join(f"<Upload><Key>{escape(u[0])}</Key><UploadId>{name}</UploadId></Upload>"
+                       for name, u in UPLOADS.items() if u[0].startswith(prefix))
+        self.answer(200, f"<ListMultipartUploadsResult>{text}</ListMultipartUploadsResult>".encode())
+
+    def list(self):
+        prefix, delimiter = self.query.get("prefix", ""), self.query.get("delimiter", "")
+        after = self.query.get("continuation-token") or self.query.get("start-after", "")
+        entries = {}
+        for key, thing in OBJECTS.items():
+            if not key.startswith(prefix):
+                continue
+            rest = key[len(prefix):]
+            if delimiter and delimiter in rest:
+                entries[prefix + rest.partition(delimiter)[0] + delimiter] = None
+            else:
+                entries[key] = thing
+        names = [name for name in sorted(entries) if name > after]
+        page, more = names[:1000], len(names) > 1000
+        text = []
+        for name in page:
+            coded, thing = urllib.parse.quote(name, safe="/"), entries[name]
+            if thing is None:
+                text.append(f"<CommonPrefixes><Prefix>{coded}</Prefix></CommonPrefixes>")
+            else:
+                when = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(thing.at))
+                text.append(f"<Contents><Key>{coded}</Key><Size>{len(thing.body)}</Size>"
+                            f"<ETag>&quot;{thing.etag}&quot;</ETag><LastModified>{when}</LastModified></Contents>")
+        token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if more else ""
+        self.answer(200, f"<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>{str(more).lower()}</IsTruncated>"
+                         f"{token}{''.join(text)}</ListBucketResult>".encode())
+
+
+class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def handle_error(self, *_):
+        pass  # clients are killed in the middle of things
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, default=0)
+    server = Server(("127.0.0.1", parser.parse_args().port), S3)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(f"listening on {server.server_port}", flush=True)
+    sys.stdin.read()
+
+
+main()

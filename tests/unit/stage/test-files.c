@@ -1,0 +1,260 @@
+/* Files of a stage: made, written, read, cut, renamed, removed, over a folder and over S3. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "clock.h"
+#include "mem.h"
+#include "stage-testing.h"
+
+static void background(struct stage_conf *c)
+{
+    c->commit = COMMIT_BACKGROUND;
+}
+
+static void check_create(struct bench *b)
+{
+    uint64_t fh, ino = t_create(b, STAGE_ROOT, "a", &fh);
+    expect_stored(b, "a", NULL);
+    t_write(b, fh, 0, "hello ");
+    t_write(b, fh, 6, "world");
+    cr_expect_eq(t_size(b, ino), 11);
+    t_close(b, fh);
+    expect_stored(b, "a", "hello world");
+    expect_text(b, STAGE_ROOT, "a", "hello world");
+    t_file(b, STAGE_ROOT, "empty", "");
+    expect_stored(b, "empty", "");
+    uint64_t dir = t_mkdir(b, STAGE_ROOT, "d");
+    t_file(b, dir, "in it", "x%y");
+    expect_stored(b, "d/in it", "x%y");
+    char names[256];
+    names_in(b, STAGE_ROOT, names, sizeof names);
+    cr_expect_str_eq(names, "a d empty");
+}
+
+Test(files, create_write_close)
+{
+    on_both(check_create, NULL);
+}
+
+static void check_reopen(struct bench *b)
+{
+    t_file(b, STAGE_ROOT, "a", "one");
+    uint64_t ino = t_lookup(b, STAGE_ROOT, "a");
+    uint64_t fh = t_open(b, ino, O_RDWR);
+    t_write(b, fh, 1, "XY and more");
+    t_close(b, fh);
+    expect_stored(b, "a", "oXY and more");
+    fh = t_open(b, ino, O_WRONLY | O_TRUNC);
+    cr_expect_eq(t_size(b, ino), 0);
+    t_write(b, fh, 3, "far");
+    t_close(b, fh);
+    cr_expect_eq(t_size(b, ino), 6);
+    uint64_t one = t_open(b, ino, O_RDWR), two = t_open(b, ino, O_RDWR);
+    t_write(b, one, 0, "abc");
+    t_write(b, two, 3, "def");
+    t_close(b, one);
+    t_close(b, two);
+    expect_stored(b, "a", "abcdef");
+}
+
+Test(files, written_again)
+{
+    on_both(check_reopen, NULL);
+}
+
+static void check_names(struct bench *b)
+{
+    uint64_t d = t_mkdir(b, STAGE_ROOT, "d"), e = t_mkdir(b, STAGE_ROOT, "e");
+    t_file(b, d, "f", "text");
+    t_rename(b, d, "f", e, "g");
+    expect_stored(b, "d/f", NULL);
+    expect_stored(b, "e/g", "text");
+    expect_text(b, e, "g", "text");
+    expect_text(b, d, "f", NULL);
+    t_file(b, STAGE_ROOT, "over", "old");
+    t_rename(b, e, "g", STAGE_ROOT, "over");
+    expect_stored(b, "over", "text");
+    expect_stored(b, "e/g", NULL);
+    struct err err = {0};
+    t_file(b, d, "in", "1");
+    cr_expect_eq(stage_rmdir(b->s, &waits, STAGE_ROOT, "d", &err), -1);
+    cr_expect_eq(err_errno(&err), ENOTEMPTY);
+    cr_expect_eq(stage_rename(b->s, &waits, STAGE_ROOT, "d", d, "x", 0, &err), -1);
+    cr_expect_eq(err_errno(&err), EINVAL);
+    t_unlink(b, d, "in");
+    cr_expect_eq(stage_rmdir(b->s, &waits, STAGE_ROOT, "d", &err), 0, "%s", err.msg);
+    cr_expect_eq(stage_rmdir(b->s, &waits, STAGE_ROOT, "e", &err), 0, "%s", err.msg);
+    t_unlink(b, STAGE_ROOT, "over");
+    char names[256];
+    names_in(b, STAGE_ROOT, names, sizeof names);
+    cr_expect_str_eq(names, "");
+    if (b->s3)
+        cr_expect_eq(ask_number(b, "/_objects"), 0);
+}
+
+Test(files, rename_and_remove)
+{
+    on_both(check_names, NULL);
+}
+
+static void check_folder_move(struct bench *b)
+{
+    uint64_t d = t_mkdir(b, STAGE_ROOT, "d"), sub = t_mkdir(b, d, "sub");
+    t_file(b, d, "one", "1");
+    t_file(b, sub, "two", "22");
+    t_rename(b, STAGE_ROOT, "d", STAGE_ROOT, "moved");
+    expect_stored(b, "moved/one", "1");
+    expect_stored(b, "moved/sub/two", "22");
+    expect_stored(b, "d/one", NULL);
+    expect_stored(b, "d/sub/two", NULL);
+    cr_expect_eq(lookup_errno(b, STAGE_ROOT, "d"), ENOENT);
+    t_settle(b);
+    bench_close(b);
+    bench_open(b, true);
+    uint64_t m = t_lookup(b, STAGE_ROOT, "moved");
+    cr_expect_eq(m, d);
+    expect_text(b, m, "one", "1");
+    expect_text(b, t_lookup(b, m, "sub"), "two", "22");
+}
+
+Test(files, a_folder_moves)
+{
+    on_both(check_folder_move, NULL);
+}
+
+static void check_swap(struct bench *b)
+{
+    t_file(b, STAGE_ROOT, "a", "was a");
+    t_file(b, STAGE_ROOT, "b", "was b");
+    t_settle(b);
+    t_rename(b, STAGE_ROOT, "a", STAGE_ROOT, "t");
+    t_rename(b, STAGE_ROOT, "b", STAGE_ROOT, "a");
+    t_rename(b, STAGE_ROOT, "t", STAGE_ROOT, "b");
+    expect_text(b, STAGE_ROOT, "a", "was b");
+    expect_text(b, STAGE_ROOT, "b", "was a");
+    t_settle(b);
+    expect_stored(b, "a", "was b");
+    expect_stored(b, "b", "was a");
+    expect_stored(b, "t", NULL);
+}
+
+Test(files, names_swapped)
+{
+    on_both(check_swap, background);
+    on_both(check_swap, NULL);
+}
+
+static void check_background(struct bench *b)
+{
+    for (int i = 0; i < 50; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "f%d", i);
+        t_file(b, STAGE_ROOT, name, name);
+    }
+    t_settle(b);
+    for (int i = 0; i < 50; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "f%d", i);
+        expect_stored(b, name, name);
+    }
+    struct bytes text = {0};
+    struct json_writer w;
+    jw_init(&w, &text);
+    jw_object(&w, NULL);
+    stage_pending(b->s, &w);
+    jw_end(&w);
+    cr_expect_str_eq(text.data, "{\"pending\":{\"files\":0,\"bytes\":0,\"failed\":0,\"oldest_s\":0,"
+                                "\"items\":[]}}");
+    bytes_release(&text);
+}
+
+Test(files, in_the_background)
+{
+    on_both(check_background, background);
+}
+
+static void check_attributes(struct bench *b)
+{
+    struct err err = {0};
+    struct stage_attr a;
+    t_file(b, STAGE_ROOT, "f", "text");
+    uint64_t ino = t_lookup(b, STAGE_ROOT, "f");
+    const struct stat st = {.st_mode = 0600, .st_mtim = {.tv_sec = 1500000000, .tv_nsec = 5000}};
+    cr_assert_eq(stage_setattr(b->s, &waits, ino, &st, STAGE_SET_MODE | STAGE_SET_MTIME, &a, &err),
+                 0, "%s", err.msg);
+    cr_expect_eq(a.st.st_mode, S_IFREG | 0600);
+    cr_assert_eq(stage_symlink(b->s, &waits, STAGE_ROOT, "l", "to/there", &a, &err), 0, "%s",
+                 err.msg);
+    struct bench other;
+    bench_other(&other, b);
+    bench_open(&other, true);
+    cr_assert_eq(stage_lookup(other.s, &waits, STAGE_ROOT, "f", &a, &err), 0, "%s", err.msg);
+    cr_expect_eq(a.st.st_mode, S_IFREG | 0600, "%o", a.st.st_mode);
+    cr_expect_eq(a.st.st_mtim.tv_sec, 1500000000);
+    cr_expect_eq(a.st.st_mtim.tv_nsec, 5000);
+    cr_assert_eq(stage_lookup(other.s, &waits, STAGE_ROOT, "l", &a, &err), 0, "%s", err.msg);
+    cr_expect_eq(a.st.st_mode, S_IFLNK | 0777, "%o", a.st.st_mode);
+    struct bytes target = {0};
+    cr_assert_eq(stage_readlink(other.s, &waits, a.st.st_ino, &target, &err), 0, "%s", err.msg);
+    cr_expect_str_eq(target.data, "to/there");
+    bytes_release(&target);
+    bench_stop(&other);
+}
+
+Test(files, attributes_and_links)
+{
+    on_both(check_attributes, NULL);
+}
+
+static void check_cut(struct bench *b)
+{
+    struct err err = {0};
+    struct stage_attr a;
+    t_file(b, STAGE_ROOT, "f", "0123456789");
+    bench_close(b);
+    bench_open(b, true); /* nothing is open, the content may be dropped */
+    uint64_t ino = t_lookup(b, STAGE_ROOT, "f");
+    cr_assert_eq(
+        stage_setattr(b->s, &waits, ino, &(struct stat){.st_size = 4}, STAGE_SET_SIZE, &a, &err), 0,
+        "%s", err.msg);
+    expect_stored(b, "f", "0123");
+    cr_assert_eq(
+        stage_setattr(b->s, &waits, ino, &(struct stat){.st_size = 8}, STAGE_SET_SIZE, &a, &err), 0,
+        "%s", err.msg);
+    cr_expect_eq(t_size(b, ino), 8);
+    uint64_t fh = t_open(b, ino, O_RDONLY);
+    char buf[16];
+    size_t n = 0;
+    cr_assert_eq(stage_read(b->s, &waits, fh, 0, buf, sizeof buf, &n, &err), 0);
+    cr_expect(n == 8 && memcmp(buf, "0123\0\0\0\0", 8) == 0);
+    t_close(b, fh);
+}
+
+Test(files, cut_and_lengthened)
+{
+    on_both(check_cut, NULL);
+}
+
+static void check_unlinked(struct bench *b)
+{
+    struct err err = {0};
+    uint64_t fh, ino = t_create(b, STAGE_ROOT, "f", &fh);
+    t_write(b, fh, 0, "still here");
+    t_unlink(b, STAGE_ROOT, "f");
+    expect_text(b, STAGE_ROOT, "f", NULL);
+    char buf[32];
+    size_t n = 0;
+    cr_assert_eq(stage_read(b->s, &waits, fh, 0, buf, sizeof buf, &n, &err), 0, "%s", err.msg);
+    cr_expect(n == 10 && memcmp(buf, "still here", 10) == 0);
+    t_close(b, fh);
+    stage_forget(b->s, ino, 1);
+    struct stage_attr a;
+    cr_expect_eq(stage_getattr(b->s, &waits, ino, &a, &err), -1);
+    expect_stored(b, "f", NULL);
+}
+
+Test(files, unlinked_while_open)
+{
+    on_both(check_unlinked, NULL);
+}
