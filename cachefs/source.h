@@ -33,6 +33,7 @@ enum prio { PRIO_READER, PRIO_PREFETCH, PRIO_WARMUP, PRIO_COUNT };
 enum origin { FROM_MEM, FROM_DISK, FROM_PEER, FROM_STORE, FROM_COUNT };
 
 struct catalog;
+struct unit_info;
 
 struct piece {
     /* The version that knows the unit; referenced by the caller until done. */
@@ -42,6 +43,9 @@ struct piece {
     enum prio prio;
     /* A lower layer puts the unit's bytes here (NULL: it may choose); not owned. */
     struct buf *into;
+    /* What the catalog says of the unit, where the caller has looked it up (6 us a row in a version
+     * of 1 M); else NULL. Valid during the call: who keeps a piece for later clears it. */
+    const struct unit_info *row;
 };
 
 struct view {

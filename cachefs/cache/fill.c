@@ -305,7 +305,8 @@ static void refused(struct fill *f, const struct source_wait *leader)
     }
 }
 
-static int ask_inner(struct fill *f, struct source_wait *leader, struct err *err)
+static int ask_inner(struct fill *f, const struct unit_info *row, struct source_wait *leader,
+                     struct err *err)
 {
     struct source *inner = f->c->source.inner;
     struct view view = {0};
@@ -316,7 +317,9 @@ static int ask_inner(struct fill *f, struct source_wait *leader, struct err *err
         came(f, &view, NULL);
         return SOURCE_PENDING;
     }
-    int rc = source_read(inner, &f->piece, &view, &f->wait, &failed);
+    struct piece asked = f->piece;
+    asked.row = row;
+    int rc = source_read(inner, &asked, &view, &f->wait, &failed);
     if (rc == 0)
         came(f, &view, NULL);
     if (rc >= 0)
@@ -328,14 +331,12 @@ static int ask_inner(struct fill *f, struct source_wait *leader, struct err *err
 }
 
 /* What the catalog says of the unit. */
-static int unit_facts(const struct piece *p, struct fill *f, struct err *err)
+static int unit_facts(const struct piece *p, struct fill *f, struct unit_info *row, struct err *err)
 {
-    struct unit_info info = {0};
-    if (catalog_unit(p->catalog, p->unit, &info, err))
+    if (catalog_unit(p->catalog, p->unit, row, err))
         return -1;
-    f->len = info.len;
-    f->first = info.block == 0;
-    unit_info_release(&info);
+    f->len = row->len;
+    f->first = row->block == 0;
     if (f->len > UNIT_BYTES)
         return err_set(err, ERR_BUG, "unit %llu has %u bytes", (unsigned long long)p->unit, f->len);
     return 0;
@@ -367,6 +368,7 @@ static bool list_fill(struct fill *f, const struct piece *p, struct source_wait 
     f->piece.off = 0;
     f->piece.len = f->len;
     f->piece.into = f->buf;
+    f->piece.row = NULL;
     ACQUIRE(&s->lock);
     if (fill_find(s, p->unit) || (index_load(&c->index, p->unit, &e) && (e.flags & UNIT_IN_PACK)))
         return false;
@@ -377,15 +379,22 @@ static bool list_fill(struct fill *f, const struct piece *p, struct source_wait 
     return true;
 }
 
+static void cleanup_unit_info_fn(struct unit_info *u)
+{
+    unit_info_release(u);
+}
+#define cleanup_unit_info CLEANUP(cleanup_unit_info_fn)
+
 int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, bool ahead,
               bool resumed, struct err *err)
 {
+    cleanup_unit_info struct unit_info row = {0};
     if (!c->source.inner)
         return err_set(err, ERR_NOT_FOUND, "unit %llu is not cached", (unsigned long long)p->unit);
     struct fill *f = slot_take(c, ahead, resumed);
     if (!f)
         return LEAD_NO_ROOM;
-    int rc = unit_facts(p, f, err);
+    int rc = unit_facts(p, f, &row, err);
     if (rc == 0)
         rc = get_buffer(c, f, ahead, err);
     if (rc == 0 && !list_fill(f, p, wait, ahead))
@@ -405,5 +414,5 @@ int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, 
         return rc;
     }
     counter_add(&c->counts->misses, 1);
-    return ask_inner(f, wait, err);
+    return ask_inner(f, &row, wait, err);
 }

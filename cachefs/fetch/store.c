@@ -117,15 +117,16 @@ static int store_read(struct source *s, const struct piece *p, struct view *ret,
 {
     struct store_layer *l = (struct store_layer *)s;
     assert(p->into); /* fetch allocates no body: the layer above brings the memory */
-    struct unit_info unit;
-    if (catalog_unit(p->catalog, p->unit, &unit, err))
+    struct unit_info own = {0};
+    const struct unit_info *unit = p->row ? p->row : &own;
+    if (!p->row && catalog_unit(p->catalog, p->unit, &own, err))
         return -1;
-    int result = check_unit(l, p, &unit, err);
-    if (result == 0 && unit.len == 0)
+    int result = check_unit(l, p, unit, err);
+    if (result == 0 && unit->len == 0)
         *ret = view_of(buf_ref(p->into), 0, 0, 0);
     else if (result == 0)
-        result = start(l, p, &unit, wait, err);
-    unit_info_release(&unit);
+        result = start(l, p, unit, wait, err);
+    unit_info_release(&own);
     return result;
 }
 

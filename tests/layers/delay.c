@@ -40,6 +40,7 @@ static int hold(struct delay *d, const struct piece *p, struct source_wait *wait
     struct held *h = xcalloc(1, sizeof *h);
     h->due_ns = clock_mono_ns() + d->ns;
     h->piece = *p;
+    h->piece.row = NULL;
     h->wait = wait;
     h->ahead = ahead;
     catalog_ref(p->catalog);

@@ -229,6 +229,29 @@ static void put_byte(const char *file, off_t at, unsigned char byte)
     close(fd);
 }
 
+/* The file's disk fails, or somebody cuts it: an error, and no signal that ends the process. */
+Test(read, a_file_that_is_cut_while_it_is_open)
+{
+    struct catalog *c = many(), *cut;
+    cleanup_free char *file = copy_of(c, "cut-while-open");
+    struct err err = {0};
+    unsigned failed = 0;
+    uint64_t next_id = catalog_info(c)->next_id;
+    cr_assert_eq(catalog_open(&cut, file, &err), 0, "%s", err.msg);
+    cr_assert_eq(truncate(file, 8192), 0);
+    for (uint64_t id = 1; id < next_id; id++) {
+        struct entry e;
+        err_clear(&err);
+        if (catalog_get(cut, id, &e, &err) == 0 || err.class == ERR_NOT_FOUND)
+            continue;
+        cr_expect(strstr(err.msg, file), "%s", err.msg);
+        failed++;
+    }
+    cr_expect_gt(failed, 0);
+    catalog_unref(cut);
+    catalog_unref(c);
+}
+
 Test(read, files_that_are_no_catalog)
 {
     struct catalog *c = many();
