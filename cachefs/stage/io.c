@@ -181,7 +181,9 @@ int stage_release(struct stage *s, const struct stage_call *c, uint64_t fh, stru
         n->opens--;
     if (n->opens)
         return 0;
-    owed_publish(s, n, NULL); /* nobody is left who would: a life ended between flush and release */
+    /* Nobody is left who would: a life may have ended between flush and release. */
+    if (!(n->row.flags & N_PUBLISH) || n->publish_seq != n->seq)
+        owed_publish(s, n, NULL);
     if (n->held) {
         n->held = false;
         content_unref(s, n->content); /* may free the node */

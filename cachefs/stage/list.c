@@ -17,7 +17,9 @@
 #include "mem.h"
 #include "stage-internal.h"
 
-#define LIST_SHARE 8 /* a listing takes at most an eighth of the time */
+#define LIST_SHARE 8 /* a listing that is slow takes at most an eighth of the time */
+#define LIST_SLOW  (100 * NS_PER_MS)
+#define LIST_AGAIN NS_PER_S /* after one that failed, while an older one serves */
 
 /* --- telling --------------------------------------------------------------------------------- */
 
@@ -334,9 +336,12 @@ static void merge(struct stage *s, struct node *folder, const struct collected *
 bool folder_is_fresh(const struct stage *s, const struct node *folder)
 {
     uint64_t keep = s->conf.refresh_ns;
-    if (keep < LIST_SHARE * folder->list_took_ns)
+    if (folder->list_took_ns > LIST_SLOW && keep < LIST_SHARE * folder->list_took_ns)
         keep = LIST_SHARE * folder->list_took_ns;
-    return folder->listed_ns && clock_mono_ns() - folder->listed_ns < keep;
+    uint64_t now = clock_mono_ns();
+    if (folder->listed_ns && now < folder->list_again_ns)
+        return true;
+    return folder->listed_ns && now - folder->listed_ns < keep;
 }
 
 static int list_now(struct stage *s, struct node *folder, struct err *err)
@@ -347,13 +352,22 @@ static int list_now(struct stage *s, struct node *folder, struct err *err)
     folder->listing = true;
     folder->pins++;
     lock_drop(&s->lock);
-    int result = remote_level(s, prefix, collect, &found, err);
+    struct err why = {0};
+    int result = remote_level(s, prefix, collect, &found, &why);
     lock_take(&s->lock);
     folder->listing = false;
     folder->pins--;
     cond_broadcast(&s->changed);
-    if (result)
+    if (result && why.class == ERR_TRANSIENT && folder->listed_ns) {
+        /* A store in trouble must not stop who works here: what was known goes on to hold. */
+        folder->list_again_ns = clock_mono_ns() + LIST_AGAIN;
+        return 0;
+    }
+    if (result) {
+        if (err)
+            *err = why;
         return -1;
+    }
     cleanup_free char *now = folder->row.flags & N_ORPHAN ? NULL : node_key_new(folder);
     if (!now || strcmp(now, prefix) != 0)
         return 0; /* renamed meanwhile: what was listed is another place */

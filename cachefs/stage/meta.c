@@ -418,7 +418,7 @@ static void no_part(void *arg, unsigned part, uint64_t len, const char *etag)
     (void)etag;
 }
 
-static int upload_journal(struct stage *s, const struct node *n, struct err *err)
+int orphan_upload(struct stage *s, const struct node *n, struct err *err)
 {
     cleanup_free char *key = NULL, *id = NULL;
     if (!(n->row.flags & N_DIRTY) || !(s->caps & STORE_MULTIPART) ||
@@ -437,7 +437,7 @@ int orphan_journal(struct stage *s, const struct node *n, struct err *err)
     cleanup_free char *key = node_stored_key(n);
     if (may_be_stored(n) && journal_doom(s, key, NULL, n->row.ino, err))
         return -1;
-    return upload_journal(s, n, err) || journal_put_record(s, &row, err) ? -1 : 0;
+    return orphan_upload(s, n, err) || journal_put_record(s, &row, err) ? -1 : 0;
 }
 
 void orphan_apply(struct stage *s, struct node *n)

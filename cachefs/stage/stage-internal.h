@@ -88,7 +88,7 @@ struct node {
     bool listing;        /* somebody lists this folder now */
     bool looking;        /* somebody looks at this object now */
     uint64_t listed_ns;  /* a folder: when its listing began; 0: never */
-    uint64_t list_took_ns;
+    uint64_t list_took_ns, list_again_ns;
     uint64_t moment;  /* s->moment of our last change at the store */
     uint64_t mark;    /* of the listing that saw it last */
     uint64_t charged; /* bytes of the disk taken by its staged content */
@@ -469,6 +469,8 @@ int orphan_journal(struct stage *s, const struct node *n, struct err *err);
 void orphan_apply(struct stage *s, struct node *n);
 int not_there(const char *name, struct err *err);
 int refuse(int e, const char *name, struct err *err);
+/* Within a transaction, or alone: an upload of an orphan is given up. */
+int orphan_upload(struct stage *s, const struct node *n, struct err *err);
 /* io.c: no lock held. A reference for one call; NULL: err. */
 struct content *handle_content(struct stage *s, uint64_t fh, struct err *err);
 void content_done(struct content *c);

@@ -370,6 +370,8 @@ static void conclude(struct stage *s, struct task *t, int result, const struct e
         node_failed(s, n, err);
         log_warn(s->conf.log, "not stored yet path=%s why=%s", t->key, err->msg);
     }
+    if (n->row.flags & N_ORPHAN)
+        orphan_upload(s, n, NULL);
     if (!node_owes(n) && !n->parts_wanted) {
         owed_remove(s, n);
         drop_list_add(s, n);

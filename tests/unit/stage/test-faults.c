@@ -1,0 +1,365 @@
+/* A store that is down, refuses, or is changed by others; a stage that is full; names that no key
+ * can have. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "clock.h"
+#include "mem.h"
+#include "stage-testing.h"
+
+static char *pending(struct bench *b)
+{
+    struct bytes text = {0};
+    struct json_writer w;
+    jw_init(&w, &text);
+    jw_object(&w, NULL);
+    stage_pending(b->s, &w);
+    jw_end(&w);
+    return bytes_take(&text);
+}
+
+static void expect_pending(struct bench *b, const char *words)
+{
+    char *text = pending(b);
+    cr_expect(strstr(text, words), "%s not in %s", words, text);
+    free(text);
+}
+
+Test(faults, denied)
+{
+    struct bench b;
+    struct err err = {0};
+    bench_start(&b, true);
+    bench_open(&b, true);
+    uint64_t fh;
+    t_create(&b, STAGE_ROOT, "f", &fh);
+    t_write(&b, fh, 0, "kept");
+    ask_number(&b, "/_set?deny=1");
+    cr_expect_eq(stage_flush(b.s, &waits, fh, &err), -1);
+    cr_expect_eq(err_errno(&err), EACCES, "%s", err.msg);
+    stage_release(b.s, &waits, fh, &err);
+    expect_text(&b, STAGE_ROOT, "f", "kept");
+    expect_pending(&b, "\"failed\":1");
+    expect_pending(&b, "\"path\":\"f\",\"bytes\":4,\"why\":\"");
+    expect_pending(&b, "AccessDenied");
+    cr_expect_eq(stage_settle(b.s, clock_mono_ns() + NS_PER_S, &err), -1);
+    cr_expect(strstr(err.msg, "not stored: f"), "%s", err.msg);
+    bench_close(&b); /* the next life has it, too */
+    bench_open(&b, true);
+    expect_text(&b, STAGE_ROOT, "f", "kept");
+    ask_number(&b, "/_set?deny=0");
+    stage_retry(b.s);
+    t_settle(&b);
+    expect_stored(&b, "f", "kept");
+    expect_pending(&b, "\"files\":0");
+    bench_stop(&b);
+}
+
+Test(faults, down)
+{
+    struct bench b;
+    struct err err = {0};
+    bench_start(&b, true);
+    b.conf.patience_ns = 300 * NS_PER_MS;
+    bench_open(&b, true);
+    uint64_t fh, ino = t_create(&b, STAGE_ROOT, "f", &fh);
+    t_write(&b, fh, 0, "kept");
+    ask_number(&b, "/_set?down=1");
+    cr_expect_eq(stage_flush(b.s, &waits, fh, &err), -1);
+    cr_expect_eq(err_errno(&err), EIO, "%s", err.msg);
+    t_write(&b, fh, 4, " and more");
+    stage_release(b.s, &waits, fh, NULL);
+    cr_expect_eq(t_size(&b, ino), 13);
+    ask_number(&b, "/_set?down=0");
+    stage_retry(b.s);
+    b.conf.patience_ns = 20 * NS_PER_S;
+    t_settle(&b);
+    expect_stored(&b, "f", "kept and more");
+    bench_stop(&b);
+}
+
+Test(faults, passing_trouble_is_not_seen)
+{
+    struct bench b;
+    bench_start(&b, true);
+    bench_open(&b, true);
+    t_file(&b, STAGE_ROOT, "e", "");
+    ask_number(&b, "/_set?fail=7");
+    t_file(&b, STAGE_ROOT, "f", "text");
+    expect_stored(&b, "f", "text");
+    t_rename(&b, STAGE_ROOT, "f", STAGE_ROOT, "g");
+    expect_stored(&b, "g", "text");
+    ask_number(&b, "/_set?fail=7");
+    t_unlink(&b, STAGE_ROOT, "g");
+    expect_stored(&b, "g", NULL);
+    bench_stop(&b);
+}
+
+static void check_full(struct bench *b)
+{
+    struct err err = {0};
+    char *data = xcalloc(1, 1u << 20);
+    uint64_t fh, got = 0;
+    t_create(b, STAGE_ROOT, "f", &fh);
+    if (b->s3)
+        ask_number(b, "/_set?late=20");
+    while (got < 64u << 20 && stage_write(b->s, &waits, fh, got, data, 1u << 20, &err) == 0)
+        got += 1u << 20;
+    cr_expect_eq(err_errno(&err), ENOSPC, "%s", err.msg);
+    cr_expect(got >= 4u << 20 && got <= 8u << 20, "%llu", (unsigned long long)got);
+    t_close(b, fh); /* what was taken is good, and makes room once it is stored */
+    for (int i = 0; i < 20; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "g%d", i);
+        t_create(b, STAGE_ROOT, name, &fh);
+        cr_assert_eq(stage_write(b->s, &waits, fh, 0, data, 1u << 20, &err), 0, "%s", err.msg);
+        t_close(b, fh);
+    }
+    /* Read back: most were dropped. */
+    uint64_t in = t_open(b, t_lookup(b, STAGE_ROOT, "g0"), O_RDONLY);
+    size_t n = 0;
+    cr_assert_eq(stage_read(b->s, &waits, in, 0, data, 1u << 20, &n, &err), 0, "%s", err.msg);
+    cr_expect_eq(n, 1u << 20);
+    t_close(b, in);
+    free(data);
+}
+
+static void small_stage(struct stage_conf *c)
+{
+    c->limit = 8u << 20;
+}
+
+Test(faults, a_full_stage)
+{
+    on_both(check_full, small_stage);
+}
+
+static void check_refused_names(struct bench *b)
+{
+    struct stage_attr a;
+    uint64_t fh;
+    char longest[257];
+    memset(longest, 'n', 256);
+    longest[256] = '\0';
+    struct {
+        const char *name;
+        int e;
+    } rows[] = {{"bad\xff", b->s3 ? EILSEQ : 0},
+                {longest, ENAMETOOLONG},
+                {longest + 1, 0},
+                {"100% of it", 0},
+                {"a b+c&d=?#", 0},
+                {"\xc3\xa4\xe2\x82\xac", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct err err = {0};
+        int result =
+            stage_create(b->s, &waits, STAGE_ROOT, rows[i].name, 0644, O_RDWR, &a, &fh, &err);
+        cr_expect_eq(result ? err_errno(&err) : 0, rows[i].e, "%s: %s", rows[i].name, err.msg);
+        if (result == 0)
+            t_close(b, fh);
+    }
+    bench_close(b);
+    bench_open(b, true);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].e == 0)
+            expect_text(b, STAGE_ROOT, rows[i].name, "");
+}
+
+Test(faults, names)
+{
+    on_both(check_refused_names, NULL);
+}
+
+Test(faults, the_stage_of_another_store)
+{
+    struct bench b, c;
+    struct err err = {0};
+    bench_start(&b, false);
+    bench_open(&b, true);
+    struct stage *second;
+    cr_expect_eq(stage_open(&second, &b.conf, &err), -1);
+    cr_expect(strstr(err.msg, "in use"), "%s", err.msg);
+    bench_close(&b);
+    bench_start(&c, false);
+    c.conf = b.conf;
+    c.conf.store = c.store;
+    cr_expect_eq(stage_open(&second, &c.conf, &err), -1);
+    cr_expect_eq(err.class, ERR_LIMIT, "%s", err.msg);
+    bench_open(&b, true);
+    bench_close(&b);
+    char path[128];
+    snprintf(path, sizeof path, "%s/journal.db", b.dir);
+    int fd = open(path, O_WRONLY | O_TRUNC);
+    cr_assert(write(fd, "this is no journal at all, but long enough to look like a file", 62) ==
+              62);
+    close(fd);
+    snprintf(path, sizeof path, "%s/journal.db-wal", b.dir);
+    unlink(path);
+    cr_expect_eq(stage_open(&second, &b.conf, &err), -1);
+    cr_expect_eq(err.class, ERR_CORRUPT, "%s", err.msg);
+    bench_stop(&b);
+    bench_stop(&c);
+}
+
+struct told {
+    _Atomic unsigned inodes, names;
+};
+
+static void on_change(void *arg, uint64_t ino, const char *name)
+{
+    struct told *t = arg;
+    (void)ino;
+    atomic_fetch_add(name ? &t->names : &t->inodes, 1);
+}
+
+static void quick(struct stage_conf *c)
+{
+    c->refresh_ns = 1; /* each look lists */
+}
+
+static void check_others(struct bench *b)
+{
+    struct bench o;
+    struct told told = {0};
+    struct err err = {0};
+    t_file(b, STAGE_ROOT, "f", "first");
+    bench_other(&o, b);
+    bench_open(&o, true);
+    stage_on_change(o.s, on_change, &told);
+    uint64_t fh = t_open(&o, t_lookup(&o, STAGE_ROOT, "f"), O_RDONLY);
+    char buf[32];
+    size_t n;
+    cr_assert_eq(stage_read(o.s, &waits, fh, 0, buf, sizeof buf, &n, &err), 0, "%s", err.msg);
+    t_file(b, STAGE_ROOT, "g", "new");
+    uint64_t again = t_open(b, t_lookup(b, STAGE_ROOT, "f"), O_WRONLY | O_TRUNC);
+    t_write(b, again, 0, "second one");
+    t_close(b, again);
+    expect_text(&o, STAGE_ROOT, "f", "second one");
+    expect_text(&o, STAGE_ROOT, "g", "new");
+    cr_expect_eq(stage_read(o.s, &waits, fh, 0, buf, sizeof buf, &n, &err), -1);
+    cr_expect_eq(err_errno(&err), ESTALE, "%s", err.msg);
+    t_close(&o, fh);
+    for (int i = 0; i < 200 && (!atomic_load(&told.inodes) || !atomic_load(&told.names)); i++)
+        usleep(10000);
+    cr_expect(atomic_load(&told.inodes) && atomic_load(&told.names));
+    /* Changed under a file that is being written: ours wins. */
+    uint64_t ours = t_open(&o, t_lookup(&o, STAGE_ROOT, "f"), O_WRONLY | O_TRUNC);
+    t_write(&o, ours, 0, "ours");
+    again = t_open(b, t_lookup(b, STAGE_ROOT, "f"), O_WRONLY | O_TRUNC);
+    t_write(b, again, 0, "theirs");
+    t_close(b, again);
+    cr_expect_eq(lookup_errno(&o, STAGE_ROOT, "f"), 0);
+    t_close(&o, ours);
+    expect_stored(b, "f", "ours");
+    expect_text(b, STAGE_ROOT, "f", "ours");
+    t_unlink(b, STAGE_ROOT, "g");
+    expect_text(&o, STAGE_ROOT, "g", NULL);
+    bench_stop(&o);
+}
+
+Test(faults, changes_of_others)
+{
+    on_both(check_others, quick);
+}
+
+static void check_answers(struct bench *b)
+{
+    struct stage_attr a;
+    struct err err = {0};
+    uint64_t fh, again;
+    const struct stage_call create = {.unique = 10, .wait = true},
+                            move = {.unique = 12, .wait = true},
+                            remove = {.unique = 14, .wait = true},
+                            dir = {.unique = 16, .wait = true};
+    cr_assert_eq(stage_create(b->s, &create, STAGE_ROOT, "f", 0644, O_RDWR | O_EXCL, &a, &fh, &err),
+                 0);
+    t_write(b, fh, 0, "text");
+    uint64_t ino = a.st.st_ino;
+    bench_close(b);
+    bench_open(b, false);
+    cr_assert_eq(
+        stage_create(b->s, &create, STAGE_ROOT, "f", 0644, O_RDWR | O_EXCL, &a, &again, &err), 0,
+        "%s", err.msg);
+    cr_expect(a.st.st_ino == ino && again == fh);
+    t_close(b, again);
+    cr_assert_eq(stage_rename(b->s, &move, STAGE_ROOT, "f", STAGE_ROOT, "g", 0, &err), 0, "%s",
+                 err.msg);
+    cr_assert_eq(stage_mkdir(b->s, &dir, STAGE_ROOT, "d", 0755, &a, &err), 0, "%s", err.msg);
+    bench_close(b);
+    bench_open(b, false);
+    cr_assert_eq(stage_rename(b->s, &move, STAGE_ROOT, "f", STAGE_ROOT, "g", 0, &err), 0, "%s",
+                 err.msg);
+    cr_assert_eq(stage_mkdir(b->s, &dir, STAGE_ROOT, "d", 0755, &a, &err), 0, "%s", err.msg);
+    cr_assert_eq(stage_unlink(b->s, &remove, STAGE_ROOT, "g", &err), 0, "%s", err.msg);
+    bench_close(b);
+    bench_open(b, false);
+    cr_assert_eq(stage_unlink(b->s, &remove, STAGE_ROOT, "g", &err), 0, "%s", err.msg);
+    bench_close(b);
+    bench_open(b, true); /* another mount counts its requests anew */
+    cr_expect_eq(stage_unlink(b->s, &remove, STAGE_ROOT, "g", &err), -1);
+    cr_expect_eq(err_errno(&err), ENOENT);
+    expect_stored(b, "g", NULL);
+}
+
+Test(faults, a_call_that_comes_again)
+{
+    on_both(check_answers, NULL);
+}
+
+static void ticking(struct stage_conf *c)
+{
+    c->commit = COMMIT_INTERVAL;
+    c->interval_ns = 50 * NS_PER_MS;
+    c->refresh_ns = 20 * NS_PER_MS;
+}
+
+static void check_log(struct bench *b)
+{
+    struct bench o;
+    uint64_t fh;
+    t_create(b, STAGE_ROOT, "log", &fh);
+    t_write(b, fh, 0, "line 1\n");
+    bench_other(&o, b);
+    bench_open(&o, true);
+    for (int i = 0; i < 300 && lookup_errno(&o, STAGE_ROOT, "log"); i++)
+        usleep(10000);
+    expect_text(&o, STAGE_ROOT, "log", "line 1\n");
+    t_write(b, fh, 7, "line 2\n");
+    for (int i = 0; i < 300 && t_size(&o, t_lookup(&o, STAGE_ROOT, "log")) < 14; i++)
+        usleep(10000);
+    expect_text(&o, STAGE_ROOT, "log", "line 1\nline 2\n");
+    bench_stop(&o);
+    t_close(b, fh);
+}
+
+Test(faults, a_log_is_read_while_it_grows)
+{
+    on_both(check_log, ticking);
+}
+
+Test(faults, a_folder_implied_by_keys_below_it)
+{
+    struct bench b;
+    struct err err = {0};
+    bench_start(&b, true);
+    b.conf.refresh_ns = 1;
+    ask_number(&b, "/_put/out/d/e/f?text=deep");
+    ask_number(&b, "/_put/out/both?text=file");
+    ask_number(&b, "/_put/out/both/in?text=it");
+    bench_open(&b, true);
+    uint64_t d = t_lookup(&b, STAGE_ROOT, "d"), e = t_lookup(&b, d, "e");
+    expect_text(&b, e, "f", "deep");
+    expect_text(&b, t_lookup(&b, STAGE_ROOT, "both"), "in", "it");
+    cr_expect_eq(stage_rmdir(b.s, &waits, d, "e", &err), -1);
+    cr_expect_eq(err_errno(&err), ENOTEMPTY);
+    t_unlink(&b, e, "f");
+    t_settle(&b);
+    cr_expect_eq(t_lookup(&b, d, "e"), e, "an empty folder is still there");
+    cr_expect_eq(stage_rmdir(b.s, &waits, d, "e", &err), 0, "%s", err.msg);
+    t_settle(&b);
+    ask_number(&b, "/_put/out/d/late?text=x");
+    cr_expect_eq(stage_rmdir(b.s, &waits, STAGE_ROOT, "d", &err), -1);
+    cr_expect_eq(err_errno(&err), ENOTEMPTY);
+    bench_stop(&b);
+}

@@ -1,0 +1,207 @@
+/* Uploads in parts: while writing goes on, taken up by the next life, given up; over S3. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "clock.h"
+#include "mem.h"
+#include "stage-testing.h"
+
+#define MIB (1u << 20)
+
+static unsigned char *pattern(size_t len, unsigned seed)
+{
+    unsigned char *data = xmalloc(len);
+    for (size_t i = 0; i < len; i++)
+        data[i] = (unsigned char)(i * 7 + (i >> 11) * 13 + seed);
+    return data;
+}
+
+static void put(struct bench *b, uint64_t fh, uint64_t off, const void *data, size_t len)
+{
+    struct err err = {0};
+    for (size_t done = 0; done < len;) {
+        size_t n = len - done < MIB ? len - done : MIB;
+        cr_assert_eq(stage_write(b->s, &waits, fh, off + done, (const char *)data + done, n, &err),
+                     0, "%s", err.msg);
+        done += n;
+    }
+}
+
+static void expect_sum(struct bench *b, const char *key, const void *data, size_t len)
+{
+    char path[128], got[64], want[33];
+    snprintf(path, sizeof path, "/_md5/out/%s", key);
+    ask(b, path, got, sizeof got);
+    sum_of(data, len, want);
+    cr_expect_str_eq(got, want, "%s", key);
+}
+
+static void until(struct bench *b, const char *path, unsigned least)
+{
+    for (int i = 0; i < 1000 && ask_number(b, path) < least; i++)
+        usleep(10000);
+    cr_assert_geq(ask_number(b, path), least, "%s", path);
+}
+
+static void begin(struct bench *b)
+{
+    bench_start(b, true);
+    bench_open(b, true);
+}
+
+Test(parts, go_up_while_writing_goes_on)
+{
+    struct bench b;
+    begin(&b);
+    size_t len = 40 * MIB + 5;
+    unsigned char *data = pattern(len, 1);
+    uint64_t fh;
+    t_create(&b, STAGE_ROOT, "big", &fh);
+    put(&b, fh, 0, data, 30 * MIB);
+    until(&b, "/_count/PART", 3);
+    expect_stored(&b, "big", NULL);
+    put(&b, fh, 30 * MIB, data + 30 * MIB, len - 30 * MIB);
+    t_close(&b, fh);
+    expect_sum(&b, "big", data, len);
+    cr_expect_eq(ask_number(&b, "/_uploads"), 0);
+    cr_expect_eq(ask_number(&b, "/_count/PART"), 6);
+    /* A small change: what is as before is copied by the store. */
+    data[20 * MIB] ^= 255;
+    fh = t_open(&b, t_lookup(&b, STAGE_ROOT, "big"), O_RDWR);
+    put(&b, fh, 20 * MIB, data + 20 * MIB, 1);
+    t_close(&b, fh);
+    expect_sum(&b, "big", data, len);
+    cr_expect_eq(ask_number(&b, "/_count/COPY"), 5);
+    ask_number(&b, "/_set?nocopy=1");
+    data[0] ^= 255;
+    fh = t_open(&b, t_lookup(&b, STAGE_ROOT, "big"), O_RDWR);
+    put(&b, fh, 0, data, 1);
+    t_close(&b, fh);
+    expect_sum(&b, "big", data, len);
+    char history[64];
+    ask(&b, "/_history/out/big", history, sizeof history);
+    cr_expect_str_eq(history, "41943045,41943045,41943045");
+    free(data);
+    bench_stop(&b);
+}
+
+Test(parts, written_again_go_up_again)
+{
+    struct bench b;
+    begin(&b);
+    size_t len = 33 * MIB;
+    unsigned char *data = pattern(len, 2);
+    uint64_t fh;
+    t_create(&b, STAGE_ROOT, "big", &fh);
+    put(&b, fh, 0, data, len);
+    until(&b, "/_count/PART", 2);
+    memset(data + 3, 'x', 100);
+    put(&b, fh, 3, data + 3, 100);
+    memset(data + 9 * MIB, 'y', 100);
+    put(&b, fh, 9 * MIB, data + 9 * MIB, 100);
+    t_close(&b, fh);
+    expect_sum(&b, "big", data, len);
+    struct stage_attr a;
+    struct err err = {0};
+    uint64_t ino = t_lookup(&b, STAGE_ROOT, "big");
+    cr_assert_eq(stage_setattr(b.s, &waits, ino, &(struct stat){.st_size = 17 * MIB + 1},
+                               STAGE_SET_SIZE, &a, &err),
+                 0, "%s", err.msg);
+    expect_sum(&b, "big", data, 17 * MIB + 1);
+    cr_assert_eq(
+        stage_setattr(b.s, &waits, ino, &(struct stat){.st_size = 5}, STAGE_SET_SIZE, &a, &err), 0,
+        "%s", err.msg);
+    expect_sum(&b, "big", data, 5);
+    cr_expect_eq(ask_number(&b, "/_uploads"), 0);
+    free(data);
+    bench_stop(&b);
+}
+
+Test(parts, are_taken_up_by_the_next_life)
+{
+    struct bench b;
+    begin(&b);
+    size_t len = 41 * MIB;
+    unsigned char *data = pattern(len, 3);
+    uint64_t fh;
+    t_create(&b, STAGE_ROOT, "big", &fh);
+    put(&b, fh, 0, data, 34 * MIB);
+    until(&b, "/_count/PART", 4);
+    bench_close(&b);
+    bench_open(&b, false);
+    put(&b, fh, 34 * MIB, data + 34 * MIB, len - 34 * MIB);
+    t_close(&b, fh);
+    expect_sum(&b, "big", data, len);
+    cr_expect_leq(ask_number(&b, "/_count/PART"), 7, "parts went up again");
+    cr_expect_eq(ask_number(&b, "/_uploads"), 0);
+    free(data);
+    bench_stop(&b);
+}
+
+Test(parts, of_what_is_gone_are_given_up)
+{
+    struct bench b;
+    begin(&b);
+    size_t len = 20 * MIB;
+    unsigned char *data = pattern(len, 4);
+    uint64_t fh, ino = t_create(&b, STAGE_ROOT, "big", &fh);
+    put(&b, fh, 0, data, len);
+    until(&b, "/_count/PART", 1);
+    t_unlink(&b, STAGE_ROOT, "big");
+    t_close(&b, fh);
+    stage_forget(b.s, ino, 1);
+    t_settle(&b);
+    cr_expect_eq(ask_number(&b, "/_uploads"), 0);
+    cr_expect_eq(ask_number(&b, "/_objects"), 0);
+    /* Renamed in the middle: the upload was for another key. */
+    t_create(&b, STAGE_ROOT, "one", &fh);
+    put(&b, fh, 0, data, len);
+    until(&b, "/_count/PART", 3);
+    t_rename(&b, STAGE_ROOT, "one", STAGE_ROOT, "two");
+    t_close(&b, fh);
+    expect_sum(&b, "two", data, len);
+    t_settle(&b);
+    cr_expect_eq(ask_number(&b, "/_uploads"), 0);
+    cr_expect_eq(ask_number(&b, "/_objects"), 1);
+    free(data);
+    bench_stop(&b);
+}
+
+Test(parts, a_large_file_is_read_back_in_pieces)
+{
+    struct bench b, other;
+    begin(&b);
+    size_t len = 21 * MIB + 77;
+    unsigned char *data = pattern(len, 5), *got = xmalloc(MIB);
+    uint64_t fh;
+    t_create(&b, STAGE_ROOT, "big", &fh);
+    put(&b, fh, 0, data, len);
+    t_close(&b, fh);
+    bench_other(&other, &b);
+    bench_open(&other, true);
+    struct err err = {0};
+    size_t n = 0;
+    fh = t_open(&other, t_lookup(&other, STAGE_ROOT, "big"), O_RDWR);
+    cr_expect_eq(stage_read(other.s, &hurries, fh, 9 * MIB, got, MIB, &n, &err), STAGE_WAIT);
+    for (size_t off = 0; off < len; off += n) {
+        cr_assert_eq(stage_read(other.s, &waits, fh, off, got, MIB, &n, &err), 0, "%s", err.msg);
+        cr_assert(n && memcmp(got, data + off, n) == 0, "at %zu", off);
+    }
+    cr_expect_eq(stage_read(other.s, &hurries, fh, 9 * MIB, got, MIB, &n, &err), 0);
+    t_close(&other, fh);
+    bench_stop(&other);
+    /* A third one changes the middle of it and fetches no more than it must. */
+    bench_other(&other, &b);
+    bench_open(&other, true);
+    memset(data + 12 * MIB - 2, 'z', 4);
+    fh = t_open(&other, t_lookup(&other, STAGE_ROOT, "big"), O_RDWR);
+    put(&other, fh, 12 * MIB - 2, data + 12 * MIB - 2, 4);
+    t_close(&other, fh);
+    expect_sum(&b, "big", data, len);
+    cr_expect_leq(counter_get(&stage_counts(other.s)->fetched_bytes), 10 * MIB);
+    bench_stop(&other);
+    free(data);
+    free(got);
+    bench_stop(&b);
+}
