@@ -10,7 +10,8 @@ struct setting_options {
 
 static const struct conf_row rows[] = {JSON_ROW(setting_options, json)};
 
-static const char *const keys[] = {"sampler", "epoch", "bandwidth", "memory", "connections"};
+static const char *const keys[] = {"sampler",   "strategy", "partition",  "epoch",
+                                   "bandwidth", "memory",   "connections"};
 
 static int add_setting(struct json_writer *w, const char *word, struct err *err)
 {
@@ -26,8 +27,8 @@ static int add_setting(struct json_writer *w, const char *word, struct err *err)
     }
     return err_set(
         err, ERR_USAGE,
-        "\"%s\" cannot be changed while mounted (known: sampler, epoch, bandwidth, memory, "
-        "connections)",
+        "\"%s\" cannot be changed while mounted (known: sampler, strategy, partition, epoch, "
+        "bandwidth, memory, connections)",
         key);
 }
 
@@ -53,10 +54,14 @@ const struct command cmd_set = {
     .name = "set",
     .args = "MOUNT KEY=VALUE...",
     .summary = "change a running mount",
-    .about = "Keys: sampler (a SPEC as for mount --sampler; empty turns it off), epoch (the number "
-             "of the epoch that begins; a newer version of the set is taken into use), bandwidth "
-             "(a rate), memory (a size), connections (a number). An unknown key changes nothing. "
-             "Values are taken in this order, up to the first that is refused.",
+    .about =
+        "Keys: sampler (a SPEC as for mount --sampler; empty turns it off), strategy (who keeps "
+        "what: sequence, random, hash or local; empty: as the sampler reads), partition (I/P: "
+        "this node's share is partition I of P, counted from 0; empty: all of the set), epoch (the "
+        "number "
+        "of the epoch that begins; a newer version of the set is taken into use), bandwidth "
+        "(a rate), memory (a size), connections (a number). An unknown key changes nothing. "
+        "Values are taken in this order, up to the first that is refused.",
     .min_args = 2,
     .max_args = -1,
     .rows = rows,

@@ -50,6 +50,7 @@ void status_zeros(struct json_writer *w)
     write_zeros(w, "warmup", warmup, COUNT(warmup));
     jw_str(w, "state", "idle");
     jw_end(w);
+    jw_raw(w, "partition", "null");
 }
 
 /* Nobody answers: dead, or recovering when a keeper is there. */
@@ -157,6 +158,22 @@ static void add_keeper(struct bytes *out, const struct json *s)
     }
 }
 
+/* What of the set is this node's, and the order to come. */
+static void add_share(struct bytes *out, const struct json *s)
+{
+    struct json order = json_get(s, "order"), share = json_get(s, "partition");
+    if (*json_str_at(&order, "sampler"))
+        bytes_addf(out, "  order     %s, %" PRIu64 " samples here\n",
+                   json_str_at(&order, "sampler"), json_uint_at(&order, "length"));
+    if (!json_has(&share, "partitions"))
+        return;
+    bytes_addf(out, "  share     partition %" PRIu64 " of %" PRIu64 " (%s), %" PRIu64 " samples, ",
+               json_uint_at(&share, "partition"), json_uint_at(&share, "partitions"),
+               json_str_at(&share, "strategy"), json_uint_at(&share, "samples"));
+    add_size(out, json_uint_at(&share, "bytes"));
+    bytes_add_char(out, '\n');
+}
+
 static void add_full(struct bytes *out, const struct json *s)
 {
     struct json set = json_get(s, "set"), cache = json_get(s, "cache");
@@ -180,6 +197,7 @@ static void add_full(struct bytes *out, const struct json *s)
     add_size(out, json_uint_at(&cache, "bytes"));
     bytes_add_char(out, '\n');
     add_tiers(out, &cache);
+    add_share(out, s);
     add_reads(out, s);
     bytes_add_str(out, "  memory    ");
     add_size(out, json_uint_at(&memory, "resident"));

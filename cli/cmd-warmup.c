@@ -9,8 +9,17 @@
 static const struct conf_row rows[] = {
     {"from", CONF_STRING, AT(warmup_options, from), .arg = "FILE",
      .help = "Take paths from this file too, one a line; - is standard input"},
+    {"partition", CONF_STRING, AT(warmup_options, partition), .arg = "I/P",
+     .help = "Bring partition I of P, counted from 0, instead of the mount's own share"},
+    {"strategy", CONF_ENUM, AT(warmup_options, strategy),
+     .choices = "auto|sequence|random|hash|local", .dflt = "auto",
+     .help = "Who keeps what of a divided set (see plan); auto: as the mount does, or the sampler"},
+    {"sampler", CONF_STRING, AT(warmup_options, sampler), .arg = "SPEC",
+     .help = "Whose order of training; with rank= it also says which partition this node is"},
     {"verify", CONF_FLAG, AT(warmup_options, verify),
      .help = "Read back and check all that is cached, what was there before included"},
+    {"dry-run", CONF_FLAG, AT(warmup_options, dry_run),
+     .help = "Say what there is to bring and whether it fits; fetch nothing"},
     {"background", CONF_FLAG, AT(warmup_options, background),
      .help = "Return at once; status shows how far it is"},
     SET_ROWS(warmup_options, set),
@@ -109,15 +118,24 @@ static void print_failures(const struct json *result)
         fprintf(stderr, "sampan warmup: and %" PRIu64 " more\n", omitted);
 }
 
-static int report(const struct json *result, bool json, struct err *err)
+static int report(const struct json *result, const struct warmup_options *o, struct err *err)
 {
     int failed = json_uint_at(result, "failed") ? 1 : 0;
-    if (json)
+    if (o->json)
         return print_json(result, err) ? -1 : failed;
     cleanup_bytes struct bytes out = {0};
     char size[32];
     conf_format_size(json_uint_at(result, "bytes"), size);
     bool verified = false;
+    if (o->dry_run) {
+        bytes_addf(&out,
+                   "%" PRIu64 " samples, %s: %" PRIu64 " to fetch, %" PRIu64
+                   " already there; they fit\n",
+                   json_uint_at(result, "samples"), size,
+                   json_uint_at(result, "samples") - json_uint_at(result, "already"),
+                   json_uint_at(result, "already"));
+        return print_out(&out, err);
+    }
     json_bool(result, "verified", &verified, NULL);
     bytes_addf(&out,
                "%" PRIu64 " samples, %s in %.1f s: %" PRIu64 " fetched, %" PRIu64
@@ -142,7 +160,14 @@ static int warm_mount(const struct control_mount *m, const struct path_list *pat
             jw_str(&w, NULL, paths->items[i]);
         jw_end(&w);
     }
+    if (o->partition)
+        jw_str(&w, "partition", o->partition);
+    if (strcmp(o->strategy, "auto") != 0)
+        jw_str(&w, "strategy", o->strategy);
+    if (o->sampler)
+        jw_str(&w, "sampler", o->sampler);
     jw_bool(&w, "verify", o->verify);
+    jw_bool(&w, "dry_run", o->dry_run);
     jw_bool(&w, "background", o->background);
     struct progress progress;
     progress_init(&progress, o->quiet);
@@ -151,9 +176,9 @@ static int warm_mount(const struct control_mount *m, const struct path_list *pat
     if (failed)
         return -1;
     struct json root = json_root(answer), result = json_get(&root, "result");
-    if (o->background)
+    if (o->background && !o->dry_run)
         return o->json ? print_json(&root, err) : 0;
-    return report(&result, o->json, err);
+    return report(&result, o, err);
 }
 
 static int warm_unmounted(const char *set, const struct path_list *paths,
@@ -167,7 +192,7 @@ static int warm_unmounted(const char *set, const struct path_list *paths,
         json_parse(&doc, "result", text.data, text.len, err))
         return -1;
     struct json result = json_root(doc);
-    return report(&result, o->json, err);
+    return report(&result, o, err);
 }
 
 static int run(const struct conf *conf, const void *options, struct err *err)
@@ -192,11 +217,16 @@ const struct command cmd_warmup = {
     .name = "warmup",
     .args = "MOUNT|SET [PATH...]",
     .summary = "bring samples into the cache before they are read",
-    .about = "Fetches all samples of the mount, or those at and below PATH (below the mount, or "
-             "absolute). A SET (a URI) needs no mount: give it the --cache and the keys that the "
-             "mount will "
-             "have. It is refused before its first byte if they cannot fit. Interrupting it stops "
-             "it; what was fetched stays.",
+    .about =
+        "Fetches all samples of the mount, or those at and below PATH (below the mount, or "
+        "absolute). A SET (a URI) needs no mount: give it the --cache and the keys that the "
+        "mount will "
+        "have. It is refused before its first byte if they cannot fit. Interrupting it stops "
+        "it; what was fetched stays.\n\n"
+        "Of a divided set (mount or set: partition=I/P; or --partition) only this node's share "
+        "is brought: what its ranks will read, and nothing twice. Every node computes its own "
+        "share from the catalog and the options, which must be the same on all. --partition "
+        "0/1 brings everything to this node.",
     .min_args = 1,
     .max_args = -1,
     .rows = rows,

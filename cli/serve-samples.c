@@ -19,6 +19,8 @@ static int open_volume(struct mount *m, struct err *err)
         .memory = o->memory,
         .refresh_ns = o->refresh,
         .sampler = control_kept_sampler(keeper_state(m->conf->keeper)) ? NULL : o->sampler,
+        .partition = o->partition,
+        .strategy = o->strategy,
         .prefetch = (unsigned)o->prefetch,
         .rescan = o->rescan,
         .log = m->log.log,

@@ -11,8 +11,8 @@ struct warmup_options {
     struct log_options log;
     uint64_t memory, bandwidth;
     int64_t connections;
-    const char *from;
-    bool verify, background, json, quiet;
+    const char *from, *partition, *strategy, *sampler;
+    bool verify, dry_run, background, json, quiet;
 };
 
 /* Paths below the set's root, in memory of their own. */

@@ -1,4 +1,6 @@
 /* Warming up a set that is not mounted: this process owns its cache folder meanwhile. */
+#include <string.h>
+
 #include "fetch.h"
 #include "mem.h"
 #include "warmup-internal.h"
@@ -62,8 +64,16 @@ static int warm_volume(const struct volume_conf *conf, const struct path_list *p
     }
     jw_init(&watch.w, &watch.failures);
     jw_array(&watch.w, NULL);
-    int rc = volume_warmup(v, (const char *const *)paths->items, paths->n, o->verify, show,
-                           note_failure, &watch, &r, err);
+    struct warmup_conf w = {
+        .paths = (const char *const *)paths->items,
+        .n_paths = paths->n,
+        .partition = o->partition,
+        .strategy = strcmp(o->strategy, "auto") == 0 ? NULL : o->strategy,
+        .sampler = o->sampler,
+        .verify = o->verify,
+        .dry_run = o->dry_run,
+    };
+    int rc = volume_warmup(v, &w, show, note_failure, &watch, &r, err);
     progress_end(&watch.progress);
     jw_end(&watch.w);
     if (!rc)

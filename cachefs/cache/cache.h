@@ -105,6 +105,8 @@ void cache_pin(struct cache *c, uint64_t unit, bool pinned);
 void cache_drop(struct cache *c, uint64_t unit);
 int cache_clear(struct cache *c, struct err *err);                    /* everything, at once */
 int cache_evict_to(struct cache *c, uint64_t bytes, struct err *err); /* sum over the tiers */
+/* Makes room for `bytes` to come, as far as dropping unpinned units does; pinned ones stay. */
+int cache_make_room(struct cache *c, uint64_t bytes, struct err *err);
 /* Re-reads and verifies a cached unit. 0, or -1 with ERR_CORRUPT (it is ABSENT then) or NOT_FOUND.
  */
 int cache_verify(struct cache *c, uint64_t unit, struct err *err);

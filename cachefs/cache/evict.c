@@ -437,6 +437,31 @@ int cache_evict_to(struct cache *c, uint64_t bytes, struct err *err)
     return 0;
 }
 
+int cache_make_room(struct cache *c, uint64_t bytes, struct err *err)
+{
+    struct cache_stat s;
+    uint64_t free = 0, listed = 0, unpinned = 0;
+    if (cache_flush(c, err))
+        return err_wrap(err, "make room");
+    cache_stat(c, &s);
+    for (size_t i = 0; i < s.n_tiers; i++) {
+        uint64_t left = s.tiers[i].limit > s.tiers[i].used ? s.tiers[i].limit - s.tiers[i].used : 0;
+        free += left < s.tiers[i].free ? left : s.tiers[i].free;
+        listed += listed_bytes(c->tiers[i]);
+    }
+    cleanup_free struct choice *ch = xcalloc(1, sizeof *ch);
+    ch->c = c;
+    ch->tier = NO_TIER;
+    index_each(&c->index, sum_up, ch);
+    for (unsigned b = 0; b < AGE_BUCKETS; b++)
+        unpinned += ch->ages.bytes[0][b];
+    uint64_t garbage = listed > ch->live ? listed - ch->live : 0;
+    uint64_t most = unpinned + garbage, excess = bytes > free ? bytes - free : 0;
+    if (excess > most)
+        excess = most;
+    return excess ? cache_evict_to(c, listed - excess, err) : 0;
+}
+
 static void forget_any(void *arg, uint64_t unit, const struct place *e)
 {
     if (e->flags & UNIT_IN_PACK)

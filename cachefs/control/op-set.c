@@ -41,6 +41,18 @@ static int set_sampler(struct volume *v, const struct json *value, struct err *e
     return json_as_str(value, &spec, err) ? -1 : volume_set_sampler(v, spec, err);
 }
 
+static int set_strategy(struct volume *v, const struct json *value, struct err *err)
+{
+    const char *name;
+    return json_as_str(value, &name, err) ? -1 : volume_set_strategy(v, name, err);
+}
+
+static int set_partition(struct volume *v, const struct json *value, struct err *err)
+{
+    const char *text;
+    return json_as_str(value, &text, err) ? -1 : volume_set_partition(v, text, err);
+}
+
 static int set_epoch(struct volume *v, const struct json *value, struct err *err)
 {
     uint64_t n = 0;
@@ -78,7 +90,8 @@ static const struct {
     int (*set)(struct volume *v, const struct json *value, struct err *err);
 } settings[] = {
     /* The sampler first: an epoch given with it is meant for it. */
-    {"sampler", set_sampler},         {"epoch", set_epoch},
+    {"sampler", set_sampler},         {"strategy", set_strategy},
+    {"partition", set_partition},     {"epoch", set_epoch},
     {"bandwidth", set_bandwidth},     {"memory", set_memory},
     {"connections", set_connections},
 };

@@ -81,15 +81,13 @@ static void write_result(struct request *r, const struct warmup_result *result,
     jw_end(r->w);
 }
 
-static int warm_in_front(struct request *r, const char *const *paths, size_t n, bool verify,
-                         struct err *err)
+static int warm_in_front(struct request *r, const struct warmup_conf *conf, struct err *err)
 {
     struct watched watched = {.connection = r->connection, .began_ns = clock_mono_ns()};
     struct warmup_result result;
     jw_init(&watched.w, &watched.failures);
     jw_array(&watched.w, NULL);
-    int rc = volume_warmup(r->volume, paths, n, verify, send_progress, list_failure, &watched,
-                           &result, err);
+    int rc = volume_warmup(r->volume, conf, send_progress, list_failure, &watched, &result, err);
     jw_end(&watched.w);
     if (!rc)
         write_result(r, &result, &watched);
@@ -114,15 +112,6 @@ static void log_failure(void *arg, const char *path, const char *why)
     log_warn(s->conf.log, "warmup: %s: %s", path, why);
 }
 
-static void free_paths(struct background *b)
-{
-    for (size_t i = 0; i < b->n_paths; i++)
-        free(b->paths[i]);
-    free(b->paths);
-    b->paths = NULL;
-    b->n_paths = 0;
-}
-
 static void unclaim(struct control_server *s)
 {
     ACQUIRE(&s->lock);
@@ -135,8 +124,7 @@ static void *background_main(void *arg)
     struct background *b = &s->background;
     struct warmup_result result;
     struct err err = {0};
-    if (volume_warmup(s->conf.volume, (const char *const *)b->paths, b->n_paths, b->verify, go_on,
-                      log_failure, s, &result, &err))
+    if (volume_warmup(s->conf.volume, &b->conf, go_on, log_failure, s, &result, &err))
         log_warn(s->conf.log, "warmup: %s", err.msg);
     else
         log_info(s->conf.log, "warmup: samples=%llu fetched=%llu already=%llu failed=%llu",
@@ -155,19 +143,42 @@ static void join_last(struct control_server *s)
     if (b->started)
         pthread_join(b->thread, NULL);
     b->started = false;
-    free_paths(b);
+    json_doc_free(b->request);
+    free(b->paths);
+    b->request = NULL;
+    b->paths = NULL;
 }
 
-static int warm_behind(struct control_server *s, const char *const *paths, size_t n, bool verify,
-                       struct err *err)
+/* What a request says; the strings are the request's. Free *ret_paths. */
+static int warmup_of(const struct json *root, struct warmup_conf *ret, const char ***ret_paths,
+                     struct err *err)
+{
+    *ret = (struct warmup_conf){0};
+    if (request_paths(root, ret_paths, &ret->n_paths, err))
+        return -1;
+    ret->paths = *ret_paths;
+    if (json_str_or(root, "partition", NULL, &ret->partition, err) ||
+        json_str_or(root, "strategy", NULL, &ret->strategy, err) ||
+        json_str_or(root, "sampler", NULL, &ret->sampler, err) ||
+        json_bool_or(root, "verify", false, &ret->verify, err) ||
+        json_bool_or(root, "dry_run", false, &ret->dry_run, err)) {
+        free(*ret_paths);
+        *ret_paths = NULL;
+        return -1;
+    }
+    return 0;
+}
+
+/* `text` is the request: the thread has a copy of its own. */
+static int warm_behind(struct control_server *s, const struct bytes *text, struct err *err)
 {
     struct background *b = &s->background;
     join_last(s);
-    b->paths = xcalloc(n ? n : 1, sizeof *b->paths);
-    b->n_paths = n;
-    for (size_t i = 0; i < n; i++)
-        b->paths[i] = xstrdup(paths[i]);
-    b->verify = verify;
+    if (json_parse(&b->request, "warmup", text->data, text->len, err))
+        return -1;
+    struct json root = json_root(b->request);
+    if (warmup_of(&root, &b->conf, &b->paths, err))
+        return -1;
     atomic_store(&s->cancel_background, false);
     int error = thread_start(&b->thread, "warmup", background_main, s);
     if (error)
@@ -176,12 +187,10 @@ static int warm_behind(struct control_server *s, const char *const *paths, size_
     return 0;
 }
 
-static void keep(struct control_server *s, const struct json *root)
+static void keep(struct control_server *s, const struct bytes *text)
 {
-    cleanup_bytes struct bytes text = {0};
     struct err err = {0};
-    json_text(root, &text);
-    if (keeper_text_set(s->kept_warmup, text.data, &err))
+    if (keeper_text_set(s->kept_warmup, text->data, &err))
         log_warn(s->conf.log, "the warmup will not outlive this process: %s", err.msg);
 }
 
@@ -202,43 +211,46 @@ static int claim(struct control_server *s, struct err *err)
     return 0;
 }
 
+static int start_behind(struct request *r, struct err *err)
+{
+    struct control_server *s = r->connection->server;
+    cleanup_bytes struct bytes text = {0};
+    json_text(&r->root, &text);
+    keep(s, &text);
+    if (warm_behind(s, &text, err)) {
+        keeper_text_set(s->kept_warmup, "", NULL);
+        return -1;
+    }
+    jw_bool(r->w, "started", true);
+    return 0;
+}
+
 int op_warmup(struct request *r, struct err *err)
 {
     struct control_server *s = r->connection->server;
+    struct warmup_conf conf;
     cleanup_free const char **paths = NULL;
-    size_t n;
-    bool verify, background;
-    if (request_paths(&r->root, &paths, &n, err) ||
-        json_bool_or(&r->root, "verify", false, &verify, err) ||
-        json_bool_or(&r->root, "background", false, &background, err) || claim(s, err))
+    bool background;
+    if (json_bool_or(&r->root, "background", false, &background, err) ||
+        warmup_of(&r->root, &conf, &paths, err) || claim(s, err))
         return -1;
-    if (background)
-        keep(s, &r->root);
-    int rc = background ? warm_behind(s, paths, n, verify, err)
-                        : warm_in_front(r, paths, n, verify, err);
-    if (background && rc)
-        keeper_text_set(s->kept_warmup, "", NULL);
+    background = background && !conf.dry_run;
+    int rc = background ? start_behind(r, err) : warm_in_front(r, &conf, err);
     if (!background || rc)
         unclaim(s);
-    else
-        jw_bool(r->w, "started", true);
     return rc;
 }
 
 int warmup_resume(struct control_server *s, struct err *err)
 {
     const char *text = keeper_text_get(s->kept_warmup);
-    cleanup_json struct json_doc *doc = NULL;
-    cleanup_free const char **paths = NULL;
-    size_t n;
-    bool verify;
-    if (!*text || json_parse(&doc, "kept warmup", text, strlen(text), NULL))
+    cleanup_bytes struct bytes request = {0};
+    if (!*text)
         return 0;
-    struct json root = json_root(doc);
-    if (request_paths(&root, &paths, &n, err) ||
-        json_bool_or(&root, "verify", false, &verify, err) || claim(s, err))
+    bytes_add_str(&request, text);
+    if (claim(s, err))
         return -1;
-    if (warm_behind(s, paths, n, verify, err)) {
+    if (warm_behind(s, &request, err)) {
         unclaim(s);
         return -1;
     }

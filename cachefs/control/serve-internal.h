@@ -37,10 +37,10 @@ struct connection {
 /* A warmup that nobody waits for. */
 struct background {
     pthread_t thread;
-    bool started; /* the thread is to be joined */
-    char **paths;
-    size_t n_paths;
-    bool verify;
+    bool started;             /* the thread is to be joined */
+    struct json_doc *request; /* holds what `conf` points to */
+    const char **paths;
+    struct warmup_conf conf;
 };
 
 struct control_server {

@@ -293,12 +293,12 @@ static void xattr_etag(struct frontend *f, const struct entry *e, struct bytes *
     bytes_add_str(ret, e->etag);
 }
 
-/* Nobody has divided the set: it is all one partition. */
+/* Where nobody has divided the set it is all one partition. */
 static void xattr_partition(struct frontend *f, const struct entry *e, struct bytes *ret)
 {
-    (void)f;
-    (void)e;
-    bytes_add_str(ret, "0");
+    int64_t owner = volume_owner(f->volume, e->id);
+
+    bytes_addf(ret, "%lld", owner < 0 ? 0LL : (long long)owner);
 }
 
 static const struct xattr_row {

@@ -7,8 +7,11 @@
 
 #define NUMBERS_AT_ONCE 65536
 
-static uint64_t n_ranks_here(const struct order_spec *s, uint32_t *first)
+static uint64_t n_ranks_here(const struct order_spec *s, const struct share_conf *share,
+                             uint32_t *first)
 {
+    if (share->partitions && order_spec_deals(s))
+        return owner_ranks(s, share->partitions, share->partition, first);
     uint32_t ranks = s->ranks ? s->ranks : 1;
     uint32_t per_node = s->ranks_per_node ? s->ranks_per_node : 1;
     if (!s->has_rank) { /* not told which node this is: it may be all of them */
@@ -67,11 +70,12 @@ static void building_release(struct building *b)
     epoch_order_unref(b->o);
 }
 
-static int make_ranks(struct building *b, struct catalog *c, struct err *err)
+static int make_ranks(struct building *b, const struct share_conf *share, struct catalog *c,
+                      struct err *err)
 {
     struct epoch_order *o = b->o;
     uint32_t first;
-    uint64_t n = n_ranks_here(&o->spec, &first);
+    uint64_t n = n_ranks_here(&o->spec, share, &first);
     if (n > AHEAD_RANKS)
         return err_set(
             err, ERR_USAGE,
@@ -116,8 +120,9 @@ static int fill(struct building *b, const char *dir, struct err *err)
     return 0;
 }
 
-int epoch_order_new(struct epoch_order **ret, const struct order_spec *spec, struct catalog *c,
-                    const char *dir, uint64_t gen, struct err *err)
+int epoch_order_new(struct epoch_order **ret, const struct order_spec *spec,
+                    const struct share_conf *share, struct catalog *c, const char *dir,
+                    uint64_t gen, struct err *err)
 {
     const struct catalog_info *info = catalog_info(c);
     struct building b = {.o = xcalloc(1, sizeof *b.o)};
@@ -129,7 +134,7 @@ int epoch_order_new(struct epoch_order **ret, const struct order_spec *spec, str
     o->max_id = info->next_id;
     /* Every id is used up by a sample, a folder or the root: then none owns more than one. */
     o->single_units = info->next_id <= info->samples + info->folders + 2;
-    int rc = make_ranks(&b, c, err);
+    int rc = make_ranks(&b, share, c, err);
     if (!rc)
         rc = load_numbers(c, dir, &b.numbers, err);
     if (!rc)
@@ -166,5 +171,5 @@ uint64_t epoch_order_position(const struct epoch_order *o, uint64_t id)
 uint32_t epoch_order_rank(const struct epoch_order *o, uint64_t pos)
 {
     uint32_t batch = o->spec.batch_size ? o->spec.batch_size : 1;
-    return (uint32_t)(pos / batch % o->n_ranks);
+    return o->n_ranks ? (uint32_t)(pos / batch % o->n_ranks) : 0;
 }

@@ -43,7 +43,7 @@ int volume_clear(struct volume *v, const char *const *paths, size_t n, volume_dr
     struct drop_result before;
     struct catalog *c = volume_catalog(v);
     cached_now(v, &before);
-    int rc = targets_collect(&t, c, paths, n, v->conf.dir, err);
+    int rc = targets_collect(&t, c, paths, n, /*share*/ NULL, v->conf.dir, err);
     if (!rc && n == 0)
         rc = cache_clear(v->cache, err);
     if (!rc) {

@@ -1,7 +1,7 @@
 /*
- * Setting the order of training: parse, number, build, swap.
+ * Setting the order of training and this node's share: parse, number, build, swap.
  *
- * The order is built from the version that is served at that moment and keeps it: a version
+ * Both are built from the version that is served at that moment and keep it: a version
  * published later changes names at once, and numbers at the next set_epoch. Building takes about a
  * second per 10 M samples, so a mount does not wait for a long one: it is built on a thread of its
  * own then.
@@ -32,16 +32,20 @@ static void end_order(struct volume *v)
     cond_broadcast(&v->changed);
 }
 
-/* Makes `o` (may be NULL) the order for everybody, and tells the listener. */
-static void swap_order(struct volume *v, struct epoch_order *o)
+/* Makes `o` the order and `share` the share for everybody (either may be NULL), and tells the
+ * listener. */
+static void swap_order(struct volume *v, struct epoch_order *o, struct share *share)
 {
     struct epoch_order *old;
+    struct share *old_share;
     volume_order_fn *fn;
     void *arg;
     {
         ACQUIRE(&v->lock);
         old = v->order;
         v->order = o;
+        old_share = v->share;
+        v->share = share;
         v->order_gen++;
         v->order_error[0] = '\0';
         fn = v->on_order;
@@ -57,6 +61,7 @@ static void swap_order(struct volume *v, struct epoch_order *o)
         cond_broadcast(&v->changed);
     }
     epoch_order_unref(old);
+    share_unref(old_share);
 }
 
 void volume_on_order(struct volume *v, volume_order_fn *fn, void *arg)
@@ -68,28 +73,54 @@ void volume_on_order(struct volume *v, volume_order_fn *fn, void *arg)
         cond_wait(&v->changed, &v->lock);
 }
 
-static bool current_spec(struct volume *v, struct order_spec *ret, uint64_t *ret_gen)
+static void current_division(struct volume *v, struct share_conf *ret, uint64_t *ret_gen)
 {
     ACQUIRE(&v->lock);
-    *ret = v->spec;
+    *ret = v->division;
+    ret->spec = v->spec;
+    ret->has_spec = v->has_spec;
     *ret_gen = v->order_gen + 1;
-    return v->has_spec;
+}
+
+/* The share that `conf` asks for: the one in use, or a new one, whose pins are then set. */
+static int build_share(struct volume *v, const struct share_conf *conf, struct catalog *c,
+                       struct share **ret, struct err *err)
+{
+    struct share *old = volume_share(v);
+    *ret = NULL;
+    if (!conf->partitions || (old && share_serves(old, conf, c))) {
+        *ret = conf->partitions ? take_ptr(&old) : NULL;
+        share_unref(old);
+        return 0;
+    }
+    share_unref(old);
+    if (share_new(ret, conf, c, v->conf.dir, err))
+        return -1;
+    if (!share_pin(*ret, v->cache, err))
+        return 0;
+    share_unref(*ret);
+    return -1;
 }
 
 static int build_and_swap(struct volume *v, struct err *err)
 {
-    struct order_spec spec;
-    uint64_t gen;
+    struct share_conf division;
     struct epoch_order *o = NULL;
-    if (current_spec(v, &spec, &gen)) {
-        struct catalog *c = volume_catalog(v);
-        int rc = epoch_order_new(&o, &spec, c, v->conf.dir, gen, err);
-        catalog_unref(c);
-        if (rc)
-            return -1;
-    }
-    swap_order(v, o);
-    return 0;
+    struct share *share = NULL;
+    uint64_t gen;
+    current_division(v, &division, &gen);
+    struct catalog *c = volume_catalog(v);
+    int rc = 0;
+    if (division.has_spec)
+        rc = epoch_order_new(&o, &division.spec, &division, c, v->conf.dir, gen, err);
+    if (!rc)
+        rc = build_share(v, &division, c, &share, err);
+    catalog_unref(c);
+    if (rc)
+        epoch_order_unref(o);
+    else
+        swap_order(v, o, share);
+    return rc;
 }
 
 /* Builds the order of v->spec now. */
@@ -121,7 +152,7 @@ static void *build_main(void *arg)
 
 int sampler_start(struct volume *v, struct err *err)
 {
-    if (!v->has_spec)
+    if (!v->has_spec && !v->division.partitions)
         return 0;
     if (catalog_info(v->versions[0])->numbered <= BUILD_AT_ONCE)
         return sampler_apply(v, err);
@@ -161,6 +192,94 @@ int volume_set_sampler(struct volume *v, const char *text, struct err *err)
     v->has_spec = had_spec;
     return -1;
 }
+
+/* --- the share ---------------------------------------------------------------------------------
+ */
+
+int division_parse(struct share_conf *c, const char *partition, const char *strategy,
+                   struct err *err)
+{
+    if (partition && !*partition)
+        c->partition = c->partitions = 0;
+    else if (partition && owner_share_parse(partition, &c->partition, &c->partitions, err))
+        return -1;
+    if (!strategy)
+        return 0;
+    bool given = *strategy && strcmp(strategy, "auto") != 0;
+    if (given && owner_strategy_parse(&c->strategy, strategy, err))
+        return -1;
+    c->has_strategy = given;
+    if (!given)
+        c->strategy = OWNER_SEQUENCE;
+    return 0;
+}
+
+static int set_division(struct volume *v, const char *partition, const char *strategy,
+                        struct err *err)
+{
+    struct share_conf before, now;
+    {
+        ACQUIRE(&v->lock);
+        before = now = v->division;
+    }
+    if (division_parse(&now, partition, strategy, err))
+        return -1;
+    {
+        ACQUIRE(&v->lock);
+        v->division = now;
+    }
+    if (!sampler_apply(v, err))
+        return 0;
+    ACQUIRE(&v->lock);
+    v->division = before;
+    return -1;
+}
+
+int volume_set_partition(struct volume *v, const char *text, struct err *err)
+{
+    return set_division(v, text, /*strategy*/ NULL, err);
+}
+
+int volume_set_strategy(struct volume *v, const char *text, struct err *err)
+{
+    return set_division(v, /*partition*/ NULL, text, err);
+}
+
+int division_for(struct volume *v, const struct warmup_conf *w, struct share_conf *ret,
+                 struct err *err)
+{
+    uint64_t gen;
+    current_division(v, ret, &gen);
+    if (w->sampler) {
+        char list[sizeof ret->spec.list];
+        memcpy(list, ret->spec.list, sizeof list);
+        if (order_spec_parse(&ret->spec, w->sampler, err))
+            return -1;
+        if (*ret->spec.list && strcmp(list, ret->spec.list) != 0)
+            return err_set(err, ERR_USAGE,
+                           "sampler: list=%s: this version is numbered otherwise (mount with that "
+                           "sampler, or set it for the mount, first)",
+                           ret->spec.list);
+        ret->has_spec = true;
+        if (!w->partition && !ret->partitions && ret->spec.has_rank &&
+            order_spec_deals(&ret->spec)) { /* it says which node this is */
+            uint32_t each = ret->spec.ranks_per_node ? ret->spec.ranks_per_node : 1;
+            ret->partition = ret->spec.rank / each;
+            ret->partitions = (ret->spec.ranks + each - 1) / each;
+        }
+    }
+    if (division_parse(ret, w->partition, w->strategy, err))
+        return -1;
+    if (w->strategy && !ret->partitions)
+        return err_set(err, ERR_USAGE,
+                       "strategy %s: of which partition? (give --partition I/P, or set it for the "
+                       "mount)",
+                       w->strategy);
+    return 0;
+}
+
+/* --- the epoch ---------------------------------------------------------------------------------
+ */
 
 int volume_set_epoch(struct volume *v, uint64_t epoch, struct err *err)
 {

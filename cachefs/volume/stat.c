@@ -238,6 +238,7 @@ void volume_status(struct volume *v, struct json_writer *w)
     write_memory(v, w);
     write_warmup(w, &s.warm);
     write_order(w, &s);
+    share_status(v, w);
     jw_object(w, "ahead");
     ahead_status(v, w);
     jw_end(w);

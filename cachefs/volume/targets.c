@@ -5,6 +5,7 @@
 
 struct collecting {
     struct targets *t;
+    const struct share *share; /* or NULL */
     const char *dir;
     uint64_t last;
     struct err err;
@@ -28,7 +29,7 @@ static int grow(struct collecting *c)
 static bool collect(void *arg, const struct entry *e)
 {
     struct collecting *c = arg;
-    if (e->folder)
+    if (e->folder || (c->share && !share_has(c->share, e->id)))
         return true;
     if (c->t->n == c->t->cap && grow(c))
         return false;
@@ -129,10 +130,10 @@ static int collect_path(struct collecting *c, struct catalog *catalog, const cha
 }
 
 int targets_collect(struct targets *ret, struct catalog *c, const char *const *paths, size_t n,
-                    const char *dir, struct err *err)
+                    const struct share *share, const char *dir, struct err *err)
 {
     struct targets t = {0};
-    struct collecting state = {.t = &t, .dir = dir};
+    struct collecting state = {.t = &t, .share = share, .dir = dir};
     int rc = n == 0 ? catalog_walk(c, 0, collect, &state, err) : 0;
     for (size_t i = 0; i < n && !rc && !state.err.class; i++)
         rc = collect_path(&state, c, paths[i], err);

@@ -10,6 +10,7 @@
  *   stat.c     status, counters             spill.c   big arrays in unlinked files
  *   sampler.c  sets the order               order.c   builds it
  *   adopt.c    a catalog file from elsewhere  numbering.c  whose numbers a version has
+ *   share.c    what of a divided set is this node's
  */
 #ifndef SAMPAN_VOLUME_INTERNAL_H
 #define SAMPAN_VOLUME_INTERNAL_H
@@ -20,6 +21,7 @@
 #include "cache.h"
 #include "catalog.h"
 #include "metrics.h"
+#include "owner.h"
 #include "sync.h"
 #include "volume.h"
 
@@ -102,6 +104,14 @@ int number_anew(struct volume *v, struct err *err);
 
 /* --- the order of training ------------------------------------------------------------------- */
 
+/* Which part of the set is this node's; partitions 0: all of it. */
+struct share_conf {
+    uint32_t partition, partitions;
+    bool has_strategy, has_spec; /* given; else as the sampler reads, or by hash */
+    enum owner_strategy strategy;
+    struct order_spec spec;
+};
+
 /* One epoch as this node reads it: the orders of its ranks, merged batch by batch. Never changes.
  */
 struct epoch_order {
@@ -116,8 +126,11 @@ struct epoch_order {
     struct spill ids;   /* uint64_t[length]: sample ids in order */
     struct spill where; /* uint32_t[max_id + 1]: position + 1 by id, 0: not in the order */
 };
-int epoch_order_new(struct epoch_order **ret, const struct order_spec *spec, struct catalog *c,
-                    const char *dir, uint64_t gen, struct err *err);
+/* The node's ranks: those of its partition, or where the set is not divided, those that `rank` and
+ * `ranks-per-node` say. */
+int epoch_order_new(struct epoch_order **ret, const struct order_spec *spec,
+                    const struct share_conf *share, struct catalog *c, const char *dir,
+                    uint64_t gen, struct err *err);
 struct epoch_order *epoch_order_ref(struct epoch_order *o);
 void epoch_order_unref(struct epoch_order *o); /* NULL is fine */
 static inline uint64_t epoch_order_id(const struct epoch_order *o, uint64_t pos)
@@ -127,6 +140,38 @@ static inline uint64_t epoch_order_id(const struct epoch_order *o, uint64_t pos)
 uint64_t epoch_order_position(const struct epoch_order *o, uint64_t id); /* or UINT64_MAX */
 /* Which of the node's ranks reads position `pos` (0 .. n_ranks-1). */
 uint32_t epoch_order_rank(const struct epoch_order *o, uint64_t pos);
+
+/* --- this node's share ------------------------------------------------------------------------ */
+
+struct share {
+    atomic_int refs;
+    struct share_conf conf;
+    enum owner_strategy strategy; /* in use */
+    struct catalog *catalog;
+    uint64_t max_id;
+    struct spill owner;               /* uint16_t[max_id + 1]: partition by sample id */
+    struct spill kept;                /* a bit an id: this node keeps it */
+    uint64_t samples, bytes, repeats; /* kept; repeats: owned by another partition */
+};
+int share_new(struct share **ret, const struct share_conf *conf, struct catalog *c, const char *dir,
+              struct err *err);
+struct share *share_ref(struct share *s);
+void share_unref(struct share *s); /* NULL is fine */
+bool share_has(const struct share *s, uint64_t id);
+/* Would one made from these be the same? */
+bool share_serves(const struct share *s, const struct share_conf *conf, struct catalog *c);
+/* Takes over what is not NULL: "I/P" ("": the set is not divided), a strategy ("": as the sampler
+ * reads). */
+int division_parse(struct share_conf *c, const char *partition, const char *strategy,
+                   struct err *err);
+/* What a warmup is to bring here: the volume's own share, or what its request says. */
+int division_for(struct volume *v, const struct warmup_conf *w, struct share_conf *ret,
+                 struct err *err);
+/* Pins what the share has, unpins what it has not. */
+int share_pin(const struct share *s, struct cache *cache, struct err *err);
+/* The volume's, with a reference; NULL: it is not divided. */
+struct share *volume_share(struct volume *v);
+void share_status(struct volume *v, struct json_writer *w);
 
 /* --- reading ahead --------------------------------------------------------------------------- */
 
@@ -202,9 +247,10 @@ struct targets {
     size_t n, cap;
     uint64_t bytes;
 };
-/* Samples in id order, each once. A path that is not there is NOT_FOUND. No path: everything. */
+/* Samples in id order, each once. A path that is not there is NOT_FOUND. No path: everything. Of
+ * either only what `share` (may be NULL) has. */
 int targets_collect(struct targets *ret, struct catalog *c, const char *const *paths, size_t n,
-                    const char *dir, struct err *err);
+                    const struct share *share, const char *dir, struct err *err);
 static inline struct target *target_at(const struct targets *t, size_t i)
 {
     return (struct target *)t->spill.data + i;
@@ -263,8 +309,10 @@ struct volume {
     bool ordering; /* somebody builds an order */
     struct epoch_order *order;
     char order_error[256];
+    struct share *share;
     struct order_spec spec;
     bool has_spec;
+    struct share_conf division; /* without the sampler: that is `spec` */
     uint64_t order_gen;
     struct stale_object stale[STALE_KEPT]; /* a ring */
     uint64_t n_stale;

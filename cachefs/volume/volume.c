@@ -110,7 +110,8 @@ int volume_open(struct volume **ret, const struct volume_conf *conf, volume_prog
 {
     struct volume *v = volume_alloc(conf);
     cleanup_bytes struct bytes folder = {0};
-    if (catalog_folder(conf, &folder, err) || sources_open(&v->sources, conf, err) ||
+    if (division_parse(&v->division, conf->partition, conf->strategy, err) ||
+        catalog_folder(conf, &folder, err) || sources_open(&v->sources, conf, err) ||
         fetch_new(&v->fetch, &v->conf.fetch, err) || open_cache(v, err) || stack_build(v, err) ||
         versions_open(v, progress, arg, err) ||
         cache_bind(v->cache, catalog_info(v->versions[0])->lineage, err) || sampler_start(v, err) ||
@@ -153,6 +154,7 @@ void volume_close(struct volume *v)
     if (v->fetch)
         fetch_free(v->fetch);
     epoch_order_unref(v->order);
+    share_unref(v->share);
     versions_close(v);
     sources_close(&v->sources);
     pool_free(v->pool);

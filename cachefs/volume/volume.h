@@ -52,9 +52,11 @@ struct volume_conf {
     uint64_t memory;     /* bound of the process; the pool gets its share of it */
     uint64_t refresh_ns; /* 0: off */
     const char *sampler; /* SPEC or NULL */
-    unsigned prefetch;   /* samples fetched ahead at most; 0: automatic */
-    bool rescan;         /* scan even if a version is there */
-    const char *layers;  /* tests: "fault=…;delay=…" between cache and store, or NULL */
+    const char *partition,
+        *strategy;      /* "I/P": this node's share; which one. NULL: all of the set */
+    unsigned prefetch;  /* samples fetched ahead at most; 0: automatic */
+    bool rescan;        /* scan even if a version is there */
+    const char *layers; /* tests: "fault=…;delay=…" between cache and store, or NULL */
     struct volume_counts *counts; /* counted on here; NULL: from 0, in memory of the volume's own */
     build_layers_fn *build_layers; /* makes them; NULL (release builds): `layers` is refused */
     struct log *log;
@@ -110,6 +112,16 @@ void volume_on_switch(struct volume *v, volume_switch_fn *fn, void *arg);
  */
 int volume_set_sampler(struct volume *v, const char *spec, struct err *err);
 int volume_set_epoch(struct volume *v, uint64_t epoch, struct err *err);
+/*
+ * This node's share of the set: partition "I/P" ("": all of it), and who owns what (a strategy's
+ * name; "": as the sampler reads, or by hash without one). The share is pinned: the cache makes
+ * room for it. It belongs to the version served when it was set, and to the sampler's epoch.
+ */
+int volume_set_partition(struct volume *v, const char *text, struct err *err);
+int volume_set_strategy(struct volume *v, const char *text, struct err *err);
+/* The partition that owns the sample; -1: the set is not divided, or the id is none of its. */
+int64_t volume_owner(struct volume *v, uint64_t id);
+
 /* The one listener that hears of each new order, on the thread that set it. A NULL `fn` takes it
  * away, and waits until it is not being told. */
 typedef void volume_order_fn(void *arg);
@@ -124,6 +136,14 @@ int volume_order_ids(struct volume *v, uint64_t first, size_t n, uint64_t *ids, 
 uint64_t volume_seen(struct volume *v, uint64_t id);
 
 /* Warmup of everything or of some paths; one at a time. Progress is in volume_status(). */
+struct warmup_conf {
+    const char *const *paths; /* none: everything */
+    size_t n_paths;
+    /* Of these only a share: NULL as the volume's own is; a `partition` of "": no share but all. */
+    const char *partition, *strategy, *sampler;
+    bool verify;
+    bool dry_run; /* say what there is to do, and whether it fits */
+};
 struct warmup_result {
     uint64_t samples, bytes, already, fetched, failed;
     double seconds;
@@ -132,9 +152,8 @@ struct warmup_result {
 typedef void warmup_fail_fn(void *arg, const char *path, const char *why);
 typedef bool warmup_tick_fn(void *arg, uint64_t done, uint64_t total,
                             uint64_t bytes); /* false: stop */
-int volume_warmup(struct volume *v, const char *const *paths, size_t n, bool verify,
-                  warmup_tick_fn *tick, warmup_fail_fn *fail, void *arg, struct warmup_result *ret,
-                  struct err *err);
+int volume_warmup(struct volume *v, const struct warmup_conf *conf, warmup_tick_fn *tick,
+                  warmup_fail_fn *fail, void *arg, struct warmup_result *ret, struct err *err);
 
 /* Fields of `status` that the volume knows: version, state, set, cache, reads, fetch, memory,
  * warmup. Written into an open object. */

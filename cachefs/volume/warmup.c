@@ -14,17 +14,13 @@
 #include "volume-internal.h"
 
 #include "clock.h"
-#include "conf.h"
 #include "log.h"
+#include "plan.h"
 
 #define ROUNDS        3
 #define TICK_NS       (500 * NS_PER_MS)
 #define FULL_WAIT_NS  (2 * NS_PER_MS)
 #define LIMIT_WAIT_NS (10 * NS_PER_MS)
-/* What a sample takes in a pack besides its bytes, at most. */
-#define SAMPLE_OVERHEAD 128
-#define CHUNK_BYTES     (128u << 10)
-#define CHUNK_OVERHEAD  8
 
 struct failure {
     struct failure *next;
@@ -36,6 +32,7 @@ struct warm {
     struct volume *v;
     struct catalog *catalog;
     struct targets targets;
+    const struct warmup_conf *conf;
     bool verify;
     warmup_tick_fn *tick;
     warmup_fail_fn *fail;
@@ -43,7 +40,8 @@ struct warm {
     struct warmup_result result;
     uint64_t ticked_ns;
     uint64_t steps; /* samples looked at for good */
-    bool cancelled;
+    bool cancelled, is_share;
+    struct warm_progress before;
 
     struct lock lock;
     struct cond changed;
@@ -342,12 +340,6 @@ static size_t check_round(struct warm *w, bool last)
 
 /* --- before the first byte ------------------------------------------------------------------- */
 
-static uint64_t stored_bytes(uint64_t size, double ratio)
-{
-    return (uint64_t)((double)size * ratio) + SAMPLE_OVERHEAD +
-           (size / CHUNK_BYTES + 1) * CHUNK_OVERHEAD;
-}
-
 static uint64_t capacity(const struct cache_stat *s)
 {
     uint64_t room = 0;
@@ -360,40 +352,41 @@ static uint64_t capacity(const struct cache_stat *s)
     return room;
 }
 
+/* Bytes that the missing targets will take, and a little for the packs around them. */
+static uint64_t missing_bytes(struct warm *w)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < w->targets.n; i++) {
+        const struct target *t = target_at(&w->targets, i);
+        if (!cache_has_all(w->v->cache, t->id, unit_count(t->size)))
+            bytes += plan_stored_bytes(t->size, 1.0);
+    }
+    return bytes + bytes / 32;
+}
+
 static int check_capacity(struct warm *w, struct err *err)
 {
     struct cache_stat s;
     cache_stat(w->v->cache, &s);
-    double ratio = s.compressed && s.ratio > 0 ? s.ratio : 1.0;
-    uint64_t room = capacity(&s), want = 0;
-    size_t fits = 0;
-    for (size_t i = 0; i < w->targets.n; i++) {
-        want += stored_bytes(target_at(&w->targets, i)->size, ratio);
-        if (want <= room)
-            fits = i + 1;
-    }
-    if (want <= room)
-        return 0;
-    char want_text[32], room_text[32];
+    struct plan_fit fit = {.room = capacity(&s),
+                           .ratio = s.compressed && s.ratio > 0 ? s.ratio : 1.0};
+    for (size_t i = 0; i < w->targets.n; i++)
+        plan_fit_add(&fit, target_at(&w->targets, i)->id, target_at(&w->targets, i)->size);
     cleanup_bytes struct bytes path = {0};
-    conf_format_size(want, want_text);
-    conf_format_size(room, room_text);
-    catalog_path(w->catalog, target_at(&w->targets, fits)->id, &path, NULL);
-    return err_set(err, ERR_LIMIT,
-                   "%zu samples take %s, the cache has room for %s: %zu of them, from %s on, do "
-                   "not fit (give it a larger --cache, or name fewer paths)",
-                   w->targets.n, want_text, room_text, w->targets.n - fits,
-                   path.data ? path.data : "?");
+    if (fit.first_too_many_id)
+        catalog_path(w->catalog, fit.first_too_many_id, &path, NULL);
+    return plan_fit_check(&fit, path.data ? path.data : "?", err);
 }
 
 /* --- all of it ------------------------------------------------------------------------------- */
 
-static int claim(struct volume *v, struct err *err)
+static int claim(struct volume *v, struct warm_progress *ret_before, struct err *err)
 {
     if (!gate_enter(&v->gate))
         return err_set(err, ERR_CANCELLED, "the volume is closing");
     ACQUIRE(&v->lock);
     if (v->warm.state != WARM_RUNNING) {
+        *ret_before = v->warm;
         v->warm = (struct warm_progress){.state = WARM_RUNNING, .started_ns = clock_mono_ns()};
         v->warm.stop = atomic_load(&v->closing);
         return 0;
@@ -406,6 +399,12 @@ static void unclaim(struct warm *w, bool ok, const char *error)
 {
     struct volume *v = w->v;
     ACQUIRE(&v->lock);
+    if (w->conf->dry_run) { /* nothing was done: the last one's outcome stands */
+        bool stop = v->warm.stop;
+        v->warm = w->before;
+        v->warm.stop = stop;
+        return;
+    }
     v->warm.state = ok ? WARM_DONE : WARM_FAILED;
     v->warm.failed = w->result.failed;
     v->warm.ended_ns = clock_mono_ns();
@@ -433,12 +432,48 @@ static int run_rounds(struct warm *w, struct err *err)
     return w->cancelled ? err_set(err, ERR_CANCELLED, "the warmup was told to stop") : 0;
 }
 
-static int warm_up(struct warm *w, const char *const *paths, size_t n, struct err *err)
+/* What is to be local: paths, and of them this node's share. */
+static int find_targets(struct warm *w, struct err *err)
 {
-    if (targets_collect(&w->targets, w->catalog, paths, n, w->v->conf.dir, err) ||
-        check_capacity(w, err))
+    const struct warmup_conf *c = w->conf;
+    struct share_conf division;
+    if (division_for(w->v, c, &division, err))
+        return -1;
+    struct share *share = division.partitions ? volume_share(w->v) : NULL;
+    if (share && !share_serves(share, &division, w->catalog)) {
+        share_unref(share);
+        share = NULL;
+    }
+    if (!share && division.partitions &&
+        share_new(&share, &division, w->catalog, w->v->conf.dir, err))
+        return -1;
+    w->is_share = share != NULL;
+    int rc =
+        targets_collect(&w->targets, w->catalog, c->paths, c->n_paths, share, w->v->conf.dir, err);
+    share_unref(share);
+    return rc;
+}
+
+static void count_local(struct warm *w)
+{
+    for (size_t i = 0; i < w->targets.n; i++) {
+        const struct target *t = target_at(&w->targets, i);
+        w->result.already += cache_has_all(w->v->cache, t->id, unit_count(t->size));
+    }
+}
+
+static int warm_up(struct warm *w, struct err *err)
+{
+    if (find_targets(w, err) || check_capacity(w, err))
         return -1;
     totals(w);
+    if (w->conf->dry_run) {
+        count_local(w);
+        return 0;
+    }
+    /* What is in no share of this node goes, as far as the share needs its place. */
+    if (w->is_share && cache_make_room(w->v->cache, missing_bytes(w), err))
+        return -1;
     return run_rounds(w, err);
 }
 
@@ -451,23 +486,30 @@ static void drop_failures(struct warm *w)
     }
 }
 
-int volume_warmup(struct volume *v, const char *const *paths, size_t n, bool verify,
-                  warmup_tick_fn *tick_fn, warmup_fail_fn *fail, void *arg,
-                  struct warmup_result *ret, struct err *err)
+int volume_warmup(struct volume *v, const struct warmup_conf *conf, warmup_tick_fn *tick_fn,
+                  warmup_fail_fn *fail, void *arg, struct warmup_result *ret, struct err *err)
 {
     struct err scratch = {0};
     if (!err)
         err = &scratch;
-    if (claim(v, err))
+    struct warm_progress before;
+    if (claim(v, &before, err))
         return -1;
     uint64_t began = clock_mono_ns();
-    struct warm w = {.v = v, .verify = verify, .tick = tick_fn, .fail = fail, .arg = arg};
+    bool verify = conf->verify && !conf->dry_run;
+    struct warm w = {.v = v,
+                     .conf = conf,
+                     .before = before,
+                     .verify = verify,
+                     .tick = tick_fn,
+                     .fail = fail,
+                     .arg = arg};
     w.tail = &w.failures;
     w.catalog = volume_catalog(v);
     w.ticked_ns = began;
     lock_init(&w.lock, RANK_VOLUME, "warmup");
     cond_init(&w.changed);
-    int rc = warm_up(&w, paths, n, err);
+    int rc = warm_up(&w, err);
     w.result.samples = w.targets.n;
     w.result.bytes = w.targets.bytes;
     w.result.seconds = (double)(clock_mono_ns() - began) / 1e9;

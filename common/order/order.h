@@ -47,6 +47,8 @@ struct order_spec {
 int order_spec_parse(struct order_spec *ret, const char *text, struct err *err);
 void order_spec_print(const struct order_spec *s, char *out, size_t size);
 const char *order_kind_name(enum order_kind k);
+/* Do both give every rank the same order, and each node the same ranks? */
+bool order_spec_same(const struct order_spec *a, const struct order_spec *b);
 /* Does each rank read a share of its own (false: every rank reads the whole set)? */
 bool order_spec_deals(const struct order_spec *s);
 

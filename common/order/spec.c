@@ -275,6 +275,15 @@ static bool same_value(const struct key_row *k, const struct order_spec *a,
     return k->value == VALUE_TEXT ? strcmp(x, y) == 0 : memcmp(x, y, sizes[k->value]) == 0;
 }
 
+bool order_spec_same(const struct order_spec *a, const struct order_spec *b)
+{
+    bool same = a->kind == b->kind && a->has_rank == b->has_rank &&
+                a->has_ranks_per_node == b->has_ranks_per_node;
+    for (size_t i = 0; i < N_KEYS && same; i++)
+        same = same_value(&keys[i], a, b);
+    return same;
+}
+
 /* The keys in `set` that the sampler knows; not those that are as in `unless` (may be NULL). */
 static void print_keys(const struct order_spec *s, unsigned set, const struct order_spec *unless,
                        char *out, size_t size)

@@ -169,7 +169,8 @@ Test(versions, an_empty_source_is_a_valid_set)
     cr_assert_eq(status_int(v, "set.samples"), 0);
     cr_assert_eq(volume_order_length(v, NULL), 0);
     struct warmup_result r;
-    cr_assert_eq(volume_warmup(v, NULL, 0, true, NULL, NULL, NULL, &r, NULL), 0);
+    cr_assert_eq(
+        volume_warmup(v, &(struct warmup_conf){.verify = true}, NULL, NULL, NULL, &r, NULL), 0);
     cr_assert(r.samples == 0 && r.failed == 0 && r.verified);
     volume_close(v);
     world_free(&w);

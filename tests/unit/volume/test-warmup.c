@@ -53,7 +53,10 @@ static struct warmup_result warm(struct volume *v, const char *const *paths, siz
     struct warmup_result r = {0};
     struct err err = {0};
     *f = (struct failures){0};
-    cr_assert_eq(volume_warmup(v, paths, n, verify, NULL, on_fail, f, &r, &err), 0, "%s", err.msg);
+    cr_assert_eq(
+        volume_warmup(v, &(struct warmup_conf){.paths = paths, .n_paths = n, .verify = verify},
+                      NULL, on_fail, f, &r, &err),
+        0, "%s", err.msg);
     return r;
 }
 
@@ -102,7 +105,9 @@ Test(warmup, paths_overlap_and_count_once)
     cr_assert_not(cache_has_all(volume_cache(v), id_of(v, "class3/003.jpg"), 1));
     static const char *const missing[] = {"class1", "nowhere/x.jpg"};
     struct err err = {0};
-    cr_assert_eq(volume_warmup(v, missing, 2, false, NULL, NULL, NULL, &r, &err), -1);
+    cr_assert_eq(volume_warmup(v, &(struct warmup_conf){.paths = missing, .n_paths = 2}, NULL, NULL,
+                               NULL, &r, &err),
+                 -1);
     cr_assert_eq(err.class, ERR_NOT_FOUND, "%s", err.msg);
     cr_assert_not_null(strstr(err.msg, "nowhere/x.jpg"), "%s", err.msg);
     volume_close(v);
@@ -173,7 +178,7 @@ Test(warmup, what_cannot_fit_is_refused_before_the_first_byte)
     conf.tiers[0].limit = 48 << 20;
     conf.layers = "count=store";
     struct volume *v = world_open(&conf);
-    cr_assert_eq(volume_warmup(v, NULL, 0, false, NULL, NULL, NULL, &r, &err), -1);
+    cr_assert_eq(volume_warmup(v, &(struct warmup_conf){0}, NULL, NULL, NULL, &r, &err), -1);
     cr_assert_eq(err.class, ERR_LIMIT);
     cr_assert_not_null(strstr(err.msg, "do not fit"), "%s", err.msg);
     cr_assert_not_null(strstr(err.msg, "z/"), "%s", err.msg);
@@ -209,7 +214,8 @@ Test(warmup, stops_when_told_and_goes_on_later)
     conf.fetch.connections = 1;
     conf.layers = "delay=read:20";
     struct volume *v = world_open(&conf);
-    cr_assert_eq(volume_warmup(v, NULL, 0, false, stop_soon, NULL, &stopper, &r, &err), -1);
+    cr_assert_eq(volume_warmup(v, &(struct warmup_conf){0}, stop_soon, NULL, &stopper, &r, &err),
+                 -1);
     cr_assert_eq(err.class, ERR_CANCELLED);
     volume_set_connections(v, 32);
     r = warm(v, NULL, 0, false, &f);

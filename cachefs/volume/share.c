@@ -1,0 +1,182 @@
+/*
+ * This node's share of a divided set: who owns which sample, by id, in spilled arrays that never
+ * change. A share belongs to a version and an epoch, as an order does, and is made anew with it.
+ *
+ * What belongs to the share is pinned: the cache makes room for it, and it is the last to go. What
+ * does not is unpinned, and the first to go. That, and not how long ago something was read, is what
+ * decides: with epochs that are permutations the sample read last is as useful as any other.
+ */
+#include "volume-internal.h"
+
+#include "plan.h"
+
+static int check(const struct share_conf *c, struct err *err)
+{
+    bool needs_sampler = c->strategy == OWNER_RANDOM || c->strategy == OWNER_LOCAL;
+    if (c->has_strategy && needs_sampler && !c->has_spec)
+        return err_set(err, ERR_USAGE,
+                       "strategy %s: which sampler? (give its SPEC with --sampler, or set it for "
+                       "the mount)",
+                       owner_strategy_name(c->strategy));
+    return 0;
+}
+
+static enum owner_strategy strategy_of(const struct share_conf *c)
+{
+    if (c->has_strategy)
+        return c->strategy;
+    return c->has_spec ? owner_strategy_for(&c->spec) : OWNER_HASH;
+}
+
+static bool note_sample(void *arg, const struct plan_sample *s)
+{
+    struct share *share = arg;
+    uint16_t *owner = share->owner.data;
+    uint8_t *kept = share->kept.data;
+    if (s->id > share->max_id)
+        return false;
+    owner[s->id] = (uint16_t)s->owner;
+    if (!plan_keeps(s, share->conf.partition))
+        return true;
+    kept[s->id / 8] |= (uint8_t)(1u << (s->id % 8));
+    share->samples++;
+    share->bytes += s->size;
+    share->repeats += s->owner != share->conf.partition;
+    return true;
+}
+
+static int fill(struct share *share, const char *dir, struct err *err)
+{
+    struct plan *plan;
+    struct plan_conf conf = {
+        .catalog = share->catalog,
+        .strategy = strategy_of(&share->conf),
+        .partitions = share->conf.partitions,
+        .sampler = share->conf.spec,
+    };
+    if (!share->conf.has_spec) /* a sampler that says nothing about anybody's reads */
+        conf.sampler = (struct order_spec){.ranks = 1, .batch_size = 1, .ranks_per_node = 1};
+    share->strategy = conf.strategy;
+    if (check(&share->conf, err) ||
+        spill_new(&share->owner, dir, (share->max_id + 1) * sizeof(uint16_t), err) ||
+        spill_new(&share->kept, dir, share->max_id / 8 + 1, err) || plan_new(&plan, &conf, err))
+        return -1;
+    int rc = plan_each(plan, note_sample, share, err);
+    plan_free(plan);
+    return rc;
+}
+
+int share_new(struct share **ret, const struct share_conf *conf, struct catalog *c, const char *dir,
+              struct err *err)
+{
+    struct share *share = xcalloc(1, sizeof *share);
+    atomic_init(&share->refs, 1);
+    share->conf = *conf;
+    share->catalog = catalog_ref(c);
+    share->max_id = catalog_info(c)->next_id;
+    if (fill(share, dir, err)) {
+        share_unref(share);
+        return -1;
+    }
+    *ret = share;
+    return 0;
+}
+
+struct share *share_ref(struct share *s)
+{
+    atomic_fetch_add(&s->refs, 1);
+    return s;
+}
+
+void share_unref(struct share *s)
+{
+    if (!s || atomic_fetch_sub(&s->refs, 1) != 1)
+        return;
+    spill_free(&s->owner);
+    spill_free(&s->kept);
+    catalog_unref(s->catalog);
+    free(s);
+}
+
+bool share_has(const struct share *s, uint64_t id)
+{
+    return id <= s->max_id && ((const uint8_t *)s->kept.data)[id / 8] >> (id % 8) & 1;
+}
+
+/* Does the epoch make no difference to who owns what? */
+static bool same_whatever_epoch(const struct share_conf *c)
+{
+    enum owner_strategy s = strategy_of(c);
+    return s == OWNER_SEQUENCE || s == OWNER_HASH || !order_spec_deals(&c->spec);
+}
+
+bool share_serves(const struct share *s, const struct share_conf *conf, struct catalog *c)
+{
+    struct order_spec spec = conf->spec;
+    if (same_whatever_epoch(conf))
+        spec.epoch = s->conf.spec.epoch;
+    return s->conf.partition == conf->partition && s->conf.partitions == conf->partitions &&
+           s->conf.has_strategy == conf->has_strategy && s->conf.strategy == conf->strategy &&
+           s->conf.has_spec == conf->has_spec && order_spec_same(&s->conf.spec, &spec) &&
+           memcmp(catalog_info(s->catalog)->digest, catalog_info(c)->digest, CATALOG_DIGEST) == 0;
+}
+
+struct pinning {
+    const struct share *share;
+    struct cache *cache;
+};
+
+static bool pin_sample(void *arg, const struct entry *e)
+{
+    const struct pinning *p = arg;
+    uint64_t n = e->folder ? 0 : unit_count(e->size);
+    bool kept = share_has(p->share, e->id);
+    for (uint64_t i = 0; i < n; i++)
+        cache_pin(p->cache, e->id + i, kept);
+    return true;
+}
+
+int share_pin(const struct share *s, struct cache *cache, struct err *err)
+{
+    struct pinning p = {s, cache};
+    return catalog_walk(s->catalog, 0, pin_sample, &p, err);
+}
+
+/* --- the volume's own --------------------------------------------------------------------------
+ */
+
+struct share *volume_share(struct volume *v)
+{
+    ACQUIRE(&v->lock);
+    return v->share ? share_ref(v->share) : NULL;
+}
+
+int64_t volume_owner(struct volume *v, uint64_t id)
+{
+    struct share *s = volume_share(v);
+    int64_t owner = -1;
+    struct entry e;
+    if (s && id <= s->max_id && !catalog_get(s->catalog, id, &e, NULL) && !e.folder)
+        owner = ((const uint16_t *)s->owner.data)[id];
+    share_unref(s);
+    return owner;
+}
+
+void share_status(struct volume *v, struct json_writer *w)
+{
+    struct share *s = volume_share(v);
+    if (!s) {
+        jw_raw(w, "partition", "null");
+        return;
+    }
+    jw_object(w, "partition");
+    jw_uint(w, "partition", s->conf.partition);
+    jw_uint(w, "partitions", s->conf.partitions);
+    jw_str(w, "strategy", owner_strategy_name(s->strategy));
+    jw_uint(w, "epoch", s->conf.has_spec ? s->conf.spec.epoch : 0);
+    jw_uint(w, "samples", s->samples);
+    jw_uint(w, "bytes", s->bytes);
+    jw_uint(w, "repeats", s->repeats);
+    jw_end(w);
+    share_unref(s);
+}
