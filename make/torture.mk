@@ -6,7 +6,7 @@ TORTURE_CUTS    ?= 1000
 TORTURE_SECONDS ?= 60
 K               ?=
 
-TORTURE_USES  := base source catalog cache fetch object order volume
+TORTURE_USES  := base source catalog cache fetch object order warmup volume
 TORTURE_DIR   := $(BUILD)/torture
 TORTURE_TOOLS := $(TORTURE_DIR)/meddle $(TORTURE_DIR)/replay $(TORTURE_DIR)/preload.so $(TORTURE_DIR)/drive
 # Only the driver is what is tested: the others must not be slowed, or ended, by a checker.
