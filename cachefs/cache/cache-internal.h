@@ -273,6 +273,7 @@ struct cache {
     struct cache_counts own_counts, *counts; /* counts: own_counts, or the caller's */
     _Atomic uint64_t units, bytes, samples;
     _Atomic uint32_t now_min;
+    uint64_t behind_above; /* behind.c: with more bytes cached, pages are dropped behind readers */
 };
 
 /* The entries of one page of the index belong to one stripe, so that a page can be read whole. */
@@ -297,6 +298,18 @@ bool same_place(const struct place *a, const struct place *b);
 bool place_forget(struct cache *c, uint64_t unit, const struct place *e);
 /* The unit's record, referenced; false: not in a pack. */
 bool place_find(struct cache *c, uint64_t unit, struct extent_ref *ret);
+
+/* --- behind.c: pages of packs behind a reader ------------------------------------------------ */
+
+/* MemAvailable of /proc/meminfo, and the limit in a file of a control group; UINT64_MAX: none.
+ * Pure. */
+uint64_t behind_available(const char *meminfo);
+uint64_t behind_limit(const char *text);
+/* So many cached bytes fit beside the copies that readers have: a third of what is ours. Pure. */
+uint64_t behind_threshold(uint64_t available, uint64_t limit);
+uint64_t behind_measure(void); /* the threshold, here and now */
+/* These bytes of a pack's mapping were answered. */
+void behind_drop(const struct tier *t, const void *at, size_t len);
 
 /* --- writer.c, evict.c, lease.c, recover.c --------------------------------------------------- */
 

@@ -118,6 +118,7 @@ static struct cache *cache_alloc(const struct cache_conf *conf)
     slots_init(c, conf->fills_max ? conf->fills_max : FILLS_DEFAULT);
     leases_init(c);
     cache_tick(c);
+    c->behind_above = behind_measure();
     return c;
 }
 

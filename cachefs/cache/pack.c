@@ -276,6 +276,7 @@ static void release_mapped(struct view *v)
         uintptr_t from = (uintptr_t)v->ptr & ~(uintptr_t)4095;
         madvise((void *)from, (uintptr_t)v->ptr + v->len - from, MADV_DONTNEED);
     }
+    behind_drop(p->tier, v->ptr, v->len);
     pack_unref(p);
 }
 
@@ -298,6 +299,7 @@ static enum pack_result view_unpacked(struct cache *c, struct look *k, uint32_t 
         buf_unref(buf);
         return rc;
     }
+    behind_drop(k->x->pack->tier, k->payload + k->skip, k->stored);
     buf->len = to - from;
     *ret = (struct view){
         .ptr = buf->data + (off - from), .len = len, .release = release_unpacked, .owner = buf};
