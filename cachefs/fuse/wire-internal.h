@@ -14,6 +14,7 @@ enum {
     WIRE_OPEN = 14,
     WIRE_READ = 15,
     WIRE_RELEASE = 18,
+    WIRE_FLUSH = 25,
     WIRE_INIT = 26,
     WIRE_INTERRUPT = 36,
     WIRE_DESTROY = 38,

@@ -34,7 +34,9 @@ static bool is_read(const struct wire_in_header *h)
 
 static void refuse(struct frontend *f, const struct wire_in_header *h, uint32_t slot)
 {
-    if (!needs_no_reply(h->opcode))
+    if (h->opcode == WIRE_FLUSH)
+        dev_reply(f, h->unique, -ENOSYS, NULL, 0); /* as always: nothing is ever to be flushed */
+    else if (!needs_no_reply(h->opcode))
         dev_reply(f, h->unique, h->opcode == WIRE_DESTROY ? 0 : -EIO, NULL, 0);
     if (slot != HAND_NO_SLOT)
         hand_unpark(&f->hand, slot);
