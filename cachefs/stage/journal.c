@@ -449,10 +449,10 @@ static int find_number(struct stage *s, const char *key, uint64_t *ret)
     return result;
 }
 
-bool journal_boot_is(struct stage *s, uint64_t boot)
+bool journal_is(struct stage *s, const char *key, uint64_t value)
 {
     uint64_t known;
-    return find_number(s, "boot", &known) == 0 && known == boot;
+    return find_number(s, key, &known) == 0 && known == value;
 }
 
 int journal_load(struct stage *s, struct err *err)

@@ -402,12 +402,18 @@ int stage_setattr(struct stage *s, const struct stage_call *c, uint64_t ino, con
 
 /* --- names that go --------------------------------------------------------------------------- */
 
-/* Whether the store may have an object of it; of a folder nobody may have asked for its marker. */
-static bool may_be_stored(const struct node *n)
+bool node_is_stored(const struct node *n)
 {
-    if (node_is_folder(n))
-        return n->row.flags & N_STORED || !(n->row.flags & (N_META | N_KNOWN));
+    if (node_is_folder(n) && !(n->row.flags & (N_META | N_KNOWN)))
+        return true; /* nobody asked for its marker yet */
     return n->row.flags & N_STORED;
+}
+
+bool node_maybe_at_path(const struct node *n)
+{
+    if (n->row.flags & N_STORED && !n->row.skey)
+        return false;
+    return n->row.skey || n->row.flags & (N_PUBLISH | N_META);
 }
 
 static void no_part(void *arg, unsigned part, uint64_t len, const char *etag)
@@ -434,16 +440,18 @@ int orphan_journal(struct stage *s, const struct node *n, struct err *err)
 {
     struct record row = n->row;
     row.flags |= N_ORPHAN;
-    cleanup_free char *key = node_stored_key(n);
-    if (may_be_stored(n) && journal_doom(s, key, NULL, n->row.ino, err))
+    cleanup_free char *key = node_stored_key(n), *path = node_key_new(n);
+    if (node_is_stored(n) && journal_doom(s, key, NULL, n->row.ino, err))
+        return -1;
+    if (node_maybe_at_path(n) && journal_doom(s, path, NULL, n->row.ino, err))
         return -1;
     return orphan_upload(s, n, err) || journal_put_record(s, &row, err) ? -1 : 0;
 }
 
 void orphan_apply(struct stage *s, struct node *n)
 {
-    cleanup_free char *key = node_stored_key(n);
-    bool stored = may_be_stored(n);
+    cleanup_free char *key = node_stored_key(n), *path = node_key_new(n);
+    bool stored = node_is_stored(n), maybe = node_maybe_at_path(n);
     node_unlink(s, n);
     node_set_skey(s, n, NULL);
     n->row.flags |= N_ORPHAN;
@@ -451,6 +459,8 @@ void orphan_apply(struct stage *s, struct node *n)
     dirty_remove(s, n);
     if (stored)
         doom_add(s, key, NULL, n->row.ino);
+    if (maybe)
+        doom_add(s, path, NULL, n->row.ino);
     if (!n->busy) {
         owed_remove(s, n);
         node_reap(s, n);

@@ -12,7 +12,8 @@
 
 struct moved {
     struct node *n;
-    char *key; /* where its object lies */
+    char *key;  /* where its object lies */
+    char *left; /* where there may be one, too, that must go */
 };
 
 struct move {
@@ -24,8 +25,10 @@ struct move {
 
 static void move_release(struct move *m)
 {
-    for (size_t i = 0; i < m->count; i++)
+    for (size_t i = 0; i < m->count; i++) {
         free(m->all[i].key);
+        free(m->all[i].left);
+    }
     free(m->all);
 }
 
@@ -53,15 +56,14 @@ static int know_below(struct stage *s, struct node *folder, bool wait, struct er
 
 static void collect(struct stage *s, struct move *m, struct node *n)
 {
-    bool marker =
-        node_is_folder(n) && (n->row.flags & N_STORED || !(n->row.flags & (N_META | N_KNOWN)));
-    bool object = !node_is_folder(n) && n->row.flags & N_STORED;
     if (m->count == m->cap) {
         m->cap = m->cap ? 2 * m->cap : 16;
         m->all = xrealloc(m->all, m->cap * sizeof m->all[0]);
     }
-    bool lies = (marker || object) && !n->row.skey;
-    m->all[m->count++] = (struct moved){n, lies ? node_key_new(n) : NULL};
+    bool lies = node_is_stored(n) && !n->row.skey;
+    m->all[m->count++] = (struct moved){.n = n,
+                                        .key = lies ? node_key_new(n) : NULL,
+                                        .left = node_maybe_at_path(n) ? node_key_new(n) : NULL};
     for (struct node *c = n->first; c; c = c->after)
         collect(s, m, c);
 }
@@ -73,6 +75,8 @@ static int write_rows(struct stage *s, const struct stage_call *c, const struct 
 {
     for (size_t i = 0; i < m->count; i++) {
         struct record row = m->all[i].n->row;
+        if (m->all[i].left && journal_doom(s, m->all[i].left, NULL, row.ino, err))
+            return -1;
         if (m->all[i].key)
             row.skey = m->all[i].key;
         if (m->all[i].key && node_is_folder(m->all[i].n))
@@ -115,6 +119,8 @@ static void apply(struct stage *s, struct move *m)
             node_set_skey(s, n, NULL);
             journal_save(s, n, NULL);
         }
+        if (m->all[i].left)
+            doom_add(s, m->all[i].left, NULL, n->row.ino);
         owed_add(s, n);
     }
     keep_folder(s, old_folder);

@@ -189,8 +189,10 @@ struct stage {
     struct call_answer *answers; /* of an earlier life */
     size_t n_answers;
     uint64_t pause_ns, paused_until_ns; /* the store is in trouble */
-    uint64_t progress;                  /* things settled so far */
-    unsigned part_bufs;                 /* free ones */
+    /* A killed life's last requests may still be at work in the store: nothing overtakes them. */
+    uint64_t grace_until_ns;
+    uint64_t progress;  /* things settled so far */
+    unsigned part_bufs; /* free ones */
     pthread_t workers[WORKERS_MAX], clock_thread, tell_thread;
     unsigned n_workers, idle_workers, n_threads;
     bool no_part_copy; /* the store refused it */
@@ -244,8 +246,8 @@ bool handle_is_stale(const struct node *n, uint64_t fh);
 
 /* journal.c: s->lock held for all but open and sync. */
 int journal_open(struct stage *s, struct err *err);
-/* Whether the last life was of this boot of the machine. */
-bool journal_boot_is(struct stage *s, uint64_t boot);
+/* Whether `meta` says so: "boot" of which the last life was, "clean" 1 if it was not killed. */
+bool journal_is(struct stage *s, const char *key, uint64_t value);
 int journal_load(struct stage *s, struct err *err);
 void journal_close(struct stage *s);
 int journal_begin(struct stage *s, struct err *err);
@@ -461,6 +463,10 @@ int folder_of(struct stage *s, uint64_t ino, struct node **ret, struct err *err)
  */
 int child_now(struct stage *s, struct node *folder, const char *name, bool wait, struct node **ret,
               struct err *err);
+/* Whether there is an object of it: at its stored key. And whether there may be one at its path
+ * that nobody wrote down: a life that was killed after the store had taken it. */
+bool node_is_stored(const struct node *n);
+bool node_maybe_at_path(const struct node *n);
 /* An implied folder that lost its last child gets a marker, or it would vanish. */
 void keep_folder(struct stage *s, struct node *folder);
 /* Within a transaction: what of a node that loses its name must go at the store. Then, after the

@@ -17,6 +17,7 @@
 #include "stage-internal.h"
 
 #define UPLOADS_DEFAULT 16
+#define GRACE_NS        (500 * NS_PER_MS)
 #define LOCK_TRIES      40 /* of 50 ms: a killed predecessor may still be on its way out */
 
 int stage_commit_parse(const char *text, enum stage_commit *ret, uint64_t *ret_interval_ns,
@@ -203,7 +204,7 @@ static int doom_uploads(struct stage *s, struct err *err)
 static int recover(struct stage *s, struct err *err)
 {
     uint64_t boot = boot_now();
-    bool same_boot = journal_boot_is(s, boot);
+    bool same_boot = journal_is(s, "boot", boot), clean = journal_is(s, "clean", 1);
     if (journal_load(s, err) || doom_uploads(s, err))
         return -1;
     size_t count;
@@ -212,7 +213,9 @@ static int recover(struct stage *s, struct err *err)
     for (size_t i = 0; i < count; i++)
         judge_node(s, all[i], same_boot);
     sweep_files(s);
-    return journal_meta(s, "boot", boot, err);
+    if (same_boot && !clean)
+        s->grace_until_ns = clock_mono_ns() + (s->conf.grace_ns ? s->conf.grace_ns : GRACE_NS);
+    return journal_meta(s, "boot", boot, err) || journal_meta(s, "clean", 0, err) ? -1 : 0;
 }
 
 /* --- begin and end --------------------------------------------------------------------------- */
@@ -302,6 +305,8 @@ int stage_open(struct stage **ret, const struct stage_conf *conf, struct err *er
         queue_all(s);
         if (s->n_dooms)
             owed_wake(s);
+        if (!s->owed.n && !s->n_dooms)
+            s->grace_until_ns = 0; /* nothing was under way */
         result = start_threads(s, err);
     }
     if (result) {
@@ -352,6 +357,8 @@ void stage_close(struct stage *s)
         return;
     stop(s);
     close_contents(s);
+    if (s->journal.wal_fd >= 0)
+        journal_meta(s, "clean", 1, NULL);
     while (s->dooms)
         doom_remove(s, s->dooms);
     for (struct change *c = s->tells, *next; c; c = next) {

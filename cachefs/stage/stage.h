@@ -86,6 +86,9 @@ struct stage_conf {
     unsigned uploads; /* requests at once that carry content up (0: 16) */
     /* A call that waits for the store gives EIO after so long without success (0: 60 s). */
     uint64_t patience_ns;
+    /* After a kill, nothing goes up for so long: a request of the dead life that the store is still
+     * at work on must not overtake it (0: 500 ms). */
+    uint64_t grace_ns;
     /* The kernel mounted this anew: what an earlier mount knew (inode numbers, handles, requests in
      * hand) is over. Content that a dead mount left unclosed is owed from now on. False: the next
      * life of a daemon takes over a mount that lives on. */

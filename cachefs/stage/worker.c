@@ -556,7 +556,8 @@ static bool run_dooms(struct stage *s)
 
 static bool is_paused(const struct stage *s)
 {
-    return s->paused_until_ns && clock_mono_ns() < s->paused_until_ns;
+    uint64_t now = clock_mono_ns();
+    return now < s->paused_until_ns || now < s->grace_until_ns;
 }
 
 void *worker_main(void *arg)
@@ -616,6 +617,17 @@ static void revive(struct stage *s, uint64_t now, uint64_t *due)
     }
 }
 
+static void end_grace(struct stage *s, uint64_t now, uint64_t *due)
+{
+    if (s->grace_until_ns > now) {
+        earlier(due, s->grace_until_ns);
+    } else if (s->grace_until_ns) {
+        s->grace_until_ns = 0;
+        cond_broadcast(&s->work);
+        owed_wake(s);
+    }
+}
+
 static void tick(struct stage *s)
 {
     for (struct node *n = s->dirty_first, *next; n; n = next) {
@@ -651,6 +663,7 @@ void *clock_main(void *arg)
             next_tick = 0;
         }
         revive(s, now, &due);
+        end_grace(s, now, &due);
         if (due == UINT64_MAX)
             cond_wait(&s->clock, &s->lock);
         else

@@ -57,6 +57,11 @@ static void open_store(struct bench *b)
     cr_assert_eq(fetch_new(&b->fetch, &fc, &err), 0, "%s", err.msg);
 }
 
+void fetch_child(struct bench *b)
+{
+    open_store(b); /* threads do not live on over a fork; the parent's are the parent's to free */
+}
+
 static void make_folders(struct bench *b)
 {
     snprintf(b->root, sizeof b->root, "/tmp/sampan-stage-XXXXXX");

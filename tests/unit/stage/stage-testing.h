@@ -30,6 +30,9 @@ void bench_close(struct bench *b);
 /* Another mount of the same store, with a stage of its own. */
 void bench_other(struct bench *b, const struct bench *of);
 
+/* In a forked child: an engine and a store of its own. */
+void fetch_child(struct bench *b);
+
 /* A GET of the server's own, as text: "/_count/PUT". */
 void ask(const struct bench *b, const char *path, char *ret, size_t size);
 unsigned ask_number(const struct bench *b, const char *path);
