@@ -194,6 +194,8 @@ bool tier_reserve(struct tier *t, uint64_t bytes); /* false: no room, or not usa
 void tier_settle(struct tier *t, uint64_t reserved, uint64_t used); /* ends a reservation */
 bool tier_charge(struct tier *t, uint64_t bytes); /* at once, without a reservation */
 void tier_discharge(struct tier *t, uint64_t bytes);
+/* The disk refused what was charged: it is given back, and the tier set aside. */
+void tier_failed(struct tier *t, uint64_t charged, const struct err *why);
 struct tier *tier_choose(struct cache *c, uint32_t raw, bool pinned);
 uint64_t tier_free_bytes(const struct tier *t);
 

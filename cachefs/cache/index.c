@@ -196,8 +196,10 @@ int index_cover(struct index *ix, uint64_t unit)
     if (ix->tier && !tier_charge(ix->tier, grow))
         return -1;
     if (ftruncate(ix->fd, (off_t)(INDEX_HEAD + want)) || publish_units(ix, want / ENTRY_BYTES)) {
+        struct err why = {0};
+        err_sys(&why, errno, "cache: grow the index %s", ix->path);
         if (ix->tier)
-            tier_discharge(ix->tier, grow);
+            tier_failed(ix->tier, grow, &why);
         return -1;
     }
     return 0;

@@ -340,6 +340,14 @@ void tier_discharge(struct tier *t, uint64_t bytes)
     t->used -= bytes;
 }
 
+void tier_failed(struct tier *t, uint64_t charged, const struct err *why)
+{
+    ACQUIRE(&t->lock);
+    assert(t->used >= charged);
+    t->used -= charged;
+    health_error(&t->health, why);
+}
+
 /* The first tier that has room; the bytes are reserved there. NULL: the unit is not kept. */
 struct tier *tier_choose(struct cache *c, uint32_t raw, bool pinned)
 {
