@@ -170,11 +170,20 @@ static bool lives_here(struct tier *t, struct pack *p, const struct journal_reco
     return false;
 }
 
+/* Records may come twice: from a journal up to where it cannot be read, then from the pack. */
+static bool moves_already(const struct move *m, uint64_t unit)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (m->records[i].unit == unit)
+            return true;
+    return false;
+}
+
 static void move_one(void *arg, struct pack *p, const struct journal_record *r)
 {
     struct move *m = arg;
     struct extent_ref x;
-    if (m->failed || !lives_here(m->t, p, r, &x))
+    if (m->failed || moves_already(m, r->unit) || !lives_here(m->t, p, r, &x))
         return;
     uint64_t bytes = record_bytes(x.entry.raw, x.entry.stored);
     if (m->n == MOVE_RECORDS || m->used + bytes > MOVE_BYTES) {

@@ -296,25 +296,30 @@ Test(damage, a_folder_with_files_of_a_user_is_refused)
     rig_end(&r);
 }
 
-Test(damage, a_pack_without_its_journal_is_rewritten)
+Test(damage, a_pack_with_a_bad_journal_is_rewritten)
 {
-    struct rig r;
-    rig_begin(&r, 200, 64u << 20, false);
-    rig_open(&r);
-    rig_fill(&r, 1, 300);
-    rig_close(&r);
-    unlink(rig_path(&r, "00000000.idx"));
-    unlink(rig_path(&r, "own/index"));
-    rig_open(&r); /* the pack is walked, and gets no journal again */
-    for (uint64_t u = 1; u <= 100; u++)
-        cache_drop(r.cache, u);
-    struct cache_stat st;
-    struct err err = {0};
-    cache_stat(r.cache, &st);
-    cr_assert_eq(cache_evict_to(r.cache, st.tiers[0].used - 10000, &err), 0, "%s", err.msg);
-    read_all(&r, 300);
-    cr_assert(size_of(rig_path(&r, "00000001.pack")) > 0);
-    rig_end(&r);
+    for (int gone = 0; gone < 2; gone++) {
+        struct rig r;
+        rig_begin(&r, 200, 64u << 20, false);
+        rig_open(&r);
+        rig_fill(&r, 1, 300);
+        rig_close(&r);
+        if (gone)
+            unlink(rig_path(&r, "00000000.idx"));
+        else
+            flip(rig_path(&r, "00000000.idx"), 48 * 249 + 9); /* some records, then the walk */
+        unlink(rig_path(&r, "own/index"));
+        rig_open(&r); /* the pack is walked, and gets no journal again */
+        for (uint64_t u = 1; u <= 100; u++)
+            cache_drop(r.cache, u);
+        struct cache_stat st;
+        struct err err = {0};
+        cache_stat(r.cache, &st);
+        cr_assert_eq(cache_evict_to(r.cache, st.tiers[0].used - 10000, &err), 0, "%s", err.msg);
+        read_all(&r, 300);
+        cr_assert(size_of(rig_path(&r, "00000001.pack")) > 0);
+        rig_end(&r);
+    }
 }
 
 static const struct marker {
