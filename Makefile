@@ -109,10 +109,13 @@ module-$(1): $(BUILD)/lib/lib$(1).a
 endef
 $(foreach m,$(MODULES),$(eval $(call module_rules,$(m))))
 
+# pthread_cancel() loads libgcc_s when it is first called, and ends the process where it cannot: out of
+# descriptors, for one. Linked, it is there.
 $(BUILD)/bin/sampan: $(call lib_of,$(MODULES))
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
 	@$(CC) $(LDFLAGS) -o $@.new -Wl,--start-group $^ -Wl,--end-group \
+	    -Wl,--push-state,--no-as-needed -lgcc_s -Wl,--pop-state \
 	    $(shell pkg-config --libs $(call pkgs_of,$(MODULES)))
 	@mv -f $@.new $@
 
