@@ -239,7 +239,7 @@ static bool set_call(pid_t tid, bool skip, int error, bool halve)
         r.orig_rax = (unsigned long long)-1;
         r.rax = (unsigned long long)-(long long)error;
     }
-    if (halve)
+    if (halve && r.rdx > 1)
         r.rdx /= 2;
     return ptrace(PTRACE_SETREGS, tid, NULL, &r) == 0;
 }
@@ -326,11 +326,12 @@ static int loop(struct trace *t)
     for (;;) {
         int status;
         pid_t tid = waitpid(-1, &status, __WALL);
-        if (tid < 0 && errno == EINTR && time_is_up) {
+        if (time_is_up) {
             t->outcome->how = END_HANG;
             kill_all(t);
             time_is_up = 0;
-        } else if (tid < 0 && errno == ECHILD) {
+        }
+        if (tid < 0 && errno == ECHILD) {
             return 0;
         } else if (tid < 0 && errno != EINTR) {
             return -1;
