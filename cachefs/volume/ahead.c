@@ -422,6 +422,16 @@ uint64_t ahead_queued(struct volume *v)
     return a->n_jobs + a->outstanding + (a->next < a->limit ? a->limit - a->next : 0);
 }
 
+uint64_t ahead_furthest(struct volume *v)
+{
+    struct ahead *a = &v->ahead;
+    uint64_t furthest = 0;
+    ACQUIRE(&a->lock);
+    for (size_t i = 0; i < AHEAD_RANKS; i++)
+        furthest = a->rank_pos[i] > furthest ? a->rank_pos[i] : furthest;
+    return furthest;
+}
+
 void ahead_status(struct volume *v, struct json_writer *w)
 {
     struct ahead *a = &v->ahead;

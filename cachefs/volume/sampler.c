@@ -170,12 +170,38 @@ void sampler_close(struct volume *v)
     v->order_started = false;
 }
 
+/*
+ * Each rank of a node says that an epoch begins, one after the other. What the first of them built
+ * serves them all: the order of that very epoch, of the version now served, that is not half read
+ * yet. (Once it is, whoever says so begins it again.)
+ */
+static bool begun_already(struct volume *v, const struct order_spec *spec)
+{
+    struct epoch_order *o = NULL;
+    struct catalog *now = volume_catalog(v);
+    {
+        ACQUIRE(&v->lock);
+        bool same = v->order && v->has_spec && !v->ordering &&
+                    order_spec_same(&v->order->spec, spec) && order_spec_same(&v->spec, spec);
+        o = same ? epoch_order_ref(v->order) : NULL;
+    }
+    bool begun =
+        o &&
+        memcmp(catalog_info(o->catalog)->digest, catalog_info(now)->digest, CATALOG_DIGEST) == 0 &&
+        ahead_furthest(v) < o->length / 2;
+    epoch_order_unref(o);
+    catalog_unref(now);
+    return begun;
+}
+
 int volume_set_sampler(struct volume *v, const char *text, struct err *err)
 {
     struct order_spec spec = {0};
     bool on = text && *text;
     if (on && order_spec_parse(&spec, text, err))
         return -1;
+    if (on && begun_already(v, &spec))
+        return 0;
     struct order_spec old_spec;
     bool had_spec;
     {
@@ -286,6 +312,14 @@ int volume_set_epoch(struct volume *v, uint64_t epoch, struct err *err)
     if (version_take_newer(v, err))
         return -1;
     uint64_t before;
+    struct order_spec spec;
+    {
+        ACQUIRE(&v->lock);
+        spec = v->spec;
+    }
+    spec.epoch = epoch;
+    if (begun_already(v, &spec))
+        return 0;
     {
         ACQUIRE(&v->lock);
         before = v->spec.epoch;

@@ -227,6 +227,8 @@ void ahead_set_order(struct volume *v, struct epoch_order *o);
 void ahead_reader(struct volume *v, uint64_t id, uint64_t off);
 void ahead_pushed(struct volume *v, uint64_t id);
 uint64_t ahead_queued(struct volume *v); /* what is still to be fetched ahead, or on its way */
+/* The furthest position of the order at which a reader was seen. */
+uint64_t ahead_furthest(struct volume *v);
 void ahead_status(struct volume *v, struct json_writer *w);
 
 /* --- what a command names: everything, or paths (targets.c) ---------------------------------- */

@@ -1,0 +1,46 @@
+"""Requests to a mounted set: ioctls on its root folder (docs/formats/ioctl.md)."""
+import contextlib
+import fcntl
+import json
+import os
+import struct
+
+STATUS, SET_EPOCH, SET_SAMPLER = 0xBFFCB501, 0x4008B502, 0x4400B503
+STATUS_BYTES, SPEC_BYTES = 16380, 1024
+
+
+@contextlib.contextmanager
+def _root(mount):
+    fd = os.open(mount, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def set_epoch(mount, epoch):
+    """Epoch `epoch` of the set's sampler begins."""
+    with _root(mount) as fd:
+        fcntl.ioctl(fd, SET_EPOCH, struct.pack("=Q", epoch))
+
+
+def set_sampler(mount, spec):
+    """The order to come; "" turns it off."""
+    text = os.fsencode(spec)
+    if len(text) >= SPEC_BYTES:
+        raise ValueError(f"a SPEC of {len(text)} bytes: at most {SPEC_BYTES - 1}")
+    with _root(mount) as fd:
+        fcntl.ioctl(fd, SET_SAMPLER, text.ljust(SPEC_BYTES, b"\0"))
+
+
+def status(mount):
+    """What `sampan status --json` prints, as a dict."""
+    answer = bytearray(STATUS_BYTES)
+    with _root(mount) as fd:
+        try:
+            fcntl.ioctl(fd, STATUS, answer)
+        except OSError:  # too long for an ioctl
+            with open(os.path.join(mount, ".sampan", "status.json"), encoding="utf-8") as text:
+                return json.load(text)
+    length = struct.unpack_from("=I", answer)[0]
+    return json.loads(answer[4:4 + length])

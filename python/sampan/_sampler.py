@@ -1,0 +1,176 @@
+"""The orders of common/order as iterables."""
+import array
+import ctypes
+import os
+
+from . import _mount
+
+PIECE = 1 << 16  # numbers fetched from the library at a time
+TOKEN_BYTES = 1600
+LIMIT = 6  # of enum err_class
+
+
+class _Err(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_int), ("sys", ctypes.c_int), ("msg", ctypes.c_char * 1000)]
+
+    def raised(self):
+        text = self.msg.decode("utf-8", "replace")
+        return MemoryError(text) if self.kind == LIMIT and "memory" in text else ValueError(text)
+
+
+def _library():
+    lib = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), "libsampan-order.so"))
+    err = ctypes.POINTER(_Err)
+    for name, result, *arguments in (
+            ("open", ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, err),
+            ("resume", ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint32, err),
+            ("length", ctypes.c_uint64, ctypes.c_void_p),
+            ("fill", None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p),
+            ("token", ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p, err),
+            ("close", None, ctypes.c_void_p)):
+        function = getattr(lib, "sampan_order_" + name)
+        function.restype, function.argtypes = result, arguments
+    return lib
+
+
+_lib = _library()
+
+
+class _Order:
+    """One epoch of one rank."""
+
+    def __init__(self, spec=None, samples=0, token=None, ranks=0, rank=0):
+        err = _Err()
+        if token is None:
+            self._handle = _lib.sampan_order_open(spec.encode(), samples, ctypes.byref(err))
+        else:
+            self._handle = _lib.sampan_order_resume(token.encode(), ranks, rank, ctypes.byref(err))
+        if not self._handle:
+            raise err.raised()
+        self.length = _lib.sampan_order_length(self._handle)
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            _lib.sampan_order_close(self._handle)
+
+    def numbers(self, first=0):
+        while first < self.length:
+            n = min(PIECE, self.length - first)
+            piece = array.array("q", bytes(8 * n))
+            _lib.sampan_order_fill(self._handle, first, n, piece.buffer_info()[0])
+            yield from piece
+            first += n
+
+    def token(self, position):
+        err, text = _Err(), ctypes.create_string_buffer(TOKEN_BYTES)
+        if _lib.sampan_order_token(self._handle, position, text, ctypes.byref(err)):
+            raise err.raised()
+        return text.value.decode()
+
+
+def _value(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Sampler:
+    """Iterating gives one epoch: indices, or with `batch_size` lists of them, for `sampler=` and
+    `batch_sampler=` of a DataLoader. As with Paddle's samplers the epoch moves on by one when its first
+    batch is taken; `set_epoch` says which one comes next."""
+
+    def __init__(self, name, data, *, mount=None, batch_size=None, epoch=0, **keys):
+        self.samples = data if isinstance(data, int) else len(data)
+        self.mount, self.batch_size, self.epoch = mount, batch_size, epoch
+        if batch_size is not None:
+            keys["batch_size"] = batch_size
+        self._keys = keys
+        self._spec = ",".join([name, *(f"{k.replace('_', '-')}={_value(v)}" for k, v in keys.items())])
+        self._resumed = None  # (order, epoch) of a loaded state, until it has been iterated
+        self._current, self._taken = None, 0
+        self._order = _Order(self.spec(), self.samples)
+        self._order_epoch = epoch
+        if mount is not None:
+            _mount.set_sampler(mount, self._node_spec())
+
+    def spec(self, epoch=None):
+        return f"{self._spec},epoch={self.epoch if epoch is None else epoch}"
+
+    def _node_spec(self):
+        """The same text from all ranks of a node: its first rank."""
+        rank, each = self._keys.get("rank"), self._keys.get("ranks_per_node", 1)
+        if rank is None:
+            return self.spec()
+        return self.spec().replace(f",rank={rank}", f",rank={rank // each * each}", 1)
+
+    def _take_order(self):
+        if self._resumed:
+            return self._resumed[0]
+        if self._order is None or self._order_epoch != self.epoch:
+            self._order = None  # two epochs at most in memory
+            self._order, self._order_epoch = _Order(self.spec(), self.samples), self.epoch
+        return self._order
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+        self._resumed = None
+
+    def __len__(self):
+        n = self._take_order().length
+        return n if self.batch_size is None else -(-n // self.batch_size)
+
+    def __iter__(self):
+        order = self._take_order()
+        if self.mount is not None:
+            _mount.set_epoch(self.mount, self.epoch)
+        return self._indices(order) if self.batch_size is None else self._batches(order)
+
+    def _begin(self, order):
+        self._current, self._taken = order, 0
+        self._resumed = None
+        self.epoch += 1
+
+    def _indices(self, order):
+        for i, number in enumerate(order.numbers()):
+            if i == 0:
+                self._begin(order)
+            self._taken += 1
+            yield number
+
+    def _batches(self, order):
+        batch, begun = [], False
+        for number in order.numbers():
+            batch.append(number)
+            if len(batch) == self.batch_size:
+                if not begun:
+                    self._begin(order)
+                    begun = True
+                self._taken += len(batch)
+                yield batch
+                batch = []
+        if batch and not begun:
+            self._begin(order)
+        if batch:
+            self._taken += len(batch)
+            yield batch
+
+    def state_dict(self, taken=None):
+        """What a checkpoint keeps. `taken`: samples this rank has read of the epoch under way (a DataLoader
+        with workers takes batches ahead of training); without it, those that were taken here."""
+        if self._current is None:
+            return {"token": self._take_order().token(0), "epoch": self.epoch}
+        return {"token": self._current.token(self._taken if taken is None else taken), "epoch": self.epoch - 1}
+
+    def load_state_dict(self, state, ranks=None, rank=None):
+        """Goes on from there. With another number of ranks the rest of the epoch is dealt anew: nothing is
+        read twice and nothing is left out."""
+        ranks = self._keys.get("ranks", 1) if ranks is None else ranks
+        rank = self._keys.get("rank", 0) if rank is None else rank
+        order = _Order(token=state["token"], ranks=ranks, rank=rank)
+        self._resumed, self._current, self._taken, self.epoch = (order, state["epoch"]), None, 0, state["epoch"]
+
+
+def sampler(name, data, **options):
+    """sampler("paddle-distributed", dataset, ranks=4, rank=0, batch_size=64, shuffle=True, mount=None, …)
+
+    `name` and further options are those of a SPEC (`sampan help plan`), with _ for -; `data` is a dataset or
+    its length."""
+    return Sampler(name, data, **options)

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# The Python module installs from the tree without a network and a package, gives the frameworks' orders
+# as a sampler and as batches, goes on from a state, and tells a mount its sampler and epoch.
+. "$SAMPAN_TESTS/lib/common.sh"
+[ -x "${VENV:-}/bin/pip" ] || skip "no venv here (make venv)"
+need_mount
+TMPDIR=$T "$VENV/bin/pip" install -q --no-index --no-deps --disable-pip-version-check --no-cache-dir --target "$T/site" \
+    "$SAMPAN_TESTS/../python" >"$T/log/pip" 2>&1 || fail "pip install: $(tail -3 "$T/log/pip")"
+make_set --classes 3 --files 8
+mount_set "file://$SRC"
+cat >"$T/check.py" <<'PY'
+import sys
+import sampan
+
+mount, n = sys.argv[1], int(sys.argv[2])
+
+
+def same(what, got, want):
+    assert got == want, f"{what}: got {got}, want {want}"
+
+
+s = sampan.sampler("random", 11, ranks=3, rank=1, batch_size=2, shuffle=True)
+same("batches of Paddle's epoch 0", list(s), [[4, 10], [9, 3]])
+same("epoch 1 follows by itself", list(s), [[4, 10], [0, 9]])
+same("as many as it says", len(s), 2)
+s.set_epoch(0)
+same("an epoch set", list(s), [[4, 10], [9, 3]])
+same("indices", list(sampan.sampler("torch-loader", range(10))), [6, 7, 1, 4, 2, 0, 9, 8, 3, 5])
+same("a large one", sum(sampan.sampler("random", 200000, shuffle=True)), 200000 * 199999 // 2)
+same("of no sample", list(sampan.sampler("random", 0)), [])
+# A checkpoint in the middle, taken up by one rank instead of three.
+s.set_epoch(0)
+it = iter(s)
+next(it)
+state = s.state_dict()
+one = sampan.sampler("random", 11, ranks=1, batch_size=2, shuffle=True)
+one.load_state_dict(state)
+same("the rest, once", list(one), [[1, 7], [9, 3], [5]])
+same("then the next epoch", one.epoch, 1)
+again = sampan.sampler("random", 11, ranks=3, rank=1, batch_size=2, shuffle=True)
+again.load_state_dict(state)
+same("the same ranks go on", list(again), [[9, 3]])
+for name, keys, part in (("randm", {}, "unknown name"), ("random", {"ranks": 0}, "ranks=0"),
+                         ("random", {"seed": 1}, 'unknown key "seed"')):
+    try:
+        sampan.sampler(name, 5, **keys)
+        raise AssertionError(f"{name} {keys} was taken")
+    except ValueError as refused:
+        assert part in str(refused), refused
+# The mount hears of it.
+s = sampan.sampler("torch-distributed", n, ranks=2, rank=1, ranks_per_node=2, batch_size=4, mount=mount)
+status = sampan.status(mount)
+assert status["order"]["sampler"].startswith("torch-distributed,ranks=2,rank=0,ranks-per-node=2"), status["order"]
+same("the node's order is that of both ranks", status["order"]["length"], n + n % 2)
+generation = status["order"]["generation"]
+for epoch in range(2):
+    list(s)
+    same("the epoch that the mount reads ahead by", sampan.status(mount)["order"]["epoch"], epoch)
+other = sampan.sampler("torch-distributed", n, ranks=2, rank=0, ranks_per_node=2, batch_size=4, epoch=1, mount=mount)
+iter(other)
+same("the second rank builds nothing again", sampan.status(mount)["order"]["generation"], generation + 1)
+sampan.set_epoch(mount, 7)
+same("by hand", sampan.status(mount)["order"]["epoch"], 7)
+sampan.set_sampler(mount, "")
+same("off", sampan.status(mount)["order"]["sampler"], "")
+PY
+PYTHONPATH=$T/site "$PYTHON" "$T/check.py" "$MNT" "$(status set.numbered)" || fail "the module"
+unmount
