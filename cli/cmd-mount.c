@@ -106,29 +106,19 @@ static int check_mountpoint(const char *path, char **ret, struct err *err)
     return 0;
 }
 
-/* A mount there whose server is gone. Only one of ours that nobody keeps any more is taken away. */
-static bool is_dead_mount(const char *path)
-{
-    struct stat st;
-    cleanup_free struct mount_row *row = xmalloc(sizeof *row);
-    return stat(path, &st) && errno == ENOTCONN && mount_find(path, row, NULL) == 0 &&
-           strcmp(row->type, "fuse.sampan") == 0;
-}
-
+/* A mount there whose server is gone is taken away, unless somebody is about to serve it again. */
 static int heal(const char *path, struct err *err)
 {
     cleanup_free char *real = NULL;
     if (mount_path(path, &real, err))
         return -1;
-    if (!is_dead_mount(real))
-        return 0;
     struct control_mount m;
     bool known = control_find(real, &m, NULL) == 0;
     bool kept = known && m.alive && strcmp(m.mountpoint, real) == 0;
     if (known)
         control_mount_release(&m);
-    if (kept)
-        return 0; /* check_mountpoint() refuses it */
+    if (kept || !mount_is_dead(real))
+        return 0; /* check_mountpoint() looks at the rest */
     if (mount_end(real, /* lazy= */ true, err))
         return err_wrap(err, "take the dead mount away");
     control_unregister(real);
@@ -138,7 +128,7 @@ static int heal(const char *path, struct err *err)
 /* A first start that was killed cannot clean up: this process waited for it. */
 static void clean_after(struct owner *owner, const char *mountpoint)
 {
-    if (is_dead_mount(mountpoint))
+    if (mount_is_dead(mountpoint))
         mount_end(mountpoint, /* lazy= */ true, NULL);
     struct control_mount m;
     if (control_find(mountpoint, &m, NULL) == 0) {

@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "doctor-internal.h"
 #include "mem.h"
 
@@ -134,10 +135,9 @@ static void check_unregistered(struct doctor *d, const struct control_mount *mou
     size_t cap = 0;
     while (f && getline(&line, &cap, f) > 0) {
         char path[1024], type[64];
-        struct stat st;
         if (sscanf(line, "%*s %1023s %63s", path, type) != 2 || strcmp(type, "fuse.sampan") != 0)
             continue;
-        if (is_registered(mounts, n, path) || stat(path, &st) == 0 || errno != ENOTCONN)
+        if (is_registered(mounts, n, path) || !mount_is_dead(path))
             continue;
         cleanup_free char *cure = xasprintf("sampan umount %s", path);
         finding(d, WRONG, "dead mount: its process has ended, readers fail", cure, "%s", path);

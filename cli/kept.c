@@ -39,13 +39,21 @@ static char *take_word(const char *line, size_t len)
     return word;
 }
 
+/* "../cache" goes on to mean the same when the working directory is gone. */
+static char *real_folder(const char *path)
+{
+    char *real = realpath(path, NULL);
+    return real ? real : path_absolute(path);
+}
+
 static void add_tiers(struct bytes *out, const struct owner *o)
 {
     static const char *const kinds[] = {[TIER_MEM] = "mem", [TIER_SSD] = "ssd", [TIER_HDD] = "hdd"};
     for (size_t i = 0; i < o->n_tiers; i++) {
         const struct tier_conf *t = &o->tiers[i];
+        cleanup_free char *dir = real_folder(t->dir);
         cleanup_free char *text =
-            xasprintf("%s:%s=%llu", kinds[t->kind], t->dir, (unsigned long long)t->limit);
+            xasprintf("%s:%s=%llu", kinds[t->kind], dir, (unsigned long long)t->limit);
         add_word(out, "cache", text);
     }
 }
@@ -75,6 +83,7 @@ static void add_option(struct bytes *out, const struct conf *c, const struct con
 
 void kept_text(const struct conf *c, const struct serve_conf *conf, struct bytes *out)
 {
+    cleanup_free char *dir = real_folder(conf->owner->dir);
     bool is_uri = strstr(conf->set, "://") != NULL;
     cleanup_free char *set = is_uri ? xstrdup(conf->set) : path_absolute(conf->set);
     for (size_t i = 0; i < cmd_mount.n_rows; i++)
@@ -83,7 +92,7 @@ void kept_text(const struct conf *c, const struct serve_conf *conf, struct bytes
     bytes_add_str(out, "--\n");
     add_word(out, NULL, set);
     add_word(out, NULL, conf->mountpoint);
-    add_word(out, NULL, conf->owner->dir);
+    add_word(out, NULL, dir);
 }
 
 int kept_store(struct keeper_state *s, const struct conf *c, const struct serve_conf *conf,

@@ -1,5 +1,6 @@
 /* A process that a keeper started: it serves the mount as it was asked for once, not as its own
  * words, variables or files say now. */
+#include <fcntl.h>
 #include <stdio.h>
 
 #include "mem.h"
@@ -35,6 +36,7 @@ static int live(struct keeper *k, char *const *argv, struct err *err)
     struct store_conf store;
     struct serve_conf conf = {.argv = argv};
     int report = keeper_held(k)->report;
+    report = report < 0 ? -1 : fcntl(report, F_DUPFD_CLOEXEC, 3);
     if (report >= 0)
         conf.start = daemon_resume(report);
     serve_raise_limits();

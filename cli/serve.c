@@ -178,7 +178,10 @@ static int tell_ready(struct mount *m, struct err *err)
     if (conf->keeper) {
         /* The keeper tells who waits: what it holds and what was said are then one thing. */
         bool waited = start != NULL;
-        free(start);
+        if (waited) {
+            close(daemon_pipe(start));
+            free(start);
+        }
         if ((waited && daemon_let_go(err)) || keeper_ready(conf->keeper, err))
             return -1;
     } else if (start && daemon_ready(start, err)) {

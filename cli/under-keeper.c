@@ -52,7 +52,12 @@ static void on_lost(void *arg, const struct err *why)
 int under_keeper_watch(struct mount *m, struct err *err)
 {
     struct keeper_conf conf = {
-        .renewed = on_renewed, .lost = on_lost, .arg = m, .argv = m->conf->argv};
+        .watch_desks = m->served == &serves_samples, /* whose workers park what must wait */
+        .renewed = on_renewed,
+        .lost = on_lost,
+        .arg = m,
+        .argv = m->conf->argv,
+    };
     return m->conf->keeper ? keeper_watch(m->conf->keeper, &conf, err) : 0;
 }
 

@@ -27,6 +27,8 @@ int mount_fuse(const struct mount_conf *conf, int *ret_dev, struct err *err);
 int mount_real_path(const char *path, char ret[4096], struct err *err);
 /* Raises the kernel's readahead of the mount (root only; quiet if it can't be). */
 void mount_readahead(const struct mount_row *row, unsigned kib);
+/* Is one of our mounts there, whose server is gone? The path is taken as it is. */
+bool mount_is_dead(const char *path);
 /* Unmounts a mount point from any process, a dead one's too. Busy: ERR_LIMIT naming the users. */
 int mount_end(const char *mountpoint, bool lazy, struct err *err);
 

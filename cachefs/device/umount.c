@@ -10,6 +10,11 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <time.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/pidfd.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -19,6 +24,7 @@
 
 #define MAX_USERS_NAMED 8
 #define BUSY_TRIES      10
+#define DEAD_ANSWER_MS  2000 /* a dead mount answers at once */
 
 static bool is_below(const char *path, const char *top)
 {
@@ -160,6 +166,37 @@ static void hush(const char *mountpoint)
 
     if (fd >= 0)
         ioctl(fd, SAMPAN_IOC_HUSH);
+}
+
+/*
+ * Names and attributes may be remembered for a day after the server's end; statfs() never is. But a
+ * server that is merely slow, or stopped, lets it wait: so a process of its own asks.
+ */
+static bool says_not_connected(const char *path)
+{
+    struct statfs fs;
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(statfs(path, &fs) < 0 && errno == ENOTCONN ? ENOTCONN : 0);
+    if (pid < 0)
+        return false;
+    cleanup_close int handle = pidfd_open(pid, 0);
+    struct pollfd p = {.fd = handle, .events = POLLIN};
+    if (handle < 0 || poll(&p, 1, DEAD_ANSWER_MS) != 1)
+        kill(pid, SIGKILL);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) && WEXITSTATUS(status) == ENOTCONN;
+}
+
+bool mount_is_dead(const char *path)
+{
+    cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
+
+    return mount_find(path, row, NULL) == 0 && strcmp(row->type, "fuse.sampan") == 0 &&
+           says_not_connected(path);
 }
 
 int mount_end(const char *mountpoint, bool lazy, struct err *err)

@@ -34,7 +34,7 @@ static void carry_out(struct kept_opens *k)
     if (k->intent.unique &&
         (!k->n_done || k->done[(k->n_done - 1) % OPENS_DONE] != k->intent.unique)) {
         k->done[k->n_done % OPENS_DONE] = k->intent.unique;
-        atomic_thread_fence(memory_order_release);
+        atomic_signal_fence(memory_order_release);
         k->n_done++;
     }
 }

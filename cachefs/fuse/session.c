@@ -165,7 +165,7 @@ static int negotiate(struct frontend *f, struct err *err)
     hand_clear(desk);
     state->hidden = f->hidden;
     state->can_resend = (f->offers & OFFER_RESEND) != 0;
-    atomic_thread_fence(memory_order_release);
+    atomic_signal_fence(memory_order_release);
     state->init_len = (uint32_t)n;
     return 0;
 }

@@ -68,9 +68,9 @@ int keeper_start(const char *program, char *const argv[], const struct keeper_fd
 /* A life's view of its keeper. */
 struct keeper;
 struct keeper_conf {
-    /* Is this life making progress? Called for each ping, on the link's thread; must not block.
-     * NULL: always. */
-    bool (*alive)(void *arg);
+    /* The workers never wait for anybody: if all desks hold the same requests from one ping to the
+     * next, no pong is sent. */
+    bool watch_desks;
     /* The keeper was killed and a new one watches. On the link's thread; may be NULL. */
     void (*renewed)(void *arg);
     /* The keeper is gone and there is no new one (before the first ready none is tried): told once,

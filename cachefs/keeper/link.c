@@ -27,6 +27,7 @@ struct keeper {
     int wake; /* eventfd: the thread is to end */
     pthread_t thread;
     bool started;
+    uint64_t last_seen[KEEPER_DESKS_MAX]; /* of the thread: what lay on each desk */
 
     struct lock lock;
     /* below: guarded by lock */
@@ -174,15 +175,20 @@ int keeper_hold(struct keeper *k, int dev, int listen, struct err *err)
     return say(k, KEEPER_HOLD, fds, 2, err);
 }
 
+static void set_held(struct keeper *k, bool held)
+{
+    ACQUIRE(&k->lock);
+    k->held = held;
+}
+
 int keeper_ready(struct keeper *k, struct err *err)
 {
-    /* The report is the keeper's to write: what it has read from us, it has told. */
-    close_fd(&k->fds.report);
-    if (say(k, KEEPER_READY, NULL, 0, err))
-        return -1;
-    ACQUIRE(&k->lock);
-    k->held = true;
-    return 0;
+    /* First, so that a keeper killed from here on is replaced by one that holds the mount. */
+    set_held(k, true);
+    if (say(k, KEEPER_READY, NULL, 0, err) == 0)
+        return 0;
+    set_held(k, false);
+    return -1;
 }
 
 int keeper_next(struct keeper *k, const char *program, struct err *err)
@@ -229,6 +235,15 @@ static bool wants_new(struct keeper *k)
     return k->held && !k->done;
 }
 
+/* The report is the keeper's to write when it has read that we are ready. If it was killed, we
+ * write it: once too often does no harm, whoever waits reads one byte. */
+static void report_instead(struct keeper *k)
+{
+    if (k->fds.report >= 0 && write(k->fds.report, KEEPER_REPORT_READY, 1) < 0)
+        errno = 0; /* nobody waits any more */
+    close_fd(&k->fds.report);
+}
+
 /* True: there is a new one. */
 static bool renew(struct keeper *k, struct err *why)
 {
@@ -236,6 +251,7 @@ static bool renew(struct keeper *k, struct err *why)
         err_set(why, ERR_FAILED, "the keeper was killed before the mount was ready");
         return false;
     }
+    report_instead(k);
     for (int i = 0; i < TRIES; i++) {
         cleanup_free char *program = NULL;
         int channel = -1;
@@ -250,6 +266,20 @@ static bool renew(struct keeper *k, struct err *why)
     return false;
 }
 
+/* Does every desk hold what it held at the last ping? */
+static bool is_stuck(struct keeper *k)
+{
+    bool stuck = k->conf.watch_desks;
+    for (uint32_t i = 0; i < k->state->n_desks && k->conf.watch_desks; i++) {
+        const volatile struct keeper_request *r = keeper_desk(k->state, i);
+        uint64_t unique = r->len ? r->unique : 0;
+        if (!unique || unique != k->last_seen[i])
+            stuck = false;
+        k->last_seen[i] = unique;
+    }
+    return stuck;
+}
+
 /* One message; false: the channel has ended. */
 static bool answer(struct keeper *k)
 {
@@ -259,7 +289,7 @@ static bool answer(struct keeper *k)
         return true;
     if (n <= 0)
         return false;
-    if (m.word == KEEPER_PING && (!k->conf.alive || k->conf.alive(k->conf.arg)))
+    if (m.word == KEEPER_PING && !is_stuck(k))
         say(k, KEEPER_PONG, NULL, 0, NULL);
     return true;
 }

@@ -37,6 +37,7 @@
 #define KEEPER_MAGIC      "sampank"
 #define KEEPER_LAYOUT     1u
 #define KEEPER_PAGE       4096u
+#define KEEPER_DESKS_MAX  64u
 #define KEEPER_SLOTS      4096u
 #define KEEPER_SLOT_BYTES 1024u
 #define KEEPER_SUSPECTS   64u
@@ -152,7 +153,7 @@ static inline const char *keeper_state_check(const struct keeper_state *s, uint6
         return "not a keeper's state, or half-written";
     if (s->layout != KEEPER_LAYOUT)
         return "a keeper's state of another version";
-    if (s->n_desks == 0 || s->n_desks > 64 || s->desk_bytes < KEEPER_PAGE ||
+    if (s->n_desks == 0 || s->n_desks > KEEPER_DESKS_MAX || s->desk_bytes < KEEPER_PAGE ||
         s->desk_bytes > (16u << 20) || s->desk_bytes % KEEPER_PAGE ||
         s->bytes != keeper_state_bytes(s->n_desks, s->desk_bytes) || s->bytes != mapped ||
         s->desks != keeper_round(sizeof(*s)) || s->slots != s->desks + s->n_desks * s->desk_bytes ||

@@ -5,6 +5,7 @@
  *
  *   r  hold (in the first life) and be ready        a  answer a request
  *   q  have a READ of inode 7 at 4096 in hand       Q  have one of inode 8 in hand, in a slot
+ *   D  have something on every desk, for ever
  *   s  die of SIGSEGV    k  of SIGKILL    e  end with code 3    x  end with code 0
  *   d  say done, and end with code 0                h  stop (SIGSTOP)
  *   n  ask for /bin/true to be next                 m  ask for this program to be next

@@ -245,6 +245,17 @@ Test(deaths, what_hangs_is_replaced)
     world_end(&w);
 }
 
+Test(deaths, workers_that_are_all_stuck_hang_too)
+{
+    struct world w;
+    setenv("SAMPAN_KEEPER_HANG_MS", "200", 1);
+    world_begin(&w, "raDw,rd");
+    cr_expect_eq(keeper_end(&w), 0);
+    cr_expect_eq(w.s->keeper.life, 2);
+    cr_expect_str_eq(w.s->keeper.why, "it hung, and was killed");
+    world_end(&w);
+}
+
 Test(deaths, a_stopped_keeper_does_not_think_that_its_life_hung)
 {
     struct world w;

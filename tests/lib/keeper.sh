@@ -1,0 +1,42 @@
+# Sourced after common.sh by tests that kill what serves a mount.
+#
+#   life, keeper            pids of the daemon that serves $MNT, and of its keeper
+#   kill_life               kill -9 of the daemon; returns when the next one serves
+#   start_readers           verifying readers over $SRC and $MNT, until readers_ok
+#   readers_ok              stops them: no error (EINTR included), no wrong byte, no hung call
+
+life() {
+    status pid
+}
+
+keeper() {
+    status keeper_pid
+}
+
+restarts_are() { # N
+    [ "$(status restarts)" = "$1" ]
+}
+
+kill_life() {
+    local before pid
+    before=$(status restarts)
+    pid=$(life)
+    kill -9 "$pid"
+    until_true 20 restarts_are $((before + 1)) || fail "no new daemon after $pid was killed"
+    ! [ -d "/proc/$pid" ] || grep -q '^State:.*Z' "/proc/$pid/status" || fail "$pid is still there"
+}
+
+start_readers() { # [OPTIONS of verify-reader]
+    "$SAMPAN_BUILD/tools/verify-reader" --threads 4 --seconds 100 --drop --hung-s 30 "$@" "$SRC" "$MNT" \
+        >"$T/readers.json" 2>"$T/log/readers" &
+    READERS=$!
+    on_exit "kill $READERS"
+}
+
+readers_ok() {
+    local code=0
+    kill -INT "$READERS"
+    wait "$READERS" || code=$?
+    cat "$T/readers.json" "$T/log/readers"
+    [ "$code" = 0 ] || fail "a reader saw an error or a wrong byte"
+}
