@@ -54,8 +54,7 @@ void fetch_delete_many(struct fetch *f, struct store *s, const char *const *keys
     }
 }
 
-/* --- copies, renames, folders ------------------------------------------------------------------
- */
+/* --- copies, renames, folders ----------------------------------------------------------------- */
 
 struct change {
     struct store *store, *other;
@@ -132,8 +131,7 @@ int fetch_folder(struct fetch *f, struct store *s, const char *key, struct err *
     return 0;
 }
 
-/* --- uploads left behind -----------------------------------------------------------------------
- */
+/* --- uploads left behind ---------------------------------------------------------------------- */
 
 struct left {
     struct store *store;
@@ -179,8 +177,7 @@ int fetch_upload_abort(struct fetch *f, struct store *s, const char *key, const 
     return err_wrap(err, "abort the upload of \"%s\"", key);
 }
 
-/* --- reads that wait ---------------------------------------------------------------------------
- */
+/* --- reads that wait -------------------------------------------------------------------------- */
 
 struct reading {
     struct lock lock;

@@ -59,7 +59,7 @@ const struct fetch_counts *fetch_counts(const struct fetch *f);
 void fetch_set_bandwidth(struct fetch *f, uint64_t bytes_per_s);
 void fetch_set_connections(struct fetch *f, unsigned n);
 
-/* --- one object's range into a buffer (asynchronous) ----------------------------------------- */
+/* --- one object's range into a buffer (asynchronous) ------------------------------------------ */
 
 /* An object whose size the catalog does not know: it is part of a pack. */
 #define FETCH_SIZE_UNKNOWN UINT64_MAX
@@ -86,7 +86,7 @@ int fetch_get(struct fetch *f, const struct fetch_get *g, struct err *err);
 /* A waiting request of the same transfer gained importance (a reader came for a prefetch). */
 void fetch_raise(struct fetch *f, const void *dest, enum prio prio);
 
-/* --- whole requests that wait (command line, scan, sync) ------------------------------------- */
+/* --- whole requests that wait (command line, scan, sync) -------------------------------------- */
 
 /* Runs a request with retries; `build` is called again for each try (signatures age). */
 typedef int fetch_build_fn(void *arg, struct http_req *r, struct err *err);
@@ -174,10 +174,28 @@ int fetch_upload_abort(struct fetch *f, struct store *s, const char *key, const 
 int fetch_read(struct fetch *f, const struct fetch_get *g, void *dest, uint64_t len,
                struct err *err);
 
-/* The object whose presence makes a prefix a packed set (docs/formats/packed-set.md). */
-#define FETCH_PACKED_POINTER ".sampan/packed"
+/* --- packed sets (docs/formats/packed-set.md) ------------------------------------------------- */
 
-/* --- the bottom layer of the data path ------------------------------------------------------- */
+/* The object whose presence makes a prefix a packed set; where its catalogs and packs lie. */
+#define FETCH_PACKED_POINTER ".sampan/packed"
+#define FETCH_PACKED_CATALOG ".sampan/catalog-" /* and the digest */
+#define FETCH_PACKED_PACKS   ".sampan/packs/"
+
+struct packed_pointer {
+    char digest[CATALOG_DIGEST + 1];   /* of the current version */
+    char previous[CATALOG_DIGEST + 1]; /* of the one before, whose packs are still there; or "" */
+    uint64_t size;                     /* bytes of the catalog's object */
+};
+int packed_pointer_parse(const void *text, size_t len, struct packed_pointer *ret, struct err *err);
+void packed_pointer_write(const struct packed_pointer *p, struct bytes *out);
+/* 1: the store's prefix is a packed set; 0: it is none; -1: nobody knows. */
+int fetch_packed_pointer(struct fetch *f, struct store *s, struct packed_pointer *ret,
+                         struct err *err);
+/* The catalog it names, checked row by row, in `file`, which the caller removes when it is done. */
+int fetch_packed_catalog(struct fetch *f, struct store *s, const struct packed_pointer *p,
+                         const char *file, struct catalog **ret, struct err *err);
+
+/* --- the bottom layer of the data path -------------------------------------------------------- */
 
 /* Reads units from the stores of the catalog's sources: stores[i] serves source i of the catalog
  * that the piece names. Needs piece.into with room for the whole unit. */

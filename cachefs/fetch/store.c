@@ -3,12 +3,16 @@
 #include <string.h>
 
 #include "fetch.h"
+#include "gather-internal.h"
 #include "mem.h"
 #include "sync.h"
+
+#define GATHERED_MAX (256u << 10) /* a larger sample is worth a request of its own */
 
 struct store_layer {
     struct source source; /* first: the layer is a source */
     struct fetch *fetch;
+    struct gather *gather;
     struct store **stores;
     size_t n_stores;
     struct lock lock;
@@ -104,6 +108,10 @@ static int start(struct store_layer *l, const struct piece *p, const struct unit
         .arg = r,
     };
     count(l, +1);
+    if (unit->packed && p->prio != PRIO_READER && unit->len <= GATHERED_MAX) {
+        gather_add(l->gather, &g);
+        return SOURCE_PENDING;
+    }
     if (fetch_get(l->fetch, &g, err) == 0)
         return SOURCE_PENDING;
     buf_unref(r->into);
@@ -134,7 +142,7 @@ static void store_raise(struct source *s, const struct piece *p)
 {
     const struct store_layer *l = (const struct store_layer *)s;
     if (p->into)
-        fetch_raise(l->fetch, p->into->data, p->prio);
+        gather_raise(l->gather, p->into->data, p->prio);
 }
 
 static void store_layer_close(struct source *s)
@@ -145,6 +153,7 @@ static void store_layer_close(struct source *s)
         while (l->under_way)
             cond_wait(&l->idle, &l->lock);
     }
+    gather_free(l->gather);
     cond_destroy(&l->idle);
     lock_destroy(&l->lock);
     free(l->stores);
@@ -169,6 +178,7 @@ int fetch_source_new(struct source **ret, struct fetch *f, struct store *const *
     l->stores = xcalloc(n, sizeof *l->stores);
     memcpy(l->stores, stores, n * sizeof *l->stores);
     l->n_stores = n;
+    l->gather = gather_new(f);
     lock_init(&l->lock, RANK_FETCH_QUEUE, "fetch-layer");
     cond_init(&l->idle);
     *ret = &l->source;

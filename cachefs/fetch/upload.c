@@ -17,7 +17,7 @@
 #define UPLOAD_PARALLEL 4
 #define UPLOAD_MEMORY   (UPLOAD_PARALLEL * (size_t)PART_MIN)
 
-/* --- whole objects --------------------------------------------------------------------------- */
+/* --- whole objects ---------------------------------------------------------------------------- */
 
 struct put {
     struct store *store;
@@ -88,7 +88,7 @@ int fetch_put(struct fetch *f, struct store *s, const char *key, const void *bod
     return fetch_put_bytes(f, s, key, body, len, NULL, NULL, err);
 }
 
-/* --- parts ----------------------------------------------------------------------------------- */
+/* --- parts ------------------------------------------------------------------------------------ */
 
 struct upload {
     struct fetch *fetch;
@@ -291,7 +291,7 @@ static int put_parts(struct fetch *f, const struct fetch_stream *p, struct err *
     return result ? err_wrap(err, "write \"%s\" in parts", p->key) : 0;
 }
 
-/* --- streams --------------------------------------------------------------------------------- */
+/* --- streams ---------------------------------------------------------------------------------- */
 
 static int put_small(struct fetch *f, const struct fetch_stream *p, struct err *err)
 {

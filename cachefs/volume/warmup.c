@@ -22,6 +22,8 @@
 #define FULL_WAIT_NS  (2 * NS_PER_MS)
 #define LIMIT_WAIT_NS (10 * NS_PER_MS)
 
+#define PACKED_AT_ONCE 4096
+
 struct failure {
     struct failure *next;
     uint64_t id;
@@ -41,6 +43,7 @@ struct warm {
     uint64_t ticked_ns;
     uint64_t steps; /* samples looked at for good */
     bool cancelled, is_share;
+    bool packed; /* the samples lie in packs */
     struct warm_progress before;
 
     struct lock lock;
@@ -157,9 +160,15 @@ static void sample_failed(struct warm_sample *s, const struct err *err)
         snprintf(s->why, sizeof s->why, "%.*s", (int)sizeof s->why - 1, err->msg);
 }
 
+/* Of packed samples many share a request (fetch/gather.c), if they are asked for together. */
+static unsigned most_outstanding(const struct warm *w)
+{
+    return w->packed ? PACKED_AT_ONCE : atomic_load(&w->v->connections) * 2;
+}
+
 static void give_place(struct warm *w)
 {
-    unsigned most = atomic_load(&w->v->connections) * 2;
+    unsigned most = most_outstanding(w);
     ACQUIRE(&w->lock);
     w->outstanding--;
     if (w->outstanding <= most - most / 4) /* woken for several at once */
@@ -188,7 +197,7 @@ static void pause_for(struct warm *w, uint64_t ns)
 static bool place_free(struct warm *w, bool full)
 {
     ACQUIRE(&w->lock);
-    if (!full && w->outstanding < atomic_load(&w->v->connections) * 2) {
+    if (!full && w->outstanding < most_outstanding(w)) {
         w->outstanding++;
         return true;
     }
@@ -432,6 +441,16 @@ static int run_rounds(struct warm *w, struct err *err)
     return w->cancelled ? err_set(err, ERR_CANCELLED, "the warmup was told to stop") : 0;
 }
 
+static bool is_packed(const struct warm *w)
+{
+    struct unit_info unit;
+    if (w->targets.n == 0 || catalog_unit(w->catalog, target_at(&w->targets, 0)->id, &unit, NULL))
+        return false;
+    bool packed = unit.packed;
+    unit_info_release(&unit);
+    return packed;
+}
+
 /* What is to be local: paths, and of them this node's share. */
 static int find_targets(struct warm *w, struct err *err)
 {
@@ -474,6 +493,7 @@ static int warm_up(struct warm *w, struct err *err)
     /* What is in no share of this node goes, as far as the share needs its place. */
     if (w->is_share && cache_make_room(w->v->cache, missing_bytes(w), err))
         return -1;
+    w->packed = is_packed(w);
     return run_rounds(w, err);
 }
 
