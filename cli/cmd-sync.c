@@ -83,8 +83,7 @@ static const struct conf_row rows[] = {
     QUIET_ROW(sync_options, quiet),
 };
 
-/* --- telling
- * -------------------------------------------------------------------------------------- */
+/* --- telling ---------------------------------------------------------------------------------- */
 
 struct telling {
     const struct sync_options *options;
@@ -191,8 +190,7 @@ static void add_text(struct bytes *out, const struct sync_counts *n, const struc
     bytes_addf(out, ", in %.1f s\n", n->seconds);
 }
 
-/* --- what was asked for
- * ---------------------------------------------------------------------------- */
+/* --- what was asked for ----------------------------------------------------------------------- */
 
 static int share_of(const char *text, struct sync_conf *ret, struct err *err)
 {
@@ -272,8 +270,7 @@ static int conf_of(const struct sync_options *o, struct sync_conf *ret, struct e
     return share_of(o->share, ret, err);
 }
 
-/* --- running
- * --------------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static atomic_bool interrupted;
 

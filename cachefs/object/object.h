@@ -77,7 +77,7 @@ int store_creds_refresh(struct store *s, bool force, struct err *err);
 /* Wall clock; UINT64_MAX: never, or none are needed; 0: they were not looked up yet. */
 uint64_t store_creds_expire_ns(const struct store *s);
 
-/* --- building requests. Keys are relative to the store's prefix. ----------------------------- */
+/* --- building requests. Keys are relative to the store's prefix. ------------------------------ */
 
 int store_req_get(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
                   const char *if_match, struct http_req *ret, struct err *err); /* len 0: all */
@@ -168,7 +168,7 @@ int store_req_copy_object(struct store *s, const struct store_copy *c, struct ht
 int store_req_multipart_begin_as(struct store *s, const char *key, const struct object_meta *meta,
                                  struct http_req *ret, struct err *err);
 
-/* --- parsing answers ------------------------------------------------------------------------- */
+/* --- parsing answers -------------------------------------------------------------------------- */
 
 /*
  * What an answer means. 2xx: 0. Otherwise -1 with a class and a message that says what to do
@@ -285,6 +285,10 @@ int store_local_level(struct store *s, const char *folder, local_level_fn *fn, v
 /* What a listing calls a file's ETag; "" for what is no file. */
 void store_local_etag(const struct stat *st, char ret[64]);
 
+/* What was removed lies below a folder of this name for a while, at any depth: it is no sample. */
+#define STORE_TRASH ".trash/"
+bool store_is_trash(const char *key);
+
 /* --- how stores lie to each other ------------------------------------------------------------- */
 
 /* Whether one request to the server of `to` can copy an object of `from`. */
@@ -292,6 +296,7 @@ bool stores_share_server(const struct store *to, const struct store *from);
 enum store_relation { STORES_APART, STORES_SAME, STORE_HOLDS_OTHER, STORE_IN_OTHER };
 /* Where `b` lies, seen from `a`: whoever writes to the one and reads the other wants to know. */
 enum store_relation stores_relation(const struct store *a, const struct store *b);
+
 /* --- sums of whole objects ------------------------------------------------------------------- */
 
 /* A manifest gives a sum of the content, no ETag; it travels as the etag "sum:sha256:HEX" (md5 and

@@ -1,4 +1,5 @@
-/* How two stores lie to each other: one server, one inside the other, or apart. */
+/* How two stores lie to each other: one server, one inside the other, or apart; and which keys are
+ * the trash. */
 #include <string.h>
 
 #include "mem.h"
@@ -96,4 +97,13 @@ enum store_relation stores_relation(const struct store *a, const struct store *b
         (a->bucket && strcmp(a->bucket, b->bucket) != 0))
         return STORES_APART;
     return relation(a->prefix ? a->prefix : "", b->prefix ? b->prefix : "");
+}
+
+bool store_is_trash(const char *key)
+{
+    static const char trash[] = STORE_TRASH;
+    const char *at = strstr(key, trash);
+    while (at && at != key && at[-1] != '/')
+        at = strstr(at + 1, trash);
+    return at != NULL;
 }

@@ -45,8 +45,7 @@ void get_of(const struct sync_run *r, const struct side *s, const char *key, boo
     ret->key_len = strlen(ret->key);
 }
 
-/* --- looking ------------------------------------------------------------------------------------
- */
+/* --- looking ---------------------------------------------------------------------------------- */
 
 static int look(struct sync_run *r, struct store *store, const char *key, struct side *ret,
                 struct err *err)
@@ -84,8 +83,7 @@ static int look_at_copy(const struct copying *c, struct side *ret, struct err *e
                    (unsigned long long)ret->row.size, (unsigned long long)c->src->row.size);
 }
 
-/* --- comparing bytes ----------------------------------------------------------------------------
- */
+/* --- comparing bytes -------------------------------------------------------------------------- */
 
 static int read_both(const struct copying *c, const struct side *dst, uint64_t off, uint32_t len,
                      struct buf *a, struct buf *b, struct err *err)
@@ -133,8 +131,7 @@ static int compare_links(const struct copying *c, struct err *err)
     return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
 }
 
-/* --- copying ------------------------------------------------------------------------------------
- */
+/* --- copying ---------------------------------------------------------------------------------- */
 
 static void attrs_of(const struct copying *c, struct local_attrs *ret, struct err *err)
 {
@@ -309,8 +306,7 @@ static int copy(const struct copying *c, struct err *err)
     }
 }
 
-/* --- tasks --------------------------------------------------------------------------------------
- */
+/* --- tasks ------------------------------------------------------------------------------------ */
 
 static int check_copy(const struct copying *c, struct err *err)
 {
@@ -385,6 +381,10 @@ void do_task(struct sync_run *r, struct task *t)
 {
     if (t->kind == TASK_DELETE) {
         do_delete(r, t);
+        return;
+    }
+    if (t->kind == TASK_PACK) {
+        pack_write(r, t->batch);
         return;
     }
     struct err err = {0};

@@ -42,8 +42,7 @@ static int each_folder(struct sync_run *r, struct sorter *s, folder_fn *fn, stru
     return more < 0 ? -1 : 0;
 }
 
-/* --- deleting ------------------------------------------------------------------------------------
- */
+/* --- deleting --------------------------------------------------------------------------------- */
 
 static void remove_folder(struct sync_run *r, uint32_t source, const char *key)
 {
@@ -105,8 +104,7 @@ int run_delete_extra(struct sync_run *r, struct err *err)
     return result;
 }
 
-/* --- attributes of folders
- * ------------------------------------------------------------------------ */
+/* --- attributes of folders -------------------------------------------------------------------- */
 
 static void set_folder(struct sync_run *r, uint32_t source, const char *key)
 {

@@ -168,8 +168,7 @@ static int is_ours(struct join *j, struct err *err)
     return pass;
 }
 
-/* --- the walk -----------------------------------------------------------------------------------
- */
+/* --- the walk --------------------------------------------------------------------------------- */
 
 static void again(const struct join *j, const struct side *other)
 {

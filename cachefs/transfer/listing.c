@@ -25,15 +25,6 @@ struct lister {
     struct err err;
 };
 
-bool is_trash(const char *key)
-{
-    static const char trash[] = TRASH_FOLDER;
-    const char *at = strstr(key, trash);
-    while (at && at != key && at[-1] != '/')
-        at = strstr(at + 1, trash);
-    return at != NULL;
-}
-
 static int add(struct lister *l, const char *key, size_t len, const struct side_row *row,
                const char *etag, struct err *err)
 {
@@ -44,7 +35,7 @@ static int add(struct lister *l, const char *key, size_t len, const struct side_
     if (l->is_source)
         bytes_add_str(&l->key, r->sources[l->source].at);
     bytes_add(&l->key, key, len);
-    if (is_trash(l->key.data))
+    if (store_is_trash(l->key.data))
         return 0;
     if (l->is_source) {
         counter_add(&r->counts.found, 1); /* what is left out is taken off again by the walk */

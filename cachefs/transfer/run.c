@@ -22,8 +22,7 @@
 #define GIVE_UP_AFTER   200         /* failures without one success between them */
 #define LINE_MAX_BYTES  8192        /* of a list of files */
 
-/* --- counts, failures, progress ------------------------------------------------------------------
- */
+/* --- counts, failures, progress --------------------------------------------------------------- */
 
 static void snapshot(struct sync_run *r, struct sync_counts *ret)
 {
@@ -112,8 +111,7 @@ void run_tell(struct sync_run *r, bool now)
                        r->phase == SYNC_COPYING ? so_far.found : 0);
 }
 
-/* --- memory -------------------------------------------------------------------------------------
- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static void on_space(void *arg)
 {
@@ -154,8 +152,7 @@ void large_leave(struct sync_run *r)
     cond_broadcast(&r->space);
 }
 
-/* --- tasks and workers ---------------------------------------------------------------------------
- */
+/* --- tasks and workers ------------------------------------------------------------------------ */
 
 struct task *task_new(enum task_kind kind, const char *key, size_t len)
 {
@@ -171,6 +168,7 @@ struct task *task_new(enum task_kind kind, const char *key, size_t len)
 void task_free(struct task *t)
 {
     bytes_release(&t->keys);
+    pack_batch_free(t->batch);
     free(t);
 }
 
@@ -243,8 +241,7 @@ void run_drain(struct sync_run *r)
     }
 }
 
-/* --- the walk that copies ------------------------------------------------------------------------
- */
+/* --- the walk that copies --------------------------------------------------------------------- */
 
 /* The pointer that makes packs a set comes after them (docs/formats/packed-set.md). */
 static bool comes_last(const char *key)
@@ -378,10 +375,9 @@ static int run_copies(struct sync_run *r, struct err *err)
     return more < 0 ? -1 : 0;
 }
 
-/* --- before and after ----------------------------------------------------------------------------
- */
+/* --- before and after ------------------------------------------------------------------------- */
 
-static int check_empty(struct sync_run *r, struct err *err)
+int run_check_empty(struct sync_run *r, struct err *err)
 {
     if (!r->conf->delete_dst || r->conf->allow_empty || sorter_count(r->src) ||
         !sorter_count(r->dst))
@@ -404,20 +400,22 @@ static int sync_disk(const struct sync_run *r, struct err *err)
 
 static int run_phases(struct sync_run *r, struct err *err)
 {
-    if (run_list(r, err) || check_empty(r, err))
+    if (run_list(r, err))
         return -1;
     for (size_t i = 0; i < r->n_sources; i++)
         r->sources[i].same_server = stores_share_server(r->to, r->sources[i].store);
     if (r->conf->pack_size)
         return run_pack(r, err);
-    if (run_copies(r, err))
+    if (r->conf->pack_size)
+        return run_pack(r, err) ? -1 : sync_disk(r, err);
+    if (run_check_empty(r, err) || run_copies(r, err))
         return -1;
     if (!run_is_over(r) && r->conf->delete_dst && run_delete_extra(r, err))
         return -1;
     if (!run_is_over(r) && r->conf->dirs && r->conf->perms && !r->conf->dry &&
         run_folder_attrs(r, err))
         return -1;
-    return sync_disk(r, err);
+    return run_is_over(r) ? 0 : sync_disk(r, err);
 }
 
 static int how_it_ended(struct sync_run *r, struct err *err)
@@ -457,8 +455,7 @@ static int run_threads(struct sync_run *r, struct err *err)
     return result;
 }
 
-/* --- what was asked for
- * --------------------------------------------------------------------------- */
+/* --- what was asked for ----------------------------------------------------------------------- */
 
 static int check_conf(const struct sync_conf *c, struct err *err)
 {

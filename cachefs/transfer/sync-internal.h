@@ -22,10 +22,6 @@
 #include "sync.h"
 #include "transfer.h"
 
-#define TRASH_FOLDER ".trash/"
-/* Is any part of the key the trash? */
-bool is_trash(const char *key);
-
 /* --- sides ------------------------------------------------------------------------------------ */
 
 /* A key as the sorters keep it: this, then the ETag without its NUL. */
@@ -54,7 +50,8 @@ struct sync_source {
 
 /* --- the run ---------------------------------------------------------------------------------- */
 
-enum task_kind { TASK_COPY, TASK_COMPARE, TASK_DELETE_SRC, TASK_DELETE };
+enum task_kind { TASK_COPY, TASK_COMPARE, TASK_DELETE_SRC, TASK_DELETE, TASK_PACK };
+struct pack_batch;
 
 struct task {
     struct task *next;
@@ -62,6 +59,7 @@ struct task {
     struct side src, dst;
     struct bytes keys; /* the key; of TASK_DELETE many, each ended by NUL */
     size_t n_keys;
+    struct pack_batch *batch; /* of TASK_PACK */
 };
 
 struct failure {
@@ -153,7 +151,10 @@ void get_of(const struct sync_run *r, const struct side *s, const char *key, boo
 int run_delete_extra(struct sync_run *r, struct err *err);
 int run_folder_attrs(struct sync_run *r, struct err *err);
 
-/* pack-run.c */
+/* pack-run.c, pack-write.c: packs in place of objects */
 int run_pack(struct sync_run *r, struct err *err);
+void pack_write(struct sync_run *r, struct pack_batch *b); /* on workers */
+void pack_batch_free(struct pack_batch *b);
+int run_check_empty(struct sync_run *r, struct err *err);
 
 #endif

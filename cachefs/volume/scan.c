@@ -37,6 +37,8 @@ static int add_item(void *arg, const struct list_item *item, struct err *err)
     struct scanning *s = arg;
     if (s->rows++ % LOOK_EVERY == 0 && look_up(s, err))
         return -1;
+    if (store_is_trash(item->key))
+        return 0; /* what `sampan rmr` keeps for a day */
     struct row row = {
         .key = item->key,
         .key_len = item->key_len,
@@ -52,13 +54,52 @@ static int add_item(void *arg, const struct list_item *item, struct err *err)
     return catalog_builder_add(s->builder, &row, err);
 }
 
+static int add_packed(void *arg, const struct row *r, struct err *err)
+{
+    struct scanning *s = arg;
+    if (s->rows++ % LOOK_EVERY == 0 && look_up(s, err))
+        return -1;
+    struct row row = *r;
+    row.source = s->source;
+    if (row.pack_offset > INT64_MAX - row.size)
+        return err_set(err, ERR_CORRUPT, "\"%s\": a place that no pack has", row.key);
+    return catalog_builder_add(s->builder, &row, err);
+}
+
+/* A packed source has its rows in a catalog of its own: nothing is listed. */
+static int take_packed(struct scanning *s, struct store *store, const struct packed_pointer *p,
+                       struct err *err)
+{
+    cleanup_bytes struct bytes file = {0};
+    struct catalog *c;
+    if (catalog_folder(s->scan->conf, &file, err))
+        return -1;
+    bytes_addf(&file, "/packed-%u.part", s->source);
+    if (fetch_packed_catalog(s->scan->fetch, store, p, file.data, &c, err))
+        return -1;
+    int result = catalog_rows(c, add_packed, s, err);
+    catalog_unref(c);
+    unlink(file.data);
+    return result;
+}
+
+static int list_source(struct scanning *s, struct store *store, struct err *err)
+{
+    _Atomic uint64_t seen = 0;
+    struct packed_pointer pointer;
+    int packed = fetch_packed_pointer(s->scan->fetch, store, &pointer, err);
+    if (packed < 0)
+        return -1;
+    return packed ? take_packed(s, store, &pointer, err)
+                  : fetch_list(s->scan->fetch, store, LISTINGS_AT_ONCE, add_item, s, &seen, err);
+}
+
 static int list_sources(struct scanning *s, struct err *err)
 {
     const struct sources *all = s->scan->sources;
     for (uint32_t i = 0; i < all->set.n; i++) {
-        _Atomic uint64_t seen = 0;
         s->source = i;
-        if (fetch_list(s->scan->fetch, all->stores[i], LISTINGS_AT_ONCE, add_item, s, &seen, err))
+        if (list_source(s, all->stores[i], err))
             return err_wrap(err, "scan %s", store_uri(all->stores[i]));
     }
     if (s->own_folder)
