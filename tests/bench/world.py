@@ -42,7 +42,7 @@ class Mount:
     """One mounted set. Figures come from its status and from /proc."""
 
     def __init__(self, world, source, cache, *options):
-        self.world, self.where = world, world.folder("mnt")
+        self.world, self.where, self.throw_away = world, world.folder("mnt"), None
         began = time.monotonic()
         done = subprocess.run([SAMPAN, "mount", source, self.where, "--cache", f"ssd:{cache}=40GiB", "--free-space", "1%",
                                "--quiet", *map(str, options)], env=world.env, stderr=subprocess.PIPE, check=False)
@@ -74,6 +74,8 @@ class Mount:
                 break
             time.sleep(0.02)
         os.rmdir(self.where)
+        if self.throw_away:
+            shutil.rmtree(self.throw_away)
 
 
 class World:
