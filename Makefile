@@ -10,7 +10,7 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs cli
+MODULES := base order ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli
 
 DIR_base     := common/base
 DIR_order    := common/order
@@ -30,6 +30,7 @@ DIR_outfuse  := cachefs/outfuse
 DIR_fuse     := cachefs/fuse
 DIR_ctlserve := cachefs/control
 DIR_jobs     := runtime-server/jobs
+DIR_server   := runtime-server
 DIR_cli      := cli
 
 # `source` is a header alone (cachefs/source.h): it comes with -Icachefs.
@@ -51,7 +52,8 @@ USES_outfuse  := base device keeper stage source catalog fetch object
 USES_fuse     := keeper base device source catalog cache fetch object order warmup volume
 USES_ctlserve := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire
 USES_jobs     := base
-USES_cli      := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve transfer layers
+USES_server   := base ctlwire jobs
+USES_cli      := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve transfer layers jobs server
 
 LIBS_base    := libcurl jansson
 LIBS_object  := libcrypto
@@ -61,6 +63,7 @@ LIBS_fetch   := libcurl
 LIBS_stage   := sqlite3
 LIBS_fuse    := fuse3
 LIBS_jobs    := sqlite3
+LIBS_server  := libmicrohttpd
 
 # --- variants -----------------------------------------------------------------------------------
 # VARIANT=release|debug|asan|tsan|fuzz picks the flags and the folder below build/.

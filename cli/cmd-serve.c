@@ -1,0 +1,130 @@
+/* serve: the Cache Runtime Server, in the foreground until SIGTERM or SIGINT. */
+#define LOG_MODULE "server"
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "cli-internal.h"
+#include "mem.h"
+#include "server.h"
+
+struct serve_options {
+    struct log_options log;
+    struct conf_list mounts;
+    const char *listen, *token_file, *state, *tls_cert, *tls_key, *compat_peers;
+    int64_t ordinal, partitions;
+    bool no_auth;
+};
+
+static const struct conf_row rows[] = {
+    {"mount", CONF_LIST, AT(serve_options, mounts), .arg = "MOUNTPOINT",
+     .help = "A mount that it speaks for; repeatable"},
+    {"listen", CONF_STRING, AT(serve_options, listen), .arg = "ADDR:PORT", .dflt = "0.0.0.0:7716",
+     .help = "Where to listen; port 0 takes any that is free"},
+    {"token-file", CONF_STRING, AT(serve_options, token_file), .arg = "FILE",
+     .help = "The bearer token that clients must have; read again when the file changes"},
+    {"no-auth", CONF_FLAG, AT(serve_options, no_auth),
+     .help = "Let everybody ask (on a loopback address only)"},
+    {"state", CONF_STRING, AT(serve_options, state), .arg = "DIR", .dflt = "/var/lib/sampan/server",
+     .help = "Where jobs are kept"},
+    {"tls-cert", CONF_STRING, AT(serve_options, tls_cert), .arg = "FILE",
+     .help = "Serve HTTPS with this certificate (PEM); read again when the file changes"},
+    {"tls-key", CONF_STRING, AT(serve_options, tls_key), .arg = "FILE", .help = "Its key (PEM)"},
+    {"compat-peers", CONF_STRING, AT(serve_options, compat_peers), .arg = "CIDR,...",
+     .help = "Addresses that may use the Paddle Operator's routes without a token"},
+    {"ordinal", CONF_INT, AT(serve_options, ordinal), .arg = "N", .dflt = "0", .min = 0,
+     .max = 65535, .help = "This server's number"},
+    {"partitions", CONF_INT, AT(serve_options, partitions), .arg = "P", .dflt = "1", .min = 1,
+     .max = 65536, .help = "How many servers share the set"},
+    LOG_ROWS(serve_options, log),
+};
+
+static void block_signals(sigset_t *ret)
+{
+    sigemptyset(ret);
+    sigaddset(ret, SIGTERM);
+    sigaddset(ret, SIGINT);
+    pthread_sigmask(SIG_BLOCK, ret, NULL); /* every thread inherits it */
+    signal(SIGPIPE, SIG_IGN);
+#ifndef __SANITIZE_ADDRESS__   /* its search for leaks traces the process */
+    prctl(PR_SET_DUMPABLE, 0); /* a core would hold tokens */
+#endif
+}
+
+/* Mount points as the register of mounts knows them. */
+static int resolve_mounts(const struct conf_list *list, char ***ret, struct err *err)
+{
+    char **mounts = xcalloc(list->n + 1, sizeof *mounts);
+    *ret = mounts;
+    for (size_t i = 0; i < list->n; i++) {
+        cleanup_mount struct control_mount m = {0};
+        if (mount_path(list->items[i], &mounts[i], err) || mount_of(mounts[i], &m, NULL, err))
+            return err_wrap(err, "--mount");
+    }
+    return 0;
+}
+
+static int serve_until_told(const struct server_conf *conf, const sigset_t *set, struct err *err)
+{
+    struct server *s;
+    int signal;
+    if (server_start(&s, conf, err))
+        return -1;
+    log_info(conf->log, "listening on port %u", server_port(s));
+    fprintf(stderr, "sampan serve: listening on port %u\n", server_port(s));
+    sigwait(set, &signal);
+    log_info(conf->log, "signal %d: ending", signal);
+    server_stop(s);
+    return 0;
+}
+
+static int run(const struct conf *conf, const void *options, struct err *err)
+{
+    const struct serve_options *o = options;
+    struct log_file log = {0};
+    char **mounts = NULL;
+    sigset_t set;
+    (void)conf;
+    block_signals(&set);
+    int result = log_file_open(&log, &o->log, true, err);
+    if (!result)
+        result = resolve_mounts(&o->mounts, &mounts, err);
+    struct server_conf server = {.mounts = (const char *const *)mounts,
+                                 .n_mounts = o->mounts.n,
+                                 .listen = o->listen,
+                                 .state = o->state,
+                                 .token_file = o->token_file,
+                                 .no_auth = o->no_auth,
+                                 .tls_cert = o->tls_cert,
+                                 .tls_key = o->tls_key,
+                                 .compat_peers = o->compat_peers,
+                                 .ordinal = (unsigned)o->ordinal,
+                                 .partitions = (unsigned)o->partitions,
+                                 .version = SAMPAN_VERSION,
+                                 .log = log.log};
+    if (!result)
+        result = serve_until_told(&server, &set, err);
+    for (size_t i = 0; mounts && i < o->mounts.n; i++)
+        free(mounts[i]);
+    free(mounts);
+    log_file_close(&log);
+    return result;
+}
+
+const struct command cmd_serve = {
+    .name = "serve",
+    .args = "",
+    .summary = "the Cache Runtime Server: jobs, status and metrics over HTTP",
+    .about =
+        "Answers on port 7716 for the mounts named: jobs (warmup, clear, evict, scan) that survive "
+        "restarts, status, Prometheus metrics, and the Paddle Operator's routes. Everything but "
+        "/healthz and /readyz wants the token of --token-file as a bearer token.\n\n"
+        "Runs in the foreground until SIGTERM or SIGINT; jobs that run then go on at the next "
+        "start.",
+    .min_args = 0,
+    .max_args = 0,
+    .rows = rows,
+    .n_rows = COUNT(rows),
+    .options_size = sizeof(struct serve_options),
+    .run = run,
+};

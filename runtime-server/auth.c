@@ -1,0 +1,216 @@
+/* Who may ask: the bearer token of a file, and the addresses of the compat routes. */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "mem.h"
+#include "server-internal.h"
+
+#define TOKEN_MIN 16
+#define TOKEN_MAX 4096
+
+/* --- the token -------------------------------------------------------------------------------- */
+
+static int read_token(const char *path, char **ret, struct timespec *ret_at, struct err *err)
+{
+    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+    char text[TOKEN_MAX + 1];
+    if (fd < 0 || fstat(fd, &st))
+        return err_sys(err, errno, "token file %s", path);
+    ssize_t n = read(fd, text, sizeof text - 1);
+    if (n < 0)
+        return err_sys(err, errno, "token file %s", path);
+    while (n && isspace((unsigned char)text[n - 1]))
+        n--;
+    text[n] = '\0';
+    if (n < TOKEN_MIN || strcspn(text, " \t\r\n") != (size_t)n)
+        return err_set(err, ERR_USAGE,
+                       "token file %s: want one line of at least %d characters without blanks",
+                       path, TOKEN_MIN);
+    *ret = xstrdup(text);
+    *ret_at = st.st_mtim;
+    explicit_bzero(text, sizeof text);
+    return 0;
+}
+
+static void forget(char *token)
+{
+    if (token)
+        explicit_bzero(token, strlen(token));
+    free(token);
+}
+
+/* A rotated file is taken over at the next request; one that can't be read now changes nothing. */
+static void refresh(struct auth *a)
+{
+    struct stat st;
+    char *token;
+    struct timespec at;
+    if (stat(a->token_file, &st) ||
+        (st.st_mtim.tv_sec == a->read_at.tv_sec && st.st_mtim.tv_nsec == a->read_at.tv_nsec))
+        return;
+    if (read_token(a->token_file, &token, &at, NULL))
+        return;
+    forget(a->token);
+    a->token = token;
+    a->read_at = at;
+}
+
+/* The time it takes does not depend on where the two differ. */
+static bool same(const char *given, const char *wanted)
+{
+    size_t n = strlen(wanted), m = strlen(given);
+    unsigned char differ = n != m;
+    for (size_t i = 0; i < n; i++)
+        differ |= (unsigned char)(wanted[i] ^ given[i < m ? i : 0]);
+    return !differ;
+}
+
+bool auth_token_is(struct auth *a, const char *header)
+{
+    if (!a->token_file)
+        return true;
+    if (!header || strncasecmp(header, "Bearer ", 7) != 0 || !header[7])
+        return false;
+    ACQUIRE(&a->lock);
+    refresh(a);
+    return same(header + 7, a->token);
+}
+
+/* --- addresses -------------------------------------------------------------------------------- */
+
+static bool to_bytes(const struct sockaddr *addr, unsigned char ret[16])
+{
+    static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
+    if (addr->sa_family == AF_INET6) {
+        memcpy(ret, &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr, 16);
+        return true;
+    }
+    if (addr->sa_family != AF_INET)
+        return false;
+    memcpy(ret, mapped, 12);
+    memcpy(ret + 12, &((const struct sockaddr_in *)(const void *)addr)->sin_addr, 4);
+    return true;
+}
+
+static bool is_in(const struct network *n, const unsigned char address[16])
+{
+    unsigned whole = n->bits / 8, rest = n->bits % 8;
+    if (memcmp(n->address, address, whole) != 0)
+        return false;
+    return !rest || !((n->address[whole] ^ address[whole]) >> (8 - rest));
+}
+
+bool auth_is_compat_peer(const struct auth *a, const struct sockaddr *peer)
+{
+    unsigned char address[16];
+    if (!to_bytes(peer, address))
+        return false;
+    for (size_t i = 0; i < a->n_compat; i++)
+        if (is_in(&a->compat[i], address))
+            return true;
+    return false;
+}
+
+static int network_parse(char *text, struct network *ret, struct err *err)
+{
+    char *slash = strchr(text, '/'), *end = NULL;
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    if (slash)
+        *slash = '\0';
+    bool is_v4 = inet_pton(AF_INET, text, &v4.sin_addr) == 1;
+    unsigned most = is_v4 ? 32 : 128;
+    unsigned long bits = slash ? strtoul(slash + 1, &end, 10) : most;
+    if ((!is_v4 && inet_pton(AF_INET6, text, &v6.sin6_addr) != 1) ||
+        (slash && (*end || end == slash + 1)) || bits > most)
+        return err_set(err, ERR_USAGE,
+                       "--compat-peers: \"%s%s%s\": want ADDRESS/BITS, as 10.0.0.0/8", text,
+                       slash ? "/" : "", slash ? slash + 1 : "");
+    to_bytes(is_v4 ? (const struct sockaddr *)&v4 : (const struct sockaddr *)&v6, ret->address);
+    ret->bits = (unsigned)bits + (is_v4 ? 96 : 0);
+    return 0;
+}
+
+int networks_parse(const char *text, struct network **ret, size_t *n, struct err *err)
+{
+    cleanup_free char *copy = xstrdup(text);
+    char *save = NULL;
+    for (char *part = strtok_r(copy, ",", &save); part; part = strtok_r(NULL, ",", &save)) {
+        *ret = xrealloc(*ret, (*n + 1) * sizeof **ret);
+        if (network_parse(part, &(*ret)[*n], err))
+            return -1;
+        (*n)++;
+    }
+    return 0;
+}
+
+static bool is_loopback(const struct sockaddr *addr)
+{
+    unsigned char a[16];
+    static const unsigned char one[16] = {[15] = 1};
+    return to_bytes(addr, a) &&
+           (memcmp(a, one, 16) == 0 || (a[10] == 0xff && a[11] == 0xff && a[12] == 127));
+}
+
+static int bad_listen(const char *text, const char *why, struct err *err)
+{
+    return err_set(err, ERR_USAGE,
+                   "--listen: \"%s\": %s (want ADDRESS:PORT, :PORT or [ADDRESS6]:PORT)", text, why);
+}
+
+int listen_parse(const char *text, struct sockaddr_storage *ret, socklen_t *ret_len,
+                 bool *ret_loopback, struct err *err)
+{
+    cleanup_free char *host = xstrdup(text);
+    char *colon = strrchr(host, ':');
+    if (!colon)
+        return bad_listen(text, "no port", err);
+    *colon = '\0';
+    char *name = host;
+    size_t len = strlen(name);
+    if (name[0] == '[' && len > 1 && name[len - 1] == ']') {
+        name[len - 1] = '\0';
+        name++;
+    } else if (strchr(name, ':')) {
+        return bad_listen(text, "an IPv6 address goes into brackets", err);
+    }
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV},
+                    *found;
+    int e = getaddrinfo(*name ? name : NULL, colon + 1, &hints, &found);
+    if (e)
+        return bad_listen(text, gai_strerror(e), err);
+    memcpy(ret, found->ai_addr, found->ai_addrlen);
+    *ret_len = found->ai_addrlen;
+    *ret_loopback = is_loopback(found->ai_addr);
+    freeaddrinfo(found);
+    return 0;
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+int auth_open(struct auth *a, const struct server_conf *conf, struct err *err)
+{
+    lock_init(&a->lock, RANK_METRICS, "server token");
+    if (conf->compat_peers && networks_parse(conf->compat_peers, &a->compat, &a->n_compat, err))
+        return -1;
+    if (!conf->token_file)
+        return 0;
+    a->token_file = conf->token_file;
+    return read_token(conf->token_file, &a->token, &a->read_at, err);
+}
+
+void auth_close(struct auth *a)
+{
+    forget(a->token);
+    free(a->compat);
+    lock_destroy(&a->lock);
+}

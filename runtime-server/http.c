@@ -1,0 +1,370 @@
+/*
+ * The HTTP library's side: one thread a connection, so that a handler may wait for an owner and
+ * nobody else notices. Who may ask is decided before a byte of the body is taken; a body has a
+ * limit; a connection that says nothing ends.
+ */
+#define LOG_MODULE "server"
+#include <errno.h>
+#include <fcntl.h>
+#include <microhttpd.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "clock.h"
+#include "log.h"
+#include "mem.h"
+#include "server-internal.h"
+
+#define STACK_BYTES      (256u << 10)
+#define CONNECTION_BYTES (32u << 10) /* headers of a request at most */
+#define PEM_MAX          (256u << 10)
+#define CERT_LOOK_S      5   /* how soon a renewed certificate is taken over */
+#define RETIRE_TRIES     100 /* tenths of a second */
+
+const char *request_header(const struct request *r, const char *name)
+{
+    return MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, name);
+}
+
+const char *request_query(const struct request *r, const char *name)
+{
+    return MHD_lookup_connection_value(r->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+unsigned status_of_error(const struct err *err)
+{
+    if (err_errno(err) == EEXIST)
+        return MHD_HTTP_CONFLICT;
+    switch (err->class) {
+    case ERR_USAGE:
+        return MHD_HTTP_BAD_REQUEST;
+    case ERR_NOT_FOUND:
+        return MHD_HTTP_NOT_FOUND;
+    case ERR_DENIED:
+        return MHD_HTTP_FORBIDDEN;
+    case ERR_STALE:
+        return MHD_HTTP_CONFLICT;
+    case ERR_LIMIT:
+        return MHD_HTTP_INSUFFICIENT_STORAGE;
+    case ERR_TRANSIENT:
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    default:
+        return MHD_HTTP_INTERNAL_SERVER_ERROR;
+    }
+}
+
+static void answer_text(struct answer *a, unsigned status, const char *class, const char *text)
+{
+    struct json_writer w;
+    bytes_clear(&a->body);
+    jw_init(&w, &a->body);
+    jw_object(&w, NULL);
+    jw_str(&w, "error", text);
+    jw_str(&w, "class", class);
+    jw_end(&w);
+    a->status = status;
+    a->type = NULL;
+}
+
+void answer_error(struct answer *a, const struct err *err)
+{
+    answer_text(a, status_of_error(err), err_class_name(err->class), err->msg);
+}
+
+void answer_json(struct answer *a, struct json_writer *w)
+{
+    a->status = MHD_HTTP_OK;
+    jw_init(w, &a->body);
+}
+
+static enum MHD_Result send_answer(struct MHD_Connection *c, struct answer *a)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(a->body.len, a->body.data, MHD_RESPMEM_MUST_COPY);
+    if (!response)
+        return MHD_NO;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                            a->type ? a->type : "application/json");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (a->location[0])
+        MHD_add_response_header(response, MHD_HTTP_HEADER_LOCATION, a->location);
+    if (a->status == MHD_HTTP_UNAUTHORIZED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    enum MHD_Result rc = MHD_queue_response(c, a->status, response);
+    MHD_destroy_response(response);
+    return rc;
+}
+
+static enum MHD_Result refuse(struct request *r, unsigned status, const char *class,
+                              const char *text)
+{
+    struct answer a = {0};
+    counter_add(&r->server->refused, 1);
+    answer_text(&a, status, class, text);
+    enum MHD_Result rc = send_answer(r->connection, &a);
+    bytes_release(&a.body);
+    return rc;
+}
+
+/* --- a request -------------------------------------------------------------------------------- */
+
+static bool may_ask(const struct request *r)
+{
+    struct auth *auth = &r->server->auth;
+    if (r->route->guard == OPEN ||
+        auth_token_is(auth, request_header(r, MHD_HTTP_HEADER_AUTHORIZATION)))
+        return true;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    return r->route->guard == COMPAT && info && auth_is_compat_peer(auth, info->client_addr);
+}
+
+/* The head is here: is there such a route, and may this client use it? MHD_NO with *ret_queued: an
+ * answer stands already. */
+static enum MHD_Result begin(struct request *r, const char *method, const char *url,
+                             bool *ret_queued)
+{
+    bool known = false;
+    *ret_queued = true;
+    counter_add(&r->server->requests, 1);
+    r->route = route_find(method, url, r->id, &known);
+    if (!r->route)
+        return known ? refuse(r, MHD_HTTP_METHOD_NOT_ALLOWED, "usage",
+                              "this path does not take this method (docs/openapi.yaml)")
+                     : refuse(r, MHD_HTTP_NOT_FOUND, "not-found",
+                              "there is no such path (docs/openapi.yaml lists them)");
+    r->method = r->route->method;
+    if (!may_ask(r))
+        return refuse(r, MHD_HTTP_UNAUTHORIZED, "denied",
+                      "want the header \"Authorization: Bearer TOKEN\" with the server's token");
+    *ret_queued = false;
+    return MHD_YES;
+}
+
+static enum MHD_Result finish(struct request *r)
+{
+    struct answer a = {.status = MHD_HTTP_INTERNAL_SERVER_ERROR};
+    if (r->too_large)
+        return refuse(r, MHD_HTTP_CONTENT_TOO_LARGE, "limit",
+                      "the body is larger than 1 MiB (send a list of paths in several jobs)");
+    r->route->serve(r, &a);
+    enum MHD_Result rc = a.status ? send_answer(r->connection, &a) : MHD_YES;
+    if (a.status >= 500)
+        counter_add(&r->server->failed, 1);
+    bytes_release(&a.body);
+    return rc;
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *upload_len, void **state)
+{
+    struct request *r = *state;
+    bool queued;
+    (void)version;
+    if (!r) {
+        r = xcalloc(1, sizeof *r);
+        r->server = cls;
+        r->connection = connection;
+        *state = r;
+        return begin(r, method, url, &queued);
+    }
+    if (*upload_len) {
+        r->too_large = r->too_large || r->body.len + *upload_len > BODY_MAX;
+        if (!r->too_large)
+            bytes_add(&r->body, upload, *upload_len);
+        *upload_len = 0;
+        return MHD_YES;
+    }
+    return finish(r);
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode why)
+{
+    struct request *r = *state;
+    (void)cls;
+    (void)connection;
+    (void)why;
+    if (!r)
+        return;
+    bytes_release(&r->body);
+    free(r);
+    *state = NULL;
+}
+
+/* --- the daemon ------------------------------------------------------------------------------- */
+
+static int read_pem(const char *path, char **ret, struct err *err)
+{
+    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    cleanup_free char *text = xmalloc(PEM_MAX + 1);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, PEM_MAX);
+    if (n < 0)
+        return err_sys(err, errno, "certificate or key %s", path);
+    text[n] = '\0';
+    *ret = xstrdup(text);
+    explicit_bzero(text, (size_t)n);
+    return 0;
+}
+
+static void free_secret(char *text)
+{
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
+static void swap_text(char **a, char **b)
+{
+    char *c = *a;
+    *a = *b;
+    *b = c;
+}
+
+static int read_certificate(struct server *s, struct err *err)
+{
+    struct stat st;
+    char *cert = NULL, *key = NULL;
+    if (stat(s->conf.tls_cert, &st))
+        return err_sys(err, errno, "certificate %s", s->conf.tls_cert);
+    if (read_pem(s->conf.tls_cert, &cert, err) || read_pem(s->conf.tls_key, &key, err)) {
+        free(cert);
+        return -1;
+    }
+    free_secret(s->cert);
+    free_secret(s->key);
+    s->cert = cert;
+    s->key = key;
+    s->cert_at = st.st_mtim;
+    return 0;
+}
+
+/* What is wrong goes to the log under our own words; the library's are of the connection. */
+static void on_library_log(void *cls, const char *format, va_list ap)
+{
+    struct server *s = cls;
+    char text[300];
+    vsnprintf(text, sizeof text, format, ap);
+    text[strcspn(text, "\n")] = '\0';
+    log_debug(s->conf.log, "http: %s", text);
+}
+
+static struct MHD_Daemon *start_daemon(struct server *s)
+{
+    unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
+                     MHD_USE_POLL | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, s->cert},
+                                   {MHD_OPTION_HTTPS_MEM_KEY, 0, s->key},
+                                   {MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem plain[] = {{MHD_OPTION_END, 0, NULL}};
+    if (s->cert)
+        flags |= MHD_USE_TLS;
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, s,
+        MHD_OPTION_LISTEN_SOCKET, s->listener, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)PER_ADDRESS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE,
+        (size_t)STACK_BYTES, MHD_OPTION_ARRAY, s->cert ? tls : plain, MHD_OPTION_END);
+}
+
+/* Lets what is under way end, for a while. */
+static void retire(struct MHD_Daemon *daemon)
+{
+    for (int i = 0; i < RETIRE_TRIES; i++) {
+        const union MHD_DaemonInfo *info =
+            MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+        if (!info || info->num_connections == 0)
+            break;
+        usleep(100 * 1000);
+    }
+    MHD_stop_daemon(daemon);
+}
+
+/* A new daemon on the same socket: no connection is refused meanwhile, they wait in its queue. A
+ * pair that does not fit (half of it is renewed) is looked at again. */
+static void renew(struct server *s)
+{
+    struct err err = {0};
+    struct MHD_Daemon *old = s->daemon;
+    char *cert = xstrdup(s->cert), *key = xstrdup(s->key);
+    if (read_certificate(s, &err) == 0) {
+        MHD_quiesce_daemon(old);
+        s->daemon = start_daemon(s);
+        if (s->daemon) {
+            retire(old);
+            log_info(s->conf.log, "the certificate was renewed");
+        } else {
+            swap_text(&s->cert, &cert);
+            swap_text(&s->key, &key);
+            s->daemon = start_daemon(s);
+            s->cert_at = (struct timespec){0};
+            retire(old);
+            log_warn(s->conf.log, "the new certificate and key do not fit: the old ones go on");
+        }
+    } else {
+        log_warn(s->conf.log, "the certificate can't be renewed: %s", err.msg);
+    }
+    free_secret(cert);
+    free_secret(key);
+}
+
+static void *watch_certificate(void *arg)
+{
+    struct server *s = arg;
+    for (;;) {
+        struct stat st;
+        {
+            ACQUIRE(&s->cert_lock);
+            if (!s->stopping)
+                cond_wait_for(&s->cert_stop, &s->cert_lock, CERT_LOOK_S * NS_PER_S);
+            if (s->stopping)
+                return NULL;
+        }
+        if (stat(s->conf.tls_cert, &st) == 0 &&
+            (st.st_mtim.tv_sec != s->cert_at.tv_sec || st.st_mtim.tv_nsec != s->cert_at.tv_nsec))
+            renew(s);
+    }
+}
+
+int http_start(struct server *s, struct err *err)
+{
+    if (s->conf.tls_cert && read_certificate(s, err))
+        return -1;
+    s->daemon = start_daemon(s);
+    if (!s->daemon)
+        return err_set(err, ERR_FAILED, "start the HTTP server: %s",
+                       s->cert ? "are certificate and key a pair, in PEM?" : strerror(errno));
+    int e = s->cert ? thread_start(&s->cert_thread, "server-cert", watch_certificate, s) : 0;
+    if (e)
+        return err_sys(err, e, "start a thread");
+    s->cert_thread_runs = s->cert != NULL;
+    return 0;
+}
+
+static void stop_watching(struct server *s)
+{
+    if (!s->cert_thread_runs)
+        return;
+    {
+        ACQUIRE(&s->cert_lock);
+        s->stopping = true;
+        cond_broadcast(&s->cert_stop);
+    }
+    pthread_join(s->cert_thread, NULL);
+}
+
+void http_stop(struct server *s)
+{
+    stop_watching(s);
+    if (s->daemon)
+        MHD_stop_daemon(s->daemon); /* and closes the listener */
+    else if (s->listener >= 0)
+        close(s->listener);
+    free_secret(s->cert);
+    free_secret(s->key);
+}

@@ -1,0 +1,295 @@
+/*
+ * What each type of job does. Those here ask the owner of a mount, who knows what is done already:
+ * so a job that is run again after a pause or a kill does the rest.
+ */
+#include <string.h>
+
+#include "mem.h"
+#include "server-internal.h"
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+/* Begins the canonical options with what all of these have: the mount, and what the Paddle
+ * Operator's own form of them was. */
+static int begin_options(const struct json *o, struct json_writer *w, struct bytes *ret,
+                         struct err *err)
+{
+    const char *mount;
+    if (json_str_or(o, "mount", "", &mount, err))
+        return -1;
+    jw_init(w, ret);
+    jw_object(w, NULL);
+    jw_str(w, "mount", mount);
+    if (json_has(o, "compat")) {
+        struct json compat = json_get(o, "compat");
+        cleanup_bytes struct bytes text = {0};
+        json_text(&compat, &text);
+        jw_raw(w, "compat", text.data);
+    }
+    return 0;
+}
+
+/* A path in the set: relative, without a part that leads out of it. */
+static int check_path(const struct json *at, const char *path, struct err *err)
+{
+    (void)at;
+    for (const char *p = path; *p;) {
+        size_t len = strcspn(p, "/");
+        if (len == 2 && p[0] == '.' && p[1] == '.')
+            return err_set(err, ERR_USAGE,
+                           "options.paths: \"%.200s\": leads out of the set (want a path below its "
+                           "root)",
+                           path);
+        p += len;
+        p += *p == '/';
+    }
+    return 0;
+}
+
+static int copy_paths(const struct json *o, struct json_writer *w, struct err *err)
+{
+    if (!json_has(o, "paths"))
+        return 0;
+    struct json paths = json_get(o, "paths");
+    if (json_want_array(&paths, err))
+        return -1;
+    jw_array(w, "paths");
+    for (size_t i = 0; i < json_count(&paths); i++) {
+        struct json item = json_at(&paths, i);
+        const char *path;
+        if (json_as_str(&item, &path, err) || check_path(&item, path, err))
+            return -1;
+        while (*path == '/')
+            path++;
+        jw_str(w, NULL, path);
+    }
+    jw_end(w);
+    return 0;
+}
+
+/* The set's root, or each path below it, as lines "MOUNT/PATH". */
+static void touches_paths(const struct json *o, struct bytes *ret)
+{
+    const char *mount = "";
+    struct json paths = json_get(o, "paths");
+    json_str(o, "mount", &mount, NULL);
+    if (!json_has(o, "paths") || json_count(&paths) == 0)
+        bytes_addf(ret, "%s/\n", mount);
+    for (size_t i = 0; json_has(o, "paths") && i < json_count(&paths); i++) {
+        struct json item = json_at(&paths, i);
+        const char *path = "";
+        json_as_str(&item, &path, NULL);
+        bytes_addf(ret, "%s/%s\n", mount, path);
+    }
+}
+
+/* --- asking the owner ------------------------------------------------------------------------- */
+
+struct asking {
+    struct job_run *run;
+    bool wished; /* the runner is to stop */
+};
+
+static bool on_progress(void *arg, const struct json *progress)
+{
+    struct asking *a = arg;
+    int64_t done = 0, total = 0, bytes = 0;
+    double eta = -1;
+    json_int(progress, "done", 0, INT64_MAX, &done, NULL);
+    json_int(progress, "total", 0, INT64_MAX, &total, NULL);
+    json_int(progress, "bytes", 0, INT64_MAX, &bytes, NULL);
+    json_num(progress, "eta_s", &eta, NULL);
+    struct job_progress p = {.items = (uint64_t)done,
+                             .total_items = (uint64_t)total,
+                             .bytes = (uint64_t)bytes,
+                             .eta_s = eta >= 0 ? (int64_t)(eta + 0.5) : -1};
+    job_tell(a->run, &p);
+    a->wished = job_wanted(a->run) != JOB_GO_ON;
+    return !a->wished;
+}
+
+/* 1: it is to stop, and nothing is to be said. */
+static int ask_owner(struct job_run *r, struct server *s, const struct json *o, const char *op,
+                     const char *fields, struct json_doc **ret, struct err *err)
+{
+    const char *named, *mount;
+    struct asking a = {.run = r};
+    if (json_str(o, "mount", &named, err) || mount_choose(s, named, &mount, err))
+        return -1;
+    int rc = mount_ask(mount, op, fields, on_progress, &a, ret, err);
+    return rc && a.wished ? 1 : rc;
+}
+
+static void paths_field(const struct json *o, struct bytes *fields)
+{
+    if (!json_has(o, "paths"))
+        return;
+    struct json paths = json_get(o, "paths");
+    bytes_addf(fields, "%s\"paths\":", fields->len ? "," : "");
+    json_text(&paths, fields);
+}
+
+/* --- warmup ----------------------------------------------------------------------------------- */
+
+static int check_warmup(const struct json *o, struct bytes *ret, struct bytes *secret,
+                        struct err *err)
+{
+    static const char *const keys[] = {"mount", "paths", "verify", "compat", NULL};
+    struct json_writer w;
+    bool verify;
+    (void)secret;
+    if (json_only_keys(o, keys, err) || json_bool_or(o, "verify", false, &verify, err) ||
+        begin_options(o, &w, ret, err) || copy_paths(o, &w, err))
+        return -1;
+    jw_bool(&w, "verify", verify);
+    jw_end(&w);
+    return 0;
+}
+
+/* Samples that could not be had fail the job; the first of them is named, the others are in its
+ * result. */
+static int judge_warmup(const struct json *result, struct err *err)
+{
+    int64_t failed = 0, samples = 0;
+    const char *path = "?", *why = "?";
+    json_int(result, "failed", 0, INT64_MAX, &failed, NULL);
+    json_int(result, "samples", 0, INT64_MAX, &samples, NULL);
+    if (!failed)
+        return 0;
+    struct json failures = json_get(result, "failures"), first = json_at(&failures, 0);
+    json_str(&first, "path", &path, NULL);
+    json_str(&first, "why", &why, NULL);
+    return err_set(err, ERR_FAILED, "%lld of %lld samples could not be fetched; the first: %s: %s",
+                   (long long)failed, (long long)samples, path, why);
+}
+
+static int run_warmup(struct job_run *r, void *server, const struct json *o, struct bytes *result,
+                      struct err *err)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    cleanup_bytes struct bytes fields = {0};
+    bool verify = false;
+    json_bool(o, "verify", &verify, NULL);
+    bytes_addf(&fields, "\"verify\":%s", verify ? "true" : "false");
+    paths_field(o, &fields);
+    int rc = ask_owner(r, server, o, "warmup", fields.data, &doc, err);
+    if (rc)
+        return rc < 0 ? -1 : 0;
+    struct json root = json_root(doc), warmed = json_get(&root, "result");
+    json_text(&warmed, result);
+    int64_t samples = 0, bytes = 0, failed = 0;
+    json_int(&warmed, "samples", 0, INT64_MAX, &samples, NULL);
+    json_int(&warmed, "bytes", 0, INT64_MAX, &bytes, NULL);
+    json_int(&warmed, "failed", 0, INT64_MAX, &failed, NULL);
+    struct job_progress p = {.items = (uint64_t)(samples - failed),
+                             .total_items = (uint64_t)samples,
+                             .bytes = (uint64_t)bytes,
+                             .failed = (uint64_t)failed,
+                             .eta_s = -1};
+    job_tell(r, &p);
+    return judge_warmup(&warmed, err);
+}
+
+/* --- clear, evict, scan ----------------------------------------------------------------------- */
+
+/* Runs one operation whose answer's fields are the result. */
+static int run_op(struct job_run *r, struct server *s, const struct json *o, const char *op,
+                  const char *fields, struct bytes *result, struct err *err)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    int rc = ask_owner(r, s, o, op, fields, &doc, err);
+    if (rc)
+        return rc < 0 ? -1 : 0;
+    struct json root = json_root(doc);
+    int64_t samples = 0, bytes = 0;
+    json_text(&root, result);
+    json_int_or(&root, "samples", 0, INT64_MAX, 0, &samples, NULL);
+    json_int_or(&root, "bytes", 0, INT64_MAX, 0, &bytes, NULL);
+    struct job_progress p = {.items = (uint64_t)samples,
+                             .total_items = (uint64_t)samples,
+                             .bytes = (uint64_t)bytes,
+                             .total_bytes = (uint64_t)bytes,
+                             .eta_s = -1};
+    job_tell(r, &p);
+    return 0;
+}
+
+static int check_clear(const struct json *o, struct bytes *ret, struct bytes *secret,
+                       struct err *err)
+{
+    static const char *const keys[] = {"mount", "paths", "compat", NULL};
+    struct json_writer w;
+    (void)secret;
+    if (json_only_keys(o, keys, err) || begin_options(o, &w, ret, err) || copy_paths(o, &w, err))
+        return -1;
+    jw_end(&w);
+    return 0;
+}
+
+static int run_clear(struct job_run *r, void *server, const struct json *o, struct bytes *result,
+                     struct err *err)
+{
+    cleanup_bytes struct bytes fields = {0};
+    paths_field(o, &fields);
+    return run_op(r, server, o, "clear", fields.data ? fields.data : "", result, err);
+}
+
+static int check_evict(const struct json *o, struct bytes *ret, struct bytes *secret,
+                       struct err *err)
+{
+    static const char *const keys[] = {"mount", "to", "older_than_s", "compat", NULL};
+    struct json_writer w;
+    int64_t to, older;
+    (void)secret;
+    if (json_only_keys(o, keys, err) || json_int_or(o, "to", 0, INT64_MAX, -1, &to, err) ||
+        json_int_or(o, "older_than_s", 0, INT32_MAX, -1, &older, err) ||
+        begin_options(o, &w, ret, err))
+        return -1;
+    if ((to >= 0) == (older >= 0))
+        return err_set(err, ERR_USAGE,
+                       "options: want either \"to\" (bytes to keep) or \"older_than_s\"");
+    if (to >= 0)
+        jw_int(&w, "to", to);
+    else
+        jw_int(&w, "older_than_s", older);
+    jw_end(&w);
+    return 0;
+}
+
+static int run_evict(struct job_run *r, void *server, const struct json *o, struct bytes *result,
+                     struct err *err)
+{
+    const char *key = json_has(o, "to") ? "to" : "older_than_s";
+    char fields[64];
+    int64_t n;
+    if (json_int(o, key, 0, INT64_MAX, &n, err))
+        return -1;
+    snprintf(fields, sizeof fields, "\"%s\":%lld", key, (long long)n);
+    return run_op(r, server, o, "evict", fields, result, err);
+}
+
+static int check_scan(const struct json *o, struct bytes *ret, struct bytes *secret,
+                      struct err *err)
+{
+    static const char *const keys[] = {"mount", "compat", NULL};
+    struct json_writer w;
+    (void)secret;
+    if (json_only_keys(o, keys, err) || begin_options(o, &w, ret, err))
+        return -1;
+    jw_end(&w);
+    return 0;
+}
+
+static int run_scan(struct job_run *r, void *server, const struct json *o, struct bytes *result,
+                    struct err *err)
+{
+    return run_op(r, server, o, "rescan", "", result, err);
+}
+
+const struct job_kind job_kinds[] = {
+    {"warmup", check_warmup, touches_paths, run_warmup},
+    {"clear", check_clear, touches_paths, run_clear},
+    {"evict", check_evict, touches_paths, run_evict},
+    {"scan", check_scan, touches_paths, run_scan},
+};
+const size_t n_job_kinds = sizeof job_kinds / sizeof job_kinds[0];

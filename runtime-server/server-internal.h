@@ -1,0 +1,156 @@
+/* Shared by the files of the runtime server; nobody outside includes it. */
+#ifndef SAMPAN_SERVER_INTERNAL_H
+#define SAMPAN_SERVER_INTERNAL_H
+
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include "buf.h"
+#include "jobs.h"
+#include "json.h"
+#include "metrics.h"
+#include "server.h"
+#include "sync.h"
+
+struct MHD_Connection;
+struct MHD_Daemon;
+
+#define BODY_MAX    (1u << 20) /* of a request */
+#define CONNECTIONS 512
+#define PER_ADDRESS 128
+#define IDLE_S      20 /* a connection that says nothing is closed */
+#define WORKERS     4
+
+/* --- requests and answers (http.c) ------------------------------------------------------------ */
+
+enum method { GET, POST, DELETE };
+
+struct request {
+    struct server *server;
+    struct MHD_Connection *connection;
+    const struct route *route;
+    enum method method;
+    char id[256]; /* what stands for {id} in the route's path */
+    struct bytes body;
+    bool too_large;
+};
+
+struct answer {
+    unsigned status;  /* 0: the handler queued the answer itself */
+    const char *type; /* NULL: application/json */
+    struct bytes body;
+    char location[300];
+};
+
+const char *request_header(const struct request *r, const char *name); /* or NULL */
+const char *request_query(const struct request *r, const char *name);  /* or NULL */
+
+/* An error as an answer: its class says the status. */
+void answer_error(struct answer *a, const struct err *err);
+unsigned status_of_error(const struct err *err);
+/* An object is open in `w` until answer_json_end(). */
+void answer_json(struct answer *a, struct json_writer *w);
+
+int http_start(struct server *s, struct err *err);
+void http_stop(struct server *s);
+
+/* --- the table (routes.c) --------------------------------------------------------------------- */
+
+enum guard { OPEN, TOKEN, COMPAT };
+struct route {
+    enum method method;
+    const char *path; /* "{id}" stands for one part */
+    enum guard guard;
+    void (*serve)(struct request *r, struct answer *a);
+};
+/* The route of a request, or NULL; then *ret_known_path tells 405 from 404. */
+const struct route *route_find(const char *method, const char *path, char ret_id[256],
+                               bool *ret_known_path);
+extern const struct route compat_routes[];
+extern const size_t n_compat_routes;
+
+/* --- auth.c ----------------------------------------------------------------------------------- */
+
+struct network {
+    unsigned char address[16]; /* IPv4 as ::ffff:a.b.c.d */
+    unsigned bits;
+};
+struct auth {
+    const char *token_file; /* NULL: everybody may */
+    struct lock lock;
+    char *token; /* under lock, with the next one */
+    struct timespec read_at;
+    struct network *compat;
+    size_t n_compat;
+};
+int auth_open(struct auth *a, const struct server_conf *conf, struct err *err);
+void auth_close(struct auth *a);
+bool auth_token_is(struct auth *a, const char *header);
+bool auth_is_compat_peer(const struct auth *a, const struct sockaddr *peer);
+/* Parses "ADDR:PORT"; *ret_loopback tells whether only this machine can reach it. */
+int listen_parse(const char *text, struct sockaddr_storage *ret, socklen_t *ret_len,
+                 bool *ret_loopback, struct err *err);
+int networks_parse(const char *text, struct network **ret, size_t *n, struct err *err);
+
+/* --- mounts.c --------------------------------------------------------------------------------- */
+
+/* One request to the owner of a mount; `fields` is a JSON object's inside ("" or "\"paths\":[…]").
+ */
+typedef bool mount_progress_fn(void *arg, const struct json *progress);
+int mount_ask(const char *mountpoint, const char *op, const char *fields,
+              mount_progress_fn *progress, void *arg, struct json_doc **ret, struct err *err);
+/* Which mount a job means: its "mount" option, or the only one. */
+int mount_choose(const struct server *s, const char *named, const char **ret, struct err *err);
+
+/* --- kinds.c, events.c, prom.c ---------------------------------------------------------------- */
+
+extern const struct job_kind job_kinds[];
+extern const size_t n_job_kinds;
+
+struct event {
+    struct event *next;
+    uint64_t seq;
+    char *text; /* as it goes over the wire */
+};
+struct listener;
+struct events {
+    struct lock lock;
+    uint64_t seq;         /* of the newest */
+    struct event *oldest; /* EVENTS_KEPT of them */
+    struct event **end;
+    unsigned n;
+    struct listener *listeners;
+    bool stopping;
+};
+void events_init(struct events *e);
+void events_stop(struct events *e); /* wakes all listeners for their end */
+void events_destroy(struct events *e);
+void events_job_changed(void *server, const char *id);
+void serve_events(struct request *r, struct answer *a);
+
+void serve_metrics(struct request *r, struct answer *a);
+
+/* --- the server ------------------------------------------------------------------------------- */
+
+struct server {
+    struct server_conf conf; /* its strings are ours */
+    char **mounts;
+    struct auth auth;
+    struct jobs *_Atomic jobs; /* NULL until they are open: their first events find it so */
+    struct events events;
+    int listener;
+    uint16_t port;
+    struct MHD_Daemon *daemon; /* replaced when the certificate changes, by the thread below */
+    struct timespec cert_at;
+    char *cert, *key;
+    struct lock cert_lock;
+    struct cond cert_stop;
+    bool stopping; /* under cert_lock */
+    pthread_t cert_thread;
+    bool cert_thread_runs;
+    uint64_t began_ns;
+    counter requests, refused, failed;
+};
+
+#endif

@@ -1,0 +1,119 @@
+/* The life of a server: options checked, socket, jobs, HTTP; and back. */
+#define LOG_MODULE "server"
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "log.h"
+#include "mem.h"
+#include "server-internal.h"
+
+static int check_conf(const struct server_conf *conf, bool loopback, struct err *err)
+{
+    if (!conf->token_file && !conf->no_auth)
+        return err_set(err, ERR_USAGE,
+                       "who may ask? give --token-file FILE (or --no-auth on a loopback address)");
+    if (conf->token_file && conf->no_auth)
+        return err_set(err, ERR_USAGE, "--token-file and --no-auth exclude each other");
+    if (conf->no_auth && !loopback)
+        return err_set(err, ERR_DENIED,
+                       "--no-auth: %s can be reached from other machines (listen on 127.0.0.1, or "
+                       "give --token-file)",
+                       conf->listen);
+    if (!conf->tls_cert != !conf->tls_key)
+        return err_set(err, ERR_USAGE, "--tls-cert and --tls-key go together");
+    return 0;
+}
+
+static int listen_on(struct server *s, const struct sockaddr_storage *addr, socklen_t len,
+                     struct err *err)
+{
+    const int on = 1;
+    struct sockaddr_storage got;
+    socklen_t got_len = sizeof got;
+    s->listener = socket(addr->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (s->listener < 0)
+        return err_sys(err, errno, "listen on %s", s->conf.listen);
+    setsockopt(s->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(s->listener, (const struct sockaddr *)addr, len) || listen(s->listener, 256) ||
+        getsockname(s->listener, (struct sockaddr *)&got, &got_len))
+        return err_sys(err, errno, "listen on %s", s->conf.listen);
+    s->port = ntohs(got.ss_family == AF_INET6
+                        ? ((const struct sockaddr_in6 *)(const void *)&got)->sin6_port
+                        : ((const struct sockaddr_in *)(const void *)&got)->sin_port);
+    return 0;
+}
+
+static int open_jobs(struct server *s, struct err *err)
+{
+    struct jobs_conf conf = {.dir = s->conf.state,
+                             .kinds = job_kinds,
+                             .n_kinds = n_job_kinds,
+                             .server = s,
+                             .changed = events_job_changed,
+                             .changed_arg = s,
+                             .log = s->conf.log};
+    if (mkdir(s->conf.state, 0700) && errno != EEXIST)
+        return err_sys(err, errno, "--state %s", s->conf.state);
+    struct jobs *jobs;
+    if (jobs_open(&jobs, &conf, err))
+        return -1;
+    atomic_store(&s->jobs, jobs);
+    return 0;
+}
+
+static struct server *server_new(const struct server_conf *conf)
+{
+    struct server *s = xcalloc(1, sizeof *s);
+    s->conf = *conf;
+    s->listener = -1;
+    s->began_ns = clock_mono_ns();
+    s->mounts = xcalloc(conf->n_mounts + 1, sizeof *s->mounts);
+    for (size_t i = 0; i < conf->n_mounts; i++)
+        s->mounts[i] = xstrdup(conf->mounts[i]);
+    lock_init(&s->cert_lock, RANK_METRICS, "server certificate");
+    cond_init(&s->cert_stop);
+    events_init(&s->events);
+    return s;
+}
+
+int server_start(struct server **ret, const struct server_conf *conf, struct err *err)
+{
+    struct sockaddr_storage addr;
+    socklen_t len;
+    bool loopback;
+    if (listen_parse(conf->listen, &addr, &len, &loopback, err) || check_conf(conf, loopback, err))
+        return -1;
+    struct server *s = server_new(conf);
+    if (auth_open(&s->auth, conf, err) || listen_on(s, &addr, len, err) || open_jobs(s, err) ||
+        http_start(s, err)) {
+        server_stop(s);
+        return -1;
+    }
+    *ret = s;
+    return 0;
+}
+
+uint16_t server_port(const struct server *s)
+{
+    return s->port;
+}
+
+void server_stop(struct server *s)
+{
+    if (!s)
+        return;
+    events_stop(&s->events);
+    http_stop(s); /* closes the listener if it took it over */
+    jobs_close(s->jobs);
+    events_destroy(&s->events);
+    auth_close(&s->auth);
+    cond_destroy(&s->cert_stop);
+    lock_destroy(&s->cert_lock);
+    for (size_t i = 0; i < s->conf.n_mounts; i++)
+        free(s->mounts[i]);
+    free(s->mounts);
+    free(s);
+}

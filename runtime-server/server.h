@@ -1,0 +1,47 @@
+/*
+ * The Cache Runtime Server: a node's one network listener (port 7716). docs/openapi.yaml is its
+ * contract with clients.
+ *
+ *   http.c    the library's callbacks: bodies, limits, answers     routes.c  the table of routes
+ *   auth.c    tokens, addresses                                    compat.c  the Paddle Operator's
+ * routes mounts.c  asking the owners of the mounts                      kinds.c   what each type of
+ * job does events.c  /events                                              prom.c    /metrics
+ *
+ * It holds no sample and no cache: it asks the owners over their control sockets, and keeps jobs
+ * (jobs.h). Everything but health wants a bearer token; secrets go in and never come out.
+ */
+#ifndef SAMPAN_SERVER_H
+#define SAMPAN_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+
+struct log;
+
+#define SERVER_PORT 7716
+
+struct server_conf {
+    const char *const *mounts; /* mount points, absolute */
+    size_t n_mounts;
+    const char *listen;             /* "ADDR:PORT", ":PORT", "[ADDR6]:PORT"; PORT 0: any */
+    const char *state;              /* folder of jobs.db */
+    const char *token_file;         /* read again when it changes; NULL: only with no_auth */
+    bool no_auth;                   /* refused unless listening on loopback */
+    const char *tls_cert, *tls_key; /* PEM files, read again when they change; both or none */
+    const char *compat_peers; /* CIDR[,CIDR…] that may use the compat routes without a token */
+    unsigned ordinal, partitions;
+    const char *version; /* of the program */
+    struct log *log;
+};
+
+struct server;
+/* Listens and serves from here on; refuses bad options before anything is opened. */
+int server_start(struct server **ret, const struct server_conf *conf, struct err *err);
+uint16_t server_port(const struct server *s);
+/* Stops taking requests, ends what runs (jobs go on at the next start), frees. NULL is fine. */
+void server_stop(struct server *s);
+
+#endif
