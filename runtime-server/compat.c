@@ -113,7 +113,7 @@ static int build_job(const struct request *r, const char *type, const char *name
 {
     cleanup_json struct json_doc *doc = NULL;
     struct json_writer w;
-    if (json_parse(&doc, "body", r->body.data ? r->body.data : "", r->body.len, err))
+    if (request_json(r, &doc, err))
         return -1;
     struct json body = json_root(doc);
     if (json_want_object(&body, err))

@@ -68,6 +68,14 @@ static void answer_text(struct answer *a, unsigned status, const char *class, co
     a->type = NULL;
 }
 
+int request_json(const struct request *r, struct json_doc **ret, struct err *err)
+{
+    if (json_parse(ret, "body", r->body.data ? r->body.data : "", r->body.len, err) == 0)
+        return 0;
+    err->class = ERR_USAGE; /* the client's, not ours */
+    return -1;
+}
+
 void answer_error(struct answer *a, const struct err *err)
 {
     answer_text(a, status_of_error(err), err_class_name(err->class), err->msg);
@@ -253,8 +261,10 @@ static void on_library_log(void *cls, const char *format, va_list ap)
     log_debug(s->conf.log, "http: %s", text);
 }
 
+/* The library closes the socket it is given, also when it fails: it gets one of its own. */
 static struct MHD_Daemon *start_daemon(struct server *s)
 {
+    int listener = fcntl(s->listener, F_DUPFD_CLOEXEC, 3);
     unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
                      MHD_USE_POLL | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, s->cert},
@@ -265,7 +275,7 @@ static struct MHD_Daemon *start_daemon(struct server *s)
         flags |= MHD_USE_TLS;
     return MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, s,
-        MHD_OPTION_LISTEN_SOCKET, s->listener, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+        MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
         (unsigned)PER_ADDRESS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE,
@@ -293,18 +303,20 @@ static void renew(struct server *s)
     struct MHD_Daemon *old = s->daemon;
     char *cert = xstrdup(s->cert), *key = xstrdup(s->key);
     if (read_certificate(s, &err) == 0) {
-        MHD_quiesce_daemon(old);
+        int left = MHD_quiesce_daemon(old);
+        if (left >= 0)
+            close(left);
         s->daemon = start_daemon(s);
         if (s->daemon) {
-            retire(old);
             log_info(s->conf.log, "the certificate was renewed");
+            retire(old);
         } else {
             swap_text(&s->cert, &cert);
             swap_text(&s->key, &key);
             s->daemon = start_daemon(s);
             s->cert_at = (struct timespec){0};
-            retire(old);
             log_warn(s->conf.log, "the new certificate and key do not fit: the old ones go on");
+            retire(old);
         }
     } else {
         log_warn(s->conf.log, "the certificate can't be renewed: %s", err.msg);
@@ -362,8 +374,8 @@ void http_stop(struct server *s)
 {
     stop_watching(s);
     if (s->daemon)
-        MHD_stop_daemon(s->daemon); /* and closes the listener */
-    else if (s->listener >= 0)
+        MHD_stop_daemon(s->daemon);
+    if (s->listener >= 0)
         close(s->listener);
     free_secret(s->cert);
     free_secret(s->key);

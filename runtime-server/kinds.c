@@ -3,19 +3,22 @@
  * so a job that is run again after a pause or a kill does the rest.
  */
 #include <string.h>
+#include <unistd.h>
 
 #include "mem.h"
 #include "server-internal.h"
+
+#define TURN_US (300 * 1000)
 
 /* --- options ---------------------------------------------------------------------------------- */
 
 /* Begins the canonical options with what all of these have: the mount, and what the Paddle
  * Operator's own form of them was. */
-static int begin_options(const struct json *o, struct json_writer *w, struct bytes *ret,
-                         struct err *err)
+static int begin_options(const struct server *s, const struct json *o, struct json_writer *w,
+                         struct bytes *ret, struct err *err)
 {
-    const char *mount;
-    if (json_str_or(o, "mount", "", &mount, err))
+    const char *named, *mount;
+    if (json_str_or(o, "mount", "", &named, err) || mount_choose(s, named, &mount, err))
         return -1;
     jw_init(w, ret);
     jw_object(w, NULL);
@@ -131,7 +134,7 @@ static void paths_field(const struct json *o, struct bytes *fields)
 
 /* --- warmup ----------------------------------------------------------------------------------- */
 
-static int check_warmup(const struct json *o, struct bytes *ret, struct bytes *secret,
+static int check_warmup(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
                         struct err *err)
 {
     static const char *const keys[] = {"mount", "paths", "verify", "compat", NULL};
@@ -139,7 +142,7 @@ static int check_warmup(const struct json *o, struct bytes *ret, struct bytes *s
     bool verify;
     (void)secret;
     if (json_only_keys(o, keys, err) || json_bool_or(o, "verify", false, &verify, err) ||
-        begin_options(o, &w, ret, err) || copy_paths(o, &w, err))
+        begin_options(server, o, &w, ret, err) || copy_paths(o, &w, err))
         return -1;
     jw_bool(&w, "verify", verify);
     jw_end(&w);
@@ -163,6 +166,32 @@ static int judge_warmup(const struct json *result, struct err *err)
                    (long long)failed, (long long)samples, path, why);
 }
 
+/* The owner warms one thing at a time, and what it does now may be our own, of before a restart. */
+static bool warms_already(struct server *s, const struct json *o)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    const char *named, *mount, *state;
+    if (json_str(o, "mount", &named, NULL) || mount_choose(s, named, &mount, NULL) ||
+        mount_ask(mount, "status", "", NULL, NULL, &doc, NULL))
+        return false;
+    struct json root = json_root(doc), status = json_get(&root, "status");
+    struct json warmup = json_get(&status, "warmup");
+    return json_str(&warmup, "state", &state, NULL) == 0 && strcmp(state, "running") == 0;
+}
+
+static int ask_in_turn(struct job_run *r, struct server *s, const struct json *o,
+                       const char *fields, struct json_doc **ret, struct err *err)
+{
+    int rc;
+    while ((rc = ask_owner(r, s, o, "warmup", fields, ret, err)) < 0 && err->class == ERR_LIMIT &&
+           warms_already(s, o)) {
+        if (job_wanted(r) != JOB_GO_ON)
+            return 1;
+        usleep(TURN_US);
+    }
+    return rc;
+}
+
 static int run_warmup(struct job_run *r, void *server, const struct json *o, struct bytes *result,
                       struct err *err)
 {
@@ -172,7 +201,7 @@ static int run_warmup(struct job_run *r, void *server, const struct json *o, str
     json_bool(o, "verify", &verify, NULL);
     bytes_addf(&fields, "\"verify\":%s", verify ? "true" : "false");
     paths_field(o, &fields);
-    int rc = ask_owner(r, server, o, "warmup", fields.data, &doc, err);
+    int rc = ask_in_turn(r, server, o, fields.data, &doc, err);
     if (rc)
         return rc < 0 ? -1 : 0;
     struct json root = json_root(doc), warmed = json_get(&root, "result");
@@ -214,13 +243,14 @@ static int run_op(struct job_run *r, struct server *s, const struct json *o, con
     return 0;
 }
 
-static int check_clear(const struct json *o, struct bytes *ret, struct bytes *secret,
+static int check_clear(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
                        struct err *err)
 {
     static const char *const keys[] = {"mount", "paths", "compat", NULL};
     struct json_writer w;
     (void)secret;
-    if (json_only_keys(o, keys, err) || begin_options(o, &w, ret, err) || copy_paths(o, &w, err))
+    if (json_only_keys(o, keys, err) || begin_options(server, o, &w, ret, err) ||
+        copy_paths(o, &w, err))
         return -1;
     jw_end(&w);
     return 0;
@@ -234,7 +264,7 @@ static int run_clear(struct job_run *r, void *server, const struct json *o, stru
     return run_op(r, server, o, "clear", fields.data ? fields.data : "", result, err);
 }
 
-static int check_evict(const struct json *o, struct bytes *ret, struct bytes *secret,
+static int check_evict(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
                        struct err *err)
 {
     static const char *const keys[] = {"mount", "to", "older_than_s", "compat", NULL};
@@ -243,7 +273,7 @@ static int check_evict(const struct json *o, struct bytes *ret, struct bytes *se
     (void)secret;
     if (json_only_keys(o, keys, err) || json_int_or(o, "to", 0, INT64_MAX, -1, &to, err) ||
         json_int_or(o, "older_than_s", 0, INT32_MAX, -1, &older, err) ||
-        begin_options(o, &w, ret, err))
+        begin_options(server, o, &w, ret, err))
         return -1;
     if ((to >= 0) == (older >= 0))
         return err_set(err, ERR_USAGE,
@@ -268,13 +298,13 @@ static int run_evict(struct job_run *r, void *server, const struct json *o, stru
     return run_op(r, server, o, "evict", fields, result, err);
 }
 
-static int check_scan(const struct json *o, struct bytes *ret, struct bytes *secret,
+static int check_scan(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
                       struct err *err)
 {
     static const char *const keys[] = {"mount", "compat", NULL};
     struct json_writer w;
     (void)secret;
-    if (json_only_keys(o, keys, err) || begin_options(o, &w, ret, err))
+    if (json_only_keys(o, keys, err) || begin_options(server, o, &w, ret, err))
         return -1;
     jw_end(&w);
     return 0;

@@ -6,8 +6,9 @@
 #include "mem.h"
 #include "server-internal.h"
 
-#define TRIES 20 /* an owner that dies is followed by the next one within a fraction of a second \
-                  */
+#define TRIES                                                                          \
+    20 /* an owner that dies is followed by the next one within a fraction of a second \
+        */
 
 int mount_ask(const char *mountpoint, const char *op, const char *fields,
               mount_progress_fn *progress, void *arg, struct json_doc **ret, struct err *err)

@@ -27,7 +27,7 @@ static void submit_job(struct request *r, struct answer *a)
     cleanup_json struct json_doc *doc = NULL;
     const char *id = "";
     bool new = false;
-    if (json_parse(&doc, "body", r->body.data ? r->body.data : "", r->body.len, &err)) {
+    if (request_json(r, &doc, &err)) {
         answer_error(a, &err);
         return;
     }

@@ -46,6 +46,8 @@ struct answer {
 const char *request_header(const struct request *r, const char *name); /* or NULL */
 const char *request_query(const struct request *r, const char *name);  /* or NULL */
 
+int request_json(const struct request *r, struct json_doc **ret, struct err *err);
+
 /* An error as an answer: its class says the status. */
 void answer_error(struct answer *a, const struct err *err);
 unsigned status_of_error(const struct err *err);

@@ -31,7 +31,7 @@ static int listen_on(struct server *s, const struct sockaddr_storage *addr, sock
                      struct err *err)
 {
     const int on = 1;
-    struct sockaddr_storage got;
+    struct sockaddr_storage got = {0};
     socklen_t got_len = sizeof got;
     s->listener = socket(addr->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (s->listener < 0)

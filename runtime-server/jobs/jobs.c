@@ -288,7 +288,7 @@ static int parse_submit(struct jobs *j, const struct json *root, struct job_row 
             return -1;
         given = json_root(empty);
     }
-    if (json_want_object(&given, err) || kind->check(&given, &options, secret, err))
+    if (json_want_object(&given, err) || kind->check(j->conf.server, &given, &options, secret, err))
         return -1;
     *ret = (struct job_row){.id = xstrdup(id),
                             .type = xstrdup(type),

@@ -81,7 +81,7 @@ struct job_kind {
     const char *type;
     /* Writes the options in canonical form (defaults filled in) to `ret` and secrets, if there are
      * any, to `secret`. Errors name the JSON path. */
-    int (*check)(const struct json *options, struct bytes *ret, struct bytes *secret,
+    int (*check)(void *server, const struct json *options, struct bytes *ret, struct bytes *secret,
                  struct err *err);
     /* The paths or URIs that the work touches, a line each; nothing: none. */
     void (*touches)(const struct json *options, struct bytes *ret);

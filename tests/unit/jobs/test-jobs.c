@@ -21,9 +21,10 @@ struct world {
     _Atomic int64_t clock;
 };
 
-static int check_steps(const struct json *o, struct bytes *ret, struct bytes *secret,
+static int check_steps(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
                        struct err *err)
 {
+    (void)server;
     static const char *const keys[] = {"n", "path", "secret", NULL};
     const char *path, *text;
     int64_t n;
@@ -88,10 +89,10 @@ static int run_steps(struct job_run *r, void *server, const struct json *o, stru
     return 0;
 }
 
-static int check_none(const struct json *o, struct bytes *ret, struct bytes *secret,
+static int check_none(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
                       struct err *err)
 {
-    (void)secret;
+    (void)secret, (void)server;
     static const char *const keys[] = {NULL};
     bytes_add_str(ret, "{}");
     return json_only_keys(o, keys, err);

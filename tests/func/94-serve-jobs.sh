@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# A job posted over HTTP warms the set, once for each id; status, metrics, events and health tell of it.
+. "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/serve.sh"
+need_mount
+make_set --classes 3 --files 10
+mount_set "file://$SRC"
+start_serve
+
+expect_code 200 GET /healthz
+BEARER= expect_code 200 GET /healthz
+BEARER= expect_code 200 GET /readyz
+BEARER= expect_code 401 GET /v1/status
+BEARER=0123456789abcdef-Secret expect_code 401 GET /v1/status
+expect_code 200 GET /v1/status
+expect "mounts" "$(answer mounts.0.mountpoint)" "$MNT"
+expect "samples of the set" "$(answer mounts.0.set.samples)" 30
+
+timeout 30 curl -sN -H "Authorization: Bearer $TOKEN" "http://127.0.0.1:$PORT/events" >"$T/events" &
+until_true 10 grep -q retry "$T/events"
+body='{"id":"w1","type":"warmup","options":{"paths":["class-000"]}}'
+expect_code 201 POST /v1/jobs -d "$body"
+wait_job w1 succeeded
+expect "items" "$(answer progress.items)" 10
+expect "percent" "$(answer progress.percent)" 100.0
+expect "failed" "$(answer result.failed)" 0
+expect "cached" "$(status cache.samples)" 10
+expect_code 200 POST /v1/jobs -d "$body"
+expect_code 409 POST /v1/jobs -d '{"id":"w1","type":"warmup"}'
+expect_code 201 POST /v1/jobs -d '{"id":"w2","type":"warmup","options":{"verify":true}}'
+wait_job w2 succeeded
+expect "verified" "$(answer result.verified)" true
+expect "cached" "$(status cache.samples)" 30
+until_true 10 grep -q '"id":"w2","type":"warmup","state":"succeeded"' "$T/events" ||
+    fail "no event of the end of w2"
+
+expect_code 201 POST /v1/jobs -d '{"id":"c","type":"clear","options":{"paths":["class-001"]}}'
+wait_job c succeeded
+expect "cached after the clear" "$(status cache.samples)" 20
+expect_code 201 POST /v1/jobs -d '{"id":"e","type":"evict","options":{"to":0}}'
+wait_job e succeeded
+expect "cached after the eviction" "$(status cache.samples)" 0
+echo new >"$SRC/class-000/new.bin"
+expect_code 201 POST /v1/jobs -d '{"id":"s","type":"scan"}'
+wait_job s succeeded
+expect "added" "$(answer result.added)" 1
+expect_code 200 GET '/v1/jobs?type=warmup'
+expect "jobs listed" "$(answer jobs.0.id) $(answer jobs.1.id)" "w2 w1"
+
+expect_code 200 GET /metrics
+grep -q "^sampan_mount_up{mount=\"$MNT\"} 1$" "$T/answer" || fail "metrics: $(cat "$T/answer")"
+grep -q '^sampan_jobs{state="succeeded"} 5$' "$T/answer" || fail "metrics: $(cat "$T/answer")"
+! grep -q "$TOKEN" "$T/log/serve" || fail "the token is in the log"
+stop_serve
+unmount

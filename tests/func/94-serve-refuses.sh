@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# What the runtime server refuses, it refuses by name, before anything is opened or changed.
+. "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/serve.sh"
+need_mount
+make_set --classes 1 --files 3
+mount_set "file://$SRC"
+serve() { sampan serve --state "$T/serve" "$@"; }
+
+refused 2 "--token-file" serve --listen 127.0.0.1:0
+refused 4 "--no-auth" serve --listen 0.0.0.0:0 --no-auth
+refused 2 "exclude each other" serve --listen 127.0.0.1:0 --no-auth --token-file "$T/token"
+refused 2 "--listen" serve --listen 127.0.0.1 --no-auth
+refused 2 "--listen" serve --listen ::1:7716 --no-auth
+refused 2 "--compat-peers" serve --listen 127.0.0.1:0 --no-auth --compat-peers 10.0.0.0/33
+refused 3 "token file" serve --listen 127.0.0.1:0 --token-file "$T/none"
+echo short >"$T/short"
+refused 2 "at least 16" serve --listen 127.0.0.1:0 --token-file "$T/short"
+refused 2 "go together" serve --listen 127.0.0.1:0 --no-auth --tls-cert "$T/x"
+refused 3 "no mount of ours" serve --listen 127.0.0.1:0 --no-auth --mount "$T"
+[ ! -e "$T/serve" ] || fail "something was made although all was refused"
+
+start_serve
+expect_code 404 GET /nowhere
+expect_code 405 DELETE /v1/status
+expect_code 404 GET /v1/jobs/none
+expect_code 404 DELETE /v1/jobs/none
+expect_code 404 GET /v1/jobs/a/b/c
+expect_code 400 POST /v1/jobs -d '{'
+expect_code 400 POST /v1/jobs -d '{"id":"a","type":"warmup","options":{"paths":["../etc"]}}'
+grep -q 'options.paths' "$T/answer" || fail "the error names no place: $(cat "$T/answer")"
+expect_code 400 POST /v1/jobs -d '{"id":"a","type":"warmup","options":{"paths":"x"}}'
+expect_code 400 POST /v1/jobs -d '{"id":"a","type":"warmup","options":{"mount":"/etc"}}'
+expect_code 400 POST /v1/jobs -d '{"id":"a","id":"b","type":"warmup"}'
+expect_code 400 POST /v1/jobs -d '{"id":"a","type":"evict"}'
+head -c 1100000 /dev/zero | tr '\0' x >"$T/huge"
+expect_code 413 POST /v1/jobs --data-binary "@$T/huge"
+expect_code 200 GET /v1/jobs
+expect "jobs" "$(answer jobs)" "[]"
+
+# A token that is rotated: the new one is good at once, the old one no more.
+sleep 0.02
+echo another-token-of-enough-length >"$T/token"
+expect_code 401 GET /v1/status
+BEARER=another-token-of-enough-length expect_code 200 GET /v1/status
+stop_serve
+
+# The state of another program is left alone.
+echo "notes of somebody, who would miss them; long enough to look like a file" >"$T/serve/jobs.db"
+rm -f "$T"/serve/jobs.db-*
+refused 1 "jobs.db" serve --listen 127.0.0.1:0 --no-auth
+grep -q notes "$T/serve/jobs.db" || fail "the foreign file was changed"
+unmount
