@@ -14,14 +14,14 @@ new_pair one
 new_pair two
 cp "$T/one.crt" "$T/tls.crt"
 cp "$T/one.key" "$T/tls.key"
-start_serve --tls-cert "$T/tls.crt" --tls-key "$T/tls.key"
+start_serve --tls-cert "$T/tls.crt" --tls-key "$T/tls.key" --log "$T/log/serve.txt"
 SCHEME=https
 expect_code 200 GET /v1/status --cacert "$T/one.crt"
 cp "$T/two.crt" "$T/tls.crt"
-until_true 60 grep -q 'do not fit' "$T/log/serve" || fail "half a pair was not noticed"
+until_true 60 grep -q 'do not fit' "$T/log/serve.txt" || fail "half a pair was not noticed: $(cat "$T/log/serve.txt")"
 expect_code 200 GET /v1/status --cacert "$T/one.crt"
 cp "$T/two.key" "$T/tls.key"
-until_true 60 grep -q 'certificate was renewed' "$T/log/serve" || fail "not renewed: $(cat "$T/log/serve")"
+until_true 60 grep -q 'certificate was renewed' "$T/log/serve.txt" || fail "not renewed: $(cat "$T/log/serve.txt")"
 expect_code 200 GET /v1/status --cacert "$T/two.crt"
 stop_serve
 unmount
