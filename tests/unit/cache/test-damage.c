@@ -319,7 +319,8 @@ Test(damage, a_pack_with_a_bad_journal_is_rewritten)
         cr_assert(size_of(rig_path(&r, "00000001.pack")) > 50000);
         int before = atomic_load(&r.fake.reads);
         read_all(&r, 300);
-        cr_assert(atomic_load(&r.fake.reads) <= before + 101); /* the flipped one, and the dropped */
+        cr_assert(atomic_load(&r.fake.reads) <=
+                  before + 101); /* the flipped one, and the dropped */
         rig_end(&r);
     }
 }
