@@ -40,7 +40,7 @@ static void start_server(struct bench *b)
     b->stop_fd = in[1];
 }
 
-static void open_store(struct bench *b)
+void bench_connect(struct bench *b)
 {
     struct err err = {0};
     char uri[256];
@@ -57,11 +57,6 @@ static void open_store(struct bench *b)
     cr_assert_eq(fetch_new(&b->fetch, &fc, &err), 0, "%s", err.msg);
 }
 
-void fetch_child(struct bench *b)
-{
-    open_store(b); /* threads do not live on over a fork; the parent's are the parent's to free */
-}
-
 static void make_folders(struct bench *b)
 {
     snprintf(b->root, sizeof b->root, "/tmp/sampan-stage-XXXXXX");
@@ -76,11 +71,16 @@ static void make_folders(struct bench *b)
 
 void bench_start(struct bench *b, bool s3)
 {
+    bench_start_bare(b, s3);
+    bench_connect(b);
+}
+
+void bench_start_bare(struct bench *b, bool s3)
+{
     *b = (struct bench){.s3 = s3, .stop_fd = -1};
     make_folders(b);
     if (s3)
         start_server(b);
-    open_store(b);
     b->conf = (struct stage_conf){.limit = 1ull << 30,
                                   .commit = COMMIT_CLOSE,
                                   .refresh_ns = 2 * NS_PER_S,
@@ -94,7 +94,7 @@ void bench_other(struct bench *b, const struct bench *of)
     *b = (struct bench){.s3 = of->s3, .port = of->port, .stop_fd = -1, .conf = of->conf};
     memcpy(b->bucket, of->bucket, sizeof b->bucket);
     make_folders(b);
-    open_store(b);
+    bench_connect(b);
 }
 
 void bench_open(struct bench *b, bool fresh)

@@ -30,8 +30,9 @@ void bench_close(struct bench *b);
 /* Another mount of the same store, with a stage of its own. */
 void bench_other(struct bench *b, const struct bench *of);
 
-/* In a forked child: an engine and a store of its own. */
-void fetch_child(struct bench *b);
+/* The same in two steps: a process with threads should not fork, so a child connects by itself. */
+void bench_start_bare(struct bench *b, bool s3);
+void bench_connect(struct bench *b); /* store and engine */
 
 /* A GET of the server's own, as text: "/_count/PUT". */
 void ask(const struct bench *b, const char *path, char *ret, size_t size);

@@ -253,7 +253,7 @@ static unsigned run(struct bench *b, uint64_t seed)
         unsigned first = atomic_load(&shared->answered);
         pid_t pid = fork();
         if (pid == 0) {
-            fetch_child(b);
+            bench_connect(b);
             child(b, shared, plan, first);
         }
         usleep((useconds_t)(3000 + next(&moments) % (b->s3 ? 250000 : 40000)));
@@ -265,6 +265,7 @@ static unsigned run(struct bench *b, uint64_t seed)
     }
     for (unsigned i = 0; i < CALLS; i++)
         model_do(files, &plan[i]);
+    bench_connect(b);
     bench_open(b, true);
     t_settle(b);
     compare(b, files, seed);
@@ -286,7 +287,7 @@ static void rounds(bool s3, enum stage_commit commit)
     unsigned lives = 0;
     for (uint64_t seed = 1; seed <= 2; seed++) {
         struct bench b;
-        bench_start(&b, s3);
+        bench_start_bare(&b, s3);
         b.conf.commit = commit;
         b.conf.grace_ns = s3 ? 80 * NS_PER_MS : 1;
         lives += run(&b, seed * 1000 + commit);
