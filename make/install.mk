@@ -9,6 +9,7 @@ MANDIR      := $(DESTDIR)$(PREFIX)/share/man/man1
 BASHDIR     := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSHDIR      := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 LIBDIR      := $(DESTDIR)$(PREFIX)/lib
+LIBEXECDIR  := $(DESTDIR)$(PREFIX)/libexec/sampan
 INCDIR      := $(DESTDIR)$(PREFIX)/include/sampan
 VERBS       := $(patsubst cli/cmd-%.c,%,$(wildcard cli/cmd-*.c))
 PROGRAM     := $(BUILD)/bin/sampan
@@ -26,6 +27,8 @@ order-install: $(ORDER_LIB)
 install: all order-install
 	@$(INSTALL) -d $(BINDIR) $(MANDIR) $(BASHDIR) $(ZSHDIR)
 	@$(INSTALL) -m 0755 $(PROGRAM) $(BINDIR)/sampan
+	@$(INSTALL) -d $(LIBEXECDIR)
+	@$(INSTALL) -m 0755 $(BUILD)/bin/sampan-keeper $(LIBEXECDIR)/sampan-keeper
 	@for verb in $(VERBS); do $(PROGRAM) help --man $$verb >$(MANDIR)/sampan-$$verb.1; done
 	@$(PROGRAM) help --man >$(MANDIR)/sampan.1
 	@$(PROGRAM) help --completion bash >$(BASHDIR)/sampan
@@ -35,14 +38,14 @@ install: all order-install
 uninstall:
 	@rm -f $(BINDIR)/sampan $(MANDIR)/sampan.1 $(MANDIR)/sampan-*.1 $(BASHDIR)/sampan $(ZSHDIR)/_sampan
 	@rm -f $(LIBDIR)/libsampan-order.a $(LIBDIR)/pkgconfig/sampan-order.pc
-	@rm -rf $(INCDIR)
+	@rm -rf $(INCDIR) $(LIBEXECDIR)
 
 DEB_ARCH = $(shell dpkg --print-architecture)
 DEB      = build/sampan_$(VERSION)_$(DEB_ARCH).deb
 deb: all
 	@rm -rf build/deb
 	@$(MAKE) --no-print-directory install DESTDIR=$(CURDIR)/build/deb PREFIX=/usr
-	@strip --strip-unneeded build/deb/usr/bin/sampan
+	@strip --strip-unneeded build/deb/usr/bin/sampan build/deb/usr/libexec/sampan/sampan-keeper
 	@gzip -9n build/deb/usr/share/man/man1/*.1
 	@mkdir -p build/deb/DEBIAN build/deb/usr/share/doc/sampan
 	@cp README.md build/deb/usr/share/doc/sampan/
