@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "frontend.h"
 #include "mem.h"
 #include "serve-internal.h"
 
@@ -83,6 +84,8 @@ static const char *verb_of(const char *word)
 int main(int argc, char **argv)
 {
     struct err err = {0};
+    if (argc == 2 && strcmp(argv[1], FRONTEND_HELPER) == 0)
+        return frontend_helper();
     if (getenv(KEEPER_ENV))
         return life_main(argv);
     signal(SIGINT, interrupted);

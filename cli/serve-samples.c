@@ -12,8 +12,12 @@
 static int open_volume(struct mount *m, struct err *err)
 {
     const struct mount_options *o = m->conf->options;
+    struct keeper_state *state = keeper_state(m->conf->keeper);
     struct volume_conf conf = {
         .set = m->conf->set,
+        .counts = state ? keeper_area(state, "volume", VOLUME_COUNTS_VERSION,
+                                      sizeof(struct volume_counts))
+                        : NULL,
         .catalog = o->catalog,
         .store = *m->conf->store,
         .memory = o->memory,
@@ -68,6 +72,7 @@ static int mount_samples(struct mount *m, struct err *err)
         .dev = under_keeper_copy(m, /* device= */ true),
         .state = keeper_state(m->conf->keeper),
         .refuse = under_keeper_refuses(m),
+        .helper = "/proc/self/exe",
         .status = serve_status,
         .status_arg = m,
         .log = m->log.log,

@@ -4,7 +4,7 @@
  * Threads: FRONTEND_WORKERS serve the device; one "chores" thread runs what may wait for the kernel
  * (ioctls that change the order), so that no worker ever does; one pusher. A notification to the
  * kernel can wait for a lock that a reader holds while its own request waits for a worker: so no
- * worker ever sends one.
+ * worker ever sends one, and the helper process writes it (helper-internal.h).
  */
 #ifndef SAMPAN_FRONTEND_INTERNAL_H
 #define SAMPAN_FRONTEND_INTERNAL_H
@@ -19,6 +19,7 @@
 #include "device.h"
 #include "frontend.h"
 #include "hand-internal.h"
+#include "helper-internal.h"
 #include "snapshots.h"
 #include "sync.h"
 
@@ -147,7 +148,8 @@ struct push {
     bool stopping;        /* under lock */
     bool started;
     pthread_t thread;
-    _Atomic int tid;               /* the pusher's own READs carry it */
+    _Atomic int tid;               /* READs of what is pushed carry it, or helper.pid */
+    _Atomic int last;              /* what became of the last file: push_told() */
     _Atomic bool active;           /* an order is set */
     _Atomic uint64_t hushed_until; /* on the monotonic clock */
     _Atomic unsigned in_flight;    /* READs of the pusher under way */
@@ -156,6 +158,7 @@ struct push {
 };
 int push_start(struct frontend *f, struct err *err);
 void push_stop(struct frontend *f);
+void push_told(void *frontend, int outcome); /* the helper's */
 /* A reader's READ at the start of sample `id`. Cheap when no order is set. */
 void push_seen(struct frontend *f, uint64_t id);
 /* Opens nothing on the mount for two seconds. */
@@ -233,6 +236,7 @@ struct frontend {
     struct volume *volume;
     struct log *log;
     struct hand hand;
+    struct helper helper;
     int dev;         /* /dev/fuse; the session closes it */
     bool adopted;    /* the mount is older than this life */
     dev_t mount_dev; /* of the mounted file system */

@@ -204,6 +204,13 @@ int read_pushed(struct frontend *f, uint64_t id, uint64_t off, uint32_t len, str
 
 /* --- READ --- */
 
+/* Is it the pusher that reads, or the helper in its place? */
+static bool push_asks(const struct frontend *f, uint32_t pid)
+{
+    return pid && ((int)pid == atomic_load_explicit(&f->helper.pid, memory_order_relaxed) ||
+                   (int)pid == atomic_load_explicit(&f->push.tid, memory_order_relaxed));
+}
+
 /* Those that need no volume. */
 static bool read_by_ourselves(struct frontend *f, const struct wire_in_header *h,
                               const struct wire_read_in *in)
@@ -234,7 +241,7 @@ void op_read(struct frontend *f, const struct wire_in_header *h, const struct wi
     p->off = in->offset;
     p->size = in->size < MAX_READ ? in->size : MAX_READ;
     p->read.done = came;
-    p->read.push = h->pid && (int)h->pid == atomic_load(&f->push.tid);
+    p->read.push = push_asks(f, h->pid);
     atomic_fetch_add(&f->parked, 1);
     if (p->read.push)
         atomic_fetch_add(&f->push.in_flight, 1);

@@ -2,11 +2,11 @@
  * The pusher: one thread that brings the samples next in the known order into the kernel's page
  * cache, ahead of the reader, so that its read() makes no round trip at all.
  *
- * The kernel takes pages only for inodes it knows, so the pusher opens each name through the mount
- * itself (no round trip once the name is cached), for the time of one call: a descriptor that
- * stayed open would make umount busy. Two ways:
+ * The kernel takes pages only for inodes it knows, so the helper (helper-internal.h) opens each
+ * name through the mount itself (no round trip once the name is cached), for the time of one call:
+ * a descriptor that stayed open would make umount busy. Two ways:
  *
- * - readahead(2): the kernel sends READs, which carry the pusher's thread id;
+ * - readahead(2): the kernel sends READs, which carry the helper's process id;
  * - FUSE_NOTIFY_STORE: we write the bytes into the page cache.
  *
  * Side by side (110 KiB samples, two cores, idle and busy) they took 54-462 and 53-1023 us a
@@ -14,25 +14,21 @@
  * daemon's; store is the way where readahead is refused.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "cleanup.h"
 #include "clock.h"
 #include "frontend-internal.h"
 #include "mem.h"
 
-#define WINDOW_BYTES   (128ull << 20)
-#define WINDOW_MAX     65536
-#define IN_FLIGHT_MAX  64
-#define IN_FLIGHT_MEM  (32ull << 20)
-#define HUSH_NS        (2 * NS_PER_S)
-#define BATCH          32
-#define PREFIXES       512
-#define READAHEAD_STEP (1u << 20)
+#define WINDOW_BYTES  (128ull << 20)
+#define WINDOW_MAX    65536
+#define IN_FLIGHT_MAX 64
+#define IN_FLIGHT_MEM (32ull << 20)
+#define HUSH_NS       (2 * NS_PER_S)
+#define BATCH         32
+#define PREFIXES      512
 
 const char *push_how_name(enum push_how how)
 {
@@ -87,15 +83,6 @@ static const char *prefix_of(struct pusher *p, uint64_t folder)
 
 /* --- the two ways --- */
 
-static int push_readahead(int fd, uint64_t size)
-{
-    for (uint64_t off = 0; off < size; off += READAHEAD_STEP)
-        if (readahead(fd, (off_t)off, size - off < READAHEAD_STEP ? size - off : READAHEAD_STEP) <
-            0)
-            return -errno;
-    return 0;
-}
-
 static int store_piece(struct frontend *f, uint64_t id, uint64_t off, const struct view *v)
 {
     struct wire_out_header h = {.error = WIRE_NOTIFY_STORE};
@@ -105,7 +92,7 @@ static int store_piece(struct frontend *f, uint64_t id, uint64_t off, const stru
                            {.iov_base = (void *)v->ptr, .iov_len = v->len}};
 
     h.len = (uint32_t)(sizeof(h) + sizeof(s) + v->len);
-    return writev(f->dev, iov, 3) < 0 ? -errno : 0;
+    return helper_notify(&f->helper, iov, 3) < 0 ? -errno : 0;
 }
 
 static int push_store(struct frontend *f, uint64_t id, uint64_t size)
@@ -127,45 +114,53 @@ static int push_store(struct frontend *f, uint64_t id, uint64_t size)
 
 /* --- one sample --- */
 
-/* Opens sample `id` through the mount; -1: it is not there under its name (any more). */
-static int open_sample(struct pusher *p, uint64_t id, uint64_t *ret_size)
+/* What became of a file (helper-internal.h). */
+void push_told(void *arg, int outcome)
 {
-    char path[4096 + 256];
-    const char *prefix;
-    struct entry e;
-    struct stat st;
+    struct frontend *f = arg;
+    struct push *push = &f->push;
 
-    if (catalog_get(p->catalog, id, &e, NULL) < 0 || !(prefix = prefix_of(p, e.parent)) ||
-        snprintf(path, sizeof(path), "%s%s", prefix, e.name) >= (int)sizeof(path))
-        return -1;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOATIME);
-    if (fd < 0 && errno == EPERM) /* O_NOATIME is for the owner of the file */
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
-        return -1;
-    /* Something else may be mounted there by now, or a newer version be served. */
-    if (fstat(fd, &st) < 0 || st.st_ino != id || st.st_dev != p->f->mount_dev) {
-        close(fd);
-        return -1;
-    }
-    *ret_size = e.size;
-    return fd;
+    atomic_store(&push->last, outcome);
+    if (!outcome)
+        counter_add(&f->kept->push_skipped, 1);
+    else if (atomic_load(&push->how) == PUSH_READAHEAD)
+        counter_add(outcome < 0 ? &f->kept->push_failed : &f->kept->pushed, 1);
 }
 
-static int push_one(struct pusher *p, uint64_t id, enum push_how how)
+/* The file is held open, so the kernel knows the inode. */
+static int store_held(struct pusher *p, uint64_t id, uint64_t size)
 {
     struct kept *kept = p->f->kept;
-    uint64_t size;
-    cleanup_close int fd = open_sample(p, id, &size);
     int rc;
 
-    if (fd < 0) {
-        counter_add(&kept->push_skipped, 1);
-        return 0;
-    }
-    rc = how == PUSH_STORE ? push_store(p->f, id, size) : push_readahead(fd, size);
+    helper_settle(&p->f->helper);
+    if (atomic_load(&p->f->push.last) <= 0)
+        return 0; /* it is not there under its name any more */
+    rc = push_store(p->f, id, size);
+    helper_release(&p->f->helper);
     counter_add(rc < 0 ? &kept->push_failed : &kept->pushed, 1);
     return rc;
+}
+
+/* 0, or why this way is none. Of a readahead that is heard of later. */
+static int push_one(struct pusher *p, uint64_t id, enum push_how how)
+{
+    struct push *push = &p->f->push;
+    struct helper_file file = {.ino = id, .dev = p->f->mount_dev, .hold = how == PUSH_STORE};
+    char path[HELPER_PATH_MAX];
+    const char *prefix;
+    struct entry e;
+
+    if (catalog_get(p->catalog, id, &e, NULL) < 0 || !(prefix = prefix_of(p, e.parent)) ||
+        snprintf(path, sizeof(path), "%s%s", prefix, e.name) >= (int)sizeof(path)) {
+        counter_add(&p->f->kept->push_skipped, 1);
+        return 0;
+    }
+    file.size = e.size;
+    helper_file(&p->f->helper, &file, path);
+    if (how == PUSH_STORE)
+        return store_held(p, id, e.size);
+    return atomic_load(&push->last) < 0 ? atomic_load(&push->last) : 0;
 }
 
 static bool stopping(struct push *push)
@@ -365,6 +360,7 @@ static void *push_run(void *arg)
         size_t n = take_batch(p->f, positions);
         if (n && atomic_load(&push->how) != PUSH_OFF)
             push_batch(p, positions, ids, ids_of(p->f, positions, n, ids));
+        helper_settle(&p->f->helper);
     }
     forget_prefixes(p);
     catalog_unref(p->catalog);

@@ -82,8 +82,10 @@ static ssize_t hook_writev(int fd, struct iovec *iov, int count, void *userdata)
         if (!h->error)
             return send_init_reply(f, fd, iov);
     }
+    if (!h->unique)
+        return helper_notify(&f->helper, iov, count);
     n = writev(fd, iov, count);
-    if (n >= 0 && h->unique)
+    if (n >= 0)
         hand_answered(&f->hand);
     return n;
 }
@@ -223,6 +225,7 @@ static struct frontend *new_frontend(struct volume *v, const struct frontend_con
     pages_init(&f->pages);
     lock_init(&f->push.lock, RANK_PUSH, "fuse push");
     cond_init(&f->push.moved);
+    helper_init(&f->helper, conf->helper, push_told, f);
     f->adopted = conf->dev >= 0;
     f->dev = conf->dev;
     return f;
@@ -254,6 +257,7 @@ int frontend_mount(struct frontend **ret, struct volume *v, const struct fronten
         err_set(err, ERR_LIMIT, "the keeper's state has no room for the front end's counters");
         goto fail;
     }
+    f->helper.device = f->dev;
     snapshots_keep(&f->snapshots, &f->kept->next_snapshot);
     f->mounted = !f->adopted; /* one that we fail to take over is another life's to end */
     if (!conf->refuse && new_session(f, err) < 0)
@@ -390,6 +394,7 @@ static void stop_serving(struct frontend *f)
         volume_on_switch(f->volume, NULL, f);
     chores_stop(f);
     push_stop(f);
+    helper_stop(&f->helper);
     workers_stop(f);
     hang_up(f);
     wait_for_parked(f, UINT64_MAX / 2);

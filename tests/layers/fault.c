@@ -1,4 +1,4 @@
-/* fault: some calls fail, or deliver wrong bytes. */
+/* fault: some calls fail, deliver wrong bytes, or end the process. */
 #include "layers-internal.h"
 
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 #include "mem.h"
 
 enum when { WHEN_EVERY, WHEN_FIRST, WHEN_AFTER, WHEN_UNIT, WHEN_ALWAYS };
-enum harm { HARM_ERROR, HARM_SHORT, HARM_FLIP };
+enum harm { HARM_ERROR, HARM_SHORT, HARM_FLIP, HARM_ABORT };
 
 struct fault {
     struct source source; /* first */
@@ -75,6 +75,8 @@ static int fault_read(struct source *s, const struct piece *p, struct view *ret,
     struct fault *f = (struct fault *)s;
     if (!(f->op & OP_READ) || !is_due(f, p->unit))
         return source_read(s->inner, p, ret, wait, err);
+    if (f->harm == HARM_ABORT)
+        abort();
     if (f->harm == HARM_ERROR)
         return fail(f, p->unit, err);
     struct harmed *h = xcalloc(1, sizeof *h);
@@ -145,13 +147,17 @@ static int parse_harm(struct fault *f, const char *word, struct err *err)
         f->harm = HARM_FLIP;
         return 0;
     }
+    if (strcmp(word, "abort") == 0) {
+        f->harm = HARM_ABORT;
+        return 0;
+    }
     for (int c = ERR_NOT_FOUND; c <= ERR_BUG; c++) {
         if (strcmp(word, err_class_name((enum err_class)c)) == 0) {
             f->class = (enum err_class)c;
             return 0;
         }
     }
-    return err_set(err, ERR_USAGE, "\"%s\": want an error class, short or flip", word);
+    return err_set(err, ERR_USAGE, "\"%s\": want an error class, short, flip or abort", word);
 }
 
 int fault_new(struct source **ret, const char *args, struct source *inner, struct err *err)

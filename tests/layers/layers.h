@@ -7,7 +7,8 @@
  *   fault=OP:WHEN:CLASS   OP    read | ahead | all
  *                         WHEN  every:N | first:N | after:N | unit:N | always
  *                         CLASS transient | corrupt | stale | denied | limit | not-found | failed |
- *                               short (half of the bytes), flip (one bit of the bytes)
+ *                               short (half of the bytes), flip (one bit of the bytes),
+ *                               abort (the process ends; reads only)
  *   delay=OP:MS[:PERCENT] answers MS milliseconds late, PERCENT of the calls (100)
  *   count=NAME            counts, readable through layers_count()
  *

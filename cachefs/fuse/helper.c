@@ -1,0 +1,289 @@
+/* The helper and its master's side: helper-internal.h says why there is one. */
+#include "helper-internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "cleanup.h"
+#include "frontend.h"
+#include "mem.h"
+
+#define READAHEAD_STEP (1u << 20)
+#define CHANNEL_FD     3 /* in the helper */
+#define DEVICE_FD      4
+#define NOTIFY_MAX     8192 /* names are at most 255 bytes; longer ones are written by ourselves */
+
+enum { ASK_FILE, ASK_RELEASE, ASK_NOTIFY };
+
+struct ask {
+    uint32_t kind, len; /* of what follows: a path with its NUL, or a notification */
+    struct helper_file file;
+};
+
+struct message {
+    struct ask ask;
+    char rest[NOTIFY_MAX];
+};
+
+/* --- the work, wherever it is done --- */
+
+/* -1: it is not there under its name (any more), or something else is. */
+static int open_file(const struct helper_file *file, const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOATIME);
+
+    if (fd < 0 && errno == EPERM) /* O_NOATIME is for the owner of the file */
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) < 0 || st.st_ino != file->ino || st.st_dev != file->dev) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int read_ahead(int fd, uint64_t size)
+{
+    for (uint64_t off = 0; off < size; off += READAHEAD_STEP)
+        if (readahead(fd, (off_t)off, size - off < READAHEAD_STEP ? size - off : READAHEAD_STEP) <
+            0)
+            return -errno;
+    return 1;
+}
+
+static void put_down(int *held)
+{
+    if (*held >= 0)
+        close(*held);
+    *held = -1;
+}
+
+static int do_file(const struct helper_file *file, const char *path, int *held)
+{
+    put_down(held);
+    cleanup_close int fd = open_file(file, path);
+    if (fd < 0)
+        return 0;
+    if (!file->hold)
+        return read_ahead(fd, file->size);
+    *held = take_fd(&fd);
+    return 1;
+}
+
+/* --- in the helper --- */
+
+static int serve(const struct message *m, size_t got, int *held)
+{
+    if (got < sizeof(m->ask) || m->ask.len > got - sizeof(m->ask))
+        return -EINVAL;
+    if (m->ask.kind == ASK_NOTIFY)
+        return write(DEVICE_FD, m->rest, m->ask.len) < 0 ? -errno : 1;
+    if (m->ask.kind == ASK_FILE && m->ask.len && !m->rest[m->ask.len - 1])
+        return do_file(&m->ask.file, m->rest, held);
+    put_down(held);
+    return 1;
+}
+
+int frontend_helper(void)
+{
+    static struct message m;
+    int held = -1;
+    ssize_t n;
+
+    while ((n = recv(CHANNEL_FD, &m, sizeof(m), 0)) > 0 || (n < 0 && errno == EINTR)) {
+        int outcome = n > 0 ? serve(&m, (size_t)n, &held) : 0;
+
+        if (n > 0 && send(CHANNEL_FD, &outcome, sizeof(outcome), MSG_NOSIGNAL) < 0)
+            break;
+    }
+    return 0;
+}
+
+/* --- its master's side --- */
+
+void helper_init(struct helper *h, const char *program, void (*told)(void *arg, int outcome),
+                 void *arg)
+{
+    *h = (struct helper){.program = program ? xstrdup(program) : NULL,
+                         .device = -1,
+                         .channel = -1,
+                         .held = -1,
+                         .told = told,
+                         .arg = arg};
+    lock_init(&h->lock, RANK_METRICS, "fuse helper");
+}
+
+/* Both ends at once have other numbers than those they get in the helper. */
+static int spawn(struct helper *h, int end)
+{
+    char word[] = FRONTEND_HELPER, name[] = "sampan";
+    char *argv[] = {name, word, NULL}, *env[] = {NULL};
+    cleanup_close int channel = fcntl(end, F_DUPFD_CLOEXEC, 10);
+    cleanup_close int device = fcntl(h->device, F_DUPFD_CLOEXEC, 10);
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+    int e;
+
+    posix_spawn_file_actions_init(&actions);
+    for (int fd = 0; fd < CHANNEL_FD; fd++) /* whoever waits for ours to be closed is not to wait */
+        posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
+    posix_spawn_file_actions_adddup2(&actions, channel, CHANNEL_FD);
+    posix_spawn_file_actions_adddup2(&actions, device, DEVICE_FD);
+    posix_spawn_file_actions_addclosefrom_np(&actions, DEVICE_FD + 1);
+    e = posix_spawn(&pid, h->program, &actions, NULL, argv, env);
+    posix_spawn_file_actions_destroy(&actions);
+    if (!e)
+        atomic_store(&h->pid, pid);
+    return e;
+}
+
+static void lose(struct helper *h)
+{
+    if (h->channel < 0)
+        return;
+    close(h->channel);
+    h->channel = -1;
+    while (waitpid(atomic_load(&h->pid), NULL, 0) < 0 && errno == EINTR)
+        ;
+    atomic_store(&h->pid, 0);
+    for (; h->under_way; h->under_way--)
+        h->told(h->arg, 0);
+}
+
+/* False: there is none, and the caller does the work itself. */
+static bool is_there(struct helper *h)
+{
+    int ends[2];
+
+    if (h->channel >= 0)
+        return true;
+    if (!h->program || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        return false;
+    if (spawn(h, ends[1]) == 0)
+        h->channel = ends[0];
+    else
+        close(ends[0]);
+    close(ends[1]);
+    return h->channel >= 0;
+}
+
+static bool put(struct helper *h, const struct ask *ask, const void *rest)
+{
+    struct iovec iov[2] = {{.iov_base = (void *)ask, .iov_len = sizeof(*ask)},
+                           {.iov_base = (void *)rest, .iov_len = ask->len}};
+    struct msghdr m = {.msg_iov = iov, .msg_iovlen = ask->len ? 2 : 1};
+    ssize_t n;
+
+    do {
+        n = sendmsg(h->channel, &m, MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    return n > 0;
+}
+
+static bool get(struct helper *h, int *ret_outcome)
+{
+    ssize_t n;
+
+    do {
+        n = recv(h->channel, ret_outcome, sizeof(*ret_outcome), 0);
+    } while (n < 0 && errno == EINTR);
+    return n == (ssize_t)sizeof(*ret_outcome);
+}
+
+/* Hears of files until at most `most` are under way. */
+static void settle(struct helper *h, unsigned most)
+{
+    while (h->under_way > most) {
+        int outcome;
+
+        if (!get(h, &outcome)) {
+            lose(h);
+            return;
+        }
+        h->under_way--;
+        h->told(h->arg, outcome);
+    }
+}
+
+void helper_settle(struct helper *h)
+{
+    ACQUIRE(&h->lock);
+
+    settle(h, 0);
+}
+
+void helper_file(struct helper *h, const struct helper_file *file, const char *path)
+{
+    ACQUIRE(&h->lock);
+    struct ask ask = {.kind = ASK_FILE, .len = (uint32_t)strlen(path) + 1, .file = *file};
+
+    settle(h, HELPER_DEPTH - 1);
+    if (!is_there(h))
+        h->told(h->arg, do_file(file, path, &h->held));
+    else if (put(h, &ask, path))
+        h->under_way++;
+    else
+        lose(h);
+}
+
+/* Asks and waits for the outcome. */
+static int ask_now(struct helper *h, const struct ask *ask, const void *rest)
+{
+    int outcome;
+
+    settle(h, 0);
+    if (h->channel >= 0 && put(h, ask, rest) && get(h, &outcome))
+        return outcome;
+    lose(h);
+    return -EIO;
+}
+
+void helper_release(struct helper *h)
+{
+    const struct ask ask = {.kind = ASK_RELEASE};
+    ACQUIRE(&h->lock);
+
+    put_down(&h->held);
+    if (h->channel >= 0)
+        ask_now(h, &ask, NULL);
+}
+
+ssize_t helper_notify(struct helper *h, const struct iovec *iov, int count)
+{
+    char whole[NOTIFY_MAX];
+    struct ask ask = {.kind = ASK_NOTIFY};
+
+    for (int i = 0; i < count; i++) {
+        if (iov[i].iov_len > sizeof(whole) - ask.len)
+            return writev(h->device, iov, count);
+        memcpy(whole + ask.len, iov[i].iov_base, iov[i].iov_len);
+        ask.len += (uint32_t)iov[i].iov_len;
+    }
+    ACQUIRE(&h->lock);
+    if (!is_there(h))
+        return writev(h->device, iov, count);
+    int outcome = ask_now(h, &ask, whole);
+    if (outcome > 0)
+        return ask.len;
+    errno = -outcome;
+    return -1;
+}
+
+void helper_stop(struct helper *h)
+{
+    {
+        ACQUIRE(&h->lock);
+        settle(h, 0);
+        put_down(&h->held);
+        lose(h);
+    }
+    free((char *)h->program);
+    lock_destroy(&h->lock);
+}
