@@ -222,6 +222,19 @@ static bool too_late(const struct node *n, uint64_t moment)
     return n->busy || n->moment > moment || n->row.skey;
 }
 
+/* The bytes are as they were; what describes them may have been changed by somebody. */
+static void same_content(struct stage *s, struct node *n, const struct found *f)
+{
+    if (n->row.flags & (N_META | N_DIRTY) || n->row.rmtime_ns == f->seen.mtime_ns)
+        return;
+    if (f->known)
+        take_meta(n, &f->meta);
+    else if (n->row.rmtime_ns != LIST_MTIME_UNKNOWN) /* else we wrote it ourselves */
+        n->row.flags &= ~(unsigned)N_KNOWN;
+    n->row.rmtime_ns = f->seen.mtime_ns;
+    journal_put(s, n, NULL);
+}
+
 static void merge_known(struct stage *s, struct node *n, const struct found *f, uint64_t moment)
 {
     if (n->mark == s->marks && node_is_folder(n) && !f->folder)
@@ -244,8 +257,10 @@ static void merge_known(struct stage *s, struct node *n, const struct found *f, 
         }
         return;
     }
-    if (n->row.flags & N_STORED && same_object(n, &f->seen))
+    if (n->row.flags & N_STORED && same_object(n, &f->seen)) {
+        same_content(s, n, f);
         return;
+    }
     if (n->row.flags & N_DIRTY) {
         if (n->row.flags & N_STORED || !(n->row.flags & N_PUBLISH))
             changed_under_dirty(s, n);

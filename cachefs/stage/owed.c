@@ -304,17 +304,40 @@ static int wait_until(struct stage *s, uint64_t end_ns)
     return 0;
 }
 
+/* Patience counts from the last thing that went well: long uploads take their time. */
+struct waiting {
+    uint64_t end_ns, progress, bytes;
+};
+
+static void wait_begin(const struct stage *s, struct waiting *w)
+{
+    *w = (struct waiting){clock_mono_ns() + patience(s), s->progress,
+                          counter_get(&s->counts.uploaded_bytes)};
+}
+
+/* `busy`: the store is at work on it, which ends by itself. */
+static int wait_more(struct stage *s, struct waiting *w, bool busy, const struct err *why,
+                     struct err *err)
+{
+    if (busy || w->progress != s->progress || w->bytes != counter_get(&s->counts.uploaded_bytes))
+        wait_begin(s, w);
+    if (wait_until(s, w->end_ns) == 0)
+        return 0;
+    return s->stopping ? err_set(err, ERR_CANCELLED, "the mount is ending") : give_up(why, err);
+}
+
 static int wait_node(struct stage *s, struct node *n, struct err *err)
 {
-    uint64_t end = clock_mono_ns() + patience(s), want = n->seq;
+    uint64_t want = n->seq;
     bool content = n->row.flags & N_DIRTY;
+    struct waiting w;
+    wait_begin(s, &w);
     owed_add(s, n);
     while (node_owes(n) && !(content && n->stored_seq >= want && !n->row.skey)) {
         if (n->failed)
             return give_up(n->why, err);
-        if (wait_until(s, end))
-            return s->stopping ? err_set(err, ERR_CANCELLED, "the mount is ending")
-                               : give_up(n->why, err);
+        if (wait_more(s, &w, n->busy && !n->why, n->why, err))
+            return -1;
     }
     return 0;
 }
@@ -338,14 +361,14 @@ static struct doom *doom_of(struct stage *s, uint64_t ino)
 
 int doom_wait(struct stage *s, uint64_t ino, struct err *err)
 {
-    uint64_t end = clock_mono_ns() + patience(s);
     struct doom *d;
+    struct waiting w;
+    wait_begin(s, &w);
     while ((d = doom_of(s, ino))) {
         if (d->failed)
             return give_up(d->why, err);
-        if (wait_until(s, end))
-            return s->stopping ? err_set(err, ERR_CANCELLED, "the mount is ending")
-                               : give_up(d->why, err);
+        if (wait_more(s, &w, d->busy && !d->why, d->why, err))
+            return -1;
     }
     return 0;
 }
@@ -409,15 +432,12 @@ static bool dooms_all_failed(const struct stage *s)
 
 static int settle(struct stage *s, uint64_t deadline_ns, struct err *err)
 {
-    uint64_t progress = s->progress, end = clock_mono_ns() + patience(s);
-    while (s->owed.n || s->n_busy || !dooms_all_failed(s)) {
-        if (s->progress != progress) {
-            progress = s->progress;
-            end = clock_mono_ns() + patience(s);
-        }
-        if (wait_until(s, deadline_ns ? deadline_ns : end))
+    struct waiting w;
+    wait_begin(s, &w);
+    while (s->owed.n || s->n_busy || !dooms_all_failed(s))
+        if (deadline_ns ? wait_until(s, deadline_ns)
+                        : wait_more(s, &w, s->n_busy && !s->pause_ns, NULL, NULL))
             return first_failure(s, err);
-    }
     return s->failed.n || s->n_dooms ? first_failure(s, err) : 0;
 }
 

@@ -220,7 +220,7 @@ int remote_put(struct stage *s, const char *key, const void *body, size_t len,
     char sum[STORE_SUM_SIZE], etag[160];
     store_payload_sum(s->conf.store, body, len, sum);
     const struct store_put put = {.key = key, .body = body, .len = len, .meta = meta, .sum = sum};
-    *ret = (struct seen){.size = len, .mtime_ns = clock_wall_ns()};
+    *ret = (struct seen){.size = len, .mtime_ns = LIST_MTIME_UNKNOWN};
     if (put_whole(s, &put, etag, err) || learn(s, key, etag, ret, err))
         return err_wrap(err, "write \"%s\"", key);
     counter_add(&s->counts.uploads, 1);

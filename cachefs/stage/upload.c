@@ -560,7 +560,7 @@ static bool snapshot(struct content *c, struct end *e, struct snapshot *ret)
     ACQUIRE(&s->lock);
     ret->seq = c->node->seq;
     ret->meta = c->up->meta;
-    ret->seen = (struct seen){.size = c->size, .mtime_ns = clock_wall_ns()};
+    ret->seen = (struct seen){.size = c->size, .mtime_ns = LIST_MTIME_UNKNOWN};
     return true;
 }
 

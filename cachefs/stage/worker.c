@@ -233,7 +233,8 @@ static int vanished(struct stage *s, struct task *t)
 
 static int do_move(struct stage *s, struct task *t, struct err *err)
 {
-    struct seen seen = {.size = t->n->row.rsize, .mtime_ns = t->n->row.rmtime_ns};
+    struct seen seen = {.size = t->n->row.rsize,
+                        .mtime_ns = *t->etag ? LIST_MTIME_UNKNOWN : t->n->row.rmtime_ns};
     bool left = false;
     struct err why = {0};
     const char *from = t->from ? t->from : t->key;

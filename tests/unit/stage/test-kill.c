@@ -256,7 +256,8 @@ static unsigned run(struct bench *b, uint64_t seed)
             bench_connect(b);
             child(b, shared, plan, first);
         }
-        usleep((useconds_t)(3000 + next(&moments) % (b->s3 ? 250000 : 40000)));
+        usleep((useconds_t)(3000 + next(&moments) %
+                                       (b->s3 && b->conf.commit == COMMIT_CLOSE ? 250000 : 40000)));
         kill(pid, lives < 12 ? SIGKILL : SIGCONT);
         int status;
         waitpid(pid, &status, 0);
