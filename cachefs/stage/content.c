@@ -134,6 +134,7 @@ static int map_make(struct content *c, uint64_t size, int state, uint64_t base_l
     unmap(c);
     if (map_open(c, size, O_CREAT | O_TRUNC, err))
         return -1;
+    assert(c->map);
     memcpy(c->map->magic, MAP_MAGIC, 8);
     c->map->base_len = base_len;
     memset(c->map->blocks, state, content_blocks(size));
@@ -144,6 +145,7 @@ static int map_check(struct content *c, struct err *err)
 {
     if (map_open(c, c->size, 0, err))
         return -1;
+    assert(c->map);
     if (memcmp(c->map->magic, MAP_MAGIC, 8) != 0)
         return err_set(err, ERR_CORRUPT, "damaged: %s/data/%016llx.map: it is no map of blocks",
                        c->stage->dir, (unsigned long long)c->node->row.ino);
@@ -429,6 +431,7 @@ int content_grow(struct content *c, uint64_t size, struct err *err)
         return 0;
     if (map_open(c, size, 0, err))
         return -1;
+    assert(c->map);
     uint64_t old = content_blocks(c->size);
     memset(c->map->blocks + old, BLOCK_DIRTY, content_blocks(size) - old);
     return 0;

@@ -239,6 +239,18 @@ static void compare(struct bench *b, const struct file *files, uint64_t seed)
     }
 }
 
+/* Kills the child a moment after it began the call of that number; perhaps it ends before. */
+static void kill_at(const struct shared *shared, pid_t pid, unsigned asked, unsigned late_us)
+{
+    siginfo_t ended = {.si_pid = 0};
+    while (atomic_load(&shared->asked) < asked && !ended.si_pid) {
+        usleep(100);
+        waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT);
+    }
+    usleep(late_us);
+    kill(pid, SIGKILL);
+}
+
 /* Ends with the number of lives. */
 static unsigned run(struct bench *b, uint64_t seed)
 {
@@ -256,10 +268,9 @@ static unsigned run(struct bench *b, uint64_t seed)
             bench_connect(b);
             child(b, shared, plan, first);
         }
-        usleep((useconds_t)(3000 + next(&moments) %
-                                       (b->s3 && b->conf.commit == COMMIT_CLOSE ? 250000 : 40000)));
-        kill(pid, lives < 12 ? SIGKILL : SIGCONT);
         int status;
+        kill_at(shared, pid, first + 1 + (unsigned)(next(&moments) % (CALLS / 4)),
+                (unsigned)(next(&moments) % 4000));
         waitpid(pid, &status, 0);
         over = WIFEXITED(status);
         cr_assert(!over || WEXITSTATUS(status) == 0, "seed %llu", (unsigned long long)seed);
