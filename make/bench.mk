@@ -9,6 +9,6 @@ BENCH_DIR   ?= build/bench
 
 .PHONY: bench
 bench: deps
-	@$(MAKE) --no-print-directory all tools
+	@$(MAKE) --no-print-directory all tools $(BUILD)/tools/bench-order
 	@SAMPAN='$(CURDIR)/$(BUILD)/bin/sampan' TOOLS='$(CURDIR)/$(BUILD)/tools' BENCH_QUICK='$(BENCH_QUICK)' \
 	    python3 tests/bench/bench.py --dir '$(BENCH_DIR)' $(ROWS)

@@ -21,5 +21,10 @@ $(ORDER_LIB): $(ORDER_PIC)
 	@rm -f $@
 	@ar rcs $@ $(BUILD)/pic/sampan-order.o
 
+$(BUILD)/tools/bench-order: tests/bench/bench-order.c $(ORDER_LIB)
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	@$(CC) $(filter-out -include common/base/banned.h,$(CFLAGS)) -Icommon/order -Icommon/base $(LDFLAGS) -o $@ $^
+
 .PHONY: order-lib
 order-lib: $(ORDER_LIB)

@@ -349,7 +349,36 @@ def memory(bench):
     mount.close()
 
 
+# --- the order of training --------------------------------------------------------------------------
+
+
+def numpy_seconds(samples):
+    """numpy's own shuffle of as many numbers, or None without numpy."""
+    try:
+        import numpy
+    except ImportError:
+        return None
+    numbers = numpy.arange(samples)
+    began = time.perf_counter()
+    numpy.random.RandomState(0).shuffle(numbers)
+    return time.perf_counter() - began
+
+
+def order(bench):
+    for samples, owes in ((1281167, 0.060),) if bench.world.quick else ((1281167, 0.060), (100000000, 8.0)):
+        best = None
+        for _ in range(3):
+            got = run_json(TOOLS / "bench-order", "random,ranks=8,batch-size=256,shuffle=true", str(samples))
+            bench.note(samples=samples, **got)
+            if best is None or got["make_s"] < best["make_s"]:
+                best = got
+        other = numpy_seconds(samples)
+        figures = "" if other is None else f"numpy's shuffle alone {other:.3f} s"
+        bench.line(f"the order of {samples:,} samples, shuffled, one core", figures, best["make_s"] + best["read_s"],
+                   owes, at_least=False, unit=" s")
+
+
 ROWS = {
     "hot": hot, "first-epoch": first_epoch, "dropped": dropped, "shards": shards, "walk": walk, "cold": cold, "far": far,
-    "narrow": narrow, "million": million, "memory": memory,
+    "narrow": narrow, "million": million, "memory": memory, "order": order,
 }
