@@ -107,7 +107,7 @@ struct flight {
 struct creds_desk;
 
 struct fetch {
-    struct fetch_conf conf; /* connections: f->lock */
+    struct fetch_conf conf;                  /* connections: f->lock */
     struct fetch_counts own_counts, *counts; /* counts: own_counts, or the caller's */
     struct lock lock;
     struct queues http, local;         /* f->lock */
