@@ -24,12 +24,12 @@ on_exit "unmount_quietly '$MNT'"
 # shellcheck disable=SC2016
 bash -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$group" \
     timeout 60 "$S" mount "file://$SRC" "$MNT" --memory 64MiB --cache "ssd:$CACHE=1GiB" --free-space 0
-served_right 3
+served_right 2
 expect "kills for want of memory" "$(kills)" 0
 for mib in 64 48 32 24 16 12 8 6 4; do # until that much cannot be taken back
     echo $((mib << 20)) >"$group/$limit" 2>/dev/null || break
 done
-"$VERIFY" --seconds 3 --threads 4 --drop "$SRC" "$MNT" >"$T/starved" 2>/dev/null || true
+"$VERIFY" --seconds 2 --threads 4 --drop "$SRC" "$MNT" >"$T/starved" 2>/dev/null || true
 echo "killed $(kills) times: $(cat "$T/starved")"
 expect "wrong bytes" "$(field mismatches <"$T/starved")" 0
 expect "hung calls" "$(field hung <"$T/starved")" 0
