@@ -18,6 +18,7 @@ static int open_volume(struct mount *m, struct err *err)
         .counts = state ? keeper_area(state, "volume", VOLUME_COUNTS_VERSION,
                                       sizeof(struct volume_counts))
                         : NULL,
+        .order_version = state ? keeper_area(state, "order", 1, CATALOG_DIGEST + 1) : NULL,
         .catalog = o->catalog,
         .store = *m->conf->store,
         .memory = o->memory,

@@ -102,6 +102,24 @@ static int build_share(struct volume *v, const struct share_conf *conf, struct c
     return -1;
 }
 
+/* The version that an order begun in an earlier process is of, or the one served. A reference. */
+static struct catalog *version_for_order(struct volume *v, bool has_spec)
+{
+    ACQUIRE(&v->lock);
+    bool first = has_spec && !v->order_begun;
+    v->order_begun = v->order_begun || has_spec;
+    for (size_t i = 0; first && v->conf.order_version && i < VERSIONS_KEPT && v->versions[i]; i++)
+        if (strcmp(catalog_info(v->versions[i])->digest, v->conf.order_version) == 0)
+            return catalog_ref(v->versions[i]);
+    return catalog_ref(v->versions[0]);
+}
+
+static void note_version(struct volume *v, struct catalog *c)
+{
+    if (v->conf.order_version)
+        snprintf(v->conf.order_version, CATALOG_DIGEST + 1, "%s", c ? catalog_info(c)->digest : "");
+}
+
 static int build_and_swap(struct volume *v, struct err *err)
 {
     struct share_conf division;
@@ -109,12 +127,14 @@ static int build_and_swap(struct volume *v, struct err *err)
     struct share *share = NULL;
     uint64_t gen;
     current_division(v, &division, &gen);
-    struct catalog *c = volume_catalog(v);
+    struct catalog *c = version_for_order(v, division.has_spec);
     int rc = 0;
     if (division.has_spec)
         rc = epoch_order_new(&o, &division.spec, &division, c, v->conf.dir, gen, err);
     if (!rc)
         rc = build_share(v, &division, c, &share, err);
+    if (!rc)
+        note_version(v, division.has_spec ? c : NULL);
     catalog_unref(c);
     if (rc)
         epoch_order_unref(o);

@@ -58,6 +58,10 @@ struct volume_conf {
     bool rescan;        /* scan even if a version is there */
     const char *layers; /* tests: "fault=…;delay=…" between cache and store, or NULL */
     struct volume_counts *counts; /* counted on here; NULL: from 0, in memory of the volume's own */
+    /* CATALOG_DIGEST + 1 bytes that the caller keeps beyond the process, or NULL: the version that
+     * the order was built from. If they name one, the first order is built from it: a running epoch
+     * keeps its numbers. */
+    char *order_version;
     build_layers_fn *build_layers; /* makes them; NULL (release builds): `layers` is refused */
     struct log *log;
 };

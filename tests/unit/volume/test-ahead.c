@@ -123,6 +123,35 @@ Test(order, an_epoch_keeps_its_numbers_until_the_next)
     world_free(&w);
 }
 
+Test(order, an_epoch_keeps_its_numbers_in_another_process)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct err err = {0};
+    char version[CATALOG_DIGEST + 1] = "";
+    uint64_t before[FILES], after[FILES];
+    world_new(&w);
+    put_set(&w);
+    world_conf(&w, &conf);
+    conf.sampler = "paddle-random,seed=1";
+    conf.order_version = version;
+    struct volume *v = world_open(&conf);
+    volume_order_ids(v, 0, FILES, before, NULL);
+    put_file(&w, "class0/zzz.jpg", 5, 5);
+    cr_assert_eq(volume_rescan(v, NULL, &err), 0, "%s", err.msg);
+    volume_close(v);
+    v = world_open(&conf);
+    cr_assert_eq(volume_order_length(v, NULL), FILES);
+    volume_order_ids(v, 0, FILES, after, NULL);
+    cr_assert_arr_eq(before, after, sizeof before);
+    cr_assert_eq(volume_set_epoch(v, 1, &err), 0, "%s", err.msg);
+    cr_assert_eq(volume_order_length(v, NULL), FILES + 1);
+    cr_assert_eq(volume_set_sampler(v, "", &err), 0, "%s", err.msg);
+    cr_assert_str_eq(version, "");
+    volume_close(v);
+    world_free(&w);
+}
+
 Test(order, bad_specs_change_nothing)
 {
     struct world w;
