@@ -82,7 +82,7 @@ Test(share, is_what_the_ranks_read)
         owned[volume_owner(v, id_of_number(v, i))]++;
     cr_expect_eq(volume_owner(v, CATALOG_ROOT_ID), -1);
     cr_expect_eq(volume_owner(v, 1ull << 40), -1);
-    cr_expect_eq(status_int(v, "partition.samples"), owned[1]);
+    cr_expect_eq((uint64_t)status_int(v, "partition.samples"), owned[1]);
     cr_expect_eq(warm(v, NULL).samples, owned[1]);
     static const char sampler[] = "torch-distributed,ranks=3,batch-size=4";
     cr_assert_eq(volume_set_sampler(v, sampler, NULL), 0);
