@@ -1,7 +1,7 @@
 # `make lint`: format, the project's own rules (tests/lint/rules.py), clang-tidy, scripts. Nothing is
 # exempt and no warning is accepted. `make complexity` shows the longest files and functions.
 
-C_FILES := $(sort $(wildcard $(foreach m,$(MODULES),$(DIR_$(m))/*.[ch])) cachefs/source.h \
+C_FILES := $(sort $(wildcard $(foreach m,$(MODULES),$(DIR_$(m))/*.[ch])) cachefs/source.h $(wildcard cachefs/keeper/program/*.[ch]) \
                   $(wildcard tests/unit/*/*.[ch] tests/layers/*.[ch] tests/fuzz/*.c tests/tools/*.c tests/torture/*.[ch]))
 JOBS    ?= $(shell nproc)
 
@@ -17,7 +17,7 @@ format:
 
 lint-rules:
 	@echo "  LINT  rules"
-	@python3 tests/lint/rules.py $(foreach m,$(MODULES),$(m)=$(DIR_$(m)))
+	@python3 tests/lint/rules.py $(foreach m,$(MODULES),$(m)=$(DIR_$(m))) keeper-program=cachefs/keeper/program
 	@for script in .ci/run $$(find tests deploy -name '*.sh' -not -path '*/.venv/*'); do bash -n "$$script"; done
 
 # One stamp a file: a second lint looks only at what changed.
@@ -32,7 +32,15 @@ $(BUILD)/tidy/$(DIR_$(1))/%.ok: $(DIR_$(1))/%.c .clang-tidy $(wildcard $(DIR_$(1
 	@touch $$@
 endef
 $(foreach m,$(MODULES),$(eval $(call tidy_rules,$(m))))
-TIDY_STAMPS := $(foreach m,$(MODULES),$(call tidy_of,$(m)))
+TIDY_STAMPS := $(foreach m,$(MODULES),$(call tidy_of,$(m))) \
+               $(KEEPER_SRCS:%.c=$(BUILD)/tidy/%.ok)
+# The keeper's program is no module: libc and two headers.
+$(BUILD)/tidy/cachefs/keeper/program/%.ok: cachefs/keeper/program/%.c .clang-tidy \
+                                           $(wildcard cachefs/keeper/*.h cachefs/keeper/program/*.h)
+	@mkdir -p $(@D)
+	@echo "  TIDY  $<"
+	@clang-tidy --quiet $< -- $(CFLAGS) -Icachefs/keeper 2>$@.err || { cat $@.err; exit 1; }
+	@touch $@
 lint-tidy:
 	@$(MAKE) --no-print-directory -j$(JOBS) $(TIDY_STAMPS)
 
