@@ -104,17 +104,17 @@ struct mount {
     bool successor;        /* the mount was there before this process */
     struct volume *volume; /* of samples; NULL in a degraded life */
     struct frontend *frontend;
-    struct control_server *control;
     char *socket;
     bool registered;
     uint64_t began_ns;
     pthread_t signal_thread;
     bool signal_thread_runs;
 
-    struct lock lock; /* guards those below */
-    bool mounted;     /* it is served */
-    bool stop;        /* asked to end */
-    bool leave;       /* asked to make room for another program */
+    struct lock lock;               /* guards those below */
+    struct control_server *control; /* set once, on the main thread; NULL again at the end */
+    bool mounted;                   /* it is served */
+    bool stop;                      /* asked to end */
+    bool leave;                     /* asked to make room for another program */
 };
 
 bool under_keeper_refuses(const struct mount *m);
@@ -141,6 +141,7 @@ const struct served *served_of(const struct mount_options *o);
 
 /* serve.c */
 void serve_status(void *mount, struct bytes *json);
+void serve_changed(void *mount, const char *key, const char *value); /* a setting, by ioctl */
 void serve_end_soon(struct mount *m); /* stops the front end; serve() goes on from there */
 void serve_break_off(struct mount *m, const struct err *why);
 bool serve_is_mounted(struct mount *m);

@@ -76,6 +76,8 @@ static int mount_samples(struct mount *m, struct err *err)
         .helper = "/proc/self/exe",
         .status = serve_status,
         .status_arg = m,
+        .changed = serve_changed,
+        .changed_arg = m,
         .log = m->log.log,
     };
     struct frontend *f;

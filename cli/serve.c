@@ -160,7 +160,20 @@ static int start_control(struct mount *m, struct err *err)
         .log = m->log.log,
     };
     m->served->control(m, &conf);
-    return control_serve(&m->control, &conf, err);
+    struct control_server *server;
+    if (control_serve(&server, &conf, err))
+        return -1;
+    ACQUIRE(&m->lock);
+    m->control = server;
+    return 0;
+}
+
+void serve_changed(void *mount, const char *key, const char *value)
+{
+    struct mount *m = mount;
+    ACQUIRE(&m->lock);
+    if (m->control)
+        control_keep(m->control, key, value);
 }
 
 /* What the life before was told. A setting that is refused now is no reason to serve nothing. */
@@ -210,11 +223,13 @@ static int start(struct mount *m, struct err *err)
 static void end(struct mount *m)
 {
     struct keeper *k = m->conf->keeper;
+    struct control_server *control;
     bool was_mounted;
     {
         ACQUIRE(&m->lock);
         was_mounted = m->mounted;
         m->mounted = false;
+        control = take_ptr(&m->control);
     }
     if (was_mounted)
         m->served->detach(m);
@@ -222,8 +237,7 @@ static void end(struct mount *m)
         keeper_done(k, NULL); /* it lets go of the device, so that ours is the last one */
     if (m->registered)
         control_unregister(m->conf->mountpoint);
-    if (m->control)
-        control_server_free(m->control);
+    control_server_free(control);
     m->served->close(m);
     if (m->signal_thread_runs) {
         pthread_kill(m->signal_thread, SIGUSR2);

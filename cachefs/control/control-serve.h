@@ -36,6 +36,8 @@ int control_serve(struct control_server **ret, const struct control_server_conf 
 int control_server_listener(const struct control_server *s);
 /* Takes up what the life before was told: its settings, its background warmup. */
 int control_resume(struct control_server *s, struct err *err);
+/* A setting that was changed without us is to outlive this process too. */
+void control_keep(struct control_server *s, const char *key, const char *value);
 /* Is there a sampler among the kept settings? */
 bool control_kept_sampler(struct keeper_state *state);
 void control_server_free(struct control_server *s);

@@ -149,6 +149,22 @@ static void keep(struct control_server *s, const struct json *values)
         log_warn(s->conf.log, "settings will not outlive this process: %s", err.msg);
 }
 
+void control_keep(struct control_server *s, const char *key, const char *value)
+{
+    cleanup_bytes struct bytes text = {0};
+    cleanup_json struct json_doc *doc = NULL;
+    struct json_writer w;
+    jw_init(&w, &text);
+    jw_object(&w, NULL);
+    jw_str(&w, key, value);
+    jw_end(&w);
+    if (json_parse(&doc, "setting", text.data, text.len, NULL))
+        return;
+    struct json root = json_root(doc);
+    ACQUIRE(&s->lock);
+    keep(s, &root);
+}
+
 int op_set(struct request *r, struct err *err)
 {
     struct control_server *s = r->connection->server;

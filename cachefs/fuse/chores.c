@@ -5,12 +5,27 @@
 
 #define CHORES_MAX 64
 
+static void tell_changed(struct frontend *f, const struct chore *c)
+{
+    char epoch[24];
+
+    if (!f->conf.changed)
+        return;
+    snprintf(epoch, sizeof(epoch), "%llu", (unsigned long long)c->epoch);
+    if (c->kind == CHORE_SET_EPOCH)
+        f->conf.changed(f->conf.changed_arg, "epoch", epoch);
+    else
+        f->conf.changed(f->conf.changed_arg, "sampler", c->spec);
+}
+
 static void run_chore(struct frontend *f, struct chore *c)
 {
     struct err err = {0};
     int rc = c->kind == CHORE_SET_EPOCH ? volume_set_epoch(f->volume, c->epoch, &err)
                                         : volume_set_sampler(f->volume, c->spec, &err);
 
+    if (!rc)
+        tell_changed(f, c);
     if (rc < 0)
         fuse_reply_err(c->req, err_errno(&err));
     else

@@ -50,6 +50,9 @@ struct frontend_conf {
     /* The text of .sampan/status.json and of the ioctl. */
     void (*status)(void *arg, struct bytes *json);
     void *status_arg;
+    /* A setting ("sampler", "epoch") was changed through the mount itself. NULL: nobody minds. */
+    void (*changed)(void *arg, const char *key, const char *value);
+    void *changed_arg;
     struct log *log;
 };
 

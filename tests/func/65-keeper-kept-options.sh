@@ -24,6 +24,13 @@ echo "$before"
 kill_life
 expect "memory" "$(status memory.limit)" $((120 << 20))
 expect "order" "$(order)" "$before"
+"$PYTHON" - "$MNT" <<'PY' # SAMPAN_IOC_SET_EPOCH: what is set through the mount itself is kept too
+import fcntl, os, struct, sys
+fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 1 << 30 | 8 << 16 | 0xB5 << 8 | 2, struct.pack("=Q", 5))
+PY
+before=$(order)
+kill_life
+expect "order" "$(order)" "$before"
 kill -9 "$(life)"
 sampan set "$MNT" memory=130MiB # waits for the next life instead of failing
 expect "memory" "$(status memory.limit)" $((130 << 20))
