@@ -20,7 +20,7 @@ static const char *const texts[ST_COUNT] = {
     [ST_BEGIN] = "BEGIN",
     [ST_COMMIT] = "COMMIT",
     [ST_ROLLBACK] = "ROLLBACK",
-    [ST_PUT] = SQL_PUT,
+    [ST_PUT] = (SQL_PUT),
     [ST_DROP] = SQL_DROP,
     [ST_DOOM] = SQL_DOOM,
     [ST_UNDOOM] = SQL_UNDOOM,
@@ -291,7 +291,7 @@ static int check_uri(struct stage *s, struct err *err)
 
 static int check_format(struct stage *s, struct err *err)
 {
-    int64_t app, format, tables;
+    int64_t app = 0, format = 0, tables = 0;
     if (number(s, "PRAGMA application_id", &app, err) ||
         number(s, "PRAGMA user_version", &format, err) ||
         number(s, "SELECT count(*) FROM sqlite_schema", &tables, err))

@@ -69,6 +69,8 @@ void stage_on_change(struct stage *s, stage_changed_fn *fn, void *arg)
 struct found {
     char *name;
     bool folder, known;
+    bool grew; /* it continues that generation of the node's content */
+    uint64_t gen;
     struct object_meta meta;
     struct seen seen;
 };
@@ -150,6 +152,7 @@ static void take_found(struct node *n, const struct found *f)
 /* A clean node's object was replaced by another writer. */
 static void replace_clean(struct stage *s, struct node *n, const struct found *f)
 {
+    n->same_back = f->grew && f->gen == n->row.gen ? n->same_back + 1 : 0;
     n->row.gen++;
     if (n->row.kind == NODE_LINK)
         n->row.kind = NODE_FILE; /* until it is looked at again */
@@ -346,6 +349,17 @@ static void merge(struct stage *s, struct node *folder, const struct collected *
         journal_commit(s, NULL); /* what is lost of it, the next listing finds again */
 }
 
+/* Open files that grew are told from those that were replaced, before anything is merged. */
+static void look_for_growth(struct stage *s, const struct node *folder, struct collected *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        struct found *f = &c->items[i];
+        struct node *n = f->folder ? NULL : child_of(s, folder, f->name);
+        if (n)
+            f->grew = node_has_grown(s, n, &f->seen, &f->gen);
+    }
+}
+
 /* --- refreshing ------------------------------------------------------------------------------ */
 
 bool folder_is_fresh(const struct stage *s, const struct node *folder)
@@ -370,6 +384,8 @@ static int list_now(struct stage *s, struct node *folder, struct err *err)
     struct err why = {0};
     int result = remote_level(s, prefix, collect, &found, &why);
     lock_take(&s->lock);
+    if (result == 0)
+        look_for_growth(s, folder, &found);
     folder->listing = false;
     folder->pins--;
     cond_broadcast(&s->changed);

@@ -452,8 +452,13 @@ void orphan_apply(struct stage *s, struct node *n)
 {
     cleanup_free char *key = node_stored_key(n), *path = node_key_new(n);
     bool stored = node_is_stored(n), maybe = node_maybe_at_path(n);
+    /* Open, and not all of it here: as long as it holds its key, that is neither deleted nor
+     * written over. */
+    bool absent = stored && n->row.kind == NODE_FILE && n->opens &&
+                  (!(n->row.flags & N_STAGED) || n->row.flags & N_MAP);
     node_unlink(s, n);
-    node_set_skey(s, n, NULL);
+    node_set_skey(s, n, absent ? xstrdup(key) : NULL);
+    n->fetch_first = absent;
     n->row.flags |= N_ORPHAN;
     n->row.flags &= ~(unsigned)N_PUBLISH;
     dirty_remove(s, n);
@@ -461,7 +466,9 @@ void orphan_apply(struct stage *s, struct node *n)
         doom_add(s, key, NULL, n->row.ino);
     if (maybe)
         doom_add(s, path, NULL, n->row.ino);
-    if (!n->busy) {
+    if (absent) {
+        owed_add(s, n);
+    } else if (!n->busy) {
         owed_remove(s, n);
         node_reap(s, n);
     }

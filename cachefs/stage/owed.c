@@ -65,7 +65,7 @@ bool node_owes(const struct node *n)
 {
     unsigned flags = n->row.flags;
     if (flags & N_ORPHAN)
-        return false;
+        return n->fetch_first;
     if (flags & N_DIRTY && flags & N_PUBLISH && !(flags & N_HELD))
         return true;
     if (n->row.skey)

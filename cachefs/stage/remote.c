@@ -376,7 +376,11 @@ static int move_there(struct stage *s, const char *from, const char *to,
                       const struct object_meta *meta, struct seen *ret, struct err *err)
 {
     const struct local_attrs attrs = attrs_of(meta);
-    if (strcmp(from, to) != 0 && fetch_rename(s->conf.fetch, s->conf.store, from, to, err))
+    const char *slash = strrchr(to, '/');
+    cleanup_free char *folder = slash ? xstrndup(to, (size_t)(slash - to) + 1) : NULL;
+    if (strcmp(from, to) != 0 &&
+        ((folder && fetch_folder(s->conf.fetch, s->conf.store, folder, err)) ||
+         fetch_rename(s->conf.fetch, s->conf.store, from, to, err)))
         return -1;
     if (!is_local(s))
         return 0; /* it keeps no attributes, and nothing changes by a rename */

@@ -79,10 +79,12 @@ struct node {
     struct node *dirty_next, *dirty_prev;          /* among those that are DIRTY */
     struct content *content;                       /* while somebody uses it */
     uint64_t lookups;
+    uint64_t same_back; /* so many generations back the content was the beginning of this one */
     unsigned opens;
     unsigned pins; /* users of the pointer itself */
     bool held;     /* `opens` holds a reference on the content */
     bool in_names, in_drop, in_dirty, queued, busy, failed, foreign_told;
+    bool fetch_first;    /* an orphan that is open: its content comes here before its object goes */
     bool parts_wanted;   /* a part in the middle of a file being written is complete */
     bool explicit_mtime; /* set by a call, not by writing */
     bool listing;        /* somebody lists this folder now */
@@ -324,6 +326,9 @@ int folder_refresh(struct stage *s, struct node *folder, bool wait, bool force, 
 bool folder_is_fresh(const struct stage *s, const struct node *folder);
 /* The attributes of an object of somebody else. STAGE_WAIT without `wait`. */
 int node_look(struct stage *s, struct node *n, bool wait, struct err *err);
+/* grown.c: whether the object that a listing shows is that of an open file, longer. s->lock held,
+ * given up meanwhile; *ret_gen: the generation that it continues. */
+bool node_has_grown(struct stage *s, struct node *n, const struct seen *seen, uint64_t *ret_gen);
 /* Both are called with s->lock held and give it up while they wait; the caller's pin keeps the
  * node. */
 void tell(struct stage *s, uint64_t ino, const char *name);

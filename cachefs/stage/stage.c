@@ -178,6 +178,7 @@ static void queue_all(struct stage *s)
         if (n == s->root)
             continue;
         if (n->row.flags & N_ORPHAN) {
+            node_set_skey(s, n, NULL);
             node_reap(s, n);
             continue;
         }

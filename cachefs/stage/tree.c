@@ -409,7 +409,8 @@ uint64_t handle_make(const struct node *n, int flags)
 
 bool handle_is_stale(const struct node *n, uint64_t fh)
 {
-    return (fh & ~FH_WRITES) >> FH_INO_BITS << FH_INO_BITS != gen_bits(n);
+    uint64_t back = (n->row.gen - (fh >> FH_INO_BITS)) & ((1ull << GEN_BITS) - 1);
+    return back > n->same_back;
 }
 
 struct node *handle_node(struct stage *s, uint64_t fh, struct err *err)

@@ -117,7 +117,10 @@ static enum may may_go(struct stage *s, struct node *n, const char *key, struct 
     if (!holder || holder == n)
         return MAY_GO;
     *ret_holder = holder;
-    return !holder->busy && !node_is_folder(holder) && is_stuck(s, n, holder) ? MAY_FETCH : MAY_NOT;
+    return !holder->busy && !holder->fetch_first && !node_is_folder(holder) &&
+                   is_stuck(s, n, holder)
+               ? MAY_FETCH
+               : MAY_NOT;
 }
 
 /* --- what is done for a node: no lock held --------------------------------------------------- */
@@ -221,7 +224,7 @@ static int vanished(struct stage *s, struct task *t)
     log_warn(s->conf.log, "deleted by another writer before it could be moved path=%s", t->key);
     node_set_skey(s, n, NULL);
     n->row.flags &= ~(unsigned)N_STORED;
-    if ((n->row.flags & (N_STAGED | N_MAP)) == N_STAGED) {
+    if ((n->row.flags & (N_STAGED | N_MAP | N_ORPHAN)) == N_STAGED) {
         n->row.flags |= N_DIRTY | N_PUBLISH;
         dirty_add(s, n);
         return journal_save(s, n, NULL);
@@ -318,8 +321,39 @@ static int do_parts(struct stage *s, struct task *t, struct err *err)
     return result;
 }
 
+/* Whoever has it open goes on reading it. If it can't be had, its readers get an error. */
+static int do_orphan(struct stage *s, struct task *t)
+{
+    struct node *n = t->n;
+    struct content *c;
+    struct err err = {0};
+    {
+        ACQUIRE(&s->lock);
+        c = content_ref(s, n);
+    }
+    int result;
+    {
+        ACQUIRE(&c->lock);
+        result = content_load(c, &err);
+        if (result == 0)
+            result = content_need(c, 0, c->size, true, &err);
+    }
+    ACQUIRE(&s->lock);
+    content_unref(s, c);
+    if (result)
+        log_warn(s->conf.log,
+                 "an open file was removed before it could be fetched: its readers "
+                 "get errors why=%s",
+                 err.msg);
+    node_set_skey(s, n, NULL);
+    n->fetch_first = false;
+    return 0;
+}
+
 static int do_task(struct stage *s, struct task *t, struct err *err)
 {
+    if (t->flags & N_ORPHAN)
+        return do_orphan(s, t);
     if (t->fetch)
         return do_fetch(s, t, err);
     if (t->kind == NODE_FOLDER)
@@ -417,7 +451,7 @@ static bool pick_node(struct stage *s, struct task *t)
             continue;
         }
         struct node *holder = NULL;
-        t->key = node_key_new(n);
+        t->key = n->fetch_first ? xstrdup(n->row.skey) : node_key_new(n);
         enum may may = may_go(s, n, t->key, &holder);
         if (may != MAY_NOT) {
             t->n = may == MAY_GO ? n : holder;

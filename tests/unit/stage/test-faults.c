@@ -314,6 +314,20 @@ static void ticking(struct stage_conf *c)
     c->refresh_ns = 20 * NS_PER_MS;
 }
 
+/* As `tail -f` does: one descriptor, read at its end again and again. */
+static void follow(struct bench *b, uint64_t fh, uint64_t off, const char *text)
+{
+    char buf[64];
+    struct err err = {0};
+    size_t n = 0;
+    for (int i = 0; i < 300 && n < strlen(text); i++, usleep(10000)) {
+        t_size(b, t_lookup(b, STAGE_ROOT, "log"));
+        cr_assert_eq(stage_read(b->s, &waits, fh, off, buf, sizeof buf, &n, &err), 0, "%s",
+                     err.msg);
+    }
+    cr_expect(n == strlen(text) && memcmp(buf, text, n) == 0, "%.*s", (int)n, buf);
+}
+
 static void check_log(struct bench *b)
 {
     struct bench o;
@@ -329,6 +343,13 @@ static void check_log(struct bench *b)
     for (int i = 0; i < 300 && t_size(&o, t_lookup(&o, STAGE_ROOT, "log")) < 14; i++)
         usleep(10000);
     expect_text(&o, STAGE_ROOT, "log", "line 1\nline 2\n");
+    uint64_t tail = t_open(&o, t_lookup(&o, STAGE_ROOT, "log"), O_RDONLY);
+    follow(&o, tail, 0, "line 1\nline 2\n");
+    t_write(b, fh, 14, "line 3\n");
+    follow(&o, tail, 14, "line 3\n");
+    t_write(b, fh, 21, "line 4\n");
+    follow(&o, tail, 21, "line 4\n");
+    t_close(&o, tail);
     bench_stop(&o);
     t_close(b, fh);
 }
@@ -362,4 +383,104 @@ Test(faults, a_folder_implied_by_keys_below_it)
     cr_expect_eq(stage_rmdir(b.s, &waits, STAGE_ROOT, "d", &err), -1);
     cr_expect_eq(err_errno(&err), ENOTEMPTY);
     bench_stop(&b);
+}
+
+static void check_open_and_gone(struct bench *b)
+{
+    struct bench o;
+    struct err err = {0};
+    char buf[32];
+    size_t n = 0;
+    t_file(b, STAGE_ROOT, "f", "read me");
+    t_file(b, STAGE_ROOT, "g", "me too");
+    t_file(b, STAGE_ROOT, "new", "instead");
+    bench_other(&o, b);
+    bench_open(&o, true);
+    uint64_t f = t_open(&o, t_lookup(&o, STAGE_ROOT, "f"), O_RDONLY);
+    uint64_t g = t_open(&o, t_lookup(&o, STAGE_ROOT, "g"), O_RDONLY);
+    t_unlink(&o, STAGE_ROOT, "f");
+    t_rename(&o, STAGE_ROOT, "new", STAGE_ROOT, "g");
+    expect_stored(b, "f", NULL);
+    expect_stored(b, "g", "instead");
+    cr_assert_eq(stage_read(o.s, &waits, f, 0, buf, sizeof buf, &n, &err), 0, "%s", err.msg);
+    cr_expect(n == 7 && memcmp(buf, "read me", 7) == 0);
+    cr_assert_eq(stage_read(o.s, &waits, g, 0, buf, sizeof buf, &n, &err), 0, "%s", err.msg);
+    cr_expect(n == 6 && memcmp(buf, "me too", 6) == 0);
+    t_close(&o, f);
+    t_close(&o, g);
+    bench_stop(&o);
+}
+
+Test(faults, removed_while_another_has_it_open)
+{
+    on_both(check_open_and_gone, NULL);
+}
+
+static void check_down_while_writing(struct bench *b)
+{
+    t_file(b, STAGE_ROOT, "before", "1");
+    ask_number(b, "/_set?down=1");
+    for (int i = 0; i < 20; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "f%d", i);
+        t_file(b, STAGE_ROOT, name, name);
+        expect_text(b, STAGE_ROOT, name, name);
+    }
+    t_unlink(b, STAGE_ROOT, "f0");
+    t_rename(b, STAGE_ROOT, "f1", STAGE_ROOT, "g1");
+    ask_number(b, "/_set?down=0");
+    stage_retry(b->s);
+    t_settle(b);
+    expect_stored(b, "f0", NULL);
+    expect_stored(b, "f1", NULL);
+    expect_stored(b, "g1", "f1");
+    expect_stored(b, "f19", "f19");
+}
+
+static void in_background(struct stage_conf *c)
+{
+    c->commit = COMMIT_BACKGROUND;
+}
+
+Test(faults, work_goes_on_while_the_store_is_down)
+{
+    struct bench b;
+    bench_start(&b, true);
+    in_background(&b.conf);
+    bench_open(&b, true);
+    check_down_while_writing(&b);
+    bench_stop(&b);
+}
+
+static void check_three_mounts(struct bench *first)
+{
+    struct bench m[3];
+    for (int i = 0; i < 3; i++) {
+        bench_other(&m[i], first);
+        bench_open(&m[i], true);
+    }
+    for (int i = 0; i < 3; i++) { /* all at once: who comes late finds it there */
+        struct stage_attr a;
+        struct err err = {0};
+        char name[16];
+        if (stage_mkdir(m[i].s, &waits, STAGE_ROOT, "output", 0755, &a, &err))
+            cr_expect_eq(err_errno(&err), EEXIST, "%s", err.msg);
+        snprintf(name, sizeof name, "node_%d", i);
+        uint64_t dir = t_mkdir(&m[i], t_lookup(&m[i], STAGE_ROOT, "output"), name);
+        t_file(&m[i], dir, "train.log", name);
+    }
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) {
+            char name[16];
+            snprintf(name, sizeof name, "node_%d", j);
+            uint64_t output = t_lookup(&m[i], STAGE_ROOT, "output");
+            expect_text(&m[i], t_lookup(&m[i], output, name), "train.log", name);
+        }
+    for (int i = 0; i < 3; i++)
+        bench_stop(&m[i]);
+}
+
+Test(faults, three_mounts_make_one_folder)
+{
+    on_both(check_three_mounts, quick);
 }
