@@ -52,7 +52,7 @@ USES_outfuse  := base device keeper stage source catalog fetch object
 USES_fuse     := keeper base device source catalog cache fetch object order warmup volume
 USES_ctlserve := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire
 USES_jobs     := base
-USES_server   := base ctlwire jobs
+USES_server   := base ctlwire jobs source catalog object fetch transfer
 USES_cli      := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve transfer layers jobs server
 
 LIBS_base    := libcurl jansson

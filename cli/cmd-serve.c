@@ -116,8 +116,9 @@ const struct command cmd_serve = {
     .args = "",
     .summary = "the Cache Runtime Server: jobs, status and metrics over HTTP",
     .about =
-        "Answers on port 7716 for the mounts named: jobs (warmup, clear, evict, scan) that survive "
-        "restarts, status, Prometheus metrics, and the Paddle Operator's routes. Everything but "
+        "Answers on port 7716 for the mounts named: jobs (warmup, clear, evict, scan, sync) that "
+        "survive restarts, status, Prometheus metrics, and the Paddle Operator's routes. "
+        "Everything but "
         "/healthz and /readyz wants the token of --token-file as a bearer token.\n\n"
         "Runs in the foreground until SIGTERM or SIGINT; jobs that run then go on at the next "
         "start.",

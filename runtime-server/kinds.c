@@ -321,5 +321,6 @@ const struct job_kind job_kinds[] = {
     {"clear", check_clear, touches_paths, run_clear},
     {"evict", check_evict, touches_paths, run_evict},
     {"scan", check_scan, touches_paths, run_scan},
+    {"sync", check_sync, touches_sync, run_sync},
 };
 const size_t n_job_kinds = sizeof job_kinds / sizeof job_kinds[0];

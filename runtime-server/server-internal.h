@@ -107,6 +107,13 @@ int mount_choose(const struct server *s, const char *named, const char **ret, st
 
 /* --- kinds.c, events.c, prom.c ---------------------------------------------------------------- */
 
+/* kind-sync.c */
+int check_sync(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
+               struct err *err);
+void touches_sync(const struct json *o, struct bytes *ret);
+int run_sync(struct job_run *r, void *server, const struct json *o, struct bytes *result,
+             struct err *err);
+
 extern const struct job_kind job_kinds[];
 extern const size_t n_job_kinds;
 

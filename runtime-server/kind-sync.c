@@ -1,0 +1,292 @@
+/*
+ * sync: a destination is made to hold what its sources hold (transfer.h). Keys come from the
+ * server's own environment. Local folders are only those below the server's mounts: a client's word
+ * must not reach the rest of the node.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem.h"
+#include "server-internal.h"
+#include "transfer.h"
+
+#define FAILURES_LISTED 100
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *key;
+    size_t offset;
+} flags[] = {
+    {"update", offsetof(struct sync_conf, update)},
+    {"forceUpdate", offsetof(struct sync_conf, force_update)},
+    {"existing", offsetof(struct sync_conf, existing)},
+    {"ignoreExisting", offsetof(struct sync_conf, ignore_existing)},
+    {"checkNew", offsetof(struct sync_conf, check_new)},
+    {"checkAll", offsetof(struct sync_conf, check_all)},
+    {"deleteSrc", offsetof(struct sync_conf, delete_src)},
+    {"deleteDst", offsetof(struct sync_conf, delete_dst)},
+    {"allowEmpty", offsetof(struct sync_conf, allow_empty)},
+    {"dirs", offsetof(struct sync_conf, dirs)},
+    {"repack", offsetof(struct sync_conf, repack)},
+};
+
+/* Is the folder of a file:// URI below one of our mounts, links resolved? What does not exist yet
+ * is judged by the folder above it. */
+static bool is_ours(const struct server *s, const char *path)
+{
+    cleanup_free char *copy = xstrdup(path);
+    cleanup_free char *real = NULL;
+    if (strstr(path, "/../") || (strlen(path) >= 3 && !strcmp(path + strlen(path) - 3, "/..")))
+        return false;
+    while (!(real = realpath(copy, NULL))) {
+        char *slash = strrchr(copy, '/');
+        if (!slash || slash == copy)
+            return false;
+        *slash = '\0';
+    }
+    for (size_t i = 0; i < s->conf.n_mounts; i++) {
+        size_t n = strlen(s->mounts[i]);
+        if (strncmp(real, s->mounts[i], n) == 0 && (real[n] == '/' || !real[n]))
+            return true;
+    }
+    return false;
+}
+
+static int check_uri(const struct server *s, const char *key, const char *uri, struct err *err)
+{
+    if (!strstr(uri, "://"))
+        return err_set(err, ERR_USAGE, "options.%s: \"%s\": want a URI (s3://BUCKET/PREFIX, …)",
+                       key, uri);
+    if (strncmp(uri, "file://", 7) != 0)
+        return 0;
+    if (is_ours(s, uri + 7))
+        return 0;
+    return err_set(err, ERR_DENIED,
+                   "options.%s: \"%s\": a local folder must lie below a mount of this server", key,
+                   uri);
+}
+
+static int copy_sources(const struct server *s, const struct json *o, struct json_writer *w,
+                        struct err *err)
+{
+    struct json sources = json_get(o, "sources");
+    if (json_want_array(&sources, err))
+        return -1;
+    if (json_count(&sources) == 0)
+        return err_set(err, ERR_USAGE, "options.sources: want at least one URI");
+    jw_array(w, "sources");
+    for (size_t i = 0; i < json_count(&sources); i++) {
+        struct json item = json_at(&sources, i);
+        const char *uri;
+        if (json_as_str(&item, &uri, err) || check_uri(s, "sources", uri, err))
+            return -1;
+        jw_str(w, NULL, uri);
+    }
+    jw_end(w);
+    return 0;
+}
+
+/* [{"include":PATTERN} or {"exclude":PATTERN}, …], in the order in which they count. */
+static int copy_rules(const struct json *o, struct json_writer *w, struct err *err)
+{
+    static const char *const keys[] = {"include", "exclude", NULL};
+    if (!json_has(o, "rules"))
+        return 0;
+    struct json rules = json_get(o, "rules");
+    if (json_want_array(&rules, err))
+        return -1;
+    jw_array(w, "rules");
+    for (size_t i = 0; i < json_count(&rules); i++) {
+        struct json item = json_at(&rules, i);
+        const char *pattern;
+        if (json_want_object(&item, err) || json_only_keys(&item, keys, err))
+            return -1;
+        const char *key = json_has(&item, "include") ? "include" : "exclude";
+        if (json_count(&item) != 1 || json_str(&item, key, &pattern, err))
+            return err_set(err, ERR_USAGE,
+                           "options.rules[%zu]: want {\"include\":PATTERN} or "
+                           "{\"exclude\":PATTERN}",
+                           i);
+        struct sync_rule rule = {*key == 'i', pattern};
+        if (sync_rules_check(&rule, 1, err))
+            return err_wrap(err, "options.rules[%zu]", i);
+        jw_object(w, NULL);
+        jw_str(w, key, pattern);
+        jw_end(w);
+    }
+    jw_end(w);
+    return 0;
+}
+
+static int copy_flags(const struct json *o, struct json_writer *w, struct err *err)
+{
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        bool on;
+        if (json_bool_or(o, flags[i].key, false, &on, err))
+            return -1;
+        if (on)
+            jw_bool(w, flags[i].key, true);
+    }
+    return 0;
+}
+
+int check_sync(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
+               struct err *err)
+{
+    static const char *const keys[] = {"sources",   "destination",    "rules",      "threads",
+                                       "bandwidth", "pack",           "update",     "forceUpdate",
+                                       "existing",  "ignoreExisting", "checkNew",   "checkAll",
+                                       "deleteSrc", "deleteDst",      "allowEmpty", "dirs",
+                                       "repack",    "compat",         NULL};
+    const char *destination;
+    int64_t threads, bandwidth, pack;
+    struct json_writer w;
+    (void)secret;
+    jw_init(&w, ret);
+    jw_object(&w, NULL);
+    if (json_only_keys(o, keys, err) || copy_sources(server, o, &w, err) ||
+        json_str(o, "destination", &destination, err) ||
+        check_uri(server, "destination", destination, err) || copy_rules(o, &w, err) ||
+        json_int_or(o, "threads", 1, 256, 16, &threads, err) ||
+        json_int_or(o, "bandwidth", 0, INT64_MAX, 0, &bandwidth, err) ||
+        json_int_or(o, "pack", 0, 64 << 20, 0, &pack, err) || copy_flags(o, &w, err))
+        return -1;
+    jw_str(&w, "destination", destination);
+    jw_int(&w, "threads", threads);
+    jw_int(&w, "bandwidth", bandwidth);
+    jw_int(&w, "pack", pack);
+    jw_end(&w);
+    return 0;
+}
+
+void touches_sync(const struct json *o, struct bytes *ret)
+{
+    const char *destination = "";
+    json_str(o, "destination", &destination, NULL);
+    bytes_addf(ret, "%s\n", destination);
+}
+
+/* --- the work --------------------------------------------------------------------------------- */
+
+struct syncing {
+    struct job_run *run;
+    atomic_bool stop;
+    struct json_writer failures;
+    size_t n_failures;
+};
+
+static void on_progress(void *arg, enum sync_phase phase, const struct sync_counts *n,
+                        uint64_t total)
+{
+    struct syncing *s = arg;
+    struct job_progress p = {.items = phase == SYNC_LISTING ? 0 : n->copied + n->skipped,
+                             .bytes = n->copied_bytes + n->skipped_bytes,
+                             .total_items = total,
+                             .total_bytes = phase == SYNC_LISTING ? 0 : n->found_bytes,
+                             .failed = n->failed,
+                             .eta_s = -1};
+    job_tell(s->run, &p);
+    if (job_wanted(s->run) != JOB_GO_ON)
+        atomic_store(&s->stop, true);
+}
+
+static void on_failed(void *arg, const char *key, const char *why)
+{
+    struct syncing *s = arg;
+    if (s->n_failures++ >= FAILURES_LISTED)
+        return;
+    jw_object(&s->failures, NULL);
+    jw_str(&s->failures, "path", key);
+    jw_str(&s->failures, "why", why);
+    jw_end(&s->failures);
+}
+
+static void write_counts(struct bytes *result, const struct sync_counts *n, const char *failures)
+{
+    struct json_writer w;
+    jw_init(&w, result);
+    jw_object(&w, NULL);
+    jw_uint(&w, "found", n->found);
+    jw_uint(&w, "copied", n->copied);
+    jw_uint(&w, "copied_bytes", n->copied_bytes);
+    jw_uint(&w, "skipped", n->skipped);
+    jw_uint(&w, "deleted", n->deleted);
+    jw_uint(&w, "failed", n->failed);
+    jw_num(&w, "seconds", n->seconds);
+    jw_raw(&w, "failures", failures);
+    jw_end(&w);
+}
+
+static void read_flags(const struct json *o, struct sync_conf *c)
+{
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        bool on = false;
+        json_bool_or(o, flags[i].key, false, &on, NULL);
+        *(bool *)(void *)((char *)c + flags[i].offset) = on;
+    }
+}
+
+static const char **read_sources(const struct json *o, size_t *ret_n)
+{
+    struct json list = json_get(o, "sources");
+    const char **sources = xcalloc(json_count(&list) + 1, sizeof *sources);
+    for (size_t i = 0; i < json_count(&list); i++) {
+        struct json item = json_at(&list, i);
+        json_as_str(&item, &sources[i], NULL);
+    }
+    *ret_n = json_count(&list);
+    return sources;
+}
+
+static struct sync_rule *read_rules(const struct json *o, size_t *ret_n)
+{
+    struct json list = json_get(o, "rules");
+    size_t n = json_has(o, "rules") ? json_count(&list) : 0;
+    struct sync_rule *rules = xcalloc(n + 1, sizeof *rules);
+    for (size_t i = 0; i < n; i++) {
+        struct json item = json_at(&list, i);
+        rules[i].include = json_has(&item, "include");
+        json_str(&item, rules[i].include ? "include" : "exclude", &rules[i].pattern, NULL);
+    }
+    *ret_n = n;
+    return rules;
+}
+
+int run_sync(struct job_run *r, void *server, const struct json *o, struct bytes *result,
+             struct err *err)
+{
+    struct server *s = server;
+    struct syncing syncing = {.run = r};
+    struct sync_conf c = {.stop = &syncing.stop, .log = s->conf.log};
+    struct sync_counts counts = {0};
+    const struct sync_watch watch = {on_progress, on_failed, NULL, &syncing};
+    cleanup_bytes struct bytes failures = {0};
+    cleanup_free const char **sources = read_sources(o, &c.n_sources);
+    cleanup_free struct sync_rule *rules = read_rules(o, &c.n_rules);
+    int64_t threads = 16, bandwidth = 0, pack = 0;
+    json_int(o, "threads", 1, 256, &threads, NULL);
+    json_int(o, "bandwidth", 0, INT64_MAX, &bandwidth, NULL);
+    json_int(o, "pack", 0, INT64_MAX, &pack, NULL);
+    read_flags(o, &c);
+    c.sources = sources;
+    c.rules = rules;
+    c.threads = (unsigned)threads;
+    c.bandwidth = (uint64_t)bandwidth;
+    c.pack_size = (uint64_t)pack;
+    c.from.log = c.to.log = s->conf.log;
+    if (json_str(o, "destination", &c.destination, err))
+        return -1;
+    jw_init(&syncing.failures, &failures);
+    jw_array(&syncing.failures, NULL);
+    int rc = sync_run(&c, &watch, &counts, err);
+    jw_end(&syncing.failures);
+    if (rc && atomic_load(&syncing.stop))
+        return 0; /* as it was wished: what is done will be skipped */
+    on_progress(&syncing, SYNC_PUBLISHING, &counts, counts.found);
+    write_counts(result, &counts, failures.data);
+    if (!rc && counts.failed)
+        return err_set(err, ERR_FAILED, "%llu of %llu objects could not be copied (see result)",
+                       (unsigned long long)counts.failed, (unsigned long long)counts.found);
+    return rc;
+}
