@@ -387,7 +387,8 @@ static int drain(struct listing *l, list_fn *fn, void *arg, _Atomic uint64_t *re
     return result;
 }
 
-static void listing_init(struct listing *l, struct fetch *f, struct store *s, unsigned parallel)
+static void listing_init(struct listing *l, struct fetch *f, struct store *s, const char *prefix,
+                         unsigned parallel)
 {
     *l = (struct listing){.fetch = f, .store = s, .caps = store_caps(s)};
     l->end = &l->first;
@@ -396,7 +397,7 @@ static void listing_init(struct listing *l, struct fetch *f, struct store *s, un
     cond_init(&l->work);
     cond_init(&l->ready);
     cond_init(&l->room);
-    span_push(l, span_new("", 0, "", ""));
+    span_push(l, span_new(prefix, strlen(prefix), "", ""));
 }
 
 static void listing_release(struct listing *l)
@@ -428,12 +429,12 @@ static unsigned start(struct listing *l, pthread_t *threads, struct err *err)
     return n;
 }
 
-int fetch_list(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn, void *arg,
-               _Atomic uint64_t *ret_seen, struct err *err)
+static int list_from(struct fetch *f, struct store *s, const char *prefix, unsigned parallel,
+                     list_fn *fn, void *arg, _Atomic uint64_t *ret_seen, struct err *err)
 {
     struct listing l;
     pthread_t threads[THREADS_MAX];
-    listing_init(&l, f, s, parallel);
+    listing_init(&l, f, s, prefix, parallel);
     unsigned n = start(&l, threads, err);
     int result = n ? drain(&l, fn, arg, ret_seen, err) : -1;
     for (unsigned i = 0; i < n; i++)
@@ -446,4 +447,40 @@ int fetch_list(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn,
     }
     listing_release(&l);
     return result;
+}
+
+int fetch_list(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn, void *arg,
+               _Atomic uint64_t *ret_seen, struct err *err)
+{
+    return list_from(f, s, "", parallel, fn, arg, ret_seen, err);
+}
+
+/* Takes the prefix off. */
+struct below {
+    size_t prefix;
+    list_fn *fn;
+    void *arg;
+};
+
+static int on_below(void *arg, const struct list_item *item, struct err *err)
+{
+    const struct below *b = arg;
+    if (item->key_len <= b->prefix)
+        return 0; /* the folder's own marker */
+    struct list_item inner = *item;
+    inner.key += b->prefix;
+    inner.key_len -= b->prefix;
+    return b->fn(b->arg, &inner, err);
+}
+
+int fetch_list_below(struct fetch *f, struct store *s, const char *prefix, unsigned parallel,
+                     list_fn *fn, void *arg, struct err *err)
+{
+    struct below b = {strlen(prefix), fn, arg};
+    struct err e = {0};
+    if (list_from(f, s, prefix, parallel, on_below, &b, NULL, &e) == 0 || e.class == ERR_NOT_FOUND)
+        return 0;
+    if (err)
+        *err = e;
+    return -1;
 }

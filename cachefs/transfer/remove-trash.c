@@ -1,0 +1,92 @@
+/* The trash: what its folders are called, and when they go. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "clock.h"
+#include "hash.h"
+#include "remove-internal.h"
+
+#define KEPT_S        86400
+#define SORT_MEMORY   (4u << 20)
+#define LIST_PARALLEL 8
+
+bool store_renames(const struct store *s)
+{
+    return store_caps(s) & (STORE_LOCAL | STORE_APPENDS);
+}
+
+char *trash_folder(void)
+{
+    time_t now = (time_t)(clock_wall_ns() / (int64_t)NS_PER_S);
+    struct tm tm;
+    char text[32];
+    gmtime_r(&now, &tm);
+    strftime(text, sizeof text, "%Y-%m-%dT%H%M%SZ", &tm);
+    return xasprintf(STORE_TRASH "%s-%04x/", text,
+                     (unsigned)(hash_mix64(clock_mono_ns() ^ (uint64_t)getpid()) & 0xffff));
+}
+
+bool remove_is_expired(const char *name, int64_t now_s)
+{
+    struct tm tm = {0};
+    int used = 0;
+    if (sscanf(name, "%4d-%2d-%2dT%2d%2d%2dZ-%*4x%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
+               &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &used) != 6 ||
+        used != 23)
+        return false; /* not ours */
+    tm.tm_year -= 1900;
+    tm.tm_mon -= 1;
+    time_t then = timegm(&tm);
+    return then > 0 && now_s - (int64_t)then > KEPT_S;
+}
+
+struct expiring {
+    struct removal *r;
+    struct sorter *keys;
+    struct names folders;
+    uint64_t n;
+};
+
+static int take(struct expiring *x, const char *key, bool folder, struct err *err)
+{
+    static const uint64_t no_size = 0;
+    cleanup_free char *first = xstrndup(key, strcspn(key, "/"));
+    if (!remove_is_expired(first, clock_wall_ns() / (int64_t)NS_PER_S))
+        return 0;
+    cleanup_free char *full = xasprintf(STORE_TRASH "%s", key);
+    x->n += !folder;
+    if (!folder)
+        return sorter_add(x->keys, full, strlen(full), &no_size, sizeof no_size, err);
+    names_add(&x->folders, full);
+    return 0;
+}
+
+static int on_item(void *arg, const struct list_item *item, struct err *err)
+{
+    struct expiring *x = arg;
+    cleanup_free char *key = xstrndup(item->key, item->key_len);
+    return take(x, key, item->folder && !(store_caps(x->r->parent) & STORE_FLAT_LIST), err);
+}
+
+static int on_local(void *arg, const char *key, const struct stat *st, struct err *err)
+{
+    return take(arg, key + strlen(STORE_TRASH), S_ISDIR(st->st_mode), err);
+}
+
+/* Best effort: what stays is tried again by the next removal. */
+void trash_expire(struct removal *r, struct remove_counts *counts)
+{
+    const char *tmp = secure_getenv("TMPDIR");
+    struct expiring x = {.r = r, .keys = sorter_new(tmp && *tmp ? tmp : "/tmp", SORT_MEMORY)};
+    struct remove_counts done = {0};
+    int result =
+        store_caps(r->parent) & STORE_LOCAL
+            ? store_local_walk(r->parent, STORE_TRASH, on_local, &x, NULL)
+            : fetch_list_below(r->fetch, r->parent, STORE_TRASH, LIST_PARALLEL, on_item, &x, NULL);
+    if (result == 0 && (x.n || x.folders.n))
+        remove_keys(r, x.keys, &x.folders, "", NULL, &done, NULL);
+    counts->expired = done.removed;
+    names_release(&x.folders);
+    sorter_free(x.keys);
+}

@@ -1,0 +1,173 @@
+/* Removing key by key: workers take keys from the sorter, copy each into the trash where that is
+ * wanted, and delete in batches; the folders go last, the deepest first. */
+#include <string.h>
+
+#include "clock.h"
+#include "remove-internal.h"
+
+#define WORKERS       16
+#define BATCH         1000
+#define TELL_EVERY_NS (100 * NS_PER_MS)
+
+struct work {
+    struct removal *r;
+    const char *trash;
+    const struct remove_watch *watch;
+    struct lock lock; /* RANK_VOLUME; guards all below, and the sorter */
+    struct cond ended;
+    struct sorter *keys;
+    struct remove_counts *counts;
+    unsigned running;
+    bool broken; /* the sorter failed: `err` */
+    struct err err;
+};
+
+static bool is_over(const struct work *w)
+{
+    return w->watch && w->watch->stop && atomic_load(w->watch->stop);
+}
+
+static void not_removed(void *arg, const char *key, const struct err *why)
+{
+    struct work *w = arg;
+    ACQUIRE(&w->lock);
+    w->counts->failed++;
+    w->counts->removed--;
+    if (w->watch && w->watch->failed)
+        w->watch->failed(w->watch->arg, key, why->msg);
+}
+
+/* Fills `names` with the next keys and their sizes. */
+static void take_keys(struct work *w, struct names *names, uint64_t sizes[BATCH], size_t most)
+{
+    struct sorted at;
+    ACQUIRE(&w->lock);
+    while (names->n < most && !w->broken) {
+        int more = sorter_next(w->keys, &at, &w->err);
+        w->broken = more < 0;
+        if (more <= 0)
+            return;
+        memcpy(&sizes[names->n], at.data, sizeof sizes[0]);
+        cleanup_free char *key = xstrndup((const char *)at.key, at.key_len);
+        names_add(names, key);
+    }
+}
+
+/* Copies into the trash; what could not be copied is taken out of `names`. */
+static void copy_all(struct work *w, struct names *names, const uint64_t sizes[BATCH])
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < names->n; i++) {
+        char *key = names->list[i];
+        cleanup_free char *to = xasprintf("%s%s", w->trash, key);
+        struct err err = {0};
+        int result = sizes[i] > FETCH_COPY_MAX
+                         ? err_set(&err, ERR_LIMIT,
+                                   "too large to be copied into the trash (use --skip-trash)")
+                         : fetch_copy(w->r->fetch, w->r->parent, to, w->r->parent, key, "", &err);
+        if (result == 0 && !is_over(w)) {
+            names->list[kept++] = key;
+            continue;
+        }
+        if (result) {
+            {
+                ACQUIRE(&w->lock);
+                w->counts->removed++; /* taken back with the failure */
+            }
+            not_removed(w, key, &err);
+        }
+        free(key);
+    }
+    names->n = kept;
+}
+
+static void *worker_main(void *arg)
+{
+    struct work *w = arg;
+    uint64_t *sizes = xcalloc(BATCH, sizeof *sizes);
+    for (struct names names = {0}; !is_over(w); names_release(&names)) {
+        /* Copies take their time: small helpings keep all workers busy. */
+        take_keys(w, &names, sizes, *w->trash ? BATCH / 10 : BATCH);
+        if (names.n == 0)
+            break;
+        if (*w->trash)
+            copy_all(w, &names, sizes);
+        {
+            ACQUIRE(&w->lock);
+            w->counts->removed += names.n;
+        }
+        fetch_delete_many(w->r->fetch, w->r->parent, (const char *const *)names.list, names.n,
+                          not_removed, w);
+    }
+    free(sizes);
+    ACQUIRE(&w->lock);
+    w->running--;
+    cond_signal(&w->ended);
+    return NULL;
+}
+
+static void wait_for_workers(struct work *w)
+{
+    for (bool running = true; running;) {
+        struct remove_counts so_far;
+        {
+            ACQUIRE(&w->lock);
+            if (w->running)
+                cond_wait_for(&w->ended, &w->lock, TELL_EVERY_NS);
+            running = w->running;
+            so_far = *w->counts;
+        }
+        if (w->watch && w->watch->progress)
+            w->watch->progress(w->watch->arg, &so_far);
+    }
+}
+
+static int remove_folders(struct work *w, struct names *folders, struct err *err)
+{
+    struct removal *r = w->r;
+    names_deepest_first(folders);
+    for (size_t i = 0; i < folders->n && !is_over(w); i++) {
+        const char *key = folders->list[i];
+        struct err why = {0};
+        int result = store_caps(r->parent) & STORE_LOCAL
+                         ? store_local_remove_folder(r->parent, key, &why)
+                         : fetch_delete(r->fetch, r->parent, key, &why);
+        if (result && why.class != ERR_NOT_FOUND) {
+            w->counts->removed++;
+            not_removed(w, key, &why);
+        }
+    }
+    return is_over(w) ? err_set(err, ERR_CANCELLED, "told to stop") : 0;
+}
+
+int remove_keys(struct removal *r, struct sorter *keys, struct names *folders, const char *trash,
+                const struct remove_watch *watch, struct remove_counts *counts, struct err *err)
+{
+    struct work w = {.r = r, .trash = trash, .watch = watch, .keys = keys, .counts = counts};
+    pthread_t threads[WORKERS];
+    unsigned n = 0;
+    int e = 0;
+    if (sorter_rewind(keys, err))
+        return -1;
+    lock_init(&w.lock, RANK_VOLUME, "remove");
+    cond_init(&w.ended);
+    {
+        ACQUIRE(&w.lock);
+        while (n < WORKERS && (e = thread_start(&threads[n], "remove", worker_main, &w)) == 0)
+            n++;
+        w.running = n;
+    }
+    wait_for_workers(&w);
+    for (unsigned i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+    int result = n ? 0 : err_sys(err, e, "start a thread that removes");
+    if (result == 0 && w.broken) {
+        *err = w.err;
+        result = -1;
+    }
+    if (result == 0)
+        result = remove_folders(&w, folders, err);
+    cond_destroy(&w.ended);
+    lock_destroy(&w.lock);
+    return result;
+}

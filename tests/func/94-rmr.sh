@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# rmr: just what is named goes, after it was shown; into the trash for a day, or for good.
+. "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/servers/start.sh"
+make_set --classes 3 --files 4
+mkdir "$SRC/class-00"
+echo near >"$SRC/class-00/near"
+mkdir "$T/outside"
+echo mine >"$T/outside/mine"
+use_s3
+s3 put "$BUCKET" "$SRC" p/
+rmr() { sampan rmr "$@" --json >"$T/out" 2>"$T/err"; }
+of() { field "removed.0.$1" <"$T/out"; }
+
+# nobody can be asked: nothing goes; neither does a bucket, nor what is not there
+refused 2 "4 objects.*--yes" sampan rmr "s3://$BUCKET/p/class-000" --json </dev/null
+refused 2 "everything there" sampan rmr "s3://$BUCKET/" --yes
+refused 3 "nothing there" sampan rmr "s3://$BUCKET/p/class" --yes
+refused 2 "nothing can be removed" sampan rmr "http://127.0.0.1:1/x" --yes
+rmr "s3://$BUCKET/p/class-000" --dry
+expect "would go" "$(of objects)" 4
+expect "all objects" "$(s3 keys "$BUCKET" | wc -l)" 13
+
+rmr "s3://$BUCKET/p/class-000" --yes
+expect "removed" "$(of removed)" 4
+expect "its neighbours" "$(s3 keys "$BUCKET" | grep -c '^p/class-0')" 9
+expect "in the trash" "$(s3 keys "$BUCKET" | grep -c '^p/\.trash/.*/class-000/')" 4
+# the trash is no part of a set
+expect "samples" "$(sampan scan "s3://$BUCKET/p" --cache "mem:$T/mem=1MiB" --cache-dir "$T/scan" --json | field samples)" 9
+one=$(s3 keys "$BUCKET" | grep '^p/class-001/' | head -1)
+rmr "s3://$BUCKET/$one" --yes --skip-trash
+expect "one object" "$(of removed)" 1
+expect "trash" "$(of trash)" null
+expect "left in its class" "$(s3 keys "$BUCKET" | grep -c '^p/class-001/')" 3
+# a day later it is gone
+old=2001-01-01T000000Z-0001
+echo x | s3 put-bytes "$BUCKET" "p/.trash/$old/x"
+echo x | s3 put-bytes "$BUCKET" "p/.trash/mine/x"
+rmr "s3://$BUCKET/p/class-002" --yes
+expect "expired" "$(of expired)" 1
+expect "kept in the trash" "$(s3 keys "$BUCKET" | grep -c '^p/\.trash/mine/x')" 1
+rmr "s3://$BUCKET/p/.trash" --yes
+expect "objects left" "$(s3 keys "$BUCKET" | wc -l)" 4
+# a failure is named
+start_proxy "$MOTO_URL"
+faults "status=403 key=delete" "status=403 key=class-001"
+code=0
+AWS_ENDPOINT_URL=$PROXY_URL rmr "s3://$BUCKET/p/class-001" --yes --skip-trash || code=$?
+expect "exit code" "$code" 4
+expect "objects left" "$(s3 keys "$BUCKET" | wc -l)" 4
+
+# a folder: links are removed, not followed
+cp -a "$SRC" "$T/dir"
+ln -s "$T/outside" "$T/dir/class-000/link"
+rmr "file://$T/dir/class-000" --yes
+[ ! -e "$T/dir/class-000" ] || fail "the folder is still there"
+expect "in the trash" "$(find "$T/dir/.trash" -type f | wc -l)" 4
+ln -s "$T/outside" "$T/dir/class-001/link"
+rmr "file://$T/dir/class-001" "file://$T/dir/class-00/near" --yes --skip-trash
+expect "removed" "$(of removed)" 5
+[ ! -e "$T/dir/class-001" ] && [ ! -e "$T/dir/class-00/near" ] || fail "still there"
+expect "outside" "$(cat "$T/outside/mine")" mine
+touch -d '2 days ago' "$T/dir/.trash"/*
+mv "$T/dir/.trash"/* "$T/dir/.trash/$old"
+rmr "file://$T/dir/class-002" --yes --skip-trash
+expect "expired" "$(of expired)" 5
+[ ! -e "$T/dir/.trash/$old" ] || fail "the old trash is still there"
+
+# WebHDFS: renamed into the trash; for good
+cp -a "$SRC" "$T/hdfs"
+SRC="$T/hdfs" start_webhdfs
+H="webhdfs://127.0.0.1:$HDFS_PORT"
+rmr "$H/class-000" --yes
+expect "in the trash" "$(find "$T/hdfs/.trash" -type f | wc -l)" 4
+rmr "$H/class-001" --yes --skip-trash
+[ ! -e "$T/hdfs/class-001" ] || fail "the folder is still there"
