@@ -110,6 +110,9 @@ typedef void record_fn(void *arg, struct pack *p, const struct journal_record *r
  * end of the last whole record. */
 uint64_t pack_each_record(struct pack *p, record_fn *fn, void *arg);
 int journal_each(struct pack *p, record_fn *fn, void *arg, uint64_t *ret_end);
+/* The same end, and how many records there are, from the last ones alone: for a journal that no
+ * power loss can have torn. -1: they do not say it; walk. */
+int journal_tail(struct pack *p, uint64_t *ret_records, uint64_t *ret_end);
 int journal_create(struct pack *p, struct err *err);
 int journal_append(struct pack *p, const struct journal_record *r, size_t n, struct err *err);
 

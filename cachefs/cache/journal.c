@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "hash.h"
 
@@ -103,6 +104,39 @@ int journal_each(struct pack *p, record_fn *fn, void *arg, uint64_t *ret_end)
         }
         at += records * sizeof *batch;
     }
+    *ret_end = end;
+    return 0;
+}
+
+/* Offsets rise, for a pack is only ever appended to: what stands last in the journal ends last. */
+int journal_tail(struct pack *p, uint64_t *ret_records, uint64_t *ret_end)
+{
+    char name[32];
+    struct stat st;
+    struct journal_record head, last[16];
+    const uint64_t most = sizeof last / sizeof last[0];
+    pack_name(name, p->number, "idx");
+    cleanup_close int fd = openat(p->tier->dir_fd, name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) || pread(fd, &head, sizeof head, 0) != sizeof head ||
+        !head_fits(p, &head))
+        return -1;
+    uint64_t all = (uint64_t)st.st_size / sizeof head, n = all - 1 < most ? all - 1 : most;
+    uint64_t size = atomic_load(&p->size), end = sizeof(struct pack_head);
+    ssize_t want = (ssize_t)(n * sizeof head);
+    if (pread(fd, last, (size_t)want, (off_t)((all - n) * sizeof head)) != want)
+        return -1;
+    if (n && !record_fits(p, &last[n - 1], size)) { /* the torn tail of an append */
+        all--;
+        n--;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        if (!record_fits(p, &last[i], size) || last[i].offset < end)
+            return -1;
+        end = last[i].offset + last[i].bytes;
+    }
+    if (!n && all > 1)
+        return -1;
+    *ret_records = all - 1;
     *ret_end = end;
     return 0;
 }

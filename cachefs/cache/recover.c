@@ -93,16 +93,21 @@ static void count_record(void *arg, struct pack *p, const struct journal_record 
 
 /* What an interrupted append left behind its last whole record goes away; then appending goes on.
  */
-static void continue_last(struct tier *t)
+static void continue_last(struct tier *t, bool no_power_loss)
 {
     struct pack *last = NULL;
     uint64_t records = 0, end;
     for (struct pack *p = t->packs; p; p = p->next)
         if (!last || p->number > last->number)
             last = p;
-    if (!last || atomic_load(&last->size) < sizeof(struct pack_head) ||
-        journal_each(last, count_record, &records, &end) || end >= t->pack_max ||
-        pack_reopen(last, NULL))
+    if (!last || atomic_load(&last->size) < sizeof(struct pack_head))
+        return;
+    if (!(no_power_loss && journal_tail(last, &records, &end) == 0)) {
+        records = 0;
+        if (journal_each(last, count_record, &records, &end))
+            return;
+    }
+    if (end >= t->pack_max || pack_reopen(last, NULL))
         return;
     uint64_t journal = (records + 1) * sizeof(struct journal_record);
     if (ftruncate(last->fd, (off_t)end) || ftruncate(last->journal_fd, (off_t)journal)) {
@@ -134,7 +139,7 @@ int recover(struct cache *c, bool index_usable, struct err *err)
     if (usable)
         keep_numbers(c);
     for (size_t i = 0; i < c->conf.n_tiers; i++) {
-        continue_last(c->tiers[i]);
+        continue_last(c->tiers[i], usable);
         any = any || c->tiers[i]->packs;
     }
     if (usable)
