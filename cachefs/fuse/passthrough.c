@@ -4,8 +4,8 @@
  *
  * The kernel's rules (each breach is EIO for the one who opens): all concurrent opens of an inode
  * use the same backing id; cached and passthrough opens of one inode never meet; direct I/O and
- * passthrough may. So an inode's way is chosen by its first open and, while it is open, changes
- * only from direct I/O to passthrough:
+ * passthrough may, until somebody maps the file opened for direct I/O, which makes it a cached one.
+ * So an inode's way is chosen by its first open, and stays as long as it is open:
  *
  *   no shard (no room, no passthrough)    cached: pages are kept, as for samples
  *   shard incomplete                      direct I/O, and the filler is set on it
@@ -173,10 +173,12 @@ static struct shard *first_open(struct frontend *f, struct kept_open *o)
     return shard;
 }
 
-/* Direct I/O becomes passthrough as soon as the object is complete. */
+/* Direct I/O becomes passthrough with the first open of a complete object. */
 static void raise_way(struct frontend *f, struct kept_open *o, struct shard *shard)
 {
     if (o->way != WAY_DIRECT || !shard)
+        return;
+    if (shard_complete(shard) && o->opens > 1)
         return;
     if (shard_complete(shard)) {
         int id = backing_open(f, shard->data);
