@@ -33,7 +33,7 @@ bool remove_is_expired(const char *name, int64_t now_s)
     int used = 0;
     if (sscanf(name, "%4d-%2d-%2dT%2d%2d%2dZ-%*4x%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
                &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &used) != 6 ||
-        used != 23)
+        used != 23 || name[used])
         return false; /* not ours */
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
