@@ -87,6 +87,7 @@ static int create_node(struct stage *s, const struct stage_call *c, struct node 
         return -1;
     }
     node_link(s, folder, n);
+    node_touch_names(folder, n);
     dirty_add(s, n);
     *ret = n;
     return 0;

@@ -45,14 +45,20 @@ void *tell_main(void *arg)
             cond_wait(&s->tell, &s->lock);
             continue;
         }
+        stage_changed_fn *fn = s->changed_fn;
+        void *fn_arg = s->changed_arg;
         s->tells = c->next;
         if (!s->tells)
             s->tells_end = &s->tells;
+        s->telling = true;
         lock_drop(&s->lock);
-        s->changed_fn(s->changed_arg, c->ino, c->name);
+        if (fn)
+            fn(fn_arg, c->ino, c->name);
         free(c->name);
         free(c);
         lock_take(&s->lock);
+        s->telling = false;
+        cond_broadcast(&s->tell);
     }
     return NULL;
 }
@@ -62,6 +68,8 @@ void stage_on_change(struct stage *s, stage_changed_fn *fn, void *arg)
     ACQUIRE(&s->lock);
     s->changed_fn = fn;
     s->changed_arg = arg;
+    while (s->telling)
+        cond_wait(&s->tell, &s->lock);
 }
 
 /* --- what a listing collects ----------------------------------------------------------------- */

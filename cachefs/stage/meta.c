@@ -232,6 +232,7 @@ static int make_node(struct stage *s, const struct stage_call *c, struct node *f
         return -1;
     }
     node_link(s, folder, n);
+    node_touch_names(folder, n);
     if (node_is_folder(n))
         n->listed_ns = clock_mono_ns();
     owed_add(s, n);
@@ -329,7 +330,9 @@ static int set_attributes(struct stage *s, const struct stage_call *c, struct no
         n->row = old;
         return -1;
     }
+    n->touched_ns = clock_wall_ns();
     if (what & STAGE_SET_MTIME) {
+        n->names_ns = 0;
         n->explicit_mtime = true;
         stamp_staged(s, n);
     }
@@ -456,6 +459,7 @@ void orphan_apply(struct stage *s, struct node *n)
      * written over. */
     bool absent = stored && n->row.kind == NODE_FILE && n->opens &&
                   (!(n->row.flags & N_STAGED) || n->row.flags & N_MAP);
+    node_touch_names(n->parent, n);
     node_unlink(s, n);
     node_set_skey(s, n, absent ? xstrdup(key) : NULL);
     n->fetch_first = absent;

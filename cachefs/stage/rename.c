@@ -107,10 +107,12 @@ static void apply(struct stage *s, struct move *m)
         if (m->all[i].key)
             node_set_skey(s, n, take_ptr(&m->all[i].key));
     }
+    node_touch_names(m->n->parent, m->n);
     node_unlink(s, m->n);
     free(m->n->row.name);
     m->n->row.name = xstrdup(m->name);
     node_link(s, m->folder, m->n);
+    node_touch_names(m->folder, m->n);
     for (size_t i = 0; i < m->count; i++) {
         struct node *n = m->all[i].n;
         /* Back where it lies: nothing is owed. */

@@ -101,6 +101,9 @@ struct node {
     uint64_t tries;
     uint64_t due_ns;
     struct err *why; /* the last failure, or NULL */
+    /* Of this life alone, on the wall clock: a call changed the attributes; the names in a folder.
+     * They are seen in ctime, and in a folder's mtime. */
+    int64_t touched_ns, names_ns;
 };
 
 /* A key of the store that must go, or an upload in parts that must be aborted. */
@@ -203,6 +206,7 @@ struct stage {
     struct change *tells, **tells_end;
     stage_changed_fn *changed_fn;
     void *changed_arg;
+    bool telling; /* changed_fn runs */
     bool full_told;
 };
 
@@ -212,6 +216,8 @@ void tree_free(struct stage *s);
 struct node *node_new(struct stage *s, uint64_t ino); /* known by number, without a name */
 struct node *node_of(struct stage *s, uint64_t ino);  /* NULL: none */
 struct node *child_of(struct stage *s, const struct node *folder, const char *name);
+/* A call changed the names in it, or (with a child) the child's too. */
+void node_touch_names(struct node *folder, struct node *child);
 void node_link(struct stage *s, struct node *parent, struct node *n); /* takes row.name */
 void node_unlink(struct stage *s, struct node *n);
 void node_set_skey(struct stage *s, struct node *n, char *key); /* takes it; NULL: at its path */

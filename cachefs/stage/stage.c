@@ -383,6 +383,12 @@ void stage_close(struct stage *s)
     free(s);
 }
 
+void stage_set_refresh(struct stage *s, uint64_t refresh_ns)
+{
+    ACQUIRE(&s->lock);
+    s->conf.refresh_ns = refresh_ns;
+}
+
 const struct stage_counts *stage_counts(const struct stage *s)
 {
     return &s->counts;

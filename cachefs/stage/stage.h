@@ -198,7 +198,10 @@ void stage_pending(struct stage *s, struct json_writer *w);
  * listing brought. Called on a thread of the stage, with no lock held. `name` NULL: the inode's
  * attributes and pages, else the entry in the folder `ino`. */
 typedef void stage_changed_fn(void *arg, uint64_t ino, const char *name);
+/* fn NULL: nothing is told any more once this returns. */
 void stage_on_change(struct stage *s, stage_changed_fn *fn, void *arg);
+/* How old a listing may be, from now on. */
+void stage_set_refresh(struct stage *s, uint64_t refresh_ns);
 
 /* Counters; the memory may be a keeper's area. */
 struct stage_counts {

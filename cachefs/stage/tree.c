@@ -366,14 +366,29 @@ static mode_t kind_bits(const struct node *n)
     }
 }
 
-void node_attr(struct stage *s, const struct node *n, struct stage_attr *ret)
+void node_touch_names(struct node *folder, struct node *child)
 {
-    struct timespec t = {.tv_sec = n->row.mtime_ns / (int64_t)NS_PER_S,
-                         .tv_nsec = n->row.mtime_ns % (int64_t)NS_PER_S};
+    int64_t now = clock_wall_ns();
+    if (folder)
+        folder->names_ns = folder->touched_ns = now;
+    if (child)
+        child->touched_ns = now;
+}
+
+static struct timespec time_of(int64_t ns)
+{
+    struct timespec t = {.tv_sec = ns / (int64_t)NS_PER_S, .tv_nsec = ns % (int64_t)NS_PER_S};
     if (t.tv_nsec < 0) {
         t.tv_sec--;
         t.tv_nsec += (long)NS_PER_S;
     }
+    return t;
+}
+
+void node_attr(struct stage *s, const struct node *n, struct stage_attr *ret)
+{
+    int64_t mtime = n->names_ns > n->row.mtime_ns ? n->names_ns : n->row.mtime_ns;
+    int64_t ctime_ns = n->touched_ns > mtime ? n->touched_ns : mtime;
     uint64_t size = node_is_folder(n) ? 4096 : n->row.size;
     *ret = (struct stage_attr){
         .st = {.st_ino = n->row.ino,
@@ -386,9 +401,9 @@ void node_attr(struct stage *s, const struct node *n, struct stage_attr *ret)
                .st_size = (off_t)size,
                .st_blocks = (blkcnt_t)((size + 511) / 512),
                .st_blksize = 1 << 17,
-               .st_mtim = t,
-               .st_ctim = t,
-               .st_atim = t},
+               .st_mtim = time_of(mtime),
+               .st_ctim = time_of(ctime_ns),
+               .st_atim = time_of(mtime)},
         .valid_ns = node_valid_ns(s, n),
     };
 }
