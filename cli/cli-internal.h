@@ -156,6 +156,7 @@ void log_file_close(struct log_file *l);
  */
 struct owner {
     char *dir;
+    bool for_outputs; /* set before owner_resolve(): not the folder of the same place's samples */
     struct tier_conf tiers[CACHE_MAX_TIERS];
     size_t n_tiers;
     double free_fraction;

@@ -19,7 +19,8 @@ static const struct conf_row rows[] = {
     {"rescan", CONF_FLAG, AT(mount_options, rescan),
      .help = "Scan the source even if a version is there already"},
     {"refresh", CONF_DURATION, AT(mount_options, refresh), .arg = "DUR",
-     .help = "Look for a new version this often (off)"},
+     .help = "Look for a new version this often (off); with --writable: list a folder again when "
+             "it is looked at and its listing is older (2s)"},
     {"sampler", CONF_STRING, AT(mount_options, sampler), .arg = "SPEC",
      .help = "The order to come: turns push and exact prefetch on"},
     {"partition", CONF_STRING, AT(mount_options, partition), .arg = "I/P",
@@ -29,6 +30,11 @@ static const struct conf_row rows[] = {
      .help = "Who keeps what of a divided set (see plan); auto: as the sampler reads"},
     {"profile", CONF_ENUM, AT(mount_options, profile), .choices = "samples|shards",
      .dflt = "samples", .help = "Small files, or big files read in slices (passthrough)"},
+    {"writable", CONF_FLAG, AT(mount_options, writable),
+     .help = "Files can be made, changed, renamed and removed: checkpoints, logs, outputs"},
+    {"commit", CONF_STRING, AT(mount_options, commit), .arg = "WHEN",
+     .help = "With --writable, when a file counts as stored: close (close and fsync wait for the "
+             "store), background, or interval=DUR (open files are stored that often, too)"},
     STORE_ROWS(mount_options, store),
     {"bandwidth", CONF_RATE, AT(mount_options, bandwidth), .arg = "RATE",
      .help = "Bytes a second received at most (unlimited)"},
@@ -215,8 +221,10 @@ static int run(const struct conf *c, const void *options, struct err *err)
     struct store_conf store;
     cleanup_owner struct owner owner = {0};
     store_conf_of(&o->store, &store);
+    owner.for_outputs = o->writable;
     if (heal(conf_arg(c, 1), err) || check_mountpoint(conf_arg(c, 1), &mountpoint, err) ||
-        owner_resolve(&owner, conf.set, &o->set, &store, err) || owner_make(&owner, err) ||
+        owner_resolve(&owner, conf.set, &o->set, &store, err) ||
+        outputs_check(o, &owner, conf.set, &store, err) || owner_make(&owner, err) ||
         check_nested(conf.set, &store, &owner, mountpoint, err)) {
         owner_unmake(&owner);
         return -1;

@@ -10,8 +10,8 @@ struct setting_options {
 
 static const struct conf_row rows[] = {JSON_ROW(setting_options, json)};
 
-static const char *const keys[] = {"sampler",   "strategy", "partition",  "epoch",
-                                   "bandwidth", "memory",   "connections"};
+static const char *const keys[] = {"sampler",   "strategy", "partition",   "epoch",
+                                   "bandwidth", "memory",   "connections", "refresh"};
 
 static int add_setting(struct json_writer *w, const char *word, struct err *err)
 {
@@ -28,7 +28,7 @@ static int add_setting(struct json_writer *w, const char *word, struct err *err)
     return err_set(
         err, ERR_USAGE,
         "\"%s\" cannot be changed while mounted (known: sampler, strategy, partition, epoch, "
-        "bandwidth, memory, connections)",
+        "bandwidth, memory, connections, refresh)",
         key);
 }
 
@@ -60,7 +60,8 @@ const struct command cmd_set = {
         "this node's share is partition I of P, counted from 0; empty: all of the set), epoch (the "
         "number "
         "of the epoch that begins; a newer version of the set is taken into use), bandwidth "
-        "(a rate), memory (a size), connections (a number). An unknown key changes nothing. "
+        "(a rate), memory (a size), connections (a number); of a mount that can be written: "
+        "bandwidth, connections, refresh (a duration). An unknown key changes nothing. "
         "Values are taken in this order, up to the first that is refused.",
     .min_args = 2,
     .max_args = -1,

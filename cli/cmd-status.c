@@ -5,6 +5,7 @@
 
 #include "cli-internal.h"
 #include "mem.h"
+#include "pending-internal.h"
 
 struct status_options {
     bool json;
@@ -174,6 +175,19 @@ static void add_share(struct bytes *out, const struct json *s)
     bytes_add_char(out, '\n');
 }
 
+static void add_pending(struct bytes *out, const struct json *s)
+{
+    struct json pending = json_get(s, "pending");
+    if (!pending.node)
+        return;
+    bytes_addf(out, "  commit    %s\n  pending   ", json_str_at(s, "commit"));
+    if (json_uint_at(&pending, "files"))
+        pending_text(&pending, out);
+    else
+        bytes_add_str(out, "nothing");
+    bytes_add_char(out, '\n');
+}
+
 static void add_full(struct bytes *out, const struct json *s)
 {
     struct json set = json_get(s, "set"), cache = json_get(s, "cache");
@@ -210,6 +224,7 @@ static void add_full(struct bytes *out, const struct json *s)
                    json_uint_at(&warmup, "samples_total"), json_uint_at(&warmup, "failed"));
     bytes_add_char(out, '\n');
     add_stale(out, s);
+    add_pending(out, s);
 }
 
 static void add_line(struct bytes *out, const struct control_mount *m, const struct json *s)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include "cli-internal.h"
 #include "device.h"
 #include "mem.h"
+#include "pending-internal.h"
 
 struct umount_options {
     bool lazy;
@@ -25,13 +27,20 @@ static const struct conf_row rows[] = {
 
 static int flush(const struct control_mount *m, struct err *err)
 {
-    cleanup_bytes struct bytes request = {0};
-    cleanup_json struct json_doc *answer = NULL;
-    struct json_writer w;
-    ask_begin(&w, &request, "flush");
-    if (ask(m, &w, &request, NULL, NULL, &answer, err))
+    if (pending_flush(m, "umount", err))
         return err_wrap(err, "flush before unmounting %s (--lazy unmounts anyway)", m->mountpoint);
     return 0;
+}
+
+/* Nothing is lost by it, but who asked should know. */
+static void tell_pending(const struct control_mount *m)
+{
+    cleanup_bytes struct bytes text = {0};
+    if (pending_of(m, &text))
+        fprintf(stderr,
+                "sampan umount: %s: it stays in the cache folder, and is stored when %s is mounted "
+                "again\n",
+                text.data, m->uri);
 }
 
 /* -1: that process is gone already, or the kernel is too old: then there is nothing to wait on. */
@@ -90,6 +99,8 @@ static int end_mount(const char *path, const struct control_mount *m,
     } else {
         if (known && m->alive && !o->lazy)
             result = flush(m, err);
+        else if (known && m->alive && o->lazy)
+            tell_pending(m);
         if (!result)
             result = mount_end(path, o->lazy, err);
     }

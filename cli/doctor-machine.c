@@ -197,6 +197,22 @@ static void check_stale(struct doctor *d, const struct control_mount *m)
     }
 }
 
+/* What the store refused. What merely waits for its turn is none of a doctor's business. */
+static void check_pending(struct doctor *d, const struct control_mount *m,
+                          const struct json *pending)
+{
+    cleanup_free char *cure = xasprintf("sampan flush %s tries again", m->mountpoint);
+    struct json items = json_get(pending, "items");
+    for (size_t i = 0; i < json_count(&items); i++) {
+        struct json item = json_at(&items, i);
+        if (*json_str_at(&item, "why"))
+            finding(d, WRONG, "not stored: the bytes are kept here", cure, "%s: %s",
+                    json_str_at(&item, "path"), json_str_at(&item, "why"));
+    }
+    if (!json_uint_at(pending, "failed"))
+        finding(d, SOUND, "nothing that was written failed to be stored", NULL, "%s", m->uri);
+}
+
 void doctor_mount(struct doctor *d, const struct control_mount *m)
 {
     cleanup_json struct json_doc *answer = NULL;
@@ -205,7 +221,7 @@ void doctor_mount(struct doctor *d, const struct control_mount *m)
     if (ask_status(m, &answer, &err))
         return; /* check_mount() has said so */
     struct json root = json_root(answer), status = json_get(&root, "status");
-    struct json set = json_get(&status, "set");
+    struct json set = json_get(&status, "set"), pending = json_get(&status, "pending");
     if (strcmp(json_str_at(&status, "state"), "degraded") == 0) {
         cleanup_free char *cure = xasprintf("sampan upgrade %s tries again", m->mountpoint);
         finding(d, WRONG, "degraded: every read fails", cure, "%s: %s", m->mountpoint,
@@ -216,6 +232,11 @@ void doctor_mount(struct doctor *d, const struct control_mount *m)
         finding(d, NOTE, "no keeper: readers fail if the daemon dies",
                 "mount again without --no-keeper, with sampan-keeper installed", "%s",
                 m->mountpoint);
+    if (pending.node) {
+        check_pending(d, m, &pending);
+        check_tiers(d, &status);
+        return;
+    }
     if (json_uint_at(&set, "samples") == 0)
         finding(d, NOTE, "the set is empty", "is the name right?", "%s", m->uri);
     check_tiers(d, &status);

@@ -133,7 +133,7 @@ static int parse_tiers(struct owner *o, const struct conf_list *list, struct err
 int owner_resolve(struct owner *ret, const char *set, const struct set_options *o,
                   const struct store_conf *store, struct err *err)
 {
-    *ret = (struct owner){0};
+    *ret = (struct owner){.for_outputs = ret->for_outputs};
     if (free_space_of(o->free_space, &ret->free_fraction, &ret->free_bytes, err) ||
         parse_tiers(ret, &o->cache, err))
         return -1;
@@ -148,7 +148,7 @@ int owner_resolve(struct owner *ret, const char *set, const struct set_options *
     cleanup_free char *top = path_absolute(base.data ? base.data : "/");
     cleanup_free char *name =
         owner_name(uri.data ? uri.data : "set", identity.data ? identity.data : "", identity.len);
-    ret->dir = xasprintf("%s/%s", top, name);
+    ret->dir = xasprintf("%s/%s%s", top, name, ret->for_outputs ? "-writable" : "");
     if (ret->n_tiers == 0) {
         ret->tiers[0] = (struct tier_conf){
             .kind = TIER_SSD, .dir = xstrdup(ret->dir), .limit = TIER_DEFAULT_BYTES};

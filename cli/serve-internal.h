@@ -5,7 +5,7 @@
  *   kept.c         the options as every process that serves this mount takes them up
  *   life.c         such a process, started by the keeper
  *   serve.c        its life; under-keeper.c: what of it concerns the keeper
- *   serve-X.c      what it serves: samples
+ *   serve-X.c      what it serves: samples, or outputs (--writable)
  */
 #ifndef SAMPAN_CLI_SERVE_INTERNAL_H
 #define SAMPAN_CLI_SERVE_INTERNAL_H
@@ -22,8 +22,8 @@ struct mount_options {
     struct log_options log;
     uint64_t memory, refresh, bandwidth, push_window;
     int64_t connections, prefetch, uid, gid;
-    const char *catalog, *sampler, *partition, *strategy, *profile;
-    bool rescan, allow_other, no_hedge, verify_etag, no_keeper, foreground, quiet;
+    const char *catalog, *sampler, *partition, *strategy, *profile, *commit;
+    bool writable, rescan, allow_other, no_hedge, verify_etag, no_keeper, foreground, quiet;
 };
 extern const struct command cmd_mount;
 
@@ -88,13 +88,15 @@ struct served {
     void (*status)(struct mount *m, struct json_writer *w);
     int (*flush)(struct mount *m, struct err *err); /* before another program takes over */
     void (*path_of)(struct mount *m, uint64_t ino, struct bytes *ret); /* nothing: unknown */
+    /* What comes before serve_end_now(), which it calls; may be NULL. Does not block. */
+    void (*end_soon)(struct mount *m);
     void (*wait)(struct mount *m);   /* until it is unmounted or stopped */
     void (*stop)(struct mount *m);   /* ends wait(); with the mount's lock held */
     void (*detach)(struct mount *m); /* frontend.h */
     void (*leave)(struct mount *m);
     void (*close)(struct mount *m); /* whatever is there */
 };
-extern const struct served serves_samples;
+extern const struct served serves_samples, serves_outputs;
 
 struct mount {
     struct serve_conf *conf;
@@ -104,6 +106,7 @@ struct mount {
     bool successor;        /* the mount was there before this process */
     struct volume *volume; /* of samples; NULL in a degraded life */
     struct frontend *frontend;
+    struct outputs *outputs; /* of a mount that can be written */
     char *socket;
     bool registered;
     uint64_t began_ns;
@@ -139,10 +142,14 @@ _Noreturn void under_keeper_fail(struct mount *m, const struct err *why);
 
 const struct served *served_of(const struct mount_options *o);
 
+/* serve-outputs.c: refuses what can't be together with --writable, or only with it. */
+int outputs_check(const struct mount_options *o, const struct owner *owner, const char *set,
+                  const struct store_conf *conf, struct err *err);
+
 /* serve.c */
 void serve_status(void *mount, struct bytes *json);
 void serve_changed(void *mount, const char *key, const char *value); /* a setting, by ioctl */
-void serve_end_soon(struct mount *m); /* stops the front end; serve() goes on from there */
+void serve_end_now(struct mount *m); /* stops the front end; serve() goes on from there */
 void serve_break_off(struct mount *m, const struct err *why);
 bool serve_is_mounted(struct mount *m);
 

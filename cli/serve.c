@@ -24,7 +24,7 @@
 
 /* --- ending ----------------------------------------------------------------------------------- */
 
-void serve_end_soon(struct mount *m)
+void serve_end_now(struct mount *m)
 {
     ACQUIRE(&m->lock);
     m->stop = true;
@@ -32,9 +32,18 @@ void serve_end_soon(struct mount *m)
         m->served->stop(m);
 }
 
+/* Asked to end, by a signal or over the control socket. */
+static void end_soon(struct mount *m)
+{
+    if (m->served->end_soon)
+        m->served->end_soon(m);
+    else
+        serve_end_now(m);
+}
+
 static void on_shutdown(void *arg)
 {
-    serve_end_soon(arg);
+    end_soon(arg);
 }
 
 bool serve_is_mounted(struct mount *m)
@@ -69,12 +78,12 @@ static void *signal_main(void *arg)
         if (signal == SIGUSR2)
             return NULL;
         log_info(m->log.log, "signal %d (%s): unmounting", signal, strsignal(signal));
-        if (!m->successor && !serve_is_mounted(m)) {
+        if (!m->successor && !m->conf->was_ready && !serve_is_mounted(m)) {
             struct err why = {0};
             err_set(&why, ERR_CANCELLED, "interrupted");
             serve_break_off(m, &why);
         }
-        serve_end_soon(m); /* a successor ends what it takes over, as soon as it has it */
+        end_soon(m); /* a successor ends what it takes over, as soon as it has it */
     }
 }
 
@@ -109,7 +118,7 @@ void serve_status(void *arg, struct bytes *json)
     jw_int(&w, "pid", getpid());
     under_keeper_status(m, &w);
     jw_num(&w, "uptime_s", (double)(clock_mono_ns() - m->began_ns) / NS_PER_S);
-    jw_str(&w, "profile", conf->options->profile);
+    jw_str(&w, "profile", conf->options->writable ? "outputs" : conf->options->profile);
     if (under_keeper_refuses(m))
         under_keeper_refused_status(m, &w);
     else
@@ -120,8 +129,7 @@ void serve_status(void *arg, struct bytes *json)
 
 const struct served *served_of(const struct mount_options *o)
 {
-    (void)o;
-    return &serves_samples;
+    return o->writable ? &serves_outputs : &serves_samples;
 }
 
 /* --- starting --------------------------------------------------------------------------------- */

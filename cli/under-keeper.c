@@ -136,7 +136,7 @@ int under_keeper_upgrade(void *mount, const char *program, struct err *err)
         ACQUIRE(&m->lock);
         m->leave = true;
     }
-    serve_end_soon(m);
+    serve_end_now(m);
     return 0;
 }
 

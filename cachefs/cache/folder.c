@@ -42,8 +42,8 @@ static bool is_pack_file(const char *name)
  * what an owner that was killed in its start left there. */
 static bool is_expected(const char *name, bool own_folder)
 {
-    static const char *const names[] = {"lock",         "index",      "catalog",
-                                        "control.sock", CACHE_GUESTS, "numbering"};
+    static const char *const names[] = {"lock",       "index",     "catalog", "control.sock",
+                                        CACHE_GUESTS, "numbering", "stage"};
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "lost+found") == 0 ||
         strcmp(name, MARKER) == 0)
         return true;

@@ -28,7 +28,10 @@ static int run_op(struct connection *c, const struct json *root, struct bytes *t
     const struct op *op = op_find(name, err);
     if (!op || json_only_keys(root, op->keys, err))
         return -1;
-    if (!op->bare && !c->server->conf.volume)
+    if (op->needs == NEEDS_VOLUME && c->server->conf.stage)
+        return err_set(err, ERR_USAGE,
+                       "%s: this mount can be written: it has no samples, versions or order", name);
+    if (op->needs != NEEDS_NOTHING && !c->server->conf.volume && !c->server->conf.stage)
         return err_set(err, ERR_FAILED,
                        "%s: the mount is degraded and serves nothing (sampan status says why)",
                        name);
@@ -36,6 +39,7 @@ static int run_op(struct connection *c, const struct json *root, struct bytes *t
         .connection = c,
         .volume = c->server->conf.volume,
         .frontend = c->server->conf.frontend,
+        .stage = c->server->conf.stage,
         .root = *root,
         .w = &w,
         .fd = -1,

@@ -7,6 +7,7 @@
 
 #include "err.h"
 #include "frontend.h"
+#include "stage.h"
 #include "volume.h"
 
 struct control_server;
@@ -16,7 +17,10 @@ struct control_server_conf {
     int listener;          /* > 0: serve on this one, which is bound there already (ours from here
                               on); else one is made */
     struct volume *volume; /* NULL: degraded; operations that need one are refused */
-    struct frontend *frontend;                     /* NULL: a volume without a mount */
+    struct frontend *frontend; /* NULL: a volume without a mount */
+    /* Of a mount that can be written, in place of the volume. */
+    struct stage *stage;
+    struct fetch *fetch;
     void (*status)(void *arg, struct bytes *json); /* the whole status object */
     void (*shutdown)(void *arg);                   /* asked to end */
     /* Fields of `ping` about who keeps this process (may be NULL). */
@@ -40,6 +44,8 @@ int control_resume(struct control_server *s, struct err *err);
 void control_keep(struct control_server *s, const char *key, const char *value);
 /* Is there a sampler among the kept settings? */
 bool control_kept_sampler(struct keeper_state *state);
+/* "reads", "fetch" and "writes" of a mount that can be written. */
+void control_outputs_counts(struct stage *s, struct fetch *f, struct json_writer *w);
 void control_server_free(struct control_server *s);
 
 #endif

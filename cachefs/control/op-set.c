@@ -74,38 +74,94 @@ static int set_memory(struct volume *v, const struct json *value, struct err *er
     return number_or_text(value, conf_size, &n, err) ? -1 : volume_set_memory(v, n, err);
 }
 
+static int connections_of(const struct json *value, uint64_t *ret, struct err *err)
+{
+    if (number_or_text(value, count_text, ret, err))
+        return -1;
+    if (*ret < 1 || *ret > 1024)
+        return err_set(err, ERR_USAGE, "connections: %llu: want 1 to 1024",
+                       (unsigned long long)*ret);
+    return 0;
+}
+
 static int set_connections(struct volume *v, const struct json *value, struct err *err)
 {
     uint64_t n = 0;
-    if (number_or_text(value, count_text, &n, err))
+    if (connections_of(value, &n, err))
         return -1;
-    if (n < 1 || n > 1024)
-        return err_set(err, ERR_USAGE, "connections: %llu: want 1 to 1024", (unsigned long long)n);
     volume_set_connections(v, (unsigned)n);
+    return 0;
+}
+
+/* --- of a mount that can be written ---------------------------------------------------------- */
+
+static int outputs_bandwidth(const struct control_server_conf *c, const struct json *value,
+                             struct err *err)
+{
+    uint64_t n = 0;
+    if (number_or_text(value, conf_rate, &n, err))
+        return -1;
+    fetch_set_bandwidth(c->fetch, n);
+    return 0;
+}
+
+static int outputs_connections(const struct control_server_conf *c, const struct json *value,
+                               struct err *err)
+{
+    uint64_t n = 0;
+    if (connections_of(value, &n, err))
+        return -1;
+    fetch_set_connections(c->fetch, (unsigned)n);
+    return 0;
+}
+
+static int outputs_refresh(const struct control_server_conf *c, const struct json *value,
+                           struct err *err)
+{
+    uint64_t n = 0;
+    if (number_or_text(value, conf_duration, &n, err))
+        return -1;
+    stage_set_refresh(c->stage, n);
     return 0;
 }
 
 static const struct {
     const char *name;
     int (*set)(struct volume *v, const struct json *value, struct err *err);
+    int (*set_outputs)(const struct control_server_conf *c, const struct json *value,
+                       struct err *err);
 } settings[] = {
     /* The sampler first: an epoch given with it is meant for it. */
-    {"sampler", set_sampler},         {"strategy", set_strategy},
-    {"partition", set_partition},     {"epoch", set_epoch},
-    {"bandwidth", set_bandwidth},     {"memory", set_memory},
-    {"connections", set_connections},
+    {"sampler", set_sampler, NULL},
+    {"strategy", set_strategy, NULL},
+    {"partition", set_partition, NULL},
+    {"epoch", set_epoch, NULL},
+    {"bandwidth", set_bandwidth, outputs_bandwidth},
+    {"memory", set_memory, NULL},
+    {"connections", set_connections, outputs_connections},
+    {"refresh", NULL, outputs_refresh},
 };
 
 #define N_SETTINGS (sizeof settings / sizeof settings[0])
 
-static int apply(struct volume *v, const struct json *values, struct json_writer *ret_set,
-                 size_t *n, struct err *err)
+static int apply_one(const struct control_server_conf *c, size_t i, const struct json *value,
+                     struct err *err)
+{
+    if (c->stage ? !settings[i].set_outputs : !settings[i].set)
+        return err_set(err, ERR_USAGE, "%s is no setting of a mount %s", settings[i].name,
+                       c->stage ? "that can be written" : "of samples");
+    return c->stage ? settings[i].set_outputs(c, value, err)
+                    : settings[i].set(c->volume, value, err);
+}
+
+static int apply(const struct control_server_conf *c, const struct json *values,
+                 struct json_writer *ret_set, size_t *n, struct err *err)
 {
     for (size_t i = 0; i < N_SETTINGS; i++) {
         if (!json_has(values, settings[i].name))
             continue;
         struct json value = json_get(values, settings[i].name);
-        if (settings[i].set(v, &value, err))
+        if (apply_one(c, i, &value, err))
             return err_wrap(err, "set %s", settings[i].name);
         if (ret_set)
             jw_str(ret_set, NULL, settings[i].name);
@@ -170,7 +226,7 @@ int op_set(struct request *r, struct err *err)
     struct control_server *s = r->connection->server;
     size_t n = 0;
     jw_array(r->w, "set");
-    if (apply(r->volume, &r->root, r->w, &n, err))
+    if (apply(&s->conf, &r->root, r->w, &n, err))
         return -1;
     jw_end(r->w);
     if (!n)
@@ -187,7 +243,7 @@ int settings_resume(struct control_server *s, struct err *err)
     if (!doc)
         return 0;
     struct json root = json_root(doc);
-    return apply(s->conf.volume, &root, NULL, &n, err);
+    return apply(&s->conf, &root, NULL, &n, err);
 }
 
 bool control_kept_sampler(struct keeper_state *state)

@@ -35,7 +35,10 @@ static int op_stats(struct request *r, struct err *err)
 {
     (void)err;
     jw_object(r->w, "stats");
-    volume_stats(r->volume, r->w);
+    if (r->stage)
+        outputs_stats(r);
+    else
+        volume_stats(r->volume, r->w);
     jw_end(r->w);
     return 0;
 }
@@ -49,6 +52,8 @@ static int op_stale(struct request *r, struct err *err)
 
 static int op_flush(struct request *r, struct err *err)
 {
+    if (r->stage)
+        return outputs_flush(r, err);
     return r->volume ? cache_flush(volume_cache(r->volume), err) : 0;
 }
 
@@ -192,26 +197,28 @@ static int op_evict(struct request *r, struct err *err)
     }
 
 static const struct op ops[] = {
-    {"ping", op_ping, KEYS(), /* bare= */ true},
-    {"status", op_status, KEYS(), /* bare= */ true},
-    {"stats", op_stats, KEYS(), false},
+    {"ping", op_ping, KEYS(), NEEDS_NOTHING},
+    {"status", op_status, KEYS(), NEEDS_NOTHING},
+    {"stats", op_stats, KEYS(), NEEDS_ANY},
     {"warmup", op_warmup,
-     KEYS("paths", "partition", "strategy", "sampler", "verify", "dry_run", "background"), false},
-    {"warmup-cancel", op_warmup_cancel, KEYS(), false},
-    {"clear", op_clear, KEYS("paths"), false},
-    {"evict", op_evict, KEYS("to", "older_than_s"), false},
+     KEYS("paths", "partition", "strategy", "sampler", "verify", "dry_run", "background"),
+     NEEDS_VOLUME},
+    {"warmup-cancel", op_warmup_cancel, KEYS(), NEEDS_VOLUME},
+    {"clear", op_clear, KEYS("paths"), NEEDS_VOLUME},
+    {"evict", op_evict, KEYS("to", "older_than_s"), NEEDS_VOLUME},
     {"set", op_set,
-     KEYS("sampler", "strategy", "partition", "epoch", "bandwidth", "memory", "connections"),
-     false},
-    {"rescan", op_rescan, KEYS(), false},
-    {"stale", op_stale, KEYS(), false},
-    {"extent", op_extent, KEYS("path", "id", "block"), false},
-    {"extent-check", op_extent_check, KEYS("lease"), false},
-    {"extent-return", op_extent_return, KEYS("lease"), false},
-    {"flush", op_flush, KEYS(), /* bare= */ true},
-    {"upgrade", op_upgrade, KEYS("program"), /* bare= */ true},
-    {"descriptors", op_descriptors, KEYS("which"), /* bare= */ true},
-    {"shutdown", op_shutdown, KEYS(), /* bare= */ true},
+     KEYS("sampler", "strategy", "partition", "epoch", "bandwidth", "memory", "connections",
+          "refresh"),
+     NEEDS_ANY},
+    {"rescan", op_rescan, KEYS(), NEEDS_VOLUME},
+    {"stale", op_stale, KEYS(), NEEDS_VOLUME},
+    {"extent", op_extent, KEYS("path", "id", "block"), NEEDS_VOLUME},
+    {"extent-check", op_extent_check, KEYS("lease"), NEEDS_VOLUME},
+    {"extent-return", op_extent_return, KEYS("lease"), NEEDS_VOLUME},
+    {"flush", op_flush, KEYS(), NEEDS_NOTHING},
+    {"upgrade", op_upgrade, KEYS("program"), NEEDS_NOTHING},
+    {"descriptors", op_descriptors, KEYS("which"), NEEDS_NOTHING},
+    {"shutdown", op_shutdown, KEYS(), NEEDS_NOTHING},
 };
 
 const struct op *op_find(const char *name, struct err *err)

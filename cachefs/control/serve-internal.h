@@ -5,6 +5,7 @@
  *   connection.c requests of one connection         op-set.c      settings, also kept ones
  *                                                   op-warmup.c   warmup, in front and background
  *                                                   op-extent.c   leases on pack extents
+ *                                                   op-outputs.c  of mounts that can be written
  */
 #ifndef SAMPAN_CONTROL_SERVE_INTERNAL_H
 #define SAMPAN_CONTROL_SERVE_INTERNAL_H
@@ -66,6 +67,7 @@ struct request {
     struct connection *connection;
     struct volume *volume;
     struct frontend *frontend; /* or NULL */
+    struct stage *stage;       /* of a mount that can be written; or NULL */
     struct json root;
     struct json_writer *w; /* inside the final message's object */
     int fd;                /* goes with the final message; -1: none */
@@ -76,7 +78,7 @@ struct op {
     const char *name;
     op_fn *handler;
     const char *const *keys; /* all that the request may have, NULL-ended */
-    bool bare;               /* needs no volume */
+    enum op_needs { NEEDS_VOLUME, NEEDS_ANY, NEEDS_NOTHING } needs; /* ANY: volume or stage */
 };
 const struct op *op_find(const char *name, struct err *err);
 
@@ -86,6 +88,9 @@ void background_end(struct control_server *s);
 /* Puts kept settings to use, starts the kept warmup. */
 int settings_resume(struct control_server *s, struct err *err);
 int warmup_resume(struct control_server *s, struct err *err);
+/* op-outputs.c */
+int outputs_flush(struct request *r, struct err *err);
+void outputs_stats(struct request *r);
 void leases_return(struct connection *c);
 
 /* The "paths" of a request: NULL and 0 if absent. Borrowed from the request; free the array. */

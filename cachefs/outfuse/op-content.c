@@ -58,10 +58,9 @@ int out_create(struct call *c, struct err *err)
     uint64_t fh;
     int rc;
 
-    if (ino_is_ours(c->h->nodeid) || is_control_name(c->h->nodeid, c->name))
-        return err_sys(err, EPERM, ".sampan is the mount's own");
-    if (strlen(c->name) > 255)
-        return err_sys(err, ENAMETOOLONG, "%.40s...", c->name);
+    rc = may_make(c, NULL, err);
+    if (rc)
+        return rc;
     rc = stage_create(c->f->stage, &c->who, c->h->nodeid, c->name, in->mode & 07777, (int)in->flags,
                       &a, &fh, err);
     if (rc)

@@ -300,9 +300,22 @@ int out_statfs(struct call *c, struct err *err)
 
 /* --- making and removing -------------------------------------------------------------------- */
 
-static int may_make(struct call *c, struct err *err)
+/* May that name be made there? A set-gid folder hands its group down, and to folders (`mode` not
+ * NULL) the bit too. */
+int may_make(struct call *c, mode_t *mode, struct err *err)
 {
-    return refuse_control(c->h->nodeid, c->name, err) < 0 ? -1 : check_name(c->name, err);
+    struct stage_attr parent;
+    int rc;
+
+    if (refuse_control(c->h->nodeid, c->name, err) < 0 || check_name(c->name, err) < 0)
+        return -1;
+    rc = stage_getattr(c->f->stage, &c->who, c->h->nodeid, &parent, err);
+    if (rc || !(parent.st.st_mode & S_ISGID))
+        return rc;
+    c->who.gid = parent.st.st_gid;
+    if (mode)
+        *mode |= S_ISGID;
+    return 0;
 }
 
 /* Made, closed and stored: on a lane, because closing may wait. */
@@ -315,8 +328,9 @@ int out_mknod(struct call *c, struct err *err)
     uint64_t fh;
     int rc;
 
-    if (may_make(c, err) < 0)
-        return -1;
+    rc = may_make(c, NULL, err);
+    if (rc)
+        return rc;
     if (!S_ISREG(in->mode))
         return err_sys(err, EPERM, "%s: an object can't be a device, a pipe or a socket", c->name);
     if (!c->who.wait)
@@ -335,22 +349,23 @@ int out_mknod(struct call *c, struct err *err)
 int out_mkdir(struct call *c, struct err *err)
 {
     const struct wire_mkdir_in *in = c->in;
+    mode_t mode = in->mode & 07777;
     struct stage_attr a;
+    int rc = may_make(c, &mode, err);
 
-    if (may_make(c, err) < 0)
-        return -1;
-    return answer_entry(
-        c, stage_mkdir(c->f->stage, &c->who, c->h->nodeid, c->name, in->mode & 07777, &a, err), &a);
+    if (!rc)
+        rc = stage_mkdir(c->f->stage, &c->who, c->h->nodeid, c->name, mode, &a, err);
+    return answer_entry(c, rc, &a);
 }
 
 int out_symlink(struct call *c, struct err *err)
 {
     struct stage_attr a;
+    int rc = may_make(c, NULL, err);
 
-    if (may_make(c, err) < 0)
-        return -1;
-    return answer_entry(
-        c, stage_symlink(c->f->stage, &c->who, c->h->nodeid, c->name, c->new_name, &a, err), &a);
+    if (!rc)
+        rc = stage_symlink(c->f->stage, &c->who, c->h->nodeid, c->name, c->new_name, &a, err);
+    return answer_entry(c, rc, &a);
 }
 
 int out_link(struct call *c, struct err *err)

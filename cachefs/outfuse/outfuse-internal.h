@@ -206,6 +206,7 @@ void answer_attr(struct call *c, const struct stat *st, uint64_t valid_ns);
 /* The files of .sampan. */
 #define CONTROL_DIR_NAME ".sampan"
 #define STATUS_NAME      "status.json"
+int may_make(struct call *c, mode_t *mode, struct err *err); /* or STAGE_WAIT */
 bool is_control_name(uint64_t parent, const char *name);
 void control_dir_stat(const struct outfuse *f, struct stat *ret);
 

@@ -213,9 +213,14 @@ bool outfuse_serve(struct outfuse *f, struct keeper_request *at, bool wait)
     if (c.h->unique & WIRE_RESENT)
         counter_add(&f->resent, 1);
     if (rc == STAGE_WAIT) { /* it may not say so: the contract of wait = true */
-        rc = -1;
+        struct err bug = {0};
+        rc = err_set(&bug, ERR_BUG, "operation %u would wait for ever", at->opcode);
         error = -EIO;
+        complain(f, at->nodeid, &bug);
     }
+    if (rc < 0)
+        log_debug(f->log, "operation %u of inode %llu: %s", at->opcode,
+                  (unsigned long long)at->nodeid, strerror(-error));
     if (rc == 0 && at->opcode == WIRE_WRITE)
         at->padding = WRITTEN;
     if (rc != NO_REPLY)
