@@ -3,6 +3,7 @@
 
     s3.py make BUCKET | put BUCKET DIR [PREFIX] | put-bytes BUCKET KEY (stdin) | delete BUCKET KEY | keys BUCKET
     s3.py get BUCKET DIR | uploads BUCKET | begin BUCKET KEY (an upload in parts, left there)
+    s3.py cat BUCKET KEY | head BUCKET KEY (its metadata)
 
 Endpoint and credentials come from the usual AWS_ variables, an ACL such as public-read from S3_ACL. `put` uploads a folder, eight at a time.
 """
@@ -62,6 +63,11 @@ def main():
     elif verb == "uploads":
         for upload in s3.list_multipart_uploads(Bucket=bucket).get("Uploads", []):
             print(upload["Key"])
+    elif verb == "cat":
+        sys.stdout.buffer.write(s3.get_object(Bucket=bucket, Key=rest[0])["Body"].read())
+    elif verb == "head":
+        for name, value in sorted(s3.head_object(Bucket=bucket, Key=rest[0])["Metadata"].items()):
+            print(name, value)
     elif verb == "begin":
         s3.create_multipart_upload(Bucket=bucket, Key=rest[0])
     else:

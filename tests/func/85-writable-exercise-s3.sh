@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# The same over S3, stored in the background; in the end the object is what was read last.
+. "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/writable.sh"
+need_mount
+use_s3
+mount_writable "s3://$BUCKET/" --commit background
+"$SAMPAN_BUILD/tools/exercise" "$MNT" --ops "${EXERCISE_OPS:-8000}" --seed "${SEED:-$RANDOM}" --size 3000000
+file=$(cd "$MNT" && ls)
+cp "$MNT/$file" "$T/seen"
+unmount
+s3 cat "$BUCKET" "$file" | cmp "$T/seen" - || fail "the store has something else"
+expect "uploads left behind" "$(s3 uploads "$BUCKET")" ""

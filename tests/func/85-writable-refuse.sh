@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# What makes no sense with --writable is refused, and so is a store that can't be written.
+. "$SAMPAN_TESTS/lib/common.sh"
+need_mount
+mkdir -p "$SRC"
+for option in "--sampler sequence" "--catalog $T/none" "--profile shards" --rescan "--prefetch 5"; do
+    # shellcheck disable=SC2086
+    refused 2 "writable and ${option%% *}" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --writable $option
+done
+refused 2 "commit.*--writable" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --commit close
+refused 2 "sometimes.*interval" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --writable --commit sometimes
+refused 2 "one.*folder on a disk" sampan mount "file://$SRC" "$MNT" --cache "mem:x=64MiB" --writable
+refused 2 "can only be read" sampan mount http://127.0.0.1:9/x/ "$MNT" --cache "ssd:$CACHE=1GiB" --writable
+refused 2 "URI of one store" sampan mount "$T/set.json" "$MNT" --cache "ssd:$CACHE=1GiB" --writable
+nothing_left

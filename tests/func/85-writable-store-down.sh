@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# The store is down while files are written: with commit=background nobody waits, and all of it is stored when the
+# store is back.
+. "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/writable.sh"
+need_mount
+use_writable_s3 # use_s3 behind the proxy
+mount_writable "s3://$BUCKET/out" --commit background
+mkdir "$MNT/before"
+sampan flush "$MNT"
+ls "$MNT" "$MNT/before" >"$T/looked"
+faults "stall-head"
+began=$SECONDS
+for i in $(seq 20); do
+    echo "file $i" >"$MNT/before/$i"
+    mv "$MNT/before/$i" "$MNT/before/moved-$i"
+done
+mkdir "$MNT/before/sub"
+cat "$MNT"/before/moved-* >"$T/all"
+expect "all is there to read" "$(wc -l <"$T/all")" 20
+at_most "seconds without a store" $((SECONDS - began)) 20
+at_least "pending files" "$(pending files)" 20
+faults
+sampan flush "$MNT"
+expect "pending" "$(pending files)" 0
+expect "objects" "$(keys | wc -l)" 20
+expect "content" "$(s3 cat "$BUCKET" out/before/moved-7)" "file 7"
+unmount
