@@ -1,0 +1,190 @@
+/* Whole runs between local folders: copied, gone on with, packed; failures told; a stop obeyed. */
+#include <criterion/criterion.h>
+#include <ftw.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hash.h"
+#include "mem.h"
+#include "remove.h"
+#include "transfer.h"
+
+#define FILES 300
+
+static char dir[] = "/tmp/sampan-transfer-XXXXXX";
+static char *from, *to, *from_uri, *to_uri;
+
+static void write_file(const char *folder, unsigned i, size_t len)
+{
+    cleanup_free char *path = xasprintf("%s/%u", folder, i);
+    cleanup_file FILE *f = fopen(path, "we");
+    cr_assert_not_null(f);
+    for (size_t k = 0; k < len; k++)
+        fputc((int)(hash_mix64(i * 100000ull + k) & 0xff), f);
+}
+
+static void begin(void)
+{
+    cr_assert_not_null(mkdtemp(dir));
+    from = xasprintf("%s/from", dir);
+    to = xasprintf("%s/to", dir);
+    from_uri = xasprintf("file://%s", from);
+    to_uri = xasprintf("file://%s", to);
+    cr_assert_eq(mkdir(from, 0700), 0);
+    for (unsigned i = 0; i < FILES; i++)
+        write_file(from, i, i * 37 % 5000);
+}
+
+static int forget(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+
+static void finish(void)
+{
+    nftw(dir, forget, 16, FTW_DEPTH | FTW_PHYS);
+    free(from);
+    free(to);
+    free(from_uri);
+    free(to_uri);
+}
+
+static bool same_file(unsigned i)
+{
+    char a[6000], b[6000];
+    cleanup_free char *x = xasprintf("%s/%u", from, i);
+    cleanup_free char *y = xasprintf("%s/%u", to, i);
+    cleanup_file FILE *f = fopen(x, "re");
+    cleanup_file FILE *g = fopen(y, "re");
+    if (!f || !g)
+        return false;
+    size_t n = fread(a, 1, sizeof a, f), m = fread(b, 1, sizeof b, g);
+    return n == m && memcmp(a, b, n) == 0;
+}
+
+static int sync_with(struct sync_conf c, const struct sync_watch *watch, struct sync_counts *n,
+                     struct err *err)
+{
+    const char *sources[] = {from_uri};
+    c.sources = sources;
+    c.n_sources = 1;
+    c.destination = to_uri;
+    c.temp_dir = dir;
+    return sync_run(&c, watch, n, err);
+}
+
+Test(run, copies_then_skips_then_deletes, .init = begin, .fini = finish)
+{
+    struct sync_counts n;
+    struct err err = {0};
+    cr_assert_eq(sync_with((struct sync_conf){.check_new = true}, NULL, &n, &err), 0, "%s",
+                 err.msg);
+    cr_expect_eq(n.found, FILES);
+    cr_expect_eq(n.copied, FILES);
+    cr_expect_eq(n.checked, FILES);
+    cr_expect_eq(n.failed, 0);
+    for (unsigned i = 0; i < FILES; i++)
+        cr_expect(same_file(i), "file %u", i);
+    write_file(from, 7, 4999);
+    write_file(to, FILES, 5);
+    cr_assert_eq(sync_with((struct sync_conf){.delete_dst = true}, NULL, &n, &err), 0, "%s",
+                 err.msg);
+    cr_expect_eq(n.copied, 1);
+    cr_expect_eq(n.skipped, FILES - 1);
+    cr_expect_eq(n.deleted, 1);
+    cr_expect(same_file(7));
+}
+
+static void count_failure(void *arg, const char *key, const char *why)
+{
+    (void)key;
+    cr_expect_gt(strlen(why), 0);
+    ++*(unsigned *)arg;
+}
+
+Test(run, failures_are_told_and_many_end_it, .init = begin, .fini = finish)
+{
+    struct sync_counts n;
+    struct err err = {0};
+    unsigned told = 0;
+    const struct sync_watch watch = {.failed = count_failure, .arg = &told};
+    cr_assert_eq(mkdir(to, 0700), 0);
+    for (unsigned i = 0; i < FILES; i++) { /* a folder where the file should go */
+        cleanup_free char *path = xasprintf("%s/%u", to, i);
+        cr_assert_eq(mkdir(path, 0700), 0);
+    }
+    cr_assert_eq(sync_with((struct sync_conf){.threads = 4}, &watch, &n, &err), -1);
+    cr_expect(strstr(err.msg, "gave up after 200 failures"), "%s", err.msg);
+    cr_expect_eq(n.copied, 0);
+    cr_expect_geq(n.failed, 200);
+    cr_expect_eq(told, n.failed);
+}
+
+static void stop_soon(void *arg, enum sync_phase phase, const struct sync_counts *n, uint64_t total)
+{
+    (void)n, (void)total;
+    if (phase == SYNC_COPYING)
+        atomic_store((atomic_bool *)arg, true);
+}
+
+Test(run, stopped_it_says_so_and_goes_on_later, .init = begin, .fini = finish)
+{
+    struct sync_counts n;
+    struct err err = {0};
+    atomic_bool stop = false;
+    const struct sync_watch watch = {.progress = stop_soon, .arg = &stop};
+    const struct sync_conf slow = {.stop = &stop, .bandwidth = 300000, .threads = 2};
+    cr_assert_eq(sync_with(slow, &watch, &n, &err), -1);
+    cr_expect_eq(err.class, ERR_CANCELLED);
+    cr_expect_lt(n.copied, FILES);
+    cr_assert_eq(sync_with((struct sync_conf){0}, NULL, &n, &err), 0, "%s", err.msg);
+    for (unsigned i = 0; i < FILES; i++)
+        cr_expect(same_file(i), "file %u", i);
+}
+
+Test(run, packs_hold_everything_once, .init = begin, .fini = finish)
+{
+    struct sync_counts n;
+    struct err err = {0};
+    const struct sync_conf pack = {.pack_size = 8u << 20, .check_new = true};
+    cr_assert_eq(sync_with(pack, NULL, &n, &err), 0, "%s", err.msg);
+    cr_expect_eq(n.copied, FILES);
+    cr_expect_eq(n.packed, FILES);
+    cr_expect_eq(n.packs, 1);
+    cr_assert_eq(sync_with(pack, NULL, &n, &err), 0, "%s", err.msg);
+    cr_expect_eq(n.copied, 0);
+    cr_expect_eq(n.packs, 0);
+    cr_expect_eq(n.packed, FILES);
+    write_file(from, 3, 4321);
+    cr_assert_eq(sync_with(pack, NULL, &n, &err), 0, "%s", err.msg);
+    cr_expect_eq(n.copied, 1);
+    cr_expect_eq(n.skipped, FILES - 1);
+    cr_expect_eq(n.packed, FILES);
+    struct sync_conf plain = {.limit = 1, .delete_dst = true};
+    cr_expect_eq(sync_with(plain, NULL, &n, &err), -1);
+    cr_expect_eq(err.class, ERR_USAGE);
+}
+
+Test(remove, takes_what_is_named, .init = begin, .fini = finish)
+{
+    struct remove_counts n;
+    struct removal *r;
+    struct err err = {0};
+    bool root = true;
+    cleanup_bytes struct bytes trash = {0};
+    cr_assert_eq(remove_open(&r, from_uri, NULL, &root, &err), 0, "%s", err.msg);
+    cr_expect_not(root);
+    cr_assert_eq(remove_find(r, &n, &err), 0, "%s", err.msg);
+    cr_expect_eq(n.objects, FILES);
+    cr_assert_eq(remove_run(r, true, NULL, &n, &trash, &err), 0, "%s", err.msg);
+    cr_expect_eq(n.removed, FILES);
+    cr_expect_eq(n.failed, 0);
+    cr_expect_neq(access(from, F_OK), 0);
+    remove_close(r);
+    cr_assert_eq(remove_open(&r, from_uri, NULL, &root, &err), 0, "%s", err.msg);
+    cr_expect_eq(remove_find(r, &n, &err), -1);
+    cr_expect_eq(err.class, ERR_NOT_FOUND);
+    remove_close(r);
+}
