@@ -181,7 +181,7 @@ static int check_written(struct sync_run *r, const char *etag, const void *data,
     if (!is_md5(etag) || atomic_load(&r->md5_useless))
         return 0;
     char sum[64];
-    snprintf(sum, sizeof sum, "sum:md5:%s", etag);
+    snprintf(sum, sizeof sum, "sum:md5:%.32s", etag);
     if (store_check_sum(sum, data, len, NULL) == 0) {
         atomic_store(&r->md5_seen, true);
         return 0;
