@@ -16,7 +16,7 @@ PROGRAM     := $(BUILD)/bin/sampan
 
 # The library alone.
 .PHONY: order-install
-order-install: $(ORDER_LIB)
+order-install: $(BUILD)/lib/libsampan-order.a
 	@$(INSTALL) -d $(LIBDIR)/pkgconfig $(INCDIR)
 	@$(INSTALL) -m 0644 $(ORDER_LIB) $(LIBDIR)/
 	@$(INSTALL) -m 0644 $(ORDER_HEADERS) $(INCDIR)/
