@@ -462,7 +462,7 @@ static void check_three_mounts(struct bench *first)
     for (int i = 0; i < 3; i++) { /* all at once: who comes late finds it there */
         struct stage_attr a;
         struct err err = {0};
-        char name[16];
+        char name[32];
         if (stage_mkdir(m[i].s, &waits, STAGE_ROOT, "output", 0755, &a, &err))
             cr_expect_eq(err_errno(&err), EEXIST, "%s", err.msg);
         snprintf(name, sizeof name, "node_%d", i);
@@ -471,7 +471,7 @@ static void check_three_mounts(struct bench *first)
     }
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++) {
-            char name[16];
+            char name[32];
             snprintf(name, sizeof name, "node_%d", j);
             uint64_t output = t_lookup(&m[i], STAGE_ROOT, "output");
             expect_text(&m[i], t_lookup(&m[i], output, name), "train.log", name);
