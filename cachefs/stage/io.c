@@ -381,15 +381,46 @@ static int write_all(const struct content *c, uint64_t off, const char *data, si
     return 0;
 }
 
+/* A full stage empties while the store takes what others wrote: a writer who may wait does. */
+static bool room_may_come(struct stage *s, const struct node *n)
+{
+    ACQUIRE(&s->lock);
+    size_t ours = n->queued && !n->failed;
+    return !s->stopping && !s->pause_ns && s->owed.n > ours;
+}
+
+/* c->lock held, given up meanwhile. */
+static int take_room(struct content *c, bool wait, uint64_t len, struct err *err)
+{
+    struct stage *s = c->stage;
+    struct err why = {0};
+    while (room_take(s, len, &why)) {
+        if (why.class != ERR_LIMIT || !room_may_come(s, c->node)) {
+            if (err)
+                *err = why;
+            return -1;
+        }
+        if (!wait)
+            return STAGE_WAIT;
+        lock_drop(&c->lock);
+        lock_take(&s->lock);
+        cond_wait_for(&s->changed, &s->lock, NS_PER_S);
+        lock_drop(&s->lock);
+        lock_take(&c->lock);
+    }
+    return 0;
+}
+
 static int write_content(struct content *c, bool wait, uint64_t off, const char *data, size_t len,
                          struct err *err)
 {
     struct stage *s = c->stage;
     if (len > INT64_MAX - off || off > INT64_MAX)
         return err_sys(err, EFBIG, "write past the largest file");
-    if (room_take(s, len, err))
-        return -1;
-    int result = prepare_change(c, off, len, wait, err);
+    int result = take_room(c, wait, len, err);
+    if (result)
+        return result;
+    result = prepare_change(c, off, len, wait, err);
     if (result) {
         room_give(s, len);
         return result;

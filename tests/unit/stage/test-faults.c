@@ -135,6 +135,30 @@ Test(faults, a_full_stage)
     on_both(check_full, small_stage);
 }
 
+Test(faults, a_full_stage_empties)
+{
+    struct bench b;
+    bench_start(&b, true);
+    b.conf.limit = 8u << 20;
+    b.conf.commit = COMMIT_BACKGROUND;
+    bench_open(&b, true);
+    ask_number(&b, "/_set?late=10");
+    char *data = xcalloc(1, 1u << 20);
+    for (int i = 0; i < 24; i++) {
+        uint64_t fh;
+        char name[16];
+        struct err err = {0};
+        snprintf(name, sizeof name, "f%d", i);
+        t_create(&b, STAGE_ROOT, name, &fh);
+        cr_assert_eq(stage_write(b.s, &waits, fh, 0, data, 1u << 20, &err), 0, "%s", err.msg);
+        t_close(&b, fh);
+    }
+    free(data);
+    t_settle(&b);
+    cr_expect_eq(ask_number(&b, "/_objects"), 24);
+    bench_stop(&b);
+}
+
 static void check_refused_names(struct bench *b)
 {
     struct stage_attr a;
