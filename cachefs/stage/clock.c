@@ -1,6 +1,6 @@
 /*
- * The clock of a stage: ticks of `--commit interval`, what failed and may be tried again, the end of
- * a pause, and checkpoints of the journal. It sleeps without a timeout while nothing is due.
+ * The clock of a stage: ticks of `--commit interval`, what failed and may be tried again, the end
+ * of a pause, and checkpoints of the journal. It sleeps without a timeout while nothing is due.
  */
 #include "clock.h"
 

@@ -452,3 +452,80 @@ Test(s3, uploads_and_deletes, .init = forget_environment)
                        err.msg);
     store_close(s);
 }
+
+/* --- objects that describe files ------------------------------------------------------------- */
+
+Test(s3, files_with_metadata, .init = forget_environment)
+{
+    struct store *s = NULL;
+    struct http_req r;
+    struct err err = {0};
+    const struct store_conf conf = {.anonymous = true, .region = "us-east-1"};
+    cr_assert_eq(store_open(&s, "minio://10.0.0.1:9000/b/p", &conf, &err), 0, "%s", err.msg);
+    const struct object_meta m = {
+        .mode = S_IFREG | 0640, .uid = 7, .gid = 8, .mtime_ns = -500000000};
+    const struct store_put put = {.key = "d/", .body = "", .meta = &m};
+    cr_assert_eq(store_req_put_object(s, &put, &r, &err), 0, "%s", err.msg);
+    cr_expect_str_eq(r.url.data, "http://10.0.0.1:9000/b/p/d/");
+    cr_expect_str_eq(http_header_get(&r, "x-amz-meta-mode"), "33184");
+    cr_expect_str_eq(http_header_get(&r, "x-amz-meta-uid"), "7");
+    cr_expect_str_eq(http_header_get(&r, "x-amz-meta-gid"), "8");
+    cr_expect_str_eq(http_header_get(&r, "x-amz-meta-mtime"), "-1.500000000");
+    cr_expect_str_eq(http_header_get(&r, "Content-Type"), "application/x-directory");
+    http_req_release(&r);
+    const struct store_copy part = {
+        .from = "a b", .to = "c", .if_match = "e1", .upload = "u", .part = 3, .off = 10, .len = 5};
+    cr_assert_eq(store_req_copy_object(s, &part, &r, &err), 0, "%s", err.msg);
+    cr_expect_str_eq(r.url.data, "http://10.0.0.1:9000/b/p/c?partNumber=3&uploadId=u");
+    cr_expect_str_eq(http_header_get(&r, "X-Amz-Copy-Source"), "/b/p/a%20b");
+    cr_expect_str_eq(http_header_get(&r, "X-Amz-Copy-Source-Range"), "bytes=10-14");
+    cr_expect_str_eq(http_header_get(&r, "X-Amz-Copy-Source-If-Match"), "\"e1\"");
+    http_req_release(&r);
+    const struct store_copy own = {.from = "a", .to = "a", .meta = &m};
+    cr_assert_eq(store_req_copy_object(s, &own, &r, &err), 0, "%s", err.msg);
+    cr_expect_str_eq(http_header_get(&r, "X-Amz-Metadata-Directive"), "REPLACE");
+    cr_expect_str_eq(http_header_get(&r, "x-amz-meta-mode"), "33184");
+    http_req_release(&r);
+    char etag[160];
+    static const char answer[] = "<CopyResult><ETag>&quot;abc-2&quot;</ETag></CopyResult>";
+    store_parse_etag(s, answer, strlen(answer), etag);
+    cr_expect_str_eq(etag, "abc-2");
+    store_parse_etag(s, "<x/>", 4, etag);
+    cr_expect_str_eq(etag, "");
+    store_close(s);
+}
+
+static const struct {
+    const char *mode, *uid, *mtime;
+    bool known;
+    mode_t want_mode;
+    uid_t want_uid;
+    int64_t want_ns;
+} metas[] = {
+    {"33188", "5", "1500000000", true, 0100644, 5, 1500000000000000000},
+    {"41471", "0", "1500000000.25", true, 0120777, 0, 1500000000250000000},
+    {"", "", "", false, 1, 1, 3000000000},
+    {"-1", "x", "1e9", false, 1, 1, 3000000000},
+    {"99999999", "4294967295", "99999999999999999999", false, 1, 1, 3000000000},
+};
+
+Test(s3, metadata_of_an_answer)
+{
+    for (size_t i = 0; i < sizeof metas / sizeof metas[0]; i++) {
+        struct http_answer a;
+        struct object_meta m = {.mode = 1, .uid = 1, .gid = 1, .mtime_ns = 1};
+        char line[128];
+        http_answer_init(&a);
+        snprintf(line, sizeof line, "X-Amz-Meta-Mode: %s\r\n", metas[i].mode);
+        http_answer_line(&a, line, strlen(line));
+        snprintf(line, sizeof line, "x-amz-meta-uid: %s\r\n", metas[i].uid);
+        http_answer_line(&a, line, strlen(line));
+        snprintf(line, sizeof line, "x-amz-meta-mtime: %s\r\n", metas[i].mtime);
+        http_answer_line(&a, line, strlen(line));
+        a.last_modified = 3;
+        cr_expect_eq(store_meta_of(&a, &m), metas[i].known, "%zu", i);
+        cr_expect_eq(m.mode, metas[i].want_mode, "%zu: %o", i, m.mode);
+        cr_expect_eq(m.uid, metas[i].want_uid, "%zu", i);
+        cr_expect_eq(m.mtime_ns, metas[i].want_ns, "%zu: %lld", i, (long long)m.mtime_ns);
+    }
+}
