@@ -102,11 +102,20 @@ static _Noreturn void become_life(const struct keeper *k, int channel)
     _exit(127);
 }
 
+/* Out of descriptors, processes or memory: it may pass. Before there is a mount to keep, somebody
+ * waits to hear why there will be none. */
+static void start_later(struct keeper *k)
+{
+    if (!k->held)
+        give_up("start the first life");
+    k->start_at = now_ms() + REFUSING_MS;
+}
+
 static void start_life(struct keeper *k)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) {
-        k->start_at = now_ms() + REFUSING_MS; /* out of descriptors or memory: it may pass */
+        start_later(k);
         return;
     }
     k->page->keeper.life++;
@@ -122,7 +131,7 @@ static void start_life(struct keeper *k)
             waitpid(pid, NULL, 0);
         }
         close(ends[0]);
-        k->start_at = now_ms() + REFUSING_MS;
+        start_later(k);
         return;
     }
     k->channel = ends[0];
