@@ -114,8 +114,8 @@ int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *err)
  */
 int fetch_list(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn, void *arg,
                _Atomic uint64_t *ret_seen, struct err *err);
-/* The same for what is below `prefix` ("" or ending in '/'), whose keys come without it. A tree that
- * has no such folder lists nothing. */
+/* The same for what is below `prefix` ("" or ending in '/'), whose keys come without it. A tree
+ * that has no such folder lists nothing. */
 int fetch_list_below(struct fetch *f, struct store *s, const char *prefix, unsigned parallel,
                      list_fn *fn, void *arg, struct err *err);
 

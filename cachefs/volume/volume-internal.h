@@ -316,7 +316,7 @@ struct volume {
     bool has_spec;
     struct share_conf division; /* without the sampler: that is `spec` */
     uint64_t order_gen;
-    bool order_begun; /* an order was built in this process */
+    bool order_begun;                      /* an order was built in this process */
     struct stale_object stale[STALE_KEPT]; /* a ring */
     uint64_t n_stale;
     struct warm_progress warm;
