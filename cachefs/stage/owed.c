@@ -160,7 +160,9 @@ void node_failed(struct stage *s, struct node *n, const struct err *err)
     uint64_t now = clock_mono_ns(), pause = pause_of(s, err, now);
     keep_why(&n->why, err);
     n->tries++;
-    if (passes(err) || !n->queued)
+    bool again = n->again;
+    n->again = false;
+    if (again || passes(err) || !n->queued)
         return;
     list_remove(&s->owed, n);
     n->failed = true;
@@ -271,7 +273,9 @@ void doom_failed(struct stage *s, struct doom *d, const struct err *err)
     uint64_t now = clock_mono_ns(), pause = pause_of(s, err, now);
     keep_why(&d->why, err);
     d->tries++;
-    if (passes(err))
+    bool again = d->again;
+    d->again = false;
+    if (again || passes(err))
         return;
     d->failed = true;
     d->due_ns = pause ? now + pause : UINT64_MAX;
@@ -385,7 +389,10 @@ static void retry_all(struct stage *s)
             owed_remove(s, n);
         }
     }
+    for (struct node *n = s->owed.first; n; n = n->owed_next)
+        n->again = n->busy;
     for (struct doom *d = s->dooms; d; d = d->next) {
+        d->again = d->busy;
         d->failed = false;
         d->due_ns = 0;
     }

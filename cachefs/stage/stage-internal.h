@@ -84,8 +84,9 @@ struct node {
     unsigned pins; /* users of the pointer itself */
     bool held;     /* `opens` holds a reference on the content */
     bool in_names, in_drop, in_dirty, queued, busy, failed, foreign_told;
-    bool fetch_first;    /* an orphan that is open: its content comes here before its object goes */
-    bool parts_wanted;   /* a part in the middle of a file being written is complete */
+    bool again;        /* wanted anew while a try was under way: that one's failure is no answer */
+    bool fetch_first;  /* an orphan that is open: its content comes here before its object goes */
+    bool parts_wanted; /* a part in the middle of a file being written is complete */
     bool explicit_mtime; /* set by a call, not by writing */
     bool listing;        /* somebody lists this folder now */
     bool looking;        /* somebody looks at this object now */
@@ -113,7 +114,7 @@ struct doom {
     char *key;
     char *upload; /* NULL: the object; "": all uploads of that key */
     uint64_t ino; /* of the call that waits for it */
-    bool busy, failed;
+    bool busy, failed, again;
     uint64_t due_ns, owed_ns, tries;
     struct err *why;
 };

@@ -399,6 +399,7 @@ static void conclude(struct stage *s, struct task *t, int result, const struct e
     if (result == 0) {
         store_answers(s);
         n->tries = 0;
+        n->again = false;
         free(n->why);
         n->why = NULL;
     } else {
