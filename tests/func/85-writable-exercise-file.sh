@@ -5,7 +5,7 @@
 need_mount
 mkdir -p "$SRC"
 mount_writable "file://$SRC"
-"$SAMPAN_BUILD/tools/exercise" "$MNT" --ops "${EXERCISE_OPS:-12000}" --seed "${SEED:-$RANDOM}"
+"$SAMPAN_BUILD/tools/exercise" "$MNT" --ops "${EXERCISE_OPS:-4000}" --seed "${SEED:-$RANDOM}"
 file=$(cd "$MNT" && ls)
 cp "$MNT/$file" "$T/seen"
 unmount

@@ -5,7 +5,7 @@
 need_mount
 use_s3
 mount_writable "s3://$BUCKET/" --commit background
-"$SAMPAN_BUILD/tools/exercise" "$MNT" --ops "${EXERCISE_OPS:-8000}" --seed "${SEED:-$RANDOM}" --size 3000000
+"$SAMPAN_BUILD/tools/exercise" "$MNT" --ops "${EXERCISE_OPS:-1500}" --seed "${SEED:-$RANDOM}" --size 3000000
 file=$(cd "$MNT" && ls)
 cp "$MNT/$file" "$T/seen"
 unmount

@@ -12,7 +12,7 @@ exec 7>held 8<>unlinked
 flock 7
 echo "still here" >&8
 rm unlinked
-seconds=${KILL_SECONDS:-12}
+seconds=${KILL_SECONDS:-6}
 "$SAMPAN_BUILD/tools/exercise" "$MNT" --seconds "$seconds" --seed "${SEED:-$RANDOM}" >"$T/exercise" 2>&1 &
 exercise=$!
 (
@@ -40,8 +40,8 @@ expect "the folder worked in" "$(ls)" held
 exec 7>&- 8>&-
 cd "$T"
 echo "$kills kills, $(cat "$T/names") rounds of names, $(cat "$T/exercise")"
-at_least "kills" "$kills" 5
-at_least "restarts" "$(status restarts)" 5
+at_least "kills" "$kills" 3
+at_least "restarts" "$(status restarts)" 3
 cp "$MNT"/exercise-? "$T/seen"
 file=$(cd "$MNT" && ls exercise-?)
 unmount

@@ -9,7 +9,7 @@ mount_writable "s3://$BUCKET/out" --commit background
 mkdir "$MNT/before"
 sampan flush "$MNT"
 ls "$MNT" "$MNT/before" >"$T/looked"
-faults "stall-head"
+faults "status=503"
 began=$SECONDS
 for i in $(seq 20); do
     echo "file $i" >"$MNT/before/$i"

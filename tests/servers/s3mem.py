@@ -230,7 +230,7 @@ class S3(http.server.BaseHTTPRequestHandler):
         whole, sums, numbers = [], b"", []
         for piece in body.decode().split("<Part>")[1:]:
             number = int(piece.partition("<PartNumber>")[2].partition("<")[0])
-            etag = piece.partition("<ETag>")[2].partition("<")[0].replace("&quot;", "")
+            etag = piece.partition("<ETag>")[2].partition("<")[0].replace("&quot;", "").replace(chr(34), "")
             if number not in parts or parts[number][1] != etag:
                 raise Refusal(400, "InvalidPart")
             whole.append(parts[number][0])
