@@ -148,6 +148,16 @@ static int set_attrs(int fd, const char *path, const struct local_attrs *a, stru
     return 0;
 }
 
+/* A name is durable when the folder that holds it is. */
+static int sync_name(const char *path, struct err *err)
+{
+    cleanup_free char *folder = xasprintf("%.*s", folder_len(path), path);
+    cleanup_close int fd = open(*folder ? folder : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd))
+        return err_sys(err, errno, "cannot write: %s", path);
+    return 0;
+}
+
 int store_local_commit(struct local_file *f, const struct local_attrs *attrs, bool durable,
                        struct err *err)
 {
@@ -167,6 +177,8 @@ int store_local_commit(struct local_file *f, const struct local_attrs *attrs, bo
         result = err_sys(err, errno, "cannot write: %s", f->path);
     if (result == 0)
         free(take_ptr(&f->temp));
+    if (result == 0 && durable)
+        result = sync_name(f->path, err);
     local_free(f);
     return result;
 }
