@@ -66,35 +66,4 @@ def write_big(bench):
                f"{got['sampan'] / 1e6:.0f} MB/s against {got['aws'] / 1e6:.0f}", got["sampan"] / got["aws"], 0.85)
 
 
-def write_small(bench):
-    """Small files made and closed one after the other, beside s3fs."""
-    files = 100 if bench.world.quick else 10000
-    if not shutil.which("s3fs"):
-        raise RuntimeError("no s3fs here (apt-get install s3fs)")
-    port = start_server(bench)
-    body = os.urandom(16 << 10)
-    theirs = bench.world.folder("s3fs")
-    subprocess.run(["s3fs", "bench:/s3fs", str(theirs), "-o", f"url=http://127.0.0.1:{port},use_path_request_style"
-                    ",nonempty"], check=True, env=bench.world.env)
-
-    def make(where):
-        def measure(repeat):
-            began = time.monotonic()
-            for i in range(files):
-                with open(Path(where) / f"small-{repeat}-{i}", "wb") as f:
-                    f.write(body)
-            return files / (time.monotonic() - began)
-        return measure
-
-    try:
-        close = outputs(bench, port, "close", "close")
-        background = outputs(bench, port, "background", "background")
-        got = bench.alternate(s3fs=make(theirs), close=make(close.where), background=make(background.where))
-    finally:
-        subprocess.run(["umount", str(theirs)], check=False)
-    for commit, owes in (("close", 3), ("background", 5)):
-        bench.line(f"{files:,} files of 16 KB made and closed, --commit {commit}, against s3fs",
-                   f"{got[commit]:,.0f} files/s against {got['s3fs']:,.0f}", got[commit] / got["s3fs"], owes)
-
-
-ROWS = {"write-big": write_big, "write-small": write_small}
+ROWS = {"write-big": write_big}
