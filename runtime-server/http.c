@@ -252,7 +252,8 @@ static int read_certificate(struct server *s, struct err *err)
 }
 
 /* What is wrong goes to the log under our own words; the library's are of the connection. */
-static void on_library_log(void *cls, const char *format, va_list ap)
+__attribute__((format(printf, 2, 0))) static void on_library_log(void *cls, const char *format,
+                                                                 va_list ap)
 {
     struct server *s = cls;
     char text[300];
