@@ -81,8 +81,8 @@ static struct server *server_new(const struct server_conf *conf)
 
 int server_start(struct server **ret, const struct server_conf *conf, struct err *err)
 {
-    struct sockaddr_storage addr;
-    socklen_t len;
+    struct sockaddr_storage addr = {0};
+    socklen_t len = 0;
     bool loopback;
     if (listen_parse(conf->listen, &addr, &len, &loopback, err) || check_conf(conf, loopback, err))
         return -1;
