@@ -1,5 +1,6 @@
 /* mount: a set becomes a folder. The parent waits until the mount is usable or says why not. */
 #define LOG_MODULE "mount"
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
@@ -134,6 +135,7 @@ static int heal(const char *path, struct err *err)
 /* A first start that was killed cannot clean up: this process waited for it. */
 static void clean_after(struct owner *owner, const char *mountpoint)
 {
+    assert(mountpoint); /* it was checked before anything was started */
     if (mount_is_dead(mountpoint))
         mount_end(mountpoint, /* lazy= */ true, NULL);
     struct control_mount m;

@@ -31,18 +31,20 @@ static int listen_on(struct server *s, const struct sockaddr_storage *addr, sock
                      struct err *err)
 {
     const int on = 1;
-    struct sockaddr_storage got = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } got = {.v6 = {0}};
     socklen_t got_len = sizeof got;
     s->listener = socket(addr->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (s->listener < 0)
         return err_sys(err, errno, "listen on %s", s->conf.listen);
     setsockopt(s->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(s->listener, (const struct sockaddr *)addr, len) || listen(s->listener, 256) ||
-        getsockname(s->listener, (struct sockaddr *)&got, &got_len))
+        getsockname(s->listener, &got.any, &got_len))
         return err_sys(err, errno, "listen on %s", s->conf.listen);
-    s->port = ntohs(got.ss_family == AF_INET6
-                        ? ((const struct sockaddr_in6 *)(const void *)&got)->sin6_port
-                        : ((const struct sockaddr_in *)(const void *)&got)->sin_port);
+    s->port = ntohs(got.any.sa_family == AF_INET6 ? got.v6.sin6_port : got.v4.sin_port);
     return 0;
 }
 
