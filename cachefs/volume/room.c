@@ -64,6 +64,7 @@ struct aged {
     uint64_t ids[1024], sizes[1024];
     size_t n;
     uint64_t last;
+    uint64_t dropped; /* counted one by one: reads may fill the cache meanwhile */
 };
 
 static bool aged_sample(void *arg, const struct entry *e)
@@ -79,6 +80,7 @@ static bool aged_sample(void *arg, const struct entry *e)
 
 static void drop_aged(struct aged *a)
 {
+    a->dropped += a->n;
     for (size_t i = 0; i < a->n; i++) {
         for (uint64_t u = 0; u < unit_count(a->sizes[i]); u++)
             cache_drop(a->v->cache, a->ids[i] + u);
@@ -106,8 +108,10 @@ int volume_evict_older(struct volume *v, uint64_t age_ns, volume_dropped_fn *fn,
         rc = catalog_walk(c, a->last, aged_sample, a, err);
         drop_aged(a);
     } while (!rc && a->n == sizeof a->ids / sizeof a->ids[0]);
-    if (!rc)
+    if (!rc) {
         dropped_since(v, &before, ret);
+        ret->samples = a->dropped;
+    }
     catalog_unref(c);
     free(a);
     gate_leave(&v->gate);
