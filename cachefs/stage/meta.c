@@ -506,17 +506,24 @@ static int remove_node(struct stage *s, const struct stage_call *c, struct node 
     return 0;
 }
 
+/* 0, -1 or STAGE_WAIT. */
+static int child_there(struct stage *s, const struct stage_call *c, uint64_t parent,
+                       const char *name, struct node **ret, struct err *err)
+{
+    struct node *folder;
+    if (folder_of(s, parent, &folder, err))
+        return -1;
+    int result = child_now(s, folder, name, c->wait, ret, err);
+    return result || *ret ? result : not_there(name, err);
+}
+
 static int unlink_child(struct stage *s, const struct stage_call *c, uint64_t parent,
                         const char *name, uint64_t *ret_ino, struct err *err)
 {
-    struct node *folder, *n;
-    if (folder_of(s, parent, &folder, err))
-        return -1;
-    int result = child_now(s, folder, name, c->wait, &n, err);
+    struct node *n;
+    int result = child_there(s, c, parent, name, &n, err);
     if (result)
         return result;
-    if (!n)
-        return not_there(name, err);
     if (node_is_folder(n))
         return refuse(EISDIR, name, err);
     *ret_ino = n->row.ino;
@@ -526,14 +533,10 @@ static int unlink_child(struct stage *s, const struct stage_call *c, uint64_t pa
 static int rmdir_child(struct stage *s, const struct stage_call *c, uint64_t parent,
                        const char *name, uint64_t *ret_ino, struct err *err)
 {
-    struct node *folder, *n;
-    if (folder_of(s, parent, &folder, err))
-        return -1;
-    int result = child_now(s, folder, name, c->wait, &n, err);
+    struct node *n;
+    int result = child_there(s, c, parent, name, &n, err);
     if (result)
         return result;
-    if (!n)
-        return not_there(name, err);
     if (!node_is_folder(n))
         return refuse(ENOTDIR, name, err);
     if (n->first)
