@@ -130,13 +130,11 @@ static bool may_ask(const struct request *r)
     return r->route->guard == COMPAT && info && auth_is_compat_peer(auth, info->client_addr);
 }
 
-/* The head is here: is there such a route, and may this client use it? MHD_NO with *ret_queued: an
- * answer stands already. */
-static enum MHD_Result begin(struct request *r, const char *method, const char *url,
-                             bool *ret_queued)
+/* The head is here: is there such a route, and may this client use it? If not, the answer is
+ * queued, and the library takes no body. */
+static enum MHD_Result begin(struct request *r, const char *method, const char *url)
 {
     bool known = false;
-    *ret_queued = true;
     counter_add(&r->server->requests, 1);
     r->route = route_find(method, url, r->id, &known);
     if (!r->route)
@@ -144,11 +142,9 @@ static enum MHD_Result begin(struct request *r, const char *method, const char *
                               "this path does not take this method (docs/openapi.yaml)")
                      : refuse(r, MHD_HTTP_NOT_FOUND, "not-found",
                               "there is no such path (docs/openapi.yaml lists them)");
-    r->method = r->route->method;
     if (!may_ask(r))
         return refuse(r, MHD_HTTP_UNAUTHORIZED, "denied",
                       "want the header \"Authorization: Bearer TOKEN\" with the server's token");
-    *ret_queued = false;
     return MHD_YES;
 }
 
@@ -171,14 +167,13 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
                                   size_t *upload_len, void **state)
 {
     struct request *r = *state;
-    bool queued;
     (void)version;
     if (!r) {
         r = xcalloc(1, sizeof *r);
         r->server = cls;
         r->connection = connection;
         *state = r;
-        return begin(r, method, url, &queued);
+        return begin(r, method, url);
     }
     if (*upload_len) {
         r->too_large = r->too_large || r->body.len + *upload_len > BODY_MAX;

@@ -33,9 +33,8 @@ static int begin_options(const struct server *s, const struct json *o, struct js
 }
 
 /* A path in the set: relative, without a part that leads out of it. */
-static int check_path(const struct json *at, const char *path, struct err *err)
+static int check_path(const char *path, struct err *err)
 {
-    (void)at;
     for (const char *p = path; *p;) {
         size_t len = strcspn(p, "/");
         if (len == 2 && p[0] == '.' && p[1] == '.')
@@ -60,7 +59,7 @@ static int copy_paths(const struct json *o, struct json_writer *w, struct err *e
     for (size_t i = 0; i < json_count(&paths); i++) {
         struct json item = json_at(&paths, i);
         const char *path;
-        if (json_as_str(&item, &path, err) || check_path(&item, path, err))
+        if (json_as_str(&item, &path, err) || check_path(path, err))
             return -1;
         while (*path == '/')
             path++;

@@ -30,7 +30,6 @@ struct request {
     struct server *server;
     struct MHD_Connection *connection;
     const struct route *route;
-    enum method method;
     char id[256]; /* what stands for {id} in the route's path */
     struct bytes body;
     bool too_large;

@@ -9,7 +9,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "clock.h"
 #include "log.h"
@@ -96,15 +95,10 @@ const char *secret_find(const struct jobs *j, const char *id)
 
 /* --- the scheduler ---------------------------------------------------------------------------- */
 
-struct ready {
-    struct jobs *jobs;
-    struct bytes ids; /* of pending rows, each with its NUL */
-};
-
+/* Gathers ids, each with its NUL. */
 static void note_ready(void *arg, const struct job_row *r)
 {
-    struct ready *ready = arg;
-    bytes_add(&ready->ids, r->id, strlen(r->id) + 1);
+    bytes_add(arg, r->id, strlen(r->id) + 1);
 }
 
 static void start_one(struct jobs *j, const char *id, struct bytes *changed)
@@ -121,12 +115,10 @@ static void start_one(struct jobs *j, const char *id, struct bytes *changed)
 
 static void start_ready(struct jobs *j, struct bytes *changed)
 {
-    struct ready ready = {.jobs = j};
-    jobstore_each(j->store, ROWS_PENDING, false, note_ready, &ready, NULL);
-    for (const char *id = ready.ids.data; id && id < ready.ids.data + ready.ids.len;
-         id += strlen(id) + 1)
+    cleanup_bytes struct bytes ids = {0};
+    jobstore_each(j->store, ROWS_PENDING, false, note_ready, &ids, NULL);
+    for (const char *id = ids.data; id && id < ids.data + ids.len; id += strlen(id) + 1)
         start_one(j, id, changed);
-    bytes_release(&ready.ids);
 }
 
 /* With the lock dropped, as listeners ask for the job's state. */

@@ -57,7 +57,6 @@ int schedule_parse(struct job_row *r, const struct json *root, int64_t now, stru
 /* --- due times -------------------------------------------------------------------------------- */
 
 struct due {
-    struct jobs *jobs;
     struct job_row *rows; /* copies of the templates that are due */
     size_t n;
     int64_t now, next;
@@ -168,7 +167,7 @@ static int spawn(struct jobs *j, const struct job_row *t, int64_t now, int64_t *
 
 int64_t schedule_run(struct jobs *j, struct bytes *changed)
 {
-    struct due due = {.jobs = j, .now = jobs_now(j), .next = INT64_MAX};
+    struct due due = {.now = jobs_now(j), .next = INT64_MAX};
     struct err err = {0};
     if (jobstore_each(j->store, ROWS_TEMPLATES, false, note_due, &due, &err))
         log_error(j->conf.log, "schedules can't be read: %s", err.msg);
