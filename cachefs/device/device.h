@@ -6,6 +6,7 @@
 #define SAMPAN_DEVICE_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "err.h"
 #include "mountinfo.h"
@@ -31,5 +32,13 @@ void mount_readahead(const struct mount_row *row, unsigned kib);
 bool mount_is_dead(const char *path);
 /* Unmounts a mount point from any process, a dead one's too. Busy: ERR_LIMIT naming the users. */
 int mount_end(const char *mountpoint, bool lazy, struct err *err);
+/* Which file system is mounted there now; 0: none is. Raises its readahead as well. */
+dev_t mount_learn(const char *mountpoint, unsigned readahead_kib);
+/* Lazily, and only the mount that `dev` says (0: not learnt yet): one that took its place is not
+ * ours to end. */
+int mount_leave(const char *mountpoint, dev_t dev, struct err *err);
+/* Ends the connection, unless a keeper holds it too: the kernel fails every request from here on.
+ * The number of the descriptor stays taken, for replies that are still to come. */
+void mount_hang_up(int dev);
 
 #endif

@@ -6,15 +6,16 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <time.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/pidfd.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -225,4 +226,33 @@ int mount_end(const char *mountpoint, bool lazy, struct err *err)
     if (e == EBUSY)
         return busy_error(path, err);
     return err_sys(err, e, "umount %s", path);
+}
+
+/* --- a front end's own mount ------------------------------------------------------------------ */
+
+dev_t mount_learn(const char *mountpoint, unsigned readahead_kib)
+{
+    cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
+
+    if (mount_find(mountpoint, row, NULL) < 0)
+        return 0;
+    mount_readahead(row, readahead_kib);
+    return makedev(row->major, row->minor);
+}
+
+int mount_leave(const char *mountpoint, dev_t dev, struct err *err)
+{
+    cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
+
+    if (mount_find(mountpoint, row, NULL) < 0 || (dev && makedev(row->major, row->minor) != dev))
+        return 0;
+    return mount_end(mountpoint, /* lazy= */ true, err);
+}
+
+void mount_hang_up(int dev)
+{
+    cleanup_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (dev >= 0 && null >= 0)
+        dup3(null, dev, O_CLOEXEC);
 }

@@ -280,21 +280,11 @@ void frontend_desks(unsigned *ret_n, uint64_t *ret_bytes)
     *ret_bytes = FRONTEND_DESK_BYTES;
 }
 
-static void learn_mount(struct frontend *f)
-{
-    cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
-
-    if (mount_find(f->conf.mountpoint, row, NULL) < 0)
-        return;
-    f->mount_dev = makedev(row->major, row->minor);
-    mount_readahead(row, READ_AHEAD_KIB);
-}
-
 static int start_serving(struct frontend *f, struct err *err)
 {
     if (f->adopted ? negotiate_again(f, err) : negotiate(f, err))
         return -1;
-    learn_mount(f);
+    f->mount_dev = mount_learn(f->conf.mountpoint, READ_AHEAD_KIB);
     if (passthrough_start(f, err) < 0 || chores_start(f, err) < 0)
         return -1;
     if (f->adopted)
@@ -312,7 +302,7 @@ int frontend_start(struct frontend *f, struct err *err)
         return start_serving(f, err);
     snprintf(f->mode.mode, sizeof(f->mode.mode), "refuse");
     snprintf(f->mode.why, sizeof(f->mode.why), "every request is answered EIO");
-    learn_mount(f);
+    f->mount_dev = mount_learn(f->conf.mountpoint, READ_AHEAD_KIB);
     worker_take_over(f);
     if (workers_start(f, err) < 0)
         return -1;
@@ -347,31 +337,14 @@ static void wait_for_parked(struct frontend *f, uint64_t at_most_ns)
         cond_wait_for(&f->ended, &f->state_lock, 5 * NS_PER_MS);
 }
 
-/*
- * Ends the connection, unless a keeper holds it too: from here on the kernel fails every request.
- * The number of the descriptor stays taken, for replies that are still to come.
- */
-static void hang_up(struct frontend *f)
-{
-    cleanup_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-    if (f->dev >= 0 && null >= 0)
-        dup3(null, f->dev, O_CLOEXEC);
-}
-
 static void leave_mount(struct frontend *f)
 {
     struct err err = {0};
-    cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
 
     if (!f->mounted)
         return;
     f->mounted = false;
-    /* Gone already, or another one took its place: not ours to end. */
-    if (mount_find(f->conf.mountpoint, row, NULL) < 0 ||
-        (f->mount_dev && makedev(row->major, row->minor) != f->mount_dev))
-        return;
-    if (mount_end(f->conf.mountpoint, /* lazy= */ true, &err) < 0)
+    if (mount_leave(f->conf.mountpoint, f->mount_dev, &err) < 0)
         log_warn(f->log, "%s", err.msg);
 }
 
@@ -396,7 +369,7 @@ static void stop_serving(struct frontend *f)
     push_stop(f);
     helper_stop(&f->helper);
     workers_stop(f);
-    hang_up(f);
+    mount_hang_up(f->dev);
     wait_for_parked(f, UINT64_MAX / 2);
     passthrough_stop(f);
 }

@@ -256,23 +256,13 @@ int outfuse_device(const struct outfuse *f)
     return f->dev;
 }
 
-static void learn_mount(struct outfuse *f)
-{
-    cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
-
-    if (mount_find(f->conf.mountpoint, row, NULL) < 0)
-        return;
-    f->mount_dev = makedev(row->major, row->minor);
-    mount_readahead(row, READ_AHEAD_KIB);
-}
-
 int outfuse_start(struct outfuse *f, struct err *err)
 {
     bool negotiated = f->adopted && f->hands.state->init_len;
 
     if (!negotiated && negotiate(f, err) < 0)
         return -1;
-    learn_mount(f);
+    f->mount_dev = mount_learn(f->conf.mountpoint, READ_AHEAD_KIB);
     if (f->stage && news_start(f, err) < 0)
         return -1;
     if (negotiated)
@@ -302,30 +292,14 @@ static void join_workers(struct outfuse *f)
     f->n_workers = 0;
 }
 
-/* Ends the connection: the kernel fails every request from here on, and a notification that waits
- * for a lock behind one of them goes on. The number of the descriptor stays taken, for answers that
- * are still to come. */
-static void hang_up(struct outfuse *f)
-{
-    cleanup_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-    if (f->dev >= 0 && null >= 0)
-        dup3(null, f->dev, O_CLOEXEC);
-}
-
 static void leave_mount(struct outfuse *f)
 {
     struct err err = {0};
-    cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
 
     if (!f->mounted)
         return;
     f->mounted = false;
-    /* Gone already, or another one took its place: not ours to end. */
-    if (mount_find(f->conf.mountpoint, row, NULL) < 0 ||
-        (f->mount_dev && makedev(row->major, row->minor) != f->mount_dev))
-        return;
-    if (mount_end(f->conf.mountpoint, /* lazy= */ true, &err) < 0)
+    if (mount_leave(f->conf.mountpoint, f->mount_dev, &err) < 0)
         log_warn(f->log, "%s", err.msg);
 }
 
@@ -349,7 +323,7 @@ void outfuse_free(struct outfuse *f)
     outfuse_stop(f);
     join_workers(f);
     lanes_stop(f);
-    hang_up(f);
+    mount_hang_up(f->dev);
     news_stop(f);
     if (f->dev >= 0)
         close(f->dev);
