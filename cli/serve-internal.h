@@ -148,7 +148,8 @@ int outputs_check(const struct mount_options *o, const struct owner *owner, cons
 
 /* serve.c */
 void serve_status(void *mount, struct bytes *json);
-void serve_changed(void *mount, const char *key, const char *value); /* a setting, by ioctl */
+/* A setting, by ioctl. */
+int serve_set(void *mount, const char *key, const char *value, struct err *err);
 void serve_end_now(struct mount *m); /* stops the front end; serve() goes on from there */
 void serve_break_off(struct mount *m, const struct err *why);
 bool serve_is_mounted(struct mount *m);

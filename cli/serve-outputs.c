@@ -177,8 +177,9 @@ static int device(const struct mount *m)
 
 static void add_control(struct mount *m, struct control_server_conf *conf)
 {
-    conf->stage = m->outputs->stage;
-    conf->fetch = m->outputs->fetch;
+    struct outputs *p = outputs_of(m);
+    conf->stage = p->stage;
+    conf->fetch = p->fetch;
 }
 
 static const char *mode(const struct mount *m)

@@ -76,8 +76,8 @@ static int mount_samples(struct mount *m, struct err *err)
         .helper = "/proc/self/exe",
         .status = serve_status,
         .status_arg = m,
-        .changed = serve_changed,
-        .changed_arg = m,
+        .set = serve_set,
+        .set_arg = m,
         .log = m->log.log,
     };
     struct frontend *f;
@@ -115,7 +115,6 @@ static int device(const struct mount *m)
 static void add_control(struct mount *m, struct control_server_conf *conf)
 {
     conf->volume = m->volume;
-    conf->frontend = m->frontend;
 }
 
 static const char *mode(const struct mount *m)

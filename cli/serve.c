@@ -1,9 +1,9 @@
 /*
  * The life of a mount:
  *
- *   signals blocked, signal thread -> what is served -> mount, first request answered -> control
- * socket
- *   -> registered -> "ready" -> … until unmounted … -> mount, unregistered, socket, what was served
+ *   signals blocked, signal thread -> what is served -> control socket, nobody answered yet ->
+ * mount, first request answered -> registered -> clients answered -> "ready" -> … until unmounted …
+ *   -> mount, unregistered, socket, what was served
  *
  * Each step is undone in reverse by serve(), from wherever the start got to. A process that takes
  * over a mount from the one before it ("successor") undoes nothing if it fails: the keeper tries
@@ -176,20 +176,20 @@ static int start_control(struct mount *m, struct err *err)
     return 0;
 }
 
-void serve_changed(void *mount, const char *key, const char *value)
+int serve_set(void *mount, const char *key, const char *value, struct err *err)
 {
     struct mount *m = mount;
-    ACQUIRE(&m->lock);
-    if (m->control)
-        control_keep(m->control, key, value);
+    return control_set(m->control, key, value, err);
 }
 
-/* What the life before was told. A setting that is refused now is no reason to serve nothing. */
-static void resume(struct mount *m)
+/* What the life before was told goes first: a client that waits may change it again. A kept setting
+ * that is refused now is no reason to serve nothing. */
+static int answer_clients(struct mount *m, struct err *err)
 {
-    struct err err = {0};
-    if (m->successor && !under_keeper_refuses(m) && control_resume(m->control, &err))
-        log_warn(m->log.log, "kept settings: %s", err.msg);
+    struct err refused = {0};
+    if (m->successor && !under_keeper_refuses(m) && control_resume(m->control, &refused))
+        log_warn(m->log.log, "kept settings: %s", refused.msg);
+    return control_accept(m->control, m->frontend, err);
 }
 
 static int tell_ready(struct mount *m, struct err *err)
@@ -216,11 +216,10 @@ static int start(struct mount *m, struct err *err)
 {
     const struct mount_options *o = m->conf->options;
     if (log_file_open(&m->log, &o->log, o->foreground, err) || start_signals(m, err) ||
-        under_keeper_watch(m, err) || open_served(m, err) || start_served(m, err) ||
-        start_control(m, err) || (m->conf->keeper && under_keeper_hold(m, err)) ||
-        under_keeper_register(m, err))
+        under_keeper_watch(m, err) || open_served(m, err) || start_control(m, err) ||
+        start_served(m, err) || (m->conf->keeper && under_keeper_hold(m, err)) ||
+        under_keeper_register(m, err) || answer_clients(m, err))
         return -1;
-    resume(m);
     log_info(m->log.log, "%s %s at %s: %s (%s)", m->successor ? "took over" : "mounted",
              m->conf->set, m->conf->mountpoint, m->served->mode(m), m->served->why(m));
     if (!m->successor && m->served->look)

@@ -38,7 +38,7 @@ static int run_op(struct connection *c, const struct json *root, struct bytes *t
     struct request r = {
         .connection = c,
         .volume = c->server->conf.volume,
-        .frontend = c->server->conf.frontend,
+        .frontend = c->server->frontend,
         .stage = c->server->conf.stage,
         .root = *root,
         .w = &w,

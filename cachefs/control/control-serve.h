@@ -17,7 +17,6 @@ struct control_server_conf {
     int listener;          /* > 0: serve on this one, which is bound there already (ours from here
                               on); else one is made */
     struct volume *volume; /* NULL: degraded; operations that need one are refused */
-    struct frontend *frontend; /* NULL: a volume without a mount */
     /* Of a mount that can be written, in place of the volume. */
     struct stage *stage;
     struct fetch *fetch;
@@ -34,14 +33,19 @@ struct control_server_conf {
     void *arg;
     struct log *log;
 };
+/* Clients can connect when this returns; they are answered from control_accept() on. */
 int control_serve(struct control_server **ret, const struct control_server_conf *conf,
                   struct err *err);
 /* The listening descriptor; stays the server's. */
 int control_server_listener(const struct control_server *s);
-/* Takes up what the life before was told: its settings, its background warmup. */
+/* Takes up what the life before was told: its settings, its background warmup. Before
+ * control_accept(): what a client sets must come after what was kept, not before. */
 int control_resume(struct control_server *s, struct err *err);
-/* A setting that was changed without us is to outlive this process too. */
-void control_keep(struct control_server *s, const char *key, const char *value);
+/* Serves whoever has connected since control_serve(), and will. `frontend`: of a mount of samples,
+ * or NULL. */
+int control_accept(struct control_server *s, struct frontend *frontend, struct err *err);
+/* What the operation `set` does with one setting. */
+int control_set(struct control_server *s, const char *key, const char *value, struct err *err);
 /* Is there a sampler among the kept settings? */
 bool control_kept_sampler(struct keeper_state *state);
 /* "reads", "fetch" and "writes" of a mount that can be written. */

@@ -205,39 +205,45 @@ static void keep(struct control_server *s, const struct json *values)
         log_warn(s->conf.log, "settings will not outlive this process: %s", err.msg);
 }
 
-void control_keep(struct control_server *s, const char *key, const char *value)
+static int set(struct control_server *s, const struct json *values, struct json_writer *ret_set,
+               size_t *n, struct err *err)
+{
+    ACQUIRE(&s->settings);
+    if (apply(&s->conf, values, ret_set, n, err))
+        return -1;
+    keep(s, values);
+    return 0;
+}
+
+int control_set(struct control_server *s, const char *key, const char *value, struct err *err)
 {
     cleanup_bytes struct bytes text = {0};
     cleanup_json struct json_doc *doc = NULL;
     struct json_writer w;
+    size_t n = 0;
     jw_init(&w, &text);
     jw_object(&w, NULL);
     jw_str(&w, key, value);
     jw_end(&w);
-    if (json_parse(&doc, "setting", text.data, text.len, NULL))
-        return;
+    if (json_parse(&doc, "setting", text.data, text.len, err))
+        return -1;
     struct json root = json_root(doc);
-    ACQUIRE(&s->lock);
-    keep(s, &root);
+    return set(s, &root, NULL, &n, err);
 }
 
 int op_set(struct request *r, struct err *err)
 {
-    struct control_server *s = r->connection->server;
     size_t n = 0;
     jw_array(r->w, "set");
-    if (apply(&s->conf, &r->root, r->w, &n, err))
+    if (set(r->connection->server, &r->root, r->w, &n, err))
         return -1;
     jw_end(r->w);
-    if (!n)
-        return err_set(err, ERR_USAGE, "set: nothing to set");
-    ACQUIRE(&s->lock);
-    keep(s, &r->root);
-    return 0;
+    return n ? 0 : err_set(err, ERR_USAGE, "set: nothing to set");
 }
 
 int settings_resume(struct control_server *s, struct err *err)
 {
+    ACQUIRE(&s->settings);
     cleanup_json struct json_doc *doc = kept_values(s->kept_settings);
     size_t n = 0;
     if (!doc)

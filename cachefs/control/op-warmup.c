@@ -179,10 +179,15 @@ static int warm_behind(struct control_server *s, const struct bytes *text, struc
     struct json root = json_root(b->request);
     if (warmup_of(&root, &b->conf, &b->paths, err))
         return -1;
+    if (volume_warmup_claim(s->conf.volume, err))
+        return -1;
+    b->conf.claimed = true;
     atomic_store(&s->cancel_background, false);
     int error = thread_start(&b->thread, "warmup", background_main, s);
-    if (error)
+    if (error) {
+        volume_warmup_disclaim(s->conf.volume);
         return err_sys(err, error, "start the warmup");
+    }
     b->started = true;
     return 0;
 }

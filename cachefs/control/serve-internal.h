@@ -50,6 +50,12 @@ struct control_server {
     int listener;
     int wake; /* eventfd: the accepting thread is to end */
     pthread_t thread;
+    bool accepting;            /* `thread` runs */
+    struct frontend *frontend; /* or NULL */
+
+    /* Held while a setting is applied and kept: what is kept is what was applied last. */
+    struct lock settings;
+    struct keeper_text *kept_settings; /* guarded by `settings`: an object, as `set` takes it */
 
     struct lock lock;
     /* below: guarded by lock */
@@ -59,8 +65,7 @@ struct control_server {
     bool warming; /* a warmup runs, in front or in the background */
     struct background background;
     atomic_bool cancel_background;
-    struct keeper_text *kept_settings; /* an object, as `set` takes it */
-    struct keeper_text *kept_warmup;   /* a request, as `warmup` takes it; "": none */
+    struct keeper_text *kept_warmup; /* a request, as `warmup` takes it; "": none */
 };
 
 struct request {

@@ -136,6 +136,7 @@ static void server_release(struct control_server *s)
         close(s->listener);
     if (s->wake >= 0)
         close(s->wake);
+    lock_destroy(&s->settings);
     lock_destroy(&s->lock);
     free(s->path);
     free(s);
@@ -148,6 +149,7 @@ int control_serve(struct control_server **ret, const struct control_server_conf 
     s->conf = *conf;
     s->path = xstrdup(conf->socket_path);
     s->listener = -1;
+    lock_init(&s->settings, RANK_SETTINGS, "settings");
     lock_init(&s->lock, RANK_CONTROL, "control");
     s->wake = eventfd(0, EFD_CLOEXEC);
     s->kept_settings = keeper_text(conf->state, "settings", SETTINGS_MAX);
@@ -159,10 +161,6 @@ int control_serve(struct control_server **ret, const struct control_server_conf 
         rc = err_sys(err, errno, "control socket");
     else if (s->listener < 0)
         rc = control_listen(conf->socket_path, &s->listener, err);
-    if (!rc) {
-        int error = thread_start(&s->thread, "control-accept", accept_main, s);
-        rc = error ? err_sys(err, error, "control socket: start a thread") : 0;
-    }
     if (rc) {
         server_release(s);
         return -1;
@@ -181,6 +179,16 @@ int control_resume(struct control_server *s, struct err *err)
     return settings_resume(s, err) || warmup_resume(s, err) ? -1 : 0;
 }
 
+int control_accept(struct control_server *s, struct frontend *frontend, struct err *err)
+{
+    s->frontend = frontend;
+    int error = thread_start(&s->thread, "control-accept", accept_main, s);
+    if (error)
+        return err_sys(err, error, "control socket: start a thread");
+    s->accepting = true;
+    return 0;
+}
+
 void control_server_free(struct control_server *s)
 {
     if (!s)
@@ -193,7 +201,8 @@ void control_server_free(struct control_server *s)
             shutdown(c->sock, SHUT_RDWR);
     }
     eventfd_write(s->wake, 1);
-    pthread_join(s->thread, NULL);
+    if (s->accepting)
+        pthread_join(s->thread, NULL);
     {
         /* One that was accepted at the very end. */
         ACQUIRE(&s->lock);

@@ -5,28 +5,27 @@
 
 #define CHORES_MAX 64
 
-static void tell_changed(struct frontend *f, const struct chore *c)
+static int set_epoch(struct frontend *f, uint64_t epoch, struct err *err)
 {
-    char epoch[24];
+    char text[24];
 
-    if (!f->conf.changed)
-        return;
-    snprintf(epoch, sizeof(epoch), "%llu", (unsigned long long)c->epoch);
-    if (c->kind == CHORE_SET_EPOCH)
-        f->conf.changed(f->conf.changed_arg, "epoch", epoch);
-    else
-        f->conf.changed(f->conf.changed_arg, "sampler", c->spec);
+    if (!f->conf.set)
+        return volume_set_epoch(f->volume, epoch, err);
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)epoch);
+    return f->conf.set(f->conf.set_arg, "epoch", text, err);
+}
+
+static int set_sampler(struct frontend *f, const char *spec, struct err *err)
+{
+    return f->conf.set ? f->conf.set(f->conf.set_arg, "sampler", spec, err)
+                       : volume_set_sampler(f->volume, spec, err);
 }
 
 static void run_chore(struct frontend *f, struct chore *c)
 {
     struct err err = {0};
-    int rc = c->kind == CHORE_SET_EPOCH ? volume_set_epoch(f->volume, c->epoch, &err)
-                                        : volume_set_sampler(f->volume, c->spec, &err);
 
-    if (!rc)
-        tell_changed(f, c);
-    if (rc < 0)
+    if (c->kind == CHORE_SET_EPOCH ? set_epoch(f, c->epoch, &err) : set_sampler(f, c->spec, &err))
         fuse_reply_err(c->req, err_errno(&err));
     else
         fuse_reply_ioctl(c->req, 0, NULL, 0);

@@ -50,9 +50,10 @@ struct frontend_conf {
     /* The text of .sampan/status.json and of the ioctl. */
     void (*status)(void *arg, struct bytes *json);
     void *status_arg;
-    /* A setting ("sampler", "epoch") was changed through the mount itself. NULL: nobody minds. */
-    void (*changed)(void *arg, const char *key, const char *value);
-    void *changed_arg;
+    /* Takes a setting ("sampler", "epoch") that came through the mount itself, until
+     * frontend_detach() returns. NULL: the volume's own. */
+    int (*set)(void *arg, const char *key, const char *value, struct err *err);
+    void *set_arg;
     struct log *log;
 };
 

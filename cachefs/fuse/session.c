@@ -351,6 +351,7 @@ static void leave_mount(struct frontend *f)
 void frontend_detach(struct frontend *f)
 {
     leave_mount(f);
+    chores_stop(f);
 }
 
 void frontend_leave(struct frontend *f)

@@ -319,8 +319,8 @@ struct volume {
     bool order_begun;                      /* an order was built in this process */
     struct stale_object stale[STALE_KEPT]; /* a ring */
     uint64_t n_stale;
-    struct warm_progress warm;
-    struct gather *parked, **parked_tail; /* reads that wait for gather_pool */
+    struct warm_progress warm, warm_before; /* this one's or the last's; the one before it */
+    struct gather *parked, **parked_tail;   /* reads that wait for gather_pool */
 
     struct volume_counts own_counts, *counts; /* counts: own_counts, or the caller's */
     struct ahead ahead;

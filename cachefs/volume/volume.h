@@ -147,6 +147,7 @@ struct warmup_conf {
     const char *partition, *strategy, *sampler;
     bool verify;
     bool dry_run; /* say what there is to do, and whether it fits */
+    bool claimed; /* volume_warmup_claim() went before */
 };
 struct warmup_result {
     uint64_t samples, bytes, already, fetched, failed;
@@ -156,6 +157,9 @@ struct warmup_result {
 typedef void warmup_fail_fn(void *arg, const char *path, const char *why);
 typedef bool warmup_tick_fn(void *arg, uint64_t done, uint64_t total,
                             uint64_t bytes); /* false: stop */
+/* Status says "running" from here on. volume_warmup() must follow, or volume_warmup_disclaim(). */
+int volume_warmup_claim(struct volume *v, struct err *err);
+void volume_warmup_disclaim(struct volume *v);
 int volume_warmup(struct volume *v, const struct warmup_conf *conf, warmup_tick_fn *tick,
                   warmup_fail_fn *fail, void *arg, struct warmup_result *ret, struct err *err);
 

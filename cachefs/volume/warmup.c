@@ -44,7 +44,6 @@ struct warm {
     uint64_t steps; /* samples looked at for good */
     bool cancelled, is_share;
     bool packed; /* the samples lie in packs */
-    struct warm_progress before;
 
     struct lock lock;
     struct cond changed;
@@ -389,13 +388,13 @@ static int check_capacity(struct warm *w, struct err *err)
 
 /* --- all of it ------------------------------------------------------------------------------- */
 
-static int claim(struct volume *v, struct warm_progress *ret_before, struct err *err)
+int volume_warmup_claim(struct volume *v, struct err *err)
 {
     if (!gate_enter(&v->gate))
         return err_set(err, ERR_CANCELLED, "the volume is closing");
     ACQUIRE(&v->lock);
     if (v->warm.state != WARM_RUNNING) {
-        *ret_before = v->warm;
+        v->warm_before = v->warm;
         v->warm = (struct warm_progress){.state = WARM_RUNNING, .started_ns = clock_mono_ns()};
         v->warm.stop = atomic_load(&v->closing);
         return 0;
@@ -404,16 +403,25 @@ static int claim(struct volume *v, struct warm_progress *ret_before, struct err 
     return err_set(err, ERR_LIMIT, "a warmup is running already (see `sampan status`)");
 }
 
-static void unclaim(struct warm *w, bool ok, const char *error)
+/* Nothing was done: the last one's outcome stands. */
+static void restore(struct volume *v)
+{
+    ACQUIRE(&v->lock);
+    bool stop = v->warm.stop;
+    v->warm = v->warm_before;
+    v->warm.stop = stop;
+}
+
+void volume_warmup_disclaim(struct volume *v)
+{
+    restore(v);
+    gate_leave(&v->gate);
+}
+
+static void conclude(struct warm *w, bool ok, const char *error)
 {
     struct volume *v = w->v;
     ACQUIRE(&v->lock);
-    if (w->conf->dry_run) { /* nothing was done: the last one's outcome stands */
-        bool stop = v->warm.stop;
-        v->warm = w->before;
-        v->warm.stop = stop;
-        return;
-    }
     v->warm.state = ok ? WARM_DONE : WARM_FAILED;
     v->warm.failed = w->result.failed;
     v->warm.ended_ns = clock_mono_ns();
@@ -512,18 +520,12 @@ int volume_warmup(struct volume *v, const struct warmup_conf *conf, warmup_tick_
     struct err scratch = {0};
     if (!err)
         err = &scratch;
-    struct warm_progress before;
-    if (claim(v, &before, err))
+    if (!conf->claimed && volume_warmup_claim(v, err))
         return -1;
     uint64_t began = clock_mono_ns();
     bool verify = conf->verify && !conf->dry_run;
-    struct warm w = {.v = v,
-                     .conf = conf,
-                     .before = before,
-                     .verify = verify,
-                     .tick = tick_fn,
-                     .fail = fail,
-                     .arg = arg};
+    struct warm w = {
+        .v = v, .conf = conf, .verify = verify, .tick = tick_fn, .fail = fail, .arg = arg};
     w.tail = &w.failures;
     w.catalog = volume_catalog(v);
     w.ticked_ns = began;
@@ -534,7 +536,10 @@ int volume_warmup(struct volume *v, const struct warmup_conf *conf, warmup_tick_
     w.result.bytes = w.targets.bytes;
     w.result.seconds = (double)(clock_mono_ns() - began) / 1e9;
     w.result.verified = verify && !rc && w.result.failed == 0;
-    unclaim(&w, !rc && w.result.failed == 0, rc ? err->msg : "");
+    if (conf->dry_run)
+        restore(v);
+    else
+        conclude(&w, !rc && w.result.failed == 0, rc ? err->msg : "");
     if (!rc)
         *ret = w.result;
     drop_failures(&w);

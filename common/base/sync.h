@@ -17,6 +17,7 @@
 enum lock_rank {
     RANK_MOUNT = 5, /* the program around a volume: what is up */
     RANK_JOBS = 8,  /* the runtime server's jobs and their database */
+    RANK_SETTINGS = 9, /* of a mount, while they are applied */
     RANK_CONTROL = 10,
     RANK_VOLUME = 20, /* versions, order, progress */
     RANK_AHEAD = 25,  /* windows of reading ahead */

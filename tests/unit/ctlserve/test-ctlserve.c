@@ -52,6 +52,7 @@ static void owner_serve(struct owner *o)
     };
     struct err err = {0};
     cr_assert_eq(control_serve(&o->server, &conf, &err), 0, "%s", err.msg);
+    cr_assert_eq(control_accept(o->server, NULL, &err), 0, "%s", err.msg);
 }
 
 static void owner_new(struct owner *o, const char *layers)
