@@ -126,8 +126,9 @@ struct push_window {
     uint64_t stretch_start;
     uint64_t stretch_reads;
     uint64_t paused_until; /* no push below this position of the reader */
+    uint64_t pause;        /* positions: how long the next pause is to be */
 };
-#define PUSH_STRETCH 512
+#define PUSH_STRETCH 128
 void push_window_reset(struct push_window *w, uint64_t length, uint64_t window_samples);
 /* After push_window_reset(): another life saw a reader at `pos` and had pushed up to `next`. */
 void push_window_resume(struct push_window *w, uint64_t pos, uint64_t next);

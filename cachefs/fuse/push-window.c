@@ -6,9 +6,10 @@
 #define WINDOW_MIN   16
 /* A reader that caught up gets this far before the pusher starts again ahead of it. */
 #define LEAD 16
-/* After a stretch that readers mostly read by themselves, so many positions go by without a push.
- */
-#define PAUSE (8 * PUSH_STRETCH)
+/* After a stretch that readers mostly read by themselves, so many positions go by without a push:
+ * twice as many each time in a row, since a try costs readers who take all the CPUs a tenth. */
+#define PAUSE_MIN (16 * PUSH_STRETCH)
+#define PAUSE_MAX (512 * PUSH_STRETCH)
 
 static uint64_t clamp(uint64_t n, uint64_t low, uint64_t high)
 {
@@ -26,6 +27,7 @@ void push_window_reset(struct push_window *w, uint64_t length, uint64_t window_s
     *w = (struct push_window){.length = length};
     w->window = window_samples < WINDOW_MIN ? WINDOW_MIN : window_samples;
     w->tripwire = clamp(w->window / 4, TRIPWIRE_MIN, TRIPWIRE_MAX);
+    w->pause = PAUSE_MIN;
 }
 
 void push_window_resume(struct push_window *w, uint64_t pos, uint64_t next)
@@ -63,8 +65,12 @@ void push_window_seen(struct push_window *w, uint64_t pos)
         return;
     /* Readers got more than half of the stretch by themselves: two cores are better left to them.
      */
-    if (w->stretch_reads * 2 > advanced)
-        w->paused_until = w->reader + PAUSE;
+    if (w->stretch_reads * 2 > advanced) {
+        w->paused_until = w->reader + w->pause;
+        w->pause = clamp(2 * w->pause, PAUSE_MIN, PAUSE_MAX);
+    } else {
+        w->pause = PAUSE_MIN;
+    }
     begin_stretch(w);
 }
 

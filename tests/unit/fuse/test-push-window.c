@@ -82,6 +82,29 @@ Test(push_window, pauses_when_readers_do_it_all)
     cr_assert_neq(push_window_take(&w), UINT64_MAX);
 }
 
+Test(push_window, tries_ever_more_seldom_in_vain)
+{
+    struct push_window w;
+    uint64_t pos = 0, pauses[3];
+
+    push_window_reset(&w, 1000000, 1000);
+    for (size_t i = 0; i < 3; i++) {
+        while (w.reader >= w.paused_until)
+            push_window_seen(&w, pos++);
+        pauses[i] = w.paused_until - w.reader;
+        while (w.reader < w.paused_until)
+            push_window_seen(&w, pos++);
+    }
+    cr_assert_eq(pauses[1], 2 * pauses[0]);
+    cr_assert_eq(pauses[2], 4 * pauses[0]);
+    /* Once it has paid, a pause is short again. */
+    pos += 4 * PUSH_STRETCH;
+    push_window_seen(&w, pos++);
+    while (w.reader >= w.paused_until)
+        push_window_seen(&w, pos++);
+    cr_assert_eq(w.paused_until - w.reader, pauses[0]);
+}
+
 Test(push_window, jumps_with_the_reader)
 {
     struct push_window w;
