@@ -12,6 +12,7 @@ struct serve_options {
     struct log_options log;
     struct conf_list mounts;
     const char *listen, *token_file, *state, *tls_cert, *tls_key, *compat_peers;
+    const char *peers, *ca_file;
     int64_t ordinal, partitions;
     bool no_auth;
 };
@@ -34,6 +35,12 @@ static const struct conf_row rows[] = {
      .help = "Addresses that may use the Paddle Operator's routes without a token"},
     {"ordinal", CONF_INT, AT(serve_options, ordinal), .arg = "N", .dflt = "0", .min = 0,
      .max = 65535, .help = "This server's number"},
+    {"peers", CONF_STRING, AT(serve_options, peers), .arg = "FILE|URL,...",
+     .help =
+         "The servers of all partitions: their URLs, a file with one a line ({k} stands for each "
+         "number), or one URL whose name has the addresses of all"},
+    {"ca-file", CONF_STRING, AT(serve_options, ca_file), .arg = "FILE",
+     .help = "Authorities (PEM) that signed the other servers' certificates"},
     {"partitions", CONF_INT, AT(serve_options, partitions), .arg = "P", .dflt = "1", .min = 1,
      .max = 65536, .help = "How many servers share the set"},
     LOG_ROWS(serve_options, log),
@@ -100,6 +107,8 @@ static int run(const struct conf *conf, const void *options, struct err *err)
                                  .compat_peers = o->compat_peers,
                                  .ordinal = (unsigned)o->ordinal,
                                  .partitions = (unsigned)o->partitions,
+                                 .peers = o->peers,
+                                 .ca_file = o->ca_file,
                                  .version = SAMPAN_VERSION,
                                  .log = log.log};
     if (!result)

@@ -83,6 +83,15 @@ bool auth_token_is(struct auth *a, const char *header)
     return same(header + 7, a->token);
 }
 
+void auth_token_copy(struct auth *a, struct secret *ret)
+{
+    if (!a->token_file)
+        return;
+    ACQUIRE(&a->lock);
+    refresh(a);
+    secret_set(ret, a->token, strlen(a->token));
+}
+
 /* --- addresses -------------------------------------------------------------------------------- */
 
 static bool to_bytes(const struct sockaddr *addr, unsigned char ret[16])

@@ -162,6 +162,8 @@ static const struct route routes[] = {
     {GET, "/metrics", TOKEN, serve_metrics},
     {GET, "/events", TOKEN, serve_events},
     {GET, "/v1/status", TOKEN, get_status},
+    {GET, "/v1/identity", TOKEN, serve_identity},
+    {GET, "/v1/members", TOKEN, serve_members},
     {POST, "/v1/jobs", TOKEN, submit_job},
     {GET, "/v1/jobs", TOKEN, list_jobs},
     {GET, "/v1/jobs/{id}", TOKEN, get_job},

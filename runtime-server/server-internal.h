@@ -9,6 +9,8 @@
 #include "buf.h"
 #include "jobs.h"
 #include "json.h"
+#include "log.h"
+#include "members.h"
 #include "metrics.h"
 #include "server.h"
 #include "sync.h"
@@ -88,6 +90,8 @@ struct auth {
 int auth_open(struct auth *a, const struct server_conf *conf, struct err *err);
 void auth_close(struct auth *a);
 bool auth_token_is(struct auth *a, const char *header);
+/* The token as it is now, to show to another server; nothing where everybody may ask. */
+void auth_token_copy(struct auth *a, struct secret *ret);
 bool auth_is_compat_peer(const struct auth *a, const struct sockaddr *peer);
 /* Parses "ADDR:PORT"; *ret_loopback tells whether only this machine can reach it. */
 int listen_parse(const char *text, struct sockaddr_storage *ret, socklen_t *ret_len,
@@ -103,6 +107,13 @@ int mount_ask(const char *mountpoint, const char *op, const char *fields,
               mount_progress_fn *progress, void *arg, struct json_doc **ret, struct err *err);
 /* Which mount a job means: its "mount" option, or the only one. */
 int mount_choose(const struct server *s, const char *named, const char **ret, struct err *err);
+
+/* --- cluster.c: many servers as one ----------------------------------------------------------- */
+
+int cluster_start(struct server *s, struct err *err);
+void cluster_stop(struct server *s);
+void serve_identity(struct request *r, struct answer *a);
+void serve_members(struct request *r, struct answer *a);
 
 /* --- kinds.c, events.c, prom.c ---------------------------------------------------------------- */
 
@@ -147,6 +158,8 @@ struct server {
     struct auth auth;
     struct jobs *_Atomic jobs; /* NULL until they are open: their first events find it so */
     struct events events;
+    struct members *members;
+    char instance[MEMBERS_INSTANCE]; /* of this life */
     int listener;
     uint16_t port;
     struct MHD_Daemon *daemon; /* replaced when the certificate changes, by the thread below */

@@ -89,8 +89,8 @@ int server_start(struct server **ret, const struct server_conf *conf, struct err
     if (listen_parse(conf->listen, &addr, &len, &loopback, err) || check_conf(conf, loopback, err))
         return -1;
     struct server *s = server_new(conf);
-    if (auth_open(&s->auth, conf, err) || listen_on(s, &addr, len, err) || open_jobs(s, err) ||
-        http_start(s, err)) {
+    if (auth_open(&s->auth, conf, err) || listen_on(s, &addr, len, err) || cluster_start(s, err) ||
+        open_jobs(s, err) || http_start(s, err)) {
         server_stop(s);
         return -1;
     }
@@ -110,6 +110,7 @@ void server_stop(struct server *s)
     events_stop(&s->events);
     http_stop(s); /* closes the listener if it took it over */
     jobs_close(s->jobs);
+    cluster_stop(s);
     events_destroy(&s->events);
     auth_close(&s->auth);
     cond_destroy(&s->cert_stop);

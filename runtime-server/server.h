@@ -2,10 +2,11 @@
  * The Cache Runtime Server: a node's one network listener (port 7716). docs/openapi.yaml is its
  * contract with clients.
  *
- *   http.c    the library's callbacks: bodies, limits, answers     routes.c  the table of routes
- *   auth.c    tokens, addresses                                    compat.c  the Paddle Operator's
- * routes mounts.c  asking the owners of the mounts                      kinds.c   what each type of
- * job does events.c  /events                                              prom.c    /metrics
+ *   http.c     the library's callbacks: bodies, answers   routes.c   the table of routes
+ *   auth.c     tokens, addresses                          compat.c   the Paddle Operator's routes
+ *   mounts.c   asking the owners of the mounts            kinds.c    what each type of job does
+ *   events.c   /events                                    prom.c     /metrics
+ *   members.c  which servers there are, and how they are  cluster.c  many servers as one
  *
  * It holds no sample and no cache: it asks the owners over their control sockets, and keeps jobs
  * (jobs.h). Everything but health wants a bearer token; secrets go in and never come out.
@@ -33,6 +34,8 @@ struct server_conf {
     const char *tls_cert, *tls_key; /* PEM files, read again when they change; both or none */
     const char *compat_peers; /* CIDR[,CIDR…] that may use the compat routes without a token */
     unsigned ordinal, partitions;
+    const char *peers;   /* the servers of all partitions (members.h); NULL: this one alone */
+    const char *ca_file; /* of those with https; NULL: the system's */
     const char *version; /* of the program */
     struct log *log;
 };
