@@ -35,7 +35,7 @@ $(BUILD)/unit/$(1): $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/unit/$(1)/*
 	    $$(shell pkg-config --libs $$(UNIT_PKGS) $$(call pkgs_of,$(1) $$(USES_$(1)))) -lm
 .PHONY: unit-$(1)
 unit-$(1): $(BUILD)/unit/$(1)
-	@$(BUILD)/unit/$(1) --timeout 120 -j 2
+	@LSAN_OPTIONS=suppressions=tests/lsan.supp:print_suppressions=0 $(BUILD)/unit/$(1) --timeout 120 -j 2
 endef
 $(foreach m,$(UNIT_MODULES),$(eval $(call unit_rules,$(m))))
 

@@ -97,7 +97,7 @@ void pack_seal(struct pack *p);                   /* closes what appending needs
 const unsigned char *pack_map(struct pack *p, struct err *err);
 
 /* The bytes [off, off+len) of a unit, verified. */
-enum pack_result { PACK_OK, PACK_BAD, PACK_IO, PACK_NO_ROOM };
+enum pack_result { PACK_OK, PACK_BAD, PACK_IO, PACK_NO_ROOM, PACK_NO_MEMORY };
 enum pack_result pack_view(struct cache *c, const struct extent_ref *x, uint64_t unit, uint32_t off,
                            uint32_t len, struct view *ret);
 enum pack_result pack_verify(const struct extent_ref *x, uint64_t unit);
@@ -287,7 +287,8 @@ static inline struct stripe *stripe_of(struct cache *c, uint64_t unit)
     return &c->stripes[unit / PAGE_ENTRIES % STRIPES];
 }
 
-enum { READ_NO_ROOM = 4 };
+enum { READ_NO_ROOM = 4, READ_BAD = 5 };
+int cache_no_memory(size_t bytes, struct err *err); /* -1; the reader gets ENOMEM */
 int cache_try(struct cache *c, const struct piece *p, struct source_wait *wait, bool resumed,
               struct view *ret, struct err *err);
 void cache_close(struct source *s);

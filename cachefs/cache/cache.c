@@ -24,6 +24,8 @@
  */
 #include "cache-internal.h"
 
+#include <errno.h>
+
 #include "clock.h"
 
 #define TOUCH_MINUTES 5u /* "last use" is no finer than this: a hit seldom dirties the index */
@@ -185,9 +187,19 @@ static void count_hit(struct cache *c, const struct view *v)
     counter_add(v->origin == FROM_MEM ? &c->counts->hits_mem : &c->counts->hits_disk, 1);
 }
 
-/* 0, READ_NO_ROOM, or -1: the record was bad and is forgotten now. */
+int cache_no_memory(size_t bytes, struct err *err)
+{
+    err_set(err, ERR_LIMIT,
+            "cannot read a sample: no memory for %zu bytes: the system has none left (free some)",
+            bytes);
+    if (err)
+        err->sys = ENOMEM;
+    return -1;
+}
+
+/* READ_BAD: the record was bad and is forgotten now. */
 static int read_record(struct cache *c, const struct piece *p, struct extent_ref *x,
-                       struct view *ret)
+                       struct view *ret, struct err *err)
 {
     enum pack_result rc = pack_view(c, x, p->unit, p->off, p->len, ret);
     if (rc == PACK_BAD || rc == PACK_IO) {
@@ -197,7 +209,9 @@ static int read_record(struct cache *c, const struct piece *p, struct extent_ref
     pack_unref(x->pack);
     if (rc == PACK_NO_ROOM)
         return READ_NO_ROOM;
-    return rc == PACK_OK ? 0 : -1;
+    if (rc == PACK_NO_MEMORY)
+        return cache_no_memory(p->len, err);
+    return rc == PACK_OK ? 0 : READ_BAD;
 }
 
 int cache_try(struct cache *c, const struct piece *p, struct source_wait *wait, bool resumed,
@@ -214,10 +228,10 @@ int cache_try(struct cache *c, const struct piece *p, struct source_wait *wait, 
             counter_add(&c->counts->waits, 1);
             return SOURCE_PENDING;
         case FOUND_RECORD:
-            rc = read_record(c, p, &x, ret);
+            rc = read_record(c, p, &x, ret, err);
             if (rc == 0)
                 count_hit(c, ret);
-            if (rc >= 0)
+            if (rc != READ_BAD)
                 return rc;
             break;
         case FOUND_NOTHING:

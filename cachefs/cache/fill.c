@@ -12,9 +12,11 @@
  *
  * Readers that find no slot or no memory are parked in order and try again whenever a slot or pool
  * memory comes back; work ahead of readers is refused instead, and may use three quarters of both.
+ * Where the system has no memory and nothing could come back, the reader gets that error.
  */
 #include "cache-internal.h"
 
+#include <errno.h>
 #include <string.h>
 
 struct fill *fill_find(struct stripe *s, uint64_t unit)
@@ -355,7 +357,9 @@ static int get_buffer(struct cache *c, struct fill *f, bool ahead, struct err *e
     if (ahead && used && used + want > pool_limit(pool) / 4 * 3)
         return LEAD_NO_ROOM;
     f->buf = pool_get(pool, f->len ? f->len : 1);
-    return f->buf ? 0 : LEAD_NO_ROOM;
+    if (f->buf)
+        return 0;
+    return errno == ENOMEM ? cache_no_memory(f->len, err) : LEAD_NO_ROOM;
 }
 
 /* Lists the fill with its first waiter, unless somebody was faster. */

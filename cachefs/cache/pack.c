@@ -292,7 +292,7 @@ static enum pack_result view_unpacked(struct cache *c, struct look *k, uint32_t 
     uint32_t to = k->end * CHUNK_BYTES < k->head.raw ? k->end * CHUNK_BYTES : k->head.raw;
     struct buf *buf = pool_get(c->conf.pool, to - from);
     if (!buf)
-        return PACK_NO_ROOM;
+        return errno == ENOMEM ? PACK_NO_MEMORY : PACK_NO_ROOM;
     k->out = buf->data;
     enum pack_result rc = look_chunks(k);
     if (rc != PACK_OK) {

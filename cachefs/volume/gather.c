@@ -3,11 +3,14 @@
  *
  * Buffers come from a pool of their own. Where it is empty the read is parked, in the order of
  * arrival, and goes on when a buffer comes back: a reader waits a moment, and memory stays bounded.
+ * Where the system has no memory and none could come back, the read fails.
  *
  *   gather_read --buffer--> parts are read --last part done--> finish
  *        |                       ^
  *        +---- none ---> parked -+ gather_kick, when the pool has room again
  */
+#include <errno.h>
+
 #include "volume-internal.h"
 
 struct part {
@@ -166,6 +169,16 @@ static void park(struct gather *g)
     g->v->parked_tail = &g->next;
 }
 
+static int no_memory(uint32_t len, struct err *err)
+{
+    err_set(err, ERR_LIMIT,
+            "cannot read: no memory for %u bytes: the system has none left (free some)", len);
+    if (err)
+        err->sys = ENOMEM;
+    return -1;
+}
+
+/* The first that is parked, out of the list: with a buffer, or with none where none will come. */
 static struct gather *unpark(struct volume *v)
 {
     ACQUIRE(&v->lock);
@@ -173,7 +186,7 @@ static struct gather *unpark(struct volume *v)
     if (!g)
         return NULL;
     struct buf *buf = pool_get(v->gather_pool, g->len);
-    if (!buf)
+    if (!buf && errno != ENOMEM)
         return NULL; /* the pool remembers the refusal and calls gather_kick() */
     g->buf = buf;
     v->parked = g->next;
@@ -184,9 +197,16 @@ static struct gather *unpark(struct volume *v)
 
 void gather_kick(void *volume)
 {
-    for (struct gather *g; (g = unpark(volume));)
-        if (gather_start(g))
+    for (struct gather *g; (g = unpark(volume));) {
+        struct err err = {0};
+        if (!g->buf) {
+            no_memory(g->len, &err);
+            part_failed(g, &err);
             gather_answer(g);
+        } else if (gather_start(g)) {
+            gather_answer(g);
+        }
+    }
 }
 
 int gather_read(struct volume *v, struct volume_read *r, uint64_t off, uint32_t len,
@@ -197,6 +217,10 @@ int gather_read(struct volume *v, struct volume_read *r, uint64_t off, uint32_t 
                        pool_limit(v->gather_pool));
     struct gather *g = gather_new(v, r, off, len);
     g->buf = pool_get(v->gather_pool, len);
+    if (!g->buf && errno == ENOMEM) {
+        free(g);
+        return no_memory(len, err);
+    }
     if (!g->buf) {
         park(g);
         gather_kick(v); /* room may have come before it was parked */

@@ -4,12 +4,16 @@
  * The pool. A capacity is rounded up to a class: eight classes for each power of two, so that at
  * most one byte in nine is waste. The rounded size is what is charged. A released buffer goes to
  * its class's idle list; idle buffers are given back, the largest first, when room is needed for
- * another class. Invariant, whenever the lock is free: used + idle <= limit, unless the limit was
- * lowered below what is in use.
+ * another class, and all of them when the system has no memory. Invariant, whenever the lock is
+ * free: used + idle <= limit, unless the limit was lowered below what is in use.
+ *
+ * A refusal that ends when a buffer comes back (EAGAIN) is told from one that nothing here ends
+ * (ENOMEM) under the lock: whoever is told to wait is sure to be called.
  */
 #include "mem.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -78,9 +82,10 @@ struct slot {
 struct pool {
     struct lock lock;
     size_t limit;
-    size_t used;
+    size_t used; /* handed out, and being made */
+    size_t out;  /* handed out: each comes back through put_back() */
     size_t idle;
-    bool refused; /* a pool_get() failed since the last call of on_space */
+    bool refused; /* a pool_get() was told to wait since the last call of on_space */
     void (*on_space)(void *arg);
     void *on_space_arg;
     struct slot *lists[CLASSES];
@@ -187,6 +192,7 @@ static bool reserve(struct pool *p, unsigned class, struct slot **ret, struct sl
     if (*ret && p->used + p->idle <= p->limit) {
         p->lists[class] = (*ret)->next;
         p->idle -= cap;
+        p->out += cap;
     } else {
         *ret = NULL;
         if (cap > p->limit || p->used > p->limit - cap) {
@@ -199,27 +205,51 @@ static bool reserve(struct pool *p, unsigned class, struct slot **ret, struct sl
     return true;
 }
 
-static void uncharge(struct pool *p, size_t cap)
+/* The system refused a slot that was charged. 0: what was idle went back to it, try again; else the
+ * charge is taken back, and the errno says whether waiting for a buffer helps. */
+static int system_refused(struct pool *p, size_t cap)
 {
+    struct slot *trash;
+    {
+        ACQUIRE(&p->lock);
+        trash = take_idle(p, 0);
+        if (!trash) {
+            p->used -= cap;
+            p->refused = p->refused || p->out;
+            return p->out ? EAGAIN : ENOMEM;
+        }
+    }
+    slots_free(trash);
+    return 0;
+}
+
+/* Makes a slot of a class that was charged; NULL and an errno if it cannot be had. */
+static struct slot *make_slot(struct pool *p, unsigned class)
+{
+    struct slot *s;
+    while (!(s = slot_new(p, class))) {
+        int refusal = system_refused(p, class_size(class));
+        if (refusal) {
+            errno = refusal;
+            return NULL;
+        }
+    }
     ACQUIRE(&p->lock);
-    p->used -= cap;
+    p->out += s->buf.cap;
+    return s;
 }
 
 struct buf *pool_get(struct pool *p, size_t cap)
 {
-    if (cap > (size_t)1 << CLASS_MAX_BITS)
-        return NULL;
     unsigned class = class_of(cap);
     struct slot *s = NULL, *trash = NULL;
-    if (!reserve(p, class, &s, &trash))
-        return NULL;
-    slots_free(trash);
-    if (!s)
-        s = slot_new(p, class);
-    if (!s) {
-        uncharge(p, class_size(class));
+    if (cap > (size_t)1 << CLASS_MAX_BITS || !reserve(p, class, &s, &trash)) {
+        errno = EAGAIN;
         return NULL;
     }
+    slots_free(trash);
+    if (!s && !(s = make_slot(p, class)))
+        return NULL;
     s->next = NULL;
     s->buf.len = 0;
     atomic_store_explicit(&s->buf.refs, 1, memory_order_relaxed);
@@ -242,6 +272,7 @@ static void put_back(struct pool *p, struct slot *s)
     {
         ACQUIRE(&p->lock);
         p->used -= s->buf.cap;
+        p->out -= s->buf.cap;
         p->idle += s->buf.cap;
         s->next = p->lists[s->class];
         p->lists[s->class] = s;

@@ -28,7 +28,11 @@ __attribute__((format(printf, 1, 2))) char *xasprintf(const char *fmt, ...);
 struct pool *pool_new(size_t limit);
 void pool_free(struct pool *p); /* all buffers must be back; asserts it */
 
-/* A buffer with at least `cap` bytes and len 0, or NULL if the limit forbids it now. */
+/*
+ * A buffer with at least `cap` bytes and len 0, or NULL and an errno. EAGAIN: not now; when a
+ * buffer comes back, or the limit is raised, on_space is called. ENOMEM: the system has no memory
+ * and no buffer is out that could come back, so that nobody would be called.
+ */
 struct buf *pool_get(struct pool *p, size_t cap);
 
 size_t pool_used(const struct pool *p);
@@ -38,7 +42,7 @@ void pool_trim(struct pool *p); /* gives idle memory back to the system */
 
 /*
  * Called (without any lock held, on the thread that released) each time memory came back while a
- * pool_get() had been refused since the last call. One listener a pool.
+ * pool_get() had been told to wait since the last call. One listener a pool.
  */
 void pool_on_space(struct pool *p, void (*fn)(void *arg), void *arg);
 

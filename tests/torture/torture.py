@@ -250,8 +250,7 @@ class Torture:
                 how = ["--short"] if fail == "short" else ["--fail", fail]
                 total = self.count(path, calls)
                 for n in self.some(f"{path} {calls} {fail}", total, 1):
-                    # Without any memory from some moment on, reads wait for a buffer: no end to wait for here.
-                    for sticky in [[]] if self.options.short or calls == "memory" else [[], ["--sticky"]]:
+                    for sticky in [[]] if self.options.short and calls != "memory" else [[], ["--sticky"]]:
                         what = f"faults path={path} calls={calls} fail={fail} nth={n}" + (" sticky=1" if sticky else "")
                         if ("sticky" in self.keys) and bool(sticky) != (self.keys["sticky"] == "1"):
                             continue

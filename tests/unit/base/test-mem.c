@@ -1,8 +1,11 @@
 /* The bounded pool and byte strings. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "buf.h"
 #include "mem.h"
@@ -144,6 +147,49 @@ Test(pool, a_lowered_limit_holds_for_what_comes)
     a = pool_get(p, 128 << 10);
     cr_expect_not_null(a);
     buf_unref(a);
+    pool_free(p);
+}
+
+/* From here on the system refuses this process what is larger than `more`. */
+static void starve(rlim_t more)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    unsigned long pages = 0;
+    cr_assert(f && fscanf(f, "%lu", &pages) == 1);
+    fclose(f);
+    rlim_t most = (rlim_t)pages * 4096 + more;
+    cr_assert_eq(setrlimit(RLIMIT_AS, &(struct rlimit){most, most}), 0);
+}
+
+Test(pool, no_memory_is_told_from_no_room)
+{
+    struct pool *p = pool_new(4ull << 30);
+    int calls = 0;
+    pool_on_space(p, count_call, &calls);
+    starve(64 << 20);
+    errno = 0;
+    cr_expect_null(pool_get(p, 1 << 30));
+    cr_expect_eq(errno, ENOMEM, "nothing is out: nobody would call");
+    cr_expect_eq(pool_used(p), 0);
+
+    struct buf *held = pool_get(p, 1 << 20);
+    cr_expect_null(pool_get(p, 1 << 30));
+    cr_expect_eq(errno, EAGAIN, "what is out may be what is missing");
+    buf_unref(held);
+    cr_expect_eq(calls, 1);
+    cr_expect_null(pool_get(p, 8ull << 30));
+    cr_expect_eq(errno, EAGAIN, "the limit says so");
+    pool_free(p);
+}
+
+Test(pool, what_is_idle_goes_back_before_a_refusal)
+{
+    struct pool *p = pool_new(4ull << 30);
+    starve(64 << 20);
+    buf_unref(pool_get(p, 40 << 20));
+    struct buf *b = pool_get(p, 48 << 20);
+    cr_expect_not_null(b);
+    buf_unref(b);
     pool_free(p);
 }
 
