@@ -16,7 +16,7 @@ int cache_where(struct cache *c, uint64_t unit)
     struct fill *f = fill_find(s, unit);
     if (f)
         return f->state == FILL_READY && !f->unwanted ? f->tier->place : NO_TIER;
-    if (!index_load(&c->index, unit, &e) || !(e.flags & UNIT_IN_PACK))
+    if (!place_load(c, unit, &e) || !(e.flags & UNIT_IN_PACK))
         return NO_TIER;
     return e.tier;
 }
@@ -88,7 +88,9 @@ void cache_pin(struct cache *c, uint64_t unit, bool pinned)
     if (pinned && index_cover(&c->index, unit))
         return; /* no room to note it: it will hardly be kept either */
     ACQUIRE(&stripe_of(c, unit)->lock);
-    bool known = index_load(&c->index, unit, &e);
+    if (!settle(c, unit))
+        return; /* the disk broke there */
+    bool known = place_load(c, unit, &e);
     if (!known)
         e = (struct place){.used = atomic_load(&c->now_min)};
     if (pinned == ((e.flags & UNIT_PINNED) != 0))
@@ -135,6 +137,7 @@ static void stat_tier(struct tier *t, struct tier_stat *ret)
 
 void cache_stat(struct cache *c, struct cache_stat *ret)
 {
+    settle_all(c);
     *ret = (struct cache_stat){
         .units = atomic_load(&c->units),
         .bytes = atomic_load(&c->bytes),

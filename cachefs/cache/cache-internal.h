@@ -1,7 +1,8 @@
 /*
  * What the files of the cache share: its objects, who guards their fields, and which file has which
- * function. Lock order: a stripe, then the index's growth, then a tier or the slots, then the pool.
- * No file releases a pool buffer while it holds one of these locks: the pool may call back.
+ * function. Lock order: the settling, a stripe, then the index's growth, then a tier or the slots,
+ * then the pool. No file releases a pool buffer while it holds one of these locks: the pool may
+ * call back.
  */
 #ifndef SAMPAN_CACHE_INTERNAL_H
 #define SAMPAN_CACHE_INTERNAL_H
@@ -52,7 +53,7 @@ void index_head_store(struct index *ix); /* after a change of *ix->head */
 int index_cover(struct index *ix, uint64_t unit);
 uint64_t index_bytes(const struct index *ix);
 
-/* The stripe of the unit is held for these two. */
+/* The stripe of the unit is held for these two; its page is settled (place_load()). */
 bool index_load(const struct index *ix, uint64_t unit,
                 struct place *ret); /* false: nothing known */
 bool index_store(struct index *ix, uint64_t unit,
@@ -62,6 +63,12 @@ bool index_store(struct index *ix, uint64_t unit,
  */
 typedef void index_each_fn(void *arg, uint64_t unit, const struct place *e);
 void index_each(struct index *ix, index_each_fn *fn, void *arg);
+/* The same for the page of entries that begins with `unit`, whose stripe is held. False: the disk
+ * can't deliver it. */
+bool index_page(struct index *ix, uint64_t unit, index_each_fn *fn, void *arg);
+/* The first unit at or above this one, both of whole pages, that is not in a hole of the file. */
+uint64_t index_skip_hole(const struct index *ix, uint64_t unit);
+void index_will_need(const struct index *ix, uint64_t unit, uint64_t n); /* advice to the kernel */
 
 /* --- pack.c, journal.c ------------------------------------------------------------------------ */
 
@@ -261,6 +268,27 @@ void fill_view(const struct fill *f, const struct piece *p, enum origin from, st
 void fill_park(struct cache *c, const struct piece *p, struct source_wait *wait);
 void fill_drain(struct cache *c); /* waits until nothing is in flight and nobody parked */
 
+/* --- settle.c: the entries that an earlier life left, compared with the packs ----------------- */
+
+struct settling {
+    struct lock lock;             /* a step at a time; `next` */
+    uint64_t pages, next;         /* of the index as it was found; where the next step begins */
+    _Atomic uint64_t *done, *bad; /* a bit a page; set under the page's stripe */
+    atomic_bool over, any_bad;
+    _Atomic uint64_t lost;
+};
+
+void settle_init(struct cache *c);
+void settle_begin(struct cache *c); /* the index is believed; nobody else uses it yet */
+void settle_destroy(struct cache *c);
+bool settled(struct cache *c);
+bool settle_step(struct cache *c); /* no stripe held; false: nothing is left */
+void settle_all(struct cache *c);
+/* The unit's stripe is held. False: its page can't be read, and nothing may be stored there. */
+bool settle(struct cache *c, uint64_t unit);
+/* index_each() over entries that are true. */
+void each_place(struct cache *c, index_each_fn *fn, void *arg);
+
 /* --- cache.c --------------------------------------------------------------------------------- */
 
 struct cache {
@@ -270,6 +298,7 @@ struct cache {
     uint64_t set_hash;
     int lock_fd;
     struct index index;
+    struct settling settling;
     struct tier *tiers[CACHE_MAX_TIERS];
     struct stripe *stripes;
     struct slots slots;
@@ -294,6 +323,8 @@ int cache_try(struct cache *c, const struct piece *p, struct source_wait *wait, 
 void cache_close(struct source *s);
 void cache_tick(struct cache *c); /* reads the clock: "last use" is kept in minutes */
 
+/* Under the unit's stripe: where it is. False: nothing known. */
+bool place_load(struct cache *c, uint64_t unit, struct place *ret);
 /* Under the unit's stripe: where it is from now on, instead of where it was. Keeps the counts true.
  */
 bool place_set(struct cache *c, uint64_t unit, struct place e);

@@ -56,9 +56,16 @@ void place_count(struct cache *c, const struct place *e, int sign)
         atomic_fetch_add_explicit(&c->samples, one, memory_order_relaxed);
 }
 
+bool place_load(struct cache *c, uint64_t unit, struct place *ret)
+{
+    return settle(c, unit) && index_load(&c->index, unit, ret);
+}
+
 bool place_set(struct cache *c, uint64_t unit, struct place e)
 {
     struct place old;
+    if (!settle(c, unit))
+        return false;
     bool known = index_load(&c->index, unit, &old);
     e.flags |= UNIT_IN_PACK | (known ? old.flags & UNIT_PINNED : 0);
     if (!index_store(&c->index, unit, &e))
@@ -81,7 +88,7 @@ bool place_forget(struct cache *c, uint64_t unit, const struct place *e)
 {
     struct place now;
     ACQUIRE(&stripe_of(c, unit)->lock);
-    if (!index_load(&c->index, unit, &now) || !same_place(&now, e))
+    if (!place_load(c, unit, &now) || !same_place(&now, e))
         return false;
     place_clear(c, unit, &now);
     return true;
@@ -91,7 +98,7 @@ bool place_forget(struct cache *c, uint64_t unit, const struct place *e)
 static bool place_ref(struct cache *c, uint64_t unit, struct extent_ref *ret)
 {
     struct place e;
-    if (!index_load(&c->index, unit, &e) || !(e.flags & UNIT_IN_PACK))
+    if (!place_load(c, unit, &e) || !(e.flags & UNIT_IN_PACK))
         return false;
     struct pack *p = pack_of(c, &e);
     if (!p || !pack_ref(p)) {
@@ -270,7 +277,7 @@ static int layer_ahead(struct source *s, const struct piece *p, struct source_wa
             f = fill_find(stripe, p->unit);
             if (f && f->state == FILL_READY)
                 return 0;
-            if (!f && index_load(&c->index, p->unit, &e) && (e.flags & UNIT_IN_PACK))
+            if (!f && place_load(c, p->unit, &e) && (e.flags & UNIT_IN_PACK))
                 return 0;
             if (f)
                 join(f, p, wait, true, &urgent);
@@ -302,7 +309,7 @@ void cache_drop(struct cache *c, uint64_t unit)
     struct fill *f = fill_find(s, unit);
     if (f)
         f->unwanted = true;
-    if (index_load(&c->index, unit, &e) && (e.flags & UNIT_IN_PACK))
+    if (place_load(c, unit, &e) && (e.flags & UNIT_IN_PACK))
         place_clear(c, unit, &e);
 }
 

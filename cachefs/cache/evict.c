@@ -80,11 +80,11 @@ static void evict_down_to(struct cache *c, int tier, uint64_t bytes)
     cleanup_free struct choice *ch = xcalloc(1, sizeof *ch);
     ch->c = c;
     ch->tier = tier;
-    index_each(&c->index, sum_up, ch);
+    each_place(c, sum_up, ch);
     if (ch->live <= bytes)
         return;
     policy_pinned_pick(&ch->ages, ch->live - bytes, &ch->victims);
-    index_each(&c->index, evict_chosen, ch);
+    each_place(c, evict_chosen, ch);
 }
 
 static void evict_idle(void *arg, uint64_t unit, const struct place *e)
@@ -136,7 +136,7 @@ static void publish_move(struct tier *t, const struct record *r, const struct pl
 {
     struct place now;
     ACQUIRE(&stripe_of(t->c, r->unit)->lock);
-    if (!index_load(&t->c->index, r->unit, &now) || !same_place(&now, from))
+    if (!place_load(t->c, r->unit, &now) || !same_place(&now, from))
         return; /* dropped meanwhile: the copy is garbage */
     place_set(t->c, r->unit, writer_entry(t, r, now.flags & UNIT_FIRST, now.used));
 }
@@ -365,7 +365,7 @@ static void make_room(struct tier *t)
     uint64_t asked = wanted > ROOM_LEAST ? wanted : ROOM_LEAST;
     ch->idle_left = asked < t->limit / 8 ? asked : t->limit / 8;
     uint64_t freed = ch->idle_left;
-    index_each(&t->c->index, evict_idle, ch);
+    each_place(t->c, evict_idle, ch);
     freed -= ch->idle_left;
     uint64_t have = listed_bytes(t);
     if (freed)
@@ -434,7 +434,7 @@ int cache_evict_to(struct cache *c, uint64_t bytes, struct err *err)
         cleanup_free struct choice *ch = xcalloc(1, sizeof *ch);
         ch->c = c;
         ch->tier = (int)i;
-        index_each(&c->index, sum_up, ch);
+        each_place(c, sum_up, ch);
         have = ch->live ? ch->live + heads / c->conf.n_tiers : 0;
         uint64_t goal = i + 1 == c->conf.n_tiers || have > left ? left : have;
         left -= goal;
@@ -461,7 +461,7 @@ int cache_make_room(struct cache *c, uint64_t bytes, struct err *err)
     cleanup_free struct choice *ch = xcalloc(1, sizeof *ch);
     ch->c = c;
     ch->tier = NO_TIER;
-    index_each(&c->index, sum_up, ch);
+    each_place(c, sum_up, ch);
     for (unsigned b = 0; b < AGE_BUCKETS; b++)
         unpinned += ch->ages.bytes[0][b];
     uint64_t garbage = listed > ch->live ? listed - ch->live : 0;
@@ -491,7 +491,7 @@ int cache_clear(struct cache *c, struct err *err)
 {
     (void)err;
     drop_fills(c);
-    index_each(&c->index, forget_any, c);
+    each_place(c, forget_any, c);
     for (size_t i = 0; i < c->conf.n_tiers; i++)
         ask_goal(c->tiers[i], 0);
     for (size_t i = 0; i < c->conf.n_tiers; i++)

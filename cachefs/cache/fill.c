@@ -228,7 +228,7 @@ static bool is_pinned(struct cache *c, uint64_t unit)
 {
     struct place e;
     ACQUIRE(&stripe_of(c, unit)->lock);
-    return index_load(&c->index, unit, &e) && (e.flags & UNIT_PINNED);
+    return place_load(c, unit, &e) && (e.flags & UNIT_PINNED);
 }
 
 /* Reserves room in a tier, and in the index. */
@@ -374,7 +374,7 @@ static bool list_fill(struct fill *f, const struct piece *p, struct source_wait 
     f->piece.into = f->buf;
     f->piece.row = NULL;
     ACQUIRE(&s->lock);
-    if (fill_find(s, p->unit) || (index_load(&c->index, p->unit, &e) && (e.flags & UNIT_IN_PACK)))
+    if (fill_find(s, p->unit) || (place_load(c, p->unit, &e) && (e.flags & UNIT_IN_PACK)))
         return false;
     fill_join(f, p, wait, ahead);
     f->prio = p->prio;

@@ -257,6 +257,25 @@ static void copy_page(void *arg)
     memcpy(p->copy, p->page, sizeof p->copy);
 }
 
+static void each_of(const struct page_copy *page, uint64_t unit, uint64_t n, index_each_fn *fn,
+                    void *arg)
+{
+    for (uint64_t i = 0; i < PAGE_ENTRIES && unit + i < n; i++)
+        if (page->copy[i].check && page->copy[i].check == entry_check(unit + i, &page->copy[i]))
+            fn(arg, unit + i, &page->copy[i]);
+}
+
+bool index_page(struct index *ix, uint64_t unit, index_each_fn *fn, void *arg)
+{
+    struct page_copy page = {.page = entry_at(ix, unit)};
+    if (!page.page)
+        return true;
+    if (!guard_run(copy_page, &page))
+        return false;
+    each_of(&page, unit, atomic_load(&ix->n_units), fn, arg);
+    return true;
+}
+
 static bool load_page(struct index *ix, uint64_t unit, struct page_copy *ret)
 {
     ret->page = entry_at(ix, unit);
@@ -266,8 +285,7 @@ static bool load_page(struct index *ix, uint64_t unit, struct page_copy *ret)
     return guard_run(copy_page, ret);
 }
 
-/* The first unit at or above this one whose page is not a hole of the file. */
-static uint64_t skip_hole(const struct index *ix, uint64_t unit)
+uint64_t index_skip_hole(const struct index *ix, uint64_t unit)
 {
     off_t at = (off_t)(INDEX_HEAD + unit * ENTRY_BYTES);
     off_t data = lseek(ix->fd, at, SEEK_DATA);
@@ -276,19 +294,22 @@ static uint64_t skip_hole(const struct index *ix, uint64_t unit)
     return data > at ? ((uint64_t)data - INDEX_HEAD) / 4096 * PAGE_ENTRIES : unit;
 }
 
+void index_will_need(const struct index *ix, uint64_t unit, uint64_t n)
+{
+    posix_fadvise(ix->fd, (off_t)(INDEX_HEAD + unit * ENTRY_BYTES), (off_t)(n * ENTRY_BYTES),
+                  POSIX_FADV_WILLNEED);
+}
+
 void index_each(struct index *ix, index_each_fn *fn, void *arg)
 {
     uint64_t n = atomic_load(&ix->n_units);
     struct page_copy page;
     for (uint64_t unit = 0; unit < n; unit += PAGE_ENTRIES) {
         if (unit / PAGE_ENTRIES % 64 == 0)
-            unit = skip_hole(ix, unit);
+            unit = index_skip_hole(ix, unit);
         if (unit >= n)
             return;
-        if (!load_page(ix, unit, &page))
-            continue;
-        for (uint64_t i = 0; i < PAGE_ENTRIES && unit + i < n; i++)
-            if (page.copy[i].check && page.copy[i].check == entry_check(unit + i, &page.copy[i]))
-                fn(arg, unit + i, &page.copy[i]);
+        if (load_page(ix, unit, &page))
+            each_of(&page, unit, n, fn, arg);
     }
 }

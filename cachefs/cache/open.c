@@ -117,6 +117,7 @@ static struct cache *cache_alloc(const struct cache_conf *conf)
     lock_init(&c->trial.lock, RANK_CACHE_TIER, "cache trial");
     slots_init(c, conf->fills_max ? conf->fills_max : FILLS_DEFAULT);
     leases_init(c);
+    settle_init(c);
     cache_tick(c);
     c->behind_above = behind_measure();
     return c;
@@ -135,6 +136,7 @@ static void cache_free(struct cache *c, bool clean)
     for (size_t i = 0; i < CACHE_MAX_TIERS && c->tiers[i]; i++)
         tier_close(c->tiers[i]);
     slots_destroy(c);
+    settle_destroy(c);
     lock_destroy(&c->trial.lock);
     for (size_t i = 0; i < STRIPES; i++)
         lock_destroy(&c->stripes[i].lock);

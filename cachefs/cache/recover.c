@@ -1,7 +1,8 @@
 /*
  * After a restart: which packs there are, whether the index may be believed, and where to append.
  *
- * A kill leaves the index as it was: it is mapped and each entry compared with the packs' sizes.
+ * A kill leaves the index as it was: it is mapped, and its entries are compared with the packs when
+ * they are used, or behind (settle.c).
  * After a power loss, or where its header is damaged or names other tiers, it is made anew from the
  * journals. Nothing is read of the packs themselves: their records are checked whenever they are
  * used.
@@ -13,28 +14,6 @@
 
 #define LOG_MODULE "cache"
 #include "log.h"
-
-struct counting {
-    struct cache *c;
-    uint64_t lost;
-};
-
-static void check_entry(void *arg, uint64_t unit, const struct place *e)
-{
-    struct counting *k = arg;
-    if (!(e->flags & UNIT_IN_PACK))
-        return;
-    struct pack *p = e->tier < k->c->conf.n_tiers ? tier_pack(k->c->tiers[e->tier], e->pack) : NULL;
-    if (p && e->raw <= UNIT_BYTES && e->stored <= e->raw &&
-        (uint64_t)e->offset64 * RECORD_ALIGN + record_bytes(e->raw, e->stored) <=
-            atomic_load(&p->size)) {
-        place_count(k->c, e, 1);
-        return;
-    }
-    struct place pinned = {.flags = UNIT_PINNED, .used = e->used};
-    index_store(&k->c->index, unit, e->flags & UNIT_PINNED ? &pinned : NULL);
-    k->lost++;
-}
 
 static void take_record(void *arg, struct pack *p, const struct journal_record *r)
 {
@@ -50,7 +29,7 @@ static void take_record(void *arg, struct pack *p, const struct journal_record *
                       .flags = (uint8_t)((r->flags & (UNIT_LZ4 | UNIT_FIRST)) | UNIT_IN_PACK)};
     ACQUIRE(&stripe_of(c, r->unit)->lock);
     struct place old;
-    if (!index_load(&c->index, r->unit, &old) || !same_place(&old, &e))
+    if (!place_load(c, r->unit, &old) || !same_place(&old, &e))
         place_set(c, r->unit, e);
 }
 
@@ -133,7 +112,6 @@ static int rebuild(struct cache *c, struct err *err)
 
 int recover(struct cache *c, bool index_usable, struct err *err)
 {
-    struct counting k = {.c = c};
     bool usable = index_usable && same_tiers(c);
     bool any = false;
     if (usable)
@@ -145,7 +123,7 @@ int recover(struct cache *c, bool index_usable, struct err *err)
     if (usable)
         atomic_store(&c->trial.verdict, c->index.head->verdict);
     if (usable)
-        index_each(&c->index, check_entry, &k);
+        settle_begin(c);
     else if (rebuild(c, err))
         return -1;
     if (c->index.tier && usable)
@@ -156,8 +134,5 @@ int recover(struct cache *c, bool index_usable, struct err *err)
     if (!usable && any)
         log_warn(c->conf.log, "the index was made anew from the journals units=%llu",
                  (unsigned long long)atomic_load(&c->units));
-    if (k.lost)
-        log_warn(c->conf.log, "entries without their record were dropped units=%llu",
-                 (unsigned long long)k.lost);
     return 0;
 }

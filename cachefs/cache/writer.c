@@ -16,6 +16,8 @@
 
 #define BATCH_UNITS 16u
 #define IDLE_NS     (10 * NS_PER_S)
+/* A step of settling takes less than that: all of a million units takes a third of a second. */
+#define SETTLE_PAUSE_NS (10 * NS_PER_MS)
 /* A batch costs two system calls and a wake-up, whatever it holds: its first unit waits for others,
  * but not long. */
 #define GATHER_NS (2 * NS_PER_MS)
@@ -292,12 +294,14 @@ void writer_poke(struct tier *t)
     cond_signal(&t->wake);
 }
 
-/* Waits for work; false: it is time to end, and nothing is left. */
+/* Waits for work; false: it is time to end, and nothing is left. What is to be settled waits for
+ * readers after a restart: they have the processors first. */
 static bool wait_for_work(struct tier *t)
 {
+    bool upkeep = settled(t->c);
     ACQUIRE(&t->lock);
-    if (!t->queue && !t->poked && !t->stop)
-        cond_wait_for(&t->wake, &t->lock, IDLE_NS);
+    if (!t->queue && !(t->poked && upkeep) && !t->stop)
+        cond_wait_for(&t->wake, &t->lock, upkeep ? IDLE_NS : SETTLE_PAUSE_NS);
     if (t->queue && t->queued - t->done < BATCH_UNITS && !t->stop)
         cond_wait_for(&t->wake, &t->lock, GATHER_NS);
     return t->queue || !t->stop;
@@ -309,6 +313,8 @@ static void *writer_main(void *arg)
     while (wait_for_work(t)) {
         bool busy = writer_batch(t);
         bool poked;
+        if (settle_step(t->c))
+            continue; /* upkeep goes by the counts */
         {
             ACQUIRE(&t->lock);
             poked = t->poked;

@@ -15,19 +15,20 @@
 #include "cleanup.h"
 
 enum lock_rank {
-    RANK_MOUNT = 5, /* the program around a volume: what is up */
-    RANK_JOBS = 8,  /* the runtime server's jobs and their database */
+    RANK_MOUNT = 5,    /* the program around a volume: what is up */
+    RANK_JOBS = 8,     /* the runtime server's jobs and their database */
     RANK_SETTINGS = 9, /* of a mount, while they are applied */
     RANK_CONTROL = 10,
     RANK_VOLUME = 20, /* versions, order, progress */
     RANK_AHEAD = 25,  /* windows of reading ahead */
     RANK_PUSH = 30,
-    RANK_GATE = 35,        /* reads under way, while a volume closes */
-    RANK_STAGE_FILE = 37,  /* the content of one file of a stage */
-    RANK_STAGE = 38,       /* a stage's names, journal and queue */
-    RANK_CACHE_FILL = 40,  /* fill slots and waiters, one lock a stripe */
-    RANK_CACHE_EVICT = 45, /* policies */
-    RANK_CACHE_TIER = 50,  /* packs of one tier */
+    RANK_GATE = 35,         /* reads under way, while a volume closes */
+    RANK_STAGE_FILE = 37,   /* the content of one file of a stage */
+    RANK_STAGE = 38,        /* a stage's names, journal and queue */
+    RANK_CACHE_SETTLE = 39, /* the index after a restart, a step at a time */
+    RANK_CACHE_FILL = 40,   /* fill slots and waiters, one lock a stripe */
+    RANK_CACHE_EVICT = 45,  /* policies */
+    RANK_CACHE_TIER = 50,   /* packs of one tier */
     RANK_FETCH_QUEUE = 60,
     RANK_CATALOG = 70,
     RANK_STORE_CREDS = 75,

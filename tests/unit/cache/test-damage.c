@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -107,6 +108,102 @@ Test(damage, a_restart_finds_all)
     cr_assert_eq(atomic_load(&r.fake.reads), 110);
     cr_assert(st.tiers[0].used >= folder_size(r.dir) - 10 * 20100);
     cr_assert_eq(size_of(rig_path(&r, "00000001.pack")), 0); /* appended to the same one */
+    rig_end(&r);
+}
+
+/* Bytes of packs that entries point to. */
+static uint64_t live_bytes(const struct rig *r)
+{
+    uint64_t sum = 0;
+    for (const struct pack *p = r->cache->tiers[0]->packs; p; p = p->next)
+        sum += atomic_load(&p->live);
+    return sum;
+}
+
+/* A restart looks at entries when they are used, or behind: each counts once, whoever comes first.
+ */
+Test(damage, a_restart_counts_each_entry_once)
+{
+    const uint64_t n = 1000, bytes = 1000; /* eight pages of the index */
+    struct rig r;
+    struct cache_stat st;
+    struct err err = {0};
+    rig_begin(&r, bytes, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, n);
+    uint64_t live = live_bytes(&r);
+    cr_assert_eq(live, n * record_bytes(bytes, bytes));
+    rig_close(&r);
+    rig_open(&r);
+    cache_drop(r.cache, 5);
+    cache_pin(r.cache, 300, true);
+    cr_assert_eq(rig_read(&r, 600, 0, bytes, NULL, &err), 0, "%s", err.msg);
+    cache_drop(r.cache, 600);
+    rig_fill(&r, 5, 1);
+    cache_stat(r.cache, &st);
+    cr_assert_eq(st.units, n - 1);
+    cr_assert_eq(st.bytes, (n - 1) * bytes);
+    cr_assert_eq(live_bytes(&r), live - record_bytes(bytes, bytes));
+    cr_assert_eq(cache_clear(r.cache, &err), 0);
+    cr_assert_eq(live_bytes(&r), 0);
+    rig_end(&r);
+}
+
+static void *read_and_drop(void *rig)
+{
+    struct rig *r = rig;
+    struct err err = {0};
+    for (uint64_t u = 1; u <= 2000; u++) {
+        cr_assert_eq(rig_read(r, u, 0, UNIT_BYTES, NULL, &err), 0, "%s", err.msg);
+        if (u % 3 == 0)
+            cache_drop(r->cache, u);
+    }
+    return NULL;
+}
+
+Test(damage, a_restart_is_settled_under_readers)
+{
+    struct rig r;
+    struct cache_stat st;
+    pthread_t readers[4];
+    rig_begin(&r, 500, 64u << 20, true);
+    rig_open(&r);
+    rig_fill(&r, 1, 2000);
+    for (int round = 0; round < 5; round++) {
+        rig_close(&r);
+        rig_open(&r);
+        for (size_t i = 0; i < 4; i++)
+            cr_assert_eq(pthread_create(&readers[i], NULL, read_and_drop, &r), 0);
+        for (size_t i = 0; i < 4; i++)
+            pthread_join(readers[i], NULL);
+        cr_assert_eq(cache_flush(r.cache, NULL), 0);
+        cache_stat(r.cache, &st);
+        uint64_t there = 0;
+        for (uint64_t u = 1; u <= 2000; u++)
+            there += cache_where(r.cache, u) >= 0;
+        cr_assert_eq(st.units, there);
+    }
+    rig_end(&r);
+}
+
+/* The packs went (a disk was wiped), the index did not: its entries lead nowhere. */
+Test(damage, entries_without_their_packs_are_dropped)
+{
+    struct rig r;
+    struct cache_stat st;
+    struct err err = {0};
+    rig_begin(&r, 1000, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 400);
+    rig_close(&r);
+    cr_assert_eq(unlink(rig_path(&r, "00000000.pack")), 0);
+    rig_open(&r);
+    cr_assert_eq(rig_read(&r, 200, 0, 1000, NULL, &err), 0, "%s", err.msg);
+    cr_assert_eq(cache_where(r.cache, 399), -1);
+    cr_assert_eq(cache_flush(r.cache, NULL), 0);
+    cache_stat(r.cache, &st);
+    cr_assert_eq(st.units, 1);
+    cr_assert_eq(atomic_load(&r.fake.reads), 401);
     rig_end(&r);
 }
 
