@@ -101,8 +101,11 @@ static int upgrade(const struct control_mount *m, const char *program,
                        "%s: %s did not get ready: %s (%s serves again, pid %" PRIu64 ")",
                        m->mountpoint, program, now.why, now.version, now.pid);
     if (!o->json) {
-        bytes_addf(out, "%s: %s -> %s, pid %" PRIu64 " -> %" PRIu64 ", %.0f ms\n", m->mountpoint,
-                   before.version, now.version, before.pid, now.pid, ms);
+        bytes_addf(out,
+                   "%s: %s -> %s, pid %" PRIu64 " -> %" PRIu64 ", keeper %" PRIu64 " -> %" PRIu64
+                   ", %.0f ms\n",
+                   m->mountpoint, before.version, now.version, before.pid, now.pid,
+                   before.keeper_pid, now.keeper_pid, ms);
         return 0;
     }
     struct json_writer w;
@@ -112,6 +115,7 @@ static int upgrade(const struct control_mount *m, const char *program,
     jw_str(&w, "from", before.version);
     jw_str(&w, "to", now.version);
     jw_uint(&w, "pid", now.pid);
+    jw_uint(&w, "keeper_pid", now.keeper_pid);
     jw_num(&w, "ms", ms);
     jw_end(&w);
     bytes_add_char(out, '\n');
@@ -175,11 +179,15 @@ const struct command cmd_upgrade = {
     .args = "[MOUNT]",
     .summary = "let another program take a mount over while it is read",
     .about =
-        "The mount's process flushes, tells its keeper which program comes next, and ends; the "
+        "The mount's process flushes. The keeper that lies beside the new program (or in "
+        "../libexec/sampan) takes the mount over from the one that runs, which ends when the new "
+        "one "
+        "holds all; without such a file, and under --foreground, the keeper stays. Then the "
+        "process tells the keeper which program comes next, and ends; the "
         "keeper starts that program on the same mount. Readers wait for some milliseconds and see "
         "no error. Returns when the new program serves. If it does not get ready, the old program "
         "is started again (also if its file was replaced meanwhile), the exit code is 1 and the "
-        "message says why.\n\n"
+        "message says why; if the keeper does not, all stays as it was.\n\n"
         "A mount that is degraded (see sampan status) is tried again this way, with the same "
         "program or another one. A mount without a keeper cannot be taken over.",
     .min_args = 0,

@@ -118,6 +118,26 @@ void under_keeper_about(void *mount, struct json_writer *w)
         write_why(w, "upgrade_why", s, s->keeper.upgrade_why);
 }
 
+/*
+ * The keeper that came with the program takes over first, while this process serves: so the next
+ * life is its child. One in the foreground stays: whoever started it waits for its end.
+ */
+static int renew_keeper(struct mount *m, const char *program, struct err *err)
+{
+    struct keeper *k = m->conf->keeper;
+    cleanup_free char *path = NULL;
+    struct err none = {0};
+    if (m->conf->options->foreground || keeper_beside(program, &path, &none)) {
+        log_info(m->log.log, "the keeper stays: %s",
+                 none.msg[0] ? none.msg : "it is in the foreground");
+        return 0;
+    }
+    if (keeper_replace(k, path, err))
+        return -1;
+    log_info(m->log.log, "a new keeper took over pid=%d program=%s", keeper_pid(k), path);
+    return under_keeper_register(m, err);
+}
+
 int under_keeper_upgrade(void *mount, const char *program, struct err *err)
 {
     struct mount *m = mount;
@@ -127,6 +147,8 @@ int under_keeper_upgrade(void *mount, const char *program, struct err *err)
                        m->conf->mountpoint);
     if (!under_keeper_refuses(m) && m->served->flush(m, err))
         return err_wrap(err, "flush before the upgrade");
+    if (renew_keeper(m, program, err))
+        return err_wrap(err, "%s is as it was: the new keeper", m->conf->mountpoint);
     keeper_text_set(keeper_text(keeper_state(m->conf->keeper), "last words", LAST_WORDS_MAX), "",
                     NULL);
     if (keeper_next(m->conf->keeper, program, err))

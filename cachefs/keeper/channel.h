@@ -6,6 +6,7 @@
 #define SAMPAN_KEEPER_CHANNEL_H
 
 #include <stdint.h>
+#include <stdlib.h>
 
 enum keeper_word {
     KEEPER_PING = 1, /* to cachefs: say PONG if you make progress */
@@ -14,6 +15,8 @@ enum keeper_word {
     KEEPER_READY, /* this life serves */
     KEEPER_NEXT,  /* one descriptor: the program to start when this life has ended */
     KEEPER_DONE,  /* the mount is gone as asked: let go of it, and end with me */
+    KEEPER_HELD,  /* to cachefs, from a keeper that waits for its turn: I hold all */
+    KEEPER_YIELD, /* one descriptor: say there that it is its turn, and end */
 };
 
 struct keeper_message {
@@ -22,8 +25,10 @@ struct keeper_message {
 };
 
 /* The keeper's own arguments: this text, then the cachefs's words. -1: none. `life`: the pidfd of a
- * cachefs that runs already, with which it shares `channel`. */
-#define KEEPER_ARGS_FORMAT "program=%d,state=%d,dev=%d,listen=%d,report=%d,channel=%d,life=%d"
+ * cachefs that runs already, with which it shares `channel`. `turn`: a pipe whose other end the
+ * keeper before it gets with KEEPER_YIELD; until a byte comes there, that one is the keeper. */
+#define KEEPER_ARGS_FORMAT \
+    "program=%d,state=%d,dev=%d,listen=%d,report=%d,channel=%d,life=%d,turn=%d"
 /* What each life finds in its environment. */
 #define KEEPER_ENV        "SAMPAN_KEPT"
 #define KEEPER_ENV_FORMAT "channel=%d,state=%d,dev=%d,listen=%d,report=%d,refuse=%d"
@@ -33,6 +38,14 @@ struct keeper_message {
 
 #define KEEPER_PING_MS 2000
 #define KEEPER_HANG_MS 10000
-#define KEEPER_BRAKE   5 /* lives in a row that answered nothing */
+/* What says nothing for so long hangs; tests have less patience. */
+static inline uint64_t keeper_hang_ms(void)
+{
+    const char *text = getenv("SAMPAN_KEEPER_HANG_MS");
+    long ms = text ? strtol(text, NULL, 10) : 0;
+    return ms >= 100 && ms <= 600000 ? (uint64_t)ms : KEEPER_HANG_MS;
+}
+
+#define KEEPER_BRAKE 5 /* lives in a row that answered nothing */
 
 #endif

@@ -27,6 +27,12 @@
  *     all the time: the child is killed and replaced; that counts as a death. A program that is
  *     tried after keeper_next() must be ready within that time.
  *
+ * The keeper is replaced (keeper_replace(), at an upgrade): the life starts the new one, which maps
+ * the state, says KEEPER_HELD and waits. The life sends the old one KEEPER_YIELD with the end of a
+ * pipe; the old one writes a byte there and ends; that byte makes the new one the keeper. At no
+ * moment are there two that would start a life, whoever is killed: a new one without that byte ends
+ * by itself, and an old one that was not told goes on.
+ *
  * The keeper dies: the channel's end says so. The cachefs carries on with its own descriptors and
  * starts a new keeper, which watches it by pidfd; SIGSTOP of either for a minute harms nothing.
  * Whoever else holds device, state and listener (the node plugin asks for them with the control
@@ -50,6 +56,8 @@ struct keeper_fds {
 
 /* Finds the program: $SAMPAN_KEEPER (tests), beside this program, or ../libexec/sampan/ from it. */
 int keeper_find(char **ret_path, struct err *err);
+/* The one that came with `program`: beside it, or in ../libexec/sampan/ from it. */
+int keeper_beside(const char *program, char **ret_path, struct err *err);
 /* A new state memfd, sealed against shrinking and growing. */
 int keeper_state_make(uint32_t n_desks, uint64_t desk_bytes, int *ret_fd, struct err *err);
 /* Maps a whole state (sparse: what is not used takes no memory) and checks it. */
@@ -64,6 +72,12 @@ void keeper_state_unmap(struct keeper_state *s);
  */
 int keeper_start(const char *program, char *const argv[], const struct keeper_fds *fds, bool adopt,
                  int *ret_channel, struct err *err);
+
+/* The same with `adopt`, for a keeper that waits for its turn (channel.h): `turn` is the read end
+ * of a pipe. *ret_pidfd (NULL: not wanted) is set once it was started, even if it proves no
+ * program. */
+int keeper_follow(const char *program, char *const argv[], const struct keeper_fds *fds, int turn,
+                  int *ret_channel, int *ret_pidfd, struct err *err);
 
 /* A life's view of its keeper. */
 struct keeper;
@@ -98,6 +112,9 @@ int keeper_ready(struct keeper *k, struct err *err);
 /* `program`: a path. Refused if that is no program. */
 int keeper_next(struct keeper *k, const char *program, struct err *err);
 int keeper_done(struct keeper *k, struct err *err);
+/* Another keeper takes over from the one that runs. Returns when it watches, or with an error when
+ * all is as before. One caller at a time. */
+int keeper_replace(struct keeper *k, const char *program, struct err *err);
 
 /* A module's memory that outlives the life: zeroed the first time, afterwards as the last life left
  * it. Another `version` or size than before: zeroed anew. NULL only if the tail is full. Not

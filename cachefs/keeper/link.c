@@ -5,19 +5,23 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "clock.h"
 #include "keeper.h"
 #include "mem.h"
 #include "sync.h"
 
-#define TRIES 5 /* at a new keeper, with a pause between them */
+#define LOOK_NS (20 * NS_PER_MS)
+#define TRIES   5 /* at a new keeper, with a pause between them */
 
 struct keeper {
     struct keeper_conf conf;
@@ -32,8 +36,12 @@ struct keeper {
     struct lock lock;
     /* below: guarded by lock */
     int channel; /* -1: there is no keeper */
-    bool held;   /* there is a mount to be kept: a new keeper is worth starting */
-    bool done;   /* there is none any more */
+    int heir;    /* the channel to a keeper that follows when this one has let go; or -1 */
+    bool giving; /* the old one may still let go */
+    bool moved;  /* the new one watches */
+    struct cond changed;
+    bool held; /* there is a mount to be kept: a new keeper is worth starting */
+    bool done; /* there is none any more */
 };
 
 /* --- the environment -------------------------------------------------------------------------- */
@@ -61,13 +69,15 @@ int keeper_attach(struct keeper **ret, struct err *err)
     if (!text)
         return 0;
     struct keeper *k = xcalloc(1, sizeof *k);
-    k->wake = -1;
+    k->wake = k->heir = -1;
+    cond_init(&k->changed);
     lock_init(&k->lock, RANK_METRICS, "keeper");
     int rc = parse_kept(text, k, err);
     unsetenv(KEEPER_ENV);
     if (!rc)
         rc = keeper_state_map(k->fds.state, &k->state, err);
     if (rc) {
+        cond_destroy(&k->changed);
         lock_destroy(&k->lock);
         free(k);
         return -1;
@@ -101,11 +111,13 @@ void keeper_detach(struct keeper *k)
     end_thread(k);
     close_fd(&k->wake);
     close_fd(&k->channel);
+    close_fd(&k->heir);
     close_fd(&k->fds.state);
     close_fd(&k->fds.dev);
     close_fd(&k->fds.listen);
     close_fd(&k->fds.report);
     keeper_state_unmap(k->state);
+    cond_destroy(&k->changed);
     lock_destroy(&k->lock);
     free(k);
 }
@@ -294,10 +306,31 @@ static bool answer(struct keeper *k)
     return true;
 }
 
+/* The one that was to follow is now the one there is. */
+static bool follow(struct keeper *k)
+{
+    ACQUIRE(&k->lock);
+    if (k->heir < 0)
+        return false;
+    close_fd(&k->channel);
+    k->channel = k->heir;
+    k->heir = -1;
+    k->giving = false;
+    return true;
+}
+
+static void tell_moved(struct keeper *k)
+{
+    ACQUIRE(&k->lock);
+    k->moved = true;
+    cond_broadcast(&k->changed);
+}
+
 static void *link_main(void *arg)
 {
     struct keeper *k = arg;
-    bool is_new = false; /* the keeper has not spoken yet */
+    bool is_new = false;  /* the keeper has not spoken yet … */
+    bool follows = false; /* … and was to follow the one before */
     for (;;) {
         struct pollfd fds[] = {{.fd = k->channel, .events = POLLIN},
                                {.fd = k->wake, .events = POLLIN}};
@@ -306,12 +339,17 @@ static void *link_main(void *arg)
         if (fds[1].revents)
             return NULL;
         if (answer(k)) {
-            if (is_new && k->conf.renewed)
+            if (follows)
+                tell_moved(k);
+            else if (is_new && k->conf.renewed)
                 k->conf.renewed(k->conf.arg);
-            is_new = false;
+            is_new = follows = false;
             continue;
         }
         struct err why = {0};
+        follows = follow(k);
+        if (follows)
+            continue;
         set_channel(k, -1);
         is_new = renew(k, &why);
         if (!is_new) {
@@ -320,6 +358,90 @@ static void *link_main(void *arg)
             return NULL;
         }
     }
+}
+
+/* --- another keeper --------------------------------------------------------------------------- */
+
+/* The first word of the new one. */
+static int wait_until_held(int channel, const char *program, struct err *err)
+{
+    struct pollfd p = {.fd = channel, .events = POLLIN};
+    struct keeper_message m = {0};
+    int n;
+    do
+        n = poll(&p, 1, (int)keeper_hang_ms());
+    while (n < 0 && errno == EINTR);
+    if (n == 0)
+        return err_set(err, ERR_FAILED, "%s did not take over within %d ms", program,
+                       (int)keeper_hang_ms());
+    if (recv(channel, &m, sizeof m, MSG_DONTWAIT) == sizeof m && m.word == KEEPER_HELD)
+        return 0;
+    return err_set(err, ERR_FAILED, "%s did not take over: it ended", program);
+}
+
+/* Lock held. One that was to follow and has ended is forgotten. */
+static bool heir_waits(struct keeper *k)
+{
+    struct pollfd p = {.fd = k->heir, .events = 0};
+    if (k->heir >= 0 && poll(&p, 1, 0) > 0)
+        close_fd(&k->heir);
+    return k->heir >= 0;
+}
+
+/*
+ * Lock held. A keeper that does not let go (it is stopped, say) may do so later: the one that
+ * follows stays for that, and the link's thread goes on with it then.
+ */
+static int wait_until_moved(struct keeper *k, const char *program, struct err *err)
+{
+    uint64_t end = clock_mono_ns() + keeper_hang_ms() * NS_PER_MS;
+    bool gone = false;
+    while (!k->moved && !gone && clock_mono_ns() < end) {
+        cond_wait_for(&k->changed, &k->lock, LOOK_NS);
+        gone = k->giving && !heir_waits(k);
+    }
+    if (k->moved)
+        return 0;
+    return err_set(err, ERR_FAILED, "%s did not take over: %s", program,
+                   gone ? "it ended" : "the keeper before it does not let go");
+}
+
+/* From here the link's thread goes on with `channel` when the old keeper has ended. */
+static int hand_over(struct keeper *k, int channel, int turn, const char *program, struct err *err)
+{
+    {
+        ACQUIRE(&k->lock);
+        k->heir = channel;
+        k->giving = true;
+        k->moved = false;
+    }
+    int rc = say(k, KEEPER_YIELD, &turn, 1, err);
+    close(turn);
+    ACQUIRE(&k->lock);
+    return rc ? rc : wait_until_moved(k, program, err);
+}
+
+int keeper_replace(struct keeper *k, const char *program, struct err *err)
+{
+    int turn[2];
+    cleanup_close int channel = -1, follower = -1;
+    {
+        ACQUIRE(&k->lock);
+        if (heir_waits(k))
+            return err_set(err, ERR_LIMIT, "a keeper waits already for the one before it to end");
+    }
+    if (pipe2(turn, O_CLOEXEC))
+        return err_sys(err, errno, "start the keeper");
+    int rc = keeper_follow(program, k->conf.argv, &k->fds, turn[0], &channel, &follower, err);
+    close(turn[0]);
+    if (!rc)
+        rc = wait_until_held(channel, program, err);
+    if (!rc)
+        return hand_over(k, take_fd(&channel), turn[1], program, err);
+    close(turn[1]);
+    if (follower >= 0) /* it may hang, and hold the device for ever */
+        pidfd_send_signal(follower, SIGKILL, NULL, 0);
+    return rc;
 }
 
 int keeper_watch(struct keeper *k, const struct keeper_conf *conf, struct err *err)

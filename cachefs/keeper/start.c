@@ -17,11 +17,27 @@
 
 #define NAME "sampan-keeper"
 
-int keeper_find(char **ret_path, struct err *err)
+int keeper_beside(const char *program, char **ret_path, struct err *err)
 {
     static const char *const places[] = {"", "/../libexec/sampan"};
+    const char *slash = strrchr(program, '/');
+    for (size_t i = 0; slash && i < sizeof places / sizeof places[0]; i++) {
+        cleanup_free char *path =
+            xasprintf("%.*s%s/" NAME, (int)(slash - program), program, places[i]);
+        if (access(path, X_OK) == 0) {
+            *ret_path = take_ptr(&path);
+            return 0;
+        }
+    }
+    return err_set(err, ERR_NOT_FOUND,
+                   "find the keeper: " NAME " is neither beside %s nor in ../libexec/sampan",
+                   program);
+}
+
+int keeper_find(char **ret_path, struct err *err)
+{
     const char *given = getenv("SAMPAN_KEEPER");
-    char self[PATH_MAX], path[PATH_MAX + 64];
+    char self[PATH_MAX];
     if (given && *given) {
         if (access(given, X_OK))
             return err_sys(err, errno, "find the keeper: $SAMPAN_KEEPER: %s", given);
@@ -32,16 +48,7 @@ int keeper_find(char **ret_path, struct err *err)
     if (n <= 0)
         return err_sys(err, n ? errno : ENOENT, "find the keeper: /proc/self/exe");
     self[n] = '\0';
-    const char *slash = strrchr(self, '/');
-    for (size_t i = 0; slash && i < sizeof places / sizeof places[0]; i++) {
-        snprintf(path, sizeof path, "%.*s%s/" NAME, (int)(slash - self), self, places[i]);
-        if (access(path, X_OK) == 0) {
-            *ret_path = xstrdup(path);
-            return 0;
-        }
-    }
-    return err_set(err, ERR_NOT_FOUND,
-                   "find the keeper: " NAME " is neither beside %s nor in ../libexec/sampan", self);
+    return keeper_beside(self, ret_path, err);
 }
 
 /* --- the state -------------------------------------------------------------------------------- */
@@ -131,7 +138,7 @@ static int become(const char *program, char *const argv[], const struct keeper_f
         return err_sys(err, errno, "start the keeper: this program");
     const int given[] = {self, fds->state, fds->dev, fds->listen, fds->report};
     snprintf(w.args, sizeof w.args, KEEPER_ARGS_FORMAT, self, fds->state, fds->dev, fds->listen,
-             fds->report, -1, -1);
+             fds->report, -1, -1, -1);
     make_words(&w, argv);
     pass_on(given, sizeof given / sizeof given[0]);
     execv(program, w.argv);
@@ -146,7 +153,7 @@ static int become(const char *program, char *const argv[], const struct keeper_f
 /* Two forks, so that it is nobody's child here: this process may end before it. Between fork and
  * exec only what is safe there: other threads may have held any lock. */
 static int spawn(const char *program, char *const argv[], const int *given, size_t n,
-                 struct err *err)
+                 int *ret_pidfd, struct err *err)
 {
     int told[2];
     if (pipe2(told, O_CLOEXEC))
@@ -160,23 +167,28 @@ static int spawn(const char *program, char *const argv[], const int *given, size
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         pass_on(given, n);
-        execv(program, argv);
-        int e = errno;
+        int e = getpid();
+        if (write(told[1], &e, sizeof e) == sizeof e)
+            execv(program, argv);
+        e = errno;
         if (write(told[1], &e, sizeof e) < 0)
             _exit(126);
         _exit(127);
     }
-    int forked = errno, e = 0;
+    int forked = errno, e = 0, who = 0;
     close(told[1]);
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    bool failed = pid < 0 || read(told[0], &e, sizeof e) == sizeof e;
+    bool failed = pid < 0 || read(told[0], &who, sizeof who) != sizeof who;
+    if (ret_pidfd && !failed)
+        *ret_pidfd = pidfd_open(who, 0);
+    failed = failed || read(told[0], &e, sizeof e) == sizeof e;
     close(told[0]);
     return failed ? err_sys(err, pid < 0 ? forked : e, "start the keeper: %s", program) : 0;
 }
 
-static int adopt_us(const char *program, char *const argv[], const struct keeper_fds *fds,
-                    int *ret_channel, struct err *err)
+int keeper_follow(const char *program, char *const argv[], const struct keeper_fds *fds, int turn,
+                  int *ret_channel, int *ret_pidfd, struct err *err)
 {
     struct words w;
     int ends[2];
@@ -185,11 +197,11 @@ static int adopt_us(const char *program, char *const argv[], const struct keeper
     if (self < 0 || life < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
         return err_sys(err, errno, "start the keeper");
     cleanup_close int theirs = ends[1];
-    const int given[] = {self, fds->state, fds->dev, fds->listen, theirs, life};
+    const int given[] = {self, fds->state, fds->dev, fds->listen, theirs, life, turn};
     snprintf(w.args, sizeof w.args, KEEPER_ARGS_FORMAT, self, fds->state, fds->dev, fds->listen, -1,
-             theirs, life);
+             theirs, life, turn);
     make_words(&w, argv);
-    int rc = spawn(program, w.argv, given, sizeof given / sizeof given[0], err);
+    int rc = spawn(program, w.argv, given, sizeof given / sizeof given[0], ret_pidfd, err);
     words_release(&w);
     if (rc)
         close(ends[0]);
@@ -201,5 +213,6 @@ static int adopt_us(const char *program, char *const argv[], const struct keeper
 int keeper_start(const char *program, char *const argv[], const struct keeper_fds *fds, bool adopt,
                  int *ret_channel, struct err *err)
 {
-    return adopt ? adopt_us(program, argv, fds, ret_channel, err) : become(program, argv, fds, err);
+    return adopt ? keeper_follow(program, argv, fds, /* turn= */ -1, ret_channel, NULL, err)
+                 : become(program, argv, fds, err);
 }

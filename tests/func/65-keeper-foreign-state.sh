@@ -27,7 +27,7 @@ for name, fd in cases.items():
     a = subprocess.run([sampan, "mount", "file:///x", "/y"], env=os.environ | {"SAMPAN_KEPT": kept}, timeout=20,
                        pass_fds=[fd, theirs.fileno()], capture_output=True, text=True)
     program = os.open(sampan, os.O_PATH)
-    words = f"program={program},state={fd},dev=-1,listen=-1,report=-1,channel=-1,life=-1"
+    words = f"program={program},state={fd},dev=-1,listen=-1,report=-1,channel=-1,life=-1,turn=-1"
     b = subprocess.run([keeper, words, "sampan"], pass_fds=[fd, program], capture_output=True, text=True, timeout=20)
     print(name, a.returncode, a.stderr.strip(), "|", b.returncode, b.stderr.strip())
     assert a.returncode == 1 and b.returncode == 1, name

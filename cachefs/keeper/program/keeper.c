@@ -4,6 +4,7 @@
  *
  *   started -> [life 1] -> ready: held -> dies -> judged (deaths.c) -> [next life] …
  *           \-> dies before ready: the keeper ends with its code       \-> done: the keeper ends
+ *   started to follow a keeper that lives -> says "held" -> its turn: held, with the life there is
  *
  * One thread, one loop over poll(). What comes from a cachefs is believed no further than that
  * cachefs's own mount: messages have one size, descriptors are counted, the layout of the state is
@@ -188,6 +189,17 @@ static void on_next(struct keeper *k, int *program)
     k->page->keeper.upgrade_outcome = UPGRADE_STARTING;
 }
 
+/*
+ * Another keeper waits for its turn, and holds all that this one does. The word is said first: if
+ * that one has gone in the meantime, this one stays.
+ */
+static void on_yield(const struct keeper *k, int turn)
+{
+    bool idle = k->held && k->ready && k->next < 0 && k->old < 0 && !k->done && !k->stop_signal;
+    if (idle && turn >= 0 && write(turn, "", 1) == 1)
+        exit(0);
+}
+
 /* Takes what it keeps out of `fds`. */
 static void on_message(struct keeper *k, const struct keeper_message *m, int fds[FDS_MAX])
 {
@@ -214,6 +226,9 @@ static void on_message(struct keeper *k, const struct keeper_message *m, int fds
         k->done = true;
         drop(&k->dev); /* or our hold on it would keep the connection open for ever */
         drop(&k->listen);
+        break;
+    case KEEPER_YIELD:
+        on_yield(k, fds[0]);
         break;
     }
 }
@@ -425,13 +440,29 @@ static void map_state(struct keeper *k)
         exit(1);
     }
     k->layout = state_layout_of(k->page);
-    k->page->keeper.keeper_pid = getpid();
+}
+
+/*
+ * A keeper that is to follow one that lives: it says that it holds all, and does nothing before the
+ * other has let go. Where nobody has the other end any more, that will never be: either the other
+ * one was not told, or it has gone without a word, and then the life starts a keeper anew.
+ */
+static void wait_for_turn(const struct keeper *k, int turn)
+{
+    const struct keeper_message m = {.word = KEEPER_HELD};
+    char byte;
+    if (turn < 0)
+        return;
+    if (send(k->channel, &m, sizeof m, MSG_NOSIGNAL) != sizeof m || read(turn, &byte, 1) != 1)
+        exit(0);
+    close(turn);
 }
 
 /* Closes what was not named, so that no life inherits it either. */
-static void close_others(const struct keeper *k)
+static void close_others(const struct keeper *k, int turn)
 {
-    const int mine[] = {k->program, k->state, k->dev, k->listen, k->report, k->channel, k->life};
+    const int mine[] = {k->program, k->state,   k->dev,  k->listen,
+                        k->report,  k->channel, k->life, turn};
     unsigned from = 3;
     for (;;) {
         unsigned next = ~0u;
@@ -449,9 +480,7 @@ static void close_others(const struct keeper *k)
 
 static void set_times(struct keeper *k)
 {
-    const char *text = getenv("SAMPAN_KEEPER_HANG_MS");
-    long ms = text ? strtol(text, NULL, 10) : 0;
-    k->hang_ms = ms >= 100 && ms <= 600000 ? (uint64_t)ms : KEEPER_HANG_MS;
+    k->hang_ms = keeper_hang_ms();
     k->ping_ms = k->hang_ms / 4 < KEEPER_PING_MS ? k->hang_ms / 4 : KEEPER_PING_MS;
 }
 
@@ -473,8 +502,9 @@ static void take_signals(struct keeper *k)
 int main(int argc, char **argv)
 {
     struct keeper k = {.next = -1, .old = -1};
+    int turn;
     if (argc < 3 || sscanf(argv[1], KEEPER_ARGS_FORMAT, &k.program, &k.state, &k.dev, &k.listen,
-                           &k.report, &k.channel, &k.life) != 7) {
+                           &k.report, &k.channel, &k.life, &turn) != 8) {
         fprintf(stderr, "sampan-keeper: started by `sampan mount` only\n");
         return 2;
     }
@@ -482,10 +512,12 @@ int main(int argc, char **argv)
 #ifndef __SANITIZE_ADDRESS__   /* its search for leaks traces the process */
     prctl(PR_SET_DUMPABLE, 0); /* the environment may hold credentials */
 #endif
-    close_others(&k);
+    close_others(&k, turn);
     take_signals(&k);
     set_times(&k);
     map_state(&k);
+    wait_for_turn(&k, turn);
+    k.page->keeper.keeper_pid = getpid();
     k.held = k.dev >= 0; /* a mount that was left to us, with its life or without */
     k.ready = k.held && k.life >= 0;
     k.at_start = life_start_look(k.page);

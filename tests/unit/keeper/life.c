@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -50,6 +51,26 @@ static void wait_for_term(void)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigwait(&set, &signal);
+}
+
+/* One that waits for its turn says what it holds, and goes when the turn will never come. */
+static void start_follower(struct keeper *k)
+{
+    static char name[] = "a-life";
+    char *const argv[] = {name, NULL};
+    struct keeper_message m = {0};
+    struct err err = {0};
+    int turn[2], channel;
+    if (pipe2(turn, O_CLOEXEC) ||
+        keeper_follow(getenv("SAMPAN_KEEPER"), argv, keeper_held(k), turn[0], &channel, NULL,
+                      &err) ||
+        recv(channel, &m, sizeof m, 0) != sizeof m || m.word != KEEPER_HELD)
+        _exit(97);
+    close(turn[0]);
+    close(turn[1]);
+    if (recv(channel, &m, sizeof m, 0) != 0)
+        _exit(98);
+    close(channel);
 }
 
 static void do_step(struct keeper *k, char step)
@@ -102,6 +123,17 @@ static void do_step(struct keeper *k, char step)
     case 'm':
         if (keeper_next(k, "/proc/self/exe", &err))
             _exit(93);
+        break;
+    case 'R':
+        if (keeper_replace(k, getenv("SAMPAN_KEEPER"), &err))
+            _exit(96);
+        break;
+    case 'F':
+        if (keeper_replace(k, "/bin/false", &err) != -1 || !strstr(err.msg, "/bin/false"))
+            _exit(96);
+        break;
+    case 'Y':
+        start_follower(k);
         break;
     case 'w':
         wait_for_term();

@@ -10,6 +10,8 @@
  *   d  say done, and end with code 0                h  stop (SIGSTOP)
  *   n  ask for /bin/true to be next                 m  ask for this program to be next
  *   w  wait for SIGTERM, then as d
+ *   R  have another keeper take over             F  have a program try that which is none
+ *   Y  start one that is to follow, and never tell the one there is
  */
 #ifndef TEST_KEEPER_LIFE_H
 #define TEST_KEEPER_LIFE_H

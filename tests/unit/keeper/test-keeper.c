@@ -351,6 +351,42 @@ Test(adoption, a_life_starts_a_new_keeper_which_keeps_it)
     world_end(&w);
 }
 
+/* --- another keeper while this one lives ------------------------------------------------------ */
+
+Test(replaced, the_old_one_ends_when_the_new_one_holds_all)
+{
+    struct world w;
+    world_begin(&w, "raRaRaw,rw");
+    await_ready(&w);
+    cr_expect_eq(keeper_end(&w), 0);
+    pid_t life = life_pid(&w, 1);
+    for (uint64_t from = life_now_ms(); atomic_load(&w.s->answered) < 3; usleep(1000))
+        cr_assert_lt(life_now_ms() - from, GIVE_UP_MS);
+    pid_t keeper = *(volatile int32_t *)&w.s->keeper.keeper_pid;
+    cr_expect_neq(keeper, w.keeper);
+    cr_expect_eq(w.s->keeper.life, 1, "the life went on");
+    kill(life, SIGKILL);
+    pid_t second = life_pid(&w, 2);
+    cr_expect_eq(w.notes->of[2].has_dev, 1);
+    cr_expect_eq(w.s->keeper.keeper_pid, keeper);
+    kill(second, SIGTERM);
+    await_gone(second);
+    await_gone(keeper);
+    world_end(&w);
+}
+
+Test(replaced, one_that_fails_or_is_never_told_leaves_the_old_one)
+{
+    struct world w;
+    world_begin(&w, "rFYad,");
+    await_ready(&w);
+    cr_expect_eq(keeper_end(&w), 0, "done, as asked");
+    cr_expect_eq(w.s->keeper.keeper_pid, w.keeper);
+    cr_expect_eq(w.s->keeper.life, 1);
+    cr_expect_eq(atomic_load(&w.s->answered), 1);
+    world_end(&w);
+}
+
 Test(adoption, a_keeper_that_dies_before_the_mount_is_there_leaves_nothing)
 {
     struct world w;
