@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "mem.h"
 #include "snapshots.h"
 
 void snapshots_init(struct snapshots *s)
@@ -12,32 +13,100 @@ void snapshots_init(struct snapshots *s)
     s->next = INO_SNAPSHOTS;
 }
 
-void snapshots_keep(struct snapshots *s, _Atomic uint64_t *kept)
-{
-    uint64_t next = atomic_load(kept);
-
-    s->kept = kept;
-    if (next > s->next)
-        s->next = next;
-}
-
 static void snapshot_drop(struct snapshot *s)
 {
     free(s->text);
     memset(s, 0, sizeof(*s));
 }
 
+/* Numbers are handed out in turn, so slot = number modulo the table. */
+static struct snapshot *slot_of(struct snapshots *s, uint64_t ino)
+{
+    return &s->slots[(ino - INO_SNAPSHOTS) % SNAPSHOTS_MAX];
+}
+
+/* --- what outlives the process --------------------------------------------------------------- */
+
+static struct kept_snapshot *kept_find(struct snapshots *s, uint64_t ino)
+{
+    for (size_t i = 0; s->kept && i < SNAPSHOTS_KEPT; i++)
+        if (atomic_load(&s->kept->of[i].ino) == ino)
+            return &s->kept->of[i];
+    return NULL;
+}
+
+/* An empty place, or that of the oldest. */
+static struct kept_snapshot *kept_place(struct snapshots *s)
+{
+    struct kept_snapshot *oldest = NULL;
+    for (size_t i = 0; s->kept && i < SNAPSHOTS_KEPT; i++) {
+        struct kept_snapshot *k = &s->kept->of[i];
+        if (!oldest || atomic_load(&k->ino) < atomic_load(&oldest->ino))
+            oldest = k;
+    }
+    return oldest;
+}
+
+static void keep_one(struct snapshots *s, const struct snapshot *slot)
+{
+    struct kept_snapshot *k = slot->len <= SNAPSHOT_KEPT_TEXT ? kept_place(s) : NULL;
+    if (!k)
+        return;
+    atomic_store(&k->ino, 0);
+    k->lookups = slot->lookups;
+    k->len = slot->len;
+    k->made_ns = slot->made_ns;
+    memcpy(s->kept->texts[k - s->kept->of], slot->text, slot->len);
+    atomic_store(&k->ino, slot->ino);
+}
+
+static void keep_lookups(struct snapshots *s, uint64_t ino, uint64_t lookups)
+{
+    struct kept_snapshot *k = kept_find(s, ino);
+    if (!k)
+        return;
+    k->lookups = lookups;
+    if (!lookups)
+        atomic_store(&k->ino, 0);
+}
+
+/* What lies there was written by another process: it is believed no further than its bounds. */
+static void take_in(struct snapshots *s, const struct kept_snapshot *k, const char *text)
+{
+    uint64_t ino = atomic_load(&k->ino), len = k->len;
+    if (!ino_is_snapshot(ino) || ino >= s->next || len > SNAPSHOT_KEPT_TEXT)
+        return;
+    struct snapshot *slot = slot_of(s, ino);
+    if (slot->ino > ino)
+        return;
+    snapshot_drop(slot);
+    *slot = (struct snapshot){.ino = ino,
+                              .lookups = k->lookups ? k->lookups : 1,
+                              .text = xmalloc(len + 1),
+                              .len = len,
+                              .made_ns = k->made_ns,
+                              .read = true};
+    memcpy(slot->text, text, len);
+}
+
+void snapshots_keep(struct snapshots *s, struct kept_snapshots *kept)
+{
+    uint64_t next = atomic_load(&kept->next);
+
+    s->kept = kept;
+    if (next > s->next && next < UINT64_MAX / 4 * 3)
+        s->next = next;
+    for (size_t i = 0; i < SNAPSHOTS_KEPT; i++)
+        take_in(s, &kept->of[i], kept->texts[i]);
+}
+
+/* --- one a look-up ---------------------------------------------------------------------------- */
+
 void snapshots_destroy(struct snapshots *s)
 {
     for (size_t i = 0; i < SNAPSHOTS_MAX; i++)
         snapshot_drop(&s->slots[i]);
     lock_destroy(&s->lock);
-}
-
-/* Numbers are handed out in turn, so slot = number modulo the table. */
-static struct snapshot *slot_of(struct snapshots *s, uint64_t ino)
-{
-    return &s->slots[(ino - INO_SNAPSHOTS) % SNAPSHOTS_MAX];
 }
 
 /* Passes over the numbers whose slot somebody still holds: a reader that was slow between its open
@@ -56,10 +125,11 @@ uint64_t snapshots_add(struct snapshots *s, char *text, size_t len, int pid)
     struct snapshot *slot = slot_of(s, ino);
 
     if (s->kept)
-        atomic_store(s->kept, s->next);
+        atomic_store(&s->kept->next, s->next);
     snapshot_drop(slot);
     *slot = (struct snapshot){
         .ino = ino, .lookups = 1, .text = text, .len = len, .made_ns = clock_wall_ns(), .pid = pid};
+    keep_one(s, slot);
     return ino;
 }
 
@@ -72,6 +142,7 @@ uint64_t snapshots_again(struct snapshots *s, int pid)
     if (!newest->ino || newest->pid != pid || newest->read || age < 0 || age > (int64_t)NS_PER_S)
         return 0;
     newest->lookups++;
+    keep_lookups(s, newest->ino, newest->lookups);
     return newest->ino;
 }
 
@@ -82,6 +153,7 @@ void snapshots_forget(struct snapshots *s, uint64_t ino, uint64_t lookups)
 
     if (slot->ino != ino)
         return;
+    keep_lookups(s, ino, slot->lookups > lookups ? slot->lookups - lookups : 0);
     if (slot->lookups > lookups)
         slot->lookups -= lookups;
     else

@@ -31,7 +31,25 @@ static inline bool ino_is_snapshot(uint64_t ino)
 /*
  * Snapshots of the status text: one for each LOOKUP of status.json, so that what a reader sees
  * never changes under it. Forgotten by the kernel's FORGET; the oldest goes when the table is full.
+ * The newest lie in memory that outlives the process as well: a reader that looked up before a
+ * restart reads the text it was promised after it.
  */
+#define SNAPSHOTS_KEPT     32
+#define SNAPSHOT_KEPT_TEXT (32u << 10) /* a longer one ends with its process */
+
+struct kept_snapshot {
+    _Atomic uint64_t ino; /* stored last; 0: nothing */
+    uint64_t lookups, len;
+    int64_t made_ns;
+};
+/* An area of the keeper's state, zeroed at first. What is not used takes no memory. */
+struct kept_snapshots {
+    _Atomic uint64_t next; /* ino of the next one; 0: none yet */
+    struct kept_snapshot of[SNAPSHOTS_KEPT];
+    char texts[SNAPSHOTS_KEPT][SNAPSHOT_KEPT_TEXT];
+};
+#define SNAPSHOTS_KEPT_VERSION 1
+
 struct snapshot {
     uint64_t ino; /* 0: the slot is free */
     uint64_t lookups;
@@ -43,14 +61,15 @@ struct snapshot {
 };
 struct snapshots {
     struct lock lock;
-    uint64_t next;          /* ino of the next one */
-    _Atomic uint64_t *kept; /* where it is noted for a later process; NULL: nowhere */
+    uint64_t next;               /* ino of the next one */
+    struct kept_snapshots *kept; /* NULL: none outlives the process */
     struct snapshot slots[SNAPSHOTS_MAX];
 };
 void snapshots_init(struct snapshots *s);
-/* Numbers go on from *kept (0: from the first), and are noted there: a text of another process is
- * never taken for one of ours. Before the first one is added. */
-void snapshots_keep(struct snapshots *s, _Atomic uint64_t *kept);
+/* Takes in what an earlier process left there, and notes there what is added. So numbers go on from
+ * the last one: a text of another process is never taken for one of ours. Before the first one is
+ * added. */
+void snapshots_keep(struct snapshots *s, struct kept_snapshots *kept);
 void snapshots_destroy(struct snapshots *s);
 /* Takes `text` over and returns its inode number, looked up once. */
 uint64_t snapshots_add(struct snapshots *s, char *text, size_t len, int pid);

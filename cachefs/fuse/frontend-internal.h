@@ -222,11 +222,10 @@ int chores_add(struct frontend *f, struct chore *c);
 /* --- session.c --- */
 
 /* What a later life goes on with: an area of keeper's state. */
-#define KEPT_VERSION 1
+#define KEPT_VERSION 2
 struct kept {
     counter reads, read_bytes, read_errors, refetched, invalidated;
     counter pushed, pushed_bytes, push_failed, push_skipped;
-    _Atomic uint64_t next_snapshot;
     /* The known order: of how many samples; the position at which a reader was seen last, and the
      * sample there (0: none was seen); what is to be pushed next. */
     _Atomic uint64_t order_length, seen, seen_id, push_next;

@@ -253,12 +253,14 @@ int frontend_mount(struct frontend **ret, struct volume *v, const struct fronten
         hand_open(&f->hand, conf->state, err) < 0 || (!f->adopted && make_mount(f, err) < 0))
         goto fail;
     f->kept = keeper_area(f->hand.state, "fuse", KEPT_VERSION, sizeof(*f->kept));
-    if (!f->kept) {
+    struct kept_snapshots *texts = keeper_area(f->hand.state, "snapshots", SNAPSHOTS_KEPT_VERSION,
+                                               sizeof(struct kept_snapshots));
+    if (!f->kept || !texts) {
         err_set(err, ERR_LIMIT, "the keeper's state has no room for the front end's counters");
         goto fail;
     }
     f->helper.device = f->dev;
-    snapshots_keep(&f->snapshots, &f->kept->next_snapshot);
+    snapshots_keep(&f->snapshots, texts);
     f->mounted = !f->adopted; /* one that we fail to take over is another life's to end */
     if (!conf->refuse && new_session(f, err) < 0)
         goto fail;

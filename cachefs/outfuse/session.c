@@ -16,6 +16,7 @@
 
 #include "cleanup.h"
 #include "clock.h"
+#include "keeper.h"
 #include "mem.h"
 #include "outfuse-internal.h"
 
@@ -244,6 +245,13 @@ int outfuse_mount(struct outfuse **ret, struct stage *s, const struct outfuse_co
 
     if (hands_open(&f->hands, conf->state, err) < 0 || (!f->adopted && make_mount(f, err) < 0))
         goto fail;
+    struct kept_snapshots *texts = keeper_area(f->hands.state, "snapshots", SNAPSHOTS_KEPT_VERSION,
+                                               sizeof(struct kept_snapshots));
+    if (!texts) {
+        err_set(err, ERR_LIMIT, "the keeper's state has no room for status texts");
+        goto fail;
+    }
+    snapshots_keep(&f->snapshots, texts);
     *ret = f;
     return 0;
 fail:
