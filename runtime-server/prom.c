@@ -99,6 +99,12 @@ void serve_metrics(struct request *r, struct answer *a)
          "Requests refused before they were looked at"},
         {"sampan_http_failed_total", NULL, METRIC_COUNTER, offsetof(struct server, failed),
          "Requests answered with a status of 500 or more"},
+        {"sampan_peer_requests_total", NULL, METRIC_COUNTER,
+         offsetof(struct server, peers.requests), "Requests of other machines for samples"},
+        {"sampan_peer_samples_total", NULL, METRIC_COUNTER, offsetof(struct server, peers.samples),
+         "Samples sent to other machines"},
+        {"sampan_peer_bytes_total", NULL, METRIC_COUNTER, offsetof(struct server, peers.bytes),
+         "Bytes of those samples"},
     };
     struct server *s = r->server;
     struct json_doc **stats = xcalloc(s->conf.n_mounts + 1, sizeof *stats);

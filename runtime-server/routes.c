@@ -164,6 +164,8 @@ static const struct route routes[] = {
     {GET, "/v1/status", TOKEN, get_status},
     {GET, "/v1/identity", TOKEN, serve_identity},
     {GET, "/v1/members", TOKEN, serve_members},
+    {POST, "/v1/samples:batch", TOKEN, serve_samples},
+    {GET, "/v1/catalog/{id}", TOKEN, serve_catalog},
     {POST, "/v1/jobs", TOKEN, submit_job},
     {GET, "/v1/jobs", TOKEN, list_jobs},
     {GET, "/v1/jobs/{id}", TOKEN, get_job},

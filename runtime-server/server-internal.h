@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 
 #include "buf.h"
+#include "clock.h"
+#include "control.h"
 #include "jobs.h"
 #include "json.h"
 #include "log.h"
@@ -150,6 +152,42 @@ void serve_events(struct request *r, struct answer *a);
 
 void serve_metrics(struct request *r, struct answer *a);
 
+/* --- other machines ------------------------------------------------------------------------------
+ */
+
+#define PEER_WAIT_NS (2 * NS_PER_S) /* for a connection, or for memory */
+
+struct link;
+struct peers {
+    struct lock lock;
+    struct cond changed;
+    struct link *idle; /* lock, as all up to `stopping` */
+    unsigned *n_links; /* of each mount */
+    uint64_t memory;   /* of answers that are being sent */
+    bool stopping;
+    counter requests, samples, bytes;
+};
+void peers_init(struct server *s);
+void peers_stop(struct server *s); /* nobody waits any more */
+void peers_destroy(struct server *s);
+/* links.c: connections to the owners, kept and shared. */
+struct link {
+    struct link *next; /* of the idle ones */
+    size_t mount;
+    int sock;               /* -1: it broke */
+    unsigned refs;          /* peers.lock: its list or user, and each answer that holds leases */
+    struct bytes returning; /* peers.lock: leases to give back: "1,2,3" */
+};
+struct link *link_take(struct server *s, size_t mount, struct err *err);
+void link_give(struct peers *p, struct link *l); /* to the idle ones */
+void link_unref(struct peers *p, struct link *l);
+/* One request and its final answer, with CONTROL_FDS_MAX descriptors at most. */
+int link_call(struct server *s, struct link *l, const struct bytes *request, int *fds,
+              size_t *ret_n, struct json_doc **ret, struct err *err);
+/* samples.c, catalog.c */
+void serve_samples(struct request *r, struct answer *a);
+void serve_catalog(struct request *r, struct answer *a);
+
 /* --- the server ------------------------------------------------------------------------------- */
 
 struct server {
@@ -160,6 +198,7 @@ struct server {
     struct events events;
     struct members *members;
     char instance[MEMBERS_INSTANCE]; /* of this life */
+    struct peers peers;
     int listener;
     uint16_t port;
     struct MHD_Daemon *daemon; /* replaced when the certificate changes, by the thread below */

@@ -78,6 +78,7 @@ static struct server *server_new(const struct server_conf *conf)
     lock_init(&s->cert_lock, RANK_METRICS, "server certificate");
     cond_init(&s->cert_stop);
     events_init(&s->events);
+    peers_init(s);
     return s;
 }
 
@@ -108,10 +109,12 @@ void server_stop(struct server *s)
     if (!s)
         return;
     events_stop(&s->events);
+    peers_stop(s);
     http_stop(s); /* closes the listener if it took it over */
     jobs_close(s->jobs);
     cluster_stop(s);
     events_destroy(&s->events);
+    peers_destroy(s);
     auth_close(&s->auth);
     cond_destroy(&s->cert_stop);
     lock_destroy(&s->cert_lock);

@@ -107,6 +107,10 @@ const unsigned char *pack_map(struct pack *p, struct err *err);
 enum pack_result { PACK_OK, PACK_BAD, PACK_IO, PACK_NO_ROOM, PACK_NO_MEMORY };
 enum pack_result pack_view(struct cache *c, const struct extent_ref *x, uint64_t unit, uint32_t off,
                            uint32_t len, struct view *ret);
+/* Where the bytes of a whole unit lie in the pack's file, and their sum, as its record says. Stored
+ * as they are only; *ret_plain false: compressed. */
+enum pack_result pack_whole(const struct extent_ref *x, uint64_t unit, bool *ret_plain,
+                            uint64_t *ret_offset, uint32_t *ret_crc);
 enum pack_result pack_verify(const struct extent_ref *x, uint64_t unit);
 /* Reads a whole record into `out` (entry.raw decides its size) and checks all of it. */
 enum pack_result pack_copy(const struct extent_ref *x, uint64_t unit, unsigned char *out,

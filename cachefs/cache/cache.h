@@ -151,4 +151,26 @@ int cache_extent_lease(struct cache *c, uint64_t unit, struct extent *ret, struc
 bool cache_extent_valid(struct cache *c, uint64_t lease);
 void cache_extent_return(struct cache *c, uint64_t lease);
 
+/*
+ * A range of a unit to be sent to another machine, with the CRC-32C of the bytes that go out: where
+ * the pack has them as they are, their place in it; else (in memory still, or compressed) a view.
+ * Of a whole unit in a pack only the record's head is read: its sums are those that were made when
+ * the bytes came from the source, so who receives them checks the whole way from there.
+ */
+struct pack;
+struct cache_part {
+    struct pack *pack; /* referenced; NULL: the bytes are in `view` */
+    uint64_t offset;   /* of the range in the pack's file */
+    uint32_t len, crc; /* a range past the end of the unit is cut */
+    uint32_t unit_len;
+    struct view view;
+};
+/* NOT_FOUND: it is not here (nothing is fetched). */
+int cache_part_find(struct cache *c, uint64_t unit, uint32_t off, uint32_t len,
+                    struct cache_part *ret, struct err *err);
+/* A descriptor of the part's pack, the caller's, and a lease on the pack. */
+int cache_part_lease(struct cache *c, const struct cache_part *p, int *ret_fd, uint64_t *ret_lease,
+                     struct err *err);
+void cache_part_release(struct cache_part *p);
+
 #endif

@@ -60,17 +60,34 @@ static uint64_t add_lease(struct cache *c, struct pack *p)
     return l->id;
 }
 
+/* A descriptor of its own, for reading only: ours can write. */
+static int open_pack(const struct pack *p, struct err *err)
+{
+    char name[32];
+    pack_name(name, p->number, "pack");
+    int fd = openat(p->tier->dir_fd, name, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 ? fd : err_sys(err, errno, "open %s/%s", p->tier->dir, name);
+}
+
+int cache_part_lease(struct cache *c, const struct cache_part *p, int *ret_fd, uint64_t *ret_lease,
+                     struct err *err)
+{
+    int fd = open_pack(p->pack, err);
+    if (fd < 0)
+        return -1;
+    pack_ref(p->pack); /* the part holds one: it is there */
+    *ret_fd = fd;
+    *ret_lease = add_lease(c, p->pack);
+    return 0;
+}
+
 int cache_extent_lease(struct cache *c, uint64_t unit, struct extent *ret, struct err *err)
 {
     struct extent_ref x;
-    char name[32];
     if (!place_find(c, unit, &x))
         return err_set(err, ERR_NOT_FOUND, "unit %llu is not in a pack", (unsigned long long)unit);
-    pack_name(name, x.pack->number, "pack");
-    /* A descriptor of its own, for reading only: ours can write. */
-    int fd = openat(x.pack->tier->dir_fd, name, O_RDONLY | O_CLOEXEC);
+    int fd = open_pack(x.pack, err);
     if (fd < 0) {
-        err_sys(err, errno, "open %s/%s", x.pack->tier->dir, name);
         pack_unref(x.pack);
         return -1;
     }

@@ -334,6 +334,23 @@ enum pack_result pack_view(struct cache *c, const struct extent_ref *x, uint64_t
     return rc;
 }
 
+enum pack_result pack_whole(const struct extent_ref *x, uint64_t unit, bool *ret_plain,
+                            uint64_t *ret_offset, uint32_t *ret_crc)
+{
+    struct look k;
+    enum pack_result rc = look_begin(&k, x, unit);
+    if (rc == PACK_OK)
+        rc = look_head(&k);
+    if (rc != PACK_OK)
+        return rc;
+    *ret_plain = !(k.head.flags & UNIT_LZ4);
+    *ret_offset = x->offset + (uint64_t)(k.payload - k.record);
+    *ret_crc = 0;
+    for (uint32_t i = 0; i < k.head.chunks; i++)
+        *ret_crc = crc32c_combine(*ret_crc, k.table[i].crc, k.table[i].stored);
+    return PACK_OK;
+}
+
 enum pack_result pack_verify(const struct extent_ref *x, uint64_t unit)
 {
     struct look k;

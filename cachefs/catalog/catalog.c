@@ -246,6 +246,7 @@ enum meta {
     META_SOURCES,
     META_LISTED,
     META_LINEAGE,
+    META_IDS,
     META_NUMBERS_COUNT
 };
 
@@ -253,7 +254,7 @@ static const char *const meta_names[META_NUMBERS_COUNT] = {
     [META_SAMPLES] = "samples",    [META_BYTES] = "bytes",     [META_FOLDERS] = "folders",
     [META_NUMBERED] = "numbered",  [META_BAD] = "bad_names",   [META_NEXT_ID] = "next_id",
     [META_SCANNED] = "scanned_at", [META_SOURCES] = "sources", [META_LISTED] = "listed",
-    [META_LINEAGE] = "lineage",
+    [META_LINEAGE] = "lineage",    [META_IDS] = "ids",
 };
 
 static bool is_digest(const char *text)
@@ -294,7 +295,7 @@ static int read_meta(struct catalog *c, struct conn *k, struct err *err)
         found |= take_meta(c, s, v);
     if (got < 0)
         return -1;
-    if ((found | 1u << META_LINEAGE) != (1u << (META_NUMBERS_COUNT + 1)) - 1)
+    if ((found | 1u << META_LINEAGE | 1u << META_IDS) != (1u << (META_NUMBERS_COUNT + 1)) - 1)
         return damaged(c, "its meta rows are incomplete", err);
     if (v[META_NUMBERED] > v[META_SAMPLES] || v[META_SOURCES] > UINT16_MAX ||
         v[META_NEXT_ID] <= v[META_SAMPLES] + v[META_FOLDERS])
@@ -308,6 +309,7 @@ static int read_meta(struct catalog *c, struct conn *k, struct err *err)
     c->info.scanned_at = v[META_SCANNED];
     c->info.n_sources = (uint32_t)v[META_SOURCES];
     c->info.lineage = (uint64_t)v[META_LINEAGE];
+    c->info.ids = (uint64_t)v[META_IDS];
     c->listed = v[META_LISTED] != 0;
     return 0;
 }

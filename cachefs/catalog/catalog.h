@@ -53,6 +53,10 @@ struct catalog_info {
     /* Versions with the same lineage never give one id to two rows. Made when a folder's first
      * version is, kept by all that build on it; 0 in files that are older than this. */
     uint64_t lineage;
+    /* A sum of all samples' ids in tree order. Two files of one digest and one sum give every path
+     * the same id, whoever made them, so that ids may be said between machines; 0 in files that are
+     * older than this. */
+    uint64_t ids;
     int64_t scanned_at; /* Unix seconds */
     uint32_t n_sources;
 };

@@ -92,6 +92,7 @@ struct verify {
     size_t n_open, cap;
     struct bytes key; /* of the innermost open folder */
     uint64_t samples, bytes, folders, bad;
+    uint64_t ids;
 };
 
 static void open_folder(struct verify *v, const struct bytes *key, int64_t mtime_ns)
@@ -143,6 +144,7 @@ static int verify_rows(struct verify *v, struct tree_walk *w, struct err *err)
         digest_sample(v->digest, w->key.data, w->key.len, e->size, e->mtime_ns, e->etag, e->source,
                       w->has_object ? w->object.data ? w->object.data : "" : NULL, w->object.len,
                       w->pack_offset, listed ? e->number : CATALOG_NO_INDEX);
+        v->ids = ids_add(v->ids, e->id);
         v->samples++;
         v->bytes += e->size;
     }
@@ -178,7 +180,8 @@ int catalog_verify(struct catalog *c, struct err *err)
     if (rc < 0)
         return -1;
     if (strcmp(digest, c->info.digest) != 0 || v.samples != c->info.samples ||
-        v.bytes != c->info.bytes || v.folders != c->info.folders || v.bad != c->info.bad_names)
+        v.bytes != c->info.bytes || v.folders != c->info.folders || v.bad != c->info.bad_names ||
+        (c->info.ids && ids_end(v.ids) != c->info.ids))
         return err_set(err, ERR_CORRUPT,
                        "catalog %s is damaged: its rows are not those of version %.12s (copy it or "
                        "scan the set again)",

@@ -29,4 +29,8 @@ void digest_bad(struct digest *d, const char *key, size_t len, const char *why);
 /* Frees it. `ret` may be NULL. */
 void digest_end(struct digest *d, char ret[CATALOG_DIGEST + 1]);
 
+/* The sum of ids (catalog_info.ids): begin with 0, add each sample's in tree order, end. */
+uint64_t ids_add(uint64_t sum, uint64_t id);
+uint64_t ids_end(uint64_t sum); /* fits SQLite's integers, and is never 0 */
+
 #endif

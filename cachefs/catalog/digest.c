@@ -116,3 +116,14 @@ void digest_end(struct digest *d, char ret[CATALOG_DIGEST + 1])
     EVP_MD_CTX_free(d->ctx);
     free(d);
 }
+
+uint64_t ids_add(uint64_t sum, uint64_t id)
+{
+    return hash_mix64(sum ^ id) + id;
+}
+
+uint64_t ids_end(uint64_t sum)
+{
+    uint64_t ids = hash_mix64(sum) >> 1;
+    return ids ? ids : 1;
+}

@@ -4,6 +4,7 @@
  * in tree order, each with an id and a number counted from its folder's bases; then the numbers.
  */
 #include "build-internal.h"
+#include "digest-internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,7 @@ struct writer {
     sqlite3_stmt *node;
     struct list_join list;
     uint64_t next_id;
+    uint64_t ids_sum;
     uint64_t *ids; /* of each number; a mapping of an unnamed file */
     size_t ids_bytes;
 };
@@ -178,6 +180,7 @@ static int write_sample(void *arg, const struct bytes *key, uint64_t folder,
     if (sample_id(w, f, row->p.size, &id, err) < 0 ||
         sample_number(w, f, key, folder, &number, err) < 0)
         return -1;
+    w->ids_sum = ids_add(w->ids_sum, id);
     bind_uint(w->node, 1, id);
     bind_uint(w->node, 2, f->id);
     sqlite3_bind_blob64(w->node, 3, name, key->len - (size_t)(name - key->data), SQLITE_STATIC);
@@ -312,6 +315,7 @@ static int write_meta(struct writer *w, struct err *err)
         {"scanned_at", (uint64_t)(clock_wall_ns() / (int64_t)NS_PER_S)},
         {"listed", w->b->list != NULL},
         {"lineage", i->lineage},
+        {"ids", ids_end(w->ids_sum)},
     };
     sqlite3_stmt *s = NULL;
     int rc = prepare(w, SQL_ADD_META, &s, err);

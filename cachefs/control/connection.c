@@ -18,9 +18,10 @@ static void answer_error(struct bytes *text, const struct err *err)
     jw_end(&w);
 }
 
-static int run_op(struct connection *c, const struct json *root, struct bytes *text, int *ret_fd,
-                  struct err *err)
+static int run_op(struct request *r, struct bytes *text, struct err *err)
 {
+    const struct connection *c = r->connection;
+    const struct json *root = &r->root;
     struct json_writer w;
     const char *name;
     if (json_want_object(root, err) || json_str(root, "op", &name, err))
@@ -35,23 +36,20 @@ static int run_op(struct connection *c, const struct json *root, struct bytes *t
         return err_set(err, ERR_FAILED,
                        "%s: the mount is degraded and serves nothing (sampan status says why)",
                        name);
-    struct request r = {
-        .connection = c,
-        .volume = c->server->conf.volume,
-        .frontend = c->server->frontend,
-        .stage = c->server->conf.stage,
-        .root = *root,
-        .w = &w,
-        .fd = -1,
-    };
+    r->w = &w;
     jw_init(&w, text);
     jw_object(&w, NULL);
     jw_bool(&w, "ok", true);
-    if (op->handler(&r, err))
+    if (op->handler(r, err))
         return -1;
     jw_end(&w);
-    *ret_fd = r.fd;
     return 0;
+}
+
+static void close_fds(struct request *r)
+{
+    while (r->n_fds)
+        close(r->fds[--r->n_fds]);
 }
 
 /* -1: the connection is of no more use. */
@@ -59,16 +57,25 @@ static int serve_one(struct connection *c, const struct bytes *msg)
 {
     cleanup_bytes struct bytes text = {0};
     cleanup_json struct json_doc *doc = NULL;
-    cleanup_close int fd = -1;
+    struct request r = {
+        .connection = c,
+        .volume = c->server->conf.volume,
+        .frontend = c->server->frontend,
+        .stage = c->server->conf.stage,
+    };
     struct err err = {0};
     int rc = json_parse(&doc, "request", msg->data ? msg->data : "", msg->len, &err);
     if (!rc) {
-        struct json root = json_root(doc);
-        rc = run_op(c, &root, &text, &fd, &err);
+        r.root = json_root(doc);
+        rc = run_op(&r, &text, &err);
     }
-    if (rc)
+    if (rc) {
+        close_fds(&r);
         answer_error(&text, &err);
-    if (!control_send(c->sock, &text, fd, &err))
+    }
+    rc = control_send_fds(c->sock, &text, r.fds, r.n_fds, &err);
+    close_fds(&r);
+    if (!rc)
         return 0;
     if (text.len <= CONTROL_MAX)
         return -1;

@@ -23,6 +23,28 @@ static int find_sample(struct request *r, struct entry *ret, struct err *err)
     return rc;
 }
 
+int lease_note(struct connection *c, uint64_t lease, struct err *err)
+{
+    if (c->n_leases == LEASES_MAX) {
+        cache_extent_return(volume_cache(c->server->conf.volume), lease);
+        return err_set(err, ERR_LIMIT, "this connection holds %d leases (return some)", LEASES_MAX);
+    }
+    c->leases[c->n_leases++] = lease;
+    return 0;
+}
+
+bool lease_return(struct connection *c, uint64_t lease)
+{
+    for (size_t i = 0; i < c->n_leases; i++) {
+        if (c->leases[i] != lease)
+            continue;
+        c->leases[i] = c->leases[--c->n_leases];
+        cache_extent_return(volume_cache(c->server->conf.volume), lease);
+        return true;
+    }
+    return false;
+}
+
 int op_extent(struct request *r, struct err *err)
 {
     struct connection *c = r->connection;
@@ -34,13 +56,11 @@ int op_extent(struct request *r, struct err *err)
     if (e.folder || (uint64_t)block >= unit_count(e.size))
         return err_set(err, ERR_USAGE, "extent: %s: no block %lld", e.folder ? "a folder" : e.name,
                        (long long)block);
-    if (c->n_leases == LEASES_MAX)
-        return err_set(err, ERR_LIMIT, "extent: this connection holds %d leases (return some)",
-                       LEASES_MAX);
     if (cache_extent_lease(volume_cache(r->volume), e.id + (uint64_t)block, &x, err))
         return -1;
-    c->leases[c->n_leases++] = x.lease;
-    r->fd = x.fd;
+    r->fds[r->n_fds++] = x.fd;
+    if (lease_note(c, x.lease, err))
+        return err_wrap(err, "extent");
     jw_uint(r->w, "id", e.id);
     jw_uint(r->w, "lease", x.lease);
     jw_uint(r->w, "offset", x.offset);
@@ -62,17 +82,11 @@ int op_extent_check(struct request *r, struct err *err)
 
 int op_extent_return(struct request *r, struct err *err)
 {
-    struct connection *c = r->connection;
     int64_t lease;
     if (json_int(&r->root, "lease", 0, INT64_MAX, &lease, err))
         return -1;
-    for (size_t i = 0; i < c->n_leases; i++) {
-        if (c->leases[i] != (uint64_t)lease)
-            continue;
-        c->leases[i] = c->leases[--c->n_leases];
-        cache_extent_return(volume_cache(r->volume), (uint64_t)lease);
+    if (lease_return(r->connection, (uint64_t)lease))
         return 0;
-    }
     return err_set(err, ERR_NOT_FOUND, "extent-return: this connection holds no lease %lld",
                    (long long)lease);
 }

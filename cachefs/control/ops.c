@@ -94,7 +94,10 @@ static int op_descriptors(struct request *r, struct err *err)
         return -1;
     if (!conf->descriptor)
         return err_set(err, ERR_USAGE, "descriptors: nothing that is mounted here");
-    return conf->descriptor(conf->arg, which, &r->fd, err);
+    if (conf->descriptor(conf->arg, which, &r->fds[0], err))
+        return -1;
+    r->n_fds = 1;
+    return 0;
 }
 
 static int op_rescan(struct request *r, struct err *err)
@@ -215,6 +218,8 @@ static const struct op ops[] = {
     {"extent", op_extent, KEYS("path", "id", "block"), NEEDS_VOLUME},
     {"extent-check", op_extent_check, KEYS("lease"), NEEDS_VOLUME},
     {"extent-return", op_extent_return, KEYS("lease"), NEEDS_VOLUME},
+    {"share", op_share, KEYS("version", "ids", "samples", "return"), NEEDS_VOLUME},
+    {"catalog", op_catalog, KEYS("version"), NEEDS_VOLUME},
     {"flush", op_flush, KEYS(), NEEDS_NOTHING},
     {"upgrade", op_upgrade, KEYS("program"), NEEDS_NOTHING},
     {"descriptors", op_descriptors, KEYS("which"), NEEDS_NOTHING},

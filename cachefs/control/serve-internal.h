@@ -6,6 +6,8 @@
  *                                                   op-warmup.c   warmup, in front and background
  *                                                   op-extent.c   leases on pack extents
  *                                                   op-outputs.c  of mounts that can be written
+ *                                                   op-share.c    what the runtime server sends to
+ *                                                                 other machines
  */
 #ifndef SAMPAN_CONTROL_SERVE_INTERNAL_H
 #define SAMPAN_CONTROL_SERVE_INTERNAL_H
@@ -74,8 +76,9 @@ struct request {
     struct frontend *frontend; /* or NULL */
     struct stage *stage;       /* of a mount that can be written; or NULL */
     struct json root;
-    struct json_writer *w; /* inside the final message's object */
-    int fd;                /* goes with the final message; -1: none */
+    struct json_writer *w;    /* inside the final message's object */
+    int fds[CONTROL_FDS_MAX]; /* go with the final message, which closes them */
+    size_t n_fds;
 };
 
 typedef int op_fn(struct request *r, struct err *err);
@@ -87,7 +90,8 @@ struct op {
 };
 const struct op *op_find(const char *name, struct err *err);
 
-op_fn op_set, op_warmup, op_warmup_cancel, op_extent, op_extent_check, op_extent_return;
+op_fn op_set, op_warmup, op_warmup_cancel, op_extent, op_extent_check, op_extent_return, op_share,
+    op_catalog;
 /* Ends a background warmup and waits for its thread. */
 void background_end(struct control_server *s);
 /* Puts kept settings to use, starts the kept warmup. */
@@ -97,6 +101,9 @@ int warmup_resume(struct control_server *s, struct err *err);
 int outputs_flush(struct request *r, struct err *err);
 void outputs_stats(struct request *r);
 void leases_return(struct connection *c);
+/* Notes it as the connection's. -1: it holds too many (the lease is given back). */
+int lease_note(struct connection *c, uint64_t lease, struct err *err);
+bool lease_return(struct connection *c, uint64_t lease);
 
 /* The "paths" of a request: NULL and 0 if absent. Borrowed from the request; free the array. */
 int request_paths(const struct json *root, const char ***ret, size_t *n, struct err *err);

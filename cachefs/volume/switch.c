@@ -43,6 +43,17 @@ struct catalog *volume_catalog_of(struct volume *v, uint64_t id)
     return version_of(v, id, &e);
 }
 
+struct catalog *volume_catalog_named(struct volume *v, const char *digest, uint64_t ids)
+{
+    ACQUIRE(&v->lock);
+    for (size_t i = 0; i < VERSIONS_KEPT && v->versions[i]; i++) {
+        const struct catalog_info *info = catalog_info(v->versions[i]);
+        if (strcmp(info->digest, digest) == 0 && (!ids || info->ids == ids))
+            return catalog_ref(v->versions[i]);
+    }
+    return NULL;
+}
+
 static bool same_version(struct catalog *a, struct catalog *b)
 {
     return memcmp(catalog_info(a)->digest, catalog_info(b)->digest, CATALOG_DIGEST) == 0;

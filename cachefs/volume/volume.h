@@ -79,6 +79,9 @@ struct catalog *volume_catalog(struct volume *v);
 /* The version that knows `id`: the current one, or an older one that is still kept. NULL: nobody.
  */
 struct catalog *volume_catalog_of(struct volume *v, uint64_t id);
+/* The served version or one of the older ones that are kept, by its name; with `ids` (not 0) only
+ * if its ids are those (catalog_info.ids). A reference; NULL: none is. */
+struct catalog *volume_catalog_named(struct volume *v, const char *digest, uint64_t ids);
 struct cache *volume_cache(struct volume *v);
 
 /*

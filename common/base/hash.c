@@ -17,13 +17,29 @@
 
 struct table {
     uint32_t row[8][256];
+    uint32_t power[32]; /* x^(2^i) mod P, bit-reversed as all values here */
 };
 
 static struct table table; /* constant once `table_once` has run */
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
 
+/* a times b mod P. */
+static uint32_t multiply(uint32_t a, uint32_t b)
+{
+    uint32_t product = 0;
+    for (uint32_t bit = 1u << 31; bit; bit >>= 1) {
+        if (a & bit)
+            product ^= b;
+        b = (b >> 1) ^ (b & 1 ? POLY : 0);
+    }
+    return product;
+}
+
 static void table_fill(void)
 {
+    table.power[0] = 1u << 30;
+    for (int i = 1; i < 32; i++)
+        table.power[i] = multiply(table.power[i - 1], table.power[i - 1]);
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t v = i;
         for (int bit = 0; bit < 8; bit++)
@@ -57,6 +73,16 @@ uint32_t crc32c_table(uint32_t crc, const void *data, size_t len)
     while (len--)
         crc = (crc >> 8) ^ table.row[0][(crc ^ *p++) & 0xff];
     return ~crc;
+}
+
+/* The powers repeat after 31 squarings: x^(2^31) is x. */
+uint32_t crc32c_combine(uint32_t a, uint32_t b, uint64_t len_b)
+{
+    pthread_once(&table_once, table_fill);
+    for (unsigned i = 3; len_b; i++, len_b >>= 1) /* a byte is x^8 */
+        if (len_b & 1)
+            a = multiply(table.power[i % 31], a);
+    return a ^ b;
 }
 
 /* --- the processor's instruction -------------------------------------------------------------- */

@@ -99,6 +99,18 @@ static int final_answer(const struct json *root, struct err *err)
     return err_set(err, class_named(class), "%s", text);
 }
 
+int control_answer(const struct bytes *msg, struct json_doc **ret, struct err *err)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    if (json_parse(&doc, "answer of the mount's daemon", msg->data ? msg->data : "", msg->len, err))
+        return -1;
+    struct json root = json_root(doc);
+    if (final_answer(&root, err))
+        return -1;
+    *ret = take_ptr(&doc);
+    return 0;
+}
+
 struct call {
     control_progress_fn *progress;
     void *arg;

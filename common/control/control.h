@@ -26,11 +26,20 @@
  */
 int control_send(int sock, const struct bytes *msg, int fd, struct err *err);
 int control_recv(int sock, struct bytes *msg, int *ret_fd, struct err *err);
+/* The same with several descriptors. What comes beyond `max` is closed. */
+#define CONTROL_FDS_MAX 128
+int control_send_fds(int sock, const struct bytes *msg, const int *fds, size_t n_fds,
+                     struct err *err);
+int control_recv_fds(int sock, struct bytes *msg, int *fds, size_t max, size_t *ret_n,
+                     struct err *err);
 
 /* Both work for paths longer than a socket address holds. control_listen() replaces a socket that
  * nobody answers on and makes the new one 0600; a living owner there is ERR_LIMIT. */
 int control_connect(const char *socket_path, int *ret_sock, struct err *err);
 int control_listen(const char *socket_path, int *ret_sock, struct err *err);
+/* A final message as text: {"ok":true, …} parsed, or the error that it says. For who keeps a
+ * connection and receives for himself. */
+int control_answer(const struct bytes *msg, struct json_doc **ret, struct err *err);
 /* One request, final answer parsed; progress messages go to `progress` (may be NULL; false cancels
  * by closing). An answer with "ok":false becomes an err of its class. */
 typedef bool control_progress_fn(void *arg, const struct json *progress);

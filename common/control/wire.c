@@ -1,4 +1,4 @@
-/* Messages on a stream socket: a little-endian length, the JSON, and perhaps one descriptor. */
+/* Messages on a stream socket: a little-endian length, the JSON, and perhaps descriptors. */
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -11,34 +11,35 @@
 
 union fd_space {
     struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(int))];
+    char bytes[CMSG_SPACE(CONTROL_FDS_MAX * sizeof(int))];
 };
 
-static void attach_fd(struct msghdr *m, union fd_space *space, int fd)
+static void attach_fds(struct msghdr *m, union fd_space *space, const int *fds, size_t n)
 {
     memset(space, 0, sizeof *space);
     m->msg_control = space->bytes;
-    m->msg_controllen = sizeof space->bytes;
+    m->msg_controllen = CMSG_SPACE(n * sizeof *fds);
     struct cmsghdr *c = CMSG_FIRSTHDR(m);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    c->cmsg_len = CMSG_LEN(n * sizeof *fds);
+    memcpy(CMSG_DATA(c), fds, n * sizeof *fds);
 }
 
-static int send_all(int sock, struct iovec *iov, size_t n, int fd, struct err *err)
+static int send_all(int sock, struct iovec *iov, size_t n, const int *fds, size_t n_fds,
+                    struct err *err)
 {
     union fd_space space;
     while (n) {
         struct msghdr m = {.msg_iov = iov, .msg_iovlen = n};
-        if (fd >= 0)
-            attach_fd(&m, &space, fd);
+        if (n_fds)
+            attach_fds(&m, &space, fds, n_fds);
         ssize_t sent = sendmsg(sock, &m, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
             return err_sys(err, errno, "control socket: send");
-        fd = -1; /* it went with the first byte */
+        n_fds = 0; /* they went with the first byte */
         for (size_t left = (size_t)sent; n && left >= iov->iov_len; iov++, n--) {
             left -= iov->iov_len;
             sent = (ssize_t)left;
@@ -51,8 +52,11 @@ static int send_all(int sock, struct iovec *iov, size_t n, int fd, struct err *e
     return 0;
 }
 
-int control_send(int sock, const struct bytes *msg, int fd, struct err *err)
+int control_send_fds(int sock, const struct bytes *msg, const int *fds, size_t n_fds,
+                     struct err *err)
 {
+    if (n_fds > CONTROL_FDS_MAX)
+        return err_set(err, ERR_BUG, "control socket: %zu descriptors in a message", n_fds);
     if (msg->len > CONTROL_MAX)
         return err_set(err, ERR_LIMIT, "control socket: message of %zu bytes: the limit is %u",
                        msg->len, CONTROL_MAX);
@@ -60,11 +64,21 @@ int control_send(int sock, const struct bytes *msg, int fd, struct err *err)
     unsigned char head[HEAD] = {(unsigned char)len, (unsigned char)(len >> 8),
                                 (unsigned char)(len >> 16), (unsigned char)(len >> 24)};
     struct iovec iov[2] = {{head, HEAD}, {msg->data, msg->len}};
-    return send_all(sock, iov, msg->len ? 2 : 1, fd, err);
+    return send_all(sock, iov, msg->len ? 2 : 1, fds, n_fds, err);
 }
 
-/* Keeps the first descriptor that came and closes any other. */
-static void collect_fds(struct msghdr *m, int *ret_fd)
+int control_send(int sock, const struct bytes *msg, int fd, struct err *err)
+{
+    return control_send_fds(sock, msg, &fd, fd >= 0 ? 1 : 0, err);
+}
+
+/* What came with a message, and how many the receiver wants: the rest is closed. */
+struct came {
+    int *fds;
+    size_t n, max;
+};
+
+static void collect_fds(struct msghdr *m, struct came *came)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
@@ -73,8 +87,8 @@ static void collect_fds(struct msghdr *m, int *ret_fd)
         for (size_t i = 0; i < n; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-            if (*ret_fd < 0)
-                *ret_fd = fd;
+            if (came->n < came->max)
+                came->fds[came->n++] = fd;
             else
                 close(fd);
         }
@@ -82,7 +96,7 @@ static void collect_fds(struct msghdr *m, int *ret_fd)
 }
 
 /* Exactly `len` bytes. Returns 1 if the stream ended before the first of them. */
-static int recv_all(int sock, void *data, size_t len, int *fd, struct err *err)
+static int recv_all(int sock, void *data, size_t len, struct came *came, struct err *err)
 {
     size_t got = 0;
     while (got < len) {
@@ -97,7 +111,7 @@ static int recv_all(int sock, void *data, size_t len, int *fd, struct err *err)
             continue;
         if (n < 0)
             return err_sys(err, errno, "control socket: receive");
-        collect_fds(&m, fd);
+        collect_fds(&m, came);
         if (n == 0 && got == 0)
             return 1;
         if (n == 0)
@@ -108,10 +122,10 @@ static int recv_all(int sock, void *data, size_t len, int *fd, struct err *err)
     return 0;
 }
 
-static int recv_message(int sock, struct bytes *msg, int *fd, struct err *err)
+static int recv_message(int sock, struct bytes *msg, struct came *came, struct err *err)
 {
     unsigned char head[HEAD];
-    int end = recv_all(sock, head, HEAD, fd, err);
+    int end = recv_all(sock, head, HEAD, came, err);
     if (end > 0)
         return err_set(err, ERR_NOT_FOUND, "control socket: the other side closed it");
     if (end < 0)
@@ -124,7 +138,7 @@ static int recv_message(int sock, struct bytes *msg, int *fd, struct err *err)
                        CONTROL_MAX);
     bytes_clear(msg);
     bytes_reserve(msg, len);
-    if (len && recv_all(sock, msg->data, len, fd, err) != 0)
+    if (len && recv_all(sock, msg->data, len, came, err) != 0)
         return err_set(err, ERR_TRANSIENT,
                        "control socket: the other side ended in the middle of a message");
     msg->len = len;
@@ -133,13 +147,25 @@ static int recv_message(int sock, struct bytes *msg, int *fd, struct err *err)
     return 0;
 }
 
+int control_recv_fds(int sock, struct bytes *msg, int *fds, size_t max, size_t *ret_n,
+                     struct err *err)
+{
+    struct came came = {fds, 0, max};
+    int failed = recv_message(sock, msg, &came, err);
+    while (failed && came.n)
+        close(fds[--came.n]);
+    *ret_n = came.n;
+    return failed;
+}
+
 int control_recv(int sock, struct bytes *msg, int *ret_fd, struct err *err)
 {
     int fd = -1;
-    int failed = recv_message(sock, msg, &fd, err);
+    size_t n;
+    int failed = control_recv_fds(sock, msg, &fd, 1, &n, err);
     if (!failed && ret_fd)
         *ret_fd = take_fd(&fd);
-    if (fd >= 0)
+    else if (!failed && fd >= 0)
         close(fd);
     return failed;
 }

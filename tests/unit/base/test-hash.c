@@ -44,6 +44,20 @@ Test(hash, crc32c_continues)
     cr_expect_eq(crc32c(first, text + 11, strlen(text) - 11), crc32c(0, text, strlen(text)));
 }
 
+Test(hash, crc32c_of_two_texts_is_that_of_both)
+{
+    static unsigned char data[300000];
+    static const size_t cuts[] = {0, 1, 7, 4096, 131072, 262144, sizeof data - 1, sizeof data};
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (unsigned char)(i * 7 ^ i >> 5);
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        size_t rest = sizeof data - cuts[i];
+        cr_expect_eq(
+            crc32c_combine(crc32c(0, data, cuts[i]), crc32c(0, data + cuts[i], rest), rest),
+            crc32c(0, data, sizeof data), "cut at %zu", cuts[i]);
+    }
+}
+
 Test(hash, hash64_depends_on_every_byte_and_the_length)
 {
     char a[64] = {0};

@@ -152,6 +152,26 @@ Test(versions, a_lineage_lasts_as_long_as_versions_build_on_each_other)
     catalog_unref(c);
 }
 
+/* The digest does not know ids; the sum of them does, and catalog_verify() checks it. */
+Test(versions, the_sum_of_ids_tells_catalogs_with_other_ids_apart)
+{
+    struct catalog *a = version(NULL, "x 1\ny 1");
+    struct catalog *same = version(NULL, "x 1\ny 1");
+    struct catalog *mid = version(a, "y 1");
+    struct catalog *back = version(mid, "x 1\ny 1");
+    cr_expect_gt(catalog_info(a)->ids, 0);
+    cr_expect_str_eq(catalog_info(a)->digest, catalog_info(back)->digest);
+    cr_expect_eq(id_of(a, "x") == id_of(back, "x"),
+                 catalog_info(a)->ids == catalog_info(back)->ids);
+    cr_expect_eq(id_of(a, "x") == id_of(same, "x"),
+                 catalog_info(a)->ids == catalog_info(same)->ids);
+    cr_expect_eq(catalog_verify(back, NULL), 0);
+    catalog_unref(a);
+    catalog_unref(same);
+    catalog_unref(mid);
+    catalog_unref(back);
+}
+
 Test(versions, current_follows_and_copies_are_whole)
 {
     struct catalog *c = NULL;

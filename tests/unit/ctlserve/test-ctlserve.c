@@ -307,6 +307,65 @@ Test(ctlserve, an_extent_is_readable_by_its_descriptor)
     owner_free(&o);
 }
 
+/* --- samples for other machines --------------------------------------------------------------- */
+
+static char *share_request(struct owner *o, const char *samples)
+{
+    struct catalog *c = volume_catalog(o->volume);
+    char *text =
+        xasprintf("{\"op\":\"share\",\"version\":\"%s\",\"ids\":\"%llx\",\"samples\":[%s]}",
+                  catalog_info(c)->digest, (unsigned long long)catalog_info(c)->ids, samples);
+    catalog_unref(c);
+    return text;
+}
+
+static const char *share_status(const struct json_doc *doc, size_t i)
+{
+    struct json root = json_root(doc), all = json_get(&root, "samples"), one = json_at(&all, i);
+    const char *status = "";
+    cr_assert_eq(json_str(&one, "status", &status, NULL), 0);
+    return status;
+}
+
+Test(ctlserve, samples_are_shared_as_places_and_nothing_is_fetched)
+{
+    struct owner o;
+    int fd = -1;
+    owner_new(&o, NULL);
+    check_file(o.volume, "class3/003.jpg", 1003, 3);
+    json_doc_free(ask(&o, "{\"op\":\"flush\"}", NULL));
+    cleanup_free char *samples =
+        xasprintf("{\"id\":%llu},{\"id\":%llu},{\"id\":%llu,\"offset\":3,\"length\":7},{\"id\":1}",
+                  (unsigned long long)id_of(o.volume, "class3/003.jpg"),
+                  (unsigned long long)id_of(o.volume, "class0/000.jpg"),
+                  (unsigned long long)id_of(o.volume, "class3/003.jpg"));
+    cleanup_free char *request = share_request(&o, samples);
+    struct json_doc *doc = ask(&o, request, &fd);
+    cr_expect_geq(fd, 0);
+    cr_expect_str_eq(share_status(doc, 0), "here");
+    cr_expect_str_eq(share_status(doc, 1), "absent");
+    cr_expect_str_eq(share_status(doc, 2), "here");
+    cr_expect_str_eq(share_status(doc, 3), "error");
+    close(fd);
+    json_doc_free(doc);
+    cr_expect_eq(status_int(o.volume, "fetch.requests"), 1);
+    owner_free(&o);
+}
+
+Test(ctlserve, another_version_shares_nothing)
+{
+    struct owner o;
+    owner_new(&o, NULL);
+    expect_refusal(&o, "{\"op\":\"share\",\"version\":\"ab\",\"ids\":\"1\",\"samples\":[]}",
+                   ERR_STALE, "another version");
+    expect_refusal(&o, "{\"op\":\"share\",\"version\":\"ab\",\"ids\":\"0\",\"samples\":[]}",
+                   ERR_USAGE, "ids");
+    cleanup_free char *request = share_request(&o, "{\"id\":0}");
+    expect_refusal(&o, request, ERR_USAGE, "id");
+    expect_refusal(&o, "{\"op\":\"catalog\",\"version\":\"ab\"}", ERR_NOT_FOUND, "ab");
+    owner_free(&o);
+}
+
 /* --- connections ----------------------------------------------------------------------------- */
 
 Test(ctlserve, one_client_too_many_is_told_so)

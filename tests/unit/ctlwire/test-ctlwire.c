@@ -34,6 +34,37 @@ Test(wire, message_and_descriptor_travel)
     cr_assert_eq(a.st_rdev, b.st_rdev);
 }
 
+Test(wire, many_descriptors_travel_and_too_many_are_closed)
+{
+    int pair[2], sent[CONTROL_FDS_MAX], got[CONTROL_FDS_MAX];
+    size_t n = 0;
+    struct err err = {0};
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    cleanup_bytes struct bytes out = {0}, in = {0};
+    add(&out, "{}");
+    for (int i = 0; i < CONTROL_FDS_MAX; i++)
+        sent[i] = open(i % 2 ? "/dev/null" : "/dev/zero", O_RDONLY);
+    int next = dup(0);
+    close(next);
+    cr_assert_eq(control_send_fds(pair[0], &out, sent, CONTROL_FDS_MAX, NULL), 0);
+    cr_assert_eq(control_recv_fds(pair[1], &in, got, CONTROL_FDS_MAX, &n, NULL), 0);
+    cr_assert_eq(n, CONTROL_FDS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        struct stat a, b;
+        cr_assert(fstat(sent[i], &a) == 0 && fstat(got[i], &b) == 0);
+        cr_expect_eq(a.st_rdev, b.st_rdev, "descriptor %zu", i);
+        close(got[i]);
+    }
+    cr_assert_eq(control_send_fds(pair[0], &out, sent, 3, NULL), 0);
+    cr_assert_eq(control_recv_fds(pair[1], &in, got, 1, &n, NULL), 0);
+    cr_assert_eq(n, 1);
+    close(got[0]);
+    int after = dup(0);
+    cr_expect_eq(after, next, "descriptors nobody wanted stayed open");
+    cr_expect_eq(control_send_fds(pair[0], &out, sent, CONTROL_FDS_MAX + 1, &err), -1);
+    cr_expect_eq(err.class, ERR_BUG);
+}
+
 Test(wire, end_truncation_and_lies_are_told_apart)
 {
     static const struct {
