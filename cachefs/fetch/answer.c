@@ -13,17 +13,6 @@ static bool ok(const struct flight *fl)
     return fl->answer.status / 100 == 2;
 }
 
-static int check_etag(struct flight *fl, const struct fetch_get *g)
-{
-    const char *came = fl->answer.etag;
-    if (!*g->etag || !*came || store_etag_is_sum(g->etag) || strcmp(g->etag, came) == 0)
-        return 0;
-    return err_set(&fl->why, ERR_STALE,
-                   "changed at the source since the scan: its ETag is \"%s\", the catalog has "
-                   "\"%s\" (scan again, or mount with --refresh)",
-                   came, g->etag);
-}
-
 static int size_changed(struct flight *fl, const struct fetch_get *g, int64_t came)
 {
     return err_set(&fl->why, ERR_STALE,
@@ -74,7 +63,7 @@ int answer_check_head(struct flight *fl)
     if (!fl->job->is_get || !ok(fl))
         return 0;
     const struct fetch_get *g = &fl->job->get;
-    if (check_etag(fl, g))
+    if (store_check_etag(g->etag, &fl->answer, &fl->why))
         return -1;
     if (fl->answer.status == 206 ? check_part(fl, g) : check_whole(fl, g))
         return -1;

@@ -114,7 +114,11 @@ int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *err)
  */
 int fetch_list(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn, void *arg,
                _Atomic uint64_t *ret_seen, struct err *err);
-/* The same for what is below `prefix` ("" or ending in '/'), whose keys come without it. A tree
+/* fetch_list(), and each object has what tells its versions apart wherever the server can say it:
+ * of objects that were listed without an ETag it is asked one by one (web servers). */
+int fetch_list_versions(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn, void *arg,
+                        _Atomic uint64_t *ret_seen, struct err *err);
+/* fetch_list() of what is below `prefix` ("" or ending in '/'), whose keys come without it. A tree
  * that has no such folder lists nothing. */
 int fetch_list_below(struct fetch *f, struct store *s, const char *prefix, unsigned parallel,
                      list_fn *fn, void *arg, struct err *err);

@@ -1,9 +1,11 @@
 /*
- * Listing in parallel: what its two halves share.
+ * Listing in parallel: what its parts share.
  *
- * list.c        the work: a stack of *spans* (a folder, or a range of keys below it), the threads
- * that list them, and the batches that carry what they find to the caller's thread list-split.c
- * where to cut a span in two (pure)
+ * list.c        the work: a stack of *spans* (a folder, a range of keys below it, or objects to be
+ *               asked about), the threads that list them, and the batches that carry what they find
+ *               to the caller's thread
+ * list-split.c  where to cut a span in two (pure)
+ * list-head.c   what a listing does not say is asked of the objects themselves
  */
 #ifndef SAMPAN_FETCH_LIST_INTERNAL_H
 #define SAMPAN_FETCH_LIST_INTERNAL_H
@@ -12,16 +14,68 @@
 #include <stddef.h>
 
 #include "buf.h"
+#include "object.h"
+#include "sync.h"
+
+#define BATCH_ITEMS 1000
+#define BATCHES_MAX 64
+
+struct batch {
+    struct batch *next;
+    struct list_item items[BATCH_ITEMS]; /* key and etag are offsets into text until it is sealed */
+    size_t n;
+    struct bytes text;
+};
+void batch_add(struct batch *b, const struct list_item *item); /* n < BATCH_ITEMS */
+void batch_seal(struct batch *b);
+void batch_free(struct batch *b);
 
 /*
  * The keys k below `prefix` with after < k <= end ("" as `end`: without one), one level of them if
- * `folders`, otherwise all that is below.
+ * `folders`, otherwise all that is below. Or, with `ask`, the objects of that batch.
  */
 struct span {
     struct span *next;
     char *prefix, *after, *end;
     bool folders;
+    struct batch *ask;
 };
+
+struct listing {
+    struct fetch *fetch;
+    struct store *store;
+    unsigned caps;
+    unsigned n_threads;
+    bool tags;         /* each object is to have what tells its versions apart */
+    _Atomic bool deaf; /* the server answers no HEAD */
+    struct lock lock;
+    struct cond work;  /* a span was added, or it is over */
+    struct cond ready; /* a batch was added, or a thread ended */
+    struct cond room;  /* a batch was taken */
+    /* all below: lock */
+    struct span *spans;
+    size_t n_spans;
+    unsigned idle, ended;
+    struct batch *first, **end;
+    size_t n_batches;
+    bool stop, failed;
+    struct err err;
+};
+
+/* One thread's view while it lists a span. */
+struct lister {
+    struct listing *l;
+    struct span *span;
+    struct batch *batch;
+    struct batch *ask; /* objects of the page that are to be asked about */
+    struct bytes last; /* the greatest key of the page */
+    bool past_end;
+    uint64_t n_items; /* met in the span */
+};
+/* Hands an item on; waits for room. -1: the listing has ended meanwhile. */
+int lister_emit(struct lister *me, const struct list_item *item);
+void listing_push(struct listing *l, struct span *s);
+bool listing_is_over(struct listing *l);
 
 /*
  * A key b with last < b < end at which the rest of the span may be cut: those up to b stay, those
@@ -32,5 +86,12 @@ struct span {
  * could fall on both sides).
  */
 bool span_split(const struct span *s, const char *last, struct bytes *ret);
+
+/* Whether a HEAD of the object is to tell what its listing does not. */
+bool head_wanted(struct listing *l, const struct list_item *item);
+void head_later(struct lister *me, const struct list_item *item);
+void head_push(struct lister *me); /* the page is done: what was put off becomes work for anybody */
+int head_span(struct lister *me,
+              struct err *err); /* asks about all of the span, and hands them on */
 
 #endif

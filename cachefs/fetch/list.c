@@ -2,8 +2,9 @@
  * Listing in parallel. Threads take spans from a stack and list them page by page. A store that
  * lists whole subtrees is asked for single levels only until every thread has work (each sub-folder
  * becomes a span), then for subtrees; when threads run idle, a long span is cut in two at a key
- * that it has not reached (list-split.c). Other stores are walked folder by folder. What is found
- * travels in batches through a bounded queue to the caller's thread, which alone calls fn.
+ * that it has not reached (list-split.c). Other stores are walked folder by folder; what they do
+ * not say of an object is asked of itself (list-head.c). What is found travels in batches through a
+ * bounded queue to the caller's thread, which alone calls fn.
  */
 #include <assert.h>
 #include <string.h>
@@ -12,49 +13,11 @@
 #include "list-internal.h"
 #include "mem.h"
 
-#define THREADS_MAX 64
-#define BATCH_ITEMS 1000
-#define BATCHES_MAX 64
 /* A span that is cut ends within a page, whose rest was listed in vain: short ones stay whole. */
 #define PAGES_UNCUT   3
+#define THREADS_MAX   64
 #define PAGE_BODY_MAX (64u << 20)
 #define LIST_BODY_MAX (2ull << 30) /* a manifest is one answer */
-
-struct batch {
-    struct batch *next;
-    struct list_item items[BATCH_ITEMS]; /* key and etag are offsets into text until it is full */
-    size_t n;
-    struct bytes text;
-};
-
-struct listing {
-    struct fetch *fetch;
-    struct store *store;
-    unsigned caps;
-    unsigned n_threads;
-    struct lock lock;
-    struct cond work;  /* a span was added, or it is over */
-    struct cond ready; /* a batch was added, or a thread ended */
-    struct cond room;  /* a batch was taken */
-    /* all below: lock */
-    struct span *spans;
-    size_t n_spans;
-    unsigned idle, ended;
-    struct batch *first, **end;
-    size_t n_batches;
-    bool stop, failed;
-    struct err err;
-};
-
-/* One thread's view while it lists a span. */
-struct lister {
-    struct listing *l;
-    struct span *span;
-    struct batch *batch;
-    struct bytes last; /* the greatest key of the page */
-    bool past_end;
-    uint64_t n_items; /* met in the span */
-};
 
 static void span_free(struct span *s)
 {
@@ -63,6 +26,7 @@ static void span_free(struct span *s)
     free(s->prefix);
     free(s->after);
     free(s->end);
+    batch_free(s->ask);
     free(s);
 }
 
@@ -75,7 +39,7 @@ static struct span *span_new(const char *prefix, size_t len, const char *after, 
     return s;
 }
 
-static void span_push(struct listing *l, struct span *s)
+void listing_push(struct listing *l, struct span *s)
 {
     ACQUIRE(&l->lock);
     s->next = l->spans;
@@ -86,12 +50,32 @@ static void span_push(struct listing *l, struct span *s)
 
 /* --- batches --------------------------------------------------------------------------------- */
 
-static void batch_free(struct batch *b)
+void batch_free(struct batch *b)
 {
     if (!b)
         return;
     bytes_release(&b->text);
     free(b);
+}
+
+void batch_add(struct batch *b, const struct list_item *item)
+{
+    struct list_item *kept = &b->items[b->n++];
+    *kept = *item;
+    kept->key = (const char *)(uintptr_t)b->text.len;
+    bytes_add(&b->text, item->key, item->key_len);
+    bytes_add_char(&b->text, '\0');
+    kept->etag = (const char *)(uintptr_t)b->text.len;
+    bytes_add_str(&b->text, item->etag ? item->etag : "");
+    bytes_add_char(&b->text, '\0');
+}
+
+void batch_seal(struct batch *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        b->items[i].key = b->text.data + (size_t)(uintptr_t)b->items[i].key;
+        b->items[i].etag = b->text.data + (size_t)(uintptr_t)b->items[i].etag;
+    }
 }
 
 /* Hands the batch over; waits for room. -1: the listing has ended meanwhile. */
@@ -101,10 +85,7 @@ static int flush(struct lister *me)
     struct batch *b = take_ptr(&me->batch);
     if (!b)
         return 0;
-    for (size_t i = 0; i < b->n; i++) {
-        b->items[i].key = b->text.data + (size_t)(uintptr_t)b->items[i].key;
-        b->items[i].etag = b->text.data + (size_t)(uintptr_t)b->items[i].etag;
-    }
+    batch_seal(b);
     ACQUIRE(&l->lock);
     while (l->n_batches >= BATCHES_MAX && !l->stop)
         cond_wait(&l->room, &l->lock);
@@ -119,20 +100,12 @@ static int flush(struct lister *me)
     return 0;
 }
 
-static int emit(struct lister *me, const struct list_item *item)
+int lister_emit(struct lister *me, const struct list_item *item)
 {
     if (!me->batch)
         me->batch = xcalloc(1, sizeof *me->batch);
-    struct batch *b = me->batch;
-    struct list_item *kept = &b->items[b->n++];
-    *kept = *item;
-    kept->key = (const char *)(uintptr_t)b->text.len;
-    bytes_add(&b->text, item->key, item->key_len);
-    bytes_add_char(&b->text, '\0');
-    kept->etag = (const char *)(uintptr_t)b->text.len;
-    bytes_add_str(&b->text, item->etag ? item->etag : "");
-    bytes_add_char(&b->text, '\0');
-    return b->n == BATCH_ITEMS ? flush(me) : 0;
+    batch_add(me->batch, item);
+    return me->batch->n == BATCH_ITEMS ? flush(me) : 0;
 }
 
 /* --- one span -------------------------------------------------------------------------------- */
@@ -140,23 +113,6 @@ static int emit(struct lister *me, const struct list_item *item)
 static bool is_tree(const struct listing *l)
 {
     return !(l->caps & STORE_FLAT_LIST);
-}
-
-/* An index page rounds sizes: the object itself is asked. */
-static int ask_size(struct lister *me, struct list_item *item, struct err *err)
-{
-    struct http_answer a;
-    cleanup_free char *key = xstrndup(item->key, item->key_len);
-    if (head_wait(me->l->fetch, me->l->store, PRIO_PREFETCH, key, &a, err))
-        return -1;
-    if (a.content_length < 0)
-        return err_set(err, ERR_FAILED,
-                       "%s: the server gives \"%s\" no length (use a manifest.tsv)",
-                       store_uri(me->l->store), key);
-    item->size = (uint64_t)a.content_length;
-    if (a.last_modified >= 0)
-        item->mtime_ns = a.last_modified * 1000000000ll;
-    return 0;
 }
 
 static int on_item(void *arg, const struct list_item *item, struct err *err)
@@ -175,21 +131,15 @@ static int on_item(void *arg, const struct list_item *item, struct err *err)
     }
     bool below = item->folder && item->key_len > strlen(s->prefix);
     if (below && s->folders)
-        span_push(me->l, span_new(key, item->key_len, "", ""));
+        listing_push(me->l, span_new(key, item->key_len, "", ""));
     if (below && s->folders && !is_tree(me->l))
         return 0; /* a common prefix is no object: its contents speak for it */
     struct list_item kept = *item;
     if (item->folder && !is_tree(me->l))
         kept.mtime_ns = LIST_MTIME_UNKNOWN; /* whether its marker is seen depends on the spans */
-    char etag[160];
-    if (item->size == LIST_SIZE_UNKNOWN && !item->folder) {
-        snprintf(etag, sizeof etag, "%s", item->etag);
-        kept.key = key;
-        kept.etag = etag;
-        if (ask_size(me, &kept, err))
-            return -1;
-    }
-    if (emit(me, &kept))
+    if (head_wanted(me->l, item))
+        head_later(me, &kept);
+    else if (lister_emit(me, &kept))
         return err_set(err, ERR_CANCELLED, "listing stopped");
     return 0;
 }
@@ -224,10 +174,10 @@ static void share(struct lister *me)
     rest->folders = s->folders;
     free(s->end);
     s->end = bytes_take(&at);
-    span_push(l, rest);
+    listing_push(l, rest);
 }
 
-static bool is_over(struct listing *l)
+bool listing_is_over(struct listing *l)
 {
     ACQUIRE(&l->lock);
     return l->stop;
@@ -251,6 +201,7 @@ static int list_pages(struct lister *me, struct err *err)
         if (store_parse_list(l->store, me->span->prefix, body.data, body.len, on_item, me, &next,
                              err))
             return -1;
+        head_push(me);
         if (next.len && next.len == token.len && memcmp(next.data, token.data, token.len) == 0)
             return err_set(err, ERR_FAILED, "%s: the listing goes in circles", store_uri(l->store));
         struct bytes swap = token;
@@ -258,7 +209,7 @@ static int list_pages(struct lister *me, struct err *err)
         next = swap;
         if (cuts && ++pages >= PAGES_UNCUT && token.len && me->last.len && !me->past_end)
             share(me);
-    } while (token.len && !me->past_end && !is_over(l));
+    } while (token.len && !me->past_end && !listing_is_over(l));
     return 0;
 }
 
@@ -276,13 +227,15 @@ static int emit_if_empty(struct lister *me, struct err *err)
                                    .mtime_ns = LIST_MTIME_UNKNOWN,
                                    .etag = "",
                                    .folder = true};
-    return emit(me, &item) ? err_set(err, ERR_CANCELLED, "listing stopped") : 0;
+    return lister_emit(me, &item) ? err_set(err, ERR_CANCELLED, "listing stopped") : 0;
 }
 
 static int list_span(struct lister *me, struct err *err)
 {
     struct listing *l = me->l;
     me->n_items = 0;
+    if (me->span->ask)
+        return head_span(me, err);
     if (l->caps & STORE_LOCAL) {
         me->span->folders = true;
         return store_local_list(l->store, me->span->prefix, false, on_item, me, err);
@@ -309,8 +262,7 @@ static struct span *next_span(struct listing *l)
     l->idle--;
     /* Levels are asked for one by one until all have work; a walk has no other way. */
     bool manifest = !is_tree(l) && !(l->caps & STORE_WRITES);
-    bool cut = *s->after || *s->end;
-    if (!cut)
+    if (!s->ask && !*s->after && !*s->end)
         s->folders = is_tree(l) || (!manifest && l->n_spans < 2 * (size_t)l->n_threads);
     return s;
 }
@@ -328,6 +280,7 @@ static void *lister_main(void *arg)
     if (!failed)
         flush(&me);
     batch_free(me.batch);
+    batch_free(me.ask);
     bytes_release(&me.last);
     ACQUIRE(&l->lock);
     if (failed && !l->failed && !l->stop) {
@@ -388,16 +341,18 @@ static int drain(struct listing *l, list_fn *fn, void *arg, _Atomic uint64_t *re
 }
 
 static void listing_init(struct listing *l, struct fetch *f, struct store *s, const char *prefix,
-                         unsigned parallel)
+                         unsigned parallel, bool tags)
 {
-    *l = (struct listing){.fetch = f, .store = s, .caps = store_caps(s)};
+    *l = (struct listing){.fetch = f, .store = s, .caps = store_caps(s), .tags = tags};
+    if (tags && (l->caps & STORE_HEADS))
+        parallel = THREADS_MAX; /* most of them wait for an answer about one object */
     l->end = &l->first;
     l->n_threads = parallel < 1 ? 1 : parallel < THREADS_MAX ? parallel : THREADS_MAX;
     lock_init(&l->lock, RANK_FETCH_QUEUE, "fetch-list");
     cond_init(&l->work);
     cond_init(&l->ready);
     cond_init(&l->room);
-    span_push(l, span_new(prefix, strlen(prefix), "", ""));
+    listing_push(l, span_new(prefix, strlen(prefix), "", ""));
 }
 
 static void listing_release(struct listing *l)
@@ -430,11 +385,11 @@ static unsigned start(struct listing *l, pthread_t *threads, struct err *err)
 }
 
 static int list_from(struct fetch *f, struct store *s, const char *prefix, unsigned parallel,
-                     list_fn *fn, void *arg, _Atomic uint64_t *ret_seen, struct err *err)
+                     bool tags, list_fn *fn, void *arg, _Atomic uint64_t *ret_seen, struct err *err)
 {
     struct listing l;
     pthread_t threads[THREADS_MAX];
-    listing_init(&l, f, s, prefix, parallel);
+    listing_init(&l, f, s, prefix, parallel, tags);
     unsigned n = start(&l, threads, err);
     int result = n ? drain(&l, fn, arg, ret_seen, err) : -1;
     for (unsigned i = 0; i < n; i++)
@@ -452,7 +407,13 @@ static int list_from(struct fetch *f, struct store *s, const char *prefix, unsig
 int fetch_list(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn, void *arg,
                _Atomic uint64_t *ret_seen, struct err *err)
 {
-    return list_from(f, s, "", parallel, fn, arg, ret_seen, err);
+    return list_from(f, s, "", parallel, false, fn, arg, ret_seen, err);
+}
+
+int fetch_list_versions(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn, void *arg,
+                        _Atomic uint64_t *ret_seen, struct err *err)
+{
+    return list_from(f, s, "", parallel, true, fn, arg, ret_seen, err);
 }
 
 /* Takes the prefix off. */
@@ -478,7 +439,8 @@ int fetch_list_below(struct fetch *f, struct store *s, const char *prefix, unsig
 {
     struct below b = {strlen(prefix), fn, arg};
     struct err e = {0};
-    if (list_from(f, s, prefix, parallel, on_below, &b, NULL, &e) == 0 || e.class == ERR_NOT_FOUND)
+    if (list_from(f, s, prefix, parallel, false, on_below, &b, NULL, &e) == 0 ||
+        e.class == ERR_NOT_FOUND)
         return 0;
     if (err)
         *err = e;

@@ -127,7 +127,7 @@ static int http_classify(struct store *s, const struct http_req *r, const struct
 
 const struct store_ops http_ops = {
     .name = "HTTP",
-    .caps = STORE_HEAD_SIZES,
+    .caps = STORE_HEADS,
     .open = http_open,
     .get = http_get,
     .head = http_head,

@@ -111,7 +111,7 @@ unsigned store_caps(const struct store *s)
 {
     unsigned caps = s->ops->caps;
     if (s->page)
-        caps = (caps | STORE_FLAT_LIST) & ~(unsigned)STORE_HEAD_SIZES;
+        caps |= STORE_FLAT_LIST;
     return caps;
 }
 

@@ -51,10 +51,10 @@ enum {
     STORE_MULTIPART = 1 << 3,
     STORE_COPY = 1 << 4,
     STORE_BATCH_DELETE = 1 << 5,
-    STORE_RANGE_200 = 1 << 6,  /* a range is answered by 200 with just those bytes (WebHDFS) */
-    STORE_HEAD_SIZES = 1 << 7, /* items may be listed with LIST_SIZE_UNKNOWN (index pages) */
-    STORE_APPENDS = 1 << 8,    /* objects grow and are renamed (WebHDFS) */
-    STORE_META = 1 << 9,       /* keeps a struct object_meta with an object */
+    STORE_RANGE_200 = 1 << 6, /* a range is answered by 200 with just those bytes (WebHDFS) */
+    STORE_HEADS = 1 << 7,     /* listings give no ETags, some no sizes: a HEAD does (http) */
+    STORE_APPENDS = 1 << 8,   /* objects grow and are renamed (WebHDFS) */
+    STORE_META = 1 << 9,      /* keeps a struct object_meta with an object */
 };
 
 int store_open(struct store **ret, const char *uri, const struct store_conf *conf, struct err *err);
@@ -297,13 +297,22 @@ enum store_relation { STORES_APART, STORES_SAME, STORE_HOLDS_OTHER, STORE_IN_OTH
 /* Where `b` lies, seen from `a`: whoever writes to the one and reads the other wants to know. */
 enum store_relation stores_relation(const struct store *a, const struct store *b);
 
-/* --- sums of whole objects ------------------------------------------------------------------- */
-
-/* A manifest gives a sum of the content, no ETag; it travels as the etag "sum:sha256:HEX" (md5 and
- * crc32c too). It is no header's value: check it against the whole object's bytes. */
+/* --- what tells the versions of an object apart ------------------------------------------------
+ *
+ * An "etag" of a listing, a catalog or a request is one of
+ *
+ *   TAG                  a header's value
+ *   sum:KIND:HEX[/TAG]   a manifest's sum of the content (sha256, md5, crc32c): to be checked
+ *                        against the whole object's bytes
+ *   time:SECONDS         the Last-Modified of a server that gives no ETag
+ */
 bool store_etag_is_sum(const char *etag);
 int store_check_sum(const char *etag, const void *data, size_t len,
                     struct err *err); /* ERR_CORRUPT */
+/* Adds what the answer to a HEAD tells to what a listing gave. */
+void store_etag_add(char etag[160], const struct http_answer *head);
+/* Whether an answer is known to be of another version. ERR_STALE, without the name. */
+int store_check_etag(const char *etag, const struct http_answer *a, struct err *err);
 
 /* --- sets of several sources ------------------------------------------------------------------ */
 

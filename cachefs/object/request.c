@@ -363,11 +363,50 @@ int emit_item(struct store *s, const char *skip_key, struct list_item *item, lis
     return fn(arg, item, err);
 }
 
-/* --- sums ------------------------------------------------------------------------------------ */
+/* --- versions of an object ------------------------------------------------------------------- */
+
+#define TIME_TAG "time:"
 
 bool store_etag_is_sum(const char *etag)
 {
     return strncmp(etag, "sum:", 4) == 0;
+}
+
+void store_etag_add(char etag[160], const struct http_answer *head)
+{
+    size_t len = strlen(etag);
+    if (store_etag_is_sum(etag)) {
+        if (*head->etag && !strchr(etag, '/') && len + 1 + strlen(head->etag) < 160)
+            snprintf(etag + len, 160 - len, "/%s", head->etag);
+    } else if (*head->etag) {
+        snprintf(etag, 160, "%s", head->etag);
+    } else if (head->last_modified >= 0) {
+        snprintf(etag, 160, TIME_TAG "%lld", (long long)head->last_modified);
+    }
+}
+
+int store_check_etag(const char *etag, const struct http_answer *a, struct err *err)
+{
+    const char *tag = etag;
+    if (strncmp(etag, TIME_TAG, strlen(TIME_TAG)) == 0) {
+        long long then = strtoll(etag + strlen(TIME_TAG), NULL, 10);
+        if (a->last_modified < 0 || a->last_modified == then)
+            return 0;
+        return err_set(err, ERR_STALE,
+                       "changed at the source since the scan: its Last-Modified is %lld, the "
+                       "catalog has %lld (scan again, or mount with --refresh)",
+                       (long long)a->last_modified, then);
+    }
+    if (store_etag_is_sum(etag)) {
+        const char *slash = strchr(etag, '/');
+        tag = slash ? slash + 1 : "";
+    }
+    if (!*tag || !*a->etag || strcmp(tag, a->etag) == 0)
+        return 0;
+    return err_set(err, ERR_STALE,
+                   "changed at the source since the scan: its ETag is \"%s\", the catalog has "
+                   "\"%s\" (scan again, or mount with --refresh)",
+                   a->etag, tag);
 }
 
 int store_check_sum(const char *etag, const void *data, size_t len, struct err *err)
@@ -386,10 +425,11 @@ int store_check_sum(const char *etag, const void *data, size_t len, struct err *
         return err_set(err, ERR_USAGE, "unknown kind of sum: %s (known: sha256, md5, crc32c)",
                        kind);
     const char *want = strchr(kind, ':') + 1;
-    if (strcasecmp(want, got) != 0)
+    size_t want_len = strcspn(want, "/");
+    if (want_len != strlen(got) || strncasecmp(want, got, want_len) != 0)
         return err_set(
             err, ERR_CORRUPT,
-            "wrong bytes: their sum is %s, the manifest says %s (replace one of the two)", got,
-            want);
+            "wrong bytes: their sum is %s, the manifest says %.*s (replace one of the two)", got,
+            (int)want_len, want);
     return 0;
 }

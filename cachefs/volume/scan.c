@@ -90,8 +90,9 @@ static int list_source(struct scanning *s, struct store *store, struct err *err)
     int packed = fetch_packed_pointer(s->scan->fetch, store, &pointer, err);
     if (packed < 0)
         return -1;
-    return packed ? take_packed(s, store, &pointer, err)
-                  : fetch_list(s->scan->fetch, store, LISTINGS_AT_ONCE, add_item, s, &seen, err);
+    if (packed)
+        return take_packed(s, store, &pointer, err);
+    return fetch_list_versions(s->scan->fetch, store, LISTINGS_AT_ONCE, add_item, s, &seen, err);
 }
 
 static int list_sources(struct scanning *s, struct err *err)

@@ -93,6 +93,44 @@ static void take_meta(struct http_answer *a, const char *name, const char *value
         copy(a->meta_mtime, sizeof a->meta_mtime, value);
 }
 
+/* N digits; -1 if one is none. */
+static int digits(const char *text, int n)
+{
+    int value = 0;
+    for (int i = 0; i < n; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return -1;
+        value = value * 10 + text[i] - '0';
+    }
+    return value;
+}
+
+/* "Wed, 21 Oct 2015 07:28:00 GMT", which nearly all servers write and each answer holds: read at a
+ * glance. Anything else, and what is no date, is for the library. */
+static int64_t take_date(const char *text)
+{
+    static const char form[] = "..., .. ... .... ..:..:.. GMT";
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    static const int before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
+    bool usual = strlen(text) == sizeof form - 1;
+    for (size_t i = 0; usual && i < sizeof form - 1; i++)
+        usual = form[i] == '.' || form[i] == text[i];
+    int month = 0;
+    while (usual && month < 12 && memcmp(months + 3 * month, text + 8, 3) != 0)
+        month++;
+    if (!usual || month == 12)
+        return curl_getdate(text, NULL);
+    int day = digits(text + 5, 2), year = digits(text + 12, 4), hour = digits(text + 17, 2);
+    int minute = digits(text + 20, 2), second = digits(text + 23, 2);
+    if (day < 1 || day > 31 || year < 1970 || hour < 0 || minute < 0 || second < 0)
+        return curl_getdate(text, NULL);
+    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    int64_t past = year - 1; /* whole years, and the leap days in them since 1970 */
+    int64_t days = (year - 1970) * 365ll + (past / 4 - past / 100 + past / 400 - 477) +
+                   before[month] + (leap && month > 1) + day - 1;
+    return ((days * 24 + hour) * 60 + minute) * 60 + second;
+}
+
 static void take_field(struct http_answer *a, const char *name, const char *value)
 {
     if (strcasecmp(name, "content-length") == 0) {
@@ -110,7 +148,7 @@ static void take_field(struct http_answer *a, const char *name, const char *valu
     } else if (strcasecmp(name, "content-type") == 0) {
         copy(a->content_type, sizeof a->content_type, value);
     } else if (strcasecmp(name, "last-modified") == 0) {
-        a->last_modified = (int64_t)curl_getdate(value, NULL);
+        a->last_modified = take_date(value);
     } else if (strcasecmp(name, "retry-after") == 0) {
         int64_t s = whole_number(value);
         a->retry_after_s = s < 0 ? 0 : s > 86400 ? 86400 : (unsigned)s;
@@ -191,8 +229,6 @@ static bool head_line(const char *line, const char *end, struct http_answer *a,
         return false; /* a folded line; or a lie */
     if (line_is(line, end, "transfer-encoding"))
         return false;
-    if (line_is(line, end, "last-modified"))
-        return true;
     if (line_is(line, end, "connection")) {
         f->keep = f->keep && is_keep_alive(line + strlen("connection:"), end);
         return true;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "clock.h"
 #include "http.h"
@@ -39,6 +40,36 @@ Test(http, answer_fields)
     cr_expect_str_eq(a.content_type, "text/html");
     cr_expect_eq(a.retry_after_s, 7);
     cr_expect_eq(a.last_modified, 1445412480);
+}
+
+Test(http, dates_of_answers)
+{
+    for (int64_t t = 0; t < 7258118400; t += 12345677) { /* to the year 2200 */
+        char date[64], line[96];
+        struct tm tm;
+        struct http_answer a;
+        strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&(time_t){t}, &tm));
+        snprintf(line, sizeof line, "Last-Modified: %s\r\n", date);
+        LINES(&a, line);
+        cr_expect_eq(a.last_modified, t, "%s: %lld", date, (long long)a.last_modified);
+    }
+    static const struct {
+        const char *line;
+        int64_t want;
+    } odd[] = {
+        {"Last-Modified: Thu, 29 Feb 2024 23:59:59 GMT", 1709251199},
+        {"Last-Modified: Sunday, 06-Nov-94 08:49:37 GMT", 784111777},
+        {"Last-Modified: Sun Nov  6 08:49:37 1994", 784111777},
+        {"Last-Modified: Wed, 21 Oct 2015 07:28:00 CET", 1445408880},
+        {"Last-Modified: Wed, 21 Okt 2015 07:28:00 GMT", -1},
+        {"Last-Modified: yesterday", -1},
+    };
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+        struct http_answer a;
+        LINES(&a, odd[i].line);
+        cr_expect_eq(a.last_modified, odd[i].want, "%s: %lld", odd[i].line,
+                     (long long)a.last_modified);
+    }
 }
 
 Test(http, answer_with_odd_fields)

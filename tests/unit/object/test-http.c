@@ -119,10 +119,10 @@ Test(http, requests, .init = forget_environment)
     http_req_release(&r);
     cr_expect_eq(store_req_put(s, "k", 1, "", 0, &r, &err), -1);
     cr_expect_not_null(strstr(err.msg, "HTTP stores do not offer it"));
-    cr_expect_eq(store_caps(s), STORE_HEAD_SIZES);
+    cr_expect_eq(store_caps(s), STORE_HEADS);
     store_close(s);
     s = open_store("http://h:81/set/manifest.tsv", NULL);
-    cr_expect_eq(store_caps(s), STORE_FLAT_LIST);
+    cr_expect_eq(store_caps(s), STORE_FLAT_LIST | STORE_HEADS);
     cr_assert_eq(store_req_list(s, "x/", false, "", "", &r, NULL), 0);
     cr_expect_str_eq(r.url.data, "http://h:81/set/manifest.tsv");
     http_req_release(&r);
@@ -134,7 +134,62 @@ Test(http, sums)
     struct err err = {0};
     cr_expect_eq(store_check_sum("plain-etag", "hello", 5, &err), 0);
     cr_expect_eq(store_check_sum("sum:md5:5D41402ABC4B2A76B9719D911017C592", "hello", 5, &err), 0);
+    cr_expect_eq(store_check_sum("sum:crc32c:9a71bb4c/tag", "hello", 5, &err), 0);
+    cr_expect_eq(store_check_sum("sum:crc32c:9a71bb4/tag", "hello", 5, &err), -1);
+    err_clear(&err);
     cr_expect_eq(store_check_sum("sum:crc32c:9a71bb4c", "hello", 5, &err), 0);
     cr_expect_eq(store_check_sum("sum:crc32c:9a71bb4c", "hellO", 5, &err), -1);
     cr_expect_eq(err.class, ERR_CORRUPT);
+}
+
+static struct http_answer answer_of(const char *etag, int64_t last_modified)
+{
+    struct http_answer a;
+    http_answer_init(&a);
+    snprintf(a.etag, sizeof a.etag, "%s", etag);
+    a.last_modified = last_modified;
+    return a;
+}
+
+Test(http, what_tells_versions_apart)
+{
+    static const struct {
+        const char *listed, *etag;
+        int64_t last_modified;
+        const char *want;
+    } rows[] = {
+        {"", "tag", 5, "tag"},
+        {"", "", 5, "time:5"},
+        {"", "", -1, ""},
+        {"older", "tag", 5, "tag"},
+        {"sum:md5:00", "tag", 5, "sum:md5:00/tag"},
+        {"sum:md5:00", "", 5, "sum:md5:00"},
+        {"sum:md5:00/tag", "tag", 5, "sum:md5:00/tag"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char etag[160];
+        struct http_answer a = answer_of(rows[i].etag, rows[i].last_modified);
+        snprintf(etag, sizeof etag, "%s", rows[i].listed);
+        store_etag_add(etag, &a);
+        cr_expect_str_eq(etag, rows[i].want, "row %zu: %s", i, etag);
+        cr_expect_eq(store_check_etag(etag, &a, NULL), 0, "row %zu", i);
+    }
+    static const struct {
+        const char *catalog, *etag;
+        int64_t last_modified;
+        bool stale;
+    } checks[] = {
+        {"", "tag", 5, false},           {"tag", "", 5, false},
+        {"tag", "tag", 5, false},        {"tag", "tab", 5, true},
+        {"time:5", "tag", 5, false},     {"time:5", "tag", 6, true},
+        {"time:5", "", -1, false},       {"sum:md5:00", "tag", 5, false},
+        {"sum:md5:00/a", "a", 5, false}, {"sum:md5:00/a", "b", 5, true},
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+        struct http_answer a = answer_of(checks[i].etag, checks[i].last_modified);
+        struct err err = {0};
+        bool stale = store_check_etag(checks[i].catalog, &a, &err) != 0;
+        cr_expect_eq(stale, checks[i].stale, "row %zu", i);
+        cr_expect_eq(err.class, stale ? ERR_STALE : ERR_NONE);
+    }
 }
