@@ -111,6 +111,8 @@ $(BUILD)/lib/lib$(1).a: $$(call objs_of,$(1))
 module-$(1): $(BUILD)/lib/lib$(1).a
 endef
 $(foreach m,$(MODULES),$(eval $(call module_rules,$(m))))
+# The dashboard's files are part of the program.
+$(BUILD)/obj/runtime-server/ui.o: $(wildcard runtime-server/ui/*)
 
 # pthread_cancel() loads libgcc_s when it is first called, and ends the process where it cannot: out of
 # descriptors, for one. Linked, it is there.

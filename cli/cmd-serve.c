@@ -13,7 +13,8 @@ struct serve_options {
     struct conf_list mounts;
     const char *listen, *token_file, *state, *tls_cert, *tls_key, *compat_peers;
     const char *peers, *ca_file;
-    int64_t ordinal, partitions;
+    int64_t ordinal, partitions, rate_limit;
+    uint64_t request_timeout;
     bool no_auth;
 };
 
@@ -43,6 +44,12 @@ static const struct conf_row rows[] = {
      .help = "Authorities (PEM) that signed the other servers' certificates"},
     {"partitions", CONF_INT, AT(serve_options, partitions), .arg = "P", .dflt = "1", .min = 1,
      .max = 65536, .help = "How many servers share the set"},
+    {"rate-limit", CONF_INT, AT(serve_options, rate_limit), .arg = "N", .dflt = "10000", .min = 0,
+     .max = INT32_MAX,
+     .help = "Requests a second from one address; 0: any. A refused one counts for a hundredth of "
+             "them"},
+    {"request-timeout", CONF_DURATION, AT(serve_options, request_timeout), .arg = "DUR",
+     .dflt = "20s", .help = "A request's head, and then its body, must arrive within this time"},
     LOG_ROWS(serve_options, log),
 };
 
@@ -109,6 +116,8 @@ static int run(const struct conf *conf, const void *options, struct err *err)
                                  .partitions = (unsigned)o->partitions,
                                  .peers = o->peers,
                                  .ca_file = o->ca_file,
+                                 .rate_limit = (uint64_t)o->rate_limit,
+                                 .request_ns = o->request_timeout,
                                  .version = SAMPAN_VERSION,
                                  .log = log.log};
     if (!result)
@@ -127,8 +136,8 @@ const struct command cmd_serve = {
     .about =
         "Answers on port 7716 for the mounts named: jobs (warmup, clear, evict, scan, sync) that "
         "survive restarts, status, Prometheus metrics, and the Paddle Operator's routes. "
-        "Everything but "
-        "/healthz and /readyz wants the token of --token-file as a bearer token.\n\n"
+        "Everything but /healthz, /readyz and the files of the dashboard wants the token of "
+        "--token-file as a bearer token; the dashboard, at /ui, asks for it.\n\n"
         "Runs in the foreground until SIGTERM or SIGINT; jobs that run then go on at the next "
         "start.",
     .min_args = 0,

@@ -62,13 +62,14 @@ static void refresh(struct auth *a)
     a->read_at = at;
 }
 
-/* The time it takes does not depend on where the two differ. */
+/* The time it takes does not depend on where the two differ: volatile keeps the compiler from
+ * ending the loop early. */
 static bool same(const char *given, const char *wanted)
 {
     size_t n = strlen(wanted), m = strlen(given);
-    unsigned char differ = n != m;
+    volatile unsigned char differ = n != m;
     for (size_t i = 0; i < n; i++)
-        differ |= (unsigned char)(wanted[i] ^ given[i < m ? i : 0]);
+        differ = (unsigned char)(differ | (wanted[i] ^ given[i < m ? i : 0]));
     return !differ;
 }
 
@@ -92,9 +93,40 @@ void auth_token_copy(struct auth *a, struct secret *ret)
     secret_set(ret, a->token, strlen(a->token));
 }
 
+/* --- pages of other sites --------------------------------------------------------------------- */
+
+/* "NAME", "NAME:PORT", "[ADDR6]:PORT": a name that no other machine can own? */
+static bool names_this_machine(const char *host)
+{
+    static const char *const names[] = {"localhost", "[::1]"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t n = strlen(names[i]);
+        if (strncasecmp(host, names[i], n) == 0 && (!host[n] || host[n] == ':'))
+            return true;
+    }
+    struct in_addr v4;
+    char name[64];
+    size_t n = strcspn(host, ":");
+    if (n >= sizeof name)
+        return false;
+    memcpy(name, host, n);
+    name[n] = '\0';
+    return inet_pton(AF_INET, name, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
+}
+
+bool auth_is_foreign_page(bool open, const char *site, const char *origin, const char *host)
+{
+    if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
+        return true;
+    const char *rest = origin ? strstr(origin, "://") : NULL;
+    if (origin && (!rest || !host || strcasecmp(rest + 3, host) != 0))
+        return true;
+    return open && host && !names_this_machine(host);
+}
+
 /* --- addresses -------------------------------------------------------------------------------- */
 
-static bool to_bytes(const struct sockaddr *addr, unsigned char ret[16])
+bool address_bytes(const struct sockaddr *addr, unsigned char ret[16])
 {
     static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
     if (addr->sa_family == AF_INET6) {
@@ -119,7 +151,7 @@ static bool is_in(const struct network *n, const unsigned char address[16])
 bool auth_is_compat_peer(const struct auth *a, const struct sockaddr *peer)
 {
     unsigned char address[16];
-    if (!to_bytes(peer, address))
+    if (!address_bytes(peer, address))
         return false;
     for (size_t i = 0; i < a->n_compat; i++)
         if (is_in(&a->compat[i], address))
@@ -142,7 +174,8 @@ static int network_parse(char *text, struct network *ret, struct err *err)
         return err_set(err, ERR_USAGE,
                        "--compat-peers: \"%s%s%s\": want ADDRESS/BITS, as 10.0.0.0/8", text,
                        slash ? "/" : "", slash ? slash + 1 : "");
-    to_bytes(is_v4 ? (const struct sockaddr *)&v4 : (const struct sockaddr *)&v6, ret->address);
+    address_bytes(is_v4 ? (const struct sockaddr *)&v4 : (const struct sockaddr *)&v6,
+                  ret->address);
     ret->bits = (unsigned)bits + (is_v4 ? 96 : 0);
     return 0;
 }
@@ -164,7 +197,7 @@ static bool is_loopback(const struct sockaddr *addr)
 {
     unsigned char a[16];
     static const unsigned char one[16] = {[15] = 1};
-    return to_bytes(addr, a) &&
+    return address_bytes(addr, a) &&
            (memcmp(a, one, 16) == 0 || (a[10] == 0xff && a[11] == 0xff && a[12] == 127));
 }
 

@@ -9,7 +9,6 @@
  * Its paths are those of its own pods (/mnt/SET/PATH); ours are relative to the set. A job NAME of
  * type T is our job "T.NAME".
  */
-#include <microhttpd.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>

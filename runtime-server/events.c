@@ -3,7 +3,6 @@
  * that a client that comes back with Last-Event-ID misses nothing short of a long absence; one that
  * reads too slowly skips what is gone, and sees so by the gap in the numbers.
  */
-#include <microhttpd.h>
 #include <string.h>
 
 #include "clock.h"
@@ -11,6 +10,7 @@
 #include "server-internal.h"
 
 #define EVENTS_KEPT 1024
+#define LISTENERS   64 /* each holds a connection and its thread */
 #define BEAT_S      10 /* a comment, so that dead connections are noticed */
 
 struct listener {
@@ -131,6 +131,7 @@ static void forget_listener(void *cls)
         for (struct listener **at = &e->listeners; *at; at = &(*at)->next)
             if (*at == l) {
                 *at = l->next;
+                e->n_listeners--;
                 break;
             }
     }
@@ -139,20 +140,34 @@ static void forget_listener(void *cls)
     free(l);
 }
 
-void serve_events(struct request *r, struct answer *a)
+/* One that listens from now on, or after the event numbered `last`; NULL: they are too many. */
+static struct listener *new_listener(struct server *s, const char *last)
 {
-    struct events *e = &r->server->events;
+    struct events *e = &s->events;
+    ACQUIRE(&e->lock);
+    if (e->n_listeners == LISTENERS)
+        return NULL;
     struct listener *l = xcalloc(1, sizeof *l);
-    const char *last = request_header(r, "Last-Event-ID");
-    l->server = r->server;
+    uint64_t seen = last ? strtoull(last, NULL, 10) : e->seq;
+    l->server = s;
     cond_init(&l->news);
     bytes_add_str(&l->ready, "retry: 2000\n\n");
-    {
-        ACQUIRE(&e->lock);
-        uint64_t seen = last ? strtoull(last, NULL, 10) : e->seq;
-        l->seen = seen <= e->seq ? seen : 0; /* a number of before a restart: all that is kept */
-        l->next = e->listeners;
-        e->listeners = l;
+    l->seen = seen <= e->seq ? seen : 0; /* a number of before a restart: all that is kept */
+    l->next = e->listeners;
+    e->listeners = l;
+    e->n_listeners++;
+    return l;
+}
+
+void serve_events(struct request *r, struct answer *a)
+{
+    struct listener *l = new_listener(r->server, request_header(r, "Last-Event-ID"));
+    if (!l) {
+        struct err err = {0};
+        err_set(&err, ERR_TRANSIENT, "%d clients listen to events already (try again later)",
+                LISTENERS);
+        answer_error(a, &err);
+        return;
     }
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, read_events, l, forget_listener);

@@ -6,7 +6,6 @@
 #define LOG_MODULE "server"
 #include <errno.h>
 #include <fcntl.h>
-#include <microhttpd.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -97,6 +96,8 @@ static enum MHD_Result send_answer(struct MHD_Connection *c, struct answer *a)
                             a->type ? a->type : "application/json");
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (a->status == MHD_HTTP_TOO_MANY_REQUESTS)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     if (a->location[0])
         MHD_add_response_header(response, MHD_HTTP_HEADER_LOCATION, a->location);
     if (a->status == MHD_HTTP_UNAUTHORIZED)
@@ -119,32 +120,65 @@ static enum MHD_Result refuse(struct request *r, unsigned status, const char *cl
 
 /* --- a request -------------------------------------------------------------------------------- */
 
+static const struct sockaddr *peer_of(const struct request *r)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    return info ? info->client_addr : NULL;
+}
+
 static bool may_ask(const struct request *r)
 {
     struct auth *auth = &r->server->auth;
     if (r->route->guard == OPEN ||
         auth_token_is(auth, request_header(r, MHD_HTTP_HEADER_AUTHORIZATION)))
         return true;
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    return r->route->guard == COMPAT && info && auth_is_compat_peer(auth, info->client_addr);
+    const struct sockaddr *peer = peer_of(r);
+    return r->route->guard == COMPAT && peer && auth_is_compat_peer(auth, peer);
+}
+
+static bool is_foreign_page(const struct request *r)
+{
+    return r->route->guard != OPEN &&
+           auth_is_foreign_page(r->server->conf.no_auth, request_header(r, "Sec-Fetch-Site"),
+                                request_header(r, MHD_HTTP_HEADER_ORIGIN),
+                                request_header(r, MHD_HTTP_HEADER_HOST));
+}
+
+/* What a client should not have asked weighs more than what it may. */
+static enum MHD_Result refuse_client(struct request *r, unsigned status, const char *class,
+                                     const char *text)
+{
+    limits_refused(&r->server->limits, peer_of(r), clock_mono_ns());
+    return refuse(r, status, class, text);
 }
 
 /* The head is here: is there such a route, and may this client use it? If not, the answer is
  * queued, and the library takes no body. */
 static enum MHD_Result begin(struct request *r, const char *method, const char *url)
 {
+    struct server *s = r->server;
     bool known = false;
-    counter_add(&r->server->requests, 1);
+    counter_add(&s->requests, 1);
+    limits_step(r->connection, STEP_REQUEST);
+    if (!limits_take(&s->limits, peer_of(r), r->began_ns)) {
+        counter_add(&s->limited, 1);
+        return refuse(r, MHD_HTTP_TOO_MANY_REQUESTS, "limit",
+                      "too many requests from this address (wait a second)");
+    }
     r->route = route_find(method, url, r->id, &known);
     if (!r->route)
-        return known ? refuse(r, MHD_HTTP_METHOD_NOT_ALLOWED, "usage",
-                              "this path does not take this method (docs/openapi.yaml)")
-                     : refuse(r, MHD_HTTP_NOT_FOUND, "not-found",
-                              "there is no such path (docs/openapi.yaml lists them)");
+        return known ? refuse_client(r, MHD_HTTP_METHOD_NOT_ALLOWED, "usage",
+                                     "this path does not take this method (docs/openapi.yaml)")
+                     : refuse_client(r, MHD_HTTP_NOT_FOUND, "not-found",
+                                     "there is no such path (docs/openapi.yaml lists them)");
+    if (is_foreign_page(r))
+        return refuse_client(r, MHD_HTTP_FORBIDDEN, "denied",
+                             "a page of another site asks (open this server by its own address)");
     if (!may_ask(r))
-        return refuse(r, MHD_HTTP_UNAUTHORIZED, "denied",
-                      "want the header \"Authorization: Bearer TOKEN\" with the server's token");
+        return refuse_client(r, MHD_HTTP_UNAUTHORIZED, "denied",
+                             "want the header \"Authorization: Bearer TOKEN\" with the server's "
+                             "token");
     return MHD_YES;
 }
 
@@ -154,7 +188,11 @@ static enum MHD_Result finish(struct request *r)
     if (r->too_large)
         return refuse(r, MHD_HTTP_CONTENT_TOO_LARGE, "limit",
                       "the body is larger than 1 MiB (send a list of paths in several jobs)");
+    limits_step(r->connection, STEP_UNLIMITED); /* the time is ours now */
     r->route->serve(r, &a);
+    if (r->route->serve != serve_events)
+        limits_step(r->connection, STEP_ANSWER);
+    histogram_add(&r->server->latency, clock_mono_ns() - r->began_ns);
     enum MHD_Result rc = a.status ? send_answer(r->connection, &a) : MHD_YES;
     if (a.status >= 500)
         counter_add(&r->server->failed, 1);
@@ -172,6 +210,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
         r = xcalloc(1, sizeof *r);
         r->server = cls;
         r->connection = connection;
+        r->began_ns = clock_mono_ns();
         *state = r;
         return begin(r, method, url);
     }
@@ -190,8 +229,8 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **st
 {
     struct request *r = *state;
     (void)cls;
-    (void)connection;
     (void)why;
+    limits_step(connection, STEP_REQUEST); /* the next one */
     if (!r)
         return;
     bytes_release(&r->body);
@@ -271,11 +310,12 @@ static struct MHD_Daemon *start_daemon(struct server *s)
         flags |= MHD_USE_TLS;
     return MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, s,
-        MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)PER_ADDRESS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE,
-        (size_t)STACK_BYTES, MHD_OPTION_ARRAY, s->cert ? tls : plain, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_CONNECTION, limits_on_connection, &s->limits, MHD_OPTION_LISTEN_SOCKET,
+        listener, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)PER_ADDRESS,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES,
+        MHD_OPTION_ARRAY, s->cert ? tls : plain, MHD_OPTION_END);
 }
 
 /* Lets what is under way end, for a while. */

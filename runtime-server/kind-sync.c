@@ -53,11 +53,27 @@ static bool is_ours(const struct server *s, const char *path)
     return false;
 }
 
+/* "KEY:SECRET@host/…", also where the secret has a '/' of its own: what stands behind the first ':'
+ * of a host is a port. */
+static bool holds_password(const char *authority)
+{
+    size_t len = strcspn(authority, "/");
+    const char *colon = memchr(authority, ':', len);
+    if (!colon || *authority == '[')
+        return memchr(authority, '@', len) != NULL;
+    return strspn(colon + 1, "0123456789") != (size_t)(authority + len - colon - 1);
+}
+
 static int check_uri(const struct server *s, const char *key, const char *uri, struct err *err)
 {
     if (!strstr(uri, "://"))
         return err_set(err, ERR_USAGE, "options.%s: \"%s\": want a URI (s3://BUCKET/PREFIX, …)",
                        key, uri);
+    if (holds_password(strstr(uri, "://") + 3))
+        return err_set(err, ERR_USAGE,
+                       "options.%s: a password in an address is refused: it would be kept with the "
+                       "job (put the keys into the environment of the server)",
+                       key);
     if (strncmp(uri, "file://", 7) != 0)
         return 0;
     if (is_ours(s, uri + 7))

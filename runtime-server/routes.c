@@ -1,5 +1,4 @@
 /* The table of routes, and the handlers of /v1, /healthz and /readyz. */
-#include <microhttpd.h>
 #include <string.h>
 
 #include "clock.h"
@@ -159,6 +158,10 @@ static void get_ready(struct request *r, struct answer *a)
 static const struct route routes[] = {
     {GET, "/healthz", OPEN, get_health},
     {GET, "/readyz", OPEN, get_ready},
+    {GET, "/", OPEN, serve_to_ui},
+    {GET, "/ui", OPEN, serve_ui},
+    {GET, "/ui/", OPEN, serve_to_ui},
+    {GET, "/ui/{id}", OPEN, serve_ui},
     {GET, "/metrics", TOKEN, serve_metrics},
     {GET, "/events", TOKEN, serve_events},
     {GET, "/v1/status", TOKEN, get_status},

@@ -2,6 +2,7 @@
 #ifndef SAMPAN_SERVER_INTERNAL_H
 #define SAMPAN_SERVER_INTERNAL_H
 
+#include <microhttpd.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -17,13 +18,11 @@
 #include "server.h"
 #include "sync.h"
 
-struct MHD_Connection;
-struct MHD_Daemon;
-
 #define BODY_MAX    (1u << 20) /* of a request */
 #define CONNECTIONS 512
 #define PER_ADDRESS 128
 #define IDLE_S      20 /* a connection that says nothing is closed */
+#define REQUEST_S   20 /* for each of a request's head and body */
 #define WORKERS     4
 
 /* --- requests and answers (http.c) ------------------------------------------------------------ */
@@ -37,6 +36,7 @@ struct request {
     char id[256]; /* what stands for {id} in the route's path */
     struct bytes body;
     bool too_large;
+    uint64_t began_ns;
 };
 
 struct answer {
@@ -95,10 +95,47 @@ bool auth_token_is(struct auth *a, const char *header);
 /* The token as it is now, to show to another server; nothing where everybody may ask. */
 void auth_token_copy(struct auth *a, struct secret *ret);
 bool auth_is_compat_peer(const struct auth *a, const struct sockaddr *peer);
+/* Does another site's page ask through its reader's browser? `open` is a server that wants no
+ * token: it must also be called by a name of this machine alone. */
+bool auth_is_foreign_page(bool open, const char *site, const char *origin, const char *host);
+/* IPv4 as ::ffff:a.b.c.d; false for what is neither. */
+bool address_bytes(const struct sockaddr *addr, unsigned char ret[16]);
 /* Parses "ADDR:PORT"; *ret_loopback tells whether only this machine can reach it. */
 int listen_parse(const char *text, struct sockaddr_storage *ret, socklen_t *ret_len,
                  bool *ret_loopback, struct err *err);
 int networks_parse(const char *text, struct network **ret, size_t *n, struct err *err);
+
+/* --- limits.c --------------------------------------------------------------------------------- */
+
+#define LIMITS_SETS 256
+
+struct bucket;
+struct client;
+struct limits {
+    double rate;         /* requests a second from one address; 0: any */
+    uint64_t request_ns; /* for a request's head, and for its body, to arrive */
+    struct lock lock;    /* guards all below */
+    struct cond wake;
+    struct bucket *buckets;
+    struct client *clients;
+    uint64_t connections;
+    bool stopping;
+    bool watches; /* before other threads are there */
+    pthread_t watcher;
+    counter timed_out; /* no lock needed */
+};
+void limits_init(struct limits *l);
+int limits_start(struct limits *l, double rate, uint64_t request_ns, struct err *err);
+void limits_destroy(struct limits *l);
+/* May this address ask once more? */
+bool limits_take(struct limits *l, const struct sockaddr *peer, uint64_t now);
+void limits_refused(struct limits *l, const struct sockaddr *peer, uint64_t now);
+/* For the library; cls is the limits. */
+void limits_on_connection(void *cls, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode what);
+/* What the client has to do next, within its time from now. */
+enum limits_step { STEP_REQUEST, STEP_ANSWER, STEP_UNLIMITED };
+void limits_step(struct MHD_Connection *connection, enum limits_step step);
 
 /* --- mounts.c --------------------------------------------------------------------------------- */
 
@@ -142,6 +179,7 @@ struct events {
     struct event **end;
     unsigned n;
     struct listener *listeners;
+    unsigned n_listeners;
     bool stopping;
 };
 void events_init(struct events *e);
@@ -188,12 +226,17 @@ int link_call(struct server *s, struct link *l, const struct bytes *request, int
 void serve_samples(struct request *r, struct answer *a);
 void serve_catalog(struct request *r, struct answer *a);
 
+/* ui.c */
+void serve_ui(struct request *r, struct answer *a);
+void serve_to_ui(struct request *r, struct answer *a);
+
 /* --- the server ------------------------------------------------------------------------------- */
 
 struct server {
     struct server_conf conf; /* its strings are ours */
     char **mounts;
     struct auth auth;
+    struct limits limits;
     struct jobs *_Atomic jobs; /* NULL until they are open: their first events find it so */
     struct events events;
     struct members *members;
@@ -210,7 +253,8 @@ struct server {
     pthread_t cert_thread;
     bool cert_thread_runs;
     uint64_t began_ns;
-    counter requests, refused, failed;
+    counter requests, refused, limited, failed;
+    struct histogram latency; /* from a request's head to its answer */
 };
 
 #endif

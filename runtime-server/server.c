@@ -79,6 +79,7 @@ static struct server *server_new(const struct server_conf *conf)
     cond_init(&s->cert_stop);
     events_init(&s->events);
     peers_init(s);
+    limits_init(&s->limits);
     return s;
 }
 
@@ -91,7 +92,10 @@ int server_start(struct server **ret, const struct server_conf *conf, struct err
         return -1;
     struct server *s = server_new(conf);
     if (auth_open(&s->auth, conf, err) || listen_on(s, &addr, len, err) || cluster_start(s, err) ||
-        open_jobs(s, err) || http_start(s, err)) {
+        open_jobs(s, err) ||
+        limits_start(&s->limits, (double)conf->rate_limit,
+                     conf->request_ns ? conf->request_ns : REQUEST_S * NS_PER_S, err) ||
+        http_start(s, err)) {
         server_stop(s);
         return -1;
     }
@@ -111,6 +115,7 @@ void server_stop(struct server *s)
     events_stop(&s->events);
     peers_stop(s);
     http_stop(s); /* closes the listener if it took it over */
+    limits_destroy(&s->limits);
     jobs_close(s->jobs);
     cluster_stop(s);
     events_destroy(&s->events);

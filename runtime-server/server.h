@@ -37,6 +37,8 @@ struct server_conf {
     unsigned ordinal, partitions;
     const char *peers;   /* the servers of all partitions (members.h); NULL: this one alone */
     const char *ca_file; /* of those with https; NULL: the system's */
+    uint64_t rate_limit; /* requests a second from one address; 0: any */
+    uint64_t request_ns; /* a request's head, then its body, must arrive within; 0: 20 s */
     const char *version; /* of the program */
     struct log *log;
 };

@@ -17,17 +17,18 @@ told = {(method.upper(), path.replace("{type}", kind))
         for method in item if method in ("get", "post", "delete")
         for kind in (types if "{type}" in path else [""])}
 text = open(root + "/runtime-server/routes.c").read() + open(root + "/runtime-server/compat.c").read()
-served = set(re.findall(r'\{(GET|POST|DELETE), "(/[^"]+)", ', text))
+served = set(re.findall(r'\{(GET|POST|DELETE), "(/[^"]*)", ', text))
+served = {(method, path.replace("/ui/{id}", "/ui/{file}")) for method, path in served}
 for method, head, tail in re.findall(r'(GET|POST|DELETE), "(/[^"]*)" #type "([^"]*)"', text):
     served |= {(method, head + kind + tail) for kind in types}
 bad = ["%s %s: %s" % (*r, "not in the page" if r in served else "not in the table") for r in told ^ served]
 for method, path in sorted(told):
-    request = urllib.request.Request(base + path.replace("{id}", "none"), method=method)
+    request = urllib.request.Request(base + re.sub(r"\{[a-z]*\}", "none", path), method=method)
     try:
         code = urllib.request.urlopen(request, timeout=20).status
     except urllib.error.HTTPError as e:
         code = e.code
-    want = 200 if path in ("/healthz", "/readyz") else 401
+    want = 200 if path in ("/healthz", "/readyz", "/", "/ui", "/ui/") else 404 if path == "/ui/{file}" else 401
     if code != want:
         bad.append(f"{method} {path}: {code} without a token, want {want}")
 print("\n".join(bad))

@@ -1,0 +1,92 @@
+/*
+ * /ui: the dashboard, a few files out of runtime-server/ui/ that are part of the program. They need
+ * no token, as they hold nothing: all that they show comes from the routes that want one. The page
+ * may load its own parts and ask this server, and nothing else.
+ */
+#include <string.h>
+
+#include "server-internal.h"
+
+#define UI_FOLDER "runtime-server/ui/"
+
+/* The bytes of a file, between `name` and `name_end`. */
+#define UI_FILE(name, file)                                                                   \
+    extern const char name[], name##_end[];                                                   \
+    __asm__(".pushsection .rodata\n"                                                          \
+            ".global " #name "\n.global " #name "_end\n" #name ":\n.incbin \"" UI_FOLDER file \
+            "\"\n" #name "_end:\n.byte 0\n.popsection\n")
+
+UI_FILE(ui_index_html, "index.html");
+UI_FILE(ui_style_css, "style.css");
+UI_FILE(ui_icon_svg, "icon.svg");
+UI_FILE(ui_app_js, "app.js");
+UI_FILE(ui_api_js, "api.js");
+UI_FILE(ui_cards_js, "cards.js");
+UI_FILE(ui_chart_js, "chart.js");
+UI_FILE(ui_jobs_js, "jobs.js");
+UI_FILE(ui_words_js, "words.js");
+
+#define JAVASCRIPT "text/javascript; charset=utf-8"
+
+static const struct ui_file {
+    const char *name, *type, *begin, *end;
+} files[] = {
+    {"", "text/html; charset=utf-8", ui_index_html, ui_index_html_end},
+    {"style.css", "text/css; charset=utf-8", ui_style_css, ui_style_css_end},
+    {"icon.svg", "image/svg+xml", ui_icon_svg, ui_icon_svg_end},
+    {"app.js", JAVASCRIPT, ui_app_js, ui_app_js_end},
+    {"api.js", JAVASCRIPT, ui_api_js, ui_api_js_end},
+    {"cards.js", JAVASCRIPT, ui_cards_js, ui_cards_js_end},
+    {"chart.js", JAVASCRIPT, ui_chart_js, ui_chart_js_end},
+    {"jobs.js", JAVASCRIPT, ui_jobs_js, ui_jobs_js_end},
+    {"words.js", JAVASCRIPT, ui_words_js, ui_words_js_end},
+};
+
+static const struct ui_file *find_file(const char *name)
+{
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (strcmp(files[i].name, name) == 0)
+            return &files[i];
+    return NULL;
+}
+
+void serve_ui(struct request *r, struct answer *a)
+{
+    static const char *const headers[][2] = {
+        {MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache"},
+        {"Content-Security-Policy",
+         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+         "require-trusted-types-for 'script'"},
+        {"Cross-Origin-Opener-Policy", "same-origin"},
+        {"Cross-Origin-Resource-Policy", "same-origin"},
+        {"Referrer-Policy", "no-referrer"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"X-Frame-Options", "DENY"},
+    };
+    const struct ui_file *f = find_file(r->id);
+    if (!f) {
+        struct err err = {0};
+        err_set(&err, ERR_NOT_FOUND, "the dashboard has no such file");
+        answer_error(a, &err);
+        return;
+    }
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        (size_t)(f->end - f->begin), (void *)(uintptr_t)f->begin, MHD_RESPMEM_PERSISTENT);
+    a->status = response ? 0 : MHD_HTTP_SERVICE_UNAVAILABLE;
+    if (!response)
+        return;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, f->type);
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++)
+        MHD_add_response_header(response, headers[i][0], headers[i][1]);
+    MHD_queue_response(r->connection, MHD_HTTP_OK, response);
+    MHD_destroy_response(response);
+}
+
+/* For those who type an address. Relative, as there may be a proxy with a prefix of its own. */
+void serve_to_ui(struct request *r, struct answer *a)
+{
+    a->status = MHD_HTTP_FOUND;
+    snprintf(a->location, sizeof a->location, "%s",
+             strcmp(r->route->path, "/") == 0 ? "ui" : "../ui");
+}
