@@ -52,10 +52,10 @@ USES_outfuse  := base device keeper stage source catalog fetch object
 USES_fuse     := keeper base device source catalog cache fetch object order warmup volume
 USES_ctlserve := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire stage
 USES_jobs     := base
-USES_server   := base ctlwire jobs source catalog object fetch transfer
+USES_server   := base order ctlwire jobs source catalog object fetch transfer
 USES_cli      := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve transfer layers jobs server stage outfuse
 
-LIBS_base    := libcurl jansson
+LIBS_base    := libcurl jansson libcrypto
 LIBS_object  := libcrypto
 LIBS_catalog := sqlite3 libcrypto
 LIBS_cache   := liblz4

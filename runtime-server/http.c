@@ -187,7 +187,10 @@ static enum MHD_Result finish(struct request *r)
     struct answer a = {.status = MHD_HTTP_INTERNAL_SERVER_ERROR};
     if (r->too_large)
         return refuse(r, MHD_HTTP_CONTENT_TOO_LARGE, "limit",
-                      "the body is larger than 1 MiB (send a list of paths in several jobs)");
+                      route_body_max(r->route) > BODY_MAX
+                          ? "the body is larger than 64 MiB (send it in parts)"
+                          : "the body is larger than 1 MiB (POST a long list of "
+                            "paths to /v1/lists and name its digest)");
     limits_step(r->connection, STEP_UNLIMITED); /* the time is ours now */
     r->route->serve(r, &a);
     if (r->route->serve != serve_events)
@@ -215,7 +218,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
         return begin(r, method, url);
     }
     if (*upload_len) {
-        r->too_large = r->too_large || r->body.len + *upload_len > BODY_MAX;
+        size_t max = route_body_max(r->route);
+        r->too_large = r->too_large || r->body.len + *upload_len > max;
         if (!r->too_large)
             bytes_add(&r->body, upload, *upload_len);
         *upload_len = 0;

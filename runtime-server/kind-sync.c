@@ -178,8 +178,11 @@ int check_sync(void *server, const struct json *o, struct bytes *ret, struct byt
 
 void touches_sync(const struct json *o, struct bytes *ret)
 {
-    const char *destination = "";
+    const char *destination = "", *share;
     json_str(o, "destination", &destination, NULL);
+    /* Of a cluster's job the children touch it, and two shares have no key in common. */
+    if (cluster_is_job(o) || json_str(o, "share", &share, NULL) == 0)
+        return;
     bytes_addf(ret, "%s\n", destination);
 }
 
@@ -273,6 +276,8 @@ int run_sync(struct job_run *r, void *server, const struct json *o, struct bytes
              struct err *err)
 {
     struct server *s = server;
+    if (cluster_is_job(o))
+        return fanout_run(r, s, o, result, err);
     struct syncing syncing = {.run = r};
     struct sync_conf c = {.stop = &syncing.stop, .log = s->conf.log};
     struct sync_counts counts = {0};

@@ -3,26 +3,37 @@
  * so a job that is run again after a pause or a kill does the rest.
  */
 #include <string.h>
-#include <unistd.h>
 
 #include "mem.h"
 #include "server-internal.h"
 
-#define TURN_US (300 * 1000)
-
 /* --- options ---------------------------------------------------------------------------------- */
 
-/* Begins the canonical options with what all of these have: the mount, and what the Paddle
- * Operator's own form of them was. */
-static int begin_options(const struct server *s, const struct json *o, struct json_writer *w,
-                         struct bytes *ret, struct err *err)
+int options_begin(const struct server *s, const struct json *o, struct json_writer *w,
+                  struct bytes *ret, struct err *err)
 {
     const char *named, *mount;
-    if (json_str_or(o, "mount", "", &named, err) || mount_choose(s, named, &mount, err))
+    bool cluster;
+    int64_t lost_after;
+    if (json_str_or(o, "mount", "", &named, err) || cluster_scope(s, o, &cluster, err) ||
+        json_int_or(o, "lost_after_s", 1, INT32_MAX, LOST_AFTER_S, &lost_after, err))
         return -1;
     jw_init(w, ret);
     jw_object(w, NULL);
-    jw_str(w, "mount", mount);
+    if (cluster) {
+        /* Each server knows its own mounts. */
+        jw_str(w, "scope", "cluster");
+        if (json_has(o, "lost_after_s"))
+            jw_int(w, "lost_after_s", lost_after);
+        if (*named)
+            jw_str(w, "mount", named);
+    } else {
+        if (mount_choose(s, named, &mount, err))
+            return -1;
+        if (json_has(o, "scope") && members_are_several(s->members))
+            jw_str(w, "scope", "node");
+        jw_str(w, "mount", mount);
+    }
     if (json_has(o, "compat")) {
         struct json compat = json_get(o, "compat");
         cleanup_bytes struct bytes text = {0};
@@ -33,7 +44,7 @@ static int begin_options(const struct server *s, const struct json *o, struct js
 }
 
 /* A path in the set: relative, without a part that leads out of it. */
-static int check_path(const char *path, struct err *err)
+int options_check_path(const char *path, struct err *err)
 {
     for (const char *p = path; *p;) {
         size_t len = strcspn(p, "/");
@@ -48,7 +59,7 @@ static int check_path(const char *path, struct err *err)
     return 0;
 }
 
-static int copy_paths(const struct json *o, struct json_writer *w, struct err *err)
+int options_copy_paths(const struct json *o, struct json_writer *w, struct err *err)
 {
     if (!json_has(o, "paths"))
         return 0;
@@ -59,7 +70,7 @@ static int copy_paths(const struct json *o, struct json_writer *w, struct err *e
     for (size_t i = 0; i < json_count(&paths); i++) {
         struct json item = json_at(&paths, i);
         const char *path;
-        if (json_as_str(&item, &path, err) || check_path(path, err))
+        if (json_as_str(&item, &path, err) || options_check_path(path, err))
             return -1;
         while (*path == '/')
             path++;
@@ -70,8 +81,10 @@ static int copy_paths(const struct json *o, struct json_writer *w, struct err *e
 }
 
 /* The set's root, or each path below it, as lines "MOUNT/PATH". */
-static void touches_paths(const struct json *o, struct bytes *ret)
+void options_touch_paths(const struct json *o, struct bytes *ret)
 {
+    if (cluster_is_job(o))
+        return; /* its children do */
     const char *mount = "";
     struct json paths = json_get(o, "paths");
     json_str(o, "mount", &mount, NULL);
@@ -111,8 +124,8 @@ static bool on_progress(void *arg, const struct json *progress)
 }
 
 /* 1: it is to stop, and nothing is to be said. */
-static int ask_owner(struct job_run *r, struct server *s, const struct json *o, const char *op,
-                     const char *fields, struct json_doc **ret, struct err *err)
+int owner_ask(struct job_run *r, struct server *s, const struct json *o, const char *op,
+              const char *fields, struct json_doc **ret, struct err *err)
 {
     const char *named, *mount;
     struct asking a = {.run = r};
@@ -122,100 +135,13 @@ static int ask_owner(struct job_run *r, struct server *s, const struct json *o, 
     return rc && a.wished ? 1 : rc;
 }
 
-static void paths_field(const struct json *o, struct bytes *fields)
+void options_paths_field(const struct json *o, struct bytes *fields)
 {
     if (!json_has(o, "paths"))
         return;
     struct json paths = json_get(o, "paths");
     bytes_addf(fields, "%s\"paths\":", fields->len ? "," : "");
     json_text(&paths, fields);
-}
-
-/* --- warmup ----------------------------------------------------------------------------------- */
-
-static int check_warmup(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
-                        struct err *err)
-{
-    static const char *const keys[] = {"mount", "paths", "verify", "compat", NULL};
-    struct json_writer w;
-    bool verify;
-    (void)secret;
-    if (json_only_keys(o, keys, err) || json_bool_or(o, "verify", false, &verify, err) ||
-        begin_options(server, o, &w, ret, err) || copy_paths(o, &w, err))
-        return -1;
-    jw_bool(&w, "verify", verify);
-    jw_end(&w);
-    return 0;
-}
-
-/* Samples that could not be had fail the job; the first of them is named, the others are in its
- * result. */
-static int judge_warmup(const struct json *result, struct err *err)
-{
-    int64_t failed = 0, samples = 0;
-    const char *path = "?", *why = "?";
-    json_int(result, "failed", 0, INT64_MAX, &failed, NULL);
-    json_int(result, "samples", 0, INT64_MAX, &samples, NULL);
-    if (!failed)
-        return 0;
-    struct json failures = json_get(result, "failures"), first = json_at(&failures, 0);
-    json_str(&first, "path", &path, NULL);
-    json_str(&first, "why", &why, NULL);
-    return err_set(err, ERR_FAILED, "%lld of %lld samples could not be fetched; the first: %s: %s",
-                   (long long)failed, (long long)samples, path, why);
-}
-
-/* The owner warms one thing at a time, and what it does now may be our own, of before a restart. */
-static bool warms_already(struct server *s, const struct json *o)
-{
-    cleanup_json struct json_doc *doc = NULL;
-    const char *named, *mount, *state;
-    if (json_str(o, "mount", &named, NULL) || mount_choose(s, named, &mount, NULL) ||
-        mount_ask(mount, "status", "", NULL, NULL, &doc, NULL))
-        return false;
-    struct json root = json_root(doc), status = json_get(&root, "status");
-    struct json warmup = json_get(&status, "warmup");
-    return json_str(&warmup, "state", &state, NULL) == 0 && strcmp(state, "running") == 0;
-}
-
-static int ask_in_turn(struct job_run *r, struct server *s, const struct json *o,
-                       const char *fields, struct json_doc **ret, struct err *err)
-{
-    int rc;
-    while ((rc = ask_owner(r, s, o, "warmup", fields, ret, err)) < 0 && err->class == ERR_LIMIT &&
-           warms_already(s, o)) {
-        if (job_wanted(r) != JOB_GO_ON)
-            return 1;
-        usleep(TURN_US);
-    }
-    return rc;
-}
-
-static int run_warmup(struct job_run *r, void *server, const struct json *o, struct bytes *result,
-                      struct err *err)
-{
-    cleanup_json struct json_doc *doc = NULL;
-    cleanup_bytes struct bytes fields = {0};
-    bool verify = false;
-    json_bool(o, "verify", &verify, NULL);
-    bytes_addf(&fields, "\"verify\":%s", verify ? "true" : "false");
-    paths_field(o, &fields);
-    int rc = ask_in_turn(r, server, o, fields.data, &doc, err);
-    if (rc)
-        return rc < 0 ? -1 : 0;
-    struct json root = json_root(doc), warmed = json_get(&root, "result");
-    json_text(&warmed, result);
-    int64_t samples = 0, bytes = 0, failed = 0;
-    json_int(&warmed, "samples", 0, INT64_MAX, &samples, NULL);
-    json_int(&warmed, "bytes", 0, INT64_MAX, &bytes, NULL);
-    json_int(&warmed, "failed", 0, INT64_MAX, &failed, NULL);
-    struct job_progress p = {.items = (uint64_t)(samples - failed),
-                             .total_items = (uint64_t)samples,
-                             .bytes = (uint64_t)bytes,
-                             .failed = (uint64_t)failed,
-                             .eta_s = -1};
-    job_tell(r, &p);
-    return judge_warmup(&warmed, err);
 }
 
 /* --- clear, evict, scan ----------------------------------------------------------------------- */
@@ -225,7 +151,9 @@ static int run_op(struct job_run *r, struct server *s, const struct json *o, con
                   const char *fields, struct bytes *result, struct err *err)
 {
     cleanup_json struct json_doc *doc = NULL;
-    int rc = ask_owner(r, s, o, op, fields, &doc, err);
+    if (cluster_is_job(o))
+        return fanout_run(r, s, o, result, err);
+    int rc = owner_ask(r, s, o, op, fields, &doc, err);
     if (rc)
         return rc < 0 ? -1 : 0;
     struct json root = json_root(doc);
@@ -245,11 +173,11 @@ static int run_op(struct job_run *r, struct server *s, const struct json *o, con
 static int check_clear(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
                        struct err *err)
 {
-    static const char *const keys[] = {"mount", "paths", "compat", NULL};
+    static const char *const keys[] = {"scope", "lost_after_s", "mount", "paths", "compat", NULL};
     struct json_writer w;
     (void)secret;
-    if (json_only_keys(o, keys, err) || begin_options(server, o, &w, ret, err) ||
-        copy_paths(o, &w, err))
+    if (json_only_keys(o, keys, err) || options_begin(server, o, &w, ret, err) ||
+        options_copy_paths(o, &w, err))
         return -1;
     jw_end(&w);
     return 0;
@@ -259,20 +187,21 @@ static int run_clear(struct job_run *r, void *server, const struct json *o, stru
                      struct err *err)
 {
     cleanup_bytes struct bytes fields = {0};
-    paths_field(o, &fields);
+    options_paths_field(o, &fields);
     return run_op(r, server, o, "clear", fields.data ? fields.data : "", result, err);
 }
 
 static int check_evict(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
                        struct err *err)
 {
-    static const char *const keys[] = {"mount", "to", "older_than_s", "compat", NULL};
+    static const char *const keys[] = {"scope",        "lost_after_s", "mount", "to",
+                                       "older_than_s", "compat",       NULL};
     struct json_writer w;
     int64_t to, older;
     (void)secret;
     if (json_only_keys(o, keys, err) || json_int_or(o, "to", 0, INT64_MAX, -1, &to, err) ||
         json_int_or(o, "older_than_s", 0, INT32_MAX, -1, &older, err) ||
-        begin_options(server, o, &w, ret, err))
+        options_begin(server, o, &w, ret, err))
         return -1;
     if ((to >= 0) == (older >= 0))
         return err_set(err, ERR_USAGE,
@@ -300,10 +229,10 @@ static int run_evict(struct job_run *r, void *server, const struct json *o, stru
 static int check_scan(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
                       struct err *err)
 {
-    static const char *const keys[] = {"mount", "compat", NULL};
+    static const char *const keys[] = {"scope", "lost_after_s", "mount", "compat", NULL};
     struct json_writer w;
     (void)secret;
-    if (json_only_keys(o, keys, err) || begin_options(server, o, &w, ret, err))
+    if (json_only_keys(o, keys, err) || options_begin(server, o, &w, ret, err))
         return -1;
     jw_end(&w);
     return 0;
@@ -316,10 +245,10 @@ static int run_scan(struct job_run *r, void *server, const struct json *o, struc
 }
 
 const struct job_kind job_kinds[] = {
-    {"warmup", check_warmup, touches_paths, run_warmup},
-    {"clear", check_clear, touches_paths, run_clear},
-    {"evict", check_evict, touches_paths, run_evict},
-    {"scan", check_scan, touches_paths, run_scan},
-    {"sync", check_sync, touches_sync, run_sync},
+    {"warmup", check_warmup, options_touch_paths, cluster_is_job, run_warmup},
+    {"clear", check_clear, options_touch_paths, cluster_is_job, run_clear},
+    {"evict", check_evict, options_touch_paths, cluster_is_job, run_evict},
+    {"scan", check_scan, options_touch_paths, cluster_is_job, run_scan},
+    {"sync", check_sync, touches_sync, cluster_is_job, run_sync},
 };
 const size_t n_job_kinds = sizeof job_kinds / sizeof job_kinds[0];

@@ -174,6 +174,7 @@ static int request(const struct members *m, const char *url, const char *method,
                         : strcmp(method, "DELETE") == 0 ? HTTP_DELETE
                                                         : HTTP_GET);
     bytes_addf(&req.url, "%s%s", url, path);
+    http_header(&req, MEMBERS_RELAYED, "%u", m->conf.ordinal);
     if (body) {
         req.body = body->data;
         req.body_len = body->len;

@@ -25,6 +25,9 @@
 #include "json.h"
 #include "log.h"
 
+#define MEMBERS_RELAYED                                                           \
+    "X-Sampan-Relayed"      /* a header: another server asks, it is not passed on \
+                             */
 #define MEMBERS_INSTANCE 17 /* bytes of one life's name, with the NUL */
 
 enum member_state { MEMBER_UNKNOWN, MEMBER_OK, MEMBER_LOST };

@@ -26,6 +26,8 @@ static void submit_job(struct request *r, struct answer *a)
     cleanup_json struct json_doc *doc = NULL;
     const char *id = "";
     bool new = false;
+    if (cluster_relayed(r, a))
+        return;
     if (request_json(r, &doc, &err)) {
         answer_error(a, &err);
         return;
@@ -51,12 +53,17 @@ static void list_jobs(struct request *r, struct answer *a)
         answer_error(a, &err);
         return;
     }
+    int lost = cluster_list_jobs(r, &w, &err);
     jw_end(&w);
+    if (lost)
+        jw_str(&w, "lost", err.msg);
     jw_end(&w);
 }
 
 static void get_job(struct request *r, struct answer *a)
 {
+    if (cluster_relayed(r, a))
+        return;
     answer_job(r, a, r->id, MHD_HTTP_OK);
 }
 
@@ -64,6 +71,8 @@ static void change_job(struct request *r, struct answer *a,
                        int (*change)(struct jobs *, const char *, struct err *))
 {
     struct err err = {0};
+    if (cluster_relayed(r, a))
+        return;
     if (change(r->server->jobs, r->id, &err))
         answer_error(a, &err);
     else
@@ -169,6 +178,8 @@ static const struct route routes[] = {
     {GET, "/v1/members", TOKEN, serve_members},
     {POST, "/v1/samples:batch", TOKEN, serve_samples},
     {GET, "/v1/catalog/{id}", TOKEN, serve_catalog},
+    {POST, "/v1/lists", TOKEN, serve_list_post},
+    {GET, "/v1/lists/{id}", TOKEN, serve_list_get},
     {POST, "/v1/jobs", TOKEN, submit_job},
     {GET, "/v1/jobs", TOKEN, list_jobs},
     {GET, "/v1/jobs/{id}", TOKEN, get_job},
@@ -176,6 +187,11 @@ static const struct route routes[] = {
     {POST, "/v1/jobs/{id}/pause", TOKEN, pause_job},
     {POST, "/v1/jobs/{id}/resume", TOKEN, resume_job},
 };
+
+size_t route_body_max(const struct route *route)
+{
+    return route->serve == serve_list_post ? LIST_MAX : BODY_MAX;
+}
 
 /* `{id}` takes one part of the path, never empty and never more than fits. */
 static bool matches(const char *pattern, const char *path, char ret_id[256])

@@ -18,7 +18,8 @@
 #include "server.h"
 #include "sync.h"
 
-#define BODY_MAX    (1u << 20) /* of a request */
+#define BODY_MAX    (1u << 20)  /* of a request */
+#define LIST_MAX    (64u << 20) /* of one that is a list of paths */
 #define CONNECTIONS 512
 #define PER_ADDRESS 128
 #define IDLE_S      20 /* a connection that says nothing is closed */
@@ -69,6 +70,8 @@ struct route {
     enum guard guard;
     void (*serve)(struct request *r, struct answer *a);
 };
+/* How long a body it takes. */
+size_t route_body_max(const struct route *route);
 /* The route of a request, or NULL; then *ret_known_path tells 405 from 404. */
 const struct route *route_find(const char *method, const char *path, char ret_id[256],
                                bool *ret_known_path);
@@ -154,7 +157,72 @@ void cluster_stop(struct server *s);
 void serve_identity(struct request *r, struct answer *a);
 void serve_members(struct request *r, struct answer *a);
 
+/* A job of the whole cluster is server 0's; it has a child "ID.pK" on each server K that works for
+ * it. Reads options.scope: "cluster", "node"; absent: cluster where there are several servers. */
+int cluster_scope(const struct server *s, const struct json *options, bool *ret, struct err *err);
+/* Of options as they are kept. */
+bool cluster_is_job(const struct json *options);
+/* A job's request that another server is to answer was answered by it (or by why it cannot be). */
+bool cluster_relayed(struct request *r, struct answer *a);
+/* The cluster's jobs of server 0, into the array of GET /v1/jobs; why not, if it is lost. */
+int cluster_list_jobs(struct request *r, struct json_writer *w, struct err *err);
+
+/* Asks any server for a job, ourselves without a detour; `ret` gets the job's object. */
+enum job_ask { ASK_SUBMIT, ASK_STATE, ASK_PAUSE, ASK_RESUME, ASK_CANCEL };
+int cluster_ask(struct server *s, unsigned ordinal, enum job_ask what, const char *id,
+                const struct bytes *body, struct json_doc **ret, struct err *err);
+
+/* --- fanout.c: the work of a cluster's job ---------------------------------------------------- */
+
+#define LOST_AFTER_S 600
+int fanout_run(struct job_run *r, struct server *s, const struct json *options,
+               struct bytes *result, struct err *err);
+void fanout_child_id(const char *id, unsigned partition, struct bytes *ret);
+/* Is this the name of a child? Which server's? */
+bool fanout_is_child(const char *id, unsigned *ret_partition);
+
+/* --- lists.c: lists of paths, by the digest of their content ---------------------------------- */
+
+void serve_list_post(struct request *r, struct answer *a);
+void serve_list_get(struct request *r, struct answer *a);
+/* Could a job refer to it? */
+int lists_check(const struct server *s, const char *digest, struct err *err);
+/* Its lines; fetched from server 0 if it is not here. */
+int lists_get(struct server *s, const char *digest, struct bytes *ret, struct err *err);
+/* Clean lines, none twice. A path that leads out of the set is an error that names its line. */
+int lists_clean(const char *text, size_t len, struct bytes *ret, uint64_t *ret_paths,
+                uint64_t *ret_duplicates, struct err *err);
+
+/* --- owed.c: what servers that were lost are still to be told ------------------------------- */
+
+void owed_init(struct server *s); /* before the jobs begin to run */
+int owed_start(struct server *s, struct err *err);
+void owed_stop(struct server *s); /* no thread any more, but jobs may still be told of */
+void owed_free(struct server *s);
+/* The job's children may not all have heard what it is now. Any thread. */
+void owed_later(struct server *s, const char *id);
+
 /* --- kinds.c, events.c, prom.c ---------------------------------------------------------------- */
+
+/* kinds.c: what the kinds share. The canonical options are begun with scope and mount, and what the
+ * Paddle Operator's own form of them was ("compat"); the object stays open. */
+int options_begin(const struct server *s, const struct json *o, struct json_writer *w,
+                  struct bytes *ret, struct err *err);
+/* A path in the set: relative, without a part that leads out of it. */
+int options_check_path(const char *path, struct err *err);
+int options_copy_paths(const struct json *o, struct json_writer *w, struct err *err);
+void options_touch_paths(const struct json *o, struct bytes *ret);
+void options_paths_field(const struct json *o, struct bytes *fields);
+/* Asks the owner of the job's mount, and tells of its progress. 1: it is to stop, and nothing is
+ * to be said. */
+int owner_ask(struct job_run *r, struct server *s, const struct json *o, const char *op,
+              const char *fields, struct json_doc **ret, struct err *err);
+
+/* kind-warmup.c */
+int check_warmup(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
+                 struct err *err);
+int run_warmup(struct job_run *r, void *server, const struct json *o, struct bytes *result,
+               struct err *err);
 
 /* kind-sync.c */
 int check_sync(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
@@ -242,6 +310,7 @@ struct server {
     struct members *members;
     char instance[MEMBERS_INSTANCE]; /* of this life */
     struct peers peers;
+    struct owed *owed;
     int listener;
     uint16_t port;
     struct MHD_Daemon *daemon; /* replaced when the certificate changes, by the thread below */

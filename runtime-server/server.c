@@ -92,7 +92,7 @@ int server_start(struct server **ret, const struct server_conf *conf, struct err
         return -1;
     struct server *s = server_new(conf);
     if (auth_open(&s->auth, conf, err) || listen_on(s, &addr, len, err) || cluster_start(s, err) ||
-        open_jobs(s, err) ||
+        open_jobs(s, err) || owed_start(s, err) ||
         limits_start(&s->limits, (double)conf->rate_limit,
                      conf->request_ns ? conf->request_ns : REQUEST_S * NS_PER_S, err) ||
         http_start(s, err)) {
@@ -116,6 +116,7 @@ void server_stop(struct server *s)
     peers_stop(s);
     http_stop(s); /* closes the listener if it took it over */
     limits_destroy(&s->limits);
+    owed_stop(s);
     jobs_close(s->jobs);
     cluster_stop(s);
     events_destroy(&s->events);

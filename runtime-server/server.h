@@ -6,8 +6,11 @@
  *   auth.c     tokens, addresses                          compat.c   the Paddle Operator's routes
  *   mounts.c   asking the owners of the mounts            kinds.c    what each type of job does
  *   events.c   /events                                    prom.c     /metrics
+ *   lists.c    lists of paths, by their digest
  *   members.c  which servers there are, and how they are  cluster.c  many servers as one
  *   samples.c  samples for other machines                 catalog.c  versions for other machines
+ *   fanout.c   the work of a cluster's job                owed.c   what the lost are still to
+ * hear
  *
  * It holds no sample and no cache: it asks the owners over their control sockets, and keeps jobs
  * (jobs.h). Everything but health wants a bearer token; secrets go in and never come out.

@@ -5,6 +5,7 @@
 
 #include "clock.h"
 #include "list-xml-internal.h"
+#include "hash.h"
 #include "mem.h"
 #include "object-internal.h"
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "list-xml-internal.h"
+#include "hash.h"
 #include "mem.h"
 #include "s3-internal.h"
 

@@ -18,14 +18,6 @@ void hmac_sha256(uint8_t out[SHA256_LEN], const void *key, size_t key_len, const
         abort(); /* only without memory: the policy of mem.h */
 }
 
-void sha256_hex(char out[2 * SHA256_LEN + 1], const void *data, size_t len)
-{
-    uint8_t sum[SHA256_LEN];
-    if (!EVP_Digest(data ? data : "", len, sum, NULL, EVP_sha256(), NULL))
-        abort(); /* only without memory */
-    hex_encode(out, sum, sizeof sum);
-}
-
 /* A library in FIPS mode has no MD5; then the sum is all zeros and the server says what it misses.
  */
 static void md5_raw(uint8_t sum[16], const void *data, size_t len)

@@ -58,7 +58,6 @@ void bce_sign(struct http_req *r, const struct bce_params *p);
 
 void hmac_sha256(uint8_t out[SHA256_LEN], const void *key, size_t key_len, const void *data,
                  size_t len);
-void sha256_hex(char out[2 * SHA256_LEN + 1], const void *data, size_t len);
 void md5_hex(char out[33], const void *data, size_t len);
 void md5_base64(char out[25], const void *data, size_t len);
 

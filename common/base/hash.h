@@ -14,6 +14,8 @@ uint32_t crc32c_table(uint32_t crc, const void *data, size_t len); /* the portab
 uint64_t hash64(const void *data, size_t len, uint64_t seed); /* not for secrets */
 uint64_t hash_mix64(uint64_t x);                              /* a bijection */
 
+void sha256_hex(char out[65], const void *data, size_t len);
+
 void hex_encode(char *out, const void *data, size_t len); /* 2 * len + 1 bytes, lower case */
 int hex_decode(void *out, size_t out_len,
                const char *hex); /* 0, or -1 if it isn't 2*out_len digits */

@@ -76,6 +76,9 @@ struct kept_secret {
     char *id, *text;
 };
 
+/* A wish beyond enum job_wish: jobs_close() wants it to stop, and it will be pending again. */
+#define WISH_CLOSE (JOB_CANCEL + 1)
+
 struct job_run {
     struct job_run *next; /* under the lock */
     struct jobs *jobs;
@@ -83,9 +86,9 @@ struct job_run {
     char *id, *options, *note, *touches;
     char *secret; /* NULL: none */
     unsigned tries;
-    _Atomic int wish; /* enum job_wish */
+    _Atomic int wish; /* enum job_wish, or WISH_CLOSE */
     _Atomic int told; /* the wish that the runner has seen: what its return means */
-    bool closing;     /* stopped by jobs_close(): pending again; under the lock */
+    bool waits;       /* takes no place */
     bool ended;       /* its thread is about to return; under the lock */
     pthread_t thread;
     struct job_progress progress; /* under the lock */

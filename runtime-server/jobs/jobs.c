@@ -196,8 +196,8 @@ static void stop_runs(struct jobs *j)
     cond_broadcast(&j->news);
     for (struct job_run *r = j->runs; r; r = r->next) {
         int go_on = JOB_GO_ON;
-        r->closing = true;
-        atomic_compare_exchange_strong(&r->wish, &go_on, JOB_PAUSE);
+        /* One that was told to pause is paused, not pending, at the next start. */
+        atomic_compare_exchange_strong(&r->wish, &go_on, WISH_CLOSE);
     }
     for (;;) {
         bool busy = false;

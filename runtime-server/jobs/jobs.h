@@ -63,7 +63,10 @@ struct job_progress {
 
 struct job_run; /* a runner's view of its job */
 const char *job_id(const struct job_run *r);
+const char *job_type(const struct job_run *r);
 unsigned job_try(const struct job_run *r); /* 1: the first run; more: it resumes */
+/* JOB_PAUSE was wished because all jobs are being closed, and by nobody else. */
+bool job_is_closing(const struct job_run *r);
 /* After JOB_PAUSE and JOB_CANCEL run() returns 0 soon; a paused one is called again. */
 enum job_wish { JOB_GO_ON, JOB_PAUSE, JOB_CANCEL };
 enum job_wish job_wanted(struct job_run *r);
@@ -85,6 +88,9 @@ struct job_kind {
                  struct err *err);
     /* The paths or URIs that the work touches, a line each; nothing: none. */
     void (*touches)(const struct json *options, struct bytes *ret);
+    /* Only waits for work that others do, so that it takes no place of the `parallel` ones. NULL:
+     * none does. */
+    bool (*waits)(const struct json *options);
     /* Does the work, on a thread of its own; `result` gets one JSON value, or nothing. */
     int (*run)(struct job_run *r, void *server, const struct json *options, struct bytes *result,
                struct err *err);
@@ -132,6 +138,9 @@ int jobs_write_all(struct jobs *j, const char *type, const char *state, struct j
                    struct err *err);
 int jobs_state(struct jobs *j, const char *id, enum job_state *ret, struct bytes *ret_error,
                struct err *err);
+/* A row of "partitions" of a job that does not run. */
+int jobs_set_partition(struct jobs *j, const char *id, uint32_t partition, enum job_state state,
+                       const struct job_progress *p, const char *error, struct err *err);
 /* How many are in each state. */
 int jobs_count(struct jobs *j, uint64_t ret[JOB_STATES], struct err *err);
 

@@ -13,6 +13,16 @@ const char *job_id(const struct job_run *r)
     return r->id;
 }
 
+const char *job_type(const struct job_run *r)
+{
+    return r->kind->type;
+}
+
+bool job_is_closing(const struct job_run *r)
+{
+    return atomic_load(&r->wish) == WISH_CLOSE;
+}
+
 unsigned job_try(const struct job_run *r)
 {
     return r->tries;
@@ -23,7 +33,7 @@ enum job_wish job_wanted(struct job_run *r)
     int wish = atomic_load(&r->wish);
     if (wish != JOB_GO_ON)
         atomic_store(&r->told, wish);
-    return (enum job_wish)wish;
+    return wish == WISH_CLOSE ? JOB_PAUSE : (enum job_wish)wish;
 }
 
 const char *job_note(const struct job_run *r)
@@ -85,7 +95,7 @@ static enum job_state state_after(const struct job_run *r, int rc)
     int told = atomic_load(&r->told), wish = atomic_load(&r->wish);
     if (told == JOB_CANCEL || (rc && wish == JOB_CANCEL))
         return JOB_CANCELLED;
-    if (r->closing && (rc || told))
+    if (told == WISH_CLOSE || (rc && wish == WISH_CLOSE))
         return JOB_PENDING;
     if (rc)
         return JOB_FAILED;
@@ -153,6 +163,15 @@ static void run_free(struct job_run *r)
     free(r);
 }
 
+static bool waits(const struct job_kind *kind, const char *options)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    if (!kind->waits || json_parse(&doc, "options", options, strlen(options), NULL))
+        return false;
+    struct json root = json_root(doc);
+    return kind->waits(&root);
+}
+
 static char *touches_of(const struct job_kind *kind, const char *options)
 {
     cleanup_json struct json_doc *doc = NULL;
@@ -192,11 +211,11 @@ bool run_fits(const struct jobs *j, const struct job_row *row)
     cleanup_free char *touches = kind ? touches_of(kind, row->options) : xstrdup("");
     unsigned n = 0;
     for (const struct job_run *r = j->runs; r; r = r->next) {
-        n += !r->ended;
+        n += !r->ended && !r->waits;
         if (!r->ended && touch_same(touches, r->touches))
             return false;
     }
-    return n < j->conf.parallel;
+    return n < j->conf.parallel || (kind && waits(kind, row->options));
 }
 
 static struct job_run *run_new(struct jobs *j, const struct job_row *row,
@@ -211,6 +230,7 @@ static struct job_run *run_new(struct jobs *j, const struct job_row *row,
     r->note = xstrdup(row->note);
     r->touches = touches_of(kind, row->options);
     r->secret = secret ? xstrdup(secret) : NULL;
+    r->waits = waits(kind, row->options);
     r->tries = (unsigned)row->tries + 1;
     r->progress = row->progress;
     return r;

@@ -133,6 +133,18 @@ int jobs_state(struct jobs *j, const char *id, enum job_state *ret, struct bytes
     return 0;
 }
 
+int jobs_set_partition(struct jobs *j, const char *id, uint32_t partition, enum job_state state,
+                       const struct job_progress *p, const char *error, struct err *err)
+{
+    {
+        ACQUIRE(&j->lock);
+        if (jobstore_set_part(j->store, id, partition, state, p, error, err))
+            return -1;
+    }
+    jobs_changed(j, id);
+    return 0;
+}
+
 int jobs_count(struct jobs *j, uint64_t ret[JOB_STATES], struct err *err)
 {
     ACQUIRE(&j->lock);

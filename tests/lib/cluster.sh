@@ -73,3 +73,34 @@ stop_cluster() {
     local k
     for ((k = 0; k < PARTITIONS; k++)); do stop_member "$k"; done
 }
+
+# --- with a set: every server speaks for a mount of its own ------------------------------------------
+
+mount_all() { # P SET [OPTIONS…]
+    local k partitions=$1 set=$2
+    shift 2
+    on_exit unmount_all_quietly
+    for ((k = 0; k < partitions; k++)); do
+        mkdir -p "$T/mnt-$k" "$T/cache-$k"
+        sampan mount "$set" "$T/mnt-$k" --cache "ssd:$T/cache-$k=1GiB" "$@"
+    done
+}
+
+unmount_all() {
+    local m
+    for m in "$T"/mnt-*; do
+        ! is_mounted "$m" || sampan umount "$m"
+    done
+    until_true 20 no_daemon || fail "a daemon outlives its mount"
+}
+
+unmount_all_quietly() {
+    local m
+    for m in "$T"/mnt-*; do
+        ! is_mounted "$m" || sampan umount "$m" || sampan umount --lazy "$m" || umount -l "$m"
+    done
+}
+
+mount_status() { # K FIELD
+    sampan status "$T/mnt-$1" --json | field "$2"
+}

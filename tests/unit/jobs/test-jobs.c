@@ -106,8 +106,8 @@ static int run_fails(struct job_run *r, void *server, const struct json *o, stru
 }
 
 static const struct job_kind kinds[] = {
-    {"steps", check_steps, steps_touch, run_steps},
-    {"fails", check_none, NULL, run_fails},
+    {"steps", check_steps, steps_touch, NULL, run_steps},
+    {"fails", check_none, NULL, NULL, run_fails},
 };
 
 static int64_t world_clock(void *arg)
