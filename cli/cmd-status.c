@@ -148,14 +148,14 @@ static void add_keeper(struct bytes *out, const struct json *s)
     bytes_addf(out, "  keeper    pid %" PRIu64 ", %" PRIu64 " restarts%s%s\n",
                json_uint_at(s, "keeper_pid"), json_uint_at(s, "restarts"),
                *json_str_at(s, "last_end") ? "; the last time: " : "", json_str_at(s, "last_end"));
-    struct json refused = json_get(s, "refused");
-    for (size_t i = 0; i < json_count(&refused); i++) {
-        struct json r = json_at(&refused, i);
+    struct json poisoned = json_get(s, "poisoned");
+    for (size_t i = 0; i < json_count(&poisoned); i++) {
+        struct json r = json_at(&poisoned, i);
         bytes_addf(out,
                    "  refused   %s of inode %" PRIu64 " at %" PRIu64 " %s: it killed %" PRIu64
                    " times\n",
-                   json_str_at(&r, "request"), json_uint_at(&r, "inode"),
-                   json_uint_at(&r, "offset"), json_str_at(&r, "path"), json_uint_at(&r, "deaths"));
+                   json_str_at(&r, "op"), json_uint_at(&r, "id"), json_uint_at(&r, "offset"),
+                   json_str_at(&r, "path"), json_uint_at(&r, "deaths"));
     }
 }
 

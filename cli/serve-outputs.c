@@ -6,6 +6,7 @@
  */
 #define LOG_MODULE "mount"
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -15,6 +16,9 @@
 #include "mem.h"
 #include "outfuse.h"
 #include "serve-internal.h"
+#ifdef SAMPAN_TEST_LAYERS
+#include "layers.h"
+#endif
 
 #define REFRESH_NS (2 * NS_PER_S) /* unless --refresh says otherwise */
 /* How long nothing may get stored before the end comes all the same. */
@@ -142,6 +146,25 @@ static int open_outputs(struct mount *m, struct err *err)
                : 0;
 }
 
+/* Faults put into a live mount; a release refuses them. */
+static int add_layers(struct outfuse_conf *conf, struct err *err)
+{
+    const char *spec = getenv("SAMPAN_LAYERS");
+    if (!spec || !*spec || conf->refuse)
+        return 0;
+#ifdef SAMPAN_TEST_LAYERS
+    struct layer_requests *r;
+    if (layers_requests_new(&r, spec, err))
+        return -1;
+    conf->before = layers_requests_before;
+    conf->before_arg = r;
+    return 0;
+#else
+    return err_set(err, ERR_USAGE,
+                   "layers \"%s\": this build has no test layers (build with VARIANT=debug)", spec);
+#endif
+}
+
 static int mount_outputs(struct mount *m, struct err *err)
 {
     const struct mount_options *o = m->conf->options;
@@ -160,7 +183,7 @@ static int mount_outputs(struct mount *m, struct err *err)
         .log = m->log.log,
     };
     struct outfuse *f;
-    if (outfuse_mount(&f, p->stage, &conf, err))
+    if (add_layers(&conf, err) || outfuse_mount(&f, p->stage, &conf, err))
         return -1;
     if (outfuse_start(f, err)) {
         outfuse_free(f);
@@ -261,12 +284,9 @@ static void status(struct mount *m, struct json_writer *w)
         outfuse_status(p->front, w);
 }
 
-/* The stage knows inodes, not their paths. */
 static void path_of(struct mount *m, uint64_t ino, struct bytes *ret)
 {
-    (void)m;
-    (void)ino;
-    (void)ret;
+    stage_path(m->outputs->stage, ino, ret);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 
 #include "mem.h"
 #include "serve-internal.h"
+#include "suspects.h"
 
 #define LAST_WORDS_MAX 1000
 
@@ -183,41 +184,11 @@ int under_keeper_descriptor(void *mount, const char *which, int *ret_fd, struct 
 
 /* --- status ----------------------------------------------------------------------------------- */
 
-static const char *opcode_name(uint32_t opcode)
+static void path_of(void *mount, uint64_t id, struct bytes *ret)
 {
-    static const char *const names[] = {
-        [1] = "LOOKUP", [3] = "GETATTR",   [14] = "OPEN",    [15] = "READ",
-        [16] = "WRITE", [22] = "GETXATTR", [28] = "READDIR", [44] = "READDIRPLUS"};
-    return opcode < COUNT(names) && names[opcode] ? names[opcode] : "";
-}
-
-static void write_path(struct mount *m, uint64_t id, struct json_writer *w)
-{
-    cleanup_bytes struct bytes path = {0};
+    struct mount *m = mount;
     if (!under_keeper_refuses(m))
-        m->served->path_of(m, id, &path);
-    if (path.len)
-        jw_strn(w, "path", path.data, path.len);
-}
-
-/* Requests that have killed so often that they are answered EIO. */
-static void write_refused(struct mount *m, const struct keeper_state *s, struct json_writer *w)
-{
-    jw_array(w, "refused");
-    for (size_t i = 0; i < KEEPER_SUSPECTS; i++) {
-        const struct keeper_suspect *p = &s->keeper.suspects[i];
-        if (!p->opcode || p->deaths < KEEPER_DEATHS)
-            continue;
-        jw_object(w, NULL);
-        jw_uint(w, "opcode", p->opcode);
-        jw_str(w, "request", opcode_name(p->opcode));
-        jw_uint(w, "inode", p->nodeid);
-        jw_uint(w, "offset", p->offset);
-        jw_uint(w, "deaths", p->deaths);
-        write_path(m, p->nodeid, w);
-        jw_end(w);
-    }
-    jw_end(w);
+        m->served->path_of(m, id, ret);
 }
 
 void under_keeper_status(struct mount *m, struct json_writer *w)
@@ -229,7 +200,7 @@ void under_keeper_status(struct mount *m, struct json_writer *w)
         return;
     if (s->keeper.life > 1)
         jw_str(w, "last_end", s->keeper.why);
-    write_refused(m, s, w);
+    suspects_status(&s->keeper, path_of, m, w);
 }
 
 void under_keeper_refused_status(struct mount *m, struct json_writer *w)

@@ -12,7 +12,7 @@
 #define FUSE_USE_VERSION 314
 
 #include <fuse_lowlevel.h>
-#include "wire-internal.h"
+#include "fuse-wire.h"
 #include <pthread.h>
 #include <stdatomic.h>
 

@@ -15,7 +15,7 @@
 #include "err.h"
 #include "state.h"
 #include "sync.h"
-#include "wire-internal.h"
+#include "fuse-wire.h"
 
 /* A worker each. The kernel refuses to hand requests out into less than 8 KiB. */
 #define FRONTEND_DESKS      4

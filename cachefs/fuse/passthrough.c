@@ -208,13 +208,13 @@ static uint32_t open_flags(uint32_t way)
 /* A request's number is the same when it is sent again. */
 static uint64_t number_of(const struct wire_in_header *h)
 {
-    return h->unique & ~WIRE_UNIQUE_RESEND;
+    return h->unique & ~WIRE_RESENT;
 }
 
 /* Has an earlier life executed this request, and been killed before its reply was out? */
 static bool was_counted(struct frontend *f, const struct wire_in_header *h)
 {
-    return (f->replaying || (h->unique & WIRE_UNIQUE_RESEND)) &&
+    return (f->replaying || (h->unique & WIRE_RESENT)) &&
            opens_counted(&f->passthrough->opens, number_of(h));
 }
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "frontend-internal.h"
-#include "suspects-internal.h"
 
 const char *frontend_mode(const struct frontend *f)
 {
@@ -19,36 +18,6 @@ const char *frontend_mode(const struct frontend *f)
 const char *frontend_why(const struct frontend *f)
 {
     return f->mode.why;
-}
-
-static void write_guilty(struct frontend *f, struct json_writer *w, const struct keeper_suspect *s)
-{
-    cleanup_bytes struct bytes path = {0};
-    struct catalog *c = f->volume ? volume_catalog_of(f->volume, s->nodeid) : NULL;
-
-    if (c && s->nodeid != CATALOG_ROOT_ID)
-        catalog_path(c, s->nodeid, &path, NULL);
-    if (c)
-        catalog_unref(c);
-    jw_object(w, NULL);
-    jw_strn(w, "path", path.data ? path.data : "", path.len);
-    jw_uint(w, "id", s->nodeid);
-    jw_str(w, "op", wire_op_name(s->opcode));
-    jw_uint(w, "offset", s->offset);
-    jw_uint(w, "deaths", s->deaths);
-    jw_end(w);
-}
-
-/* Requests that are refused because they ended several lives. */
-static void write_poisoned(struct frontend *f, struct json_writer *w)
-{
-    const struct keeper_part *kept = &f->hand.state->keeper;
-
-    jw_array(w, "poisoned");
-    for (size_t i = 0; i < KEEPER_SUSPECTS; i++)
-        if (kept->suspects[i].opcode && suspect_is_guilty(&kept->suspects[i]))
-            write_guilty(f, w, &kept->suspects[i]);
-    jw_end(w);
 }
 
 void frontend_status(struct frontend *f, struct json_writer *w)
@@ -86,7 +55,6 @@ void frontend_status(struct frontend *f, struct json_writer *w)
     jw_end(w);
     jw_uint(w, "in_hand", atomic_load(&f->parked));
     jw_bool(w, "careful", atomic_load(&f->careful));
-    write_poisoned(f, w);
     if (f->passthrough)
         passthrough_status(f, w);
 }

@@ -15,7 +15,7 @@
 #include "clock.h"
 #include "frontend-internal.h"
 #include "mem.h"
-#include "suspects-internal.h"
+#include "suspects.h"
 
 #define LOG_MODULE "fuse"
 #include "log.h"
@@ -63,7 +63,7 @@ static void dispatch(struct frontend *f, const struct wire_in_header *h, uint32_
 static void answer_guilty(struct frontend *f, const struct wire_in_header *h, uint32_t slot)
 {
     log_warn(f->log, "refused a request that ended %u lives: %s of id %llu", KEEPER_DEATHS,
-             wire_op_name(h->opcode), (unsigned long long)h->nodeid);
+             suspect_op_name(h->opcode), (unsigned long long)h->nodeid);
     refuse(f, h, slot);
 }
 
@@ -79,7 +79,7 @@ static void wait_for_reads(struct frontend *f)
 static void serve_one(struct frontend *f, const struct wire_in_header *h, uint32_t slot)
 {
     struct keeper_part *kept = &f->hand.state->keeper;
-    struct keeper_suspect *s = f->has_suspects ? suspects_find(kept, h) : NULL;
+    struct keeper_suspect *s = f->has_suspects ? suspects_find(kept, (const void *)h) : NULL;
 
     if (s && suspect_is_guilty(s)) {
         answer_guilty(f, h, slot);
@@ -124,7 +124,7 @@ static void end_careful(struct frontend *f)
 /* What the kernel sends again it sends first: the first new request says that all is answered. */
 static bool is_new(const struct wire_in_header *h)
 {
-    return !needs_no_reply(h->opcode) && !(h->unique & WIRE_UNIQUE_RESEND);
+    return !needs_no_reply(h->opcode) && !(h->unique & WIRE_RESENT);
 }
 
 /* --- what a dead life had in hand --- */

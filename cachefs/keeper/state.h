@@ -17,11 +17,11 @@
  * can't resend (before 6.9), or clears them and asks for FUSE_NOTIFY_RESEND where it can.
  *
  * Requests that kill. At a death by SEGV, BUS, ABRT, ILL or FPE the keeper counts a death for what
- * was in hand, by (opcode, nodeid, offset), in `suspects`. The next life is then careful: one
- * worker, one request at a time to its end, until every suspect that comes again is answered; so
- * the second and third death accuse one request alone. What is answered is absolved: the life frees
- * its entry. At 3 deaths a suspect is answered EIO, now and whenever it comes again, and `status`
- * names it.
+ * was in hand, by (opcode, nodeid, place: keeper_place()), in `suspects`. The next life is then
+ * careful: one worker, one request at a time to its end, until every suspect that comes again is
+ * answered; so the second and third death accuse one request alone. What is answered is absolved:
+ * the life frees its entry. At 3 deaths a suspect is answered EIO, now and whenever it comes again,
+ * and `status` names it.
  *
  * This header is libc only: the keeper is built from it and nothing else of the project.
  */
@@ -56,7 +56,7 @@ struct keeper_request {
 struct keeper_suspect {
     uint32_t opcode; /* 0: the entry is free */
     uint32_t deaths;
-    uint64_t nodeid, offset; /* offset: of READ and WRITE, else 0 */
+    uint64_t nodeid, offset; /* offset: what keeper_place() says */
 };
 
 /* A parked request; as long as its header's `len` is not 0 it awaits its reply. */
@@ -161,6 +161,39 @@ static inline const char *keeper_state_check(const struct keeper_state *s, uint6
         s->tail_bytes != KEEPER_TAIL_BYTES || s->init_len > KEEPER_INIT_MAX)
         return "a keeper's state whose sizes contradict each other";
     return NULL;
+}
+
+static inline int keeper_has_offset(uint32_t opcode)
+{
+    return opcode == 15 || opcode == 16; /* READ, WRITE: after the handle, which follows the head */
+}
+
+static inline int keeper_has_name(uint32_t opcode)
+{
+    /* LOOKUP; SYMLINK, MKNOD, MKDIR, UNLINK, RMDIR, RENAME, LINK; CREATE; RENAME2 */
+    return opcode == 1 || (opcode >= 6 && opcode <= 13) || opcode == 35 || opcode == 45;
+}
+
+/*
+ * What tells a request from the others of its kind on the same inode: the offset of READ and WRITE;
+ * of those that name something a hash of what follows the head (so that a name that kills does not
+ * take its whole folder along); else 0. Looks at the request's first KEEPER_SLOT_BYTES at most.
+ */
+static inline uint64_t keeper_place(const struct keeper_request *r)
+{
+    const unsigned char *at = (const unsigned char *)r;
+    uint64_t place = 0;
+    uint32_t len = r->len < KEEPER_SLOT_BYTES ? r->len : KEEPER_SLOT_BYTES;
+
+    if (keeper_has_offset(r->opcode)) {
+        if (len >= sizeof(*r) + 16)
+            memcpy(&place, at + sizeof(*r) + 8, sizeof(place));
+    } else if (keeper_has_name(r->opcode)) {
+        place = 0xcbf29ce484222325u; /* FNV-1a */
+        for (uint32_t i = sizeof(*r); i < len; i++)
+            place = (place ^ at[i]) * 0x100000001b3u;
+    }
+    return place;
 }
 
 static inline struct keeper_request *keeper_desk(struct keeper_state *s, uint32_t i)

@@ -120,6 +120,17 @@ int out_readdirplus(struct call *c, struct err *err)
     return list(c, /* plus= */ true, err);
 }
 
+void forget_listed(struct outfuse *f, const void *more, size_t len)
+{
+    for (size_t at = 0; at + sizeof(struct wire_direntplus) <= len;) {
+        const struct wire_direntplus *d = (const void *)((const char *)more + at);
+
+        if (d->entry.nodeid && !ino_is_ours(d->entry.nodeid))
+            stage_forget(f->stage, d->entry.nodeid, 1);
+        at += WIRE_ALIGN(sizeof(*d) + d->dirent.namelen);
+    }
+}
+
 int out_opendir(struct call *c, struct err *err)
 {
     (void)err;
@@ -141,7 +152,7 @@ int out_fsyncdir(struct call *c, struct err *err)
 {
     if (c->h->nodeid != STAGE_ROOT)
         return 0;
-    return c->who.wait ? stage_settle(c->f->stage, 0, err) : STAGE_WAIT;
+    return stage_sync(c->f->stage, &c->who, err);
 }
 
 int out_ioctl(struct call *c, struct err *err)

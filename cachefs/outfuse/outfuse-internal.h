@@ -1,9 +1,10 @@
 /*
  * Shared by the files of this front end; nobody outside includes it.
  *
- *   session.c     a mount's life: negotiation, workers, the end
+ *   session.c     a mount's life: negotiation, the end
+ *   workers.c     who reads the device; what a dead life left; being careful after a death
  *   hands.c       requests in hand: desks and slots of the state
- *   lanes.c       threads that may wait
+ *   lanes.c       threads that may wait           caller.c      who waits no longer
  *   serve.c       one request: checked, handed to its row of the table, answered
  *   op-names.c    names and attributes          op-content.c  files        op-dir.c  folders
  *   news.c        what the kernel is told when others change the store
@@ -22,15 +23,16 @@
 #include "device.h"
 #include "metrics.h"
 #include "outfuse.h"
-#include "protocol-internal.h"
+#include "fuse-wire.h"
 #include "snapshots.h"
 #include "state.h"
 #include "sync.h"
 
-#define OUTFUSE_WORKERS 4u
-#define LANES_MAX       64u
-#define MAX_WRITE       (1u << 20)
-#define DAY_NS          (86400ull * 1000 * 1000 * 1000)
+#define OUTFUSE_WORKERS  4u
+#define LANES_MAX        64u
+#define EARLY_INTERRUPTS 64u
+#define MAX_WRITE        (1u << 20)
+#define DAY_NS           (86400ull * 1000 * 1000 * 1000)
 
 /* --- hands.c -------------------------------------------------------------------------------- */
 
@@ -71,25 +73,73 @@ void hands_forget_all(struct hands *h);
 struct job {
     struct job *next;
     struct place place;
+    uint64_t unique; /* of the request, without its marks */
+    uint32_t pid;    /* of its caller; 0: not of ours to see */
+    /* A signal came to the caller. Whether it is one to end for is looked up while it waits. */
+    atomic_bool interrupted;
+    bool flush;     /* who ends closes his files where no signal reaches him any more */
+    unsigned looks; /* of its lane */
 };
 enum lane_life { LANE_NONE, LANE_RUNS, LANE_ENDED };
 struct lanes {
     struct lock lock;
     struct cond due;
+    struct cond rested;       /* nothing is queued or served */
     struct job *first, *last; /* under lock, all below too */
     unsigned idle, running, queued;
+    /* Interrupts of requests that were not here yet: on their way from a worker. */
+    uint64_t early[EARLY_INTERRUPTS];
+    unsigned n_early;
     bool stop;
     struct lane {
         struct outfuse *f;
         pthread_t thread;
         enum lane_life life;
+        struct job *now; /* what it serves, or NULL */
     } lanes[LANES_MAX];
 };
 void lanes_init(struct outfuse *f);
 /* Serves what lies there on a thread that may wait. */
 void lanes_add(struct outfuse *f, struct place p);
+/* A signal came to who waits for this request. If he is to end, one that only looks is answered
+ * EINTR at once (its lane answers in vain later), and so is one that was not begun; one that
+ * changes something is answered EINTR by the stage, as soon as it only waits: what it was about
+ * stays staged, and goes on being owed. */
+void lanes_interrupt(struct outfuse *f, uint64_t unique);
+bool job_given_up(void *job);               /* of a stage_call */
+unsigned lanes_busy(const struct lanes *l); /* how many serve something; under its lock */
+/* Waits until all that was added is answered, or so long. */
+bool lanes_rest(struct outfuse *f, uint64_t ns);
 void lanes_stop(struct outfuse *f); /* all that was added is answered first */
 void lanes_destroy(struct outfuse *f);
+
+/* --- caller.c ------------------------------------------------------------------------------- */
+
+/* Whether a signal is pending that ends this thread's process, or asks it to end. */
+bool caller_must_end(uint32_t pid);
+bool signals_end(const char *status); /* the same, from the text of /proc/PID/status */
+/* Whether a signal has ended this thread, which is on its way out. */
+bool caller_was_killed(uint32_t pid);
+bool stat_was_killed(const char *stat); /* the same, from the text of /proc/PID/stat */
+
+/* --- workers.c ------------------------------------------------------------------------------ */
+
+struct worker {
+    struct outfuse *f;
+    unsigned number;
+    pthread_t thread;
+};
+int out_workers_start(struct outfuse *f, struct err *err);
+void out_workers_stop(struct outfuse *f); /* asks them to end */
+void out_workers_join(struct outfuse *f);
+/* Before they start: what a dead life had in hand. */
+void out_workers_take_up(struct outfuse *f);
+/* The next request, into a desk: its length, or a negative errno. */
+ssize_t out_worker_receive(struct outfuse *f, uint32_t desk);
+/* It ended so many lives that it is answered EIO. Any thread, as the next one. */
+bool out_worker_refuses(struct outfuse *f, const struct keeper_request *r);
+/* It was answered: nothing is held against it any more. */
+void out_worker_answered(struct outfuse *f, const struct keeper_request *r);
 
 /* --- news.c --------------------------------------------------------------------------------- */
 
@@ -142,15 +192,19 @@ struct outfuse {
     struct lock seen_lock;
     struct seen *seen; /* under seen_lock */
 
-    pthread_t workers[OUTFUSE_WORKERS];
+    struct worker workers[OUTFUSE_WORKERS];
     unsigned n_workers;
     struct lock state_lock;
-    struct cond ended;        /* a worker ended */
+    struct cond ended;        /* a worker ended, or is not careful any more */
     unsigned workers_running; /* under state_lock */
     atomic_bool stopping;
     bool mounted;
 
-    counter requests, waited, resent, errors;
+    bool has_suspects;    /* set before the workers start */
+    atomic_bool careful;  /* false is stored under state_lock */
+    uint64_t patience_ns; /* of the one worker that is careful, with what waits in lanes */
+
+    counter requests, waited, resent, errors, given_up;
     _Atomic uint64_t last_complaint_ns;
 };
 
@@ -186,16 +240,22 @@ struct call {
 /* 0: answered by out and more; -1: by err's errno; STAGE_WAIT; NO_REPLY. */
 typedef int op_fn(struct call *c, struct err *err);
 
-/* Serves the request at `h`. False: it must wait (only with wait = false) and was not answered. */
-bool outfuse_serve(struct outfuse *f, struct keeper_request *at, bool wait);
+/* Serves the request that lies there, waiting if it is a lane's job. False: it must wait (only
+ * with job = NULL) and was not answered. */
+bool outfuse_serve(struct outfuse *f, struct keeper_request *at, struct job *job);
+bool request_wants_no_reply(uint32_t opcode);
 /* Writes one answer. 0 or a negative errno. */
 int outfuse_reply(struct outfuse *f, uint64_t unique, int error, const struct call *c);
 /* outfuse_serve() knows INIT too, which session.c answers. */
 op_fn out_init;
+/* What the kernel can, from its INIT. */
+void session_learn_init(struct outfuse *f, const struct wire_init_in *in, size_t len);
 
 op_fn out_lookup, out_forget, out_batch_forget, out_getattr, out_setattr, out_readlink, out_mknod,
     out_mkdir, out_unlink, out_rmdir, out_symlink, out_rename, out_rename2, out_link, out_statfs;
 op_fn out_create, out_open, out_read, out_write, out_flush, out_release, out_fsync, out_fallocate;
+/* What a listing counted as lookups, and the kernel did not hear of. */
+void forget_listed(struct outfuse *f, const void *more, size_t len);
 op_fn out_opendir, out_releasedir, out_readdir, out_readdirplus, out_fsyncdir, out_ioctl;
 
 /* --- attributes (op-names.c) --- */

@@ -9,6 +9,10 @@
  * stage answers STAGE_WAIT moves to a lane, a thread that may wait, and the worker goes on. A dead
  * store so never holds up what is local.
  *
+ * Signals: whoever waits for the store and is to end (SIGKILL or a signal that ends him; SIGINT,
+ * SIGQUIT, SIGTERM, SIGHUP also where he handles it) gets EINTR. What he wrote stays staged, and
+ * goes on being owed. Other signals that he handles wait: no timer or child makes a close() fail.
+ *
  * Not used, and why: the kernel's write-back cache (a write that returned must be in the stage, a
  * full disk must be told at write(2), and with it the kernel trusts its own idea of sizes, so that
  * another node's growing log would never be seen); the kernel's remote locks (flock and fcntl work
@@ -46,6 +50,9 @@ struct outfuse_conf {
     /* The text of .sampan/status.json and of the ioctl. */
     void (*status)(void *arg, struct bytes *json);
     void *status_arg;
+    /* Tests: told of each request before it is served; NULL. */
+    void (*before)(void *arg, const char *op, uint64_t ino);
+    void *before_arg;
     struct log *log;
 };
 

@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "mem.h"
 #include "outfuse-internal.h"
+#include "suspects.h"
 
 #define LOG_MODULE "fuse"
 #include "log.h"
@@ -18,10 +19,12 @@
  * only: written again, it could undo what came after the answer that this life's end cut off. */
 #define WRITTEN 1
 
-static int out_ignore(struct call *c, struct err *err)
+static int out_interrupt(struct call *c, struct err *err)
 {
-    (void)c;
+    const struct wire_interrupt_in *in = c->in;
+
     (void)err;
+    lanes_interrupt(c->f, in->unique & ~WIRE_RESENT);
     return NO_REPLY;
 }
 
@@ -68,14 +71,14 @@ static const struct op {
     [WIRE_RELEASEDIR] = {out_releasedir, sizeof(struct wire_release_in), 0},
     [WIRE_FSYNCDIR] = {out_fsyncdir, sizeof(struct wire_fsync_in), 0},
     [WIRE_CREATE] = {out_create, sizeof(struct wire_create_in), 1},
-    [WIRE_INTERRUPT] = {out_ignore, 0, 0},
+    [WIRE_INTERRUPT] = {out_interrupt, sizeof(struct wire_interrupt_in), 0},
     [WIRE_DESTROY] = {out_nothing, 0, 0},
     [WIRE_IOCTL] = {out_ioctl, sizeof(struct wire_ioctl_in), 0},
     [WIRE_FALLOCATE] = {out_fallocate, sizeof(struct wire_fallocate_in), 0},
 };
 #define N_OPS (sizeof(ops) / sizeof(ops[0]))
 
-static bool wants_no_reply(uint32_t opcode)
+bool request_wants_no_reply(uint32_t opcode)
 {
     return opcode == WIRE_FORGET || opcode == WIRE_BATCH_FORGET || opcode == WIRE_INTERRUPT;
 }
@@ -166,14 +169,18 @@ static int run(struct call *c, size_t len, int *ret_error)
     if (!op || !op->fn)
         return -1;
     *ret_error = -EIO;
-    if (c->f->conf.refuse && h->opcode != WIRE_INIT)
-        return wants_no_reply(h->opcode) ? NO_REPLY : -1;
+    if ((c->f->conf.refuse && h->opcode != WIRE_INIT) || out_worker_refuses(c->f, (const void *)h))
+        return request_wants_no_reply(h->opcode) ? NO_REPLY : -1;
     *ret_error = parse(c, op, len);
     if (*ret_error)
-        return wants_no_reply(h->opcode) ? NO_REPLY : -1;
+        return request_wants_no_reply(h->opcode) ? NO_REPLY : -1;
+    if (c->f->conf.before)
+        c->f->conf.before(c->f->conf.before_arg, suspect_op_name(h->opcode), h->nodeid);
     rc = op->fn(c, &err);
     if (rc < 0) {
         *ret_error = -err_errno(&err);
+        if (*ret_error == -EINTR && c->who.given_up && c->who.given_up(c->who.arg))
+            counter_add(&c->f->given_up, 1);
         if (is_trouble(&err))
             complain(c->f, h->nodeid, &err);
     }
@@ -192,14 +199,29 @@ static int answer_written(struct call *c)
     return 0;
 }
 
-bool outfuse_serve(struct outfuse *f, struct keeper_request *at, bool wait)
+/* The kernel had its answer before (lanes_interrupt()): what it would have remembered it does not.
+ */
+static void answered_in_vain(const struct call *c)
+{
+    if (c->h->opcode == WIRE_LOOKUP && c->out.entry.nodeid && !ino_is_ours(c->out.entry.nodeid))
+        stage_forget(c->f->stage, c->out.entry.nodeid, 1);
+    else if (c->h->opcode == WIRE_READDIRPLUS)
+        forget_listed(c->f, c->more, c->more_len);
+}
+
+bool outfuse_serve(struct outfuse *f, struct keeper_request *at, struct job *job)
 {
     struct call c = {.f = f, .h = (const void *)at};
+    bool wait = job != NULL;
     int error, rc;
 
     _Static_assert(sizeof(struct keeper_request) == sizeof(struct wire_in_header), "one header");
-    c.who = (struct stage_call){
-        .unique = c.h->unique & ~WIRE_RESENT, .uid = c.h->uid, .gid = c.h->gid, .wait = wait};
+    c.who = (struct stage_call){.unique = c.h->unique & ~WIRE_RESENT,
+                                .uid = c.h->uid,
+                                .gid = c.h->gid,
+                                .wait = wait,
+                                .given_up = wait ? job_given_up : NULL,
+                                .arg = job};
     if (at->opcode == WIRE_WRITE && at->padding == WRITTEN)
         rc = error = answer_written(&c);
     else
@@ -223,8 +245,10 @@ bool outfuse_serve(struct outfuse *f, struct keeper_request *at, bool wait)
                   (unsigned long long)at->nodeid, strerror(-error));
     if (rc == 0 && at->opcode == WIRE_WRITE)
         at->padding = WRITTEN;
-    if (rc != NO_REPLY)
-        outfuse_reply(f, c.h->unique, rc < 0 ? error : 0, &c);
+    if (rc != NO_REPLY && outfuse_reply(f, c.h->unique, rc < 0 ? error : 0, &c) == -ENOENT &&
+        rc == 0 && job && atomic_load(&job->interrupted))
+        answered_in_vain(&c);
+    out_worker_answered(f, at);
     free(c.more);
     return true;
 }

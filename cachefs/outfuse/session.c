@@ -32,7 +32,7 @@
     (WIRE_ASYNC_READ | WIRE_ATOMIC_O_TRUNC | WIRE_BIG_WRITES | WIRE_PARALLEL_DIROPS | \
      WIRE_DO_READDIRPLUS | WIRE_MAX_PAGES | WIRE_HAS_IOCTL_DIR | WIRE_ASYNC_DIO)
 
-static void learn_init(struct outfuse *f, const struct wire_init_in *in, size_t len)
+void session_learn_init(struct outfuse *f, const struct wire_init_in *in, size_t len)
 {
     f->readdirplus = in->flags & WIRE_DO_READDIRPLUS;
     f->async_read = in->flags & WIRE_ASYNC_READ;
@@ -50,7 +50,7 @@ int out_init(struct call *c, struct err *err)
     if (in->major != WIRE_MAJOR || in->minor < 28) /* 4.20: max_pages */
         return err_sys(err, EPROTO, "the kernel speaks FUSE %u.%u, this needs 7.28 or later",
                        in->major, in->minor);
-    learn_init(c->f, in, len);
+    session_learn_init(c->f, in, len);
     c->out.init = (struct wire_init_out){
         .major = WIRE_MAJOR,
         .minor = WIRE_MINOR,
@@ -68,19 +68,6 @@ int out_init(struct call *c, struct err *err)
     return 0;
 }
 
-static ssize_t receive(struct outfuse *f, uint32_t desk)
-{
-    struct keeper_request *at = hands_at(&f->hands, (struct place){.index = desk});
-    ssize_t n = read(f->dev, at, hands_room(&f->hands));
-
-    return n < 0 ? -errno : n;
-}
-
-static bool is_passing(ssize_t n)
-{
-    return n == -EINTR || n == -EAGAIN || n == -ENOENT;
-}
-
 /* INIT comes first and alone: the kernel holds everything else back until it is answered. */
 static int negotiate(struct outfuse *f, struct err *err)
 {
@@ -89,9 +76,7 @@ static int negotiate(struct outfuse *f, struct err *err)
     struct place place = {.index = desk};
     ssize_t n;
 
-    do
-        n = receive(f, desk);
-    while (is_passing(n));
+    n = out_worker_receive(f, desk);
     if (n < 0) {
         hands_free(&f->hands, place);
         return err_sys(err, (int)-n, "negotiate with the kernel's FUSE");
@@ -100,103 +85,11 @@ static int negotiate(struct outfuse *f, struct err *err)
     uint32_t len = at->len - (uint32_t)sizeof(*at);
     bool is_init = at->opcode == WIRE_INIT;
     uint64_t answered = atomic_load(&state->answered);
-    outfuse_serve(f, at, /* wait= */ true);
+    outfuse_serve(f, at, &(struct job){.place = place});
     hands_free(&f->hands, place);
     if (!is_init || atomic_load(&state->answered) == answered)
         return err_set(err, ERR_FAILED, "negotiate with the kernel's FUSE: it sent no usable INIT");
     state->init_len = len <= sizeof(state->init) ? len : 0;
-    return 0;
-}
-
-/* --- what a dead life left ------------------------------------------------------------------- */
-
-static void serve_left(void *arg, struct place p)
-{
-    lanes_add(arg, p);
-}
-
-static int ask_to_resend(struct outfuse *f)
-{
-    struct wire_out_header h = {.len = sizeof(h), .error = WIRE_NOTIFY_RESEND};
-
-    return write(f->dev, &h, sizeof(h)) < 0 ? -errno : 0;
-}
-
-static void take_up(struct outfuse *f)
-{
-    struct keeper_state *state = f->hands.state;
-
-    learn_init(f, (const void *)state->init, state->init_len);
-    if (state->can_resend) {
-        hands_forget_all(&f->hands);
-        int e = ask_to_resend(f);
-        if (!e)
-            return;
-        log_warn(f->log, "ask the kernel to send requests again: %s", strerror(-e));
-    }
-    hands_left(&f->hands, serve_left, f);
-}
-
-/* --- the workers ----------------------------------------------------------------------------- */
-
-static void worker_ended(void *arg)
-{
-    struct outfuse *f = arg;
-    ACQUIRE(&f->state_lock);
-
-    f->workers_running--;
-    cond_broadcast(&f->ended);
-}
-
-/* A worker is cancelled only while it waits for a request: see outfuse_stop(). */
-static void *worker(void *arg)
-{
-    struct outfuse *f = arg;
-    struct hands *h = &f->hands;
-    uint32_t desk = hands_take_desk(h);
-    ssize_t n;
-
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-    pthread_cleanup_push(worker_ended, f);
-    while (!atomic_load(&f->stopping)) {
-        pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
-        n = receive(f, desk);
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-        if (is_passing(n))
-            continue;
-        if (n <= 0)
-            break;
-        if (outfuse_serve(f, hands_at(h, (struct place){.index = desk}), /* wait= */ false)) {
-            hands_clear(h, desk);
-            continue;
-        }
-        struct place p = hands_park(h, desk);
-        lanes_add(f, p);
-        if (!p.slot)
-            desk = hands_take_desk(h);
-    }
-    pthread_cleanup_pop(1);
-    return NULL;
-}
-
-static int start_workers(struct outfuse *f, struct err *err)
-{
-    char name[16];
-
-    for (unsigned i = 0; i < OUTFUSE_WORKERS; i++) {
-        lock_take(&f->state_lock);
-        f->workers_running++;
-        lock_drop(&f->state_lock);
-        snprintf(name, sizeof(name), "fuse-%u", i);
-        int e = thread_start(&f->workers[i], name, worker, f);
-        if (e) {
-            lock_take(&f->state_lock);
-            f->workers_running--;
-            lock_drop(&f->state_lock);
-            return err_sys(err, e, "start a thread");
-        }
-        f->n_workers++;
-    }
     return 0;
 }
 
@@ -274,8 +167,8 @@ int outfuse_start(struct outfuse *f, struct err *err)
     if (f->stage && news_start(f, err) < 0)
         return -1;
     if (negotiated)
-        take_up(f);
-    return start_workers(f, err);
+        out_workers_take_up(f);
+    return out_workers_start(f, err);
 }
 
 void outfuse_wait(struct outfuse *f)
@@ -288,16 +181,7 @@ void outfuse_wait(struct outfuse *f)
 
 void outfuse_stop(struct outfuse *f)
 {
-    atomic_store(&f->stopping, true);
-    for (unsigned i = 0; i < f->n_workers; i++)
-        pthread_cancel(f->workers[i]);
-}
-
-static void join_workers(struct outfuse *f)
-{
-    for (unsigned i = 0; i < f->n_workers; i++)
-        pthread_join(f->workers[i], NULL);
-    f->n_workers = 0;
+    out_workers_stop(f);
 }
 
 static void leave_mount(struct outfuse *f)
@@ -319,7 +203,7 @@ void outfuse_detach(struct outfuse *f)
 void outfuse_leave(struct outfuse *f)
 {
     outfuse_stop(f);
-    join_workers(f);
+    out_workers_join(f);
     lanes_stop(f);
 }
 
@@ -329,7 +213,7 @@ void outfuse_free(struct outfuse *f)
         return;
     leave_mount(f);
     outfuse_stop(f);
-    join_workers(f);
+    out_workers_join(f);
     lanes_stop(f);
     mount_hang_up(f->dev);
     news_stop(f);
@@ -366,7 +250,10 @@ void outfuse_status(struct outfuse *f, struct json_writer *w)
         ACQUIRE(&f->lanes.lock);
         jw_uint(w, "lanes", f->lanes.running);
         jw_uint(w, "queued", f->lanes.queued);
+        jw_uint(w, "waiting", f->lanes.queued + lanes_busy(&f->lanes));
     }
     jw_uint(w, "told", counter_get(&f->news.told));
+    jw_uint(w, "given_up", counter_get(&f->given_up));
     jw_end(w);
+    jw_bool(w, "careful", atomic_load(&f->careful));
 }

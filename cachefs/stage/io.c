@@ -390,7 +390,8 @@ static bool room_may_come(struct stage *s, const struct node *n)
 }
 
 /* c->lock held, given up meanwhile. */
-static int take_room(struct content *c, bool wait, uint64_t len, struct err *err)
+static int take_room(struct content *c, const struct stage_call *call, uint64_t len,
+                     struct err *err)
 {
     struct stage *s = c->stage;
     struct err why = {0};
@@ -400,27 +401,29 @@ static int take_room(struct content *c, bool wait, uint64_t len, struct err *err
                 *err = why;
             return -1;
         }
-        if (!wait)
+        if (!call->wait)
             return STAGE_WAIT;
+        if (is_given_up(call))
+            return given_up(err);
         lock_drop(&c->lock);
         lock_take(&s->lock);
-        cond_wait_for(&s->changed, &s->lock, NS_PER_S);
+        cond_wait_for(&s->changed, &s->lock, LOOK_NS);
         lock_drop(&s->lock);
         lock_take(&c->lock);
     }
     return 0;
 }
 
-static int write_content(struct content *c, bool wait, uint64_t off, const char *data, size_t len,
-                         struct err *err)
+static int write_content(struct content *c, const struct stage_call *call, uint64_t off,
+                         const char *data, size_t len, struct err *err)
 {
     struct stage *s = c->stage;
     if (len > INT64_MAX - off || off > INT64_MAX)
         return err_sys(err, EFBIG, "write past the largest file");
-    int result = take_room(c, wait, len, err);
+    int result = take_room(c, call, len, err);
     if (result)
         return result;
-    result = prepare_change(c, off, len, wait, err);
+    result = prepare_change(c, off, len, call->wait, err);
     if (result) {
         room_give(s, len);
         return result;
@@ -451,7 +454,7 @@ int stage_write(struct stage *s, const struct stage_call *call, uint64_t fh, uin
     int result = 0;
     if (len) {
         ACQUIRE(&c->lock);
-        result = write_content(c, call->wait, off, data, len, err);
+        result = write_content(c, call, off, data, len, err);
     }
     content_done(c);
     if (result == 0) {
@@ -559,7 +562,7 @@ int stage_flush(struct stage *s, const struct stage_call *call, uint64_t fh, str
         return -1;
     if (!waits_for_store(s) || !node_owes(n))
         return 0;
-    return call->wait ? owed_wait(s, n, err) : STAGE_WAIT;
+    return call->wait ? owed_wait(s, call, n, err) : STAGE_WAIT;
 }
 
 static int sync_here(struct stage *s, struct node *n, struct err *err)

@@ -259,7 +259,7 @@ static int make(struct stage *s, const struct stage_call *c, uint64_t parent,
         if (make_node(s, c, folder, like, &n, err))
             return -1;
     }
-    if (waits_for_store(s) && owed_wait(s, n, err))
+    if (waits_for_store(s) && owed_wait(s, c, n, err))
         return -1;
     n->lookups++;
     node_attr(s, n, ret);
@@ -379,7 +379,7 @@ static int set(struct stage *s, const struct stage_call *c, struct node *n, cons
         return result;
     /* An open file's attributes go with its content. */
     bool later = n->row.flags & N_DIRTY && !(n->row.flags & N_PUBLISH);
-    return waits_for_store(s) && !later ? owed_wait(s, n, err) : 0;
+    return waits_for_store(s) && !later ? owed_wait(s, c, n, err) : 0;
 }
 
 int stage_setattr(struct stage *s, const struct stage_call *c, uint64_t ino, const struct stat *st,
@@ -571,7 +571,7 @@ static int remove_name(struct stage *s, const struct stage_call *c, uint64_t par
         if (result)
             return result;
     }
-    return waits_for_store(s) ? doom_wait(s, ino, err) : 0;
+    return waits_for_store(s) ? doom_wait(s, c, ino, err) : 0;
 }
 
 int stage_unlink(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,

@@ -298,24 +298,32 @@ static int give_up(const struct err *why, struct err *err)
     return err_wrap(err, "kept here, and tried again");
 }
 
-/* One wait of a caller; -1: stopping, or `end_ns` has passed. */
-static int wait_until(struct stage *s, uint64_t end_ns)
+int given_up(struct err *err)
+{
+    return err_sys(err, EINTR, "who asked for it waits no longer (it is kept here, and goes on)");
+}
+
+/* One wait of a caller, who looks up every now and then whether he still waits; -1: stopping, or
+ * `end_ns` has passed. */
+static int wait_until(struct stage *s, const struct stage_call *c, uint64_t end_ns)
 {
     uint64_t now = clock_mono_ns();
     if (s->stopping || now >= end_ns)
         return -1;
-    cond_wait_for(&s->changed, &s->lock, end_ns - now);
+    uint64_t ns = end_ns - now;
+    cond_wait_for(&s->changed, &s->lock, c && c->given_up && ns > LOOK_NS ? LOOK_NS : ns);
     return 0;
 }
 
 /* Patience counts from the last thing that went well: long uploads take their time. */
 struct waiting {
+    const struct stage_call *call; /* NULL: nobody who could go away */
     uint64_t end_ns, progress, bytes;
 };
 
-static void wait_begin(const struct stage *s, struct waiting *w)
+static void wait_begin(const struct stage *s, struct waiting *w, const struct stage_call *c)
 {
-    *w = (struct waiting){clock_mono_ns() + patience(s), s->progress,
+    *w = (struct waiting){c, clock_mono_ns() + patience(s), s->progress,
                           counter_get(&s->counts.uploaded_bytes)};
 }
 
@@ -323,19 +331,21 @@ static void wait_begin(const struct stage *s, struct waiting *w)
 static int wait_more(struct stage *s, struct waiting *w, bool busy, const struct err *why,
                      struct err *err)
 {
+    if (is_given_up(w->call))
+        return given_up(err);
     if (busy || w->progress != s->progress || w->bytes != counter_get(&s->counts.uploaded_bytes))
-        wait_begin(s, w);
-    if (wait_until(s, w->end_ns) == 0)
+        wait_begin(s, w, w->call);
+    if (wait_until(s, w->call, w->end_ns) == 0)
         return 0;
     return s->stopping ? err_set(err, ERR_CANCELLED, "the mount is ending") : give_up(why, err);
 }
 
-static int wait_node(struct stage *s, struct node *n, struct err *err)
+static int wait_node(struct stage *s, const struct stage_call *c, struct node *n, struct err *err)
 {
     uint64_t want = n->seq;
     bool content = n->row.flags & N_DIRTY;
     struct waiting w;
-    wait_begin(s, &w);
+    wait_begin(s, &w, c);
     owed_add(s, n);
     while (node_owes(n) && !(content && n->stored_seq >= want && !n->row.skey)) {
         if (n->failed)
@@ -346,10 +356,10 @@ static int wait_node(struct stage *s, struct node *n, struct err *err)
     return 0;
 }
 
-int owed_wait(struct stage *s, struct node *n, struct err *err)
+int owed_wait(struct stage *s, const struct stage_call *c, struct node *n, struct err *err)
 {
     n->pins++;
-    int result = wait_node(s, n, err);
+    int result = wait_node(s, c, n, err);
     n->pins--;
     return result;
 }
@@ -363,11 +373,11 @@ static struct doom *doom_of(struct stage *s, uint64_t ino)
     return NULL;
 }
 
-int doom_wait(struct stage *s, uint64_t ino, struct err *err)
+int doom_wait(struct stage *s, const struct stage_call *c, uint64_t ino, struct err *err)
 {
     struct doom *d;
     struct waiting w;
-    wait_begin(s, &w);
+    wait_begin(s, &w, c);
     while ((d = doom_of(s, ino))) {
         if (d->failed)
             return give_up(d->why, err);
@@ -437,27 +447,42 @@ static bool dooms_all_failed(const struct stage *s)
     return true;
 }
 
-static int settle(struct stage *s, uint64_t deadline_ns, struct err *err)
+static int settle(struct stage *s, const struct stage_call *c, uint64_t deadline_ns,
+                  struct err *err)
 {
     struct waiting w;
-    wait_begin(s, &w);
+    wait_begin(s, &w, c);
     while (s->owed.n || s->n_busy || !dooms_all_failed(s))
-        if (deadline_ns ? wait_until(s, deadline_ns)
+        if (deadline_ns ? wait_until(s, c, deadline_ns)
                         : wait_more(s, &w, s->n_busy && !s->pause_ns, NULL, NULL))
-            return first_failure(s, err);
+            return is_given_up(c) ? given_up(err) : first_failure(s, err);
     return s->failed.n || s->n_dooms ? first_failure(s, err) : 0;
 }
 
-int stage_settle(struct stage *s, uint64_t deadline_ns, struct err *err)
+static int settle_all(struct stage *s, const struct stage_call *c, uint64_t deadline_ns,
+                      struct err *err)
 {
-    ACQUIRE(&s->lock);
     for (struct node *n = s->dirty_first, *next; n; n = next) {
         next = n->dirty_next;
         if (!(n->row.flags & N_HELD) && owed_publish(s, n, err))
             return -1;
     }
     retry_all(s);
-    return settle(s, deadline_ns, err);
+    return settle(s, c, deadline_ns, err);
+}
+
+int stage_settle(struct stage *s, uint64_t deadline_ns, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    return settle_all(s, NULL, deadline_ns, err);
+}
+
+int stage_sync(struct stage *s, const struct stage_call *c, struct err *err)
+{
+    if (!c->wait)
+        return STAGE_WAIT;
+    ACQUIRE(&s->lock);
+    return settle_all(s, c, 0, err);
 }
 
 /* --- what a person is told ------------------------------------------------------------------- */

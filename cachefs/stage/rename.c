@@ -198,19 +198,19 @@ static int try_rename(struct stage *s, const struct stage_call *c, uint64_t pare
     return result ? result : transact(s, c, m, err);
 }
 
-static int wait_below(struct stage *s, struct node *n, struct err *err)
+static int wait_below(struct stage *s, const struct stage_call *c, struct node *n, struct err *err)
 {
-    if (owed_wait(s, n, err) || doom_wait(s, n->row.ino, err))
+    if (owed_wait(s, c, n, err) || doom_wait(s, c, n->row.ino, err))
         return -1;
-    for (struct node *c = n->first; c;) {
-        c->pins++;
-        int result = wait_below(s, c, err);
-        c->pins--;
-        struct node *next = c->parent == n ? c->after : NULL; /* moved on meanwhile: enough */
-        node_reap(s, c);
+    for (struct node *child = n->first; child;) {
+        child->pins++;
+        int result = wait_below(s, c, child, err);
+        child->pins--;
+        struct node *next = child->parent == n ? child->after : NULL; /* moved on: enough */
+        node_reap(s, child);
         if (result)
             return -1;
-        c = next;
+        child = next;
     }
     return 0;
 }
@@ -238,7 +238,7 @@ int stage_rename(struct stage *s, const struct stage_call *c, uint64_t parent, c
     if (!n || !waits_for_store(s))
         return 0;
     n->pins++;
-    int result = wait_below(s, n, err);
+    int result = wait_below(s, c, n, err);
     n->pins--;
     node_reap(s, n);
     return result;

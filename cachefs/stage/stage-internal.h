@@ -450,9 +450,16 @@ void doom_add(struct stage *s, const char *key, const char *upload, uint64_t ino
 void doom_forget(struct stage *s, const char *key);
 void doom_remove(struct stage *s, struct doom *d);
 /* Waits until the node's content of now is stored and it owes nothing else that it owed when
- * called. s->lock held, given up meanwhile. */
-int owed_wait(struct stage *s, struct node *n, struct err *err);
-int doom_wait(struct stage *s, uint64_t ino, struct err *err);
+ * called, or the caller waits no longer. s->lock held, given up meanwhile. */
+int owed_wait(struct stage *s, const struct stage_call *c, struct node *n, struct err *err);
+int doom_wait(struct stage *s, const struct stage_call *c, uint64_t ino, struct err *err);
+/* A call that waits for the store looks so often whether its caller does, too. */
+#define LOOK_NS (200 * NS_PER_MS)
+static inline bool is_given_up(const struct stage_call *c)
+{
+    return c && c->given_up && c->given_up(c->arg);
+}
+int given_up(struct err *err); /* -1: EINTR */
 void *worker_main(void *arg);
 void *clock_main(void *arg);
 void node_failed(struct stage *s, struct node *n, const struct err *err);

@@ -393,3 +393,14 @@ const struct stage_counts *stage_counts(const struct stage *s)
 {
     return &s->counts;
 }
+
+void stage_path(struct stage *s, uint64_t ino, struct bytes *ret)
+{
+    ACQUIRE(&s->lock);
+    const struct node *n = node_of(s, ino);
+    if (!n || n == s->root || n->row.flags & N_ORPHAN)
+        return;
+    node_key(n, ret);
+    if (ret->len && ret->data[ret->len - 1] == '/')
+        ret->data[--ret->len] = '\0';
+}

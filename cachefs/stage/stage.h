@@ -109,6 +109,11 @@ struct stage_call {
     uid_t uid;
     gid_t gid;
     bool wait;
+    /* Asked every now and then while this call waits for the store: its caller waits no longer. The
+     * call then ends with EINTR. Nothing is lost by that: bytes stay staged, a name that was
+     * changed stays changed, and both go on being owed. NULL: it waits to the end. */
+    bool (*given_up)(void *arg);
+    void *arg;
 };
 
 struct stage_attr {
@@ -185,10 +190,12 @@ int stage_release(struct stage *s, const struct stage_call *c, uint64_t fh, stru
 /* --- the whole ------------------------------------------------------------------------------ */
 
 int stage_statfs(struct stage *s, struct statvfs *ret, struct err *err);
-/* Waits until nothing is owed, or `deadline_ns` (monotonic; 0: as long as it makes progress): fsync
- * of the root, `sampan flush`, umount, SIGTERM. Fails with the first path that could not be stored,
- * and how many. */
+/* Waits until nothing is owed, or `deadline_ns` (monotonic; 0: as long as it makes progress):
+ * `sampan flush`, umount, SIGTERM. Fails with the first path that could not be stored, and how
+ * many. */
 int stage_settle(struct stage *s, uint64_t deadline_ns, struct err *err);
+/* The same as a call of somebody who may give up: fsync of the root. */
+int stage_sync(struct stage *s, const struct stage_call *c, struct err *err);
 /* Tries at once what failed or waits for its turn. */
 void stage_retry(struct stage *s);
 /* "pending": {"files","bytes","failed","oldest_s","items":[{"path","bytes","why","since"}]} (the
@@ -209,5 +216,7 @@ struct stage_counts {
         upload_failures, deletes, copies, lists;
 };
 const struct stage_counts *stage_counts(const struct stage *s);
+/* The path of an inode, without a '/' before it; nothing if it has no name (any more). */
+void stage_path(struct stage *s, uint64_t ino, struct bytes *ret);
 
 #endif

@@ -25,6 +25,12 @@
 /* Puts the layers over `inner`; the type of volume_conf.build_layers. */
 int layers_build(struct source **ret, const char *spec, struct source *inner, struct err *err);
 
+/* A mount that can be written has no such stack. Its requests may kill: "fault=OP:unit:INODE:abort"
+ * with OP as `status` names it ("write"). Made once, never freed; before() is outfuse's hook. */
+struct layer_requests;
+int layers_requests_new(struct layer_requests **ret, const char *spec, struct err *err);
+void layers_requests_before(void *requests, const char *op, uint64_t ino);
+
 struct layer_counts {
     uint64_t reads, aheads, bytes, errors, drops, in_flight, in_flight_max;
 };

@@ -9,9 +9,6 @@
 
 #include "channel.h"
 
-#define OP_READ      15
-#define OP_WRITE     16
-#define HEAD_BYTES   56 /* a header, and the handle and offset of READ and WRITE */
 #define SLOTS_A_LOOK 64
 
 uint64_t life_oom_kills(void)
@@ -105,21 +102,13 @@ struct round {
     bool seen[KEEPER_SUSPECTS];
 };
 
-static bool request_at(const unsigned char *head, struct keeper_suspect *ret)
+static void note(struct round *round, const struct keeper_request *r)
 {
-    struct keeper_request r;
-    memcpy(&r, head, sizeof r);
-    *ret = (struct keeper_suspect){.opcode = r.opcode, .deaths = 1, .nodeid = r.nodeid};
-    if (r.opcode == OP_READ || r.opcode == OP_WRITE)
-        memcpy(&ret->offset, head + sizeof r + 8, sizeof ret->offset);
-    return r.len != 0 && r.opcode != 0;
-}
-
-static void note(struct round *round, const unsigned char *head)
-{
-    struct keeper_suspect new, *all = round->part->suspects;
+    struct keeper_suspect *all = round->part->suspects;
+    const struct keeper_suspect new = {
+        .opcode = r->opcode, .deaths = 1, .nodeid = r->nodeid, .offset = keeper_place(r)};
     size_t empty = KEEPER_SUSPECTS;
-    if (!request_at(head, &new))
+    if (r->len == 0 || r->opcode == 0)
         return;
     for (size_t i = 0; i < KEEPER_SUSPECTS; i++) {
         if (!all[i].opcode) {
@@ -141,16 +130,17 @@ static void note(struct round *round, const unsigned char *head)
 /* By pread: looking at a hole of the memfd through a mapping would fill it with a page. */
 static void each_in_hand(struct round *round, const struct state_layout *at, int fd)
 {
-    static unsigned char look[SLOTS_A_LOOK * KEEPER_SLOT_BYTES];
+    static struct keeper_slot look[SLOTS_A_LOOK];
     for (uint32_t i = 0; i < at->n_desks; i++)
-        if (pread(fd, look, HEAD_BYTES, (off_t)(at->desks + i * at->desk_bytes)) == HEAD_BYTES)
-            note(round, look);
+        if (pread(fd, look, sizeof look[0], (off_t)(at->desks + i * at->desk_bytes)) ==
+            sizeof look[0])
+            note(round, &look[0].request);
     for (uint32_t i = 0; i < KEEPER_SLOTS; i += SLOTS_A_LOOK) {
         off_t from = (off_t)(at->slots + (uint64_t)i * KEEPER_SLOT_BYTES);
         if (pread(fd, look, sizeof look, from) != sizeof look)
             return;
         for (size_t k = 0; k < SLOTS_A_LOOK; k++)
-            note(round, look + k * KEEPER_SLOT_BYTES);
+            note(round, &look[k].request);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "clock.h"
 #include "mem.h"
 #include "sync.h"
 
@@ -106,14 +107,18 @@ void fake_news(struct stage *s, uint64_t ino, const char *name)
 }
 
 /* Under the lock. */
-static int wait_if_slow(struct stage *s, const struct stage_call *c, const char *name)
+static int wait_if_slow(struct stage *s, const struct stage_call *c, const char *name,
+                        struct err *err)
 {
     if (s->let_go || strncmp(name, "slow", 4) != 0)
         return 0;
     if (!c->wait)
         return STAGE_WAIT;
-    while (!s->let_go)
-        cond_wait(&s->let_go_cond, &s->lock);
+    while (!s->let_go) {
+        if (c->given_up && c->given_up(c->arg))
+            return err_sys(err, EINTR, "given up");
+        cond_wait_for(&s->let_go_cond, &s->lock, NS_PER_MS);
+    }
     return 0;
 }
 
@@ -158,10 +163,11 @@ int stage_lookup(struct stage *s, const struct stage_call *c, uint64_t parent, c
                  struct stage_attr *ret, struct err *err)
 {
     ACQUIRE(&s->lock);
+    int rc;
     struct node *n = named(s, parent, name);
 
-    if (wait_if_slow(s, c, name))
-        return STAGE_WAIT;
+    if ((rc = wait_if_slow(s, c, name, err)))
+        return rc;
     if (!n)
         return err_sys(err, ENOENT, "%s", name);
     n->lookups++;
@@ -208,10 +214,11 @@ int stage_mkdir(struct stage *s, const struct stage_call *c, uint64_t parent, co
                 mode_t mode, struct stage_attr *ret, struct err *err)
 {
     ACQUIRE(&s->lock);
+    int rc;
     uint64_t before = done_before(s, c);
 
-    if (wait_if_slow(s, c, name))
-        return STAGE_WAIT;
+    if ((rc = wait_if_slow(s, c, name, err)))
+        return rc;
     if (before) {
         attr(of(s, before), ret);
         return 0;
@@ -344,12 +351,13 @@ int stage_read(struct stage *s, const struct stage_call *c, uint64_t fh, uint64_
                size_t len, size_t *ret_n, struct err *err)
 {
     ACQUIRE(&s->lock);
+    int rc;
     const struct node *n = of(s, fh - 1000);
 
     if (!n)
         return err_sys(err, EBADF, "handle");
-    if (wait_if_slow(s, c, n->name))
-        return STAGE_WAIT;
+    if ((rc = wait_if_slow(s, c, n->name, err)))
+        return rc;
     *ret_n = off >= n->len ? 0 : n->len - off < len ? n->len - off : len;
     if (*ret_n)
         memcpy(buf, n->data + off, *ret_n);
@@ -360,12 +368,13 @@ int stage_write(struct stage *s, const struct stage_call *c, uint64_t fh, uint64
                 const void *data, size_t len, struct err *err)
 {
     ACQUIRE(&s->lock);
+    int rc;
     struct node *n = of(s, fh - 1000);
 
     if (!n)
         return err_sys(err, EBADF, "handle");
-    if (wait_if_slow(s, c, n->name))
-        return STAGE_WAIT;
+    if ((rc = wait_if_slow(s, c, n->name, err)))
+        return rc;
     if (off + len > n->len) {
         n->data = xrealloc(n->data, off + len);
         if (off > n->len)
@@ -392,12 +401,13 @@ int stage_fallocate(struct stage *s, const struct stage_call *c, uint64_t fh, in
 int stage_flush(struct stage *s, const struct stage_call *c, uint64_t fh, struct err *err)
 {
     ACQUIRE(&s->lock);
+    int rc;
     const struct node *n = of(s, fh - 1000);
 
     if (!n)
         return err_sys(err, EBADF, "handle");
-    if (wait_if_slow(s, c, n->name))
-        return STAGE_WAIT;
+    if ((rc = wait_if_slow(s, c, n->name, err)))
+        return rc;
     if (!strcmp(n->name, "denied"))
         return err_set(err, ERR_DENIED, "put denied: AccessDenied");
     return 0;
@@ -430,10 +440,10 @@ int stage_statfs(struct stage *s, struct statvfs *ret, struct err *err)
     return 0;
 }
 
-int stage_settle(struct stage *s, uint64_t deadline_ns, struct err *err)
+int stage_sync(struct stage *s, const struct stage_call *c, struct err *err)
 {
     (void)s;
-    (void)deadline_ns;
+    (void)c;
     (void)err;
     return 0;
 }

@@ -122,6 +122,8 @@ uint64_t kernel_send(struct kernel *k, uint32_t opcode, uint64_t node, const voi
 
     k->unique += 2;
     lay(h, k->unique, opcode, node, fixed, fixed_len, rest, rest_len);
+    if (k->pid)
+        h->pid = k->pid;
     cr_assert_eq(send(k->sock, h, h->len, 0), (ssize_t)h->len);
     free(h);
     return k->unique;

@@ -8,6 +8,7 @@
 struct kernel {
     int sock; /* our end */
     uint64_t unique;
+    uint32_t pid; /* of the caller; 0: some */
     struct stage *stage;
     struct outfuse *front;
     struct keeper_state *state; /* of a mount that is adopted, else NULL */

@@ -1,15 +1,17 @@
 /*
- * The kernel's FUSE protocol (7.38), as far as this front end speaks it: what the kernel sends, and
- * what it takes for an answer. Declared here because a system's header may be older than its
- * kernel, and because its field names collide with functions that this project bans.
+ * The kernel's FUSE protocol, as far as the front ends speak it by themselves: what the kernel
+ * sends, and what it takes for an answer. The read-only one leaves most of it to libfuse.
+ * Declared here because a system's header may be older than its kernel (what the kernel does not
+ * know it ignores), and because its field names collide with functions that this project bans.
  */
-#ifndef SAMPAN_OUTFUSE_PROTOCOL_INTERNAL_H
-#define SAMPAN_OUTFUSE_PROTOCOL_INTERNAL_H
+#ifndef SAMPAN_DEVICE_WIRE_H
+#define SAMPAN_DEVICE_WIRE_H
 
 #include <stdint.h>
+#include <sys/ioctl.h>
 
 #define WIRE_MAJOR 7
-#define WIRE_MINOR 38
+#define WIRE_MINOR 38 /* that the front end of writable mounts answers INIT with */
 
 enum wire_opcode {
     WIRE_LOOKUP = 1,
@@ -50,10 +52,11 @@ enum wire_opcode {
 enum wire_notify {
     WIRE_NOTIFY_INVAL_INODE = 2,
     WIRE_NOTIFY_INVAL_ENTRY = 3,
+    WIRE_NOTIFY_STORE = 4,
     WIRE_NOTIFY_RESEND = 7,
 };
 
-/* Set in the number of a request that is sent again. */
+/* Set in the number of a request that the kernel sends once more. The answer carries it, too. */
 #define WIRE_RESENT (UINT64_C(1) << 63)
 
 struct wire_in_header {
@@ -70,16 +73,22 @@ struct wire_out_header {
 };
 
 /* Of INIT. */
-#define WIRE_ASYNC_READ      (1u << 0)
-#define WIRE_ATOMIC_O_TRUNC  (1u << 3)
-#define WIRE_BIG_WRITES      (1u << 5)
-#define WIRE_HAS_IOCTL_DIR   (1u << 11)
-#define WIRE_DO_READDIRPLUS  (1u << 13)
-#define WIRE_ASYNC_DIO       (1u << 15)
-#define WIRE_PARALLEL_DIROPS (1u << 18)
-#define WIRE_MAX_PAGES       (1u << 22)
-#define WIRE_INIT_EXT        (1u << 30)
-#define WIRE2_HAS_RESEND     (1u << 7) /* of flags2 */
+#define WIRE_ASYNC_READ       (1u << 0)
+#define WIRE_ATOMIC_O_TRUNC   (1u << 3)
+#define WIRE_BIG_WRITES       (1u << 5)
+#define WIRE_HAS_IOCTL_DIR    (1u << 11)
+#define WIRE_DO_READDIRPLUS   (1u << 13)
+#define WIRE_READDIRPLUS_AUTO (1u << 14)
+#define WIRE_ASYNC_DIO        (1u << 15)
+#define WIRE_NO_OPEN          (1u << 17)
+#define WIRE_PARALLEL_DIROPS  (1u << 18)
+#define WIRE_MAX_PAGES        (1u << 22)
+#define WIRE_NO_OPENDIR       (1u << 24)
+#define WIRE_INIT_EXT         (1u << 30)
+/* Of flags2. */
+#define WIRE2_DIRECT_IO_MMAP (1u << 4)
+#define WIRE2_PASSTHROUGH    (1u << 5)
+#define WIRE2_HAS_RESEND     (1u << 7)
 
 struct wire_init_in {
     uint32_t major, minor, max_readahead, flags;
@@ -92,7 +101,8 @@ struct wire_init_out {
     uint16_t max_background, congestion_threshold;
     uint32_t max_write, time_gran;
     uint16_t max_pages, map_alignment;
-    uint32_t flags2, unused[7];
+    uint32_t flags2, max_stack_depth;
+    uint16_t request_timeout, unused[11];
 };
 
 struct wire_attr {
@@ -170,11 +180,14 @@ struct wire_open_in {
 struct wire_create_in {
     uint32_t flags, mode, umask, open_flags;
 };
-#define WIRE_FOPEN_KEEP_CACHE (1u << 1)
-#define WIRE_FOPEN_NOFLUSH    (1u << 5)
+#define WIRE_FOPEN_DIRECT_IO   (1u << 0)
+#define WIRE_FOPEN_KEEP_CACHE  (1u << 1)
+#define WIRE_FOPEN_NOFLUSH     (1u << 5)
+#define WIRE_FOPEN_PASSTHROUGH (1u << 7)
 struct wire_open_out {
     uint64_t fh;
-    uint32_t open_flags, padding;
+    uint32_t open_flags;
+    int32_t backing_id; /* of FOPEN_PASSTHROUGH, else 0 */
 };
 struct wire_create_out {
     struct wire_entry_out entry;
@@ -253,6 +266,23 @@ struct wire_inval_entry_out {
     uint64_t parent;
     uint32_t namelen, flags;
 };
+
+struct wire_interrupt_in {
+    uint64_t unique; /* of the request that its caller does not wait for any more */
+};
+struct wire_store_out {
+    uint64_t nodeid, offset;
+    uint32_t size, padding;
+};
+
+/* Files that the kernel reads by itself (passthrough). */
+struct wire_backing_map {
+    int32_t fd;
+    uint32_t flags;
+    uint64_t padding;
+};
+#define WIRE_IOC_BACKING_OPEN  _IOW(229, 1, struct wire_backing_map)
+#define WIRE_IOC_BACKING_CLOSE _IOW(229, 2, uint32_t)
 
 _Static_assert(sizeof(struct wire_in_header) == 40, "layout of the protocol");
 _Static_assert(sizeof(struct wire_out_header) == 16, "layout of the protocol");
