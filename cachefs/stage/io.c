@@ -12,7 +12,8 @@
 #include "mem.h"
 #include "stage-internal.h"
 
-#define READ_AHEAD (4ull * STAGE_BLOCK)
+#define READ_AHEAD  (4ull * STAGE_BLOCK)
+#define STALE_TRIES 3
 
 /* --- handles --------------------------------------------------------------------------------- */
 
@@ -276,6 +277,65 @@ static int read_content(struct content *c, bool wait, uint64_t off, void *buf, s
     return 0;
 }
 
+/* What was read is of the content that is there now: it counts as given. False: another writer
+ * replaced it meanwhile. */
+static bool may_give(struct content *c, size_t len)
+{
+    struct stage *s = c->stage;
+    ACQUIRE(&s->lock);
+    if (c->node->row.gen != c->gen)
+        return false;
+    c->node->given |= len > 0;
+    return true;
+}
+
+/* The store has another object than the one that was opened. Nothing of that one was given out yet,
+ * so the reader may have the new one. 0: try again. */
+static int look_again(struct content *c, uint64_t fh, bool wait, struct err *err)
+{
+    struct stage *s = c->stage;
+    struct node *n = c->node;
+    ACQUIRE(&s->lock);
+    if (n->row.gen == c->gen && !n->given && n->parent && !(n->row.flags & N_DIRTY)) {
+        struct node *folder = n->parent;
+        folder->pins++;
+        n->pins++;
+        int result = folder_refresh(s, folder, wait, true, err);
+        n->pins--;
+        folder->pins--;
+        if (result)
+            return result;
+    }
+    return n->row.gen != c->gen && !handle_is_stale(n, fh)
+               ? 0
+               : err_set(err, ERR_STALE,
+                         "replaced by another writer since it was opened (open it again)");
+}
+
+/* c->lock held, given up while the store is asked. */
+static int read_handle(struct content *c, uint64_t fh, bool wait, uint64_t off, void *buf,
+                       size_t len, size_t *ret_n, struct err *err)
+{
+    for (unsigned tries = 0;; tries++) {
+        struct err why = {0};
+        int result = read_content(c, wait, off, buf, len, ret_n, &why);
+        if (result == 0 && may_give(c, *ret_n))
+            return 0;
+        if (result == STAGE_WAIT)
+            return result;
+        if (result && (why.class != ERR_STALE || tries == STALE_TRIES)) {
+            if (err)
+                *err = why;
+            return -1;
+        }
+        lock_drop(&c->lock);
+        result = look_again(c, fh, wait, err);
+        lock_take(&c->lock);
+        if (result)
+            return result;
+    }
+}
+
 int stage_read(struct stage *s, const struct stage_call *call, uint64_t fh, uint64_t off, void *buf,
                size_t len, size_t *ret_n, struct err *err)
 {
@@ -285,7 +345,7 @@ int stage_read(struct stage *s, const struct stage_call *call, uint64_t fh, uint
     int result;
     {
         ACQUIRE(&c->lock);
-        result = read_content(c, call->wait, off, buf, len, ret_n, err);
+        result = read_handle(c, fh, call->wait, off, buf, len, ret_n, err);
     }
     content_done(c);
     if (result == 0) {

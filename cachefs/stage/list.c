@@ -160,7 +160,9 @@ static void take_found(struct node *n, const struct found *f)
 /* A clean node's object was replaced by another writer. */
 static void replace_clean(struct stage *s, struct node *n, const struct found *f)
 {
-    n->same_back = f->grew && f->gen == n->row.gen ? n->same_back + 1 : 0;
+    bool goes_on = !n->given || (f->grew && f->gen == n->row.gen);
+    n->same_back = goes_on ? n->same_back + 1 : 0;
+    n->given = n->given && goes_on;
     n->row.gen++;
     if (n->row.kind == NODE_LINK)
         n->row.kind = NODE_FILE; /* until it is looked at again */

@@ -84,6 +84,9 @@ struct node {
     unsigned pins; /* users of the pointer itself */
     bool held;     /* `opens` holds a reference on the content */
     bool in_names, in_drop, in_dirty, queued, busy, failed, foreign_told;
+    /* Bytes of this generation were given to readers (or may have been, in an earlier life): from
+     * then on an open file that another writer replaces is stale. */
+    bool given;
     bool again;        /* wanted anew while a try was under way: that one's failure is no answer */
     bool fetch_first;  /* an orphan that is open: its content comes here before its object goes */
     bool parts_wanted; /* a part in the middle of a file being written is complete */

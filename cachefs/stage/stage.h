@@ -168,7 +168,8 @@ int stage_readdir(struct stage *s, const struct stage_call *c, uint64_t ino, uin
 
 /* `flags` of open(2). A handle's number is good in the next life too: it says inode, the way it was
  * opened, and the generation of the content, so that a reader whose file another writer replaced
- * gets ESTALE. O_TRUNC and O_EXCL are done here. Two handles on one file share its content. */
+ * gets ESTALE; one who was given no byte of it yet goes on in the new one. O_TRUNC and O_EXCL are
+ * done here. Two handles on one file share its content. */
 int stage_create(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,
                  mode_t mode, int flags, struct stage_attr *ret, uint64_t *ret_fh, struct err *err);
 int stage_open_file(struct stage *s, const struct stage_call *c, uint64_t ino, int flags,

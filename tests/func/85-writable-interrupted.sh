@@ -7,8 +7,8 @@ need_mount
 use_writable_s3 # use_s3 behind the proxy
 mount_writable "s3://$BUCKET/out"
 echo old >"$MNT/read-me"
-faults "stall-head key=stuck
-stall-head key=read-me"
+faults "status=503 key=stuck
+status=503 key=read-me"
 # The system call by hand: Python's own asks again after EINTR.
 cat >"$T/closer.py" <<'PY'
 import ctypes, errno, os, signal, sys
@@ -39,7 +39,13 @@ kill -INT $closer
 wait $closer || true
 expect "what it was told" "$(cat "$T/closer.out")" "fsync: EINTR"
 
-dd if=/dev/zero of="$MNT/stuck-2" bs=1000 count=3 status=none &
+cat >"$T/writer.py" <<'PY'
+import os, sys
+fd = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY, 0o644)
+os.write(fd, bytes(3000))
+os.close(fd)
+PY
+"$PYTHON" "$T/writer.py" "$MNT/stuck-2" &
 writer=$!
 until_true 20 waiting 2 || fail "the second writer does not wait"
 kill -9 $writer
@@ -60,4 +66,5 @@ at_least "given up" "$(status requests.given_up)" 1
 expect "what was kept" "$(s3 cat "$BUCKET" out/stuck-1)" kept
 expect "bytes of the killed writer" "$(s3 cat "$BUCKET" out/stuck-2 | wc -c)" 3000
 expect "another node reads again" "$(cat "$T/mnt-2/read-me")" old
+sampan umount "$T/mnt-2"
 unmount

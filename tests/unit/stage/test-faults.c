@@ -287,6 +287,59 @@ Test(faults, changes_of_others)
     on_both(check_others, quick);
 }
 
+static void lazily(struct stage_conf *c)
+{
+    c->refresh_ns = 3600 * NS_PER_S; /* no look lists by itself */
+}
+
+static void expect_read(struct bench *b, uint64_t fh, uint64_t off, const char *text)
+{
+    struct err err = {0};
+    char buf[64] = "";
+    size_t n;
+    cr_expect_eq(stage_read(b->s, &waits, fh, off, buf, sizeof buf - 1, &n, &err), 0, "%s",
+                 err.msg);
+    cr_expect_str_eq(buf, text);
+}
+
+/* Replaced between open and the first read: nothing of the old one was given out. */
+static void check_opened_only(struct bench *b)
+{
+    struct bench o;
+    struct err err = {0};
+    char buf[8];
+    size_t n;
+    t_file(b, STAGE_ROOT, "f", "first");
+    bench_other(&o, b);
+    bench_open(&o, true);
+    uint64_t ino = t_lookup(&o, STAGE_ROOT, "f");
+    uint64_t fh = t_open(&o, ino, O_RDONLY), second = t_open(&o, ino, O_RDONLY);
+    uint64_t again = t_open(b, t_lookup(b, STAGE_ROOT, "f"), O_WRONLY | O_TRUNC);
+    t_write(b, again, 0, "longer than it was");
+    t_close(b, again);
+    expect_read(&o, fh, 0, "longer than it was");
+    expect_read(&o, second, 0, "longer than it was");
+    cr_expect_eq(t_size(&o, ino), 18);
+    again = t_open(b, t_lookup(b, STAGE_ROOT, "f"), O_WRONLY | O_TRUNC);
+    t_write(b, again, 0, "third");
+    t_close(b, again);
+    stage_set_refresh(o.s, 1);
+    t_lookup(&o, STAGE_ROOT, "f");
+    cr_expect_eq(stage_read(o.s, &waits, fh, 0, buf, sizeof buf, &n, &err), -1);
+    cr_expect_eq(err_errno(&err), ESTALE, "bytes of it were given out: %s", err.msg);
+    uint64_t third = t_open(&o, t_lookup(&o, STAGE_ROOT, "f"), O_RDONLY);
+    t_unlink(b, STAGE_ROOT, "f");
+    cr_expect_eq(stage_read(o.s, &waits, third, 0, buf, sizeof buf, &n, &err), -1);
+    t_close(&o, fh);
+    t_close(&o, second);
+    bench_stop(&o);
+}
+
+Test(faults, replaced_before_the_first_read)
+{
+    on_both(check_opened_only, lazily);
+}
+
 static void check_answers(struct bench *b)
 {
     struct stage_attr a;
