@@ -224,7 +224,7 @@ use_open_s3() { # a moto of the test's own that checks nothing: for anonymous ac
     local port
     port=$(free_port)
     "$VENV/bin/moto_server" -H 127.0.0.1 -p "$port" >"$T/log/moto-open" 2>&1 &
-    on_exit "kill -9 $!"
+    on_exit "kill -9 $!; wait $!"
     until_true 30 curl -s -o "$T/moto-up" "http://127.0.0.1:$port/" || fail "moto does not answer"
     export MOTO_OPEN_URL="http://127.0.0.1:$port" AWS_ENDPOINT_URL="http://127.0.0.1:$port"
 }
@@ -251,7 +251,7 @@ http {
 CONF
     nginx -p "$T" -c "$T/nginx.conf" 2>>"$T/log/nginx.error" &
     NGINX_PID=$!
-    on_exit "kill $NGINX_PID"
+    on_exit "kill $NGINX_PID; wait $NGINX_PID"
     HTTP_PORT=$port
     HTTP_URL="http://127.0.0.1:$port"
     until_true 20 curl -s -o "$T/nginx-up" "$HTTP_URL/" || fail "nginx does not answer"
@@ -270,7 +270,7 @@ start_proxy() { # URL
     "$PYTHON" "$SAMPAN_TESTS/servers/proxy.py" --to "${to%/}" --rules "$T/proxy.rules" \
         --log "$T/log/proxy.access" --ready "$T/proxy.port" 2>"$T/log/proxy.err" &
     PROXY_PID=$!
-    on_exit "kill -9 $PROXY_PID"
+    on_exit "kill -9 $PROXY_PID; wait $PROXY_PID"
     until_true 20 test -f "$T/proxy.port" || fail "the proxy does not start"
     PROXY_URL="http://127.0.0.1:$(cat "$T/proxy.port")"
 }

@@ -11,7 +11,7 @@ start_server() { # NAME SCRIPT ARGS… : sets SERVER_PID and SERVER_PORT
     rm -f "$T/$name.port"
     "$PYTHON" "$SAMPAN_TESTS/servers/$script" --ready "$T/$name.port" "$@" 2>>"$T/log/$name.err" &
     SERVER_PID=$!
-    on_exit "kill -9 $SERVER_PID"
+    on_exit "kill -9 $SERVER_PID; wait $SERVER_PID"
     until_true 20 test -f "$T/$name.port" || fail "$script does not start: $(cat "$T/log/$name.err")"
     SERVER_PORT=$(cat "$T/$name.port")
 }
