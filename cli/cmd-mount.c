@@ -16,7 +16,8 @@ static const struct conf_row rows[] = {
     {"memory", CONF_SIZE, AT(mount_options, memory), .arg = "SIZE", .dflt = "256MiB",
      .help = "Hard bound of the daemon's own resident memory"},
     {"catalog", CONF_STRING, AT(mount_options, catalog), .arg = "FILE",
-     .help = "Use this catalog instead of scanning"},
+     .help = "Use this catalog instead of scanning: a file, or the address of a runtime server's "
+             "(http://HOST:7716/v1/catalog/current or .../DIGEST), fetched with the peers' token"},
     {"rescan", CONF_FLAG, AT(mount_options, rescan),
      .help = "Scan the source even if a version is there already"},
     {"refresh", CONF_DURATION, AT(mount_options, refresh), .arg = "DUR",
@@ -29,6 +30,11 @@ static const struct conf_row rows[] = {
     {"strategy", CONF_ENUM, AT(mount_options, strategy),
      .choices = "auto|sequence|random|hash|local", .dflt = "auto",
      .help = "Who keeps what of a divided set (see plan); auto: as the sampler reads"},
+    {"peers", CONF_STRING, AT(mount_options, peers), .arg = "URL,URL...|URL|FILE",
+     .help = "The runtime servers of the other nodes, in the order of the partitions; or one that "
+             "knows them (GET /v1/members); or a file with a URL a line"},
+    {"peer-token-file", CONF_STRING, AT(mount_options, peer_token_file), .arg = "FILE",
+     .help = "The token of those servers; read again when it changes"},
     {"profile", CONF_ENUM, AT(mount_options, profile), .choices = "samples|shards",
      .dflt = "samples", .help = "Small files, or big files read in slices (passthrough)"},
     {"writable", CONF_FLAG, AT(mount_options, writable),

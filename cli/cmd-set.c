@@ -10,8 +10,9 @@ struct setting_options {
 
 static const struct conf_row rows[] = {JSON_ROW(setting_options, json)};
 
-static const char *const keys[] = {"sampler",   "strategy", "partition",   "epoch",
-                                   "bandwidth", "memory",   "connections", "refresh"};
+static const char *const keys[] = {"sampler",   "strategy",       "partition",   "epoch",
+                                   "bandwidth", "memory",         "connections", "refresh",
+                                   "peers",     "peer-token-file"};
 
 static int add_setting(struct json_writer *w, const char *word, struct err *err)
 {
@@ -20,15 +21,18 @@ static int add_setting(struct json_writer *w, const char *word, struct err *err)
         return err_set(err, ERR_USAGE, "\"%s\": want KEY=VALUE", word);
     cleanup_free char *key = xstrndup(word, (size_t)(equals - word));
     for (size_t i = 0; i < COUNT(keys); i++) {
-        if (strcmp(keys[i], key) == 0) {
-            jw_str(w, key, equals + 1);
-            return 0;
-        }
+        if (strcmp(keys[i], key) != 0)
+            continue;
+        bool is_file = equals[1] && (strcmp(key, "peer-token-file") == 0 ||
+                                     (strcmp(key, "peers") == 0 && !strstr(equals, "://")));
+        cleanup_free char *path = is_file ? path_absolute(equals + 1) : NULL;
+        jw_str(w, key, path ? path : equals + 1);
+        return 0;
     }
     return err_set(
         err, ERR_USAGE,
         "\"%s\" cannot be changed while mounted (known: sampler, strategy, partition, epoch, "
-        "bandwidth, memory, connections, refresh)",
+        "bandwidth, memory, connections, refresh, peers, peer-token-file)",
         key);
 }
 
@@ -60,7 +64,9 @@ const struct command cmd_set = {
         "this node's share is partition I of P, counted from 0; empty: all of the set), epoch (the "
         "number "
         "of the epoch that begins; a newer version of the set is taken into use), bandwidth "
-        "(a rate), memory (a size), connections (a number); of a mount that can be written: "
+        "(a rate), memory (a size), connections (a number), peers (who the other machines are, as "
+        "for mount --peers; empty: nobody), peer-token-file (the token for them); of a mount that "
+        "can be written: "
         "bandwidth, connections, refresh (a duration). An unknown key changes nothing. "
         "Values are taken in this order, up to the first that is refused.",
     .min_args = 2,

@@ -58,9 +58,13 @@ static void add_tiers(struct bytes *out, const struct owner *o)
     }
 }
 
-static bool is_path(const char *name)
+/* Some may be an address as well. */
+static bool is_path(const char *name, const char *value)
 {
-    static const char *const names[] = {"credentials", "ca-file", "catalog", "log"};
+    static const char *const names[] = {"credentials", "ca-file",         "catalog",
+                                        "log",         "peer-token-file", "peers"};
+    if (!*value || strstr(value, "://"))
+        return false;
     for (size_t i = 0; i < COUNT(names); i++)
         if (strcmp(names[i], name) == 0)
             return true;
@@ -77,7 +81,7 @@ static void add_option(struct bytes *out, const struct conf *c, const struct con
     cleanup_bytes struct bytes value = {0};
     bytes_add(&value, "", 0);
     conf_print_value(c, row, o, &value);
-    cleanup_free char *path = is_path(row->name) ? path_absolute(value.data) : NULL;
+    cleanup_free char *path = is_path(row->name, value.data) ? path_absolute(value.data) : NULL;
     add_word(out, row->name, path ? path : value.data);
 }
 

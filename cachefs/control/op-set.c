@@ -53,6 +53,18 @@ static int set_partition(struct volume *v, const struct json *value, struct err 
     return json_as_str(value, &text, err) ? -1 : volume_set_partition(v, text, err);
 }
 
+static int set_peers(struct volume *v, const struct json *value, struct err *err)
+{
+    const char *text;
+    return json_as_str(value, &text, err) ? -1 : volume_set_peers(v, text, err);
+}
+
+static int set_peer_token_file(struct volume *v, const struct json *value, struct err *err)
+{
+    const char *file;
+    return json_as_str(value, &file, err) ? -1 : volume_set_peer_token_file(v, file, err);
+}
+
 static int set_epoch(struct volume *v, const struct json *value, struct err *err)
 {
     uint64_t n = 0;
@@ -136,6 +148,8 @@ static const struct {
     {"strategy", set_strategy, NULL},
     {"partition", set_partition, NULL},
     {"epoch", set_epoch, NULL},
+    {"peer-token-file", set_peer_token_file, NULL},
+    {"peers", set_peers, NULL},
     {"bandwidth", set_bandwidth, outputs_bandwidth},
     {"memory", set_memory, NULL},
     {"connections", set_connections, outputs_connections},

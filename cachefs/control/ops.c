@@ -211,7 +211,7 @@ static const struct op ops[] = {
     {"evict", op_evict, KEYS("to", "older_than_s"), NEEDS_VOLUME},
     {"set", op_set,
      KEYS("sampler", "strategy", "partition", "epoch", "bandwidth", "memory", "connections",
-          "refresh"),
+          "refresh", "peers", "peer-token-file"),
      NEEDS_ANY},
     {"rescan", op_rescan, KEYS(), NEEDS_VOLUME},
     {"stale", op_stale, KEYS(), NEEDS_VOLUME},

@@ -72,6 +72,7 @@ int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *err)
                                 .max_body = r->max_body,
                                 .answer = r->answer,
                                 .body = r->body,
+                                .sink = r->sink,
                                 .prio = PRIO_READER,
                                 .done = r->done,
                                 .arg = r->arg};

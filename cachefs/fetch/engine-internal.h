@@ -46,6 +46,7 @@ struct whole {
     size_t max_body;
     struct http_answer *answer;
     struct bytes *body; /* filled only on success */
+    fetch_sink_fn *sink;
     enum prio prio;
     void (*done)(void *arg, const struct err *err);
     void *arg;
@@ -97,6 +98,7 @@ struct flight {
     uint64_t beyond;    /* bytes of a whole object after the range */
     bool enough;        /* the range is here; the rest was not worth receiving */
     struct bytes text;  /* the body of a whole request, or the start of an error's */
+    uint64_t sunk;      /* bytes that a sink took */
     bool cut;           /* ended by a callback or a clock: `why` says so */
     struct err why;
     uint64_t started_ns, last_ns, last_sent;

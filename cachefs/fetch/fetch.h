@@ -93,14 +93,19 @@ typedef int fetch_build_fn(void *arg, struct http_req *r, struct err *err);
 int fetch_do(struct fetch *f, struct store *s, fetch_build_fn *build, void *arg, size_t max_body,
              struct http_answer *ret_answer, struct bytes *ret_body, struct err *err);
 
+/* Takes the bytes of a good answer as they come, on the engine's thread; must not block. -1 ends
+ * the transfer with `err`. What was taken before a failed try is not taken back. */
+typedef int fetch_sink_fn(void *arg, const void *data, size_t len, struct err *err);
+
 /* The same without waiting. All pointers stay valid until done(), which must not block. */
 struct fetch_request {
     struct store *store;
     fetch_build_fn *build; /* on the engine's thread; must not block */
     void *build_arg;
     size_t max_body;
-    struct http_answer *answer; /* may be NULL */
+    struct http_answer *answer; /* may be NULL; of a failure the last that came, if one did */
     struct bytes *body;         /* may be NULL; filled only on success */
+    fetch_sink_fn *sink;        /* or NULL: in place of a body, without a limit. With `arg` */
     void (*done)(void *arg, const struct err *err);
     void *arg;
 };

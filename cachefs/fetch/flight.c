@@ -35,9 +35,21 @@ static size_t cut(struct flight *fl, enum err_class class, const char *why)
     return CURL_WRITEFUNC_ERROR;
 }
 
+static size_t sink(struct flight *fl, const char *data, size_t len)
+{
+    const struct whole *w = &fl->job->whole;
+    fl->sunk += len;
+    if (w->sink(w->arg, data, len, &fl->why) == 0)
+        return len;
+    fl->cut = true;
+    return CURL_WRITEFUNC_ERROR;
+}
+
 static size_t take_text(struct flight *fl, const char *data, size_t len)
 {
     bool good = fl->answer.status / 100 == 2;
+    if (good && !fl->job->is_get && fl->job->whole.sink)
+        return sink(fl, data, len);
     size_t max = good && !fl->job->is_get ? fl->job->whole.max_body : ERROR_TEXT_MAX;
     size_t room = max - fl->text.len;
     if (len > room && good)
@@ -249,7 +261,7 @@ static void reset(struct fetch *f, struct flight *fl, struct job *j, bool low)
     fl->job = j;
     fl->low = low;
     fl->checked = fl->data = fl->paused = fl->cut = fl->enough = false;
-    fl->skip = fl->got = fl->beyond = fl->last_sent = 0;
+    fl->skip = fl->got = fl->beyond = fl->last_sent = fl->sunk = 0;
     fl->floor_ns = fl->floor_bytes = 0;
     fl->started_ns = fl->last_ns = f->now_ns;
     fl->detail[0] = '\0';

@@ -182,6 +182,8 @@ void flight_landed(struct fetch *f, struct flight *fl, CURLcode code)
         return;
     }
     unsigned retry_after_s = fl->answer.retry_after_s;
+    if (!j->is_get && j->whole.answer)
+        *j->whole.answer = fl->answer;
     if (fl == j->main)
         j->main = NULL;
     else
@@ -277,7 +279,7 @@ static const char *over_budget(const struct fetch *f, struct flight *fl)
         return NULL;
     if (elapsed >= BUDGETS_AT_MOST * f->conf.budget_ns)
         return "far too slow: not finished within four times the time budget";
-    uint64_t moved = fl->got + fl->text.len + fl->last_sent;
+    uint64_t moved = fl->got + fl->text.len + fl->sunk + fl->last_sent;
     if (!fl->floor_ns || f->now_ns - fl->floor_ns >= f->conf.try_timeout_ns) {
         if (fl->floor_ns && moved - fl->floor_bytes < PROGRESS_BYTES)
             return "too slow: not finished within the time budget";

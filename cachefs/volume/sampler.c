@@ -37,15 +37,20 @@ static void end_order(struct volume *v)
 static void swap_order(struct volume *v, struct epoch_order *o, struct share *share)
 {
     struct epoch_order *old;
-    struct share *old_share;
+    struct share *dropped = NULL;
     volume_order_fn *fn;
     void *arg;
     {
         ACQUIRE(&v->lock);
         old = v->order;
         v->order = o;
-        old_share = v->share;
-        v->share = share;
+        if (v->share != share) {
+            dropped = v->share_before;
+            v->share_before = v->share;
+            v->share = share;
+        } else {
+            dropped = share; /* two references to one */
+        }
         v->order_gen++;
         v->order_error[0] = '\0';
         fn = v->on_order;
@@ -61,7 +66,7 @@ static void swap_order(struct volume *v, struct epoch_order *o, struct share *sh
         cond_broadcast(&v->changed);
     }
     epoch_order_unref(old);
-    share_unref(old_share);
+    share_unref(dropped);
 }
 
 void volume_on_order(struct volume *v, volume_order_fn *fn, void *arg)

@@ -162,6 +162,26 @@ int64_t volume_owner(struct volume *v, uint64_t id)
     return owner;
 }
 
+/* Lock held. */
+static size_t add_owner(const struct share *s, uint64_t id, uint32_t *ret, size_t n, size_t max)
+{
+    if (!s || id > s->max_id || n == max)
+        return n;
+    uint32_t owner = ((const uint16_t *)s->owner.data)[id];
+    if (owner == s->conf.partition || (n && ret[n - 1] == owner))
+        return n;
+    ret[n] = owner;
+    return n + 1;
+}
+
+size_t share_owners(void *volume, uint64_t id, uint32_t *ret, size_t max)
+{
+    struct volume *v = volume;
+    ACQUIRE(&v->lock);
+    size_t n = add_owner(v->share, id, ret, 0, max);
+    return add_owner(v->share_before, id, ret, n, max);
+}
+
 void share_status(struct volume *v, struct json_writer *w)
 {
     struct share *s = volume_share(v);

@@ -17,12 +17,19 @@
  *                    |
  *                    v
  *        +-----------------------+
+ *        |  peer                 |  asks the machine that owns the sample; passes on what has no
+ *        |  (peer_source_new)    |  owner elsewhere, is not there, or comes late
+ *        +-----------------------+
+ *                    |
+ *                    v
+ *        +-----------------------+
  *        |  store                |  catalog row -> object, range, ETag; retries, hedges, limits
  *        |  (fetch_source_new)   |  S3, BOS, HTTP, WebHDFS, local files
  *        +-----------------------+
  *
  * Each layer knows its `inner` as cachefs/source.h alone.
  */
+#include "peer.h"
 #include "volume-internal.h"
 
 int stack_build(struct volume *v, struct err *err)
@@ -30,15 +37,23 @@ int stack_build(struct volume *v, struct err *err)
     struct source *store;
     if (fetch_source_new(&store, v->fetch, v->sources.stores, v->sources.set.n, err))
         return -1;
-    struct source *below_cache = store;
+    const struct peer_conf peers = {
+        .owners = share_owners, .arg = v, .ca_file = v->conf.store.ca_file, .log = v->conf.log};
+    if (peer_source_new(&v->peers, &peers, store, err)) {
+        store->ops->close(store);
+        return -1;
+    }
+    struct source *below_cache = v->peers;
     if (v->conf.layers && *v->conf.layers) {
         if (!v->conf.build_layers)
             err_set(err, ERR_USAGE,
                     "layers \"%s\": this build has no test layers (build with VARIANT=debug)",
                     v->conf.layers);
         if (!v->conf.build_layers ||
-            v->conf.build_layers(&below_cache, v->conf.layers, store, err)) {
+            v->conf.build_layers(&below_cache, v->conf.layers, v->peers, err)) {
+            v->peers->ops->close(v->peers);
             store->ops->close(store);
+            v->peers = NULL;
             return -1;
         }
     }
@@ -54,5 +69,5 @@ void stack_close(struct volume *v)
         s->ops->close(s);
         s = inner;
     }
-    v->top = NULL;
+    v->top = v->peers = NULL;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "clock.h"
+#include "peer.h"
 
 uint64_t process_resident(void)
 {
@@ -239,6 +240,7 @@ void volume_status(struct volume *v, struct json_writer *w)
     write_warmup(w, &s.warm);
     write_order(w, &s);
     share_status(v, w);
+    peer_status(v->peers, w);
     jw_object(w, "ahead");
     ahead_status(v, w);
     jw_end(w);

@@ -172,6 +172,9 @@ int share_pin(const struct share *s, struct cache *cache, struct err *err);
 /* The volume's, with a reference; NULL: it is not divided. */
 struct share *volume_share(struct volume *v);
 void share_status(struct volume *v, struct json_writer *w);
+/* The other partitions that may have the sample: its owner, and who owned it before (a
+ * peer_owners_fn of a volume). */
+size_t share_owners(void *volume, uint64_t id, uint32_t *ret, size_t max);
 
 /* --- reading ahead --------------------------------------------------------------------------- */
 
@@ -288,8 +291,9 @@ struct volume {
     struct pool *gather_pool; /* reads over a unit's border */
     struct fetch *fetch;
     struct cache *cache;
-    struct source *top; /* the stack (stack.c) */
-    struct gate gate;   /* reads, reading ahead, warmups */
+    struct source *top;   /* the stack (stack.c) ... */
+    struct source *peers; /* ... and its layer of other machines */
+    struct gate gate;     /* reads, reading ahead, warmups */
     atomic_uint connections;
     atomic_uint_fast64_t memory;
     uint64_t opened_ns;
@@ -311,7 +315,7 @@ struct volume {
     bool ordering; /* somebody builds an order */
     struct epoch_order *order;
     char order_error[256];
-    struct share *share;
+    struct share *share, *share_before; /* of this epoch; of the one before it, or NULL */
     struct order_spec spec;
     bool has_spec;
     struct share_conf division; /* without the sampler: that is `spec` */

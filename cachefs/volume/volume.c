@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "hash.h"
 #include "log.h"
+#include "peer.h"
 
 #define MEMORY_DEFAULT  (256ull << 20)
 #define MEMORY_LEAST    (64ull << 20)
@@ -51,6 +52,16 @@ void volume_set_connections(struct volume *v, unsigned n)
 void volume_set_bandwidth(struct volume *v, uint64_t bytes_per_s)
 {
     fetch_set_bandwidth(v->fetch, bytes_per_s);
+}
+
+int volume_set_peers(struct volume *v, const char *text, struct err *err)
+{
+    return peer_set_list(v->peers, text, err);
+}
+
+int volume_set_peer_token_file(struct volume *v, const char *file, struct err *err)
+{
+    return peer_set_token_file(v->peers, file, err);
 }
 
 struct cache *volume_cache(struct volume *v)
@@ -113,6 +124,8 @@ int volume_open(struct volume **ret, const struct volume_conf *conf, volume_prog
     if (division_parse(&v->division, conf->partition, conf->strategy, err) ||
         catalog_folder(conf, &folder, err) || sources_open(&v->sources, conf, err) ||
         fetch_new(&v->fetch, &v->conf.fetch, err) || open_cache(v, err) || stack_build(v, err) ||
+        volume_set_peer_token_file(v, conf->peer_token_file ? conf->peer_token_file : "", err) ||
+        volume_set_peers(v, conf->peers ? conf->peers : "", err) ||
         versions_open(v, progress, arg, err) ||
         cache_bind(v->cache, catalog_info(v->versions[0])->lineage, err) || sampler_start(v, err) ||
         ahead_start(v, err) || refresh_start(v, err)) {
@@ -132,6 +145,8 @@ static void stop_threads(struct volume *v)
         v->warm.stop = true;
         cond_broadcast(&v->changed);
     }
+    if (v->peers)
+        peer_stop(v->peers);
     if (v->fetch)
         fetch_stop(v->fetch); /* what waits for a store ends now, with an error */
     if (v->refresh_started)
@@ -155,6 +170,7 @@ void volume_close(struct volume *v)
         fetch_free(v->fetch);
     epoch_order_unref(v->order);
     share_unref(v->share);
+    share_unref(v->share_before);
     versions_close(v);
     sources_close(&v->sources);
     pool_free(v->pool);

@@ -40,9 +40,11 @@ struct volume_counts {
 
 /* Strings are borrowed and must outlive the volume. */
 struct volume_conf {
-    const char *set;     /* URI, set file, or catalog file */
-    const char *dir;     /* the owner's folder: catalog/ (versions), index, control socket */
-    const char *catalog; /* --catalog FILE or NULL: use dir's current version, else scan */
+    const char *set; /* URI, set file, or catalog file */
+    const char *dir; /* the owner's folder: catalog/ (versions), index, control socket */
+    /* --catalog FILE, or the http(s):// address of one (of a runtime server: /v1/catalog/DIGEST or
+     * /v1/catalog/current); NULL: use dir's current version, else scan. */
+    const char *catalog;
     struct store_conf store;
     struct fetch_conf fetch;
     struct tier_conf tiers[CACHE_MAX_TIERS];
@@ -53,10 +55,12 @@ struct volume_conf {
     uint64_t refresh_ns; /* 0: off */
     const char *sampler; /* SPEC or NULL */
     const char *partition,
-        *strategy;      /* "I/P": this node's share; which one. NULL: all of the set */
-    unsigned prefetch;  /* samples fetched ahead at most; 0: automatic */
-    bool rescan;        /* scan even if a version is there */
-    const char *layers; /* tests: "fault=…;delay=…" between cache and store, or NULL */
+        *strategy;        /* "I/P": this node's share; which one. NULL: all of the set */
+    const char *peers,    /* the other machines, as peer_set_list() takes them; NULL: none */
+        *peer_token_file; /* what is shown to them; NULL: nothing */
+    unsigned prefetch;    /* samples fetched ahead at most; 0: automatic */
+    bool rescan;          /* scan even if a version is there */
+    const char *layers;   /* tests: "fault=…;delay=…" between cache and store, or NULL */
     struct volume_counts *counts; /* counted on here; NULL: from 0, in memory of the volume's own */
     /* CATALOG_DIGEST + 1 bytes that the caller keeps beyond the process, or NULL: the version that
      * the order was built from. If they name one, the first order is built from it: a running epoch
@@ -191,6 +195,9 @@ int volume_evict_to(struct volume *v, uint64_t bytes, struct drop_result *ret, s
 
 /* Limits of a running volume. */
 int volume_set_memory(struct volume *v, uint64_t bytes, struct err *err);
+/* The other machines of the cluster, and the file of the token for them (peer.h). */
+int volume_set_peers(struct volume *v, const char *text, struct err *err);
+int volume_set_peer_token_file(struct volume *v, const char *file, struct err *err);
 void volume_set_connections(struct volume *v, unsigned n);
 void volume_set_bandwidth(struct volume *v, uint64_t bytes_per_s);
 

@@ -1,0 +1,50 @@
+/*
+ * Other machines as a layer of the data path, between cache and store: a miss whose owner is
+ * another machine is asked from that one first (POST /v1/samples:batch, docs/formats/peer.md).
+ *
+ * What waits for one machine at one moment goes out as one request. A reader who waits longer than
+ * that machine's 95th percentile is asked from the store as well. Every byte is checked on arrival.
+ * A machine that fails in any way costs at most one timeout: what waited for it goes on to the
+ * store, and it is left alone until a check in the background finds it well. Without machines, or
+ * without an owner, the layer is one look at a counter.
+ *
+ * Nothing goes in circles: who is asked by this layer answers from what is cached there.
+ */
+#ifndef SAMPAN_FETCH_PEER_H
+#define SAMPAN_FETCH_PEER_H
+
+#include "err.h"
+#include "json.h"
+#include "source.h"
+
+struct log;
+
+/* The partitions of other machines that may keep the sample, the likeliest first, at most `max`.
+ * Any thread; must not block. */
+typedef size_t peer_owners_fn(void *arg, uint64_t sample, uint32_t *ret, size_t max);
+
+struct peer_conf {
+    peer_owners_fn *owners;
+    void *arg;
+    const char *ca_file; /* of https; NULL: the system's. Borrowed */
+    struct log *log;
+};
+
+/* Over `inner`, which the caller still closes after this one. */
+int peer_source_new(struct source **ret, const struct peer_conf *conf, struct source *inner,
+                    struct err *err);
+/*
+ * Who the others are: "": nobody; "URL,URL…" in the order of the partitions (this machine's own may
+ * be there, it is never asked); one URL alone: a service, whose GET /v1/members is polled; a file
+ * with a URL a line. On a mistake nothing changes. What is under way ends as it was begun.
+ */
+int peer_set_list(struct source *s, const char *text, struct err *err);
+/* The file whose token is shown to them; it is read again when it changes. "": none. */
+int peer_set_token_file(struct source *s, const char *file, struct err *err);
+/* "peers": an array with a row for each. */
+void peer_status(struct source *s, struct json_writer *w);
+/* Ends what waits for other machines, now, with ERR_CANCELLED; then close() has no network to wait
+ * for. */
+void peer_stop(struct source *s);
+
+#endif
