@@ -301,7 +301,7 @@ gets() { # of objects, by the proxy's log; an optional word of the key
 # A manifest of all of $SRC beside its samples: path, size, mtime, SHA-256, separated by tabs.
 write_manifest() {
     (cd "$SRC" && find . -type f ! -name manifest.tsv -printf '%P\n' | LC_ALL=C sort | while IFS= read -r path; do
-        printf '%s\t%s\t%s\tsha256:%s\n' "$path" "$(stat -c '%s' "$path")" "$(stat -c '%Y' "$path")" \
+        printf '%s\t%s\t%s\tsha256:%s\n' "$path" "$(stat -c '%s' "./$path")" "$(stat -c '%Y' "./$path")" \
             "$(sha256sum <"$path" | cut -d' ' -f1)"
     done) >"$T/manifest.tsv"
     mv "$T/manifest.tsv" "$SRC/manifest.tsv"
