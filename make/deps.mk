@@ -15,6 +15,13 @@ deps-build:
 deps-dev: deps
 	@tests/lib/install-packages $(DEPS_DEV)
 
+# A machine that cannot build is told what to do before the first line of noise.
+ifneq (,$(filter all install deb tools module-% unit-%,$(or $(MAKECMDGOALS),all)))
+ifneq (2,$(words $(foreach p,$(firstword $(CC)) pkg-config,$(shell command -v $(p)))))
+$(error cannot build: no C compiler ($(CC)) or no pkg-config here (run "make deps-build", as root or with sudo))
+endif
+endif
+
 .PHONY: venv
 venv: .venv/made
 .venv/made: tests/requirements.txt

@@ -30,3 +30,8 @@ $(BUILD)/tools/%: tests/tools/%.c Makefile
 .PHONY: conformance
 conformance: deps all venv
 	@$(TEST_ENV) tests/conformance/run
+
+# `make demo` in a bare Debian 12, as a newcomer would.
+.PHONY: bare
+bare:
+	@tests/bare/run
