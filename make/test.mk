@@ -4,6 +4,7 @@
 
 T       ?=
 SLOW    ?=
+LOADERS ?=
 TEST_ENV = SAMPAN='$(CURDIR)/$(BUILD)/bin/sampan' SAMPAN_BUILD='$(CURDIR)/$(BUILD)' SLOW='$(SLOW)'
 
 .PHONY: test test-run func unit-build
@@ -26,10 +27,10 @@ $(BUILD)/tools/%: tests/tools/%.c Makefile
 	@echo "  CC    $<"
 	@$(CC) $(filter-out -include common/base/banned.h,$(CFLAGS)) $(LDFLAGS) -o $@ $<
 
-# Suites from outside. Each part says what it skips and why.
+# Suites from outside. Each part says what it skips and why. LOADERS=1: PyTorch and Paddle, too (3 GB).
 .PHONY: conformance
 conformance: deps all venv
-	@$(TEST_ENV) tests/conformance/run
+	@$(TEST_ENV) LOADERS='$(LOADERS)' tests/conformance/run
 
 # `make demo` in a bare Debian 12, as a newcomer would.
 .PHONY: bare
