@@ -53,6 +53,7 @@ void read_account(struct volume *v, struct volume_read *r, const struct view *vi
     if (view) {
         counter_add(&n->bytes, view->len);
         counter_add(&n->from[view->origin], 1);
+        counter_add(&n->bytes_from[view->origin], view->len);
     } else {
         counter_add(&n->errors, 1);
         error_for_reader(v, r->id, err);

@@ -26,12 +26,12 @@ typedef int build_layers_fn(struct source **ret, const char *spec, struct source
                             struct err *err);
 
 struct read_counts {
-    counter total, bytes, from[FROM_COUNT], pushed, errors;
+    counter total, bytes, from[FROM_COUNT], bytes_from[FROM_COUNT], pushed, errors;
     struct histogram latency;
 };
 
 /* Counters that only grow: a caller who keeps them lets them go on in another process. */
-#define VOLUME_COUNTS_VERSION 1
+#define VOLUME_COUNTS_VERSION 2
 struct volume_counts {
     struct read_counts reads;
     struct fetch_counts fetch;

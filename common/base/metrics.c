@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "json.h"
+
 /*
  * Buckets: values below 8 ns have one each; above, the power of two and the three bits after the
  * leading one choose. 320 buckets reach 2^42 ns, more than an hour; longer ones share the last.
@@ -65,26 +67,75 @@ static const char *kind_name(enum metric_kind kind)
 }
 
 /* Prometheus gets one bucket a power of four from 1 us on: fine enough to see, cheap to keep. */
-static void add_histogram(struct bytes *out, const struct metric_row *row,
-                          const struct histogram *h)
+#define FIRST_BITS 10
+#define LAST_BITS  36
+#define N_BELOW    ((LAST_BITS - FIRST_BITS) / 2 + 1)
+
+/* Values shorter than each bound; returns how many there are at all. */
+static uint64_t count_below(const struct histogram *h, uint64_t ret[N_BELOW])
 {
-    const char *labels = row->labels ? row->labels : "";
-    const char *comma = row->labels ? "," : "";
     uint64_t seen = 0;
     unsigned b = 0;
-    for (unsigned bits = 10; bits <= 36; bits += 2) {
-        for (; b < HISTOGRAM_BUCKETS && bucket_end(b) <= 1ull << bits; b++)
+    for (unsigned i = 0; i < N_BELOW; i++) {
+        for (; b < HISTOGRAM_BUCKETS && bucket_end(b) <= 1ull << (FIRST_BITS + 2 * i); b++)
             seen += counter_get(&h->buckets[b]);
-        bytes_addf(out, "%s_bucket{%s%sle=\"%.9g\"} %" PRIu64 "\n", row->name, labels, comma,
-                   (double)(1ull << bits) / 1e9, seen);
+        ret[i] = seen;
     }
     for (; b < HISTOGRAM_BUCKETS; b++)
         seen += counter_get(&h->buckets[b]);
-    const char *open = row->labels ? "{" : "", *close = row->labels ? "}" : "";
-    bytes_addf(out, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", row->name, labels, comma, seen);
-    bytes_addf(out, "%s_sum%s%s%s %.9g\n", row->name, open, labels, close,
-               (double)counter_get(&h->sum_ns) / 1e9);
-    bytes_addf(out, "%s_count%s%s%s %" PRIu64 "\n", row->name, open, labels, close, seen);
+    return seen;
+}
+
+static void add_buckets(struct bytes *out, const char *name, const char *labels,
+                        const uint64_t below[N_BELOW], uint64_t count, double sum_ns)
+{
+    const char *comma = *labels ? "," : "";
+    const char *open = *labels ? "{" : "", *close = *labels ? "}" : "";
+    for (unsigned i = 0; i < N_BELOW; i++)
+        bytes_addf(out, "%s_bucket{%s%sle=\"%.9g\"} %" PRIu64 "\n", name, labels, comma,
+                   (double)(1ull << (FIRST_BITS + 2 * i)) / 1e9, below[i]);
+    bytes_addf(out, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, labels, comma, count);
+    bytes_addf(out, "%s_sum%s%s%s %.9g\n", name, open, labels, close, sum_ns / 1e9);
+    bytes_addf(out, "%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close, count);
+}
+
+static void add_histogram(struct bytes *out, const struct metric_row *row,
+                          const struct histogram *h)
+{
+    uint64_t below[N_BELOW], count = count_below(h, below);
+    add_buckets(out, row->name, row->labels ? row->labels : "", below, count,
+                (double)counter_get(&h->sum_ns));
+}
+
+void histogram_write(const struct histogram *h, struct json_writer *w, const char *key)
+{
+    uint64_t below[N_BELOW], count = count_below(h, below);
+    jw_object(w, key);
+    jw_uint(w, "count", count);
+    jw_uint(w, "sum_ns", counter_get(&h->sum_ns));
+    jw_array(w, "below");
+    for (unsigned i = 0; i < N_BELOW; i++)
+        jw_uint(w, NULL, below[i]);
+    jw_end(w);
+    jw_end(w);
+}
+
+void histogram_text(struct bytes *out, const struct json *h, const char *name, const char *labels)
+{
+    uint64_t below[N_BELOW];
+    int64_t n, count;
+    double sum_ns;
+    struct json list = json_get(h, "below");
+    if (json_count(&list) != N_BELOW || json_num(h, "sum_ns", &sum_ns, NULL) ||
+        json_int(h, "count", 0, INT64_MAX, &count, NULL))
+        return; /* of another version: rather none than a wrong one */
+    for (unsigned i = 0; i < N_BELOW; i++) {
+        struct json item = json_at(&list, i);
+        if (json_as_int(&item, 0, INT64_MAX, &n, NULL))
+            return;
+        below[i] = (uint64_t)n;
+    }
+    add_buckets(out, name, labels, below, (uint64_t)count, sum_ns);
 }
 
 void metrics_text(struct bytes *out, const struct metric_row *rows, size_t n, const void *base)

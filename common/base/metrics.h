@@ -33,6 +33,13 @@ struct histogram {
 void histogram_add(struct histogram *h, uint64_t ns);
 uint64_t histogram_quantile_ns(const struct histogram *h, double q); /* 0 if empty */
 
+/* For others to tell of it: {"count","sum_ns","below":[n, …]}, n values shorter than 2^10, 2^12 …
+ * 2^36 ns; and that object as Prometheus text. `labels` with its braces' inside, or "". */
+struct json;
+struct json_writer;
+void histogram_write(const struct histogram *h, struct json_writer *w, const char *key);
+void histogram_text(struct bytes *out, const struct json *h, const char *name, const char *labels);
+
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 struct metric_row {
     const char *name;   /* "sampan_reads_total" */

@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "json.h"
 #include "metrics.h"
 
 Test(metrics, quantiles_are_good_to_an_eighth)
@@ -68,4 +69,43 @@ Test(metrics, text)
                                         "1.000002\nsampan_latency_seconds_count 2\n"),
                        "%s", out.data);
     bytes_release(&out);
+}
+
+/* What another process tells of its histogram reads as our own. */
+Test(metrics, a_histogram_told_as_json)
+{
+    static const struct metric_row row = {"sampan_x_seconds", "mount=\"/m\"", METRIC_HISTOGRAM, 0,
+                                          "How long"};
+    struct histogram h = {0};
+    for (uint64_t ns = 1; ns < 1ull << 40; ns = ns * 3 + 1)
+        histogram_add(&h, ns);
+    struct bytes told = {0}, own = {0}, text = {0};
+    struct json_writer w;
+    struct json_doc *doc;
+    struct err err;
+    jw_init(&w, &told);
+    histogram_write(&h, &w, NULL);
+    cr_assert_eq(json_parse(&doc, "told", told.data, told.len, &err), 0, "%s", err.msg);
+    struct json root = json_root(doc);
+    metrics_text(&own, &row, 1, &h);
+    histogram_text(&text, &root, "sampan_x_seconds", "mount=\"/m\"");
+    const char *samples = strstr(own.data, "sampan_x_seconds_bucket");
+    cr_expect_str_eq(text.data, samples);
+    json_doc_free(doc);
+
+    static const char *const others[] = {
+        "{}", "{\"count\":1,\"sum_ns\":1,\"below\":[1]}",
+        "{\"count\":-1,\"sum_ns\":1,\"below\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0]}",
+        "{\"count\":1,\"sum_ns\":1,\"below\":[0,0,0,\"x\",0,0,0,0,0,0,0,0,0,0]}"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        bytes_clear(&text);
+        cr_assert_eq(json_parse(&doc, "told", others[i], strlen(others[i]), &err), 0);
+        root = json_root(doc);
+        histogram_text(&text, &root, "x", "");
+        cr_expect_eq(text.len, 0, "%s", others[i]);
+        json_doc_free(doc);
+    }
+    bytes_release(&told);
+    bytes_release(&own);
+    bytes_release(&text);
 }
