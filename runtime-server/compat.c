@@ -166,13 +166,18 @@ static void post_options(struct request *r, struct answer *a, const char *type)
     cleanup_json struct json_doc *doc = NULL;
     struct err err = {0};
     bool new;
-    if (!name) {
+    if (!name || !*name) {
         answer_error(a, &no_name);
         return;
     }
     a->status = MHD_HTTP_OK;
     if (terminate && strcmp(terminate, "true") == 0) {
         terminate_all(r->server);
+        return;
+    }
+    if (terminate && strcmp(terminate, "false") != 0) {
+        err_set(&err, ERR_USAGE, "terminate: \"%.100s\": want true or false", terminate);
+        answer_error(a, &err);
         return;
     }
     if (build_job(r, type, name, &text, &err) ||

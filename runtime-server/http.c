@@ -96,6 +96,8 @@ static enum MHD_Result send_answer(struct MHD_Connection *c, struct answer *a)
                             a->type ? a->type : "application/json");
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (a->allow)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, a->allow);
     if (a->status == MHD_HTTP_TOO_MANY_REQUESTS)
         MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     if (a->location[0])
@@ -107,15 +109,21 @@ static enum MHD_Result send_answer(struct MHD_Connection *c, struct answer *a)
     return rc;
 }
 
-static enum MHD_Result refuse(struct request *r, unsigned status, const char *class,
-                              const char *text)
+static enum MHD_Result send_refusal(struct request *r, unsigned status, const char *class,
+                                    const char *text, const char *allow)
 {
-    struct answer a = {0};
+    struct answer a = {.allow = allow};
     counter_add(&r->server->refused, 1);
     answer_text(&a, status, class, text);
     enum MHD_Result rc = send_answer(r->connection, &a);
     bytes_release(&a.body);
     return rc;
+}
+
+static enum MHD_Result refuse(struct request *r, unsigned status, const char *class,
+                              const char *text)
+{
+    return send_refusal(r, status, class, text, NULL);
 }
 
 /* --- a request -------------------------------------------------------------------------------- */
@@ -153,12 +161,19 @@ static enum MHD_Result refuse_client(struct request *r, unsigned status, const c
     return refuse(r, status, class, text);
 }
 
+static enum MHD_Result refuse_method(struct request *r, const char *methods)
+{
+    limits_refused(&r->server->limits, peer_of(r), clock_mono_ns());
+    return send_refusal(r, MHD_HTTP_METHOD_NOT_ALLOWED, "usage",
+                        "this path does not take this method (docs/openapi.yaml)", methods);
+}
+
 /* The head is here: is there such a route, and may this client use it? If not, the answer is
  * queued, and the library takes no body. */
 static enum MHD_Result begin(struct request *r, const char *method, const char *url)
 {
     struct server *s = r->server;
-    bool known = false;
+    char methods[METHODS_MAX];
     counter_add(&s->requests, 1);
     limits_step(r->connection, STEP_REQUEST);
     if (!limits_take(&s->limits, peer_of(r), r->began_ns)) {
@@ -166,12 +181,11 @@ static enum MHD_Result begin(struct request *r, const char *method, const char *
         return refuse(r, MHD_HTTP_TOO_MANY_REQUESTS, "limit",
                       "too many requests from this address (wait a second)");
     }
-    r->route = route_find(method, url, r->id, &known);
+    r->route = route_find(method, url, r->id, methods);
     if (!r->route)
-        return known ? refuse_client(r, MHD_HTTP_METHOD_NOT_ALLOWED, "usage",
-                                     "this path does not take this method (docs/openapi.yaml)")
-                     : refuse_client(r, MHD_HTTP_NOT_FOUND, "not-found",
-                                     "there is no such path (docs/openapi.yaml lists them)");
+        return *methods ? refuse_method(r, methods)
+                        : refuse_client(r, MHD_HTTP_NOT_FOUND, "not-found",
+                                        "there is no such path (docs/openapi.yaml lists them)");
     if (is_foreign_page(r))
         return refuse_client(r, MHD_HTTP_FORBIDDEN, "denied",
                              "a page of another site asks (open this server by its own address)");

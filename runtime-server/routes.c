@@ -41,10 +41,24 @@ static void submit_job(struct request *r, struct answer *a)
     snprintf(a->location, sizeof a->location, "/v1/jobs/%s", id);
 }
 
+static int check_state(const char *name, struct err *err)
+{
+    for (int i = 0; i < JOB_STATES; i++)
+        if (!name || strcmp(name, job_state_name((enum job_state)i)) == 0)
+            return 0;
+    return err_set(
+        err, ERR_USAGE,
+        "state: \"%.40s\": want pending, running, paused, succeeded, failed or cancelled", name);
+}
+
 static void list_jobs(struct request *r, struct answer *a)
 {
     struct err err = {0};
     struct json_writer w;
+    if (check_state(request_query(r, "state"), &err)) {
+        answer_error(a, &err);
+        return;
+    }
     answer_json(a, &w);
     jw_object(&w, NULL);
     jw_array(&w, "jobs");
@@ -211,25 +225,28 @@ static bool matches(const char *pattern, const char *path, char ret_id[256])
 }
 
 static const struct route *find_in(const struct route *table, size_t n, const char *method,
-                                   const char *path, char ret_id[256], bool *ret_known_path)
+                                   const char *path, char ret_id[256],
+                                   char ret_methods[METHODS_MAX])
 {
     static const char *const names[] = {[GET] = "GET", [POST] = "POST", [DELETE] = "DELETE"};
     for (size_t i = 0; i < n; i++) {
         if (!matches(table[i].path, path, ret_id))
             continue;
-        *ret_known_path = true;
-        if (strcmp(names[table[i].method], method) == 0 ||
-            (table[i].method == GET && strcmp(method, "HEAD") == 0))
+        const char *name = names[table[i].method];
+        if (strcmp(name, method) == 0 || (table[i].method == GET && strcmp(method, "HEAD") == 0))
             return &table[i];
+        size_t len = strlen(ret_methods);
+        snprintf(ret_methods + len, METHODS_MAX - len, "%s%s%s", len ? ", " : "", name,
+                 table[i].method == GET ? ", HEAD" : "");
     }
     return NULL;
 }
 
 const struct route *route_find(const char *method, const char *path, char ret_id[256],
-                               bool *ret_known_path)
+                               char ret_methods[METHODS_MAX])
 {
-    *ret_known_path = false;
+    ret_methods[0] = '\0';
     const struct route *r =
-        find_in(routes, sizeof routes / sizeof routes[0], method, path, ret_id, ret_known_path);
-    return r ? r : find_in(compat_routes, n_compat_routes, method, path, ret_id, ret_known_path);
+        find_in(routes, sizeof routes / sizeof routes[0], method, path, ret_id, ret_methods);
+    return r ? r : find_in(compat_routes, n_compat_routes, method, path, ret_id, ret_methods);
 }

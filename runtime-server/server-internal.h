@@ -45,6 +45,7 @@ struct answer {
     const char *type; /* NULL: application/json */
     struct bytes body;
     char location[300];
+    const char *allow; /* of 405 */
 };
 
 const char *request_header(const struct request *r, const char *name); /* or NULL */
@@ -72,9 +73,11 @@ struct route {
 };
 /* How long a body it takes. */
 size_t route_body_max(const struct route *route);
-/* The route of a request, or NULL; then *ret_known_path tells 405 from 404. */
+#define METHODS_MAX 32
+/* The route of a request, or NULL; then ret_methods has those that the path takes ("GET, HEAD"), ""
+ * if there is no such path. */
 const struct route *route_find(const char *method, const char *path, char ret_id[256],
-                               bool *ret_known_path);
+                               char ret_methods[METHODS_MAX]);
 extern const struct route compat_routes[];
 extern const size_t n_compat_routes;
 
