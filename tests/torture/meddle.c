@@ -5,9 +5,10 @@
  *   --calls WORDS open,read,write,sync,mmap,memory,thread,rename,unlink,make,size,stat,lock,list
  *   --nth N           which of them; 0: none, they are only counted
  *   --sticky          and all that follow
- *   --while FILE      instead of --nth: all calls made while FILE is there
- *   --fail ERRNO | --short | --kill
- *                     the call fails, moves half of the bytes, or the program is killed before it
+ *   --while FILE      all calls made while FILE is there; with --nth: they alone are counted
+ *   --fail ERRNO | --short | --kill | --signal NAME
+ *                     the call fails, moves half of the bytes, the program is killed before it, or
+ *                     the process that makes it gets that signal (TERM, INT, HUP)
  *   --record LOG      instead of all that: writes down what happens to the folders
  *   --timeout S       a program that runs longer hangs (30)
  *
@@ -19,6 +20,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +39,15 @@ static int parse_error(const char *word)
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
         if (strcmp(word, errors[i].name) == 0)
             return errors[i].code;
+    return -1;
+}
+
+static int parse_signal(const char *word)
+{
+    static const int all[] = {SIGTERM, SIGINT, SIGHUP, SIGKILL};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(word, sigabbrev_np(all[i])) == 0)
+            return all[i];
     return -1;
 }
 
@@ -89,6 +100,10 @@ static int take_option(struct meddling *m, int c, const char **log)
     case 'k':
         m->action = ACT_KILL;
         return 0;
+    case 'g':
+        m->action = ACT_SIGNAL;
+        m->signal = parse_signal(optarg);
+        return m->signal > 0 ? 0 : -1;
     case 'r':
         m->action = ACT_RECORD;
         *log = optarg;
@@ -104,10 +119,11 @@ static int take_option(struct meddling *m, int c, const char **log)
 static int parse_options(struct meddling *m, int argc, char **argv, const char **log)
 {
     static const struct option known[] = {
-        {"below", 1, NULL, 'b'},  {"name", 1, NULL, 'm'},    {"calls", 1, NULL, 'c'},
-        {"nth", 1, NULL, 'n'},    {"sticky", 0, NULL, 's'},  {"while", 1, NULL, 'w'},
-        {"fail", 1, NULL, 'f'},   {"short", 0, NULL, 'h'},   {"kill", 0, NULL, 'k'},
-        {"record", 1, NULL, 'r'}, {"timeout", 1, NULL, 't'}, {NULL, 0, NULL, 0}};
+        {"below", 1, NULL, 'b'},  {"name", 1, NULL, 'm'},   {"calls", 1, NULL, 'c'},
+        {"nth", 1, NULL, 'n'},    {"sticky", 0, NULL, 's'}, {"while", 1, NULL, 'w'},
+        {"fail", 1, NULL, 'f'},   {"short", 0, NULL, 'h'},  {"kill", 0, NULL, 'k'},
+        {"signal", 1, NULL, 'g'}, {"record", 1, NULL, 'r'}, {"timeout", 1, NULL, 't'},
+        {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "+", known, NULL)) >= 0;)
         if (take_option(m, c, log))
             return -1;

@@ -71,7 +71,7 @@ bool path_below(const char *path, const char *folder);
 
 #define BELOW_MAX 8
 
-enum action { ACT_COUNT, ACT_KILL, ACT_FAIL, ACT_SHORT, ACT_RECORD };
+enum action { ACT_COUNT, ACT_KILL, ACT_SIGNAL, ACT_FAIL, ACT_SHORT, ACT_RECORD };
 
 struct meddling {
     enum action action;
@@ -79,6 +79,7 @@ struct meddling {
     uint64_t nth; /* 0: never */
     bool sticky;  /* all from the n-th on */
     int error;
+    int signal;             /* of ACT_SIGNAL */
     const char *while_file; /* only while this file is there; or NULL */
     char *below[BELOW_MAX]; /* real paths; none: every call counts */
     size_t n_below;

@@ -225,8 +225,8 @@ static bool counts(struct meddling *m, const struct call *c)
 
 static bool is_due(struct meddling *m)
 {
-    if (m->while_file)
-        return access(m->while_file, F_OK) == 0;
+    if (m->while_file && !m->nth)
+        return true;
     return m->nth && (m->sticky ? m->seen >= m->nth : m->seen == m->nth);
 }
 
@@ -263,7 +263,7 @@ static int on_call(struct trace *t, pid_t tid)
         task->in_call = true;
         return PTRACE_SYSCALL;
     }
-    if (!counts(m, &task->call))
+    if (!counts(m, &task->call) || (m->while_file && access(m->while_file, F_OK)))
         return PTRACE_CONT;
     m->seen++;
     if (!is_due(m))
@@ -271,6 +271,8 @@ static int on_call(struct trace *t, pid_t tid)
     note_hit(m, &task->call);
     if (m->action == ACT_KILL)
         kill_all(t);
+    else if (m->action == ACT_SIGNAL)
+        kill(tid, m->signal); /* its process: any of its threads may take it */
     else if (m->action == ACT_FAIL)
         set_call(tid, true, m->error, false);
     else if (m->action == ACT_SHORT)

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# The kernel kills for want of memory (a cgroup's limit) whatever starts to serve: that ends in a clear state, reads fail
+# or wait but are never wrong, and with memory again one command makes all well.
+. "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/broken-disk.sh"
+need_mount
+need_root "makes a cgroup"
+if grep -qw memory /sys/fs/cgroup/cgroup.controllers 2>/dev/null; then
+    group=/sys/fs/cgroup/sampan-$SAMPAN_TEST_TOKEN limit=memory.max events=memory.events
+    grep -qw memory /sys/fs/cgroup/cgroup.subtree_control || skip "the memory controller is not delegated here (v2)"
+elif [ -w /sys/fs/cgroup/memory/memory.limit_in_bytes ]; then
+    group=/sys/fs/cgroup/memory/sampan-$SAMPAN_TEST_TOKEN limit=memory.limit_in_bytes events=memory.oom_control
+else
+    skip "no memory controller here, neither of cgroup v2 nor of v1"
+fi
+mkdir "$group" 2>/dev/null || skip "cgroups cannot be made here"
+on_exit "rmdir $group"
+killed() {
+    awk '$1 == "oom_kill" { print $2 }' "$group/$events"
+}
+grep -qw oom_kill "$group/$events" || skip "this kernel does not count kills of a cgroup"
+make_set --classes 2 --files 40 --size 600000..900000
+echo $((96 << 20)) >"$group/$limit"
+on_exit "unmount_quietly '$MNT'"
+# shellcheck disable=SC2016
+bash -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$group" \
+    timeout 60 "$S" mount "file://$SRC" "$MNT" --memory 64MiB --cache "ssd:$CACHE=1GiB" --free-space 0
+for mib in 24 16 12 10 8 7 6 5 4; do # as low as it goes: what is idle needs little
+    echo $((mib << 20)) >"$group/$limit" 2>/dev/null || break
+done
+# Nothing is cached: each of these reads wants a buffer of its own.
+"$VERIFY" --seconds 6 --threads 24 --drop --hung-s 60 "$SRC" "$MNT" >"$T/starved" 2>/dev/null &
+reader=$!
+some() { [ "$(killed)" -gt 0 ]; }
+until_true 20 some || fail "nothing was killed: $(cat "$group"/memory.*limit_in_bytes "$group/memory.max" 2>/dev/null | head -1)"
+wait $reader || true
+echo "killed $(killed) times: $(cat "$T/starved")"
+echo $((96 << 20)) >"$group/$limit"
+expect "wrong bytes" "$(field mismatches <"$T/starved")" 0
+expect "hung calls" "$(field hung <"$T/starved")" 0
+answers() { sampan status "$MNT" --json >"$T/told"; }
+until_true 30 answers || fail "nobody answers although there is memory again"
+if [ "$(field state <"$T/told")" = degraded ]; then
+    field why <"$T/told" | grep -q "out of memory" || fail "why: $(field why <"$T/told")"
+    sampan upgrade "$MNT"
+fi
+served_right 2
+expect "errors now" "$(status state)" ready
+unmount
+nothing_left
