@@ -8,7 +8,9 @@ K               ?=
 
 TORTURE_USES  := base source catalog cache fetch object order warmup volume
 TORTURE_DIR   := $(BUILD)/torture
-TORTURE_TOOLS := $(TORTURE_DIR)/meddle $(TORTURE_DIR)/replay $(TORTURE_DIR)/preload.so $(TORTURE_DIR)/drive
+TORTURE_TOOLS := $(TORTURE_DIR)/meddle $(TORTURE_DIR)/replay $(TORTURE_DIR)/preload.so $(TORTURE_DIR)/drive \
+                 $(TORTURE_DIR)/drive-stage
+TORTURE_STAGE_USES := base source catalog object fetch stage
 # Only the driver is what is tested: the others must not be slowed, or ended, by a checker.
 TORTURE_CFLAGS := -O2 -g -std=gnu17 $(WARN) -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64
 
@@ -31,6 +33,13 @@ $(TORTURE_DIR)/drive: tests/torture/drive.c $(call lib_of,$(TORTURE_USES))
 	    $(shell pkg-config --cflags $(call pkgs_of,$(TORTURE_USES))) $(LDFLAGS) -o $@ $< \
 	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group \
 	    $(shell pkg-config --libs $(call pkgs_of,$(TORTURE_USES)))
+$(TORTURE_DIR)/drive-stage: tests/torture/drive-stage.c $(call lib_of,$(TORTURE_STAGE_USES))
+	@mkdir -p $(@D)
+	@echo "  CC    $@"
+	@$(CC) $(CFLAGS) $(foreach u,$(TORTURE_STAGE_USES),$(call inc_of,$(u))) \
+	    $(shell pkg-config --cflags $(call pkgs_of,$(TORTURE_STAGE_USES))) $(LDFLAGS) -o $@ $< \
+	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group \
+	    $(shell pkg-config --libs $(call pkgs_of,$(TORTURE_STAGE_USES)))
 
 .PHONY: torture torture-tools
 torture-tools: $(TORTURE_TOOLS)

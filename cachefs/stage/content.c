@@ -379,23 +379,37 @@ int content_need(struct content *c, uint64_t off, uint64_t len, bool wait, struc
 
 /* --- changing -------------------------------------------------------------------------------- */
 
-int content_dirty(struct content *c, struct err *err)
+static int say_dirty(struct content *c, bool wait, bool *ret_was_synced, struct err *err)
 {
     struct stage *s = c->stage;
     struct node *n = c->node;
-    ACQUIRE(&s->lock);
+    unsigned flags = n->row.flags;
+    *ret_was_synced = flags & N_SYNCED;
     if (n->row.gen != c->gen)
         return err_set(err, ERR_STALE, "replaced by another writer meanwhile (open it again)");
-    if (n->row.flags & N_DIRTY)
+    if (flags & N_DIRTY && !*ret_was_synced)
         return 0;
-    unsigned flags = n->row.flags;
-    n->row.flags |= N_DIRTY;
+    if (*ret_was_synced && !wait)
+        return STAGE_WAIT; /* not the network, but the disk may take its time */
+    n->row.flags = (flags | N_DIRTY) & ~(unsigned)N_SYNCED;
     if (journal_save(s, n, err)) {
         n->row.flags = flags;
         return -1;
     }
     dirty_add(s, n);
     return 0;
+}
+
+/* The disk must not go on saying that bytes are as they were synced when they change. */
+int content_dirty(struct content *c, bool wait, struct err *err)
+{
+    bool was_synced;
+    int result;
+    {
+        ACQUIRE(&c->stage->lock);
+        result = say_dirty(c, wait, &was_synced, err);
+    }
+    return result == 0 && was_synced ? journal_sync(c->stage, err) : result;
 }
 
 /* All of it goes: no map is needed any more. */
@@ -468,7 +482,10 @@ int content_truncate(struct content *c, uint64_t size, bool wait, struct err *er
         return 0;
     uint64_t from = size < c->size ? size : c->size;
     uint64_t to = size < c->size ? c->size : size;
-    if (content_dirty(c, err) || upload_overtaken(c, from, to - from, err) || resize(c, size, err))
+    int result = content_dirty(c, wait, err);
+    if (result)
+        return result;
+    if (upload_overtaken(c, from, to - from, err) || resize(c, size, err))
         return -1;
     ACQUIRE(&s->lock);
     c->node->seq++;
@@ -507,7 +524,8 @@ bool content_published(struct content *c)
 
 int content_sync(struct content *c, struct err *err)
 {
-    if (fdatasync(c->fd) || (c->map_fd >= 0 && (msync(c->map, c->map_size, MS_SYNC) != 0)))
+    if (fdatasync(c->fd) || (c->map_fd >= 0 && (msync(c->map, c->map_size, MS_SYNC) != 0)) ||
+        fsync(c->stage->data_fd)) /* its name */
         return err_sys(err, errno, "sync a staged file in %s", c->stage->dir);
     return 0;
 }

@@ -397,10 +397,10 @@ static int prepare_change(struct content *c, uint64_t off, uint64_t len, bool wa
         if (!c->draining)
             break; /* ... and then look again */
     }
-    return content_dirty(c, err) || upload_overtaken(c, off, len, err) ||
-                   content_grow(c, off + len, err)
-               ? -1
-               : 0;
+    int result = content_dirty(c, wait, err);
+    if (result)
+        return result;
+    return upload_overtaken(c, off, len, err) || content_grow(c, off + len, err) ? -1 : 0;
 }
 
 /* What every change does after: *ret tells whether a part is complete. */
@@ -625,6 +625,19 @@ int stage_flush(struct stage *s, const struct stage_call *call, uint64_t fh, str
     return call->wait ? owed_wait(s, call, n, err) : STAGE_WAIT;
 }
 
+/* What a machine that stops leaves of it is whole. */
+static int say_synced(struct stage *s, struct node *n, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    if (!(n->row.flags & N_DIRTY) || n->row.flags & N_SYNCED)
+        return 0;
+    n->row.flags |= N_SYNCED;
+    if (journal_save(s, n, err) == 0)
+        return 0;
+    n->row.flags &= ~(unsigned)N_SYNCED;
+    return -1;
+}
+
 static int sync_here(struct stage *s, struct node *n, struct err *err)
 {
     struct content *c;
@@ -634,10 +647,12 @@ static int sync_here(struct stage *s, struct node *n, struct err *err)
     }
     int result;
     {
-        ACQUIRE(&c->lock);
+        ACQUIRE(&c->lock); /* nothing is written meanwhile */
         result = content_load(c, err);
         if (result == 0)
             result = content_sync(c, err);
+        if (result == 0)
+            result = say_synced(s, n, err);
     }
     content_done(c);
     return result ? -1 : journal_sync(s, err);

@@ -237,6 +237,33 @@ int journal_sync(struct stage *s, struct err *err)
     return 0;
 }
 
+int journal_barrier(struct stage *s, struct err *err)
+{
+    uint64_t want;
+    {
+        ACQUIRE(&s->lock);
+        want = s->resolved;
+        if (s->resolved_synced >= want)
+            return 0;
+    }
+    if (journal_sync(s, err))
+        return -1;
+    ACQUIRE(&s->lock);
+    if (s->resolved_synced < want)
+        s->resolved_synced = want;
+    return 0;
+}
+
+int journal_barrier_held(struct stage *s, struct err *err)
+{
+    if (s->resolved_synced >= s->resolved)
+        return 0;
+    lock_drop(&s->lock);
+    int result = journal_barrier(s, err);
+    lock_take(&s->lock);
+    return result;
+}
+
 /* --- opening --------------------------------------------------------------------------------- */
 
 static int exec(struct stage *s, const char *sql, struct err *err)
@@ -338,6 +365,11 @@ int journal_open(struct stage *s, struct err *err)
     s->journal.wal_fd = open(wal, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (s->journal.wal_fd < 0)
         return err_sys(err, errno, "open the journal's log: %s", wal);
+    /* A life that was killed may have committed more than it synced; and names are on the disk when
+     * their folder is. */
+    cleanup_close int dir = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0 || fsync(dir) || journal_sync(s, err))
+        return err_sys(err, errno, "sync the folder: %s", s->dir);
     return 0;
 }
 

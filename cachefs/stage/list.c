@@ -248,6 +248,20 @@ static void same_content(struct stage *s, struct node *n, const struct found *f)
     journal_put(s, n, NULL);
 }
 
+/* What the store has is whole and later than what its row knew: better than a torn remainder. */
+static void give_up_torn(struct stage *s, struct node *n)
+{
+    cleanup_free char *key = node_key_new(n);
+    log_warn(s->conf.log,
+             "the store has a later content than what the machine's stop has torn here: that "
+             "one is dropped path=%s",
+             key);
+    n->row.flags &= ~(unsigned)(N_DIRTY | N_PUBLISH | N_HELD | N_SYNCED);
+    n->row.flags |= N_STORED;
+    dirty_remove(s, n);
+    owed_remove(s, n);
+}
+
 static void merge_known(struct stage *s, struct node *n, const struct found *f, uint64_t moment)
 {
     if (n->mark == s->marks && node_is_folder(n) && !f->folder)
@@ -274,7 +288,9 @@ static void merge_known(struct stage *s, struct node *n, const struct found *f, 
         same_content(s, n, f);
         return;
     }
-    if (n->row.flags & N_DIRTY) {
+    if (n->row.flags & N_HELD) { /* stored before the machine stopped, or by another since */
+        give_up_torn(s, n);
+    } else if (n->row.flags & N_DIRTY) {
         if (n->row.flags & N_STORED || !(n->row.flags & N_PUBLISH))
             changed_under_dirty(s, n);
         /* Once is enough; what is ABSENT of the old one is gone, and reading it says so. */

@@ -360,6 +360,8 @@ int owed_wait(struct stage *s, const struct stage_call *c, struct node *n, struc
 {
     n->pins++;
     int result = wait_node(s, c, n, err);
+    if (result == 0)
+        result = journal_barrier_held(s, err);
     n->pins--;
     return result;
 }
@@ -384,7 +386,7 @@ int doom_wait(struct stage *s, const struct stage_call *c, uint64_t ino, struct 
         if (wait_more(s, &w, d->busy && !d->why, d->why, err))
             return -1;
     }
-    return 0;
+    return journal_barrier_held(s, err);
 }
 
 /* --- the whole ------------------------------------------------------------------------------- */
@@ -456,7 +458,7 @@ static int settle(struct stage *s, const struct stage_call *c, uint64_t deadline
         if (deadline_ns ? wait_until(s, c, deadline_ns)
                         : wait_more(s, &w, s->n_busy && !s->pause_ns, NULL, NULL))
             return is_given_up(c) ? given_up(err) : first_failure(s, err);
-    return s->failed.n || s->n_dooms ? first_failure(s, err) : 0;
+    return s->failed.n || s->n_dooms ? first_failure(s, err) : journal_barrier_held(s, err);
 }
 
 static int settle_all(struct stage *s, const struct stage_call *c, uint64_t deadline_ns,

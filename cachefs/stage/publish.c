@@ -87,17 +87,18 @@ static bool same_meta(const struct node *n, const struct object_meta *m)
            (!n->explicit_mtime || now.mtime_ns == m->mtime_ns);
 }
 
-static int published(struct content *c, const char *key, const struct snapshot *snap,
-                     struct err *err)
+/* c->lock held. */
+static int note_published(struct content *c, const char *key, const struct snapshot *snap,
+                          bool *ret_was_synced, struct err *err)
 {
     struct stage *s = c->stage;
     struct node *n = c->node;
-    ACQUIRE(&c->lock);
     ACQUIRE(&s->lock);
     unsigned flags = n->row.flags;
     bool unchanged = n->seq == snap->seq;
     if (unchanged)
-        n->row.flags &= ~(unsigned)N_DIRTY;
+        n->row.flags &= ~(unsigned)(N_DIRTY | N_SYNCED);
+    *ret_was_synced = unchanged && flags & N_SYNCED;
     if (unchanged && content_published(c))
         n->row.flags |= N_MAP;
     if (n->publish_seq <= snap->seq)
@@ -115,6 +116,17 @@ static int published(struct content *c, const char *key, const struct snapshot *
     if (unchanged)
         dirty_remove(s, n);
     return 0;
+}
+
+/* The disk must not go on saying that it is synced and owed when its bytes change again. */
+static int published(struct content *c, const char *key, const struct snapshot *snap,
+                     struct err *err)
+{
+    bool was_synced = false;
+    ACQUIRE(&c->lock);
+    if (note_published(c, key, snap, &was_synced, err))
+        return -1;
+    return was_synced ? journal_sync(c->stage, err) : 0;
 }
 
 static int publish_content(struct content *c, const char *key, struct err *err)

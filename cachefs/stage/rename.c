@@ -239,6 +239,8 @@ int stage_rename(struct stage *s, const struct stage_call *c, uint64_t parent, c
         return 0;
     n->pins++;
     int result = wait_below(s, c, n, err);
+    if (result == 0)
+        result = journal_barrier_held(s, err);
     n->pins--;
     node_reap(s, n);
     return result;

@@ -35,15 +35,16 @@ struct sqlite3_stmt;
 
 /* Stored in the journal: numbers never change their meaning. */
 enum {
-    N_STORED = 1,  /* the store has an object of it: at `skey`, or at its own path */
-    N_STAGED = 2,  /* data/INO is there */
-    N_DIRTY = 4,   /* the content differs from the store's */
-    N_PUBLISH = 8, /* ... and is to be stored: closed, synced, or a tick came */
-    N_META = 16,   /* the attributes differ from the store's; of a folder: its marker is owed */
-    N_KNOWN = 32,  /* the attributes are the object's own (it was looked at), or ours */
-    N_ORPHAN = 64, /* has no name any more */
-    N_MAP = 128,   /* data/INO.map says which blocks are here */
-    N_HELD = 256,  /* torn by a machine that stopped: stored only when somebody asks for it */
+    N_STORED = 1,   /* the store has an object of it: at `skey`, or at its own path */
+    N_STAGED = 2,   /* data/INO is there */
+    N_DIRTY = 4,    /* the content differs from the store's */
+    N_PUBLISH = 8,  /* ... and is to be stored: closed, synced, or a tick came */
+    N_META = 16,    /* the attributes differ from the store's; of a folder: its marker is owed */
+    N_KNOWN = 32,   /* the attributes are the object's own (it was looked at), or ours */
+    N_ORPHAN = 64,  /* has no name any more */
+    N_MAP = 128,    /* data/INO.map says which blocks are here */
+    N_HELD = 256,   /* torn by a machine that stopped: stored only when somebody asks for it */
+    N_SYNCED = 512, /* while DIRTY: the content is on the disk as it was when it was synced */
 };
 
 enum node_kind { NODE_FILE, NODE_FOLDER, NODE_LINK }; /* in the journal, too */
@@ -181,6 +182,8 @@ struct stage {
     struct cond tell;    /* for the telling thread */
     struct journal journal;
     uint64_t next_ino, ino_reserved, moment, marks;
+    /* Deletes and moves that ended, and those of which the disk knows (journal_barrier()). */
+    uint64_t resolved, resolved_synced;
     struct node **by_ino, **by_name, **by_skey;
     size_t n_nodes, buckets;
     struct node *root;
@@ -286,6 +289,13 @@ bool journal_find_upload(struct stage *s, uint64_t ino, char **ret_key, char **r
 int journal_save(struct stage *s, const struct node *n, struct err *err);
 /* What was committed is on the disk when it returns. No lock. */
 int journal_sync(struct stage *s, struct err *err);
+/*
+ * What ended in the store (a delete, a move) has ended on the disk, too. Else a machine that stops
+ * would begin it again, and take away what was stored under that key meanwhile: it stands before
+ * each change of the store, and before a caller hears that something is stored. No lock.
+ */
+int journal_barrier(struct stage *s, struct err *err);
+int journal_barrier_held(struct stage *s, struct err *err); /* s->lock held, and given up */
 /* Copies the journal's log into it, without keeping others waiting. No lock. */
 void journal_checkpoint(struct stage *s);
 /* The answer of an earlier life to this very call. s->lock held. */
@@ -384,8 +394,8 @@ void content_unref(struct stage *s, struct content *c); /* s->lock held */
 int content_load(struct content *c, struct err *err);
 /* Blocks that hold [off, off + len) are here, or STAGE_WAIT. */
 int content_need(struct content *c, uint64_t off, uint64_t len, bool wait, struct err *err);
-/* The node says DIRTY in the journal. */
-int content_dirty(struct content *c, struct err *err);
+/* The node says DIRTY in the journal, and not SYNCED on the disk; or STAGE_WAIT. */
+int content_dirty(struct content *c, bool wait, struct err *err);
 /* The map has room for `size`; blocks past the old end are here: zeros. */
 int content_grow(struct content *c, uint64_t size, struct err *err);
 int content_truncate(struct content *c, uint64_t size, bool wait, struct err *err);

@@ -79,14 +79,35 @@ static void lost_content(struct stage *s, struct node *n)
     }
 }
 
+/*
+ * Content that nobody synced, after the machine stopped: any part of it may be missing. The store's
+ * object is whole, and what was promised of this file is in it.
+ */
+static void give_way_to_stored(struct stage *s, struct node *n)
+{
+    log_warn(s->conf.log,
+             "the machine stopped before a change was stored or synced: the stored content counts "
+             "name=%s",
+             n->row.name);
+    n->row.flags &= ~(unsigned)(N_DIRTY | N_PUBLISH | N_KNOWN | N_HELD);
+    n->row.size = n->row.rsize;
+    forget_staged(s, n);
+}
+
+static bool is_torn(const struct stage *s, const struct node *n, bool same_boot)
+{
+    return s->conf.fresh && !same_boot && !(n->row.flags & N_SYNCED);
+}
+
 static void judge_dirty(struct stage *s, struct node *n, const struct stat *st, bool same_boot)
 {
     n->row.size = (uint64_t)st->st_size;
     n->row.mtime_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec;
     n->seq = 1;
     dirty_add(s, n);
-    if (s->conf.fresh && !(n->row.flags & N_PUBLISH)) {
-        n->row.flags |= N_PUBLISH | (same_boot ? 0 : N_HELD);
+    bool torn = is_torn(s, n, same_boot);
+    if (s->conf.fresh && (torn || !(n->row.flags & N_PUBLISH))) {
+        n->row.flags |= N_PUBLISH | (torn ? N_HELD : 0);
         journal_save(s, n, NULL);
     }
     n->publish_seq = n->row.flags & N_PUBLISH ? n->seq : 0;
@@ -112,7 +133,9 @@ static void judge_staged(struct stage *s, struct node *n, bool same_boot)
     }
     n->charged = (uint64_t)st.st_blocks * 512;
     atomic_fetch_add(&s->used, n->charged);
-    if (dirty)
+    if (dirty && is_torn(s, n, same_boot) && n->row.flags & N_STORED)
+        give_way_to_stored(s, n);
+    else if (dirty)
         judge_dirty(s, n, &st, same_boot);
     else if (!same_boot || (uint64_t)st.st_size != n->row.size)
         forget_staged(s, n);

@@ -173,6 +173,8 @@ int node_stored(struct stage *s, struct node *n, const char *key, const struct s
         return -1;
     }
     n->moment = ++s->moment;
+    if (was || (!orphan && doom_find(s, key)))
+        s->resolved++;
     if (gone)
         doom_add(s, was, NULL, n->row.ino);
     else if (was)
@@ -234,6 +236,19 @@ static int vanished(struct stage *s, struct task *t)
     return 0;
 }
 
+/* A life that ended between the store's answer and its journal has moved it. */
+static bool is_there(struct stage *s, struct task *t, struct seen *ret)
+{
+    struct object_meta meta;
+    bool known;
+    const struct record *row = &t->n->row;
+    if (!t->from || remote_look(s, t->key, &meta, &known, ret, NULL))
+        return false;
+    if (*t->etag && *ret->etag)
+        return strcmp(t->etag, ret->etag) == 0;
+    return row->rsize == ret->size && row->rmtime_ns == ret->mtime_ns;
+}
+
 static int do_move(struct stage *s, struct task *t, struct err *err)
 {
     struct seen seen = {.size = t->n->row.rsize,
@@ -244,6 +259,8 @@ static int do_move(struct stage *s, struct task *t, struct err *err)
     if (remote_move(s, from, t->key, &t->meta, s->caps & STORE_LOCAL ? "" : t->etag, &left, &seen,
                     &why) == 0)
         return done_at(s, t->n, t->key, &seen, left, &t->meta, 0, err);
+    if (why.class == ERR_NOT_FOUND && is_there(s, t, &seen))
+        return done_at(s, t->n, t->key, &seen, /* left= */ false, &t->meta, 0, err);
     if (why.class == ERR_NOT_FOUND)
         return vanished(s, t);
     if (err)
@@ -256,7 +273,8 @@ static int fetch_content(struct stage *s, struct content *c, struct err *err)
 {
     (void)s;
     ACQUIRE(&c->lock);
-    return content_load(c, err) || content_need(c, 0, c->size, true, err) || content_dirty(c, err)
+    return content_load(c, err) || content_need(c, 0, c->size, true, err) ||
+                   content_dirty(c, /* wait= */ true, err)
                ? -1
                : 0;
 }
@@ -352,6 +370,8 @@ static int do_orphan(struct stage *s, struct task *t)
 
 static int do_task(struct stage *s, struct task *t, struct err *err)
 {
+    if (journal_barrier(s, err))
+        return -1;
     if (t->flags & N_ORPHAN)
         return do_orphan(s, t);
     if (t->fetch)
@@ -550,10 +570,12 @@ static void forget_doom(struct stage *s, struct doom *d)
         ++s->moment;
     if (!d->upload)
         gone_add(s, d->key);
-    if (journal_undoom(s, d->key, d->upload, &err))
+    if (journal_undoom(s, d->key, d->upload, &err)) {
         doom_failed(s, d, &err);
-    else
-        doom_remove(s, d);
+        return;
+    }
+    s->resolved++;
+    doom_remove(s, d);
 }
 
 static bool run_dooms(struct stage *s)

@@ -27,6 +27,7 @@ enum op_kind {
     OP_TRUNCATE, /* ino has `off` bytes from now on */
     OP_SYNC,     /* ino is on the disk, as far as the ops before number `off` go … */
     OP_RANGE,    /* … or its bytes [dir, dir2) alone, and not its size */
+    OP_TIMES,    /* ino was written last at `off` ns since 1970; told when it gets its name */
     OP_MARK,     /* name: what the program said it had reached */
 };
 

@@ -301,8 +301,11 @@ static void on_rename(const struct call *c)
     char buf[PATHS_BYTES], buf2[PATHS_BYTES];
     const char *name, *name2;
     uint64_t dir = folder_of(c->path, buf, &name), dir2 = folder_of(c->path2, buf2, &name2);
-    uint64_t ino = ino_of(c->path2, NULL);
+    struct stat st = {0};
+    uint64_t ino = ino_of(c->path2, &st);
     put(&(struct op){.kind = OP_RENAME, .ino = ino, .dir = dir, .dir2 = dir2}, name, name2, NULL);
+    uint64_t ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
+    put(&(struct op){.kind = OP_TIMES, .ino = ino, .off = ns}, NULL, NULL, NULL);
 }
 
 static void on_unlink(const struct call *c)

@@ -1,7 +1,7 @@
 /*
  * replay --list LOG: the ops, one a line.
- * replay LOG SEED FOLDER: the recorded folders as a power cut may leave them, in FOLDER/0, FOLDER/1
- * …
+ * replay [--apart N] LOG SEED FOLDER: the recorded folders as a power cut may leave them, in
+ * FOLDER/0, FOLDER/1 …; those from number N on are on another machine, which loses nothing.
  *
  * The seed picks the moment, and how unkind the disk was. What a sync had covered is there: a
  * file's bytes and size by a sync of the file, a name by a sync of its folder. Of the rest:
@@ -37,6 +37,8 @@ struct node {
     uint32_t kind; /* OP_CREATE, OP_MKDIR, OP_SYMLINK, OP_ROOT */
     char *target;
     uint64_t synced; /* ops below this number are on the disk */
+    bool apart;      /* on a machine whose power does not fail */
+    uint64_t mtime_ns;
 };
 
 struct name {
@@ -45,7 +47,7 @@ struct name {
 };
 
 static struct entry *ops;
-static size_t n_ops, cut;
+static size_t n_ops, cut, apart = SIZE_MAX;
 static struct node *nodes;
 static size_t n_nodes;
 static struct name *names;
@@ -136,8 +138,15 @@ static bool on_names(uint32_t kind)
 /* What all files are and how far they are synced, at the cut. */
 static void look_at_nodes(void)
 {
-    for (size_t i = 0; i < cut; i++) {
+    for (size_t i = 0, roots = 0; i < cut; i++) {
         const struct op *op = ops[i].op;
+        if (op->kind == OP_ROOT ? roots++ >= apart
+                                : on_names(op->kind) && node_of(op->dir)->apart) {
+            node_of(op->ino)->apart = true;
+            node_of(op->ino)->synced = cut;
+        }
+        if (op->kind == OP_TIMES)
+            node_of(op->ino)->mtime_ns = op->off;
         if (op->kind == OP_SYNC) {
             struct node *n = node_of(op->ino);
             n->synced = op->off > n->synced ? op->off : n->synced;
@@ -166,14 +175,15 @@ static const char *choose_names(void)
     size_t until = 0;
     unsigned kind = kindness();
     for (size_t i = 0; i < cut; i++)
-        if (on_names(ops[i].op->kind) && name_is_synced(i))
+        if (on_names(ops[i].op->kind) && name_is_synced(i) && !node_of(ops[i].op->dir)->apart)
             until = i + 1;
     if (ordered)
         until += next_random() % (cut - until + 1);
     for (size_t i = 0; i < cut; i++) {
         if (!on_names(ops[i].op->kind))
             continue;
-        ops[i].kept = ordered ? i < until : name_is_synced(i) || chance(kind);
+        ops[i].kept = node_of(ops[i].op->dir)->apart ||
+                      (ordered ? i < until : name_is_synced(i) || chance(kind));
     }
     return ordered ? "in order" : kind == 100 ? "all" : kind == 0 ? "synced" : "any";
 }
@@ -294,7 +304,7 @@ static void build(const struct node *n, struct content *c)
             true_size = op->off;
         }
     }
-    if (true_size > c->size && chance(50))
+    if (true_size > c->size && !n->apart && chance(50))
         apply_size(c, c->size + 1 + next_random() % (true_size - c->size));
 }
 
@@ -305,6 +315,11 @@ static int write_file(const struct node *n, const char *path)
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = -1;
     if (fd >= 0 && write(fd, c.bytes, c.size) == (ssize_t)c.size)
         rc = 0;
+    /* Elsewhere nothing goes by times. */
+    const struct timespec t = {(time_t)(n->mtime_ns / 1000000000u),
+                               (long)(n->mtime_ns % 1000000000u)};
+    if (fd >= 0 && n->apart && n->mtime_ns)
+        futimens(fd, (const struct timespec[2]){t, t});
     if (fd >= 0)
         close(fd);
     free(c.bytes);
@@ -352,7 +367,7 @@ static void list(void)
 {
     static const char *const kinds[] = {"",         "root",   "create", "mkdir", "symlink",
                                         "link",     "unlink", "rename", "write", "store",
-                                        "truncate", "sync",   "range",  "mark"};
+                                        "truncate", "sync",   "range",  "times", "mark"};
     for (size_t i = 0; i < n_ops; i++) {
         const struct op *op = ops[i].op;
         printf("%zu %s ino %llu", i, kinds[op->kind], (unsigned long long)op->ino);
@@ -369,6 +384,11 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--list") == 0 && load(argv[2]) == 0) {
         list();
         return 0;
+    }
+    if (argc > 3 && strcmp(argv[1], "--apart") == 0) {
+        apart = strtoull(argv[2], NULL, 10);
+        argv += 2;
+        argc -= 2;
     }
     if (argc != 4 || load(argv[1])) {
         fprintf(stderr, "usage: replay LOG SEED FOLDER (or the log is damaged)\n");

@@ -7,7 +7,8 @@ KINDS  faults  the n-th call of a kind fails, for n = 1, 2, 3 … until a run me
        allocs  the n-th allocation fails
        kills   the program is killed before its n-th call
        cuts    the power fails at a moment and in a way that a seed picks
-KEYS   path= calls= fail= sticky= nth= life= seed= try one point again, as a failure prints them
+       stage   the same under the stage of a writable mount (stage_cuts.py)
+KEYS   path= calls= fail= sticky= nth= life= seed= commit= try one point again, as a failure prints them
 
 Each point: a fresh cache folder, the run with the fault, then a run without. The first must end well or
 with one line of error, never by a signal, a hang or a wrong byte; the second must succeed, serve every
@@ -27,6 +28,8 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+
+from stage_cuts import StageCuts
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("SAMPAN_BUILD", ROOT / "build"))
@@ -338,6 +341,18 @@ class Torture:
         if self.failed == failed and "life" not in self.keys:
             shutil.rmtree(life)
 
+    def stage(self):
+        """As cuts, of what a writable mount keeps; the store's machine goes on."""
+        first = self.options.seed * 1_000_000
+
+        def seeds(lives):
+            return [int(self.keys["seed"])] if "seed" in self.keys else range(first, first + self.options.cuts // lives)
+
+        def other_boot():
+            return dict(os.environ, LD_PRELOAD=str(TOOLS / "preload.so"), TORTURE_BOOT_ID=str(self.world.boot))
+
+        StageCuts(self, TOOLS, run, other_boot).play(seeds, self.keys)
+
 
 def main():
     parser = argparse.ArgumentParser()
@@ -350,7 +365,7 @@ def main():
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
     keys = dict(w.split("=", 1) for w in options.words if "=" in w)
-    kinds = [w for w in options.words if "=" not in w] or ["faults", "allocs", "kills", "cuts"]
+    kinds = [w for w in options.words if "=" not in w] or ["faults", "allocs", "kills", "cuts", "stage"]
     why = run([TOOLS / "meddle", "--calls", "open", "--nth", "0", "--", "true"])
     if why.end != "exit 0":
         print(f"SKIP: programs cannot be traced here: {why.text.strip()}")

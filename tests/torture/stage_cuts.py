@@ -1,0 +1,201 @@
+"""Power cuts of a writable mount's stage (torture.py stage): the machine loses power, the store does not.
+
+A life of drive-stage is recorded once for each way to commit. A cut is the stage's folder as the disk may have
+it, and the store as it was at that moment. Then a new mount of another boot opens it and settles, and
+
+  - every object of the store is whole: all of a content that was written under its name at some time;
+  - a file whose content was synced (fsync, or close with commit=close) and not touched since has it, in the store
+    and to a reader; one that was removed is gone; of a rename that nobody synced, the content is under one of the
+    two names;
+  - a log keeps the records that were synced, also where nobody may store it before somebody has looked at it.
+"""
+import json
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+RECORD = 700
+LIFE = ("open put:a:1 sync:b:1 safe:c:1 log:l:1 more:l:2 log:l:3 settle put:a:2 sync:b:2 safe:c:2 log:l:4 put:d:1 move:d:e "
+        "remove:a sync:f:1 put:g:1 safe:c:3 log:l:5 more:l:6 settle safe:c:4 sync:h:1 put:b:3 move:f:g log:l:7 sync:i:1 remove:h "
+        "put:h:2 safe:c:5 put:a:4 sync:a:5 move:i:j sync:k:1 remove:b more:l:8 safe:c:6 close").split()
+COMMITS = ["background", "close"]
+
+
+def seed_of(name, k):
+    total = k * 17
+    for byte in name.encode():
+        total = (total * 31 + byte) & 0xFFFFFFFF
+    return total % 1000003
+
+
+def pattern(seed, size):
+    return bytes((seed * 31 + i * 7 + (i >> 8) * 13 + (i >> 16) * 101) & 255 for i in range(size))
+
+
+KNOWN = {}
+
+
+def content(name, k):
+    """As drive-stage makes it."""
+    if (name, k) not in KNOWN:
+        seed = seed_of(name, k)
+        KNOWN[name, k] = pattern(seed, 300 + seed * 131 % 60000)
+    return KNOWN[name, k]
+
+
+def records(name, ks):
+    return b"".join(pattern(seed_of(name, k), RECORD) for k in ks)
+
+
+class File:
+    """What a name may hold. `now`: its content, None: no file. `hard`: that is synced; `named`: so is that it is here."""
+
+    def __init__(self):
+        self.now, self.hard, self.named, self.ever = None, True, True, set()
+        self.log, self.log_hard = [], 0
+
+    def set(self, data, hard):
+        self.now, self.hard = data, hard
+        if data is not None:
+            self.ever.add(data)
+
+
+class Model:
+    def __init__(self, marks):
+        self.files, self.moves = {}, []
+        for mark in marks:
+            what, name, value = mark.split(":", 2)
+            getattr(self, what)(name, value)
+
+    def of(self, name):
+        return self.files.setdefault(name, File())
+
+    def begun(self, name, value):
+        f = self.of(name)
+        self.moves = [m for m in self.moves if name not in m[:2]]
+        if name == "l":
+            f.log.append(int(value))
+            f.set(records(name, f.log), False)
+        else:
+            f.set(content(name, int(value)), False)
+
+    def put(self, name, value):
+        pass
+
+    def synced(self, name, value):
+        f = self.of(name)
+        f.hard = True
+        f.log_hard = len(f.log)
+        self.all_named()
+
+    def all_named(self):
+        self.moves = []
+        for f in self.files.values():
+            f.named = True
+
+    def moving(self, name, to):
+        a, b = self.of(name), self.of(to)
+        self.moves = [m for m in self.moves if not {name, to} & set(m[:2])]
+        if a.hard and a.named:
+            self.moves.append((name, to, a.now))
+        b.ever |= a.ever
+        b.set(a.now, a.hard)
+        a.set(None, True)
+        a.named = b.named = False
+
+    def moved(self, name, to):
+        pass
+
+    def removing(self, name, value):
+        self.moves = [m for m in self.moves if name not in m[:2]]
+        self.of(name).set(None, True)
+        self.of(name).named = False
+
+    def removed(self, name, value):
+        pass
+
+    def stored(self, name, value):
+        for f in self.files.values():
+            f.hard, f.log_hard = True, len(f.log)
+        self.all_named()
+
+    # --- judging
+
+    def whole(self, name, data):
+        if name == "l":
+            return len(data) % RECORD == 0 and records(name, self.of(name).log).startswith(data)
+        return data in self.of(name).ever
+
+    def judge(self, store, view):
+        wrong = []
+        for name, data in store.items():
+            if not self.whole(name, data):
+                wrong.append(f"the store has something else under {name}: {len(data)} bytes")
+        for name, f in self.files.items():
+            if f.hard and f.named:
+                for where, there in (("store", store), ("mount", view)):
+                    if there.get(name) != f.now:
+                        wrong.append(f"{name} in the {where} is not what was synced: {size(there.get(name))} instead of {size(f.now)}")
+            elif f.log_hard and not view.get(name, b"").startswith(records(name, f.log[:f.log_hard])):
+                wrong.append(f"{name} lost synced records: {size(view.get(name))}")
+        for name, to, data in self.moves:
+            if data not in (store.get(name), store.get(to)):
+                wrong.append(f"{name} was synced and then renamed to {to}: it is under neither name")
+        return wrong
+
+
+def size(data):
+    return "none" if data is None else f"{len(data)} bytes"
+
+
+def files_in(folder):
+    """What a client of the store sees: its half-made files have names of their own."""
+    return {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file() and not p.name.startswith(".sampan-")}
+
+
+class StageCuts:
+    def __init__(self, torture, tools, run, other_boot):
+        self.torture, self.tools, self.run, self.other_boot = torture, tools, run, other_boot
+
+    def record(self, where, commit):
+        bucket, stage = where / "bucket", where / "stage"
+        bucket.mkdir(parents=True)
+        stage.mkdir()
+        done = self.run([self.tools / "meddle", "--below", stage, "--below", bucket, "--record", where / "log", "--timeout", "120", "--",
+                         self.tools / "drive-stage", bucket, stage, commit, *LIFE])
+        assert done.end == "exit 0", done.text
+        return where / "log"
+
+    def cut(self, log, commit, seed):
+        with tempfile.TemporaryDirectory(dir=self.torture.world.base) as folder:
+            top = Path(folder)
+            told = json.loads(subprocess.run([self.tools / "replay", "--apart", "1", log, str(seed), top / "cut"], check=True,
+                                             stdout=subprocess.PIPE).stdout)
+            stage, bucket, view = top / "cut/0", top / "cut/1", top / "view"
+            view.mkdir()
+            model = Model(told["marks"])
+            wrong = [f"before: {w}" for w in model.judge(files_in(bucket), {}) if "something else" in w]
+            done = self.run([self.tools / "drive-stage", f"{bucket}={log.parent / 'bucket'}", stage, commit, "open", "settle:try", f"export:{view}", "close"],
+                            self.other_boot())
+            if done.code == 77:
+                return
+            if done.code:
+                wrong.append(f"{done.end}: {' / '.join(done.lines[-2:])}")
+            else:
+                wrong += model.judge(files_in(bucket), files_in(view))
+            self.torture.verdict(f"stage commit={commit} life={log.parent} seed={seed}", wrong,
+                                 f"cut at {told['cut']} of {told['ops']}, names {told['names']}, last: {told['marks'][-3:]}\n{done.text}")
+
+    def play(self, seeds_of, keys):
+        lives = Path(tempfile.mkdtemp(prefix="stage-life-", dir=self.tools)) if "life" not in keys else Path(keys["life"]).parent
+        failed = self.torture.failed
+        for commit in COMMITS:
+            if keys.get("commit", commit) != commit:
+                continue
+            log = lives / commit / "log"
+            if "life" not in keys:
+                log = self.record(lives / commit, commit)
+            self.torture.pool([(self.cut, log, commit, seed) for seed in seeds_of(len(COMMITS))])
+        if self.torture.failed == failed and "life" not in keys:
+            shutil.rmtree(lives)
