@@ -236,14 +236,11 @@ void peer_put_down(struct peer *p, enum peer_state state, const struct err *why)
     bool was_up;
     {
         ACQUIRE(&l->lock);
-        bool lies = p->lies >= LIES_MANY;
-        uint64_t most = lies ? LIE_MOST : CHECK_MOST;
+        uint64_t most = why->class == ERR_CORRUPT ? LIE_MOST : CHECK_MOST;
         was_up = p->state == PEER_OK || p->state == PEER_UNKNOWN;
         p->state = state;
         snprintf(p->why, sizeof p->why, "%.*s", (int)sizeof p->why - 1, why->msg);
         p->pause_ns = p->pause_ns ? 2 * p->pause_ns : CHECK_NS;
-        if (lies && p->pause_ns < CHECK_MOST)
-            p->pause_ns = CHECK_MOST;
         if (p->pause_ns > most)
             p->pause_ns = most;
         p->check_ns = clock_mono_ns() + p->pause_ns;
