@@ -44,60 +44,9 @@ static void target_release(struct target *t)
 
 /* --- what a path of a mount is at its source -------------------------------------------------- */
 
-static bool keep_first(void *arg, const struct entry *e)
-{
-    *(struct entry *)arg = *e;
-    return false;
-}
-
-/* Samples of packs have no object of their own. */
-static int check_not_packed(struct catalog *c, const char *path, const struct entry *e,
-                            struct err *err)
-{
-    struct entry sample = *e;
-    struct unit_info unit;
-    if (e->folder) {
-        sample.id = 0;
-        if (catalog_walk_below(c, e->id, keep_first, &sample, err))
-            return -1;
-    }
-    if (sample.id == 0 || catalog_unit(c, sample.id, &unit, NULL))
-        return 0; /* an empty folder */
-    bool packed = unit.packed;
-    unit_info_release(&unit);
-    return packed ? err_set(err, ERR_USAGE,
-                            "%s lies in packs: remove it where the packs were made from, and run "
-                            "sampan sync --pack --delete-dst again",
-                            path)
-                  : 0;
-}
-
-static int source_of(struct catalog *c, const char *path, char **ret, struct err *err)
-{
-    uint32_t best = UINT32_MAX;
-    size_t best_len = 0;
-    for (uint32_t i = 0; i < catalog_info(c)->n_sources; i++) {
-        const char *at = catalog_source_at(c, i);
-        size_t len = strlen(at);
-        if (strncmp(path, at, len) == 0 && path[len] && (best == UINT32_MAX || len >= best_len)) {
-            best = i;
-            best_len = len;
-        }
-    }
-    if (best == UINT32_MAX)
-        return err_set(err, ERR_USAGE, "%s is more than one source: name a path in one of them",
-                       path);
-    const char *uri = catalog_source_uri(c, best);
-    size_t len = strlen(uri);
-    *ret = xasprintf("%s%s%s", uri, len && uri[len - 1] == '/' ? "" : "/", path + best_len);
-    return 0;
-}
-
 static int uri_of_path(struct target *t, const char *arg, struct err *err)
 {
     cleanup_free char *below = NULL;
-    struct catalog *c;
-    struct entry e;
     if (mount_of(arg, &t->mount, &below, err))
         return -1;
     if (!*below)
@@ -106,15 +55,7 @@ static int uri_of_path(struct target *t, const char *arg, struct err *err)
     const char *slash = strrchr(t->mount.socket, '/');
     cleanup_free char *file =
         xasprintf("%.*s/catalog/current", (int)(slash - t->mount.socket), t->mount.socket);
-    if (catalog_open(&c, file, err))
-        return -1;
-    int result = catalog_find(c, below, &e, err);
-    if (result == 0)
-        result = check_not_packed(c, arg, &e, err);
-    if (result == 0)
-        result = source_of(c, below, &t->uri, err);
-    catalog_unref(c);
-    return result;
+    return remove_uri_of(file, below, &t->uri, err);
 }
 
 /* --- finding ---------------------------------------------------------------------------------- */

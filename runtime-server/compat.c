@@ -1,13 +1,13 @@
 /*
  * The routes of the Paddle Operator's runtime server, as a thin layer over the same jobs:
  *
- *   POST /upload/{warmup,clear}Options     header "filename" = the job's name; body = its options
- *   GET  /{warmup,clear}Options/NAME       what was posted, secrets masked
- *   GET  /{warmup,clear}Result/NAME        {"status":"running|success|fail","message":…}
- *   GET  /cacheStatus/cacheInfo.json       sizes as text
+ *   POST /upload/{sync,warmup,rmr,clear}Options     header "filename" = the job's name; body = its
+ * options GET  /{sync,warmup,rmr,clear}Options/NAME       what was posted, secrets masked GET
+ * /{sync,warmup,rmr,clear}Result/NAME        {"status":"running|success|fail","message":…} GET
+ * /cacheStatus/cacheInfo.json       sizes as text
  *
- * Its paths are those of its own pods (/mnt/SET/PATH); ours are relative to the set. A job NAME of
- * type T is our job "T.NAME".
+ * compat-options.c reads the options. A job NAME of type T is our job "T.NAME", of this server
+ * alone: the original's controller posts to each server what is for all of them.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -19,93 +19,7 @@
 static const struct err no_name = {.class = ERR_USAGE,
                                    .msg = "want the header \"filename\" with the job's name"};
 
-/* --- secrets in what was posted --------------------------------------------------------------- */
-
-/* "scheme://KEY:SECRET@host" loses what is before the '@'. */
-static void add_masked(struct bytes *out, const char *text)
-{
-    for (const char *url; (url = strstr(text, "://")); text = url) {
-        url += 3;
-        bytes_add(out, text, (size_t)(url - text));
-        size_t len = strcspn(url, "/ \t\r\n\"'");
-        const char *at = memrchr(url, '@', len);
-        if (at) {
-            bytes_add_str(out, "***:***");
-            url = at;
-        }
-    }
-    bytes_add_str(out, text);
-}
-
-static void mask_node(const struct json *node, struct json_writer *w, const char *key)
-{
-    const char *text;
-    if (json_as_str(node, &text, NULL) == 0) {
-        cleanup_bytes struct bytes masked = {0};
-        add_masked(&masked, text);
-        jw_str(w, key, masked.data ? masked.data : "");
-        return;
-    }
-    bool array = json_want_array(node, NULL) == 0, object = json_want_object(node, NULL) == 0;
-    if (!array && !object) {
-        cleanup_bytes struct bytes plain = {0};
-        json_text(node, &plain);
-        jw_raw(w, key, plain.data);
-        return;
-    }
-    if (array)
-        jw_array(w, key);
-    else
-        jw_object(w, key);
-    for (size_t i = 0; i < json_count(node); i++) {
-        struct json child = array ? json_at(node, i) : json_member(node, i);
-        mask_node(&child, w, array ? NULL : child.key);
-    }
-    jw_end(w);
-}
-
-/* --- options ---------------------------------------------------------------------------------- */
-
-/* "/mnt/SET/a/b" -> "a/b"; anything else is not in the set. */
-static const char *path_in_set(const char *path)
-{
-    if (strncmp(path, "/mnt/", 5) != 0)
-        return NULL;
-    path += 5;
-    path += strcspn(path, "/");
-    return *path ? path + 1 : path;
-}
-
-/* Paths below the set's root; any other (a cache folder), or the root itself, means all. */
-static int copy_paths(const struct json *body, struct json_writer *w, struct err *err)
-{
-    if (!json_has(body, "paths"))
-        return 0;
-    struct json paths = json_get(body, "paths");
-    size_t n = json_count(&paths);
-    if (json_want_array(&paths, err))
-        return -1;
-    for (size_t i = 0; i < n; i++) {
-        struct json item = json_at(&paths, i);
-        const char *path;
-        if (json_as_str(&item, &path, err))
-            return -1;
-        path = path_in_set(path);
-        if (!path || !*path)
-            return 0;
-    }
-    if (!n)
-        return 0;
-    jw_array(w, "paths");
-    for (size_t i = 0; i < n; i++) {
-        struct json item = json_at(&paths, i);
-        const char *path = "";
-        json_as_str(&item, &path, NULL);
-        jw_str(w, NULL, path_in_set(path));
-    }
-    jw_end(w);
-    return 0;
-}
+/* --- jobs ------------------------------------------------------------------------------------- */
 
 static int build_job(const struct request *r, const char *type, const char *name, struct bytes *ret,
                      struct err *err)
@@ -123,15 +37,12 @@ static int build_job(const struct request *r, const char *type, const char *name
     jw_str(&w, "id", id);
     jw_str(&w, "type", type);
     jw_object(&w, "options");
-    if (copy_paths(&body, &w, err))
+    if (compat_options(r->server, type, &body, &w, err))
         return -1;
-    mask_node(&body, &w, "compat");
     jw_end(&w);
     jw_end(&w);
     return 0;
 }
-
-/* --- jobs ------------------------------------------------------------------------------------- */
 
 /* "terminate": what runs or waits is cancelled, as the original killed its running command. */
 static void terminate_all(struct server *s)
@@ -188,6 +99,7 @@ static void post_options(struct request *r, struct answer *a, const char *type)
     struct json root = json_root(doc);
     if (jobs_submit(r->server->jobs, &root, &new, &err))
         answer_error(a, &err);
+    explicit_bzero(text.data, text.len); /* may hold keys */
 }
 
 static void get_options(struct request *r, struct answer *a, const char *type)
@@ -335,6 +247,8 @@ static void get_cache_info(struct request *r, struct answer *a)
     }
 COMPAT_ROUTES(warmup)
 COMPAT_ROUTES(clear)
+COMPAT_ROUTES(sync)
+COMPAT_ROUTES(rmr)
 
 #define COMPAT_ROWS(type)                                    \
     {POST, "/upload/" #type "Options", COMPAT, post_##type}, \
@@ -346,6 +260,8 @@ COMPAT_ROUTES(clear)
 const struct route compat_routes[] = {
     COMPAT_ROWS(warmup),
     COMPAT_ROWS(clear),
+    COMPAT_ROWS(sync),
+    COMPAT_ROWS(rmr),
     {GET, "/cacheStatus/cacheInfo.json", COMPAT, get_cache_info},
 };
 const size_t n_compat_routes = sizeof compat_routes / sizeof compat_routes[0];

@@ -1,12 +1,13 @@
 /*
- * sync: a destination is made to hold what its sources hold (transfer.h). Keys come from the
- * server's own environment. Local folders are only those below the server's mounts: a client's word
- * must not reach the rest of the node.
+ * sync: a destination is made to hold what its sources hold (transfer.h). Keys come with the job,
+ * or from the server's own environment. Local folders are only those below the server's mounts: a
+ * client's word must not reach the rest of the node.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mem.h"
+#include "owner.h"
 #include "server-internal.h"
 #include "transfer.h"
 
@@ -29,6 +30,10 @@ static const struct {
     {"allowEmpty", offsetof(struct sync_conf, allow_empty)},
     {"dirs", offsetof(struct sync_conf, dirs)},
     {"repack", offsetof(struct sync_conf, repack)},
+    {"perms", offsetof(struct sync_conf, perms)},
+    {"links", offsetof(struct sync_conf, links)},
+    {"dry", offsetof(struct sync_conf, dry)},
+    {"matchFullPath", offsetof(struct sync_conf, match_full_path)},
 };
 
 /* Is the folder of a file:// URI below one of our mounts, links resolved? What does not exist yet
@@ -64,23 +69,20 @@ static bool holds_password(const char *authority)
     return strspn(colon + 1, "0123456789") != (size_t)(authority + len - colon - 1);
 }
 
-static int check_uri(const struct server *s, const char *key, const char *uri, struct err *err)
+int options_check_uri(const struct server *s, const char *where, const char *uri, struct err *err)
 {
     if (!strstr(uri, "://"))
-        return err_set(err, ERR_USAGE, "options.%s: \"%s\": want a URI (s3://BUCKET/PREFIX, …)",
-                       key, uri);
+        return err_set(err, ERR_USAGE, "options.%s: want a URI (s3://BUCKET/PREFIX, …)", where);
     if (holds_password(strstr(uri, "://") + 3))
         return err_set(err, ERR_USAGE,
                        "options.%s: a password in an address is refused: it would be kept with the "
-                       "job (put the keys into the environment of the server)",
-                       key);
-    if (strncmp(uri, "file://", 7) != 0)
-        return 0;
-    if (is_ours(s, uri + 7))
+                       "job (give the keys as options.credentials)",
+                       where);
+    if (strncmp(uri, "file://", 7) != 0 || is_ours(s, uri + 7))
         return 0;
     return err_set(err, ERR_DENIED,
-                   "options.%s: \"%s\": a local folder must lie below a mount of this server", key,
-                   uri);
+                   "options.%s: \"%s\": a local folder must lie below a mount of this server",
+                   where, uri);
 }
 
 static int copy_sources(const struct server *s, const struct json *o, struct json_writer *w,
@@ -94,8 +96,9 @@ static int copy_sources(const struct server *s, const struct json *o, struct jso
     jw_array(w, "sources");
     for (size_t i = 0; i < json_count(&sources); i++) {
         struct json item = json_at(&sources, i);
+        cleanup_free char *where = xasprintf("sources[%zu]", i);
         const char *uri;
-        if (json_as_str(&item, &uri, err) || check_uri(s, "sources", uri, err))
+        if (json_as_str(&item, &uri, err) || options_check_uri(s, where, uri, err))
             return -1;
         jw_str(w, NULL, uri);
     }
@@ -147,30 +150,117 @@ static int copy_flags(const struct json *o, struct json_writer *w, struct err *e
     return 0;
 }
 
+/* Texts that are kept as they are. */
+static const char *const texts[] = {
+    "start", "end", "endpoint", "region", "scope", "destinationEndpoint", "destinationRegion"};
+static const char *const secret_names[] = {"credentials", "destinationCredentials", NULL};
+
+static int copy_texts(const struct json *o, struct json_writer *w, struct err *err)
+{
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const char *text;
+        if (json_str_or(o, texts[i], "", &text, err))
+            return -1;
+        if (*text && strcmp(texts[i], "scope") != 0)
+            jw_str(w, texts[i], text);
+    }
+    return 0;
+}
+
+/* "I/N": only the keys that fall to share I of N. */
+static int copy_share(const struct json *o, int64_t pack, struct json_writer *w, struct err *err)
+{
+    const char *share;
+    uint32_t i, n;
+    if (!json_has(o, "share"))
+        return 0;
+    if (json_str(o, "share", &share, err))
+        return -1;
+    if (owner_share_parse(share, &i, &n, err))
+        return err_wrap(err, "options.share");
+    if (pack)
+        return err_set(err, ERR_USAGE, "options.share: goes with no options.pack");
+    jw_str(w, "share", share);
+    return 0;
+}
+
+static int copy_scope(const struct server *s, const struct json *o, struct json_writer *w,
+                      struct err *err)
+{
+    bool cluster;
+    int64_t lost_after;
+    if (cluster_scope(s, o, &cluster, err) ||
+        json_int_or(o, "lost_after_s", 1, INT32_MAX, LOST_AFTER_S, &lost_after, err))
+        return -1;
+    if (cluster && json_has(o, "share"))
+        return err_set(err, ERR_USAGE,
+                       "options.share: each server has its own (leave it out, or "
+                       "give \"scope\": \"node\")");
+    if (cluster)
+        jw_str(w, "scope", "cluster");
+    if (cluster && json_has(o, "lost_after_s"))
+        jw_int(w, "lost_after_s", lost_after);
+    return 0;
+}
+
 int check_sync(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
                struct err *err)
 {
-    static const char *const keys[] = {"sources",   "destination",    "rules",      "threads",
-                                       "bandwidth", "pack",           "update",     "forceUpdate",
-                                       "existing",  "ignoreExisting", "checkNew",   "checkAll",
-                                       "deleteSrc", "deleteDst",      "allowEmpty", "dirs",
-                                       "repack",    "compat",         NULL};
+    static const char *const keys[] = {"sources",
+                                       "destination",
+                                       "rules",
+                                       "threads",
+                                       "bandwidth",
+                                       "pack",
+                                       "limit",
+                                       "share",
+                                       "start",
+                                       "end",
+                                       "endpoint",
+                                       "region",
+                                       "update",
+                                       "forceUpdate",
+                                       "existing",
+                                       "ignoreExisting",
+                                       "checkNew",
+                                       "checkAll",
+                                       "deleteSrc",
+                                       "deleteDst",
+                                       "allowEmpty",
+                                       "dirs",
+                                       "repack",
+                                       "perms",
+                                       "links",
+                                       "dry",
+                                       "matchFullPath",
+                                       "scope",
+                                       "credentials",
+                                       "compat",
+                                       "lost_after_s",
+                                       "destinationCredentials",
+                                       "destinationEndpoint",
+                                       "destinationRegion",
+                                       NULL};
     const char *destination;
-    int64_t threads, bandwidth, pack;
+    int64_t threads, bandwidth, pack, limit;
     struct json_writer w;
-    (void)secret;
     jw_init(&w, ret);
     jw_object(&w, NULL);
-    if (json_only_keys(o, keys, err) || copy_sources(server, o, &w, err) ||
-        json_str(o, "destination", &destination, err) ||
-        check_uri(server, "destination", destination, err) || copy_rules(o, &w, err) ||
+    if (json_only_keys(o, keys, err) || copy_scope(server, o, &w, err) ||
+        copy_sources(server, o, &w, err) || json_str(o, "destination", &destination, err) ||
+        options_check_uri(server, "destination", destination, err) || copy_rules(o, &w, err) ||
         json_int_or(o, "threads", 1, 256, 16, &threads, err) ||
         json_int_or(o, "bandwidth", 0, INT64_MAX, 0, &bandwidth, err) ||
-        json_int_or(o, "pack", 0, 64 << 20, 0, &pack, err) || copy_flags(o, &w, err))
+        json_int_or(o, "limit", 0, INT64_MAX, 0, &limit, err) ||
+        json_int_or(o, "pack", 0, 64 << 20, 0, &pack, err) || copy_flags(o, &w, err) ||
+        copy_texts(o, &w, err) || copy_share(o, pack, &w, err) ||
+        secrets_take(o, secret_names, &w, secret, err))
         return -1;
+    options_copy_compat(o, &w);
     jw_str(&w, "destination", destination);
     jw_int(&w, "threads", threads);
     jw_int(&w, "bandwidth", bandwidth);
+    jw_int(&w, "limit", limit);
     jw_int(&w, "pack", pack);
     jw_end(&w);
     return 0;
@@ -227,10 +317,17 @@ static void write_counts(struct bytes *result, const struct sync_counts *n, cons
     jw_init(&w, result);
     jw_object(&w, NULL);
     jw_uint(&w, "found", n->found);
+    jw_uint(&w, "found_bytes", n->found_bytes);
     jw_uint(&w, "copied", n->copied);
     jw_uint(&w, "copied_bytes", n->copied_bytes);
     jw_uint(&w, "skipped", n->skipped);
+    jw_uint(&w, "skipped_bytes", n->skipped_bytes);
+    jw_uint(&w, "excluded", n->excluded);
+    jw_uint(&w, "checked", n->checked);
     jw_uint(&w, "deleted", n->deleted);
+    jw_uint(&w, "deleted_src", n->deleted_src);
+    jw_uint(&w, "extra", n->extra);
+    jw_uint(&w, "aborted_uploads", n->aborted_uploads);
     jw_uint(&w, "failed", n->failed);
     jw_num(&w, "seconds", n->seconds);
     jw_raw(&w, "failures", failures);
@@ -272,35 +369,54 @@ static struct sync_rule *read_rules(const struct json *o, size_t *ret_n)
     return rules;
 }
 
-int run_sync(struct job_run *r, void *server, const struct json *o, struct bytes *result,
-             struct err *err)
+/* What is plain in the options; texts are the options'. */
+static int read_conf(const struct json *o, struct sync_conf *c, struct err *err)
 {
-    struct server *s = server;
-    if (cluster_is_job(o))
-        return fanout_run(r, s, o, result, err);
-    struct syncing syncing = {.run = r};
-    struct sync_conf c = {.stop = &syncing.stop, .log = s->conf.log};
-    struct sync_counts counts = {0};
-    const struct sync_watch watch = {on_progress, on_failed, NULL, &syncing};
-    cleanup_bytes struct bytes failures = {0};
-    cleanup_free const char **sources = read_sources(o, &c.n_sources);
-    cleanup_free struct sync_rule *rules = read_rules(o, &c.n_rules);
-    int64_t threads = 16, bandwidth = 0, pack = 0;
+    int64_t threads = 16, bandwidth = 0, pack = 0, limit = 0;
+    const char *share;
     json_int(o, "threads", 1, 256, &threads, NULL);
     json_int(o, "bandwidth", 0, INT64_MAX, &bandwidth, NULL);
     json_int(o, "pack", 0, INT64_MAX, &pack, NULL);
-    read_flags(o, &c);
-    c.sources = sources;
-    c.rules = rules;
-    c.threads = (unsigned)threads;
-    c.bandwidth = (uint64_t)bandwidth;
-    c.pack_size = (uint64_t)pack;
-    c.from.log = c.to.log = s->conf.log;
-    if (json_str(o, "destination", &c.destination, err))
+    json_int(o, "limit", 0, INT64_MAX, &limit, NULL);
+    read_flags(o, c);
+    c->threads = (unsigned)threads;
+    c->bandwidth = (uint64_t)bandwidth;
+    c->pack_size = (uint64_t)pack;
+    c->limit = (uint64_t)limit;
+    json_str_or(o, "start", NULL, &c->start, NULL);
+    json_str_or(o, "end", NULL, &c->end, NULL);
+    json_str_or(o, "endpoint", NULL, &c->from.endpoint, NULL);
+    json_str_or(o, "region", NULL, &c->from.region, NULL);
+    json_str_or(o, "destinationEndpoint", c->from.endpoint, &c->to.endpoint, NULL);
+    json_str_or(o, "destinationRegion", c->from.region, &c->to.region, NULL);
+    if (json_str(o, "share", &share, NULL) == 0 &&
+        owner_share_parse(share, &c->share, &c->shares, err))
         return -1;
+    return json_str(o, "destination", &c->destination, err);
+}
+
+/* Of one store: both ends have the keys. */
+static int read_keys(const char *secret, struct sync_conf *c, struct job_keys *from,
+                     struct job_keys *to, struct err *err)
+{
+    if (secrets_read(secret, "credentials", from, &c->from.keys, err) ||
+        secrets_read(secret, "destinationCredentials", to, &c->to.keys, err))
+        return -1;
+    if (!c->to.keys)
+        c->to.keys = c->from.keys;
+    return 0;
+}
+
+static int sync_local(struct job_run *r, struct sync_conf *c, struct bytes *result, struct err *err)
+{
+    struct syncing syncing = {.run = r};
+    struct sync_counts counts = {0};
+    const struct sync_watch watch = {on_progress, on_failed, NULL, &syncing};
+    cleanup_bytes struct bytes failures = {0};
+    c->stop = &syncing.stop;
     jw_init(&syncing.failures, &failures);
     jw_array(&syncing.failures, NULL);
-    int rc = sync_run(&c, &watch, &counts, err);
+    int rc = sync_run(c, &watch, &counts, err);
     jw_end(&syncing.failures);
     if (rc && atomic_load(&syncing.stop))
         return 0; /* as it was wished: what is done will be skipped */
@@ -310,4 +426,22 @@ int run_sync(struct job_run *r, void *server, const struct json *o, struct bytes
         return err_set(err, ERR_FAILED, "%llu of %llu objects could not be copied (see result)",
                        (unsigned long long)counts.failed, (unsigned long long)counts.found);
     return rc;
+}
+
+int run_sync(struct job_run *r, void *server, const struct json *o, struct bytes *result,
+             struct err *err)
+{
+    struct server *s = server;
+    struct sync_conf c = {.log = s->conf.log};
+    cleanup_job_keys struct job_keys from = {0}, to = {0};
+    if (cluster_is_job(o))
+        return fanout_run(r, s, o, result, err);
+    cleanup_free const char **sources = read_sources(o, &c.n_sources);
+    cleanup_free struct sync_rule *rules = read_rules(o, &c.n_rules);
+    c.sources = sources;
+    c.rules = rules;
+    c.from.log = c.to.log = s->conf.log;
+    if (read_conf(o, &c, err) || read_keys(job_secret(r), &c, &from, &to, err))
+        return -1;
+    return sync_local(r, &c, result, err);
 }

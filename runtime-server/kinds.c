@@ -9,6 +9,16 @@
 
 /* --- options ---------------------------------------------------------------------------------- */
 
+void options_copy_compat(const struct json *o, struct json_writer *w)
+{
+    if (!json_has(o, "compat"))
+        return;
+    struct json compat = json_get(o, "compat");
+    cleanup_bytes struct bytes text = {0};
+    json_text(&compat, &text);
+    jw_raw(w, "compat", text.data);
+}
+
 int options_begin(const struct server *s, const struct json *o, struct json_writer *w,
                   struct bytes *ret, struct err *err)
 {
@@ -34,12 +44,7 @@ int options_begin(const struct server *s, const struct json *o, struct json_writ
             jw_str(w, "scope", "node");
         jw_str(w, "mount", mount);
     }
-    if (json_has(o, "compat")) {
-        struct json compat = json_get(o, "compat");
-        cleanup_bytes struct bytes text = {0};
-        json_text(&compat, &text);
-        jw_raw(w, "compat", text.data);
-    }
+    options_copy_compat(o, w);
     return 0;
 }
 
@@ -249,6 +254,7 @@ const struct job_kind job_kinds[] = {
     {"clear", check_clear, options_touch_paths, cluster_is_job, run_clear},
     {"evict", check_evict, options_touch_paths, cluster_is_job, run_evict},
     {"scan", check_scan, options_touch_paths, cluster_is_job, run_scan},
+    {"rmr", check_rmr, touches_rmr, cluster_is_job, run_rmr},
     {"sync", check_sync, touches_sync, cluster_is_job, run_sync},
 };
 const size_t n_job_kinds = sizeof job_kinds / sizeof job_kinds[0];

@@ -230,24 +230,27 @@ int lists_get(struct server *s, const char *digest, struct bytes *ret, struct er
 
 /* --- routes ----------------------------------------------------------------------------------- */
 
+int lists_keep(const struct server *s, const char *text, size_t len, char ret_digest[65],
+               uint64_t *ret_paths, uint64_t *ret_duplicates, struct err *err)
+{
+    cleanup_bytes struct bytes clean = {0};
+    if (lists_clean(text, len, &clean, ret_paths, ret_duplicates, err))
+        return -1;
+    sha256_hex(ret_digest, clean.data, clean.len);
+    forget_old(s);
+    return write_list(s, ret_digest, &clean, err);
+}
+
 void serve_list_post(struct request *r, struct answer *a)
 {
-    struct server *s = r->server;
-    cleanup_bytes struct bytes text = {0};
     struct err err = {0};
     struct json_writer w;
     uint64_t paths = 0, duplicates = 0;
     char digest[DIGEST_LEN + 1];
     if (cluster_relayed(r, a))
         return;
-    if (lists_clean(r->body.data ? r->body.data : "", r->body.len, &text, &paths, &duplicates,
-                    &err)) {
-        answer_error(a, &err);
-        return;
-    }
-    sha256_hex(digest, text.data, text.len);
-    forget_old(s);
-    if (write_list(s, digest, &text, &err)) {
+    if (lists_keep(r->server, r->body.data ? r->body.data : "", r->body.len, digest, &paths,
+                   &duplicates, &err)) {
         answer_error(a, &err);
         return;
     }

@@ -15,6 +15,7 @@
 #include "log.h"
 #include "members.h"
 #include "metrics.h"
+#include "object.h"
 #include "server.h"
 #include "sync.h"
 
@@ -184,10 +185,20 @@ void fanout_child_id(const char *id, unsigned partition, struct bytes *ret);
 /* Is this the name of a child? Which server's? */
 bool fanout_is_child(const char *id, unsigned *ret_partition);
 
+/* --- compat-options.c ------------------------------------------------------------------------- */
+
+/* Writes our options for those that the Paddle Operator's controller posts, into an open object;
+ * what it posted, without secrets, goes along as "compat". */
+int compat_options(struct server *s, const char *type, const struct json *body,
+                   struct json_writer *w, struct err *err);
+
 /* --- lists.c: lists of paths, by the digest of their content ---------------------------------- */
 
 void serve_list_post(struct request *r, struct answer *a);
 void serve_list_get(struct request *r, struct answer *a);
+/* Keeps a list, cleaned; `ret_digest` names it. */
+int lists_keep(const struct server *s, const char *text, size_t len, char ret_digest[65],
+               uint64_t *ret_paths, uint64_t *ret_duplicates, struct err *err);
 /* Could a job refer to it? */
 int lists_check(const struct server *s, const char *digest, struct err *err);
 /* Its lines; fetched from server 0 if it is not here. */
@@ -211,6 +222,7 @@ void owed_later(struct server *s, const char *id);
  * Paddle Operator's own form of them was ("compat"); the object stays open. */
 int options_begin(const struct server *s, const struct json *o, struct json_writer *w,
                   struct bytes *ret, struct err *err);
+void options_copy_compat(const struct json *o, struct json_writer *w);
 /* A path in the set: relative, without a part that leads out of it. */
 int options_check_path(const char *path, struct err *err);
 int options_copy_paths(const struct json *o, struct json_writer *w, struct err *err);
@@ -226,6 +238,31 @@ int check_warmup(void *server, const struct json *o, struct bytes *ret, struct b
                  struct err *err);
 int run_warmup(struct job_run *r, void *server, const struct json *o, struct bytes *result,
                struct err *err);
+
+/* kind-rmr.c */
+int check_rmr(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
+              struct err *err);
+void touches_rmr(const struct json *o, struct bytes *ret);
+int run_rmr(struct job_run *r, void *server, const struct json *o, struct bytes *result,
+            struct err *err);
+
+/* secrets.c: keys that come with a job. They go into its secret; what is kept and shown is that
+ * there are some. */
+#define SECRET_MASK "***"
+struct job_keys {
+    struct json_doc *doc;
+    struct store_keys keys;
+};
+void job_keys_release(struct job_keys *k);
+#define cleanup_job_keys CLEANUP(job_keys_release)
+/* Takes options.NAME of all the names (NULL-ended) into `secret`, and writes a mask for each. */
+int secrets_take(const struct json *o, const char *const *names, struct json_writer *w,
+                 struct bytes *secret, struct err *err);
+/* The keys of that name in a job's secret: *ret_keys is NULL if there are none. */
+int secrets_read(const char *secret, const char *name, struct job_keys *ret,
+                 const struct store_keys **ret_keys, struct err *err);
+/* A URI that jobs may name: none with keys in it, and no local folder but of our mounts. */
+int options_check_uri(const struct server *s, const char *where, const char *uri, struct err *err);
 
 /* kind-sync.c */
 int check_sync(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,

@@ -42,6 +42,8 @@ struct creds {
 struct creds_conf {
     enum creds_kind kind;
     bool anonymous;
+    char *access_key; /* given keys, and nothing else counts; or NULL */
+    struct secret secret, token;
     char *path;   /* --credentials, or NULL */
     char *region; /* for STS; NULL: the store's default */
     const struct http_peer *peer;

@@ -150,6 +150,11 @@ static const struct {
 
 static int find_in(struct creds *ret, const struct creds_conf *conf, struct err *err)
 {
+    if (conf->access_key) {
+        creds_set(ret, conf->access_key, conf->secret.text, conf->token.text);
+        ret->from = "the keys given";
+        return 1;
+    }
     if (conf->path) {
         int found = creds_from_path(ret, conf, conf->path, err);
         if (found == 0)

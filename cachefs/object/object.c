@@ -48,6 +48,13 @@ static struct store *store_new(const struct store_ops *ops, const struct store_c
         .path = conf->credentials ? xstrdup(conf->credentials) : NULL,
         .peer = &s->peer,
     };
+    if (conf->keys) {
+        const struct store_keys *k = conf->keys;
+        s->creds_conf.access_key = xstrdup(k->access_key);
+        secret_set(&s->creds_conf.secret, k->secret_key, strlen(k->secret_key));
+        if (k->session_token)
+            secret_set(&s->creds_conf.token, k->session_token, strlen(k->session_token));
+    }
     lock_init(&s->lock, RANK_STORE_CREDS, "store-creds");
     cond_init(&s->refreshed);
     return s;
@@ -82,6 +89,8 @@ void store_close(struct store *s)
     if (!s)
         return;
     creds_release(&s->creds);
+    secret_release(&s->creds_conf.secret);
+    secret_release(&s->creds_conf.token);
     explicit_bzero(&s->key, sizeof s->key);
     cond_destroy(&s->refreshed);
     lock_destroy(&s->lock);
@@ -94,6 +103,7 @@ void store_close(struct store *s)
                        s->ca_file,
                        s->proxy,
                        s->creds_conf.path,
+                       s->creds_conf.access_key,
                        s->creds_conf.region,
                        s->endpoint.base,
                        s->endpoint.region};

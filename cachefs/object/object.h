@@ -28,11 +28,18 @@
 struct log;
 struct store;
 
+/* Keys that somebody has at hand. */
+struct store_keys {
+    const char *access_key, *secret_key;
+    const char *session_token; /* NULL: none */
+};
+
 struct store_conf {
     const char *endpoint; /* --endpoint; NULL: AWS_ENDPOINT_URL(_S3) or the store's own */
     const char *region;   /* --region; NULL: AWS_REGION, the profile, or found by redirect */
     /* --credentials, a file or folder; NULL: environment, profile files, metadata services */
     const char *credentials;
+    const struct store_keys *keys; /* these and no others, copied; NULL: looked up as said above */
     const char *ca_file;
     const char *proxy;
     const char *user;      /* webhdfs user.name; NULL: HADOOP_USER_NAME or the process's user */

@@ -41,6 +41,10 @@ int remove_find(struct removal *r, struct remove_counts *ret, struct err *err);
 int remove_run(struct removal *r, bool skip_trash, const struct remove_watch *watch,
                struct remove_counts *counts, struct bytes *trash, struct err *err);
 
+/* The URI of what a mount shows at `path`; `catalog_file`: its current version. Samples of packs
+ * have none of their own: ERR_USAGE. */
+int remove_uri_of(const char *catalog_file, const char *path, char **ret, struct err *err);
+
 /* Whether a folder of the trash ("2026-11-21T135959Z-1a2b") is to go at that time. Pure. */
 bool remove_is_expired(const char *name, int64_t now_s);
 

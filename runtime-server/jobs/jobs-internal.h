@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "jobs.h"
+#include "log.h"
 #include "mem.h"
 #include "sync.h"
 
@@ -73,7 +74,8 @@ int jobstore_count(struct jobstore *s, uint64_t ret[JOB_STATES], struct err *err
 
 struct kept_secret {
     struct kept_secret *next;
-    char *id, *text;
+    char *id;
+    struct secret text;
 };
 
 /* A wish beyond enum job_wish: jobs_close() wants it to stop, and it will be pending again. */
@@ -84,7 +86,7 @@ struct job_run {
     struct jobs *jobs;
     const struct job_kind *kind;
     char *id, *options, *note, *touches;
-    char *secret; /* NULL: none */
+    struct secret secret; /* empty: none */
     unsigned tries;
     _Atomic int wish; /* enum job_wish, or WISH_CLOSE */
     _Atomic int told; /* the wish that the runner has seen: what its return means */

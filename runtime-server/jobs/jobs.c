@@ -60,8 +60,7 @@ void jobs_changed(struct jobs *j, const char *id)
 static void secret_free(struct kept_secret *s)
 {
     free(s->id);
-    explicit_bzero(s->text, strlen(s->text));
-    free(s->text);
+    secret_release(&s->text);
     free(s);
 }
 
@@ -69,7 +68,7 @@ void secret_keep(struct jobs *j, const char *id, const char *text)
 {
     struct kept_secret *s = xcalloc(1, sizeof *s);
     s->id = xstrdup(id);
-    s->text = xstrdup(text);
+    secret_set(&s->text, text, strlen(text));
     s->next = j->secrets;
     j->secrets = s;
 }
@@ -89,7 +88,7 @@ const char *secret_find(const struct jobs *j, const char *id)
 {
     for (const struct kept_secret *s = j->secrets; s; s = s->next)
         if (strcmp(s->id, id) == 0)
-            return s->text;
+            return s->text.text;
     return NULL;
 }
 

@@ -43,7 +43,7 @@ const char *job_note(const struct job_run *r)
 
 const char *job_secret(const struct job_run *r)
 {
-    return r->secret;
+    return r->secret.text;
 }
 
 int job_note_set(struct job_run *r, const char *text, struct err *err)
@@ -159,7 +159,7 @@ static void run_free(struct job_run *r)
     free(r->options);
     free(r->note);
     free(r->touches);
-    free(r->secret);
+    secret_release(&r->secret);
     free(r);
 }
 
@@ -229,7 +229,8 @@ static struct job_run *run_new(struct jobs *j, const struct job_row *row,
     r->options = xstrdup(row->options);
     r->note = xstrdup(row->note);
     r->touches = touches_of(kind, row->options);
-    r->secret = secret ? xstrdup(secret) : NULL;
+    if (secret)
+        secret_set(&r->secret, secret, strlen(secret));
     r->waits = waits(kind, row->options);
     r->tries = (unsigned)row->tries + 1;
     r->progress = row->progress;

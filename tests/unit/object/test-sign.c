@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "hash.h"
 #include "sign-internal.h"
 
 #define SUITE_TIME 1440938160 /* 2015-08-30T12:36:00Z */

@@ -1,0 +1,300 @@
+/*
+ * rmr: what the job names is removed from the store, into its trash for a day unless it says
+ * otherwise (remove.h). It names paths of a mount's set, or URIs. All that one of them names is
+ * found before its first object goes; what a run before a restart has removed is not missed.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "control.h"
+#include "mem.h"
+#include "remove.h"
+#include "server-internal.h"
+
+#define FAILURES_LISTED 100
+
+static const char *const secret_names[] = {"credentials", NULL};
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+static int copy_uris(const struct server *s, const struct json *o, struct json_writer *w,
+                     struct err *err)
+{
+    if (!json_has(o, "uris"))
+        return 0;
+    struct json uris = json_get(o, "uris");
+    if (json_want_array(&uris, err))
+        return -1;
+    jw_array(w, "uris");
+    for (size_t i = 0; i < json_count(&uris); i++) {
+        struct json item = json_at(&uris, i);
+        cleanup_free char *where = xasprintf("uris[%zu]", i);
+        const char *uri;
+        if (json_as_str(&item, &uri, err) || options_check_uri(s, where, uri, err))
+            return -1;
+        jw_str(w, NULL, uri);
+    }
+    jw_end(w);
+    return 0;
+}
+
+static size_t count_of(const struct json *o, const char *key)
+{
+    struct json list = json_get(o, key);
+    return json_has(o, key) ? json_count(&list) : 0;
+}
+
+/* Each names something, and none all of the set. */
+static int check_named(const struct json *o, struct err *err)
+{
+    struct json paths = json_get(o, "paths");
+    if (count_of(o, "paths") + count_of(o, "uris") == 0)
+        return err_set(err, ERR_USAGE, "options: want \"paths\" or \"uris\" of what is to go");
+    for (size_t i = 0; i < count_of(o, "paths"); i++) {
+        struct json item = json_at(&paths, i);
+        const char *path = "";
+        json_as_str(&item, &path, NULL);
+        if (path[strspn(path, "./")] == '\0')
+            return err_set(err, ERR_USAGE,
+                           "options.paths[%zu]: \"%.100s\": is the whole set (name its URI to "
+                           "remove it from the store)",
+                           i, path);
+    }
+    return 0;
+}
+
+int check_rmr(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
+              struct err *err)
+{
+    static const char *const keys[] = {"scope",  "lost_after_s", "mount",       "paths",
+                                       "uris",   "skipTrash",    "credentials", "endpoint",
+                                       "region", "compat",       NULL};
+    const char *endpoint, *region;
+    struct json_writer w;
+    bool skip;
+    if (json_only_keys(o, keys, err) || json_bool_or(o, "skipTrash", false, &skip, err) ||
+        json_str_or(o, "endpoint", "", &endpoint, err) ||
+        json_str_or(o, "region", "", &region, err) || options_begin(server, o, &w, ret, err) ||
+        options_copy_paths(o, &w, err) || copy_uris(server, o, &w, err) || check_named(o, err) ||
+        secrets_take(o, secret_names, &w, secret, err))
+        return -1;
+    if (*endpoint)
+        jw_str(&w, "endpoint", endpoint);
+    if (*region)
+        jw_str(&w, "region", region);
+    jw_bool(&w, "skipTrash", skip);
+    jw_end(&w);
+    return 0;
+}
+
+void touches_rmr(const struct json *o, struct bytes *ret)
+{
+    struct json uris = json_get(o, "uris");
+    if (cluster_is_job(o))
+        return;
+    if (count_of(o, "paths"))
+        options_touch_paths(o, ret);
+    for (size_t i = 0; i < count_of(o, "uris"); i++) {
+        struct json item = json_at(&uris, i);
+        const char *uri = "";
+        json_as_str(&item, &uri, NULL);
+        bytes_addf(ret, "%s\n", uri);
+    }
+}
+
+/* --- the work --------------------------------------------------------------------------------- */
+
+struct removing {
+    struct job_run *run;
+    atomic_bool stop;
+    struct remove_counts before, all; /* of the URIs done; of all as found */
+    struct bytes failures, trash;     /* items, with commas */
+    size_t n_failures;
+};
+
+static void on_progress(void *arg, const struct remove_counts *n)
+{
+    struct removing *r = arg;
+    struct job_progress p = {.items = r->before.removed + n->removed,
+                             .total_items = r->all.objects,
+                             .failed = r->before.failed + n->failed,
+                             .eta_s = -1};
+    job_tell(r->run, &p);
+    if (job_wanted(r->run) != JOB_GO_ON)
+        atomic_store(&r->stop, true);
+}
+
+static void on_failed(void *arg, const char *key, const char *why)
+{
+    struct removing *r = arg;
+    struct json_writer w;
+    if (r->n_failures++ >= FAILURES_LISTED)
+        return;
+    bytes_add_str(&r->failures, r->n_failures > 1 ? "," : "");
+    jw_init(&w, &r->failures);
+    jw_object(&w, NULL);
+    jw_str(&w, "path", key);
+    jw_str(&w, "why", why);
+    jw_end(&w);
+}
+
+/* The URIs that the job means; a path that is no longer there was removed before. */
+struct uris {
+    char **items;
+    size_t n;
+};
+
+static void uris_release(struct uris *u)
+{
+    for (size_t i = 0; i < u->n; i++)
+        free(u->items[i]);
+    free(u->items);
+}
+
+static int collect(const struct json *o, bool again, struct uris *ret, struct err *err)
+{
+    struct json paths = json_get(o, "paths"), uris = json_get(o, "uris");
+    struct control_mount m = {0};
+    const char *mount = "";
+    ret->items = xcalloc(count_of(o, "paths") + count_of(o, "uris") + 1, sizeof *ret->items);
+    json_str(o, "mount", &mount, NULL);
+    if (count_of(o, "paths") && control_find(mount, &m, err))
+        return -1;
+    const char *slash = m.socket ? strrchr(m.socket, '/') : NULL;
+    cleanup_free char *catalog = xasprintf(
+        "%.*s/catalog/current", slash ? (int)(slash - m.socket) : 0, slash ? m.socket : "");
+    int rc = 0;
+    for (size_t i = 0; i < count_of(o, "paths") && !rc; i++) {
+        struct json item = json_at(&paths, i);
+        struct err why = {0};
+        const char *path = "";
+        json_as_str(&item, &path, NULL);
+        cleanup_free char *clean = xstrdup(path);
+        for (size_t len = strlen(clean); len && clean[len - 1] == '/'; len--)
+            clean[len - 1] = '\0';
+        rc = remove_uri_of(catalog, clean, &ret->items[ret->n], &why);
+        ret->n += !rc;
+        if (rc && again && why.class == ERR_NOT_FOUND)
+            rc = 0;
+        else if (rc && err)
+            *err = why;
+    }
+    control_mount_release(&m);
+    for (size_t i = 0; i < count_of(o, "uris") && !rc; i++) {
+        struct json item = json_at(&uris, i);
+        const char *uri = "";
+        json_as_str(&item, &uri, NULL);
+        ret->items[ret->n++] = xstrdup(uri);
+    }
+    return rc;
+}
+
+/* 1: there is nothing of that name any more, after a restart. */
+static int find_one(const char *uri, const struct store_conf *conf, bool again,
+                    struct removal **ret, struct remove_counts *counts, struct err *err)
+{
+    struct err why = {0};
+    bool is_root = false;
+    if (remove_open(ret, uri, conf, &is_root, err))
+        return -1;
+    if (is_root)
+        return err_set(err, ERR_DENIED, "%s: is all there is: a job removes no whole bucket", uri);
+    if (remove_find(*ret, counts, &why) == 0)
+        return 0;
+    if (again && why.class == ERR_NOT_FOUND)
+        return 1;
+    if (err)
+        *err = why;
+    return -1;
+}
+
+static int remove_one(struct removing *r, const char *uri, const struct store_conf *conf, bool skip,
+                      struct err *err)
+{
+    const struct remove_watch watch = {on_failed, on_progress, r, &r->stop};
+    cleanup_bytes struct bytes trash = {0};
+    struct removal *removal = NULL;
+    struct remove_counts counts = {0};
+    int rc = find_one(uri, conf, job_try(r->run) > 1, &removal, &counts, err);
+    if (rc == 0) {
+        r->all.objects += counts.objects;
+        r->all.bytes += counts.bytes;
+        rc = remove_run(removal, skip, &watch, &counts, &trash, err);
+        r->before.removed += counts.removed;
+        r->before.failed += counts.failed;
+        r->before.expired += counts.expired;
+    }
+    if (trash.len) {
+        struct json_writer w;
+        bytes_add_str(&r->trash, r->trash.len ? "," : "");
+        jw_init(&w, &r->trash);
+        jw_str(&w, NULL, trash.data);
+    }
+    remove_close(removal);
+    return rc < 0 ? -1 : 0;
+}
+
+static void write_result(const struct removing *r, struct bytes *ret)
+{
+    cleanup_free char *failures = xasprintf("[%s]", r->failures.data ? r->failures.data : "");
+    cleanup_free char *trash = xasprintf("[%s]", r->trash.data ? r->trash.data : "");
+    struct json_writer w;
+    jw_init(&w, ret);
+    jw_object(&w, NULL);
+    jw_uint(&w, "objects", r->all.objects);
+    jw_uint(&w, "bytes", r->all.bytes);
+    jw_uint(&w, "removed", r->before.removed);
+    jw_uint(&w, "failed", r->before.failed);
+    jw_uint(&w, "expired", r->before.expired);
+    jw_raw(&w, "trash", trash);
+    jw_raw(&w, "failures", failures);
+    jw_end(&w);
+}
+
+/* A mount that showed what is gone looks again; its own matter if it cannot. */
+static void look_again(struct server *s, const struct json *o)
+{
+    const char *named, *mount;
+    cleanup_json struct json_doc *doc = NULL;
+    if (count_of(o, "paths") && json_str(o, "mount", &named, NULL) == 0 &&
+        mount_choose(s, named, &mount, NULL) == 0)
+        mount_ask(mount, "rescan", "", NULL, NULL, &doc, NULL);
+}
+
+static int remove_all(struct removing *r, struct server *s, const struct json *o,
+                      const struct store_conf *conf, struct err *err)
+{
+    struct uris uris = {0};
+    bool skip = false;
+    json_bool_or(o, "skipTrash", false, &skip, NULL);
+    int rc = collect(o, job_try(r->run) > 1, &uris, err);
+    for (size_t i = 0; i < uris.n && !rc && !atomic_load(&r->stop); i++)
+        rc = remove_one(r, uris.items[i], conf, skip, err);
+    if (r->before.removed)
+        look_again(s, o);
+    uris_release(&uris);
+    return rc;
+}
+
+int run_rmr(struct job_run *run, void *server, const struct json *o, struct bytes *result,
+            struct err *err)
+{
+    struct server *s = server;
+    struct removing r = {.run = run};
+    struct store_conf conf = {.log = s->conf.log};
+    cleanup_job_keys struct job_keys keys = {0};
+    if (cluster_is_job(o))
+        return fanout_run(run, s, o, result, err);
+    json_str_or(o, "endpoint", NULL, &conf.endpoint, NULL);
+    json_str_or(o, "region", NULL, &conf.region, NULL);
+    if (secrets_read(job_secret(run), "credentials", &keys, &conf.keys, err))
+        return -1;
+    int rc = remove_all(&r, s, o, &conf, err);
+    write_result(&r, result);
+    if (!rc && r.before.failed && !atomic_load(&r.stop))
+        rc = err_set(err, ERR_FAILED, "%llu of %llu objects could not be removed (see result)",
+                     (unsigned long long)r.before.failed, (unsigned long long)r.all.objects);
+    bytes_release(&r.failures);
+    bytes_release(&r.trash);
+    return rc && atomic_load(&r.stop) ? 0 : rc;
+}
