@@ -7,13 +7,13 @@
 #include "mem.h"
 
 extern const struct command cmd_mount, cmd_umount, cmd_set, cmd_flush, cmd_scan, cmd_warmup,
-    cmd_sync, cmd_rmr, cmd_clear, cmd_evict, cmd_upgrade, cmd_status, cmd_stats, cmd_doctor,
-    cmd_plan, cmd_serve, cmd_bench, cmd_config, cmd_version, cmd_help, cmd_revive;
+    cmd_sync, cmd_rmr, cmd_clear, cmd_evict, cmd_upgrade, cmd_status, cmd_stats, cmd_top,
+    cmd_doctor, cmd_plan, cmd_serve, cmd_bench, cmd_config, cmd_version, cmd_help, cmd_revive;
 
 const struct command *const commands[] = {
-    &cmd_mount, &cmd_umount, &cmd_set,   &cmd_flush,   &cmd_scan,    &cmd_warmup, &cmd_sync,
-    &cmd_rmr,   &cmd_clear,  &cmd_evict, &cmd_upgrade, &cmd_status,  &cmd_stats,  &cmd_doctor,
-    &cmd_plan,  &cmd_serve,  &cmd_bench, &cmd_config,  &cmd_version, &cmd_help,
+    &cmd_mount,  &cmd_umount, &cmd_set,   &cmd_flush,   &cmd_scan,   &cmd_warmup,  &cmd_sync,
+    &cmd_rmr,    &cmd_clear,  &cmd_evict, &cmd_upgrade, &cmd_status, &cmd_stats,   &cmd_top,
+    &cmd_doctor, &cmd_plan,   &cmd_serve, &cmd_bench,   &cmd_config, &cmd_version, &cmd_help,
 };
 const size_t n_commands = COUNT(commands);
 
