@@ -14,7 +14,7 @@
 static const struct conf_row rows[] = {
     SET_ROWS(mount_options, set),
     {"memory", CONF_SIZE, AT(mount_options, memory), .arg = "SIZE", .dflt = "256MiB",
-     .help = "Hard bound of the daemon's own resident memory"},
+     .min = VOLUME_MEMORY_LEAST, .help = "Hard bound of the daemon's own resident memory"},
     {"catalog", CONF_STRING, AT(mount_options, catalog), .arg = "FILE",
      .help = "Use this catalog instead of scanning: a file, or the address of a runtime server's "
              "(http://HOST:7716/v1/catalog/current or .../DIGEST), fetched with the peers' token"},

@@ -24,6 +24,7 @@ static const struct conf_row rows[] = {
      .help = "Return at once; status shows how far it is"},
     SET_ROWS(warmup_options, set),
     {"memory", CONF_SIZE, AT(warmup_options, memory), .arg = "SIZE", .dflt = "256MiB",
+     .min = VOLUME_MEMORY_LEAST,
      .help = "Of a SET: hard bound of this process's own resident memory"},
     {"bandwidth", CONF_RATE, AT(warmup_options, bandwidth), .arg = "RATE",
      .help = "Of a SET: bytes a second received at most (unlimited)"},

@@ -9,6 +9,7 @@
 #include "doctor-internal.h"
 #include "mem.h"
 #include "sync.h"
+#include "volume.h"
 
 #define SKEW_NOTE_S  30
 #define SKEW_WRONG_S 300 /* S3 refuses requests from 15 minutes on */
@@ -253,7 +254,7 @@ void doctor_set(struct doctor *d, const char *set, const struct doctor_options *
     struct store_conf store;
     struct err err = {0};
     store_conf_of(&o->store, &store);
-    if (set_from_arg(&sources, set, &err)) {
+    if (volume_sources(&sources, set, &err)) {
         finding(d, WRONG, "not a usable set", NULL, "%s", err.msg);
         return;
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli-internal.h"
+#include "volume.h"
 
 static bool lies_in(const char *outer, const char *path)
 {
@@ -47,8 +48,8 @@ int check_nested(const char *set, const struct store_conf *conf, const struct ow
 {
     struct set s;
     int result = 0;
-    if (set_from_arg(&s, set, NULL))
-        return 0; /* a catalog file, or what is refused in a moment with better words */
+    if (volume_sources(&s, set, NULL))
+        return 0; /* what is refused in a moment with better words */
     for (size_t i = 0; i < s.n && !result; i++) {
         struct store *store;
         if (store_open(&store, s.sources[i].uri, conf, NULL))

@@ -11,6 +11,7 @@
 #include "cli-internal.h"
 #include "hash.h"
 #include "mem.h"
+#include "volume.h"
 
 #define TIER_DEFAULT_BYTES (10ull << 30)
 #define NAME_READABLE      48
@@ -36,15 +37,6 @@ char *owner_name(const char *uri, const void *identity, size_t len)
     return bytes_take(&name);
 }
 
-static bool is_catalog_file(const char *path)
-{
-    static const char magic[] = "SQLite format 3";
-    char head[sizeof magic];
-    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    return fd >= 0 && read(fd, head, sizeof head) == (ssize_t)sizeof head &&
-           memcmp(head, magic, sizeof magic) == 0;
-}
-
 static int add_identity(struct bytes *identity, struct bytes *first_uri, const char *uri,
                         const char *at, const struct store_conf *conf, struct err *err)
 {
@@ -66,18 +58,8 @@ static int set_identity(const char *arg, const struct store_conf *conf, struct b
                         struct bytes *uri, struct err *err)
 {
     int result = 0;
-    if (is_catalog_file(arg)) {
-        struct catalog *c;
-        if (catalog_open(&c, arg, err))
-            return -1;
-        for (uint32_t i = 0; i < catalog_info(c)->n_sources && !result; i++)
-            result = add_identity(identity, uri, catalog_source_uri(c, i), catalog_source_at(c, i),
-                                  conf, err);
-        catalog_unref(c);
-        return result;
-    }
     struct set set;
-    if (set_from_arg(&set, arg, err))
+    if (volume_sources(&set, arg, err))
         return -1;
     for (size_t i = 0; i < set.n && !result; i++)
         result = add_identity(identity, uri, set.sources[i].uri, set.sources[i].at, conf, err);

@@ -116,5 +116,11 @@ int set_from_arg(struct set *ret, const char *arg, struct err *err)
     cleanup_bytes struct bytes text = {0};
     if (read_small_file(arg, &text, NULL, err))
         return err_wrap(err, "set file");
+    if (!text.len || text.data[strspn(text.data, " \t\r\n")] != '{')
+        return err_set(
+            err, ERR_USAGE,
+            "not a set: %s: neither a set file ({\"sources\": ...}) nor a catalog (want an "
+            "address like s3://BUCKET/PREFIX, or what scan -o wrote)",
+            arg);
     return set_parse(ret, arg, text.data, text.len, err);
 }

@@ -33,6 +33,11 @@ static int set_from_catalog(struct set *ret, const char *file, struct err *err)
     return 0;
 }
 
+int volume_sources(struct set *ret, const char *arg, struct err *err)
+{
+    return is_catalog_file(arg) ? set_from_catalog(ret, arg, err) : set_from_arg(ret, arg, err);
+}
+
 /* Where the bytes come from, but not with which key: temporary credentials have a new one each
  * time, and the bytes in the cache stay the set's. */
 static void add_identity(struct bytes *out, const char *at, const struct store *s)
@@ -58,13 +63,9 @@ static int open_stores(struct sources *s, const struct store_conf *conf, struct 
 int sources_open(struct sources *ret, const struct volume_conf *conf, struct err *err)
 {
     struct sources s = {0};
-    int rc;
-    if (is_catalog_file(conf->set)) {
+    if (is_catalog_file(conf->set))
         s.catalog_file = xstrdup(conf->set);
-        rc = set_from_catalog(&s.set, conf->set, err);
-    } else {
-        rc = set_from_arg(&s.set, conf->set, err);
-    }
+    int rc = volume_sources(&s.set, conf->set, err);
     if (!rc)
         rc = open_stores(&s, &conf->store, err);
     if (rc) {

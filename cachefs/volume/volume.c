@@ -11,7 +11,6 @@
 #include "peer.h"
 
 #define MEMORY_DEFAULT  (256ull << 20)
-#define MEMORY_LEAST    (64ull << 20)
 #define POOL_LEAST      (4ull * UNIT_BYTES)
 #define GATHER_POOL_MAX (16ull << 20)
 
@@ -34,7 +33,7 @@ static uint64_t gather_share(uint64_t memory)
 
 int volume_set_memory(struct volume *v, uint64_t bytes, struct err *err)
 {
-    if (bytes < MEMORY_LEAST)
+    if (bytes < (uint64_t)VOLUME_MEMORY_LEAST)
         return err_set(err, ERR_USAGE, "memory: %llu bytes: at least 64MiB are needed",
                        (unsigned long long)bytes);
     atomic_store(&v->memory, bytes);

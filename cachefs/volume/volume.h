@@ -25,6 +25,11 @@ struct log;
 typedef int build_layers_fn(struct source **ret, const char *spec, struct source *inner,
                             struct err *err);
 
+#define VOLUME_MEMORY_LEAST (64ll << 20) /* what a volume can be held to */
+
+/* The sources that a SET argument names: a URI, a folder, a set file or a catalog file. */
+int volume_sources(struct set *ret, const char *arg, struct err *err);
+
 struct read_counts {
     counter total, bytes, from[FROM_COUNT], bytes_from[FROM_COUNT], pushed, errors;
     struct histogram latency;

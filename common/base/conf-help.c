@@ -35,6 +35,11 @@ static void add_notes(struct bytes *text, const struct conf_row *row)
 {
     if (row->type == CONF_LIST)
         bytes_add_str(text, "; repeatable");
+    char least[32];
+    if (row->type == CONF_SIZE && row->min) {
+        conf_format_size((uint64_t)row->min, least);
+        bytes_addf(text, "; at least %s", least);
+    }
     if (row->type == CONF_INT && (row->min || row->max))
         bytes_addf(text, "; %" PRId64 " to %" PRId64, row->min, row->max);
     if (row->dflt && *row->dflt && row->type != CONF_FLAG)

@@ -48,6 +48,20 @@ static int store_int(const struct conf_row *row, const char *text, int64_t *ret,
     return 0;
 }
 
+static int store_size(const struct conf_row *row, const char *text, uint64_t *ret, struct err *err)
+{
+    uint64_t n;
+    char least[32];
+    if (conf_size(text, &n, err))
+        return -1;
+    if (n < (uint64_t)row->min) {
+        conf_format_size((uint64_t)row->min, least);
+        return err_set(err, ERR_USAGE, "\"%s\" is too little (at least %s)", text, least);
+    }
+    *ret = n;
+    return 0;
+}
+
 static bool is_choice(const char *choices, const char *text)
 {
     size_t len = strlen(text);
@@ -85,7 +99,7 @@ static int store_value(struct conf *c, size_t i, enum conf_origin origin, const 
     case CONF_INT:
         return store_int(row, text, to, err);
     case CONF_SIZE:
-        return conf_size(text, to, err);
+        return store_size(row, text, to, err);
     case CONF_RATE:
         return conf_rate(text, to, err);
     case CONF_DURATION:

@@ -5,6 +5,9 @@ make_set --classes 1 --files 1
 refused 2 "free-space" sampan mount "file://$SRC" "$MNT" --free-spcae 10
 refused 2 "mount" sampan mout x y
 refused 2 "size|cache|12potatoes" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=12potatoes"
+refused 2 "memory.*at least 64" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --memory 1KiB
+echo junk >"$T/junk"
+refused 2 "not a set.*neither a set file.*nor a catalog" sampan mount "$T/junk" "$MNT" --cache "ssd:$CACHE=1GiB"
 refused 2 "sampler|known" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --sampler no-such-sampler
 refused 2 "scheme|uri|gopher" sampan mount gopher://x/y "$MNT" --cache "ssd:$CACHE=1GiB"
 refused 3 "$T/nothing" sampan umount "$T/nothing"
