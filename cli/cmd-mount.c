@@ -49,6 +49,11 @@ static const struct conf_row rows[] = {
      .max = 1024, .help = "Transfers at once at most"},
     {"prefetch", CONF_INT, AT(mount_options, prefetch), .arg = "N", .min = 0, .max = 100000,
      .dflt = "0", .help = "Samples fetched ahead at most; 0: as the order and the memory allow"},
+    {"ahead-bytes", CONF_SIZE, AT(mount_options, ahead_bytes), .arg = "SIZE",
+     .help = "Of a set that is divided anew each epoch (--partition, and a sampler that deals): "
+             "while an epoch is read, fetch what the next ones read here and is missing, so many "
+             "bytes at most (none). Room is made by what is read last, never by what this epoch "
+             "still reads"},
     {"push-window", CONF_SIZE, AT(mount_options, push_window), .arg = "SIZE",
      .help = "Bytes pushed into the page cache ahead of the reader at most (automatic)"},
     {"uid", CONF_INT, AT(mount_options, uid), .arg = "U", .dflt = "-1", .min = -1,

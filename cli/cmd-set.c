@@ -10,9 +10,9 @@ struct setting_options {
 
 static const struct conf_row rows[] = {JSON_ROW(setting_options, json)};
 
-static const char *const keys[] = {"sampler",   "strategy",       "partition",   "epoch",
-                                   "bandwidth", "memory",         "connections", "refresh",
-                                   "peers",     "peer-token-file"};
+static const char *const keys[] = {"sampler",     "strategy", "partition",      "epoch",
+                                   "bandwidth",   "memory",   "connections",    "refresh",
+                                   "ahead-bytes", "peers",    "peer-token-file"};
 
 static int add_setting(struct json_writer *w, const char *word, struct err *err)
 {
@@ -32,7 +32,7 @@ static int add_setting(struct json_writer *w, const char *word, struct err *err)
     return err_set(
         err, ERR_USAGE,
         "\"%s\" cannot be changed while mounted (known: sampler, strategy, partition, epoch, "
-        "bandwidth, memory, connections, refresh, peers, peer-token-file)",
+        "ahead-bytes, bandwidth, memory, connections, refresh, peers, peer-token-file)",
         key);
 }
 
@@ -63,9 +63,10 @@ const struct command cmd_set = {
         "what: sequence, random, hash or local; empty: as the sampler reads), partition (I/P: "
         "this node's share is partition I of P, counted from 0; empty: all of the set), epoch (the "
         "number "
-        "of the epoch that begins; a newer version of the set is taken into use), bandwidth "
-        "(a rate), memory (a size), connections (a number), peers (who the other machines are, as "
-        "for mount --peers; empty: nobody), peer-token-file (the token for them); of a mount that "
+        "of the epoch that begins; a newer version of the set is taken into use), ahead-bytes (a "
+        "size: see mount), bandwidth (a rate), memory (a size), connections (a number), peers (who "
+        "the other machines are, as for mount --peers; empty: nobody), peer-token-file (the token "
+        "for them); of a mount that "
         "can be written: "
         "bandwidth, connections, refresh (a duration). An unknown key changes nothing. "
         "Values are taken in this order, up to the first that is refused.",

@@ -173,6 +173,16 @@ static void add_share(struct bytes *out, const struct json *s)
                json_str_at(&share, "strategy"), json_uint_at(&share, "samples"));
     add_size(out, json_uint_at(&share, "bytes"));
     bytes_add_char(out, '\n');
+    struct json ahead = json_get(s, "epochs_ahead");
+    if (!json_uint_at(&ahead, "budget"))
+        return;
+    bytes_addf(out, "  ahead     epoch %" PRIu64 ": %s, %" PRIu64 " of %" PRIu64 " looked at, ",
+               json_uint_at(&ahead, "epoch"), json_str_at(&ahead, "state"),
+               json_uint_at(&ahead, "position"), json_uint_at(&ahead, "length"));
+    add_size(out, json_uint_at(&ahead, "held"));
+    bytes_add_str(out, " kept of at most ");
+    add_size(out, json_uint_at(&ahead, "budget"));
+    bytes_add_char(out, '\n');
 }
 
 static void add_pending(struct bytes *out, const struct json *s)

@@ -20,7 +20,7 @@ struct mount_options {
     struct set_options set;
     struct store_options store;
     struct log_options log;
-    uint64_t memory, refresh, bandwidth, push_window;
+    uint64_t memory, refresh, bandwidth, push_window, ahead_bytes;
     int64_t connections, prefetch, uid, gid;
     const char *catalog, *sampler, *partition, *strategy, *profile, *commit, *peers,
         *peer_token_file;

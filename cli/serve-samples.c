@@ -29,6 +29,7 @@ static int open_volume(struct mount *m, struct err *err)
         .peers = o->peers,
         .peer_token_file = o->peer_token_file,
         .prefetch = (unsigned)o->prefetch,
+        .ahead_bytes = o->ahead_bytes,
         .rescan = o->rescan,
         .log = m->log.log,
     };

@@ -80,6 +80,26 @@ void cache_will_need(struct cache *c, const uint64_t *units, size_t n)
     }
 }
 
+/* --- room ------------------------------------------------------------------------------------ */
+
+uint64_t cache_room(struct cache *c)
+{
+    uint64_t room = 0;
+    for (size_t i = 0; i < c->conf.n_tiers; i++)
+        room += tier_room(c->tiers[i]);
+    return room;
+}
+
+bool cache_would_keep(struct cache *c, uint64_t unit, uint32_t raw, uint64_t before)
+{
+    uint64_t bytes = reservation(raw);
+    for (size_t i = 0; i < c->conf.n_tiers; i++)
+        if (tier_could_take(c->tiers[i], bytes + before))
+            return true;
+    tier_want_room(c, bytes, cache_pinned(c, unit));
+    return false;
+}
+
 /* --- pins, verification ---------------------------------------------------------------------- */
 
 void cache_pin(struct cache *c, uint64_t unit, bool pinned)
@@ -99,6 +119,13 @@ void cache_pin(struct cache *c, uint64_t unit, bool pinned)
     if (!pinned)
         e.used = 0; /* nobody wants it any more: the first to go (policy-scan.c) */
     index_store(&c->index, unit, e.flags ? &e : NULL);
+}
+
+bool cache_pinned(struct cache *c, uint64_t unit)
+{
+    struct place e;
+    ACQUIRE(&stripe_of(c, unit)->lock);
+    return place_load(c, unit, &e) && (e.flags & UNIT_PINNED);
 }
 
 int cache_verify(struct cache *c, uint64_t unit, struct err *err)

@@ -184,7 +184,8 @@ struct tier {
     struct fill *queue, **queue_tail;
     uint64_t queued, done; /* appends asked for and ended: cache_flush() waits on these */
     bool stop, poked;
-    uint64_t goal; /* bytes of packs and journals to come down to, once asked for */
+    uint64_t goal;    /* bytes of packs and journals to come down to, once asked for */
+    bool goal_gentle; /* only what dropped units took is to be got back */
     uint64_t goal_asked, goal_done;
     uint64_t room_wanted; /* by pinned newcomers that were not kept */
     struct cond wake, ended;
@@ -211,6 +212,13 @@ void tier_discharge(struct tier *t, uint64_t bytes);
 /* The disk refused what was charged: it is given back, and the tier set aside. */
 void tier_failed(struct tier *t, uint64_t charged, const struct err *why);
 struct tier *tier_choose(struct cache *c, uint32_t raw, bool pinned);
+/* A newcomer of so many bytes finds no room: the last tier is told, if it is to make some. */
+void tier_want_room(struct cache *c, uint64_t bytes, bool pinned);
+bool cache_pinned(struct cache *c, uint64_t unit);
+/* Could so much be kept? Changes nothing. */
+bool tier_could_take(struct tier *t, uint64_t bytes);
+/* What could be kept beyond a pack's worth, which reclaiming needs to copy. */
+uint64_t tier_room(struct tier *t);
 uint64_t tier_free_bytes(const struct tier *t);
 
 /* A tier's folder: its marker, and what others keep in it. */

@@ -22,6 +22,7 @@
 #define MOVE_RECORDS  16u
 #define ROOM_PAUSE_NS (10 * NS_PER_S)
 #define ROOM_LEAST    (64ull << 20)
+#define COPY_GAIN     8u /* an eighth of a pack must come back, or copying the rest does not pay */
 
 static uint64_t cost_of(const struct place *e)
 {
@@ -328,6 +329,20 @@ static void reclaim_garbage(struct tier *t)
             return;
 }
 
+/* Comes down towards `goal` by copying what lives out of the emptiest packs, as long as that gives
+ * back a fair part of them and there is room for the copies: nothing that lives is forgotten. */
+static void reclaim_gently(struct tier *t, uint64_t goal)
+{
+    while (listed_bytes(t) > goal) {
+        struct pack *p = emptiest(t, true);
+        if (!p)
+            return;
+        uint64_t size = atomic_load(&p->size), live = atomic_load(&p->live);
+        if (live > size - size / COPY_GAIN || !reclaim(t, p, false))
+            return;
+    }
+}
+
 /* --- upkeep ---------------------------------------------------------------------------------- */
 
 static void look_at_folder(struct tier *t)
@@ -375,14 +390,19 @@ static void make_room(struct tier *t)
 static void reach_goal(struct tier *t)
 {
     uint64_t asked, goal;
+    bool gentle;
     {
         ACQUIRE(&t->lock);
         asked = t->goal_asked;
         goal = t->goal;
+        gentle = t->goal_gentle;
         if (asked == t->goal_done)
             return;
     }
-    reclaim_to(t, goal);
+    if (gentle)
+        reclaim_gently(t, goal);
+    else
+        reclaim_to(t, goal);
     ACQUIRE(&t->lock);
     t->goal_done = asked;
     cond_broadcast(&t->ended);
@@ -400,10 +420,13 @@ void evict_upkeep(struct tier *t)
 
 /* --- asked for ------------------------------------------------------------------------------- */
 
-static void ask_goal(struct tier *t, uint64_t goal)
+static void ask_goal(struct tier *t, uint64_t goal, bool gentle)
 {
     ACQUIRE(&t->lock);
+    if (gentle && t->goal_asked != t->goal_done)
+        return; /* a stricter one is under way, or another gentle one */
     t->goal = goal;
+    t->goal_gentle = gentle;
     t->goal_asked++;
     t->poked = true;
     cond_signal(&t->wake);
@@ -439,7 +462,7 @@ int cache_evict_to(struct cache *c, uint64_t bytes, struct err *err)
         uint64_t goal = i + 1 == c->conf.n_tiers || have > left ? left : have;
         left -= goal;
         if (listed_bytes(c->tiers[i]) > goal)
-            ask_goal(c->tiers[i], goal);
+            ask_goal(c->tiers[i], goal, false);
     }
     for (size_t i = 0; i < c->conf.n_tiers; i++)
         wait_goal(c->tiers[i]);
@@ -471,6 +494,20 @@ int cache_make_room(struct cache *c, uint64_t bytes, struct err *err)
     return excess ? cache_evict_to(c, listed - excess, err) : 0;
 }
 
+int cache_reclaim(struct cache *c, uint64_t bytes, struct err *err)
+{
+    (void)err;
+    uint64_t room = cache_room(c), want = bytes > room ? bytes - room : 0;
+    for (size_t i = 0; i < c->conf.n_tiers && want; i++) {
+        uint64_t have = listed_bytes(c->tiers[i]);
+        ask_goal(c->tiers[i], have > want ? have - want : 0, true);
+        wait_goal(c->tiers[i]);
+        uint64_t left = listed_bytes(c->tiers[i]);
+        want -= left < have && have - left < want ? have - left : left < have ? want : 0;
+    }
+    return 0;
+}
+
 static void forget_any(void *arg, uint64_t unit, const struct place *e)
 {
     if (e->flags & UNIT_IN_PACK)
@@ -493,7 +530,7 @@ int cache_clear(struct cache *c, struct err *err)
     drop_fills(c);
     each_place(c, forget_any, c);
     for (size_t i = 0; i < c->conf.n_tiers; i++)
-        ask_goal(c->tiers[i], 0);
+        ask_goal(c->tiers[i], 0, false);
     for (size_t i = 0; i < c->conf.n_tiers; i++)
         wait_goal(c->tiers[i]);
     return 0;

@@ -224,19 +224,12 @@ static int check_bytes(struct fill *f, const struct view *v, struct err *err)
     return 0;
 }
 
-static bool is_pinned(struct cache *c, uint64_t unit)
-{
-    struct place e;
-    ACQUIRE(&stripe_of(c, unit)->lock);
-    return place_load(c, unit, &e) && (e.flags & UNIT_PINNED);
-}
-
 /* Reserves room in a tier, and in the index. */
 static void find_tier(struct fill *f)
 {
     struct cache *c = f->c;
     if (index_cover(&c->index, f->piece.unit) == 0)
-        f->tier = tier_choose(c, f->len, is_pinned(c, f->piece.unit));
+        f->tier = tier_choose(c, f->len, cache_pinned(c, f->piece.unit));
     if (f->tier)
         f->reserved = reservation(f->len);
 }

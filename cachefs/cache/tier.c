@@ -236,18 +236,24 @@ uint64_t tier_free_bytes(const struct tier *t)
 }
 
 /* Lock held. What is promised but not written yet will be taken from the disk too. */
-static bool above_floor(const struct tier *t, uint64_t bytes)
+static uint64_t disk_room(const struct tier *t)
 {
     const struct cache_conf *conf = &t->c->conf;
     struct statvfs fs;
     if (conf->free_fraction <= 0 && conf->free_bytes == 0)
-        return true;
+        return UINT64_MAX;
     if (fstatvfs(t->dir_fd, &fs))
-        return true; /* the append will tell */
+        return UINT64_MAX; /* the append will tell */
     uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
     double share = conf->free_fraction * (double)fs.f_blocks * (double)fs.f_frsize;
     uint64_t floor = share > (double)conf->free_bytes ? (uint64_t)share : conf->free_bytes;
-    return free_bytes >= floor && free_bytes - floor >= t->reserved + bytes;
+    uint64_t taken = floor + t->reserved;
+    return free_bytes > taken ? free_bytes - taken : 0;
+}
+
+static bool above_floor(const struct tier *t, uint64_t bytes)
+{
+    return disk_room(t) >= bytes;
 }
 
 /* Lock held. */
@@ -255,6 +261,23 @@ static bool within_limit(const struct tier *t, uint64_t bytes)
 {
     uint64_t taken = t->used + t->reserved + t->foreign + t->guests + DIR_SLACK;
     return taken <= t->limit && bytes <= t->limit - taken;
+}
+
+bool tier_could_take(struct tier *t, uint64_t bytes)
+{
+    ACQUIRE(&t->lock);
+    return health_usable(&t->health, clock_mono_ns()) && within_limit(t, bytes) &&
+           above_floor(t, bytes);
+}
+
+uint64_t tier_room(struct tier *t)
+{
+    ACQUIRE(&t->lock);
+    if (!health_usable(&t->health, clock_mono_ns()))
+        return 0;
+    uint64_t taken = t->used + t->reserved + t->foreign + t->guests + DIR_SLACK + t->pack_max;
+    uint64_t room = taken < t->limit ? t->limit - taken : 0, disk = disk_room(t);
+    return room < disk ? room : disk;
 }
 
 /* Lock held. */
@@ -355,14 +378,19 @@ struct tier *tier_choose(struct cache *c, uint32_t raw, bool pinned)
     for (size_t i = 0; i < c->conf.n_tiers; i++)
         if (tier_reserve(c->tiers[i], bytes))
             return c->tiers[i];
-    struct newcomer n = {.fits = false, .pinned = pinned};
-    if (policy_scan_admit(&n) == ADMIT_LATER && c->conf.n_tiers) {
-        struct tier *t = c->tiers[c->conf.n_tiers - 1];
-        {
-            ACQUIRE(&t->lock);
-            t->room_wanted += bytes;
-        }
-        writer_poke(t);
-    }
+    tier_want_room(c, bytes, pinned);
     return NULL;
+}
+
+void tier_want_room(struct cache *c, uint64_t bytes, bool pinned)
+{
+    struct newcomer n = {.fits = false, .pinned = pinned};
+    if (policy_scan_admit(&n) != ADMIT_LATER || !c->conf.n_tiers)
+        return;
+    struct tier *t = c->tiers[c->conf.n_tiers - 1];
+    {
+        ACQUIRE(&t->lock);
+        t->room_wanted += bytes;
+    }
+    writer_poke(t);
 }

@@ -80,6 +80,15 @@ static int set_bandwidth(struct volume *v, const struct json *value, struct err 
     return 0;
 }
 
+static int set_ahead_bytes(struct volume *v, const struct json *value, struct err *err)
+{
+    uint64_t n = 0;
+    if (number_or_text(value, conf_size, &n, err))
+        return -1;
+    volume_set_ahead_bytes(v, n);
+    return 0;
+}
+
 static int set_memory(struct volume *v, const struct json *value, struct err *err)
 {
     uint64_t n = 0;
@@ -148,6 +157,7 @@ static const struct {
     {"strategy", set_strategy, NULL},
     {"partition", set_partition, NULL},
     {"epoch", set_epoch, NULL},
+    {"ahead-bytes", set_ahead_bytes, NULL},
     {"peer-token-file", set_peer_token_file, NULL},
     {"peers", set_peers, NULL},
     {"bandwidth", set_bandwidth, outputs_bandwidth},

@@ -111,10 +111,16 @@ static void move_disk_window(struct volume *v, struct ahead *a, uint64_t pos)
 void ahead_pushed(struct volume *v, uint64_t id)
 {
     struct ahead *a = &v->ahead;
-    ACQUIRE(&a->lock);
-    uint64_t pos = a->order ? epoch_order_position(a->order, id) : UINT64_MAX;
-    if (pos != UINT64_MAX)
+    uint64_t pos, gen = 0;
+    {
+        ACQUIRE(&a->lock);
+        pos = a->order ? epoch_order_position(a->order, id) : UINT64_MAX;
+        if (pos == UINT64_MAX)
+            return;
+        gen = a->order->gen;
         move_disk_window(v, a, pos);
+    }
+    epochs_seen(v, gen, pos, /*pushed*/ true);
 }
 
 /*
@@ -123,7 +129,7 @@ void ahead_pushed(struct volume *v, uint64_t id)
  * more than a window has begun again: fetch from there (what is local already costs a look at the
  * index).
  */
-uint64_t volume_seen(struct volume *v, uint64_t id)
+static uint64_t move_windows(struct volume *v, uint64_t id, uint64_t *ret_gen)
 {
     struct ahead *a = &v->ahead;
     ACQUIRE(&a->lock);
@@ -143,6 +149,15 @@ uint64_t volume_seen(struct volume *v, uint64_t id)
     if (a->limit >= a->next + CHUNK || (limit == o->length && a->next < limit))
         cond_signal(&a->wake);
     move_disk_window(v, a, pos);
+    *ret_gen = o->gen;
+    return pos;
+}
+
+uint64_t volume_seen(struct volume *v, uint64_t id)
+{
+    uint64_t gen, pos = move_windows(v, id, &gen);
+    if (pos != UINT64_MAX)
+        epochs_seen(v, gen, pos, /*pushed*/ false);
     return pos;
 }
 
@@ -213,6 +228,22 @@ static void give_place(struct ahead *a, bool pause)
         cond_wait_for(&a->wake, &a->lock, LIMIT_WAIT_NS);
 }
 
+/* What the cache would not keep is not fetched ahead: its reader would fetch it once more. */
+static bool would_keep(struct volume *v, uint64_t unit, uint64_t bytes)
+{
+    struct ahead *a = &v->ahead;
+    uint32_t raw = bytes < UNIT_BYTES ? (uint32_t)bytes : UNIT_BYTES;
+    uint64_t before;
+    {
+        ACQUIRE(&a->lock);
+        before = (uint64_t)a->outstanding * raw;
+    }
+    bool keep = cache_would_keep(v->cache, unit, raw, before);
+    if (!keep)
+        counter_add(&a->no_room, 1);
+    return keep;
+}
+
 /* Begins to fetch the unit. False: it can't be had, or the thread is to end. */
 static bool fetch_unit(struct volume *v, struct catalog *c, uint64_t unit)
 {
@@ -243,7 +274,8 @@ static void fetch_sample(struct volume *v, struct catalog *c, uint64_t id, uint6
 {
     uint64_t n = unit_count(size);
     for (uint64_t i = 0; i < n && i < BLOCKS_A_SAMPLE; i++)
-        if (cache_where(v->cache, id + i) < 0 && !fetch_unit(v, c, id + i))
+        if (cache_where(v->cache, id + i) < 0 &&
+            (!would_keep(v, id + i, size - i * UNIT_BYTES) || !fetch_unit(v, c, id + i)))
             return;
 }
 
@@ -350,11 +382,9 @@ static void fetch_positions(struct volume *v, const struct work *w)
     struct epoch_order *o = w->order;
     for (size_t i = 0; i < w->n_fetch; i++) {
         uint64_t id = epoch_order_id(o, w->fetch_first + i);
-        struct entry e = {.size = 0};
+        struct entry e;
         bool local = cache_where(v->cache, id) >= 0;
-        if (local && o->single_units)
-            continue;
-        if (!o->single_units && catalog_get(o->catalog, id, &e, NULL))
+        if ((local && o->single_units) || catalog_get(o->catalog, id, &e, NULL))
             continue;
         fetch_sample(v, o->catalog, id, e.size);
     }
@@ -439,6 +469,7 @@ void ahead_status(struct volume *v, struct json_writer *w)
     jw_uint(w, "fetched", counter_get(&a->fetched));
     jw_uint(w, "failed", counter_get(&a->failed));
     jw_uint(w, "not_kept", counter_get(&a->not_kept));
+    jw_uint(w, "no_room", counter_get(&a->no_room));
     jw_uint(w, "outstanding", a->outstanding);
     jw_uint(w, "position", a->order ? a->next : 0);
     jw_uint(w, "window", a->order ? a->limit - (a->next < a->limit ? a->next : a->limit) : 0);

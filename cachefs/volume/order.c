@@ -94,6 +94,17 @@ static int make_ranks(struct building *b, const struct share_conf *share, struct
     return 0;
 }
 
+static void note_repeat(struct epoch_order *o, uint64_t id)
+{
+    if (epoch_order_repeats(o, id))
+        return;
+    if (o->n_repeats == REPEATS_KEPT) {
+        o->many_repeats = true;
+        return;
+    }
+    o->repeats[o->n_repeats++] = id;
+}
+
 static int fill(struct building *b, const char *dir, struct err *err)
 {
     struct epoch_order *o = b->o;
@@ -115,6 +126,8 @@ static int fill(struct building *b, const char *dir, struct err *err)
         if (ids[pos] > o->max_id)
             return err_set(err, ERR_CORRUPT, "catalog: id %llu of a number is past the last one",
                            (unsigned long long)ids[pos]);
+        if (where[ids[pos]])
+            note_repeat(o, ids[pos]);
         where[ids[pos]] = (uint32_t)pos + 1;
     }
     return 0;
@@ -131,6 +144,7 @@ int epoch_order_new(struct epoch_order **ret, const struct order_spec *spec,
     o->gen = gen;
     o->spec = *spec;
     o->catalog = catalog_ref(c);
+    o->last_epoch = UINT64_MAX;
     o->max_id = info->next_id;
     /* Every id is used up by a sample, a folder or the root: then none owns more than one. */
     o->single_units = info->next_id <= info->samples + info->folders + 2;
@@ -166,6 +180,16 @@ uint64_t epoch_order_position(const struct epoch_order *o, uint64_t id)
     if (id > o->max_id || o->length == 0)
         return UINT64_MAX;
     return (uint64_t)((const uint32_t *)o->where.data)[id] - 1;
+}
+
+bool epoch_order_repeats(const struct epoch_order *o, uint64_t id)
+{
+    if (o->many_repeats)
+        return true;
+    for (size_t i = 0; i < o->n_repeats; i++)
+        if (o->repeats[i] == id)
+            return true;
+    return false;
 }
 
 uint32_t epoch_order_rank(const struct epoch_order *o, uint64_t pos)

@@ -58,6 +58,7 @@ static void swap_order(struct volume *v, struct epoch_order *o, struct share *sh
         v->telling++;
     }
     ahead_set_order(v, o ? epoch_order_ref(o) : NULL);
+    epochs_set_order(v, o, share);
     if (fn)
         fn(arg);
     {
@@ -125,6 +126,17 @@ static void note_version(struct volume *v, struct catalog *c)
         snprintf(v->conf.order_version, CATALOG_DIGEST + 1, "%s", c ? catalog_info(c)->digest : "");
 }
 
+uint64_t sampler_last_epoch(const struct order_spec *s)
+{
+    return s->epochs > 1 ? s->epoch + s->epochs - 1 : UINT64_MAX;
+}
+
+static uint64_t last_epoch(struct volume *v)
+{
+    ACQUIRE(&v->lock);
+    return v->last_epoch;
+}
+
 static int build_and_swap(struct volume *v, struct err *err)
 {
     struct share_conf division;
@@ -136,6 +148,8 @@ static int build_and_swap(struct volume *v, struct err *err)
     int rc = 0;
     if (division.has_spec)
         rc = epoch_order_new(&o, &division.spec, &division, c, v->conf.dir, gen, err);
+    if (!rc && o)
+        o->last_epoch = last_epoch(v);
     if (!rc)
         rc = build_share(v, &division, c, &share, err);
     if (!rc)
@@ -229,18 +243,22 @@ int volume_set_sampler(struct volume *v, const char *text, struct err *err)
         return 0;
     struct order_spec old_spec;
     bool had_spec;
+    uint64_t old_last;
     {
         ACQUIRE(&v->lock);
         old_spec = v->spec;
         had_spec = v->has_spec;
+        old_last = v->last_epoch;
         v->spec = spec;
         v->has_spec = on;
+        v->last_epoch = sampler_last_epoch(&spec);
     }
     if (!number_anew(v, err) && !sampler_apply(v, err))
         return 0;
     ACQUIRE(&v->lock);
     v->spec = old_spec;
     v->has_spec = had_spec;
+    v->last_epoch = old_last;
     return -1;
 }
 

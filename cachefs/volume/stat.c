@@ -241,6 +241,7 @@ void volume_status(struct volume *v, struct json_writer *w)
     write_order(w, &s);
     share_status(v, w);
     peer_status(v->peers, w);
+    epochs_status(v, w);
     jw_object(w, "ahead");
     ahead_status(v, w);
     jw_end(w);

@@ -348,6 +348,7 @@ int versions_open(struct volume *v, volume_progress_fn *progress, void *arg, str
         if (order_spec_parse(&v->spec, v->conf.sampler, err))
             return -1;
         v->has_spec = true;
+        v->last_epoch = sampler_last_epoch(&v->spec);
     }
     if (catalog_folder(&v->conf, &folder, err))
         return -1;

@@ -11,6 +11,7 @@
  *   sampler.c  sets the order               order.c   builds it
  *   adopt.c    a catalog file from elsewhere  numbering.c  whose numbers a version has
  *   share.c    what of a divided set is this node's
+ *   epochs.c   the epochs to come, while this one trains
  */
 #ifndef SAMPAN_VOLUME_INTERNAL_H
 #define SAMPAN_VOLUME_INTERNAL_H
@@ -112,6 +113,8 @@ struct share_conf {
     struct order_spec spec;
 };
 
+#define REPEATS_KEPT 128 /* what samplers pad: fewer than there are ranks on a node */
+
 /* One epoch as this node reads it: the orders of its ranks, merged batch by batch. Never changes.
  */
 struct epoch_order {
@@ -120,17 +123,25 @@ struct epoch_order {
     struct order_spec spec;
     struct catalog *catalog; /* the version whose numbers it uses */
     uint64_t length;
+    uint64_t last_epoch; /* the sampler's, if it said how many there are; else UINT64_MAX */
     uint32_t n_ranks;
     bool single_units; /* no sample of the version is larger than a unit */
     uint64_t max_id;
     struct spill ids;   /* uint64_t[length]: sample ids in order */
     struct spill where; /* uint32_t[max_id + 1]: position + 1 by id, 0: not in the order */
+    /* Ids that this node reads more than once in the epoch; many_repeats: too many to
+     * list (every rank reads the whole set). */
+    uint64_t repeats[REPEATS_KEPT];
+    size_t n_repeats;
+    bool many_repeats;
 };
 /* The node's ranks: those of its partition, or where the set is not divided, those that `rank` and
  * `ranks-per-node` say. */
 int epoch_order_new(struct epoch_order **ret, const struct order_spec *spec,
                     const struct share_conf *share, struct catalog *c, const char *dir,
                     uint64_t gen, struct err *err);
+/* The last epoch that a sampler given at its beginning speaks of (epochs=N). */
+uint64_t sampler_last_epoch(const struct order_spec *s);
 struct epoch_order *epoch_order_ref(struct epoch_order *o);
 void epoch_order_unref(struct epoch_order *o); /* NULL is fine */
 static inline uint64_t epoch_order_id(const struct epoch_order *o, uint64_t pos)
@@ -140,6 +151,9 @@ static inline uint64_t epoch_order_id(const struct epoch_order *o, uint64_t pos)
 uint64_t epoch_order_position(const struct epoch_order *o, uint64_t id); /* or UINT64_MAX */
 /* Which of the node's ranks reads position `pos` (0 .. n_ranks-1). */
 uint32_t epoch_order_rank(const struct epoch_order *o, uint64_t pos);
+
+/* Is it read more than once? (Its position is that of the first time.) */
+bool epoch_order_repeats(const struct epoch_order *o, uint64_t id);
 
 /* --- this node's share ------------------------------------------------------------------------ */
 
@@ -220,7 +234,7 @@ struct ahead {
     uint64_t rank_pos[AHEAD_RANKS]; /* where each rank was seen last */
     unsigned outstanding;
     unsigned wasted; /* fetched ahead in a row, and not kept by the cache */
-    counter fetched, failed, not_kept;
+    counter fetched, failed, not_kept, no_room;
 };
 int ahead_start(struct volume *v, struct err *err);
 void ahead_stop(struct volume *v); /* ends the thread; what is outstanding holds the gate */
@@ -233,6 +247,54 @@ uint64_t ahead_queued(struct volume *v); /* what is still to be fetched ahead, o
 /* The furthest position of the order at which a reader was seen. */
 uint64_t ahead_furthest(struct volume *v);
 void ahead_status(struct volume *v, struct json_writer *w);
+
+/* --- epochs ahead (epochs.c) ------------------------------------------------------------------ */
+
+/*
+ * Of a set that is divided anew each epoch (a sampler that deals, strategy random or local), the
+ * samples that the next epochs read here and that are missing are fetched in the order of reading,
+ * at the lowest priority, once readers have begun the running epoch. Invariants:
+ *
+ *   - what this epoch has not read yet stays (a sample that it reads twice until it ends);
+ *   - room is made by what is read last: by what no known epoch reads again, then by what only a
+ *     later epoch reads than the one that is fetched for, its end first. Never by age; and the
+ *     orders of the next EPOCHS_AHEAD epochs are known before anything goes;
+ *   - nothing is fetched ahead that would not be kept: so it is fetched once for its epoch;
+ *   - at most `budget` bytes are kept for epochs to come alone.
+ *
+ * A sample is done with some reads after it was seen (its pages may still be on their way); one
+ * that was pushed into the page cache, once its reader was seen further on.
+ */
+#define EPOCHS_AHEAD 3
+struct epochs {
+    struct lock lock;
+    struct cond wake; /* readers went on, something arrived, or the order or budget changed */
+    pthread_t thread;
+    bool started, stop;
+    /* below: guarded by lock */
+    unsigned changes;                     /* counts what was set, the end included */
+    uint64_t budget;                      /* 0: off */
+    struct epoch_order *now;              /* the running epoch; NULL: none whose share changes */
+    struct share_conf division;           /* its */
+    struct spill seen, done;              /* bits by position of `now` */
+    uint32_t recent[256];                 /* a ring of positions seen last, not done with yet */
+    uint64_t n_seen, n_reads, n_distinct; /* first reads; reads; positions in `seen` */
+    uint64_t furthest[AHEAD_RANKS];       /* where readers were seen */
+    unsigned outstanding;
+    uint64_t on_its_way; /* what that takes in packs */
+    uint64_t held;       /* bytes for epochs to come alone */
+    const char *state;
+    uint64_t epoch, pos, length; /* what is looked at */
+    counter fetched, fetched_bytes, dropped, not_kept, failed;
+};
+int epochs_start(struct volume *v, struct err *err);
+void epochs_stop(struct volume *v); /* ends the thread; what is outstanding holds the gate */
+/* The order that is begun now, and the share that goes with it. */
+void epochs_set_order(struct volume *v, struct epoch_order *o, const struct share *share);
+/* A reader was seen at this position of the order `gen`, or (`pushed`) its sample went into the
+ * page cache. */
+void epochs_seen(struct volume *v, uint64_t gen, uint64_t pos, bool pushed);
+void epochs_status(struct volume *v, struct json_writer *w);
 
 /* --- what a command names: everything, or paths (targets.c) ---------------------------------- */
 
@@ -318,6 +380,7 @@ struct volume {
     struct share *share, *share_before; /* of this epoch; of the one before it, or NULL */
     struct order_spec spec;
     bool has_spec;
+    uint64_t last_epoch;        /* that the sampler speaks of; UINT64_MAX: it does not say */
     struct share_conf division; /* without the sampler: that is `spec` */
     uint64_t order_gen;
     bool order_begun;                      /* an order was built in this process */
@@ -328,6 +391,7 @@ struct volume {
 
     struct volume_counts own_counts, *counts; /* counts: own_counts, or the caller's */
     struct ahead ahead;
+    struct epochs epochs;
     pthread_t refresh_thread;
     bool refresh_started;
     pthread_t order_thread;

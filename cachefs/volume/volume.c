@@ -108,6 +108,10 @@ static struct volume *volume_alloc(const struct volume_conf *conf)
     cond_init(&v->changed);
     lock_init(&v->ahead.lock, RANK_AHEAD, "ahead");
     cond_init(&v->ahead.wake);
+    lock_init(&v->epochs.lock, RANK_AHEAD, "epochs");
+    cond_init(&v->epochs.wake);
+    v->epochs.budget = conf->ahead_bytes;
+    v->last_epoch = UINT64_MAX;
     v->parked_tail = &v->parked;
     v->pool = pool_new(pool_share(memory));
     v->gather_pool = pool_new(gather_share(memory));
@@ -127,7 +131,7 @@ int volume_open(struct volume **ret, const struct volume_conf *conf, volume_prog
         volume_set_peers(v, conf->peers ? conf->peers : "", err) ||
         versions_open(v, progress, arg, err) ||
         cache_bind(v->cache, catalog_info(v->versions[0])->lineage, err) || sampler_start(v, err) ||
-        ahead_start(v, err) || refresh_start(v, err)) {
+        ahead_start(v, err) || epochs_start(v, err) || refresh_start(v, err)) {
         volume_close(v);
         return -1;
     }
@@ -151,6 +155,7 @@ static void stop_threads(struct volume *v)
     if (v->refresh_started)
         pthread_join(v->refresh_thread, NULL);
     sampler_close(v);
+    epochs_stop(v);
     ahead_stop(v);
 }
 
@@ -162,6 +167,7 @@ void volume_close(struct volume *v)
     stop_threads(v);
     gate_close(&v->gate);
     ahead_set_order(v, NULL);
+    epochs_set_order(v, NULL, NULL);
     if (!v->top && v->cache)
         v->top = cache_source(v->cache, NULL); /* closing the layer is how a cache closes */
     stack_close(v);
@@ -174,6 +180,8 @@ void volume_close(struct volume *v)
     sources_close(&v->sources);
     pool_free(v->pool);
     pool_free(v->gather_pool);
+    cond_destroy(&v->epochs.wake);
+    lock_destroy(&v->epochs.lock);
     cond_destroy(&v->ahead.wake);
     lock_destroy(&v->ahead.lock);
     cond_destroy(&v->changed);

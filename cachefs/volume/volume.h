@@ -63,6 +63,7 @@ struct volume_conf {
         *strategy;        /* "I/P": this node's share; which one. NULL: all of the set */
     const char *peers,    /* the other machines, as peer_set_list() takes them; NULL: none */
         *peer_token_file; /* what is shown to them; NULL: nothing */
+    uint64_t ahead_bytes; /* of epochs to come, kept beside the running one at most; 0: none */
     unsigned prefetch;    /* samples fetched ahead at most; 0: automatic */
     bool rescan;          /* scan even if a version is there */
     const char *layers;   /* tests: "fault=…;delay=…" between cache and store, or NULL */
@@ -204,6 +205,7 @@ int volume_set_memory(struct volume *v, uint64_t bytes, struct err *err);
 int volume_set_peers(struct volume *v, const char *text, struct err *err);
 int volume_set_peer_token_file(struct volume *v, const char *file, struct err *err);
 void volume_set_connections(struct volume *v, unsigned n);
+void volume_set_ahead_bytes(struct volume *v, uint64_t bytes);
 void volume_set_bandwidth(struct volume *v, uint64_t bytes_per_s);
 
 /* Scans a SET into dir without serving it (the `scan` command). */

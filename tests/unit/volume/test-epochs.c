@@ -1,0 +1,226 @@
+/* Epochs ahead: what is fetched while an epoch is read, and what leaves for it. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "json.h"
+#include "mem.h"
+#include "order.h"
+#include "support.h"
+
+#define FILES   360
+#define SIZE    100000
+#define SAMPLER "torch-distributed,ranks=3,batch-size=4"
+#define SHARE   (FILES / 3ull * SIZE)
+
+/* Bytes that no compression makes smaller. */
+static void put_set(const struct world *w)
+{
+    static char text[SIZE + 1];
+    for (unsigned i = 0; i < FILES; i++) {
+        cleanup_free char *path = xasprintf("class%u/%03u.jpg", i / 60, i);
+        uint64_t x = i + 1;
+        for (unsigned k = 0; k < SIZE; k++) {
+            x = x * 6364136223846793005ull + 1442695040888963407ull;
+            text[k] = (char)(1 + (x >> 33) % 255);
+        }
+        put_text(w, path, text);
+    }
+}
+
+static struct volume *open_node(struct world *w, uint64_t limit, uint64_t ahead)
+{
+    struct volume_conf conf;
+    world_new(w);
+    put_set(w);
+    world_conf(w, &conf);
+    conf.partition = "0/3";
+    conf.sampler = SAMPLER;
+    conf.prefetch = 1;
+    conf.ahead_bytes = ahead;
+    conf.layers = "count=store";
+    conf.build_layers = layers_build;
+    conf.tiers[0].limit = limit;
+    return world_open(&conf);
+}
+
+static uint64_t store_reads(void)
+{
+    struct layer_counts c;
+    cr_assert_eq(layers_count("store", &c), 0);
+    return c.reads;
+}
+
+static char *state_of(struct volume *v)
+{
+    cleanup_bytes struct bytes text = {0};
+    struct json_doc *doc;
+    const char *state;
+    status_text(v, &text);
+    cr_assert_eq(json_parse(&doc, "status", text.data, text.len, NULL), 0);
+    struct json root = json_root(doc), ahead = json_get(&root, "epochs_ahead");
+    cr_assert_eq(json_str(&ahead, "state", &state, NULL), 0);
+    char *copy = xstrdup(state);
+    json_doc_free(doc);
+    return copy;
+}
+
+struct reached {
+    struct volume *v;
+    uint64_t epoch;
+};
+
+/* All of the epoch was looked at, and nothing is on its way. */
+static bool has_reached(void *arg)
+{
+    const struct reached *r = arg;
+    uint64_t done = (uint64_t)(status_int(r->v, "epochs_ahead.fetched") +
+                               status_int(r->v, "epochs_ahead.not_kept") +
+                               status_int(r->v, "epochs_ahead.failed"));
+    uint64_t epoch = (uint64_t)status_int(r->v, "epochs_ahead.epoch");
+    uint64_t length = (uint64_t)status_int(r->v, "epochs_ahead.length");
+    bool whole =
+        epoch > r->epoch || (epoch == r->epoch && length &&
+                             (uint64_t)status_int(r->v, "epochs_ahead.position") == length);
+    return whole && done >= 1;
+}
+
+static bool is_still(void *arg)
+{
+    static const char *const still[] = {"no room", "no budget left", "done"};
+    struct reached *r = arg;
+    cleanup_free char *state = state_of(r->v);
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(state, still[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Reads the running epoch as the front end does. Returns the requests that readers waited for. */
+static uint64_t read_epoch(struct volume *v)
+{
+    uint64_t ids[FILES], n = volume_order_length(v, NULL), missing = 0;
+    cr_assert_eq(volume_order_ids(v, 0, n, ids, NULL), 0);
+    for (uint64_t i = 0; i < n; i++) {
+        struct view view;
+        struct err err = {0};
+        missing += cache_where(volume_cache(v), ids[i]) < 0;
+        volume_seen(v, ids[i]);
+        cr_assert_eq(volume_read_wait(v, ids[i], 0, SIZE, &view, &err), 0, "%s", err.msg);
+        cr_expect_eq(view.len, SIZE);
+        view_release(&view);
+    }
+    return missing;
+}
+
+static void set_epoch(struct volume *v, uint64_t epoch)
+{
+    struct err err = {0};
+    cr_assert_eq(volume_set_epoch(v, epoch, &err), 0, "%s", err.msg);
+}
+
+static void warm(struct volume *v)
+{
+    struct warmup_result r;
+    struct err err = {0};
+    cr_assert_eq(volume_warmup(v, &(struct warmup_conf){0}, NULL, NULL, NULL, &r, &err), 0, "%s",
+                 err.msg);
+}
+
+/* The cache holds one share and most of another: each epoch finds all of its samples here, and what
+ * two epochs have in common is not fetched twice. */
+static void each_epoch_is_here(uint64_t limit)
+{
+    struct world w;
+    struct volume *v = open_node(&w, limit, 1ull << 40);
+    warm(v);
+    cr_expect_eq(store_reads(), FILES / 3);
+    for (uint64_t epoch = 0; epoch < 4; epoch++) {
+        uint64_t before = store_reads();
+        cr_expect_eq(read_epoch(v), 0, "epoch %llu", (unsigned long long)epoch);
+        struct reached r = {v, epoch + 1};
+        wait_until(has_reached, &r, "the next epoch to be fetched");
+        set_epoch(v, epoch + 1);
+        cr_expect_leq(store_reads() - before, limit > 3 * SHARE ? FILES : FILES / 3);
+    }
+    cr_expect_eq(status_int(v, "epochs_ahead.not_kept"), 0);
+    cr_expect_eq(status_int(v, "epochs_ahead.failed"), 0);
+    struct cache_stat stat;
+    cache_stat(volume_cache(v), &stat);
+    cr_expect_leq(stat.tiers[0].used, limit);
+    volume_close(v);
+    world_free(&w);
+}
+
+Test(epochs, each_is_here_when_it_begins_one_share_and_a_half)
+{
+    each_epoch_is_here(SHARE * 17 / 10);
+}
+
+Test(epochs, each_is_here_when_it_begins_all_of_it)
+{
+    each_epoch_is_here(SHARE * 5);
+}
+
+/* Half a share fits: each sample is fetched once for each epoch that reads it, by whomever. */
+Test(epochs, a_share_that_does_not_fit_is_fetched_once)
+{
+    enum { EPOCHS = 5 };
+    struct world w;
+    uint64_t limit = SHARE / 2 + (5u << 20);
+    struct volume *v = open_node(&w, limit, 1ull << 40);
+    for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
+        set_epoch(v, epoch);
+        read_epoch(v);
+    }
+    struct reached r = {v, EPOCHS};
+    wait_until(is_still, &r, "no more room");
+    cr_expect_geq(store_reads(), FILES / 3);
+    cr_expect_leq(store_reads(), EPOCHS * FILES / 3 + limit / SIZE); /* some are for the next */
+    cr_expect_eq(status_int(v, "epochs_ahead.not_kept"), 0);
+    volume_close(v);
+    world_free(&w);
+}
+
+Test(epochs, the_budget_bounds_what_is_kept_for_later)
+{
+    struct world w;
+    struct volume *v = open_node(&w, SHARE * 5, 10 * SIZE);
+    warm(v);
+    read_epoch(v);
+    struct reached r = {v, 1};
+    wait_until(is_still, &r, "the budget to be used up");
+    cr_expect_eq(status_int(v, "epochs_ahead.held"), 10 * SIZE);
+    cr_expect_eq(store_reads(), FILES / 3 + 10);
+    volume_set_ahead_bytes(v, 1ull << 40);
+    wait_until(has_reached, &r, "the rest of the epoch");
+    cr_expect_gt(store_reads(), FILES / 3 + 10);
+    volume_set_ahead_bytes(v, 0);
+    volume_close(v);
+    world_free(&w);
+}
+
+Test(epochs, nothing_before_the_first_read_and_nothing_after_the_last_epoch)
+{
+    struct world w;
+    struct volume *v = open_node(&w, SHARE * 5, 1ull << 40);
+    struct err err = {0};
+    cr_assert_eq(volume_set_sampler(v, SAMPLER ",epochs=2", &err), 0, "%s", err.msg);
+    warm(v);
+    cleanup_free char *before = state_of(v);
+    cr_expect_str_eq(before, "waiting for readers");
+    cr_expect_eq(store_reads(), FILES / 3);
+    read_epoch(v);
+    struct reached r = {v, 1};
+    wait_until(has_reached, &r, "the second epoch");
+    wait_until(is_still, &r, "the end of it");
+    uint64_t fetched = store_reads();
+    cr_expect_leq(fetched, FILES / 3 * 2);
+    set_epoch(v, 1);
+    cr_expect_eq(read_epoch(v), 0);
+    wait_until(is_still, &r, "the end");
+    cleanup_free char *after = state_of(v);
+    cr_expect_str_eq(after, "done");
+    cr_expect_eq(store_reads(), fetched);
+    volume_close(v);
+    world_free(&w);
+}
