@@ -196,35 +196,44 @@ static int run_clear(struct job_run *r, void *server, const struct json *o, stru
     return run_op(r, server, o, "clear", fields.data ? fields.data : "", result, err);
 }
 
+/* How an evict job says what goes; one of them. */
+static const char *const evict_by[] = {"to", "older_than_s", "unused_for_s"};
+#define N_EVICT_BY (sizeof evict_by / sizeof evict_by[0])
+
 static int check_evict(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
                        struct err *err)
 {
-    static const char *const keys[] = {"scope",        "lost_after_s", "mount", "to",
-                                       "older_than_s", "compat",       NULL};
+    static const char *const keys[] = {"scope",        "lost_after_s", "mount",  "to",
+                                       "older_than_s", "unused_for_s", "compat", NULL};
     struct json_writer w;
-    int64_t to, older;
+    size_t given = 0;
     (void)secret;
-    if (json_only_keys(o, keys, err) || json_int_or(o, "to", 0, INT64_MAX, -1, &to, err) ||
-        json_int_or(o, "older_than_s", 0, INT32_MAX, -1, &older, err) ||
-        options_begin(server, o, &w, ret, err))
+    if (json_only_keys(o, keys, err) || options_begin(server, o, &w, ret, err))
         return -1;
-    if ((to >= 0) == (older >= 0))
-        return err_set(err, ERR_USAGE,
-                       "options: want either \"to\" (bytes to keep) or \"older_than_s\"");
-    if (to >= 0)
-        jw_int(&w, "to", to);
-    else
-        jw_int(&w, "older_than_s", older);
+    for (size_t i = 0; i < N_EVICT_BY; i++) {
+        int64_t n = -1;
+        if (json_int_or(o, evict_by[i], 0, i ? INT32_MAX : INT64_MAX, -1, &n, err))
+            return -1;
+        if (n < 0)
+            continue;
+        jw_int(&w, evict_by[i], n);
+        given++;
+    }
     jw_end(&w);
-    return 0;
+    return given == 1 ? 0
+                      : err_set(err, ERR_USAGE,
+                                "options: want one of \"to\" (bytes to keep), \"older_than_s\", "
+                                "\"unused_for_s\"");
 }
 
 static int run_evict(struct job_run *r, void *server, const struct json *o, struct bytes *result,
                      struct err *err)
 {
-    const char *key = json_has(o, "to") ? "to" : "older_than_s";
+    const char *key = evict_by[0];
     char fields[64];
     int64_t n;
+    for (size_t i = 0; i < N_EVICT_BY; i++)
+        key = json_has(o, evict_by[i]) ? evict_by[i] : key;
     if (json_int(o, key, 0, INT64_MAX, &n, err))
         return -1;
     snprintf(fields, sizeof fields, "\"%s\":%lld", key, (long long)n);

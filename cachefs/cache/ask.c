@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "clock.h"
+
 #define NEAR_BYTES (64u << 10) /* records closer than this are read ahead as one stretch */
 
 int cache_where(struct cache *c, uint64_t unit)
@@ -116,9 +118,21 @@ void cache_pin(struct cache *c, uint64_t unit, bool pinned)
     if (pinned == ((e.flags & UNIT_PINNED) != 0))
         return;
     e.flags ^= UNIT_PINNED;
-    if (!pinned)
-        e.used = 0; /* nobody wants it any more: the first to go (policy-scan.c) */
+    e.flags &= (uint8_t)~UNIT_LEFT;
+    if (!pinned && (e.flags & UNIT_IN_PACK))
+        e.flags |= UNIT_LEFT; /* nobody wants it any more (policy-scan.c) */
     index_store(&c->index, unit, e.flags ? &e : NULL);
+}
+
+bool cache_unused(struct cache *c, uint64_t unit, uint64_t age_ns)
+{
+    struct place e;
+    uint64_t least = age_ns / (60 * NS_PER_S) + TOUCH_MINUTES;
+    cache_tick(c);
+    uint32_t now = atomic_load(&c->now_min);
+    ACQUIRE(&stripe_of(c, unit)->lock);
+    return !fill_find(stripe_of(c, unit), unit) && place_load(c, unit, &e) &&
+           (e.flags & UNIT_IN_PACK) && now > e.used && now - e.used >= least;
 }
 
 bool cache_pinned(struct cache *c, uint64_t unit)

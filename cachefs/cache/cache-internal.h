@@ -25,6 +25,7 @@
 #define PACK_LEAF         1024u
 #define PACK_LEAVES       4096u
 #define NO_TIER           (-1)
+#define TOUCH_MINUTES     5u /* "last use" is no finer: a hit seldom dirties the index */
 
 struct stripe {
     struct lock lock;

@@ -28,8 +28,6 @@
 
 #include "clock.h"
 
-#define TOUCH_MINUTES 5u /* "last use" is no finer than this: a hit seldom dirties the index */
-
 /* --- places ---------------------------------------------------------------------------------- */
 
 static struct pack *pack_of(const struct cache *c, const struct place *e)
@@ -125,8 +123,9 @@ void cache_tick(struct cache *c)
 static void touch(struct cache *c, uint64_t unit, struct place *e)
 {
     uint32_t now = atomic_load_explicit(&c->now_min, memory_order_relaxed);
-    if (now - e->used < TOUCH_MINUTES)
+    if (now - e->used < TOUCH_MINUTES && !(e->flags & UNIT_LEFT))
         return;
+    e->flags &= (uint8_t)~UNIT_LEFT;
     e->used = now;
     index_store(&c->index, unit, e);
 }

@@ -103,6 +103,9 @@ void cache_will_need(struct cache *c, const uint64_t *units, size_t n);
 /* Pinned units are the last to go. */
 void cache_pin(struct cache *c, uint64_t unit, bool pinned);
 void cache_drop(struct cache *c, uint64_t unit);
+/* Is it in a pack, and was not read for so long? Last uses are known to some minutes: in doubt it
+ * was used. */
+bool cache_unused(struct cache *c, uint64_t unit, uint64_t age_ns);
 int cache_clear(struct cache *c, struct err *err);                    /* everything, at once */
 int cache_evict_to(struct cache *c, uint64_t bytes, struct err *err); /* sum over the tiers */
 /* Makes room for `bytes` to come, as far as dropping unpinned units does; pinned ones stay. */

@@ -32,6 +32,8 @@ static uint64_t cost_of(const struct place *e)
 static uint32_t age_of(const struct cache *c, const struct place *e)
 {
     uint32_t now = atomic_load(&c->now_min);
+    if (e->flags & UNIT_LEFT)
+        return now;
     return now > e->used ? now - e->used : 0;
 }
 
@@ -139,7 +141,7 @@ static void publish_move(struct tier *t, const struct record *r, const struct pl
     ACQUIRE(&stripe_of(t->c, r->unit)->lock);
     if (!place_load(t->c, r->unit, &now) || !same_place(&now, from))
         return; /* dropped meanwhile: the copy is garbage */
-    place_set(t->c, r->unit, writer_entry(t, r, now.flags & UNIT_FIRST, now.used));
+    place_set(t->c, r->unit, writer_entry(t, r, now.flags & (UNIT_FIRST | UNIT_LEFT), now.used));
 }
 
 static void move_flush(struct move *m)

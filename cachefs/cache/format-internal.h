@@ -27,8 +27,9 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the formats are writte
 /* Flags of a record and of an entry. */
 #define UNIT_IN_PACK 1u /* entry: the place is set */
 #define UNIT_LZ4     2u /* chunks are LZ4 blocks where table[i].stored is less than their raw size */
-#define UNIT_FIRST   4u /* begins a sample */
-#define UNIT_PINNED  8u /* entry */
+#define UNIT_FIRST   4u  /* begins a sample */
+#define UNIT_PINNED  8u  /* entry */
+#define UNIT_LEFT    16u /* entry: was unpinned and not read since: the first to go */
 
 struct pack_head { /* 64 bytes */
     uint32_t magic, number;

@@ -172,23 +172,40 @@ static int op_clear(struct request *r, struct err *err)
     return 0;
 }
 
+typedef int evict_fn(struct volume *v, uint64_t age_ns, volume_dropped_fn *fn, void *arg,
+                     struct drop_result *ret, struct err *err);
+
+static int evict_by_age(struct request *r, const char *key, evict_fn *evict,
+                        struct drop_result *dropped, struct err *err)
+{
+    int64_t n;
+    if (json_int(&r->root, key, 0, INT64_MAX / (int64_t)NS_PER_S, &n, err))
+        return -1;
+    return evict(r->volume, (uint64_t)n * NS_PER_S, r->frontend ? drop_pages : NULL, r->frontend,
+                 dropped, err);
+}
+
 static int op_evict(struct request *r, struct err *err)
 {
     struct drop_result dropped = {0};
     int64_t n;
-    if (json_has(&r->root, "to") == json_has(&r->root, "older_than_s"))
-        return err_set(err, ERR_USAGE, "evict: want one of: to, older_than_s");
-    if (json_has(&r->root, "to")) {
-        if (json_int(&r->root, "to", 0, INT64_MAX, &n, err) ||
-            volume_evict_to(r->volume, (uint64_t)n, &dropped, err))
-            return -1;
-    } else if (json_int(&r->root, "older_than_s", 0, INT64_MAX / (int64_t)NS_PER_S, &n, err) ||
-               volume_evict_older(r->volume, (uint64_t)n * NS_PER_S,
-                                  r->frontend ? drop_pages : NULL, r->frontend, &dropped, err)) {
-        return -1;
-    }
-    write_dropped(r, &dropped);
-    return 0;
+    bool to = json_has(&r->root, "to"), older = json_has(&r->root, "older_than_s");
+    bool unused = json_has(&r->root, "unused_for_s");
+    if (to + older + unused != 1)
+        return err_set(err, ERR_USAGE, "evict: want one of: to, older_than_s, unused_for_s");
+    int rc;
+    if (older)
+        rc = evict_by_age(r, "older_than_s", volume_evict_older, &dropped, err);
+    else if (unused)
+        rc = evict_by_age(r, "unused_for_s", volume_evict_unused, &dropped, err);
+    else
+        rc = json_int(&r->root, "to", 0, INT64_MAX, &n, err) ||
+                     volume_evict_to(r->volume, (uint64_t)n, &dropped, err)
+                 ? -1
+                 : 0;
+    if (!rc)
+        write_dropped(r, &dropped);
+    return rc;
 }
 
 /* --- the table ------------------------------------------------------------------------------- */
@@ -208,7 +225,7 @@ static const struct op ops[] = {
      NEEDS_VOLUME},
     {"warmup-cancel", op_warmup_cancel, KEYS(), NEEDS_VOLUME},
     {"clear", op_clear, KEYS("paths"), NEEDS_VOLUME},
-    {"evict", op_evict, KEYS("to", "older_than_s"), NEEDS_VOLUME},
+    {"evict", op_evict, KEYS("to", "older_than_s", "unused_for_s"), NEEDS_VOLUME},
     {"set", op_set,
      KEYS("sampler", "strategy", "partition", "epoch", "ahead-bytes", "bandwidth", "memory",
           "connections", "refresh", "peers", "peer-token-file"),

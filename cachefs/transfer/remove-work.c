@@ -53,6 +53,30 @@ static void take_keys(struct work *w, struct names *names, uint64_t sizes[BATCH]
     }
 }
 
+/* One rename; there is nothing left to delete. */
+static void move_one(struct work *w, const char *key, const char *to)
+{
+    struct err err = {0};
+    const char *slash = strrchr(to, '/');
+    cleanup_free char *folder = xstrndup(to, (size_t)(slash + 1 - to));
+    int result = fetch_folder(w->r->fetch, w->r->parent, folder, &err) ||
+                 fetch_rename(w->r->fetch, w->r->parent, key, to, &err);
+    {
+        ACQUIRE(&w->lock);
+        w->counts->removed++;
+    }
+    if (result)
+        not_removed(w, key, &err);
+}
+
+static void move_all(struct work *w, struct names *names)
+{
+    for (size_t i = 0; i < names->n && !is_over(w); i++) {
+        cleanup_free char *to = xasprintf("%s%s", w->trash, names->list[i]);
+        move_one(w, names->list[i], to);
+    }
+}
+
 /* Copies into the trash; what could not be copied is taken out of `names`. */
 static void copy_all(struct work *w, struct names *names, const uint64_t sizes[BATCH])
 {
@@ -90,6 +114,10 @@ static void *worker_main(void *arg)
         take_keys(w, &names, sizes, *w->trash ? BATCH / 10 : BATCH);
         if (names.n == 0)
             break;
+        if (*w->trash && store_renames(w->r->parent)) {
+            move_all(w, &names);
+            continue;
+        }
         if (*w->trash)
             copy_all(w, &names, sizes);
         {

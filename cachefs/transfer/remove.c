@@ -70,6 +70,19 @@ static int open_engine(struct removal *r, struct err *err)
     return fetch_new(&r->fetch, &fc, err);
 }
 
+static struct sorter *new_keys(void)
+{
+    const char *tmp = secure_getenv("TMPDIR");
+    return sorter_new(tmp && *tmp ? tmp : "/tmp", SORT_MEMORY);
+}
+
+static int check_writes(const struct removal *r, struct err *err)
+{
+    if (store_caps(r->parent) & STORE_WRITES)
+        return 0;
+    return err_set(err, ERR_USAGE, "nothing can be removed at %s", store_uri(r->parent));
+}
+
 static int open_all(struct removal *r, const char *uri, const struct store_conf *conf,
                     struct err *err)
 {
@@ -80,9 +93,7 @@ static int open_all(struct removal *r, const char *uri, const struct store_conf 
     if (store_open(&r->parent, parent.data ? parent.data : uri, conf, err) ||
         store_open(&r->folder, uri, conf, err))
         return -1;
-    if (!(store_caps(r->parent) & STORE_WRITES))
-        return err_set(err, ERR_USAGE, "nothing can be removed at %s", store_uri(r->parent));
-    return open_engine(r, err);
+    return check_writes(r, err) ? -1 : open_engine(r, err);
 }
 
 int remove_open(struct removal **ret, const char *uri, const struct store_conf *conf,
@@ -96,6 +107,28 @@ int remove_open(struct removal **ret, const char *uri, const struct store_conf *
     *ret_is_root = !*r->name;
     *ret = r;
     return 0;
+}
+
+int remove_open_list(struct removal **ret, const char *uri, const struct store_conf *conf,
+                     struct err *err)
+{
+    struct removal *r = xcalloc(1, sizeof *r);
+    r->name = xstrdup("");
+    r->keys = new_keys();
+    if (store_open(&r->parent, uri, conf, err) || check_writes(r, err) || open_engine(r, err)) {
+        remove_close(r);
+        return -1;
+    }
+    *ret = r;
+    return 0;
+}
+
+int remove_add(struct removal *r, const char *key, uint64_t size, struct remove_counts *counts,
+               struct err *err)
+{
+    counts->objects++;
+    counts->bytes += size;
+    return sorter_add(r->keys, key, strlen(key), &size, sizeof size, err);
 }
 
 void remove_close(struct removal *r)
@@ -230,10 +263,9 @@ int remove_find(struct removal *r, struct remove_counts *ret, struct err *err)
 {
     struct err ignored;
     err = err ? err : &ignored;
-    const char *tmp = secure_getenv("TMPDIR");
     struct finding f = {.r = r, .counts = ret};
     *ret = (struct remove_counts){0};
-    r->keys = sorter_new(tmp && *tmp ? tmp : "/tmp", SORT_MEMORY);
+    r->keys = new_keys();
     int result = find(&f, err);
     bytes_release(&f.key);
     if (result)

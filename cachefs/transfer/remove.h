@@ -33,6 +33,11 @@ struct removal;
 /* `is_root`: it names all of a bucket, or of a file system. */
 int remove_open(struct removal **ret, const char *uri, const struct store_conf *conf,
                 bool *ret_is_root, struct err *err);
+/* Of the folder or prefix `uri` itself only what remove_add() names, in place of remove_find(). */
+int remove_open_list(struct removal **ret, const char *uri, const struct store_conf *conf,
+                     struct err *err);
+int remove_add(struct removal *r, const char *key, uint64_t size, struct remove_counts *counts,
+               struct err *err);
 void remove_close(struct removal *r);
 /* Lists what would go. ERR_NOT_FOUND: there is nothing of that name. */
 int remove_find(struct removal *r, struct remove_counts *ret, struct err *err);

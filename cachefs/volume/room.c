@@ -58,7 +58,10 @@ int volume_clear(struct volume *v, const char *const *paths, size_t n, volume_dr
 
 struct aged {
     struct volume *v;
-    int64_t before_ns;
+    bool (*goes)(const struct aged *a, const struct entry *e);
+    int64_t before_ns;         /* older: mtimes below it */
+    uint64_t age_ns;           /* unused: for so long */
+    struct epoch_order *order; /* unused: what it names stays; or NULL */
     volume_dropped_fn *fn;
     void *arg;
     uint64_t ids[1024], sizes[1024];
@@ -71,7 +74,7 @@ static bool aged_sample(void *arg, const struct entry *e)
 {
     struct aged *a = arg;
     a->last = e->id;
-    if (e->mtime_ns < a->before_ns && cache_where(a->v->cache, e->id) >= 0) {
+    if (cache_where(a->v->cache, e->id) >= 0 && a->goes(a, e)) {
         a->ids[a->n] = e->id;
         a->sizes[a->n++] = e->size;
     }
@@ -89,20 +92,29 @@ static void drop_aged(struct aged *a)
     }
 }
 
-int volume_evict_older(struct volume *v, uint64_t age_ns, volume_dropped_fn *fn, void *arg,
-                       struct drop_result *ret, struct err *err)
+static bool is_older(const struct aged *a, const struct entry *e)
 {
-    if (!gate_enter(&v->gate))
-        return err_set(err, ERR_CANCELLED, "the volume is closing");
-    struct aged *a = xcalloc(1, sizeof *a);
-    a->v = v;
-    a->before_ns = clock_wall_ns() - (int64_t)age_ns;
-    a->fn = fn;
-    a->arg = arg;
+    return e->mtime_ns < a->before_ns;
+}
+
+/* Read in no unit of it, and not named by the running epoch's order. */
+static bool is_unused(const struct aged *a, const struct entry *e)
+{
+    if (a->order && epoch_order_position(a->order, e->id) != UINT64_MAX)
+        return false;
+    for (uint64_t u = 0; u < unit_count(e->size); u++)
+        if (cache_where(a->v->cache, e->id + u) >= 0 &&
+            !cache_unused(a->v->cache, e->id + u, a->age_ns))
+            return false;
+    return true;
+}
+
+static int evict_aged(struct volume *v, struct aged *a, struct drop_result *ret, struct err *err)
+{
     struct drop_result before;
-    cached_now(v, &before);
     struct catalog *c = volume_catalog(v);
     int rc;
+    cached_now(v, &before);
     do {
         a->n = 0;
         rc = catalog_walk(c, a->last, aged_sample, a, err);
@@ -113,6 +125,43 @@ int volume_evict_older(struct volume *v, uint64_t age_ns, volume_dropped_fn *fn,
         ret->samples = a->dropped;
     }
     catalog_unref(c);
+    return rc;
+}
+
+int volume_evict_older(struct volume *v, uint64_t age_ns, volume_dropped_fn *fn, void *arg,
+                       struct drop_result *ret, struct err *err)
+{
+    if (!gate_enter(&v->gate))
+        return err_set(err, ERR_CANCELLED, "the volume is closing");
+    struct aged *a = xcalloc(1, sizeof *a);
+    a->v = v;
+    a->goes = is_older;
+    a->before_ns = clock_wall_ns() - (int64_t)age_ns;
+    a->fn = fn;
+    a->arg = arg;
+    int rc = evict_aged(v, a, ret, err);
+    free(a);
+    gate_leave(&v->gate);
+    return rc;
+}
+
+int volume_evict_unused(struct volume *v, uint64_t age_ns, volume_dropped_fn *fn, void *arg,
+                        struct drop_result *ret, struct err *err)
+{
+    if (!gate_enter(&v->gate))
+        return err_set(err, ERR_CANCELLED, "the volume is closing");
+    struct aged *a = xcalloc(1, sizeof *a);
+    a->v = v;
+    a->goes = is_unused;
+    a->age_ns = age_ns;
+    a->fn = fn;
+    a->arg = arg;
+    {
+        ACQUIRE(&v->lock);
+        a->order = v->order ? epoch_order_ref(v->order) : NULL;
+    }
+    int rc = evict_aged(v, a, ret, err);
+    epoch_order_unref(a->order);
     free(a);
     gate_leave(&v->gate);
     return rc;

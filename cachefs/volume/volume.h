@@ -197,6 +197,10 @@ int volume_clear(struct volume *v, const char *const *paths, size_t n, volume_dr
 /* Cached samples whose mtime is older than this. */
 int volume_evict_older(struct volume *v, uint64_t age_ns, volume_dropped_fn *fn, void *arg,
                        struct drop_result *ret, struct err *err);
+/* Cached samples that were neither read nor pushed for so long (known to some minutes: in doubt
+ * they were), and that the running epoch's order does not name. */
+int volume_evict_unused(struct volume *v, uint64_t age_ns, volume_dropped_fn *fn, void *arg,
+                        struct drop_result *ret, struct err *err);
 int volume_evict_to(struct volume *v, uint64_t bytes, struct drop_result *ret, struct err *err);
 
 /* Limits of a running volume. */

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "clock.h"
 #include "json.h"
 #include "mem.h"
 #include "order.h"
@@ -221,6 +222,46 @@ Test(epochs, nothing_before_the_first_read_and_nothing_after_the_last_epoch)
     cleanup_free char *after = state_of(v);
     cr_expect_str_eq(after, "done");
     cr_expect_eq(store_reads(), fetched);
+    volume_close(v);
+    world_free(&w);
+}
+
+static uint64_t evict_unused(struct volume *v, uint64_t hours)
+{
+    struct drop_result r = {0};
+    struct err err = {0};
+    cr_assert_eq(volume_evict_unused(v, hours * 3600 * NS_PER_S, NULL, NULL, &r, &err), 0, "%s",
+                 err.msg);
+    return r.samples;
+}
+
+/* What was not read for an hour goes; what was, and what the running epoch names, stays. */
+Test(evict, unused)
+{
+    struct world w;
+    struct volume_conf conf;
+    world_new(&w);
+    put_set(&w);
+    world_conf(&w, &conf);
+    struct volume *v = world_open(&conf);
+    warm(v);
+    cr_assert_eq(cache_flush(volume_cache(v), NULL), 0);
+    cr_expect_eq(evict_unused(v, 0), 0, "used within the last minutes");
+    clock_advance(2 * 3600 * NS_PER_S);
+    uint64_t read = id_of(v, "class1/070.jpg");
+    struct view view;
+    cr_assert_eq(volume_read_wait(v, read, 0, SIZE, &view, NULL), 0);
+    view_release(&view);
+    cr_expect_eq(evict_unused(v, 3), 0);
+    cr_assert_eq(volume_set_sampler(v, "torch-distributed,ranks=3,rank=1", NULL), 0);
+    uint64_t ids[FILES], n = volume_order_length(v, NULL), kept = 0;
+    cr_assert_eq(volume_order_ids(v, 0, n, ids, NULL), 0);
+    for (uint64_t i = 0; i < n; i++)
+        kept += ids[i] == read;
+    cr_expect_eq(evict_unused(v, 1), FILES - n - (kept ? 0 : 1));
+    cr_expect_geq(cache_where(volume_cache(v), read), 0);
+    for (uint64_t i = 0; i < n; i++)
+        cr_expect_geq(cache_where(volume_cache(v), ids[i]), 0);
     volume_close(v);
     world_free(&w);
 }
