@@ -10,7 +10,9 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli
+MODULES := base order ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli csi
+# Modules that are programs of their own: nothing of them is in build/bin/sampan.
+APART := csi
 
 DIR_base     := common/base
 DIR_order    := common/order
@@ -32,6 +34,7 @@ DIR_ctlserve := cachefs/control
 DIR_jobs     := runtime-server/jobs
 DIR_server   := runtime-server
 DIR_cli      := cli
+DIR_csi      := csi
 
 # `source` is a header alone (cachefs/source.h): it comes with -Icachefs.
 USES_base     :=
@@ -54,6 +57,7 @@ USES_ctlserve := keeper base device source catalog cache fetch object order warm
 USES_jobs     := base
 USES_server   := base order ctlwire jobs source catalog object fetch transfer
 USES_cli      := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve transfer layers jobs server stage outfuse
+USES_csi      := base ctlwire
 
 LIBS_base    := libcurl jansson libcrypto
 LIBS_object  := libcrypto
@@ -64,6 +68,10 @@ LIBS_stage   := sqlite3
 LIBS_fuse    := fuse3
 LIBS_jobs    := sqlite3
 LIBS_server  := libmicrohttpd
+LIBS_csi     := grpc libprotobuf-c libmicrohttpd
+
+# Objects of sources that are generated (make/csi.mk).
+GEN_csi := csi/csi.pb-c
 
 # --- variants -----------------------------------------------------------------------------------
 # VARIANT=release|debug|asan|tsan|fuzz picks the flags and the folder below build/.
@@ -87,14 +95,14 @@ LDFLAGS += $(filter -fsanitize=%,$(CFLAGS_$(VARIANT))) -pie -pthread -Wl,-z,relr
 
 .DEFAULT_GOAL := all
 .PHONY: all
-all: $(BUILD)/bin/sampan $(BUILD)/bin/sampan-keeper
+all: $(BUILD)/bin/sampan $(BUILD)/bin/sampan-keeper $(BUILD)/bin/sampan-csi
 
 # --- modules ------------------------------------------------------------------------------------
-inc_of   = $(if $(filter source,$(1)),-Icachefs,-I$(DIR_$(1)))
+inc_of   = $(if $(filter source,$(1)),-Icachefs,-I$(DIR_$(1))$(if $(GEN_$(1)), -I$(BUILD)/gen/$(1)))
 pkgs_of  = $(sort $(foreach m,$(1),$(LIBS_$(m))))
 lib_of   = $(foreach m,$(filter-out source,$(1)),$(BUILD)/lib/lib$(m).a)
 srcs_of  = $(sort $(wildcard $(DIR_$(1))/*.c))
-objs_of  = $(patsubst %.c,$(BUILD)/obj/%.o,$(call srcs_of,$(1)))
+objs_of  = $(patsubst %.c,$(BUILD)/obj/%.o,$(call srcs_of,$(1))) $(patsubst %,$(BUILD)/obj/gen/%.o,$(GEN_$(1)))
 
 define module_rules
 $(BUILD)/obj/$(DIR_$(1))/%.o: $(DIR_$(1))/%.c Makefile
@@ -116,12 +124,12 @@ $(BUILD)/obj/runtime-server/ui.o: $(wildcard runtime-server/ui/*)
 
 # pthread_cancel() loads libgcc_s when it is first called, and ends the process where it cannot: out of
 # descriptors, for one. Linked, it is there.
-$(BUILD)/bin/sampan: $(call lib_of,$(MODULES))
+$(BUILD)/bin/sampan: $(call lib_of,$(filter-out $(APART),$(MODULES)))
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
 	@$(CC) $(LDFLAGS) -o $@.new -Wl,--start-group $^ -Wl,--end-group \
 	    -Wl,--push-state,--no-as-needed -lgcc_s -Wl,--pop-state \
-	    $(shell pkg-config --libs $(call pkgs_of,$(MODULES)))
+	    $(shell pkg-config --libs $(call pkgs_of,$(filter-out $(APART),$(MODULES))))
 	@mv -f $@.new $@
 
 # The keeper is a program of its own: static, from libc and the two headers of its module alone. The

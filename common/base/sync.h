@@ -16,6 +16,8 @@
 
 enum lock_rank {
     RANK_MOUNT = 5,    /* the program around a volume: what is up */
+    RANK_RPC = 6,      /* calls of the CSI plugin that wait for a worker */
+    RANK_NODE = 7,     /* volumes and sets of the CSI plugin */
     RANK_JOBS = 8,     /* the runtime server's jobs and their database */
     RANK_SETTINGS = 9, /* of a mount, while they are applied */
     RANK_CONTROL = 10,

@@ -1,0 +1,134 @@
+/* Catalogs made, put away and fetched, all by running `sampan`. */
+#include "catalogs.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "json.h"
+#include "mem.h"
+#include "state.h"
+
+size_t store_words(const struct attributes *a, const char *credentials,
+                   const char *ret[STORE_WORDS_MAX])
+{
+    size_t n = 0;
+    if (a->value[ATTR_ENDPOINT]) {
+        ret[n++] = "--endpoint";
+        ret[n++] = a->value[ATTR_ENDPOINT];
+    }
+    if (a->value[ATTR_REGION]) {
+        ret[n++] = "--region";
+        ret[n++] = a->value[ATTR_REGION];
+    }
+    if (credentials) {
+        ret[n++] = "--credentials";
+        ret[n++] = credentials;
+    }
+    return n;
+}
+
+char *catalog_path(const char *state, const char *version)
+{
+    return xasprintf("%s/catalogs/%s", state, version);
+}
+
+char *catalog_path_on_node(const char *state, const char *version)
+{
+    return xasprintf("%s/versions/%s", state, version);
+}
+
+static int sync_one(struct mounter *m, const struct attributes *a, const char *credentials,
+                    const char *name, const char *from, const char *to, uint64_t deadline_ns,
+                    struct err *err)
+{
+    const char *argv[STORE_WORDS_MAX + 12] = {"sampan", "sync",      "--quiet", "--include",
+                                              name,     "--exclude", "*"};
+    size_t n = 7;
+    n += store_words(a, credentials, argv + n);
+    argv[n++] = "--";
+    argv[n++] = from;
+    argv[n++] = to;
+    return m->ops->run(m, argv, deadline_ns, NULL, err);
+}
+
+static char *folder_uri(const char *path)
+{
+    return xasprintf("file://%s/", path);
+}
+
+static int parse_made(const struct bytes *text, struct catalog_made *ret, struct err *err)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    const char *version;
+    if (json_parse(&doc, "scan", text->data ? text->data : "", text->len, err))
+        return -1;
+    struct json root = json_root(doc);
+    if (json_str(&root, "version", &version, err) ||
+        json_int(&root, "bytes", 0, INT64_MAX, &ret->bytes, err) ||
+        json_int(&root, "samples", 0, INT64_MAX, &ret->samples, err))
+        return -1;
+    if (strlen(version) >= sizeof ret->version ||
+        strspn(version, "0123456789abcdef") != strlen(version))
+        return err_set(err, ERR_CORRUPT, "scan: \"%s\" is no version", version);
+    snprintf(ret->version, sizeof ret->version, "%s", version);
+    return 0;
+}
+
+int catalog_make(struct mounter *m, const char *state, const struct attributes *a,
+                 const char *credentials, uint64_t deadline_ns, struct catalog_made *ret,
+                 struct err *err)
+{
+    cleanup_free char *folder = xasprintf("%s/catalogs", state);
+    cleanup_free char *aside = NULL;
+    cleanup_bytes struct bytes out = {0};
+    const char *argv[STORE_WORDS_MAX + 8] = {"sampan", "scan", "--json", "--quiet", "-o"};
+    if (folder_make(folder, err))
+        return -1;
+    /* By the thread: two snapshots of one set may be under way. */
+    aside = xasprintf("%s/.new-%d", folder, gettid());
+    size_t n = 5;
+    argv[n++] = aside;
+    n += store_words(a, credentials, argv + n);
+    argv[n++] = "--";
+    argv[n++] = a->value[ATTR_URI];
+    unlink(aside);
+    if (m->ops->run(m, argv, deadline_ns, &out, err) || parse_made(&out, ret, err)) {
+        unlink(aside);
+        return -1;
+    }
+    cleanup_free char *path = catalog_path(state, ret->version);
+    if (rename(aside, path))
+        return err_sys(err, errno, "keep the catalog %s", path);
+    cleanup_free char *from = folder_uri(folder);
+    const char *to = a->value[ATTR_CATALOGS];
+    return to ? sync_one(m, a, credentials, ret->version, from, to, deadline_ns, err) : 0;
+}
+
+int catalog_fetch(struct mounter *m, const char *state, const struct attributes *a,
+                  const char *credentials, uint64_t deadline_ns, struct err *err)
+{
+    const char *version = a->value[ATTR_VERSION], *catalogs = a->value[ATTR_CATALOGS];
+    cleanup_free char *path = catalog_path_on_node(state, version);
+    cleanup_free char *controllers = catalog_path(state, version);
+    if (access(path, R_OK) == 0)
+        return 0;
+    cleanup_free char *folder = xasprintf("%s/versions", state);
+    cleanup_free char *to = folder_uri(folder);
+    cleanup_free char *from =
+        catalogs ? xasprintf("%s%s", catalogs, catalogs[strlen(catalogs) - 1] == '/' ? "" : "/")
+                 : NULL;
+    if (folder_make(folder, err))
+        return -1;
+    if (link(controllers, path) == 0)
+        return 0; /* both services work in this folder */
+    if (from && sync_one(m, a, credentials, version, from, to, deadline_ns, err))
+        return err_wrap(err, "fetch version %.12s", version);
+    if (access(path, R_OK) == 0)
+        return 0;
+    return err_set(
+        err, ERR_NOT_FOUND,
+        "version %.12s…: its catalog is not on this node%s%s (give the StorageClass or the "
+        "snapshot class `catalogs`: a folder in a store that nodes reach)",
+        version, from ? ", nor in " : "", from ? from : "");
+}

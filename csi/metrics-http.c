@@ -1,0 +1,126 @@
+/* Two pages over the HTTP library. */
+#include "metrics-http.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "mem.h"
+
+#define CONNECTIONS 16
+#define IDLE_S      10
+
+struct metrics_http {
+    struct metrics_http_conf conf;
+    struct MHD_Daemon *daemon;
+};
+
+static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const struct bytes *text)
+{
+    struct MHD_Response *r = MHD_create_response_from_buffer(
+        text->len, (void *)(text->data ? text->data : (char *)(uintptr_t) ""),
+        MHD_RESPMEM_MUST_COPY);
+    if (!r)
+        return MHD_NO;
+    MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; charset=utf-8");
+    enum MHD_Result result = MHD_queue_response(c, status, r);
+    MHD_destroy_response(r);
+    return result;
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *upload_size, void **state)
+{
+    const struct metrics_http *m = arg;
+    cleanup_bytes struct bytes text = {0};
+    struct err why = {0};
+    unsigned status = MHD_HTTP_OK;
+    (void)version;
+    (void)upload;
+    *upload_size = 0;
+    if (!*state) { /* the head alone has come */
+        *state = c;
+        return MHD_YES;
+    }
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
+        status = MHD_HTTP_METHOD_NOT_ALLOWED;
+    } else if (strcmp(url, "/metrics") == 0) {
+        m->conf.metrics(m->conf.arg, &text);
+    } else if (strcmp(url, "/healthz") == 0) {
+        bool ok = m->conf.healthy(m->conf.arg, &why);
+        status = ok ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
+        bytes_addf(&text, "%s\n", ok ? "ok" : why.msg);
+    } else {
+        status = MHD_HTTP_NOT_FOUND;
+        bytes_add_str(&text, "/metrics and /healthz are here\n");
+    }
+    return answer(c, status, &text);
+}
+
+static int split(const char *address, char **host, char **port, struct err *err)
+{
+    const char *colon = strrchr(address, ':');
+    if (!colon || !colon[1])
+        return err_set(err, ERR_USAGE, "--metrics: %s: want ADDR:PORT or :PORT", address);
+    bool bracket = address[0] == '[' && colon > address + 1 && colon[-1] == ']';
+    const char *from = bracket ? address + 1 : address;
+    size_t n = (size_t)(colon - from) - bracket;
+    *host = n ? xstrndup(from, n) : NULL;
+    *port = xstrdup(colon + 1);
+    return 0;
+}
+
+static int listen_on(const char *address, int *ret, struct err *err)
+{
+    cleanup_free char *host = NULL, *port = NULL;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
+    if (split(address, &host, &port, err))
+        return -1;
+    int code = getaddrinfo(host, port, &hints, &found);
+    if (code)
+        return err_set(err, ERR_USAGE, "--metrics: %s: %s", address, gai_strerror(code));
+    int one = 1;
+    cleanup_close int sock = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (sock >= 0)
+        setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    bool ok = sock >= 0 && bind(sock, found->ai_addr, found->ai_addrlen) == 0 &&
+              listen(sock, CONNECTIONS) == 0;
+    int why = errno;
+    freeaddrinfo(found);
+    if (!ok)
+        return err_sys(err, why, "--metrics: listen on %s", address);
+    *ret = take_fd(&sock);
+    return 0;
+}
+
+int metrics_http_start(struct metrics_http **ret, const struct metrics_http_conf *conf,
+                       struct err *err)
+{
+    int sock = -1;
+    if (listen_on(conf->address, &sock, err))
+        return -1;
+    struct metrics_http *m = xcalloc(1, sizeof *m);
+    m->conf = *conf;
+    m->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL,
+                                 on_request, m, MHD_OPTION_LISTEN_SOCKET, sock,
+                                 MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
+                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_END);
+    if (!m->daemon) {
+        free(m);
+        close(sock);
+        return err_set(err, ERR_FAILED, "--metrics: cannot serve %s", conf->address);
+    }
+    *ret = m;
+    return 0;
+}
+
+void metrics_http_stop(struct metrics_http *m)
+{
+    if (!m)
+        return;
+    MHD_stop_daemon(m->daemon);
+    free(m);
+}

@@ -1,0 +1,24 @@
+/*
+ * GET /metrics (Prometheus text) and GET /healthz (200 "ok", or 503 with the reason) on a TCP
+ * address. No secret and no name of a volume is served here: no authentication.
+ */
+#ifndef SAMPAN_CSI_METRICS_HTTP_H
+#define SAMPAN_CSI_METRICS_HTTP_H
+
+#include <stdbool.h>
+
+#include "buf.h"
+#include "err.h"
+
+struct metrics_http_conf {
+    const char *address; /* "ADDR:PORT", ":PORT" (every address), "[::1]:PORT" */
+    void (*metrics)(void *arg, struct bytes *out);
+    bool (*healthy)(void *arg, struct err *why);
+    void *arg;
+};
+struct metrics_http;
+int metrics_http_start(struct metrics_http **ret, const struct metrics_http_conf *conf,
+                       struct err *err);
+void metrics_http_stop(struct metrics_http *m); /* NULL is fine */
+
+#endif

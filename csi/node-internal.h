@@ -1,0 +1,155 @@
+/*
+ * Inside of the node service.
+ *
+ *   volumes.c   the table of volumes and its records; one call a volume at a time
+ *   sets.c      the table of sets: brought up, shared, ended
+ *   node.c      handlers: stage, publish, and back
+ *   node-info.c handlers: statistics, health, capabilities
+ *   watch.c     holds what keepers hold, and heals
+ *
+ * node->lock guards both tables. Whoever began a volume owns its struct until volume_end(); whoever
+ * began a set, its mount. A volume is begun before a set, never the other way round.
+ */
+#ifndef SAMPAN_CSI_NODE_INTERNAL_H
+#define SAMPAN_CSI_NODE_INTERNAL_H
+
+#include "arguments.h"
+#include "metrics.h"
+#include "node.h"
+#include "state.h"
+#include "sync.h"
+
+/* --- volumes ---------------------------------------------------------------------------------- */
+
+struct target {
+    char *path;
+    bool read_only;
+};
+struct volume {
+    struct volume *next;
+    char *id;
+    char set[STATE_NAME_BYTES]; /* the key of its set; "": it has none yet */
+    char *staging;              /* "": not staged */
+    char *options;              /* attributes and group, as attributes_text() */
+    bool writable, ephemeral;
+    bool deferred; /* staged without keys that the store wants: publish may bring them */
+    struct target *targets;
+    size_t n_targets;
+    bool recorded; /* on the disk */
+    bool pending;  /* a call is under way; guarded by node->lock */
+};
+
+struct node {
+    struct node_conf conf;
+    struct mounter *mounter;
+    struct state_dir volumes_dir, sets_dir;
+    char *mounts; /* folder of the sets' mount points */
+    struct lock lock;
+    struct cond cond; /* a set is free again; the watch is to look */
+    struct volume *volumes;
+    struct set *sets;
+    struct watch *watch; /* NULL: none */
+    struct {
+        counter volumes, sets, mounts, revived, healed, lost;
+    } stats;
+};
+
+int volumes_load(struct node *n, struct err *err);
+void volumes_free(struct node *n);
+/* The volume for this call alone: RPC_ABORTED if another call has it. One that was never heard of
+ * is made, and forgotten at the end unless it was stored. */
+enum rpc_code volume_begin(struct node *n, const char *id, struct volume **ret, struct err *err);
+/* The same, but waits for the other call for a while. */
+enum rpc_code volume_begin_soon(struct node *n, const char *id, struct volume **ret,
+                                struct err *err);
+void volume_end(struct node *n, struct volume *v);
+int volume_store(struct node *n, struct volume *v, struct err *err);
+int volume_forget(struct node *n, struct volume *v, struct err *err);
+/* Sets the key of its set, seen by all who count references. */
+void volume_take_set(struct node *n, struct volume *v, const char *key);
+struct target *volume_target(const struct volume *v, const char *path);
+void volume_add_target(struct volume *v, const char *path, bool read_only);
+void volume_drop_target(struct volume *v, const char *path);
+/* Ids of all volumes of a set; the caller frees them. */
+char **volumes_of_set(struct node *n, const char *key, size_t *ret_n);
+
+struct volume_scope {
+    struct node *node;
+    struct volume *volume;
+};
+static inline void volume_scope_end(struct volume_scope *s)
+{
+    if (s->volume)
+        volume_end(s->node, s->volume);
+}
+#define cleanup_volume CLEANUP(volume_scope_end)
+
+/* --- sets ------------------------------------------------------------------------------------- */
+
+struct set {
+    struct set *next;
+    char key[STATE_NAME_BYTES];
+    char *uri;
+    char *identity;     /* attributes_identity() */
+    struct bytes words; /* of `sampan mount`, each with its NUL */
+    bool keyed;         /* it has credentials of its own */
+    char *mountpoint;
+    unsigned users; /* calls that know this struct; guarded by node->lock */
+    bool busy;      /* one of them works on it; guarded by node->lock */
+    bool holds;     /* `held` are descriptors of the mount; changed while begun */
+    int held[MOUNT_FDS];
+};
+
+/* What a volume wants its set to be. */
+struct set_wish {
+    const struct attributes *attributes;
+    int64_t gid;                     /* of files in a writable set; -1 */
+    const struct bytes *credentials; /* INI text; empty: none of its own */
+};
+
+int sets_load(struct node *n, struct err *err);
+void sets_free(struct node *n);
+/* The key of the set that such a volume is to use: of one that is there, or a new one. Credentials
+ * are compared, never kept. */
+void set_choose(struct node *n, const struct set_wish *wish, char ret_key[STATE_NAME_BYTES]);
+/* Without credentials, and there is this very set for those who have them: then its cache is taken.
+ */
+bool set_is_locked(struct node *n, const struct set_wish *wish);
+/* Sees to it that the set is mounted and served. The volume must have taken the key before. */
+int set_up(struct node *n, const char *key, const struct set_wish *wish, uint64_t deadline_ns,
+           struct err *err);
+/* Mounts a set again that was lost. One that a call works on is left to it. */
+int set_heal(struct node *n, const char *key, bool *ret_done, uint64_t deadline_ns,
+             struct err *err);
+/* Ends the set if no volume names it any more. */
+int set_down(struct node *n, const char *key, uint64_t deadline_ns, struct err *err);
+/* New keys for a set that is mounted: it takes them up by itself. */
+int set_renew_keys(struct node *n, const char *key, const struct bytes *credentials,
+                   struct err *err);
+char *set_mountpoint(const struct node *n, const char *key);
+/* Makes `path` show the set: 0, or -1. What is mounted there and not ours is left, and refused. */
+int set_bind(struct node *n, const char *key, const char *path, bool read_only, struct err *err);
+/* Takes every mount of ours off the path. */
+int path_clear(struct node *n, const char *path, struct err *err);
+/* Keys of all sets that no call works on; the caller frees them. */
+char **sets_keys(struct node *n, size_t *ret_n);
+
+struct set *set_begin(struct node *n, const char *key); /* NULL: there is none */
+void set_end(struct node *n, struct set *s);
+
+/* --- handlers of node-info.c ------------------------------------------------------------------ */
+
+rpc_handler node_get_stats, node_get_health, node_expand, node_get_capabilities, node_get_info;
+
+/* --- watch ------------------------------------------------------------------------------------ */
+
+int watch_start(struct node *n, struct err *err);
+void watch_stop(struct node *n);
+/* Something changed: look soon. Any thread. */
+void watch_poke(struct node *n);
+/* Takes, and lets go of, a mount's descriptors (kept, its connection would outlive it). The set is
+ * begun. */
+void set_hold(struct node *n, struct set *s);
+void set_let_go(struct set *s);
+
+#endif

@@ -1,0 +1,305 @@
+/* sampan-csi: options, then the services until a signal comes. */
+#define LOG_MODULE "csi"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+#include "clock.h"
+#include "conf.h"
+#include "controller.h"
+#include "mem.h"
+#include "metrics-http.h"
+#include "node.h"
+#include "service.h"
+#include "state.h"
+
+#define WORKERS_MAX  64
+#define GRACE_NS     (20 * NS_PER_S)
+#define TMPFS        0x01021994
+#define RAMFS        0x858458f6
+#define NAME_MAX_LEN 63
+
+struct options {
+    const char *endpoint, *node_id, *state, *driver_name, *metrics, *kubelet_dir, *cache_dir,
+        *run_dir, *program, *log_level, *log_format;
+    bool controller, node;
+};
+#define AT(field) offsetof(struct options, field)
+
+static const struct conf_row rows[] = {
+    {"endpoint", CONF_STRING, AT(endpoint), .arg = "unix:///PATH",
+     .help = "Socket that kubelet and the sidecars call"},
+    {"node-id", CONF_STRING, AT(node_id), .arg = "NAME", .help = "This node's name in the cluster"},
+    {"state", CONF_STRING, AT(state), .arg = "DIR",
+     .help = "Folder for what must outlive this process: records, mounts, programs"},
+    {"driver-name", CONF_STRING, AT(driver_name), .arg = "NAME", .dflt = "csi.sampan.io",
+     .help = "Name that StorageClasses and volumes give as the driver"},
+    {"controller", CONF_FLAG, AT(controller), .help = "Serve the Controller service"},
+    {"node", CONF_FLAG, AT(node),
+     .help = "Serve the Node service (both, if neither flag is given)"},
+    {"metrics", CONF_STRING, AT(metrics), .arg = "ADDR",
+     .help = "Serve /metrics and /healthz on this address: ADDR:PORT or :PORT"},
+    {"kubelet-dir", CONF_STRING, AT(kubelet_dir), .arg = "DIR", .dflt = "",
+     .help = "Refuse staging and target paths outside this folder (anywhere)"},
+    {"cache-dir", CONF_STRING, AT(cache_dir), .arg = "DIR",
+     .help = "Folder for caches of sets that name none; default /var/cache/sampan"},
+    {"run-dir", CONF_STRING, AT(run_dir), .arg = "DIR",
+     .help = "Folder in memory for credentials of mounts; default /run/sampan-csi"},
+    {"sampan", CONF_STRING, AT(program), .arg = "FILE",
+     .help = "The program that mounts; default: the one beside this one"},
+    {"log-level", CONF_STRING, AT(log_level), .arg = "LEVEL", .dflt = "info",
+     .help = "error, warn, info or debug; for one module: info,rpc=debug"},
+    {"log-format", CONF_ENUM, AT(log_format), .choices = "text|json", .dflt = "text",
+     .help = "Form of log lines"},
+};
+#define N_ROWS (sizeof rows / sizeof rows[0])
+
+/* All that is there while the plugin runs. */
+struct program {
+    struct options o;
+    struct log *log;
+    char *sampan, *run_dir;
+    int lock; /* of the state folder */
+    struct mounter *mounter;
+    struct plugin plugin;
+    struct rpc_server *server;
+    const struct rpc_method **methods;
+    struct metrics_http *http;
+};
+
+/* --- checks before anything is made ----------------------------------------------------------- */
+
+static int check_name(const char *name, struct err *err)
+{
+    size_t n = strlen(name);
+    if (n == 0 || n > NAME_MAX_LEN || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != n ||
+        strchr(".-", name[0]) || strchr(".-", name[n - 1]))
+        return err_set(err, ERR_USAGE,
+                       "--driver-name: %s: want 1 to %d small letters, digits, '.' and '-'", name,
+                       NAME_MAX_LEN);
+    return 0;
+}
+
+static int check_options(struct options *o, struct err *err)
+{
+    if (!o->endpoint)
+        return err_set(err, ERR_USAGE, "--endpoint: missing (unix:///PATH of the socket)");
+    if (!o->state || o->state[0] != '/')
+        return err_set(err, ERR_USAGE, "--state: want the absolute path of a folder");
+    if (!o->controller && !o->node)
+        o->controller = o->node = true;
+    if (o->node && (!o->node_id || !*o->node_id))
+        return err_set(err, ERR_USAGE, "--node-id: missing (the node's name in the cluster)");
+    return check_name(o->driver_name, err);
+}
+
+/* --- start ------------------------------------------------------------------------------------ */
+
+static int find_sampan(struct program *p, struct err *err)
+{
+    char self[PATH_MAX];
+    if (p->o.program) {
+        p->sampan = realpath(p->o.program, NULL);
+        return p->sampan ? 0 : err_sys(err, errno, "--sampan: %s", p->o.program);
+    }
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0)
+        return err_sys(err, errno, "find this program");
+    self[n] = '\0';
+    p->sampan = xasprintf("%.*s/sampan", (int)(strrchr(self, '/') - self), self);
+    return 0;
+}
+
+/* One plugin a state folder: two would undo each other's work. */
+static int lock_state(struct program *p, struct err *err)
+{
+    if (folder_make(p->o.state, err))
+        return err_wrap(err, "--state");
+    p->lock = open(p->o.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (p->lock < 0)
+        return err_sys(err, errno, "--state: %s", p->o.state);
+    if (flock(p->lock, LOCK_EX | LOCK_NB))
+        return err_set(
+            err, ERR_LIMIT,
+            "--state: %s: another sampan-csi works in this folder (is the plugin running "
+            "already?)",
+            p->o.state);
+    return 0;
+}
+
+/* Told when all else is well: an error is one line. */
+static void tell_where_keys_go(const struct program *p)
+{
+    struct statfs fs;
+    if (statfs(p->run_dir, &fs) == 0 && fs.f_type != TMPFS && fs.f_type != RAMFS)
+        log_warn(p->log,
+                 "--run-dir: %s lies on a disk: credentials of mounts will be written to it",
+                 p->run_dir);
+}
+
+static bool is_ready(const struct plugin *plugin, struct err *err)
+{
+    const struct program *p =
+        (const struct program *)((const char *)plugin - offsetof(struct program, plugin));
+    if (access(p->sampan, X_OK))
+        return err_sys(err, errno, "the program %s (give it with --sampan)", p->sampan) == 0;
+    return true;
+}
+
+static int open_services(struct program *p, struct err *err)
+{
+    const struct mounter_conf mounter = {
+        .program = p->sampan, .host_root = "", .cgroup = "sampan-csi", .log = p->log};
+    if (mounter_real(&p->mounter, &mounter, err))
+        return -1;
+    const struct node_conf node = {
+        .state = p->o.state,
+        .run = p->run_dir,
+        .kubelet_dir = p->o.kubelet_dir,
+        .cache_dir = p->o.cache_dir,
+        .node_id = p->o.node_id,
+        .driver_name = p->o.driver_name,
+        .mounter = p->mounter,
+        .log = p->log,
+    };
+    const struct controller_conf controller = {.state = p->o.state,
+                                               .cache_dir = p->o.cache_dir,
+                                               .driver_name = p->o.driver_name,
+                                               .run = p->run_dir,
+                                               .mounter = p->mounter,
+                                               .log = p->log};
+    p->plugin = (struct plugin){
+        .driver_name = p->o.driver_name, .node_id = p->o.node_id, .log = p->log, .ready = is_ready};
+    if (folder_make(p->run_dir, err))
+        return err_wrap(err, "--run-dir");
+    if (p->o.controller && controller_open(&p->plugin.controller, &controller, err))
+        return -1;
+    return p->o.node ? node_open(&p->plugin.node, &node, err) : 0;
+}
+
+static void metrics(void *arg, struct bytes *out)
+{
+    struct program *p = arg;
+    rpc_metrics(p->server, out);
+    if (p->plugin.node)
+        node_metrics(p->plugin.node, out);
+}
+
+static bool healthy(void *arg, struct err *why)
+{
+    const struct program *p = arg;
+    return p->plugin.ready(&p->plugin, why);
+}
+
+static int start(struct program *p, struct err *err)
+{
+    p->run_dir = xstrdup(p->o.run_dir ? p->o.run_dir : "/run/sampan-csi");
+    if (find_sampan(p, err) || lock_state(p, err) || open_services(p, err))
+        return -1;
+    struct rpc_conf rpc = {
+        .endpoint = p->o.endpoint, .arg = &p->plugin, .log = p->log, .max_workers = WORKERS_MAX};
+    p->methods = service_methods(&p->plugin, &rpc.n_methods);
+    rpc.methods = p->methods;
+    if (rpc_serve(&p->server, &rpc, err))
+        return -1;
+    const struct metrics_http_conf http = {
+        .address = p->o.metrics, .metrics = metrics, .healthy = healthy, .arg = p};
+    return p->o.metrics ? metrics_http_start(&p->http, &http, err) : 0;
+}
+
+static void end(struct program *p)
+{
+    metrics_http_stop(p->http);
+    rpc_stop(p->server, GRACE_NS);
+    node_close(p->plugin.node);
+    controller_close(p->plugin.controller);
+    mounter_free(p->mounter);
+    free(p->methods);
+    free(p->sampan);
+    free(p->run_dir);
+    if (p->lock >= 0)
+        close(p->lock);
+    log_free(p->log);
+}
+
+/* --- main ------------------------------------------------------------------------------------- */
+
+static void harden(void)
+{
+    struct rlimit files, core = {0, 0};
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max; /* three descriptors a mount are held */
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    setrlimit(RLIMIT_CORE, &core); /* a core would hold credentials */
+#ifndef __SANITIZE_ADDRESS__       /* its search for leaks traces the process */
+    prctl(PR_SET_DUMPABLE, 0);
+#endif
+}
+
+static int run(struct program *p, const sigset_t *signals, struct err *err)
+{
+    int signal;
+    if (start(p, err))
+        return -1;
+    log_info(p->log, "serving %s%son %s", p->o.node ? "node " : "",
+             p->o.controller ? "controller " : "", p->o.endpoint);
+    tell_where_keys_go(p);
+    while (sigwait(signals, &signal) || signal == SIGHUP)
+        ;
+    log_info(p->log, "signal %d: ending; mounts stay as they are", signal);
+    return 0;
+}
+
+static int print_help(void)
+{
+    cleanup_bytes struct bytes text = {0};
+    conf_help(rows, N_ROWS, &text);
+    printf("sampan-csi: the CSI driver of Sampan\n\nusage: sampan-csi [OPTIONS]\n\n%s", text.data);
+    return fflush(stdout) ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct program p = {.lock = -1};
+    struct conf *conf = NULL;
+    struct err err = {0};
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* every thread inherits it: sigwait() gets them */
+    signal(SIGPIPE, SIG_IGN);
+    harden();
+    int result = conf_parse(&conf, rows, N_ROWS, &p.o, argc, argv, &err);
+    if (!result && conf_help_asked(conf)) {
+        conf_free(conf);
+        return print_help();
+    }
+    if (!result && conf_n_args(conf))
+        result = err_set(&err, ERR_USAGE, "%s: no such argument", conf_arg(conf, 0));
+    if (!result && log_set_levels(NULL, p.o.log_level))
+        result = err_set(&err, ERR_USAGE, "--log-level: %s: no level", p.o.log_level);
+    if (!result)
+        result = check_options(&p.o, &err);
+    if (!result) {
+        p.log = log_new(stderr, LOG_INFO, strcmp(p.o.log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
+                        NULL);
+        log_set_levels(p.log, p.o.log_level);
+        result = run(&p, &signals, &err);
+    }
+    end(&p);
+    conf_free(conf);
+    if (result)
+        fprintf(stderr, "sampan-csi: %s\n", err.msg);
+    return result ? err_exit_code(&err) : 0;
+}

@@ -1,0 +1,157 @@
+/* Records as files. */
+#include "state.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "hash.h"
+#include "mem.h"
+
+#define RECORD_MAX (1u << 20)
+#define SEED_A     0x73616d70616e2d63ull
+#define SEED_B     0x73692d7374617465ull
+
+static void step(const struct state_dir *d, const char *what)
+{
+    if (d->step)
+        d->step(d->step_arg, what);
+}
+
+int folder_make(const char *path, struct err *err)
+{
+    cleanup_free char *part = xstrdup(path);
+    for (char *p = part + 1;; p++) {
+        if (*p && *p != '/')
+            continue;
+        char end = *p;
+        *p = '\0';
+        if (mkdir(part, 0700) && errno != EEXIST && !(end && errno == EROFS))
+            return err_sys(err, errno, "make the folder %s", part);
+        *p = end;
+        if (!end)
+            return 0;
+    }
+}
+
+int state_open(struct state_dir *d, const char *parent, const char *name, struct err *err)
+{
+    *d = (struct state_dir){.path = xasprintf("%s/%s", parent, name)};
+    return folder_make(d->path, err);
+}
+
+void state_close(struct state_dir *d)
+{
+    free(d->path);
+    *d = (struct state_dir){0};
+}
+
+void state_name(const char *id, char ret[STATE_NAME_BYTES])
+{
+    size_t n = strlen(id);
+    snprintf(ret, STATE_NAME_BYTES, "%016" PRIx64 "%016" PRIx64, hash64(id, n, SEED_A),
+             hash64(id, n, SEED_B));
+}
+
+static char *record_path(const struct state_dir *d, const char *id)
+{
+    char name[STATE_NAME_BYTES];
+    state_name(id, name);
+    return xasprintf("%s/%s.json", d->path, name);
+}
+
+static int sync_folder_of(const char *path)
+{
+    cleanup_free char *folder = xstrndup(path, (size_t)(strrchr(path, '/') - path));
+    cleanup_close int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 || fsync(fd) ? -1 : 0;
+}
+
+static bool write_all(int fd, const char *data, size_t len)
+{
+    while (len) {
+        ssize_t n = write(fd, data, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        data += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+int file_write_whole(const char *path, const void *data, size_t len, unsigned mode, struct err *err)
+{
+    /* Always the same name, so that what a killed process leaves is overwritten by the next. */
+    cleanup_free char *aside = xasprintf("%s.new", path);
+    unlink(aside);
+    cleanup_close int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
+    if (fd < 0)
+        return err_sys(err, errno, "write %s", aside);
+    if (!write_all(fd, data, len) || fsync(fd) || rename(aside, path) || sync_folder_of(path)) {
+        int e = errno;
+        unlink(aside);
+        return err_sys(err, e, "write %s", path);
+    }
+    return 0;
+}
+
+int state_write(struct state_dir *d, const char *id, const struct bytes *json, struct err *err)
+{
+    cleanup_free char *path = record_path(d, id);
+    step(d, "write a record");
+    return file_write_whole(path, json->data, json->len, 0600, err);
+}
+
+int state_remove(struct state_dir *d, const char *id, struct err *err)
+{
+    cleanup_free char *path = record_path(d, id);
+    step(d, "remove a record");
+    if (unlink(path) && errno != ENOENT)
+        return err_sys(err, errno, "remove %s", path);
+    return 0;
+}
+
+/* 1: read; 0: no record; -1: `each` failed. */
+static int read_record(const struct state_dir *d, const char *name, state_each *each, void *arg,
+                       struct err *err)
+{
+    cleanup_free char *path = xasprintf("%s/%s", d->path, name);
+    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    cleanup_bytes struct bytes text = {0};
+    cleanup_json struct json_doc *doc = NULL;
+    bytes_reserve(&text, RECORD_MAX + 1);
+    ssize_t n = fd < 0 ? -1 : read(fd, text.data, RECORD_MAX + 1);
+    if (n <= 0 || n > (ssize_t)RECORD_MAX || json_parse(&doc, name, text.data, (size_t)n, NULL))
+        return 0;
+    struct json root = json_root(doc);
+    const char *id;
+    if (json_str(&root, "id", &id, NULL))
+        return 0;
+    return each(arg, &root, err) ? -1 : 1;
+}
+
+int state_walk(struct state_dir *d, state_each *each, void *arg, size_t *ret_bad, struct err *err)
+{
+    cleanup_dir DIR *dir = opendir(d->path);
+    if (!dir)
+        return err_sys(err, errno, "read %s", d->path);
+    size_t bad = 0;
+    for (const struct dirent *e; (e = readdir(dir));) {
+        size_t len = strlen(e->d_name);
+        if (len < 5 || strcmp(e->d_name + len - 5, ".json") != 0)
+            continue;
+        int got = read_record(d, e->d_name, each, arg, err);
+        if (got < 0)
+            return -1;
+        bad += got == 0;
+    }
+    if (ret_bad)
+        *ret_bad = bad;
+    return 0;
+}

@@ -1,0 +1,285 @@
+/*
+ * The node as a whole: opened, watched, closed.
+ *
+ * The watch is one thread. It sleeps on the processes behind all mounts (pidfds) and wakes when one
+ * ends or when a call pokes it; then it looks at every set: one that is served is held
+ * (set_hold()), one that is not is revived or mounted again, with its binds. While something is
+ * unsettled it looks every 100 ms, else every 10 s.
+ */
+#define LOG_MODULE "watch"
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/pidfd.h>
+
+#include "clock.h"
+#include "mem.h"
+#include "node-internal.h"
+
+#define SETTLED_MS   10000
+#define UNSETTLED_MS 100
+#define WORK_NS      (300 * NS_PER_S)
+#define AGAIN_NS     (5 * NS_PER_S) /* after a set that could not be mounted again */
+
+struct watch {
+    pthread_t thread;
+    int wake;
+    _Atomic bool stop;
+    uint64_t not_before; /* the thread's: of the next try after a failure */
+};
+
+/* --- what is held ----------------------------------------------------------------------------- */
+
+void set_let_go(struct set *s)
+{
+    for (int i = 0; s->holds && i < MOUNT_FDS; i++)
+        close(s->held[i]);
+    s->holds = false;
+}
+
+void set_hold(struct node *n, struct set *s)
+{
+    struct err why = {0};
+    set_let_go(s);
+    s->holds = n->mounter->ops->hold(n->mounter, s->mountpoint, s->held, &why) == 0;
+    if (!s->holds)
+        log_warn(n->conf.log, "set %s: its descriptors cannot be had: %s", s->uri, why.msg);
+}
+
+/* --- healing ---------------------------------------------------------------------------------- */
+
+static void free_texts(char **texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(texts[i]);
+    free(texts);
+}
+
+/* A path that shows a mount that is no more shows the new one. */
+static void rebind(struct node *n, const struct volume *v, const char *path, bool read_only)
+{
+    struct mount_look look;
+    struct err why = {0};
+    if (n->mounter->ops->look(n->mounter, path, &look, NULL) || !look.mounted || !look.ours)
+        return;
+    if (set_bind(n, v->set, path, read_only, &why))
+        log_warn(n->conf.log, "volume %s: %s", v->id, why.msg);
+}
+
+/* A volume that a call works on is left to it: it looks by itself. */
+static void rebind_volumes(struct node *n, const char *key)
+{
+    size_t count;
+    char **ids = volumes_of_set(n, key, &count);
+    for (size_t i = 0; i < count; i++) {
+        cleanup_volume struct volume_scope scope = {n, NULL};
+        if (volume_begin(n, ids[i], &scope.volume, NULL))
+            continue;
+        const struct volume *v = scope.volume;
+        if (*v->staging)
+            rebind(n, v, v->staging, !v->writable);
+        for (size_t t = 0; t < v->n_targets; t++)
+            rebind(n, v, v->targets[t].path, v->targets[t].read_only);
+    }
+    free_texts(ids, count);
+}
+
+/* True: nothing is left to do for it. */
+static bool heal_one(struct node *n, const char *key, bool always_rebind)
+{
+    size_t volumes;
+    struct err why = {0};
+    bool again = false;
+    char **ids = volumes_of_set(n, key, &volumes);
+    free_texts(ids, volumes);
+    uint64_t deadline = clock_mono_ns() + WORK_NS;
+    int result =
+        volumes ? set_heal(n, key, &again, deadline, &why) : set_down(n, key, deadline, &why);
+    if (result)
+        log_error(n->conf.log, "%s", why.msg);
+    else if (again || always_rebind)
+        rebind_volumes(n, key);
+    return result == 0;
+}
+
+static bool heal_all(struct node *n, bool always_rebind)
+{
+    size_t count;
+    bool all = true;
+    char **keys = sets_keys(n, &count);
+    for (size_t i = 0; i < count; i++)
+        all = heal_one(n, keys[i], always_rebind) && all;
+    free_texts(keys, count);
+    return all;
+}
+
+void node_heal(struct node *n)
+{
+    heal_all(n, /* always_rebind= */ true);
+}
+
+/* --- watching --------------------------------------------------------------------------------- */
+
+struct watched {
+    struct pollfd *fds;
+    size_t n;
+    bool lost, unsettled;
+};
+
+static void watch_process(struct watched *w, int pid)
+{
+    int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
+    if (fd < 0) {
+        w->unsettled = true; /* gone, and its successor has not registered yet */
+        return;
+    }
+    w->fds = xrealloc(w->fds, (w->n + 1) * sizeof *w->fds);
+    w->fds[w->n++] = (struct pollfd){.fd = fd, .events = POLLIN};
+}
+
+static void look_at_sets(struct node *n, struct watched *w)
+{
+    size_t count;
+    char **keys = sets_keys(n, &count);
+    for (size_t i = 0; i < count; i++) {
+        cleanup_free char *mountpoint = set_mountpoint(n, keys[i]);
+        struct mount_serving s;
+        n->mounter->ops->serving(n->mounter, mountpoint, &s);
+        if (!s.alive) {
+            w->lost = true;
+            continue;
+        }
+        watch_process(w, s.pid);
+        if (s.keeper_pid)
+            watch_process(w, s.keeper_pid);
+    }
+    free_texts(keys, count);
+}
+
+static void sleep_on(struct watch *watch, struct watched *w, int ms)
+{
+    w->fds = xrealloc(w->fds, (w->n + 1) * sizeof *w->fds);
+    w->fds[w->n++] = (struct pollfd){.fd = watch->wake, .events = POLLIN};
+    if (poll(w->fds, w->n, ms) > 0 && w->fds[w->n - 1].revents) {
+        uint64_t count;
+        ssize_t ignored = read(watch->wake, &count, sizeof count);
+        (void)ignored;
+    }
+    for (size_t i = 0; i + 1 < w->n; i++)
+        close(w->fds[i].fd);
+    free(w->fds);
+}
+
+static void *watch_main(void *arg)
+{
+    struct node *n = arg;
+    struct watch *watch = n->watch;
+    heal_all(n, /* always_rebind= */ true);
+    while (!watch->stop) {
+        struct watched w = {0};
+        look_at_sets(n, &w);
+        bool due = clock_mono_ns() >= watch->not_before;
+        if (w.lost && due && !heal_all(n, /* always_rebind= */ false))
+            watch->not_before = clock_mono_ns() + AGAIN_NS;
+        sleep_on(watch, &w, w.lost || w.unsettled ? UNSETTLED_MS : SETTLED_MS);
+    }
+    return NULL;
+}
+
+int watch_start(struct node *n, struct err *err)
+{
+    struct watch *w = xcalloc(1, sizeof *w);
+    w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    n->watch = w;
+    int error = w->wake < 0 ? errno : thread_start(&w->thread, "watch", watch_main, n);
+    if (!error)
+        return 0;
+    if (w->wake >= 0)
+        close(w->wake);
+    free(take_ptr(&n->watch));
+    return err_sys(err, error, "start the watch over mounts");
+}
+
+void watch_poke(struct node *n)
+{
+    uint64_t one = 1;
+    ssize_t ignored = n->watch ? write(n->watch->wake, &one, sizeof one) : 0;
+    (void)ignored;
+}
+
+void watch_stop(struct node *n)
+{
+    if (!n->watch)
+        return;
+    n->watch->stop = true;
+    watch_poke(n);
+    pthread_join(n->watch->thread, NULL);
+    close(n->watch->wake);
+    free(take_ptr(&n->watch));
+}
+
+/* --- the node --------------------------------------------------------------------------------- */
+
+int node_open(struct node **ret, const struct node_conf *conf, struct err *err)
+{
+    struct node *n = xcalloc(1, sizeof *n);
+    n->conf = *conf;
+    n->mounter = conf->mounter;
+    n->mounts = xasprintf("%s/mnt", conf->state);
+    lock_init(&n->lock, RANK_NODE, "node");
+    cond_init(&n->cond);
+    int result = state_open(&n->volumes_dir, conf->state, "volumes", err);
+    if (!result)
+        result = state_open(&n->sets_dir, conf->state, "sets", err);
+    n->volumes_dir.step = n->sets_dir.step = conf->step;
+    n->volumes_dir.step_arg = n->sets_dir.step_arg = conf->step_arg;
+    if (result || folder_make(n->mounts, err) || folder_make(conf->run, err) ||
+        volumes_load(n, err) || sets_load(n, err) || (!conf->no_watch && watch_start(n, err))) {
+        node_close(n);
+        return -1;
+    }
+    *ret = n;
+    return 0;
+}
+
+void node_close(struct node *n)
+{
+    if (!n)
+        return;
+    watch_stop(n);
+    volumes_free(n);
+    sets_free(n);
+    state_close(&n->volumes_dir);
+    state_close(&n->sets_dir);
+    free(n->mounts);
+    cond_destroy(&n->cond);
+    lock_destroy(&n->lock);
+    free(n);
+}
+
+void node_metrics(struct node *n, struct bytes *out)
+{
+    static const struct metric_row rows[] = {
+        {"sampan_csi_volumes", NULL, METRIC_GAUGE, 0, "Volumes staged or published here"},
+        {"sampan_csi_sets", NULL, METRIC_GAUGE, sizeof(counter), "Sets mounted for them"},
+        {"sampan_csi_mounts_total", NULL, METRIC_COUNTER, 2 * sizeof(counter),
+         "Mounts made by this process"},
+        {"sampan_csi_revived_total", NULL, METRIC_COUNTER, 3 * sizeof(counter),
+         "Mounts whose processes were all killed, and that went on"},
+        {"sampan_csi_healed_total", NULL, METRIC_COUNTER, 4 * sizeof(counter),
+         "Mounts that were lost, and made again"},
+        {"sampan_csi_lost_total", NULL, METRIC_COUNTER, 5 * sizeof(counter),
+         "Mounts that were lost"},
+    };
+    uint64_t volumes = 0, sets = 0;
+    lock_take(&n->lock);
+    for (const struct volume *v = n->volumes; v; v = v->next)
+        volumes += v->recorded;
+    for (const struct set *s = n->sets; s; s = s->next)
+        sets += *s->uri != '\0';
+    lock_drop(&n->lock);
+    n->stats.volumes = volumes;
+    n->stats.sets = sets;
+    metrics_text(out, rows, sizeof rows / sizeof rows[0], &n->stats);
+}
