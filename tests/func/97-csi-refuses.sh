@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Bad input gets the code that the specification names and a text that says what to do; 200 calls at once are answered.
+. "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/csi.sh"
+make_set --classes 1 --files 5
+csi_python <<'PY'
+p = plugin()
+uri = "file://" + src
+bad, pre = "INVALID_ARGUMENT", "FAILED_PRECONDITION"
+for id, text in (("", "volume_id: missing"), ("a/b", "no '/'"), ("..", "no '/'"), ("x" * 129, "at most 128"), ("a\nb", "control")):
+    fields = p.stage_fields("v", uri=uri)
+    refused(bad, text, p.call, "NodeStageVolume", **fields | {"volume_id": id})
+    refused(bad, text, p.call, "NodeUnstageVolume", volume_id=id, staging_target_path=p.staging("v"))
+    refused(bad, text, p.call, "NodePublishVolume", **p.publish_fields("v", "p", uri=uri) | {"volume_id": id})
+    refused(bad, text, p.call, "NodeUnpublishVolume", volume_id=id, target_path=p.target("v", "p"))
+    refused(bad, text, p.call, "DeleteVolume", volume_id=id)
+stage = lambda **kw: p.stage("v", **kw)
+refused(bad, "uri: missing", stage)
+refused(bad, "sampler: unknown (known are: uri", stage, uri=uri, sampler="x")
+refused(bad, "did you mean memory", stage, uri=uri, memry="1GiB")
+refused(bad, "want TIER:/DIR=SIZE", stage, uri=uri, cache="ssd:relative=1GiB")
+refused(bad, "memory", stage, uri=uri, memory="much")
+refused(bad, 'want "true" or "false"', stage, uri=uri, writable="yes")
+refused(bad, "password", stage, uri="s3://KEY:SECRET@bucket/x")
+refused(bad, "block", stage, uri=uri, cap=capability(block=True))
+refused(bad, "fs_type: ext4", stage, uri=uri, cap=capability(fs_type="ext4"))
+refused(bad, "access mode", stage, uri=uri, cap=capability(mode="UNKNOWN"))
+refused(bad, "mount options: frobnicate", stage, uri=uri, cap=capability(flags=["frobnicate"]))
+refused(bad, "volume_mount_group", stage, uri=uri, cap=capability(group="staff"))
+refused("UNAUTHENTICATED", "half a credential", stage, uri=uri, secrets={"access-key": "AKIA"})
+refused(bad, "secrets: secret-key: empty", stage, uri=uri, secrets={"access-key": "AKIA", "secret-key": ""})
+refused("NOT_FOUND", "no such folder", stage, uri="file:///nonexistent/set")
+gone = p.stage_fields("v", uri=uri) | {"staging_target_path": p.pods + "/never-made"}
+refused(pre, "kubelet makes it", p.call, "NodeStageVolume", **gone)
+os.symlink("/etc", p.pods + "/link"); open(p.pods + "/file", "w").close()
+p.stage("v", uri=uri)
+refused("ALREADY_EXISTS", "other attributes", stage, uri=uri, profile="shards")
+for path, text in (("relative", "absolute"), ("/", "absolute"), (T + "/elsewhere", "outside kubelet's folder"), (p.pods + "/../x", "\"..\""),
+                   (p.pods + "/link", "symbolic link"), (p.pods + "/link/x", "outside"), (p.pods + "/file", "a file stands there"), ("", "missing")):
+    refused(bad, text, p.call, "NodePublishVolume", **p.publish_fields("v", "p") | {"target_path": path})
+    refused(bad, text, p.call, "NodeUnpublishVolume", volume_id="v", target_path=path)
+refused(pre, "NodeStageVolume comes first", p.publish, "never-staged", "p", uri=uri)
+refused(pre, "staging_target_path: missing", p.call, "NodePublishVolume", **p.publish_fields("v", "p") | {"staging_target_path": ""})
+single = capability(mode="SINGLE_NODE_SINGLE_WRITER")
+p.publish("v", "p1", cap=single)
+refused(pre, "one pod alone", p.publish, "v", "p2", cap=single)
+refused("NOT_FOUND", "not at", p.call, "NodeGetVolumeStats", volume_id="v", volume_path="/some/path")
+refused("NOT_FOUND", "neither staged", p.call, "NodeGetVolumeStats", volume_id="w", volume_path="/some/path")
+def call_raw(path, body):
+    try:
+        return p.channel.unary_unary(path)(body, timeout=20)
+    except grpc.RpcError as e:
+        raise Refused(e) from None
+refused("UNIMPLEMENTED", "no such method", lambda: call_raw("/csi.v1.Node/NodeFly", b""))
+refused(bad, "NodeStageVolumeRequest", lambda: call_raw("/csi.v1.Node/NodeStageVolume", b"\xff\xff\xff"))
+# 200 at once, of 20 volumes: each is done or told that another call for its volume is under way.
+calls = [p.begin("NodePublishVolume", **p.publish_fields("v", f"many-{i}")) for i in range(100)]
+calls += [p.begin("NodeGetVolumeStats", volume_id="v", volume_path=p.staging("v")) for _ in range(100)]
+codes = {(c.exception() and c.exception().code().name) or "OK" for c in calls}
+expect("codes", codes - {"OK", "ABORTED"}, set())
+for i in range(100):
+    p.unpublish("v", f"many-{i}")
+p.unpublish("v", "p1"); p.unstage("v")
+# A second plugin: on the same state, on the same socket, on what is no socket.
+def start_fails(text, **kw):
+    other = Plugin(start=False, **kw)
+    done = subprocess.run(other.words(), capture_output=True, text=True, timeout=30)
+    if done.returncode == 0 or text not in done.stderr or done.stderr.count("\n") != 1:
+        raise SystemExit(f"{kw}: {done}")
+start_fails("running already", name="csi")
+start_fails("another process serves this socket", name="csi-b", socket=p.socket)
+start_fails("is no socket", name="csi-c", socket=p.pods + "/file")
+PY
+nothing_of_csi

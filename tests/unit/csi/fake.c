@@ -1,0 +1,243 @@
+#include "fake.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "mem.h"
+
+struct fake_mounter {
+    struct mounter base;
+    struct fake *fake;
+};
+
+static struct fake_mounter one;
+
+static struct fake *of(struct mounter *m)
+{
+    return ((struct fake_mounter *)m)->fake;
+}
+
+void fake_step(void *fake, const char *what)
+{
+    struct fake *f = fake;
+    (void)what;
+    if (++f->step == f->die_at)
+        _exit(FAKE_DIED);
+}
+
+/* The topmost mount on a path. */
+static struct fake_mount *find(struct fake *f, const char *path)
+{
+    for (int i = FAKE_MOUNTS - 1; i >= 0; i--)
+        if (*path && strcmp(f->mounts[i].path, path) == 0)
+            return &f->mounts[i];
+    return NULL;
+}
+
+const struct fake_mount *fake_at(const struct fake *f, const char *path)
+{
+    return find((struct fake *)(uintptr_t)f, path);
+}
+
+size_t fake_count(const struct fake *f)
+{
+    size_t n = 0;
+    for (int i = 0; i < FAKE_MOUNTS; i++)
+        n += *f->mounts[i].path != '\0';
+    return n;
+}
+
+static void put(struct fake *f, const char *path, uint64_t dev, bool read_only)
+{
+    int last = -1;
+    for (int i = 0; i < FAKE_MOUNTS; i++)
+        if (*f->mounts[i].path)
+            last = i;
+    struct fake_mount *m = &f->mounts[last + 1];
+    m->dev = dev;
+    m->read_only = read_only;
+    snprintf(m->path, sizeof m->path, "%s", path);
+}
+
+static bool is_served(const struct fake *f, uint64_t dev)
+{
+    for (int i = 0; i < FAKE_MOUNTS; i++)
+        if (f->served[i] == dev && dev)
+            return true;
+    return false;
+}
+
+static void set_served(struct fake *f, uint64_t dev, bool on)
+{
+    for (int i = 0; i < FAKE_MOUNTS; i++)
+        if (f->served[i] == (on ? 0 : dev)) {
+            f->served[i] = on ? dev : 0;
+            return;
+        }
+}
+
+void fake_lose(struct fake *f)
+{
+    memset(f->served, 0, sizeof f->served);
+}
+
+/* --- programs --------------------------------------------------------------------------------- */
+
+static int run_mount(struct fake *f, const char *mountpoint, struct err *err)
+{
+    if (f->busy > 0) {
+        f->busy--;
+        return err_set(err, ERR_LIMIT, "mount: cache folder in use: /c: by process 7");
+    }
+    if (f->refuse)
+        return err_set(err, f->refuse, "mount: refused by the test");
+    fake_step(f, "mount begins");
+    struct fake_mount *dead = find(f, mountpoint);
+    if (dead)
+        *dead->path = '\0';
+    uint64_t dev = ++f->last_dev;
+    set_served(f, dev, true);
+    put(f, mountpoint, dev, true);
+    f->mounted++;
+    fake_step(f, "mount ended");
+    return 0;
+}
+
+static int run_umount(struct fake *f, const char *mountpoint, struct err *err)
+{
+    struct fake_mount *m = find(f, mountpoint);
+    fake_step(f, "umount begins");
+    if (!m)
+        return err_set(err, ERR_NOT_FOUND, "umount: nothing is mounted there");
+    set_served(f, m->dev, false);
+    *m->path = '\0';
+    f->unmounted++;
+    fake_step(f, "umount ended");
+    return 0;
+}
+
+static int fake_run(struct mounter *m, const char *const *argv, uint64_t deadline_ns,
+                    struct bytes *out, struct err *err)
+{
+    struct fake *f = of(m);
+    const char *last = "";
+    (void)deadline_ns;
+    (void)out;
+    *f->words = '\0';
+    for (int i = 1; argv[i]; i++) {
+        size_t n = strlen(f->words);
+        snprintf(f->words + n, sizeof f->words - n, "%s%s", n ? " " : "", argv[i]);
+        last = argv[i];
+    }
+    if (strcmp(argv[1], "mount") == 0)
+        return run_mount(f, last, err);
+    if (strcmp(argv[1], "umount") == 0)
+        return run_umount(f, last, err);
+    return err_set(err, ERR_BUG, "%s: no such program", argv[1]);
+}
+
+/* --- mounts ----------------------------------------------------------------------------------- */
+
+static int fake_look(struct mounter *m, const char *path, struct mount_look *ret, struct err *err)
+{
+    const struct fake_mount *at = find(of(m), path);
+    (void)err;
+    *ret = (struct mount_look){0};
+    if (at)
+        *ret = (struct mount_look){.mounted = true, .ours = at->dev != 0, .dev = at->dev};
+    return 0;
+}
+
+static void fake_serving(struct mounter *m, const char *mountpoint, struct mount_serving *ret)
+{
+    const struct fake_mount *at = find(of(m), mountpoint);
+    *ret = (struct mount_serving){0};
+    if (at && is_served(of(m), at->dev))
+        *ret = (struct mount_serving){.alive = true, .pid = 1, .keeper_pid = 1};
+}
+
+static int fake_hold(struct mounter *m, const char *mountpoint, int ret_fds[MOUNT_FDS],
+                     struct err *err)
+{
+    (void)m;
+    (void)mountpoint;
+    for (int i = 0; i < MOUNT_FDS; i++)
+        ret_fds[i] = dup(2);
+    return ret_fds[MOUNT_FDS - 1] < 0 ? err_set(err, ERR_LIMIT, "no descriptor") : 0;
+}
+
+static int fake_revive(struct mounter *m, const int fds[MOUNT_FDS], uint64_t deadline_ns,
+                       struct err *err)
+{
+    (void)m;
+    (void)fds;
+    (void)deadline_ns;
+    return err_set(err, ERR_FAILED, "revive: not in this test");
+}
+
+static int fake_bind(struct mounter *m, const char *from, const char *to, bool read_only,
+                     struct err *err)
+{
+    struct fake *f = of(m);
+    const struct fake_mount *at = find(f, from);
+    if (!at)
+        return err_set(err, ERR_BUG, "bind: nothing is mounted at %s", from);
+    if (access(to, F_OK))
+        return err_set(err, ERR_NOT_FOUND, "bind: no folder %s", to);
+    fake_step(f, "bind begins");
+    put(f, to, at->dev, read_only);
+    fake_step(f, "bind ended");
+    return 0;
+}
+
+static int fake_unbind(struct mounter *m, const char *path, struct err *err)
+{
+    struct fake *f = of(m);
+    struct fake_mount *at = find(f, path);
+    (void)err;
+    fake_step(f, "unbind begins");
+    if (at)
+        *at->path = '\0';
+    fake_step(f, "unbind ended");
+    return 0;
+}
+
+static int fake_usage(struct mounter *m, const char *path, struct mount_usage *ret, struct err *err)
+{
+    (void)m;
+    (void)path;
+    (void)err;
+    *ret = (struct mount_usage){.bytes_total = 100,
+                                .bytes_used = 60,
+                                .bytes_free = 40,
+                                .files_total = 10,
+                                .files_used = 6,
+                                .files_free = 4};
+    return 0;
+}
+
+static int fake_own(struct mounter *m, const char *path, int64_t gid, struct err *err)
+{
+    (void)m;
+    (void)path;
+    (void)gid;
+    (void)err;
+    return 0;
+}
+
+static const struct mounter_ops ops = {fake_run,  fake_look,   fake_serving, fake_hold, fake_revive,
+                                       fake_bind, fake_unbind, fake_usage,   fake_own};
+
+struct fake *fake_new(void)
+{
+    struct fake *f =
+        mmap(NULL, sizeof *f, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return f == MAP_FAILED ? NULL : f;
+}
+
+struct mounter *fake_mounter(struct fake *f)
+{
+    one = (struct fake_mounter){{&ops}, f};
+    return &one.base;
+}

@@ -1,0 +1,42 @@
+/*
+ * A machine in memory for tests of the CSI services: programs run, mounts made, all in one table
+ * that outlives the processes which change it (it is shared memory), as the kernel's outlives a
+ * plugin.
+ *
+ * Each change counts as a step; at step `die_at` the process ends on the spot.
+ */
+#ifndef SAMPAN_TEST_CSI_FAKE_H
+#define SAMPAN_TEST_CSI_FAKE_H
+
+#include "mounter.h"
+#include "node.h"
+#include "service.h"
+
+#define FAKE_MOUNTS 64
+#define FAKE_DIED   86
+
+struct fake_mount {
+    char path[256]; /* "": free */
+    uint64_t dev;
+    bool read_only;
+};
+struct fake {
+    struct fake_mount mounts[FAKE_MOUNTS];
+    uint64_t served[FAKE_MOUNTS]; /* devices that somebody serves */
+    uint64_t last_dev;
+    int step, die_at;       /* die_at 0: never */
+    enum err_class refuse;  /* what the next `sampan mount` says; 0: it works */
+    int busy;               /* so many say "cache folder in use" first */
+    int mounted, unmounted; /* programs run so far */
+    char words[2048];       /* of the last program */
+};
+
+/* The machine of this test; zeroed. */
+struct fake *fake_new(void);
+struct mounter *fake_mounter(struct fake *f);
+size_t fake_count(const struct fake *f);
+const struct fake_mount *fake_at(const struct fake *f, const char *path);
+void fake_lose(struct fake *f); /* every daemon and keeper is killed */
+void fake_step(void *fake, const char *what);
+
+#endif

@@ -1,0 +1,153 @@
+/* Volumes and sets over the machine in memory. */
+#include <criterion/criterion.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "world.h"
+
+Test(node, volumes_of_one_set_share_its_mount)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "a", NULL) == RPC_OK, "%s", w.err.msg);
+    cr_assert(do_inline(&w, "b", w.target2) == RPC_OK, "%s", w.err.msg);
+    cr_assert(w.fake->mounted == 1 && fake_count(w.fake) == 3);
+    cr_assert(do_publish(&w, "a", w.target, false, NULL) == RPC_OK);
+    cr_assert(fake_at(w.fake, w.target)->read_only, "a set is read");
+    cr_assert(do_unpublish(&w, "a", w.target) == RPC_OK && do_unstage(&w, "a") == RPC_OK);
+    cr_assert(w.fake->unmounted == 0 && fake_at(w.fake, w.target2), "the other still has it");
+    cr_assert(do_unpublish(&w, "b", w.target2) == RPC_OK);
+    cr_assert(w.fake->unmounted == 1 && world_records(&w) == 0);
+    world_remove(&w);
+}
+
+Test(node, a_set_with_keys_is_not_for_those_without)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "a", "s") == RPC_OK);
+    cr_assert(do_inline(&w, "b", w.target2) == RPC_UNAUTHENTICATED, "%s", w.err.msg);
+    cr_assert(do_publish(&w, "a", w.target, false, NULL) == RPC_OK, "staging had them");
+    cr_assert(w.fake->mounted == 1 && fake_count(w.fake) == 3);
+    world_remove(&w);
+}
+
+Test(node, secrets_never_stand_in_words)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "a", "hushhush") == RPC_OK);
+    cr_assert(strstr(w.fake->words, "--credentials ") && !strstr(w.fake->words, "hushhush"));
+    cr_assert(strstr(w.fake->words, " -- s3://b/set "), "%s", w.fake->words);
+    world_remove(&w);
+}
+
+Test(node, a_start_that_fails_leaves_nothing)
+{
+    static const struct {
+        enum err_class class;
+        const char *secret;
+        enum rpc_code want;
+    } rows[] = {
+        {ERR_NOT_FOUND, NULL, RPC_NOT_FOUND},      {ERR_DENIED, "wrong", RPC_UNAUTHENTICATED},
+        {ERR_LIMIT, NULL, RPC_RESOURCE_EXHAUSTED}, {ERR_USAGE, NULL, RPC_INVALID_ARGUMENT},
+        {ERR_FAILED, NULL, RPC_INTERNAL},          {ERR_TRANSIENT, NULL, RPC_UNAVAILABLE},
+        {ERR_CANCELLED, NULL, RPC_ABORTED},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct world w;
+        world_make(&w);
+        w.fake->refuse = rows[i].class;
+        enum rpc_code code = do_stage(&w, "v", rows[i].secret);
+        cr_assert(code == rows[i].want, "row %zu: %s", i, rpc_code_name(code));
+        cr_assert(strstr(w.err.msg, "refused by the test"));
+        cr_assert(fake_count(w.fake) == 0 && world_records(&w) == 0, "row %zu", i);
+        w.fake->refuse = ERR_NONE;
+        cr_assert(do_stage(&w, "v", rows[i].secret) == RPC_OK);
+        world_remove(&w);
+    }
+}
+
+Test(node, keys_may_come_with_publish)
+{
+    struct world w;
+    world_make(&w);
+    w.fake->refuse = ERR_DENIED;
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    cr_assert(do_publish(&w, "v", w.target, true, NULL) == RPC_UNAUTHENTICATED);
+    cr_assert(access(w.target, F_OK) != 0, "the target of a publish that failed");
+    w.fake->refuse = ERR_NONE;
+    cr_assert(do_publish(&w, "v", w.target, true, "s") == RPC_OK, "%s", w.err.msg);
+    cr_assert(fake_at(w.fake, w.staging) && fake_at(w.fake, w.target));
+    cr_assert(do_unpublish(&w, "v", w.target) == RPC_OK && do_unstage(&w, "v") == RPC_OK);
+    cr_assert(fake_count(w.fake) == 0 && world_records(&w) == 0);
+    world_remove(&w);
+}
+
+Test(node, an_owner_that_still_ends_is_waited_for)
+{
+    struct world w;
+    world_make(&w);
+    w.fake->busy = 3;
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK, "%s", w.err.msg);
+    world_remove(&w);
+}
+
+Test(node, what_was_lost_comes_back_with_its_binds)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", "s") == RPC_OK);
+    cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+    uint64_t before = fake_at(w.fake, w.target)->dev;
+    world_close(&w);
+    fake_lose(w.fake);
+    world_open(&w);
+    node_heal(w.node);
+    uint64_t after = fake_at(w.fake, w.target)->dev;
+    cr_assert(after != before && fake_at(w.fake, w.staging)->dev == after);
+    cr_assert(fake_at(w.fake, w.target)->read_only && fake_count(w.fake) == 3);
+    world_remove(&w);
+}
+
+Test(node, a_set_that_nobody_names_is_ended)
+{
+    struct world w;
+    char path[512], command[600];
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    world_close(&w);
+    snprintf(path, sizeof path, "%s/volumes", w.state);
+    snprintf(command, sizeof command, "%s.away", path);
+    cr_assert(rename(path, command) == 0);
+    world_open(&w);
+    node_heal(w.node);
+    cr_assert(w.fake->unmounted == 1);
+    world_remove(&w);
+}
+
+Test(node, what_others_mounted_is_left_alone)
+{
+    struct world w;
+    world_make(&w);
+    snprintf(w.fake->mounts[0].path, sizeof w.fake->mounts[0].path, "%s", w.staging);
+    cr_assert(do_stage(&w, "v", NULL) != RPC_OK);
+    cr_assert(strstr(w.err.msg, "something else"), "%s", w.err.msg);
+    cr_assert(fake_count(w.fake) == 1, "%zu", fake_count(w.fake));
+    world_remove(&w);
+}
+
+Test(node, statistics_tell_the_condition)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    fake_lose(w.fake);
+    PB(NodeGetVolumeStatsRequest) q = PB_INIT(NODE_GET_VOLUME_STATS_REQUEST);
+    PB(NodeGetVolumeStatsResponse) r;
+    static char id[] = "v";
+    q.volume_id = id;
+    q.volume_path = w.staging;
+    cr_assert(call_node(&w, "NodeGetVolumeStats", &q, &r) == RPC_OK, "%s", w.err.msg);
+    world_remove(&w);
+}

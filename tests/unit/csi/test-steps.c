@@ -1,0 +1,125 @@
+/* The plugin is killed at every step of every call: the call made again succeeds, and nothing
+ * stays. */
+#include <criterion/criterion.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "world.h"
+
+static enum rpc_code stage(struct world *w)
+{
+    return do_stage(w, "v", "secret");
+}
+static enum rpc_code publish(struct world *w)
+{
+    return do_publish(w, "v", w->target, true, "secret");
+}
+static enum rpc_code unpublish(struct world *w)
+{
+    return do_unpublish(w, "v", w->target);
+}
+static enum rpc_code unstage(struct world *w)
+{
+    return do_unstage(w, "v");
+}
+static enum rpc_code publish_inline(struct world *w)
+{
+    return do_inline(w, "i", w->target2);
+}
+static enum rpc_code unpublish_inline(struct world *w)
+{
+    return do_unpublish(w, "i", w->target2);
+}
+
+typedef enum rpc_code call_fn(struct world *w);
+
+static const struct life {
+    const char *name;
+    call_fn *calls[4];
+    size_t n;
+} lives[] = {
+    {"staged", {stage, publish, unpublish, unstage}, 4},
+    {"inline", {publish_inline, unpublish_inline}, 2},
+};
+
+/* The plugin in a process of its own, which ends at that step. True: it lived. */
+static bool survives(struct world *w, call_fn *call, int die_at)
+{
+    world_close(w);
+    pid_t pid = fork();
+    cr_assert(pid >= 0);
+    if (pid == 0) {
+        world_open(w);
+        w->fake->step = 0;
+        w->fake->die_at = die_at;
+        _exit(call(w) == RPC_OK ? 0 : 1);
+    }
+    int status;
+    cr_assert(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+    w->fake->die_at = 0;
+    world_open(w);
+    cr_assert(WEXITSTATUS(status) != 1, "step %d: the call itself failed", die_at);
+    return WEXITSTATUS(status) == 0;
+}
+
+/* One life of a volume, the plugin killed at step `die_at` of call `which`. True: there is no such
+ * step. */
+static bool live(const struct life *life, size_t which, int die_at, bool heal)
+{
+    struct world w;
+    bool lived = true;
+    world_make(&w);
+    for (size_t i = 0; i < life->n; i++) {
+        if (i == which) {
+            lived = survives(&w, life->calls[i], die_at);
+            if (heal)
+                node_heal(w.node);
+        }
+        cr_assert(life->calls[i](&w) == RPC_OK, "%s, call %zu killed at step %d: call %zu: %s",
+                  life->name, which, die_at, i, w.err.msg);
+    }
+    cr_assert(fake_count(w.fake) == 0, "%s, call %zu killed at step %d: %zu mounts left",
+              life->name, which, die_at, fake_count(w.fake));
+    cr_assert(world_records(&w) == 0, "%s, call %zu killed at step %d: %zu files left", life->name,
+              which, die_at, world_records(&w));
+    world_remove(&w);
+    return lived;
+}
+
+static void every_step(bool heal)
+{
+    for (size_t l = 0; l < sizeof lives / sizeof lives[0]; l++)
+        for (size_t call = 0; call < lives[l].n; call++) {
+            int die_at = 1;
+            while (!live(&lives[l], call, die_at, heal))
+                die_at++;
+            cr_assert(die_at > 3, "%s, call %zu has only %d steps", lives[l].name, call, die_at);
+        }
+}
+
+Test(steps, killed_at_each_and_called_again)
+{
+    every_step(false);
+}
+
+Test(steps, killed_at_each_healed_and_called_again)
+{
+    every_step(true);
+}
+
+/* Kubelet may give up in between: what it undoes instead leaves nothing either. */
+Test(steps, killed_at_each_and_undone)
+{
+    for (int die_at = 1;; die_at++) {
+        struct world w;
+        world_make(&w);
+        cr_assert(stage(&w) == RPC_OK);
+        bool lived = survives(&w, publish, die_at);
+        cr_assert(unpublish(&w) == RPC_OK && unstage(&w) == RPC_OK, "step %d: %s", die_at,
+                  w.err.msg);
+        cr_assert(fake_count(w.fake) == 0 && world_records(&w) == 0, "step %d", die_at);
+        world_remove(&w);
+        if (lived)
+            break;
+    }
+}
