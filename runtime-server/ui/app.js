@@ -19,7 +19,9 @@ const state = {
 const chart = new Chart($("chart"), $("chart-value"), 300);
 let stopListening = null, timer = 0, membersAt = 0;
 
-const jobList = () => [...state.jobs.values()].sort((a, b) => b.created.localeCompare(a.created) || b.id.localeCompare(a.id));
+// A cluster's job here has a part of its own on each server; where the whole is known, it stands for them.
+const isPart = (j) => state.jobs.get(j.id.replace(/\.p\d+$/, ""))?.options?.scope === "cluster" && /\.p\d+$/.test(j.id);
+const jobList = () => [...state.jobs.values()].filter((j) => !isPart(j)).sort((a, b) => b.created.localeCompare(a.created) || b.id.localeCompare(a.id));
 const mountShown = () => state.status?.mounts.find((m) => m.mountpoint === state.mount) ?? state.status?.mounts[0];
 const isOf = (job, mount) => !job.options?.mount || job.options.mount === mount?.mountpoint;
 

@@ -1,6 +1,6 @@
 // The cards of the page, each from the newest facts. Text goes in as text, never as markup.
 
-import { ago, bytes, count, duration, percent, rate, sources } from "./words.js";
+import { ago, bytes, count, duration, percent, rate, sources, wasStopped } from "./words.js";
 
 export const $ = (id) => document.getElementById(id);
 
@@ -87,14 +87,15 @@ function micros(us) {
 export function showWarmup(m, job, speed) {
   const w = m.warmup, share = shareOf(m);
   const whole = m.cache.samples >= share.samples && share.samples > 0;
-  const state = job?.state ?? w.state;
+  const state = job?.state ?? (wasStopped(w) ? "stopped" : w.state);
   const words = {
     pending: ["idle", "Waiting"], paused: ["warn", "Paused"], running: ["busy", "Running"], failed: ["bad", "Not complete"],
+    stopped: whole ? ["good", "All here"] : ["idle", "Stopped"],
     done: ["good", "Done"], idle: whole ? ["good", "All here"] : ["idle", "Idle"],
   };
   const value = w.state === "idle" ? 100 * m.cache.samples / (share.samples || 1) : w.percent;
   setChip($("warmup-state"), ...words[state]);
-  setBar($("warmup-bar"), value, { paused: "warn", pending: "idle", failed: "bad" }[state]);
+  setBar($("warmup-bar"), value, { paused: "warn", pending: "idle", stopped: "idle", failed: "bad" }[state]);
   setText($("warmup-percent"), percent(value, 100));
   setText($("warmup-facts"), warmupFacts(m, state, speed, share));
   $("warmup-start").hidden = Boolean(job) || state === "running";
@@ -109,6 +110,7 @@ function warmupFacts(m, state, speed, share) {
     return [of, speed > 0 && `${rate(speed)} samples/s`, w.eta_s > 0 && `about ${duration(w.eta_s)} left`, w.failed > 0 && `${count(w.failed)} failed`].filter(Boolean).join(" · ");
   if (state === "pending") return "Waiting for its turn.";
   if (state === "paused") return `${of}. It goes on where it stopped.`;
+  if (state === "stopped") return `${of} when it was stopped. Start again to fetch the rest.`;
   if (state === "failed") return `${count(w.failed)} of ${count(w.samples_total)} samples could not be fetched. Start again to fetch the rest.`;
   if (state === "done") return `${of}, every one of them fetched.`;
   return m.cache.samples ? `${percent(m.cache.samples, share.samples)} ${share.word} is on this node already.` : "Nothing is on this node yet. A warmup fetches it before training asks.";
@@ -166,6 +168,7 @@ function showNode(node, n, m, status, job) {
   const part = job?.partitions?.find((p) => p.partition === n.ordinal);
   setText(line.children[0], `Node ${n.ordinal}`);
   setText(line.children[1], [here && "this one", n.url && n.url.replace(/^https?:\/\//, "")].filter(Boolean).join(", "));
+  node.title = n.why || "";
   setChip(line.children[2], memberTones[n.state] ?? "idle", memberWords[n.state] ?? n.state);
   if (here) setBar(progress, 100 * m.cache.samples / (share.samples || 1));
   else if (part) setBar(progress, part.progress.percent, part.state === "failed" ? "bad" : undefined);
@@ -173,7 +176,7 @@ function showNode(node, n, m, status, job) {
   setText(note, [
     n.partition && `Partition ${n.partition}`,
     here && `${count(m.cache.samples)} of ${count(share.samples)} samples, ${bytes(m.cache.bytes)}`,
-    !here && part && `${percent(part.progress.percent, 100)} of “${job.id}”`, part?.error,
+    !here && part && `${percent(part.progress.percent, 100)} of “${job.id}”`, n.state !== "lost" && part?.error,
   ].filter(Boolean).join(" · "));
 }
 
