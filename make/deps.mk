@@ -1,12 +1,12 @@
 # What the machine must have. `make deps` installs what is missing of it (Debian 12 names) and says
-# what; it does nothing where all is there. `make deps-dev` adds what lint, fuzzing and memory checks
-# need; `make venv` makes .venv with the pinned test servers of tests/requirements.txt.
+# what; it does nothing where all is there. `make deps-dev` adds what lint, fuzzing, memory checks and the
+# dashboard's test in a browser need (it skips where there is no Chromium); `make venv` makes .venv with the pinned test servers of tests/requirements.txt.
 
 DEPS_BUILD := gcc libc6-dev make pkg-config libfuse3-dev libcurl4-openssl-dev libsqlite3-dev liblz4-dev \
               libssl-dev libjansson-dev libmicrohttpd-dev libgrpc-dev libprotobuf-c-dev \
               protobuf-c-compiler
 DEPS_TEST  := fuse3 libcriterion-dev python3 python3-venv nginx-light attr iproute2 curl ca-certificates rsync
-DEPS_DEV   := clang clang-tidy clang-format libclang-rt-14-dev valgrind
+DEPS_DEV   := clang clang-tidy clang-format libclang-rt-14-dev valgrind chromium
 
 .PHONY: deps deps-build deps-dev
 deps:
