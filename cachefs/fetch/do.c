@@ -79,6 +79,45 @@ int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *err)
     return fetch_whole(f, &whole, err);
 }
 
+/* Two arguments where a request has one. */
+struct sinking {
+    struct waiter waiter;
+    const struct fetch_request *request;
+};
+
+static int on_sink(void *arg, const void *data, size_t len, struct err *err)
+{
+    const struct sinking *s = arg;
+    return s->request->sink(s->request->arg, data, len, err);
+}
+
+static void on_sunk(void *arg, const struct err *err)
+{
+    struct sinking *s = arg;
+    on_done(&s->waiter, err);
+}
+
+int fetch_sink(struct fetch *f, const struct fetch_request *r, struct err *err)
+{
+    struct sinking s = {.waiter = {.err = err}, .request = r};
+    struct fetch_request own = *r;
+    own.sink = on_sink;
+    own.done = on_sunk;
+    own.arg = &s;
+    lock_init(&s.waiter.lock, RANK_FETCH_QUEUE, "fetch-waiter");
+    cond_init(&s.waiter.ended);
+    int result = fetch_start(f, &own, err);
+    if (result == 0) {
+        ACQUIRE(&s.waiter.lock);
+        while (!s.waiter.done)
+            cond_wait(&s.waiter.ended, &s.waiter.lock);
+        result = s.waiter.result;
+    }
+    cond_destroy(&s.waiter.ended);
+    lock_destroy(&s.waiter.lock);
+    return result;
+}
+
 /* --- one object ------------------------------------------------------------------------------ */
 
 struct about {

@@ -110,6 +110,8 @@ struct fetch_request {
     void *arg;
 };
 int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *err);
+/* The same with a sink, and waits; `done` is not used. */
+int fetch_sink(struct fetch *f, const struct fetch_request *r, struct err *err);
 
 /*
  * Lists everything below the store's prefix in parallel: the key space is split by prefix

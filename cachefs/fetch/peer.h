@@ -47,4 +47,16 @@ void peer_status(struct source *s, struct json_writer *w);
  * for. */
 void peer_stop(struct source *s);
 
+/* --- the catalog ------------------------------------------------------------------------------ */
+
+struct peer_catalog {
+    const char *url;        /* http(s)://HOST:PORT/v1/catalog/DIGEST or …/current */
+    const char *token_file; /* NULL or "": none */
+    const char *ca_file;
+    const char *had; /* "DIGEST-IDS" of the one that is here; NULL: none */
+};
+/* Into `file`, unchecked. Waits. 1: it is there; 0: the server has still the one that was had; -1.
+ */
+int peer_catalog_fetch(const struct peer_catalog *c, const char *file, struct err *err);
+
 #endif

@@ -178,6 +178,26 @@ static struct catalog *longest_lineage(struct volume *v)
     return catalog_ref(most);
 }
 
+static uint64_t lineage_of(struct volume *v)
+{
+    ACQUIRE(&v->lock);
+    return catalog_info(v->versions[0])->lineage;
+}
+
+/* What the machine that lists has made since. */
+static int fetch_newer(struct volume *v, const char *folder, struct catalog **ret, struct err *err)
+{
+    if (version_fetch(v, folder, ret, err))
+        return -1;
+    if (catalog_info(*ret)->lineage == lineage_of(v))
+        return 0;
+    catalog_unref(*ret);
+    return err_set(err, ERR_CORRUPT,
+                   "%s: its catalog was begun anew, so that its ids name other samples (unmount, "
+                   "and mount again)",
+                   v->conf.catalog);
+}
+
 int volume_rescan(struct volume *v, struct catalog_diff_counts *ret, struct err *err)
 {
     if (!gate_enter(&v->gate))
@@ -189,12 +209,15 @@ int volume_rescan(struct volume *v, struct catalog_diff_counts *ret, struct err 
     struct catalog *previous = longest_lineage(v), *next;
     struct catalog_diff_counts diff = {0};
     cleanup_bytes struct bytes folder = {0};
-    int rc = scan_now(v, previous, NULL, NULL, &next, &diff, err);
+    int rc = catalog_folder(&v->conf, &folder, err);
+    if (!rc && version_is_remote(v))
+        rc = fetch_newer(v, folder.data, &next, err);
+    else if (!rc)
+        rc = scan_now(v, previous, NULL, NULL, &next, &diff, err);
     if (!rc) {
         version_switch(v, next);
         cache_recount(v->cache); /* the version's file counts against the tier it lies in */
-        if (!catalog_folder(&v->conf, &folder, NULL))
-            catalog_prune(folder.data, VERSIONS_KEPT, NULL); /* a leftover is no reason to fail */
+        catalog_prune(folder.data, VERSIONS_KEPT, NULL); /* a leftover is no reason to fail */
         if (ret)
             *ret = diff;
     }
@@ -202,12 +225,6 @@ int volume_rescan(struct volume *v, struct catalog_diff_counts *ret, struct err 
     end_scan(v);
     gate_leave(&v->gate);
     return rc;
-}
-
-static uint64_t lineage_of(struct volume *v)
-{
-    ACQUIRE(&v->lock);
-    return catalog_info(v->versions[0])->lineage;
 }
 
 /* A `scan` by another process may have published a version: serve it. */
@@ -315,7 +332,10 @@ static int first_version(struct volume *v, const char *folder, volume_progress_f
 {
     struct err e = {0};
     struct catalog *known = NULL;
-    if (named_catalog(v)) {
+    if (version_is_remote(v)) {
+        if (version_fetch_first(v, folder, &known, err))
+            return -1;
+    } else if (named_catalog(v)) {
         if (version_adopt(named_catalog(v), folder, &known, err))
             return -1;
     } else if (catalog_current(&known, folder, &e) && e.class == ERR_CORRUPT) {

@@ -12,6 +12,7 @@
  *   adopt.c    a catalog file from elsewhere  numbering.c  whose numbers a version has
  *   share.c    what of a divided set is this node's
  *   epochs.c   the epochs to come, while this one trains
+ *   remote.c   a catalog from another machine
  */
 #ifndef SAMPAN_VOLUME_INTERNAL_H
 #define SAMPAN_VOLUME_INTERNAL_H
@@ -413,6 +414,11 @@ int version_take_newer(struct volume *v, struct err *err);
 int refresh_start(struct volume *v, struct err *err);
 /* adopt.c: a catalog file from elsewhere becomes the folder's current version, unless its ids mean
  * other samples than those the folder knows. */
+bool version_is_remote(const struct volume *v); /* remote.c */
+int version_fetch(struct volume *v, const char *folder, struct catalog **ret, struct err *err);
+/* The same at the start: without its server the folder's own version will do. */
+int version_fetch_first(struct volume *v, const char *folder, struct catalog **ret,
+                        struct err *err);
 int version_adopt(const char *file, const char *dir, struct catalog **ret, struct err *err);
 
 /* sampler.c: builds the order of v->spec, on a thread of its own if that takes long. */

@@ -1,0 +1,111 @@
+/*
+ * A catalog from another machine's runtime server, into a file. It has an engine of its own: a
+ * catalog of a million samples is 150 MB, which should neither wait for reads nor hold them up.
+ */
+#include "peer-internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TOKEN_BYTES 4096u
+#define BYTES_MAX   (64ull << 30)
+
+struct download {
+    const char *url, *had;
+    struct secret token;
+    const char *file;
+    int fd;
+    uint64_t len;
+};
+
+static int build(void *arg, struct http_req *r, struct err *err)
+{
+    const struct download *d = arg;
+    (void)err;
+    bytes_add_str(&r->url, d->url);
+    if (d->token.text)
+        http_header(r, "Authorization", "Bearer %s", d->token.text);
+    if (*d->had)
+        http_header(r, "If-None-Match", "\"%s\"", d->had);
+    return 0;
+}
+
+static int take(void *arg, const void *data, size_t len, struct err *err)
+{
+    struct download *d = arg;
+    if (len > BYTES_MAX - d->len)
+        return err_set(err, ERR_LIMIT, "it is longer than any catalog");
+    for (size_t done = 0; done < len;) {
+        ssize_t n = pwrite(d->fd, (const char *)data + done, len - done, (off_t)(d->len + done));
+        if (n < 0 && errno != EINTR)
+            return err_sys(err, errno, "write %s", d->file);
+        done += n < 0 ? 0 : (size_t)n;
+    }
+    d->len += len;
+    return 0;
+}
+
+static int read_token(const char *file, struct secret *ret, struct err *err)
+{
+    char text[TOKEN_BYTES];
+    cleanup_close int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+    if (n < 0)
+        return err_sys(err, errno, "token file %s", file);
+    while (n && strchr(" \t\r\n", text[n - 1]))
+        n--;
+    secret_set(ret, text, (size_t)n);
+    explicit_bzero(text, sizeof text);
+    return 0;
+}
+
+static int run(struct download *d, const struct peer_catalog *c, struct http_answer *ret,
+               struct err *err)
+{
+    const struct store_conf store_conf = {.ca_file = c->ca_file, .proxy = ""};
+    struct fetch_conf conf;
+    struct fetch *f;
+    struct store *store;
+    fetch_conf_defaults(&conf);
+    conf.connections = 1;
+    conf.max_tries = 1; /* what the sink took of a broken try cannot be taken back here */
+    conf.budget_ns = 3600 * NS_PER_S;
+    if (store_open(&store, d->url, &store_conf, err))
+        return -1;
+    int rc = fetch_new(&f, &conf, err);
+    if (!rc) {
+        const struct fetch_request r = {
+            .store = store, .build = build, .build_arg = d, .answer = ret, .sink = take, .arg = d};
+        rc = fetch_sink(f, &r, err);
+        fetch_free(f);
+    }
+    store_close(store);
+    return rc;
+}
+
+int peer_catalog_fetch(const struct peer_catalog *c, const char *file, struct err *err)
+{
+    struct download d = {.url = c->url, .had = c->had ? c->had : "", .file = file};
+    struct http_answer answer;
+    http_answer_init(&answer);
+    if (c->token_file && *c->token_file && read_token(c->token_file, &d.token, err))
+        return -1;
+    cleanup_close int fd = open(file, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int rc = fd < 0 ? err_sys(err, errno, "write %s", file) : 0;
+    d.fd = fd;
+    if (!rc)
+        rc = run(&d, c, &answer, err);
+    secret_release(&d.token);
+    if (answer.status == 304)
+        rc = 0;
+    else if (rc && (answer.status == 401 || answer.status == 403))
+        err_set(err, ERR_DENIED, "%s: the server refuses the token (give --peer-token-file)",
+                c->url);
+    else if (rc && answer.status == 404)
+        err_set(err, ERR_NOT_FOUND, "%s: no version of that name is kept there", c->url);
+    if (rc || answer.status == 304)
+        unlink(file);
+    return rc ? err_wrap(err, "fetch the catalog") : answer.status != 304;
+}

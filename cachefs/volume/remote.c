@@ -1,0 +1,99 @@
+/*
+ * Versions from another machine (--catalog http://…/v1/catalog/current): one lists the source, all
+ * others fetch what it made, so that all have the same version with the same ids.
+ *
+ * The server is asked at the start and by each refresh. Where it does not answer at the start, the
+ * version that is here goes on: a mount that comes back needs nobody else for it.
+ */
+#define LOG_MODULE "volume"
+#include "volume-internal.h"
+
+#include <unistd.h>
+
+#include "clock.h"
+#include "log.h"
+#include "peer.h"
+
+#define TRIES 5 /* the server may be starting, as we are */
+
+bool version_is_remote(const struct volume *v)
+{
+    return v->conf.catalog && strstr(v->conf.catalog, "://");
+}
+
+/* "DIGEST-IDS" of the folder's version, as its ETag is; "" without one. */
+static void etag_of(const char *folder, char *ret, size_t size)
+{
+    struct catalog *c;
+    *ret = '\0';
+    if (catalog_current(&c, folder, NULL))
+        return;
+    const struct catalog_info *info = catalog_info(c);
+    snprintf(ret, size, "%s-%llx", info->digest, (unsigned long long)info->ids);
+    catalog_unref(c);
+}
+
+/* What came is checked as a whole before anything is made of it. */
+static int take_in(struct volume *v, const char *file, const char *folder, struct catalog **ret,
+                   struct err *err)
+{
+    const char *slash = strrchr(v->conf.catalog, '/');
+    struct catalog *c;
+    if (catalog_open(&c, file, err))
+        return -1;
+    int rc = catalog_verify(c, err);
+    if (!rc && strlen(slash + 1) == CATALOG_DIGEST &&
+        strcmp(slash + 1, catalog_info(c)->digest) != 0)
+        rc = err_set(err, ERR_CORRUPT, "%s: it sent version %.12s", v->conf.catalog,
+                     catalog_info(c)->digest);
+    catalog_unref(c);
+    return rc ? -1 : version_adopt(file, folder, ret, err);
+}
+
+/* 1: a version came, 0: it is still the folder's, -1. */
+static int fetch_once(struct volume *v, const char *folder, struct catalog **ret, struct err *err)
+{
+    char had[CATALOG_DIGEST + 20];
+    cleanup_free char *file = xasprintf("%s/.build-%d-fetched", folder, (int)getpid());
+    etag_of(folder, had, sizeof had);
+    const struct peer_catalog c = {.url = v->conf.catalog,
+                                   .token_file = v->conf.peer_token_file,
+                                   .ca_file = v->conf.store.ca_file,
+                                   .had = had};
+    int rc = peer_catalog_fetch(&c, file, err);
+    if (rc <= 0)
+        return rc ? rc : catalog_current(ret, folder, err);
+    rc = take_in(v, file, folder, ret, err);
+    unlink(file);
+    return rc ? -1 : 1;
+}
+
+int version_fetch(struct volume *v, const char *folder, struct catalog **ret, struct err *err)
+{
+    for (int i = 1;; i++) {
+        struct err e = {0};
+        if (fetch_once(v, folder, ret, &e) >= 0)
+            return 0;
+        if (e.class != ERR_TRANSIENT || i == TRIES) {
+            if (err)
+                *err = e;
+            return -1;
+        }
+        usleep(1000 * 1000);
+    }
+}
+
+int version_fetch_first(struct volume *v, const char *folder, struct catalog **ret, struct err *err)
+{
+    struct err e = {0};
+    if (version_fetch(v, folder, ret, &e) == 0)
+        return 0;
+    bool passing = e.class == ERR_TRANSIENT || e.class == ERR_DENIED || e.class == ERR_NOT_FOUND;
+    if (passing && catalog_current(ret, folder, NULL) == 0) {
+        log_warn(v->conf.log, "the version that is here goes on: %s", e.msg);
+        return 0;
+    }
+    if (err)
+        *err = e;
+    return -1;
+}

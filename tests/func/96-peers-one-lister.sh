@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# One machine lists the source; another fetches its catalog and follows it, lists nothing itself (the
+# store's log), and starts without it from what it has.
+. "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/peers.sh"
+need_mount
+make_set --classes 2 --files 5
+start_nginx
+listings() { grep -c '^GET /[^ ]*/ \|^GET / ' "$T/log/nginx.access" || true; }
+version_of() { sampan status "$T/m$1" --json | field version; }
+mount_1() {
+    sampan mount "$HTTP_URL/" "$T/m1" --cache "ssd:$T/c1=1GiB" --catalog "${URL[0]}/v1/catalog/current" --refresh 1s \
+        --peer-token-file "$T/token"
+}
+peer_nodes 1 "$HTTP_URL/"
+: >"$T/log/nginx.access"
+mkdir -p "$T/m1"
+on_exit "sampan umount '$T/m1' || umount -l '$T/m1'"
+mount_1
+expect "listings by the follower" "$(listings)" 0
+expect "versions" "$(version_of 1)" "$(version_of 0)"
+same_bytes "$SRC" "$T/m1"
+head -c 5000 /dev/urandom >"$SRC/class-000/zz-new.bin"
+sampan scan "$T/m0" >"$T/scan.out"
+agree() { [ "$(version_of 1)" = "$(version_of 0)" ] && [ -e "$T/m1/class-000/zz-new.bin" ]; }
+until_true 20 agree || fail "the follower serves $(version_of 1), want $(version_of 0)"
+same_bytes "$SRC" "$T/m1"
+sampan umount "$T/m1"
+peer_stop 0 # the lister's server is gone: what is here is enough
+mount_1
+same_bytes "$SRC" "$T/m1"
+sampan umount "$T/m1"
+# A digest that nobody has, and a wrong token, are said so.
+peer_serve 0
+refused 3 "no version" sampan mount "$HTTP_URL/" "$T/m1" --cache "ssd:$T/c2=1GiB" --peer-token-file "$T/token" \
+    --catalog "${URL[0]}/v1/catalog/$(printf '0%.0s' $(seq 64))"
+refused 4 "token" sampan mount "$HTTP_URL/" "$T/m1" --cache "ssd:$T/c2=1GiB" --catalog "${URL[0]}/v1/catalog/current"
+unpeer
