@@ -122,13 +122,14 @@ $(foreach m,$(MODULES),$(eval $(call module_rules,$(m))))
 # The dashboard's files are part of the program.
 $(BUILD)/obj/runtime-server/ui.o: $(wildcard runtime-server/ui/*)
 
+# An rpath, so that a copy of the program finds copies of its libraries beside it (csi/programs.h).
 # pthread_cancel() loads libgcc_s when it is first called, and ends the process where it cannot: out of
 # descriptors, for one. Linked, it is there.
 $(BUILD)/bin/sampan: $(call lib_of,$(filter-out $(APART),$(MODULES)))
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
-	@$(CC) $(LDFLAGS) -o $@.new -Wl,--start-group $^ -Wl,--end-group \
-	    -Wl,--push-state,--no-as-needed -lgcc_s -Wl,--pop-state \
+	@$(CC) $(LDFLAGS) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/lib' -o $@.new \
+	    -Wl,--start-group $^ -Wl,--end-group -Wl,--push-state,--no-as-needed -lgcc_s -Wl,--pop-state \
 	    $(shell pkg-config --libs $(call pkgs_of,$(filter-out $(APART),$(MODULES))))
 	@mv -f $@.new $@
 

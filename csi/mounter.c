@@ -279,8 +279,25 @@ static const struct mounter_ops ops = {
     .own = real_own,
 };
 
+/* The register of mounts that the programs write is the host's: it is read through the host's root,
+ * and so are the sockets that it names. */
+static int use_register(const char *host_root, struct err *err)
+{
+    const char *own = getenv("SAMPAN_RUN_DIR");
+    if (!*host_root)
+        return 0;
+    cleanup_free char *path = xasprintf("%s%s", host_root, own && *own ? own : "/run/sampan");
+    if (mkdir(path, 0700) && errno != EEXIST)
+        return err_sys(err, errno, "the host's register of mounts: %s (hostPID: true?)", path);
+    if (setenv("SAMPAN_RUN_DIR", path, 1))
+        return err_sys(err, errno, "set SAMPAN_RUN_DIR");
+    return 0;
+}
+
 int mounter_real(struct mounter **ret, const struct mounter_conf *conf, struct err *err)
 {
+    if (use_register(conf->host_root, err))
+        return -1;
     if (access(conf->program, X_OK))
         return err_sys(err, errno, "the program %s", conf->program);
     struct real *r = xcalloc(1, sizeof *r);

@@ -45,5 +45,8 @@ void node_close(struct node *n);
 void node_metrics(struct node *n, struct bytes *out);
 /* Looks at every set once, and puts right what is not as the records say (what the watch does). */
 void node_heal(struct node *n);
+/* Mounts that run on another program than this one are handed over to it; readers notice nothing.
+ * One that cannot goes on as it is. */
+void node_upgrade(struct node *n, const char *program);
 
 #endif

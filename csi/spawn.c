@@ -28,6 +28,8 @@ struct plan {
     int spaces[N_SPACES]; /* namespaces of the host; -1 */
     int cgroups[CGROUPS_MOST];
     size_t n_cgroups;
+    char **environment;
+    char *run_dir; /* one of its strings */
 };
 
 static void drop(int *fd)
@@ -39,6 +41,8 @@ static void drop(int *fd)
 
 static void plan_release(struct plan *p)
 {
+    free(p->environment);
+    free(p->run_dir);
     for (int i = 0; i < 2; i++) {
         drop(&p->out[i]);
         drop(&p->errors[i]);
@@ -112,8 +116,26 @@ static void open_cgroups(struct plan *p)
     }
 }
 
+/* On the host its folders have their own names: SAMPAN_RUN_DIR loses the host's root. */
+static void make_environment(struct plan *p)
+{
+    static const char name[] = "SAMPAN_RUN_DIR=";
+    size_t n = 0, root = strlen(p->s->host_root);
+    while (environ[n])
+        n++;
+    p->environment = xcalloc(n + 1, sizeof *p->environment);
+    for (size_t i = 0; i < n; i++) {
+        const char *value = environ[i] + sizeof name - 1;
+        p->environment[i] = environ[i];
+        if (root && strncmp(environ[i], name, sizeof name - 1) == 0 &&
+            strncmp(value, p->s->host_root, root) == 0)
+            p->environment[i] = p->run_dir = xasprintf("%s%s", name, value + root);
+    }
+}
+
 static int prepare(struct plan *p, struct err *err)
 {
+    make_environment(p);
     p->null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (p->null < 0 || pipe2(p->out, O_CLOEXEC) || pipe2(p->errors, O_CLOEXEC))
         return err_sys(err, errno, "start %s", p->s->program);
@@ -153,7 +175,7 @@ static _Noreturn void become(const struct plan *p)
         say_and_end("change to /");
     for (size_t i = 0; i < s->n_keep; i++)
         fcntl(s->keep[i], F_SETFD, 0);
-    execv(s->program, (char *const *)(uintptr_t)s->argv);
+    execve(s->program, (char *const *)(uintptr_t)s->argv, p->environment);
     say_and_end(s->program);
 }
 

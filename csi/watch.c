@@ -119,6 +119,46 @@ void node_heal(struct node *n)
     heal_all(n, /* always_rebind= */ true);
 }
 
+/* --- another program -------------------------------------------------------------------------- */
+
+static bool runs(int pid, const char *program)
+{
+    char exe[4096];
+    cleanup_free char *link = xasprintf("/proc/%d/exe", pid);
+    ssize_t len = pid > 0 ? readlink(link, exe, sizeof exe - 1) : -1;
+    exe[len > 0 ? len : 0] = '\0';
+    return len > 0 && strcmp(exe, program) == 0;
+}
+
+static void upgrade_one(struct node *n, struct set *s, const char *program)
+{
+    const char *const argv[] = {"sampan", "upgrade",     "--program", program,
+                                "--",     s->mountpoint, NULL};
+    struct mount_serving serving;
+    struct err why = {0};
+    n->mounter->ops->serving(n->mounter, s->mountpoint, &serving);
+    if (!serving.alive || runs(serving.pid, program))
+        return;
+    if (n->mounter->ops->run(n->mounter, argv, clock_mono_ns() + WORK_NS, NULL, &why))
+        log_warn(n->conf.log, "set %s: it goes on with its old program: %s", s->uri, why.msg);
+    else
+        log_info(n->conf.log, "set %s: handed over to %s", s->uri, program);
+}
+
+void node_upgrade(struct node *n, const char *program)
+{
+    size_t count;
+    char **keys = sets_keys(n, &count);
+    for (size_t i = 0; i < count; i++) {
+        struct set *s = set_begin(n, keys[i]);
+        if (s)
+            upgrade_one(n, s, program);
+        if (s)
+            set_end(n, s);
+    }
+    free_texts(keys, count);
+}
+
 /* --- watching --------------------------------------------------------------------------------- */
 
 struct watched {

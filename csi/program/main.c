@@ -18,10 +18,12 @@
 #include "mem.h"
 #include "metrics-http.h"
 #include "node.h"
+#include "programs.h"
 #include "service.h"
 #include "state.h"
 
 #define WORKERS_MAX  64
+#define HOST_ROOT    "/proc/1/root"
 #define GRACE_NS     (20 * NS_PER_S)
 #define TMPFS        0x01021994
 #define RAMFS        0x858458f6
@@ -30,7 +32,7 @@
 struct options {
     const char *endpoint, *node_id, *state, *driver_name, *metrics, *kubelet_dir, *cache_dir,
         *run_dir, *program, *log_level, *log_format;
-    bool controller, node;
+    bool controller, node, host;
 };
 #define AT(field) offsetof(struct options, field)
 
@@ -55,6 +57,9 @@ static const struct conf_row rows[] = {
      .help = "Folder in memory for credentials of mounts; default /run/sampan-csi"},
     {"sampan", CONF_STRING, AT(program), .arg = "FILE",
      .help = "The program that mounts; default: the one beside this one"},
+    {"host", CONF_FLAG, AT(host),
+     .help = "Run mounts in the host's namespaces and a cgroup of their own, from copies of the "
+             "programs below --state: they outlive this container (needs hostPID, privileged)"},
     {"log-level", CONF_STRING, AT(log_level), .arg = "LEVEL", .dflt = "info",
      .help = "error, warn, info or debug; for one module: info,rpc=debug"},
     {"log-format", CONF_ENUM, AT(log_format), .choices = "text|json", .dflt = "text",
@@ -154,10 +159,25 @@ static bool is_ready(const struct plugin *plugin, struct err *err)
     return true;
 }
 
+/* In a pod: the programs are copied to the host, and the register of mounts is the host's. */
+static int enter_host(struct program *p, struct err *err)
+{
+    char *copy = NULL;
+    if (!p->o.host)
+        return 0;
+    if (programs_copy(p->sampan, p->o.state, &copy, err))
+        return -1;
+    free(p->sampan);
+    p->sampan = copy;
+    return 0;
+}
+
 static int open_services(struct program *p, struct err *err)
 {
-    const struct mounter_conf mounter = {
-        .program = p->sampan, .host_root = "", .cgroup = "sampan-csi", .log = p->log};
+    const struct mounter_conf mounter = {.program = p->sampan,
+                                         .host_root = p->o.host ? HOST_ROOT : "",
+                                         .cgroup = "sampan-csi",
+                                         .log = p->log};
     if (mounter_real(&p->mounter, &mounter, err))
         return -1;
     const struct node_conf node = {
@@ -202,8 +222,12 @@ static bool healthy(void *arg, struct err *why)
 static int start(struct program *p, struct err *err)
 {
     p->run_dir = xstrdup(p->o.run_dir ? p->o.run_dir : "/run/sampan-csi");
-    if (find_sampan(p, err) || lock_state(p, err) || open_services(p, err))
+    if (find_sampan(p, err) || lock_state(p, err) || enter_host(p, err) || open_services(p, err))
         return -1;
+    if (p->o.host && p->o.node) {
+        node_upgrade(p->plugin.node, p->sampan);
+        programs_clean(p->o.state, p->sampan);
+    }
     struct rpc_conf rpc = {
         .endpoint = p->o.endpoint, .arg = &p->plugin, .log = p->log, .max_workers = WORKERS_MAX};
     p->methods = service_methods(&p->plugin, &rpc.n_methods);

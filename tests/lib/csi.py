@@ -59,7 +59,9 @@ def capability(mode="SINGLE_NODE_WRITER", block=False, fs_type="", flags=(), gro
 
 
 class Plugin:
-    def __init__(self, name="csi", start=True, args=(), socket=None):
+    def __init__(self, name="csi", start=True, args=(), socket=None, bin=None, around=()):
+        self.bin = bin or os.path.dirname(SAMPAN)
+        self.around = list(around)  # words before the program's own
         self.root = os.path.join(os.environ["T"], name)
         self.socket = socket or os.path.join(self.root, "csi.sock")
         self.state = os.path.join(self.root, "state")
@@ -73,7 +75,7 @@ class Plugin:
             self.start()
 
     def words(self):
-        return [os.path.join(os.path.dirname(SAMPAN), "sampan-csi"), "--endpoint", f"unix://{self.socket}", "--node-id", "node-a",
+        return [*self.around, os.path.join(self.bin, "sampan-csi"), "--endpoint", f"unix://{self.socket}", "--node-id", "node-a",
                 "--state", self.state, "--run-dir", self.run, "--cache-dir", os.path.join(self.root, "cache"),
                 "--kubelet-dir", self.pods, *self.args]
 

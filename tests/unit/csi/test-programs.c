@@ -1,0 +1,126 @@
+/* The interpreter of a copied program, and the copy itself: it runs on nothing but what lies beside
+ * it. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "buf.h"
+#include "clock.h"
+#include "programs.h"
+#include "spawn.h"
+
+static void read_into(struct bytes *b, const char *path)
+{
+    char chunk[65536];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    cr_assert(fd >= 0);
+    for (ssize_t n; (n = read(fd, chunk, sizeof chunk)) > 0;)
+        bytes_add(b, chunk, (size_t)n);
+    close(fd);
+}
+
+Test(programs, the_interpreter_is_another)
+{
+    struct bytes b = {0};
+    struct err err = {0};
+    read_into(&b, "/bin/true");
+    cr_assert(elf_interpreter(&b) && elf_interpreter(&b)[0] == '/');
+    size_t before = b.len;
+    cr_assert(elf_set_interpreter(&b, "/some/where/else/ld.so", &err) == 0, "%s", err.msg);
+    cr_assert(b.len == before + strlen("/some/where/else/ld.so") + 1);
+    cr_assert_str_eq(elf_interpreter(&b), "/some/where/else/ld.so");
+    bytes_release(&b);
+}
+
+Test(programs, what_is_no_program_is_refused)
+{
+    static const char *const rows[] = {"",
+                                       "\x7f"
+                                       "ELF",
+                                       "#!/bin/sh\n",
+                                       "\x7f"
+                                       "ELF\2\1\1"};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bytes b = {0};
+        struct err err = {0};
+        bytes_add(&b, rows[i], strlen(rows[i]));
+        bytes_reserve(&b, 4096);
+        cr_assert(!elf_interpreter(&b) && elf_set_interpreter(&b, "/x", &err) != 0, "row %zu", i);
+        bytes_release(&b);
+    }
+}
+
+/* Every prefix of a program, and headers that lie. */
+Test(programs, torn_programs_are_refused)
+{
+    struct bytes b = {0};
+    read_into(&b, "/bin/true");
+    for (size_t n = 0; n < 2048; n += 8) {
+        struct bytes torn = {0};
+        bytes_add(&torn, b.data, n);
+        const char *at = elf_interpreter(&torn);
+        cr_assert(!at || (at >= torn.data && at < torn.data + torn.len));
+        bytes_release(&torn);
+    }
+    bytes_release(&b);
+}
+
+Test(programs, a_copy_runs)
+{
+    char top[] = "/tmp/csi-programs-XXXXXX", command[256];
+    char source[128], keeper[128];
+    char *copy = NULL;
+    struct err err = {0};
+    struct bytes b = {0}, out = {0}, errors = {0};
+    int code = -1;
+    cr_assert(mkdtemp(top));
+    snprintf(source, sizeof source, "%s/sampan", top);
+    snprintf(keeper, sizeof keeper, "%s/sampan-keeper", top);
+    read_into(&b, "/bin/echo");
+    const char *const to[] = {source, keeper};
+    for (int i = 0; i < 2; i++) {
+        int fd = open(to[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+        cr_assert(fd >= 0 && write(fd, b.data, b.len) == (ssize_t)b.len);
+        close(fd);
+    }
+    cr_assert(programs_copy(source, top, &copy, &err) == 0, "%s", err.msg);
+    const char *const argv[] = {"sampan", "it", "runs", NULL};
+    struct spawn s = {.program = copy,
+                      .argv = argv,
+                      .host_root = "",
+                      .deadline_ns = clock_mono_ns() + 30 * NS_PER_S};
+    cr_assert(spawn_run(&s, &code, &out, &errors, &err) == 0, "%s", err.msg);
+    cr_assert(code == 0 && strcmp(out.data, "it runs\n") == 0, "%d: %s", code, errors.data);
+    char *again = NULL;
+    cr_assert(programs_copy(source, top, &again, &err) == 0 && strcmp(again, copy) == 0);
+    programs_clean(top, copy);
+    cr_assert(access(copy, X_OK) == 0);
+    programs_clean(top, "/elsewhere");
+    cr_assert(access(copy, X_OK) != 0);
+    snprintf(command, sizeof command, "%s/bin", top);
+    unlink(source);
+    unlink(keeper);
+    rmdir(command);
+    rmdir(top);
+    free(copy);
+    free(again);
+    bytes_release(&b);
+    bytes_release(&out);
+    bytes_release(&errors);
+}
+
+Test(spawn, a_program_that_does_not_end_is_ended)
+{
+    const char *const argv[] = {"sleep", "600", NULL};
+    struct spawn s = {.program = "/bin/sleep",
+                      .argv = argv,
+                      .host_root = "",
+                      .deadline_ns = clock_mono_ns() + 50 * NS_PER_MS};
+    struct bytes out = {0}, errors = {0};
+    struct err err = {0};
+    int code = -1;
+    cr_assert(spawn_run(&s, &code, &out, &errors, &err) != 0);
+    cr_assert(strstr(err.msg, "did not end in time") && code == 128 + 15, "%s", err.msg);
+}
