@@ -21,3 +21,4 @@ $(BUILD)/bin/sampan-csi: $(BUILD)/obj/csi/program/main.o $(call lib_of,$(CSI_MOD
 	    $(shell pkg-config --libs $(call pkgs_of,$(CSI_MODULES)))
 	@mv -f $@.new $@
 -include $(BUILD)/obj/csi/program/main.d
+$(BUILD)/obj/tests/fuzz/fuzz-csi.o: | $(GEN_DIR)/csi.pb-c.h

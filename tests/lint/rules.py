@@ -22,6 +22,7 @@ ONLY = {
     "lz4": ["cachefs/cache/compress.c"],
     "fuse_lowlevel.h": ["cachefs/fuse/", "cachefs/outfuse/"],
     "fuse.h": ["cachefs/fuse/"],
+    "grpc/": ["csi/rpc.c"],
     "curl/multi.h": ["cachefs/fetch/engine"],
     "curl/curl.h": ["common/base/http", "cachefs/fetch/engine", "cli/cmd-version.c"],
 }
