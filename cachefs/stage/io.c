@@ -631,10 +631,12 @@ static int say_synced(struct stage *s, struct node *n, struct err *err)
     ACQUIRE(&s->lock);
     if (!(n->row.flags & N_DIRTY) || n->row.flags & N_SYNCED)
         return 0;
-    n->row.flags |= N_SYNCED;
+    unsigned flags = n->row.flags;
+    n->row.flags |= N_SYNCED | N_DURABLE;
+    n->synced_seq = n->seq;
     if (journal_save(s, n, err) == 0)
         return 0;
-    n->row.flags &= ~(unsigned)N_SYNCED;
+    n->row.flags = flags;
     return -1;
 }
 

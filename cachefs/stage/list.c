@@ -256,7 +256,7 @@ static void give_up_torn(struct stage *s, struct node *n)
              "the store has a later content than what the machine's stop has torn here: that "
              "one is dropped path=%s",
              key);
-    n->row.flags &= ~(unsigned)(N_DIRTY | N_PUBLISH | N_HELD | N_SYNCED);
+    n->row.flags &= ~(unsigned)(N_DIRTY | N_PUBLISH | N_HELD | N_SYNCED | N_DURABLE);
     n->row.flags |= N_STORED;
     dirty_remove(s, n);
     owed_remove(s, n);

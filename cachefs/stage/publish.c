@@ -98,6 +98,8 @@ static int note_published(struct content *c, const char *key, const struct snaps
     bool unchanged = n->seq == snap->seq;
     if (unchanged)
         n->row.flags &= ~(unsigned)(N_DIRTY | N_SYNCED);
+    if (n->synced_seq <= snap->seq)
+        n->row.flags &= ~(unsigned)N_DURABLE;
     *ret_was_synced = unchanged && flags & N_SYNCED;
     if (unchanged && content_published(c))
         n->row.flags |= N_MAP;

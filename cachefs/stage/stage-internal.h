@@ -35,16 +35,17 @@ struct sqlite3_stmt;
 
 /* Stored in the journal: numbers never change their meaning. */
 enum {
-    N_STORED = 1,   /* the store has an object of it: at `skey`, or at its own path */
-    N_STAGED = 2,   /* data/INO is there */
-    N_DIRTY = 4,    /* the content differs from the store's */
-    N_PUBLISH = 8,  /* ... and is to be stored: closed, synced, or a tick came */
-    N_META = 16,    /* the attributes differ from the store's; of a folder: its marker is owed */
-    N_KNOWN = 32,   /* the attributes are the object's own (it was looked at), or ours */
-    N_ORPHAN = 64,  /* has no name any more */
-    N_MAP = 128,    /* data/INO.map says which blocks are here */
-    N_HELD = 256,   /* torn by a machine that stopped: stored only when somebody asks for it */
-    N_SYNCED = 512, /* while DIRTY: the content is on the disk as it was when it was synced */
+    N_STORED = 1,     /* the store has an object of it: at `skey`, or at its own path */
+    N_STAGED = 2,     /* data/INO is there */
+    N_DIRTY = 4,      /* the content differs from the store's */
+    N_PUBLISH = 8,    /* ... and is to be stored: closed, synced, or a tick came */
+    N_META = 16,      /* the attributes differ from the store's; of a folder: its marker is owed */
+    N_KNOWN = 32,     /* the attributes are the object's own (it was looked at), or ours */
+    N_ORPHAN = 64,    /* has no name any more */
+    N_MAP = 128,      /* data/INO.map says which blocks are here */
+    N_HELD = 256,     /* torn by a machine that stopped: stored only when somebody asks for it */
+    N_SYNCED = 512,   /* while DIRTY: the content is on the disk as it was when it was synced */
+    N_DURABLE = 1024, /* ... it was once since it was stored: more than that was promised */
 };
 
 enum node_kind { NODE_FILE, NODE_FOLDER, NODE_LINK }; /* in the journal, too */
@@ -102,7 +103,8 @@ struct node {
     /* Numbers of changes of the content: the last one, the last that a call wants stored, and the
      * last that is stored. `seq` is raised with the content's lock held, too. */
     uint64_t seq, publish_seq, stored_seq;
-    uint64_t owed_ns; /* since when; monotonic */
+    uint64_t synced_seq; /* when it was synced here last */
+    uint64_t owed_ns;    /* since when; monotonic */
     uint64_t tries;
     uint64_t due_ns;
     struct err *why; /* the last failure, or NULL */

@@ -80,8 +80,8 @@ static void lost_content(struct stage *s, struct node *n)
 }
 
 /*
- * Content that nobody synced, after the machine stopped: any part of it may be missing. The store's
- * object is whole, and what was promised of this file is in it.
+ * Content that nobody synced since it was stored, after the machine stopped: any part of it may be
+ * missing. The store's object is whole, and what was promised of this file is in it.
  */
 static void give_way_to_stored(struct stage *s, struct node *n)
 {
@@ -103,7 +103,7 @@ static void judge_dirty(struct stage *s, struct node *n, const struct stat *st, 
 {
     n->row.size = (uint64_t)st->st_size;
     n->row.mtime_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec;
-    n->seq = 1;
+    n->seq = n->synced_seq = 1;
     dirty_add(s, n);
     bool torn = is_torn(s, n, same_boot);
     if (s->conf.fresh && (torn || !(n->row.flags & N_PUBLISH))) {
@@ -133,7 +133,7 @@ static void judge_staged(struct stage *s, struct node *n, bool same_boot)
     }
     n->charged = (uint64_t)st.st_blocks * 512;
     atomic_fetch_add(&s->used, n->charged);
-    if (dirty && is_torn(s, n, same_boot) && n->row.flags & N_STORED)
+    if (dirty && is_torn(s, n, same_boot) && (n->row.flags & (N_STORED | N_DURABLE)) == N_STORED)
         give_way_to_stored(s, n);
     else if (dirty)
         judge_dirty(s, n, &st, same_boot);
