@@ -4,22 +4,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "cli-internal.h"
+#include "workers-internal.h"
 #include "mem.h"
 #include "transfer.h"
-
-struct sync_options {
-    struct store_options store;
-    struct log_options log;
-    const char *dst_endpoint, *dst_region, *dst_credentials;
-    struct conf_list include, exclude;
-    const char *start, *end, *files_from, *share, *worker;
-    int64_t limit, threads;
-    uint64_t bwlimit, memory, pack;
-    bool match_full_path, update, force_update, existing, ignore_existing;
-    bool check_new, check_all, delete_src, delete_dst, allow_empty;
-    bool dirs, perms, links, dry, repack, json, quiet;
-};
 
 static const struct conf_row rows[] = {
     {"include", CONF_LIST, AT(sync_options, include), .arg = "PATTERN",
@@ -66,7 +53,9 @@ static const struct conf_row rows[] = {
     {"share", CONF_STRING, AT(sync_options, share), .arg = "I/N",
      .help = "Only the keys that fall to share I of N (0 to N-1), for several machines"},
     {"worker", CONF_STRING, AT(sync_options, worker), .arg = "HOST,...",
-     .help = "Let the runtime servers of these nodes each do a share"},
+     .help = "Let the runtime servers of these nodes (HOST, HOST:PORT or a URL) each do a share"},
+    {"token-file", CONF_STRING, AT(sync_options, token_file), .arg = "FILE",
+     .help = "The workers' bearer token"},
     {"pack", CONF_SIZE, AT(sync_options, pack), .arg = "SIZE",
      .help = "Write packs of this size (8MiB to 64MiB) with their catalog instead of objects"},
     {"repack", CONF_FLAG, AT(sync_options, repack),
@@ -262,11 +251,6 @@ static int conf_of(const struct sync_options *o, struct sync_conf *ret, struct e
         ret->to.region = o->dst_region;
     if (o->dst_credentials)
         ret->to.credentials = o->dst_credentials;
-    if (o->worker)
-        return err_set(err, ERR_USAGE,
-                       "--worker: %s: no runtime server answers there (start sampan serve on each "
-                       "node, or give each machine a --share I/N)",
-                       o->worker);
     return share_of(o->share, ret, err);
 }
 
@@ -327,7 +311,8 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     jw_array(&t.writer, NULL);
     progress_init(&t.progress, o->quiet);
     watch_signals();
-    int result = sync_run(&c, &watch, &counts, err);
+    int result =
+        o->worker ? workers_sync(o, &c, &watch, &counts, err) : sync_run(&c, &watch, &counts, err);
     progress_end(&t.progress);
     jw_end(&t.writer);
     bool ran = result == 0 || counts.found || counts.failed;
@@ -351,6 +336,9 @@ const struct command cmd_sync = {
         "all of both sides was listed, nor where source and destination overlap.\n\n"
         "Patterns are rsync's: --include and --exclude are tried in the order given, folder by "
         "folder from the top, and the first that fits decides.\n\n"
+        "With --worker the runtime servers of other nodes do the work, a share each, with the keys "
+        "that "
+        "they have; this command follows them, and ends them when it is interrupted.\n\n"
         "The exit code is 1 if anything failed; each failure is a line on stderr.",
     .min_args = 2,
     .max_args = -1,

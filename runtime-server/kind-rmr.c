@@ -74,7 +74,8 @@ int check_rmr(void *server, const struct json *o, struct bytes *ret, struct byte
     bool skip;
     if (json_only_keys(o, keys, err) || json_bool_or(o, "skipTrash", false, &skip, err) ||
         json_str_or(o, "endpoint", "", &endpoint, err) ||
-        json_str_or(o, "region", "", &region, err) || options_begin(server, o, &w, ret, err) ||
+        json_str_or(o, "region", "", &region, err) ||
+        options_begin(server, o, json_has(o, "paths"), &w, ret, err) ||
         options_copy_paths(o, &w, err) || copy_uris(server, o, &w, err) || check_named(o, err) ||
         secrets_take(o, secret_names, &w, secret, err))
         return -1;

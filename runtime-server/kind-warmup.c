@@ -79,7 +79,7 @@ int check_warmup(void *server, const struct json *o, struct bytes *ret, struct b
     bool verify, cluster;
     (void)secret;
     if (json_only_keys(o, keys, err) || json_bool_or(o, "verify", false, &verify, err) ||
-        cluster_scope(server, o, &cluster, err) || options_begin(server, o, &w, ret, err) ||
+        cluster_scope(server, o, &cluster, err) || options_begin(server, o, true, &w, ret, err) ||
         options_copy_paths(o, &w, err) || copy_list(server, o, &w, err) ||
         copy_settings(o, cluster, &w, err))
         return -1;

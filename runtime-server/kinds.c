@@ -19,10 +19,10 @@ void options_copy_compat(const struct json *o, struct json_writer *w)
     jw_raw(w, "compat", text.data);
 }
 
-int options_begin(const struct server *s, const struct json *o, struct json_writer *w,
-                  struct bytes *ret, struct err *err)
+int options_begin(const struct server *s, const struct json *o, bool on_mount,
+                  struct json_writer *w, struct bytes *ret, struct err *err)
 {
-    const char *named, *mount;
+    const char *named, *mount = "";
     bool cluster;
     int64_t lost_after;
     if (json_str_or(o, "mount", "", &named, err) || cluster_scope(s, o, &cluster, err) ||
@@ -38,11 +38,12 @@ int options_begin(const struct server *s, const struct json *o, struct json_writ
         if (*named)
             jw_str(w, "mount", named);
     } else {
-        if (mount_choose(s, named, &mount, err))
+        if ((on_mount || *named) && mount_choose(s, named, &mount, err))
             return -1;
         if (json_has(o, "scope") && members_are_several(s->members))
             jw_str(w, "scope", "node");
-        jw_str(w, "mount", mount);
+        if (on_mount || *named)
+            jw_str(w, "mount", mount);
     }
     options_copy_compat(o, w);
     return 0;
@@ -181,7 +182,7 @@ static int check_clear(void *server, const struct json *o, struct bytes *ret, st
     static const char *const keys[] = {"scope", "lost_after_s", "mount", "paths", "compat", NULL};
     struct json_writer w;
     (void)secret;
-    if (json_only_keys(o, keys, err) || options_begin(server, o, &w, ret, err) ||
+    if (json_only_keys(o, keys, err) || options_begin(server, o, true, &w, ret, err) ||
         options_copy_paths(o, &w, err))
         return -1;
     jw_end(&w);
@@ -208,7 +209,7 @@ static int check_evict(void *server, const struct json *o, struct bytes *ret, st
     struct json_writer w;
     size_t given = 0;
     (void)secret;
-    if (json_only_keys(o, keys, err) || options_begin(server, o, &w, ret, err))
+    if (json_only_keys(o, keys, err) || options_begin(server, o, true, &w, ret, err))
         return -1;
     for (size_t i = 0; i < N_EVICT_BY; i++) {
         int64_t n = -1;
@@ -246,7 +247,7 @@ static int check_scan(void *server, const struct json *o, struct bytes *ret, str
     static const char *const keys[] = {"scope", "lost_after_s", "mount", "compat", NULL};
     struct json_writer w;
     (void)secret;
-    if (json_only_keys(o, keys, err) || options_begin(server, o, &w, ret, err))
+    if (json_only_keys(o, keys, err) || options_begin(server, o, true, &w, ret, err))
         return -1;
     jw_end(&w);
     return 0;

@@ -160,33 +160,41 @@ static bool list_moves(const struct members *m)
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
-static int request(const struct members *m, const char *url, const char *method, const char *path,
+int member_request(const struct member_peer *to, const char *method, const char *path,
                    const struct bytes *body, uint64_t timeout_ns, struct member_answer *ret,
                    struct err *err)
 {
     /* No proxy stands between servers of a cluster. */
     const struct http_peer peer = {
-        .ca_file = m->conf.ca_file, .proxy = "", .connect_timeout_ns = CONNECT_NS};
+        .ca_file = to->ca_file, .proxy = "", .connect_timeout_ns = CONNECT_NS};
     cleanup_http_req struct http_req req;
-    cleanup_secret struct secret token = {0};
     struct http_answer head;
     http_req_init(&req, strcmp(method, "POST") == 0     ? HTTP_POST
                         : strcmp(method, "DELETE") == 0 ? HTTP_DELETE
                                                         : HTTP_GET);
-    bytes_addf(&req.url, "%s%s", url, path);
-    http_header(&req, MEMBERS_RELAYED, "%u", m->conf.ordinal);
+    bytes_addf(&req.url, "%s%s", to->url, path);
+    http_header(&req, MEMBERS_RELAYED, "1");
     if (body) {
         req.body = body->data;
         req.body_len = body->len;
         http_header(&req, "Content-Type", "application/json");
     }
-    m->conf.token(m->conf.arg, &token);
-    if (token.len)
-        http_header(&req, "Authorization", "Bearer %s", token.text);
+    if (to->token && *to->token)
+        http_header(&req, "Authorization", "Bearer %s", to->token);
     if (http_do(&req, &peer, timeout_ns, ANSWER_MAX, &head, &ret->body, err))
         return -1;
     ret->status = (unsigned)head.status;
     return 0;
+}
+
+static int request(const struct members *m, const char *url, const char *method, const char *path,
+                   const struct bytes *body, uint64_t timeout_ns, struct member_answer *ret,
+                   struct err *err)
+{
+    cleanup_secret struct secret token = {0};
+    m->conf.token(m->conf.arg, &token);
+    const struct member_peer to = {url, m->conf.ca_file, token.text};
+    return member_request(&to, method, path, body, timeout_ns, ret, err);
 }
 
 struct said {

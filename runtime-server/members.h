@@ -66,6 +66,14 @@ struct member_answer {
     unsigned status;
     struct bytes body;
 };
+struct member_peer {
+    const char *url, *ca_file;
+    const char *token; /* NULL or "": none */
+};
+/* ... to a server that is named. */
+int member_request(const struct member_peer *to, const char *method, const char *path,
+                   const struct bytes *body, uint64_t timeout_ns, struct member_answer *ret,
+                   struct err *err);
 int members_call(struct members *m, unsigned ordinal, const char *method, const char *path,
                  const struct bytes *body, struct member_answer *ret, struct err *err);
 

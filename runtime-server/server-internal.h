@@ -220,8 +220,8 @@ void owed_later(struct server *s, const char *id);
 
 /* kinds.c: what the kinds share. The canonical options are begun with scope and mount, and what the
  * Paddle Operator's own form of them was ("compat"); the object stays open. */
-int options_begin(const struct server *s, const struct json *o, struct json_writer *w,
-                  struct bytes *ret, struct err *err);
+int options_begin(const struct server *s, const struct json *o, bool on_mount,
+                  struct json_writer *w, struct bytes *ret, struct err *err);
 void options_copy_compat(const struct json *o, struct json_writer *w);
 /* A path in the set: relative, without a part that leads out of it. */
 int options_check_path(const char *path, struct err *err);

@@ -1,7 +1,8 @@
 # Several runtime servers on loopback, for tests; serve.sh is sourced before this one.
 #
 #   cluster P [OPTIONS…]     starts P servers; each speaks for the mount $T/mnt-K where there is one
-#   start_member K           starts (again) server K; the others find it through the list, a file
+#   start_member K           starts (again) server K, on $LISTEN_PORT or another; the others find it
+#                            through the list, a file
 #   stop_member K [SIGNAL]
 #   at K CMD…                CMD asks server K
 #   see_states K STATES      server K finds the members in these states: "ok ok lost"
@@ -25,7 +26,7 @@ start_member() { # K
     local k=$1 log=$T/log/serve-$1 mount=()
     [ ! -d "$T/mnt-$k" ] || mount=(--mount "$T/mnt-$k")
     : >"$log"
-    "$S" serve --listen 127.0.0.1:0 --state "$T/serve-$k" --token-file "$T/token" --ordinal "$k" \
+    "$S" serve --listen "127.0.0.1:${LISTEN_PORT:-0}" --state "$T/serve-$k" --token-file "$T/token" --ordinal "$k" \
         --partitions "$PARTITIONS" --peers "$PEERS" "${mount[@]}" "${cluster_options[@]}" >>"$log" 2>&1 &
     member_pids[k]=$!
     on_exit "stop_member $k KILL"

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# A sync is shared out: as a job of the cluster, and by the workers that the command names; every object
+# is copied once, and a server that dies meanwhile does its share after all.
+. "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/serve.sh"
+. "$SAMPAN_TESTS/lib/cluster.sh"
+make_set --classes 3 --files 20
+use_s3
+s3_names
+s3 put "$BUCKET" "$SRC" train/
+cluster 3
+at 1 expect_code 201 POST /v1/jobs -d "{\"id\":\"s\",\"type\":\"sync\",\"options\":{\"sources\":[\"s3://$BUCKET/train\"],\"destination\":\"s3://$BUCKET/copy\",\"deleteDst\":true}}"
+at 2 wait_job s succeeded
+expect "copied" "$(answer result.copied) $(answer result.found)" "60 60"
+for k in 0 1 2; do
+    [ "$(answer "result.partitions.$k.result.copied")" -gt 5 ] || fail "shares: $(cat "$T/answer")"
+done
+s3 keys "$BUCKET" | sed -n 's|^copy/||p' >"$T/copied"
+(cd "$SRC" && find . -type f | sed 's|^\./||' | sort) | cmp - "$T/copied" || fail "the copy has other keys"
+at 1 expect_code 400 POST /v1/jobs -d "{\"id\":\"x\",\"type\":\"sync\",\"options\":{\"sources\":[\"s3://$BUCKET/train\"],\"destination\":\"s3://$BUCKET/y\",\"share\":\"0/3\"}}"
+# what one alone must do, server 0 does
+at 1 expect_code 201 POST /v1/jobs -d "{\"id\":\"p\",\"type\":\"sync\",\"options\":{\"sources\":[\"s3://$BUCKET/train\"],\"destination\":\"s3://$BUCKET/packed\",\"pack\":8388608}}"
+at 1 wait_job p succeeded
+at 1 expect_code 404 GET /v1/jobs/p.p1
+at 1 expect_code 201 POST /v1/jobs -d "{\"id\":\"r\",\"type\":\"rmr\",\"options\":{\"uris\":[\"s3://$BUCKET/copy/class-000\"],\"skipTrash\":true}}" ||
+    fail "$(cat "$T/answer")"
+at 1 wait_job r succeeded
+expect "removed" "$(answer result.removed)" 20
+
+hosts=$(printf 'http://127.0.0.1:%s,' "${member_ports[@]}")
+sync() { sampan sync "s3://$BUCKET/train" "s3://$BUCKET/$1" --worker "${2:-$hosts}" --token-file "$T/token" --json "${@:3}" >"$T/out" 2>"$T/err"; }
+sync copy
+expect "copied and skipped" "$(field copied <"$T/out") $(field skipped <"$T/out")" "20 40"
+sync other "127.0.0.1:${member_ports[0]},127.0.0.1:${member_ports[2]}" --exclude class-002/
+expect "copied" "$(field copied <"$T/out")" 40
+refused 1 "could not connect" sampan sync "s3://$BUCKET/train" "s3://$BUCKET/x" --worker 127.0.0.1:1
+refused 4 "give --token-file" sampan sync "s3://$BUCKET/train" "s3://$BUCKET/x" --worker "$hosts"
+refused 2 "workers cannot see" sampan sync "file://$SRC" "s3://$BUCKET/x" --worker "$hosts"
+refused 2 "no --pack" sampan sync "s3://$BUCKET/train" "s3://$BUCKET/x" --worker "$hosts" --pack 8MiB
+# a worker's failure is the command's
+code=0
+sampan sync "s3://none-of-ours/a" "s3://$BUCKET/x" --worker "$hosts" --token-file "$T/token" >"$T/out" 2>"$T/err" || code=$?
+expect "exit code" "$code" 1
+grep -q none-of-ours "$T/err" || fail "$(cat "$T/err")"
+
+# killed while it copies its share
+(SAMPAN_TIMEOUT=60 sync slow "" --bwlimit 15KB && echo done >"$T/ended") &
+shares() { at 2 ask GET '/v1/jobs?type=sync&state=running' && [ "$(answer jobs)" != "[]" ]; }
+until_true 30 shares || fail "no share is under way: $(cat "$T/answer" "$T/err")"
+stop_member 2 KILL
+old=${member_ports[2]}
+LISTEN_PORT=$old start_member 2
+until_true 50 test -e "$T/ended" || fail "$(cat "$T/err")"
+expect "copied by all" "$(s3 keys "$BUCKET" | grep -c '^slow/')" 60
+stop_cluster
