@@ -288,7 +288,7 @@ int run_rmr(struct job_run *run, void *server, const struct json *o, struct byte
         return fanout_run(run, s, o, result, err);
     json_str_or(o, "endpoint", NULL, &conf.endpoint, NULL);
     json_str_or(o, "region", NULL, &conf.region, NULL);
-    if (secrets_read(job_secret(run), "credentials", &keys, &conf.keys, err))
+    if (secrets_read(o, job_secret(run), "credentials", &keys, &conf.keys, err))
         return -1;
     int rc = remove_all(&r, s, o, &conf, err);
     write_result(&r, result);

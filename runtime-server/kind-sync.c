@@ -396,11 +396,11 @@ static int read_conf(const struct json *o, struct sync_conf *c, struct err *err)
 }
 
 /* Of one store: both ends have the keys. */
-static int read_keys(const char *secret, struct sync_conf *c, struct job_keys *from,
-                     struct job_keys *to, struct err *err)
+static int read_keys(const struct json *o, const char *secret, struct sync_conf *c,
+                     struct job_keys *from, struct job_keys *to, struct err *err)
 {
-    if (secrets_read(secret, "credentials", from, &c->from.keys, err) ||
-        secrets_read(secret, "destinationCredentials", to, &c->to.keys, err))
+    if (secrets_read(o, secret, "credentials", from, &c->from.keys, err) ||
+        secrets_read(o, secret, "destinationCredentials", to, &c->to.keys, err))
         return -1;
     if (!c->to.keys)
         c->to.keys = c->from.keys;
@@ -441,7 +441,7 @@ int run_sync(struct job_run *r, void *server, const struct json *o, struct bytes
     c.sources = sources;
     c.rules = rules;
     c.from.log = c.to.log = s->conf.log;
-    if (read_conf(o, &c, err) || read_keys(job_secret(r), &c, &from, &to, err))
+    if (read_conf(o, &c, err) || read_keys(o, job_secret(r), &c, &from, &to, err))
         return -1;
     return sync_local(r, &c, result, err);
 }

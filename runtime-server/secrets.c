@@ -29,6 +29,13 @@ static int read_keys(const struct json *o, struct store_keys *ret, struct err *e
     return 0;
 }
 
+/* A job as it is shown, posted again. */
+static bool is_mask(const struct json *given)
+{
+    const char *text;
+    return json_as_str(given, &text, NULL) == 0 && strcmp(text, SECRET_MASK) == 0;
+}
+
 int secrets_take(const struct json *o, const char *const *names, struct json_writer *w,
                  struct bytes *secret, struct err *err)
 {
@@ -39,6 +46,10 @@ int secrets_take(const struct json *o, const char *const *names, struct json_wri
         if (!json_has(o, *names))
             continue;
         struct json given = json_get(o, *names);
+        if (is_mask(&given)) {
+            jw_str(w, *names, SECRET_MASK);
+            continue;
+        }
         if (read_keys(&given, &keys, err))
             return -1;
         if (!any) {
@@ -59,12 +70,16 @@ int secrets_take(const struct json *o, const char *const *names, struct json_wri
     return 0;
 }
 
-int secrets_read(const char *secret, const char *name, struct job_keys *ret,
+int secrets_read(const struct json *o, const char *secret, const char *name, struct job_keys *ret,
                  const struct store_keys **ret_keys, struct err *err)
 {
     *ret_keys = NULL;
-    if (!secret)
+    if (!json_has(o, name))
         return 0;
+    if (!secret)
+        return err_set(err, ERR_DENIED,
+                       "options.%s: the mask of keys is no key (submit the job with the keys)",
+                       name);
     if (json_parse(&ret->doc, "credentials", secret, strlen(secret), err))
         return -1;
     struct json root = json_root(ret->doc), keys = json_get(&root, name);

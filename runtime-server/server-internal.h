@@ -258,8 +258,9 @@ void job_keys_release(struct job_keys *k);
 /* Takes options.NAME of all the names (NULL-ended) into `secret`, and writes a mask for each. */
 int secrets_take(const struct json *o, const char *const *names, struct json_writer *w,
                  struct bytes *secret, struct err *err);
-/* The keys of that name in a job's secret: *ret_keys is NULL if there are none. */
-int secrets_read(const char *secret, const char *name, struct job_keys *ret,
+/* The keys of that name in a job's secret: *ret_keys is NULL if the options have none. A mask alone
+ * is ERR_DENIED. */
+int secrets_read(const struct json *o, const char *secret, const char *name, struct job_keys *ret,
                  const struct store_keys **ret_keys, struct err *err);
 /* A URI that jobs may name: none with keys in it, and no local folder but of our mounts. */
 int options_check_uri(const struct server *s, const char *where, const char *uri, struct err *err);

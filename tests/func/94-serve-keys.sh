@@ -28,6 +28,10 @@ expect "copied" "$(answer result.copied)" 12
 expect "keys shown" "$(answer options.credentials)" "***"
 expect_code 200 POST /v1/jobs -d "$(job s1 sync "{$ends,$keys}")"
 expect_code 409 POST /v1/jobs -d "$(job s1 sync "{$ends}")"
+expect_code 200 POST /v1/jobs -d "$(job s1 sync "{$ends,\"credentials\":\"***\"}")"
+expect_code 201 POST /v1/jobs -d "$(job s2 sync "{$ends,\"credentials\":\"***\"}")"
+wait_job s2 failed
+case $(answer error) in *"mask of keys"*) ;; *) fail "$(cat "$T/answer")" ;; esac
 expect_code 400 POST /v1/jobs -d "$(job x sync "{$ends,\"credentials\":{\"accessKeyId\":\"a\"}}")"
 grep -q 'options.credentials.secretAccessKey' "$T/answer" || fail "$(cat "$T/answer")"
 expect_code 400 POST /v1/jobs -d "$(job x sync "{$ends,\"credentials\":\"$SECRET\"}")"
