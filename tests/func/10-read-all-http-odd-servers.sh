@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Web servers that say less: one that answers no HEAD, one that lists neither sizes nor times.
+. "$SAMPAN_TESTS/lib/common.sh"
+need_mount
+make_set --classes 3 --files 40
+start_nginx 'if ($request_method = HEAD) { return 405; }'
+mount_set "$HTTP_URL/"
+same_bytes "$SRC" "$MNT"
+at_most "questions to a server that answers none" "$(grep -c '^HEAD' "$T/log/nginx.access")" 80
+unmount
+stop_nginx
+port=$(free_port)
+"$PYTHON" -m http.server -d "$SRC" --bind 127.0.0.1 "$port" >"$T/log/python" 2>&1 &
+on_exit "kill -9 $!"
+until_true 20 curl -s -o "$T/up" "http://127.0.0.1:$port/" || fail "Python's server does not answer"
+mount_set "http://127.0.0.1:$port/" --cache "ssd:$CACHE-2=1GiB"
+same_tree "$SRC" "$MNT" # with the times, which it tells to the second
+unmount
+nothing_left
