@@ -270,14 +270,18 @@ static bool room_for(struct run *r, uint64_t bytes)
     if (cache_room(c) >= want)
         return true;
     while (next_order(r))
-        ; /* who is read again must be known before anybody goes */
-    uint64_t got = drop_dead(r, want > some ? want : some);
-    if (got < want)
-        got += drop_later(r, want - got);
-    cache_reclaim(c, want > got ? want : got, NULL);
-    if (!got)
-        look_again(r);
-    return cache_room(c) >= want;
+        ;                             /* who is read again must be known before anybody goes */
+    some = want > some ? want : some; /* few packs are copied for many samples */
+    for (uint64_t got = 1; got && cache_room(c) < want && !outdated(r);) {
+        got = drop_dead(r, some);
+        if (!got)
+            got = drop_later(r, some);
+        cache_reclaim(c, want > got ? want : got, NULL);
+    }
+    if (cache_room(c) >= want)
+        return true;
+    look_again(r);
+    return false;
 }
 
 /* --- fetching -------------------------------------------------------------------------------- */
