@@ -35,6 +35,9 @@ static const struct conf_row rows[] = {
              "knows them (GET /v1/members); or a file with a URL a line"},
     {"peer-token-file", CONF_STRING, AT(mount_options, peer_token_file), .arg = "FILE",
      .help = "The token of those servers; read again when it changes"},
+    {"weights", CONF_STRING, AT(mount_options, weights), .arg = "W0,W1,...",
+     .help = "How much of what is dealt by hash each partition gets, in parts; one number for each "
+             "(equal)"},
     {"profile", CONF_ENUM, AT(mount_options, profile), .choices = "samples|shards",
      .dflt = "samples", .help = "Small files, or big files read in slices (passthrough)"},
     {"writable", CONF_FLAG, AT(mount_options, writable),

@@ -15,6 +15,8 @@ static const struct conf_row rows[] = {
     {"strategy", CONF_ENUM, AT(plan_options, strategy),
      .choices = "auto|sequence|random|hash|local", .dflt = "auto",
      .help = "Who keeps what; auto: as the sampler reads"},
+    {"weights", CONF_STRING, AT(plan_options, weights), .arg = "W0,W1,...",
+     .help = "How much of what is dealt by hash each partition gets, in parts (equal)"},
     {"partitions", CONF_INT, AT(plan_options, partitions), .arg = "P", .dflt = "-1", .min = -1,
      .max = UINT32_MAX,
      .help = "Among how many nodes the set is divided; -1: one for each ranks-per-node ranks"},
@@ -142,6 +144,8 @@ static int take_partitions(struct planning *g, struct err *err)
         g->only = partition;
         g->conf.partitions = partitions;
     }
+    if (o->weights && owner_weights_parse(&g->conf.weights, o->weights, err))
+        return err_wrap(err, "--weights");
     g->conf.strategy = owner_strategy_for(s);
     if (strcmp(o->strategy, "auto") != 0)
         return owner_strategy_parse(&g->conf.strategy, o->strategy, err);

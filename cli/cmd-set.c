@@ -10,9 +10,9 @@ struct setting_options {
 
 static const struct conf_row rows[] = {JSON_ROW(setting_options, json)};
 
-static const char *const keys[] = {"sampler",     "strategy", "partition",      "epoch",
-                                   "bandwidth",   "memory",   "connections",    "refresh",
-                                   "ahead-bytes", "peers",    "peer-token-file"};
+static const char *const keys[] = {"sampler",     "strategy", "partition",   "epoch",
+                                   "bandwidth",   "memory",   "connections", "refresh",
+                                   "ahead-bytes", "weights",  "peers",       "peer-token-file"};
 
 static int add_setting(struct json_writer *w, const char *word, struct err *err)
 {
@@ -31,8 +31,8 @@ static int add_setting(struct json_writer *w, const char *word, struct err *err)
     }
     return err_set(
         err, ERR_USAGE,
-        "\"%s\" cannot be changed while mounted (known: sampler, strategy, partition, epoch, "
-        "ahead-bytes, bandwidth, memory, connections, refresh, peers, peer-token-file)",
+        "\"%s\" cannot be changed while mounted (known: sampler, strategy, partition, weights, "
+        "epoch, ahead-bytes, bandwidth, memory, connections, refresh, peers, peer-token-file)",
         key);
 }
 
@@ -61,7 +61,9 @@ const struct command cmd_set = {
     .about =
         "Keys: sampler (a SPEC as for mount --sampler; empty turns it off), strategy (who keeps "
         "what: sequence, random, hash or local; empty: as the sampler reads), partition (I/P: "
-        "this node's share is partition I of P, counted from 0; empty: all of the set), epoch (the "
+        "this node's share is partition I of P, counted from 0; empty: all of the set), weights "
+        "(one a "
+        "partition, as for mount --weights; empty: equal), epoch (the "
         "number "
         "of the epoch that begins; a newer version of the set is taken into use), ahead-bytes (a "
         "size: see mount), bandwidth (a rate), memory (a size), connections (a number), peers (who "

@@ -119,9 +119,26 @@ static void print_failures(const struct json *result)
         fprintf(stderr, "sampan warmup: and %" PRIu64 " more\n", omitted);
 }
 
+/* A share that is larger than the cache. */
+static void print_unfit(const struct json *result)
+{
+    char bytes[32], room[32];
+    uint64_t unfit = json_uint_at(result, "unfit");
+    if (!unfit)
+        return;
+    conf_format_size(json_uint_at(result, "unfit_bytes"), bytes);
+    conf_format_size(json_uint_at(result, "room"), room);
+    fprintf(stderr,
+            "sampan warmup: %" PRIu64 " samples (%s) of this share do not fit into %s, from %s on: "
+            "they come from elsewhere when they are read (give it a larger --cache, or more "
+            "partitions)\n",
+            unfit, bytes, room, json_str_at(result, "first_unfit"));
+}
+
 static int report(const struct json *result, const struct warmup_options *o, struct err *err)
 {
-    int failed = json_uint_at(result, "failed") ? 1 : 0;
+    uint64_t unfit = json_uint_at(result, "unfit");
+    int failed = json_uint_at(result, "failed") || unfit ? 1 : 0;
     if (o->json)
         return print_json(result, err) ? -1 : failed;
     cleanup_bytes struct bytes out = {0};
@@ -130,12 +147,12 @@ static int report(const struct json *result, const struct warmup_options *o, str
     bool verified = false;
     if (o->dry_run) {
         bytes_addf(&out,
-                   "%" PRIu64 " samples, %s: %" PRIu64 " to fetch, %" PRIu64
-                   " already there; they fit\n",
+                   "%" PRIu64 " samples, %s: %" PRIu64 " to fetch, %" PRIu64 " already there; %s\n",
                    json_uint_at(result, "samples"), size,
-                   json_uint_at(result, "samples") - json_uint_at(result, "already"),
-                   json_uint_at(result, "already"));
-        return print_out(&out, err);
+                   json_uint_at(result, "samples") - json_uint_at(result, "already") - unfit,
+                   json_uint_at(result, "already"), unfit ? "not all of them fit" : "they fit");
+        print_unfit(result);
+        return print_out(&out, err) ? -1 : failed;
     }
     json_bool(result, "verified", &verified, NULL);
     bytes_addf(&out,
@@ -145,6 +162,7 @@ static int report(const struct json *result, const struct warmup_options *o, str
                json_uint_at(result, "fetched"), json_uint_at(result, "already"),
                json_uint_at(result, "failed"), verified ? ", verified" : "");
     print_failures(result);
+    print_unfit(result);
     return print_out(&out, err) ? -1 : failed;
 }
 
@@ -227,7 +245,9 @@ const struct command cmd_warmup = {
         "Of a divided set (mount or set: partition=I/P; or --partition) only this node's share "
         "is brought: what its ranks will read, and nothing twice. Every node computes its own "
         "share from the catalog and the options, which must be the same on all. --partition "
-        "0/1 brings everything to this node.",
+        "0/1 brings everything to this node. Of a share that is larger than the cache as much is "
+        "brought as fits; it says what does not, which readers get from elsewhere, and the exit "
+        "code is 1.",
     .min_args = 1,
     .max_args = -1,
     .rows = rows,

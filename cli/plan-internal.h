@@ -10,7 +10,7 @@ struct plan_options {
     struct store_options store;
     int64_t count, partitions, position;
     uint64_t sample_size;
-    const char *sampler, *strategy, *partition, *print, *resume;
+    const char *sampler, *strategy, *weights, *partition, *print, *resume;
     bool json;
 };
 

@@ -22,7 +22,7 @@ struct mount_options {
     struct log_options log;
     uint64_t memory, refresh, bandwidth, push_window, ahead_bytes;
     int64_t connections, prefetch, uid, gid;
-    const char *catalog, *sampler, *partition, *strategy, *profile, *commit, *peers,
+    const char *catalog, *sampler, *partition, *strategy, *weights, *profile, *commit, *peers,
         *peer_token_file;
     bool writable, rescan, allow_other, no_hedge, verify_etag, no_keeper, foreground, quiet;
 };

@@ -26,6 +26,7 @@ static int open_volume(struct mount *m, struct err *err)
         .sampler = control_kept_sampler(keeper_state(m->conf->keeper)) ? NULL : o->sampler,
         .partition = o->partition,
         .strategy = o->strategy,
+        .weights = o->weights,
         .peers = o->peers,
         .peer_token_file = o->peer_token_file,
         .prefetch = (unsigned)o->prefetch,

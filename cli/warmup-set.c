@@ -48,6 +48,10 @@ static void write_result(struct bytes *out, const struct warmup_result *r,
     jw_uint(&w, "failures_omitted",
             watch->n_failures > FAILURES_LISTED ? watch->n_failures - FAILURES_LISTED : 0);
     jw_bool(&w, "verified", r->verified);
+    jw_uint(&w, "unfit", r->unfit);
+    jw_uint(&w, "unfit_bytes", r->unfit_bytes);
+    jw_str(&w, "first_unfit", r->first_unfit);
+    jw_uint(&w, "room", r->room);
     jw_end(&w);
 }
 

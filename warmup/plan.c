@@ -104,7 +104,12 @@ int plan_new(struct plan **ret, const struct plan_conf *conf, struct err *err)
         .numbered = info ? info->numbered : conf->count,
     };
     int rc = 0;
-    if (info && conf->strategy == OWNER_SEQUENCE && conf->partitions > 1) {
+    if (conf->weights.n && conf->weights.n != conf->partitions)
+        rc = err_set(err, ERR_USAGE, "weights: %u of them for %u partitions", conf->weights.n,
+                     conf->partitions);
+    else if (conf->weights.n)
+        c.weights = p->conf.weights.of;
+    if (!rc && info && conf->strategy == OWNER_SEQUENCE && conf->partitions > 1) {
         rc = sum_blocks(p, err);
         c.bytes = bytes_below;
         c.arg = p;

@@ -24,6 +24,7 @@ struct plan_conf {
     uint32_t partitions;
     bool may_be_empty; /* more partitions than samples are no mistake */
     struct order_spec sampler;
+    struct owner_weights weights; /* of what is dealt by hash */
 };
 
 struct plan;

@@ -47,6 +47,12 @@ static int set_strategy(struct volume *v, const struct json *value, struct err *
     return json_as_str(value, &name, err) ? -1 : volume_set_strategy(v, name, err);
 }
 
+static int set_weights(struct volume *v, const struct json *value, struct err *err)
+{
+    const char *text;
+    return json_as_str(value, &text, err) ? -1 : volume_set_weights(v, text, err);
+}
+
 static int set_partition(struct volume *v, const struct json *value, struct err *err)
 {
     const char *text;
@@ -156,6 +162,7 @@ static const struct {
     {"sampler", set_sampler, NULL},
     {"strategy", set_strategy, NULL},
     {"partition", set_partition, NULL},
+    {"weights", set_weights, NULL}, /* after it: there are as many */
     {"epoch", set_epoch, NULL},
     {"ahead-bytes", set_ahead_bytes, NULL},
     {"peer-token-file", set_peer_token_file, NULL},

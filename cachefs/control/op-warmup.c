@@ -78,6 +78,10 @@ static void write_result(struct request *r, const struct warmup_result *result,
     jw_raw(r->w, "failures", watched->failures.data);
     jw_uint(r->w, "failures_omitted", omitted);
     jw_bool(r->w, "verified", result->verified);
+    jw_uint(r->w, "unfit", result->unfit);
+    jw_uint(r->w, "unfit_bytes", result->unfit_bytes);
+    jw_str(r->w, "first_unfit", result->first_unfit);
+    jw_uint(r->w, "room", result->room);
     jw_end(r->w);
 }
 

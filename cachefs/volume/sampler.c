@@ -266,12 +266,17 @@ int volume_set_sampler(struct volume *v, const char *text, struct err *err)
  */
 
 int division_parse(struct share_conf *c, const char *partition, const char *strategy,
-                   struct err *err)
+                   const char *weights, struct err *err)
 {
+    if (weights && owner_weights_parse(&c->weights, weights, err))
+        return -1;
+    uint32_t before = c->partitions;
     if (partition && !*partition)
         c->partition = c->partitions = 0;
     else if (partition && owner_share_parse(partition, &c->partition, &c->partitions, err))
         return -1;
+    if (!weights && before != c->partitions)
+        c->weights = (struct owner_weights){0};
     if (!strategy)
         return 0;
     bool given = *strategy && strcmp(strategy, "auto") != 0;
@@ -284,14 +289,14 @@ int division_parse(struct share_conf *c, const char *partition, const char *stra
 }
 
 static int set_division(struct volume *v, const char *partition, const char *strategy,
-                        struct err *err)
+                        const char *weights, struct err *err)
 {
     struct share_conf before, now;
     {
         ACQUIRE(&v->lock);
         before = now = v->division;
     }
-    if (division_parse(&now, partition, strategy, err))
+    if (division_parse(&now, partition, strategy, weights, err))
         return -1;
     {
         ACQUIRE(&v->lock);
@@ -306,12 +311,17 @@ static int set_division(struct volume *v, const char *partition, const char *str
 
 int volume_set_partition(struct volume *v, const char *text, struct err *err)
 {
-    return set_division(v, text, /*strategy*/ NULL, err);
+    return set_division(v, text, /*strategy*/ NULL, /*weights*/ NULL, err);
 }
 
 int volume_set_strategy(struct volume *v, const char *text, struct err *err)
 {
-    return set_division(v, /*partition*/ NULL, text, err);
+    return set_division(v, /*partition*/ NULL, text, /*weights*/ NULL, err);
+}
+
+int volume_set_weights(struct volume *v, const char *text, struct err *err)
+{
+    return set_division(v, /*partition*/ NULL, /*strategy*/ NULL, text, err);
 }
 
 int division_for(struct volume *v, const struct warmup_conf *w, struct share_conf *ret,
@@ -337,7 +347,7 @@ int division_for(struct volume *v, const struct warmup_conf *w, struct share_con
             ret->partitions = (ret->spec.ranks + each - 1) / each;
         }
     }
-    if (division_parse(ret, w->partition, w->strategy, err))
+    if (division_parse(ret, w->partition, w->strategy, /*weights*/ NULL, err))
         return -1;
     if (w->strategy && !ret->partitions)
         return err_set(err, ERR_USAGE,

@@ -53,6 +53,7 @@ static int fill(struct share *share, const char *dir, struct err *err)
         .strategy = strategy_of(&share->conf),
         .partitions = share->conf.partitions,
         .sampler = share->conf.spec,
+        .weights = share->conf.weights,
     };
     if (!share->conf.has_spec) /* a sampler that says nothing about anybody's reads */
         conf.sampler = (struct order_spec){.ranks = 1, .batch_size = 1, .ranks_per_node = 1};
@@ -116,6 +117,7 @@ bool share_serves(const struct share *s, const struct share_conf *conf, struct c
     if (same_whatever_epoch(conf))
         spec.epoch = s->conf.spec.epoch;
     return s->conf.partition == conf->partition && s->conf.partitions == conf->partitions &&
+           memcmp(&s->conf.weights, &conf->weights, sizeof conf->weights) == 0 &&
            s->conf.has_strategy == conf->has_strategy && s->conf.strategy == conf->strategy &&
            s->conf.has_spec == conf->has_spec && order_spec_same(&s->conf.spec, &spec) &&
            memcmp(catalog_info(s->catalog)->digest, catalog_info(c)->digest, CATALOG_DIGEST) == 0;
@@ -197,6 +199,10 @@ void share_status(struct volume *v, struct json_writer *w)
     jw_uint(w, "samples", s->samples);
     jw_uint(w, "bytes", s->bytes);
     jw_uint(w, "repeats", s->repeats);
+    jw_array(w, "weights");
+    for (uint32_t i = 0; i < s->conf.weights.n; i++)
+        jw_uint(w, NULL, s->conf.weights.of[i]);
+    jw_end(w);
     jw_end(w);
     share_unref(s);
 }

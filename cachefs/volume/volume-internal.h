@@ -11,6 +11,7 @@
  *   sampler.c  sets the order               order.c   builds it
  *   adopt.c    a catalog file from elsewhere  numbering.c  whose numbers a version has
  *   share.c    what of a divided set is this node's
+ *   fit.c      what of a warmup fits
  *   epochs.c   the epochs to come, while this one trains
  *   remote.c   a catalog from another machine
  */
@@ -112,6 +113,8 @@ struct share_conf {
     bool has_strategy, has_spec; /* given; else as the sampler reads, or by hash */
     enum owner_strategy strategy;
     struct order_spec spec;
+    struct owner_weights
+        weights; /* of what is dealt by hash; dropped with the count of partitions */
 };
 
 #define REPEATS_KEPT 128 /* what samplers pad: fewer than there are ranks on a node */
@@ -176,9 +179,9 @@ bool share_has(const struct share *s, uint64_t id);
 /* Would one made from these be the same? */
 bool share_serves(const struct share *s, const struct share_conf *conf, struct catalog *c);
 /* Takes over what is not NULL: "I/P" ("": the set is not divided), a strategy ("": as the sampler
- * reads). */
+ * reads), weights ("": equal). */
 int division_parse(struct share_conf *c, const char *partition, const char *strategy,
-                   struct err *err);
+                   const char *weights, struct err *err);
 /* What a warmup is to bring here: the volume's own share, or what its request says. */
 int division_for(struct volume *v, const struct warmup_conf *w, struct share_conf *ret,
                  struct err *err);
@@ -324,6 +327,12 @@ static inline struct target *target_at(const struct targets *t, size_t i)
     return (struct target *)t->spill.data + i;
 }
 void targets_release(struct targets *t);
+
+/* What is to be brought must fit: ERR_LIMIT, which names what does not. Of a share the rest is
+ * taken out of the targets, unpinned, and counted in `ret` (fit.c). */
+#define SHARE_SLACK 16 /* of the tiers, for a pack that is being copied */
+int targets_fit(struct volume *v, struct catalog *c, struct targets *t, bool is_share,
+                struct warmup_result *ret, struct err *err);
 
 /* --- warmup ---------------------------------------------------------------------------------- */
 

@@ -124,7 +124,7 @@ int volume_open(struct volume **ret, const struct volume_conf *conf, volume_prog
 {
     struct volume *v = volume_alloc(conf);
     cleanup_bytes struct bytes folder = {0};
-    if (division_parse(&v->division, conf->partition, conf->strategy, err) ||
+    if (division_parse(&v->division, conf->partition, conf->strategy, conf->weights, err) ||
         catalog_folder(conf, &folder, err) || sources_open(&v->sources, conf, err) ||
         fetch_new(&v->fetch, &v->conf.fetch, err) || open_cache(v, err) || stack_build(v, err) ||
         volume_set_peer_token_file(v, conf->peer_token_file ? conf->peer_token_file : "", err) ||

@@ -63,6 +63,7 @@ struct volume_conf {
         *strategy;        /* "I/P": this node's share; which one. NULL: all of the set */
     const char *peers,    /* the other machines, as peer_set_list() takes them; NULL: none */
         *peer_token_file; /* what is shown to them; NULL: nothing */
+    const char *weights;  /* of the partitions, or NULL: equal */
     uint64_t ahead_bytes; /* of epochs to come, kept beside the running one at most; 0: none */
     unsigned prefetch;    /* samples fetched ahead at most; 0: automatic */
     bool rescan;          /* scan even if a version is there */
@@ -136,6 +137,8 @@ int volume_set_epoch(struct volume *v, uint64_t epoch, struct err *err);
  */
 int volume_set_partition(struct volume *v, const char *text, struct err *err);
 int volume_set_strategy(struct volume *v, const char *text, struct err *err);
+/* "W0,W1,…", one a partition: how what is dealt by hash is spread ("": evenly). */
+int volume_set_weights(struct volume *v, const char *text, struct err *err);
 /* The partition that owns the sample; -1: the set is not divided, or the id is none of its. */
 int64_t volume_owner(struct volume *v, uint64_t id);
 
@@ -166,7 +169,13 @@ struct warmup_result {
     uint64_t samples, bytes, already, fetched, failed;
     double seconds;
     bool verified;
+    /* Of a share that is larger than the cache: what was left out (counted in samples and bytes),
+     * from which path on, and the room there is. */
+    uint64_t unfit, unfit_bytes, room;
+    char first_unfit[256];
 };
+/* One sentence about what was left out. */
+void unfit_text(const struct warmup_result *r, char *out, size_t size);
 typedef void warmup_fail_fn(void *arg, const char *path, const char *why);
 typedef bool warmup_tick_fn(void *arg, uint64_t done, uint64_t total,
                             uint64_t bytes); /* false: stop */

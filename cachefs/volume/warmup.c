@@ -348,18 +348,6 @@ static size_t check_round(struct warm *w, bool last)
 
 /* --- before the first byte ------------------------------------------------------------------- */
 
-static uint64_t capacity(const struct cache_stat *s)
-{
-    uint64_t room = 0;
-    for (size_t i = 0; i < s->n_tiers; i++) {
-        const struct tier_stat *t = &s->tiers[i];
-        if (strcmp(t->state, "failed") == 0)
-            continue;
-        room += t->used + t->free < t->limit ? t->used + t->free : t->limit;
-    }
-    return room;
-}
-
 /* Bytes that the missing targets will take, and a little for the packs around them. */
 static uint64_t missing_bytes(struct warm *w)
 {
@@ -370,20 +358,6 @@ static uint64_t missing_bytes(struct warm *w)
             bytes += plan_stored_bytes(t->size, 1.0);
     }
     return bytes + bytes / 32;
-}
-
-static int check_capacity(struct warm *w, struct err *err)
-{
-    struct cache_stat s;
-    cache_stat(w->v->cache, &s);
-    struct plan_fit fit = {.room = capacity(&s),
-                           .ratio = s.compressed && s.ratio > 0 ? s.ratio : 1.0};
-    for (size_t i = 0; i < w->targets.n; i++)
-        plan_fit_add(&fit, target_at(&w->targets, i)->id, target_at(&w->targets, i)->size);
-    cleanup_bytes struct bytes path = {0};
-    if (fit.first_too_many_id)
-        catalog_path(w->catalog, fit.first_too_many_id, &path, NULL);
-    return plan_fit_check(&fit, path.data ? path.data : "?", err);
 }
 
 /* --- all of it ------------------------------------------------------------------------------- */
@@ -431,8 +405,9 @@ static void conclude(struct warm *w, bool ok, const char *error)
 static void totals(struct warm *w)
 {
     ACQUIRE(&w->v->lock);
-    w->v->warm.total = w->targets.n;
-    w->v->warm.steps_total = w->verify ? 2 * w->targets.n : w->targets.n;
+    uint64_t all = w->targets.n + w->result.unfit;
+    w->v->warm.total = all;
+    w->v->warm.steps_total = w->verify ? 2 * all : all;
 }
 
 static int run_rounds(struct warm *w, struct err *err)
@@ -491,7 +466,8 @@ static void count_local(struct warm *w)
 
 static int warm_up(struct warm *w, struct err *err)
 {
-    if (find_targets(w, err) || check_capacity(w, err))
+    if (find_targets(w, err) ||
+        targets_fit(w->v, w->catalog, &w->targets, w->is_share, &w->result, err))
         return -1;
     totals(w);
     if (w->conf->dry_run) {
@@ -503,6 +479,17 @@ static int warm_up(struct warm *w, struct err *err)
         return -1;
     w->packed = is_packed(w);
     return run_rounds(w, err);
+}
+
+/* Why it is not all there, as the status tells it: written into err's text if the work itself went
+ * well. */
+static const char *why_not(const struct warm *w, int rc, struct err *err)
+{
+    if (!rc && !w->result.unfit)
+        return "";
+    if (!rc)
+        unfit_text(&w->result, err->msg, sizeof err->msg);
+    return err->msg;
 }
 
 static void drop_failures(struct warm *w)
@@ -532,14 +519,14 @@ int volume_warmup(struct volume *v, const struct warmup_conf *conf, warmup_tick_
     lock_init(&w.lock, RANK_VOLUME, "warmup");
     cond_init(&w.changed);
     int rc = warm_up(&w, err);
-    w.result.samples = w.targets.n;
-    w.result.bytes = w.targets.bytes;
+    w.result.samples = w.targets.n + w.result.unfit;
+    w.result.bytes = w.targets.bytes + w.result.unfit_bytes;
     w.result.seconds = (double)(clock_mono_ns() - began) / 1e9;
     w.result.verified = verify && !rc && w.result.failed == 0;
     if (conf->dry_run)
         restore(v);
     else
-        conclude(&w, !rc && w.result.failed == 0, rc ? err->msg : "");
+        conclude(&w, !rc && w.result.failed == 0 && w.result.unfit == 0, why_not(&w, rc, err));
     if (!rc)
         *ret = w.result;
     drop_failures(&w);

@@ -65,6 +65,30 @@ int owner_share_parse(const char *text, uint32_t *ret_partition, uint32_t *ret_p
     return 0;
 }
 
+int owner_weights_parse(struct owner_weights *ret, const char *text, struct err *err)
+{
+    struct owner_weights w = {0};
+    uint64_t sum = 0;
+    for (const char *at = text; *text;) {
+        char *end;
+        unsigned long n = strtoul(at, &end, 10);
+        if (at[0] < '0' || at[0] > '9' || n > UINT32_MAX || (*end && *end != ','))
+            return err_set(err, ERR_USAGE,
+                           "weights \"%s\": want a number for each partition, like 2,1,1", text);
+        if (w.n == OWNER_WEIGHTS_MAX)
+            return err_set(err, ERR_USAGE, "weights: more than %d of them", OWNER_WEIGHTS_MAX);
+        w.of[w.n++] = n;
+        sum += n;
+        if (!*end)
+            break;
+        at = end + 1;
+    }
+    if (w.n && sum == 0)
+        return err_set(err, ERR_USAGE, "weights \"%s\": all of them are 0", text);
+    *ret = w;
+    return 0;
+}
+
 static uint32_t ranks_a_node(const struct order_spec *s, uint32_t partitions)
 {
     if (s->has_ranks_per_node)

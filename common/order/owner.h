@@ -33,6 +33,15 @@ int owner_share_parse(const char *text, uint32_t *ret_partition, uint32_t *ret_p
 /* Bytes of all samples with a number below `number`; asked for 0..numbered. -1: err says why. */
 typedef int owner_bytes_fn(void *arg, uint64_t number, uint64_t *ret, struct err *err);
 
+/* "W0,W1,…": what share of the set each partition gets where it is dealt by key; as many as there
+ * are partitions, not all of them 0. */
+#define OWNER_WEIGHTS_MAX 256
+struct owner_weights {
+    uint32_t n; /* 0: equal */
+    uint64_t of[OWNER_WEIGHTS_MAX];
+};
+int owner_weights_parse(struct owner_weights *ret, const char *text, struct err *err);
+
 struct owner_conf {
     enum owner_strategy strategy;
     uint32_t partitions;

@@ -172,3 +172,88 @@ Test(share, the_next_epoch_takes_the_place_of_the_last)
     volume_close(v);
     world_free(&w);
 }
+
+/* Half of the share fits: that much is brought, the rest is named, unpinned, and served past the
+ * cache; 100 % is never said. */
+Test(share, larger_than_the_cache)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct warmup_result r, again;
+    struct err err = {0};
+    world_new(&w);
+    put_set(&w);
+    scramble_set(&w);
+    world_conf(&w, &conf);
+    conf.partition = "0/2";
+    conf.prefetch = 1;
+    conf.tiers[0].limit = 9u << 20;
+    struct volume *v = world_open(&conf);
+    const struct warmup_conf dry = {.dry_run = true}, wet = {.verify = true};
+    cr_assert_eq(volume_warmup(v, &dry, NULL, NULL, NULL, &r, &err), 0, "%s", err.msg);
+    cr_expect_gt(r.unfit, 20);
+    cr_expect_gt(r.unfit_bytes, r.unfit * SIZE - 1);
+    cr_expect_eq(strncmp(r.first_unfit, "class", 5), 0, "%s", r.first_unfit);
+    cr_assert_eq(volume_warmup(v, &wet, NULL, NULL, NULL, &again, &err), 0, "%s", err.msg);
+    cr_expect_eq(again.unfit, r.unfit);
+    cr_expect_eq(again.samples, r.samples);
+    cr_expect_eq(again.fetched + again.already + again.unfit, r.samples);
+    cr_expect_eq(again.failed, 0);
+    cr_expect_lt(status_int(v, "warmup.samples_done"), status_int(v, "warmup.samples_total"));
+    cleanup_bytes struct bytes text = {0};
+    status_text(v, &text);
+    cr_expect_not_null(strstr(text.data, "of this share do not fit into"), "%s", text.data);
+    cr_expect_not_null(strstr(text.data, "\"state\":\"failed\""));
+    cr_assert_eq(volume_warmup(v, &wet, NULL, NULL, NULL, &again, &err), 0, "%s", err.msg);
+    cr_expect_eq(again.fetched, 0, "what is pinned stays");
+    for (uint64_t i = 0; i < FILES; i++) {
+        struct view view;
+        cr_assert_eq(volume_read_wait(v, id_of_number(v, i), 0, 1000, &view, &err), 0, "%s",
+                     err.msg);
+        view_release(&view);
+    }
+    cr_assert_eq(volume_warmup(v, &wet, NULL, NULL, NULL, &again, &err), 0, "%s", err.msg);
+    cr_expect_eq(again.fetched, 0, "and was not displaced by the rest");
+    volume_close(v);
+    world_free(&w);
+}
+
+/* A new weight moves only the difference; a new number of partitions drops the weights. */
+Test(share, weights)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct err err = {0};
+    int64_t before[FILES];
+    uint64_t of[3] = {0}, moved = 0;
+    world_new(&w);
+    put_set(&w);
+    world_conf(&w, &conf);
+    conf.partition = "0/3";
+    conf.weights = "1,1,1";
+    struct volume *v = world_open(&conf);
+    for (uint64_t i = 0; i < FILES; i++)
+        before[i] = volume_owner(v, id_of_number(v, i));
+    cr_assert_eq(volume_set_weights(v, "1,1,2", &err), 0, "%s", err.msg);
+    for (uint64_t i = 0; i < FILES; i++) {
+        int64_t now = volume_owner(v, id_of_number(v, i));
+        of[now]++;
+        moved += now != before[i];
+        cr_expect(now == before[i] || now == 2, "only the heavier one wins");
+    }
+    cr_expect(of[2] > of[0] && of[2] > of[1]);
+    cr_expect(moved > 0 && moved < FILES / 3, "%llu moved", (unsigned long long)moved);
+    static const struct {
+        const char *text, *why;
+    } bad[] = {{"1,2", "2 of them for 3 partitions"},
+               {"1,x,2", "want a number for each partition"},
+               {"0,0,0", "all of them are 0"}};
+    for (size_t i = 0; i < 3; i++) {
+        err = (struct err){0};
+        cr_expect_eq(volume_set_weights(v, bad[i].text, &err), -1);
+        cr_expect_not_null(strstr(err.msg, bad[i].why), "%s", err.msg);
+    }
+    cr_assert_eq(volume_set_partition(v, "0/4", &err), 0, "%s", err.msg);
+    volume_close(v);
+    world_free(&w);
+}
