@@ -374,10 +374,12 @@ bool store_etag_is_sum(const char *etag)
 
 void store_etag_add(char etag[160], const struct http_answer *head)
 {
-    size_t len = strlen(etag);
+    size_t len = strlen(etag), more = strlen(head->etag);
     if (store_etag_is_sum(etag)) {
-        if (*head->etag && !strchr(etag, '/') && len + 1 + strlen(head->etag) < 160)
-            snprintf(etag + len, 160 - len, "/%s", head->etag);
+        if (more && !strchr(etag, '/') && len + 1 + more < 160) {
+            etag[len] = '/';
+            memcpy(etag + len + 1, head->etag, more + 1);
+        }
     } else if (*head->etag) {
         snprintf(etag, 160, "%s", head->etag);
     } else if (head->last_modified >= 0) {
