@@ -9,11 +9,12 @@
  *   lists.c    lists of paths, by their digest
  *   members.c  which servers there are, and how they are  cluster.c  many servers as one
  *   samples.c  samples for other machines                 catalog.c  versions for other machines
- *   fanout.c   the work of a cluster's job                owed.c   what the lost are still to
- * hear
+ *   fanout.c   the work of a cluster's job                owed.c     what the lost are to hear yet
+ *   limits.c   what one client can take of us             ui.c       the dashboard's files (ui/)
  *
  * It holds no sample and no cache: it asks the owners over their control sockets, and keeps jobs
- * (jobs.h). Everything but health wants a bearer token; secrets go in and never come out.
+ * (jobs.h). Everything but health and the dashboard's files wants a bearer token; secrets go in and
+ * never come out.
  */
 #ifndef SAMPAN_SERVER_H
 #define SAMPAN_SERVER_H
