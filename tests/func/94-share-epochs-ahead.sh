@@ -39,7 +39,7 @@ for path in open(sys.argv[1]).read().split("\n")[:-1]:
 }
 
 # One share and three quarters of another.
-mount_set "$HTTP_URL/" --cache "ssd:$CACHE=28MB" --partition 1/3 --sampler "$SPEC" --ahead-bytes 1
+mount_set "$HTTP_URL/" --no-hedge --cache "ssd:$CACHE=28MB" --partition 1/3 --sampler "$SPEC" --ahead-bytes 1
 sampan warmup "$MNT" --json >"$T/warm"
 expect "the warmup brings the first epoch" "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$T/order0") <(gets | LC_ALL=C sort) | wc -l)" 0
 expect "once" "$(gets | LC_ALL=C sort | uniq -d | wc -l)" 0
@@ -66,7 +66,7 @@ unmount
 # Half a share: set while mounted.
 rm -rf "$CACHE"
 : >"$T/log/nginx.access"
-mount_set "$HTTP_URL/" --cache "ssd:$CACHE=13MB" --partition 1/3 --sampler "$SPEC"
+mount_set "$HTTP_URL/" --no-hedge --cache "ssd:$CACHE=13MB" --partition 1/3 --sampler "$SPEC"
 sampan set "$MNT" ahead-bytes=1GB
 for e in 0 1 2 3; do
     [ $e = 0 ] || drop_pages
