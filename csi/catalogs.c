@@ -28,7 +28,7 @@ size_t store_words(const struct attributes *a, const char *credentials,
     return n;
 }
 
-char *catalog_path(const char *state, const char *version)
+char *catalog_path_here(const char *state, const char *version)
 {
     return xasprintf("%s/catalogs/%s", state, version);
 }
@@ -97,7 +97,7 @@ int catalog_make(struct mounter *m, const char *state, const struct attributes *
         unlink(aside);
         return -1;
     }
-    cleanup_free char *path = catalog_path(state, ret->version);
+    cleanup_free char *path = catalog_path_here(state, ret->version);
     if (rename(aside, path))
         return err_sys(err, errno, "keep the catalog %s", path);
     cleanup_free char *from = folder_uri(folder);
@@ -110,7 +110,7 @@ int catalog_fetch(struct mounter *m, const char *state, const struct attributes 
 {
     const char *version = a->value[ATTR_VERSION], *catalogs = a->value[ATTR_CATALOGS];
     cleanup_free char *path = catalog_path_on_node(state, version);
-    cleanup_free char *controllers = catalog_path(state, version);
+    cleanup_free char *controllers = catalog_path_here(state, version);
     if (access(path, R_OK) == 0)
         return 0;
     cleanup_free char *folder = xasprintf("%s/versions", state);

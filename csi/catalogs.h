@@ -15,7 +15,7 @@
 size_t store_words(const struct attributes *a, const char *credentials,
                    const char *ret[STORE_WORDS_MAX]);
 
-char *catalog_path(const char *state, const char *version);         /* the controller's */
+char *catalog_path_here(const char *state, const char *version);    /* the controller's */
 char *catalog_path_on_node(const char *state, const char *version); /* a node's */
 /* Lists the set and keeps its catalog in the state folder, and below `catalogs` if the attributes
  * name it. What was found: its version, samples and bytes. */

@@ -340,7 +340,6 @@ static enum rpc_code validate(void *arg, struct rpc_call *call, const void *requ
     struct controller *c = of(arg);
     const PB(ValidateVolumeCapabilitiesRequest) *q = request;
     PB(ValidateVolumeCapabilitiesResponse) *r = response;
-    cleanup_created struct created_scope scope = {c, NULL};
     struct err why = {0};
     enum rpc_code code = check_id("volume_id", q->volume_id, err);
     call->subject = code ? NULL : q->volume_id;

@@ -143,10 +143,10 @@ rpc_handler node_get_stats, node_get_health, node_expand, node_get_capabilities,
 
 /* --- watch ------------------------------------------------------------------------------------ */
 
-int watch_start(struct node *n, struct err *err);
-void watch_stop(struct node *n);
+int node_watch_start(struct node *n, struct err *err);
+void node_watch_stop(struct node *n);
 /* Something changed: look soon. Any thread. */
-void watch_poke(struct node *n);
+void node_watch_poke(struct node *n);
 /* Takes, and lets go of, a mount's descriptors (kept, its connection would outlive it). The set is
  * begun. */
 void set_hold(struct node *n, struct set *s);

@@ -460,7 +460,7 @@ int set_up(struct node *n, const char *key, const struct set_wish *wish, uint64_
             clean(n, s);
         return -1;
     }
-    watch_poke(n);
+    node_watch_poke(n);
     if (own_root(n, s, wish->gid, err))
         return -1;
     return 0;

@@ -150,7 +150,7 @@ void snapshot_drop_catalog(struct controller *c, const char *options, struct are
             if (strstr(list[i]->options, a.value[ATTR_VERSION]))
                 return;
     }
-    cleanup_free char *path = catalog_path(c->conf.state, a.value[ATTR_VERSION]);
+    cleanup_free char *path = catalog_path_here(c->conf.state, a.value[ATTR_VERSION]);
     if (unlink(path) && errno != ENOENT)
         log_warn(c->conf.log, "the catalog %s stays: %s", path, strerror(errno));
 }

@@ -227,7 +227,7 @@ static void *watch_main(void *arg)
     return NULL;
 }
 
-int watch_start(struct node *n, struct err *err)
+int node_watch_start(struct node *n, struct err *err)
 {
     struct watch *w = xcalloc(1, sizeof *w);
     w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -241,19 +241,19 @@ int watch_start(struct node *n, struct err *err)
     return err_sys(err, error, "start the watch over mounts");
 }
 
-void watch_poke(struct node *n)
+void node_watch_poke(struct node *n)
 {
     uint64_t one = 1;
     ssize_t ignored = n->watch ? write(n->watch->wake, &one, sizeof one) : 0;
     (void)ignored;
 }
 
-void watch_stop(struct node *n)
+void node_watch_stop(struct node *n)
 {
     if (!n->watch)
         return;
     n->watch->stop = true;
-    watch_poke(n);
+    node_watch_poke(n);
     pthread_join(n->watch->thread, NULL);
     close(n->watch->wake);
     free(take_ptr(&n->watch));
@@ -275,7 +275,8 @@ int node_open(struct node **ret, const struct node_conf *conf, struct err *err)
     n->volumes_dir.step = n->sets_dir.step = conf->step;
     n->volumes_dir.step_arg = n->sets_dir.step_arg = conf->step_arg;
     if (result || folder_make(n->mounts, err) || folder_make(conf->run, err) ||
-        volumes_load(n, err) || sets_load(n, err) || (!conf->no_watch && watch_start(n, err))) {
+        volumes_load(n, err) || sets_load(n, err) ||
+        (!conf->no_watch && node_watch_start(n, err))) {
         node_close(n);
         return -1;
     }
@@ -287,7 +288,7 @@ void node_close(struct node *n)
 {
     if (!n)
         return;
-    watch_stop(n);
+    node_watch_stop(n);
     volumes_free(n);
     sets_free(n);
     state_close(&n->volumes_dir);
