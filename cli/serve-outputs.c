@@ -130,6 +130,7 @@ static int open_outputs(struct mount *m, struct err *err)
     p->dir = xasprintf("%s/stage", owner->tiers[0].dir);
     if (mkdir(p->dir, 0700) && errno != EEXIST)
         return err_sys(err, errno, "make the folder %s", p->dir);
+    struct keeper_state *state = keeper_state(m->conf->keeper);
     struct stage_conf conf = {
         .dir = p->dir,
         .store = p->store,
@@ -141,6 +142,10 @@ static int open_outputs(struct mount *m, struct err *err)
         .uid = id_of(o->uid, getuid()),
         .gid = id_of(o->gid, getgid()),
         .fresh = !m->successor,
+        .body_bytes = o->memory / 2, /* the rest: requests, answers, the tree */
+        .counts =
+            state ? keeper_area(state, "stage", STAGE_COUNTS_VERSION, sizeof(struct stage_counts))
+                  : NULL,
         .log = m->log.log,
     };
     return (o->commit && stage_commit_parse(o->commit, &conf.commit, &conf.interval_ns, err)) ||

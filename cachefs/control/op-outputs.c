@@ -63,14 +63,12 @@ void control_outputs_counts(struct stage *s, struct fetch *f, struct json_writer
     } reads[] = {{"total", counter_get(&n->reads)},
                  {"bytes", counter_get(&n->read_bytes)},
                  {"mem", 0},
-                 {"disk", counter_get(&n->reads)},
+                 {"disk", counter_get(&n->reads) - counter_get(&n->store_reads)},
                  {"peer", 0},
-                 {"store", 0},
+                 {"store", counter_get(&n->store_reads)},
                  {"pushed", 0},
-                 {"errors", 0},
-                 {"corrupt_repaired", 0},
-                 {"p50_us", 0},
-                 {"p99_us", 0}},
+                 {"errors", counter_get(&n->read_errors)},
+                 {"corrupt_repaired", 0}},
       fetch[] = {{"requests", counter_get(&c->requests)},
                  {"bytes", counter_get(&c->bytes)},
                  {"retries", counter_get(&c->retries)},
@@ -91,6 +89,8 @@ void control_outputs_counts(struct stage *s, struct fetch *f, struct json_writer
     jw_object(w, "reads");
     for (size_t i = 0; i < sizeof reads / sizeof reads[0]; i++)
         jw_uint(w, reads[i].name, reads[i].value);
+    jw_num(w, "p50_us", (double)histogram_quantile_ns(&n->read_latency, 0.50) / 1e3);
+    jw_num(w, "p99_us", (double)histogram_quantile_ns(&n->read_latency, 0.99) / 1e3);
     jw_end(w);
     jw_object(w, "fetch");
     for (size_t i = 0; i < sizeof fetch / sizeof fetch[0]; i++)

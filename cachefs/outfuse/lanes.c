@@ -139,6 +139,7 @@ static struct job *new_job(struct outfuse *f, struct place p)
     j->place = p;
     j->unique = r->unique & ~WIRE_RESENT;
     j->pid = r->pid;
+    j->since_ns = clock_mono_ns();
     j->flush = r->opcode == WIRE_FLUSH;
     return j;
 }

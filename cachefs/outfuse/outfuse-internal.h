@@ -75,6 +75,7 @@ struct job {
     struct place place;
     uint64_t unique; /* of the request, without its marks */
     uint32_t pid;    /* of its caller; 0: not of ours to see */
+    uint64_t since_ns;
     /* A signal came to the caller. Whether it is one to end for is looked up while it waits. */
     atomic_bool interrupted;
     bool flush;     /* who ends closes his files where no signal reaches him any more */

@@ -221,7 +221,8 @@ bool outfuse_serve(struct outfuse *f, struct keeper_request *at, struct job *job
                                 .gid = c.h->gid,
                                 .wait = wait,
                                 .given_up = wait ? job_given_up : NULL,
-                                .arg = job};
+                                .arg = job,
+                                .since_ns = job ? job->since_ns : clock_mono_ns()};
     if (at->opcode == WIRE_WRITE && at->padding == WRITTEN)
         rc = error = answer_written(&c);
     else

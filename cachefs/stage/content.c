@@ -310,7 +310,7 @@ static int need_run(struct content *c, uint64_t first, uint64_t end, struct err 
         lock_drop(&c->lock);
         result = remote_read(s, row.skey, &row, off, buf, (uint32_t)len, err);
         lock_take(&c->lock);
-        counter_add(&s->counts.fetched_bytes, result ? 0 : len);
+        counter_add(&s->counts->fetched_bytes, result ? 0 : len);
     }
     uint64_t gen;
     {

@@ -1,5 +1,5 @@
 /*
- * Open files: create, open, read, write, allocate, flush, sync, release. A handle is a number that
+ * Open files: create, open, write, allocate, flush, sync, release. A handle is a number that
  * says which inode and which generation of its content; what a life of the daemon knows more of it
  * (that it is open) is learned anew by the next life from the first call that names it.
  */
@@ -11,9 +11,6 @@
 #include "clock.h"
 #include "mem.h"
 #include "stage-internal.h"
-
-#define READ_AHEAD  (4ull * STAGE_BLOCK)
-#define STALE_TRIES 3
 
 /* --- handles --------------------------------------------------------------------------------- */
 
@@ -195,166 +192,6 @@ int stage_release(struct stage *s, const struct stage_call *c, uint64_t fh, stru
     return 0;
 }
 
-/* --- reading --------------------------------------------------------------------------------- */
-
-static int read_here(const struct content *c, uint64_t off, char *buf, size_t len, struct err *err)
-{
-    for (size_t done = 0; done < len;) {
-        ssize_t n = pread(c->fd, buf + done, len - done, (off_t)(off + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return err_sys(err, n ? errno : EIO, "read a staged file in %s", c->stage->dir);
-        done += (size_t)n;
-    }
-    return 0;
-}
-
-/* There is no room to keep what comes: it goes to the reader alone, block by block. */
-static int read_through(struct content *c, uint64_t off, char *buf, size_t len, struct err *err)
-{
-    struct stage *s = c->stage;
-    while (len) {
-        uint64_t b = off / STAGE_BLOCK, end = (b + 1) * STAGE_BLOCK;
-        size_t n = end - off < len ? (size_t)(end - off) : len;
-        if (c->map && (c->map->blocks[b] == BLOCK_ABSENT || c->map->blocks[b] == BLOCK_FETCHING)) {
-            uint64_t base = c->map->base_len;
-            size_t stored = off >= base ? 0 : base - off < n ? (size_t)(base - off) : n;
-            struct record row;
-            {
-                ACQUIRE(&s->lock);
-                row = c->node->row;
-                row.etag = xstrdup(row.etag);
-                row.skey = node_stored_key(c->node);
-                row.name = row.target = NULL;
-            }
-            memset(buf + stored, 0, n - stored);
-            int result =
-                stored ? remote_read(s, row.skey, &row, off, buf, (uint32_t)stored, err) : 0;
-            record_release(&row);
-            if (result)
-                return -1;
-        } else if (read_here(c, off, buf, n, err)) {
-            return -1;
-        }
-        off += n;
-        buf += n;
-        len -= n;
-    }
-    return 0;
-}
-
-static int read_content(struct content *c, bool wait, uint64_t off, void *buf, size_t len,
-                        size_t *ret_n, struct err *err)
-{
-    if (content_load(c, err))
-        return -1;
-    *ret_n = 0;
-    if (off >= c->size)
-        return 0;
-    if (len > c->size - off)
-        len = (size_t)(c->size - off);
-    uint64_t want = off == c->next_read && len < READ_AHEAD ? READ_AHEAD : len;
-    struct err why = {0};
-    int result = content_need(c, off, len, false, &why);
-    if (result == STAGE_WAIT && wait)
-        result = content_need(c, off, want, true, &why);
-    if (result == STAGE_WAIT)
-        return STAGE_WAIT;
-    if (result && why.class != ERR_LIMIT) {
-        if (err)
-            *err = why;
-        return -1;
-    }
-    if (off >= c->size)
-        return 0; /* cut while it came */
-    if (len > c->size - off)
-        len = (size_t)(c->size - off);
-    if (result ? read_through(c, off, buf, len, err) : read_here(c, off, buf, len, err))
-        return -1;
-    c->next_read = off + len;
-    *ret_n = len;
-    return 0;
-}
-
-/* What was read is of the content that is there now: it counts as given. False: another writer
- * replaced it meanwhile. */
-static bool may_give(struct content *c, size_t len)
-{
-    struct stage *s = c->stage;
-    ACQUIRE(&s->lock);
-    if (c->node->row.gen != c->gen)
-        return false;
-    c->node->given |= len > 0;
-    return true;
-}
-
-/* The store has another object than the one that was opened. Nothing of that one was given out yet,
- * so the reader may have the new one. 0: try again. */
-static int look_again(struct content *c, uint64_t fh, bool wait, struct err *err)
-{
-    struct stage *s = c->stage;
-    struct node *n = c->node;
-    ACQUIRE(&s->lock);
-    if (n->row.gen == c->gen && !n->given && n->parent && !(n->row.flags & N_DIRTY)) {
-        struct node *folder = n->parent;
-        folder->pins++;
-        n->pins++;
-        int result = folder_refresh(s, folder, wait, true, err);
-        n->pins--;
-        folder->pins--;
-        if (result)
-            return result;
-    }
-    return n->row.gen != c->gen && !handle_is_stale(n, fh)
-               ? 0
-               : err_set(err, ERR_STALE,
-                         "replaced by another writer since it was opened (open it again)");
-}
-
-/* c->lock held, given up while the store is asked. */
-static int read_handle(struct content *c, uint64_t fh, bool wait, uint64_t off, void *buf,
-                       size_t len, size_t *ret_n, struct err *err)
-{
-    for (unsigned tries = 0;; tries++) {
-        struct err why = {0};
-        int result = read_content(c, wait, off, buf, len, ret_n, &why);
-        if (result == 0 && may_give(c, *ret_n))
-            return 0;
-        if (result == STAGE_WAIT)
-            return result;
-        if (result && (why.class != ERR_STALE || tries == STALE_TRIES)) {
-            if (err)
-                *err = why;
-            return -1;
-        }
-        lock_drop(&c->lock);
-        result = look_again(c, fh, wait, err);
-        lock_take(&c->lock);
-        if (result)
-            return result;
-    }
-}
-
-int stage_read(struct stage *s, const struct stage_call *call, uint64_t fh, uint64_t off, void *buf,
-               size_t len, size_t *ret_n, struct err *err)
-{
-    struct content *c = handle_content(s, fh, err);
-    if (!c)
-        return -1;
-    int result;
-    {
-        ACQUIRE(&c->lock);
-        result = read_handle(c, fh, call->wait, off, buf, len, ret_n, err);
-    }
-    content_done(c);
-    if (result == 0) {
-        counter_add(&s->counts.reads, 1);
-        counter_add(&s->counts.read_bytes, *ret_n);
-    }
-    return result;
-}
-
 /* --- writing --------------------------------------------------------------------------------- */
 
 static int no_changes_now(struct content *c, bool wait)
@@ -518,8 +355,8 @@ int stage_write(struct stage *s, const struct stage_call *call, uint64_t fh, uin
     }
     content_done(c);
     if (result == 0) {
-        counter_add(&s->counts.writes, 1);
-        counter_add(&s->counts.written_bytes, len);
+        counter_add(&s->counts->writes, 1);
+        counter_add(&s->counts->written_bytes, len);
     }
     return result;
 }

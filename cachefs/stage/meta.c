@@ -307,6 +307,11 @@ static void stamp_staged(struct stage *s, const struct node *n)
         utimensat(s->data_fd, name, times, 0);
 }
 
+static int64_t ns_of(const struct timespec *t)
+{
+    return (int64_t)t->tv_sec * (int64_t)NS_PER_S + t->tv_nsec;
+}
+
 static int set_attributes(struct stage *s, const struct stage_call *c, struct node *n,
                           const struct stat *st, unsigned what, struct err *err)
 {
@@ -318,7 +323,7 @@ static int set_attributes(struct stage *s, const struct stage_call *c, struct no
     if (what & STAGE_SET_GID)
         n->row.gid = st->st_gid;
     if (what & STAGE_SET_MTIME)
-        n->row.mtime_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec;
+        n->row.mtime_ns = ns_of(&st->st_mtim);
     bool kept = s->caps & STORE_META && n->parent;
     if (kept)
         n->row.flags |= N_META | N_KNOWN;
@@ -371,6 +376,8 @@ static int set(struct stage *s, const struct stage_call *c, struct node *n, cons
     if (call_answered(s, c, &ino))
         what &= ~(unsigned)SET_META; /* cutting again changes nothing */
     int result = 0;
+    if (what & STAGE_SET_ATIME)
+        n->atime_ns = ns_of(&st->st_atim);
     if (what & STAGE_SET_SIZE)
         result = set_size(s, c, n, (uint64_t)st->st_size, err);
     if (result == 0 && what & SET_META)

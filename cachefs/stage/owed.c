@@ -324,7 +324,7 @@ struct waiting {
 static void wait_begin(const struct stage *s, struct waiting *w, const struct stage_call *c)
 {
     *w = (struct waiting){c, clock_mono_ns() + patience(s), s->progress,
-                          counter_get(&s->counts.uploaded_bytes)};
+                          counter_get(&s->counts->uploaded_bytes)};
 }
 
 /* `busy`: the store is at work on it, which ends by itself. */
@@ -333,7 +333,7 @@ static int wait_more(struct stage *s, struct waiting *w, bool busy, const struct
 {
     if (is_given_up(w->call))
         return given_up(err);
-    if (busy || w->progress != s->progress || w->bytes != counter_get(&s->counts.uploaded_bytes))
+    if (busy || w->progress != s->progress || w->bytes != counter_get(&s->counts->uploaded_bytes))
         wait_begin(s, w, w->call);
     if (wait_until(s, w->call, w->end_ns) == 0)
         return 0;

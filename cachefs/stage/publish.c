@@ -22,9 +22,22 @@ static void take_snapshot(struct content *c, struct snapshot *ret)
     ret->meta = node_meta(c->node);
 }
 
-static int publish_memory(struct content *c, const char *key, struct snapshot *ret, struct err *err)
+/* A small file's bytes at one moment. c->lock held. */
+static int read_whole(struct content *c, char *body, uint64_t size, struct err *err)
 {
-    struct stage *s = c->stage;
+    for (uint64_t done = 0; done < size;) {
+        ssize_t n = pread(c->fd, body + done, size - done, (off_t)done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return err_sys(err, n ? errno : EIO, "read a staged file");
+        done += (uint64_t)n;
+    }
+    return 0;
+}
+
+static int put_memory(struct content *c, const char *key, struct snapshot *ret, struct err *err)
+{
     cleanup_free char *body = NULL;
     uint64_t size;
     {
@@ -33,17 +46,23 @@ static int publish_memory(struct content *c, const char *key, struct snapshot *r
             return -1;
         size = c->size;
         body = xmalloc(size + 1);
-        for (uint64_t done = 0; done < size;) {
-            ssize_t n = pread(c->fd, body + done, size - done, (off_t)done);
-            if (n < 0 && errno == EINTR)
-                continue;
-            if (n <= 0)
-                return err_sys(err, n ? errno : EIO, "read a staged file");
-            done += (uint64_t)n;
-        }
+        if (read_whole(c, body, size, err))
+            return -1;
         take_snapshot(c, ret);
     }
-    return remote_put(s, key, body, size, &ret->meta, &ret->seen, err);
+    return remote_put(c->stage, key, body, size, &ret->meta, &ret->seen, err);
+}
+
+/* `size` is what it was a moment ago; a file that grows meanwhile takes a little more than its due.
+ */
+static int publish_memory(struct content *c, uint64_t size, const char *key, struct snapshot *ret,
+                          struct err *err)
+{
+    if (!body_take(c->stage, size, false))
+        return err_set(err, ERR_CANCELLED, "stopping");
+    int result = put_memory(c, key, ret, err);
+    body_give(c->stage, size);
+    return result;
 }
 
 static void drain(struct content *c, bool on)
@@ -155,7 +174,8 @@ static int publish_content(struct content *c, const char *key, struct err *err)
                 return -1;
         }
         bool memory = !(s->caps & STORE_LOCAL) && size < STAGE_MULTIPART;
-        result = memory ? publish_memory(c, key, &snap, err) : publish_file(c, key, &snap, err);
+        result =
+            memory ? publish_memory(c, size, key, &snap, err) : publish_file(c, key, &snap, err);
     }
     return result ? -1 : published(c, key, &snap, err);
 }
@@ -169,7 +189,7 @@ int node_publish(struct stage *s, struct node *n, const char *key, struct err *e
     }
     int result = publish_content(c, key, err);
     if (result)
-        counter_add(&s->counts.upload_failures, 1);
+        counter_add(&s->counts->upload_failures, 1);
     ACQUIRE(&s->lock);
     content_unref(s, c);
     return result;

@@ -130,7 +130,7 @@ int remote_level(struct stage *s, const char *prefix, level_fn *fn, void *arg, s
 {
     struct level l = {prefix, fn, arg};
     struct err why = {0};
-    counter_add(&s->counts.lists, 1);
+    counter_add(&s->counts->lists, 1);
     int result = is_local(s) ? store_local_level(s->conf.store, prefix, on_local, &l, &why)
                              : level_pages(s, &l, &why);
     if (result == 0)
@@ -223,8 +223,8 @@ int remote_put(struct stage *s, const char *key, const void *body, size_t len,
     *ret = (struct seen){.size = len, .mtime_ns = LIST_MTIME_UNKNOWN};
     if (put_whole(s, &put, etag, err) || learn(s, key, etag, ret, err))
         return err_wrap(err, "write \"%s\"", key);
-    counter_add(&s->counts.uploads, 1);
-    counter_add(&s->counts.uploaded_bytes, len);
+    counter_add(&s->counts->uploads, 1);
+    counter_add(&s->counts->uploaded_bytes, len);
     return 0;
 }
 
@@ -260,8 +260,8 @@ int remote_put_file(struct stage *s, const char *key, int fd, uint64_t len,
     if (fetch_put_stream(s->conf.fetch, &stream, err) ||
         (is_local(s) ? local_seen(s, key, ret, err) : learn(s, key, "", ret, err)))
         return err_wrap(err, "write \"%s\"", key);
-    counter_add(&s->counts.uploads, 1);
-    counter_add(&s->counts.uploaded_bytes, len);
+    counter_add(&s->counts->uploads, 1);
+    counter_add(&s->counts->uploaded_bytes, len);
     return 0;
 }
 
@@ -400,7 +400,7 @@ int remote_move(struct stage *s, const char *from, const char *to, const struct 
     if (fetch_do(s->conf.fetch, s->conf.store, build_copy, &c, SMALL_BODY, &a, &body, err))
         return err_wrap(err, "copy \"%s\" to \"%s\"", from, to);
     store_parse_etag(s->conf.store, body.data, body.len, tag);
-    counter_add(&s->counts.copies, 1);
+    counter_add(&s->counts->copies, 1);
     return learn(s, to, tag, ret, err);
 }
 
@@ -411,9 +411,10 @@ int remote_delete(struct stage *s, const char *key, struct err *err)
     int result = is_local(s) && len && key[len - 1] == '/'
                      ? store_local_remove_folder(s->conf.store, key, &why)
                      : fetch_delete(s->conf.fetch, s->conf.store, key, &why);
-    counter_add(&s->counts.deletes, 1);
-    if (result == 0 || why.class == ERR_NOT_FOUND)
+    if (result == 0 || why.class == ERR_NOT_FOUND) {
+        counter_add(&s->counts->deletes, 1);
         return 0;
+    }
     if (err)
         *err = why;
     return -1;
@@ -439,8 +440,10 @@ int remote_delete_many(struct stage *s, const char *const *keys, size_t n, struc
     int result =
         fetch_do(s->conf.fetch, s->conf.store, build_many, &m, PAGE_BODY, NULL, &body, err);
     bytes_release(&m.body);
-    counter_add(&s->counts.deletes, n);
-    return result ? -1 : store_parse_delete_many(s->conf.store, body.data, body.len, err);
+    if (result || store_parse_delete_many(s->conf.store, body.data, body.len, err))
+        return -1;
+    counter_add(&s->counts->deletes, n); /* what is done: who waits for the rest counts on it */
+    return 0;
 }
 
 /* --- uploads in parts that nobody will end --------------------------------------------------- */

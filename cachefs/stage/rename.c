@@ -176,7 +176,7 @@ static int try_rename(struct stage *s, const struct stage_call *c, uint64_t pare
     struct node *from;
     if (folder_of(s, parent, &from, err) || folder_of(s, new_parent, &m->folder, err))
         return -1;
-    uint64_t listings = counter_get(&s->counts.lists);
+    uint64_t listings = counter_get(&s->counts->lists);
     int result = child_now(s, from, name, c->wait, &m->n, err);
     if (result == 0 && !m->n)
         result = not_there(name, err);
@@ -184,7 +184,7 @@ static int try_rename(struct stage *s, const struct stage_call *c, uint64_t pare
         result = child_now(s, m->folder, m->name, c->wait, &m->target, err);
     if (result)
         return result;
-    if (counter_get(&s->counts.lists) != listings)
+    if (counter_get(&s->counts->lists) != listings)
         return 2;
     if (m->n == m->target)
         return 0;

@@ -83,8 +83,9 @@ struct node {
     uint64_t lookups;
     uint64_t same_back; /* so many generations back the content was the beginning of this one */
     unsigned opens;
-    unsigned pins; /* users of the pointer itself */
-    bool held;     /* `opens` holds a reference on the content */
+    unsigned folders; /* among its children */
+    unsigned pins;    /* users of the pointer itself */
+    bool held;        /* `opens` holds a reference on the content */
     bool in_names, in_drop, in_dirty, queued, busy, failed, foreign_told;
     /* Bytes of this generation were given to readers (or may have been, in an earlier life): from
      * then on an open file that another writer replaces is stale. */
@@ -111,6 +112,7 @@ struct node {
     /* Of this life alone, on the wall clock: a call changed the attributes; the names in a folder.
      * They are seen in ctime, and in a folder's mtime. */
     int64_t touched_ns, names_ns;
+    int64_t atime_ns; /* set by a call; 0: as mtime */
 };
 
 /* A key of the store that must go, or an upload in parts that must be aborted. */
@@ -166,11 +168,11 @@ struct call_answer {
 };
 
 #define WORKERS_MAX 16
-#define PART_BUFS   8 /* parts in memory at once, of all files */
+#define BODY_BYTES  (64ull << 20) /* unless conf says otherwise */
 
 struct stage {
     struct stage_conf conf;
-    struct stage_counts counts;
+    struct stage_counts *counts, own_counts;
     unsigned caps;
     char *dir;
     int data_fd;
@@ -205,8 +207,8 @@ struct stage {
     uint64_t pause_ns, paused_until_ns; /* the store is in trouble */
     /* A killed life's last requests may still be at work in the store: nothing overtakes them. */
     uint64_t grace_until_ns;
-    uint64_t progress;  /* things settled so far */
-    unsigned part_bufs; /* free ones */
+    uint64_t progress; /* things settled so far */
+    uint64_t bodies;   /* bytes of content in memory, on its way to the store */
     pthread_t workers[WORKERS_MAX], clock_thread, tell_thread;
     unsigned n_workers, idle_workers, n_threads;
     bool no_part_copy; /* the store refused it */
@@ -446,6 +448,12 @@ struct snapshot {
 };
 int upload_parts(struct content *c, const char *key, bool finish, struct snapshot *ret,
                  struct err *err);
+
+/* Memory for content on its way to the store, of what conf allows; one body alone always may. Waits
+ * unless `busy` (this file's own are under way, and will give some back): false then. s->lock NOT
+ * held. */
+bool body_take(struct stage *s, uint64_t len, bool busy);
+void body_give(struct stage *s, uint64_t len);
 
 /* publish.c: the content of one node goes to the store as an object. No lock held. */
 int node_publish(struct stage *s, struct node *n, const char *key, struct err *err);

@@ -287,7 +287,9 @@ static struct stage *stage_new(const struct stage_conf *conf)
     s->conf.dir = s->dir;
     s->caps = store_caps(conf->store);
     s->data_fd = s->journal.wal_fd = -1;
-    s->part_bufs = PART_BUFS;
+    s->counts = conf->counts ? conf->counts : &s->own_counts;
+    if (!s->conf.body_bytes)
+        s->conf.body_bytes = BODY_BYTES;
     s->tells_end = &s->tells;
     lock_init(&s->lock, RANK_STAGE, "stage");
     cond_init(&s->changed);
@@ -415,7 +417,7 @@ void stage_set_refresh(struct stage *s, uint64_t refresh_ns)
 
 const struct stage_counts *stage_counts(const struct stage *s)
 {
-    return &s->counts;
+    return s->counts;
 }
 
 void stage_path(struct stage *s, uint64_t ino, struct bytes *ret)

@@ -57,6 +57,7 @@
 #include "err.h"
 #include "fetch.h"
 #include "json.h"
+#include "metrics.h"
 #include "object.h"
 
 struct log;
@@ -83,7 +84,8 @@ struct stage_conf {
     uint64_t refresh_ns;
     uid_t uid; /* owner of what carries no owner of its own */
     gid_t gid;
-    unsigned uploads; /* requests at once that carry content up (0: 16) */
+    unsigned uploads;    /* requests at once that carry content up (0: 16) */
+    uint64_t body_bytes; /* of content that is in memory for them at once (0: 64 MiB) */
     /* A call that waits for the store gives EIO after so long without success (0: 60 s). */
     uint64_t patience_ns;
     /* After a kill, nothing goes up for so long: a request of the dead life that the store is still
@@ -93,6 +95,7 @@ struct stage_conf {
      * hand) is over. Content that a dead mount left unclosed is owed from now on. False: the next
      * life of a daemon takes over a mount that lives on. */
     bool fresh;
+    struct stage_counts *counts; /* counted on here (a keeper's area); NULL: of the stage's own */
     struct log *log;
 };
 
@@ -114,6 +117,7 @@ struct stage_call {
      * changed stays changed, and both go on being owed. NULL: it waits to the end. */
     bool (*given_up)(void *arg);
     void *arg;
+    uint64_t since_ns; /* when the caller asked (monotonic); 0: now */
 };
 
 struct stage_attr {
@@ -212,9 +216,13 @@ void stage_on_change(struct stage *s, stage_changed_fn *fn, void *arg);
 void stage_set_refresh(struct stage *s, uint64_t refresh_ns);
 
 /* Counters; the memory may be a keeper's area. */
+#define STAGE_COUNTS_VERSION 1
 struct stage_counts {
     counter reads, read_bytes, writes, written_bytes, fetched_bytes, uploads, uploaded_bytes,
         upload_failures, deletes, copies, lists;
+    counter store_reads; /* of `reads`: those that waited for the store */
+    counter read_errors;
+    struct histogram read_latency; /* from the call's since_ns */
 };
 const struct stage_counts *stage_counts(const struct stage *s);
 /* The path of an inode, without a '/' before it; nothing if it has no name (any more). */

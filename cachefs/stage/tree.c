@@ -15,6 +15,7 @@
 #define BUCKETS_FIRST 1024
 #define INOS_RESERVED 4096 /* told to the journal at once */
 #define KEY_MAX       1024 /* S3's and BOS's limit, in bytes */
+#define LOCAL_ROOM    64   /* what a local store may add to a path while it writes */
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
@@ -146,6 +147,7 @@ void node_link(struct stage *s, struct node *parent, struct node *n)
     n->next_name = *b;
     *b = n;
     n->in_names = true;
+    parent->folders += node_is_folder(n);
 }
 
 void node_unlink(struct stage *s, struct node *n)
@@ -158,6 +160,7 @@ void node_unlink(struct stage *s, struct node *n)
     *b = n->next_name;
     *(n->before ? &n->before->after : &n->parent->first) = n->after;
     *(n->after ? &n->after->before : &n->parent->last) = n->before;
+    n->parent->folders -= node_is_folder(n);
     n->before = n->after = n->next_name = NULL;
     n->parent = NULL;
     n->in_names = false;
@@ -326,15 +329,15 @@ int name_check(const struct stage *s, const struct node *parent, const char *nam
     if (len > NAME_MAX)
         return name_refused(ENAMETOOLONG, name, "longer than 255 bytes (choose a shorter one)",
                             err);
-    if (s->caps & STORE_LOCAL)
-        return 0;
-    if (!is_utf8(name))
+    bool local = s->caps & STORE_LOCAL;
+    if (!local && !is_utf8(name))
         return name_refused(EILSEQ, name, "the store takes UTF-8 only (choose another)", err);
     cleanup_bytes struct bytes key = {0};
     node_key(parent, &key);
     const char *prefix = strstr(store_uri(s->conf.store), "://");
     prefix = prefix ? strchr(prefix + 3, '/') : NULL;
-    if (key.len + len + 1 + (prefix ? strlen(prefix + 1) : 0) > KEY_MAX)
+    if (key.len + len + 1 + (prefix ? strlen(prefix + 1) : 0) >
+        (local ? PATH_MAX - LOCAL_ROOM : KEY_MAX))
         return name_refused(ENAMETOOLONG, name,
                             "the whole path is longer than a key of the store may be", err);
     return 0;
@@ -394,7 +397,7 @@ void node_attr(struct stage *s, const struct node *n, struct stage_attr *ret)
         .st = {.st_ino = n->row.ino,
                .st_mode = kind_bits(n) | n->row.mode,
                .st_nlink = n->row.flags & N_ORPHAN ? 0
-                           : node_is_folder(n)     ? 2
+                           : node_is_folder(n)     ? 2 + n->folders
                                                    : 1,
                .st_uid = n->row.uid,
                .st_gid = n->row.gid,
@@ -403,7 +406,7 @@ void node_attr(struct stage *s, const struct node *n, struct stage_attr *ret)
                .st_blksize = 1 << 17,
                .st_mtim = time_of(mtime),
                .st_ctim = time_of(ctime_ns),
-               .st_atim = time_of(mtime)},
+               .st_atim = time_of(n->atime_ns ? n->atime_ns : mtime)},
         .valid_ns = node_valid_ns(s, n),
     };
 }

@@ -240,6 +240,7 @@ struct slot {
     struct sending *run;
     unsigned part;
     uint64_t len;
+    uint64_t taken;     /* of the memory for bodies */
     unsigned char *buf; /* NULL: a copy within the store */
     char sum[STORE_SUM_SIZE];
     struct store_copy copy;
@@ -289,24 +290,23 @@ static void on_part(void *arg, const struct err *err)
     cond_signal(&run->cond);
 }
 
-static void bufs_give(struct stage *s)
+bool body_take(struct stage *s, uint64_t len, bool busy)
 {
     ACQUIRE(&s->lock);
-    s->part_bufs++;
-    cond_broadcast(&s->changed);
+    while (s->bodies && s->bodies + len > s->conf.body_bytes) {
+        if (busy || s->stopping)
+            return false;
+        cond_wait(&s->changed, &s->lock);
+    }
+    s->bodies += len;
+    return true;
 }
 
-/* A buffer of the few that all files share; waits only if nothing of ours is under way. */
-static bool bufs_take(struct sending *run)
+void body_give(struct stage *s, uint64_t len)
 {
-    struct stage *s = run->s;
     ACQUIRE(&s->lock);
-    while (s->part_bufs == 0 && run->flying == 0 && !s->stopping)
-        cond_wait(&s->changed, &s->lock);
-    if (s->part_bufs == 0)
-        return false;
-    s->part_bufs--;
-    return true;
+    s->bodies -= len;
+    cond_broadcast(&s->changed);
 }
 
 static int read_part(const struct content *c, struct slot *slot, struct err *err)
@@ -366,8 +366,9 @@ static int fill_slot(struct sending *run, struct slot *slot, unsigned part, stru
 
 static void slot_clear(struct sending *run, struct slot *slot)
 {
-    if (slot->buf)
-        bufs_give(run->s);
+    if (slot->taken)
+        body_give(run->s, slot->taken);
+    slot->taken = 0;
     free(slot->buf);
     free(slot->from);
     free(slot->if_match);
@@ -415,10 +416,10 @@ static int keep_part(struct sending *run, struct slot *slot, struct sent *sent, 
     sent->etag = xstrdup(etag);
     sent->len = slot->len;
     if (slot->buf) {
-        counter_add(&s->counts.uploads, 1);
-        counter_add(&s->counts.uploaded_bytes, slot->len);
+        counter_add(&s->counts->uploads, 1);
+        counter_add(&s->counts->uploaded_bytes, slot->len);
     } else {
-        counter_add(&s->counts.copies, 1);
+        counter_add(&s->counts->copies, 1);
     }
     return 0;
 }
@@ -477,15 +478,22 @@ static struct slot *free_slot(struct sending *run)
     return NULL;
 }
 
+static unsigned part_to_send(const struct sending *run)
+{
+    ACQUIRE(&run->c->lock);
+    return next_part(run->c, 1, run->finish);
+}
+
 /* 1: one was sent; 0: nothing to send now. */
 static int send_one(struct sending *run, struct err *err)
 {
     struct content *c = run->c;
     struct slot *slot = free_slot(run);
-    if (!slot || !bufs_take(run))
-        return 0;
     int result = 0;
-    unsigned part;
+    unsigned part = slot ? part_to_send(run) : 0;
+    if (!part || !body_take(run->s, part_length(part), run->flying > 0))
+        return 0;
+    slot->taken = part_length(part);
     {
         ACQUIRE(&c->lock);
         do
@@ -494,8 +502,10 @@ static int send_one(struct sending *run, struct err *err)
         if (part && result == 0)
             sent_of(run->up, part)->flying = true;
     }
-    if (!slot->buf) /* nothing to send, a copy, or a failure: none was needed */
-        bufs_give(run->s);
+    if (!slot->buf) { /* nothing to send, a copy, or a failure: none was needed */
+        body_give(run->s, slot->taken);
+        slot->taken = 0;
+    }
     if (!part)
         return 0;
     slot->busy = true;

@@ -190,6 +190,29 @@ static void check_refused_names(struct bench *b)
             expect_text(b, STAGE_ROOT, rows[i].name, "");
 }
 
+/* A path that the store could not hold is refused where it is made, not owed for ever. */
+static void check_long_path(struct bench *b)
+{
+    struct err err = {0};
+    struct stage_attr a;
+    char name[201] = "";
+    uint64_t ino = STAGE_ROOT;
+    int depth = 0;
+    memset(name, 'd', 200);
+    while (depth < 30 && stage_mkdir(b->s, &waits, ino, name, 0755, &a, &err) == 0) {
+        ino = a.st.st_ino;
+        depth++;
+    }
+    cr_expect_eq(err_errno(&err), ENAMETOOLONG, "%s", err.msg);
+    cr_expect(b->s3 ? depth == 5 : depth >= 19 && depth <= 20, "%d", depth);
+    t_settle(b);
+}
+
+Test(faults, a_path_too_long_for_the_store)
+{
+    on_both(check_long_path, NULL);
+}
+
 Test(faults, names)
 {
     on_both(check_refused_names, NULL);

@@ -1,0 +1,189 @@
+/*
+ * Reading an open file: from what is here, from what must be fetched, and past the stage where it
+ * is full. Bytes of two contents are never given to one reader: what another writer put in the
+ * file's place is taken only while nothing of the old content was given out.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "clock.h"
+#include "mem.h"
+#include "stage-internal.h"
+
+#define READ_AHEAD  (4ull * STAGE_BLOCK)
+#define STALE_TRIES 3
+
+static int read_here(const struct content *c, uint64_t off, char *buf, size_t len, struct err *err)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t n = pread(c->fd, buf + done, len - done, (off_t)(off + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return err_sys(err, n ? errno : EIO, "read a staged file in %s", c->stage->dir);
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+/* There is no room to keep what comes: it goes to the reader alone, block by block. */
+static int read_through(struct content *c, uint64_t off, char *buf, size_t len, struct err *err)
+{
+    struct stage *s = c->stage;
+    while (len) {
+        uint64_t b = off / STAGE_BLOCK, end = (b + 1) * STAGE_BLOCK;
+        size_t n = end - off < len ? (size_t)(end - off) : len;
+        if (c->map && (c->map->blocks[b] == BLOCK_ABSENT || c->map->blocks[b] == BLOCK_FETCHING)) {
+            uint64_t base = c->map->base_len;
+            size_t stored = off >= base ? 0 : base - off < n ? (size_t)(base - off) : n;
+            struct record row;
+            {
+                ACQUIRE(&s->lock);
+                row = c->node->row;
+                row.etag = xstrdup(row.etag);
+                row.skey = node_stored_key(c->node);
+                row.name = row.target = NULL;
+            }
+            memset(buf + stored, 0, n - stored);
+            int result =
+                stored ? remote_read(s, row.skey, &row, off, buf, (uint32_t)stored, err) : 0;
+            record_release(&row);
+            if (result)
+                return -1;
+        } else if (read_here(c, off, buf, n, err)) {
+            return -1;
+        }
+        off += n;
+        buf += n;
+        len -= n;
+    }
+    return 0;
+}
+
+struct given {
+    size_t len;
+    bool from_store; /* some of it was waited for */
+};
+
+static int read_content(struct content *c, bool wait, uint64_t off, void *buf, size_t len,
+                        struct given *ret, struct err *err)
+{
+    if (content_load(c, err))
+        return -1;
+    ret->len = 0;
+    if (off >= c->size)
+        return 0;
+    if (len > c->size - off)
+        len = (size_t)(c->size - off);
+    uint64_t want = off == c->next_read && len < READ_AHEAD ? READ_AHEAD : len;
+    struct err why = {0};
+    int result = content_need(c, off, len, false, &why);
+    if (result == STAGE_WAIT && wait) {
+        ret->from_store = true;
+        result = content_need(c, off, want, true, &why);
+    }
+    if (result == STAGE_WAIT)
+        return STAGE_WAIT;
+    if (result && why.class != ERR_LIMIT) {
+        if (err)
+            *err = why;
+        return -1;
+    }
+    if (off >= c->size)
+        return 0; /* cut while it came */
+    if (len > c->size - off)
+        len = (size_t)(c->size - off);
+    if (result ? read_through(c, off, buf, len, err) : read_here(c, off, buf, len, err))
+        return -1;
+    c->next_read = off + len;
+    ret->len = len;
+    return 0;
+}
+
+static void count_read(struct stage *s, const struct stage_call *call, size_t n, bool from_store)
+{
+    counter_add(&s->counts->reads, 1);
+    counter_add(&s->counts->read_bytes, n);
+    counter_add(&s->counts->store_reads, from_store);
+    histogram_add(&s->counts->read_latency, call->since_ns ? clock_mono_ns() - call->since_ns : 0);
+}
+
+/* What was read is of the content that is there now: it counts as given. False: another writer
+ * replaced it meanwhile. */
+static bool may_give(struct content *c, size_t len)
+{
+    struct stage *s = c->stage;
+    ACQUIRE(&s->lock);
+    if (c->node->row.gen != c->gen)
+        return false;
+    c->node->given |= len > 0;
+    return true;
+}
+
+/* The store has another object than the one that was opened. Nothing of that one was given out yet,
+ * so the reader may have the new one. 0: try again. */
+static int look_again(struct content *c, uint64_t fh, bool wait, struct err *err)
+{
+    struct stage *s = c->stage;
+    struct node *n = c->node;
+    ACQUIRE(&s->lock);
+    if (n->row.gen == c->gen && !n->given && n->parent && !(n->row.flags & N_DIRTY)) {
+        struct node *folder = n->parent;
+        folder->pins++;
+        n->pins++;
+        int result = folder_refresh(s, folder, wait, true, err);
+        n->pins--;
+        folder->pins--;
+        if (result)
+            return result;
+    }
+    return n->row.gen != c->gen && !handle_is_stale(n, fh)
+               ? 0
+               : err_set(err, ERR_STALE,
+                         "replaced by another writer since it was opened (open it again)");
+}
+
+/* c->lock held, given up while the store is asked. */
+static int read_handle(struct content *c, uint64_t fh, bool wait, uint64_t off, void *buf,
+                       size_t len, struct given *ret, struct err *err)
+{
+    for (unsigned tries = 0;; tries++) {
+        struct err why = {0};
+        int result = read_content(c, wait, off, buf, len, ret, &why);
+        if (result == 0 && may_give(c, ret->len))
+            return 0;
+        if (result == STAGE_WAIT)
+            return result;
+        if (result && (why.class != ERR_STALE || tries == STALE_TRIES)) {
+            if (err)
+                *err = why;
+            return -1;
+        }
+        lock_drop(&c->lock);
+        result = look_again(c, fh, wait, err);
+        lock_take(&c->lock);
+        if (result)
+            return result;
+    }
+}
+
+int stage_read(struct stage *s, const struct stage_call *call, uint64_t fh, uint64_t off, void *buf,
+               size_t len, size_t *ret_n, struct err *err)
+{
+    struct content *c = handle_content(s, fh, err);
+    if (!c)
+        return -1;
+    struct given given = {0};
+    int result;
+    {
+        ACQUIRE(&c->lock);
+        result = read_handle(c, fh, call->wait, off, buf, len, &given, err);
+    }
+    content_done(c);
+    *ret_n = given.len;
+    if (result == 0)
+        count_read(s, call, given.len, given.from_store);
+    else if (result < 0)
+        counter_add(&s->counts->read_errors, 1);
+    return result;
+}

@@ -1,0 +1,119 @@
+# Sourced by `run`: suites for file systems that can be written, fsx and pjdfstest (their Rust editions, built once
+# from crates.io), on a mount over a local folder.
+#
+#   FSX_OPS=N       operations of each fsx run (100 000); one run without, one with a kill -9 of the daemon every 3 s
+#   FSX_SEED=N      of the random operations; by default another one each time, which is printed
+
+fsx=$cache/bin/fsx pjd=$cache/bin/pjdfstest
+suite() { # NAME VERSION
+    [ -x "$cache/bin/$1" ] || ! command -v cargo >/dev/null && return
+    echo "building $1 $2 (a minute, once) ..."
+    timeout 1500 cargo install --quiet --locked --root "$cache" "$1@$2" >"$cache/$1.log" 2>&1 || tail -3 "$cache/$1.log"
+}
+suite fsx 0.3.2
+suite pjdfstest 0.2.2
+
+mkdir -p "$T/out" "$T/artifacts"
+mount_out() { # NAME [OPTIONS…]
+    local name=$1
+    shift
+    mkdir -p "$T/out/$name"
+    "$SAMPAN" mount "file://$T/out/$name" "$T/mnt" --writable --cache "ssd:$T/cache-$name=1GiB" "$@"
+}
+
+# --- fsx ------------------------------------------------------------------------------------------------
+cat >"$T/fsx.toml" <<'EOF'
+flen = 262144
+[opsize]
+max = 65536
+min = 1
+[weights]
+close_open = 1
+fsync = 1
+fdatasync = 1
+invalidate = 1
+mapread = 5
+mapwrite = 5
+read = 10
+write = 10
+truncate = 5
+posix_fallocate = 1
+punch_hole = 1
+sendfile = 1
+copy_file_range = 1
+EOF
+
+kill_daemon_while() { # PID: every 3 s, as long as PID lives
+    local daemon
+    kills=0
+    while sleep 3 && kill -0 "$1" 2>/dev/null; do
+        daemon=$("$SAMPAN" status "$T/mnt" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])') &&
+            kill -9 "$daemon" && kills=$((kills + 1))
+    done
+}
+
+fsx_round() { # NAME WITH-KILLS
+    local ops=${FSX_OPS:-100000} seed=${FSX_SEED:-$RANDOM} began=$SECONDS code=0 kills=0 pid
+    mount_out "$1" --commit background || { result "fsx: the mount" 1; return; }
+    "$fsx" -q -f "$T/fsx.toml" -N "$ops" -S "$seed" -P "$T/artifacts" "$T/mnt/f" >"$T/fsx.out" 2>&1 &
+    pid=$!
+    [ "$2" = 0 ] || kill_daemon_while "$pid"
+    wait "$pid" || code=1
+    [ $code = 0 ] || tail -5 "$T/fsx.out"
+    "$SAMPAN" flush "$T/mnt" && cmp "$T/mnt/f" "$T/out/$1/f" || code=1
+    "$SAMPAN" umount "$T/mnt" || code=1
+    result "fsx: $ops operations, seed $seed, $kills kills of the daemon, $((SECONDS - began)) s; then stored as written" $code
+}
+if [ -x "$fsx" ]; then
+    fsx_round plain 0
+    fsx_round kills 1
+else
+    skipped fsx "no Rust compiler, or the build did not work"
+fi
+
+# --- pjdfstest ------------------------------------------------------------------------------------------
+cat >"$T/pjd.toml" <<'EOF'
+[features]
+posix_fallocate = {}
+rename_ctime = {}
+utimensat = {}
+utime_now = {}
+[settings]
+naptime = 0.01
+allow_remount = false
+[dummy_auth]
+entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
+EOF
+# What an object store has not, so that the mount refuses it (EPERM): devices, pipes and sockets, and second names
+# of one file (docs/writable.md). The cases named one by one make such a thing on their way.
+not_applicable='::(block|char|fifo|socket)$|^(link|mkfifo|mknod)::'
+not_applicable+='|^unlink::(update_ctime_success|unchanged_ctime_failed)::regular$'
+not_applicable+='|^rename::(preserve_metadata|to_multiply_linked)::regular$'
+not_applicable+='|^open::(fifo_nonblock_wronly|socket_error)$'
+
+pjd_round() { # NAME WITH-KILLS
+    local failed_cases ok skips refused kills=0 pid
+    mount_out "pjd-$1" --commit background --allow-other || { result "pjdfstest: the mount" 1; return; }
+    chmod 777 "$T/mnt"
+    "$pjd" -c "$T/pjd.toml" -p "$T/mnt" >"$T/pjd.out" 2>&1 &
+    pid=$!
+    [ "$2" = 0 ] || kill_daemon_while "$pid"
+    wait "$pid"
+    ok=$(grep -c ' ok$' "$T/pjd.out") skips=$(grep -c ' skipped$' "$T/pjd.out")
+    refused=$(awk '/ FAILED$/ { print $1 }' "$T/pjd.out" | grep -cE "$not_applicable")
+    failed_cases=$(awk '/ FAILED$/ { print $1 }' "$T/pjd.out" | grep -vE "$not_applicable")
+    [ -z "$failed_cases" ] || echo "$failed_cases" | sed 's/^/    failed: /'
+    skipped "pjdfstest, in part" "$refused cases need hard links, devices, pipes or sockets; $skips need a remount, \
+another file system or flags that Linux has not"
+    "$SAMPAN" umount "$T/mnt"
+    [ -z "$failed_cases" ] && [ "$ok" -ge 150 ]
+    result "pjdfstest: $ok cases, $kills kills of the daemon" $?
+}
+if [ ! -x "$pjd" ]; then
+    skipped pjdfstest "no Rust compiler, or the build did not work"
+elif [ "$(id -u)" != 0 ]; then
+    skipped pjdfstest "it changes users: needs root"
+else
+    pjd_round plain 0
+    pjd_round kills 1
+fi
