@@ -156,22 +156,15 @@ static int bos_put_object(struct store *s, const struct store_put *p, struct htt
 static int bos_copy_object(struct store *s, const struct store_copy *c, struct http_req *r,
                            struct err *err)
 {
-    cleanup_bytes struct bytes source = {0}, query = {0};
-    bytes_add_str(&query, "");
-    url_add_copy_source(&source, s, c->from);
-    http_header(r, "x-bce-copy-source", "%s", source.data);
-    if (c->if_match && *c->if_match)
-        http_header(r, "x-bce-copy-source-if-match", "%s", c->if_match);
-    if (c->upload) {
-        bytes_addf(&query, "?partNumber=%u", c->part);
-        url_add_param(&query, "uploadId", c->upload);
-        http_header(r, "x-bce-copy-source-range", "bytes=%llu-%llu", (unsigned long long)c->off,
-                    (unsigned long long)(c->off + c->len - 1));
-    } else if (c->meta) {
-        http_header(r, "x-bce-metadata-directive", "replace");
-        http_header(r, "Content-Type", "%s", content_type_of(c->to));
-        add_meta(r, "x-bce-meta", c->meta);
-    }
+    static const struct copy_names names = {.source = "x-bce-copy-source",
+                                            .if_match = "x-bce-copy-source-if-match",
+                                            .quote = "",
+                                            .range = "x-bce-copy-source-range",
+                                            .directive = "x-bce-metadata-directive",
+                                            .replace = "replace",
+                                            .meta = "x-bce-meta"};
+    cleanup_bytes struct bytes query = {0};
+    add_copy(r, &names, s, c, &query);
     return bos_finish(s, &(struct bos_target){c->to, strlen(c->to), query.data}, r, err);
 }
 

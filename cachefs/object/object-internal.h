@@ -153,6 +153,16 @@ void url_add_key_param(struct bytes *query, const char *name, const struct store
 void url_add_marker(struct bytes *token, const char *name, const char *value);
 /* "PREFIX-mode: 33188" and so on; NULL: nothing. */
 void add_meta(struct http_req *r, const char *prefix, const struct object_meta *m);
+/* What a store calls the headers of a copy within it. */
+struct copy_names {
+    const char *source, *if_match, *quote; /* quote: around the ETag */
+    const char *range;                     /* of a part */
+    const char *directive, *replace;       /* the copy gets other attributes than its source */
+    const char *meta;                      /* what their names begin with */
+};
+/* The headers of a copy of an object, or of a part of one; the query of its target. */
+void add_copy(struct http_req *r, const struct copy_names *names, const struct store *s,
+              const struct store_copy *c, struct bytes *query);
 /* "application/x-directory" for a folder's marker. */
 const char *content_type_of(const char *key);
 

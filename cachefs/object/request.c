@@ -435,3 +435,24 @@ int store_check_sum(const char *etag, const void *data, size_t len, struct err *
             (int)want_len, want);
     return 0;
 }
+
+void add_copy(struct http_req *r, const struct copy_names *names, const struct store *s,
+              const struct store_copy *c, struct bytes *query)
+{
+    cleanup_bytes struct bytes source = {0};
+    bytes_add_str(query, "");
+    url_add_copy_source(&source, s, c->from);
+    http_header(r, names->source, "%s", source.data);
+    if (c->if_match && *c->if_match)
+        http_header(r, names->if_match, "%s%s%s", names->quote, c->if_match, names->quote);
+    if (c->upload) {
+        bytes_addf(query, "?partNumber=%u", c->part);
+        url_add_param(query, "uploadId", c->upload);
+        http_header(r, names->range, "bytes=%llu-%llu", (unsigned long long)c->off,
+                    (unsigned long long)(c->off + c->len - 1));
+    } else if (c->meta) {
+        http_header(r, names->directive, "%s", names->replace);
+        http_header(r, "Content-Type", "%s", content_type_of(c->to));
+        add_meta(r, names->meta, c->meta);
+    }
+}

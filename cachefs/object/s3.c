@@ -219,22 +219,15 @@ static int s3_copy_from(struct store *s, const struct store *from_store, const c
 static int s3_copy_object(struct store *s, const struct store_copy *c, struct http_req *r,
                           struct err *err)
 {
-    cleanup_bytes struct bytes source = {0}, query = {0};
-    bytes_add_str(&query, "");
-    url_add_copy_source(&source, s, c->from);
-    http_header(r, "X-Amz-Copy-Source", "%s", source.data);
-    if (c->if_match && *c->if_match)
-        http_header(r, "X-Amz-Copy-Source-If-Match", "\"%s\"", c->if_match);
-    if (c->upload) {
-        bytes_addf(&query, "?partNumber=%u", c->part);
-        url_add_param(&query, "uploadId", c->upload);
-        http_header(r, "X-Amz-Copy-Source-Range", "bytes=%llu-%llu", (unsigned long long)c->off,
-                    (unsigned long long)(c->off + c->len - 1));
-    } else if (c->meta) {
-        http_header(r, "X-Amz-Metadata-Directive", "REPLACE");
-        http_header(r, "Content-Type", "%s", content_type_of(c->to));
-        add_meta(r, "x-amz-meta", c->meta);
-    }
+    static const struct copy_names names = {.source = "X-Amz-Copy-Source",
+                                            .if_match = "X-Amz-Copy-Source-If-Match",
+                                            .quote = "\"",
+                                            .range = "X-Amz-Copy-Source-Range",
+                                            .directive = "X-Amz-Metadata-Directive",
+                                            .replace = "REPLACE",
+                                            .meta = "x-amz-meta"};
+    cleanup_bytes struct bytes query = {0};
+    add_copy(r, &names, s, c, &query);
     return s3_finish(s, &(struct s3_target){c->to, strlen(c->to), query.data}, PAYLOAD_EMPTY, r,
                      err);
 }
