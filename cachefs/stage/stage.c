@@ -17,6 +17,7 @@
 #include "stage-internal.h"
 
 #define UPLOADS_DEFAULT 16
+#define COPY_MAX        (5ull << 30) /* S3's and BOS's */
 #define GRACE_NS        (500 * NS_PER_MS)
 #define LOCK_TRIES      40 /* of 50 ms: a killed predecessor may still be on its way out */
 
@@ -288,6 +289,8 @@ static struct stage *stage_new(const struct stage_conf *conf)
     s->caps = store_caps(conf->store);
     s->data_fd = s->journal.wal_fd = -1;
     s->counts = conf->counts ? conf->counts : &s->own_counts;
+    if (!s->conf.copy_max)
+        s->conf.copy_max = COPY_MAX;
     if (!s->conf.body_bytes)
         s->conf.body_bytes = BODY_BYTES;
     s->tells_end = &s->tells;

@@ -25,7 +25,9 @@
  * pass, by themselves.
  *  6. The stage's files never exceed `limit` nor go below the free-space floor: ENOSPC at write,
  * nothing half-written. Stored, closed content is dropped (oldest first) to make room; content that
- * is owed never is.
+ * is owed never is. So a file that is being written has to fit: parts that went up stay here, too,
+ * since no store gives back a part of an object that is not complete, and reads, writes in the
+ * middle of a part and an upload that the store forgot need their bytes.
  *
  * Content of a file: blocks of STAGE_BLOCK bytes, each ABSENT (only in the store), CLEAN (a copy)
  * or DIRTY. Reading or partly overwriting an ABSENT block fetches it first (ranged GET, If-Match of
@@ -39,7 +41,8 @@
  * link's kind are object metadata as s3fs writes them (x-amz-meta-mode, -uid, -gid, -mtime); a
  * link's target is its content. Stores without metadata (webhdfs) keep what they can. Rename is a
  * journalled intent: the new name is seen here at once, copies and deletes follow (commit close:
- * before the call returns), a restart ends what was begun. A folder's rename is one intent over all
+ * before the call returns; what is too large for one copy is copied in parts), a restart ends what
+ * was begun. A folder's rename is one intent over all
  * keys below it.
  *
  * Threads: any. A call with wait = false never waits for the network: it answers from here, or
@@ -86,6 +89,7 @@ struct stage_conf {
     gid_t gid;
     unsigned uploads;    /* requests at once that carry content up (0: 16) */
     uint64_t body_bytes; /* of content that is in memory for them at once (0: 64 MiB) */
+    uint64_t copy_max;   /* larger objects are copied in parts (0: 5 GiB, as stores have it) */
     /* A call that waits for the store gives EIO after so long without success (0: 60 s). */
     uint64_t patience_ns;
     /* After a kill, nothing goes up for so long: a request of the dead life that the store is still

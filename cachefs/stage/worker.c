@@ -249,8 +249,17 @@ static bool is_there(struct stage *s, struct task *t, struct seen *ret)
     return row->rsize == ret->size && row->rmtime_ns == ret->mtime_ns;
 }
 
+/* No store copies so much by one request. */
+static bool needs_parts(const struct stage *s, const struct task *t)
+{
+    return t->kind == NODE_FILE && !(s->caps & STORE_RENAME) && s->caps & STORE_MULTIPART &&
+           t->n->row.rsize > s->conf.copy_max;
+}
+
 static int do_move(struct stage *s, struct task *t, struct err *err)
 {
+    if (needs_parts(s, t)) /* written there anew, of parts that the store copies */
+        return node_publish(s, t->n, t->key, err);
     struct seen seen = {.size = t->n->row.rsize,
                         .mtime_ns = *t->etag ? LIST_MTIME_UNKNOWN : t->n->row.rmtime_ns};
     bool left = false;

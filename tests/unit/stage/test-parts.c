@@ -139,6 +139,55 @@ Test(parts, are_taken_up_by_the_next_life)
     bench_stop(&b);
 }
 
+/* Parts whose bytes came from here; the server counts those that it copied itself, too. */
+static unsigned parts_sent(const struct bench *b)
+{
+    return ask_number(b, "/_count/PART") - ask_number(b, "/_count/COPY");
+}
+
+/* Too large for one copy: the store copies it in parts, and no byte comes here. */
+Test(parts, a_large_object_is_renamed)
+{
+    struct bench b, other;
+    bench_start(&b, true);
+    b.conf.copy_max = 20 * MIB;
+    bench_open(&b, true);
+    size_t len = 41 * MIB + 3;
+    unsigned char *data = pattern(len, 6);
+    uint64_t fh;
+    t_create(&b, STAGE_ROOT, "big.tmp", &fh);
+    put(&b, fh, 0, data, len);
+    t_close(&b, fh);
+    unsigned parts = parts_sent(&b);
+    t_rename(&b, STAGE_ROOT, "big.tmp", STAGE_ROOT, "big");
+    expect_sum(&b, "big", data, len);
+    expect_stored(&b, "big.tmp", NULL);
+    cr_expect_eq(parts_sent(&b), parts);
+    cr_expect_eq(ask_number(&b, "/_count/COPY"), 6);
+    cr_expect_eq(ask_number(&b, "/_uploads"), 0);
+    bench_other(&other, &b); /* which has nothing of it */
+    bench_open(&other, true);
+    unsigned fetched = ask_number(&b, "/_count/GET");
+    t_rename(&other, STAGE_ROOT, "big", t_mkdir(&other, STAGE_ROOT, "d"), "moved");
+    expect_sum(&b, "d/moved", data, len);
+    expect_stored(&b, "big", NULL);
+    cr_expect_eq(parts_sent(&b), parts);
+    cr_expect_eq(ask_number(&b, "/_count/GET"), fetched);
+    cr_expect_eq(ask_number(&b, "/_uploads"), 0);
+    /* Attributes alone are a copy onto itself. */
+    struct stat st = {.st_mode = 0600};
+    struct stage_attr a;
+    struct err err = {0};
+    uint64_t ino = t_lookup(&other, t_lookup(&other, STAGE_ROOT, "d"), "moved");
+    cr_expect_eq(stage_setattr(other.s, &waits, ino, &st, STAGE_SET_MODE, &a, &err), 0, "%s",
+                 err.msg);
+    expect_sum(&b, "d/moved", data, len);
+    cr_expect_eq(parts_sent(&b), parts);
+    bench_stop(&other);
+    free(data);
+    bench_stop(&b);
+}
+
 Test(parts, of_what_is_gone_are_given_up)
 {
     struct bench b;
