@@ -8,7 +8,7 @@
 uint32_t crc32c(uint32_t crc, const void *data, size_t len); /* start with 0 */
 /* The sum of a text whose first part has the sum `a` and whose rest, of `len_b` bytes, has `b`. */
 uint32_t crc32c_combine(uint32_t a, uint32_t b, uint64_t len_b);
-const char *crc32c_how(void);                                /* "sse4.2", "armv8" or "table" */
+const char *crc32c_how(void); /* "sse4.2", "armv8" or "table" */
 uint32_t crc32c_table(uint32_t crc, const void *data, size_t len); /* the portable one, for tests */
 
 uint64_t hash64(const void *data, size_t len, uint64_t seed); /* not for secrets */

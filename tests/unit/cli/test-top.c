@@ -52,24 +52,25 @@ Test(top, a_screen)
     struct bytes out = {0};
     top_screen(&f, 200, 50, &out);
     cr_expect_str_eq(
-        out.data, "sampan top   2 mounts   q ends\n"
-                  "\n"
-                  "/m  s3://b/t  ready, up 1m02s\n"
-                  "  reads     100/s, 2.0 KiB/s, p50 20 us, p99 900 us, 0 errors\n"
-                  "  from      mem 0/s   disk 90/s   peer 5/s   store 5/s   pushed 4/s\n"
-                  "  hits      90.0 % local of 300 reads\n"
-                  "  store     5 requests/s, 1.0 KiB/s, 3 under way, 7 waiting\n"
-                  "  cached    [############............]  50.0 %  500 of 1000 samples, 2.4 KiB\n"
-                  "  ssd       [########################] 100.0 %  4.0 KiB of 4.0 KiB, full: no "
-                  "room\n"
-                  "  warmup    [#########...............]  40.0 %  400 of 1000, 50/s, 12.0s left, 1 "
-                  "failed\n"
-                  "\n"
-                  "/n?[31m  file:///x  lost, up 0ms\n"
-                  "  mount /n: gone\n"
-                  "\n"
-                  "jobs\n"
-                  "  warmup    [#########...............]  40.0 %  w, running");
+        out.data,
+        "sampan top   2 mounts   q ends\n"
+        "\n"
+        "/m  s3://b/t  ready, up 1m02s\n"
+        "  reads     100/s, 2.0 KiB/s, p50 20 us, p99 900 us, 0 errors\n"
+        "  from      mem 0/s   disk 90/s   peer 5/s   store 5/s   pushed 4/s\n"
+        "  hits      90.0 % local of 300 reads\n"
+        "  store     5 requests/s, 1.0 KiB/s, 3 under way, 7 waiting\n"
+        "  cached    [############............]  50.0 %  500 of 1000 samples, 2.4 KiB\n"
+        "  ssd       [########################] 100.0 %  4.0 KiB of 4.0 KiB, full: no "
+        "room\n"
+        "  warmup    [#########...............]  40.0 %  400 of 1000, 50/s, 12.0s left, 1 "
+        "failed\n"
+        "\n"
+        "/n?[31m  file:///x  lost, up 0ms\n"
+        "  mount /n: gone\n"
+        "\n"
+        "jobs\n"
+        "  warmup    [#########...............]  40.0 %  w, running");
     release(&out);
 }
 
