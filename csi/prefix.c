@@ -173,7 +173,7 @@ static int put_mark(const struct place *p, const struct created *v, const char *
 
 int prefix_make(const struct place *p, const struct created *v, const char *driver, struct err *err)
 {
-    enum mark mark;
+    enum mark mark = MARK_NONE;
     int64_t objects;
     if (look_at_mark(p, v, driver, &mark, err))
         return -1;
@@ -209,7 +209,7 @@ static int remove_all(const struct place *p, const char *uri, struct err *err)
 int prefix_remove(const struct place *p, const struct created *v, const char *driver,
                   struct err *err)
 {
-    enum mark mark;
+    enum mark mark = MARK_NONE;
     int64_t objects;
     if (look_at_mark(p, v, driver, &mark, err) || count_objects(p, v, &objects, err))
         return -1;

@@ -91,15 +91,20 @@ static void call_free(struct one_call *c)
     free(c);
 }
 
-static void part_done(struct one_call *c)
+static void parts_done(struct one_call *c, int n)
 {
     struct rpc_server *s = c->server;
-    if (atomic_fetch_sub(&c->parts, 1) != 1)
+    if (atomic_fetch_sub(&c->parts, n) != n)
         return;
     call_free(c);
     ACQUIRE(&s->lock);
     s->active--;
     cond_broadcast(&s->cond);
+}
+
+static void part_done(struct one_call *c)
+{
+    parts_done(c, 1);
 }
 
 static void on_closed(struct one_call *c, bool ok)
@@ -300,10 +305,10 @@ static void on_came(struct one_call *c, bool ok)
     grpc_op message = {.op = GRPC_OP_RECV_MESSAGE};
     message.data.recv_message.recv_message = &c->in;
     atomic_store(&c->parts, 2); /* the close, and the answer */
-    if (grpc_call_start_batch(c->call, &close, 1, &c->closed, NULL) != GRPC_CALL_OK)
-        part_done(c);
-    if (grpc_call_start_batch(c->call, &message, 1, &c->heard, NULL) != GRPC_CALL_OK)
-        part_done(c);
+    bool closing = grpc_call_start_batch(c->call, &close, 1, &c->closed, NULL) == GRPC_CALL_OK;
+    bool hearing = grpc_call_start_batch(c->call, &message, 1, &c->heard, NULL) == GRPC_CALL_OK;
+    if (!closing || !hearing)
+        parts_done(c, !closing + !hearing);
 }
 
 static void want_call(struct rpc_server *s)
