@@ -156,29 +156,52 @@ static bool holds_request(const struct keeper_request *r, size_t room)
     return r->len >= sizeof(*r) && r->len <= room;
 }
 
-void hands_left(struct hands *h, void (*fn)(void *arg, struct place p), void *arg)
+/* Desks that hold a request are no spare ones. */
+static uint64_t desks_left(struct hands *h)
 {
-    uint32_t n = h->n_free_slots;
+    uint64_t left = 0;
 
     for (uint32_t i = 0; i < h->state->n_desks; i++) {
         struct keeper_request *r = keeper_desk(h->state, i);
 
-        if (!holds_request(r, h->state->desk_bytes)) {
+        if (holds_request(r, h->state->desk_bytes))
+            left |= UINT64_C(1) << i;
+        else
             set_len(r, 0);
-            continue;
-        }
-        h->spare_desks &= ~(UINT64_C(1) << i);
-        fn(arg, (struct place){.slot = false, .index = i});
     }
+    ACQUIRE(&h->lock);
+    h->spare_desks &= ~left;
+    return left;
+}
+
+/* Slots that hold a request are taken from the free ones, into ret[]. */
+static uint32_t slots_left(struct hands *h, uint16_t *ret)
+{
+    ACQUIRE(&h->lock);
+    uint32_t n = h->n_free_slots, n_left = 0;
+
     h->n_free_slots = 0;
     for (uint32_t i = n; i-- > 0;) {
-        struct keeper_request *r = &keeper_slot(h->state, i)->request;
-
-        if (holds_request(r, KEEPER_SLOT_BYTES))
-            fn(arg, (struct place){.slot = true, .index = i});
+        if (holds_request(&keeper_slot(h->state, i)->request, KEEPER_SLOT_BYTES))
+            ret[n_left++] = (uint16_t)i;
         else
             h->free_slots[h->n_free_slots++] = (uint16_t)i;
     }
+    return n_left;
+}
+
+/* fn() may have a place given back before it returns: all are known by then. */
+void hands_left(struct hands *h, void (*fn)(void *arg, struct place p), void *arg)
+{
+    uint64_t desks = desks_left(h);
+    cleanup_free uint16_t *slots = xcalloc(KEEPER_SLOTS, sizeof(*slots));
+    uint32_t n = slots_left(h, slots);
+
+    for (uint32_t i = 0; i < h->state->n_desks; i++)
+        if (desks >> i & 1)
+            fn(arg, (struct place){.slot = false, .index = i});
+    for (uint32_t i = 0; i < n; i++)
+        fn(arg, (struct place){.slot = true, .index = slots[i]});
 }
 
 void hands_forget_all(struct hands *h)
