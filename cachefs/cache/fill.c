@@ -264,9 +264,9 @@ static void came(struct fill *f, struct view *view, const struct err *failed)
         tier_settle(f->tier, f->reserved, 0);
     if (!bad && !keep)
         counter_add(&c->counts->not_kept, 1);
-    answer_all(f, waiters, from, bad ? &err : NULL);
     if (keep)
-        writer_push(f->tier, f);
+        writer_push(f->tier, f); /* first: a flush that follows an answer waits for this unit too */
+    answer_all(f, waiters, from, bad ? &err : NULL);
     fill_unref(f);
 }
 
