@@ -117,6 +117,8 @@ void cache_pin(struct cache *c, uint64_t unit, bool pinned)
         e = (struct place){.used = atomic_load(&c->now_min)};
     if (pinned == ((e.flags & UNIT_PINNED) != 0))
         return;
+    if ((e.flags & UNIT_IN_PACK) && (e.flags & UNIT_FIRST))
+        atomic_fetch_add_explicit(&c->pinned_samples, pinned ? 1 : -1, memory_order_relaxed);
     e.flags ^= UNIT_PINNED;
     e.flags &= (uint8_t)~UNIT_LEFT;
     if (!pinned && (e.flags & UNIT_IN_PACK))
@@ -183,6 +185,7 @@ void cache_stat(struct cache *c, struct cache_stat *ret)
         .units = atomic_load(&c->units),
         .bytes = atomic_load(&c->bytes),
         .samples = atomic_load(&c->samples),
+        .pinned_samples = atomic_load(&c->pinned_samples),
         .n_tiers = c->conf.n_tiers,
         .compressed = atomic_load(&c->trial.verdict) > 0,
         .ratio = trial_ratio(&c->trial),

@@ -318,7 +318,7 @@ struct cache {
     struct trial trial;
     struct leases *leases;
     struct cache_counts own_counts, *counts; /* counts: own_counts, or the caller's */
-    _Atomic uint64_t units, bytes, samples;
+    _Atomic uint64_t units, bytes, samples, pinned_samples;
     _Atomic uint32_t now_min;
     uint64_t behind_above; /* behind.c: with more bytes cached, pages are dropped behind readers */
 };

@@ -85,6 +85,7 @@ struct tier_stat {
 struct cache_stat {
     uint64_t units, bytes; /* cached (raw bytes) */
     uint64_t samples;      /* units that begin a sample; exact where samples are single units */
+    uint64_t pinned_samples;
     struct tier_stat tiers[CACHE_MAX_TIERS];
     size_t n_tiers;
     bool compressed; /* LZ4 chosen for this set by its trial … */

@@ -184,7 +184,7 @@ size_t share_owners(void *volume, uint64_t id, uint32_t *ret, size_t max)
     return add_owner(v->share_before, id, ret, n, max);
 }
 
-void share_status(struct volume *v, struct json_writer *w)
+void share_status(struct volume *v, uint64_t cached, struct json_writer *w)
 {
     struct share *s = volume_share(v);
     if (!s) {
@@ -198,6 +198,7 @@ void share_status(struct volume *v, struct json_writer *w)
     jw_uint(w, "epoch", s->conf.has_spec ? s->conf.spec.epoch : 0);
     jw_uint(w, "samples", s->samples);
     jw_uint(w, "bytes", s->bytes);
+    jw_uint(w, "cached", cached);
     jw_uint(w, "repeats", s->repeats);
     jw_array(w, "weights");
     for (uint32_t i = 0; i < s->conf.weights.n; i++)

@@ -189,7 +189,8 @@ int division_for(struct volume *v, const struct warmup_conf *w, struct share_con
 int share_pin(const struct share *s, struct cache *cache, struct err *err);
 /* The volume's, with a reference; NULL: it is not divided. */
 struct share *volume_share(struct volume *v);
-void share_status(struct volume *v, struct json_writer *w);
+/* `cached`: samples of the share that are here; all of a share is pinned. */
+void share_status(struct volume *v, uint64_t cached, struct json_writer *w);
 /* The other partitions that may have the sample: its owner, and who owned it before (a
  * peer_owners_fn of a volume). */
 size_t share_owners(void *volume, uint64_t id, uint32_t *ret, size_t max);

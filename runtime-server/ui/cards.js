@@ -63,7 +63,9 @@ function figure(node, text) {
 
 // What of the set is this node's: all of it, or its share.
 export function shareOf(m) {
-  return m.partition ? { samples: m.partition.samples, bytes: m.partition.bytes, word: "of its share" } : { samples: m.set.samples, bytes: m.set.bytes, word: "of the set" };
+  return m.partition
+    ? { samples: m.partition.samples, kept: m.partition.cached, bytes: m.partition.bytes, word: "of its share" }
+    : { samples: m.set.samples, kept: m.cache.samples, bytes: m.set.bytes, word: "of the set" };
 }
 
 export function showOverview(m, rates) {
@@ -71,8 +73,8 @@ export function showOverview(m, rates) {
   const local = r.mem + r.disk, all = local + r.peer + r.store;
   figure($("set-samples"), `${count(m.set.samples)} samples`);
   setText($("set-note"), `${bytes(m.set.bytes)} in ${count(m.set.folders)} folder${m.set.folders === 1 ? "" : "s"}`);
-  figure($("kept-percent"), percent(m.cache.samples, share.samples));
-  setText($("kept-note"), `${count(m.cache.samples)} of ${count(share.samples)} ${m.partition ? "in its share" : "samples"}, ${bytes(m.cache.bytes)}`);
+  figure($("kept-percent"), percent(share.kept, share.samples));
+  setText($("kept-note"), `${count(share.kept)} of ${count(share.samples)} ${m.partition ? "in its share" : "samples"}, ${bytes(m.cache.bytes)}`);
   figure($("hit-ratio"), all ? percent(local, all) : "–");
   setText($("hit-note"), all ? `${count(local)} of ${count(all)} reads` : "No reads yet");
   figure($("read-rate"), rates ? `${rate(rates.total)} /s` : "–");
@@ -86,14 +88,14 @@ function micros(us) {
 // `job`: the warmup job that has not ended, or none; `speed`: samples per second or null.
 export function showWarmup(m, job, speed) {
   const w = m.warmup, share = shareOf(m);
-  const whole = m.cache.samples >= share.samples && share.samples > 0;
+  const whole = share.kept >= share.samples && share.samples > 0;
   const state = job?.state ?? (wasStopped(w) ? "stopped" : w.state);
   const words = {
     pending: ["idle", "Waiting"], paused: ["warn", "Paused"], running: ["busy", "Running"], failed: ["bad", "Not complete"],
     stopped: whole ? ["good", "All here"] : ["idle", "Stopped"],
     done: ["good", "Done"], idle: whole ? ["good", "All here"] : ["idle", "Idle"],
   };
-  const value = w.state === "idle" ? 100 * m.cache.samples / (share.samples || 1) : w.percent;
+  const value = w.state === "idle" ? 100 * share.kept / (share.samples || 1) : w.percent;
   setChip($("warmup-state"), ...words[state]);
   setBar($("warmup-bar"), value, { paused: "warn", pending: "idle", stopped: "idle", failed: "bad" }[state]);
   setText($("warmup-percent"), percent(value, 100));
@@ -113,7 +115,7 @@ function warmupFacts(m, state, speed, share) {
   if (state === "stopped") return `${of} when it was stopped. Start again to fetch the rest.`;
   if (state === "failed") return `${count(w.failed)} of ${count(w.samples_total)} samples could not be fetched. Start again to fetch the rest.`;
   if (state === "done") return `${of}, every one of them fetched.`;
-  return m.cache.samples ? `${percent(m.cache.samples, share.samples)} ${share.word} is on this node already.` : "Nothing is on this node yet. A warmup fetches it before training asks.";
+  return share.kept ? `${percent(share.kept, share.samples)} ${share.word} is on this node already.` : "Nothing is on this node yet. A warmup fetches it before training asks.";
 }
 
 export function showLegend(rates, reads) {
@@ -170,12 +172,12 @@ function showNode(node, n, m, status, job) {
   setText(line.children[1], [here && "this one", n.url && n.url.replace(/^https?:\/\//, "")].filter(Boolean).join(", "));
   node.title = n.why || "";
   setChip(line.children[2], memberTones[n.state] ?? "idle", memberWords[n.state] ?? n.state);
-  if (here) setBar(progress, 100 * m.cache.samples / (share.samples || 1));
+  if (here) setBar(progress, 100 * share.kept / (share.samples || 1));
   else if (part) setBar(progress, part.progress.percent, part.state === "failed" ? "bad" : undefined);
   progress.hidden = !here && !part;
   setText(note, [
     n.partition && `Partition ${n.partition}`,
-    here && `${count(m.cache.samples)} of ${count(share.samples)} samples, ${bytes(m.cache.bytes)}`,
+    here && `${count(share.kept)} of ${count(share.samples)} samples, ${bytes(m.cache.bytes)} in all`,
     !here && part && `${percent(part.progress.percent, 100)} of “${job.id}”`, n.state !== "lost" && part?.error,
   ].filter(Boolean).join(" · "));
 }
