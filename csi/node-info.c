@@ -88,7 +88,7 @@ enum rpc_code node_get_stats(void *arg, struct rpc_call *call, const void *reque
     struct node *n = ((const struct plugin *)arg)->node;
     const PB(NodeGetVolumeStatsRequest) *q = request;
     PB(NodeGetVolumeStatsResponse) *r = response;
-    struct known k;
+    struct known k = {0};
     struct mount_usage u;
     enum rpc_code code = check_id("volume_id", q->volume_id, err);
     call->subject = code ? NULL : q->volume_id;
@@ -118,7 +118,7 @@ enum rpc_code node_get_health(void *arg, struct rpc_call *call, const void *requ
     struct node *n = ((const struct plugin *)arg)->node;
     const PB(NodeGetVolumeHealthRequest) *q = request;
     PB(NodeGetVolumeHealthResponse) *r = response;
-    struct known k;
+    struct known k = {0};
     enum rpc_code code = check_id("volume_id", q->volume_id, err);
     call->subject = code ? NULL : q->volume_id;
     if (!code)
@@ -149,7 +149,7 @@ enum rpc_code node_expand(void *arg, struct rpc_call *call, const void *request,
     struct node *n = ((const struct plugin *)arg)->node;
     const PB(NodeExpandVolumeRequest) *q = request;
     PB(NodeExpandVolumeResponse) *r = response;
-    struct known k;
+    struct known k = {0};
     enum rpc_code code = check_id("volume_id", q->volume_id, err);
     call->subject = code ? NULL : q->volume_id;
     if (!code && !*q->volume_path)

@@ -218,6 +218,8 @@ static bool same_credentials(const struct node *n, const struct set *s, const st
     bytes_reserve(&have, wanted->len + 2);
     cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     ssize_t got = fd < 0 ? -1 : read(fd, have.data, wanted->len + 1);
+    if (!wanted->data)
+        return got == 0;
     return got == (ssize_t)wanted->len && memcmp(have.data, wanted->data, wanted->len) == 0;
 }
 

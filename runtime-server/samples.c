@@ -114,6 +114,7 @@ static void add_iov(struct batch *b, const void *at, size_t len)
         b->cap_iov = b->cap_iov ? 2 * b->cap_iov : 64;
         b->iov = xrealloc(b->iov, b->cap_iov * sizeof *b->iov);
     }
+    assert(b->iov);
     b->iov[b->n_iov++] = (struct MHD_IoVec){at, len};
 }
 

@@ -326,7 +326,7 @@ static int parse_list(const char *text, char ***urls, size_t *n, bool *ret_servi
         return 0;
     if (strchr(text, ':') == NULL || *text == '/' || *text == '.')
         return read_small(text, LIST_BYTES, &file, NULL, err) ||
-                       parse_urls(file.data, '\n', urls, n, err)
+                       parse_urls(file.data ? file.data : "", '\n', urls, n, err)
                    ? -1
                    : 0;
     if (parse_urls(text, ',', urls, n, err))
@@ -371,7 +371,8 @@ static int take_token(struct peer_layer *l, const char *file, struct err *err)
         secret_set(&l->token, text.data, len);
         l->token_at = at;
     }
-    explicit_bzero(text.data, text.cap);
+    if (text.data)
+        explicit_bzero(text.data, text.cap);
     return good ? 0 : err_set(err, ERR_USAGE, "read %s: want one line, the token", file);
 }
 

@@ -2,9 +2,10 @@
  * Plain connections: HTTP/1.1 over TCP without TLS or proxy, spoken here instead of by the library.
  *
  * Only the everyday case: a GET, answered by a status, a Content-Length and a body, which goes from
- * the socket straight to where it is wanted. Everything else (an odd head, a chunked body, a
- * redirect to follow) closes the connection and is asked again through the library, which then
- * serves that origin for a while. Names are resolved and connections made by the library too.
+ * the socket straight to where it is wanted; and a HEAD, so that a scan leaves no connections of
+ * the library's beside ours. Everything else (an odd head, a chunked body, a redirect to follow)
+ * closes the connection and is asked again through the library, which then serves that origin for a
+ * while. Names are resolved and connections made by the library too.
  *
  * Why: of 10 000 bodies of 115 KB from a server on the same machine the library takes 0.70 CPU
  * seconds at the least, this 0.38 (a recv() a body less, no copy, no request object).
@@ -171,8 +172,8 @@ bool plain_go(struct fetch *f, struct flight *fl, bool fresh)
     cleanup_bytes struct bytes name = {0};
     bool sent = false;
     fl->origin = NULL;
-    if (!f->proxied && fl->job->is_get && !peer->proxy && !peer->unix_path &&
-        http_plain_request(&fl->req, &text, &name)) {
+    if (!f->proxied && (fl->job->is_get || fl->req.method == HTTP_HEAD) && !peer->proxy &&
+        !peer->unix_path && http_plain_request(&fl->req, &text, &name)) {
         struct plain_origin *o = origin_of(f, &name);
         if (o->declined_until <= f->now_ns)
             fl->origin = o;
@@ -285,6 +286,8 @@ static enum step read_head(struct fetch *f, struct plain *c)
     if (how == HEAD_OTHER || (fl->req.follow && fl->answer.status / 100 == 3))
         return decline(f, c);
     size_t rest = c->head_len - framing.head_len;
+    if (fl->req.method == HTTP_HEAD)
+        framing.body_len = 0; /* the length is that of a GET's */
     c->in_body = true;
     c->left = framing.body_len;
     c->keep = framing.keep && rest <= framing.body_len;

@@ -15,6 +15,8 @@
 #define LOG_MODULE "volume"
 #include "volume-internal.h"
 
+#include <assert.h>
+
 #include "clock.h"
 #include "log.h"
 #include "plan.h"
@@ -159,6 +161,7 @@ static bool next_order(struct run *r)
                  (unsigned long long)spec.epoch, err.msg);
         return false;
     }
+    assert(r->orders[r->n]);
     r->tail[r->n] = r->orders[r->n]->length;
     r->n++;
     return true;

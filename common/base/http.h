@@ -81,7 +81,6 @@ struct http_framing {
     uint64_t body_len;
     bool keep; /* the connection may be used again */
 };
-/* Of the fields in http_answer, Last-Modified is left out: costly, and for listings only. */
 enum http_head http_answer_head(const char *data, size_t len, struct http_answer *ret,
                                 struct http_framing *framing);
 /* The request as bytes, and where to: "host:port" of an http:// URL. False: it has something that

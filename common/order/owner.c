@@ -65,6 +65,11 @@ int owner_share_parse(const char *text, uint32_t *ret_partition, uint32_t *ret_p
     return 0;
 }
 
+bool owner_weights_same(const struct owner_weights *a, const struct owner_weights *b)
+{
+    return a->n == b->n && memcmp(a->of, b->of, a->n * sizeof a->of[0]) == 0;
+}
+
 int owner_weights_parse(struct owner_weights *ret, const char *text, struct err *err)
 {
     struct owner_weights w = {0};

@@ -40,6 +40,7 @@ struct owner_weights {
     uint32_t n; /* 0: equal */
     uint64_t of[OWNER_WEIGHTS_MAX];
 };
+bool owner_weights_same(const struct owner_weights *a, const struct owner_weights *b);
 int owner_weights_parse(struct owner_weights *ret, const char *text, struct err *err);
 
 struct owner_conf {

@@ -54,4 +54,4 @@ same_bytes "$SRC" "$T/dst"
 expect "--force-update" "$(sampan sync "file://$SRC" "file://$T/dst" --force-update --json | field copied)" 7
 refused 2 "no pattern" sampan sync "file://$SRC" "file://$T/dst" --exclude /
 refused 2 "share" sampan sync "file://$SRC" "file://$T/dst" --share 3/3
-refused 2 "sampan serve" sampan sync "file://$SRC" "file://$T/dst" --worker a,b
+refused 2 "workers cannot see a folder" sampan sync "file://$SRC" "file://$T/dst" --worker a,b

@@ -203,6 +203,10 @@ Test(http, plain_requests)
         cr_expect_eq(strncmp(text.data, r->starts, strlen(r->starts)), 0, "%s", text.data);
         cr_expect(strstr(text.data, "\r\nRange: bytes=0-9\r\n\r\n"), "%s", text.data);
         req.method = HTTP_HEAD;
+        bytes_clear(&text);
+        cr_expect(http_plain_request(&req, &text, &origin));
+        cr_expect_eq(strncmp(text.data, "HEAD ", 5), 0, "%s", text.data);
+        req.method = HTTP_PUT;
         cr_expect_not(http_plain_request(&req, &text, &origin));
     }
 }
