@@ -489,6 +489,8 @@ int cache_make_room(struct cache *c, uint64_t bytes, struct err *err)
     each_place(c, sum_up, ch);
     for (unsigned b = 0; b < AGE_BUCKETS; b++)
         unpinned += ch->ages.bytes[0][b];
+    if (!unpinned)
+        return 0; /* what is between the records does not pay for giving up one that is pinned */
     uint64_t garbage = listed > ch->live ? listed - ch->live : 0;
     uint64_t most = unpinned + garbage, excess = bytes > free ? bytes - free : 0;
     if (excess > most)

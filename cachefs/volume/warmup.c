@@ -474,8 +474,10 @@ static int warm_up(struct warm *w, struct err *err)
         count_local(w);
         return 0;
     }
-    /* What is in no share of this node goes, as far as the share needs its place. */
-    if (w->is_share && cache_make_room(w->v->cache, missing_bytes(w), err))
+    /* What is in no share of this node goes, as far as the share needs its place. What reads bring
+     * at this moment is there before it is counted as missing. */
+    if (w->is_share &&
+        (cache_flush(w->v->cache, err) || cache_make_room(w->v->cache, missing_bytes(w), err)))
         return -1;
     w->packed = is_packed(w);
     return run_rounds(w, err);
