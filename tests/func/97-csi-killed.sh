@@ -45,7 +45,13 @@ pids = serving()
 p.kill()
 os.kill(pids[1], signal.SIGSTOP); os.kill(pids[0], signal.SIGSTOP)
 os.kill(pids[1], signal.SIGKILL); os.kill(pids[0], signal.SIGKILL)
-until(lambda: not same())
+def dead():
+    "the mount without any holder answers no longer"
+    try:
+        return not os.listdir(target) or not same()
+    except OSError:
+        return True
+until(dead)
 p.start()
 until(same)
 until(lambda: len(mounts()) == 3)

@@ -162,7 +162,7 @@ def refused(code, text, call, *args, **fields):
     raise SystemExit(f"{args} {fields}: it was taken, want {code} with '{text}'")
 
 
-def until(check, seconds=30):
+def until(check, seconds=100):
     give_up = time.monotonic() + seconds
     while not check():
         if time.monotonic() > give_up:
