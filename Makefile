@@ -10,12 +10,13 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli csi
+MODULES := base order api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli csi
 # Modules that are programs of their own: nothing of them is in build/bin/sampan.
-APART := csi
+APART := api csi
 
 DIR_base     := common/base
 DIR_order    := common/order
+DIR_api      := common/api
 DIR_ctlwire  := common/control
 DIR_device   := cachefs/device
 DIR_object   := cachefs/object
@@ -39,6 +40,7 @@ DIR_csi      := csi
 # `source` is a header alone (cachefs/source.h): it comes with -Icachefs.
 USES_base     :=
 USES_order    := base
+USES_api      := base
 USES_ctlwire  := base
 USES_device   := base
 USES_object   := base

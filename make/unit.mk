@@ -44,3 +44,8 @@ $(BUILD)/unit/keeper: | $(BUILD)/bin/sampan-keeper
 
 .PHONY: unit
 unit: $(foreach m,$(UNIT_MODULES),unit-$(m))
+
+# The definitions in deploy/crd, from the tables in common/api.
+.PHONY: crd
+crd: $(BUILD)/unit/api
+	@SAMPAN_WRITE_CRD=1 $< --filter 'api/deploy_crd*'

@@ -103,13 +103,13 @@ struct json json_member(const struct json *obj, size_t i)
 /* --- errors that name the place --------------------------------------------------------------- */
 
 /* "set.json: sources[0].uri"; the root's key is what the text is called. */
-static void add_path(const struct json *j, struct bytes *path)
+void json_path(const struct json *j, struct bytes *path)
 {
     if (!j->parent) {
         bytes_add_str(path, j->key ? j->key : "JSON");
         return;
     }
-    add_path(j->parent, path);
+    json_path(j->parent, path);
     bool first = !j->parent->parent;
     if (first)
         bytes_add_str(path, ": ");
@@ -145,7 +145,7 @@ static const char *type_name(const json_t *node)
 static int unwanted(const struct json *j, const char *want, struct err *err)
 {
     cleanup_bytes struct bytes path = {0};
-    add_path(j, &path);
+    json_path(j, &path);
     return err_set(err, ERR_USAGE, "%s: want %s, got %s", path.data, want, type_name(j->node));
 }
 
@@ -167,7 +167,7 @@ int json_as_int(const struct json *j, int64_t min, int64_t max, int64_t *ret, st
     int64_t value = json_integer_value(j->node);
     if (value < min || value > max) {
         cleanup_bytes struct bytes path = {0};
-        add_path(j, &path);
+        json_path(j, &path);
         return err_set(err, ERR_USAGE, "%s: want %lld to %lld, got %lld", path.data, (long long)min,
                        (long long)max, (long long)value);
     }
@@ -255,7 +255,7 @@ int json_only_keys(const struct json *obj, const char *const *keys, struct err *
             continue;
         struct json bad = {.parent = obj, .key = key};
         cleanup_bytes struct bytes path = {0}, known = {0};
-        add_path(&bad, &path);
+        json_path(&bad, &path);
         for (i = 0; keys[i]; i++)
             bytes_addf(&known, "%s%s", i ? ", " : "", keys[i]);
         return err_set(err, ERR_USAGE, "%s: unknown key (known: %s)", path.data,

@@ -64,6 +64,9 @@ int json_want_object(const struct json *j, struct err *err);
 /* Fails on the first key that is not in the NULL-ended list, naming it and those allowed. */
 int json_only_keys(const struct json *obj, const char *const *keys, struct err *err);
 
+/* Appends where the node is, as errors say it: "set.json: sources[0].uri". */
+void json_path(const struct json *j, struct bytes *out);
+
 /* Appends a node as text again, in its members' order, on one line. */
 void json_text(const struct json *j, struct bytes *out);
 
