@@ -10,9 +10,9 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli csi
+MODULES := base order api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli csi loader
 # Modules that are programs of their own: nothing of them is in build/bin/sampan.
-APART := api csi
+APART := api csi loader
 
 DIR_base     := common/base
 DIR_order    := common/order
@@ -36,6 +36,7 @@ DIR_jobs     := runtime-server/jobs
 DIR_server   := runtime-server
 DIR_cli      := cli
 DIR_csi      := csi
+DIR_loader   := trainer/loader
 
 # `source` is a header alone (cachefs/source.h): it comes with -Icachefs.
 USES_base     :=
@@ -60,6 +61,7 @@ USES_jobs     := base
 USES_server   := base order ctlwire jobs source catalog object fetch transfer
 USES_cli      := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve transfer layers jobs server stage outfuse
 USES_csi      := base ctlwire
+USES_loader   := base order ctlwire
 
 LIBS_base    := libcurl jansson libcrypto
 LIBS_object  := libcrypto
@@ -71,6 +73,7 @@ LIBS_fuse    := fuse3
 LIBS_jobs    := sqlite3
 LIBS_server  := libmicrohttpd
 LIBS_csi     := grpc libprotobuf-c libmicrohttpd
+LIBS_loader  := libjpeg
 
 # Objects of sources that are generated (make/csi.mk).
 GEN_csi := csi/csi.pb-c
