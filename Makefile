@@ -10,9 +10,9 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli csi loader
+MODULES := base order api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli csi loader operator
 # Modules that are programs of their own: nothing of them is in build/bin/sampan.
-APART := api csi loader
+APART := api csi loader operator
 
 DIR_base     := common/base
 DIR_order    := common/order
@@ -37,6 +37,7 @@ DIR_server   := runtime-server
 DIR_cli      := cli
 DIR_csi      := csi
 DIR_loader   := trainer/loader
+DIR_operator := operator
 
 # `source` is a header alone (cachefs/source.h): it comes with -Icachefs.
 USES_base     :=
@@ -62,6 +63,7 @@ USES_server   := base order ctlwire jobs source catalog object fetch transfer
 USES_cli      := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve transfer layers jobs server stage outfuse
 USES_csi      := base ctlwire
 USES_loader   := base order ctlwire
+USES_operator := base api order
 
 LIBS_base    := libcurl jansson libcrypto
 LIBS_object  := libcrypto

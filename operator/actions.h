@@ -45,7 +45,8 @@ struct actions {
 };
 
 /* Each appends one action and returns it; strings are copied, `body` is empty for the caller to
- * fill. Out of memory ends the program, as everywhere. */
+ * fill. The pointer is good until the next action is appended. Out of memory ends the program, as
+ * everywhere. */
 struct action *act_create(struct actions *a, enum kind kind, const char *ns, const char *name);
 struct action *act_patch(struct actions *a, enum kind kind, const char *ns, const char *name,
                          const char *version);
@@ -59,7 +60,11 @@ struct action *act_send(struct actions *a, const char *method, const char *url);
 void act_again(struct actions *a, unsigned after_s);
 void actions_release(struct actions *a);
 
-/* One line an action, for golden tests: `create Pod ns/name {…}`. */
+/* One line an action, for golden tests:
+ *   create Pod ns/name {…}                 status SampleSet ns/name version=12 {…}
+ *   delete Pod ns/name uid=…               event Warning Reason: message
+ *   send POST http://… [filename: x] {…}   again 5s
+ */
 void actions_text(const struct actions *a, struct bytes *out);
 
 #endif
