@@ -1,0 +1,328 @@
+/* Names, conditions, statuses: what decisions about several kinds have in common. */
+#include "parts.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+#include "mem.h"
+#include "object.h"
+#include "zone.h"
+
+#define RUNTIME_MAX  43 /* a StatefulSet's name is followed by a hash, its pods' by a number */
+#define OLD_NAME_MAX 55
+
+/* --- JSON at hand ----------------------------------------------------------------------------- */
+
+const char *part_text(const struct json *o, const char *key)
+{
+    const char *text;
+    return json_str(o, key, &text, NULL) ? NULL : text;
+}
+
+int64_t part_int(const struct json *o, const char *key)
+{
+    int64_t n;
+    return json_int(o, key, INT64_MIN, INT64_MAX, &n, NULL) ? 0 : n;
+}
+
+bool part_flag(const struct json *o, const char *key)
+{
+    bool flag;
+    return json_bool(o, key, &flag, NULL) == 0 && flag;
+}
+
+void part_time_text(int64_t unix_s, char ret[PART_TIME_BYTES])
+{
+    int64_t days = unix_s / 86400, second = unix_s % 86400, year;
+    unsigned month, day;
+    civil_date(days, &year, &month, &day);
+    snprintf(ret, PART_TIME_BYTES, "%04d-%02u-%02uT%02d:%02d:%02dZ", (int)(year % 10000), month,
+             day, (int)(second / 3600), (int)(second / 60 % 60), (int)(second % 60));
+}
+
+int64_t part_time(const char *text)
+{
+    unsigned year, month, day, hour, minute, second;
+    int end = 0;
+    if (!text ||
+        sscanf(text, "%4u-%2u-%2uT%2u:%2u:%2u%n", &year, &month, &day, &hour, &minute, &second,
+               &end) != 6 ||
+        !end || month < 1 || month > 12 || day < 1 || day > 31)
+        return -1;
+    return civil_days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+char *part_name(size_t max, const char *fmt, ...)
+{
+    char *text = NULL, hex[65];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vasprintf(&text, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        abort(); /* out of memory: the policy of mem.h */
+    if ((size_t)n <= max)
+        return text;
+    sha256_hex(hex, text, (size_t)n);
+    size_t head = max - 9;
+    while (head && (text[head - 1] == '-' || text[head - 1] == '.'))
+        head--;
+    snprintf(text + head, 10, "-%.8s", hex);
+    return text;
+}
+
+char *part_node_label(const char *ns, const char *set)
+{
+    cleanup_free char *name = part_name(PART_NAME_MAX, "%s.%s", ns, set);
+    return xasprintf("sampan.io/%s", name);
+}
+
+char *part_runtime_name(const char *set)
+{
+    cleanup_free char *base = part_name(RUNTIME_MAX - 8, "%s", set);
+    for (char *c = base; *c; c++) /* a host name's part has no dots */
+        if (*c == '.')
+            *c = '-';
+    if (!strchr(set, '.'))
+        return xasprintf("%s-runtime", base);
+    char hex[65]; /* "a.b" is not "a-b" */
+    sha256_hex(hex, set, strlen(set));
+    return xasprintf("%.26s-%.8s-runtime", base, hex);
+}
+
+char *part_node_value(const char *set, int64_t k)
+{
+    cleanup_free char *name = part_runtime_name(set);
+    return xasprintf("%s-%" PRId64, name, k);
+}
+
+char *part_service_name(const char *set)
+{
+    cleanup_free char *name = part_runtime_name(set);
+    return xasprintf("%s-service", name);
+}
+
+char *part_old_node_label(const char *set)
+{
+    return strlen(set) <= OLD_NAME_MAX ? xasprintf("paddlepaddle.org/juicefs-%s", set) : NULL;
+}
+
+char *part_claim_name(const char *set_ns, const char *set, const char *in_ns)
+{
+    return strcmp(set_ns, in_ns) == 0 ? xstrdup(set) : part_name(253, "%s.%s", set_ns, set);
+}
+
+char *part_server_url(const char *ns, const char *set, int64_t k, const char *path)
+{
+    cleanup_free char *pod = part_node_value(set, k), *service = part_service_name(set);
+    return xasprintf("http://%s.%s.%s:7716%s", pod, service, ns, path);
+}
+
+/* --- references to sets ----------------------------------------------------------------------- */
+
+bool part_is_shared_to(const struct json *set, const char *ns)
+{
+    struct json spec = json_get(set, "spec"), list = json_get(&spec, "sharedTo");
+    const char *own = object_namespace(set);
+    if (own && strcmp(own, ns) == 0)
+        return true;
+    for (size_t i = 0; i < json_count(&list); i++) {
+        struct json item = json_at(&list, i);
+        const char *text;
+        if (!json_as_str(&item, &text, NULL) && (!strcmp(text, "*") || !strcmp(text, ns)))
+            return true;
+    }
+    return false;
+}
+
+static void say(char **why, char *text)
+{
+    if (why)
+        *why = text;
+    else
+        free(text);
+}
+
+static const struct json *find_in(struct view *v, const char *in_ns, const char *ns,
+                                  const char *name, char **why)
+{
+    const struct json *set = view_get(v, KIND_SAMPLESET, ns, name);
+    if (set && part_is_shared_to(set, in_ns))
+        return set;
+    if (set)
+        say(why, xasprintf("SampleSet %s/%s is not shared to namespace %s (add it to the set's "
+                           "spec.sharedTo)",
+                           ns, name, in_ns));
+    else
+        say(why, xasprintf("there is no SampleSet %s/%s (create it, or correct the reference)", ns,
+                           name));
+    return NULL;
+}
+
+const struct json *part_find_set(struct view *v, const char *in_ns, const char *ns,
+                                 const char *name, char **why)
+{
+    if (why)
+        *why = NULL;
+    if (ns && *ns)
+        return find_in(v, in_ns, ns, name, why);
+    const struct json *own = view_get(v, KIND_SAMPLESET, in_ns, name), *found = NULL;
+    if (own)
+        return own;
+    struct view_list all = view_list(v, KIND_SAMPLESET, NULL, NULL, NULL);
+    cleanup_bytes struct bytes places = {0};
+    size_t n = 0;
+    for (size_t i = 0; i < all.n; i++) {
+        if (strcmp(object_name(all.items[i]), name) != 0 || !part_is_shared_to(all.items[i], in_ns))
+            continue;
+        found = all.items[i];
+        bytes_addf(&places, "%s%s", n++ ? ", " : "", object_namespace(found));
+    }
+    if (n == 1)
+        return found;
+    if (n)
+        say(why, xasprintf("SampleSets named %s are shared to namespace %s from: %s (name one in "
+                           "sampleSetRef.namespace)",
+                           name, in_ns, places.data));
+    else
+        say(why, xasprintf("there is no SampleSet %s in namespace %s, and none of that name is "
+                           "shared to it (create it, or name another namespace)",
+                           name, in_ns));
+    return NULL;
+}
+
+/* --- conditions ------------------------------------------------------------------------------- */
+
+void part_conditions_begin(struct part_conditions *ret, struct view *v, struct actions *out)
+{
+    const struct json *o = view_object(v);
+    struct json meta = json_get(o, "metadata");
+    *ret = (struct part_conditions){.now = view_now(v),
+                                    .generation = part_int(&meta, "generation"),
+                                    .status = json_get(o, "status"),
+                                    .out = out};
+    ret->old = json_get(&ret->status, "conditions");
+}
+
+static struct json condition_was(const struct part_conditions *c, const char *type)
+{
+    for (size_t i = 0; i < json_count(&c->old); i++) {
+        struct json item = json_at(&c->old, i);
+        const char *text = part_text(&item, "type");
+        if (text && strcmp(text, type) == 0)
+            return item;
+    }
+    return (struct json){0};
+}
+
+const char *part_condition_was(const struct part_conditions *c, const char *type)
+{
+    struct json old = condition_was(c, type);
+    return part_text(&old, "status");
+}
+
+const char *part_condition_reason_was(const struct part_conditions *c, const char *type)
+{
+    struct json old = condition_was(c, type);
+    return part_text(&old, "reason");
+}
+
+int64_t part_condition_since(const struct part_conditions *c, const char *type)
+{
+    struct json old = condition_was(c, type);
+    return part_time(part_text(&old, "lastTransitionTime"));
+}
+
+static bool same(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+static struct part_condition *slot(struct part_conditions *c, const char *type)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (strcmp(c->items[i].type, type) == 0) {
+            free(c->items[i].reason);
+            free(c->items[i].message);
+            return &c->items[i];
+        }
+    if (c->n == PART_CONDITIONS_MAX)
+        abort(); /* types are constants of the program */
+    return &c->items[c->n++];
+}
+
+/* Takes `message`. */
+static void put(struct part_conditions *c, const char *type, const char *status, const char *reason,
+                char *message)
+{
+    struct json old = condition_was(c, type);
+    struct part_condition *i = slot(c, type);
+    const char *since = part_text(&old, "lastTransitionTime");
+    *i = (struct part_condition){
+        .type = type, .status = status, .reason = xstrdup(reason), .message = message};
+    if (since && same(part_text(&old, "status"), status))
+        snprintf(i->since, sizeof i->since, "%s", since);
+    else
+        part_time_text(c->now, i->since);
+}
+
+bool part_condition(struct part_conditions *c, const char *type, const char *status,
+                    const char *reason, const char *fmt, ...)
+{
+    struct json old = condition_was(c, type);
+    char *message = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&message, fmt, ap) < 0)
+        abort(); /* out of memory: the policy of mem.h */
+    va_end(ap);
+    put(c, type, status, reason, message);
+    return !same(part_text(&old, "status"), status) || !same(part_text(&old, "reason"), reason);
+}
+
+void part_condition_warn(struct part_conditions *c, const char *type, const char *reason,
+                         const char *fmt, ...)
+{
+    struct json old = condition_was(c, type);
+    char *message = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&message, fmt, ap) < 0)
+        abort(); /* out of memory: the policy of mem.h */
+    va_end(ap);
+    if (!same(part_text(&old, "reason"), reason) || !same(part_text(&old, "message"), message))
+        act_event(c->out, true, reason, "%s", message);
+    put(c, type, "False", reason, message);
+}
+
+void part_conditions_write(const struct part_conditions *c, struct json_writer *w)
+{
+    jw_array(w, "conditions");
+    for (size_t k = 0; k < c->n; k++) {
+        const struct part_condition *i = &c->items[k];
+        jw_object(w, NULL);
+        jw_str(w, "type", i->type);
+        jw_str(w, "status", i->status);
+        jw_int(w, "observedGeneration", c->generation);
+        jw_str(w, "lastTransitionTime", i->since);
+        jw_str(w, "reason", i->reason);
+        jw_str(w, "message", i->message);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+void part_conditions_release(struct part_conditions *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        free(c->items[i].reason);
+        free(c->items[i].message);
+    }
+    c->n = 0;
+}
