@@ -80,6 +80,7 @@ struct api_field {
     const char *pattern;             /* API_STRING: for the API server */
     const char *why;                 /* API_FIXED */
     const char *list_key;            /* API_LIST: of its items, unique */
+    const char *schema;              /* API_ANY: what it looks like, as lines of YAML */
 };
 
 struct api_object {

@@ -126,9 +126,15 @@ static void string_type(struct yaml *y, const struct api_field *f)
         bounds(y, f, "minLength", "maxLength");
 }
 
-static void any_type(struct yaml *y)
+static void any_type(struct yaml *y, const struct api_field *f)
 {
-    line(y, "x-kubernetes-preserve-unknown-fields", "true");
+    if (!f->schema)
+        line(y, "x-kubernetes-preserve-unknown-fields", "true");
+    for (const char *c = f->schema; c && *c;) {
+        size_t len = strcspn(c, "\n");
+        bytes_addf(y->out, "%*s%.*s\n", (int)(2 * y->depth), "", (int)len, c);
+        c += len + (c[len] == '\n');
+    }
 }
 
 static void list_type(struct yaml *y, const struct api_field *f)
@@ -164,7 +170,7 @@ static void type_of(struct yaml *y, const struct api_field *f)
         line(y, "x-kubernetes-int-or-string", "true");
         break;
     case API_ANY:
-        any_type(y);
+        any_type(y, f);
         break;
     case API_INT:
         line(y, "type", "integer");

@@ -7,7 +7,8 @@ static const struct api_field role_fields[] = {
               API_QUIET, .dflt = "-1", .min = -1, .max = 10000),
     API_FIELD("limits", API_INT, paddlejob_role, limits, "The most pods that are of use.",
               API_QUIET, .dflt = "-1", .min = -1, .max = 10000),
-    API_FIELD("template", API_ANY, paddlejob_role, template, "The pods, as in a Deployment."),
+    API_FIELD("template", API_ANY, paddlejob_role, template, "The pods, as in a Deployment.",
+              .schema = api_schema_pod_template),
 };
 static const struct api_object role = {.size = sizeof(struct paddlejob_role),
                                        .doc = "Pods of one role.",
@@ -22,7 +23,8 @@ static const struct api_field scheduling_fields[] = {
     API_FIELD("priorityClass", API_STRING, paddlejob_scheduling, priority,
               "Priority class of the group.", .max = 253),
     API_FIELD("minResources", API_ANY, paddlejob_scheduling, min_resources,
-              "What must be free at once; without it, the sum of the pods' requests."),
+              "What must be free at once; without it, the sum of the pods' requests.",
+              .schema = api_schema_quantities),
 };
 static const struct api_object scheduling = {.size = sizeof(struct paddlejob_scheduling),
                                              .doc = "Scheduling of all pods as one, with Volcano.",
@@ -111,7 +113,7 @@ static const struct api_field counts_fields[] = {
     API_FIELD("failed", API_INT, paddlejob_counts, failed, "Ended in failure."),
     API_FIELD("succeeded", API_INT, paddlejob_counts, succeeded, "Ended well."),
     API_FIELD("unknown", API_INT, paddlejob_counts, unknown, "Their node does not answer."),
-    API_FIELD("refs", API_ANY, paddlejob_counts, refs, "The pods."),
+    API_FIELD("refs", API_ANY, paddlejob_counts, refs, "The pods.", .schema = api_schema_refs),
 };
 static const struct api_object counts = {.size = sizeof(struct paddlejob_counts),
                                          .doc = "Pods of one role.",

@@ -1,4 +1,5 @@
-/* What several kinds have: conditions, references, the cron schedule. */
+/* What several kinds have: conditions, references, the cron schedule, schemas of Kubernetes' own.
+ */
 #ifndef SAMPAN_API_PARTS_H
 #define SAMPAN_API_PARTS_H
 
@@ -36,5 +37,10 @@ struct api_schedule {
     int64_t kept_done, kept_failed;
 };
 extern const struct api_object api_schedule;
+
+/* Schemas of what Kubernetes defines, for API_ANY: enough for `kubectl explain` and for a mistake
+ * to be refused when it is made. */
+extern const char api_schema_node_affinity[], api_schema_tolerations[], api_schema_resources[],
+    api_schema_quantities[], api_schema_pod_template[], api_schema_options[], api_schema_refs[];
 
 #endif
