@@ -135,13 +135,24 @@ static int copy_libraries(const char *interpreter, const char *sampan, const cha
 
 /* --- a copy ----------------------------------------------------------------------------------- */
 
+/* Beside the program, or where `make install` puts it. */
+static char *keeper_of(const char *sampan)
+{
+    char *beside = xasprintf("%s-keeper", sampan);
+    if (access(beside, X_OK) == 0)
+        return beside;
+    free(beside);
+    return xasprintf("%.*s/../libexec/sampan/sampan-keeper", (int)(strrchr(sampan, '/') - sampan),
+                     sampan);
+}
+
 static int fill_folder(const char *sampan, const struct bytes *program, const char *folder,
                        const char *final, struct err *err)
 {
     const char *interpreter = elf_interpreter(program);
     cleanup_free char *lib = xasprintf("%s/lib", folder), *to = xasprintf("%s/sampan", folder);
     cleanup_free char *ld = xasprintf("%s/ld.so", folder), *ld_final = xasprintf("%s/ld.so", final);
-    cleanup_free char *keeper = xasprintf("%.*s-keeper", (int)strlen(sampan), sampan);
+    cleanup_free char *keeper = keeper_of(sampan);
     cleanup_free char *keeper_to = xasprintf("%s/sampan-keeper", folder);
     cleanup_bytes struct bytes changed = {0};
     if (folder_make(lib, err) || copy_file(keeper, keeper_to, err))
