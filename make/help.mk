@@ -11,4 +11,4 @@ help:
 	@echo "make bench-peers  s3fs, rclone and their like beside it, those that are installed"
 	@echo "make crash SECONDS=300  kill -9 of cachefs and keeper under readers that compare every byte"
 	@echo "make conformance  suites from outside, with MinIO    make bare  the demo in a bare Debian 12"
-	@echo "make install deb  DESTDIR= PREFIX=                make deps deps-dev venv  what the machine must have"
+	@echo "make install deb images  DESTDIR= PREFIX=         make deps deps-dev venv  what the machine must have"
