@@ -124,6 +124,38 @@ char *part_server_url(const char *ns, const char *set, int64_t k, const char *pa
     return xasprintf("http://%s.%s.%s:7716%s", pod, service, ns, path);
 }
 
+/* Twice, as in HMAC: what is appended to the text says nothing about the sum. */
+static char *token_of(const char *token_key, const char *service, size_t len)
+{
+    char inner[65], *token = xmalloc(65);
+    cleanup_free char *first = xasprintf("runtime\n%s\n%.*s", token_key, (int)len, service);
+    sha256_hex(inner, first, strlen(first));
+    cleanup_free char *second = xasprintf("token\n%s\n%s", token_key, inner);
+    sha256_hex(token, second, strlen(second));
+    explicit_bzero(first, strlen(first));
+    explicit_bzero(second, strlen(second));
+    return token;
+}
+
+char *part_server_token(const char *token_key, const char *ns, const char *set)
+{
+    cleanup_free char *url = part_server_url(ns, set, 0, "/");
+    return part_url_token(token_key, url);
+}
+
+/* http://POD.SERVICE.NAMESPACE:7716/…: the token is that of SERVICE.NAMESPACE. */
+char *part_url_token(const char *token_key, const char *url)
+{
+    if (strncmp(url, "http://", 7) != 0)
+        return NULL;
+    const char *host = url + 7, *service = strchr(host, '.');
+    size_t len = strcspn(host, ":/");
+    if (!service || service > host + len || strncmp(host + len, ":7716/", 6) != 0)
+        return NULL;
+    service++;
+    return token_of(token_key, service, len - (size_t)(service - host));
+}
+
 /* --- references to sets ----------------------------------------------------------------------- */
 
 bool part_is_shared_to(const struct json *set, const char *ns)

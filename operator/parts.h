@@ -151,5 +151,10 @@ void part_status(struct view *v, enum kind kind, const struct bytes *status, str
 
 /* URL of a path ("/v1/status") at server `k` of a set; the caller frees. */
 char *part_server_url(const char *ns, const char *set, int64_t k, const char *path);
+/* The bearer token of a set's servers: a sum of the operator's key and the servers' service, so
+ * that nobody who has one knows another. Whoever sends a request (ACTION_SEND, view_fetch) gets it
+ * from the URL: NULL if that is none of part_server_url(). The caller wipes and frees. */
+char *part_server_token(const char *token_key, const char *ns, const char *set);
+char *part_url_token(const char *token_key, const char *url);
 
 #endif
