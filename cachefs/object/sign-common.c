@@ -46,7 +46,8 @@ const char *method_name(enum http_method m)
                                         [HTTP_HEAD] = "HEAD",
                                         [HTTP_PUT] = "PUT",
                                         [HTTP_POST] = "POST",
-                                        [HTTP_DELETE] = "DELETE"};
+                                        [HTTP_DELETE] = "DELETE",
+                                        [HTTP_PATCH] = "PATCH"};
     return names[m];
 }
 

@@ -101,7 +101,8 @@ static int build_headers(const struct http_req *r, struct curl_slist **list, str
 static CURLcode set_method(CURL *easy, const struct http_req *r)
 {
     /* The body first: setting it makes the request a POST, which the methods below take back. */
-    bool sends = r->method == HTTP_PUT || r->method == HTTP_POST;
+    bool sends = r->method == HTTP_PUT || r->method == HTTP_POST || r->method == HTTP_PATCH ||
+                 (r->method == HTTP_DELETE && r->body_len);
     const char *body = sends ? (r->body_len ? r->body : "") : NULL;
     CURLcode c =
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)(sends ? r->body_len : 0));
@@ -114,7 +115,11 @@ static CURLcode set_method(CURL *easy, const struct http_req *r)
     case HTTP_HEAD:
         return curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
     case HTTP_DELETE:
-        return curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "DELETE");
+        c = sends ? curl_easy_setopt(easy, CURLOPT_POST, 1L) : CURLE_OK;
+        return c ? c : curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "DELETE");
+    case HTTP_PATCH:
+        c = curl_easy_setopt(easy, CURLOPT_POST, 1L);
+        return c ? c : curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "PATCH");
     case HTTP_PUT:
         c = curl_easy_setopt(easy, CURLOPT_POST, 1L);
         return c ? c : curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "PUT");
@@ -136,14 +141,36 @@ static const char *proxy_for(const struct http_req *r, const struct http_peer *p
     return NULL;
 }
 
+/* Certificates that are given as text. The library copies them. */
+static CURLcode set_pems(CURL *easy, const struct http_peer *peer)
+{
+    const struct {
+        CURLoption option;
+        const char *pem;
+    } pems[] = {{CURLOPT_CAINFO_BLOB, peer->ca_pem},
+                {CURLOPT_SSLCERT_BLOB, peer->cert_pem},
+                {CURLOPT_SSLKEY_BLOB, peer->key_pem}};
+    CURLcode c = CURLE_OK;
+    for (size_t i = 0; i < sizeof pems / sizeof pems[0] && !c; i++) {
+        if (!pems[i].pem)
+            continue;
+        struct curl_blob blob = {
+            .data = (void *)pems[i].pem, .len = strlen(pems[i].pem), .flags = CURL_BLOB_COPY};
+        c = curl_easy_setopt(easy, pems[i].option, &blob);
+    }
+    return c;
+}
+
 static CURLcode set_peer(CURL *easy, const struct http_req *r, const struct http_peer *peer)
 {
     const curl_version_info_data *lib = curl_version_info(CURLVERSION_NOW);
-    const char *ca_file = peer->ca_file ? peer->ca_file : lib->cainfo;
-    const char *ca_path = peer->ca_file ? NULL : lib->capath;
+    bool own = peer->ca_file || peer->ca_pem;
+    const char *ca_file = own ? peer->ca_file : lib->cainfo;
+    const char *ca_path = own ? NULL : lib->capath;
     uint64_t connect_ns = peer->connect_timeout_ns ? peer->connect_timeout_ns : CONNECT_TIMEOUT;
     CURLcode c = curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file);
     c = c ? c : curl_easy_setopt(easy, CURLOPT_CAPATH, ca_path);
+    c = c ? c : set_pems(easy, peer);
     c = c ? c : curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, peer->no_verify ? 0L : 1L);
     c = c ? c : curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, peer->no_verify ? 0L : 2L);
     c = c ? c : curl_easy_setopt(easy, CURLOPT_PROXY, proxy_for(r, peer));

@@ -23,13 +23,15 @@
 #define HTTP_MAX_HEADERS 40
 #define HTTP_AGENT       "sampan/" SAMPAN_VERSION
 
-enum http_method { HTTP_GET, HTTP_HEAD, HTTP_PUT, HTTP_POST, HTTP_DELETE };
+enum http_method { HTTP_GET, HTTP_HEAD, HTTP_PUT, HTTP_POST, HTTP_DELETE, HTTP_PATCH };
 
 /* How to reach a server; shared by all requests to it; strings are borrowed and outlive it. */
 struct http_peer {
-    const char *ca_file;   /* PEM bundle; NULL: the system's */
-    const char *proxy;     /* NULL: HTTPS_PROXY, HTTP_PROXY, NO_PROXY decide */
-    const char *unix_path; /* NULL: TCP */
+    const char *ca_file;            /* PEM bundle; NULL: the system's */
+    const char *ca_pem;             /* the same as text, instead of it */
+    const char *cert_pem, *key_pem; /* who we are to the server; NULL: nobody */
+    const char *proxy;              /* NULL: HTTPS_PROXY, HTTP_PROXY, NO_PROXY decide */
+    const char *unix_path;          /* NULL: TCP */
     uint64_t connect_timeout_ns;
     bool no_verify; /* only for tests */
 };
@@ -39,7 +41,7 @@ struct http_req {
     struct bytes url;
     struct bytes headers[HTTP_MAX_HEADERS]; /* "Name: value" */
     size_t n_headers;
-    const void *body; /* of PUT and POST; borrowed until the request ends */
+    const void *body; /* of PUT, POST, PATCH, DELETE; borrowed until the request ends */
     size_t body_len;
     bool follow; /* redirects are followed by the library (never for signed requests) */
 };

@@ -100,6 +100,51 @@ struct json json_member(const struct json *obj, size_t i)
         .node = json_object_iter_value(it), .parent = obj, .key = json_object_iter_key(it)};
 }
 
+struct json_doc *json_doc_of(const struct json *j, const char *what)
+{
+    struct json_doc *d = xcalloc(1, sizeof *d);
+    d->root = json_incref(j->node);
+    d->what = xstrdup(what);
+    return d;
+}
+
+void json_drop(const struct json *obj, const char *key)
+{
+    json_object_del(obj->node, key);
+}
+
+bool json_holds_null(const struct json *j)
+{
+    return json_is_null(node_of(j));
+}
+
+bool json_same(const struct json *a, const struct json *b)
+{
+    return a->node == b->node || json_equal(a->node, b->node);
+}
+
+static bool patch_changes(json_t *object, json_t *patch)
+{
+    const char *key;
+    json_t *value;
+    if (!json_is_object(patch))
+        return !json_equal(object, patch);
+    if (object && !json_is_object(object))
+        return true;
+    json_object_foreach(patch, key, value)
+    {
+        json_t *have = json_object_get(object, key);
+        if (json_is_null(value) ? have != NULL : patch_changes(have, value))
+            return true;
+    }
+    return false;
+}
+
+bool json_patch_changes(const struct json *object, const struct json *patch)
+{
+    return patch_changes(object->node, patch->node);
+}
+
 /* --- errors that name the place --------------------------------------------------------------- */
 
 /* "set.json: sources[0].uri"; the root's key is what the text is called. */

@@ -67,6 +67,16 @@ int json_only_keys(const struct json *obj, const char *const *keys, struct err *
 /* Appends where the node is, as errors say it: "set.json: sources[0].uri". */
 void json_path(const struct json *j, struct bytes *out);
 
+/* A document of its own that shares the node: it outlives the document the node came from. */
+struct json_doc *json_doc_of(const struct json *j, const char *what);
+/* Takes a member out of an object; only where nobody else reads the document. */
+void json_drop(const struct json *obj, const char *key);
+bool json_holds_null(const struct json *j);                       /* there, and null */
+bool json_same(const struct json *a, const struct json *b); /* equal values; absent equals absent */
+/* Would this merge patch (RFC 7396) change the object? Members of an object that are null or empty
+ * change nothing where there is none. */
+bool json_patch_changes(const struct json *object, const struct json *patch);
+
 /* Appends a node as text again, in its members' order, on one line. */
 void json_text(const struct json *j, struct bytes *out);
 

@@ -21,6 +21,11 @@ enum lock_rank {
     RANK_JOBS = 8,     /* the runtime server's jobs and their database */
     RANK_SETTINGS = 9, /* of a mount, while they are applied */
     RANK_CONTROL = 10,
+    RANK_LEAD = 11,    /* the operator: who leads */
+    RANK_OBJECTS = 12, /* the operator's caches */
+    RANK_QUEUE = 13,   /* keys that wait for their controller */
+    RANK_EVENTS = 14,  /* events that were told */
+    RANK_KUBE = 15,    /* requests to the API server that wait for their turn */
     RANK_VOLUME = 20, /* versions, order, progress */
     RANK_AHEAD = 25,  /* windows of reading ahead */
     RANK_PUSH = 30,

@@ -352,6 +352,8 @@ Test(http, methods_on_the_wire)
         {HTTP_PUT, NULL, "PUT /a/../b?x=1 HTTP/1.1\r\n"},
         {HTTP_POST, "hi", "POST /a/../b?x=1 HTTP/1.1\r\n"},
         {HTTP_DELETE, NULL, "DELETE /a/../b?x=1 HTTP/1.1\r\n"},
+        {HTTP_DELETE, "{}", "DELETE /a/../b?x=1 HTTP/1.1\r\n"},
+        {HTTP_PATCH, "{}", "PATCH /a/../b?x=1 HTTP/1.1\r\n"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct server s;

@@ -163,3 +163,46 @@ Test(json, text_of_a_node)
     cr_expect_str_eq(out.data, "");
     bytes_release(&out);
 }
+
+Test(json, a_node_outlives_its_document)
+{
+    struct json_doc *d = parse("{\"a\":{\"b\":1,\"c\":null},\"d\":2}");
+    struct json root = json_root(d), a = json_get(&root, "a"), c = json_get(&a, "c");
+    cr_expect(json_holds_null(&c) && !json_holds_null(&a));
+    json_drop(&a, "c");
+    cleanup_json struct json_doc *own = json_doc_of(&a, "part");
+    json_doc_free(d);
+    struct json part = json_root(own);
+    struct bytes out = {0};
+    json_text(&part, &out);
+    cr_expect_str_eq(out.data, "{\"b\":1}");
+    bytes_release(&out);
+}
+
+Test(json, patches_that_change)
+{
+    static const struct {
+        const char *object, *patch;
+        bool changes;
+    } rows[] = {
+        {"{}", "{}", false},
+        {"{\"a\":1}", "{\"a\":1}", false},
+        {"{\"a\":1}", "{\"a\":2}", true},
+        {"{\"a\":1}", "{\"a\":null}", true},
+        {"{\"a\":1}", "{\"b\":null}", false},
+        {"{\"a\":1}", "{\"b\":{}}", false},
+        {"{\"a\":1}", "{\"b\":{\"c\":{\"d\":null}}}", false},
+        {"{\"a\":1}", "{\"b\":{\"c\":\"\"}}", true},
+        {"{\"a\":1}", "{\"a\":{}}", true},
+        {"{\"a\":{\"b\":[1,{\"c\":2}]}}", "{\"a\":{\"b\":[1,{\"c\":2}]}}", false},
+        {"{\"a\":{\"b\":[1,{\"c\":2}]}}", "{\"a\":{\"b\":[1]}}", true},
+        {"{\"a\":[]}", "{\"a\":[]}", false},
+        {"{}", "{\"a\":[]}", true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cleanup_json struct json_doc *o = parse(rows[i].object), *p = parse(rows[i].patch);
+        struct json object = json_root(o), patch = json_root(p);
+        cr_expect_eq(json_patch_changes(&object, &patch), rows[i].changes, "row %zu", i);
+        cr_expect_eq(json_same(&object, &patch), strcmp(rows[i].object, rows[i].patch) == 0);
+    }
+}
