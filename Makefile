@@ -10,9 +10,9 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli csi loader operator
+MODULES := base order api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli pages csi loader kube operator
 # Modules that are programs of their own: nothing of them is in build/bin/sampan.
-APART := api csi loader operator
+APART := api pages csi loader kube operator
 
 DIR_base     := common/base
 DIR_order    := common/order
@@ -35,8 +35,10 @@ DIR_ctlserve := cachefs/control
 DIR_jobs     := runtime-server/jobs
 DIR_server   := runtime-server
 DIR_cli      := cli
+DIR_pages    := common/pages
 DIR_csi      := csi
 DIR_loader   := trainer/loader
+DIR_kube     := operator/kube
 DIR_operator := operator
 
 # `source` is a header alone (cachefs/source.h): it comes with -Icachefs.
@@ -61,9 +63,11 @@ USES_ctlserve := keeper base device source catalog cache fetch object order warm
 USES_jobs     := base
 USES_server   := base order ctlwire jobs source catalog object fetch transfer
 USES_cli      := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve transfer layers jobs server stage outfuse
-USES_csi      := base ctlwire
+USES_pages    := base
+USES_csi      := base ctlwire pages
 USES_loader   := base order ctlwire
-USES_operator := base api order
+USES_kube     := base
+USES_operator := base api order kube pages
 
 LIBS_base    := libcurl jansson libcrypto
 LIBS_object  := libcrypto
@@ -74,7 +78,9 @@ LIBS_stage   := sqlite3
 LIBS_fuse    := fuse3
 LIBS_jobs    := sqlite3
 LIBS_server  := libmicrohttpd
-LIBS_csi     := grpc libprotobuf-c libmicrohttpd
+LIBS_kube    := libcurl libcrypto yaml-0.1
+LIBS_pages   := libmicrohttpd
+LIBS_csi     := grpc libprotobuf-c
 LIBS_loader  := libjpeg
 
 # Objects of sources that are generated (make/csi.mk).
@@ -102,7 +108,7 @@ LDFLAGS += $(filter -fsanitize=%,$(CFLAGS_$(VARIANT))) -pie -pthread -Wl,-z,relr
 
 .DEFAULT_GOAL := all
 .PHONY: all
-all: $(BUILD)/bin/sampan $(BUILD)/bin/sampan-keeper $(BUILD)/bin/sampan-csi
+all: $(BUILD)/bin/sampan $(BUILD)/bin/sampan-keeper $(BUILD)/bin/sampan-csi $(BUILD)/bin/sampan-operator
 
 # --- modules ------------------------------------------------------------------------------------
 inc_of   = $(if $(filter source,$(1)),-Icachefs,-I$(DIR_$(1))$(if $(GEN_$(1)), -I$(BUILD)/gen/$(1)))
@@ -150,6 +156,8 @@ $(BUILD)/bin/sampan-keeper: $(KEEPER_SRCS) $(wildcard cachefs/keeper/program/*.h
 	@echo "  LD    $@"
 	@$(CC) $(CFLAGS) -Icachefs/keeper -o $@.new $(KEEPER_SRCS) $(KEEPER_LINK)
 	@mv -f $@.new $@
+
+OPERATOR_SRCS := $(sort $(wildcard operator/program/*.c))
 
 # unit.mk first: the others go by its list of modules that have tests.
 include make/unit.mk $(filter-out make/unit.mk,$(sort $(wildcard make/*.mk)))

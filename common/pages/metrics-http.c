@@ -1,4 +1,4 @@
-/* Two pages over the HTTP library. */
+/* Pages over the HTTP library. */
 #include "metrics-http.h"
 
 #include <errno.h>
@@ -30,6 +30,12 @@ static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const s
     return result;
 }
 
+static unsigned say_how(bool ok, const struct err *why, struct bytes *text)
+{
+    bytes_addf(text, "%s\n", ok ? "ok" : why->msg);
+    return ok ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
+}
+
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url,
                                   const char *method, const char *version, const char *upload,
                                   size_t *upload_size, void **state)
@@ -51,8 +57,10 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
         m->conf.metrics(m->conf.arg, &text);
     } else if (strcmp(url, "/healthz") == 0) {
         bool ok = m->conf.healthy(m->conf.arg, &why);
-        status = ok ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
-        bytes_addf(&text, "%s\n", ok ? "ok" : why.msg);
+        status = say_how(ok, &why, &text);
+    } else if (strcmp(url, "/readyz") == 0 && m->conf.ready) {
+        bool ok = m->conf.ready(m->conf.arg, &why);
+        status = say_how(ok, &why, &text);
     } else {
         status = MHD_HTTP_NOT_FOUND;
         bytes_add_str(&text, "/metrics and /healthz are here\n");

@@ -1,9 +1,9 @@
 /*
- * GET /metrics (Prometheus text) and GET /healthz (200 "ok", or 503 with the reason) on a TCP
- * address. No secret and no name of a volume is served here: no authentication.
+ * GET /metrics (Prometheus text), GET /healthz and GET /readyz (200 "ok", or 503 with the reason)
+ * on a TCP address. No secret and no name of a volume is served here: no authentication.
  */
-#ifndef SAMPAN_CSI_METRICS_HTTP_H
-#define SAMPAN_CSI_METRICS_HTTP_H
+#ifndef SAMPAN_METRICS_HTTP_H
+#define SAMPAN_METRICS_HTTP_H
 
 #include <stdbool.h>
 
@@ -14,6 +14,7 @@ struct metrics_http_conf {
     const char *address; /* "ADDR:PORT", ":PORT" (every address), "[::1]:PORT" */
     void (*metrics)(void *arg, struct bytes *out);
     bool (*healthy)(void *arg, struct err *why);
+    bool (*ready)(void *arg, struct err *why); /* NULL: there is no such page */
     void *arg;
 };
 struct metrics_http;
