@@ -3,7 +3,7 @@
 # dashboard's test in a browser need (it skips where there is no Chromium); `make venv` makes .venv with the pinned test servers of tests/requirements.txt.
 
 DEPS_BUILD := gcc libc6-dev make pkg-config libfuse3-dev libcurl4-openssl-dev libsqlite3-dev liblz4-dev \
-              libssl-dev libjansson-dev libmicrohttpd-dev libgrpc-dev libprotobuf-c-dev \
+              libssl-dev libjansson-dev libyaml-dev libmicrohttpd-dev libgrpc-dev libprotobuf-c-dev \
               protobuf-c-compiler libjpeg62-turbo-dev
 DEPS_TEST  := fuse3 libcriterion-dev python3 python3-venv nginx-light attr iproute2 curl ca-certificates rsync
 DEPS_DEV   := clang clang-tidy clang-format libclang-rt-14-dev valgrind chromium

@@ -1,0 +1,25 @@
+/*
+ * Events about objects (core/v1), told once and counted: the same words about the same object are
+ * one Event, whose count is written again at most every five minutes. Its name follows from the
+ * words, so that another life of the operator goes on with it.
+ */
+#ifndef SAMPAN_OPERATOR_EVENTS_H
+#define SAMPAN_OPERATOR_EVENTS_H
+
+#include "kube.h"
+#include "kinds.h"
+
+struct events;
+struct events *events_new(struct kube_client *client, const char *instance);
+void events_free(struct events *e);
+
+/* Waits for the API server. */
+int event_tell(struct events *e, enum kind kind, const struct json *about, bool warning,
+               const char *reason, const char *message, struct err *err);
+
+struct events_numbers {
+    uint64_t written, repeated; /* repeated: counted without a request */
+};
+void events_numbers(struct events *e, struct events_numbers *ret);
+
+#endif

@@ -1,0 +1,335 @@
+/* sampan-operator: options, then the controllers until a signal comes. */
+#define LOG_MODULE "operator"
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "conf.h"
+#include "controllers.h"
+#include "hash.h"
+#include "key.h"
+#include "log.h"
+#include "mem.h"
+#include "metrics-http.h"
+#include "operator.h"
+
+#define STACK_BYTES (512u << 10)
+#define MARGIN      8 /* of a lease's duration, this part is kept between our last write and others */
+
+struct options {
+    const char *kubeconfig, *context, *namespace_, *image, *csi_driver, *etcd, *token_secret,
+        *token_file, *server_ca, *lease_name, *metrics, *log_level, *log_format;
+    uint64_t lease_duration, lease_renew, lease_retry;
+    int64_t workers, qps, burst, port_from, port_to;
+    bool volcano;
+};
+#define AT(field) offsetof(struct options, field)
+
+static const struct conf_row rows[] = {
+    {"kubeconfig", CONF_STRING, AT(kubeconfig), .arg = "FILE",
+     .help = "How to reach the API server; default: the pod's service account, then the file that "
+             "KUBECONFIG names"},
+    {"context", CONF_STRING, AT(context), .arg = "NAME",
+     .help = "Context of the kubeconfig; default: its current one"},
+    {"namespace", CONF_STRING, AT(namespace_), .arg = "NAME",
+     .help = "The operator's own namespace, for its lease and secret; default: the service "
+             "account's or the context's"},
+    {"image", CONF_STRING, AT(image), .arg = "IMAGE", .dflt = "sampan/sampan:" SAMPAN_VERSION,
+     .help = "Image of runtime servers, unless a SampleSet names another"},
+    {"csi-driver", CONF_STRING, AT(csi_driver), .arg = "NAME", .dflt = "csi.sampan.io",
+     .help = "Name of the CSI driver that mounts sets"},
+    {"etcd-servers", CONF_STRING, AT(etcd), .arg = "URL[,URL...]",
+     .help = "etcd of elastic jobs; default: elastic jobs are refused"},
+    {"port-from", CONF_INT, AT(port_from), .arg = "PORT", .dflt = "35000", .min = 1024,
+     .max = 65535, .help = "First port for jobs on the host's network"},
+    {"port-to", CONF_INT, AT(port_to), .arg = "PORT", .dflt = "65000", .min = 1024, .max = 65535,
+     .help = "Last port for jobs on the host's network"},
+    {"volcano", CONF_FLAG, AT(volcano),
+     .help = "Make Volcano's PodGroups for jobs, and wait for them"},
+    {"token-secret", CONF_STRING, AT(token_secret), .arg = "NAME", .dflt = "sampan-operator-key",
+     .help = "Secret with the key of the runtime servers' tokens, in the operator's namespace; "
+             "made if there is none"},
+    {"token-key-file", CONF_STRING, AT(token_file), .arg = "FILE",
+     .help = "The same key from a file, instead of the secret"},
+    {"server-ca-file", CONF_STRING, AT(server_ca), .arg = "FILE",
+     .help = "Authorities of the runtime servers' certificates (PEM)"},
+    {"workers", CONF_INT, AT(workers), .arg = "N", .dflt = "4", .min = 1, .max = 64,
+     .help = "Objects that each controller works on at a time"},
+    {"qps", CONF_INT, AT(qps), .arg = "N", .dflt = "200", .min = 1, .max = 10000,
+     .help = "Requests a second to the API server, in the long run"},
+    {"burst", CONF_INT, AT(burst), .arg = "N", .dflt = "400", .min = 1, .max = 100000,
+     .help = "Requests to the API server that may go at once"},
+    {"lease-name", CONF_STRING, AT(lease_name), .arg = "NAME", .dflt = "sampan-operator",
+     .help = "Lease by which one of several operators leads"},
+    {"lease-duration", CONF_DURATION, AT(lease_duration), .arg = "TIME", .dflt = "15s",
+     .help = "How long others wait for a leader that says nothing"},
+    {"lease-renew-by", CONF_DURATION, AT(lease_renew), .arg = "TIME", .dflt = "10s",
+     .help = "How long a leader acts that cannot renew the lease"},
+    {"lease-retry", CONF_DURATION, AT(lease_retry), .arg = "TIME", .dflt = "2s",
+     .help = "How often the lease is renewed or looked at"},
+    {"metrics", CONF_STRING, AT(metrics), .arg = "ADDR",
+     .help = "Serve /metrics, /healthz and /readyz on this address: ADDR:PORT or :PORT"},
+    {"log-level", CONF_STRING, AT(log_level), .arg = "LEVEL", .dflt = "info",
+     .help = "error, warn, info or debug; for one module: info,lease=debug"},
+    {"log-format", CONF_ENUM, AT(log_format), .choices = "text|json", .dflt = "json",
+     .help = "Form of log lines"},
+};
+#define N_ROWS (sizeof rows / sizeof rows[0])
+
+/* All that is there while the operator runs. */
+struct program {
+    struct options o;
+    struct log *log;
+    struct kube_config *config;
+    const char *namespace_;
+    char identity[128];
+    struct secret key;
+    struct lead *lead;
+    struct kube_client *client;
+    struct operator* operator;
+    struct metrics_http *http;
+};
+
+static int check_options(const struct options *o, struct err *err)
+{
+    if (o->port_from > o->port_to)
+        return err_set(err, ERR_USAGE, "--port-from: %lld is above --port-to",
+                       (long long)o->port_from);
+    if (o->lease_retry < 10 * NS_PER_MS || o->lease_duration < NS_PER_S ||
+        o->lease_retry >= o->lease_renew || o->lease_renew >= o->lease_duration)
+        return err_set(
+            err, ERR_USAGE,
+            "--lease-retry, --lease-renew-by, --lease-duration: each must be longer than "
+            "the one before (2s, 10s, 15s), and the last a second or more");
+    return 0;
+}
+
+/* --- pages ------------------------------------------------------------------------------------ */
+
+static void metrics(void *arg, struct bytes *out)
+{
+    struct program *p = arg;
+    bytes_addf(out,
+               "# HELP sampan_operator_leads Whether this operator leads\n"
+               "# TYPE sampan_operator_leads gauge\nsampan_operator_leads %d\n",
+               lead_leads(p->lead));
+    operator_metrics(p->operator, out);
+    kube_metrics(p->client, out);
+}
+
+static bool healthy(void *arg, struct err *why)
+{
+    struct program *p = arg;
+    return lead_healthy(p->lead, why);
+}
+
+static bool ready(void *arg, struct err *why)
+{
+    struct program *p = arg;
+    return operator_synced(p->operator, why);
+}
+
+/* --- start and end ---------------------------------------------------------------------------- */
+
+static void lead_changed(void *arg, bool leads)
+{
+    struct program *p = arg;
+    operator_lead(p->operator, leads);
+}
+
+/* The host's name says which pod it is; the rest, which of its lives. */
+static int make_identity(struct program *p, struct err *err)
+{
+    unsigned char dice[8];
+    char host[64] = "", hex[2 * sizeof dice + 1];
+    if (getrandom(dice, sizeof dice, 0) != sizeof dice || gethostname(host, sizeof host - 1))
+        return err_sys(err, errno, "make an identity");
+    hex_encode(hex, dice, sizeof dice);
+    snprintf(p->identity, sizeof p->identity, "%s_%s", host, hex);
+    return 0;
+}
+
+static int open_client(struct program *p, struct err *err)
+{
+    const struct options *o = &p->o;
+    if (kube_config_load(&p->config, o->kubeconfig, o->context, err) || make_identity(p, err))
+        return -1;
+    p->namespace_ = o->namespace_ && *o->namespace_ ? o->namespace_ : p->config->namespace_;
+    const struct lead_conf lead = {
+        .log = p->log,
+        .ns = p->namespace_,
+        .name = o->lease_name,
+        .identity = p->identity,
+        .times = {o->lease_duration, o->lease_renew, o->lease_retry, o->lease_duration / MARGIN},
+        .changed = lead_changed,
+        .arg = p};
+    p->lead = lead_new(&lead);
+    const struct kube_client_conf client = {.config = p->config,
+                                            .log = p->log,
+                                            .qps = (unsigned)o->qps,
+                                            .burst = (unsigned)o->burst,
+                                            .write_until = lead_write_until,
+                                            .arg = p->lead};
+    return kube_open(&p->client, &client, err);
+}
+
+/* True where a signal to end came while we rested. */
+static bool rest(const sigset_t *signals, time_t seconds)
+{
+    const struct timespec time = {.tv_sec = seconds};
+    return sigtimedwait(signals, NULL, &time) > 0;
+}
+
+/* The API server may come later than we do. */
+static int get_key(struct program *p, const sigset_t *signals, struct err *err)
+{
+    if (p->o.token_file)
+        return key_from_file(&p->key, p->o.token_file, err);
+    while (key_from_secret(&p->key, p->client, p->namespace_, p->o.token_secret, err)) {
+        if (err->class == ERR_USAGE)
+            return -1;
+        log_warn(p->log, "%s; again in 5 s", err->msg);
+        if (rest(signals, 5))
+            return err_set(err, ERR_CANCELLED, "told to end");
+        err_clear(err);
+    }
+    return 0;
+}
+
+static int start(struct program *p, const sigset_t *signals, struct err *err)
+{
+    const struct options *o = &p->o;
+    if (open_client(p, err) || get_key(p, signals, err))
+        return -1;
+    size_t n_controllers = 0;
+    while (controllers[n_controllers])
+        n_controllers++;
+    const struct operator_conf conf = {
+        .client = p->client,
+        .lead = p->lead,
+        .log = p->log,
+        .identity = p->identity,
+        .controllers = controllers,
+        .n_controllers = n_controllers,
+        .config = {.image = o->image,
+                   .namespace_ = p->namespace_,
+                   .csi_driver = o->csi_driver,
+                   .etcd_servers = o->etcd,
+                   .token_key = p->key.text,
+                   .port_from = (unsigned)o->port_from,
+                   .port_to = (unsigned)o->port_to,
+                   .volcano = o->volcano},
+        .workers = (unsigned)o->workers,
+        .server_ca_file = o->server_ca,
+    };
+    if (operator_start(&p->operator, & conf, err) || lead_start(p->lead, p->client, err))
+        return -1;
+    const struct metrics_http_conf http = {
+        .address = o->metrics, .metrics = metrics, .healthy = healthy, .ready = ready, .arg = p};
+    return o->metrics ? metrics_http_start(&p->http, &http, err) : 0;
+}
+
+/* Decisions end first, then the lease is given back: no other operator begins before. */
+static void end(struct program *p)
+{
+    metrics_http_stop(p->http);
+    operator_stop(p->operator);
+    lead_stop(p->lead);
+    kube_close(p->client);
+    operator_free(p->operator);
+    lead_free(p->lead);
+    kube_config_free(p->config);
+    secret_release(&p->key);
+    log_free(p->log);
+}
+
+static int run(struct program *p, const sigset_t *signals, struct err *err)
+{
+    int signal;
+    if (start(p, signals, err))
+        return err->class == ERR_CANCELLED ? 0 : -1;
+    log_info(p->log, "started server=%s namespace=%s", p->config->server, p->namespace_);
+    while (sigwait(signals, &signal) || signal == SIGHUP)
+        ;
+    log_info(p->log, "signal %d: ending", signal);
+    return 0;
+}
+
+/* --- main ------------------------------------------------------------------------------------- */
+
+static void harden(void)
+{
+    struct rlimit core = {0, 0};
+    pthread_attr_t attr;
+    setrlimit(RLIMIT_CORE, &core); /* a core would hold tokens */
+#ifndef __SANITIZE_ADDRESS__       /* its search for leaks traces the process */
+    prctl(PR_SET_DUMPABLE, 0);
+#endif
+    /* Many threads that need little. */
+    if (pthread_attr_init(&attr) == 0) {
+        pthread_attr_setstacksize(&attr, STACK_BYTES);
+        pthread_setattr_default_np(&attr);
+        pthread_attr_destroy(&attr);
+    }
+}
+
+static int print_help(void)
+{
+    cleanup_bytes struct bytes text = {0};
+    conf_help(rows, N_ROWS, &text);
+    printf("sampan-operator: the controllers of SampleSet, SampleJob, PaddleJob and TrainingJob\n\n"
+           "usage: sampan-operator [OPTIONS]\n\n%s",
+           text.data);
+    return fflush(stdout) ? 1 : 0;
+}
+
+static int check_all(struct program *p, const struct conf *conf, struct err *err)
+{
+    if (conf_n_args(conf))
+        return err_set(err, ERR_USAGE, "%s: no such argument", conf_arg(conf, 0));
+    if (log_set_levels(NULL, p->o.log_level))
+        return err_set(err, ERR_USAGE, "--log-level: %s: no level", p->o.log_level);
+    return check_options(&p->o, err);
+}
+
+int main(int argc, char **argv)
+{
+    struct program p = {0};
+    struct conf *conf = NULL;
+    struct err err = {0};
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* every thread inherits it: sigwait() gets them */
+    signal(SIGPIPE, SIG_IGN);
+    harden();
+    int result = conf_parse(&conf, rows, N_ROWS, &p.o, argc, argv, &err);
+    if (!result && conf_help_asked(conf)) {
+        conf_free(conf);
+        return print_help();
+    }
+    if (!result)
+        result = check_all(&p, conf, &err);
+    if (!result) {
+        p.log = log_new(stderr, LOG_INFO, strcmp(p.o.log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
+                        NULL);
+        log_set_levels(p.log, p.o.log_level);
+        result = run(&p, &signals, &err);
+    }
+    end(&p);
+    conf_free(conf);
+    if (result)
+        fprintf(stderr, "sampan-operator: %s\n", err.msg);
+    return result ? err_exit_code(&err) : 0;
+}
