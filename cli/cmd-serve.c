@@ -74,6 +74,9 @@ static int resolve_mounts(const struct conf_list *list, char ***ret, struct err 
         cleanup_mount struct control_mount m = {0};
         if (mount_path(list->items[i], &mounts[i], err) || mount_of(mounts[i], &m, NULL, err))
             return err_wrap(err, "--mount");
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(mounts[k], mounts[i]) == 0)
+                return err_set(err, ERR_USAGE, "--mount %s: given twice", mounts[i]);
     }
     return 0;
 }

@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "cli-internal.h"
+#include "clock.h"
 #include "device.h"
 #include "mem.h"
 #include "pending-internal.h"
@@ -49,21 +51,49 @@ static int process_handle(int pid)
     return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 }
 
-static int wait_for_end(int handle, int pid, uint64_t timeout_ns, struct err *err)
+#define EXPLAIN_AFTER_MS 2000
+
+/* Has the process ended? Waits so long for it. */
+static bool has_ended(int handle, uint64_t ms)
 {
     struct pollfd p = {.fd = handle, .events = POLLIN};
-    int ms = timeout_ns / 1000000 > INT32_MAX ? -1 : (int)(timeout_ns / 1000000);
     int n;
     do
-        n = poll(&p, 1, ms);
+        n = poll(&p, 1, ms > INT32_MAX ? -1 : (int)ms);
     while (n < 0 && errno == EINTR);
-    if (n > 0)
+    return n > 0;
+}
+
+/* A copy of the mount in another mount namespace, or a bind of it, keeps its process. */
+static int wait_for_end(int handle, int pid, dev_t dev, uint64_t timeout_ns, struct err *err)
+{
+    uint64_t ms = timeout_ns / NS_PER_MS, at_once = ms < EXPLAIN_AFTER_MS ? ms : EXPLAIN_AFTER_MS;
+    cleanup_bytes struct bytes where = {0};
+    if (has_ended(handle, at_once))
         return 0;
+    if (ms > at_once && mount_elsewhere(dev, &where))
+        fprintf(stderr, "sampan umount: waiting for its end: it is still mounted %s\n", where.data);
+    if (has_ended(handle, ms - at_once))
+        return 0;
+    bytes_clear(&where);
+    if (mount_elsewhere(dev, &where))
+        return err_set(
+            err, ERR_FAILED,
+            "unmounted, but process %d serves it on: still mounted %s (unmount it there, "
+            "or with nsenter --target PID --mount umount)",
+            pid, where.data);
     return err_set(
         err, ERR_FAILED,
         "unmounted, but process %d has not ended yet (it may still write its index; look "
         "at its log)",
         pid);
+}
+
+/* The file system that is mounted there; 0: none is. */
+static dev_t device_of(const char *path)
+{
+    cleanup_free struct mount_row *row = xmalloc(sizeof *row);
+    return mount_find(path, row, NULL) ? 0 : makedev(row->major, row->minor);
 }
 
 /* A registration without a mount: the process is told to end, or its trace is removed. */
@@ -93,6 +123,7 @@ static int end_mount(const char *path, const struct control_mount *m,
     /* A keeper ends after its last life, whichever that is by then. */
     int last = m->keeper_pid ? m->keeper_pid : m->pid;
     int handle = known && m->alive ? process_handle(last) : -1;
+    dev_t dev = device_of(path);
     int result = 0;
     if (known && !m->mounted) {
         result = clean_up(m, err);
@@ -105,7 +136,7 @@ static int end_mount(const char *path, const struct control_mount *m,
             result = mount_end(path, o->lazy, err);
     }
     if (!result && handle >= 0 && !o->lazy)
-        result = wait_for_end(handle, last, o->timeout, err);
+        result = wait_for_end(handle, last, dev, o->timeout, err);
     if (handle >= 0)
         close(handle);
     if (!result && known)

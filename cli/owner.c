@@ -9,6 +9,7 @@
 #include <sys/sysmacros.h>
 
 #include "cli-internal.h"
+#include "device.h"
 #include "hash.h"
 #include "mem.h"
 #include "volume.h"
@@ -366,24 +367,10 @@ int owner_lock(struct owner *o, struct err *err)
 
 int mount_path(const char *path, char **ret, struct err *err)
 {
-    cleanup_free char *copy = path_absolute(path);
-    size_t len = strlen(copy);
-    while (len > 1 && copy[len - 1] == '/')
-        copy[--len] = '\0';
-    char *slash = strrchr(copy, '/');
-    const char *base = slash + 1;
-    if (!*base || strcmp(base, ".") == 0 || strcmp(base, "..") == 0) {
-        char *real = realpath(path, NULL);
-        if (!real)
-            return err_sys(err, errno, "look up %s", path);
-        *ret = real;
-        return 0;
-    }
-    *slash = '\0';
-    cleanup_free char *parent = realpath(slash == copy ? "/" : copy, NULL);
-    if (!parent)
-        return err_sys(err, errno, "look up %s", path);
-    *ret = xasprintf("%s/%s", strcmp(parent, "/") == 0 ? "" : parent, base);
+    char real[4096];
+    if (mount_real_path(path, real, err))
+        return -1;
+    *ret = xstrdup(real);
     return 0;
 }
 

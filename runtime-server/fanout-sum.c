@@ -18,7 +18,9 @@ bool fanout_is_single(const char *type, const struct json *options)
 {
     int64_t pack = 0;
     const char *destination = "", *uri;
-    if (strcmp(type, "rmr") == 0)
+    bool store = false;
+    json_bool_or(options, "store", false, &store, NULL);
+    if (strcmp(type, "rmr") == 0 || store) /* the store is one for all */
         return true;
     if (strcmp(type, "sync") != 0)
         return false;

@@ -3,15 +3,11 @@
  * otherwise (remove.h). It names paths of a mount's set, or URIs. All that one of them names is
  * found before its first object goes; what a run before a restart has removed is not missed.
  */
-#include <stdatomic.h>
 #include <string.h>
 
 #include "control.h"
 #include "mem.h"
-#include "remove.h"
-#include "server-internal.h"
-
-#define FAILURES_LISTED 100
+#include "removing-internal.h"
 
 static const char *const secret_names[] = {"credentials", NULL};
 
@@ -105,40 +101,6 @@ void touches_rmr(const struct json *o, struct bytes *ret)
 
 /* --- the work --------------------------------------------------------------------------------- */
 
-struct removing {
-    struct job_run *run;
-    atomic_bool stop;
-    struct remove_counts before, all; /* of the URIs done; of all as found */
-    struct bytes failures, trash;     /* items, with commas */
-    size_t n_failures;
-};
-
-static void on_progress(void *arg, const struct remove_counts *n)
-{
-    struct removing *r = arg;
-    struct job_progress p = {.items = r->before.removed + n->removed,
-                             .total_items = r->all.objects,
-                             .failed = r->before.failed + n->failed,
-                             .eta_s = -1};
-    job_tell(r->run, &p);
-    if (job_wanted(r->run) != JOB_GO_ON)
-        atomic_store(&r->stop, true);
-}
-
-static void on_failed(void *arg, const char *key, const char *why)
-{
-    struct removing *r = arg;
-    struct json_writer w;
-    if (r->n_failures++ >= FAILURES_LISTED)
-        return;
-    bytes_add_str(&r->failures, r->n_failures > 1 ? "," : "");
-    jw_init(&w, &r->failures);
-    jw_object(&w, NULL);
-    jw_str(&w, "path", key);
-    jw_str(&w, "why", why);
-    jw_end(&w);
-}
-
 /* The URIs that the job means; a path that is no longer there was removed before. */
 struct uris {
     char **items;
@@ -212,7 +174,7 @@ static int find_one(const char *uri, const struct store_conf *conf, bool again,
 static int remove_one(struct removing *r, const char *uri, const struct store_conf *conf, bool skip,
                       struct err *err)
 {
-    const struct remove_watch watch = {on_failed, on_progress, r, &r->stop};
+    const struct remove_watch watch = removing_watch(r);
     cleanup_bytes struct bytes trash = {0};
     struct removal *removal = NULL;
     struct remove_counts counts = {0};
@@ -221,9 +183,7 @@ static int remove_one(struct removing *r, const char *uri, const struct store_co
         r->all.objects += counts.objects;
         r->all.bytes += counts.bytes;
         rc = remove_run(removal, skip, &watch, &counts, &trash, err);
-        r->before.removed += counts.removed;
-        r->before.failed += counts.failed;
-        r->before.expired += counts.expired;
+        removing_add(r, &counts);
     }
     if (trash.len) {
         struct json_writer w;
@@ -233,23 +193,6 @@ static int remove_one(struct removing *r, const char *uri, const struct store_co
     }
     remove_close(removal);
     return rc < 0 ? -1 : 0;
-}
-
-static void write_result(const struct removing *r, struct bytes *ret)
-{
-    cleanup_free char *failures = xasprintf("[%s]", r->failures.data ? r->failures.data : "");
-    cleanup_free char *trash = xasprintf("[%s]", r->trash.data ? r->trash.data : "");
-    struct json_writer w;
-    jw_init(&w, ret);
-    jw_object(&w, NULL);
-    jw_uint(&w, "objects", r->all.objects);
-    jw_uint(&w, "bytes", r->all.bytes);
-    jw_uint(&w, "removed", r->before.removed);
-    jw_uint(&w, "failed", r->before.failed);
-    jw_uint(&w, "expired", r->before.expired);
-    jw_raw(&w, "trash", trash);
-    jw_raw(&w, "failures", failures);
-    jw_end(&w);
 }
 
 /* A mount that showed what is gone looks again; its own matter if it cannot. */
@@ -290,12 +233,5 @@ int run_rmr(struct job_run *run, void *server, const struct json *o, struct byte
     json_str_or(o, "region", NULL, &conf.region, NULL);
     if (secrets_read(o, job_secret(run), "credentials", &keys, &conf.keys, err))
         return -1;
-    int rc = remove_all(&r, s, o, &conf, err);
-    write_result(&r, result);
-    if (!rc && r.before.failed && !atomic_load(&r.stop))
-        rc = err_set(err, ERR_FAILED, "%llu of %llu objects could not be removed (see result)",
-                     (unsigned long long)r.before.failed, (unsigned long long)r.all.objects);
-    bytes_release(&r.failures);
-    bytes_release(&r.trash);
-    return rc && atomic_load(&r.stop) ? 0 : rc;
+    return removing_end(&r, remove_all(&r, s, o, &conf, err), result, err);
 }

@@ -150,11 +150,10 @@ void options_paths_field(const struct json *o, struct bytes *fields)
     json_text(&paths, fields);
 }
 
-/* --- clear, evict, scan ----------------------------------------------------------------------- */
+/* --- clear, scan ------------------------------------------------------------------------------ */
 
-/* Runs one operation whose answer's fields are the result. */
-static int run_op(struct job_run *r, struct server *s, const struct json *o, const char *op,
-                  const char *fields, struct bytes *result, struct err *err)
+int owner_run(struct job_run *r, struct server *s, const struct json *o, const char *op,
+              const char *fields, struct bytes *result, struct err *err)
 {
     cleanup_json struct json_doc *doc = NULL;
     if (cluster_is_job(o))
@@ -194,51 +193,7 @@ static int run_clear(struct job_run *r, void *server, const struct json *o, stru
 {
     cleanup_bytes struct bytes fields = {0};
     options_paths_field(o, &fields);
-    return run_op(r, server, o, "clear", fields.data ? fields.data : "", result, err);
-}
-
-/* How an evict job says what goes; one of them. */
-static const char *const evict_by[] = {"to", "older_than_s", "unused_for_s"};
-#define N_EVICT_BY (sizeof evict_by / sizeof evict_by[0])
-
-static int check_evict(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
-                       struct err *err)
-{
-    static const char *const keys[] = {"scope",        "lost_after_s", "mount",  "to",
-                                       "older_than_s", "unused_for_s", "compat", NULL};
-    struct json_writer w;
-    size_t given = 0;
-    (void)secret;
-    if (json_only_keys(o, keys, err) || options_begin(server, o, true, &w, ret, err))
-        return -1;
-    for (size_t i = 0; i < N_EVICT_BY; i++) {
-        int64_t n = -1;
-        if (json_int_or(o, evict_by[i], 0, i ? INT32_MAX : INT64_MAX, -1, &n, err))
-            return -1;
-        if (n < 0)
-            continue;
-        jw_int(&w, evict_by[i], n);
-        given++;
-    }
-    jw_end(&w);
-    return given == 1 ? 0
-                      : err_set(err, ERR_USAGE,
-                                "options: want one of \"to\" (bytes to keep), \"older_than_s\", "
-                                "\"unused_for_s\"");
-}
-
-static int run_evict(struct job_run *r, void *server, const struct json *o, struct bytes *result,
-                     struct err *err)
-{
-    const char *key = evict_by[0];
-    char fields[64];
-    int64_t n;
-    for (size_t i = 0; i < N_EVICT_BY; i++)
-        key = json_has(o, evict_by[i]) ? evict_by[i] : key;
-    if (json_int(o, key, 0, INT64_MAX, &n, err))
-        return -1;
-    snprintf(fields, sizeof fields, "\"%s\":%lld", key, (long long)n);
-    return run_op(r, server, o, "evict", fields, result, err);
+    return owner_run(r, server, o, "clear", fields.data ? fields.data : "", result, err);
 }
 
 static int check_scan(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
@@ -256,7 +211,7 @@ static int check_scan(void *server, const struct json *o, struct bytes *ret, str
 static int run_scan(struct job_run *r, void *server, const struct json *o, struct bytes *result,
                     struct err *err)
 {
-    return run_op(r, server, o, "rescan", "", result, err);
+    return owner_run(r, server, o, "rescan", "", result, err);
 }
 
 const struct job_kind job_kinds[] = {

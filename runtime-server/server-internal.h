@@ -232,6 +232,9 @@ void options_paths_field(const struct json *o, struct bytes *fields);
  * to be said. */
 int owner_ask(struct job_run *r, struct server *s, const struct json *o, const char *op,
               const char *fields, struct json_doc **ret, struct err *err);
+/* Runs one operation of the owner whose answer's fields are the job's result. */
+int owner_run(struct job_run *r, struct server *s, const struct json *o, const char *op,
+              const char *fields, struct bytes *result, struct err *err);
 
 /* kind-warmup.c */
 int check_warmup(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
@@ -245,6 +248,12 @@ int check_rmr(void *server, const struct json *o, struct bytes *ret, struct byte
 void touches_rmr(const struct json *o, struct bytes *ret);
 int run_rmr(struct job_run *r, void *server, const struct json *o, struct bytes *result,
             struct err *err);
+
+/* kind-evict.c */
+int check_evict(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
+                struct err *err);
+int run_evict(struct job_run *r, void *server, const struct json *o, struct bytes *result,
+              struct err *err);
 
 /* secrets.c: keys that come with a job. They go into its secret; what is kept and shown is that
  * there are some. */

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "buf.h"
 #include "err.h"
 #include "mountinfo.h"
 
@@ -32,6 +33,9 @@ void mount_readahead(const struct mount_row *row, unsigned kib);
 bool mount_is_dead(const char *path);
 /* Unmounts a mount point from any process, a dead one's too. Busy: ERR_LIMIT naming the users. */
 int mount_end(const char *mountpoint, bool lazy, struct err *err);
+/* Where the file system `dev` is mounted yet, in any mount namespace that this user may look at:
+ * "at /b; at /a for kubelet (pid 7)", one for each namespace. False: nowhere. */
+bool mount_elsewhere(dev_t dev, struct bytes *ret);
 /* Which file system is mounted there now; 0: none is. Raises its readahead as well. */
 dev_t mount_learn(const char *mountpoint, unsigned readahead_kib);
 /* Lazily, and only the mount that `dev` says (0: not learnt yet): one that took its place is not

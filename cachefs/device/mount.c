@@ -20,11 +20,14 @@
 #include "device-internal.h"
 #include "mem.h"
 
+#define MAX_LINKS 40
+
 extern char **environ;
 
 /* --- the mount point --- */
 
-int mount_real_path(const char *path, char ret[4096], struct err *err)
+/* Only the parent is resolved: the last part may be a mount whose server is gone. */
+static int resolve_parent(const char *path, char ret[4096], struct err *err)
 {
     cleanup_free char *copy = xstrdup(path);
     size_t len = strlen(copy);
@@ -37,18 +40,38 @@ int mount_real_path(const char *path, char ret[4096], struct err *err)
     if (!len || !strcmp(copy, "/") || !strcmp(slash ? slash + 1 : copy, "..") ||
         !strcmp(slash ? slash + 1 : copy, ".")) {
         if (!realpath(copy, ret))
-            return err_sys(err, errno, "%s", path);
+            return err_sys(err, errno, "look up %s", path);
         return 0;
     }
-    /* Only the parent is resolved: the last part may be a mount whose server is gone. */
     if (slash)
         *slash = '\0';
     if (!realpath(!slash ? "." : *copy ? copy : "/", parent))
-        return err_sys(err, errno, "%s", path);
+        return err_sys(err, errno, "look up %s", path);
     if (snprintf(ret, 4096, "%s/%s", strcmp(parent, "/") ? parent : "", slash ? slash + 1 : copy) >=
         4096)
-        return err_sys(err, ENAMETOOLONG, "%s", path);
+        return err_sys(err, ENAMETOOLONG, "look up %s", path);
     return 0;
+}
+
+int mount_real_path(const char *path, char ret[4096], struct err *err)
+{
+    char link[PATH_MAX];
+
+    if (resolve_parent(path, ret, err))
+        return -1;
+    /* Looking at the root of a mount for a link asks no server. */
+    for (unsigned i = 0; i < MAX_LINKS; i++) {
+        ssize_t n = readlink(ret, link, sizeof(link) - 1);
+        if (n < 0)
+            return 0;
+        link[n] = '\0';
+        const char *slash = strrchr(ret, '/');
+        cleanup_free char *next =
+            *link == '/' ? xstrdup(link) : xasprintf("%.*s/%s", (int)(slash - ret), ret, link);
+        if (resolve_parent(next, ret, err))
+            return -1;
+    }
+    return err_sys(err, ELOOP, "look up %s", path);
 }
 
 static int check_empty(const char *path, struct err *err)

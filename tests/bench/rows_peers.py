@@ -9,14 +9,14 @@ TOKEN = "0123456789abcdef-bench"
 SECONDS = 2
 
 
-def serve(bench, mount):
-    """A runtime server of the mount: its port, and the token's file."""
+def serve(bench, *mounts):
+    """A runtime server of the mounts: its process, its port, and the token's file."""
     folder = bench.world.folder("serve")
     token = folder / "token"
     token.write_text(TOKEN + "\n")
     log = open(folder / "log", "w+", encoding="utf-8")
     server = subprocess.Popen([os.environ["SAMPAN"], "serve", "--listen", "127.0.0.1:0", "--state", folder / "state",
-                               "--token-file", token, "--mount", mount.where], stdout=log, stderr=log, env=bench.world.env)
+                               "--token-file", token, *(word for mount in mounts for word in ("--mount", mount.where))], stdout=log, stderr=log, env=bench.world.env)
     bench.world.processes.append(server)
     while server.poll() is None:
         found = re.search(r"listening on port (\d+)", (folder / "log").read_text())

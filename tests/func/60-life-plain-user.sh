@@ -7,8 +7,7 @@ need_command fusermount3
 need_command setpriv
 [ -u "$(readlink -f "$(command -v fusermount3)")" ] || skip "fusermount3 is not set-uid"
 # In a mount namespace of its own, /dev/fuse has the mode that distributions give it.
-[ -n "${OWN_NAMESPACE:-}" ] || OWN_NAMESPACE=1 exec unshare -m bash "$0"
-mount --make-rprivate /
+own_namespace
 mknod -m 666 "$T/fuse" c 10 229
 chmod 666 "$T/fuse"
 mount --bind "$T/fuse" /dev/fuse

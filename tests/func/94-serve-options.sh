@@ -29,6 +29,9 @@ bad warmup '{"scope":"planet"}' options.scope
 bad warmup '{"lost_after_s":0}' options.lost_after_s
 bad evict '{"to":-1}' options.to
 bad evict '{"to":99999999999999999999}' to
+bad evict '{"to":1,"older_than_s":1}' options
+bad evict '{"to":1,"skipTrash":true}' options.skipTrash
+bad evict '{"unused_for_s":1,"store":true}' options.unused_for_s
 bad sync '{"sources":["s3://a/b"],"destination":"s3://c/d","share":"2/2"}' options.share
 bad sync '{"sources":["s3://a/b"],"destination":"s3://c/d","share":"0/2","pack":8388608}' options.share
 bad sync '{"sources":["s3://a/b"],"destination":"s3://c/d","rules":[{"include":"a"},{"include":"a","exclude":"b"}]}' 'options.rules[1]'

@@ -18,6 +18,7 @@ echo short >"$T/short"
 refused 2 "at least 16" serve --listen 127.0.0.1:0 --token-file "$T/short"
 refused 2 "go together" serve --listen 127.0.0.1:0 --no-auth --tls-cert "$T/x"
 refused 3 "no mount of ours" serve --listen 127.0.0.1:0 --no-auth --mount "$T"
+refused 2 "given twice" serve --listen 127.0.0.1:0 --no-auth --mount "$MNT" --mount "$MNT/"
 [ ! -e "$T/serve" ] || fail "something was made although all was refused"
 
 start_serve

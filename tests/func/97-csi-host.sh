@@ -8,6 +8,7 @@ if [ -z "${INSIDE:-}" ]; then # process 1 of a namespace of its own stands for t
     unshare -pfm --mount-proc --propagation private "$0"
     exit
 fi
+leave_foreign_mounts
 make_set --classes 1 --files 5
 mount --bind "$T" "$T"
 mount --make-shared "$T"

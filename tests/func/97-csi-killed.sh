@@ -21,7 +21,7 @@ expect("content without the plugin", same(), True)
 p.start()
 p.stage("v", uri=uri); p.publish("v", "pod")
 expect("adopted, not mounted again", serving(), pids)
-expect("mounts", len(mounts()), 3)
+expect("mounts", len(mounts()), 2)
 def holds():
     "the plugin holds the device"
     found = 0
@@ -54,7 +54,7 @@ def dead():
 until(dead)
 p.start()
 until(same)
-until(lambda: len(mounts()) == 3)
+until(lambda: len(mounts()) == 2)
 p.unpublish("v", "pod"); p.unstage("v")
 PY
 nothing_of_csi

@@ -70,6 +70,19 @@ need_mount() {
     [ "$(id -u)" != 0 ] || unshare -m true 2>/dev/null || skip "this container may not mount"
 }
 
+# Runs the script again in a mount namespace of its own, whose changes stay there. Copies of other tests' mounts
+# would hold those up after their end: they go.
+own_namespace() {
+    [ -n "${OWN_NAMESPACE:-}" ] || OWN_NAMESPACE=1 exec unshare -m "$@" bash "$0"
+    mount --make-rprivate /
+    leave_foreign_mounts
+}
+
+leave_foreign_mounts() {
+    local m
+    awk '/ - fuse\.sampan / { print $5 }' /proc/self/mountinfo | while read -r m; do umount -l "$m"; done
+}
+
 need_command() {
     command -v "$1" >/dev/null || skip "no $1 here"
 }

@@ -35,6 +35,7 @@
 #include "cleanup.h"
 #include "clock.h"
 #include "mem.h"
+#include "mountinfo.h"
 #include "stage.h"
 
 #define OPEN_MAX_  8
@@ -319,6 +320,18 @@ static int run_step(struct drive *d, const char *word, struct err *err)
     return err_set(err, ERR_USAGE, "no such step: %s", word);
 }
 
+/* A copy of somebody else's mount would hold it up after its end. */
+static void leave_foreign_mounts(void)
+{
+    cleanup_file FILE *f = fopen("/proc/self/mountinfo", "re");
+    cleanup_free struct mount_row *row = xmalloc(sizeof *row);
+    cleanup_free char *line = NULL;
+    size_t size = 0;
+    while (f && getline(&line, &size, f) > 0)
+        if (mountinfo_line(line, row) && strcmp(row->type, "fuse.sampan") == 0)
+            umount2(row->mountpoint, MNT_DETACH);
+}
+
 /* A namespace of its own, so that many can see their store at one place. */
 static int see_at(struct drive *d, char *bucket, struct err *err)
 {
@@ -329,6 +342,7 @@ static int see_at(struct drive *d, char *bucket, struct err *err)
     *seen = '\0';
     if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
         exit(77);
+    leave_foreign_mounts();
     return mount(bucket, d->bucket, NULL, MS_BIND, NULL)
                ? err_sys(err, errno, "bind %s to %s", bucket, d->bucket)
                : 0;

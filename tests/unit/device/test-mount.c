@@ -24,7 +24,7 @@ Test(mount, options)
 Test(mount, points_that_are_refused)
 {
     char dir[] = "/tmp/fuse-test-XXXXXX";
-    char path[64], real[4096];
+    char path[64], link[64], real[4096];
     struct err err = {0};
 
     cr_assert(mkdtemp(dir));
@@ -53,6 +53,15 @@ Test(mount, points_that_are_refused)
     cr_assert_eq(mount_real_path("/proc", real, &err), 0);
     cr_assert_str_eq(real, "/proc");
     cr_assert_eq(mount_real_path("", real, &err), -1);
+    /* A link in its place is followed, also to what does not exist; not for ever. */
+    snprintf(link, sizeof(link), "%s/link", dir);
+    cr_assert_eq(symlink("./x", link), 0);
+    cr_assert_eq(mount_real_path(link, real, &err), 0);
+    cr_assert_str_eq(real, path);
+    unlink(link);
+    cr_assert_eq(symlink("link", link), 0);
+    cr_assert_eq(mount_real_path(link, real, &err), -1);
+    unlink(link);
     cr_assert_eq(mount_end(dir, false, &err), -1);
     cr_assert_eq(err.class, ERR_NOT_FOUND);
     cr_assert_eq(mount_end("/proc", false, &err), -1);
