@@ -13,27 +13,6 @@ static const char *const secret_names[] = {"credentials", NULL};
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-static int copy_uris(const struct server *s, const struct json *o, struct json_writer *w,
-                     struct err *err)
-{
-    if (!json_has(o, "uris"))
-        return 0;
-    struct json uris = json_get(o, "uris");
-    if (json_want_array(&uris, err))
-        return -1;
-    jw_array(w, "uris");
-    for (size_t i = 0; i < json_count(&uris); i++) {
-        struct json item = json_at(&uris, i);
-        cleanup_free char *where = xasprintf("uris[%zu]", i);
-        const char *uri;
-        if (json_as_str(&item, &uri, err) || options_check_uri(s, where, uri, err))
-            return -1;
-        jw_str(w, NULL, uri);
-    }
-    jw_end(w);
-    return 0;
-}
-
 static size_t count_of(const struct json *o, const char *key)
 {
     struct json list = json_get(o, key);
@@ -72,8 +51,9 @@ int check_rmr(void *server, const struct json *o, struct bytes *ret, struct byte
         json_str_or(o, "endpoint", "", &endpoint, err) ||
         json_str_or(o, "region", "", &region, err) ||
         options_begin(server, o, json_has(o, "paths"), &w, ret, err) ||
-        options_copy_paths(o, &w, err) || copy_uris(server, o, &w, err) || check_named(o, err) ||
-        secrets_take(o, secret_names, &w, secret, err))
+        options_copy_paths(o, &w, err) ||
+        (json_has(o, "uris") && options_copy_uris(server, o, "uris", &w, err)) ||
+        check_named(o, err) || secrets_take(o, secret_names, &w, secret, err))
         return -1;
     if (*endpoint)
         jw_str(&w, "endpoint", endpoint);

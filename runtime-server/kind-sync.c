@@ -85,24 +85,33 @@ int options_check_uri(const struct server *s, const char *where, const char *uri
                    where, uri);
 }
 
-static int copy_sources(const struct server *s, const struct json *o, struct json_writer *w,
-                        struct err *err)
+int options_copy_uris(const struct server *s, const struct json *o, const char *name,
+                      struct json_writer *w, struct err *err)
 {
-    struct json sources = json_get(o, "sources");
-    if (json_want_array(&sources, err))
+    struct json uris = json_get(o, name);
+    if (json_want_array(&uris, err))
         return -1;
-    if (json_count(&sources) == 0)
-        return err_set(err, ERR_USAGE, "options.sources: want at least one URI");
-    jw_array(w, "sources");
-    for (size_t i = 0; i < json_count(&sources); i++) {
-        struct json item = json_at(&sources, i);
-        cleanup_free char *where = xasprintf("sources[%zu]", i);
+    jw_array(w, name);
+    for (size_t i = 0; i < json_count(&uris); i++) {
+        struct json item = json_at(&uris, i);
+        cleanup_free char *where = xasprintf("%s[%zu]", name, i);
         const char *uri;
         if (json_as_str(&item, &uri, err) || options_check_uri(s, where, uri, err))
             return -1;
         jw_str(w, NULL, uri);
     }
     jw_end(w);
+    return 0;
+}
+
+static int copy_sources(const struct server *s, const struct json *o, struct json_writer *w,
+                        struct err *err)
+{
+    struct json sources = json_get(o, "sources");
+    if (options_copy_uris(s, o, "sources", w, err))
+        return -1;
+    if (json_count(&sources) == 0)
+        return err_set(err, ERR_USAGE, "options.sources: want at least one URI");
     return 0;
 }
 

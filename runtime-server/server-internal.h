@@ -273,6 +273,9 @@ int secrets_read(const struct json *o, const char *secret, const char *name, str
                  const struct store_keys **ret_keys, struct err *err);
 /* A URI that jobs may name: none with keys in it, and no local folder but of our mounts. */
 int options_check_uri(const struct server *s, const char *where, const char *uri, struct err *err);
+/* Copies options.NAME, an array of such URIs. */
+int options_copy_uris(const struct server *s, const struct json *o, const char *name,
+                      struct json_writer *w, struct err *err);
 
 /* kind-sync.c */
 int check_sync(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
