@@ -7,6 +7,7 @@
 #ifndef SAMPAN_DEVICE_WIRE_H
 #define SAMPAN_DEVICE_WIRE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
 
@@ -48,6 +49,11 @@ enum wire_opcode {
     WIRE_READDIRPLUS = 44,
     WIRE_RENAME2 = 45,
 };
+
+static inline bool wire_wants_no_reply(uint32_t opcode)
+{
+    return opcode == WIRE_FORGET || opcode == WIRE_BATCH_FORGET || opcode == WIRE_INTERRUPT;
+}
 
 enum wire_notify {
     WIRE_NOTIFY_INVAL_INODE = 2,

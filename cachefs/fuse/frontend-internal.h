@@ -1,7 +1,7 @@
 /*
  * Shared by the files of the front end; nobody outside includes it.
  *
- * Threads: FRONTEND_WORKERS serve the device; one "chores" thread runs what may wait for the kernel
+ * Threads: a crew (crew.h) serves the device; one "chores" thread runs what may wait for the kernel
  * (ioctls that change the order), so that no worker ever does; one pusher. A notification to the
  * kernel can wait for a lock that a reader holds while its own request waits for a worker: so no
  * worker ever sends one, and the helper process writes it (helper-internal.h).
@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "crew.h"
 #include "device.h"
 #include "frontend.h"
 #include "hand-internal.h"
@@ -23,9 +24,8 @@
 #include "snapshots.h"
 #include "sync.h"
 
-#define FRONTEND_WORKERS FRONTEND_DESKS
-#define DAY_S            86400.0
-#define MAX_READ         (1u << 20)
+#define DAY_S    86400.0
+#define MAX_READ (1u << 20)
 
 /* --- inode.c: numbers, attributes, the files of .sampan --- */
 
@@ -190,14 +190,11 @@ void passthrough_status(struct frontend *f, struct json_writer *w);
 /* --- worker.c --- */
 
 struct worker {
-    struct frontend *f;
-    pthread_t thread;
-    uint32_t desk;
     _Atomic int tid;
     const struct wire_in_header *now; /* what it serves; read by itself alone */
 };
+extern const struct crew_ops worker_ops; /* arg: the front end */
 int workers_start(struct frontend *f, struct err *err);
-void workers_stop(struct frontend *f);
 /* Before the workers of a later life: takes up what the dead one had in hand. */
 void worker_take_over(struct frontend *f);
 /* The request that the calling worker serves. NULL: no worker's thread. */
@@ -248,18 +245,11 @@ struct frontend {
     bool negotiated; /* INIT was answered */
     bool init_reply_due;
 
-    struct worker workers[FRONTEND_WORKERS];
-    unsigned n_workers;
-    _Atomic bool stop_workers;
-    bool has_suspects;    /* set before the workers start */
-    _Atomic bool careful; /* one worker, one request at a time (worker.c) */
-    bool replaying;       /* requests from desks and slots, which may have been executed */
-    struct lock state_lock;
-    struct cond ended;        /* a worker ended */
-    unsigned workers_running; /* under state_lock */
-    bool stopping;            /* under state_lock: frontend_stop() */
-    _Atomic unsigned parked;  /* READs under way */
-    bool mounted;             /* under state_lock */
+    struct crew crew;
+    struct worker workers[CREW_WORKERS];
+    bool replaying;          /* requests from desks and slots, which may have been executed */
+    _Atomic unsigned parked; /* READs under way */
+    bool mounted;
 
     struct lock chores_lock;
     struct cond chores_due;

@@ -12,13 +12,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "crew.h"
 #include "err.h"
 #include "state.h"
 #include "sync.h"
 #include "fuse-wire.h"
 
 /* A worker each. The kernel refuses to hand requests out into less than 8 KiB. */
-#define FRONTEND_DESKS      4
+#define FRONTEND_DESKS      CREW_WORKERS
 #define FRONTEND_DESK_BYTES (16u << 10)
 
 #define HAND_NO_SLOT UINT32_MAX

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -151,13 +152,10 @@ static int negotiate(struct frontend *f, struct err *err)
 {
     struct keeper_state *state = f->hand.state;
     struct wire_in_header *desk = hand_desk(&f->hand, 0);
-    ssize_t n;
+    ssize_t n = crew_receive(&f->crew, 0);
 
-    do {
-        n = read(f->dev, desk, hand_desk_bytes(&f->hand));
-    } while (n < 0 && (errno == EINTR || errno == EAGAIN || errno == ENOENT));
     if (n < 0)
-        return err_sys(err, errno, "negotiate with the kernel's FUSE");
+        return err_sys(err, (int)-n, "negotiate with the kernel's FUSE");
     if (n < (ssize_t)sizeof(*desk) || desk->opcode != WIRE_INIT || n > KEEPER_INIT_MAX)
         return err_set(err, ERR_FAILED, "negotiate with the kernel's FUSE: no INIT of %u bytes",
                        KEEPER_INIT_MAX);
@@ -217,9 +215,8 @@ static struct frontend *new_frontend(struct volume *v, const struct frontend_con
     f->log = conf->log;
     if (conf->shards_dir)
         f->conf.shards_dir = xstrdup(conf->shards_dir);
-    lock_init(&f->state_lock, RANK_METRICS, "fuse state");
+    crew_init(&f->crew, &worker_ops, f, conf->log);
     lock_init(&f->chores_lock, RANK_METRICS, "fuse chores");
-    cond_init(&f->ended);
     cond_init(&f->chores_due);
     snapshots_init(&f->snapshots);
     pages_init(&f->pages);
@@ -259,6 +256,7 @@ int frontend_mount(struct frontend **ret, struct volume *v, const struct fronten
         err_set(err, ERR_LIMIT, "the keeper's state has no room for the front end's counters");
         goto fail;
     }
+    crew_board(&f->crew, f->dev, f->hand.state);
     f->helper.device = f->dev;
     snapshots_keep(&f->snapshots, texts);
     f->mounted = !f->adopted; /* one that we fail to take over is another life's to end */
@@ -278,7 +276,7 @@ int frontend_device(const struct frontend *f)
 
 void frontend_desks(unsigned *ret_n, uint64_t *ret_bytes)
 {
-    *ret_n = FRONTEND_WORKERS;
+    *ret_n = FRONTEND_DESKS;
     *ret_bytes = FRONTEND_DESK_BYTES;
 }
 
@@ -314,29 +312,23 @@ int frontend_start(struct frontend *f, struct err *err)
 
 void frontend_wait(struct frontend *f)
 {
-    ACQUIRE(&f->state_lock);
-
-    while (f->workers_running > 0 && !f->stopping)
-        cond_wait(&f->ended, &f->state_lock);
+    crew_wait(&f->crew);
 }
 
 void frontend_stop(struct frontend *f)
 {
-    ACQUIRE(&f->state_lock);
-
-    f->stopping = true;
-    cond_broadcast(&f->ended);
+    crew_end_wait(&f->crew);
 }
 
 /* Parked READs hold a pointer to us until their bytes come, or their flight ends. Counting them
  * takes no lock on the hot path, so the end looks again and again instead of being woken. */
 static void wait_for_parked(struct frontend *f, uint64_t at_most_ns)
 {
+    const struct timespec pause = {.tv_nsec = 5 * NS_PER_MS};
     uint64_t end = clock_mono_ns() + at_most_ns;
-    ACQUIRE(&f->state_lock);
 
     while (atomic_load(&f->parked) > 0 && clock_mono_ns() < end)
-        cond_wait_for(&f->ended, &f->state_lock, 5 * NS_PER_MS);
+        nanosleep(&pause, NULL);
 }
 
 static void leave_mount(struct frontend *f)
@@ -358,7 +350,8 @@ void frontend_detach(struct frontend *f)
 
 void frontend_leave(struct frontend *f)
 {
-    workers_stop(f);
+    crew_stop(&f->crew);
+    crew_join(&f->crew);
     wait_for_parked(f, NS_PER_S);
 }
 
@@ -371,7 +364,8 @@ static void stop_serving(struct frontend *f)
     chores_stop(f);
     push_stop(f);
     helper_stop(&f->helper);
-    workers_stop(f);
+    crew_stop(&f->crew);
+    crew_join(&f->crew);
     mount_hang_up(f->dev);
     wait_for_parked(f, UINT64_MAX / 2);
     passthrough_stop(f);
@@ -392,10 +386,9 @@ void frontend_free(struct frontend *f)
     pages_destroy(&f->pages);
     cond_destroy(&f->push.moved);
     lock_destroy(&f->push.lock);
-    cond_destroy(&f->ended);
+    crew_destroy(&f->crew);
     cond_destroy(&f->chores_due);
     lock_destroy(&f->chores_lock);
-    lock_destroy(&f->state_lock);
     free((char *)f->conf.mountpoint);
     free((char *)f->conf.shards_dir);
     free(f);

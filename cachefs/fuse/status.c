@@ -54,7 +54,7 @@ void frontend_status(struct frontend *f, struct json_writer *w)
     jw_uint(w, "invalidated", counter_get(&f->kept->invalidated));
     jw_end(w);
     jw_uint(w, "in_hand", atomic_load(&f->parked));
-    jw_bool(w, "careful", atomic_load(&f->careful));
+    jw_bool(w, "careful", crew_is_careful(&f->crew));
     if (f->passthrough)
         passthrough_status(f, w);
 }

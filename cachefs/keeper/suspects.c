@@ -37,7 +37,7 @@ bool suspects_open(const struct keeper_part *kept)
 
 void suspects_absolve(struct keeper_suspect *s)
 {
-    if (!suspect_is_guilty(s))
+    if (s && !suspect_is_guilty(s))
         __atomic_store_n(&s->opcode, 0, __ATOMIC_RELAXED);
 }
 

@@ -24,7 +24,7 @@ static inline bool suspect_is_guilty(const struct keeper_suspect *s)
 {
     return s->deaths >= KEEPER_DEATHS;
 }
-/* It was answered: nothing is held against it any more. A guilty one stays. */
+/* It was answered: nothing is held against it any more. A guilty one stays. NULL is fine. */
 void suspects_absolve(struct keeper_suspect *s);
 void suspects_absolve_all(struct keeper_part *kept);
 

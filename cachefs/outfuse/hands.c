@@ -2,7 +2,7 @@
  * Requests in hand. Each lies on a desk or in a slot of the state from the moment the kernel gives
  * it out until it is answered: the length in its own header says so. state.h has the rules.
  *
- * The first OUTFUSE_WORKERS desks are the workers' to begin with. A large request that must wait
+ * The first CREW_WORKERS desks are the workers' to begin with. A large request that must wait
  * keeps its desk; its worker goes on with a spare one. When no desk is spare the worker waits: so
  * much (OUTFUSE_DESKS MiB) may wait in large requests, and no more.
  *
@@ -38,7 +38,7 @@ int hands_open(struct hands *h, struct keeper_state *state, struct err *err)
     cond_init(&h->desk_back);
     if (!state && make_own(h, err) < 0)
         return -1;
-    if (h->state->n_desks <= OUTFUSE_WORKERS || h->state->desk_bytes < OUTFUSE_DESK_BYTES)
+    if (h->state->n_desks <= CREW_WORKERS || h->state->desk_bytes < OUTFUSE_DESK_BYTES)
         return err_set(err, ERR_CORRUPT,
                        "the state left by another life is not of a mount that can be written");
     h->spare_desks = h->state->n_desks >= 64 ? UINT64_MAX : (UINT64_C(1) << h->state->n_desks) - 1;
@@ -60,11 +60,6 @@ void hands_close(struct hands *h)
 struct keeper_request *hands_at(struct hands *h, struct place p)
 {
     return p.slot ? &keeper_slot(h->state, p.index)->request : keeper_desk(h->state, p.index);
-}
-
-size_t hands_room(const struct hands *h)
-{
-    return h->state->desk_bytes;
 }
 
 /* A new life sees either the whole request or none. */

@@ -2,7 +2,7 @@
  * Shared by the files of this front end; nobody outside includes it.
  *
  *   session.c     a mount's life: negotiation, the end
- *   workers.c     who reads the device; what a dead life left; being careful after a death
+ *   workers.c     what the threads that read the device do; what a dead life left
  *   hands.c       requests in hand: desks and slots of the state
  *   lanes.c       threads that may wait           caller.c      who waits no longer
  *   serve.c       one request: checked, handed to its row of the table, answered
@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "crew.h"
 #include "device.h"
 #include "metrics.h"
 #include "outfuse.h"
@@ -28,7 +29,6 @@
 #include "state.h"
 #include "sync.h"
 
-#define OUTFUSE_WORKERS  4u
 #define LANES_MAX        64u
 #define EARLY_INTERRUPTS 64u
 #define MAX_WRITE        (1u << 20)
@@ -54,7 +54,6 @@ struct hands {
 int hands_open(struct hands *h, struct keeper_state *state, struct err *err);
 void hands_close(struct hands *h);
 struct keeper_request *hands_at(struct hands *h, struct place p);
-size_t hands_room(const struct hands *h); /* of a desk */
 /* A desk nobody has; waits for one. */
 uint32_t hands_take_desk(struct hands *h);
 /* The request there is answered: the place is free again (a desk too). */
@@ -125,22 +124,9 @@ bool stat_was_killed(const char *stat); /* the same, from the text of /proc/PID/
 
 /* --- workers.c ------------------------------------------------------------------------------ */
 
-struct worker {
-    struct outfuse *f;
-    unsigned number;
-    pthread_t thread;
-};
-int out_workers_start(struct outfuse *f, struct err *err);
-void out_workers_stop(struct outfuse *f); /* asks them to end */
-void out_workers_join(struct outfuse *f);
+extern const struct crew_ops out_worker_ops; /* arg: the front end */
 /* Before they start: what a dead life had in hand. */
 void out_workers_take_up(struct outfuse *f);
-/* The next request, into a desk: its length, or a negative errno. */
-ssize_t out_worker_receive(struct outfuse *f, uint32_t desk);
-/* It ended so many lives that it is answered EIO. Any thread, as the next one. */
-bool out_worker_refuses(struct outfuse *f, const struct keeper_request *r);
-/* It was answered: nothing is held against it any more. */
-void out_worker_answered(struct outfuse *f, const struct keeper_request *r);
 
 /* --- news.c --------------------------------------------------------------------------------- */
 
@@ -193,16 +179,8 @@ struct outfuse {
     struct lock seen_lock;
     struct seen *seen; /* under seen_lock */
 
-    struct worker workers[OUTFUSE_WORKERS];
-    unsigned n_workers;
-    struct lock state_lock;
-    struct cond ended;        /* a worker ended, or is not careful any more */
-    unsigned workers_running; /* under state_lock */
-    atomic_bool stopping;
+    struct crew crew;
     bool mounted;
-
-    bool has_suspects;    /* set before the workers start */
-    atomic_bool careful;  /* false is stored under state_lock */
     uint64_t patience_ns; /* of the one worker that is careful, with what waits in lanes */
 
     counter requests, waited, resent, errors, given_up;
@@ -244,7 +222,6 @@ typedef int op_fn(struct call *c, struct err *err);
 /* Serves the request that lies there, waiting if it is a lane's job. False: it must wait (only
  * with job = NULL) and was not answered. */
 bool outfuse_serve(struct outfuse *f, struct keeper_request *at, struct job *job);
-bool request_wants_no_reply(uint32_t opcode);
 /* Writes one answer. 0 or a negative errno. */
 int outfuse_reply(struct outfuse *f, uint64_t unique, int error, const struct call *c);
 /* outfuse_serve() knows INIT too, which session.c answers. */

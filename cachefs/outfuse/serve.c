@@ -78,11 +78,6 @@ static const struct op {
 };
 #define N_OPS (sizeof(ops) / sizeof(ops[0]))
 
-bool request_wants_no_reply(uint32_t opcode)
-{
-    return opcode == WIRE_FORGET || opcode == WIRE_BATCH_FORGET || opcode == WIRE_INTERRUPT;
-}
-
 int outfuse_reply(struct outfuse *f, uint64_t unique, int error, const struct call *c)
 {
     struct wire_out_header h = {.error = error, .unique = unique, .len = sizeof(h)};
@@ -169,11 +164,11 @@ static int run(struct call *c, size_t len, int *ret_error)
     if (!op || !op->fn)
         return -1;
     *ret_error = -EIO;
-    if ((c->f->conf.refuse && h->opcode != WIRE_INIT) || out_worker_refuses(c->f, (const void *)h))
-        return request_wants_no_reply(h->opcode) ? NO_REPLY : -1;
+    if ((c->f->conf.refuse && h->opcode != WIRE_INIT) || crew_refuses(&c->f->crew, (const void *)h))
+        return wire_wants_no_reply(h->opcode) ? NO_REPLY : -1;
     *ret_error = parse(c, op, len);
     if (*ret_error)
-        return request_wants_no_reply(h->opcode) ? NO_REPLY : -1;
+        return wire_wants_no_reply(h->opcode) ? NO_REPLY : -1;
     if (c->f->conf.before)
         c->f->conf.before(c->f->conf.before_arg, suspect_op_name(h->opcode), h->nodeid);
     rc = op->fn(c, &err);
@@ -249,7 +244,7 @@ bool outfuse_serve(struct outfuse *f, struct keeper_request *at, struct job *job
     if (rc != NO_REPLY && outfuse_reply(f, c.h->unique, rc < 0 ? error : 0, &c) == -ENOENT &&
         rc == 0 && job && atomic_load(&job->interrupted))
         answered_in_vain(&c);
-    out_worker_answered(f, at);
+    suspects_absolve(crew_suspect(&f->crew, at));
     free(c.more);
     return true;
 }

@@ -74,9 +74,8 @@ static int negotiate(struct outfuse *f, struct err *err)
     struct keeper_state *state = f->hands.state;
     uint32_t desk = hands_take_desk(&f->hands);
     struct place place = {.index = desk};
-    ssize_t n;
+    ssize_t n = crew_receive(&f->crew, desk);
 
-    n = out_worker_receive(f, desk);
     if (n < 0) {
         hands_free(&f->hands, place);
         return err_sys(err, (int)-n, "negotiate with the kernel's FUSE");
@@ -108,10 +107,9 @@ static struct outfuse *new_outfuse(struct stage *s, const struct outfuse_conf *c
     f->adopted = conf->dev >= 0;
     f->mounted = f->adopted;
     f->seen = xcalloc(SEEN_PLACES, sizeof(*f->seen));
-    lock_init(&f->state_lock, RANK_METRICS, "fuse state");
+    crew_init(&f->crew, &out_worker_ops, f, conf->log);
     lock_init(&f->seen_lock, RANK_METRICS, "fuse seen");
     lock_init(&f->news.lock, RANK_METRICS, "fuse news");
-    cond_init(&f->ended);
     cond_init(&f->news.due);
     snapshots_init(&f->snapshots);
     lanes_init(f);
@@ -144,6 +142,7 @@ int outfuse_mount(struct outfuse **ret, struct stage *s, const struct outfuse_co
         err_set(err, ERR_LIMIT, "the keeper's state has no room for status texts");
         goto fail;
     }
+    crew_board(&f->crew, f->dev, f->hands.state);
     snapshots_keep(&f->snapshots, texts);
     *ret = f;
     return 0;
@@ -168,20 +167,17 @@ int outfuse_start(struct outfuse *f, struct err *err)
         return -1;
     if (negotiated)
         out_workers_take_up(f);
-    return out_workers_start(f, err);
+    return crew_start(&f->crew, CREW_WORKERS, err);
 }
 
 void outfuse_wait(struct outfuse *f)
 {
-    ACQUIRE(&f->state_lock);
-
-    while (f->workers_running > 0)
-        cond_wait(&f->ended, &f->state_lock);
+    crew_wait(&f->crew);
 }
 
 void outfuse_stop(struct outfuse *f)
 {
-    out_workers_stop(f);
+    crew_stop(&f->crew);
 }
 
 static void leave_mount(struct outfuse *f)
@@ -203,7 +199,7 @@ void outfuse_detach(struct outfuse *f)
 void outfuse_leave(struct outfuse *f)
 {
     outfuse_stop(f);
-    out_workers_join(f);
+    crew_join(&f->crew);
     lanes_stop(f);
 }
 
@@ -213,7 +209,7 @@ void outfuse_free(struct outfuse *f)
         return;
     leave_mount(f);
     outfuse_stop(f);
-    out_workers_join(f);
+    crew_join(&f->crew);
     lanes_stop(f);
     mount_hang_up(f->dev);
     news_stop(f);
@@ -227,10 +223,9 @@ void outfuse_free(struct outfuse *f)
     snapshots_destroy(&f->snapshots);
     lanes_destroy(f);
     cond_destroy(&f->news.due);
-    cond_destroy(&f->ended);
+    crew_destroy(&f->crew);
     lock_destroy(&f->news.lock);
     lock_destroy(&f->seen_lock);
-    lock_destroy(&f->state_lock);
     free(f->seen);
     free((char *)f->conf.source);
     free((char *)f->conf.mountpoint);
@@ -255,5 +250,5 @@ void outfuse_status(struct outfuse *f, struct json_writer *w)
     jw_uint(w, "told", counter_get(&f->news.told));
     jw_uint(w, "given_up", counter_get(&f->given_up));
     jw_end(w);
-    jw_bool(w, "careful", atomic_load(&f->careful));
+    jw_bool(w, "careful", crew_is_careful(&f->crew));
 }
