@@ -1,5 +1,5 @@
 # Sourced by `run`: suites for file systems that can be written, fsx and pjdfstest (their Rust editions, built once
-# from crates.io), on a mount over a local folder.
+# with cargo), on a mount over a local folder.
 #
 #   FSX_OPS=N       operations of each fsx run (100 000); one run without, one with a kill -9 of the daemon every 3 s
 #   FSX_SEED=N      of the random operations; by default another one each time, which is printed
