@@ -26,7 +26,7 @@
 
 struct hand {
     struct keeper_state *state;
-    bool own; /* the memory is ours: no keeper */
+    struct keeper_state *own; /* NULL: it is the keeper's */
     /* Free slots, a stack without a lock: a count of changes above, number + 1 below; 0: empty. */
     _Atomic uint64_t free_slots;
     _Atomic uint32_t *below; /* [KEEPER_SLOTS]: number + 1 of the slot below in the stack */

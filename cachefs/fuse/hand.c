@@ -1,45 +1,14 @@
 /* Desks and slots: hand-internal.h tells what they are for. */
 #include "hand-internal.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "keeper.h"
 #include "mem.h"
 
 /* Only a lost wake-up would need this, and none is known: hand_unpark() looks after it stored. */
 #define LOOK_AGAIN_NS (10ull * 1000 * 1000)
-
-/*
- * The kernel copies requests into the desks. A page that is not there yet would have to be faulted
- * in, which it refuses to do for a thread that is being killed: the copy would fail and end the
- * reader's request with EIO. So each page is written once before, and kept in memory if we may.
- */
-static void touch_desks(struct hand *h)
-{
-    volatile char *at = (char *)h->state + h->state->desks;
-    size_t n = h->state->n_desks * h->state->desk_bytes;
-
-    mlock((const void *)at, n); /* refused: they are used all the time anyway */
-    for (size_t i = 0; i < n; i += KEEPER_PAGE)
-        at[i] = at[i];
-}
-
-static int make_own(struct hand *h, struct err *err)
-{
-    size_t bytes = keeper_state_bytes(FRONTEND_DESKS, FRONTEND_DESK_BYTES);
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    if (at == MAP_FAILED)
-        return err_sys(err, errno, "memory for requests");
-    h->state = at;
-    h->own = true;
-    keeper_state_init(h->state, FRONTEND_DESKS, FRONTEND_DESK_BYTES);
-    return 0;
-}
 
 static void push_free(struct hand *h, uint32_t slot)
 {
@@ -71,9 +40,9 @@ int hand_open(struct hand *h, struct keeper_state *state, struct err *err)
     if (state && (state->n_desks < 1 || state->desk_bytes < FRONTEND_DESK_BYTES))
         return err_set(err, ERR_USAGE, "the keeper's state has %u desks of %llu bytes, not of %u",
                        state->n_desks, (unsigned long long)state->desk_bytes, FRONTEND_DESK_BYTES);
-    h->state = state;
-    if (!state && make_own(h, err) < 0)
+    if (!state && keeper_state_own(FRONTEND_DESKS, FRONTEND_DESK_BYTES, &h->own, err) < 0)
         return -1;
+    h->state = state ? state : h->own;
     lock_init(&h->lock, RANK_METRICS, "fuse slots");
     cond_init(&h->given);
     h->below = xcalloc(KEEPER_SLOTS, sizeof(*h->below));
@@ -83,7 +52,7 @@ int hand_open(struct hand *h, struct keeper_state *state, struct err *err)
     for (uint32_t i = KEEPER_SLOTS; i-- > 0;)
         if (i >= hand_top(h) || !hand_holds(hand_slot(h, i)))
             push_free(h, i);
-    touch_desks(h);
+    keeper_desks_touch(h->state, 0, h->state->n_desks);
     return 0;
 }
 
@@ -91,8 +60,7 @@ void hand_close(struct hand *h)
 {
     if (!h->state)
         return;
-    if (h->own)
-        munmap(h->state, h->state->bytes);
+    keeper_state_unmap(h->own);
     h->state = NULL;
     free((void *)h->below);
     cond_destroy(&h->given);

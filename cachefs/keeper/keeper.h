@@ -62,7 +62,17 @@ int keeper_beside(const char *program, char **ret_path, struct err *err);
 int keeper_state_make(uint32_t n_desks, uint64_t desk_bytes, int *ret_fd, struct err *err);
 /* Maps a whole state (sparse: what is not used takes no memory) and checks it. */
 int keeper_state_map(int fd, struct keeper_state **ret, struct err *err);
-void keeper_state_unmap(struct keeper_state *s);
+/* The same layout in plain memory, for a mount without a keeper. */
+int keeper_state_own(uint32_t n_desks, uint64_t desk_bytes, struct keeper_state **ret,
+                     struct err *err);
+void keeper_state_unmap(struct keeper_state *s); /* NULL is fine */
+/*
+ * The kernel copies requests into the desks. A page that is not there yet would have to be faulted
+ * in, which it refuses to do for a thread that is being killed: the copy would fail and end the
+ * caller's request with EIO. So before somebody reads into desks each of their pages is written
+ * once, and kept in memory if we may.
+ */
+void keeper_desks_touch(struct keeper_state *s, uint32_t first, uint32_t n);
 
 /*
  * Runs the keeper `program` over `argv` (what its lives see as their words; the program they run is

@@ -91,10 +91,31 @@ int keeper_state_map(int fd, struct keeper_state **ret, struct err *err)
     return 0;
 }
 
+int keeper_state_own(uint32_t n_desks, uint64_t desk_bytes, struct keeper_state **ret,
+                     struct err *err)
+{
+    void *p = mmap(NULL, keeper_state_bytes(n_desks, desk_bytes), PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return err_sys(err, errno, "map memory for requests");
+    keeper_state_init(p, n_desks, desk_bytes);
+    *ret = p;
+    return 0;
+}
+
 void keeper_state_unmap(struct keeper_state *s)
 {
     if (s)
         munmap(s, s->bytes);
+}
+
+void keeper_desks_touch(struct keeper_state *s, uint32_t first, uint32_t n)
+{
+    volatile char *at = (char *)keeper_desk(s, first);
+    size_t bytes = n * s->desk_bytes;
+    mlock((const void *)at, bytes); /* refused: they are used all the time anyway */
+    for (size_t i = 0; i < bytes; i += KEEPER_PAGE)
+        at[i] = at[i];
 }
 
 /* --- starting it ------------------------------------------------------------------------------ */

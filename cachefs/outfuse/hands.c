@@ -2,42 +2,26 @@
  * Requests in hand. Each lies on a desk or in a slot of the state from the moment the kernel gives
  * it out until it is answered: the length in its own header says so. state.h has the rules.
  *
- * The first CREW_WORKERS desks are the workers' to begin with. A large request that must wait
- * keeps its desk; its worker goes on with a spare one. When no desk is spare the worker waits: so
- * much (OUTFUSE_DESKS MiB) may wait in large requests, and no more.
+ * The first CREW_WORKERS desks are the workers' to begin with. A large request that must wait keeps
+ * its desk; its worker goes on with a spare one. When no desk is spare the worker waits: so much
+ * (OUTFUSE_DESKS MiB) may wait in large requests, and no more.
  *
- * The kernel copies requests into the desks, and a page that had to be faulted in then would make
- * the copy fail, with EIO for the caller, if this process is being killed at that moment. So a desk
- * has all its pages, kept in memory if we may, as long as somebody reads into it.
+ * A desk has all its pages as long as somebody reads into it (keeper_desks_touch()).
  */
-#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "keeper.h"
 #include "mem.h"
 #include "outfuse-internal.h"
 
-static int make_own(struct hands *h, struct err *err)
-{
-    size_t size = keeper_state_bytes(OUTFUSE_DESKS, OUTFUSE_DESK_BYTES);
-    void *at =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    if (at == MAP_FAILED)
-        return err_sys(err, errno, "map memory for requests");
-    h->own = at;
-    h->state = at;
-    keeper_state_init(h->state, OUTFUSE_DESKS, OUTFUSE_DESK_BYTES);
-    return 0;
-}
-
 int hands_open(struct hands *h, struct keeper_state *state, struct err *err)
 {
-    h->state = state;
     lock_init(&h->lock, RANK_METRICS, "requests in hand");
     cond_init(&h->desk_back);
-    if (!state && make_own(h, err) < 0)
+    if (!state && keeper_state_own(OUTFUSE_DESKS, OUTFUSE_DESK_BYTES, &h->own, err) < 0)
         return -1;
+    h->state = state ? state : h->own;
     if (h->state->n_desks <= CREW_WORKERS || h->state->desk_bytes < OUTFUSE_DESK_BYTES)
         return err_set(err, ERR_CORRUPT,
                        "the state left by another life is not of a mount that can be written");
@@ -50,8 +34,7 @@ int hands_open(struct hands *h, struct keeper_state *state, struct err *err)
 
 void hands_close(struct hands *h)
 {
-    if (h->own)
-        munmap(h->own, h->state->bytes);
+    keeper_state_unmap(h->own);
     free(h->free_slots);
     cond_destroy(&h->desk_back);
     lock_destroy(&h->lock);
@@ -83,11 +66,8 @@ static uint32_t take_spare(struct hands *h)
 uint32_t hands_take_desk(struct hands *h)
 {
     uint32_t i = take_spare(h);
-    volatile char *at = (char *)keeper_desk(h->state, i);
 
-    mlock((const void *)at, h->state->desk_bytes); /* refused: it is used all the time anyway */
-    for (size_t page = 0; page < h->state->desk_bytes; page += KEEPER_PAGE)
-        at[page] = at[page];
+    keeper_desks_touch(h->state, i, 1);
     return i;
 }
 

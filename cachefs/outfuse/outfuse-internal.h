@@ -44,7 +44,7 @@ struct place {
 
 struct hands {
     struct keeper_state *state;
-    void *own; /* the state's memory where there is no keeper */
+    struct keeper_state *own; /* NULL: it is the keeper's */
     struct lock lock;
     struct cond desk_back;
     uint64_t spare_desks; /* bit i: nobody has desk i; under lock */

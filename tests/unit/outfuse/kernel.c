@@ -5,9 +5,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "keeper.h"
 #include "mem.h"
 
 static void status_text(void *arg, struct bytes *json)
@@ -26,13 +26,10 @@ static struct wire_init_in init_request(bool can_resend)
 
 struct keeper_state *kernel_state(bool can_resend)
 {
-    size_t size = keeper_state_bytes(OUTFUSE_DESKS, OUTFUSE_DESK_BYTES);
-    struct keeper_state *s =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct wire_init_in in = init_request(can_resend);
+    struct keeper_state *s;
 
-    cr_assert(s != MAP_FAILED);
-    keeper_state_init(s, OUTFUSE_DESKS, OUTFUSE_DESK_BYTES);
+    cr_assert_eq(keeper_state_own(OUTFUSE_DESKS, OUTFUSE_DESK_BYTES, &s, NULL), 0);
     memcpy(s->init, &in, sizeof(in));
     s->init_len = sizeof(in);
     return s;
@@ -40,7 +37,7 @@ struct keeper_state *kernel_state(bool can_resend)
 
 void kernel_state_free(struct keeper_state *s)
 {
-    munmap(s, s->bytes);
+    keeper_state_unmap(s);
 }
 
 static void start(struct kernel *k, struct stage *s, struct keeper_state *state)
@@ -91,6 +88,22 @@ void kernel_stop(struct kernel *k)
 {
     outfuse_free(k->front);
     close(k->sock);
+}
+
+struct kernel *kernel_new(struct stage *s)
+{
+    struct kernel *k = xcalloc(1, sizeof(*k));
+
+    kernel_start(k, s);
+    return k;
+}
+
+void kernel_free(struct kernel *k)
+{
+    fake_let_go(k->stage);
+    kernel_stop(k);
+    fake_free(k->stage);
+    free(k);
 }
 
 static void lay(struct wire_in_header *h, uint64_t unique, uint32_t opcode, uint64_t node,

@@ -22,6 +22,9 @@ struct kernel {
 void kernel_start(struct kernel *k, struct stage *s);
 void kernel_adopt(struct kernel *k, struct stage *s, struct keeper_state *state);
 void kernel_stop(struct kernel *k);
+/* kernel_start() over a stage of fake_stage(); all of both is freed. */
+struct kernel *kernel_new(struct stage *s);
+void kernel_free(struct kernel *k);
 /* A state as a keeper gives it, its INIT answered already by a kernel that can (not) resend. */
 struct keeper_state *kernel_state(bool can_resend);
 void kernel_state_free(struct keeper_state *s);

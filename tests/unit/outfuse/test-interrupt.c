@@ -52,17 +52,13 @@ static struct stage *s;
 
 static void begin(void)
 {
-    k = calloc(1, sizeof(*k));
     s = fake_stage();
-    kernel_start(k, s);
+    k = kernel_new(s);
 }
 
 static void end(void)
 {
-    fake_let_go(s);
-    kernel_stop(k);
-    fake_free(s);
-    free(k);
+    kernel_free(k);
 }
 
 TestSuite(interrupt, .init = begin, .fini = end);
