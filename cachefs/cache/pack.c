@@ -229,6 +229,7 @@ static void make_resident(const unsigned char *at, size_t len)
         }
 }
 
+/* After this the head and the table are true. */
 static enum pack_result look_begin(struct look *k, const struct extent_ref *x, uint64_t unit)
 {
     struct pack *p = x->pack;
@@ -240,12 +241,6 @@ static enum pack_result look_begin(struct look *k, const struct extent_ref *x, u
     if (!map)
         return PACK_IO;
     k->record = map + x->offset;
-    return PACK_OK;
-}
-
-/* After this the head and the table are true. */
-static enum pack_result look_head(struct look *k)
-{
     if (!guard_run(look_at_head, k))
         return PACK_IO;
     if (!k->ok)
@@ -311,8 +306,6 @@ enum pack_result pack_view(struct cache *c, const struct extent_ref *x, uint64_t
 {
     struct look k;
     enum pack_result rc = look_begin(&k, x, unit);
-    if (rc == PACK_OK)
-        rc = look_head(&k);
     if (rc != PACK_OK)
         return rc;
     off = off < k.head.raw ? off : k.head.raw;
@@ -339,8 +332,6 @@ enum pack_result pack_whole(const struct extent_ref *x, uint64_t unit, bool *ret
 {
     struct look k;
     enum pack_result rc = look_begin(&k, x, unit);
-    if (rc == PACK_OK)
-        rc = look_head(&k);
     if (rc != PACK_OK)
         return rc;
     *ret_plain = !(k.head.flags & UNIT_LZ4);
@@ -355,8 +346,6 @@ enum pack_result pack_verify(const struct extent_ref *x, uint64_t unit)
 {
     struct look k;
     enum pack_result rc = look_begin(&k, x, unit);
-    if (rc == PACK_OK)
-        rc = look_head(&k);
     k.end = k.head.chunks;
     return rc == PACK_OK ? look_chunks(&k) : rc;
 }
