@@ -36,7 +36,10 @@ static enum rpc_code know(struct node *n, const char *id, const char *path, stru
     if (*path && !has_path(v, path))
         return rpc_fail(err, RPC_NOT_FOUND, "volume %s: it is not at %s", id, path);
     snprintf(ret->set, sizeof ret->set, "%s", v->set);
-    snprintf(ret->path, sizeof ret->path, "%s", path);
+    /* On a staging path nothing is mounted: what is asked is told of the set. */
+    cleanup_free char *mountpoint = set_mountpoint(n, v->set);
+    bool is_staging = *v->staging && strcmp(v->staging, path) == 0;
+    snprintf(ret->path, sizeof ret->path, "%s", is_staging ? mountpoint : path);
     return RPC_OK;
 }
 

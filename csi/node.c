@@ -133,14 +133,22 @@ static int let_go(struct node *n, struct volume *v, uint64_t deadline_ns, struct
 
 /* --- stage ------------------------------------------------------------------------------------ */
 
+/* Nothing is mounted on a staging path. Kubelet does not unstage a volume while the mount that it
+ * finds there is seen at other places as well, and that of a set always is: at its own, and at
+ * those of other volumes. */
+static bool is_staged_elsewhere(const struct volume *v, const char *path)
+{
+    return *v->staging && strcmp(v->staging, path) != 0 && access(v->staging, F_OK) == 0;
+}
+
 static bool is_mount(struct node *n, const char *path)
 {
     struct mount_look look;
     return n->mounter->ops->look(n->mounter, path, &look, NULL) == 0 && look.mounted;
 }
 
-static enum rpc_code check_staged(struct node *n, const struct volume *v, const struct request *r,
-                                  const char *path, struct err *err)
+static enum rpc_code check_staged(const struct volume *v, const struct request *r, const char *path,
+                                  struct err *err)
 {
     if (!v->recorded)
         return RPC_OK;
@@ -148,7 +156,7 @@ static enum rpc_code check_staged(struct node *n, const struct volume *v, const 
         return rpc_fail(err, RPC_ALREADY_EXISTS,
                         "volume %s: it is staged here with other attributes (unstage it first)",
                         v->id);
-    if (*v->staging && strcmp(v->staging, path) != 0 && is_mount(n, v->staging))
+    if (is_staged_elsewhere(v, path))
         return rpc_fail(err, RPC_FAILED_PRECONDITION,
                         "volume %s: it is staged at %s already (unstage it first)", v->id,
                         v->staging);
@@ -168,7 +176,7 @@ static int stage(struct node *n, struct volume *v, const struct request *r, uint
                  struct err *err)
 {
     if (bring_up(n, v, r, deadline_ns, err) == 0)
-        return set_bind(n, v->set, v->staging, /* read_only= */ !v->writable, err);
+        return 0;
     if (!wants_keys(err, r))
         return -1;
     /* A PV may give its keys to publish alone (nodePublishSecretRef): then that mounts. */
@@ -201,7 +209,7 @@ static enum rpc_code stage_volume(void *arg, struct rpc_call *call, const void *
         code = volume_begin(n, q->volume_id, &scope.volume, err);
     struct volume *v = scope.volume;
     if (!code)
-        code = check_staged(n, v, &r, q->staging_target_path, err);
+        code = check_staged(v, &r, q->staging_target_path, err);
     if (!code)
         code = check_folder("staging_target_path", q->staging_target_path, err);
     if (code)
@@ -212,12 +220,8 @@ static enum rpc_code stage_volume(void *arg, struct rpc_call *call, const void *
     v->writable = r.writable;
     if (stage(n, v, &r, call->deadline_ns, err) == 0)
         return RPC_OK;
-    if (!was_recorded) {
-        path_clear(n, v->staging, NULL); /* unless it is somebody else's mount */
-        if (let_go(n, v, call->deadline_ns, NULL))
-            log_warn(n->conf.log, "volume %s: what its staging left stays until it is unstaged",
-                     v->id);
-    }
+    if (!was_recorded && let_go(n, v, call->deadline_ns, NULL))
+        log_warn(n->conf.log, "volume %s: what its staging left stays until it is unstaged", v->id);
     return failed(v, err);
 }
 
@@ -271,14 +275,14 @@ static enum rpc_code unstage_volume(void *arg, struct rpc_call *call, const void
     if (v->ephemeral)
         return rpc_fail(err, RPC_FAILED_PRECONDITION, "volume %s: an inline volume has no staging",
                         v->id);
-    if (strcmp(v->staging, q->staging_target_path) != 0 && is_mount(n, v->staging))
+    if (is_staged_elsewhere(v, q->staging_target_path))
         return rpc_fail(err, RPC_FAILED_PRECONDITION, "volume %s: it is staged at %s, not at %s",
                         v->id, v->staging, q->staging_target_path);
     if (still_published(n, v))
         return rpc_fail(err, RPC_FAILED_PRECONDITION,
                         "volume %s: still published at %s (unpublish it first)", v->id,
                         v->targets[0].path);
-    if (path_clear(n, v->staging, err) || let_go(n, v, call->deadline_ns, err))
+    if (let_go(n, v, call->deadline_ns, err))
         return failed(v, err);
     return RPC_OK;
 }
@@ -361,8 +365,6 @@ static int publish(struct node *n, struct volume *v, const struct request *r, co
         if (volume_store(n, v, err))
             return -1;
     }
-    if (*v->staging && set_bind(n, v->set, v->staging, !v->writable, err))
-        return -1;
     if (make_target(target, err))
         return -1;
     return set_bind(n, v->set, target, read_only, err);

@@ -77,8 +77,6 @@ static void rebind_volumes(struct node *n, const char *key)
         if (volume_begin(n, ids[i], &scope.volume, NULL))
             continue;
         const struct volume *v = scope.volume;
-        if (*v->staging)
-            rebind(n, v, v->staging, !v->writable);
         for (size_t t = 0; t < v->n_targets; t++)
             rebind(n, v, v->targets[t].path, v->targets[t].read_only);
     }
