@@ -60,7 +60,8 @@ char *part_claim_name(const char *set_ns, const char *set, const char *in_ns);
  * then *why says what to do (the caller frees; may be NULL). */
 const struct json *part_find_set(struct view *v, const char *in_ns, const char *ns,
                                  const char *name, char **why);
-/* May pods of this namespace use the set: it is its own, or spec.sharedTo has it or "*"? */
+/* May pods of this namespace use the set: it is its own, or spec.sharedTo has it or "*"? Without
+ * spec.sharedTo a set in paddle-system is for all, any other for its own namespace alone. */
 bool part_is_shared_to(const struct json *set, const char *ns);
 
 /* --- children --------------------------------------------------------------------------------- */

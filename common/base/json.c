@@ -190,6 +190,8 @@ static const char *type_name(const json_t *node)
 static int unwanted(const struct json *j, const char *want, struct err *err)
 {
     cleanup_bytes struct bytes path = {0};
+    if (!err)
+        return -1;
     json_path(j, &path);
     return err_set(err, ERR_USAGE, "%s: want %s, got %s", path.data, want, type_name(j->node));
 }

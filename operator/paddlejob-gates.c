@@ -1,0 +1,296 @@
+/*
+ * What pods wait for before they are made: ports on nodes, the samples, their group's turn, and for
+ * an elastic job a clean place in etcd.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+#include "mem.h"
+#include "object.h"
+#include "paddlejob-internal.h"
+
+static void annotate_job(struct job *j, const char *key, const char *value)
+{
+    struct json_writer w;
+    struct action *a = act_patch(&j->children, KIND_PADDLEJOB, j->ns, j->name, NULL);
+    jw_init(&w, &a->body);
+    jw_object(&w, NULL);
+    jw_object(&w, "metadata");
+    jw_object(&w, "annotations");
+    jw_str(&w, key, value);
+    jw_end(&w);
+    jw_end(&w);
+    jw_end(&w);
+}
+
+static bool has_pods(const struct job *j)
+{
+    return job_count(j, POD_MISSING) < job_pods(j);
+}
+
+/* --- ports on nodes --------------------------------------------------------------------------- */
+
+/*
+ * On the host's network each role has POD_PORTS ports, so a job has ROLE_N times as many in a row,
+ * and no two jobs have the same. A job looks from a place that follows from its uid, takes the
+ * first row that nobody has, and writes it down. Two that decided at once may have the same row:
+ * whoever sees that and has no pods yet takes another. Pods of one role never share a node: they
+ * declare their first port as one of the host, and the scheduler keeps them apart.
+ */
+#define JOB_PORTS (ROLE_N * POD_PORTS)
+
+static bool is_taken(struct job *j, int64_t port)
+{
+    struct view_list jobs = view_list(j->v, KIND_PADDLEJOB, NULL, NULL, NULL);
+    for (size_t i = 0; i < jobs.n; i++) {
+        const char *uid = object_uid(jobs.items[i]),
+                   *text = object_annotation(jobs.items[i], PORT_NOTE);
+        const char *phase = build_text(jobs.items[i], "status", "phase", NULL);
+        int64_t theirs = text ? strtoll(text, NULL, 10) : 0;
+        bool ended = phase && (strcmp(phase, "Completed") == 0 || strcmp(phase, "Failed") == 0);
+        if (theirs && !ended && (!uid || strcmp(uid, j->uid) != 0) &&
+            llabs(theirs - port) < JOB_PORTS)
+            return true;
+    }
+    return false;
+}
+
+/* 0: all are taken. */
+static int64_t free_port(struct job *j)
+{
+    int64_t rows = ((int64_t)j->config->port_to - j->config->port_from) / JOB_PORTS;
+    if (rows < 1)
+        return 0;
+    int64_t first = (int64_t)(hash64(j->uid, strlen(j->uid), 0) % (uint64_t)rows);
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t port = j->config->port_from + (first + i) % rows * JOB_PORTS;
+        if (!is_taken(j, port))
+            return port;
+    }
+    return 0;
+}
+
+static bool gate_ports(struct job *j)
+{
+    const char *text = object_annotation(j->object, PORT_NOTE);
+    if (j->net != NET_HOST)
+        return true;
+    j->port = text ? strtoll(text, NULL, 10) : 0;
+    if (j->port && (has_pods(j) || !is_taken(j, j->port)))
+        return true;
+    char number[24];
+    snprintf(number, sizeof number, "%" PRId64, free_port(j));
+    if (strcmp(number, "0") == 0) {
+        part_condition_warn(
+            &j->conditions, "PortsReady", "NoPorts",
+            "all ports %u to %u are taken by jobs with intranet: Host (wait for one "
+            "to end, use intranet: Service, or start the operator with a wider "
+            "--port-range)",
+            j->config->port_from, j->config->port_to);
+        job_says(j, "waits for free ports on nodes");
+        job_again(j, 30);
+        return false;
+    }
+    annotate_job(j, PORT_NOTE, number);
+    job_says(j, "waits for its ports on nodes");
+    return false;
+}
+
+int64_t job_port(const struct job *j, enum role role)
+{
+    return j->net == NET_HOST ? j->port + role * POD_PORTS : POD_PORT;
+}
+
+/* --- a group of Volcano's --------------------------------------------------------------------- */
+
+/* A template that names another scheduler wants no group. */
+static bool wants_group(const struct job *j)
+{
+    for (int r = 0; r < ROLE_N; r++) {
+        const char *name = build_text(&j->roles[r].template, "spec", "schedulerName", NULL);
+        if (name && *name && strcmp(name, "volcano") != 0)
+            return false;
+    }
+    return j->config->volcano;
+}
+
+static void write_group(const struct job *j, struct bytes *out)
+{
+    const struct paddlejob_scheduling *s = j->spec->scheduling;
+    struct build_sum sum = {0};
+    struct json_writer w;
+    int64_t least = s && s->min_available >= 0 ? s->min_available : (int64_t)job_pods(j);
+    jw_init(&w, out);
+    jw_object(&w, NULL);
+    jw_object(&w, "spec");
+    jw_int(&w, "minMember", least);
+    if (s && s->queue)
+        jw_str(&w, "queue", s->queue);
+    if (s && s->priority)
+        jw_str(&w, "priorityClassName", s->priority);
+    for (int r = 0; r < ROLE_N; r++)
+        build_sum_add(&sum, &j->roles[r].template, (int64_t)j->roles[r].n);
+    if (s && s->min_resources)
+        jw_raw(&w, "minResources", s->min_resources);
+    else
+        build_sum_write(&sum, &w, "minResources");
+    build_sum_release(&sum);
+    jw_end(&w);
+    jw_end(&w);
+}
+
+static bool gate_group(struct job *j)
+{
+    j->grouped = wants_group(j);
+    if (!j->grouped)
+        return true;
+    struct part_child child = {.kind = KIND_PODGROUP, .ns = j->ns, .name = j->name};
+    write_group(j, &child.members);
+    if (part_want(j->v, &j->children, &child) == PART_FOREIGN) {
+        part_condition_warn(&j->conditions, "PodGroupReady", "NameTaken",
+                            "the PodGroup %s is somebody else's (delete it, or rename the job)",
+                            j->name);
+        return false;
+    }
+    const struct json *group = view_get(j->v, KIND_PODGROUP, j->ns, j->name);
+    const char *phase = group ? build_text(group, "status", "phase", NULL) : NULL;
+    if (phase && (strcmp(phase, "Inqueue") == 0 || strcmp(phase, "Running") == 0)) {
+        part_condition(&j->conditions, "PodGroupReady", "True", phase, "it is the group's turn");
+        return true;
+    }
+    part_condition(&j->conditions, "PodGroupReady", "False", "Waiting",
+                   "the PodGroup %s is %s: its queue has no room yet", j->name,
+                   phase ? phase : "new");
+    job_says(j, "waits in the queue of its PodGroup");
+    return has_pods(j);
+}
+
+void job_drop_group(struct job *j)
+{
+    const struct json *group =
+        j->config->volcano ? view_get(j->v, KIND_PODGROUP, j->ns, j->name) : NULL;
+    if (group && part_is_child(group, j->object) && !object_is_deleted(group))
+        act_delete(&j->children, KIND_PODGROUP, j->ns, j->name, object_uid(group));
+}
+
+/* --- etcd ------------------------------------------------------------------------------------- */
+
+static void base64(const char *text, struct bytes *out)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t len = strlen(text);
+    for (size_t i = 0; i < len; i += 3) {
+        uint32_t three = (uint32_t)(unsigned char)text[i] << 16;
+        if (i + 1 < len)
+            three |= (uint32_t)(unsigned char)text[i + 1] << 8;
+        if (i + 2 < len)
+            three |= (unsigned char)text[i + 2];
+        bytes_add_char(out, digits[three >> 18]);
+        bytes_add_char(out, digits[three >> 12 & 63]);
+        bytes_add_char(out, i + 1 < len ? digits[three >> 6 & 63] : '=');
+        bytes_add_char(out, i + 2 < len ? digits[three & 63] : '=');
+    }
+}
+
+/* To the first of the servers. */
+static struct action *ask_etcd(struct job *j, const char *path)
+{
+    const char *servers = j->config->etcd_servers;
+    cleanup_free char *url = xasprintf("%s%.*s%s", strstr(servers, "://") ? "" : "http://",
+                                       (int)strcspn(servers, ","), servers, path);
+    return act_send(&j->children, "POST", url);
+}
+
+/* What a former job of this name left would tell the launcher that all is done. */
+static void forget_former(struct job *j)
+{
+    cleanup_free char *first = xasprintf("/paddle/%s-%s/", j->ns, j->name);
+    cleanup_free char *end = xasprintf("/paddle/%s-%s0", j->ns, j->name); /* '/' + 1 */
+    cleanup_free char *whole = xasprintf("/paddle/%s-%s", j->ns, j->name);
+    cleanup_bytes struct bytes a = {0}, b = {0}, c = {0};
+    base64(whole, &c);
+    base64(first, &a);
+    base64(end, &b);
+    struct action *send = ask_etcd(j, "/v3/kv/txn");
+    bytes_addf(&send->body,
+               "{\"success\":[{\"requestDeleteRange\":{\"key\":\"%s\"}},"
+               "{\"requestDeleteRange\":{\"key\":\"%s\",\"range_end\":\"%s\"}}]}",
+               c.data, a.data, b.data);
+}
+
+/* The launcher made the key; if it is not there yet, it will be made with the right number. */
+static void tell_size(struct job *j, const char *np)
+{
+    cleanup_free char *key = xasprintf("/paddle/%s-%s/np", j->ns, j->name);
+    cleanup_bytes struct bytes k = {0}, value = {0};
+    base64(key, &k);
+    base64(np, &value);
+    struct action *send = ask_etcd(j, "/v3/kv/txn");
+    bytes_addf(&send->body,
+               "{\"compare\":[{\"key\":\"%s\",\"target\":\"VERSION\",\"result\":\"GREATER\","
+               "\"version\":\"0\"}],\"success\":[{\"requestPut\":{\"key\":\"%s\",\"value\":\"%s\"}}"
+               "]}",
+               k.data, k.data, value.data);
+}
+
+static bool gate_etcd(struct job *j)
+{
+    char np[24];
+    const char *told = object_annotation(j->object, NP_NOTE);
+    if (!job_is_elastic(j))
+        return true;
+    snprintf(np, sizeof np, "%zu", j->roles[job_deciding_role(j)].n);
+    j->elastic = told && strcmp(told, np) == 0 ? "DONE" : "DOING";
+    if (told && strcmp(told, np) == 0)
+        return true;
+    if (!told)
+        forget_former(j);
+    else
+        tell_size(j, np);
+    annotate_job(j, NP_NOTE, np);
+    return told != NULL;
+}
+
+/* --- the hint of an order --------------------------------------------------------------------- */
+
+/* The set is told how the job will read it, once, before its first pod. */
+static void hint_sampler(struct job *j)
+{
+    int64_t devices = build_devices(&j->roles[ROLE_WORKER].template);
+    int64_t each = devices ? devices : 1, workers = (int64_t)j->roles[ROLE_WORKER].n;
+    if (!j->set || !workers || has_pods(j) || j->started ||
+        build_text(j->set, "spec", "sampler", NULL))
+        return;
+    cleanup_free char *hint =
+        j->spec->sampler
+            ? xstrdup(j->spec->sampler)
+            : xasprintf("ranks=%" PRId64 ",ranks-per-node=%" PRId64, workers * each, each);
+    const char *there = object_annotation(j->set, SAMPLER_NOTE);
+    if (there && strcmp(there, hint) == 0)
+        return;
+    struct json_writer w;
+    struct action *a = act_patch(&j->children, KIND_SAMPLESET, object_namespace(j->set),
+                                 object_name(j->set), NULL);
+    jw_init(&w, &a->body);
+    jw_object(&w, NULL);
+    jw_object(&w, "metadata");
+    jw_object(&w, "annotations");
+    jw_str(&w, SAMPLER_NOTE, hint);
+    jw_end(&w);
+    jw_end(&w);
+    jw_end(&w);
+}
+
+bool job_gates(struct job *j)
+{
+    bool claims = job_claims(j);
+    if (claims)
+        hint_sampler(j);
+    /* Each says what it waits for, so that a user sees all at once. */
+    bool samples = claims && job_samples_ready(j);
+    bool ports = gate_ports(j);
+    bool group = samples && ports && gate_group(j);
+    return group && gate_etcd(j);
+}
