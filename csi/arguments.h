@@ -55,8 +55,9 @@ enum attribute {
     ATTR_DIRECT,
     ATTR_FREE_SPACE,
     ATTR_PREFETCH,
-    ATTR_CATALOGS, /* where catalogs of snapshots are kept: a URI */
-    ATTR_VERSION,  /* one of them: the digest of a catalog */
+    ATTR_CATALOGS,  /* where catalogs of snapshots are kept: a URI */
+    ATTR_VERSION,   /* one of them: the digest of a catalog */
+    ATTR_ANONYMOUS, /* no keys are looked for, nothing is signed */
     ATTR_COUNT
 };
 struct attributes {

@@ -154,6 +154,7 @@ static const struct row {
     [ATTR_PREFETCH] = {"prefetch", want_number, "--prefetch"},
     [ATTR_CATALOGS] = {"catalogs", want_uri, NULL},
     [ATTR_VERSION] = {"version", want_digest, NULL},
+    [ATTR_ANONYMOUS] = {"anonymous", want_bool, NULL},
 };
 
 const char *attribute_name(enum attribute a)
@@ -392,6 +393,8 @@ void attributes_words(const struct attributes *a, int64_t gid, struct bytes *out
         add_word(out, tier);
         v += n + (v[n] == ',');
     }
+    if (attribute_true(a, ATTR_ANONYMOUS))
+        add_word(out, "--no-sign-request");
     if (!attribute_true(a, ATTR_WRITABLE))
         return;
     add_word(out, "--writable");
@@ -428,8 +431,8 @@ enum rpc_code attributes_of_text(struct attributes *a, struct arena *arena, cons
 
 void attributes_identity(const struct attributes *a, int64_t gid, struct bytes *out)
 {
-    static const enum attribute which[] = {ATTR_URI,   ATTR_ENDPOINT, ATTR_REGION,
-                                           ATTR_CACHE, ATTR_PROFILE,  ATTR_VERSION};
+    static const enum attribute which[] = {ATTR_URI,     ATTR_ENDPOINT, ATTR_REGION,   ATTR_CACHE,
+                                           ATTR_PROFILE, ATTR_VERSION,  ATTR_ANONYMOUS};
     for (size_t i = 0; i < sizeof which / sizeof which[0]; i++)
         if (a->value[which[i]])
             bytes_addf(out, "%s=%s\n", table[which[i]].name, a->value[which[i]]);

@@ -337,6 +337,17 @@ void part_condition_warn(struct part_conditions *c, const char *type, const char
     put(c, type, "False", reason, message);
 }
 
+void part_condition_keep(struct part_conditions *c, const char *type)
+{
+    static const char *const values[] = {"True", "False", "Unknown"};
+    struct json old = condition_was(c, type);
+    const char *status = part_text(&old, "status"), *reason = part_text(&old, "reason"),
+               *message = part_text(&old, "message");
+    for (size_t i = 0; i < 3; i++)
+        if (same(status, values[i]))
+            put(c, type, values[i], reason ? reason : "", xstrdup(message ? message : ""));
+}
+
 void part_conditions_write(const struct part_conditions *c, struct json_writer *w)
 {
     jw_array(w, "conditions");

@@ -136,6 +136,8 @@ bool part_condition(struct part_conditions *c, const char *type, const char *sta
  * changes by itself. */
 void part_condition_warn(struct part_conditions *c, const char *type, const char *reason,
                          const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* As it is in the status, if it is there. */
+void part_condition_keep(struct part_conditions *c, const char *type);
 /* What the status says now: NULL if the condition is not there. */
 const char *part_condition_was(const struct part_conditions *c, const char *type);
 /* Since when it is as the status says; -1: it is not there. */

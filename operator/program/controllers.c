@@ -3,4 +3,4 @@
 
 #include <stddef.h>
 
-const struct controller *const controllers[] = {NULL};
+const struct controller *const controllers[] = {&sampleset_controller, &samplejob_controller, NULL};

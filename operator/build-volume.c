@@ -1,0 +1,235 @@
+/* A set as a volume: what the CSI driver is told of it (docs/csi.md). */
+#include "build-volume.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem.h"
+
+#define HANDLE_MAX 128 /* bytes of a volume's id */
+#define NAME_MAX_  253 /* of an object */
+#define ANY_SIZE   "10Pi"
+#define ALL_MIB    (1ll << 30) /* what the disk has: the driver keeps a tenth of it free */
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+char *build_volume_name(const struct set_plan *p, const char *for_ns)
+{
+    if (strcmp(for_ns, p->ns) == 0)
+        return part_name(NAME_MAX_, "%s.%s", p->ns, p->name);
+    return part_name(NAME_MAX_, "%s.%s.for.%s", p->ns, p->name, for_ns);
+}
+
+static char *handle(const struct set_plan *p, const char *for_ns)
+{
+    cleanup_free char *name = build_volume_name(p, for_ns);
+    return part_name(HANDLE_MAX, "%s", name);
+}
+
+/* --- cache ------------------------------------------------------------------------------------ */
+
+char *build_cache_folder(const struct set_plan *p, const char *path, size_t len)
+{
+    cleanup_free char *own = part_name(PART_NAME_MAX, "%s.%s", p->ns, p->name);
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    return xasprintf("%.*s/%s", (int)len, path, own);
+}
+
+void build_cache_folders(const struct set_plan *p,
+                         void (*each)(void *arg, const char *medium, const char *folder,
+                                      int64_t mib),
+                         void *arg)
+{
+    const struct sampleset_cache *cache = p->spec->cache;
+    if (!cache || !cache->levels.n) {
+        cleanup_free char *folder = build_cache_folder(p, "/dev/shm", 8);
+        each(arg, "MEM", folder, ALL_MIB);
+        return;
+    }
+    for (size_t i = 0; i < cache->levels.n; i++) {
+        const struct sampleset_level *level =
+            &((const struct sampleset_level *)cache->levels.items)[i];
+        int64_t n = 1;
+        for (const char *c = level->path; *c; c++)
+            n += *c == ':';
+        for (const char *path = level->path;;) {
+            size_t len = strcspn(path, ":");
+            cleanup_free char *folder = build_cache_folder(p, path, len);
+            int64_t mib = level->mib > 0 ? level->mib / n : ALL_MIB;
+            each(arg, level->medium, folder, mib > 0 ? mib : 1);
+            if (!path[len])
+                break;
+            path += len + 1;
+        }
+    }
+}
+
+static void add_tier(void *arg, const char *medium, const char *folder, int64_t mib)
+{
+    struct bytes *out = arg;
+    const char *tier = strcmp(medium, "MEM") == 0   ? "mem"
+                       : strcmp(medium, "HDD") == 0 ? "hdd"
+                                                    : "ssd";
+    bytes_addf(out, "%s%s:%s=%" PRId64 "MiB", out->len ? "," : "", tier, folder, mib);
+}
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+/* What the driver knows by these names and the spec does not say elsewhere. */
+static const char *const own_options[] = {
+    "bandwidth", "commit",  "direct",  "endpoint", "free-space", "memory", "peers",
+    "prefetch",  "profile", "refresh", "region",   "catalogs",   NULL};
+static const char *const juicefs_options[] = {"free-space-ratio", "download-limit", "buffer-size",
+                                              "prefetch",         "read-only",      NULL};
+/* Said by spec.cache.levels where there are some. */
+static const char *const juicefs_cache[] = {"cache-dir", "cache-size", NULL};
+
+static bool is_among(const char *const *list, const char *name)
+{
+    while (*list && strcmp(*list, name) != 0)
+        list++;
+    return *list != NULL;
+}
+
+static void add_option(struct json_writer *w, const struct json *m)
+{
+    const char *text;
+    cleanup_bytes struct bytes plain = {0};
+    if (json_as_str(m, &text, NULL)) {
+        json_text(m, &plain);
+        text = plain.data;
+    }
+    cleanup_free char *option = xasprintf("%s=%s", m->key, text);
+    if (strcmp(option + strlen(m->key), "=true") == 0 && strcmp(m->key, "read-only") == 0)
+        option[strlen(m->key)] = '\0';
+    jw_str(w, NULL, option);
+}
+
+static void add_options(const char *text, const char *const *known, const char *const *more,
+                        struct json_writer *w, struct bytes *unknown)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    if (!text || json_parse(&doc, "options", text, strlen(text), NULL))
+        return;
+    struct json all = json_root(doc);
+    for (size_t i = 0; json_want_object(&all, NULL) == 0 && i < json_count(&all); i++) {
+        struct json m = json_member(&all, i);
+        struct json *item = &m;
+        bool scalar = json_want_object(item, NULL) && json_want_array(item, NULL);
+        if (scalar && (is_among(known, m.key) || (more && is_among(more, m.key))))
+            add_option(w, &m);
+        else
+            bytes_addf(unknown, "%s%s", unknown->len ? ", " : "", m.key);
+    }
+}
+
+static void write_options(struct set_plan *p, struct json_writer *w)
+{
+    const struct sampleset_csi *csi = p->spec->csi;
+    const struct sampleset_cache *cache = p->spec->cache;
+    cleanup_bytes struct bytes unknown = {0};
+    if (!csi)
+        return;
+    bool levels = cache && cache->levels.n;
+    jw_array(w, "mountOptions");
+    add_options(csi->options, own_options, NULL, w, &unknown);
+    add_options(csi->juicefs, juicefs_options, levels ? NULL : juicefs_cache, w, &unknown);
+    jw_end(w);
+    if (unknown.len)
+        part_condition_warn(&p->conditions, "OptionsKnown", "UnknownOptions",
+                            "these options of spec.csi have no counterpart and are not used: %s "
+                            "(docs/csi.md lists those that have)",
+                            unknown.data);
+    else
+        part_condition(&p->conditions, "OptionsKnown", "True", "Known", "all options are used");
+}
+
+static bool has_option(const struct set_plan *p, const char *name)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    const char *text = p->spec->csi ? p->spec->csi->juicefs : NULL;
+    if (!text || json_parse(&doc, "options", text, strlen(text), NULL))
+        return false;
+    struct json all = json_root(doc);
+    return json_has(&all, name);
+}
+
+/* --- the objects ------------------------------------------------------------------------------ */
+
+static void write_attributes(const struct set_plan *p, struct json_writer *w)
+{
+    const struct sampleset_cache *cache = p->spec->cache;
+    cleanup_bytes struct bytes tiers = {0};
+    build_cache_folders(p, add_tier, &tiers);
+    jw_object(w, "volumeAttributes");
+    jw_str(w, "uri", p->store.uri);
+    if (p->store.endpoint)
+        jw_str(w, "endpoint", p->store.endpoint);
+    if (p->store.region)
+        jw_str(w, "region", p->store.region);
+    if ((cache && cache->levels.n) || !has_option(p, "cache-dir"))
+        jw_str(w, "cache", tiers.data);
+    if (cache && cache->memory) {
+        cleanup_free char *memory = xasprintf("%" PRIu64, cache->memory);
+        jw_str(w, "memory", memory);
+    }
+    if (cache && cache->profile && strcmp(cache->profile, "samples") != 0)
+        jw_str(w, "profile", cache->profile);
+    if (p->store.anonymous)
+        jw_str(w, "anonymous", "true");
+    jw_end(w);
+}
+
+void build_volume(struct set_plan *p, const char *for_ns, struct bytes *out)
+{
+    cleanup_free char *id = handle(p, for_ns);
+    cleanup_free char *claim = part_claim_name(p->ns, p->name, for_ns);
+    struct json_writer w;
+    jw_init(&w, out);
+    jw_object(&w, NULL);
+    jw_object(&w, "spec");
+    jw_raw(&w, "capacity", "{\"storage\":\"" ANY_SIZE "\"}");
+    jw_raw(&w, "accessModes", "[\"ReadOnlyMany\"]");
+    jw_str(&w, "volumeMode", "Filesystem");
+    jw_str(&w, "persistentVolumeReclaimPolicy", "Retain");
+    jw_str(&w, "storageClassName", "");
+    jw_object(&w, "claimRef");
+    jw_str(&w, "apiVersion", "v1");
+    jw_str(&w, "kind", "PersistentVolumeClaim");
+    jw_str(&w, "namespace", for_ns);
+    jw_str(&w, "name", claim);
+    jw_end(&w);
+    write_options(p, &w);
+    jw_object(&w, "csi");
+    jw_str(&w, "driver", p->config->csi_driver);
+    jw_str(&w, "volumeHandle", id);
+    jw_bool(&w, "readOnly", true);
+    write_attributes(p, &w);
+    if (p->store.secret) {
+        jw_object(&w, "nodePublishSecretRef");
+        jw_str(&w, "name", p->store.secret);
+        jw_str(&w, "namespace", p->store.secret_ns);
+        jw_end(&w);
+    }
+    jw_end(&w);
+    jw_end(&w);
+    jw_end(&w);
+}
+
+void build_claim(const struct set_plan *p, const char *for_ns, struct bytes *out)
+{
+    cleanup_free char *volume = build_volume_name(p, for_ns);
+    struct json_writer w;
+    jw_init(&w, out);
+    jw_object(&w, NULL);
+    jw_object(&w, "spec");
+    jw_raw(&w, "accessModes", "[\"ReadOnlyMany\"]");
+    jw_str(&w, "volumeMode", "Filesystem");
+    jw_str(&w, "storageClassName", "");
+    jw_str(&w, "volumeName", volume);
+    jw_raw(&w, "resources", "{\"requests\":{\"storage\":\"" ANY_SIZE "\"}}");
+    jw_end(&w);
+    jw_end(&w);
+}

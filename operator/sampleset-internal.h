@@ -1,0 +1,150 @@
+/*
+ * A decision about a SampleSet, in parts. Each part looks at the plan, fills in what it finds out,
+ * adds actions and conditions; sampleset.c has their order.
+ */
+#ifndef SAMPAN_OPERATOR_SAMPLESET_INTERNAL_H
+#define SAMPAN_OPERATOR_SAMPLESET_INTERNAL_H
+
+#include "parts.h"
+#include "sampleset.h"
+
+/* The set's finalizer is upstream's: "paddlepaddle.org/sampleset-NAME", cut where it is too long.
+ */
+#define FINALIZER_PREFIX "paddlepaddle.org/"
+
+/* A store that samples are read from or copied to. */
+struct set_store {
+    const char *uri, *endpoint, *region; /* borrowed from the spec, or from `made` */
+    char *made;
+    char *secret_ns, *secret; /* whose keys are used; NULL: none are */
+    const struct json *secret_object;
+    bool anonymous; /* no keys are to be looked for */
+};
+
+/* What the servers say, summed up. */
+struct set_numbers {
+    bool known;           /* one has said how large the set is */
+    int64_t total, files; /* of the set */
+    int64_t cached;
+    int64_t size, used, avail; /* of the caches' room */
+    int64_t smallest;          /* room of one node's cache: the least */
+    int64_t reads, local;      /* since the mounts began */
+    size_t asked, answered;
+    char *error; /* of the first that did not answer */
+};
+
+struct set_row {            /* one partition */
+    const struct json *pod; /* NULL: there is none */
+    const char *node;       /* NULL: not placed */
+    bool ready;
+    const struct view_answer *answer; /* of its server; NULL: not asked */
+    struct json mounts, mount;        /* in it; .node NULL: none */
+};
+
+enum set_sync {
+    SYNC_WAITS, /* nobody can be asked */
+    SYNC_RUNS,
+    SYNC_FAILED,
+    SYNC_DONE,
+};
+
+struct set_plan {
+    struct view *v;
+    const struct operator_config *config;
+    struct actions *out;
+    struct actions late; /* requests to servers: after the status, which they must not hold up */
+    const struct json *object;
+    struct json status;
+    const char *ns, *name, *uid, *phase; /* `phase` is the old one, "" at first */
+    char *runtime, *service;
+    char *finalizer;
+    struct sampleset_spec *spec;
+    struct part_conditions conditions;
+    unsigned again; /* seconds; 0: not by the clock */
+
+    struct set_store store; /* what is mounted */
+    struct set_store from;  /* with spec.sync: what is copied */
+    bool store_ok;
+    bool bound;
+    int64_t partitions;      /* as many as there should be now */
+    int64_t replicas, ready; /* servers that the StatefulSet wants; that are ready */
+    struct set_row *rows;    /* one for each server that is there or should be */
+    size_t n_rows;
+    int64_t labelled; /* partitions whose node has the label */
+    char *scaled;     /* when and at which figures the autoscaler last changed anything */
+    struct set_numbers numbers;
+    enum set_sync sync;
+    char *sync_job, *refreshed_at;
+    char **used_by;           /* "NS/NAME", sorted */
+    size_t n_used_by, n_jobs; /* those that are PaddleJobs come first */
+    bool job_runs, work_runs; /* a PaddleJob reads; a SampleJob is under way */
+    const char *new_phase;
+};
+
+static inline void plan_again(struct set_plan *p, unsigned seconds)
+{
+    if (!p->again || seconds < p->again)
+        p->again = seconds;
+}
+
+/* --- sampleset-source.c: which store, and with whose keys ------------------------------------- */
+
+/* Fills store, from, store_ok; conditions SourceValid and SecretUsable. */
+void set_source(struct set_plan *p);
+void set_store_release(struct set_store *s);
+/* What is wrong with a URI of a store, and what to do; NULL: nothing. The caller frees. */
+char *store_uri_check(const char *uri);
+/* Do `storage` and `bucket` of a secret (NULL: absent) mean another store than this? */
+bool store_is_other(const struct set_store *s, const char *storage, const char *bucket);
+bool store_secret_is_other(const struct set_store *s, const struct json *secret);
+/* Two keys of a Secret, as text; false: it lacks one. The caller wipes and frees. */
+bool store_keys(const struct json *secret, char **ret_access, char **ret_secret);
+
+/* --- sampleset-volumes.c ---------------------------------------------------------------------- */
+
+/* Claims and volumes: of the set's namespace, and of those whose jobs use it. Fills `bound`. */
+void set_volumes(struct set_plan *p);
+
+/* --- sampleset-servers.c ---------------------------------------------------------------------- */
+
+/* The rows of the pods that there are, and what their servers say. */
+void set_rows(struct set_plan *p);
+/* Token, service and StatefulSet as they should be. */
+void set_servers(struct set_plan *p);
+
+/* --- sampleset-nodes.c ------------------------------------------------------------------------ */
+
+/* The labels of nodes, and whether there are nodes enough. */
+void set_nodes(struct set_plan *p);
+/* Takes all labels off; true: there were some. */
+bool set_nodes_clear(struct set_plan *p);
+
+/* --- sampleset-numbers.c ---------------------------------------------------------------------- */
+
+/* Asks the servers of all rows. */
+void set_ask_servers(struct set_plan *p);
+/* How many partitions there should be: as the spec says, or by itself. Fills `scaled`. */
+int64_t set_partitions(struct set_plan *p);
+void set_write_numbers(const struct set_plan *p, struct json_writer *w);
+
+/* --- sampleset-sync.c ------------------------------------------------------------------------- */
+
+/* Listing or copying, and doing it again by the clock. Fills sync, sync_job, refreshed_at. */
+void set_sync(struct set_plan *p);
+
+/* --- sampleset-use.c -------------------------------------------------------------------------- */
+
+void set_find_users(struct set_plan *p);
+/* Namespaces other than the set's own whose unfinished jobs use it: with `add` for each, once. */
+void set_each_consumer(struct set_plan *p, void (*add)(void *arg, const char *ns), void *arg);
+
+/* --- sampleset-delete.c ----------------------------------------------------------------------- */
+
+/* One step of the set's end; the finalizer goes last. */
+void set_delete(struct set_plan *p);
+
+/* --- sampleset-status.c ----------------------------------------------------------------------- */
+
+void set_write_status(struct set_plan *p);
+
+#endif

@@ -1,0 +1,116 @@
+/* The servers of a set: their children, and the pods that there are. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "build-runtime.h"
+#include "mem.h"
+#include "object.h"
+#include "sampleset-internal.h"
+
+#define SERVERS "ServersReady"
+
+/* --- pods ------------------------------------------------------------------------------------- */
+
+/* The number behind the last '-' of a pod's name; -1: it is none of the StatefulSet's. */
+static int64_t ordinal_of(const struct set_plan *p, const char *pod)
+{
+    size_t len = strlen(p->runtime);
+    if (strncmp(pod, p->runtime, len) != 0 || pod[len] != '-')
+        return -1;
+    const char *digits = pod + len + 1;
+    size_t n = strspn(digits, "0123456789");
+    return n && n < 6 && !digits[n] ? strtol(digits, NULL, 10) : -1;
+}
+
+static bool pod_condition(const struct json *pod, const char *type, const char *status)
+{
+    struct json st = json_get(pod, "status"), list = json_get(&st, "conditions");
+    for (size_t i = 0; i < json_count(&list); i++) {
+        struct json c = json_at(&list, i);
+        const char *t = part_text(&c, "type"), *s = part_text(&c, "status");
+        if (t && s && strcmp(t, type) == 0)
+            return strcmp(s, status) == 0;
+    }
+    return false;
+}
+
+static void fill_row(struct set_plan *p, const struct json *pod)
+{
+    int64_t k = ordinal_of(p, object_name(pod));
+    struct json spec = json_get(pod, "spec");
+    if (k < 0 || (size_t)k >= p->n_rows || !part_is_child(pod, p->object))
+        return;
+    struct set_row *row = &p->rows[k];
+    row->pod = pod;
+    row->node = part_text(&spec, "nodeName");
+    row->ready = row->node && !object_is_deleted(pod) && pod_condition(pod, "Ready", "True");
+    p->ready += row->ready;
+}
+
+void set_rows(struct set_plan *p)
+{
+    const struct json *sts = view_get(p->v, KIND_STATEFULSET, p->ns, p->runtime);
+    struct json none = {0}, spec = json_get(sts ? sts : &none, "spec");
+    if (sts && part_is_child(sts, p->object))
+        p->replicas = part_int(&spec, "replicas");
+    p->n_rows = (size_t)(p->replicas > p->spec->partitions ? p->replicas : p->spec->partitions);
+    if (p->spec->autoscale && (size_t)p->spec->autoscale->max > p->n_rows)
+        p->n_rows = (size_t)p->spec->autoscale->max;
+    p->rows = xcalloc(p->n_rows, sizeof *p->rows);
+    struct view_list pods = view_list(p->v, KIND_POD, p->ns, RUNTIME_POD_LABEL, p->runtime);
+    for (size_t i = 0; i < pods.n; i++)
+        fill_row(p, pods.items[i]);
+    set_ask_servers(p);
+}
+
+/* --- children --------------------------------------------------------------------------------- */
+
+static bool want(struct set_plan *p, enum kind kind, const char *name,
+                 void (*build)(const struct set_plan *p, struct bytes *out))
+{
+    cleanup_free char *key = part_node_label(p->ns, p->name);
+    cleanup_free char *set = xasprintf("%s/%s", p->ns, p->name);
+    const struct part_pair labels[] = {{"app.kubernetes.io/name", "sampan-runtime"}, {key, "true"}};
+    const struct part_pair notes[] = {{PART_SET_ANNOTATION, set}, {"sampan.io/scaled", p->scaled}};
+    struct part_child child = {.kind = kind,
+                               .ns = p->ns,
+                               .name = name,
+                               .labels = labels,
+                               .n_labels = 2,
+                               .annotations = notes,
+                               .n_annotations = kind == KIND_STATEFULSET ? 2 : 1};
+    build(p, &child.members);
+    switch (part_want(p->v, p->out, &child)) {
+    case PART_CREATED:
+    case PART_THERE:
+        return true;
+    case PART_GOING:
+        plan_again(p, 5);
+        part_condition(&p->conditions, SERVERS, "False", "Replacing",
+                       "%s %s/%s is being deleted and will be made anew", kinds[kind].kind, p->ns,
+                       name);
+        return false;
+    case PART_FOREIGN:
+        part_condition_warn(&p->conditions, SERVERS, "NameTaken",
+                            "%s %s/%s is not of this set (delete it, or give the set another name)",
+                            kinds[kind].kind, p->ns, name);
+        return false;
+    case PART_BAD:
+        part_condition_warn(&p->conditions, SERVERS, "InvalidSpec",
+                            "nodeAffinity, tolerations or resources nest too deep");
+        return false;
+    }
+    return false;
+}
+
+void set_servers(struct set_plan *p)
+{
+    cleanup_free char *token = build_token_name(p);
+    if (!want(p, KIND_SECRET, token, build_token) ||
+        !want(p, KIND_SERVICE, p->service, build_service) ||
+        !want(p, KIND_STATEFULSET, p->runtime, build_statefulset))
+        return;
+    bool all = p->ready == p->partitions && p->replicas == p->partitions;
+    part_condition(&p->conditions, SERVERS, all ? "True" : "False", all ? "Ready" : "Starting",
+                   "%lld of %lld servers are ready", (long long)p->ready, (long long)p->partitions);
+}

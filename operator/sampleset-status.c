@@ -1,0 +1,140 @@
+/* A set's status, whole. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem.h"
+#include "object.h"
+#include "sampleset-internal.h"
+
+static void write_texts(struct json_writer *w, const char *key, char *const *items, size_t n)
+{
+    if (!n)
+        return;
+    jw_array(w, key);
+    for (size_t i = 0; i < n; i++)
+        jw_str(w, NULL, items[i]);
+    jw_end(w);
+}
+
+/* "true" where the order of reading is known: by the set, or by a job that uses it. */
+static const char *order_of(const struct set_plan *p)
+{
+    if (p->spec && p->spec->sampler && *p->spec->sampler)
+        return "known";
+    for (size_t k = 0; k < p->n_rows; k++) {
+        struct json order = json_get(&p->rows[k].mount, "order");
+        const char *sampler = part_text(&order, "sampler");
+        if (sampler && *sampler)
+            return "known";
+    }
+    return "unknown";
+}
+
+static const char *version_of(const struct set_plan *p)
+{
+    for (size_t k = 0; k < p->n_rows; k++) {
+        const char *version = part_text(&p->rows[k].mount, "version");
+        if (version)
+            return version;
+    }
+    return part_text(&p->status, "version");
+}
+
+static void size_text(struct json_writer *w, const char *key, const struct json *from,
+                      const char *name)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, part_int(from, name));
+    jw_str(w, key, text);
+}
+
+static void write_figures(struct json_writer *w, const struct set_row *row)
+{
+    struct json share = json_get(&row->mount, "partition"), cache = json_get(&row->mount, "cache");
+    bool divided = json_has(&share, "samples");
+    jw_int(w, "samples", divided ? part_int(&share, "samples") : 0);
+    jw_int(w, "cachedSamples", part_int(divided ? &share : &cache, divided ? "cached" : "samples"));
+    if (divided)
+        size_text(w, "bytes", &share, "bytes");
+    if (row->mount.node)
+        size_text(w, "cachedBytes", &cache, "bytes");
+}
+
+static const char *row_state(const struct set_row *row)
+{
+    struct json share = json_get(&row->mount, "partition"),
+                warmup = json_get(&row->mount, "warmup");
+    const char *warm = part_text(&warmup, "state");
+    struct json none = {0}, pod = json_get(row->pod ? row->pod : &none, "status");
+    const char *phase = part_text(&pod, "phase");
+    if (!row->node || !phase || strcmp(phase, "Running") != 0)
+        return "Pending";
+    if (!row->ready || !row->mount.node)
+        return "Lost";
+    if (warm && strcmp(warm, "running") == 0)
+        return "Warming";
+    if (json_has(&share, "samples") && part_int(&share, "cached") < part_int(&share, "samples"))
+        return "Partial";
+    return "Ready";
+}
+
+static void write_row(const struct set_plan *p, struct json_writer *w, size_t k)
+{
+    const struct set_row *row = &p->rows[k];
+    cleanup_free char *pod = part_node_value(p->name, (int64_t)k);
+    jw_object(w, NULL);
+    jw_int(w, "index", (int64_t)k);
+    if (row->node)
+        jw_str(w, "node", row->node);
+    jw_str(w, "pod", pod);
+    jw_str(w, "state", row_state(row));
+    write_figures(w, row);
+    jw_end(w);
+}
+
+static void write_servers(const struct set_plan *p, struct json_writer *w)
+{
+    cleanup_free char *shown = xasprintf("%" PRId64 "/%" PRId64, p->ready, p->partitions);
+    jw_object(w, "runtimeStatus");
+    jw_int(w, "specReplicas", p->partitions);
+    jw_int(w, "readyReplicas", p->ready);
+    jw_str(w, "runtimeReady", shown);
+    jw_end(w);
+}
+
+static void write_all(const struct set_plan *p, struct json_writer *w)
+{
+    const char *version = version_of(p);
+    jw_object(w, NULL);
+    if (*p->new_phase)
+        jw_str(w, "phase", p->new_phase);
+    if (version)
+        jw_str(w, "version", version);
+    jw_str(w, "order", order_of(p));
+    if (p->n_rows) {
+        set_write_numbers(p, w);
+        write_servers(p, w);
+        jw_array(w, "partitions");
+        for (size_t k = 0; k < p->n_rows && (int64_t)k < p->partitions; k++)
+            write_row(p, w, k);
+        jw_end(w);
+    }
+    write_texts(w, "usedBy", p->used_by, p->n_used_by);
+    if (p->sync_job)
+        jw_str(w, "syncJobName", p->sync_job);
+    if (p->refreshed_at)
+        jw_str(w, "refreshedAt", p->refreshed_at);
+    jw_int(w, "observedGeneration", p->conditions.generation);
+    part_conditions_write(&p->conditions, w);
+    jw_end(w);
+}
+
+void set_write_status(struct set_plan *p)
+{
+    cleanup_bytes struct bytes text = {0};
+    struct json_writer w;
+    jw_init(&w, &text);
+    write_all(p, &w);
+    part_status(p->v, KIND_SAMPLESET, &text, p->out);
+}

@@ -1,0 +1,130 @@
+/*
+ * Volumes and claims of a set: one pair for its own namespace, and one for each namespace whose
+ * jobs use it. The latter cannot be owned by the set (it is elsewhere): its end removes them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "build-volume.h"
+#include "mem.h"
+#include "object.h"
+#include "sampleset-internal.h"
+
+#define BOUND "VolumeBound"
+
+struct pair {
+    char *key, *volume, *claim, *annotation;
+    struct part_pair labels[2], notes[1];
+};
+
+static void pair_begin(const struct set_plan *p, const char *for_ns, struct pair *ret)
+{
+    *ret = (struct pair){.key = part_node_label(p->ns, p->name),
+                         .volume = build_volume_name(p, for_ns),
+                         .claim = part_claim_name(p->ns, p->name, for_ns),
+                         .annotation = xasprintf("%s/%s", p->ns, p->name)};
+    ret->labels[0] = (struct part_pair){ret->key, "true"};
+    ret->labels[1] = (struct part_pair){"app.kubernetes.io/name", "sampan"};
+    ret->notes[0] = (struct part_pair){PART_SET_ANNOTATION, ret->annotation};
+}
+
+static void pair_end(struct pair *pair)
+{
+    free(pair->key);
+    free(pair->volume);
+    free(pair->claim);
+    free(pair->annotation);
+}
+
+static const char *phase_of(const struct json *o)
+{
+    struct json status = json_get(o, "status");
+    const char *phase = part_text(&status, "phase");
+    return phase ? phase : "";
+}
+
+/* A volume whose claim is gone serves no other one: it is made anew. Nothing is in it that could be
+ * lost. */
+static bool drop_released(struct set_plan *p, const char *name)
+{
+    const struct json *pv = view_get(p->v, KIND_PV, NULL, name);
+    if (!pv || !part_is_child(pv, p->object) || object_is_deleted(pv) ||
+        (strcmp(phase_of(pv), "Released") != 0 && strcmp(phase_of(pv), "Failed") != 0))
+        return false;
+    act_delete(p->out, KIND_PV, NULL, name, object_uid(pv));
+    return true;
+}
+
+static enum part_child_state want_volume(struct set_plan *p, const char *for_ns, struct pair *pair)
+{
+    struct part_child child = {.kind = KIND_PV,
+                               .name = pair->volume,
+                               .labels = pair->labels,
+                               .n_labels = 2,
+                               .annotations = pair->notes,
+                               .n_annotations = 1,
+                               .orphan = true,
+                               .fixed = true};
+    /* A store that became unusable later changes no volume, and makes none. */
+    if (!p->store_ok)
+        return view_get(p->v, KIND_PV, NULL, pair->volume) ? PART_THERE : PART_GOING;
+    build_volume(p, for_ns, &child.members);
+    return part_want(p->v, p->out, &child);
+}
+
+static enum part_child_state want_claim(struct set_plan *p, const char *for_ns, struct pair *pair)
+{
+    struct part_child child = {.kind = KIND_PVC,
+                               .ns = for_ns,
+                               .name = pair->claim,
+                               .labels = pair->labels,
+                               .n_labels = 2,
+                               .annotations = pair->notes,
+                               .n_annotations = 1,
+                               .orphan = strcmp(for_ns, p->ns) != 0,
+                               .fixed = true};
+    build_claim(p, for_ns, &child.members);
+    return part_want(p->v, p->out, &child);
+}
+
+static void name_taken(struct set_plan *p, const char *what, const char *ns, const char *name)
+{
+    part_condition_warn(&p->conditions, BOUND, "NameTaken",
+                        "%s %s%s%s is not of this set (delete it, or give the set another name)",
+                        what, ns ? ns : "", ns ? "/" : "", name);
+}
+
+static bool pair_wanted(struct set_plan *p, const char *for_ns)
+{
+    struct pair pair;
+    bool bound = false;
+    pair_begin(p, for_ns, &pair);
+    if (drop_released(p, pair.volume)) {
+        plan_again(p, 1);
+    } else if (want_volume(p, for_ns, &pair) == PART_FOREIGN) {
+        name_taken(p, "PersistentVolume", NULL, pair.volume);
+    } else if (want_claim(p, for_ns, &pair) == PART_FOREIGN) {
+        name_taken(p, "PersistentVolumeClaim", for_ns, pair.claim);
+    } else {
+        const struct json *claim = view_get(p->v, KIND_PVC, for_ns, pair.claim);
+        bound = claim && !object_is_deleted(claim) && strcmp(phase_of(claim), "Bound") == 0;
+        if (!strcmp(for_ns, p->ns))
+            part_condition(&p->conditions, BOUND, bound ? "True" : "False",
+                           bound ? "Bound" : "Pending", "claim %s/%s is %s", for_ns, pair.claim,
+                           bound ? "bound" : "not bound yet");
+    }
+    pair_end(&pair);
+    return bound;
+}
+
+static void for_consumer(void *arg, const char *ns)
+{
+    pair_wanted(arg, ns);
+}
+
+/* Pairs of namespaces whose jobs are over stay until the set ends: pods of users may mount them. */
+void set_volumes(struct set_plan *p)
+{
+    p->bound = pair_wanted(p, p->ns);
+    set_each_consumer(p, for_consumer, p);
+}

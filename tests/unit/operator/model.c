@@ -1,0 +1,789 @@
+#include "model.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem.h"
+#include "object.h"
+#include "parts.h"
+#include "view-internal.h"
+
+#define PASSES_MOST 200
+#define LOG_SHOWN   4000
+
+const struct operator_config model_config = {.image = "sampan/sampan",
+                                             .namespace_ = "sampan-system",
+                                             .csi_driver = "csi.sampan.io",
+                                             .token_key = "0123456789abcdef"};
+
+/* --- objects ---------------------------------------------------------------------------------- */
+
+static const char *text_at(const json_t *o, const char *path)
+{
+    static char number[32];
+    cleanup_free char *copy = xstrdup(path);
+    char *save = NULL;
+    for (char *part = strtok_r(copy, "|", &save); part && o; part = strtok_r(NULL, "|", &save))
+        o = json_is_array(o) ? json_array_get(o, (size_t)atoi(part)) : json_object_get(o, part);
+    if (json_is_integer(o)) {
+        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(o));
+        return number;
+    }
+    return json_is_string(o) ? json_string_value(o) : json_is_true(o) ? "true" : "";
+}
+
+static json_t *meta_of(json_t *o)
+{
+    json_t *meta = json_object_get(o, "metadata");
+    if (!meta) {
+        json_object_set_new(o, "metadata", json_object());
+        meta = json_object_get(o, "metadata");
+    }
+    return meta;
+}
+
+static json_t *child_of(json_t *o, const char *key)
+{
+    if (!json_object_get(o, key))
+        json_object_set_new(o, key, json_object());
+    return json_object_get(o, key);
+}
+
+static void touch(struct model *m, json_t *o)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%ld", ++m->versions);
+    json_object_set_new(meta_of(o), "resourceVersion", json_string(text));
+}
+
+static void put_time(struct model *m, json_t *to, const char *key)
+{
+    char text[PART_TIME_BYTES];
+    part_time_text(m->now, text);
+    json_object_set_new(to, key, json_string(text));
+}
+
+static void insert(struct model *m, json_t *o)
+{
+    char uid[48];
+    json_t *meta = meta_of(o);
+    snprintf(uid, sizeof uid, "00000000-0000-0000-0000-%012ld", ++m->uids);
+    if (!json_object_get(meta, "uid"))
+        json_object_set_new(meta, "uid", json_string(uid));
+    if (!json_object_get(meta, "creationTimestamp"))
+        put_time(m, meta, "creationTimestamp");
+    if (!json_object_get(meta, "generation"))
+        json_object_set_new(meta, "generation", json_integer(1));
+    touch(m, o);
+    json_array_append_new(m->objects, o);
+}
+
+static json_t *parsed(const char *text)
+{
+    json_error_t e;
+    json_t *j = json_loads(text, 0, &e);
+    cr_assert(j, "%s at %d: %s", e.text, e.position, text);
+    return j;
+}
+
+struct model *model_new(const char *objects)
+{
+    struct model *m = xcalloc(1, sizeof *m);
+    *m = (struct model){.objects = json_array(),
+                        .jobs = json_object(),
+                        .events = json_object(),
+                        .now = 1800000000,
+                        .jobs_end = "succeeded",
+                        .limit = 1000000000,
+                        .kill_after = -1};
+    json_t *list = parsed(objects);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        insert(m, json_incref(json_array_get(list, i)));
+    json_decref(list);
+    return m;
+}
+
+struct model *model_copy(const struct model *m)
+{
+    struct model *copy = xmalloc(sizeof *copy);
+    *copy = *m;
+    copy->objects = json_deep_copy(m->objects);
+    copy->jobs = json_deep_copy(m->jobs);
+    copy->events = json_deep_copy(m->events);
+    copy->log = (struct bytes){0};
+    return copy;
+}
+
+void model_free(struct model *m)
+{
+    json_decref(m->objects);
+    json_decref(m->jobs);
+    json_decref(m->events);
+    bytes_release(&m->log);
+    free(m);
+}
+
+void model_add(struct model *m, const char *object)
+{
+    insert(m, parsed(object));
+}
+
+static bool is(const json_t *o, const char *kind, const char *ns, const char *name)
+{
+    return strcmp(text_at(o, "kind"), kind) == 0 &&
+           strcmp(text_at(o, "metadata|name"), name) == 0 &&
+           strcmp(text_at(o, "metadata|namespace"), ns ? ns : "") == 0;
+}
+
+static size_t place_of(struct model *m, const char *kind, const char *ns, const char *name)
+{
+    size_t i = 0;
+    while (i < json_array_size(m->objects) && !is(json_array_get(m->objects, i), kind, ns, name))
+        i++;
+    return i;
+}
+
+json_t *model_get(struct model *m, const char *kind, const char *ns, const char *name)
+{
+    return json_array_get(m->objects, place_of(m, kind, ns, name));
+}
+
+/* RFC 7386. */
+static void merge(json_t *to, const json_t *patch)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)patch, key, value)
+    {
+        if (json_is_null(value)) {
+            json_object_del(to, key);
+        } else if (json_is_object(value)) {
+            if (!json_is_object(json_object_get(to, key)))
+                json_object_set_new(to, key, json_object());
+            merge(json_object_get(to, key), value);
+        } else {
+            json_object_set(to, key, value);
+        }
+    }
+}
+
+static void remove_if_free(struct model *m, json_t *o)
+{
+    json_t *meta = meta_of(o);
+    if (!json_object_get(meta, "deletionTimestamp") ||
+        json_array_size(json_object_get(meta, "finalizers")))
+        return;
+    for (size_t i = 0; i < json_array_size(m->objects); i++)
+        if (json_array_get(m->objects, i) == o) {
+            json_array_remove(m->objects, i);
+            return;
+        }
+}
+
+static void change(struct model *m, json_t *o, const json_t *patch)
+{
+    cleanup_free char *was = json_dumps(o, JSON_SORT_KEYS);
+    json_t *spec = json_deep_copy(json_object_get(o, "spec"));
+    merge(o, patch);
+    cleanup_free char *now = json_dumps(o, JSON_SORT_KEYS);
+    json_t *meta = meta_of(o);
+    if (!json_equal(spec, json_object_get(o, "spec")))
+        json_object_set_new(
+            meta, "generation",
+            json_integer(json_integer_value(json_object_get(meta, "generation")) + 1));
+    json_decref(spec);
+    if (strcmp(was, now) != 0)
+        touch(m, o);
+    remove_if_free(m, o);
+}
+
+void model_patch(struct model *m, const char *kind, const char *ns, const char *name,
+                 const char *patch)
+{
+    json_t *p = parsed(patch), *o = model_get(m, kind, ns, name);
+    cr_assert(o, "%s %s is not there", kind, name);
+    change(m, o, p);
+    json_decref(p);
+}
+
+static void begin_deletion(struct model *m, json_t *o)
+{
+    if (!json_object_get(meta_of(o), "deletionTimestamp")) {
+        put_time(m, meta_of(o), "deletionTimestamp");
+        touch(m, o);
+    }
+    remove_if_free(m, o);
+}
+
+void model_delete(struct model *m, const char *kind, const char *ns, const char *name)
+{
+    json_t *o = model_get(m, kind, ns, name);
+    if (o)
+        begin_deletion(m, o);
+}
+
+const char *model_at(struct model *m, const char *kind, const char *ns, const char *name,
+                     const char *path)
+{
+    return text_at(model_get(m, kind, ns, name), path);
+}
+
+const char *model_condition(struct model *m, const char *kind, const char *ns, const char *name,
+                            const char *type)
+{
+    static char text[256];
+    json_t *o = model_get(m, kind, ns, name), *c;
+    size_t i;
+    json_array_foreach(json_object_get(json_object_get(o, "status"), "conditions"), i, c)
+    {
+        if (strcmp(text_at(c, "type"), type) != 0)
+            continue;
+        snprintf(text, sizeof text, "%s", text_at(c, "status"));
+        snprintf(text + strlen(text), sizeof text - strlen(text), " %s", text_at(c, "reason"));
+        return text;
+    }
+    return "";
+}
+
+size_t model_count(struct model *m, const char *kind)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(m->objects); i++)
+        n += strcmp(text_at(json_array_get(m->objects, i), "kind"), kind) == 0;
+    return n;
+}
+
+long long model_event(struct model *m, const char *text)
+{
+    const char *key;
+    json_t *n;
+    long long sum = 0;
+    json_object_foreach(m->events, key, n) if (strncmp(key, text, strlen(text)) == 0) sum +=
+        json_integer_value(n);
+    return sum;
+}
+
+/* --- runtime servers -------------------------------------------------------------------------- */
+
+/* http://POD.SERVICE.NS:7716PATH */
+static bool split_url(const char *url, char pod[256], char service[256], const char **path)
+{
+    return sscanf(url, "http://%255[^.].%255[^:]:7716", pod, service) == 2 &&
+           (*path = strchr(url + 7, '/'));
+}
+
+static bool pod_is_ready(struct model *m, const char *pod, const char *service)
+{
+    return strcmp(model_at(m, "Pod", strchr(service, '.') + 1, pod, "status|phase"), "Running") ==
+           0;
+}
+
+static json_t *mount_status(struct model *m)
+{
+    return json_pack(
+        "{s:s,s:[{s:s,s:s,s:{s:i,s:i},s:{s:i,s:I,s:[{s:s,s:I,s:I,s:I}]},s:{s:I,s:I}}]}", "program",
+        "0.1.0", "mounts", "version", "v1", "state", "ready", "set", "samples", 1000, "bytes",
+        1000000, "cache", "samples", 0, "bytes", (json_int_t)m->cached, "tiers", "tier", "ssd",
+        "limit", (json_int_t)m->limit, "used", (json_int_t)m->cached, "free", (json_int_t)1 << 40,
+        "reads", "total", (json_int_t)m->reads, "disk", (json_int_t)m->local);
+}
+
+/* The body, and its status of HTTP; 0: no answer. */
+static json_t *answer(struct model *m, const char *url, int *ret_status)
+{
+    char pod[256], service[256];
+    const char *path;
+    *ret_status = 0;
+    cr_assert(split_url(url, pod, service, &path), "%s", url);
+    if (m->away || !pod_is_ready(m, pod, service))
+        return NULL;
+    *ret_status = 200;
+    if (strcmp(path, "/v1/status") == 0)
+        return mount_status(m);
+    cleanup_free char *key = xasprintf("%s/%s", service, path + strlen("/v1/jobs/"));
+    json_t *job = json_object_get(m->jobs, key);
+    *ret_status = job ? 200 : 404;
+    return job ? json_incref(job) : json_pack("{s:s}", "error", "there is none of that id");
+}
+
+static bool server_takes(struct model *m, const struct action *a)
+{
+    char pod[256], service[256];
+    const char *path;
+    cr_assert(split_url(a->url, pod, service, &path), "%s", a->url);
+    if (m->away || !pod_is_ready(m, pod, service))
+        return false;
+    if (strcmp(a->method, "DELETE") == 0) {
+        cleanup_free char *key = xasprintf("%s/%s", service, path + strlen("/v1/jobs/"));
+        json_t *job = json_object_get(m->jobs, key);
+        if (job)
+            json_object_set_new(job, "state", json_string("cancelled"));
+        return true;
+    }
+    json_t *job = parsed(a->body.data);
+    cleanup_free char *key = xasprintf("%s/%s", service, text_at(job, "id"));
+    json_t *old = json_object_get(m->jobs, key);
+    if (old) {
+        /* The same id with other options is refused: it must not come to that. */
+        cr_assert(json_equal(json_object_get(old, "options"), json_object_get(job, "options")),
+                  "%s with other options", key);
+        json_decref(job);
+        return true;
+    }
+    json_object_set_new(job, "state", json_string("pending"));
+    json_object_set_new(job, "error", json_string(""));
+    json_object_set_new(m->jobs, key, job);
+    return true;
+}
+
+static bool servers_work(struct model *m)
+{
+    bool changed = false;
+    const char *key;
+    json_t *job;
+    json_object_foreach(m->jobs, key, job)
+    {
+        const char *state = text_at(job, "state");
+        if (strcmp(state, "pending") == 0) {
+            json_object_set_new(job, "state", json_string("running"));
+            put_time(m, job, "started");
+            changed = true;
+        } else if (strcmp(state, "running") == 0 && strcmp(m->jobs_end, "running") != 0) {
+            bool good = strcmp(m->jobs_end, "succeeded") == 0;
+            json_object_set_new(job, "state", json_string(m->jobs_end));
+            json_object_set_new(job, "error", json_string(good ? "" : m->job_error));
+            json_object_set_new(job, "progress",
+                                json_pack("{s:f,s:i,s:i}", "percent", good ? 100.0 : 50.0, "items",
+                                          good ? 10 : 5, "total", 10));
+            put_time(m, job, "ended");
+            changed = true;
+        }
+    }
+    return changed;
+}
+
+/* --- views ------------------------------------------------------------------------------------ */
+
+#define ANSWERS_MOST 256
+
+struct look {
+    struct model *m;
+    struct json_doc *doc;
+    struct json root, *items;
+    size_t n;
+    struct {
+        struct json_doc *doc;
+        struct view_answer answer;
+        char *url;
+    } answers[ANSWERS_MOST];
+    size_t n_answers;
+};
+
+static bool same(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+static bool look_get(void *arg, enum kind kind, const char *ns, const char *name,
+                     const struct json **ret)
+{
+    const struct look *l = arg;
+    *ret = NULL;
+    for (size_t i = 0; i < l->n; i++)
+        if (object_kind(&l->items[i]) == kind && same(object_name(&l->items[i]), name) &&
+            same(object_namespace(&l->items[i]), ns))
+            *ret = &l->items[i];
+    return true;
+}
+
+static void look_list(void *arg, enum kind kind, const char *ns, const char *key, const char *value,
+                      void (*add)(void *to, const struct json *object), void *to)
+{
+    const struct look *l = arg;
+    for (size_t i = 0; i < l->n; i++)
+        if (object_kind(&l->items[i]) == kind && object_matches(&l->items[i], ns, key, value))
+            add(to, &l->items[i]);
+}
+
+static bool look_fetch(void *arg, const char *url, const struct view_answer **ret)
+{
+    struct look *l = arg;
+    for (size_t i = 0; i < l->n_answers; i++)
+        if (strcmp(l->answers[i].url, url) == 0) {
+            *ret = &l->answers[i].answer;
+            return true;
+        }
+    cr_assert(l->n_answers < ANSWERS_MOST);
+    size_t i = l->n_answers++;
+    int status;
+    json_t *body = answer(l->m, url, &status);
+    l->answers[i].url = xstrdup(url);
+    l->answers[i].answer =
+        (struct view_answer){.status = status, .error = status ? NULL : "connection refused"};
+    if (body) {
+        cleanup_free char *text = json_dumps(body, 0);
+        json_decref(body);
+        struct err err = {0};
+        cr_assert_eq(json_parse(&l->answers[i].doc, "answer", text, strlen(text), &err), 0, "%s",
+                     err.msg);
+        l->answers[i].answer.body = json_root(l->answers[i].doc);
+    }
+    *ret = &l->answers[i].answer;
+    return true;
+}
+
+static void look_free(void *arg)
+{
+    struct look *l = arg;
+    for (size_t i = 0; i < l->n_answers; i++) {
+        json_doc_free(l->answers[i].doc);
+        free(l->answers[i].url);
+    }
+    json_doc_free(l->doc);
+    free(l->items);
+    free(l);
+}
+
+static struct view *look_at(struct model *m, size_t at)
+{
+    static const struct view_source source = {look_get, look_list, look_fetch, look_free};
+    struct look *l = xcalloc(1, sizeof *l);
+    struct err err = {0};
+    cleanup_free char *text = json_dumps(m->objects, 0);
+    cr_assert_eq(json_parse(&l->doc, "cluster", text, strlen(text), &err), 0, "%s", err.msg);
+    l->m = m;
+    l->root = json_root(l->doc);
+    l->n = json_count(&l->root);
+    l->items = xcalloc(l->n + 1, sizeof *l->items);
+    for (size_t i = 0; i < l->n; i++)
+        l->items[i] = json_at(&l->root, i);
+    return view_new(&source, l, &l->items[at], m->now);
+}
+
+/* --- actions ---------------------------------------------------------------------------------- */
+
+static bool create(struct model *m, const struct action *a)
+{
+    json_t *o = parsed(a->body.data);
+    cr_assert(is(o, kinds[a->kind].kind, a->ns, a->name), "%s", a->body.data);
+    cr_assert_str_eq(text_at(o, "metadata|labels|" MANAGED_KEY), MANAGED_BY);
+    cr_assert_eq(strlen(text_at(o, "metadata|labels|sampan.io/owner")), 36);
+    if (model_get(m, kinds[a->kind].kind, a->ns, a->name)) {
+        json_decref(o);
+        return true; /* apply.c looks whether it is ours */
+    }
+    if (a->kind == KIND_PVC)
+        json_object_set_new(meta_of(o), "finalizers",
+                            json_pack("[s]", "kubernetes.io/pvc-protection"));
+    insert(m, o);
+    return true;
+}
+
+static bool patch(struct model *m, const struct action *a)
+{
+    json_t *o = model_get(m, kinds[a->kind].kind, a->ns, a->name);
+    if (!o || (a->version && strcmp(text_at(o, "metadata|resourceVersion"), a->version) != 0))
+        return false; /* 404, 409 */
+    json_t *p = parsed(a->body.data);
+    change(m, o, p);
+    json_decref(p);
+    return true;
+}
+
+static bool apply(struct model *m, const struct action *a)
+{
+    switch (a->type) {
+    case ACTION_CREATE:
+        return create(m, a);
+    case ACTION_PATCH:
+    case ACTION_STATUS:
+        return patch(m, a);
+    case ACTION_DELETE:
+        model_delete(m, kinds[a->kind].kind, a->ns, a->name);
+        return true;
+    case ACTION_EVENT: {
+        cleanup_free char *text =
+            xasprintf("%s %s: %s", a->warning ? "Warning" : "Normal", a->reason, a->message);
+        json_object_set_new(m->events, text,
+                            json_integer(json_integer_value(json_object_get(m->events, text)) + 1));
+        return true;
+    }
+    case ACTION_SEND:
+        return server_takes(m, a);
+    case ACTION_AGAIN:
+        if (!m->again || a->after_s < m->again)
+            m->again = a->after_s;
+        return true;
+    }
+    return true;
+}
+
+static bool decide_one(struct model *m, size_t at, const struct controller *c)
+{
+    struct actions out = {0};
+    struct err err = {0};
+    bool changed = false;
+    struct view *v = look_at(m, at);
+    cr_assert_eq(c->decide(v, &model_config, &out, &err), 0, "%s", err.msg);
+    cr_assert(!view_incomplete(v));
+    for (size_t i = 0; i < out.n; i++) {
+        if (m->kill_after == 0) { /* what is left of this decision is lost */
+            m->kill_after = -1;
+            m->killed = true;
+            changed = true;
+            break;
+        }
+        bool again = out.items[i].type == ACTION_AGAIN;
+        m->kill_after -= m->kill_after > 0 && !again;
+        m->actions += !again;
+        changed = changed || !again;
+        if (!apply(m, &out.items[i]))
+            break;
+    }
+    actions_text(&out, &m->log);
+    actions_release(&out);
+    view_free(v);
+    return changed;
+}
+
+static bool decide_all(struct model *m)
+{
+    static const struct {
+        const char *kind;
+        const struct controller *c;
+    } all[] = {{"SampleSet", &sampleset_controller}, {"SampleJob", &samplejob_controller}};
+    bool changed = false;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        for (size_t k = 0; k < json_array_size(m->objects); k++)
+            if (strcmp(text_at(json_array_get(m->objects, k), "kind"), all[i].kind) == 0)
+                changed = decide_one(m, k, all[i].c) || changed;
+    return changed;
+}
+
+/* --- Kubernetes' own controllers -------------------------------------------------------------- */
+
+static bool set_phase(struct model *m, json_t *o, const char *phase)
+{
+    if (strcmp(text_at(o, "status|phase"), phase) == 0)
+        return false;
+    json_object_set_new(child_of(o, "status"), "phase", json_string(phase));
+    touch(m, o);
+    return true;
+}
+
+static bool bind_claim(struct model *m, json_t *pvc)
+{
+    const char *volume = text_at(pvc, "spec|volumeName");
+    json_t *pv = *volume ? model_get(m, "PersistentVolume", NULL, volume) : NULL;
+    if (!pv || strcmp(text_at(pv, "spec|claimRef|name"), text_at(pvc, "metadata|name")) != 0)
+        return false;
+    bool changed = set_phase(m, pv, "Bound");
+    return set_phase(m, pvc, "Bound") || changed;
+}
+
+static bool claim_is_used(struct model *m, const json_t *pvc)
+{
+    for (size_t i = 0; i < json_array_size(m->objects); i++) {
+        json_t *pod = json_array_get(m->objects, i);
+        if (strcmp(text_at(pod, "kind"), "Pod") == 0 &&
+            strcmp(text_at(pod, "metadata|namespace"), text_at(pvc, "metadata|namespace")) == 0 &&
+            strcmp(text_at(pod, "spec|volumes|0|persistentVolumeClaim|claimName"),
+                   text_at(pvc, "metadata|name")) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool release_claim(struct model *m, json_t *pvc)
+{
+    if (!*text_at(pvc, "metadata|deletionTimestamp") || claim_is_used(m, pvc))
+        return false;
+    json_t *pv = model_get(m, "PersistentVolume", NULL, text_at(pvc, "spec|volumeName"));
+    if (pv)
+        set_phase(m, pv, "Released");
+    json_object_del(meta_of(pvc), "finalizers");
+    remove_if_free(m, pvc);
+    return true;
+}
+
+static json_t *make_pod(struct model *m, const json_t *sts, const char *name)
+{
+    json_t *tmpl = json_object_get(json_object_get(sts, "spec"), "template");
+    json_t *pod = json_deep_copy(tmpl), *meta = meta_of(pod);
+    json_object_set_new(pod, "apiVersion", json_string("v1"));
+    json_object_set_new(pod, "kind", json_string("Pod"));
+    json_object_set_new(meta, "name", json_string(name));
+    json_object_set_new(meta, "namespace", json_string(text_at(sts, "metadata|namespace")));
+    insert(m, pod);
+    return pod;
+}
+
+static bool run_statefulset(struct model *m, json_t *sts)
+{
+    long long want = atoll(text_at(sts, "spec|replicas"));
+    cleanup_free char *ns = xstrdup(text_at(sts, "metadata|namespace"));
+    cleanup_free char *name = xstrdup(text_at(sts, "metadata|name"));
+    bool changed = false;
+    for (long long k = 0; k < 50; k++) {
+        cleanup_free char *pod = xasprintf("%s-%lld", name, k);
+        json_t *o = model_get(m, "Pod", ns, pod);
+        if (k < want && !o && (changed = true))
+            make_pod(m, sts, pod);
+        if (k >= want && o && (changed = true))
+            begin_deletion(m, o);
+    }
+    return changed;
+}
+
+static bool node_fits(struct model *m, const json_t *pod, const json_t *node)
+{
+    const char *key;
+    json_t *value, *labels = json_object_get(json_object_get(node, "metadata"), "labels");
+    json_object_foreach(json_object_get(json_object_get(pod, "spec"), "nodeSelector"), key,
+                        value) if (strcmp(text_at(labels, key), json_string_value(value)) !=
+                                   0) return false;
+    for (size_t i = 0; i < json_array_size(m->objects); i++) {
+        json_t *other = json_array_get(m->objects, i);
+        if (strcmp(text_at(other, "kind"), "Pod") == 0 &&
+            strcmp(text_at(other, "metadata|namespace"), text_at(pod, "metadata|namespace")) == 0 &&
+            strcmp(text_at(other, "spec|nodeName"), text_at(node, "metadata|name")) == 0 &&
+            strcmp(text_at(other, "metadata|labels|sampan.io/runtime"),
+                   text_at(pod, "metadata|labels|sampan.io/runtime")) == 0)
+            return false;
+    }
+    return true;
+}
+
+static bool place_pod(struct model *m, json_t *pod)
+{
+    const char *key = text_at(pod, "spec|affinity|nodeAffinity|"
+                                   "preferredDuringSchedulingIgnoredDuringExecution|0|preference|"
+                                   "matchExpressions|0|key");
+    json_t *best = NULL;
+    if (*text_at(pod, "spec|nodeName"))
+        return false;
+    for (size_t i = 0; i < json_array_size(m->objects); i++) {
+        json_t *node = json_array_get(m->objects, i);
+        if (strcmp(text_at(node, "kind"), "Node") != 0 || !node_fits(m, pod, node))
+            continue;
+        json_t *labels = json_object_get(json_object_get(node, "metadata"), "labels");
+        if (!best ||
+            (json_object_get(labels, key) &&
+             !json_object_get(json_object_get(json_object_get(best, "metadata"), "labels"), key)))
+            best = node;
+    }
+    if (!best)
+        return false;
+    json_object_set_new(child_of(pod, "spec"), "nodeName",
+                        json_string(text_at(best, "metadata|name")));
+    touch(m, pod);
+    return true;
+}
+
+static bool start_pod(struct model *m, json_t *pod)
+{
+    if (!*text_at(pod, "spec|nodeName") || !strcmp(text_at(pod, "status|phase"), "Running"))
+        return false;
+    json_object_set_new(pod, "status",
+                        json_pack("{s:s,s:[{s:s,s:s}]}", "phase", "Running", "conditions", "type",
+                                  "Ready", "status", "True"));
+    touch(m, pod);
+    return true;
+}
+
+/* Owners that are gone take what they own along. */
+static bool collect(struct model *m)
+{
+    bool changed = false;
+    for (size_t i = 0; i < json_array_size(m->objects); i++) {
+        json_t *o = json_array_get(m->objects, i);
+        const char *kind = text_at(o, "kind");
+        cleanup_free char *owner = xstrdup(text_at(o, "metadata|ownerReferences|0|uid"));
+        bool alive = !*owner;
+        for (size_t k = 0; k < json_array_size(m->objects) && !alive; k++)
+            alive = strcmp(text_at(json_array_get(m->objects, k), "metadata|uid"), owner) == 0;
+        if (strcmp(kind, "Pod") == 0)
+            alive = !*text_at(o, "metadata|labels|sampan.io/runtime") ||
+                    model_get(m, "StatefulSet", text_at(o, "metadata|namespace"),
+                              text_at(o, "metadata|labels|sampan.io/runtime"));
+        if (!alive && !*text_at(o, "metadata|deletionTimestamp")) {
+            begin_deletion(m, o);
+            changed = true;
+            i = (size_t)-1;
+        }
+    }
+    return changed;
+}
+
+static bool kubernetes(struct model *m)
+{
+    bool changed = false;
+    for (size_t i = 0; i < json_array_size(m->objects); i++) {
+        json_t *o = json_incref(json_array_get(m->objects, i));
+        const char *kind = text_at(o, "kind");
+        if (strcmp(kind, "PersistentVolumeClaim") == 0)
+            changed = bind_claim(m, o) || release_claim(m, o) || changed;
+        else if (strcmp(kind, "StatefulSet") == 0)
+            changed = run_statefulset(m, o) || changed;
+        else if (strcmp(kind, "Pod") == 0)
+            changed = place_pod(m, o) || start_pod(m, o) || changed;
+        json_decref(o);
+    }
+    return collect(m) || changed;
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+bool model_pass(struct model *m)
+{
+    m->again = 0;
+    bool changed = decide_all(m);
+    changed = kubernetes(m) || changed;
+    return servers_work(m) || changed;
+}
+
+int model_settle(struct model *m, int clocks)
+{
+    int passes = 0;
+    for (;;) {
+        while (model_pass(m)) {
+            cr_assert(++passes < PASSES_MOST, "it does not come to rest:\n%s",
+                      m->log.data + (m->log.len > LOG_SHOWN ? m->log.len - LOG_SHOWN : 0));
+        }
+        if (!m->again || clocks-- <= 0 || (m->until && m->now + m->again > m->until))
+            return passes;
+        m->now += m->again;
+    }
+}
+
+char *model_text(struct model *m)
+{
+    json_t *copy = json_deep_copy(m->objects), *o, *c;
+    struct bytes out = {0};
+    size_t i, k;
+    json_array_foreach(copy, i, o)
+    {
+        static const char *const gone[] = {"resourceVersion", "uid", "creationTimestamp",
+                                           "generation", "ownerReferences"};
+        for (k = 0; k < sizeof gone / sizeof gone[0]; k++)
+            json_object_del(meta_of(o), gone[k]);
+        json_object_del(child_of(meta_of(o), "labels"), "sampan.io/owner");
+        json_object_del(child_of(meta_of(o), "annotations"), "sampan.io/made-of");
+        json_object_del(o, "spec");
+        json_t *status = json_object_get(o, "status");
+        json_array_foreach(json_object_get(status, "conditions"), k, c)
+        {
+            json_object_del(c, "lastTransitionTime");
+            json_object_del(c, "observedGeneration");
+        }
+        static const char *const times[] = {"refreshedAt", "startTime", "completionTime",
+                                            "syncJobName", "jobName"};
+        for (k = 0; k < sizeof times / sizeof times[0]; k++)
+            json_object_del(status, times[k]);
+        cleanup_free char *text = json_dumps(o, JSON_SORT_KEYS);
+        bytes_addf(&out, "%s\n", text);
+    }
+    json_decref(copy);
+    return bytes_take(&out);
+}
