@@ -10,9 +10,9 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli pages csi loader kube operator
+MODULES := base order api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli pages csi loader kube operator train
 # Modules that are programs of their own: nothing of them is in build/bin/sampan.
-APART := api pages csi loader kube operator
+APART := api pages csi loader kube operator train
 
 DIR_base     := common/base
 DIR_order    := common/order
@@ -38,6 +38,7 @@ DIR_cli      := cli
 DIR_pages    := common/pages
 DIR_csi      := csi
 DIR_loader   := trainer/loader
+DIR_train    := trainer
 DIR_kube     := operator/kube
 DIR_operator := operator
 
@@ -66,6 +67,7 @@ USES_cli      := keeper base device source catalog cache fetch object order warm
 USES_pages    := base
 USES_csi      := base ctlwire pages
 USES_loader   := base order ctlwire
+USES_train    := base order ctlwire loader
 USES_kube     := base
 USES_operator := base api order kube pages
 
@@ -82,6 +84,10 @@ LIBS_kube    := libcurl libcrypto yaml-0.1
 LIBS_pages   := libmicrohttpd
 LIBS_csi     := grpc libprotobuf-c
 LIBS_loader  := libjpeg
+LIBS_train   := openblas zlib
+
+# Libraries without a pkg-config file, and flags of a module's own (make/train.mk).
+LDLIBS_train := -ldnnl -lgloo -lstdc++ -lgomp -lm
 
 # Objects of sources that are generated (make/csi.mk).
 GEN_csi := csi/csi.pb-c
@@ -108,11 +114,12 @@ LDFLAGS += $(filter -fsanitize=%,$(CFLAGS_$(VARIANT))) -pie -pthread -Wl,-z,relr
 
 .DEFAULT_GOAL := all
 .PHONY: all
-all: $(BUILD)/bin/sampan $(BUILD)/bin/sampan-keeper $(BUILD)/bin/sampan-csi $(BUILD)/bin/sampan-operator
+all: $(BUILD)/bin/sampan $(BUILD)/bin/sampan-keeper $(BUILD)/bin/sampan-csi $(BUILD)/bin/sampan-operator $(BUILD)/bin/sampan-train
 
 # --- modules ------------------------------------------------------------------------------------
 inc_of   = $(if $(filter source,$(1)),-Icachefs,-I$(DIR_$(1))$(if $(GEN_$(1)), -I$(BUILD)/gen/$(1)))
 pkgs_of  = $(sort $(foreach m,$(1),$(LIBS_$(m))))
+ldlibs_of = $(foreach m,$(1),$(LDLIBS_$(m)))
 lib_of   = $(foreach m,$(filter-out source,$(1)),$(BUILD)/lib/lib$(m).a)
 srcs_of  = $(sort $(wildcard $(DIR_$(1))/*.c))
 objs_of  = $(patsubst %.c,$(BUILD)/obj/%.o,$(call srcs_of,$(1))) $(patsubst %,$(BUILD)/obj/gen/%.o,$(GEN_$(1)))
@@ -121,7 +128,7 @@ define module_rules
 $(BUILD)/obj/$(DIR_$(1))/%.o: $(DIR_$(1))/%.c Makefile
 	@mkdir -p $$(@D)
 	@echo "  CC    $$<"
-	@$$(CC) $$(CFLAGS) $$(call inc_of,$(1)) $$(foreach u,$$(USES_$(1)),$$(call inc_of,$$(u))) \
+	@$$(CC) $$(CFLAGS) $$(FLAGS_$(1)) $$(call inc_of,$(1)) $$(foreach u,$$(USES_$(1)),$$(call inc_of,$$(u))) \
 	    $$(shell pkg-config --cflags $$(call pkgs_of,$(1) $$(USES_$(1)))) -MMD -MP -c -o $$@ $$<
 $(BUILD)/lib/lib$(1).a: $$(call objs_of,$(1))
 	@mkdir -p $$(@D)

@@ -18,7 +18,7 @@ $(BUILD)/obj/tests/fuzz/%.o: tests/fuzz/%.c Makefile
 -include $(patsubst %,$(BUILD)/obj/tests/fuzz/fuzz-%.d,$(FUZZERS))
 # Kept, so that only what changed is compiled again.
 .SECONDARY: $(FUZZERS:%=$(BUILD)/obj/tests/fuzz/fuzz-%.o)
-$(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz-%.o $(call lib_of,$(filter-out cli,$(MODULES)))
+$(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz-%.o $(call lib_of,$(filter-out cli train,$(MODULES)))
 	@mkdir -p $(@D)
 	@$(CC) $(LDFLAGS) -fsanitize=fuzzer,address,undefined -o $@ $< \
 	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(shell pkg-config --libs $(call pkgs_of,$(MODULES)))

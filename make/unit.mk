@@ -32,7 +32,7 @@ $(BUILD)/unit/$(1): $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/unit/$(1)/*
                     $(UNIT_RUNNER) $(call lib_of,$(1) $(USES_$(1)) layers)
 	@mkdir -p $$(@D)
 	@$$(CC) $$(LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
-	    $$(shell pkg-config --libs $$(UNIT_PKGS) $$(call pkgs_of,$(1) $$(USES_$(1)))) -lm
+	    $$(shell pkg-config --libs $$(UNIT_PKGS) $$(call pkgs_of,$(1) $$(USES_$(1)))) $$(call ldlibs_of,$(1) $$(USES_$(1))) -lm
 .PHONY: unit-$(1)
 unit-$(1): $(BUILD)/unit/$(1)
 	@LSAN_OPTIONS=suppressions=tests/lsan.supp:print_suppressions=0 $(BUILD)/unit/$(1) --timeout 120 -j 2

@@ -15,6 +15,7 @@
 #include "cleanup.h"
 
 enum lock_rank {
+    RANK_TRAIN = 4,    /* the trainer's store of ranks: news from rank 0; its end */
     RANK_MOUNT = 5,    /* the program around a volume: what is up */
     RANK_RPC = 6,      /* calls of the CSI plugin that wait for a worker */
     RANK_NODE = 7,     /* volumes and sets of the CSI plugin */
@@ -26,8 +27,8 @@ enum lock_rank {
     RANK_QUEUE = 13,   /* keys that wait for their controller */
     RANK_EVENTS = 14,  /* events that were told */
     RANK_KUBE = 15,    /* requests to the API server that wait for their turn */
-    RANK_VOLUME = 20, /* versions, order, progress */
-    RANK_AHEAD = 25,  /* windows of reading ahead */
+    RANK_VOLUME = 20,  /* versions, order, progress */
+    RANK_AHEAD = 25,   /* windows of reading ahead */
     RANK_PUSH = 30,
     RANK_GATE = 35,         /* reads under way, while a volume closes */
     RANK_STAGE_FILE = 37,   /* the content of one file of a stage */

@@ -1,0 +1,305 @@
+/* Checkpoints: what is written, what is read back, what is passed over, what stays. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "checkpoint.h"
+#include "mem.h"
+#include "model.h"
+
+struct world {
+    char dir[64];
+    struct backend *b;
+    struct net *n;
+    FILE *log_file;
+    char *text;
+    size_t text_len;
+    struct log *log;
+};
+
+static struct net *net_of(struct backend *b, const char *model, int hidden)
+{
+    struct err err = {0};
+    struct model_shape s = {.h = 4, .w = 4, .c = 3, .classes = 3, .hidden = hidden};
+    struct net *n = net_new(b, model);
+    cr_assert_eq(model_build(n, model, &s, &err), 0, "%s", err.msg);
+    cr_assert_eq(net_finish(n, 2, 1, &err), 0, "%s", err.msg);
+    return n;
+}
+
+/* In place: the log's text is where the world is. */
+static void setup(struct world *w)
+{
+    *w = (struct world){.dir = "/tmp/sampan-unit-XXXXXX"};
+    cr_assert(mkdtemp(w->dir));
+    cr_assert_eq(backend_cpu(&w->b, 1, NULL), 0);
+    w->n = net_of(w->b, "mlp", 8);
+    w->log_file = open_memstream(&w->text, &w->text_len);
+    w->log = log_new(w->log_file, LOG_INFO, LOG_TEXT, NULL);
+}
+
+static void teardown(struct world *w)
+{
+    char command[128];
+    log_free(w->log);
+    fclose(w->log_file);
+    free(w->text);
+    net_free(w->n);
+    backend_close(w->b);
+    snprintf(command, sizeof command, "%s", w->dir);
+    pid_t pid = fork();
+    int status;
+    if (pid == 0)
+        _exit(execlp("rm", "rm", "-rf", command, (char *)NULL));
+    waitpid(pid, &status, 0);
+}
+
+static void fill(struct net *n, float with)
+{
+    for (size_t i = 0; i < net_floats(n); i++) {
+        net_weights(n)[i] = with + (float)i / 7;
+        net_velocities(n)[i] = -with;
+    }
+}
+
+static bool holds(struct net *n, float with)
+{
+    for (size_t i = 0; i < net_n_params(n); i++) {
+        size_t at = net_param(n, i)->at, last = at + net_param(n, i)->n - 1;
+        if (net_weights(n)[at] != with + (float)at / 7 ||
+            net_weights(n)[last] != with + (float)last / 7 || net_velocities(n)[last] != -with)
+            return false;
+    }
+    return true;
+}
+
+static void save(struct world *w, uint64_t pass, uint64_t batch, float with)
+{
+    struct err err = {0};
+    struct checkpoint c = {.pass = pass, .batch = batch, .step = 10 * pass + batch, .seed = 5};
+    snprintf(c.token, sizeof c.token, "%s", batch ? "a token" : "");
+    fill(w->n, with);
+    cr_assert_eq(checkpoint_save(w->dir, w->n, &c, 0, NULL, 0, &err), 0, "%s", err.msg);
+}
+
+static int load(struct world *w, struct checkpoint *c, struct err *err)
+{
+    fill(w->n, 0);
+    int got = checkpoint_load(w->dir, w->n, c, w->log, err);
+    fflush(w->log_file);
+    return got;
+}
+
+static char *path(const struct world *w, const char *name)
+{
+    return xasprintf("%s/%s", w->dir, name);
+}
+
+static bool logged(const struct world *w, const char *part)
+{
+    return w->text && strstr(w->text, part);
+}
+
+Test(checkpoint, comes_back_to_the_bit)
+{
+    struct world w;
+    setup(&w);
+    struct checkpoint c;
+    struct err err = {0};
+    cr_expect_eq(load(&w, &c, &err), 0, "there is none");
+    save(&w, 1, 0, 1);
+    save(&w, 1, 3, 2);
+    cr_assert_eq(load(&w, &c, &err), 1, "%s", err.msg);
+    cr_expect(c.pass == 1 && c.batch == 3 && c.step == 13 && c.seed == 5);
+    cr_expect_str_eq(c.token, "a token");
+    cr_expect(holds(w.n, 2));
+    save(&w, 2, 0, 3);
+    cr_assert_eq(load(&w, &c, &err), 1);
+    cr_expect(c.pass == 2 && c.batch == 0 && holds(w.n, 3), "a whole pass is newer than a part");
+    teardown(&w);
+}
+
+Test(checkpoint, layout_is_paddles)
+{
+    struct world w;
+    setup(&w);
+    unsigned char head[16];
+    struct stat st;
+    save(&w, 3, 0, 1);
+    cleanup_free char *file = path(&w, "pass-00002/___fc_layer_0__.wbias"),
+                      *done = path(&w, "pass-00002/done");
+    int fd = open(file, O_RDONLY);
+    cr_assert(fd >= 0);
+    cr_assert_eq(read(fd, head, sizeof head), 16);
+    static const unsigned char want[16] = {0, 0, 0, 0, 4, 0, 0, 0, 8};
+    cr_expect_eq(memcmp(head, want, 16), 0);
+    cr_expect(fstat(fd, &st) == 0 && st.st_size == 16 + 8 * 4);
+    close(fd);
+    cr_expect_eq(access(done, F_OK), 0);
+    teardown(&w);
+}
+
+/* Each way of being torn: the one before it is taken, and the log says why. */
+Test(checkpoint, torn_ones_are_passed_over)
+{
+    static const struct {
+        const char *file;
+        long cut; /* to this length; -1: removed, -2: a byte changed */
+        const char *why;
+    } rows[] = {
+        {"done", -1, "it was never finished"},
+        {"done", 5, "state.json: it is torn or damaged"},
+        {"state.json", 40, "state.json: it is torn or damaged"},
+        {"state.json", -1, "state.json: No such file"},
+        {"state.json", -2, "state.json: it is torn or damaged"},
+        {"momentum", 100, "momentum: it is torn or damaged"},
+        {"momentum", -2, "momentum: it is torn or damaged"},
+        {"___fc_layer_1__.w0", -1, "___fc_layer_1__.w0: No such file"},
+        {"___fc_layer_1__.w0", 0, "___fc_layer_1__.w0: it is torn or damaged"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct world w;
+        setup(&w);
+        struct checkpoint c;
+        struct err err = {0};
+        save(&w, 1, 0, 1);
+        save(&w, 2, 0, 2);
+        cleanup_free char *name = xasprintf("pass-00001/%s", rows[i].file), *file = path(&w, name);
+        if (rows[i].cut >= 0)
+            cr_assert_eq(truncate(file, rows[i].cut), 0);
+        else if (rows[i].cut == -1)
+            cr_assert_eq(unlink(file), 0);
+        else {
+            int fd = open(file, O_RDWR);
+            cr_assert_eq(pwrite(fd, "~", 1, 30), 1);
+            close(fd);
+        }
+        cr_expect_eq(load(&w, &c, &err), 1, "row %zu: %s", i, err.msg);
+        cr_expect(c.pass == 1 && holds(w.n, 1), "row %zu", i);
+        cr_expect(logged(&w, "pass-00001 is passed over: ") && logged(&w, rows[i].why),
+                  "row %zu: %s", i, w.text);
+        teardown(&w);
+    }
+}
+
+Test(checkpoint, of_another_model)
+{
+    struct world w;
+    setup(&w);
+    struct checkpoint c;
+    struct err err = {0};
+    struct net *mine = w.n, *wider = net_of(w.b, "mlp", 9), *softmax = net_of(w.b, "softmax", 8);
+    w.n = wider;
+    save(&w, 2, 0, 2);
+    w.n = mine;
+    cr_expect_eq(load(&w, &c, &err), -1);
+    cr_expect(strstr(err.msg, "none is of this model: it is of another model") &&
+                  strstr(err.msg, "another --save_dir, or --resume never"),
+              "%s", err.msg);
+    cr_expect(holds(w.n, 0), "nothing of it got into the net");
+    save(&w, 1, 0, 1);
+    cr_expect_eq(load(&w, &c, &err), 1);
+    cr_expect(c.pass == 1 && holds(w.n, 1));
+    w.n = softmax;
+    cr_expect_eq(load(&w, &c, &err), -1);
+    cr_expect(strstr(err.msg, "of another model (mlp)"), "%s", err.msg);
+    w.n = mine;
+    net_free(wider);
+    net_free(softmax);
+    teardown(&w);
+}
+
+static int folders(const struct world *w)
+{
+    int n = 0;
+    for (int pass = 0; pass < 10; pass++) {
+        char name[32];
+        snprintf(name, sizeof name, "pass-%05d", pass);
+        cleanup_free char *p = path(w, name);
+        n |= (access(p, F_OK) == 0) << pass;
+    }
+    return n;
+}
+
+Test(checkpoint, keeps_the_newest)
+{
+    struct world w;
+    setup(&w);
+    struct err err = {0};
+    for (uint64_t pass = 1; pass <= 5; pass++) {
+        struct checkpoint c = {.pass = pass, .step = pass};
+        cr_assert_eq(checkpoint_save(w.dir, w.n, &c, 2, NULL, 0, &err), 0, "%s", err.msg);
+        cr_expect_eq(folders(&w), pass == 1 ? 1 : 3 << (pass - 2), "after %d", (int)pass);
+    }
+    cleanup_free char *done = path(&w, "pass-00004/done"), *other = path(&w, "pass-of-others");
+    cr_assert_eq(unlink(done), 0);
+    cr_assert_eq(mkdir(other, 0700), 0);
+    struct checkpoint c = {.pass = 6, .step = 6};
+    cr_assert_eq(checkpoint_save(w.dir, w.n, &c, 2, NULL, 0, &err), 0);
+    cr_expect_eq(folders(&w), 0x38, "a torn one does not count among those kept");
+    cr_expect_eq(access(other, F_OK), 0, "what is no checkpoint stays");
+    teardown(&w);
+}
+
+Test(checkpoint, written_over_itself)
+{
+    struct world w;
+    setup(&w);
+    struct checkpoint c;
+    struct err err = {0};
+    save(&w, 1, 0, 1);
+    save(&w, 1, 0, 4);
+    cr_assert_eq(load(&w, &c, &err), 1, "%s", err.msg);
+    cr_expect(holds(w.n, 4));
+    teardown(&w);
+}
+
+Test(checkpoint, folder_that_cannot_be_written)
+{
+    struct world w;
+    setup(&w);
+    struct checkpoint c = {.pass = 1};
+    struct err err = {0};
+    cleanup_free char *file = path(&w, "file"), *below = path(&w, "file/below");
+    close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    cr_expect_eq(checkpoint_save(file, w.n, &c, 0, NULL, 0, &err), -1);
+    cr_expect(strstr(err.msg, "Not a directory"), "%s", err.msg);
+    cr_expect_eq(checkpoint_save(below, w.n, &c, 0, NULL, 0, &err), -1);
+    /* A full disk, as the writer sees it. */
+    cleanup_free char *pass = path(&w, "pass-00000"),
+                      *full = path(&w, "pass-00000/___fc_layer_2__.w0");
+    cr_assert_eq(mkdir(pass, 0700), 0);
+    cr_assert_eq(mkdir(full, 0700), 0);
+    err_clear(&err);
+    cr_expect_eq(checkpoint_save(w.dir, w.n, &c, 0, NULL, 0, &err), -1);
+    cr_expect(strstr(err.msg, "checkpoint: write ") && strstr(err.msg, "___fc_layer_2__.w0"), "%s",
+              err.msg);
+    cleanup_free char *done = path(&w, "pass-00000/done");
+    cr_expect_neq(access(done, F_OK), 0);
+    teardown(&w);
+}
+
+Test(checkpoint, mean_is_kept)
+{
+    struct world w;
+    setup(&w);
+    struct checkpoint c;
+    struct err err = {0};
+    cr_assert_eq(net_track_mean(w.n, &err), 0);
+    net_mean(w.n)[0] = 42;
+    save(&w, 1, 0, 1);
+    net_mean(w.n)[0] = 0;
+    cr_assert_eq(load(&w, &c, &err), 1, "%s", err.msg);
+    cr_expect_eq(net_mean(w.n)[0], 42);
+    struct net *plain = net_of(w.b, "mlp", 8), *mine = w.n;
+    w.n = plain;
+    cr_expect_eq(load(&w, &c, &err), 1, "loaded without --ema: %s", err.msg);
+    w.n = mine;
+    net_free(plain);
+    teardown(&w);
+}

@@ -1,0 +1,222 @@
+/* Ranks: where they meet, sums, deaths by name. Each rank is a process. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "collective.h"
+#include "mem.h"
+#include "store-internal.h"
+
+/* --- where ------------------------------------------------------------------------------------ */
+
+static const char *const *environment; /* "NAME=VALUE"…, NULL */
+
+static const char *get(const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *const *e = environment; *e; e++)
+        if (strncmp(*e, name, n) == 0 && (*e)[n] == '=')
+            return *e + n + 1;
+    return NULL;
+}
+
+Test(rendezvous, environment_of_launchers)
+{
+    static const struct {
+        const char *env[8];
+        int64_t rank, ranks;
+        const char *where;
+        const char *want; /* "RANK/RANKS WHERE", or a part of the error */
+    } rows[] = {
+        {{NULL}, -1, -1, NULL, "0/1 "},
+        {{"PADDLE_TRAINER_ID=1", "PADDLE_TRAINERS_NUM=2",
+          "PADDLE_TRAINER_ENDPOINTS=10.0.0.1:6000,10.0.0.2:6000", "PADDLE_MASTER=10.0.0.1:7000"},
+         -1,
+         -1,
+         NULL,
+         "1/2 10.0.0.1:6000"},
+        {{"PADDLE_GLOBAL_RANK=3", "PADDLE_GLOBAL_SIZE=4", "PADDLE_MASTER=m:7000"},
+         -1,
+         -1,
+         NULL,
+         "3/4 m:7000"},
+        {{"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=m", "MASTER_PORT=29400"},
+         -1,
+         -1,
+         NULL,
+         "1/2 m:29400"},
+        {{"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=m", "MASTER_PORT=29400",
+          "TORCHELASTIC_USE_AGENT_STORE=True"},
+         -1,
+         -1,
+         NULL,
+         "1/2 m:29401"},
+        {{"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=m"}, 0, 3, "n:1", "0/3 n:1"},
+        {{"RANK=2", "WORLD_SIZE=2", "MASTER_ADDR=m"}, -1, -1, NULL, "rank 2 of 2"},
+        {{"RANK=x", "WORLD_SIZE=2"}, -1, -1, NULL, "RANK=x: want a number"},
+        {{"RANK=0", "WORLD_SIZE=2"}, -1, -1, NULL, "nobody says where they meet"},
+        {{"MASTER_PORT=99999", "RANK=0", "WORLD_SIZE=2"}, -1, -1, NULL, "MASTER_PORT=99999"},
+        {{NULL}, -1, 5000, NULL, "rank 0 of 5000"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct rendezvous r;
+        struct err err = {0};
+        char got[1200];
+        environment = rows[i].env;
+        if (rendezvous_find(&r, rows[i].rank, rows[i].ranks, rows[i].where, get, &err))
+            snprintf(got, sizeof got, "%s", err.msg);
+        else
+            snprintf(got, sizeof got, "%u/%u %s", r.rank, r.ranks, r.where);
+        cr_expect(strstr(got, rows[i].want) == got || (err.class && strstr(got, rows[i].want)),
+                  "row %zu: %s, want %s", i, got, rows[i].want);
+    }
+}
+
+Test(store, frames)
+{
+    struct bytes b = {0};
+    struct store_frame f;
+    store_frame_add(&b, STORE_SET, 7, "key", 3, "value", 5);
+    for (size_t n = 0; n < b.len; n++)
+        cr_expect_eq(store_frame_parse(b.data, n, &f), 0, "%zu bytes are no frame", n);
+    cr_assert_eq(store_frame_parse(b.data, b.len, &f), (long)b.len);
+    cr_expect_eq(f.rank, 7);
+    cr_expect(f.key_len == 3 && memcmp(f.key, "key", 3) == 0);
+    cr_expect(f.value_len == 5 && memcmp(f.value, "value", 5) == 0);
+    b.data[7] = 1; /* a key of 64 KiB */
+    cr_expect_eq(store_frame_parse(b.data, b.len, &f), -1);
+    b.data[7] = 0;
+    b.data[0] = 99;
+    cr_expect_eq(store_frame_parse(b.data, b.len, &f), -1);
+    bytes_release(&b);
+}
+
+/* --- together --------------------------------------------------------------------------------- */
+
+typedef int rank_fn(struct collective *c, struct err *err);
+
+/* Runs `fn` as each of `ranks` processes; their exit codes, and what they wrote. */
+static void run(uint32_t ranks, rank_fn *fn, int *codes, char (*out)[1200])
+{
+    char dir[] = "/tmp/sampan-unit-XXXXXX", place[64];
+    cr_assert(mkdtemp(dir));
+    snprintf(place, sizeof place, "file://%s/place", dir);
+    pid_t pids[8];
+    int ends[8][2];
+    for (uint32_t i = 0; i < ranks; i++) {
+        cr_assert_eq(pipe(ends[i]), 0);
+        pids[i] = fork();
+        if (pids[i] == 0) {
+            struct rendezvous r = {
+                .ranks = ranks, .rank = i, .timeout_ns = 30 * NS_PER_S, .answer_ns = 30 * NS_PER_S};
+            struct collective *c = NULL;
+            struct err err = {0};
+            signal(SIGPIPE, SIG_IGN);
+            snprintf(r.where, sizeof r.where, "%s", place);
+            int code = collective_open(&c, &r, &err) ? 9 : fn(c, &err);
+            if (c)
+                c->failed = code != 0;
+            collective_close(c);
+            (void)!write(ends[i][1], err.msg, strlen(err.msg));
+            _exit(code);
+        }
+    }
+    for (uint32_t i = 0; i < ranks; i++) {
+        int status;
+        close(ends[i][1]);
+        ssize_t n = read(ends[i][0], out[i], 1199);
+        out[i][n > 0 ? n : 0] = '\0';
+        close(ends[i][0]);
+        waitpid(pids[i], &status, 0);
+        codes[i] = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    }
+    char *file = place + 7;
+    unlink(file);
+    rmdir(dir);
+}
+
+static int sums(struct collective *c, struct err *err)
+{
+    enum { N = 100003 };
+    float *y = xmalloc(N * sizeof *y);
+    char text[8] = "none";
+    for (size_t i = 0; i < N; i++)
+        y[i] = (float)(i % 1000) + (float)c->rank;
+    if (c->rank == 0)
+        snprintf(text, sizeof text, "shared");
+    int failed = c->ops->sum(c, y, N, err) || c->ops->share(c, text, sizeof text, err) ||
+                 c->ops->barrier(c, err) || c->ops->check(c, err);
+    float all = (float)c->ranks, extra = all * (all - 1) / 2;
+    for (size_t i = 0; i < N && !failed; i++)
+        failed = y[i] != all * (float)(i % 1000) + extra;
+    failed |= strcmp(text, "shared") != 0;
+    free(y);
+    return failed;
+}
+
+Test(collective, sums_and_shares)
+{
+    for (uint32_t ranks = 2; ranks <= 4; ranks++) {
+        int codes[8];
+        char out[8][1200];
+        run(ranks, sums, codes, out);
+        for (uint32_t i = 0; i < ranks; i++)
+            cr_expect_eq(codes[i], 0, "rank %u of %u: %d %s", i, ranks, codes[i], out[i]);
+    }
+}
+
+/* Whoever is `victim` is killed while the others wait for its part of a sum. */
+static uint32_t victim;
+static int dies(struct collective *c, struct err *err)
+{
+    float y[4] = {1, 2, 3, 4};
+    if (c->ops->barrier(c, err))
+        return 8;
+    if (c->rank == victim)
+        kill(getpid(), SIGKILL);
+    return c->ops->sum(c, y, 4, err) ? 7 : 0;
+}
+
+Test(collective, a_death_is_named)
+{
+    for (victim = 0; victim < 3; victim += 2) {
+        int codes[8];
+        char out[8][1200], want[40];
+        uint64_t start = clock_mono_ns();
+        run(3, dies, codes, out);
+        snprintf(want, sizeof want, "rank %u of 3 has died", victim);
+        for (uint32_t i = 0; i < 3; i++) {
+            cr_expect_eq(codes[i], i == victim ? -SIGKILL : 7, "rank %u: %d", i, codes[i]);
+            if (i != victim)
+                cr_expect(strstr(out[i], want), "rank %u: %s", i, out[i]);
+        }
+        cr_expect(clock_mono_ns() - start < 20 * NS_PER_S, "it took longer than any timeout");
+    }
+}
+
+Test(collective, alone_needs_nobody)
+{
+    struct rendezvous r = {.ranks = 1};
+    struct collective *c;
+    float y = 5;
+    cr_assert_eq(collective_open(&c, &r, NULL), 0);
+    cr_expect(!c->ops->sum(c, &y, 1, NULL) && !c->ops->barrier(c, NULL) && y == 5);
+    collective_close(c);
+}
+
+Test(collective, nobody_there)
+{
+    struct rendezvous r = {.ranks = 2, .rank = 1, .where = "127.0.0.1:1", .timeout_ns = 1};
+    struct collective *c;
+    struct err err = {0};
+    cr_expect_eq(collective_open(&c, &r, &err), -1);
+    cr_expect(strstr(err.msg, "does not reach rank 0 at 127.0.0.1:1"), "%s", err.msg);
+    snprintf(r.where, sizeof r.where, "nonsense");
+    cr_expect_eq(collective_open(&c, &r, &err), -1);
+    cr_expect(strstr(err.msg, "want HOST:PORT"), "%s", err.msg);
+}

@@ -1,0 +1,244 @@
+/* Options, learning rates, the order of batches, lines of the progress. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "batch.h"
+#include "clock.h"
+#include "options.h"
+#include "report.h"
+#include "schedule.h"
+
+static int read_words(struct options *o, struct conf **conf, const char *const *words,
+                      struct err *err)
+{
+    char *argv[16] = {(char *)"sampan-train"};
+    int argc = 1;
+    while (words[argc - 1]) {
+        argv[argc] = (char *)words[argc - 1];
+        argc++;
+    }
+    return options_read(o, conf, argc, argv, err);
+}
+
+Test(options, paddles_words)
+{
+    static const char *const words[] = {"--num_passes=10", "--trainer_count=4", "--use_gpu=0",
+                                        "--log_period=50", "--dot_period=10",   "--saving_period=1",
+                                        "--local=0",       "--trainer_id=2",    NULL};
+    struct options o;
+    struct conf *conf = NULL;
+    struct err err = {0};
+    cr_assert_eq(read_words(&o, &conf, words, &err), 0, "%s", err.msg);
+    cr_expect(o.num_passes == 10 && o.trainer_count == 4 && o.log_period == 50 &&
+              o.dot_period == 10 && o.saving_period == 1 && o.local == 0 && o.trainer_id == 2);
+    cr_expect_str_eq(o.device, "cpu");
+    conf_free(conf);
+}
+
+Test(options, a_file_in_pythons_syntax)
+{
+    char file[] = "/tmp/sampan-unit-XXXXXX";
+    int fd = mkstemp(file);
+    static const char text[] = "# a comment\nmodel = \"movie\"\nbatch_size = 64\n"
+                               "learning_rate = 0.05\ndata='train'\n";
+    cr_assert_eq(write(fd, text, sizeof text - 1), (ssize_t)sizeof text - 1);
+    close(fd);
+    const char *const words[] = {"--config", file, "--batch_size=7", NULL};
+    struct options o;
+    struct conf *conf = NULL;
+    struct err err = {0};
+    cr_assert_eq(read_words(&o, &conf, words, &err), 0, "%s", err.msg);
+    cr_expect_str_eq(o.model, "movie");
+    cr_expect_str_eq(o.data, "train");
+    cr_expect(o.batch_size == 7 && o.rate == 0.05);
+    conf_free(conf);
+    unlink(file);
+}
+
+Test(options, refused)
+{
+    static const struct {
+        const char *word, *want;
+    } rows[] = {
+        {"--learning_rate=x", "--learning_rate: x: want a number of 0 to"},
+        {"--momentum=1.5", "--momentum: 1.5: want a number of 0 to 1"},
+        {"--optimizer=adam", "--optimizer: adam: want momentum or lars"},
+        {"--resume=yes", "--resume: yes: want auto or never"},
+        {"--batch_size=0", "batch_size"},
+        {"--num_pases=1", "did you mean --num_passes?"},
+        {"data", "data: an option without its name"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *const words[] = {rows[i].word, NULL};
+        struct options o;
+        struct conf *conf = NULL;
+        struct err err = {0};
+        cr_expect_eq(read_words(&o, &conf, words, &err), -1, "%s", rows[i].word);
+        cr_expect(strstr(err.msg, rows[i].want), "%s: %s", rows[i].word, err.msg);
+        conf_free(conf);
+    }
+}
+
+Test(schedule, rates)
+{
+    static const struct {
+        struct schedule s;
+        uint64_t step;
+        double want;
+    } rows[] = {
+        {{SCHEDULE_CONSTANT, 0.1, 0, 100, 0, 0}, 99, 0.1},
+        {{SCHEDULE_CONSTANT, 0.1, 10, 100, 0, 0}, 0, 0.01},
+        {{SCHEDULE_CONSTANT, 0.1, 10, 100, 0, 0}, 9, 0.1},
+        {{SCHEDULE_STEP, 1, 0, 100, 30, 0.1}, 29, 1},
+        {{SCHEDULE_STEP, 1, 0, 100, 30, 0.1}, 30, 0.1},
+        {{SCHEDULE_STEP, 1, 0, 100, 30, 0.1}, 90, 0.001},
+        {{SCHEDULE_COSINE, 2, 0, 100, 0, 0}, 0, 2},
+        {{SCHEDULE_COSINE, 2, 0, 100, 0, 0}, 50, 1},
+        {{SCHEDULE_COSINE, 2, 0, 100, 0, 0}, 100, 0},
+        {{SCHEDULE_COSINE, 2, 0, 100, 0, 0}, 1000, 0},
+        {{SCHEDULE_COSINE, 2, 20, 100, 0, 0}, 60, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        cr_expect_float_eq(schedule_rate(&rows[i].s, rows[i].step), rows[i].want, 1e-12, "row %zu",
+                           i);
+    enum schedule_kind k;
+    struct err err = {0};
+    cr_expect_eq(schedule_kind("linear", &k, &err), -1);
+    cr_expect_str_eq(err.msg, "--schedule: linear: want constant, step or cosine");
+}
+
+Test(report, line)
+{
+    char line[256];
+    struct report_options o = {.passes = 3};
+    struct report_step s = {.pass = 1, .batch = 12, .pass_batches = 48};
+    struct report_figures f = {.loss = 1.23456, .per_second = 812.4, .stall = 0.0123};
+    report_line(line, sizeof line, &o, &s, &f, 130);
+    cr_expect_str_eq(line, "[======>                 ]  25%  pass 2/3  loss 1.2346  "
+                           "812 images/s  stall 1.2%  2m10s left");
+    s.batch = s.pass_batches = 0; /* nothing is known yet */
+    report_line(line, sizeof line, &o, &s, &f, 0);
+    cr_expect(strstr(line, "  0%"));
+}
+
+Test(report, figures_of_a_period)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    struct report_options o = {.terminal = out, .log_period = 2, .dot_period = 1, .passes = 1};
+    struct report r;
+    struct report_figures f;
+    cr_assert_eq(report_open(&r, &o, NULL), 0);
+    struct report_step s = {.batch = 1,
+                            .pass_batches = 4,
+                            .samples = 10,
+                            .wait_ns = 50 * NS_PER_MS,
+                            .step_ns = NS_PER_S,
+                            .loss = 20,
+                            .right = 5};
+    cr_expect(!report_step(&r, &s, &f));
+    s.batch = 2;
+    s.wait_ns = 150 * NS_PER_MS;
+    s.loss = 10;
+    cr_expect(report_step(&r, &s, &f));
+    cr_expect(fabs(f.loss - 1.5) < 1e-12 && fabs(f.accuracy - 0.5) < 1e-12 &&
+              fabs(f.per_second - 10) < 1e-9 && fabs(f.stall - 0.1) < 1e-12);
+    report_close(&r);
+    fclose(out);
+    cr_expect_str_eq(text, "..\n");
+    free(text);
+}
+
+/* --- batches ---------------------------------------------------------------------------------- */
+
+static struct batches *open_rank(uint32_t ranks, uint32_t rank, size_t batch, const char *resume)
+{
+    struct batches *b;
+    struct err err = {0};
+    struct batch_options o = {.data = "synthetic:50,4",
+                              .batch = batch,
+                              .seed = 9,
+                              .ranks = ranks,
+                              .rank = rank,
+                              .height = 2,
+                              .width = 2,
+                              .train = true,
+                              .resume = resume};
+    cr_assert_eq(batch_open(&b, MODEL_PICTURES, &o, &err), 0, "%s", err.msg);
+    return b;
+}
+
+/* Two ranks' batches together are those of one with twice as many. */
+Test(batch, ranks_share_a_batch)
+{
+    struct batches *one = open_rank(1, 0, 10, NULL), *two[2];
+    two[0] = open_rank(2, 0, 5, NULL);
+    two[1] = open_rank(2, 1, 5, NULL);
+    cr_expect_eq(one->pass_batches, 5);
+    cr_expect_eq(two[0]->pass_batches, 5);
+    for (int pass = 0; pass < 2; pass++) {
+        struct net_batch all, part;
+        cr_assert_eq(one->ops->begin(one, (uint64_t)pass, NULL), 0);
+        for (int r = 0; r < 2; r++)
+            cr_assert_eq(two[r]->ops->begin(two[r], (uint64_t)pass, NULL), 0);
+        while (one->ops->next(one, &all, NULL) > 0)
+            for (int r = 0; r < 2; r++) {
+                cr_assert_eq(two[r]->ops->next(two[r], &part, NULL), 1);
+                cr_expect_eq(part.n, 5);
+                for (size_t i = 0; i < part.n; i++)
+                    cr_expect_eq(memcmp(part.x + i * 12, all.x + (2 * i + (size_t)r) * 12,
+                                        12 * sizeof(float)),
+                                 0, "pass %d rank %d sample %zu", pass, r, i);
+            }
+        cr_expect_eq(two[0]->ops->next(two[0], &part, NULL), 0);
+    }
+    batch_close(one);
+    batch_close(two[0]);
+    batch_close(two[1]);
+}
+
+Test(batch, goes_on_where_a_token_says)
+{
+    char token[BATCH_TOKEN_LEN];
+    float want[12 * 7];
+    struct net_batch in;
+    struct batches *b = open_rank(1, 0, 7, NULL);
+    cr_assert_eq(b->ops->begin(b, 3, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(b->ops->next(b, &in, NULL), 1);
+    cr_assert_eq(b->ops->token(b, token, NULL), 0);
+    cr_assert_eq(b->ops->next(b, &in, NULL), 1);
+    memcpy(want, in.x, sizeof want);
+    batch_close(b);
+    b = open_rank(1, 0, 7, token);
+    cr_assert_eq(b->ops->begin(b, 3, NULL), 0);
+    cr_assert_eq(b->ops->next(b, &in, NULL), 1);
+    cr_expect_eq(memcmp(want, in.x, sizeof want), 0);
+    batch_close(b);
+}
+
+Test(batch, refused)
+{
+    static const struct {
+        const char *data, *want;
+        enum model_data kind;
+    } rows[] = {
+        {NULL, "--data: missing", MODEL_PICTURES},
+        {"synthetic:5", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES},
+        {"synthetic:5,1", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES},
+        {"synthetic:0,3", "no sample is there", MODEL_PICTURES},
+        {"/nowhere", "/nowhere/users.dat: No such file", MODEL_RATINGS},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct batches *b;
+        struct err err = {0};
+        struct batch_options o = {
+            .data = rows[i].data, .batch = 4, .ranks = 1, .height = 2, .width = 2};
+        cr_expect_eq(batch_open(&b, rows[i].kind, &o, &err), -1);
+        cr_expect(strstr(err.msg, rows[i].want), "row %zu: %s", i, err.msg);
+    }
+}

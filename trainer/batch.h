@@ -1,0 +1,69 @@
+/*
+ * Batches: where a rank's samples come from.
+ *
+ * Every source deals in the order of a sampler (common/order), so that several ranks together read
+ * what one would, and begins in the middle of a pass where a checkpoint says so.
+ */
+#ifndef SAMPAN_TRAIN_BATCH_H
+#define SAMPAN_TRAIN_BATCH_H
+
+#include "model.h"
+#include "net.h"
+
+#define BATCH_TOKEN_LEN 1600
+
+struct batch_options {
+    const char *data;    /* see batch_open() */
+    const char *sampler; /* a SPEC without ranks and rank; NULL: distributed, shuffled by seed */
+    size_t batch;        /* samples of this rank */
+    uint64_t seed;
+    uint32_t ranks, rank;
+    int height, width;  /* of pictures */
+    uint32_t threads;   /* of the loader */
+    bool train;         /* random crops; else the middle */
+    bool skip_bad;      /* pictures that cannot be decoded are left out, not an error */
+    const char *resume; /* NULL, or a token */
+};
+
+struct batches {
+    const struct batches_ops *ops;
+    uint64_t samples;      /* of the set */
+    uint64_t pass_batches; /* of this rank in a whole pass */
+    struct model_shape shape;
+};
+
+/* What the source itself measured, for progress and logs. Nanoseconds. */
+struct batch_figures {
+    uint64_t waited, read, decoded;
+    uint64_t direct, mounted, skipped; /* samples by where their bytes came from */
+};
+
+struct batches_ops {
+    /* The next pass. The first call begins where the token says, if one was given. */
+    int (*begin)(struct batches *b, uint64_t pass, struct err *err);
+    /* 1: *ret is set, its memory the source's until the next call. 0: the pass is over. -1: the
+     * error names the sample. */
+    int (*next)(struct batches *b, struct net_batch *ret, struct err *err);
+    /* The place after the batch given last, one printable line. */
+    int (*token)(struct batches *b, char ret[BATCH_TOKEN_LEN], struct err *err);
+    void (*figures)(struct batches *b, struct batch_figures *ret);
+    void (*close)(struct batches *b);
+};
+
+/*
+ * `data`:
+ *   DIR                        MODEL_PICTURES: a folder of pictures, a folder a class
+ *   DIR                        MODEL_RATINGS: users.dat, movies.dat, ratings.dat as MovieLens has
+ *                              them (ratings.list: a part of the ratings, as `split` makes it)
+ *   synthetic:SAMPLES,CLASSES  made up: pictures of CLASSES classes, or ratings
+ */
+int batch_open(struct batches **ret, enum model_data kind, const struct batch_options *o,
+               struct err *err);
+void batch_close(struct batches *b);
+static inline void cleanup_batches_fn(struct batches **b)
+{
+    batch_close(*b);
+}
+#define cleanup_batches CLEANUP(cleanup_batches_fn)
+
+#endif

@@ -1,0 +1,203 @@
+/* Reading checkpoints: all is checked before anything of it gets into the net. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "checkpoint-internal.h"
+#include "hash.h"
+#include "json.h"
+#include "mem.h"
+
+#define LOG_MODULE "checkpoint"
+#define STATE_MAX  (64u << 20)
+
+struct reading {
+    int dir;
+    struct net *n;
+    float *weights, *velocities, *mean; /* host memory; mean NULL: the net has none */
+};
+
+static int read_file(int dir, const char *name, size_t max, struct bytes *out, struct err *err)
+{
+    char buf[65536];
+    cleanup_close int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return err_sys(err, errno, "%s", name);
+    bytes_clear(out);
+    for (ssize_t n; (n = read(fd, buf, sizeof buf)) != 0;) {
+        if (n < 0)
+            return err_sys(err, errno, "%s", name);
+        if (out->len + (size_t)n > max)
+            return err_set(err, ERR_CORRUPT, "%s: longer than it can be", name);
+        bytes_add(out, buf, (size_t)n);
+    }
+    return 0;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+/* Where the numbers of a file belong; NULL: nothing of this net. */
+static float *place_of(const struct reading *r, const char *name, size_t *numbers, size_t *head)
+{
+    *numbers = net_floats(r->n);
+    *head = 0;
+    if (strcmp(name, "momentum") == 0)
+        return r->velocities;
+    if (strcmp(name, "mean") == 0)
+        return r->mean;
+    for (size_t i = 0; i < net_n_params(r->n); i++) {
+        const struct param *p = net_param(r->n, i);
+        if (strcmp(name, p->name) == 0) {
+            *numbers = p->n;
+            *head = CHECKPOINT_HEAD;
+            return r->weights + p->at;
+        }
+    }
+    return NULL;
+}
+
+static int foreign(struct err *err, const char *name)
+{
+    return err_set(err, ERR_USAGE, "it is of another model (%s does not fit)", name);
+}
+
+static int take_file(struct reading *r, const struct json *row, struct err *err)
+{
+    const char *name = "";
+    int64_t size, sum;
+    size_t numbers, head;
+    cleanup_bytes struct bytes data = {0};
+    unsigned char want[CHECKPOINT_HEAD];
+    if (json_str(row, "name", &name, err) || json_int(row, "size", 0, INT64_MAX, &size, err) ||
+        json_int(row, "crc32c", 0, UINT32_MAX, &sum, err))
+        return -1;
+    float *to = place_of(r, name, &numbers, &head);
+    if (!to && strcmp(name, "mean") == 0)
+        return 0; /* written with --ema, loaded without */
+    if (!to || (size_t)size != head + numbers * sizeof *to)
+        return foreign(err, name);
+    if (read_file(r->dir, name, (size_t)size, &data, err))
+        return -1;
+    if (data.len != (size_t)size || crc32c(0, data.data, data.len) != (uint32_t)sum)
+        return err_set(err, ERR_CORRUPT, "%s: it is torn or damaged", name);
+    checkpoint_head(want, numbers);
+    if (head && memcmp(data.data, want, head) != 0)
+        return foreign(err, name);
+    memcpy(to, data.data + head, numbers * sizeof *to);
+    return 0;
+}
+
+/* --- state.json ------------------------------------------------------------------------------- */
+
+static int take_state(struct reading *r, const struct json *root, struct checkpoint *c,
+                      struct err *err)
+{
+    const char *model = "", *token = "";
+    int64_t format, pass, batch, step, seed;
+    if (json_int(root, "format", 1, INT64_MAX, &format, err))
+        return -1;
+    if (format != CHECKPOINT_FORMAT)
+        return err_set(err, ERR_USAGE, "it is of format %" PRId64 ", written by a newer program",
+                       format);
+    if (json_str(root, "model", &model, err) || json_str(root, "token", &token, err) ||
+        json_int(root, "pass", 0, INT64_MAX, &pass, err) ||
+        json_int(root, "batch", 0, INT64_MAX, &batch, err) ||
+        json_int(root, "step", 0, INT64_MAX, &step, err) ||
+        json_int(root, "seed", 0, INT64_MAX, &seed, err))
+        return -1;
+    if (strcmp(model, net_model(r->n)) != 0)
+        return err_set(err, ERR_USAGE, "it is of another model (%s)", model);
+    *c = (struct checkpoint){.pass = (uint64_t)pass,
+                             .batch = (uint64_t)batch,
+                             .step = (uint64_t)step,
+                             .seed = (uint64_t)seed};
+    snprintf(c->token, sizeof c->token, "%s", token);
+    return 0;
+}
+
+static int take_files(struct reading *r, const struct json *root, struct err *err)
+{
+    struct json files = json_get(root, "files");
+    if (json_want_array(&files, err))
+        return -1;
+    if (json_count(&files) < net_n_params(r->n) + 1)
+        return foreign(err, "the number of parameters");
+    for (size_t i = 0; i < json_count(&files); i++) {
+        struct json row = json_at(&files, i);
+        if (take_file(r, &row, err))
+            return -1;
+    }
+    return 0;
+}
+
+static int read_place(struct reading *r, struct checkpoint *c, struct err *err)
+{
+    cleanup_bytes struct bytes done = {0}, text = {0};
+    char want[64];
+    if (read_file(r->dir, "state.json", STATE_MAX, &text, err) ||
+        read_file(r->dir, "done", sizeof want, &done, err))
+        return -1;
+    snprintf(want, sizeof want, CHECKPOINT_DONE "%08x\n", crc32c(0, text.data, text.len));
+    if (!done.data || done.len != strlen(want) || memcmp(done.data, want, done.len) != 0)
+        return err_set(err, ERR_CORRUPT, "state.json: it is torn or damaged");
+    cleanup_json struct json_doc *doc = NULL;
+    if (json_parse(&doc, "state.json", text.data, text.len, err))
+        return -1;
+    struct json root = json_root(doc);
+    return take_state(r, &root, c, err) || take_files(r, &root, err);
+}
+
+static int load_place(const char *dir, const char *name, struct net *n, struct checkpoint *c,
+                      struct err *err)
+{
+    size_t bytes = net_floats(n) * sizeof(float);
+    struct backend *b = net_backend(n);
+    cleanup_free char *path = xasprintf("%s/%s", dir, name);
+    cleanup_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(err, errno, "%s", path);
+    cleanup_free float *weights = xcalloc(1, bytes + 1), *velocities = xcalloc(1, bytes + 1),
+                       *mean = net_mean(n) ? xcalloc(1, bytes + 1) : NULL;
+    struct reading r = {fd, n, weights, velocities, mean};
+    if (read_place(&r, c, err))
+        return -1;
+    b->ops->put(b, net_weights(n), weights, bytes);
+    b->ops->put(b, net_velocities(n), velocities, bytes);
+    if (mean)
+        b->ops->put(b, net_mean(n), mean, bytes);
+    return b->ops->sync(b, err);
+}
+
+int checkpoint_load(const char *dir, struct net *n, struct checkpoint *ret, struct log *log,
+                    struct err *err)
+{
+    cleanup_free struct checkpoint_place *all = NULL;
+    size_t count;
+    bool others = false;
+    struct err first = {0};
+    if (checkpoint_list(dir, &all, &count, err))
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        struct err e = {0};
+        if (!all[i].done) {
+            log_warn(log, "%s/%s is passed over: it was never finished", dir, all[i].name);
+            continue;
+        }
+        if (load_place(dir, all[i].name, n, ret, &e) == 0)
+            return 1;
+        log_warn(log, "%s/%s is passed over: %s", dir, all[i].name, e.msg);
+        others |= e.class == ERR_USAGE;
+        if (first.class == ERR_NONE || e.class == ERR_USAGE)
+            first = e;
+    }
+    if (!others)
+        return 0;
+    return err_set(err, ERR_USAGE,
+                   "checkpoints: %s: none is of this model: %.400s (another --save_dir, or "
+                   "--resume never)",
+                   dir, first.msg);
+}

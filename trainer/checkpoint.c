@@ -1,0 +1,259 @@
+/* Writing checkpoints, and removing old ones. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "checkpoint-internal.h"
+#include "hash.h"
+#include "json.h"
+#include "mem.h"
+
+void checkpoint_name(const struct checkpoint *c, char *out, size_t size)
+{
+    if (c->batch == 0 && c->pass > 0)
+        snprintf(out, size, "pass-%05" PRIu64, c->pass - 1);
+    else
+        snprintf(out, size, "pass-%05" PRIu64 "-batch-%09" PRIu64, c->pass, c->batch);
+}
+
+void checkpoint_head(unsigned char out[CHECKPOINT_HEAD], uint64_t numbers)
+{
+    memset(out, 0, CHECKPOINT_HEAD);
+    out[4] = sizeof(float);
+    for (int i = 0; i < 8; i++)
+        out[8 + i] = (unsigned char)(numbers >> 8 * i);
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+struct writing {
+    int dir;
+    const char *path; /* of the folder, for errors */
+    struct json_writer *files;
+};
+
+static int failed(const struct writing *w, const char *name, int code, struct err *err)
+{
+    return err_sys(err, code, "checkpoint: write %s/%s", w->path, name);
+}
+
+static int write_all(int fd, const void *data, size_t len)
+{
+    const char *p = data;
+    while (len > 0) {
+        ssize_t n = write(fd, p, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno;
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Two parts, so that a header needs no copy of what it heads. */
+static int write_file(struct writing *w, const char *name, const void *head, size_t head_len,
+                      const void *data, size_t len, struct err *err)
+{
+    cleanup_close int fd =
+        openat(w->dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0)
+        return failed(w, name, errno, err);
+    int code = write_all(fd, head, head_len);
+    if (!code)
+        code = write_all(fd, data, len);
+    if (!code && fsync(fd))
+        code = errno;
+    if (!code && close(take_fd(&fd)))
+        code = errno;
+    if (code)
+        return failed(w, name, code, err);
+    if (w->files) {
+        jw_object(w->files, NULL);
+        jw_str(w->files, "name", name);
+        jw_uint(w->files, "size", head_len + len);
+        jw_uint(w->files, "crc32c", crc32c(crc32c(0, head, head_len), data, len));
+        jw_end(w->files);
+    }
+    return 0;
+}
+
+static int write_params(struct writing *w, const struct net *n, const float *host, struct err *err)
+{
+    for (size_t i = 0; i < net_n_params(n); i++) {
+        const struct param *p = net_param(n, i);
+        unsigned char head[CHECKPOINT_HEAD];
+        checkpoint_head(head, p->n);
+        if (write_file(w, p->name, head, sizeof head, host + p->at, p->n * sizeof *host, err))
+            return -1;
+    }
+    return 0;
+}
+
+static int fetch(const struct net *n, float *host, const float *from, struct err *err)
+{
+    struct backend *b = net_backend(n);
+    b->ops->get(b, host, from, net_floats(n) * sizeof *host);
+    return b->ops->sync(b, err);
+}
+
+static int write_numbers(struct writing *w, const struct net *n, struct err *err)
+{
+    size_t bytes = net_floats(n) * sizeof(float);
+    cleanup_free float *host = xmalloc(bytes + 1);
+    if (fetch(n, host, net_weights(n), err) || write_params(w, n, host, err) ||
+        fetch(n, host, net_velocities(n), err) ||
+        write_file(w, "momentum", NULL, 0, host, bytes, err))
+        return -1;
+    if (!net_mean(n))
+        return 0;
+    return fetch(n, host, net_mean(n), err) || write_file(w, "mean", NULL, 0, host, bytes, err);
+}
+
+/* Exact: what is read back is the same number. */
+static void put_double(struct json_writer *w, const char *key, double value)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.17g", value);
+    jw_raw(w, key, strpbrk(text, "in") ? "null" : text);
+}
+
+static int write_state(struct writing *w, const struct net *n, const struct checkpoint *c,
+                       struct err *err)
+{
+    cleanup_bytes struct bytes text = {0};
+    struct json_writer out;
+    jw_init(&out, &text);
+    jw_object(&out, NULL);
+    jw_int(&out, "format", CHECKPOINT_FORMAT);
+    jw_str(&out, "model", net_model(n));
+    jw_uint(&out, "pass", c->pass);
+    jw_uint(&out, "batch", c->batch);
+    jw_uint(&out, "step", c->step);
+    jw_uint(&out, "seed", c->seed);
+    jw_str(&out, "token", c->token);
+    put_double(&out, "loss", c->loss);
+    put_double(&out, "rate", c->rate);
+    jw_array(&out, "files");
+    w->files = &out;
+    int code = write_numbers(w, n, err);
+    w->files = NULL;
+    if (code)
+        return -1;
+    jw_end(&out);
+    jw_end(&out);
+    bytes_add_char(&text, '\n');
+    if (write_file(w, "state.json", NULL, 0, text.data, text.len, err))
+        return -1;
+    char done[64];
+    snprintf(done, sizeof done, CHECKPOINT_DONE "%08x\n", crc32c(0, text.data, text.len));
+    return write_file(w, "done", NULL, 0, done, strlen(done), err);
+}
+
+/* --- folders ---------------------------------------------------------------------------------- */
+
+/* A folder's own names; `done` goes first, so that what is left of it is not taken for whole. */
+static void remove_place(const char *dir, const char *name)
+{
+    cleanup_free char *path = xasprintf("%s/%s", dir, name);
+    cleanup_dir DIR *d = opendir(path);
+    if (!d)
+        return;
+    unlinkat(dirfd(d), "done", 0);
+    for (struct dirent *e; (e = readdir(d));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            unlinkat(dirfd(d), e->d_name, 0);
+    rmdir(path);
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const struct checkpoint_place *p = a, *q = b;
+    if (p->pass != q->pass)
+        return p->pass < q->pass ? 1 : -1;
+    return p->batch == q->batch ? 0 : p->batch < q->batch ? 1 : -1;
+}
+
+static bool parse_name(const char *name, struct checkpoint_place *ret)
+{
+    int end = 0;
+    ret->batch = CHECKPOINT_OF_PASS;
+    if (strlen(name) >= sizeof ret->name)
+        return false;
+    if (sscanf(name, "pass-%5" SCNu64 "%n", &ret->pass, &end) == 1 && end == 10 && !name[end])
+        return true;
+    end = 0;
+    return sscanf(name, "pass-%5" SCNu64 "-batch-%9" SCNu64 "%n", &ret->pass, &ret->batch, &end) ==
+               2 &&
+           end == 26 && !name[end];
+}
+
+int checkpoint_list(const char *dir, struct checkpoint_place **ret, size_t *n, struct err *err)
+{
+    *ret = NULL;
+    *n = 0;
+    cleanup_dir DIR *d = opendir(dir);
+    if (!d)
+        return errno == ENOENT ? 0 : err_sys(err, errno, "checkpoints: %s", dir);
+    for (struct dirent *e; (e = readdir(d));) {
+        struct checkpoint_place p = {0};
+        if (!parse_name(e->d_name, &p))
+            continue;
+        cleanup_free char *done = xasprintf("%s/done", e->d_name);
+        snprintf(p.name, sizeof p.name, "%s", e->d_name);
+        p.done = faccessat(dirfd(d), done, F_OK, 0) == 0;
+        *ret = xrealloc(*ret, (*n + 1) * sizeof **ret);
+        (*ret)[(*n)++] = p;
+    }
+    if (*n)
+        qsort(*ret, *n, sizeof **ret, by_age);
+    return 0;
+}
+
+/* Torn ones older than the newest whole one go, too. */
+static void prune(const char *dir, const char *newest, unsigned keep)
+{
+    cleanup_free struct checkpoint_place *all = NULL;
+    size_t n, whole = 0;
+    if (keep == 0 || checkpoint_list(dir, &all, &n, NULL))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        bool is_newest = strcmp(all[i].name, newest) == 0;
+        if (whole >= keep && !is_newest)
+            remove_place(dir, all[i].name);
+        whole += all[i].done;
+    }
+}
+
+int checkpoint_save(const char *dir, const struct net *n, const struct checkpoint *c, unsigned keep,
+                    char *ret, size_t ret_len, struct err *err)
+{
+    char name[CHECKPOINT_NAME];
+    checkpoint_name(c, name, sizeof name);
+    cleanup_free char *path = xasprintf("%s/%s", dir, name);
+    if (mkdir(dir, 0755) && errno != EEXIST)
+        return err_sys(err, errno, "checkpoint: make %s", dir);
+    if (mkdir(path, 0755) && errno != EEXIST)
+        return err_sys(err, errno, "checkpoint: make %s", path);
+    cleanup_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(err, errno, "checkpoint: %s", path);
+    if (unlinkat(fd, "done", 0) && errno != ENOENT)
+        return err_sys(err, errno, "checkpoint: %s/done", path);
+    struct writing w = {.dir = fd, .path = path};
+    if (write_state(&w, n, c, err)) {
+        remove_place(dir, name);
+        return -1;
+    }
+    if (fsync(fd))
+        return err_sys(err, errno, "checkpoint: %s", path);
+    if (ret)
+        snprintf(ret, ret_len, "%s", path);
+    prune(dir, name, keep);
+    return 0;
+}

@@ -1,0 +1,49 @@
+/*
+ * Checkpoints: what training goes on from, as folders that other programs can read, too.
+ *
+ *   SAVE_DIR/pass-00002/                 pass 2 is over
+ *   SAVE_DIR/pass-00002-batch-000000017/ 17 batches of pass 2 are done
+ *       ___fc_layer_0__.w0 …             a file a parameter: Paddle's header of 16 bytes (version
+ * 0, 4 bytes a number, how many), then floats momentum, mean                   of all parameters,
+ * in their order (mean: with --ema) state.json                       where training is; size and
+ * CRC-32C of each file done                             written last: CRC-32C of state.json
+ *
+ * Every file is fsynced before `done` is, so that a folder with a `done` that fits is whole,
+ * whenever the machine stopped; it works on a local disk and on a mount where a file becomes
+ * visible at fsync. Only rank 0 touches the folder; what it read, it gives to the others.
+ */
+#ifndef SAMPAN_TRAIN_CHECKPOINT_H
+#define SAMPAN_TRAIN_CHECKPOINT_H
+
+#include <stdbool.h>
+
+#include "batch.h"
+#include "log.h"
+#include "net.h"
+
+struct checkpoint {
+    uint64_t pass;  /* the one to go on in; a whole pass N saved: N + 1 */
+    uint64_t batch; /* batches of it that are done */
+    uint64_t step;  /* updates so far */
+    uint64_t seed;
+    double loss, rate;           /* of the last step, for people */
+    char token[BATCH_TOKEN_LEN]; /* the place in the middle of a pass; "" at its begin */
+};
+
+/* Writes one and removes all but the newest `keep` (0: keeps all). ERR_DENIED, ERR_LIMIT: the
+ * folder cannot be written or is full; what was there stays. `ret` (may be NULL): the folder. */
+int checkpoint_save(const char *dir, const struct net *n, const struct checkpoint *c, unsigned keep,
+                    char *ret, size_t ret_len, struct err *err);
+
+/*
+ * Loads the newest that is whole and of this model. 1: loaded. 0: there is none. Torn ones and
+ * those of another model are passed over, each with a line in the log; if only ones of another
+ * model are there, that is an error, for beginning anew would in the end remove them.
+ */
+int checkpoint_load(const char *dir, struct net *n, struct checkpoint *ret, struct log *log,
+                    struct err *err);
+
+/* The folder's name of a checkpoint. */
+void checkpoint_name(const struct checkpoint *c, char *out, size_t size);
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * Collectives: what the ranks of a job do together. One process a rank.
+ *
+ * The engine on CPUs is Gloo (Debian's libgloo-dev): the one that PyTorch and Paddle use there, it
+ * needs neither a launcher of its own nor the same library on every node's PATH as MPI does
+ * (mpirun, orted, ssh), works between containers by plain TCP, and a lost peer is an error that a
+ * program can catch, where MPI's default is to end all processes. It is C++ alone: coll-gloo.cc is
+ * the one file that knows it. Sums are the same bits on every rank.
+ *
+ * The process ignores SIGPIPE: Gloo writes to peers that may be gone.
+ *
+ * All ranks call the same functions in the same order. A failed call is final: the error names the
+ * rank that died where one did (store.h watches them), and nothing works afterwards but close().
+ */
+#ifndef SAMPAN_TRAIN_COLLECTIVE_H
+#define SAMPAN_TRAIN_COLLECTIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+#include "rendezvous.h"
+
+struct collective {
+    const struct collective_ops *ops;
+    uint32_t ranks, rank;
+    bool failed; /* set by who ends with an error: the others hear of it as of a death */
+};
+
+struct collective_ops {
+    const char *name;
+    /* y = the sum over all ranks, in host memory. */
+    int (*sum)(struct collective *c, float *y, size_t n, struct err *err);
+    /* All get the bytes of rank 0. */
+    int (*share)(struct collective *c, void *bytes, size_t n, struct err *err);
+    /* Returns when all have called it. */
+    int (*barrier)(struct collective *c, struct err *err);
+    /* Has a rank died? -1 and its name; never waits. */
+    int (*check)(struct collective *c, struct err *err);
+    void (*close)(struct collective *c);
+};
+
+/* One rank needs nobody. More: meets the others as `r` says, within its time limit. */
+int collective_open(struct collective **ret, const struct rendezvous *r, struct err *err);
+void collective_close(struct collective *c);
+static inline void cleanup_collective_fn(struct collective **c)
+{
+    collective_close(*c);
+}
+#define cleanup_collective CLEANUP(cleanup_collective_fn)
+
+#endif

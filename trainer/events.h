@@ -1,0 +1,48 @@
+/*
+ * Curves: what TensorBoard and VisualDL read, in one folder.
+ *
+ *   DIR/events.out.tfevents.SECONDS.HOST.PID.0   TensorBoard: TFRecords with sums
+ *   DIR/vdlrecords.SECONDS.log                   VisualDL: length and record, no sums
+ *
+ * One folder is one run, with one file of each (VisualDL shows only the newest of several). A run
+ * that goes on from a checkpoint goes on in the same files, which are cut back first: to whole
+ * records of steps that the checkpoint has seen. So a curve is never torn nor doubled. Each record
+ * is one write(), for VisualDL cannot read a file that ends within one.
+ *
+ * The first failure stays; the functions do nothing after it, and events_flush() returns it.
+ */
+#ifndef SAMPAN_TRAIN_EVENTS_H
+#define SAMPAN_TRAIN_EVENTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+#include "net.h"
+
+struct events;
+
+/* Precision and recall at EVENTS_THRESHOLDS thresholds, from 0 to 1. */
+#define EVENTS_THRESHOLDS 101
+struct events_pr {
+    /* Judgements with a score in (i/100, (i+1)/100], right and wrong ones. */
+    uint64_t right[EVENTS_THRESHOLDS], wrong[EVENTS_THRESHOLDS];
+};
+void events_pr_add(struct events_pr *p, double score, int right);
+
+/* Makes the folder if need be. Records of steps after `step` are cut off; 0: all of them. */
+int events_open(struct events **ret, const char *dir, uint64_t step, struct err *err);
+void events_close(struct events *e); /* NULL is fine */
+
+void events_scalar(struct events *e, const char *tag, uint64_t step, double value);
+void events_histogram(struct events *e, const char *tag, uint64_t step, const float *x, size_t n);
+/* Pixels of 0..255, RGB. */
+void events_image(struct events *e, const char *tag, uint64_t step, const uint8_t *rgb, int height,
+                  int width);
+void events_pr_curve(struct events *e, const char *tag, uint64_t step, const struct events_pr *p);
+/* The net's layers (TensorBoard alone: VisualDL draws graphs from model files). */
+void events_graph(struct events *e, const struct net *n);
+/* To the disk; and the first failure of all calls before. */
+int events_flush(struct events *e, struct err *err);
+
+#endif

@@ -1,0 +1,316 @@
+/* One pass over the data: steps that all ranks make together, checkpoints within it, the end that a
+ * signal asks for; and what the model is worth on the test data. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "mem.h"
+#include "train-internal.h"
+
+#define LOG_MODULE "train"
+
+/* --- together --------------------------------------------------------------------------------- */
+
+/* What ranks tell each other before a step: who has samples, who was asked to stop. */
+enum { TALK_HAS, TALK_STOP, N_TALK };
+
+static int talk(struct run *r, bool has, bool *any, bool *stop, struct err *err)
+{
+    float t[N_TALK] = {has, *r->stop != 0};
+    if (r->c->ops->check(r->c, err) || r->c->ops->sum(r->c, t, N_TALK, err))
+        return -1;
+    *any = t[TALK_HAS] > 0;
+    *stop = t[TALK_STOP] > 0;
+    return 0;
+}
+
+/* `n` floats of the backend, summed over all ranks. */
+static int sum_ranks(struct run *r, float *x, size_t n, struct err *err)
+{
+    const struct backend_ops *ops = r->b->ops;
+    if (r->c->ranks == 1)
+        return ops->sync(r->b, err);
+    float *host = ops->host ? x : r->sums;
+    if (!ops->host)
+        ops->get(r->b, host, x, n * sizeof *x);
+    if (ops->sync(r->b, err) || r->c->ops->sum(r->c, host, n, err))
+        return -1;
+    if (!ops->host)
+        ops->put(r->b, x, host, n * sizeof *x);
+    return 0;
+}
+
+static int read_sums(struct run *r, float ret[N_SUMS], struct err *err)
+{
+    r->b->ops->get(r->b, ret, net_grads(r->n) + net_floats(r->n), N_SUMS * sizeof *ret);
+    return r->b->ops->sync(r->b, err);
+}
+
+/* --- checkpoints ------------------------------------------------------------------------------ */
+
+int run_save(struct run *r, struct err *err)
+{
+    struct err why = {0};
+    float failed = 0;
+    if (!r->o->save_dir)
+        return 0;
+    if (r->at.batch == 0)
+        r->at.token[0] = '\0';
+    else if (r->batches->ops->token(r->batches, r->at.token, err))
+        return -1;
+    if (is_first(r)) {
+        failed = checkpoint_save(r->o->save_dir, r->n, &r->at, (unsigned)r->o->keep, r->saved,
+                                 sizeof r->saved, &why) != 0;
+        if (!failed) {
+            report_break(&r->report);
+            log_info(r->log, "Saving parameters to %s", r->saved);
+        }
+    }
+    if (r->c->ops->sum(r->c, &failed, 1, err))
+        return -1;
+    if (failed > 0 && !is_first(r))
+        return err_set(err, ERR_FAILED, "rank 0 could not write the checkpoint (see its log)");
+    if (failed > 0) {
+        if (err)
+            *err = why;
+        return err_wrap(err, "pass %" PRIu64 " batch %" PRIu64, r->at.pass, r->at.batch);
+    }
+    r->saved_at = r->at.step;
+    return 0;
+}
+
+static int save_within(struct run *r, struct err *err)
+{
+    uint64_t every = (uint64_t)r->o->saving_period_by_batches;
+    return every && r->at.batch % every == 0 ? run_save(r, err) : 0;
+}
+
+/* --- a step ----------------------------------------------------------------------------------- */
+
+static int not_a_number(struct run *r, size_t batch, struct err *err)
+{
+    const char *layer = net_find_bad(r->n, batch);
+    char where[160];
+    if (layer)
+        snprintf(where, sizeof where, "rank %u, layer %s", r->c->rank, layer);
+    else
+        snprintf(where, sizeof where, "not on rank %u", r->c->rank);
+    return err_set(err, ERR_FAILED,
+                   "the loss is not a number: pass %" PRIu64 " batch %" PRIu64 " (step %" PRIu64
+                   "): first in: %s (a smaller --learning_rate often helps; the last good "
+                   "checkpoint: %s)",
+                   r->at.pass, r->at.batch + 1, r->at.step + 1, where,
+                   r->saved[0] ? r->saved : "none");
+}
+
+static struct update update_of(const struct run *r)
+{
+    return (struct update){.rate = (float)r->rate,
+                           .momentum = (float)r->o->momentum_number,
+                           .decay = (float)r->o->decay,
+                           .trust = strcmp(r->o->optimizer, "lars") == 0 ? 0.001f : 0};
+}
+
+static int step(struct run *r, const struct net_batch *in, float sums[N_SUMS], struct err *err)
+{
+    net_step(r->n, in, true);
+    if (sum_ranks(r, net_grads(r->n), net_floats(r->n) + N_SUMS, err) || read_sums(r, sums, err))
+        return -1;
+    if (!isfinite(sums[SUM_LOSS]))
+        return not_a_number(r, in->n, err);
+    r->rate = schedule_rate(&r->schedule, r->at.step);
+    struct update u = update_of(r);
+    net_update(r->n, &u, sums[SUM_COUNT]);
+    if (net_mean(r->n))
+        r->b->ops->blend(r->b, net_mean(r->n), net_weights(r->n), net_floats(r->n),
+                         (float)r->o->ema_keep);
+    r->at.step++;
+    r->at.batch++;
+    r->at.loss = sums[SUM_LOSS] / sums[SUM_COUNT];
+    r->at.rate = r->rate;
+    return r->b->ops->sync(r->b, err);
+}
+
+static void tell(struct run *r, const float sums[N_SUMS], uint64_t wait_ns, uint64_t step_ns)
+{
+    struct report_step s = {.pass = r->at.pass,
+                            .batch = r->at.batch,
+                            .pass_batches = r->pass_batches,
+                            .step = r->at.step,
+                            .samples = (uint64_t)sums[SUM_COUNT],
+                            .wait_ns = wait_ns,
+                            .step_ns = step_ns,
+                            .loss = sums[SUM_LOSS],
+                            .right = sums[SUM_RIGHT],
+                            .rate = r->rate};
+    struct report_figures f;
+    struct batch_figures b;
+    if (!report_step(&r->report, &s, &f))
+        return;
+    r->batches->ops->figures(r->batches, &b);
+    events_scalar(r->events, "train/loss", s.step, f.loss);
+    events_scalar(r->events, "train/accuracy", s.step, f.accuracy);
+    events_scalar(r->events, "train/learning_rate", s.step, r->rate);
+    events_scalar(r->events, "input/stall", s.step, f.stall);
+    events_scalar(r->events, "input/samples_per_second", s.step, f.per_second);
+    events_scalar(r->events, "input/read_seconds", s.step, (double)b.read / (double)NS_PER_S);
+    events_scalar(r->events, "input/decode_seconds", s.step, (double)b.decoded / (double)NS_PER_S);
+    events_scalar(r->events, "input/from_packs", s.step, (double)b.direct);
+    events_scalar(r->events, "input/from_mount", s.step, (double)b.mounted);
+}
+
+/* --- the pass --------------------------------------------------------------------------------- */
+
+static void show_picture(struct run *r, const struct net_batch *in)
+{
+    const struct model_shape *s = &r->batches->shape;
+    if (!r->events || r->at.step > 0 || !in->x || in->n == 0 || s->c != 3)
+        return;
+    size_t n = (size_t)s->h * (size_t)s->w * 3;
+    cleanup_free uint8_t *rgb = xmalloc(n + 1);
+    float low = INFINITY, high = -INFINITY;
+    for (size_t i = 0; i < n; i++) {
+        low = fminf(low, in->x[i]);
+        high = fmaxf(high, in->x[i]);
+    }
+    for (size_t i = 0; i < n; i++)
+        rgb[i] = (uint8_t)(high > low ? 255 * (in->x[i] - low) / (high - low) : 0);
+    events_image(r->events, "input/first", 1, rgb, s->h, s->w);
+}
+
+static void show_weights(struct run *r)
+{
+    int64_t every = r->o->histogram_period;
+    if (!r->events || every == 0 || r->at.pass % (uint64_t)every)
+        return;
+    for (size_t i = 0; i < net_n_params(r->n); i++) {
+        const struct param *p = net_param(r->n, i);
+        cleanup_free float *host = xmalloc(p->n * sizeof *host);
+        r->b->ops->get(r->b, host, net_weights(r->n) + p->at, p->n * sizeof *host);
+        if (r->b->ops->sync(r->b, NULL) == 0)
+            events_histogram(r->events, p->name, r->at.step, host, p->n);
+    }
+}
+
+/* 1: a step was made. 0: no rank has samples left: the pass is over. A stop that a rank was asked
+ * for comes after the step, so that the place in the data is that of what was learnt. */
+static int advance(struct run *r, struct err *err)
+{
+    struct net_batch in = {0};
+    float sums[N_SUMS];
+    bool any, stop;
+    uint64_t start = clock_mono_ns();
+    int got = r->batches->ops->next(r->batches, &in, err);
+    uint64_t wait = clock_mono_ns() - start;
+    if (got < 0 || talk(r, got > 0, &any, &stop, err))
+        return -1;
+    r->stopped = stop;
+    if (!any)
+        return 0;
+    show_picture(r, &in);
+    if (step(r, &in, sums, err))
+        return -1;
+    tell(r, sums, wait, clock_mono_ns() - start);
+    return 1;
+}
+
+static int end_pass(struct run *r, struct err *err)
+{
+    struct report_figures f;
+    report_pass(&r->report, r->at.pass, &f);
+    show_weights(r);
+    events_scalar(r->events, "pass/loss", r->at.step, f.loss);
+    events_scalar(r->events, "pass/stall", r->at.step, f.stall);
+    if (r->test && (r->at.pass + 1) % (uint64_t)r->o->test_period == 0 && run_test(r, err))
+        return -1;
+    r->at.pass++;
+    r->at.batch = 0;
+    bool last = r->at.pass == (uint64_t)r->o->num_passes;
+    uint64_t every = (uint64_t)r->o->saving_period;
+    if ((last || (every && r->at.pass % every == 0)) && run_save(r, err))
+        return -1;
+    return 0;
+}
+
+static bool at_end(const struct run *r)
+{
+    return r->o->max_steps > 0 && r->at.step >= (uint64_t)r->o->max_steps;
+}
+
+int run_pass(struct run *r, struct err *err)
+{
+    int got = 1;
+    if (r->batches->ops->begin(r->batches, r->at.pass, err))
+        return -1;
+    while (got > 0 && !at_end(r) && !r->stopped) {
+        got = advance(r, err);
+        if (got < 0 || (got > 0 && save_within(r, err)))
+            return -1;
+    }
+    struct err lost = {0};
+    if (events_flush(r->events, &lost)) {
+        log_warn(r->log, "%s: no more curves are written", lost.msg);
+        events_close(r->events);
+        r->events = NULL;
+    }
+    return got == 0 ? end_pass(r, err) : 0;
+}
+
+/* --- the test --------------------------------------------------------------------------------- */
+
+static void judge(struct run *r, const struct net_batch *in, struct events_pr *pr)
+{
+    size_t classes = net_outputs(r->n);
+    if (!in->labels || classes < 2 || !r->events)
+        return;
+    cleanup_free float *x = xmalloc(in->n * classes * sizeof *x + 1);
+    r->b->ops->get(r->b, x, net_result(r->n), in->n * classes * sizeof *x);
+    if (r->b->ops->sync(r->b, NULL))
+        return;
+    for (size_t i = 0; i < in->n; i++) {
+        const float *row = x + i * classes;
+        double top = row[0], sum = 0;
+        for (size_t k = 1; k < classes; k++)
+            top = fmax(top, row[k]);
+        for (size_t k = 0; k < classes; k++)
+            sum += exp(row[k] - top);
+        for (size_t k = 0; k < classes; k++)
+            events_pr_add(pr, exp(row[k] - top) / sum, in->labels[i] == (int32_t)k);
+    }
+}
+
+int run_test(struct run *r, struct err *err)
+{
+    struct net_batch in;
+    struct events_pr pr = {0};
+    double sums[N_SUMS] = {0};
+    int got;
+    if (r->test->ops->begin(r->test, 0, err))
+        return err_wrap(err, "test");
+    if (net_mean(r->n))
+        net_swap_mean(r->n);
+    while ((got = r->test->ops->next(r->test, &in, err)) > 0) {
+        float part[N_SUMS];
+        net_step(r->n, &in, false);
+        judge(r, &in, &pr);
+        got = read_sums(r, part, err);
+        if (got)
+            break;
+        for (int i = 0; i < N_SUMS; i++)
+            sums[i] += part[i];
+    }
+    if (net_mean(r->n))
+        net_swap_mean(r->n);
+    float all[N_SUMS] = {(float)sums[0], (float)sums[1], (float)sums[2]};
+    if (got < 0 || r->c->ops->sum(r->c, all, N_SUMS, err))
+        return err_wrap(err, "test");
+    double n = all[SUM_COUNT] > 0 ? all[SUM_COUNT] : 1;
+    double loss = all[SUM_LOSS] / n, accuracy = all[SUM_RIGHT] / n;
+    report_test(&r->report, r->at.pass, (uint64_t)all[SUM_COUNT], loss, accuracy);
+    events_scalar(r->events, "test/loss", r->at.step, loss);
+    events_scalar(r->events, "test/accuracy", r->at.step, accuracy);
+    events_pr_curve(r->events, "test/precision_recall", r->at.step, &pr);
+    return 0;
+}

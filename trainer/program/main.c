@@ -1,0 +1,94 @@
+/* sampan-train: options, then training until it is done or a signal comes. */
+#define LOG_MODULE "train"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "log.h"
+#include "mem.h"
+#include "options.h"
+#include "train.h"
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number)
+{
+    stop = number;
+}
+
+static void watch_signals(void)
+{
+    struct sigaction act = {.sa_handler = on_signal};
+    sigemptyset(&act.sa_mask);
+    sigaction(SIGTERM, &act, NULL);
+    sigaction(SIGINT, &act, NULL);
+    act.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &act, NULL);
+}
+
+static int complain(const struct err *err)
+{
+    fprintf(stderr, "sampan-train: %s\n", err->msg);
+    return err_exit_code(err);
+}
+
+static void help(void)
+{
+    cleanup_bytes struct bytes text = {0};
+    bytes_add_str(&text, "sampan-train [OPTION]…: trains a model\n"
+                         "\n");
+    conf_help(options_rows, options_n_rows, &text);
+    fputs(text.data, stdout);
+}
+
+/* The log begins with how the trainer was called. */
+static void log_command(struct log *log, int argc, char **argv)
+{
+    cleanup_bytes struct bytes text = {0};
+    for (int i = 0; i < argc; i++)
+        bytes_addf(&text, "%s%s", i ? " " : "", argv[i]);
+    log_info(log, "commandline: %s", text.data);
+}
+
+static int train(int argc, char **argv)
+{
+    struct err err = {0};
+    struct conf *conf = NULL;
+    struct options o;
+    struct train_end end = {0};
+    if (options_read(&o, &conf, argc, argv, &err))
+        return complain(&err);
+    if (conf_help_asked(conf)) {
+        help();
+        conf_free(conf);
+        return 0;
+    }
+    struct log *log =
+        log_new(stderr, LOG_INFO, strcmp(o.log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, NULL);
+    int code = log_set_levels(log, o.log_level)
+                   ? err_set(&err, ERR_USAGE, "--log_level: %s: want error, warn, info or debug",
+                             o.log_level)
+                   : 0;
+    if (code == 0) {
+        log_command(log, argc, argv);
+        watch_signals();
+        code = train_run(&o, log, &stop, &end, &err);
+    }
+    if (code < 0) {
+        code = complain(&err);
+    } else if (code == TRAIN_STOPPED) {
+        log_info(log, "stopped by a signal after step %llu%s", (unsigned long long)end.steps,
+                 o.save_dir ? "; the same command goes on from there" : "");
+        code = 128 + (stop ? (int)stop : SIGTERM);
+    } else {
+        log_info(log, "done: step=%llu cost=%.9g", (unsigned long long)end.steps, end.loss);
+    }
+    log_free(log);
+    conf_free(conf);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    return train(argc, argv);
+}

@@ -1,0 +1,96 @@
+/* Which rank, of how many, and where they meet. Pure, but for the environment it is given. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "rendezvous.h"
+
+typedef const char *get_fn(const char *name);
+
+static const char *value(get_fn *get, const char *name)
+{
+    const char *text = get(name);
+    return text && *text ? text : NULL;
+}
+
+/* The first of two variables that is set, as a number. */
+static int number(get_fn *get, const char *name, const char *other, int64_t *ret, struct err *err)
+{
+    if (!value(get, name))
+        name = other;
+    const char *text = name ? value(get, name) : NULL;
+    if (!text)
+        return 0;
+    char *end;
+    errno = 0;
+    long n = strtol(text, &end, 10);
+    if (errno || *end || !isdigit((unsigned char)*text) || n > RENDEZVOUS_MAX_RANKS)
+        return err_set(err, ERR_USAGE, "environment: %s=%s: want a number of at most %d", name,
+                       text, RENDEZVOUS_MAX_RANKS);
+    *ret = n;
+    return 0;
+}
+
+static int by_paddle(struct rendezvous *r, get_fn *get, int64_t *rank, int64_t *ranks,
+                     struct err *err)
+{
+    if (number(get, "PADDLE_TRAINER_ID", "PADDLE_GLOBAL_RANK", rank, err) ||
+        number(get, "PADDLE_TRAINERS_NUM", "PADDLE_GLOBAL_SIZE", ranks, err))
+        return -1;
+    const char *all = value(get, "PADDLE_TRAINER_ENDPOINTS"), *master = value(get, "PADDLE_MASTER");
+    if (all)
+        snprintf(r->where, sizeof r->where, "%.*s", (int)strcspn(all, ","), all);
+    else if (master)
+        snprintf(r->where, sizeof r->where, "%s", master);
+    return 0;
+}
+
+static int by_torch(struct rendezvous *r, get_fn *get, int64_t *rank, int64_t *ranks,
+                    struct err *err)
+{
+    int64_t port = 29500;
+    if (number(get, "RANK", NULL, rank, err) || number(get, "WORLD_SIZE", NULL, ranks, err))
+        return -1;
+    const char *address = value(get, "MASTER_ADDR"), *given = value(get, "MASTER_PORT"),
+               *agent = value(get, "TORCHELASTIC_USE_AGENT_STORE");
+    if (given)
+        port = strtol(given, NULL, 10);
+    if (port < 1 || port > 65534)
+        return err_set(err, ERR_USAGE, "environment: MASTER_PORT=%s: want 1 to 65534", given);
+    if (address)
+        snprintf(r->where, sizeof r->where, "%s:%d", address,
+                 (int)port + (agent && strcmp(agent, "True") == 0));
+    return 0;
+}
+
+int rendezvous_find(struct rendezvous *ret, int64_t rank, int64_t ranks, const char *where,
+                    get_fn *get, struct err *err)
+{
+    struct rendezvous r = {.timeout_ns = 300 * NS_PER_S, .answer_ns = 300 * NS_PER_S};
+    int64_t env_rank = -1, env_ranks = -1;
+    if (by_paddle(&r, get, &env_rank, &env_ranks, err))
+        return -1;
+    if (env_ranks < 0 && by_torch(&r, get, &env_rank, &env_ranks, err))
+        return -1;
+    if (where && *where)
+        snprintf(r.where, sizeof r.where, "%s", where);
+    ranks = ranks >= 0 ? ranks : env_ranks >= 0 ? env_ranks : 1;
+    rank = rank >= 0 ? rank : env_rank >= 0 ? env_rank : 0;
+    if (ranks < 1 || ranks > RENDEZVOUS_MAX_RANKS || rank >= ranks)
+        return err_set(err, ERR_USAGE,
+                       "rank %lld of %lld: want ranks numbered from 0 (--trainer_id, "
+                       "--num_gradient_servers, or the environment of the launcher)",
+                       (long long)rank, (long long)ranks);
+    if (ranks > 1 && !r.where[0])
+        return err_set(err, ERR_USAGE,
+                       "%lld ranks, but nobody says where they meet (--rendezvous HOST:PORT, "
+                       "MASTER_ADDR or PADDLE_TRAINER_ENDPOINTS)",
+                       (long long)ranks);
+    r.ranks = (uint32_t)ranks;
+    r.rank = (uint32_t)rank;
+    *ret = r;
+    return 0;
+}

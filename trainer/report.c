@@ -1,0 +1,197 @@
+/* What a user sees of training. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "buf.h"
+#include "clock.h"
+#include "conf.h"
+#include "json.h"
+#include "report.h"
+
+#define LOG_MODULE "train"
+#define DRAW_NS    (100 * NS_PER_MS)
+#define BAR        24
+#define ERASE_LINE "\r\033[K"
+
+int report_open(struct report *r, const struct report_options *o, struct err *err)
+{
+    *r = (struct report){.o = *o};
+    if (!o->jsonl)
+        return 0;
+    r->jsonl = fopen(o->jsonl, "ae");
+    if (!r->jsonl)
+        return err_sys(err, errno, "log: %s", o->jsonl);
+    setvbuf(r->jsonl, NULL, _IOLBF, 4096);
+    return 0;
+}
+
+static void figures_of(const struct report_sums *s, struct report_figures *ret)
+{
+    double n = s->samples ? (double)s->samples : 1, ns = s->step_ns ? (double)s->step_ns : 1;
+    *ret = (struct report_figures){.loss = s->loss / n,
+                                   .accuracy = s->right / n,
+                                   .per_second = (double)s->samples / (ns / (double)NS_PER_S),
+                                   .stall = (double)s->wait_ns / ns};
+}
+
+static void add(struct report_sums *to, const struct report_step *s)
+{
+    to->batches++;
+    to->samples += s->samples;
+    to->wait_ns += s->wait_ns;
+    to->step_ns += s->step_ns;
+    to->loss += s->loss;
+    to->right += s->right;
+}
+
+/* --- the terminal ----------------------------------------------------------------------------- */
+
+void report_line(char *out, size_t size, const struct report_options *o,
+                 const struct report_step *s, const struct report_figures *f, double eta_s)
+{
+    char bar[BAR + 1], eta[32];
+    uint64_t all = s->pass_batches ? s->pass_batches : 1, done = s->batch < all ? s->batch : all;
+    size_t full = (size_t)(done * BAR / all);
+    memset(bar, ' ', BAR);
+    memset(bar, '=', full);
+    if (full < BAR)
+        bar[full] = '>';
+    bar[BAR] = '\0';
+    conf_format_duration(eta_s, eta);
+    snprintf(out, size,
+             "[%s] %3d%%  pass %" PRIu64 "/%" PRIu64 "  loss %.4f  %.0f images/s  stall %.1f%%  "
+             "%s left",
+             bar, (int)(100 * done / all), s->pass + 1, o->passes, f->loss, f->per_second,
+             100 * f->stall, eta);
+}
+
+static void draw(struct report *r, const struct report_step *s)
+{
+    char line[256];
+    struct report_figures f;
+    uint64_t now = clock_mono_ns();
+    if (!r->o.line || (now - r->drawn_ns < DRAW_NS && s->batch < s->pass_batches))
+        return;
+    r->drawn_ns = now;
+    figures_of(&r->pass, &f);
+    double each = (double)r->pass.step_ns / (double)NS_PER_S / (double)r->pass.batches;
+    double left = (double)(s->pass_batches > s->batch ? s->pass_batches - s->batch : 0) +
+                  (double)(r->o.passes - s->pass - 1) * (double)s->pass_batches;
+    report_line(line, sizeof line, &r->o, s, &f, each * left);
+    fprintf(r->o.terminal, ERASE_LINE "%s", line);
+    fflush(r->o.terminal);
+    r->dirty = true;
+}
+
+void report_break(struct report *r)
+{
+    if (r->dirty)
+        fprintf(r->o.terminal, r->o.line ? ERASE_LINE : "\n");
+    r->dirty = false;
+}
+
+static void dot(struct report *r, const struct report_step *s)
+{
+    if (!r->o.terminal || r->o.line || r->o.dot_period == 0 || s->batch % r->o.dot_period)
+        return;
+    fputc('.', r->o.terminal);
+    fflush(r->o.terminal);
+    r->dirty = true;
+}
+
+/* --- lines ------------------------------------------------------------------------------------ */
+
+static void number(struct json_writer *w, const char *key, double value)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.9g", value);
+    jw_raw(w, key, isfinite(value) ? text : "null");
+}
+
+static void json_line(struct report *r, const struct report_step *s, const struct report_figures *f)
+{
+    if (!r->jsonl)
+        return;
+    cleanup_bytes struct bytes text = {0};
+    struct json_writer w;
+    int64_t wall_ms = clock_wall_ns() / (int64_t)NS_PER_MS;
+    jw_init(&w, &text);
+    jw_object(&w, NULL);
+    jw_num(&w, "time", (double)wall_ms / 1000);
+    jw_uint(&w, "pass", s->pass);
+    jw_uint(&w, "batch", s->batch);
+    jw_uint(&w, "step", s->step);
+    number(&w, "loss", f->loss);
+    number(&w, "accuracy", f->accuracy);
+    number(&w, "learning_rate", s->rate);
+    number(&w, "samples_per_second", f->per_second);
+    number(&w, "stall", f->stall);
+    jw_end(&w);
+    fprintf(r->jsonl, "%s\n", text.data);
+}
+
+bool report_step(struct report *r, const struct report_step *s, struct report_figures *ret)
+{
+    add(&r->period, s);
+    add(&r->pass, s);
+    dot(r, s);
+    draw(r, s);
+    if (s->batch % r->o.log_period)
+        return false;
+    struct report_figures pass;
+    figures_of(&r->period, ret);
+    figures_of(&r->pass, &pass);
+    r->period = (struct report_sums){0};
+    if (r->o.log) {
+        report_break(r);
+        log_info(r->o.log,
+                 "Pass=%" PRIu64 " Batch=%" PRIu64 " samples=%" PRIu64
+                 " AvgCost=%.6g CurrentCost=%.6g Eval: error=%.6g images/s=%.1f stall=%.1f%%",
+                 s->pass, s->batch, r->pass.samples, pass.loss, ret->loss, 1 - ret->accuracy,
+                 ret->per_second, 100 * ret->stall);
+    }
+    json_line(r, s, ret);
+    return true;
+}
+
+void report_pass(struct report *r, uint64_t pass, struct report_figures *ret)
+{
+    figures_of(&r->pass, ret);
+    report_break(r);
+    if (r->o.log)
+        log_info(r->o.log,
+                 "Pass=%" PRIu64 " done: Batch=%" PRIu64 " samples=%" PRIu64
+                 " AvgCost=%.6g Eval: error=%.6g images/s=%.1f stall=%.1f%%",
+                 pass, r->pass.batches, r->pass.samples, ret->loss, 1 - ret->accuracy,
+                 ret->per_second, 100 * ret->stall);
+    r->pass = r->period = (struct report_sums){0};
+}
+
+void report_test(struct report *r, uint64_t pass, uint64_t samples, double loss, double accuracy)
+{
+    report_break(r);
+    if (r->o.log)
+        log_info(r->o.log, "Test Pass=%" PRIu64 " samples=%" PRIu64 " cost=%.6g Eval: error=%.6g",
+                 pass, samples, loss, 1 - accuracy);
+    if (!r->jsonl)
+        return;
+    cleanup_bytes struct bytes text = {0};
+    struct json_writer w;
+    jw_init(&w, &text);
+    jw_object(&w, NULL);
+    jw_uint(&w, "pass", pass);
+    number(&w, "test_loss", loss);
+    number(&w, "test_accuracy", accuracy);
+    jw_end(&w);
+    fprintf(r->jsonl, "%s\n", text.data);
+}
+
+void report_close(struct report *r)
+{
+    report_break(r);
+    if (r->jsonl)
+        fclose(r->jsonl);
+    r->jsonl = NULL;
+}

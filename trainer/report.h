@@ -1,0 +1,65 @@
+/*
+ * Reports: the log's lines, dots, the progress line on a terminal, and train.jsonl.
+ *
+ * Stall is the share of time in which the step waited for its samples; the first batch of a pass is
+ * counted, too.
+ */
+#ifndef SAMPAN_TRAIN_REPORT_H
+#define SAMPAN_TRAIN_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "err.h"
+#include "log.h"
+
+struct report_options {
+    struct log *log;   /* NULL: silence (all ranks but the first) */
+    FILE *terminal;    /* NULL: no progress line, no dots */
+    const char *jsonl; /* NULL: none. Lines are appended */
+    bool line;         /* a progress line */
+    uint64_t log_period, dot_period, passes;
+};
+
+/* Of the batches since some moment. */
+struct report_sums {
+    uint64_t batches, samples, wait_ns, step_ns;
+    double loss, right; /* sums over samples */
+};
+
+struct report {
+    struct report_options o;
+    FILE *jsonl;
+    struct report_sums period, pass;
+    uint64_t drawn_ns;
+    bool dirty; /* something stands on the terminal's last line */
+};
+
+/* One step of all ranks. */
+struct report_step {
+    uint64_t pass, batch, pass_batches, step, samples;
+    uint64_t wait_ns, step_ns; /* of this rank: waiting for samples; all */
+    double loss, right;        /* sums over the samples */
+    double rate;
+};
+
+/* What is known after a step at the end of a period. */
+struct report_figures {
+    double loss, accuracy, per_second, stall; /* stall: 0 to 1 */
+};
+
+int report_open(struct report *r, const struct report_options *o, struct err *err);
+/* True at the end of a period: *ret are its figures. */
+bool report_step(struct report *r, const struct report_step *s, struct report_figures *ret);
+void report_pass(struct report *r, uint64_t pass, struct report_figures *ret);
+void report_test(struct report *r, uint64_t pass, uint64_t samples, double loss, double accuracy);
+/* Ends the terminal's line, so that another may be written. */
+void report_break(struct report *r);
+void report_close(struct report *r);
+
+/* "[=====>    ] 12%  pass 1/3 …" without colours or a newline. Pure. */
+void report_line(char *out, size_t size, const struct report_options *o,
+                 const struct report_step *s, const struct report_figures *f, double eta_s);
+
+#endif

@@ -1,0 +1,367 @@
+/* The store's client: one connection to rank 0, and a thread that reads all that comes over it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "mem.h"
+#include "store-internal.h"
+#include "sync.h"
+
+#define RETRY_NS    (50 * NS_PER_MS)
+#define GOODBYES_NS (5 * NS_PER_S)
+
+enum answer { ANSWER_NONE, ANSWER_DONE, ANSWER_VALUE, ANSWER_WRONG };
+
+struct store {
+    struct rendezvous r;
+    struct store_server *server; /* rank 0 alone */
+    int fd;
+    pthread_t thread;
+    bool listening;
+    char address[NI_MAXHOST];
+
+    struct lock lock; /* of all below */
+    struct cond news;
+    enum answer answer;
+    struct bytes value;
+    bool dead_known, broken, leaving;
+    uint32_t dead;
+};
+
+/* --- where rank 0 is -------------------------------------------------------------------------- */
+
+static const char *file_of(const struct rendezvous *r)
+{
+    return strncmp(r->where, "file://", 7) == 0 ? r->where + 7 : NULL;
+}
+
+/* HOST:PORT, [V6]:PORT. */
+static int split_address(const char *where, char *host, size_t size, char port[16], struct err *err)
+{
+    const char *colon = strrchr(where, ':');
+    size_t len = colon ? (size_t)(colon - where) : 0;
+    if (!colon || len == 0 || strlen(colon + 1) == 0 || strlen(colon + 1) > 5 ||
+        strspn(colon + 1, "0123456789") != strlen(colon + 1) || len >= size)
+        return err_set(err, ERR_USAGE, "rendezvous: %s: want HOST:PORT or file:///PATH", where);
+    bool brackets = where[0] == '[' && where[len - 1] == ']';
+    snprintf(host, size, "%.*s", (int)(brackets ? len - 2 : len), where + brackets);
+    snprintf(port, 16, "%s", colon + 1);
+    return 0;
+}
+
+/* Rank 0 writes where it listens; written aside and renamed, so that nobody reads half of it. */
+static int write_place(const char *path, int listener, struct err *err)
+{
+    struct sockaddr_in a;
+    socklen_t len = sizeof a;
+    if (getsockname(listener, (struct sockaddr *)&a, &len))
+        return err_sys(err, errno, "rendezvous");
+    cleanup_free char *aside = xasprintf("%s.%d", path, (int)getpid());
+    cleanup_file FILE *f = fopen(aside, "we");
+    if (!f || fprintf(f, "127.0.0.1:%d\n", ntohs(a.sin_port)) < 0 || fflush(f) ||
+        rename(aside, path))
+        return err_sys(err, errno, "rendezvous: write %s", path);
+    return 0;
+}
+
+static int read_place(const char *path, char *ret, size_t size)
+{
+    cleanup_file FILE *f = fopen(path, "re");
+    if (!f || !fgets(ret, (int)size, f))
+        return -1;
+    ret[strcspn(ret, "\n")] = '\0';
+    return 0;
+}
+
+static int listen_on(const struct rendezvous *r, int *ret, struct err *err)
+{
+    char host[512] = "127.0.0.1", port[16] = "0";
+    const char *file = file_of(r);
+    if (!file && split_address(r->where, host, sizeof host, port, err))
+        return -1;
+    struct addrinfo want = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
+    if (file)
+        want.ai_family = AF_INET;
+    /* Behind the name may stand a service's address: rank 0 listens on all of its own. */
+    int code = getaddrinfo(file ? host : NULL, port, &want, &found);
+    if (code)
+        return err_set(err, ERR_USAGE, "rendezvous: %s: %s", r->where, gai_strerror(code));
+    int fd = -1, yes = 1, no = 0;
+    for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
+        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0)
+            continue;
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+        if (a->ai_family == AF_INET6)
+            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+        if (bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, 512)) {
+            close(fd);
+            fd = -1;
+        }
+    }
+    int failed = errno;
+    freeaddrinfo(found);
+    if (fd < 0)
+        return err_sys(err, failed, "rendezvous: rank 0 cannot listen on %s", r->where);
+    if (file && write_place(file, fd, err)) {
+        close(fd);
+        return -1;
+    }
+    *ret = fd;
+    return 0;
+}
+
+/* --- connecting ------------------------------------------------------------------------------- */
+
+static int try_connect(const char *host, const char *port, char why[160])
+{
+    struct addrinfo want = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    int code = getaddrinfo(host, port, &want, &found), fd = -1;
+    snprintf(why, 160, "%s", code ? gai_strerror(code) : "no address");
+    for (struct addrinfo *a = code ? NULL : found; a && fd < 0; a = a->ai_next) {
+        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen)) {
+            snprintf(why, 160, "%s", strerrordesc_np(errno));
+            close(fd);
+            fd = -1;
+        }
+    }
+    if (!code)
+        freeaddrinfo(found);
+    return fd;
+}
+
+static int connect_to(struct store *s, struct err *err)
+{
+    uint64_t end = clock_mono_ns() + s->r.timeout_ns;
+    char where[512], host[512], port[16], why[160] = "rank 0 has not said where it is";
+    const char *file = file_of(&s->r);
+    snprintf(where, sizeof where, "%s", s->r.where);
+    for (;;) {
+        if (!file || read_place(file, where, sizeof where) == 0) {
+            if (split_address(where, host, sizeof host, port, err))
+                return -1;
+            s->fd = try_connect(host, port, why);
+            if (s->fd >= 0)
+                return 0;
+        }
+        if (clock_mono_ns() >= end)
+            return err_set(err, ERR_TRANSIENT,
+                           "rendezvous: rank %u of %u does not reach rank 0 at %s: %s (is it "
+                           "running, and the port open?)",
+                           s->r.rank, s->r.ranks, s->r.where, why);
+        struct timespec t = {.tv_nsec = RETRY_NS};
+        nanosleep(&t, NULL);
+    }
+}
+
+static void find_address(struct store *s)
+{
+    struct sockaddr_storage a;
+    socklen_t len = sizeof a;
+    int yes = 1;
+    setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(s->fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    if (getsockname(s->fd, (struct sockaddr *)&a, &len) ||
+        getnameinfo((struct sockaddr *)&a, len, s->address, sizeof s->address, NULL, 0,
+                    NI_NUMERICHOST))
+        snprintf(s->address, sizeof s->address, "127.0.0.1");
+    if (strncmp(s->address, "::ffff:", 7) == 0)
+        memmove(s->address, s->address + 7, strlen(s->address + 7) + 1);
+}
+
+/* --- listening -------------------------------------------------------------------------------- */
+
+static void take_frame(struct store *s, const struct store_frame *f)
+{
+    ACQUIRE(&s->lock);
+    if (f->op == STORE_DEAD && !s->dead_known) {
+        s->dead_known = true;
+        s->dead = f->rank;
+    } else if (f->op == STORE_VALUE) {
+        bytes_clear(&s->value);
+        bytes_add(&s->value, f->value, f->value_len);
+        s->answer = ANSWER_VALUE;
+    } else if (f->op == STORE_DONE || f->op == STORE_WRONG) {
+        s->answer = f->op == STORE_DONE ? ANSWER_DONE : ANSWER_WRONG;
+    }
+    cond_broadcast(&s->news);
+}
+
+static void *hear(void *arg)
+{
+    struct store *s = arg;
+    cleanup_bytes struct bytes in = {0};
+    char buf[8192];
+    ssize_t n;
+    while ((n = recv(s->fd, buf, sizeof buf, 0)) > 0 || (n < 0 && errno == EINTR)) {
+        if (n < 0)
+            continue;
+        bytes_add(&in, buf, (size_t)n);
+        struct store_frame f;
+        long used;
+        while ((used = store_frame_parse(in.data, in.len, &f)) > 0) {
+            take_frame(s, &f);
+            memmove(in.data, in.data + used, in.len - (size_t)used);
+            in.len -= (size_t)used;
+        }
+        if (used < 0)
+            break;
+    }
+    ACQUIRE(&s->lock);
+    s->broken = true;
+    if (!s->leaving && !s->dead_known) { /* rank 0 keeps the other end */
+        s->dead_known = true;
+        s->dead = 0;
+    }
+    cond_broadcast(&s->news);
+    return NULL;
+}
+
+static int send_all(int fd, const char *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -1;
+        data += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+static int ask(struct store *s, enum store_op op, const char *key, const void *value, size_t len,
+               struct err *err)
+{
+    cleanup_bytes struct bytes out = {0};
+    store_frame_add(&out, op, s->r.rank, key, key ? strlen(key) : 0, value, len);
+    ACQUIRE(&s->lock);
+    s->answer = ANSWER_NONE;
+    uint64_t end = clock_mono_ns() + s->r.timeout_ns;
+    if (send_all(s->fd, out.data, out.len))
+        return err_set(err, ERR_TRANSIENT, "rank 0 has died (its connection broke)");
+    while (s->answer == ANSWER_NONE && !s->dead_known) {
+        uint64_t now = clock_mono_ns();
+        if (now >= end)
+            return err_set(err, ERR_TRANSIENT,
+                           "rendezvous: rank %u waits in vain for other ranks (are all %u "
+                           "running?)",
+                           s->r.rank, s->r.ranks);
+        cond_wait_for(&s->news, &s->lock, end - now);
+    }
+    if (s->answer == ANSWER_WRONG)
+        return err_set(err, ERR_USAGE,
+                       "rendezvous: rank 0 at %s refuses rank %u of %u (two processes with one "
+                       "rank, or another job's port?)",
+                       s->r.where, s->r.rank, s->r.ranks);
+    if (s->answer == ANSWER_NONE)
+        return err_set(err, ERR_TRANSIENT, "rank %u has died", s->dead);
+    return 0;
+}
+
+/* --- the interface ---------------------------------------------------------------------------- */
+
+int store_open(struct store **ret, const struct rendezvous *r, struct err *err)
+{
+    int listener;
+    struct store *s = xcalloc(1, sizeof *s);
+    s->r = *r;
+    s->fd = -1;
+    lock_init(&s->lock, RANK_TRAIN, "train-news");
+    cond_init(&s->news);
+    if (r->rank == 0 &&
+        (listen_on(r, &listener, err) || store_serve(&s->server, listener, r->ranks, err)))
+        goto failed;
+    if (connect_to(s, err))
+        goto failed;
+    find_address(s);
+    int code = thread_start(&s->thread, "train-news", hear, s);
+    if (code) {
+        err_sys(err, code, "start a thread");
+        goto failed;
+    }
+    s->listening = true;
+    if (ask(s, STORE_HELLO, NULL, NULL, 0, err))
+        goto failed;
+    *ret = s;
+    return 0;
+failed:
+    store_close(s, false);
+    return -1;
+}
+
+/* Sends the good bye, and waits a little for rank 0 to hang up: an end that is closed with bytes
+ * unread would take back what it sent. */
+static void leave(struct store *s, bool well)
+{
+    cleanup_bytes struct bytes out = {0};
+    store_frame_add(&out, STORE_BYE, s->r.rank, NULL, 0, NULL, 0);
+    ACQUIRE(&s->lock);
+    s->leaving = true;
+    if (well)
+        (void)send_all(s->fd, out.data, out.len);
+    shutdown(s->fd, SHUT_WR);
+    uint64_t end = clock_mono_ns() + GOODBYES_NS, now;
+    while (!s->broken && (now = clock_mono_ns()) < end)
+        cond_wait_for(&s->news, &s->lock, end - now);
+    shutdown(s->fd, SHUT_RDWR);
+}
+
+void store_close(struct store *s, bool well)
+{
+    if (!s)
+        return;
+    if (s->listening) {
+        leave(s, well);
+        pthread_join(s->thread, NULL);
+    }
+    store_serve_end(s->server, well ? GOODBYES_NS : 0);
+    if (s->fd >= 0)
+        close(s->fd);
+    bytes_release(&s->value);
+    cond_destroy(&s->news);
+    lock_destroy(&s->lock);
+    free(s);
+}
+
+int store_set(struct store *s, const char *key, const void *value, size_t len, struct err *err)
+{
+    return ask(s, STORE_SET, key, value, len, err);
+}
+
+int store_get(struct store *s, const char *key, void **ret, size_t *len, struct err *err)
+{
+    if (ask(s, STORE_GET, key, NULL, 0, err))
+        return -1;
+    ACQUIRE(&s->lock);
+    *len = s->value.len;
+    *ret = bytes_take(&s->value);
+    return 0;
+}
+
+int store_dead(struct store *s, uint64_t wait_ns, uint32_t *ret)
+{
+    uint64_t end = clock_mono_ns() + wait_ns, now;
+    ACQUIRE(&s->lock);
+    while (!s->dead_known && (now = clock_mono_ns()) < end)
+        cond_wait_for(&s->news, &s->lock, end - now);
+    if (!s->dead_known)
+        return -1;
+    *ret = s->dead;
+    return 0;
+}
+
+const char *store_address(const struct store *s)
+{
+    return s->address;
+}

@@ -1,0 +1,42 @@
+/*
+ * The store: small values by key, kept by rank 0, through which ranks find each other; and a watch
+ * over them.
+ *
+ * Every rank holds one connection to rank 0 for as long as it lives. When one breaks without a good
+ * bye, rank 0 tells all others which: so a rank that was killed, or whose machine is gone, is known
+ * by name within a second or so (TCP keepalive: about 20 s where a machine vanishes silently).
+ * Where rank 0 dies, each of the others sees its own connection break.
+ *
+ * Frames, both ways: u8 operation, u32 rank, u32 key length, u32 value length, key, value (little
+ * endian). Only numbers and addresses of ranks pass here, never data of the job.
+ *
+ * Threads: store_set/get from one thread at a time; store_dead from any. On rank 0 one more thread
+ * serves; on each rank one listens.
+ */
+#ifndef SAMPAN_TRAIN_STORE_H
+#define SAMPAN_TRAIN_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+#include "rendezvous.h"
+
+struct store;
+
+/* Rank 0 listens; the others connect, again and again until the rendezvous' time is over. */
+int store_open(struct store **ret, const struct rendezvous *r, struct err *err);
+/* Says good bye (`well`): this rank has ended, and did not die. Rank 0 first waits (a few seconds
+ * at most) for the good byes of the others. Not well: the others hear of a death. */
+void store_close(struct store *s, bool well);
+
+int store_set(struct store *s, const char *key, const void *value, size_t len, struct err *err);
+/* Waits until somebody sets it, at most the rendezvous' time. `*ret` is the caller's (free). */
+int store_get(struct store *s, const char *key, void **ret, size_t *len, struct err *err);
+/* A rank that died: 0 and its number, or -1 for none. Waits up to `wait_ns` for the news. */
+int store_dead(struct store *s, uint64_t wait_ns, uint32_t *ret);
+/* This rank's own address on the way to rank 0, as text. */
+const char *store_address(const struct store *s);
+
+#endif

@@ -1,0 +1,45 @@
+/* One run: what train.c sets up, pass.c runs and report.c tells about. */
+#ifndef SAMPAN_TRAIN_TRAIN_INTERNAL_H
+#define SAMPAN_TRAIN_TRAIN_INTERNAL_H
+
+#include "batch.h"
+#include "checkpoint.h"
+#include "collective.h"
+#include "events.h"
+#include "net.h"
+#include "report.h"
+#include "schedule.h"
+#include "train.h"
+
+struct run {
+    const struct options *o;
+    struct log *log;
+    const volatile sig_atomic_t *stop;
+    struct backend *b;
+    struct collective *c;
+    struct net *n;
+    struct batches *batches, *test;
+    struct schedule schedule;
+    struct events *events; /* rank 0 with --log_dir, else NULL */
+    struct report report;
+    struct checkpoint at;            /* where training is */
+    uint64_t pass_batches, saved_at; /* saved_at: the step of the newest checkpoint */
+    double rate;
+    char saved[600]; /* its folder */
+    float *sums;     /* host memory: gradients and sums of a step, or the backend's own */
+    bool stopped;
+};
+
+static inline bool is_first(const struct run *r)
+{
+    return r->c->rank == 0;
+}
+
+/* Runs what is left of pass r->at.pass; leaves r->at at the begin of the next one. */
+int run_pass(struct run *r, struct err *err);
+/* Rank 0 writes; all wait for it. */
+int run_save(struct run *r, struct err *err);
+/* What --test_data says of the weights (of their average with --ema). */
+int run_test(struct run *r, struct err *err);
+
+#endif

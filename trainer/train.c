@@ -1,0 +1,223 @@
+/* One rank's run: everything is opened in order, the newest checkpoint is taken up, passes run. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "clock.h"
+#include "mem.h"
+#include "train-internal.h"
+
+#define LOG_MODULE "train"
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static int open_backend(struct run *r, struct err *err)
+{
+    char why[1000];
+    if (backend_open(&r->b, r->o->device, (int)r->o->trainer_count, why, sizeof why, err))
+        return -1;
+    if (why[0])
+        log_info(r->log, "on the CPU: %s", why);
+    return 0;
+}
+
+static int open_collective(struct run *r, struct err *err)
+{
+    struct rendezvous where;
+    if (rendezvous_find(&where, r->o->trainer_id, r->o->num_gradient_servers, r->o->rendezvous,
+                        (const char *(*)(const char *))getenv, err))
+        return -1;
+    where.timeout_ns = r->o->rendezvous_timeout;
+    where.answer_ns = r->o->collective_timeout;
+    if (where.ranks > 1)
+        log_info(r->log, "rank %u of %u meets the others at %s", where.rank, where.ranks,
+                 where.where);
+    return collective_open(&r->c, &where, err);
+}
+
+static struct batch_options source_of(const struct run *r, const char *data, bool train)
+{
+    return (struct batch_options){.data = data,
+                                  .sampler = train ? r->o->sampler : NULL,
+                                  .batch = (size_t)r->o->batch_size,
+                                  .seed = (uint64_t)r->o->seed,
+                                  .ranks = r->c->ranks,
+                                  .rank = r->c->rank,
+                                  .height = (int)r->o->image,
+                                  .width = (int)r->o->image,
+                                  .threads = (uint32_t)r->o->loader_threads,
+                                  .train = train,
+                                  .skip_bad = r->o->skip_bad};
+}
+
+static int open_net(struct run *r, const struct model_shape *found, struct err *err)
+{
+    struct model_shape s = *found;
+    s.smooth = (float)r->o->smoothing;
+    s.hidden = (int)r->o->hidden;
+    r->n = net_new(r->b, r->o->model);
+    if (model_build(r->n, r->o->model, &s, err) ||
+        net_finish(r->n, (size_t)r->o->batch_size, (uint64_t)r->o->seed, err))
+        return -1;
+    if (!r->b->ops->host)
+        r->sums = xmalloc((net_floats(r->n) + N_SUMS) * sizeof *r->sums);
+    return r->o->ema_keep > 0 ? net_track_mean(r->n, err) : 0;
+}
+
+/* --- going on --------------------------------------------------------------------------------- */
+
+static int share_floats(struct run *r, float *x, struct err *err)
+{
+    size_t bytes = net_floats(r->n) * sizeof *x;
+    cleanup_free float *host = xmalloc(bytes + 1);
+    if (!x || r->c->ranks == 1)
+        return 0;
+    r->b->ops->get(r->b, host, x, bytes);
+    if (r->b->ops->sync(r->b, err) || r->c->ops->share(r->c, host, bytes, err))
+        return -1;
+    r->b->ops->put(r->b, x, host, bytes);
+    return r->b->ops->sync(r->b, err);
+}
+
+/* Rank 0 reads the newest checkpoint; all get it from there. */
+static int take_up(struct run *r, struct err *err)
+{
+    struct err why = {0};
+    float found = 0;
+    bool wanted = r->o->save_dir && strcmp(r->o->resume, "auto") == 0;
+    if (wanted && is_first(r))
+        found = (float)checkpoint_load(r->o->save_dir, r->n, &r->at, r->log, &why);
+    if (r->c->ops->share(r->c, &found, sizeof found, err))
+        return -1;
+    if (found < 0)
+        return is_first(r) ? err_set(err, why.class, "%s", why.msg)
+                           : err_set(err, ERR_FAILED, "rank 0 found no usable checkpoint");
+    if (found == 0)
+        return 0;
+    if (r->c->ops->share(r->c, &r->at, sizeof r->at, err) ||
+        share_floats(r, net_weights(r->n), err) || share_floats(r, net_velocities(r->n), err) ||
+        share_floats(r, net_mean(r->n), err))
+        return -1;
+    char name[64];
+    checkpoint_name(&r->at, name, sizeof name);
+    snprintf(r->saved, sizeof r->saved, "%s/%s", r->o->save_dir, name);
+    r->saved_at = r->at.step;
+    log_info(r->log, "going on from %s: pass %" PRIu64 " batch %" PRIu64 " step %" PRIu64, r->saved,
+             r->at.pass, r->at.batch, r->at.step);
+    if (r->at.seed != (uint64_t)r->o->seed)
+        log_warn(r->log, "the checkpoint was made with --seed %" PRIu64 ", this run has %" PRId64,
+                 r->at.seed, r->o->seed);
+    return 0;
+}
+
+/* The source begins where the checkpoint is, which is known only now. */
+static int open_batches(struct run *r, struct err *err)
+{
+    struct batch_options o = source_of(r, r->o->data, true);
+    enum model_data kind = (enum model_data)model_data(r->o->model, NULL);
+    o.resume = r->at.token[0] ? r->at.token : NULL;
+    return batch_open(&r->batches, kind, &o, err);
+}
+
+static int open_logs(struct run *r, struct err *err)
+{
+    cleanup_free char *jsonl = NULL;
+    bool shows = strcmp(r->o->progress, "yes") == 0 ||
+                 (strcmp(r->o->progress, "auto") == 0 && isatty(STDERR_FILENO));
+    struct report_options o = {.log = is_first(r) ? r->log : NULL,
+                               .terminal = is_first(r) ? stderr : NULL,
+                               .line = shows && is_first(r),
+                               .log_period = (uint64_t)r->o->log_period,
+                               .dot_period = (uint64_t)r->o->dot_period,
+                               .passes = (uint64_t)r->o->num_passes};
+    if (r->o->log_dir && is_first(r)) {
+        if (events_open(&r->events, r->o->log_dir, r->at.step, err))
+            return err_wrap(err, "--log_dir");
+        if (r->at.step == 0)
+            events_graph(r->events, r->n);
+        o.jsonl = jsonl = xasprintf("%s/train.jsonl", r->o->log_dir);
+    }
+    return report_open(&r->report, &o, err);
+}
+
+static void plan_rates(struct run *r)
+{
+    uint64_t each = r->pass_batches;
+    enum schedule_kind kind = SCHEDULE_CONSTANT;
+    (void)schedule_kind(r->o->schedule, &kind, NULL);
+    r->schedule = (struct schedule){.kind = kind,
+                                    .base = r->o->rate,
+                                    .warmup = (uint64_t)r->o->warmup_passes * each,
+                                    .total = (uint64_t)r->o->num_passes * each,
+                                    .every = (uint64_t)r->o->rate_passes * each,
+                                    .factor = r->o->factor};
+}
+
+/* A model's shape is that of its data, and a source begins at a place that only the checkpoint
+ * knows: so the source is opened once to look, and again where training begins within a pass. */
+static int open_all(struct run *r, struct err *err)
+{
+    enum schedule_kind kind;
+    if (model_data(r->o->model, err) < 0 || schedule_kind(r->o->schedule, &kind, err) ||
+        open_backend(r, err) || open_collective(r, err) || open_batches(r, err) ||
+        open_net(r, &r->batches->shape, err) || take_up(r, err))
+        return -1;
+    r->pass_batches = r->batches->pass_batches;
+    if (r->at.token[0]) {
+        batch_close(r->batches);
+        r->batches = NULL;
+        if (open_batches(r, err))
+            return -1;
+    }
+    if (r->o->test_data) {
+        struct batch_options o = source_of(r, r->o->test_data, false);
+        if (batch_open(&r->test, (enum model_data)model_data(r->o->model, NULL), &o, err))
+            return err_wrap(err, "--test_data");
+    }
+    plan_rates(r);
+    return open_logs(r, err);
+}
+
+static void close_all(struct run *r, bool failed)
+{
+    if (r->c)
+        r->c->failed = failed;
+    report_close(&r->report);
+    events_close(r->events);
+    batch_close(r->batches);
+    batch_close(r->test);
+    collective_close(r->c);
+    net_free(r->n);
+    backend_close(r->b);
+    free(r->sums);
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+static int run_passes(struct run *r, struct err *err)
+{
+    const struct options *o = r->o;
+    while (!r->stopped && r->at.pass < (uint64_t)o->num_passes &&
+           (o->max_steps == 0 || r->at.step < (uint64_t)o->max_steps))
+        if (run_pass(r, err))
+            return -1;
+    return r->saved_at != r->at.step ? run_save(r, err) : 0;
+}
+
+int train_run(const struct options *o, struct log *log, const volatile sig_atomic_t *stop,
+              struct train_end *ret, struct err *err)
+{
+    struct run r = {.o = o, .log = log, .stop = stop};
+    r.at.seed = (uint64_t)o->seed;
+    r.at.loss = NAN;
+    int failed = open_all(&r, err);
+    if (!failed)
+        failed = run_passes(&r, err);
+    if (ret)
+        *ret = (struct train_end){r.at.step, r.at.loss};
+    bool stopped = r.stopped;
+    close_all(&r, failed != 0);
+    return failed ? -1 : stopped ? TRAIN_STOPPED : 0;
+}
