@@ -8,7 +8,6 @@
 #include "clock.h"
 #include "doctor-internal.h"
 #include "mem.h"
-#include "sync.h"
 #include "volume.h"
 
 #define SKEW_NOTE_S  30
@@ -72,55 +71,20 @@ static int take_first(void *arg, const struct list_item *item, struct err *err)
     return err_set(err, ERR_CANCELLED, "enough");
 }
 
-struct waiting {
-    struct lock lock;
-    struct cond ended;
-    bool done;
-    struct err err;
-};
-
-static void on_done(void *arg, const struct err *err)
-{
-    struct waiting *w = arg;
-    ACQUIRE(&w->lock);
-    if (err)
-        w->err = *err;
-    w->done = true;
-    cond_signal(&w->ended);
-}
-
 static int get_first_byte(struct fetch *f, struct store *s, const struct first_object *o,
                           struct err *err)
 {
     unsigned char byte;
-    struct waiting w = {0};
-    struct fetch_get get = {.store = s,
-                            .key = o->key,
-                            .key_len = o->key_len,
-                            .len = o->size ? 1 : 0,
-                            .object_size = o->size,
-                            .mtime_ns = o->mtime_ns,
-                            .etag = o->etag,
-                            .dest = &byte,
-                            .prio = PRIO_READER,
-                            .done = on_done,
-                            .arg = &w};
-    lock_init(&w.lock, RANK_METRICS, "doctor");
-    cond_init(&w.ended);
-    int result = fetch_get(f, &get, err);
-    if (!result) {
-        lock_take(&w.lock);
-        while (!w.done)
-            cond_wait(&w.ended, &w.lock);
-        lock_drop(&w.lock);
-        if (w.err.class) {
-            *err = w.err;
-            result = -1;
-        }
-    }
-    cond_destroy(&w.ended);
-    lock_destroy(&w.lock);
-    return result;
+    const struct fetch_get get = {.store = s,
+                                  .key = o->key,
+                                  .key_len = o->key_len,
+                                  .len = o->size ? 1 : 0,
+                                  .object_size = o->size,
+                                  .mtime_ns = o->mtime_ns,
+                                  .etag = o->etag,
+                                  .dest = &byte,
+                                  .prio = PRIO_READER};
+    return fetch_get_wait(f, &get, err);
 }
 
 static void check_clock(struct doctor *d, struct fetch *f, struct store *s,

@@ -1,4 +1,4 @@
-/* Requests that wait for their answer: the general one, HEAD and DELETE. */
+/* Requests that wait for their answer: the general one, GET, HEAD and DELETE. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -26,13 +26,33 @@ static void on_done(void *arg, const struct err *err)
     cond_signal(&w->ended);
 }
 
+static void waiter_begin(struct waiter *w, struct err *err)
+{
+    *w = (struct waiter){.err = err};
+    lock_init(&w->lock, RANK_FETCH_QUEUE, "fetch-waiter");
+    cond_init(&w->ended);
+}
+
+/* `result` is of the start: without one nothing will come. */
+static int waiter_end(struct waiter *w, int result)
+{
+    if (result == 0) {
+        ACQUIRE(&w->lock);
+        while (!w->done)
+            cond_wait(&w->ended, &w->lock);
+        result = w->result;
+    }
+    cond_destroy(&w->ended);
+    lock_destroy(&w->lock);
+    return result;
+}
+
 int whole_wait(struct fetch *f, struct store *s, enum prio prio, fetch_build_fn *build, void *arg,
                size_t max_body, struct http_answer *ret_answer, struct bytes *ret_body,
                struct err *err)
 {
-    struct waiter w = {.err = err};
-    lock_init(&w.lock, RANK_FETCH_QUEUE, "fetch-waiter");
-    cond_init(&w.ended);
+    struct waiter w;
+    waiter_begin(&w, err);
     const struct whole whole = {.store = s,
                                 .build = build,
                                 .build_arg = arg,
@@ -42,16 +62,7 @@ int whole_wait(struct fetch *f, struct store *s, enum prio prio, fetch_build_fn 
                                 .prio = prio,
                                 .done = on_done,
                                 .arg = &w};
-    int result = fetch_whole(f, &whole, err);
-    if (result == 0) {
-        ACQUIRE(&w.lock);
-        while (!w.done)
-            cond_wait(&w.ended, &w.lock);
-        result = w.result;
-    }
-    cond_destroy(&w.ended);
-    lock_destroy(&w.lock);
-    return result;
+    return waiter_end(&w, fetch_whole(f, &whole, err));
 }
 
 int fetch_do(struct fetch *f, struct store *s, fetch_build_fn *build, void *arg, size_t max_body,
@@ -99,23 +110,23 @@ static void on_sunk(void *arg, const struct err *err)
 
 int fetch_sink(struct fetch *f, const struct fetch_request *r, struct err *err)
 {
-    struct sinking s = {.waiter = {.err = err}, .request = r};
+    struct sinking s = {.request = r};
     struct fetch_request own = *r;
     own.sink = on_sink;
     own.done = on_sunk;
     own.arg = &s;
-    lock_init(&s.waiter.lock, RANK_FETCH_QUEUE, "fetch-waiter");
-    cond_init(&s.waiter.ended);
-    int result = fetch_start(f, &own, err);
-    if (result == 0) {
-        ACQUIRE(&s.waiter.lock);
-        while (!s.waiter.done)
-            cond_wait(&s.waiter.ended, &s.waiter.lock);
-        result = s.waiter.result;
-    }
-    cond_destroy(&s.waiter.ended);
-    lock_destroy(&s.waiter.lock);
-    return result;
+    waiter_begin(&s.waiter, err);
+    return waiter_end(&s.waiter, fetch_start(f, &own, err));
+}
+
+int fetch_get_wait(struct fetch *f, const struct fetch_get *g, struct err *err)
+{
+    struct waiter w;
+    struct fetch_get own = *g;
+    own.done = on_done;
+    own.arg = &w;
+    waiter_begin(&w, err);
+    return waiter_end(&w, fetch_get(f, &own, err));
 }
 
 /* --- one object ------------------------------------------------------------------------------ */

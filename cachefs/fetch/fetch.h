@@ -83,6 +83,8 @@ struct fetch_get {
 };
 /* -1 only if it can't even be queued (ERR_LIMIT when the queue of that class is full). */
 int fetch_get(struct fetch *f, const struct fetch_get *g, struct err *err);
+/* The same, and waits; `done` is not used. */
+int fetch_get_wait(struct fetch *f, const struct fetch_get *g, struct err *err);
 /* A waiting request of the same transfer gained importance (a reader came for a prefetch). */
 void fetch_raise(struct fetch *f, const void *dest, enum prio prio);
 

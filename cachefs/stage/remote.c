@@ -292,31 +292,9 @@ int remote_link(struct stage *s, const char *key, const char *target,
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-struct reading {
-    struct lock lock;
-    struct cond ended;
-    bool done;
-    int result;
-    struct err *err;
-};
-
-static void on_read(void *arg, const struct err *err)
-{
-    struct reading *r = arg;
-    ACQUIRE(&r->lock);
-    r->result = err ? -1 : 0;
-    if (err && r->err)
-        *r->err = *err;
-    r->done = true;
-    cond_signal(&r->ended);
-}
-
 int remote_read(struct stage *s, const char *key, const struct record *row, uint64_t off, void *buf,
                 uint32_t len, struct err *err)
 {
-    struct reading r = {.err = err};
-    lock_init(&r.lock, RANK_FETCH_QUEUE, "stage-read");
-    cond_init(&r.ended);
     const struct fetch_get g = {.store = s->conf.store,
                                 .key = key,
                                 .key_len = strlen(key),
@@ -326,19 +304,8 @@ int remote_read(struct stage *s, const char *key, const struct record *row, uint
                                 .mtime_ns = is_local(s) ? row->rmtime_ns : 0,
                                 .etag = is_local(s) ? "" : row->etag,
                                 .dest = buf,
-                                .prio = PRIO_READER,
-                                .done = on_read,
-                                .arg = &r};
-    int result = fetch_get(s->conf.fetch, &g, err);
-    if (result == 0) {
-        ACQUIRE(&r.lock);
-        while (!r.done)
-            cond_wait(&r.ended, &r.lock);
-        result = r.result;
-    }
-    cond_destroy(&r.ended);
-    lock_destroy(&r.lock);
-    return result;
+                                .prio = PRIO_READER};
+    return fetch_get_wait(s->conf.fetch, &g, err);
 }
 
 int remote_target(struct stage *s, const char *key, uint64_t size, struct bytes *ret,
