@@ -17,6 +17,7 @@
 
 #include "clock.h"
 #include "control.h"
+#include "file.h"
 #include "hash.h"
 #include "mem.h"
 #include "peer-frames.h"
@@ -136,15 +137,8 @@ static void add_frame(struct batch *b, const struct peer_frame *f)
 static int copy_piece(struct batch *b, const struct piece *p, struct err *err)
 {
     char *to = take_block(b, p->len);
-    for (size_t done = 0; done < p->len;) {
-        ssize_t n = pread(b->fds[p->file], to + done, p->len - done, (off_t)(p->offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return err_sys(err, n ? errno : EIO, "read a pack");
-        done += (size_t)n;
-    }
-    return 0;
+    ssize_t n = file_read(b->fds[p->file], to, p->len, p->offset);
+    return n == (ssize_t)p->len ? 0 : err_sys(err, n < 0 ? errno : EIO, "read a pack");
 }
 
 static int map_piece(struct batch *b, const struct piece *p, struct err *err)

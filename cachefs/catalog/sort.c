@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "buf.h"
+#include "file.h"
 #include "mem.h"
 
 #define HEAD        (2 * sizeof(uint32_t))
@@ -153,17 +154,9 @@ static void sort_arena(struct sorter *s)
 
 static int write_all(struct sorter *s, const void *data, size_t len, struct err *err)
 {
-    const char *p = data;
-    while (len > 0) {
-        ssize_t n = pwrite(s->fd, p, len, (off_t)s->file_end);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return err_sys(err, n < 0 ? errno : EIO, "sort: write a temporary file in %s", s->dir);
-        p += n;
-        len -= (size_t)n;
-        s->file_end += (uint64_t)n;
-    }
+    if (file_write(s->fd, data, len, s->file_end))
+        return err_sys(err, errno, "sort: write a temporary file in %s", s->dir);
+    s->file_end += len;
     return 0;
 }
 

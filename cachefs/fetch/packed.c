@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "do-internal.h"
+#include "file.h"
 #include "json.h"
 #include "mem.h"
 
@@ -114,12 +115,8 @@ static int copy_to(struct fetch *f, struct store *s, const char *key, uint64_t s
         g.off = off;
         if (fetch_read(f, &g, buf, len, err))
             return -1;
-        for (size_t n = 0; n < len;) {
-            ssize_t put = pwrite(fd, buf + n, len - n, (off_t)(off + n));
-            if (put < 0 && errno != EINTR)
-                return err_sys(err, errno, "write %s", file);
-            n += put < 0 ? 0 : (size_t)put;
-        }
+        if (file_write(fd, buf, len, off))
+            return err_sys(err, errno, "write %s", file);
         off += len;
     }
     return 0;

@@ -2,6 +2,7 @@
  * A catalog from another machine's runtime server, into a file. It has an engine of its own: a
  * catalog of a million samples is 150 MB, which should neither wait for reads nor hold them up.
  */
+#include "file.h"
 #include "peer-internal.h"
 
 #include <errno.h>
@@ -37,12 +38,8 @@ static int take(void *arg, const void *data, size_t len, struct err *err)
     struct download *d = arg;
     if (len > BYTES_MAX - d->len)
         return err_set(err, ERR_LIMIT, "it is longer than any catalog");
-    for (size_t done = 0; done < len;) {
-        ssize_t n = pwrite(d->fd, (const char *)data + done, len - done, (off_t)(d->len + done));
-        if (n < 0 && errno != EINTR)
-            return err_sys(err, errno, "write %s", d->file);
-        done += n < 0 ? 0 : (size_t)n;
-    }
+    if (file_write(d->fd, data, len, d->len))
+        return err_sys(err, errno, "write %s", d->file);
     d->len += len;
     return 0;
 }

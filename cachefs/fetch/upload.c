@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "do-internal.h"
+#include "file.h"
 #include "mem.h"
 #include "upload-internal.h"
 
@@ -326,17 +327,12 @@ struct fd_source {
 static int read_fd(void *arg, uint64_t off, void *buf, size_t len, struct err *err)
 {
     const struct fd_source *s = arg;
-    for (size_t done = 0; done < len;) {
-        ssize_t n = pread(s->fd, (char *)buf + done, len - done, (off_t)(off + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_sys(err, errno, "read what is to be written to \"%s\"", s->key);
-        if (n == 0)
-            return err_set(err, ERR_STALE, "write \"%s\": the local file became shorter meanwhile",
-                           s->key);
-        done += (size_t)n;
-    }
+    ssize_t n = file_read(s->fd, buf, len, off);
+    if (n < 0)
+        return err_sys(err, errno, "read what is to be written to \"%s\"", s->key);
+    if ((size_t)n < len)
+        return err_set(err, ERR_STALE, "write \"%s\": the local file became shorter meanwhile",
+                       s->key);
     return 0;
 }
 

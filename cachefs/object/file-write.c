@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "clock.h"
+#include "file.h"
 #include "hash.h"
 #include "mem.h"
 #include "object-internal.h"
@@ -73,19 +74,6 @@ static bool is_zero(const char *data, size_t len)
     return len == 0 || (data[0] == 0 && memcmp(data, data + 1, len - 1) == 0);
 }
 
-static int write_at(struct local_file *f, const char *data, size_t len, struct err *err)
-{
-    for (size_t n = 0; n < len;) {
-        ssize_t put = pwrite(f->fd, data + n, len - n, (off_t)(f->size + n));
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return err_sys(err, errno, "cannot write: %s", f->path);
-        n += (size_t)put;
-    }
-    return 0;
-}
-
 int store_local_append(struct local_file *f, const void *data, size_t len, struct err *err)
 {
     const char *at = data, *end = at + len;
@@ -97,8 +85,8 @@ int store_local_append(struct local_file *f, const void *data, size_t len, struc
         while (!hole && (size_t)(end - at) >= piece + HOLE_BYTES &&
                !is_zero(at + piece, HOLE_BYTES))
             piece += HOLE_BYTES;
-        if (!hole && write_at(f, at, piece, err))
-            return -1;
+        if (!hole && file_write(f->fd, at, piece, f->size))
+            return err_sys(err, errno, "cannot write: %s", f->path);
         f->size += piece;
         at += piece;
     }

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "clock.h"
+#include "file.h"
 #include "mem.h"
 #include "object-internal.h"
 
@@ -231,23 +232,6 @@ static int check_same(int fd, const char *path, uint64_t want_size, int64_t want
     return 0;
 }
 
-static int read_all(int fd, const char *path, uint64_t off, void *buf, size_t len, struct err *err)
-{
-    size_t n = 0;
-    while (n < len) {
-        ssize_t got = pread(fd, (char *)buf + n, len - n, (off_t)(off + n));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return err_sys(err, errno, "cannot read: %s", path);
-        if (got == 0)
-            return err_set(err, ERR_STALE, "replaced: %s: shorter than it was (scan the set again)",
-                           path);
-        n += (size_t)got;
-    }
-    return 0;
-}
-
 int store_local_read(struct store *s, const char *key, size_t key_len, uint64_t off, void *buf,
                      size_t len, uint64_t want_size, int64_t want_mtime_ns, struct err *err)
 {
@@ -257,9 +241,14 @@ int store_local_read(struct store *s, const char *key, size_t key_len, uint64_t 
     cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return err_sys(err, errno, "cannot read: %s", path);
-    if (check_same(fd, path, want_size, want_mtime_ns, err) ||
-        read_all(fd, path, off, buf, len, err))
+    if (check_same(fd, path, want_size, want_mtime_ns, err))
         return -1;
+    ssize_t n = file_read(fd, buf, len, off);
+    if (n < 0)
+        return err_sys(err, errno, "cannot read: %s", path);
+    if ((size_t)n < len)
+        return err_set(err, ERR_STALE, "replaced: %s: shorter than it was (scan the set again)",
+                       path);
     /* Written to while we read: the bytes may be of both. */
     return check_same(fd, path, want_size, want_mtime_ns, err);
 }

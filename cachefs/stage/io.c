@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "file.h"
 #include "mem.h"
 #include "stage-internal.h"
 
@@ -264,17 +265,11 @@ static void conclude_change(struct content *c, uint64_t off, uint64_t len, uint6
     }
 }
 
-static int write_all(const struct content *c, uint64_t off, const char *data, size_t len,
+static int write_all(const struct content *c, uint64_t off, const void *data, size_t len,
                      struct err *err)
 {
-    for (size_t done = 0; done < len;) {
-        ssize_t n = pwrite(c->fd, data + done, len - done, (off_t)(off + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_sys(err, errno, "write a staged file in %s", c->stage->dir);
-        done += (size_t)n;
-    }
+    if (file_write(c->fd, data, len, off))
+        return err_sys(err, errno, "write a staged file in %s", c->stage->dir);
     return 0;
 }
 

@@ -4,7 +4,6 @@
  * published is the content at one moment: a small file is copied under its lock, a staged file that
  * changed while it was read is read again, and after two vain tries its writers wait.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "clock.h"
@@ -22,20 +21,6 @@ static void take_snapshot(struct content *c, struct snapshot *ret)
     ret->meta = node_meta(c->node);
 }
 
-/* A small file's bytes at one moment. c->lock held. */
-static int read_whole(struct content *c, char *body, uint64_t size, struct err *err)
-{
-    for (uint64_t done = 0; done < size;) {
-        ssize_t n = pread(c->fd, body + done, size - done, (off_t)done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return err_sys(err, n ? errno : EIO, "read a staged file");
-        done += (uint64_t)n;
-    }
-    return 0;
-}
-
 static int put_memory(struct content *c, const char *key, struct snapshot *ret, struct err *err)
 {
     cleanup_free char *body = NULL;
@@ -46,7 +31,7 @@ static int put_memory(struct content *c, const char *key, struct snapshot *ret, 
             return -1;
         size = c->size;
         body = xmalloc(size + 1);
-        if (read_whole(c, body, size, err))
+        if (content_read(c, 0, body, size, err))
             return -1;
         take_snapshot(c, ret);
     }

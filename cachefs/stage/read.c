@@ -7,22 +7,18 @@
 #include <string.h>
 
 #include "clock.h"
+#include "file.h"
 #include "mem.h"
 #include "stage-internal.h"
 
 #define READ_AHEAD  (4ull * STAGE_BLOCK)
 #define STALE_TRIES 3
 
-static int read_here(const struct content *c, uint64_t off, char *buf, size_t len, struct err *err)
+int content_read(const struct content *c, uint64_t off, void *buf, size_t len, struct err *err)
 {
-    for (size_t done = 0; done < len;) {
-        ssize_t n = pread(c->fd, buf + done, len - done, (off_t)(off + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return err_sys(err, n ? errno : EIO, "read a staged file in %s", c->stage->dir);
-        done += (size_t)n;
-    }
+    ssize_t n = file_read(c->fd, buf, len, off);
+    if (n != (ssize_t)len)
+        return err_sys(err, n < 0 ? errno : EIO, "read a staged file in %s", c->stage->dir);
     return 0;
 }
 
@@ -50,7 +46,7 @@ static int read_through(struct content *c, uint64_t off, char *buf, size_t len, 
             record_release(&row);
             if (result)
                 return -1;
-        } else if (read_here(c, off, buf, n, err)) {
+        } else if (content_read(c, off, buf, n, err)) {
             return -1;
         }
         off += n;
@@ -93,7 +89,7 @@ static int read_content(struct content *c, bool wait, uint64_t off, void *buf, s
         return 0; /* cut while it came */
     if (len > c->size - off)
         len = (size_t)(c->size - off);
-    if (result ? read_through(c, off, buf, len, err) : read_here(c, off, buf, len, err))
+    if (result ? read_through(c, off, buf, len, err) : content_read(c, off, buf, len, err))
         return -1;
     c->next_read = off + len;
     ret->len = len;

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "clock.h"
+#include "file.h"
 #include "mem.h"
 #include "stage-internal.h"
 
@@ -231,18 +232,10 @@ int remote_put(struct stage *s, const char *key, const void *body, size_t len,
 static int read_staged(void *arg, uint64_t off, void *buf, size_t len, struct err *err)
 {
     const int *fd = arg;
-    for (size_t done = 0; done < len;) {
-        ssize_t n = pread(*fd, (char *)buf + done, len - done, (off_t)(off + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_sys(err, errno, "read a staged file");
-        if (n == 0) { /* cut meanwhile: the caller sees that and does it again */
-            memset((char *)buf + done, 0, len - done);
-            return 0;
-        }
-        done += (size_t)n;
-    }
+    ssize_t n = file_read(*fd, buf, len, off);
+    if (n < 0)
+        return err_sys(err, errno, "read a staged file");
+    memset((char *)buf + n, 0, len - (size_t)n); /* cut meanwhile: the caller does it again */
     return 0;
 }
 

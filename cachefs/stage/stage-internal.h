@@ -397,6 +397,8 @@ void content_unref(struct stage *s, struct content *c); /* s->lock held */
 /* c->lock held. The staged file is open; made, with all blocks absent, where there is none. */
 int content_load(struct content *c, struct err *err);
 /* Blocks that hold [off, off + len) are here, or STAGE_WAIT. */
+/* From the staged file, as it is: what blocks are absent is not looked at. */
+int content_read(const struct content *c, uint64_t off, void *buf, size_t len, struct err *err);
 int content_need(struct content *c, uint64_t off, uint64_t len, bool wait, struct err *err);
 /* The node says DIRTY in the journal, and not SYNCED on the disk; or STAGE_WAIT. */
 int content_dirty(struct content *c, bool wait, struct err *err);

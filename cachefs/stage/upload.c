@@ -13,7 +13,6 @@
  * whose name never came back.
  */
 #include <assert.h>
-#include <errno.h>
 #include <string.h>
 
 #include "clock.h"
@@ -309,20 +308,6 @@ void body_give(struct stage *s, uint64_t len)
     cond_broadcast(&s->changed);
 }
 
-static int read_part(const struct content *c, struct slot *slot, struct err *err)
-{
-    uint64_t off = part_offset(slot->part);
-    for (uint64_t done = 0; done < slot->len;) {
-        ssize_t n = pread(c->fd, slot->buf + done, slot->len - done, (off_t)(off + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return err_sys(err, n ? errno : EIO, "read a staged file");
-        done += (uint64_t)n;
-    }
-    return 0;
-}
-
 /* Unchanged since it was stored: the store copies it. c->lock held. */
 static bool fill_copy(struct sending *run, struct slot *slot)
 {
@@ -361,7 +346,7 @@ static int fill_slot(struct sending *run, struct slot *slot, unsigned part, stru
     if (slot->len != length_now(c, part) || slot->len == 0)
         return 1;
     slot->buf = xmalloc(slot->len);
-    return read_part(c, slot, err);
+    return content_read(c, part_offset(part), slot->buf, slot->len, err);
 }
 
 static void slot_clear(struct sending *run, struct slot *slot)
