@@ -40,6 +40,12 @@ struct content *handle_content(struct stage *s, uint64_t fh, struct err *err)
     return content_ref(s, n);
 }
 
+struct content *content_take(struct stage *s, struct node *n)
+{
+    ACQUIRE(&s->lock);
+    return content_ref(s, n);
+}
+
 void content_done(struct content *c)
 {
     struct stage *s = c->stage;
@@ -94,11 +100,7 @@ static int create_node(struct stage *s, const struct stage_call *c, struct node 
 
 static int truncate_now(struct stage *s, struct node *n, bool wait, struct err *err)
 {
-    struct content *c;
-    {
-        ACQUIRE(&s->lock);
-        c = content_ref(s, n);
-    }
+    struct content *c = content_take(s, n);
     int result;
     {
         ACQUIRE(&c->lock);
@@ -474,11 +476,7 @@ static int say_synced(struct stage *s, struct node *n, struct err *err)
 
 static int sync_here(struct stage *s, struct node *n, struct err *err)
 {
-    struct content *c;
-    {
-        ACQUIRE(&s->lock);
-        c = content_ref(s, n);
-    }
+    struct content *c = content_take(s, n);
     int result;
     {
         ACQUIRE(&c->lock); /* nothing is written meanwhile */

@@ -167,15 +167,10 @@ static int publish_content(struct content *c, const char *key, struct err *err)
 
 int node_publish(struct stage *s, struct node *n, const char *key, struct err *err)
 {
-    struct content *c;
-    {
-        ACQUIRE(&s->lock);
-        c = content_ref(s, n);
-    }
+    struct content *c = content_take(s, n);
     int result = publish_content(c, key, err);
     if (result)
         counter_add(&s->counts->upload_failures, 1);
-    ACQUIRE(&s->lock);
-    content_unref(s, c);
+    content_done(c);
     return result;
 }

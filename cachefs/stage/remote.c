@@ -20,23 +20,26 @@ static bool is_local(const struct stage *s)
     return s->caps & STORE_LOCAL;
 }
 
+static int64_t mtime_of(const struct stat *st)
+{
+    return (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec;
+}
+
 static void seen_of_stat(const struct stat *st, const char *etag, struct seen *ret)
 {
     snprintf(ret->etag, sizeof ret->etag, "%s", etag);
     ret->size = S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0;
-    ret->mtime_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec;
+    ret->mtime_ns = mtime_of(st);
 }
 
 static void meta_of_stat(const struct stat *st, struct object_meta *ret)
 {
-    *ret = (struct object_meta){.mode = st->st_mode,
-                                .uid = st->st_uid,
-                                .gid = st->st_gid,
-                                .mtime_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S +
-                                            st->st_mtim.tv_nsec};
+    *ret = (struct object_meta){
+        .mode = st->st_mode, .uid = st->st_uid, .gid = st->st_gid, .mtime_ns = mtime_of(st)};
 }
 
-static int local_seen(struct stage *s, const char *key, struct seen *ret, struct err *err)
+static int local_look(struct stage *s, const char *key, struct object_meta *meta, struct seen *ret,
+                      struct err *err)
 {
     struct stat st;
     char etag[64];
@@ -44,7 +47,22 @@ static int local_seen(struct stage *s, const char *key, struct seen *ret, struct
         return -1;
     store_local_etag(&st, etag);
     seen_of_stat(&st, etag, ret);
+    meta_of_stat(&st, meta);
     return 0;
+}
+
+static int local_seen(struct stage *s, const char *key, struct seen *ret, struct err *err)
+{
+    struct object_meta unused;
+    return local_look(s, key, &unused, ret, err);
+}
+
+/* A size that no answer tells stays as it is. */
+static void seen_of_answer(const struct http_answer *a, struct seen *ret)
+{
+    snprintf(ret->etag, sizeof ret->etag, "%s", a->etag);
+    ret->size = a->content_length < 0 ? ret->size : (uint64_t)a->content_length;
+    ret->mtime_ns = a->last_modified * (int64_t)NS_PER_S;
 }
 
 /* What a local file can take of it: only root gives files away. */
@@ -144,22 +162,20 @@ int remote_level(struct stage *s, const char *prefix, level_fn *fn, void *arg, s
     return err_wrap(err, "list \"%s\"", prefix);
 }
 
+void count_upload(struct stage *s, uint64_t len)
+{
+    counter_add(&s->counts->uploads, 1);
+    counter_add(&s->counts->uploaded_bytes, len);
+}
+
 /* --- one object ------------------------------------------------------------------------------ */
 
 int remote_look(struct stage *s, const char *key, struct object_meta *meta, bool *ret_known,
                 struct seen *ret, struct err *err)
 {
     *ret_known = true;
-    if (is_local(s)) {
-        struct stat st;
-        char etag[64];
-        if (store_local_stat(s->conf.store, key, &st, err))
-            return -1;
-        store_local_etag(&st, etag);
-        seen_of_stat(&st, etag, ret);
-        meta_of_stat(&st, meta);
-        return 0;
-    }
+    if (is_local(s))
+        return local_look(s, key, meta, ret, err);
     struct http_answer a;
     size_t len = strlen(key);
     if (!(s->caps & STORE_META) && len && key[len - 1] == '/')
@@ -167,9 +183,8 @@ int remote_look(struct stage *s, const char *key, struct object_meta *meta, bool
     if (fetch_head(s->conf.fetch, s->conf.store, key, &a, err))
         return -1;
     *ret_known = store_meta_of(&a, meta);
-    *ret = (struct seen){.size = a.content_length < 0 ? 0 : (uint64_t)a.content_length,
-                         .mtime_ns = a.last_modified * (int64_t)NS_PER_S};
-    snprintf(ret->etag, sizeof ret->etag, "%s", a.etag);
+    *ret = (struct seen){0};
+    seen_of_answer(&a, ret);
     return 0;
 }
 
@@ -194,9 +209,7 @@ static int learn(struct stage *s, const char *key, const char *etag, struct seen
     struct http_answer a;
     if (fetch_head(s->conf.fetch, s->conf.store, key, &a, err))
         return -1;
-    snprintf(ret->etag, sizeof ret->etag, "%s", a.etag);
-    ret->size = a.content_length < 0 ? ret->size : (uint64_t)a.content_length;
-    ret->mtime_ns = a.last_modified * (int64_t)NS_PER_S;
+    seen_of_answer(&a, ret);
     return 0;
 }
 
@@ -224,8 +237,7 @@ int remote_put(struct stage *s, const char *key, const void *body, size_t len,
     *ret = (struct seen){.size = len, .mtime_ns = LIST_MTIME_UNKNOWN};
     if (put_whole(s, &put, etag, err) || learn(s, key, etag, ret, err))
         return err_wrap(err, "write \"%s\"", key);
-    counter_add(&s->counts->uploads, 1);
-    counter_add(&s->counts->uploaded_bytes, len);
+    count_upload(s, len);
     return 0;
 }
 
@@ -253,8 +265,7 @@ int remote_put_file(struct stage *s, const char *key, int fd, uint64_t len,
     if (fetch_put_stream(s->conf.fetch, &stream, err) ||
         (is_local(s) ? local_seen(s, key, ret, err) : learn(s, key, "", ret, err)))
         return err_wrap(err, "write \"%s\"", key);
-    counter_add(&s->counts->uploads, 1);
-    counter_add(&s->counts->uploaded_bytes, len);
+    count_upload(s, len);
     return 0;
 }
 

@@ -340,6 +340,7 @@ int remote_move(struct stage *s, const char *from, const char *to, const struct 
                 const char *etag, bool *ret_left, struct seen *ret, struct err *err);
 int remote_delete(struct stage *s, const char *key, struct err *err);
 int remote_delete_many(struct stage *s, const char *const *keys, size_t n, struct err *err);
+void count_upload(struct stage *s, uint64_t len);
 int remote_abort(struct stage *s, const char *key, const char *upload, struct err *err);
 int remote_read(struct stage *s, const char *key, const struct record *row, uint64_t off, void *buf,
                 uint32_t len, struct err *err);
@@ -396,9 +397,9 @@ struct content *content_ref(struct stage *s, struct node *n);
 void content_unref(struct stage *s, struct content *c); /* s->lock held */
 /* c->lock held. The staged file is open; made, with all blocks absent, where there is none. */
 int content_load(struct content *c, struct err *err);
-/* Blocks that hold [off, off + len) are here, or STAGE_WAIT. */
 /* From the staged file, as it is: what blocks are absent is not looked at. */
 int content_read(const struct content *c, uint64_t off, void *buf, size_t len, struct err *err);
+/* Blocks that hold [off, off + len) are here, or STAGE_WAIT. */
 int content_need(struct content *c, uint64_t off, uint64_t len, bool wait, struct err *err);
 /* The node says DIRTY in the journal, and not SYNCED on the disk; or STAGE_WAIT. */
 int content_dirty(struct content *c, bool wait, struct err *err);
@@ -523,6 +524,7 @@ int refuse(int e, const char *name, struct err *err);
 int orphan_upload(struct stage *s, const struct node *n, struct err *err);
 /* io.c: no lock held. A reference for one call; NULL: err. */
 struct content *handle_content(struct stage *s, uint64_t fh, struct err *err);
+struct content *content_take(struct stage *s, struct node *n);
 void content_done(struct content *c);
 
 /* Calls that change names return when the store has the change. */

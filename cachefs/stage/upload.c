@@ -401,8 +401,7 @@ static int keep_part(struct sending *run, struct slot *slot, struct sent *sent, 
     sent->etag = xstrdup(etag);
     sent->len = slot->len;
     if (slot->buf) {
-        counter_add(&s->counts->uploads, 1);
-        counter_add(&s->counts->uploaded_bytes, slot->len);
+        count_upload(s, slot->len);
     } else {
         counter_add(&s->counts->copies, 1);
     }

@@ -296,14 +296,9 @@ static int do_fetch(struct stage *s, struct task *t, struct err *err)
         if (!t->target && remote_target(s, t->from, n->row.rsize, &target, err))
             return -1;
     } else {
-        struct content *c;
-        {
-            ACQUIRE(&s->lock);
-            c = content_ref(s, n);
-        }
+        struct content *c = content_take(s, n);
         int result = fetch_content(s, c, err);
-        ACQUIRE(&s->lock);
-        content_unref(s, c);
+        content_done(c);
         if (result)
             return -1;
     }
@@ -330,12 +325,8 @@ static int do_fetch(struct stage *s, struct task *t, struct err *err)
 
 static int do_parts(struct stage *s, struct task *t, struct err *err)
 {
-    struct content *c;
+    struct content *c = content_take(s, t->n);
     struct snapshot unused;
-    {
-        ACQUIRE(&s->lock);
-        c = content_ref(s, t->n);
-    }
     int result;
     {
         ACQUIRE(&c->lock);
@@ -343,8 +334,7 @@ static int do_parts(struct stage *s, struct task *t, struct err *err)
     }
     if (result == 0)
         result = upload_parts(c, t->key, false, &unused, err);
-    ACQUIRE(&s->lock);
-    content_unref(s, c);
+    content_done(c);
     return result;
 }
 
@@ -352,12 +342,8 @@ static int do_parts(struct stage *s, struct task *t, struct err *err)
 static int do_orphan(struct stage *s, struct task *t)
 {
     struct node *n = t->n;
-    struct content *c;
+    struct content *c = content_take(s, n);
     struct err err = {0};
-    {
-        ACQUIRE(&s->lock);
-        c = content_ref(s, n);
-    }
     int result;
     {
         ACQUIRE(&c->lock);
