@@ -52,6 +52,17 @@ struct store *server_bucket(const struct server *s, const char *bucket)
     return store;
 }
 
+struct fetch *engine_new(unsigned max_tries)
+{
+    struct fetch *engine;
+    struct fetch_conf c;
+    struct err err = {0};
+    fetch_conf_defaults(&c);
+    c.max_tries = max_tries;
+    cr_assert_eq(fetch_new(&engine, &c, &err), 0, "%s", err.msg);
+    return engine;
+}
+
 unsigned server_number(const struct server *s, const char *path)
 {
     struct http_req r;
@@ -139,4 +150,16 @@ bool got_right(const struct got *g)
 void got_release(struct got *g)
 {
     free(g->dest);
+}
+
+void catalog_remove(struct catalog *c, const char *dir)
+{
+    cleanup_free char *version = xasprintf("%s/%s.catalog", dir, catalog_info(c)->digest);
+    cleanup_free char *current = xasprintf("%s/current", dir);
+    cleanup_free char *next_id = xasprintf("%s/next-id", dir);
+    catalog_unref(c);
+    unlink(version);
+    unlink(current);
+    unlink(next_id);
+    rmdir(dir);
 }

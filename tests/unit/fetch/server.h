@@ -18,12 +18,17 @@ struct server {
 void server_start(struct server *s);
 void server_stop(struct server *s);
 struct store *server_bucket(const struct server *s, const char *bucket);
+/* An engine that tries so often. */
+struct fetch *engine_new(unsigned max_tries);
 /* What the server answers to a path of its own, as a number: "/_peak". */
 unsigned server_number(const struct server *s, const char *path);
 
 /* The bytes of an object of bucket "b" and its ETag. */
 void made_up(const char *key, uint64_t off, size_t len, unsigned char *out);
 void made_up_etag(const char *key, char out[9]);
+
+/* Removes the folder of a catalog's only version, and lets go of it. */
+void catalog_remove(struct catalog *c, const char *dir);
 
 /* A fetch_get that can be waited for. */
 struct got {

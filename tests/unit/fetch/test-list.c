@@ -12,12 +12,8 @@ static struct fetch *engine;
 
 static void begin(void)
 {
-    struct fetch_conf c;
-    struct err err = {0};
-    fetch_conf_defaults(&c);
-    c.max_tries = 2;
     server_start(&server);
-    cr_assert_eq(fetch_new(&engine, &c, &err), 0, "%s", err.msg);
+    engine = engine_new(2);
 }
 
 static void finish(void)

@@ -63,16 +63,13 @@ static void build_catalog(void)
 
 static void begin(void)
 {
-    struct fetch_conf c;
     struct err err = {0};
     cr_assert_not_null(mkdtemp(dir));
     cleanup_free char *uri = xasprintf("file://%s", dir);
     cr_assert_eq(store_open(&store, uri, NULL, &err), 0, "%s", err.msg);
     write_pack();
     build_catalog();
-    fetch_conf_defaults(&c);
-    c.max_tries = 2;
-    cr_assert_eq(fetch_new(&engine, &c, &err), 0, "%s", err.msg);
+    engine = engine_new(2);
     cr_assert_eq(fetch_source_new(&layer, engine, &store, 1, &err), 0, "%s", err.msg);
     pool = pool_new(64u << 20);
 }

@@ -14,6 +14,7 @@
 #include "mem.h"
 #include "peer-frames.h"
 #include "peer.h"
+#include "server.h"
 #include "sync.h"
 
 #define SAMPLES 48
@@ -255,14 +256,7 @@ static void finish(void)
     layer->ops->close(layer);
     machine_stop();
     pool_free(pool);
-    cleanup_free char *remove = xasprintf("%s/%s.catalog", dir, catalog_info(catalog)->digest);
-    cleanup_free char *current = xasprintf("%s/current", dir);
-    cleanup_free char *next_id = xasprintf("%s/next-id", dir);
-    catalog_unref(catalog);
-    unlink(remove);
-    unlink(current);
-    unlink(next_id);
-    rmdir(dir);
+    catalog_remove(catalog, dir);
 }
 
 struct call {

@@ -62,17 +62,10 @@ static void begin(void)
 
 static void finish(void)
 {
-    cleanup_free char *remove = xasprintf("%s/%s.catalog", dir, catalog_info(catalog)->digest);
-    cleanup_free char *current = xasprintf("%s/current", dir);
-    cleanup_free char *next_id = xasprintf("%s/next-id", dir);
     layer->ops->close(layer);
     fetch_free(engine);
     pool_free(pool);
-    catalog_unref(catalog);
-    unlink(remove);
-    unlink(current);
-    unlink(next_id);
-    rmdir(dir);
+    catalog_remove(catalog, dir);
     server_stop(&server);
 }
 

@@ -76,4 +76,55 @@ static inline const char *text_of(const struct bytes *b)
     return b->data ? b->data : "";
 }
 
+/* A page of a listing, and what it says. */
+struct list_row {
+    const char *prefix, *body, *items, *token;
+    const char *error; /* part of it; NULL: none */
+};
+
+/* `errors`: their class; ERR_NONE: any. */
+static inline void check_lists(struct store *s, const struct list_row *rows, size_t n,
+                               enum err_class errors)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct list_row *row = &rows[i];
+        cleanup_bytes struct bytes items = {0}, token = {0};
+        struct err err = {0};
+        int result = store_parse_list(s, row->prefix, row->body, strlen(row->body), remember,
+                                      &items, &token, &err);
+        cr_expect_eq(result, row->error ? -1 : 0, "row %zu: %s", i, err.msg);
+        cr_expect_str_eq(text_of(&items), row->items, "row %zu: %s", i, text_of(&items));
+        cr_expect_str_eq(text_of(&token), row->token);
+        if (row->error)
+            cr_expect_not_null(strstr(err.msg, row->error), "row %zu: %s", i, err.msg);
+        if (row->error && errors != ERR_NONE)
+            cr_expect_eq(err.class, errors, "row %zu: %s", i, err.msg);
+    }
+}
+
+/* An answer to a GET, and what it means. */
+struct answer_row {
+    int status;
+    const char *body;
+    enum err_class class;
+    enum store_again again;
+};
+
+static inline void check_answers(struct store *s, const struct answer_row *rows, size_t n)
+{
+    struct http_req r;
+    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, NULL, &r, NULL), 0);
+    for (size_t i = 0; i < n; i++) {
+        struct http_answer a;
+        enum store_again again;
+        struct err err = {0};
+        http_answer_init(&a);
+        a.status = rows[i].status;
+        store_classify(s, &r, &a, rows[i].body, strlen(rows[i].body), &again, &err);
+        cr_expect_eq(err.class, rows[i].class, "row %zu: %s", i, err.msg);
+        cr_expect_eq(again, rows[i].again, "row %zu", i);
+    }
+    http_req_release(&r);
+}
+
 #endif

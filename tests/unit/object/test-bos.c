@@ -43,48 +43,33 @@ Test(bos, requests, .init = forget_environment)
     store_close(s);
 }
 
-static const struct {
-    const char *json, *items, *token, *error;
-} lists[] = {
-    {"{\"isTruncated\":false,\"contents\":[]}", "", "", NULL},
-    {"{\"contents\":[{\"key\":\"p/"
+static const struct list_row lists[] = {
+    {"", "{\"isTruncated\":false,\"contents\":[]}", "", "", NULL},
+    {"",
+     "{\"contents\":[{\"key\":\"p/"
      "a\",\"lastModified\":\"2026-11-21T13:24:12Z\",\"eTag\":\"e\",\"size\":5}],"
      "\"commonPrefixes\":[{\"prefix\":\"p/d/\"}],\"isTruncated\":true,\"nextMarker\":\"p/n\"}",
      "a 5 1795267452000000000 e\nd/ folder ? \n", "p/n", NULL},
-    {"{\"contents\":[{\"key\":\"p/a\",\"size\":5}],\"isTruncated\":true}", "a 5 ? \n", "p/a", NULL},
-    {"{\"isTruncated\":true}", "", "", "without a marker"},
-    {"{\"contents\":[{\"key\":\"p/a\",\"size\":-5}]}", "", "", "size"},
-    {"{\"contents\":[{\"size\":5}]}", "", "", "key"},
-    {"[]", "", "", "object"},
-    {"<xml/>", "", "", "not JSON"},
-    {"", "", "", "not JSON"},
+    {"", "{\"contents\":[{\"key\":\"p/a\",\"size\":5}],\"isTruncated\":true}", "a 5 ? \n", "p/a",
+     NULL},
+    {"", "{\"isTruncated\":true}", "", "", "without a marker"},
+    {"", "{\"contents\":[{\"key\":\"p/a\",\"size\":-5}]}", "", "", "size"},
+    {"", "{\"contents\":[{\"size\":5}]}", "", "", "key"},
+    {"", "[]", "", "", "object"},
+    {"", "<xml/>", "", "", "not JSON"},
+    {"", "", "", "", "not JSON"},
 };
 
 Test(bos, parse_list, .init = forget_environment)
 {
     struct store *s = open_store("bos://b/p", &local);
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        cleanup_bytes struct bytes items = {0}, token = {0};
-        struct err err = {0};
-        int result = store_parse_list(s, "", lists[i].json, strlen(lists[i].json), remember, &items,
-                                      &token, &err);
-        cr_expect_eq(result, lists[i].error ? -1 : 0, "row %zu: %s", i, err.msg);
-        cr_expect_str_eq(text_of(&items), lists[i].items, "row %zu: %s", i, text_of(&items));
-        cr_expect_str_eq(text_of(&token), lists[i].token);
-        if (lists[i].error)
-            cr_expect_not_null(strstr(err.msg, lists[i].error), "row %zu: %s", i, err.msg);
-    }
+    check_lists(s, lists, sizeof lists / sizeof lists[0], ERR_NONE);
     store_close(s);
 }
 
 Test(bos, answers, .init = forget_environment)
 {
-    static const struct {
-        int status;
-        const char *body;
-        enum err_class class;
-        enum store_again again;
-    } rows[] = {
+    static const struct answer_row rows[] = {
         {200, "", ERR_NONE, AGAIN_NO},
         {404, "{\"code\":\"NoSuchKey\",\"message\":\"no\"}", ERR_NOT_FOUND, AGAIN_NO},
         {403, "{\"code\":\"SignatureDoesNotMatch\"}", ERR_DENIED, AGAIN_NO},
@@ -93,19 +78,7 @@ Test(bos, answers, .init = forget_environment)
         {500, "garbage", ERR_TRANSIENT, AGAIN_BACKOFF},
     };
     struct store *s = open_store("bos://b/p", &local);
-    struct http_req r;
-    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, NULL, &r, NULL), 0);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct http_answer a;
-        http_answer_init(&a);
-        a.status = rows[i].status;
-        enum store_again again;
-        struct err err = {0};
-        store_classify(s, &r, &a, rows[i].body, strlen(rows[i].body), &again, &err);
-        cr_expect_eq(err.class, rows[i].class, "row %zu: %s", i, err.msg);
-        cr_expect_eq(again, rows[i].again, "row %zu", i);
-    }
-    http_req_release(&r);
+    check_answers(s, rows, sizeof rows / sizeof rows[0]);
     cleanup_bytes struct bytes upload = {0};
     struct err err = {0};
     static const char begun[] = "{\"bucket\":\"b\",\"key\":\"k\",\"uploadId\":\"u1\"}";

@@ -151,9 +151,7 @@ Test(s3, identity_has_no_secrets, .init = forget_environment)
     "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
 #define TAIL "</ListBucketResult>"
 
-static const struct list_row {
-    const char *prefix, *xml, *items, *token, *error;
-} lists[] = {
+static const struct list_row lists[] = {
     {"", HEAD "<IsTruncated>false</IsTruncated>" TAIL, "", "", NULL},
     {"",
      HEAD "<Contents><Key>p/a</Key><LastModified>2026-11-21T13:24:12.5Z</LastModified>"
@@ -193,20 +191,7 @@ static const struct list_row {
 Test(s3, parse_list, .init = forget_environment)
 {
     struct store *s = open_store("s3://b/p", &local);
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        const struct list_row *row = &lists[i];
-        cleanup_bytes struct bytes items = {0}, token = {0};
-        struct err err = {0};
-        int result = store_parse_list(s, row->prefix, row->xml, strlen(row->xml), remember, &items,
-                                      &token, &err);
-        cr_expect_str_eq(text_of(&items), row->items, "row %zu: got %s", i, text_of(&items));
-        cr_expect_str_eq(text_of(&token), row->token);
-        cr_expect_eq(result, row->error ? -1 : 0, "row %zu: %s", i, err.msg);
-        if (row->error) {
-            cr_expect_eq(err.class, ERR_CORRUPT);
-            cr_expect_not_null(strstr(err.msg, row->error), "row %zu: %s", i, err.msg);
-        }
-    }
+    check_lists(s, lists, sizeof lists / sizeof lists[0], ERR_CORRUPT);
     store_close(s);
 }
 

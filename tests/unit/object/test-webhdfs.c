@@ -60,9 +60,7 @@ Test(webhdfs, a_write_has_two_steps, .init = forget_environment)
     store_close(s);
 }
 
-static const struct {
-    const char *prefix, *json, *items, *token, *error;
-} lists[] = {
+static const struct list_row lists[] = {
     {"", "{\"FileStatuses\":{\"FileStatus\":[" FILE_A "," DIR_D "]}}",
      "a 24930 1320171722771000000 \nd/ folder 1320895981256000000 \n", "", NULL},
     {"x/",
@@ -93,17 +91,7 @@ static const struct {
 Test(webhdfs, parse_list, .init = forget_environment)
 {
     struct store *s = open_store("webhdfs://h/set", &me);
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        cleanup_bytes struct bytes items = {0}, token = {0};
-        struct err err = {0};
-        int result = store_parse_list(s, lists[i].prefix, lists[i].json, strlen(lists[i].json),
-                                      remember, &items, &token, &err);
-        cr_expect_eq(result, lists[i].error ? -1 : 0, "row %zu: %s", i, err.msg);
-        cr_expect_str_eq(text_of(&items), lists[i].items, "row %zu: %s", i, text_of(&items));
-        cr_expect_str_eq(text_of(&token), lists[i].token);
-        if (lists[i].error)
-            cr_expect_not_null(strstr(err.msg, lists[i].error), "row %zu: %s", i, err.msg);
-    }
+    check_lists(s, lists, sizeof lists / sizeof lists[0], ERR_NONE);
     store_close(s);
 }
 
@@ -113,12 +101,7 @@ Test(webhdfs, parse_list, .init = forget_environment)
 
 Test(webhdfs, answers, .init = forget_environment)
 {
-    static const struct {
-        int status;
-        const char *body;
-        enum err_class class;
-        enum store_again again;
-    } rows[] = {
+    static const struct answer_row rows[] = {
         {200, "", ERR_NONE, AGAIN_NO},
         {201, "", ERR_NONE, AGAIN_NO},
         {404, REMOTE("FileNotFoundException"), ERR_NOT_FOUND, AGAIN_NO},
@@ -133,19 +116,11 @@ Test(webhdfs, answers, .init = forget_environment)
     struct http_answer a;
     enum store_again again;
     struct err err = {0};
-    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, NULL, &r, NULL), 0);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        http_answer_init(&a);
-        a.status = rows[i].status;
-        err_clear(&err);
-        store_classify(s, &r, &a, rows[i].body, strlen(rows[i].body), &again, &err);
-        cr_expect_eq(err.class, rows[i].class, "row %zu: %s", i, err.msg);
-        cr_expect_eq(again, rows[i].again, "row %zu", i);
-    }
-    http_req_release(&r);
+    check_answers(s, rows, sizeof rows / sizeof rows[0]);
 
     /* A server that does not know pages is asked for the whole from then on. */
     cr_assert_eq(store_req_list(s, "", true, "", "", &r, NULL), 0);
+    http_answer_init(&a);
     a.status = 400;
     static const char unknown[] = REMOTE("IllegalArgumentException");
     cr_expect_eq(store_classify(s, &r, &a, unknown, strlen(unknown), &again, &err), -1);
