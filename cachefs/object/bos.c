@@ -140,14 +140,7 @@ static int bos_put_object(struct store *s, const struct store_put *p, struct htt
                           struct err *err)
 {
     cleanup_bytes struct bytes query = {0};
-    bytes_add_str(&query, "");
-    if (p->upload) {
-        bytes_addf(&query, "?partNumber=%u", p->part);
-        url_add_param(&query, "uploadId", p->upload);
-    } else {
-        http_header(r, "Content-Type", "%s", content_type_of(p->key));
-        add_meta(r, "x-bce-meta", p->meta);
-    }
+    add_put(r, "x-bce-meta", p, &query);
     r->body = p->body;
     r->body_len = p->len;
     return bos_finish(s, &(struct bos_target){p->key, strlen(p->key), query.data}, r, err);
@@ -231,10 +224,7 @@ static int bos_uploads(struct store *s, const char *prefix, const char *token, s
                        struct err *err)
 {
     cleanup_bytes struct bytes query = {0};
-    bytes_add_str(&query, "?uploads=");
-    if (*prefix || *s->prefix)
-        url_add_key_param(&query, "prefix", s, prefix);
-    bytes_add_str(&query, token); /* parameters already */
+    add_uploads(s, prefix, token, &query);
     return bos_finish(s, &(struct bos_target){.query = query.data}, r, err);
 }
 

@@ -153,6 +153,10 @@ void url_add_key_param(struct bytes *query, const char *name, const struct store
 void url_add_marker(struct bytes *token, const char *name, const char *value);
 /* "PREFIX-mode: 33188" and so on; NULL: nothing. */
 void add_meta(struct http_req *r, const char *prefix, const struct object_meta *m);
+/* Headers and query of a PUT: of one part, or of a whole object with its metadata. */
+void add_put(struct http_req *r, const char *meta, const struct store_put *p, struct bytes *query);
+/* The query that lists uploads in parts below `prefix`; `token`: of a page, parameters already. */
+void add_uploads(const struct store *s, const char *prefix, const char *token, struct bytes *query);
 /* What a store calls the headers of a copy within it. */
 struct copy_names {
     const char *source, *if_match, *quote; /* quote: around the ETag */

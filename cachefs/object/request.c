@@ -436,6 +436,26 @@ int store_check_sum(const char *etag, const void *data, size_t len, struct err *
     return 0;
 }
 
+void add_put(struct http_req *r, const char *meta, const struct store_put *p, struct bytes *query)
+{
+    bytes_add_str(query, "");
+    if (p->upload) {
+        bytes_addf(query, "?partNumber=%u", p->part);
+        url_add_param(query, "uploadId", p->upload);
+    } else {
+        http_header(r, "Content-Type", "%s", content_type_of(p->key));
+        add_meta(r, meta, p->meta);
+    }
+}
+
+void add_uploads(const struct store *s, const char *prefix, const char *token, struct bytes *query)
+{
+    bytes_add_str(query, "?uploads=");
+    if (*prefix || *s->prefix)
+        url_add_key_param(query, "prefix", s, prefix);
+    bytes_add_str(query, token);
+}
+
 void add_copy(struct http_req *r, const struct copy_names *names, const struct store *s,
               const struct store_copy *c, struct bytes *query)
 {

@@ -148,16 +148,9 @@ static int s3_put_object(struct store *s, const struct store_put *p, struct http
                          struct err *err)
 {
     cleanup_bytes struct bytes query = {0};
-    bytes_add_str(&query, "");
-    if (p->upload) {
-        bytes_addf(&query, "?partNumber=%u", p->part);
-        url_add_param(&query, "uploadId", p->upload);
-    } else {
-        http_header(r, "Content-Type", "%s", content_type_of(p->key));
-        add_meta(r, "x-amz-meta", p->meta);
-    }
-    return send_body(s, &(struct s3_target){p->key, strlen(p->key), query.data ? query.data : ""},
-                     p->body, p->len, p->sum, r, err);
+    add_put(r, "x-amz-meta", p, &query);
+    return send_body(s, &(struct s3_target){p->key, strlen(p->key), query.data}, p->body, p->len,
+                     p->sum, r, err);
 }
 
 static int s3_delete(struct store *s, const char *key, size_t key_len, struct http_req *r,
@@ -244,10 +237,7 @@ static int s3_uploads(struct store *s, const char *prefix, const char *token, st
                       struct err *err)
 {
     cleanup_bytes struct bytes query = {0};
-    bytes_add_str(&query, "?uploads=");
-    if (*prefix || *s->prefix)
-        url_add_key_param(&query, "prefix", s, prefix);
-    bytes_add_str(&query, token); /* parameters already */
+    add_uploads(s, prefix, token, &query);
     return s3_finish(s, &(struct s3_target){.query = query.data}, PAYLOAD_EMPTY, r, err);
 }
 
