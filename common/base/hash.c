@@ -234,7 +234,7 @@ void hex_encode(char *out, const void *data, size_t len)
     *out = '\0';
 }
 
-static int hex_digit(char c)
+int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';

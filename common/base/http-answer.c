@@ -2,6 +2,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "hash.h"
 #include "http.h"
 
 void http_answer_init(struct http_answer *a)
@@ -327,24 +328,13 @@ void url_encode(struct bytes *out, const char *text, size_t len, bool keep_slash
     }
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 size_t url_decode(char *out, const char *text, size_t len)
 {
     size_t n = 0;
     for (size_t i = 0; i < len; i++) {
         int hi = -1, lo = -1;
-        if (text[i] == '%' && i + 2 < len && (hi = hex_value(text[i + 1])) >= 0)
-            lo = hex_value(text[i + 2]);
+        if (text[i] == '%' && i + 2 < len && (hi = hex_digit(text[i + 1])) >= 0)
+            lo = hex_digit(text[i + 2]);
         if (lo >= 0) {
             out[n++] = (char)(hi << 4 | lo);
             i += 2;
