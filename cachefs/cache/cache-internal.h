@@ -272,6 +272,7 @@ struct slots {
 void slots_init(struct cache *c, unsigned n);
 void slots_destroy(struct cache *c);
 struct fill *fill_find(struct stripe *s, uint64_t unit); /* stripe held */
+void fill_unlist(struct stripe *s, struct fill *f);      /* stripe held */
 void fill_join(struct fill *f, const struct piece *p, struct source_wait *wait, bool ahead);
 enum lead { LEAD_LOST = 2, LEAD_NO_ROOM = 3 }; /* besides SOURCE_PENDING and -1 */
 int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, bool ahead,

@@ -27,8 +27,7 @@ struct fill *fill_find(struct stripe *s, uint64_t unit)
     return NULL;
 }
 
-/* Stripe held. */
-static void unlist(struct stripe *s, struct fill *f)
+void fill_unlist(struct stripe *s, struct fill *f)
 {
     struct fill **at = &s->fills;
     while (*at != f)
@@ -258,7 +257,7 @@ static void came(struct fill *f, struct view *view, const struct err *failed)
         if (keep)
             atomic_fetch_add(&f->refs, 1);
         else
-            unlist(s, f);
+            fill_unlist(s, f);
     }
     if (f->tier && !keep)
         tier_settle(f->tier, f->reserved, 0);
@@ -283,7 +282,7 @@ static void refused(struct fill *f, const struct source_wait *leader)
     {
         ACQUIRE(&s->lock);
         waiters = take_ptr(&f->waiters);
-        unlist(s, f);
+        fill_unlist(s, f);
     }
     struct cache *c = f->c;
     fill_unref(f);

@@ -174,14 +174,6 @@ static size_t make_record(struct tier *t, const struct fill *f, struct record *r
     return packed;
 }
 
-static void unlist(struct stripe *s, struct fill *f)
-{
-    struct fill **at = &s->fills;
-    while (*at != f)
-        at = &(*at)->next;
-    *at = f->next;
-}
-
 /* READY in memory -> READY in a pack, or ABSENT if the append failed or it was dropped meanwhile.
  */
 static void publish(struct tier *t, struct fill *f, const struct record *r)
@@ -193,7 +185,7 @@ static void publish(struct tier *t, struct fill *f, const struct record *r)
         ACQUIRE(&s->lock);
         if (r && !f->unwanted)
             kept = place_set(c, f->piece.unit, writer_entry(t, r, 0, atomic_load(&c->now_min)));
-        unlist(s, f);
+        fill_unlist(s, f);
     }
     if (kept)
         counter_add(&c->counts->appended_bytes, f->len);
