@@ -7,6 +7,7 @@
  *   owner.c     which folder belongs to a set; making and removing folders
  *   kept.c      the options of a mount as every process that serves it takes them up
  *   daemon.c    a process in the background whose start is waited for
+ *   interrupt.c commands that end in order when they are interrupted
  *   progress.c  how far a long operation is
  *   manual.c    help, manual pages and completion, all from the same rows
  *   cmd-X.c     the command X: its rows, its checks, one library call
@@ -14,6 +15,7 @@
 #ifndef SAMPAN_CLI_INTERNAL_H
 #define SAMPAN_CLI_INTERNAL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -233,6 +235,12 @@ int daemon_let_go(struct err *err);
 int daemon_ready(struct daemon_start *d, struct err *err);
 /* Tells the parent why not. */
 void daemon_failed(struct daemon_start *d, const struct err *why);
+
+/* --- interrupt.c ------------------------------------------------------------------------------ */
+
+/* True once SIGINT or SIGTERM has come, so that what is half done can be taken back; a second one
+ * ends the process at once. */
+const atomic_bool *catch_interrupts(void);
 
 /* --- progress.c ------------------------------------------------------------------------------- */
 

@@ -1,7 +1,5 @@
 /* rmr: removes from the store what a URI or a path of a mount names, with all below it. */
 #include <inttypes.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -99,14 +97,6 @@ static int confirm(const struct target *t, const struct rmr_options *o, struct e
 
 /* --- removing --------------------------------------------------------------------------------- */
 
-static atomic_bool interrupted;
-
-static void on_signal(int signal)
-{
-    (void)signal;
-    atomic_store(&interrupted, true);
-}
-
 struct telling {
     const struct rmr_options *options;
     struct progress progress;
@@ -202,10 +192,7 @@ static int report(const struct target *all, size_t n, const struct rmr_options *
 static int remove_all(struct target *all, size_t n, const struct rmr_options *o, struct telling *t,
                       struct err *err)
 {
-    const struct remove_watch watch = {say_failed, show, t, &interrupted};
-    struct sigaction act = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &act, NULL);
-    sigaction(SIGTERM, &act, NULL);
+    const struct remove_watch watch = {say_failed, show, t, catch_interrupts()};
     for (size_t i = 0; i < n && !o->dry; i++) {
         if (remove_run(all[i].removal, o->skip_trash, &watch, &all[i].counts, &all[i].trash, err))
             return -1;

@@ -1,7 +1,5 @@
 /* sync: makes a destination hold what its sources hold. */
 #include <inttypes.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "workers-internal.h"
@@ -256,22 +254,6 @@ static int conf_of(const struct sync_options *o, struct sync_conf *ret, struct e
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-static atomic_bool interrupted;
-
-static void on_signal(int signal)
-{
-    (void)signal;
-    atomic_store(&interrupted, true);
-}
-
-static void watch_signals(void)
-{
-    /* What is half done is taken back; a second signal ends it at once. */
-    struct sigaction act = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &act, NULL);
-    sigaction(SIGTERM, &act, NULL);
-}
-
 static int report(const struct sync_counts *n, const struct telling *t, struct err *err)
 {
     cleanup_bytes struct bytes out = {0};
@@ -301,7 +283,6 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     c.n_sources = n - 1;
     c.destination = conf_arg(conf, n - 1);
     c.rules = rules;
-    c.stop = &interrupted;
     c.log = c.from.log = c.to.log = log.log;
 
     struct telling t = {.options = o};
@@ -310,7 +291,7 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     jw_init(&t.writer, &t.failures);
     jw_array(&t.writer, NULL);
     progress_init(&t.progress, o->quiet);
-    watch_signals();
+    c.stop = catch_interrupts();
     int result =
         o->worker ? workers_sync(o, &c, &watch, &counts, err) : sync_run(&c, &watch, &counts, err);
     progress_end(&t.progress);
