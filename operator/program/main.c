@@ -22,8 +22,7 @@
 #include "metrics-http.h"
 #include "operator.h"
 
-#define STACK_BYTES (512u << 10)
-#define MARGIN      8 /* of a lease's duration, this part is kept between our last write and others */
+#define MARGIN 8 /* of a lease's duration, this part is kept between our last write and others */
 
 struct options {
     const char *kubeconfig, *context, *namespace_, *image, *csi_driver, *etcd, *token_secret,
@@ -269,17 +268,10 @@ static int run(struct program *p, const sigset_t *signals, struct err *err)
 static void harden(void)
 {
     struct rlimit core = {0, 0};
-    pthread_attr_t attr;
     setrlimit(RLIMIT_CORE, &core); /* a core would hold tokens */
 #ifndef __SANITIZE_ADDRESS__       /* its search for leaks traces the process */
     prctl(PR_SET_DUMPABLE, 0);
 #endif
-    /* Many threads that need little. */
-    if (pthread_attr_init(&attr) == 0) {
-        pthread_attr_setstacksize(&attr, STACK_BYTES);
-        pthread_setattr_default_np(&attr);
-        pthread_attr_destroy(&attr);
-    }
 }
 
 static int print_help(void)

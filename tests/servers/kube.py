@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A small API server of Kubernetes, in memory: enough of its rules that an operator's mistakes show.
 
-    kube.py --ready FILE --log FILE [--token TOKEN] [--keep N] [--bookmarks S]
+    kube.py --ready FILE --log FILE [--token TOKEN...] [--keep N] [--bookmarks S]
 
 Objects of any kind by their paths: create, get, list (limit and continue), watch (from a version, with
 bookmarks), merge patch, the status subresource (a write to one part never changes the other), delete with
@@ -9,12 +9,14 @@ preconditions and finalizers. One counter of versions for all, as etcd has; a pa
 old resourceVersion is a 409, a version older than the last N (--keep) changes is a 410. What an owner's
 death takes along goes at once.
 
-Each request is one line of --log: STATUS METHOD TARGET BODY. POST /control {…} sets faults:
+Without --token every bearer token is taken, and names who asks; "admin" is never put to a fault.
+Each request is one line of --log: STATUS WHO METHOD TARGET BODY. POST /control {…} sets faults:
     {"fail": {"status": 429, "retry_after": 1, "n": 20, "method": "POST", "path": "/api"}}   the next n that match
     {"down": 5}              no answer at all, and watches cut, for so many seconds
     {"cut": true}            cuts all watches now
     {"forget": true}         versions before this one are too old (410)
     {"delay": 0.2}           each answer waits
+    {"tokens": ["a"]}        these alone are taken from now on
 GET /control tells {"version", "watches", "requests"}.
 """
 import argparse
@@ -74,6 +76,7 @@ class Store:
         self.version, self.oldest, self.keep = 1, 0, keep
         self.faults, self.down_until, self.delay, self.cuts = [], 0, 0, 0
         self.watches, self.requests, self.tokens = 0, 0, {}
+        self.only = []
 
     # --- the lock is held for all below ---
 
@@ -153,12 +156,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+    def who(self):
+        _, _, token = (self.headers.get("Authorization") or "").partition(" ")
+        return token.strip() or "-"
+
     # --- answers ---
 
     def note(self, status, body=b""):
         with self.server.log_lock:
             text = body.decode("utf-8", "replace").replace("\n", " ")
-            self.server.log.write(f"{status} {self.command} {self.path} {text}\n")
+            self.server.log.write(f"{status} {self.who()} {self.command} {self.path} {text}\n")
             self.server.log.flush()
 
     def answer(self, status, obj, retry_after=None):
@@ -178,10 +185,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def serve(self):
         store = self.server.store
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if time.monotonic() < store.down_until and self.path != "/control":
+        admin = self.who() == "admin"
+        if time.monotonic() < store.down_until and self.path != "/control" and not admin:
             self.close_connection = True
             return
-        if store.delay:
+        if store.delay and not admin:
             time.sleep(store.delay)
         url = urllib.parse.urlsplit(self.path)
         query = dict(urllib.parse.parse_qsl(url.query))
@@ -190,11 +198,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if url.path == "/control":
                 self.answer(200, self.control(json.loads(body) if body else {}))
                 return
-            if self.server.token and self.headers.get("Authorization") != f"Bearer {self.server.token}":
+            if store.only and not admin and self.who() not in store.only:
                 raise Refusal(401, "Unauthorized")
             with store.lock:
                 store.requests += 1
-                fault = store.fault(self.command, url.path)
+                fault = None if admin else store.fault(self.command, url.path)
             if fault:
                 raise Refusal(fault["status"], "as it was asked for", retry_after=fault.get("retry_after"))
             place = Place(url.path)
@@ -228,6 +236,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if what.get("forget"):
                 store.oldest, store.changes = store.version, []
             store.delay = what.get("delay", store.delay)
+            store.only = what.get("tokens", store.only)
             store.lock.notify_all()
             return {"version": store.version, "watches": store.watches, "requests": store.requests}
 
@@ -381,12 +390,13 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--ready", required=True)
     p.add_argument("--log", required=True)
-    p.add_argument("--token", default="")
+    p.add_argument("--token", action="append", default=[])
     p.add_argument("--keep", type=int, default=10000)
     p.add_argument("--bookmarks", type=float, default=60)
     o = p.parse_args()
     server = Server(("127.0.0.1", 0), Handler)
-    server.store, server.token, server.bookmarks = Store(o.keep), o.token, o.bookmarks
+    server.store, server.bookmarks = Store(o.keep), o.bookmarks
+    server.store.only = o.token
     server.log, server.log_lock = open(o.log, "a", encoding="utf-8"), threading.Lock()
     with open(o.ready + ".new", "w", encoding="utf-8") as f:
         f.write(str(server.server_address[1]))

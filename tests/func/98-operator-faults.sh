@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Storms of 409, 429 and 500, cut watches, forgotten versions and an API server that is away lose no change and double nothing.
+. "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/operator.sh"
+operator_python <<'PY'
+kube = Kube("--bookmarks", "0.5", "--token", "one")
+op = Operator(kube, "one")
+kube.job("first", children=1)
+kube.running("first")
+def storm(name, **fault):
+    """Jobs come while it blows; all of them run in the end."""
+    kube.control(**fault)
+    mine = [f"{name}{i}" for i in range(3)]
+    for job in mine:
+        kube.job(job, children=3)
+    kube.running(*mine)
+storm("conflict", fail={"status": 409, "n": 10, "method": "PATCH", "path": JOBS})
+storm("throttle", fail={"status": 429, "retry_after": 1, "n": 3})
+expect("they were counted", op.metric('sampan_operator_api_failures_total{why="throttled"}') > 0, True)
+storm("broken", fail={"status": 500, "n": 10})
+storm("cut", cut=True)
+storm("forgotten", forget=True, cut=True)
+until("lists again", lambda: op.metric("sampan_operator_lists_total") > 13)
+storm("away", down=2)
+# --- what went while nobody watched is noticed by the list
+kube.control(down=1)
+kube.ask("DELETE", f"{MAPS}/cut0-1")
+kube.ask("DELETE", f"{JOBS}/first")
+kube.control(forget=True)
+until("cut0-1 again", lambda: "cut0-1" in kube.names(MAPS))
+until("first is gone", lambda: "first" not in kube.names(JOBS))
+# --- a rotated token: the old one is refused, the file has the new one
+op.set_token("two")
+kube.control(tokens=["two"], cut=True)
+kube.job("rotated", children=2)
+kube.running("rotated")
+expect("each child once", kube.created(MAPS), 1 + 6 * 3 * 3 + 1 + 2)
+expect("children", len(kube.names(MAPS)), 6 * 3 * 3 + 2)
+op.stop()
+PY
