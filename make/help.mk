@@ -1,6 +1,6 @@
 .PHONY: help
 help:
-	@echo "make            build/bin/sampan and its keeper, build/bin/sampan-csi (VARIANT=release|debug|asan|tsan|fuzz, CC=gcc|clang)"
+	@echo "make            build/bin/sampan and its keeper, build/bin/sampan-csi, build/bin/sampan-operator (VARIANT=release|debug|asan|tsan|fuzz, CC=gcc|clang)"
 	@echo "make demo       a small image set, mounted and read: what came from where, how fast"
 	@echo "make test       everything: installs what is missing, unit and end-to-end tests"
 	@echo "make unit-NAME  one module's unit tests          make func T='word …'  some end-to-end tests"

@@ -28,6 +28,7 @@ install: all order-install
 	@$(INSTALL) -d $(BINDIR) $(MANDIR) $(BASHDIR) $(ZSHDIR)
 	@$(INSTALL) -m 0755 $(PROGRAM) $(BINDIR)/sampan
 	@$(INSTALL) -m 0755 $(BUILD)/bin/sampan-csi $(BINDIR)/sampan-csi
+	@$(INSTALL) -m 0755 $(BUILD)/bin/sampan-operator $(BINDIR)/sampan-operator
 	@$(INSTALL) -d $(LIBEXECDIR)
 	@$(INSTALL) -m 0755 $(BUILD)/bin/sampan-keeper $(LIBEXECDIR)/sampan-keeper
 	@for verb in $(VERBS); do $(PROGRAM) help --man $$verb >$(MANDIR)/sampan-$$verb.1; done
@@ -37,7 +38,7 @@ install: all order-install
 	@echo "  INSTALL $(DESTDIR)$(PREFIX)"
 
 uninstall:
-	@rm -f $(BINDIR)/sampan $(BINDIR)/sampan-csi $(MANDIR)/sampan.1 $(MANDIR)/sampan-*.1 $(BASHDIR)/sampan $(ZSHDIR)/_sampan
+	@rm -f $(BINDIR)/sampan $(BINDIR)/sampan-csi $(BINDIR)/sampan-operator $(MANDIR)/sampan.1 $(MANDIR)/sampan-*.1 $(BASHDIR)/sampan $(ZSHDIR)/_sampan
 	@rm -f $(LIBDIR)/libsampan-order.a $(LIBDIR)/pkgconfig/sampan-order.pc
 	@rm -rf $(INCDIR) $(LIBEXECDIR)
 
@@ -46,7 +47,7 @@ DEB      = build/sampan_$(VERSION)_$(DEB_ARCH).deb
 deb: all
 	@rm -rf build/deb
 	@$(MAKE) --no-print-directory install DESTDIR=$(CURDIR)/build/deb PREFIX=/usr
-	@strip --strip-unneeded build/deb/usr/bin/sampan build/deb/usr/bin/sampan-csi build/deb/usr/libexec/sampan/sampan-keeper
+	@strip --strip-unneeded build/deb/usr/bin/sampan build/deb/usr/bin/sampan-csi build/deb/usr/bin/sampan-operator build/deb/usr/libexec/sampan/sampan-keeper
 	@gzip -9n build/deb/usr/share/man/man1/*.1
 	@mkdir -p build/deb/DEBIAN build/deb/usr/share/doc/sampan
 	@cp README.md build/deb/usr/share/doc/sampan/
