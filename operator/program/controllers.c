@@ -3,4 +3,5 @@
 
 #include <stddef.h>
 
-const struct controller *const controllers[] = {&sampleset_controller, &samplejob_controller, NULL};
+const struct controller *const controllers[] = {&sampleset_controller, &samplejob_controller,
+                                                &paddlejob_controller, NULL};
