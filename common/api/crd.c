@@ -103,11 +103,13 @@ static void default_of(struct yaml *y, const struct api_field *f)
         text(y, "default", f->dflt);
 }
 
+/* The largest number of all is no bound: the API server reads bounds as floating point, where it
+ * turns into the smallest. */
 static void bounds(struct yaml *y, const struct api_field *f, const char *min, const char *max)
 {
     if (f->min || f->max)
         number(y, min, f->min);
-    if (f->max)
+    if (f->max && f->max != INT64_MAX)
         number(y, max, f->max);
 }
 
