@@ -94,9 +94,10 @@ struct set {
     struct bytes words; /* of `sampan mount`, each with its NUL */
     bool keyed;         /* it has credentials of its own */
     char *mountpoint;
-    unsigned users; /* calls that know this struct; guarded by node->lock */
-    bool busy;      /* one of them works on it; guarded by node->lock */
-    bool holds;     /* `held` are descriptors of the mount; changed while begun */
+    unsigned users;      /* calls that know this struct; guarded by node->lock */
+    bool busy;           /* one of them works on it; guarded by node->lock */
+    bool holds;          /* `held` are descriptors of the mount; changed while begun */
+    uint64_t hold_after; /* and not tried again before, since it failed */
     int held[MOUNT_FDS];
 };
 
@@ -133,6 +134,9 @@ int set_bind(struct node *n, const char *key, const char *path, bool read_only, 
 int path_clear(struct node *n, const char *path, struct err *err);
 /* Keys of all sets that no call works on; the caller frees them. */
 char **sets_keys(struct node *n, size_t *ret_n);
+/* Whether there is nothing to hold any more. A set that a call works on may not be held yet:
+ * whoever looked at it meanwhile has passed it over. */
+bool sets_are_held(struct node *n);
 
 struct set *set_begin(struct node *n, const char *key); /* NULL: there is none */
 void set_end(struct node *n, struct set *s);

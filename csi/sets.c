@@ -144,6 +144,16 @@ char **sets_keys(struct node *n, size_t *ret_n)
     return keys;
 }
 
+bool sets_are_held(struct node *n)
+{
+    ACQUIRE(&n->lock);
+    uint64_t now = clock_mono_ns();
+    for (const struct set *s = n->sets; s; s = s->next)
+        if (*s->uri && (s->busy || (!s->holds && now >= s->hold_after)))
+            return false;
+    return true;
+}
+
 /* --- records ---------------------------------------------------------------------------------- */
 
 static int set_store(struct node *n, const struct set *s, struct err *err)
@@ -476,7 +486,7 @@ int set_heal(struct node *n, const char *key, bool *ret_done, uint64_t deadline_
     if (!s || !*s->uri)
         return 0;
     if (is_up(n, s)) {
-        if (!s->holds)
+        if (!s->holds && clock_mono_ns() >= s->hold_after)
             set_hold(n, s);
         return 0;
     }

@@ -43,6 +43,7 @@ void set_hold(struct node *n, struct set *s)
     struct err why = {0};
     set_let_go(s);
     s->holds = n->mounter->ops->hold(n->mounter, s->mountpoint, s->held, &why) == 0;
+    s->hold_after = s->holds ? 0 : clock_mono_ns() + AGAIN_NS;
     if (!s->holds)
         log_warn(n->conf.log, "set %s: its descriptors cannot be had: %s", s->uri, why.msg);
 }
@@ -217,10 +218,10 @@ static void *watch_main(void *arg)
     while (!watch->stop) {
         struct watched w = {0};
         look_at_sets(n, &w);
-        bool due = clock_mono_ns() >= watch->not_before;
-        if (w.lost && due && !heal_all(n, /* always_rebind= */ false))
+        bool due = clock_mono_ns() >= watch->not_before, held = sets_are_held(n);
+        if ((w.lost || !held) && due && !heal_all(n, /* always_rebind= */ false))
             watch->not_before = clock_mono_ns() + AGAIN_NS;
-        sleep_on(watch, &w, w.lost || w.unsettled ? UNSETTLED_MS : SETTLED_MS);
+        sleep_on(watch, &w, w.lost || w.unsettled || !held ? UNSETTLED_MS : SETTLED_MS);
     }
     return NULL;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "node-internal.h"
 #include "world.h"
 
 Test(node, volumes_of_one_set_share_its_mount)
@@ -107,6 +108,30 @@ Test(node, what_was_lost_comes_back_with_its_binds)
     uint64_t after = fake_at(w.fake, w.target)->dev;
     cr_assert(after != before);
     cr_assert(fake_at(w.fake, w.target)->read_only && fake_count(w.fake) == 2);
+    world_remove(&w);
+}
+
+/* Who looks at the sets passes over one that a call works on: that one is looked at again. */
+Test(node, a_set_that_was_busy_is_held_afterwards)
+{
+    struct world w;
+    size_t n;
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", "s") == RPC_OK);
+    cr_assert(sets_are_held(w.node));
+    world_close(&w);
+    world_open(&w);
+    char **keys = sets_keys(w.node, &n);
+    cr_assert(n == 1);
+    struct set *s = set_begin(w.node, keys[0]);
+    node_heal(w.node);
+    cr_assert(!s->holds && !sets_are_held(w.node));
+    set_end(w.node, s);
+    cr_assert(!sets_are_held(w.node));
+    node_heal(w.node);
+    cr_assert(sets_are_held(w.node));
+    free(keys[0]);
+    free(keys);
     world_remove(&w);
 }
 
