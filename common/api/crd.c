@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api.h"
+#include "mem.h"
 
 struct yaml {
     struct bytes *out;
@@ -78,18 +79,36 @@ static void rule(struct yaml *y, const char *cel, const char *message)
     close_key(y);
 }
 
-/* Of a field (NULL: none) and of the object it holds. */
-static void validations(struct yaml *y, const struct api_field *f, const struct api_rule *rules,
-                        size_t n)
+/* A member that is set once neither comes nor goes: a rule of its own holds only while it is there.
+ */
+static bool is_kept(const struct api_field *f)
+{
+    return (f->flags & (API_FIXED | API_REQUIRED)) == API_FIXED && !f->dflt;
+}
+
+static void kept(struct yaml *y, const struct api_field *f)
+{
+    cleanup_free char *cel = xasprintf("has(self.%s) == has(oldSelf.%s)", f->name, f->name);
+    rule(y, cel, f->why);
+}
+
+/* Of a field (NULL: none) and of the object it holds (NULL: none). */
+static void validations(struct yaml *y, const struct api_field *f, const struct api_object *o)
 {
     bool fixed = f && (f->flags & API_FIXED);
-    if (!fixed && !n)
+    size_t n = fixed + (o ? o->n_rules : 0);
+    for (size_t i = 0; o && i < o->n_fields; i++)
+        n += is_kept(&o->fields[i]);
+    if (!n)
         return;
     open_key(y, "x-kubernetes-validations");
     if (fixed)
         rule(y, "self == oldSelf", f->why);
-    for (size_t i = 0; i < n; i++)
-        rule(y, rules[i].cel, rules[i].message);
+    for (size_t i = 0; o && i < o->n_rules; i++)
+        rule(y, o->rules[i].cel, o->rules[i].message);
+    for (size_t i = 0; o && i < o->n_fields; i++)
+        if (is_kept(&o->fields[i]))
+            kept(y, &o->fields[i]);
     close_key(y);
 }
 
@@ -151,7 +170,7 @@ static void list_type(struct yaml *y, const struct api_field *f)
     open_key(y, "items");
     if (f->type == API_LIST) {
         schema(y, f->object);
-        validations(y, NULL, f->object->rules, f->object->n_rules);
+        validations(y, NULL, f->object);
     } else {
         line(y, "type", "string");
     }
@@ -204,8 +223,7 @@ static void field(struct yaml *y, const struct api_field *f)
     text(y, "description", f->doc);
     type_of(y, f);
     default_of(y, f);
-    const struct api_object *o = f->type == API_OBJECT ? f->object : NULL;
-    validations(y, f, o ? o->rules : NULL, o ? o->n_rules : 0);
+    validations(y, f, f->type == API_OBJECT ? f->object : NULL);
     close_key(y);
 }
 
@@ -271,7 +289,7 @@ static void top_level(struct yaml *y, const struct api_kind *k)
     open_key(y, "spec");
     text(y, "description", k->spec->doc);
     schema(y, k->spec);
-    validations(y, NULL, k->spec->rules, k->spec->n_rules);
+    validations(y, NULL, k->spec);
     close_key(y);
     open_key(y, "status");
     text(y, "description", k->status->doc);
@@ -279,7 +297,12 @@ static void top_level(struct yaml *y, const struct api_kind *k)
     close_key(y);
     close_key(y);
     line(y, "required", "[spec]");
-    validations(y, NULL, k->rules, k->n_rules);
+    if (k->n_rules)
+        open_key(y, "x-kubernetes-validations");
+    for (size_t i = 0; i < k->n_rules; i++)
+        rule(y, k->rules[i].cel, k->rules[i].message);
+    if (k->n_rules)
+        close_key(y);
     close_key(y);
     close_key(y);
 }

@@ -194,7 +194,6 @@ static const struct api_field spec_fields[] = {
 static const struct api_rule spec_rules[] = {
     {"has(self.source) != (has(self.sources) && size(self.sources) > 0)",
      "give one of source and sources"},
-    {"has(self.source) == has(oldSelf.source)", "source " FROZEN_BOUND},
 };
 static const struct api_object spec = {.size = sizeof(struct sampleset_spec),
                                        .doc = "What is wanted.",
