@@ -1,0 +1,50 @@
+# shellcheck shell=bash
+# Sourced by the parts of tests/kube/run.
+#
+#   result NAME CODE            counts and prints one claim
+#   claim NAME COMMAND...       the same, of a command; what it printed is shown when it fails
+#   skipped WHAT WHY
+#   until_true SECONDS CMD...   polls; the time is only where it gives up
+#   apply [ARGS] <<YAML         kubectl apply -f -
+#   cluster VERB...             tests/kube/cluster
+#   $W                          a folder for this run; $KUBE_TOOLS is in front of PATH
+passed=0 failed=0
+
+result() {
+    if [ "$2" = 0 ]; then passed=$((passed + 1)) && echo "ok      $1"; else failed=$((failed + 1)) && echo "FAIL    $1"; fi
+}
+claim() {
+    local name=$1 code=0
+    shift
+    "$@" >"$W/claim.out" 2>&1 || code=$?
+    result "$name" "$code"
+    [ "$code" = 0 ] || tail -n 20 "$W/claim.out" | sed 's/^/        /'
+}
+skipped() { echo "skipped $1: $2"; }
+
+until_true() {
+    local give_up=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $give_up ] || return 1
+        sleep 0.2
+    done
+}
+
+cluster() { tests/kube/cluster "$@"; }
+apply() { kubectl apply "$@" -f - >/dev/null; }
+refused() { # TEXT <<YAML: the API server must not take it, and say so
+    local text=$1
+    if kubectl apply --dry-run=server -f - >"$W/refused" 2>&1; then
+        echo "it was accepted"
+        return 1
+    fi
+    cat "$W/refused"
+    grep -qF -- "$text" "$W/refused"
+}
+field() { kubectl get "$1" "$2" -o "jsonpath=$3" "${@:4}"; } # KIND NAME PATH [ARGS]
+shows() { # PATTERN COMMAND...
+    local pattern=$1
+    shift
+    "$@" | tee /dev/stderr | grep -Eq -- "$pattern"
+}
