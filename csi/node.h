@@ -4,9 +4,9 @@
  *   set      a mount of `sampan mount`: one owner and one cache for a set with its options and
  *            credentials, at STATE/mnt/KEY. As many volumes as name the same set share it; it is
  *            mounted for the first and ended with the last.
- *   volume   what kubelet knows: an id, a staging path, target paths; each target is a bind of the
- *            set's mount. On the staging path nothing is mounted: kubelet counts the places where it
- *            sees a staged mount, and would wait with unstaging for ever.
+ *   volume   what kubelet knows: an id, a staging path, target paths; each target is a bind of
+ *            the set's mount. On the staging path nothing is mounted: kubelet counts the places
+ *            where it sees a staged mount, and would wait with unstaging for ever.
  *
  * Both are records on the disk, written before what they tell of is done; a call looks at the
  * machine and does what is missing. So a call that was cut off anywhere can be made again, and a
