@@ -142,10 +142,25 @@ static int done_at(struct stage *s, struct node *n, const char *key, const struc
     return -1;
 }
 
+/* On a disk each name that comes or goes moves the mtime of its folder. One that a call has set is
+ * set again once nothing else is owed in there: returns that folder, or NULL. */
+static struct node *stirred_folder(const struct stage *s, const struct node *n)
+{
+    struct node *folder = n->parent;
+    if (!(s->caps & STORE_LOCAL) || !folder || !folder->parent || !folder->explicit_mtime)
+        return NULL;
+    for (const struct node *c = folder->first; c; c = c->after)
+        if (c != n && node_owes(c))
+            return NULL;
+    return folder;
+}
+
 int node_stored(struct stage *s, struct node *n, const char *key, const struct seen *seen,
                 bool left, struct err *err)
 {
     struct record old = n->row;
+    struct node *stirred = stirred_folder(s, n);
+    unsigned stirred_flags = stirred ? stirred->row.flags : 0;
     bool orphan = old.flags & N_ORPHAN;
     cleanup_free char *path = orphan ? NULL : node_key_new(n);
     bool moved_on = !orphan && strcmp(path, key) != 0; /* renamed while the store worked */
@@ -157,13 +172,18 @@ int node_stored(struct stage *s, struct node *n, const char *key, const struct s
     n->row.rsize = seen->size;
     n->row.rmtime_ns = seen->mtime_ns;
     n->row.flags |= N_STORED;
+    if (stirred)
+        stirred->row.flags |= N_META | N_KNOWN;
     bool begun = journal_begin(s, err) == 0;
     if (!begun || (gone && journal_doom(s, was, NULL, n->row.ino, err)) ||
         (orphan ? journal_doom(s, key, NULL, n->row.ino, err)
                 : journal_undoom(s, key, NULL, err)) ||
-        journal_put(s, n, err) || journal_commit(s, err)) {
+        journal_put(s, n, err) || (stirred && journal_put(s, stirred, err)) ||
+        journal_commit(s, err)) {
         if (begun)
             journal_rollback(s);
+        if (stirred)
+            stirred->row.flags = stirred_flags;
         node_set_skey(s, n, was ? xstrdup(was) : NULL);
         free(n->row.etag);
         n->row.etag = take_ptr(&etag);
@@ -173,6 +193,8 @@ int node_stored(struct stage *s, struct node *n, const char *key, const struct s
         return -1;
     }
     n->moment = ++s->moment;
+    if (stirred)
+        owed_add(s, stirred);
     if (was || (!orphan && doom_find(s, key)))
         s->resolved++;
     if (gone)

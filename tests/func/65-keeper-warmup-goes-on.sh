@@ -7,10 +7,11 @@ make_set --classes 4 --files 50
 start_nginx
 on_exit "unmount_quietly '$MNT'"
 bytes=$(du -sb "$SRC" | cut -f1)
-mount_set "$HTTP_URL/" --bandwidth $((bytes / 4))
+slow=$((bytes / 300)) # it ends when it is told to hurry
+mount_set "$HTTP_URL/" --bandwidth $slow
 sampan warmup "$MNT" --background
 some() { [ "$(status cache.samples)" -ge "$1" ]; }
-until_true 20 some 10
+until_true 40 some 3
 kill_life
 expect "it goes on" "$(status warmup.state)" running
 sampan set "$MNT" bandwidth=1GB
@@ -18,12 +19,12 @@ all() { [ "$(status warmup.state)" = done ]; }
 until_true 40 all || fail "warmup: $(status warmup)"
 expect "samples" "$(status cache.samples)" "$(status set.samples)"
 sampan clear "$MNT"
-sampan set "$MNT" bandwidth=$((bytes / 4))
+sampan set "$MNT" bandwidth=$slow
 kill_life
 expect "done: not begun again" "$(status warmup.state)" idle
 sampan warmup "$MNT" --quiet --json >"$T/warmup" &
 warmup=$!
-until_true 20 some 10
+until_true 40 some 3
 kill_life
 sampan set "$MNT" bandwidth=1GB
 wait $warmup || fail "the warmup in front failed"

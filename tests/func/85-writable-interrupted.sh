@@ -56,7 +56,7 @@ cat "$T/mnt-2/read-me" >"$T/read" 2>&1 &
 reader=$!
 fetching() { [ "$(sampan status "$T/mnt-2" --json | field requests.waiting)" -ge 1 ]; }
 until_true 20 fetching || fail "the reader does not wait for the store"
-kill -9 $reader
+kill -9 $reader || fail "the reader waits no more: $(cat "$T/read")"
 until_true 5 gone $reader || fail "a killed reader still waits"
 
 faults

@@ -3,7 +3,7 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 need_mount
 make_set --classes 4 --files 25
-mount_set "file://$SRC" --bandwidth 400K
+mount_set "file://$SRC" --bandwidth 20K
 sampan set "$MNT" sampler=torch-distributed,ranks=4,batch-size=4 partition=2/4
 sampan set "$MNT" epoch=3
 share() { # but for what of it is here by now

@@ -1,6 +1,7 @@
 /* Files of a stage: made, written, read, cut, renamed, removed, over a folder and over S3. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "clock.h"
@@ -205,6 +206,51 @@ static void check_attributes(struct bench *b)
 Test(files, attributes_and_links)
 {
     on_both(check_attributes, NULL);
+}
+
+static void expect_mtime(struct bench *b, const char *name, int64_t seconds)
+{
+    struct err err = {0};
+    struct stage_attr a;
+    cr_assert_eq(stage_lookup(b->s, &waits, STAGE_ROOT, name, &a, &err), 0, "%s", err.msg);
+    cr_expect_eq(a.st.st_mtim.tv_sec, seconds, "%s: %lld", name, (long long)a.st.st_mtim.tv_sec);
+}
+
+/* The time that a call gave a folder stays, here and in the store, though what was written before
+ * comes to the store only later, and though its files are written again. */
+static void check_folder_time(struct bench *b)
+{
+    const struct stat st = {.st_mtim = {.tv_sec = 1500000000}};
+    struct err err = {0};
+    struct stage_attr a;
+    struct bench other;
+    b->conf.refresh_ns = 0;
+    bench_close(b);
+    bench_open(b, false);
+    uint64_t dir = t_mkdir(b, STAGE_ROOT, "d");
+    for (unsigned i = 0; i < 50; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "f%u", i);
+        t_file(b, dir, name, "text");
+    }
+    cr_assert_eq(stage_setattr(b->s, &waits, dir, &st, STAGE_SET_MTIME, &a, &err), 0, "%s",
+                 err.msg);
+    for (unsigned i = 0; i < 20; i++)
+        expect_mtime(b, "d", 1500000000);
+    uint64_t fh = t_open(b, t_lookup(b, dir, "f7"), O_WRONLY | O_TRUNC);
+    t_write(b, fh, 0, "other");
+    t_close(b, fh);
+    cr_assert_eq(stage_sync(b->s, &waits, &err), 0, "%s", err.msg);
+    expect_mtime(b, "d", 1500000000);
+    bench_other(&other, b);
+    bench_open(&other, true);
+    expect_mtime(&other, "d", 1500000000);
+    bench_stop(&other);
+}
+
+Test(files, time_of_a_folder)
+{
+    on_both(check_folder_time, background);
 }
 
 static void check_cut(struct bench *b)
