@@ -70,10 +70,10 @@ const struct conf_row options_rows[] = {
     TEXT(log_level, "info", "LEVEL", "error, warn, info or debug"),
     TEXT(log_format, "text", "FORM", "text or json"),
 
-    TEXT(pservers, NULL, "LIST", "Parameter servers' addresses, by commas"),
-    INT(port, "7164", 1, 65535, "First port of parameter servers"),
-    INT(ports_num, "1", 0, 64, "Ports of each"),
-    INT(ports_num_for_sparse, "0", 0, 64, "More ports, for embeddings"),
+    TEXT(pservers, NULL, "LIST", "Without effect: ranks sum gradients themselves"),
+    INT(port, "7164", 1, 65535, "Without effect"),
+    INT(ports_num, "1", 0, 64, "Without effect"),
+    INT(ports_num_for_sparse, "0", 0, 64, "Without effect"),
     TEXT(nics, NULL, "NAME", "Network interface for the job"),
     TEXT(comment, NULL, "TEXT", "Anything"),
 };

@@ -28,7 +28,7 @@ struct options {
     const char *save_dir, *resume, *log_dir, *log_level, *log_format, *progress;
     int64_t saving_period, saving_period_by_batches, keep, log_period, dot_period, test_period,
         histogram_period;
-    /* of a parameter server job (role.h), and words that older launchers pass */
+    /* words that launchers of parameter server jobs pass: accepted, and without effect */
     const char *pservers, *nics, *comment;
     int64_t port, ports_num, ports_num_for_sparse;
 };

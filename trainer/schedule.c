@@ -19,8 +19,9 @@ double schedule_rate(const struct schedule *s, uint64_t step)
 {
     if (step < s->warmup)
         return s->base * (double)(step + 1) / (double)s->warmup;
-    if (s->kind == SCHEDULE_STEP && s->every > 0)
-        return s->base * pow(s->factor, (double)(step / s->every));
+    uint64_t changes = s->every > 0 ? step / s->every : 0;
+    if (s->kind == SCHEDULE_STEP)
+        return s->base * pow(s->factor, (double)changes);
     if (s->kind == SCHEDULE_COSINE && s->total > s->warmup) {
         double done = (double)(step - s->warmup) / (double)(s->total - s->warmup);
         return done >= 1 ? 0 : s->base * 0.5 * (1 + cos(3.14159265358979323846 * done));

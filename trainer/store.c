@@ -60,7 +60,7 @@ static int split_address(const char *where, char *host, size_t size, char port[1
 /* Rank 0 writes where it listens; written aside and renamed, so that nobody reads half of it. */
 static int write_place(const char *path, int listener, struct err *err)
 {
-    struct sockaddr_in a;
+    struct sockaddr_in a = {0};
     socklen_t len = sizeof a;
     if (getsockname(listener, (struct sockaddr *)&a, &len))
         return err_sys(err, errno, "rendezvous");
@@ -273,7 +273,7 @@ static int ask(struct store *s, enum store_op op, const char *key, const void *v
 
 int store_open(struct store **ret, const struct rendezvous *r, struct err *err)
 {
-    int listener;
+    int listener = -1;
     struct store *s = xcalloc(1, sizeof *s);
     s->r = *r;
     s->fd = -1;

@@ -31,6 +31,8 @@ static int open_collective(struct run *r, struct err *err)
         return -1;
     where.timeout_ns = r->o->rendezvous_timeout;
     where.answer_ns = r->o->collective_timeout;
+    if (r->o->pservers)
+        log_warn(r->log, "--pservers is without effect: ranks sum their gradients themselves");
     if (where.ranks > 1)
         log_info(r->log, "rank %u of %u meets the others at %s", where.rank, where.ranks,
                  where.where);
@@ -137,7 +139,8 @@ static int open_logs(struct run *r, struct err *err)
             return err_wrap(err, "--log_dir");
         if (r->at.step == 0)
             events_graph(r->events, r->n);
-        o.jsonl = jsonl = xasprintf("%s/train.jsonl", r->o->log_dir);
+        jsonl = xasprintf("%s/train.jsonl", r->o->log_dir);
+        o.jsonl = jsonl;
     }
     return report_open(&r->report, &o, err);
 }
