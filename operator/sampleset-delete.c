@@ -96,8 +96,12 @@ static const char *step(struct set_plan *p)
         return "the nodes' caches are being cleared (spec.cache.reclaim: Retain keeps them)";
     if (drop(p, KIND_STATEFULSET, p->ns, p->runtime) || pods_left(p))
         return "the servers are being ended";
-    if (drop(p, KIND_SERVICE, p->ns, p->service) || drop(p, KIND_SECRET, p->ns, token))
+    if (drop(p, KIND_SERVICE, p->ns, p->service))
         return "the service is being removed";
+    if (drop(p, KIND_SECRET, p->ns, token)) {
+        plan_again(p, 1); /* secrets are not watched: nothing else tells when it has gone */
+        return "the servers' token is being removed";
+    }
     if (drop_all(p, KIND_PVC))
         return "the claims are being removed, which waits for pods that use them";
     if (drop_all(p, KIND_PV))
