@@ -68,7 +68,8 @@ int control_register(const char *mountpoint, const char *uri, const char *socket
                      int keeper_pid, struct err *err);
 void control_unregister(const char *mountpoint);
 int control_mounts(struct control_mount **ret, size_t *n, struct err *err);
-/* By mount point (or any path below it). NOT_FOUND if there is none. */
+/* By mount point (or any path below it), or by the root of the same mount seen elsewhere, as in a
+ * pod. NOT_FOUND if there is none. */
 int control_find(const char *path, struct control_mount *ret, struct err *err);
 void control_mount_release(struct control_mount *m);
 void control_mounts_free(struct control_mount *m, size_t n);

@@ -16,7 +16,8 @@
 #include "mem.h"
 #include "mountinfo.h"
 
-#define ENTRY_MAX (64u << 10)
+#define ENTRY_MAX  (64u << 10)
+#define STATUS_MAX (4u << 20)
 
 static const char *const entry_keys[] = {"mountpoint",   "uri",         "socket",
                                          "pid",          "start_ticks", "keeper_pid",
@@ -216,17 +217,61 @@ static bool holds(const char *mountpoint, const char *path)
     return strncmp(mountpoint, path, len) == 0 && (path[len] == '\0' || path[len] == '/');
 }
 
+/* A pod sees a mount at a path of its own: what is shown there says where the owner has it. */
+static int real_mountpoint(const char *path, struct bytes *ret)
+{
+    cleanup_free char *name = xasprintf("%s/.sampan/status.json", path);
+    cleanup_close int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    cleanup_json struct json_doc *doc = NULL;
+    cleanup_bytes struct bytes text = {0};
+    const char *mountpoint;
+    if (fd < 0)
+        return -1;
+    for (ssize_t n = 1; n > 0 && text.len < STATUS_MAX; text.len += (size_t)(n > 0 ? n : 0)) {
+        bytes_reserve(&text, ENTRY_MAX);
+        n = read(fd, text.data + text.len, ENTRY_MAX);
+    }
+    if (!text.len || json_parse(&doc, "status", text.data, text.len, NULL))
+        return -1;
+    struct json root = json_root(doc);
+    if (json_str(&root, "mountpoint", &mountpoint, NULL))
+        return -1;
+    bytes_add_str(ret, mountpoint);
+    return 0;
+}
+
+static struct control_mount *best_of(struct control_mount *list, size_t n, const char *path)
+{
+    struct control_mount *best = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (holds(list[i].mountpoint, path) &&
+            (!best || strlen(list[i].mountpoint) > strlen(best->mountpoint)))
+            best = &list[i];
+    return best;
+}
+
+static struct control_mount *elsewhere(struct control_mount *list, size_t n, const char *path)
+{
+    cleanup_bytes struct bytes mountpoint = {0};
+    if (real_mountpoint(path, &mountpoint))
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i].mountpoint, mountpoint.data) == 0) {
+            list[i].mounted = true;
+            return &list[i];
+        }
+    return NULL;
+}
+
 int control_find(const char *path, struct control_mount *ret, struct err *err)
 {
     struct control_mount *list = NULL;
     size_t n = 0;
     if (control_mounts(&list, &n, err))
         return -1;
-    struct control_mount *best = NULL;
-    for (size_t i = 0; i < n; i++)
-        if (holds(list[i].mountpoint, path) &&
-            (!best || strlen(list[i].mountpoint) > strlen(best->mountpoint)))
-            best = &list[i];
+    struct control_mount *best = best_of(list, n, path);
+    if (!best && n)
+        best = elsewhere(list, n, path);
     if (best) {
         *ret = *best;
         *best = (struct control_mount){0};

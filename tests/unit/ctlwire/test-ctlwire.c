@@ -245,3 +245,36 @@ Test(registry, entries_come_back_and_say_who_lives)
     control_unregister("/mnt/dead one");
     cr_assert_eq(rmdir(folder), 0, "nothing is left: %s", strerror(errno));
 }
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "we");
+    cr_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+Test(registry, a_mount_is_found_where_a_pod_sees_it)
+{
+    char folder[] = "/tmp/sampan-run-XXXXXX", pod[] = "/tmp/sampan-pod-XXXXXX", path[128];
+    struct control_mount one;
+    struct err err = {0};
+    cr_assert(mkdtemp(folder) && mkdtemp(pod));
+    setenv("SAMPAN_RUN_DIR", folder, 1);
+    cr_assert_eq(control_register("/mnt/host", "file:///d", "/d/control.sock", 0, NULL), 0);
+    cr_assert_eq(control_find(pod, &one, NULL), -1);
+    snprintf(path, sizeof path, "%s/.sampan", pod);
+    cr_assert_eq(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/.sampan/status.json", pod);
+    write_text(path, "{\"mountpoint\":\"/mnt/host\",\"pid\":1}\n");
+    cr_assert_eq(control_find(pod, &one, &err), 0, "%s", err.msg);
+    cr_assert_str_eq(one.socket, "/d/control.sock");
+    cr_assert(one.mounted);
+    control_mount_release(&one);
+    write_text(path, "{\"mountpoint\":\"/mnt/another\"}");
+    cr_assert_eq(control_find(pod, &one, NULL), -1);
+    write_text(path, "{");
+    cr_assert_eq(control_find(pod, &one, NULL), -1);
+    control_unregister("/mnt/host");
+    unlink(path);
+    snprintf(path, sizeof path, "%s/.sampan", pod);
+    cr_assert(rmdir(path) == 0 && rmdir(pod) == 0 && rmdir(folder) == 0);
+}
