@@ -138,7 +138,7 @@ static void see_pods(struct job *j)
             j->extra[j->n_extra++] = all.items[i];
     }
     for (int r = 0; r < ROLE_N; r++)
-        for (size_t i = 0; i < j->roles[r].n; i++)
+        for (size_t i = 0; j->roles[r].pods && i < j->roles[r].n; i++)
             j->roles[r].count[j->roles[r].pods[i].state]++;
 }
 

@@ -6,8 +6,10 @@
 #include "paddlejob.h"
 #include "samplejob.h"
 #include "sampleset.h"
+#include "trainingjob.h"
 
-static const struct api_kind *const kinds[] = {&api_sampleset, &api_samplejob, &api_paddlejob};
+static const struct api_kind *const kinds[] = {&api_sampleset, &api_samplejob, &api_paddlejob,
+                                               &api_trainingjob};
 
 static void *read_spec(const struct api_kind *k, const char *text, struct err *err)
 {

@@ -1,0 +1,196 @@
+/*
+ * Style edl: masters and servers in ReplicaSets, trainers in a Job. It starts with the fewest
+ * trainers; whoever scales sets the Job's parallelism, and is left alone within the bounds.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "mem.h"
+#include "object.h"
+#include "trainingjob-internal.h"
+
+#define MASTER_PORT 8080
+#define ETCD_PORT   2379
+
+static int64_t most(const struct trainingjob_role *r)
+{
+    return r->max >= r->min ? r->max : r->min;
+}
+
+static int64_t devices(const struct trainingjob_role *r)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    cleanup_free char *text = xasprintf("{\"spec\":{\"containers\":[{\"resources\":%s}]}}",
+                                        r->resources ? r->resources : "{}");
+    if (json_parse(&doc, "resources", text, strlen(text), NULL))
+        return 0;
+    struct json template = json_root(doc);
+    return build_devices(&template);
+}
+
+static void common_env(const struct training *t, const struct trainingjob_role *r,
+                       struct pairs *env)
+{
+    const struct trainingjob_spec *s = t->spec;
+    int64_t gpus = devices(s->trainer);
+    pairs_add(env, "PADDLE_JOB_NAME", "%s", t->name);
+    pairs_add(env, "TRAINERS", "%" PRId64, s->trainer->min);
+    pairs_add(env, "PSERVERS", "%" PRId64, s->pserver && !s->local ? s->pserver->min : 0);
+    pairs_add(env, "ENTRY", "%s", r && r->entrypoint ? r->entrypoint : "");
+    pairs_add(env, "PADDLE_INIT_PORT", "%" PRId64, s->port);
+    pairs_add(env, "PADDLE_INIT_TRAINER_COUNT", "%" PRId64, gpus ? gpus : 1);
+    pairs_add(env, "PADDLE_INIT_PORTS_NUM", "%" PRId64, s->ports);
+    pairs_add(env, "PADDLE_INIT_PORTS_NUM_FOR_SPARSE", "%" PRId64, s->sparse_ports);
+    pairs_add(env, "PADDLE_INIT_NUM_GRADIENT_SERVERS", "%" PRId64, s->trainer->min);
+    pairs_add(env, "PADDLE_INIT_NUM_PASSES", "%" PRId64, s->passes);
+    pairs_add(env, "PADDLE_INIT_USE_GPU", "%d", gpus > 0);
+    pairs_add_field(env, "NAMESPACE", "metadata.namespace");
+    pairs_add_field(env, "POD_IP", "status.podIP");
+    pairs_add_field(env, "POD_NAME", "metadata.name");
+    if (s->master && s->master->etcd)
+        pairs_add(env, "ETCD_IP", "%s", s->master->etcd);
+}
+
+static char *etcd_beside(const struct training *t)
+{
+    const struct trainingjob_master *m = t->spec->master;
+    struct bytes out = {0};
+    struct json_writer w;
+    jw_init(&w, &out);
+    jw_object(&w, NULL);
+    jw_str(&w, "name", "etcd");
+    jw_str(&w, "image", m && m->image ? m->image : t->spec->image);
+    jw_array(&w, "command");
+    jw_str(&w, NULL, "etcd");
+    jw_str(&w, NULL, "--listen-client-urls=http://0.0.0.0:2379");
+    jw_str(&w, NULL, "--advertise-client-urls=http://$(POD_IP):2379");
+    jw_end(&w);
+    jw_array(&w, "env");
+    jw_object(&w, NULL);
+    jw_str(&w, "name", "POD_IP");
+    jw_object(&w, "valueFrom");
+    jw_object(&w, "fieldRef");
+    jw_str(&w, "fieldPath", "status.podIP");
+    jw_end(&w);
+    jw_end(&w);
+    jw_end(&w);
+    jw_end(&w);
+    jw_array(&w, "ports");
+    jw_object(&w, NULL);
+    jw_str(&w, "name", "etcd");
+    jw_int(&w, "containerPort", ETCD_PORT);
+    jw_end(&w);
+    jw_end(&w);
+    jw_end(&w);
+    return bytes_take(&out);
+}
+
+static void want_master(struct training *t)
+{
+    const struct trainingjob_master *m = t->spec->master;
+    cleanup_free char *name = part_name(57, "%s-master", t->name);
+    cleanup_free char *value = part_name(PART_NAME_MAX, "%s", t->name);
+    cleanup_free char *etcd = m && m->etcd ? NULL : etcd_beside(t);
+    cleanup_pairs struct pairs env = {0};
+    common_env(t, NULL, &env);
+    training_want(t, &(struct training_child){.kind = KIND_REPLICASET,
+                                              .name = name,
+                                              .label = "paddle-job-master",
+                                              .label_value = value,
+                                              .image = t->spec->image,
+                                              .container = "master",
+                                              .command = "paddle_k8s start_master",
+                                              .resources = m ? m->resources : NULL,
+                                              .env = &env,
+                                              .replicas = 1,
+                                              .port = MASTER_PORT,
+                                              .n_ports = 1,
+                                              .sidecar = etcd});
+}
+
+static void want_role(struct training *t, bool servers)
+{
+    const struct trainingjob_spec *s = t->spec;
+    const struct trainingjob_role *r = servers ? s->pserver : s->trainer;
+    cleanup_free char *name = part_name(57, "%s-%s", t->name, servers ? "pserver" : "trainer");
+    cleanup_free char *value = part_name(PART_NAME_MAX, "%s", t->name);
+    cleanup_pairs struct pairs env = {0};
+    common_env(t, r, &env);
+    training_want(
+        t, &(struct training_child){.kind = servers ? KIND_REPLICASET : KIND_JOB,
+                                    .name = name,
+                                    .label = servers ? "paddle-job-pserver" : "paddle-job",
+                                    .label_value = value,
+                                    .image = s->image,
+                                    .container = servers ? "pserver" : "trainer",
+                                    .command = r->entrypoint,
+                                    .role = r,
+                                    .env = &env,
+                                    .replicas = r->min,
+                                    .elastic = most(r) > r->min,
+                                    .backoff = s->fault_tolerant ? most(r) : 0,
+                                    .port = s->port,
+                                    .n_ports = servers ? (size_t)(s->ports + s->sparse_ports) : 0});
+}
+
+/* Someone else scales; the bounds are the user's. */
+static void keep_bounds(struct training *t, const struct json *job)
+{
+    const struct trainingjob_role *r = t->spec->trainer;
+    int64_t now = build_int(r->min, job, "spec", "parallelism", NULL);
+    int64_t want = now < r->min ? r->min : now > most(r) ? most(r) : now;
+    t->parallelism = want;
+    if (want == now)
+        return;
+    struct action *a =
+        act_patch(&t->children, KIND_JOB, t->ns, object_name(job), object_version(job));
+    bytes_addf(&a->body, "{\"spec\":{\"parallelism\":%" PRId64 "}}", want);
+}
+
+static bool is_complete(const struct json *job)
+{
+    struct json all = build_at(job, "status", "conditions", NULL);
+    for (size_t i = 0; i < json_count(&all); i++) {
+        struct json c = json_at(&all, i);
+        const char *type = part_text(&c, "type"), *status = part_text(&c, "status");
+        if (type && status && strcmp(type, "Complete") == 0 && strcmp(status, "True") == 0)
+            return true;
+    }
+    return false;
+}
+
+static void see_trainers(struct training *t)
+{
+    const struct trainingjob_role *r = t->spec->trainer;
+    cleanup_free char *name = part_name(57, "%s-trainer", t->name);
+    const struct json *job = view_get(t->v, KIND_JOB, t->ns, name);
+    t->parallelism = r->min;
+    if (!job || !part_is_child(job, t->object)) {
+        t->phase = "Creating";
+        return;
+    }
+    int64_t ready = build_int(0, job, "status", "ready", NULL);
+    t->running = ready ? ready : build_int(0, job, "status", "active", NULL);
+    t->succeeded = build_int(0, job, "status", "succeeded", NULL);
+    t->failed = build_int(0, job, "status", "failed", NULL);
+    keep_bounds(t, job);
+    bool all_failed = t->failed > 0 && !t->running && t->succeeded + t->failed >= t->parallelism;
+    if (is_complete(job) || (most(r) == r->min && t->succeeded >= r->min))
+        t->phase = "Succeed";
+    else if (t->spec->fault_tolerant ? all_failed && !t->succeeded : t->failed > 0)
+        t->phase = "Failed";
+    else if (t->running + t->succeeded >= t->parallelism)
+        t->phase = "Running";
+    else
+        t->phase = json_has(&t->was, "startTime") ? "Scaling" : "Creating";
+}
+
+void training_edl(struct training *t)
+{
+    if (t->spec->fault_tolerant)
+        want_master(t);
+    if (t->spec->pserver && !t->spec->local)
+        want_role(t, true);
+    want_role(t, false);
+    see_trainers(t);
+}
