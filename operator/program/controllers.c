@@ -4,4 +4,5 @@
 #include <stddef.h>
 
 const struct controller *const controllers[] = {&sampleset_controller, &samplejob_controller,
-                                                &paddlejob_controller, NULL};
+                                                &paddlejob_controller, &trainingjob_controller,
+                                                NULL};
