@@ -13,6 +13,7 @@
 
 #include "cache.h"
 #include "format-internal.h"
+#include "guard.h"
 #include "policy-internal.h"
 #include "sync.h"
 
@@ -130,10 +131,6 @@ int journal_append(struct pack *p, const struct journal_record *r, size_t n, str
 
 /* --- checksum.c, compress.c ------------------------------------------------------------------- */
 
-void guard_install(void);
-/* Runs fn(arg); false: a mapping it touched could not be read or written (SIGBUS). fn may hold
- * nothing that needs releasing. */
-bool guard_run(void (*fn)(void *arg), void *arg);
 void record_seal(struct record_head *head, const struct chunk *table);
 bool record_ok(const struct record_head *head, const struct chunk *table);
 
