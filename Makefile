@@ -10,12 +10,13 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli pages csi loader kube operator train
+MODULES := base order walk api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli pages csi loader kube operator train
 # Modules that are programs of their own: nothing of them is in build/bin/sampan.
 APART := api pages csi loader kube operator train
 
 DIR_base     := common/base
 DIR_order    := common/order
+DIR_walk     := common/walk
 DIR_api      := common/api
 DIR_ctlwire  := common/control
 DIR_device   := cachefs/device
@@ -45,6 +46,7 @@ DIR_operator := operator
 # `source` is a header alone (cachefs/source.h): it comes with -Icachefs.
 USES_base     :=
 USES_order    := base
+USES_walk     := base
 USES_api      := base
 USES_ctlwire  := base
 USES_device   := base
@@ -63,11 +65,11 @@ USES_fuse     := keeper base device source catalog cache fetch object order warm
 USES_ctlserve := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire stage
 USES_jobs     := base
 USES_server   := base order ctlwire jobs source catalog object fetch transfer
-USES_cli      := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve transfer layers jobs server stage outfuse
+USES_cli      := keeper base walk device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve transfer layers jobs server stage outfuse
 USES_pages    := base
 USES_csi      := base ctlwire pages
-USES_loader   := base order ctlwire
-USES_train    := base order ctlwire loader
+USES_loader   := base order walk ctlwire device
+USES_train    := base order walk ctlwire loader
 USES_kube     := base
 USES_operator := base api order kube pages
 

@@ -1,154 +1,13 @@
 /* Which files a benchmark reads, and in which order. */
-#include <dirent.h>
 #include <errno.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
 
 #include "bench-internal.h"
 #include "hash.h"
 #include "mem.h"
 #include "order.h"
 
-#define DEPTH_MAX 64
 #define RANKS_MAX 64
-
-void file_list_add(struct file_list *l, const char *path, size_t len)
-{
-    if (l->n == l->cap) {
-        l->cap = l->cap ? 2 * l->cap : 1024;
-        l->at = xrealloc(l->at, l->cap * sizeof *l->at);
-    }
-    l->at[l->n++] = l->text.len;
-    bytes_add(&l->text, path, len);
-    bytes_add_char(&l->text, '\0');
-}
-
-void file_list_release(struct file_list *l)
-{
-    bytes_release(&l->text);
-    free(l->at);
-    *l = (struct file_list){0};
-}
-
-/* --- the walk --------------------------------------------------------------------------------- */
-
-static bool is_folder(int dir, const struct dirent *e, bool *ret_file)
-{
-    struct stat st;
-    *ret_file = e->d_type == DT_REG;
-    if (e->d_type == DT_DIR || e->d_type == DT_REG)
-        return e->d_type == DT_DIR;
-    if ((e->d_type != DT_UNKNOWN && e->d_type != DT_LNK) || fstatat(dir, e->d_name, &st, 0))
-        return false;
-    *ret_file = S_ISREG(st.st_mode);
-    return S_ISDIR(st.st_mode);
-}
-
-/* `path` is "DIR" or "DIR/a/b"; what is added starts after `top` bytes of it. */
-static int gather(struct file_list *l, struct bytes *path, size_t top, int depth, struct err *err)
-{
-    cleanup_dir DIR *d = opendir(path->data);
-    if (!d)
-        return err_sys(err, errno, "read the folder %s", path->data);
-    if (depth == DEPTH_MAX)
-        return err_set(err, ERR_LIMIT, "read the folder %s: more than %d levels deep", path->data,
-                       DEPTH_MAX);
-    size_t len = path->len;
-    for (const struct dirent *e; (e = readdir(d));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
-        bool file;
-        bool folder = is_folder(dirfd(d), e, &file);
-        bytes_addf(path, "/%s", e->d_name);
-        if (file)
-            file_list_add(l, path->data + top, path->len - top);
-        int result = folder ? gather(l, path, top, depth + 1, err) : 0;
-        path->len = len;
-        path->data[len] = '\0';
-        if (result)
-            return -1;
-    }
-    return 0;
-}
-
-static int compare_part(const char *a, size_t la, const char *b, size_t lb)
-{
-    int c = memcmp(a, b, la < lb ? la : lb);
-    return c ? c : la < lb ? -1 : la > lb;
-}
-
-static size_t folder_len(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? (size_t)(slash - path) : 0;
-}
-
-/* First-level folder, then the folder's whole path, then the name: each in byte order. */
-static int by_walk(const void *x, const void *y, void *text)
-{
-    const char *a = (const char *)text + *(const uint64_t *)x;
-    const char *b = (const char *)text + *(const uint64_t *)y;
-    size_t fa = folder_len(a), fb = folder_len(b);
-    size_t ca = fa ? strcspn(a, "/") : 0, cb = fb ? strcspn(b, "/") : 0;
-    int c = compare_part(a, ca, b, cb);
-    if (!c)
-        c = compare_part(a, fa, b, fb);
-    return c ? c : strcmp(a + fa, b + fb);
-}
-
-int file_list_walk(struct file_list *ret, const char *dir, struct err *err)
-{
-    cleanup_bytes struct bytes path = {0};
-    bytes_add_str(&path, dir);
-    while (path.len > 1 && path.data[path.len - 1] == '/')
-        path.data[--path.len] = '\0';
-    if (gather(ret, &path, path.len + 1, 0, err))
-        return -1;
-    if (ret->n)
-        qsort_r(ret->at, ret->n, sizeof *ret->at, by_walk, ret->text.data);
-    return 0;
-}
-
-/* --- orders ----------------------------------------------------------------------------------- */
-
-static bool is_image(const char *path)
-{
-    static const char *const endings[] = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
-                                          ".pgm", ".tif",  ".tiff", ".webp"};
-    size_t len = strlen(path);
-    for (size_t i = 0; i < COUNT(endings); i++) {
-        size_t n = strlen(endings[i]);
-        if (len >= n && strcasecmp(path + len - n, endings[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-static void keep_if(struct file_list *l, bool (*wanted)(const char *path))
-{
-    size_t any = 0;
-    for (size_t i = 0; i < l->n; i++)
-        any += wanted(file_list_get(l, i));
-    if (!any)
-        return;
-    size_t n = 0;
-    for (size_t i = 0; i < l->n; i++)
-        if (wanted(file_list_get(l, i)))
-            l->at[n++] = l->at[i];
-    l->n = n;
-}
-
-static bool in_folder(const char *path)
-{
-    return strchr(path, '/') != NULL;
-}
-
-void file_list_numbered(struct file_list *l)
-{
-    keep_if(l, in_folder);
-    keep_if(l, is_image);
-}
 
 void file_list_shuffle(struct file_list *l, uint64_t seed)
 {
@@ -228,7 +87,7 @@ int file_list_read(struct file_list *ret, const char *file, struct err *err)
         if (line[n - 1] == '\n')
             n--;
         if (n)
-            file_list_add(ret, line, (size_t)n);
+            file_list_add(ret, line, (size_t)n, 0);
     }
     return 0;
 }
