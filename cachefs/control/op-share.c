@@ -26,6 +26,7 @@ struct share {
     struct request *r;
     struct catalog *catalog;
     uint64_t bytes;                 /* promised so far */
+    bool packs_only;                /* for who reads by itself: what lies in none is absent */
     struct file files[SHARE_FILES]; /* beside r->fds; a NULL pack is the file in memory */
     struct bytes text;              /* of the sample at hand */
     uint64_t memory_len;
@@ -95,6 +96,8 @@ static int add_part(struct share *s, const struct cache_part *p, struct json_wri
                     struct err *err)
 {
     uint64_t offset = p->offset;
+    if (!p->pack && s->packs_only)
+        return err_set(err, ERR_NOT_FOUND, "it lies in no pack as it is");
     int place = p->pack ? pack_file(s, p, err) : put_in_memory(s, &p->view, &offset, err);
     if (place < 0)
         return -1;
@@ -263,7 +266,8 @@ int op_share(struct request *r, struct err *err)
 {
     struct share s = {.r = r, .memory = -1};
     struct json samples = json_get(&r->root, "samples");
-    if (return_leases(r, err) || named_version(r, &s.catalog, err))
+    if (json_bool_or(&r->root, "packs", false, &s.packs_only, err) || return_leases(r, err) ||
+        named_version(r, &s.catalog, err))
         return -1;
     int rc = share_samples(&s, &samples, err);
     catalog_unref(s.catalog);

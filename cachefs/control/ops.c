@@ -235,7 +235,7 @@ static const struct op ops[] = {
     {"extent", op_extent, KEYS("path", "id", "block"), NEEDS_VOLUME},
     {"extent-check", op_extent_check, KEYS("lease"), NEEDS_VOLUME},
     {"extent-return", op_extent_return, KEYS("lease"), NEEDS_VOLUME},
-    {"share", op_share, KEYS("version", "ids", "samples", "return"), NEEDS_VOLUME},
+    {"share", op_share, KEYS("version", "ids", "samples", "return", "packs"), NEEDS_VOLUME},
     {"catalog", op_catalog, KEYS("version"), NEEDS_VOLUME},
     {"flush", op_flush, KEYS(), NEEDS_NOTHING},
     {"upgrade", op_upgrade, KEYS("program"), NEEDS_NOTHING},
