@@ -34,6 +34,11 @@ struct reader {
     unsigned char *buffer, *other; /* o->buffer bytes each; other: of --compare */
 };
 
+static size_t thread_count(const struct bench_options *o)
+{
+    return o->threads ? (size_t)o->threads : 1;
+}
+
 static void note_error(struct epoch *e, const struct err *why)
 {
     ACQUIRE(&e->lock);
@@ -142,7 +147,7 @@ static void *reader_main(void *arg)
 
 static int run_readers(struct epoch *e, struct err *err)
 {
-    size_t n = (size_t)e->o->threads, started = 0;
+    size_t n = thread_count(e->o), started = 0;
     struct reader *readers = xcalloc(n, sizeof *readers);
     int error = 0;
     e->began_ns = clock_mono_ns();
@@ -212,7 +217,7 @@ static int report(struct epoch *e, double seconds, struct err *err)
         jw_num(&w, "max_us", max);
         jw_uint(&w, "errors", atomic_load(&e->errors));
         jw_uint(&w, "bytes", atomic_load(&e->bytes));
-        jw_int(&w, "threads", e->o->threads);
+        jw_uint(&w, "threads", thread_count(e->o));
         jw_end(&w);
         bytes_add_char(&out, '\n');
     } else {

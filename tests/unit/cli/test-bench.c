@@ -4,12 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bench-au-internal.h"
 #include "bench-internal.h"
 
 static void add(struct file_list *l, const char *const *paths)
 {
     for (; *paths; paths++)
-        file_list_add(l, *paths, strlen(*paths));
+        file_list_add(l, *paths, strlen(*paths), 0);
 }
 
 static void expect_order(const struct file_list *l, const char *const *want)
@@ -86,9 +87,9 @@ Test(bench, shuffle_is_a_permutation_that_the_seed_decides)
     for (int i = 0; i < 100; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", i);
-        file_list_add(&a, name, strlen(name));
-        file_list_add(&b, name, strlen(name));
-        file_list_add(&c, name, strlen(name));
+        file_list_add(&a, name, strlen(name), 0);
+        file_list_add(&b, name, strlen(name), 0);
+        file_list_add(&c, name, strlen(name), 0);
     }
     file_list_shuffle(&a, 1);
     file_list_shuffle(&b, 1);
@@ -130,4 +131,42 @@ Test(bench, quantiles)
     cr_expect_eq(sorted_quantile(v, 10, 0.99), 10);
     cr_expect_eq(sorted_quantile(v, 1, 0.5), 1);
     cr_expect_eq(sorted_quantile(v, 0, 0.5), 0);
+}
+
+Test(bench, accelerators_are_those_of_the_benchmark)
+{
+    static const struct {
+        const char *name;
+        double samples_per_s; /* of one that never waits */
+        double mb_per_s;
+    } rows[] = {{"resnet50", 1786, 204.8}, {"resnet50-a100", 920, 105.4}, {"RetinaNet", 505, 163.0},
+                {"unet3d", 21.7, 3177},    {"unet3d-b200", 43.2, 6335},   {"cosmoflow", 286, 808}};
+    struct err e = {0};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct au_model *m = au_model_find(rows[i].name, &e);
+        cr_assert_not_null(m, "%s", e.msg);
+        double rate = m->batch / m->step_s, mb = rate * (double)m->bytes / 1e6;
+        cr_expect(rate > 0.995 * rows[i].samples_per_s && rate < 1.005 * rows[i].samples_per_s);
+        cr_expect(mb > 0.995 * rows[i].mb_per_s && mb < 1.005 * rows[i].mb_per_s, "%s: %g MB/s",
+                  m->name, mb);
+    }
+    cr_expect_null(au_model_find("alexnet", &e));
+    cr_expect_eq(e.class, ERR_USAGE);
+}
+
+Test(bench, utilisations_are_drawn)
+{
+    struct err e = {0};
+    struct au_conf conf = {.model = au_model_find("retinanet", &e), .accelerators = 2};
+    struct au_run runs[] = {{.dir = "/mnt/<a>", .au = 0.5}, {.dir = "/b", .known = true, .au = 1}};
+    struct au_report r = {&conf, runs, 2};
+    struct bytes out = {0};
+    au_report_svg(&r, &out);
+    cr_expect_eq(strncmp(out.data, "<svg ", 5), 0);
+    cr_expect_not_null(strstr(out.data, "/mnt/&#60;a&#62; blind</text><rect x=\"250\" y=\"50\" "
+                                        "width=\"250.0\""));
+    cr_expect_not_null(strstr(out.data, ">100.00 %</text>"));
+    cr_expect_not_null(strstr(out.data, "85 % asked for"));
+    cr_expect_str_eq(out.data + out.len - 7, "</svg>\n");
+    bytes_release(&out);
 }
