@@ -1,5 +1,5 @@
 # `make install` (DESTDIR, PREFIX): the program, a manual page a verb, completion for bash and zsh: all
-# of that text comes from the program itself; and libsampan-order for other programs. `make deb` packs
+# of that text comes from the program itself; and libsampan-order and libsampan-loader for other programs. `make deb` packs
 # the same tree into build/sampan_*.deb.
 
 PREFIX      ?= /usr/local
@@ -24,7 +24,7 @@ order-install: $(BUILD)/lib/libsampan-order.a
 	    >$(LIBDIR)/pkgconfig/sampan-order.pc
 
 .PHONY: install uninstall deb
-install: all order-install
+install: all order-install loader-install
 	@$(INSTALL) -d $(BINDIR) $(MANDIR) $(BASHDIR) $(ZSHDIR)
 	@$(INSTALL) -m 0755 $(PROGRAM) $(BINDIR)/sampan
 	@$(INSTALL) -m 0755 $(BUILD)/bin/sampan-csi $(BINDIR)/sampan-csi
@@ -39,7 +39,7 @@ install: all order-install
 
 uninstall:
 	@rm -f $(BINDIR)/sampan $(BINDIR)/sampan-csi $(BINDIR)/sampan-operator $(MANDIR)/sampan.1 $(MANDIR)/sampan-*.1 $(BASHDIR)/sampan $(ZSHDIR)/_sampan
-	@rm -f $(LIBDIR)/libsampan-order.a $(LIBDIR)/pkgconfig/sampan-order.pc
+	@rm -f $(LIBDIR)/libsampan-order.a $(LIBDIR)/pkgconfig/sampan-order.pc $(LIBDIR)/libsampan-loader.so* $(LIBDIR)/pkgconfig/sampan-loader.pc
 	@rm -rf $(INCDIR) $(LIBEXECDIR)
 
 DEB_ARCH = $(shell dpkg --print-architecture)

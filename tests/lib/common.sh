@@ -87,6 +87,17 @@ need_command() {
     command -v "$1" >/dev/null || skip "no $1 here"
 }
 
+# The loader's library and a Python that has numpy: $NUMPY_PYTHON.
+use_loader() {
+    local python
+    export SAMPAN_LOADER_LIBRARY=$SAMPAN_BUILD/lib/libsampan-loader.so.0 PYTHONPATH=$SAMPAN_TESTS/../python
+    for python in "$PYTHON" "${VENV:-}/bin/python" /usr/bin/python3; do
+        NUMPY_PYTHON=$python
+        "$python" -B -c 'import ctypes, numpy, sys; ctypes.CDLL(sys.argv[1])' "$SAMPAN_LOADER_LIBRARY" 2>/dev/null && return
+    done
+    skip "no Python with numpy that takes the loader's library (make deps)"
+}
+
 # --- mounts -----------------------------------------------------------------------------------------
 
 is_mounted() {

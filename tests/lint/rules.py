@@ -27,6 +27,7 @@ ONLY = {
     "cblas.h": ["trainer/backend-cpu.c"],
     "gloo/": ["trainer/coll-gloo.cc"],
     "yaml.h": ["operator/kube/yaml.c"],
+    "jpeglib.h": ["trainer/loader/jpeg.c"],
     "curl/multi.h": ["cachefs/fetch/engine"],
     "curl/curl.h": ["common/base/http", "cachefs/fetch/engine", "cli/cmd-version.c"],
 }

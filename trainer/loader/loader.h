@@ -41,7 +41,7 @@ struct loader_memory {
 enum loader_format {
     LOADER_FLOAT, /* float RGB, NHWC: (value / 255 - mean) / std of its channel */
     LOADER_UINT8, /* RGB, NHWC, as decoded: the consumer normalises */
-    LOADER_RAW,   /* the file's bytes as they are: `pixels` is NULL, `bytes` and `at` are set */
+    LOADER_RAW,   /* the file's bytes as they are: `pixels` is NULL, `data` and `sizes` are set */
 };
 enum loader_crop {
     LOADER_CROP_RANDOM, /* training: a random part (area 8-100 %, aspect 3:4-4:3), flipped half the
@@ -95,15 +95,16 @@ struct loader_options {
 };
 void loader_options_init(struct loader_options *o);
 
-/* A batch: the consumer's until loader_release(). Buffers stay at their address for the life of the
- * loader, `slot` (0 .. depth-1) names them; raw batches may move theirs. */
+/* A batch: the consumer's until loader_release(). The buffers of a `slot` (0 .. depth-1) stay where
+ * they are for the life of the loader; only what raw samples point to may be elsewhere each time.
+ */
 struct loader_batch {
     uint32_t n; /* samples; less than asked for at the end of an epoch, or when some were skipped */
     uint32_t h, w, c;
     enum loader_format format;
-    void *pixels;            /* n * h * w * c values, NHWC; NULL for raw */
-    const uint8_t *bytes;    /* raw: sample i is bytes[at[i]] .. bytes[at[i + 1]] */
-    const uint64_t *at;      /* n + 1 offsets */
+    void *pixels;               /* n * h * w * c values, NHWC; NULL for raw */
+    const uint8_t *const *data; /* raw: n files, of so many bytes each; NULL otherwise */
+    const uint64_t *sizes;
     const int32_t *labels;   /* n; -1: a list without labels */
     const uint64_t *numbers; /* n sample numbers, in order */
     uint64_t epoch;
@@ -147,9 +148,11 @@ struct loader_info {
     uint64_t samples;       /* of the set */
     uint64_t epoch_samples; /* of this rank in its epoch, and the batches they make */
     uint64_t epoch_batches;
+    uint64_t epoch; /* that of the next batch, and how many of its batches are to come */
+    uint64_t left_batches;
     uint32_t classes, empty_classes;
     uint32_t ranks, rank;
-    uint32_t threads, depth;
+    uint32_t threads, depth, batch;
     size_t batch_bytes; /* of one buffer of pixels (0: raw) */
 };
 void loader_info(struct loader *l, struct loader_info *ret);
@@ -181,5 +184,9 @@ struct loader_skip {
     char why[480]; /* path and reason */
 };
 uint32_t loader_skips(struct loader *l, struct loader_skip *ret, uint32_t max);
+
+/* For bindings: the size of struct loader_options (0), _batch (1), _info (2), _figures (3) and
+ * _skip (4) as this library was compiled; 0: none of them. */
+uint32_t loader_layout(uint32_t which);
 
 #endif

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# The loader reads a warm set straight from its packs: every byte is that of the source and no sample is
+# read through the mount; the pixels are those that come through the mount, however many threads decode.
+# The mount hears sampler and epoch. When the owner is killed, reading goes on, and directly again.
+. "$SAMPAN_TESTS/lib/common.sh"
+need_mount
+use_loader
+"$SAMPAN_BUILD/tools/make-pictures" "$SRC" 4 25 90 70
+mount_set "file://$SRC"
+warm_all
+cat >"$T/check.py" <<'PY'
+import os
+import signal
+import sys
+import time
+
+import numpy
+import sampan
+
+mount, source, n = sys.argv[1], sys.argv[2], 100
+
+
+def same(what, got, want):
+    assert got == want, f"{what}: got {got}, want {want}"
+
+
+def until(what, fn):
+    give_up = time.monotonic() + 60
+    while not fn():
+        assert time.monotonic() < give_up, f"never: {what}"
+        time.sleep(0.02)
+
+
+def bytes_of_epoch(loader):
+    seen = []
+    for batch in loader:
+        for number, data, label in zip(batch.numbers, batch.images, batch.labels):
+            path = loader.path(int(number))
+            with open(os.path.join(source, path), "rb") as f:
+                assert data.tobytes() == f.read(), f"other bytes of {path}"
+            same(f"the label of {path}", loader.classes[label], path.split("/")[0])
+            seen.append(int(number))
+    return seen
+
+
+raw = sampan.Loader(mount, "torch-distributed,seed=5", batch_size=8, format="raw", direct="only", epochs=2)
+figures = raw.figures()
+same("known after opening", (figures["direct_known"], figures["direct_why"]), (n, ""))
+order = sampan.status(mount)["order"]
+assert order["sampler"].startswith("torch-distributed,"), order
+for epoch in range(2):
+    same("every sample once", sorted(bytes_of_epoch(raw)), list(range(n)))
+same("the epoch that the mount was told last", sampan.status(mount)["order"]["epoch"], 1)
+figures = raw.figures()
+same("directly, and through the mount", (figures["direct_samples"], figures["mount_samples"]), (2 * n, 0))
+same("reasons", (figures["direct_why"], figures["mount_why"], figures["corrupt"]), ("", "", 0))
+
+
+def pixels(**options):
+    loader = sampan.Loader(mount, "torch-distributed,seed=5", batch_size=8, size=48, epochs=2, **options)
+    epochs = []
+    for _ in range(2):
+        epochs += [batch.images.copy() for batch in loader]
+    return numpy.concatenate(epochs), loader.figures()
+
+
+want, figures = pixels(direct="off", threads=1)
+same("through the mount", (figures["mount_samples"], figures["direct_samples"]), (2 * n, 0))
+for threads in (1, 5):
+    got, figures = pixels(direct="only", threads=threads)
+    same("directly", (figures["mount_samples"], figures["direct_samples"]), (0, 2 * n))
+    assert numpy.array_equal(got, want), f"{threads} threads: other pixels"
+
+auto = sampan.Loader(mount, "torch-distributed,seed=5", batch_size=8, format="raw", depth=2)
+until("directly", lambda: auto.figures()["direct_known"] == n)
+reading = iter(auto)
+next(reading)
+os.kill(sampan.status(mount)["pid"], signal.SIGKILL)
+for _ in reading:
+    pass
+
+
+def an_epoch_directly():
+    before = auto.figures()["direct_samples"]
+    same("after the kill", len(bytes_of_epoch(auto)), n)
+    return auto.figures()["direct_samples"] - before >= n
+
+
+until("directly again", an_epoch_directly)
+auto.close()
+PY
+"$NUMPY_PYTHON" "$T/check.py" "$MNT" "$SRC" || fail "the loader"
+unmount

@@ -1,0 +1,28 @@
+/* Pictures for the loader's tests, made by the JPEG library's other half, and folders of them. */
+#ifndef SAMPAN_TESTS_LOADER_PICTURES_H
+#define SAMPAN_TESTS_LOADER_PICTURES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct made {
+    unsigned char *data;
+    size_t len;
+};
+/* NOISY: bytes as those of photographs, which cannot be compressed any further. */
+enum look { LOOK_RGB, LOOK_GREY, LOOK_CMYK, LOOK_PROGRESSIVE, LOOK_NOISY };
+
+/* w x h: a ramp of red to the right, green downwards, blue by `tint`. The caller frees data. */
+struct made make_jpeg(enum look look, uint32_t w, uint32_t h, uint8_t tint);
+/* The same colour everywhere; large ones take no memory. */
+struct made make_plain_jpeg(uint32_t w, uint32_t h, uint8_t r, uint8_t g, uint8_t b);
+
+/* A folder of its own; everything below it goes with drop_folder(). */
+char *new_folder(void);
+void drop_folder(char *dir);
+void put_file(const char *dir, const char *path, const void *data, size_t len);
+void put_jpeg(const char *dir, const char *path, enum look look, uint32_t w, uint32_t h,
+              uint8_t tint);
+void put_folder(const char *dir, const char *path);
+
+#endif

@@ -1,0 +1,548 @@
+/* Batches: their order, what a thread count, a resume and a bad sample change, and what not. */
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "loader.h"
+#include "order.h"
+#include "pictures.h"
+
+#define SAMPLES 23
+
+/* 3 classes with 10, 9 and 4 pictures, and one folder without any between them. */
+static char *picture_set(void)
+{
+    char *dir = new_folder();
+    for (int i = 0; i < SAMPLES; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "%s/%03d.jpg", i < 10 ? "ant" : i < 19 ? "cat" : "dog", i);
+        put_jpeg(dir, path, LOOK_RGB, 60 + 7 * (uint32_t)i, 90 - 2 * (uint32_t)i, (uint8_t)(9 * i));
+    }
+    put_folder(dir, "bee");
+    return dir;
+}
+
+static struct loader_options options(const char *dir)
+{
+    struct loader_options o;
+    loader_options_init(&o);
+    o.dir = dir;
+    o.height = o.width = 16;
+    o.batch = 4;
+    o.threads = 3;
+    o.sampler = "paddle-distributed,shuffle=true,epoch=2";
+    return o;
+}
+
+static struct loader *open_it(const struct loader_options *o)
+{
+    struct loader *l = NULL;
+    struct err e = {0};
+    cr_assert(loader_open(&l, o, &e) == 0, "%s", e.msg);
+    return l;
+}
+
+/* One epoch's numbers and a sum of its pixels and labels; returns how many samples. */
+static size_t read_epoch(struct loader *l, uint64_t *numbers, uint64_t *ret_sum)
+{
+    const struct loader_batch *b;
+    struct err e = {0};
+    size_t n = 0;
+    uint64_t step = 0;
+    int rc;
+    *ret_sum = 0;
+    while ((rc = loader_next(l, &b, &e)) > 0) {
+        step = step ? step : b->step;
+        cr_expect_eq(b->step, step);
+        step++;
+        cr_assert(n + b->n <= 64);
+        const unsigned char *bytes = b->pixels;
+        size_t each = (b->format == LOADER_FLOAT ? 4u : 1u) * b->h * b->w * b->c;
+        for (uint32_t i = 0; i < b->n; i++) {
+            numbers[n++] = b->numbers[i];
+            cr_expect_eq(b->labels[i], b->numbers[i] < 10 ? 0 : b->numbers[i] < 19 ? 2 : 3);
+        }
+        for (size_t i = 0; i < each * b->n; i++)
+            *ret_sum = *ret_sum * 1099511628211u + bytes[i] + 1;
+        loader_release(l, b);
+    }
+    cr_assert_eq(rc, 0, "%s", e.msg);
+    return n;
+}
+
+static void expect_order(const char *spec, uint64_t epoch, const uint64_t *numbers, size_t n)
+{
+    struct order_spec s;
+    struct order *o;
+    struct err e = {0};
+    cr_assert_eq(order_spec_parse(&s, spec, &e), 0);
+    s.epoch = epoch;
+    s.batch_size = 4;
+    cr_assert_eq(order_new(&o, &s, SAMPLES, &e), 0);
+    cr_assert_eq(n, order_length(o));
+    for (size_t i = 0; i < n; i++)
+        cr_expect_eq(numbers[i], order_at(o, i), "place %zu of epoch %d", i, (int)epoch);
+    order_free(o);
+}
+
+Test(loader, epochs_are_the_samplers_whatever_the_threads)
+{
+    char *dir = picture_set();
+    uint64_t sums[2] = {0}, numbers[64];
+    for (uint32_t threads = 1; threads <= 8; threads += threads == 1 ? 1 : 3) {
+        for (uint32_t depth = 2; depth < 12; depth += 4) {
+            struct loader_options o = options(dir);
+            o.threads = threads;
+            o.depth = depth;
+            o.epochs = 2;
+            struct loader *l = open_it(&o);
+            for (uint64_t e = 0; e < 2; e++) {
+                uint64_t sum;
+                size_t n = read_epoch(l, numbers, &sum);
+                expect_order(o.sampler, 2 + e, numbers, n);
+                cr_expect(!sums[e] || sums[e] == sum, "%u threads, %u deep: other pixels", threads,
+                          depth);
+                sums[e] = sum;
+            }
+            const struct loader_batch *b;
+            cr_expect(loader_next(l, &b, NULL) == 0, "no epoch is left");
+            cr_expect(loader_next(l, &b, NULL) == 0);
+            loader_close(l);
+        }
+    }
+    cr_expect_neq(sums[0], sums[1], "each epoch has draws of its own");
+    drop_folder(dir);
+}
+
+Test(loader, a_set_is_described)
+{
+    char *dir = picture_set();
+    struct loader_options o = options(dir);
+    struct loader_info i;
+    struct loader *l = open_it(&o);
+    loader_info(l, &i);
+    cr_expect_eq(i.samples, SAMPLES);
+    cr_expect_eq(i.classes, 4, "the empty folder is a class, as for the frameworks");
+    cr_expect_eq(i.empty_classes, 1);
+    cr_expect_eq(i.epoch_samples, 23);
+    cr_expect_eq(i.epoch_batches, 6);
+    cr_expect_eq(i.batch_bytes, 4 * 16 * 16 * 3 * 4);
+    cr_expect_str_eq(loader_class(l, 1), "bee");
+    cr_expect_null(loader_class(l, 4));
+    cr_expect_str_eq(loader_path(l, 10), "cat/010.jpg");
+    struct loader_figures f;
+    loader_figures(l, &f);
+    cr_expect_not_null(strstr(f.mount_why, "no mounted set"), "%s", f.mount_why);
+    cr_expect(f.direct_why[0] != '\0');
+    loader_close(l);
+    drop_folder(dir);
+}
+
+Test(loader, a_token_goes_on_to_the_pixel)
+{
+    char *dir = picture_set();
+    struct loader_options o = options(dir);
+    uint64_t numbers[64], first[64], all;
+    struct loader *l = open_it(&o);
+    size_t n = read_epoch(l, first, &all);
+    loader_close(l);
+    for (size_t stop = 0; stop <= 6; stop++) {
+        char token[LOADER_TOKEN_TEXT], after[LOADER_TOKEN_TEXT];
+        struct err e = {0};
+        uint64_t sum = 0;
+        size_t had = 0;
+        l = open_it(&o);
+        for (size_t i = 0; i < stop; i++) {
+            const struct loader_batch *b;
+            cr_assert(loader_next(l, &b, &e) == 1);
+            for (size_t k = 0; k < (size_t)b->n * 16 * 16 * 3 * 4; k++)
+                sum = sum * 1099511628211u + ((unsigned char *)b->pixels)[k] + 1;
+            had += b->n;
+            cr_expect_eq(b->position, had);
+            cr_assert(loader_token_after(l, b, after, &e) == 0);
+            loader_release(l, b);
+        }
+        cr_assert(loader_token(l, token, &e) == 0);
+        cr_expect(!stop || strcmp(token, after) == 0);
+        loader_close(l);
+        struct loader_options again = o;
+        again.resume = token;
+        l = open_it(&again);
+        struct loader_info info;
+        loader_info(l, &info);
+        cr_expect_eq(info.epoch, stop < 6 ? 2 : 3, "a finished epoch is not begun again");
+        const struct loader_batch *b;
+        size_t at = had;
+        int rc;
+        while (stop < 6 && (rc = loader_next(l, &b, &e)) > 0) {
+            cr_expect_eq(b->epoch, 2);
+            cr_expect_eq(b->step, at / 4);
+            for (uint32_t i = 0; i < b->n; i++, at++)
+                cr_expect_eq(b->numbers[i], first[at]);
+            for (size_t k = 0; k < (size_t)b->n * 16 * 16 * 3 * 4; k++)
+                sum = sum * 1099511628211u + ((unsigned char *)b->pixels)[k] + 1;
+            loader_release(l, b);
+        }
+        cr_expect_eq(at, n);
+        cr_expect_eq(sum, all, "stopped after %zu batches", stop);
+        n = read_epoch(l, numbers, &sum);
+        expect_order(o.sampler, 3, numbers, n);
+        n = 23;
+        loader_close(l);
+    }
+    drop_folder(dir);
+}
+
+Test(loader, ranks_share_an_epoch_and_a_rest)
+{
+    char *dir = picture_set();
+    unsigned seen[SAMPLES] = {0};
+    char token[LOADER_TOKEN_TEXT];
+    struct err e = {0};
+    const struct loader_batch *b;
+    for (int r = 0; r < 3; r++) { /* three ranks read a batch each … */
+        struct loader_options o = options(dir);
+        char spec[64];
+        snprintf(spec, sizeof spec, "torch-distributed,ranks=3,rank=%d", r);
+        o.sampler = spec;
+        struct loader *l = open_it(&o);
+        cr_assert(loader_next(l, &b, &e) == 1);
+        for (uint32_t i = 0; i < b->n; i++)
+            seen[b->numbers[i]]++;
+        cr_assert(loader_token(l, token, &e) == 0);
+        loader_close(l);
+    }
+    for (int r = 0; r < 2; r++) { /* … and two the rest */
+        struct loader_options o = options(dir);
+        char spec[64];
+        snprintf(spec, sizeof spec, "torch-distributed,ranks=2,rank=%d", r);
+        o.sampler = spec;
+        o.resume = token;
+        struct loader *l = open_it(&o);
+        while (loader_next(l, &b, &e) > 0) {
+            for (uint32_t i = 0; i < b->n; i++)
+                seen[b->numbers[i]]++;
+            loader_release(l, b);
+        }
+        loader_close(l);
+    }
+    unsigned repeats = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        cr_expect(seen[i] >= 1, "sample %d was left out", i);
+        repeats += seen[i] - 1;
+    }
+    cr_expect(repeats <= 1, "%u repeats", repeats);
+    drop_folder(dir);
+}
+
+Test(loader, fewer_samples_than_ranks)
+{
+    char *dir = new_folder();
+    put_jpeg(dir, "a/1.jpg", LOOK_RGB, 32, 32, 0);
+    put_jpeg(dir, "a/2.jpg", LOOK_RGB, 32, 32, 0);
+    static const struct {
+        const char *spec;
+        size_t n;
+    } rows[] = {{"torch-distributed,ranks=5,rank=4", 1},
+                {"torch-distributed,ranks=5,rank=4,drop-last=true", 0},
+                {"paddle-distributed,ranks=5,rank=3", 1}};
+    for (size_t i = 0; i < 3; i++) {
+        struct loader_options o = options(dir);
+        const struct loader_batch *b;
+        struct err e = {0};
+        size_t n = 0;
+        o.sampler = rows[i].spec;
+        o.epochs = 1;
+        struct loader *l = open_it(&o);
+        int rc;
+        while ((rc = loader_next(l, &b, &e)) > 0) {
+            n += b->n;
+            loader_release(l, b);
+        }
+        cr_expect_eq(rc, 0, "%s", e.msg);
+        cr_expect_eq(n, rows[i].n, "%s: %zu", rows[i].spec, n);
+        loader_close(l);
+    }
+    drop_folder(dir);
+}
+
+/* --- bad samples -------------------------------------------------------------------------------
+ */
+
+static char *set_with_bad(void)
+{
+    char *dir = picture_set();
+    struct made m = make_jpeg(LOOK_RGB, 100, 100, 0);
+    put_file(dir, "ant/003.jpg", m.data, m.len / 2);
+    put_file(dir, "cat/011.jpg", "\x89PNG\r\n\x1a\n", 8);
+    put_file(dir, "cat/012.jpg", "", 0);
+    free(m.data);
+    return dir;
+}
+
+Test(loader, a_bad_sample_ends_it_with_its_path)
+{
+    char *dir = set_with_bad();
+    for (uint32_t threads = 1; threads < 8; threads += 3) {
+        struct loader_options o = options(dir);
+        const struct loader_batch *b;
+        struct err e = {0};
+        o.sampler = "sequence";
+        o.threads = threads;
+        o.batch = 2;
+        struct loader *l = open_it(&o);
+        cr_expect(loader_next(l, &b, &e) == 1, "what comes before it is given");
+        cr_expect_eq(b->numbers[1], 1);
+        loader_release(l, b);
+        for (int i = 0; i < 2; i++) {
+            int rc = loader_next(l, &b, &e);
+            cr_expect_eq(rc, -1);
+            cr_expect_eq(e.class, ERR_CORRUPT);
+            cr_expect_eq(strncmp(e.msg, "sample 3 (ant/003.jpg): cut off: ", 33), 0, "%s", e.msg);
+        }
+        cr_expect(loader_set_epoch(l, 1, &e) == 0);
+        cr_expect(loader_next(l, &b, &e) == 1, "another epoch begins afresh");
+        loader_release(l, b);
+        loader_close(l);
+    }
+    drop_folder(dir);
+}
+
+Test(loader, bad_samples_are_left_out_and_counted)
+{
+    char *dir = set_with_bad();
+    for (int raw = 0; raw < 2; raw++) {
+        struct loader_options o = options(dir);
+        const struct loader_batch *b;
+        struct err e = {0};
+        size_t n = 0;
+        uint32_t skipped = 0;
+        o.policy = LOADER_SKIP;
+        o.sampler = "sequence";
+        o.epochs = 1;
+        if (raw) {
+            o.format = LOADER_RAW;
+            o.max_bytes = 1 << 20;
+            char path[512];
+            snprintf(path, sizeof path, "%s/ant/003.jpg", dir);
+            cr_assert_eq(truncate(path, 2 << 20), 0);
+        }
+        struct loader *l = open_it(&o);
+        while (loader_next(l, &b, &e) > 0) {
+            for (uint32_t i = 0; i < b->n; i++, n++) {
+                cr_expect_eq(b->labels[i], b->numbers[i] < 10 ? 0 : b->numbers[i] < 19 ? 2 : 3);
+                if (raw)
+                    cr_expect(b->sizes[i] == 0 || b->data[i][0] == 0xff || b->data[i][0] == 0x89);
+            }
+            skipped += b->skipped;
+            cr_expect_eq(b->position, n + skipped);
+            loader_release(l, b);
+        }
+        cr_expect_eq(n, raw ? 22 : 20);
+        struct loader_figures f;
+        struct loader_skip skips[16];
+        loader_figures(l, &f);
+        cr_expect_eq(f.skipped, raw ? 1 : 3);
+        cr_expect_eq(loader_skips(l, skips, 16), f.skipped);
+        for (size_t i = 0; i < f.skipped; i++)
+            cr_expect(skips[i].number == 3 || skips[i].number == 11 || skips[i].number == 12);
+        if (raw)
+            cr_expect_str_eq(skips[0].why,
+                             "sample 3 (ant/003.jpg): 2097152 bytes: at most 1048576");
+        loader_close(l);
+    }
+    drop_folder(dir);
+}
+
+Test(loader, raw_batches_grow)
+{
+    char *dir = new_folder();
+    static unsigned char big[3 << 20];
+    for (size_t i = 0; i < sizeof big; i++)
+        big[i] = (unsigned char)(i * 7 + i / 251);
+    for (int i = 0; i < 9; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "c/%d.bin", i);
+        put_file(dir, path, big, (size_t)i * 300001);
+    }
+    struct loader_options o = options(dir);
+    const struct loader_batch *b;
+    struct err e = {0};
+    o.format = LOADER_RAW;
+    o.sampler = "sequence";
+    o.batch = 5;
+    struct loader *l = open_it(&o);
+    for (int epoch = 0; epoch < 3; epoch++)
+        for (size_t n = 0; loader_next(l, &b, &e) > 0; loader_release(l, b))
+            for (uint32_t i = 0; i < b->n; i++, n++) {
+                cr_expect_eq(b->sizes[i], n * 300001);
+                cr_expect_eq(memcmp(b->data[i], big, b->sizes[i]), 0, "sample %zu", n);
+            }
+    loader_close(l);
+    drop_folder(dir);
+}
+
+/* --- what a consumer may do --------------------------------------------------------------------
+ */
+
+Test(loader, held_batches_are_left_alone)
+{
+    char *dir = picture_set();
+    struct loader_options o = options(dir);
+    const struct loader_batch *held[3], *b;
+    struct err e = {0};
+    o.depth = 3;
+    struct loader *l = open_it(&o);
+    uint64_t numbers[3];
+    for (int i = 0; i < 3; i++) {
+        cr_assert(loader_next(l, &held[i], &e) == 1);
+        numbers[i] = held[i]->numbers[0];
+    }
+    cr_expect(loader_next(l, &b, &e) == -1);
+    cr_expect_eq(e.class, ERR_LIMIT);
+    cr_expect(loader_set_epoch(l, 5, &e) == 0);
+    loader_release(l, held[1]);
+    cr_assert(loader_next(l, &b, &e) == 1);
+    cr_expect_eq(b->epoch, 5);
+    cr_expect_eq(b->slot, held[1]->slot);
+    cr_expect(held[0]->numbers[0] == numbers[0] && held[2]->numbers[0] == numbers[2]);
+    cr_expect_eq(held[0]->epoch, 2);
+    loader_close(l);
+    drop_folder(dir);
+}
+
+Test(loader, epochs_are_set_at_any_moment)
+{
+    char *dir = picture_set();
+    struct loader_options o = options(dir);
+    const struct loader_batch *b;
+    struct err e = {0};
+    uint64_t numbers[64], sum;
+    struct loader *l = open_it(&o);
+    for (uint64_t k = 0; k < 30; k++) {
+        cr_assert(loader_set_epoch(l, k % 7, &e) == 0);
+        for (uint64_t i = 0; i < k % 5; i++) {
+            cr_assert(loader_next(l, &b, &e) == 1);
+            cr_expect_eq(b->epoch, k % 7);
+            cr_expect_eq(b->step, i);
+            loader_release(l, b);
+        }
+    }
+    cr_assert(loader_set_epoch(l, 40, &e) == 0);
+    size_t n = read_epoch(l, numbers, &sum);
+    expect_order(o.sampler, 40, numbers, n);
+    n = read_epoch(l, numbers, &sum);
+    expect_order(o.sampler, 41, numbers, n);
+    loader_close(l);
+    drop_folder(dir);
+}
+
+static _Atomic int taken, given;
+
+static void *take(void *arg, size_t size, struct err *err)
+{
+    if (arg && atomic_load(&taken) == 2) {
+        err_set(err, ERR_LIMIT, "no pinned memory left");
+        return NULL;
+    }
+    atomic_fetch_add(&taken, 1);
+    return aligned_alloc(64, size);
+}
+
+static void give(void *arg, void *p, size_t size)
+{
+    (void)arg, (void)size;
+    atomic_fetch_add(&given, 1);
+    free(p);
+}
+
+Test(loader, batches_lie_where_the_caller_says)
+{
+    char *dir = picture_set();
+    struct loader_options o = options(dir);
+    uint64_t numbers[64], sum;
+    struct loader *l;
+    struct err e = {0};
+    o.depth = 4;
+    o.memory = (struct loader_memory){take, give, NULL};
+    l = open_it(&o);
+    read_epoch(l, numbers, &sum);
+    loader_close(l);
+    cr_expect(atomic_load(&taken) == 4 && atomic_load(&given) == 4);
+    atomic_store(&taken, 0);
+    o.memory.arg = &e;
+    cr_expect(loader_open(&l, &o, &e) == -1);
+    cr_expect_str_eq(e.msg, "loader: the buffer of a batch: no pinned memory left");
+    cr_expect_eq(atomic_load(&given), 6);
+    drop_folder(dir);
+}
+
+Test(loader, what_cannot_be_is_refused)
+{
+    char *dir = picture_set(), *empty = new_folder();
+    struct err e = {0};
+    struct loader *l;
+    static const struct {
+        const char *sampler, *resume;
+        uint32_t batch;
+        enum err_class class;
+        const char *part;
+    } rows[] = {
+        {"randm", NULL, 4, ERR_USAGE, "randm"},
+        {"random,batch-size=8", NULL, 4, ERR_USAGE, "batches of 4, and batch-size=8"},
+        {"sequence", "nonsense", 4, ERR_USAGE, "resume token"},
+        {"sequence", NULL, 2000000, ERR_USAGE, "at most"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct loader_options o = options(dir);
+        o.sampler = rows[i].sampler;
+        o.resume = rows[i].resume;
+        o.batch = rows[i].batch;
+        cr_expect(loader_open(&l, &o, &e) == -1, "row %zu", i);
+        cr_expect_eq(e.class, rows[i].class, "row %zu: %s", i, e.msg);
+        cr_expect_not_null(strstr(e.msg, rows[i].part), "%s", e.msg);
+    }
+    struct loader_options o = options(empty);
+    put_folder(empty, "class");
+    cr_expect(loader_open(&l, &o, &e) == -1);
+    cr_expect_eq(e.class, ERR_NOT_FOUND);
+    o.dir = "/nonexistent";
+    cr_expect(loader_open(&l, &o, &e) == -1);
+    cr_expect_eq(e.class, ERR_NOT_FOUND);
+    o = options(dir);
+    o.direct = LOADER_DIRECT_ONLY;
+    cr_expect(loader_open(&l, &o, &e) == -1);
+    cr_expect_not_null(strstr(e.msg, "directly"), "%s", e.msg);
+    drop_folder(dir);
+    drop_folder(empty);
+}
+
+Test(loader, a_list_gives_numbers_and_labels)
+{
+    char *dir = picture_set(), *lists = new_folder();
+    static const char text[] = "dog/020.jpg 7\n./ant/000.jpg\t0\n\ncat/013.jpg\r\ndog/019.jpg  2\n";
+    char list[512];
+    put_file(lists, "train.txt", text, sizeof text - 1);
+    snprintf(list, sizeof list, "%s/train.txt", lists);
+    struct loader_options o = options(dir);
+    const struct loader_batch *b;
+    struct err e = {0};
+    o.list = list;
+    o.sampler = "sequence";
+    struct loader *l = open_it(&o);
+    struct loader_info i;
+    loader_info(l, &i);
+    cr_expect_eq(i.classes, 8);
+    cr_assert(loader_next(l, &b, &e) == 1, "%s", e.msg);
+    cr_expect_eq(b->n, 4);
+    cr_expect(b->labels[0] == 7 && b->labels[1] == 0 && b->labels[2] == -1 && b->labels[3] == 2);
+    cr_expect_str_eq(loader_path(l, 1), "ant/000.jpg");
+    loader_close(l);
+    put_file(lists, "train.txt", "../../etc/passwd 1\n", 19);
+    cr_expect(loader_open(&l, &o, &e) == -1);
+    cr_expect_eq(e.class, ERR_USAGE);
+    drop_folder(dir);
+    drop_folder(lists);
+}

@@ -1,0 +1,275 @@
+/* From bytes to pixels: draws, parts, decoding, resampling; and what is refused. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+#include "picture-internal.h"
+#include "pictures.h"
+
+Test(picture, philox_gives_the_published_vectors)
+{
+    static const struct {
+        uint32_t counter[4], key[2], want[4];
+    } rows[] = {
+        {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+         {0xffffffff, 0xffffffff},
+         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         {0xa4093822, 0x299f31d0},
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint32_t got[4];
+        philox(rows[i].counter, rows[i].key, got);
+        cr_expect_eq(memcmp(got, rows[i].want, sizeof got), 0, "row %zu: %08x", i, got[0]);
+    }
+}
+
+Test(picture, random_parts_lie_inside_and_differ)
+{
+    static const uint32_t sizes[][2] = {{500, 375}, {1, 1}, {1, 5000}, {3000, 2}, {224, 224}};
+    unsigned flips = 0, different = 0;
+    struct box last = {0};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (uint64_t n = 0; n < 500; n++) {
+            struct augment a = {LOADER_CROP_RANDOM, 224, 224, 256, true, 7, 3, n};
+            uint32_t w = sizes[i][0], h = sizes[i][1];
+            struct box b, again;
+            bool flip, same;
+            augment_box(&a, w, h, &b, &flip);
+            augment_box(&a, w, h, &again, &same);
+            cr_assert(b.x >= 0 && b.y >= 0 && b.w >= 1 && b.h >= 1 && b.x + b.w <= w &&
+                          b.y + b.h <= h,
+                      "%ux%u sample %d: %g,%g %gx%g", w, h, (int)n, b.x, b.y, b.w, b.h);
+            cr_assert(memcmp(&b, &again, sizeof b) == 0 && flip == same);
+            if (i == 0) {
+                flips += flip;
+                different += memcmp(&b, &last, sizeof b) != 0;
+                cr_assert(b.w * b.h >= 0.07 * w * h && b.w / b.h > 0.74 && b.w / b.h < 1.35);
+            }
+            last = b;
+        }
+    }
+    cr_expect(flips > 200 && flips < 300, "%u of 500 mirrored", flips);
+    cr_expect(different > 490);
+}
+
+Test(picture, centre_parts_are_those_of_resize_and_crop)
+{
+    struct augment a = {LOADER_CROP_CENTRE, 224, 224, 256, true, 0, 0, 0};
+    struct box b;
+    bool flip;
+    augment_box(&a, 512, 256, &b, &flip);
+    cr_expect(b.x == 144 && b.y == 16 && b.w == 224 && b.h == 224 && !flip);
+    augment_box(&a, 128, 512, &b, &flip);
+    cr_expect(b.x == 8 && b.w == 112 && b.h == 112 && b.y == 200);
+    a.crop = LOADER_CROP_NONE;
+    augment_box(&a, 128, 512, &b, &flip);
+    cr_expect(b.x == 0 && b.y == 0 && b.w == 128 && b.h == 512);
+}
+
+/* --- decoding ----------------------------------------------------------------------------------
+ */
+
+static int pixels_of(const struct made *m, const struct augment *a, uint64_t max_pixels,
+                     uint8_t *out, struct err *err)
+{
+    struct jpeg *j = jpeg_new();
+    struct resample *s = resample_new();
+    struct region r;
+    int rc = jpeg_decode(j, m->data, m->len, a, max_pixels, &r, err);
+    if (!rc)
+        resample_run(s, &r, a->out_w, a->out_h, NULL, out);
+    resample_free(s);
+    jpeg_free(j);
+    return rc;
+}
+
+Test(picture, every_kind_of_jpeg_gives_its_colours)
+{
+    static const enum look looks[] = {LOOK_RGB, LOOK_PROGRESSIVE, LOOK_CMYK};
+    struct augment a = {.crop = LOADER_CROP_NONE, .out_w = 64, .out_h = 48};
+    uint8_t out[64 * 48 * 3];
+    for (size_t i = 0; i < 3; i++) {
+        struct made m = make_jpeg(looks[i], 256, 192, 0);
+        struct err e = {0};
+        cr_assert_eq(pixels_of(&m, &a, 1 << 20, out, &e), 0, "%s", e.msg);
+        for (int y = 0; y < 48; y += 5)
+            for (int x = 0; x < 64; x += 5) {
+                const uint8_t *p = out + 3 * (y * 64 + x);
+                int red = (int)(255 * (x + 0.5) / 64), green = (int)(255 * (y + 0.5) / 48);
+                /* CMYK of these tests: cyan to the right, magenta downwards, black 0: all inverted
+                 * by Adobe's custom, so that black is full where it is not. */
+                if (looks[i] == LOOK_CMYK)
+                    red = green = 0;
+                cr_assert(abs(p[0] - red) < 8 && abs(p[1] - green) < 8 && p[2] < 12,
+                          "look %zu at %d,%d: %d %d %d", i, x, y, p[0], p[1], p[2]);
+            }
+        free(m.data);
+    }
+    struct made grey = make_jpeg(LOOK_GREY, 100, 100, 0);
+    struct err e = {0};
+    cr_assert_eq(pixels_of(&grey, &a, 1 << 20, out, &e), 0, "%s", e.msg);
+    cr_expect(out[0] == out[1] && out[1] == out[2] && out[0] < 10);
+    cr_expect(out[189] == out[190] && out[189] > 245);
+    free(grey.data);
+}
+
+/* What is decoded of a part is what the whole picture has there. */
+Test(picture, a_part_is_as_in_the_whole_picture)
+{
+    struct made m = make_jpeg(LOOK_RGB, 509, 381, 77);
+    static uint8_t whole[509 * 381 * 3], part[224 * 224 * 3], want[224 * 224 * 3];
+    struct augment a = {.crop = LOADER_CROP_NONE, .out_w = 509, .out_h = 381};
+    struct err e = {0};
+    cr_assert_eq(pixels_of(&m, &a, 1 << 20, whole, &e), 0, "%s", e.msg);
+    struct resample *s = resample_new();
+    for (uint64_t n = 0; n < 60; n++) {
+        struct augment r = {LOADER_CROP_RANDOM, 224, 224, 256, true, 1, 0, n};
+        struct region all = {.rgb = whole, .stride = 3 * 509, .w = 509, .h = 381};
+        augment_box(&r, 509, 381, &all.box, &all.flip);
+        if (all.box.w >= 448 && all.box.h >= 448)
+            continue; /* scaled by the DCT */
+        resample_run(s, &all, 224, 224, NULL, want);
+        cr_assert_eq(pixels_of(&m, &r, 1 << 20, part, &e), 0, "%s", e.msg);
+        cr_assert_eq(memcmp(part, want, sizeof part), 0, "sample %d", (int)n);
+    }
+    resample_free(s);
+    free(m.data);
+}
+
+Test(picture, scaling_by_the_dct_keeps_the_picture)
+{
+    struct made m = make_jpeg(LOOK_RGB, 1999, 1501, 10);
+    uint8_t out[32 * 32 * 3];
+    struct augment a = {.crop = LOADER_CROP_NONE, .out_w = 32, .out_h = 32};
+    struct err e = {0};
+    cr_assert_eq(pixels_of(&m, &a, 300 * 200, out, &e), 0, "an eighth fits: %s", e.msg);
+    for (int i = 0; i < 32; i++) {
+        int want = (int)(255 * (i + 0.5) / 32);
+        cr_expect(abs(out[3 * (32 * 16 + i)] - want) < 4, "column %d", i);
+        cr_expect(abs(out[3 * (32 * i + 16) + 1] - want) < 4, "row %d", i);
+    }
+    cr_expect_eq(pixels_of(&m, &a, 100 * 100, out, &e), -1);
+    cr_expect_eq(e.class, ERR_LIMIT);
+    free(m.data);
+}
+
+Test(picture, one_pixel_and_four_hundred_million)
+{
+    static const uint32_t sizes[] = {1, 20000};
+    uint8_t out[224 * 224 * 3];
+    for (size_t i = 0; i < 2; i++) {
+        struct made m = make_plain_jpeg(sizes[i], sizes[i], 200, 100, 50);
+        struct augment a = {LOADER_CROP_RANDOM, 224, 224, 256, true, 0, 0, i};
+        struct err e = {0};
+        cr_assert_eq(pixels_of(&m, &a, 64 << 20, out, &e), 0, "%s", e.msg);
+        for (size_t k = 0; k < sizeof out; k += 3)
+            cr_assert(abs(out[k] - 200) < 4 && abs(out[k + 1] - 100) < 4 &&
+                      abs(out[k + 2] - 50) < 4);
+        a.crop = LOADER_CROP_NONE;
+        a.out_w = a.out_h = 20;
+        cr_expect_eq(pixels_of(&m, &a, 1 << 20, out, &e), i == 0 ? 0 : -1);
+        if (i)
+            cr_expect_str_eq(e.msg, "2500x2500 pixels even when scaled down: at most 1048576");
+        free(m.data);
+    }
+}
+
+Test(picture, what_is_no_whole_jpeg_is_told_apart)
+{
+    struct made whole = make_jpeg(LOOK_RGB, 300, 200, 0), long_one = make_jpeg(LOOK_RGB, 64, 64, 1);
+    static const struct {
+        const char *bytes;
+        size_t len;
+        const char *want;
+    } rows[] = {
+        {"", 0, "an empty file"},
+        {"\x89PNG\r\n\x1a\n....", 12, "a PNG file by its first bytes, no JPEG (convert it)"},
+        {"GIF89a..", 8, "a GIF file by its first bytes, no JPEG (convert it)"},
+        {"<html>", 6, "a text file by its first bytes, no JPEG (convert it)"},
+        {"\xff", 1, "no JPEG: it begins with ff 00"},
+        {"hello", 5, "no JPEG: it begins with 68 65"},
+        {"\xff\xd8\xff\xd9", 4, "damaged JPEG: JPEG datastream contains no image"},
+    };
+    struct augment a = {LOADER_CROP_CENTRE, 32, 32, 36, true, 0, 0, 0};
+    uint8_t out[32 * 32 * 3];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct made m = {(unsigned char *)rows[i].bytes, rows[i].len};
+        struct err e = {0};
+        cr_expect_eq(pixels_of(&m, &a, 1 << 20, out, &e), -1, "row %zu", i);
+        cr_expect_str_eq(e.msg, rows[i].want);
+        cr_expect_eq(e.class, ERR_CORRUPT);
+    }
+    for (size_t len = 4; len < whole.len; len += 97) {
+        struct made m = {whole.data, len};
+        struct err e = {0};
+        cr_expect_eq(pixels_of(&m, &a, 1 << 20, out, &e), -1, "%zu bytes", len);
+        cr_expect_not_null(strstr(e.msg, "cut off: "), "%s", e.msg);
+    }
+    /* Torn in the middle: the end is that of another picture. */
+    memcpy(whole.data + whole.len / 2, long_one.data + 2, 100);
+    struct err e = {0};
+    cr_expect_eq(pixels_of(&whole, &a, 1 << 20, out, &e), -1);
+    free(whole.data);
+    free(long_one.data);
+}
+
+Test(picture, a_large_progressive_one_is_refused_before_it_takes_memory)
+{
+    struct made m = make_jpeg(LOOK_PROGRESSIVE, 1200, 900, 0);
+    struct augment a = {LOADER_CROP_CENTRE, 32, 32, 36, true, 0, 0, 0};
+    uint8_t out[32 * 32 * 3];
+    struct err e = {0};
+    cr_expect_eq(pixels_of(&m, &a, 1000000, out, &e), -1);
+    cr_expect_str_eq(e.msg, "a progressive picture of 1200x900 pixels: at most 1000000");
+    cr_expect_eq(pixels_of(&m, &a, 1200 * 900, out, &e), 0);
+    free(m.data);
+}
+
+/* --- resampling --------------------------------------------------------------------------------
+ */
+
+Test(picture, resampling_keeps_what_is_even_and_mirrors)
+{
+    static uint8_t in[7 * 5 * 3], out[90 * 40 * 3], mirrored[90 * 40 * 3];
+    struct resample *s = resample_new();
+    static const uint32_t sizes[][2] = {{1, 1}, {7, 5}, {3, 2}, {90, 40}};
+    memset(in, 137, sizeof in);
+    for (size_t i = 0; i < 4; i++) {
+        struct region r = {in, 21, 7, 5, {0.25, 0.5, 6.5, 4.25}, false};
+        resample_run(s, &r, sizes[i][0], sizes[i][1], NULL, out);
+        for (size_t k = 0; k < 3 * (size_t)sizes[i][0] * sizes[i][1]; k++)
+            cr_assert_eq(out[k], 137);
+    }
+    for (size_t k = 0; k < sizeof in; k++)
+        in[k] = (uint8_t)(k * 37);
+    struct region same = {in, 21, 7, 5, {0, 0, 7, 5}, false};
+    resample_run(s, &same, 7, 5, NULL, out);
+    cr_expect_eq(memcmp(out, in, sizeof in), 0, "at its own size it is itself");
+    same.flip = true;
+    resample_run(s, &same, 7, 5, NULL, mirrored);
+    for (int y = 0; y < 5; y++)
+        for (int x = 0; x < 7; x++)
+            cr_assert_eq(memcmp(mirrored + 3 * (7 * y + x), out + 3 * (7 * y + 6 - x), 3), 0);
+    resample_free(s);
+}
+
+Test(picture, normalised_values_are_those_of_the_formula)
+{
+    uint8_t in[3] = {0, 128, 255};
+    float out[3];
+    const float mean[3] = {0.485f, 0.456f, 0.406f}, std[3] = {0.229f, 0.224f, 0};
+    struct region r = {in, 3, 1, 1, {0, 0, 1, 1}, false};
+    struct normal n;
+    struct resample *s = resample_new();
+    normal_init(&n, 1, mean, std);
+    resample_run(s, &r, 1, 1, &n, out);
+    for (int i = 0; i < 3; i++) {
+        double want = (in[i] / 255.0 - mean[i]) / (std[i] != 0 ? std[i] : 1);
+        cr_expect(fabs(out[i] - want) < 1e-6, "%d: %g, want %g", i, out[i], want);
+    }
+    normal_release(&n);
+    resample_free(s);
+}

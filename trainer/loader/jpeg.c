@@ -1,0 +1,280 @@
+/*
+ * JPEG to RGB: only the part that is wanted, and scaled by the DCT as long as there are enough
+ * pixels for the size that comes out. libjpeg reports by longjmp: everything that lives across it
+ * is in struct jpeg.
+ *
+ * Memory is bounded: a baseline picture is decoded row by row, and a part of at most max_pixels is
+ * kept. A picture of several scans (progressive) keeps all coefficients while it is decoded, so
+ * that there the whole picture counts.
+ */
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+#include "mem.h"
+#include "picture-internal.h"
+
+#define SCANS_MAX 200 /* each scan of a progressive picture costs a pass over it */
+#define MARGIN    4   /* pixels around a part, so that its edge is as in the whole picture */
+
+struct jpeg {
+    struct jpeg_decompress_struct c;
+    struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
+    jmp_buf jump;
+    char why[JMSG_LENGTH_MAX];
+    enum err_class class;
+    uint8_t *rgb, *row; /* row: one of four components */
+    size_t rgb_cap, row_cap;
+};
+
+/* --- what libjpeg calls ------------------------------------------------------------------------
+ */
+
+/* The library's codes are in a header that does not compile beside banned.h: what a message says is
+ * told by its text in the library's table. */
+static bool says(j_common_ptr c, const char *begin)
+{
+    int code = c->err->msg_code;
+    const char *text =
+        code >= 0 && code <= c->err->last_jpeg_message ? c->err->jpeg_message_table[code] : NULL;
+    return text && strncmp(text, begin, strlen(begin)) == 0;
+}
+
+static void give_up(j_common_ptr c)
+{
+    struct jpeg *j = c->client_data;
+    c->err->format_message(c, j->why);
+    j->class = says(c, "Insufficient memory") ? ERR_LIMIT : ERR_CORRUPT;
+    longjmp(j->jump, 1);
+}
+
+/* Warnings that mean wrong pixels end the decoding; what is merely odd does not. */
+static void take_message(j_common_ptr c, int level)
+{
+    bool odd = says(c, "Corrupt JPEG data: %u extraneous");
+    if (level < 0 && !odd && (says(c, "Corrupt JPEG data") || says(c, "Premature end")))
+        give_up(c);
+}
+
+static void no_output(j_common_ptr c)
+{
+    (void)c;
+}
+
+static void watch_scans(j_common_ptr c)
+{
+    struct jpeg *j = c->client_data;
+    if (j->c.input_scan_number <= SCANS_MAX)
+        return;
+    snprintf(j->why, sizeof j->why, "more than %d scans", SCANS_MAX);
+    j->class = ERR_LIMIT;
+    longjmp(j->jump, 1);
+}
+
+/* --- one decoder -------------------------------------------------------------------------------
+ */
+
+static void create(struct jpeg *j)
+{
+    j->c.err = jpeg_std_error(&j->errors);
+    j->errors.error_exit = give_up;
+    j->errors.emit_message = take_message;
+    j->errors.output_message = no_output;
+    j->c.client_data = j;
+    if (setjmp(j->jump))
+        abort(); /* only another version of the library than the headers', or no memory: mem.h */
+    jpeg_create_decompress(&j->c);
+    j->progress.progress_monitor = watch_scans;
+    j->c.progress = &j->progress;
+}
+
+struct jpeg *jpeg_new(void)
+{
+    struct jpeg *j = xcalloc(1, sizeof *j);
+    create(j);
+    return j;
+}
+
+void jpeg_free(struct jpeg *j)
+{
+    if (!j)
+        return;
+    jpeg_destroy_decompress(&j->c);
+    free(j->rgb);
+    free(j->row);
+    free(j);
+}
+
+static void reserve(uint8_t **at, size_t *cap, size_t size)
+{
+    if (size <= *cap)
+        return;
+    free(*at);
+    *at = xmalloc(size);
+    *cap = size;
+}
+
+/* --- what a file is ----------------------------------------------------------------------------
+ */
+
+static int check_bytes(const uint8_t *data, size_t len, struct err *err)
+{
+    static const struct {
+        const char *begins;
+        uint8_t n;
+        const char *name;
+    } kinds[] = {{"\x89PNG", 4, "PNG"}, {"GIF8", 4, "GIF"},
+                 {"BM", 2, "BMP"},      {"RIFF", 4, "WebP"},
+                 {"II*\0", 4, "TIFF"},  {"MM\0*", 4, "TIFF"},
+                 {"<", 1, "text"},      {"version https", 13, "Git LFS"}};
+    if (len == 0)
+        return err_set(err, ERR_CORRUPT, "an empty file");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (len >= kinds[i].n && memcmp(data, kinds[i].begins, kinds[i].n) == 0)
+            return err_set(err, ERR_CORRUPT, "a %s file by its first bytes, no JPEG (convert it)",
+                           kinds[i].name);
+    if (len < 4 || data[0] != 0xff || data[1] != 0xd8)
+        return err_set(err, ERR_CORRUPT, "no JPEG: it begins with %02x %02x", data[0],
+                       len > 1 ? data[1] : 0);
+    /* A picture that ends early is damaged whichever part of it is wanted. Its last marker lies at
+     * its end but for what some programs append. */
+    for (size_t i = len - 1; i >= 3; i--)
+        if (data[i] == 0xd9 && data[i - 1] == 0xff)
+            return 0;
+    return err_set(err, ERR_CORRUPT, "cut off: %zu bytes without the mark of the end", len);
+}
+
+static void choose_colours(struct jpeg *j)
+{
+    switch (j->c.jpeg_color_space) {
+    case JCS_CMYK:
+    case JCS_YCCK:
+        j->c.out_color_space = JCS_CMYK;
+        break;
+    default:
+        j->c.out_color_space = JCS_RGB; /* grey and YCbCr; others are an error of the library's */
+        break;
+    }
+}
+
+/* --- which part, how far scaled -----------------------------------------------------------------
+ */
+
+/* The smallest of 1/8, 1/4, 1/2, 1 that leaves the part at least as large as what comes out. */
+static unsigned choose_scale(const struct box *box, const struct augment *a)
+{
+    unsigned denom = 8;
+    while (denom > 1 && (box->w < (double)a->out_w * denom || box->h < (double)a->out_h * denom))
+        denom /= 2;
+    return denom;
+}
+
+struct span {
+    uint32_t from, to;
+};
+
+/* The pixels that the filter reads for out_n values of the part at `at`, of n. */
+static struct span span_of(double at, double len, uint32_t out_n, uint32_t n)
+{
+    double reach = ceil(len > out_n ? len / out_n : 1) + MARGIN;
+    double from = floor(at - reach), to = ceil(at + len + reach);
+    struct span s = {from > 0 ? (uint32_t)from : 0, to < n ? (uint32_t)to : n};
+    if (s.from >= n)
+        s.from = n - 1;
+    if (s.to <= s.from)
+        s.to = s.from + 1;
+    return s;
+}
+
+static void read_rows(struct jpeg *j, struct region *r)
+{
+    bool cmyk = j->c.out_color_space == JCS_CMYK;
+    /* What Adobe's programs write is inverted. */
+    uint8_t flip = j->c.saw_Adobe_marker ? 0 : 0xff;
+    for (uint32_t y = 0; y < r->h;) {
+        uint8_t *to = j->rgb + y * r->stride;
+        JSAMPROW row = cmyk ? j->row : to;
+        if (jpeg_read_scanlines(&j->c, &row, 1) != 1)
+            continue;
+        for (uint32_t x = 0; cmyk && x < r->w; x++) {
+            const uint8_t *p = j->row + 4 * (size_t)x;
+            uint32_t k = p[3] ^ flip;
+            for (int i = 0; i < 3; i++)
+                to[3 * x + i] = (uint8_t)(((uint32_t)(p[i] ^ flip) * k + 127) / 255);
+        }
+        y++;
+    }
+}
+
+static int decode_part(struct jpeg *j, struct span x, struct span y, uint64_t max_pixels,
+                       struct region *ret, struct err *err)
+{
+    if ((uint64_t)(x.to - x.from) * (y.to - y.from) > max_pixels)
+        return err_set(err, ERR_LIMIT, "%ux%u pixels even when scaled down: at most %llu",
+                       x.to - x.from, y.to - y.from, (unsigned long long)max_pixels);
+    jpeg_start_decompress(&j->c);
+    JDIMENSION left = x.from, width = x.to - x.from;
+    if (width < j->c.output_width && j->c.out_color_space == JCS_RGB)
+        jpeg_crop_scanline(&j->c, &left, &width); /* to the left as far as a block begins */
+    else
+        left = 0, width = j->c.output_width;
+    if (y.from)
+        jpeg_skip_scanlines(&j->c, y.from);
+    ret->w = width;
+    ret->h = y.to - y.from;
+    ret->stride = 3 * (size_t)width;
+    ret->box.x -= left;
+    ret->box.y -= y.from;
+    reserve(&j->rgb, &j->rgb_cap, ret->stride * ret->h);
+    if (j->c.out_color_space == JCS_CMYK)
+        reserve(&j->row, &j->row_cap, 4 * (size_t)width);
+    read_rows(j, ret);
+    ret->rgb = j->rgb;
+    return 0;
+}
+
+static int decode(struct jpeg *j, const void *data, size_t len, const struct augment *a,
+                  uint64_t max_pixels, struct region *ret, struct err *err)
+{
+    struct region r = {0};
+    jpeg_mem_src(&j->c, data, len);
+    jpeg_read_header(&j->c, TRUE);
+    uint32_t w = j->c.image_width, h = j->c.image_height;
+    if (jpeg_has_multiple_scans(&j->c) && (uint64_t)w * h > max_pixels)
+        return err_set(err, ERR_LIMIT, "a progressive picture of %ux%u pixels: at most %llu", w, h,
+                       (unsigned long long)max_pixels);
+    choose_colours(j);
+    augment_box(a, w, h, &r.box, &r.flip);
+    unsigned denom = choose_scale(&r.box, a);
+    j->c.scale_num = 1;
+    j->c.scale_denom = denom;
+    jpeg_calc_output_dimensions(&j->c);
+    r.box = (struct box){r.box.x / denom, r.box.y / denom, r.box.w / denom, r.box.h / denom};
+    struct span x = span_of(r.box.x, r.box.w, a->out_w, j->c.output_width);
+    struct span y = span_of(r.box.y, r.box.h, a->out_h, j->c.output_height);
+    if (decode_part(j, x, y, max_pixels, &r, err))
+        return -1;
+    *ret = r;
+    return 0;
+}
+
+int jpeg_decode(struct jpeg *j, const void *data, size_t len, const struct augment *a,
+                uint64_t max_pixels, struct region *ret, struct err *err)
+{
+    if (check_bytes(data, len, err))
+        return -1;
+    if (len > ULONG_MAX)
+        return err_set(err, ERR_LIMIT, "too long for the JPEG library");
+    if (setjmp(j->jump)) {
+        jpeg_abort_decompress(&j->c);
+        return err_set(err, j->class, "damaged JPEG: %s", j->why);
+    }
+    int result = decode(j, data, len, a, max_pixels, ret, err);
+    jpeg_abort_decompress(&j->c);
+    return result;
+}

@@ -1,0 +1,184 @@
+/*
+ * What the loader's files share.
+ *
+ *   index.c    which samples there are, and their labels     mount.c   tells the mount its order
+ *   reader.c   a sample's bytes: a pack's, or a file's       direct.c  places in packs, leases
+ *   plan.c     epochs and the batches they make              slots.c   the buffers of batches
+ *   worker.c   threads that fill batches                     loader.c  the contract: open to close
+ *   picture-internal.h: from bytes to pixels
+ */
+#ifndef SAMPAN_LOADER_INTERNAL_H
+#define SAMPAN_LOADER_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "direct-internal.h"
+#include "loader.h"
+#include "order.h"
+#include "picture-internal.h"
+#include "sync.h"
+#include "walk.h"
+
+#define THREADS_MAX 256
+#define DEPTH_MAX   64
+#define BATCH_MAX   (1u << 20)
+#define SIDE_MAX    16384u
+#define SKIPS_KEPT  16
+#define CHUNKS_MAX  64 /* of a raw batch: each at least as large as all before it */
+
+/* --- index.c ---------------------------------------------------------------------------------- */
+
+struct index {
+    struct file_list files; /* by number */
+    struct file_list classes;
+    int32_t *labels;
+    uint32_t n_classes, empty; /* empty: classes without a sample */
+};
+int index_open(struct index *ret, const char *dir, const char *list, struct err *err);
+void index_release(struct index *x);
+
+/* --- mount.c ---------------------------------------------------------------------------------- */
+
+/* Tell the mount below the open folder. -1: it is none of ours, or refuses. */
+int mount_tell_sampler(int dir, const struct order_spec *s, struct err *err);
+int mount_tell_epoch(int dir, uint64_t epoch, struct err *err);
+
+/* --- reader.c --------------------------------------------------------------------------------- */
+
+/* Memory for a sample of `size` bytes. NULL: err says why. */
+typedef void *room_fn(void *arg, size_t size, struct err *err);
+
+struct reader {
+    const struct index *index;
+    int dir;
+    struct direct *direct; /* NULL: not directly */
+    bool direct_only;
+    uint64_t max_bytes;
+};
+struct counts { /* of one thread; others may look */
+    _Atomic uint64_t read_ns, decode_ns, idle_ns;
+    _Atomic uint64_t direct_samples, direct_bytes, mount_samples, mount_bytes, corrupt;
+};
+/* The whole sample into what `room` gives. `hand`: this thread's, of direct.h. */
+int reader_read(const struct reader *r, uint64_t number, struct direct_hand *hand, struct counts *c,
+                room_fn *room, void *arg, void **ret, size_t *ret_len, struct err *err);
+
+/* --- slots.c ---------------------------------------------------------------------------------- */
+
+enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_HELD };
+struct chunk {
+    void *at;
+    size_t size;
+};
+struct slot {
+    struct loader_batch batch; /* what the consumer sees; first: it gives this pointer back */
+    enum slot_state state;
+    uint64_t sequence;              /* over all epochs */
+    uint32_t wanted, claimed, done; /* samples */
+    char token[ORDER_TOKEN_TEXT];   /* of the place after it */
+    bool failed; /* policy fail: the first sample in order that could not be had */
+    uint32_t failed_at;
+    struct err why;
+
+    /* Filled by the threads that claimed a sample, each its own place. */
+    int32_t *labels;
+    uint64_t *numbers;
+    bool *bad;
+    unsigned char *pixels;
+    size_t pixels_size;
+    const uint8_t **data;
+    uint64_t *sizes;
+
+    struct lock room; /* guards what follows: chunks of raw samples, filled one after the other */
+    struct chunk chunks[CHUNKS_MAX];
+    uint32_t n_chunks, chunk; /* `chunk` is being filled */
+    size_t used;              /* of it */
+};
+int slot_init(struct slot *s, const struct loader_options *o, size_t sample_size, struct err *err);
+void slot_release(struct slot *s, const struct loader_options *o);
+/* Makes it the batch of these samples. */
+void slot_begin(struct slot *s, uint32_t wanted);
+/* Room for the bytes of one raw sample. */
+void *slot_room(struct slot *s, const struct loader_options *o, size_t size, struct err *err);
+/* All samples are there: leaves bad ones out. */
+void slot_end(struct slot *s, size_t sample_size);
+
+/* --- the loader ------------------------------------------------------------------------------- */
+
+/* One epoch of this rank. Two are known at most: that which the consumer reads, and the next. */
+struct epoch {
+    struct order *order; /* NULL: not known yet */
+    uint64_t number;
+    uint64_t samples, batches; /* what is read of it here */
+    uint64_t before;           /* read already, where it was resumed */
+};
+
+struct worker {
+    struct loader *loader;
+    pthread_t thread;
+    bool started;
+    struct direct_hand *hand;
+    struct jpeg *jpeg;
+    struct resample *resample;
+    struct counts counts;
+    unsigned char *scratch;
+    size_t scratch_cap;
+};
+
+struct loader {
+    struct loader_options o; /* texts are ours */
+    struct order_spec spec;
+    struct order_token token; /* of o.resume */
+    bool resumed;
+    struct index index;
+    int dir;
+    struct direct *direct;
+    struct reader reader;
+    struct normal normal;
+    size_t sample_size;  /* bytes of one sample in `pixels`; 0: raw */
+    uint32_t run;        /* samples that a thread claims at once */
+    uint64_t last_epoch; /* the first that is not read any more */
+    uint64_t opened_ns;
+
+    char direct_why[256];
+    uint64_t epoch_samples; /* of a whole epoch of this rank */
+
+    struct worker *workers;
+    struct slot *slots;
+    uint32_t n_slots;
+
+    struct lock lock;
+    struct cond work; /* there may be something to do for a thread */
+    struct cond done; /* … for the consumer */
+    /* below: guarded by lock */
+    bool stop, restart;     /* claim nothing: the loader ends; a new epoch is set */
+    uint32_t busy;          /* threads that hold a claim */
+    bool planning;          /* a thread prepares an epoch without the lock */
+    struct epoch epochs[2]; /* by number % 2 */
+    uint64_t plan_epoch, plan_pos;
+    uint64_t plan_sequence, give_sequence;
+    uint64_t give_epoch, given; /* batches of it */
+    struct err failed;          /* class NONE: it goes on */
+    struct loader_skip skips[SKIPS_KEPT];
+    uint64_t n_skips;
+    char given_token[ORDER_TOKEN_TEXT];
+    uint64_t batches, samples, skipped, waited_ns, first_ns, began_ns, last_ns;
+    char mount_why[256];
+};
+
+/* plan.c: prepares the order of `e->number`. Slow; without the lock. */
+int epoch_prepare(struct loader *l, struct epoch *e, bool resume, struct err *err);
+void epoch_release(struct epoch *e);
+uint64_t epoch_batches(const struct loader *l, uint64_t samples);
+/* The lock is held for all below; plan_open() may drop it for a while. */
+/* Opens the next batch, or comes nearer to it. False: there is no free slot, or nothing more to
+ * plan now. */
+bool plan_open(struct loader *l);
+/* Starts all over with this epoch. Nobody holds a claim. */
+void plan_restart(struct loader *l, uint64_t epoch);
+
+/* worker.c */
+void *worker_main(void *worker);
+
+#endif

@@ -1,0 +1,437 @@
+/* The contract: open, next, release, close; and what there is to ask. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "guard.h"
+#include "loader-internal.h"
+#include "mem.h"
+
+static const float imagenet_mean[3] = {0.485f, 0.456f, 0.406f};
+static const float imagenet_std[3] = {0.229f, 0.224f, 0.225f};
+
+void loader_options_init(struct loader_options *o)
+{
+    *o = (struct loader_options){.height = 224, .width = 224};
+    memcpy(o->mean, imagenet_mean, sizeof o->mean);
+    memcpy(o->std, imagenet_std, sizeof o->std);
+}
+
+/* --- options -----------------------------------------------------------------------------------
+ */
+
+static uint32_t cores(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    return n > 0 ? (uint32_t)n : 1;
+}
+
+static int check_options(struct loader_options *o, struct err *err)
+{
+    o->depth = o->depth ? o->depth : 2;
+    o->threads = o->threads ? o->threads : cores();
+    o->max_pixels = o->max_pixels ? o->max_pixels : 64u << 20;
+    o->max_bytes = o->max_bytes ? o->max_bytes : 64u << 20;
+    if (!o->dir || !*o->dir)
+        return err_set(err, ERR_USAGE, "loader: want a folder of samples");
+    if (o->threads > THREADS_MAX || o->depth > DEPTH_MAX || o->batch > BATCH_MAX)
+        return err_set(err, ERR_USAGE,
+                       "loader: at most %d threads, %d batches in buffers, %u samples a batch",
+                       THREADS_MAX, DEPTH_MAX, BATCH_MAX);
+    if (o->depth < 2)
+        return err_set(err, ERR_USAGE, "loader: want at least 2 batches in buffers");
+    if (o->format != LOADER_RAW &&
+        (!o->height || !o->width || o->height > SIDE_MAX || o->width > SIDE_MAX))
+        return err_set(err, ERR_USAGE, "loader: %ux%u: want 1 to %u pixels a side", o->height,
+                       o->width, SIDE_MAX);
+    if ((unsigned)o->format > LOADER_RAW || (unsigned)o->crop > LOADER_CROP_NONE ||
+        (unsigned)o->policy > LOADER_SKIP || (unsigned)o->direct > LOADER_DIRECT_ONLY)
+        return err_set(err, ERR_USAGE, "loader: an option has a value that is none of its names");
+    if (!o->resize) {
+        uint64_t larger = o->height > o->width ? o->height : o->width;
+        o->resize = (uint32_t)((larger * 256 + 112) / 224);
+    }
+    return 0;
+}
+
+/* The sampler's batches are the loader's. */
+static int agree_on_batch(struct loader *l, struct err *err)
+{
+    uint32_t theirs = l->spec.batch_size, ours = l->o.batch;
+    if (ours && theirs > 1 && ours != theirs)
+        return err_set(err, ERR_USAGE, "loader: batches of %u, and batch-size=%u of the sampler",
+                       ours, theirs);
+    l->o.batch = ours ? ours : theirs > 1 ? theirs : 32;
+    l->spec.batch_size = l->o.batch;
+    l->o.drop_last |= l->spec.drop_last && l->spec.kind != ORDER_TORCH_DISTRIBUTED;
+    return 0;
+}
+
+static int take_resume(struct loader *l, struct err *err)
+{
+    if (!l->o.resume || !*l->o.resume)
+        return 0;
+    if (order_token_parse(&l->token, l->o.resume, err))
+        return -1;
+    struct order_spec mine = l->spec;
+    mine.epoch = l->token.spec.epoch;
+    mine.list[0] = mine.root[0] = '\0';
+    struct order_spec theirs = l->token.spec;
+    theirs.list[0] = theirs.root[0] = '\0';
+    theirs.ranks = mine.ranks;
+    theirs.rank = mine.rank;
+    theirs.ranks_per_node = mine.ranks_per_node;
+    if (l->o.sampler && theirs.kind != mine.kind)
+        return err_set(err, ERR_USAGE, "resume token: of the sampler %s, not %s",
+                       order_kind_name(theirs.kind), order_kind_name(mine.kind));
+    theirs.has_rank = mine.has_rank;
+    theirs.has_ranks = mine.has_ranks;
+    theirs.has_ranks_per_node = mine.has_ranks_per_node;
+    memcpy(theirs.list, l->spec.list, sizeof theirs.list);
+    memcpy(theirs.root, l->spec.root, sizeof theirs.root);
+    uint64_t first = l->spec.epoch; /* epochs are counted from there, however often it is resumed */
+    l->spec = theirs;
+    l->spec.epoch = first;
+    l->resumed = true;
+    return 0;
+}
+
+static char *copy(const char *text)
+{
+    return text ? xstrdup(text) : NULL;
+}
+
+static int take_options(struct loader *l, const struct loader_options *o, struct err *err)
+{
+    l->o = *o;
+    l->o.dir = copy(o->dir);
+    l->o.list = copy(o->list);
+    l->o.sampler = copy(o->sampler);
+    l->o.resume = copy(o->resume);
+    if (check_options(&l->o, err) ||
+        order_spec_parse(&l->spec, l->o.sampler ? l->o.sampler : "sequence", err) ||
+        take_resume(l, err) || agree_on_batch(l, err))
+        return -1;
+    if (!l->o.list && l->spec.list[0])
+        l->o.list = copy(l->spec.list);
+    size_t each = l->o.format == LOADER_FLOAT ? sizeof(float) : l->o.format == LOADER_UINT8 ? 1 : 0;
+    l->sample_size = 3 * each * l->o.height * l->o.width;
+    uint32_t most = l->o.format == LOADER_RAW ? 64 : 8, run = l->o.batch / (4 * l->o.threads);
+    l->run = run < 1 ? 1 : run > most ? most : run;
+    return 0;
+}
+
+/* --- open and close ----------------------------------------------------------------------------
+ */
+
+static int open_samples(struct loader *l, struct err *err)
+{
+    if (index_open(&l->index, l->o.dir, l->o.list, err))
+        return -1;
+    if (l->resumed && l->token.n != l->index.files.n)
+        return err_set(err, ERR_USAGE,
+                       "resume token: of a set of %" PRIu64 " samples, here are %zu", l->token.n,
+                       l->index.files.n);
+    l->dir = open(l->o.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return l->dir < 0 ? err_sys(err, errno, "open the folder %s", l->o.dir) : 0;
+}
+
+/* Without it samples are read as files: no reason to fail, unless nothing else was wanted. */
+static int open_direct(struct loader *l, struct err *err)
+{
+    struct err why = {0};
+    l->reader = (struct reader){.index = &l->index,
+                                .dir = l->dir,
+                                .direct_only = l->o.direct == LOADER_DIRECT_ONLY,
+                                .max_bytes = l->o.max_bytes};
+    if (l->o.direct == LOADER_DIRECT_OFF)
+        return 0;
+    if (direct_open(&l->direct, l->o.dir, l->dir, &l->index.files, l->o.verify_always, &why)) {
+        snprintf(l->direct_why, sizeof l->direct_why, "%.*s", (int)sizeof l->direct_why - 1,
+                 why.msg);
+        if (l->reader.direct_only) {
+            *err = why;
+            return err_wrap(err, "read %s directly", l->o.dir);
+        }
+        return 0;
+    }
+    l->reader.direct = l->direct;
+    if (l->reader.direct_only)
+        direct_wait(l->direct);
+    return 0;
+}
+
+/* The first epoch: what is wrong with the sampler is told here. */
+static int open_epoch(struct loader *l, struct err *err)
+{
+    uint64_t first = l->resumed ? l->token.spec.epoch : l->spec.epoch;
+    struct err why = {0};
+    struct epoch e = {.number = first};
+    l->last_epoch = l->o.epochs ? l->spec.epoch + l->o.epochs : UINT64_MAX;
+    if (epoch_prepare(l, &e, l->resumed, err))
+        return -1;
+    if (l->resumed && !e.batches && first + 1 < l->last_epoch) { /* it was at its end */
+        epoch_release(&e);
+        e.number = ++first;
+        if (epoch_prepare(l, &e, false, err))
+            return -1;
+    }
+    l->epoch_samples = e.before + e.samples;
+    struct order_token token;
+    if (order_token_of(e.order, 0, &token, err)) {
+        epoch_release(&e);
+        return -1;
+    }
+    order_token_print(&token, l->given_token);
+    l->plan_epoch = l->give_epoch = first;
+    l->epochs[first % 2] = e;
+    if (!l->o.quiet_mount &&
+        (mount_tell_sampler(l->dir, &l->spec, &why) || mount_tell_epoch(l->dir, first, &why)))
+        snprintf(l->mount_why, sizeof l->mount_why, "%.*s", (int)sizeof l->mount_why - 1, why.msg);
+    return 0;
+}
+
+static int open_slots(struct loader *l, struct err *err)
+{
+    l->slots = xcalloc(l->o.depth, sizeof *l->slots);
+    for (; l->n_slots < l->o.depth; l->n_slots++) {
+        l->slots[l->n_slots].batch.slot = l->n_slots;
+        if (slot_init(&l->slots[l->n_slots], &l->o, l->sample_size, err)) {
+            slot_release(&l->slots[l->n_slots], &l->o);
+            return err_wrap(err, "loader: the buffer of a batch");
+        }
+    }
+    return 0;
+}
+
+static int open_workers(struct loader *l, struct err *err)
+{
+    l->workers = xcalloc(l->o.threads, sizeof *l->workers);
+    for (uint32_t i = 0; i < l->o.threads; i++) {
+        struct worker *w = &l->workers[i];
+        w->loader = l;
+        if (l->direct)
+            w->hand = direct_hand(l->direct);
+        if (l->o.format != LOADER_RAW) {
+            w->jpeg = jpeg_new();
+            w->resample = resample_new();
+        }
+        char name[16];
+        snprintf(name, sizeof name, "load-%u", i % 1000);
+        int error = thread_start(&w->thread, name, worker_main, w);
+        if (error)
+            return err_sys(err, error, "loader: start a thread");
+        w->started = true;
+    }
+    return 0;
+}
+
+int loader_open(struct loader **ret, const struct loader_options *o, struct err *err)
+{
+    struct loader *l = xcalloc(1, sizeof *l);
+    l->dir = -1;
+    l->opened_ns = clock_mono_ns();
+    lock_init(&l->lock, RANK_VOLUME, "loader");
+    cond_init(&l->work);
+    cond_init(&l->done);
+    guard_install();
+    if (take_options(l, o, err) || open_samples(l, err) || open_slots(l, err) ||
+        open_epoch(l, err) || open_direct(l, err)) {
+        loader_close(l);
+        return -1;
+    }
+    if (l->o.format == LOADER_FLOAT)
+        normal_init(&l->normal, l->o.width, l->o.mean, l->o.std);
+    if (open_workers(l, err)) {
+        loader_close(l);
+        return -1;
+    }
+    *ret = l;
+    return 0;
+}
+
+static void end_workers(struct loader *l)
+{
+    {
+        ACQUIRE(&l->lock);
+        l->stop = true;
+        cond_broadcast(&l->work);
+    }
+    for (uint32_t i = 0; l->workers && i < l->o.threads; i++) {
+        struct worker *w = &l->workers[i];
+        if (w->started)
+            pthread_join(w->thread, NULL);
+        jpeg_free(w->jpeg);
+        resample_free(w->resample);
+        free(w->scratch);
+    }
+    free(l->workers);
+}
+
+void loader_close(struct loader *l)
+{
+    if (!l)
+        return;
+    end_workers(l);
+    direct_close(l->direct);
+    for (uint32_t i = 0; i < l->n_slots; i++)
+        slot_release(&l->slots[i], &l->o);
+    free(l->slots);
+    for (size_t i = 0; i < 2; i++)
+        epoch_release(&l->epochs[i]);
+    normal_release(&l->normal);
+    index_release(&l->index);
+    if (l->dir >= 0)
+        close(l->dir);
+    free((char *)l->o.dir);
+    free((char *)l->o.list);
+    free((char *)l->o.sampler);
+    free((char *)l->o.resume);
+    cond_destroy(&l->work);
+    cond_destroy(&l->done);
+    lock_destroy(&l->lock);
+    free(l);
+}
+
+/* --- batches -----------------------------------------------------------------------------------
+ */
+
+static struct slot *finished(struct loader *l, bool *ret_all_held)
+{
+    *ret_all_held = true;
+    struct slot *found = NULL;
+    for (uint32_t i = 0; i < l->o.depth; i++) {
+        struct slot *s = &l->slots[i];
+        *ret_all_held &= s->state == SLOT_HELD;
+        if (s->state == SLOT_READY && s->sequence == l->give_sequence)
+            found = s;
+    }
+    return found;
+}
+
+/* Its epoch is at its end: the next one is begun, if there is one. */
+static void end_epoch(struct loader *l)
+{
+    if (l->give_epoch + 1 >= l->last_epoch)
+        return;
+    epoch_release(&l->epochs[l->give_epoch % 2]);
+    if (l->plan_epoch == l->give_epoch) {
+        l->plan_epoch++;
+        l->plan_pos = 0;
+    }
+    l->give_epoch++;
+    l->given = 0;
+    cond_broadcast(&l->work);
+}
+
+static int give(struct loader *l, struct slot *s, const struct loader_batch **ret, struct err *err)
+{
+    uint64_t now = clock_mono_ns();
+    if (s->failed) {
+        l->failed = s->why;
+        *err = l->failed;
+        return -1;
+    }
+    if (!l->batches) {
+        l->first_ns = now - l->opened_ns;
+        l->began_ns = now;
+        l->waited_ns = 0; /* for the first batch: told apart */
+    }
+    l->last_ns = now;
+    l->batches++;
+    l->samples += s->batch.n;
+    l->give_sequence++;
+    l->given++;
+    s->state = SLOT_HELD;
+    memcpy(l->given_token, s->token, sizeof s->token);
+    *ret = &s->batch;
+    return 1;
+}
+
+static int next(struct loader *l, const struct loader_batch **ret, struct err *err)
+{
+    for (;;) {
+        bool all_held;
+        struct slot *s = finished(l, &all_held);
+        const struct epoch *e = &l->epochs[l->give_epoch % 2];
+        /* First: what is finished may be the next epoch's. */
+        if (e->order && e->number == l->give_epoch && l->given == e->batches) {
+            end_epoch(l);
+            return 0;
+        }
+        if (s)
+            return give(l, s, ret, err);
+        if (l->failed.class != ERR_NONE) {
+            *err = l->failed;
+            return -1;
+        }
+        if (l->give_epoch >= l->last_epoch)
+            return 0;
+        if (all_held)
+            return err_set(err, ERR_LIMIT, "loader: all %u batches are held (release some)",
+                           l->o.depth);
+        uint64_t began = clock_mono_ns();
+        cond_wait(&l->done, &l->lock);
+        l->waited_ns += clock_mono_ns() - began;
+    }
+}
+
+int loader_next(struct loader *l, const struct loader_batch **ret, struct err *err)
+{
+    ACQUIRE(&l->lock);
+    l->last_ns = clock_mono_ns();
+    return next(l, ret, err);
+}
+
+void loader_release(struct loader *l, const struct loader_batch *b)
+{
+    if (!b)
+        return;
+    ACQUIRE(&l->lock);
+    struct slot *s = &l->slots[b->slot];
+    if (s->state == SLOT_HELD)
+        s->state = SLOT_FREE;
+    cond_broadcast(&l->work);
+    cond_broadcast(&l->done);
+}
+
+int loader_set_epoch(struct loader *l, uint64_t epoch, struct err *err)
+{
+    ACQUIRE(&l->lock);
+    if (epoch >= l->last_epoch)
+        return err_set(err, ERR_USAGE, "loader: epoch %" PRIu64 ": the last one is %" PRIu64, epoch,
+                       l->last_epoch - 1);
+    if (epoch == l->give_epoch && !l->given && l->failed.class == ERR_NONE)
+        return 0;
+    l->restart = true;
+    while (l->busy || l->planning)
+        cond_wait(&l->done, &l->lock);
+    plan_restart(l, epoch);
+    l->restart = false;
+    cond_broadcast(&l->work);
+    return 0;
+}
+
+int loader_token(struct loader *l, char ret[LOADER_TOKEN_TEXT], struct err *err)
+{
+    (void)err;
+    ACQUIRE(&l->lock);
+    memcpy(ret, l->given_token, LOADER_TOKEN_TEXT);
+    return 0;
+}
+
+int loader_token_after(struct loader *l, const struct loader_batch *b, char ret[LOADER_TOKEN_TEXT],
+                       struct err *err)
+{
+    ACQUIRE(&l->lock);
+    const struct slot *s = &l->slots[b->slot];
+    if (s->state != SLOT_HELD)
+        return err_set(err, ERR_USAGE, "loader: the token of a batch that was given back");
+    memcpy(ret, s->token, LOADER_TOKEN_TEXT);
+    return 0;
+}

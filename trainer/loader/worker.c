@@ -1,0 +1,176 @@
+/* Threads that read and decode: each claims a few samples of the oldest batch that has some left.
+ */
+#include <stdio.h>
+
+#include "clock.h"
+#include "loader-internal.h"
+#include "mem.h"
+
+struct claim {
+    struct slot *slot;
+    uint32_t first, n;
+};
+
+static bool claim_of(struct loader *l, struct claim *ret)
+{
+    struct slot *oldest = NULL;
+    for (uint32_t i = 0; i < l->o.depth; i++) {
+        struct slot *s = &l->slots[i];
+        if (s->state == SLOT_FILLING && s->claimed < s->wanted &&
+            (!oldest || s->sequence < oldest->sequence))
+            oldest = s;
+    }
+    if (!oldest)
+        return false;
+    uint32_t left = oldest->wanted - oldest->claimed, n = left < l->run ? left : l->run;
+    *ret = (struct claim){oldest, oldest->claimed, n};
+    oldest->claimed += n;
+    return true;
+}
+
+/* Waits for something to do. False: the loader ends. */
+static bool take_claim(struct worker *w, struct claim *ret)
+{
+    struct loader *l = w->loader;
+    while (!l->stop) {
+        if (!l->restart && claim_of(l, ret))
+            return true;
+        if (!l->restart && plan_open(l))
+            continue;
+        uint64_t began = clock_mono_ns();
+        cond_wait(&l->work, &l->lock);
+        atomic_fetch_add_explicit(&w->counts.idle_ns, clock_mono_ns() - began,
+                                  memory_order_relaxed);
+    }
+    return false;
+}
+
+/* --- one sample --------------------------------------------------------------------------------
+ */
+
+static void *scratch_room(void *arg, size_t size, struct err *err)
+{
+    struct worker *w = arg;
+    (void)err;
+    if (size > w->scratch_cap || !w->scratch) {
+        free(w->scratch);
+        w->scratch_cap = size + size / 4 + 64;
+        w->scratch = xmalloc(w->scratch_cap);
+    }
+    return w->scratch;
+}
+
+struct raw_room {
+    struct slot *slot;
+    const struct loader_options *o;
+};
+
+static void *raw_room(void *arg, size_t size, struct err *err)
+{
+    struct raw_room *r = arg;
+    return slot_room(r->slot, r->o, size, err);
+}
+
+static int fill_raw(struct worker *w, struct slot *s, uint32_t i, struct err *err)
+{
+    struct loader *l = w->loader;
+    struct raw_room room = {s, &l->o};
+    void *at;
+    size_t len;
+    if (reader_read(&l->reader, s->numbers[i], w->hand, &w->counts, raw_room, &room, &at, &len,
+                    err))
+        return -1;
+    s->data[i] = at;
+    s->sizes[i] = len;
+    return 0;
+}
+
+static int fill_pixels(struct worker *w, struct slot *s, uint32_t i, uint64_t *decoding,
+                       struct err *err)
+{
+    struct loader *l = w->loader;
+    struct augment a = {.crop = l->o.crop,
+                        .out_w = l->o.width,
+                        .out_h = l->o.height,
+                        .resize = l->o.resize,
+                        .flip = !l->o.no_flip,
+                        .seed = l->o.seed,
+                        .epoch = s->batch.epoch,
+                        .number = s->numbers[i]};
+    struct region r;
+    void *at;
+    size_t len;
+    if (reader_read(&l->reader, s->numbers[i], w->hand, &w->counts, scratch_room, w, &at, &len,
+                    err))
+        return -1;
+    uint64_t began = clock_mono_ns();
+    int rc = jpeg_decode(w->jpeg, at, len, &a, l->o.max_pixels, &r, err);
+    if (!rc)
+        resample_run(w->resample, &r, l->o.width, l->o.height,
+                     l->o.format == LOADER_FLOAT ? &l->normal : NULL,
+                     s->pixels + i * l->sample_size);
+    *decoding += clock_mono_ns() - began;
+    return rc;
+}
+
+/* The lock is held. */
+static void note_bad(struct loader *l, struct slot *s, uint32_t i, const struct err *why)
+{
+    if (l->o.policy == LOADER_SKIP) {
+        struct loader_skip *kept = &l->skips[l->n_skips++ % SKIPS_KEPT];
+        kept->number = s->numbers[i];
+        snprintf(kept->why, sizeof kept->why, "%.*s", (int)sizeof kept->why - 1, why->msg);
+        l->skipped++;
+        s->bad[i] = true;
+    } else if (!s->failed || i < s->failed_at) {
+        s->failed = true;
+        s->failed_at = i;
+        s->why = *why;
+    }
+}
+
+static void fill(struct worker *w, const struct claim *c)
+{
+    struct loader *l = w->loader;
+    uint64_t began = clock_mono_ns(), decoding = 0;
+    for (uint32_t i = c->first; i < c->first + c->n; i++) {
+        struct err why = {0};
+        int rc = l->o.format == LOADER_RAW ? fill_raw(w, c->slot, i, &why)
+                                           : fill_pixels(w, c->slot, i, &decoding, &why);
+        if (!rc)
+            continue;
+        err_wrap(&why, "sample %llu (%s)", (unsigned long long)c->slot->numbers[i],
+                 file_list_get(&l->index.files, c->slot->numbers[i]));
+        ACQUIRE(&l->lock);
+        note_bad(l, c->slot, i, &why);
+    }
+    uint64_t all = clock_mono_ns() - began;
+    atomic_fetch_add_explicit(&w->counts.decode_ns, decoding, memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->counts.read_ns, all - decoding, memory_order_relaxed);
+}
+
+void *worker_main(void *arg)
+{
+    struct worker *w = arg;
+    struct loader *l = w->loader;
+    struct claim c;
+    lock_take(&l->lock);
+    while (take_claim(w, &c)) {
+        l->busy++;
+        lock_drop(&l->lock);
+        fill(w, &c);
+        lock_take(&l->lock);
+        c.slot->done += c.n;
+        if (c.slot->done == c.slot->wanted && !l->stop) {
+            lock_drop(&l->lock);
+            slot_end(c.slot, l->sample_size); /* the last one: nobody else touches it */
+            lock_take(&l->lock);
+            c.slot->state = SLOT_READY;
+            cond_broadcast(&l->done);
+        }
+        if (--l->busy == 0 && l->restart)
+            cond_broadcast(&l->done);
+    }
+    lock_drop(&l->lock);
+    return NULL;
+}
