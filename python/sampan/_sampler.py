@@ -1,6 +1,7 @@
 """The orders of common/order as iterables."""
 import array
 import ctypes
+import functools
 import os
 
 from . import _mount
@@ -18,6 +19,7 @@ class _Err(ctypes.Structure):
         return MemoryError(text) if self.kind == LIMIT and "memory" in text else ValueError(text)
 
 
+@functools.lru_cache(None)
 def _library():
     lib = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), "libsampan-order.so"))
     err = ctypes.POINTER(_Err)
@@ -33,37 +35,34 @@ def _library():
     return lib
 
 
-_lib = _library()
-
-
 class _Order:
     """One epoch of one rank."""
 
     def __init__(self, spec=None, samples=0, token=None, ranks=0, rank=0):
         err = _Err()
         if token is None:
-            self._handle = _lib.sampan_order_open(spec.encode(), samples, ctypes.byref(err))
+            self._handle = _library().sampan_order_open(spec.encode(), samples, ctypes.byref(err))
         else:
-            self._handle = _lib.sampan_order_resume(token.encode(), ranks, rank, ctypes.byref(err))
+            self._handle = _library().sampan_order_resume(token.encode(), ranks, rank, ctypes.byref(err))
         if not self._handle:
             raise err.raised()
-        self.length = _lib.sampan_order_length(self._handle)
+        self.length = _library().sampan_order_length(self._handle)
 
     def __del__(self):
         if getattr(self, "_handle", None):
-            _lib.sampan_order_close(self._handle)
+            _library().sampan_order_close(self._handle)
 
     def numbers(self, first=0):
         while first < self.length:
             n = min(PIECE, self.length - first)
             piece = array.array("q", bytes(8 * n))
-            _lib.sampan_order_fill(self._handle, first, n, piece.buffer_info()[0])
+            _library().sampan_order_fill(self._handle, first, n, piece.buffer_info()[0])
             yield from piece
             first += n
 
     def token(self, position):
         err, text = _Err(), ctypes.create_string_buffer(TOKEN_BYTES)
-        if _lib.sampan_order_token(self._handle, position, text, ctypes.byref(err)):
+        if _library().sampan_order_token(self._handle, position, text, ctypes.byref(err)):
             raise err.raised()
         return text.value.decode()
 

@@ -1,0 +1,298 @@
+"""libsampan-loader by ctypes: batches of decoded pictures as numpy arrays."""
+import ctypes
+import os
+
+FORMATS = {"float": 0, "uint8": 1, "raw": 2}
+CROPS = {"random": 0, "centre": 1, "center": 1, "none": 2}
+POLICIES = {"fail": 0, "skip": 1}
+DIRECT = {"auto": 0, "off": 1, "only": 2}
+TOKEN_BYTES = 1600
+NOT_FOUND, CORRUPT, DENIED, USAGE = 1, 3, 5, 7  # of enum err_class
+_NAME = "libsampan-loader.so.0"
+
+
+class LoaderError(RuntimeError):
+    """A sample that cannot be read or decoded; its path is in the text."""
+
+
+class _Err(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_int), ("sys", ctypes.c_int), ("msg", ctypes.c_char * 1000)]
+
+    def raised(self):
+        text = self.msg.decode("utf-8", "replace")
+        return {USAGE: ValueError, NOT_FOUND: FileNotFoundError, DENIED: PermissionError}.get(self.kind, LoaderError)(text)
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = [("alloc", ctypes.c_void_p), ("free", ctypes.c_void_p), ("arg", ctypes.c_void_p)]
+
+
+class _Options(ctypes.Structure):
+    _fields_ = [
+        ("dir", ctypes.c_char_p), ("list", ctypes.c_char_p), ("sampler", ctypes.c_char_p), ("resume", ctypes.c_char_p),
+        ("batch", ctypes.c_uint32), ("drop_last", ctypes.c_bool), ("epochs", ctypes.c_uint32),
+        ("threads", ctypes.c_uint32), ("depth", ctypes.c_uint32), ("format", ctypes.c_int), ("crop", ctypes.c_int),
+        ("height", ctypes.c_uint32), ("width", ctypes.c_uint32), ("resize", ctypes.c_uint32),
+        ("mean", ctypes.c_float * 3), ("std", ctypes.c_float * 3), ("no_flip", ctypes.c_bool), ("seed", ctypes.c_uint64),
+        ("policy", ctypes.c_int), ("max_pixels", ctypes.c_uint64), ("max_bytes", ctypes.c_uint64),
+        ("direct", ctypes.c_int), ("verify_always", ctypes.c_bool), ("quiet_mount", ctypes.c_bool), ("memory", _Memory)]
+
+
+class _Batch(ctypes.Structure):
+    _fields_ = [
+        ("n", ctypes.c_uint32), ("h", ctypes.c_uint32), ("w", ctypes.c_uint32), ("c", ctypes.c_uint32),
+        ("format", ctypes.c_int), ("pixels", ctypes.c_void_p), ("data", ctypes.POINTER(ctypes.c_void_p)),
+        ("sizes", ctypes.POINTER(ctypes.c_uint64)), ("labels", ctypes.POINTER(ctypes.c_int32)),
+        ("numbers", ctypes.POINTER(ctypes.c_uint64)), ("epoch", ctypes.c_uint64), ("step", ctypes.c_uint64),
+        ("position", ctypes.c_uint64), ("skipped", ctypes.c_uint32), ("slot", ctypes.c_uint32)]
+
+
+class _Info(ctypes.Structure):
+    _fields_ = [
+        ("samples", ctypes.c_uint64), ("epoch_samples", ctypes.c_uint64), ("epoch_batches", ctypes.c_uint64),
+        ("epoch", ctypes.c_uint64), ("left_batches", ctypes.c_uint64), ("classes", ctypes.c_uint32),
+        ("empty_classes", ctypes.c_uint32), ("ranks", ctypes.c_uint32), ("rank", ctypes.c_uint32),
+        ("threads", ctypes.c_uint32), ("depth", ctypes.c_uint32), ("batch", ctypes.c_uint32), ("batch_bytes", ctypes.c_size_t)]
+
+
+class _Figures(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_uint64) for name in ("batches", "samples", "skipped", "waited_ns", "elapsed_ns")),
+        ("stall", ctypes.c_double),
+        *((name, ctypes.c_uint64) for name in (
+            "first_ns", "read_ns", "decode_ns", "idle_ns", "direct_samples", "direct_bytes", "mount_samples",
+            "mount_bytes", "direct_known", "corrupt", "revoked")),
+        ("direct_why", ctypes.c_char * 256), ("mount_why", ctypes.c_char * 256)]
+
+
+class _Skip(ctypes.Structure):
+    _fields_ = [("number", ctypes.c_uint64), ("why", ctypes.c_char * 480)]
+
+
+_library = None
+
+
+def _load():
+    """The library beside this file, or the one the system knows, or $SAMPAN_LOADER_LIBRARY."""
+    global _library
+    if _library is not None:
+        return _library
+    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), _NAME)
+    path = os.environ.get("SAMPAN_LOADER_LIBRARY") or (beside if os.path.exists(beside) else _NAME)
+    try:
+        lib = ctypes.CDLL(path)
+    except OSError as why:
+        raise ImportError(f"sampan.Loader: {why} (it comes with the package sampan, or by \"make install\"; or name it "
+                          "in SAMPAN_LOADER_LIBRARY)") from why
+    err, handle = ctypes.POINTER(_Err), ctypes.c_void_p
+    batch = ctypes.POINTER(_Batch)
+    for name, result, *arguments in (
+            ("options_init", None, ctypes.POINTER(_Options)),
+            ("open", ctypes.c_int, ctypes.POINTER(handle), ctypes.POINTER(_Options), err),
+            ("close", None, handle),
+            ("next", ctypes.c_int, handle, ctypes.POINTER(batch), err),
+            ("release", None, handle, batch),
+            ("set_epoch", ctypes.c_int, handle, ctypes.c_uint64, err),
+            ("token", ctypes.c_int, handle, ctypes.c_char_p, err),
+            ("info", None, handle, ctypes.POINTER(_Info)),
+            ("figures", None, handle, ctypes.POINTER(_Figures)),
+            ("skips", ctypes.c_uint32, handle, ctypes.POINTER(_Skip), ctypes.c_uint32),
+            ("class", ctypes.c_char_p, handle, ctypes.c_uint32),
+            ("path", ctypes.c_char_p, handle, ctypes.c_uint64),
+            ("layout", ctypes.c_uint32, ctypes.c_uint32)):
+        function = getattr(lib, "loader_" + name)
+        function.restype, function.argtypes = result, arguments
+    for which, struct in enumerate((_Options, _Batch, _Info, _Figures, _Skip)):
+        if lib.loader_layout(which) != ctypes.sizeof(struct):
+            raise ImportError(f"sampan.Loader: {path} is of another version than this module")
+    _library = lib
+    return lib
+
+
+class _Handle:
+    """The loader in C: it ends when nobody needs it or an array of it any more."""
+
+    def __init__(self, lib, options):
+        self.lib, self.pointer, self.held = lib, ctypes.c_void_p(), 0
+        err = _Err()
+        if lib.loader_open(ctypes.byref(self.pointer), ctypes.byref(options), ctypes.byref(err)):
+            raise err.raised()
+
+    def __del__(self):
+        if getattr(self, "pointer", None):
+            self.lib.loader_close(self.pointer)
+
+
+class _Held:
+    """A batch's memory: goes back to the loader with the last array that looks at it."""
+
+    def __init__(self, handle, batch):
+        self._handle, self._batch = handle, batch
+        handle.held += 1
+
+    def __del__(self):
+        self._handle.held -= 1
+        self._handle.lib.loader_release(self._handle.pointer, self._batch)
+
+    def view(self, address, shape, kind):
+        import numpy
+        looked_at = type("Memory", (), {})()
+        looked_at.held = self
+        looked_at.__array_interface__ = {"version": 3, "data": (address, False), "shape": shape, "typestr": kind}
+        return numpy.asarray(looked_at)
+
+
+class Batch:
+    """`images, labels = batch`, and numbers, epoch, step. For DLPack it is its images."""
+
+    __slots__ = ("images", "labels", "numbers", "epoch", "step", "skipped")
+
+    def __init__(self, images, labels, numbers, of):
+        self.images, self.labels, self.numbers = images, labels, numbers
+        self.epoch, self.step, self.skipped = of.epoch, of.step, of.skipped
+
+    def __iter__(self):
+        return iter((self.images, self.labels))
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __dlpack__(self, *args, **keys):
+        return self.images.__dlpack__(*args, **keys)
+
+    def __dlpack_device__(self):
+        return self.images.__dlpack_device__()
+
+
+class Loader:
+    """Batches of a mounted set (or any folder of class folders) in the exact order of a sampler.
+
+        loader = sampan.Loader("/mnt/set", "torch-distributed,ranks=8,rank=3", batch_size=64, size=224)
+        for epoch in range(90):
+            loader.set_epoch(epoch)
+            for images, labels in loader:    # float32 NHWC, int32; views of the loader's memory
+                step(torch.from_dlpack(images), torch.from_dlpack(labels))
+
+    An array may be kept: its batch's memory is filled anew only when no array looks at it any more. If so
+    many are kept that the loader would run dry, further ones are copies. format="raw" gives the files' bytes."""
+
+    def __init__(self, folder, sampler="sequence", *, batch_size=0, size=224, format="float", crop="random", resize=0,
+                 threads=0, depth=4, seed=0, epochs=0, drop_last=False, flip=True, mean=None, std=None, policy="fail",
+                 direct="auto", samples=None, max_pixels=0, max_bytes=0, tell_mount=True, resume=None):
+        height, width = (size, size) if isinstance(size, int) else size
+        self._lib = _load()
+        o = self._options = _Options()
+        self._lib.loader_options_init(ctypes.byref(o))
+        o.dir, o.sampler = os.fsencode(folder), sampler.encode()
+        o.list = None if samples is None else os.fsencode(samples)
+        o.batch, o.drop_last, o.epochs, o.threads, o.depth = batch_size, drop_last, epochs, threads, depth
+        o.height, o.width, o.resize, o.no_flip, o.seed = height, width, resize, not flip, seed
+        for name, known, value in (("format", FORMATS, format), ("crop", CROPS, crop), ("policy", POLICIES, policy),
+                                   ("direct", DIRECT, direct)):
+            if value not in known:
+                raise ValueError(f'{name}="{value}": unknown (known: {", ".join(known)})')
+            setattr(o, name, known[value])
+        for name, value in (("mean", mean), ("std", std)):
+            if value is not None:
+                setattr(o, name, (ctypes.c_float * 3)(*value))
+        o.max_pixels, o.max_bytes, o.quiet_mount = max_pixels, max_bytes, not tell_mount
+        self._open(resume)
+
+    def _open(self, resume):
+        self._handle = None  # the one before first: its threads end
+        self._options.resume = resume.encode() if resume else None
+        self._handle = _Handle(self._lib, self._options)
+
+    def _pointer(self):
+        if self._handle is None:
+            raise ValueError("the loader is closed")
+        return self._handle.pointer
+
+    def info(self):
+        """What was found: samples, classes, batches of an epoch, …"""
+        info = _Info()
+        self._lib.loader_info(self._pointer(), ctypes.byref(info))
+        return {name: getattr(info, name) for name, _ in _Info._fields_}
+
+    def figures(self):
+        """Counters: waiting, reading and decoding times, bytes by source, what was skipped."""
+        figures = _Figures()
+        self._lib.loader_figures(self._pointer(), ctypes.byref(figures))
+        values = {name: getattr(figures, name) for name, _ in _Figures._fields_}
+        return {n: v.decode("utf-8", "replace") if isinstance(v, bytes) else v for n, v in values.items()}
+
+    def skips(self):
+        """The last samples that were left out: (number, path and reason), newest first."""
+        skips = (_Skip * 16)()
+        n = self._lib.loader_skips(self._pointer(), skips, 16)
+        return [(s.number, s.why.decode("utf-8", "replace")) for s in skips[:n]]
+
+    @property
+    def classes(self):
+        names = (self._lib.loader_class(self._pointer(), i) for i in range(self.info()["classes"]))
+        return [None if name is None else os.fsdecode(name) for name in names]
+
+    def path(self, number):
+        """Of a sample, below the folder."""
+        path = self._lib.loader_path(self._pointer(), number)
+        if path is None:
+            raise IndexError(f"no sample {number}")
+        return os.fsdecode(path)
+
+    def __len__(self):
+        """Batches of a whole epoch."""
+        return self.info()["epoch_batches"]
+
+    def set_epoch(self, epoch):
+        err = _Err()
+        if self._lib.loader_set_epoch(self._pointer(), epoch, ctypes.byref(err)):
+            raise err.raised()
+
+    def __iter__(self):
+        """To the end of the epoch; the next iteration is the next epoch."""
+        handle = self._handle
+        pointer = self._pointer()
+        while self._handle is handle:  # another one, or None: loaded, closed
+            err, batch = _Err(), ctypes.POINTER(_Batch)()
+            rc = self._lib.loader_next(pointer, ctypes.byref(batch), ctypes.byref(err))
+            if rc < 0:
+                raise err.raised()
+            if rc == 0:
+                return
+            yield self._taken(handle, batch)
+
+    def _taken(self, handle, batch):
+        import numpy
+        b = batch.contents
+        held = _Held(handle, batch)
+        labels = numpy.ctypeslib.as_array(b.labels, (b.n,)).copy() if b.n else numpy.empty(0, numpy.int32)
+        numbers = numpy.ctypeslib.as_array(b.numbers, (b.n,)).copy() if b.n else numpy.empty(0, numpy.uint64)
+        if b.format == FORMATS["raw"]:
+            images = [held.view(b.data[i], (b.sizes[i],), "|u1") if b.sizes[i] else numpy.empty(0, numpy.uint8)
+                      for i in range(b.n)]
+        else:
+            kind = "<f4" if b.format == FORMATS["float"] else "|u1"
+            images = held.view(b.pixels, (b.n, b.h, b.w, b.c), kind)
+        if handle.held >= self._options.depth:  # nothing would be left to fill
+            images = [i.copy() for i in images] if isinstance(images, list) else images.copy()
+        return Batch(images, labels, numbers, b)
+
+    def state_dict(self):
+        """The place after the batch that was given last."""
+        err, text = _Err(), ctypes.create_string_buffer(TOKEN_BYTES)
+        if self._lib.loader_token(self._pointer(), text, ctypes.byref(err)):
+            raise err.raised()
+        return {"token": text.value.decode()}
+
+    def load_state_dict(self, state):
+        """Goes on from there, with as many ranks as this loader's sampler says."""
+        self._open(state["token"])
+
+    def close(self):
+        self._handle = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *why):
+        self.close()

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# sampan.Loader over a mount gives numpy arrays that look at the loader's memory, are taken by DLPack, stay
+# what they are while they are kept, and go on from a state; bad pictures end it with path and reason, or are
+# left out and counted.
+. "$SAMPAN_TESTS/lib/common.sh"
+need_mount
+use_loader
+"$SAMPAN_BUILD/tools/make-pictures" "$SRC" 3 12 60 50 --bad
+mount_set "file://$SRC"
+cat >"$T/check.py" <<'PY'
+import sys
+
+import numpy
+import sampan
+
+mount, n = sys.argv[1], 42
+
+
+def same(what, got, want):
+    assert got == want, f"{what}: got {got}, want {want}"
+
+
+def refused(kind, part, fn):
+    try:
+        fn()
+    except kind as why:
+        assert part in str(why), why
+        return
+    raise AssertionError(f"not refused: {part}")
+
+
+spec = "torch-distributed,seed=1"
+options = {"batch_size": 8, "size": (20, 24), "policy": "skip"}
+loader = sampan.Loader(mount, spec, **options)
+same("batches", len(loader), 6)
+same("classes", loader.classes, ["class-000", "class-001", "class-002"])
+kept, copies, numbers = [], [], []
+for batch in loader:
+    images, labels = batch
+    same("shape", images.shape, (len(labels), 20, 24, 3))
+    same("types", (images.dtype, labels.dtype), (numpy.float32, numpy.int32))
+    same("labels", [loader.path(int(i))[6:9] for i in batch.numbers], [f"{i:03}" for i in labels])
+    same("DLPack", numpy.from_dlpack(batch).ctypes.data, images.ctypes.data)
+    kept.append(images)
+    copies.append(images.copy())
+    numbers += batch.numbers.tolist()
+same("looking at the loader's memory", [k.flags.owndata for k in kept], [False] * 3 + [True] * 3)
+assert all(numpy.array_equal(k, c) for k, c in zip(kept, copies)), "a batch that was kept has changed"
+same("samples", len(numbers), n - 3)
+assert loader.figures()["skipped"] >= 3
+whys = {why for _, why in loader.skips()}
+same("reasons", sorted(whys), [
+    "sample 12 (class-000/bad-cut.jpg): cut off: " + next(w for w in whys if "bad-cut" in w).split("cut off: ")[1],
+    "sample 13 (class-000/bad-empty.jpg): an empty file",
+    "sample 14 (class-000/bad-png.jpg): a PNG file by its first bytes, no JPEG (convert it)"])
+loader.close()
+assert all(numpy.array_equal(k, c) for k, c in zip(kept, copies)), "closing took the arrays away"
+refused(ValueError, "closed", lambda: len(loader))
+del kept, images
+
+# The same again, in two halves.
+first = sampan.Loader(mount, spec, **options)
+half = iter(first)
+pixels = [next(half).images.copy() for _ in range(3)]
+state = first.state_dict()
+second = sampan.Loader(mount, spec, threads=3, **options)
+second.load_state_dict(state)
+pixels += [batch.images.copy() for batch in second]
+assert all(numpy.array_equal(p, c) for p, c in zip(pixels, copies)) and len(pixels) == 6, "other pixels after a resume"
+second.set_epoch(7)
+batch = next(iter(second))
+same("an epoch that is set", (batch.epoch, batch.step), (7, 0))
+same("and the mount hears it", sampan.status(mount)["order"]["sampler"].split(",")[0], "torch-distributed")
+
+whole = sampan.Loader(mount, "sequence", batch_size=n, format="uint8", size=16, crop="none", policy="skip", epochs=1)
+(batch,) = whole
+same("bytes", (batch.images.dtype, batch.images.shape), (numpy.uint8, (n - 3, 16, 16, 3)))
+same("skipped", batch.skipped, 3)
+same("no epoch is left", list(whole), [])
+refused(sampan.LoaderError, "sample 12 (class-000/bad-cut.jpg): cut off: ", lambda: list(sampan.Loader(mount, batch_size=8)))
+refused(FileNotFoundError, "/nonexistent", lambda: sampan.Loader("/nonexistent"))
+refused(ValueError, "randm", lambda: sampan.Loader(mount, "randm"))
+refused(ValueError, 'crop="left"', lambda: sampan.Loader(mount, crop="left"))
+PY
+"$NUMPY_PYTHON" "$T/check.py" "$MNT" || fail "the module"
+unmount
