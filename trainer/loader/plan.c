@@ -1,4 +1,5 @@
 /* Which samples make the next batch. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "loader-internal.h"
@@ -95,6 +96,7 @@ static enum ready plan_ready(struct loader *l)
 
 static int place_batch(struct loader *l, const struct epoch *e, struct slot *s, struct err *err)
 {
+    assert(l->o.batch > 0);
     uint64_t first = l->plan_pos * l->o.batch, left = e->samples - first;
     uint32_t n = left < l->o.batch ? (uint32_t)left : l->o.batch;
     struct order_token token;
