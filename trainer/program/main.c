@@ -1,8 +1,11 @@
 /* sampan-train: options, then training until it is done or a signal comes. */
 #define LOG_MODULE "train"
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "log.h"
 #include "mem.h"
@@ -88,7 +91,20 @@ static int train(int argc, char **argv)
     return code;
 }
 
+/* Threads that compute sleep while they wait for each other: spinning, as OpenMP does by default,
+ * takes the cores from those that read and decode. It reads that wish only when it is loaded. */
+static void wait_asleep(char **argv)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0 || getenv("OMP_WAIT_POLICY") || setenv("OMP_WAIT_POLICY", "passive", 1))
+        return;
+    self[n] = '\0';
+    execv(self, argv); /* if it fails, spinning is all that is lost */
+}
+
 int main(int argc, char **argv)
 {
+    wait_asleep(argv);
     return train(argc, argv);
 }
