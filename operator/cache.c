@@ -333,7 +333,7 @@ static size_t sweep(struct table *t, const char *version, struct change *changes
         struct entry **at = &t->entries[b];
         while (*at) {
             struct entry *e = *at;
-            bool newer = version_newer(object_version(&e->object->root), version);
+            bool newer = *version && version_newer(object_version(&e->object->root), version);
             if (e->listed || newer || (e->foreign_until && is_visible(e))) {
                 e->listed = false;
                 at = &e->next;

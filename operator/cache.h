@@ -44,7 +44,8 @@ void cache_list(struct cache *c, enum kind kind, const char *ns, const char *lab
 
 /* --- what watches bring --- */
 
-/* A full list at `version`: what it lacks is gone. */
+/* A full list at `version`: what it lacks is gone, unless it is newer. "": the kind itself is gone.
+ */
 void cache_replace(struct cache *c, enum kind kind, struct object **objects, size_t n,
                    const char *version);
 /* One change; takes the reference. */

@@ -21,6 +21,8 @@
 #define BACK_OFF_NS (NS_PER_S / 2)
 #define CAP_NS      (10 * NS_PER_S)
 #define ABSENT_NS   (30 * NS_PER_S) /* until a kind that the server lacks is asked for again */
+/* So often in a row must a kind be denied that was known: a server that starts knows little. */
+#define DOUBTED 8
 
 struct informer {
     struct informer_conf conf;
@@ -29,7 +31,8 @@ struct informer {
     size_t n, room;
     struct bytes text; /* of a page, or what of a watch's line has come */
     bool watching, too_old, alive, told;
-    unsigned failures;
+    unsigned failures, denied; /* denied: how often in a row the server did not know the kind */
+    bool known;                /* the last list was one */
     uint64_t began;
     counter lists, watches, failed;
 };
@@ -117,6 +120,19 @@ static void publish(struct informer *i)
     bytes_release(&i->text);
 }
 
+/* The kind's definition is not installed: there are none of it. */
+static void accept_absence(struct informer *i)
+{
+    if (!i->told || i->known)
+        log_warn(i->conf.log, "the server knows no kind %s (is its definition installed?)",
+                 kinds[i->conf.kind].kind);
+    free(i->version);
+    i->version = xstrdup("");
+    i->known = false;
+    publish(i);
+    list_next(i, ABSENT_NS);
+}
+
 /* What a list's end means. */
 static void after_list(struct informer *i, const struct kube_answer *answer, const struct err *why)
 {
@@ -127,20 +143,16 @@ static void after_list(struct informer *i, const struct kube_answer *answer, con
             list_next(i, 0);
             return;
         }
+        i->known = true;
+        i->denied = 0;
         log_debug(i->conf.log, "listed kind=%s objects=%zu version=%s", kind, i->n, i->version);
         publish(i);
         watch_next(i, 0);
         return;
     }
     drop_items(i);
-    if (answer->status == 404 && i->conf.optional) {
-        if (!i->told)
-            log_warn(i->conf.log, "the server knows no kind %s (is its definition installed?)",
-                     kind);
-        free(i->version);
-        i->version = xstrdup("");
-        publish(i);
-        list_next(i, ABSENT_NS);
+    if (answer->status == 404 && i->conf.optional && (!i->known || ++i->denied >= DOUBTED)) {
+        accept_absence(i);
         return;
     }
     uint64_t delay = delay_of(i, answer->retry_after_s);

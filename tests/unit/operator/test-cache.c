@@ -91,8 +91,11 @@ Test(operator_cache, lists_changes_and_lists_again)
 
     replace(c, pod("b", "2", 6, ""), NULL, "20"); /* a went while nobody watched */
     expect_told(&told, "-a ");
-    replace(c, NULL, NULL, "30");
-    expect_told(&told, "-b ");
+    cache_put(c, KIND_POD, pod("c", "3", 40, ""));
+    replace(c, NULL, NULL, "30"); /* from before c */
+    expect_told(&told, "+c -b ");
+    replace(c, NULL, NULL, ""); /* the kind's definition was removed */
+    expect_told(&told, "-c ");
     cr_assert_eq(count_of(c, NULL, NULL, NULL), 0);
     cache_free(c);
     bytes_release(&told);
