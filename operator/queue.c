@@ -4,6 +4,7 @@
  */
 #include "queue.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,6 +202,7 @@ void queue_done(struct queue *q, const char *key, bool failed)
 {
     ACQUIRE(&q->lock);
     struct item **at = find(q, key), *i = *at;
+    assert(i && i->worked_on);
     bool failed_before = i->failures > 0;
     i->worked_on = false;
     q->n_worked_on--;

@@ -20,8 +20,8 @@ int key_from_file(struct secret *ret, const char *file, struct err *err)
     if (!f)
         return err_sys(err, errno, "--token-key-file: %s", file);
     setbuf(f, NULL);
-    size_t n = fread(text, 1, sizeof text - 1, f);
-    n = strcspn(text, "\r\n");
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    size_t n = strcspn(text, "\r\n");
     secret_set(ret, text, n);
     explicit_bzero(text, sizeof text);
     return n >= KEY_MIN
