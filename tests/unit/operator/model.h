@@ -13,9 +13,9 @@
 #include "controller.h"
 
 struct model {
-    json_t *objects; /* array */
-    json_t *jobs;    /* "SERVICE.NS/ID": a job of the servers */
-    json_t *events;  /* "Warning Reason: message": how often */
+    json_t *objects;    /* array */
+    json_t *jobs;       /* "SERVICE.NS/ID": a job of the servers */
+    json_t *events;     /* "Warning Reason: message": how often */
     int64_t now, until; /* time goes on by itself up to `until`; 0: without an end */
     long versions, uids;
     /* How the servers are. */
