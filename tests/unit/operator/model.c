@@ -1,4 +1,5 @@
-#include "model.h"
+/* A cluster in memory: objects, views of them, and what Kubernetes' own controllers do. */
+#include "model-internal.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ const struct operator_config model_config = {.image = "sampan/sampan",
 
 /* --- objects ---------------------------------------------------------------------------------- */
 
-static const char *text_at(const json_t *o, const char *path)
+const char *model_text_at(const json_t *o, const char *path)
 {
     static char number[32];
     cleanup_free char *copy = xstrdup(path);
@@ -57,7 +58,7 @@ static void touch(struct model *m, json_t *o)
     json_object_set_new(meta_of(o), "resourceVersion", json_string(text));
 }
 
-static void put_time(struct model *m, json_t *to, const char *key)
+void model_put_time(struct model *m, json_t *to, const char *key)
 {
     char text[PART_TIME_BYTES];
     part_time_text(m->now, text);
@@ -72,14 +73,14 @@ static void insert(struct model *m, json_t *o)
     if (!json_object_get(meta, "uid"))
         json_object_set_new(meta, "uid", json_string(uid));
     if (!json_object_get(meta, "creationTimestamp"))
-        put_time(m, meta, "creationTimestamp");
+        model_put_time(m, meta, "creationTimestamp");
     if (!json_object_get(meta, "generation"))
         json_object_set_new(meta, "generation", json_integer(1));
     touch(m, o);
     json_array_append_new(m->objects, o);
 }
 
-static json_t *parsed(const char *text)
+json_t *model_parsed(const char *text)
 {
     json_error_t e;
     json_t *j = json_loads(text, 0, &e);
@@ -97,7 +98,7 @@ struct model *model_new(const char *objects)
                         .jobs_end = "succeeded",
                         .limit = 1000000000,
                         .kill_after = -1};
-    json_t *list = parsed(objects);
+    json_t *list = model_parsed(objects);
     for (size_t i = 0; i < json_array_size(list); i++)
         insert(m, json_incref(json_array_get(list, i)));
     json_decref(list);
@@ -126,14 +127,14 @@ void model_free(struct model *m)
 
 void model_add(struct model *m, const char *object)
 {
-    insert(m, parsed(object));
+    insert(m, model_parsed(object));
 }
 
 static bool is(const json_t *o, const char *kind, const char *ns, const char *name)
 {
-    return strcmp(text_at(o, "kind"), kind) == 0 &&
-           strcmp(text_at(o, "metadata|name"), name) == 0 &&
-           strcmp(text_at(o, "metadata|namespace"), ns ? ns : "") == 0;
+    return strcmp(model_text_at(o, "kind"), kind) == 0 &&
+           strcmp(model_text_at(o, "metadata|name"), name) == 0 &&
+           strcmp(model_text_at(o, "metadata|namespace"), ns ? ns : "") == 0;
 }
 
 static size_t place_of(struct model *m, const char *kind, const char *ns, const char *name)
@@ -201,7 +202,7 @@ static void change(struct model *m, json_t *o, const json_t *patch)
 void model_patch(struct model *m, const char *kind, const char *ns, const char *name,
                  const char *patch)
 {
-    json_t *p = parsed(patch), *o = model_get(m, kind, ns, name);
+    json_t *p = model_parsed(patch), *o = model_get(m, kind, ns, name);
     cr_assert(o, "%s %s is not there", kind, name);
     change(m, o, p);
     json_decref(p);
@@ -210,7 +211,7 @@ void model_patch(struct model *m, const char *kind, const char *ns, const char *
 static void begin_deletion(struct model *m, json_t *o)
 {
     if (!json_object_get(meta_of(o), "deletionTimestamp")) {
-        put_time(m, meta_of(o), "deletionTimestamp");
+        model_put_time(m, meta_of(o), "deletionTimestamp");
         touch(m, o);
     }
     remove_if_free(m, o);
@@ -226,7 +227,7 @@ void model_delete(struct model *m, const char *kind, const char *ns, const char 
 const char *model_at(struct model *m, const char *kind, const char *ns, const char *name,
                      const char *path)
 {
-    return text_at(model_get(m, kind, ns, name), path);
+    return model_text_at(model_get(m, kind, ns, name), path);
 }
 
 const char *model_condition(struct model *m, const char *kind, const char *ns, const char *name,
@@ -237,10 +238,11 @@ const char *model_condition(struct model *m, const char *kind, const char *ns, c
     size_t i;
     json_array_foreach(json_object_get(json_object_get(o, "status"), "conditions"), i, c)
     {
-        if (strcmp(text_at(c, "type"), type) != 0)
+        if (strcmp(model_text_at(c, "type"), type) != 0)
             continue;
-        snprintf(text, sizeof text, "%s", text_at(c, "status"));
-        snprintf(text + strlen(text), sizeof text - strlen(text), " %s", text_at(c, "reason"));
+        snprintf(text, sizeof text, "%s", model_text_at(c, "status"));
+        snprintf(text + strlen(text), sizeof text - strlen(text), " %s",
+                 model_text_at(c, "reason"));
         return text;
     }
     return "";
@@ -250,7 +252,7 @@ size_t model_count(struct model *m, const char *kind)
 {
     size_t n = 0;
     for (size_t i = 0; i < json_array_size(m->objects); i++)
-        n += strcmp(text_at(json_array_get(m->objects, i), "kind"), kind) == 0;
+        n += strcmp(model_text_at(json_array_get(m->objects, i), "kind"), kind) == 0;
     return n;
 }
 
@@ -262,105 +264,6 @@ long long model_event(struct model *m, const char *text)
     json_object_foreach(m->events, key, n) if (strncmp(key, text, strlen(text)) == 0) sum +=
         json_integer_value(n);
     return sum;
-}
-
-/* --- runtime servers -------------------------------------------------------------------------- */
-
-/* http://POD.SERVICE.NS:7716PATH */
-static bool split_url(const char *url, char pod[256], char service[256], const char **path)
-{
-    return sscanf(url, "http://%255[^.].%255[^:]:7716", pod, service) == 2 &&
-           (*path = strchr(url + 7, '/'));
-}
-
-static bool pod_is_ready(struct model *m, const char *pod, const char *service)
-{
-    return strcmp(model_at(m, "Pod", strchr(service, '.') + 1, pod, "status|phase"), "Running") ==
-           0;
-}
-
-static json_t *mount_status(struct model *m)
-{
-    return json_pack(
-        "{s:s,s:[{s:s,s:s,s:{s:i,s:i},s:{s:i,s:I,s:[{s:s,s:I,s:I,s:I}]},s:{s:I,s:I}}]}", "program",
-        "0.1.0", "mounts", "version", "v1", "state", "ready", "set", "samples", 1000, "bytes",
-        1000000, "cache", "samples", 0, "bytes", (json_int_t)m->cached, "tiers", "tier", "ssd",
-        "limit", (json_int_t)m->limit, "used", (json_int_t)m->cached, "free", (json_int_t)1 << 40,
-        "reads", "total", (json_int_t)m->reads, "disk", (json_int_t)m->local);
-}
-
-/* The body, and its status of HTTP; 0: no answer. */
-static json_t *answer(struct model *m, const char *url, int *ret_status)
-{
-    char pod[256], service[256];
-    const char *path;
-    *ret_status = 0;
-    cr_assert(split_url(url, pod, service, &path), "%s", url);
-    if (m->away || !pod_is_ready(m, pod, service))
-        return NULL;
-    *ret_status = 200;
-    if (strcmp(path, "/v1/status") == 0)
-        return mount_status(m);
-    cleanup_free char *key = xasprintf("%s/%s", service, path + strlen("/v1/jobs/"));
-    json_t *job = json_object_get(m->jobs, key);
-    *ret_status = job ? 200 : 404;
-    return job ? json_incref(job) : json_pack("{s:s}", "error", "there is none of that id");
-}
-
-static bool server_takes(struct model *m, const struct action *a)
-{
-    char pod[256], service[256];
-    const char *path;
-    cr_assert(split_url(a->url, pod, service, &path), "%s", a->url);
-    if (m->away || !pod_is_ready(m, pod, service))
-        return false;
-    if (strcmp(a->method, "DELETE") == 0) {
-        cleanup_free char *key = xasprintf("%s/%s", service, path + strlen("/v1/jobs/"));
-        json_t *job = json_object_get(m->jobs, key);
-        if (job)
-            json_object_set_new(job, "state", json_string("cancelled"));
-        return true;
-    }
-    json_t *job = parsed(a->body.data);
-    cleanup_free char *key = xasprintf("%s/%s", service, text_at(job, "id"));
-    json_t *old = json_object_get(m->jobs, key);
-    if (old) {
-        /* The same id with other options is refused: it must not come to that. */
-        cr_assert(json_equal(json_object_get(old, "options"), json_object_get(job, "options")),
-                  "%s with other options", key);
-        json_decref(job);
-        return true;
-    }
-    json_object_set_new(job, "state", json_string("pending"));
-    json_object_set_new(job, "error", json_string(""));
-    json_object_set_new(m->jobs, key, job);
-    return true;
-}
-
-static bool servers_work(struct model *m)
-{
-    bool changed = false;
-    const char *key;
-    json_t *job;
-    json_object_foreach(m->jobs, key, job)
-    {
-        const char *state = text_at(job, "state");
-        if (strcmp(state, "pending") == 0) {
-            json_object_set_new(job, "state", json_string("running"));
-            put_time(m, job, "started");
-            changed = true;
-        } else if (strcmp(state, "running") == 0 && strcmp(m->jobs_end, "running") != 0) {
-            bool good = strcmp(m->jobs_end, "succeeded") == 0;
-            json_object_set_new(job, "state", json_string(m->jobs_end));
-            json_object_set_new(job, "error", json_string(good ? "" : m->job_error));
-            json_object_set_new(job, "progress",
-                                json_pack("{s:f,s:i,s:i}", "percent", good ? 100.0 : 50.0, "items",
-                                          good ? 10 : 5, "total", 10));
-            put_time(m, job, "ended");
-            changed = true;
-        }
-    }
-    return changed;
 }
 
 /* --- views ------------------------------------------------------------------------------------ */
@@ -417,7 +320,7 @@ static bool look_fetch(void *arg, const char *url, const struct view_answer **re
     cr_assert(l->n_answers < ANSWERS_MOST);
     size_t i = l->n_answers++;
     int status;
-    json_t *body = answer(l->m, url, &status);
+    json_t *body = model_answer(l->m, url, &status);
     l->answers[i].url = xstrdup(url);
     l->answers[i].answer =
         (struct view_answer){.status = status, .error = status ? NULL : "connection refused"};
@@ -465,10 +368,10 @@ static struct view *look_at(struct model *m, size_t at)
 
 static bool create(struct model *m, const struct action *a)
 {
-    json_t *o = parsed(a->body.data);
+    json_t *o = model_parsed(a->body.data);
     cr_assert(is(o, kinds[a->kind].kind, a->ns, a->name), "%s", a->body.data);
-    cr_assert_str_eq(text_at(o, "metadata|labels|" MANAGED_KEY), MANAGED_BY);
-    cr_assert_eq(strlen(text_at(o, "metadata|labels|sampan.io/owner")), 36);
+    cr_assert_str_eq(model_text_at(o, "metadata|labels|" MANAGED_KEY), MANAGED_BY);
+    cr_assert_eq(strlen(model_text_at(o, "metadata|labels|sampan.io/owner")), 36);
     if (model_get(m, kinds[a->kind].kind, a->ns, a->name)) {
         json_decref(o);
         return true; /* apply.c looks whether it is ours */
@@ -483,9 +386,9 @@ static bool create(struct model *m, const struct action *a)
 static bool patch(struct model *m, const struct action *a)
 {
     json_t *o = model_get(m, kinds[a->kind].kind, a->ns, a->name);
-    if (!o || (a->version && strcmp(text_at(o, "metadata|resourceVersion"), a->version) != 0))
+    if (!o || (a->version && strcmp(model_text_at(o, "metadata|resourceVersion"), a->version) != 0))
         return false; /* 404, 409 */
-    json_t *p = parsed(a->body.data);
+    json_t *p = model_parsed(a->body.data);
     change(m, o, p);
     json_decref(p);
     return true;
@@ -510,7 +413,7 @@ static bool apply(struct model *m, const struct action *a)
         return true;
     }
     case ACTION_SEND:
-        return server_takes(m, a);
+        return model_server_takes(m, a);
     case ACTION_AGAIN:
         if (!m->again || a->after_s < m->again)
             m->again = a->after_s;
@@ -556,7 +459,7 @@ static bool decide_all(struct model *m)
     bool changed = false;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         for (size_t k = 0; k < json_array_size(m->objects); k++)
-            if (strcmp(text_at(json_array_get(m->objects, k), "kind"), all[i].kind) == 0)
+            if (strcmp(model_text_at(json_array_get(m->objects, k), "kind"), all[i].kind) == 0)
                 changed = decide_one(m, k, all[i].c) || changed;
     return changed;
 }
@@ -565,7 +468,7 @@ static bool decide_all(struct model *m)
 
 static bool set_phase(struct model *m, json_t *o, const char *phase)
 {
-    if (strcmp(text_at(o, "status|phase"), phase) == 0)
+    if (strcmp(model_text_at(o, "status|phase"), phase) == 0)
         return false;
     json_object_set_new(child_of(o, "status"), "phase", json_string(phase));
     touch(m, o);
@@ -574,9 +477,10 @@ static bool set_phase(struct model *m, json_t *o, const char *phase)
 
 static bool bind_claim(struct model *m, json_t *pvc)
 {
-    const char *volume = text_at(pvc, "spec|volumeName");
+    const char *volume = model_text_at(pvc, "spec|volumeName");
     json_t *pv = *volume ? model_get(m, "PersistentVolume", NULL, volume) : NULL;
-    if (!pv || strcmp(text_at(pv, "spec|claimRef|name"), text_at(pvc, "metadata|name")) != 0)
+    if (!pv ||
+        strcmp(model_text_at(pv, "spec|claimRef|name"), model_text_at(pvc, "metadata|name")) != 0)
         return false;
     bool changed = set_phase(m, pv, "Bound");
     return set_phase(m, pvc, "Bound") || changed;
@@ -586,10 +490,11 @@ static bool claim_is_used(struct model *m, const json_t *pvc)
 {
     for (size_t i = 0; i < json_array_size(m->objects); i++) {
         json_t *pod = json_array_get(m->objects, i);
-        if (strcmp(text_at(pod, "kind"), "Pod") == 0 &&
-            strcmp(text_at(pod, "metadata|namespace"), text_at(pvc, "metadata|namespace")) == 0 &&
-            strcmp(text_at(pod, "spec|volumes|0|persistentVolumeClaim|claimName"),
-                   text_at(pvc, "metadata|name")) == 0)
+        if (strcmp(model_text_at(pod, "kind"), "Pod") == 0 &&
+            strcmp(model_text_at(pod, "metadata|namespace"),
+                   model_text_at(pvc, "metadata|namespace")) == 0 &&
+            strcmp(model_text_at(pod, "spec|volumes|0|persistentVolumeClaim|claimName"),
+                   model_text_at(pvc, "metadata|name")) == 0)
             return true;
     }
     return false;
@@ -597,9 +502,9 @@ static bool claim_is_used(struct model *m, const json_t *pvc)
 
 static bool release_claim(struct model *m, json_t *pvc)
 {
-    if (!*text_at(pvc, "metadata|deletionTimestamp") || claim_is_used(m, pvc))
+    if (!*model_text_at(pvc, "metadata|deletionTimestamp") || claim_is_used(m, pvc))
         return false;
-    json_t *pv = model_get(m, "PersistentVolume", NULL, text_at(pvc, "spec|volumeName"));
+    json_t *pv = model_get(m, "PersistentVolume", NULL, model_text_at(pvc, "spec|volumeName"));
     if (pv)
         set_phase(m, pv, "Released");
     json_object_del(meta_of(pvc), "finalizers");
@@ -614,16 +519,16 @@ static json_t *make_pod(struct model *m, const json_t *sts, const char *name)
     json_object_set_new(pod, "apiVersion", json_string("v1"));
     json_object_set_new(pod, "kind", json_string("Pod"));
     json_object_set_new(meta, "name", json_string(name));
-    json_object_set_new(meta, "namespace", json_string(text_at(sts, "metadata|namespace")));
+    json_object_set_new(meta, "namespace", json_string(model_text_at(sts, "metadata|namespace")));
     insert(m, pod);
     return pod;
 }
 
 static bool run_statefulset(struct model *m, json_t *sts)
 {
-    long long want = atoll(text_at(sts, "spec|replicas"));
-    cleanup_free char *ns = xstrdup(text_at(sts, "metadata|namespace"));
-    cleanup_free char *name = xstrdup(text_at(sts, "metadata|name"));
+    long long want = atoll(model_text_at(sts, "spec|replicas"));
+    cleanup_free char *ns = xstrdup(model_text_at(sts, "metadata|namespace"));
+    cleanup_free char *name = xstrdup(model_text_at(sts, "metadata|name"));
     bool changed = false;
     for (long long k = 0; k < 50; k++) {
         cleanup_free char *pod = xasprintf("%s-%lld", name, k);
@@ -641,15 +546,17 @@ static bool node_fits(struct model *m, const json_t *pod, const json_t *node)
     const char *key;
     json_t *value, *labels = json_object_get(json_object_get(node, "metadata"), "labels");
     json_object_foreach(json_object_get(json_object_get(pod, "spec"), "nodeSelector"), key,
-                        value) if (strcmp(text_at(labels, key), json_string_value(value)) !=
+                        value) if (strcmp(model_text_at(labels, key), json_string_value(value)) !=
                                    0) return false;
     for (size_t i = 0; i < json_array_size(m->objects); i++) {
         json_t *other = json_array_get(m->objects, i);
-        if (strcmp(text_at(other, "kind"), "Pod") == 0 &&
-            strcmp(text_at(other, "metadata|namespace"), text_at(pod, "metadata|namespace")) == 0 &&
-            strcmp(text_at(other, "spec|nodeName"), text_at(node, "metadata|name")) == 0 &&
-            strcmp(text_at(other, "metadata|labels|sampan.io/runtime"),
-                   text_at(pod, "metadata|labels|sampan.io/runtime")) == 0)
+        if (strcmp(model_text_at(other, "kind"), "Pod") == 0 &&
+            strcmp(model_text_at(other, "metadata|namespace"),
+                   model_text_at(pod, "metadata|namespace")) == 0 &&
+            strcmp(model_text_at(other, "spec|nodeName"), model_text_at(node, "metadata|name")) ==
+                0 &&
+            strcmp(model_text_at(other, "metadata|labels|sampan.io/runtime"),
+                   model_text_at(pod, "metadata|labels|sampan.io/runtime")) == 0)
             return false;
     }
     return true;
@@ -657,15 +564,16 @@ static bool node_fits(struct model *m, const json_t *pod, const json_t *node)
 
 static bool place_pod(struct model *m, json_t *pod)
 {
-    const char *key = text_at(pod, "spec|affinity|nodeAffinity|"
-                                   "preferredDuringSchedulingIgnoredDuringExecution|0|preference|"
-                                   "matchExpressions|0|key");
+    const char *key =
+        model_text_at(pod, "spec|affinity|nodeAffinity|"
+                           "preferredDuringSchedulingIgnoredDuringExecution|0|preference|"
+                           "matchExpressions|0|key");
     json_t *best = NULL;
-    if (*text_at(pod, "spec|nodeName"))
+    if (*model_text_at(pod, "spec|nodeName"))
         return false;
     for (size_t i = 0; i < json_array_size(m->objects); i++) {
         json_t *node = json_array_get(m->objects, i);
-        if (strcmp(text_at(node, "kind"), "Node") != 0 || !node_fits(m, pod, node))
+        if (strcmp(model_text_at(node, "kind"), "Node") != 0 || !node_fits(m, pod, node))
             continue;
         json_t *labels = json_object_get(json_object_get(node, "metadata"), "labels");
         if (!best ||
@@ -676,14 +584,15 @@ static bool place_pod(struct model *m, json_t *pod)
     if (!best)
         return false;
     json_object_set_new(child_of(pod, "spec"), "nodeName",
-                        json_string(text_at(best, "metadata|name")));
+                        json_string(model_text_at(best, "metadata|name")));
     touch(m, pod);
     return true;
 }
 
 static bool start_pod(struct model *m, json_t *pod)
 {
-    if (!*text_at(pod, "spec|nodeName") || !strcmp(text_at(pod, "status|phase"), "Running"))
+    if (!*model_text_at(pod, "spec|nodeName") ||
+        !strcmp(model_text_at(pod, "status|phase"), "Running"))
         return false;
     json_object_set_new(pod, "status",
                         json_pack("{s:s,s:[{s:s,s:s}]}", "phase", "Running", "conditions", "type",
@@ -698,16 +607,17 @@ static bool collect(struct model *m)
     bool changed = false;
     for (size_t i = 0; i < json_array_size(m->objects); i++) {
         json_t *o = json_array_get(m->objects, i);
-        const char *kind = text_at(o, "kind");
-        cleanup_free char *owner = xstrdup(text_at(o, "metadata|ownerReferences|0|uid"));
+        const char *kind = model_text_at(o, "kind");
+        cleanup_free char *owner = xstrdup(model_text_at(o, "metadata|ownerReferences|0|uid"));
         bool alive = !*owner;
         for (size_t k = 0; k < json_array_size(m->objects) && !alive; k++)
-            alive = strcmp(text_at(json_array_get(m->objects, k), "metadata|uid"), owner) == 0;
+            alive =
+                strcmp(model_text_at(json_array_get(m->objects, k), "metadata|uid"), owner) == 0;
         if (strcmp(kind, "Pod") == 0)
-            alive = !*text_at(o, "metadata|labels|sampan.io/runtime") ||
-                    model_get(m, "StatefulSet", text_at(o, "metadata|namespace"),
-                              text_at(o, "metadata|labels|sampan.io/runtime"));
-        if (!alive && !*text_at(o, "metadata|deletionTimestamp")) {
+            alive = !*model_text_at(o, "metadata|labels|sampan.io/runtime") ||
+                    model_get(m, "StatefulSet", model_text_at(o, "metadata|namespace"),
+                              model_text_at(o, "metadata|labels|sampan.io/runtime"));
+        if (!alive && !*model_text_at(o, "metadata|deletionTimestamp")) {
             begin_deletion(m, o);
             changed = true;
             i = (size_t)-1;
@@ -721,7 +631,7 @@ static bool kubernetes(struct model *m)
     bool changed = false;
     for (size_t i = 0; i < json_array_size(m->objects); i++) {
         json_t *o = json_incref(json_array_get(m->objects, i));
-        const char *kind = text_at(o, "kind");
+        const char *kind = model_text_at(o, "kind");
         if (strcmp(kind, "PersistentVolumeClaim") == 0)
             changed = bind_claim(m, o) || release_claim(m, o) || changed;
         else if (strcmp(kind, "StatefulSet") == 0)
@@ -740,7 +650,7 @@ bool model_pass(struct model *m)
     m->again = 0;
     bool changed = decide_all(m);
     changed = kubernetes(m) || changed;
-    return servers_work(m) || changed;
+    return model_servers_work(m) || changed;
 }
 
 int model_settle(struct model *m, int clocks)

@@ -1,0 +1,104 @@
+/* The runtime servers of the cluster in memory. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem.h"
+#include "model-internal.h"
+
+/* http://POD.SERVICE.NS:7716PATH */
+static bool split_url(const char *url, char pod[256], char service[256], const char **path)
+{
+    return sscanf(url, "http://%255[^.].%255[^:]:7716", pod, service) == 2 &&
+           (*path = strchr(url + 7, '/'));
+}
+
+static bool pod_is_ready(struct model *m, const char *pod, const char *service)
+{
+    return strcmp(model_at(m, "Pod", strchr(service, '.') + 1, pod, "status|phase"), "Running") ==
+           0;
+}
+
+static json_t *mount_status(struct model *m)
+{
+    return json_pack(
+        "{s:s,s:[{s:s,s:s,s:{s:i,s:i},s:{s:i,s:I,s:[{s:s,s:I,s:I,s:I}]},s:{s:I,s:I}}]}", "program",
+        "0.1.0", "mounts", "version", "v1", "state", "ready", "set", "samples", 1000, "bytes",
+        1000000, "cache", "samples", 0, "bytes", (json_int_t)m->cached, "tiers", "tier", "ssd",
+        "limit", (json_int_t)m->limit, "used", (json_int_t)m->cached, "free", (json_int_t)1 << 40,
+        "reads", "total", (json_int_t)m->reads, "disk", (json_int_t)m->local);
+}
+
+/* The body, and its status of HTTP; 0: no answer. */
+json_t *model_answer(struct model *m, const char *url, int *ret_status)
+{
+    char pod[256], service[256];
+    const char *path = "";
+    *ret_status = 0;
+    cr_assert(split_url(url, pod, service, &path), "%s", url);
+    if (m->away || !pod_is_ready(m, pod, service))
+        return NULL;
+    *ret_status = 200;
+    if (strcmp(path, "/v1/status") == 0)
+        return mount_status(m);
+    cleanup_free char *key = xasprintf("%s/%s", service, path + strlen("/v1/jobs/"));
+    json_t *job = json_object_get(m->jobs, key);
+    *ret_status = job ? 200 : 404;
+    return job ? json_incref(job) : json_pack("{s:s}", "error", "there is none of that id");
+}
+
+bool model_server_takes(struct model *m, const struct action *a)
+{
+    char pod[256], service[256];
+    const char *path = "";
+    cr_assert(split_url(a->url, pod, service, &path), "%s", a->url);
+    if (m->away || !pod_is_ready(m, pod, service))
+        return false;
+    if (strcmp(a->method, "DELETE") == 0) {
+        cleanup_free char *key = xasprintf("%s/%s", service, path + strlen("/v1/jobs/"));
+        json_t *job = json_object_get(m->jobs, key);
+        if (job)
+            json_object_set_new(job, "state", json_string("cancelled"));
+        return true;
+    }
+    json_t *job = model_parsed(a->body.data);
+    cleanup_free char *key = xasprintf("%s/%s", service, model_text_at(job, "id"));
+    json_t *old = json_object_get(m->jobs, key);
+    if (old) {
+        /* The same id with other options is refused: it must not come to that. */
+        cr_assert(json_equal(json_object_get(old, "options"), json_object_get(job, "options")),
+                  "%s with other options", key);
+        json_decref(job);
+        return true;
+    }
+    json_object_set_new(job, "state", json_string("pending"));
+    json_object_set_new(job, "error", json_string(""));
+    json_object_set_new(m->jobs, key, job);
+    return true;
+}
+
+bool model_servers_work(struct model *m)
+{
+    bool changed = false;
+    const char *key;
+    json_t *job;
+    json_object_foreach(m->jobs, key, job)
+    {
+        const char *state = model_text_at(job, "state");
+        if (strcmp(state, "pending") == 0) {
+            json_object_set_new(job, "state", json_string("running"));
+            model_put_time(m, job, "started");
+            changed = true;
+        } else if (strcmp(state, "running") == 0 && strcmp(m->jobs_end, "running") != 0) {
+            bool good = strcmp(m->jobs_end, "succeeded") == 0;
+            json_object_set_new(job, "state", json_string(m->jobs_end));
+            json_object_set_new(job, "error", json_string(good ? "" : m->job_error));
+            json_object_set_new(job, "progress",
+                                json_pack("{s:f,s:i,s:i}", "percent", good ? 100.0 : 50.0, "items",
+                                          good ? 10 : 5, "total", 10));
+            model_put_time(m, job, "ended");
+            changed = true;
+        }
+    }
+    return changed;
+}
