@@ -98,14 +98,11 @@ static bool write_warmup(struct job_plan *p, struct json_writer *w)
                            : o->nested && o->nested->name ? o->nested->name
                                                           : p->set_spec->strategy;
     const char *sampler = o->sampler ? o->sampler : p->set_spec->sampler;
-    if (o->file && *o->file) {
-        const char *file = inner(p, o->file);
-        if (!*file || leads_out(file))
-            return bad(p, "InvalidPath", "warmupOptions.file", "want a file of the set");
-        jw_str(w, "file", file);
-    } else if (!write_paths(p, "warmupOptions.paths", &o->paths, false, w)) {
+    if (o->file && *o->file)
+        return bad(p, "NotSupported", "warmupOptions.file",
+                   "servers take lists of paths alone (name them in warmupOptions.paths)");
+    if (!write_paths(p, "warmupOptions.paths", &o->paths, false, w))
         return false;
-    }
     if (sampler && *sampler)
         jw_str(w, "sampler", sampler);
     /* Without a known order, "random" is a deal by name: the servers' own choice. */

@@ -47,7 +47,8 @@ static bool waits(struct job_plan *p, const char *reason, unsigned seconds, char
 {
     const char *was = part_condition_reason_was(&p->conditions, "Waiting");
     if (!was || strcmp(was, reason) != 0)
-        act_event(p->out, strcmp(reason, "DependencyRuns") && strcmp(reason, "SampleSetNotReady"),
+        act_event(p->out,
+                  strcmp(reason, "DependencyRuns") != 0 && strcmp(reason, "SampleSetNotReady") != 0,
                   reason, "%s", why);
     part_condition(&p->conditions, "Waiting", "True", reason, "%s", why);
     job_text(&p->message, why);

@@ -137,8 +137,8 @@ static const char *phase_now(const struct set_plan *p)
     if (listed && p->ready)
         return all_are_ready(p) ? "Ready" : "PartialReady";
     if (listed) /* it was further already */
-        return strcmp(p->phase, "Ready") && strcmp(p->phase, "PartialReady") ? "Bound"
-                                                                             : "PartialReady";
+        return !strcmp(p->phase, "Ready") || !strcmp(p->phase, "PartialReady") ? "PartialReady"
+                                                                               : "Bound";
     if (p->sync == SYNC_FAILED)
         return "SyncFailed";
     if (!p->ready)

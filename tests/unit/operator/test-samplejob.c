@@ -69,8 +69,6 @@ static const struct {
      "\"type\":\"warmup\",\"warmupOptions\":{\"strategyName\":\"random\",\"sampler\":"
      "\"paddle-distributed,ranks=4\"}",
      "\"warmup\",\"options\":{\"sampler\":\"paddle-distributed,ranks=4\",\"strategy\":\"random\"}"},
-    {"a file of the set", "\"type\":\"warmup\",\"warmupOptions\":{\"file\":\"/mnt/imagenet/list\"}",
-     "\"warmup\",\"options\":{\"file\":\"list\"}"},
     {"clear", "\"type\":\"clear\"", "\"clear\",\"options\":{}"},
     {"clear a cache folder", "\"type\":\"clear\",\"clearOptions\":{\"paths\":[\"/b\"]}",
      "\"clear\",\"options\":{}"},
@@ -172,6 +170,9 @@ static const struct {
      "Failed", "OptionsValid", "False InvalidPath", "Warning InvalidPath"},
     {"everything", "\"sampleset\":\"imagenet\",\"type\":\"rmr\",\"rmrOptions\":{\"paths\":[\"/\"]}",
      "Failed", "OptionsValid", "False InvalidPath", "Warning InvalidPath"},
+    {"a list in a file",
+     "\"sampleset\":\"imagenet\",\"type\":\"warmup\",\"warmupOptions\":{\"file\":\"list\"}",
+     "Failed", "OptionsValid", "False NotSupported", "Warning NotSupported"},
     {"depends on nothing",
      "\"sampleset\":\"imagenet\",\"type\":\"warmup\",\"dependsOn\":[\"before\"]", "Waiting",
      "Waiting", "True DependencyMissing", "Warning DependencyMissing"},
