@@ -4,7 +4,7 @@
     plugin.call("NodeStageVolume", volume_id="v", …)  -> the answer; Refused if it is an error
     plugin.stage("v", uri="file:///…"); plugin.publish("v", "pod-1"); plugin.unpublish(…); plugin.unstage("v")
 """
-import http.client, os, signal, subprocess, sys, time
+import http.client, linecache, os, signal, subprocess, sys, time
 
 BUILD = os.environ["SAMPAN_BUILD"]
 SAMPAN = os.environ["SAMPAN"]
@@ -89,6 +89,7 @@ class Plugin:
         if self.channel:
             self.channel.close()
         self.channel = grpc.insecure_channel(f"unix://{self.socket}", options=[
+            ("grpc.use_local_subchannel_pool", 1),  # else a new channel may send over the connection to the plugin before
             ("grpc.initial_reconnect_backoff_ms", 20), ("grpc.min_reconnect_backoff_ms", 20), ("grpc.max_reconnect_backoff_ms", 100)])
         self.services = [rpc.IdentityStub(self.channel), rpc.ControllerStub(self.channel), rpc.NodeStub(self.channel)]
 
@@ -162,11 +163,13 @@ def refused(code, text, call, *args, **fields):
     raise SystemExit(f"{args} {fields}: it was taken, want {code} with '{text}'")
 
 
-def until(check, seconds=100):
+def until(check, seconds=30):
     give_up = time.monotonic() + seconds
     while not check():
         if time.monotonic() > give_up:
-            raise SystemExit("it never came: " + check.__doc__ if check.__doc__ else "it never came")
+            caller = sys._getframe(1)
+            line = linecache.getline(caller.f_code.co_filename, caller.f_lineno).strip()
+            raise SystemExit(f"it never came: {check.__doc__ or line}")
         time.sleep(0.05)
 
 

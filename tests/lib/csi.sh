@@ -7,10 +7,13 @@ need_root "the plugin makes bind mounts"
 export T SRC BUCKET=${BUCKET:-}
 [ -x "$VENV/bin/python" ] && "$VENV/bin/python" -c 'import grpc, grpc_tools' 2>/dev/null || skip "grpcio is not there (make venv)"
 
-end_csi() { # mounts first: their processes end with them
+end_csi() { # binds first: the owner of a set ends with the last of its mounts
     local m
     for m in $(awk -v top="$T/" 'index($5, top) == 1 { print $5 }' /proc/self/mountinfo | sort -r); do
-        case $m in */state/mnt/*) sampan umount "$m" || umount -l "$m" ;; *) umount -l "$m" ;; esac
+        case $m in */state/mnt/*) ;; *) umount -l "$m" ;; esac
+    done
+    for m in $(awk -v top="$T/" 'index($5, top) == 1 { print $5 }' /proc/self/mountinfo); do
+        sampan umount "$m" || umount -l "$m"
     done
     until_true 20 no_daemon
 }
