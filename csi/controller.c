@@ -476,19 +476,11 @@ static enum rpc_code get_capabilities(void *arg, struct rpc_call *call, const vo
         CONTROLLER_CAPABILITY(SINGLE_NODE_MULTI_WRITER),
     };
     PB(ControllerGetCapabilitiesResponse) *r = response;
-    size_t n = sizeof types / sizeof types[0];
     (void)arg;
     (void)request;
     (void)err;
-    r->capabilities = arena_alloc(call->arena, n * sizeof *r->capabilities);
-    for (; r->n_capabilities < n; r->n_capabilities++) {
-        PB(ControllerServiceCapability) *c =
-            PB_NEW(call->arena, ControllerServiceCapability, CONTROLLER_SERVICE_CAPABILITY);
-        c->rpc = PB_NEW(call->arena, ControllerServiceCapability__RPC,
-                        CONTROLLER_SERVICE_CAPABILITY__RPC);
-        c->rpc->type = (PB(ControllerServiceCapability__RPC__Type))types[r->n_capabilities];
-        r->capabilities[r->n_capabilities] = c;
-    }
+    PB_CAPABILITIES(call->arena, r, ControllerServiceCapability, CONTROLLER_SERVICE_CAPABILITY,
+                    types);
     return RPC_OK;
 }
 

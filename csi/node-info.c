@@ -18,15 +18,17 @@ static bool has_path(const struct volume *v, const char *path)
     return (*v->staging && strcmp(v->staging, path) == 0) || volume_target(v, path);
 }
 
-/* The volume, if it is used here at that path ("": at any). A call that changes it may end first.
- */
-static enum rpc_code know(struct node *n, const char *id, const char *path, struct known *ret,
-                          struct err *err)
+/* The call's volume, if it is used here at that path ("": at any). A call that changes it may end
+ * first. */
+static enum rpc_code know(struct node *n, struct rpc_call *call, const char *id, const char *path,
+                          struct known *ret, struct err *err)
 {
     cleanup_volume struct volume_scope scope = {n, NULL};
     enum rpc_code code = check_id("volume_id", id, err);
-    if (!code)
-        code = volume_begin_soon(n, id, &scope.volume, err);
+    if (code)
+        return code;
+    call->subject = id;
+    code = volume_begin_soon(n, id, &scope.volume, err);
     if (code)
         return code;
     const struct volume *v = scope.volume;
@@ -41,6 +43,11 @@ static enum rpc_code know(struct node *n, const char *id, const char *path, stru
     bool is_staging = *v->staging && strcmp(v->staging, path) == 0;
     snprintf(ret->path, sizeof ret->path, "%s", is_staging ? mountpoint : path);
     return RPC_OK;
+}
+
+static enum rpc_code want_path(const char *path, struct err *err)
+{
+    return *path ? RPC_OK : rpc_fail(err, RPC_INVALID_ARGUMENT, "volume_path: missing");
 }
 
 /* --- condition -------------------------------------------------------------------------------- */
@@ -93,12 +100,9 @@ enum rpc_code node_get_stats(void *arg, struct rpc_call *call, const void *reque
     PB(NodeGetVolumeStatsResponse) *r = response;
     struct known k = {0};
     struct mount_usage u;
-    enum rpc_code code = check_id("volume_id", q->volume_id, err);
-    call->subject = code ? NULL : q->volume_id;
-    if (!code && !*q->volume_path)
-        code = rpc_fail(err, RPC_INVALID_ARGUMENT, "volume_path: missing");
+    enum rpc_code code = want_path(q->volume_path, err);
     if (!code)
-        code = know(n, q->volume_id, q->volume_path, &k, err);
+        code = know(n, call, q->volume_id, q->volume_path, &k, err);
     if (code)
         return code;
     struct condition c = condition_of(n, &k);
@@ -122,12 +126,9 @@ enum rpc_code node_get_health(void *arg, struct rpc_call *call, const void *requ
     const PB(NodeGetVolumeHealthRequest) *q = request;
     PB(NodeGetVolumeHealthResponse) *r = response;
     struct known k = {0};
-    enum rpc_code code = check_id("volume_id", q->volume_id, err);
-    call->subject = code ? NULL : q->volume_id;
-    if (!code)
-        code = know(n, q->volume_id,
-                    *q->volume_publish_path ? q->volume_publish_path : q->staging_target_path, &k,
-                    err);
+    enum rpc_code code =
+        know(n, call, q->volume_id,
+             *q->volume_publish_path ? q->volume_publish_path : q->staging_target_path, &k, err);
     if (code)
         return code;
     struct condition c = condition_of(n, &k);
@@ -153,12 +154,9 @@ enum rpc_code node_expand(void *arg, struct rpc_call *call, const void *request,
     const PB(NodeExpandVolumeRequest) *q = request;
     PB(NodeExpandVolumeResponse) *r = response;
     struct known k = {0};
-    enum rpc_code code = check_id("volume_id", q->volume_id, err);
-    call->subject = code ? NULL : q->volume_id;
-    if (!code && !*q->volume_path)
-        code = rpc_fail(err, RPC_INVALID_ARGUMENT, "volume_path: missing");
+    enum rpc_code code = want_path(q->volume_path, err);
     if (!code)
-        code = know(n, q->volume_id, q->volume_path, &k, err);
+        code = know(n, call, q->volume_id, q->volume_path, &k, err);
     if (!code && q->capacity_range)
         r->capacity_bytes = q->capacity_range->required_bytes;
     return code;
@@ -181,18 +179,10 @@ enum rpc_code node_get_capabilities(void *arg, struct rpc_call *call, const void
         NODE_CAPABILITY(GET_VOLUME_HEALTH),
     };
     PB(NodeGetCapabilitiesResponse) *r = response;
-    size_t n = sizeof types / sizeof types[0];
     (void)arg;
     (void)request;
     (void)err;
-    r->capabilities = arena_alloc(call->arena, n * sizeof *r->capabilities);
-    for (; r->n_capabilities < n; r->n_capabilities++) {
-        PB(NodeServiceCapability) *c =
-            PB_NEW(call->arena, NodeServiceCapability, NODE_SERVICE_CAPABILITY);
-        c->rpc = PB_NEW(call->arena, NodeServiceCapability__RPC, NODE_SERVICE_CAPABILITY__RPC);
-        c->rpc->type = (PB(NodeServiceCapability__RPC__Type))types[r->n_capabilities];
-        r->capabilities[r->n_capabilities] = c;
-    }
+    PB_CAPABILITIES(call->arena, r, NodeServiceCapability, NODE_SERVICE_CAPABILITY, types);
     return RPC_OK;
 }
 

@@ -70,6 +70,25 @@ static struct set_wish wish_of(const struct request *r)
                              .credentials = &r->credentials};
 }
 
+/* What each call brings along: the volume's id, and the path that it is about. */
+static enum rpc_code check_call(const struct node *n, struct rpc_call *call, const char *id,
+                                const char *what, const char *path, struct err *err)
+{
+    enum rpc_code code = check_id("volume_id", id, err);
+    if (code)
+        return code;
+    call->subject = id;
+    return check_path(what, path, n->conf.kubelet_dir, err);
+}
+
+/* The same, and the volume is this call's. */
+static enum rpc_code begin(struct volume_scope *scope, struct rpc_call *call, const char *id,
+                           const char *what, const char *path, struct err *err)
+{
+    enum rpc_code code = check_call(scope->node, call, id, what, path, err);
+    return code ? code : volume_begin(scope->node, id, &scope->volume, err);
+}
+
 static enum rpc_code failed(const struct volume *v, struct err *err)
 {
     enum rpc_code code = rpc_code_of(err);
@@ -196,11 +215,9 @@ static enum rpc_code stage_volume(void *arg, struct rpc_call *call, const void *
     cleanup_volume struct volume_scope scope = {n, NULL};
     struct maps maps = {q->volume_capability, q->volume_context, q->secrets, q->n_volume_context,
                         q->n_secrets};
-    enum rpc_code code = check_id("volume_id", q->volume_id, err);
+    enum rpc_code code =
+        check_call(n, call, q->volume_id, "staging_target_path", q->staging_target_path, err);
     (void)response;
-    call->subject = code ? NULL : q->volume_id;
-    if (!code)
-        code = check_path("staging_target_path", q->staging_target_path, n->conf.kubelet_dir, err);
     if (!code)
         code = read_request(&r, call->arena, &maps, err);
     if (!code)
@@ -260,13 +277,9 @@ static enum rpc_code unstage_volume(void *arg, struct rpc_call *call, const void
     struct node *n = ((const struct plugin *)arg)->node;
     const PB(NodeUnstageVolumeRequest) *q = request;
     cleanup_volume struct volume_scope scope = {n, NULL};
-    enum rpc_code code = check_id("volume_id", q->volume_id, err);
+    enum rpc_code code =
+        begin(&scope, call, q->volume_id, "staging_target_path", q->staging_target_path, err);
     (void)response;
-    call->subject = code ? NULL : q->volume_id;
-    if (!code)
-        code = check_path("staging_target_path", q->staging_target_path, n->conf.kubelet_dir, err);
-    if (!code)
-        code = volume_begin(n, q->volume_id, &scope.volume, err);
     if (code)
         return code;
     struct volume *v = scope.volume;
@@ -391,13 +404,8 @@ static enum rpc_code publish_volume(void *arg, struct rpc_call *call, const void
     cleanup_volume struct volume_scope scope = {n, NULL};
     struct maps maps = {q->volume_capability, q->volume_context, q->secrets, q->n_volume_context,
                         q->n_secrets};
-    enum rpc_code code = check_id("volume_id", q->volume_id, err);
+    enum rpc_code code = check_call(n, call, q->volume_id, "target_path", q->target_path, err);
     (void)response;
-    call->subject = code ? NULL : q->volume_id;
-    if (!code)
-        code = check_path("target_path", q->target_path, n->conf.kubelet_dir, err);
-    if (!code)
-        code = check_capability(q->volume_capability, &r.capability, err);
     if (!code)
         code = read_request(&r, call->arena, &maps, err);
     if (!code)
@@ -433,13 +441,8 @@ static enum rpc_code unpublish_volume(void *arg, struct rpc_call *call, const vo
     struct node *n = ((const struct plugin *)arg)->node;
     const PB(NodeUnpublishVolumeRequest) *q = request;
     cleanup_volume struct volume_scope scope = {n, NULL};
-    enum rpc_code code = check_id("volume_id", q->volume_id, err);
+    enum rpc_code code = begin(&scope, call, q->volume_id, "target_path", q->target_path, err);
     (void)response;
-    call->subject = code ? NULL : q->volume_id;
-    if (!code)
-        code = check_path("target_path", q->target_path, n->conf.kubelet_dir, err);
-    if (!code)
-        code = volume_begin(n, q->volume_id, &scope.volume, err);
     if (code)
         return code;
     struct volume *v = scope.volume;

@@ -17,4 +17,17 @@
         new_;                                                \
     })
 
+/* The answer to "what can this service do?": one capability for each number of `types`. */
+#define PB_CAPABILITIES(arena, response, message, init, types)                             \
+    do {                                                                                   \
+        size_t n_ = sizeof(types) / sizeof(types)[0];                                      \
+        (response)->capabilities = arena_alloc((arena), n_ * sizeof(void *));              \
+        for (; (response)->n_capabilities < n_; (response)->n_capabilities++) {            \
+            PB(message) *c_ = PB_NEW(arena, message, init);                                \
+            c_->rpc = PB_NEW(arena, message##__RPC, init##__RPC);                          \
+            c_->rpc->type = (PB(message##__RPC__Type))(types)[(response)->n_capabilities]; \
+            (response)->capabilities[(response)->n_capabilities] = c_;                     \
+        }                                                                                  \
+    } while (0)
+
 #endif
