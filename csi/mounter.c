@@ -2,6 +2,8 @@
 #define LOG_MODULE "mounter"
 #include "mounter.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -187,11 +189,17 @@ static int real_revive(struct mounter *m, const int fds[MOUNT_FDS], uint64_t dea
 #error "this C library is too old: it knows no open_tree()"
 #endif
 
-/* The copy is made read-only before anybody can see it. */
+/*
+ * The copy is made read-only before anybody can see it, and belongs to no other's group: what is
+ * mounted upon it later (after a loss) is to reach the containers that have this bind, and not the
+ * set's other binds, which may be writable. Where the folder above is shared the kernel makes it
+ * shared again, in a group of its own.
+ */
 static int bind_tree(const char *from, const char *to, bool read_only)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-                                          (read_only ? MOUNT_ATTR_RDONLY : 0u)};
+                                          (read_only ? MOUNT_ATTR_RDONLY : 0u),
+                              .propagation = MS_PRIVATE};
     cleanup_close int tree = open_tree(AT_FDCWD, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof attr))
         return errno;
@@ -204,7 +212,8 @@ static int bind_old(const char *from, const char *to, bool read_only)
     unsigned long flags = MS_BIND | MS_REMOUNT | MS_NOSUID | MS_NODEV | (read_only ? MS_RDONLY : 0);
     if (mount(from, to, NULL, MS_BIND, NULL))
         return errno;
-    if (mount(NULL, to, NULL, flags, NULL) == 0)
+    if (mount(NULL, to, NULL, MS_PRIVATE, NULL) == 0 &&
+        mount(NULL, to, NULL, MS_SHARED, NULL) == 0 && mount(NULL, to, NULL, flags, NULL) == 0)
         return 0;
     int e = errno;
     umount2(to, MNT_DETACH | UMOUNT_NOFOLLOW);
@@ -265,6 +274,74 @@ static int real_own(struct mounter *m, const char *path, int64_t gid, struct err
     return 0;
 }
 
+/* --- pods ------------------------------------------------------------------------------------- */
+
+/* The fourth field of a line of mountinfo: what of its file system the mount shows. */
+static const char *root_of(const char *line, size_t *ret_len)
+{
+    for (int i = 0; i < 3 && line; i++)
+        line = (line = strchr(line, ' ')) ? line + 1 : NULL;
+    *ret_len = line ? strcspn(line, " ") : 0;
+    return line;
+}
+
+/* Mount points of one file system that no later mount covers, of a process. */
+struct visible {
+    char **paths;
+    size_t n;
+};
+
+static void visible_release(struct visible *v)
+{
+    for (size_t i = 0; i < v->n; i++)
+        free(v->paths[i]);
+    free(v->paths);
+}
+
+static void visible_add(struct visible *v, const struct mount_row *row, uint64_t dev)
+{
+    for (size_t i = 0; i < v->n; i++)
+        if (strcmp(v->paths[i], row->mountpoint) == 0) {
+            free(v->paths[i]);
+            v->paths[i--] = v->paths[--v->n];
+        }
+    if (strcmp(row->type, "fuse.sampan") != 0 || makedev(row->major, row->minor) != dev)
+        return;
+    v->paths = xrealloc(v->paths, (v->n + 1) * sizeof *v->paths);
+    v->paths[v->n++] = xstrdup(row->mountpoint);
+}
+
+/* A pod's container has files of its pod's folder mounted (/etc/hosts, /dev/termination-log):
+ * `folder` is "/pods/UID/". */
+static bool process_sees(const char *pid, const char *folder, uint64_t dev)
+{
+    cleanup_free char *path = xasprintf("/proc/%s/mountinfo", pid);
+    cleanup_file FILE *f = fopen(path, "re");
+    cleanup_free struct mount_row *row = xmalloc(sizeof *row);
+    cleanup_free char *line = NULL;
+    CLEANUP(visible_release) struct visible visible = {0};
+    size_t room = 0, len;
+    bool of_pod = false;
+    while (f && getline(&line, &room, f) > 0) {
+        const char *root = root_of(line, &len);
+        of_pod = of_pod || (root && memmem(root, len, folder, strlen(folder)));
+        if (mountinfo_line(line, row))
+            visible_add(&visible, row, dev);
+    }
+    return of_pod && visible.n > 0;
+}
+
+static bool pod_sees(struct mounter *m, const char *pod_uid, uint64_t dev)
+{
+    cleanup_free char *folder = xasprintf("/pods/%s/", pod_uid);
+    cleanup_dir DIR *d = *pod_uid ? opendir("/proc") : NULL;
+    (void)m;
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (isdigit((unsigned char)*e->d_name) && process_sees(e->d_name, folder, dev))
+            return true;
+    return false;
+}
+
 /* --- making ----------------------------------------------------------------------------------- */
 
 static const struct mounter_ops ops = {
@@ -276,6 +353,7 @@ static const struct mounter_ops ops = {
     .bind = real_bind,
     .unbind = real_unbind,
     .usage = real_usage,
+    .pod_sees = pod_sees,
     .own = real_own,
 };
 

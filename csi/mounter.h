@@ -57,6 +57,9 @@ struct mounter_ops {
      * user. Nothing is mounted there: fine. */
     int (*unbind)(struct mounter *m, const char *path, struct err *err);
     int (*usage)(struct mounter *m, const char *path, struct mount_usage *ret, struct err *err);
+    /* Does a process of that pod see the file system `dev`, and it is one of Sampan's? Of pods
+     * whose processes are not to be seen from here (no --host): false. */
+    bool (*pod_sees)(struct mounter *m, const char *pod_uid, uint64_t dev);
     /* Gives the folder to the group: it may write there, and what it makes there is its own. */
     int (*own)(struct mounter *m, const char *path, int64_t gid, struct err *err);
 };

@@ -11,6 +11,7 @@
 struct known {
     char set[STATE_NAME_BYTES];
     char path[4096];
+    bool cut_off; /* the pod there still sees a mount that was lost */
 };
 
 static bool has_path(const struct volume *v, const char *path)
@@ -42,6 +43,10 @@ static enum rpc_code know(struct node *n, struct rpc_call *call, const char *id,
     cleanup_free char *mountpoint = set_mountpoint(n, v->set);
     bool is_staging = *v->staging && strcmp(v->staging, path) == 0;
     snprintf(ret->path, sizeof ret->path, "%s", is_staging ? mountpoint : path);
+    const struct target *t = volume_target(v, path);
+    ret->cut_off = t && t->n_lost;
+    if (ret->cut_off)
+        node_watch_poke(n); /* it may have restarted: the next answer knows */
     return RPC_OK;
 }
 
@@ -72,10 +77,11 @@ static struct condition condition_of(struct node *n, const struct known *k)
         return (struct condition){.reason = "", .message = "the set is served"};
     if (!there.mounted)
         return (struct condition){true, "NotMounted", "the path shows no set any more"};
-    if (there.dev != set.dev)
+    if (there.dev != set.dev || k->cut_off)
         return (struct condition){true, "MountReplaced",
-                                  "the mount was lost and made again: restart pods that do not see "
-                                  "new mounts (mountPropagation: HostToContainer)"};
+                                  "the mount was lost and made again, and this pod still sees the "
+                                  "old one: restart it (pods with mountPropagation: "
+                                  "HostToContainer go on without)"};
     return (struct condition){.reason = "", .message = "the set is served"};
 }
 

@@ -6,6 +6,7 @@
  *   node.c      handlers: stage, publish, and back
  *   node-info.c handlers: statistics, health, capabilities
  *   watch.c     holds what keepers hold, and heals
+ *   cut-off.c   pods that still see a mount which is no more
  *
  * node->lock guards both tables. Whoever began a volume owns its struct until volume_end(); whoever
  * began a set, its mount. A volume is begun before a set, never the other way round.
@@ -14,6 +15,7 @@
 #define SAMPAN_CSI_NODE_INTERNAL_H
 
 #include "arguments.h"
+#include "events.h"
 #include "metrics.h"
 #include "node.h"
 #include "state.h"
@@ -24,6 +26,12 @@
 struct target {
     char *path;
     bool read_only;
+    struct pod_ref pod; /* who it was published for, as far as kubelet told; owned */
+    struct lost_mount { /* that processes of the pod may still see in its place */
+        uint64_t dev;
+        bool told; /* the pod was told so by this process */
+    } * lost;
+    size_t n_lost;
 };
 struct volume {
     struct volume *next;
@@ -35,8 +43,10 @@ struct volume {
     bool deferred; /* staged without keys that the store wants: publish may bring them */
     struct target *targets;
     size_t n_targets;
-    bool recorded; /* on the disk */
-    bool pending;  /* a call is under way; guarded by node->lock */
+    bool recorded;    /* on the disk */
+    bool pending;     /* somebody has it; guarded by node->lock, as the next two */
+    bool looked_at;   /* for a short look only: whoever comes waits for that */
+    size_t n_cut_off; /* targets with lost mounts */
 };
 
 struct node {
@@ -50,7 +60,7 @@ struct node {
     struct set *sets;
     struct watch *watch; /* NULL: none */
     struct {
-        counter volumes, sets, mounts, revived, healed, lost;
+        counter volumes, sets, mounts, revived, healed, lost, cut_off, told, untold;
     } stats;
 };
 
@@ -59,9 +69,10 @@ void volumes_free(struct node *n);
 /* The volume for this call alone: RPC_ABORTED if another call has it. One that was never heard of
  * is made, and forgotten at the end unless it was stored. */
 enum rpc_code volume_begin(struct node *n, const char *id, struct volume **ret, struct err *err);
-/* The same, but waits for the other call for a while. */
+/* For a short look, which others wait for: waits for the other call for a while, or not at all. */
 enum rpc_code volume_begin_soon(struct node *n, const char *id, struct volume **ret,
                                 struct err *err);
+enum rpc_code volume_try(struct node *n, const char *id, struct volume **ret);
 void volume_end(struct node *n, struct volume *v);
 int volume_store(struct node *n, struct volume *v, struct err *err);
 int volume_forget(struct node *n, struct volume *v, struct err *err);
@@ -70,8 +81,12 @@ void volume_take_set(struct node *n, struct volume *v, const char *key);
 struct target *volume_target(const struct volume *v, const char *path);
 void volume_add_target(struct volume *v, const char *path, bool read_only);
 void volume_drop_target(struct volume *v, const char *path);
-/* Ids of all volumes of a set; the caller frees them. */
+void target_add_lost(struct target *t, uint64_t dev);
+void target_set_pod(struct target *t, const char *name, const char *namespace, const char *uid);
+/* Ids of all volumes of a set (NULL: of those with pods that are cut off); the caller frees them.
+ */
 char **volumes_of_set(struct node *n, const char *key, size_t *ret_n);
+void ids_free(char **ids, size_t n);
 
 struct volume_scope {
     struct node *node;
@@ -128,7 +143,9 @@ int set_down(struct node *n, const char *key, uint64_t deadline_ns, struct err *
 int set_renew_keys(struct node *n, const char *key, const struct bytes *credentials,
                    struct err *err);
 char *set_mountpoint(const struct node *n, const char *key);
-/* Makes `path` show the set: 0, or -1. What is mounted there and not ours is left, and refused. */
+/* Makes `path` show the set: 0, or -1. What is mounted there and not ours is left, and refused. A
+ * mount that was lost is covered, not taken away: what comes to lie upon it reaches the containers
+ * that follow it (HostToContainer), while a change of what lies below it never does. */
 int set_bind(struct node *n, const char *key, const char *path, bool read_only, struct err *err);
 /* Takes every mount of ours off the path. */
 int path_clear(struct node *n, const char *path, struct err *err);
@@ -151,6 +168,15 @@ int node_watch_start(struct node *n, struct err *err);
 void node_watch_stop(struct node *n);
 /* Something changed: look soon. Any thread. */
 void node_watch_poke(struct node *n);
+/* --- cut-off pods ----------------------------------------------------------------------------- */
+
+/* The target is about to show another mount than `lost`: the record says so from now on. */
+void cut_off_note(struct node *n, struct volume *v, struct target *t, uint64_t lost);
+/* Looks at the pods of all such targets: who still sees the lost mount is told to restart (once a
+ * process of ours), who does not is well again. Volumes that a call works on are left for the next
+ * time. */
+void cut_off_look(struct node *n);
+
 /* Takes, and lets go of, a mount's descriptors (kept, its connection would outlive it). The set is
  * begun. */
 void set_hold(struct node *n, struct set *s);

@@ -331,11 +331,16 @@ static enum rpc_code settle_as_staged(struct request *r, const struct volume *v,
     return code;
 }
 
+/* What kubelet says of the pod (podInfoOnMount). */
+static const char *kubelets(const PB(NodePublishVolumeRequest) * q, const char *key)
+{
+    const char *value = pair_get(q->volume_context, q->n_volume_context, key);
+    return value ? value : "";
+}
+
 static bool is_inline(const PB(NodePublishVolumeRequest) * q)
 {
-    const char *value =
-        pair_get(q->volume_context, q->n_volume_context, "csi.storage.k8s.io/ephemeral");
-    return value && strcmp(value, "true") == 0;
+    return strcmp(kubelets(q, "csi.storage.k8s.io/ephemeral"), "true") == 0;
 }
 
 static enum rpc_code check_source(const struct volume *v, const PB(NodePublishVolumeRequest) * q,
@@ -365,12 +370,18 @@ static int make_target(const char *path, struct err *err)
 }
 
 /* The set is up or comes up; then the target shows it. */
-static int publish(struct node *n, struct volume *v, const struct request *r, const char *target,
-                   bool read_only, uint64_t deadline_ns, struct err *err)
+static int publish(struct node *n, struct volume *v, const struct request *r,
+                   const PB(NodePublishVolumeRequest) * q, bool read_only, uint64_t deadline_ns,
+                   struct err *err)
 {
+    const char *target = q->target_path;
     if (!volume_target(v, target))
         volume_add_target(v, target, read_only);
-    volume_target(v, target)->read_only = read_only;
+    struct target *t = volume_target(v, target);
+    t->read_only = read_only;
+    target_set_pod(t, kubelets(q, "csi.storage.k8s.io/pod.name"),
+                   kubelets(q, "csi.storage.k8s.io/pod.namespace"),
+                   kubelets(q, "csi.storage.k8s.io/pod.uid"));
     if (bring_up(n, v, r, deadline_ns, err))
         return -1;
     if (v->deferred) {
@@ -428,7 +439,7 @@ static enum rpc_code publish_volume(void *arg, struct rpc_call *call, const void
         v->writable = r.writable;
         set_text(&v->options, r.options.data);
     }
-    if (publish(n, v, &r, q->target_path, read_only, call->deadline_ns, err) == 0)
+    if (publish(n, v, &r, q, read_only, call->deadline_ns, err) == 0)
         return RPC_OK;
     if (!had_target)
         undo_publish(n, v, q->target_path, was_recorded, call->deadline_ns);

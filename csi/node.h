@@ -34,6 +34,7 @@ struct node_conf {
     const char *cache_dir;   /* of sets that name no cache; NULL: sampan's own default */
     const char *node_id, *driver_name;
     struct mounter *mounter;
+    struct events *events; /* where pods are told to restart; NULL: nowhere */
     struct log *log;
     void (*step)(void *arg, const char *what); /* of every change of a record; tests */
     void *step_arg;

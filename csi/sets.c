@@ -345,6 +345,7 @@ static bool passes(const struct err *why)
 {
     return strstr(why->msg, "cache folder in use") ||
            strstr(why->msg, "is mounted there already") ||
+           strstr(why->msg, "the folder is not empty") || /* a lost mount's last helper ends */
            strstr(why->msg, "another process serves it");
 }
 
@@ -554,7 +555,13 @@ int set_down(struct node *n, const char *key, uint64_t deadline_ns, struct err *
 
 /* --- binds ------------------------------------------------------------------------------------ */
 
-#define LAYERS_MOST 32
+#define LAYERS_MOST 1000 /* one for each time that a mount was lost under a pod */
+
+static int is_foreign(const char *path, struct err *err)
+{
+    return err_set(err, ERR_LIMIT,
+                   "%s: something else than a set is mounted there (unmount it first)", path);
+}
 
 int path_clear(struct node *n, const char *path, struct err *err)
 {
@@ -565,9 +572,7 @@ int path_clear(struct node *n, const char *path, struct err *err)
         if (!look.mounted)
             return 0;
         if (!look.ours)
-            return err_set(err, ERR_LIMIT,
-                           "%s: something else than a set is mounted there (unmount it first)",
-                           path);
+            return is_foreign(path, err);
         if (n->mounter->ops->unbind(n->mounter, path, err))
             return -1;
     }
@@ -582,9 +587,9 @@ int set_bind(struct node *n, const char *key, const char *path, bool read_only, 
     if (n->mounter->ops->look(n->mounter, from, &set, err) ||
         n->mounter->ops->look(n->mounter, path, &there, err))
         return -1;
-    if (there.mounted && there.ours && set.mounted && there.dev == set.dev)
+    if (there.mounted && !there.ours)
+        return is_foreign(path, err);
+    if (there.mounted && set.mounted && there.dev == set.dev)
         return 0;
-    if (there.mounted && path_clear(n, path, err)) /* of a mount that was lost */
-        return -1;
     return n->mounter->ops->bind(n->mounter, from, path, read_only, err);
 }

@@ -64,6 +64,27 @@ static char *record_path(const struct state_dir *d, const char *id)
     return xasprintf("%s/%s.json", d->path, name);
 }
 
+int file_read_whole(const char *path, size_t max, struct bytes *ret, struct err *err)
+{
+    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(err, errno, "read %s", path);
+    bytes_reserve(ret, ret->len + max + 1);
+    for (size_t room = max;;) {
+        ssize_t n = read(fd, ret->data + ret->len, room);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_sys(err, errno, "read %s", path);
+        if (n == 0)
+            break;
+        ret->len += (size_t)n;
+        room -= (size_t)n;
+    }
+    ret->data[ret->len] = '\0';
+    return 0;
+}
+
 static int sync_folder_of(const char *path)
 {
     cleanup_free char *folder = xstrndup(path, (size_t)(strrchr(path, '/') - path));

@@ -41,6 +41,8 @@ int state_walk(struct state_dir *d, state_each *each, void *arg, size_t *ret_bad
 /* The same for any file: aside, synced, renamed. `mode` of a new file. */
 int file_write_whole(const char *path, const void *data, size_t len, unsigned mode,
                      struct err *err);
+/* Appends what is in it, at most `max` bytes of it. */
+int file_read_whole(const char *path, size_t max, struct bytes *ret, struct err *err);
 /* mkdir -p, mode 0700. */
 int folder_make(const char *path, struct err *err);
 

@@ -26,10 +26,19 @@ static struct volume *add(struct node *n, const char *id)
     return v;
 }
 
+static void target_free(struct target *t)
+{
+    free(t->path);
+    free(t->lost);
+    free(t->pod.name);
+    free(t->pod.namespace);
+    free(t->pod.uid);
+}
+
 static void volume_free(struct volume *v)
 {
     for (size_t i = 0; i < v->n_targets; i++)
-        free(v->targets[i].path);
+        target_free(&v->targets[i]);
     free(v->targets);
     free(v->id);
     free(v->staging);
@@ -48,16 +57,24 @@ static void drop(struct node *n, struct volume *v)
 
 /* --- one call at a time ----------------------------------------------------------------------- */
 
-static enum rpc_code begin(struct node *n, const char *id, uint64_t wait_ns, struct volume **ret,
-                           struct err *err)
+/* How long to wait for whoever has the volume. */
+struct patience {
+    uint64_t with_calls, with_looks;
+};
+
+static enum rpc_code begin(struct node *n, const char *id, struct patience patience, bool look,
+                           struct volume **ret, struct err *err)
 {
     ACQUIRE(&n->lock);
-    uint64_t until = clock_mono_ns() + wait_ns;
+    uint64_t since = clock_mono_ns();
     struct volume *v;
     while ((v = find(n, id)) && v->pending) {
-        uint64_t now = clock_mono_ns();
-        if (now < until && cond_wait_for(&n->cond, &n->lock, until - now) == 0)
+        uint64_t waited = clock_mono_ns() - since;
+        uint64_t most = v->looked_at ? patience.with_looks : patience.with_calls;
+        if (waited < most) {
+            cond_wait_for(&n->cond, &n->lock, most - waited);
             continue;
+        }
         return rpc_fail(err, RPC_ABORTED,
                         "volume %s: another call for it is under way (ask again when it has ended)",
                         id);
@@ -65,19 +82,25 @@ static enum rpc_code begin(struct node *n, const char *id, uint64_t wait_ns, str
     if (!v)
         v = add(n, id);
     v->pending = true;
+    v->looked_at = look;
     *ret = v;
     return RPC_OK;
 }
 
 enum rpc_code volume_begin(struct node *n, const char *id, struct volume **ret, struct err *err)
 {
-    return begin(n, id, 0, ret, err);
+    return begin(n, id, (struct patience){.with_looks = WAIT_NS}, false, ret, err);
 }
 
 enum rpc_code volume_begin_soon(struct node *n, const char *id, struct volume **ret,
                                 struct err *err)
 {
-    return begin(n, id, WAIT_NS, ret, err);
+    return begin(n, id, (struct patience){WAIT_NS, WAIT_NS}, true, ret, err);
+}
+
+enum rpc_code volume_try(struct node *n, const char *id, struct volume **ret)
+{
+    return begin(n, id, (struct patience){0}, true, ret, NULL);
 }
 
 void volume_end(struct node *n, struct volume *v)
@@ -95,13 +118,20 @@ void volume_take_set(struct node *n, struct volume *v, const char *key)
     snprintf(v->set, sizeof v->set, "%s", key);
 }
 
+void ids_free(char **ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(ids[i]);
+    free(ids);
+}
+
 char **volumes_of_set(struct node *n, const char *key, size_t *ret_n)
 {
     ACQUIRE(&n->lock);
     char **ids = NULL;
     *ret_n = 0;
     for (const struct volume *v = n->volumes; v; v = v->next) {
-        if (strcmp(v->set, key) != 0)
+        if (key ? strcmp(v->set, key) != 0 : !v->n_cut_off)
             continue;
         ids = xrealloc(ids, (*ret_n + 1) * sizeof *ids);
         ids[(*ret_n)++] = xstrdup(v->id);
@@ -122,7 +152,33 @@ struct target *volume_target(const struct volume *v, const char *path)
 void volume_add_target(struct volume *v, const char *path, bool read_only)
 {
     v->targets = xrealloc(v->targets, (v->n_targets + 1) * sizeof *v->targets);
-    v->targets[v->n_targets++] = (struct target){xstrdup(path), read_only};
+    v->targets[v->n_targets++] = (struct target){
+        .path = xstrdup(path),
+        .read_only = read_only,
+        .pod = {xstrdup(""), xstrdup(""), xstrdup("")},
+    };
+}
+
+static void set_text(char **at, const char *text)
+{
+    free(*at);
+    *at = xstrdup(text);
+}
+
+void target_set_pod(struct target *t, const char *name, const char *namespace, const char *uid)
+{
+    set_text(&t->pod.name, name);
+    set_text(&t->pod.namespace, namespace);
+    set_text(&t->pod.uid, uid);
+}
+
+void target_add_lost(struct target *t, uint64_t dev)
+{
+    for (size_t i = 0; i < t->n_lost; i++)
+        if (t->lost[i].dev == dev)
+            return;
+    t->lost = xrealloc(t->lost, (t->n_lost + 1) * sizeof *t->lost);
+    t->lost[t->n_lost++] = (struct lost_mount){dev, false};
 }
 
 void volume_drop_target(struct volume *v, const char *path)
@@ -130,11 +186,20 @@ void volume_drop_target(struct volume *v, const char *path)
     struct target *t = volume_target(v, path);
     if (!t)
         return;
-    free(t->path);
+    target_free(t);
     *t = v->targets[--v->n_targets];
 }
 
 /* --- records ---------------------------------------------------------------------------------- */
+
+static void count_cut_off(struct node *n, struct volume *v)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < v->n_targets; i++)
+        count += v->targets[i].n_lost > 0;
+    ACQUIRE(&n->lock);
+    v->n_cut_off = count;
+}
 
 int volume_store(struct node *n, struct volume *v, struct err *err)
 {
@@ -154,10 +219,18 @@ int volume_store(struct node *n, struct volume *v, struct err *err)
         jw_object(&w, NULL);
         jw_str(&w, "path", v->targets[i].path);
         jw_bool(&w, "read_only", v->targets[i].read_only);
+        jw_str(&w, "pod", v->targets[i].pod.name);
+        jw_str(&w, "namespace", v->targets[i].pod.namespace);
+        jw_str(&w, "uid", v->targets[i].pod.uid);
+        jw_array(&w, "lost");
+        for (size_t k = 0; k < v->targets[i].n_lost; k++)
+            jw_int(&w, NULL, (int64_t)v->targets[i].lost[k].dev);
+        jw_end(&w);
         jw_end(&w);
     }
     jw_end(&w);
     jw_end(&w);
+    count_cut_off(n, v);
     if (state_write(&n->volumes_dir, v->id, &text, err))
         return err_wrap(err, "volume %s: keep its record", v->id);
     v->recorded = true;
@@ -173,16 +246,36 @@ int volume_forget(struct node *n, struct volume *v, struct err *err)
     return 0;
 }
 
+static int load_target(struct volume *v, const struct json *t, struct err *err)
+{
+    const char *path, *name, *space, *uid;
+    bool read_only;
+    if (json_str(t, "path", &path, err) || json_bool(t, "read_only", &read_only, err) ||
+        json_str_or(t, "pod", "", &name, err) || json_str_or(t, "namespace", "", &space, err) ||
+        json_str_or(t, "uid", "", &uid, err))
+        return -1;
+    volume_add_target(v, path, read_only);
+    struct target *new = &v->targets[v->n_targets - 1];
+    target_set_pod(new, name, space, uid);
+    struct json lost = json_get(t, "lost");
+    for (size_t i = 0; i < json_count(&lost); i++) {
+        struct json l = json_at(&lost, i);
+        int64_t dev;
+        if (json_as_int(&l, 1, INT64_MAX, &dev, err))
+            return -1;
+        target_add_lost(new, (uint64_t)dev);
+    }
+    v->n_cut_off += new->n_lost > 0;
+    return 0;
+}
+
 static int load_targets(struct volume *v, const struct json *record, struct err *err)
 {
     struct json targets = json_get(record, "targets");
     for (size_t i = 0; i < json_count(&targets); i++) {
         struct json t = json_at(&targets, i);
-        const char *path;
-        bool read_only;
-        if (json_str(&t, "path", &path, err) || json_bool(&t, "read_only", &read_only, err))
+        if (load_target(v, &t, err))
             return -1;
-        volume_add_target(v, path, read_only);
     }
     return 0;
 }

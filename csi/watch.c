@@ -4,7 +4,8 @@
  * The watch is one thread. It sleeps on the processes behind all mounts (pidfds) and wakes when one
  * ends or when a call pokes it; then it looks at every set: one that is served is held
  * (set_hold()), one that is not is revived or mounted again, with its binds. While something is
- * unsettled it looks every 100 ms, else every 10 s.
+ * unsettled it looks every 100 ms, else every 10 s. Pods that are cut off are looked at after each
+ * heal, and every 10 s.
  */
 #define LOG_MODULE "watch"
 #include <errno.h>
@@ -26,7 +27,8 @@ struct watch {
     pthread_t thread;
     int wake;
     _Atomic bool stop;
-    uint64_t not_before; /* the thread's: of the next try after a failure */
+    /* The thread's: when the next try after a failure, and the next look at pods are due. */
+    uint64_t not_before, look_at;
 };
 
 /* --- what is held ----------------------------------------------------------------------------- */
@@ -50,21 +52,18 @@ void set_hold(struct node *n, struct set *s)
 
 /* --- healing ---------------------------------------------------------------------------------- */
 
-static void free_texts(char **texts, size_t n)
+/* A target that shows a mount that is no more shows the new one. */
+static void rebind(struct node *n, struct volume *v, struct target *t)
 {
-    for (size_t i = 0; i < n; i++)
-        free(texts[i]);
-    free(texts);
-}
-
-/* A path that shows a mount that is no more shows the new one. */
-static void rebind(struct node *n, const struct volume *v, const char *path, bool read_only)
-{
-    struct mount_look look;
+    cleanup_free char *mountpoint = set_mountpoint(n, v->set);
+    struct mount_look there, set;
     struct err why = {0};
-    if (n->mounter->ops->look(n->mounter, path, &look, NULL) || !look.mounted || !look.ours)
+    if (n->mounter->ops->look(n->mounter, t->path, &there, NULL) || !there.mounted || !there.ours ||
+        n->mounter->ops->look(n->mounter, mountpoint, &set, NULL))
         return;
-    if (set_bind(n, v->set, path, read_only, &why))
+    if (there.dev != set.dev)
+        cut_off_note(n, v, t, there.dev);
+    if (set_bind(n, v->set, t->path, t->read_only, &why))
         log_warn(n->conf.log, "volume %s: %s", v->id, why.msg);
 }
 
@@ -75,13 +74,13 @@ static void rebind_volumes(struct node *n, const char *key)
     char **ids = volumes_of_set(n, key, &count);
     for (size_t i = 0; i < count; i++) {
         cleanup_volume struct volume_scope scope = {n, NULL};
-        if (volume_begin(n, ids[i], &scope.volume, NULL))
+        if (volume_try(n, ids[i], &scope.volume))
             continue;
-        const struct volume *v = scope.volume;
+        struct volume *v = scope.volume;
         for (size_t t = 0; t < v->n_targets; t++)
-            rebind(n, v, v->targets[t].path, v->targets[t].read_only);
+            rebind(n, v, &v->targets[t]);
     }
-    free_texts(ids, count);
+    ids_free(ids, count);
 }
 
 /* True: nothing is left to do for it. */
@@ -91,7 +90,7 @@ static bool heal_one(struct node *n, const char *key, bool always_rebind)
     struct err why = {0};
     bool again = false;
     char **ids = volumes_of_set(n, key, &volumes);
-    free_texts(ids, volumes);
+    ids_free(ids, volumes);
     uint64_t deadline = clock_mono_ns() + WORK_NS;
     int result =
         volumes ? set_heal(n, key, &again, deadline, &why) : set_down(n, key, deadline, &why);
@@ -109,13 +108,14 @@ static bool heal_all(struct node *n, bool always_rebind)
     char **keys = sets_keys(n, &count);
     for (size_t i = 0; i < count; i++)
         all = heal_one(n, keys[i], always_rebind) && all;
-    free_texts(keys, count);
+    ids_free(keys, count);
     return all;
 }
 
 void node_heal(struct node *n)
 {
     heal_all(n, /* always_rebind= */ true);
+    cut_off_look(n);
 }
 
 /* --- another program -------------------------------------------------------------------------- */
@@ -155,7 +155,7 @@ void node_upgrade(struct node *n, const char *program)
         if (s)
             set_end(n, s);
     }
-    free_texts(keys, count);
+    ids_free(keys, count);
 }
 
 /* --- watching --------------------------------------------------------------------------------- */
@@ -193,14 +193,16 @@ static void look_at_sets(struct node *n, struct watched *w)
         if (s.keeper_pid)
             watch_process(w, s.keeper_pid);
     }
-    free_texts(keys, count);
+    ids_free(keys, count);
 }
 
-static void sleep_on(struct watch *watch, struct watched *w, int ms)
+/* True: it was poked. */
+static bool sleep_on(struct watch *watch, struct watched *w, int ms)
 {
     w->fds = xrealloc(w->fds, (w->n + 1) * sizeof *w->fds);
     w->fds[w->n++] = (struct pollfd){.fd = watch->wake, .events = POLLIN};
-    if (poll(w->fds, w->n, ms) > 0 && w->fds[w->n - 1].revents) {
+    bool poked = poll(w->fds, w->n, ms) > 0 && w->fds[w->n - 1].revents;
+    if (poked) {
         uint64_t count;
         ssize_t ignored = read(watch->wake, &count, sizeof count);
         (void)ignored;
@@ -208,6 +210,7 @@ static void sleep_on(struct watch *watch, struct watched *w, int ms)
     for (size_t i = 0; i + 1 < w->n; i++)
         close(w->fds[i].fd);
     free(w->fds);
+    return poked;
 }
 
 static void *watch_main(void *arg)
@@ -218,10 +221,19 @@ static void *watch_main(void *arg)
     while (!watch->stop) {
         struct watched w = {0};
         look_at_sets(n, &w);
-        bool due = clock_mono_ns() >= watch->not_before, held = sets_are_held(n);
-        if ((w.lost || !held) && due && !heal_all(n, /* always_rebind= */ false))
-            watch->not_before = clock_mono_ns() + AGAIN_NS;
-        sleep_on(watch, &w, w.lost || w.unsettled || !held ? UNSETTLED_MS : SETTLED_MS);
+        bool held = sets_are_held(n);
+        if ((w.lost || !held) && clock_mono_ns() >= watch->not_before) {
+            if (!heal_all(n, /* always_rebind= */ false))
+                watch->not_before = clock_mono_ns() + AGAIN_NS;
+            watch->look_at = 0;
+        }
+        if (clock_mono_ns() >= watch->look_at) {
+            cut_off_look(n);
+            watch->look_at = clock_mono_ns() + SETTLED_MS * NS_PER_MS;
+        }
+        bool soon = w.lost || w.unsettled || !held;
+        if (sleep_on(watch, &w, soon ? UNSETTLED_MS : SETTLED_MS))
+            watch->look_at = 0;
     }
     return NULL;
 }
@@ -311,15 +323,27 @@ void node_metrics(struct node *n, struct bytes *out)
          "Mounts that were lost, and made again"},
         {"sampan_csi_lost_total", NULL, METRIC_COUNTER, 5 * sizeof(counter),
          "Mounts that were lost"},
+        {"sampan_csi_pods_cut_off", NULL, METRIC_GAUGE, 6 * sizeof(counter),
+         "Pods that still see a mount which was lost, and must restart"},
+        {"sampan_csi_events_total", NULL, METRIC_COUNTER, 7 * sizeof(counter),
+         "Events of pods told to the cluster"},
+        {"sampan_csi_event_failures_total", NULL, METRIC_COUNTER, 8 * sizeof(counter),
+         "Events of pods that could not be told"},
     };
-    uint64_t volumes = 0, sets = 0;
+    uint64_t volumes = 0, sets = 0, cut_off = 0, told, untold;
     lock_take(&n->lock);
-    for (const struct volume *v = n->volumes; v; v = v->next)
+    for (const struct volume *v = n->volumes; v; v = v->next) {
         volumes += v->recorded;
+        cut_off += v->n_cut_off;
+    }
     for (const struct set *s = n->sets; s; s = s->next)
         sets += *s->uri != '\0';
     lock_drop(&n->lock);
     n->stats.volumes = volumes;
     n->stats.sets = sets;
+    n->stats.cut_off = cut_off;
+    events_counts(n->conf.events, &told, &untold);
+    n->stats.told = told;
+    n->stats.untold = untold;
     metrics_text(out, rows, sizeof rows / sizeof rows[0], &n->stats);
 }

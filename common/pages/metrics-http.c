@@ -125,6 +125,12 @@ int metrics_http_start(struct metrics_http **ret, const struct metrics_http_conf
     return 0;
 }
 
+unsigned metrics_http_port(const struct metrics_http *m)
+{
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(m->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    return info ? info->port : 0;
+}
+
 void metrics_http_stop(struct metrics_http *m)
 {
     if (!m)

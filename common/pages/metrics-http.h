@@ -20,6 +20,8 @@ struct metrics_http_conf {
 struct metrics_http;
 int metrics_http_start(struct metrics_http **ret, const struct metrics_http_conf *conf,
                        struct err *err);
+/* Where it listens: what the kernel chose, if the address said port 0. */
+unsigned metrics_http_port(const struct metrics_http *m);
 void metrics_http_stop(struct metrics_http *m); /* NULL is fine */
 
 #endif

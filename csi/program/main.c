@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "conf.h"
 #include "controller.h"
+#include "events.h"
 #include "mem.h"
 #include "metrics-http.h"
 #include "node.h"
@@ -31,7 +32,7 @@
 
 struct options {
     const char *endpoint, *node_id, *state, *driver_name, *metrics, *kubelet_dir, *cache_dir,
-        *run_dir, *program, *log_level, *log_format;
+        *run_dir, *program, *account, *log_level, *log_format;
     bool controller, node, host;
 };
 #define AT(field) offsetof(struct options, field)
@@ -60,6 +61,9 @@ static const struct conf_row rows[] = {
     {"host", CONF_FLAG, AT(host),
      .help = "Run mounts in the host's namespaces and a cgroup of their own, from copies of the "
              "programs below --state: they outlive this container (needs hostPID, privileged)"},
+    {"service-account", CONF_STRING, AT(account), .arg = "DIR",
+     .dflt = "/var/run/secrets/kubernetes.io/serviceaccount",
+     .help = "Folder with the token and ca.crt that pods' events are told with, inside a cluster"},
     {"log-level", CONF_STRING, AT(log_level), .arg = "LEVEL", .dflt = "info",
      .help = "error, warn, info or debug; for one module: info,rpc=debug"},
     {"log-format", CONF_ENUM, AT(log_format), .choices = "text|json", .dflt = "text",
@@ -74,6 +78,7 @@ struct program {
     char *sampan, *run_dir;
     int lock; /* of the state folder */
     struct mounter *mounter;
+    struct events *events;
     struct plugin plugin;
     struct rpc_server *server;
     const struct rpc_method **methods;
@@ -180,6 +185,12 @@ static int open_services(struct program *p, struct err *err)
                                          .log = p->log};
     if (mounter_real(&p->mounter, &mounter, err))
         return -1;
+    const struct events_conf events = {.account = p->o.account,
+                                       .component = p->o.driver_name,
+                                       .node = p->o.node_id,
+                                       .log = p->log};
+    if (p->o.node && events_start(&p->events, &events, err))
+        return -1;
     const struct node_conf node = {
         .state = p->o.state,
         .run = p->run_dir,
@@ -188,6 +199,7 @@ static int open_services(struct program *p, struct err *err)
         .node_id = p->o.node_id,
         .driver_name = p->o.driver_name,
         .mounter = p->mounter,
+        .events = p->events,
         .log = p->log,
     };
     const struct controller_conf controller = {.state = p->o.state,
@@ -244,6 +256,7 @@ static void end(struct program *p)
     metrics_http_stop(p->http);
     rpc_stop(p->server, GRACE_NS);
     node_close(p->plugin.node);
+    events_stop(p->events);
     controller_close(p->plugin.controller);
     mounter_free(p->mounter);
     free(p->methods);
@@ -276,6 +289,8 @@ static int run(struct program *p, const sigset_t *signals, struct err *err)
         return -1;
     log_info(p->log, "serving %s%son %s", p->o.node ? "node " : "",
              p->o.controller ? "controller " : "", p->o.endpoint);
+    if (p->http)
+        log_info(p->log, "metrics and health on port %u", metrics_http_port(p->http));
     tell_where_keys_go(p);
     while (sigwait(signals, &signal) || signal == SIGHUP)
         ;

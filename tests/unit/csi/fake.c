@@ -217,6 +217,12 @@ static int fake_usage(struct mounter *m, const char *path, struct mount_usage *r
     return 0;
 }
 
+static bool fake_pod_sees(struct mounter *m, const char *pod_uid, uint64_t dev)
+{
+    const struct fake *f = of(m);
+    return dev && dev == f->pod_dev && strcmp(pod_uid, f->pod_uid) == 0;
+}
+
 static int fake_own(struct mounter *m, const char *path, int64_t gid, struct err *err)
 {
     (void)m;
@@ -226,8 +232,9 @@ static int fake_own(struct mounter *m, const char *path, int64_t gid, struct err
     return 0;
 }
 
-static const struct mounter_ops ops = {fake_run,  fake_look,   fake_serving, fake_hold, fake_revive,
-                                       fake_bind, fake_unbind, fake_usage,   fake_own};
+static const struct mounter_ops ops = {fake_run,      fake_look, fake_serving, fake_hold,
+                                       fake_revive,   fake_bind, fake_unbind,  fake_usage,
+                                       fake_pod_sees, fake_own};
 
 struct fake *fake_new(void)
 {

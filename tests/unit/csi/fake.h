@@ -29,6 +29,8 @@ struct fake {
     int busy;               /* so many say "cache folder in use" first */
     int mounted, unmounted; /* programs run so far */
     char words[2048];       /* of the last program */
+    char pod_uid[64];       /* a pod with processes, */
+    uint64_t pod_dev;       /* and the one mount that they see */
 };
 
 /* The machine of this test; zeroed. */

@@ -107,7 +107,10 @@ Test(node, what_was_lost_comes_back_with_its_binds)
     node_heal(w.node);
     uint64_t after = fake_at(w.fake, w.target)->dev;
     cr_assert(after != before);
-    cr_assert(fake_at(w.fake, w.target)->read_only && fake_count(w.fake) == 2);
+    cr_assert(fake_at(w.fake, w.target)->read_only && fake_count(w.fake) == 3,
+              "the new mount, and its bind upon the old one");
+    cr_assert(do_unpublish(&w, "v", w.target) == RPC_OK && do_unstage(&w, "v") == RPC_OK);
+    cr_assert(fake_count(w.fake) == 0 && world_records(&w) == 0);
     world_remove(&w);
 }
 
@@ -133,6 +136,47 @@ Test(node, a_set_that_was_busy_is_held_afterwards)
     free(keys[0]);
     free(keys);
     world_remove(&w);
+}
+
+static bool metrics_say(struct world *w, const char *line)
+{
+    struct bytes text = {0};
+    node_metrics(w->node, &text);
+    bool found = strstr(text.data, line) != NULL;
+    bytes_release(&text);
+    return found;
+}
+
+Test(node, a_pod_that_still_sees_what_was_lost_is_cut_off)
+{
+    static const struct {
+        const char *uid; /* of the processes that see it */
+        bool cut_off;
+    } rows[] = {{"uid-1", true}, {"uid-2", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct world w;
+        world_make(&w);
+        cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+        cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+        w.fake->pod_dev = fake_at(w.fake, w.target)->dev;
+        snprintf(w.fake->pod_uid, sizeof w.fake->pod_uid, "%s", rows[i].uid);
+        node_heal(w.node);
+        cr_assert(metrics_say(&w, "\nsampan_csi_pods_cut_off 0\n"), "nothing is lost");
+        fake_lose(w.fake);
+        node_heal(w.node);
+        const char *want =
+            rows[i].cut_off ? "\nsampan_csi_pods_cut_off 1\n" : "\nsampan_csi_pods_cut_off 0\n";
+        cr_assert(metrics_say(&w, want), "row %zu", i);
+        world_close(&w);
+        world_open(&w);
+        cr_assert(metrics_say(&w, want), "row %zu: a plugin that was restarted knows it", i);
+        w.fake->pod_dev = 0;
+        node_heal(w.node);
+        cr_assert(metrics_say(&w, "\nsampan_csi_pods_cut_off 0\n"), "row %zu: restarted", i);
+        cr_assert(do_unpublish(&w, "v", w.target) == RPC_OK && do_unstage(&w, "v") == RPC_OK);
+        cr_assert(fake_count(w.fake) == 0 && world_records(&w) == 0);
+        world_remove(&w);
+    }
 }
 
 Test(node, a_set_that_nobody_names_is_ended)

@@ -103,15 +103,16 @@ struct parts {
     PB(VolumeCapability) capability;
     PB(VolumeCapability__MountVolume) mount;
     PB(VolumeCapability__AccessMode) mode;
-    PB(Pair) context[2], secrets[2];
-    PB(Pair) * context_list[2], *secret_list[2];
+    PB(Pair) context[3], secrets[2];
+    PB(Pair) * context_list[3], *secret_list[2];
     char key[16], value[64];
 };
 
 static void parts_fill(struct parts *p, const char *secret)
 {
     static char uri[] = "uri", set[] = "s3://b/set", own[] = "csi.storage.k8s.io/ephemeral",
-                yes[] = "true", access[] = "access-key", secret_key[] = "secret-key";
+                pod_uid[] = "csi.storage.k8s.io/pod.uid", uid[] = "uid-1", yes[] = "true",
+                access[] = "access-key", secret_key[] = "secret-key";
     *p = (struct parts){.capability = PB_INIT(VOLUME_CAPABILITY),
                         .mount = PB_INIT(VOLUME_CAPABILITY__MOUNT_VOLUME),
                         .mode = PB_INIT(VOLUME_CAPABILITY__ACCESS_MODE)};
@@ -119,21 +120,23 @@ static void parts_fill(struct parts *p, const char *secret)
     p->capability.access_mode = &p->mode;
     p->mode.mode = CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__SINGLE_NODE_WRITER;
     p->context[0] = (PB(Pair))PB_INIT(PAIR);
-    p->context[1] = p->secrets[0] = p->secrets[1] = p->context[0];
+    p->context[1] = p->context[2] = p->secrets[0] = p->secrets[1] = p->context[0];
     p->context[0].key = uri;
     p->context[0].value = set;
-    p->context[1].key = own;
-    p->context[1].value = yes;
+    p->context[1].key = pod_uid;
+    p->context[1].value = uid;
+    p->context[2].key = own;
+    p->context[2].value = yes;
     snprintf(p->key, sizeof p->key, "AKIA");
     snprintf(p->value, sizeof p->value, "%s", secret ? secret : "");
     p->secrets[0].key = access;
     p->secrets[0].value = p->key;
     p->secrets[1].key = secret_key;
     p->secrets[1].value = p->value;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++)
         p->context_list[i] = &p->context[i];
+    for (int i = 0; i < 2; i++)
         p->secret_list[i] = &p->secrets[i];
-    }
 }
 
 static char *mutable(const char *text)
@@ -179,7 +182,7 @@ static enum rpc_code publish(struct world *w, const char *volume, const char *ta
     q.target_path = mutable(target);
     q.volume_capability = &p.capability;
     q.volume_context = p.context_list;
-    q.n_volume_context = is_inline ? 2 : 1;
+    q.n_volume_context = is_inline ? 3 : 2;
     q.secrets = p.secret_list;
     q.n_secrets = secret ? 2 : 0;
     q.readonly = read_only;
