@@ -9,7 +9,7 @@ store_up() {
     export MINIO_ROOT_USER=cluster-test MINIO_ROOT_PASSWORD=cluster-test-secret
     export AWS_ACCESS_KEY_ID=$MINIO_ROOT_USER AWS_SECRET_ACCESS_KEY=$MINIO_ROOT_PASSWORD AWS_REGION=us-east-1 AWS_ENDPOINT_URL=$store
     mkdir -p "$W/store"
-    cluster lan "$minio" server --quiet --address 10.90.0.1:9000 "$W/store" >"$W/store.log" 2>&1 &
+    tests/kube/cluster lan "$minio" server --quiet --address 10.90.0.1:9000 "$W/store" >"$W/store.log" 2>&1 &
     children+=($!)
     until_true 60 cluster lan curl -sf -o "$W/up" "$store/minio/health/ready"
     cluster lan .venv/bin/python tests/lib/s3.py make samples
