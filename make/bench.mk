@@ -18,6 +18,6 @@ bench-peers: deps venv
 
 .PHONY: bench
 bench: deps
-	@$(MAKE) --no-print-directory all tools $(BUILD)/tools/bench-order
+	@$(MAKE) --no-print-directory all tools $(BUILD)/tools/bench-order $(BUILD)/tools/bench-loader
 	@SAMPAN='$(CURDIR)/$(BUILD)/bin/sampan' TOOLS='$(CURDIR)/$(BUILD)/tools' BENCH_QUICK='$(BENCH_QUICK)' \
 	    python3 tests/bench/bench.py --dir '$(BENCH_DIR)' $(ROWS)

@@ -43,3 +43,9 @@ $(BUILD)/tools/make-pictures: tests/tools/make-pictures.c tests/unit/loader/pict
 	@echo "  CC    $<"
 	@$(CC) $(filter-out -include common/base/banned.h,$(CFLAGS)) -Itests/unit/loader $(LDFLAGS) -o $@ \
 	    $(filter %.c,$^) $(shell pkg-config --cflags --libs libjpeg)
+
+$(BUILD)/tools/bench-loader: tests/bench/bench-loader.c $(LOADER_SO) make/loader.mk
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	@$(CC) $(filter-out -include common/base/banned.h,$(CFLAGS)) -Itrainer/loader -Icommon/base $(LDFLAGS) -o $@ $< \
+	    $(LOADER_SO) -Wl,-rpath,'$$ORIGIN/../lib' $(shell pkg-config --cflags --libs libjpeg)
