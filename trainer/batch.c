@@ -97,10 +97,7 @@ int batch_open(struct batches **ret, enum model_data kind, const struct batch_op
             return err_set(err, ERR_USAGE, "--data: %s: want synthetic:SAMPLES,CLASSES", o->data);
         return batch_synthetic(ret, kind, o, samples, classes, err);
     }
-    if (kind == MODEL_PICTURES)
-        return err_set(err, ERR_USAGE, "--data: %s: pictures are not read yet (synthetic:…)",
-                       o->data);
-    return batch_ratings(ret, o, err);
+    return kind == MODEL_PICTURES ? batch_pictures(ret, o, err) : batch_ratings(ret, o, err);
 }
 
 void batch_close(struct batches *b)

@@ -102,6 +102,11 @@ static int take_up(struct run *r, struct err *err)
         share_floats(r, net_weights(r->n), err) || share_floats(r, net_velocities(r->n), err) ||
         share_floats(r, net_mean(r->n), err))
         return -1;
+    if (r->at.batch >= r->batches->pass_batches) { /* stopped after the last batch of its pass */
+        r->at.pass++;
+        r->at.batch = 0;
+        r->at.token[0] = '\0';
+    }
     char name[64];
     checkpoint_name(&r->at, name, sizeof name);
     snprintf(r->saved, sizeof r->saved, "%s/%s", r->o->save_dir, name);

@@ -1,0 +1,99 @@
+/* Pictures of a folder, by the loader (loader.h). */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "batch-internal.h"
+#include "loader.h"
+#include "mem.h"
+
+struct pictures {
+    struct batches base;
+    struct loader *loader;
+    const struct loader_batch *held;
+    bool resumed; /* the first pass goes on where a token said */
+};
+
+static int begin(struct batches *b, uint64_t pass, struct err *err)
+{
+    struct pictures *p = (struct pictures *)b;
+    loader_release(p->loader, p->held);
+    p->held = NULL;
+    if (p->resumed) {
+        p->resumed = false;
+        return 0;
+    }
+    return loader_set_epoch(p->loader, pass, err);
+}
+
+static int next(struct batches *b, struct net_batch *ret, struct err *err)
+{
+    struct pictures *p = (struct pictures *)b;
+    loader_release(p->loader, p->held);
+    p->held = NULL;
+    int got = loader_next(p->loader, &p->held, err);
+    if (got > 0)
+        *ret = (struct net_batch){.n = p->held->n, .x = p->held->pixels, .labels = p->held->labels};
+    return got;
+}
+
+static int token(struct batches *b, char ret[BATCH_TOKEN_LEN], struct err *err)
+{
+    _Static_assert(LOADER_TOKEN_TEXT <= BATCH_TOKEN_LEN, "a token fits");
+    return loader_token(((struct pictures *)b)->loader, ret, err);
+}
+
+static void figures(struct batches *b, struct batch_figures *ret)
+{
+    struct loader_figures f;
+    loader_figures(((struct pictures *)b)->loader, &f);
+    *ret = (struct batch_figures){.waited = f.waited_ns,
+                                  .read = f.read_ns,
+                                  .decoded = f.decode_ns,
+                                  .direct = f.direct_samples,
+                                  .mounted = f.mount_samples,
+                                  .skipped = f.skipped};
+}
+
+static void pictures_close(struct batches *b)
+{
+    struct pictures *p = (struct pictures *)b;
+    loader_close(p->loader);
+    free(p);
+}
+
+static const struct batches_ops ops = {begin, next, token, figures, pictures_close};
+
+int batch_pictures(struct batches **ret, const struct batch_options *o, struct err *err)
+{
+    char spec[1400];
+    struct loader_options lo;
+    batch_spec(o, spec, sizeof spec);
+    loader_options_init(&lo);
+    lo.dir = o->data;
+    lo.sampler = spec;
+    lo.resume = o->resume;
+    lo.batch = (uint32_t)o->batch;
+    lo.threads = o->threads;
+    lo.crop = o->train ? LOADER_CROP_RANDOM : LOADER_CROP_CENTRE;
+    lo.height = (uint32_t)o->height;
+    lo.width = (uint32_t)o->width;
+    lo.seed = o->seed;
+    lo.policy = o->skip_bad ? LOADER_SKIP : LOADER_FAIL;
+    lo.depth = 3; /* one is the consumer's */
+    lo.quiet_mount = !o->train;
+    struct pictures *p = xcalloc(1, sizeof *p);
+    p->base.ops = &ops;
+    p->resumed = o->resume != NULL;
+    if (loader_open(&p->loader, &lo, err)) {
+        free(p);
+        return err_wrap(err, "--data");
+    }
+    struct loader_info info;
+    loader_info(p->loader, &info);
+    p->base.samples = info.samples;
+    p->base.pass_batches = info.epoch_batches;
+    p->base.shape =
+        (struct model_shape){.h = o->height, .w = o->width, .c = 3, .classes = (int)info.classes};
+    *ret = &p->base;
+    return 0;
+}
