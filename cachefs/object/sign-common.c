@@ -42,12 +42,9 @@ void md5_base64(char out[25], const void *data, size_t len)
 
 const char *method_name(enum http_method m)
 {
-    static const char *const names[] = {[HTTP_GET] = "GET",
-                                        [HTTP_HEAD] = "HEAD",
-                                        [HTTP_PUT] = "PUT",
-                                        [HTTP_POST] = "POST",
-                                        [HTTP_DELETE] = "DELETE",
-                                        [HTTP_PATCH] = "PATCH"};
+    static const char *const names[] = {
+        [HTTP_GET] = "GET",   [HTTP_HEAD] = "HEAD",     [HTTP_PUT] = "PUT",
+        [HTTP_POST] = "POST", [HTTP_DELETE] = "DELETE", [HTTP_PATCH] = "PATCH"};
     return names[m];
 }
 

@@ -71,7 +71,7 @@ void json_path(const struct json *j, struct bytes *out);
 struct json_doc *json_doc_of(const struct json *j, const char *what);
 /* Takes a member out of an object; only where nobody else reads the document. */
 void json_drop(const struct json *obj, const char *key);
-bool json_holds_null(const struct json *j);                       /* there, and null */
+bool json_holds_null(const struct json *j);                 /* there, and null */
 bool json_same(const struct json *a, const struct json *b); /* equal values; absent equals absent */
 /* Would this merge patch (RFC 7396) change the object? Members of an object that are null or empty
  * change nothing where there is none. */
