@@ -1,4 +1,4 @@
-# `make install` (DESTDIR, PREFIX): the program, a manual page a verb, completion for bash and zsh: all
+# `make install` (DESTDIR, PREFIX): the programs, a manual page a verb, completion for bash and zsh: all
 # of that text comes from the program itself; and libsampan-order and libsampan-loader for other programs. `make deb` packs
 # the same tree into build/sampan_*.deb.
 
@@ -13,6 +13,7 @@ LIBEXECDIR  := $(DESTDIR)$(PREFIX)/libexec/sampan
 INCDIR      := $(DESTDIR)$(PREFIX)/include/sampan
 VERBS       := $(patsubst cli/cmd-%.c,%,$(wildcard cli/cmd-*.c))
 PROGRAM     := $(BUILD)/bin/sampan
+PROGRAMS    := sampan sampan-csi sampan-operator sampan-train
 
 # The library alone.
 .PHONY: order-install
@@ -26,9 +27,7 @@ order-install: $(BUILD)/lib/libsampan-order.a
 .PHONY: install uninstall deb
 install: all order-install loader-install
 	@$(INSTALL) -d $(BINDIR) $(MANDIR) $(BASHDIR) $(ZSHDIR)
-	@$(INSTALL) -m 0755 $(PROGRAM) $(BINDIR)/sampan
-	@$(INSTALL) -m 0755 $(BUILD)/bin/sampan-csi $(BINDIR)/sampan-csi
-	@$(INSTALL) -m 0755 $(BUILD)/bin/sampan-operator $(BINDIR)/sampan-operator
+	@for program in $(PROGRAMS); do $(INSTALL) -m 0755 $(BUILD)/bin/$$program $(BINDIR)/$$program; done
 	@$(INSTALL) -d $(LIBEXECDIR)
 	@$(INSTALL) -m 0755 $(BUILD)/bin/sampan-keeper $(LIBEXECDIR)/sampan-keeper
 	@for verb in $(VERBS); do $(PROGRAM) help --man $$verb >$(MANDIR)/sampan-$$verb.1; done
@@ -38,7 +37,7 @@ install: all order-install loader-install
 	@echo "  INSTALL $(DESTDIR)$(PREFIX)"
 
 uninstall:
-	@rm -f $(BINDIR)/sampan $(BINDIR)/sampan-csi $(BINDIR)/sampan-operator $(MANDIR)/sampan.1 $(MANDIR)/sampan-*.1 $(BASHDIR)/sampan $(ZSHDIR)/_sampan
+	@rm -f $(PROGRAMS:%=$(BINDIR)/%) $(MANDIR)/sampan.1 $(MANDIR)/sampan-*.1 $(BASHDIR)/sampan $(ZSHDIR)/_sampan
 	@rm -f $(LIBDIR)/libsampan-order.a $(LIBDIR)/pkgconfig/sampan-order.pc $(LIBDIR)/libsampan-loader.so* $(LIBDIR)/pkgconfig/sampan-loader.pc
 	@rm -rf $(INCDIR) $(LIBEXECDIR)
 
@@ -47,7 +46,7 @@ DEB      = build/sampan_$(VERSION)_$(DEB_ARCH).deb
 deb: all
 	@rm -rf build/deb
 	@$(MAKE) --no-print-directory install DESTDIR=$(CURDIR)/build/deb PREFIX=/usr
-	@strip --strip-unneeded build/deb/usr/bin/sampan build/deb/usr/bin/sampan-csi build/deb/usr/bin/sampan-operator build/deb/usr/libexec/sampan/sampan-keeper
+	@strip --strip-unneeded $(PROGRAMS:%=build/deb/usr/bin/%) build/deb/usr/libexec/sampan/sampan-keeper
 	@gzip -9n build/deb/usr/share/man/man1/*.1
 	@mkdir -p build/deb/DEBIAN build/deb/usr/share/doc/sampan
 	@cp README.md build/deb/usr/share/doc/sampan/
