@@ -64,11 +64,9 @@ struct action *act_delete(struct actions *a, enum kind kind, const char *ns, con
 
 void act_event(struct actions *a, bool warning, const char *reason, const char *fmt, ...)
 {
-    char *text = NULL;
     va_list ap;
     va_start(ap, fmt);
-    if (vasprintf(&text, fmt, ap) < 0)
-        abort(); /* out of memory: the policy of mem.h */
+    char *text = xvasprintf(fmt, ap);
     va_end(ap);
     struct action *new = add(a, ACTION_EVENT);
     new->warning = warning;

@@ -22,11 +22,9 @@ static struct pair *place(struct pairs *p, const char *key)
 
 void pairs_add(struct pairs *p, const char *key, const char *fmt, ...)
 {
-    char *value = NULL;
     va_list ap;
     va_start(ap, fmt);
-    if (vasprintf(&value, fmt, ap) < 0)
-        abort(); /* out of memory: the policy of mem.h */
+    char *value = xvasprintf(fmt, ap);
     va_end(ap);
     struct pair *at = place(p, key);
     free(at->value);

@@ -259,8 +259,7 @@ void job_says(struct job *j, const char *fmt, ...)
     if (j->message)
         return;
     va_start(ap, fmt);
-    if (vasprintf(&j->message, fmt, ap) < 0)
-        abort(); /* out of memory: the policy of mem.h */
+    j->message = xvasprintf(fmt, ap);
     va_end(ap);
 }
 

@@ -62,16 +62,15 @@ int64_t part_time(const char *text)
 
 char *part_name(size_t max, const char *fmt, ...)
 {
-    char *text = NULL, hex[65];
+    char hex[65];
     va_list ap;
     va_start(ap, fmt);
-    int n = vasprintf(&text, fmt, ap);
+    char *text = xvasprintf(fmt, ap);
     va_end(ap);
-    if (n < 0)
-        abort(); /* out of memory: the policy of mem.h */
-    if ((size_t)n <= max)
+    size_t len = strlen(text);
+    if (len <= max)
         return text;
-    sha256_hex(hex, text, (size_t)n);
+    sha256_hex(hex, text, len);
     size_t head = max - 9;
     while (head && (text[head - 1] == '-' || text[head - 1] == '.'))
         head--;
@@ -312,11 +311,9 @@ bool part_condition(struct part_conditions *c, const char *type, const char *sta
                     const char *reason, const char *fmt, ...)
 {
     struct json old = condition_was(c, type);
-    char *message = NULL;
     va_list ap;
     va_start(ap, fmt);
-    if (vasprintf(&message, fmt, ap) < 0)
-        abort(); /* out of memory: the policy of mem.h */
+    char *message = xvasprintf(fmt, ap);
     va_end(ap);
     put(c, type, status, reason, message);
     return !same(part_text(&old, "status"), status) || !same(part_text(&old, "reason"), reason);
@@ -326,11 +323,9 @@ void part_condition_warn(struct part_conditions *c, const char *type, const char
                          const char *fmt, ...)
 {
     struct json old = condition_was(c, type);
-    char *message = NULL;
     va_list ap;
     va_start(ap, fmt);
-    if (vasprintf(&message, fmt, ap) < 0)
-        abort(); /* out of memory: the policy of mem.h */
+    char *message = xvasprintf(fmt, ap);
     va_end(ap);
     if (!same(part_text(&old, "reason"), reason) || !same(part_text(&old, "message"), message))
         act_event(c->out, true, reason, "%s", message);

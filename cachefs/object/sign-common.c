@@ -15,7 +15,7 @@ void hmac_sha256(uint8_t out[SHA256_LEN], const void *key, size_t key_len, const
                  size_t len)
 {
     if (!HMAC(EVP_sha256(), key, (int)key_len, data, len, out, NULL))
-        abort(); /* only without memory: the policy of mem.h */
+        mem_exhausted();
 }
 
 /* A library in FIPS mode has no MD5; then the sum is all zeros and the server says what it misses.

@@ -39,11 +39,9 @@ static struct bytes *find_header(const struct http_req *r, const char *name)
 
 void http_header(struct http_req *r, const char *name, const char *fmt, ...)
 {
-    cleanup_free char *value = NULL;
     va_list ap;
     va_start(ap, fmt);
-    if (vasprintf(&value, fmt, ap) < 0)
-        abort(); /* out of memory: the policy of mem.h */
+    cleanup_free char *value = xvasprintf(fmt, ap);
     va_end(ap);
     for (char *p = value; *p; p++)
         if (*p == '\r' || *p == '\n')

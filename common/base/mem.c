@@ -22,12 +22,16 @@
 
 #include "sync.h"
 
+void mem_exhausted(void)
+{
+    fprintf(stderr, "out of memory: the system has none left\n");
+    abort();
+}
+
 static void *must(void *p, size_t size)
 {
-    if (!p && size) {
-        fprintf(stderr, "out of memory: %zu bytes: the system has none left\n", size);
-        abort();
-    }
+    if (!p && size)
+        mem_exhausted();
     return p;
 }
 
@@ -56,14 +60,20 @@ char *xstrndup(const char *s, size_t n)
     return must(strndup(s, n), n + 1);
 }
 
-char *xasprintf(const char *fmt, ...)
+char *xvasprintf(const char *fmt, va_list ap)
 {
     char *text;
+    int n = vasprintf(&text, fmt, ap);
+    return must(n < 0 ? NULL : text, 1);
+}
+
+char *xasprintf(const char *fmt, ...)
+{
     va_list ap;
     va_start(ap, fmt);
-    int n = vasprintf(&text, fmt, ap);
+    char *text = xvasprintf(fmt, ap);
     va_end(ap);
-    return must(n < 0 ? NULL : text, 1);
+    return text;
 }
 
 /* --- the pool --------------------------------------------------------------------------------- */

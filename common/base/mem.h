@@ -8,6 +8,7 @@
 #ifndef SAMPAN_BASE_MEM_H
 #define SAMPAN_BASE_MEM_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,9 @@ void *xrealloc(void *p, size_t size);
 char *xstrdup(const char *s);
 char *xstrndup(const char *s, size_t n);
 __attribute__((format(printf, 1, 2))) char *xasprintf(const char *fmt, ...);
+__attribute__((format(printf, 1, 0))) char *xvasprintf(const char *fmt, va_list ap);
+/* Ends the process as the xalloc family does: for libraries that fail for want of memory alone. */
+_Noreturn void mem_exhausted(void);
 
 /*
  * A pool of buffers whose capacities never add up to more than `limit`. Released memory is kept for
