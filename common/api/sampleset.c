@@ -188,8 +188,11 @@ static const struct api_field spec_fields[] = {
               "Change partitions by hit ratio or capacity.", .object = &autoscale),
     API_FIELD("runtime", API_OBJECT, sampleset_spec, runtime, "The servers on the cache nodes.",
               .object = &runtime),
-    API_FIELD("sharedTo", API_STRINGS, sampleset_spec, shared_to,
-              "Namespaces whose jobs may use the set by its name alone; \"*\": all.", .max = 256),
+    API_FIELD(
+        "sharedTo", API_STRINGS, sampleset_spec, shared_to,
+        "Namespaces whose jobs may use the set by its name alone; \"*\": all. Absent: all for a "
+        "set in paddle-system, else none but its own.",
+        .max = 256),
 };
 static const struct api_rule spec_rules[] = {
     {"has(self.source) != (has(self.sources) && size(self.sources) > 0)",
