@@ -23,14 +23,12 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz-%.o $(call lib_of,$(filter-out cli
 	@$(CC) $(LDFLAGS) -fsanitize=fuzzer,address,undefined -o $@ $< \
 	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(shell pkg-config --libs $(call pkgs_of,$(MODULES)))
 
-fuzz-run: $(FUZZERS:%=$(BUILD)/fuzz/%)
-	@mkdir -p $(BUILD)/crash
-	@for f in $(FUZZERS); do \
-	    mkdir -p $(BUILD)/corpus/$$f; \
-	    seeds=; [ ! -d tests/fuzz/corpus/$$f ] || seeds=tests/fuzz/corpus/$$f; \
-	    $(BUILD)/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
-	        -print_final_stats=1 -artifact_prefix=$(BUILD)/crash/$$f- $(BUILD)/corpus/$$f $$seeds \
-	        >$(BUILD)/fuzz/$$f.log 2>&1 || { tail -40 $(BUILD)/fuzz/$$f.log; echo "fuzz: $$f failed"; exit 1; }; \
-	    echo "fuzz: $$f, $$(awk '/number_of_executed_units/ {print $$2}' $(BUILD)/fuzz/$$f.log) inputs"; \
-	done
+.PHONY: $(FUZZERS:%=fuzz-run-%)
+fuzz-run: $(FUZZERS:%=fuzz-run-%)
+$(FUZZERS:%=fuzz-run-%): fuzz-run-%: $(BUILD)/fuzz/%
+	@mkdir -p $(BUILD)/crash $(BUILD)/corpus/$*
+	@$< -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
+	    -artifact_prefix=$(BUILD)/crash/$*- $(BUILD)/corpus/$* $(wildcard tests/fuzz/corpus/$*) \
+	    >$(BUILD)/fuzz/$*.log 2>&1 || { tail -40 $(BUILD)/fuzz/$*.log; echo "fuzz: $* failed"; exit 1; }
+	@echo "fuzz: $*, $$(awk '/number_of_executed_units/ {print $$2}' $(BUILD)/fuzz/$*.log) inputs"
 endif
