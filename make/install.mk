@@ -28,6 +28,7 @@ order-install: $(BUILD)/lib/libsampan-order.a
 install: all order-install loader-install
 	@$(INSTALL) -d $(BINDIR) $(MANDIR) $(BASHDIR) $(ZSHDIR)
 	@for program in $(PROGRAMS); do $(INSTALL) -m 0755 $(BUILD)/bin/$$program $(BINDIR)/$$program; done
+	@$(INSTALL) -m 0755 deploy/kubectl/kubectl-sampan $(BINDIR)/kubectl-sampan
 	@$(INSTALL) -d $(LIBEXECDIR)
 	@$(INSTALL) -m 0755 $(BUILD)/bin/sampan-keeper $(LIBEXECDIR)/sampan-keeper
 	@for verb in $(VERBS); do $(PROGRAM) help --man $$verb >$(MANDIR)/sampan-$$verb.1; done
@@ -37,7 +38,7 @@ install: all order-install loader-install
 	@echo "  INSTALL $(DESTDIR)$(PREFIX)"
 
 uninstall:
-	@rm -f $(PROGRAMS:%=$(BINDIR)/%) $(MANDIR)/sampan.1 $(MANDIR)/sampan-*.1 $(BASHDIR)/sampan $(ZSHDIR)/_sampan
+	@rm -f $(PROGRAMS:%=$(BINDIR)/%) $(BINDIR)/kubectl-sampan $(MANDIR)/sampan.1 $(MANDIR)/sampan-*.1 $(BASHDIR)/sampan $(ZSHDIR)/_sampan
 	@rm -f $(LIBDIR)/libsampan-order.a $(LIBDIR)/pkgconfig/sampan-order.pc $(LIBDIR)/libsampan-loader.so* $(LIBDIR)/pkgconfig/sampan-loader.pc
 	@rm -rf $(INCDIR) $(LIBEXECDIR)
 

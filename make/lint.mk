@@ -18,7 +18,7 @@ format:
 lint-rules:
 	@echo "  LINT  rules"
 	@python3 tests/lint/rules.py $(foreach m,$(MODULES),$(m)=$(DIR_$(m))) keeper-program=cachefs/keeper/program csi-program=csi/program train-program=trainer/program operator-program=operator/program
-	@for script in .ci/run $$(find tests deploy -name '*.sh' -not -path '*/.venv/*'); do bash -n "$$script"; done
+	@for script in .ci/run deploy/kubectl/kubectl-sampan $$(find tests deploy -name '*.sh' -not -path '*/.venv/*'); do bash -n "$$script"; done
 
 # One stamp a file: a second lint looks only at what changed.
 tidy_of = $(patsubst %.c,$(BUILD)/tidy/%.ok,$(call srcs_of,$(1)))

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# The plugin of kubectl asks for what it was told, whatever characters are in it, and refuses the rest by name. A
+# kubectl of the test's own keeps what it is asked.
+. "$SAMPAN_TESTS/lib/common.sh"
+mkdir "$T/bin"
+cat >"$T/bin/kubectl" <<'K'
+#!/usr/bin/env bash
+printf '%s\n' "$@" >"$ASKED/words"
+[[ " $* " != *" -f - "* ]] || cat >"$ASKED/object"
+case " $* " in
+*status.phase*samplejob* | *samplejob*status.phase*) echo Failed ;;
+*samplejob*status.message*) echo "3 samples are gone" ;;
+*create*generateName* | *create*) echo flowers-warmup-x7k ;;
+esac
+K
+chmod +x "$T/bin/kubectl"
+export ASKED=$T/asked PATH="$T/bin:$PATH"
+mkdir "$ASKED"
+plugin=$SAMPAN_TESTS/../deploy/kubectl/kubectl-sampan
+words() { tr '\n' ' ' <"$ASKED/words"; }
+object() { field "$1" <"$ASKED/object"; }
+
+"$plugin" status -n team
+expect "status" "$(words)" "-n team get samplesets "
+"$plugin" logs flowers --partition 1 -f --context=other
+expect "logs" "$(words)" "--context=other logs flowers-runtime-1 -f "
+odd="a \"b\"/\$(touch $T/ran)/'c'\\d"
+"$plugin" warmup flowers "$odd" --verify >"$T/out"
+expect "its name" "$(cat "$T/out")" "samplejob/flowers-warmup-x7k"
+expect "set" "$(object spec.sampleSetRef.name) $(object spec.type) $(object spec.warmupOptions.verify)" "flowers warmup true"
+expect "path" "$(object spec.warmupOptions.paths.0)" "$odd"
+code=0
+"$plugin" warmup flowers --wait >"$T/out" 2>"$T/err" || code=$?
+expect "a warmup that fails" "$code $(cat "$T/err")" "1 kubectl sampan: flowers-warmup-x7k: 3 samples are gone"
+"$plugin" submit mnist --image "repo/train:1" --workers 2 --ps 1 --tensorboard /logs -n team -- python train.py "--title=$odd" -n
+expect "kind" "$(object kind) $(object metadata.name) $(object spec.style)" "TrainingJob mnist tensor"
+expect "tasks" "$(object spec.trainer.min-instance) $(object spec.pserver.min-instance) $(object spec.tensorboard.logdir)" "2 1 /logs"
+object spec.trainer.entrypoint >"$T/entry"
+expect "a shell reads the words that were given" "$(bash -c "printf '%s|' $(cat "$T/entry")")" "python|train.py|--title=$odd|-n|"
+"$plugin" delete mnist other
+expect "delete" "$(words)" "delete trainingjob mnist other "
+[ ! -e "$T/ran" ] || fail "a word was run"
+
+no() { # TEXT WORDS…
+    local text=$1 code=0
+    shift
+    rm -f "$ASKED/words"
+    "$plugin" "$@" >"$T/out" 2>"$T/err" || code=$?
+    expect "exit code of $*" "$code" 2
+    grep -qF -- "$text" "$T/err" || fail "$*: $(cat "$T/err")"
+    [ ! -e "$ASKED/words" ] || fail "$*: kubectl was asked all the same"
+}
+no "no such command" explode
+no 'want a name' status 'a;b'
+no 'want a name' warmup
+no 'want a name' delete mnist ../x
+no "no such option" warmup flowers --fast
+no "control character" warmup flowers $'a\nb'
+no "--image is missing" submit mnist --workers 1 -- true
+no "want a number from 1" submit mnist --image i --workers 0 -- true
+no "no command" submit mnist --image i --workers 1
+no "wants a value" submit mnist --image
+no "wants a value" status -n
