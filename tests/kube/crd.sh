@@ -42,12 +42,12 @@ END
 accepted() {
     claim "the definitions are taken" kubectl apply -k deploy/crd
     claim "and established" kubectl wait --for=condition=Established crd/samplesets.batch.paddlepaddle.org \
-        crd/samplejobs.batch.paddlepaddle.org crd/paddlejobs.batch.paddlepaddle.org --timeout=60s
+        crd/samplejobs.batch.paddlepaddle.org crd/paddlejobs.batch.paddlepaddle.org crd/trainingjobs.paddlepaddle.org --timeout=60s
     claim "nothing about their schemas is wrong" eval \
         '! kubectl get crd -o "jsonpath={.items[*].status.conditions[?(@.type==\"NonStructuralSchema\")].message}" | grep .'
     claim "every field is explained" undocumented
     local kind
-    for kind in sampleset samplejob paddlejob; do
+    for kind in sampleset samplejob paddlejob trainingjob; do
         claim "kubectl explain $kind" eval "kubectl explain --recursive $kind.spec && kubectl explain --recursive $kind.status"
     done
     claim "short names" eval 'kubectl get ss,pdj,sj -A || kubectl get ss,pdj -A'
