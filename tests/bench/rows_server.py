@@ -7,7 +7,7 @@ from rows import KB4, KB115, fresh_mount, rate, served, sizes, warmed
 from rows_peers import serve
 from world import Mount, epoch
 
-ASKERS = 4
+ASKERS = 16
 ASKED_PER_S = 1000  # by all of them
 LASTS_S = 8  # more than a pass; curl takes long over long lists
 READ_PER_S = 4000
