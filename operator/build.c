@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "mem.h"
+#include "object.h"
+#include "parts.h"
 
 /* --- pairs ------------------------------------------------------------------------------------ */
 
@@ -168,4 +170,18 @@ void build_copy_pairs(struct json_writer *w, const char *key, const struct json 
     for (size_t i = 0; i < ours->n; i++)
         jw_str(w, ours->items[i].key, ours->items[i].value);
     jw_end(w);
+}
+
+void build_owner_keys(const struct json *changed, const char *kind,
+                      void (*add)(void *arg, const char *key), void *arg)
+{
+    struct json owners = build_at(changed, "metadata", "ownerReferences", NULL);
+    for (size_t i = 0; i < json_count(&owners); i++) {
+        struct json o = json_at(&owners, i);
+        const char *of = part_text(&o, "kind"), *name = part_text(&o, "name");
+        if (!of || !name || strcmp(of, kind) != 0)
+            continue;
+        cleanup_free char *key = xasprintf("%s/%s", object_namespace(changed), name);
+        add(arg, key);
+    }
 }

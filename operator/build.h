@@ -49,4 +49,8 @@ void build_copy_items(struct json_writer *w, const struct json *from);
 void build_copy_pairs(struct json_writer *w, const char *key, const struct json *user,
                       const struct pairs *ours);
 
+/* The keys of its owners of that kind: whom a change of it wakes (controller.h). */
+void build_owner_keys(const struct json *changed, const char *kind,
+                      void (*add)(void *arg, const char *key), void *arg);
+
 #endif

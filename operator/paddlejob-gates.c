@@ -11,7 +11,7 @@
 #include "object.h"
 #include "paddlejob-internal.h"
 
-static void annotate_job(struct job *j, const char *key, const char *value)
+void job_annotate(struct job *j, const char *key, const char *value)
 {
     struct json_writer w;
     struct action *a = act_patch(&j->children, KIND_PADDLEJOB, j->ns, j->name, NULL);
@@ -93,7 +93,7 @@ static bool gate_ports(struct job *j)
         job_again(j, 30);
         return false;
     }
-    annotate_job(j, PORT_NOTE, number);
+    job_annotate(j, PORT_NOTE, number);
     job_says(j, "waits for its ports on nodes");
     return false;
 }
@@ -249,7 +249,7 @@ static bool gate_etcd(struct job *j)
         forget_former(j);
     else
         tell_size(j, np);
-    annotate_job(j, NP_NOTE, np);
+    job_annotate(j, NP_NOTE, np);
     return told != NULL;
 }
 

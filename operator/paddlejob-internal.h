@@ -127,6 +127,8 @@ bool job_is_complete(const struct job *j);
 /* "worker-1 exited with 137 (OOMKilled) on node-3"; the caller frees. */
 char *job_why_failed(const struct job *j, const struct job_pod *pod);
 
+/* Writes an annotation of the job itself. */
+void job_annotate(struct job *j, const char *key, const char *value);
 /* Says why the job waits: the first that says something is heard. */
 __attribute__((format(printf, 2, 3))) void job_says(struct job *j, const char *fmt, ...);
 void job_again(struct job *j, int64_t after_s); /* the soonest holds */

@@ -155,16 +155,7 @@ static void note_set(struct job *j)
     cleanup_free char *id = xasprintf("%s/%s", ns, object_name(j->set));
     if (strcmp(ns, j->ns) == 0 || (there && strcmp(there, id) == 0))
         return;
-    struct json_writer w;
-    struct action *a = act_patch(&j->children, KIND_PADDLEJOB, j->ns, j->name, NULL);
-    jw_init(&w, &a->body);
-    jw_object(&w, NULL);
-    jw_object(&w, "metadata");
-    jw_object(&w, "annotations");
-    jw_str(&w, PART_SET_ANNOTATION, id);
-    jw_end(&w);
-    jw_end(&w);
-    jw_end(&w);
+    job_annotate(j, PART_SET_ANNOTATION, id);
 }
 
 static bool claim_samples(struct job *j)

@@ -194,16 +194,7 @@ static int decide(struct view *v, const struct operator_config *config, struct a
 static void keys_of_owner(const struct json *changed, void (*add)(void *arg, const char *key),
                           void *arg)
 {
-    struct json owners = build_at(changed, "metadata", "ownerReferences", NULL);
-    for (size_t i = 0; i < json_count(&owners); i++) {
-        struct json o = json_at(&owners, i);
-        const char *kind = part_text(&o, "kind"), *name = part_text(&o, "name");
-        cleanup_free char *key = NULL;
-        if (!kind || !name || strcmp(kind, "PaddleJob") != 0)
-            continue;
-        key = xasprintf("%s/%s", object_namespace(changed), name);
-        add(arg, key);
-    }
+    build_owner_keys(changed, "PaddleJob", add, arg);
 }
 
 /* Jobs that the set knows of; one that it does not know yet looks again by itself. */
