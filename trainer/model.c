@@ -27,6 +27,7 @@ static const struct {
     {"resnet18", MODEL_PICTURES, model_resnet18, 32},
     {"resnet50", MODEL_PICTURES, model_resnet50, 32},
     {"movie", MODEL_RATINGS, model_movie, 0},
+    {"recommender", MODEL_RATINGS, model_movie, 0},
 };
 #define N_MODELS (sizeof models / sizeof models[0])
 
@@ -43,7 +44,8 @@ int model_data(const char *name, struct err *err)
     size_t i = find(name);
     if (i == N_MODELS)
         return err_set(err, ERR_USAGE,
-                       "--model: %s: want softmax, mlp, resnet18, resnet50 or movie", name);
+                       "--model: %s: want softmax, mlp, resnet18, resnet50 or movie (recommender)",
+                       name);
     return models[i].data;
 }
 

@@ -16,10 +16,19 @@
     {                                                                               \
 #field_, CONF_STRING, AT(field_), .dflt = dflt_, .arg = arg_, .help = help_ \
     }
+/* Another name: the default is the first one's. */
+#define SAME_INT(name_, field_, min_, max_)                                                        \
+    {                                                                                              \
+        name_, CONF_INT, AT(field_), .arg = "N", .min = min_, .max = max_, .help = "As --" #field_ \
+    }
+#define SAME_TEXT(name_, field_, arg_)                                       \
+    {                                                                        \
+        name_, CONF_STRING, AT(field_), .arg = arg_, .help = "As --" #field_ \
+    }
 #define LARGE (1ll << 40)
 
 const struct conf_row options_rows[] = {
-    TEXT(model, "softmax", "NAME", "softmax, mlp, resnet18, resnet50 or movie"),
+    TEXT(model, "softmax", "NAME", "softmax, mlp, resnet18, resnet50, or movie (recommender)"),
     TEXT(data, NULL, "DIR", "Samples: a folder (a mounted set), or synthetic:SAMPLES,CLASSES"),
     TEXT(test_data, NULL, "DIR", "Samples to judge the model by after each pass"),
     TEXT(sampler, NULL, "SPEC",
@@ -31,6 +40,13 @@ const struct conf_row options_rows[] = {
     INT(max_steps, "0", 0, LARGE, "End after so many steps (0: no such end)"),
     INT(seed, "1", 0, LARGE, "Of first weights, order and augmentation"),
     {"skip_bad", CONF_FLAG, AT(skip_bad), .help = "Leave pictures out that cannot be decoded"},
+
+    /* The names that others of our programs have for the same. */
+    SAME_INT("epochs", num_passes, 1, 100000),
+    SAME_INT("batch-size", batch_size, 1, 1 << 20),
+    SAME_INT("workers", loader_threads, 0, 1024),
+    SAME_TEXT("save-dir", save_dir, "DIR"),
+    SAME_TEXT("logdir", log_dir, "DIR"),
 
     TEXT(optimizer, "momentum", "NAME", "momentum (SGD) or lars"),
     TEXT(learning_rate, "0.01", "X", "Learning rate"),
@@ -47,7 +63,8 @@ const struct conf_row options_rows[] = {
     INT(use_gpu, "-1", -1, 1, "0: --device cpu; 1: --device cuda"),
     INT(trainer_count, "1", 1, 1024, "Threads that compute"),
     INT(loader_threads, "0", 0, 1024, "Threads that read and decode (0: one a core)"),
-    INT(local, "1", 0, 1, "0: with the other ranks or parameter servers of the job"),
+    INT(local, "1", 0, 1,
+        "Without effect: the launcher's environment says what other ranks there are"),
     INT(trainer_id, "-1", -1, 4095, "This rank (-1: the launcher's environment says)"),
     INT(num_gradient_servers, "-1", -1, 4096, "Ranks (-1: the launcher's environment says)"),
     TEXT(rendezvous, NULL, "WHERE", "Where ranks meet: HOST:PORT of rank 0, or file:///PATH"),
@@ -74,8 +91,8 @@ const struct conf_row options_rows[] = {
     INT(port, "7164", 1, 65535, "Without effect"),
     INT(ports_num, "1", 0, 64, "Without effect"),
     INT(ports_num_for_sparse, "0", 0, 64, "Without effect"),
-    TEXT(nics, NULL, "NAME", "Network interface for the job"),
-    TEXT(comment, NULL, "TEXT", "Anything"),
+    TEXT(nics, NULL, "NAME", "Without effect"),
+    TEXT(comment, NULL, "TEXT", "Without effect: it stands in the log, as all words do"),
 };
 const size_t options_n_rows = sizeof options_rows / sizeof options_rows[0];
 

@@ -38,6 +38,20 @@ Test(options, paddles_words)
     conf_free(conf);
 }
 
+Test(options, other_names_for_the_same)
+{
+    static const char *const words[] = {"--epochs=3",   "--batch-size=8", "--workers=2",
+                                        "--save-dir=s", "--logdir=l",     NULL};
+    struct options o;
+    struct conf *conf = NULL;
+    struct err err = {0};
+    cr_assert_eq(read_words(&o, &conf, words, &err), 0, "%s", err.msg);
+    cr_expect(o.num_passes == 3 && o.batch_size == 8 && o.loader_threads == 2);
+    cr_expect_str_eq(o.save_dir, "s");
+    cr_expect_str_eq(o.log_dir, "l");
+    conf_free(conf);
+}
+
 Test(options, a_file_in_pythons_syntax)
 {
     char file[] = "/tmp/sampan-unit-XXXXXX";
