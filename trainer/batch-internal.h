@@ -10,8 +10,9 @@ int batch_ratings(struct batches **ret, const struct batch_options *o, struct er
 int batch_synthetic(struct batches **ret, enum model_data kind, const struct batch_options *o,
                     uint64_t samples, int classes, struct err *err);
 
-/* The sampler's text with this rank in it. */
-void batch_spec(const struct batch_options *o, char *out, size_t size);
+/* The sampler's text with this rank in it. A text that was made for another number of ranks, or
+ * another batch, is an error. */
+int batch_spec(const struct batch_options *o, char *out, size_t size, struct err *err);
 
 /* A place in the order of a set whose samples are at hand by their number. */
 struct dealer {

@@ -67,7 +67,8 @@ int batch_pictures(struct batches **ret, const struct batch_options *o, struct e
 {
     char spec[1400];
     struct loader_options lo;
-    batch_spec(o, spec, sizeof spec);
+    if (batch_spec(o, spec, sizeof spec, err))
+        return -1;
     loader_options_init(&lo);
     lo.dir = o->data;
     lo.sampler = spec;

@@ -1,20 +1,57 @@
 /* Sources of batches: which one, and the order of those that hold their samples in memory. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "batch-internal.h"
+#include "buf.h"
 
 #define DEFAULT_SAMPLER "torch-distributed"
 
-void batch_spec(const struct batch_options *o, char *out, size_t size)
+/* A SPEC may say what the job itself knows, as one does that a mount was given, too. */
+static int known_key(const struct batch_options *o, const char *key, size_t len, bool *ret,
+                     struct err *err)
 {
-    if (o->sampler)
-        snprintf(out, size, "%s,ranks=%u,rank=%u,batch-size=%zu", o->sampler, o->ranks, o->rank,
-                 o->batch);
-    else
-        snprintf(out, size, DEFAULT_SAMPLER ",seed=%llu,shuffle=%s,ranks=%u,rank=%u,batch-size=%zu",
-                 (unsigned long long)o->seed, o->train ? "true" : "false", o->ranks, o->rank,
-                 o->batch);
+    const struct {
+        const char *name;
+        unsigned long long value;
+        const char *from;
+    } own[] = {{"ranks=", o->ranks, "the job has"},
+               {"rank=", o->rank, "this is rank"},
+               {"batch-size=", o->batch, "--batch_size is"}};
+    *ret = false;
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        size_t n = strlen(own[i].name);
+        if (len < n || strncmp(key, own[i].name, n) != 0)
+            continue;
+        *ret = true;
+        if (i != 1 && strtoull(key + n, NULL, 10) != own[i].value)
+            return err_set(err, ERR_USAGE, "--sampler: %.*s: but %s %llu (leave it away)", (int)len,
+                           key, own[i].from, own[i].value);
+    }
+    return 0;
+}
+
+int batch_spec(const struct batch_options *o, char *out, size_t size, struct err *err)
+{
+    cleanup_bytes struct bytes text = {0};
+    if (!o->sampler)
+        bytes_addf(&text, DEFAULT_SAMPLER ",seed=%llu,shuffle=%s", (unsigned long long)o->seed,
+                   o->train ? "true" : "false");
+    for (const char *key = o->sampler; key && *key;) {
+        size_t len = strcspn(key, ",");
+        bool known;
+        if (known_key(o, key, len, &known, err))
+            return -1;
+        if (!known)
+            bytes_addf(&text, "%s%.*s", text.len ? "," : "", (int)len, key);
+        key += len + (key[len] == ',');
+    }
+    bytes_addf(&text, ",ranks=%u,rank=%u,batch-size=%zu", o->ranks, o->rank, o->batch);
+    if (text.len >= size)
+        return err_set(err, ERR_USAGE, "--sampler: longer than %zu letters", size);
+    memcpy(out, text.data, text.len + 1);
+    return 0;
 }
 
 /* --- dealing ---------------------------------------------------------------------------------- */
@@ -25,7 +62,8 @@ int dealer_init(struct dealer *d, const struct batch_options *o, uint64_t sample
     *d = (struct dealer){.n = samples, .batch = o->batch};
     if (samples == 0)
         return err_set(err, ERR_NOT_FOUND, "--data: %s: no sample is there", o->data);
-    batch_spec(o, text, sizeof text);
+    if (batch_spec(o, text, sizeof text, err))
+        return -1;
     if (order_spec_parse(&d->spec, text, err))
         return err_wrap(err, "--sampler");
     if (o->resume) {

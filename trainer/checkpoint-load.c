@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "checkpoint-internal.h"
 #include "hash.h"
@@ -151,12 +152,10 @@ static int read_place(struct reading *r, struct checkpoint *c, struct err *err)
     return take_state(r, &root, c, err) || take_files(r, &root, err);
 }
 
-static int load_place(const char *dir, const char *name, struct net *n, struct checkpoint *c,
-                      struct err *err)
+static int load_place(const char *path, struct net *n, struct checkpoint *c, struct err *err)
 {
     size_t bytes = net_floats(n) * sizeof(float);
     struct backend *b = net_backend(n);
-    cleanup_free char *path = xasprintf("%s/%s", dir, name);
     cleanup_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return err_sys(err, errno, "%s", path);
@@ -169,6 +168,7 @@ static int load_place(const char *dir, const char *name, struct net *n, struct c
     b->ops->put(b, net_velocities(n), velocities, bytes);
     if (mean)
         b->ops->put(b, net_mean(n), mean, bytes);
+    snprintf(c->from, sizeof c->from, "%s", path);
     return b->ops->sync(b, err);
 }
 
@@ -187,7 +187,8 @@ int checkpoint_load(const char *dir, struct net *n, struct checkpoint *ret, stru
             log_warn(log, "%s/%s is passed over: it was never finished", dir, all[i].name);
             continue;
         }
-        if (load_place(dir, all[i].name, n, ret, &e) == 0)
+        cleanup_free char *path = xasprintf("%s/%s", dir, all[i].name);
+        if (load_place(path, n, ret, &e) == 0)
             return 1;
         log_warn(log, "%s/%s is passed over: %s", dir, all[i].name, e.msg);
         others |= e.class == ERR_USAGE;
@@ -200,4 +201,19 @@ int checkpoint_load(const char *dir, struct net *n, struct checkpoint *ret, stru
                    "checkpoints: %s: none is of this model: %.400s (another --save_dir, or "
                    "--resume never)",
                    dir, first.msg);
+}
+
+int checkpoint_load_named(const char *path, struct net *n, struct checkpoint *ret, struct log *log,
+                          struct err *err)
+{
+    cleanup_free char *state = xasprintf("%s/state.json", path);
+    if (access(path, F_OK))
+        return err_sys(err, errno, "checkpoints: %s", path);
+    if (access(state, F_OK) == 0)
+        return load_place(path, n, ret, err) ? err_wrap(err, "checkpoint %s", path) : 1;
+    int got = checkpoint_load(path, n, ret, log, err);
+    if (got == 0)
+        return err_set(err, ERR_NOT_FOUND,
+                       "checkpoints: %s: there is no whole one (look at its pass-… folders)", path);
+    return got;
 }

@@ -28,6 +28,7 @@ struct checkpoint {
     uint64_t seed;
     double loss, rate;           /* of the last step, for people */
     char token[BATCH_TOKEN_LEN]; /* the place in the middle of a pass; "" at its begin */
+    char from[600];              /* the folder that it was loaded from */
 };
 
 /* Writes one and removes all but the newest `keep` (0: keeps all). ERR_DENIED, ERR_LIMIT: the
@@ -42,6 +43,10 @@ int checkpoint_save(const char *dir, const struct net *n, const struct checkpoin
  */
 int checkpoint_load(const char *dir, struct net *n, struct checkpoint *ret, struct log *log,
                     struct err *err);
+/* The same where somebody names what is to be loaded: one checkpoint's folder, or a folder of them.
+ * That nothing can be loaded is an error: ERR_NOT_FOUND if none is there. */
+int checkpoint_load_named(const char *path, struct net *n, struct checkpoint *ret, struct log *log,
+                          struct err *err);
 
 /* The folder's name of a checkpoint. */
 void checkpoint_name(const struct checkpoint *c, char *out, size_t size);

@@ -74,7 +74,9 @@ const struct conf_row options_rows[] = {
      .help = "How long a step waits for the other ranks"},
 
     TEXT(save_dir, NULL, "DIR", "Folder for checkpoints (none are made without)"),
-    TEXT(resume, "auto", "WHAT", "auto: go on from the newest checkpoint; never: begin anew"),
+    TEXT(resume, "auto", "auto|never|DIR",
+         "auto: go on from the newest checkpoint of --save_dir; never: begin anew; DIR: go on from "
+         "this checkpoint, or the newest in this folder"),
     INT(saving_period, "1", 0, 100000, "Passes between checkpoints (0: only by batches)"),
     INT(saving_period_by_batches, "0", 0, LARGE, "Batches between checkpoints within a pass"),
     INT(keep, "3", 0, 100000, "Checkpoints that are kept (0: all)"),
@@ -84,6 +86,8 @@ const struct conf_row options_rows[] = {
     INT(test_period, "1", 1, 100000, "Passes between looks at --test_data"),
     INT(histogram_period, "1", 0, 100000, "Passes between histograms of weights (0: none)"),
     TEXT(progress, "auto", "WHEN", "A line that is drawn over again: auto (a terminal), yes, no"),
+    {"json", CONF_FLAG, AT(json),
+     .help = "Each period, pass and the end as one JSON object a line, on standard output"},
     TEXT(log_level, "info", "LEVEL", "error, warn, info or debug"),
     TEXT(log_format, "text", "FORM", "text or json"),
 
@@ -140,7 +144,6 @@ static int check(struct options *o, struct err *err)
         number("ema", o->ema, 0, 1, &o->ema_keep, err) ||
         number("rate_factor", o->rate_factor, 0, 10, &o->factor, err) ||
         one_of("optimizer", o->optimizer, "momentum", "lars", NULL, err) ||
-        one_of("resume", o->resume, "auto", "never", NULL, err) ||
         one_of("progress", o->progress, "auto", "no", "yes", err) ||
         one_of("log_format", o->log_format, "text", "json", NULL, err))
         return -1;

@@ -225,6 +225,7 @@ static int end_pass(struct run *r, struct err *err)
     events_scalar(r->events, "pass/stall", r->at.step, f.stall);
     if (r->test && (r->at.pass + 1) % (uint64_t)r->o->test_period == 0 && run_test(r, err))
         return -1;
+    report_epoch(&r->report, r->at.pass, r->at.step, &f);
     r->at.pass++;
     r->at.batch = 0;
     bool last = r->at.pass == (uint64_t)r->o->num_passes;

@@ -17,7 +17,7 @@
 
 int report_open(struct report *r, const struct report_options *o, struct err *err)
 {
-    *r = (struct report){.o = *o};
+    *r = (struct report){.o = *o, .opened_ns = clock_mono_ns(), .test_loss = NAN};
     if (!o->jsonl)
         return 0;
     r->jsonl = fopen(o->jsonl, "ae");
@@ -132,10 +132,73 @@ static void json_line(struct report *r, const struct report_step *s, const struc
     fprintf(r->jsonl, "%s\n", text.data);
 }
 
+/* What begins every line of --json. Shares are told in percent there, passes as epochs. */
+static void begin_event(struct json_writer *w, struct bytes *text, const char *event,
+                        uint64_t epoch, uint64_t step, const struct report_figures *f)
+{
+    jw_init(w, text);
+    jw_object(w, NULL);
+    jw_str(w, "event", event);
+    jw_uint(w, "epoch", epoch);
+    jw_uint(w, "step", step);
+    number(w, "loss", f->loss);
+    number(w, "accuracy", f->accuracy);
+    jw_num(w, "samples_per_s", f->per_second);
+    jw_num(w, "stall_percent", 100 * f->stall);
+}
+
+/* Whoever reads it follows along, be it a pipe. */
+static void end_event(struct report *r, struct json_writer *w, const struct bytes *text)
+{
+    jw_end(w);
+    fprintf(r->o.json, "%s\n", text->data);
+    fflush(r->o.json);
+}
+
+void report_epoch(struct report *r, uint64_t pass, uint64_t step, const struct report_figures *f)
+{
+    cleanup_bytes struct bytes text = {0};
+    struct json_writer w;
+    if (r->o.json) {
+        begin_event(&w, &text, "epoch", pass, step, f);
+        if (isfinite(r->test_loss)) {
+            number(&w, "test_loss", r->test_loss);
+            number(&w, "test_accuracy", r->test_accuracy);
+        }
+        end_event(r, &w, &text);
+    }
+    r->test_loss = NAN;
+}
+
+/* Loss and accuracy are those of the newest pass, the rest is over all. */
+void report_end(struct report *r, uint64_t step, const char *state, const char *saved)
+{
+    cleanup_bytes struct bytes text = {0};
+    struct json_writer w;
+    struct report_figures f;
+    if (!r->o.json)
+        return;
+    figures_of(&r->all, &f);
+    f.loss = f.accuracy = NAN;
+    if (r->all.batches) {
+        f.loss = r->newest.loss;
+        f.accuracy = r->newest.accuracy;
+    }
+    begin_event(&w, &text, "summary", r->epoch, step, &f);
+    jw_str(&w, "state", state);
+    jw_uint(&w, "samples", r->all.samples);
+    jw_num(&w, "seconds", (double)(clock_mono_ns() - r->opened_ns) / (double)NS_PER_S);
+    jw_str(&w, "checkpoint", *saved ? saved : NULL);
+    end_event(r, &w, &text);
+}
+
 bool report_step(struct report *r, const struct report_step *s, struct report_figures *ret)
 {
     add(&r->period, s);
     add(&r->pass, s);
+    add(&r->all, s);
+    figures_of(&r->pass, &r->newest);
+    r->epoch = s->pass;
     dot(r, s);
     draw(r, s);
     if (s->batch % r->o.log_period)
@@ -153,6 +216,12 @@ bool report_step(struct report *r, const struct report_step *s, struct report_fi
                  ret->per_second, 100 * ret->stall);
     }
     json_line(r, s, ret);
+    if (r->o.json) {
+        cleanup_bytes struct bytes text = {0};
+        struct json_writer w;
+        begin_event(&w, &text, "step", s->pass, s->step, ret);
+        end_event(r, &w, &text);
+    }
     return true;
 }
 
@@ -172,6 +241,8 @@ void report_pass(struct report *r, uint64_t pass, struct report_figures *ret)
 void report_test(struct report *r, uint64_t pass, uint64_t samples, double loss, double accuracy)
 {
     report_break(r);
+    r->test_loss = loss;
+    r->test_accuracy = accuracy;
     if (r->o.log)
         log_info(r->o.log, "Test Pass=%" PRIu64 " samples=%" PRIu64 " cost=%.6g Eval: error=%.6g",
                  pass, samples, loss, 1 - accuracy);

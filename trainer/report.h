@@ -17,6 +17,7 @@
 struct report_options {
     struct log *log;   /* NULL: silence (all ranks but the first) */
     FILE *terminal;    /* NULL: no progress line, no dots */
+    FILE *json;        /* NULL, or gets each period, pass and the end, an object a line */
     const char *jsonl; /* NULL: none. Lines are appended */
     bool line;         /* a progress line */
     uint64_t log_period, dot_period, passes;
@@ -28,12 +29,19 @@ struct report_sums {
     double loss, right; /* sums over samples */
 };
 
+/* What is known after a step at the end of a period. */
+struct report_figures {
+    double loss, accuracy, per_second, stall; /* stall: 0 to 1 */
+};
+
 struct report {
     struct report_options o;
     FILE *jsonl;
-    struct report_sums period, pass;
-    uint64_t drawn_ns;
-    bool dirty; /* something stands on the terminal's last line */
+    struct report_sums period, pass, all;
+    uint64_t drawn_ns, opened_ns, epoch; /* epoch: of the newest step */
+    struct report_figures newest;        /* of the pass in hand */
+    double test_loss, test_accuracy;     /* of this pass; NaN: not judged */
+    bool dirty;                          /* something stands on the terminal's last line */
 };
 
 /* One step of all ranks. */
@@ -44,16 +52,16 @@ struct report_step {
     double rate;
 };
 
-/* What is known after a step at the end of a period. */
-struct report_figures {
-    double loss, accuracy, per_second, stall; /* stall: 0 to 1 */
-};
-
 int report_open(struct report *r, const struct report_options *o, struct err *err);
 /* True at the end of a period: *ret are its figures. */
 bool report_step(struct report *r, const struct report_step *s, struct report_figures *ret);
 void report_pass(struct report *r, uint64_t pass, struct report_figures *ret);
+/* The pass for those who read JSON; after its test. */
+void report_epoch(struct report *r, uint64_t pass, uint64_t step, const struct report_figures *f);
 void report_test(struct report *r, uint64_t pass, uint64_t samples, double loss, double accuracy);
+/* The last line: over all that was done. `state`: "done" or "stopped"; `saved`: the newest
+ * checkpoint, "" if there is none. */
+void report_end(struct report *r, uint64_t step, const char *state, const char *saved);
 /* Ends the terminal's line, so that another may be written. */
 void report_break(struct report *r);
 void report_close(struct report *r);

@@ -83,14 +83,30 @@ static int share_floats(struct run *r, float *x, struct err *err)
     return r->b->ops->sync(r->b, err);
 }
 
+static bool goes_on(const struct options *o)
+{
+    return strcmp(o->resume, "auto") == 0;
+}
+
+/* 1: loaded. 0: training begins anew. */
+static int load(struct run *r, struct err *err)
+{
+    if (goes_on(r->o))
+        return r->o->save_dir ? checkpoint_load(r->o->save_dir, r->n, &r->at, r->log, err) : 0;
+    if (strcmp(r->o->resume, "never") == 0)
+        return 0;
+    return checkpoint_load_named(r->o->resume, r->n, &r->at, r->log, err) < 0
+               ? err_wrap(err, "--resume")
+               : 1;
+}
+
 /* Rank 0 reads the newest checkpoint; all get it from there. */
 static int take_up(struct run *r, struct err *err)
 {
     struct err why = {0};
     float found = 0;
-    bool wanted = r->o->save_dir && strcmp(r->o->resume, "auto") == 0;
-    if (wanted && is_first(r))
-        found = (float)checkpoint_load(r->o->save_dir, r->n, &r->at, r->log, &why);
+    if (is_first(r))
+        found = (float)load(r, &why);
     if (r->c->ops->share(r->c, &found, sizeof found, err))
         return -1;
     if (found < 0)
@@ -107,10 +123,9 @@ static int take_up(struct run *r, struct err *err)
         r->at.batch = 0;
         r->at.token[0] = '\0';
     }
-    char name[64];
-    checkpoint_name(&r->at, name, sizeof name);
-    snprintf(r->saved, sizeof r->saved, "%s/%s", r->o->save_dir, name);
-    r->saved_at = r->at.step;
+    snprintf(r->saved, sizeof r->saved, "%s", r->at.from);
+    if (goes_on(r->o)) /* from elsewhere: --save_dir has nothing yet */
+        r->saved_at = r->at.step;
     log_info(r->log, "going on from %s: pass %" PRIu64 " batch %" PRIu64 " step %" PRIu64, r->saved,
              r->at.pass, r->at.batch, r->at.step);
     if (r->at.seed != (uint64_t)r->o->seed)
@@ -138,6 +153,7 @@ static int open_logs(struct run *r, struct err *err)
                                .line = shows && is_first(r),
                                .log_period = (uint64_t)r->o->log_period,
                                .dot_period = (uint64_t)r->o->dot_period,
+                               .json = r->o->json && is_first(r) ? stdout : NULL,
                                .passes = (uint64_t)r->o->num_passes};
     if (r->o->log_dir && is_first(r)) {
         if (events_open(&r->events, r->o->log_dir, r->at.step, err))
@@ -226,6 +242,8 @@ int train_run(const struct options *o, struct log *log, const volatile sig_atomi
     if (ret)
         *ret = (struct train_end){r.at.step, r.at.loss};
     bool stopped = r.stopped;
+    if (!failed)
+        report_end(&r.report, r.at.step, stopped ? "stopped" : "done", r.saved);
     close_all(&r, failed != 0);
     return failed ? -1 : stopped ? TRAIN_STOPPED : 0;
 }

@@ -303,3 +303,34 @@ Test(checkpoint, mean_is_kept)
     net_free(plain);
     teardown(&w);
 }
+
+Test(checkpoint, by_its_name)
+{
+    struct world w;
+    struct checkpoint c = {0};
+    setup(&w);
+    save(&w, 1, 0, 1);
+    save(&w, 2, 0, 2);
+    struct {
+        const char *name;
+        int want;
+        float with;
+        enum err_class class;
+    } rows[] = {{"", 1, 2, ERR_NONE},
+                {"/pass-00000", 1, 1, ERR_NONE},
+                {"/pass-00001", 1, 2, ERR_NONE},
+                {"/pass-00009", -1, 0, ERR_NOT_FOUND},
+                {"/empty", -1, 0, ERR_NOT_FOUND}};
+    cleanup_free char *empty = xasprintf("%s/empty", w.dir);
+    cr_assert_eq(mkdir(empty, 0755), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct err err = {0};
+        cleanup_free char *at = xasprintf("%s%s", w.dir, rows[i].name);
+        fill(w.n, 9);
+        cr_expect_eq(checkpoint_load_named(at, w.n, &c, w.log, &err), rows[i].want, "row %zu: %s",
+                     i, err.msg);
+        cr_expect_eq(err.class, rows[i].class, "row %zu: %s", i, err.msg);
+        cr_expect(rows[i].want < 0 || holds(w.n, rows[i].with), "row %zu", i);
+    }
+    teardown(&w);
+}

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -80,7 +81,6 @@ Test(options, refused)
         {"--learning_rate=x", "--learning_rate: x: want a number of 0 to"},
         {"--momentum=1.5", "--momentum: 1.5: want a number of 0 to 1"},
         {"--optimizer=adam", "--optimizer: adam: want momentum or lars"},
-        {"--resume=yes", "--resume: yes: want auto or never"},
         {"--batch_size=0", "batch_size"},
         {"--num_pases=1", "did you mean --num_passes?"},
         {"data", "data: an option without its name"},
@@ -240,19 +240,95 @@ Test(batch, refused)
     static const struct {
         const char *data, *want;
         enum model_data kind;
+        const char *sampler;
     } rows[] = {
-        {NULL, "--data: missing", MODEL_PICTURES},
-        {"synthetic:5", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES},
-        {"synthetic:5,1", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES},
-        {"synthetic:0,3", "no sample is there", MODEL_PICTURES},
-        {"/nowhere", "/nowhere/users.dat: No such file", MODEL_RATINGS},
+        {NULL, "--data: missing", MODEL_PICTURES, NULL},
+        {"synthetic:5", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
+        {"synthetic:5,1", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
+        {"synthetic:0,3", "no sample is there", MODEL_PICTURES, NULL},
+        {"/nowhere", "/nowhere/users.dat: No such file", MODEL_RATINGS, NULL},
+        {"synthetic:5,3", "--sampler: ranks=4: but the job has 1", MODEL_PICTURES,
+         "paddle-distributed,ranks=4,batch-size=4"},
+        {"synthetic:5,3", "--sampler: batch-size=8: but --batch_size is 4", MODEL_PICTURES,
+         "paddle-distributed,ranks=1,batch-size=8"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct batches *b;
         struct err err = {0};
-        struct batch_options o = {
-            .data = rows[i].data, .batch = 4, .ranks = 1, .height = 2, .width = 2};
+        struct batch_options o = {.data = rows[i].data,
+                                  .sampler = rows[i].sampler,
+                                  .batch = 4,
+                                  .ranks = 1,
+                                  .height = 2,
+                                  .width = 2};
         cr_expect_eq(batch_open(&b, rows[i].kind, &o, &err), -1);
         cr_expect(strstr(err.msg, rows[i].want), "row %zu: %s", i, err.msg);
     }
+}
+
+/* A mount and the trainer may be given the same text. */
+Test(batch, a_sampler_that_says_what_the_job_is)
+{
+    struct batches *b;
+    struct err err = {0};
+    struct batch_options o = {.data = "synthetic:5,3",
+                              .sampler = "paddle-distributed,ranks=1,rank=0,batch-size=4,"
+                                         "shuffle=true",
+                              .batch = 4,
+                              .ranks = 1,
+                              .height = 2,
+                              .width = 2};
+    cr_assert_eq(batch_open(&b, MODEL_PICTURES, &o, &err), 0, "%s", err.msg);
+    batch_close(b);
+}
+
+static bool has(const char *text, const char *part)
+{
+    return strstr(text, part) != NULL;
+}
+
+Test(report, json_lines)
+{
+    char *text = NULL, *line[5], *rest;
+    size_t len;
+    FILE *out = open_memstream(&text, &len);
+    struct report r;
+    struct report_figures f;
+    struct report_options o = {.json = out, .log_period = 2, .passes = 1};
+    struct report_step s = {.pass = 3,
+                            .batch = 1,
+                            .step = 7,
+                            .samples = 4,
+                            .wait_ns = 250000000,
+                            .step_ns = 500000000,
+                            .loss = 8,
+                            .right = 1};
+    cr_assert_eq(report_open(&r, &o, NULL), 0);
+    report_step(&r, &s, &f);
+    s.batch = 2;
+    s.step = 8;
+    report_step(&r, &s, &f);
+    report_pass(&r, 3, &f);
+    report_test(&r, 3, 10, 0.5, 0.75);
+    report_epoch(&r, 3, 8, &f);
+    report_end(&r, 8, "done", "");
+    report_close(&r);
+    fclose(out);
+    size_t n = 0;
+    for (char *l = strtok_r(text, "\n", &rest); l && n < 5; l = strtok_r(NULL, "\n", &rest))
+        line[n++] = l;
+    cr_assert_eq(n, 3);
+    cr_expect_str_eq(line[0], "{\"event\":\"step\",\"epoch\":3,\"step\":8,\"loss\":2,"
+                              "\"accuracy\":0.25,\"samples_per_s\":8.000,"
+                              "\"stall_percent\":50.000}");
+    cr_expect_str_eq(line[1], "{\"event\":\"epoch\",\"epoch\":3,\"step\":8,\"loss\":2,"
+                              "\"accuracy\":0.25,\"samples_per_s\":8.000,"
+                              "\"stall_percent\":50.000,\"test_loss\":0.5,"
+                              "\"test_accuracy\":0.75}");
+    cr_expect(has(line[2], "{\"event\":\"summary\",\"epoch\":3,\"step\":8,\"loss\":2,"
+                           "\"accuracy\":0.25,\"samples_per_s\":8.000,\"stall_percent\":50.000,"
+                           "\"state\":\"done\",\"samples\":8,\"seconds\":") &&
+                  has(line[2], ",\"checkpoint\":null}"),
+              "%s", line[2]);
+    free(text);
 }
