@@ -28,9 +28,10 @@ $(BUILD)/tools/%: tests/tools/%.c Makefile
 	@$(CC) $(filter-out -include common/base/banned.h,$(CFLAGS)) $(LDFLAGS) -o $@ $<
 
 # Suites from outside. Each part says what it skips and why. LOADERS=1: PyTorch and Paddle, too (3 GB).
+# K='fsx pjdfstest' runs these alone; FSX_OPS=1000000 runs fsx long.
 .PHONY: conformance
 conformance: deps all venv
-	@$(TEST_ENV) LOADERS='$(LOADERS)' tests/conformance/run
+	@$(TEST_ENV) LOADERS='$(LOADERS)' K='$(K)' tests/conformance/run
 
 # `make demo` in a bare Debian 12, as a newcomer would.
 .PHONY: bare
