@@ -9,10 +9,10 @@ out = T + "/outputs"
 os.makedirs(out)
 caps = [capability()]
 def create(name, source=None, gib=1, **parameters):
-    return p.call("CreateVolume", name=name, volume_capabilities=caps, parameters=pairs(parameters), volume_content_source=source,
+    return p.call("CreateVolume", name=name, volume_capabilities=caps, parameters=parameters, volume_content_source=source,
                   capacity_range=pb.CapacityRange(required_bytes=gib << 30)).volume
 delete = lambda id: p.call("DeleteVolume", volume_id=id)
-context = lambda v: {c.key: c.value for c in v.volume_context}
+context = lambda v: dict(v.volume_context)
 def tree():
     return sorted(os.path.relpath(f, out) for f in files(out))
 # --- a claim that is written to
@@ -65,9 +65,9 @@ v = create("train", **read)
 page = p.call("ListVolumes", max_entries=1)
 refused("ABORTED", "starting_token", p.call, "ListVolumes", starting_token="elsewhere")
 refused("INVALID_ARGUMENT", "uri: missing", create, "x")
-refused("OUT_OF_RANGE", "no range", p.call, "CreateVolume", name="x", volume_capabilities=caps, parameters=pairs(read),
+refused("OUT_OF_RANGE", "no range", p.call, "CreateVolume", name="x", volume_capabilities=caps, parameters=read,
         capacity_range=pb.CapacityRange(required_bytes=2, limit_bytes=1))
-expect("capacity", p.call("GetCapacity", parameters=pairs(read | {"cache": f"ssd:{T}/x=1MiB"})).available_capacity, 1 << 20)
+expect("capacity", p.call("GetCapacity", parameters=read | {"cache": f"ssd:{T}/x=1MiB"}).available_capacity, 1 << 20)
 # --- a snapshot: the version as it is now
 s = p.call("CreateSnapshot", source_volume_id="train", name="snap").snapshot
 expect("the same again", p.call("CreateSnapshot", source_volume_id="train", name="snap").snapshot, s)

@@ -1,49 +1,22 @@
-"""A client of the CSI plugin over the gRPC library of others, and the plugin as a process.
+"""A client of the CSI plugin over the gRPC library of others and the messages as they are published, and the
+plugin as a process.
 
     plugin = Plugin()                      # in $T/csi, waits until it answers
     plugin.call("NodeStageVolume", volume_id="v", …)  -> the answer; Refused if it is an error
     plugin.stage("v", uri="file:///…"); plugin.publish("v", "pod-1"); plugin.unpublish(…); plugin.unstage("v")
 """
-import http.client, linecache, os, signal, subprocess, sys, time
-
-BUILD = os.environ["SAMPAN_BUILD"]
-SAMPAN = os.environ["SAMPAN"]
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def stubs():
-    """Python classes made from csi.proto, once a build."""
-    proto = os.path.join(HERE, "../../csi/csi.proto")
-    made = os.path.join(BUILD, "gen/csi-py")
-    stamp = os.path.join(made, "csi_pb2_grpc.py")
-    if not os.path.exists(stamp) or os.path.getmtime(stamp) < os.path.getmtime(proto):
-        from grpc_tools import protoc
-        aside = f"{made}.{os.getpid()}"
-        os.makedirs(aside, exist_ok=True)
-        if protoc.main(["protoc", f"-I{os.path.dirname(proto)}", f"--python_out={aside}", f"--grpc_python_out={aside}", proto]):
-            raise SystemExit("protoc failed")
-        os.makedirs(made, exist_ok=True)
-        for name in sorted(os.listdir(aside)):  # csi_pb2_grpc.py last
-            os.replace(os.path.join(aside, name), os.path.join(made, name))
-        os.rmdir(aside)
-    sys.path.insert(0, made)
-    import csi_pb2, csi_pb2_grpc
-    return csi_pb2, csi_pb2_grpc
-
+import linecache, os, signal, subprocess, sys, time
 
 import grpc
+from csi_spec import SERVICES, pb  # as published, not from csi.proto
 
-pb, rpc = stubs()
+SAMPAN = os.environ["SAMPAN"]
 
 
 class Refused(Exception):
     def __init__(self, error):
         self.code, self.text = error.code().name, error.details()
         super().__init__(f"{self.code}: {self.text}")
-
-
-def pairs(values):
-    return [pb.Pair(key=k, value=v) for k, v in (values or {}).items()]
 
 
 def capability(mode="SINGLE_NODE_WRITER", block=False, fs_type="", flags=(), group=""):
@@ -91,7 +64,6 @@ class Plugin:
         self.channel = grpc.insecure_channel(f"unix://{self.socket}", options=[
             ("grpc.use_local_subchannel_pool", 1),  # else a new channel may send over the connection to the plugin before
             ("grpc.initial_reconnect_backoff_ms", 20), ("grpc.min_reconnect_backoff_ms", 20), ("grpc.max_reconnect_backoff_ms", 100)])
-        self.services = [rpc.IdentityStub(self.channel), rpc.ControllerStub(self.channel), rpc.NodeStub(self.channel)]
 
     def kill(self, how=signal.SIGKILL):
         self.process.send_signal(how)
@@ -104,10 +76,9 @@ class Plugin:
                 raise SystemExit(f"the plugin ended with {self.process.returncode}")
 
     def method(self, name):
-        for service in self.services:
-            if hasattr(service, name):
-                return getattr(service, name)
-        raise AttributeError(name)
+        service = next(s for s, names in SERVICES.items() if name in names)
+        return self.channel.unary_unary(f"/csi.v1.{service}/{name}", getattr(pb, name + "Request").SerializeToString,
+                                        getattr(pb, name + "Response").FromString)
 
     def call(self, method, timeout=60, wait=False, **fields):
         request = getattr(pb, method + "Request")(**fields)
@@ -133,14 +104,14 @@ class Plugin:
 
     def stage_fields(self, volume, secrets=None, cap=None, **attributes):
         return dict(volume_id=volume, staging_target_path=self.staging(volume), volume_capability=cap or capability(),
-                    volume_context=pairs(attributes), secrets=pairs(secrets))
+                    volume_context=attributes, secrets=secrets or {})
 
     def stage(self, volume, **kw):
         return self.call("NodeStageVolume", **self.stage_fields(volume, **kw))
 
     def publish_fields(self, volume, pod, readonly=False, secrets=None, cap=None, **attributes):
         return dict(volume_id=volume, staging_target_path=self.staging(volume), target_path=self.target(volume, pod),
-                    volume_capability=cap or capability(), readonly=readonly, volume_context=pairs(attributes), secrets=pairs(secrets))
+                    volume_capability=cap or capability(), readonly=readonly, volume_context=attributes, secrets=secrets or {})
 
     def publish(self, volume, pod, **kw):
         self.call("NodePublishVolume", **self.publish_fields(volume, pod, **kw))

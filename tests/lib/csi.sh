@@ -5,7 +5,7 @@
 need_mount
 need_root "the plugin makes bind mounts"
 export T SRC BUCKET=${BUCKET:-}
-[ -x "$VENV/bin/python" ] && "$VENV/bin/python" -c 'import grpc, grpc_tools' 2>/dev/null || skip "grpcio is not there (make venv)"
+[ -x "$VENV/bin/python" ] && "$VENV/bin/python" -c 'import grpc, google.protobuf' 2>/dev/null || skip "grpcio is not there (make venv)"
 
 end_csi() { # binds first: the owner of a set ends with the last of its mounts
     local m
