@@ -137,7 +137,7 @@ static double eta_of(const struct warm_progress *p)
 
 static void write_warmup(struct json_writer *w, const struct warm_progress *p)
 {
-    static const char *const names[] = {"idle", "running", "done", "failed"};
+    static const char *const names[] = {"idle", "running", "done", "failed", "cancelled"};
     jw_object(w, "warmup");
     jw_str(w, "state", names[p->state]);
     jw_num(w, "percent", percent_of(p));

@@ -337,7 +337,7 @@ int targets_fit(struct volume *v, struct catalog *c, struct targets *t, bool is_
 
 /* --- warmup ---------------------------------------------------------------------------------- */
 
-enum warm_state { WARM_IDLE, WARM_RUNNING, WARM_DONE, WARM_FAILED };
+enum warm_state { WARM_IDLE, WARM_RUNNING, WARM_DONE, WARM_FAILED, WARM_CANCELLED };
 struct warm_progress { /* guarded by the volume's lock */
     enum warm_state state;
     uint64_t done, total, failed;

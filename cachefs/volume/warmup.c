@@ -58,6 +58,7 @@ struct warm_sample {
     struct target *target;
     atomic_int left; /* units on their way, and one for who starts them */
     atomic_bool failed;
+    bool given_up; /* the warmup was cancelled before all of it was asked for */
     char why[400]; /* of the first failure */
     struct warm_unit {
         struct source_wait wait;
@@ -132,6 +133,10 @@ static void sample_end(struct warm_sample *s)
 {
     struct warm *w = s->w;
     bool failed = atomic_load(&s->failed);
+    if (s->given_up) {
+        free(s);
+        return;
+    }
     if (failed) {
         add_failure(w, s->target->id, s->why);
         atomic_store(&s->target->state, TARGET_FAILED);
@@ -252,11 +257,7 @@ static void fetch_target(struct warm *w, struct target *t)
     for (uint64_t i = 0; i < n && !w->cancelled && !atomic_load(&s->failed); i++)
         if (cache_where(w->v->cache, t->id + i) < 0)
             fetch_unit(s, i);
-    if (w->cancelled) {
-        struct err err = {0};
-        err_set(&err, ERR_CANCELLED, "the warmup was told to stop");
-        sample_failed(s, &err);
-    }
+    s->given_up = w->cancelled;
     sample_leave(s);
 }
 
@@ -392,11 +393,19 @@ void volume_warmup_disclaim(struct volume *v)
     gate_leave(&v->gate);
 }
 
-static void conclude(struct warm *w, bool ok, const char *error)
+/* How it ended. Told to stop it is no failure; what is left of it another warmup brings. */
+static enum warm_state verdict(const struct warm *w, int rc, const struct err *err)
+{
+    if (rc && w->cancelled && err->class == ERR_CANCELLED)
+        return WARM_CANCELLED;
+    return !rc && w->result.failed == 0 && w->result.unfit == 0 ? WARM_DONE : WARM_FAILED;
+}
+
+static void conclude(struct warm *w, enum warm_state state, const char *error)
 {
     struct volume *v = w->v;
     ACQUIRE(&v->lock);
-    v->warm.state = ok ? WARM_DONE : WARM_FAILED;
+    v->warm.state = state;
     v->warm.failed = w->result.failed;
     v->warm.ended_ns = clock_mono_ns();
     snprintf(v->warm.error, sizeof v->warm.error, "%.*s", (int)sizeof v->warm.error - 1, error);
@@ -421,7 +430,7 @@ static int run_rounds(struct warm *w, struct err *err)
     }
     if (!w->cancelled)
         tick(w, true); /* the last failures, and the final figures */
-    return w->cancelled ? err_set(err, ERR_CANCELLED, "the warmup was told to stop") : 0;
+    return w->cancelled ? err_set(err, ERR_CANCELLED, "the warmup was cancelled") : 0;
 }
 
 static bool is_packed(const struct warm *w)
@@ -528,7 +537,7 @@ int volume_warmup(struct volume *v, const struct warmup_conf *conf, warmup_tick_
     if (conf->dry_run)
         restore(v);
     else
-        conclude(&w, !rc && w.result.failed == 0 && w.result.unfit == 0, why_not(&w, rc, err));
+        conclude(&w, verdict(&w, rc, err), why_not(&w, rc, err));
     if (!rc)
         *ret = w.result;
     drop_failures(&w);

@@ -1,6 +1,6 @@
 // The cards of the page, each from the newest facts. Text goes in as text, never as markup.
 
-import { ago, bytes, count, duration, percent, rate, sources, wasStopped } from "./words.js";
+import { ago, bytes, count, duration, percent, rate, sources } from "./words.js";
 
 export const $ = (id) => document.getElementById(id);
 
@@ -89,15 +89,15 @@ function micros(us) {
 export function showWarmup(m, job, speed) {
   const w = m.warmup, share = shareOf(m);
   const whole = share.kept >= share.samples && share.samples > 0;
-  const state = job?.state ?? (wasStopped(w) ? "stopped" : w.state);
+  const state = job?.state ?? w.state;
   const words = {
     pending: ["idle", "Waiting"], paused: ["warn", "Paused"], running: ["busy", "Running"], failed: ["bad", "Not complete"],
-    stopped: whole ? ["good", "All here"] : ["idle", "Stopped"],
+    cancelled: whole ? ["good", "All here"] : ["idle", "Cancelled"],
     done: ["good", "Done"], idle: whole ? ["good", "All here"] : ["idle", "Idle"],
   };
   const value = w.state === "idle" ? 100 * share.kept / (share.samples || 1) : w.percent;
   setChip($("warmup-state"), ...words[state]);
-  setBar($("warmup-bar"), value, { paused: "warn", pending: "idle", stopped: "idle", failed: "bad" }[state]);
+  setBar($("warmup-bar"), value, { paused: "warn", pending: "idle", cancelled: "idle", failed: "bad" }[state]);
   setText($("warmup-percent"), percent(value, 100));
   setText($("warmup-facts"), warmupFacts(m, state, speed, share));
   $("warmup-start").hidden = Boolean(job) || state === "running";
@@ -112,7 +112,7 @@ function warmupFacts(m, state, speed, share) {
     return [of, speed > 0 && `${rate(speed)} samples/s`, w.eta_s > 0 && `about ${duration(w.eta_s)} left`, w.failed > 0 && `${count(w.failed)} failed`].filter(Boolean).join(" · ");
   if (state === "pending") return "Waiting for its turn.";
   if (state === "paused") return `${of}. It goes on where it stopped.`;
-  if (state === "stopped") return `${of} when it was stopped. Start again to fetch the rest.`;
+  if (state === "cancelled") return `${of} when it was cancelled. Start again to fetch the rest.`;
   if (state === "failed") return `${count(w.failed)} of ${count(w.samples_total)} samples could not be fetched. Start again to fetch the rest.`;
   if (state === "done") return `${of}, every one of them fetched.`;
   return share.kept ? `${percent(share.kept, share.samples)} ${share.word} is on this node already.` : "Nothing is on this node yet. A warmup fetches it before training asks.";

@@ -71,11 +71,6 @@ export function problemsOf(mount, members, jobs) {
   return list.sort((a, b) => (a.tone === "bad" ? 0 : 1) - (b.tone === "bad" ? 0 : 1));
 }
 
-// A warmup that somebody paused or cancelled is no failure.
-export function wasStopped(warmup) {
-  return warmup.state === "failed" && warmup.error === "the warmup was told to stop";
-}
-
 function mountProblems(m, add) {
   const states = {
     lost: ["bad", "The mount does not answer.", m.error],
@@ -87,7 +82,7 @@ function mountProblems(m, add) {
     if (t.state === "failed") add("bad", `The ${t.tier} tier at ${t.dir} failed and is set aside.`, t.why || "Reads go on without it.");
     if (t.state === "full") add("warn", `The ${t.tier} tier at ${t.dir} is full.`, t.why || "What does not fit is read from its source each time.");
   }
-  if (m.warmup?.state === "failed" && !wasStopped(m.warmup)) add("bad", "The last warmup is not complete.", m.warmup.error || `${count(m.warmup.failed)} samples could not be fetched.`);
+  if (m.warmup?.state === "failed") add("bad", "The last warmup is not complete.", m.warmup.error || `${count(m.warmup.failed)} samples could not be fetched.`);
   if (m.order?.error) add("warn", "The reading order cannot be used.", m.order.error);
   if (m.reads?.errors) add("warn", `${count(m.reads.errors)} reads failed since the mount began.`, "Their programs were told. The daemon's log names each.");
   if (m.stale) {

@@ -200,6 +200,14 @@ static bool stop_soon(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
     return ++s->ticks < 2;
 }
 
+static void check_warmup_state(struct volume *v, const char *want)
+{
+    cleanup_bytes struct bytes text = {0};
+    cleanup_free char *field = xasprintf("\"warmup\":{\"state\":\"%s\"", want);
+    status_text(v, &text);
+    cr_assert_not_null(strstr(text.data, field), "%s", text.data);
+}
+
 Test(warmup, stops_when_told_and_goes_on_later)
 {
     struct world w;
@@ -217,10 +225,13 @@ Test(warmup, stops_when_told_and_goes_on_later)
     cr_assert_eq(volume_warmup(v, &(struct warmup_conf){0}, stop_soon, NULL, &stopper, &r, &err),
                  -1);
     cr_assert_eq(err.class, ERR_CANCELLED);
+    check_warmup_state(v, "cancelled");
+    cr_assert_eq(status_int(v, "warmup.failed"), 0);
     volume_set_connections(v, 32);
     r = warm(v, NULL, 0, false, &f);
     cr_assert_gt(r.already, 0);
     cr_assert_eq(r.already + r.fetched, FILES + 1);
+    check_warmup_state(v, "done");
     volume_close(v);
     world_free(&w);
 }
