@@ -60,6 +60,9 @@ struct plan_part {
 /* `ret` has an entry a partition. Where every rank reads the whole set, so do those of each
  * partition. */
 int plan_summary(struct plan *p, struct plan_part *ret, struct err *err);
+/* The same of a plan that nobody needs otherwise. Where the sampler deals numbers alone, round
+ * after round in the same way, the rounds in the middle are not counted one by one. */
+int plan_sum(const struct plan_conf *conf, struct plan_part *ret, struct err *err);
 /* Share of reads found at home; 1 if there are none. */
 double plan_local_share(const struct plan_part *part);
 

@@ -129,6 +129,62 @@ int plan_summary(struct plan *p, struct plan_part *ret, struct err *err)
     return rc;
 }
 
+/* --- rounds -------------------------------------------------------------------------------------
+ *
+ * A distributed sampler that does not shuffle, and torch's in any case, deals its list in rounds of
+ * which each rank gets as much as in the one before. Who owns what of a set that is some rounds
+ * longer differs by just these. What drop-last leaves out is dealt by hash, each for itself, so
+ * there is to be none of it; and repeats at the list's end meet its beginning, which stays.
+ */
+#define ROUNDS_KEPT 4
+
+/* How many samples can be taken out: a multiple of the rounds. */
+static uint64_t find_rounds(const struct plan_conf *c)
+{
+    const struct order_spec *s = &c->sampler;
+    bool paddle = s->kind == ORDER_PADDLE_DISTRIBUTED && !s->shuffle;
+    uint64_t round = (uint64_t)s->ranks * (paddle ? s->batch_size : 1), dealt = 0;
+    if (c->catalog || c->strategy != OWNER_RANDOM || !order_spec_deals(s) ||
+        (!paddle && s->kind != ORDER_TORCH_DISTRIBUTED) || (s->drop_last && c->count % round))
+        return 0;
+    for (uint32_t p = 0; p < c->partitions; p++) {
+        uint32_t first;
+        dealt += owner_ranks(s, c->partitions, p, &first);
+    }
+    uint64_t kept = round * ROUNDS_KEPT + c->count % round;
+    while (kept < c->partitions)
+        kept += round;
+    return dealt == s->ranks && c->count > kept ? c->count - kept : 0;
+}
+
+static void add_rounds(const struct plan_conf *c, uint64_t left_out, struct plan_part *parts)
+{
+    for (uint32_t p = 0; p < c->partitions; p++) {
+        uint32_t first, ranks = owner_ranks(&c->sampler, c->partitions, p, &first);
+        uint64_t n = left_out / c->sampler.ranks * ranks;
+        parts[p].samples += n;
+        parts[p].bytes += n * c->sample_bytes;
+        parts[p].stored += n * plan_stored_bytes(c->sample_bytes, 1.0);
+        parts[p].reads += n;
+        parts[p].local += n;
+    }
+}
+
+int plan_sum(const struct plan_conf *conf, struct plan_part *ret, struct err *err)
+{
+    struct plan *plan;
+    struct plan_conf short_one = *conf;
+    uint64_t left_out = find_rounds(conf);
+    short_one.count -= left_out;
+    if (plan_new(&plan, &short_one, err))
+        return -1;
+    int rc = plan_summary(plan, ret, err);
+    plan_free(plan);
+    if (!rc && left_out)
+        add_rounds(conf, left_out, ret);
+    return rc;
+}
+
 double plan_local_share(const struct plan_part *part)
 {
     return part->reads ? (double)part->local / (double)part->reads : 1.0;

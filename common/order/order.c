@@ -99,6 +99,14 @@ uint64_t order_at(const struct order *o, uint64_t pos)
     return o->at(o, pos + o->skip);
 }
 
+bool order_is_range(const struct order *o, uint64_t *ret_first)
+{
+    *ret_first = o->skip;
+    bool one_list = order_kind_whole(o->spec.kind) ||
+                    (o->spec.kind != ORDER_LOCAL && o->spec.ranks == 1 && o->length <= o->n);
+    return one_list && !o->table && !o->redealt;
+}
+
 bool order_kind_whole(enum order_kind k)
 {
     return k != ORDER_PADDLE_DISTRIBUTED && k != ORDER_TORCH_DISTRIBUTED && k != ORDER_LOCAL;

@@ -62,6 +62,8 @@ int order_set_rank(struct order *o, uint32_t rank, struct err *err);
 uint64_t order_length(const struct order *o);
 /* The number of the sample at position `pos` (< order_length). */
 uint64_t order_at(const struct order *o, uint64_t pos);
+/* Are they *ret_first, *ret_first + 1 and so on? (Where it cannot be seen at once: false.) */
+bool order_is_range(const struct order *o, uint64_t *ret_first);
 
 /* --- going on in the middle of an epoch ------------------------------------------------------- */
 
@@ -112,6 +114,8 @@ struct order_crc {
 void order_crc_init(struct order_crc *c);
 void order_crc_add(struct order_crc *c, uint64_t number);
 void order_crc_bytes(struct order_crc *c, const void *data, size_t len);
+/* As order_crc_add() of all numbers from `first` to below `end`, however many, in microseconds. */
+void order_crc_range(struct order_crc *c, uint64_t first, uint64_t end);
 static inline uint32_t order_crc_value(const struct order_crc *c)
 {
     return ~c->crc;

@@ -21,6 +21,11 @@ expect "no sample, no line" "$(plan --count 0 --sampler random,shuffle=true --pr
 expect "one sample" "$(plan --count 1 --sampler random,ranks=4,rank=3 --print order)" 0
 expect "of 2^31 samples the last share" \
     "$(plan --count 2147483648 --sampler sequence --partitions 4 | awk '$1 == 3 { print $2 }')" 536870912
+# Two thousand million samples whose order is plain take no walk.
+plan --count 2147483648 --sampler sequence --json >"$T/huge"
+expect "crc32 of 2^31 samples in sequence" "$(field crc32 <"$T/huge")" 096260a2
+expect "a rank's share of 2^31" \
+    "$(plan --count 2147483648 --sampler random,ranks=8,batch-size=64 | awk '$1 == 7 { print $2, $NF }')" "268435456 1.000"
 # A resume token goes on where it was, and deals the rest to other ranks once.
 token=$(plan --count 11 --sampler random,ranks=3,batch-size=2,shuffle=true --print token --position 2)
 expect "rest of rank 2" "$(plan --resume "$token" --sampler sequence,ranks=3,rank=2 --print order | paste -sd' ')" "0 5"

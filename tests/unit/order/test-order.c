@@ -279,3 +279,48 @@ Test(order, what_the_libraries_refuse)
         cr_expect_eq(err.class, rows[i].class, "%s", err.msg);
     }
 }
+
+Test(order, the_sum_of_a_range_is_that_of_its_numbers)
+{
+    static const uint64_t ranges[][2] = {
+        {0, 0},   {0, 1},       {5, 5},       {3, 4},
+        {0, 256}, {1, 1000003}, {255, 70000}, {4294900000, 4294967299}};
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        struct order_crc one, all;
+        order_crc_init(&one);
+        order_crc_add(&one, 77); /* it goes on where something else was summed */
+        all = one;
+        for (uint64_t n = ranges[i][0]; n < ranges[i][1]; n++)
+            order_crc_add(&one, n);
+        order_crc_range(&all, ranges[i][0], ranges[i][1]);
+        cr_expect_eq(order_crc_value(&all), order_crc_value(&one), "range %zu", i);
+    }
+}
+
+/* Who says that it is a range reads one. */
+Test(order, ranges_are_known)
+{
+    static const struct {
+        const char *spec;
+        bool range;
+    } rows[] = {{"sequence", true},
+                {"sequence,batch-size=7,drop-last=true", true},
+                {"random", true},
+                {"random,batch-size=8,drop-last=true", true},
+                {"torch-distributed,shuffle=false", true},
+                {"random,ranks=2", false},
+                {"torch-distributed", false},
+                {"torch-loader", false},
+                {"local", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct order_spec s;
+        struct order *o;
+        uint64_t first = 0;
+        cr_assert_eq(order_spec_parse(&s, rows[i].spec, NULL), 0);
+        cr_assert_eq(order_new(&o, &s, 1000, NULL), 0);
+        cr_expect_eq(order_is_range(o, &first), rows[i].range, "%s", rows[i].spec);
+        for (uint64_t pos = 0; rows[i].range && pos < order_length(o); pos++)
+            cr_expect_eq(order_at(o, pos), first + pos, "%s", rows[i].spec);
+        order_free(o);
+    }
+}

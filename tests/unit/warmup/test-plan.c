@@ -131,6 +131,35 @@ Test(plan, every_sample_has_one_owner)
     world_free(&w);
 }
 
+/* plan_sum() leaves out rounds that are all alike, and comes to the same. */
+Test(plan, sums_are_those_of_every_sample)
+{
+    static const char *const specs[] = {"random,ranks=4,batch-size=3",
+                                        "random,ranks=4,batch-size=3,drop-last=true",
+                                        "random,ranks=6,ranks-per-node=2,batch-size=5",
+                                        "random,ranks=3,batch-size=2,shuffle=true",
+                                        "torch-distributed,ranks=5",
+                                        "torch-distributed,ranks=4,shuffle=false,drop-last=true",
+                                        "torch-distributed,ranks=1"};
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        for (uint64_t n = 0; n < 400; n += n < 60 ? 1 : 17) {
+            struct plan_conf c = {
+                .count = n, .sample_bytes = 1000, .strategy = OWNER_RANDOM, .may_be_empty = true};
+            struct plan_part sum[6], each[6];
+            struct plan *p;
+            cr_assert_eq(order_spec_parse(&c.sampler, specs[i], NULL), 0);
+            for (c.partitions = 1; c.partitions <= 6; c.partitions++) {
+                cr_assert_eq(plan_new(&p, &c, NULL), 0);
+                cr_assert_eq(plan_summary(p, each, NULL), 0);
+                plan_free(p);
+                cr_assert_eq(plan_sum(&c, sum, NULL), 0);
+                cr_expect_arr_eq(sum, each, c.partitions * sizeof each[0], "%s of %u: %u", specs[i],
+                                 (unsigned)n, c.partitions);
+            }
+        }
+    }
+}
+
 Test(plan, ranges_are_even_in_bytes)
 {
     struct world w;
