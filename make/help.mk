@@ -10,5 +10,6 @@ help:
 	@echo "make bench      the table of docs/benchmarks.md, measured here (BENCH_QUICK=1: a short one)"
 	@echo "make bench-peers  s3fs, rclone and their like beside it, those that are installed"
 	@echo "make crash SECONDS=300  kill -9 of cachefs and keeper under readers that compare every byte"
+	@echo "make cuda       the GPU backend: declarations against the vendor's headers, kernels by the real compiler (CUDA_WHEELS=)"
 	@echo "make conformance  suites from outside, with MinIO    make bare  the demo in a bare Debian 12"
 	@echo "make install deb images  DESTDIR= PREFIX=         make deps deps-dev venv  what the machine must have"
