@@ -100,6 +100,10 @@ static dev_t device_of(const char *path)
 static int clean_up(const struct control_mount *m, struct err *err)
 {
     int pid = m->recovering ? m->keeper_pid : m->pid;
+    if (m->alive && m->foreign)
+        return err_set(err, ERR_FAILED,
+                       "%s: its processes are outside of this container (run sampan umount there)",
+                       m->mountpoint);
     if (m->alive && kill(pid, SIGTERM) && errno != ESRCH)
         return err_sys(err, errno, "end the process %d of %s", pid, m->mountpoint);
     return 0;

@@ -382,8 +382,8 @@ int mount_of(const char *path, struct control_mount *ret, char **ret_below, stru
         return -1;
     if (!m.alive) {
         err_set(err, ERR_FAILED,
-                "ask the mount: %s: its process %d has ended (sampan umount %s cleans up)",
-                m.mountpoint, m.pid, m.mountpoint);
+                "ask the mount: %s: its process has ended (sampan umount %s cleans up)",
+                m.mountpoint, m.mountpoint);
         control_mount_release(&m);
         return -1;
     }

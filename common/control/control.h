@@ -7,8 +7,9 @@
  * {"ok":false,"class":NAME,"error":TEXT}. Descriptors (pack extents) travel beside that one.
  *
  * Every mount on this machine is registered by a file in control_registry_dir(): one JSON object
- * {"mountpoint","uri","socket","pid","start_ticks","keeper_pid","keeper_ticks","started"}; a stale
- * one (its processes gone, or the mount not there) is what `doctor` and `umount` clean up.
+ * {"mountpoint","uri","socket","pid","pids","start_ticks","keeper_pid","keeper_ticks","started"};
+ * "pids" is the number of the PID namespace. A stale one (its processes gone, or the mount not
+ * there) is what `doctor` and `umount` clean up.
  */
 #ifndef SAMPAN_CONTROL_H
 #define SAMPAN_CONTROL_H
@@ -59,6 +60,7 @@ struct control_mount {
     char *mountpoint, *uri, *socket;
     int pid;
     int keeper_pid; /* 0: none */
+    bool foreign;   /* its processes are in another PID namespace; both pids are 0 */
     long long started;
     bool alive;      /* the process, or a keeper that is about to start the next one */
     bool recovering; /* the keeper alone is there */

@@ -1,7 +1,9 @@
 /*
  * The register of mounts on this machine: one small JSON file a mount, named by a hash of the mount
  * point, written under a temporary name and renamed. A process is named by its pid and its start
- * time, so that a pid that was given again is not taken for the owner.
+ * time, so that a pid that was given again is not taken for the owner. Pids mean nothing in another
+ * PID namespace, such as that of a pod: there a mount lives as long as its socket takes
+ * connections, which its keeper listens on while there is no owner.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,9 +21,9 @@
 #define ENTRY_MAX  (64u << 10)
 #define STATUS_MAX (4u << 20)
 
-static const char *const entry_keys[] = {"mountpoint",   "uri",         "socket",
-                                         "pid",          "start_ticks", "keeper_pid",
-                                         "keeper_ticks", "started",     NULL};
+static const char *const entry_keys[] = {"mountpoint", "uri",         "socket",     "pid",
+                                         "pids",       "start_ticks", "keeper_pid", "keeper_ticks",
+                                         "started",    NULL};
 
 static int usable_dir(const char *path, struct err *err)
 {
@@ -74,6 +76,13 @@ static uint64_t start_ticks(int pid)
     return p ? strtoull(p, NULL, 10) : 0;
 }
 
+/* The number of our PID namespace; 0: it cannot be told. */
+static uint64_t pid_namespace(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
+}
+
 static int entry_path(const char *mountpoint, struct bytes *ret, struct err *err)
 {
     if (control_registry_dir(ret, err))
@@ -111,6 +120,7 @@ int control_register(const char *mountpoint, const char *uri, const char *socket
     jw_str(&w, "uri", uri);
     jw_str(&w, "socket", socket_path);
     jw_int(&w, "pid", getpid());
+    jw_uint(&w, "pids", pid_namespace());
     jw_uint(&w, "start_ticks", start_ticks(getpid()));
     jw_int(&w, "keeper_pid", keeper_pid);
     jw_uint(&w, "keeper_ticks", keeper_pid ? start_ticks(keeper_pid) : 0);
@@ -132,6 +142,36 @@ static bool is_mounted(const char *mountpoint)
     return mount_find(mountpoint, row, NULL) == 0;
 }
 
+struct process {
+    int64_t pid, ticks;
+};
+
+static bool runs(const struct process *p)
+{
+    return p->pid > 0 && p->ticks > 0 && start_ticks((int)p->pid) == (uint64_t)p->ticks;
+}
+
+static bool answers(const char *socket_path)
+{
+    cleanup_close int sock = -1;
+    return control_connect(socket_path, &sock, NULL) == 0;
+}
+
+static void find_processes(struct control_mount *m, const struct process *owner,
+                           const struct process *keeper, int64_t pids)
+{
+    if (pids && (uint64_t)pids != pid_namespace()) {
+        m->foreign = true;
+        m->alive = answers(m->socket);
+        return;
+    }
+    bool serves = runs(owner), kept = runs(keeper);
+    m->pid = (int)owner->pid;
+    m->keeper_pid = kept ? (int)keeper->pid : 0;
+    m->alive = serves || kept;
+    m->recovering = !serves && kept;
+}
+
 static int entry_parse(const struct bytes *text, struct control_mount *ret, struct err *err)
 {
     cleanup_json struct json_doc *doc = NULL;
@@ -139,27 +179,23 @@ static int entry_parse(const struct bytes *text, struct control_mount *ret, stru
         return -1;
     struct json root = json_root(doc);
     const char *mountpoint, *uri, *socket_path;
-    int64_t pid, ticks, keeper, keeper_ticks, started;
+    struct process owner, keeper;
+    int64_t pids, started;
     if (json_only_keys(&root, entry_keys, err) || json_str(&root, "mountpoint", &mountpoint, err) ||
         json_str(&root, "uri", &uri, err) || json_str(&root, "socket", &socket_path, err) ||
-        json_int(&root, "pid", 1, INT32_MAX, &pid, err) ||
-        json_int(&root, "start_ticks", 0, INT64_MAX, &ticks, err) ||
-        json_int_or(&root, "keeper_pid", 0, INT32_MAX, 0, &keeper, err) ||
-        json_int_or(&root, "keeper_ticks", 0, INT64_MAX, 0, &keeper_ticks, err) ||
+        json_int(&root, "pid", 1, INT32_MAX, &owner.pid, err) ||
+        json_int(&root, "start_ticks", 0, INT64_MAX, &owner.ticks, err) ||
+        json_int_or(&root, "pids", 0, INT64_MAX, 0, &pids, err) ||
+        json_int_or(&root, "keeper_pid", 0, INT32_MAX, 0, &keeper.pid, err) ||
+        json_int_or(&root, "keeper_ticks", 0, INT64_MAX, 0, &keeper.ticks, err) ||
         json_int(&root, "started", 0, INT64_MAX, &started, err))
         return -1;
-    bool serves = start_ticks((int)pid) == (uint64_t)ticks;
-    bool kept =
-        keeper > 0 && keeper_ticks > 0 && start_ticks((int)keeper) == (uint64_t)keeper_ticks;
     *ret = (struct control_mount){.mountpoint = xstrdup(mountpoint),
                                   .uri = xstrdup(uri),
                                   .socket = xstrdup(socket_path),
-                                  .pid = (int)pid,
-                                  .keeper_pid = kept ? (int)keeper : 0,
                                   .started = started,
-                                  .alive = serves || kept,
-                                  .recovering = !serves && kept,
                                   .mounted = is_mounted(mountpoint)};
+    find_processes(ret, &owner, &keeper, pids);
     return 0;
 }
 

@@ -278,3 +278,30 @@ Test(registry, a_mount_is_found_where_a_pod_sees_it)
     snprintf(path, sizeof path, "%s/.sampan", pod);
     cr_assert(rmdir(path) == 0 && rmdir(pod) == 0 && rmdir(folder) == 0);
 }
+
+/* Pids of another PID namespace are not looked at: this process's own would be taken for theirs. */
+Test(registry, from_a_pod_a_mount_lives_while_its_socket_takes_connections)
+{
+    char folder[] = "/tmp/sampan-run-XXXXXX", path[128], socket_path[128], text[512];
+    struct control_mount one;
+    int listener;
+    cr_assert(mkdtemp(folder));
+    setenv("SAMPAN_RUN_DIR", folder, 1);
+    snprintf(path, sizeof path, "%s/0.json", folder);
+    snprintf(socket_path, sizeof socket_path, "%s/control.sock", folder);
+    snprintf(text, sizeof text,
+             "{\"mountpoint\":\"/mnt/node\",\"uri\":\"file:///d\",\"socket\":\"%s\",\"pid\":%d,"
+             "\"pids\":1,\"start_ticks\":1,\"keeper_pid\":1,\"keeper_ticks\":1,\"started\":1}",
+             socket_path, getpid());
+    write_text(path, text);
+    cr_assert_eq(control_listen(socket_path, &listener, NULL), 0);
+    cr_assert_eq(control_find("/mnt/node", &one, NULL), 0);
+    cr_assert(one.alive && one.foreign && !one.recovering);
+    cr_assert(one.pid == 0 && one.keeper_pid == 0);
+    control_mount_release(&one);
+    close(listener);
+    cr_assert_eq(control_find("/mnt/node", &one, NULL), 0);
+    cr_assert(!one.alive && one.foreign);
+    control_mount_release(&one);
+    cr_assert(unlink(socket_path) == 0 && unlink(path) == 0 && rmdir(folder) == 0);
+}
