@@ -9,6 +9,7 @@
 
 #include "device.h"
 #include "mem.h"
+#include "program.h"
 #include "serve-internal.h"
 
 static const struct conf_row rows[] = {
@@ -184,7 +185,8 @@ static int become_keeper(const char *program, const struct conf *c, const struct
 /* In this process, from here to the end of the mount. */
 static int serve_here(struct serve_conf *conf, struct owner *owner, struct err *err)
 {
-    serve_raise_limits();
+    program_raise_files();
+    program_keep_secrets();
     int result = owner_lock(owner, err);
     if (!result)
         result = serve(conf, err);

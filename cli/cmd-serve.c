@@ -2,10 +2,10 @@
 #define LOG_MODULE "server"
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #include "cli-internal.h"
 #include "mem.h"
+#include "program.h"
 #include "server.h"
 
 struct serve_options {
@@ -53,18 +53,6 @@ static const struct conf_row rows[] = {
     LOG_ROWS(serve_options, log),
 };
 
-static void block_signals(sigset_t *ret)
-{
-    sigemptyset(ret);
-    sigaddset(ret, SIGTERM);
-    sigaddset(ret, SIGINT);
-    pthread_sigmask(SIG_BLOCK, ret, NULL); /* every thread inherits it */
-    signal(SIGPIPE, SIG_IGN);
-#ifndef __SANITIZE_ADDRESS__   /* its search for leaks traces the process */
-    prctl(PR_SET_DUMPABLE, 0); /* a core would hold tokens */
-#endif
-}
-
 /* Mount points as the register of mounts knows them. */
 static int resolve_mounts(const struct conf_list *list, char ***ret, struct err *err)
 {
@@ -102,7 +90,8 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     char **mounts = NULL;
     sigset_t set;
     (void)conf;
-    block_signals(&set);
+    program_hold_signals(&set);
+    program_keep_secrets();
     int result = log_file_open(&log, &o->log, true, err);
     if (!result)
         result = resolve_mounts(&o->mounts, &mounts, err);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "mem.h"
+#include "program.h"
 #include "serve-internal.h"
 
 static int prepare(struct keeper *k, struct kept *kept, struct owner *owner,
@@ -39,7 +40,8 @@ static int live(struct keeper *k, char *const *argv, struct err *err)
     report = report < 0 ? -1 : fcntl(report, F_DUPFD_CLOEXEC, 3);
     if (report >= 0)
         conf.start = daemon_resume(report);
-    serve_raise_limits();
+    program_raise_files();
+    program_keep_secrets();
     int result = prepare(k, &kept, &owner, &conf, &store, err);
     if (!result && !keeper_refuses(k)) /* what serves nothing needs no folder either */
         result = owner_lock(&owner, err);

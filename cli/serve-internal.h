@@ -44,8 +44,6 @@ struct serve_conf {
  * without this process (a program that takes its place; a life that can't take it up) it does not
  * return at all. */
 int serve(struct serve_conf *conf, struct err *err);
-/* The limits and the privacy of a process that serves. */
-void serve_raise_limits(void);
 
 /* --- kept.c ----------------------------------------------------------------------------------- */
 

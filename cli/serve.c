@@ -15,9 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <sys/prctl.h>
-#include <sys/resource.h>
-
 #include "clock.h"
 #include "mem.h"
 #include "serve-internal.h"
@@ -254,18 +251,6 @@ static void end(struct mount *m)
     log_info(m->log.log, "unmounted %s", m->conf->mountpoint);
     log_file_close(&m->log);
     free(m->socket);
-}
-
-void serve_raise_limits(void)
-{
-    struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &files); /* else fewer connections at once: they will say so */
-    }
-#ifndef __SANITIZE_ADDRESS__   /* its search for leaks traces the process */
-    prctl(PR_SET_DUMPABLE, 0); /* a core would hold credentials */
-#endif
 }
 
 int serve(struct serve_conf *conf, struct err *err)

@@ -68,7 +68,7 @@ static bool check_elastic(struct job *j)
         return true;
     if (!j->config->etcd_servers || !*j->config->etcd_servers)
         return bad(j, "NoEtcd", "spec.elastic is set, and the operator knows no etcd",
-                   "start the operator with --etcd-servers, or remove spec.elastic");
+                   "start the operator with --etcd, or remove spec.elastic");
     if (w && w->requests >= 0 && w->limits >= 0 && w->requests > w->limits)
         return bad(j, "BadBounds", "spec.worker.requests is above spec.worker.limits",
                    "requests is the fewest pods that can train, limits the most");

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
@@ -19,6 +17,7 @@
 #include "mem.h"
 #include "metrics-http.h"
 #include "node.h"
+#include "program.h"
 #include "programs.h"
 #include "service.h"
 #include "state.h"
@@ -32,7 +31,8 @@
 
 struct options {
     const char *endpoint, *node_id, *state, *driver_name, *metrics, *kubelet_dir, *cache_dir,
-        *run_dir, *program, *account, *log_level, *log_format;
+        *run_dir, *program, *account;
+    struct program_log log;
     bool controller, node, host;
 };
 #define AT(field) offsetof(struct options, field)
@@ -64,10 +64,7 @@ static const struct conf_row rows[] = {
     {"service-account", CONF_STRING, AT(account), .arg = "DIR",
      .dflt = "/var/run/secrets/kubernetes.io/serviceaccount",
      .help = "Folder with the token and ca.crt that pods' events are told with, inside a cluster"},
-    {"log-level", CONF_STRING, AT(log_level), .arg = "LEVEL", .dflt = "info",
-     .help = "error, warn, info or debug; for one module: info,rpc=debug"},
-    {"log-format", CONF_ENUM, AT(log_format), .choices = "text|json", .dflt = "text",
-     .help = "Form of log lines"},
+    PROGRAM_LOG_ROWS(struct options, log, "text"),
 };
 #define N_ROWS (sizeof rows / sizeof rows[0])
 
@@ -269,19 +266,6 @@ static void end(struct program *p)
 
 /* --- main ------------------------------------------------------------------------------------- */
 
-static void harden(void)
-{
-    struct rlimit files, core = {0, 0};
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max; /* three descriptors a mount are held */
-        setrlimit(RLIMIT_NOFILE, &files);
-    }
-    setrlimit(RLIMIT_CORE, &core); /* a core would hold credentials */
-#ifndef __SANITIZE_ADDRESS__       /* its search for leaks traces the process */
-    prctl(PR_SET_DUMPABLE, 0);
-#endif
-}
-
 static int run(struct program *p, const sigset_t *signals, struct err *err)
 {
     int signal;
@@ -298,47 +282,25 @@ static int run(struct program *p, const sigset_t *signals, struct err *err)
     return 0;
 }
 
-static int print_help(void)
-{
-    cleanup_bytes struct bytes text = {0};
-    conf_help(rows, N_ROWS, &text);
-    printf("sampan-csi: the CSI driver of Sampan\n\nusage: sampan-csi [OPTIONS]\n\n%s", text.data);
-    return fflush(stdout) ? 1 : 0;
-}
-
 int main(int argc, char **argv)
 {
+    static const struct program_about about = {"sampan-csi", "the CSI driver of Sampan", rows,
+                                               N_ROWS};
     struct program p = {.lock = -1};
     struct conf *conf = NULL;
     struct err err = {0};
     sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* every thread inherits it: sigwait() gets them */
-    signal(SIGPIPE, SIG_IGN);
-    harden();
-    int result = conf_parse(&conf, rows, N_ROWS, &p.o, argc, argv, &err);
-    if (!result && conf_help_asked(conf)) {
-        conf_free(conf);
-        return print_help();
-    }
-    if (!result && conf_n_args(conf))
-        result = err_set(&err, ERR_USAGE, "%s: no such argument", conf_arg(conf, 0));
-    if (!result && log_set_levels(NULL, p.o.log_level))
-        result = err_set(&err, ERR_USAGE, "--log-level: %s: no level", p.o.log_level);
+    program_hold_signals(&signals);
+    program_keep_secrets();
+    program_raise_files(); /* three descriptors a mount are held */
+    int result = program_options(&conf, &about, &p.o, argc, argv, &err);
     if (!result)
         result = check_options(&p.o, &err);
-    if (!result) {
-        p.log = log_new(stderr, LOG_INFO, strcmp(p.o.log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
-                        NULL);
-        log_set_levels(p.log, p.o.log_level);
+    if (!result)
+        result = program_log_open(&p.log, &p.o.log, &err);
+    if (!result)
         result = run(&p, &signals, &err);
-    }
     end(&p);
     conf_free(conf);
-    if (result)
-        fprintf(stderr, "sampan-csi: %s\n", err.msg);
-    return result ? err_exit_code(&err) : 0;
+    return program_end(&about, result, &err);
 }

@@ -1,14 +1,11 @@
 /* sampan-operator: options, then the controllers until a signal comes. */
 #define LOG_MODULE "operator"
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,15 +18,17 @@
 #include "mem.h"
 #include "metrics-http.h"
 #include "operator.h"
+#include "program.h"
 
 #define MARGIN 8 /* of a lease's duration, this part is kept between our last write and others */
 
 struct options {
     const char *kubeconfig, *context, *namespace_, *image, *csi_driver, *etcd, *token_secret,
-        *token_file, *server_ca, *lease_name, *metrics, *log_level, *log_format;
+        *token_file, *server_ca, *lease_name, *metrics, *scheduling;
+    struct program_log log;
     uint64_t lease_duration, lease_renew, lease_retry;
     int64_t workers, qps, burst, port_from, port_to;
-    bool volcano;
+    bool leader_elect;
 };
 #define AT(field) offsetof(struct options, field)
 
@@ -42,18 +41,19 @@ static const struct conf_row rows[] = {
     {"namespace", CONF_STRING, AT(namespace_), .arg = "NAME",
      .help = "The operator's own namespace, for its lease and secret; default: the service "
              "account's or the context's"},
-    {"image", CONF_STRING, AT(image), .arg = "IMAGE", .dflt = "sampan/sampan:" SAMPAN_VERSION,
+    {"runtime-image", CONF_STRING, AT(image), .arg = "IMAGE",
+     .dflt = "sampan/sampan:" SAMPAN_VERSION,
      .help = "Image of runtime servers, unless a SampleSet names another"},
     {"csi-driver", CONF_STRING, AT(csi_driver), .arg = "NAME", .dflt = "csi.sampan.io",
      .help = "Name of the CSI driver that mounts sets"},
-    {"etcd-servers", CONF_STRING, AT(etcd), .arg = "URL[,URL...]",
+    {"etcd", CONF_STRING, AT(etcd), .arg = "URL[,URL...]",
      .help = "etcd of elastic jobs; default: elastic jobs are refused"},
     {"port-from", CONF_INT, AT(port_from), .arg = "PORT", .dflt = "35000", .min = 1024,
      .max = 65535, .help = "First port for jobs on the host's network"},
     {"port-to", CONF_INT, AT(port_to), .arg = "PORT", .dflt = "65000", .min = 1024, .max = 65535,
      .help = "Last port for jobs on the host's network"},
-    {"volcano", CONF_FLAG, AT(volcano),
-     .help = "Make Volcano's PodGroups for jobs, and wait for them"},
+    {"scheduling", CONF_ENUM, AT(scheduling), .choices = "default|volcano", .dflt = "default",
+     .help = "volcano: make Volcano's PodGroups for jobs, and wait for them"},
     {"token-secret", CONF_STRING, AT(token_secret), .arg = "NAME", .dflt = "sampan-operator-key",
      .help = "Secret with the key of the runtime servers' tokens, in the operator's namespace; "
              "made if there is none"},
@@ -67,6 +67,8 @@ static const struct conf_row rows[] = {
      .help = "Requests a second to the API server, in the long run"},
     {"burst", CONF_INT, AT(burst), .arg = "N", .dflt = "400", .min = 1, .max = 100000,
      .help = "Requests to the API server that may go at once"},
+    {"leader-elect", CONF_FLAG, AT(leader_elect),
+     .help = "Nothing changes: one of several operators always leads, by a lease"},
     {"lease-name", CONF_STRING, AT(lease_name), .arg = "NAME", .dflt = "sampan-operator",
      .help = "Lease by which one of several operators leads"},
     {"lease-duration", CONF_DURATION, AT(lease_duration), .arg = "TIME", .dflt = "15s",
@@ -77,10 +79,7 @@ static const struct conf_row rows[] = {
      .help = "How often the lease is renewed or looked at"},
     {"metrics", CONF_STRING, AT(metrics), .arg = "ADDR",
      .help = "Serve /metrics, /healthz and /readyz on this address: ADDR:PORT or :PORT"},
-    {"log-level", CONF_STRING, AT(log_level), .arg = "LEVEL", .dflt = "info",
-     .help = "error, warn, info or debug; for one module: info,lease=debug"},
-    {"log-format", CONF_ENUM, AT(log_format), .choices = "text|json", .dflt = "json",
-     .help = "Form of log lines"},
+    PROGRAM_LOG_ROWS(struct options, log, "json"),
 };
 #define N_ROWS (sizeof rows / sizeof rows[0])
 
@@ -226,7 +225,7 @@ static int start(struct program *p, const sigset_t *signals, struct err *err)
                    .token_key = p->key.text,
                    .port_from = (unsigned)o->port_from,
                    .port_to = (unsigned)o->port_to,
-                   .volcano = o->volcano},
+                   .volcano = strcmp(o->scheduling, "volcano") == 0},
         .workers = (unsigned)o->workers,
         .server_ca_file = o->server_ca,
     };
@@ -265,63 +264,25 @@ static int run(struct program *p, const sigset_t *signals, struct err *err)
 
 /* --- main ------------------------------------------------------------------------------------- */
 
-static void harden(void)
-{
-    struct rlimit core = {0, 0};
-    setrlimit(RLIMIT_CORE, &core); /* a core would hold tokens */
-#ifndef __SANITIZE_ADDRESS__       /* its search for leaks traces the process */
-    prctl(PR_SET_DUMPABLE, 0);
-#endif
-}
-
-static int print_help(void)
-{
-    cleanup_bytes struct bytes text = {0};
-    conf_help(rows, N_ROWS, &text);
-    printf("sampan-operator: the controllers of SampleSet, SampleJob, PaddleJob and TrainingJob\n\n"
-           "usage: sampan-operator [OPTIONS]\n\n%s",
-           text.data);
-    return fflush(stdout) ? 1 : 0;
-}
-
-static int check_all(struct program *p, const struct conf *conf, struct err *err)
-{
-    if (conf_n_args(conf))
-        return err_set(err, ERR_USAGE, "%s: no such argument", conf_arg(conf, 0));
-    if (log_set_levels(NULL, p->o.log_level))
-        return err_set(err, ERR_USAGE, "--log-level: %s: no level", p->o.log_level);
-    return check_options(&p->o, err);
-}
-
 int main(int argc, char **argv)
 {
+    static const struct program_about about = {
+        "sampan-operator", "the controllers of SampleSet, SampleJob, PaddleJob and TrainingJob",
+        rows, N_ROWS};
     struct program p = {0};
     struct conf *conf = NULL;
     struct err err = {0};
     sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* every thread inherits it: sigwait() gets them */
-    signal(SIGPIPE, SIG_IGN);
-    harden();
-    int result = conf_parse(&conf, rows, N_ROWS, &p.o, argc, argv, &err);
-    if (!result && conf_help_asked(conf)) {
-        conf_free(conf);
-        return print_help();
-    }
+    program_hold_signals(&signals);
+    program_keep_secrets();
+    int result = program_options(&conf, &about, &p.o, argc, argv, &err);
     if (!result)
-        result = check_all(&p, conf, &err);
-    if (!result) {
-        p.log = log_new(stderr, LOG_INFO, strcmp(p.o.log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
-                        NULL);
-        log_set_levels(p.log, p.o.log_level);
+        result = check_options(&p.o, &err);
+    if (!result)
+        result = program_log_open(&p.log, &p.o.log, &err);
+    if (!result)
         result = run(&p, &signals, &err);
-    }
     end(&p);
     conf_free(conf);
-    if (result)
-        fprintf(stderr, "sampan-operator: %s\n", err.msg);
-    return result ? err_exit_code(&err) : 0;
+    return program_end(&about, result, &err);
 }

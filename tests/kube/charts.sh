@@ -39,7 +39,7 @@ charts() {
         --set imagePullPolicy=Always --set 'csi.node.tolerations[0].key=gpu' --set 'csi.node.affinity.x=y' --set 'csi.node.extraArgs[0]=--x'
     claim "the controller's records in a claim" holds 'claimName: records' --set csi.controller.state.claim=records
     claim "no StorageClass" holds_not 'kind: StorageClass' --set 'csi.storageClasses=null'
-    claim "the operator's options" holds 'etcd-servers=http://e:2379' --set operator.volcano=true --set operator.etcdServers=http://e:2379 \
+    claim "the operator's options" holds 'etcd=http://e:2379' --set operator.volcano=true --set operator.etcdServers=http://e:2379 \
         --set operator.replicas=1 --set 'operator.nodeSelector.a=b' --set 'operator.extraArgs[0]=--qps=50'
     claim "no operator" holds_not sampan-operator --set operator.enabled=false
     claim "no driver" holds_not 'DaemonSet' --set csi.enabled=false

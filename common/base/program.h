@@ -1,0 +1,55 @@
+/*
+ * What the programs that run until they are told to end have in common: nothing in their memory
+ * reaches a core dump, they hold as many descriptors as they may, and the signals that end them
+ * are waited for in one place.
+ */
+#ifndef SAMPAN_BASE_PROGRAM_H
+#define SAMPAN_BASE_PROGRAM_H
+
+#include <signal.h>
+#include <stddef.h>
+
+#include "conf.h"
+#include "err.h"
+#include "log.h"
+
+/* Memory holds keys: no core dump, and no look into it by others of the same user. */
+void program_keep_secrets(void);
+/* As many descriptors as this process may have at all. Where there are fewer than the work wants,
+ * the work says so. */
+void program_raise_files(void);
+/* SIGTERM, SIGINT and SIGHUP are kept for sigwait(), and a peer that goes away is an error of the
+ * write, not a signal. Called before the first thread: every thread inherits it. */
+void program_hold_signals(sigset_t *ret);
+
+/* Options that say what is logged; they stand in a program's own options as one field. */
+struct program_log {
+    const char *level, *format;
+};
+#define PROGRAM_LOG_ROWS(type, f, form)                                                            \
+    {"log-level",                                                                                  \
+     CONF_STRING,                                                                                  \
+     offsetof(type, f.level),                                                                      \
+     .arg = "LEVEL",                                                                               \
+     .dflt = "info",                                                                               \
+     .help = "error, warn, info or debug; for one module: info,rpc=debug"},                        \
+    {                                                                                              \
+        "log-format", CONF_ENUM, offsetof(type, f.format), .choices = "text|json", .dflt = (form), \
+                                                           .help = "Form of log lines"             \
+    }
+/* A log on stderr. */
+int program_log_open(struct log **ret, const struct program_log *o, struct err *err);
+
+/* A program without verbs: its name, what it is, and its options. */
+struct program_about {
+    const char *name, *summary;
+    const struct conf_row *rows;
+    size_t n_rows;
+};
+/* Parses the command line, which has options only. 1: help was asked for, and printed. */
+int program_options(struct conf **ret, const struct program_about *about, void *options, int argc,
+                    char *const *argv, struct err *err);
+/* The exit code; an error's line goes to stderr. */
+int program_end(const struct program_about *about, int result, const struct err *err);
+
+#endif
