@@ -46,10 +46,6 @@ static int bos_open(struct store *s, const struct uri *u, const struct store_con
             "a user in an address is refused: bos://…@%s (use --credentials or the environment)",
             u->host);
     const char *dot = strchr(u->host, '.');
-    if (u->port && !dot)
-        return err_set(err, ERR_USAGE,
-                       "no bucket: bos://%s:%u/: want bos://BUCKET.HOST:PORT/PREFIX", u->host,
-                       u->port);
     s->bucket = dot ? xstrndup(u->host, (size_t)(dot - u->host)) : xstrdup(u->host);
     s->prefix = prefix_from_path(u->path);
     s->creds_conf.kind = CREDS_BCE;

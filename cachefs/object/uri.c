@@ -76,6 +76,18 @@ static int take_port(struct uri *u, const char *text, size_t len, struct err *er
     return 0;
 }
 
+/* Where a URI begins with a bucket, only an endpoint behind it has a port. Not repeated either: it
+ * may be "KEY:7/rest-of-the-SECRET@bucket". */
+static int check_bucket_port(const struct uri *u, struct err *err)
+{
+    bool begins_with_bucket = strcmp(u->scheme, "s3") == 0 || strcmp(u->scheme, "bos") == 0;
+    if (!begins_with_bucket || !u->port || strpbrk(u->host, ".["))
+        return 0;
+    return err_set(err, ERR_USAGE,
+                   "no bucket: %s://…: a port without a host: want %s://BUCKET.HOST:PORT/PREFIX",
+                   u->scheme, u->scheme);
+}
+
 static int take_authority(struct uri *u, const char *authority, size_t len, struct err *err)
 {
     if (take_user(u, &authority, &len, err))
@@ -93,7 +105,7 @@ static int take_authority(struct uri *u, const char *authority, size_t len, stru
                        "not an address: %s://…: '%.*s' is no name of a host or bucket", u->scheme,
                        (int)(host_len < 100 ? host_len : 100), authority);
     u->host = xstrndup(authority, host_len);
-    return 0;
+    return check_bucket_port(u, err);
 }
 
 int uri_parse(struct uri *ret, const char *text, struct err *err)

@@ -38,6 +38,8 @@ expect_code 400 POST /v1/jobs -d "$(job x sync "{$ends,\"credentials\":\"$SECRET
 expect_code 400 POST /v1/jobs -d "$(job x sync "{\"sources\":[\"s3://$KEY:$SECRET@$BUCKET/train\"],\"destination\":\"s3://$BUCKET/y\"}")"
 grep -q 'options.sources\[0\]' "$T/answer" || fail "$(cat "$T/answer")"
 ! grep -qF "$SECRET" "$T/answer" || fail "the error has the secret"
+expect_code 400 POST /v1/jobs -d "$(job x sync "{\"sources\":[\"s3://$KEY:7/$SECRET@$BUCKET/train\"],\"destination\":\"s3://$BUCKET/y\"}")"
+! grep -qF "$SECRET" "$T/answer" || fail "the error has the secret"
 
 # rmr: of the mount's set, into the trash; of a URI, for good
 expect_code 400 POST /v1/jobs -d "$(job x rmr '{}')"

@@ -191,6 +191,7 @@ Test(uri, refused, .init = forget_environment)
         {"s3://bu cket/x", NULL, "no name of a host or bucket"},
         {"s3://b:99999/", NULL, "a port from 1 to 65535"},
         {"s3://b:9000/", NULL, "no bucket"},
+        {"s3://AK:7/TOPSECRET@bucket/x", NULL, "no bucket: s3://…: a port without a host"},
         {"minio://h:9000/", NULL, "no bucket"},
         {"gopher://x/", NULL, "unknown kind of store: gopher://"},
         {"/just/a/path", NULL, "it must begin with"},
