@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "mem.h"
+#include "object.h"
 #include "owner.h"
 #include "server-internal.h"
 #include "transfer.h"
@@ -58,26 +59,12 @@ static bool is_ours(const struct server *s, const char *path)
     return false;
 }
 
-/* "KEY:SECRET@host/…", also where the secret has a '/' of its own: what stands behind the first ':'
- * of a host is a port. */
-static bool holds_password(const char *authority)
-{
-    size_t len = strcspn(authority, "/");
-    const char *colon = memchr(authority, ':', len);
-    if (!colon || *authority == '[')
-        return memchr(authority, '@', len) != NULL;
-    return strspn(colon + 1, "0123456789") != (size_t)(authority + len - colon - 1);
-}
-
 int options_check_uri(const struct server *s, const char *where, const char *uri, struct err *err)
 {
     if (!strstr(uri, "://"))
         return err_set(err, ERR_USAGE, "options.%s: want a URI (s3://BUCKET/PREFIX, …)", where);
-    if (holds_password(strstr(uri, "://") + 3))
-        return err_set(err, ERR_USAGE,
-                       "options.%s: a password in an address is refused: it would be kept with the "
-                       "job (give the keys as options.credentials)",
-                       where);
+    if (store_check_uri(uri, err))
+        return err_wrap(err, "options.%s", where);
     if (strncmp(uri, "file://", 7) != 0 || is_ours(s, uri + 7))
         return 0;
     return err_set(err, ERR_DENIED,

@@ -60,6 +60,12 @@ static struct store *store_new(const struct store_ops *ops, const struct store_c
     return s;
 }
 
+int store_check_uri(const char *uri, struct err *err)
+{
+    cleanup_uri struct uri u = {0};
+    return uri_parse(&u, uri, err);
+}
+
 int store_open(struct store **ret, const char *uri, const struct store_conf *conf, struct err *err)
 {
     static const struct store_conf no_conf;

@@ -65,6 +65,8 @@ enum {
 };
 
 int store_open(struct store **ret, const char *uri, const struct store_conf *conf, struct err *err);
+/* The address alone: is its form right, and does it hold no password? No error repeats one. */
+int store_check_uri(const char *uri, struct err *err);
 void store_close(struct store *s);
 const char *store_uri(const struct store *s); /* canonical, without secrets */
 unsigned store_caps(const struct store *s);
