@@ -12,7 +12,7 @@ struct serve_options {
     struct log_options log;
     struct conf_list mounts;
     const char *listen, *token_file, *state, *tls_cert, *tls_key, *compat_peers;
-    const char *peers, *ca_file;
+    const char *peers, *ca_file, *guide;
     int64_t ordinal, partitions, rate_limit;
     uint64_t request_timeout;
     bool no_auth;
@@ -44,6 +44,10 @@ static const struct conf_row rows[] = {
      .help = "Authorities (PEM) that signed the other servers' certificates"},
     {"partitions", CONF_INT, AT(serve_options, partitions), .arg = "P", .dflt = "1", .min = 1,
      .max = 65536, .help = "How many servers share the set"},
+    {"guide", CONF_STRING, AT(serve_options, guide), .arg = "ADDRESS",
+     .help =
+         "Tell the mounts their partition, and that this server, at ADDRESS as seen from outside, "
+         "knows who keeps the others"},
     {"rate-limit", CONF_INT, AT(serve_options, rate_limit), .arg = "N", .dflt = "10000", .min = 0,
      .max = INT32_MAX,
      .help = "Requests a second from one address; 0: any. A refused one counts for a hundredth of "
@@ -108,6 +112,7 @@ static int run(const struct conf *conf, const void *options, struct err *err)
                                  .partitions = (unsigned)o->partitions,
                                  .peers = o->peers,
                                  .ca_file = o->ca_file,
+                                 .guide = o->guide,
                                  .rate_limit = (uint64_t)o->rate_limit,
                                  .request_ns = o->request_timeout,
                                  .version = SAMPAN_VERSION,

@@ -240,10 +240,13 @@ static void write_args(const struct set_plan *p, struct json_writer *w)
     jw_str(w, NULL, "--state=" STATE_DIR);
     jw_str(w, NULL, partitions);
     if (p->partitions > 1) {
-        cleanup_free char *peers = xasprintf("--peers=http://%s-{k}.%s.%s:%d", p->runtime,
-                                             p->service, p->ns, RUNTIME_PORT);
+        /* One name for all: mounts on the host's network, who know no name of ours, are given the
+         * addresses that it has. */
+        cleanup_free char *peers =
+            xasprintf("--peers=http://%s.%s:%d", p->service, p->ns, RUNTIME_PORT);
         jw_str(w, NULL, peers);
     }
+    jw_str(w, NULL, "--guide=$(POD_IP)");
     jw_end(w);
 }
 
@@ -271,9 +274,11 @@ static void write_container(const struct set_plan *p, struct json_writer *w)
     jw_raw(w, "command", "[\"/usr/bin/sampan\"]");
     write_args(p, w);
     /* The pod's number, as StatefulSets write it on their pods (Kubernetes 1.28). */
-    jw_raw(w, "env",
-           "[{\"name\":\"SAMPAN_ORDINAL\",\"valueFrom\":{\"fieldRef\":{\"fieldPath\":"
-           "\"metadata.labels['apps.kubernetes.io/pod-index']\"}}}]");
+    jw_raw(
+        w, "env",
+        "[{\"name\":\"SAMPAN_ORDINAL\",\"valueFrom\":{\"fieldRef\":{\"fieldPath\":"
+        "\"metadata.labels['apps.kubernetes.io/pod-index']\"}}},{\"name\":\"POD_IP\",\"valueFrom\":"
+        "{\"fieldRef\":{\"fieldPath\":\"status.podIP\"}}}]");
     jw_raw(w, "ports", "[{\"name\":\"http\",\"containerPort\":7716}]");
     write_probe(w, "readinessProbe", "/readyz", 5, 3);
     write_probe(w, "livenessProbe", "/healthz", 10, 6);

@@ -10,6 +10,7 @@
 #include "mem.h"
 #include "object.h"
 #include "paddlejob-internal.h"
+#include "sampler.h"
 
 void job_annotate(struct job *j, const char *key, const char *value)
 {
@@ -259,14 +260,10 @@ static bool gate_etcd(struct job *j)
 static void hint_sampler(struct job *j)
 {
     int64_t devices = build_devices(&j->roles[ROLE_WORKER].template);
-    int64_t each = devices ? devices : 1, workers = (int64_t)j->roles[ROLE_WORKER].n;
-    if (!j->set || !workers || has_pods(j) || j->started ||
-        build_text(j->set, "spec", "sampler", NULL))
+    int64_t workers = (int64_t)j->roles[ROLE_WORKER].n;
+    if (!j->set || !workers || has_pods(j) || j->started)
         return;
-    cleanup_free char *hint =
-        j->spec->sampler
-            ? xstrdup(j->spec->sampler)
-            : xasprintf("ranks=%" PRId64 ",ranks-per-node=%" PRId64, workers * each, each);
+    cleanup_free char *hint = sampler_note(j->spec->sampler, workers, devices);
     const char *there = object_annotation(j->set, SAMPLER_NOTE);
     if (there && strcmp(there, hint) == 0)
         return;

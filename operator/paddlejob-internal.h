@@ -38,7 +38,6 @@
 #define PEERS_NOTE    "sampan.io/peers"
 #define PORT_NOTE     "host-port"            /* on the job: the first of its ports on nodes */
 #define NP_NOTE       "sampan.io/elastic-np" /* on the job: what etcd was told last */
-#define SAMPLER_NOTE  "sampan.io/sampler"    /* on the set: the order that its job shows */
 #define PEERS_KEY     "SAMPAN_PEERS"         /* in the ConfigMap */
 #define POD_PORT      2379                   /* in a network of their own, all pods have the same */
 #define POD_PORTS     20

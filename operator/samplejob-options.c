@@ -6,6 +6,7 @@
 #include "mem.h"
 #include "object.h"
 #include "samplejob-internal.h"
+#include "sampler.h"
 #include "sampleset-internal.h"
 
 #define OPTIONS   "OptionsValid"
@@ -97,16 +98,17 @@ static bool write_warmup(struct job_plan *p, struct json_writer *w)
     const char *strategy = o->strategy                    ? o->strategy
                            : o->nested && o->nested->name ? o->nested->name
                                                           : p->set_spec->strategy;
-    const char *sampler = o->sampler ? o->sampler : p->set_spec->sampler;
+    cleanup_free char *sampler = sampler_complete(o->sampler ? o->sampler : p->set_spec->sampler,
+                                                  object_annotation(p->set, SAMPLER_NOTE));
     if (o->file && *o->file)
         return bad(p, "NotSupported", "warmupOptions.file",
                    "servers take lists of paths alone (name them in warmupOptions.paths)");
     if (!write_paths(p, "warmupOptions.paths", &o->paths, false, w))
         return false;
-    if (sampler && *sampler)
+    if (sampler)
         jw_str(w, "sampler", sampler);
     /* Without a known order, "random" is a deal by name: the servers' own choice. */
-    if (strategy && *strategy && ((sampler && *sampler) || strcmp(strategy, "random") != 0))
+    if (strategy && *strategy && (sampler || strcmp(strategy, "random") != 0))
         jw_str(w, "strategy", strategy);
     if (o->verify)
         jw_bool(w, "verify", true);

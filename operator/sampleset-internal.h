@@ -73,6 +73,7 @@ struct set_plan {
     int64_t labelled; /* partitions whose node has the label */
     char *scaled;     /* when and at which figures the autoscaler last changed anything */
     struct set_numbers numbers;
+    char *sampler; /* the order of reading, as far as it is known; NULL: it is not */
     enum set_sync sync;
     char *sync_job, *refreshed_at;
     char **used_by;           /* "NS/NAME", sorted */
@@ -131,6 +132,11 @@ void set_write_numbers(const struct set_plan *p, struct json_writer *w);
 
 /* Listing or copying, and doing it again by the clock. Fills sync, sync_job, refreshed_at. */
 void set_sync(struct set_plan *p);
+
+/* --- sampleset-order.c ------------------------------------------------------------------------ */
+
+/* Which order the set is read in; tells it to the mounts that do not know. Fills sampler. */
+void set_order(struct set_plan *p);
 
 /* --- sampleset-use.c -------------------------------------------------------------------------- */
 

@@ -20,7 +20,7 @@ static void write_texts(struct json_writer *w, const char *key, char *const *ite
 /* "true" where the order of reading is known: by the set, or by a job that uses it. */
 static const char *order_of(const struct set_plan *p)
 {
-    if (p->spec && p->spec->sampler && *p->spec->sampler)
+    if (p->sampler)
         return "known";
     for (size_t k = 0; k < p->n_rows; k++) {
         struct json order = json_get(&p->rows[k].mount, "order");

@@ -64,6 +64,7 @@ static void plan_end(struct set_plan *p)
     free(p->rows);
     free(p->numbers.error);
     free(p->scaled);
+    free(p->sampler);
     free(p->sync_job);
     free(p->refreshed_at);
     free(p->runtime);
@@ -232,6 +233,7 @@ static void work(struct set_plan *p)
     set_servers(p);
     set_nodes(p);
     set_sync(p);
+    set_order(p);
     tell_version(p);
     tell_phase(p);
     look_again(p);

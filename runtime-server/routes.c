@@ -192,6 +192,7 @@ static const struct route routes[] = {
     {GET, "/v1/members", TOKEN, serve_members},
     {POST, "/v1/samples:batch", TOKEN, serve_samples},
     {GET, "/v1/catalog/{id}", TOKEN, serve_catalog},
+    {POST, "/v1/settings", TOKEN, serve_settings},
     {POST, "/v1/lists", TOKEN, serve_list_post},
     {GET, "/v1/lists/{id}", TOKEN, serve_list_get},
     {POST, "/v1/jobs", TOKEN, submit_job},

@@ -347,6 +347,12 @@ int link_call(struct server *s, struct link *l, const struct bytes *request, int
 void serve_samples(struct request *r, struct answer *a);
 void serve_catalog(struct request *r, struct answer *a);
 
+/* guide.c: what mounts are told. The thread runs between these, where the options ask for it. */
+struct guide;
+int guide_start(struct server *s, struct err *err);
+void guide_stop(struct server *s); /* before the members go */
+void serve_settings(struct request *r, struct answer *a);
+
 /* ui.c */
 void serve_ui(struct request *r, struct answer *a);
 void serve_to_ui(struct request *r, struct answer *a);
@@ -364,6 +370,7 @@ struct server {
     char instance[MEMBERS_INSTANCE]; /* of this life */
     struct peers peers;
     struct owed *owed;
+    struct guide *guide;
     int listener;
     uint16_t port;
     struct MHD_Daemon *daemon; /* replaced when the certificate changes, by the thread below */

@@ -95,7 +95,7 @@ int server_start(struct server **ret, const struct server_conf *conf, struct err
         open_jobs(s, err) || owed_start(s, err) ||
         limits_start(&s->limits, (double)conf->rate_limit,
                      conf->request_ns ? conf->request_ns : REQUEST_S * NS_PER_S, err) ||
-        http_start(s, err)) {
+        http_start(s, err) || guide_start(s, err)) {
         server_stop(s);
         return -1;
     }
@@ -112,6 +112,7 @@ void server_stop(struct server *s)
 {
     if (!s)
         return;
+    guide_stop(s);
     events_stop(&s->events);
     peers_stop(s);
     http_stop(s); /* closes the listener if it took it over */

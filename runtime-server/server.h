@@ -10,6 +10,7 @@
  *   members.c  which servers there are, and how they are  cluster.c  many servers as one
  *   samples.c  samples for other machines                 catalog.c  versions for other machines
  *   fanout.c   the work of a cluster's job                owed.c     what the lost are to hear yet
+ *   guide.c    what mounts are told of the cluster
  *   limits.c   what one client can take of us             ui.c       the dashboard's files (ui/)
  *
  * It holds no sample and no cache: it asks the owners over their control sockets, and keeps jobs
@@ -41,6 +42,9 @@ struct server_conf {
     unsigned ordinal, partitions;
     const char *peers;   /* the servers of all partitions (members.h); NULL: this one alone */
     const char *ca_file; /* of those with https; NULL: the system's */
+    /* The mounts are told their partition, and that whoever keeps the others is known at this
+     * address, which is ours; NULL: they are left as they are. */
+    const char *guide;
     uint64_t rate_limit; /* requests a second from one address; 0: any */
     uint64_t request_ns; /* a request's head, then its body, must arrive within; 0: 20 s */
     const char *version; /* of the program */

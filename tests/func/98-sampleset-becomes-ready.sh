@@ -107,7 +107,7 @@ template = until("the servers", lambda: get(f"{APPS}/statefulsets/set-runtime"))
 token = base64.b64decode(get(f"{CORE}/secrets/set-runtime-token")["data"]["token"]).decode()
 with open(f"{T}/token", "w") as f:
     f.write(token + "\n")
-args = [a for a in template["spec"]["containers"][0]["args"] if not a.startswith(("--mount", "--token-file", "--state"))]
+args = [a.replace("$(POD_IP)", "127.0.0.1") for a in template["spec"]["containers"][0]["args"] if not a.startswith(("--mount", "--token-file", "--state"))]
 start([os.environ["S"], *args, f"--mount={T}/pod", f"--token-file={T}/token", f"--state={T}/serve"], "serve")
 
 

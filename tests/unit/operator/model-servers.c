@@ -5,6 +5,15 @@
 
 #include "mem.h"
 #include "model-internal.h"
+#include "order.h"
+#include "parts.h"
+
+void model_put_time(struct model *m, json_t *to, const char *key)
+{
+    char text[PART_TIME_BYTES];
+    part_time_text(m->now, text);
+    json_object_set_new(to, key, json_string(text));
+}
 
 /* http://POD.SERVICE.NS:7716PATH */
 static bool split_url(const char *url, char pod[256], char service[256], const char **path)
@@ -19,14 +28,16 @@ static bool pod_is_ready(struct model *m, const char *pod, const char *service)
            0;
 }
 
-static json_t *mount_status(struct model *m)
+/* `key`: of the pod's sampler among the settings that were taken. */
+static json_t *mount_status(struct model *m, const char *key)
 {
     return json_pack(
-        "{s:s,s:[{s:s,s:s,s:{s:i,s:i},s:{s:i,s:I,s:[{s:s,s:I,s:I,s:I}]},s:{s:I,s:I}}]}", "program",
-        "0.1.0", "mounts", "version", "v1", "state", "ready", "set", "samples", 1000, "bytes",
-        1000000, "cache", "samples", 0, "bytes", (json_int_t)m->cached, "tiers", "tier", "ssd",
-        "limit", (json_int_t)m->limit, "used", (json_int_t)m->cached, "free", (json_int_t)1 << 40,
-        "reads", "total", (json_int_t)m->reads, "disk", (json_int_t)m->local);
+        "{s:s,s:[{s:s,s:s,s:{s:s},s:{s:i,s:i},s:{s:i,s:I,s:[{s:s,s:I,s:I,s:I}]},s:{s:I,s:I}}]}",
+        "program", "0.1.0", "mounts", "version", "v1", "state", "ready", "order", "sampler",
+        model_text_at(m->samplers, key), "set", "samples", 1000, "bytes", 1000000, "cache",
+        "samples", 0, "bytes", (json_int_t)m->cached, "tiers", "tier", "ssd", "limit",
+        (json_int_t)m->limit, "used", (json_int_t)m->cached, "free", (json_int_t)1 << 40, "reads",
+        "total", (json_int_t)m->reads, "disk", (json_int_t)m->local);
 }
 
 /* The body, and its status of HTTP; 0: no answer. */
@@ -40,7 +51,7 @@ json_t *model_answer(struct model *m, const char *url, int *ret_status)
         return NULL;
     *ret_status = 200;
     if (strcmp(path, "/v1/status") == 0)
-        return mount_status(m);
+        return mount_status(m, pod);
     cleanup_free char *key = xasprintf("%s/%s", service, path + strlen("/v1/jobs/"));
     json_t *job = json_object_get(m->jobs, key);
     *ret_status = job ? 200 : 404;
@@ -62,6 +73,16 @@ bool model_server_takes(struct model *m, const struct action *a)
         return true;
     }
     json_t *job = model_parsed(a->body.data);
+    if (strcmp(path, "/v1/settings") == 0) {
+        struct order_spec spec;
+        char text[1024];
+        cr_assert_eq(order_spec_parse(&spec, model_text_at(job, "sampler"), NULL), 0);
+        order_spec_print(&spec, text, sizeof text);
+        json_object_set_new(m->samplers, pod, json_string(text));
+        json_decref(job);
+        m->told++;
+        return true;
+    }
     cleanup_free char *key = xasprintf("%s/%s", service, model_text_at(job, "id"));
     json_t *old = json_object_get(m->jobs, key);
     if (old) {

@@ -58,13 +58,6 @@ static void touch(struct model *m, json_t *o)
     json_object_set_new(meta_of(o), "resourceVersion", json_string(text));
 }
 
-void model_put_time(struct model *m, json_t *to, const char *key)
-{
-    char text[PART_TIME_BYTES];
-    part_time_text(m->now, text);
-    json_object_set_new(to, key, json_string(text));
-}
-
 static void insert(struct model *m, json_t *o)
 {
     char uid[48];
@@ -93,6 +86,7 @@ struct model *model_new(const char *objects)
     struct model *m = xcalloc(1, sizeof *m);
     *m = (struct model){.objects = json_array(),
                         .jobs = json_object(),
+                        .samplers = json_object(),
                         .events = json_object(),
                         .now = 1800000000,
                         .jobs_end = "succeeded",
@@ -111,6 +105,7 @@ struct model *model_copy(const struct model *m)
     *copy = *m;
     copy->objects = json_deep_copy(m->objects);
     copy->jobs = json_deep_copy(m->jobs);
+    copy->samplers = json_deep_copy(m->samplers);
     copy->events = json_deep_copy(m->events);
     copy->log = (struct bytes){0};
     return copy;
@@ -120,6 +115,7 @@ void model_free(struct model *m)
 {
     json_decref(m->objects);
     json_decref(m->jobs);
+    json_decref(m->samplers);
     json_decref(m->events);
     bytes_release(&m->log);
     free(m);

@@ -15,6 +15,8 @@
 struct model {
     json_t *objects;    /* array */
     json_t *jobs;       /* "SERVICE.NS/ID": a job of the servers */
+    json_t *samplers;   /* by pod: what its mount reads by */
+    int64_t told;       /* how often servers were told so */
     json_t *events;     /* "Warning Reason: message": how often */
     int64_t now, until; /* time goes on by itself up to `until`; 0: without an end */
     long versions, uids;

@@ -69,6 +69,9 @@ static const struct {
      "\"type\":\"warmup\",\"warmupOptions\":{\"strategyName\":\"random\",\"sampler\":"
      "\"paddle-distributed,ranks=4\"}",
      "\"warmup\",\"options\":{\"sampler\":\"paddle-distributed,ranks=4\",\"strategy\":\"random\"}"},
+    {"an order that names its ranks is as it is",
+     "\"type\":\"warmup\",\"warmupOptions\":{\"sampler\":\"torch-random,ranks=1\"}",
+     "\"warmup\",\"options\":{\"sampler\":\"torch-random,ranks=1\"}"},
     {"clear", "\"type\":\"clear\"", "\"clear\",\"options\":{}"},
     {"clear a cache folder", "\"type\":\"clear\",\"clearOptions\":{\"paths\":[\"/b\"]}",
      "\"clear\",\"options\":{}"},
