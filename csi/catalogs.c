@@ -1,6 +1,7 @@
 /* Catalogs made, put away and fetched, all by running `sampan`. */
 #include "catalogs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -75,34 +76,59 @@ static int parse_made(const struct bytes *text, struct catalog_made *ret, struct
     return 0;
 }
 
-int catalog_make(struct mounter *m, const char *state, const struct attributes *a,
+static char *catalogs_folder(const char *state)
+{
+    return xasprintf("%s/catalogs", state);
+}
+
+#define ASIDE ".new-"
+
+int catalog_scan(struct mounter *m, const char *state, const struct attributes *a,
                  const char *credentials, uint64_t deadline_ns, struct catalog_made *ret,
                  struct err *err)
 {
-    cleanup_free char *folder = xasprintf("%s/catalogs", state);
-    cleanup_free char *aside = NULL;
+    cleanup_free char *folder = catalogs_folder(state);
     cleanup_bytes struct bytes out = {0};
     const char *argv[STORE_WORDS_MAX + 8] = {"sampan", "scan", "--json", "--quiet", "-o"};
     if (folder_make(folder, err))
         return -1;
     /* By the thread: two snapshots of one set may be under way. */
-    aside = xasprintf("%s/.new-%d", folder, gettid());
+    ret->file = xasprintf("%s/" ASIDE "%d", folder, gettid());
     size_t n = 5;
-    argv[n++] = aside;
+    argv[n++] = ret->file;
     n += store_words(a, credentials, argv + n);
     argv[n++] = "--";
     argv[n++] = a->value[ATTR_URI];
-    unlink(aside);
-    if (m->ops->run(m, argv, deadline_ns, &out, err) || parse_made(&out, ret, err)) {
-        unlink(aside);
-        return -1;
-    }
-    cleanup_free char *path = catalog_path_here(state, ret->version);
-    if (rename(aside, path))
-        return err_sys(err, errno, "keep the catalog %s", path);
-    cleanup_free char *from = folder_uri(folder);
+    unlink(ret->file);
+    return m->ops->run(m, argv, deadline_ns, &out, err) || parse_made(&out, ret, err) ? -1 : 0;
+}
+
+int catalog_keep(struct mounter *m, const char *state, const struct attributes *a,
+                 const char *credentials, uint64_t deadline_ns, struct catalog_made *made,
+                 struct err *err)
+{
+    cleanup_free char *path = catalog_path_here(state, made->version);
+    cleanup_free char *folder = catalogs_folder(state), *from = folder_uri(folder);
     const char *to = a->value[ATTR_CATALOGS];
-    return to ? sync_one(m, a, credentials, ret->version, from, to, deadline_ns, err) : 0;
+    if (rename(made->file, path))
+        return err_sys(err, errno, "keep the catalog %s", path);
+    return to ? sync_one(m, a, credentials, made->version, from, to, deadline_ns, err) : 0;
+}
+
+void catalog_made_release(struct catalog_made *made)
+{
+    if (made->file)
+        unlink(made->file);
+    free(take_ptr(&made->file));
+}
+
+void catalogs_clean(const char *state)
+{
+    cleanup_free char *folder = catalogs_folder(state);
+    cleanup_dir DIR *d = opendir(folder);
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (strncmp(e->d_name, ASIDE, sizeof ASIDE - 1) == 0)
+            unlinkat(dirfd(d), e->d_name, 0);
 }
 
 int catalog_fetch(struct mounter *m, const char *state, const struct attributes *a,

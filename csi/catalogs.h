@@ -17,15 +17,23 @@ size_t store_words(const struct attributes *a, const char *credentials,
 
 char *catalog_path_here(const char *state, const char *version);    /* the controller's */
 char *catalog_path_on_node(const char *state, const char *version); /* a node's */
-/* Lists the set and keeps its catalog in the state folder, and below `catalogs` if the attributes
- * name it. What was found: its version, samples and bytes. */
+/* What listing a set found: its version, samples and bytes, and the catalog in a file aside. */
 struct catalog_made {
     char version[80];
     int64_t bytes, samples;
+    char *file;
 };
-int catalog_make(struct mounter *m, const char *state, const struct attributes *a,
+int catalog_scan(struct mounter *m, const char *state, const struct attributes *a,
                  const char *credentials, uint64_t deadline_ns, struct catalog_made *ret,
                  struct err *err);
+/* Keeps it in the state folder, and in the folder `catalogs` if the attributes name one. */
+int catalog_keep(struct mounter *m, const char *state, const struct attributes *a,
+                 const char *credentials, uint64_t deadline_ns, struct catalog_made *made,
+                 struct err *err);
+void catalog_made_release(struct catalog_made *made);
+#define cleanup_catalog_made CLEANUP(catalog_made_release)
+/* Takes away what a plugin that was killed has left aside. */
+void catalogs_clean(const char *state);
 /* Sees to it that the node's file is here. NOT_FOUND: neither here nor where the attributes say. */
 int catalog_fetch(struct mounter *m, const char *state, const struct attributes *a,
                   const char *credentials, uint64_t deadline_ns, struct err *err);

@@ -1,29 +1,18 @@
 /*
  * The Controller service: volumes.
  *
- * CreateVolume: arguments -> name begun -> record there? compare, else write it -> prefix and mark.
- * The record comes first, so that a mark in the store always has one; DeleteVolume removes it last.
+ * CreateVolume: arguments -> id begun -> record there? compare, else write it -> prefix and mark ->
+ * the record says done. So a mark in the store always has a record; DeleteVolume removes it last.
  */
 #define LOG_MODULE "controller"
 #include <inttypes.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/statvfs.h>
 
 #include "clock.h"
-#include "conf.h"
 #include "controller-internal.h"
-#include "hash.h"
 #include "mem.h"
 
-#define DEFAULT_CACHE    "/var/cache/sampan"
-#define DEFAULT_CAPACITY (10ll << 30) /* of a cache that nobody sized */
-#define SUFFIX_CHARS     16
-
-static struct controller *of(void *arg)
-{
-    return ((const struct plugin *)arg)->controller;
-}
+#define SUFFIX_CHARS 16
 
 /* --- what a volume is to be ------------------------------------------------------------------- */
 
@@ -32,8 +21,7 @@ struct wanted {
     const char *name;
     struct attributes attributes;
     int64_t capacity, limit;
-    const char *prefix;   /* "" */
-    const char *snapshot; /* "" */
+    const char *prefix, *snapshot, *catalogs; /* "": none */
     struct bytes options;
     struct bytes credentials;
 };
@@ -61,12 +49,10 @@ static enum rpc_code read_range(const PB(CapacityRange) * r, struct wanted *w, s
     return RPC_OK;
 }
 
-static enum rpc_code read_source(struct controller *c, const PB(VolumeContentSource) * s,
+/* The snapshot is begun: it does not go while a volume of it is made. */
+static enum rpc_code read_source(struct created_scope *source, const PB(VolumeContentSource) * s,
                                  struct wanted *w, struct arena *arena, struct err *err)
 {
-    w->snapshot = "";
-    if (!s)
-        return RPC_OK;
     if (s->volume)
         return rpc_fail(
             err, RPC_INVALID_ARGUMENT,
@@ -75,13 +61,15 @@ static enum rpc_code read_source(struct controller *c, const PB(VolumeContentSou
     if (!s->snapshot)
         return rpc_fail(err, RPC_INVALID_ARGUMENT,
                         "volume_content_source: neither snapshot nor volume");
-    enum rpc_code code = check_id("snapshot_id", s->snapshot->snapshot_id, err);
+    const char *id = s->snapshot->snapshot_id;
+    enum rpc_code code = check_id("snapshot_id", id, err);
+    if (!code)
+        code = created_begin(source, CREATED_SNAPSHOT, id, err);
     if (code)
         return code;
-    const struct created *snapshot = created_find(c, s->snapshot->snapshot_id, true);
-    if (!snapshot)
-        return rpc_fail(err, RPC_NOT_FOUND, "snapshot %s: not one of this driver",
-                        s->snapshot->snapshot_id);
+    const struct created *snapshot = created_find(source->controller, id, true, arena);
+    if (!snapshot || !snapshot->done)
+        return rpc_fail(err, RPC_NOT_FOUND, "snapshot %s: not one of this driver", id);
     struct attributes of_set = {0};
     code = attributes_of_text(&of_set, arena, snapshot->options, err);
     static const enum attribute taken[] = {ATTR_URI, ATTR_ENDPOINT, ATTR_REGION, ATTR_VERSION,
@@ -89,7 +77,8 @@ static enum rpc_code read_source(struct controller *c, const PB(VolumeContentSou
     for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
         if (of_set.value[taken[i]])
             w->attributes.value[taken[i]] = of_set.value[taken[i]];
-    w->snapshot = arena_text(arena, snapshot->id);
+    w->snapshot = snapshot->id;
+    w->catalogs = snapshot->catalogs;
     return code;
 }
 
@@ -131,9 +120,10 @@ static void make_own(struct wanted *w, struct arena *arena)
     attributes_text(a, &w->options);
 }
 
-static enum rpc_code read_create(struct controller *c, const PB(CreateVolumeRequest) * q,
+static enum rpc_code read_create(struct created_scope *source, const PB(CreateVolumeRequest) * q,
                                  struct wanted *w, struct arena *arena, struct err *err)
 {
+    w->snapshot = w->catalogs = "";
     enum rpc_code code = check_name("name", q->name, err);
     if (!code)
         code = check_capabilities(q->volume_capabilities, q->n_volume_capabilities, err);
@@ -146,8 +136,8 @@ static enum rpc_code read_create(struct controller *c, const PB(CreateVolumeRequ
     if (!code)
         code = attributes_add(&w->attributes, arena, "parameters", q->parameters, q->n_parameters,
                               err);
-    if (!code)
-        code = read_source(c, q->volume_content_source, w, arena, err);
+    if (!code && q->volume_content_source)
+        code = read_source(source, q->volume_content_source, w, arena, err);
     if (!code)
         code = attributes_check(&w->attributes, arena, err);
     if (!code)
@@ -158,39 +148,6 @@ static enum rpc_code read_create(struct controller *c, const PB(CreateVolumeRequ
     created_id(q->name, w->id);
     make_own(w, arena);
     return RPC_OK;
-}
-
-/* --- answers ---------------------------------------------------------------------------------- */
-
-/* The attributes as the volume's context: what is in the record's text. */
-static void add_context(struct arena *arena, const char *options, PB(Volume) * v)
-{
-    v->volume_context = arena_alloc(arena, ATTR_COUNT * sizeof *v->volume_context);
-    for (const char *end; (end = strchr(options, '\n')) && v->n_volume_context < ATTR_COUNT;
-         options = end + 1) {
-        const char *equals = memchr(options, '=', (size_t)(end - options));
-        if (!equals)
-            continue;
-        PB(Pair) *p = PB_NEW(arena, Pair, PAIR);
-        p->key = arena_format(arena, "%.*s", (int)(equals - options), options);
-        p->value = arena_format(arena, "%.*s", (int)(end - equals - 1), equals + 1);
-        v->volume_context[v->n_volume_context++] = p;
-    }
-}
-
-static PB(Volume) * volume_message(struct arena *arena, const struct created *v)
-{
-    PB(Volume) *m = PB_NEW(arena, Volume, VOLUME);
-    m->volume_id = arena_text(arena, v->id);
-    m->capacity_bytes = v->capacity;
-    add_context(arena, v->options, m);
-    if (!*v->source)
-        return m;
-    m->content_source = PB_NEW(arena, VolumeContentSource, VOLUME_CONTENT_SOURCE);
-    m->content_source->snapshot =
-        PB_NEW(arena, VolumeContentSource__SnapshotSource, VOLUME_CONTENT_SOURCE__SNAPSHOT_SOURCE);
-    m->content_source->snapshot->snapshot_id = arena_text(arena, v->source);
-    return m;
 }
 
 /* --- create ----------------------------------------------------------------------------------- */
@@ -211,277 +168,122 @@ static enum rpc_code check_same(const struct created *v, const struct wanted *w,
     return RPC_OK;
 }
 
-static int new_token(char ret[TOKEN_BYTES], struct err *err)
+static char *mutable(const char *text)
 {
-    unsigned char random[(TOKEN_BYTES - 1) / 2];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return err_set(err, ERR_FAILED, "the kernel gives no random bytes");
-    hex_encode(ret, random, sizeof random);
-    return 0;
+    return (char *)(uintptr_t)text;
 }
 
-static int add_record(struct controller *c, const struct wanted *w, struct err *err)
+/* What the record is to say when all is done; its strings are the request's. */
+static int fill(struct created *v, const struct wanted *w, struct err *err)
 {
-    struct created *v = xcalloc(1, sizeof *v);
-    v->id = xstrdup(w->id);
-    v->name = xstrdup(w->name);
-    v->options = xstrdup(w->options.data);
-    v->prefix = xstrdup(w->prefix);
-    v->source = xstrdup(w->snapshot);
-    v->capacity = w->capacity;
-    v->made_at = clock_wall_ns() / (int64_t)NS_PER_S;
-    if (new_token(v->token, err)) {
-        created_free(v);
-        return -1;
-    }
-    return created_add(c, v, err);
+    *v = (struct created){
+        .id = mutable(w->id),
+        .name = mutable(w->name),
+        .options = w->options.data,
+        .prefix = mutable(w->prefix),
+        .catalogs = mutable(w->catalogs),
+        .source = mutable(w->snapshot),
+        .capacity = w->capacity,
+        .made_at = clock_wall_ns() / (int64_t)NS_PER_S,
+    };
+    return created_token(v->token, err);
 }
 
-static enum rpc_code make_prefix(struct controller *c, const struct created *v,
-                                 const struct wanted *w, bool is_new, uint64_t deadline_ns,
-                                 struct err *err)
+/* The record is there before the prefix: a mark in the store always has one. Whatever cuts this off
+ * leaves a record that is not done, and the next call goes on from there. */
+static enum rpc_code make(struct controller *c, struct created *v, const struct wanted *w,
+                          uint64_t deadline_ns, struct err *err)
 {
     cleanup_scratch struct scratch scratch = {0};
     struct place place = {c->conf.mounter, &w->attributes, &scratch, deadline_ns};
-    if (!*v->prefix)
+    v->done = !*v->prefix;
+    if (created_put(c, v, err))
+        return rpc_code_of(err);
+    if (v->done)
         return RPC_OK;
-    if (scratch_make(&scratch, c->conf.run, &w->credentials, err) == 0 &&
-        prefix_make(&place, v, c->conf.driver_name, err) == 0)
-        return RPC_OK;
+    if (scratch_make(&scratch, c, &w->credentials, err) == 0 &&
+        prefix_make(&place, v, c->conf.driver_name, err) == 0) {
+        v->done = true;
+        return created_put(c, v, err) ? rpc_code_of(err) : RPC_OK;
+    }
     enum rpc_code code = err->class == ERR_LIMIT ? RPC_FAILED_PRECONDITION : rpc_code_of(err);
-    /* Its token is in the record: that goes only when no mark with it can be left. */
-    if (is_new && scratch.path && prefix_remove(&place, v, c->conf.driver_name, NULL) == 0)
+    /* The token is in the record: that goes only when no mark with it can be left. What is there
+     * may be somebody else's. */
+    if (code == RPC_FAILED_PRECONDITION ||
+        (scratch.path && prefix_remove(&place, v, c->conf.driver_name, NULL) == 0))
         created_remove(c, v, NULL);
-    else if (is_new && code == RPC_FAILED_PRECONDITION)
-        created_remove(c, v, NULL); /* what is there is somebody else's */
     return code;
 }
 
 static enum rpc_code create_volume(void *arg, struct rpc_call *call, const void *request,
                                    void *response, struct err *err)
 {
-    struct controller *c = of(arg);
+    struct controller *c = ((const struct plugin *)arg)->controller;
     PB(CreateVolumeResponse) *r = response;
     cleanup_wanted struct wanted w = {0};
-    cleanup_created struct created_scope scope = {c, NULL};
-    enum rpc_code code = read_create(c, request, &w, call->arena, err);
+    cleanup_created struct created_scope source = {c, NULL}, scope = {c, NULL};
+    enum rpc_code code = read_create(&source, request, &w, call->arena, err);
     if (!code)
-        code = created_begin(c, w.id, err);
+        code = created_begin(&scope, CREATED_VOLUME, w.id, err);
     if (code)
         return code;
-    scope.name = call->subject = arena_text(call->arena, w.id);
-    const struct created *v = created_find(c, w.id, false);
-    bool is_new = !v;
-    if (v)
-        code = check_same(v, &w, err);
-    else if (add_record(c, &w, err))
+    call->subject = arena_text(call->arena, w.id);
+    const struct created *had = created_find(c, w.id, false, call->arena);
+    struct created v = {0};
+    if (had)
+        code = check_same(had, &w, err);
+    if (!code && had)
+        v = *had;
+    else if (!code && fill(&v, &w, err))
         code = rpc_code_of(err);
-    if (!code && is_new)
-        v = created_find(c, w.id, false);
+    if (!code && !v.done)
+        code = make(c, &v, &w, call->deadline_ns, err);
     if (!code)
-        code = make_prefix(c, v, &w, is_new, call->deadline_ns, err);
-    if (!code)
-        r->volume = volume_message(call->arena, v);
+        r->volume = volume_message(call->arena, &v);
     return code;
 }
 
 /* --- delete ----------------------------------------------------------------------------------- */
 
 static enum rpc_code remove_prefix(struct controller *c, const struct created *v,
-                                   const PB(DeleteVolumeRequest) * q, struct rpc_call *call,
+                                   const struct bytes *credentials, struct rpc_call *call,
                                    struct err *err)
 {
     cleanup_scratch struct scratch scratch = {0};
-    cleanup_wanted struct wanted w = {0};
-    enum rpc_code code = secrets_ini(q->secrets, q->n_secrets, &w.credentials, err);
-    if (!code)
-        code = attributes_of_text(&w.attributes, call->arena, v->options, err);
+    struct attributes attributes = {0};
+    enum rpc_code code = attributes_of_text(&attributes, call->arena, v->options, err);
     if (code)
         return code;
-    struct place place = {c->conf.mounter, &w.attributes, &scratch, call->deadline_ns};
-    if (scratch_make(&scratch, c->conf.run, &w.credentials, err) == 0 &&
+    struct place place = {c->conf.mounter, &attributes, &scratch, call->deadline_ns};
+    if (scratch_make(&scratch, c, credentials, err) == 0 &&
         prefix_remove(&place, v, c->conf.driver_name, err) == 0)
         return RPC_OK;
     /* DENIED of ours: the mark; of the store: the keys, which name themselves. */
     return strstr(err->msg, "its mark") ? RPC_FAILED_PRECONDITION : rpc_code_of(err);
 }
 
+/* The record goes last. */
 static enum rpc_code delete_volume(void *arg, struct rpc_call *call, const void *request,
                                    void *response, struct err *err)
 {
-    struct controller *c = of(arg);
+    struct controller *c = ((const struct plugin *)arg)->controller;
     const PB(DeleteVolumeRequest) *q = request;
     cleanup_created struct created_scope scope = {c, NULL};
+    cleanup_wanted struct wanted w = {0};
     (void)response;
     enum rpc_code code = check_id("volume_id", q->volume_id, err);
     if (!code)
-        code = created_begin(c, q->volume_id, err);
-    if (code)
-        return code;
-    scope.name = call->subject = q->volume_id;
-    const struct created *v = created_find(c, q->volume_id, false);
-    if (!v)
-        return RPC_OK; /* gone already, or never ours: then nothing of it is touched */
-    if (*v->prefix)
-        code = remove_prefix(c, v, q, call, err);
-    const char *options = arena_text(call->arena, v->options);
-    if (!code && created_remove(c, v, err))
-        code = rpc_code_of(err);
-    if (!code)
-        snapshot_drop_catalog(c, options, call->arena);
-    return code;
-}
-
-/* --- questions -------------------------------------------------------------------------------- */
-
-static enum rpc_code validate(void *arg, struct rpc_call *call, const void *request, void *response,
-                              struct err *err)
-{
-    struct controller *c = of(arg);
-    const PB(ValidateVolumeCapabilitiesRequest) *q = request;
-    PB(ValidateVolumeCapabilitiesResponse) *r = response;
-    struct err why = {0};
-    enum rpc_code code = check_id("volume_id", q->volume_id, err);
-    call->subject = code ? NULL : q->volume_id;
-    if (!code && !q->n_volume_capabilities)
-        code = rpc_fail(err, RPC_INVALID_ARGUMENT, "volume_capabilities: missing");
-    if (code)
-        return code;
-    if (!created_find(c, q->volume_id, false))
-        return rpc_fail(err, RPC_NOT_FOUND, "volume %s: not made by this driver", q->volume_id);
-    if (check_capabilities(q->volume_capabilities, q->n_volume_capabilities, &why)) {
-        r->message = arena_text(call->arena, why.msg);
-        return RPC_OK;
-    }
-    r->confirmed = PB_NEW(call->arena, ValidateVolumeCapabilitiesResponse__Confirmed,
-                          VALIDATE_VOLUME_CAPABILITIES_RESPONSE__CONFIRMED);
-    r->confirmed->volume_capabilities = q->volume_capabilities;
-    r->confirmed->n_volume_capabilities = q->n_volume_capabilities;
-    r->confirmed->volume_context = q->volume_context;
-    r->confirmed->n_volume_context = q->n_volume_context;
-    r->confirmed->parameters = q->parameters;
-    r->confirmed->n_parameters = q->n_parameters;
-    return RPC_OK;
-}
-
-static enum rpc_code list_volumes(void *arg, struct rpc_call *call, const void *request,
-                                  void *response, struct err *err)
-{
-    const PB(ListVolumesRequest) *q = request;
-    PB(ListVolumesResponse) *r = response;
-    size_t n, begin, end;
-    const struct created **list = created_list(of(arg), false, call->arena, &n);
-    enum rpc_code code = page_of(list, n, q->starting_token, q->max_entries, &begin, &end, err);
-    if (code)
-        return code;
-    r->entries = arena_alloc(call->arena, (end - begin + 1) * sizeof *r->entries);
-    for (size_t i = begin; i < end; i++) {
-        PB(ListVolumesResponse__Entry) *e =
-            PB_NEW(call->arena, ListVolumesResponse__Entry, LIST_VOLUMES_RESPONSE__ENTRY);
-        e->volume = volume_message(call->arena, list[i]);
-        r->entries[r->n_entries++] = e;
-    }
-    if (end < n)
-        r->next_token = arena_format(call->arena, "after:%s", list[end - 1]->id);
-    return RPC_OK;
-}
-
-static enum rpc_code get_volume(void *arg, struct rpc_call *call, const void *request,
-                                void *response, struct err *err)
-{
-    const PB(ControllerGetVolumeRequest) *q = request;
-    PB(ControllerGetVolumeResponse) *r = response;
-    enum rpc_code code = check_id("volume_id", q->volume_id, err);
+        code = created_begin(&scope, CREATED_VOLUME, q->volume_id, err);
     if (code)
         return code;
     call->subject = q->volume_id;
-    size_t n;
-    const struct created **list = created_list(of(arg), false, call->arena, &n);
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(list[i]->id, q->volume_id) == 0)
-            r->volume = volume_message(call->arena, list[i]);
-    if (!r->volume)
-        return rpc_fail(err, RPC_NOT_FOUND, "volume %s: not made by this driver", q->volume_id);
-    r->status = PB_NEW(call->arena, ControllerGetVolumeResponse__VolumeStatus,
-                       CONTROLLER_GET_VOLUME_RESPONSE__VOLUME_STATUS);
-    return RPC_OK;
-}
-
-/* What the disk below a folder has left; folders that are not there yet are made on that disk. */
-static int64_t free_below(const char *folder)
-{
-    struct statvfs fs;
-    cleanup_free char *part = xstrdup(folder);
-    while (statvfs(*part ? part : "/", &fs)) {
-        char *slash = strrchr(part, '/');
-        if (!slash)
-            return 0;
-        *slash = '\0';
-    }
-    return (int64_t)fs.f_bavail * (int64_t)fs.f_frsize;
-}
-
-static int64_t room_of(const char *tiers)
-{
-    int64_t sum = 0;
-    while (*tiers) {
-        size_t n = strcspn(tiers, ",");
-        cleanup_free char *tier = xstrndup(tiers, n);
-        char *dir = strchr(tier, ':') + 1, *equals = strrchr(tier, '=');
-        uint64_t limit = 0;
-        *equals = '\0';
-        int64_t room = conf_size(equals + 1, &limit, NULL) ? 0 : free_below(dir);
-        sum += (uint64_t)room < limit ? room : (int64_t)limit;
-        tiers += n + (tiers[n] == ',');
-    }
-    return sum;
-}
-
-static enum rpc_code get_capacity(void *arg, struct rpc_call *call, const void *request,
-                                  void *response, struct err *err)
-{
-    struct controller *c = of(arg);
-    const PB(GetCapacityRequest) *q = request;
-    PB(GetCapacityResponse) *r = response;
-    struct attributes a = {0};
-    enum rpc_code code =
-        attributes_add(&a, call->arena, "parameters", q->parameters, q->n_parameters, err);
-    if (!code && q->n_volume_capabilities)
-        code = check_capabilities(q->volume_capabilities, q->n_volume_capabilities, err);
-    if (code)
-        return code;
-    if (a.value[ATTR_CACHE]) {
-        r->available_capacity = room_of(a.value[ATTR_CACHE]);
-        return RPC_OK;
-    }
-    int64_t room = free_below(c->conf.cache_dir ? c->conf.cache_dir : DEFAULT_CACHE);
-    r->available_capacity = room < DEFAULT_CAPACITY ? room : DEFAULT_CAPACITY;
-    return RPC_OK;
-}
-
-/* --- capabilities ----------------------------------------------------------------------------- */
-
-#define CONTROLLER_CAPABILITY(name) CSI__V1__CONTROLLER_SERVICE_CAPABILITY__RPC__TYPE__##name
-
-static enum rpc_code get_capabilities(void *arg, struct rpc_call *call, const void *request,
-                                      void *response, struct err *err)
-{
-    static const int types[] = {
-        CONTROLLER_CAPABILITY(CREATE_DELETE_VOLUME),
-        CONTROLLER_CAPABILITY(LIST_VOLUMES),
-        CONTROLLER_CAPABILITY(GET_CAPACITY),
-        CONTROLLER_CAPABILITY(CREATE_DELETE_SNAPSHOT),
-        CONTROLLER_CAPABILITY(LIST_SNAPSHOTS),
-        CONTROLLER_CAPABILITY(GET_VOLUME),
-        CONTROLLER_CAPABILITY(SINGLE_NODE_MULTI_WRITER),
-    };
-    PB(ControllerGetCapabilitiesResponse) *r = response;
-    (void)arg;
-    (void)request;
-    (void)err;
-    PB_CAPABILITIES(call->arena, r, ControllerServiceCapability, CONTROLLER_SERVICE_CAPABILITY,
-                    types);
-    return RPC_OK;
+    const struct created *v = created_find(c, q->volume_id, false, call->arena);
+    if (!v)
+        return RPC_OK; /* gone already, or never ours: then nothing of it is touched */
+    code = secrets_ini(q->secrets, q->n_secrets, &w.credentials, err);
+    if (!code && *v->prefix)
+        code = remove_prefix(c, v, &w.credentials, call, err);
+    return code ? code : snapshot_forget(c, v, &w.credentials, call, err);
 }
 
 /* --- the service ------------------------------------------------------------------------------ */
@@ -490,12 +292,20 @@ int controller_open(struct controller **ret, const struct controller_conf *conf,
 {
     struct controller *c = xcalloc(1, sizeof *c);
     c->conf = *conf;
+    /* Others may use the run folder, too. */
+    char name[STATE_NAME_BYTES];
+    state_name(conf->state, name);
+    c->scratch = xasprintf("work-%.8s-", name);
     lock_init(&c->lock, RANK_NODE, "controller");
     if (state_open(&c->volumes_dir, conf->state, "created", err) ||
         state_open(&c->snapshots_dir, conf->state, "snapshots", err) || created_load(c, err)) {
         controller_close(c);
         return -1;
     }
+    c->volumes_dir.step = c->snapshots_dir.step = conf->step;
+    c->volumes_dir.step_arg = c->snapshots_dir.step_arg = conf->step_arg;
+    scratch_clean(c);
+    catalogs_clean(conf->state);
     *ret = c;
     return 0;
 }
@@ -507,6 +317,7 @@ void controller_close(struct controller *c)
     created_free_all(c);
     state_close(&c->volumes_dir);
     state_close(&c->snapshots_dir);
+    free(c->scratch);
     lock_destroy(&c->lock);
     free(c);
 }
@@ -514,12 +325,13 @@ void controller_close(struct controller *c)
 const struct rpc_method controller_methods[] = {
     METHOD("Controller", CreateVolume, create_volume, create_volume, 300),
     METHOD("Controller", DeleteVolume, delete_volume, delete_volume, 3600),
-    METHOD("Controller", ValidateVolumeCapabilities, validate_volume_capabilities, validate, 30),
-    METHOD("Controller", ListVolumes, list_volumes, list_volumes, 30),
-    METHOD("Controller", GetCapacity, get_capacity, get_capacity, 30),
-    METHOD("Controller", ControllerGetCapabilities, controller_get_capabilities, get_capabilities,
-           10),
-    METHOD("Controller", ControllerGetVolume, controller_get_volume, get_volume, 30),
+    METHOD("Controller", ValidateVolumeCapabilities, validate_volume_capabilities,
+           controller_validate, 30),
+    METHOD("Controller", ListVolumes, list_volumes, controller_list_volumes, 30),
+    METHOD("Controller", GetCapacity, get_capacity, controller_get_capacity, 30),
+    METHOD("Controller", ControllerGetCapabilities, controller_get_capabilities,
+           controller_get_capabilities, 10),
+    METHOD("Controller", ControllerGetVolume, controller_get_volume, controller_get_volume, 30),
     METHOD("Controller", CreateSnapshot, create_snapshot, snapshot_create, 3600),
     METHOD("Controller", DeleteSnapshot, delete_snapshot, snapshot_delete, 300),
     METHOD("Controller", ListSnapshots, list_snapshots, snapshot_list, 30),

@@ -11,9 +11,16 @@
  * else it leaves. Of a set that is read it removes the record alone. A user's bucket is never
  * touched.
  *
- * A snapshot is a version of the set's catalog, kept as a file below `catalogs` (an attribute: a
- * folder in a store that the nodes reach), or in the state folder where both services run in one
- * process.
+ * A snapshot is a version of the set's catalog, kept as a file in the state folder, and where
+ * `catalogs` is given (an attribute: a folder in a store that the nodes reach) in a folder of the
+ * snapshot's own below that:
+ *
+ *   CATALOGS/ID-TOKEN/DIGEST
+ *
+ * It goes with the last of the snapshot and the volumes made from it.
+ *
+ * Each is a record before anything is made, and says so when all of it is: a call that was cut off
+ * anywhere can be made again, and leaves nothing that no record speaks of.
  */
 #ifndef SAMPAN_CSI_CONTROLLER_H
 #define SAMPAN_CSI_CONTROLLER_H
@@ -28,6 +35,8 @@ struct controller_conf {
     const char *driver_name;
     struct mounter *mounter;
     struct log *log;
+    void (*step)(void *arg, const char *what); /* of every change of a record; tests */
+    void *step_arg;
 };
 struct controller;
 int controller_open(struct controller **ret, const struct controller_conf *conf, struct err *err);

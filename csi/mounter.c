@@ -61,6 +61,12 @@ static enum err_class class_of(int code, const char *text)
     }
 }
 
+/* What works on a store for a call is of no use without the call; what mounts is for good. */
+static bool is_for_a_call(const char *verb)
+{
+    return strcmp(verb, "sync") == 0 || strcmp(verb, "rmr") == 0 || strcmp(verb, "scan") == 0;
+}
+
 /* The last line, without the name of the program. */
 static int say_why(int code, const char *verb, struct bytes *errors, struct err *err)
 {
@@ -86,7 +92,8 @@ static int run_with(struct real *r, const char *const *argv, const int *keep, si
                       .cgroup = r->cgroup,
                       .keep = keep,
                       .n_keep = n_keep,
-                      .deadline_ns = deadline_ns};
+                      .deadline_ns = deadline_ns,
+                      .ends_with_us = is_for_a_call(argv[1])};
     if (spawn_run(&s, &code, out, &errors, err))
         return -1;
     return code ? say_why(code, argv[1], &errors, err) : 0;

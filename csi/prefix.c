@@ -18,21 +18,6 @@
 
 /* --- scratch ---------------------------------------------------------------------------------- */
 
-int scratch_make(struct scratch *s, const char *run, const struct bytes *credentials,
-                 struct err *err)
-{
-    *s = (struct scratch){.path = xasprintf("%s/work-XXXXXX", run)};
-    if (!mkdtemp(s->path)) {
-        int e = errno;
-        free(take_ptr(&s->path));
-        return err_sys(err, e, "make a folder in %s", run);
-    }
-    if (!credentials->len)
-        return 0;
-    s->credentials = xasprintf("%s/credentials", s->path);
-    return file_write_whole(s->credentials, credentials->data, credentials->len, 0400, err);
-}
-
 static void remove_tree(int at, const char *name)
 {
     if (unlinkat(at, name, 0) == 0)
@@ -45,6 +30,21 @@ static void remove_tree(int at, const char *name)
     unlinkat(at, name, AT_REMOVEDIR);
 }
 
+int scratch_make(struct scratch *s, const struct controller *c, const struct bytes *credentials,
+                 struct err *err)
+{
+    *s = (struct scratch){.path = xasprintf("%s/%sXXXXXX", c->conf.run, c->scratch)};
+    if (!mkdtemp(s->path)) {
+        int e = errno;
+        free(take_ptr(&s->path));
+        return err_sys(err, e, "make a folder in %s", c->conf.run);
+    }
+    if (!credentials->len)
+        return 0;
+    s->credentials = xasprintf("%s/credentials", s->path);
+    return file_write_whole(s->credentials, credentials->data, credentials->len, 0400, err);
+}
+
 void scratch_release(struct scratch *s)
 {
     if (s->path)
@@ -52,6 +52,14 @@ void scratch_release(struct scratch *s)
     free(s->path);
     free(s->credentials);
     *s = (struct scratch){0};
+}
+
+void scratch_clean(const struct controller *c)
+{
+    cleanup_dir DIR *d = opendir(c->conf.run);
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (strncmp(e->d_name, c->scratch, strlen(c->scratch)) == 0)
+            remove_tree(dirfd(d), e->d_name);
 }
 
 /* --- words ------------------------------------------------------------------------------------ */
@@ -178,7 +186,7 @@ int prefix_make(const struct place *p, const struct created *v, const char *driv
     if (look_at_mark(p, v, driver, &mark, err))
         return -1;
     if (mark == MARK_OURS)
-        return 0;
+        return put_mark(p, v, driver, err); /* the prefix may be missing still */
     if (mark == MARK_FOREIGN)
         return err_set(
             err, ERR_LIMIT,
@@ -196,7 +204,7 @@ int prefix_make(const struct place *p, const struct created *v, const char *driv
     return put_mark(p, v, driver, err);
 }
 
-static int remove_all(const struct place *p, const char *uri, struct err *err)
+int store_remove(const struct place *p, const char *uri, struct err *err)
 {
     const char *const words[] = {"rmr", "--yes", "--skip-trash", "--quiet", NULL};
     struct err why = {0};
@@ -221,7 +229,8 @@ int prefix_remove(const struct place *p, const struct created *v, const char *dr
     cleanup_free char *parent = parent_of(v);
     cleanup_free char *path = xasprintf("%s%s/%s.json", parent, MARKS, v->id);
     cleanup_free char *folder = xasprintf("%s/", v->prefix);
-    if (mark == MARK_NONE)
-        return 0;
-    return remove_all(p, folder, err) || remove_all(p, path, err) ? -1 : 0;
+    /* Without a mark the folder is empty, and of a making that was cut off. */
+    if (store_remove(p, folder, err))
+        return -1;
+    return mark == MARK_OURS ? store_remove(p, path, err) : 0;
 }

@@ -47,6 +47,8 @@ enum rpc_code rpc_code_of(const struct err *err)
 {
     if (err->sys == ETIMEDOUT)
         return RPC_DEADLINE_EXCEEDED;
+    if (err->sys == ENOTRECOVERABLE) /* a record that is not understood (state.h) */
+        return RPC_FAILED_PRECONDITION;
     switch (err->class) {
     case ERR_NOT_FOUND:
         return RPC_NOT_FOUND;

@@ -160,9 +160,7 @@ static int set_store(struct node *n, const struct set *s, struct err *err)
 {
     cleanup_bytes struct bytes text = {0};
     struct json_writer w;
-    jw_init(&w, &text);
-    jw_object(&w, NULL);
-    jw_str(&w, "id", s->key);
+    state_begin(&w, &text, s->key);
     jw_str(&w, "uri", s->uri);
     jw_str(&w, "identity", s->identity);
     jw_bool(&w, "keyed", s->keyed);
@@ -183,7 +181,7 @@ static int load_one(void *arg, const struct json *record, struct err *err)
         return -1;
     if (strlen(key) + 1 != STATE_NAME_BYTES || json_str(record, "uri", &uri, NULL) ||
         json_str(record, "identity", &identity, NULL) || json_bool(record, "keyed", &keyed, NULL))
-        return 0;
+        return 1;
     struct set *s = add(n, key);
     free(s->uri);
     free(s->identity);
@@ -201,7 +199,7 @@ static int load_one(void *arg, const struct json *record, struct err *err)
 
 int sets_load(struct node *n, struct err *err)
 {
-    return state_walk(&n->sets_dir, load_one, n, NULL, err);
+    return state_walk(&n->sets_dir, load_one, n, n->conf.log, err);
 }
 
 void sets_free(struct node *n)
@@ -462,6 +460,8 @@ int set_up(struct node *n, const char *key, const struct set_wish *wish, uint64_
     struct set *s = scope.set;
     if (*s->uri && is_up(n, s))
         return 0;
+    if (state_known(&n->sets_dir, key, err))
+        return -1;
     bool is_new = !*s->uri;
     if (is_new)
         fill(n, s, wish);
@@ -514,8 +514,11 @@ int set_heal(struct node *n, const char *key, bool *ret_done, uint64_t deadline_
 
 /* --- down ------------------------------------------------------------------------------------- */
 
+/* A volume whose record is strange may name any set. */
 static bool is_named(struct node *n, const char *key)
 {
+    if (state_has_strange(&n->volumes_dir))
+        return true;
     ACQUIRE(&n->lock);
     for (const struct volume *v = n->volumes; v; v = v->next)
         if (strcmp(v->set, key) == 0)

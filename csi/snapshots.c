@@ -34,11 +34,36 @@ static void wipe(struct bytes *b)
 
 /* What a snapshot is made from. */
 struct making {
+    struct created snapshot;
     char id[ID_MAX + 1];
-    const char *name;
     struct attributes attributes; /* of the volume's set */
     struct bytes credentials;
 };
+
+static void making_release(struct making *m)
+{
+    wipe(&m->credentials);
+}
+
+static enum rpc_code read_volume(struct making *m, const struct created *volume,
+                                 struct arena *arena, struct err *err)
+{
+    enum rpc_code code = attributes_of_text(&m->attributes, arena, volume->options, err);
+    if (code)
+        return code;
+    if (attribute_true(&m->attributes, ATTR_WRITABLE))
+        return rpc_fail(
+            err, RPC_FAILED_PRECONDITION,
+            "volume %s: what is written to has no versions (snapshots are of sets that are "
+            "read)",
+            volume->id);
+    /* A volume that shows an old version has that one and no other. */
+    if (m->attributes.value[ATTR_VERSION])
+        return rpc_fail(err, RPC_FAILED_PRECONDITION,
+                        "volume %s: it shows a snapshot already (make volumes of that one)",
+                        volume->id);
+    return RPC_OK;
+}
 
 static enum rpc_code read_making(struct controller *c, const PB(CreateSnapshotRequest) * q,
                                  struct making *m, struct arena *arena, struct err *err)
@@ -58,57 +83,83 @@ static enum rpc_code read_making(struct controller *c, const PB(CreateSnapshotRe
         code = secrets_ini(q->secrets, q->n_secrets, &m->credentials, err);
     if (code)
         return code;
-    const struct created *volume = created_find(c, q->source_volume_id, false);
-    if (!volume)
+    const struct created *volume = created_find(c, q->source_volume_id, false, arena);
+    if (!volume || !volume->done)
         return rpc_fail(err, RPC_NOT_FOUND, "volume %s: not made by this driver",
                         q->source_volume_id);
-    code = attributes_of_text(&m->attributes, arena, volume->options, err);
-    if (!code && attribute_true(&m->attributes, ATTR_WRITABLE))
-        code = rpc_fail(
-            err, RPC_FAILED_PRECONDITION,
-            "volume %s: what is written to has no versions (snapshots are of sets that are "
-            "read)",
-            q->source_volume_id);
+    code = read_volume(m, volume, arena, err);
     if (given.value[ATTR_CATALOGS])
         m->attributes.value[ATTR_CATALOGS] = given.value[ATTR_CATALOGS];
-    m->name = q->name;
     created_id(q->name, m->id);
+    static char none[] = "";
+    m->snapshot = (struct created){.id = m->id,
+                                   .name = q->name,
+                                   .prefix = none,
+                                   .catalogs = none,
+                                   .source = q->source_volume_id,
+                                   .is_snapshot = true};
     return code;
 }
 
-static int add_record(struct controller *c, const struct making *m, const char *source,
-                      const struct catalog_made *made, struct err *err)
+/* A folder of its own for its catalog: nobody else puts anything there, so it may be removed. */
+static int choose_folder(struct making *m, struct arena *arena, struct err *err)
+{
+    struct created *s = &m->snapshot;
+    const char *base = m->attributes.value[ATTR_CATALOGS];
+    if (created_token(s->token, err))
+        return -1;
+    if (base)
+        s->catalogs = arena_format(arena, "%s%s%s-%s", base,
+                                   base[strlen(base) - 1] == '/' ? "" : "/", s->id, s->token);
+    m->attributes.value[ATTR_CATALOGS] = base ? s->catalogs : NULL;
+    return 0;
+}
+
+static int put_record(struct controller *c, struct making *m, struct arena *arena, struct err *err)
 {
     cleanup_bytes struct bytes options = {0};
     attributes_text(&m->attributes, &options);
-    struct created *s = xcalloc(1, sizeof *s);
-    s->id = xstrdup(m->id);
-    s->name = xstrdup(m->name);
-    s->options = xstrdup(options.data);
-    s->prefix = xstrdup("");
-    s->source = xstrdup(source);
-    s->capacity = made->bytes;
-    s->made_at = clock_wall_ns() / (int64_t)NS_PER_S;
-    s->is_snapshot = true;
-    return created_add(c, s, err);
+    m->snapshot.options = arena_text(arena, options.data);
+    return created_put(c, &m->snapshot, err);
 }
 
-static enum rpc_code make(struct controller *c, struct making *m, const char *source,
-                          struct rpc_call *call, struct err *err)
+/* What was found is kept, and the record says so. */
+static enum rpc_code keep(struct controller *c, struct making *m, struct catalog_made *made,
+                          const struct scratch *scratch, struct rpc_call *call, struct err *err)
 {
-    CLEANUP(scratch_release) struct scratch scratch = {0};
-    struct catalog_made made = {0};
-    /* A volume that shows an old version has that one and no other. */
-    if (m->attributes.value[ATTR_VERSION])
-        return rpc_fail(err, RPC_FAILED_PRECONDITION,
-                        "volume %s: it shows a snapshot already (make volumes of that one)",
-                        source);
-    if (scratch_make(&scratch, c->conf.run, &m->credentials, err) ||
-        catalog_make(c->conf.mounter, c->conf.state, &m->attributes, scratch.credentials,
-                     call->deadline_ns, &made, err))
+    cleanup_created struct created_scope version = {c, NULL};
+    enum rpc_code code = created_begin(&version, CREATED_VERSION, made->version, err);
+    if (code)
+        return code;
+    m->attributes.value[ATTR_VERSION] = arena_text(call->arena, made->version);
+    m->snapshot.capacity = made->bytes;
+    m->snapshot.made_at = clock_wall_ns() / (int64_t)NS_PER_S;
+    if (put_record(c, m, call->arena, err) ||
+        catalog_keep(c->conf.mounter, c->conf.state, &m->attributes, scratch->credentials,
+                     call->deadline_ns, made, err))
         return rpc_code_of(err);
-    m->attributes.value[ATTR_VERSION] = arena_text(call->arena, made.version);
-    return add_record(c, m, source, &made, err) ? rpc_code_of(err) : RPC_OK;
+    m->snapshot.done = true;
+    return put_record(c, m, call->arena, err) ? rpc_code_of(err) : RPC_OK;
+}
+
+static enum rpc_code make(struct controller *c, struct making *m, struct rpc_call *call,
+                          struct err *err)
+{
+    cleanup_scratch struct scratch scratch = {0};
+    cleanup_catalog_made struct catalog_made made = {0};
+    enum rpc_code code = RPC_OK;
+    if (choose_folder(m, call->arena, err) || put_record(c, m, call->arena, err))
+        return rpc_code_of(err);
+    if (scratch_make(&scratch, c, &m->credentials, err) ||
+        catalog_scan(c->conf.mounter, c->conf.state, &m->attributes, scratch.credentials,
+                     call->deadline_ns, &made, err))
+        code = rpc_code_of(err);
+    if (!code)
+        code = keep(c, m, &made, &scratch, call, err);
+    struct err ignored = {0};
+    if (code) /* what cannot be taken away now stays in the record */
+        snapshot_forget(c, &m->snapshot, &m->credentials, call, &ignored);
+    return code;
 }
 
 enum rpc_code snapshot_create(void *arg, struct rpc_call *call, const void *request, void *response,
@@ -117,42 +168,61 @@ enum rpc_code snapshot_create(void *arg, struct rpc_call *call, const void *requ
     struct controller *c = ((const struct plugin *)arg)->controller;
     const PB(CreateSnapshotRequest) *q = request;
     PB(CreateSnapshotResponse) *r = response;
-    struct making m = {0};
+    CLEANUP(making_release) struct making m = {0};
     cleanup_created struct created_scope scope = {c, NULL};
     enum rpc_code code = read_making(c, q, &m, call->arena, err);
     if (!code)
-        code = created_begin(c, m.id, err);
-    if (!code) {
-        scope.name = call->subject = arena_text(call->arena, m.id);
-        const struct created *s = created_find(c, m.id, true);
-        if (s && (strcmp(s->source, q->source_volume_id) != 0 || strcmp(s->name, q->name) != 0))
-            code = rpc_fail(err, RPC_ALREADY_EXISTS, "snapshot %s: made already, of volume %s",
-                            s->id, s->source);
-        else if (!s)
-            code = make(c, &m, q->source_volume_id, call, err);
+        code = created_begin(&scope, CREATED_SNAPSHOT, m.id, err);
+    if (code)
+        return code;
+    call->subject = arena_text(call->arena, m.id);
+    const struct created *s = created_find(c, m.id, true, call->arena);
+    if (s && (strcmp(s->source, q->source_volume_id) != 0 || strcmp(s->name, q->name) != 0))
+        return rpc_fail(err, RPC_ALREADY_EXISTS, "snapshot %s: made already, of volume %s", s->id,
+                        s->source);
+    if (s && !s->done) { /* cut off: from the start again */
+        code = snapshot_forget(c, s, &m.credentials, call, err);
+        s = NULL;
     }
+    if (!code && !s)
+        code = make(c, &m, call, err);
     if (!code)
-        r->snapshot = message_of(call->arena, created_find(c, m.id, true));
-    wipe(&m.credentials);
+        r->snapshot = message_of(call->arena, s ? s : &m.snapshot);
     return code;
 }
 
-/* A catalog goes with the last record that names it. */
-void snapshot_drop_catalog(struct controller *c, const char *options, struct arena *arena)
+static enum rpc_code remove_catalogs(struct controller *c, const struct created *gone,
+                                     const struct attributes *a, const struct bytes *credentials,
+                                     uint64_t deadline_ns, struct err *err)
+{
+    cleanup_scratch struct scratch scratch = {0};
+    struct place place = {c->conf.mounter, a, &scratch, deadline_ns};
+    cleanup_free char *folder = xasprintf("%s/", gone->catalogs);
+    if (scratch_make(&scratch, c, credentials, err) == 0 && store_remove(&place, folder, err) == 0)
+        return RPC_OK;
+    return rpc_code_of(err);
+}
+
+enum rpc_code snapshot_forget(struct controller *c, const struct created *gone,
+                              const struct bytes *credentials, struct rpc_call *call,
+                              struct err *err)
 {
     struct attributes a = {0};
-    if (attributes_of_text(&a, arena, options, NULL) || !a.value[ATTR_VERSION])
-        return;
-    for (int kind = 0; kind < 2; kind++) {
-        size_t n;
-        const struct created **list = created_list(c, kind == 1, arena, &n);
-        for (size_t i = 0; i < n; i++)
-            if (strstr(list[i]->options, a.value[ATTR_VERSION]))
-                return;
+    cleanup_created struct created_scope scope = {c, NULL};
+    enum rpc_code code = attributes_of_text(&a, call->arena, gone->options, err);
+    const char *version = a.value[ATTR_VERSION];
+    if (!code && version)
+        code = created_begin(&scope, CREATED_VERSION, version, err);
+    if (!code && *gone->catalogs && !created_uses_catalogs(c, gone->catalogs, gone))
+        code = remove_catalogs(c, gone, &a, credentials, call->deadline_ns, err);
+    if (code)
+        return code;
+    if (version && !created_uses_version(c, version, gone)) {
+        cleanup_free char *path = catalog_path_here(c->conf.state, version);
+        if (unlink(path) && errno != ENOENT)
+            log_warn(c->conf.log, "the catalog %s stays: %s", path, strerror(errno));
     }
-    cleanup_free char *path = catalog_path_here(c->conf.state, a.value[ATTR_VERSION]);
-    if (unlink(path) && errno != ENOENT)
-        log_warn(c->conf.log, "the catalog %s stays: %s", path, strerror(errno));
+    return created_remove(c, gone, err) ? rpc_code_of(err) : RPC_OK;
 }
 
 enum rpc_code snapshot_delete(void *arg, struct rpc_call *call, const void *request, void *response,
@@ -161,21 +231,19 @@ enum rpc_code snapshot_delete(void *arg, struct rpc_call *call, const void *requ
     struct controller *c = ((const struct plugin *)arg)->controller;
     const PB(DeleteSnapshotRequest) *q = request;
     cleanup_created struct created_scope scope = {c, NULL};
+    CLEANUP(wipe) struct bytes credentials = {0};
     (void)response;
     enum rpc_code code = check_id("snapshot_id", q->snapshot_id, err);
     if (!code)
-        code = created_begin(c, q->snapshot_id, err);
+        code = created_begin(&scope, CREATED_SNAPSHOT, q->snapshot_id, err);
     if (code)
         return code;
-    scope.name = call->subject = q->snapshot_id;
-    const struct created *s = created_find(c, q->snapshot_id, true);
+    call->subject = q->snapshot_id;
+    const struct created *s = created_find(c, q->snapshot_id, true, call->arena);
     if (!s)
         return RPC_OK;
-    const char *options = arena_text(call->arena, s->options);
-    if (created_remove(c, s, err))
-        return rpc_code_of(err);
-    snapshot_drop_catalog(c, options, call->arena);
-    return RPC_OK;
+    code = secrets_ini(q->secrets, q->n_secrets, &credentials, err);
+    return code ? code : snapshot_forget(c, s, &credentials, call, err);
 }
 
 static bool is_asked_for(const struct created *s, const PB(ListSnapshotsRequest) * q)

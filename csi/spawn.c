@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -25,6 +26,7 @@
 struct plan {
     const struct spawn *s;
     int out[2], errors[2], null;
+    pid_t parent;
     int spaces[N_SPACES]; /* namespaces of the host; -1 */
     int cgroups[CGROUPS_MOST];
     size_t n_cgroups;
@@ -173,6 +175,8 @@ static _Noreturn void become(const struct plan *p)
             say_and_end("enter the host's namespaces");
     if (chdir("/"))
         say_and_end("change to /");
+    if (s->ends_with_us && (prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != p->parent))
+        _exit(127);
     for (size_t i = 0; i < s->n_keep; i++)
         fcntl(s->keep[i], F_SETFD, 0);
     execve(s->program, (char *const *)(uintptr_t)s->argv, p->environment);
@@ -257,6 +261,7 @@ int spawn_run(const struct spawn *s, int *ret_code, struct bytes *out, struct by
     memset(p.spaces, -1, sizeof p.spaces);
     int result = prepare(&p, err);
     if (!result) {
+        p.parent = getpid();
         pid_t pid = fork();
         if (pid == 0)
             become(&p);

@@ -7,6 +7,7 @@
 #ifndef SAMPAN_CSI_SPAWN_H
 #define SAMPAN_CSI_SPAWN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,7 @@ struct spawn {
     const int *keep;         /* descriptors that it inherits, under their numbers */
     size_t n_keep;
     uint64_t deadline_ns;
+    bool ends_with_us; /* SIGTERM for it when the thread that started it ends, however it does */
 };
 /* 0 and its exit code (128 + signal if it was killed). Both outputs are cut at 1 MiB. At the
  * deadline it gets SIGTERM, then SIGKILL, and the answer is ETIMEDOUT. */

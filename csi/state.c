@@ -1,4 +1,5 @@
 /* Records as files. */
+#define LOG_MODULE "state"
 #include "state.h"
 
 #include <dirent.h>
@@ -47,6 +48,7 @@ int state_open(struct state_dir *d, const char *parent, const char *name, struct
 void state_close(struct state_dir *d)
 {
     free(d->path);
+    free(d->strange);
     *d = (struct state_dir){0};
 }
 
@@ -122,9 +124,19 @@ int file_write_whole(const char *path, const void *data, size_t len, unsigned mo
     return 0;
 }
 
+void state_begin(struct json_writer *w, struct bytes *out, const char *id)
+{
+    jw_init(w, out);
+    jw_object(w, NULL);
+    jw_int(w, "format", STATE_FORMAT);
+    jw_str(w, "id", id);
+}
+
 int state_write(struct state_dir *d, const char *id, const struct bytes *json, struct err *err)
 {
     cleanup_free char *path = record_path(d, id);
+    if (state_known(d, id, err))
+        return -1;
     step(d, "write a record");
     return file_write_whole(path, json->data, json->len, 0600, err);
 }
@@ -132,13 +144,46 @@ int state_write(struct state_dir *d, const char *id, const struct bytes *json, s
 int state_remove(struct state_dir *d, const char *id, struct err *err)
 {
     cleanup_free char *path = record_path(d, id);
+    if (state_known(d, id, err))
+        return -1;
     step(d, "remove a record");
     if (unlink(path) && errno != ENOENT)
         return err_sys(err, errno, "remove %s", path);
     return 0;
 }
 
-/* 1: read; 0: no record; -1: `each` failed. */
+/* --- reading all ------------------------------------------------------------------------------ */
+
+int state_known(const struct state_dir *d, const char *id, struct err *err)
+{
+    char name[STATE_NAME_BYTES];
+    cleanup_free char *path = record_path(d, id);
+    state_name(id, name);
+    for (size_t i = 0; i < d->n_strange; i++) {
+        if (strcmp(d->strange[i], name) != 0 || access(path, F_OK))
+            continue;
+        err_set(err, ERR_FAILED,
+                "%s: its record %s is damaged, or a newer version's: nothing is done to it (start "
+                "that version, or move the file away)",
+                id, path);
+        if (err)
+            err->sys = ENOTRECOVERABLE;
+        return -1;
+    }
+    return 0;
+}
+
+bool state_has_strange(const struct state_dir *d)
+{
+    for (size_t i = 0; i < d->n_strange; i++) {
+        cleanup_free char *path = xasprintf("%s/%s.json", d->path, d->strange[i]);
+        if (access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* As `each` says. */
 static int read_record(const struct state_dir *d, const char *name, state_each *each, void *arg,
                        struct err *err)
 {
@@ -149,30 +194,44 @@ static int read_record(const struct state_dir *d, const char *name, state_each *
     bytes_reserve(&text, RECORD_MAX + 1);
     ssize_t n = fd < 0 ? -1 : read(fd, text.data, RECORD_MAX + 1);
     if (n <= 0 || n > (ssize_t)RECORD_MAX || json_parse(&doc, name, text.data, (size_t)n, NULL))
-        return 0;
+        return 1;
     struct json root = json_root(doc);
     const char *id;
-    if (json_str(&root, "id", &id, NULL))
-        return 0;
-    return each(arg, &root, err) ? -1 : 1;
+    int64_t format;
+    char right[STATE_NAME_BYTES];
+    if (json_str(&root, "id", &id, NULL) ||
+        json_int_or(&root, "format", 1, STATE_FORMAT, 1, &format, NULL))
+        return 1;
+    state_name(id, right);
+    return strncmp(name, right, sizeof right - 1) == 0 ? each(arg, &root, err) : 1;
 }
 
-int state_walk(struct state_dir *d, state_each *each, void *arg, size_t *ret_bad, struct err *err)
+static void add_strange(struct state_dir *d, const char *name, struct log *log)
+{
+    log_error(log, "the record %s/%s is damaged, or a newer version's: it is left alone", d->path,
+              name);
+    d->strange = xrealloc(d->strange, (d->n_strange + 1) * sizeof *d->strange);
+    memcpy(d->strange[d->n_strange], name, STATE_NAME_BYTES - 1);
+    d->strange[d->n_strange++][STATE_NAME_BYTES - 1] = '\0';
+}
+
+static bool is_records(const char *name)
+{
+    size_t digits = strspn(name, "0123456789abcdef");
+    return digits == STATE_NAME_BYTES - 1 && strcmp(name + digits, ".json") == 0;
+}
+
+int state_walk(struct state_dir *d, state_each *each, void *arg, struct log *log, struct err *err)
 {
     cleanup_dir DIR *dir = opendir(d->path);
     if (!dir)
         return err_sys(err, errno, "read %s", d->path);
-    size_t bad = 0;
     for (const struct dirent *e; (e = readdir(dir));) {
-        size_t len = strlen(e->d_name);
-        if (len < 5 || strcmp(e->d_name + len - 5, ".json") != 0)
-            continue;
-        int got = read_record(d, e->d_name, each, arg, err);
+        int got = is_records(e->d_name) ? read_record(d, e->d_name, each, arg, err) : 0;
         if (got < 0)
             return -1;
-        bad += got == 0;
+        if (got)
+            add_strange(d, e->d_name, log);
     }
-    if (ret_bad)
-        *ret_bad = bad;
     return 0;
 }

@@ -79,6 +79,8 @@ static enum rpc_code begin(struct node *n, const char *id, struct patience patie
                         "volume %s: another call for it is under way (ask again when it has ended)",
                         id);
     }
+    if (!v && state_known(&n->volumes_dir, id, err))
+        return RPC_FAILED_PRECONDITION;
     if (!v)
         v = add(n, id);
     v->pending = true;
@@ -205,9 +207,7 @@ int volume_store(struct node *n, struct volume *v, struct err *err)
 {
     cleanup_bytes struct bytes text = {0};
     struct json_writer w;
-    jw_init(&w, &text);
-    jw_object(&w, NULL);
-    jw_str(&w, "id", v->id);
+    state_begin(&w, &text, v->id);
     jw_str(&w, "set", v->set);
     jw_str(&w, "staging", v->staging);
     jw_str(&w, "options", v->options);
@@ -298,8 +298,6 @@ static int load_fields(struct volume *v, const struct json *record, struct err *
     return 0;
 }
 
-/* A record that this version does not understand is left alone: kubelet's next call makes it anew.
- */
 static int load_one(void *arg, const struct json *record, struct err *err)
 {
     struct node *n = arg;
@@ -307,14 +305,15 @@ static int load_one(void *arg, const struct json *record, struct err *err)
     if (json_str(record, "id", &id, err))
         return -1;
     struct volume *v = add(n, id);
-    if (load_fields(v, record, NULL))
-        drop(n, v);
-    return 0;
+    if (load_fields(v, record, NULL) == 0)
+        return 0;
+    drop(n, v);
+    return 1;
 }
 
 int volumes_load(struct node *n, struct err *err)
 {
-    return state_walk(&n->volumes_dir, load_one, n, NULL, err);
+    return state_walk(&n->volumes_dir, load_one, n, n->conf.log, err);
 }
 
 void volumes_free(struct node *n)

@@ -1,9 +1,11 @@
 #include "fake.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fake-store.h"
 #include "mem.h"
 
 struct fake_mounter {
@@ -123,7 +125,6 @@ static int fake_run(struct mounter *m, const char *const *argv, uint64_t deadlin
     struct fake *f = of(m);
     const char *last = "";
     (void)deadline_ns;
-    (void)out;
     *f->words = '\0';
     for (int i = 1; argv[i]; i++) {
         size_t n = strlen(f->words);
@@ -134,6 +135,8 @@ static int fake_run(struct mounter *m, const char *const *argv, uint64_t deadlin
         return run_mount(f, last, err);
     if (strcmp(argv[1], "umount") == 0)
         return run_umount(f, last, err);
+    if (fake_store_knows(argv[1]))
+        return fake_store_run(f, argv, out, err);
     return err_set(err, ERR_BUG, "%s: no such program", argv[1]);
 }
 

@@ -25,7 +25,7 @@ struct fake {
     uint64_t served[FAKE_MOUNTS]; /* devices that somebody serves */
     uint64_t last_dev;
     int step, die_at;       /* die_at 0: never */
-    enum err_class refuse;  /* what the next `sampan mount` says; 0: it works */
+    enum err_class refuse;  /* what every `sampan mount` and work on a store says; 0: it works */
     int busy;               /* so many say "cache folder in use" first */
     int mounted, unmounted; /* programs run so far */
     char words[2048];       /* of the last program */

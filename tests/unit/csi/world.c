@@ -8,12 +8,15 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "controller.h"
 #include "mem.h"
 
 void world_make(struct world *w)
 {
     *w = (struct world){.fake = fake_new()};
-    snprintf(w->top, sizeof w->top, "/tmp/csi-unit-XXXXXX");
+    /* In memory where that is: each step of each record waits for the disk. */
+    snprintf(w->top, sizeof w->top, "%s/csi-unit-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     cr_assert(mkdtemp(w->top));
     snprintf(w->state, sizeof w->state, "%s/state", w->top);
     snprintf(w->run, sizeof w->run, "%s/run", w->top);
@@ -21,6 +24,10 @@ void world_make(struct world *w)
     snprintf(w->target, sizeof w->target, "%s/target", w->top);
     snprintf(w->target2, sizeof w->target2, "%s/target2", w->top);
     cr_assert(mkdir(w->staging, 0755) == 0);
+    snprintf(w->store, sizeof w->store, "%s/store", w->top);
+    char set[160];
+    snprintf(set, sizeof set, "%s/set", w->store);
+    cr_assert(mkdir(w->store, 0755) == 0 && mkdir(set, 0755) == 0);
     world_open(w);
 }
 
@@ -36,13 +43,25 @@ void world_open(struct world *w)
                              .step_arg = w->fake,
                              .no_watch = true};
     cr_assert(node_open(&w->node, &conf, &w->err) == 0, "%s", w->err.msg);
-    w->plugin = (struct plugin){.driver_name = "csi.sampan.io", .node_id = "n", .node = w->node};
+    struct controller_conf controller = {.state = w->state,
+                                         .run = w->run,
+                                         .driver_name = "csi.sampan.io",
+                                         .mounter = conf.mounter,
+                                         .step = fake_step,
+                                         .step_arg = w->fake};
+    cr_assert(controller_open(&w->controller, &controller, &w->err) == 0, "%s", w->err.msg);
+    w->plugin = (struct plugin){.driver_name = "csi.sampan.io",
+                                .node_id = "n",
+                                .node = w->node,
+                                .controller = w->controller};
 }
 
 void world_close(struct world *w)
 {
     node_close(w->node);
+    controller_close(w->controller);
     w->node = w->plugin.node = NULL;
+    w->controller = w->plugin.controller = NULL;
 }
 
 /* Files below a folder; removes all of it if asked to. */
@@ -79,22 +98,34 @@ void world_remove(struct world *w)
     walk(w->top, true);
 }
 
+static const struct rpc_method *find_method(const char *name)
+{
+    for (size_t i = 0; i < n_node_methods; i++)
+        if (strcmp(strrchr(node_methods[i].name, '/') + 1, name) == 0)
+            return &node_methods[i];
+    for (size_t i = 0; i < n_controller_methods; i++)
+        if (strcmp(strrchr(controller_methods[i].name, '/') + 1, name) == 0)
+            return &controller_methods[i];
+    cr_assert_fail("no method %s", name);
+    return NULL;
+}
+
+enum rpc_code call_in(struct world *w, struct arena *arena, const char *method, const void *request,
+                      void *response)
+{
+    const struct rpc_method *m = find_method(method);
+    struct rpc_call call = {.arena = arena, .deadline_ns = clock_mono_ns() + 60 * NS_PER_S};
+    protobuf_c_message_init(m->response, response);
+    w->err = (struct err){0};
+    return m->handler(&w->plugin, &call, request, response, &w->err);
+}
+
 enum rpc_code call_node(struct world *w, const char *method, const void *request, void *response)
 {
-    for (size_t i = 0; i < n_node_methods; i++) {
-        const struct rpc_method *m = &node_methods[i];
-        if (strcmp(strrchr(m->name, '/') + 1, method) != 0)
-            continue;
-        struct arena arena = {0};
-        struct rpc_call call = {.arena = &arena, .deadline_ns = clock_mono_ns() + 60 * NS_PER_S};
-        protobuf_c_message_init(m->response, response);
-        w->err = (struct err){0};
-        enum rpc_code code = m->handler(&w->plugin, &call, request, response, &w->err);
-        arena_release(&arena);
-        return code;
-    }
-    cr_assert_fail("no method %s", method);
-    return RPC_UNIMPLEMENTED;
+    struct arena arena = {0};
+    enum rpc_code code = call_in(w, &arena, method, request, response);
+    arena_release(&arena);
+    return code;
 }
 
 /* --- requests --------------------------------------------------------------------------------- */
@@ -207,4 +238,107 @@ enum rpc_code do_unpublish(struct world *w, const char *volume, const char *targ
     q.volume_id = mutable(volume);
     q.target_path = mutable(target);
     return call_node(w, "NodeUnpublishVolume", &q, &r);
+}
+
+/* --- of the controller ------------------------------------------------------------------------ */
+
+/* Parameters of a class, in `p`, with their texts. */
+struct class
+{
+    PB(Pair) pairs[2];
+    PB(Pair) * list[2];
+    char uri[200], catalogs[200];
+};
+
+static void class_fill(struct class *c, const struct world *w, bool claim)
+{
+    static char uri[] = "uri", writable[] = "writable", catalogs[] = "catalogs", yes[] = "true";
+    c->pairs[0] = c->pairs[1] = (PB(Pair))PB_INIT(PAIR);
+    snprintf(c->uri, sizeof c->uri, "file://%s/%s", w->store, claim ? "claims" : "set");
+    snprintf(c->catalogs, sizeof c->catalogs, "file://%s/catalogs", w->store);
+    c->pairs[0].key = uri;
+    c->pairs[0].value = c->uri;
+    c->pairs[1].key = claim ? writable : catalogs;
+    c->pairs[1].value = claim ? yes : c->catalogs;
+    c->list[0] = &c->pairs[0];
+    c->list[1] = &c->pairs[1];
+}
+
+static enum rpc_code create(struct world *w, const char *name, const char *snapshot, bool claim)
+{
+    struct parts p;
+    struct class class;
+    PB(VolumeCapability) * capabilities[1] = {&p.capability};
+    PB(VolumeContentSource) source = PB_INIT(VOLUME_CONTENT_SOURCE);
+    PB(VolumeContentSource__SnapshotSource) of = PB_INIT(VOLUME_CONTENT_SOURCE__SNAPSHOT_SOURCE);
+    PB(CreateVolumeRequest) q = PB_INIT(CREATE_VOLUME_REQUEST);
+    PB(CreateVolumeResponse) r;
+    parts_fill(&p, "secret");
+    class_fill(&class, w, claim);
+    q.name = mutable(name);
+    q.volume_capabilities = capabilities;
+    q.n_volume_capabilities = 1;
+    q.parameters = class.list;
+    q.n_parameters = claim ? 2 : 1;
+    q.secrets = p.secret_list;
+    q.n_secrets = 2;
+    if (snapshot) {
+        of.snapshot_id = mutable(snapshot);
+        source.snapshot = &of;
+        q.volume_content_source = &source;
+    }
+    return call_node(w, "CreateVolume", &q, &r);
+}
+
+enum rpc_code do_create_claim(struct world *w, const char *name)
+{
+    return create(w, name, NULL, true);
+}
+
+enum rpc_code do_create(struct world *w, const char *name, const char *snapshot)
+{
+    return create(w, name, snapshot, false);
+}
+
+enum rpc_code do_delete(struct world *w, const char *volume)
+{
+    PB(DeleteVolumeRequest) q = PB_INIT(DELETE_VOLUME_REQUEST);
+    PB(DeleteVolumeResponse) r;
+    q.volume_id = mutable(volume);
+    return call_node(w, "DeleteVolume", &q, &r);
+}
+
+enum rpc_code do_snapshot(struct world *w, const char *name, const char *volume)
+{
+    struct class class;
+    PB(CreateSnapshotRequest) q = PB_INIT(CREATE_SNAPSHOT_REQUEST);
+    PB(CreateSnapshotResponse) r;
+    class_fill(&class, w, false);
+    q.name = mutable(name);
+    q.source_volume_id = mutable(volume);
+    q.parameters = class.list + 1;
+    q.n_parameters = 1;
+    return call_node(w, "CreateSnapshot", &q, &r);
+}
+
+enum rpc_code do_delete_snapshot(struct world *w, const char *snapshot)
+{
+    PB(DeleteSnapshotRequest) q = PB_INIT(DELETE_SNAPSHOT_REQUEST);
+    PB(DeleteSnapshotResponse) r;
+    q.snapshot_id = mutable(snapshot);
+    return call_node(w, "DeleteSnapshot", &q, &r);
+}
+
+size_t world_volumes(struct world *w)
+{
+    PB(ListVolumesRequest) q = PB_INIT(LIST_VOLUMES_REQUEST);
+    PB(ListVolumesResponse) r;
+    return call_node(w, "ListVolumes", &q, &r) ? 0 : r.n_entries;
+}
+
+size_t world_snapshots(struct world *w)
+{
+    PB(ListSnapshotsRequest) q = PB_INIT(LIST_SNAPSHOTS_REQUEST);
+    PB(ListSnapshotsResponse) r;
+    return call_node(w, "ListSnapshots", &q, &r) ? 0 : r.n_entries;
 }

@@ -1,4 +1,4 @@
-/* A node service over the machine in memory, its folders, and calls of it in few words. */
+/* Node and controller service over the machine in memory, their folders, and calls in few words. */
 #ifndef SAMPAN_TEST_CSI_WORLD_H
 #define SAMPAN_TEST_CSI_WORLD_H
 
@@ -8,8 +8,10 @@
 struct world {
     char top[64];
     char state[128], run[128], staging[128], target[128], target2[128];
+    char store[128]; /* a folder; the set lies in its folder "set" */
     struct fake *fake;
     struct node *node;
+    struct controller *controller;
     struct plugin plugin;
     struct err err; /* of the last call */
 };
@@ -27,6 +29,20 @@ enum rpc_code do_publish(struct world *w, const char *volume, const char *target
 enum rpc_code do_inline(struct world *w, const char *volume, const char *target);
 enum rpc_code do_unpublish(struct world *w, const char *volume, const char *target);
 
+/* Of the controller: a claim "STORE/claims/NAME" that is written to, a volume of "STORE/set", a
+ * snapshot of that volume with its catalog below "STORE/catalogs", a volume of that snapshot. */
+enum rpc_code do_create_claim(struct world *w, const char *name);
+enum rpc_code do_create(struct world *w, const char *name, const char *snapshot);
+enum rpc_code do_delete(struct world *w, const char *volume);
+enum rpc_code do_snapshot(struct world *w, const char *name, const char *volume);
+enum rpc_code do_delete_snapshot(struct world *w, const char *snapshot);
+/* How many are listed. */
+size_t world_volumes(struct world *w);
+size_t world_snapshots(struct world *w);
+
+/* The answer lies in `arena`. */
+enum rpc_code call_in(struct world *w, struct arena *arena, const char *method, const void *request,
+                      void *response);
 enum rpc_code call_node(struct world *w, const char *method, const void *request, void *response);
 
 #endif

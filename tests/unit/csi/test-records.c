@@ -1,0 +1,184 @@
+/* Records of other versions: an older one's are taken over, a newer one's and damaged ones are left
+ * as they are, and nothing is done to what they speak of. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "mem.h"
+#include "state.h"
+#include "world.h"
+
+static char *record_of(const struct world *w, const char *folder, const char *id)
+{
+    char name[STATE_NAME_BYTES];
+    state_name(id, name);
+    return xasprintf("%s/%s/%s.json", w->state, folder, name);
+}
+
+static void put(const struct world *w, const char *folder, const char *id, const char *text)
+{
+    cleanup_free char *path = record_of(w, folder, id);
+    cr_assert(file_write_whole(path, text, strlen(text), 0600, NULL) == 0);
+}
+
+static bool is_there(const struct world *w, const char *folder, const char *id, const char *text)
+{
+    cleanup_free char *path = record_of(w, folder, id);
+    cleanup_bytes struct bytes have = {0};
+    return file_read_whole(path, 1 << 16, &have, NULL) == 0 && strcmp(have.data, text) == 0;
+}
+
+static void restart(struct world *w)
+{
+    world_close(w);
+    world_open(w);
+}
+
+/* As the first version wrote them: no format, no pods, nothing deferred. */
+static const char old_volume[] =
+    "{\"id\":\"v\",\"set\":\"%s\",\"staging\":\"%s\",\"options\":\"uri=s3://b/set\\n\","
+    "\"writable\":false,\"ephemeral\":false,\"targets\":[{\"path\":\"%s\",\"read_only\":true}]}";
+static const char old_claim[] =
+    "{\"id\":\"c\",\"name\":\"c\",\"options\":\"uri=file://%s/claims/c\\nwritable=true\\n\","
+    "\"capacity\":0,\"prefix\":\"file://%s/claims/c\",\"token\":\"0123\",\"source\":\"\","
+    "\"made_at\":7}";
+static const char old_snapshot[] =
+    "{\"id\":\"s\",\"name\":\"s\",\"options\":\"uri=file://%s/set\\ncatalogs=file://%s/set\\n"
+    "version=%064d\\n\",\"capacity\":5,\"prefix\":\"\",\"token\":\"\",\"source\":\"v\",\"made_at\":"
+    "7}";
+
+Test(records, an_older_volume_is_adopted)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    cr_assert(do_publish(&w, "v", w.target, true, NULL) == RPC_OK);
+    /* The key of its set, from what this version wrote. */
+    cleanup_free char *path = record_of(&w, "volumes", "v");
+    cleanup_bytes struct bytes text = {0};
+    cr_assert(file_read_whole(path, 1 << 16, &text, NULL) == 0);
+    const char *set = strstr(text.data, "\"set\":\"") + 7;
+    cleanup_free char *key = xstrndup(set, STATE_NAME_BYTES - 1);
+    cleanup_free char *old = xasprintf(old_volume, key, w.staging, w.target);
+    put(&w, "volumes", "v", old);
+    restart(&w);
+    cr_assert(do_publish(&w, "v", w.target, true, NULL) == RPC_OK, "%s", w.err.msg);
+    cr_assert(w.fake->mounted == 1, "it was mounted again");
+    cr_assert(do_unpublish(&w, "v", w.target) == RPC_OK && do_unstage(&w, "v") == RPC_OK);
+    cr_assert(fake_count(w.fake) == 0 && world_records(&w) == 0);
+    world_remove(&w);
+}
+
+Test(records, an_older_claim_and_snapshot_go_with_what_was_theirs)
+{
+    struct world w;
+    world_make(&w);
+    cleanup_free char *claim = xasprintf(old_claim, w.store, w.store);
+    cleanup_free char *snapshot = xasprintf(old_snapshot, w.store, w.store, 1);
+    cleanup_free char *folder = xasprintf("%s/claims", w.store);
+    cleanup_free char *prefix = xasprintf("%s/c", folder);
+    cleanup_free char *marks = xasprintf("%s/.sampan-volumes", folder);
+    cleanup_free char *mark = xasprintf("%s/c.json", marks);
+    static const char text[] =
+        "{\"driver\":\"csi.sampan.io\",\"volume\":\"c\",\"token\":\"0123\"}\n";
+    put(&w, "created", "c", claim);
+    put(&w, "snapshots", "s", snapshot);
+    cr_assert(mkdir(folder, 0755) == 0 && mkdir(marks, 0755) == 0 && mkdir(prefix, 0755) == 0);
+    cr_assert(file_write_whole(mark, text, sizeof text - 1, 0644, NULL) == 0);
+    restart(&w);
+    cr_assert(world_volumes(&w) == 1 && world_snapshots(&w) == 1);
+    cr_assert(do_delete(&w, "c") == RPC_OK, "%s", w.err.msg);
+    cr_assert(access(prefix, F_OK) && access(mark, F_OK), "prefix or mark stayed");
+    /* Its catalogs lay in a folder that others use, too. */
+    cleanup_free char *set = xasprintf("%s/set", w.store);
+    cr_assert(do_delete_snapshot(&w, "s") == RPC_OK && access(set, F_OK) == 0);
+    cr_assert(world_records(&w) == 0);
+    world_remove(&w);
+}
+
+static const char *const strange[] = {
+    "{\"format\":2,\"id\":\"v\",\"set\":\"\",\"staging\":\"\",\"options\":\"\",\"writable\":false,"
+    "\"ephemeral\":false,\"targets\":[],\"name\":\"v\",\"capacity\":0,\"prefix\":\"\",\"token\":"
+    "\"\","
+    "\"source\":\"\",\"made_at\":0}",
+    "{\"id\":\"v\",\"set\":7}",
+    "{\"id\":\"other\",\"set\":\"\"}",
+    "{\"id\":\"v\"",
+    "",
+};
+#define N_STRANGE (sizeof strange / sizeof strange[0])
+
+static void expect_refusal(const struct world *w, enum rpc_code code, const char *what, size_t i)
+{
+    cr_assert(code == RPC_FAILED_PRECONDITION && strstr(w->err.msg, "move the file away"),
+              "record %zu: %s: %s: %s", i, what, rpc_code_name(code), w->err.msg);
+}
+
+Test(records, a_strange_volume_is_refused_and_its_set_stays)
+{
+    for (size_t i = 0; i < N_STRANGE; i++) {
+        struct world w;
+        world_make(&w);
+        cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+        cr_assert(do_publish(&w, "v", w.target, true, NULL) == RPC_OK);
+        put(&w, "volumes", "v", strange[i]);
+        restart(&w);
+        node_heal(w.node);
+        expect_refusal(&w, do_stage(&w, "v", NULL), "stage", i);
+        expect_refusal(&w, do_publish(&w, "v", w.target, true, NULL), "publish", i);
+        expect_refusal(&w, do_unpublish(&w, "v", w.target), "unpublish", i);
+        expect_refusal(&w, do_unstage(&w, "v"), "unstage", i);
+        cr_assert(fake_count(w.fake) == 2 && w.fake->unmounted == 0, "record %zu: mounts went", i);
+        cr_assert(is_there(&w, "volumes", "v", strange[i]), "record %zu was changed", i);
+        /* Another volume of the set comes and goes. */
+        cr_assert(do_inline(&w, "other", w.target2) == RPC_OK, "%s", w.err.msg);
+        cr_assert(do_unpublish(&w, "other", w.target2) == RPC_OK && w.fake->unmounted == 0);
+        /* Moved away: it is as if nobody had known the volume. */
+        cleanup_free char *path = record_of(&w, "volumes", "v");
+        cr_assert(unlink(path) == 0);
+        cr_assert(do_unpublish(&w, "v", w.target) == RPC_OK && do_unstage(&w, "v") == RPC_OK);
+        node_heal(w.node);
+        cr_assert(fake_count(w.fake) == 0 && world_records(&w) == 0, "record %zu: %zu mounts", i,
+                  fake_count(w.fake));
+        world_remove(&w);
+    }
+}
+
+Test(records, a_strange_set_is_refused_and_stays)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    cleanup_free char *path = record_of(&w, "volumes", "v");
+    cleanup_bytes struct bytes text = {0};
+    cr_assert(file_read_whole(path, 1 << 16, &text, NULL) == 0);
+    cleanup_free char *key = xstrndup(strstr(text.data, "\"set\":\"") + 7, STATE_NAME_BYTES - 1);
+    put(&w, "sets", key, strange[0]);
+    restart(&w);
+    node_heal(w.node);
+    expect_refusal(&w, do_publish(&w, "v", w.target, true, NULL), "publish", 0);
+    expect_refusal(&w, do_inline(&w, "other", w.target2), "inline", 0);
+    cr_assert(w.fake->unmounted == 0 && w.fake->mounted == 1);
+    cr_assert(is_there(&w, "sets", key, strange[0]));
+    world_remove(&w);
+}
+
+Test(records, a_strange_claim_is_refused_and_its_prefix_stays)
+{
+    for (size_t i = 0; i < N_STRANGE; i++) {
+        struct world w;
+        world_make(&w);
+        cr_assert(do_create_claim(&w, "v") == RPC_OK, "%s", w.err.msg);
+        put(&w, "created", "v", strange[i]);
+        restart(&w);
+        expect_refusal(&w, do_create_claim(&w, "v"), "create", i);
+        expect_refusal(&w, do_delete(&w, "v"), "delete", i);
+        cleanup_free char *prefix = xasprintf("%s/claims/v", w.store);
+        cr_assert(access(prefix, F_OK) == 0, "record %zu: the prefix went", i);
+        cr_assert(is_there(&w, "created", "v", strange[i]), "record %zu was changed", i);
+        cr_assert(world_volumes(&w) == 0);
+        world_remove(&w);
+    }
+}
