@@ -143,3 +143,23 @@ void batch_close(struct batches *b)
     if (b)
         b->ops->close(b);
 }
+
+int batch_place(const struct batch_options *o, uint64_t samples, uint64_t pass, uint64_t batches,
+                char ret[BATCH_TOKEN_LEN], struct err *err)
+{
+    char text[1400];
+    struct order_spec spec;
+    struct order *order;
+    struct order_token t;
+    if (batch_spec(o, text, sizeof text, err) || order_spec_parse(&spec, text, err))
+        return -1;
+    spec.epoch = pass;
+    if (order_new(&order, &spec, samples, err))
+        return -1;
+    uint64_t at = batches * o->batch, all = order_length(order);
+    int failed = order_token_of(order, at < all ? at : all, &t, err);
+    order_free(order);
+    if (!failed)
+        order_token_print(&t, ret);
+    return failed;
+}

@@ -60,6 +60,9 @@ struct batches_ops {
 int batch_open(struct batches **ret, enum model_data kind, const struct batch_options *o,
                struct err *err);
 void batch_close(struct batches *b);
+/* The token of the place after `batches` batches of a pass over `samples` samples. */
+int batch_place(const struct batch_options *o, uint64_t samples, uint64_t pass, uint64_t batches,
+                char ret[BATCH_TOKEN_LEN], struct err *err);
 static inline void cleanup_batches_fn(struct batches **b)
 {
     batch_close(*b);

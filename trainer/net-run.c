@@ -352,23 +352,28 @@ size_t net_outputs(const struct net *n)
     return n->values[n->result].size;
 }
 
+void net_update_one(struct backend *b, enum param_kind kind, float *w, float *g, float *v, size_t n,
+                    const struct update *u, double count)
+{
+    struct update own = *u;
+    own.scale = (float)(1 / count);
+    if (kind == PARAM_STAT) {
+        b->ops->fill(b, v, n, 0);
+        b->ops->axpy(b, v, own.scale, g, n);
+        b->ops->blend(b, w, v, n, NET_STAT_KEEP);
+        return;
+    }
+    if (kind != PARAM_WEIGHT)
+        own.decay = own.trust = 0;
+    b->ops->update(b, w, g, v, n, &own);
+}
+
 void net_update(struct net *n, const struct update *u, double count)
 {
     for (size_t i = 0; i < n->n_params; i++) {
         const struct param *p = &n->params[i];
-        struct update own = *u;
-        own.scale = (float)(1 / count);
-        if (p->kind == PARAM_STAT) {
-            float *stat = n->grads + p->at;
-            n->b->ops->fill(n->b, n->velocities + p->at, p->n, 0);
-            n->b->ops->axpy(n->b, n->velocities + p->at, own.scale, stat, p->n);
-            n->b->ops->blend(n->b, n->weights + p->at, n->velocities + p->at, p->n, NET_STAT_KEEP);
-            continue;
-        }
-        if (p->kind != PARAM_WEIGHT)
-            own.decay = own.trust = 0;
-        n->b->ops->update(n->b, n->weights + p->at, n->grads + p->at, n->velocities + p->at, p->n,
-                          &own);
+        net_update_one(n->b, p->kind, n->weights + p->at, n->grads + p->at, n->velocities + p->at,
+                       p->n, u, count);
     }
 }
 

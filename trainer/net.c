@@ -231,11 +231,12 @@ static float normal(uint64_t key, uint64_t i)
     return ((float)sum - 131070.0f) * (1.7320508f / 65536);
 }
 
-static void draw(const struct param *p, uint64_t seed, float *out)
+void net_draw(const char *name, uint64_t seed, bool drawn, float first, uint64_t from, size_t n,
+              float *out)
 {
-    uint64_t key = hash64(p->name, strlen(p->name), hash_mix64(seed));
-    for (size_t i = 0; i < p->n; i++)
-        out[i] = p->drawn ? normal(key, i) * p->first : p->first;
+    uint64_t key = hash64(name, strlen(name), hash_mix64(seed));
+    for (size_t i = 0; i < n; i++)
+        out[i] = drawn ? normal(key, from + i) * first : first;
 }
 
 int net_finish(struct net *n, size_t batch, uint64_t seed, struct err *err)
@@ -251,7 +252,7 @@ int net_finish(struct net *n, size_t batch, uint64_t seed, struct err *err)
     for (size_t i = 0; i < n->n_params; i++) {
         const struct param *p = &n->params[i];
         cleanup_free float *first = xmalloc(p->n * sizeof *first);
-        draw(p, seed, first);
+        net_draw(p->name, seed, p->drawn, p->first, 0, p->n, first);
         n->b->ops->put(n->b, n->weights + p->at, first, p->n * sizeof *first);
     }
     return n->b->ops->sync(n->b, err);
@@ -302,6 +303,16 @@ float *net_velocities(const struct net *n)
 float *net_mean(const struct net *n)
 {
     return n->mean;
+}
+
+int net_n_ids(const struct net *n)
+{
+    return n->n_ids;
+}
+
+int net_ids_width(const struct net *n, int i)
+{
+    return n->ids_width[i];
 }
 
 size_t net_n_layers(const struct net *n)

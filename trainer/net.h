@@ -78,6 +78,10 @@ void net_square_loss(struct net *n, int in);
  */
 int net_finish(struct net *n, size_t batch, uint64_t seed, struct err *err);
 
+/* `n` of a parameter's first numbers, from the `from`-th on. Pure. */
+void net_draw(const char *name, uint64_t seed, bool drawn, float first, uint64_t from, size_t n,
+              float *out);
+
 /* --- running ---------------------------------------------------------------------------------- */
 
 /* Forward, loss, and (train) all gradients. The sums are those of this rank's samples. */
@@ -87,6 +91,9 @@ const float *net_result(const struct net *n);
 size_t net_outputs(const struct net *n);
 /* One update of all parameters from gradients summed over `count` samples. */
 void net_update(struct net *n, const struct update *u, double count);
+/* The same of one parameter, wherever its numbers are. */
+void net_update_one(struct backend *b, enum param_kind kind, float *w, float *g, float *v, size_t n,
+                    const struct update *u, double count);
 /* After a loss that is not a number: the first layer whose result holds one, or NULL; the name
  * lives as long as the net. */
 const char *net_find_bad(struct net *n, size_t batch);
@@ -97,6 +104,9 @@ const char *net_model(const struct net *n);
 struct backend *net_backend(const struct net *n);
 size_t net_n_params(const struct net *n);
 const struct param *net_param(const struct net *n, size_t i);
+/* Inputs that are ids, and how many of a sample; the i-th PARAM_ROWS is the table of the i-th. */
+int net_n_ids(const struct net *n);
+int net_ids_width(const struct net *n, int i);
 size_t net_floats(const struct net *n); /* of all parameters; N_SUMS more stand behind gradients */
 float *net_weights(const struct net *n);
 float *net_grads(const struct net *n);

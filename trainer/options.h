@@ -28,9 +28,10 @@ struct options {
     const char *save_dir, *resume, *log_dir, *log_level, *log_format, *progress;
     int64_t saving_period, saving_period_by_batches, keep, log_period, dot_period, test_period,
         histogram_period;
-    /* words that launchers of parameter server jobs pass: accepted, and without effect */
-    const char *pservers, *nics, *comment;
-    int64_t port, ports_num, ports_num_for_sparse;
+    /* parameter servers (roles.h) */
+    const char *pservers, *nics, *comment, *job_name, *ps_hosts, *worker_hosts, *address;
+    int64_t port, ports_num, ports_num_for_sparse, task_index;
+    bool own_data;
 };
 
 extern const struct conf_row options_rows[];

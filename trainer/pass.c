@@ -50,6 +50,20 @@ static int read_sums(struct run *r, float ret[N_SUMS], struct err *err)
 
 /* --- checkpoints ------------------------------------------------------------------------------ */
 
+static int write_checkpoint(struct run *r, struct err *err)
+{
+    const struct net *n = r->n;
+    cleanup_backend struct backend *b = NULL;
+    cleanup_net struct net *whole = NULL;
+    if (r->ps) {
+        if (run_whole(r, &b, &whole, err) || remote_read(r->ps, whole, err))
+            return -1;
+        n = whole;
+    }
+    return checkpoint_save(r->o->save_dir, n, &r->at, (unsigned)r->o->keep, r->saved,
+                           sizeof r->saved, err);
+}
+
 int run_save(struct run *r, struct err *err)
 {
     struct err why = {0};
@@ -61,8 +75,7 @@ int run_save(struct run *r, struct err *err)
     else if (r->batches->ops->token(r->batches, r->at.token, err))
         return -1;
     if (is_first(r)) {
-        failed = checkpoint_save(r->o->save_dir, r->n, &r->at, (unsigned)r->o->keep, r->saved,
-                                 sizeof r->saved, &why) != 0;
+        failed = write_checkpoint(r, &why) != 0;
         if (!failed) {
             report_break(&r->report);
             log_info(r->log, "Saving parameters to %s", r->saved);
@@ -113,16 +126,32 @@ static struct update update_of(const struct run *r)
                            .trust = strcmp(r->o->optimizer, "lars") == 0 ? 0.001f : 0};
 }
 
-static int step(struct run *r, const struct net_batch *in, float sums[N_SUMS], struct err *err)
+/* Gradients and sums of all ranks; where servers keep the parameters, they learn, too. */
+static int learn(struct run *r, const struct net_batch *in, float sums[N_SUMS], struct err *err)
 {
+    struct update u = update_of(r);
+    struct net_batch renamed;
+    if (r->ps) {
+        if (remote_pull(r->ps, in, &renamed, err))
+            return -1;
+        net_step(r->n, &renamed, true);
+        return remote_push(r->ps, &u, r->at.step, sums, err);
+    }
     net_step(r->n, in, true);
     if (sum_ranks(r, net_grads(r->n), net_floats(r->n) + N_SUMS, err) || read_sums(r, sums, err))
         return -1;
+    if (isfinite(sums[SUM_LOSS]))
+        net_update(r->n, &u, sums[SUM_COUNT]);
+    return 0;
+}
+
+static int step(struct run *r, const struct net_batch *in, float sums[N_SUMS], struct err *err)
+{
+    r->rate = schedule_rate(&r->schedule, r->at.step);
+    if (learn(r, in, sums, err))
+        return -1;
     if (!isfinite(sums[SUM_LOSS]))
         return not_a_number(r, in->n, err);
-    r->rate = schedule_rate(&r->schedule, r->at.step);
-    struct update u = update_of(r);
-    net_update(r->n, &u, sums[SUM_COUNT]);
     if (net_mean(r->n))
         r->b->ops->blend(r->b, net_mean(r->n), net_weights(r->n), net_floats(r->n),
                          (float)r->o->ema_keep);
@@ -137,7 +166,7 @@ static void tell(struct run *r, const float sums[N_SUMS], uint64_t wait_ns, uint
 {
     struct report_step s = {.pass = r->at.pass,
                             .batch = r->at.batch,
-                            .pass_batches = r->pass_batches,
+                            .pass_batches = r->longest_pass,
                             .step = r->at.step,
                             .samples = (uint64_t)sums[SUM_COUNT],
                             .wait_ns = wait_ns,
@@ -187,6 +216,8 @@ static void show_weights(struct run *r)
         return;
     for (size_t i = 0; i < net_n_params(r->n); i++) {
         const struct param *p = net_param(r->n, i);
+        if (r->ps && p->kind == PARAM_ROWS)
+            continue; /* they are on the servers */
         cleanup_free float *host = xmalloc(p->n * sizeof *host);
         r->b->ops->get(r->b, host, net_weights(r->n) + p->at, p->n * sizeof *host);
         if (r->b->ops->sync(r->b, NULL) == 0)
@@ -294,6 +325,8 @@ int run_test(struct run *r, struct err *err)
         net_swap_mean(r->n);
     while ((got = r->test->ops->next(r->test, &in, err)) > 0) {
         float part[N_SUMS];
+        if (r->ps && (got = remote_pull(r->ps, &in, &in, err)) < 0)
+            break;
         net_step(r->n, &in, false);
         judge(r, &in, &pr);
         got = read_sums(r, part, err);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "address.h"
 #include "clock.h"
 #include "mem.h"
 #include "store-internal.h"
@@ -43,20 +44,6 @@ static const char *file_of(const struct rendezvous *r)
     return strncmp(r->where, "file://", 7) == 0 ? r->where + 7 : NULL;
 }
 
-/* HOST:PORT, [V6]:PORT. */
-static int split_address(const char *where, char *host, size_t size, char port[16], struct err *err)
-{
-    const char *colon = strrchr(where, ':');
-    size_t len = colon ? (size_t)(colon - where) : 0;
-    if (!colon || len == 0 || strlen(colon + 1) == 0 || strlen(colon + 1) > 5 ||
-        strspn(colon + 1, "0123456789") != strlen(colon + 1) || len >= size)
-        return err_set(err, ERR_USAGE, "rendezvous: %s: want HOST:PORT or file:///PATH", where);
-    bool brackets = where[0] == '[' && where[len - 1] == ']';
-    snprintf(host, size, "%.*s", (int)(brackets ? len - 2 : len), where + brackets);
-    snprintf(port, 16, "%s", colon + 1);
-    return 0;
-}
-
 /* Rank 0 writes where it listens; written aside and renamed, so that nobody reads half of it. */
 static int write_place(const char *path, int listener, struct err *err)
 {
@@ -85,32 +72,11 @@ static int listen_on(const struct rendezvous *r, int *ret, struct err *err)
 {
     char host[512] = "127.0.0.1", port[16] = "0";
     const char *file = file_of(r);
-    if (!file && split_address(r->where, host, sizeof host, port, err))
-        return -1;
-    struct addrinfo want = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
-    if (file)
-        want.ai_family = AF_INET;
-    /* Behind the name may stand a service's address: rank 0 listens on all of its own. */
-    int code = getaddrinfo(file ? host : NULL, port, &want, &found);
-    if (code)
-        return err_set(err, ERR_USAGE, "rendezvous: %s: %s", r->where, gai_strerror(code));
-    int fd = -1, yes = 1, no = 0;
-    for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
-        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd < 0)
-            continue;
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-        if (a->ai_family == AF_INET6)
-            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-        if (bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, 512)) {
-            close(fd);
-            fd = -1;
-        }
-    }
-    int failed = errno;
-    freeaddrinfo(found);
+    if (!file && address_split(r->where, host, sizeof host, port, err))
+        return err_wrap(err, "rendezvous");
+    int fd = address_listen(file ? host : NULL, port, err);
     if (fd < 0)
-        return err_sys(err, failed, "rendezvous: rank 0 cannot listen on %s", r->where);
+        return err_wrap(err, "rendezvous: rank 0");
     if (file && write_place(file, fd, err)) {
         close(fd);
         return -1;
@@ -121,24 +87,6 @@ static int listen_on(const struct rendezvous *r, int *ret, struct err *err)
 
 /* --- connecting ------------------------------------------------------------------------------- */
 
-static int try_connect(const char *host, const char *port, char why[160])
-{
-    struct addrinfo want = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-    int code = getaddrinfo(host, port, &want, &found), fd = -1;
-    snprintf(why, 160, "%s", code ? gai_strerror(code) : "no address");
-    for (struct addrinfo *a = code ? NULL : found; a && fd < 0; a = a->ai_next) {
-        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen)) {
-            snprintf(why, 160, "%s", strerrordesc_np(errno));
-            close(fd);
-            fd = -1;
-        }
-    }
-    if (!code)
-        freeaddrinfo(found);
-    return fd;
-}
-
 static int connect_to(struct store *s, struct err *err)
 {
     uint64_t end = clock_mono_ns() + s->r.timeout_ns;
@@ -147,9 +95,9 @@ static int connect_to(struct store *s, struct err *err)
     snprintf(where, sizeof where, "%s", s->r.where);
     for (;;) {
         if (!file || read_place(file, where, sizeof where) == 0) {
-            if (split_address(where, host, sizeof host, port, err))
-                return -1;
-            s->fd = try_connect(host, port, why);
+            if (address_split(where, host, sizeof host, port, err))
+                return err_wrap(err, "rendezvous");
+            s->fd = address_connect(host, port, why);
             if (s->fd >= 0)
                 return 0;
         }
@@ -167,9 +115,6 @@ static void find_address(struct store *s)
 {
     struct sockaddr_storage a;
     socklen_t len = sizeof a;
-    int yes = 1;
-    setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    setsockopt(s->fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
     if (getsockname(s->fd, (struct sockaddr *)&a, &len) ||
         getnameinfo((struct sockaddr *)&a, len, s->address, sizeof s->address, NULL, 0,
                     NI_NUMERICHOST))
@@ -226,20 +171,6 @@ static void *hear(void *arg)
     return NULL;
 }
 
-static int send_all(int fd, const char *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -1;
-        data += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
 static int ask(struct store *s, enum store_op op, const char *key, const void *value, size_t len,
                struct err *err)
 {
@@ -248,7 +179,7 @@ static int ask(struct store *s, enum store_op op, const char *key, const void *v
     ACQUIRE(&s->lock);
     s->answer = ANSWER_NONE;
     uint64_t end = clock_mono_ns() + s->r.timeout_ns;
-    if (send_all(s->fd, out.data, out.len))
+    if (address_send(s->fd, out.data, out.len))
         return err_set(err, ERR_TRANSIENT, "rank 0 has died (its connection broke)");
     while (s->answer == ANSWER_NONE && !s->dead_known) {
         uint64_t now = clock_mono_ns();
@@ -309,7 +240,7 @@ static void leave(struct store *s, bool well)
     ACQUIRE(&s->lock);
     s->leaving = true;
     if (well)
-        (void)send_all(s->fd, out.data, out.len);
+        (void)address_send(s->fd, out.data, out.len);
     shutdown(s->fd, SHUT_WR);
     uint64_t end = clock_mono_ns() + GOODBYES_NS, now;
     while (!s->broken && (now = clock_mono_ns()) < end)

@@ -7,6 +7,7 @@
 #include "collective.h"
 #include "events.h"
 #include "net.h"
+#include "remote.h"
 #include "report.h"
 #include "schedule.h"
 #include "train.h"
@@ -18,12 +19,16 @@ struct run {
     struct backend *b;
     struct collective *c;
     struct net *n;
+    struct remote *ps; /* where parameters are kept; NULL: here. The collective is its */
+    struct net *shape; /* the whole model, unfinished; n has room for a batch's rows alone */
+    struct model_shape model;
     struct batches *batches, *test;
     struct schedule schedule;
     struct events *events; /* rank 0 with --log_dir, else NULL */
     struct report report;
-    struct checkpoint at;            /* where training is */
-    uint64_t pass_batches, saved_at; /* saved_at: the step of the newest checkpoint */
+    struct checkpoint at;  /* where training is */
+    uint64_t longest_pass; /* batches of the rank that has most */
+    uint64_t saved_at;     /* the step of the newest checkpoint */
     double rate;
     char saved[600]; /* its folder */
     float *sums;     /* host memory: gradients and sums of a step, or the backend's own */
@@ -39,6 +44,8 @@ static inline bool is_first(const struct run *r)
 int run_pass(struct run *r, struct err *err);
 /* Rank 0 writes; all wait for it. */
 int run_save(struct run *r, struct err *err);
+/* A net of the whole model, on the CPU, for all numbers that servers keep. */
+int run_whole(struct run *r, struct backend **ret_backend, struct net **ret, struct err *err);
 /* What --test_data says of the weights (of their average with --ema). */
 int run_test(struct run *r, struct err *err);
 

@@ -23,16 +23,43 @@ static int open_backend(struct run *r, struct err *err)
     return 0;
 }
 
-static int open_collective(struct run *r, struct err *err)
+/* The parameters are on servers, and so is the place where trainers agree. */
+static int open_remote(struct run *r, const struct roles *roles, const struct rendezvous *where,
+                       struct err *err)
+{
+    const struct remote_conf conf = {.dense = (const char *const *)roles->dense,
+                                     .n_dense = roles->n_dense,
+                                     .sparse = (const char *const *)roles->sparse,
+                                     .n_sparse = roles->n_sparse,
+                                     .job = r->o->comment,
+                                     .rank = where->rank,
+                                     .ranks = where->ranks,
+                                     .seed = (uint64_t)r->o->seed,
+                                     .timeout_ns = where->timeout_ns,
+                                     .answer_ns = where->answer_ns};
+    if (r->o->ema_keep > 0)
+        return err_set(err, ERR_USAGE, "--ema: not with parameter servers");
+    for (size_t i = 0; i < roles->n_dense; i++)
+        log_info(r->log, "pserver %zu %s", i, roles->dense[i]);
+    r->ps = remote_new(&conf);
+    r->c = remote_collective(r->ps);
+    return 0;
+}
+
+static int open_collective(struct run *r, const struct roles *roles, struct err *err)
 {
     struct rendezvous where;
-    if (rendezvous_find(&where, r->o->trainer_id, r->o->num_gradient_servers, r->o->rendezvous,
-                        (const char *(*)(const char *))getenv, err))
+    int64_t rank = roles->rank >= 0 ? roles->rank : r->o->trainer_id,
+            ranks = roles->ranks >= 0 ? roles->ranks : r->o->num_gradient_servers;
+    const char *at = roles->role == ROLE_WORKER ? roles->dense[0] : r->o->rendezvous;
+    if (rendezvous_find(&where, rank, ranks, at, (const char *(*)(const char *))getenv, err))
         return -1;
     where.timeout_ns = r->o->rendezvous_timeout;
     where.answer_ns = r->o->collective_timeout;
+    if (roles->role == ROLE_WORKER)
+        return open_remote(r, roles, &where, err);
     if (r->o->pservers)
-        log_warn(r->log, "--pservers is without effect: ranks sum their gradients themselves");
+        log_warn(r->log, "--pservers is without effect: --local is 1");
     if (where.ranks > 1)
         log_info(r->log, "rank %u of %u meets the others at %s", where.rank, where.ranks,
                  where.where);
@@ -45,8 +72,8 @@ static struct batch_options source_of(const struct run *r, const char *data, boo
                                   .sampler = train ? r->o->sampler : NULL,
                                   .batch = (size_t)r->o->batch_size,
                                   .seed = (uint64_t)r->o->seed,
-                                  .ranks = r->c->ranks,
-                                  .rank = r->c->rank,
+                                  .ranks = r->o->own_data ? 1 : r->c->ranks,
+                                  .rank = r->o->own_data ? 0 : r->c->rank,
                                   .height = (int)r->o->image,
                                   .width = (int)r->o->image,
                                   .threads = (uint32_t)r->o->loader_threads,
@@ -54,15 +81,44 @@ static struct batch_options source_of(const struct run *r, const char *data, boo
                                   .skip_bad = r->o->skip_bad};
 }
 
+/* Of each table the rows that a batch can name, the rest stays on the servers. */
+static struct model_shape small_shape(const struct run *r)
+{
+    struct model_shape s = r->model;
+    for (int i = 0; i < net_n_ids(r->shape) && i < N_MOVIE_IDS; i++)
+        s.rows[i] = remote_room(s.rows[i], (size_t)r->o->batch_size, net_ids_width(r->shape, i));
+    return s;
+}
+
+int run_whole(struct run *r, struct backend **ret_backend, struct net **ret, struct err *err)
+{
+    if (backend_cpu(ret_backend, (int)r->o->trainer_count, err))
+        return -1;
+    *ret = net_new(*ret_backend, r->o->model);
+    return model_build(*ret, r->o->model, &r->model, err) ||
+                   net_finish(*ret, 1, (uint64_t)r->o->seed, err)
+               ? err_wrap(err, "all parameters on one trainer")
+               : 0;
+}
+
 static int open_net(struct run *r, const struct model_shape *found, struct err *err)
 {
     struct model_shape s = *found;
     s.smooth = (float)r->o->smoothing;
     s.hidden = (int)r->o->hidden;
+    r->model = s;
+    if (r->ps) {
+        r->shape = net_new(r->b, r->o->model);
+        if (model_build(r->shape, r->o->model, &s, err))
+            return -1;
+        s = small_shape(r);
+    }
     r->n = net_new(r->b, r->o->model);
     if (model_build(r->n, r->o->model, &s, err) ||
         net_finish(r->n, (size_t)r->o->batch_size, (uint64_t)r->o->seed, err))
         return -1;
+    if (r->ps)
+        return remote_meet(r->ps, r->shape, r->n, err);
     if (!r->b->ops->host)
         r->sums = xmalloc((net_floats(r->n) + N_SUMS) * sizeof *r->sums);
     return r->o->ema_keep > 0 ? net_track_mean(r->n, err) : 0;
@@ -89,15 +145,34 @@ static bool goes_on(const struct options *o)
 }
 
 /* 1: loaded. 0: training begins anew. */
-static int load(struct run *r, struct err *err)
+static int load_net(struct run *r, struct net *n, struct err *err)
 {
     if (goes_on(r->o))
-        return r->o->save_dir ? checkpoint_load(r->o->save_dir, r->n, &r->at, r->log, err) : 0;
-    if (strcmp(r->o->resume, "never") == 0)
-        return 0;
-    return checkpoint_load_named(r->o->resume, r->n, &r->at, r->log, err) < 0
+        return checkpoint_load(r->o->save_dir, n, &r->at, r->log, err);
+    return checkpoint_load_named(r->o->resume, n, &r->at, r->log, err) < 0
                ? err_wrap(err, "--resume")
                : 1;
+}
+
+static int load(struct run *r, struct err *err)
+{
+    cleanup_backend struct backend *b = NULL;
+    cleanup_net struct net *whole = NULL;
+    if (strcmp(r->o->resume, "never") == 0 || (goes_on(r->o) && !r->o->save_dir))
+        return 0;
+    if (!r->ps)
+        return load_net(r, r->n, err);
+    if (run_whole(r, &b, &whole, err))
+        return -1;
+    int got = load_net(r, whole, err);
+    return got > 0 && remote_write(r->ps, whole, err) ? -1 : got;
+}
+
+/* The token is of rank 0's samples; this rank has others, and has made as many batches of them. */
+static int own_place(struct run *r, struct err *err)
+{
+    struct batch_options o = source_of(r, r->o->data, true);
+    return batch_place(&o, r->batches->samples, r->at.pass, r->at.batch, r->at.token, err);
 }
 
 /* Rank 0 reads the newest checkpoint; all get it from there. */
@@ -114,11 +189,15 @@ static int take_up(struct run *r, struct err *err)
                            : err_set(err, ERR_FAILED, "rank 0 found no usable checkpoint");
     if (found == 0)
         return 0;
-    if (r->c->ops->share(r->c, &r->at, sizeof r->at, err) ||
-        share_floats(r, net_weights(r->n), err) || share_floats(r, net_velocities(r->n), err) ||
-        share_floats(r, net_mean(r->n), err))
+    if (r->c->ops->share(r->c, &r->at, sizeof r->at, err))
         return -1;
-    if (r->at.batch >= r->batches->pass_batches) { /* stopped after the last batch of its pass */
+    if (!r->ps &&
+        (share_floats(r, net_weights(r->n), err) || share_floats(r, net_velocities(r->n), err) ||
+         share_floats(r, net_mean(r->n), err)))
+        return -1;
+    if (r->o->own_data && r->at.token[0] && own_place(r, err))
+        return -1;
+    if (r->at.batch >= r->longest_pass) { /* stopped after the last batch of its pass */
         r->at.pass++;
         r->at.batch = 0;
         r->at.token[0] = '\0';
@@ -168,7 +247,7 @@ static int open_logs(struct run *r, struct err *err)
 
 static void plan_rates(struct run *r)
 {
-    uint64_t each = r->pass_batches;
+    uint64_t each = r->longest_pass;
     enum schedule_kind kind = SCHEDULE_CONSTANT;
     (void)schedule_kind(r->o->schedule, &kind, NULL);
     r->schedule = (struct schedule){.kind = kind,
@@ -179,16 +258,29 @@ static void plan_rates(struct run *r)
                                     .factor = r->o->factor};
 }
 
+/* Ranks with samples of their own may have more or fewer; rates are the same on all. */
+static int find_longest_pass(struct run *r, struct err *err)
+{
+    cleanup_free float *each = xcalloc(r->c->ranks, sizeof *each);
+    each[r->c->rank] = (float)r->batches->pass_batches;
+    if (r->c->ops->sum(r->c, each, r->c->ranks, err))
+        return -1;
+    r->longest_pass = 1;
+    for (uint32_t i = 0; i < r->c->ranks; i++)
+        if ((uint64_t)each[i] > r->longest_pass)
+            r->longest_pass = (uint64_t)each[i];
+    return 0;
+}
+
 /* A model's shape is that of its data, and a source begins at a place that only the checkpoint
  * knows: so the source is opened once to look, and again where training begins within a pass. */
-static int open_all(struct run *r, struct err *err)
+static int open_all(struct run *r, const struct roles *roles, struct err *err)
 {
     enum schedule_kind kind;
     if (model_data(r->o->model, err) < 0 || schedule_kind(r->o->schedule, &kind, err) ||
-        open_backend(r, err) || open_collective(r, err) || open_batches(r, err) ||
-        open_net(r, &r->batches->shape, err) || take_up(r, err))
+        open_backend(r, err) || open_collective(r, roles, err) || open_batches(r, err) ||
+        open_net(r, &r->batches->shape, err) || find_longest_pass(r, err) || take_up(r, err))
         return -1;
-    r->pass_batches = r->batches->pass_batches;
     if (r->at.token[0]) {
         batch_close(r->batches);
         r->batches = NULL;
@@ -212,7 +304,8 @@ static void close_all(struct run *r, bool failed)
     events_close(r->events);
     batch_close(r->batches);
     batch_close(r->test);
-    collective_close(r->c);
+    collective_close(r->c); /* and with it r->ps */
+    net_free(r->shape);
     net_free(r->n);
     backend_close(r->b);
     free(r->sums);
@@ -230,13 +323,13 @@ static int run_passes(struct run *r, struct err *err)
     return r->saved_at != r->at.step ? run_save(r, err) : 0;
 }
 
-int train_run(const struct options *o, struct log *log, const volatile sig_atomic_t *stop,
-              struct train_end *ret, struct err *err)
+int train_run(const struct options *o, const struct roles *roles, struct log *log,
+              const volatile sig_atomic_t *stop, struct train_end *ret, struct err *err)
 {
     struct run r = {.o = o, .log = log, .stop = stop};
     r.at.seed = (uint64_t)o->seed;
     r.at.loss = NAN;
-    int failed = open_all(&r, err);
+    int failed = open_all(&r, roles, err);
     if (!failed)
         failed = run_passes(&r, err);
     if (ret)

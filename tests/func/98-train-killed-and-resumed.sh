@@ -3,13 +3,9 @@
 # and what goes on from there ends with the bits of a run that was never stopped.
 . "$SAMPAN_TESTS/lib/common.sh"
 need_mount
+. "$SAMPAN_TESTS/lib/ratings.sh"
 TRAIN="$SAMPAN_BUILD/bin/sampan-train"
-mkdir -p "$SRC"
-awk -v d="$SRC" 'BEGIN {
-    for (i = 1; i <= 40; i++) print i "::" (i % 2 ? "F" : "M") "::" 18 + i % 40 "::" i % 21 "::0" >(d "/users.dat")
-    for (i = 1; i <= 60; i++) print i "::Word" i % 7 " Other" i % 5 " (1999)::Drama|Kind" i % 4 >(d "/movies.dat")
-    for (i = 1; i <= 600; i++) print 1 + i * 7 % 40 "::" 1 + i * 11 % 60 "::" 1 + i % 5 "::9" >(d "/ratings.dat")
-}'
+make_ratings "$SRC"
 mount_set "$SRC"
 
 rank() { # RANK FOLDER [OPTIONS…]: one rank; its pid in $pid

@@ -10,6 +10,9 @@
 #include "log.h"
 #include "mem.h"
 #include "options.h"
+#include "pserver.h"
+#include "rendezvous.h"
+#include "roles.h"
 #include "train.h"
 
 static volatile sig_atomic_t stop;
@@ -38,7 +41,8 @@ static int complain(const struct err *err)
 static void help(void)
 {
     cleanup_bytes struct bytes text = {0};
-    bytes_add_str(&text, "sampan-train [OPTION]…: trains a model\n"
+    bytes_add_str(&text, "sampan-train [OPTION]…          trains a model\n"
+                         "sampan-train pserver [OPTION]…  keeps parameters for trainers\n"
                          "\n");
     conf_help(options_rows, options_n_rows, &text);
     fputs(text.data, stdout);
@@ -53,13 +57,51 @@ static void log_command(struct log *log, int argc, char **argv)
     log_info(log, "commandline: %s", text.data);
 }
 
-static int train(int argc, char **argv)
+static int serve(const struct options *o, const struct roles *roles, struct log *log,
+                 struct err *err)
+{
+    struct rendezvous r;
+    int64_t ranks = roles->ranks >= 0 ? roles->ranks : o->num_gradient_servers;
+    if (rendezvous_find(&r, 0, ranks, "here", (const char *(*)(const char *))getenv, err))
+        return -1;
+    const struct pserver_conf conf = {.address = roles->address[0] ? roles->address : NULL,
+                                      .ports = (const char *const *)roles->ports,
+                                      .n_ports = roles->n_ports,
+                                      .job = o->comment,
+                                      .ranks = r.ranks,
+                                      .threads = (int)o->trainer_count,
+                                      .timeout_ns = o->rendezvous_timeout,
+                                      .log = log,
+                                      .stop = &stop};
+    return pserver_run(&conf, err);
+}
+
+static int run(const struct options *o, bool is_server, struct log *log, struct err *err)
+{
+    struct roles roles;
+    struct train_end end = {0};
+    if (roles_find(&roles, o, is_server, (const char *(*)(const char *))getenv, err))
+        return -1;
+    bool serves = roles.role == ROLE_SERVER;
+    int code = serves ? serve(o, &roles, log, err) : train_run(o, &roles, log, &stop, &end, err);
+    roles_release(&roles);
+    if (code == 0 && serves)
+        log_info(log, "all trainers have ended");
+    else if (code == 0)
+        log_info(log, "done: step=%llu cost=%.9g", (unsigned long long)end.steps, end.loss);
+    if (code > 0 && !serves)
+        log_info(log, "stopped by a signal after step %llu%s", (unsigned long long)end.steps,
+                 o->save_dir ? "; the same command goes on from there" : "");
+    return code <= 0 ? code : 128 + (stop ? (int)stop : SIGTERM);
+}
+
+/* A trainer, or (is_server) a parameter server. */
+static int train(int argc, char **argv, bool is_server)
 {
     struct err err = {0};
     struct conf *conf = NULL;
     struct options o;
-    struct train_end end = {0};
-    if (options_read(&o, &conf, argc, argv, &err))
+    if (options_read(&o, &conf, argc - is_server, argv + is_server, &err))
         return complain(&err);
     if (conf_help_asked(conf)) {
         help();
@@ -75,17 +117,10 @@ static int train(int argc, char **argv)
     if (code == 0) {
         log_command(log, argc, argv);
         watch_signals();
-        code = train_run(&o, log, &stop, &end, &err);
+        code = run(&o, is_server, log, &err);
     }
-    if (code < 0) {
+    if (code < 0)
         code = complain(&err);
-    } else if (code == TRAIN_STOPPED) {
-        log_info(log, "stopped by a signal after step %llu%s", (unsigned long long)end.steps,
-                 o.save_dir ? "; the same command goes on from there" : "");
-        code = 128 + (stop ? (int)stop : SIGTERM);
-    } else {
-        log_info(log, "done: step=%llu cost=%.9g", (unsigned long long)end.steps, end.loss);
-    }
     log_free(log);
     conf_free(conf);
     return code;
@@ -106,5 +141,5 @@ static void wait_asleep(char **argv)
 int main(int argc, char **argv)
 {
     wait_asleep(argv);
-    return train(argc, argv);
+    return train(argc, argv, argc > 1 && strcmp(argv[1], "pserver") == 0);
 }

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Two parameter servers with rows on ports of their own and two trainers learn what one process does; a server that is
+# killed is named, who sends garbage is refused, and training goes on from the last checkpoint.
+. "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/ratings.sh"
+TRAIN="$SAMPAN_BUILD/bin/sampan-train"
+net=127.$((1 + $$ % 250)).$((1 + $$ / 250 % 250)) # addresses of this test alone
+ports=(--port 7164 --ports_num 1 --ports_num_for_sparse 1 --comment "job $$")
+make_ratings "$SRC"
+
+trainer() { # I OPTIONS…
+    local i=$1
+    shift
+    "$TRAIN" --model movie --data "$SRC" --batch_size 15 --trainer_id "$i" --num_gradient_servers 2 --local=0 \
+        --pservers "$net.1,$net.2" "${ports[@]}" --rendezvous_timeout 60s "$@" >"$T/trainer$i.json" 2>"$T/trainer$i.log" &
+    trainers[i]=$!
+    on_exit "kill -9 $!"
+}
+job() { # OPTIONS… : servers and trainers
+    local i
+    for i in 1 2; do
+        "$TRAIN" pserver --address "$net.$i" "${ports[@]}" --num_gradient_servers 2 --rendezvous_timeout 60s >"$T/pserver$i.log" 2>&1 &
+        servers[i]=$!
+        on_exit "kill -9 $!"
+    done
+    for i in 0 1; do
+        trainer $i "$@"
+    done
+}
+logs() {
+    tail -n 3 "$T"/pserver?.log "$T"/trainer?.log
+}
+ended() { # WHAT CODE PID
+    local code=0
+    wait "$3" || code=$?
+    [ "$code" = "$2" ] || fail "$1: exit code $code, want $2: $(logs)"
+}
+all_ended() { # CODE OF SERVERS, OF TRAINERS
+    ended "server 1" "$1" "${servers[1]}"
+    ended "server 2" "$1" "${servers[2]}"
+    ended "trainer 0" "$2" "${trainers[0]}"
+    ended "trainer 1" "$2" "${trainers[1]}"
+}
+agree() { # FOLDER FOLDER : every number within 1e-5
+    "$PYTHON" - "$1" "$2" <<'PY'
+import array, os, sys
+a, b = sys.argv[1:]
+names = sorted(n for n in os.listdir(a) if n.startswith("_") or n == "momentum")
+assert len(names) > 20 and names == sorted(n for n in os.listdir(b) if n.startswith("_") or n == "momentum"), names
+for name in names:
+    x, y = (array.array("f", open(f"{d}/{name}", "rb").read()[0 if name == "momentum" else 16:]) for d in (a, b))
+    worst = max(abs(p - q) for p, q in zip(x, y))
+    assert len(x) == len(y) and worst < 1e-5, (name, len(x), len(y), worst)
+PY
+}
+
+"$TRAIN" --model movie --data "$SRC" --batch_size 30 --num_passes 4 --save_dir "$T/one" 2>"$T/one.log"
+job --num_passes 4 --save_dir "$T/two" --json
+all_ended 0 0
+agree "$T/one/pass-00003" "$T/two/pass-00003" || fail "they do not agree"
+grep -q '"event":"summary","epoch":3,"step":80,' "$T/trainer0.json" || fail "$(cat "$T/trainer0.json")"
+
+job --num_passes 100000 --save_dir "$T/long" --keep 2
+saved() {
+    [ -e "$T/long/pass-00000/done" ] || [ -e "$T/long/pass-00001/done" ] || ls "$T"/long/pass-0000?/done
+} >/dev/null 2>&1
+until_true 60 saved || fail "no checkpoint: $(logs)"
+"$PYTHON" - "$net.1" <<'PY' || fail "who sends garbage is not refused"
+import socket, sys
+for text in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"SPS1" + b"\xff" * 60, b"SPS1\x03\0\0\0" + b"\0" * 8):
+    s = socket.create_connection((sys.argv[1], 7164), timeout=30)
+    s.sendall(text)
+    answer = b""
+    try:
+        while part := s.recv(65536):
+            answer += part
+    except ConnectionResetError:
+        pass
+    assert b"protocol" in answer or b"greeting" in answer or not answer, answer
+PY
+grep -q "is refused: what it sends is not of this protocol" "$T/pserver1.log" || fail "nobody says so: $(logs)"
+kill -9 "${servers[2]}"
+ended "the other server" 1 "${servers[1]}"
+ended "trainer 0" 1 "${trainers[0]}"
+ended "trainer 1" 1 "${trainers[1]}"
+# Trainer 0 alone asks servers for what it saves; if that is when one dies, trainer 1 hears of no more than a save that failed.
+grep -q "^sampan-train: .*pserver . of 4 ($net.2:716[45]) has died" "$T/trainer0.log" || fail "who died is not said: $(logs)"
+grep -Eq "^sampan-train: (pserver . of 4 \($net.2:716[45]\) has died|rank 0 could not write)" "$T/trainer1.log" || fail "$(logs)"
+
+job --num_passes 100000 --save_dir "$T/long" --keep 2
+went_on() {
+    grep -q "done: Batch" "$T/trainer0.log"
+}
+until_true 60 went_on || fail "it does not go on: $(logs)"
+kill -TERM "${trainers[1]}"
+all_ended 0 143
+grep -q "going on from $T/long/pass-" "$T/trainer1.log" || fail "it began anew: $(logs)"

@@ -1,0 +1,121 @@
+/* Addresses, listening, connecting, sending. */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "address.h"
+
+#define UNHEARD_MS 15000 /* bytes that are not acknowledged end a connection */
+
+int address_split(const char *where, char *host, size_t size, char port[ADDRESS_PORT],
+                  struct err *err)
+{
+    const char *colon = strrchr(where, ':');
+    size_t len = colon ? (size_t)(colon - where) : 0;
+    if (!colon || len == 0 || strlen(colon + 1) == 0 || strlen(colon + 1) > 5 ||
+        strspn(colon + 1, "0123456789") != strlen(colon + 1) || len >= size)
+        return err_set(err, ERR_USAGE, "%s: want HOST:PORT or file:///PATH", where);
+    bool brackets = where[0] == '[' && where[len - 1] == ']';
+    snprintf(host, size, "%.*s", (int)(brackets ? len - 2 : len), where + brackets);
+    snprintf(port, ADDRESS_PORT, "%s", colon + 1);
+    return 0;
+}
+
+/* Where no address is given: one socket for both families, if there are both. */
+static int listen_one(const struct addrinfo *a)
+{
+    int yes = 1, no = 0;
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (a->ai_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+    if (bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, 512) == 0)
+        return fd;
+    int failed = errno;
+    close(fd);
+    errno = failed;
+    return -1;
+}
+
+int address_listen(const char *host, const char *port, struct err *err)
+{
+    struct addrinfo want = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
+    int code = getaddrinfo(host, port, &want, &found), fd = -1;
+    if (code)
+        return err_set(err, ERR_USAGE, "%s:%s: %s", host ? host : "*", port, gai_strerror(code));
+    for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next)
+        fd = listen_one(a);
+    int failed = errno;
+    freeaddrinfo(found);
+    if (fd < 0)
+        return err_sys(err, failed, "cannot listen on %s:%s", host ? host : "*", port);
+    return fd;
+}
+
+void address_tune(int fd)
+{
+    int yes = 1, idle = 10, each = 5, times = 2;
+    unsigned ms = UNHEARD_MS;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &each, sizeof each);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+}
+
+int address_connect(const char *host, const char *port, char why[ADDRESS_WHY])
+{
+    struct addrinfo want = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    int code = getaddrinfo(host, port, &want, &found), fd = -1;
+    snprintf(why, ADDRESS_WHY, "%s", code ? gai_strerror(code) : "no address");
+    for (struct addrinfo *a = code ? NULL : found; a && fd < 0; a = a->ai_next) {
+        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen)) {
+            snprintf(why, ADDRESS_WHY, "%s", strerrordesc_np(errno));
+            close(fd);
+            fd = -1;
+        }
+    }
+    if (!code)
+        freeaddrinfo(found);
+    if (fd >= 0)
+        address_tune(fd);
+    return fd;
+}
+
+void address_peer(int fd, char *out, size_t size)
+{
+    struct sockaddr_storage a;
+    socklen_t len = sizeof a;
+    char host[NI_MAXHOST], port[NI_MAXSERV];
+    if (getpeername(fd, (struct sockaddr *)&a, &len) ||
+        getnameinfo((struct sockaddr *)&a, len, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV))
+        snprintf(out, size, "somebody");
+    else
+        snprintf(out, size, "%.*s:%s", (int)size - 8, host, port);
+}
+
+int address_send(int fd, const void *data, size_t len)
+{
+    const char *p = data;
+    while (len > 0) {
+        ssize_t n = send(fd, p, len, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -1;
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}

@@ -1,0 +1,49 @@
+/* Between a trainer's connections (remote.c) and what it moves over them (remote-rows.c). */
+#ifndef SAMPAN_TRAIN_REMOTE_INTERNAL_H
+#define SAMPAN_TRAIN_REMOTE_INTERNAL_H
+
+#include "buf.h"
+#include "ps-wire.h"
+#include "remote.h"
+
+struct remote_table {
+    size_t param;
+    struct ps_shape shape;
+};
+
+struct remote_server {
+    char *where;
+    int fd;
+    struct remote_table *tables; /* that it keeps, by the number they have on the wire */
+    size_t n_tables;
+    struct bytes in, out; /* the answer in hand; the request in the making */
+};
+
+/* Ids of the batch in hand, of one table. */
+struct remote_ids {
+    int32_t *ids;   /* renamed: places in `rows` */
+    uint32_t *rows; /* the rows they name, each once, ascending */
+    size_t n_rows, cap;
+};
+
+struct remote {
+    struct collective base;
+    struct remote_conf conf;
+    char *job;
+    struct remote_server *servers;
+    size_t n_servers;
+    size_t *dense, *sparse; /* places in `servers` */
+    const struct net *shape;
+    struct net *n;
+    struct remote_ids batch[NET_IDS];
+    float *host; /* the net's numbers on their way */
+};
+
+extern const struct collective_ops remote_collective_ops;
+
+/* Sends what stands in s->out; its answer then stands in s->in. */
+int remote_send(struct remote *r, struct remote_server *s, struct err *err);
+int remote_answer(struct remote *r, struct remote_server *s, enum ps_kind want, struct err *err);
+int remote_ask(struct remote *r, struct remote_server *s, enum ps_kind want, struct err *err);
+
+#endif

@@ -1,0 +1,345 @@
+/* A trainer's connections to the parameter servers: who keeps what, requests and their answers. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "address.h"
+#include "clock.h"
+#include "mem.h"
+#include "remote-internal.h"
+
+#define RETRY_NS (50 * NS_PER_MS)
+#define CAUSE_MS 900 /* for the last word of a server, when another told of an end */
+
+/* --- who keeps what --------------------------------------------------------------------------- */
+
+static size_t server_of(struct remote *r, const char *where)
+{
+    for (size_t i = 0; i < r->n_servers; i++)
+        if (strcmp(r->servers[i].where, where) == 0)
+            return i;
+    struct remote_server *s = &r->servers[r->n_servers];
+    s->where = xstrdup(where);
+    s->fd = -1;
+    return r->n_servers++;
+}
+
+struct remote *remote_new(const struct remote_conf *conf)
+{
+    struct remote *r = xcalloc(1, sizeof *r);
+    r->conf = *conf;
+    r->job = xstrdup(conf->job);
+    r->servers = xcalloc(conf->n_dense + conf->n_sparse, sizeof *r->servers);
+    r->dense = xcalloc(conf->n_dense, sizeof *r->dense);
+    r->sparse = xcalloc(conf->n_sparse, sizeof *r->sparse);
+    for (size_t i = 0; i < conf->n_dense; i++)
+        r->dense[i] = server_of(r, conf->dense[i]);
+    for (size_t i = 0; i < conf->n_sparse; i++)
+        r->sparse[i] = server_of(r, conf->sparse[i]);
+    r->base = (struct collective){
+        .ops = &remote_collective_ops, .ranks = conf->ranks, .rank = conf->rank};
+    return r;
+}
+
+int remote_room(int rows, size_t batch, int width)
+{
+    size_t most = batch * (size_t)width;
+    return (size_t)rows < most ? rows : (int)most;
+}
+
+static void add_table(struct remote *r, size_t server, size_t param, const struct ps_shape *shape)
+{
+    struct remote_server *s = &r->servers[server];
+    s->tables = xrealloc(s->tables, (s->n_tables + 1) * sizeof *s->tables);
+    s->tables[s->n_tables++] = (struct remote_table){param, *shape};
+}
+
+static void deal(struct remote *r)
+{
+    cleanup_free size_t *load = xcalloc(r->conf.n_dense, sizeof *load);
+    for (size_t i = 0; i < net_n_params(r->shape); i++) {
+        const struct param *p = net_param(r->shape, i);
+        struct ps_shape s = {.rows = 1,
+                             .stride = 1,
+                             .dim = (uint32_t)p->n,
+                             .kind = p->kind,
+                             .first = p->first,
+                             .drawn = p->drawn};
+        snprintf(s.name, sizeof s.name, "%s", p->name);
+        if (p->kind == PARAM_ROWS) {
+            s.dim = (uint32_t)p->dims[1];
+            s.stride = r->conf.n_sparse;
+            for (size_t k = 0; k < r->conf.n_sparse; k++) {
+                s.offset = k;
+                s.rows = ((uint64_t)p->dims[0] + s.stride - 1 - k) / s.stride;
+                add_table(r, r->sparse[k], i, &s);
+            }
+            continue;
+        }
+        size_t least = 0;
+        for (size_t k = 1; k < r->conf.n_dense; k++)
+            if (load[k] < load[least])
+                least = k;
+        load[least] += p->n;
+        add_table(r, r->dense[least], i, &s);
+    }
+}
+
+/* --- asking ----------------------------------------------------------------------------------- */
+
+static int died(const struct remote *r, const struct remote_server *s, const char *why,
+                struct err *err)
+{
+    return err_set(err, ERR_FAILED,
+                   "pserver %td of %zu (%s) has died or ended%s%s (see its log; start again: "
+                   "training goes on from the last checkpoint)",
+                   r ? s - r->servers : 0, r ? r->n_servers : 0, s->where, why ? ": " : "",
+                   why ? why : "");
+}
+
+/* All of it. ERR_FAILED: the server hung up. `r` may be NULL: nobody reads the words. */
+static int receive(const struct remote *r, struct remote_server *s, void *to, size_t len,
+                   struct err *err)
+{
+    char *p = to;
+    while (len) {
+        ssize_t n = recv(s->fd, p, len, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return err_set(err, ERR_TRANSIENT,
+                           "pserver %s does not answer (a trainer that is stopped, or the network "
+                           "cut?)",
+                           s->where);
+        if (n <= 0)
+            return died(r, s, NULL, err);
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Reads on to the last word of a server: does it hang up without one? */
+static bool ends_silently(struct remote_server *s)
+{
+    struct err why = {0};
+    unsigned char head[PS_HEAD];
+    char rest[4096];
+    enum ps_kind kind = PS_VALUES;
+    struct timeval t = {.tv_usec = CAUSE_MS * 1000};
+    setsockopt(s->fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+    while (kind != PS_ERROR) {
+        if (receive(NULL, s, head, sizeof head, &why))
+            return why.class == ERR_FAILED;
+        int64_t left = ps_head(head, PS_MAX, &kind);
+        for (size_t n; left > 0; left -= (int64_t)n) {
+            n = left < (int64_t)sizeof rest ? (size_t)left : sizeof rest;
+            if (receive(NULL, s, rest, n, &why))
+                return why.class == ERR_FAILED;
+        }
+        if (left < 0)
+            break;
+    }
+    return false;
+}
+
+/* When a server dies, trainers end one after the other, and the servers that are left tell of
+ * those: the first cause is to be named. Where a trainer died, each server says so. */
+static const struct remote_server *find_dead(struct remote *r, const struct remote_server *told)
+{
+    for (size_t i = 0; i < r->n_servers; i++)
+        if (&r->servers[i] != told && ends_silently(&r->servers[i]))
+            return &r->servers[i];
+    return NULL;
+}
+
+int remote_answer(struct remote *r, struct remote_server *s, enum ps_kind want, struct err *err)
+{
+    unsigned char head[PS_HEAD];
+    enum ps_kind kind;
+    bytes_clear(&s->in);
+    if (receive(r, s, head, sizeof head, err))
+        return -1;
+    int64_t len = ps_head(head, PS_MAX, &kind);
+    if (len < 0)
+        return err_set(err, ERR_CORRUPT, "pserver %s: it is no parameter server", s->where);
+    bytes_reserve(&s->in, (size_t)len);
+    if (len > 0 && receive(r, s, s->in.data, (size_t)len, err))
+        return -1;
+    s->in.len = (size_t)len;
+    if (ps_check(head, s->in.data, s->in.len))
+        return err_set(err, ERR_CORRUPT, "pserver %s: an answer that was damaged on its way",
+                       s->where);
+    if (kind == PS_ERROR) {
+        const struct remote_server *dead = find_dead(r, s);
+        return dead ? died(r, dead, NULL, err)
+                    : err_set(err, ERR_FAILED, "pserver %s: %.*s", s->where, (int)s->in.len,
+                              s->in.data ? s->in.data : "");
+    }
+    if (kind != want)
+        return err_set(err, ERR_CORRUPT, "pserver %s: an answer to another question", s->where);
+    return 0;
+}
+
+int remote_send(struct remote *r, struct remote_server *s, struct err *err)
+{
+    struct err why = {0};
+    int failed = address_send(s->fd, s->out.data, s->out.len);
+    bytes_clear(&s->out);
+    if (!failed)
+        return 0;
+    /* It may have said why before it hung up. */
+    if (remote_answer(r, s, PS_ERROR, &why) && err && why.class == ERR_FAILED)
+        *err = why;
+    else
+        died(r, s, strerrordesc_np(errno), err);
+    return -1;
+}
+
+int remote_ask(struct remote *r, struct remote_server *s, enum ps_kind want, struct err *err)
+{
+    return remote_send(r, s, err) || remote_answer(r, s, want, err) ? -1 : 0;
+}
+
+/* --- meeting ---------------------------------------------------------------------------------- */
+
+static int reach(struct remote *r, struct remote_server *s, uint64_t end, struct err *err)
+{
+    char host[512], port[ADDRESS_PORT], why[ADDRESS_WHY];
+    struct timeval t = {.tv_sec = (time_t)(r->conf.answer_ns / NS_PER_S) + 1};
+    struct timespec pause = {.tv_nsec = RETRY_NS};
+    if (address_split(s->where, host, sizeof host, port, err))
+        return err_wrap(err, "--pservers");
+    while ((s->fd = address_connect(host, port, why)) < 0) {
+        if (clock_mono_ns() >= end)
+            return err_set(err, ERR_TRANSIENT,
+                           "trainer %u does not reach pserver %td of %zu at %s: %s (is it running, "
+                           "and the port open?)",
+                           r->conf.rank, s - r->servers, r->n_servers, s->where, why);
+        nanosleep(&pause, NULL);
+    }
+    setsockopt(s->fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+    setsockopt(s->fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
+    return 0;
+}
+
+static int greet(struct remote *r, struct remote_server *s, struct err *err)
+{
+    struct ps_hello h = {.rank = r->conf.rank,
+                         .ranks = r->conf.ranks,
+                         .seed = r->conf.seed,
+                         .n_tables = (uint32_t)s->n_tables};
+    snprintf(h.job, sizeof h.job, "%s", r->job);
+    size_t begun = ps_begin(&s->out, PS_HELLO);
+    bytes_add(&s->out, &h, sizeof h);
+    for (size_t i = 0; i < s->n_tables; i++)
+        bytes_add(&s->out, &s->tables[i].shape, sizeof s->tables[i].shape);
+    ps_end(&s->out, begun);
+    return remote_ask(r, s, PS_OK, err);
+}
+
+int remote_meet(struct remote *r, const struct net *shape, struct net *n, struct err *err)
+{
+    uint64_t end = clock_mono_ns() + r->conf.timeout_ns;
+    r->shape = shape;
+    r->n = n;
+    r->host = xcalloc(net_floats(n) + N_SUMS, sizeof *r->host);
+    deal(r);
+    for (size_t i = 0; i < r->n_servers; i++)
+        if (r->servers[i].n_tables > PS_TABLES)
+            return err_set(err, ERR_USAGE, "more than %u parameters on a server", PS_TABLES);
+    for (size_t i = 0; i < r->n_servers; i++)
+        if (reach(r, &r->servers[i], end, err))
+            return -1;
+    for (size_t i = 0; i < r->n_servers; i++)
+        if (greet(r, &r->servers[i], err))
+            return -1;
+    return 0;
+}
+
+void remote_free(struct remote *r, bool well)
+{
+    for (size_t i = 0; r && i < r->n_servers; i++) {
+        struct remote_server *s = &r->servers[i];
+        if (s->fd >= 0 && well) {
+            bytes_clear(&s->out);
+            ps_frame(&s->out, PS_BYE, NULL, 0);
+            (void)address_send(s->fd, s->out.data, s->out.len);
+        }
+        if (s->fd >= 0)
+            close(s->fd);
+        bytes_release(&s->in);
+        bytes_release(&s->out);
+        free(s->tables);
+        free(s->where);
+    }
+    if (!r)
+        return;
+    for (int i = 0; i < NET_IDS; i++) {
+        free(r->batch[i].ids);
+        free(r->batch[i].rows);
+    }
+    free(r->host);
+    free(r->servers);
+    free(r->dense);
+    free(r->sparse);
+    free(r->job);
+    free(r);
+}
+
+/* --- agreeing --------------------------------------------------------------------------------- */
+
+static int agree(struct collective *c, enum ps_kind kind, void *data, size_t len, struct err *err)
+{
+    struct remote *r = (struct remote *)c;
+    struct remote_server *s = &r->servers[0];
+    ps_frame(&s->out, kind, data, len);
+    if (remote_ask(r, s, PS_VALUES, err))
+        return -1;
+    if (s->in.len != len)
+        return err_set(err, ERR_CORRUPT, "pserver %s: an answer of another length", s->where);
+    if (len)
+        memcpy(data, s->in.data, len);
+    return 0;
+}
+
+static int agree_sum(struct collective *c, float *y, size_t n, struct err *err)
+{
+    return agree(c, PS_SUM, y, n * sizeof *y, err);
+}
+
+static int agree_share(struct collective *c, void *bytes, size_t n, struct err *err)
+{
+    return agree(c, PS_SHARE, bytes, n, err);
+}
+
+static int agree_barrier(struct collective *c, struct err *err)
+{
+    return agree(c, PS_SUM, NULL, 0, err);
+}
+
+/* A death is heard of with the next answer. */
+static int agree_check(struct collective *c, struct err *err)
+{
+    (void)c;
+    (void)err;
+    return 0;
+}
+
+static void agree_close(struct collective *c)
+{
+    remote_free((struct remote *)c, !c->failed);
+}
+
+const struct collective_ops remote_collective_ops = {"pserver",     agree_sum,   agree_share,
+                                                     agree_barrier, agree_check, agree_close};
+
+struct collective *remote_collective(struct remote *r)
+{
+    return &r->base;
+}

@@ -1,0 +1,186 @@
+/* Who this process is among servers and trainers. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "address.h"
+#include "mem.h"
+#include "roles.h"
+
+typedef const char *get_fn(const char *name);
+
+static int full(struct err *err)
+{
+    return err_set(err, ERR_USAGE, "more than %d parameter servers", ROLES_SERVERS);
+}
+
+static int add(char **list, size_t *n, char *text, struct err *err)
+{
+    if (*n == ROLES_SERVERS) {
+        free(text);
+        return full(err);
+    }
+    list[(*n)++] = text;
+    return 0;
+}
+
+/* The i-th of a list between commas; NULL: there is none. */
+static char *nth(const char *list, size_t i)
+{
+    while (*list) {
+        size_t len = strcspn(list, ",");
+        if (i-- == 0)
+            return xstrndup(list, len);
+        list += len + (list[len] == ',');
+    }
+    return NULL;
+}
+
+static size_t count(const char *list)
+{
+    size_t n = 0;
+    for (const char *at = list; at && *at; n++) {
+        at += strcspn(at, ",");
+        at += *at == ',';
+    }
+    return n;
+}
+
+static int add_hosts(struct roles *r, const char *hosts, const char *what, struct err *err)
+{
+    char host[256], port[ADDRESS_PORT];
+    for (size_t i = 0; i < count(hosts); i++) {
+        char *one = nth(hosts, i);
+        if (address_split(one, host, sizeof host, port, NULL)) {
+            err_set(err, ERR_USAGE, "%s: %s: want HOST:PORT,HOST:PORT…", what, one);
+            free(one);
+            return -1;
+        }
+        if (add(r->dense, &r->n_dense, one, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* Without servers of their own, rows are kept by all. */
+static int share_dense(struct roles *r, struct err *err)
+{
+    bool wanted = r->n_sparse == 0;
+    for (size_t i = 0; wanted && i < r->n_dense; i++)
+        if (add(r->sparse, &r->n_sparse, xstrdup(r->dense[i]), err))
+            return -1;
+    return 0;
+}
+
+/* --- --job_name ------------------------------------------------------------------------------- */
+
+static int by_tasks(struct roles *r, const struct options *o, struct err *err)
+{
+    char host[256], port[ADDRESS_PORT];
+    bool is_ps = strcmp(o->job_name, "ps") == 0;
+    const char *own = is_ps ? o->ps_hosts : o->worker_hosts;
+    if (!is_ps && strcmp(o->job_name, "worker") != 0)
+        return err_set(err, ERR_USAGE, "--job_name: %s: want ps or worker", o->job_name);
+    if (!o->ps_hosts || !o->worker_hosts)
+        return err_set(err, ERR_USAGE, "--job_name %s: it goes with --ps_hosts and --worker_hosts",
+                       o->job_name);
+    if (o->task_index < 0 || (size_t)o->task_index >= count(own))
+        return err_set(err, ERR_USAGE, "--task_index: %lld: there are %zu of --%s_hosts",
+                       (long long)o->task_index, count(own), o->job_name);
+    r->ranks = (int64_t)count(o->worker_hosts);
+    if (add_hosts(r, o->ps_hosts, "--ps_hosts", err) || share_dense(r, err))
+        return -1;
+    if (!is_ps) {
+        r->role = ROLE_WORKER;
+        r->rank = o->task_index;
+        return 0;
+    }
+    r->role = ROLE_SERVER;
+    (void)address_split(r->dense[o->task_index], host, sizeof host, port, NULL);
+    return add(r->ports, &r->n_ports, xstrdup(port), err);
+}
+
+/* --- --pservers ------------------------------------------------------------------------------- */
+
+static int by_ports(struct roles *r, const struct options *o, struct err *err)
+{
+    bool is_v6;
+    r->role = ROLE_WORKER;
+    for (size_t i = 0; i < count(o->pservers); i++) {
+        cleanup_free char *host = nth(o->pservers, i);
+        is_v6 = strchr(host, ':') != NULL;
+        for (int64_t k = 0; k < o->ports_num + o->ports_num_for_sparse; k++) {
+            bool is_dense = k < o->ports_num;
+            char *where =
+                xasprintf("%s%s%s:%" PRId64, is_v6 ? "[" : "", host, is_v6 ? "]" : "", o->port + k);
+            if (add(is_dense ? r->dense : r->sparse, is_dense ? &r->n_dense : &r->n_sparse, where,
+                    err))
+                return -1;
+        }
+    }
+    return share_dense(r, err);
+}
+
+static int serve_ports(struct roles *r, const struct options *o, struct err *err)
+{
+    r->role = ROLE_SERVER;
+    for (int64_t k = 0; k < o->ports_num + o->ports_num_for_sparse; k++)
+        if (o->port + k > 65535 ||
+            add(r->ports, &r->n_ports, xasprintf("%" PRId64, o->port + k), err))
+            return err_set(err, ERR_USAGE, "--port, --ports_num: ports end at 65535, and %d",
+                           ROLES_SERVERS);
+    return 0;
+}
+
+/* --- the environment -------------------------------------------------------------------------- */
+
+static int by_environment(struct roles *r, get_fn *get, struct err *err)
+{
+    const char *role = get("TRAINING_ROLE"), *list = get("PADDLE_PSERVERS_IP_PORT_LIST"),
+               *port = get("PADDLE_PORT"), *ip = get("POD_IP");
+    if (!role || !list || !*list)
+        return 0;
+    if (strcmp(role, "PSERVER") == 0) {
+        r->role = ROLE_SERVER;
+        snprintf(r->address, sizeof r->address, "%s", ip ? ip : "");
+        return add(r->ports, &r->n_ports, xstrdup(port && *port ? port : "7164"), err);
+    }
+    if (strcmp(role, "TRAINER") != 0)
+        return 0;
+    r->role = ROLE_WORKER;
+    return add_hosts(r, list, "PADDLE_PSERVERS_IP_PORT_LIST", err) || share_dense(r, err);
+}
+
+int roles_find(struct roles *ret, const struct options *o, bool is_server, get_fn *get,
+               struct err *err)
+{
+    *ret = (struct roles){.rank = -1, .ranks = -1};
+    int failed;
+    if (o->job_name)
+        failed = by_tasks(ret, o, err);
+    else if (is_server)
+        failed = serve_ports(ret, o, err);
+    else if (o->pservers && o->local == 0)
+        failed = by_ports(ret, o, err);
+    else
+        failed = by_environment(ret, get, err);
+    if (!failed && is_server && ret->role != ROLE_SERVER)
+        failed = err_set(err, ERR_USAGE, "pserver: --job_name %s is no server", o->job_name);
+    if (!failed && o->address)
+        snprintf(ret->address, sizeof ret->address, "%s", o->address);
+    if (failed)
+        roles_release(ret);
+    return failed ? -1 : 0;
+}
+
+void roles_release(struct roles *r)
+{
+    for (size_t i = 0; i < r->n_dense; i++)
+        free(r->dense[i]);
+    for (size_t i = 0; i < r->n_sparse; i++)
+        free(r->sparse[i]);
+    for (size_t i = 0; i < r->n_ports; i++)
+        free(r->ports[i]);
+    r->n_dense = r->n_sparse = r->n_ports = 0;
+}
