@@ -116,7 +116,7 @@ LDFLAGS += $(filter -fsanitize=%,$(CFLAGS_$(VARIANT))) -pie -pthread -Wl,-z,relr
 
 .DEFAULT_GOAL := all
 .PHONY: all
-all: $(BUILD)/bin/sampan $(BUILD)/bin/sampan-keeper $(BUILD)/bin/sampan-csi $(BUILD)/bin/sampan-operator $(BUILD)/bin/sampan-train
+all: $(BUILD)/bin/sampan $(BUILD)/bin/sampan-keeper $(BUILD)/bin/sampan-csi $(BUILD)/bin/sampan-operator $(BUILD)/bin/sampan-barrier $(BUILD)/bin/sampan-train
 
 # --- modules ------------------------------------------------------------------------------------
 inc_of   = $(if $(filter source,$(1)),-Icachefs,-I$(DIR_$(1))$(if $(GEN_$(1)), -I$(BUILD)/gen/$(1)))
@@ -164,6 +164,14 @@ $(BUILD)/bin/sampan-keeper: $(KEEPER_SRCS) $(wildcard cachefs/keeper/program/*.h
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
 	@$(CC) $(CFLAGS) -Icachefs/keeper -o $@.new $(KEEPER_SRCS) $(KEEPER_LINK)
+	@mv -f $@.new $@
+
+# What a job's pods wait in, in an image that holds no shell: from libc alone.
+BARRIER_SRCS := operator/barrier/barrier.c
+$(BUILD)/bin/sampan-barrier: $(BARRIER_SRCS) Makefile
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(CC) $(CFLAGS) -o $@.new $(BARRIER_SRCS) $(KEEPER_LINK)
 	@mv -f $@.new $@
 
 OPERATOR_SRCS := $(sort $(wildcard operator/program/*.c))

@@ -139,6 +139,8 @@ int set_heal(struct node *n, const char *key, bool *ret_done, uint64_t deadline_
              struct err *err);
 /* Ends the set if no volume names it any more. */
 int set_down(struct node *n, const char *key, uint64_t deadline_ns, struct err *err);
+/* It is there, and has no credentials of its own. */
+bool set_is_open(struct node *n, const char *key);
 /* New keys for a set that is mounted: it takes them up by itself. */
 int set_renew_keys(struct node *n, const char *key, const struct bytes *credentials,
                    struct err *err);

@@ -109,12 +109,33 @@ static bool wants_keys(const struct err *err, const struct request *r)
     return !r->credentials.len && err->class == ERR_DENIED;
 }
 
+/* Keys that come with the first publish, for a set that staging mounted without: a listing of
+ * before was in its cache, and no key was asked for. That mount ends, and one with the keys
+ * follows. */
+static int leave_open_set(struct node *n, struct volume *v, const struct request *r,
+                          uint64_t deadline_ns, struct err *err)
+{
+    char key[STATE_NAME_BYTES];
+    if (!r->credentials.len || v->n_targets > 1 || !*v->set || !set_is_open(n, v->set))
+        return 0;
+    snprintf(key, sizeof key, "%s", v->set);
+    volume_take_set(n, v, "");
+    if (set_down(n, key, deadline_ns, err)) {
+        volume_take_set(n, v, key);
+        return -1;
+    }
+    v->deferred = true;
+    return 0;
+}
+
 /* The volume takes its set, and the set is brought up. A first try that fails leaves nothing. */
 static int bring_up(struct node *n, struct volume *v, const struct request *r, uint64_t deadline_ns,
                     struct err *err)
 {
     struct set_wish wish = wish_of(r);
     char key[STATE_NAME_BYTES], before[STATE_NAME_BYTES];
+    if (leave_open_set(n, v, r, deadline_ns, err))
+        return -1;
     snprintf(before, sizeof before, "%s", v->set);
     if (v->recorded && *v->set && !v->deferred) {
         snprintf(key, sizeof key, "%s", v->set);

@@ -250,6 +250,13 @@ int set_renew_keys(struct node *n, const char *key, const struct bytes *credenti
     return write_credentials(n, key, credentials, err);
 }
 
+bool set_is_open(struct node *n, const char *key)
+{
+    ACQUIRE(&n->lock);
+    const struct set *s = find(n, key);
+    return s && *s->uri && !s->keyed;
+}
+
 /* --- which set -------------------------------------------------------------------------------- */
 
 void set_choose(struct node *n, const struct set_wish *wish, char ret_key[STATE_NAME_BYTES])

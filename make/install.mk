@@ -31,6 +31,7 @@ install: all order-install loader-install
 	@$(INSTALL) -m 0755 deploy/kubectl/kubectl-sampan $(BINDIR)/kubectl-sampan
 	@$(INSTALL) -d $(LIBEXECDIR)
 	@$(INSTALL) -m 0755 $(BUILD)/bin/sampan-keeper $(LIBEXECDIR)/sampan-keeper
+	@$(INSTALL) -m 0755 $(BUILD)/bin/sampan-barrier $(LIBEXECDIR)/sampan-barrier
 	@for verb in $(VERBS); do $(PROGRAM) help --man $$verb >$(MANDIR)/sampan-$$verb.1; done
 	@$(PROGRAM) help --man >$(MANDIR)/sampan.1
 	@$(PROGRAM) help --completion bash >$(BASHDIR)/sampan
@@ -47,7 +48,7 @@ DEB      = build/sampan_$(VERSION)_$(DEB_ARCH).deb
 deb: all
 	@rm -rf build/deb
 	@$(MAKE) --no-print-directory install DESTDIR=$(CURDIR)/build/deb PREFIX=/usr
-	@strip --strip-unneeded $(PROGRAMS:%=build/deb/usr/bin/%) build/deb/usr/libexec/sampan/sampan-keeper
+	@strip --strip-unneeded $(PROGRAMS:%=build/deb/usr/bin/%) build/deb/usr/libexec/sampan/*
 	@gzip -9n build/deb/usr/share/man/man1/*.1
 	@mkdir -p build/deb/DEBIAN build/deb/usr/share/doc/sampan
 	@cp README.md build/deb/usr/share/doc/sampan/

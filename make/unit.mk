@@ -41,6 +41,8 @@ $(foreach m,$(UNIT_MODULES),$(eval $(call unit_rules,$(m))))
 
 # The keeper's tests run the real program.
 $(BUILD)/unit/keeper: | $(BUILD)/bin/sampan-keeper
+# So do those of the barrier.
+$(BUILD)/unit/operator: | $(BUILD)/bin/sampan-barrier
 
 .PHONY: unit
 unit: $(foreach m,$(UNIT_MODULES),unit-$(m))

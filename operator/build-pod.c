@@ -49,11 +49,8 @@ static void barrier_container(struct json_writer *w, const struct build_barrier 
     jw_object(w, NULL);
     jw_str(w, "name", BUILD_BARRIER);
     jw_str(w, "image", b->image);
-    jw_array(w, "command");
-    jw_str(w, NULL, "/bin/sh");
-    jw_str(w, NULL, "-c");
-    jw_str(w, NULL, "until cmp -s /barrier/want /barrier/have; do sleep 0.2; done");
-    jw_end(w);
+    jw_raw(w, "command",
+           "[\"/usr/libexec/sampan/sampan-barrier\",\"/barrier/want\",\"/barrier/have\"]");
     jw_object(w, "resources");
     jw_object(w, "requests");
     jw_str(w, "cpu", "10m");

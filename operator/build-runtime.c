@@ -282,6 +282,8 @@ static void write_container(const struct set_plan *p, struct json_writer *w)
     jw_raw(w, "ports", "[{\"name\":\"http\",\"containerPort\":7716}]");
     write_probe(w, "readinessProbe", "/readyz", 5, 3);
     write_probe(w, "livenessProbe", "/healthz", 10, 6);
+    /* What one says at its end stands in a condition of the set. */
+    jw_str(w, "terminationMessagePolicy", "FallbackToLogsOnError");
     if (r && r->resources)
         jw_raw(w, "resources", r->resources);
     /* Sockets of owners are root's alone. */

@@ -182,6 +182,16 @@ static void write_attributes(const struct set_plan *p, struct json_writer *w)
     jw_end(w);
 }
 
+static void write_secret(const struct set_plan *p, struct json_writer *w, const char *key)
+{
+    if (!p->store.secret)
+        return;
+    jw_object(w, key);
+    jw_str(w, "name", p->store.secret);
+    jw_str(w, "namespace", p->store.secret_ns);
+    jw_end(w);
+}
+
 void build_volume(struct set_plan *p, const char *for_ns, struct bytes *out)
 {
     cleanup_free char *id = handle(p, for_ns);
@@ -207,12 +217,9 @@ void build_volume(struct set_plan *p, const char *for_ns, struct bytes *out)
     jw_str(&w, "volumeHandle", id);
     jw_bool(&w, "readOnly", true);
     write_attributes(p, &w);
-    if (p->store.secret) {
-        jw_object(&w, "nodePublishSecretRef");
-        jw_str(&w, "name", p->store.secret);
-        jw_str(&w, "namespace", p->store.secret_ns);
-        jw_end(&w);
-    }
+    /* To stage: the mount is made with them. To publish: those that changed since are taken up. */
+    write_secret(p, &w, "nodeStageSecretRef");
+    write_secret(p, &w, "nodePublishSecretRef");
     jw_end(&w);
     jw_end(&w);
     jw_end(&w);

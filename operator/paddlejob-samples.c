@@ -15,7 +15,8 @@
 #include "object.h"
 #include "paddlejob-internal.h"
 
-#define HANDLE_MAX 127 /* of CSI */
+#define HANDLE_MAX   127 /* of CSI */
+#define OUTPUT_MODES "[\"ReadWriteMany\"]"
 
 /* --- the volume of results -------------------------------------------------------------------- */
 
@@ -35,7 +36,8 @@ static const struct json *set_volume(struct job *j, const struct json *set)
 
 static void write_attributes(struct json_writer *w, const struct json *csi, const char *below)
 {
-    static const char *const ours[] = {"uri", "writable", "version", "catalogs", NULL};
+    /* Two owners do not share a cache folder: results pass through the driver's own. */
+    static const char *const ours[] = {"uri", "writable", "version", "catalogs", "cache", NULL};
     struct json attributes = json_get(csi, "volumeAttributes");
     const char *uri = part_text(&attributes, "uri");
     size_t len = uri ? strlen(uri) : 0;
@@ -52,8 +54,10 @@ static void write_attributes(struct json_writer *w, const struct json *csi, cons
 static void want_volume(struct job *j, const struct json *like, const char *set, const char *claim,
                         const char *below)
 {
-    static const char *const ours[] = {"csi", "claimRef", NULL};
-    static const char *const ours_csi[] = {"volumeHandle", "volumeAttributes", NULL};
+    /* The set is read by many and its mount tuned for that; results are written, with no options.
+     */
+    static const char *const ours[] = {"csi", "claimRef", "accessModes", "mountOptions", NULL};
+    static const char *const ours_csi[] = {"volumeHandle", "volumeAttributes", "readOnly", NULL};
     cleanup_free char *name = volume_name(j->ns, claim);
     cleanup_free char *handle = part_name(HANDLE_MAX, "%s", name);
     struct json spec = json_get(like, "spec"), csi = json_get(&spec, "csi");
@@ -69,6 +73,7 @@ static void want_volume(struct job *j, const struct json *like, const char *set,
     jw_object(&w, NULL);
     jw_object(&w, "spec");
     build_copy_members(&w, &spec, ours);
+    jw_raw(&w, "accessModes", OUTPUT_MODES);
     jw_object(&w, "claimRef");
     jw_str(&w, "namespace", j->ns);
     jw_str(&w, "name", claim);
@@ -86,8 +91,7 @@ static void want_volume(struct job *j, const struct json *like, const char *set,
 static void want_claim(struct job *j, const struct json *like, const char *set, const char *claim)
 {
     cleanup_free char *volume = volume_name(j->ns, claim);
-    struct json modes = build_at(like, "spec", "accessModes", NULL),
-                class = build_at(like, "spec", "storageClassName", NULL),
+    struct json class = build_at(like, "spec", "storageClassName", NULL),
                 capacity = build_at(like, "spec", "capacity", NULL);
     const struct part_pair notes[] = {{PART_SET_ANNOTATION, set}};
     struct part_child child = {.kind = KIND_PVC,
@@ -101,7 +105,7 @@ static void want_claim(struct job *j, const struct json *like, const char *set, 
     jw_init(&w, &child.members);
     jw_object(&w, NULL);
     jw_object(&w, "spec");
-    build_copy(&w, "accessModes", &modes);
+    jw_raw(&w, "accessModes", OUTPUT_MODES);
     if (class.node)
         build_copy(&w, "storageClassName", &class);
     else
@@ -140,6 +144,12 @@ static bool want_both(struct job *j, const struct json *set, const char *claim, 
     }
     if (!pv)
         want_volume(j, like, id, claim, below);
+    /* A claim that Kubernetes sees before its volume waits for the next of its rounds. */
+    if (!pvc && !part_volume_known(pv)) {
+        job_says(j, "waits until the volume of its results is known");
+        job_again(j, 1);
+        return false;
+    }
     if (!pvc)
         want_claim(j, like, id, claim);
     return true;

@@ -232,6 +232,13 @@ const struct json *part_find_set(struct view *v, const char *in_ns, const char *
     return NULL;
 }
 
+bool part_volume_known(const struct json *pv)
+{
+    struct json none = {0}, status = json_get(pv ? pv : &none, "status");
+    const char *phase = part_text(&status, "phase");
+    return phase && *phase && strcmp(phase, "Pending") != 0;
+}
+
 /* --- conditions ------------------------------------------------------------------------------- */
 
 void part_conditions_begin(struct part_conditions *ret, struct view *v, struct actions *out)

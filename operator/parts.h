@@ -107,6 +107,11 @@ bool part_has_finalizer(const struct json *o, const char *name);
 void part_add_finalizer(struct view *v, enum kind kind, const char *name, struct actions *out);
 void part_drop_finalizer(struct view *v, enum kind kind, const char *name, struct actions *out);
 
+/* Kubernetes has taken the PersistentVolume (NULL: there is none) up. A claim that it sees before
+ * its volume waits for the next of its rounds, which are 15 seconds apart; one that comes after is
+ * bound at once. */
+bool part_volume_known(const struct json *pv);
+
 /* --- conditions ------------------------------------------------------------------------------- */
 
 /* All conditions of one decision. Those of the old status that are not set again are dropped. */

@@ -103,14 +103,94 @@ static bool want(struct set_plan *p, enum kind kind, const char *name,
     return false;
 }
 
+/* --- why they are not ready ------------------------------------------------------------------- */
+
+#define SAID_MAX 300 /* bytes of what a server said at its end */
+
+/* The words are those of the end of its log (terminationMessagePolicy), on one line. */
+static void add_last_words(const struct json *container, struct bytes *out)
+{
+    struct json last = json_get(container, "lastState"), state = json_get(container, "state");
+    struct json before = json_get(&last, "terminated"), now = json_get(&state, "terminated");
+    const char *said = part_text(now.node ? &now : &before, "message");
+    size_t len = said ? strlen(said) : 0;
+    while (len && (said[len - 1] == '\n' || said[len - 1] == ' '))
+        len--;
+    if (!len)
+        return;
+    const char *from = len > SAID_MAX ? said + len - SAID_MAX : said;
+    const char *line = memrchr(from, '\n', len - (size_t)(from - said));
+    from = line ? line + 1 : from;
+    while (((unsigned char)*from & 0xc0) == 0x80)
+        from++; /* no half of a character */
+    bytes_addf(out, ": %.*s", (int)(len - (size_t)(from - said)), from);
+}
+
+/* What keeps a container from running, if it is more than that it has just been placed. */
+static const char *held_by(const struct json *container)
+{
+    struct json state = json_get(container, "state"), waiting = json_get(&state, "waiting");
+    const char *reason = part_text(&waiting, "reason");
+    if (json_has(&state, "terminated"))
+        return "CrashLoopBackOff"; /* about to be: one reason for both, so that it does not change
+                                    */
+    if (!reason || !strcmp(reason, "ContainerCreating") || !strcmp(reason, "PodInitializing"))
+        return NULL;
+    return reason;
+}
+
+static bool add_trouble(const struct json *pod, struct bytes *out)
+{
+    struct json status = json_get(pod, "status"), all = json_get(&status, "containerStatuses");
+    for (size_t i = 0; i < json_count(&all); i++) {
+        struct json container = json_at(&all, i);
+        const char *reason = held_by(&container);
+        if (!reason)
+            continue;
+        bytes_addf(out, "%s: %s", object_name(pod), reason);
+        add_last_words(&container, out);
+        return true;
+    }
+    return false;
+}
+
+/* Those that only start are told as well: what keeps them is among the events of the pod. */
+static void tell_servers(struct set_plan *p)
+{
+    cleanup_bytes struct bytes why = {0};
+    const char *waits = NULL;
+    bool trouble = false;
+    for (size_t k = 0; k < p->n_rows && (int64_t)k < p->partitions && !trouble; k++) {
+        const struct set_row *row = &p->rows[k];
+        trouble = row->pod && !row->ready && add_trouble(row->pod, &why);
+        if (!waits && row->node && !row->ready)
+            waits = object_name(row->pod);
+    }
+    if (p->ready == p->partitions && p->replicas == p->partitions)
+        part_condition(&p->conditions, SERVERS, "True", "Ready", "%lld of %lld servers are ready",
+                       (long long)p->ready, (long long)p->partitions);
+    else if (trouble)
+        part_condition_warn(&p->conditions, SERVERS, "ServerFails", "%s", why.data);
+    else
+        part_condition(&p->conditions, SERVERS, "False", "Starting",
+                       "%lld of %lld servers are ready%s%s%s", (long long)p->ready,
+                       (long long)p->partitions, waits ? " (kubectl describe pod " : "",
+                       waits ? waits : "", waits ? " tells what one waits for)" : "");
+}
+
+/* Pods that come before their claim is bound would be told to be unschedulable. */
+static bool want_pods(struct set_plan *p)
+{
+    if (!p->bound && !view_get(p->v, KIND_STATEFULSET, p->ns, p->runtime))
+        return true;
+    return want(p, KIND_STATEFULSET, p->runtime, build_statefulset);
+}
+
 void set_servers(struct set_plan *p)
 {
     cleanup_free char *token = build_token_name(p);
     if (!want(p, KIND_SECRET, token, build_token) ||
-        !want(p, KIND_SERVICE, p->service, build_service) ||
-        !want(p, KIND_STATEFULSET, p->runtime, build_statefulset))
+        !want(p, KIND_SERVICE, p->service, build_service) || !want_pods(p))
         return;
-    bool all = p->ready == p->partitions && p->replicas == p->partitions;
-    part_condition(&p->conditions, SERVERS, all ? "True" : "False", all ? "Ready" : "Starting",
-                   "%lld of %lld servers are ready", (long long)p->ready, (long long)p->partitions);
+    tell_servers(p);
 }

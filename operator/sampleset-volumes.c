@@ -83,6 +83,9 @@ static enum part_child_state want_claim(struct set_plan *p, const char *for_ns, 
                                .n_annotations = 1,
                                .orphan = strcmp(for_ns, p->ns) != 0,
                                .fixed = true};
+    if (!view_get(p->v, KIND_PVC, for_ns, pair->claim) &&
+        !part_volume_known(view_get(p->v, KIND_PV, NULL, pair->volume)))
+        return PART_GOING; /* the volume's news wake the set */
     build_claim(p, for_ns, &child.members);
     return part_want(p->v, p->out, &child);
 }

@@ -482,6 +482,11 @@ static bool bind_claim(struct model *m, json_t *pvc)
     return set_phase(m, pvc, "Bound") || changed;
 }
 
+static bool take_up_volume(struct model *m, json_t *pv)
+{
+    return !*model_text_at(pv, "status|phase") && set_phase(m, pv, "Available");
+}
+
 static bool claim_is_used(struct model *m, const json_t *pvc)
 {
     for (size_t i = 0; i < json_array_size(m->objects); i++) {
@@ -628,7 +633,9 @@ static bool kubernetes(struct model *m)
     for (size_t i = 0; i < json_array_size(m->objects); i++) {
         json_t *o = json_incref(json_array_get(m->objects, i));
         const char *kind = model_text_at(o, "kind");
-        if (strcmp(kind, "PersistentVolumeClaim") == 0)
+        if (strcmp(kind, "PersistentVolume") == 0)
+            changed = take_up_volume(m, o) || changed;
+        else if (strcmp(kind, "PersistentVolumeClaim") == 0)
             changed = bind_claim(m, o) || release_claim(m, o) || changed;
         else if (strcmp(kind, "StatefulSet") == 0)
             changed = run_statefulset(m, o) || changed;
@@ -663,11 +670,18 @@ int model_settle(struct model *m, int clocks)
     }
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* A line an object, in an order that does not tell which was made first. */
 char *model_text(struct model *m)
 {
     json_t *copy = json_deep_copy(m->objects), *o, *c;
     struct bytes out = {0};
     size_t i, k;
+    cleanup_free char **lines = xcalloc(json_array_size(copy) + 1, sizeof *lines);
     json_array_foreach(copy, i, o)
     {
         static const char *const gone[] = {"resourceVersion", "uid", "creationTimestamp",
@@ -687,8 +701,12 @@ char *model_text(struct model *m)
                                             "syncJobName", "jobName"};
         for (k = 0; k < sizeof times / sizeof times[0]; k++)
             json_object_del(status, times[k]);
-        cleanup_free char *text = json_dumps(o, JSON_SORT_KEYS);
-        bytes_addf(&out, "%s\n", text);
+        lines[i] = json_dumps(o, JSON_SORT_KEYS);
+    }
+    qsort(lines, json_array_size(copy), sizeof *lines, by_text);
+    for (i = 0; i < json_array_size(copy); i++) {
+        bytes_addf(&out, "%s\n", lines[i]);
+        free(lines[i]);
     }
     json_decref(copy);
     return bytes_take(&out);

@@ -39,17 +39,19 @@
     "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"" name "\",\"labels\":{" \
     "\"sampan.io/" ns ".imagenet\":\"imagenet-runtime-" #k "\"}},\"status\":{\"allocatable\":{" \
     "\"nvidia.com/gpu\":\"" #gpus "\",\"cpu\":\"8\"}}}"
-#define SET_VOLUME                                                                                \
-    "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolumeClaim\",\"metadata\":{\"name\":"           \
-    "\"imagenet\",\"namespace\":\"paddle-system\",\"uid\":\"u-pvc\"},\"spec\":{\"volumeName\":"   \
-    "\"paddle-system.imagenet\"}},"                                                               \
-    "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolume\",\"metadata\":{\"name\":"                \
-    "\"paddle-system.imagenet\",\"uid\":\"u-pv\"},\"spec\":{\"capacity\":{\"storage\":\"10Pi\"}," \
-    "\"accessModes\":[\"ReadWriteMany\"],\"persistentVolumeReclaimPolicy\":\"Retain\","           \
-    "\"storageClassName\":\"paddle-operator\",\"claimRef\":{\"namespace\":\"paddle-system\","     \
-    "\"name\":\"imagenet\",\"uid\":\"u-pvc\"},\"csi\":{\"driver\":\"csi.sampan.io\","             \
-    "\"volumeHandle\":\"paddle-system-imagenet\",\"volumeAttributes\":{\"uri\":"                  \
-    "\"bos://paddleflow-public.hkg.bcebos.com/imagenet\",\"version\":\"abc\",\"cache\":\"/c\"},"  \
+#define SET_VOLUME                                                                                 \
+    "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolumeClaim\",\"metadata\":{\"name\":"            \
+    "\"imagenet\",\"namespace\":\"paddle-system\",\"uid\":\"u-pvc\"},\"spec\":{\"volumeName\":"    \
+    "\"paddle-system.imagenet\"}},"                                                                \
+    "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolume\",\"metadata\":{\"name\":"                 \
+    "\"paddle-system.imagenet\",\"uid\":\"u-pv\"},\"spec\":{\"capacity\":{\"storage\":\"10Pi\"},"  \
+    "\"accessModes\":[\"ReadOnlyMany\"],\"mountOptions\":[\"cache-dir=/c\"],"                      \
+    "\"persistentVolumeReclaimPolicy\":\"Retain\","                                                \
+    "\"storageClassName\":\"paddle-operator\",\"claimRef\":{\"namespace\":\"paddle-system\","      \
+    "\"name\":\"imagenet\",\"uid\":\"u-pvc\"},\"csi\":{\"driver\":\"csi.sampan.io\",\"readOnly\":" \
+    "true,"                                                                                        \
+    "\"volumeHandle\":\"paddle-system-imagenet\",\"volumeAttributes\":{\"uri\":"                   \
+    "\"bos://paddleflow-public.hkg.bcebos.com/imagenet\",\"version\":\"abc\",\"cache\":\"/c\"},"   \
     "\"nodePublishSecretRef\":{\"name\":\"imagenet\",\"namespace\":\"paddle-system\"}}}}"
 
 #define CLAIM(name)                                                                            \
@@ -140,6 +142,15 @@ static const struct {
     {"pdj-output-of-a-set",
      JOB "{\"output\":{\"sampleSetRef\":{\"name\":\"imagenet\"},\"mountPath\":\"/out\"}," WORKERS(
          1) "}" OBJECTS SET("paddle-system", "Ready") "," SET_VOLUME END,
+     0, 0},
+    {"pdj-output-volume-known",
+     JOB "{\"output\":{\"sampleSetRef\":{\"name\":\"imagenet\"},\"mountPath\":\"/out\"}," WORKERS(
+         1) "}" OBJECTS SET("paddle-system", "Ready") "," SET_VOLUME
+                                                      ",{\"apiVersion\":\"v1\",\"kind\":"
+                                                      "\"PersistentVolume\",\"metadata\":{\"name\":"
+                                                      "\"team.resnet-output\",\"uid\":\"u-v\","
+                                                      "\"labels\":{\"sampan.io/owner\":\"u-job\"}},"
+                                                      "\"status\":{\"phase\":\"Available\"}}" END,
      0, 0},
     {"pdj-output-of-a-claim",
      JOB "{\"output\":{\"persistentVolumeClaim\":{\"name\":\"results\"},\"mountPath\":\"/"

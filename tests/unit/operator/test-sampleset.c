@@ -241,6 +241,29 @@ Test(operator_sampleset, says_once_what_is_wrong)
     }
 }
 
+/* One event, however often it is started again. */
+Test(operator_sampleset, says_why_a_server_does_not_start)
+{
+    struct model *m = ready();
+    for (int i = 0; i < 3; i++) {
+        model_patch(m, "Pod", NS, "imagenet-runtime-1",
+                    i % 2
+                        ? "{\"status\":{\"conditions\":[],\"containerStatuses\":[{\"state\":{"
+                          "\"waiting\":{\"reason\":\"CrashLoopBackOff\"},\"terminated\":null},"
+                          "\"lastState\":{\"terminated\":{\"message\":\"one\\nno such disk\\n\"}}}]"
+                          "}}"
+                        : "{\"status\":{\"conditions\":[],\"containerStatuses\":[{\"state\":{"
+                          "\"terminated\":{\"message\":\"one\\nno such disk\\n\"}}}]}}");
+        model_settle(m, 2);
+        cr_assert_str_eq(condition(m, "ServersReady"), "False ServerFails");
+        cr_assert_eq(model_event(m, "ServerFails"), 1, "%s", m->log.data);
+    }
+    cr_assert(
+        strstr(m->log.data, "ServerFails: imagenet-runtime-1: CrashLoopBackOff: no such disk"),
+        "%s", m->log.data);
+    model_free(m);
+}
+
 Test(operator_sampleset, goes_on_when_the_secret_is_there)
 {
     struct model *m = model_new("[" ARTICLE "," NODES "]");
