@@ -6,6 +6,7 @@
  */
 #define LOG_MODULE "mount"
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,6 +32,7 @@ struct outputs {
     struct stage *stage; /* NULL in a degraded life */
     struct outfuse *front;
     char *dir;
+    void *layers; /* tests: NULL, or what conf->before works with */
     pthread_t settler;
     bool settling;           /* it was started; under the mount's lock */
     _Atomic bool in_a_hurry; /* asked to end twice */
@@ -120,9 +122,18 @@ static int open_store(struct mount *m, struct outputs *p, struct err *err)
                : 0;
 }
 
+/* Else the allocator learns from bodies of some MiB that such are common, and each of its arenas
+ * keeps some of them after their end. */
+static void give_memory_back(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 512 << 10);
+    mallopt(M_TRIM_THRESHOLD, 1 << 20);
+}
+
 static int open_outputs(struct mount *m, struct err *err)
 {
     const struct mount_options *o = m->conf->options;
+    give_memory_back();
     const struct owner *owner = m->conf->owner;
     struct outputs *p = outputs_of(m);
     if (open_store(m, p, err))
@@ -142,7 +153,8 @@ static int open_outputs(struct mount *m, struct err *err)
         .uid = id_of(o->uid, getuid()),
         .gid = id_of(o->gid, getgid()),
         .fresh = !m->successor,
-        .body_bytes = o->memory / 2, /* the rest: requests, answers, the tree */
+        .body_bytes = o->memory * 3 / 8,
+        .read_bytes = o->memory / 8, /* the rest: requests, answers, the tree */
         .counts =
             state ? keeper_area(state, "stage", STAGE_COUNTS_VERSION, sizeof(struct stage_counts))
                   : NULL,
@@ -155,7 +167,7 @@ static int open_outputs(struct mount *m, struct err *err)
 }
 
 /* Faults put into a live mount; a release refuses them. */
-static int add_layers(struct outfuse_conf *conf, struct err *err)
+static int add_layers(struct outputs *p, struct outfuse_conf *conf, struct err *err)
 {
     const char *spec = getenv("SAMPAN_LAYERS");
     if (!spec || !*spec || conf->refuse)
@@ -165,9 +177,10 @@ static int add_layers(struct outfuse_conf *conf, struct err *err)
     if (layers_requests_new(&r, spec, err))
         return -1;
     conf->before = layers_requests_before;
-    conf->before_arg = r;
+    conf->before_arg = p->layers = r;
     return 0;
 #else
+    (void)p;
     return err_set(err, ERR_USAGE,
                    "layers \"%s\": this build has no test layers (build with VARIANT=debug)", spec);
 #endif
@@ -191,7 +204,7 @@ static int mount_outputs(struct mount *m, struct err *err)
         .log = m->log.log,
     };
     struct outfuse *f;
-    if (add_layers(&conf, err) || outfuse_mount(&f, p->stage, &conf, err))
+    if (add_layers(p, &conf, err) || outfuse_mount(&f, p->stage, &conf, err))
         return -1;
     if (outfuse_start(f, err)) {
         outfuse_free(f);
@@ -404,6 +417,7 @@ static void close_outputs(struct mount *m)
     if (p->fetch)
         fetch_free(p->fetch);
     store_close(p->store);
+    free(p->layers);
     free(p->dir);
     free(p);
 }

@@ -143,6 +143,12 @@ int out_read(struct call *c, struct err *err)
     size_t size = in->size < MAX_WRITE ? in->size : MAX_WRITE;
     int rc;
 
+    if (c->who.wait && !ino_is_ours(c->h->nodeid)) {
+        rc = stage_read(c->f->stage, &c->who, in->fh, in->offset, NULL, size, &c->more_len, err);
+        if (rc)
+            return rc;
+        c->more_len = 0;
+    }
     c->more = xmalloc(size ? size : 1);
     if (ino_is_ours(c->h->nodeid))
         return read_snapshot(c, in, c->more, size, err);

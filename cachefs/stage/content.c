@@ -292,6 +292,31 @@ static void copy_row(struct content *c, struct record *ret)
     ret->skey = node_stored_key(c->node);
 }
 
+/* c->lock is given up meanwhile. */
+static int fetch_run(struct content *c, struct record *row, uint64_t off, void *buf, uint64_t len,
+                     struct err *err)
+{
+    struct stage *s = c->stage;
+    copy_row(c, row);
+    lock_drop(&c->lock);
+    int result = remote_read(s, row->skey, row, off, buf, (uint32_t)len, err);
+    lock_take(&c->lock);
+    counter_add(&s->counts->fetched_bytes, result ? 0 : len);
+    return result;
+}
+
+/* The memory for it is there: the lock was given up for that, too. */
+static int take_memory(struct content *c, uint64_t len, struct err *err)
+{
+    struct stage *s = c->stage;
+    lock_drop(&c->lock);
+    bool got = memory_take(s, &s->coming, len, false);
+    lock_take(&c->lock);
+    return got ? 0
+               : err_sys(err, EIO, "fetch %llu bytes: no answer for those that wait before",
+                         (unsigned long long)len);
+}
+
 /* Fetches blocks [first, end), all ABSENT. c->lock is given up meanwhile. */
 static int need_run(struct content *c, uint64_t first, uint64_t end, struct err *err)
 {
@@ -302,15 +327,13 @@ static int need_run(struct content *c, uint64_t first, uint64_t end, struct err 
     uint64_t len = until > off ? until - off : 0;
     for (uint64_t b = first; b < end; b++)
         c->map->blocks[b] = BLOCK_FETCHING;
-    CLEANUP(record_release) struct record row;
-    copy_row(c, &row);
-    cleanup_free char *buf = len ? xmalloc(len) : NULL;
-    int result = 0;
-    if (len) {
-        lock_drop(&c->lock);
-        result = remote_read(s, row.skey, &row, off, buf, (uint32_t)len, err);
-        lock_take(&c->lock);
-        counter_add(&s->counts->fetched_bytes, result ? 0 : len);
+    CLEANUP(record_release) struct record row = {.gen = c->gen};
+    cleanup_free char *buf = NULL;
+    int result = len ? take_memory(c, len, err) : 0;
+    bool taken = len && result == 0;
+    if (taken) {
+        buf = xmalloc(len);
+        result = fetch_run(c, &row, off, buf, len, err);
     }
     uint64_t gen;
     {
@@ -323,6 +346,8 @@ static int need_run(struct content *c, uint64_t first, uint64_t end, struct err 
         if (c->map->blocks[b] == BLOCK_FETCHING)
             c->map->blocks[b] = BLOCK_ABSENT;
     cond_broadcast(&c->cond);
+    if (taken)
+        memory_give(s, &s->coming, len);
     if (result == 0 && gen != row.gen)
         return err_set(err, ERR_STALE,
                        "replaced by another writer while it was read (open it again)");

@@ -13,7 +13,6 @@
 
 #define DOOM_BUCKETS  4096
 #define PENDING_SHOWN 100
-#define PATIENCE_NS   (60 * NS_PER_S)
 
 /* --- lists ----------------------------------------------------------------------------------- */
 
@@ -284,11 +283,6 @@ void doom_failed(struct stage *s, struct doom *d, const struct err *err)
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
-static uint64_t patience(const struct stage *s)
-{
-    return s->conf.patience_ns ? s->conf.patience_ns : PATIENCE_NS;
-}
-
 static int give_up(const struct err *why, struct err *err)
 {
     if (why && err)
@@ -323,7 +317,7 @@ struct waiting {
 
 static void wait_begin(const struct stage *s, struct waiting *w, const struct stage_call *c)
 {
-    *w = (struct waiting){c, clock_mono_ns() + patience(s), s->progress,
+    *w = (struct waiting){c, clock_mono_ns() + s->conf.patience_ns, s->progress,
                           counter_get(&s->counts->uploaded_bytes)};
 }
 

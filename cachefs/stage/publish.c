@@ -43,10 +43,10 @@ static int put_memory(struct content *c, const char *key, struct snapshot *ret, 
 static int publish_memory(struct content *c, uint64_t size, const char *key, struct snapshot *ret,
                           struct err *err)
 {
-    if (!body_take(c->stage, size, false))
+    if (!memory_take(c->stage, &c->stage->going_up, size, false))
         return err_set(err, ERR_CANCELLED, "stopping");
     int result = put_memory(c, key, ret, err);
-    body_give(c->stage, size);
+    memory_give(c->stage, &c->stage->going_up, size);
     return result;
 }
 

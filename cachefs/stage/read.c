@@ -61,6 +61,7 @@ struct given {
     bool from_store; /* some of it was waited for */
 };
 
+/* `buf` NULL: as stage_read() has it. */
 static int read_content(struct content *c, bool wait, uint64_t off, void *buf, size_t len,
                         struct given *ret, struct err *err)
 {
@@ -89,6 +90,10 @@ static int read_content(struct content *c, bool wait, uint64_t off, void *buf, s
         return 0; /* cut while it came */
     if (len > c->size - off)
         len = (size_t)(c->size - off);
+    if (!buf) {
+        ret->len = len;
+        return 0;
+    }
     if (result ? read_through(c, off, buf, len, err) : content_read(c, off, buf, len, err))
         return -1;
     c->next_read = off + len;
@@ -146,7 +151,7 @@ static int read_handle(struct content *c, uint64_t fh, bool wait, uint64_t off, 
     for (unsigned tries = 0;; tries++) {
         struct err why = {0};
         int result = read_content(c, wait, off, buf, len, ret, &why);
-        if (result == 0 && may_give(c, ret->len))
+        if (result == 0 && may_give(c, buf ? ret->len : 0))
             return 0;
         if (result == STAGE_WAIT)
             return result;
@@ -177,8 +182,10 @@ int stage_read(struct stage *s, const struct stage_call *call, uint64_t fh, uint
     }
     content_done(c);
     *ret_n = given.len;
-    if (result == 0)
+    if (result == 0 && buf)
         count_read(s, call, given.len, given.from_store);
+    else if (result == 0)
+        counter_add(&s->counts->store_reads, given.from_store);
     else if (result < 0)
         counter_add(&s->counts->read_errors, 1);
     return result;

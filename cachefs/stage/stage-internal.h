@@ -167,8 +167,17 @@ struct call_answer {
     uint64_t unique, ino;
 };
 
+struct memory_use {
+    uint64_t used; /* s->lock */
+    uint64_t most;
+    uint64_t patience_ns; /* nobody waits longer; 0: as long as it takes */
+};
+
 #define WORKERS_MAX 16
-#define BODY_BYTES  (64ull << 20) /* unless conf says otherwise */
+/* Unless conf says otherwise. */
+#define BODY_BYTES  (64ull << 20)
+#define READ_BYTES  (32ull << 20)
+#define PATIENCE_NS (60 * NS_PER_S)
 
 struct stage {
     struct stage_conf conf;
@@ -207,8 +216,8 @@ struct stage {
     uint64_t pause_ns, paused_until_ns; /* the store is in trouble */
     /* A killed life's last requests may still be at work in the store: nothing overtakes them. */
     uint64_t grace_until_ns;
-    uint64_t progress; /* things settled so far */
-    uint64_t bodies;   /* bytes of content in memory, on its way to the store */
+    uint64_t progress;                  /* things settled so far */
+    struct memory_use going_up, coming; /* content in memory, on its way to the store or from it */
     pthread_t workers[WORKERS_MAX], clock_thread, tell_thread;
     unsigned n_workers, idle_workers, n_threads;
     bool no_part_copy; /* the store refused it */
@@ -452,11 +461,12 @@ struct snapshot {
 int upload_parts(struct content *c, const char *key, bool finish, struct snapshot *ret,
                  struct err *err);
 
-/* Memory for content on its way to the store, of what conf allows; one body alone always may. Waits
- * unless `busy` (this file's own are under way, and will give some back): false then. s->lock NOT
- * held. */
-bool body_take(struct stage *s, uint64_t len, bool busy);
-void body_give(struct stage *s, uint64_t len);
+/* memory.c: content in memory, within what conf allows; one body alone always may. Waits until
+ * others gave some back, unless `busy` (bodies of the caller's own are under way, and will give
+ * some back). False: busy, waited in vain, or the stage stops. Whoever has some of `coming` waits
+ * for the network alone, so those who send may wait for it. No lock held. */
+bool memory_take(struct stage *s, struct memory_use *m, uint64_t len, bool busy);
+void memory_give(struct stage *s, struct memory_use *m, uint64_t len); /* s->lock NOT held */
 
 /* publish.c: the content of one node goes to the store as an object. No lock held. */
 int node_publish(struct stage *s, struct node *n, const char *key, struct err *err);

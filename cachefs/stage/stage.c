@@ -291,8 +291,11 @@ static struct stage *stage_new(const struct stage_conf *conf)
     s->counts = conf->counts ? conf->counts : &s->own_counts;
     if (!s->conf.copy_max)
         s->conf.copy_max = COPY_MAX;
-    if (!s->conf.body_bytes)
-        s->conf.body_bytes = BODY_BYTES;
+    s->going_up.most = conf->body_bytes ? conf->body_bytes : BODY_BYTES;
+    s->coming.most = conf->read_bytes ? conf->read_bytes : READ_BYTES;
+    if (!s->conf.patience_ns)
+        s->conf.patience_ns = PATIENCE_NS;
+    s->coming.patience_ns = s->conf.patience_ns;
     s->tells_end = &s->tells;
     lock_init(&s->lock, RANK_STAGE, "stage");
     cond_init(&s->changed);

@@ -89,6 +89,7 @@ struct stage_conf {
     gid_t gid;
     unsigned uploads;    /* requests at once that carry content up (0: 16) */
     uint64_t body_bytes; /* of content that is in memory for them at once (0: 64 MiB) */
+    uint64_t read_bytes; /* of content that is in memory while it comes (0: 32 MiB) */
     uint64_t copy_max;   /* larger objects are copied in parts (0: 5 GiB, as stores have it) */
     /* A call that waits for the store gives EIO after so long without success (0: 60 s). */
     uint64_t patience_ns;
@@ -182,7 +183,8 @@ int stage_create(struct stage *s, const struct stage_call *c, uint64_t parent, c
                  mode_t mode, int flags, struct stage_attr *ret, uint64_t *ret_fh, struct err *err);
 int stage_open_file(struct stage *s, const struct stage_call *c, uint64_t ino, int flags,
                     uint64_t *ret_fh, struct err *err);
-/* Fills `buf`; *ret_n < len only at the end of the file. */
+/* Fills `buf`; *ret_n < len only at the end of the file. NULL: only what the call would
+ * wait for is done, so that its caller has no buffer while it waits. */
 int stage_read(struct stage *s, const struct stage_call *c, uint64_t fh, uint64_t off, void *buf,
                size_t len, size_t *ret_n, struct err *err);
 int stage_write(struct stage *s, const struct stage_call *c, uint64_t fh, uint64_t off,

@@ -289,25 +289,6 @@ static void on_part(void *arg, const struct err *err)
     cond_signal(&run->cond);
 }
 
-bool body_take(struct stage *s, uint64_t len, bool busy)
-{
-    ACQUIRE(&s->lock);
-    while (s->bodies && s->bodies + len > s->conf.body_bytes) {
-        if (busy || s->stopping)
-            return false;
-        cond_wait(&s->changed, &s->lock);
-    }
-    s->bodies += len;
-    return true;
-}
-
-void body_give(struct stage *s, uint64_t len)
-{
-    ACQUIRE(&s->lock);
-    s->bodies -= len;
-    cond_broadcast(&s->changed);
-}
-
 /* Unchanged since it was stored: the store copies it. c->lock held. */
 static bool fill_copy(struct sending *run, struct slot *slot)
 {
@@ -352,7 +333,7 @@ static int fill_slot(struct sending *run, struct slot *slot, unsigned part, stru
 static void slot_clear(struct sending *run, struct slot *slot)
 {
     if (slot->taken)
-        body_give(run->s, slot->taken);
+        memory_give(run->s, &run->s->going_up, slot->taken);
     slot->taken = 0;
     free(slot->buf);
     free(slot->from);
@@ -475,7 +456,7 @@ static int send_one(struct sending *run, struct err *err)
     struct slot *slot = free_slot(run);
     int result = 0;
     unsigned part = slot ? part_to_send(run) : 0;
-    if (!part || !body_take(run->s, part_length(part), run->flying > 0))
+    if (!part || !memory_take(run->s, &run->s->going_up, part_length(part), run->flying > 0))
         return 0;
     slot->taken = part_length(part);
     {
@@ -487,7 +468,7 @@ static int send_one(struct sending *run, struct err *err)
             sent_of(run->up, part)->flying = true;
     }
     if (!slot->buf) { /* nothing to send, a copy, or a failure: none was needed */
-        body_give(run->s, slot->taken);
+        memory_give(run->s, &run->s->going_up, slot->taken);
         slot->taken = 0;
     }
     if (!part)

@@ -26,7 +26,7 @@
 int layers_build(struct source **ret, const char *spec, struct source *inner, struct err *err);
 
 /* A mount that can be written has no such stack. Its requests may kill: "fault=OP:unit:INODE:abort"
- * with OP as `status` names it ("write"). Made once, never freed; before() is outfuse's hook. */
+ * with OP as `status` names it ("write"). free() ends it; before() is outfuse's hook. */
 struct layer_requests;
 int layers_requests_new(struct layer_requests **ret, const char *spec, struct err *err);
 void layers_requests_before(void *requests, const char *op, uint64_t ino);

@@ -1,6 +1,7 @@
 /* Uploads in parts: while writing goes on, taken up by the next life, given up; over S3. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "clock.h"
@@ -252,5 +253,79 @@ Test(parts, a_large_file_is_read_back_in_pieces)
     bench_stop(&other);
     free(data);
     free(got);
+    bench_stop(&b);
+}
+
+struct many_readers {
+    struct bench *b;
+    uint64_t fh;
+    const unsigned char *data;
+    size_t len;
+    pthread_barrier_t *together;
+};
+
+static void *read_it_all(void *arg)
+{
+    const struct many_readers *m = arg;
+    cleanup_free unsigned char *got = xmalloc(MIB);
+    struct err err = {0};
+    size_t n = 0;
+    pthread_barrier_wait(m->together);
+    for (size_t off = 0; off < m->len; off += n) {
+        cr_assert_eq(stage_read(m->b->s, &waits, m->fh, off, NULL, MIB, &n, &err), 0, "%s",
+                     err.msg);
+        cr_assert_eq(stage_read(m->b->s, &waits, m->fh, off, got, MIB, &n, &err), 0, "%s", err.msg);
+        cr_assert(n && memcmp(got, m->data + off, n) == 0, "at %zu", off);
+    }
+    return NULL;
+}
+
+/* Memory for one at a time: they wait for each other, and all get their bytes; so does an upload
+ * whose absent parts must come first. */
+Test(parts, come_to_many_readers_one_after_another)
+{
+    enum { FILES = 6 };
+    struct bench b, other;
+    begin(&b);
+    size_t len = 9 * MIB + 1;
+    unsigned char *data = pattern(len, 7);
+    struct many_readers readers[FILES];
+    pthread_t threads[FILES];
+    pthread_barrier_t together;
+    char name[8];
+    for (int i = 0; i < FILES; i++) {
+        uint64_t fh;
+        snprintf(name, sizeof name, "f%d", i);
+        t_create(&b, STAGE_ROOT, name, &fh);
+        put(&b, fh, 0, data, len);
+        t_close(&b, fh);
+    }
+    bench_other(&other, &b);
+    other.conf.read_bytes = 1;
+    bench_open(&other, true);
+    pthread_barrier_init(&together, NULL, FILES);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof name, "f%d", i);
+        readers[i] =
+            (struct many_readers){.b = &other, .data = data, .len = len, .together = &together};
+        readers[i].fh = t_open(&other, t_lookup(&other, STAGE_ROOT, name), O_RDWR);
+        pthread_create(&threads[i], NULL, read_it_all, &readers[i]);
+    }
+    for (int i = 0; i < FILES; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&together);
+    cr_expect_eq(counter_get(&stage_counts(other.s)->fetched_bytes), FILES * len);
+    cr_expect_eq(counter_get(&stage_counts(other.s)->read_bytes), FILES * len);
+    bench_stop(&other);
+    bench_other(&other, &b);
+    other.conf.read_bytes = 1;
+    bench_open(&other, true);
+    data[3] ^= 255;
+    uint64_t fh = t_open(&other, t_lookup(&other, STAGE_ROOT, "f0"), O_RDWR);
+    put(&other, fh, 3, data + 3, 1);
+    t_close(&other, fh);
+    expect_sum(&b, "f0", data, len);
+    bench_stop(&other);
+    free(data);
     bench_stop(&b);
 }
