@@ -1,7 +1,7 @@
 # Memory and thread checks: the unit tests (and the end-to-end scripts whose names hold a word of
 # SHORT_FUNC) again, built with each checker.
 
-SHORT_FUNC ?= read-all refresh estale sampler-order corruption disk-full umount-busy
+SHORT_FUNC ?= read-all refresh estale sampler-order corruption disk-full umount-busy poisoned-request
 
 .PHONY: asan tsan valgrind
 asan:
