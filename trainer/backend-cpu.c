@@ -39,6 +39,20 @@ static int cpu_alloc(struct backend *b, size_t n, void **ret, struct err *err)
     return 0;
 }
 
+static int cpu_alloc_values(struct backend *b, size_t n, float **ret, struct err *err)
+{
+    void *p = NULL;
+    if (cpu_alloc(b, n, &p, err))
+        return -1;
+    *ret = p;
+    return 0;
+}
+
+static void cpu_describe(const struct backend *b, char *out, size_t size)
+{
+    snprintf(out, size, "cpu: %d threads", ((const struct cpu *)b)->threads);
+}
+
 static void cpu_release(struct backend *b, void *p)
 {
     (void)b;
@@ -190,12 +204,18 @@ static float lars_ratio(const float *w, const float *g, size_t n, const struct u
     return ww > 0 && gg > 0 ? (float)(u->trust * ww / (gg + u->decay * ww)) : 1;
 }
 
-static void cpu_update(struct backend *b, float *w, const float *g, float *v, size_t n,
-                       const struct update *u)
+static void cpu_rates(struct backend *b, const struct update *u)
 {
-    (void)b;
-    float ratio = u->trust > 0 ? lars_ratio(w, g, n, u) : 1;
-    float rate = u->rate, momentum = u->momentum, decay = u->decay, scale = u->scale;
+    cpu_of(b)->rates = *u;
+}
+
+static void cpu_update(struct backend *b, float *w, const float *g, float *v, size_t n, bool plain)
+{
+    struct update u = cpu_of(b)->rates;
+    if (plain)
+        u.decay = u.trust = 0;
+    float ratio = u.trust > 0 ? lars_ratio(w, g, n, &u) : 1;
+    float rate = u.rate, momentum = u.momentum, decay = u.decay, scale = u.scale;
 #pragma omp parallel for simd if (n > WORTH)
     for (size_t i = 0; i < n; i++) {
         v[i] = momentum * v[i] + ratio * (scale * g[i] + decay * w[i]);
@@ -203,11 +223,20 @@ static void cpu_update(struct backend *b, float *w, const float *g, float *v, si
     }
 }
 
+static void cpu_track(struct backend *b, float *y, const float *g, size_t n, float keep)
+{
+    float scale = cpu_of(b)->rates.scale;
+    for (size_t i = 0; i < n; i++)
+        y[i] = keep * y[i] + (1 - keep) * (scale * g[i]);
+}
+
 static const struct backend_ops ops = {
     .name = "cpu",
     .host = true,
     .close = cpu_close,
+    .describe = cpu_describe,
     .alloc = cpu_alloc,
+    .alloc_values = cpu_alloc_values,
     .release = cpu_release,
     .put = cpu_put,
     .get = cpu_put,
@@ -239,7 +268,9 @@ static const struct backend_ops ops = {
     .cosine_grad = cpu_cosine_grad,
     .softmax_loss = cpu_softmax_loss,
     .square_loss = cpu_square_loss,
+    .rates = cpu_rates,
     .update = cpu_update,
+    .track = cpu_track,
     .blend = cpu_blend,
 };
 

@@ -20,6 +20,8 @@
 
 #include "err.h"
 
+#define BACKEND_ID_LEN 128
+
 struct conv_shape {
     int n, h, w, c; /* the input */
     int k, r, s;    /* filters: number, height, width */
@@ -31,11 +33,14 @@ struct pool_shape {
     int window, stride, pad, out_h, out_w;
 };
 
-/* Options of one update; `scale` turns a sum of gradients into their mean. */
+/* Options of updates; `scale` turns a sum of gradients into their mean. */
 struct update {
     float rate, momentum, decay, scale;
     float trust; /* LARS' coefficient; 0: plain SGD */
 };
+
+/* What kind of work a backend may record, to queue it at once the next time. */
+enum backend_work { WORK_QUEUED, WORK_WANTED, WORK_RECORDING };
 
 struct backend {
     const struct backend_ops *ops;
@@ -47,16 +52,59 @@ struct backend_ops {
     const char *name;
     bool host; /* its memory is the host's: pointers may be read and written after sync() */
     void (*close)(struct backend *b);
+    void (*describe)(const struct backend *b, char *out, size_t size);
 
     /* Zeroed memory for `n` floats (or 32-bit integers). ERR_LIMIT: the device has no room. */
     int (*alloc)(struct backend *b, size_t n, void **ret, struct err *err);
+    /* The same for values of samples and their gradients, which a backend may keep in fewer bits:
+     * x, y, dx, dy and p, q below are such memory, put() and get() convert them. Everything else
+     * (parameters, their gradients, sums) is float. */
+    int (*alloc_values)(struct backend *b, size_t n, float **ret, struct err *err);
     void (*release)(struct backend *b, void *p);
+    /* put() has read `from_host` when it returns, unless that came from host_alloc(): then it must
+     * stay as it is until the next sync() or feed_wait(). */
     void (*put)(struct backend *b, void *to, const void *from_host, size_t bytes);
     void (*get)(struct backend *b, void *to_host, const void *from, size_t bytes);
     /* Waits for all that was queued, and returns the first failure among it. */
     int (*sync)(struct backend *b, struct err *err);
 
+    /*
+     * What only a device has; all NULL where `host`.
+     *
+     * host_alloc: memory of the host that the device copies from by itself.
+     * feed_begin .. feed_end: the put()s between them fill set 0 or 1 of a step's input while
+     * another step is computed; they wait until the step that used the set last is done with it
+     * (use_begin .. use_end around what reads the set). feed_wait: until what was fed is copied.
+     * busy: is there queued work that is not done?
+     */
+    void *(*host_alloc)(struct backend *b, size_t bytes, struct err *err);
+    void (*host_free)(struct backend *b, void *p);
+    void (*feed_begin)(struct backend *b, int set);
+    void (*feed_end)(struct backend *b, int set);
+    void (*feed_wait)(struct backend *b);
+    void (*use_begin)(struct backend *b, int set);
+    void (*use_end)(struct backend *b, int set);
+    bool (*busy)(struct backend *b);
+    /*
+     * Work that is queued again and again with the same shapes and memory, named by `key`. QUEUED:
+     * it was, from a recording. Else the caller queues it and calls work_end() with the answer;
+     * if that returns false, the caller queues it once more.
+     */
+    enum backend_work (*work_begin)(struct backend *b, uint64_t key);
+    bool (*work_end)(struct backend *b, enum backend_work answer);
+    /*
+     * Sums over ranks by the device's own engine. join_id: rank 0 makes what the others need to
+     * meet it. sum: y = the sum over all ranks, queued like all else. leave: after the death of a
+     * rank, so that what was queued ends. join_id NULL or ERR_NOT_FOUND: there is no such engine.
+     */
+    int (*join_id)(struct backend *b, char id[BACKEND_ID_LEN], struct err *err);
+    int (*join)(struct backend *b, const char id[BACKEND_ID_LEN], uint32_t ranks, uint32_t rank,
+                struct err *err);
+    void (*sum)(struct backend *b, float *y, size_t n);
+    void (*leave)(struct backend *b);
+
     void (*fill)(struct backend *b, float *y, size_t n, float value);
+    /* x and y are both values or both are not. */
     void (*copy)(struct backend *b, float *y, const float *x, size_t n);
     void (*axpy)(struct backend *b, float *y, float a, const float *x, size_t n); /* y += a x */
     void (*add)(struct backend *b, float *y, const float *p, const float *q, size_t n);
@@ -119,22 +167,52 @@ struct backend_ops {
     void (*square_loss)(struct backend *b, const float *x, const float *target, size_t rows,
                         float *dx, float *sums);
 
-    /* v = momentum v + (scale g + decay w) [times LARS' ratio]; w -= rate v */
-    void (*update)(struct backend *b, float *w, const float *g, float *v, size_t n,
-                   const struct update *u);
+    /* What the updates queued from here on go by. */
+    void (*rates)(struct backend *b, const struct update *u);
+    /* v = momentum v + (scale g + decay w) [times LARS' ratio]; w -= rate v. `plain`: without
+     * decay and LARS. */
+    void (*update)(struct backend *b, float *w, const float *g, float *v, size_t n, bool plain);
+    /* y = keep y + (1 - keep) scale g */
+    void (*track)(struct backend *b, float *y, const float *g, size_t n, float keep);
     void (*blend)(struct backend *b, float *y, const float *x, size_t n, float keep);
     /* y = keep y + (1 - keep) x */
 };
 
 /* The CPU: OpenBLAS for matrices, oneDNN for convolutions, loops on `threads` threads. */
 int backend_cpu(struct backend **ret, int threads, struct err *err);
-/* A GPU of NVIDIA, whose libraries are looked for at run time. ERR_NOT_FOUND says which is missing
- * and what to do. */
-int backend_cuda(struct backend **ret, int device, struct err *err);
 
-/* "auto", "cpu" or "cuda"; `why` (may be NULL) gets the reason when auto chose the CPU. */
-int backend_open(struct backend **ret, const char *device, int threads, char *why, size_t why_len,
+enum precision {
+    PRECISION_AUTO, /* bfloat16 where the device computes in it, else float */
+    PRECISION_FP32,
+    PRECISION_TF32, /* values are float, products of matrices have 10 bits */
+    PRECISION_BF16, /* values and products are bfloat16; parameters and sums stay float */
+};
+/* "auto", "fp32", "tf32" or "bf16". */
+int precision_parse(enum precision *ret, const char *text, struct err *err);
+
+struct cuda_options {
+    int device;       /* its number, from 0 */
+    const char *libs; /* folders of libraries (cuda-lib.h), or NULL */
+    enum precision precision;
+    bool no_recording;  /* every step is queued anew */
+    bool no_cudnn;      /* convolutions as matrices, even where cuDNN is */
+    size_t convolution; /* bytes for convolutions as matrices (0: 512 MiB) */
+};
+/* A GPU of NVIDIA, whose libraries are looked for at run time. ERR_NOT_FOUND says what is missing
+ * or too old, ERR_LIMIT that its memory is full, and what to do. */
+int backend_cuda(struct backend **ret, const struct cuda_options *o, struct err *err);
+
+/* `device`: "auto", "cpu", "cuda" (of several ranks on a host, each takes its own) or "cuda:N";
+ * `why` (may be NULL) gets the reason when auto chose the CPU. */
+struct backend_options {
+    const char *device, *precision;
+    int threads;
+    int local_rank; /* this rank among those of this host */
+};
+int backend_open(struct backend **ret, const struct backend_options *o, char *why, size_t why_len,
                  struct err *err);
+/* One line for people: name, and what computes. */
+void backend_describe(const struct backend *b, char *out, size_t size);
 void backend_close(struct backend *b);
 static inline void cleanup_backend_fn(struct backend **b)
 {

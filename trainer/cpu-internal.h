@@ -16,6 +16,7 @@ struct cpu {
     struct cpu_conv *conv;
     float *parts; /* CPU_PARTS rows of partial sums */
     size_t parts_cols;
+    struct update rates;
     struct err err; /* the first failure; class ERR_NONE: none */
 };
 

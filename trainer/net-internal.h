@@ -42,6 +42,12 @@ struct layer {
     int32_t *from;
 };
 
+/* Where a batch lies on the device. */
+struct input {
+    float *x, *targets;
+    int32_t *ids[NET_IDS], *labels;
+};
+
 struct net {
     struct backend *b;
     char model[NET_NAME_LEN];
@@ -57,10 +63,12 @@ struct net {
 
     size_t batch, floats;
     float *weights, *grads, *velocities, *mean;
-    float *scratch; /* a gradient that is added to another */
-    float *x, *targets;
-    int32_t *ids[NET_IDS], *labels;
-    void **owned; /* all other memory of the backend */
+    float *scratch;         /* a gradient that is added to another */
+    struct input inputs[2]; /* a device is fed one while it computes with the other */
+    int n_inputs, input;    /* input: that of the step in hand */
+    int image;              /* the value that is the input `x`; -1: none */
+    struct net_batch ahead; /* what lies in the other one; n 0: nothing */
+    void **owned;           /* all other memory of the backend */
     size_t n_owned;
 };
 

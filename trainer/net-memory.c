@@ -24,6 +24,16 @@ static int own_floats(struct net *n, size_t floats, float **ret, struct err *err
     return 0;
 }
 
+/* Values of samples, or their gradients. */
+static int own_values(struct net *n, size_t count, float **ret, struct err *err)
+{
+    if (n->b->ops->alloc_values(n->b, count, ret, err))
+        return -1;
+    n->owned = xrealloc(n->owned, (n->n_owned + 1) * sizeof *n->owned);
+    n->owned[n->n_owned++] = *ret;
+    return 0;
+}
+
 static int own_ids(struct net *n, size_t count, int32_t **ret, struct err *err)
 {
     void *p;
@@ -57,7 +67,7 @@ static int take_room(struct net *n, struct rooms *r, size_t size, float **ret, s
         r->all = xrealloc(r->all, (r->n + 1) * sizeof *r->all);
         best = &r->all[r->n++];
         *best = (struct room){.size = size};
-        if (own_floats(n, size * n->batch, &best->at, err))
+        if (own_values(n, size * n->batch, &best->at, err))
             return -1;
     }
     best->used = true;
@@ -103,25 +113,39 @@ static int allocate_layer(struct net *n, struct layer *l, struct err *err)
     return 0;
 }
 
+/* The first set's picture is the memory of its value. */
+static int allocate_input(struct net *n, struct input *in, struct err *err)
+{
+    if (n->image >= 0 && !in->x && own_values(n, n->values[n->image].size * n->batch, &in->x, err))
+        return -1;
+    for (int i = 0; i < n->n_ids; i++)
+        if (own_ids(n, n->batch * (size_t)n->ids_width[i], &in->ids[i], err))
+            return -1;
+    return own_ids(n, n->batch, &in->labels, err) || own_floats(n, n->batch, &in->targets, err);
+}
+
 int net_allocate(struct net *n, struct err *err)
 {
     size_t largest = 0;
+    n->image = -1;
     for (size_t i = 0; i < n->n_values; i++) {
         struct value *v = &n->values[i];
         largest = v->size > largest ? v->size : largest;
-        if (own_floats(n, v->size * n->batch, &v->data, err))
+        if (own_values(n, v->size * n->batch, &v->data, err))
             return -1;
-        if (n->layers[v->maker].kind == LAYER_IMAGE)
-            n->x = v->data;
+        if (n->layers[v->maker].kind == LAYER_IMAGE) {
+            n->image = (int)i;
+            n->inputs[0].x = v->data;
+        }
     }
-    for (int i = 0; i < n->n_ids; i++)
-        if (own_ids(n, n->batch * (size_t)n->ids_width[i], &n->ids[i], err))
+    n->n_inputs = n->b->ops->feed_begin ? 2 : 1;
+    for (int i = 0; i < n->n_inputs; i++)
+        if (allocate_input(n, &n->inputs[i], err))
             return -1;
     for (size_t i = 0; i < n->n_layers; i++)
         if (allocate_layer(n, &n->layers[i], err))
             return -1;
-    if (own_ids(n, n->batch, &n->labels, err) || own_floats(n, n->batch, &n->targets, err) ||
-        own_floats(n, largest * n->batch, &n->scratch, err) ||
+    if (own_values(n, largest * n->batch, &n->scratch, err) ||
         own_floats(n, n->floats, &n->weights, err) ||
         own_floats(n, n->floats + N_SUMS, &n->grads, err) ||
         own_floats(n, n->floats, &n->velocities, err))

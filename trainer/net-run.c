@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hash.h"
 #include "mem.h"
 #include "net-internal.h"
 
@@ -22,6 +23,11 @@ static struct value *in_of(const struct pass *p, const struct layer *l, int i)
 static struct value *out_of(const struct pass *p, const struct layer *l)
 {
     return &p->n->values[l->out];
+}
+
+static const struct input *input(const struct pass *p)
+{
+    return &p->n->inputs[p->n->input];
 }
 
 static float *weight(const struct pass *p, const struct layer *l, int i)
@@ -53,14 +59,15 @@ static void grad_done(const struct pass *p, struct value *v)
 static void embed(const struct pass *p, const struct layer *l)
 {
     struct value *y = out_of(p, l);
-    p->ops->embed(p->n->b, weight(p, l, 0), p->n->ids[l->ids], p->batch, l->width, y->c, y->data);
+    p->ops->embed(p->n->b, weight(p, l, 0), input(p)->ids[l->ids], p->batch, l->width, y->c,
+                  y->data);
 }
 
 static void embed_back(const struct pass *p, const struct layer *l)
 {
     struct value *y = out_of(p, l);
     p->ops->fill(p->n->b, grad(p, l, 0), p->n->params[l->params[0]].n, 0);
-    p->ops->embed_grad(p->n->b, y->grad, p->n->ids[l->ids], p->batch, l->width, y->c,
+    p->ops->embed_grad(p->n->b, y->grad, input(p)->ids[l->ids], p->batch, l->width, y->c,
                        grad(p, l, 0));
 }
 
@@ -268,15 +275,15 @@ static void cosine_back(const struct pass *p, const struct layer *l)
 static void softmax_loss(const struct pass *p, const struct layer *l)
 {
     struct value *x = in_of(p, l, 0);
-    p->ops->softmax_loss(p->n->b, x->data, p->n->labels, p->batch, x->c, p->train ? l->number : 0,
-                         x->grad, p->n->grads + p->n->floats + SUM_LOSS);
+    p->ops->softmax_loss(p->n->b, x->data, input(p)->labels, p->batch, x->c,
+                         p->train ? l->number : 0, x->grad, p->n->grads + p->n->floats + SUM_LOSS);
     x->written = true;
 }
 
 static void square_loss(const struct pass *p, const struct layer *l)
 {
     struct value *x = in_of(p, l, 0);
-    p->ops->square_loss(p->n->b, x->data, p->n->targets, p->batch, x->grad,
+    p->ops->square_loss(p->n->b, x->data, input(p)->targets, p->batch, x->grad,
                         p->n->grads + p->n->floats + SUM_LOSS);
     x->written = true;
 }
@@ -308,38 +315,90 @@ static const struct {
 
 /* --- steps ------------------------------------------------------------------------------------ */
 
-static void feed(struct net *n, const struct net_batch *in)
+/* Puts a batch where the next step finds it. */
+static void feed(struct net *n, const struct net_batch *in, int which)
 {
     const struct backend_ops *ops = n->b->ops;
-    if (in->x && n->x)
-        for (size_t i = 0; i < n->n_values; i++)
-            if (n->values[i].data == n->x)
-                ops->put(n->b, n->x, in->x, in->n * n->values[i].size * sizeof(float));
+    struct input *to = &n->inputs[which];
+    if (ops->feed_begin)
+        ops->feed_begin(n->b, which);
+    if (in->x && n->image >= 0)
+        ops->put(n->b, to->x, in->x, in->n * n->values[n->image].size * sizeof(float));
     for (int i = 0; i < n->n_ids; i++)
-        ops->put(n->b, n->ids[i], in->ids[i], in->n * (size_t)n->ids_width[i] * sizeof(int32_t));
+        ops->put(n->b, to->ids[i], in->ids[i], in->n * (size_t)n->ids_width[i] * sizeof(int32_t));
     if (in->labels)
-        ops->put(n->b, n->labels, in->labels, in->n * sizeof(int32_t));
+        ops->put(n->b, to->labels, in->labels, in->n * sizeof(int32_t));
     if (in->targets)
-        ops->put(n->b, n->targets, in->targets, in->n * sizeof(float));
+        ops->put(n->b, to->targets, in->targets, in->n * sizeof(float));
+    if (ops->feed_end)
+        ops->feed_end(n->b, which);
+}
+
+void net_ahead(struct net *n, const struct net_batch *in)
+{
+    if (n->n_inputs < 2 || in->n == 0)
+        return;
+    feed(n, in, 1 - n->input);
+    n->ahead = *in;
+}
+
+/* The batch of this step becomes n->input, fed before or now. */
+static void take_input(struct net *n, const struct net_batch *in)
+{
+    bool fed = n->ahead.n == in->n && n->ahead.x == in->x && n->ahead.labels == in->labels &&
+               n->ahead.targets == in->targets;
+    n->ahead.n = 0;
+    n->input = n->n_inputs - 1 - n->input; /* one: stays; two: the other */
+    if (!fed)
+        feed(n, in, n->input);
+    if (n->image >= 0)
+        n->values[n->image].data = n->inputs[n->input].x;
+    if (n->b->ops->use_begin)
+        n->b->ops->use_begin(n->b, n->input);
+}
+
+static void queue(const struct pass *p)
+{
+    struct net *n = p->n;
+    for (size_t i = 0; i < n->n_values; i++)
+        n->values[i].written = false;
+    for (size_t i = 0; i < n->n_layers; i++)
+        kinds[n->layers[i].kind].forward(p, &n->layers[i]);
+    for (size_t i = n->n_layers; p->train && i-- > 0;)
+        kinds[n->layers[i].kind].backward(p, &n->layers[i]);
+}
+
+/* Work with the same key touches the same memory in the same way. */
+static uint64_t key_of(const struct net *n, char what, int input, size_t batch)
+{
+    const struct {
+        const void *net, *weights;
+        uint64_t batch;
+        int64_t what;
+    } all = {n, n->weights, batch, what * 2 + input};
+    return hash64(&all, sizeof all, 0);
 }
 
 void net_step(struct net *n, const struct net_batch *in, bool train)
 {
-    struct pass p = {.n = n, .ops = n->b->ops, .batch = in->n, .train = train};
-    float count = (float)in->n;
-    p.ops->fill(n->b, n->grads + n->floats, N_SUMS, 0);
-    p.ops->put(n->b, n->grads + n->floats + SUM_COUNT, &count, sizeof count);
+    const struct backend_ops *ops = n->b->ops;
+    struct pass p = {.n = n, .ops = ops, .batch = in->n, .train = train};
+    enum backend_work work = WORK_WANTED;
+    ops->fill(n->b, n->grads + n->floats, N_SUMS, 0);
+    ops->fill(n->b, n->grads + n->floats + SUM_COUNT, 1, (float)in->n);
     if (in->n == 0) { /* this rank has no more samples, and adds nothing */
-        p.ops->fill(n->b, n->grads, n->floats, 0);
+        ops->fill(n->b, n->grads, n->floats, 0);
         return;
     }
-    feed(n, in);
-    for (size_t i = 0; i < n->n_values; i++)
-        n->values[i].written = false;
-    for (size_t i = 0; i < n->n_layers; i++)
-        kinds[n->layers[i].kind].forward(&p, &n->layers[i]);
-    for (size_t i = n->n_layers; train && i-- > 0;)
-        kinds[n->layers[i].kind].backward(&p, &n->layers[i]);
+    take_input(n, in);
+    if (ops->work_begin)
+        work = ops->work_begin(n->b, key_of(n, train ? 't' : 'e', n->input, in->n));
+    if (work != WORK_QUEUED)
+        queue(&p);
+    if (work == WORK_RECORDING && !ops->work_end(n->b, work))
+        queue(&p);
+    if (ops->use_end)
+        ops->use_end(n->b, n->input);
 }
 
 const float *net_result(const struct net *n)
@@ -352,29 +411,50 @@ size_t net_outputs(const struct net *n)
     return n->values[n->result].size;
 }
 
-void net_update_one(struct backend *b, enum param_kind kind, float *w, float *g, float *v, size_t n,
-                    const struct update *u, double count)
+static void update_param(struct backend *b, enum param_kind kind, float *w, float *g, float *v,
+                         size_t n)
+{
+    if (kind == PARAM_STAT)
+        b->ops->track(b, w, g, n, NET_STAT_KEEP);
+    else
+        b->ops->update(b, w, g, v, n, kind != PARAM_WEIGHT);
+}
+
+/* What the updates that follow go by: gradients are sums over `count` samples. */
+static void set_rates(struct backend *b, const struct update *u, double count)
 {
     struct update own = *u;
     own.scale = (float)(1 / count);
-    if (kind == PARAM_STAT) {
-        b->ops->fill(b, v, n, 0);
-        b->ops->axpy(b, v, own.scale, g, n);
-        b->ops->blend(b, w, v, n, NET_STAT_KEEP);
-        return;
+    b->ops->rates(b, &own);
+}
+
+void net_update_one(struct backend *b, enum param_kind kind, float *w, float *g, float *v, size_t n,
+                    const struct update *u, double count)
+{
+    set_rates(b, u, count);
+    update_param(b, kind, w, g, v, n);
+}
+
+static void update(struct net *n)
+{
+    for (size_t i = 0; i < n->n_params; i++) {
+        const struct param *p = &n->params[i];
+        update_param(n->b, p->kind, n->weights + p->at, n->grads + p->at, n->velocities + p->at,
+                     p->n);
     }
-    if (kind != PARAM_WEIGHT)
-        own.decay = own.trust = 0;
-    b->ops->update(b, w, g, v, n, &own);
 }
 
 void net_update(struct net *n, const struct update *u, double count)
 {
-    for (size_t i = 0; i < n->n_params; i++) {
-        const struct param *p = &n->params[i];
-        net_update_one(n->b, p->kind, n->weights + p->at, n->grads + p->at, n->velocities + p->at,
-                       p->n, u, count);
-    }
+    const struct backend_ops *ops = n->b->ops;
+    enum backend_work work = WORK_WANTED;
+    set_rates(n->b, u, count);
+    if (ops->work_begin)
+        work = ops->work_begin(n->b, key_of(n, u->trust > 0 ? 'l' : 'u', 0, 0));
+    if (work != WORK_QUEUED)
+        update(n);
+    if (work == WORK_RECORDING && !ops->work_end(n->b, work))
+        update(n);
 }
 
 const char *net_find_bad(struct net *n, size_t batch)

@@ -84,6 +84,9 @@ void net_draw(const char *name, uint64_t seed, bool drawn, float first, uint64_t
 
 /* --- running ---------------------------------------------------------------------------------- */
 
+/* Copies the batch of the next net_step() to the device while it still computes; nothing where the
+ * host computes. Its memory must stay as put() says (backend.h). */
+void net_ahead(struct net *n, const struct net_batch *in);
 /* Forward, loss, and (train) all gradients. The sums are those of this rank's samples. */
 void net_step(struct net *n, const struct net_batch *in, bool train);
 /* The result before the loss, per sample net_outputs() numbers. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend.h"
 #include "options.h"
 
 #define AT(field) offsetof(struct options, field)
@@ -59,7 +60,8 @@ const struct conf_row options_rows[] = {
     INT(rate_passes, "30", 1, 100000, "step: passes between changes of the rate"),
     TEXT(rate_factor, "0.1", "X", "step: what the rate is multiplied by"),
 
-    TEXT(device, "auto", "NAME", "auto, cpu or cuda"),
+    TEXT(device, "auto", "NAME", "auto, cpu, cuda or cuda:N"),
+    TEXT(precision, "auto", "NAME", "On a GPU: fp32, tf32, bf16, or auto (bf16 where it can)"),
     INT(use_gpu, "-1", -1, 1, "0: --device cpu; 1: --device cuda"),
     INT(trainer_count, "1", 1, 1024, "Threads that compute"),
     INT(loader_threads, "0", 0, 1024, "Threads that read and decode (0: one a core)"),
@@ -144,12 +146,14 @@ static int one_of(const char *name, const char *text, const char *a, const char 
 
 static int check(struct options *o, struct err *err)
 {
+    enum precision precision;
     if (number("learning_rate", o->learning_rate, 0, 1e6, &o->rate, err) ||
         number("momentum", o->momentum, 0, 1, &o->momentum_number, err) ||
         number("weight_decay", o->weight_decay, 0, 1, &o->decay, err) ||
         number("label_smoothing", o->label_smoothing, 0, 0.999, &o->smoothing, err) ||
         number("ema", o->ema, 0, 1, &o->ema_keep, err) ||
         number("rate_factor", o->rate_factor, 0, 10, &o->factor, err) ||
+        precision_parse(&precision, o->precision, err) ||
         one_of("optimizer", o->optimizer, "momentum", "lars", NULL, err) ||
         one_of("progress", o->progress, "auto", "no", "yes", err) ||
         one_of("log_format", o->log_format, "text", "json", NULL, err))

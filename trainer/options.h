@@ -21,7 +21,7 @@ struct options {
     int64_t warmup_passes, rate_passes;
     double rate, momentum_number, decay, smoothing, ema_keep, factor; /* the texts above, read */
     /* where it runs */
-    const char *device, *rendezvous;
+    const char *device, *precision, *rendezvous;
     int64_t trainer_count, use_gpu, local, trainer_id, num_gradient_servers, loader_threads;
     uint64_t rendezvous_timeout, collective_timeout;
     /* what it leaves */

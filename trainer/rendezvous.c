@@ -94,3 +94,14 @@ int rendezvous_find(struct rendezvous *ret, int64_t rank, int64_t ranks, const c
     *ret = r;
     return 0;
 }
+
+int rendezvous_local_rank(get_fn *get)
+{
+    static const char *const names[] = {"LOCAL_RANK", "PADDLE_LOCAL_RANK", "FLAGS_selected_gpus"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        int64_t n = 0;
+        if (value(get, names[i]))
+            return number(get, names[i], NULL, &n, NULL) ? 0 : (int)n;
+    }
+    return 0;
+}

@@ -30,5 +30,8 @@ struct rendezvous {
 /* `rank` and `ranks` -1, `where` NULL: not given. `get` is getenv, but for tests. */
 int rendezvous_find(struct rendezvous *ret, int64_t rank, int64_t ranks, const char *where,
                     const char *(*get)(const char *name), struct err *err);
+/* This rank among those of its host (LOCAL_RANK, PADDLE_LOCAL_RANK, FLAGS_selected_gpus): the GPU
+ * that is its own. 0 where nobody says. */
+int rendezvous_local_rank(const char *(*get)(const char *name));
 
 #endif

@@ -15,11 +15,18 @@
 
 static int open_backend(struct run *r, struct err *err)
 {
-    char why[1000];
-    if (backend_open(&r->b, r->o->device, (int)r->o->trainer_count, why, sizeof why, err))
+    char why[1000], what[200];
+    struct backend_options o = {.device = r->o->device,
+                                .precision = r->o->precision,
+                                .threads = (int)r->o->trainer_count,
+                                .local_rank =
+                                    rendezvous_local_rank((const char *(*)(const char *))getenv)};
+    if (backend_open(&r->b, &o, why, sizeof why, err))
         return -1;
     if (why[0])
         log_info(r->log, "on the CPU: %s", why);
+    backend_describe(r->b, what, sizeof what);
+    log_info(r->log, "computes on %s", what);
     return 0;
 }
 
