@@ -210,6 +210,8 @@ void tier_discharge(struct tier *t, uint64_t bytes);
 /* The disk refused what was charged: it is given back, and the tier set aside. */
 void tier_failed(struct tier *t, uint64_t charged, const struct err *why);
 struct tier *tier_choose(struct cache *c, uint32_t raw, bool pinned);
+/* Would so much that is not pinned leave room for the pinned that is missing? */
+bool tiers_leave_room(struct cache *c, uint64_t bytes);
 /* A newcomer of so many bytes finds no room: the last tier is told, if it is to make some. */
 void tier_want_room(struct cache *c, uint64_t bytes, bool pinned);
 bool cache_pinned(struct cache *c, uint64_t unit);
@@ -317,6 +319,7 @@ struct cache {
     struct leases *leases;
     struct cache_counts own_counts, *counts; /* counts: own_counts, or the caller's */
     _Atomic uint64_t units, bytes, samples, pinned_samples;
+    _Atomic uint64_t expected_samples, expected_bytes; /* of pinned ones; cache_expect() */
     _Atomic uint32_t now_min;
     uint64_t behind_above; /* behind.c: with more bytes cached, pages are dropped behind readers */
 };

@@ -103,6 +103,9 @@ void cache_will_need(struct cache *c, const uint64_t *units, size_t n);
 
 /* Pinned units are the last to go. */
 void cache_pin(struct cache *c, uint64_t unit, bool pinned);
+/* So many pinned samples, which take so many bytes of packs, are to live here in all. While some of
+ * them are missing, what is not pinned is kept only where it leaves room for those. */
+void cache_expect(struct cache *c, uint64_t samples, uint64_t bytes);
 void cache_drop(struct cache *c, uint64_t unit);
 /* Is it in a pack, and was not read for so long? Last uses are known to some minutes: in doubt it
  * was used. */

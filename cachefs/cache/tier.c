@@ -371,10 +371,28 @@ void tier_failed(struct tier *t, uint64_t charged, const struct err *why)
     health_error(&t->health, why);
 }
 
+/* What the pinned samples that are missing will take, by their mean. */
+static uint64_t missing_bytes(const struct cache *c)
+{
+    uint64_t expected = atomic_load(&c->expected_samples), here = atomic_load(&c->pinned_samples);
+    if (here >= expected)
+        return 0;
+    return (uint64_t)((double)atomic_load(&c->expected_bytes) * (double)(expected - here) /
+                      (double)expected);
+}
+
+bool tiers_leave_room(struct cache *c, uint64_t bytes)
+{
+    uint64_t missing = missing_bytes(c);
+    return missing == 0 || cache_room(c) >= missing + bytes;
+}
+
 /* The first tier that has room; the bytes are reserved there. NULL: the unit is not kept. */
 struct tier *tier_choose(struct cache *c, uint32_t raw, bool pinned)
 {
     uint64_t bytes = reservation(raw);
+    if (!pinned && !tiers_leave_room(c, bytes))
+        return NULL;
     for (size_t i = 0; i < c->conf.n_tiers; i++)
         if (tier_reserve(c->tiers[i], bytes))
             return c->tiers[i];

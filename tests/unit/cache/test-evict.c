@@ -147,6 +147,31 @@ Test(evict, idle_units_go_for_pinned_newcomers)
     rig_end(&r);
 }
 
+/* Others are read at the same time, and are kept only as far as the pinned will still fit. */
+Test(evict, what_is_expected_finds_its_room)
+{
+    struct rig r;
+    int others = 0;
+    rig_begin(&r, 1000000, 64u << 20, false);
+    rig_open(&r);
+    cache_expect(r.cache, 40, 40 * 1000400);
+    for (uint64_t u = 100; u < 140; u++)
+        cache_pin(r.cache, u, true);
+    for (uint64_t u = 1; u <= 80; u++)
+        cr_assert_eq(rig_read(&r, u, 0, 10, NULL, NULL), 0);
+    cr_assert_eq(cache_flush(r.cache, NULL), 0);
+    for (uint64_t u = 1; u <= 80; u++)
+        others += cache_where(r.cache, u) == 0;
+    cr_expect(others >= 10 && others <= 24, "%d", others);
+    cr_expect_not(cache_would_keep(r.cache, 90, 1000000, 0));
+    cr_expect(cache_would_keep(r.cache, 100, 1000000, 0));
+    for (uint64_t u = 100; u < 140; u++)
+        cr_assert_eq(rig_read(&r, u, 0, 10, NULL, NULL), 0);
+    cr_assert_eq(cache_flush(r.cache, NULL), 0);
+    cr_expect(cache_has_all(r.cache, 100, 40));
+    rig_end(&r);
+}
+
 Test(evict, a_lease_reads_the_stored_bytes)
 {
     struct rig r;
