@@ -335,6 +335,11 @@ static int parse_list(const char *text, char ***urls, size_t *n, bool *ret_servi
     return 0;
 }
 
+bool peer_any(const struct source *s)
+{
+    return atomic_load(&((const struct peer_layer *)s)->on);
+}
+
 int peer_set_list(struct source *s, const char *text, struct err *err)
 {
     struct peer_layer *l = (struct peer_layer *)(void *)s;

@@ -371,12 +371,23 @@ void requests_start(struct peer *p)
 
 /* --- late readers ----------------------------------------------------------------------------- */
 
+/* After how long a reader's ask is late: UINT64_MAX: never. Lock held. */
+static uint64_t late_after_ns(const struct peer *p, uint32_t len)
+{
+    const struct peer_conf *conf = &p->layer->conf;
+    uint64_t after = conf->no_hedge ? UINT64_MAX : hedge_after_ns(&p->hedge, len);
+    if (after == UINT64_MAX || !conf->store)
+        return after;
+    uint64_t usual = histogram_quantile_ns(&conf->store->latency, 0.5);
+    return usual > after ? usual : after;
+}
+
 /* Lock held. Is it to be sent to the store too? *ret_due: when to look again, if it is not yet. */
 static bool is_late(struct peer *p, struct ask *a, uint64_t now, uint64_t *ret_due)
 {
     if (!a || a->hedged || a->answered || a->piece.prio != PRIO_READER)
         return false;
-    uint64_t after = hedge_after_ns(&p->hedge, a->unit_len);
+    uint64_t after = late_after_ns(p, a->unit_len);
     if (after == UINT64_MAX)
         return false;
     if (now - a->read_ns < after) {

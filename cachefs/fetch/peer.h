@@ -3,10 +3,11 @@
  * another machine is asked from that one first (POST /v1/samples:batch, docs/formats/peer.md).
  *
  * What waits for one machine at one moment goes out as one request. A reader who waits longer than
- * that machine's 95th percentile is asked from the store as well. Every byte is checked on arrival.
- * A machine that fails in any way costs at most one timeout: what waited for it goes on to the
- * store, and it is left alone until a check in the background finds it well. Without machines, or
- * without an owner, the layer is one look at a counter.
+ * that machine's 95th percentile, and than the store usually takes (to ask it earlier gains
+ * nothing, and a narrow link to it is everybody's), is asked from the store as well. Every byte is
+ * checked on arrival. A machine that fails in any way costs at most one timeout: what waited for it
+ * goes on to the store, and it is left alone until a check in the background finds it well. Without
+ * machines, or without an owner, the layer is one look at a counter.
  *
  * Nothing goes in circles: who is asked by this layer answers from what is cached there.
  */
@@ -17,6 +18,7 @@
 #include "json.h"
 #include "source.h"
 
+struct fetch_counts;
 struct log;
 
 /* The partitions of other machines that may keep the sample, the likeliest first, at most `max`.
@@ -26,7 +28,9 @@ typedef size_t peer_owners_fn(void *arg, uint64_t sample, uint32_t *ret, size_t 
 struct peer_conf {
     peer_owners_fn *owners;
     void *arg;
-    const char *ca_file; /* of https; NULL: the system's. Borrowed */
+    bool no_hedge;                    /* late readers wait */
+    const struct fetch_counts *store; /* tells what the store usually takes; or NULL */
+    const char *ca_file;              /* of https; NULL: the system's. Borrowed */
     struct log *log;
 };
 
@@ -39,6 +43,8 @@ int peer_source_new(struct source **ret, const struct peer_conf *conf, struct so
  * with a URL a line. On a mistake nothing changes. What is under way ends as it was begun.
  */
 int peer_set_list(struct source *s, const char *text, struct err *err);
+/* Is there anybody to ask? */
+bool peer_any(const struct source *s);
 /* The file whose token is shown to them; it is read again when it changes. "": none. */
 int peer_set_token_file(struct source *s, const char *file, struct err *err);
 /* "peers": an array with a row for each. */

@@ -37,8 +37,12 @@ int stack_build(struct volume *v, struct err *err)
     struct source *store;
     if (fetch_source_new(&store, v->fetch, v->sources.stores, v->sources.set.n, err))
         return -1;
-    const struct peer_conf peers = {
-        .owners = share_owners, .arg = v, .ca_file = v->conf.store.ca_file, .log = v->conf.log};
+    const struct peer_conf peers = {.owners = share_owners,
+                                    .arg = v,
+                                    .no_hedge = !v->conf.fetch.hedge,
+                                    .store = fetch_counts(v->fetch),
+                                    .ca_file = v->conf.store.ca_file,
+                                    .log = v->conf.log};
     if (peer_source_new(&v->peers, &peers, store, err)) {
         store->ops->close(store);
         return -1;

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "catalog.h"
+#include "clock.h"
+#include "fetch.h"
 #include "hash.h"
 #include "mem.h"
 #include "peer-frames.h"
@@ -238,17 +240,22 @@ static void set_peers(const char *list)
     cr_assert_eq(peer_set_list(layer, list, &err), 0, "%s", err.msg);
 }
 
-static void begin(int mode)
+static void begin_with(const struct peer_conf *conf, int mode)
 {
-    const struct peer_conf conf = {.owners = owner};
     struct err err = {0};
     build_catalog();
     atomic_store(&machine.mode, mode);
     machine_start();
     pool = pool_new(64u << 20);
-    cr_assert_eq(peer_source_new(&layer, &conf, &store, &err), 0);
+    cr_assert_eq(peer_source_new(&layer, conf, &store, &err), 0);
     cleanup_free char *list = xasprintf("http://127.0.0.1:1,http://127.0.0.1:%u/", machine.port);
     set_peers(list);
+}
+
+static void begin(int mode)
+{
+    const struct peer_conf conf = {.owners = owner};
+    begin_with(&conf, mode);
 }
 
 static void finish(void)
@@ -461,6 +468,38 @@ Test(peer, a_late_reader_is_served_by_the_store_and_nobody_waits)
     }
     cr_expect(hedged);
     finish();
+}
+
+/* The machine answers after its 95th percentile: nobody else is asked. */
+static void check_patience(const struct peer_conf *conf)
+{
+    begin_with(conf, GOOD);
+    wait_for(SECOND_IS("ok"));
+    for (int i = 0; i < 200; i++)
+        cr_assert_geq(read_one(ids[i % SAMPLES]), 0);
+    struct call c;
+    atomic_store(&machine.held, 1);
+    call_start(&c, ids[0], PRIO_READER);
+    poll(NULL, 0, 100); /* longer than the percentile, or the test says nothing */
+    atomic_store(&machine.held, 0);
+    cr_expect_geq(call_end(&c, ids[0]), 0);
+    cr_expect(status_has("\"hedges\":0,\"why\":\"\""));
+    finish();
+}
+
+Test(peer, a_store_that_takes_longer_is_not_asked_early)
+{
+    static struct fetch_counts counts;
+    for (int i = 0; i < 100; i++)
+        histogram_add(&counts.latency, 300 * NS_PER_S);
+    const struct peer_conf conf = {.owners = owner, .store = &counts};
+    check_patience(&conf);
+}
+
+Test(peer, late_readers_wait_where_hedging_is_off)
+{
+    const struct peer_conf conf = {.owners = owner, .no_hedge = true};
+    check_patience(&conf);
 }
 
 Test(peer, closing_ends_what_waits)
