@@ -172,6 +172,8 @@ static void add_share(struct bytes *out, const struct json *s)
                json_uint_at(&share, "partition"), json_uint_at(&share, "partitions"),
                json_str_at(&share, "strategy"), json_uint_at(&share, "samples"));
     add_size(out, json_uint_at(&share, "bytes"));
+    if (json_uint_at(&share, "kept_epoch") != json_uint_at(&share, "epoch"))
+        bytes_addf(out, "; keeps that of epoch %" PRIu64, json_uint_at(&share, "kept_epoch"));
     bytes_add_char(out, '\n');
     struct json ahead = json_get(s, "epochs_ahead");
     if (!json_uint_at(&ahead, "budget"))

@@ -33,8 +33,8 @@ static void end_order(struct volume *v)
 }
 
 /* Makes `o` the order and `share` the share for everybody (either may be NULL), and tells the
- * listener. */
-static void swap_order(struct volume *v, struct epoch_order *o, struct share *share)
+ * listener. `stays`: what is kept here stays what it was. */
+static void swap_order(struct volume *v, struct epoch_order *o, struct share *share, bool stays)
 {
     struct epoch_order *old;
     struct share *dropped = NULL;
@@ -44,12 +44,17 @@ static void swap_order(struct volume *v, struct epoch_order *o, struct share *sh
         ACQUIRE(&v->lock);
         old = v->order;
         v->order = o;
-        if (v->share != share) {
+        if (v->share == share) {
+            dropped = share; /* two references to one */
+        } else if (v->stays) {
+            dropped = v->share;
+            v->share = share;
+            v->stays = stays;
+        } else {
             dropped = v->share_before;
             v->share_before = v->share;
             v->share = share;
-        } else {
-            dropped = share; /* two references to one */
+            v->stays = stays;
         }
         v->order_gen++;
         v->order_error[0] = '\0';
@@ -88,12 +93,16 @@ static void current_division(struct volume *v, struct share_conf *ret, uint64_t 
     *ret_gen = v->order_gen + 1;
 }
 
-/* The share that `conf` asks for: the one in use, or a new one, whose pins are then set. */
+/* The share that `conf` asks for: the one in use, or a new one, whose pins are then set unless what
+ * is kept here stays what it is. */
 static int build_share(struct volume *v, const struct share_conf *conf, struct catalog *c,
-                       struct share **ret, struct err *err)
+                       struct share **ret, bool *ret_stays, struct err *err)
 {
     struct share *old = volume_share(v);
     *ret = NULL;
+    *ret_stays = false;
+    if (!conf->partitions)
+        cache_expect(v->cache, 0, 0);
     if (!conf->partitions || (old && share_serves(old, conf, c))) {
         *ret = conf->partitions ? take_ptr(&old) : NULL;
         share_unref(old);
@@ -102,7 +111,8 @@ static int build_share(struct volume *v, const struct share_conf *conf, struct c
     share_unref(old);
     if (share_new(ret, conf, c, v->conf.dir, err))
         return -1;
-    if (!share_pin(*ret, v->cache, err))
+    *ret_stays = share_stays(v, *ret);
+    if (*ret_stays || !share_pin(*ret, v->cache, err))
         return 0;
     share_unref(*ret);
     return -1;
@@ -142,6 +152,7 @@ static int build_and_swap(struct volume *v, struct err *err)
     struct share_conf division;
     struct epoch_order *o = NULL;
     struct share *share = NULL;
+    bool stays = false;
     uint64_t gen;
     current_division(v, &division, &gen);
     struct catalog *c = version_for_order(v, division.has_spec);
@@ -151,14 +162,14 @@ static int build_and_swap(struct volume *v, struct err *err)
     if (!rc && o)
         o->last_epoch = last_epoch(v);
     if (!rc)
-        rc = build_share(v, &division, c, &share, err);
+        rc = build_share(v, &division, c, &share, &stays, err);
     if (!rc)
         note_version(v, division.has_spec ? c : NULL);
     catalog_unref(c);
     if (rc)
         epoch_order_unref(o);
     else
-        swap_order(v, o, share);
+        swap_order(v, o, share, stays);
     return rc;
 }
 

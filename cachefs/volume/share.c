@@ -5,9 +5,15 @@
  * What belongs to the share is pinned: the cache makes room for it, and it is the last to go. What
  * does not is unpinned, and the first to go. That, and not how long ago something was read, is what
  * decides: with epochs that are permutations the sample read last is as useful as any other.
+ *
+ * An epoch that is dealt anew has other shares. Where there are other nodes to ask, each goes on
+ * keeping the share that it has made local, and they give each other what they read: were each to
+ * move on by itself, it would drop what others have not had yet, and the store would be asked for
+ * it. A warmup, or fetching epochs ahead, moves the share.
  */
 #include "volume-internal.h"
 
+#include "peer.h"
 #include "plan.h"
 
 static int check(const struct share_conf *c, struct err *err)
@@ -41,6 +47,7 @@ static bool note_sample(void *arg, const struct plan_sample *s)
     kept[s->id / 8] |= (uint8_t)(1u << (s->id % 8));
     share->samples++;
     share->bytes += s->size;
+    share->stored += plan_stored_bytes(s->size, 1.0);
     share->repeats += s->owner != share->conf.partition;
     return true;
 }
@@ -141,7 +148,50 @@ static bool pin_sample(void *arg, const struct entry *e)
 int share_pin(const struct share *s, struct cache *cache, struct err *err)
 {
     struct pinning p = {s, cache};
+    cache_expect(cache, s->samples, s->stored);
     return catalog_walk(s->catalog, 0, pin_sample, &p, err);
+}
+
+/* The share that is kept here, with a reference, or NULL. */
+static struct share *kept_share(struct volume *v)
+{
+    ACQUIRE(&v->lock);
+    struct share *s = v->stays ? v->share_before : v->share;
+    return s ? share_ref(s) : NULL;
+}
+
+static bool ahead_is_on(struct volume *v)
+{
+    ACQUIRE(&v->epochs.lock);
+    return v->epochs.budget > 0;
+}
+
+bool share_stays(struct volume *v, const struct share *s)
+{
+    struct share *kept = kept_share(v);
+    struct share_conf conf = s->conf;
+    struct cache_stat now;
+    cache_stat(v->cache, &now);
+    if (kept)
+        conf.spec.epoch = kept->conf.spec.epoch;
+    bool stays = kept && s->conf.has_spec && s->conf.spec.epoch != kept->conf.spec.epoch &&
+                 peer_any(v->peers) && !ahead_is_on(v) && share_serves(kept, &conf, s->catalog) &&
+                 now.pinned_samples >= kept->samples - kept->samples / 2;
+    share_unref(kept);
+    return stays;
+}
+
+int share_move(struct volume *v, struct err *err)
+{
+    struct share *s;
+    {
+        ACQUIRE(&v->lock);
+        s = v->stays ? share_ref(v->share) : NULL;
+        v->stays = false;
+    }
+    int rc = s ? share_pin(s, v->cache, err) : 0;
+    share_unref(s);
+    return rc;
 }
 
 /* --- the volume's own --------------------------------------------------------------------------
@@ -180,15 +230,17 @@ size_t share_owners(void *volume, uint64_t id, uint32_t *ret, size_t max)
 {
     struct volume *v = volume;
     ACQUIRE(&v->lock);
-    size_t n = add_owner(v->share, id, ret, 0, max);
-    return add_owner(v->share_before, id, ret, n, max);
+    const struct share *first = v->stays ? v->share_before : v->share;
+    size_t n = add_owner(first, id, ret, 0, max);
+    return add_owner(first == v->share ? v->share_before : v->share, id, ret, n, max);
 }
 
 void share_status(struct volume *v, uint64_t cached, struct json_writer *w)
 {
-    struct share *s = volume_share(v);
+    struct share *s = volume_share(v), *kept = kept_share(v);
     if (!s) {
         jw_raw(w, "partition", "null");
+        share_unref(kept);
         return;
     }
     jw_object(w, "partition");
@@ -196,6 +248,7 @@ void share_status(struct volume *v, uint64_t cached, struct json_writer *w)
     jw_uint(w, "partitions", s->conf.partitions);
     jw_str(w, "strategy", owner_strategy_name(s->strategy));
     jw_uint(w, "epoch", s->conf.has_spec ? s->conf.spec.epoch : 0);
+    jw_uint(w, "kept_epoch", kept && kept->conf.has_spec ? kept->conf.spec.epoch : 0);
     jw_uint(w, "samples", s->samples);
     jw_uint(w, "bytes", s->bytes);
     jw_uint(w, "cached", cached);
@@ -205,5 +258,6 @@ void share_status(struct volume *v, uint64_t cached, struct json_writer *w)
         jw_uint(w, NULL, s->conf.weights.of[i]);
     jw_end(w);
     jw_end(w);
+    share_unref(kept);
     share_unref(s);
 }

@@ -170,6 +170,7 @@ struct share {
     struct spill owner;               /* uint16_t[max_id + 1]: partition by sample id */
     struct spill kept;                /* a bit an id: this node keeps it */
     uint64_t samples, bytes, repeats; /* kept; repeats: owned by another partition */
+    uint64_t stored;                  /* what the kept take in packs */
 };
 int share_new(struct share **ret, const struct share_conf *conf, struct catalog *c, const char *dir,
               struct err *err);
@@ -187,6 +188,11 @@ int division_for(struct volume *v, const struct warmup_conf *w, struct share_con
                  struct err *err);
 /* Pins what the share has, unpins what it has not. */
 int share_pin(const struct share *s, struct cache *cache, struct err *err);
+/* A new epoch begins, with share `s`: does what this node keeps stay that of the share before?
+ * Then what the other nodes want of it stays as well (share.c). */
+bool share_stays(struct volume *v, const struct share *s);
+/* What is kept is that of the volume's share from now on: somebody makes it local. */
+int share_move(struct volume *v, struct err *err);
 /* The volume's, with a reference; NULL: it is not divided. */
 struct share *volume_share(struct volume *v);
 /* `cached`: samples of the share that are here; all of a share is pinned. */
@@ -389,6 +395,7 @@ struct volume {
     struct epoch_order *order;
     char order_error[256];
     struct share *share, *share_before; /* of this epoch; of the one before it, or NULL */
+    bool stays;                         /* what is kept here is that of `share_before` */
     struct order_spec spec;
     bool has_spec;
     uint64_t last_epoch;        /* that the sampler speaks of; UINT64_MAX: it does not say */

@@ -455,6 +455,10 @@ static int find_targets(struct warm *w, struct err *err)
         share_unref(share);
         share = NULL;
     }
+    if (share && !c->dry_run && share_move(w->v, err)) {
+        share_unref(share);
+        return -1;
+    }
     if (!share && division.partitions &&
         share_new(&share, &division, w->catalog, w->v->conf.dir, err))
         return -1;
