@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An S3 of one bucket over a local folder that stands elsewhere than the client thinks.
 
-    s3odd.py --root DIR --bucket NAME --ready FILE --log FILE [--keys FILE] [--region R] [--redirect 301|400|307] [--skew SECONDS] [--life SECONDS]
+    s3odd.py --root DIR --bucket NAME --ready FILE --log FILE [--address A] [--keys FILE] [--region R] [--redirect 301|400|307] [--skew SECONDS] [--life SECONDS]
 
 What moto cannot show: it does not compute signatures (moto does, in other tests) but judges what they say.
     --keys FILE      lines "ACCESS-KEY [SESSION-TOKEN]", read anew for each request: others get InvalidAccessKeyId
@@ -181,13 +181,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("--root", "--bucket", "--ready", "--log"):
         parser.add_argument(name, required=True)
+    parser.add_argument("--address", default="127.0.0.1")
     parser.add_argument("--keys")
     parser.add_argument("--region")
     parser.add_argument("--redirect", type=int, default=301)
     parser.add_argument("--skew", type=float, default=0)
     parser.add_argument("--life", type=float, default=3600)
     options = parser.parse_args()
-    server = Server(("127.0.0.1", 0), Odd)
+    server = Server((options.address, 0), Odd)
     server.options, server.lock, server.given = options, threading.Lock(), {}
     server.log = open(options.log, "a", encoding="utf-8")
     with open(options.ready + ".part", "w", encoding="ascii") as out:
