@@ -112,7 +112,8 @@ static void add_last_words(const struct json *container, struct bytes *out)
 {
     struct json last = json_get(container, "lastState"), state = json_get(container, "state");
     struct json before = json_get(&last, "terminated"), now = json_get(&state, "terminated");
-    const char *said = part_text(now.node ? &now : &before, "message");
+    const char *said = part_text(&now, "message");
+    said = said ? said : part_text(&before, "message");
     size_t len = said ? strlen(said) : 0;
     while (len && (said[len - 1] == '\n' || said[len - 1] == ' '))
         len--;

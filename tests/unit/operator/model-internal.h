@@ -7,6 +7,8 @@
 /* model.c */
 const char *model_text_at(const json_t *o, const char *path); /* "a|0|b" */
 json_t *model_parsed(const char *text);
+json_t *model_meta(json_t *o); /* "metadata", made if need be */
+json_t *model_child(json_t *o, const char *key);
 void model_put_time(struct model *m, json_t *to, const char *key);
 
 /* model-servers.c */

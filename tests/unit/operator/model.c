@@ -34,7 +34,7 @@ const char *model_text_at(const json_t *o, const char *path)
     return json_is_string(o) ? json_string_value(o) : json_is_true(o) ? "true" : "";
 }
 
-static json_t *meta_of(json_t *o)
+json_t *model_meta(json_t *o)
 {
     json_t *meta = json_object_get(o, "metadata");
     if (!meta) {
@@ -44,7 +44,7 @@ static json_t *meta_of(json_t *o)
     return meta;
 }
 
-static json_t *child_of(json_t *o, const char *key)
+json_t *model_child(json_t *o, const char *key)
 {
     if (!json_object_get(o, key))
         json_object_set_new(o, key, json_object());
@@ -55,13 +55,13 @@ static void touch(struct model *m, json_t *o)
 {
     char text[32];
     snprintf(text, sizeof text, "%ld", ++m->versions);
-    json_object_set_new(meta_of(o), "resourceVersion", json_string(text));
+    json_object_set_new(model_meta(o), "resourceVersion", json_string(text));
 }
 
 static void insert(struct model *m, json_t *o)
 {
     char uid[48];
-    json_t *meta = meta_of(o);
+    json_t *meta = model_meta(o);
     snprintf(uid, sizeof uid, "00000000-0000-0000-0000-%012ld", ++m->uids);
     if (!json_object_get(meta, "uid"))
         json_object_set_new(meta, "uid", json_string(uid));
@@ -167,7 +167,7 @@ static void merge(json_t *to, const json_t *patch)
 
 static void remove_if_free(struct model *m, json_t *o)
 {
-    json_t *meta = meta_of(o);
+    json_t *meta = model_meta(o);
     if (!json_object_get(meta, "deletionTimestamp") ||
         json_array_size(json_object_get(meta, "finalizers")))
         return;
@@ -184,7 +184,7 @@ static void change(struct model *m, json_t *o, const json_t *patch)
     json_t *spec = json_deep_copy(json_object_get(o, "spec"));
     merge(o, patch);
     cleanup_free char *now = json_dumps(o, JSON_SORT_KEYS);
-    json_t *meta = meta_of(o);
+    json_t *meta = model_meta(o);
     if (!json_equal(spec, json_object_get(o, "spec")))
         json_object_set_new(
             meta, "generation",
@@ -206,8 +206,8 @@ void model_patch(struct model *m, const char *kind, const char *ns, const char *
 
 static void begin_deletion(struct model *m, json_t *o)
 {
-    if (!json_object_get(meta_of(o), "deletionTimestamp")) {
-        model_put_time(m, meta_of(o), "deletionTimestamp");
+    if (!json_object_get(model_meta(o), "deletionTimestamp")) {
+        model_put_time(m, model_meta(o), "deletionTimestamp");
         touch(m, o);
     }
     remove_if_free(m, o);
@@ -373,7 +373,7 @@ static bool create(struct model *m, const struct action *a)
         return true; /* apply.c looks whether it is ours */
     }
     if (a->kind == KIND_PVC)
-        json_object_set_new(meta_of(o), "finalizers",
+        json_object_set_new(model_meta(o), "finalizers",
                             json_pack("[s]", "kubernetes.io/pvc-protection"));
     insert(m, o);
     return true;
@@ -466,7 +466,7 @@ static bool set_phase(struct model *m, json_t *o, const char *phase)
 {
     if (strcmp(model_text_at(o, "status|phase"), phase) == 0)
         return false;
-    json_object_set_new(child_of(o, "status"), "phase", json_string(phase));
+    json_object_set_new(model_child(o, "status"), "phase", json_string(phase));
     touch(m, o);
     return true;
 }
@@ -508,7 +508,7 @@ static bool release_claim(struct model *m, json_t *pvc)
     json_t *pv = model_get(m, "PersistentVolume", NULL, model_text_at(pvc, "spec|volumeName"));
     if (pv)
         set_phase(m, pv, "Released");
-    json_object_del(meta_of(pvc), "finalizers");
+    json_object_del(model_meta(pvc), "finalizers");
     remove_if_free(m, pvc);
     return true;
 }
@@ -516,7 +516,7 @@ static bool release_claim(struct model *m, json_t *pvc)
 static json_t *make_pod(struct model *m, const json_t *sts, const char *name)
 {
     json_t *tmpl = json_object_get(json_object_get(sts, "spec"), "template");
-    json_t *pod = json_deep_copy(tmpl), *meta = meta_of(pod);
+    json_t *pod = json_deep_copy(tmpl), *meta = model_meta(pod);
     json_object_set_new(pod, "apiVersion", json_string("v1"));
     json_object_set_new(pod, "kind", json_string("Pod"));
     json_object_set_new(meta, "name", json_string(name));
@@ -584,7 +584,7 @@ static bool place_pod(struct model *m, json_t *pod)
     }
     if (!best)
         return false;
-    json_object_set_new(child_of(pod, "spec"), "nodeName",
+    json_object_set_new(model_child(pod, "spec"), "nodeName",
                         json_string(model_text_at(best, "metadata|name")));
     touch(m, pod);
     return true;
@@ -668,46 +668,4 @@ int model_settle(struct model *m, int clocks)
             return passes;
         m->now += m->again;
     }
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* A line an object, in an order that does not tell which was made first. */
-char *model_text(struct model *m)
-{
-    json_t *copy = json_deep_copy(m->objects), *o, *c;
-    struct bytes out = {0};
-    size_t i, k;
-    cleanup_free char **lines = xcalloc(json_array_size(copy) + 1, sizeof *lines);
-    json_array_foreach(copy, i, o)
-    {
-        static const char *const gone[] = {"resourceVersion", "uid", "creationTimestamp",
-                                           "generation", "ownerReferences"};
-        for (k = 0; k < sizeof gone / sizeof gone[0]; k++)
-            json_object_del(meta_of(o), gone[k]);
-        json_object_del(child_of(meta_of(o), "labels"), "sampan.io/owner");
-        json_object_del(child_of(meta_of(o), "annotations"), "sampan.io/made-of");
-        json_object_del(o, "spec");
-        json_t *status = json_object_get(o, "status");
-        json_array_foreach(json_object_get(status, "conditions"), k, c)
-        {
-            json_object_del(c, "lastTransitionTime");
-            json_object_del(c, "observedGeneration");
-        }
-        static const char *const times[] = {"refreshedAt", "startTime", "completionTime",
-                                            "syncJobName", "jobName"};
-        for (k = 0; k < sizeof times / sizeof times[0]; k++)
-            json_object_del(status, times[k]);
-        lines[i] = json_dumps(o, JSON_SORT_KEYS);
-    }
-    qsort(lines, json_array_size(copy), sizeof *lines, by_text);
-    for (i = 0; i < json_array_size(copy); i++) {
-        bytes_addf(&out, "%s\n", lines[i]);
-        free(lines[i]);
-    }
-    json_decref(copy);
-    return bytes_take(&out);
 }
