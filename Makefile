@@ -10,9 +10,9 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order walk api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli pages csi loader kube operator train
+MODULES := base order walk api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli pages csi loader kube operator train launch
 # Modules that are programs of their own: nothing of them is in build/bin/sampan.
-APART := api pages csi loader kube operator train
+APART := api pages csi loader kube operator train launch
 
 DIR_base     := common/base
 DIR_order    := common/order
@@ -40,6 +40,7 @@ DIR_pages    := common/pages
 DIR_csi      := csi
 DIR_loader   := trainer/loader
 DIR_train    := trainer
+DIR_launch   := trainer/launch
 DIR_kube     := operator/kube
 DIR_operator := operator
 
@@ -71,6 +72,7 @@ USES_csi      := base ctlwire pages
 USES_loader   := base order walk ctlwire device
 USES_train    := base order walk ctlwire loader
 USES_kube     := base
+USES_launch   := base walk kube train
 USES_operator := base api order kube pages
 
 LIBS_base    := libcurl jansson libcrypto

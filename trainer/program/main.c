@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "launch.h"
 #include "log.h"
 #include "mem.h"
 #include "options.h"
@@ -43,6 +44,8 @@ static void help(void)
     cleanup_bytes struct bytes text = {0};
     bytes_add_str(&text, "sampan-train [OPTION]…          trains a model\n"
                          "sampan-train pserver [OPTION]…  keeps parameters for trainers\n"
+                         "sampan-train launch [OPTION]…   both, in each pod of a batch/v1 Job\n"
+                         "sampan-train split --parts N SRC JOB  deals samples out for that\n"
                          "\n");
     conf_help(options_rows, options_n_rows, &text);
     fputs(text.data, stdout);
@@ -138,8 +141,42 @@ static void wait_asleep(char **argv)
     execv(self, argv); /* if it fails, spinning is all that is lost */
 }
 
+static int launch(int argc, char **argv)
+{
+    struct err err = {0};
+    struct launch_conf c;
+    char self[PATH_MAX];
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        launch_help();
+        return 0;
+    }
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0 || launch_read(&c, argc, argv, (const char *(*)(const char *))getenv, &err))
+        return complain(&err);
+    self[n] = '\0';
+    c.program = self;
+    struct log *log = log_new(stderr, LOG_INFO, LOG_TEXT, NULL);
+    watch_signals();
+    int code = launch_run(&c, log, &stop, &err);
+    if (code < 0)
+        code = complain(&err);
+    log_free(log);
+    launch_release(&c);
+    return code;
+}
+
+static int split(int argc, char **argv)
+{
+    struct err err = {0};
+    return split_run(argc, argv, &err) ? complain(&err) : 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "launch") == 0)
+        return launch(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "split") == 0)
+        return split(argc - 1, argv + 1);
     wait_asleep(argv);
     return train(argc, argv, argc > 1 && strcmp(argv[1], "pserver") == 0);
 }

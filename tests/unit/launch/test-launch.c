@@ -1,0 +1,200 @@
+/* Launching: which pods count, who has which number, command lines, folders, what is refused. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch.h"
+#include "mem.h"
+
+/* --- pods ------------------------------------------------------------------------------------- */
+
+static int nodes_of(const char *text, struct launch_nodes *ret, struct err *err)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    cr_assert_eq(json_parse(&doc, "pods", text, strlen(text), err), 0, "%s", err->msg);
+    struct json root = json_root(doc);
+    return launch_nodes(ret, &root, err);
+}
+
+#define POD(phase, ip) "{\"metadata\":{},\"status\":{\"phase\":\"" phase "\",\"podIP\":\"" ip "\"}}"
+
+Test(launch, addresses_are_sorted_as_texts)
+{
+    static const char text[] =
+        "{\"items\":[" POD("Running", "10.0.0.2") "," POD("Running", "10.0.0.10") "," POD(
+            "Running",
+            "10.0.0.1") "," POD("Pending",
+                                "10.0.0.4") "," POD("Succeeded",
+                                                    "10.0.0.5") ",{\"metadata\":{"
+                                                                "\"deletionTimestamp\":\"x\"},"
+                                                                "\"status\":{\"phase\":\"Running\","
+                                                                "\"podIP\":\"10.0.0.6\"}},{"
+                                                                "\"metadata\":{}},{\"metadata\":{},"
+                                                                "\"status\":{\"phase\":"
+                                                                "\"Running\"}}]}";
+    struct launch_nodes *n = xcalloc(1, sizeof *n);
+    struct err err = {0};
+    cr_assert_eq(nodes_of(text, n, &err), 0, "%s", err.msg);
+    cr_assert_eq(n->n, 3);
+    cr_expect_str_eq(n->ip[0], "10.0.0.1");
+    cr_expect_str_eq(n->ip[1], "10.0.0.10");
+    cr_expect_str_eq(n->ip[2], "10.0.0.2");
+    cr_expect_eq(launch_number(n, "10.0.0.10"), 1);
+    cr_expect_eq(launch_number(n, "10.0.0.4"), -1);
+    cr_expect_eq(nodes_of("{}", n, &err), -1);
+    cr_expect_eq(nodes_of("{\"items\":[]}", n, &err), 0);
+    cr_expect_eq(n->n, 0);
+    free(n);
+}
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+static const char *const *environment;
+
+static const char *get(const char *name)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; environment[i]; i++)
+        if (strncmp(environment[i], name, len) == 0 && environment[i][len] == '=')
+            return environment[i] + len + 1;
+    return NULL;
+}
+
+static const char *const article[] = {
+    "JOB_NAME=paddle-cluster-job", "JOB_PATH=/jobpath",
+    "JOB_NAMESPACE=default",       "TRAIN_CONFIG_DIR=recommendation",
+    "CONF_PADDLE_NIC=eth0",        "CONF_PADDLE_PORT=7164",
+    "CONF_PADDLE_PORTS_NUM=2",     "CONF_PADDLE_PORTS_NUM_SPARSE=2",
+    "CONF_PADDLE_GRADIENT_NUM=3",  NULL};
+
+static void expect_words(char **words, const char *want)
+{
+    cleanup_bytes struct bytes text = {0};
+    for (char **w = words; *w; w++)
+        bytes_addf(&text, "%s%s", w == words ? "" : " ", *w);
+    cr_expect_str_eq(text.data, want);
+    launch_words_free(words);
+}
+
+Test(launch, command_lines_of_the_article)
+{
+    char *argv[] = {(char *)"launch",          (char *)"--config=./trainer_config.py",
+                    (char *)"--poll",          (char *)"1s",
+                    (char *)"--trainer_count", (char *)"4",
+                    (char *)"--num_passes=10", (char *)"--work=/tmp/w",
+                    (char *)"--local=0",       NULL};
+    struct launch_conf c;
+    struct err err = {0};
+    struct launch_nodes *n = xcalloc(1, sizeof *n);
+    n->n = 3;
+    for (int i = 0; i < 3; i++)
+        snprintf(n->ip[i], sizeof n->ip[i], "10.0.0.%d", i + 1);
+    environment = article;
+    cr_assert_eq(launch_read(&c, 9, argv, get, &err), 0, "%s", err.msg);
+    c.program = "sampan-train";
+    cr_expect_str_eq(c.work, "/tmp/w");
+    cr_expect_eq(c.poll_ns, 1000000000u);
+    expect_words(launch_server_words(&c, "10.0.0.2"),
+                 "sampan-train pserver --nics=eth0 --port=7164 --ports_num=2 "
+                 "--comment=paddle_process_by_paddle --ports_num_for_sparse=2 "
+                 "--num_gradient_servers=3 --address=10.0.0.2");
+    expect_words(launch_trainer_words(&c, n, 1),
+                 "sampan-train --nics=eth0 --port=7164 --ports_num=2 "
+                 "--comment=paddle_process_by_paddle --pservers=10.0.0.1,10.0.0.2,10.0.0.3 "
+                 "--ports_num_for_sparse=2 --config=./trainer_config.py --trainer_count 4 "
+                 "--num_passes=10 --local=0 --trainer_id=1 "
+                 "--save_dir=/jobpath/paddle-cluster-job/output");
+    launch_release(&c);
+    free(n);
+}
+
+Test(launch, environments_refused)
+{
+    static const struct {
+        size_t without;
+        const char *instead, *want;
+    } refused[] = {
+        {0, NULL, "launch: JOB_NAME is not set"},
+        {1, "JOB_PATH=", "launch: JOB_PATH is not set"},
+        {3, NULL, "launch: TRAIN_CONFIG_DIR is not set"},
+        {8, NULL, "launch: CONF_PADDLE_GRADIENT_NUM is not set"},
+        {8, "CONF_PADDLE_GRADIENT_NUM=0", "CONF_PADDLE_GRADIENT_NUM=0: want a number of 1 to"},
+        {5, "CONF_PADDLE_PORT=7x", "CONF_PADDLE_PORT=7x: want a number of 1 to 65535"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        const char *env[10];
+        char *argv[] = {(char *)"launch", NULL};
+        struct launch_conf c;
+        struct err err = {0};
+        size_t n = 0;
+        for (size_t k = 0; article[k]; k++)
+            if (k != refused[i].without)
+                env[n++] = article[k];
+        if (refused[i].instead)
+            env[n++] = refused[i].instead;
+        env[n] = NULL;
+        environment = env;
+        cr_expect_eq(launch_read(&c, 1, argv, get, &err), -1, "row %zu", i);
+        cr_expect(strstr(err.msg, refused[i].want), "row %zu: %s", i, err.msg);
+    }
+}
+
+/* --- folders ---------------------------------------------------------------------------------- */
+
+static void put(const char *dir, const char *name, const char *text)
+{
+    cleanup_free char *path = xasprintf("%s/%s", dir, name);
+    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        mkdir(path, 0755);
+        *slash = '/';
+    }
+    cleanup_file FILE *f = fopen(path, "we");
+    cr_assert(f);
+    fputs(text, f);
+}
+
+static bool holds(const char *dir, const char *name, const char *text)
+{
+    char got[100] = "";
+    cleanup_free char *path = xasprintf("%s/%s", dir, name);
+    cleanup_file FILE *f = fopen(path, "re");
+    size_t n = f ? fread(got, 1, sizeof got - 1, f) : 0;
+    return f && n == strlen(text) && strcmp(got, text) == 0;
+}
+
+Test(split, pictures_and_ratings)
+{
+    char dir[] = "/tmp/sampan-unit-XXXXXX";
+    struct err err = {0};
+    cr_assert(mkdtemp(dir));
+    cleanup_free char *pictures = xasprintf("%s/p", dir), *ratings = xasprintf("%s/r", dir);
+    cleanup_free char *a = xasprintf("%s/a", dir), *b = xasprintf("%s/b", dir);
+    put(pictures, "cat/1.jpg", "c1");
+    put(pictures, "cat/2.jpg", "c2");
+    put(pictures, "cat/3.jpg", "c3");
+    put(pictures, "dog/1.jpg", "d1");
+    cr_expect_eq(split_set(pictures, a, 2, &err), 4, "%s", err.msg);
+    cr_expect(holds(a, "data/0/cat/1.jpg", "c1") && holds(a, "data/0/cat/3.jpg", "c3") &&
+              holds(a, "data/0/dog/1.jpg", "d1") && holds(a, "data/1/cat/2.jpg", "c2"));
+    cleanup_free char *empty = xasprintf("%s/data/1/dog", a);
+    cr_expect_eq(access(empty, F_OK), 0, "every part has every class");
+    put(ratings, "users.dat", "u\n");
+    put(ratings, "movies.dat", "m\n");
+    put(ratings, "ratings.dat", "1\n2\n3");
+    cr_expect_eq(split_set(ratings, b, 2, &err), 3, "%s", err.msg);
+    cr_expect(holds(b, "data/0/ratings.list", "1\n3") && holds(b, "data/1/ratings.list", "2\n") &&
+              holds(b, "data/1/users.dat", "u\n"));
+    cr_expect_eq(split_set(ratings, b, 2, &err), -1, "it is there");
+    cr_expect_eq(split_set("/nowhere", b, 2, &err), -1);
+    cr_expect_eq(err.class, ERR_NOT_FOUND);
+    char *const words[] = {(char *)"rm", (char *)"-rf", dir, NULL};
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(execvp("rm", words));
+    waitpid(pid, NULL, 0);
+}

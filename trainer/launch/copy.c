@@ -1,0 +1,192 @@
+/* Folders copied, and a set dealt out for trainers. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "conf.h"
+#include "launch.h"
+#include "mem.h"
+#include "walk.h"
+
+/* Those that a path goes through: what is behind its last slash is not made. */
+static int make_folders(const char *path, struct err *err)
+{
+    cleanup_free char *p = xstrdup(path);
+    for (char *slash = p + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        if (mkdir(p, 0755) && errno != EEXIST)
+            return err_sys(err, errno, "make %s", p);
+        *slash = '/';
+    }
+    return 0;
+}
+
+/* `flags`: O_TRUNC, or O_EXCL. */
+static int copy_file(const char *from, const char *to, int flags, struct err *err)
+{
+    char buf[65536];
+    ssize_t n;
+    if (make_folders(to, err))
+        return -1;
+    cleanup_close int in = open(from, O_RDONLY | O_CLOEXEC);
+    if (in < 0)
+        return err_sys(err, errno, "%s", from);
+    cleanup_close int out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+    if (out < 0)
+        return err_sys(err, errno, "%s", to);
+    while ((n = read(in, buf, sizeof buf)) > 0)
+        for (ssize_t done = 0, part; done < n; done += part) {
+            part = write(out, buf + done, (size_t)(n - done));
+            if (part < 0)
+                return err_sys(err, errno, "write %s", to);
+        }
+    if (n < 0)
+        return err_sys(err, errno, "read %s", from);
+    return close(take_fd(&out)) ? err_sys(err, errno, "write %s", to) : 0;
+}
+
+int64_t launch_copy(const char *from, const char *to, struct err *err)
+{
+    cleanup_file_list struct file_list list = {0};
+    if (file_list_walk(&list, from, err))
+        return -1;
+    for (size_t i = 0; i < list.n; i++) {
+        cleanup_free char *src = xasprintf("%s/%s", from, file_list_get(&list, i));
+        cleanup_free char *dst = xasprintf("%s/%s", to, file_list_get(&list, i));
+        if (copy_file(src, dst, O_TRUNC, err))
+            return -1;
+    }
+    return (int64_t)list.n;
+}
+
+/* --- dealing ---------------------------------------------------------------------------------- */
+
+/* Every parts-th line, from the `part`-th on. */
+static int64_t deal_lines(const char *from, const char *to, int64_t part, int64_t parts,
+                          struct err *err)
+{
+    cleanup_file FILE *in = fopen(from, "re");
+    if (!in)
+        return err_sys(err, errno, "%s", from);
+    cleanup_file FILE *out = fopen(to, "wxe");
+    if (!out)
+        return err_sys(err, errno, "%s", to);
+    cleanup_free char *line = NULL;
+    size_t cap = 0;
+    int64_t at = 0, taken = 0;
+    while (getline(&line, &cap, in) >= 0)
+        if (at++ % parts == part) {
+            fputs(line, out);
+            taken++;
+        }
+    if (ferror(in) || fflush(out))
+        return err_sys(err, errno, "deal %s to %s", from, to);
+    return taken;
+}
+
+static int64_t deal_ratings(const char *src, const char *part_dir, int64_t part, int64_t parts,
+                            struct err *err)
+{
+    static const char *const whole[] = {"users.dat", "movies.dat"};
+    for (int i = 0; i < 2; i++) {
+        cleanup_free char *from = xasprintf("%s/%s", src, whole[i]);
+        cleanup_free char *to = xasprintf("%s/%s", part_dir, whole[i]);
+        if (copy_file(from, to, O_EXCL, err))
+            return -1;
+    }
+    cleanup_free char *from = xasprintf("%s/ratings.dat", src);
+    cleanup_free char *to = xasprintf("%s/ratings.list", part_dir);
+    return deal_lines(from, to, part, parts, err);
+}
+
+/* Classes are numbered by their folders: every part has all of them. */
+static int64_t deal_pictures(const char *src, const char *part_dir, int64_t part, int64_t parts,
+                             struct err *err)
+{
+    cleanup_file_list struct file_list list = {0}, classes = {0};
+    if (file_list_walk(&list, src, err) || file_list_classes(&classes, src, err))
+        return -1;
+    for (size_t i = 0; i < classes.n; i++) {
+        cleanup_free char *dir = xasprintf("%s/%s/", part_dir, file_list_get(&classes, i));
+        if (make_folders(dir, err))
+            return -1;
+    }
+    int64_t at = 0, taken = 0;
+    const char *before = "";
+    for (size_t i = 0; i < list.n; i++) {
+        const char *name = file_list_get(&list, i);
+        size_t folder = strcspn(name, "/");
+        if (strncmp(before, name, folder + 1) != 0)
+            at = 0; /* the first of its class */
+        before = name;
+        if (at++ % parts != part)
+            continue;
+        cleanup_free char *from = xasprintf("%s/%s", src, name);
+        cleanup_free char *to = xasprintf("%s/%s", part_dir, name);
+        if (copy_file(from, to, O_EXCL, err))
+            return -1;
+        taken++;
+    }
+    return taken;
+}
+
+int64_t split_set(const char *src, const char *job, int64_t parts, struct err *err)
+{
+    cleanup_free char *ratings = xasprintf("%s/ratings.dat", src);
+    cleanup_free char *output = xasprintf("%s/output/", job);
+    bool is_ratings = access(ratings, F_OK) == 0;
+    int64_t all = 0;
+    if (access(src, R_OK))
+        return err_sys(err, errno, "split: %s", src);
+    if (make_folders(output, err))
+        return err_wrap(err, "split");
+    for (int64_t i = 0; i < parts; i++) {
+        cleanup_free char *inside = xasprintf("%s/data/%lld/", job, (long long)i);
+        cleanup_free char *dir = xstrndup(inside, strlen(inside) - 1);
+        if (make_folders(inside, err))
+            return err_wrap(err, "split");
+        int64_t n = is_ratings ? deal_ratings(src, dir, i, parts, err)
+                               : deal_pictures(src, dir, i, parts, err);
+        if (n < 0)
+            return err_wrap(err, "split");
+        all += n;
+    }
+    return all;
+}
+
+struct split_options {
+    int64_t parts;
+};
+static const struct conf_row rows[] = {
+    {"parts", CONF_INT, offsetof(struct split_options, parts), .dflt = "1", .arg = "N", .min = 1,
+     .max = LAUNCH_NODES, .help = "For so many trainers"},
+};
+
+int split_run(int argc, char **argv, struct err *err)
+{
+    struct conf *conf = NULL;
+    struct split_options o = {0};
+    int64_t all = -1;
+    if (conf_parse_words(&conf, rows, 1, &o, argc, argv, err))
+        return -1;
+    if (conf_help_asked(conf)) {
+        cleanup_bytes struct bytes text = {0};
+        bytes_add_str(&text, "sampan-train split --parts N SRC JOB\n"
+                             "  deals the samples of SRC out to JOB/data/0 …\n\n");
+        conf_help(rows, 1, &text);
+        fputs(text.data, stdout);
+        all = 0;
+    } else if (conf_n_args(conf) != 2) {
+        err_set(err, ERR_USAGE, "split: want --parts N SRC JOB");
+    } else {
+        all = split_set(conf_arg(conf, 0), conf_arg(conf, 1), o.parts, err);
+        if (all >= 0)
+            printf("%lld samples in %lld parts\n", (long long)all, (long long)o.parts);
+    }
+    conf_free(conf);
+    return all < 0 ? -1 : 0;
+}
