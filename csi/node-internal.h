@@ -104,7 +104,8 @@ static inline void volume_scope_end(struct volume_scope *s)
 struct set {
     struct set *next;
     char key[STATE_NAME_BYTES];
-    char *uri;
+    /* Changed while begun and under node->lock: who has either may read them. */
+    char *uri;          /* "": no record */
     char *identity;     /* attributes_identity() */
     struct bytes words; /* of `sampan mount`, each with its NUL */
     bool keyed;         /* it has credentials of its own */

@@ -217,7 +217,10 @@ static void wipe(struct bytes *b)
     bytes_release(b);
 }
 
-static bool same_credentials(const struct node *n, const struct set *s, const struct bytes *wanted)
+/* `own`: the key that a new set with them would have, or "". A set whose file is not there yet, or
+ * no more, has those that it was named for. */
+static bool same_credentials(const struct node *n, const struct set *s, const struct bytes *wanted,
+                             const char *own)
 {
     if (!s->keyed)
         return wanted->len == 0;
@@ -226,6 +229,8 @@ static bool same_credentials(const struct node *n, const struct set *s, const st
     bytes_reserve(&have, wanted->len + 2);
     cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     ssize_t got = fd < 0 ? -1 : read(fd, have.data, wanted->len + 1);
+    if (fd < 0 && errno == ENOENT)
+        return strcmp(s->key, own) == 0;
     if (!wanted->data)
         return got == 0;
     return got == (ssize_t)wanted->len && memcmp(have.data, wanted->data, wanted->len) == 0;
@@ -244,7 +249,7 @@ int set_renew_keys(struct node *n, const char *key, const struct bytes *credenti
                    struct err *err)
 {
     cleanup_set struct set_scope scope = {n, set_begin(n, key)};
-    if (!scope.set || !scope.set->keyed || same_credentials(n, scope.set, credentials))
+    if (!scope.set || !scope.set->keyed || same_credentials(n, scope.set, credentials, ""))
         return 0;
     log_info(n->conf.log, "set %s: new credentials", key);
     return write_credentials(n, key, credentials, err);
@@ -267,9 +272,12 @@ void set_choose(struct node *n, const struct set_wish *wish, char ret_key[STATE_
     bytes_add(&text, wish->credentials->data ? wish->credentials->data : "",
               wish->credentials->len);
     bytes_add(&text, "", 0);
+    char own[STATE_NAME_BYTES];
+    state_name(text.data, own);
     ACQUIRE(&n->lock);
     for (const struct set *s = n->sets; s; s = s->next)
-        if (strcmp(s->identity, identity) == 0 && same_credentials(n, s, wish->credentials)) {
+        if (*s->uri && strcmp(s->identity, identity) == 0 &&
+            same_credentials(n, s, wish->credentials, own)) {
             snprintf(ret_key, STATE_NAME_BYTES, "%s", s->key);
             return;
         }
@@ -290,7 +298,7 @@ bool set_is_locked(struct node *n, const struct set_wish *wish)
     ACQUIRE(&n->lock);
     bool keyed = false, open = false;
     for (const struct set *s = n->sets; s; s = s->next) {
-        if (strcmp(s->identity, identity.data) != 0)
+        if (!*s->uri || strcmp(s->identity, identity.data) != 0)
             continue;
         keyed = keyed || s->keyed;
         open = open || !s->keyed;
@@ -305,33 +313,48 @@ static void add_word(struct bytes *out, const char *word)
     bytes_add(out, word, strlen(word) + 1);
 }
 
-static void fill(struct node *n, struct set *s, const struct set_wish *wish)
+static void choose_words(const struct node *n, const struct set_wish *wish, struct bytes *out)
 {
     const struct attributes *a = wish->attributes;
     const char *version = a->value[ATTR_VERSION];
-    cleanup_bytes struct bytes identity = {0};
-    attributes_identity(a, wish->gid, &identity);
-    free(s->uri);
-    free(s->identity);
-    s->uri = xstrdup(a->value[ATTR_URI]);
-    s->identity = bytes_take(&identity);
-    s->keyed = wish->credentials->len > 0;
-    bytes_clear(&s->words);
-    attributes_words(a, wish->gid, &s->words);
+    attributes_words(a, wish->gid, out);
     const char *base = n->conf.cache_dir ? n->conf.cache_dir : "/var/cache/sampan";
     if (!a->value[ATTR_CACHE] && (n->conf.cache_dir || version)) {
         /* A pinned version has a cache of its own: the folder of the set may be its newest
          * version's. */
         cleanup_free char *folder =
             version ? xasprintf("%s/version-%.16s", base, version) : xstrdup(base);
-        add_word(&s->words, "--cache-dir");
-        add_word(&s->words, folder);
+        add_word(out, "--cache-dir");
+        add_word(out, folder);
     }
     if (version) {
         cleanup_free char *file = catalog_path_on_node(n->conf.state, version);
-        add_word(&s->words, "--catalog");
-        add_word(&s->words, file);
+        add_word(out, "--catalog");
+        add_word(out, file);
     }
+}
+
+/* Others look for their set meanwhile. */
+static void fill(struct node *n, struct set *s, const struct set_wish *wish)
+{
+    cleanup_bytes struct bytes identity = {0}, words = {0};
+    attributes_identity(wish->attributes, wish->gid, &identity);
+    choose_words(n, wish, &words);
+    ACQUIRE(&n->lock);
+    free(s->uri);
+    free(s->identity);
+    bytes_release(&s->words);
+    s->uri = xstrdup(wish->attributes->value[ATTR_URI]);
+    s->identity = bytes_take(&identity);
+    s->keyed = wish->credentials->len > 0;
+    s->words = words;
+    words = (struct bytes){0};
+}
+
+static void empty(struct node *n, struct set *s)
+{
+    ACQUIRE(&n->lock);
+    *s->uri = '\0';
 }
 
 static bool is_up(struct node *n, const struct set *s)
@@ -448,7 +471,7 @@ static void clean(struct node *n, struct set *s)
     unlink(credentials);
     unlink(log);
     if (state_remove(&n->sets_dir, s->key, NULL) == 0)
-        *s->uri = '\0';
+        empty(n, s);
 }
 
 /* A writable set for a group: its root belongs to the group and hands it down (set-gid). What was

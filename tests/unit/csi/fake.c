@@ -8,12 +8,26 @@
 #include "fake-store.h"
 #include "mem.h"
 
+/* The lock is this process's: one that ends at a step leaves it to nobody. */
 struct fake_mounter {
     struct mounter base;
     struct fake *fake;
+    pthread_mutex_t lock;
 };
 
-static struct fake_mounter one;
+static struct fake_mounter one = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void unlock(pthread_mutex_t **m)
+{
+    pthread_mutex_unlock(*m);
+}
+static pthread_mutex_t *lock(struct mounter *m)
+{
+    pthread_mutex_t *mutex = &((struct fake_mounter *)m)->lock;
+    pthread_mutex_lock(mutex);
+    return mutex;
+}
+#define LOCKED(m) CLEANUP(unlock) pthread_mutex_t *locked_ __attribute__((unused)) = lock(m)
 
 static struct fake *of(struct mounter *m)
 {
@@ -125,6 +139,9 @@ static int fake_run(struct mounter *m, const char *const *argv, uint64_t deadlin
     struct fake *f = of(m);
     const char *last = "";
     (void)deadline_ns;
+    if (fake_store_knows(argv[1]))
+        return fake_store_run(f, argv, out, err);
+    LOCKED(m);
     *f->words = '\0';
     for (int i = 1; argv[i]; i++) {
         size_t n = strlen(f->words);
@@ -135,8 +152,6 @@ static int fake_run(struct mounter *m, const char *const *argv, uint64_t deadlin
         return run_mount(f, last, err);
     if (strcmp(argv[1], "umount") == 0)
         return run_umount(f, last, err);
-    if (fake_store_knows(argv[1]))
-        return fake_store_run(f, argv, out, err);
     return err_set(err, ERR_BUG, "%s: no such program", argv[1]);
 }
 
@@ -144,6 +159,7 @@ static int fake_run(struct mounter *m, const char *const *argv, uint64_t deadlin
 
 static int fake_look(struct mounter *m, const char *path, struct mount_look *ret, struct err *err)
 {
+    LOCKED(m);
     const struct fake_mount *at = find(of(m), path);
     (void)err;
     *ret = (struct mount_look){0};
@@ -154,6 +170,7 @@ static int fake_look(struct mounter *m, const char *path, struct mount_look *ret
 
 static void fake_serving(struct mounter *m, const char *mountpoint, struct mount_serving *ret)
 {
+    LOCKED(m);
     const struct fake_mount *at = find(of(m), mountpoint);
     *ret = (struct mount_serving){0};
     if (at && is_served(of(m), at->dev))
@@ -182,6 +199,7 @@ static int fake_revive(struct mounter *m, const int fds[MOUNT_FDS], uint64_t dea
 static int fake_bind(struct mounter *m, const char *from, const char *to, bool read_only,
                      struct err *err)
 {
+    LOCKED(m);
     struct fake *f = of(m);
     const struct fake_mount *at = find(f, from);
     if (!at)
@@ -196,6 +214,7 @@ static int fake_bind(struct mounter *m, const char *from, const char *to, bool r
 
 static int fake_unbind(struct mounter *m, const char *path, struct err *err)
 {
+    LOCKED(m);
     struct fake *f = of(m);
     struct fake_mount *at = find(f, path);
     (void)err;
@@ -248,6 +267,7 @@ struct fake *fake_new(void)
 
 struct mounter *fake_mounter(struct fake *f)
 {
-    one = (struct fake_mounter){{&ops}, f};
+    one.base.ops = &ops;
+    one.fake = f;
     return &one.base;
 }

@@ -3,7 +3,8 @@
  * that outlives the processes which change it (it is shared memory), as the kernel's outlives a
  * plugin.
  *
- * Each change counts as a step; at step `die_at` the process ends on the spot.
+ * Calls may come from many threads. Each change counts as a step; at step `die_at` the process ends
+ * on the spot.
  */
 #ifndef SAMPAN_TEST_CSI_FAKE_H
 #define SAMPAN_TEST_CSI_FAKE_H
@@ -24,7 +25,8 @@ struct fake {
     struct fake_mount mounts[FAKE_MOUNTS];
     uint64_t served[FAKE_MOUNTS]; /* devices that somebody serves */
     uint64_t last_dev;
-    int step, die_at;       /* die_at 0: never */
+    _Atomic int step;       /* so many changes so far */
+    int die_at;             /* 0: never */
     enum err_class refuse;  /* what every `sampan mount` and work on a store says; 0: it works */
     int busy;               /* so many say "cache folder in use" first */
     int mounted, unmounted; /* programs run so far */
