@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+SAMPAN = os.environ.get("SAMPAN", "build/bin/sampan")
 SERVER = Path(__file__).parent.parent / "servers/s3mem.py"
 
 
@@ -66,4 +67,55 @@ def write_big(bench):
                f"{got['sampan'] / 1e6:.0f} MB/s against {got['aws'] / 1e6:.0f}", got["sampan"] / got["aws"], 0.85)
 
 
-ROWS = {"write-big": write_big}
+def mount_s3fs(bench, port):
+    if not shutil.which("s3fs"):
+        raise RuntimeError("no s3fs here (apt-get install s3fs)")
+    keys, where = bench.world.folder("keys") / "keys", bench.world.folder("s3fs")
+    keys.write_text("bench:bench\n")
+    keys.chmod(0o600)
+    program = subprocess.Popen(["s3fs", "bench", str(where), "-f", "-o", f"url=http://127.0.0.1:{port},use_path_request_style,passwd_file={keys}"],
+                               env=bench.world.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    bench.world.processes.append(program)
+    for _ in range(300):
+        if os.path.ismount(where):
+            return where
+        if program.poll() is not None:
+            break
+        time.sleep(0.1)
+    raise RuntimeError("s3fs does not mount the bench's server")
+
+
+def write_small(bench):
+    """Many small files, one after another, created, written and closed, beside s3fs on the same server."""
+    count, size = (500 if bench.world.quick else 10_000), 16 << 10
+    port = start_server(bench)
+    data = os.urandom(size)
+    mounts = {commit: outputs(bench, port, commit, commit) for commit in ("close", "background")}
+    folders = {"s3fs": mount_s3fs(bench, port), **{commit: mount.where for commit, mount in mounts.items()}}
+
+    def files_in(folder, repeat):
+        began = time.monotonic()
+        for i in range(count):
+            fd = os.open(folder / f"f{repeat}-{i}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+            os.write(fd, data)
+            os.close(fd)
+        return count / (time.monotonic() - began)
+
+    def through(name, folder):
+        def measure(repeat):
+            rate = files_in(folder, repeat)
+            if name == "background":  # what is owed must not be paid in another's time
+                began = time.monotonic()
+                subprocess.run([SAMPAN, "flush", str(folder)], env=bench.world.env, check=True)
+                bench.note(variant="background, until all is stored", repeat=repeat, value=count / (count / rate + time.monotonic() - began))
+            return rate
+        return measure
+
+    got = bench.alternate(**{name: through(name, folder) for name, folder in folders.items()})
+    for commit, owes in (("close", 3), ("background", 5)):
+        bench.line(f"{count:,} files of 16 KB, --commit {commit}, against s3fs",
+                   f"{got[commit]:,.0f} files/s against {got['s3fs']:,.0f}", got[commit] / got["s3fs"], owes)
+    subprocess.run(["umount", str(folders["s3fs"])], check=False)
+
+
+ROWS = {"write-big": write_big, "write-small": write_small}

@@ -52,6 +52,11 @@ class S3(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+    def handle_expect_100(self):
+        told = super().handle_expect_100()
+        self.wfile.flush()  # else a client that asks first waits a second before it sends
+        return told
+
     def answer(self, status, body=b"", **headers):
         self.send_response_only(status)
         for name, value in headers.items():
