@@ -20,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 import rows  # noqa: E402
 import rows_loader  # noqa: E402
+import rows_nodes  # noqa: E402
 import rows_peers  # noqa: E402
 import rows_server  # noqa: E402
 import rows_writable  # noqa: E402
@@ -97,7 +98,8 @@ def main():
     try:
         with open(raw_name, "w", encoding="ascii") as raw:
             bench = Bench(world, raw)
-            for name, measure in {**rows.ROWS, **rows_loader.ROWS, **rows_peers.ROWS, **rows_server.ROWS, **rows_writable.ROWS}.items():
+            for name, measure in {**rows.ROWS, **rows_loader.ROWS, **rows_nodes.ROWS, **rows_peers.ROWS, **rows_server.ROWS,
+                                  **rows_writable.ROWS}.items():
                 if options.rows and name not in options.rows:
                     continue
                 bench.row, began = name, time.monotonic()

@@ -41,10 +41,10 @@ def forget_pages():
 class Mount:
     """One mounted set. Figures come from its status and from /proc."""
 
-    def __init__(self, world, source, cache, *options):
+    def __init__(self, world, source, cache, *options, tier="40GiB"):
         self.world, self.where, self.throw_away = world, world.folder("mnt"), None
         began = time.monotonic()
-        done = subprocess.run([SAMPAN, "mount", source, self.where, "--cache", f"ssd:{cache}=40GiB", "--free-space", "1%",
+        done = subprocess.run([SAMPAN, "mount", source, self.where, "--cache", f"ssd:{cache}={tier}", "--free-space", "1%",
                                "--quiet", *map(str, options)], env=world.env, stderr=subprocess.PIPE, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr.decode(errors="replace").strip())
