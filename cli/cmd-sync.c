@@ -34,9 +34,9 @@ static const struct conf_row rows[] = {
      .help = "Let --delete-dst go on where the source is empty"},
     {"dirs", CONF_FLAG, AT(sync_options, dirs), .help = "Folders too, empty ones included"},
     {"perms", CONF_FLAG, AT(sync_options, perms),
-     .help = "Keep mode and owner (from one local folder to another)"},
+     .help = "Keep mode, owner and time: of local files, and as metadata of S3 and BOS"},
     {"links", CONF_FLAG, AT(sync_options, links),
-     .help = "Copy links as links (from one local folder to another)"},
+     .help = "Copy links as links, in the same places, not what they lead to"},
     {"check-new", CONF_FLAG, AT(sync_options, check_new),
      .help = "Read back what was copied and compare every byte"},
     {"check-all", CONF_FLAG, AT(sync_options, check_all),
@@ -139,6 +139,7 @@ static void add_json(struct bytes *out, const struct sync_counts *n, const struc
     jw_uint(&w, "extra", n->extra);
     jw_uint(&w, "failed", n->failed);
     jw_uint(&w, "aborted_uploads", n->aborted_uploads);
+    jw_uint(&w, "resumed_bytes", n->resumed_bytes);
     if (t->options->pack) {
         jw_uint(&w, "packed", n->packed);
         jw_uint(&w, "packs", n->packs);
@@ -153,7 +154,7 @@ static void add_json(struct bytes *out, const struct sync_counts *n, const struc
 
 static void add_text(struct bytes *out, const struct sync_counts *n, const struct telling *t)
 {
-    char copied[32], skipped[32];
+    char copied[32], skipped[32], resumed[32];
     conf_format_size(n->copied_bytes, copied);
     conf_format_size(n->skipped_bytes, skipped);
     bytes_addf(out,
@@ -174,6 +175,9 @@ static void add_text(struct bytes *out, const struct sync_counts *n, const struc
     for (size_t i = 0; i < COUNT(more); i++)
         if (more[i].n)
             bytes_addf(out, ", %" PRIu64 " %s", more[i].n, more[i].what);
+    conf_format_size(n->resumed_bytes, resumed);
+    if (n->resumed_bytes)
+        bytes_addf(out, ", %s were sent by earlier runs", resumed);
     bytes_addf(out, ", in %.1f s\n", n->seconds);
 }
 

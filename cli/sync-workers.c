@@ -248,7 +248,8 @@ static void take_result(struct worker *w, const struct json *r)
                                      .deleted_src = uint_at(r, "deleted_src"),
                                      .extra = uint_at(r, "extra"),
                                      .failed = uint_at(r, "failed"),
-                                     .aborted_uploads = uint_at(r, "aborted_uploads")};
+                                     .aborted_uploads = uint_at(r, "aborted_uploads"),
+                                     .resumed_bytes = uint_at(r, "resumed_bytes")};
     json_num(r, "seconds", &w->counts.seconds, NULL);
 }
 
@@ -336,6 +337,7 @@ static void add_counts(struct sync_counts *sum, const struct sync_counts *n)
     sum->extra += n->extra;
     sum->failed += n->failed;
     sum->aborted_uploads += n->aborted_uploads;
+    sum->resumed_bytes += n->resumed_bytes;
     sum->seconds = n->seconds > sum->seconds ? n->seconds : sum->seconds;
 }
 

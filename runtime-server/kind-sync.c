@@ -324,6 +324,7 @@ static void write_counts(struct bytes *result, const struct sync_counts *n, cons
     jw_uint(&w, "deleted_src", n->deleted_src);
     jw_uint(&w, "extra", n->extra);
     jw_uint(&w, "aborted_uploads", n->aborted_uploads);
+    jw_uint(&w, "resumed_bytes", n->resumed_bytes);
     jw_uint(&w, "failed", n->failed);
     jw_num(&w, "seconds", n->seconds);
     jw_raw(&w, "failures", failures);

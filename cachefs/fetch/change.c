@@ -131,6 +131,52 @@ int fetch_folder(struct fetch *f, struct store *s, const char *key, struct err *
     return 0;
 }
 
+struct described {
+    struct store *store;
+    const char *key, *etag;
+    const struct object_meta *meta;
+};
+
+static int build_marker(void *arg, struct http_req *r, struct err *err)
+{
+    const struct described *d = arg;
+    return store_req_put_object(
+        d->store, &(struct store_put){.key = d->key, .body = "", .meta = d->meta}, r, err);
+}
+
+int fetch_folder_as(struct fetch *f, struct store *s, const char *key,
+                    const struct object_meta *meta, struct err *err)
+{
+    struct described d = {s, key, "", meta};
+    if (whole_wait(f, s, PRIO_READER, build_marker, &d, SMALL_BODY, NULL, NULL, err))
+        return err_wrap(err, "make the folder \"%s\"", key);
+    return 0;
+}
+
+/* A copy of the object onto itself: its bytes stay at the server. */
+static int build_set_meta(void *arg, struct http_req *r, struct err *err)
+{
+    const struct described *d = arg;
+    const struct store_copy c = {
+        .from = d->key, .to = d->key, .if_match = d->etag, .meta = d->meta};
+    return store_req_copy_object(d->store, &c, r, err);
+}
+
+int fetch_set_meta(struct fetch *f, struct store *s, const char *key, const char *etag,
+                   const struct object_meta *meta, struct err *err)
+{
+    struct described d = {s, key, etag, meta};
+    struct err e = {0};
+    cleanup_bytes struct bytes body = {0};
+    if (whole_wait(f, s, PRIO_READER, build_set_meta, &d, SMALL_BODY, NULL, &body, &e) == 0)
+        return 0;
+    if (strstr(e.msg, "PreconditionFailed") || strstr(e.msg, "HTTP 412"))
+        e.class = ERR_STALE;
+    if (err)
+        *err = e;
+    return err_wrap(err, "describe \"%s\"", key);
+}
+
 /* --- uploads left behind ---------------------------------------------------------------------- */
 
 struct left {

@@ -136,6 +136,7 @@ int fetch_list_below(struct fetch *f, struct store *s, const char *prefix, unsig
 
 struct fetch_put_opts {              /* all may be zero */
     const struct local_attrs *attrs; /* for local stores */
+    const struct object_meta *meta;  /* for those that keep it (STORE_META) */
     bool hasty; /* local: not fsynced. The caller syncs the file system when it is done. */
 };
 /* From memory. `ret_etag` (may be NULL) gets what the store answered, "" if nothing. */
@@ -155,6 +156,12 @@ struct fetch_stream {
     int (*check)(void *arg, struct err *err);
     void *arg;
     struct fetch_put_opts opts;
+    /* Where it goes in parts: an upload of this key that was broken off, or NULL. Those of its
+     * parts that are the source's bytes (by their MD5) are not sent again; if one is not, or nobody
+     * can know, the upload is aborted and another begun. `ret_kept` (may be NULL): bytes not sent.
+     */
+    const char *resume;
+    uint64_t *ret_kept;
 };
 /* Whole below 16 MiB. Above it goes in parts, some at a time, each read just before it is sent, so
  * that memory is bounded by about 32 MiB (more only above 80 GB); aborted if it fails. */
@@ -178,6 +185,12 @@ int fetch_copy(struct fetch *f, struct store *to_store, const char *to, struct s
                const char *from, const char *etag, struct err *err);
 /* A folder that may stay empty. */
 int fetch_folder(struct fetch *f, struct store *s, const char *key, struct err *err);
+/* The same with metadata (STORE_META); and that of an object that is there already, as it is now:
+ * ERR_STALE if its ETag is another. */
+int fetch_folder_as(struct fetch *f, struct store *s, const char *key,
+                    const struct object_meta *meta, struct err *err);
+int fetch_set_meta(struct fetch *f, struct store *s, const char *key, const char *etag,
+                   const struct object_meta *meta, struct err *err);
 int fetch_rename(struct fetch *f, struct store *s, const char *from, const char *to,
                  struct err *err); /* STORE_APPENDS or local */
 int fetch_head(struct fetch *f, struct store *s, const char *key, struct http_answer *ret,

@@ -26,6 +26,7 @@ struct put {
     const void *body;
     size_t len;
     bool append;
+    const struct object_meta *meta;
     const struct http_answer *first; /* of a write in two steps: where the bytes go */
 };
 
@@ -36,6 +37,11 @@ static int build_put(void *arg, struct http_req *r, struct err *err)
         return store_req_follow(p->store, p->first, p->body, p->len, r, err);
     if (p->append)
         return store_req_append(p->store, p->key, p->body, p->len, r, err);
+    if (p->meta)
+        return store_req_put_object(
+            p->store,
+            &(struct store_put){.key = p->key, .body = p->body, .len = p->len, .meta = p->meta}, r,
+            err);
     return store_req_put(p->store, p->key, strlen(p->key), p->body, p->len, r, err);
 }
 
@@ -79,7 +85,8 @@ int fetch_put_bytes(struct fetch *f, struct store *s, const char *key, const voi
         ret_etag[0] = '\0';
     if (store_caps(s) & STORE_LOCAL)
         return put_local(s, key, body, len, opts, err);
-    struct put p = {.store = s, .key = key, .body = body, .len = len};
+    struct put p = {
+        .store = s, .key = key, .body = body, .len = len, .meta = opts ? opts->meta : NULL};
     return put_whole(f, &p, ret_etag, err);
 }
 
@@ -101,6 +108,9 @@ struct upload {
     unsigned n_parts, parallel;
     struct bytes id;
     struct part_tag *tags; /* of all parts; each written by the slot that sent it */
+    bool resumed;          /* `tags` says which parts were there */
+    bool other;            /* one of them was of other bytes */
+    uint64_t kept;         /* bytes not sent */
     struct lock lock;
     struct cond ended;
     unsigned under_way; /* lock */
@@ -161,6 +171,21 @@ static struct slot *free_slot(struct upload *up, struct slot *slots)
     return NULL;
 }
 
+/* 1: the store has that part already; 0: it has not; -1: what it has is of other bytes. */
+static int has_part(struct upload *up, const struct slot *s, struct err *err)
+{
+    const struct part_tag *tag = &up->tags[s->part - 1];
+    char sum[64];
+    if (!up->resumed || tag->part == 0)
+        return 0;
+    snprintf(sum, sizeof sum, "sum:md5:%.32s", tag->etag);
+    up->other = store_check_sum(sum, s->buf, s->len, NULL) != 0;
+    if (up->other)
+        return err_set(err, ERR_STALE, "part %u is of other bytes", s->part);
+    up->kept += s->len;
+    return 1;
+}
+
 static int send_part(struct upload *up, struct slot *s, unsigned part, struct err *err)
 {
     s->part = part;
@@ -169,6 +194,9 @@ static int send_part(struct upload *up, struct slot *s, unsigned part, struct er
         s->buf = xmalloc(up->part_len);
     if (read_part(up, s, err))
         return -1;
+    int has = has_part(up, s, err);
+    if (has)
+        return has < 0 ? -1 : 0;
     const struct whole w = {.store = up->store,
                             .build = build_part,
                             .build_arg = s,
@@ -223,7 +251,9 @@ struct step {
 static int build_begin(void *arg, struct http_req *r, struct err *err)
 {
     struct upload *up = arg;
-    return store_req_multipart_begin(up->store, up->key, r, err);
+    const struct object_meta *meta = up->from->opts.meta;
+    return meta ? store_req_multipart_begin_as(up->store, up->key, meta, r, err)
+                : store_req_multipart_begin(up->store, up->key, r, err);
 }
 
 static int build_end(void *arg, struct http_req *r, struct err *err)
@@ -269,22 +299,60 @@ static void part_sizes(struct upload *up)
     up->parallel = up->part_len >= UPLOAD_MEMORY ? 1 : (unsigned)(UPLOAD_MEMORY / up->part_len);
 }
 
+/* Takes over what a run before has begun, if it can be gone on with. */
+static void take_over(struct upload *up)
+{
+    const struct fetch_stream *p = up->from;
+    if (!p->resume)
+        return;
+    bytes_add_str(&up->id, p->resume);
+    up->resumed = upload_parts_got(up->fetch, p, up->part_len, up->n_parts, up->tags, NULL) == 0;
+    if (up->resumed)
+        return;
+    fetch_upload_abort(up->fetch, up->store, up->key, up->id.data, NULL);
+    bytes_clear(&up->id);
+    memset(up->tags, 0, up->n_parts * sizeof *up->tags);
+}
+
+static int do_upload(struct upload *up, struct err *err)
+{
+    const struct fetch_stream *p = up->from;
+    if (!up->id.len && begin(up, err))
+        return -1;
+    int result = send_parts(up, err);
+    if (result == 0 && p->check)
+        result = p->check(p->arg, err);
+    if (result == 0)
+        result = end(up, err);
+    if (result) /* best effort: what failed is in `err` already */
+        whole_wait(up->fetch, up->store, PRIO_READER, build_abort, up, SMALL_BODY, NULL, NULL,
+                   NULL);
+    return result;
+}
+
+static void begin_anew(struct upload *up)
+{
+    up->resumed = up->other = up->failed = false;
+    up->kept = 0;
+    bytes_clear(&up->id);
+    memset(up->tags, 0, up->n_parts * sizeof *up->tags);
+}
+
 static int put_parts(struct fetch *f, const struct fetch_stream *p, struct err *err)
 {
     struct upload up = {.fetch = f, .from = p, .store = p->store, .key = p->key, .len = p->len};
     part_sizes(&up);
-    if (begin(&up, err))
-        return err_wrap(err, "write \"%s\" in parts", p->key);
     up.tags = xcalloc(up.n_parts, sizeof *up.tags);
     lock_init(&up.lock, RANK_FETCH_QUEUE, "fetch-upload");
     cond_init(&up.ended);
-    int result = send_parts(&up, err);
-    if (result == 0 && p->check)
-        result = p->check(p->arg, err);
-    if (result == 0)
-        result = end(&up, err);
-    if (result) /* best effort: what failed is in `err` already */
-        whole_wait(f, p->store, PRIO_READER, build_abort, &up, SMALL_BODY, NULL, NULL, NULL);
+    take_over(&up);
+    int result = do_upload(&up, err);
+    if (result && up.other) {
+        begin_anew(&up);
+        result = do_upload(&up, err);
+    }
+    if (result == 0 && p->ret_kept)
+        *p->ret_kept = up.kept;
     cond_destroy(&up.ended);
     lock_destroy(&up.lock);
     free(up.tags);

@@ -224,6 +224,15 @@ static int bos_uploads(struct store *s, const char *prefix, const char *token, s
     return bos_finish(s, &(struct bos_target){.query = query.data}, r, err);
 }
 
+static int bos_parts(struct store *s, const char *key, const char *upload, const char *token,
+                     struct http_req *r, struct err *err)
+{
+    cleanup_bytes struct bytes query = {0};
+    url_add_param(&query, "uploadId", upload);
+    bytes_add_str(&query, token);
+    return bos_finish(s, &(struct bos_target){key, strlen(key), query.data}, r, err);
+}
+
 static int bos_part_begin(struct store *s, const char *key, struct http_req *r, struct err *err)
 {
     http_header(r, "Content-Type", "application/octet-stream");
@@ -453,6 +462,35 @@ static int bos_parse_uploads(struct store *s, const void *body, size_t len, uplo
     return 0;
 }
 
+static int bos_parse_parts(struct store *s, const void *body, size_t len, part_fn *fn, void *arg,
+                           struct bytes *ret_token, struct err *err)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    int64_t number, size, next;
+    const char *etag;
+    char bare[160];
+    bool more;
+    if (json_parse(&doc, s->uri, body, len, err))
+        return err_wrap(err, "list parts");
+    struct json root = json_root(doc);
+    struct json parts = json_get(&root, "parts");
+    for (size_t i = 0; i < json_count(&parts); i++) {
+        struct json part = json_at(&parts, i);
+        if (json_int(&part, "partNumber", 1, 10000, &number, err) ||
+            json_int(&part, "size", 0, INT64_MAX, &size, err) ||
+            json_str(&part, "eTag", &etag, err))
+            return err_wrap(err, "list parts");
+        if (fn(arg, (unsigned)number, (uint64_t)size, bare_etag(etag, bare, sizeof bare), err))
+            return -1;
+    }
+    if (json_bool_or(&root, "isTruncated", false, &more, err) ||
+        json_int_or(&root, "nextPartNumberMarker", 0, INT64_MAX, 0, &next, err))
+        return err_wrap(err, "list parts");
+    if (more && next)
+        bytes_addf(ret_token, "&partNumberMarker=%lld", (long long)next);
+    return 0;
+}
+
 static int bos_parse_part_end(struct store *s, const void *body, size_t len, struct err *err)
 {
     cleanup_json struct json_doc *doc = NULL;
@@ -512,6 +550,8 @@ const struct store_ops bos_ops = {
     .copy_from = bos_copy_from,
     .uploads = bos_uploads,
     .parse_uploads = bos_parse_uploads,
+    .parts = bos_parts,
+    .parse_parts = bos_parse_parts,
     .part_begin = bos_part_begin,
     .part_put = bos_part_put,
     .part_end = bos_part_end,

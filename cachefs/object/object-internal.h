@@ -97,6 +97,8 @@ struct store_ops {
     int (*folder)(struct store *s, const char *key, struct http_req *r, struct err *err);
     int (*uploads)(struct store *s, const char *prefix, const char *token, struct http_req *r,
                    struct err *err);
+    int (*parts)(struct store *s, const char *key, const char *upload, const char *token,
+                 struct http_req *r, struct err *err);
     int (*part_begin)(struct store *s, const char *key, struct http_req *r, struct err *err);
     int (*part_put)(struct store *s, const char *key, const char *upload, unsigned part,
                     const void *body, size_t len, struct http_req *r, struct err *err);
@@ -125,6 +127,8 @@ struct store_ops {
                             struct err *err);
     int (*parse_uploads)(struct store *s, const void *body, size_t len, upload_fn *fn, void *arg,
                          struct bytes *ret_token, struct err *err);
+    int (*parse_parts)(struct store *s, const void *body, size_t len, part_fn *fn, void *arg,
+                       struct bytes *ret_token, struct err *err);
     int (*parse_part_end)(struct store *s, const void *body, size_t len, struct err *err);
     int (*parse_delete_many)(struct store *s, const void *body, size_t len, struct err *err);
 };

@@ -360,6 +360,24 @@ int store_req_uploads(struct store *s, const char *prefix, const char *token, st
     return done(s->ops->uploads(s, prefix, token, ret, err), ret);
 }
 
+int store_req_parts(struct store *s, const char *key, const char *upload, const char *token,
+                    struct http_req *ret, struct err *err)
+{
+    if (!s->ops->parts)
+        return cannot(s, "list the parts of an upload", err);
+    http_req_init(ret, HTTP_GET);
+    return done(s->ops->parts(s, key, upload, token, ret, err), ret);
+}
+
+int store_parse_parts(struct store *s, const void *body, size_t len, part_fn *fn, void *arg,
+                      struct bytes *ret_token, struct err *err)
+{
+    bytes_clear(ret_token);
+    if (!s->ops->parse_parts)
+        return cannot(s, "list the parts of an upload", err);
+    return s->ops->parse_parts(s, body, len, fn, arg, ret_token, err);
+}
+
 int store_parse_uploads(struct store *s, const void *body, size_t len, upload_fn *fn, void *arg,
                         struct bytes *ret_token, struct err *err)
 {

@@ -135,6 +135,9 @@ int store_req_multipart_abort(struct store *s, const char *key, const char *uplo
  * `token` as in listings. STORE_MULTIPART. */
 int store_req_uploads(struct store *s, const char *prefix, const char *token, struct http_req *ret,
                       struct err *err);
+/* A page of the parts that one of them has got. */
+int store_req_parts(struct store *s, const char *key, const char *upload, const char *token,
+                    struct http_req *ret, struct err *err);
 /* --- writing objects that describe files -------------------------------------------------------
  *
  * What stands beside an object's bytes, kept by the store as s3fs writes it: decimal numbers in
@@ -229,6 +232,9 @@ int store_parse_multipart_end(struct store *s, const void *body, size_t len, str
 typedef int upload_fn(void *arg, const char *key, const char *upload, struct err *err);
 int store_parse_uploads(struct store *s, const void *body, size_t len, upload_fn *fn, void *arg,
                         struct bytes *ret_token, struct err *err);
+typedef int part_fn(void *arg, unsigned part, uint64_t size, const char *etag, struct err *err);
+int store_parse_parts(struct store *s, const void *body, size_t len, part_fn *fn, void *arg,
+                      struct bytes *ret_token, struct err *err);
 /* The ETag in the body of a copy's answer, or of an upload's end; "" if there is none. */
 void store_parse_etag(struct store *s, const void *body, size_t len, char ret[160]);
 /* Keys that could not be deleted are counted, the first is named in err (and -1 returned). */

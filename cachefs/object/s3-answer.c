@@ -53,7 +53,7 @@ static bool take_size(const struct bytes *text, uint64_t *ret)
     return true;
 }
 
-static void take_etag(const struct bytes *text, struct bytes *ret)
+void s3_take_etag(const struct bytes *text, struct bytes *ret)
 {
     const char *p = text->data ? text->data : "";
     size_t len = text->len;
@@ -77,7 +77,7 @@ static void take_contents_field(struct list_state *st, const struct xml *x)
     } else if (xml_is(&x->name, "Size")) {
         st->has_size = take_size(&x->text, &st->size);
     } else if (xml_is(&x->name, "ETag")) {
-        take_etag(&x->text, &st->etag);
+        s3_take_etag(&x->text, &st->etag);
     } else if (xml_is(&x->name, "LastModified")) {
         st->mtime_ns = parse_iso8601_ns(x->text.data ? x->text.data : "");
     }
@@ -360,7 +360,7 @@ void s3_parse_etag(const void *body, size_t len, char ret[160])
     ret[0] = '\0';
     if (!xml_find(body, len, "ETag", &text))
         return;
-    take_etag(&text, &etag);
+    s3_take_etag(&text, &etag);
     if (etag.len < 160)
         memcpy(ret, etag.data, etag.len + 1);
 }

@@ -241,6 +241,15 @@ static int s3_uploads(struct store *s, const char *prefix, const char *token, st
     return s3_finish(s, &(struct s3_target){.query = query.data}, PAYLOAD_EMPTY, r, err);
 }
 
+static int s3_parts(struct store *s, const char *key, const char *upload, const char *token,
+                    struct http_req *r, struct err *err)
+{
+    cleanup_bytes struct bytes query = {0};
+    url_add_param(&query, "uploadId", upload);
+    bytes_add_str(&query, token);
+    return s3_finish(s, &(struct s3_target){key, strlen(key), query.data}, PAYLOAD_EMPTY, r, err);
+}
+
 static int s3_part_begin_as(struct store *s, const char *key, const struct object_meta *meta,
                             struct http_req *r, struct err *err)
 {
@@ -299,6 +308,7 @@ const struct store_ops s3_ops = {
     .copy = s3_copy,
     .copy_from = s3_copy_from,
     .uploads = s3_uploads,
+    .parts = s3_parts,
     .part_begin = s3_part_begin,
     .part_put = s3_part_put,
     .part_end = s3_part_end,
@@ -307,6 +317,7 @@ const struct store_ops s3_ops = {
     .copy_object = s3_copy_object,
     .part_begin_as = s3_part_begin_as,
     .parse_uploads = s3_parse_uploads,
+    .parse_parts = s3_parse_parts,
     .parse_etag = s3_parse_etag,
     .classify = s3_classify,
     .parse_list = s3_parse_list,

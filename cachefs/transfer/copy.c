@@ -10,19 +10,10 @@
 #include <sys/stat.h>
 
 #include "clock.h"
-#include "sync-internal.h"
+#include "copy-internal.h"
 
 #define CHANGES_MAX   3
 #define COMPARE_PIECE (4u << 20)
-
-/* What a copy needs, from its task. */
-struct copying {
-    struct sync_run *run;
-    const char *key;
-    struct side *src, *dst;
-    const struct sync_source *source;
-    const char *from; /* the key as the source has it */
-};
 
 const char *source_key(const struct sync_run *r, const struct side *s, const char *key)
 {
@@ -98,8 +89,7 @@ static int read_both(const struct copying *c, const struct side *dst, uint64_t o
     return fetch_read(c->run->fetch, &g, b->data, len, err);
 }
 
-/* 1: equal, 0: not. */
-static int compare_bytes(const struct copying *c, const struct side *dst, struct err *err)
+int compare_bytes(const struct copying *c, const struct side *dst, struct err *err)
 {
     uint64_t size = c->src->row.size;
     if (size != dst->row.size)
@@ -122,51 +112,7 @@ static int compare_bytes(const struct copying *c, const struct side *dst, struct
     return 1;
 }
 
-static int compare_links(const struct copying *c, struct err *err)
-{
-    cleanup_bytes struct bytes a = {0}, b = {0};
-    if (store_local_readlink(c->source->store, c->from, &a, err) ||
-        store_local_readlink(c->run->to, c->key, &b, err))
-        return -1;
-    return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
-}
-
 /* --- copying ---------------------------------------------------------------------------------- */
-
-static void attrs_of(const struct copying *c, struct local_attrs *ret, struct err *err)
-{
-    *ret = (struct local_attrs){.has_mtime = c->src->row.mtime_ns != LIST_MTIME_UNKNOWN,
-                                .mtime_ns = c->src->row.mtime_ns};
-    cleanup_free char *path = NULL;
-    struct stat st;
-    if (!c->run->conf->perms)
-        return;
-    path = xasprintf("%s/%s", store_local_dir(c->source->store), c->from);
-    if (c->src->row.kind == SYNC_LINK ? lstat(path, &st) : stat(path, &st)) {
-        err_sys(err, errno, "look at %s", path);
-        return;
-    }
-    ret->has_mode = ret->has_owner = true;
-    ret->mode = st.st_mode & 07777;
-    ret->uid = st.st_uid;
-    ret->gid = st.st_gid;
-}
-
-static int copy_link(const struct copying *c, struct err *err)
-{
-    cleanup_bytes struct bytes target = {0};
-    struct local_attrs attrs;
-    struct err e = {0};
-    if (store_local_readlink(c->source->store, c->from, &target, err) ||
-        store_local_link(c->run->to, c->key, target.data, err))
-        return -1;
-    attrs_of(c, &attrs, &e);
-    if (e.class) {
-        *err = e;
-        return -1;
-    }
-    return store_local_set_attrs(c->run->to, c->key, &attrs, err);
-}
 
 static bool is_md5(const char *etag)
 {
@@ -245,6 +191,8 @@ static int copy_large(const struct copying *c, const struct fetch_put_opts *opts
 {
     struct sync_run *r = c->run;
     struct stream s = {.c = c};
+    uint64_t kept = 0;
+    cleanup_free char *resume = take_ptr(&c->task->resume); /* once: a failed upload is aborted */
     get_of(r, c->src, c->key, true, &s.get);
     const struct fetch_stream p = {.store = r->to,
                                    .key = c->key,
@@ -252,39 +200,70 @@ static int copy_large(const struct copying *c, const struct fetch_put_opts *opts
                                    .read = read_source,
                                    .check = check_source,
                                    .arg = &s,
-                                   .opts = *opts};
+                                   .opts = *opts,
+                                   .resume = resume,
+                                   .ret_kept = &kept};
     if (!large_enter(r))
         return err_set(err, ERR_CANCELLED, "told to stop");
     int result = fetch_put_stream(r->fetch, &p, err);
     large_leave(r);
     struct side copy;
+    counter_add(&r->counts.resumed_bytes, kept);
     if (result == 0 && !(store_caps(r->to) & STORE_LOCAL))
         result = look_at_copy(c, &copy, err);
+    if (result == 0 && kept && opts->meta) /* the upload was begun with that of another day */
+        result = meta_refresh(r, c->src->row.source, c->key, err);
     return result;
+}
+
+static int copy_plain(const struct copying *c, const struct meta *meta, struct err *err)
+{
+    struct sync_run *r = c->run;
+    struct local_attrs attrs;
+    bool told = r->conf->perms && meta->known && (store_caps(r->to) & STORE_META);
+    meta_to_attrs(meta, &attrs);
+    attrs.has_mode = attrs.has_owner = r->conf->perms && meta->known;
+    /* One syncfs at the end does for all; but what is deleted at the source is synced before. */
+    const struct fetch_put_opts opts = {
+        .attrs = &attrs, .meta = told ? &meta->m : NULL, .hasty = !r->conf->delete_src};
+    return c->src->row.size < FETCH_PUT_WHOLE ? copy_small(c, &opts, err)
+                                              : copy_large(c, &opts, err);
+}
+
+static int copy_link(const struct copying *c, const struct meta *meta, const struct bytes *target,
+                     struct err *err)
+{
+    bool names_of_a_bucket =
+        !(store_caps(c->source->store) & STORE_LOCAL) && (store_caps(c->run->to) & STORE_LOCAL);
+    c->src->row.kind = SYNC_LINK;
+    if (!names_of_a_bucket || c->task->kind == TASK_LINK)
+        return put_link(c, meta, target, err);
+    run_put_off(c->run, c->task);
+    c->task->is_put_off = true;
+    return 0;
 }
 
 static int copy_object(const struct copying *c, struct err *err)
 {
     struct sync_run *r = c->run;
-    struct local_attrs attrs;
-    struct err e = {0};
+    cleanup_bytes struct bytes target = {0};
+    struct meta meta = {.m.mtime_ns = c->src->row.mtime_ns};
     if (c->source->same_server && c->src->row.size < FETCH_COPY_MAX)
         return fetch_copy(r->fetch, r->to, c->key, c->source->store, c->from, c->src->etag, err);
-    attrs_of(c, &attrs, &e);
-    if (e.class) {
-        *err = e;
+    bool looked = r->conf->links && may_be_link(c->source->store, c->src);
+    int is_link = looked ? link_target(c, &meta, &target, err) : 0;
+    if (is_link < 0 || check_parents(c, err))
         return -1;
-    }
-    /* One syncfs at the end does for all; but what is deleted at the source is synced before. */
-    const struct fetch_put_opts opts = {.attrs = &attrs, .hasty = !r->conf->delete_src};
-    return c->src->row.size < FETCH_PUT_WHOLE ? copy_small(c, &opts, err)
-                                              : copy_large(c, &opts, err);
+    if (is_link)
+        return copy_link(c, &meta, &target, err);
+    if (r->conf->perms && !looked &&
+        meta_look(r, c->source->store, c->from, !r->conf->links, &meta, err))
+        return -1;
+    return copy_plain(c, &meta, err);
 }
 
 static int copy_once(const struct copying *c, struct err *err)
 {
-    if (c->src->row.kind == SYNC_LINK)
-        return copy_link(c, err);
     if (c->src->row.kind == SYNC_FOLDER)
         return fetch_folder(c->run->fetch, c->run->to, c->key, err);
     return copy_object(c, err);
@@ -332,9 +311,11 @@ static int delete_source(const struct copying *c, struct err *err)
 static int do_copy(const struct copying *c, struct err *err)
 {
     const struct sync_conf *conf = c->run->conf;
-    bool is_object = c->src->row.kind == SYNC_OBJECT;
     if (copy(c, err))
         return -1;
+    if (c->task->is_put_off)
+        return 0;
+    bool is_object = c->src->row.kind == SYNC_OBJECT;
     if (is_object && (conf->check_new || conf->check_all || conf->delete_src) && check_copy(c, err))
         return -1;
     counter_add(&c->run->counts.copied, 1);
@@ -344,7 +325,7 @@ static int do_copy(const struct copying *c, struct err *err)
 
 static int do_compare(const struct copying *c, struct err *err)
 {
-    bool is_link = c->src->row.kind == SYNC_LINK;
+    bool is_link = c->src->row.kind == SYNC_LINK || c->dst->row.kind == SYNC_LINK;
     int equal = is_link ? compare_links(c, err) : compare_bytes(c, c->dst, err);
     if (equal < 0 && err->class == ERR_STALE)
         equal = 0;
@@ -377,6 +358,21 @@ static void do_delete(struct sync_run *r, const struct task *t)
     free(keys);
 }
 
+static int do_key(const struct copying *c, struct err *err)
+{
+    switch (c->task->kind) {
+    case TASK_COPY:
+    case TASK_LINK:
+        return do_copy(c, err);
+    case TASK_COMPARE:
+        return do_compare(c, err);
+    case TASK_REFRESH:
+        return meta_refresh(c->run, c->src->row.source, c->key, err);
+    default:
+        return delete_source(c, err);
+    }
+}
+
 void do_task(struct sync_run *r, struct task *t)
 {
     if (t->kind == TASK_DELETE) {
@@ -389,14 +385,13 @@ void do_task(struct sync_run *r, struct task *t)
     }
     struct err err = {0};
     const struct copying c = {.run = r,
+                              .task = t,
                               .key = t->keys.data,
                               .src = &t->src,
                               .dst = &t->dst,
                               .source = &r->sources[t->src.row.source],
                               .from = source_key(r, &t->src, t->keys.data)};
-    int result = t->kind == TASK_COPY      ? do_copy(&c, &err)
-                 : t->kind == TASK_COMPARE ? do_compare(&c, &err)
-                                           : delete_source(&c, &err);
+    int result = do_key(&c, &err);
     if (result == 0)
         run_went_well(r);
     else if (err.class != ERR_CANCELLED)

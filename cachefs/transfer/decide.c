@@ -35,9 +35,14 @@ static enum sync_act decide_both(const struct sync_conf *c, const struct sync_se
 {
     if (source->kind == SYNC_FOLDER || c->ignore_existing)
         return SYNC_SKIP;
-    if (c->force_update || source->kind != destination->kind)
+    bool link = source->kind == SYNC_LINK || destination->kind == SYNC_LINK;
+    bool folder = destination->kind == SYNC_FOLDER;
+    /* A bucket's listing shows links as objects: they have the length of their target. */
+    bool other = source->kind != destination->kind &&
+                 (folder || !c->links || source->size != destination->size);
+    if (c->force_update || other)
         return SYNC_COPY;
-    if (source->kind == SYNC_LINK)
+    if (link)
         return SYNC_COMPARE;
     int age = c->update ? newer(source, destination) : 0;
     if (age)

@@ -3,9 +3,7 @@
  */
 #include <arpa/inet.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "clock.h"
 #include "sync-internal.h"
 
 #define BATCH_KEYS    1000
@@ -108,22 +106,27 @@ int run_delete_extra(struct sync_run *r, struct err *err)
 
 static void set_folder(struct sync_run *r, uint32_t source, const char *key)
 {
-    struct stat st;
     struct err err = {0};
-    const struct sync_source *s = &r->sources[source];
-    if (store_local_stat(s->store, key + strlen(s->at), &st, &err) == 0) {
-        const struct local_attrs attrs = {
-            .has_mode = true,
-            .has_owner = true,
-            .has_mtime = true,
-            .mode = st.st_mode & 07777,
-            .uid = st.st_uid,
-            .gid = st.st_gid,
-            .mtime_ns = (int64_t)st.st_mtim.tv_sec * (int64_t)NS_PER_S + st.st_mtim.tv_nsec};
-        if (store_local_set_attrs(r->to, key, &attrs, &err) == 0)
-            return;
+    if (meta_refresh(r, source, key, &err))
+        run_failed(r, key, &err);
+}
+
+/* The folders that a key of a flat store implies, those of the key before excepted. */
+static int add_implied(struct sorter *folders, const struct join *j, struct bytes *before,
+                       struct err *err)
+{
+    for (size_t i = 0; i < j->key.len; i++) {
+        if (j->key.data[i] != '/' ||
+            (i < before->len && memcmp(before->data, j->key.data, i + 1) == 0))
+            continue;
+        cleanup_bytes struct bytes folder = {0};
+        bytes_add(&folder, j->key.data, i + 1);
+        if (add_folder(folders, &folder, j->s.row.source, err))
+            return -1;
     }
-    run_failed(r, key, &err);
+    bytes_clear(before);
+    bytes_add(before, j->key.data, j->key.len);
+    return 0;
 }
 
 int run_folder_attrs(struct sync_run *r, struct err *err)
@@ -131,10 +134,14 @@ int run_folder_attrs(struct sync_run *r, struct err *err)
     struct join j;
     struct sorter *folders = sorter_new(r->temp_dir, FOLDER_MEMORY);
     int more = join_begin(&j, r, false, err) ? -1 : 1;
-    while (more > 0 && (more = join_next(&j, err)) > 0)
-        if (j.s.there && j.s.row.kind == SYNC_FOLDER &&
-            add_folder(folders, &j.key, j.s.row.source, err))
+    cleanup_bytes struct bytes before = {0};
+    while (more > 0 && (more = join_next(&j, err)) > 0) {
+        bool flat = j.s.there && (store_caps(r->sources[j.s.row.source].store) & STORE_FLAT_LIST);
+        if (flat ? add_implied(folders, &j, &before, err)
+                 : j.s.there && j.s.row.kind == SYNC_FOLDER &&
+                       add_folder(folders, &j.key, j.s.row.source, err))
             more = -1;
+    }
     join_end(&j);
     int result = more < 0 ? -1 : each_folder(r, folders, set_folder, err);
     sorter_free(folders);

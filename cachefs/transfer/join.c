@@ -239,6 +239,22 @@ static int take_key(struct join *j, struct err *err)
     return take_uploads(j, err);
 }
 
+/* A folder of a flat store is there by what lies in it, whether its marker was listed or not. */
+static bool lies_below(const struct join *j, int more, const struct sorted *next)
+{
+    return more && j->key.data[j->key.len - 1] == '/' && next->key_len > j->key.len &&
+           memcmp(next->key, j->key.data, j->key.len) == 0;
+}
+
+/* False: the folder of the destination is one of the source too, which does not list it. */
+static bool imply_folders(struct join *j)
+{
+    if (!j->d.there && j->s.row.kind == SYNC_FOLDER && lies_below(j, j->more_dst, &j->dst))
+        j->d = (struct side){.there = true,
+                             .row = {.mtime_ns = LIST_MTIME_UNKNOWN, .kind = SYNC_FOLDER}};
+    return j->s.there || j->d.row.kind != SYNC_FOLDER || !lies_below(j, j->more_src, &j->src);
+}
+
 static int end_of_list(struct join *j, struct err *err)
 {
     while (j->run->listed && j->more_want)
@@ -257,7 +273,7 @@ int join_next(struct join *j, struct err *err)
         int ours = is_ours(j, err);
         if (ours < 0)
             return -1;
-        if (!ours)
+        if (!ours || !imply_folders(j))
             continue;
         if (j->s.there && c->limit && j->looked_at == c->limit) {
             leave_out(j, false);

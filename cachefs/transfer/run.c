@@ -42,6 +42,7 @@ static void snapshot(struct sync_run *r, struct sync_counts *ret)
         .extra = counter_get(&n->extra),
         .failed = counter_get(&n->failed),
         .aborted_uploads = counter_get(&n->aborted_uploads),
+        .resumed_bytes = counter_get(&n->resumed_bytes),
         .packs = counter_get(&n->packs),
         .packs_deleted = counter_get(&n->packs_deleted),
         .packed = counter_get(&n->packed),
@@ -168,6 +169,7 @@ struct task *task_new(enum task_kind kind, const char *key, size_t len)
 void task_free(struct task *t)
 {
     bytes_release(&t->keys);
+    free(t->resume);
     pack_batch_free(t->batch);
     free(t);
 }
@@ -241,138 +243,34 @@ void run_drain(struct sync_run *r)
     }
 }
 
-/* --- the walk that copies --------------------------------------------------------------------- */
+/* --- links that a bucket names ------------------------------------------------------------------
+ *
+ * They are made when all else is written, so that nothing of the same run goes through one. */
 
-/* The pointer that makes packs a set comes after them (docs/formats/packed-set.md). */
-static bool comes_last(const char *key)
+void run_put_off(struct sync_run *r, const struct task *t)
 {
-    static const char pointer[] = FETCH_PACKED_POINTER;
-    size_t len = strlen(key), n = sizeof pointer - 1;
-    return len >= n && strcmp(key + len - n, pointer) == 0 && (len == n || key[len - n - 1] == '/');
+    struct task *later = task_new(TASK_LINK, t->keys.data, t->keys.len);
+    later->src = t->src;
+    later->dst = t->dst;
+    ACQUIRE(&r->lock);
+    later->next = r->later;
+    r->later = later;
 }
 
-static void skip(struct sync_run *r, const struct join *j)
+void run_later(struct sync_run *r)
 {
-    counter_add(&r->counts.skipped, 1);
-    counter_add(&r->counts.skipped_bytes, j->s.row.size);
-}
-
-static void abort_uploads(const struct join *j, bool wanted)
-{
-    struct sync_run *r = j->run;
-    const char *at = j->aborts.data;
-    for (; wanted && at && at < j->aborts.data + j->aborts.len; at += strlen(at) + 1)
-        if (fetch_upload_abort(r->fetch, r->to, j->key.data, at, NULL) == 0)
-            counter_add(&r->counts.aborted_uploads, 1);
-}
-
-static void would(struct sync_run *r, enum sync_act act, const struct join *j)
-{
-    uint64_t size = j->s.there ? j->s.row.size : j->d.row.size;
-    if (r->watch && r->watch->would)
-        r->watch->would(r->watch->arg, act, j->key.data, size);
-    if (act == SYNC_COPY) {
-        counter_add(&r->counts.copied, 1);
-        counter_add(&r->counts.copied_bytes, size);
-    } else {
-        skip(r, j);
+    struct task *list;
+    {
+        ACQUIRE(&r->lock);
+        list = take_ptr(&r->later);
     }
-}
-
-static struct task *task_of(const struct join *j, enum sync_act act)
-{
-    enum task_kind kind = act == SYNC_COPY      ? TASK_COPY
-                          : act == SYNC_COMPARE ? TASK_COMPARE
-                                                : TASK_DELETE_SRC;
-    struct task *t = task_new(kind, j->key.data, j->key.len);
-    t->src = j->s;
-    t->dst = j->d;
-    return t;
-}
-
-/* Mode, owner and time of a file that is there already. */
-static void refresh_attrs(struct sync_run *r, const struct join *j)
-{
-    struct stat a, b;
-    struct err err = {0};
-    struct store *from = r->sources[j->s.row.source].store;
-    const char *key = source_key(r, &j->s, j->key.data);
-    if (store_local_stat(from, key, &a, &err) || store_local_stat(r->to, j->key.data, &b, &err)) {
-        run_failed(r, j->key.data, &err);
-        return;
-    }
-    if (a.st_mode == b.st_mode && a.st_uid == b.st_uid && a.st_gid == b.st_gid)
-        return;
-    const struct local_attrs attrs = {.has_mode = true,
-                                      .has_owner = true,
-                                      .mode = a.st_mode & 07777,
-                                      .uid = a.st_uid,
-                                      .gid = a.st_gid};
-    if (store_local_set_attrs(r->to, j->key.data, &attrs, &err))
-        run_failed(r, j->key.data, &err);
-}
-
-static void handle_source(struct sync_run *r, const struct join *j, struct task **held)
-{
-    const struct sync_seen s = seen_of(&j->s), d = seen_of(&j->d);
-    enum sync_act act = sync_decide(r->conf, &s, &d);
-    abort_uploads(j, true);
-    if (r->conf->dry && act != SYNC_SKIP) {
-        would(r, act, j);
-        return;
-    }
-    if (act == SYNC_SKIP || act == SYNC_DELETE_SRC)
-        skip(r, j);
-    if (act == SYNC_SKIP) {
-        if (r->conf->perms && j->d.there && s.kind != SYNC_FOLDER && !r->conf->dry)
-            refresh_attrs(r, j);
-        return;
-    }
-    struct task *t = task_of(j, act);
-    if (comes_last(j->key.data)) {
-        t->next = *held;
-        *held = t;
-    } else {
+    while (list) {
+        struct task *t = list;
+        list = t->next;
+        t->next = NULL;
         run_push(r, t);
     }
-}
-
-static void handle(struct sync_run *r, const struct join *j, struct task **held)
-{
-    if (j->s.there) {
-        handle_source(r, j, held);
-    } else {
-        abort_uploads(j, r->conf->delete_dst);
-        if (!r->conf->delete_dst)
-            counter_add(&r->counts.extra, 1);
-    }
-}
-
-static int run_copies(struct sync_run *r, struct err *err)
-{
-    struct join j;
-    struct task *held = NULL;
-    int more = join_begin(&j, r, true, err) ? -1 : 1;
-    r->phase = SYNC_COPYING;
-    while (more > 0 && (more = join_next(&j, err)) > 0) {
-        handle(r, &j, &held);
-        if (run_is_over(r))
-            break;
-        run_tell(r, false);
-    }
-    join_end(&j);
     run_drain(r);
-    while (held) {
-        struct task *t = held;
-        held = t->next;
-        t->next = NULL;
-        if (more == 0 && counter_get(&r->counts.failed) == 0)
-            run_push(r, t);
-        else
-            task_free(t); /* a set that lacks packs is not published */
-    }
-    run_drain(r);
-    return more < 0 ? -1 : 0;
 }
 
 /* --- before and after ------------------------------------------------------------------------- */
@@ -404,8 +302,6 @@ static int run_phases(struct sync_run *r, struct err *err)
         return -1;
     for (size_t i = 0; i < r->n_sources; i++)
         r->sources[i].same_server = stores_share_server(r->to, r->sources[i].store);
-    if (r->conf->pack_size)
-        return run_pack(r, err);
     if (r->conf->pack_size)
         return run_pack(r, err) ? -1 : sync_disk(r, err);
     if (run_check_empty(r, err) || run_copies(r, err))
@@ -480,7 +376,6 @@ static int check_conf(const struct sync_conf *c, struct err *err)
 static int check_store(const struct sync_run *r, const struct store *s, struct err *err)
 {
     const struct sync_conf *c = r->conf;
-    bool local = (store_caps(s) & STORE_LOCAL) && (store_caps(r->to) & STORE_LOCAL);
     switch (stores_relation(s, r->to)) {
     case STORES_APART:
         break;
@@ -493,12 +388,12 @@ static int check_store(const struct sync_run *r, const struct store *s, struct e
         return err_set(err, ERR_USAGE, "the source lies in the destination: %s in %s", store_uri(s),
                        store_uri(r->to));
     }
-    if (c->links && !local)
-        return err_set(err, ERR_USAGE, "--links: both ends must be local folders: %s to %s",
-                       store_uri(s), store_uri(r->to));
-    if (c->perms && !local)
-        return err_set(err, ERR_USAGE, "--perms: both ends must be local folders: %s to %s",
-                       store_uri(s), store_uri(r->to));
+    const struct store *ends[] = {s, r->to};
+    for (size_t i = 0; i < 2; i++)
+        if ((c->links || c->perms) && !keeps_meta(ends[i]))
+            return err_set(err, ERR_USAGE,
+                           "%s: %s keeps none of them (local folders, S3 and BOS do)",
+                           c->links ? "--links" : "--perms", store_uri(ends[i]));
     if (c->delete_src && !(store_caps(s) & STORE_WRITES))
         return err_set(err, ERR_USAGE, "--delete-src: nothing can be deleted at %s", store_uri(s));
     return 0;

@@ -3,8 +3,10 @@
  *
  *   listing.c  sources and destination -> two sorters (and one of uploads left behind)
  *   join.c     both sorters side by side, in key order; patterns, range, share, list of files
+ *   walk.c     the walk that copies: what is to be done with each key
  *   run.c      phases, workers, counts, failures
  *   copy.c     one object: copied, compared
+ *   meta.c     modes, owners, times and links, here and there
  *   extra.c    what is at the destination alone; folders, deepest first
  *   pack-*.c   with pack_size: packs in place of objects
  *
@@ -50,7 +52,15 @@ struct sync_source {
 
 /* --- the run ---------------------------------------------------------------------------------- */
 
-enum task_kind { TASK_COPY, TASK_COMPARE, TASK_DELETE_SRC, TASK_DELETE, TASK_PACK };
+enum task_kind {
+    TASK_COPY,
+    TASK_COMPARE,
+    TASK_REFRESH, /* of what is there already: mode, owner, time */
+    TASK_LINK,    /* was put off */
+    TASK_DELETE_SRC,
+    TASK_DELETE,
+    TASK_PACK
+};
 struct pack_batch;
 
 struct task {
@@ -59,6 +69,8 @@ struct task {
     struct side src, dst;
     struct bytes keys; /* the key; of TASK_DELETE many, each ended by NUL */
     size_t n_keys;
+    char *resume;             /* of TASK_COPY: an upload that was broken off, to be gone on with */
+    bool is_put_off;          /* its link is made later */
     struct pack_batch *batch; /* of TASK_PACK */
 };
 
@@ -71,8 +83,8 @@ struct failure {
 /* sync_counts while it is counted. */
 struct live_counts {
     counter found, found_bytes, excluded, copied, copied_bytes, skipped, skipped_bytes, checked,
-        checked_bytes, deleted, deleted_src, extra, failed, aborted_uploads, packs, packs_deleted,
-        packed;
+        checked_bytes, deleted, deleted_src, extra, failed, aborted_uploads, resumed_bytes, packs,
+        packs_deleted, packed;
 };
 
 struct sync_run {
@@ -96,6 +108,7 @@ struct sync_run {
     struct lock lock; /* RANK_VOLUME; guards all below */
     struct cond work, room, space, ended;
     struct task *first, **last;
+    struct task *later; /* links that wait until all else is written */
     size_t n_queued, n_busy;
     unsigned n_large; /* long objects on their way */
     bool no_more;
@@ -113,8 +126,10 @@ void run_went_well(struct sync_run *r);
 void run_tell(struct sync_run *r, bool now);
 struct task *task_new(enum task_kind kind, const char *key, size_t len);
 void task_free(struct task *t);
-void run_push(struct sync_run *r, struct task *t); /* waits for room */
-void run_drain(struct sync_run *r);                /* until all tasks are done */
+void run_push(struct sync_run *r, struct task *t);          /* waits for room */
+void run_drain(struct sync_run *r);                         /* until all tasks are done */
+void run_put_off(struct sync_run *r, const struct task *t); /* any thread */
+void run_later(struct sync_run *r);                         /* does what was put off, and drains */
 /* A buffer of the pool; waits for space. NULL: the run is over. */
 struct buf *run_buf(struct sync_run *r, size_t cap);
 bool large_enter(struct sync_run *r);
@@ -123,6 +138,9 @@ void large_leave(struct sync_run *r);
 /* --- phases ----------------------------------------------------------------------------------- */
 
 int run_list(struct sync_run *r, struct err *err);
+
+/* walk.c */
+int run_copies(struct sync_run *r, struct err *err);
 
 /* join.c: keys of either side in order, those alone that are this run's. */
 struct join {
@@ -146,6 +164,11 @@ void do_task(struct sync_run *r, struct task *t);
 const char *source_key(const struct sync_run *r, const struct side *s, const char *key);
 void get_of(const struct sync_run *r, const struct side *s, const char *key, bool from_source,
             struct fetch_get *ret);
+
+/* meta.c */
+bool keeps_meta(const struct store *s);
+/* What the destination has is left; only its mode, owner and time are made those of the source. */
+int meta_refresh(struct sync_run *r, uint32_t source, const char *key, struct err *err);
 
 /* extra.c */
 int run_delete_extra(struct sync_run *r, struct err *err);

@@ -14,8 +14,9 @@
  *  - No action is taken before all listings have ended well. So nothing is deleted because a
  * listing was cut short; and nothing at all when a source is empty (unless allow_empty).
  *  - A source is deleted (delete_src) only after its copy was written, synced, and proved equal.
- *  - A run that was broken off is gone on with by the same call: what is done is skipped, uploads
- * in parts that it left behind for keys of the sources are aborted.
+ *  - A run that was broken off is gone on with by the same call: what is done is skipped; an upload
+ * in parts that it left behind is gone on with, as far as its parts are the source's bytes, and
+ * others for keys of the sources are aborted.
  *
  * Trash (".trash/" anywhere in a key, see remove.h) is nobody's sample: it is neither copied nor
  * deleted.
@@ -61,8 +62,8 @@ struct sync_conf {
     bool check_all; /* ... and of what is there already; it is copied again if they differ */
     bool delete_src, delete_dst, allow_empty;
     bool dirs;  /* folders too, empty ones included */
-    bool perms; /* mode, owner and time, between local folders */
-    bool links; /* links as links, between local folders; otherwise what they lead to */
+    bool perms; /* mode, owner and time: of local files, and as metadata of S3 and BOS */
+    bool links; /* links as links, in the same places; otherwise what they lead to */
     bool dry;
 
     uint64_t pack_size; /* 0: objects as they are; else write packs (docs/formats/packed-set.md) */
@@ -86,6 +87,7 @@ struct sync_counts {
     uint64_t extra; /* at the destination alone, and left there */
     uint64_t failed;
     uint64_t aborted_uploads; /* left behind by earlier runs */
+    uint64_t resumed_bytes;   /* not sent again: an earlier run's upload had them */
     uint64_t packs, packs_deleted,
         packed; /* with pack_size: written; removed; samples in the set */
     double seconds;

@@ -28,4 +28,4 @@ ln -sfn d/e "$SRC/folder"
 sampan sync "file://$SRC" "file://$T/b" --links --perms --dirs --json >"$T/out"
 expect "copied" "$(field copied <"$T/out")" 1
 cmp <(describe "$SRC") <(describe "$T/b") || fail "$(diff <(describe "$SRC") <(describe "$T/b"))"
-refused 2 "both ends must be local" sampan sync "file://$SRC" "webhdfs://127.0.0.1:1/x" --links
+refused 2 "keeps none of them" sampan sync "file://$SRC" "webhdfs://127.0.0.1:1/x" --links

@@ -90,3 +90,31 @@ Test(bos, answers, .init = forget_environment)
     cr_expect_eq(err.class, ERR_DENIED);
     store_close(s);
 }
+
+static int on_part(void *arg, unsigned part, uint64_t size, const char *etag, struct err *err)
+{
+    char *text = arg;
+    size_t len = strlen(text);
+    (void)err;
+    snprintf(text + len, 100 - len, "%u %llu %s;", part, (unsigned long long)size, etag);
+    return 0;
+}
+
+Test(bos, parts_of_an_upload, .init = forget_environment)
+{
+    struct store *s = open_store("bos://b/p", &local);
+    cleanup_bytes struct bytes token = {0};
+    char text[100] = "";
+    struct err err = {0};
+    static const char page[] =
+        "{\"uploadId\":\"u\",\"isTruncated\":true,\"nextPartNumberMarker\":7,\"parts\":["
+        "{\"partNumber\":1,\"eTag\":\"aa\",\"size\":8},{\"partNumber\":7,\"eTag\":\"bb\",\"size\":"
+        "9}]}";
+    cr_expect_eq(store_parse_parts(s, page, strlen(page), on_part, text, &token, &err), 0, "%s",
+                 err.msg);
+    cr_expect_str_eq(text, "1 8 aa;7 9 bb;");
+    cr_expect_str_eq(token.data, "&partNumberMarker=7");
+    static const char bad[] = "{\"parts\":[{\"partNumber\":0,\"eTag\":\"aa\",\"size\":8}]}";
+    cr_expect_eq(store_parse_parts(s, bad, strlen(bad), on_part, text, &token, &err), -1);
+    store_close(s);
+}

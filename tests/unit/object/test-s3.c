@@ -438,6 +438,49 @@ Test(s3, uploads_and_deletes, .init = forget_environment)
     store_close(s);
 }
 
+struct parts {
+    char text[200];
+};
+
+static int on_part(void *arg, unsigned part, uint64_t size, const char *etag, struct err *err)
+{
+    struct parts *p = arg;
+    size_t len = strlen(p->text);
+    (void)err;
+    snprintf(p->text + len, sizeof p->text - len, "%u %llu %s;", part, (unsigned long long)size,
+             etag);
+    return 0;
+}
+
+Test(s3, parts_of_an_upload, .init = forget_environment)
+{
+    struct store *s = open_store("s3://bkt/p", &local);
+    cleanup_bytes struct bytes token = {0};
+    struct parts parts = {0};
+    struct http_req r;
+    struct err err = {0};
+    static const char page[] =
+        "<ListPartsResult><NextPartNumberMarker>2</NextPartNumberMarker><IsTruncated>true"
+        "</IsTruncated><Part><PartNumber>1</PartNumber><ETag>&quot;aa&quot;</ETag><Size>8</Size>"
+        "</Part><Part><Size>9</Size><ETag>bb</ETag><PartNumber>2</PartNumber></Part>"
+        "</ListPartsResult>";
+    cr_expect_eq(store_parse_parts(s, page, strlen(page), on_part, &parts, &token, &err), 0);
+    cr_expect_str_eq(parts.text, "1 8 aa;2 9 bb;");
+    cr_expect_str_eq(token.data, "&part-number-marker=2");
+    cr_assert_eq(store_req_parts(s, "k", "u&1", token.data, &r, &err), 0, "%s", err.msg);
+    cr_expect_str_eq(strchr(r.url.data, '?'), "?uploadId=u%261&part-number-marker=2");
+    http_req_release(&r);
+    static const char *const bad[] = {
+        "<ListPartsResult><Part><Size>1</Size></Part></ListPartsResult>",
+        "<ListPartsResult><Part><PartNumber>10001</PartNumber><Size>1"
+        "</Size></Part></ListPartsResult>",
+        "<ListPartsResult>"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        cr_expect_eq(store_parse_parts(s, bad[i], strlen(bad[i]), on_part, &parts, &token, &err),
+                     -1, "%s", bad[i]);
+    store_close(s);
+}
+
 /* --- objects that describe files ------------------------------------------------------------- */
 
 Test(s3, files_with_metadata, .init = forget_environment)

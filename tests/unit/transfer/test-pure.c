@@ -125,7 +125,7 @@ Test(rules, that_can_fit_nothing_are_refused)
 }
 
 #define S 1000000000ll
-enum { U = 1, F = 2, E = 4, I = 8, A = 16, DS = 32, DD = 64 };
+enum { U = 1, F = 2, E = 4, I = 8, A = 16, DS = 32, DD = 64, L = 128 };
 
 Test(decide, table)
 {
@@ -162,6 +162,8 @@ Test(decide, table)
         {0, &folder, &none, SYNC_COPY},      {0, &link, &old3, SYNC_COPY},
         {0, &old3, &link, SYNC_COPY},        {0, &link, &link, SYNC_COMPARE},
         {U, &link, &link, SYNC_COMPARE},     {I, &link, &old3, SYNC_SKIP},
+        {L, &link, &old3, SYNC_COMPARE},     {L, &old3, &link, SYNC_COMPARE},
+        {L, &link, &old4, SYNC_COPY},        {L, &link, &folder, SYNC_COPY},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         unsigned f = rows[i].flags;
@@ -171,7 +173,8 @@ Test(decide, table)
                                     .ignore_existing = f & I,
                                     .check_all = f & A,
                                     .delete_src = f & DS,
-                                    .delete_dst = f & DD};
+                                    .delete_dst = f & DD,
+                                    .links = f & L};
         cr_expect_eq(sync_decide(&c, rows[i].src, rows[i].dst), rows[i].act, "row %zu", i);
     }
 }
