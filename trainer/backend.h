@@ -94,10 +94,11 @@ struct backend_ops {
     bool (*work_end)(struct backend *b, enum backend_work answer);
     /*
      * Sums over ranks by the device's own engine. join_id: rank 0 makes what the others need to
-     * meet it. sum: y = the sum over all ranks, queued like all else. leave: after the death of a
-     * rank, so that what was queued ends. join_id NULL or ERR_NOT_FOUND: there is no such engine.
+     * meet it (`id` NULL: only whether there is an engine). sum: y = the sum over all ranks, queued
+     * like all else. leave: after the death of a rank, so that what was queued ends. join_id NULL
+     * or ERR_NOT_FOUND: there is no such engine.
      */
-    int (*join_id)(struct backend *b, char id[BACKEND_ID_LEN], struct err *err);
+    int (*join_id)(struct backend *b, char *id, struct err *err); /* BACKEND_ID_LEN bytes */
     int (*join)(struct backend *b, const char id[BACKEND_ID_LEN], uint32_t ranks, uint32_t rank,
                 struct err *err);
     void (*sum)(struct backend *b, float *y, size_t n);

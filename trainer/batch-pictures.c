@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "batch-internal.h"
-#include "loader.h"
 #include "mem.h"
 
 struct pictures {
@@ -82,6 +81,7 @@ int batch_pictures(struct batches **ret, const struct batch_options *o, struct e
     lo.policy = o->skip_bad ? LOADER_SKIP : LOADER_FAIL;
     lo.depth = 3; /* one is the consumer's */
     lo.quiet_mount = !o->train;
+    lo.memory = o->memory;
     struct pictures *p = xcalloc(1, sizeof *p);
     p->base.ops = &ops;
     p->resumed = o->resume != NULL;

@@ -219,7 +219,7 @@ bool cuda_work_end(struct backend *b, enum backend_work answer);
 /* What was recorded has addresses in it that are good no longer. */
 void cuda_forget_recordings(struct cuda *c);
 
-int cuda_join_id(struct backend *b, char id[BACKEND_ID_LEN], struct err *err);
+int cuda_join_id(struct backend *b, char *id, struct err *err);
 int cuda_join(struct backend *b, const char id[BACKEND_ID_LEN], uint32_t ranks, uint32_t rank,
               struct err *err);
 void cuda_sum(struct backend *b, float *y, size_t n);

@@ -4,12 +4,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "mem.h"
 #include "train-internal.h"
 
 #define LOG_MODULE "train"
+#define POLL_US    200
 
 /* --- together --------------------------------------------------------------------------------- */
 
@@ -26,12 +28,30 @@ static int talk(struct run *r, bool has, bool *any, bool *stop, struct err *err)
     return 0;
 }
 
+/* Until the devices have made a sum; a rank that dies would be waited for for ever. */
+static int wait_for_ranks(struct run *r, struct err *err)
+{
+    const struct backend_ops *ops = r->b->ops;
+    while (ops->busy(r->b)) {
+        if (r->c->ops->check(r->c, err)) {
+            ops->leave(r->b);
+            return -1;
+        }
+        usleep(POLL_US);
+    }
+    return ops->sync(r->b, err);
+}
+
 /* `n` floats of the backend, summed over all ranks. */
 static int sum_ranks(struct run *r, float *x, size_t n, struct err *err)
 {
     const struct backend_ops *ops = r->b->ops;
     if (r->c->ranks == 1)
         return ops->sync(r->b, err);
+    if (r->device_sums) {
+        ops->sum(r->b, x, n);
+        return wait_for_ranks(r, err);
+    }
     float *host = ops->host ? x : r->sums;
     if (!ops->host)
         ops->get(r->b, host, x, n * sizeof *x);
@@ -72,6 +92,8 @@ int run_save(struct run *r, struct err *err)
         return 0;
     if (r->at.batch == 0)
         r->at.token[0] = '\0';
+    else if (r->looked)
+        memcpy(r->at.token, r->place, sizeof r->at.token);
     else if (r->batches->ops->token(r->batches, r->at.token, err))
         return -1;
     if (is_first(r)) {
@@ -126,6 +148,41 @@ static struct update update_of(const struct run *r)
                            .trust = strcmp(r->o->optimizer, "lars") == 0 ? 0.001f : 0};
 }
 
+/* The batch after this one is copied to a device that still computes with this one. */
+static int look_ahead(struct run *r, struct err *err)
+{
+    const struct backend_ops *ops = r->b->ops;
+    if (!ops->feed_begin)
+        return 0;
+    if (r->o->save_dir && r->batches->ops->token(r->batches, r->place, err))
+        return -1;
+    ops->feed_wait(r->b); /* the source takes the memory of this batch back */
+    uint64_t start = clock_mono_ns();
+    r->ahead_got = r->batches->ops->next(r->batches, &r->ahead, &r->ahead_err);
+    r->ahead_wait = ops->busy(r->b) ? 0 : clock_mono_ns() - start;
+    if (r->ahead_got > 0)
+        net_ahead(r->n, &r->ahead);
+    r->looked = true;
+    return 0;
+}
+
+/* The next batch, looked at before or now; as the source's next() answers. */
+static int take_batch(struct run *r, struct net_batch *in, uint64_t *wait, struct err *err)
+{
+    uint64_t start = clock_mono_ns();
+    if (!r->looked) {
+        int got = r->batches->ops->next(r->batches, in, err);
+        *wait = clock_mono_ns() - start;
+        return got;
+    }
+    r->looked = false;
+    *in = r->ahead;
+    *wait = r->ahead_wait;
+    if (r->ahead_got < 0 && err)
+        *err = r->ahead_err;
+    return r->ahead_got;
+}
+
 /* Gradients and sums of all ranks; where servers keep the parameters, they learn, too. */
 static int learn(struct run *r, const struct net_batch *in, float sums[N_SUMS], struct err *err)
 {
@@ -138,7 +195,8 @@ static int learn(struct run *r, const struct net_batch *in, float sums[N_SUMS], 
         return remote_push(r->ps, &u, r->at.step, sums, err);
     }
     net_step(r->n, in, true);
-    if (sum_ranks(r, net_grads(r->n), net_floats(r->n) + N_SUMS, err) || read_sums(r, sums, err))
+    if (look_ahead(r, err) || sum_ranks(r, net_grads(r->n), net_floats(r->n) + N_SUMS, err) ||
+        read_sums(r, sums, err))
         return -1;
     if (isfinite(sums[SUM_LOSS]))
         net_update(r->n, &u, sums[SUM_COUNT]);
@@ -159,7 +217,7 @@ static int step(struct run *r, const struct net_batch *in, float sums[N_SUMS], s
     r->at.batch++;
     r->at.loss = sums[SUM_LOSS] / sums[SUM_COUNT];
     r->at.rate = r->rate;
-    return r->b->ops->sync(r->b, err);
+    return r->b->ops->host ? r->b->ops->sync(r->b, err) : 0; /* a device goes on meanwhile */
 }
 
 static void tell(struct run *r, const float sums[N_SUMS], uint64_t wait_ns, uint64_t step_ns)
@@ -233,8 +291,8 @@ static int advance(struct run *r, struct err *err)
     float sums[N_SUMS];
     bool any, stop;
     uint64_t start = clock_mono_ns();
-    int got = r->batches->ops->next(r->batches, &in, err);
-    uint64_t wait = clock_mono_ns() - start;
+    uint64_t wait = 0;
+    int got = take_batch(r, &in, &wait, err);
     if (got < 0 || talk(r, got > 0, &any, &stop, err))
         return -1;
     r->stopped = stop;

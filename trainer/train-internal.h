@@ -33,6 +33,15 @@ struct run {
     char saved[600]; /* its folder */
     float *sums;     /* host memory: gradients and sums of a step, or the backend's own */
     bool stopped;
+    bool device_sums; /* gradients are summed by the devices themselves */
+
+    /* The next batch, taken while a device computes with this one (if `looked`). */
+    bool looked;
+    int ahead_got; /* what the source answered, and (-1) why */
+    struct err ahead_err;
+    struct net_batch ahead;
+    uint64_t ahead_wait;         /* nanoseconds in which the device had nothing to do for it */
+    char place[BATCH_TOKEN_LEN]; /* after the batch in hand */
 };
 
 static inline bool is_first(const struct run *r)

@@ -73,6 +73,45 @@ static int open_collective(struct run *r, const struct roles *roles, struct err 
     return collective_open(&r->c, &where, err);
 }
 
+/* Memory of the host that a device copies from by itself. */
+static void *pinned_alloc(void *backend, size_t size, struct err *err)
+{
+    struct backend *b = backend;
+    return b->ops->host_alloc(b, size, err);
+}
+
+static void pinned_free(void *backend, void *p, size_t size)
+{
+    struct backend *b = backend;
+    (void)size;
+    b->ops->host_free(b, p);
+}
+
+static struct loader_memory memory_of(struct backend *b)
+{
+    return b->ops->host ? (struct loader_memory){0}
+                        : (struct loader_memory){pinned_alloc, pinned_free, b};
+}
+
+/* The devices of all ranks meet, if all have an engine for it; else sums go through the host. */
+static int join_devices(struct run *r, struct err *err)
+{
+    const struct backend_ops *ops = r->b->ops;
+    struct err why = {0};
+    char id[BACKEND_ID_LEN] = "";
+    float can = ops->join_id != NULL;
+    if (r->c->ranks == 1 || r->ps)
+        return 0;
+    if (ops->join_id && ops->join_id(r->b, is_first(r) ? id : NULL, &why)) {
+        log_warn(r->log, "%s", why.msg);
+        can = 0;
+    }
+    if (r->c->ops->sum(r->c, &can, 1, err) || r->c->ops->share(r->c, id, sizeof id, err))
+        return -1;
+    r->device_sums = ops->join && can == (float)r->c->ranks;
+    return ops->join && r->device_sums ? ops->join(r->b, id, r->c->ranks, r->c->rank, err) : 0;
+}
+
 static struct batch_options source_of(const struct run *r, const char *data, bool train)
 {
     return (struct batch_options){.data = data,
@@ -85,7 +124,8 @@ static struct batch_options source_of(const struct run *r, const char *data, boo
                                   .width = (int)r->o->image,
                                   .threads = (uint32_t)r->o->loader_threads,
                                   .train = train,
-                                  .skip_bad = r->o->skip_bad};
+                                  .skip_bad = r->o->skip_bad,
+                                  .memory = memory_of(r->b)};
 }
 
 /* Of each table the rows that a batch can name, the rest stays on the servers. */
@@ -286,7 +326,8 @@ static int open_all(struct run *r, const struct roles *roles, struct err *err)
     enum schedule_kind kind;
     if (model_data(r->o->model, err) < 0 || schedule_kind(r->o->schedule, &kind, err) ||
         open_backend(r, err) || open_collective(r, roles, err) || open_batches(r, err) ||
-        open_net(r, &r->batches->shape, err) || find_longest_pass(r, err) || take_up(r, err))
+        open_net(r, &r->batches->shape, err) || join_devices(r, err) || find_longest_pass(r, err) ||
+        take_up(r, err))
         return -1;
     if (r->at.token[0]) {
         batch_close(r->batches);

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 
 #include "batch.h"
 #include "cuda.h"
@@ -250,4 +251,66 @@ Test(cuda, same_bits_in_every_order)
         free_end(&got);
     }
     free_end(&want);
+}
+
+/* --- ranks ------------------------------------------------------------------------------------ */
+
+/* One of two ranks, a process each: 0 if all sums are right; the victim ends before the last. */
+static int rank(int me, const int *ends, bool dies)
+{
+    enum { N = 3000, SUMS = 3 };
+    static const struct way way = {.precision = PRECISION_FP32};
+    struct backend *b = cuda(&way);
+    struct err err = {0};
+    char id[BACKEND_ID_LEN];
+    float host[N];
+    void *y;
+    if (me == 0 && (b->ops->join_id(b, id, &err) || write(ends[1], id, sizeof id) != sizeof id))
+        return 2;
+    if (me == 1 && read(ends[0], id, sizeof id) != sizeof id)
+        return 3;
+    if (b->ops->join(b, id, 2, (uint32_t)me, &err) || b->ops->alloc(b, N, &y, &err))
+        return 4;
+    for (int k = 0; k < SUMS; k++) {
+        for (int i = 0; i < N; i++)
+            host[i] = (float)(i + k + 1000 * me);
+        if (dies && me == 1 && k == SUMS - 1)
+            _exit(0);
+        b->ops->put(b, y, host, sizeof host);
+        b->ops->sum(b, y, N);
+        if (dies && me == 0 && k == SUMS - 1) {
+            bool busy = b->ops->busy(b); /* for ever: nobody comes */
+            b->ops->leave(b);
+            return busy && b->ops->sync(b, &err) && strstr(err.msg, "a rank has died") ? 0 : 5;
+        }
+        b->ops->get(b, host, y, sizeof host);
+        if (b->ops->sync(b, &err))
+            return 6;
+        for (int i = 0; i < N; i++)
+            if (host[i] != (float)(2 * (i + k) + 1000))
+                return 7;
+    }
+    backend_close(b);
+    return 0;
+}
+
+Test(cuda, sums_over_ranks)
+{
+    for (int dies = 0; FIBERS && dies < 2; dies++) {
+        int ends[2], status;
+        pid_t pids[2];
+        cr_assert_eq(pipe(ends), 0);
+        for (int i = 0; i < 2; i++) {
+            pids[i] = fork();
+            if (pids[i] == 0)
+                _exit(rank(i, ends, dies));
+        }
+        for (int i = 0; i < 2; i++) {
+            cr_assert_eq(waitpid(pids[i], &status, 0), pids[i]);
+            cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "rank %d: %d", i,
+                      WEXITSTATUS(status));
+        }
+        close(ends[0]);
+        close(ends[1]);
+    }
 }
