@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +89,12 @@ static int write_params(struct writing *w, const struct net *n, const float *hos
     for (size_t i = 0; i < net_n_params(n); i++) {
         const struct param *p = net_param(n, i);
         unsigned char head[CHECKPOINT_HEAD];
+        for (size_t k = 0; k < p->n; k++)
+            if (!isfinite(host[p->at + k]))
+                return err_set(err, ERR_FAILED,
+                               "%s is not saved: %s holds what is not a number (a smaller "
+                               "--learning_rate often helps; the checkpoint before it stays)",
+                               w->path, p->name);
         checkpoint_head(head, p->n);
         if (write_file(w, p->name, head, sizeof head, host + p->at, p->n * sizeof *host, err))
             return -1;

@@ -1,6 +1,7 @@
 /* Checkpoints: what is written, what is read back, what is passed over, what stays. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -332,5 +333,23 @@ Test(checkpoint, by_its_name)
         cr_expect_eq(err.class, rows[i].class, "row %zu: %s", i, err.msg);
         cr_expect(rows[i].want < 0 || holds(w.n, rows[i].with), "row %zu", i);
     }
+    teardown(&w);
+}
+
+/* What could not be trained on from is no checkpoint; the one before it stays. */
+Test(checkpoint, numbers_that_are_none_are_not_saved)
+{
+    struct world w;
+    struct checkpoint c = {.pass = 2};
+    struct err err = {0};
+    setup(&w);
+    save(&w, 1, 0, 1);
+    const struct param *last = net_param(w.n, net_n_params(w.n) - 1);
+    fill(w.n, 2);
+    net_weights(w.n)[last->at + last->n - 1] = INFINITY;
+    cr_expect_eq(checkpoint_save(w.dir, w.n, &c, 3, NULL, 0, &err), -1);
+    cr_expect(strstr(err.msg, last->name) && strstr(err.msg, "is not saved"), "%s", err.msg);
+    cr_expect_eq(load(&w, &c, &err), 1);
+    cr_expect(holds(w.n, 1));
     teardown(&w);
 }
