@@ -7,7 +7,7 @@ need_mount
 make_set --classes 2 --files 10
 export SAMPAN_KEEPER_HANG_MS=600
 mount_set "file://$SRC"
-start_readers
+start_readers ${SLOW:+--seconds 300 --hung-s 100} # no call returns while both are stopped
 daemon=$(life)
 kill -STOP "$daemon"
 replaced() { ! [ -d "/proc/$daemon" ]; }
