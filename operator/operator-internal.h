@@ -54,7 +54,7 @@ struct round;
 struct round *round_new(struct operator* op);
 void round_free(struct round *r);
 /* A view of `object` now; freed before the round. */
-struct view *round_view(struct round *r, const struct json *object);
+struct view *round_view(struct round *r, enum kind kind, const struct json *object);
 /* Gets what views asked for and did not have. */
 int round_fetch(struct round *r, struct err *err);
 /* A name that was looked up is held by an object of somebody else. */

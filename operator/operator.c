@@ -79,7 +79,7 @@ static int decide(struct department *d, struct round *round, const struct json *
                   struct actions *actions, struct err *err)
 {
     for (int pass = 0; pass < PASSES_MAX; pass++) {
-        struct view *v = round_view(round, object);
+        struct view *v = round_view(round, d->controller->kind, object);
         uint64_t began = clock_mono_ns();
         int result = d->controller->decide(v, &d->op->conf.config, actions, err);
         bool incomplete = view_incomplete(v);

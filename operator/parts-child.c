@@ -1,4 +1,5 @@
 /* Objects that decisions make and keep as they should be. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,10 +99,10 @@ static void api_version_of(enum kind kind, struct bytes *out)
                kinds[kind].version);
 }
 
-static void write_owner(struct json_writer *w, const struct json *owner)
+static void write_owner(struct json_writer *w, enum kind kind, const struct json *owner)
 {
     cleanup_bytes struct bytes version = {0};
-    enum kind kind = object_kind(owner);
+    assert(kind < KIND_N);
     api_version_of(kind, &version);
     jw_array(w, "ownerReferences");
     jw_object(w, NULL);
@@ -141,17 +142,18 @@ static void write_annotations(struct json_writer *w, const struct part_child *ch
     jw_end(w);
 }
 
-void part_metadata(struct json_writer *w, const struct json *owner, const struct part_child *child,
-                   const char *sum)
+/* "metadata": name, namespace, labels, annotations, the owner reference. */
+static void write_metadata(struct json_writer *w, const struct view *v,
+                           const struct part_child *child, const char *sum)
 {
     jw_object(w, "metadata");
     jw_str(w, "name", child->name);
     if (child->ns)
         jw_str(w, "namespace", child->ns);
-    write_labels(w, owner, child);
+    write_labels(w, view_object(v), child);
     write_annotations(w, child, sum);
     if (!child->orphan)
-        write_owner(w, owner);
+        write_owner(w, view_kind(v), view_object(v));
     jw_end(w);
 }
 
@@ -165,7 +167,7 @@ static void write_members(struct json_writer *w, const struct json *members)
     }
 }
 
-static void write_whole(const struct json *owner, const struct part_child *child,
+static void write_whole(const struct view *v, const struct part_child *child,
                         const struct json *members, const char *sum, struct bytes *out)
 {
     cleanup_bytes struct bytes version = {0};
@@ -175,7 +177,7 @@ static void write_whole(const struct json *owner, const struct part_child *child
     jw_object(&w, NULL);
     jw_str(&w, "apiVersion", version.data);
     jw_str(&w, "kind", kinds[child->kind].kind);
-    part_metadata(&w, owner, child, sum);
+    write_metadata(&w, v, child, sum);
     write_members(&w, members);
     jw_end(&w);
 }
@@ -227,7 +229,7 @@ static enum part_child_state want(struct view *v, struct actions *out,
         return PART_CREATED;
     if (!have) {
         struct action *a = act_create(out, child->kind, child->ns, child->name);
-        write_whole(owner, child, members, sum, &a->body);
+        write_whole(v, child, members, sum, &a->body);
         return PART_CREATED;
     }
     if (!part_is_child(have, owner))

@@ -94,9 +94,6 @@ enum part_child_state part_want(struct view *v, struct actions *out, struct part
 /* All children have the label PART_OWNER_LABEL=uid of their owner. */
 #define PART_OWNER_LABEL "sampan.io/owner"
 bool part_is_child(const struct json *object, const struct json *owner);
-/* Writes "metadata": name, namespace, labels, annotations, the owner reference. */
-void part_metadata(struct json_writer *w, const struct json *owner, const struct part_child *child,
-                   const char *sum);
 
 /* The merge patch that makes `have` into `want`: members that differ, null for those that `want`
  * lacks. False: nothing differs, and nothing is written. Either node may be absent. */

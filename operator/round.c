@@ -139,10 +139,10 @@ static bool round_ask(void *arg, const char *url, const struct view_answer **ret
     return n->known;
 }
 
-struct view *round_view(struct round *r, const struct json *object)
+struct view *round_view(struct round *r, enum kind kind, const struct json *object)
 {
     static const struct view_source source = {round_get, round_list, round_ask, NULL};
-    return view_new(&source, r, object, clock_wall_ns() / (int64_t)NS_PER_S);
+    return view_new(&source, r, kind, object, clock_wall_ns() / (int64_t)NS_PER_S);
 }
 
 /* --- between passes --------------------------------------------------------------------------- */

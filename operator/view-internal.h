@@ -17,8 +17,8 @@ struct view_source {
     void (*free)(void *arg); /* with the view; NULL: nothing */
 };
 
-/* `object` is borrowed. */
-struct view *view_new(const struct view_source *source, void *arg, const struct json *object,
-                      int64_t now);
+/* `object` is borrowed; it may lack the members that say its kind, as items of a list do. */
+struct view *view_new(const struct view_source *source, void *arg, enum kind kind,
+                      const struct json *object, int64_t now);
 
 #endif

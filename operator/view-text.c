@@ -127,7 +127,7 @@ int view_of_text(struct view **ret, const char *text, struct err *err)
         json_int_or(&f->root, "now", 0, INT64_MAX, 0, &now, err) || read_objects(f, err) ||
         read_answers(f, err))
         goto fail;
-    *ret = view_new(&source, f, &f->object, now);
+    *ret = view_new(&source, f, object_kind(&f->object), &f->object, now);
     return 0;
 fail:
     facts_free(f);

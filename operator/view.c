@@ -15,17 +15,18 @@ struct handed {
 struct view {
     const struct view_source *source;
     void *arg;
+    enum kind kind;
     const struct json *object;
     int64_t now;
     bool incomplete;
     struct handed *lists;
 };
 
-struct view *view_new(const struct view_source *source, void *arg, const struct json *object,
-                      int64_t now)
+struct view *view_new(const struct view_source *source, void *arg, enum kind kind,
+                      const struct json *object, int64_t now)
 {
     struct view *v = xcalloc(1, sizeof *v);
-    *v = (struct view){.source = source, .arg = arg, .object = object, .now = now};
+    *v = (struct view){.source = source, .arg = arg, .kind = kind, .object = object, .now = now};
     return v;
 }
 
@@ -42,6 +43,11 @@ void view_free(struct view *v)
     if (v->source->free)
         v->source->free(v->arg);
     free(v);
+}
+
+enum kind view_kind(const struct view *v)
+{
+    return v->kind;
 }
 
 const struct json *view_object(const struct view *v)

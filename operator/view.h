@@ -36,6 +36,7 @@ struct view_list {
 
 /* The object that is decided about; never NULL. */
 const struct json *view_object(const struct view *v);
+enum kind view_kind(const struct view *v); /* its kind */
 /* NULL: none, or not known yet. `ns` NULL for kinds without a namespace. */
 const struct json *view_get(struct view *v, enum kind kind, const char *ns, const char *name);
 /* Objects in `ns` (NULL: in all) with the label key=value (key NULL: all; value NULL: any). */

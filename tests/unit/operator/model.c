@@ -357,7 +357,7 @@ static struct view *look_at(struct model *m, size_t at)
     l->items = xcalloc(l->n + 1, sizeof *l->items);
     for (size_t i = 0; i < l->n; i++)
         l->items[i] = json_at(&l->root, i);
-    return view_new(&source, l, &l->items[at], m->now);
+    return view_new(&source, l, object_kind(&l->items[at]), &l->items[at], m->now);
 }
 
 /* --- actions ---------------------------------------------------------------------------------- */
