@@ -12,7 +12,7 @@ struct serve_options {
     struct log_options log;
     struct conf_list mounts;
     const char *listen, *token_file, *state, *tls_cert, *tls_key, *compat_peers;
-    const char *peers, *ca_file, *guide;
+    const char *peers, *ca_file, *guide, *control;
     int64_t ordinal, partitions, rate_limit;
     uint64_t request_timeout;
     bool no_auth;
@@ -21,6 +21,10 @@ struct serve_options {
 static const struct conf_row rows[] = {
     {"mount", CONF_LIST, AT(serve_options, mounts), .arg = "MOUNTPOINT",
      .help = "A mount that it speaks for; repeatable"},
+    {"control", CONF_STRING, AT(serve_options, control), .arg = "PATH",
+     .help =
+         "The control socket of the one mount, where this machine's register of mounts does not "
+         "tell it (a mount made in another container)"},
     {"listen", CONF_STRING, AT(serve_options, listen), .arg = "ADDR:PORT", .dflt = "0.0.0.0:7716",
      .help = "Where to listen; port 0 takes any that is free"},
     {"token-file", CONF_STRING, AT(serve_options, token_file), .arg = "FILE",
@@ -57,14 +61,42 @@ static const struct conf_row rows[] = {
     LOG_ROWS(serve_options, log),
 };
 
+/* The register learns of the mount, for as long as this program runs. `ret_done`: it knew it not.
+ */
+static int register_mount(const char *mount, const char *control, bool *ret_done, struct err *err)
+{
+    cleanup_bytes struct bytes request = {0};
+    cleanup_json struct json_doc *answer = NULL;
+    cleanup_mount struct control_mount known = {0};
+    const char *where, *uri;
+    if (control_find(mount, &known, NULL) == 0 && known.alive)
+        return strcmp(known.socket, control) == 0
+                   ? 0
+                   : err_set(err, ERR_USAGE, "--control %s: %s is served at %s", control, mount,
+                             known.socket);
+    bytes_add_str(&request, "{\"op\":\"status\"}");
+    if (control_call(control, &request, NULL, NULL, &answer, NULL, err))
+        return err_wrap(err, "--control");
+    struct json root = json_root(answer), status = json_get(&root, "status");
+    if (json_str(&status, "mountpoint", &where, err) || json_str(&status, "uri", &uri, err))
+        return err_wrap(err, "--control %s", control);
+    *ret_done = true;
+    return control_register(mount, uri, control, 0, err);
+}
+
 /* Mount points as the register of mounts knows them. */
-static int resolve_mounts(const struct conf_list *list, char ***ret, struct err *err)
+static int resolve_mounts(const struct conf_list *list, const char *control, char ***ret,
+                          bool *ret_registered, struct err *err)
 {
     char **mounts = xcalloc(list->n + 1, sizeof *mounts);
     *ret = mounts;
+    if (control && list->n != 1)
+        return err_set(err, ERR_USAGE, "--control: goes with one --mount");
     for (size_t i = 0; i < list->n; i++) {
         cleanup_mount struct control_mount m = {0};
-        if (mount_path(list->items[i], &mounts[i], err) || mount_of(mounts[i], &m, NULL, err))
+        if (mount_path(list->items[i], &mounts[i], err) ||
+            (control && register_mount(mounts[i], control, ret_registered, err)) ||
+            mount_of(mounts[i], &m, NULL, err))
             return err_wrap(err, "--mount");
         for (size_t k = 0; k < i; k++)
             if (strcmp(mounts[k], mounts[i]) == 0)
@@ -92,13 +124,14 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     const struct serve_options *o = options;
     struct log_file log = {0};
     char **mounts = NULL;
+    bool registered = false;
     sigset_t set;
     (void)conf;
     program_hold_signals(&set);
     program_keep_secrets();
     int result = log_file_open(&log, &o->log, true, err);
     if (!result)
-        result = resolve_mounts(&o->mounts, &mounts, err);
+        result = resolve_mounts(&o->mounts, o->control, &mounts, &registered, err);
     struct server_conf server = {.mounts = (const char *const *)mounts,
                                  .n_mounts = o->mounts.n,
                                  .listen = o->listen,
@@ -119,6 +152,8 @@ static int run(const struct conf *conf, const void *options, struct err *err)
                                  .log = log.log};
     if (!result)
         result = serve_until_told(&server, &set, err);
+    if (registered)
+        control_unregister(mounts[0]);
     for (size_t i = 0; mounts && i < o->mounts.n; i++)
         free(mounts[i]);
     free(mounts);
