@@ -66,6 +66,9 @@ static const struct conf_row rows[] = {
      .max = UINT32_MAX - 1, .help = "Group of all files; -1: who mounts"},
     {"allow-other", CONF_FLAG, AT(mount_options, allow_other),
      .help = "Let other users in (plain users need user_allow_other in /etc/fuse.conf)"},
+    {"direct", CONF_STRING, AT(mount_options, direct), .arg = "DIR",
+     .help = "Tell programs that see nothing but the mount where samples lie in the cache: at a "
+             "socket in this folder, which is mounted on .sampan/direct for them"},
     {"no-hedge", CONF_FLAG, AT(mount_options, no_hedge),
      .help = "Send no second request when a first one is slow"},
     {"verify-etag", CONF_FLAG, AT(mount_options, verify_etag),
@@ -231,6 +234,17 @@ static char *look_for_keeper(const struct mount_options *o)
     return path;
 }
 
+static int check_direct(const struct mount_options *o, struct err *err)
+{
+    struct stat st;
+    if (!o->direct)
+        return 0;
+    if (o->direct[0] != '/' || stat(o->direct, &st) || !S_ISDIR(st.st_mode))
+        return err_set(err, ERR_USAGE, "--direct: %s: want the absolute path of a folder",
+                       o->direct);
+    return 0;
+}
+
 static int run(const struct conf *c, const void *options, struct err *err)
 {
     const struct mount_options *o = options;
@@ -240,7 +254,8 @@ static int run(const struct conf *c, const void *options, struct err *err)
     cleanup_owner struct owner owner = {0};
     store_conf_of(&o->store, &store);
     owner.for_outputs = o->writable;
-    if (heal(conf_arg(c, 1), err) || check_mountpoint(conf_arg(c, 1), &mountpoint, err) ||
+    if (check_direct(o, err) || heal(conf_arg(c, 1), err) ||
+        check_mountpoint(conf_arg(c, 1), &mountpoint, err) ||
         owner_resolve(&owner, conf.set, &o->set, &store, err) ||
         outputs_check(o, &owner, conf.set, &store, err) || owner_make(&owner, err) ||
         check_nested(conf.set, &store, &owner, mountpoint, err)) {

@@ -23,7 +23,7 @@ struct mount_options {
     uint64_t memory, refresh, bandwidth, push_window, ahead_bytes;
     int64_t connections, prefetch, uid, gid;
     const char *catalog, *sampler, *partition, *strategy, *weights, *profile, *commit, *peers,
-        *peer_token_file;
+        *peer_token_file, *direct;
     bool writable, rescan, allow_other, no_hedge, verify_etag, no_keeper, foreground, quiet;
 };
 extern const struct command cmd_mount;

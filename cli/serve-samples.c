@@ -74,6 +74,7 @@ static int mount_samples(struct mount *m, struct err *err)
         .shards_limit = disk ? disk->limit - disk->limit / 8 : 0,
         .connections = (unsigned)o->connections,
         .push_window = o->push_window,
+        .direct = o->direct != NULL,
         .dev = under_keeper_copy(m, /* device= */ true),
         .state = keeper_state(m->conf->keeper),
         .refuse = under_keeper_refuses(m),
@@ -119,6 +120,8 @@ static int device(const struct mount *m)
 static void add_control(struct mount *m, struct control_server_conf *conf)
 {
     conf->volume = m->volume;
+    conf->direct_dir = m->conf->options->direct;
+    conf->direct_for_all = m->conf->options->allow_other;
 }
 
 static const char *mode(const struct mount *m)

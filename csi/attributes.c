@@ -64,16 +64,6 @@ static int want_bool(const char *v, struct err *err)
     return err_set(err, ERR_USAGE, "want \"true\" or \"false\"");
 }
 
-/* A pod sees its mount alone: nothing of a set's packs can be handed to it. */
-static int want_no_direct(const char *v, struct err *err)
-{
-    if (strcmp(v, "true") == 0)
-        return err_set(err, ERR_USAGE,
-                       "packs are open to programs of the node alone, not to pods (leave it out: "
-                       "samples are read through the mount)");
-    return want_bool(v, err);
-}
-
 static int want_profile(const char *v, struct err *err)
 {
     if (strcmp(v, "samples") == 0 || strcmp(v, "shards") == 0)
@@ -159,7 +149,7 @@ static const struct row {
     [ATTR_REFRESH] = {"refresh", want_duration, "--refresh"},
     [ATTR_BANDWIDTH] = {"bandwidth", want_rate, "--bandwidth"},
     [ATTR_PEERS] = {"peers", NULL, "--peers"},
-    [ATTR_DIRECT] = {"direct", want_no_direct, NULL},
+    [ATTR_DIRECT] = {"direct", want_bool, NULL},
     [ATTR_FREE_SPACE] = {"free-space", want_free_space, "--free-space"},
     [ATTR_PREFETCH] = {"prefetch", want_number, "--prefetch"},
     [ATTR_CATALOGS] = {"catalogs", want_uri, NULL},
@@ -372,6 +362,9 @@ enum rpc_code attributes_check(struct attributes *a, struct arena *arena, struct
                      (a->value[ATTR_PROFILE] && strcmp(a->value[ATTR_PROFILE], "samples") != 0)))
         return rpc_fail(err, RPC_INVALID_ARGUMENT,
                         "writable: goes neither with profile: shards nor with a version");
+    if (writable && attribute_true(a, ATTR_DIRECT))
+        return rpc_fail(err, RPC_INVALID_ARGUMENT,
+                        "direct: goes not with writable: what is written lies in no packs");
     /* One name for one set: what lies below it is the same with and without the last '/'. */
     const char *uri = a->value[ATTR_URI], *path = strstr(uri, "://") + 3;
     size_t n = strlen(uri);

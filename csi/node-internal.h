@@ -76,6 +76,8 @@ enum rpc_code volume_try(struct node *n, const char *id, struct volume **ret);
 void volume_end(struct node *n, struct volume *v);
 int volume_store(struct node *n, struct volume *v, struct err *err);
 int volume_forget(struct node *n, struct volume *v, struct err *err);
+/* Its pods may read packs themselves. */
+bool volume_is_direct(const struct volume *v);
 /* Sets the key of its set, seen by all who count references. */
 void volume_take_set(struct node *n, struct volume *v, const char *key);
 struct target *volume_target(const struct volume *v, const char *path);
@@ -148,8 +150,10 @@ int set_renew_keys(struct node *n, const char *key, const struct bytes *credenti
 char *set_mountpoint(const struct node *n, const char *key);
 /* Makes `path` show the set: 0, or -1. What is mounted there and not ours is left, and refused. A
  * mount that was lost is covered, not taken away: what comes to lie upon it reaches the containers
- * that follow it (HostToContainer), while a change of what lies below it never does. */
-int set_bind(struct node *n, const char *key, const char *path, bool read_only, struct err *err);
+ * that follow it (HostToContainer), while a change of what lies below it never does. `direct`: the
+ * folder of the socket that tells where samples lie is bound on .sampan/direct in it. */
+int set_bind(struct node *n, const char *key, const char *path, bool read_only, bool direct,
+             struct err *err);
 /* Takes every mount of ours off the path. */
 int path_clear(struct node *n, const char *path, struct err *err);
 /* Keys of all sets that no call works on; the caller frees them. */

@@ -412,7 +412,7 @@ static int publish(struct node *n, struct volume *v, const struct request *r,
     }
     if (make_target(target, err))
         return -1;
-    return set_bind(n, v->set, target, read_only, err);
+    return set_bind(n, v->set, target, read_only, volume_is_direct(v), err);
 }
 
 /* A first publish that failed at an inline volume leaves nothing; at another one, its staging. */

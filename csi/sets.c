@@ -14,6 +14,7 @@
 
 #include "catalogs.h"
 #include "clock.h"
+#include "control.h"
 #include "mem.h"
 #include "node-internal.h"
 
@@ -30,6 +31,12 @@ char *set_mountpoint(const struct node *n, const char *key)
 static char *credentials_path(const struct node *n, const char *key)
 {
     return xasprintf("%s/%s", n->conf.run, key);
+}
+
+/* Folder of the socket for pods; the daemon makes it there. */
+static char *direct_path(const struct node *n, const char *key)
+{
+    return xasprintf("%s/direct/%s", n->conf.state, key);
 }
 
 static char *log_path(const struct node *n, const char *key)
@@ -313,7 +320,8 @@ static void add_word(struct bytes *out, const char *word)
     bytes_add(out, word, strlen(word) + 1);
 }
 
-static void choose_words(const struct node *n, const struct set_wish *wish, struct bytes *out)
+static void choose_words(const struct node *n, const char *key, const struct set_wish *wish,
+                         struct bytes *out)
 {
     const struct attributes *a = wish->attributes;
     const char *version = a->value[ATTR_VERSION];
@@ -327,6 +335,11 @@ static void choose_words(const struct node *n, const struct set_wish *wish, stru
         add_word(out, "--cache-dir");
         add_word(out, folder);
     }
+    if (!attribute_true(a, ATTR_WRITABLE)) {
+        cleanup_free char *direct = direct_path(n, key);
+        add_word(out, "--direct");
+        add_word(out, direct);
+    }
     if (version) {
         cleanup_free char *file = catalog_path_on_node(n->conf.state, version);
         add_word(out, "--catalog");
@@ -339,7 +352,7 @@ static void fill(struct node *n, struct set *s, const struct set_wish *wish)
 {
     cleanup_bytes struct bytes identity = {0}, words = {0};
     attributes_identity(wish->attributes, wish->gid, &identity);
-    choose_words(n, wish, &words);
+    choose_words(n, s->key, wish, &words);
     ACQUIRE(&n->lock);
     free(s->uri);
     free(s->identity);
@@ -438,9 +451,18 @@ static int fetch_version(struct node *n, const struct set *s, const struct attri
                          err);
 }
 
+/* Seen in pods, whose users are whoever they are. */
+static int make_direct(struct node *n, const struct set *s, struct err *err)
+{
+    cleanup_free char *folder = direct_path(n, s->key);
+    if (folder_make(folder, err))
+        return -1;
+    return chmod(folder, 0755) ? err_sys(err, errno, "open the folder %s", folder) : 0;
+}
+
 static int bring_up(struct node *n, struct set *s, uint64_t deadline_ns, struct err *err)
 {
-    if (make_mountpoint(s, err) || mount_until(n, s, deadline_ns, err))
+    if (make_mountpoint(s, err) || make_direct(n, s, err) || mount_until(n, s, deadline_ns, err))
         return -1;
     counter_add(&n->stats.mounts, 1);
     set_hold(n, s);
@@ -467,7 +489,11 @@ static void clean(struct node *n, struct set *s)
 {
     drop_version(n, s);
     cleanup_free char *credentials = credentials_path(n, s->key), *log = log_path(n, s->key);
+    cleanup_free char *direct = direct_path(n, s->key);
+    cleanup_free char *socket = xasprintf("%s/" CONTROL_DIRECT_SOCKET, direct);
     rmdir(s->mountpoint);
+    unlink(socket);
+    rmdir(direct);
     unlink(credentials);
     unlink(log);
     if (state_remove(&n->sets_dir, s->key, NULL) == 0)
@@ -596,6 +622,20 @@ static int is_foreign(const char *path, struct err *err)
                    "%s: something else than a set is mounted there (unmount it first)", path);
 }
 
+static char *direct_target(const char *path)
+{
+    return xasprintf("%s/.sampan/direct", path);
+}
+
+/* If it cannot be had off by itself, it goes with the mount that it lies in. */
+static void clear_direct(struct node *n, const char *path)
+{
+    cleanup_free char *to = direct_target(path);
+    struct mount_look look;
+    if (n->mounter->ops->look(n->mounter, to, &look, NULL) == 0 && look.mounted)
+        n->mounter->ops->unbind(n->mounter, to, NULL);
+}
+
 int path_clear(struct node *n, const char *path, struct err *err)
 {
     struct mount_look look;
@@ -606,6 +646,7 @@ int path_clear(struct node *n, const char *path, struct err *err)
             return 0;
         if (!look.ours)
             return is_foreign(path, err);
+        clear_direct(n, path);
         if (n->mounter->ops->unbind(n->mounter, path, err))
             return -1;
     }
@@ -613,7 +654,23 @@ int path_clear(struct node *n, const char *path, struct err *err)
                    LAYERS_MOST);
 }
 
-int set_bind(struct node *n, const char *key, const char *path, bool read_only, struct err *err)
+/* A mount that is new there has none yet, whatever a lost one below it has. */
+static int bind_direct(struct node *n, const char *key, const char *path, bool is_new,
+                       struct err *err)
+{
+    cleanup_free char *from = direct_path(n, key), *to = direct_target(path);
+    struct mount_look there;
+    if (n->mounter->ops->look(n->mounter, to, &there, err))
+        return -1;
+    if (there.mounted && !is_new)
+        return 0;
+    if (n->mounter->ops->bind(n->mounter, from, to, /* read_only= */ true, err))
+        return err_wrap(err, "direct");
+    return 0;
+}
+
+int set_bind(struct node *n, const char *key, const char *path, bool read_only, bool direct,
+             struct err *err)
 {
     cleanup_free char *from = set_mountpoint(n, key);
     struct mount_look set, there;
@@ -622,7 +679,8 @@ int set_bind(struct node *n, const char *key, const char *path, bool read_only, 
         return -1;
     if (there.mounted && !there.ours)
         return is_foreign(path, err);
-    if (there.mounted && set.mounted && there.dev == set.dev)
-        return 0;
-    return n->mounter->ops->bind(n->mounter, from, path, read_only, err);
+    bool is_new = !there.mounted || !set.mounted || there.dev != set.dev;
+    if (is_new && n->mounter->ops->bind(n->mounter, from, path, read_only, err))
+        return -1;
+    return direct ? bind_direct(n, key, path, is_new, err) : 0;
 }

@@ -114,6 +114,11 @@ void volume_end(struct node *n, struct volume *v)
     cond_broadcast(&n->cond);
 }
 
+bool volume_is_direct(const struct volume *v)
+{
+    return strstr(v->options, "\ndirect=true\n") != NULL; /* uri stands first */
+}
+
 void volume_take_set(struct node *n, struct volume *v, const char *key)
 {
     ACQUIRE(&n->lock);

@@ -63,7 +63,7 @@ static void rebind(struct node *n, struct volume *v, struct target *t)
         return;
     if (there.dev != set.dev)
         cut_off_note(n, v, t, there.dev);
-    if (set_bind(n, v->set, t->path, t->read_only, &why))
+    if (set_bind(n, v->set, t->path, t->read_only, volume_is_direct(v), &why))
         log_warn(n->conf.log, "volume %s: %s", v->id, why.msg);
 }
 

@@ -29,6 +29,8 @@ static int run_op(struct request *r, struct bytes *text, struct err *err)
     const struct op *op = op_find(name, err);
     if (!op || json_only_keys(root, op->keys, err))
         return -1;
+    if (c->guest && op->asker != ANYBODY)
+        return err_set(err, ERR_DENIED, "%s: this socket only tells where samples lie", name);
     if (op->needs == NEEDS_VOLUME && c->server->conf.stage)
         return err_set(err, ERR_USAGE,
                        "%s: this mount can be written: it has no samples, versions or order", name);

@@ -14,8 +14,11 @@ struct control_server;
 struct keeper_state;
 struct control_server_conf {
     const char *socket_path;
-    int listener;          /* > 0: serve on this one, which is bound there already (ours from here
-                              on); else one is made */
+    int listener; /* > 0: serve on this one, which is bound there already (ours from here
+                     on); else one is made */
+    const char
+        *direct_dir;     /* or NULL: there, too, clients are answered that ask where samples lie */
+    bool direct_for_all; /* of all users: those whom the kernel lets read the mount */
     struct volume *volume; /* NULL: degraded; operations that need one are refused */
     /* Of a mount that can be written, in place of the volume. */
     struct stage *stage;

@@ -21,7 +21,7 @@
 #include "keeper.h"
 #include "sync.h"
 
-#define CONNECTIONS_MAX 32
+#define CONNECTIONS_MAX 32   /* and as many guests */
 #define LEASES_MAX      4096 /* of one connection */
 #define PATHS_MAX       1000000
 #define SETTINGS_MAX    8192 /* of the kept text */
@@ -29,6 +29,7 @@
 struct connection {
     struct control_server *server;
     int sock;
+    bool guest; /* came by the socket for those who see the mount alone */
     pthread_t thread;
     atomic_bool finished; /* its thread is at its end: may be joined */
     struct connection *next;
@@ -50,7 +51,8 @@ struct control_server {
     struct control_server_conf conf;
     char *path;
     int listener;
-    int wake; /* eventfd: the accepting thread is to end */
+    int guests; /* listening, too; -1: nowhere */
+    int wake;   /* eventfd: the accepting thread is to end */
     pthread_t thread;
     bool accepting;            /* `thread` runs */
     struct frontend *frontend; /* or NULL */
@@ -62,7 +64,7 @@ struct control_server {
     struct lock lock;
     /* below: guarded by lock */
     struct connection *connections;
-    size_t n_connections;
+    size_t n_connections[2]; /* of the owner's user; of guests */
     bool stop;
     bool warming; /* a warmup runs, in front or in the background */
     struct background background;
@@ -87,6 +89,8 @@ struct op {
     op_fn *handler;
     const char *const *keys; /* all that the request may have, NULL-ended */
     enum op_needs { NEEDS_VOLUME, NEEDS_ANY, NEEDS_NOTHING } needs; /* ANY: volume or stage */
+    /* ANYBODY, also guests: it tells of samples that its asker may read, and changes nothing. */
+    enum op_asker { OWNER, ANYBODY } asker;
 };
 const struct op *op_find(const char *name, struct err *err);
 

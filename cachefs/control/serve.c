@@ -1,7 +1,7 @@
 /*
  * The owner's side of the control socket: accepting. One thread accepts, one thread serves each
  * connection; a client that isn't the owner's user (or root) is turned away, and so is one too
- * many.
+ * many. Guests (serve-internal.h) may be anybody who may read the mount.
  */
 #define LOG_MODULE "control"
 #include "serve-internal.h"
@@ -44,7 +44,7 @@ static void reap(struct control_server *s, bool all)
             *at = c->next;
             c->next = done;
             done = c;
-            s->n_connections--;
+            s->n_connections[c->guest]--;
         }
     }
     while (done) {
@@ -55,13 +55,13 @@ static void reap(struct control_server *s, bool all)
     }
 }
 
-static int check_peer(int sock, struct err *err)
+static int check_peer(const struct control_server *s, int sock, bool guest, struct err *err)
 {
     struct ucred peer;
     socklen_t len = sizeof peer;
     if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len))
         return err_sys(err, errno, "who is asking");
-    if (peer.uid != geteuid() && peer.uid != 0)
+    if (peer.uid != geteuid() && peer.uid != 0 && !(guest && s->conf.direct_for_all))
         return err_set(err, ERR_DENIED, "control socket: user %u may not ask a daemon of user %u",
                        peer.uid, geteuid());
     return 0;
@@ -81,13 +81,14 @@ static void refuse(int sock, const struct err *why)
     close(sock);
 }
 
-static int start_connection(struct control_server *s, int sock, struct err *err)
+static int start_connection(struct control_server *s, int sock, bool guest, struct err *err)
 {
     struct connection *c = xcalloc(1, sizeof *c);
     c->server = s;
     c->sock = sock;
+    c->guest = guest;
     ACQUIRE(&s->lock);
-    if (s->n_connections >= CONNECTIONS_MAX) {
+    if (s->n_connections[guest] >= CONNECTIONS_MAX) {
         free(c);
         return err_set(err, ERR_LIMIT, "control socket: %d clients are served already (try later)",
                        CONNECTIONS_MAX);
@@ -99,20 +100,21 @@ static int start_connection(struct control_server *s, int sock, struct err *err)
     }
     c->next = s->connections;
     s->connections = c;
-    s->n_connections++;
+    s->n_connections[guest]++;
     return 0;
 }
 
-static void accept_one(struct control_server *s)
+static void accept_one(struct control_server *s, int listener)
 {
-    int sock = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
+    bool guest = listener == s->guests;
+    int sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (sock < 0)
         return;
     struct timeval timeout = {.tv_sec = SEND_TIMEOUT_S};
     struct err err = {0};
     setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     reap(s, false);
-    if (check_peer(sock, &err) || start_connection(s, sock, &err)) {
+    if (check_peer(s, sock, guest, &err) || start_connection(s, sock, guest, &err)) {
         log_warn(s->conf.log, "turned a client away: %s", err.msg);
         refuse(sock, &err);
     }
@@ -121,11 +123,15 @@ static void accept_one(struct control_server *s)
 static void *accept_main(void *arg)
 {
     struct control_server *s = arg;
-    struct pollfd fds[2] = {{.fd = s->listener, .events = POLLIN},
+    struct pollfd fds[3] = {{.fd = s->listener, .events = POLLIN},
+                            {.fd = s->guests, .events = POLLIN},
                             {.fd = s->wake, .events = POLLIN}};
     while (!server_stopping(s)) {
-        if (poll(fds, 2, -1) > 0 && (fds[0].revents & POLLIN))
-            accept_one(s);
+        if (poll(fds, 3, -1) <= 0)
+            continue;
+        for (size_t i = 0; i < 2; i++)
+            if (fds[i].revents & POLLIN)
+                accept_one(s, fds[i].fd);
     }
     return NULL;
 }
@@ -134,6 +140,8 @@ static void server_release(struct control_server *s)
 {
     if (s->listener >= 0)
         close(s->listener);
+    if (s->guests >= 0)
+        close(s->guests);
     if (s->wake >= 0)
         close(s->wake);
     lock_destroy(&s->settings);
@@ -148,7 +156,7 @@ int control_serve(struct control_server **ret, const struct control_server_conf 
     struct control_server *s = xcalloc(1, sizeof *s);
     s->conf = *conf;
     s->path = xstrdup(conf->socket_path);
-    s->listener = -1;
+    s->listener = s->guests = -1;
     lock_init(&s->settings, RANK_SETTINGS, "settings");
     lock_init(&s->lock, RANK_CONTROL, "control");
     s->wake = eventfd(0, EFD_CLOEXEC);
@@ -161,6 +169,8 @@ int control_serve(struct control_server **ret, const struct control_server_conf 
         rc = err_sys(err, errno, "control socket");
     else if (s->listener < 0)
         rc = control_listen(conf->socket_path, &s->listener, err);
+    if (!rc && conf->direct_dir)
+        rc = control_listen_direct(conf->direct_dir, &s->guests, err);
     if (rc) {
         server_release(s);
         return -1;

@@ -1,5 +1,7 @@
 /*
- * `.sampan/status.json` in the root of a mount: a text of its own for whoever looks it up.
+ * `.sampan` in the root of a mount: `status.json`, a text of its own for whoever looks it up, and
+ * where the mount offers its packs to those who see nothing else of the machine, the empty folder
+ * `direct`, on which the folder of that socket (DIRECT_SOCKET) is to be mounted.
  */
 #ifndef SAMPAN_SNAPSHOTS_H
 #define SAMPAN_SNAPSHOTS_H
@@ -14,9 +16,11 @@
 
 /* Numbers of inodes from here on are our own. */
 #define INO_CONTROL_DIR  (1ull << 62)
+#define INO_DIRECT_DIR   (INO_CONTROL_DIR + 1)
 #define INO_SNAPSHOTS    (INO_CONTROL_DIR + 16)
 #define CONTROL_DIR_NAME ".sampan"
 #define STATUS_NAME      "status.json"
+#define DIRECT_DIR_NAME  "direct"
 #define SNAPSHOTS_MAX    256
 
 static inline bool ino_is_ours(uint64_t ino)

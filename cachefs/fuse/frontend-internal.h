@@ -33,7 +33,13 @@
  */
 
 void attr_of_entry(const struct frontend *f, const struct entry *e, struct stat *ret);
-void attr_of_control_dir(const struct frontend *f, struct stat *ret);
+/* Of `.sampan` or its folder. */
+void attr_of_own_dir(const struct frontend *f, uint64_t ino, struct stat *ret);
+/* Is it one of the two, and there? */
+static inline bool ino_is_own_dir(const struct frontend_conf *conf, uint64_t ino)
+{
+    return ino == INO_CONTROL_DIR || (ino == INO_DIRECT_DIR && conf->direct);
+}
 void attr_of_snapshot(const struct frontend *f, const struct snapshot *s, struct stat *ret);
 
 /* Directory offsets: 1 and 2 are "." and "..", above them the catalog's cookies. */

@@ -36,6 +36,7 @@ struct frontend_conf {
     uint64_t shards_limit;  /* bytes of everything in shards_dir, never exceeded */
     unsigned connections;   /* sizes max_background */
     uint64_t push_window;   /* bytes pushed ahead at most; 0: automatic */
+    bool direct;            /* `.sampan` has the folder `direct` */
     /* -1: mount; else the device of a mount that a dead life left: it is adopted (ours from
      * frontend_mount() on, also if that fails), and goes on in the mode it has. */
     int dev;

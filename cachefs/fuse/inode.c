@@ -42,9 +42,9 @@ void attr_of_entry(const struct frontend *f, const struct entry *e, struct stat 
     set_times(ret, e->mtime_ns);
 }
 
-void attr_of_control_dir(const struct frontend *f, struct stat *ret)
+void attr_of_own_dir(const struct frontend *f, uint64_t ino, struct stat *ret)
 {
-    set_common(f, ret, INO_CONTROL_DIR, true, 0);
+    set_common(f, ret, ino, true, 0);
 }
 
 void attr_of_snapshot(const struct frontend *f, const struct snapshot *s, struct stat *ret)

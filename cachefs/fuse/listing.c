@@ -89,13 +89,18 @@ static int list_catalog(struct catalog *c, struct listing *l)
     return 0; /* an error behind good entries comes with the next page */
 }
 
-/* The status has a number only once it is looked up. */
-static void list_control_dir(struct listing *l)
+/* `.sampan` or its folder. The status has a number only once it is looked up. */
+static void list_own_dir(struct listing *l)
 {
     struct fuse_entry_param status = {.attr = {.st_ino = INO_SNAPSHOTS, .st_mode = S_IFREG | 0444}};
+    struct fuse_entry_param direct = {
+        .attr = {.st_ino = INO_DIRECT_DIR, .st_mode = S_IFDIR | 0555}};
+    bool inner = l->page.folder == INO_DIRECT_DIR;
+    uint64_t from = l->page.offset;
 
-    if (listing_dots(l, CATALOG_ROOT_ID) && l->page.offset < 3)
-        listing_add(l, STATUS_NAME, &status, 3);
+    if (listing_dots(l, inner ? INO_CONTROL_DIR : CATALOG_ROOT_ID) && !inner &&
+        (from >= 3 || listing_add(l, STATUS_NAME, &status, 3)) && from < 4 && l->f->conf.direct)
+        listing_add(l, DIRECT_DIR_NAME, &direct, 4);
 }
 
 /* --- pages made ahead --- */
@@ -188,8 +193,8 @@ void list_folder(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool pl
     l.page.buf = xmalloc(room ? room : 1);
     if (off < 0) {
         e = EINVAL;
-    } else if (ino == INO_CONTROL_DIR) {
-        list_control_dir(&l);
+    } else if (ino_is_own_dir(&f->conf, ino)) {
+        list_own_dir(&l);
     } else if (ino_is_ours(ino)) {
         e = ENOTDIR;
     } else {

@@ -58,13 +58,12 @@ static void reply_absent(fuse_req_t req, double timeout_s)
     fuse_reply_entry(req, &e);
 }
 
-static void lookup_control_dir(fuse_req_t req)
+static void lookup_own_dir(fuse_req_t req, uint64_t ino)
 {
     const struct frontend *f = frontend_of(req);
-    struct fuse_entry_param e = {
-        .ino = INO_CONTROL_DIR, .attr_timeout = DAY_S, .entry_timeout = DAY_S};
+    struct fuse_entry_param e = {.ino = ino, .attr_timeout = DAY_S, .entry_timeout = DAY_S};
 
-    attr_of_control_dir(f, &e.attr);
+    attr_of_own_dir(f, ino, &e.attr);
     fuse_reply_entry(req, &e);
 }
 
@@ -101,12 +100,14 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
     struct entry e;
 
     if (parent == CATALOG_ROOT_ID && !strcmp(name, CONTROL_DIR_NAME)) {
-        lookup_control_dir(req);
+        lookup_own_dir(req, INO_CONTROL_DIR);
         return;
     }
     if (ino_is_ours(parent)) {
         if (parent == INO_CONTROL_DIR && !strcmp(name, STATUS_NAME) && f->conf.status)
             lookup_status(req);
+        else if (parent == INO_CONTROL_DIR && !strcmp(name, DIRECT_DIR_NAME) && f->conf.direct)
+            lookup_own_dir(req, INO_DIRECT_DIR);
         else
             reply_absent(req, 0);
         return;
@@ -156,8 +157,8 @@ static int stat_of(struct frontend *f, uint64_t ino, struct stat *ret)
         attr_of_snapshot(f, &about, ret);
         return 0;
     }
-    if (ino == INO_CONTROL_DIR) {
-        attr_of_control_dir(f, ret);
+    if (ino_is_own_dir(&f->conf, ino)) {
+        attr_of_own_dir(f, ino, ret);
         return 0;
     }
     if (entry_of(f, ino, &e, &err) < 0)

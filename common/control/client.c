@@ -52,14 +52,9 @@ int control_connect(const char *socket_path, int *ret_sock, struct err *err)
     return 0;
 }
 
-int control_listen(const char *socket_path, int *ret_sock, struct err *err)
+/* In the place of whatever is there. */
+static int listen_at(const char *socket_path, mode_t mode, int *ret_sock, struct err *err)
 {
-    int other = -1;
-    if (control_connect(socket_path, &other, NULL) == 0) {
-        close(other);
-        return err_set(err, ERR_LIMIT, "control socket: %s: another process serves it",
-                       socket_path);
-    }
     struct sockaddr_un address;
     cleanup_close int dir = -1;
     if (address_of(socket_path, &address, &dir, err))
@@ -69,11 +64,28 @@ int control_listen(const char *socket_path, int *ret_sock, struct err *err)
     if (sock < 0)
         return err_sys(err, errno, "control socket");
     /* The mode of the new file comes from the socket's own mode before bind(). */
-    if (fchmod(sock, 0600) || bind(sock, (struct sockaddr *)&address, sizeof address) ||
-        chmod(address.sun_path, 0600) || listen(sock, 64))
+    if (fchmod(sock, mode) || bind(sock, (struct sockaddr *)&address, sizeof address) ||
+        chmod(address.sun_path, mode) || listen(sock, 64))
         return err_sys(err, errno, "control socket: %s", socket_path);
     *ret_sock = take_fd(&sock);
     return 0;
+}
+
+int control_listen_direct(const char *dir, int *ret_sock, struct err *err)
+{
+    cleanup_free char *path = xasprintf("%s/" CONTROL_DIRECT_SOCKET, dir);
+    return listen_at(path, 0666, ret_sock, err);
+}
+
+int control_listen(const char *socket_path, int *ret_sock, struct err *err)
+{
+    int other = -1;
+    if (control_connect(socket_path, &other, NULL) == 0) {
+        close(other);
+        return err_set(err, ERR_LIMIT, "control socket: %s: another process serves it",
+                       socket_path);
+    }
+    return listen_at(socket_path, 0600, ret_sock, err);
 }
 
 static enum err_class class_named(const char *name)

@@ -38,6 +38,10 @@ int control_recv_fds(int sock, struct bytes *msg, int *fds, size_t max, size_t *
  * nobody answers on and makes the new one 0600; a living owner there is ERR_LIMIT. */
 int control_connect(const char *socket_path, int *ret_sock, struct err *err);
 int control_listen(const char *socket_path, int *ret_sock, struct err *err);
+/* A socket beside it for those who see the mount alone, for all users to connect to: it answers
+ * where samples lie, and nothing else. Takes the place of one that is there. */
+#define CONTROL_DIRECT_SOCKET "packs.sock"
+int control_listen_direct(const char *dir, int *ret_sock, struct err *err);
 /* A final message as text: {"ok":true, …} parsed, or the error that it says. For who keeps a
  * connection and receives for himself. */
 int control_answer(const struct bytes *msg, struct json_doc **ret, struct err *err);

@@ -378,6 +378,24 @@ static void *ask_main(void *arg)
 /* --- from outside ------------------------------------------------------------------------------
  */
 
+/* The socket that a mount shows to those who see nothing else of the machine. It lies in the
+ * mount's root, which is the last folder above `real` of the same file system. NULL: none. */
+static char *find_shown(const struct direct *d, const char *real)
+{
+    static const char socket[] = "/.sampan/direct/" CONTROL_DIRECT_SOCKET;
+    cleanup_free char *root = xstrdup(real);
+    struct stat mine, above, st;
+    if (fstat(d->dir, &mine))
+        return NULL;
+    for (char *slash; (slash = strrchr(root, '/')) && slash != root; *slash = '\0') {
+        cleanup_free char *parent = xstrndup(root, (size_t)(slash - root));
+        if (stat(parent, &above) || above.st_dev != mine.st_dev)
+            break;
+    }
+    cleanup_free char *path = xasprintf("%s%s", root, socket);
+    return stat(path, &st) == 0 && S_ISSOCK(st.st_mode) ? take_ptr(&path) : NULL;
+}
+
 /* A folder below the mount's root will do; ids of another mount below it would not. */
 static int find_owner(struct direct *d, const char *dir, struct err *err)
 {
@@ -386,6 +404,9 @@ static int find_owner(struct direct *d, const char *dir, struct err *err)
     struct stat mount, mine;
     if (!real)
         return err_sys(err, errno, "find %s", dir);
+    d->socket = find_shown(d, real);
+    if (d->socket)
+        return 0;
     if (control_find(real, &m, err))
         return -1;
     int rc = 0;
