@@ -141,19 +141,19 @@ int out_read(struct call *c, struct err *err)
 {
     const struct wire_read_in *in = c->in;
     size_t size = in->size < MAX_WRITE ? in->size : MAX_WRITE;
+    bool is_ours = ino_is_ours(c->h->nodeid);
     int rc;
 
-    if (c->who.wait && !ino_is_ours(c->h->nodeid)) {
-        rc = stage_read(c->f->stage, &c->who, in->fh, in->offset, NULL, size, &c->more_len, err);
+    if (c->who.wait && !is_ours) {
+        size_t none;
+        rc = stage_read(c->f->stage, &c->who, in->fh, in->offset, NULL, size, &none, err);
         if (rc)
             return rc;
-        c->more_len = 0;
     }
     c->more = xmalloc(size ? size : 1);
-    if (ino_is_ours(c->h->nodeid))
+    if (is_ours)
         return read_snapshot(c, in, c->more, size, err);
-    rc = stage_read(c->f->stage, &c->who, in->fh, in->offset, c->more, size, &c->more_len, err);
-    return rc;
+    return stage_read(c->f->stage, &c->who, in->fh, in->offset, c->more, size, &c->more_len, err);
 }
 
 int out_write(struct call *c, struct err *err)

@@ -356,7 +356,7 @@ int stage_read(struct stage *s, const struct stage_call *c, uint64_t fh, uint64_
 
     if (!n)
         return err_sys(err, EBADF, "handle");
-    if ((rc = wait_if_slow(s, c, n->name, err)))
+    if ((rc = wait_if_slow(s, c, n->name, err)) || !buf)
         return rc;
     *ret_n = off >= n->len ? 0 : n->len - off < len ? n->len - off : len;
     if (*ret_n)
