@@ -96,9 +96,11 @@ make("/api/v1/nodes", "Node", "node-1")
 make(SETS, "SampleSet", "set", "batch.paddlepaddle.org/v1alpha1", spec={"source": {"uri": "file://" + os.environ["SRC"]}})
 
 # What Kubernetes does.
-claim = f"{CORE}/persistentvolumeclaims/set"
+claim, volume_at = f"{CORE}/persistentvolumeclaims/set", "/api/v1/persistentvolumes/default.set"
+volume = until("the volume", lambda: get(volume_at))["spec"]
+expect("a claim before its volume is known", get(claim), None)
+ask("PATCH", volume_at + "/status", {"status": {"phase": "Available"}})
 until("the claim", lambda: get(claim))
-volume = get("/api/v1/persistentvolumes/default.set")["spec"]
 expect("uri of the volume", volume["csi"]["volumeAttributes"]["uri"], "file://" + os.environ["SRC"])
 expect("claim of the volume", volume["claimRef"]["name"], "set")
 ask("PATCH", claim + "/status", {"status": {"phase": "Bound"}})
