@@ -73,6 +73,7 @@ int batch_pictures(struct batches **ret, const struct batch_options *o, struct e
     lo.sampler = spec;
     lo.resume = o->resume;
     lo.batch = (uint32_t)o->batch;
+    lo.epochs = o->passes;
     lo.threads = o->threads;
     lo.crop = o->train ? LOADER_CROP_RANDOM : LOADER_CROP_CENTRE;
     lo.height = (uint32_t)o->height;

@@ -19,11 +19,12 @@ struct batch_options {
     size_t batch;        /* samples of this rank */
     uint64_t seed;
     uint32_t ranks, rank;
-    int height, width;           /* of pictures */
-    uint32_t threads;            /* of the loader */
-    bool train;                  /* random crops; else the middle */
-    bool skip_bad;               /* pictures that cannot be decoded are left out, not an error */
-    const char *resume;          /* NULL, or a token */
+    int height, width;  /* of pictures */
+    uint32_t threads;   /* of the loader */
+    bool train;         /* random crops; else the middle */
+    uint32_t passes;    /* no more are asked for, so none is read ahead; 0: as many as are */
+    bool skip_bad;      /* pictures that cannot be decoded are left out, not an error */
+    const char *resume; /* NULL, or a token */
     struct loader_memory memory; /* where pictures lie; a GPU copies from its own by itself */
 };
 

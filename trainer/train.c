@@ -124,6 +124,7 @@ static struct batch_options source_of(const struct run *r, const char *data, boo
                                   .width = (int)r->o->image,
                                   .threads = (uint32_t)r->o->loader_threads,
                                   .train = train,
+                                  .passes = train ? (uint32_t)r->o->num_passes : 0,
                                   .skip_bad = r->o->skip_bad,
                                   .memory = memory_of(r->b)};
 }
