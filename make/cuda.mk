@@ -3,7 +3,8 @@
 #
 #   abi       our declarations against the vendor's headers    (wheels of PyPI, or CUDA_WHEELS=FOLDER)
 #   kernels   machine code for sm_80 and sm_90 by the real NVRTC            (the same)
-#   run       training on the GPU beside PyTorch                            (a GPU)
+#   run       the same training on the CPU and on the GPU, then resnet50 on the GPU alone, in fp32
+#             and bf16; beside PyTorch where python3 has it                 (a GPU)
 #
 # The wheels go below build/ and are used for these checks alone.
 

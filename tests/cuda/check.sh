@@ -25,3 +25,5 @@ if [ -n "$(headers)" ]; then
     nvrtc=$(dirname "$(find "$wheels" -name 'libnvrtc.so.*' -print -quit)")
     "$build/tools/compile-kernels" "$(realpath "$nvrtc")" | sed 's/^/cuda: kernels: /'
 fi
+
+"$(dirname "$0")/run.sh" "$build"
