@@ -253,11 +253,10 @@ int remote_meet(struct remote *r, const struct net *shape, struct net *n, struct
     for (size_t i = 0; i < r->n_servers; i++)
         if (r->servers[i].n_tables > PS_TABLES)
             return err_set(err, ERR_USAGE, "more than %u parameters on a server", PS_TABLES);
+    /* Each is greeted at once: it hangs up on who says nothing, and the next may come much later.
+     */
     for (size_t i = 0; i < r->n_servers; i++)
-        if (reach(r, &r->servers[i], end, err))
-            return -1;
-    for (size_t i = 0; i < r->n_servers; i++)
-        if (greet(r, &r->servers[i], err))
+        if (reach(r, &r->servers[i], end, err) || greet(r, &r->servers[i], err))
             return -1;
     return 0;
 }
