@@ -292,7 +292,7 @@ Test(parts, come_to_many_readers_one_after_another)
     struct many_readers readers[FILES];
     pthread_t threads[FILES];
     pthread_barrier_t together;
-    char name[8];
+    char name[16];
     for (int i = 0; i < FILES; i++) {
         uint64_t fh;
         snprintf(name, sizeof name, "f%d", i);
