@@ -462,8 +462,8 @@ static int bos_parse_uploads(struct store *s, const void *body, size_t len, uplo
     return 0;
 }
 
-static int bos_parse_parts(struct store *s, const void *body, size_t len, part_fn *fn, void *arg,
-                           struct bytes *ret_token, struct err *err)
+static int bos_parse_parts(struct store *s, const void *body, size_t len, upload_part_fn *fn,
+                           void *arg, struct bytes *ret_token, struct err *err)
 {
     cleanup_json struct json_doc *doc = NULL;
     int64_t number, size, next;

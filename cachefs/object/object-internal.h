@@ -127,7 +127,7 @@ struct store_ops {
                             struct err *err);
     int (*parse_uploads)(struct store *s, const void *body, size_t len, upload_fn *fn, void *arg,
                          struct bytes *ret_token, struct err *err);
-    int (*parse_parts)(struct store *s, const void *body, size_t len, part_fn *fn, void *arg,
+    int (*parse_parts)(struct store *s, const void *body, size_t len, upload_part_fn *fn, void *arg,
                        struct bytes *ret_token, struct err *err);
     int (*parse_part_end)(struct store *s, const void *body, size_t len, struct err *err);
     int (*parse_delete_many)(struct store *s, const void *body, size_t len, struct err *err);

@@ -369,7 +369,7 @@ int store_req_parts(struct store *s, const char *key, const char *upload, const 
     return done(s->ops->parts(s, key, upload, token, ret, err), ret);
 }
 
-int store_parse_parts(struct store *s, const void *body, size_t len, part_fn *fn, void *arg,
+int store_parse_parts(struct store *s, const void *body, size_t len, upload_part_fn *fn, void *arg,
                       struct bytes *ret_token, struct err *err)
 {
     bytes_clear(ret_token);

@@ -232,8 +232,9 @@ int store_parse_multipart_end(struct store *s, const void *body, size_t len, str
 typedef int upload_fn(void *arg, const char *key, const char *upload, struct err *err);
 int store_parse_uploads(struct store *s, const void *body, size_t len, upload_fn *fn, void *arg,
                         struct bytes *ret_token, struct err *err);
-typedef int part_fn(void *arg, unsigned part, uint64_t size, const char *etag, struct err *err);
-int store_parse_parts(struct store *s, const void *body, size_t len, part_fn *fn, void *arg,
+typedef int upload_part_fn(void *arg, unsigned part, uint64_t size, const char *etag,
+                           struct err *err);
+int store_parse_parts(struct store *s, const void *body, size_t len, upload_part_fn *fn, void *arg,
                       struct bytes *ret_token, struct err *err);
 /* The ETag in the body of a copy's answer, or of an upload's end; "" if there is none. */
 void store_parse_etag(struct store *s, const void *body, size_t len, char ret[160]);

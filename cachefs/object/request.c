@@ -20,7 +20,8 @@ void url_add_path(struct bytes *url, const char *path, size_t len)
 
 void url_add_param(struct bytes *url, const char *name, const char *value)
 {
-    bytes_addf(url, "%c%s=", memchr(url->data, '?', url->len) ? '&' : '?', name);
+    bool goes_on = url->len && memchr(url->data, '?', url->len);
+    bytes_addf(url, "%c%s=", goes_on ? '&' : '?', name);
     if (value)
         url_encode(url, value, strlen(value), false);
 }

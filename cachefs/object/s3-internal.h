@@ -23,7 +23,7 @@ int s3_parse_part_begin(struct store *s, const void *body, size_t len, struct by
 int s3_parse_part_end(struct store *s, const void *body, size_t len, struct err *err);
 int s3_parse_uploads(struct store *s, const void *body, size_t len, upload_fn *fn, void *arg,
                      struct bytes *ret_token, struct err *err);
-int s3_parse_parts(struct store *s, const void *body, size_t len, part_fn *fn, void *arg,
+int s3_parse_parts(struct store *s, const void *body, size_t len, upload_part_fn *fn, void *arg,
                    struct bytes *ret_token, struct err *err);
 /* An ETag's text without W/ and quotes. */
 void s3_take_etag(const struct bytes *text, struct bytes *ret);

@@ -120,7 +120,7 @@ static bool number_of(const struct bytes *text, uint64_t max, uint64_t *ret)
     return !*end && *ret <= max;
 }
 
-static int emit_part(const struct store *s, struct part_texts *t, part_fn *fn, void *arg,
+static int emit_part(const struct store *s, struct part_texts *t, upload_part_fn *fn, void *arg,
                      struct err *err)
 {
     uint64_t number, size;
@@ -136,7 +136,7 @@ static int emit_part(const struct store *s, struct part_texts *t, part_fn *fn, v
     return result;
 }
 
-int s3_parse_parts(struct store *s, const void *body, size_t len, part_fn *fn, void *arg,
+int s3_parse_parts(struct store *s, const void *body, size_t len, upload_part_fn *fn, void *arg,
                    struct bytes *ret_token, struct err *err)
 {
     CLEANUP(part_texts_release) struct part_texts t = {0};
