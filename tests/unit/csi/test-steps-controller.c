@@ -3,8 +3,6 @@
  * the store are left. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "fake-store.h"
 #include "state.h"
@@ -46,13 +44,11 @@ static enum rpc_code delete_of_snapshot(struct world *w)
     return do_delete(w, "of-s");
 }
 
-typedef enum rpc_code call_fn(struct world *w);
-
 #define CALLS_MOST 6
 static const struct life {
     const char *name;
     struct {
-        call_fn *fn;
+        world_call *fn;
         size_t volumes, snapshots; /* listed after it */
         size_t in_store;           /* files and folders, the set's own folder not counted */
     } calls[CALLS_MOST];
@@ -69,26 +65,6 @@ static const struct life {
       {delete, 0, 0, 1}}},
 };
 
-/* The plugin in a process of its own, which ends at that step. True: it lived. */
-static bool survives(struct world *w, call_fn *call, int die_at)
-{
-    world_close(w);
-    pid_t pid = fork();
-    cr_assert(pid >= 0);
-    if (pid == 0) {
-        world_open(w);
-        w->fake->step = 0;
-        w->fake->die_at = die_at;
-        _exit(call(w) == RPC_OK ? 0 : 1);
-    }
-    int status;
-    cr_assert(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
-    w->fake->die_at = 0;
-    world_open(w);
-    cr_assert(WEXITSTATUS(status) != 1, "step %d: the call itself failed", die_at);
-    return WEXITSTATUS(status) == 0;
-}
-
 static size_t in_store(const struct world *w)
 {
     return fake_store_count(w->store) - 1;
@@ -101,7 +77,7 @@ static bool live(const struct life *life, size_t which, int die_at)
     world_make(&w);
     for (size_t i = 0; i < CALLS_MOST && life->calls[i].fn; i++) {
         if (i == which)
-            lived = survives(&w, life->calls[i].fn, die_at);
+            lived = world_survives(&w, life->calls[i].fn, die_at);
         for (int again = 0; again < 2; again++)
             cr_assert(life->calls[i].fn(&w) == RPC_OK,
                       "%s, call %zu killed at step %d: call %zu: %s", life->name, which, die_at, i,
@@ -132,13 +108,14 @@ Test(steps_controller, killed_at_each_and_called_again)
 }
 
 /* A sidecar may give up in between: what it deletes instead leaves nothing either. */
-static void undone(call_fn *before, call_fn *call, call_fn *undo, call_fn *after, size_t left)
+static void undone(world_call *before, world_call *call, world_call *undo, world_call *after,
+                   size_t left)
 {
     for (int die_at = 1;; die_at++) {
         struct world w;
         world_make(&w);
         cr_assert(!before || before(&w) == RPC_OK);
-        bool lived = survives(&w, call, die_at);
+        bool lived = world_survives(&w, call, die_at);
         cr_assert(undo(&w) == RPC_OK && (!after || after(&w) == RPC_OK), "step %d: %s", die_at,
                   w.err.msg);
         cr_assert(world_records(&w) == 0 && in_store(&w) <= left, "step %d: %zu in the store",

@@ -1,8 +1,6 @@
 /* The plugin is killed at every step of every call: the call made again succeeds, and nothing
  * stays. */
 #include <criterion/criterion.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "world.h"
 
@@ -31,36 +29,14 @@ static enum rpc_code unpublish_inline(struct world *w)
     return do_unpublish(w, "i", w->target2);
 }
 
-typedef enum rpc_code call_fn(struct world *w);
-
 static const struct life {
     const char *name;
-    call_fn *calls[4];
+    world_call *calls[4];
     size_t n;
 } lives[] = {
     {"staged", {stage, publish, unpublish, unstage}, 4},
     {"inline", {publish_inline, unpublish_inline}, 2},
 };
-
-/* The plugin in a process of its own, which ends at that step. True: it lived. */
-static bool survives(struct world *w, call_fn *call, int die_at)
-{
-    world_close(w);
-    pid_t pid = fork();
-    cr_assert(pid >= 0);
-    if (pid == 0) {
-        world_open(w);
-        w->fake->step = 0;
-        w->fake->die_at = die_at;
-        _exit(call(w) == RPC_OK ? 0 : 1);
-    }
-    int status;
-    cr_assert(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
-    w->fake->die_at = 0;
-    world_open(w);
-    cr_assert(WEXITSTATUS(status) != 1, "step %d: the call itself failed", die_at);
-    return WEXITSTATUS(status) == 0;
-}
 
 /* One life of a volume, the plugin killed at step `die_at` of call `which`. True: there is no such
  * step. */
@@ -71,7 +47,7 @@ static bool live(const struct life *life, size_t which, int die_at, bool heal)
     world_make(&w);
     for (size_t i = 0; i < life->n; i++) {
         if (i == which) {
-            lived = survives(&w, life->calls[i], die_at);
+            lived = world_survives(&w, life->calls[i], die_at);
             if (heal)
                 node_heal(w.node);
         }
@@ -114,7 +90,7 @@ Test(steps, killed_at_each_and_undone)
         struct world w;
         world_make(&w);
         cr_assert(stage(&w) == RPC_OK);
-        bool lived = survives(&w, publish, die_at);
+        bool lived = world_survives(&w, publish, die_at);
         cr_assert(unpublish(&w) == RPC_OK && unstage(&w) == RPC_OK, "step %d: %s", die_at,
                   w.err.msg);
         cr_assert(fake_count(w.fake) == 0 && world_records(&w) == 0, "step %d", die_at);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -90,6 +91,25 @@ static size_t walk(const char *path, bool remove)
 size_t world_records(const struct world *w)
 {
     return walk(w->state, false) + walk(w->run, false);
+}
+
+bool world_survives(struct world *w, world_call *call, int die_at)
+{
+    world_close(w);
+    pid_t pid = fork();
+    cr_assert(pid >= 0);
+    if (pid == 0) {
+        world_open(w);
+        w->fake->step = 0;
+        w->fake->die_at = die_at;
+        _exit(call(w) == RPC_OK ? 0 : 1);
+    }
+    int status;
+    cr_assert(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+    w->fake->die_at = 0;
+    world_open(w);
+    cr_assert(WEXITSTATUS(status) != 1, "step %d: the call itself failed", die_at);
+    return WEXITSTATUS(status) == 0;
 }
 
 void world_remove(struct world *w)

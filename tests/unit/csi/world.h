@@ -21,6 +21,10 @@ void world_close(struct world *w);
 void world_remove(struct world *w);
 size_t world_records(const struct world *w); /* files below state and run */
 
+typedef enum rpc_code world_call(struct world *w);
+/* Makes the call in a process of its own, which ends at that step. True: it lived. */
+bool world_survives(struct world *w, world_call *call, int die_at);
+
 /* Calls of volume "v", set s3://b/set, with the code that came back. `secret` NULL: none. */
 enum rpc_code do_stage(struct world *w, const char *volume, const char *secret);
 enum rpc_code do_unstage(struct world *w, const char *volume);
