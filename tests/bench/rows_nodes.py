@@ -1,5 +1,4 @@
 """Rows of several nodes: four machines with narrow links, what is read at home, and hit ratios of small caches."""
-import collections
 import os
 import random
 import subprocess
@@ -11,6 +10,7 @@ from world import SAMPAN, Mount, forget_pages, plain_gets
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "lib"))
 import nodes as machines  # noqa: E402
+from lru import lru  # noqa: E402
 
 LINK = 50_000_000 // 8  # bytes a second
 SPEC = "torch-distributed,ranks=4,batch-size=32"
@@ -52,19 +52,6 @@ def four(bench):
 
 
 # --- a static part of the set -----------------------------------------------------------------------
-
-
-def lru(n, room, epochs):
-    hits, cache = 0, collections.OrderedDict()
-    for seed in range(epochs + 1):
-        order = list(range(n))
-        random.Random(seed).shuffle(order)
-        for i in order:
-            hits += i in cache and seed > 0
-            cache[i] = cache.pop(i, None)
-            if len(cache) > room:
-                cache.popitem(last=False)
-    return hits / n / epochs
 
 
 def hits(bench):

@@ -19,18 +19,7 @@ for path in paths:
         assert len(f.read()) == 100000, path' "$MNT" "$1"
 }
 lru() { # SAMPLES : the hit ratio of LRU over epochs 1..3 of the same permutations
-    "$PYTHON" -c '
-import collections, random, sys
-n, room, hits, cache = int(sys.argv[1]), int(sys.argv[2]), 0, collections.OrderedDict()
-for seed in range(4):
-    order = list(range(n))
-    random.Random(seed).shuffle(order)
-    for i in order:
-        hits += i in cache and seed > 0
-        cache[i] = cache.pop(i, None)
-        if len(cache) > room:
-            cache.popitem(last=False)
-print(f"{hits / n / 3:.3f}")' $N "$1"
+    "$PYTHON" "$SAMPAN_TESTS/lib/lru.py" $N "$1" 3
 }
 ratios=0.5
 [ "${SLOW:-}" != 1 ] || ratios="0.1 0.3 0.5 0.7 0.9"

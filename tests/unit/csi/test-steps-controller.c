@@ -2,7 +2,6 @@
  * call made again succeeds, nothing is there twice, and in the end neither records nor anything in
  * the store are left. */
 #include <criterion/criterion.h>
-#include <fcntl.h>
 
 #include "fake-store.h"
 #include "state.h"
