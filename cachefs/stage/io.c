@@ -98,6 +98,15 @@ static int create_node(struct stage *s, const struct stage_call *c, struct node 
     return 0;
 }
 
+/* Of what an earlier close wanted stored nothing is left, and whoever empties the file is about to
+ * write it anew: halves of that are not to be stored before he closes it. c->lock held. */
+static int withdraw(struct content *c, struct err *err)
+{
+    struct stage *s = c->stage;
+    ACQUIRE(&s->lock);
+    return owed_withdraw(s, c->node, err);
+}
+
 static int truncate_now(struct stage *s, struct node *n, bool wait, struct err *err)
 {
     struct content *c = content_take(s, n);
@@ -107,6 +116,8 @@ static int truncate_now(struct stage *s, struct node *n, bool wait, struct err *
         result = content_load(c, err);
         if (result == 0)
             result = content_truncate(c, 0, wait, err);
+        if (result == 0)
+            result = withdraw(c, err);
     }
     content_done(c);
     return result;
@@ -120,7 +131,8 @@ static int open_node(struct stage *s, const struct stage_call *c, struct node *n
         return refuse(EISDIR, n->row.name, err);
     if (n->row.kind == NODE_LINK)
         return refuse(ELOOP, n->row.name, err);
-    if (flags & O_TRUNC && (flags & O_ACCMODE) != O_RDONLY && n->row.size) {
+    if (flags & O_TRUNC && (flags & O_ACCMODE) != O_RDONLY &&
+        (n->row.size || n->row.flags & N_PUBLISH)) {
         n->pins++;
         lock_drop(&s->lock);
         int result = truncate_now(s, n, c->wait, err);

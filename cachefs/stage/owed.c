@@ -196,6 +196,20 @@ int owed_publish(struct stage *s, struct node *n, struct err *err)
     return 0;
 }
 
+int owed_withdraw(struct stage *s, struct node *n, struct err *err)
+{
+    if (!(n->row.flags & N_PUBLISH))
+        return 0;
+    n->row.flags &= ~(unsigned)N_PUBLISH;
+    if (journal_save(s, n, err)) {
+        n->row.flags |= N_PUBLISH;
+        return -1;
+    }
+    n->publish_seq = 0;
+    cond_broadcast(&s->changed);
+    return 0;
+}
+
 /* --- doomed keys ----------------------------------------------------------------------------- */
 
 static struct doom **doom_bucket(struct stage *s, const char *key)

@@ -1,8 +1,9 @@
 /*
  * The content of one node becomes an object: whole, from memory (S3 and its like, small files),
  * from the staged file (a local folder, stores that take no parts), or in parts (upload.c). What is
- * published is the content at one moment: a small file is copied under its lock, a staged file that
- * changed while it was read is read again, and after two vain tries its writers wait.
+ * published is the content at one moment: a small file is copied under its lock, the writers of a
+ * staged file wait while it is read. A wish that was withdrawn meanwhile (owed_withdraw()) is seen
+ * when the moment is taken: then nothing is stored.
  */
 #include <string.h>
 
@@ -10,15 +11,14 @@
 #include "mem.h"
 #include "stage-internal.h"
 
-#define VAIN_TRIES 2
-
 /* c->lock held. */
-static void take_snapshot(struct content *c, struct snapshot *ret)
+static int take_snapshot(struct content *c, struct snapshot *ret)
 {
     struct stage *s = c->stage;
     ACQUIRE(&s->lock);
     ret->seq = c->node->seq;
     ret->meta = node_meta(c->node);
+    return snapshot_is_withdrawn(ret, c->node) ? PUBLISH_WITHDRAWN : 0;
 }
 
 static int put_memory(struct content *c, const char *key, struct snapshot *ret, struct err *err)
@@ -33,7 +33,8 @@ static int put_memory(struct content *c, const char *key, struct snapshot *ret, 
         body = xmalloc(size + 1);
         if (content_read(c, 0, body, size, err))
             return -1;
-        take_snapshot(c, ret);
+        if (take_snapshot(c, ret))
+            return PUBLISH_WITHDRAWN;
     }
     return remote_put(c->stage, key, body, size, &ret->meta, &ret->seen, err);
 }
@@ -50,37 +51,28 @@ static int publish_memory(struct content *c, uint64_t size, const char *key, str
     return result;
 }
 
-static void drain(struct content *c, bool on)
+static void drain_end(struct content *c)
 {
     ACQUIRE(&c->lock);
-    c->draining = on;
+    c->draining = false;
     cond_broadcast(&c->cond);
 }
 
 static int publish_file(struct content *c, const char *key, struct snapshot *ret, struct err *err)
 {
-    struct stage *s = c->stage;
-    for (unsigned tries = 0;; tries++) {
-        uint64_t size;
-        /* A body that is mapped must not be cut under the sender. */
-        bool hold = tries >= VAIN_TRIES || !(s->caps & STORE_LOCAL);
-        {
-            ACQUIRE(&c->lock);
-            if (content_need(c, 0, c->size, true, err))
-                return -1;
-            size = c->size;
-            take_snapshot(c, ret);
-            c->draining = hold;
-        }
-        int result = remote_put_file(s, key, c->fd, size, &ret->meta, &ret->seen, err);
-        if (hold)
-            drain(c, false);
-        if (result)
+    uint64_t size;
+    {
+        ACQUIRE(&c->lock);
+        if (content_need(c, 0, c->size, true, err))
             return -1;
-        ACQUIRE(&s->lock);
-        if (hold || c->node->seq == ret->seq)
-            return 0;
+        size = c->size;
+        if (take_snapshot(c, ret))
+            return PUBLISH_WITHDRAWN;
+        c->draining = true; /* what a sender reads must neither change nor be cut under it */
     }
+    int result = remote_put_file(c->stage, key, c->fd, size, &ret->meta, &ret->seen, err);
+    drain_end(c);
+    return result;
 }
 
 /* Mode and owner went with the object; a time set by a call must be exactly that one. */
@@ -135,10 +127,10 @@ static int published(struct content *c, const char *key, const struct snapshot *
     return was_synced ? journal_sync(c->stage, err) : 0;
 }
 
-static int publish_content(struct content *c, const char *key, struct err *err)
+static int publish_content(struct content *c, const char *key, bool wished, struct err *err)
 {
     struct stage *s = c->stage;
-    struct snapshot snap = {0};
+    struct snapshot snap = {.wished = wished};
     uint64_t size;
     bool begun;
     {
@@ -162,13 +154,15 @@ static int publish_content(struct content *c, const char *key, struct err *err)
         result =
             memory ? publish_memory(c, size, key, &snap, err) : publish_file(c, key, &snap, err);
     }
+    if (result == PUBLISH_WITHDRAWN)
+        return 0;
     return result ? -1 : published(c, key, &snap, err);
 }
 
-int node_publish(struct stage *s, struct node *n, const char *key, struct err *err)
+int node_publish(struct stage *s, struct node *n, const char *key, bool wished, struct err *err)
 {
     struct content *c = content_take(s, n);
-    int result = publish_content(c, key, err);
+    int result = publish_content(c, key, wished, err);
     if (result)
         counter_add(&s->counts->upload_failures, 1);
     content_done(c);

@@ -454,10 +454,17 @@ int upload_give_up(struct content *c, struct err *err);
 /* Carries parts up; `finish`: all of them, and makes an object of them: what was stored, and of
  * which change of the content, is in *ret. Neither lock held. The worker's. */
 struct snapshot {
+    bool wished; /* given: it is stored because somebody wishes so (N_PUBLISH) */
     struct seen seen;
     struct object_meta meta;
     uint64_t seq;
 };
+#define PUBLISH_WITHDRAWN 1 /* the wish is no more: nothing was stored */
+/* s->lock held. */
+static inline bool snapshot_is_withdrawn(const struct snapshot *snap, const struct node *n)
+{
+    return snap->wished && !(n->row.flags & N_PUBLISH);
+}
 int upload_parts(struct content *c, const char *key, bool finish, struct snapshot *ret,
                  struct err *err);
 
@@ -468,8 +475,9 @@ int upload_parts(struct content *c, const char *key, bool finish, struct snapsho
 bool memory_take(struct stage *s, struct memory_use *m, uint64_t len, bool busy);
 void memory_give(struct stage *s, struct memory_use *m, uint64_t len); /* s->lock NOT held */
 
-/* publish.c: the content of one node goes to the store as an object. No lock held. */
-int node_publish(struct stage *s, struct node *n, const char *key, struct err *err);
+/* publish.c: the content of one node goes to the store as an object; `wished`: unless nobody wishes
+ * so any more (owed_withdraw()). No lock held. */
+int node_publish(struct stage *s, struct node *n, const char *key, bool wished, struct err *err);
 
 /* owed.c, worker.c: s->lock held. */
 bool node_owes(const struct node *n);
@@ -480,6 +488,8 @@ void dirty_add(struct stage *s, struct node *n);
 void dirty_remove(struct stage *s, struct node *n);
 /* The content as it is now is to be stored. */
 int owed_publish(struct stage *s, struct node *n, struct err *err);
+/* It is not, after all: whoever changes it now wishes so again when he is through. */
+int owed_withdraw(struct stage *s, struct node *n, struct err *err);
 struct doom *doom_find(struct stage *s, const char *key);
 /* The journal has it already. */
 void doom_add(struct stage *s, const char *key, const char *upload, uint64_t ino);

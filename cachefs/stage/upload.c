@@ -557,6 +557,13 @@ static int end_upload(struct sending *run, struct end *e, struct snapshot *ret, 
     return 0;
 }
 
+static bool is_withdrawn(struct content *c, const struct snapshot *snap)
+{
+    struct stage *s = c->stage;
+    ACQUIRE(&s->lock);
+    return snapshot_is_withdrawn(snap, c->node);
+}
+
 static int finish_upload(struct sending *run, struct snapshot *ret, struct err *err)
 {
     struct end e = {.s = run->s, .up = run->up};
@@ -568,7 +575,9 @@ static int finish_upload(struct sending *run, struct snapshot *ret, struct err *
         bool whole = false;
         if (result == 0) {
             ACQUIRE(&run->c->lock);
-            if (run->c->size == 0)
+            if (is_withdrawn(run->c, ret))
+                result = PUBLISH_WITHDRAWN;
+            else if (run->c->size == 0)
                 result = err_set(err, ERR_TRANSIENT, "cut to nothing while it went up");
             else
                 whole = snapshot(run->c, &e, ret);
@@ -616,8 +625,8 @@ int upload_parts(struct content *c, const char *key, bool finish, struct snapsho
         c->draining = false;
         cond_broadcast(&c->cond);
     }
-    if (result == 0)
-        return 0;
+    if (result >= 0)
+        return result;
     if (why.class == ERR_NOT_FOUND) {
         forget_upload(c);
         why.class = ERR_TRANSIENT;

@@ -281,7 +281,7 @@ static bool needs_parts(const struct stage *s, const struct task *t)
 static int do_move(struct stage *s, struct task *t, struct err *err)
 {
     if (needs_parts(s, t)) /* written there anew, of parts that the store copies */
-        return node_publish(s, t->n, t->key, err);
+        return node_publish(s, t->n, t->key, /* wished= */ false, err);
     struct seen seen = {.size = t->n->row.rsize,
                         .mtime_ns = *t->etag ? LIST_MTIME_UNKNOWN : t->n->row.rmtime_ns};
     bool left = false;
@@ -398,7 +398,7 @@ static int do_task(struct stage *s, struct task *t, struct err *err)
     if (t->kind == NODE_LINK)
         return t->flags & N_DIRTY || !t->from ? do_link(s, t, err) : do_move(s, t, err);
     if (t->flags & N_DIRTY && t->flags & N_PUBLISH)
-        return node_publish(s, t->n, t->key, err);
+        return node_publish(s, t->n, t->key, /* wished= */ true, err);
     if (t->from || (t->flags & N_META && t->flags & N_STORED))
         return do_move(s, t, err);
     return do_parts(s, t, err);
