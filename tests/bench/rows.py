@@ -75,16 +75,22 @@ def first_epoch(bench):
     mount.close()
     warm_native(source)
 
-    def blind(threads, seed):
+    def walked():
+        """Names known, as a training has listed them; no page."""
         fresh = Mount(bench.world, f"file://{source}", cache)
-        run_json(os.environ["SAMPAN"], "bench", "meta", fresh.where, "--json")  # names known, no page
+        run_json(os.environ["SAMPAN"], "bench", "meta", fresh.where, "--json")
+        return fresh
+
+    def blind(threads, seed):
+        fresh = walked()
         result = rate(epoch(fresh.where, threads, seed))
         fresh.close()
         return result
 
     def known(threads, seed, *options):
         spec = ORDER.format(seed)
-        fresh = Mount(bench.world, f"file://{source}", cache, "--sampler", spec)
+        fresh = walked()
+        subprocess.run([os.environ["SAMPAN"], "set", fresh.where, f"sampler={spec}"], check=True, stdout=subprocess.DEVNULL)
         result = epoch(fresh.where, threads, None, "--sampler", spec, *options)
         asked = asked_for(fresh)
         fresh.close()
