@@ -213,8 +213,25 @@ static void run_release(struct run *r)
     lock_destroy(&r->lock);
 }
 
+/* What a mount shows comes from there; keys and endpoint are those of our own options. */
+static int uri_of(const char *set, char **ret, struct err *err)
+{
+    cleanup_mount struct control_mount m = {0};
+    cleanup_json struct json_doc *answer = NULL;
+    if (strstr(set, "://") || mount_of(set, &m, NULL, NULL)) {
+        *ret = xstrdup(set);
+        return 0;
+    }
+    if (ask_status(&m, &answer, err))
+        return -1;
+    struct json root = json_root(answer), status = json_get(&root, "status");
+    *ret = xstrdup(json_str_at(&status, "uri"));
+    return 0;
+}
+
 int bench_fetch(const char *set, const struct bench_options *o, struct err *err)
 {
+    cleanup_free char *uri = NULL;
     struct run r = {.objects.most = o->samples ? (size_t)o->samples : SIZE_MAX};
     struct store_conf store;
     struct fetch_conf fetch;
@@ -225,7 +242,7 @@ int bench_fetch(const char *set, const struct bench_options *o, struct err *err)
     fetch_conf_defaults(&fetch);
     fetch.connections = (unsigned)o->connections;
     fetch.hedge = false; /* what the store gives, not what we make of it */
-    int result = store_open(&r.store, set, &store, err);
+    int result = uri_of(set, &uri, err) || store_open(&r.store, uri, &store, err) ? -1 : 0;
     if (!result)
         result = fetch_new(&r.fetch, &fetch, err);
     if (!result)

@@ -76,7 +76,7 @@ const struct command cmd_bench = {
         "batch on. blind: the mount knows no order; clairvoyant: it is told the sampler (its rules "
         "forbid that: never mix the two). The second of both finds what the first left in the "
         "caches: measure each on a mount of its own where that matters. fetch gets whole objects "
-        "from a store without cache and "
+        "from a store (of a mounted set: from where it comes) without cache and "
         "mount. DIR may be any folder, so that a mount can be set beside the plain disk.",
     .min_args = 2,
     .max_args = 2,

@@ -11,4 +11,5 @@ done
 expect "samples" "$(field samples <"$T/epoch.json")" 100
 sampan bench epoch "$SRC" --threads 2 --json | field samples_per_s >/dev/null || fail "a plain folder can be measured too"
 sampan bench meta "$MNT" --json | field seconds >/dev/null || fail "bench meta"
+expect "objects of its source" "$(sampan bench fetch "$MNT" --json | field objects)" 100
 unmount
