@@ -1,5 +1,5 @@
 /*
- * What is owed to the store: the queue of nodes, the keys that must go, who waits for them, and
+ * What is owed to the store: the queue of nodes, who waits for them and for keys that must go, and
  * what a person is told of it. s->lock is held throughout, except where a function is of stage.h.
  */
 #include <assert.h>
@@ -11,7 +11,6 @@
 #include "mem.h"
 #include "stage-internal.h"
 
-#define DOOM_BUCKETS  4096
 #define PENDING_SHOWN 100
 
 /* --- lists ----------------------------------------------------------------------------------- */
@@ -117,15 +116,14 @@ void owed_remove(struct stage *s, struct node *n)
     n->why = NULL;
 }
 
-static void keep_why(struct err **to, const struct err *why)
+void why_keep(struct err **to, const struct err *why)
 {
     if (!*to)
         *to = xmalloc(sizeof **to);
     **to = *why;
 }
 
-/* How long until it is tried again by itself; the whole store waits if the store is in trouble. */
-static uint64_t pause_of(struct stage *s, const struct err *err, uint64_t now)
+uint64_t pause_of(struct stage *s, const struct err *err, uint64_t now)
 {
     switch (err->class) {
     case ERR_TRANSIENT:
@@ -149,7 +147,7 @@ static uint64_t pause_of(struct stage *s, const struct err *err, uint64_t now)
     }
 }
 
-static bool passes(const struct err *err)
+bool err_passes(const struct err *err)
 {
     return err->class == ERR_TRANSIENT || err->class == ERR_CANCELLED;
 }
@@ -157,11 +155,11 @@ static bool passes(const struct err *err)
 void node_failed(struct stage *s, struct node *n, const struct err *err)
 {
     uint64_t now = clock_mono_ns(), pause = pause_of(s, err, now);
-    keep_why(&n->why, err);
+    why_keep(&n->why, err);
     n->tries++;
     bool again = n->again;
     n->again = false;
-    if (again || passes(err) || !n->queued)
+    if (again || err_passes(err) || !n->queued)
         return;
     list_remove(&s->owed, n);
     n->failed = true;
@@ -208,91 +206,6 @@ int owed_withdraw(struct stage *s, struct node *n, struct err *err)
     n->publish_seq = 0;
     cond_broadcast(&s->changed);
     return 0;
-}
-
-/* --- doomed keys ----------------------------------------------------------------------------- */
-
-static struct doom **doom_bucket(struct stage *s, const char *key)
-{
-    if (!s->doom_hash)
-        s->doom_hash = xcalloc(DOOM_BUCKETS, sizeof(struct doom *));
-    return &s->doom_hash[hash64(key, strlen(key), 2) % DOOM_BUCKETS];
-}
-
-static struct doom *find_doom(struct stage *s, const char *key, const char *upload)
-{
-    struct doom *d = *doom_bucket(s, key);
-    while (d && (strcmp(d->key, key) != 0 || !d->upload != !upload ||
-                 (upload && strcmp(d->upload, upload) != 0)))
-        d = d->next_hash;
-    return d;
-}
-
-struct doom *doom_find(struct stage *s, const char *key)
-{
-    return s->n_dooms ? find_doom(s, key, NULL) : NULL;
-}
-
-void doom_add(struct stage *s, const char *key, const char *upload, uint64_t ino)
-{
-    struct doom *d = find_doom(s, key, upload);
-    if (d) {
-        d->ino = ino ? ino : d->ino;
-        d->failed = false;
-        d->due_ns = 0;
-        owed_wake(s);
-        return;
-    }
-    d = xcalloc(1, sizeof *d);
-    d->key = xstrdup(key);
-    d->upload = upload ? xstrdup(upload) : NULL;
-    d->ino = ino;
-    d->owed_ns = clock_mono_ns();
-    struct doom **b = doom_bucket(s, key);
-    d->next_hash = *b;
-    *b = d;
-    d->prev = s->doom_last;
-    *(s->doom_last ? &s->doom_last->next : &s->dooms) = d;
-    s->doom_last = d;
-    s->n_dooms++;
-    if (s->root)
-        owed_wake(s);
-}
-
-void doom_remove(struct stage *s, struct doom *d)
-{
-    struct doom **b = doom_bucket(s, d->key);
-    while (*b != d)
-        b = &(*b)->next_hash;
-    *b = d->next_hash;
-    *(d->prev ? &d->prev->next : &s->dooms) = d->next;
-    *(d->next ? &d->next->prev : &s->doom_last) = d->prev;
-    s->n_dooms--;
-    free(d->key);
-    free(d->upload);
-    free(d->why);
-    free(d);
-}
-
-void doom_forget(struct stage *s, const char *key)
-{
-    struct doom *d = doom_find(s, key);
-    if (d && !d->busy)
-        doom_remove(s, d);
-}
-
-void doom_failed(struct stage *s, struct doom *d, const struct err *err)
-{
-    uint64_t now = clock_mono_ns(), pause = pause_of(s, err, now);
-    keep_why(&d->why, err);
-    d->tries++;
-    bool again = d->again;
-    d->again = false;
-    if (again || passes(err))
-        return;
-    d->failed = true;
-    d->due_ns = pause ? now + pause : UINT64_MAX;
-    cond_signal(&s->clock);
 }
 
 /* --- waiting --------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /*
- * The workers that pay what is owed, and the clock. A worker takes one node (or a batch of keys
- * that must go), marks its keys as flying, works without the lock, and writes down what the store
+ * The workers that pay what is owed. A worker takes one node (or a batch of keys that must go:
+ * dooms.c), marks its keys as flying, works without the lock, and writes down what the store
  * has now.
  *
  * Who must wait for whom: two requests never work on one key; a key that still holds the object of
@@ -19,8 +19,7 @@
 #include "mem.h"
 #include "stage-internal.h"
 
-#define LOOK_AT     64  /* nodes of the queue, for one that may go now */
-#define BATCH       500 /* keys deleted by one request */
+#define LOOK_AT     64 /* nodes of the queue, for one that may go now */
 #define CHAIN_LIMIT 16
 
 struct object_meta node_meta(const struct node *n)
@@ -52,7 +51,7 @@ struct node *node_at(struct stage *s, const char *key)
 
 /* --- keys in use ----------------------------------------------------------------------------- */
 
-static bool is_flying(const struct stage *s, const char *key)
+bool key_flies(const struct stage *s, const char *key)
 {
     for (const struct flight *f = s->flying; f; f = f->next)
         if (strcmp(f->key, key) == 0)
@@ -60,14 +59,14 @@ static bool is_flying(const struct stage *s, const char *key)
     return false;
 }
 
-static void take_off(struct stage *s, struct flight *f, const char *key)
+void key_departs(struct stage *s, struct flight *f, const char *key)
 {
     f->key = key;
     f->next = s->flying;
     s->flying = f;
 }
 
-static void touch_down(struct stage *s, const struct flight *f)
+void key_lands(struct stage *s, const struct flight *f)
 {
     struct flight **p = &s->flying;
     while (*p != f)
@@ -111,7 +110,7 @@ enum may { MAY_GO, MAY_NOT, MAY_FETCH };
 
 static enum may may_go(struct stage *s, struct node *n, const char *key, struct node **ret_holder)
 {
-    if (is_flying(s, key) || (n->row.skey && is_flying(s, n->row.skey)) || in_the_way(s, key))
+    if (key_flies(s, key) || (n->row.skey && key_flies(s, n->row.skey)) || in_the_way(s, key))
         return MAY_NOT;
     struct node *holder = holder_of(s, key);
     if (!holder || holder == n)
@@ -419,17 +418,17 @@ static void prepare(struct stage *s, struct task *t)
     n->parts_wanted = false;
     n->pins++;
     s->n_busy++;
-    take_off(s, &t->to_flight, t->key);
+    key_departs(s, &t->to_flight, t->key);
     if (t->from)
-        take_off(s, &t->from_flight, t->from);
+        key_departs(s, &t->from_flight, t->from);
 }
 
 static void conclude(struct stage *s, struct task *t, int result, const struct err *err)
 {
     struct node *n = t->n;
-    touch_down(s, &t->to_flight);
+    key_lands(s, &t->to_flight);
     if (t->from)
-        touch_down(s, &t->from_flight);
+        key_lands(s, &t->from_flight);
     n->busy = false;
     n->pins--;
     s->n_busy--;
@@ -506,127 +505,6 @@ static bool pick_node(struct stage *s, struct task *t)
     return false;
 }
 
-/* --- keys that must go ----------------------------------------------------------------------- */
-
-static bool dooms_below(const struct stage *s, const struct doom *folder)
-{
-    size_t len = strlen(folder->key);
-    for (const struct doom *d = s->dooms; d; d = d->next)
-        if (d != folder && strncmp(d->key, folder->key, len) == 0)
-            return true;
-    return false;
-}
-
-static bool doom_may_go(struct stage *s, const struct doom *d, uint64_t now)
-{
-    if (d->busy || d->failed || d->due_ns > now || is_flying(s, d->key))
-        return false;
-    if (d->upload)
-        return true;
-    if (holder_of(s, d->key))
-        return false;
-    const struct node *n = node_at(s, d->key);
-    if (n && node_owes(n))
-        return false;
-    size_t len = strlen(d->key);
-    if (s->caps & STORE_FOLDERS && len && d->key[len - 1] == '/')
-        return !dooms_below(s, d) && !holds_below(s, d->key);
-    return true;
-}
-
-/* Those of one batch: a single one, or many first tries of objects. */
-static size_t pick_dooms(struct stage *s, struct doom **ret, struct flight *flights)
-{
-    uint64_t now = clock_mono_ns();
-    size_t n = 0;
-    unsigned looked = 0;
-    bool batches = s->caps & STORE_BATCH_DELETE;
-    for (struct doom *d = s->dooms; d && n < BATCH && looked < 2 * BATCH; d = d->next, looked++) {
-        bool alone = d->upload || d->tries || !batches;
-        if ((n && alone) || !doom_may_go(s, d, now))
-            continue;
-        d->busy = true;
-        take_off(s, &flights[n], d->key);
-        ret[n++] = d;
-        if (alone)
-            break;
-    }
-    return n;
-}
-
-static int pay_dooms(struct stage *s, struct doom *const *dooms, size_t n, struct err *err)
-{
-    if (dooms[0]->upload)
-        return remote_abort(s, dooms[0]->key, dooms[0]->upload, err);
-    if (n == 1)
-        return remote_delete(s, dooms[0]->key, err);
-    const char **keys = xcalloc(n, sizeof *keys);
-    for (size_t i = 0; i < n; i++)
-        keys[i] = dooms[i]->key;
-    int result = remote_delete_many(s, keys, n, err);
-    free(keys);
-    return result;
-}
-
-/* A folder of a store with folders that is not empty: somebody else's files are in it. */
-static bool is_kept_by_others(const struct stage *s, const struct doom *d, const struct err *err)
-{
-    size_t len = strlen(d->key);
-    return s->caps & STORE_FOLDERS && len && d->key[len - 1] == '/' &&
-           (err->sys == ENOTEMPTY || err->sys == EEXIST || err->sys == ENOTDIR ||
-            err->class == ERR_FAILED);
-}
-
-static void forget_doom(struct stage *s, struct doom *d)
-{
-    struct err err = {0};
-    struct node *n = node_at(s, d->key);
-    if (n)
-        n->moment = ++s->moment; /* a listing begun before still shows what went */
-    else
-        ++s->moment;
-    if (!d->upload)
-        gone_add(s, d->key);
-    if (journal_undoom(s, d->key, d->upload, &err)) {
-        doom_failed(s, d, &err);
-        return;
-    }
-    s->resolved++;
-    doom_remove(s, d);
-}
-
-static bool run_dooms(struct stage *s)
-{
-    struct doom *dooms[BATCH];
-    struct flight flights[BATCH];
-    struct err err = {0};
-    size_t n = pick_dooms(s, dooms, flights);
-    if (n == 0)
-        return false;
-    s->n_busy++;
-    lock_drop(&s->lock);
-    int result = pay_dooms(s, dooms, n, &err);
-    lock_take(&s->lock);
-    s->n_busy--;
-    if (result == 0)
-        store_answers(s);
-    for (size_t i = 0; i < n; i++) {
-        touch_down(s, &flights[i]);
-        dooms[i]->busy = false;
-        if (result == 0 || is_kept_by_others(s, dooms[i], &err))
-            forget_doom(s, dooms[i]);
-        else if (n > 1)
-            dooms[i]->tries++; /* each alone next time: the answer says who it is */
-        else
-            doom_failed(s, dooms[i], &err);
-    }
-    if (n > 1 && result && err.class == ERR_TRANSIENT)
-        doom_failed(s, dooms[0], &err);
-    cond_broadcast(&s->changed);
-    cond_broadcast(&s->work);
-    return true;
-}
-
 /* --- threads --------------------------------------------------------------------------------- */
 
 static bool is_paused(const struct stage *s)
@@ -646,7 +524,7 @@ void *worker_main(void *arg)
                 run_task(s, &t);
                 continue;
             }
-            if (run_dooms(s))
+            if (dooms_run(s))
                 continue;
         }
         s->idle_workers++;
