@@ -203,8 +203,9 @@ const char *pair_get(PB(Pair) *const *pairs, size_t n, const char *key)
 
 /* --- secrets ---------------------------------------------------------------------------------- */
 
-enum part { PART_ACCESS, PART_SECRET, PART_TOKEN, PART_COUNT };
-#define PART_KEYS 8
+enum part { PART_ACCESS, PART_SECRET, PART_TOKEN, PART_PEERS, PART_COUNT };
+#define PARTS_OF_KEYS PART_PEERS
+#define PART_KEYS     8
 
 /* Without blanks, dashes and underscores, in lower case; the first of a row wins. */
 static const char *const part_keys[PART_COUNT][PART_KEYS] = {
@@ -213,9 +214,10 @@ static const char *const part_keys[PART_COUNT][PART_KEYS] = {
     [PART_SECRET] = {"awssecretaccesskey", "bcesecretaccesskey", "secretaccesskey", "secretkey",
                      "miniosecretkey", "rootpassword", "sk", "password"},
     [PART_TOKEN] = {"awssessiontoken", "bcesessiontoken", "sessiontoken", "securitytoken"},
+    [PART_PEERS] = {"peertoken"},
 };
-static const char *const part_lines[PART_COUNT] = {"aws_access_key_id", "aws_secret_access_key",
-                                                   "aws_session_token"};
+static const char *const part_lines[PARTS_OF_KEYS] = {"aws_access_key_id", "aws_secret_access_key",
+                                                      "aws_session_token"};
 
 static bool key_is(const char *key, const char *plain)
 {
@@ -251,12 +253,9 @@ static enum rpc_code check_secret(const PB(Pair) * p, struct err *err)
     return RPC_OK;
 }
 
-enum rpc_code secrets_ini(PB(Pair) *const *secrets, size_t n, struct bytes *ret, struct err *err)
+static enum rpc_code write_keys(const PB(Pair) *const parts[PART_COUNT], const char *file,
+                                struct bytes *ret, struct err *err)
 {
-    const char *file = pair_get(secrets, n, "credentials");
-    const PB(Pair) * parts[PART_COUNT];
-    for (int i = 0; i < PART_COUNT; i++)
-        parts[i] = find_part(secrets, n, (enum part)i);
     if (!parts[PART_ACCESS] && !parts[PART_SECRET]) {
         if (file && *file)
             bytes_add_str(ret, file);
@@ -269,7 +268,7 @@ enum rpc_code secrets_ini(PB(Pair) *const *secrets, size_t n, struct bytes *ret,
                             "(want access-key and secret-key)",
                             parts[PART_ACCESS + PART_SECRET - i]->key);
     bytes_add_str(ret, "[default]\n");
-    for (int i = 0; i < PART_COUNT; i++) {
+    for (int i = 0; i < PARTS_OF_KEYS; i++) {
         if (!parts[i])
             continue;
         enum rpc_code code = check_secret(parts[i], err);
@@ -278,4 +277,31 @@ enum rpc_code secrets_ini(PB(Pair) *const *secrets, size_t n, struct bytes *ret,
         bytes_addf(ret, "%s = %s\n", part_lines[i], parts[i]->value);
     }
     return RPC_OK;
+}
+
+enum rpc_code secrets_read(PB(Pair) *const *pairs, size_t n, struct secrets *ret, struct err *err)
+{
+    const PB(Pair) * parts[PART_COUNT];
+    for (int i = 0; i < PART_COUNT; i++)
+        parts[i] = find_part(pairs, n, (enum part)i);
+    enum rpc_code code = write_keys(parts, pair_get(pairs, n, "credentials"), &ret->keys, err);
+    if (code || !parts[PART_PEERS])
+        return code;
+    code = check_secret(parts[PART_PEERS], err);
+    if (!code)
+        bytes_addf(&ret->token, "%s\n", parts[PART_PEERS]->value);
+    return code;
+}
+
+static void wipe(struct bytes *b)
+{
+    if (b->data)
+        explicit_bzero(b->data, b->cap);
+    bytes_release(b);
+}
+
+void secrets_release(struct secrets *s)
+{
+    wipe(&s->keys);
+    wipe(&s->token);
 }

@@ -76,6 +76,9 @@ enum rpc_code attributes_add(struct attributes *a, struct arena *arena, const ch
  * read-only), or one for the kernel (ro, rw, noatime …). */
 enum rpc_code attributes_add_options(struct attributes *a, struct arena *arena, const char *text,
                                      struct err *err);
+/* `uri` may be the text of a set file, {"sources":[{"uri":…,"at":"train/"},…]}: several sources
+ * joined into one set, all of one store and its keys. `sampan` takes such a text as a file. */
+bool uri_is_several(const char *uri);
 /* After all were added: values that make no sense, alone or together. */
 enum rpc_code attributes_check(struct attributes *a, struct arena *arena, struct err *err);
 bool attribute_true(const struct attributes *a, enum attribute which);
@@ -92,9 +95,15 @@ void attributes_identity(const struct attributes *a, int64_t gid, struct bytes *
 
 /* --- secrets ---------------------------------------------------------------------------------- */
 
-/* The INI text for `--credentials`, from keys as people name them in a Secret: access-key,
- * AWS_ACCESS_KEY_ID, accessKey … Nothing that is a credential: *ret stays empty. Errors name keys,
- * never values. The caller wipes. */
-enum rpc_code secrets_ini(PB(Pair) *const *secrets, size_t n, struct bytes *ret, struct err *err);
+/* What a volume's Secret gives; parts that it has not are empty. */
+struct secrets {
+    struct bytes keys;  /* of the store: INI text for `--credentials` */
+    struct bytes token; /* of other nodes' runtime servers, for `--peer-token-file` */
+};
+/* Keys as people name them in a Secret (access-key, AWS_ACCESS_KEY_ID, accessKey …) and
+ * "peer-token". Errors name keys, never values. */
+enum rpc_code secrets_read(PB(Pair) *const *pairs, size_t n, struct secrets *ret, struct err *err);
+void secrets_release(struct secrets *s); /* wipes */
+#define cleanup_secrets CLEANUP(secrets_release)
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "arguments.h"
 #include "conf.h"
+#include "json.h"
 #include "mem.h"
 
 #define HEX_DIGEST 64
@@ -13,15 +14,55 @@ typedef int check_fn(const char *value, struct err *err);
 
 /* --- checks of single values ------------------------------------------------------------------ */
 
-static int want_uri(const char *v, struct err *err)
+static int want_address(const char *v, struct err *err)
 {
     const char *sep = strstr(v, "://");
     const char *at = sep ? strchr(sep + 3, '@') : NULL;
-    if (!sep || sep == v)
+    if (!sep || sep == v || strcspn(v, "{ \t\r\n") < (size_t)(sep - v))
         return err_set(err, ERR_USAGE, "want a URI (s3://BUCKET/PREFIX, file:///DIR, …)");
     if (at && at < sep + 3 + strcspn(sep + 3, "/") && memchr(sep + 3, ':', (size_t)(at - sep - 3)))
         return err_set(err, ERR_USAGE, "a URI with a password in it (put keys into a Secret)");
     return 0;
+}
+
+bool uri_is_several(const char *uri)
+{
+    return uri[strspn(uri, " \t\r\n")] == '{';
+}
+
+static int want_source(const struct json *source, struct err *err)
+{
+    static const char *const keys[] = {"uri", "at", NULL};
+    const char *uri, *at;
+    if (json_want_object(source, err) || json_only_keys(source, keys, err) ||
+        json_str(source, "uri", &uri, err) || json_str_or(source, "at", "", &at, err))
+        return -1;
+    return want_address(uri, err);
+}
+
+/* The text of a set file. Where its folders lie, and whether they get into each other's way, is
+ * looked at when it is mounted. */
+static int want_several(const char *v, struct err *err)
+{
+    static const char *const keys[] = {"sources", NULL};
+    cleanup_json struct json_doc *doc = NULL;
+    if (json_parse(&doc, "a set of several sources", v, strlen(v), err))
+        return -1;
+    struct json root = json_root(doc), list = json_get(&root, "sources");
+    if (json_want_object(&root, err) || json_only_keys(&root, keys, err) ||
+        json_want_array(&list, err))
+        return -1;
+    for (size_t i = 0; i < json_count(&list); i++) {
+        struct json source = json_at(&list, i);
+        if (want_source(&source, err))
+            return err_wrap(err, "sources[%zu]", i);
+    }
+    return json_count(&list) ? 0 : err_set(err, ERR_USAGE, "\"sources\" names none");
+}
+
+static int want_uri(const char *v, struct err *err)
+{
+    return uri_is_several(v) ? want_several(v, err) : want_address(v, err);
 }
 
 static int want_url(const char *v, struct err *err)
@@ -152,7 +193,7 @@ static const struct row {
     [ATTR_DIRECT] = {"direct", want_bool, NULL},
     [ATTR_FREE_SPACE] = {"free-space", want_free_space, "--free-space"},
     [ATTR_PREFETCH] = {"prefetch", want_number, "--prefetch"},
-    [ATTR_CATALOGS] = {"catalogs", want_uri, NULL},
+    [ATTR_CATALOGS] = {"catalogs", want_address, NULL},
     [ATTR_VERSION] = {"version", want_digest, NULL},
     [ATTR_ANONYMOUS] = {"anonymous", want_bool, NULL},
 };
@@ -176,14 +217,18 @@ static enum rpc_code set_value(struct attributes *a, struct arena *arena, int wh
     struct err why = {0};
     if (!*value)
         return RPC_OK; /* as good as not given */
-    for (const char *p = value; *p; p++)
+    char *own = arena_text(arena, value);
+    if (which == ATTR_URI && uri_is_several(value))
+        for (char *p = own; (p = strpbrk(p, "\t\r\n"));)
+            *p = ' '; /* between words of JSON there is nothing else; options are kept in lines */
+    for (const char *p = own; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             return rpc_fail(err, RPC_INVALID_ARGUMENT, "%s: has a control character in it",
                             table[which].name);
-    if (table[which].check && table[which].check(value, &why))
+    if (table[which].check && table[which].check(own, &why))
         return rpc_fail(err, RPC_INVALID_ARGUMENT, "%s: %s: %s", table[which].name,
-                        which == ATTR_URI || which == ATTR_ENDPOINT ? "refused" : value, why.msg);
-    a->value[which] = arena_text(arena, value);
+                        which == ATTR_URI || which == ATTR_ENDPOINT ? "refused" : own, why.msg);
+    a->value[which] = own;
     return RPC_OK;
 }
 
@@ -365,6 +410,9 @@ enum rpc_code attributes_check(struct attributes *a, struct arena *arena, struct
     if (writable && attribute_true(a, ATTR_DIRECT))
         return rpc_fail(err, RPC_INVALID_ARGUMENT,
                         "direct: goes not with writable: what is written lies in no packs");
+    if (writable && uri_is_several(a->value[ATTR_URI]))
+        return rpc_fail(err, RPC_INVALID_ARGUMENT,
+                        "writable: goes with one source alone (name one URI)");
     /* One name for one set: what lies below it is the same with and without the last '/'. */
     const char *uri = a->value[ATTR_URI], *path = strstr(uri, "://") + 3;
     size_t n = strlen(uri);

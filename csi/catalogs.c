@@ -89,18 +89,24 @@ int catalog_scan(struct mounter *m, const char *state, const struct attributes *
 {
     cleanup_free char *folder = catalogs_folder(state);
     cleanup_bytes struct bytes out = {0};
+    const char *uri = a->value[ATTR_URI];
     const char *argv[STORE_WORDS_MAX + 8] = {"sampan", "scan", "--json", "--quiet", "-o"};
     if (folder_make(folder, err))
         return -1;
     /* By the thread: two snapshots of one set may be under way. */
     ret->file = xasprintf("%s/" ASIDE "%d", folder, gettid());
+    cleanup_free char *several = xasprintf("%s.set", ret->file);
     size_t n = 5;
     argv[n++] = ret->file;
     n += store_words(a, credentials, argv + n);
     argv[n++] = "--";
-    argv[n++] = a->value[ATTR_URI];
+    argv[n++] = uri_is_several(uri) ? several : uri;
     unlink(ret->file);
-    return m->ops->run(m, argv, deadline_ns, &out, err) || parse_made(&out, ret, err) ? -1 : 0;
+    if (uri_is_several(uri) && file_write_whole(several, uri, strlen(uri), 0600, err))
+        return -1;
+    int result = m->ops->run(m, argv, deadline_ns, &out, err);
+    unlink(several);
+    return result || parse_made(&out, ret, err) ? -1 : 0;
 }
 
 int catalog_keep(struct mounter *m, const char *state, const struct attributes *a,

@@ -23,14 +23,12 @@ struct wanted {
     int64_t capacity, limit;
     const char *prefix, *snapshot, *catalogs; /* "": none */
     struct bytes options;
-    struct bytes credentials;
+    struct secrets secrets;
 };
 
 static void wanted_release(struct wanted *w)
 {
-    if (w->credentials.data)
-        explicit_bzero(w->credentials.data, w->credentials.cap);
-    bytes_release(&w->credentials);
+    secrets_release(&w->secrets);
     bytes_release(&w->options);
 }
 #define cleanup_wanted CLEANUP(wanted_release)
@@ -141,7 +139,7 @@ static enum rpc_code read_create(struct created_scope *source, const PB(CreateVo
     if (!code)
         code = attributes_check(&w->attributes, arena, err);
     if (!code)
-        code = secrets_ini(q->secrets, q->n_secrets, &w->credentials, err);
+        code = secrets_read(q->secrets, q->n_secrets, &w->secrets, err);
     if (code)
         return code;
     w->name = q->name;
@@ -201,7 +199,7 @@ static enum rpc_code make(struct controller *c, struct created *v, const struct 
         return rpc_code_of(err);
     if (v->done)
         return RPC_OK;
-    if (scratch_make(&scratch, c, &w->credentials, err) == 0 &&
+    if (scratch_make(&scratch, c, &w->secrets.keys, err) == 0 &&
         prefix_make(&place, v, c->conf.driver_name, err) == 0) {
         v->done = true;
         return created_put(c, v, err) ? rpc_code_of(err) : RPC_OK;
@@ -280,10 +278,10 @@ static enum rpc_code delete_volume(void *arg, struct rpc_call *call, const void 
     const struct created *v = created_find(c, q->volume_id, false, call->arena);
     if (!v)
         return RPC_OK; /* gone already, or never ours: then nothing of it is touched */
-    code = secrets_ini(q->secrets, q->n_secrets, &w.credentials, err);
+    code = secrets_read(q->secrets, q->n_secrets, &w.secrets, err);
     if (!code && *v->prefix)
-        code = remove_prefix(c, v, &w.credentials, call, err);
-    return code ? code : snapshot_forget(c, v, &w.credentials, call, err);
+        code = remove_prefix(c, v, &w.secrets.keys, call, err);
+    return code ? code : snapshot_forget(c, v, &w.secrets.keys, call, err);
 }
 
 /* --- the service ------------------------------------------------------------------------------ */

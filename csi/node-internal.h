@@ -3,6 +3,8 @@
  *
  *   volumes.c   the table of volumes and its records; one call a volume at a time
  *   sets.c      the table of sets: brought up, shared, ended
+ *   set-files.c what lies beside a set: folders, secrets for its mount
+ *   binds.c     what pods see of it
  *   node.c      handlers: stage, publish, and back
  *   node-info.c handlers: statistics, health, capabilities
  *   watch.c     holds what keepers hold, and heals
@@ -110,7 +112,8 @@ struct set {
     char *uri;          /* "": no record */
     char *identity;     /* attributes_identity() */
     struct bytes words; /* of `sampan mount`, each with its NUL */
-    bool keyed;         /* it has credentials of its own */
+    bool keyed;         /* it has keys of the store of its own, */
+    bool tokened;       /* and a token of other nodes' servers */
     char *mountpoint;
     unsigned users;      /* calls that know this struct; guarded by node->lock */
     bool busy;           /* one of them works on it; guarded by node->lock */
@@ -122,16 +125,17 @@ struct set {
 /* What a volume wants its set to be. */
 struct set_wish {
     const struct attributes *attributes;
-    int64_t gid;                     /* of files in a writable set; -1 */
-    const struct bytes *credentials; /* INI text; empty: none of its own */
+    int64_t gid; /* of files in a writable set; -1 */
+    const struct secrets *secrets;
 };
 
 int sets_load(struct node *n, struct err *err);
 void sets_free(struct node *n);
-/* The key of the set that such a volume is to use: of one that is there, or a new one. Credentials
- * are compared, never kept. */
+/* The key of the set that such a volume is to use: of one that is there, or a new one. Keys of the
+ * store are compared, never kept. A token is not: as the list of other nodes, it is the first
+ * volume's. */
 void set_choose(struct node *n, const struct set_wish *wish, char ret_key[STATE_NAME_BYTES]);
-/* Without credentials, and there is this very set for those who have them: then its cache is taken.
+/* Without keys, and there is this very set for those who have them: then its cache is taken.
  */
 bool set_is_locked(struct node *n, const struct set_wish *wish);
 /* Sees to it that the set is mounted and served. The volume must have taken the key before. */
@@ -142,12 +146,10 @@ int set_heal(struct node *n, const char *key, bool *ret_done, uint64_t deadline_
              struct err *err);
 /* Ends the set if no volume names it any more. */
 int set_down(struct node *n, const char *key, uint64_t deadline_ns, struct err *err);
-/* It is there, and has no credentials of its own. */
-bool set_is_open(struct node *n, const char *key);
-/* New keys for a set that is mounted: it takes them up by itself. */
-int set_renew_keys(struct node *n, const char *key, const struct bytes *credentials,
-                   struct err *err);
-char *set_mountpoint(const struct node *n, const char *key);
+/* It is there, and was mounted without something that is among these. */
+bool set_lacks(struct node *n, const char *key, const struct secrets *secrets);
+/* New ones for a set that is mounted with some: it takes them up by itself. */
+int set_renew(struct node *n, const char *key, const struct secrets *secrets, struct err *err);
 /* Makes `path` show the set: 0, or -1. What is mounted there and not ours is left, and refused. A
  * mount that was lost is covered, not taken away: what comes to lie upon it reaches the containers
  * that follow it (HostToContainer), while a change of what lies below it never does. `direct`: the
@@ -164,6 +166,28 @@ bool sets_are_held(struct node *n);
 
 struct set *set_begin(struct node *n, const char *key); /* NULL: there is none */
 void set_end(struct node *n, struct set *s);
+
+/* --- files of a set --------------------------------------------------------------------------- */
+
+enum set_file {
+    SET_KEYS,    /* secrets that came along, in the run folder */
+    SET_TOKEN,   /* likewise */
+    SET_LOG,     /* of its daemon */
+    SET_SEVERAL, /* its sources, where there are several */
+    SET_DIRECT,  /* the folder of the socket for pods; the daemon makes it there */
+};
+char *set_mountpoint(const struct node *n, const char *key);
+char *set_path(const struct node *n, const char *key, enum set_file which);
+/* `own`: the key that a new set with them would have. A set whose file is not there yet, or no
+ * more, has those that it was named for. */
+bool set_has_keys(const struct node *n, const struct set *s, const struct bytes *wanted,
+                  const char *own);
+/* Those that came along; a set that is mounted again has its own still. */
+int set_write_secrets(struct node *n, const struct set *s, const struct secrets *secrets,
+                      struct err *err);
+/* Folders, and what `sampan mount` reads beside the secrets. */
+int set_make_files(struct node *n, const struct set *s, struct err *err);
+void set_remove_files(struct node *n, const struct set *s);
 
 /* --- handlers of node-info.c ------------------------------------------------------------------ */
 

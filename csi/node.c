@@ -17,16 +17,14 @@
 struct request {
     struct attributes attributes;
     struct capability capability;
-    struct bytes credentials; /* wiped at the end */
+    struct secrets secrets;
     struct bytes options;
     bool writable;
 };
 
 static void request_release(struct request *r)
 {
-    if (r->credentials.data)
-        explicit_bzero(r->credentials.data, r->credentials.cap);
-    bytes_release(&r->credentials);
+    secrets_release(&r->secrets);
     bytes_release(&r->options);
 }
 #define cleanup_request CLEANUP(request_release)
@@ -48,7 +46,7 @@ static enum rpc_code read_request(struct request *r, struct arena *arena, const 
         code = attributes_add(a, arena, "volume_context", m->context, m->n_context, err);
     for (size_t i = 0; !code && i < r->capability.mount->n_mount_flags; i++)
         code = attributes_add_options(a, arena, r->capability.mount->mount_flags[i], err);
-    return code ? code : secrets_ini(m->secrets, m->n_secrets, &r->credentials, err);
+    return code ? code : secrets_read(m->secrets, m->n_secrets, &r->secrets, err);
 }
 
 /* All of the attributes are known: what do they come to? */
@@ -67,7 +65,7 @@ static struct set_wish wish_of(const struct request *r)
 {
     return (struct set_wish){.attributes = &r->attributes,
                              .gid = r->writable ? r->capability.gid : -1,
-                             .credentials = &r->credentials};
+                             .secrets = &r->secrets};
 }
 
 /* What each call brings along: the volume's id, and the path that it is about. */
@@ -102,21 +100,35 @@ static void set_text(char **at, const char *text)
     *at = xstrdup(text);
 }
 
+static bool is_mount(struct node *n, const char *path)
+{
+    struct mount_look look;
+    return n->mounter->ops->look(n->mounter, path, &look, NULL) == 0 && look.mounted;
+}
+
+static bool is_published(struct node *n, const struct volume *v)
+{
+    for (size_t i = 0; i < v->n_targets; i++)
+        if (is_mount(n, v->targets[i].path))
+            return true;
+    return false;
+}
+
 /* --- the set behind a volume ------------------------------------------------------------------ */
 
 static bool wants_keys(const struct err *err, const struct request *r)
 {
-    return !r->credentials.len && err->class == ERR_DENIED;
+    return !r->secrets.keys.len && err->class == ERR_DENIED;
 }
 
-/* Keys that come with the first publish, for a set that staging mounted without: a listing of
- * before was in its cache, and no key was asked for. That mount ends, and one with the keys
- * follows. */
-static int leave_open_set(struct node *n, struct volume *v, const struct request *r,
-                          uint64_t deadline_ns, struct err *err)
+/* Secrets that come with the first publish, for a set that staging mounted without: a listing of
+ * before was in its cache, and no key was asked for. That mount ends, and one with them follows;
+ * but not under a pod that has it. */
+static int leave_lacking_set(struct node *n, struct volume *v, const struct request *r,
+                             uint64_t deadline_ns, struct err *err)
 {
     char key[STATE_NAME_BYTES];
-    if (!r->credentials.len || v->n_targets > 1 || !*v->set || !set_is_open(n, v->set))
+    if (!*v->set || !set_lacks(n, v->set, &r->secrets) || is_published(n, v))
         return 0;
     snprintf(key, sizeof key, "%s", v->set);
     volume_take_set(n, v, "");
@@ -134,12 +146,12 @@ static int bring_up(struct node *n, struct volume *v, const struct request *r, u
 {
     struct set_wish wish = wish_of(r);
     char key[STATE_NAME_BYTES], before[STATE_NAME_BYTES];
-    if (leave_open_set(n, v, r, deadline_ns, err))
+    if (leave_lacking_set(n, v, r, deadline_ns, err))
         return -1;
     snprintf(before, sizeof before, "%s", v->set);
     if (v->recorded && *v->set && !v->deferred) {
         snprintf(key, sizeof key, "%s", v->set);
-        if (r->credentials.len && set_renew_keys(n, key, &r->credentials, err))
+        if (set_renew(n, key, &r->secrets, err))
             return -1;
     } else {
         if (set_is_locked(n, &wish))
@@ -179,12 +191,6 @@ static int let_go(struct node *n, struct volume *v, uint64_t deadline_ns, struct
 static bool is_staged_elsewhere(const struct volume *v, const char *path)
 {
     return *v->staging && strcmp(v->staging, path) != 0 && access(v->staging, F_OK) == 0;
-}
-
-static bool is_mount(struct node *n, const char *path)
-{
-    struct mount_look look;
-    return n->mounter->ops->look(n->mounter, path, &look, NULL) == 0 && look.mounted;
 }
 
 static enum rpc_code check_staged(const struct volume *v, const struct request *r, const char *path,
@@ -284,14 +290,6 @@ static enum rpc_code clear_unknown(struct node *n, const char *path, bool remove
     return RPC_OK;
 }
 
-static bool still_published(struct node *n, struct volume *v)
-{
-    for (size_t i = 0; i < v->n_targets; i++)
-        if (is_mount(n, v->targets[i].path))
-            return true;
-    return false;
-}
-
 static enum rpc_code unstage_volume(void *arg, struct rpc_call *call, const void *request,
                                     void *response, struct err *err)
 {
@@ -312,7 +310,7 @@ static enum rpc_code unstage_volume(void *arg, struct rpc_call *call, const void
     if (is_staged_elsewhere(v, q->staging_target_path))
         return rpc_fail(err, RPC_FAILED_PRECONDITION, "volume %s: it is staged at %s, not at %s",
                         v->id, v->staging, q->staging_target_path);
-    if (still_published(n, v))
+    if (is_published(n, v))
         return rpc_fail(err, RPC_FAILED_PRECONDITION,
                         "volume %s: still published at %s (unpublish it first)", v->id,
                         v->targets[0].path);

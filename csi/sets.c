@@ -2,47 +2,21 @@
  * The table of sets, and what brings them up and ends them.
  *
  * A set's life, each step repeatable from wherever it was cut off:
- *   record written -> folder, credentials -> `sampan mount` -> descriptors held
- *   … descriptors let go -> `sampan umount` -> folder, credentials, log gone -> record removed
+ *   record written -> folders, secrets -> `sampan mount` -> descriptors held
+ *   … descriptors let go -> `sampan umount` -> folders, secrets, log gone -> record removed
  */
 #define LOG_MODULE "node"
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "catalogs.h"
 #include "clock.h"
-#include "control.h"
 #include "mem.h"
 #include "node-internal.h"
 
 #define RETRY_NS      (100 * NS_PER_MS)
 #define RETRY_MOST_NS (30 * NS_PER_S)
-
-/* --- names ------------------------------------------------------------------------------------ */
-
-char *set_mountpoint(const struct node *n, const char *key)
-{
-    return xasprintf("%s/%s", n->mounts, key);
-}
-
-static char *credentials_path(const struct node *n, const char *key)
-{
-    return xasprintf("%s/%s", n->conf.run, key);
-}
-
-/* Folder of the socket for pods; the daemon makes it there. */
-static char *direct_path(const struct node *n, const char *key)
-{
-    return xasprintf("%s/direct/%s", n->conf.state, key);
-}
-
-static char *log_path(const struct node *n, const char *key)
-{
-    return xasprintf("%s/%s.log", n->mounts, key);
-}
 
 /* --- the table -------------------------------------------------------------------------------- */
 
@@ -171,6 +145,7 @@ static int set_store(struct node *n, const struct set *s, struct err *err)
     jw_str(&w, "uri", s->uri);
     jw_str(&w, "identity", s->identity);
     jw_bool(&w, "keyed", s->keyed);
+    jw_bool(&w, "tokened", s->tokened);
     jw_array(&w, "words");
     for (size_t at = 0; at < s->words.len; at += strlen(s->words.data + at) + 1)
         jw_str(&w, NULL, s->words.data + at);
@@ -183,11 +158,12 @@ static int load_one(void *arg, const struct json *record, struct err *err)
 {
     struct node *n = arg;
     const char *key, *uri, *identity, *word;
-    bool keyed;
+    bool keyed, tokened;
     if (json_str(record, "id", &key, err))
         return -1;
     if (strlen(key) + 1 != STATE_NAME_BYTES || json_str(record, "uri", &uri, NULL) ||
-        json_str(record, "identity", &identity, NULL) || json_bool(record, "keyed", &keyed, NULL))
+        json_str(record, "identity", &identity, NULL) || json_bool(record, "keyed", &keyed, NULL) ||
+        json_bool_or(record, "tokened", false, &tokened, NULL))
         return 1;
     struct set *s = add(n, key);
     free(s->uri);
@@ -195,6 +171,7 @@ static int load_one(void *arg, const struct json *record, struct err *err)
     s->uri = xstrdup(uri);
     s->identity = xstrdup(identity);
     s->keyed = keyed;
+    s->tokened = tokened;
     struct json words = json_get(record, "words");
     for (size_t i = 0; i < json_count(&words); i++) {
         struct json w = json_at(&words, i);
@@ -215,91 +192,55 @@ void sets_free(struct node *n)
         drop(n, n->sets);
 }
 
-/* --- credentials ------------------------------------------------------------------------------ */
+/* --- secrets ---------------------------------------------------------------------------------- */
 
-static void wipe(struct bytes *b)
+int set_renew(struct node *n, const char *key, const struct secrets *secrets, struct err *err)
 {
-    if (b->data)
-        explicit_bzero(b->data, b->cap);
-    bytes_release(b);
-}
-
-/* `own`: the key that a new set with them would have, or "". A set whose file is not there yet, or
- * no more, has those that it was named for. */
-static bool same_credentials(const struct node *n, const struct set *s, const struct bytes *wanted,
-                             const char *own)
-{
-    if (!s->keyed)
-        return wanted->len == 0;
-    cleanup_free char *path = credentials_path(n, s->key);
-    CLEANUP(wipe) struct bytes have = {0};
-    bytes_reserve(&have, wanted->len + 2);
-    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t got = fd < 0 ? -1 : read(fd, have.data, wanted->len + 1);
-    if (fd < 0 && errno == ENOENT)
-        return strcmp(s->key, own) == 0;
-    if (!wanted->data)
-        return got == 0;
-    return got == (ssize_t)wanted->len && memcmp(have.data, wanted->data, wanted->len) == 0;
-}
-
-static int write_credentials(struct node *n, const char *key, const struct bytes *text,
-                             struct err *err)
-{
-    cleanup_free char *path = credentials_path(n, key);
-    if (file_write_whole(path, text->data, text->len, 0400, err))
-        return err_wrap(err, "hand the credentials over");
-    return 0;
-}
-
-int set_renew_keys(struct node *n, const char *key, const struct bytes *credentials,
-                   struct err *err)
-{
-    cleanup_set struct set_scope scope = {n, set_begin(n, key)};
-    if (!scope.set || !scope.set->keyed || same_credentials(n, scope.set, credentials, ""))
+    if (!secrets->keys.len && !secrets->token.len)
         return 0;
-    log_info(n->conf.log, "set %s: new credentials", key);
-    return write_credentials(n, key, credentials, err);
+    cleanup_set struct set_scope scope = {n, set_begin(n, key)};
+    return scope.set ? set_write_secrets(n, scope.set, secrets, err) : 0;
 }
 
-bool set_is_open(struct node *n, const char *key)
+bool set_lacks(struct node *n, const char *key, const struct secrets *secrets)
 {
     ACQUIRE(&n->lock);
     const struct set *s = find(n, key);
-    return s && *s->uri && !s->keyed;
+    return s && *s->uri &&
+           ((secrets->keys.len && !s->keyed) || (secrets->token.len && !s->tokened));
 }
 
 /* --- which set -------------------------------------------------------------------------------- */
 
 void set_choose(struct node *n, const struct set_wish *wish, char ret_key[STATE_NAME_BYTES])
 {
-    CLEANUP(wipe) struct bytes text = {0};
-    attributes_identity(wish->attributes, wish->gid, &text);
-    cleanup_free char *identity = xstrdup(text.data ? text.data : "");
-    bytes_add(&text, wish->credentials->data ? wish->credentials->data : "",
-              wish->credentials->len);
-    bytes_add(&text, "", 0);
+    cleanup_secrets struct secrets named = {0}; /* what the name is made from, keys and all */
+    struct bytes *text = &named.keys;
+    const struct bytes *keys = &wish->secrets->keys;
+    attributes_identity(wish->attributes, wish->gid, text);
+    cleanup_free char *identity = xstrdup(text->data ? text->data : "");
+    bytes_add(text, keys->data ? keys->data : "", keys->len);
+    bytes_add(text, "", 0);
     char own[STATE_NAME_BYTES];
-    state_name(text.data, own);
+    state_name(text->data, own);
     ACQUIRE(&n->lock);
     for (const struct set *s = n->sets; s; s = s->next)
-        if (*s->uri && strcmp(s->identity, identity) == 0 &&
-            same_credentials(n, s, wish->credentials, own)) {
+        if (*s->uri && strcmp(s->identity, identity) == 0 && set_has_keys(n, s, keys, own)) {
             snprintf(ret_key, STATE_NAME_BYTES, "%s", s->key);
             return;
         }
     /* A set whose keys were renewed keeps the name that it got with the old ones. */
     const struct set *other;
     do {
-        state_name(text.data, ret_key);
-        bytes_add_char(&text, '+');
+        state_name(text->data, ret_key);
+        bytes_add_char(text, '+');
     } while ((other = find(n, ret_key)) && *other->uri);
 }
 
 bool set_is_locked(struct node *n, const struct set_wish *wish)
 {
     cleanup_bytes struct bytes identity = {0};
-    if (wish->credentials->len)
+    if (wish->secrets->keys.len)
         return false;
     attributes_identity(wish->attributes, wish->gid, &identity);
     ACQUIRE(&n->lock);
@@ -336,7 +277,7 @@ static void choose_words(const struct node *n, const char *key, const struct set
         add_word(out, folder);
     }
     if (!attribute_true(a, ATTR_WRITABLE)) {
-        cleanup_free char *direct = direct_path(n, key);
+        cleanup_free char *direct = set_path(n, key, SET_DIRECT);
         add_word(out, "--direct");
         add_word(out, direct);
     }
@@ -359,7 +300,8 @@ static void fill(struct node *n, struct set *s, const struct set_wish *wish)
     bytes_release(&s->words);
     s->uri = xstrdup(wish->attributes->value[ATTR_URI]);
     s->identity = bytes_take(&identity);
-    s->keyed = wish->credentials->len > 0;
+    s->keyed = wish->secrets->keys.len > 0;
+    s->tokened = wish->secrets->token.len > 0;
     s->words = words;
     words = (struct bytes){0};
 }
@@ -392,7 +334,10 @@ static bool passes(const struct err *why)
 
 static int run_mount(struct node *n, const struct set *s, uint64_t deadline_ns, struct err *err)
 {
-    cleanup_free char *credentials = credentials_path(n, s->key), *log = log_path(n, s->key);
+    cleanup_free char *log = set_path(n, s->key, SET_LOG);
+    cleanup_free char *keys = set_path(n, s->key, SET_KEYS);
+    cleanup_free char *token = set_path(n, s->key, SET_TOKEN);
+    cleanup_free char *several = set_path(n, s->key, SET_SEVERAL);
     size_t n_words = 0, i = 0;
     for (size_t at = 0; at < s->words.len; at += strlen(s->words.data + at) + 1)
         n_words++;
@@ -407,10 +352,14 @@ static int run_mount(struct node *n, const struct set *s, uint64_t deadline_ns, 
         argv[i++] = s->words.data + at;
     if (s->keyed) {
         argv[i++] = "--credentials";
-        argv[i++] = credentials;
+        argv[i++] = keys;
+    }
+    if (s->tokened) {
+        argv[i++] = "--peer-token-file";
+        argv[i++] = token;
     }
     argv[i++] = "--";
-    argv[i++] = s->uri;
+    argv[i++] = uri_is_several(s->uri) ? several : s->uri;
     argv[i++] = s->mountpoint;
     return n->mounter->ops->run(n->mounter, argv, deadline_ns, NULL, err);
 }
@@ -432,37 +381,19 @@ static int mount_until(struct node *n, const struct set *s, uint64_t deadline_ns
     }
 }
 
-/* The folder is there, and in memory alone (it is root's as well: only root gets here). */
-static int make_mountpoint(const struct set *s, struct err *err)
-{
-    if (mkdir(s->mountpoint, 0755) == 0 || errno == EEXIST)
-        return 0;
-    return errno == ENOTCONN ? 0 : err_sys(err, errno, "make the folder %s", s->mountpoint);
-}
-
 /* The catalog of a pinned version. A set that is mounted again has it already. */
 static int fetch_version(struct node *n, const struct set *s, const struct attributes *a,
                          uint64_t deadline_ns, struct err *err)
 {
-    cleanup_free char *credentials = credentials_path(n, s->key);
+    cleanup_free char *keys = set_path(n, s->key, SET_KEYS);
     if (!a->value[ATTR_VERSION])
         return 0;
-    return catalog_fetch(n->mounter, n->conf.state, a, s->keyed ? credentials : NULL, deadline_ns,
-                         err);
-}
-
-/* Seen in pods, whose users are whoever they are. */
-static int make_direct(struct node *n, const struct set *s, struct err *err)
-{
-    cleanup_free char *folder = direct_path(n, s->key);
-    if (folder_make(folder, err))
-        return -1;
-    return chmod(folder, 0755) ? err_sys(err, errno, "open the folder %s", folder) : 0;
+    return catalog_fetch(n->mounter, n->conf.state, a, s->keyed ? keys : NULL, deadline_ns, err);
 }
 
 static int bring_up(struct node *n, struct set *s, uint64_t deadline_ns, struct err *err)
 {
-    if (make_mountpoint(s, err) || make_direct(n, s, err) || mount_until(n, s, deadline_ns, err))
+    if (set_make_files(n, s, err) || mount_until(n, s, deadline_ns, err))
         return -1;
     counter_add(&n->stats.mounts, 1);
     set_hold(n, s);
@@ -488,14 +419,7 @@ static void drop_version(struct node *n, const struct set *gone)
 static void clean(struct node *n, struct set *s)
 {
     drop_version(n, s);
-    cleanup_free char *credentials = credentials_path(n, s->key), *log = log_path(n, s->key);
-    cleanup_free char *direct = direct_path(n, s->key);
-    cleanup_free char *socket = xasprintf("%s/" CONTROL_DIRECT_SOCKET, direct);
-    rmdir(s->mountpoint);
-    unlink(socket);
-    rmdir(direct);
-    unlink(credentials);
-    unlink(log);
+    set_remove_files(n, s);
     if (state_remove(&n->sets_dir, s->key, NULL) == 0)
         empty(n, s);
 }
@@ -521,8 +445,7 @@ int set_up(struct node *n, const char *key, const struct set_wish *wish, uint64_
     bool is_new = !*s->uri;
     if (is_new)
         fill(n, s, wish);
-    if (set_store(n, s, err) ||
-        (s->keyed && wish->credentials->len && write_credentials(n, key, wish->credentials, err)) ||
+    if (set_store(n, s, err) || set_write_secrets(n, s, wish->secrets, err) ||
         fetch_version(n, s, wish->attributes, deadline_ns, err) ||
         bring_up(n, s, deadline_ns, err)) {
         if (is_new)
@@ -610,77 +533,4 @@ int set_down(struct node *n, const char *key, uint64_t deadline_ns, struct err *
         return err_wrap(err, "end the mount of %s", s->uri);
     clean(n, s);
     return 0;
-}
-
-/* --- binds ------------------------------------------------------------------------------------ */
-
-#define LAYERS_MOST 1000 /* one for each time that a mount was lost under a pod */
-
-static int is_foreign(const char *path, struct err *err)
-{
-    return err_set(err, ERR_LIMIT,
-                   "%s: something else than a set is mounted there (unmount it first)", path);
-}
-
-static char *direct_target(const char *path)
-{
-    return xasprintf("%s/.sampan/direct", path);
-}
-
-/* If it cannot be had off by itself, it goes with the mount that it lies in. */
-static void clear_direct(struct node *n, const char *path)
-{
-    cleanup_free char *to = direct_target(path);
-    struct mount_look look;
-    if (n->mounter->ops->look(n->mounter, to, &look, NULL) == 0 && look.mounted)
-        n->mounter->ops->unbind(n->mounter, to, NULL);
-}
-
-int path_clear(struct node *n, const char *path, struct err *err)
-{
-    struct mount_look look;
-    for (int i = 0; i < LAYERS_MOST; i++) {
-        if (n->mounter->ops->look(n->mounter, path, &look, err))
-            return -1;
-        if (!look.mounted)
-            return 0;
-        if (!look.ours)
-            return is_foreign(path, err);
-        clear_direct(n, path);
-        if (n->mounter->ops->unbind(n->mounter, path, err))
-            return -1;
-    }
-    return err_set(err, ERR_LIMIT, "%s: more than %d mounts lie upon each other there", path,
-                   LAYERS_MOST);
-}
-
-/* A mount that is new there has none yet, whatever a lost one below it has. */
-static int bind_direct(struct node *n, const char *key, const char *path, bool is_new,
-                       struct err *err)
-{
-    cleanup_free char *from = direct_path(n, key), *to = direct_target(path);
-    struct mount_look there;
-    if (n->mounter->ops->look(n->mounter, to, &there, err))
-        return -1;
-    if (there.mounted && !is_new)
-        return 0;
-    if (n->mounter->ops->bind(n->mounter, from, to, /* read_only= */ true, err))
-        return err_wrap(err, "direct");
-    return 0;
-}
-
-int set_bind(struct node *n, const char *key, const char *path, bool read_only, bool direct,
-             struct err *err)
-{
-    cleanup_free char *from = set_mountpoint(n, key);
-    struct mount_look set, there;
-    if (n->mounter->ops->look(n->mounter, from, &set, err) ||
-        n->mounter->ops->look(n->mounter, path, &there, err))
-        return -1;
-    if (there.mounted && !there.ours)
-        return is_foreign(path, err);
-    bool is_new = !there.mounted || !set.mounted || there.dev != set.dev;
-    if (is_new && n->mounter->ops->bind(n->mounter, from, path, read_only, err))
-        return -1;
-    return direct ? bind_direct(n, key, path, is_new, err) : 0;
 }

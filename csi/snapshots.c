@@ -25,24 +25,17 @@ static PB(Snapshot) * message_of(struct arena *arena, const struct created *s)
     return m;
 }
 
-static void wipe(struct bytes *b)
-{
-    if (b->data)
-        explicit_bzero(b->data, b->cap);
-    bytes_release(b);
-}
-
 /* What a snapshot is made from. */
 struct making {
     struct created snapshot;
     char id[ID_MAX + 1];
     struct attributes attributes; /* of the volume's set */
-    struct bytes credentials;
+    struct secrets secrets;
 };
 
 static void making_release(struct making *m)
 {
-    wipe(&m->credentials);
+    secrets_release(&m->secrets);
 }
 
 static enum rpc_code read_volume(struct making *m, const struct created *volume,
@@ -80,7 +73,7 @@ static enum rpc_code read_making(struct controller *c, const PB(CreateSnapshotRe
                             "parameters: %s: a snapshot takes only catalogs",
                             attribute_name((enum attribute)i));
     if (!code)
-        code = secrets_ini(q->secrets, q->n_secrets, &m->credentials, err);
+        code = secrets_read(q->secrets, q->n_secrets, &m->secrets, err);
     if (code)
         return code;
     const struct created *volume = created_find(c, q->source_volume_id, false, arena);
@@ -150,7 +143,7 @@ static enum rpc_code make(struct controller *c, struct making *m, struct rpc_cal
     enum rpc_code code = RPC_OK;
     if (choose_folder(m, call->arena, err) || put_record(c, m, call->arena, err))
         return rpc_code_of(err);
-    if (scratch_make(&scratch, c, &m->credentials, err) ||
+    if (scratch_make(&scratch, c, &m->secrets.keys, err) ||
         catalog_scan(c->conf.mounter, c->conf.state, &m->attributes, scratch.credentials,
                      call->deadline_ns, &made, err))
         code = rpc_code_of(err);
@@ -158,7 +151,7 @@ static enum rpc_code make(struct controller *c, struct making *m, struct rpc_cal
         code = keep(c, m, &made, &scratch, call, err);
     struct err ignored = {0};
     if (code) /* what cannot be taken away now stays in the record */
-        snapshot_forget(c, &m->snapshot, &m->credentials, call, &ignored);
+        snapshot_forget(c, &m->snapshot, &m->secrets.keys, call, &ignored);
     return code;
 }
 
@@ -181,7 +174,7 @@ enum rpc_code snapshot_create(void *arg, struct rpc_call *call, const void *requ
         return rpc_fail(err, RPC_ALREADY_EXISTS, "snapshot %s: made already, of volume %s", s->id,
                         s->source);
     if (s && !s->done) { /* cut off: from the start again */
-        code = snapshot_forget(c, s, &m.credentials, call, err);
+        code = snapshot_forget(c, s, &m.secrets.keys, call, err);
         s = NULL;
     }
     if (!code && !s)
@@ -231,7 +224,7 @@ enum rpc_code snapshot_delete(void *arg, struct rpc_call *call, const void *requ
     struct controller *c = ((const struct plugin *)arg)->controller;
     const PB(DeleteSnapshotRequest) *q = request;
     cleanup_created struct created_scope scope = {c, NULL};
-    CLEANUP(wipe) struct bytes credentials = {0};
+    cleanup_secrets struct secrets secrets = {0};
     (void)response;
     enum rpc_code code = check_id("snapshot_id", q->snapshot_id, err);
     if (!code)
@@ -242,8 +235,8 @@ enum rpc_code snapshot_delete(void *arg, struct rpc_call *call, const void *requ
     const struct created *s = created_find(c, q->snapshot_id, true, call->arena);
     if (!s)
         return RPC_OK;
-    code = secrets_ini(q->secrets, q->n_secrets, &credentials, err);
-    return code ? code : snapshot_forget(c, s, &credentials, call, err);
+    code = secrets_read(q->secrets, q->n_secrets, &secrets, err);
+    return code ? code : snapshot_forget(c, s, &secrets.keys, call, err);
 }
 
 static bool is_asked_for(const struct created *s, const PB(ListSnapshotsRequest) * q)

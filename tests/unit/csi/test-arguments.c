@@ -23,6 +23,16 @@ Test(attributes, values_are_checked)
         {"uri", "s3://b/p", NULL},
         {"uri", "bucket", "want a URI"},
         {"uri", "s3://AK:SK@b/p", "password"},
+        {"uri", "{\"sources\":[{\"uri\":\"s3://a\",\"at\":\"x/\"},\n\t{\"uri\":\"s3://b\"}]}\n",
+         NULL},
+        {"uri", "{\"sources\":[{\"uri\":\"s3://a\"},{\"uri\":\"s3://AK:SK@b/p\"}]}",
+         "sources[1]: a URI with"},
+        {"uri", "{\"sources\":[{\"url\":\"s3://a\"}]}", "url"},
+        {"uri", "{\"sources\":[]}", "names none"},
+        {"uri", "{\"sources\":[\"s3://a\"]}", "sources[0]"},
+        {"uri", "{\"sources\":[{\"uri\":\"{}\"}]}", "want a URI"},
+        {"uri", "{s3://b/p", "uri: refused"},
+        {"catalogs", "{\"sources\":[{\"uri\":\"s3://a\"}]}", "want a URI"},
         {"endpoint", "https://s3.example.com", NULL},
         {"endpoint", "s3.example.com", "want http://"},
         {"endpoint", "https://a:b@c", "password"},
@@ -117,6 +127,12 @@ Test(attributes, text_goes_there_and_back)
     struct attributes a = {0}, b = {0};
     struct bytes one = {0}, two = {0};
     struct err err = {0};
+    const char *several = "{\"sources\":\n[{\"uri\":\"s3://a/=\"}]}";
+    add(&a, &arena, "uri", several, &err);
+    cr_assert_str_eq(a.value[ATTR_URI], "{\"sources\": [{\"uri\":\"s3://a/=\"}]}");
+    add(&a, &arena, "writable", "true", &err);
+    cr_assert(attributes_check(&a, &arena, &err) == RPC_INVALID_ARGUMENT);
+    cr_assert(strstr(err.msg, "one source alone"), "%s", err.msg);
     add(&a, &arena, "uri", "s3://b/p//", &err);
     add(&a, &arena, "writable", "true", &err);
     add(&a, &arena, "commit", "interval=5s", &err);
@@ -156,24 +172,36 @@ Test(secrets, become_an_ini_file)
     static const struct {
         const char *keys[3], *values[3], *want;
         enum rpc_code code;
+        const char *token;
     } rows[] = {
         {{"access-key", "secret-key"},
          {"A", "S"},
          "[default]\naws_access_key_id = A\naws_secret_access_key = S\n",
-         RPC_OK},
+         RPC_OK,
+         ""},
         {{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"},
          {"A\n", "S\n", "T"},
          "[default]\naws_access_key_id = A\naws_secret_access_key = S\naws_session_token = T\n",
-         RPC_OK},
+         RPC_OK,
+         ""},
         {{"accessKey", "secretKey", "name"},
          {"A", "S", "jfs"},
          "[default]\naws_access_key_id = A\naws_secret_access_key = S\n",
-         RPC_OK},
-        {{"credentials"}, {"[default]\nx = y\n"}, "[default]\nx = y\n", RPC_OK},
-        {{"other"}, {"thing"}, "", RPC_OK},
-        {{"secret-key"}, {"S"}, NULL, RPC_UNAUTHENTICATED},
-        {{"access-key", "secret-key"}, {"A", ""}, NULL, RPC_INVALID_ARGUMENT},
-        {{"access-key", "secret-key"}, {"A", "S\n[x]\ny"}, NULL, RPC_INVALID_ARGUMENT},
+         RPC_OK,
+         ""},
+        {{"credentials"}, {"[default]\nx = y\n"}, "[default]\nx = y\n", RPC_OK, ""},
+        {{"other"}, {"thing"}, "", RPC_OK, ""},
+        {{"peer-token"}, {"t\n"}, "", RPC_OK, "t\n"},
+        {{"accessKey", "secretKey", "PEER_TOKEN"},
+         {"A", "S", "t"},
+         "[default]\naws_access_key_id = A\naws_secret_access_key = S\n",
+         RPC_OK,
+         "t\n"},
+        {{"peer-token"}, {""}, "", RPC_INVALID_ARGUMENT, ""},
+        {{"peer-token"}, {"a\n[x]"}, "", RPC_INVALID_ARGUMENT, ""},
+        {{"secret-key"}, {"S"}, NULL, RPC_UNAUTHENTICATED, ""},
+        {{"access-key", "secret-key"}, {"A", ""}, NULL, RPC_INVALID_ARGUMENT, ""},
+        {{"access-key", "secret-key"}, {"A", "S\n[x]\ny"}, NULL, RPC_INVALID_ARGUMENT, ""},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct arena arena = {0};
@@ -185,14 +213,15 @@ Test(secrets, become_an_ini_file)
             pairs[n].value = arena_text(&arena, rows[i].values[n]);
             list[n] = &pairs[n];
         }
-        struct bytes text = {0};
+        struct secrets got = {0};
         struct err err = {0};
-        enum rpc_code code = secrets_ini(list, n, &text, &err);
+        enum rpc_code code = secrets_read(list, n, &got, &err);
         cr_assert(code == rows[i].code, "row %zu: %s", i, err.msg);
-        cr_assert(!rows[i].want || strcmp(text.data ? text.data : "", rows[i].want) == 0, "row %zu",
-                  i);
+        cr_assert(!rows[i].want || strcmp(got.keys.data ? got.keys.data : "", rows[i].want) == 0,
+                  "row %zu", i);
+        cr_assert_str_eq(got.token.data ? got.token.data : "", rows[i].token, "row %zu", i);
         cr_assert(!strstr(err.msg, "[x]"), "a secret in an error");
-        bytes_release(&text);
+        secrets_release(&got);
         arena_release(&arena);
     }
 }
