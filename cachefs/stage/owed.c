@@ -2,12 +2,10 @@
  * What is owed to the store: the queue of nodes, who waits for them and for keys that must go, and
  * what a person is told of it. s->lock is held throughout, except where a function is of stage.h.
  */
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "clock.h"
-#include "hash.h"
 #include "mem.h"
 #include "stage-internal.h"
 

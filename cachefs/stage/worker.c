@@ -10,8 +10,6 @@
  */
 #define LOG_MODULE "stage"
 
-#include <assert.h>
-#include <errno.h>
 #include <string.h>
 
 #include "clock.h"
