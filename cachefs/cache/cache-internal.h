@@ -163,6 +163,13 @@ bool health_usable(const struct health *h, uint64_t now_ns);
 
 /* --- tier.c, folder.c ------------------------------------------------------------------------- */
 
+/* Whom making room may cost its place. */
+enum mercy {
+    SPARE_NOTHING, /* the unpinned before the pinned */
+    SPARE_PINNED,
+    SPARE_ALL, /* only what dropped units took is got back */
+};
+
 struct tier {
     struct cache *c;
     int place;
@@ -182,8 +189,8 @@ struct tier {
     struct fill *queue, **queue_tail;
     uint64_t queued, done; /* appends asked for and ended: cache_flush() waits on these */
     bool stop, poked;
-    uint64_t goal;    /* bytes of packs and journals to come down to, once asked for */
-    bool goal_gentle; /* only what dropped units took is to be got back */
+    uint64_t goal; /* bytes of packs and journals to come down to, once asked for */
+    enum mercy goal_mercy;
     uint64_t goal_asked, goal_done;
     uint64_t room_wanted; /* by pinned newcomers that were not kept */
     struct cond wake, ended;
@@ -362,7 +369,7 @@ uint64_t behind_measure(void); /* the threshold, here and now */
 /* These bytes of a pack's mapping were answered. */
 void behind_drop(const struct tier *t, const void *at, size_t len);
 
-/* --- writer.c, evict.c, lease.c, recover.c --------------------------------------------------- */
+/* --- writer.c, evict.c, reclaim.c, lease.c, recover.c ---------------------------------------- */
 
 int writer_start(struct tier *t, struct err *err);
 void writer_stop(struct tier *t);
@@ -383,6 +390,15 @@ struct place writer_entry(const struct tier *t, const struct record *r, uint8_t 
                           uint32_t used);
 
 void evict_upkeep(struct tier *t); /* on the writer's thread, between batches */
+
+uint64_t place_cost(const struct place *e); /* what its record takes, with the journal's */
+/* Forgets the unit's place if it is still this one, and counts it as evicted. */
+void place_evict(struct cache *c, uint64_t unit, const struct place *e);
+/* Of packs in the list alone: unlinked ones that readers still hold come back by themselves. */
+uint64_t packs_bytes(struct tier *t);
+/* On the writer's thread: comes down towards `goal` bytes of packs and journals. */
+void reclaim_to(struct tier *t, uint64_t goal, enum mercy mercy);
+void reclaim_garbage(struct tier *t); /* packs that are mostly garbage, as far as there is room */
 
 void leases_init(struct cache *c);
 void leases_destroy(struct cache *c);

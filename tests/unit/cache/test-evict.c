@@ -147,6 +147,56 @@ Test(evict, idle_units_go_for_pinned_newcomers)
     rig_end(&r);
 }
 
+/* Pinned and not, side by side in every pack: what is pinned stays, and all else may go for it. */
+static void pin_every_third(struct rig *r, uint64_t n)
+{
+    for (uint64_t u = 3; u <= n; u += 3)
+        cache_pin(r->cache, u, true);
+    rig_fill(r, 1, n);
+}
+
+Test(evict, room_is_made_of_the_unpinned_alone)
+{
+    struct rig r;
+    struct cache_stat st;
+    rig_begin(&r, 500000, 256u << 20, false);
+    rig_open(&r);
+    pin_every_third(&r, 120); /* four packs of 16 MiB */
+    cr_assert_eq(cache_make_room(r.cache, UINT64_MAX / 2, NULL), 0);
+    for (uint64_t u = 3; u <= 120; u += 3)
+        cr_expect_eq(cache_where(r.cache, u), 0, "%llu", (unsigned long long)u);
+    cache_stat(r.cache, &st);
+    cr_expect_eq(st.units, 40, "%llu", (unsigned long long)st.units);
+    cr_expect(st.tiers[0].used < 41 * 500000, "%llu", (unsigned long long)st.tiers[0].used);
+    uint64_t used = st.tiers[0].used;
+    /* All that is left is pinned: there is nothing to be had. */
+    cr_assert_eq(cache_make_room(r.cache, UINT64_MAX / 2, NULL), 0);
+    cache_stat(r.cache, &st);
+    cr_expect_eq(st.units, 40);
+    cr_expect_eq(st.tiers[0].used, used);
+    rig_end(&r);
+}
+
+/* In a full tier no pack can be copied before one was given up; the pinned of all others stay. */
+Test(evict, a_full_tier_gives_up_a_packs_worth_for_room)
+{
+    struct rig r;
+    int lost = 0, pinned = 0;
+    rig_begin(&r, 500000, 128u << 20, false);
+    rig_open(&r);
+    pin_every_third(&r, 400);
+    for (uint64_t u = 3; u <= 400; u += 3)
+        pinned += cache_where(r.cache, u) == 0;
+    cr_assert(pinned > 80, "%d", pinned);
+    cr_assert_eq(cache_make_room(r.cache, 60u << 20, NULL), 0);
+    for (uint64_t u = 3; u <= 3 * (uint64_t)pinned; u += 3)
+        lost += cache_where(r.cache, u) != 0;
+    /* A pack holds 16 units of this size, 6 of them pinned at most; the last may be a small one. */
+    cr_expect(lost <= 11, "%d of %d", lost, pinned);
+    cr_expect(cache_room(r.cache) > 40u << 20, "%llu", (unsigned long long)cache_room(r.cache));
+    rig_end(&r);
+}
+
 /* Others are read at the same time, and are kept only as far as the pinned will still fit. */
 Test(evict, what_is_expected_finds_its_room)
 {
