@@ -2,6 +2,7 @@
 #include "digest-internal.h"
 
 #include <assert.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 #include "hash.h"
@@ -57,6 +58,8 @@ struct digest *digest_begin(uint32_t n_sources)
 {
     static const char title[] = "sampan catalog 1\n";
     struct digest *d = xcalloc(1, sizeof *d);
+    /* The library makes its context at first use, and where that fails goes on without one. */
+    must(OSSL_LIB_CTX_get0_global_default() != NULL);
     d->ctx = EVP_MD_CTX_new();
     must(d->ctx && EVP_DigestInit_ex(d->ctx, EVP_sha256(), NULL));
     put(d, title, sizeof title - 1);
