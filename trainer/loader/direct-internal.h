@@ -37,13 +37,17 @@ void direct_epoch(struct direct *d);
 struct direct_hand;
 struct direct_hand *direct_hand(struct direct *d);
 
-/* Length of the sample, and holds its pack until direct_copy() or direct_drop(). False: it is not
- * known to lie in a pack. */
+/* Length of the sample, and holds its pack: until direct_drop(), or until another pack is held.
+ * False: it is not known to lie in a pack. */
 bool direct_find(struct direct *d, struct direct_hand *h, uint64_t number, size_t *ret_len);
-/* Copies it. False: its pack cannot be read, or the bytes are not those that were stored; the
- * sample is unknown then. */
+/* Copies what was found. False: its pack cannot be read, or the bytes are not those that were
+ * stored; the sample is unknown then. */
 bool direct_copy(struct direct *d, struct direct_hand *h, void *to);
 void direct_drop(struct direct_hand *h);
+/* This sample is read next: if it lies in the pack that is held, its first pages come nearer. */
+void direct_hint(struct direct *d, const struct direct_hand *h, uint64_t number);
+/* Is the sample known to lie in a pack? (It may be forgotten at once.) */
+bool direct_knows(const struct direct *d, uint64_t number);
 
 /* Places that are known, packs that were taken back, why there is nothing ("": there is). */
 void direct_figures(struct direct *d, uint64_t *ret_known, uint64_t *ret_revoked, char *ret_why,

@@ -9,6 +9,8 @@
 #include "mem.h"
 
 #define LOOK_AGAIN_NS (200 * 1000ull)
+#define HINT_MAX      8192
+#define CACHE_LINE    64
 
 struct direct_hand *direct_hand(struct direct *d)
 {
@@ -24,13 +26,18 @@ struct direct_hand *direct_hand(struct direct *d)
 bool direct_find(struct direct *d, struct direct_hand *h, uint64_t number, size_t *ret_len)
 {
     struct place *p = &d->places[number];
-    uint32_t pack = atomic_load_explicit(&p->pack, memory_order_relaxed);
-    if (pack == PLACE_UNKNOWN || pack == PLACE_NEVER)
+    uint32_t pack = atomic_load_explicit(&p->pack, memory_order_acquire);
+    if (pack == PLACE_UNKNOWN || pack == PLACE_NEVER) {
+        direct_drop(h); /* its file is read then: that may take long */
         return false;
-    atomic_store(&h->pack, pack);
-    if (atomic_load(&p->pack) != pack) {
-        direct_drop(h);
-        return false;
+    }
+    /* Only this thread writes what its hand holds. */
+    if (atomic_load_explicit(&h->pack, memory_order_relaxed) != pack) {
+        atomic_store(&h->pack, pack);
+        if (atomic_load(&p->pack) != pack) {
+            direct_drop(h);
+            return false;
+        }
     }
     h->place = p;
     *ret_len = p->len;
@@ -41,6 +48,25 @@ void direct_drop(struct direct_hand *h)
 {
     h->place = NULL;
     atomic_store_explicit(&h->pack, PLACE_UNKNOWN, memory_order_release);
+}
+
+bool direct_knows(const struct direct *d, uint64_t number)
+{
+    uint32_t pack = atomic_load_explicit(&d->places[number].pack, memory_order_relaxed);
+    return pack != PLACE_UNKNOWN && pack != PLACE_NEVER;
+}
+
+/* Samples lie at random: the processor's own read-ahead ends at each page's border. */
+void direct_hint(struct direct *d, const struct direct_hand *h, uint64_t number)
+{
+    const struct place *p = &d->places[number];
+    uint32_t held = atomic_load_explicit(&h->pack, memory_order_relaxed);
+    if (held == PLACE_UNKNOWN || atomic_load(&p->pack) != held)
+        return;
+    const unsigned char *at = d->packs[held].map + p->offset;
+    size_t near = p->len < HINT_MAX ? p->len : HINT_MAX;
+    for (size_t i = 0; i < near; i += CACHE_LINE)
+        __builtin_prefetch(at + i);
 }
 
 struct copying {
@@ -64,9 +90,10 @@ bool direct_copy(struct direct *d, struct direct_hand *h, void *to)
         good = crc32c(0, to, p->len) == p->crc;
         atomic_store_explicit(&p->checked, good, memory_order_relaxed);
     }
-    if (!good) /* the mount finds out by itself, and repairs it elsewhere */
+    if (!good) { /* the mount finds out by itself, and repairs it elsewhere */
         atomic_store(&p->pack, PLACE_NEVER);
-    direct_drop(h);
+        direct_drop(h);
+    }
     return good;
 }
 

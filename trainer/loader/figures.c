@@ -56,6 +56,7 @@ void loader_figures(struct loader *l, struct loader_figures *ret)
     struct loader_figures f = {0};
     for (uint32_t i = 0; i < l->o.threads; i++)
         add_counts(&f, &l->workers[i].counts);
+    add_counts(&f, &l->helper.counts);
     if (l->direct)
         direct_figures(l->direct, &f.direct_known, &f.revoked, f.direct_why, sizeof f.direct_why);
     else

@@ -68,15 +68,16 @@ int reader_read(const struct reader *r, uint64_t number, struct direct_hand *han
 
 enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_HELD };
 struct chunk {
-    void *at;
+    unsigned char *at;
     size_t size;
+    _Atomic size_t used; /* more than `size`: somebody found no room */
 };
 struct slot {
     struct loader_batch batch; /* what the consumer sees; first: it gives this pointer back */
     enum slot_state state;
     uint64_t sequence;              /* over all epochs */
     uint32_t wanted, claimed, done; /* samples */
-    char token[ORDER_TOKEN_TEXT];   /* of the place after it */
+    struct order_token token;       /* of the place after it */
     bool failed; /* policy fail: the first sample in order that could not be had */
     uint32_t failed_at;
     struct err why;
@@ -90,10 +91,11 @@ struct slot {
     const uint8_t **data;
     uint64_t *sizes;
 
-    struct lock room; /* guards what follows: chunks of raw samples, filled one after the other */
+    /* Raw samples lie in chunks, filled one after the other. */
+    _Atomic(struct chunk *) filling; /* NULL: there is none yet */
+    struct lock room;                /* for going on to the next chunk */
     struct chunk chunks[CHUNKS_MAX];
-    uint32_t n_chunks, chunk; /* `chunk` is being filled */
-    size_t used;              /* of it */
+    uint32_t n_chunks;
 };
 int slot_init(struct slot *s, const struct loader_options *o, size_t sample_size, struct err *err);
 void slot_release(struct slot *s, const struct loader_options *o);
@@ -145,6 +147,7 @@ struct loader {
     uint64_t epoch_samples; /* of a whole epoch of this rank */
 
     struct worker *workers;
+    struct worker helper; /* the consumer, where it reads instead of waiting; no thread */
     struct slot *slots;
     uint32_t n_slots;
 
@@ -162,7 +165,7 @@ struct loader {
     struct err failed;          /* class NONE: it goes on */
     struct loader_skip skips[SKIPS_KEPT];
     uint64_t n_skips;
-    char given_token[ORDER_TOKEN_TEXT];
+    struct order_token given_token; /* of the place after the batch given last */
     uint64_t batches, samples, skipped, waited_ns, first_ns, began_ns, last_ns;
     char mount_why[256];
 };
@@ -175,10 +178,16 @@ uint64_t epoch_batches(const struct loader *l, uint64_t samples);
 /* Opens the next batch, or comes nearer to it. False: there is no free slot, or nothing more to
  * plan now. */
 bool plan_open(struct loader *l);
+/* Opens the next batch, if it only has to be written down. */
+bool plan_open_known(struct loader *l);
 /* Starts all over with this epoch. Nobody holds a claim. */
 void plan_restart(struct loader *l, uint64_t epoch);
 
 /* worker.c */
 void *worker_main(void *worker);
+/* A consumer that would wait reads some samples itself, where that takes microseconds: bytes from
+ * packs. So batches of small samples cost no wake-ups. The lock is held, and dropped meanwhile.
+ * False: there is nothing to help with. */
+bool worker_help(struct loader *l);
 
 #endif

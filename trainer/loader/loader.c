@@ -121,7 +121,10 @@ static int take_options(struct loader *l, const struct loader_options *o, struct
         l->o.list = copy(l->spec.list);
     size_t each = l->o.format == LOADER_FLOAT ? sizeof(float) : l->o.format == LOADER_UINT8 ? 1 : 0;
     l->sample_size = 3 * each * l->o.height * l->o.width;
-    uint32_t most = l->o.format == LOADER_RAW ? 64 : 8, run = l->o.batch / (4 * l->o.threads);
+    /* Bytes are there at once, and the claim is what costs; pictures take milliseconds, and the
+     * last ones of a batch are waited for. */
+    bool raw = l->o.format == LOADER_RAW;
+    uint32_t most = raw ? 64 : 8, run = l->o.batch / ((raw ? 2 : 4) * l->o.threads);
     l->run = run < 1 ? 1 : run > most ? most : run;
     return 0;
 }
@@ -182,12 +185,10 @@ static int open_epoch(struct loader *l, struct err *err)
             return -1;
     }
     l->epoch_samples = e.before + e.samples;
-    struct order_token token;
-    if (order_token_of(e.order, 0, &token, err)) {
+    if (order_token_of(e.order, 0, &l->given_token, err)) {
         epoch_release(&e);
         return -1;
     }
-    order_token_print(&token, l->given_token);
     l->plan_epoch = l->give_epoch = first;
     l->epochs[first % 2] = e;
     if (!l->o.quiet_mount &&
@@ -212,6 +213,9 @@ static int open_slots(struct loader *l, struct err *err)
 static int open_workers(struct loader *l, struct err *err)
 {
     l->workers = xcalloc(l->o.threads, sizeof *l->workers);
+    l->helper.loader = l;
+    if (l->direct)
+        l->helper.hand = direct_hand(l->direct);
     for (uint32_t i = 0; i < l->o.threads; i++) {
         struct worker *w = &l->workers[i];
         w->loader = l;
@@ -348,7 +352,7 @@ static int give(struct loader *l, struct slot *s, const struct loader_batch **re
     l->give_sequence++;
     l->given++;
     s->state = SLOT_HELD;
-    memcpy(l->given_token, s->token, sizeof s->token);
+    l->given_token = s->token;
     *ret = &s->batch;
     return 1;
 }
@@ -376,7 +380,8 @@ static int next(struct loader *l, const struct loader_batch **ret, struct err *e
             return err_set(err, ERR_LIMIT, "loader: all %u batches are held (release some)",
                            l->o.depth);
         uint64_t began = clock_mono_ns();
-        cond_wait(&l->done, &l->lock);
+        if (!worker_help(l))
+            cond_wait(&l->done, &l->lock);
         l->waited_ns += clock_mono_ns() - began;
     }
 }
@@ -421,7 +426,7 @@ int loader_token(struct loader *l, char ret[LOADER_TOKEN_TEXT], struct err *err)
 {
     (void)err;
     ACQUIRE(&l->lock);
-    memcpy(ret, l->given_token, LOADER_TOKEN_TEXT);
+    order_token_print(&l->given_token, ret);
     return 0;
 }
 
@@ -432,6 +437,6 @@ int loader_token_after(struct loader *l, const struct loader_batch *b, char ret[
     const struct slot *s = &l->slots[b->slot];
     if (s->state != SLOT_HELD)
         return err_set(err, ERR_USAGE, "loader: the token of a batch that was given back");
-    memcpy(ret, s->token, LOADER_TOKEN_TEXT);
+    order_token_print(&s->token, ret);
     return 0;
 }

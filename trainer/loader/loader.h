@@ -126,7 +126,8 @@ void loader_close(struct loader *l);
 /*
  * The next batch. 1: *ret is set. 0: the epoch is at its end; the next call begins the next one,
  * unless it was the last (then 0 again). -1: it cannot go on, err names the sample; the next call
- * says the same. Waits for the decoders; LIMIT if the consumer holds all `depth` batches itself.
+ * says the same. Waits for the decoders (and reads raw samples from packs itself meanwhile); LIMIT
+ * if the consumer holds all `depth` batches itself.
  */
 int loader_next(struct loader *l, const struct loader_batch **ret, struct err *err);
 /* Gives a batch back: its buffers are filled anew. Any thread; NULL is fine. */

@@ -99,10 +99,8 @@ static int place_batch(struct loader *l, const struct epoch *e, struct slot *s, 
     assert(l->o.batch > 0);
     uint64_t first = l->plan_pos * l->o.batch, left = e->samples - first;
     uint32_t n = left < l->o.batch ? (uint32_t)left : l->o.batch;
-    struct order_token token;
-    if (order_token_of(e->order, first + n, &token, err))
+    if (order_token_of(e->order, first + n, &s->token, err))
         return -1;
-    order_token_print(&token, s->token);
     slot_begin(s, n);
     for (uint32_t i = 0; i < n; i++) {
         s->numbers[i] = order_at(e->order, first + i);
@@ -115,6 +113,12 @@ static int place_batch(struct loader *l, const struct epoch *e, struct slot *s, 
     s->state = SLOT_FILLING;
     l->plan_pos++;
     return 0;
+}
+
+bool plan_open_known(struct loader *l)
+{
+    const struct epoch *e = epoch_of(l, l->plan_epoch);
+    return e->order && l->plan_pos < e->batches && plan_open(l);
 }
 
 bool plan_open(struct loader *l)

@@ -6,9 +6,11 @@
 #include "clock.h"
 #include "loader-internal.h"
 
+/* One thread adds, others look: no locked instruction. */
 static void count(_Atomic uint64_t *c, uint64_t n)
 {
-    atomic_fetch_add_explicit(c, n, memory_order_relaxed);
+    uint64_t was = atomic_load_explicit(c, memory_order_relaxed);
+    atomic_store_explicit(c, was + n, memory_order_relaxed);
 }
 
 static int read_all(int fd, unsigned char *to, size_t size, struct err *err)
@@ -63,10 +65,8 @@ static int read_direct(const struct reader *r, uint64_t number, struct direct_ha
     if (!direct_find(r->direct, hand, number, &size))
         return 1;
     void *at = check_size(r, size, err) ? NULL : room(arg, size, err);
-    if (!at) {
-        direct_drop(hand);
+    if (!at)
         return -1;
-    }
     if (!direct_copy(r->direct, hand, at)) {
         count(&c->corrupt, 1);
         return 1;

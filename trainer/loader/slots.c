@@ -72,37 +72,54 @@ void slot_begin(struct slot *s, uint32_t wanted)
     s->wanted = wanted;
     s->claimed = s->done = 0;
     s->failed = false;
-    s->chunk = 0;
-    s->used = 0;
+    for (uint32_t i = 0; i < s->n_chunks; i++)
+        atomic_store_explicit(&s->chunks[i].used, 0, memory_order_relaxed);
+    atomic_store(&s->filling, s->n_chunks ? &s->chunks[0] : NULL);
     memset(s->bad, 0, wanted * sizeof *s->bad);
+}
+
+/* Room in this chunk. NULL: there is too little. */
+static void *chunk_room(struct chunk *c, size_t size)
+{
+    size_t at = atomic_fetch_add(&c->used, (size + ALIGN - 1) & ~(size_t)(ALIGN - 1));
+    return at <= c->size && size <= c->size - at ? c->at + at : NULL;
+}
+
+static struct chunk *add_chunk(struct slot *s, const struct loader_options *o, size_t least,
+                               struct err *err)
+{
+    size_t all = CHUNK_LEAST;
+    for (uint32_t i = 0; i < s->n_chunks; i++)
+        all += s->chunks[i].size;
+    if (s->n_chunks == CHUNKS_MAX) {
+        err_set(err, ERR_LIMIT, "a batch of raw samples is too large");
+        return NULL;
+    }
+    struct chunk *c = &s->chunks[s->n_chunks];
+    c->size = least > all ? least : all;
+    c->at = take_memory(o, c->size, err);
+    if (!c->at)
+        return NULL;
+    atomic_store_explicit(&c->used, 0, memory_order_relaxed);
+    s->n_chunks++;
+    return c;
 }
 
 /* Chunks stay where they are: other threads are filling what they were given. */
 void *slot_room(struct slot *s, const struct loader_options *o, size_t size, struct err *err)
 {
+    struct chunk *c = atomic_load(&s->filling);
+    void *at = c ? chunk_room(c, size) : NULL;
+    if (at)
+        return at;
     ACQUIRE(&s->room);
-    while (s->chunk < s->n_chunks && s->chunks[s->chunk].size - s->used < size) {
-        s->chunk++;
-        s->used = 0;
-    }
-    if (s->chunk == s->n_chunks) {
-        size_t all = CHUNK_LEAST;
-        for (uint32_t i = 0; i < s->n_chunks; i++)
-            all += s->chunks[i].size;
-        size_t want = size > all ? size : all;
-        if (s->n_chunks == CHUNKS_MAX) {
-            err_set(err, ERR_LIMIT, "a batch of raw samples is too large");
+    for (c = atomic_load(&s->filling); !(c && (at = chunk_room(c, size)));) {
+        uint32_t next = c ? (uint32_t)(c - s->chunks) + 1 : 0;
+        c = next < s->n_chunks ? &s->chunks[next] : add_chunk(s, o, size, err);
+        if (!c)
             return NULL;
-        }
-        void *at = take_memory(o, want, err);
-        if (!at)
-            return NULL;
-        s->chunks[s->n_chunks++] = (struct chunk){at, want};
+        atomic_store(&s->filling, c);
     }
-    unsigned char *at = (unsigned char *)s->chunks[s->chunk].at + s->used;
-    s->used += (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-    if (s->used > s->chunks[s->chunk].size)
-        s->used = s->chunks[s->chunk].size;
     return at;
 }
 

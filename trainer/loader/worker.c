@@ -133,8 +133,10 @@ static void fill(struct worker *w, const struct claim *c)
 {
     struct loader *l = w->loader;
     uint64_t began = clock_mono_ns(), decoding = 0;
-    for (uint32_t i = c->first; i < c->first + c->n; i++) {
+    for (uint32_t i = c->first, end = i + c->n; i < end; i++) {
         struct err why = {0};
+        if (l->direct && i + 1 < end)
+            direct_hint(l->direct, w->hand, c->slot->numbers[i + 1]);
         int rc = l->o.format == LOADER_RAW ? fill_raw(w, c->slot, i, &why)
                                            : fill_pixels(w, c->slot, i, &decoding, &why);
         if (!rc)
@@ -144,9 +146,31 @@ static void fill(struct worker *w, const struct claim *c)
         ACQUIRE(&l->lock);
         note_bad(l, c->slot, i, &why);
     }
+    if (l->direct)
+        direct_drop(w->hand);
     uint64_t all = clock_mono_ns() - began;
     atomic_fetch_add_explicit(&w->counts.decode_ns, decoding, memory_order_relaxed);
     atomic_fetch_add_explicit(&w->counts.read_ns, all - decoding, memory_order_relaxed);
+}
+
+/* The lock is held, and dropped meanwhile. */
+static void work_off(struct worker *w, const struct claim *c)
+{
+    struct loader *l = w->loader;
+    l->busy++;
+    lock_drop(&l->lock);
+    fill(w, c);
+    lock_take(&l->lock);
+    c->slot->done += c->n;
+    if (c->slot->done == c->slot->wanted && !l->stop) {
+        lock_drop(&l->lock);
+        slot_end(c->slot, l->sample_size); /* the last one: nobody else touches it */
+        lock_take(&l->lock);
+        c->slot->state = SLOT_READY;
+        cond_broadcast(&l->done);
+    }
+    if (--l->busy == 0 && l->restart)
+        cond_broadcast(&l->done);
 }
 
 void *worker_main(void *arg)
@@ -155,22 +179,25 @@ void *worker_main(void *arg)
     struct loader *l = w->loader;
     struct claim c;
     lock_take(&l->lock);
-    while (take_claim(w, &c)) {
-        l->busy++;
-        lock_drop(&l->lock);
-        fill(w, &c);
-        lock_take(&l->lock);
-        c.slot->done += c.n;
-        if (c.slot->done == c.slot->wanted && !l->stop) {
-            lock_drop(&l->lock);
-            slot_end(c.slot, l->sample_size); /* the last one: nobody else touches it */
-            lock_take(&l->lock);
-            c.slot->state = SLOT_READY;
-            cond_broadcast(&l->done);
-        }
-        if (--l->busy == 0 && l->restart)
-            cond_broadcast(&l->done);
-    }
+    while (take_claim(w, &c))
+        work_off(w, &c);
     lock_drop(&l->lock);
     return NULL;
+}
+
+bool worker_help(struct loader *l)
+{
+    struct claim c;
+    if (l->o.format != LOADER_RAW || !l->direct || l->stop)
+        return false;
+    plan_open_known(l);
+    if (!claim_of(l, &c))
+        return false;
+    for (uint32_t i = c.first; i < c.first + c.n; i++)
+        if (!direct_knows(l->direct, c.slot->numbers[i])) {
+            c.slot->claimed -= c.n;
+            return false;
+        }
+    work_off(&l->helper, &c);
+    return true;
 }
