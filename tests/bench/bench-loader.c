@@ -1,7 +1,7 @@
 /*
  * What the loader gives, and what it is set beside. One line of JSON:
  *
- *   bench-loader raw DIR THREADS EPOCHS only|off     the files' bytes; the first epoch is not counted
+ *   bench-loader raw DIR THREADS EPOCHS only|off     the files' bytes, copied; the first epoch is not counted
  *   bench-loader decode DIR THREADS EPOCHS           pictures of 224 x 224, all from memory or packs
  *   bench-loader jpeg DIR THREADS EPOCHS             the JPEG library alone: whole pictures in memory
  */
@@ -37,7 +37,7 @@ static struct loader *open_loader(char **argv, enum loader_format format, enum l
     o.dir = argv[2];
     o.sampler = "torch-distributed,seed=1";
     o.batch = 32;
-    o.depth = format == LOADER_RAW ? 2 : 4;
+    o.depth = format == LOADER_RAW ? 8 : 4;
     o.threads = (uint32_t)atoi(argv[3]);
     o.epochs = (uint32_t)atoi(argv[4]) + 1;
     o.format = format;

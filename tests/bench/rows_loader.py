@@ -1,6 +1,8 @@
 """Rows of the loader: straight from warm packs beside open, read, close of native files; decoding beside the JPEG
 library alone; PyTorch's DataLoader where there is one."""
 import importlib.util
+import resource
+import statistics
 import subprocess
 
 from world import TOOLS, epoch, run_json
@@ -13,17 +15,35 @@ def loader(bench, kind, where, threads, epochs, *how):
     return result["samples_per_s"]
 
 
+def with_cpu(measure, samples, cpu):
+    """What `measure` gives; adds to `cpu` the CPU microseconds that a sample took, the program's start included."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result = measure()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu.append(1e6 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / samples)
+    return result
+
+
 def direct(bench):
+    """Both sides copy every byte into memory of their own, from a page cache that holds all of it. Beside T threads, the
+    loader's consumer is one more where it would wait: CPU time says what a sample costs, however many take part."""
     for size, files, owes in ((KB115, sizes(bench)[0], 1.5), (KB4, sizes(bench)[1], 5)):
         source = bench.world.make_set(files, size)
         mount, _ = warmed(bench, source)
         warm_native(source)
+        passes = max(15, 200000 // files)  # beside that, a program's start is little
         for threads in (1, 2):
+            cpu = {"native": [], "loader": []}
             got = bench.alternate(
-                native=lambda seed: rate(epoch(source, threads, seed, epochs=4)),
-                loader=lambda seed: loader(bench, "raw", mount.where, threads, 8, "only"))
+                native=lambda seed: with_cpu(
+                    lambda: rate(epoch(source, threads, seed, epochs=passes)), files * passes, cpu["native"]),
+                loader=lambda seed: with_cpu(
+                    lambda: loader(bench, "raw", mount.where, threads, passes, "only"), files * (passes + 1), cpu["loader"]))
+            spent = {name: statistics.median(values) for name, values in cpu.items()}
             bench.line(f"loader from packs, {size // 1000} KB, T={threads}, of native open+read+close",
                        f"{kilo(got['loader'])} of {kilo(got['native'])}", got["loader"] / got["native"], owes)
+            bench.line("… CPU time of a native sample, of the loader's", f"{spent['native']:.2f} us of {spent['loader']:.2f} us",
+                       spent["native"] / spent["loader"], owes)
         mount.close()
 
 
