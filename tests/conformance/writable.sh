@@ -49,7 +49,7 @@ kill_daemon_while() { # PID: every 3 s, as long as PID lives
     kills=0
     while sleep 3 && kill -0 "$1" 2>/dev/null; do
         daemon=$("$SAMPAN" status "$T/mnt" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])') &&
-            kill -9 "$daemon" && kills=$((kills + 1))
+            [ "$daemon" -gt 0 ] && kill -9 "$daemon" && kills=$((kills + 1)) # 0: between two lives
     done
 }
 
