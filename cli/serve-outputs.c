@@ -241,6 +241,7 @@ static void write_cache(struct mount *m, struct json_writer *w)
 {
     const struct tier_conf *tier = &m->conf->owner->tiers[0];
     struct statvfs own = {0}, disk = {0};
+    char why_not[256] = "";
     stage_statfs(m->outputs->stage, &own, NULL);
     statvfs(tier->dir, &disk);
     uint64_t used = (uint64_t)(own.f_blocks - own.f_bfree) * own.f_frsize;
@@ -254,8 +255,9 @@ static void write_cache(struct mount *m, struct json_writer *w)
     jw_uint(w, "limit", tier->limit);
     jw_uint(w, "used", used);
     jw_uint(w, "free", (uint64_t)disk.f_bavail * disk.f_frsize);
-    jw_str(w, "state", own.f_bavail ? "ok" : "full");
-    jw_str(w, "why", "");
+    bool fails = stage_disk_fails(m->outputs->stage, why_not, sizeof why_not);
+    jw_str(w, "state", fails ? "failed" : own.f_bavail ? "ok" : "full");
+    jw_str(w, "why", why_not);
     jw_end(w);
     jw_end(w);
     jw_end(w);

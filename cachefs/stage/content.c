@@ -550,7 +550,11 @@ bool content_published(struct content *c)
 int content_sync(struct content *c, struct err *err)
 {
     if (fdatasync(c->fd) || (c->map_fd >= 0 && (msync(c->map, c->map_size, MS_SYNC) != 0)) ||
-        fsync(c->stage->data_fd)) /* its name */
-        return err_sys(err, errno, "sync a staged file in %s", c->stage->dir);
+        fsync(c->stage->data_fd)) { /* its name */
+        int code = errno;
+        err_sys(err, code, "sync a staged file in %s", c->stage->dir);
+        return disk_failed(c->stage, DISK_DATA_SYNC, code, err);
+    }
+    disk_good(c->stage, DISK_DATA_SYNC);
     return 0;
 }

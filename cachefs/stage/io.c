@@ -79,9 +79,13 @@ static int create_node(struct stage *s, const struct stage_call *c, struct node 
     n->seq = 1;
     content_name(n->row.ino, false, staged);
     int fd = openat(s->data_fd, staged, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    int result = fd < 0 ? err_sys(err, errno, "make a staged file: %s/data/%s", s->dir, staged) : 0;
-    if (fd >= 0)
+    int result = 0, code = errno;
+    if (fd >= 0) {
         close(fd);
+    } else {
+        err_sys(err, code, "make a staged file: %s/data/%s", s->dir, staged);
+        result = disk_failed(s, DISK_DATA, code, err);
+    }
     bool begun = result == 0 && journal_begin(s, err) == 0;
     if (!begun || journal_put(s, n, err) || journal_call(s, c, n->row.ino, err) ||
         journal_commit(s, err)) {
@@ -282,8 +286,12 @@ static void conclude_change(struct content *c, uint64_t off, uint64_t len, uint6
 static int write_all(const struct content *c, uint64_t off, const void *data, size_t len,
                      struct err *err)
 {
-    if (file_write(c->fd, data, len, off))
-        return err_sys(err, errno, "write a staged file in %s", c->stage->dir);
+    if (file_write(c->fd, data, len, off)) {
+        int code = errno;
+        err_sys(err, code, "write a staged file in %s", c->stage->dir);
+        return disk_failed(c->stage, DISK_DATA, code, err);
+    }
+    disk_good(c->stage, DISK_DATA);
     return 0;
 }
 

@@ -33,17 +33,18 @@ static const char *const texts[ST_COUNT] = {
     [ST_PARTS_DROP] = SQL_PARTS_DROP,
 };
 
-static int failed(const struct stage *s, int code, struct err *err)
+static int failed(struct stage *s, int code, struct err *ret_err)
 {
+    struct err own = {0}, *err = ret_err ? ret_err : &own;
     int sys = s->journal.db ? sqlite3_system_errno(s->journal.db) : 0;
     const char *why = s->journal.db ? sqlite3_errmsg(s->journal.db) : sqlite3_errstr(code);
     enum err_class class = code == SQLITE_FULL                               ? ERR_LIMIT
                            : code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? ERR_CORRUPT
                                                                              : ERR_FAILED;
     err_set(err, class, "journal: %s/journal.db: %s (is the disk full or damaged?)", s->dir, why);
-    if (err && (sys == ENOSPC || sys == EDQUOT))
+    if (sys == ENOSPC || sys == EDQUOT)
         err->class = ERR_LIMIT;
-    return -1;
+    return err->class == ERR_LIMIT ? -1 : disk_failed(s, DISK_JOURNAL, sys ? sys : EIO, err);
 }
 
 /* --- running statements ---------------------------------------------------------------------- */
@@ -54,6 +55,8 @@ static int run(struct stage *s, enum stmt which, struct err *err)
     int code = sqlite3_step(st);
     int result = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : failed(s, code & 0xff, err);
     sqlite3_reset(st);
+    if (result == 0 && which != ST_ROLLBACK && sqlite3_get_autocommit(s->journal.db))
+        disk_good(s, DISK_JOURNAL); /* it was written */
     return result;
 }
 
@@ -232,8 +235,12 @@ bool call_answered(struct stage *s, const struct stage_call *c, uint64_t *ret_in
 
 int journal_sync(struct stage *s, struct err *err)
 {
-    if (fdatasync(s->journal.wal_fd))
-        return err_sys(err, errno, "sync the journal: %s/journal.db-wal", s->dir);
+    if (fdatasync(s->journal.wal_fd)) {
+        int code = errno;
+        err_sys(err, code, "sync the journal: %s/journal.db-wal", s->dir);
+        return disk_failed(s, DISK_JOURNAL_SYNC, code, err);
+    }
+    disk_good(s, DISK_JOURNAL_SYNC);
     return 0;
 }
 

@@ -179,6 +179,8 @@ struct memory_use {
 #define READ_BYTES  (32ull << 20)
 #define PATIENCE_NS (60 * NS_PER_S)
 
+enum disk_part { DISK_JOURNAL, DISK_JOURNAL_SYNC, DISK_DATA, DISK_DATA_SYNC, DISK_PARTS };
+
 struct stage {
     struct stage_conf conf;
     struct stage_counts *counts, own_counts;
@@ -187,6 +189,12 @@ struct stage {
     int data_fd;
     _Atomic uint64_t used; /* bytes of the disk taken by data files */
     _Atomic bool stopping;
+
+    struct lock health_lock;
+    struct disk_health { /* of the disk, for who asks for it */
+        _Atomic bool failing;
+        char why[256]; /* health_lock */
+    } health[DISK_PARTS];
 
     struct lock lock;    /* all below */
     struct cond changed; /* something that somebody may wait for */
@@ -426,6 +434,11 @@ bool content_same(const struct content *c, uint64_t off, uint64_t len);
 void content_name(uint64_t ino, bool map, char out[32]);
 /* The staged content of a node goes; nobody uses it. s->lock held; the row is the caller's. */
 void content_discard(struct stage *s, struct node *n);
+
+/* health.c. Any lock of ours may be held. The disk refused what was asked of it (errno `code`;
+ * `err` says it in words, or is NULL), or it did something well that it may have refused before. */
+int disk_failed(struct stage *s, enum disk_part part, int code, const struct err *err); /* -1 */
+void disk_good(struct stage *s, enum disk_part part);
 
 /* room.c: the disk. No lock, or any of ours. */
 /* `len` more bytes may be written; drops clean content to make room. s->lock NOT held. */

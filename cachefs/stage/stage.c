@@ -298,6 +298,7 @@ static struct stage *stage_new(const struct stage_conf *conf)
     s->coming.patience_ns = s->conf.patience_ns;
     s->tells_end = &s->tells;
     lock_init(&s->lock, RANK_STAGE, "stage");
+    lock_init(&s->health_lock, RANK_METRICS, "stage-disk");
     cond_init(&s->changed);
     cond_init(&s->work);
     cond_init(&s->clock);
@@ -408,6 +409,7 @@ void stage_close(struct stage *s)
     cond_destroy(&s->clock);
     cond_destroy(&s->tell);
     lock_destroy(&s->lock);
+    lock_destroy(&s->health_lock);
     free(s->doom_hash);
     free(s->gone);
     free(s->answers);

@@ -200,6 +200,9 @@ int stage_release(struct stage *s, const struct stage_call *c, uint64_t fh, stru
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
+/* Did its own disk fail when the journal or a staged file was last written? *ret_why then says how.
+ */
+bool stage_disk_fails(struct stage *s, char *ret_why, size_t size);
 int stage_statfs(struct stage *s, struct statvfs *ret, struct err *err);
 /* Waits until nothing is owed, or `deadline_ns` (monotonic; 0: as long as it makes progress):
  * `sampan flush`, umount, SIGTERM. Fails with the first path that could not be stored, and how
