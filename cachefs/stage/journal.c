@@ -439,7 +439,7 @@ static void take_doomed(struct stage *s, sqlite3_stmt *st)
     cleanup_free char *key = take_bytes(st, 0);
     const char *upload = (const char *)sqlite3_column_text(st, 1);
     bool object = !upload || strcmp(upload, "-") == 0;
-    doom_add(s, key, object ? NULL : upload, (uint64_t)sqlite3_column_int64(st, 2));
+    doom_add(s, key, object ? NULL : upload, object ? (uint64_t)sqlite3_column_int64(st, 2) : 0);
 }
 
 static void take_answer(struct stage *s, sqlite3_stmt *st)
@@ -458,7 +458,7 @@ static void take_upload(struct stage *s, sqlite3_stmt *st)
     if (n && (n->row.flags & N_DIRTY) && !(n->row.flags & N_ORPHAN) && id && *id)
         return;
     cleanup_free char *key = take_bytes(st, 1);
-    doom_add(s, key, id ? id : "", 0);
+    doom_add(s, key, id ? id : "", ino);
 }
 
 static int for_each(struct stage *s, const char *sql, void (*take)(struct stage *, sqlite3_stmt *),

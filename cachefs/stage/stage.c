@@ -71,6 +71,7 @@ static void lost_content(struct stage *s, struct node *n)
 {
     log_error(s->conf.log, "a staged file that was not stored yet is gone ino=%llu name=%s",
               (unsigned long long)n->row.ino, n->row.name);
+    orphan_upload(s, n, NULL);
     n->row.flags &= ~(unsigned)(N_STAGED | N_MAP | N_DIRTY | N_PUBLISH);
     if (n->row.flags & N_STORED) {
         n->row.size = n->row.rsize;
@@ -90,6 +91,7 @@ static void give_way_to_stored(struct stage *s, struct node *n)
              "the machine stopped before a change was stored or synced: the stored content counts "
              "name=%s",
              n->row.name);
+    orphan_upload(s, n, NULL);
     n->row.flags &= ~(unsigned)(N_DIRTY | N_PUBLISH | N_KNOWN | N_HELD);
     n->row.size = n->row.rsize;
     forget_staged(s, n);
@@ -107,6 +109,8 @@ static void judge_dirty(struct stage *s, struct node *n, const struct stat *st, 
     n->seq = n->synced_seq = 1;
     dirty_add(s, n);
     bool torn = is_torn(s, n, same_boot);
+    if (torn) /* its parts may be of other bytes than those that are left */
+        orphan_upload(s, n, NULL);
     if (s->conf.fresh && (torn || !(n->row.flags & N_PUBLISH))) {
         n->row.flags |= N_PUBLISH | (torn ? N_HELD : 0);
         journal_save(s, n, NULL);

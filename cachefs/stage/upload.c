@@ -203,7 +203,8 @@ static int begin_upload(struct content *c, const char *key, struct err *err)
     }
     if (result == 0) {
         lock_drop(&c->lock);
-        result = ask_for_upload(s, up, err);
+        /* A machine that stops must know of it, too: else nobody would abort it. */
+        result = journal_sync(s, err) || ask_for_upload(s, up, err) ? -1 : 0;
         lock_take(&c->lock);
     }
     if (result == 0) {

@@ -394,7 +394,7 @@ static int do_task(struct stage *s, struct task *t, struct err *err)
         return do_folder(s, t, err);
     if (t->kind == NODE_LINK)
         return t->flags & N_DIRTY || !t->from ? do_link(s, t, err) : do_move(s, t, err);
-    if (t->flags & N_DIRTY && t->flags & N_PUBLISH)
+    if (t->flags & N_DIRTY && t->flags & N_PUBLISH && !(t->flags & N_HELD))
         return node_publish(s, t->n, t->key, /* wished= */ true, err);
     if (t->from || (t->flags & N_META && t->flags & N_STORED))
         return do_move(s, t, err);

@@ -2,6 +2,10 @@
 """s3mem: an S3 of one bucket in memory, for tests of what is written; judges no signature.
 
   s3mem.py [--port N]           prints "listening on PORT"; ends when its standard input ends
+  s3mem.py --keep DIR --run PROGRAM ARGS…
+                                what it holds is in files of DIR before it answers, and is found there at the start: who
+                                records DIR has the server of any moment. PROGRAM finds it at $AWS_ENDPOINT_URL; its exit
+                                status is the server's
 
 Objects with metadata and ETags as S3 makes them, listings by page, copies (also of ranges, with If-Match),
 uploads in parts. What nobody but the tests may do is below /_: GET
@@ -15,12 +19,16 @@ uploads in parts. What nobody but the tests may do is below /_: GET
 import argparse
 import hashlib
 import http.server
+import json
+import os
 import socketserver
+import subprocess
 import sys
 import threading
 import time
 import urllib.parse
 from email.utils import formatdate
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 LOCK = threading.RLock()
@@ -28,9 +36,60 @@ OBJECTS, UPLOADS, COUNTS, SETTINGS, HISTORY = {}, {}, {}, {}, {}
 
 
 class Object:
-    def __init__(self, body, meta, etag=None):
-        self.body, self.meta, self.at = body, meta, time.time()
+    def __init__(self, body, meta, etag=None, at=None):
+        self.body, self.meta, self.at = body, meta, at or time.time()
         self.etag = etag or hashlib.md5(body).hexdigest()
+
+
+class Keep:
+    """One file an object, upload or part: a line that says what it is, and its bytes. A name appears with all of it."""
+
+    def __init__(self, folder):
+        self.folder, self.files = Path(folder), {}
+
+    def put(self, *name, body=b"", **head):
+        if name not in self.files:
+            self.files[name] = f"{len(self.files)}-{time.monotonic_ns()}"
+        path = self.folder / self.files[name]
+        new = path.with_suffix(".new")
+        new.write_bytes(json.dumps({"name": name, **head}).encode() + b"\n" + body)
+        new.rename(path)
+
+    def drop(self, *name):
+        for one in [n for n in self.files if n[:len(name)] == name]:
+            (self.folder / self.files.pop(one)).unlink()
+
+    @staticmethod
+    def read(folder):
+        for path in Path(folder).iterdir():
+            if not path.suffix:
+                head, _, body = path.read_bytes().partition(b"\n")
+                yield path.name, json.loads(head), body
+
+    def load(self):
+        parts = []
+        for file, head, body in self.read(self.folder):
+            kind, *rest = head["name"]
+            self.files[tuple(head["name"])] = file
+            if kind == "object":
+                OBJECTS[rest[0]] = Object(body, head["meta"], head["etag"], head["at"])
+            elif kind == "upload" and len(rest) == 1:
+                UPLOADS[rest[0]] = (head["key"], head["meta"], {})
+            else:
+                parts.append((rest[0], rest[1], body))
+        for upload, number, body in parts:
+            if upload in UPLOADS:
+                UPLOADS[upload][2][number] = (body, hashlib.md5(body).hexdigest())
+
+
+class Nothing:
+    def put(self, *_, **__):
+        pass
+
+    drop = put
+
+
+KEPT = Nothing()
 
 
 class Refusal(Exception):
@@ -40,8 +99,14 @@ class Refusal(Exception):
 
 
 def store(key, thing):
+    KEPT.put("object", key, body=thing.body, meta=thing.meta, etag=thing.etag, at=thing.at)
     OBJECTS[key] = thing
     HISTORY.setdefault(key, []).append(len(thing.body))
+
+
+def remove(key):
+    KEPT.drop("object", key)
+    OBJECTS.pop(key, None)
 
 
 class S3(http.server.BaseHTTPRequestHandler):
@@ -118,7 +183,7 @@ class S3(http.server.BaseHTTPRequestHandler):
                 store(key, Object(self.query.get("text", "").encode(), {}))
                 text = "0"
             elif what == "delete":
-                OBJECTS.pop(key, None)
+                remove(key)
                 text = "0"
             elif what == "meta":
                 text = OBJECTS[key].meta.get(self.query["name"], "") if key in OBJECTS else "-"
@@ -145,10 +210,12 @@ class S3(http.server.BaseHTTPRequestHandler):
             return self.post(key, body)
         self.count("ABORT" if "uploadId" in self.query else "DELETE")
         if "uploadId" in self.query:
-            if UPLOADS.pop(self.query["uploadId"], None) is None:
+            if self.query["uploadId"] not in UPLOADS:
                 raise Refusal(404, "NoSuchUpload")
+            KEPT.drop("upload", self.query["uploadId"])
+            del UPLOADS[self.query["uploadId"]]
         else:
-            OBJECTS.pop(key, None)
+            remove(key)
         return self.answer(204)
 
     def meta(self):
@@ -199,6 +266,7 @@ class S3(http.server.BaseHTTPRequestHandler):
                 body = self.source().body[int(first):int(last) + 1]
                 self.count("COPY")
             etag = hashlib.md5(body).hexdigest()
+            KEPT.put("upload", upload, int(self.query["partNumber"]), body=body)
             UPLOADS[upload][2][int(self.query["partNumber"])] = (body, etag)
         elif copied:
             self.count("COPY")
@@ -222,10 +290,11 @@ class S3(http.server.BaseHTTPRequestHandler):
                 name = part.partition("</Key>")[0]
                 for code, char in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
                     name = name.replace(code, char)
-                OBJECTS.pop(name, None)
+                remove(name)
             return self.answer(200, b"<DeleteResult></DeleteResult>")
         if "uploads" in self.query:
             upload = f"up{len(COUNTS)}-{time.monotonic_ns()}"
+            KEPT.put("upload", upload, key=key, meta=self.meta())
             UPLOADS[upload] = (key, self.meta(), {})
             text = f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
             return self.answer(200, text.encode())
@@ -247,6 +316,7 @@ class S3(http.server.BaseHTTPRequestHandler):
             raise Refusal(400, "EntityTooSmall")
         etag = f"{hashlib.md5(sums).hexdigest()}-{len(whole)}"
         store(key, Object(b"".join(whole), meta, etag))
+        KEPT.drop("upload", self.query["uploadId"])
         del UPLOADS[self.query["uploadId"]]
         text = f"<CompleteMultipartUploadResult><ETag>&quot;{etag}&quot;</ETag></CompleteMultipartUploadResult>"
         return self.answer(200, text.encode())
@@ -296,10 +366,21 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
-    server = Server(("127.0.0.1", parser.parse_args().port), S3)
+    parser.add_argument("--keep")
+    parser.add_argument("--run", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    if options.keep:
+        global KEPT
+        KEPT = Keep(options.keep)
+        KEPT.load()
+    server = Server(("127.0.0.1", options.port), S3)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    if options.run:
+        env = dict(os.environ, AWS_ENDPOINT_URL=f"http://127.0.0.1:{server.server_port}", AWS_REGION="us-east-1")
+        sys.exit(subprocess.run(options.run, env=env, check=False).returncode)
     print(f"listening on {server.server_port}", flush=True)
     sys.stdin.read()
 
 
-main()
+if __name__ == "__main__":
+    main()

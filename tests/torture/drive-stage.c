@@ -4,9 +4,10 @@
  *
  *   drive-stage BUCKET[=SEEN] DIR COMMIT STEP…
  *
- * BUCKET is the store (file://), which this process finds at SEEN: a stage knows its store by its
- * address (as root, else exit 77). DIR the stage's folder, COMMIT as --commit takes it. Content K
- * of a file NAME follows from both (torture.py has the same rule). Steps:
+ * BUCKET is the store: s3://NAME, or a folder (file://), which this process finds at SEEN: a stage
+ * knows its store by its address (as root, else exit 77). DIR the stage's folder, COMMIT as
+ * --commit takes it. Content K of a file NAME follows from both (torture.py has the same rule).
+ * Steps:
  *
  *   open             as a new mount
  *   put:NAME:K       empties or makes the file, writes content K in three pieces, closes it
@@ -91,10 +92,11 @@ static unsigned char byte_of(unsigned seed, size_t i)
     return (unsigned char)(seed * 31 + i * 7 + (i >> 8) * 13 + (i >> 16) * 101);
 }
 
+/* A name that begins with z is large enough for an upload in parts. */
 static unsigned char *content_of(const char *name, unsigned k, size_t *ret_len)
 {
     unsigned seed = seed_of(name, k);
-    size_t len = 300 + (size_t)seed * 131 % 60000;
+    size_t len = (name[0] == 'z' ? STAGE_MULTIPART : 300) + (size_t)seed * 131 % 60000;
     unsigned char *data = xmalloc(len);
     for (size_t i = 0; i < len; i++)
         data[i] = byte_of(seed, i);
@@ -264,20 +266,28 @@ struct export
     struct err err;
 };
 
+static int export_bytes(struct export *x, uint64_t fh, int fd)
+{
+    static unsigned char buf[1 << 20];
+    size_t n = sizeof buf;
+    for (uint64_t at = 0; n == sizeof buf; at += n)
+        if (stage_read(x->d->s, &waits, fh, at, buf, sizeof buf, &n, &x->err) ||
+            write(fd, buf, n) != (ssize_t)n)
+            return -1;
+    return 0;
+}
+
 static bool export_one(void *arg, const char *name, const struct stage_attr *attr, uint64_t cookie)
 {
     struct export *x = arg;
     cleanup_free char *path = xasprintf("%s/%s", x->folder, name);
-    static unsigned char buf[1 << 20];
     uint64_t fh;
-    size_t n = 0;
     (void)cookie;
     if (S_ISDIR(attr->st.st_mode))
         return true;
     cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 || stage_open_file(x->d->s, &waits, attr->st.st_ino, O_RDONLY, &fh, &x->err) ||
-        stage_read(x->d->s, &waits, fh, 0, buf, sizeof buf, &n, &x->err) ||
-        write(fd, buf, n) != (ssize_t)n || close_handle(x->d, fh, &x->err)) {
+        export_bytes(x, fh, fd) || close_handle(x->d, fh, &x->err)) {
         if (!x->err.class)
             err_sys(&x->err, errno, "write %s", path);
         return false;
@@ -352,7 +362,8 @@ static int connect_store(struct drive *d, const char *commit, struct err *err)
 {
     const struct store_conf conf = {.anonymous = true};
     struct fetch_conf fc;
-    cleanup_free char *uri = xasprintf("file://%s", d->bucket);
+    cleanup_free char *uri =
+        xasprintf("%s%s", strncmp(d->bucket, "s3://", 5) == 0 ? "" : "file://", d->bucket);
     fetch_conf_defaults(&fc);
     d->conf = (struct stage_conf){.dir = d->dir,
                                   .limit = 1ull << 30,

@@ -8,7 +8,7 @@ KINDS  faults  the n-th call of a kind fails, for n = 1, 2, 3 … until a run me
        kills   the program is killed before its n-th call
        cuts    the power fails at a moment and in a way that a seed picks
        stage   the same under the stage of a writable mount (stage_cuts.py)
-KEYS   path= calls= fail= sticky= nth= life= seed= commit= try one point again, as a failure prints them
+KEYS   path= calls= fail= sticky= nth= life= seed= of=   try one point again, as a failure prints them
 
 Each point: a fresh cache folder, the run with the fault, then a run without. The first must end well or
 with one line of error, never by a signal, a hang or a wrong byte; the second must succeed, serve every
