@@ -1,6 +1,7 @@
 /*
  * Resampling with a triangle filter, rows first, then columns: what Pillow and torchvision call
- * bilinear with antialiasing. Whole numbers throughout, so that every machine gives the same bytes.
+ * bilinear with antialiasing. Whole numbers throughout, so that every machine gives the same bytes:
+ * columns in floats, which hold them exactly, as the vector units have these everywhere.
  */
 #include <math.h>
 #include <string.h>
@@ -17,16 +18,18 @@ struct taps {
     uint32_t *first; /* the first source pixel, and how many there are */
     uint32_t *count;
     int16_t *weight; /* room for `each` of them a value */
+    float *factor;   /* the same numbers */
     uint32_t each;
-    size_t first_cap, count_cap, weight_cap;
+    size_t first_cap, count_cap, weight_cap, factor_cap;
 };
 
 struct resample {
     struct taps x, y;
     uint8_t *rows; /* out_h rows of the region's width */
     int32_t *sums;
+    float *wide;   /* one of them as floats, and one value that is read and not used */
     uint8_t *line; /* one row that comes out */
-    size_t rows_cap, sums_cap, line_cap;
+    size_t rows_cap, sums_cap, wide_cap, line_cap;
 };
 
 struct resample *resample_new(void)
@@ -39,6 +42,7 @@ static void taps_release(struct taps *t)
     free(t->first);
     free(t->count);
     free(t->weight);
+    free(t->factor);
 }
 
 void resample_free(struct resample *s)
@@ -49,6 +53,7 @@ void resample_free(struct resample *s)
     taps_release(&s->y);
     free(s->rows);
     free(s->sums);
+    free(s->wide);
     free(s->line);
     free(s);
 }
@@ -92,6 +97,8 @@ static void set_weights(struct taps *t, uint32_t i, double middle, double reach,
             largest = k - first;
     }
     weight[largest] = (int16_t)(weight[largest] + left);
+    for (uint32_t k = first; k < end; k++)
+        t->factor[(size_t)i * t->each + k - first] = weight[k - first];
     t->first[i] = first;
     t->count[i] = end - first;
 }
@@ -104,6 +111,7 @@ static void taps_set(struct taps *t, double at, double len, uint32_t out_n, uint
     t->first = reserve(t->first, &t->first_cap, out_n, sizeof *t->first);
     t->count = reserve(t->count, &t->count_cap, out_n, sizeof *t->count);
     t->weight = reserve(t->weight, &t->weight_cap, (size_t)out_n * t->each, sizeof *t->weight);
+    t->factor = reserve(t->factor, &t->factor_cap, (size_t)out_n * t->each, sizeof *t->factor);
     for (uint32_t i = 0; i < out_n; i++)
         set_weights(t, i, at + (i + 0.5) * scale, reach, n);
 }
@@ -145,36 +153,51 @@ static void shrink_rows(struct resample *s, const struct region *r, uint32_t out
     }
 }
 
-static void shrink_row(const struct resample *s, const uint8_t *from, uint32_t out_w, bool flip,
-                       uint8_t *to)
+/* A pixel, and what lies behind it: red, green, blue and one value that nobody asks for. */
+typedef float pixel __attribute__((vector_size(4 * sizeof(float))));
+typedef int32_t pixel_whole __attribute__((vector_size(4 * sizeof(int32_t))));
+
+/* All sums are below 255 * ONE, and so exact. */
+_Static_assert(256 * (ONE + 1) <= 1 << 24, "whole numbers of a float");
+
+static void widen_row(float *restrict to, const uint8_t *restrict from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = from[i];
+}
+
+static void shrink_row(const struct resample *s, uint32_t out_w, bool flip, uint8_t *to)
 {
     for (uint32_t x = 0; x < out_w; x++) {
-        const int16_t *weight = s->x.weight + (size_t)x * s->x.each;
-        const uint8_t *p = from + 3 * (size_t)s->x.first[x];
-        int32_t sum[3] = {ONE / 2, ONE / 2, ONE / 2};
+        const float *factor = s->x.factor + (size_t)x * s->x.each;
+        const float *p = s->wide + 3 * (size_t)s->x.first[x];
+        pixel sum = {(float)ONE / 2, (float)ONE / 2, (float)ONE / 2, 0};
         for (uint32_t k = 0; k < s->x.count[x]; k++, p += 3) {
-            sum[0] += p[0] * weight[k];
-            sum[1] += p[1] * weight[k];
-            sum[2] += p[2] * weight[k];
+            pixel one;
+            memcpy(&one, p, sizeof one);
+            sum += one * factor[k];
         }
+        pixel_whole all = __builtin_convertvector(sum / (float)ONE, pixel_whole);
         uint8_t *q = to + 3 * (size_t)(flip ? out_w - 1 - x : x);
-        q[0] = (uint8_t)(sum[0] >> BITS);
-        q[1] = (uint8_t)(sum[1] >> BITS);
-        q[2] = (uint8_t)(sum[2] >> BITS);
+        q[0] = (uint8_t)all[0];
+        q[1] = (uint8_t)all[1];
+        q[2] = (uint8_t)all[2];
     }
 }
 
 void resample_run(struct resample *s, const struct region *r, uint32_t out_w, uint32_t out_h,
                   const struct normal *n, void *out)
 {
-    size_t row = 3 * (size_t)out_w;
+    size_t row = 3 * (size_t)out_w, width = 3 * (size_t)r->w;
     taps_set(&s->x, r->box.x, r->box.w, out_w, r->w);
     taps_set(&s->y, r->box.y, r->box.h, out_h, r->h);
     shrink_rows(s, r, out_h);
+    s->wide = reserve(s->wide, &s->wide_cap, width + 1, sizeof *s->wide);
     s->line = reserve(s->line, &s->line_cap, row, 1);
     for (uint32_t y = 0; y < out_h; y++) {
         uint8_t *to = n ? s->line : (uint8_t *)out + y * row;
-        shrink_row(s, s->rows + y * 3 * (size_t)r->w, out_w, r->flip, to);
+        widen_row(s->wide, s->rows + y * width, width);
+        shrink_row(s, out_w, r->flip, to);
         if (n)
             normalise_row((float *)out + y * row, to, n);
     }
