@@ -3,6 +3,7 @@
 # is smaller and writes build/bench/benchmarks.md only; ROWS='hot cold' runs rows by name. Needs root
 # (drops the page cache between passes). `make bench-peers` sets other programs that mount buckets beside
 # it, those that are installed: s3fs, rclone, mount-s3, geesefs, goofys (PEERS: options of peers.py).
+# Rows beside PyTorch want TORCH_PYTHON, a Python that has it: that of `make conformance LOADERS=1`.
 
 BENCH_QUICK ?=
 ROWS        ?=
@@ -20,4 +21,5 @@ bench-peers: deps venv
 bench: deps
 	@$(MAKE) --no-print-directory all tools $(BUILD)/tools/bench-order $(BUILD)/tools/bench-loader
 	@SAMPAN='$(CURDIR)/$(BUILD)/bin/sampan' TOOLS='$(CURDIR)/$(BUILD)/tools' BENCH_QUICK='$(BENCH_QUICK)' \
+	    TORCH_PYTHON="$${TORCH_PYTHON:-$${CONFORMANCE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/sampan-conformance}/loaders/bin/python}" \
 	    python3 tests/bench/bench.py --dir '$(BENCH_DIR)' $(ROWS)

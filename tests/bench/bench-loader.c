@@ -2,7 +2,7 @@
  * What the loader gives, and what it is set beside. One line of JSON:
  *
  *   bench-loader raw DIR THREADS EPOCHS only|off     the files' bytes, copied; the first epoch is not counted
- *   bench-loader decode DIR THREADS EPOCHS           pictures of 224 x 224, all from memory or packs
+ *   bench-loader decode DIR THREADS EPOCHS [on|off|only [STEP]]  pictures of 224 x 224, consumed in STEP seconds each batch
  *   bench-loader jpeg DIR THREADS EPOCHS             the JPEG library alone: whole pictures in memory
  */
 #include <pthread.h>
@@ -49,7 +49,15 @@ static struct loader *open_loader(char **argv, enum loader_format format, enum l
     exit(1);
 }
 
-static int run_loader(struct loader *l, int epochs)
+/* Stands for a device that computes: it uses no core. */
+static void step(double seconds)
+{
+    struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    if (seconds > 0)
+        nanosleep(&t, NULL);
+}
+
+static int run_loader(struct loader *l, int epochs, double step_s)
 {
     const struct loader_batch *b;
     struct loader_figures f;
@@ -61,6 +69,7 @@ static int run_loader(struct loader *l, int epochs)
             began = now();
         while ((rc = loader_next(l, &b, &e)) > 0) {
             samples += epoch ? b->n : 0;
+            step(step_s);
             loader_release(l, b);
         }
         if (rc < 0) {
@@ -141,14 +150,15 @@ static int run_jpeg(struct loader *l, int threads, int epochs)
 int main(int argc, char **argv)
 {
     if (argc < 5 || atoi(argv[3]) < 1 || atoi(argv[3]) > 256) {
-        fprintf(stderr, "usage: bench-loader raw|decode|jpeg DIR THREADS EPOCHS [only|off]\n");
+        fprintf(stderr, "usage: bench-loader raw|decode|jpeg DIR THREADS EPOCHS [on|only|off [STEP]]\n");
         return 2;
     }
     int epochs = atoi(argv[4]);
-    enum loader_direct direct = argc > 5 && strcmp(argv[5], "only") == 0 ? LOADER_DIRECT_ONLY : LOADER_DIRECT_OFF;
+    const char *how = argc > 5 ? argv[5] : "off";
+    enum loader_direct direct = strcmp(how, "only") == 0 ? LOADER_DIRECT_ONLY : strcmp(how, "on") == 0 ? LOADER_DIRECT_AUTO : LOADER_DIRECT_OFF;
     if (strcmp(argv[1], "raw") == 0)
-        return run_loader(open_loader(argv, LOADER_RAW, direct), epochs);
+        return run_loader(open_loader(argv, LOADER_RAW, direct), epochs, 0);
     if (strcmp(argv[1], "decode") == 0)
-        return run_loader(open_loader(argv, LOADER_FLOAT, direct), epochs);
+        return run_loader(open_loader(argv, LOADER_FLOAT, direct), epochs, argc > 6 ? atof(argv[6]) : 0);
     return run_jpeg(open_loader(argv, LOADER_RAW, LOADER_DIRECT_OFF), atoi(argv[3]), epochs);
 }
