@@ -8,11 +8,13 @@ TRAIN="$SAMPAN_BUILD/bin/sampan-train"
 make_ratings "$SRC"
 mount_set "$SRC"
 
-rank() { # RANK FOLDER [OPTIONS…]: one rank; its pid in $pid
+# One rank; its pid in $pid. No wait of it is longer than this script may take: what it waited for is said.
+rank() { # RANK FOLDER [OPTIONS…]
     local r=$1 folder=$2
     shift 2
     "$TRAIN" --model movie --data "$MNT" --batch_size 30 --num_passes 100000 --trainer_id "$r" --num_gradient_servers 2 \
-        --rendezvous "file://$T/place" --save_dir "$folder" --log_dir "$folder-curves" --histogram_period 0 "$@" 2>"$T/rank$r.log" &
+        --rendezvous "file://$T/place" --rendezvous_timeout 40s --collective_timeout 40s \
+        --save_dir "$folder" --log_dir "$folder-curves" --histogram_period 0 "$@" 2>"$T/rank$r.log" &
     pid=$!
     on_exit "kill -9 $pid"
 }

@@ -11,6 +11,7 @@
 #include "log.h"
 #include "mem.h"
 #include "options.h"
+#include "program.h"
 #include "pserver.h"
 #include "rendezvous.h"
 #include "roles.h"
@@ -111,12 +112,9 @@ static int train(int argc, char **argv, bool is_server)
         conf_free(conf);
         return 0;
     }
-    struct log *log =
-        log_new(stderr, LOG_INFO, strcmp(o.log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, NULL);
-    int code = log_set_levels(log, o.log_level)
-                   ? err_set(&err, ERR_USAGE, "--log_level: %s: want error, warn, info or debug",
-                             o.log_level)
-                   : 0;
+    struct log *log;
+    const struct program_log how = {.level = o.log_level, .format = o.log_format};
+    int code = program_log_open(&log, &how, &err);
     if (code == 0) {
         log_command(log, argc, argv);
         watch_signals();
@@ -129,15 +127,21 @@ static int train(int argc, char **argv, bool is_server)
     return code;
 }
 
+/* This program's file. False: the system does not say. */
+static bool find_self(char ret[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - 1);
+    ret[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
 /* Threads that compute sleep while they wait for each other: spinning, as OpenMP does by default,
  * takes the cores from those that read and decode. It reads that wish only when it is loaded. */
 static void wait_asleep(char **argv)
 {
     char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0 || getenv("OMP_WAIT_POLICY") || setenv("OMP_WAIT_POLICY", "passive", 1))
+    if (!find_self(self) || getenv("OMP_WAIT_POLICY") || setenv("OMP_WAIT_POLICY", "passive", 1))
         return;
-    self[n] = '\0';
     execv(self, argv); /* if it fails, spinning is all that is lost */
 }
 
@@ -150,14 +154,19 @@ static int launch(int argc, char **argv)
         launch_help();
         return 0;
     }
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0 || launch_read(&c, argc, argv, (const char *(*)(const char *))getenv, &err))
+    struct log *log;
+    const struct program_log how = {.level = "info", .format = "text"};
+    if (!find_self(self))
+        err_set(&err, ERR_FAILED,
+                "launch: /proc does not name this program, which is started anew");
+    if (!self[0] || launch_read(&c, argc, argv, (const char *(*)(const char *))getenv, &err))
         return complain(&err);
-    self[n] = '\0';
     c.program = self;
-    struct log *log = log_new(stderr, LOG_INFO, LOG_TEXT, NULL);
-    watch_signals();
-    int code = launch_run(&c, log, &stop, &err);
+    int code = program_log_open(&log, &how, &err);
+    if (code == 0) {
+        watch_signals();
+        code = launch_run(&c, log, &stop, &err);
+    }
     if (code < 0)
         code = complain(&err);
     log_free(log);
