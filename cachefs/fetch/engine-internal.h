@@ -142,7 +142,7 @@ struct fetch {
     struct job *again, **again_end;
     size_t scratch_used;
     struct retry_budget retry_budget;
-    struct hedge hedge;
+    struct hedge hedges[2]; /* of readers; of those below them */
     uint64_t seed;
     bool md5_seen, md5_useless; /* an ETag was its object's MD5; or none was, and one differed */
     struct creds_desk *creds;

@@ -4,10 +4,10 @@
  * One thread runs curl multi; requests wait in three queues (reader, prefetch, warmup) and are
  * admitted under a connection limit and a byte-rate limit, both of which hold exactly. Readers go
  * first, yet each lower class keeps a share (no starvation). Each transfer is checked (status,
- * length, ETag), tried again by class of error with jitter and a budget, and, for readers, hedged:
- * when a request takes longer than the recent 95th percentile, a second one is sent and the first
- * answer wins. Local stores (file://) go through a small pool of threads under the same limits and
- * queues.
+ * length, ETag), tried again by class of error with jitter and a budget, and hedged where late:
+ * when a reader's takes longer than the recent 95th percentile, or when nothing waits any more and
+ * another one straggles, a second one is sent and the first answer wins. Local stores (file://) go
+ * through a small pool of threads under the same limits and queues.
  *
  * Memory: the engine allocates no body; the caller brings a buffer for data and a bounded struct
  * bytes for answers.

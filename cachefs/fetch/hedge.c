@@ -45,9 +45,10 @@ static void forget_half(struct hedge_class *c)
     }
 }
 
-static uint64_t percentile_95(const struct hedge_class *c)
+/* The time below which `want` of the samples are. */
+static uint64_t quantile(const struct hedge_class *c, uint32_t want)
 {
-    uint32_t want = c->count - c->count / 20, seen = 0;
+    uint32_t seen = 0;
     for (unsigned i = 0; i < HEDGE_BUCKETS; i++) {
         seen += c->buckets[i];
         if (seen >= want)
@@ -70,14 +71,24 @@ void hedge_learn(struct hedge *h, uint32_t len, uint64_t took_ns)
         forget_half(c);
     if (c->count < HEDGE_ENOUGH || c->count % REFRESH)
         return;
-    uint64_t after = percentile_95(c);
+    uint64_t after = quantile(c, c->count - c->count / 20);
     c->after_ns = after < HEDGE_MIN_NS ? HEDGE_MIN_NS : after;
+    c->half_ns = quantile(c, c->count / 2);
 }
 
 uint64_t hedge_after_ns(const struct hedge *h, uint32_t len)
 {
     uint64_t after = h->classes[class_of(len)].after_ns;
     return after ? after : UINT64_MAX;
+}
+
+bool hedge_straggles(const struct hedge *h, uint32_t len, uint64_t got, uint64_t took_ns)
+{
+    uint64_t half = h->classes[class_of(len)].half_ns;
+    uint64_t others = half < HEDGE_LOOK_NS ? HEDGE_LOOK_NS : half;
+    if (!half || took_ns < others || got >= len)
+        return false;
+    return !got || (double)took_ns * (double)(len - got) / (double)got >= (double)others;
 }
 
 bool hedge_take(struct hedge *h)

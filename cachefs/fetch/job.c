@@ -78,6 +78,27 @@ static void end_flights(struct fetch *f, struct job *j)
     j->main = j->hedge = NULL;
 }
 
+/* --- second requests -------------------------------------------------------------------------- */
+
+static bool is_reader(const struct job *j)
+{
+    return job_prio(j) == PRIO_READER;
+}
+
+static struct hedge *hedge_of(struct fetch *f, const struct job *j)
+{
+    return &f->hedges[!is_reader(j)];
+}
+
+/* Nothing waits for a slot, and no store asks for patience. */
+static bool line_is_idle(struct fetch *f)
+{
+    if (f->again || f->parked)
+        return false;
+    ACQUIRE(&f->lock);
+    return !queues_have(&f->http, QUEUES_ALL);
+}
+
 /* --- success --------------------------------------------------------------------------------- */
 
 static void land_well(struct fetch *f, struct flight *fl)
@@ -87,8 +108,7 @@ static void land_well(struct fetch *f, struct flight *fl)
     retry_budget_success(&f->retry_budget);
     if (j->is_get) {
         histogram_add(&f->counts->latency, f->now_ns - j->first_ns);
-        if (job_prio(j) == PRIO_READER)
-            hedge_learn(&f->hedge, j->get.len, took);
+        hedge_learn(hedge_of(f, j), j->get.len, took);
         if (fl == j->hedge) {
             /* The first flight must not write any more once the bytes are in place. */
             if (j->main)
@@ -203,14 +223,21 @@ static uint64_t patience_ns(const struct fetch *f, const struct job *j)
 static bool may_hedge(const struct fetch *f, const struct job *j)
 {
     return f->conf.hedge && j->is_get && !j->hedged && j->tries == 1 && j->main &&
-           job_prio(j) == PRIO_READER &&
            atomic_load_explicit(&f->bandwidth, memory_order_relaxed) == 0;
+}
+
+/* When to look whether the flight is late. */
+static uint64_t late_ns(struct fetch *f, const struct job *j)
+{
+    if (!may_hedge(f, j))
+        return NEVER_NS;
+    return is_reader(j) ? hedge_after_ns(hedge_of(f, j), j->get.len) : HEDGE_LOOK_NS;
 }
 
 static void watch(struct fetch *f, struct job *j)
 {
     engine_due(f, f->now_ns + patience_ns(f, j));
-    uint64_t late = may_hedge(f, j) ? hedge_after_ns(&f->hedge, j->get.len) : NEVER_NS;
+    uint64_t late = late_ns(f, j);
     if (late != NEVER_NS)
         engine_due(f, f->now_ns + late);
 }
@@ -232,21 +259,22 @@ void job_start(struct fetch *f, struct job *j)
         job_failed(f, j, OVER, 0, &err);
         return;
     }
-    if (job_prio(j) == PRIO_READER && j->tries == 1)
-        hedge_request(&f->hedge);
+    if (j->is_get && j->tries == 1)
+        hedge_request(hedge_of(f, j));
     watch(f, j);
 }
 
-/* A second request for a late reader, if a slot is free and 5 % are not used up. */
+/* A second request for a late one, if a slot is free and 5 % are not used up. */
 static void start_hedge(struct fetch *f, struct job *j)
 {
+    enum prio prio = job_prio(j);
     bool low;
     j->hedged = true;
     {
         ACQUIRE(&f->lock);
-        if (!slots_classes(f, f->now_ns) || !hedge_take(&f->hedge))
+        if (!(slots_classes(f, f->now_ns) & 1u << prio) || !hedge_take(hedge_of(f, j)))
             return;
-        slot_take(f, PRIO_READER, f->now_ns, &low);
+        slot_take(f, prio, f->now_ns, &low);
     }
     j->hedge = flight_start(f, j, true, low, NULL);
     if (!j->hedge) {
@@ -289,6 +317,21 @@ static const char *over_budget(const struct fetch *f, struct flight *fl)
     return NULL;
 }
 
+static void check_late(struct fetch *f, struct flight *fl)
+{
+    struct job *j = fl->job;
+    uint64_t after = late_ns(f, j), took = f->now_ns - fl->started_ns;
+    if (after == NEVER_NS)
+        return;
+    if (took < after)
+        engine_due(f, fl->started_ns + after);
+    else if (is_reader(j) ||
+             (hedge_straggles(hedge_of(f, j), j->get.len, fl->got, took) && line_is_idle(f)))
+        start_hedge(f, j);
+    else
+        engine_due(f, f->now_ns + HEDGE_LOOK_NS);
+}
+
 static void check_flight(struct fetch *f, struct flight *fl)
 {
     struct job *j = fl->job;
@@ -309,15 +352,8 @@ static void check_flight(struct fetch *f, struct flight *fl)
         return;
     }
     engine_due(f, fl->last_ns + patience);
-    if (fl != j->main || !may_hedge(f, j))
-        return;
-    uint64_t after = hedge_after_ns(&f->hedge, j->get.len);
-    if (after == NEVER_NS)
-        return;
-    if (f->now_ns >= fl->started_ns + after)
-        start_hedge(f, j);
-    else
-        engine_due(f, fl->started_ns + after);
+    if (fl == j->main)
+        check_late(f, fl);
 }
 
 static void wake_parked(struct fetch *f)

@@ -239,18 +239,26 @@ Test(engine, connections_are_never_exceeded_and_are_reused)
     finish();
 }
 
-Test(engine, a_late_reader_gets_a_second_request)
+/* So that the engine knows how long samples of 1000 bytes take. */
+static void get_a_hundred(enum prio prio)
 {
     struct got g;
     char key[40];
-    begin(8, true);
     for (unsigned i = 0; i < 100; i++) {
         snprintf(key, sizeof key, "size=1000/%u", i);
         got_prepare(&g, &server, key, 0, 1000, 1000);
+        g.get.prio = prio;
         submit(&g);
         got_wait(&g);
         got_release(&g);
     }
+}
+
+Test(engine, a_late_reader_gets_a_second_request)
+{
+    struct got g;
+    begin(8, true);
+    get_a_hundred(PRIO_READER);
     uint64_t before = counter_get(&fetch_counts(engine)->hedge_wins);
     got_prepare(&g, &server, "size=1000,stall-head=1/late", 0, 1000, 1000);
     submit(&g);
@@ -259,6 +267,57 @@ Test(engine, a_late_reader_gets_a_second_request)
     cr_expect_eq(counter_get(&fetch_counts(engine)->hedge_wins), before + 1);
     cr_expect_eq(counter_get(&fetch_counts(engine)->retries), 0);
     got_release(&g);
+    finish();
+}
+
+Test(engine, the_last_of_a_warmup_that_straggles_gets_a_second_request)
+{
+    static const char *const keys[] = {"size=1000,stall-head=1/late", "size=1000,stall=1/late"};
+    struct got g;
+    begin(8, true);
+    get_a_hundred(PRIO_WARMUP);
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t before = counter_get(&fetch_counts(engine)->hedge_wins);
+        got_prepare(&g, &server, keys[i], 0, 1000, 1000);
+        g.get.prio = PRIO_WARMUP;
+        submit(&g);
+        got_wait(&g);
+        cr_expect(got_right(&g), "%s", g.err.msg);
+        cr_expect_eq(counter_get(&fetch_counts(engine)->hedge_wins), before + 1);
+        got_release(&g);
+    }
+    cr_expect_eq(counter_get(&fetch_counts(engine)->retries), 0);
+    finish();
+}
+
+Test(engine, a_straggler_waits_for_the_others_before_it_is_asked_for_again)
+{
+    enum { N = 8 };
+    struct got late, got[N];
+    char keys[N][40];
+    _Atomic unsigned order = 0;
+    begin(2, true);
+    get_a_hundred(PRIO_WARMUP);
+    got_prepare(&late, &server, "size=1000,stall-head=1/late", 0, 1000, 1000);
+    late.get.prio = PRIO_WARMUP;
+    late.order = &order;
+    submit(&late);
+    for (unsigned i = 0; i < N; i++) { /* one after another, over the other connection */
+        snprintf(keys[i], sizeof keys[i], "size=1000,late=1:100/%u", i);
+        got_prepare(&got[i], &server, keys[i], 0, 1000, 1000);
+        got[i].get.prio = PRIO_WARMUP;
+        got[i].order = &order;
+        submit(&got[i]);
+    }
+    got_wait(&late);
+    for (unsigned i = 0; i < N; i++) {
+        got_wait(&got[i]);
+        cr_expect_lt(got[i].place, late.place);
+        got_release(&got[i]);
+    }
+    cr_expect_eq(counter_get(&fetch_counts(engine)->hedge_wins), 1);
+    cr_expect_eq(counter_get(&fetch_counts(engine)->retries), 0);
+    got_release(&late);
     finish();
 }
 

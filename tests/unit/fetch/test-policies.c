@@ -182,6 +182,30 @@ Test(hedge, at_most_five_percent)
     cr_assert_eq(hedges, 500);
 }
 
+Test(hedge, straggles_by_its_own_pace)
+{
+    static const struct {
+        uint32_t got, took_ms;
+        bool straggles;
+    } rows[] = {
+        {0, 390, false},     {0, 460, true},    /* not later than half of the others; later */
+        {500, 460, true},    {900, 460, false}, /* as much again is left, or soon over */
+        {900, 3000, false},  {900, 4500, true}, /* ... unless it crawls */
+        {1000, 9000, false},
+    };
+    static struct hedge h, fast;
+    cr_expect(!hedge_straggles(&h, 1000, 0, NS_PER_S)); /* nothing is known */
+    for (unsigned i = 0; i < 320; i++) {
+        hedge_learn(&h, 1000, i % 100 < 90 ? 400 * NS_PER_MS : 2 * NS_PER_S);
+        hedge_learn(&fast, 1000, NS_PER_MS);
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        cr_expect_eq(hedge_straggles(&h, 1000, rows[i].got, rows[i].took_ms * NS_PER_MS),
+                     rows[i].straggles, "%u bytes in %u ms", rows[i].got, rows[i].took_ms);
+    cr_expect(!hedge_straggles(&fast, 1000, 0, HEDGE_LOOK_NS - 1)); /* never that early */
+    cr_expect(hedge_straggles(&fast, 1000, 0, HEDGE_LOOK_NS));
+}
+
 /* --- where a listing is cut ------------------------------------------------------------------- */
 
 static const struct split {
