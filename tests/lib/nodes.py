@@ -254,6 +254,27 @@ class Nodes:
             return job["state"] == "succeeded" and job
         return until(f"warmup {name}", ended, seconds)["result"]
 
+    def clear(self):
+        for node in self.all:
+            node.sampan("clear", node.where)
+
+    def plain_gets(self, connections=8):
+        """Each node gets its part of all samples over its link by curl, all at once; bytes a second."""
+        url, size = self.env["AWS_ENDPOINT_URL"], sum((self.source / path).stat().st_size for path in self.paths)
+        running = []
+        began = time.monotonic()
+        for node in self.all:
+            asked = self.folder / f"plain{node.i}"
+            asked.write_text("".join(f'url = "{url}/samples/{urllib.parse.quote(path)}"\noutput = /dev/null\n' for path in self.paths[node.i::self.n]))
+            day = time.strftime("%Y%m%d", time.gmtime())
+            running.append(node.space.start(
+                "curl", "-sfZ", "--parallel-max", connections, "-K", asked,
+                "-H", f"Authorization: AWS4-HMAC-SHA256 Credential=reader/{day}/us-east-1/s3/aws4_request,",
+                "-H", f"x-amz-date: {time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}", stderr=subprocess.DEVNULL))
+        if [curl.wait() for curl in running] != [0] * self.n:
+            raise RuntimeError("plain GETs fail")
+        return size / (time.monotonic() - began)
+
     # --- training -----------------------------------------------------------------------------------
 
     def orders(self, spec, epochs):
