@@ -70,10 +70,13 @@ static int add_lines(struct path_list *l, const struct control_mount *m, FILE *f
     while ((n = getline(&line, &cap, f)) > 0) {
         if (line[n - 1] == '\n')
             line[--n] = '\0';
+        if (strlen(line) != (size_t)n)
+            return err_set(err, ERR_USAGE,
+                           "\"%.100s\" is followed by a zero byte (want one path a line)", line);
         if (n && add_word(l, m, line, err))
             return -1;
     }
-    return 0;
+    return ferror(f) ? err_sys(err, errno, "read the list") : 0;
 }
 
 static int add_file(struct path_list *l, const struct control_mount *m, const char *name,
