@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -84,13 +85,16 @@ static bool leads_out(const char *path, const char *folder)
 
 static enum rpc_code check_last_part(const char *what, const char *path, struct err *err)
 {
-    struct stat st;
-    if (lstat(path, &st)) /* not there yet; or a mount whose server is gone, which is a folder */
+    struct statx st;
+    /* What the kernel knows: a mount whose server hangs is not to keep us. An error: it is not
+     * there yet; or a mount whose server is gone, which is a folder. */
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC,
+              STATX_TYPE, &st))
         return RPC_OK;
-    if (S_ISLNK(st.st_mode))
+    if (S_ISLNK(st.stx_mode))
         return rpc_fail(err, RPC_INVALID_ARGUMENT,
                         "%s: %s: a symbolic link: it is not followed (remove it)", what, path);
-    if (!S_ISDIR(st.st_mode))
+    if (!S_ISDIR(st.stx_mode))
         return rpc_fail(err, RPC_INVALID_ARGUMENT,
                         "%s: %s: a file stands there, want a folder or nothing (remove it)", what,
                         path);

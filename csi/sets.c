@@ -17,6 +17,7 @@
 
 #define RETRY_NS      (100 * NS_PER_MS)
 #define RETRY_MOST_NS (30 * NS_PER_S)
+#define ENDS_WITHIN   "10s" /* the processes of a mount that is gone */
 
 /* --- the table -------------------------------------------------------------------------------- */
 
@@ -312,11 +313,16 @@ static void empty(struct node *n, struct set *s)
     *s->uri = '\0';
 }
 
-static bool is_up(struct node *n, const struct set *s)
+static bool is_mounted(struct node *n, const struct set *s)
 {
     struct mount_look look;
+    return n->mounter->ops->look(n->mounter, s->mountpoint, &look, NULL) == 0 && look.mounted;
+}
+
+static bool is_up(struct node *n, const struct set *s)
+{
     struct mount_serving serving;
-    if (n->mounter->ops->look(n->mounter, s->mountpoint, &look, NULL) || !look.mounted)
+    if (!is_mounted(n, s))
         return false;
     n->mounter->ops->serving(n->mounter, s->mountpoint, &serving);
     return serving.alive;
@@ -470,10 +476,8 @@ int set_heal(struct node *n, const char *key, bool *ret_done, uint64_t deadline_
             set_hold(n, s);
         return 0;
     }
-    struct mount_look look;
     struct err why = {0};
-    if (s->holds && n->mounter->ops->look(n->mounter, s->mountpoint, &look, NULL) == 0 &&
-        look.mounted) {
+    if (s->holds && is_mounted(n, s)) {
         if (n->mounter->ops->revive(n->mounter, s->held, deadline_ns, &why) == 0 || is_up(n, s)) {
             counter_add(&n->stats.revived, 1);
             log_warn(n->conf.log, "set %s: keeper and owner were killed: revived", s->uri);
@@ -505,21 +509,36 @@ static bool is_named(struct node *n, const char *key)
     return false;
 }
 
-static int end_mount(struct node *n, const struct set *s, uint64_t deadline_ns, struct err *err)
+/* What is pending is stored, the mount goes, and its processes are waited for. */
+static int end_once(struct node *n, const struct set *s, uint64_t deadline_ns, struct err *err)
 {
-    const char *const argv[] = {"sampan", "umount", "--", s->mountpoint, NULL};
-    struct mount_look look;
+    const char *const argv[] = {"sampan", "umount",      "--timeout", ENDS_WITHIN,
+                                "--",     s->mountpoint, NULL};
     struct mount_serving serving;
-    if (n->mounter->ops->look(n->mounter, s->mountpoint, &look, err))
-        return -1;
+    bool mounted = is_mounted(n, s);
     n->mounter->ops->serving(n->mounter, s->mountpoint, &serving);
-    if (!look.mounted && !serving.alive)
-        return 0;
-    if (n->mounter->ops->run(n->mounter, argv, deadline_ns, NULL, err) == 0)
+    if ((!mounted && !serving.alive) ||
+        n->mounter->ops->run(n->mounter, argv, deadline_ns, NULL, err) == 0)
         return 0;
     if (serving.alive)
         return -1;
     return n->mounter->ops->unbind(n->mounter, s->mountpoint, err); /* nobody is behind it */
+}
+
+/* Whatever was started on the node in a namespace of mounts of its own may have a copy of the
+ * mount, by which its processes go on. A mount that is gone from here is ended by them. */
+static int end_mount(struct node *n, const struct set *s, uint64_t deadline_ns, struct err *err)
+{
+    struct err why = {0};
+    if (end_once(n, s, deadline_ns, &why) == 0)
+        return 0;
+    if (is_mounted(n, s)) {
+        if (err)
+            *err = why;
+        return -1;
+    }
+    log_warn(n->conf.log, "set %s: its processes are told to end: %s", s->uri, why.msg);
+    return end_once(n, s, deadline_ns, err);
 }
 
 int set_down(struct node *n, const char *key, uint64_t deadline_ns, struct err *err)
