@@ -176,6 +176,7 @@ struct tier {
     enum tier_kind kind;
     char *dir;
     int dir_fd, marker_fd;
+    int view_fd; /* of the same folder: cache_read_only_view() */
     unsigned char id[TIER_ID_BYTES];
     uint64_t pack_max;
 

@@ -156,6 +156,12 @@ int cache_folder_check(const char *dir, int dir_fd, bool own_folder, struct err 
  * stays. Refuses a folder that is no cache of ours, or is in use. */
 int cache_erase(const char *dir, uint64_t *ret_bytes, struct err *err);
 
+/* What is given away is not to be written: a descriptor of the same file or folder (O_PATH) in a
+ * mount of its own, read-only and in nobody's tree, so that not even root can open it again for
+ * writing through /proc. -1 where that cannot be made (a plain user's mount, a kernel before 5.12):
+ * then the file's mode alone decides who can. */
+int cache_read_only_view(int fd);
+
 /* A lease on a unit's stored extent for another process; `fd` is the caller's. */
 struct extent {
     int fd;

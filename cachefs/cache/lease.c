@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mount.h>
 
 #include "clock.h"
 
@@ -60,12 +61,31 @@ static uint64_t add_lease(struct cache *c, struct pack *p)
     return l->id;
 }
 
+#ifdef OPEN_TREE_CLONE
+int cache_read_only_view(int fd)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY, .propagation = MS_PRIVATE};
+    int view = open_tree(fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (view < 0 || mount_setattr(view, "", AT_EMPTY_PATH, &attr, sizeof attr) == 0)
+        return view;
+    close(view);
+    return -1;
+}
+#else
+int cache_read_only_view(int fd)
+{
+    (void)fd;
+    return -1;
+}
+#endif
+
 /* A descriptor of its own, for reading only: ours can write. */
 static int open_pack(const struct pack *p, struct err *err)
 {
     char name[32];
     pack_name(name, p->number, "pack");
-    int fd = openat(p->tier->dir_fd, name, O_RDONLY | O_CLOEXEC);
+    int folder = p->tier->view_fd >= 0 ? p->tier->view_fd : p->tier->dir_fd;
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
     return fd >= 0 ? fd : err_sys(err, errno, "open %s/%s", p->tier->dir, name);
 }
 

@@ -55,7 +55,7 @@ static struct tier *tier_new(struct cache *c, int place)
     struct tier *t = xcalloc(1, sizeof *t);
     t->c = c;
     t->place = place;
-    t->dir_fd = t->marker_fd = -1;
+    t->dir_fd = t->marker_fd = t->view_fd = -1;
     t->queue_tail = &t->queue;
     lock_init(&t->lock, RANK_CACHE_TIER, "cache tier");
     cond_init(&t->wake);

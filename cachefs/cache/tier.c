@@ -100,6 +100,7 @@ int tier_open(struct tier *t, const struct tier_conf *conf, struct err *err)
         return err_sys(err, errno, "cache: open the folder %s", t->dir);
     if (faccessat(t->dir_fd, ".", W_OK, AT_EACCESS))
         return err_sys(err, errno, "cache: %s can't be written (give a folder that can)", t->dir);
+    t->view_fd = cache_read_only_view(t->dir_fd);
     t->kind = conf->kind;
     t->limit = conf->limit;
     t->pack_max = pack_bytes_for(conf->limit);
@@ -183,6 +184,8 @@ void tier_close(struct tier *t)
         close(t->marker_fd);
     if (t->dir_fd >= 0)
         close(t->dir_fd);
+    if (t->view_fd >= 0)
+        close(t->view_fd);
     free(t->scratch);
     free(t->dir);
     cond_destroy(&t->wake);

@@ -278,6 +278,16 @@ int op_share(struct request *r, struct err *err)
     return rc;
 }
 
+/* Packs come from the cache as they are to be given away; a catalog's file is not the cache's. */
+static int open_to_give(const char *path)
+{
+    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    cleanup_close int view = fd < 0 ? -1 : cache_read_only_view(fd);
+    char link[32];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", view);
+    return view < 0 ? take_fd(&fd) : open(link, O_RDONLY | O_CLOEXEC);
+}
+
 int op_catalog(struct request *r, struct err *err)
 {
     const char *version;
@@ -292,7 +302,7 @@ int op_catalog(struct request *r, struct err *err)
     snprintf(ids, sizeof ids, "%llx", (unsigned long long)info->ids);
     jw_str(r->w, "version", info->digest);
     jw_str(r->w, "ids", ids);
-    int fd = open(catalog_file(c), O_RDONLY | O_CLOEXEC);
+    int fd = open_to_give(catalog_file(c));
     int why = errno;
     if (fd < 0)
         err_sys(err, why, "open %s", catalog_file(c));

@@ -9,6 +9,8 @@ export NUMPY_PYTHON
 make_set --classes 2 --files 10
 cat >"$T/pod.py" <<'PY'
 # What runs in the pod: it knows no register of mounts, and is not the daemon's user.
+import errno
+import fcntl
 import json
 import os
 import socket
@@ -30,6 +32,28 @@ def ask(**request):
         return json.loads(s.recv(struct.unpack("<I", head)[0], socket.MSG_WAITALL))
 
 
+def given(**request):
+    """The descriptor that comes with the answer."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect("packs.sock")
+        text = json.dumps(request).encode()
+        s.sendall(struct.pack("<I", len(text)) + text)
+        return socket.recv_fds(s, 4, 1)[1][0]
+
+
+def only_read(fd):
+    """Nobody writes by it, nor by what it leads to: not even the node's root."""
+    assert fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+    assert len(os.pread(fd, 16, 0)) == 16
+    for way in ("/proc/self/fd/%d" % fd, "/dev/fd/%d" % fd):
+        try:
+            os.open(way, os.O_RDWR)
+        except OSError as e:
+            assert e.errno == (errno.EACCES if uid else errno.EROFS), e
+        else:
+            raise AssertionError("opened for writing: " + os.readlink(way))
+
+
 def read_all():
     loader = sampan.Loader(mount, "sequence", batch_size=4, format="raw", direct="only", tell_mount=False)
     seen = 0
@@ -44,14 +68,18 @@ def read_all():
 
 if not uid:
     read_all()
+first = os.path.join(*sorted((d, f) for d, _, names in os.walk(source) for f in names)[0])
 os.chdir(os.path.join(mount, ".sampan/direct"))
 os.setuid(uid)
+only_read(given(op="extent", path=os.path.relpath(first, source)))
+only_read(given(op="catalog"))
 for op in ("clear", "shutdown", "descriptors", "set", "status", "warmup"):
     answer = ask(op=op)
     assert not answer["ok"] and answer["class"] == "denied", (op, answer)
 assert ask(op="ping")["ok"] and ask(op="catalog")["ok"]
 PY
 csi_python <<'PY'
+import socket
 p = plugin()
 uri = "file://" + src
 nobody = os.path.join(T, "no-register")
@@ -73,6 +101,11 @@ for uid in (0, 65534):
     pod(direct, uid)
 pid = int(json.loads(subprocess.run([os.environ["SAMPAN"], "status", set_mount, "--json"], check=True, stdout=subprocess.PIPE).stdout)["pid"])
 os.kill(pid, signal.SIGKILL)
+def answers():
+    "the next owner has the socket"
+    with socket.socket(socket.AF_UNIX) as s:
+        return s.connect_ex(os.path.join(p.state, "direct", os.path.basename(set_mount), "packs.sock")) == 0
+until(answers)
 pod(direct, 65534)
 for _ in range(2):
     p.publish("open", "pod-1", uri=uri, direct="true")
