@@ -40,6 +40,13 @@ for path, text in (("relative", "absolute"), ("/", "absolute"), (T + "/elsewhere
                    (p.pods + "/link", "symbolic link"), (p.pods + "/link/x", "outside"), (p.pods + "/file", "a file stands there"), ("", "missing")):
     refused(bad, text, p.call, "NodePublishVolume", **p.publish_fields("v", "p") | {"target_path": path})
     refused(bad, text, p.call, "NodeUnpublishVolume", volume_id="v", target_path=path)
+    refused(bad, text, p.call, "NodeStageVolume", **p.stage_fields("v", uri=uri) | {"staging_target_path": path})
+    refused(bad, text, p.call, "NodeUnstageVolume", volume_id="v", staging_target_path=path)
+expect("what stood there", (os.readlink(p.pods + "/link"), os.path.isfile(p.pods + "/file"), os.listdir(p.pods + "/pods/p/v")), ("/etc", True, []))
+elsewhere = p.pods + "/elsewhere"
+os.makedirs(elsewhere)
+refused(pre, "staged at", p.call, "NodeStageVolume", **p.stage_fields("v", uri=uri) | {"staging_target_path": elsewhere})
+refused(pre, "staged at", p.call, "NodeUnstageVolume", volume_id="v", staging_target_path=elsewhere)
 refused(pre, "NodeStageVolume comes first", p.publish, "never-staged", "p", uri=uri)
 refused(pre, "staging_target_path: missing", p.call, "NodePublishVolume", **p.publish_fields("v", "p") | {"staging_target_path": ""})
 single = capability(mode="SINGLE_NODE_SINGLE_WRITER")
@@ -54,13 +61,26 @@ def call_raw(path, body):
         raise Refused(e) from None
 refused("UNIMPLEMENTED", "no such method", lambda: call_raw("/csi.v1.Node/NodeFly", b""))
 refused(bad, "NodeStageVolumeRequest", lambda: call_raw("/csi.v1.Node/NodeStageVolume", b"\xff\xff\xff"))
-# 200 at once, of 20 volumes: each is done or told that another call for its volume is under way.
-calls = [p.begin("NodePublishVolume", **p.publish_fields("v", f"many-{i}")) for i in range(100)]
-calls += [p.begin("NodeGetVolumeStats", volume_id="v", volume_path=p.staging("v")) for _ in range(100)]
-codes = {(c.exception() and c.exception().code().name) or "OK" for c in calls}
-expect("codes", codes - {"OK", "ABORTED"}, set())
-for i in range(100):
-    p.unpublish("v", f"many-{i}")
+# 200 at once, of 20 volumes: each is done or told that another call for its volume is under way; what was told so is done when it is
+# asked again.
+many = [f"many-{i}" for i in range(20)]
+def at_once(calls):
+    "calls as (method, fields)"
+    begun = [(p.begin(method, **fields), method, fields) for method, fields in calls]
+    codes = [(c.exception() and c.exception().code().name) or "OK" for c, _, _ in begun]
+    expect("codes", set(codes) - {"OK", "ABORTED"}, set())
+    for code, (_, method, fields) in zip(codes, begun):
+        if code == "ABORTED":
+            p.call(method, **fields)
+    return codes.count("OK")
+expect("each volume was staged", at_once([("NodeStageVolume", p.stage_fields(v, uri=uri)) for v in many * 5] +
+                                         [("NodeGetVolumeStats", dict(volume_id="v", volume_path=p.staging("v")))] * 100) >= 20, True)
+pods = [(v, f"pod-{i}") for v in many for i in range(5)]
+at_once([("NodePublishVolume", p.publish_fields(v, pod)) for v, pod in pods * 2])
+expect("mounts", len(mounts()), 1 + 1 + 100)  # the set, p1 and these
+at_once([("NodeUnpublishVolume", dict(volume_id=v, target_path=p.target(v, pod))) for v, pod in pods * 2])
+at_once([("NodeUnstageVolume", dict(volume_id=v, staging_target_path=p.staging(v))) for v in many * 10])
+expect("mounts", len(mounts()), 1 + 1)
 p.unpublish("v", "p1"); p.unstage("v")
 # A second plugin: on the same state, on the same socket, on what is no socket.
 def start_fails(text, **kw):
