@@ -8,7 +8,8 @@
 #include "json.h"
 #include "mem.h"
 
-#define HEX_DIGEST 64
+#define HEX_DIGEST  64
+#define SEVERAL_MAX (256u << 10) /* records hold it twice, and have an end */
 
 typedef int check_fn(const char *value, struct err *err);
 
@@ -46,6 +47,8 @@ static int want_several(const char *v, struct err *err)
 {
     static const char *const keys[] = {"sources", NULL};
     cleanup_json struct json_doc *doc = NULL;
+    if (strlen(v) > SEVERAL_MAX)
+        return err_set(err, ERR_USAGE, "more than %u bytes that name sources", SEVERAL_MAX);
     if (json_parse(&doc, "a set of several sources", v, strlen(v), err))
         return -1;
     struct json root = json_root(doc), list = json_get(&root, "sources");

@@ -147,6 +147,22 @@ Test(attributes, text_goes_there_and_back)
     arena_release(&arena);
 }
 
+Test(attributes, several_sources_have_a_bound)
+{
+    struct arena arena = {0};
+    struct attributes a = {0};
+    struct err err = {0};
+    struct bytes text = {0};
+    bytes_add_str(&text, "{\"sources\":[{\"uri\":\"s3://b\"}");
+    while (text.len < (256u << 10))
+        bytes_add_str(&text, ",{\"uri\":\"s3://bucket/prefix\",\"at\":\"x\"}");
+    bytes_add_str(&text, "]}");
+    cr_assert(add(&a, &arena, "uri", text.data, &err) == RPC_INVALID_ARGUMENT);
+    cr_assert(strstr(err.msg, "more than 262144 bytes"), "%s", err.msg);
+    bytes_release(&text);
+    arena_release(&arena);
+}
+
 Test(attributes, what_does_not_go_together)
 {
     static const char *const rows[][2] = {
