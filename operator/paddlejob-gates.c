@@ -256,6 +256,46 @@ static bool gate_etcd(struct job *j)
 
 /* --- the hint of an order --------------------------------------------------------------------- */
 
+static const char *made_at(const struct json *o)
+{
+    const char *text = build_text(o, "metadata", "creationTimestamp", NULL);
+    return text ? text : "";
+}
+
+/* Later made, or made in the same second and later in the alphabet. */
+static bool is_later(const struct json *a, const struct json *b)
+{
+    int made = strcmp(made_at(a), made_at(b));
+    int ns = made ? made : strcmp(object_namespace(a), object_namespace(b));
+    return (ns ? ns : strcmp(object_name(a), object_name(b))) > 0;
+}
+
+/* Will that job begin to read our set, by itself? */
+static bool will_read(const struct job *j, const struct json *other)
+{
+    struct json spec = json_get(other, "spec"), status = json_get(other, "status");
+    struct json ref = json_get(&spec, "sampleSetRef");
+    const char *name = part_text(&ref, "name"), *ns = part_text(&ref, "namespace");
+    if (!name || strcmp(name, object_name(j->set)) != 0 || object_is_deleted(other) ||
+        part_flag(&spec, "suspend") || json_has(&status, "startTime") ||
+        json_has(&status, "completionTime") || job_has_condition(other, "Valid", "False"))
+        return false;
+    const struct json *set =
+        part_find_set(j->v, object_namespace(other), ns && *ns ? ns : NULL, name, NULL);
+    return set && strcmp(object_uid(set), object_uid(j->set)) == 0;
+}
+
+/* Of several jobs that wait for one set the last one has the say: two would take turns for ever. */
+static bool has_the_say(const struct job *j)
+{
+    struct view_list all = view_list(j->v, KIND_PADDLEJOB, NULL, NULL, NULL);
+    for (size_t i = 0; i < all.n; i++)
+        if (strcmp(object_uid(all.items[i]), j->uid) != 0 && will_read(j, all.items[i]) &&
+            is_later(all.items[i], j->object))
+            return false;
+    return true;
+}
+
 /* The set is told how the job will read it, once, before its first pod. */
 static void hint_sampler(struct job *j)
 {
@@ -265,7 +305,7 @@ static void hint_sampler(struct job *j)
         return;
     cleanup_free char *hint = sampler_note(j->spec->sampler, workers, devices);
     const char *there = object_annotation(j->set, SAMPLER_NOTE);
-    if (there && strcmp(there, hint) == 0)
+    if ((there && strcmp(there, hint) == 0) || !has_the_say(j))
         return;
     struct json_writer w;
     struct action *a = act_patch(&j->children, KIND_SAMPLESET, object_namespace(j->set),

@@ -13,9 +13,9 @@ const char *const role_names[ROLE_N] = {"ps", "worker", "heter"};
 
 /* --- a pod ------------------------------------------------------------------------------------ */
 
-static bool has_condition(const struct json *pod, const char *type, const char *status)
+bool job_has_condition(const struct json *o, const char *type, const char *status)
 {
-    struct json all = build_at(pod, "status", "conditions", NULL);
+    struct json all = build_at(o, "status", "conditions", NULL);
     for (size_t i = 0; i < json_count(&all); i++) {
         struct json c = json_at(&all, i);
         const char *t = part_text(&c, "type"), *s = part_text(&c, "status");
@@ -48,12 +48,12 @@ static enum pod_state state_of(const struct json *pod)
     if (strcmp(phase, "Failed") == 0)
         return POD_FAILED;
     if (strcmp(phase, "Running") != 0 || (reason && strcmp(reason, "NodeLost") == 0) ||
-        has_condition(pod, "Ready", "Unknown"))
+        job_has_condition(pod, "Ready", "Unknown"))
         return POD_UNKNOWN;
     if (!is_ready(pod))
         return POD_STARTING;
     /* Said of a pod whose containers were ready when its node was heard of last. */
-    return has_condition(pod, "Ready", "False") ? POD_UNKNOWN : POD_RUNNING;
+    return job_has_condition(pod, "Ready", "False") ? POD_UNKNOWN : POD_RUNNING;
 }
 
 /* Has the barrier let it go? Its own containers have what was in the ConfigMap then. */

@@ -111,16 +111,14 @@ static bool round_get(void *arg, enum kind kind, const char *ns, const char *nam
     return n->known;
 }
 
-struct adding {
-    struct round *round;
-    void (*add)(void *to, const struct json *object);
-    void *to;
-};
-
 static void add_held(void *arg, struct object *o)
 {
-    struct adding *a = arg;
-    a->add(a->to, hold(a->round, o));
+    hold(arg, o);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp((*(struct object *const *)a)->key, (*(struct object *const *)b)->key);
 }
 
 static void round_list(void *arg, enum kind kind, const char *ns, const char *key,
@@ -128,8 +126,13 @@ static void round_list(void *arg, enum kind kind, const char *ns, const char *ke
                        void *to)
 {
     struct round *r = arg;
-    struct adding a = {r, add, to};
-    cache_list(r->op->cache, kind, ns, key, value, add_held, &a);
+    size_t from = r->n;
+    cache_list(r->op->cache, kind, ns, key, value, add_held, r);
+    /* Almost the order that a view wants, and cheap: it has to look into few objects then. */
+    if (r->n > from)
+        qsort(r->held + from, r->n - from, sizeof(struct object *), by_key);
+    for (size_t i = from; i < r->n; i++)
+        add(to, &r->held[i]->root);
 }
 
 static bool round_ask(void *arg, const char *url, const struct view_answer **ret)

@@ -187,11 +187,19 @@ static bool want_pods(struct set_plan *p)
     return want(p, KIND_STATEFULSET, p->runtime, build_statefulset);
 }
 
-void set_servers(struct set_plan *p)
+/* Secrets are not watched, so each look is a request: servers that all run need none of theirs. One
+ * that starts anew without it is not ready, and then it is made. */
+static bool want_token(struct set_plan *p)
 {
     cleanup_free char *token = build_token_name(p);
-    if (!want(p, KIND_SECRET, token, build_token) ||
-        !want(p, KIND_SERVICE, p->service, build_service) || !want_pods(p))
+    if (p->ready == p->partitions && p->replicas == p->partitions)
+        return true;
+    return want(p, KIND_SECRET, token, build_token);
+}
+
+void set_servers(struct set_plan *p)
+{
+    if (!want_token(p) || !want(p, KIND_SERVICE, p->service, build_service) || !want_pods(p))
         return;
     tell_servers(p);
 }

@@ -100,6 +100,14 @@ static int compare(const void *a, const void *b)
     return object_compare(*(const struct json *const *)a, *(const struct json *const *)b);
 }
 
+static bool is_sorted(const struct handed *h)
+{
+    for (size_t i = 1; i < h->n; i++)
+        if (object_compare(h->items[i - 1], h->items[i]) > 0)
+            return false;
+    return true;
+}
+
 struct view_list view_list(struct view *v, enum kind kind, const char *ns, const char *key,
                            const char *value)
 {
@@ -107,7 +115,7 @@ struct view_list view_list(struct view *v, enum kind kind, const char *ns, const
     h->next = v->lists;
     v->lists = h;
     v->source->list(v->arg, kind, ns, key, value, add_object, h);
-    if (h->n)
+    if (!is_sorted(h))
         qsort(h->items, h->n, sizeof(struct json *), compare);
     return (struct view_list){.items = h->items, .n = h->n};
 }

@@ -22,6 +22,7 @@ import rows  # noqa: E402
 import rows_csi  # noqa: E402
 import rows_loader  # noqa: E402
 import rows_nodes  # noqa: E402
+import rows_operator  # noqa: E402
 import rows_peers  # noqa: E402
 import rows_server  # noqa: E402
 import rows_writable  # noqa: E402
@@ -100,7 +101,7 @@ def main():
         with open(raw_name, "w", encoding="ascii") as raw:
             bench = Bench(world, raw)
             for name, measure in {**rows.ROWS, **rows_loader.ROWS, **rows_nodes.ROWS, **rows_peers.ROWS, **rows_server.ROWS,
-                                  **rows_writable.ROWS, **rows_csi.ROWS}.items():
+                                  **rows_writable.ROWS, **rows_csi.ROWS, **rows_operator.ROWS}.items():
                 if options.rows and name not in options.rows:
                     continue
                 bench.row, began = name, time.monotonic()

@@ -71,7 +71,7 @@ need_mount() {
 }
 
 # Runs the script again in a mount namespace of its own, whose changes stay there. Copies of other tests' mounts
-# would hold those up after their end: they go.
+# would hold those up after their end: they go, some along with another.
 own_namespace() {
     [ -n "${OWN_NAMESPACE:-}" ] || OWN_NAMESPACE=1 exec unshare -m "$@" bash "$0"
     mount --make-rprivate /
@@ -80,7 +80,7 @@ own_namespace() {
 
 leave_foreign_mounts() {
     local m
-    awk '/ - fuse\.sampan / { print $5 }' /proc/self/mountinfo | while read -r m; do umount -l "$m"; done
+    awk '/ - fuse\.sampan / { print $5 }' /proc/self/mountinfo | while read -r m; do umount -l "$m" 2>/dev/null || true; done
 }
 
 need_command() {

@@ -37,7 +37,7 @@ def until(what, fn, seconds=60):
         if got:
             return got
         if time.monotonic() > give_up:
-            raise SystemExit(f"never came: {what}")
+            raise SystemExit(f"never came: {what() if callable(what) else what}")
         time.sleep(0.02)
 
 
@@ -45,10 +45,18 @@ class Kube:
     def __init__(self, *options):
         self.log_file, ready = f"{T}/log/kube", f"{T}/kube.port"
         os.makedirs(f"{T}/log", exist_ok=True)
+        for old in (ready, self.log_file):
+            if os.path.exists(old):
+                os.unlink(old)
         command = [sys.executable, os.environ["SAMPAN_TESTS"] + "/servers/kube.py", "--ready", ready, "--log", self.log_file, *options]
-        started.append(subprocess.Popen(command, stderr=open(f"{T}/log/kube.err", "w")))
+        self.process = subprocess.Popen(command, stderr=open(f"{T}/log/kube.err", "a"))
+        started.append(self.process)
         until("the API server", lambda: os.path.exists(ready))
         self.port = int(open(ready).read())
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
 
     def ask(self, method, path, body=None, token="admin"):
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
@@ -107,8 +115,8 @@ class Kube:
 class Operator:
     """One operator; its token is its name, so that the log tells who asked."""
 
-    def __init__(self, kube, name, *options, token=None):
-        self.name, self.kube = name, kube
+    def __init__(self, kube, name, *options, token=None, program=None):
+        self.name, self.kube, self.program = name, kube, program or os.environ["TOY"]
         self.config, self.token_file, self.log_file = f"{T}/{name}.config", f"{T}/{name}.token", f"{T}/log/{name}"
         self.set_token(token or name)
         with open(self.config, "w") as f:
@@ -135,7 +143,7 @@ users:
         os.rename(self.token_file + ".new", self.token_file)
 
     def start(self):
-        self.process = subprocess.Popen([os.environ["TOY"], *self.options], stderr=open(self.log_file, "a"), start_new_session=True)
+        self.process = subprocess.Popen([self.program, *self.options], stderr=open(self.log_file, "a"), start_new_session=True)
         started.append(self.process)
 
     def signal(self, number):

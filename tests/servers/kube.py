@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """A small API server of Kubernetes, in memory: enough of its rules that an operator's mistakes show.
 
-    kube.py --ready FILE --log FILE [--token TOKEN...] [--keep N] [--bookmarks S]
+    kube.py --ready FILE --log FILE [--token TOKEN...] [--keep N] [--bookmarks S] [--play [--ends]]
 
 Objects of any kind by their paths: create, get, list (limit and continue), watch (from a version, with
 bookmarks), merge patch, the status subresource (a write to one part never changes the other), delete with
 preconditions and finalizers. One counter of versions for all, as etcd has; a patch whose metadata has an
 old resourceVersion is a 409, a version older than the last N (--keep) changes is a 410. What an owner's
-death takes along goes at once.
+death takes along goes at once, and so does what is made for an owner that has gone. The generation counts changes of the spec; an object's uid follows from its name and
+from how many had that name before.
+
+--play: what Kubernetes' own controllers and the sets' servers do (kubeplay.py) is done; --ends: pods of jobs that all
+run have succeeded, too.
 
 Without --token every bearer token is taken, and names who asks; "admin" is never put to a fault.
 Each request is one line of --log: STATUS WHO METHOD TARGET BODY. POST /control {…} sets faults:
@@ -17,7 +21,10 @@ Each request is one line of --log: STATUS WHO METHOD TARGET BODY. POST /control 
     {"forget": true}         versions before this one are too old (410)
     {"delay": 0.2}           each answer waits
     {"tokens": ["a"]}        these alone are taken from now on
-GET /control tells {"version", "watches", "requests"}.
+    {"kill": {"n": 7, "when": "before", "pids": {"a": 123}}}   the process of whoever makes the 7th write from now on
+                             is killed, before that has had an effect or after; leases are not counted
+It answers {"version", "watches", "requests", "writes", "killed", "jobs"}: writes since the last `kill`, whom that
+killed, and the jobs that the sets' servers were given; with {"dump": true} all objects, too.
 """
 import argparse
 import base64
@@ -26,11 +33,14 @@ import copy
 import http.server
 import json
 import os
+import signal
 import socketserver
 import threading
 import time
 import urllib.parse
 import uuid
+
+import kubeplay
 
 REASONS = {400: "BadRequest", 401: "Unauthorized", 404: "NotFound", 409: "Conflict", 410: "Expired",
            422: "Invalid", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
@@ -77,6 +87,9 @@ class Store:
         self.faults, self.down_until, self.delay, self.cuts = [], 0, 0, 0
         self.watches, self.requests, self.tokens = 0, 0, {}
         self.only = []
+        self.births, self.uids = {}, {}
+        self.kill, self.writes, self.killed, self.writer = None, 0, None, None
+        self.servers = None
 
     # --- the lock is held for all below ---
 
@@ -87,11 +100,41 @@ class Store:
             self.changes = self.changes[-self.keep:]
         self.lock.notify_all()
 
+    now = staticmethod(now)
+
+    def since(self, version):
+        return self.changes[bisect.bisect_right(self.changes, version, key=lambda c: c[0]):]
+
+    def add(self, key, obj):
+        nth = self.births[key] = self.births.get(key, 0) + 1
+        obj["metadata"].update(uid=kubeplay.uid(key, nth), creationTimestamp=now(), generation=1,
+                               managedFields=[{"manager": "test", "fieldsV1": {"f:x": {}}}])
+        self.uids[obj["metadata"]["uid"]] = key
+        return self.write("ADDED", key, obj)
+
+    def owner(self, obj):
+        uids = [r["uid"] for r in obj["metadata"].get("ownerReferences", [])]
+        return next((self.objects[self.uids[uid]] for uid in uids if uid in self.uids), None)
+
+    def kill_before(self):
+        """A write comes: is it the one at which its process dies? What kill_after() is called for has an effect."""
+        self.writes += 1
+        if not self.kill or self.writes != self.kill["n"]:
+            return None
+        if self.kill["when"] == "before":
+            self.kill_after()
+        return self.kill["when"]
+
+    def kill_after(self):
+        os.kill(self.kill["pids"][self.writer], signal.SIGKILL)
+        self.killed = self.writer
+
     def write(self, kind, key, obj):
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
         if kind == "DELETED":
             self.objects.pop(key)
+            self.uids.pop(obj["metadata"]["uid"], None)
             self.note(kind, key, obj)
             self.bury_children(obj["metadata"]["uid"])
         else:
@@ -203,6 +246,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             with store.lock:
                 store.requests += 1
                 fault = None if admin else store.fault(self.command, url.path)
+                kill = None
+                if not admin and self.command != "GET" and "/leases" not in url.path:
+                    store.writer = self.who()
+                    kill = store.kill_before()
+            if kill == "before":
+                self.close_connection = True
+                return
             if fault:
                 raise Refusal(fault["status"], "as it was asked for", retry_after=fault.get("retry_after"))
             place = Place(url.path)
@@ -213,6 +263,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 obj = self.list(place, query)
             else:
                 status, obj = self.one(place, body)
+            if kill == "after":
+                with store.lock:
+                    store.kill_after()
+                self.close_connection = True
             self.note(status, body)
             self.answer(status, obj)
         except Refusal as r:
@@ -237,8 +291,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 store.oldest, store.changes = store.version, []
             store.delay = what.get("delay", store.delay)
             store.only = what.get("tokens", store.only)
+            if "kill" in what:
+                store.kill, store.writes, store.killed = what["kill"], 0, None
+            if store.servers and "away" in what:
+                store.servers.away = what["away"]
             store.lock.notify_all()
-            return {"version": store.version, "watches": store.watches, "requests": store.requests}
+            objects = {"objects": list(store.objects.values())} if what.get("dump") else {}
+            return {**objects, "version": store.version, "watches": store.watches, "requests": store.requests, "writes": store.writes,
+                    "killed": store.killed, "jobs": store.servers.jobs if store.servers else {}}
 
     # --- one object ---
 
@@ -266,11 +326,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Refusal(409, f'"{meta["name"]}" already exists', "AlreadyExists")
         if place.namespace:
             meta["namespace"] = place.namespace
-        meta.update(uid=str(uuid.uuid4()), creationTimestamp=now(), managedFields=[{"manager": "test", "fieldsV1": {"f:x": {}}}])
         if obj["kind"] == "Secret":
             for name, text in obj.pop("stringData", {}).items():
                 obj.setdefault("data", {})[name] = base64.b64encode(text.encode()).decode()
-        return store.write("ADDED", key, obj)
+        made = store.add(key, obj)
+        if meta.get("ownerReferences") and not store.owner(obj):
+            store.delete(key, {})
+        return made
 
     def patch(self, place, sent):
         store = self.server.store
@@ -288,12 +350,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 new["status"] = copy.deepcopy(old["status"])
             else:
                 del new["status"]
-        for field in ("resourceVersion", "uid", "creationTimestamp", "name"):
+        for field in ("resourceVersion", "uid", "creationTimestamp", "generation", "name"):
             new["metadata"][field] = old["metadata"][field]
         if not new["metadata"].get("finalizers"):
             new["metadata"].pop("finalizers", None)
         if new == old:
             return old
+        if new.get("spec") != old.get("spec"):
+            new["metadata"]["generation"] = old["metadata"]["generation"] + 1
         if "deletionTimestamp" in new["metadata"] and "finalizers" not in new["metadata"]:
             return store.write("DELETED", place.key, new)
         return store.write("MODIFIED", place.key, new)
@@ -393,10 +457,14 @@ def main():
     p.add_argument("--token", action="append", default=[])
     p.add_argument("--keep", type=int, default=10000)
     p.add_argument("--bookmarks", type=float, default=60)
+    p.add_argument("--play", action="store_true")
+    p.add_argument("--ends", action="store_true")
     o = p.parse_args()
     server = Server(("127.0.0.1", 0), Handler)
     server.store, server.bookmarks = Store(o.keep), o.bookmarks
     server.store.only = o.token
+    if o.play:
+        kubeplay.play(server.store, o.ends)
     server.log, server.log_lock = open(o.log, "a", encoding="utf-8"), threading.Lock()
     with open(o.ready + ".new", "w", encoding="utf-8") as f:
         f.write(str(server.server_address[1]))
