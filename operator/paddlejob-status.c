@@ -214,12 +214,28 @@ static void write_status(struct job *j, struct bytes *out)
     jw_end(&w);
 }
 
+/* When the first of its pods began, by the kubelet; NULL: nobody says so. */
+static const char *first_begun(const struct job *j)
+{
+    const char *first = NULL;
+    for (int r = 0; r < ROLE_N; r++)
+        for (size_t i = 0; i < j->roles[r].n; i++) {
+            const struct json *pod = j->roles[r].pods[i].object;
+            const char *at = pod ? build_text(pod, "status", "startTime", NULL) : NULL;
+            if (at && (!first || strcmp(at, first) < 0))
+                first = at;
+        }
+    return first;
+}
+
 void job_status(struct job *j)
 {
     cleanup_bytes struct bytes status = {0};
     part_time_text(view_now(j->v), j->now_text);
     if (is_phase(j, "Running") && !j->started_at)
         j->started_at = j->now_text;
+    if (is_phase(j, "Completed") && !j->started_at) /* it ran while no operator did */
+        j->started_at = first_begun(j);
     if (is_phase(j, "Suspended"))
         j->started_at = NULL; /* a queue counts from when it begins anew */
     if (is_phase(j, "Completed") || is_phase(j, "Failed"))

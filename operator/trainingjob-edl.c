@@ -173,6 +173,8 @@ static void see_trainers(struct training *t)
     t->running = ready ? ready : build_int(0, job, "status", "active", NULL);
     t->succeeded = build_int(0, job, "status", "succeeded", NULL);
     t->failed = build_int(0, job, "status", "failed", NULL);
+    if (is_complete(job))
+        t->begun = build_text(job, "status", "startTime", NULL);
     keep_bounds(t, job);
     bool all_failed = t->failed > 0 && !t->running && t->succeeded + t->failed >= t->parallelism;
     if (is_complete(job) || (most(r) == r->min && t->succeeded >= r->min))

@@ -19,7 +19,8 @@ struct training {
     const struct json *object;
     const char *ns, *name, *uid;
     struct trainingjob_spec *spec;
-    struct json was; /* the status */
+    struct json was;   /* the status */
+    const char *begun; /* by the Job of its trainers, which is complete; NULL: not said */
     struct part_conditions conditions;
     const char *phase;
     char *message;

@@ -54,8 +54,10 @@ static void write_status(struct training *t)
     jw_int(&w, "succeeded", t->succeeded);
     jw_int(&w, "failed", t->failed);
     jw_int(&w, "parallelism", t->parallelism);
-    if (started || strcmp(t->phase, "Running") == 0)
-        jw_str(&w, "startTime", started ? started : now);
+    if (!started) /* else it may run while no operator does */
+        started = strcmp(t->phase, "Running") == 0 ? now : t->begun;
+    if (started)
+        jw_str(&w, "startTime", started);
     if (is_over(t->phase))
         jw_str(&w, "completionTime", now);
     jw_int(&w, "observedGeneration", t->conditions.generation);
