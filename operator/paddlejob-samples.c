@@ -18,6 +18,9 @@
 #define HANDLE_MAX   127 /* of CSI */
 #define OUTPUT_MODES "[\"ReadWriteMany\"]"
 
+/* In the set's own folder, which scans pass over (cachefs/object: STORE_OUTPUT). */
+#define OUTPUT_FOLDER ".sampan-output"
+
 /* --- the volume of results -------------------------------------------------------------------- */
 
 /* "NS.CLAIM": volumes are of the whole cluster. */
@@ -211,7 +214,7 @@ static bool claim_output(struct job *j)
         job_again(j, 30);
         return false;
     }
-    cleanup_free char *below = xasprintf("output/%s/%s", j->ns, j->name);
+    cleanup_free char *below = xasprintf(OUTPUT_FOLDER "/%s/%s", j->ns, j->name);
     j->output_claim = part_name(253, "%s-output", j->name);
     return want_both(j, set, j->output_claim, below);
 }

@@ -305,6 +305,11 @@ void store_local_etag(const struct stat *st, char ret[64]);
 #define STORE_TRASH ".trash/"
 bool store_is_trash(const char *key);
 
+/* Results of jobs lie below a folder of this name in the set's own (the operator puts them there:
+ * OUTPUT_FOLDER): they are no samples of it. */
+#define STORE_OUTPUT ".sampan-output"
+bool store_is_output(const char *key);
+
 /* --- how stores lie to each other ------------------------------------------------------------- */
 
 /* Whether one request to the server of `to` can copy an object of `from`. */

@@ -107,3 +107,9 @@ bool store_is_trash(const char *key)
         at = strstr(at + 1, trash);
     return at != NULL;
 }
+
+bool store_is_output(const char *key)
+{
+    size_t len = strlen(STORE_OUTPUT);
+    return strncmp(key, STORE_OUTPUT, len) == 0 && (key[len] == '/' || key[len] == '\0');
+}

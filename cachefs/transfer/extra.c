@@ -92,7 +92,8 @@ int run_delete_extra(struct sync_run *r, struct err *err)
     int more = join_begin(&j, r, false, err) ? -1 : 1;
     r->phase = SYNC_DELETING;
     while (more > 0 && !run_is_over(r) && (more = join_next(&j, err)) > 0)
-        if (!j.s.there && delete_one(r, &j, &batch, folders, err))
+        if (!j.s.there && !store_is_output(j.key.data) && /* of jobs: the source never had them */
+            delete_one(r, &j, &batch, folders, err))
             more = -1;
     join_end(&j);
     flush(r, &batch);

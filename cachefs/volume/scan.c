@@ -37,8 +37,8 @@ static int add_item(void *arg, const struct list_item *item, struct err *err)
     struct scanning *s = arg;
     if (s->rows++ % LOOK_EVERY == 0 && look_up(s, err))
         return -1;
-    if (store_is_trash(item->key))
-        return 0; /* what `sampan rmr` keeps for a day */
+    if (store_is_trash(item->key) || store_is_output(item->key))
+        return 0; /* what `sampan rmr` keeps for a day; what jobs wrote */
     struct row row = {
         .key = item->key,
         .key_len = item->key_len,
