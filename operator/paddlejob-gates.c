@@ -278,7 +278,7 @@ static bool will_read(const struct job *j, const struct json *other)
     const char *name = part_text(&ref, "name"), *ns = part_text(&ref, "namespace");
     if (!name || strcmp(name, object_name(j->set)) != 0 || object_is_deleted(other) ||
         part_flag(&spec, "suspend") || json_has(&status, "startTime") ||
-        json_has(&status, "completionTime") || job_has_condition(other, "Valid", "False"))
+        json_has(&status, "completionTime") || part_has_condition(other, "Valid", "False"))
         return false;
     const struct json *set =
         part_find_set(j->v, object_namespace(other), ns && *ns ? ns : NULL, name, NULL);

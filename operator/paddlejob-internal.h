@@ -131,8 +131,6 @@ void job_annotate(struct job *j, const char *key, const char *value);
 /* Says why the job waits: the first that says something is heard. */
 __attribute__((format(printf, 2, 3))) void job_says(struct job *j, const char *fmt, ...);
 void job_again(struct job *j, int64_t after_s); /* the soonest holds */
-/* Of any object that has conditions. */
-bool job_has_condition(const struct json *o, const char *type, const char *status);
 
 /* check: false, and a condition that says what to do, where the spec cannot be carried out */
 bool job_check(struct job *j);

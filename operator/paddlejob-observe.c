@@ -13,18 +13,6 @@ const char *const role_names[ROLE_N] = {"ps", "worker", "heter"};
 
 /* --- a pod ------------------------------------------------------------------------------------ */
 
-bool job_has_condition(const struct json *o, const char *type, const char *status)
-{
-    struct json all = build_at(o, "status", "conditions", NULL);
-    for (size_t i = 0; i < json_count(&all); i++) {
-        struct json c = json_at(&all, i);
-        const char *t = part_text(&c, "type"), *s = part_text(&c, "status");
-        if (t && s && strcmp(t, type) == 0 && strcmp(s, status) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Every container is ready, and there is one. */
 static bool is_ready(const struct json *pod)
 {
@@ -48,12 +36,12 @@ static enum pod_state state_of(const struct json *pod)
     if (strcmp(phase, "Failed") == 0)
         return POD_FAILED;
     if (strcmp(phase, "Running") != 0 || (reason && strcmp(reason, "NodeLost") == 0) ||
-        job_has_condition(pod, "Ready", "Unknown"))
+        part_has_condition(pod, "Ready", "Unknown"))
         return POD_UNKNOWN;
     if (!is_ready(pod))
         return POD_STARTING;
     /* Said of a pod whose containers were ready when its node was heard of last. */
-    return job_has_condition(pod, "Ready", "False") ? POD_UNKNOWN : POD_RUNNING;
+    return part_has_condition(pod, "Ready", "False") ? POD_UNKNOWN : POD_RUNNING;
 }
 
 /* Has the barrier let it go? Its own containers have what was in the ConfigMap then. */

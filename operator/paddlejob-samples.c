@@ -177,6 +177,12 @@ static bool claim_samples(struct job *j)
     if (!j->spec->set)
         return true;
     j->set = part_find_set(j->v, j->ns, j->spec->set->namespace, j->spec->set->name, &why);
+    if (!j->set && part_is_new(j->v)) {
+        part_condition(&j->conditions, "SamplesReady", "False", "NotSeenYet",
+                       "its SampleSet is looked for");
+        job_again(j, 2);
+        return false;
+    }
     if (!j->set) {
         part_condition_warn(&j->conditions, "SamplesReady", "NoSampleSet", "%s",
                             why ? why : "it is not known yet");

@@ -58,6 +58,27 @@ int64_t part_time(const char *text)
     return civil_days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
 }
 
+bool part_has_condition(const struct json *o, const char *type, const char *status)
+{
+    struct json of = json_get(o, "status"), all = json_get(&of, "conditions");
+    for (size_t i = 0; i < json_count(&all); i++) {
+        struct json c = json_at(&all, i);
+        const char *t = part_text(&c, "type"), *s = part_text(&c, "status");
+        if (t && s && strcmp(t, type) == 0 && strcmp(s, status) == 0)
+            return true;
+    }
+    return false;
+}
+
+#define NEW_S 5
+
+bool part_is_new(struct view *v)
+{
+    struct json meta = json_get(view_object(v), "metadata");
+    int64_t made = part_time(part_text(&meta, "creationTimestamp"));
+    return made >= 0 && view_now(v) - made < NEW_S;
+}
+
 /* --- names ------------------------------------------------------------------------------------ */
 
 char *part_name(size_t max, const char *fmt, ...)

@@ -25,6 +25,11 @@ bool part_flag(const struct json *o, const char *key);
 #define PART_TIME_BYTES 32
 void part_time_text(int64_t unix_s, char ret[PART_TIME_BYTES]);
 int64_t part_time(const char *text);
+/* The object was made just now: watches of two kinds are not in step, and what was applied together
+ * with it may not have been seen yet. */
+bool part_is_new(struct view *v);
+/* Does the object's status have this condition, of this status? */
+bool part_has_condition(const struct json *o, const char *type, const char *status);
 
 /* --- names ------------------------------------------------------------------------------------ */
 

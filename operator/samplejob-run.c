@@ -121,6 +121,11 @@ static bool find_set(struct job_plan *p)
                      xstrdup("no set is named (set spec.sampleSetRef.name)")),
                false;
     if (!look_up(p, &why)) {
+        if (part_is_new(p->v)) {
+            free(why);
+            job_again(p, 2);
+            return false;
+        }
         waits(p, "SampleSetMissing", WAIT_S, why ? why : xstrdup(""));
         return false;
     }

@@ -22,18 +22,6 @@ static int64_t ordinal_of(const struct set_plan *p, const char *pod)
     return n && n < 6 && !digits[n] ? strtol(digits, NULL, 10) : -1;
 }
 
-static bool pod_condition(const struct json *pod, const char *type, const char *status)
-{
-    struct json st = json_get(pod, "status"), list = json_get(&st, "conditions");
-    for (size_t i = 0; i < json_count(&list); i++) {
-        struct json c = json_at(&list, i);
-        const char *t = part_text(&c, "type"), *s = part_text(&c, "status");
-        if (t && s && strcmp(t, type) == 0)
-            return strcmp(s, status) == 0;
-    }
-    return false;
-}
-
 static void fill_row(struct set_plan *p, const struct json *pod)
 {
     int64_t k = ordinal_of(p, object_name(pod));
@@ -43,7 +31,7 @@ static void fill_row(struct set_plan *p, const struct json *pod)
     struct set_row *row = &p->rows[k];
     row->pod = pod;
     row->node = part_text(&spec, "nodeName");
-    row->ready = row->node && !object_is_deleted(pod) && pod_condition(pod, "Ready", "True");
+    row->ready = row->node && !object_is_deleted(pod) && part_has_condition(pod, "Ready", "True");
     p->ready += row->ready;
 }
 

@@ -28,9 +28,7 @@ def story(n, when):
     killed = kube.control()["killed"] # by the last write, maybe: the other has to come first
     until("the other is at work", lambda: not killed or any("at work" in o.log() for o in both if o.name != killed))
     until("rest", lambda: kube.still(0.7))
-    middle, made = kube.picture(), kube.made()
-    # Watches of two kinds are not in step: a job may be seen a moment before its set.
-    warnings = [w for w in kube.warnings() if w[0] not in ("NoSampleSet", "SampleSetMissing")]
+    middle, warnings, made = kube.picture(), kube.warnings(), kube.made()
     for path in DONE:
         kube.ask("DELETE", path)
     left = lambda: [k for k in kube.picture() if not k.startswith("Node ")]
