@@ -141,6 +141,32 @@ expect("progress", status(JOBS + "/warm")["progress"], "100.0% (30/30)")
 until("the figures", lambda: status(SETS + "/set")["cacheStatus"]["cachedSize"] == s["cacheStatus"]["totalSize"])
 expect("warnings", [e["message"] for e in get(f"{CORE}/events")["items"] if e["type"] == "Warning"], [])
 
+# A version that is pinned stays while the source changes: a scan waits until it may replace it.
+def condition(path, kind):
+    return next((c for c in status(path).get("conditions", []) if c["type"] == kind), {})
+
+
+def pin(version):
+    expect("pin", ask("PATCH", SETS + "/set", {"spec": {"version": version}})[0], 200)
+
+
+pin(s["version"])
+until("it is pinned", lambda: condition(SETS + "/set", "VersionServed").get("reason") == "Pinned")
+with open(os.environ["SRC"] + "/class-000/new.bin", "w") as f:
+    f.write("a new sample")
+make(JOBS, "SampleJob", "look", "batch.paddlepaddle.org/v1alpha1", spec={"type": "scan", "sampleSetRef": {"name": "set"}})
+until("the scan waits", lambda: condition(JOBS + "/look", "Waiting").get("reason") == "VersionPinned")
+expect("what to do", "remove its spec.version" in condition(JOBS + "/look", "Waiting")["message"], True)
+expect("version", status(SETS + "/set")["version"], s["version"])
+pin("0" * 64)
+until("another is wanted than there is", lambda: condition(SETS + "/set", "VersionServed").get("reason") == "OtherVersion")
+expect("the one that is served", s["version"] in condition(SETS + "/set", "VersionServed")["message"], True)
+pin(None)
+until("the scan", lambda: status(JOBS + "/look").get("phase") == "Succeeded")
+until("the new version", lambda: len(status(SETS + "/set")["version"]) == 64 and status(SETS + "/set")["version"] != s["version"])
+expect("a sample more", status(SETS + "/set")["cacheStatus"]["totalFiles"], "31")
+until("nothing is pinned", lambda: not condition(SETS + "/set", "VersionServed"))
+
 # The end.
 ask("DELETE", SETS + "/set")
 until("the servers are ended", lambda: not get(f"{APPS}/statefulsets/set-runtime"))
