@@ -1,6 +1,6 @@
 /*
  * Style edl: masters and servers in ReplicaSets, trainers in a Job. It starts with the fewest
- * trainers; whoever scales sets the Job's parallelism, and is left alone within the bounds.
+ * trainers; trainingjob-scale.c says how many there are later.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -11,11 +11,6 @@
 
 #define MASTER_PORT 8080
 #define ETCD_PORT   2379
-
-static int64_t most(const struct trainingjob_role *r)
-{
-    return r->max >= r->min ? r->max : r->min;
-}
 
 static int64_t devices(const struct trainingjob_role *r)
 {
@@ -127,36 +122,10 @@ static void want_role(struct training *t, bool servers)
                                     .role = r,
                                     .env = &env,
                                     .replicas = r->min,
-                                    .elastic = most(r) > r->min,
-                                    .backoff = s->fault_tolerant ? most(r) : 0,
+                                    .elastic = training_most(r) > r->min,
+                                    .backoff = s->fault_tolerant ? training_most(r) : 0,
                                     .port = s->port,
                                     .n_ports = servers ? (size_t)(s->ports + s->sparse_ports) : 0});
-}
-
-/* Someone else scales; the bounds are the user's. */
-static void keep_bounds(struct training *t, const struct json *job)
-{
-    const struct trainingjob_role *r = t->spec->trainer;
-    int64_t now = build_int(r->min, job, "spec", "parallelism", NULL);
-    int64_t want = now < r->min ? r->min : now > most(r) ? most(r) : now;
-    t->parallelism = want;
-    if (want == now)
-        return;
-    struct action *a =
-        act_patch(&t->children, KIND_JOB, t->ns, object_name(job), object_version(job));
-    bytes_addf(&a->body, "{\"spec\":{\"parallelism\":%" PRId64 "}}", want);
-}
-
-static bool is_complete(const struct json *job)
-{
-    struct json all = build_at(job, "status", "conditions", NULL);
-    for (size_t i = 0; i < json_count(&all); i++) {
-        struct json c = json_at(&all, i);
-        const char *type = part_text(&c, "type"), *status = part_text(&c, "status");
-        if (type && status && strcmp(type, "Complete") == 0 && strcmp(status, "True") == 0)
-            return true;
-    }
-    return false;
 }
 
 static void see_trainers(struct training *t)
@@ -170,14 +139,15 @@ static void see_trainers(struct training *t)
         return;
     }
     int64_t ready = build_int(0, job, "status", "ready", NULL);
+    t->parallelism = build_int(r->min, job, "spec", "parallelism", NULL);
     t->running = ready ? ready : build_int(0, job, "status", "active", NULL);
     t->succeeded = build_int(0, job, "status", "succeeded", NULL);
     t->failed = build_int(0, job, "status", "failed", NULL);
-    if (is_complete(job))
+    if (part_has_condition(job, "Complete", "True"))
         t->begun = build_text(job, "status", "startTime", NULL);
-    keep_bounds(t, job);
     bool all_failed = t->failed > 0 && !t->running && t->succeeded + t->failed >= t->parallelism;
-    if (is_complete(job) || (most(r) == r->min && t->succeeded >= r->min))
+    if (part_has_condition(job, "Complete", "True") ||
+        (training_most(r) == r->min && t->succeeded >= r->min))
         t->phase = "Succeed";
     else if (t->spec->fault_tolerant ? all_failed && !t->succeeded : t->failed > 0)
         t->phase = "Failed";
@@ -185,6 +155,7 @@ static void see_trainers(struct training *t)
         t->phase = "Running";
     else
         t->phase = json_has(&t->was, "startTime") ? "Scaling" : "Creating";
+    t->job = job;
 }
 
 void training_edl(struct training *t)

@@ -19,8 +19,9 @@ struct training {
     const struct json *object;
     const char *ns, *name, *uid;
     struct trainingjob_spec *spec;
-    struct json was;   /* the status */
-    const char *begun; /* by the Job of its trainers, which is complete; NULL: not said */
+    struct json was;        /* the status */
+    const struct json *job; /* of the trainers of style edl; NULL: there is none */
+    const char *begun;      /* by the Job of its trainers, which is complete; NULL: not said */
     struct part_conditions conditions;
     const char *phase;
     char *message;
@@ -53,6 +54,11 @@ void training_want_service(struct training *t, const char *name, const char *lab
                            const char *value, int64_t port, const char *type);
 /* Takes away what the style has no more. */
 void training_drop_others(struct training *t);
+
+/* The most trainers there may be. */
+int64_t training_most(const struct trainingjob_role *r);
+/* How many trainers there are to be from now on. */
+void training_scale(struct training *t);
 
 void training_edl(struct training *t);
 void training_tensor(struct training *t);

@@ -127,7 +127,9 @@ static void decide_live(struct training *t)
         training_edl(t);
     training_drop_others(t);
     check_walltime(t);
-    if (is_over(t->phase))
+    if (!is_over(t->phase))
+        training_scale(t);
+    else
         actions_release(&t->children); /* nothing more is made; the rest is for the next decision */
     if (!view_incomplete(t->v))
         write_status(t);

@@ -28,6 +28,18 @@
     "\"namespace\":\"team\",\"uid\":\"u-t\",\"resourceVersion\":\"3\",\"labels\":{"           \
     "\"sampan.io/owner\":\"u-job\"}},\"spec\":{\"parallelism\":" #parallelism                 \
     "},\"status\":{" status "}}"
+#define SCALED(parallelism, note, status)                                                     \
+    "{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\",\"metadata\":{\"name\":\"mnist-trainer\"," \
+    "\"namespace\":\"team\",\"uid\":\"u-t\",\"resourceVersion\":\"3\",\"labels\":{"           \
+    "\"sampan.io/owner\":\"u-job\"},\"annotations\":{\"sampan.io/scaled\":\"" note            \
+    "\"}},\"spec\":{\"parallelism\":" #parallelism "},\"status\":{" status "}}"
+/* A trainer that no node takes. */
+#define HOMELESS                                                                              \
+    "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"mnist-trainer-x\","     \
+    "\"namespace\":\"team\",\"uid\":\"u-p\",\"labels\":{\"sampan.io/owner\":\"u-job\","       \
+    "\"paddle-job\":\"mnist\"}},\"status\":{\"phase\":\"Pending\",\"conditions\":[{\"type\":" \
+    "\"PodScheduled\",\"status\":\"False\",\"reason\":\"Unschedulable\"}]}}"
+#define RUNS ",\"status\":{\"phase\":\"Running\",\"startTime\":\"2026-11-21T23:58:00Z\"}"
 #define REPLICAS(name)                                                                   \
     "{\"apiVersion\":\"apps/v1\",\"kind\":\"ReplicaSet\",\"metadata\":{\"name\":\"" name \
     "\",\"namespace\":\"team\",\"uid\":\"u-r\",\"labels\":{\"sampan.io/owner\":\"u-job\"}}}"
@@ -42,6 +54,24 @@ static const struct {
     {"tj-edl-scaled", VIEW "},\"spec\":" EDL OBJECTS TRAINERS(5, "\"active\":5,\"ready\":5") END},
     {"tj-edl-scaled-too-far",
      VIEW "},\"spec\":" EDL OBJECTS TRAINERS(9, "\"active\":9,\"ready\":9") END},
+    {"tj-edl-grows",
+     VIEW "},\"spec\":" EDL RUNS OBJECTS TRAINERS(2, "\"active\":2,\"ready\":2") END},
+    {"tj-edl-grown", VIEW
+     "},\"spec\":" EDL RUNS OBJECTS SCALED(3, "1795305590 grown", "\"active\":3,\"ready\":3") END},
+    {"tj-edl-is-left-alone", VIEW
+     ",\"annotations\":{\"sampan.io/autoscale\":\"false\"}},\"spec\":" EDL RUNS OBJECTS TRAINERS(
+         2, "\"active\":2,\"ready\":2") END},
+    {"tj-edl-finds-no-room",
+     VIEW "},\"spec\":" EDL RUNS OBJECTS SCALED(4, "1795305500 grown",
+                                                "\"active\":4,\"ready\":3") "," HOMELESS END},
+    {"tj-edl-found-no-room", VIEW
+     "},\"spec\":" EDL RUNS OBJECTS SCALED(3, "1795305500 full", "\"active\":3,\"ready\":3") END},
+    {"tj-edl-tries-again", VIEW
+     "},\"spec\":" EDL RUNS OBJECTS SCALED(3, "1795305300 full", "\"active\":3,\"ready\":3") END},
+    {"tj-edl-has-all", VIEW
+     "},\"spec\":" EDL RUNS OBJECTS SCALED(6, "1795305000 grown", "\"active\":6,\"ready\":6") END},
+    {"tj-edl-keeps-the-fewest",
+     VIEW "},\"spec\":" EDL RUNS OBJECTS TRAINERS(2, "\"active\":2,\"ready\":1") "," HOMELESS END},
     {"tj-edl-loses-one",
      VIEW "},\"spec\":" EDL OBJECTS TRAINERS(2, "\"active\":1,\"failed\":1") END},
     {"tj-edl-loses-all", VIEW "},\"spec\":" EDL OBJECTS TRAINERS(2, "\"failed\":2") END},
