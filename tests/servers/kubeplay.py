@@ -109,7 +109,7 @@ class Player(threading.Thread):
         if kind == "DELETED" or key not in self.store.objects:
             return
         obj = self.store.objects[key]
-        nodes = sorted(k[2] for k in self.store.objects if k[0] == NODES)
+        nodes = list(self.fitting(obj["spec"]["template"]))
         n = obj["spec"]["replicas"]
         for k in range(min(n, len(nodes))):
             self.make_pod(key, obj, f"{key[2]}-{k}", nodes[(zlib.crc32(key[2].encode()) + k) % len(nodes)])
