@@ -162,7 +162,11 @@ struct fetch_stream {
      */
     const char *resume;
     uint64_t *ret_kept;
+    /* Where it grows under another name until it is whole (WebHDFS): that name, from
+     * fetch_temp_name(), for who must know what a death in the middle leaves; or NULL. */
+    const char *temp;
 };
+char *fetch_temp_name(const char *key); /* beside it; another one each time */
 /* Whole below 16 MiB. Above it goes in parts, some at a time, each read just before it is sent, so
  * that memory is bounded by about 32 MiB (more only above 80 GB); aborted if it fails. */
 int fetch_put_stream(struct fetch *f, const struct fetch_stream *p, struct err *err);

@@ -73,13 +73,17 @@ static int check_length(const struct growing *g, uint64_t want, struct err *err)
                    (long long)a.content_length, (unsigned long long)want);
 }
 
+char *fetch_temp_name(const char *key)
+{
+    const char *slash = strrchr(key, '/');
+    int folder = slash ? (int)(slash + 1 - key) : 0;
+    uint64_t mark = hash_mix64(hash64(key, strlen(key), 0) ^ clock_mono_ns());
+    return xasprintf("%.*s.sampan-put-%016llx", folder, key, (unsigned long long)mark);
+}
+
 int stream_by_appending(struct fetch *f, const struct fetch_stream *p, struct err *err)
 {
-    const char *slash = strrchr(p->key, '/');
-    int folder = slash ? (int)(slash + 1 - p->key) : 0;
-    uint64_t mark = hash_mix64(hash64(p->key, strlen(p->key), 0) ^ clock_mono_ns());
-    cleanup_free char *temp =
-        xasprintf("%.*s.sampan-put-%016llx", folder, p->key, (unsigned long long)mark);
+    cleanup_free char *temp = p->temp ? xstrdup(p->temp) : fetch_temp_name(p->key);
     struct growing g = {f, p->store, temp};
     int result = pump(p, APPEND_PIECE, to_object, &g, err);
     if (result == 0)

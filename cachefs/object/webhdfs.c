@@ -264,6 +264,8 @@ static int webhdfs_parse_head(struct store *s, const void *body, size_t len, str
         return err_set(err, ERR_NOT_FOUND, "not a file: %s: it is a folder", s->uri);
     a->content_length = length;
     a->last_modified = modified / 1000;
+    snprintf(a->meta_mtime, sizeof a->meta_mtime, "%lld.%03lld", (long long)modified / 1000,
+             (long long)modified % 1000);
     return 0;
 }
 

@@ -58,8 +58,36 @@ static void drain_end(struct content *c)
     cond_broadcast(&c->cond);
 }
 
+/* An object that grows under a name of its own (WebHDFS): the next life, or the next boot, must
+ * know it to delete it. */
+static int temp_begin(struct stage *s, const struct node *n, const char *temp, struct err *err)
+{
+    {
+        ACQUIRE(&s->lock);
+        if (journal_upload(s, n->row.ino, temp, UPLOAD_GROWS, err))
+            return -1;
+    }
+    return journal_sync(s, err);
+}
+
+/* It has its own name now; or it could not be finished, and perhaps not be deleted either. */
+static void temp_end(struct stage *s, const struct node *n, const char *temp, bool renamed)
+{
+    ACQUIRE(&s->lock);
+    if (journal_begin(s, NULL))
+        return;
+    if ((!renamed && journal_doom(s, temp, NULL, 0, NULL)) ||
+        journal_upload_drop(s, n->row.ino, NULL) || journal_commit(s, NULL)) {
+        journal_rollback(s);
+        return;
+    }
+    if (!renamed)
+        doom_add(s, temp, NULL, 0);
+}
+
 static int publish_file(struct content *c, const char *key, struct snapshot *ret, struct err *err)
 {
+    struct stage *s = c->stage;
     uint64_t size;
     {
         ACQUIRE(&c->lock);
@@ -70,7 +98,13 @@ static int publish_file(struct content *c, const char *key, struct snapshot *ret
             return PUBLISH_WITHDRAWN;
         c->draining = true; /* what a sender reads must neither change nor be cut under it */
     }
-    int result = remote_put_file(c->stage, key, c->fd, size, &ret->meta, &ret->seen, err);
+    cleanup_free char *temp = s->caps & STORE_APPENDS ? fetch_temp_name(key) : NULL;
+    int result = temp ? temp_begin(s, c->node, temp, err) : 0;
+    if (result == 0) {
+        result = remote_put_file(s, key, temp, c->fd, size, &ret->meta, &ret->seen, err);
+        if (temp)
+            temp_end(s, c->node, temp, result == 0);
+    }
     drain_end(c);
     return result;
 }

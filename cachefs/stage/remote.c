@@ -57,12 +57,18 @@ static int local_seen(struct stage *s, const char *key, struct seen *ret, struct
     return local_look(s, key, &unused, ret, err);
 }
 
-/* A size that no answer tells stays as it is. */
-static void seen_of_answer(const struct http_answer *a, struct seen *ret)
+/* A size that no answer tells stays as it is. Where nothing is kept beside the bytes, the time is
+ * the store's own, as exact as in its listings. */
+static void seen_of_answer(const struct stage *s, const struct http_answer *a, struct seen *ret)
 {
+    struct object_meta meta = {0};
     snprintf(ret->etag, sizeof ret->etag, "%s", a->etag);
     ret->size = a->content_length < 0 ? ret->size : (uint64_t)a->content_length;
     ret->mtime_ns = a->last_modified * (int64_t)NS_PER_S;
+    if (s->caps & STORE_META)
+        return;
+    store_meta_of(a, &meta);
+    ret->mtime_ns = meta.mtime_ns;
 }
 
 /* What a local file can take of it: only root gives files away. */
@@ -184,7 +190,7 @@ int remote_look(struct stage *s, const char *key, struct object_meta *meta, bool
         return -1;
     *ret_known = store_meta_of(&a, meta);
     *ret = (struct seen){0};
-    seen_of_answer(&a, ret);
+    seen_of_answer(s, &a, ret);
     return 0;
 }
 
@@ -209,7 +215,7 @@ static int learn(struct stage *s, const char *key, const char *etag, struct seen
     struct http_answer a;
     if (fetch_head(s->conf.fetch, s->conf.store, key, &a, err))
         return -1;
-    seen_of_answer(&a, ret);
+    seen_of_answer(s, &a, ret);
     return 0;
 }
 
@@ -251,7 +257,7 @@ static int read_staged(void *arg, uint64_t off, void *buf, size_t len, struct er
     return 0;
 }
 
-int remote_put_file(struct stage *s, const char *key, int fd, uint64_t len,
+int remote_put_file(struct stage *s, const char *key, const char *temp, int fd, uint64_t len,
                     const struct object_meta *meta, struct seen *ret, struct err *err)
 {
     const struct local_attrs attrs = attrs_of(meta);
@@ -260,6 +266,7 @@ int remote_put_file(struct stage *s, const char *key, int fd, uint64_t len,
                                         .len = len,
                                         .read = read_staged,
                                         .arg = &fd,
+                                        .temp = temp,
                                         .opts = {.attrs = &attrs}};
     *ret = (struct seen){.size = len, .mtime_ns = clock_wall_ns()};
     if (fetch_put_stream(s->conf.fetch, &stream, err) ||
@@ -296,6 +303,21 @@ int remote_link(struct stage *s, const char *key, const char *target,
 
 /* --- reading --------------------------------------------------------------------------------- */
 
+/* A store without ETags sends whatever has the name now: is it still what was seen before? */
+static int same_still(struct stage *s, const char *key, const struct record *row, struct err *err)
+{
+    struct http_answer a;
+    struct seen now = {0};
+    if (is_local(s) || s->caps & STORE_META || *row->etag || row->rmtime_ns == LIST_MTIME_UNKNOWN)
+        return 0;
+    if (fetch_head(s->conf.fetch, s->conf.store, key, &a, err))
+        return -1;
+    seen_of_answer(s, &a, &now);
+    if (now.size == row->rsize && now.mtime_ns == row->rmtime_ns)
+        return 0;
+    return err_set(err, ERR_STALE, "read \"%s\": the object was replaced meanwhile", key);
+}
+
 int remote_read(struct stage *s, const char *key, const struct record *row, uint64_t off, void *buf,
                 uint32_t len, struct err *err)
 {
@@ -309,7 +331,7 @@ int remote_read(struct stage *s, const char *key, const struct record *row, uint
                                 .etag = is_local(s) ? "" : row->etag,
                                 .dest = buf,
                                 .prio = PRIO_READER};
-    return fetch_get_wait(s->conf.fetch, &g, err);
+    return fetch_get_wait(s->conf.fetch, &g, err) || same_still(s, key, row, err) ? -1 : 0;
 }
 
 int remote_target(struct stage *s, const char *key, uint64_t size, struct bytes *ret,
@@ -318,7 +340,8 @@ int remote_target(struct stage *s, const char *key, uint64_t size, struct bytes 
     if (is_local(s))
         return store_local_readlink(s->conf.store, key, ret, err);
     char target[PATH_MAX] = "";
-    const struct record row = {.rsize = size, .etag = (char[]){""}};
+    const struct record row = {
+        .rsize = size, .etag = (char[]){""}, .rmtime_ns = LIST_MTIME_UNKNOWN};
     if (size >= sizeof target)
         return err_set(err, ERR_CORRUPT, "no link: \"%s\": its target has %llu bytes", key,
                        (unsigned long long)size);

@@ -36,10 +36,14 @@
 #define SQL_PART_DROP   "DELETE FROM part WHERE ino = ?1 AND part = ?2"
 #define SQL_PARTS_DROP  "DELETE FROM part WHERE ino = ?1"
 
-#define SQL_NODES       "SELECT * FROM node ORDER BY ino"
-#define SQL_DOOMED      "SELECT key, upload, ino FROM doomed"
-#define SQL_CALLS       "SELECT uniq, ino FROM call ORDER BY uniq"
-#define SQL_UPLOADS     "SELECT ino, key, id FROM upload"
+#define SQL_NODES   "SELECT * FROM node ORDER BY ino"
+#define SQL_DOOMED  "SELECT key, upload, ino FROM doomed"
+#define SQL_CALLS   "SELECT uniq, ino FROM call ORDER BY uniq"
+#define SQL_UPLOADS "SELECT ino, key, id FROM upload"
+/* What a life that ended left under a name of no use to anybody. */
+#define SQL_GROWING_DOOMED                                                            \
+    "BEGIN; INSERT OR REPLACE INTO doomed SELECT key, '-', 0 FROM upload WHERE id = " \
+    "'" UPLOAD_GROWS "'; DELETE FROM upload WHERE id = '" UPLOAD_GROWS "'; COMMIT"
 #define SQL_FIND_UPLOAD "SELECT key, id FROM upload WHERE ino = ?1"
 #define SQL_FIND_PARTS  "SELECT part, len, etag FROM part WHERE ino = ?1"
 #define SQL_FIND_META   "SELECT value FROM meta WHERE key = ?1"

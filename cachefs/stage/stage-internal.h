@@ -297,6 +297,7 @@ int journal_doom(struct stage *s, const char *key, const char *upload, uint64_t 
 int journal_undoom(struct stage *s, const char *key, const char *upload, struct err *err);
 int journal_call(struct stage *s, const struct stage_call *c, uint64_t ino, struct err *err);
 int journal_meta(struct stage *s, const char *key, uint64_t value, struct err *err);
+#define UPLOAD_GROWS "~" /* as `id`: `key` is a temporary name of what grows there */
 int journal_upload(struct stage *s, uint64_t ino, const char *key, const char *id, struct err *err);
 int journal_upload_drop(struct stage *s, uint64_t ino, struct err *err); /* with its parts */
 int journal_part(struct stage *s, uint64_t ino, unsigned part, uint64_t len, const char *etag,
@@ -344,7 +345,8 @@ int remote_look(struct stage *s, const char *key, struct object_meta *meta, bool
                 struct seen *ret, struct err *err);
 int remote_put(struct stage *s, const char *key, const void *body, size_t len,
                const struct object_meta *meta, struct seen *ret, struct err *err);
-int remote_put_file(struct stage *s, const char *key, int fd, uint64_t len,
+/* `temp`: where it grows first (STORE_APPENDS), or NULL. */
+int remote_put_file(struct stage *s, const char *key, const char *temp, int fd, uint64_t len,
                     const struct object_meta *meta, struct seen *ret, struct err *err);
 int remote_marker(struct stage *s, const char *key, const struct object_meta *meta,
                   struct err *err);
