@@ -109,6 +109,8 @@ static struct cache *cache_alloc(const struct cache_conf *conf)
     c->set_hash = hash64(c->set_id, strlen(c->set_id), 0);
     c->lock_fd = c->index.fd = -1;
     c->stripes = aligned_alloc(64, STRIPES * sizeof *c->stripes);
+    if (!c->stripes)
+        mem_exhausted();
     for (size_t i = 0; i < STRIPES; i++) {
         c->stripes[i].fills = NULL;
         lock_init(&c->stripes[i].lock, RANK_CACHE_FILL, "cache stripe");
