@@ -1,6 +1,5 @@
 # shellcheck shell=bash
 # Sourced by tests/kube/run: the chart and the kustomizations are the same objects. No cluster is needed.
-helm=${HELM:-$(command -v helm || echo "${CONFORMANCE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sampan-conformance}/bin/helm")}
 if [ ! -x "$helm" ] && command -v go >/dev/null; then
     echo "building helm (some minutes, once) ..."
     GOBIN=$(dirname "$helm") GOFLAGS=-trimpath timeout 1500 go install helm.sh/helm/v3/cmd/helm@v3.18.6 >"$W/helm.log" 2>&1 || tail -n 3 "$W/helm.log"
@@ -8,7 +7,7 @@ fi
 chart=deploy/charts/sampan
 
 render() { # ARGS... : the chart's objects, as they would be installed
-    "$helm" template sampan $chart -n sampan-system --kube-version 1.34.0 --include-crds "$@"
+    "$helm" template sampan $chart -n sampan-system --kube-version 1.34.0 "$@"
 }
 kustomized() {
     local folder
@@ -41,6 +40,10 @@ charts() {
     claim "no StorageClass" holds_not 'kind: StorageClass' --set 'csi.storageClasses=null'
     claim "the operator's options" holds 'etcd=http://e:2379' --set operator.volcano=true --set operator.etcdServers=http://e:2379 \
         --set operator.replicas=1 --set 'operator.nodeSelector.a=b' --set 'operator.extraArgs[0]=--qps=50'
+    claim "the definitions are upgraded with the release, and stay when it goes" eval \
+        'render >"$W/rendered.yaml" && [ "$(grep -c "^kind: CustomResourceDefinition" "$W/rendered.yaml")" = 4 ] &&
+         [ "$(grep -c "helm.sh/resource-policy: keep" "$W/rendered.yaml")" = 4 ] && [ ! -e $chart/crds ]'
+    claim "no definitions" holds_not CustomResourceDefinition --set definitions.install=false
     claim "no operator" holds_not sampan-operator --set operator.enabled=false
     claim "no driver" holds_not 'DaemonSet' --set csi.enabled=false
 }

@@ -162,5 +162,23 @@ refuses() {
     claim "an unknown phase is no phase" eval '! kubectl patch sampleset full --subresource=status --type=merge -p "{\"status\":{\"phase\":\"Fine\"}}"'
 }
 
+# The chart's: a release of before without short names for sets is upgraded, and uninstalled.
+by_chart() {
+    local release=(--namespace sampan-system --set csi.enabled=false --set operator.enabled=false)
+    [ -x "$helm" ] || { skipped "definitions by the chart" "no helm (the part charts builds it)" && return 0; }
+    kubectl delete -k deploy/crd >/dev/null
+    cp -rL deploy/charts/sampan "$W/older"
+    sed -i '/shortNames:/d' "$W/older/definitions/sampleset.yaml"
+    claim "the chart installs the definitions" "$helm" install release "$W/older" --create-namespace "${release[@]}"
+    claim "a set of before" eval 'until_true 30 kubectl get samplesets && set_of before <<<"{source: {uri: s3://b/x}}" | apply'
+    claim "whose kind has no short name yet" eval '[ -z "$(field crd samplesets.batch.paddlepaddle.org "{.spec.names.shortNames}")" ]'
+    claim "a release that is upgraded" "$helm" upgrade release deploy/charts/sampan "${release[@]}"
+    claim "has the new definitions" shows '"ss"' field crd samplesets.batch.paddlepaddle.org '{.spec.names.shortNames}'
+    claim "one that is uninstalled" "$helm" uninstall release --namespace sampan-system
+    claim "leaves them, and the set" kubectl get sampleset before
+}
+
 for part in accepted applies refuses; do $part; done
 kubectl delete sampleset,samplejob,paddlejob --all -A >/dev/null
+by_chart
+kubectl delete sampleset --all -A >/dev/null

@@ -8,7 +8,9 @@
 #   apply [ARGS] <<YAML         kubectl apply -f -
 #   cluster VERB...             tests/kube/cluster
 #   $W                          a folder for this run; $KUBE_TOOLS is in front of PATH
+#   $helm                       the program, where there is one
 passed=0 failed=0
+helm=${HELM:-$(command -v helm || echo "${CONFORMANCE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sampan-conformance}/bin/helm")}
 
 result() {
     if [ "$2" = 0 ]; then passed=$((passed + 1)) && echo "ok      $1"; else failed=$((failed + 1)) && echo "FAIL    $1"; fi

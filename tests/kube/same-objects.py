@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """same-objects.py A B: two files of YAML objects hold the same ones; prints what differs. Exit 1 if anything does.
 
-Namespaces are left out: one of the two ways makes its own.
+Namespaces are left out: one of the two ways makes its own. So is what Helm alone is told ("helm.sh/…").
 """
 import sys
 
@@ -14,6 +14,11 @@ def objects(path):
         for o in yaml.safe_load_all(text):
             if not o or o["kind"] == "Namespace":
                 continue
+            annotations = o["metadata"].get("annotations", {})
+            for name in [n for n in annotations if n.startswith("helm.sh/")]:
+                del annotations[name]
+            if not annotations:
+                o["metadata"].pop("annotations", None)
             key = (o["kind"], o["metadata"].get("namespace", ""), o["metadata"]["name"])
             if key in found:
                 raise SystemExit(f"{path}: twice: {key}")
