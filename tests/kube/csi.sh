@@ -28,7 +28,7 @@ images() {
     cluster load "$W"/images/*.tar
 }
 
-volume() { # NAME SECRET BUCKET/PREFIX : a PV of a set, and its claim
+volume() { # NAME SECRET BUCKET/PREFIX [NAMESPACE] : a PV of a set, whose secret lies there, and its claim
     cat <<END
 ---
 apiVersion: v1
@@ -43,7 +43,7 @@ spec:
     driver: csi.sampan.io
     volumeHandle: $1
     volumeAttributes: {uri: "s3://$3", endpoint: "$store", region: us-east-1, cache: "ssd:/var/cache/sampan/$1=256MiB"}
-    nodeStageSecretRef: {name: $2, namespace: default}
+    nodeStageSecretRef: {name: $2, namespace: ${4:-default}}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -52,7 +52,7 @@ spec: {accessModes: [ReadOnlyMany], storageClassName: "", volumeName: $1, resour
 END
 }
 
-pod() { # NAME CLAIM NODE COMMAND... : /data is the claim
+pod() { # NAME CLAIM NODE COMMAND... : /data is the claim; PROPAGATION=HostToContainer follows its mount
     local name=$1 claim=$2 node=$3
     shift 3
     cat <<END
@@ -68,7 +68,7 @@ spec:
   - name: main
     image: sampan-test/reader:1
     command: [$(printf '"%s",' "$@" | sed 's/,$//')]
-    volumeMounts: [{name: data, mountPath: /data}]
+    volumeMounts: [{name: data, mountPath: /data, mountPropagation: ${PROPAGATION:-None}}]
   volumes: [{name: data, persistentVolumeClaim: {claimName: $claim}}]
 END
 }
@@ -199,6 +199,44 @@ upgrade_plugin() {
     claim "its programs are the new ones" until_true 60 eval '! processes_on 0 | grep -qF "$(echo "'"$old"'" | grep /sampan$ | head -n 1)"'
 }
 
+# The secret of a PV lies in any namespace: whoever may make PVs says so.
+secret_elsewhere() {
+    kubectl create namespace vault >/dev/null
+    kubectl -n vault create secret generic vault-keys --from-literal=access-key=cluster-test --from-literal=secret-key=cluster-test-secret >/dev/null
+    { volume afar vault-keys samples/set vault; pod afar afar 1 /usr/bin/verify-reader --passes 1 /reference /data; } | apply
+    claim "the secret of another namespace is used" eval 'ended afar && all_right afar'
+    kubectl delete pod/afar pvc/afar pv/afar >/dev/null
+    kubectl delete namespace vault --wait=false >/dev/null
+}
+
+# --- all that holds a mount is killed at once ---------------------------------------------------------
+restart_needed() { # POD : how many such events it has
+    kubectl get events --field-selector "involvedObject.name=$1,reason=RestartNeeded" -o name | wc -l
+}
+kill_all_holders() { # NODE POD
+    local pids plugin
+    pids="$(status_of "$2" pid) $(status_of "$2" keeper_pid)"
+    plugin=$(cluster node "$1" sh -c 'for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" != sampan-csi ] || echo ${p#/proc/}; done')
+    [ -n "$plugin" ] && [ ${#pids} -gt 3 ] || { echo "plugin $plugin, owner and keeper $pids"; return 1; }
+    # Neither of them starts another.
+    cluster node "$1" sh -c "kill -STOP $plugin $pids; kill -KILL $plugin $pids"
+}
+loses() {
+    PROPAGATION=HostToContainer pod follows flowers 0 sleep 36000 | apply
+    pod stays flowers 0 sleep 36000 | apply
+    claim "two pods have a mount" eval 'ended follows Running && ended stays Running && status_of stays pid'
+    claim "owner, keeper and plugin are killed at once" kill_all_holders 0 follows
+    until_true 120 plugin_ready 0
+    claim "the pod that follows its volume sees the new mount" until_true 120 status_of follows pid
+    claim "the other one does not" eval '! status_of stays pid'
+    claim "it has an Event that says RestartNeeded" until_true 120 eval '[ "$(restart_needed stays)" = 1 ]'
+    claim "the one that follows has none" eval '[ "$(restart_needed follows)" = 0 ]'
+    kubectl delete pod stays --grace-period=1 >/dev/null
+    pod stays flowers 0 /usr/bin/verify-reader --passes 1 /reference /data | apply
+    claim "started again it reads" eval 'ended stays && all_right stays'
+    kubectl delete pod stays follows --grace-period=1 >/dev/null
+}
+
 # --- what goes wrong is in the pod's events ----------------------------------------------------------
 event_says() { # POD PATTERN
     kubectl get events --field-selector "involvedObject.name=$1" -o 'jsonpath={range .items[*]}{.reason}: {.message}{"\n"}{end}' >"$W/events"
@@ -274,4 +312,4 @@ gone() {
 python3 tests/lib/make-set.py "$W/set" --classes 4 --files 50 >/dev/null
 store_up
 images
-for part in deployed reads inline survives wrong claims power gone; do $part; done
+for part in deployed reads inline secret_elsewhere survives loses wrong claims power gone; do $part; done
