@@ -114,7 +114,10 @@ static int train(int argc, char **argv, bool is_server)
     }
     struct log *log;
     const struct program_log how = {.level = o.log_level, .format = o.log_format};
-    int code = program_log_open(&log, &how, &err);
+    int code = 0;
+    if (program_log_open(&log, &how, &err)) /* its options are spelt otherwise there */
+        code = err_set(&err, ERR_USAGE, "--log_level: %s: want error, warn, info or debug",
+                       o.log_level);
     if (code == 0) {
         log_command(log, argc, argv);
         watch_signals();
