@@ -10,7 +10,7 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order walk api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli pages csi loader kube operator train launch
+MODULES := base order walk api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli pages csi loader kube operator train launch predict
 # Modules that are programs of their own: nothing of them is in build/bin/sampan.
 APART := api pages csi loader kube operator train launch
 
@@ -41,6 +41,7 @@ DIR_csi      := csi
 DIR_loader   := trainer/loader
 DIR_train    := trainer
 DIR_launch   := trainer/launch
+DIR_predict  := trainer/predict
 DIR_kube     := operator/kube
 DIR_operator := operator
 
@@ -73,6 +74,7 @@ USES_loader   := base order walk ctlwire device
 USES_train    := base order walk ctlwire loader
 USES_kube     := base
 USES_launch   := base walk kube train
+USES_predict  := base order walk ctlwire loader train pages
 USES_operator := base api order kube pages
 
 LIBS_base    := libcurl jansson libcrypto
@@ -89,6 +91,7 @@ LIBS_pages   := libmicrohttpd
 LIBS_csi     := grpc libprotobuf-c
 LIBS_loader  := libjpeg
 LIBS_train   := openblas zlib
+LIBS_predict := libmicrohttpd
 
 # Libraries without a pkg-config file, and flags of a module's own (make/train.mk).
 LDLIBS_train := -ldnnl -lgloo -lstdc++ -lgomp -lm

@@ -53,6 +53,11 @@ static void figures(struct batches *b, struct batch_figures *ret)
                                   .skipped = f.skipped};
 }
 
+static const char *class_name(const struct batches *b, int label)
+{
+    return loader_class(((const struct pictures *)b)->loader, (uint32_t)label);
+}
+
 static void pictures_close(struct batches *b)
 {
     struct pictures *p = (struct pictures *)b;
@@ -60,7 +65,7 @@ static void pictures_close(struct batches *b)
     free(p);
 }
 
-static const struct batches_ops ops = {begin, next, token, figures, pictures_close};
+static const struct batches_ops ops = {begin, next, token, figures, class_name, pictures_close};
 
 int batch_pictures(struct batches **ret, const struct batch_options *o, struct err *err)
 {

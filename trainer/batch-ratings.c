@@ -91,6 +91,16 @@ static void *grow(void *table, size_t *n, size_t size, int32_t id)
     return p;
 }
 
+static int32_t age_id(int32_t age)
+{
+    return age / 8 % 16;
+}
+
+static int32_t job_id(int32_t job)
+{
+    return job % JOBS;
+}
+
 static int take_user(struct ratings *r, char **f, int n)
 {
     int32_t id, age, job;
@@ -98,7 +108,7 @@ static int take_user(struct ratings *r, char **f, int n)
         return -1;
     r->users = grow(r->users, &r->n_users, sizeof *r->users, id);
     r->users[id] = (struct user){
-        .gender = *f[1] == 'F', .age = age / 8 % 16, .job = job % JOBS, .known = true};
+        .gender = *f[1] == 'F', .age = age_id(age), .job = job_id(job), .known = true};
     return 0;
 }
 
@@ -110,6 +120,17 @@ static void words(char *text, const char *ends, int32_t *out, int max, int rows)
         out[n++] = (int32_t)(hash64(w, strlen(w), 0) % (uint64_t)rows);
     while (n < max)
         out[n++] = -1;
+}
+
+void rating_ids(const struct rating_fields *f, int32_t *const ids[N_MOVIE_IDS], size_t at)
+{
+    ids[MOVIE_USER][at] = f->user;
+    ids[MOVIE_GENDER][at] = f->female;
+    ids[MOVIE_AGE][at] = age_id(f->age);
+    ids[MOVIE_JOB][at] = job_id(f->job);
+    ids[MOVIE_ID][at] = f->movie;
+    words(f->genres, "|", ids[MOVIE_GENRES] + at * MOVIE_GENRES_MAX, MOVIE_GENRES_MAX, GENRES);
+    words(f->title, " ", ids[MOVIE_TITLE] + at * MOVIE_TITLE_MAX, MOVIE_TITLE_MAX, WORDS);
 }
 
 static int take_movie(struct ratings *r, char **f, int n)
@@ -239,7 +260,7 @@ static void ratings_close(struct batches *b)
     free(r);
 }
 
-static const struct batches_ops ops = {begin, next, token, figures, ratings_close};
+static const struct batches_ops ops = {begin, next, token, figures, NULL, ratings_close};
 
 int batch_ratings(struct batches **ret, const struct batch_options *o, struct err *err)
 {

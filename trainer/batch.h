@@ -50,6 +50,9 @@ struct batches_ops {
     /* The place after the batch given last, one printable line. */
     int (*token)(struct batches *b, char ret[BATCH_TOKEN_LEN], struct err *err);
     void (*figures)(struct batches *b, struct batch_figures *ret);
+    /* The name of a label, which lives as long as the source; NULL. Where labels have no names
+     * there is no such function. */
+    const char *(*class_name)(const struct batches *b, int label);
     void (*close)(struct batches *b);
 };
 
@@ -63,6 +66,14 @@ struct batches_ops {
 int batch_open(struct batches **ret, enum model_data kind, const struct batch_options *o,
                struct err *err);
 void batch_close(struct batches *b);
+/* What MovieLens says of a user and a movie, as the recommender's ids: `ids[i] + at * width` for
+ * each input. `title` and `genres` ("Drama|War") are cut into words where they stand. */
+struct rating_fields {
+    int32_t user, age, job, movie;
+    bool female;
+    char *title, *genres;
+};
+void rating_ids(const struct rating_fields *f, int32_t *const ids[N_MOVIE_IDS], size_t at);
 /* The token of the place after `batches` batches of a pass over `samples` samples. */
 int batch_place(const struct batch_options *o, uint64_t samples, uint64_t pass, uint64_t batches,
                 char ret[BATCH_TOKEN_LEN], struct err *err);

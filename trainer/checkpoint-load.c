@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,18 +136,24 @@ static int take_files(struct reading *r, const struct json *root, struct err *er
     return 0;
 }
 
-static int read_place(struct reading *r, struct checkpoint *c, struct err *err)
+/* state.json of a folder that is whole. */
+static int read_state(int dir, struct json_doc **ret, struct err *err)
 {
     cleanup_bytes struct bytes done = {0}, text = {0};
     char want[64];
-    if (read_file(r->dir, "state.json", STATE_MAX, &text, err) ||
-        read_file(r->dir, "done", sizeof want, &done, err))
+    if (read_file(dir, "state.json", STATE_MAX, &text, err) ||
+        read_file(dir, "done", sizeof want, &done, err))
         return -1;
     snprintf(want, sizeof want, CHECKPOINT_DONE "%08x\n", crc32c(0, text.data, text.len));
     if (!done.data || done.len != strlen(want) || memcmp(done.data, want, done.len) != 0)
         return err_set(err, ERR_CORRUPT, "state.json: it is torn or damaged");
+    return json_parse(ret, "state.json", text.data, text.len, err);
+}
+
+static int read_place(struct reading *r, struct checkpoint *c, struct err *err)
+{
     cleanup_json struct json_doc *doc = NULL;
-    if (json_parse(&doc, "state.json", text.data, text.len, err))
+    if (read_state(r->dir, &doc, err))
         return -1;
     struct json root = json_root(doc);
     return take_state(r, &root, c, err) || take_files(r, &root, err);
@@ -216,4 +223,112 @@ int checkpoint_load_named(const char *path, struct net *n, struct checkpoint *re
         return err_set(err, ERR_NOT_FOUND,
                        "checkpoints: %s: there is no whole one (look at its pass-… folders)", path);
     return got;
+}
+
+/* --- how it was built ------------------------------------------------------------------------- */
+
+static int side(const struct json *shape, const char *key, int *ret, struct err *err)
+{
+    int64_t n;
+    if (json_int(shape, key, 0, INT_MAX, &n, err))
+        return -1;
+    *ret = (int)n;
+    return 0;
+}
+
+static int take_shape(const struct json *shape, struct model_shape *s, struct err *err)
+{
+    struct json rows = json_get(shape, "rows");
+    if (json_want_object(shape, err) || side(shape, "height", &s->h, err) ||
+        side(shape, "width", &s->w, err) || side(shape, "channels", &s->c, err) ||
+        side(shape, "classes", &s->classes, err) || side(shape, "hidden", &s->hidden, err) ||
+        json_want_array(&rows, err))
+        return -1;
+    for (size_t i = 0; i < json_count(&rows) && i < N_MOVIE_IDS; i++) {
+        struct json row = json_at(&rows, i);
+        int64_t n;
+        if (json_as_int(&row, 0, INT_MAX, &n, err))
+            return -1;
+        s->rows[i] = (int)n;
+    }
+    return 0;
+}
+
+static int take_classes(const struct json *names, struct checkpoint_about *ret, struct err *err)
+{
+    size_t n = json_count(names);
+    ret->classes = xcalloc(n + 1, sizeof *ret->classes);
+    for (size_t i = 0; i < n; i++) {
+        struct json one = json_at(names, i);
+        const char *name;
+        if (json_as_str(&one, &name, err))
+            return -1;
+        ret->classes[ret->n_classes++] = xstrdup(name);
+    }
+    return 0;
+}
+
+static bool has_mean(const struct json *root)
+{
+    struct json files = json_get(root, "files");
+    for (size_t i = 0; i < json_count(&files); i++) {
+        struct json row = json_at(&files, i);
+        const char *name;
+        if (json_str(&row, "name", &name, NULL) == 0 && strcmp(name, "mean") == 0)
+            return true;
+    }
+    return false;
+}
+
+static int look_at(const char *place, struct checkpoint_about *ret, struct err *err)
+{
+    cleanup_close int fd = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_json struct json_doc *doc = NULL;
+    const char *model;
+    if (fd < 0)
+        return err_sys(err, errno, "%s", place);
+    if (read_state(fd, &doc, err))
+        return -1;
+    struct json root = json_root(doc), shape = json_get(&root, "shape"),
+                names = json_get(&root, "classes");
+    if (!json_has(&root, "shape"))
+        return err_set(err, ERR_USAGE,
+                       "it does not say how its net was built (an older program wrote it: training "
+                       "that goes on from it writes one that does)");
+    if (json_str(&root, "model", &model, err) || take_shape(&shape, &ret->shape, err) ||
+        take_classes(&names, ret, err))
+        return -1;
+    snprintf(ret->model, sizeof ret->model, "%s", model);
+    ret->mean = has_mean(&root);
+    return 0;
+}
+
+/* The newest folder with a `done`. */
+static char *newest(const char *path, struct err *err)
+{
+    cleanup_free struct checkpoint_place *all = NULL;
+    size_t n;
+    if (checkpoint_list(path, &all, &n, err))
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (all[i].done)
+            return xasprintf("%s/%s", path, all[i].name);
+    err_set(err, ERR_NOT_FOUND, "there is no whole one (look for its pass-… folders)");
+    return NULL;
+}
+
+int checkpoint_look(const char *path, struct checkpoint_about *ret, char **ret_place,
+                    struct err *err)
+{
+    cleanup_free char *state = xasprintf("%s/state.json", path), *place = NULL;
+    *ret = (struct checkpoint_about){0};
+    if (access(path, F_OK))
+        return err_sys(err, errno, "checkpoints: %s", path);
+    place = access(state, F_OK) == 0 ? xstrdup(path) : newest(path, err);
+    if (!place || look_at(place, ret, err)) {
+        checkpoint_about_release(ret);
+        return err_wrap(err, "checkpoints: %s", place ? place : path);
+    }
+    *ret_place = take_ptr(&place);
+    return 0;
 }

@@ -130,8 +130,37 @@ static void put_double(struct json_writer *w, const char *key, double value)
     jw_raw(w, key, strpbrk(text, "in") ? "null" : text);
 }
 
+static void put_about(struct json_writer *w, const struct checkpoint_about *a)
+{
+    const struct model_shape *s = &a->shape;
+    jw_object(w, "shape");
+    jw_int(w, "height", s->h);
+    jw_int(w, "width", s->w);
+    jw_int(w, "channels", s->c);
+    jw_int(w, "classes", s->classes);
+    jw_int(w, "hidden", s->hidden);
+    jw_array(w, "rows");
+    for (int i = 0; i < N_MOVIE_IDS; i++)
+        jw_int(w, NULL, s->rows[i]);
+    jw_end(w);
+    jw_end(w);
+    jw_array(w, "classes");
+    for (size_t i = 0; i < a->n_classes; i++)
+        jw_str(w, NULL, a->classes[i]);
+    jw_end(w);
+}
+
+void checkpoint_about_release(struct checkpoint_about *a)
+{
+    for (size_t i = 0; i < a->n_classes; i++)
+        free(a->classes[i]);
+    free(a->classes);
+    a->classes = NULL;
+    a->n_classes = 0;
+}
+
 static int write_state(struct writing *w, const struct net *n, const struct checkpoint *c,
-                       struct err *err)
+                       const struct checkpoint_about *about, struct err *err)
 {
     cleanup_bytes struct bytes text = {0};
     struct json_writer out;
@@ -146,6 +175,8 @@ static int write_state(struct writing *w, const struct net *n, const struct chec
     jw_str(&out, "token", c->token);
     put_double(&out, "loss", c->loss);
     put_double(&out, "rate", c->rate);
+    if (about)
+        put_about(&out, about);
     jw_array(&out, "files");
     w->files = &out;
     int code = write_numbers(w, n, err);
@@ -237,8 +268,9 @@ static void prune(const char *dir, const char *newest, unsigned keep)
     }
 }
 
-int checkpoint_save(const char *dir, const struct net *n, const struct checkpoint *c, unsigned keep,
-                    char *ret, size_t ret_len, struct err *err)
+int checkpoint_save(const char *dir, const struct net *n, const struct checkpoint *c,
+                    const struct checkpoint_about *about, unsigned keep, char *ret, size_t ret_len,
+                    struct err *err)
 {
     char name[CHECKPOINT_NAME];
     checkpoint_name(c, name, sizeof name);
@@ -253,7 +285,7 @@ int checkpoint_save(const char *dir, const struct net *n, const struct checkpoin
     if (unlinkat(fd, "done", 0) && errno != ENOENT)
         return err_sys(err, errno, "checkpoint: %s/done", path);
     struct writing w = {.dir = fd, .path = path};
-    if (write_state(&w, n, c, err)) {
+    if (write_state(&w, n, c, about, err)) {
         remove_place(dir, name);
         return -1;
     }

@@ -5,8 +5,9 @@
  *   SAVE_DIR/pass-00002-batch-000000017/ 17 batches of pass 2 are done
  *       ___fc_layer_0__.w0 …             a file a parameter: Paddle's header of 16 bytes (version
  * 0, 4 bytes a number, how many), then floats momentum, mean                   of all parameters,
- * in their order (mean: with --ema) state.json                       where training is; size and
- * CRC-32C of each file done                             written last: CRC-32C of state.json
+ * in their order (mean: with --ema) state.json                       where training is; the model's
+ * shape and names of classes; size and CRC-32C of each file done written last: CRC-32C of
+ * state.json
  *
  * Every file is fsynced before `done` is, so that a folder with a `done` that fits is whole,
  * whenever the machine stopped; it works on a local disk and on a mount where a file becomes
@@ -31,10 +32,23 @@ struct checkpoint {
     char from[600];              /* the folder that it was loaded from */
 };
 
+/* What builds the same net again without its data: for predictors. */
+struct checkpoint_about {
+    struct model_shape shape;
+    size_t n_classes;
+    char **classes; /* names of labels, in order; n_classes 0: they have none */
+    char model[32]; /* what was read has these, too: its name, ... */
+    bool mean;      /* ... and whether an average of the weights is there */
+};
+void checkpoint_about_release(struct checkpoint_about *a);
+#define cleanup_checkpoint_about CLEANUP(checkpoint_about_release)
+
 /* Writes one and removes all but the newest `keep` (0: keeps all). ERR_DENIED, ERR_LIMIT: the
- * folder cannot be written or is full; what was there stays. `ret` (may be NULL): the folder. */
-int checkpoint_save(const char *dir, const struct net *n, const struct checkpoint *c, unsigned keep,
-                    char *ret, size_t ret_len, struct err *err);
+ * folder cannot be written or is full; what was there stays. `about` may be NULL. `ret` (may be
+ * NULL): the folder. */
+int checkpoint_save(const char *dir, const struct net *n, const struct checkpoint *c,
+                    const struct checkpoint_about *about, unsigned keep, char *ret, size_t ret_len,
+                    struct err *err);
 
 /*
  * Loads the newest that is whole and of this model. 1: loaded. 0: there is none. Torn ones and
@@ -47,6 +61,12 @@ int checkpoint_load(const char *dir, struct net *n, struct checkpoint *ret, stru
  * That nothing can be loaded is an error: ERR_NOT_FOUND if none is there. */
 int checkpoint_load_named(const char *path, struct net *n, struct checkpoint *ret, struct log *log,
                           struct err *err);
+
+/* How the net of one checkpoint's folder, or of the newest whole one in a folder of them, was
+ * built; `*ret_place` is the folder that it was. ERR_NOT_FOUND: there is none; ERR_USAGE: it was
+ * written without. */
+int checkpoint_look(const char *path, struct checkpoint_about *ret, char **ret_place,
+                    struct err *err);
 
 /* The folder's name of a checkpoint. */
 void checkpoint_name(const struct checkpoint *c, char *out, size_t size);

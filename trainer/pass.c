@@ -80,7 +80,7 @@ static int write_checkpoint(struct run *r, struct err *err)
             return -1;
         n = whole;
     }
-    return checkpoint_save(r->o->save_dir, n, &r->at, (unsigned)r->o->keep, r->saved,
+    return checkpoint_save(r->o->save_dir, n, &r->at, &r->about, (unsigned)r->o->keep, r->saved,
                            sizeof r->saved, err);
 }
 

@@ -21,7 +21,7 @@ struct run {
     struct net *n;
     struct remote *ps; /* where parameters are kept; NULL: here. The collective is its */
     struct net *shape; /* the whole model, unfinished; n has room for a batch's rows alone */
-    struct model_shape model;
+    struct checkpoint_about about; /* the whole model */
     struct batches *batches, *test;
     struct schedule schedule;
     struct events *events; /* rank 0 with --log_dir, else NULL */

@@ -132,7 +132,7 @@ static struct batch_options source_of(const struct run *r, const char *data, boo
 /* Of each table the rows that a batch can name, the rest stays on the servers. */
 static struct model_shape small_shape(const struct run *r)
 {
-    struct model_shape s = r->model;
+    struct model_shape s = r->about.shape;
     for (int i = 0; i < net_n_ids(r->shape) && i < N_MOVIE_IDS; i++)
         s.rows[i] = remote_room(s.rows[i], (size_t)r->o->batch_size, net_ids_width(r->shape, i));
     return s;
@@ -143,10 +143,23 @@ int run_whole(struct run *r, struct backend **ret_backend, struct net **ret, str
     if (backend_cpu(ret_backend, (int)r->o->trainer_count, err))
         return -1;
     *ret = net_new(*ret_backend, r->o->model);
-    return model_build(*ret, r->o->model, &r->model, err) ||
+    return model_build(*ret, r->o->model, &r->about.shape, err) ||
                    net_finish(*ret, 1, (uint64_t)r->o->seed, err)
                ? err_wrap(err, "all parameters on one trainer")
                : 0;
+}
+
+static void name_classes(struct run *r)
+{
+    const struct batches_ops *ops = r->batches->ops;
+    struct checkpoint_about *a = &r->about;
+    if (!ops->class_name)
+        return;
+    a->classes = xcalloc((size_t)a->shape.classes + 1, sizeof *a->classes);
+    for (int i = 0; i < a->shape.classes; i++) {
+        const char *name = ops->class_name(r->batches, i);
+        a->classes[a->n_classes++] = xstrdup(name ? name : "");
+    }
 }
 
 static int open_net(struct run *r, const struct model_shape *found, struct err *err)
@@ -154,7 +167,8 @@ static int open_net(struct run *r, const struct model_shape *found, struct err *
     struct model_shape s = *found;
     s.smooth = (float)r->o->smoothing;
     s.hidden = (int)r->o->hidden;
-    r->model = s;
+    r->about.shape = s;
+    name_classes(r);
     if (r->ps) {
         r->shape = net_new(r->b, r->o->model);
         if (model_build(r->shape, r->o->model, &s, err))
@@ -357,6 +371,7 @@ static void close_all(struct run *r, bool failed)
     net_free(r->shape);
     net_free(r->n);
     backend_close(r->b);
+    checkpoint_about_release(&r->about);
     free(r->sums);
 }
 

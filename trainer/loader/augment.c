@@ -87,6 +87,12 @@ static void centre_part(const struct augment *a, uint32_t w, uint32_t h, struct 
     *ret = (struct box){(w - cw) / 2, (h - ch) / 2, cw, ch};
 }
 
+uint32_t augment_resize(uint32_t height, uint32_t width)
+{
+    uint64_t larger = height > width ? height : width;
+    return (uint32_t)((larger * 256 + 112) / 224);
+}
+
 void augment_box(const struct augment *a, uint32_t w, uint32_t h, struct box *ret, bool *ret_flip)
 {
     uint32_t r[4];

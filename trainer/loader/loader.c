@@ -52,10 +52,7 @@ static int check_options(struct loader_options *o, struct err *err)
     if ((unsigned)o->format > LOADER_RAW || (unsigned)o->crop > LOADER_CROP_NONE ||
         (unsigned)o->policy > LOADER_SKIP || (unsigned)o->direct > LOADER_DIRECT_ONLY)
         return err_set(err, ERR_USAGE, "loader: an option has a value that is none of its names");
-    if (!o->resize) {
-        uint64_t larger = o->height > o->width ? o->height : o->width;
-        o->resize = (uint32_t)((larger * 256 + 112) / 224);
-    }
+    o->resize = o->resize ? o->resize : augment_resize(o->height, o->width);
     return 0;
 }
 

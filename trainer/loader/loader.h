@@ -186,6 +186,12 @@ struct loader_skip {
 };
 uint32_t loader_skips(struct loader *l, struct loader_skip *ret, uint32_t max);
 
+/* One picture as a loader with these options would give it, for programs that get pictures from
+ * elsewhere (a predictor). Of the options count format (FLOAT, UINT8), crop, height, width, resize,
+ * mean, std, no_flip, seed and max_pixels; `out` has height * width * 3 values. Any thread. */
+int loader_picture(const struct loader_options *o, const void *jpeg, size_t len, void *out,
+                   struct err *err);
+
 /* For bindings: the size of struct loader_options (0), _batch (1), _info (2), _figures (3) and
  * _skip (4) as this library was compiled; 0: none of them. */
 uint32_t loader_layout(uint32_t which);

@@ -26,6 +26,8 @@ struct augment {
     bool flip; /* may be mirrored */
     uint64_t seed, epoch, number;
 };
+/* The shorter side before a centre crop of that size. */
+uint32_t augment_resize(uint32_t height, uint32_t width);
 /* Of a picture of w x h pixels (at least 1 x 1). */
 void augment_box(const struct augment *a, uint32_t w, uint32_t h, struct box *ret, bool *ret_flip);
 

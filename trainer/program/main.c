@@ -11,6 +11,7 @@
 #include "log.h"
 #include "mem.h"
 #include "options.h"
+#include "predict.h"
 #include "program.h"
 #include "pserver.h"
 #include "rendezvous.h"
@@ -45,6 +46,7 @@ static void help(void)
     cleanup_bytes struct bytes text = {0};
     bytes_add_str(&text, "sampan-train [OPTION]…          trains a model\n"
                          "sampan-train pserver [OPTION]…  keeps parameters for trainers\n"
+                         "sampan-train predict --checkpoint DIR  answers by what was learned\n"
                          "sampan-train launch [OPTION]…   both, in each pod of a batch/v1 Job\n"
                          "sampan-train split --parts N SRC JOB  deals samples out for that\n"
                          "\n");
@@ -177,6 +179,20 @@ static int launch(int argc, char **argv)
     return code;
 }
 
+static int predict(int argc, char **argv)
+{
+    struct err err = {0};
+    struct predict_options o = {0};
+    struct conf *conf = NULL;
+    sigset_t ends;
+    program_hold_signals(&ends);
+    int result = program_options(&conf, &predict_about, &o, argc, argv, &err);
+    if (result == 0)
+        result = predict_run(&o, &ends, &err);
+    conf_free(conf);
+    return program_end(&predict_about, result > 0 ? 0 : result, &err);
+}
+
 static int split(int argc, char **argv)
 {
     struct err err = {0};
@@ -190,5 +206,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "split") == 0)
         return split(argc - 1, argv + 1);
     wait_asleep(argv);
+    if (argc > 1 && strcmp(argv[1], "predict") == 0)
+        return predict(argc - 1, argv + 1);
     return train(argc, argv, argc > 1 && strcmp(argv[1], "pserver") == 0);
 }

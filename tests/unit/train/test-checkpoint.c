@@ -85,7 +85,7 @@ static void save(struct world *w, uint64_t pass, uint64_t batch, float with)
     struct checkpoint c = {.pass = pass, .batch = batch, .step = 10 * pass + batch, .seed = 5};
     snprintf(c.token, sizeof c.token, "%s", batch ? "a token" : "");
     fill(w->n, with);
-    cr_assert_eq(checkpoint_save(w->dir, w->n, &c, 0, NULL, 0, &err), 0, "%s", err.msg);
+    cr_assert_eq(checkpoint_save(w->dir, w->n, &c, NULL, 0, NULL, 0, &err), 0, "%s", err.msg);
 }
 
 static int load(struct world *w, struct checkpoint *c, struct err *err)
@@ -234,14 +234,14 @@ Test(checkpoint, keeps_the_newest)
     struct err err = {0};
     for (uint64_t pass = 1; pass <= 5; pass++) {
         struct checkpoint c = {.pass = pass, .step = pass};
-        cr_assert_eq(checkpoint_save(w.dir, w.n, &c, 2, NULL, 0, &err), 0, "%s", err.msg);
+        cr_assert_eq(checkpoint_save(w.dir, w.n, &c, NULL, 2, NULL, 0, &err), 0, "%s", err.msg);
         cr_expect_eq(folders(&w), pass == 1 ? 1 : 3 << (pass - 2), "after %d", (int)pass);
     }
     cleanup_free char *done = path(&w, "pass-00004/done"), *other = path(&w, "pass-of-others");
     cr_assert_eq(unlink(done), 0);
     cr_assert_eq(mkdir(other, 0700), 0);
     struct checkpoint c = {.pass = 6, .step = 6};
-    cr_assert_eq(checkpoint_save(w.dir, w.n, &c, 2, NULL, 0, &err), 0);
+    cr_assert_eq(checkpoint_save(w.dir, w.n, &c, NULL, 2, NULL, 0, &err), 0);
     cr_expect_eq(folders(&w), 0x38, "a torn one does not count among those kept");
     cr_expect_eq(access(other, F_OK), 0, "what is no checkpoint stays");
     teardown(&w);
@@ -268,16 +268,16 @@ Test(checkpoint, folder_that_cannot_be_written)
     struct err err = {0};
     cleanup_free char *file = path(&w, "file"), *below = path(&w, "file/below");
     close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-    cr_expect_eq(checkpoint_save(file, w.n, &c, 0, NULL, 0, &err), -1);
+    cr_expect_eq(checkpoint_save(file, w.n, &c, NULL, 0, NULL, 0, &err), -1);
     cr_expect(strstr(err.msg, "Not a directory"), "%s", err.msg);
-    cr_expect_eq(checkpoint_save(below, w.n, &c, 0, NULL, 0, &err), -1);
+    cr_expect_eq(checkpoint_save(below, w.n, &c, NULL, 0, NULL, 0, &err), -1);
     /* A full disk, as the writer sees it. */
     cleanup_free char *pass = path(&w, "pass-00000"),
                       *full = path(&w, "pass-00000/___fc_layer_2__.w0");
     cr_assert_eq(mkdir(pass, 0700), 0);
     cr_assert_eq(mkdir(full, 0700), 0);
     err_clear(&err);
-    cr_expect_eq(checkpoint_save(w.dir, w.n, &c, 0, NULL, 0, &err), -1);
+    cr_expect_eq(checkpoint_save(w.dir, w.n, &c, NULL, 0, NULL, 0, &err), -1);
     cr_expect(strstr(err.msg, "checkpoint: write ") && strstr(err.msg, "___fc_layer_2__.w0"), "%s",
               err.msg);
     cleanup_free char *done = path(&w, "pass-00000/done");
@@ -347,7 +347,7 @@ Test(checkpoint, numbers_that_are_none_are_not_saved)
     const struct param *last = net_param(w.n, net_n_params(w.n) - 1);
     fill(w.n, 2);
     net_weights(w.n)[last->at + last->n - 1] = INFINITY;
-    cr_expect_eq(checkpoint_save(w.dir, w.n, &c, 3, NULL, 0, &err), -1);
+    cr_expect_eq(checkpoint_save(w.dir, w.n, &c, NULL, 3, NULL, 0, &err), -1);
     cr_expect(strstr(err.msg, last->name) && strstr(err.msg, "is not saved"), "%s", err.msg);
     cr_expect_eq(load(&w, &c, &err), 1);
     cr_expect(holds(w.n, 1));

@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# A trained model answers over HTTP: what it says is what its parameters make of the input, computed here once
+# more; replicas agree; requests that make no sense are told where; and what cannot be served is said at the start.
+. "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/ratings.sh"
+TRAIN="$SAMPAN_BUILD/bin/sampan-train"
+"$SAMPAN_BUILD/tools/make-pictures" "$SRC" 3 12 48 40
+"$TRAIN" --model mlp --hidden 16 --image 16 --data "$SRC" --batch-size 16 --epochs 3 --seed 7 --device cpu --ema 0.9 \
+    --save-dir "$T/saved" --log_level error 2>"$T/why" || fail "$(cat "$T/why")"
+make_ratings "$T/ratings"
+"$TRAIN" --model recommender --data "$T/ratings" --batch-size 50 --epochs 2 --device cpu --save-dir "$T/movies" \
+    --log_level error 2>"$T/why" || fail "$(cat "$T/why")"
+
+"$PYTHON" - "$TRAIN" "$SRC" "$T" <<'END' || exit 1
+import json
+import math
+import pathlib
+import random
+import re
+import signal
+import struct
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+train, source, top = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+
+
+class Server:
+    def __init__(self, checkpoint):
+        self.p = subprocess.Popen([train, "predict", "--checkpoint", str(checkpoint), "--listen", "127.0.0.1:0"],
+                                  stderr=subprocess.PIPE, text=True)
+        for line in self.p.stderr:
+            ready = re.search(r"ready port=(\d+)", line)
+            if ready:
+                self.url = f"http://127.0.0.1:{ready[1]}"
+                return
+        raise SystemExit(f"it ended: {self.p.wait()}")
+
+    def ask(self, path, body=None, kind="application/json"):
+        r = urllib.request.Request(self.url + path, data=body, headers={"Content-Type": kind} if body is not None else {})
+        try:
+            with urllib.request.urlopen(r, timeout=60) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as e:
+            return e.code, e.read().decode()
+
+    def predict(self, body, kind="application/json"):
+        status, text = self.ask("/v1/predict", body if isinstance(body, bytes) else json.dumps(body).encode(), kind)
+        return status, json.loads(text)
+
+    def end(self):
+        self.p.send_signal(signal.SIGTERM)
+        self.p.stderr.read()
+        assert self.p.wait(60) == 0, self.p.returncode
+
+
+def mean_of(place):
+    """Parameters by name, from the average of the weights, which holds them in the order of state.json."""
+    rows = [r for r in json.loads((place / "state.json").read_text())["files"] if r["name"].startswith("___")]
+    numbers = [x for x, in struct.iter_unpack("<f", (place / "mean").read_bytes())]
+    out, at = {}, 0
+    for r in rows:
+        n = (r["size"] - 16) // 4
+        out[r["name"]] = numbers[at:at + n]
+        at += -(-n // 16) * 16  # each begins at a multiple of 64 bytes
+    assert at == len(numbers)
+    return out
+
+
+def expected(p, pixels):
+    of, by = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    x = [(v / 255 - of[i % 3]) / by[i % 3] for i, v in enumerate(pixels)]
+    for i in range(3):
+        w, b = p[f"___fc_layer_{i}__.w0"], p[f"___fc_layer_{i}__.wbias"]
+        x = [sum(v * w[k * len(b) + j] for k, v in enumerate(x)) + b[j] for j in range(len(b))]
+        x = [max(v, 0) for v in x] if i < 2 else x
+    e = [math.exp(v - max(x)) for v in x]
+    return [v / sum(e) for v in e]
+
+
+saved = top / "saved"
+one, two = Server(saved), Server(saved / "pass-00002")
+status, text = one.ask("/v1/model")
+about = json.loads(text)
+assert status == 200 and about["model"] == "mlp" and about["checkpoint"].endswith("pass-00002"), about
+assert about["classes"] == sorted(d.name for d in source.iterdir()), about
+assert [one.ask(p)[0] for p in ("/healthz", "/readyz", "/nothing")] == [200, 200, 404]
+
+draw = random.Random(1)
+pixels = [[draw.randrange(256) for _ in range(16 * 16 * 3)] for _ in range(40)]  # more than one batch
+status, got = one.predict({"instances": pixels})
+assert status == 200, got
+parameters = mean_of(saved / "pass-00002")
+for row, said in zip(pixels, got["predictions"], strict=True):
+    want = expected(parameters, row)
+    assert max(abs(a - b) for a, b in zip(want, said["scores"], strict=True)) < 1e-4, (want, said)
+    assert said["score"] == max(said["scores"]) == said["scores"][said["label"]], said
+    assert said["class"] == about["classes"][said["label"]], said
+assert two.predict({"instances": pixels})[1] == got, "replicas disagree"
+
+picture = next(source.glob("*/*")).read_bytes()
+status, got = one.predict(picture, "image/jpeg")
+assert status == 200 and abs(sum(got["predictions"][0]["scores"]) - 1) < 1e-5, got
+assert two.predict(picture, "image/jpeg")[1] == got
+
+for body, kind, where in (
+        ({"instances": [pixels[0], [1, 2]]}, "application/json", "instances[1]"),
+        ({"instances": [pixels[0][:-1] + [256]]}, "application/json", "instances[0]"),
+        ({"instances": []}, "application/json", "instances"),
+        ({"instances": pixels[:1], "extra": 1}, "application/json", "extra"),
+        (b"{", "application/json", "request"),
+        (picture[:300], "image/jpeg", "picture"),
+        (b"", "image/jpeg", "picture"),
+        (picture, "text/plain", "Content-Type")):
+    status, got = one.predict(body, kind)
+    assert status == 400 and where in got["error"], (where, status, got)
+assert one.ask("/v1/predict")[0] == 405
+status, text = one.ask("/metrics")
+assert "sampan_predict_predictions_total 41\n" in text and "sampan_predict_refused_total 10\n" in text, text
+one.end()
+two.end()
+
+movies = Server(top / "movies")
+known = {"user": 1, "movie": 2, "gender": "F", "age": 19, "job": 1, "title": "Word2 Other2 (1999)", "genres": "Drama|Kind2"}
+status, got = movies.predict({"instances": [known, {**known, "title": "Another"}]})
+ratings = [p["rating"] for p in got["predictions"]]
+assert status == 200 and all(-5.001 < r < 5.001 for r in ratings) and ratings[0] != ratings[1], got
+for wrong, where in (({**known, "user": 1 << 30}, "user"), ({**known, "gender": "X"}, "gender"), ({"user": 1}, "movie"), (3, "instances[0]")):
+    status, got = movies.predict({"instances": [wrong]})
+    assert status == 400 and where in got["error"], (where, got)
+assert movies.predict(picture, "image/jpeg")[0] == 400
+movies.end()
+END
+
+refused() { # EXIT WORDS DIR
+    local code=0
+    "$TRAIN" predict --checkpoint "$3" --listen 127.0.0.1:0 2>"$T/why" || code=$?
+    expect "exit code for $3" "$code" "$1"
+    grep -q "$2" "$T/why" || fail "no \"$2\" in: $(cat "$T/why")"
+}
+refused 3 "no such\|No such" "$T/nothing"
+mkdir "$T/empty"
+refused 3 "no whole one" "$T/empty"
+printf x >>"$T/saved/pass-00002/___fc_layer_0__.w0"
+refused 1 "fc_layer_0" "$T/saved/pass-00002"
+rm "$T/saved/pass-00002/done"
+refused 3 "done" "$T/saved/pass-00002"
+code=0
+"$TRAIN" predict 2>"$T/why" || code=$?
+expect "exit code without --checkpoint" "$code" 2

@@ -1,0 +1,208 @@
+/* The predictor's program: HTTP, and options. */
+#define LOG_MODULE "predict"
+#include <microhttpd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "http-listen.h"
+#include "json.h"
+#include "mem.h"
+#include "predict-internal.h"
+
+#define BODY_MAX    (64u << 20)
+#define CONNECTIONS 256
+#define IDLE_S      60
+#define THREADS     4
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+#define AT(field) offsetof(struct predict_options, field)
+static const struct conf_row rows[] = {
+    {"checkpoint", CONF_STRING, AT(checkpoint), .arg = "DIR",
+     .help = "A checkpoint's folder, or --save_dir of a training: the newest whole one"},
+    {"listen", CONF_STRING, AT(listen), .arg = "ADDR:PORT", .dflt = ":8080",
+     .help = "Serve here; \":PORT\" means every address"},
+    {"device", CONF_STRING, AT(device), .arg = "NAME", .dflt = "auto",
+     .help = "auto, cpu, cuda or cuda:N"},
+    {"precision", CONF_STRING, AT(precision), .arg = "NAME", .dflt = "auto",
+     .help = "Of a GPU: auto, fp32, tf32 or bf16"},
+    {"threads", CONF_INT, AT(threads), .arg = "N", .dflt = "0", .min = 0, .max = 1024,
+     .help = "Threads that compute on the CPU; 0: one a core"},
+    {"batch", CONF_INT, AT(batch), .arg = "N", .dflt = "32", .min = 1, .max = 4096,
+     .help = "Samples computed at once at most"},
+    PROGRAM_LOG_ROWS(struct predict_options, log, "text"),
+};
+const struct program_about predict_about = {
+    .name = "sampan-train predict",
+    .summary = "a trained model behind HTTP (POST /v1/predict)",
+    .rows = rows,
+    .n_rows = sizeof rows / sizeof rows[0],
+};
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+struct request {
+    struct bytes body;
+    bool too_large;
+};
+
+static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, const char *type,
+                             const struct bytes *text)
+{
+    struct MHD_Response *r = MHD_create_response_from_buffer(
+        text->len, text->data ? text->data : (char *)(uintptr_t) "", MHD_RESPMEM_MUST_COPY);
+    if (!r)
+        return MHD_NO;
+    MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    enum MHD_Result result = MHD_queue_response(c, status, r);
+    MHD_destroy_response(r);
+    return result;
+}
+
+static enum MHD_Result refuse(struct predictor *p, struct MHD_Connection *c, unsigned status,
+                              const char *why)
+{
+    cleanup_bytes struct bytes text = {0};
+    struct json_writer w;
+    jw_init(&w, &text);
+    jw_object(&w, NULL);
+    jw_str(&w, "error", why);
+    jw_end(&w);
+    counter_add(&p->refused, 1);
+    return reply(c, status, "application/json", &text);
+}
+
+static enum MHD_Result predict(struct predictor *p, struct MHD_Connection *c,
+                               const struct request *q)
+{
+    cleanup_bytes struct bytes text = {0};
+    struct err err = {0};
+    const char *type =
+        MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
+    if (q->too_large)
+        return refuse(p, c, MHD_HTTP_CONTENT_TOO_LARGE, "the body is larger than 64 MiB");
+    if (question_answer(p, type ? type : "", q->body.data ? q->body.data : "", q->body.len, &text,
+                        &err))
+        return refuse(
+            p, c, err.class == ERR_USAGE ? MHD_HTTP_BAD_REQUEST : MHD_HTTP_INTERNAL_SERVER_ERROR,
+            err.msg);
+    return reply(c, MHD_HTTP_OK, "application/json", &text);
+}
+
+static void write_metrics(struct predictor *p, struct bytes *out)
+{
+    const struct {
+        const char *name, *help;
+        counter *value;
+    } counts[] = {{"requests", "Requests to predict.", &p->requests},
+                  {"refused", "Requests answered with an error.", &p->refused},
+                  {"predictions", "Samples judged.", &p->predictions}};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        bytes_addf(out,
+                   "# HELP sampan_predict_%s_total %s\n# TYPE sampan_predict_%s_total counter\n"
+                   "sampan_predict_%s_total %llu\n",
+                   counts[i].name, counts[i].help, counts[i].name, counts[i].name,
+                   (unsigned long long)counter_get(counts[i].value));
+}
+
+static enum MHD_Result show(struct predictor *p, struct MHD_Connection *c, const char *url)
+{
+    cleanup_bytes struct bytes text = {0};
+    if (strcmp(url, "/v1/model") == 0) {
+        question_about(p, &text);
+        return reply(c, MHD_HTTP_OK, "application/json", &text);
+    }
+    if (strcmp(url, "/metrics") == 0)
+        write_metrics(p, &text);
+    else if (strcmp(url, "/healthz") == 0 || strcmp(url, "/readyz") == 0)
+        bytes_add_str(&text, "ok\n");
+    else
+        return refuse(p, c, MHD_HTTP_NOT_FOUND,
+                      "POST /v1/predict, GET /v1/model, /healthz, /readyz and /metrics are here");
+    return reply(c, MHD_HTTP_OK, "text/plain; charset=utf-8", &text);
+}
+
+static void take_body(struct request *q, const char *upload, size_t n)
+{
+    q->too_large |= q->body.len + n > BODY_MAX;
+    if (q->too_large)
+        bytes_release(&q->body);
+    else
+        bytes_add(&q->body, upload, n);
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *upload_size, void **state)
+{
+    struct predictor *p = arg;
+    (void)version;
+    if (!*state) { /* the head alone has come */
+        *state = xcalloc(1, sizeof(struct request));
+        return MHD_YES;
+    }
+    if (*upload_size) {
+        take_body(*state, upload, *upload_size);
+        *upload_size = 0;
+        return MHD_YES;
+    }
+    bool asks = strcmp(url, "/v1/predict") == 0;
+    if (asks)
+        counter_add(&p->requests, 1);
+    if (strcmp(method, asks ? MHD_HTTP_METHOD_POST : MHD_HTTP_METHOD_GET) != 0)
+        return refuse(p, c, MHD_HTTP_METHOD_NOT_ALLOWED, asks ? "want POST" : "want GET");
+    return asks ? predict(p, c, *state) : show(p, c, url);
+}
+
+static void on_end(void *arg, struct MHD_Connection *c, void **state,
+                   enum MHD_RequestTerminationCode why)
+{
+    struct request *q = *state;
+    (void)arg, (void)c, (void)why;
+    if (q)
+        bytes_release(&q->body);
+    free(q);
+    *state = NULL;
+}
+
+/* --- the program ------------------------------------------------------------------------------ */
+
+static int serve(struct predictor *p, const struct predict_options *o, const sigset_t *ends,
+                 struct log *log, struct err *err)
+{
+    int sock = -1, signal_number = 0;
+    if (http_listen(o->listen, &sock, err))
+        return err_wrap(err, "--listen");
+    struct MHD_Daemon *d = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, on_request, p,
+        MHD_OPTION_LISTEN_SOCKET, sock, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_S, MHD_OPTION_NOTIFY_COMPLETED, on_end, NULL, MHD_OPTION_END);
+    if (!d) {
+        close(sock);
+        return err_set(err, ERR_FAILED, "--listen: cannot serve %s", o->listen);
+    }
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(d, MHD_DAEMON_INFO_BIND_PORT);
+    log_info(log, "ready port=%u", info ? info->port : 0u);
+    while (sigwait(ends, &signal_number))
+        ;
+    log_info(log, "ending signal=%d", signal_number);
+    MHD_stop_daemon(d);
+    return 0;
+}
+
+int predict_run(const struct predict_options *o, const sigset_t *ends, struct err *err)
+{
+    struct log *log = NULL;
+    struct predictor *p = NULL;
+    if (!o->checkpoint)
+        return err_set(err, ERR_USAGE, "want --checkpoint DIR (--save_dir of a training)");
+    if (program_log_open(&log, &o->log, err))
+        return -1;
+    int result = predictor_open(&p, o, log, err) || serve(p, o, ends, log, err) ? -1 : 0;
+    predictor_close(p);
+    log_free(log);
+    return result;
+}

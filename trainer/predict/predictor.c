@@ -1,0 +1,111 @@
+/* The model of a checkpoint, to be asked. */
+#define LOG_MODULE "predict"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mem.h"
+#include "predict-internal.h"
+
+static int build(struct predictor *p, const struct predict_options *o, struct log *log,
+                 struct err *err)
+{
+    struct checkpoint_about *a = &p->about;
+    struct checkpoint found;
+    int kind = model_data(a->model, err);
+    if (kind < 0)
+        return err_wrap(err, "checkpoint %s", p->place);
+    p->kind = (enum model_data)kind;
+    p->n = net_new(p->b, a->model);
+    if (model_build(p->n, a->model, &a->shape, err) || net_finish(p->n, p->batch, 0, err) ||
+        (a->mean && net_track_mean(p->n, err)) ||
+        checkpoint_load_named(p->place, p->n, &found, log, err) < 0)
+        return -1;
+    if (a->mean)
+        net_swap_mean(p->n);
+    log_info(log, "%s of %s: step=%llu mean=%s listen=%s", a->model, p->place,
+             (unsigned long long)found.step, a->mean ? "yes" : "no", o->listen);
+    return 0;
+}
+
+int predictor_open(struct predictor **ret, const struct predict_options *o, struct log *log,
+                   struct err *err)
+{
+    char why[160] = "";
+    const struct backend_options bo = {.device = o->device,
+                                       .precision = o->precision,
+                                       .threads = o->threads ? (int)o->threads
+                                                             : (int)sysconf(_SC_NPROCESSORS_ONLN)};
+    struct predictor *p = xcalloc(1, sizeof *p);
+    lock_init(&p->lock, RANK_TRAIN, "predictor");
+    p->batch = (size_t)o->batch;
+    if (checkpoint_look(o->checkpoint, &p->about, &p->place, err) ||
+        backend_open(&p->b, &bo, why, sizeof why, err) || build(p, o, log, err)) {
+        predictor_close(p);
+        return -1;
+    }
+    if (why[0])
+        log_info(log, "on the CPU: %s", why);
+    *ret = p;
+    return 0;
+}
+
+void predictor_close(struct predictor *p)
+{
+    if (!p)
+        return;
+    if (p->n)
+        net_free(p->n);
+    if (p->b)
+        backend_close(p->b);
+    checkpoint_about_release(&p->about);
+    lock_destroy(&p->lock);
+    free(p->place);
+    free(p);
+}
+
+size_t predictor_outputs(const struct predictor *p)
+{
+    return net_outputs(p->n);
+}
+
+size_t predictor_floats(const struct predictor *p)
+{
+    const struct model_shape *s = &p->about.shape;
+    return (size_t)s->h * (size_t)s->w * (size_t)s->c;
+}
+
+/* Samples [at, at + n) of a larger batch. Labels and targets only make a loss, which nobody reads.
+ */
+static struct net_batch part(const struct predictor *p, const struct net_batch *in, size_t at,
+                             size_t n)
+{
+    struct net_batch some = {.n = n, .labels = in->labels, .targets = in->targets};
+    if (in->x)
+        some.x = in->x + at * predictor_floats(p);
+    for (int i = 0; i < net_n_ids(p->n); i++)
+        some.ids[i] = in->ids[i] + at * (size_t)net_ids_width(p->n, i);
+    return some;
+}
+
+int predictor_run(struct predictor *p, const struct net_batch *in, float *out, struct err *err)
+{
+    const struct backend_ops *ops = p->b->ops;
+    size_t each = net_outputs(p->n);
+    cleanup_free int32_t *labels = xcalloc(p->batch, sizeof *labels);
+    cleanup_free float *targets = xcalloc(p->batch, sizeof *targets);
+    struct net_batch all = *in;
+    all.labels = labels;
+    all.targets = targets;
+    ACQUIRE(&p->lock);
+    for (size_t at = 0; at < in->n; at += p->batch) {
+        size_t n = in->n - at < p->batch ? in->n - at : p->batch;
+        const struct net_batch some = part(p, &all, at, n);
+        net_step(p->n, &some, /* train= */ false);
+        ops->get(p->b, out + at * each, net_result(p->n), n * each * sizeof *out);
+        if (ops->sync(p->b, err))
+            return -1;
+    }
+    counter_add(&p->predictions, in->n);
+    return 0;
+}
