@@ -17,6 +17,12 @@ bench-peers: deps venv
 	    MINIO="$${MINIO:-$${CONFORMANCE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/sampan-conformance}/bin/minio}" \
 	    python3 tests/bench/peers.py --dir '$(BENCH_DIR)' $(PEERS)
 
+# The article's experiment alone: s3fs and MinIO where they are.
+.PHONY: bench-article
+bench-article: deps venv
+	@MINIO="$${MINIO:-$${CONFORMANCE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/sampan-conformance}/bin/minio}" VENV_PYTHON=.venv/bin/python \
+	    $(MAKE) --no-print-directory bench ROWS='article article-plain-mount'
+
 .PHONY: bench
 bench: deps
 	@$(MAKE) --no-print-directory all tools $(BUILD)/tools/bench-order $(BUILD)/tools/bench-loader

@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import rows  # noqa: E402
+import rows_article  # noqa: E402
 import rows_csi  # noqa: E402
 import rows_loader  # noqa: E402
 import rows_nodes  # noqa: E402
@@ -101,8 +102,8 @@ def main():
         with open(raw_name, "w", encoding="ascii") as raw:
             bench = Bench(world, raw)
             for name, measure in {**rows.ROWS, **rows_loader.ROWS, **rows_nodes.ROWS, **rows_peers.ROWS, **rows_server.ROWS,
-                                  **rows_writable.ROWS, **rows_csi.ROWS, **rows_operator.ROWS}.items():
-                if options.rows and name not in options.rows:
+                                  **rows_writable.ROWS, **rows_csi.ROWS, **rows_operator.ROWS, **rows_article.NAMED}.items():
+                if name not in options.rows if options.rows else name in rows_article.NAMED:
                     continue
                 bench.row, began = name, time.monotonic()
                 print(f"{name}:", flush=True)
