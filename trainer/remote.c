@@ -228,7 +228,7 @@ static int reach(struct remote *r, struct remote_server *s, uint64_t end, struct
     return 0;
 }
 
-static int greet(struct remote *r, struct remote_server *s, struct err *err)
+static void add_greeting(struct remote *r, struct remote_server *s)
 {
     struct ps_hello h = {.rank = r->conf.rank,
                          .ranks = r->conf.ranks,
@@ -240,7 +240,39 @@ static int greet(struct remote *r, struct remote_server *s, struct err *err)
     for (size_t i = 0; i < s->n_tables; i++)
         bytes_add(&s->out, &s->tables[i].shape, sizeof s->tables[i].shape);
     ps_end(&s->out, begun);
-    return remote_ask(r, s, PS_OK, err);
+}
+
+/* Does it go without a word? Then it is no server yet: `launch` listens at the same place while it
+ * looks whether all pods reach each other, and some get through with that before others. */
+static bool says_nothing(struct remote_server *s)
+{
+    char c;
+    ssize_t n;
+    (void)address_send(s->fd, s->out.data, s->out.len); /* if it fails, it may have said why */
+    do
+        n = recv(s->fd, &c, 1, MSG_PEEK);
+    while (n < 0 && errno == EINTR);
+    return n == 0 || (n < 0 && errno == ECONNRESET);
+}
+
+static int meet(struct remote *r, struct remote_server *s, uint64_t end, struct err *err)
+{
+    struct timespec pause = {.tv_nsec = RETRY_NS};
+    bytes_clear(&s->out);
+    add_greeting(r, s);
+    for (;;) {
+        if (reach(r, s, end, err))
+            return -1;
+        if (!says_nothing(s))
+            break;
+        if (clock_mono_ns() >= end)
+            return died(r, s, "it hangs up on a greeting", err);
+        close(s->fd);
+        s->fd = -1;
+        nanosleep(&pause, NULL);
+    }
+    bytes_clear(&s->out);
+    return remote_answer(r, s, PS_OK, err);
 }
 
 int remote_meet(struct remote *r, const struct net *shape, struct net *n, struct err *err)
@@ -256,7 +288,7 @@ int remote_meet(struct remote *r, const struct net *shape, struct net *n, struct
     /* Each is greeted at once: it hangs up on who says nothing, and the next may come much later.
      */
     for (size_t i = 0; i < r->n_servers; i++)
-        if (reach(r, &r->servers[i], end, err) || greet(r, &r->servers[i], err))
+        if (meet(r, &r->servers[i], end, err))
             return -1;
     return 0;
 }
