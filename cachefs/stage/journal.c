@@ -499,7 +499,8 @@ int journal_load(struct stage *s, struct err *err)
     if (find_number(s, "next_ino", &s->next_ino))
         return err_set(err, ERR_CORRUPT, "damaged: %s/journal.db: no next inode number", s->dir);
     s->ino_reserved = s->next_ino;
-    if (exec(s, SQL_GROWING_DOOMED, err) || for_each(s, SQL_NODES, take_row, err) || for_each(s, SQL_DOOMED, take_doomed, err))
+    if (exec(s, SQL_GROWING_DOOMED, err) || for_each(s, SQL_NODES, take_row, err) ||
+        for_each(s, SQL_DOOMED, take_doomed, err))
         return -1;
     if (!s->conf.fresh && for_each(s, SQL_CALLS, take_answer, err))
         return -1;
