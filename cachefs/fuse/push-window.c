@@ -6,6 +6,8 @@
 #define WINDOW_MIN   16
 /* A reader that caught up gets this far before the pusher starts again ahead of it. */
 #define LEAD 16
+/* So many positions are worth the pusher's waking up. */
+#define WORTH 16
 /* After a stretch that readers mostly read by themselves, so many positions go by without a push:
  * twice as many each time in a row, since a try costs readers who take all the CPUs a tenth. */
 #define PAUSE_MIN (16 * PUSH_STRETCH)
@@ -72,6 +74,15 @@ void push_window_seen(struct push_window *w, uint64_t pos)
         w->pause = PAUSE_MIN;
     }
     begin_stretch(w);
+}
+
+bool push_window_is_worth(const struct push_window *w)
+{
+    uint64_t end = w->length - w->reader < w->window ? w->length : w->reader + w->window;
+    uint64_t next = w->next < w->reader ? w->reader : w->next;
+    uint64_t least = w->window / 2 < WORTH ? w->window / 2 : WORTH;
+
+    return w->reader >= w->paused_until && next < end && (end - next >= least || end == w->length);
 }
 
 uint64_t push_window_take(struct push_window *w)

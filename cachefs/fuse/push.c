@@ -430,5 +430,6 @@ void push_seen(struct frontend *f, uint64_t id)
     atomic_store_explicit(&f->kept->order_length, push->w.length, memory_order_relaxed);
     atomic_store_explicit(&f->kept->seen, pos, memory_order_relaxed);
     atomic_store_explicit(&f->kept->seen_id, id, memory_order_relaxed);
-    cond_signal(&push->moved);
+    if (push_window_is_worth(&push->w))
+        cond_signal(&push->moved);
 }

@@ -104,7 +104,8 @@ static void move_disk_window(struct volume *v, struct ahead *a, uint64_t pos)
     uint64_t limit = pos + 1 + near < a->order->length ? pos + 1 + near : a->order->length;
     if (limit > a->disk_limit || jumped_back)
         a->disk_limit = limit;
-    if (a->disk_limit >= a->disk_next + DISK_CHUNK || limit == a->order->length)
+    if (a->disk_limit >= a->disk_next + DISK_CHUNK ||
+        (limit == a->order->length && a->disk_next < limit))
         cond_signal(&a->wake);
 }
 

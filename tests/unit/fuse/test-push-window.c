@@ -66,6 +66,27 @@ Test(push_window, a_steady_reader_is_always_ahead_served)
     cr_assert_eq(w.paused_until, 0);
 }
 
+Test(push_window, nobody_is_woken_for_little)
+{
+    struct push_window w;
+
+    push_window_reset(&w, 100000, 1000);
+    cr_expect(push_window_is_worth(&w));
+    drain(&w);
+    cr_expect_not(push_window_is_worth(&w));
+    push_window_seen(&w, 14);
+    cr_expect_not(push_window_is_worth(&w), "15 positions");
+    push_window_seen(&w, 15);
+    cr_expect(push_window_is_worth(&w), "16 positions");
+    push_window_seen(&w, 99500);
+    drain(&w);
+    cr_expect_not(push_window_is_worth(&w), "the end is pushed");
+    push_window_reset(&w, 20, 16);
+    drain(&w);
+    push_window_seen(&w, 4);
+    cr_expect(push_window_is_worth(&w), "the last ones are worth it however few");
+}
+
 Test(push_window, pauses_when_readers_do_it_all)
 {
     struct push_window w;
@@ -75,6 +96,7 @@ Test(push_window, pauses_when_readers_do_it_all)
     for (; pos < PUSH_STRETCH; pos++)
         push_window_seen(&w, pos);
     cr_assert_gt(w.paused_until, w.reader);
+    cr_expect_not(push_window_is_worth(&w));
     cr_assert_eq(push_window_take(&w), UINT64_MAX);
     while (w.reader < w.paused_until)
         push_window_seen(&w, pos++);
