@@ -140,8 +140,8 @@ void push_window_reset(struct push_window *w, uint64_t length, uint64_t window_s
 void push_window_resume(struct push_window *w, uint64_t pos, uint64_t next);
 /* A READ of a reader at `pos` reached us. */
 void push_window_seen(struct push_window *w, uint64_t pos);
-/* Is there enough to push for waking somebody up? A wake-up for each READ costs readers who take all
- * the CPUs a tenth. */
+/* Is there enough to push for waking somebody up? A wake-up for each READ costs readers who take
+ * all the CPUs a tenth. */
 bool push_window_is_worth(const struct push_window *w);
 /* The next position to push, or UINT64_MAX: nothing to do until the reader moves. */
 uint64_t push_window_take(struct push_window *w);
