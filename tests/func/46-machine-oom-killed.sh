@@ -2,29 +2,15 @@
 # The kernel kills for want of memory (a cgroup's limit) whatever starts to serve: that ends in a clear state, reads fail
 # or wait but are never wrong, and with memory again one command makes all well.
 . "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/memory-group.sh"
 . "$SAMPAN_TESTS/lib/broken-disk.sh"
 need_mount
 need_root "makes a cgroup"
-if grep -qw memory /sys/fs/cgroup/cgroup.controllers 2>/dev/null; then
-    group=/sys/fs/cgroup/sampan-$SAMPAN_TEST_TOKEN limit=memory.max events=memory.events
-    grep -qw memory /sys/fs/cgroup/cgroup.subtree_control || skip "the memory controller is not delegated here (v2)"
-elif [ -w /sys/fs/cgroup/memory/memory.limit_in_bytes ]; then
-    group=/sys/fs/cgroup/memory/sampan-$SAMPAN_TEST_TOKEN limit=memory.limit_in_bytes events=memory.oom_control
-else
-    skip "no memory controller here, neither of cgroup v2 nor of v1"
-fi
-mkdir "$group" 2>/dev/null || skip "cgroups cannot be made here"
-on_exit "rmdir $group"
-killed() {
-    awk '$1 == "oom_kill" { print $2 }' "$group/$events"
-}
-grep -qw oom_kill "$group/$events" || skip "this kernel does not count kills of a cgroup"
+memory_group
 make_set --classes 2 --files 40 --size 600000..900000
 echo $((96 << 20)) >"$group/$limit"
 on_exit "unmount_quietly '$MNT'"
-# shellcheck disable=SC2016
-bash -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$group" \
-    timeout 60 "$S" mount "file://$SRC" "$MNT" --memory 64MiB --cache "ssd:$CACHE=1GiB" --free-space 0
+in_group timeout 60 "$S" mount "file://$SRC" "$MNT" --memory 64MiB --cache "ssd:$CACHE=1GiB" --free-space 0
 for mib in 24 16 12 10 8 7 6 5 4; do # as low as it goes: what is idle needs little
     echo $((mib << 20)) >"$group/$limit" 2>/dev/null || break
 done

@@ -2,31 +2,17 @@
 # The kernel kills the daemon for want of memory (a cgroup's limit) in the middle of writes, again and again: a pause,
 # which writers that compare every byte do not notice, and then all is stored.
 . "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/memory-group.sh"
 . "$SAMPAN_TESTS/lib/writable.sh"
 need_mount
 need_root "makes a cgroup"
 [ -x "$SAMPAN_BUILD/bin/sampan-keeper" ] || skip "no keeper here"
-if grep -qw memory /sys/fs/cgroup/cgroup.controllers 2>/dev/null; then
-    group=/sys/fs/cgroup/sampan-$SAMPAN_TEST_TOKEN limit=memory.max events=memory.events
-    grep -qw memory /sys/fs/cgroup/cgroup.subtree_control || skip "the memory controller is not delegated here (v2)"
-elif [ -w /sys/fs/cgroup/memory/memory.limit_in_bytes ]; then
-    group=/sys/fs/cgroup/memory/sampan-$SAMPAN_TEST_TOKEN limit=memory.limit_in_bytes events=memory.oom_control
-else
-    skip "no memory controller here, neither of cgroup v2 nor of v1"
-fi
-mkdir "$group" 2>/dev/null || skip "cgroups cannot be made here"
-on_exit "rmdir $group"
-killed() {
-    awk '$1 == "oom_kill" { print $2 }' "$group/$events"
-}
-grep -qw oom_kill "$group/$events" || skip "this kernel does not count kills of a cgroup"
+memory_group
 plenty=$((256 << 20))
 echo $plenty >"$group/$limit"
 mkdir -p "$SRC"
 on_exit "unmount_quietly '$MNT'"
-# shellcheck disable=SC2016
-bash -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$group" \
-    timeout 60 "$S" mount "file://$SRC" "$MNT" --writable --commit background --memory 64MiB --cache "ssd:$CACHE=1GiB" --free-space 0
+in_group timeout 60 "$S" mount "file://$SRC" "$MNT" --writable --commit background --memory 64MiB --cache "ssd:$CACHE=1GiB" --free-space 0
 writers=()
 for i in 1 2 3; do
     mkdir "$MNT/w$i"
