@@ -116,6 +116,30 @@ Test(loader, epochs_are_the_samplers_whatever_the_threads)
     drop_folder(dir);
 }
 
+/* A predictor's picture is the one that a test's batch has. */
+Test(loader, a_single_picture_is_that_of_a_batch)
+{
+    char *dir = new_folder();
+    struct made m = make_jpeg(LOOK_RGB, 67, 41, 9);
+    put_file(dir, "ant/0.jpg", m.data, m.len);
+    struct loader_options o = options(dir);
+    o.crop = LOADER_CROP_CENTRE;
+    o.sampler = NULL;
+    struct loader *l = open_it(&o);
+    const struct loader_batch *b;
+    struct err e = {0};
+    float single[16 * 16 * 3];
+    cr_assert_eq(loader_next(l, &b, &e), 1, "%s", e.msg);
+    cr_assert_eq(loader_picture(&o, m.data, m.len, single, &e), 0, "%s", e.msg);
+    cr_expect_eq(memcmp(b->pixels, single, sizeof single), 0);
+    cr_expect_eq(loader_picture(&o, m.data, 40, single, &e), -1);
+    cr_expect_eq(e.class, ERR_CORRUPT, "%s", e.msg);
+    loader_release(l, b);
+    loader_close(l);
+    free(m.data);
+    drop_folder(dir);
+}
+
 Test(loader, a_set_is_described)
 {
     char *dir = picture_set();

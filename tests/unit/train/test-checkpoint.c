@@ -336,6 +336,42 @@ Test(checkpoint, by_its_name)
     teardown(&w);
 }
 
+/* What a predictor builds the net by; and a checkpoint of a program that did not write it. */
+Test(checkpoint, how_the_net_was_built)
+{
+    struct world w;
+    char ant[] = "ant", bee[] = "bee", cafe[] = "caf\303\251 \"c\"";
+    char *classes[] = {ant, bee, cafe};
+    const struct checkpoint c = {.pass = 2};
+    const struct checkpoint_about about = {
+        .shape = {.h = 4, .w = 5, .c = 3, .classes = 3, .hidden = 8, .rows = {7, [6] = 9}},
+        .classes = classes,
+        .n_classes = 3};
+    struct checkpoint_about got;
+    struct err err = {0};
+    char *place = NULL;
+    setup(&w);
+    fill(w.n, 1);
+    cr_assert_eq(checkpoint_save(w.dir, w.n, &c, &about, 0, NULL, 0, &err), 0, "%s", err.msg);
+    cr_assert_eq(checkpoint_look(w.dir, &got, &place, &err), 0, "%s", err.msg);
+    cr_expect_str_eq(strrchr(place, '/'), "/pass-00001");
+    cr_expect_str_eq(got.model, "mlp");
+    cr_expect(got.shape.h == 4 && got.shape.w == 5 && got.shape.c == 3 && got.shape.hidden == 8);
+    cr_expect(got.shape.classes == 3 && got.shape.rows[0] == 7 && got.shape.rows[6] == 9);
+    cr_expect_not(got.mean);
+    cr_assert_eq(got.n_classes, 3);
+    cr_expect_str_eq(got.classes[2], classes[2]);
+    checkpoint_about_release(&got);
+    free(place);
+    place = NULL;
+    save(&w, 3, 0, 1); /* the newest has nothing of that */
+    cr_expect_eq(checkpoint_look(w.dir, &got, &place, &err), -1);
+    cr_expect_eq(err.class, ERR_USAGE);
+    cr_expect(strstr(err.msg, "pass-00002") && strstr(err.msg, "an older program"), "%s", err.msg);
+    cr_expect_null(place);
+    teardown(&w);
+}
+
 /* What could not be trained on from is no checkpoint; the one before it stays. */
 Test(checkpoint, numbers_that_are_none_are_not_saved)
 {
