@@ -20,7 +20,8 @@
 
 #include "sync.h"
 
-#define HELPER_DEPTH    8 /* files asked for and not answered yet */
+#define HELPER_BATCH    8 /* files of one message: a switch to the helper costs more than a name */
+#define HELPER_DEPTH    2 /* messages on their way */
 #define HELPER_PATH_MAX (4096 + 256)
 
 /* A sample that the kernel shall know, or read ahead. */
@@ -31,13 +32,17 @@ struct helper_file {
         hold; /* reads nothing, and keeps it open until the next file: its pages are to be stored */
 };
 
+struct helper_batch; /* files that wait for their message */
+
 struct helper {
     const char *program; /* NULL: none; ours */
     int device;
     struct lock lock; /* the channel; one who asks holds it until it is answered */
     int channel;      /* under lock; -1: not started */
     _Atomic int pid;
-    unsigned under_way;                   /* under lock: files not answered yet */
+    struct helper_batch *batch;
+    unsigned under_way;                   /* under lock: messages not answered yet, */
+    unsigned files_under_way;             /* and the files in them */
     void (*told)(void *arg, int outcome); /* of each file: 1 done, 0 not there, or -errno */
     void *arg;
     int held; /* without a helper: the file that is held open; -1 */
@@ -47,8 +52,8 @@ void helper_init(struct helper *h, const char *program, void (*told)(void *arg, 
                  void *arg);
 void helper_stop(struct helper *h); /* while workers still serve: it may wait for one */
 
-/* Asks for a file; up to HELPER_DEPTH may be under way. told() hears of them in order, on this
- * thread, at some later call. 0, or the outcome if it was done at once (not told then). */
+/* Asks for a file, once HELPER_BATCH are together or at the next helper_settle(). told() hears of
+ * them in order, on this thread, at some later call. */
 void helper_file(struct helper *h, const struct helper_file *file, const char *path);
 void helper_settle(struct helper *h); /* until all files are told of */
 /* Puts down what is held. */

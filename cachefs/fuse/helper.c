@@ -18,16 +18,34 @@
 #define DEVICE_FD      4
 #define NOTIFY_MAX     8192 /* names are at most 255 bytes; longer ones are written by ourselves */
 
-enum { ASK_FILE, ASK_RELEASE, ASK_NOTIFY };
+enum ask_kind { ASK_FILES, ASK_RELEASE, ASK_NOTIFY };
 
+/* The head of a message, and what follows: `count` files, each with its path, or a notification. */
 struct ask {
-    uint32_t kind, len; /* of what follows: a path with its NUL, or a notification */
-    struct helper_file file;
+    uint32_t kind, count;
 };
+
+struct file_head {
+    struct helper_file file;
+    uint32_t len; /* of the path that follows, its NUL included */
+};
+
+#define FILES_MAX (HELPER_BATCH * (sizeof(struct file_head) + HELPER_PATH_MAX))
 
 struct message {
     struct ask ask;
-    char rest[NOTIFY_MAX];
+    char rest[FILES_MAX > NOTIFY_MAX ? FILES_MAX : NOTIFY_MAX];
+};
+
+struct helper_batch {
+    struct message message;
+    size_t len; /* of `rest` */
+};
+
+/* The answer: what became of each file, or of the one thing asked. */
+struct outcomes {
+    uint32_t count;
+    int of[HELPER_BATCH];
 };
 
 /* --- the work, wherever it is done --- */
@@ -79,28 +97,51 @@ static int do_file(const struct helper_file *file, const char *path, int *held)
 
 /* --- in the helper --- */
 
-static int serve(const struct message *m, size_t got, int *held)
+/* A path that ends outside of the message ends the work. */
+static void do_files(const struct message *m, size_t len, int *held, struct outcomes *ret)
 {
-    if (got < sizeof(m->ask) || m->ask.len > got - sizeof(m->ask))
-        return -EINVAL;
+    struct file_head head;
+    size_t at = 0;
+
+    while (ret->count < m->ask.count && ret->count < HELPER_BATCH && len - at >= sizeof(head)) {
+        memcpy(&head, m->rest + at, sizeof(head));
+        at += sizeof(head);
+        if (!head.len || head.len > len - at || m->rest[at + head.len - 1])
+            return;
+        ret->of[ret->count++] = do_file(&head.file, m->rest + at, held);
+        at += head.len;
+    }
+}
+
+static void serve(const struct message *m, size_t got, int *held, struct outcomes *ret)
+{
+    size_t len = got - sizeof(m->ask);
+
+    *ret = (struct outcomes){0};
+    if (m->ask.kind == ASK_FILES) {
+        do_files(m, len, held, ret);
+        return;
+    }
+    ret->count = 1;
+    ret->of[0] = 1;
     if (m->ask.kind == ASK_NOTIFY)
-        return write(DEVICE_FD, m->rest, m->ask.len) < 0 ? -errno : 1;
-    if (m->ask.kind == ASK_FILE && m->ask.len && !m->rest[m->ask.len - 1])
-        return do_file(&m->ask.file, m->rest, held);
-    put_down(held);
-    return 1;
+        ret->of[0] = write(DEVICE_FD, m->rest, len) < 0 ? -errno : 1;
+    else
+        put_down(held);
 }
 
 int frontend_helper(void)
 {
     static struct message m;
+    struct outcomes outcomes;
     int held = -1;
     ssize_t n;
 
     while ((n = recv(CHANNEL_FD, &m, sizeof(m), 0)) > 0 || (n < 0 && errno == EINTR)) {
-        int outcome = n > 0 ? serve(&m, (size_t)n, &held) : 0;
-
-        if (n > 0 && send(CHANNEL_FD, &outcome, sizeof(outcome), MSG_NOSIGNAL) < 0)
+        if (n < (ssize_t)sizeof(m.ask))
+            continue;
+        serve(&m, (size_t)n, &held, &outcomes);
+        if (send(CHANNEL_FD, &outcomes, sizeof(outcomes), MSG_NOSIGNAL) < 0)
             break;
     }
     return 0;
@@ -115,6 +156,7 @@ void helper_init(struct helper *h, const char *program, void (*told)(void *arg, 
                          .device = -1,
                          .channel = -1,
                          .held = -1,
+                         .batch = xcalloc(1, sizeof(*h->batch)),
                          .told = told,
                          .arg = arg};
     lock_init(&h->lock, RANK_METRICS, "fuse helper");
@@ -153,7 +195,8 @@ static void lose(struct helper *h)
     while (waitpid(atomic_load(&h->pid), NULL, 0) < 0 && errno == EINTR)
         ;
     atomic_store(&h->pid, 0);
-    for (; h->under_way; h->under_way--)
+    h->under_way = 0;
+    for (; h->files_under_way; h->files_under_way--)
         h->told(h->arg, 0);
 }
 
@@ -174,11 +217,11 @@ static bool is_there(struct helper *h)
     return h->channel >= 0;
 }
 
-static bool put(struct helper *h, const struct ask *ask, const void *rest)
+static bool put(struct helper *h, const struct ask *ask, const void *rest, size_t len)
 {
     struct iovec iov[2] = {{.iov_base = (void *)ask, .iov_len = sizeof(*ask)},
-                           {.iov_base = (void *)rest, .iov_len = ask->len}};
-    struct msghdr m = {.msg_iov = iov, .msg_iovlen = ask->len ? 2 : 1};
+                           {.iov_base = (void *)rest, .iov_len = len}};
+    struct msghdr m = {.msg_iov = iov, .msg_iovlen = len ? 2 : 1};
     ssize_t n;
 
     do {
@@ -187,91 +230,123 @@ static bool put(struct helper *h, const struct ask *ask, const void *rest)
     return n > 0;
 }
 
-static bool get(struct helper *h, int *ret_outcome)
+static bool get(struct helper *h, struct outcomes *ret)
 {
     ssize_t n;
 
     do {
-        n = recv(h->channel, ret_outcome, sizeof(*ret_outcome), 0);
+        n = recv(h->channel, ret, sizeof(*ret), 0);
     } while (n < 0 && errno == EINTR);
-    return n == (ssize_t)sizeof(*ret_outcome);
+    return n == (ssize_t)sizeof(*ret) && ret->count <= HELPER_BATCH;
 }
 
-/* Hears of files until at most `most` are under way. */
-static void settle(struct helper *h, unsigned most)
+/* Hears of files until at most `most` messages are under way. */
+static void hear(struct helper *h, unsigned most)
 {
-    while (h->under_way > most) {
-        int outcome;
+    struct outcomes outcomes;
 
-        if (!get(h, &outcome)) {
+    while (h->under_way > most) {
+        if (!get(h, &outcomes)) {
             lose(h);
             return;
         }
         h->under_way--;
-        h->told(h->arg, outcome);
+        h->files_under_way -= outcomes.count;
+        for (uint32_t i = 0; i < outcomes.count; i++)
+            h->told(h->arg, outcomes.of[i]);
     }
+}
+
+/* Sends the files that wait. */
+static void flush(struct helper *h)
+{
+    struct message *m = &h->batch->message;
+
+    if (!m->ask.count)
+        return;
+    h->files_under_way += m->ask.count;
+    if (put(h, &m->ask, m->rest, h->batch->len))
+        h->under_way++;
+    else
+        lose(h);
+    m->ask.count = 0;
+    h->batch->len = 0;
 }
 
 void helper_settle(struct helper *h)
 {
     ACQUIRE(&h->lock);
 
-    settle(h, 0);
+    flush(h);
+    hear(h, 0);
+}
+
+static void add(struct helper_batch *b, const struct helper_file *file, const char *path)
+{
+    struct file_head head = {.file = *file, .len = (uint32_t)strlen(path) + 1};
+
+    b->message.ask = (struct ask){.kind = ASK_FILES, .count = b->message.ask.count + 1};
+    memcpy(b->message.rest + b->len, &head, sizeof(head));
+    memcpy(b->message.rest + b->len + sizeof(head), path, head.len);
+    b->len += sizeof(head) + head.len;
 }
 
 void helper_file(struct helper *h, const struct helper_file *file, const char *path)
 {
     ACQUIRE(&h->lock);
-    struct ask ask = {.kind = ASK_FILE, .len = (uint32_t)strlen(path) + 1, .file = *file};
 
-    settle(h, HELPER_DEPTH - 1);
-    if (!is_there(h))
+    if (!is_there(h)) {
         h->told(h->arg, do_file(file, path, &h->held));
-    else if (put(h, &ask, path))
-        h->under_way++;
-    else
-        lose(h);
+        return;
+    }
+    add(h->batch, file, path);
+    if (h->batch->message.ask.count < HELPER_BATCH)
+        return;
+    hear(h, HELPER_DEPTH - 1);
+    if (is_there(h))
+        flush(h);
 }
 
 /* Asks and waits for the outcome. */
-static int ask_now(struct helper *h, const struct ask *ask, const void *rest)
+static int ask_now(struct helper *h, enum ask_kind kind, const void *rest, size_t len)
 {
-    int outcome;
+    const struct ask ask = {.kind = kind};
+    struct outcomes outcomes;
 
-    settle(h, 0);
-    if (h->channel >= 0 && put(h, ask, rest) && get(h, &outcome))
-        return outcome;
+    flush(h);
+    hear(h, 0);
+    if (h->channel >= 0 && put(h, &ask, rest, len) && get(h, &outcomes))
+        return outcomes.of[0];
     lose(h);
     return -EIO;
 }
 
 void helper_release(struct helper *h)
 {
-    const struct ask ask = {.kind = ASK_RELEASE};
     ACQUIRE(&h->lock);
 
     put_down(&h->held);
     if (h->channel >= 0)
-        ask_now(h, &ask, NULL);
+        ask_now(h, ASK_RELEASE, NULL, 0);
 }
 
 ssize_t helper_notify(struct helper *h, const struct iovec *iov, int count)
 {
     char whole[NOTIFY_MAX];
-    struct ask ask = {.kind = ASK_NOTIFY};
+    size_t len = 0;
 
     for (int i = 0; i < count; i++) {
-        if (iov[i].iov_len > sizeof(whole) - ask.len)
+        if (iov[i].iov_len > sizeof(whole) - len)
             return writev(h->device, iov, count);
-        memcpy(whole + ask.len, iov[i].iov_base, iov[i].iov_len);
-        ask.len += (uint32_t)iov[i].iov_len;
+        memcpy(whole + len, iov[i].iov_base, iov[i].iov_len);
+        len += iov[i].iov_len;
     }
     ACQUIRE(&h->lock);
     if (!is_there(h))
         return writev(h->device, iov, count);
-    int outcome = ask_now(h, &ask, whole);
+    int outcome = ask_now(h, ASK_NOTIFY, whole, len);
     if (outcome > 0)
-        return ask.len;
+        return (ssize_t)len;
     errno = -outcome;
     return -1;
 }
@@ -280,10 +355,12 @@ void helper_stop(struct helper *h)
 {
     {
         ACQUIRE(&h->lock);
-        settle(h, 0);
+        flush(h);
+        hear(h, 0);
         put_down(&h->held);
         lose(h);
     }
+    free(h->batch);
     free((char *)h->program);
     lock_destroy(&h->lock);
 }
