@@ -9,6 +9,7 @@
 #include "clock.h"
 
 #define NEAR_BYTES (64u << 10) /* records closer than this are read ahead as one stretch */
+#define PROBES     8           /* stretches of a batch that are looked at first */
 
 int cache_where(struct cache *c, uint64_t unit)
 {
@@ -46,6 +47,27 @@ static int by_place(const void *a, const void *b)
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
+static bool is_resident(const struct stretch *s)
+{
+    const unsigned char *map = pack_map(s->pack, NULL);
+    uint64_t middle = (s->from + (s->to - s->from) / 2) & ~4095ull;
+    unsigned char in_memory;
+
+    if (s->pack->tier->kind == TIER_MEM)
+        return true;
+    return map && !mincore((void *)(map + middle), 4096, &in_memory) && (in_memory & 1);
+}
+
+/* Asking for pages that are all there takes as long as a twentieth of reading them. What a look at
+ * some of the stretches misses is asked for by whoever reads it. */
+static bool seem_resident(const struct stretch *s, size_t n)
+{
+    for (size_t i = 0; i < n; i += (n + PROBES - 1) / PROBES)
+        if (!is_resident(&s[i]))
+            return false;
+    return true;
+}
+
 static void read_ahead(const struct stretch *s)
 {
     const unsigned char *map = pack_map(s->pack, NULL);
@@ -57,7 +79,8 @@ static void read_ahead(const struct stretch *s)
 static void read_ahead_merged(struct stretch *s, size_t n)
 {
     qsort(s, n, sizeof *s, by_place);
-    for (size_t i = 0, j; i < n; i = j) {
+    bool resident = seem_resident(s, n);
+    for (size_t i = 0, j; i < n && !resident; i = j) {
         for (j = i + 1; j < n && s[j].pack == s[i].pack && s[j].from <= s[i].to + NEAR_BYTES; j++)
             s[i].to = s[j].to;
         read_ahead(&s[i]);
