@@ -128,18 +128,26 @@ struct push_window {
     uint64_t next;     /* the next position to push */
     uint64_t window;   /* positions */
     uint64_t tripwire; /* positions */
-    /* Who fills the page cache of the present stretch: the share of READs that readers sent. */
+    /* Who fills the page cache of the present stretch (the share of READs that readers sent), and
+     * how fast it goes by. */
     uint64_t stretch_start;
     uint64_t stretch_reads;
+    uint64_t stretch_ns;
+    uint64_t seen_ns;      /* when a reader was seen last; 0: not yet */
     uint64_t paused_until; /* no push below this position of the reader */
     uint64_t pause;        /* positions: how long the next pause is to be */
+    bool trial;            /* this pause is one to learn how fast readers are without */
+    uint64_t pushing_ns;   /* nanoseconds a position before the trial */
+    uint64_t trial_from;   /* the first position of the next trial */
+    uint64_t patience;     /* positions until the next one, if this one is lost */
 };
 #define PUSH_STRETCH 128
+#define PUSH_TRIAL   256
 void push_window_reset(struct push_window *w, uint64_t length, uint64_t window_samples);
 /* After push_window_reset(): another life saw a reader at `pos` and had pushed up to `next`. */
 void push_window_resume(struct push_window *w, uint64_t pos, uint64_t next);
-/* A READ of a reader at `pos` reached us. */
-void push_window_seen(struct push_window *w, uint64_t pos);
+/* A READ of a reader at `pos` reached us now, on the monotonic clock. */
+void push_window_seen(struct push_window *w, uint64_t pos, uint64_t now);
 /* Is there enough to push for waking somebody up? A wake-up for each READ costs readers who take
  * all the CPUs a tenth. */
 bool push_window_is_worth(const struct push_window *w);

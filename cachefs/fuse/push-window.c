@@ -8,10 +8,16 @@
 #define LEAD 16
 /* So many positions are worth the pusher's waking up. */
 #define WORTH 16
-/* After a stretch that readers mostly read by themselves, so many positions go by without a push:
- * twice as many each time in a row, since a try costs readers who take all the CPUs a tenth. */
+/*
+ * Where readers mostly read by themselves, although we push, CPUs may be better left to them: 8
+ * readers on two CPUs take both. Or not: one reader alone waits for its READ, while a CPU idles.
+ * So it is tried: a short pause, and unless readers are clearly slower in it, a long one, twice as
+ * long each time in a row. If they are slower, the next trial is as much later each time.
+ */
 #define PAUSE_MIN (16 * PUSH_STRETCH)
 #define PAUSE_MAX (512 * PUSH_STRETCH)
+/* A reader who does something else for a while says nothing about speed. */
+#define POSITION_NS (1000 * 1000ull)
 
 static uint64_t clamp(uint64_t n, uint64_t low, uint64_t high)
 {
@@ -22,6 +28,13 @@ static void begin_stretch(struct push_window *w)
 {
     w->stretch_start = w->reader;
     w->stretch_reads = 0;
+    w->stretch_ns = 0;
+}
+
+static void pushing_pays(struct push_window *w)
+{
+    w->pause = PAUSE_MIN;
+    w->patience = PAUSE_MIN;
 }
 
 void push_window_reset(struct push_window *w, uint64_t length, uint64_t window_samples)
@@ -29,7 +42,7 @@ void push_window_reset(struct push_window *w, uint64_t length, uint64_t window_s
     *w = (struct push_window){.length = length};
     w->window = window_samples < WINDOW_MIN ? WINDOW_MIN : window_samples;
     w->tripwire = clamp(w->window / 4, TRIPWIRE_MIN, TRIPWIRE_MAX);
-    w->pause = PAUSE_MIN;
+    pushing_pays(w);
 }
 
 void push_window_resume(struct push_window *w, uint64_t pos, uint64_t next)
@@ -39,8 +52,52 @@ void push_window_resume(struct push_window *w, uint64_t pos, uint64_t next)
     begin_stretch(w);
 }
 
-void push_window_seen(struct push_window *w, uint64_t pos)
+/* The time since the last READ counts for the positions in between. */
+static void time_passes(struct push_window *w, uint64_t advanced, uint64_t now)
 {
+    if (w->seen_ns)
+        w->stretch_ns += clamp(now - w->seen_ns, 0, advanced * POSITION_NS);
+    w->seen_ns = now;
+}
+
+static uint64_t ns_a_position(const struct push_window *w)
+{
+    return w->stretch_ns / (w->reader - w->stretch_start);
+}
+
+static void pause_for(struct push_window *w, uint64_t positions, bool trial)
+{
+    w->paused_until = w->reader + positions;
+    w->trial = trial;
+}
+
+static void end_pause(struct push_window *w)
+{
+    uint64_t without = ns_a_position(w);
+
+    if (w->trial && without < w->pushing_ns + w->pushing_ns / 8) {
+        pause_for(w, w->pause, false);
+        w->pause = clamp(2 * w->pause, PAUSE_MIN, PAUSE_MAX);
+    } else if (w->trial) {
+        w->trial_from = w->reader + w->patience;
+        w->patience = clamp(2 * w->patience, PAUSE_MIN, PAUSE_MAX);
+        w->pause = PAUSE_MIN;
+    }
+}
+
+static void end_stretch(struct push_window *w, uint64_t advanced)
+{
+    if (w->stretch_reads * 2 <= advanced) {
+        pushing_pays(w);
+    } else if (w->reader >= w->trial_from) {
+        w->pushing_ns = ns_a_position(w);
+        pause_for(w, PUSH_TRIAL, true);
+    }
+}
+
+void push_window_seen(struct push_window *w, uint64_t pos, uint64_t now)
+{
+    bool paused = w->reader < w->paused_until;
     uint64_t advanced;
 
     if (pos >= w->length)
@@ -49,30 +106,25 @@ void push_window_seen(struct push_window *w, uint64_t pos)
         w->reader = pos + 1;
         w->next = w->reader;
         w->paused_until = 0;
+        w->trial_from = 0;
+        w->seen_ns = now;
         begin_stretch(w);
         return;
     }
     w->stretch_reads++;
     if (pos < w->reader)
         return; /* one of several readers, a little behind */
+    time_passes(w, pos + 1 - w->reader, now);
     w->reader = pos + 1;
     if (w->next < w->reader)
         w->next = w->reader + LEAD;
-    if (w->reader <= w->paused_until) { /* of course readers do it all now */
-        begin_stretch(w);
-        return;
-    }
     advanced = w->reader - w->stretch_start;
-    if (advanced < PUSH_STRETCH)
+    if (paused && w->reader >= w->paused_until)
+        end_pause(w);
+    else if (!paused && advanced >= PUSH_STRETCH)
+        end_stretch(w, advanced);
+    else
         return;
-    /* Readers got more than half of the stretch by themselves: two cores are better left to them.
-     */
-    if (w->stretch_reads * 2 > advanced) {
-        w->paused_until = w->reader + w->pause;
-        w->pause = clamp(2 * w->pause, PAUSE_MIN, PAUSE_MAX);
-    } else {
-        w->pause = PAUSE_MIN;
-    }
     begin_stretch(w);
 }
 

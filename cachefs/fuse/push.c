@@ -426,7 +426,7 @@ void push_seen(struct frontend *f, uint64_t id)
     if (pos == UINT64_MAX || !atomic_load_explicit(&push->active, memory_order_relaxed))
         return;
     ACQUIRE(&push->lock);
-    push_window_seen(&push->w, pos);
+    push_window_seen(&push->w, pos, clock_mono_ns());
     atomic_store_explicit(&f->kept->order_length, push->w.length, memory_order_relaxed);
     atomic_store_explicit(&f->kept->seen, pos, memory_order_relaxed);
     atomic_store_explicit(&f->kept->seen_id, id, memory_order_relaxed);

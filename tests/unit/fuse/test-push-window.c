@@ -26,7 +26,7 @@ Test(push_window, fills_the_window_and_waits)
     cr_assert_eq(w.tripwire, 250);
     cr_assert_eq(drain(&w), 1000 - 4);
     cr_assert_eq(push_window_take(&w), UINT64_MAX);
-    push_window_seen(&w, 249); /* the reader met the first tripwire */
+    push_window_seen(&w, 249, 0); /* the reader met the first tripwire */
     cr_assert_eq(w.reader, 250);
     cr_assert_eq(drain(&w), 250 - 1);
 }
@@ -58,7 +58,7 @@ Test(push_window, a_steady_reader_is_always_ahead_served)
         }
         if (!there[pos]) {
             reads++;
-            push_window_seen(&w, pos);
+            push_window_seen(&w, pos, 0);
         }
     }
     cr_assert_leq(reads * 100, 50000); /* 1 % */
@@ -74,56 +74,102 @@ Test(push_window, nobody_is_woken_for_little)
     cr_expect(push_window_is_worth(&w));
     drain(&w);
     cr_expect_not(push_window_is_worth(&w));
-    push_window_seen(&w, 14);
+    push_window_seen(&w, 14, 0);
     cr_expect_not(push_window_is_worth(&w), "15 positions");
-    push_window_seen(&w, 15);
+    push_window_seen(&w, 15, 0);
     cr_expect(push_window_is_worth(&w), "16 positions");
-    push_window_seen(&w, 99500);
+    push_window_seen(&w, 99500, 0);
     drain(&w);
     cr_expect_not(push_window_is_worth(&w), "the end is pushed");
     push_window_reset(&w, 20, 16);
     drain(&w);
-    push_window_seen(&w, 4);
+    push_window_seen(&w, 4, 0);
     cr_expect(push_window_is_worth(&w), "the last ones are worth it however few");
 }
 
-Test(push_window, pauses_when_readers_do_it_all)
+/* Readers do it all by themselves, one position every `ns`, while the pusher may push (`pushing`)
+ * and while it pauses, up to position `end`. Their clock goes on. */
+static void read_all(struct push_window *w, uint64_t end, uint64_t pushing, uint64_t paused)
+{
+    static uint64_t now = 1;
+
+    while (w->reader < end) {
+        now += w->reader < w->paused_until ? paused : pushing;
+        push_window_seen(w, w->reader, now);
+    }
+}
+
+/* Up to where the pusher pauses, or no more. */
+static void read_until(struct push_window *w, bool paused, uint64_t pushing_ns, uint64_t paused_ns)
+{
+    while ((w->reader < w->paused_until) != paused && w->reader < w->length)
+        read_all(w, w->reader + 1, pushing_ns, paused_ns);
+}
+
+Test(push_window, pauses_where_readers_are_as_fast_without)
 {
     struct push_window w;
-    uint64_t pos = 0;
 
     push_window_reset(&w, 100000, 1000);
-    for (; pos < PUSH_STRETCH; pos++)
-        push_window_seen(&w, pos);
-    cr_assert_gt(w.paused_until, w.reader);
+    read_all(&w, PUSH_STRETCH, 45000, 42000);
+    cr_assert_eq(w.paused_until, w.reader + PUSH_TRIAL);
     cr_expect_not(push_window_is_worth(&w));
     cr_assert_eq(push_window_take(&w), UINT64_MAX);
-    while (w.reader < w.paused_until)
-        push_window_seen(&w, pos++);
-    /* Tried again later, ahead of the reader. */
-    cr_assert_neq(push_window_take(&w), UINT64_MAX);
+    read_all(&w, w.paused_until, 45000, 42000);
+    cr_assert_gt(w.paused_until, w.reader + PUSH_TRIAL, "the trial is won: a long pause");
+    read_until(&w, false, 45000, 42000);
+    cr_assert_neq(push_window_take(&w), UINT64_MAX, "tried again later, ahead of the reader");
+}
+
+Test(push_window, pushes_on_where_readers_are_slower_without)
+{
+    struct push_window w;
+    uint64_t trials = 0;
+
+    push_window_reset(&w, 1000000, 1000);
+    while (w.reader < w.length) {
+        read_until(&w, true, 60000, 100000);
+        uint64_t from = w.reader;
+        read_until(&w, false, 60000, 100000);
+        cr_assert_leq(w.reader - from, PUSH_TRIAL);
+        trials += w.reader > from;
+    }
+    cr_expect_lt(trials, 40, "%lu trials", trials);
+    cr_expect_geq(trials, 5);
+}
+
+Test(push_window, what_a_reader_does_between_reads_is_no_measure)
+{
+    struct push_window w;
+    uint64_t now = 1, second = 1000ull * 1000 * 1000;
+
+    push_window_reset(&w, 100000, 1000);
+    for (uint64_t pos = 0; pos < PUSH_STRETCH; pos++) /* it computes for a second, once */
+        push_window_seen(&w, pos, now += pos == 64 ? second : 60000);
+    cr_assert_lt(w.pushing_ns, 100000);
+    for (uint64_t pos = PUSH_STRETCH; pos < PUSH_STRETCH + PUSH_TRIAL; pos++)
+        push_window_seen(&w, pos, now += 100000);
+    cr_expect_eq(w.paused_until, w.reader, "the trial is lost");
 }
 
 Test(push_window, tries_ever_more_seldom_in_vain)
 {
     struct push_window w;
-    uint64_t pos = 0, pauses[3];
+    uint64_t pauses[3];
 
     push_window_reset(&w, 1000000, 1000);
     for (size_t i = 0; i < 3; i++) {
-        while (w.reader >= w.paused_until)
-            push_window_seen(&w, pos++);
+        read_until(&w, true, 45000, 42000);
+        read_all(&w, w.paused_until, 45000, 42000); /* the trial */
         pauses[i] = w.paused_until - w.reader;
-        while (w.reader < w.paused_until)
-            push_window_seen(&w, pos++);
+        read_until(&w, false, 45000, 42000);
     }
     cr_assert_eq(pauses[1], 2 * pauses[0]);
     cr_assert_eq(pauses[2], 4 * pauses[0]);
     /* Once it has paid, a pause is short again. */
-    pos += 4 * PUSH_STRETCH;
-    push_window_seen(&w, pos++);
-    while (w.reader >= w.paused_until)
-        push_window_seen(&w, pos++);
+    push_window_seen(&w, w.reader + 4 * PUSH_STRETCH, 0);
+    read_until(&w, true, 45000, 42000);
+    read_all(&w, w.paused_until, 45000, 42000);
     cr_assert_eq(w.paused_until - w.reader, pauses[0]);
 }
 
@@ -133,14 +179,14 @@ Test(push_window, jumps_with_the_reader)
     uint64_t p;
 
     push_window_reset(&w, 100000, 1000);
-    push_window_seen(&w, 50000);
+    push_window_seen(&w, 50000, 0);
     p = push_window_take(&w);
     cr_assert(p > 50000 && p < 50100);
     /* A second reader a little behind moves nothing … */
-    push_window_seen(&w, 49900);
+    push_window_seen(&w, 49900, 0);
     cr_assert_eq(w.reader, 50001);
     /* … one that begins again does. */
-    push_window_seen(&w, 0);
+    push_window_seen(&w, 0, 0);
     cr_assert_eq(w.reader, 1);
     cr_assert_eq(push_window_take(&w), 1);
 }
@@ -151,13 +197,13 @@ Test(push_window, ends)
 
     push_window_reset(&w, 0, 1000);
     cr_assert_eq(push_window_take(&w), UINT64_MAX);
-    push_window_seen(&w, 5);
+    push_window_seen(&w, 5, 0);
     cr_assert_eq(w.reader, 0);
     push_window_reset(&w, 10, 1000);
     cr_assert_eq(drain(&w), 10);
-    push_window_seen(&w, 9);
+    push_window_seen(&w, 9, 0);
     cr_assert_eq(push_window_take(&w), UINT64_MAX);
-    push_window_seen(&w, 10);
-    push_window_seen(&w, UINT64_MAX);
+    push_window_seen(&w, 10, 0);
+    push_window_seen(&w, UINT64_MAX, 0);
     cr_assert_eq(w.reader, 10);
 }
