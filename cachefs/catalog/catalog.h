@@ -86,10 +86,9 @@ int catalog_find(struct catalog *c, const char *path, struct entry *ret, struct 
 int catalog_path(struct catalog *c, uint64_t id, struct bytes *ret, struct err *err);
 
 /*
- * A directory page: calls fn for the children of `parent` whose id-independent cookie is greater
- * than `after` (0: from the start), in name order; fn returns false to stop. A child's cookie stays
- * valid for the life of the version. Fine for a folder of 1 M entries: no page costs more than its
- * rows.
+ * A directory page: calls fn for the children of `parent` behind the one with the cookie `after`
+ * (0: from the start), in name order; fn returns false to stop. A child's cookie is its id. Fine
+ * for a folder of 1 M entries: no page costs more than its rows.
  */
 typedef bool catalog_page_fn(void *arg, const struct entry *e, uint64_t cookie);
 int catalog_page(struct catalog *c, uint64_t parent, uint64_t after, catalog_page_fn *fn, void *arg,

@@ -62,6 +62,7 @@ struct page {
     char *buf; /* NULL: none */
     size_t used;
     uint64_t last;                    /* the offset behind its last entry */
+    uint64_t first_folder;            /* the first folder in it; 0: none */
     bool more;                        /* an entry did not fit: there are more */
     char version[CATALOG_DIGEST + 1]; /* of a page made ahead: what it was made from */
 };
@@ -77,6 +78,9 @@ void pages_destroy(struct pages *p);
 /* Gives the page that `want` describes, if it was made ahead from that version: `want` is freed. */
 bool pages_take(struct pages *p, const char *version, struct page *want);
 void pages_put(struct pages *p, const struct page *page); /* takes its buffer over */
+/* Where a walk goes after the last page of a folder: into the first folder below it, if that is
+ * known, else to the next one beside it or beside those above. 0: nowhere. */
+uint64_t pages_next_folder(struct catalog *c, const struct page *last);
 
 /* Answers READDIR or READDIRPLUS. */
 void list_folder(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus);

@@ -2,8 +2,9 @@
  * Folders: pages of entries for READDIR and READDIRPLUS, and the next page made ahead.
  *
  * In a walk the kernel takes a page in while we idle, then waits while we make the next one. So
- * whoever answered a full page makes the one behind it at once and puts it aside. Such a page is of
- * one version and is given out only while that version is the one to list from.
+ * whoever answered a page makes the one behind it at once, or the first one of the folder that a
+ * walk enters next, and puts it aside. Such a page is of one version and is given out only while
+ * that version is the one to list from.
  */
 #include <errno.h>
 #include <string.h>
@@ -51,7 +52,11 @@ static bool listing_child(void *arg, const struct entry *e, uint64_t cookie)
     if (l->page.folder == CATALOG_ROOT_ID && !strcmp(e->name, CONTROL_DIR_NAME))
         return true; /* a source's own: shadowed by ours, and `scan` reports it */
     entry_param(l->f, e, &param);
-    return listing_add(l, e->name, &param, dir_offset(cookie));
+    if (!listing_add(l, e->name, &param, dir_offset(cookie)))
+        return false;
+    if (e->folder && !l->page.first_folder)
+        l->page.first_folder = e->id;
+    return true;
 }
 
 /* "." and "..": with inode number 0 as node, so that the kernel links nothing. */
@@ -154,14 +159,15 @@ void pages_put(struct pages *p, const struct page *page)
     free(old);
 }
 
-static void make_ahead(struct frontend *f, struct catalog *c, const struct page *behind)
+static void make_page(struct frontend *f, struct catalog *c, const struct page *like,
+                      uint64_t folder, uint64_t offset)
 {
     struct listing l = {.f = f,
-                        .page = {.folder = behind->folder,
-                                 .offset = behind->last,
-                                 .size = behind->size,
-                                 .plus = behind->plus,
-                                 .buf = xmalloc(behind->size)}};
+                        .page = {.folder = folder,
+                                 .offset = offset,
+                                 .size = like->size,
+                                 .plus = like->plus,
+                                 .buf = xmalloc(like->size)}};
 
     if (list_catalog(c, &l) || !l.page.used) {
         free(l.page.buf);
@@ -169,6 +175,48 @@ static void make_ahead(struct frontend *f, struct catalog *c, const struct page 
     }
     memcpy(l.page.version, catalog_info(c)->digest, sizeof(l.page.version));
     pages_put(&f->pages, &l.page);
+}
+
+#define SIBLINGS_MOST 16 /* rows looked at: among files, the next folder may be far */
+
+struct sibling {
+    uint64_t folder;
+    unsigned rows;
+};
+
+static bool is_folder(void *arg, const struct entry *e, uint64_t cookie)
+{
+    struct sibling *s = arg;
+
+    (void)cookie;
+    s->folder = e->folder ? e->id : 0;
+    return !s->folder && ++s->rows < SIBLINGS_MOST;
+}
+
+uint64_t pages_next_folder(struct catalog *c, const struct page *last)
+{
+    uint64_t folder = last->folder;
+    struct entry e;
+
+    if (last->first_folder)
+        return last->first_folder;
+    while (folder != CATALOG_ROOT_ID && catalog_get(c, folder, &e, NULL) == 0) {
+        struct sibling s = {0};
+        uint64_t parent = e.parent ? e.parent : CATALOG_ROOT_ID;
+
+        if (catalog_page(c, parent, folder, is_folder, &s, NULL) < 0 || s.folder)
+            return s.folder;
+        folder = parent;
+    }
+    return 0;
+}
+
+static void make_ahead(struct frontend *f, struct catalog *c, const struct page *answered)
+{
+    uint64_t folder = answered->more ? answered->folder : pages_next_folder(c, answered);
+
+    if (folder)
+        make_page(f, c, answered, folder, answered->more ? answered->last : 0);
 }
 
 /* --- READDIR, READDIRPLUS --- */
@@ -205,7 +253,7 @@ void list_folder(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool pl
         fuse_reply_err(req, e);
     else
         fuse_reply_buf(req, l.page.buf, l.page.used);
-    if (!e && c && l.page.more && l.page.used)
+    if (!e && c && l.page.used)
         make_ahead(f, c, &l.page);
     free(l.page.buf);
 }

@@ -511,12 +511,13 @@ int catalog_page(struct catalog *c, uint64_t parent, uint64_t after, catalog_pag
     (void)err;
     const struct node *p = &c->nodes[parent - 1];
 
-    for (size_t i = after; i < p->n; i++)
-        if (!fn(arg, &c->nodes[p->first + i].e, i + 1))
+    /* Ids rise from first + 1; one that was added to the root is the last of all. */
+    for (size_t i = after > p->first ? after - p->first : 0; i < p->n; i++)
+        if (!fn(arg, &c->nodes[p->first + i].e, p->first + i + 1))
             return 0;
-    if (parent == 1 && after <= p->n && c->nodes[c->n - 1].e.parent == 1 &&
+    if (parent == 1 && after < c->n && c->nodes[c->n - 1].e.parent == 1 &&
         c->n - 1 >= p->first + p->n)
-        fn(arg, &c->nodes[c->n - 1].e, p->n + 1);
+        fn(arg, &c->nodes[c->n - 1].e, c->n);
     return 0;
 }
 int catalog_unit(struct catalog *c, uint64_t unit, struct unit_info *ret, struct err *err)

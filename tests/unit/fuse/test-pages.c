@@ -1,7 +1,11 @@
 /* Pages of folders made ahead: given to who asks for exactly that page of that version, once. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "fake-volume.h"
 #include "frontend-internal.h"
 #include "mem.h"
 
@@ -88,4 +92,55 @@ Test(pages, the_oldest_makes_room)
         free(got);
     }
     pages_destroy(&p);
+}
+
+/* Where a walk goes after the last page of `path`, of which it saw `first_folder`: a path, or "".
+ */
+static const char *after(struct catalog *c, const char *path, const char *first_folder, char *out)
+{
+    struct page last = {.folder = CATALOG_ROOT_ID};
+    struct bytes found = {0};
+    struct entry e;
+    uint64_t next;
+
+    if (*path) {
+        cr_assert_eq(catalog_find(c, path, &e, NULL), 0, "%s", path);
+        last.folder = e.id;
+    }
+    if (first_folder && catalog_find(c, first_folder, &e, NULL) == 0)
+        last.first_folder = e.id;
+    next = pages_next_folder(c, &last);
+    if (next)
+        cr_assert_eq(catalog_path(c, next, &found, NULL), 0);
+    snprintf(out, 256, "%.*s", (int)found.len, found.len ? found.data : "");
+    bytes_release(&found);
+    return out;
+}
+
+Test(pages, a_walk_goes_down_then_beside_then_up)
+{
+    char top[] = "/tmp/sampan-pages-XXXXXX", pack[64], out[256];
+    static const char *const folders[] = {"a", "a/deep", "b", "b/one", "b/one/leaf", "c"};
+
+    cr_assert(mkdtemp(top));
+    int dir = open(top, O_RDONLY | O_DIRECTORY);
+    for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
+        cr_assert_eq(mkdirat(dir, folders[i], 0700), 0);
+    snprintf(pack, sizeof(pack), "%s.pack", top);
+    struct volume *v = fake_volume_new(top, pack);
+    struct catalog *c = volume_catalog(v);
+
+    cr_expect_str_eq(after(c, "", "a", out), "a");
+    cr_expect_str_eq(after(c, "a", "a/deep", out), "a/deep");
+    cr_expect_str_eq(after(c, "a/deep", NULL, out), "b");
+    cr_expect_str_eq(after(c, "b/one/leaf", NULL, out), "c", "two levels up");
+    cr_expect_str_eq(after(c, "c", NULL, out), "");
+    cr_expect_str_eq(after(c, "", NULL, out), "");
+    catalog_unref(c);
+    fake_volume_free(v);
+    for (size_t i = sizeof(folders) / sizeof(*folders); i-- > 0;)
+        unlinkat(dir, folders[i], AT_REMOVEDIR);
+    close(dir);
+    rmdir(top);
+    unlink(pack);
 }
