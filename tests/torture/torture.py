@@ -8,7 +8,8 @@ KINDS  faults  the n-th call of a kind fails, for n = 1, 2, 3 … until a run me
        kills   the program is killed before its n-th call
        cuts    the power fails at a moment and in a way that a seed picks
        stage   the same under the stage of a writable mount (stage_cuts.py)
-KEYS   path= calls= fail= sticky= nth= life= seed= of=   try one point again, as a failure prints them
+KEYS   path= calls= fail= sticky= nth= life= seed= of=   try one point again, as a failure prints them;
+       nth=7000-7999, nth=7000-                          a stretch of a long run
 
 Each point: a fresh cache folder, the run with the fault, then a run without. The first must end well or
 with one line of error, never by a signal, a hang or a wrong byte; the second must succeed, serve every
@@ -175,7 +176,8 @@ class Torture:
     def some(self, kind, total, short):
         """The points of 1..total that are tried: all, or in short rounds a few, others each seed."""
         if "nth" in self.keys:
-            return [int(self.keys["nth"])]
+            first, to, last = self.keys["nth"].partition("-")
+            return range(int(first), min(int(last or total), total) + 1) if to else [int(first)]
         most = self.options.points or (short if self.options.short else 0)
         if not most or total <= most:
             return range(1, total + 1)
