@@ -34,7 +34,7 @@ static void revive(struct stage *s, uint64_t now, uint64_t *due)
     }
     if (s->paused_until_ns && s->paused_until_ns <= now) {
         s->paused_until_ns = 0;
-        cond_broadcast(&s->work);
+        owed_wake_all(s);
         if (s->owed.n || s->n_dooms)
             owed_wake(s);
     } else if (s->paused_until_ns) {
@@ -48,7 +48,7 @@ static void end_grace(struct stage *s, uint64_t now, uint64_t *due)
         earlier(due, s->grace_until_ns);
     } else if (s->grace_until_ns) {
         s->grace_until_ns = 0;
-        cond_broadcast(&s->work);
+        owed_wake_all(s);
         owed_wake(s);
     }
 }

@@ -114,9 +114,9 @@ static bool dooms_below(const struct stage *s, const struct doom *folder)
     return false;
 }
 
-static bool doom_may_go(struct stage *s, const struct doom *d, uint64_t now)
+static bool doom_may_go(struct stage *s, const struct doom *d)
 {
-    if (d->busy || d->failed || d->due_ns > now || key_flies(s, d->key))
+    if (key_flies(s, d->key))
         return false;
     if (d->upload)
         return true;
@@ -140,8 +140,12 @@ static size_t pick_dooms(struct stage *s, struct doom **ret, struct flight *flig
     bool batches = s->caps & STORE_BATCH_DELETE;
     for (struct doom *d = s->dooms; d && n < BATCH && looked < 2 * BATCH; d = d->next, looked++) {
         bool alone = d->upload || d->tries || !batches;
-        if ((n && alone) || !doom_may_go(s, d, now))
+        if (d->busy || d->failed || d->due_ns > now)
             continue;
+        if ((n && alone) || !doom_may_go(s, d)) {
+            s->passed_over = true;
+            continue;
+        }
         d->busy = true;
         key_departs(s, &flights[n], d->key);
         ret[n++] = d;
@@ -220,6 +224,7 @@ bool dooms_run(struct stage *s)
     if (n > 1 && result && err.class == ERR_TRANSIENT)
         doom_failed(s, dooms[0], &err);
     cond_broadcast(&s->changed);
-    cond_broadcast(&s->work);
+    if (s->passed_over || (n > 1 && result))
+        owed_wake_all(s);
     return true;
 }

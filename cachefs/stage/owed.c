@@ -71,7 +71,8 @@ bool node_owes(const struct node *n)
 
 void owed_wake(struct stage *s)
 {
-    if (s->idle_workers) {
+    if (s->idle_workers > s->wakes) {
+        s->wakes++;
         cond_signal(&s->work);
         return;
     }
@@ -80,6 +81,13 @@ void owed_wake(struct stage *s)
         return;
     if (thread_start(&s->workers[s->n_workers], "stage-up", worker_main, s) == 0)
         s->n_workers++;
+}
+
+void owed_wake_all(struct stage *s)
+{
+    s->passed_over = false;
+    s->wakes = s->idle_workers;
+    cond_broadcast(&s->work);
 }
 
 void owed_add(struct stage *s, struct node *n)
@@ -168,6 +176,8 @@ void node_failed(struct stage *s, struct node *n, const struct err *err)
 
 void store_answers(struct stage *s)
 {
+    if (s->paused_until_ns)
+        owed_wake_all(s);
     s->pause_ns = 0;
     s->paused_until_ns = 0;
     s->progress++;
@@ -329,7 +339,7 @@ static void retry_all(struct stage *s)
     }
     for (unsigned i = 0; i < WORKERS_MAX; i++)
         owed_wake(s);
-    cond_broadcast(&s->work);
+    owed_wake_all(s);
 }
 
 void stage_retry(struct stage *s)

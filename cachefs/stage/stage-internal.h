@@ -227,7 +227,10 @@ struct stage {
     uint64_t progress;                  /* things settled so far */
     struct memory_use going_up, coming; /* content in memory, on its way to the store or from it */
     pthread_t workers[WORKERS_MAX], clock_thread, tell_thread;
-    unsigned n_workers, idle_workers, n_threads;
+    /* `wakes`: of the idle workers, those who were called. `passed_over`: some work waits for the
+     * end of other work, as a worker saw since all were called. */
+    unsigned n_workers, idle_workers, wakes, n_threads;
+    bool passed_over;
     bool no_part_copy; /* the store refused it */
     unsigned commits;  /* since the last checkpoint */
     bool checkpoint_due;
@@ -498,7 +501,8 @@ int node_publish(struct stage *s, struct node *n, const char *key, bool wished, 
 bool node_owes(const struct node *n);
 void owed_add(struct stage *s, struct node *n); /* if it owes something */
 void owed_remove(struct stage *s, struct node *n);
-void owed_wake(struct stage *s); /* there is work */
+void owed_wake(struct stage *s);     /* there is work for one worker more */
+void owed_wake_all(struct stage *s); /* what nobody could do may be done now */
 void dirty_add(struct stage *s, struct node *n);
 void dirty_remove(struct stage *s, struct node *n);
 /* The content as it is now is to be stored. */

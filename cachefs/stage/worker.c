@@ -448,7 +448,8 @@ static void conclude(struct stage *s, struct task *t, int result, const struct e
         node_reap(s, n);
     }
     cond_broadcast(&s->changed);
-    cond_broadcast(&s->work); /* somebody may have waited for these keys */
+    if (s->passed_over) /* perhaps for these keys */
+        owed_wake_all(s);
 }
 
 static void task_release(struct task *t)
@@ -499,6 +500,7 @@ static bool pick_node(struct stage *s, struct task *t)
         }
         free(t->key);
         t->key = NULL;
+        s->passed_over = true;
     }
     return false;
 }
@@ -526,7 +528,9 @@ void *worker_main(void *arg)
                 continue;
         }
         s->idle_workers++;
-        cond_wait(&s->work, &s->lock);
+        while (!s->wakes && !s->stopping)
+            cond_wait(&s->work, &s->lock);
+        s->wakes -= s->wakes > 0;
         s->idle_workers--;
     }
     return NULL;

@@ -10,8 +10,10 @@
 Objects with metadata and ETags as S3 makes them, listings by page, copies (also of ranges, with If-Match),
 uploads in parts. What nobody but the tests may do is below /_: GET
   /_set?NAME=VALUE        deny=1 answers 403 to what writes, fail=N 503 to the next N requests, down=1 drops all connections,
-                          late=MS delays all answers, nocopy=1 answers 501 to copies of ranges
+                          late=MS delays all answers, nocopy=1 answers 501 to copies of ranges, hold=1 keeps what writes
+                          waiting until hold=0
   /_uploads /_objects     how many uploads were begun and not ended; objects there are
+  /_held                  requests that wait
   /_count/METHOD          requests so far, "PUT" also counts parts; LIST, COPY, PART, ABORT, DELETES by their own names
   /_put/KEY?text=T        an object written by somebody else; /_delete/KEY
   /_meta/KEY?name=N       a metadata value, /_md5/KEY its content's sum, /_history/KEY the sizes it had, by ','
@@ -32,6 +34,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 LOCK = threading.RLock()
+GATE = threading.Condition(LOCK)  # settings changed
 OBJECTS, UPLOADS, COUNTS, SETTINGS, HISTORY = {}, {}, {}, {}, {}
 
 
@@ -140,6 +143,11 @@ class S3(http.server.BaseHTTPRequestHandler):
         path = urllib.parse.unquote(path)
         if path.startswith("/_"):
             return self.control(path)
+        if self.command in ("PUT", "POST", "DELETE"):
+            with GATE:
+                COUNTS["held"] = COUNTS.get("held", 0) + 1
+                GATE.wait_for(lambda: not SETTINGS.get("hold"))
+                COUNTS["held"] -= 1
         if SETTINGS.get("late"):
             time.sleep(SETTINGS["late"] / 1000)
         if SETTINGS.get("down"):
@@ -172,7 +180,10 @@ class S3(http.server.BaseHTTPRequestHandler):
             if what == "set":
                 for name, value in self.query.items():
                     SETTINGS[name] = int(value)
+                GATE.notify_all()
                 text = "0"
+            elif what == "held":
+                text = str(COUNTS.get("held", 0))
             elif what == "uploads":
                 text = str(len(UPLOADS))
             elif what == "objects":

@@ -552,6 +552,42 @@ Test(faults, work_goes_on_while_the_store_is_down)
     bench_stop(&b);
 }
 
+/* Whoever of the workers sleeps, and however many there are yet: as many uploads as may be are
+ * under way while none has ended, and each end lets go what waited for it. */
+Test(faults, a_burst_goes_up_at_once)
+{
+    struct bench b;
+    char name[16];
+    bench_start(&b, true);
+    in_background(&b.conf);
+    b.conf.uploads = 12;
+    bench_open(&b, true);
+    t_file(&b, STAGE_ROOT, "first", "of all");
+    t_settle(&b);
+    ask_number(&b, "/_set?hold=1");
+    for (int i = 0; i < 12; i++) {
+        snprintf(name, sizeof name, "f%d", i);
+        t_file(&b, STAGE_ROOT, name, name);
+    }
+    while (ask_number(&b, "/_held") < 12) /* the runner ends what lasts for ever */
+        usleep(1000);
+    for (int i = 0; i < 12; i++) { /* moves wait for the uploads, a removal for a move */
+        char to[16];
+        snprintf(name, sizeof name, "f%d", i);
+        snprintf(to, sizeof to, "g%d", i / 2);
+        t_rename(&b, STAGE_ROOT, name, STAGE_ROOT, to);
+    }
+    t_unlink(&b, STAGE_ROOT, "g5");
+    ask_number(&b, "/_set?hold=0");
+    t_settle(&b);
+    expect_stored(&b, "g0", "f1");
+    expect_stored(&b, "g4", "f9");
+    expect_stored(&b, "g5", NULL);
+    expect_stored(&b, "f0", NULL);
+    cr_expect_eq(ask_number(&b, "/_objects"), 6);
+    bench_stop(&b);
+}
+
 static void stored_soon(struct bench *b, const char *name)
 {
     cleanup_free char *path = xasprintf("/_md5/out/%s", name);
