@@ -7,8 +7,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 
 #include "clock.h"
 #include "hash.h"
@@ -250,9 +252,27 @@ static int recover(struct stage *s, struct err *err)
 
 /* --- begin and end --------------------------------------------------------------------------- */
 
+/*
+ * ext4 makes a file near its folder, and a folder near the one above it; and there each new file
+ * passes by, one by one, all that were deleted in the last minutes: half a millisecond of CPU time
+ * a file where somebody else has just removed some thousand. This says that the folders in here
+ * have nothing to do with what is around them, so that `data` gets a place of its own. Other file
+ * systems do without.
+ */
+static void keep_apart(const char *dir)
+{
+    cleanup_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int flags;
+    if (fd < 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags))
+        return;
+    flags |= FS_TOPDIR_FL;
+    (void)ioctl(fd, FS_IOC_SETFLAGS, &flags);
+}
+
 static int take_folder(struct stage *s, struct err *err)
 {
     cleanup_free char *data = xasprintf("%s/data", s->dir);
+    keep_apart(s->dir);
     if (mkdir(data, 0700) && errno != EEXIST)
         return err_sys(err, errno, "make the folder: %s", data);
     s->data_fd = open(data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

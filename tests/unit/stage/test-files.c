@@ -1,8 +1,10 @@
 /* Files of a stage: made, written, read, cut, renamed, removed, over a folder and over S3. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "clock.h"
 #include "mem.h"
@@ -173,6 +175,30 @@ static void check_background(struct bench *b)
 Test(files, in_the_background)
 {
     on_both(check_background, background);
+}
+
+/* What a folder's file system is told of it; -1: it can't be told such things. */
+static int told_apart(const char *dir, bool tell)
+{
+    int flags = 0, fd = open(dir, O_RDONLY | O_DIRECTORY);
+    int result = ioctl(fd, FS_IOC_GETFLAGS, &flags);
+    if (result == 0 && tell) {
+        flags |= FS_TOPDIR_FL;
+        result = ioctl(fd, FS_IOC_SETFLAGS, &flags);
+    }
+    close(fd);
+    return result ? -1 : (flags & FS_TOPDIR_FL) != 0;
+}
+
+/* Others that remove files beside the stage must not make its own slow to come. */
+Test(files, apart_from_what_others_remove)
+{
+    struct bench b;
+    bench_start(&b, false);
+    bench_open(&b, true);
+    if (told_apart(b.bucket, true) == 1)
+        cr_expect_eq(told_apart(b.dir, false), 1);
+    bench_stop(&b);
 }
 
 static void check_attributes(struct bench *b)
