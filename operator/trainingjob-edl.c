@@ -1,16 +1,21 @@
 /*
  * Style edl: masters and servers in ReplicaSets, trainers in a Job. It starts with the fewest
- * trainers; trainingjob-scale.c says how many there are later.
+ * trainers; trainingjob-scale.c says how many there are later. A server that was started again too
+ * often fails the job.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "mem.h"
 #include "object.h"
 #include "trainingjob-internal.h"
 
-#define MASTER_PORT 8080
-#define ETCD_PORT   2379
+#define MASTER_PORT  8080
+#define ETCD_PORT    2379
+#define SERVER_LABEL "paddle-job-pserver"
+#define RESTARTS     "sampan.io/pserver-restarts" /* annotation: how often a server may start again */
+#define RESTARTS_OK  5                            /* without it */
 
 static int64_t devices(const struct trainingjob_role *r)
 {
@@ -114,7 +119,7 @@ static void want_role(struct training *t, bool servers)
     training_want(
         t, &(struct training_child){.kind = servers ? KIND_REPLICASET : KIND_JOB,
                                     .name = name,
-                                    .label = servers ? "paddle-job-pserver" : "paddle-job",
+                                    .label = servers ? SERVER_LABEL : "paddle-job",
                                     .label_value = value,
                                     .image = s->image,
                                     .container = servers ? "pserver" : "trainer",
@@ -158,6 +163,39 @@ static void see_trainers(struct training *t)
     t->job = job;
 }
 
+/* How often the containers of a pod were started again. */
+static int64_t restarts_of(const struct json *pod)
+{
+    struct json all = build_at(pod, "status", "containerStatuses", NULL);
+    int64_t n = 0;
+    for (size_t i = 0; i < json_count(&all); i++) {
+        struct json c = json_at(&all, i);
+        int64_t restarts = part_int(&c, "restartCount");
+        n += restarts > 0 ? restarts : 0;
+    }
+    return n;
+}
+
+/* A server that starts again and again keeps nothing, and its trainers wait for ever. */
+static void see_servers(struct training *t)
+{
+    const char *text = object_annotation(t->object, RESTARTS);
+    bool said = text && *text && strspn(text, "0123456789") == strlen(text);
+    int64_t most = said ? strtoll(text, NULL, 10) : RESTARTS_OK;
+    struct view_list pods = view_list(t->v, KIND_POD, t->ns, PART_OWNER_LABEL, t->uid);
+    for (size_t i = 0; i < pods.n && strcmp(t->phase, "Succeed") != 0; i++) {
+        int64_t n = restarts_of(pods.items[i]);
+        if (!object_label(pods.items[i], SERVER_LABEL) || n <= most)
+            continue;
+        t->phase = "Failed";
+        t->message = xasprintf("the server %s has started again too often: %" PRId64
+                               " (kubectl logs --previous says why; annotation " RESTARTS
+                               ": how often it may)",
+                               object_name(pods.items[i]), n);
+        return;
+    }
+}
+
 void training_edl(struct training *t)
 {
     if (t->spec->fault_tolerant)
@@ -166,4 +204,5 @@ void training_edl(struct training *t)
         want_role(t, true);
     want_role(t, false);
     see_trainers(t);
+    see_servers(t);
 }

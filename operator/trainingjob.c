@@ -102,23 +102,38 @@ static void check_walltime(struct training *t)
     t->message = xasprintf("it ran longer than its annotation walltime: %s allows", text);
 }
 
+/* Kubernetes ends the others of a Job in which one has failed. */
+static bool still_trains(const struct json *job)
+{
+    return build_int(0, job, "status", "active", NULL) > 0 &&
+           !build_int(0, job, "status", "failed", NULL);
+}
+
 /* What still holds nodes goes; what has ended stays to be looked at. */
 static void release_all(struct training *t)
 {
     struct view_list jobs = view_list(t->v, KIND_JOB, t->ns, PART_OWNER_LABEL, t->uid);
     const char *phase = part_text(&t->was, "phase");
     training_drop_others(t);
-    for (size_t i = 0; i < jobs.n && strcmp(phase, "Timeout") == 0; i++)
-        if (!object_is_deleted(jobs.items[i]))
+    for (size_t i = 0; i < jobs.n; i++)
+        if (!object_is_deleted(jobs.items[i]) &&
+            (!strcmp(phase, "Timeout") ||
+             (!strcmp(phase, "Failed") && still_trains(jobs.items[i]))))
             act_delete(&t->children, KIND_JOB, t->ns, object_name(jobs.items[i]),
                        object_uid(jobs.items[i]));
 }
 
+static bool bounds_cross(const struct trainingjob_role *r)
+{
+    return r && r->max >= 0 && r->max < r->min;
+}
+
 static void decide_live(struct training *t)
 {
-    const struct trainingjob_role *r = t->spec->trainer;
-    if (r->max >= 0 && r->max < r->min) {
-        refuse(t, "spec.trainer: max-instance is below min-instance");
+    if (bounds_cross(t->spec->trainer) || bounds_cross(t->spec->pserver)) {
+        refuse(t, bounds_cross(t->spec->trainer)
+                      ? "spec.trainer: max-instance is below min-instance"
+                      : "spec.pserver: max-instance is below min-instance");
         return;
     }
     if (strcmp(t->spec->style, "tensor") == 0)

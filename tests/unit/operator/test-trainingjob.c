@@ -39,6 +39,13 @@
     "\"namespace\":\"team\",\"uid\":\"u-p\",\"labels\":{\"sampan.io/owner\":\"u-job\","       \
     "\"paddle-job\":\"mnist\"}},\"status\":{\"phase\":\"Pending\",\"conditions\":[{\"type\":" \
     "\"PodScheduled\",\"status\":\"False\",\"reason\":\"Unschedulable\"}]}}"
+/* A server whose container was started again so often. */
+#define SERVER(restarts)                                                                           \
+    "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"mnist-pserver-x\","          \
+    "\"namespace\":\"team\",\"uid\":\"u-p\",\"labels\":{\"sampan.io/owner\":\"u-job\","            \
+    "\"paddle-job-pserver\":\"mnist\"}},\"status\":{\"phase\":\"Running\",\"containerStatuses\":[" \
+    "{"                                                                                            \
+    "\"name\":\"pserver\",\"restartCount\":" #restarts "}]}}"
 #define RUNS ",\"status\":{\"phase\":\"Running\",\"startTime\":\"2026-11-21T23:58:00Z\"}"
 #define REPLICAS(name)                                                                   \
     "{\"apiVersion\":\"apps/v1\",\"kind\":\"ReplicaSet\",\"metadata\":{\"name\":\"" name \
@@ -86,10 +93,25 @@ static const struct {
      ",\"annotations\":{\"walltime\":\"60\"}},\"spec\":" EDL
      ",\"status\":{\"phase\":\"Running\",\"startTime\":\"2026-11-21T23:58:00Z\"}" OBJECTS TRAINERS(
          2, "\"active\":2,\"ready\":2") END},
+    {"tj-edl-server-starts-again",
+     VIEW "},\"spec\":" EDL RUNS OBJECTS TRAINERS(2, "\"active\":2,\"ready\":2") "," SERVER(5) END},
+    {"tj-edl-server-starts-again-too-often",
+     VIEW "},\"spec\":" EDL RUNS OBJECTS TRAINERS(2, "\"active\":2,\"ready\":2") "," SERVER(6) END},
+    {"tj-edl-server-may-not-start-again", VIEW
+     ",\"annotations\":{\"sampan.io/pserver-restarts\":\"0\"}},\"spec\":" EDL RUNS OBJECTS TRAINERS(
+         2, "\"active\":2,\"ready\":2") "," SERVER(1) END},
+    {"tj-edl-released-after-its-servers",
+     VIEW "},\"spec\":" EDL ",\"status\":{\"phase\":\"Failed\"}" OBJECTS TRAINERS(
+         2, "\"active\":2,\"ready\":2") "," REPLICAS("mnist-pserver") END},
+    {"tj-edl-kept-after-a-trainer",
+     VIEW "},\"spec\":" EDL ",\"status\":{\"phase\":\"Failed\"}" OBJECTS TRAINERS(
+         2, "\"active\":1,\"failed\":1") "," REPLICAS("mnist-pserver") END},
     {"tj-tensor", VIEW "},\"spec\":" TENSOR OBJECTS END},
     {"tj-bad-bounds",
      VIEW "},\"spec\":{\"image\":\"i\",\"trainer\":{\"min-instance\":3,\"max-instance\":2}}" OBJECTS
          END},
+    {"tj-bad-server-bounds", VIEW "},\"spec\":{\"image\":\"i\",\"trainer\":{},\"pserver\":{\"min-"
+                                  "instance\":3,\"max-instance\":2}}" OBJECTS END},
     {"tj-bad-spec", VIEW "},\"spec\":{\"image\":\"i\"}" OBJECTS END},
     {"tj-name-taken",
      VIEW "},\"spec\":{\"image\":\"i\",\"trainer\":{}}" OBJECTS
