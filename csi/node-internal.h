@@ -164,7 +164,10 @@ char **sets_keys(struct node *n, size_t *ret_n);
  * whoever looked at it meanwhile has passed it over. */
 bool sets_are_held(struct node *n);
 
+bool sets_are_idle(struct node *n); /* no call works on any */
+
 struct set *set_begin(struct node *n, const char *key); /* NULL: there is none */
+struct set *set_try(struct node *n, const char *key);   /* the same, if no call works on it */
 void set_end(struct node *n, struct set *s);
 
 /* --- files of a set --------------------------------------------------------------------------- */

@@ -34,6 +34,7 @@ struct node_conf {
     const char *cache_dir;   /* of sets that name no cache; NULL: sampan's own default */
     const char *node_id, *driver_name;
     struct mounter *mounter;
+    const char *program; /* a copy (programs.h) that all mounts are to run on; NULL: as they are */
     struct events *events; /* where pods are told to restart; NULL: nowhere */
     struct log *log;
     void (*step)(void *arg, const char *what); /* of every change of a record; tests */
@@ -47,8 +48,9 @@ void node_close(struct node *n);
 void node_metrics(struct node *n, struct bytes *out);
 /* Looks at every set once, and puts right what is not as the records say (what the watch does). */
 void node_heal(struct node *n);
-/* Mounts that run on another program than this one are handed over to it; readers notice nothing.
- * One that cannot goes on as it is. */
-void node_upgrade(struct node *n, const char *program);
+/* Mounts that run on another program than conf.program are handed over to it; readers notice
+ * nothing. One that cannot goes on as it is. False: a call works on one, which is left for later.
+ */
+bool node_upgrade(struct node *n);
 
 #endif

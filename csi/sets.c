@@ -76,7 +76,7 @@ struct set *set_begin(struct node *n, const char *key)
     return s ? begin(n, s) : NULL;
 }
 
-static struct set *begin_if_idle(struct node *n, const char *key)
+struct set *set_try(struct node *n, const char *key)
 {
     ACQUIRE(&n->lock);
     struct set *s = find(n, key);
@@ -132,6 +132,15 @@ bool sets_are_held(struct node *n)
     uint64_t now = clock_mono_ns();
     for (const struct set *s = n->sets; s; s = s->next)
         if (*s->uri && (s->busy || (!s->holds && now >= s->hold_after)))
+            return false;
+    return true;
+}
+
+bool sets_are_idle(struct node *n)
+{
+    ACQUIRE(&n->lock);
+    for (const struct set *s = n->sets; s; s = s->next)
+        if (s->busy)
             return false;
     return true;
 }
@@ -466,7 +475,7 @@ int set_up(struct node *n, const char *key, const struct set_wish *wish, uint64_
 
 int set_heal(struct node *n, const char *key, bool *ret_done, uint64_t deadline_ns, struct err *err)
 {
-    cleanup_set struct set_scope scope = {n, begin_if_idle(n, key)};
+    cleanup_set struct set_scope scope = {n, set_try(n, key)};
     struct set *s = scope.set;
     *ret_done = false;
     if (!s || !*s->uri)

@@ -17,6 +17,7 @@
 #include "clock.h"
 #include "mem.h"
 #include "node-internal.h"
+#include "programs.h"
 
 #define SETTLED_MS   10000
 #define UNSETTLED_MS 100
@@ -129,8 +130,9 @@ static bool runs(int pid, const char *program)
     return len > 0 && strcmp(exe, program) == 0;
 }
 
-static void upgrade_one(struct node *n, struct set *s, const char *program)
+static void upgrade_one(struct node *n, struct set *s)
 {
+    const char *program = n->conf.program;
     const char *const argv[] = {"sampan", "upgrade",     "--program", program,
                                 "--",     s->mountpoint, NULL};
     struct mount_serving serving;
@@ -144,18 +146,30 @@ static void upgrade_one(struct node *n, struct set *s, const char *program)
         log_info(n->conf.log, "set %s: handed over to %s", s->uri, program);
 }
 
-void node_upgrade(struct node *n, const char *program)
+bool node_upgrade(struct node *n)
 {
     size_t count;
+    bool all = sets_are_idle(n); /* keys of others are not told */
     char **keys = sets_keys(n, &count);
     for (size_t i = 0; i < count; i++) {
-        struct set *s = set_begin(n, keys[i]);
+        struct set *s = set_try(n, keys[i]);
+        all = all && s;
         if (s)
-            upgrade_one(n, s, program);
+            upgrade_one(n, s);
         if (s)
             set_end(n, s);
     }
     ids_free(keys, count);
+    return all;
+}
+
+/* True: nothing is left to do. */
+static bool change_programs(struct node *n)
+{
+    if (!node_upgrade(n))
+        return false;
+    programs_clean(n->conf.state, n->conf.program);
+    return true;
 }
 
 /* --- watching --------------------------------------------------------------------------------- */
@@ -217,9 +231,11 @@ static void *watch_main(void *arg)
 {
     struct node *n = arg;
     struct watch *watch = n->watch;
+    bool changed = !n->conf.program;
     heal_all(n, /* always_rebind= */ true);
     while (!watch->stop) {
         struct watched w = {0};
+        changed = changed || change_programs(n);
         look_at_sets(n, &w);
         bool held = sets_are_held(n);
         if ((w.lost || !held) && clock_mono_ns() >= watch->not_before) {
@@ -231,7 +247,7 @@ static void *watch_main(void *arg)
             cut_off_look(n);
             watch->look_at = clock_mono_ns() + SETTLED_MS * NS_PER_MS;
         }
-        bool soon = w.lost || w.unsettled || !held;
+        bool soon = w.lost || w.unsettled || !held || !changed;
         if (sleep_on(watch, &w, soon ? UNSETTLED_MS : SETTLED_MS))
             watch->look_at = 0;
     }

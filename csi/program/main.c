@@ -196,6 +196,7 @@ static int open_services(struct program *p, struct err *err)
         .node_id = p->o.node_id,
         .driver_name = p->o.driver_name,
         .mounter = p->mounter,
+        .program = p->o.host ? p->sampan : NULL,
         .events = p->events,
         .log = p->log,
     };
@@ -233,10 +234,6 @@ static int start(struct program *p, struct err *err)
     p->run_dir = xstrdup(p->o.run_dir ? p->o.run_dir : "/run/sampan-csi");
     if (find_sampan(p, err) || lock_state(p, err) || enter_host(p, err) || open_services(p, err))
         return -1;
-    if (p->o.host && p->o.node) {
-        node_upgrade(p->plugin.node, p->sampan);
-        programs_clean(p->o.state, p->sampan);
-    }
     struct rpc_conf rpc = {
         .endpoint = p->o.endpoint, .arg = &p->plugin, .log = p->log, .max_workers = WORKERS_MAX};
     p->methods = service_methods(&p->plugin, &rpc.n_methods);

@@ -49,6 +49,22 @@ shutil.move(T + "/image-gone", T + "/image")
 p.start()
 p.stage("v", uri=uri)
 expect("adopted", (same(), owner()["keeper_pid"]), (True, o["keeper_pid"]))
+# Another version comes: the mount is handed over to it.
+held = os.open(os.path.join(target, sorted(os.listdir(target))[0]), os.O_RDONLY)
+exe = os.readlink(f"/proc/{owner()['pid']}/exe")
+with open(T + "/image/sampan", "ab") as f:
+    f.write(b"the next version")
+p.kill(); p.start()
+def handed_over():
+    "another copy serves the mount"
+    try:
+        now = os.readlink(f"/proc/{owner()['pid']}/exe")
+        return now.startswith(p.state + "/bin/") and now.split(" ")[0] != exe
+    except FileNotFoundError: # it is just being replaced
+        return False
+until(handed_over)
+expect("the same mount", (same(), os.fstat(held).st_ino > 0), (True, True))
+os.close(held)
 p.unpublish("v", "pod"); p.unstage("v")
 PY
 rm -rf "$T/csi/state/bin"

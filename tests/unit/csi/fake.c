@@ -1,5 +1,6 @@
 #include "fake.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -138,10 +139,12 @@ static int fake_run(struct mounter *m, const char *const *argv, uint64_t deadlin
 {
     struct fake *f = of(m);
     const char *last = "";
-    (void)deadline_ns;
     if (fake_store_knows(argv[1]))
         return fake_store_run(f, argv, out, err);
     LOCKED(m);
+    f->deadline_ns = deadline_ns;
+    if (f->late)
+        return err_sys(err, ETIMEDOUT, "%s: it did not end in time", argv[1]);
     *f->words = '\0';
     for (int i = 1; argv[i]; i++) {
         size_t n = strlen(f->words);
@@ -152,6 +155,10 @@ static int fake_run(struct mounter *m, const char *const *argv, uint64_t deadlin
         return run_mount(f, last, err);
     if (strcmp(argv[1], "umount") == 0)
         return run_umount(f, last, err);
+    if (strcmp(argv[1], "upgrade") == 0) {
+        f->upgraded++;
+        return 0;
+    }
     return err_set(err, ERR_BUG, "%s: no such program", argv[1]);
 }
 

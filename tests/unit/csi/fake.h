@@ -25,14 +25,16 @@ struct fake {
     struct fake_mount mounts[FAKE_MOUNTS];
     uint64_t served[FAKE_MOUNTS]; /* devices that somebody serves */
     uint64_t last_dev;
-    _Atomic int step;       /* so many changes so far */
-    int die_at;             /* 0: never */
-    enum err_class refuse;  /* what every `sampan mount` and work on a store says; 0: it works */
-    int busy;               /* so many say "cache folder in use" first */
-    int mounted, unmounted; /* programs run so far */
-    char words[2048];       /* of the last program */
-    char pod_uid[64];       /* a pod with processes, */
-    uint64_t pod_dev;       /* and the one mount that they see */
+    _Atomic int step;      /* so many changes so far */
+    int die_at;            /* 0: never */
+    enum err_class refuse; /* what every `sampan mount` and work on a store says; 0: it works */
+    bool late;             /* they take longer than they may */
+    uint64_t deadline_ns;  /* of the last program */
+    int busy;              /* so many say "cache folder in use" first */
+    int mounted, unmounted, upgraded; /* programs run so far */
+    char words[2048];                 /* of the last program */
+    char pod_uid[64];                 /* a pod with processes, */
+    uint64_t pod_dev;                 /* and the one mount that they see */
 };
 
 /* The machine of this test; zeroed. */

@@ -69,6 +69,33 @@ Test(node, a_start_that_fails_leaves_nothing)
     }
 }
 
+/* What a call waits for is told when to end; when it did not, the call says that time is up. */
+Test(node, a_start_that_takes_too_long_leaves_nothing)
+{
+    struct world w;
+    world_make(&w);
+    w.fake->late = true;
+    cr_assert(do_stage(&w, "v", NULL) == RPC_DEADLINE_EXCEEDED, "%s", w.err.msg);
+    cr_assert(w.fake->deadline_ns == w.deadline_ns);
+    cr_assert(fake_count(w.fake) == 0 && world_records(&w) == 0);
+    w.fake->late = false;
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK, "%s", w.err.msg);
+    world_remove(&w);
+}
+
+Test(node, every_method_has_a_deadline)
+{
+    static const struct {
+        const struct rpc_method *methods;
+        const size_t *n;
+    } services[] = {{identity_methods, &n_identity_methods},
+                    {controller_methods, &n_controller_methods},
+                    {node_methods, &n_node_methods}};
+    for (size_t s = 0; s < sizeof services / sizeof services[0]; s++)
+        for (size_t i = 0; i < *services[s].n; i++)
+            cr_assert(services[s].methods[i].deadline_s > 0, "%s", services[s].methods[i].name);
+}
+
 Test(node, keys_may_come_with_publish)
 {
     struct world w;
@@ -135,6 +162,26 @@ Test(node, a_set_that_was_busy_is_held_afterwards)
     cr_assert(sets_are_held(w.node));
     free(keys[0]);
     free(keys);
+    world_remove(&w);
+}
+
+/* A call may work on a set while the plugin comes up with another program. */
+Test(node, a_set_that_was_busy_is_upgraded_afterwards)
+{
+    struct world w;
+    world_make(&w);
+    w.node->conf.program = "/of/the/next/version";
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    size_t n;
+    char **keys = sets_keys(w.node, &n);
+    struct set *s = set_begin(w.node, keys[0]);
+    cr_assert(!node_upgrade(w.node) && w.fake->upgraded == 0);
+    set_end(w.node, s);
+    cr_assert(node_upgrade(w.node) && w.fake->upgraded == 1);
+    cr_assert(strstr(w.fake->words, "--program /of/the/next/version"), "%s", w.fake->words);
+    fake_lose(w.fake);
+    cr_assert(node_upgrade(w.node) && w.fake->upgraded == 1, "there is nobody to hand it over");
+    ids_free(keys, n);
     world_remove(&w);
 }
 
@@ -215,9 +262,12 @@ Test(node, statistics_tell_the_condition)
     fake_lose(w.fake);
     PB(NodeGetVolumeStatsRequest) q = PB_INIT(NODE_GET_VOLUME_STATS_REQUEST);
     PB(NodeGetVolumeStatsResponse) r;
+    struct arena arena = {0};
     static char id[] = "v";
     q.volume_id = id;
     q.volume_path = w.staging;
-    cr_assert(call_node(&w, "NodeGetVolumeStats", &q, &r) == RPC_OK, "%s", w.err.msg);
+    cr_assert(call_in(&w, &arena, "NodeGetVolumeStats", &q, &r) == RPC_OK, "%s", w.err.msg);
+    cr_assert(r.volume_condition->abnormal && *r.volume_condition->message);
+    arena_release(&arena);
     world_remove(&w);
 }

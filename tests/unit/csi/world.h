@@ -13,7 +13,8 @@ struct world {
     struct node *node;
     struct controller *controller;
     struct plugin plugin;
-    struct err err; /* of the last call */
+    struct err err;       /* of the last call */
+    uint64_t deadline_ns; /* of it */
 };
 void world_make(struct world *w);
 void world_open(struct world *w); /* a plugin starts on what is there */
