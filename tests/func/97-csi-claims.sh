@@ -23,7 +23,13 @@ expect("its own cache", context(v)["cache"], f"ssd:{T}/class/pvc-1=1GiB")
 expect("the same again", create("pvc-1", **claim), v)
 refused("ALREADY_EXISTS", "made already", create, "pvc-1", gib=2, **claim)
 refused("ALREADY_EXISTS", "made already", create, "pvc-1", **claim | {"memory": "1GiB"})
-group = capability(group="4242")
+def fits(id, **kw):
+    answer = p.call("ValidateVolumeCapabilities", volume_id=id, volume_capabilities=[capability(**kw)])
+    return answer.message if not answer.HasField("confirmed") else len(answer.confirmed.volume_capabilities)
+expect("what fits it", [fits("pvc-1"), fits("pvc-1", mode="MULTI_NODE_MULTI_WRITER")], [1, 1])
+expect("what does not", ["block" in fits("pvc-1", block=True), "ext4" in fits("pvc-1", fs_type="ext4")], [True, True])
+refused("NOT_FOUND", "volume other", fits, "other")
+group = capability(mode="MULTI_NODE_MULTI_WRITER", group="4242") # ReadWriteMany
 p.stage("pvc-1", cap=group, **context(v))
 target = p.publish("pvc-1", "pod", cap=group)
 open(target + "/result", "w").write("done")
@@ -79,7 +85,8 @@ refused("NOT_FOUND", "snapshot none", create, "y", source=pb.VolumeContentSource
     snapshot=pb.VolumeContentSource.SnapshotSource(snapshot_id="none")), **read)
 old = create("old", source=source, **read)
 p.stage("old", **context(old)); p.stage("train", **context(v))
-expect("the old version", os.path.exists(p.publish("old", "pod") + "/added-later"), False)
+many = capability(mode="MULTI_NODE_READER_ONLY") # ReadOnlyMany
+expect("the old version", os.path.exists(p.publish("old", "pod", cap=many) + "/added-later"), False)
 expect("the new one", os.path.exists(p.publish("train", "pod") + "/added-later"), True)
 for volume in ("old", "train"):
     p.unpublish(volume, "pod"); p.unstage(volume)
