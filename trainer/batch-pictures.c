@@ -9,7 +9,8 @@ struct pictures {
     struct batches base;
     struct loader *loader;
     const struct loader_batch *held;
-    bool resumed; /* the first pass goes on where a token said */
+    bool resumed;           /* the first pass goes on where a token said */
+    uint64_t skipped, told; /* of the batches that were given; what skips() has told of */
 };
 
 static int begin(struct batches *b, uint64_t pass, struct err *err)
@@ -24,15 +25,30 @@ static int begin(struct batches *b, uint64_t pass, struct err *err)
     return loader_set_epoch(p->loader, pass, err);
 }
 
+/* What to do about a picture that is no good; any other cause speaks for itself. */
+static int name_bad(const struct err *why, struct err *err)
+{
+    bool is_bad = why->class == ERR_CORRUPT || why->class == ERR_LIMIT;
+    if (err)
+        *err = *why;
+    return is_bad ? err_set(err, why->class, "%s (--skip_bad leaves such pictures out)", why->msg)
+                  : -1;
+}
+
 static int next(struct batches *b, struct net_batch *ret, struct err *err)
 {
     struct pictures *p = (struct pictures *)b;
     loader_release(p->loader, p->held);
     p->held = NULL;
-    int got = loader_next(p->loader, &p->held, err);
-    if (got > 0)
-        *ret = (struct net_batch){.n = p->held->n, .x = p->held->pixels, .labels = p->held->labels};
-    return got;
+    struct err why = {0};
+    int got = loader_next(p->loader, &p->held, &why);
+    if (got < 0)
+        return name_bad(&why, err);
+    if (got == 0)
+        return 0;
+    *ret = (struct net_batch){.n = p->held->n, .x = p->held->pixels, .labels = p->held->labels};
+    p->skipped += p->held->skipped;
+    return 1;
 }
 
 static int token(struct batches *b, char ret[BATCH_TOKEN_LEN], struct err *err)
@@ -44,18 +60,35 @@ static int token(struct batches *b, char ret[BATCH_TOKEN_LEN], struct err *err)
 static void figures(struct batches *b, struct batch_figures *ret)
 {
     struct loader_figures f;
-    loader_figures(((struct pictures *)b)->loader, &f);
+    const struct pictures *p = (const struct pictures *)b;
+    loader_figures(p->loader, &f);
     *ret = (struct batch_figures){.waited = f.waited_ns,
                                   .read = f.read_ns,
                                   .decoded = f.decode_ns,
                                   .direct = f.direct_samples,
                                   .mounted = f.mount_samples,
-                                  .skipped = f.skipped};
+                                  .skipped = p->skipped};
 }
 
 static const char *class_name(const struct batches *b, int label)
 {
     return loader_class(((const struct pictures *)b)->loader, (uint32_t)label);
+}
+
+static uint32_t empty(const struct batches *b, const char **ret_first)
+{
+    const struct loader *l = ((const struct pictures *)b)->loader;
+    return loader_empty_classes(l, ret_first);
+}
+
+static uint32_t skips(struct batches *b, struct loader_skip *ret, uint32_t max)
+{
+    struct pictures *p = (struct pictures *)b;
+    struct loader_figures f;
+    loader_figures(p->loader, &f);
+    uint64_t more = f.skipped - p->told;
+    p->told = f.skipped;
+    return loader_skips(p->loader, ret, more < max ? (uint32_t)more : max);
 }
 
 static void pictures_close(struct batches *b)
@@ -65,7 +98,8 @@ static void pictures_close(struct batches *b)
     free(p);
 }
 
-static const struct batches_ops ops = {begin, next, token, figures, class_name, pictures_close};
+static const struct batches_ops ops = {begin,      next,  token, figures,
+                                       class_name, empty, skips, pictures_close};
 
 int batch_pictures(struct batches **ret, const struct batch_options *o, struct err *err)
 {

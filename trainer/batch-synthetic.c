@@ -101,7 +101,8 @@ static void synthetic_close(struct batches *b)
     free(s);
 }
 
-static const struct batches_ops ops = {begin, next, token, figures, NULL, synthetic_close};
+static const struct batches_ops ops = {begin, next, token, figures,
+                                       NULL,  NULL, NULL,  synthetic_close};
 
 int batch_synthetic(struct batches **ret, enum model_data kind, const struct batch_options *o,
                     uint64_t samples, int classes, struct err *err)

@@ -38,7 +38,8 @@ struct batches {
 /* What the source itself measured, for progress and logs. Nanoseconds. */
 struct batch_figures {
     uint64_t waited, read, decoded;
-    uint64_t direct, mounted, skipped; /* samples by where their bytes came from */
+    uint64_t direct, mounted; /* samples by where their bytes came from */
+    uint64_t skipped;         /* left out of the batches that were given */
 };
 
 struct batches_ops {
@@ -53,6 +54,11 @@ struct batches_ops {
     /* The name of a label, which lives as long as the source; NULL. Where labels have no names
      * there is no such function. */
     const char *(*class_name)(const struct batches *b, int label);
+    /* How many classes have no sample, and the name of the first; NULL: as above. */
+    uint32_t (*empty)(const struct batches *b, const char **ret_first);
+    /* What was left out since the last call, newest first: at most `max` of them. NULL: nothing
+     * ever is. Reading ahead, they may be of batches that are still to come. */
+    uint32_t (*skips)(struct batches *b, struct loader_skip *ret, uint32_t max);
     void (*close)(struct batches *b);
 };
 

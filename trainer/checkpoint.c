@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -266,6 +267,14 @@ static void prune(const char *dir, const char *newest, unsigned keep)
             remove_place(dir, all[i].name);
         whole += all[i].done;
     }
+}
+
+int checkpoint_may_save(const char *dir, struct err *err)
+{
+    cleanup_free char *copy = xstrdup(dir);
+    const char *place = access(dir, F_OK) == 0 ? dir : dirname(copy);
+    cleanup_free char *inside = xasprintf("%s/.", place); /* a file is no place */
+    return access(inside, W_OK | X_OK) ? err_sys(err, errno, "checkpoints: write to %s", place) : 0;
 }
 
 int checkpoint_save(const char *dir, const struct net *n, const struct checkpoint *c,

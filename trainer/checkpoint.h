@@ -43,6 +43,8 @@ struct checkpoint_about {
 void checkpoint_about_release(struct checkpoint_about *a);
 #define cleanup_checkpoint_about CLEANUP(checkpoint_about_release)
 
+/* Could one be made there, as far as permissions say? So that nobody learns for hours first. */
+int checkpoint_may_save(const char *dir, struct err *err);
 /* Writes one and removes all but the newest `keep` (0: keeps all). ERR_DENIED, ERR_LIMIT: the
  * folder cannot be written or is full; what was there stays. `about` may be NULL. `ret` (may be
  * NULL): the folder. */

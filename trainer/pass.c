@@ -15,16 +15,22 @@
 
 /* --- together --------------------------------------------------------------------------------- */
 
-/* What ranks tell each other before a step: who has samples, who was asked to stop. */
-enum { TALK_HAS, TALK_STOP, N_TALK };
+/* What ranks tell each other before a step: who has samples, who was asked to stop, and how many
+ * samples were left out since the last time. */
+enum { TALK_HAS, TALK_STOP, TALK_SKIPPED, N_TALK };
 
 static int talk(struct run *r, bool has, bool *any, bool *stop, struct err *err)
 {
-    float t[N_TALK] = {has, *r->stop != 0};
+    struct batch_figures f;
+    r->batches->ops->figures(r->batches, &f);
+    float t[N_TALK] = {has, *r->stop != 0, (float)(f.skipped - r->skipped_here)};
+    r->skipped_here = f.skipped;
     if (r->c->ops->check(r->c, err) || r->c->ops->sum(r->c, t, N_TALK, err))
         return -1;
     *any = t[TALK_HAS] > 0;
     *stop = t[TALK_STOP] > 0;
+    r->skipped += (uint64_t)t[TALK_SKIPPED];
+    tell_skips(r);
     return 0;
 }
 
@@ -198,7 +204,7 @@ static int learn(struct run *r, const struct net_batch *in, float sums[N_SUMS], 
     if (look_ahead(r, err) || sum_ranks(r, net_grads(r->n), net_floats(r->n) + N_SUMS, err) ||
         read_sums(r, sums, err))
         return -1;
-    if (isfinite(sums[SUM_LOSS]))
+    if (isfinite(sums[SUM_LOSS]) && sums[SUM_COUNT] > 0) /* all of it may have been left out */
         net_update(r->n, &u, sums[SUM_COUNT]);
     return 0;
 }
@@ -215,7 +221,8 @@ static int step(struct run *r, const struct net_batch *in, float sums[N_SUMS], s
                          (float)r->o->ema_keep);
     r->at.step++;
     r->at.batch++;
-    r->at.loss = sums[SUM_LOSS] / sums[SUM_COUNT];
+    if (sums[SUM_COUNT] > 0)
+        r->at.loss = sums[SUM_LOSS] / sums[SUM_COUNT];
     r->at.rate = r->rate;
     return r->b->ops->host ? r->b->ops->sync(r->b, err) : 0; /* a device goes on meanwhile */
 }
@@ -308,7 +315,13 @@ static int advance(struct run *r, struct err *err)
 static int end_pass(struct run *r, struct err *err)
 {
     struct report_figures f;
-    report_pass(&r->report, r->at.pass, &f);
+    if (r->skipped && r->report.pass.samples == 0)
+        return err_set(err, ERR_CORRUPT,
+                       "pass %" PRIu64 ": nothing to learn from: all %" PRIu64
+                       " samples were left out (--skip_bad; the log names some)",
+                       r->at.pass, r->skipped);
+    report_pass(&r->report, r->at.pass, r->skipped, &f);
+    r->skipped = 0;
     show_weights(r);
     events_scalar(r->events, "pass/loss", r->at.step, f.loss);
     events_scalar(r->events, "pass/stall", r->at.step, f.stall);
@@ -383,6 +396,8 @@ int run_test(struct run *r, struct err *err)
         net_swap_mean(r->n);
     while ((got = r->test->ops->next(r->test, &in, err)) > 0) {
         float part[N_SUMS];
+        if ((got = check_ids(r, &in, err)) < 0)
+            break;
         if (r->ps && (got = remote_pull(r->ps, &in, &in, err)) < 0)
             break;
         net_step(r->n, &in, false);

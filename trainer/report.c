@@ -165,6 +165,7 @@ void report_epoch(struct report *r, uint64_t pass, uint64_t step, const struct r
             number(&w, "test_loss", r->test_loss);
             number(&w, "test_accuracy", r->test_accuracy);
         }
+        jw_uint(&w, "skipped", r->skipped);
         end_event(r, &w, &text);
     }
     r->test_loss = NAN;
@@ -187,6 +188,7 @@ void report_end(struct report *r, uint64_t step, const char *state, const char *
     begin_event(&w, &text, "summary", r->epoch, step, &f);
     jw_str(&w, "state", state);
     jw_uint(&w, "samples", r->all.samples);
+    jw_uint(&w, "skipped", r->all_skipped);
     jw_num(&w, "seconds", (double)(clock_mono_ns() - r->opened_ns) / (double)NS_PER_S);
     jw_str(&w, "checkpoint", *saved ? saved : NULL);
     end_event(r, &w, &text);
@@ -225,16 +227,21 @@ bool report_step(struct report *r, const struct report_step *s, struct report_fi
     return true;
 }
 
-void report_pass(struct report *r, uint64_t pass, struct report_figures *ret)
+void report_pass(struct report *r, uint64_t pass, uint64_t skipped, struct report_figures *ret)
 {
+    char left_out[40] = "";
     figures_of(&r->pass, ret);
+    r->skipped = skipped;
+    r->all_skipped += skipped;
+    if (skipped)
+        snprintf(left_out, sizeof left_out, " skipped=%" PRIu64, skipped);
     report_break(r);
     if (r->o.log)
         log_info(r->o.log,
                  "Pass=%" PRIu64 " done: Batch=%" PRIu64 " samples=%" PRIu64
-                 " AvgCost=%.6g Eval: error=%.6g images/s=%.1f stall=%.1f%%",
+                 " AvgCost=%.6g Eval: error=%.6g images/s=%.1f stall=%.1f%%%s",
                  pass, r->pass.batches, r->pass.samples, ret->loss, 1 - ret->accuracy,
-                 ret->per_second, 100 * ret->stall);
+                 ret->per_second, 100 * ret->stall, left_out);
     r->pass = r->period = (struct report_sums){0};
 }
 

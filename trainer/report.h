@@ -41,6 +41,7 @@ struct report {
     uint64_t drawn_ns, opened_ns, epoch; /* epoch: of the newest step */
     struct report_figures newest;        /* of the pass in hand */
     double test_loss, test_accuracy;     /* of this pass; NaN: not judged */
+    uint64_t skipped, all_skipped;       /* samples that were left out: of this pass, of all */
     bool dirty;                          /* something stands on the terminal's last line */
 };
 
@@ -55,7 +56,8 @@ struct report_step {
 int report_open(struct report *r, const struct report_options *o, struct err *err);
 /* True at the end of a period: *ret are its figures. */
 bool report_step(struct report *r, const struct report_step *s, struct report_figures *ret);
-void report_pass(struct report *r, uint64_t pass, struct report_figures *ret);
+/* `skipped`: samples that were left out of it. */
+void report_pass(struct report *r, uint64_t pass, uint64_t skipped, struct report_figures *ret);
 /* The pass for those who read JSON; after its test. */
 void report_epoch(struct report *r, uint64_t pass, uint64_t step, const struct report_figures *f);
 void report_test(struct report *r, uint64_t pass, uint64_t samples, double loss, double accuracy);

@@ -34,6 +34,8 @@ struct run {
     float *sums;     /* host memory: gradients and sums of a step, or the backend's own */
     bool stopped;
     bool device_sums; /* gradients are summed by the devices themselves */
+    uint64_t skipped; /* samples of all ranks that were left out of the pass in hand */
+    uint64_t skipped_here, skips_said; /* of this rank, in all; how many were named */
 
     /* The next batch, taken while a device computes with this one (if `looked`). */
     bool looked;
@@ -57,5 +59,14 @@ int run_save(struct run *r, struct err *err);
 int run_whole(struct run *r, struct backend **ret_backend, struct net **ret, struct err *err);
 /* What --test_data says of the weights (of their average with --ema). */
 int run_test(struct run *r, struct err *err);
+
+/* check.c: all ranks have the model of rank 0. */
+int check_ranks(struct run *r, struct err *err);
+/* Labels of --test_data mean what those of --data do; ids of a batch are rows of the model. */
+int check_test(const struct run *r, struct err *err);
+int check_ids(const struct run *r, const struct net_batch *in, struct err *err);
+/* In the log: folders without samples, and samples that were left out since the last call. */
+void tell_empty_classes(const struct run *r);
+void tell_skips(struct run *r);
 
 #endif

@@ -220,6 +220,8 @@ static int load(struct run *r, struct err *err)
 {
     cleanup_backend struct backend *b = NULL;
     cleanup_net struct net *whole = NULL;
+    if (r->o->save_dir && checkpoint_may_save(r->o->save_dir, err))
+        return -1;
     if (strcmp(r->o->resume, "never") == 0 || (goes_on(r->o) && !r->o->save_dir))
         return 0;
     if (!r->ps)
@@ -247,8 +249,9 @@ static int take_up(struct run *r, struct err *err)
     if (r->c->ops->share(r->c, &found, sizeof found, err))
         return -1;
     if (found < 0)
-        return is_first(r) ? err_set(err, why.class, "%s", why.msg)
-                           : err_set(err, ERR_FAILED, "rank 0 found no usable checkpoint");
+        return is_first(r)
+                   ? err_set(err, why.class, "%s", why.msg)
+                   : err_set(err, ERR_FAILED, "rank 0 cannot use its checkpoints (see its log)");
     if (found == 0)
         return 0;
     if (r->c->ops->share(r->c, &r->at, sizeof r->at, err))
@@ -341,8 +344,8 @@ static int open_all(struct run *r, const struct roles *roles, struct err *err)
     enum schedule_kind kind;
     if (model_data(r->o->model, err) < 0 || schedule_kind(r->o->schedule, &kind, err) ||
         open_backend(r, err) || open_collective(r, roles, err) || open_batches(r, err) ||
-        open_net(r, &r->batches->shape, err) || join_devices(r, err) || find_longest_pass(r, err) ||
-        take_up(r, err))
+        open_net(r, &r->batches->shape, err) || check_ranks(r, err) || join_devices(r, err) ||
+        find_longest_pass(r, err) || take_up(r, err))
         return -1;
     if (r->at.token[0]) {
         batch_close(r->batches);
@@ -354,7 +357,10 @@ static int open_all(struct run *r, const struct roles *roles, struct err *err)
         struct batch_options o = source_of(r, r->o->test_data, false);
         if (batch_open(&r->test, (enum model_data)model_data(r->o->model, NULL), &o, err))
             return err_wrap(err, "--test_data");
+        if (check_test(r, err))
+            return -1;
     }
+    tell_empty_classes(r);
     plan_rates(r);
     return open_logs(r, err);
 }

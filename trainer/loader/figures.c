@@ -29,6 +29,13 @@ const char *loader_class(const struct loader *l, uint32_t label)
     return label < l->index.classes.n ? file_list_get(&l->index.classes, label) : NULL;
 }
 
+uint32_t loader_empty_classes(const struct loader *l, const char **ret_first)
+{
+    if (l->index.empty)
+        *ret_first = file_list_get(&l->index.classes, l->index.first_empty);
+    return l->index.empty;
+}
+
 const char *loader_path(const struct loader *l, uint64_t number)
 {
     return number < l->index.files.n ? file_list_get(&l->index.files, number) : NULL;

@@ -52,8 +52,11 @@ static void label_by_folder(struct index *x)
         if (label >= 0)
             seen[label] = true;
     }
-    for (size_t i = 0; i < x->classes.n; i++)
-        x->empty += !seen[i];
+    for (size_t i = x->classes.n; i-- > 0;)
+        if (!seen[i]) {
+            x->empty++;
+            x->first_empty = i;
+        }
     free(seen);
 }
 

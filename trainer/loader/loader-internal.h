@@ -34,6 +34,7 @@ struct index {
     struct file_list classes;
     int32_t *labels;
     uint32_t n_classes, empty; /* empty: classes without a sample */
+    size_t first_empty;        /* the first of them */
 };
 int index_open(struct index *ret, const char *dir, const char *list, struct err *err);
 void index_release(struct index *x);

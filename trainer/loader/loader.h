@@ -158,6 +158,8 @@ struct loader_info {
 };
 void loader_info(struct loader *l, struct loader_info *ret);
 const char *loader_class(const struct loader *l, uint32_t label); /* NULL: none */
+/* Class folders without a sample (they count as classes all the same), and the first one's name. */
+uint32_t loader_empty_classes(const struct loader *l, const char **ret_first);
 /* The path of a sample, below the folder. */
 const char *loader_path(const struct loader *l, uint64_t number);
 

@@ -308,7 +308,7 @@ Test(report, json_lines)
     s.batch = 2;
     s.step = 8;
     report_step(&r, &s, &f);
-    report_pass(&r, 3, &f);
+    report_pass(&r, 3, 2, &f);
     report_test(&r, 3, 10, 0.5, 0.75);
     report_epoch(&r, 3, 8, &f);
     report_end(&r, 8, "done", "");
@@ -324,10 +324,10 @@ Test(report, json_lines)
     cr_expect_str_eq(line[1], "{\"event\":\"epoch\",\"epoch\":3,\"step\":8,\"loss\":2,"
                               "\"accuracy\":0.25,\"samples_per_s\":8.000,"
                               "\"stall_percent\":50.000,\"test_loss\":0.5,"
-                              "\"test_accuracy\":0.75}");
+                              "\"test_accuracy\":0.75,\"skipped\":2}");
     cr_expect(has(line[2], "{\"event\":\"summary\",\"epoch\":3,\"step\":8,\"loss\":2,"
                            "\"accuracy\":0.25,\"samples_per_s\":8.000,\"stall_percent\":50.000,"
-                           "\"state\":\"done\",\"samples\":8,\"seconds\":") &&
+                           "\"state\":\"done\",\"samples\":8,\"skipped\":2,\"seconds\":") &&
                   has(line[2], ",\"checkpoint\":null}"),
               "%s", line[2]);
     free(text);

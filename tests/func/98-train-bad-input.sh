@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# What the trainer is given may be wrong: pictures that are none, class folders without samples, labels and ids that the
+# model does not know, a checkpoint of another net, a folder that nobody may write. Each is named; what can go on goes on.
+. "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/ratings.sh"
+need_root "it mounts a file system that is read-only"
+own_namespace
+TRAIN="$SAMPAN_BUILD/bin/sampan-train"
+trained() { # CODE TEXT OPTIONS… : how training ends
+    local want=$1 text=$2 code=0
+    shift 2
+    timeout 60 "$TRAIN" --device cpu --image 8 "$@" >"$T/out" 2>"$T/train.log" || code=$?
+    [ "$code" = "$want" ] || fail "exit code $code, want $want: $(cat "$T/train.log")"
+    says "$text"
+}
+says() { # TEXT
+    grep -Eq -- "$1" "$T/train.log" || fail "it does not say '$1': $(cat "$T/train.log")"
+}
+
+# Three pictures of 24 cannot be decoded: an end that names the first of its batch, or they are left out, named and counted.
+"$SAMPAN_BUILD/tools/make-pictures" "$SRC" 3 6 40 30 --bad
+bad="class-000/bad-(cut|empty|png).jpg\): "
+trained 1 "^sampan-train: sample [678] \($bad.*\(--skip_bad leaves such pictures out\)" --data "$SRC" --batch_size 4
+for size in 5 1; do # with batches of one, some are empty
+    trained 0 "done: step=" --data "$SRC" --batch_size $size --num_passes 2 --skip_bad --json --save_dir "$T/skipped-$size"
+    expect "pictures that are named in two passes" "$(grep -Ec "warn train: left out: sample [678] \($bad" "$T/train.log")" 6
+    expect "passes and how many they left out" "$(grep -c "Pass=[01] done: .* samples=21 .* skipped=3" "$T/train.log")" 2
+    tail -n 1 "$T/out" >"$T/summary"
+    expect "how it ended" "$(field state <"$T/summary") $(field samples <"$T/summary") $(field skipped <"$T/summary")" "done 42 6"
+    [[ $(field loss <"$T/summary") =~ ^[0-9.]+$ ]] || fail "the loss: $(cat "$T/summary")"
+done
+mkdir -p "$T/none/a" "$T/none/b"
+cp "$SRC"/class-000/bad-* "$T/none/a"
+trained 1 "^sampan-train: pass 0: nothing to learn from: all 3 samples were left out" --data "$T/none" --batch_size 2 --skip_bad
+
+# Folders without samples count as classes, which is said; a set of nothing but them is none.
+mkdir -p "$T/set/a" "$T/set/empty" "$T/set/z" "$T/void/a"
+cp "$SRC"/class-001/* "$T/set/a"
+cp "$SRC"/class-002/* "$T/set/z"
+trained 0 "warn train: --data: 1 of 3 class folders is empty, the first: empty$" --data "$T/set" --save_dir "$T/saved"
+expect "classes of the model" "$(field classes <"$T/saved/pass-00000/state.json")" '["a", "empty", "z"]'
+trained 3 "^sampan-train: --data: no sample in $T/void" --data "$T/void"
+trained 3 "^sampan-train: --data: .*$T/nowhere: No such file" --data "$T/nowhere"
+
+# What judges must have the labels of what was learned from: a class more, one less, others.
+for missing in empty z; do
+    cp -r "$T/set" "$T/without-$missing"
+    rm -r "$T/without-$missing/$missing"
+done
+cp -r "$T/set" "$T/more"
+cp -r "$T/set/a" "$T/more/zz"
+trained 2 "^sampan-train: --test_data: class 1 is 'z', of --data it is 'empty'" --data "$T/set" --test_data "$T/without-empty"
+trained 2 "^sampan-train: --test_data: class 2 is '', of --data it is 'z'" --data "$T/set" --test_data "$T/without-z"
+trained 2 "^sampan-train: --test_data: class 3 is 'zz', of --data it is ''" --data "$T/set" --test_data "$T/more"
+trained 2 "^sampan-train: --test_data: 5 classes, --data has 3" --data synthetic:9,3 --test_data synthetic:9,5
+trained 0 "Test Pass=0 samples=12 " --data "$T/set" --test_data "$T/set"
+
+# Ratings: stars out of their range, a film that nobody knows, a line cut off; ids beyond the model's tables.
+make_ratings "$T/ratings"
+for line in 7::7::11::1 7::61::5::1 7::7; do
+    { head -n 5 "$T/ratings/ratings.dat"; echo "$line"; } >"$T/ratings/ratings.list"
+    trained 1 "^sampan-train: --data: $T/ratings/ratings.list line 6: no such fields, or a user or movie that" --model movie --data "$T/ratings"
+done
+rm "$T/ratings/ratings.list"
+cp -r "$T/ratings" "$T/others"
+sed -i 's/^40::/90000::/' "$T/others/users.dat" "$T/others/ratings.dat"
+trained 2 "^sampan-train: test: --test_data: id 90000 of input 0: what is learned from --data has " \
+    --model movie --data "$T/ratings" --test_data "$T/others"
+
+# Ranks whose data makes other models of them: said by the one that differs, before anything is added up.
+for r in 0 1; do
+    [ $r = 0 ] && data=$T/ratings || data=$T/others
+    timeout 60 "$TRAIN" --model movie --data "$data" --own_data --trainer_id $r --num_gradient_servers 2 --rendezvous "file://$T/place" \
+        2>"$T/rank$r.log" &
+    ranks[r]=$!
+done
+code=0
+wait "${ranks[1]}" || code=$?
+expect "exit code of the rank with other data" "$code" 2
+grep -q "^sampan-train: rank 1 has another model than rank 0: 25 parameters of " "$T/rank1.log" || fail "$(cat "$T/rank1.log")"
+code=0
+wait "${ranks[0]}" || code=$?
+expect "exit code of the other" "$code" 1
+grep -q "^sampan-train: rank 1 of 2 has died or ended" "$T/rank0.log" || fail "$(cat "$T/rank0.log")"
+
+# A checkpoint of another net, of other pictures, of other classes: never gone on from, never replaced.
+trained 0 "done: step=2" --data synthetic:64,4 --model mlp --save_dir "$T/mlp"
+of_another="$T/mlp/?.*: it is of another model \("
+trained 2 "^sampan-train: checkpoints: ${of_another}mlp\) \(another --save_dir, or --resume never\)" --data synthetic:64,4 --save_dir "$T/mlp"
+trained 2 "^sampan-train: checkpoints: ${of_another}___fc_layer_0__.w0 does not fit\)" --data synthetic:64,4 --model mlp --image 16 --save_dir "$T/mlp"
+trained 2 "^sampan-train: checkpoints: ${of_another}___fc_layer_2__.w0 does not fit\)" --data synthetic:64,5 --model mlp --save_dir "$T/mlp"
+trained 2 "^sampan-train: --resume: checkpoint $T/mlp/pass-00000: it is of another model" --data synthetic:64,4 --model mlp --hidden 64 \
+    --resume "$T/mlp/pass-00000"
+expect "checkpoints" "$(ls "$T/mlp")" pass-00000
+
+# A folder that cannot be written is said before the first step, not after hours.
+mkdir "$T/fixed"
+mount -t tmpfs -o size=4m none "$T/fixed"
+on_exit "umount -l $T/fixed"
+mkdir "$T/fixed/old"
+mount -o remount,ro "$T/fixed"
+trained 4 "^sampan-train: checkpoints: write to $T/fixed/old: Read-only file system" --data synthetic:64,4 --save_dir "$T/fixed/old"
+! grep -q "Pass=0" "$T/train.log" || fail "it learned first: $(cat "$T/train.log")"
+trained 4 "^sampan-train: checkpoints: write to $T/fixed: Read-only file system" --data synthetic:64,4 --save_dir "$T/fixed/new"
+trained 3 "^sampan-train: checkpoints: write to $T/no: No such file" --data synthetic:64,4 --save_dir "$T/no/out"

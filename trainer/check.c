@@ -1,0 +1,109 @@
+/* What is looked at before ranks learn together or judge: whether all have one model, and whether
+ * data fits what is learned from; and what was left out of it. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "hash.h"
+#include "train-internal.h"
+
+#define LOG_MODULE "train"
+#define SKIPS_SAID 100 /* that are named; the others are counted */
+
+/* --- one model -------------------------------------------------------------------------------- */
+
+/* What all ranks must have alike, or sums would add up numbers of different things. */
+struct likeness {
+    uint64_t floats, params, shapes;
+};
+
+static struct likeness likeness_of(const struct net *n)
+{
+    struct likeness l = {.floats = net_floats(n), .params = net_n_params(n)};
+    for (size_t i = 0; i < net_n_params(n); i++) {
+        const struct param *p = net_param(n, i);
+        l.shapes = hash64(p->name, strlen(p->name), l.shapes);
+        l.shapes = hash64(p->dims, (size_t)p->n_dims * sizeof *p->dims, l.shapes);
+    }
+    return l;
+}
+
+int check_ranks(struct run *r, struct err *err)
+{
+    if (r->ps || r->c->ranks == 1)
+        return 0; /* servers compare for themselves */
+    struct likeness own = likeness_of(r->n), first = own;
+    if (r->c->ops->share(r->c, &first, sizeof first, err))
+        return -1;
+    if (memcmp(&own, &first, sizeof own) == 0)
+        return 0;
+    return err_set(err, ERR_USAGE,
+                   "rank %u has another model than rank 0: %" PRIu64 " parameters of %" PRIu64
+                   " numbers, not %" PRIu64 " of %" PRIu64
+                   " (the same --model, --image and --hidden on all ranks, and data with the same "
+                   "classes or ids?)",
+                   r->c->rank, own.params, own.floats, first.params, first.floats);
+}
+
+/* --- data that fits --------------------------------------------------------------------------- */
+
+static const char *name_of(const struct batches *b, int label)
+{
+    const char *name =
+        b->ops->class_name && label < b->shape.classes ? b->ops->class_name(b, label) : NULL;
+    return name ? name : "";
+}
+
+int check_test(const struct run *r, struct err *err)
+{
+    const struct batches *own = r->batches, *test = r->test;
+    for (int i = 0; i < own->shape.classes || i < test->shape.classes; i++)
+        if (strcmp(name_of(own, i), name_of(test, i)) != 0)
+            return err_set(err, ERR_USAGE,
+                           "--test_data: class %d is '%s', of --data it is '%s': labels would not "
+                           "be the same (the same class folders in both, empty ones too)",
+                           i, name_of(test, i), name_of(own, i));
+    if (own->shape.classes != test->shape.classes)
+        return err_set(err, ERR_USAGE, "--test_data: %d classes, --data has %d",
+                       test->shape.classes, own->shape.classes);
+    return 0;
+}
+
+int check_ids(const struct run *r, const struct net_batch *in, struct err *err)
+{
+    const struct net *n = r->shape ? r->shape : r->n;
+    for (int i = 0; i < net_n_ids(n); i++)
+        for (size_t k = 0; k < in->n * (size_t)net_ids_width(n, i); k++)
+            if (in->ids[i][k] >= r->about.shape.rows[i])
+                return err_set(err, ERR_USAGE,
+                               "--test_data: id %d of input %d: what is learned from --data has %d "
+                               "(the same users.dat and movies.dat in both)",
+                               in->ids[i][k], i, r->about.shape.rows[i]);
+    return 0;
+}
+
+/* --- what is not there ------------------------------------------------------------------------ */
+
+void tell_empty_classes(const struct run *r)
+{
+    const char *name = NULL;
+    uint32_t n = r->batches->ops->empty ? r->batches->ops->empty(r->batches, &name) : 0;
+    if (n)
+        log_warn(r->log, "--data: %u of %d class folders %s empty, the first: %s", n,
+                 r->batches->shape.classes, n == 1 ? "is" : "are", name);
+}
+
+void tell_skips(struct run *r)
+{
+    struct loader_skip skips[16];
+    if (!r->o->skip_bad || !r->batches->ops->skips || r->skips_said > SKIPS_SAID)
+        return;
+    uint32_t n = r->batches->ops->skips(r->batches, skips, 16);
+    for (uint32_t i = n; i-- > 0 && r->skips_said < SKIPS_SAID; r->skips_said++) {
+        report_break(&r->report);
+        log_warn(r->log, "left out: %s", skips[i].why);
+    }
+    if (r->skips_said == SKIPS_SAID) {
+        log_warn(r->log, "others that are left out are counted, not named");
+        r->skips_said++;
+    }
+}
