@@ -394,12 +394,14 @@ static int run_passes(struct run *r, struct err *err)
 }
 
 int train_run(const struct options *o, const struct roles *roles, struct log *log,
-              const volatile sig_atomic_t *stop, struct train_end *ret, struct err *err)
+              const struct train_signals *signals, struct train_end *ret, struct err *err)
 {
-    struct run r = {.o = o, .log = log, .stop = stop};
+    struct run r = {.o = o, .log = log, .stop = signals->stop};
     r.at.seed = (uint64_t)o->seed;
     r.at.loss = NAN;
+    *signals->at_once = 1;
     int failed = open_all(&r, roles, err);
+    *signals->at_once = 0;
     if (!failed)
         failed = run_passes(&r, err);
     if (ret)

@@ -16,11 +16,17 @@ struct train_end {
     double loss; /* of the last step; NaN: none was made */
 };
 
-/*
- * `stop` becomes the signal that asks for an end: a checkpoint is written then, on all ranks after
- * the same step. 0: all passes are done. TRAIN_STOPPED: a signal ended it. -1: the error.
- */
+struct train_signals {
+    /* Becomes the signal that asks for an end: a checkpoint is written then, on all ranks after the
+     * same step. */
+    const volatile sig_atomic_t *stop;
+    /* True while it opens, which may take minutes (other ranks are waited for): a signal may end
+     * the process where it stands, for nothing is learnt and nothing is written yet. */
+    volatile sig_atomic_t *at_once;
+};
+
+/* 0: all passes are done. TRAIN_STOPPED: a signal ended it. -1: the error. */
 int train_run(const struct options *o, const struct roles *roles, struct log *log,
-              const volatile sig_atomic_t *stop, struct train_end *ret, struct err *err);
+              const struct train_signals *signals, struct train_end *ret, struct err *err);
 
 #endif

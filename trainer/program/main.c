@@ -19,9 +19,15 @@
 #include "train.h"
 
 static volatile sig_atomic_t stop;
+static volatile sig_atomic_t at_once; /* nothing would be lost: whatever is waited for, it ends */
 
 static void on_signal(int number)
 {
+    static const char text[] = "sampan-train: stopped by a signal before the first step\n";
+    if (at_once) {
+        (void)!write(STDERR_FILENO, text, sizeof text - 1);
+        _exit(128 + number);
+    }
     stop = number;
 }
 
@@ -89,7 +95,8 @@ static int run(const struct options *o, bool is_server, struct log *log, struct 
     if (roles_find(&roles, o, is_server, (const char *(*)(const char *))getenv, err))
         return -1;
     bool serves = roles.role == ROLE_SERVER;
-    int code = serves ? serve(o, &roles, log, err) : train_run(o, &roles, log, &stop, &end, err);
+    const struct train_signals signals = {&stop, &at_once};
+    int code = serves ? serve(o, &roles, log, err) : train_run(o, &roles, log, &signals, &end, err);
     roles_release(&roles);
     if (code == 0 && serves)
         log_info(log, "all trainers have ended");
