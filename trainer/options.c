@@ -104,6 +104,9 @@ const struct conf_row options_rows[] = {
     TEXT(address, NULL, "IP", "A parameter server's own address (all of this machine's)"),
     {"own_data", CONF_FLAG, AT(own_data),
      .help = "Each trainer's --data holds its own samples alone, as `split` deals them"},
+    TEXT(ps_token_file, NULL, "FILE",
+         "What parameter servers and their trainers know, and nobody else: one line, 16 or more "
+         "characters; the same on all"),
     TEXT(nics, NULL, "NAME", "Without effect: the address says which network is used"),
     TEXT(comment, "", "TEXT", "Of which job: servers refuse trainers of another"),
 };

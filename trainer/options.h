@@ -29,7 +29,8 @@ struct options {
     int64_t saving_period, saving_period_by_batches, keep, log_period, dot_period, test_period,
         histogram_period;
     /* parameter servers (roles.h) */
-    const char *pservers, *nics, *comment, *job_name, *ps_hosts, *worker_hosts, *address;
+    const char *pservers, *nics, *comment, *job_name, *ps_hosts, *worker_hosts, *address,
+        *ps_token_file;
     int64_t port, ports_num, ports_num_for_sparse, task_index;
     bool own_data;
 };

@@ -7,7 +7,7 @@
 #include "ps-wire.h"
 
 _Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "structures are sent as they are");
-_Static_assert(sizeof(struct ps_hello) == 88 && sizeof(struct ps_shape) == 104 &&
+_Static_assert(sizeof(struct ps_hello) == 120 && sizeof(struct ps_shape) == 104 &&
                    sizeof(struct ps_push) == 40 && sizeof(struct ps_part) == 24,
                "no holes");
 
@@ -48,7 +48,7 @@ int64_t ps_head(const void *head, size_t max, enum ps_kind *kind)
 {
     struct head h;
     memcpy(&h, head, sizeof h);
-    if (h.magic != PS_MAGIC || h.zero || h.kind < PS_HELLO || h.kind > PS_ERROR || h.len > max)
+    if (h.magic != PS_MAGIC || h.zero || h.kind < PS_HELLO || h.kind >= PS_KINDS || h.len > max)
         return -1;
     *kind = (enum ps_kind)h.kind;
     return h.len;

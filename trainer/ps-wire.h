@@ -7,7 +7,9 @@
  * server hangs up. A frame that is none of these, or longer than its sender may send, ends the
  * connection: a stranger can make a server keep no more than PS_GREETING_MAX bytes.
  *
- *   HELLO  struct ps_hello, then a struct ps_shape a table that this server shall keep   -> OK
+ *   HELLO  struct ps_hello, then a struct ps_shape a table that this server shall keep
+ *                                                       -> OK, or of a job with a secret CHALLENGE
+ *   PROOF  the sum that answers a CHALLENGE (ps-secret.h)                                -> OK
  *   PULL   {u32 table, u32 n, n x u32 row}...                      -> VALUES: floats of those rows
  *   PUSH   struct ps_push, then {u32 table, u32 n, n x u32 row, n x dim floats}...
  *                                                      -> VALUES: 3 floats, the sums over trainers
@@ -28,6 +30,7 @@
 
 #include "buf.h"
 #include "err.h"
+#include "ps-secret.h"
 
 #define PS_MAGIC        0x31535053u
 #define PS_HEAD         16u
@@ -48,13 +51,23 @@ enum ps_kind {
     PS_OK,
     PS_VALUES,
     PS_ERROR,
+    PS_CHALLENGE,
+    PS_PROOF,
+    PS_KINDS,
 };
 
 struct ps_hello {
     char job[PS_NAME];
     uint32_t rank, ranks;
     uint64_t seed;
-    uint32_t n_tables, zero;
+    uint32_t n_tables, mode;   /* mode: enum ps_mode, or'ed */
+    uint8_t number[PS_NUMBER]; /* with a secret: drawn anew for each greeting */
+};
+
+enum ps_mode { PS_MODE_SECRET = 1 };
+
+struct ps_challenge {
+    uint8_t number[PS_NUMBER], sum[PS_NUMBER];
 };
 
 /* A table as this server keeps it: rows offset, offset + stride ... of the parameter. A dense

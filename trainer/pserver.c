@@ -29,7 +29,9 @@ struct peer {
     uint64_t came_ns;
     struct bytes in, out;
     size_t sent;
-    char name[64]; /* its address, for people */
+    char name[64];      /* its address, for people */
+    struct bytes hello; /* that is still to be proved */
+    uint8_t number[PS_NUMBER];
 };
 
 /* What all trainers must send before anybody is answered. */
@@ -67,6 +69,7 @@ static void peer_free(struct peer *p)
     close(p->fd);
     bytes_release(&p->in);
     bytes_release(&p->out);
+    bytes_release(&p->hello);
     free(p);
 }
 
@@ -167,7 +170,8 @@ static int join_round(struct shard *s, const struct peer *p, enum ps_kind kind, 
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static int greet(struct shard *s, struct peer *p, struct ps_in *in, struct err *err)
+/* Somebody who knows the job's secret, if it has one. */
+static int let_in(struct shard *s, struct peer *p, struct ps_in *in, struct err *err)
 {
     const struct pserver_conf *conf = s->server->conf;
     struct ps_hello h;
@@ -192,16 +196,61 @@ static int greet(struct shard *s, struct peer *p, struct ps_in *in, struct err *
     return 0;
 }
 
+/* Who is to prove that it knows the secret hears nothing else of this job before. */
+static int greet(struct shard *s, struct peer *p, struct ps_in *in, struct err *err)
+{
+    const struct secret *secret = s->server->conf->secret;
+    struct ps_in all = *in;
+    struct ps_hello h;
+    ps_copy(in, &h, sizeof h);
+    bool knows = h.mode & PS_MODE_SECRET;
+    if (in->bad || p->hello.len)
+        return err_set(err, ERR_CORRUPT, "a greeting of no possible kind");
+    if (knows != (secret->text != NULL))
+        return err_set(err, ERR_USAGE,
+                       knows ? "this server has no --ps_token_file, and its trainer has"
+                             : "this server wants to be shown a token (--ps_token_file)");
+    if (!knows)
+        return let_in(s, p, &all, err);
+    struct ps_challenge c;
+    if (ps_secret_draw(p->number, err))
+        return -1;
+    memcpy(c.number, p->number, sizeof c.number);
+    ps_secret_of_server(secret, h.number, p->number, c.sum);
+    bytes_add(&p->hello, all.at, all.left);
+    cleanup_bytes struct bytes reply = {0};
+    bytes_add(&reply, &c, sizeof c);
+    answer(p, PS_CHALLENGE, &reply);
+    return 0;
+}
+
+static int prove(struct shard *s, struct peer *p, struct ps_in *in, struct err *err)
+{
+    uint8_t want[PS_NUMBER], sum[PS_NUMBER];
+    ps_copy(in, sum, sizeof sum);
+    if (in->bad || in->left || !p->hello.len)
+        return err_set(err, ERR_CORRUPT, "a proof of nothing");
+    ps_secret_of_trainer(s->server->conf->secret, p->number, p->hello.data, p->hello.len, want);
+    if (!ps_secret_same(sum, want))
+        return err_set(err, ERR_DENIED, "it does not know the token of this job (--ps_token_file)");
+    struct ps_in hello = {(const unsigned char *)p->hello.data, p->hello.len, 0};
+    int failed = let_in(s, p, &hello, err);
+    bytes_release(&p->hello);
+    return failed;
+}
+
 static int serve(struct shard *s, struct peer *p, enum ps_kind kind, const void *payload,
                  size_t len, struct err *err)
 {
     struct ps_in in = {payload, len, 0};
     cleanup_bytes struct bytes reply = {0};
-    if ((p->rank == NOBODY) != (kind == PS_HELLO))
+    if ((p->rank == NOBODY) != (kind == PS_HELLO || kind == PS_PROOF))
         return err_set(err, ERR_CORRUPT, "a request before the greeting, or a second greeting");
     switch (kind) {
     case PS_HELLO:
         return greet(s, p, &in, err);
+    case PS_PROOF:
+        return prove(s, p, &in, err);
     case PS_PUSH:
     case PS_SUM:
     case PS_SHARE:

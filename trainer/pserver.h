@@ -16,8 +16,9 @@ struct pserver_conf {
     const char *address; /* its own; NULL: all of this machine's */
     const char *const *ports;
     size_t n_ports;
-    const char *job; /* trainers of another are refused */
-    uint32_t ranks;  /* trainers */
+    const char *job;             /* trainers of another are refused */
+    const struct secret *secret; /* as are those that do not know it; text NULL: there is none */
+    uint32_t ranks;              /* trainers */
     int threads;
     uint64_t timeout_ns; /* for all trainers to come */
     struct log *log;

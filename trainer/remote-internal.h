@@ -17,6 +17,7 @@ struct remote_server {
     struct remote_table *tables; /* that it keeps, by the number they have on the wire */
     size_t n_tables;
     struct bytes in, out; /* the answer in hand; the request in the making */
+    struct bytes hello;   /* the greeting's payload, until it is proved */
 };
 
 /* Ids of the batch in hand, of one table. */

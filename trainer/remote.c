@@ -153,7 +153,7 @@ static bool ends_silently(struct remote_server *s)
 static const struct remote_server *find_dead(struct remote *r, const struct remote_server *told)
 {
     for (size_t i = 0; i < r->n_servers; i++)
-        if (&r->servers[i] != told && ends_silently(&r->servers[i]))
+        if (&r->servers[i] != told && r->servers[i].fd >= 0 && ends_silently(&r->servers[i]))
             return &r->servers[i];
     return NULL;
 }
@@ -228,18 +228,48 @@ static int reach(struct remote *r, struct remote_server *s, uint64_t end, struct
     return 0;
 }
 
-static void add_greeting(struct remote *r, struct remote_server *s)
+static int add_greeting(struct remote *r, struct remote_server *s, struct err *err)
 {
+    bool has_secret = r->conf.secret->text != NULL;
     struct ps_hello h = {.rank = r->conf.rank,
                          .ranks = r->conf.ranks,
                          .seed = r->conf.seed,
-                         .n_tables = (uint32_t)s->n_tables};
+                         .n_tables = (uint32_t)s->n_tables,
+                         .mode = has_secret ? PS_MODE_SECRET : 0};
+    if (has_secret && ps_secret_draw(h.number, err))
+        return -1;
     snprintf(h.job, sizeof h.job, "%s", r->job);
     size_t begun = ps_begin(&s->out, PS_HELLO);
     bytes_add(&s->out, &h, sizeof h);
     for (size_t i = 0; i < s->n_tables; i++)
         bytes_add(&s->out, &s->tables[i].shape, sizeof s->tables[i].shape);
     ps_end(&s->out, begun);
+    bytes_clear(&s->hello);
+    bytes_add(&s->hello, s->out.data + begun + PS_HEAD, s->out.len - begun - PS_HEAD);
+    return 0;
+}
+
+/* Each end shows the other that it knows the secret: gradients are no stranger's either. */
+static int prove(struct remote *r, struct remote_server *s, struct err *err)
+{
+    struct ps_hello h;
+    struct ps_challenge c;
+    uint8_t sum[PS_NUMBER];
+    if (remote_answer(r, s, PS_CHALLENGE, err))
+        return -1;
+    if (s->in.len != sizeof c)
+        return err_set(err, ERR_CORRUPT, "pserver %s: an answer of another length", s->where);
+    memcpy(&c, s->in.data, sizeof c);
+    memcpy(&h, s->hello.data, sizeof h);
+    ps_secret_of_server(r->conf.secret, h.number, c.number, sum);
+    if (!ps_secret_same(sum, c.sum))
+        return err_set(err, ERR_DENIED,
+                       "pserver %s does not know the token of --ps_token_file (another job's, or "
+                       "another file there?)",
+                       s->where);
+    ps_secret_of_trainer(r->conf.secret, c.number, s->hello.data, s->hello.len, sum);
+    ps_frame(&s->out, PS_PROOF, sum, sizeof sum);
+    return remote_send(r, s, err);
 }
 
 /* Does it go without a word? Then it is no server yet: `launch` listens at the same place while it
@@ -259,7 +289,8 @@ static int meet(struct remote *r, struct remote_server *s, uint64_t end, struct 
 {
     struct timespec pause = {.tv_nsec = RETRY_NS};
     bytes_clear(&s->out);
-    add_greeting(r, s);
+    if (add_greeting(r, s, err))
+        return -1;
     for (;;) {
         if (reach(r, s, end, err))
             return -1;
@@ -272,6 +303,8 @@ static int meet(struct remote *r, struct remote_server *s, uint64_t end, struct 
         nanosleep(&pause, NULL);
     }
     bytes_clear(&s->out);
+    if (r->conf.secret->text && prove(r, s, err))
+        return -1;
     return remote_answer(r, s, PS_OK, err);
 }
 
@@ -306,6 +339,7 @@ void remote_free(struct remote *r, bool well)
             close(s->fd);
         bytes_release(&s->in);
         bytes_release(&s->out);
+        bytes_release(&s->hello);
         free(s->tables);
         free(s->where);
     }

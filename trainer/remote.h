@@ -24,6 +24,7 @@ struct remote_conf {
     const char *const *sparse; /* of rows; they may be the same */
     size_t n_sparse;
     const char *job;
+    const struct secret *secret; /* outlives it; text NULL: there is none */
     uint32_t rank, ranks;
     uint64_t seed;
     uint64_t timeout_ns; /* to reach the servers */

@@ -19,8 +19,9 @@ struct run {
     struct backend *b;
     struct collective *c;
     struct net *n;
-    struct remote *ps; /* where parameters are kept; NULL: here. The collective is its */
-    struct net *shape; /* the whole model, unfinished; n has room for a batch's rows alone */
+    struct secret secret; /* that its servers are to know; text NULL: none */
+    struct remote *ps;    /* where parameters are kept; NULL: here. The collective is its */
+    struct net *shape;    /* the whole model, unfinished; n has room for a batch's rows alone */
     struct checkpoint_about about; /* the whole model */
     struct batches *batches, *test;
     struct schedule schedule;

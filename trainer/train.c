@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "mem.h"
+#include "ps-secret.h"
 #include "train-internal.h"
 
 #define LOG_MODULE "train"
@@ -39,6 +40,7 @@ static int open_remote(struct run *r, const struct roles *roles, const struct re
                                      .sparse = (const char *const *)roles->sparse,
                                      .n_sparse = roles->n_sparse,
                                      .job = r->o->comment,
+                                     .secret = &r->secret,
                                      .rank = where->rank,
                                      .ranks = where->ranks,
                                      .seed = (uint64_t)r->o->seed,
@@ -46,6 +48,8 @@ static int open_remote(struct run *r, const struct roles *roles, const struct re
                                      .answer_ns = where->answer_ns};
     if (r->o->ema_keep > 0)
         return err_set(err, ERR_USAGE, "--ema: not with parameter servers");
+    if (ps_secret_read(&r->secret, r->o->ps_token_file, err))
+        return -1;
     for (size_t i = 0; i < roles->n_dense; i++)
         log_info(r->log, "pserver %zu %s", i, roles->dense[i]);
     r->ps = remote_new(&conf);
@@ -378,6 +382,7 @@ static void close_all(struct run *r, bool failed)
     net_free(r->n);
     backend_close(r->b);
     checkpoint_about_release(&r->about);
+    secret_release(&r->secret);
     free(r->sums);
 }
 

@@ -13,6 +13,7 @@
 #include "options.h"
 #include "predict.h"
 #include "program.h"
+#include "ps-secret.h"
 #include "pserver.h"
 #include "rendezvous.h"
 #include "roles.h"
@@ -74,12 +75,15 @@ static int serve(const struct options *o, const struct roles *roles, struct log 
 {
     struct rendezvous r;
     int64_t ranks = roles->ranks >= 0 ? roles->ranks : o->num_gradient_servers;
-    if (rendezvous_find(&r, 0, ranks, "here", (const char *(*)(const char *))getenv, err))
+    cleanup_secret struct secret secret = {0};
+    if (rendezvous_find(&r, 0, ranks, "here", (const char *(*)(const char *))getenv, err) ||
+        ps_secret_read(&secret, o->ps_token_file, err))
         return -1;
     const struct pserver_conf conf = {.address = roles->address[0] ? roles->address : NULL,
                                       .ports = (const char *const *)roles->ports,
                                       .n_ports = roles->n_ports,
                                       .job = o->comment,
+                                      .secret = &secret,
                                       .ranks = r.ranks,
                                       .threads = (int)o->trainer_count,
                                       .timeout_ns = o->rendezvous_timeout,
