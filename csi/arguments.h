@@ -63,6 +63,8 @@ enum attribute {
 struct attributes {
     char *value[ATTR_COUNT]; /* NULL: not given; in the call's memory */
     bool read_only;          /* mount option "ro" */
+    /* JuiceFS gives folders and their common size apart: they become tiers of equal size. */
+    char *cache_dir, *cache_mib;
 };
 const char *attribute_name(enum attribute a);
 
@@ -71,9 +73,9 @@ const char *attribute_name(enum attribute a);
  * below. */
 enum rpc_code attributes_add(struct attributes *a, struct arena *arena, const char *what,
                              PB(Pair) *const *pairs, size_t n, struct err *err);
-/* One mount option, or several joined by commas: an attribute (cache=…), one of JuiceFS' that has a
- * counterpart here (cache-dir, cache-size, free-space-ratio, download-limit, buffer-size, prefetch,
- * read-only), or one for the kernel (ro, rw, noatime …). */
+/* One mount option of several, or several joined by commas: an attribute (cache=…), one of JuiceFS'
+ * that has a counterpart here (cache-dir, cache-size, free-space-ratio, download-limit,
+ * buffer-size, prefetch, read-only), or one for the kernel (ro, rw, noatime …). */
 enum rpc_code attributes_add_options(struct attributes *a, struct arena *arena, const char *text,
                                      struct err *err);
 /* `uri` may be the text of a set file, {"sources":[{"uri":…,"at":"train/"},…]}: several sources

@@ -264,26 +264,21 @@ static bool is_kernels(const char *option)
     return false;
 }
 
-/* JuiceFS gives folders and their common size apart: they become tiers of equal size. */
-struct foreign {
-    char *cache_dir, *cache_mib;
-};
-
-static enum rpc_code foreign_tiers(struct attributes *a, struct arena *arena,
-                                   const struct foreign *f, struct err *err)
+/* What is known of them so far: the one may come without the other, and in either order. */
+static enum rpc_code foreign_tiers(struct attributes *a, struct arena *arena, struct err *err)
 {
-    if (!f->cache_dir && !f->cache_mib)
+    if (a->cache_mib && want_number(a->cache_mib, NULL))
+        return rpc_fail(err, RPC_INVALID_ARGUMENT, "cache-size: %s: want MiB", a->cache_mib);
+    if (!a->cache_dir)
         return RPC_OK;
-    if (!f->cache_dir || f->cache_dir[0] != '/')
+    if (a->cache_dir[0] != '/')
         return rpc_fail(err, RPC_INVALID_ARGUMENT,
                         "cache-dir: want folders, separated by ':' (below /dev/shm for memory)");
-    if (f->cache_mib && want_number(f->cache_mib, NULL))
-        return rpc_fail(err, RPC_INVALID_ARGUMENT, "cache-size: %s: want MiB", f->cache_mib);
-    unsigned long mib = f->cache_mib ? strtoul(f->cache_mib, NULL, 10) : 102400, n = 1;
-    for (const char *p = f->cache_dir; (p = strchr(p, ':')); p++)
+    unsigned long mib = a->cache_mib ? strtoul(a->cache_mib, NULL, 10) : 102400, n = 1;
+    for (const char *p = a->cache_dir; (p = strchr(p, ':')); p++)
         n++;
     cleanup_bytes struct bytes tiers = {0};
-    for (const char *p = f->cache_dir;; p++) {
+    for (const char *p = a->cache_dir;; p++) {
         size_t len = strcspn(p, ":");
         const char *kind = strncmp(p, "/dev/shm/", 9) == 0 ? "mem" : "ssd";
         bytes_addf(&tiers, "%s%s:%.*s=%luMiB", tiers.len ? "," : "", kind, (int)len, p, mib / n);
@@ -295,16 +290,16 @@ static enum rpc_code foreign_tiers(struct attributes *a, struct arena *arena,
 }
 
 /* -1: no such option of JuiceFS has a counterpart here. */
-static int foreign_option(struct attributes *a, struct arena *arena, struct foreign *f,
-                          const char *key, const char *value, struct err *err)
+static int foreign_option(struct attributes *a, struct arena *arena, const char *key,
+                          const char *value, struct err *err)
 {
     if (strcmp(key, "cache-dir") == 0) {
-        f->cache_dir = arena_text(arena, value);
-        return RPC_OK;
+        a->cache_dir = arena_text(arena, value);
+        return foreign_tiers(a, arena, err);
     }
     if (strcmp(key, "cache-size") == 0) {
-        f->cache_mib = arena_text(arena, value);
-        return RPC_OK;
+        a->cache_mib = arena_text(arena, value);
+        return foreign_tiers(a, arena, err);
     }
     if (strcmp(key, "free-space-ratio") == 0) {
         char *end, percent[32];
@@ -321,8 +316,8 @@ static int foreign_option(struct attributes *a, struct arena *arena, struct fore
     return -1;
 }
 
-static enum rpc_code add_option(struct attributes *a, struct arena *arena, struct foreign *f,
-                                char *option, struct err *err)
+static enum rpc_code add_option(struct attributes *a, struct arena *arena, char *option,
+                                struct err *err)
 {
     if (strcmp(option, "ro") == 0 || strcmp(option, "read-only") == 0) {
         a->read_only = true;
@@ -337,7 +332,7 @@ static enum rpc_code add_option(struct attributes *a, struct arena *arena, struc
     int which = find(option);
     if (which >= 0)
         return set_value(a, arena, which, value, err);
-    int code = foreign_option(a, arena, f, option, value, err);
+    int code = foreign_option(a, arena, option, value, err);
     return code >= 0 ? (enum rpc_code)code : unknown("mount options", option, err);
 }
 
@@ -355,17 +350,16 @@ static size_t option_length(const char *text)
 enum rpc_code attributes_add_options(struct attributes *a, struct arena *arena, const char *text,
                                      struct err *err)
 {
-    struct foreign f = {0};
     enum rpc_code code = RPC_OK;
     for (const char *p = text; !code;) {
         size_t n = option_length(p);
         cleanup_free char *option = xstrndup(p, n);
-        code = add_option(a, arena, &f, option, err);
+        code = add_option(a, arena, option, err);
         if (!p[n])
             break;
         p += n + 1;
     }
-    return code ? code : foreign_tiers(a, arena, &f, err);
+    return code;
 }
 
 /* --- maps ------------------------------------------------------------------------------------- */
@@ -404,6 +398,9 @@ enum rpc_code attributes_check(struct attributes *a, struct arena *arena, struct
     if (!a->value[ATTR_URI])
         return rpc_fail(err, RPC_INVALID_ARGUMENT,
                         "uri: missing (name the set: uri: s3://BUCKET/PREFIX)");
+    if (a->cache_mib && !a->cache_dir)
+        return rpc_fail(err, RPC_INVALID_ARGUMENT,
+                        "cache-size: goes with cache-dir: name the folders, too");
     if (a->value[ATTR_COMMIT] && !writable)
         return rpc_fail(err, RPC_INVALID_ARGUMENT, "commit: goes with writable: \"true\" alone");
     if (writable && (a->value[ATTR_VERSION] ||

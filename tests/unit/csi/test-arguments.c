@@ -96,6 +96,8 @@ Test(attributes, options_become_words)
          "--memory 300MiB --bandwidth 100Mbit --free-space 20% ", NULL},
         {"read-only,prefetch=3", "--prefetch 3 ", NULL},
         {"writable=true,commit=background", "--commit background --writable --gid 7 ", NULL},
+        {"cache-size=2048,cache-dir=/a", "--cache ssd:/a=2048MiB ", NULL},
+        {"cache-dir=/a,cache-size=two", NULL, "want MiB"},
         {"cache-size=10", NULL, "cache-dir"},
         {"cache-dir=memory,cache-size=10", NULL, "cache-dir"},
         {"free-space-ratio=2", NULL, "0 to 1"},
@@ -107,7 +109,10 @@ Test(attributes, options_become_words)
         struct attributes a = {0};
         struct err err = {0};
         struct bytes words = {0};
+        add(&a, &arena, "uri", "s3://b", &err);
         enum rpc_code code = attributes_add_options(&a, &arena, rows[i].options, &err);
+        if (!code)
+            code = attributes_check(&a, &arena, &err);
         cr_assert((code == RPC_OK) == !rows[i].error, "row %zu: %s", i, err.msg);
         cr_assert(!rows[i].error || strstr(err.msg, rows[i].error), "row %zu: %s", i, err.msg);
         attributes_words(&a, 7, &words);
@@ -117,6 +122,28 @@ Test(attributes, options_become_words)
         const char *got = words.data ? words.data : "";
         cr_assert(!rows[i].words || strcmp(got, rows[i].words) == 0, "row %zu: \"%s\"", i, got);
         bytes_release(&words);
+        arena_release(&arena);
+    }
+}
+
+/* A volume's mountOptions are a list: each comes alone. */
+Test(attributes, options_that_belong_together_come_one_by_one)
+{
+    static const char *const rows[][3] = {
+        {"cache-dir=/a:/b", "cache-size=20", "ssd:/a=10MiB,ssd:/b=10MiB"},
+        {"cache-size=20", "cache-dir=/a", "ssd:/a=20MiB"},
+        {"cache-dir=/a", "prefetch=3", "ssd:/a=102400MiB"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct arena arena = {0};
+        struct attributes a = {0};
+        struct err err = {0};
+        add(&a, &arena, "uri", "s3://b", &err);
+        for (int k = 0; k < 2; k++)
+            cr_assert(attributes_add_options(&a, &arena, rows[i][k], &err) == RPC_OK, "row %zu: %s",
+                      i, err.msg);
+        cr_assert(attributes_check(&a, &arena, &err) == RPC_OK, "row %zu: %s", i, err.msg);
+        cr_assert_str_eq(a.value[ATTR_CACHE], rows[i][2], "row %zu", i);
         arena_release(&arena);
     }
 }
