@@ -156,12 +156,7 @@ static void clean_after(struct owner *owner, const char *mountpoint)
     assert(mountpoint); /* it was checked before anything was started */
     if (mount_is_dead(mountpoint))
         mount_end(mountpoint, /* lazy= */ true, NULL);
-    struct control_mount m;
-    if (control_find(mountpoint, &m, NULL) == 0) {
-        if (!m.alive && strcmp(m.mountpoint, mountpoint) == 0)
-            control_unregister(mountpoint);
-        control_mount_release(&m);
-    }
+    control_forget(mountpoint);
     owner_clean(owner);
 }
 

@@ -109,17 +109,6 @@ static int clean_up(const struct control_mount *m, struct err *err)
     return 0;
 }
 
-/* What a process left that could not clean up after itself. */
-static void forget(const struct control_mount *m)
-{
-    struct control_mount now;
-    if (control_find(m->mountpoint, &now, NULL))
-        return;
-    if (!now.alive && strcmp(now.mountpoint, m->mountpoint) == 0)
-        control_unregister(m->mountpoint);
-    control_mount_release(&now);
-}
-
 static int end_mount(const char *path, const struct control_mount *m,
                      const struct umount_options *o, struct err *err)
 {
@@ -143,8 +132,8 @@ static int end_mount(const char *path, const struct control_mount *m,
         result = wait_for_end(handle, last, dev, o->timeout, err);
     if (handle >= 0)
         close(handle);
-    if (!result && known)
-        forget(m);
+    if (!result) /* it may not have come to clean up after itself */
+        control_forget(path);
     return result;
 }
 

@@ -73,6 +73,8 @@ struct control_mount {
 int control_register(const char *mountpoint, const char *uri, const char *socket_path,
                      int keeper_pid, struct err *err);
 void control_unregister(const char *mountpoint);
+/* What a process that is gone left of its entry, whole or half-written. One that lives keeps it. */
+void control_forget(const char *mountpoint);
 int control_mounts(struct control_mount **ret, size_t *n, struct err *err);
 /* By mount point (or any path below it), or by the root of the same mount seen elsewhere, as in a
  * pod. NOT_FOUND if there is none. */

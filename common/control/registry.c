@@ -91,10 +91,16 @@ static int entry_path(const char *mountpoint, struct bytes *ret, struct err *err
     return 0;
 }
 
+/* Always the same name, so that what a killed process leaves is overwritten or removed by the next.
+ */
+static char *temporary_of(const char *path)
+{
+    return xasprintf("%s.new", path);
+}
+
 static int write_entry(const char *path, const struct bytes *text, struct err *err)
 {
-    /* Always the same name, so that what a killed process leaves is overwritten by the next. */
-    cleanup_free char *temporary = xasprintf("%s.new", path);
+    cleanup_free char *temporary = temporary_of(path);
     cleanup_close int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_sys(err, errno, "register of mounts: %s", temporary);
@@ -132,8 +138,23 @@ int control_register(const char *mountpoint, const char *uri, const char *socket
 void control_unregister(const char *mountpoint)
 {
     cleanup_bytes struct bytes path = {0};
-    if (entry_path(mountpoint, &path, NULL) == 0)
-        unlink(path.data);
+    if (entry_path(mountpoint, &path, NULL))
+        return;
+    cleanup_free char *temporary = temporary_of(path.data);
+    unlink(temporary);
+    unlink(path.data);
+}
+
+void control_forget(const char *mountpoint)
+{
+    struct control_mount m;
+    bool lives = false;
+    if (control_find(mountpoint, &m, NULL) == 0) {
+        lives = m.alive && strcmp(m.mountpoint, mountpoint) == 0;
+        control_mount_release(&m);
+    }
+    if (!lives)
+        control_unregister(mountpoint);
 }
 
 static bool is_mounted(const char *mountpoint)

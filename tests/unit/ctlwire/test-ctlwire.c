@@ -1,5 +1,6 @@
 /* The wire, the client's view of answers, sockets below long paths, and the register of mounts. */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -241,8 +242,35 @@ Test(registry, entries_come_back_and_say_who_lives)
     struct err err = {0};
     cr_assert_eq(control_find("/mnt/alive2", &one, &err), -1);
     cr_assert_eq(err.class, ERR_NOT_FOUND);
+    control_forget("/mnt/alive");
+    cr_assert_eq(control_find("/mnt/alive", &one, NULL), 0, "its process lives");
+    control_mount_release(&one);
     control_unregister("/mnt/alive");
-    control_unregister("/mnt/dead one");
+    control_forget("/mnt/dead one");
+    cr_assert_eq(rmdir(folder), 0, "nothing is left: %s", strerror(errno));
+}
+
+/* Killed before it had written all of it, or before it was renamed. */
+Test(registry, half_an_entry_is_forgotten)
+{
+    char folder[] = "/tmp/sampan-run-XXXXXX", path[512];
+    cr_assert(mkdtemp(folder));
+    setenv("SAMPAN_RUN_DIR", folder, 1);
+    cr_assert_eq(control_register("/mnt/one", "file:///d", "/d/control.sock", 0, NULL), 0);
+    DIR *dir = opendir(folder);
+    struct dirent *d;
+    while ((d = readdir(dir)) && *d->d_name == '.')
+        continue;
+    cr_assert(d);
+    snprintf(path, sizeof path, "%s/%s.new", folder, d->d_name);
+    closedir(dir);
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    cr_assert(fd >= 0 && write(fd, "{", 1) == 1);
+    close(fd);
+    control_unregister("/mnt/one");
+    fd = open(path, O_WRONLY | O_CREAT, 0600);
+    close(fd);
+    control_forget("/mnt/one");
     cr_assert_eq(rmdir(folder), 0, "nothing is left: %s", strerror(errno));
 }
 
