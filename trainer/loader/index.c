@@ -78,15 +78,30 @@ static int32_t cut_label(char *line)
     return (int32_t)label;
 }
 
+/* A list has a label in each line, or in none: one that is missing, or no number, is told where it
+ * stands instead of becoming a part of the path or a class that nobody meant. */
+static int check_label(const struct index *x, int32_t label, const char *file, size_t line,
+                       const char *path, struct err *err)
+{
+    if (x->files.n == 0 || (label < 0) == (x->labels[0] < 0))
+        return 0;
+    return err_set(err, ERR_USAGE, "list %s line %zu: %s: %s (PATH LABEL: a number of 0 to %d)",
+                   file, line, path,
+                   label < 0 ? "no label, and lines before it have one"
+                             : "a label, and lines before it have none",
+                   INT32_MAX);
+}
+
 static int read_list(struct index *x, const char *file, struct err *err)
 {
     cleanup_file FILE *f = fopen(file, "re");
     if (!f)
         return err_sys(err, errno, "read the list %s", file);
     cleanup_free char *line = NULL;
-    size_t cap = 0, labels = 0;
+    size_t cap = 0, labels = 0, number = 0;
     ssize_t n;
     while ((n = getline(&line, &cap, f)) > 0) {
+        number++;
         while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
             line[--n] = '\0';
         if (!n)
@@ -95,6 +110,8 @@ static int read_list(struct index *x, const char *file, struct err *err)
         int32_t label = cut_label(line);
         if (*path == '/' || strncmp(path, "../", 3) == 0 || strstr(path, "/../"))
             return err_set(err, ERR_USAGE, "list %s: %s: want a path below the folder", file, path);
+        if (check_label(x, label, file, number, path, err))
+            return -1;
         if (x->files.n == labels) {
             labels = labels ? 2 * labels : 1024;
             x->labels = xrealloc(x->labels, labels * sizeof *x->labels);

@@ -61,8 +61,9 @@ enum loader_direct {
 
 /* All zero but `dir` and `height`, `width`: sensible. loader_options_init() sets what is not 0. */
 struct loader_options {
-    const char *dir;  /* a mounted set, or any folder */
-    const char *list; /* NULL: walk. A file of lines "PATH" or "PATH LABEL", relative to dir */
+    const char *dir; /* a mounted set, or any folder */
+    const char *
+        list; /* NULL: walk. A file of lines "PATH", or all of them "PATH LABEL", relative to dir */
     const char
         *sampler;       /* NULL: "sequence"; a SPEC with ranks= and rank= (docs/formats/order.md) */
     const char *resume; /* NULL, or a token of loader_token(): the rest of its epoch first.

@@ -543,12 +543,16 @@ Test(loader, what_cannot_be_is_refused)
     drop_folder(empty);
 }
 
+static void put_list(const char *dir, const char *text)
+{
+    put_file(dir, "train.txt", text, strlen(text));
+}
+
 Test(loader, a_list_gives_numbers_and_labels)
 {
     char *dir = picture_set(), *lists = new_folder();
-    static const char text[] = "dog/020.jpg 7\n./ant/000.jpg\t0\n\ncat/013.jpg\r\ndog/019.jpg  2\n";
     char list[512];
-    put_file(lists, "train.txt", text, sizeof text - 1);
+    put_list(lists, "dog/020.jpg 7\n./ant/000.jpg\t0\n\ncat/013.jpg 1\r\ndog/019.jpg  2\n");
     snprintf(list, sizeof list, "%s/train.txt", lists);
     struct loader_options o = options(dir);
     const struct loader_batch *b;
@@ -561,12 +565,43 @@ Test(loader, a_list_gives_numbers_and_labels)
     cr_expect_eq(i.classes, 8);
     cr_assert(loader_next(l, &b, &e) == 1, "%s", e.msg);
     cr_expect_eq(b->n, 4);
-    cr_expect(b->labels[0] == 7 && b->labels[1] == 0 && b->labels[2] == -1 && b->labels[3] == 2);
+    cr_expect(b->labels[0] == 7 && b->labels[1] == 0 && b->labels[2] == 1 && b->labels[3] == 2);
     cr_expect_str_eq(loader_path(l, 1), "ant/000.jpg");
     loader_close(l);
-    put_file(lists, "train.txt", "../../etc/passwd 1\n", 19);
-    cr_expect(loader_open(&l, &o, &e) == -1);
-    cr_expect_eq(e.class, ERR_USAGE);
+    put_list(lists, "dog/020.jpg\ncat/013.jpg\n");
+    l = open_it(&o);
+    cr_assert(loader_next(l, &b, &e) == 1, "%s", e.msg);
+    cr_expect(b->n == 2 && b->labels[0] == -1 && b->labels[1] == -1);
+    loader_close(l);
+    drop_folder(dir);
+    drop_folder(lists);
+}
+
+Test(loader, a_list_with_wrong_lines_is_refused_by_line)
+{
+    static const struct {
+        const char *text, *want;
+    } rows[] = {
+        {"../../etc/passwd 1\n", "../../etc/passwd: want a path below"},
+        {"dog/020.jpg 7\n\ncat/013.jpg\n", "line 3: cat/013.jpg: no label, and lines before"},
+        {"dog/020.jpg 7\ncat/013.jpg -1\n", "line 2: cat/013.jpg -1: no label"},
+        {"dog/020.jpg 7\ncat/013.jpg 2147483648\n", "line 2: cat/013.jpg 2147483648: no label"},
+        {"dog/020.jpg 7\ncat/013.jpg cat\n", "line 2: cat/013.jpg cat: no label"},
+        {"dog/020.jpg\ncat/013.jpg 1\n", "line 2: cat/013.jpg: a label, and lines before"},
+    };
+    char *dir = picture_set(), *lists = new_folder();
+    char list[512];
+    snprintf(list, sizeof list, "%s/train.txt", lists);
+    struct loader_options o = options(dir);
+    o.list = list;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct loader *l;
+        struct err e = {0};
+        put_list(lists, rows[i].text);
+        cr_assert_eq(loader_open(&l, &o, &e), -1, "row %zu", i);
+        cr_expect_eq(e.class, ERR_USAGE, "row %zu", i);
+        cr_expect_not_null(strstr(e.msg, rows[i].want), "row %zu: %s", i, e.msg);
+    }
     drop_folder(dir);
     drop_folder(lists);
 }
