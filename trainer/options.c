@@ -104,6 +104,9 @@ const struct conf_row options_rows[] = {
     TEXT(address, NULL, "IP", "A parameter server's own address (all of this machine's)"),
     {"own_data", CONF_FLAG, AT(own_data),
      .help = "Each trainer's --data holds its own samples alone, as `split` deals them"},
+    {"async", CONF_FLAG, AT(async),
+     .help = "With parameter servers: each trainer's step counts when it comes, nobody waits for "
+             "others, and one that dies (but trainer 0) is done without"},
     TEXT(ps_token_file, NULL, "FILE",
          "What parameter servers and their trainers know, and nobody else: one line, 16 or more "
          "characters; the same on all"),

@@ -32,7 +32,7 @@ struct options {
     const char *pservers, *nics, *comment, *job_name, *ps_hosts, *worker_hosts, *address,
         *ps_token_file;
     int64_t port, ports_num, ports_num_for_sparse, task_index;
-    bool own_data;
+    bool own_data, async;
 };
 
 extern const struct conf_row options_rows[];

@@ -12,6 +12,7 @@
 
 #define LOG_MODULE "train"
 #define POLL_US    200
+#define MEET_US    50000
 
 /* --- together --------------------------------------------------------------------------------- */
 
@@ -25,7 +26,7 @@ static int talk(struct run *r, bool has, bool *any, bool *stop, struct err *err)
     r->batches->ops->figures(r->batches, &f);
     float t[N_TALK] = {has, *r->stop != 0, (float)(f.skipped - r->skipped_here)};
     r->skipped_here = f.skipped;
-    if (r->c->ops->check(r->c, err) || r->c->ops->sum(r->c, t, N_TALK, err))
+    if (!r->is_async && (r->c->ops->check(r->c, err) || r->c->ops->sum(r->c, t, N_TALK, err)))
         return -1;
     *any = t[TALK_HAS] > 0;
     *stop = t[TALK_STOP] > 0;
@@ -94,7 +95,8 @@ int run_save(struct run *r, struct err *err)
 {
     struct err why = {0};
     float failed = 0;
-    if (!r->o->save_dir)
+    bool together = !r->is_async || r->met;
+    if (!r->o->save_dir || (!together && !is_first(r)))
         return 0;
     if (r->at.batch == 0)
         r->at.token[0] = '\0';
@@ -109,7 +111,7 @@ int run_save(struct run *r, struct err *err)
             log_info(r->log, "Saving parameters to %s", r->saved);
         }
     }
-    if (r->c->ops->sum(r->c, &failed, 1, err))
+    if (together && r->c->ops->sum(r->c, &failed, 1, err))
         return -1;
     if (failed > 0 && !is_first(r))
         return err_set(err, ERR_FAILED, "rank 0 could not write the checkpoint (see its log)");
@@ -120,6 +122,19 @@ int run_save(struct run *r, struct err *err)
     }
     r->saved_at = r->at.step;
     return 0;
+}
+
+int run_meet(struct run *r, struct err *err)
+{
+    for (bool stop = r->stopped; !r->met;) {
+        stop |= *r->stop != 0;
+        if (remote_done(r->ps, &stop, &r->met, err))
+            return -1;
+        r->stopped |= stop;
+        if (!r->met)
+            usleep(MEET_US);
+    }
+    return run_save(r, err);
 }
 
 static int save_within(struct run *r, struct err *err)
@@ -189,6 +204,15 @@ static int take_batch(struct run *r, struct net_batch *in, uint64_t *wait, struc
     return r->ahead_got;
 }
 
+static int push(struct run *r, const struct update *u, float sums[N_SUMS], struct err *err)
+{
+    bool stop = r->stopped;
+    if (remote_push(r->ps, u, r->at.step, sums, &stop, err))
+        return -1;
+    r->stopped |= stop; /* another one was asked to */
+    return 0;
+}
+
 /* Gradients and sums of all ranks; where servers keep the parameters, they learn, too. */
 static int learn(struct run *r, const struct net_batch *in, float sums[N_SUMS], struct err *err)
 {
@@ -198,7 +222,7 @@ static int learn(struct run *r, const struct net_batch *in, float sums[N_SUMS], 
         if (remote_pull(r->ps, in, &renamed, err))
             return -1;
         net_step(r->n, &renamed, true);
-        return remote_push(r->ps, &u, r->at.step, sums, err);
+        return push(r, &u, sums, err);
     }
     net_step(r->n, in, true);
     if (look_ahead(r, err) || sum_ranks(r, net_grads(r->n), net_floats(r->n) + N_SUMS, err) ||
@@ -411,7 +435,7 @@ int run_test(struct run *r, struct err *err)
     if (net_mean(r->n))
         net_swap_mean(r->n);
     float all[N_SUMS] = {(float)sums[0], (float)sums[1], (float)sums[2]};
-    if (got < 0 || r->c->ops->sum(r->c, all, N_SUMS, err))
+    if (got < 0 || (!r->is_async && r->c->ops->sum(r->c, all, N_SUMS, err)))
         return err_wrap(err, "test");
     double n = all[SUM_COUNT] > 0 ? all[SUM_COUNT] : 1;
     double loss = all[SUM_LOSS] / n, accuracy = all[SUM_RIGHT] / n;

@@ -13,13 +13,16 @@
  *   PULL   {u32 table, u32 n, n x u32 row}...                      -> VALUES: floats of those rows
  *   PUSH   struct ps_push, then {u32 table, u32 n, n x u32 row, n x dim floats}...
  *                                                      -> VALUES: 3 floats, the sums over trainers
+ *                                  or, async: those of this trainer, then struct ps_others
  *   SUM    floats                                            -> VALUES: their sums over trainers
  *   SHARE  bytes                                             -> VALUES: those of trainer 0
  *   FETCH  struct ps_part                                              -> VALUES: floats
  *   STORE  struct ps_part, then floats                                 -> OK
  *   BYE    nothing: this trainer has ended and did not die
  *
- * PUSH, SUM and SHARE are rounds: all trainers send the same one, and are answered when all have.
+ * PUSH, SUM and SHARE are rounds: all trainers send the same one, and are answered when all have;
+ * where the greeting says async, a PUSH is a step by itself, and a trainer that died is not waited
+ * for in rounds.
  * What they sent is added up in the order of the trainers' numbers: the same bits in every run.
  */
 #ifndef SAMPAN_TRAIN_PS_WIRE_H
@@ -64,7 +67,7 @@ struct ps_hello {
     uint8_t number[PS_NUMBER]; /* with a secret: drawn anew for each greeting */
 };
 
-enum ps_mode { PS_MODE_SECRET = 1 };
+enum ps_mode { PS_MODE_SECRET = 1, PS_MODE_ASYNC = 2 };
 
 struct ps_challenge {
     uint8_t number[PS_NUMBER], sum[PS_NUMBER];
@@ -83,8 +86,18 @@ struct ps_shape {
 struct ps_push {
     uint64_t step;
     float rate, momentum, decay, trust;
-    float sums[3]; /* loss, right, count: enum net_sum */
-    uint32_t zero;
+    float sums[3];  /* loss, right, count: enum net_sum */
+    uint32_t flags; /* async: enum ps_flag, or'ed */
+};
+
+enum ps_flag {
+    PS_STOPS = 1, /* this trainer was asked to stop, and so shall all be */
+    PS_DONE = 2,  /* it makes no more steps; nothing follows */
+};
+/* Async: what follows the sums in the answer to PUSH. */
+struct ps_others {
+    float stop; /* a trainer was asked to stop */
+    float left; /* trainers that still make steps */
 };
 
 enum ps_which { PS_WEIGHTS, PS_VELOCITIES };

@@ -11,56 +11,14 @@
 #include "address.h"
 #include "clock.h"
 #include "mem.h"
-#include "ps-table.h"
-#include "pserver.h"
+#include "pserver-internal.h"
 #include "rendezvous.h"
 
 #define LOG_MODULE  "pserver"
-#define NOBODY      UINT32_MAX
 #define STRANGERS   16              /* connections of one port that have not said who they are */
 #define GREETING_NS (10 * NS_PER_S) /* until they must */
 #define LAST_NS     (5 * NS_PER_S)  /* for the last words to be taken */
 #define READ_SIZE   (256u << 10)
-
-struct peer {
-    int fd;
-    uint32_t rank; /* NOBODY until it said hello */
-    bool over;     /* what is in `out` is sent, then it is closed */
-    uint64_t came_ns;
-    struct bytes in, out;
-    size_t sent;
-    char name[64];      /* its address, for people */
-    struct bytes hello; /* that is still to be proved */
-    uint8_t number[PS_NUMBER];
-};
-
-/* What all trainers must send before anybody is answered. */
-struct round {
-    enum ps_kind kind;
-    size_t came;
-    struct bytes *from; /* of each rank, without the head */
-    bool *has;
-};
-
-/* One port. */
-struct shard {
-    struct server *server;
-    int listener;
-    const char *port;
-    struct peer **peers;
-    size_t n_peers;
-    struct ps_tables *tables;
-    struct round round;
-    bool *came, *gone; /* of each rank */
-};
-
-struct server {
-    const struct pserver_conf *conf;
-    struct backend *b;
-    struct shard *shards;
-    bool failed;
-    struct err why;
-};
 
 /* --- peers ------------------------------------------------------------------------------------ */
 
@@ -86,7 +44,7 @@ static void send_out(struct peer *p)
     p->sent = 0;
 }
 
-static void answer(struct peer *p, enum ps_kind kind, const struct bytes *with)
+void pserver_answer(struct peer *p, enum ps_kind kind, const struct bytes *with)
 {
     if (p->over)
         return;
@@ -118,126 +76,78 @@ static void fail(struct server *srv, const struct err *why)
 
 /* --- rounds ----------------------------------------------------------------------------------- */
 
-static int add_floats(const struct round *r, size_t ranks, struct bytes *reply, struct err *err)
+/* Trainers that have greeted, and neither said good bye nor died. */
+static size_t living(const struct shard *s)
 {
-    bytes_add(reply, r->from[0].data, r->from[0].len);
-    float *sum = (float *)(void *)reply->data;
-    for (size_t i = 1; i < ranks; i++) {
-        if (r->from[i].len != reply->len || reply->len % sizeof *sum)
-            return err_set(err, ERR_CORRUPT, "trainers add up different numbers of numbers");
-        const float *one = (const float *)(const void *)r->from[i].data;
-        for (size_t k = 0; k < reply->len / sizeof *sum; k++)
-            sum[k] += one[k];
-    }
+    size_t n = 0;
+    for (uint32_t r = 0; r < s->server->conf->ranks; r++)
+        n += s->came[r] && !s->gone[r];
+    return n;
+}
+
+/* All that are waited for have come: they are answered. */
+static int finish_round(struct shard *s, struct err *err)
+{
+    cleanup_bytes struct bytes reply = {0};
+    if (ps_round_finish(&s->round, s->tables, &reply, err))
+        return -1;
+    for (size_t i = 0; i < s->n_peers; i++)
+        if (s->peers[i]->rank != NOBODY)
+            pserver_answer(s->peers[i], PS_VALUES, &reply);
     return 0;
 }
 
-static int finish_round(struct shard *s, struct err *err)
+static size_t awaited(const struct shard *s)
 {
-    struct round *r = &s->round;
-    size_t ranks = s->server->conf->ranks;
-    cleanup_bytes struct bytes reply = {0};
-    int failed = 0;
-    if (r->kind == PS_PUSH)
-        failed = ps_tables_push(s->tables, r->from, ranks, &reply, err);
-    else if (r->kind == PS_SUM)
-        failed = add_floats(r, ranks, &reply, err);
-    else
-        bytes_add(&reply, r->from[0].data, r->from[0].len);
-    for (size_t i = 0; i < ranks; i++) {
-        bytes_release(&r->from[i]);
-        r->has[i] = false;
-    }
-    r->came = 0;
-    for (size_t i = 0; i < s->n_peers && !failed; i++)
-        if (s->peers[i]->rank != NOBODY)
-            answer(s->peers[i], PS_VALUES, &reply);
-    return failed;
+    return s->is_async && s->server->complete ? living(s) : s->server->conf->ranks;
 }
 
 static int join_round(struct shard *s, const struct peer *p, enum ps_kind kind, const void *payload,
                       size_t len, struct err *err)
 {
-    struct round *r = &s->round;
-    if (r->came == 0)
-        r->kind = kind;
-    if (r->kind != kind || r->has[p->rank])
-        return err_set(err, ERR_CORRUPT, "trainer %u is out of step with the others", p->rank);
-    bytes_add(&r->from[p->rank], payload, len);
-    r->has[p->rank] = true;
-    return ++r->came == s->server->conf->ranks ? finish_round(s, err) : 0;
+    if (ps_round_join(&s->round, p->rank, kind, payload, len, err))
+        return -1;
+    return s->round.came == awaited(s) ? finish_round(s, err) : 0;
+}
+
+/* A trainer that is gone is waited for no longer. */
+static int leave_round(struct shard *s, uint32_t rank, struct err *err)
+{
+    s->gone[rank] = true;
+    if (!s->is_async)
+        return 0;
+    ps_round_leave(&s->round, rank);
+    return s->round.came && s->round.came == awaited(s) ? finish_round(s, err) : 0;
+}
+
+static float left(const struct shard *s)
+{
+    size_t n = 0;
+    for (uint32_t r = 0; r < s->server->conf->ranks; r++)
+        n += s->came[r] && !s->gone[r] && !s->done[r];
+    return (float)n;
+}
+
+/* One trainer's step, made as it comes. Who was asked to stop tells all others so with it. */
+static int push_alone(struct shard *s, struct peer *p, const void *payload, size_t len,
+                      struct err *err)
+{
+    cleanup_bytes struct bytes one = {0}, reply = {0};
+    struct ps_in in = {payload, len, 0};
+    struct ps_push head;
+    ps_copy(&in, &head, sizeof head);
+    s->stops |= (head.flags & PS_STOPS) != 0;
+    s->done[p->rank] |= (head.flags & PS_DONE) != 0;
+    bytes_add(&one, payload, len);
+    if (ps_tables_push(s->tables, &one, 1, &reply, err))
+        return -1;
+    struct ps_others others = {s->stops, left(s)};
+    bytes_add(&reply, &others, sizeof others);
+    pserver_answer(p, PS_VALUES, &reply);
+    return 0;
 }
 
 /* --- requests --------------------------------------------------------------------------------- */
-
-/* Somebody who knows the job's secret, if it has one. */
-static int let_in(struct shard *s, struct peer *p, struct ps_in *in, struct err *err)
-{
-    const struct pserver_conf *conf = s->server->conf;
-    struct ps_hello h;
-    ps_copy(in, &h, sizeof h);
-    const struct ps_shape *shapes = ps_take(in, h.n_tables * sizeof *shapes);
-    if (in->bad || in->left || h.n_tables > PS_TABLES || !memchr(h.job, '\0', sizeof h.job))
-        return err_set(err, ERR_CORRUPT, "a greeting of no possible kind");
-    if (strcmp(h.job, conf->job) != 0)
-        return err_set(err, ERR_USAGE, "this server belongs to another job (--comment)");
-    if (h.ranks != conf->ranks || h.rank >= h.ranks)
-        return err_set(err, ERR_USAGE,
-                       "trainer %u of %u: this server waits for %u (--num_gradient_servers)",
-                       h.rank, h.ranks, conf->ranks);
-    if (s->came[h.rank])
-        return err_set(err, ERR_USAGE, "there is a trainer %u already", h.rank);
-    if (s->tables ? ps_tables_same(s->tables, h.seed, shapes, h.n_tables, err)
-                  : ps_tables_new(&s->tables, s->server->b, h.seed, shapes, h.n_tables, err))
-        return -1;
-    s->came[h.rank] = true;
-    p->rank = h.rank;
-    answer(p, PS_OK, NULL);
-    return 0;
-}
-
-/* Who is to prove that it knows the secret hears nothing else of this job before. */
-static int greet(struct shard *s, struct peer *p, struct ps_in *in, struct err *err)
-{
-    const struct secret *secret = s->server->conf->secret;
-    struct ps_in all = *in;
-    struct ps_hello h;
-    ps_copy(in, &h, sizeof h);
-    bool knows = h.mode & PS_MODE_SECRET;
-    if (in->bad || p->hello.len)
-        return err_set(err, ERR_CORRUPT, "a greeting of no possible kind");
-    if (knows != (secret->text != NULL))
-        return err_set(err, ERR_USAGE,
-                       knows ? "this server has no --ps_token_file, and its trainer has"
-                             : "this server wants to be shown a token (--ps_token_file)");
-    if (!knows)
-        return let_in(s, p, &all, err);
-    struct ps_challenge c;
-    if (ps_secret_draw(p->number, err))
-        return -1;
-    memcpy(c.number, p->number, sizeof c.number);
-    ps_secret_of_server(secret, h.number, p->number, c.sum);
-    bytes_add(&p->hello, all.at, all.left);
-    cleanup_bytes struct bytes reply = {0};
-    bytes_add(&reply, &c, sizeof c);
-    answer(p, PS_CHALLENGE, &reply);
-    return 0;
-}
-
-static int prove(struct shard *s, struct peer *p, struct ps_in *in, struct err *err)
-{
-    uint8_t want[PS_NUMBER], sum[PS_NUMBER];
-    ps_copy(in, sum, sizeof sum);
-    if (in->bad || in->left || !p->hello.len)
-        return err_set(err, ERR_CORRUPT, "a proof of nothing");
-    ps_secret_of_trainer(s->server->conf->secret, p->number, p->hello.data, p->hello.len, want);
-    if (!ps_secret_same(sum, want))
-        return err_set(err, ERR_DENIED, "it does not know the token of this job (--ps_token_file)");
-    struct ps_in hello = {(const unsigned char *)p->hello.data, p->hello.len, 0};
-    int failed = let_in(s, p, &hello, err);
-    bytes_release(&p->hello);
-    return failed;
-}
 
 static int serve(struct shard *s, struct peer *p, enum ps_kind kind, const void *payload,
                  size_t len, struct err *err)
@@ -248,10 +158,13 @@ static int serve(struct shard *s, struct peer *p, enum ps_kind kind, const void 
         return err_set(err, ERR_CORRUPT, "a request before the greeting, or a second greeting");
     switch (kind) {
     case PS_HELLO:
-        return greet(s, p, &in, err);
+        return pserver_greet(s, p, &in, err);
     case PS_PROOF:
-        return prove(s, p, &in, err);
+        return pserver_prove(s, p, &in, err);
     case PS_PUSH:
+        if (s->is_async)
+            return push_alone(s, p, payload, len, err);
+        return join_round(s, p, kind, payload, len, err);
     case PS_SUM:
     case PS_SHARE:
         return join_round(s, p, kind, payload, len, err);
@@ -260,17 +173,16 @@ static int serve(struct shard *s, struct peer *p, enum ps_kind kind, const void 
         if (kind == PS_PULL ? ps_tables_pull(s->tables, &in, &reply, err)
                             : ps_tables_fetch(s->tables, &in, &reply, err))
             return -1;
-        answer(p, PS_VALUES, &reply);
+        pserver_answer(p, PS_VALUES, &reply);
         return 0;
     case PS_STORE:
         if (ps_tables_store(s->tables, &in, err))
             return -1;
-        answer(p, PS_OK, NULL);
+        pserver_answer(p, PS_OK, NULL);
         return 0;
     case PS_BYE:
-        s->gone[p->rank] = true;
         p->over = true;
-        return 0;
+        return leave_round(s, p->rank, err);
     default:
         return err_set(err, ERR_CORRUPT, "an answer where a question belongs");
     }
@@ -309,6 +221,26 @@ static void give_up(struct shard *s, struct peer *p, struct err *why)
     fail(s->server, why);
 }
 
+/* Trainers that do not go in step go on without one that died: but for trainer 0, whose checkpoints
+ * theirs are. */
+static void died(struct shard *s, uint32_t rank)
+{
+    struct err err = {0};
+    const struct pserver_conf *conf = s->server->conf;
+    if (s->is_async && s->server->complete && rank > 0) {
+        log_warn(conf->log, "port %s: trainer %u of %u has died; the others go on without it",
+                 s->port, rank, conf->ranks);
+        if (leave_round(s, rank, &err))
+            fail(s->server, &err);
+        return;
+    }
+    err_set(&err, ERR_FAILED,
+            "trainer %u of %u has died or ended (see its log; start again: training goes on from "
+            "the last checkpoint)",
+            rank, conf->ranks);
+    fail(s->server, &err);
+}
+
 static void receive(struct shard *s, struct peer *p)
 {
     struct err err = {0};
@@ -321,13 +253,8 @@ static void receive(struct shard *s, struct peer *p)
         p->over = true;
         bytes_clear(&p->out);
         p->sent = 0;
-        if (is_stranger)
-            return;
-        err_set(&err, ERR_FAILED,
-                "trainer %u of %u has died or ended (see its log; start again: training goes on "
-                "from the last checkpoint)",
-                p->rank, s->server->conf->ranks);
-        fail(s->server, &err);
+        if (!is_stranger)
+            died(s, p->rank);
         return;
     }
     p->in.len += (size_t)n;
@@ -432,15 +359,14 @@ static int run(struct server *srv, struct err *err)
 {
     const struct pserver_conf *conf = srv->conf;
     uint64_t end = clock_mono_ns() + conf->timeout_ns;
-    bool complete = false;
     while (!srv->failed && !*conf->stop && !all_gone(srv)) {
         if (look(srv, 200))
             return err_sys(err, errno, "poll");
-        if (!complete && all_came(srv, NULL)) {
-            complete = true;
+        if (!srv->complete && all_came(srv, NULL)) {
+            srv->complete = true;
             log_info(conf->log, "all %u trainers are here", conf->ranks);
         }
-        if (!complete && clock_mono_ns() > end) {
+        if (!srv->complete && clock_mono_ns() > end) {
             cleanup_bytes struct bytes missing = {0};
             all_came(srv, &missing);
             err_set(err, ERR_TRANSIENT, "of %u trainers these did not come: %s", conf->ranks,
@@ -471,8 +397,8 @@ static int open_shards(struct server *srv, struct err *err)
         *s = (struct shard){.server = srv, .listener = -1, .port = srv->conf->ports[i]};
         s->came = xcalloc(ranks, sizeof *s->came);
         s->gone = xcalloc(ranks, sizeof *s->gone);
-        s->round.from = xcalloc(ranks, sizeof *s->round.from);
-        s->round.has = xcalloc(ranks, sizeof *s->round.has);
+        s->done = xcalloc(ranks, sizeof *s->done);
+        ps_round_init(&s->round, ranks);
         s->listener = address_listen(srv->conf->address, s->port, err);
         if (s->listener < 0)
             return -1;
@@ -480,20 +406,18 @@ static int open_shards(struct server *srv, struct err *err)
     return 0;
 }
 
-static void close_shard(struct shard *s, uint32_t ranks)
+static void close_shard(struct shard *s)
 {
     for (size_t i = 0; i < s->n_peers; i++)
         peer_free(s->peers[i]);
-    for (uint32_t r = 0; s->round.from && r < ranks; r++)
-        bytes_release(&s->round.from[r]);
     if (s->round.from && s->listener >= 0)
         close(s->listener);
+    ps_round_release(&s->round);
     ps_tables_free(s->tables);
     free(s->peers);
-    free(s->round.from);
-    free(s->round.has);
     free(s->came);
     free(s->gone);
+    free(s->done);
 }
 
 int pserver_run(const struct pserver_conf *conf, struct err *err)
@@ -513,7 +437,7 @@ int pserver_run(const struct pserver_conf *conf, struct err *err)
         code = run(&srv, err);
     }
     for (size_t i = 0; i < conf->n_ports; i++)
-        close_shard(&srv.shards[i], conf->ranks);
+        close_shard(&srv.shards[i]);
     free(srv.shards);
     backend_close(srv.b);
     return code;

@@ -188,8 +188,23 @@ static void add_gradients(struct remote *r, struct remote_server *s, const struc
     ps_end(&s->out, begun);
 }
 
+/* What a server answers to a push. */
+static int take_sums(struct remote *r, struct remote_server *s, float sums[N_SUMS],
+                     struct ps_others *others, struct err *err)
+{
+    size_t len = N_SUMS * sizeof *sums, more = r->conf.is_async ? sizeof *others : 0;
+    *others = (struct ps_others){0};
+    if (remote_answer(r, s, PS_VALUES, err))
+        return -1;
+    if (s->in.len != len + more)
+        return err_set(err, ERR_CORRUPT, "pserver %s: an answer of another length", s->where);
+    memcpy(sums, s->in.data, len);
+    memcpy(others, s->in.data + len, more);
+    return 0;
+}
+
 int remote_push(struct remote *r, const struct update *u, uint64_t step, float sums[N_SUMS],
-                struct err *err)
+                bool *stop, struct err *err)
 {
     struct backend *b = net_backend(r->n);
     size_t floats = net_floats(r->n);
@@ -200,7 +215,8 @@ int remote_push(struct remote *r, const struct update *u, uint64_t step, float s
                            .rate = u->rate,
                            .momentum = u->momentum,
                            .decay = u->decay,
-                           .trust = u->trust};
+                           .trust = u->trust,
+                           .flags = r->conf.is_async && *stop ? PS_STOPS : 0};
     memcpy(head.sums, r->host + floats, sizeof head.sums);
     for (size_t i = 0; i < r->n_servers; i++) {
         add_gradients(r, &r->servers[i], &head);
@@ -208,13 +224,26 @@ int remote_push(struct remote *r, const struct update *u, uint64_t step, float s
             return -1;
     }
     for (size_t i = 0; i < r->n_servers; i++) {
-        struct remote_server *s = &r->servers[i];
-        if (remote_answer(r, s, PS_VALUES, err))
+        struct ps_others others;
+        if (take_sums(r, &r->servers[i], sums, &others, err))
             return -1;
-        if (s->in.len != sizeof head.sums)
-            return err_set(err, ERR_CORRUPT, "pserver %s: an answer of another length", s->where);
-        memcpy(sums, s->in.data, sizeof head.sums);
+        *stop |= others.stop > 0;
     }
+    return 0;
+}
+
+/* A step of no samples: it changes nothing. */
+int remote_done(struct remote *r, bool *stop, bool *all, struct err *err)
+{
+    struct ps_push head = {.flags = PS_DONE | (*stop ? PS_STOPS : 0u)};
+    struct remote_server *s = &r->servers[0];
+    struct ps_others others;
+    float sums[N_SUMS];
+    ps_frame(&s->out, PS_PUSH, &head, sizeof head);
+    if (remote_send(r, s, err) || take_sums(r, s, sums, &others, err))
+        return -1;
+    *stop |= others.stop > 0;
+    *all = others.left == 0;
     return 0;
 }
 

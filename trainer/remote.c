@@ -235,7 +235,8 @@ static int add_greeting(struct remote *r, struct remote_server *s, struct err *e
                          .ranks = r->conf.ranks,
                          .seed = r->conf.seed,
                          .n_tables = (uint32_t)s->n_tables,
-                         .mode = has_secret ? PS_MODE_SECRET : 0};
+                         .mode = (has_secret ? PS_MODE_SECRET : 0u) |
+                                 (r->conf.is_async ? PS_MODE_ASYNC : 0u)};
     if (has_secret && ps_secret_draw(h.number, err))
         return -1;
     snprintf(h.job, sizeof h.job, "%s", r->job);

@@ -26,6 +26,7 @@ struct remote_conf {
     const char *job;
     const struct secret *secret; /* outlives it; text NULL: there is none */
     uint32_t rank, ranks;
+    bool is_async; /* steps are those of single trainers, as they come */
     uint64_t seed;
     uint64_t timeout_ns; /* to reach the servers */
     uint64_t answer_ns;  /* for one answer, the other trainers' steps among it */
@@ -45,10 +46,13 @@ void remote_free(struct remote *r, bool well);
  * the next call. An empty batch brings the dense ones alone. */
 int remote_pull(struct remote *r, const struct net_batch *in, struct net_batch *ret,
                 struct err *err);
-/* The gradients of that batch. `sums` become those of all trainers; where their loss is not a
- * number, no parameter was changed. */
+/* The gradients of that batch. `sums` become those of all trainers (async: stay this one's); where
+ * their loss is not a number, no parameter was changed. Async: `*stop` tells the others that all
+ * shall stop, and becomes true when one of them told so. */
 int remote_push(struct remote *r, const struct update *u, uint64_t step, float sums[N_SUMS],
-                struct err *err);
+                bool *stop, struct err *err);
+/* Async: this trainer makes no more steps. `*stop` as above; `*all`: nor does any other. */
+int remote_done(struct remote *r, bool *stop, bool *all, struct err *err);
 /* All numbers into a finished net of the whole shape (on the CPU), and from it. One trainer alone,
  * while the others do neither. */
 int remote_read(struct remote *r, struct net *whole, struct err *err);

@@ -34,6 +34,8 @@ struct run {
     char saved[600]; /* its folder */
     float *sums;     /* host memory: gradients and sums of a step, or the backend's own */
     bool stopped;
+    bool is_async;    /* with servers: no trainer waits for another between begin ... */
+    bool met;         /* ... and end: all have made their last step */
     bool device_sums; /* gradients are summed by the devices themselves */
     uint64_t skipped; /* samples of all ranks that were left out of the pass in hand */
     uint64_t skipped_here, skips_said; /* of this rank, in all; how many were named */
@@ -56,6 +58,8 @@ static inline bool is_first(const struct run *r)
 int run_pass(struct run *r, struct err *err);
 /* Rank 0 writes; all wait for it. */
 int run_save(struct run *r, struct err *err);
+/* Asynchronous trainers wait for each other at the end; then rank 0 saves what all have learned. */
+int run_meet(struct run *r, struct err *err);
 /* A net of the whole model, on the CPU, for all numbers that servers keep. */
 int run_whole(struct run *r, struct backend **ret_backend, struct net **ret, struct err *err);
 /* What --test_data says of the weights (of their average with --ema). */

@@ -43,6 +43,7 @@ static int open_remote(struct run *r, const struct roles *roles, const struct re
                                      .secret = &r->secret,
                                      .rank = where->rank,
                                      .ranks = where->ranks,
+                                     .is_async = r->o->async,
                                      .seed = (uint64_t)r->o->seed,
                                      .timeout_ns = where->timeout_ns,
                                      .answer_ns = where->answer_ns};
@@ -52,6 +53,7 @@ static int open_remote(struct run *r, const struct roles *roles, const struct re
         return -1;
     for (size_t i = 0; i < roles->n_dense; i++)
         log_info(r->log, "pserver %zu %s", i, roles->dense[i]);
+    r->is_async = r->o->async;
     r->ps = remote_new(&conf);
     r->c = remote_collective(r->ps);
     return 0;
@@ -69,6 +71,8 @@ static int open_collective(struct run *r, const struct roles *roles, struct err 
     where.answer_ns = r->o->collective_timeout;
     if (roles->role == ROLE_WORKER)
         return open_remote(r, roles, &where, err);
+    if (r->o->async)
+        return err_set(err, ERR_USAGE, "--async: with parameter servers alone (--local=0)");
     if (r->o->pservers)
         log_warn(r->log, "--pservers is without effect: --local is 1");
     if (where.ranks > 1)
@@ -118,12 +122,14 @@ static int join_devices(struct run *r, struct err *err)
 
 static struct batch_options source_of(const struct run *r, const char *data, bool train)
 {
+    /* Who judges alone judges by all samples. */
+    bool whole = r->o->own_data || (r->is_async && !train);
     return (struct batch_options){.data = data,
                                   .sampler = train ? r->o->sampler : NULL,
                                   .batch = (size_t)r->o->batch_size,
                                   .seed = (uint64_t)r->o->seed,
-                                  .ranks = r->o->own_data ? 1 : r->c->ranks,
-                                  .rank = r->o->own_data ? 0 : r->c->rank,
+                                  .ranks = whole ? 1 : r->c->ranks,
+                                  .rank = whole ? 0 : r->c->rank,
                                   .height = (int)r->o->image,
                                   .width = (int)r->o->image,
                                   .threads = (uint32_t)r->o->loader_threads,
@@ -357,7 +363,7 @@ static int open_all(struct run *r, const struct roles *roles, struct err *err)
         if (open_batches(r, err))
             return -1;
     }
-    if (r->o->test_data) {
+    if (r->o->test_data && (is_first(r) || !r->is_async)) {
         struct batch_options o = source_of(r, r->o->test_data, false);
         if (batch_open(&r->test, (enum model_data)model_data(r->o->model, NULL), &o, err))
             return err_wrap(err, "--test_data");
@@ -395,6 +401,8 @@ static int run_passes(struct run *r, struct err *err)
            (o->max_steps == 0 || r->at.step < (uint64_t)o->max_steps))
         if (run_pass(r, err))
             return -1;
+    if (r->is_async)
+        return run_meet(r, err);
     return r->saved_at != r->at.step ? run_save(r, err) : 0;
 }
 

@@ -7,6 +7,8 @@
 TRAIN="$SAMPAN_BUILD/bin/sampan-train"
 net=127.$((1 + $$ % 250)).$((1 + $$ / 250 % 250)) # addresses of this test alone
 start() { # OPTIONS… : its pid in $pid
+    : >"$T/out"
+    : >"$T/train.log" # what is looked for in it is not that of one before
     "$TRAIN" --device cpu "$@" >"$T/out" 2>"$T/train.log" &
     pid=$!
     on_exit "kill -9 $pid"

@@ -8,7 +8,7 @@
 
 #include "mem.h"
 #include "net.h"
-#include "ps-table.h"
+#include "ps-round.h"
 #include "roles.h"
 
 /* --- roles ------------------------------------------------------------------------------------ */
@@ -210,6 +210,50 @@ Test(wire, heads)
     good.data[PS_HEAD] ^= 1;
     cr_expect_eq(ps_check(good.data, good.data + PS_HEAD, 8), -1);
     cr_expect_eq(ps_head("GET / HTTP/1.1\r\n", PS_MAX, &kind), -1);
+}
+
+/* --- rounds ----------------------------------------------------------------------------------- */
+
+static void join_with(struct ps_round *r, uint32_t rank, float x)
+{
+    float two[] = {x, 10 * x};
+    struct err err = {0};
+    cr_assert_eq(ps_round_join(r, rank, PS_SUM, two, sizeof two, &err), 0, "%s", err.msg);
+}
+
+Test(rounds, add_up_those_that_came)
+{
+    struct ps_round r;
+    cleanup_bytes struct bytes reply = {0};
+    struct err err = {0};
+    ps_round_init(&r, 3);
+    join_with(&r, 2, 4);
+    join_with(&r, 0, 1);
+    cr_expect_eq(ps_round_join(&r, 1, PS_SHARE, "", 0, &err), -1, "another kind");
+    cr_expect(strstr(err.msg, "trainer 1 is out of step"), "%s", err.msg);
+    cr_expect_eq(ps_round_join(&r, 0, PS_SUM, "", 0, &err), -1, "twice");
+    join_with(&r, 1, 2);
+    cr_expect_eq(r.came, 3);
+    ps_round_leave(&r, 2); /* it died: what it sent is not counted */
+    ps_round_leave(&r, 2);
+    cr_expect_eq(r.came, 2);
+    cr_assert_eq(ps_round_finish(&r, NULL, &reply, NULL), 0);
+    const float *sum = (const float *)(const void *)reply.data;
+    cr_expect(reply.len == 2 * sizeof *sum && sum[0] == 3 && sum[1] == 30);
+
+    bytes_clear(&reply); /* the next round is a new one, of any kind */
+    cr_expect_eq(r.came, 0);
+    cr_assert_eq(ps_round_join(&r, 1, PS_SHARE, "other", 5, NULL), 0);
+    cr_assert_eq(ps_round_join(&r, 0, PS_SHARE, "first", 5, NULL), 0);
+    cr_assert_eq(ps_round_finish(&r, NULL, &reply, NULL), 0);
+    cr_expect(reply.len == 5 && memcmp(reply.data, "first", 5) == 0);
+
+    bytes_clear(&reply);
+    join_with(&r, 0, 1);
+    cr_assert_eq(ps_round_join(&r, 1, PS_SUM, "four", 4, NULL), 0);
+    cr_expect_eq(ps_round_finish(&r, NULL, &reply, &err), -1);
+    cr_expect(strstr(err.msg, "different numbers of numbers"), "%s", err.msg);
+    ps_round_release(&r);
 }
 
 /* --- tables ----------------------------------------------------------------------------------- */
