@@ -4,28 +4,13 @@
 #
 # Readers compare every byte with a copy of the samples in their own image, and drop each file's pages after
 # reading it, so that reads go on reaching the owner; the mount's own status tells how many did.
-
-store=http://10.90.0.1:9000
-store_up() {
-    export MINIO_ROOT_USER=cluster-test MINIO_ROOT_PASSWORD=cluster-test-secret
-    export AWS_ACCESS_KEY_ID=$MINIO_ROOT_USER AWS_SECRET_ACCESS_KEY=$MINIO_ROOT_PASSWORD AWS_REGION=us-east-1 AWS_ENDPOINT_URL=$store
-    mkdir -p "$W/store"
-    tests/kube/cluster lan "$minio" server --quiet --address 10.90.0.1:9000 "$W/store" >"$W/store.log" 2>&1 &
-    children+=($!)
-    until_true 60 cluster lan curl -sf -o "$W/up" "$store/minio/health/ready"
-    cluster lan .venv/bin/python tests/lib/s3.py make samples
-    cluster lan .venv/bin/python tests/lib/s3.py make outputs
-    cluster lan .venv/bin/python tests/lib/s3.py put samples "$W/set" set/
-}
-keys_of() { cluster lan .venv/bin/python tests/lib/s3.py keys "$1"; }
+. tests/kube/nodes.sh
 
 images() {
-    deploy/images/build --bin "$SAMPAN_BUILD/bin" --out "$W/images" csi
-    tests/kube/image csi-node-driver-registrar:v2.13.0 "$W/images/registrar.tar" "$KUBE_TOOLS/csi-registrar"
+    csi_images
     [ ! -x "$KUBE_TOOLS/csi-provisioner" ] ||
         tests/kube/image csi-provisioner:v5.2.0 "$W/images/provisioner.tar" "$KUBE_TOOLS/csi-provisioner"
-    (cd "$W/set" && find . -type f | sed 's|^\./||' | while read -r f; do printf '%s:/reference/%s\n' "$W/set/$f" "$f"; done) >"$W/files"
-    mapfile -t files <"$W/files"
+    mapfile -t files < <(reference_files "$W/set")
     tests/kube/image sampan-test/reader:1 "$W/images/reader.tar" --box "$SAMPAN_BUILD/tools/verify-reader" "${files[@]}"
     cluster load "$W"/images/*.tar
 }
@@ -81,32 +66,11 @@ all_right() { # POD : the reader's last line
     kubectl logs "$1" | tail -n 1 | grep -q '"errors_total":0,"mismatches":0,"hung":0,'
 }
 
-# --- what runs on a node -------------------------------------------------------------------------
-plugin_pod() { kubectl -n sampan-system get pods -l app=sampan-csi-node --field-selector "spec.nodeName=node-$1" -o name; }
-plugin_ready() { # NODE: one pod, and it is ready
-    kubectl -n sampan-system get pods -l app=sampan-csi-node --field-selector "spec.nodeName=node-$1" \
-        -o 'jsonpath={range .items[*]}{.metadata.deletionTimestamp}{.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}' | grep -qx True
-}
-status_of() { # POD FIELD : of the mount, as the pod sees it
-    kubectl exec "$1" -- cat /data/.sampan/status.json 2>/dev/null | .venv/bin/python -c '
-import json, sys
-value = json.load(sys.stdin)
-for part in sys.argv[1].split("."):
-    value = value[part]
-print(value)' "$2" 2>/dev/null
-}
 reads_go_on() { # POD : more reads reach the owner than did
     local before
     before=$(status_of "$1" reads.total) || return 1
     until_true 60 eval "[ \"\$(status_of $1 reads.total 2>/dev/null || echo 0)\" -gt $((before + 50)) ]"
 }
-owner_is_another() { # POD PID
-    local now
-    now=$(status_of "$1" pid) && [ "$now" != "$2" ]
-}
-kill_on() { cluster node "$1" kill -9 "${@:2}"; }
-processes_on() { cluster node "$1" sh -c 'for p in /proc/[0-9]*; do case $(readlink $p/exe) in */csi.sampan.io/state/bin/*) echo ${p#/proc/} $(readlink $p/exe) ;; esac; done'; }
-mounts_on() { cluster node "$1" sh -c 'grep -c "csi.sampan.io.* - fuse.sampan " /proc/self/mountinfo || true'; }
 
 # --- the parts ------------------------------------------------------------------------------------
 deployed() {
@@ -304,14 +268,12 @@ power() {
 
 gone() {
     kubectl delete pvc/flowers pv/flowers >/dev/null
-    local n
-    for n in 0 1; do
-        claim "no mount is left on node-$n" until_true 90 eval "[ \"\$(mounts_on $n)\" = 0 ]"
-        claim "no process is left on node-$n" until_true 60 eval "[ -z \"\$(processes_on $n)\" ]"
-    done
+    nothing_on 0
+    nothing_on 1
 }
 
 python3 tests/lib/make-set.py "$W/set" --classes 4 --files 50 >/dev/null
 store_up
+in_bucket samples "$W/set" set/
 images
 for part in ${CSI_PARTS:-deployed reads inline secret_elsewhere survives loses wrong claims power gone}; do $part; done
