@@ -6,6 +6,7 @@
 #   skipped WHAT WHY
 #   until_true SECONDS CMD...   polls; the time is only where it gives up
 #   apply [ARGS] <<YAML         kubectl apply -f -
+#   nothing_of_ours             no object of the operator's is left
 #   cluster VERB...             tests/kube/cluster
 #   $W                          a folder for this run; $KUBE_TOOLS is in front of PATH
 #   $helm                       the program, where there is one
@@ -48,5 +49,11 @@ field() { kubectl get "$1" "$2" -o "jsonpath=$3" "${@:4}"; } # KIND NAME PATH [A
 shows() { # PATTERN COMMAND...
     local pattern=$1
     shift
-    "$@" | tee /dev/stderr | grep -Eq -- "$pattern"
+    "$@" | tee /dev/stderr | grep -E -- "$pattern" >/dev/null # all is read: who is cut off fails
+}
+nothing_of_ours() {
+    local left
+    left=$(kubectl get pods,services,statefulsets,configmaps,pvc,secrets -A -l app.kubernetes.io/managed-by=sampan-operator -o name &&
+        kubectl get pv -l app.kubernetes.io/managed-by=sampan-operator -o name) || return 1
+    [ -z "$(grep -v sampan-operator-key <<<"$left")" ] || { echo "left: $left" && return 1; }
 }

@@ -12,12 +12,6 @@ operator_up() { # as its own service account, from outside
     until_true 60 grep -q 'leading as' "$W/operator.log"
 }
 has_label() { kubectl get nodes -l "$1" -o name | wc -l | grep -qx "$2"; }
-nothing_of_ours() {
-    local left
-    left=$(kubectl get pods,services,statefulsets,configmaps,pvc,secrets -A -l app.kubernetes.io/managed-by=sampan-operator -o name &&
-        kubectl get pv -l app.kubernetes.io/managed-by=sampan-operator -o name) || return 1
-    [ -z "$(grep -v sampan-operator-key <<<"$left")" ] || { echo "left: $left" && return 1; }
-}
 
 operates() {
     kubectl apply -k deploy/crd >/dev/null && kubectl apply -k deploy/csi >/dev/null && kubectl apply -k deploy/operator >/dev/null

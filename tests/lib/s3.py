@@ -59,7 +59,8 @@ def main():
             for item in page.get("Contents", []):
                 path = os.path.join(rest[0], item["Key"])
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-                s3.download_file(bucket, item["Key"], path)
+                if not path.endswith("/"):  # the mark of a folder
+                    s3.download_file(bucket, item["Key"], path)
     elif verb == "uploads":
         for upload in s3.list_multipart_uploads(Bucket=bucket).get("Uploads", []):
             print(upload["Key"])

@@ -1,0 +1,296 @@
+# shellcheck shell=bash
+# Sourced by tests/kube/run: the story of the articles, on three real nodes, by nothing but real components: a SampleSet
+# over a bucket is listed and warmed, a PaddleJob's workers run where their halves are, train to the end and write their
+# checkpoints to the set's store; then again while operator, servers, plugin, owners, a training process and a node are
+# killed in turn; then all is deleted.
+# STORY_PARTS='deployed warmed' runs these of its parts alone.
+#
+# The set lies in paddle-system and the jobs name no namespace, as in the article. The store's requests pass a web server
+# that writes them down: its log is the judge of what was asked for.
+. tests/kube/nodes.sh
+
+logged=http://10.90.0.1:9010 set_ns=paddle-system goal_never=1000000000
+logged_store_up() {
+    cat >"$W/nginx.conf" <<END
+daemon off; pid $W/nginx.pid; error_log $W/nginx.error; worker_processes 1;
+$([ "$(id -u)" != 0 ] || echo "user root;")
+events { worker_connections 1024; }
+http {
+    log_format store '\$request_method \$request_uri \$status'; access_log $W/store.access store;
+    client_max_body_size 0; client_body_temp_path $W/n1; proxy_temp_path $W/n2; fastcgi_temp_path $W/n3; uwsgi_temp_path $W/n4; scgi_temp_path $W/n5;
+    server {
+        listen 10.90.0.1:9010;
+        location / { proxy_pass $store; proxy_set_header Host \$http_host; proxy_http_version 1.1; proxy_buffering off; }
+    }
+}
+END
+    tests/kube/cluster lan nginx -p "$W" -c "$W/nginx.conf" 2>>"$W/nginx.error" &
+    children+=($!)
+    until_true 30 cluster lan curl -s -o "$W/up" "$logged/minio/health/ready"
+}
+mark() { wc -l <"$W/store.access"; }
+asked_since() { tail -n "+$(($1 + 1))" "$W/store.access" | grep -v '/\.sampan-output/\|prefix=[^ &]*\.sampan-output' || true; } # but for results
+
+story_images() {
+    csi_images
+    deploy/images/build --bin "$SAMPAN_BUILD/bin" --out "$W/images" sampan operator
+    mapfile -t files < <(reference_files "$W/pictures")
+    tests/kube/image sampan-test/train:1 "$W/images/train.tar" --box "$SAMPAN_BUILD/tools/verify-reader" "$SAMPAN_BUILD/bin/sampan-train" "${files[@]}"
+    cluster load "$W"/images/*.tar
+}
+
+deployed() {
+    kubectl label --overwrite node node-0 node-role.kubernetes.io/control-plane= >/dev/null
+    { kubectl apply -k deploy/crd && kubectl apply -k tests/kube/overlay && kubectl apply -k deploy/operator; } >/dev/null
+    claim "the driver's pods are ready on three nodes" kubectl -n sampan-system rollout status daemonset/sampan-csi-node --timeout=120s
+    claim "two operators are ready" kubectl -n sampan-system rollout status deployment/sampan-operator --timeout=120s
+    claim "one of them leads" until_true 30 leader
+    kubectl get namespace $set_ns >/dev/null 2>&1 || kubectl create namespace $set_ns >/dev/null
+    kubectl -n $set_ns create secret generic keys --from-literal=access-key=cluster-test --from-literal=secret-key=cluster-test-secret >/dev/null
+}
+leader() { kubectl -n sampan-system get lease sampan-operator -o 'jsonpath={.spec.holderIdentity}' | grep .; }
+
+# --- the set ------------------------------------------------------------------------------------------
+set_is() { [ "$(kubectl -n $set_ns get sampleset pictures -o 'jsonpath={.status.phase} {.status.runtimeStatus.runtimeReady}')" = "$1" ]; }
+becomes_ready() {
+    apply <<END
+apiVersion: batch.paddlepaddle.org/v1alpha1
+kind: SampleSet
+metadata: {name: pictures, namespace: $set_ns}
+spec:
+  partitions: 2
+  source: {uri: "s3://samples/pictures", endpoint: "$logged", region: us-east-1}
+  secretRef: {name: keys}
+  cache: {levels: [{mediumType: SSD, path: /var/cache/sets, cacheSize: 64}]}
+END
+    claim "the set becomes Ready" until_true 120 set_is "Ready 2/2"
+    claim "all samples were counted" shows '^120$' field sampleset pictures '{.status.cacheStatus.totalFiles}' -n $set_ns
+}
+
+packs_on() { cluster node "$1" find /var/cache/sets -name '*.pack' 2>/dev/null || true; }
+nodes_with_packs() {
+    local n
+    for n in 0 1 2; do packs_on $n | head -n 1; done | wc -l
+}
+warmed() {
+    local from
+    from=$(mark)
+    apply <<END
+apiVersion: batch.paddlepaddle.org/v1alpha1
+kind: SampleJob
+metadata: {name: warm, namespace: $set_ns}
+spec: {type: warmup, sampleSetRef: {name: pictures}}
+END
+    claim "a warmup succeeds" kubectl -n $set_ns wait --for=jsonpath='{.status.phase}'=Succeeded samplejob/warm --timeout=120s
+    claim "all is cached" until_true 60 eval '[ "$(field sampleset pictures "{.status.cacheStatus.cachedSize}" -n $set_ns)" = "$(field sampleset pictures "{.status.cacheStatus.totalSize}" -n $set_ns)" ]'
+    claim "two nodes keep it" until_true 30 eval '[ "$(nodes_with_packs)" = 2 ]'
+    claim "each sample was fetched once, by one node" eval '[ "$(asked_since $from | grep -c "^GET /samples/pictures/class-")" = 120 ] &&
+        [ "$(asked_since $from | grep "^GET /samples/pictures/class-" | sort | uniq -d | wc -l)" = 0 ]'
+}
+
+# --- training -----------------------------------------------------------------------------------------
+train='sampan-train --model mlp --hidden 16 --image 16 --batch_size 8 --loader_threads 1 --data /data --save_dir /output/out --log_period 1000000 --histogram_period 0'
+training() { # NAME COMMAND: with two workers; $GOAL is that of the ConfigMap, when the pod starts
+    cat <<END
+---
+apiVersion: batch.paddlepaddle.org/v1
+kind: PaddleJob
+metadata: {name: $1}
+spec:
+  sampleSetRef: {name: pictures, mountPath: /data}
+  output: {sampleSetRef: {name: pictures, namespace: $set_ns}, mountPath: /output}
+  cleanPodPolicy: Never
+  backoffLimit: 5
+  worker:
+    replicas: 2
+    template:
+      spec:
+        terminationGracePeriodSeconds: 2
+        containers:
+        - name: train
+          image: sampan-test/train:1
+          command:
+          - sh
+          - -c
+          - |
+$(sed 's/^/            /' <<<"$2")
+          env: [{name: GOAL, valueFrom: {configMapKeyRef: {name: goal, key: steps}}}]
+END
+}
+goal() { kubectl create configmap goal --from-literal=steps="$1" --dry-run=client -o yaml | apply; }
+job_is() { kubectl wait --for=jsonpath='{.status.phase}'="$2" "pdj/$1" --timeout="${3:-180}s"; }
+node_of() { field pod "$1" '{.spec.nodeName}' "${@:2}"; }
+at_its_data() { # JOB
+    local i worker server
+    for i in 0 1; do
+        worker=$(node_of "$1-worker-$i") server=$(node_of "pictures-runtime-$i" -n $set_ns)
+        echo "worker $i: $worker, server $i: $server"
+        [ -n "$worker" ] && [ "$worker" = "$server" ] || return 1
+    done
+    [ "$(node_of "$1-worker-0")" != "$(node_of "$1-worker-1")" ]
+}
+results_of() { # JOB: what lies in the store, in $W/results/JOB
+    rm -rf "$W/got" "$W/results/$1"
+    mkdir -p "$W/got" "$W/results"
+    cluster lan .venv/bin/python tests/lib/s3.py get samples "$W/got"
+    mv "$W/got/pictures/.sampan-output/default/$1/out" "$W/results/$1"
+}
+last_of() { # JOB: its newest checkpoint
+    local done
+    for done in "$W/results/$1"/pass-*/done; do
+        .venv/bin/python -c 'import json, sys; print(json.load(open(sys.argv[1] + "/state.json"))["step"], sys.argv[1])' "${done%/done}"
+    done | sort -n | tail -n 1
+}
+
+trains() {
+    local from
+    goal $goal_never
+    from=$(mark)
+    training first "verify-reader --passes 1 --threads 2 /reference /data && exec $train --num_passes 3" | apply
+    claim "a job runs to its end" job_is first Completed
+    claim "its workers ran where their halves are" at_its_data first
+    local i
+    for i in 0 1; do
+        claim "worker $i read every byte as it is in the bucket" shows '"errors_total":0,"mismatches":0,"hung":0,' kubectl logs "first-worker-$i"
+    done
+    claim "meanwhile nothing was asked of the store but for results" eval "[ -z \"\$(asked_since $from | tee /dev/stderr)\" ]"
+    claim "its last checkpoint is in the bucket" eval "results_of first && last_of first | grep -q '/pass-00002$'"
+    claim "deleted when it is Completed it leaves nothing" deleted_without_trace first
+}
+deleted_without_trace() { # JOB
+    kubectl delete pdj "$1" --timeout=60s && until_true 60 no_object_of "$1"
+}
+no_object_of() { # JOB
+    local left
+    left=$(kubectl get pods,services,configmaps,pvc,pv -o name) || return 1
+    ! grep -E "/(default\.)?$1(-|\$)" <<<"$left"
+}
+
+# A job whose image is nowhere never comes further than Starting.
+starts() {
+    training hopeless true | sed 's|image: sampan-test/train:1|image: sampan-test/nowhere:1|' | apply
+    claim "a job whose image is nowhere is Starting" job_is hopeless Starting 60
+    claim "and says why" until_true 60 shows 'ImagePull|ErrImage' field pdj hopeless '{.status.message} {.status.conditions[*].message}'
+    claim "deleted when it is Starting it leaves nothing" deleted_without_trace hopeless
+}
+
+# --- the same while all is killed in turn -----------------------------------------------------------------
+# Beside the training a reader goes over all samples again and again; what it meets ends its pod with 99. Checkpoints
+# follow each other closely, so that it is seen that training goes on.
+watched() {
+    cat <<END
+(while verify-reader --passes 1 --threads 1 --drop /reference /data >/tmp/reads; do sleep 0.5; done; cat /tmp/reads; touch /tmp/wrong) &
+$train --num_passes 100000 --max_steps \$GOAL --saving_period 0 --saving_period_by_batches 4
+code=\$?
+[ ! -e /tmp/wrong ] || exit 99
+exit \$code
+END
+}
+step_of() { # JOB: of the newest checkpoint that its first worker sees
+    kubectl exec "$1-worker-0" -- sh -c 'cat /output/out/pass-*/state.json' 2>/dev/null | .venv/bin/python -c '
+import re, sys
+print(max([int(n) for n in re.findall(r"\"step\": *(\d+)", sys.stdin.read())], default=0))'
+}
+trains_on() { # JOB: there are newer checkpoints than now
+    local before
+    before=$(step_of "$1") || return 1
+    until_true 60 eval "[ \"\$(step_of $1 || echo 0)\" -gt $((before + 20)) ]"
+}
+restarts_are() { [ "$(field pdj "$1" '{.status.restarts}')" = "$2" ]; }
+went_on() { # JOB: both of its workers, from a checkpoint
+    kubectl logs "$1-worker-0" | grep 'going on from' && kubectl logs "$1-worker-1" | grep 'going on from'
+}
+
+is_new_on() { # POD UID NODE: another than that one, ready, on that node
+    field pod "$1" '{.metadata.uid} {.spec.nodeName} {.status.conditions[?(@.type=="Ready")].status}' -n $set_ns | grep -v "^$2" | grep " $3 True$"
+}
+
+survives() {
+    local from was node pid keeper
+    goal $goal_never
+    from=$(mark)
+    training disturbed "$(watched)" | apply
+    claim "a long job trains" eval 'job_is disturbed Running && until_true 60 trains_on disturbed'
+
+    was=$(leader)
+    claim "the operator that leads is killed" kill_in "${was%_*}" sampan-operator -n sampan-system
+    claim "another one leads" until_true 60 eval "leader | grep -vx '$was'"
+
+    claim "a server is killed" kill_in pictures-runtime-1 sampan -n $set_ns
+    claim "and its set noticed" until_true 60 eval '[ "$(field pod pictures-runtime-1 "{.status.containerStatuses[0].restartCount}" -n $set_ns)" = 1 ]'
+    claim "the set is Ready again" until_true 90 set_is "Ready 2/2"
+    node=$(node_of pictures-runtime-0 -n $set_ns) was=$(field pod pictures-runtime-0 '{.metadata.uid}' -n $set_ns)
+    kubectl -n $set_ns delete pod pictures-runtime-0 --grace-period=0 --force >/dev/null 2>&1
+    claim "a server whose pod is deleted comes back where its samples are" until_true 90 eval "is_new_on pictures-runtime-0 $was $node"
+    claim "the set is Ready again" until_true 90 set_is "Ready 2/2"
+    claim "it trains on" trains_on disturbed
+
+    node=$(node_of disturbed-worker-0) node=${node#node-}
+    pid=$(status_of disturbed-worker-0 pid) keeper=$(status_of disturbed-worker-0 keeper_pid)
+    kubectl -n sampan-system delete "$(plugin_pod "$node")" --grace-period=1 --wait=false >/dev/null
+    claim "a mount's owner is killed while its plugin's pod is deleted" kill_on "$node" "$pid"
+    claim "it trains on" eval "until_true 60 owner_is_another disturbed-worker-0 $pid && trains_on disturbed"
+    claim "the plugin comes back" until_true 90 plugin_ready "$node"
+    pid=$(status_of disturbed-worker-0 pid) keeper=$(status_of disturbed-worker-0 keeper_pid)
+    claim "owner and keeper are killed together" kill_on "$node" "$pid" "$keeper"
+    claim "it trains on" eval "until_true 60 owner_is_another disturbed-worker-0 $pid && trains_on disturbed"
+    claim "until now no pod of the job has failed" eval 'restarts_are disturbed "" || restarts_are disturbed 0'
+
+    claim "a training process is killed" kill_in disturbed-worker-1 sampan-train
+    claim "the job starts again" until_true 90 restarts_are disturbed 1
+    claim "from the last checkpoint" until_true 90 went_on disturbed
+    claim "and trains on, at its data" eval 'until_true 60 trains_on disturbed && at_its_data disturbed'
+
+    claim "in all this no sample was fetched from the store" nothing_fetched_since $from
+
+    steps=$(($(step_of disturbed) + 100))
+    goal $steps
+    node=$(node_of disturbed-worker-1)
+    cluster cut "${node#node-}"
+    claim "a node loses its power and has it back" cluster up --level 3 --nodes 3
+    claim "the job starts again" until_true 180 restarts_are disturbed 2
+    claim "and trains to its end" job_is disturbed Completed 300
+    claim "from the last checkpoint" went_on disturbed
+    claim "at its data" at_its_data disturbed
+    claim "the set is Ready again" until_true 120 set_is "Ready 2/2"
+
+    from=$(mark)
+    training undisturbed "verify-reader --passes 1 --threads 2 --drop /reference /data && exec $train --num_passes 100000 --max_steps $steps --saving_period 0" | apply
+    claim "a job that nothing disturbs learns as long" job_is undisturbed Completed 300
+    claim "from what the nodes have kept" nothing_fetched_since $from
+    claim "it ends with the same checkpoint, bit for bit" same_results disturbed undisturbed
+    claim "deleted they leave nothing" eval 'deleted_without_trace disturbed && deleted_without_trace undisturbed'
+}
+nothing_fetched_since() { # MARK
+    ! asked_since "$1" | grep '^GET /samples/pictures/class-'
+}
+same_results() {
+    local a b file
+    results_of "$1" && results_of "$2" || return 1
+    read -r _ a <<<"$(last_of "$1")"
+    read -r _ b <<<"$(last_of "$2")"
+    echo "$a $b"
+    [ -n "$a" ] && [ "${a##*/}" = "${b##*/}" ] || return 1
+    for file in "$a"/*; do cmp "$file" "$b/${file##*/}" || return 1; done
+}
+
+story_end() {
+    claim "the set goes" eval "kubectl -n $set_ns delete samplejob --all --timeout=60s && kubectl -n $set_ns delete sampleset pictures --timeout=120s"
+    claim "nothing is left of it" until_true 60 nothing_of_ours
+    claim "no node keeps a label" eval '[ -z "$(kubectl get nodes -l sampan.io/$set_ns.pictures -o name)" ]'
+    local n
+    for n in 0 1 2; do
+        nothing_on $n
+        claim "no sample is left in the cache of node-$n" eval "! packs_on $n | grep ."
+    done
+    kubectl delete -k deploy/operator >/dev/null
+    kubectl delete namespace $set_ns --wait=false >/dev/null
+    kubectl delete configmap goal >/dev/null
+}
+
+"$SAMPAN_BUILD/tools/make-pictures" "$W/pictures" 3 40 24 24
+store_up
+logged_store_up
+in_bucket samples "$W/pictures" pictures/
+story_images
+for part in ${STORY_PARTS:-deployed becomes_ready warmed trains starts survives story_end}; do $part; done
