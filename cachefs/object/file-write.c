@@ -2,12 +2,17 @@
  * Writing below a local folder: files that appear whole, links, folders, modes and times.
  *
  * A new file has no name (O_TMPFILE) until it is whole; where the file system knows no such files
- * it has a temporary one from the start. It is renamed over what is there, so that a reader sees
- * the one or the other.
+ * it has a temporary one from the start. Where nothing is there it gets its name at once. Over what
+ * is there it is renamed, so that a reader sees the one or the other: for that it needs a temporary
+ * name, which a process that is killed at that moment leaves.
+ *
+ * Such a name is made of the file's own, and its file is locked while its process lives: the next
+ * put or removal of that file finds it there, takes the lock, and removes it.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "clock.h"
@@ -27,10 +32,10 @@ struct local_file {
 
 static void local_free(struct local_file *f)
 {
+    if (f->temp)
+        unlink(f->temp); /* before the lock goes with the descriptor: until then it is our name */
     if (f->fd >= 0)
         close(f->fd);
-    if (f->temp)
-        unlink(f->temp);
     free(f->temp);
     free(f);
 }
@@ -99,21 +104,61 @@ void store_local_abort(struct local_file *f)
         local_free(f);
 }
 
-/* Gives an unnamed file a temporary name, since no link can replace what is there. */
+/* --- temporary names -------------------------------------------------------------------------- */
+
+#define TEMP_NAMES 100 /* of one file: as many can be about to replace it at once */
+
+static char *temp_name(const char *path, unsigned which)
+{
+    const char *name = strrchr(path, '/') + 1;
+    uint64_t n = hash_mix64(hash64(name, strlen(name), 0) + which);
+    return xasprintf("%.*s/" TEMP_PREFIX "%012llx", folder_len(path), path,
+                     (unsigned long long)(n & 0xffffffffffffull));
+}
+
+/* Removes what a process that is no more has left. The lock is tried after the file was opened, so
+ * the name may belong to another by then; while it is held and the name is the file's, it is not
+ * anybody's. */
+static bool remove_left(const char *temp)
+{
+    struct stat held, there;
+    cleanup_close int fd = open(temp, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &held) == 0 &&
+           lstat(temp, &there) == 0 && held.st_dev == there.st_dev && held.st_ino == there.st_ino &&
+           unlink(temp) == 0;
+}
+
+void file_remove_left(const char *path)
+{
+    cleanup_free char *temp = temp_name(path, 0);
+    remove_left(temp);
+}
+
+/* Gives an unnamed file its name, or where that is taken a temporary one, since no link can replace
+ * what is there. */
 static int name_it(struct local_file *f, struct err *err)
 {
     cleanup_free char *from = xasprintf("/proc/self/fd/%d", f->fd);
-    for (unsigned i = 0; !f->temp && i < 100; i++) {
-        uint64_t n = hash_mix64(clock_mono_ns() + (uintptr_t)f + i);
-        f->temp = xasprintf("%.*s/" TEMP_PREFIX "%012llx", folder_len(f->path), f->path,
-                            (unsigned long long)(n & 0xffffffffffffull));
-        if (linkat(AT_FDCWD, from, AT_FDCWD, f->temp, AT_SYMLINK_FOLLOW) == 0)
-            return 0;
-        free(take_ptr(&f->temp));
-        if (errno != EEXIST)
-            break;
+    if (linkat(AT_FDCWD, from, AT_FDCWD, f->path, AT_SYMLINK_FOLLOW) == 0) {
+        file_remove_left(f->path);
+        return 0;
     }
-    return f->temp ? 0 : err_sys(err, errno, "cannot write: %s", f->path);
+    int e = errno;
+    /* Where locks are not known nobody gets one, and nothing is removed. */
+    flock(f->fd, LOCK_EX | LOCK_NB);
+    for (unsigned i = 0; e == EEXIST && i < TEMP_NAMES; i++) {
+        cleanup_free char *temp = temp_name(f->path, i);
+        for (int tries = 0; tries < 2; tries++) {
+            e = linkat(AT_FDCWD, from, AT_FDCWD, temp, AT_SYMLINK_FOLLOW) ? errno : 0;
+            if (!e) {
+                f->temp = take_ptr(&temp);
+                return 0;
+            }
+            if (e != EEXIST || !remove_left(temp))
+                break;
+        }
+    }
+    return err_sys(err, e, "cannot write: %s", f->path);
 }
 
 static struct timespec time_of(int64_t ns)
@@ -159,9 +204,9 @@ int store_local_commit(struct local_file *f, const struct local_attrs *attrs, bo
         result = err_sys(err, errno, "cannot write: %s", f->path);
     if (result == 0 && durable && fsync(f->fd))
         result = err_sys(err, errno, "cannot write: %s", f->path);
-    if (result == 0)
+    if (result == 0 && !f->temp)
         result = name_it(f, err);
-    if (result == 0 && rename(f->temp, f->path))
+    if (result == 0 && f->temp && rename(f->temp, f->path))
         result = err_sys(err, errno, "cannot write: %s", f->path);
     if (result == 0)
         free(take_ptr(&f->temp));
@@ -178,6 +223,8 @@ int store_local_link(struct store *s, const char *key, const char *target, struc
     char path[PATH_MAX];
     if (file_path(s, key, strlen(key), path, err) || file_parents(s, path, err))
         return -1;
+    if (symlink(target, path) == 0)
+        return 0;
     cleanup_free char *temp =
         xasprintf("%.*s/" TEMP_PREFIX "%012llx", folder_len(path), path,
                   (unsigned long long)(hash_mix64(clock_mono_ns()) & 0xffffffffffffull));

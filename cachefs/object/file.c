@@ -290,6 +290,7 @@ int store_local_delete(struct store *s, const char *key, struct err *err)
         return -1;
     if (unlink(path) && errno != ENOENT)
         return err_sys(err, errno, "cannot delete: %s", path);
+    file_remove_left(path);
     return 0;
 }
 

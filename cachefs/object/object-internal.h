@@ -224,5 +224,7 @@ int file_path(const struct store *s, const char *key, size_t len, char out[PATH_
               struct err *err);
 /* The store's folder and those above a file of it. */
 int file_parents(const struct store *s, const char *path, struct err *err);
+/* Removes what a put of this file left that was killed while it replaced it. */
+void file_remove_left(const char *path);
 
 #endif

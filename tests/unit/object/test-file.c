@@ -1,7 +1,14 @@
 /* A folder of this machine: listing, reading what was listed, writing whole files. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "object-testing.h"
 
@@ -166,4 +173,115 @@ Test(file, a_failed_write_leaves_nothing, .init = begin, .fini = end)
     cr_expect_eq(store_local_delete(s, "d/x", &err), 0);
     cleanup_free char *left = list("", true);
     cr_expect_str_eq(left, "d/ ");
+}
+
+/* --- puts that are killed --------------------------------------------------------------------- */
+
+/* From here on this process is killed where it is about to rename a file. */
+static void die_at_rename(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+#ifdef SYS_rename
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rename, 3, 0),
+#endif
+#ifdef SYS_renameat
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat, 2, 0),
+#endif
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    const struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
+    cr_assert(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    cr_assert(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+/* True: it was killed. */
+static bool put_dies_at_rename(const char *key, const char *text)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct err err = {0};
+        die_at_rename();
+        _exit(store_local_put(s, key, text, strlen(text), &err) ? 1 : 0);
+    }
+    cr_assert(waitpid(pid, &status, 0) == pid);
+    cr_assert(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+    return WIFSIGNALED(status);
+}
+
+/* How many temporary names there are; the last one is in `ret`. */
+static size_t temporary(char ret[300])
+{
+    size_t n = 0;
+    DIR *d = opendir(dir);
+    for (const struct dirent *e; (e = readdir(d));)
+        if (strncmp(e->d_name, ".sampan-put-", 12) == 0) {
+            snprintf(ret, 300, "%s/%s", dir, e->d_name);
+            n++;
+        }
+    closedir(d);
+    return n;
+}
+
+static void expect_text(const char *key, const char *want)
+{
+    char have[16] = {0};
+    struct err err = {0};
+    cr_expect_eq(store_local_read(s, key, strlen(key), 0, have, strlen(want), 0, 0, &err), 0, "%s",
+                 err.msg);
+    cr_expect_str_eq(have, want);
+}
+
+Test(file, a_new_file_never_has_another_name, .init = begin, .fini = end)
+{
+    char temp[300];
+    struct err err = {0};
+    cr_expect(!put_dies_at_rename("new", "1"));
+    expect_text("new", "1");
+    cr_expect_eq(store_local_link(s, "link", "new", &err), 0, "%s", err.msg);
+    cr_expect_eq(store_local_link(s, "link", "other", &err), 0, "%s", err.msg);
+    cr_expect_eq(temporary(temp), 0);
+}
+
+Test(file, what_a_killed_put_left_goes_with_the_next, .init = begin, .fini = end)
+{
+    static const bool again[] = {true, false};
+    char temp[300];
+    struct err err = {0};
+    for (size_t i = 0; i < sizeof again / sizeof again[0]; i++) {
+        put("a", "old");
+        put("b", "other");
+        cr_expect(put_dies_at_rename("a", "lost"));
+        expect_text("a", "old");
+        cr_expect_eq(temporary(temp), 1);
+        put("b", "another"); /* of another name: it stays */
+        cr_expect_eq(temporary(temp), 1);
+        if (again[i])
+            put("a", "new");
+        else
+            cr_expect_eq(store_local_delete(s, "a", &err), 0);
+        cr_expect_eq(temporary(temp), 0, "row %zu", i);
+        if (again[i])
+            expect_text("a", "new");
+    }
+}
+
+Test(file, what_a_living_put_has_is_left_alone, .init = begin, .fini = end)
+{
+    char temp[300], still[300];
+    put("a", "old");
+    cr_expect(put_dies_at_rename("a", "mine"));
+    cr_assert_eq(temporary(temp), 1);
+    int fd = open(temp, O_RDONLY); /* somebody is about to rename it */
+    cr_assert(fd >= 0 && flock(fd, LOCK_EX) == 0);
+    put("a", "new");
+    expect_text("a", "new");
+    cr_expect_eq(temporary(still), 1);
+    cr_expect_str_eq(still, temp);
+    close(fd);
+    put("a", "newer");
+    cr_expect_eq(temporary(still), 0);
 }
