@@ -7,6 +7,7 @@ cp "$(dirname "$SAMPAN")/sampan-keeper" "$T/bin/"
 sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB"
 expect "keeper" "$(readlink "/proc/$(keeper)/exe")" "$T/bin/sampan-keeper"
 as_user diff -r "$SRC" "$MNT"
+expect "how much sooner the daemon is killed for want of memory" $(($(cat "/proc/$(life)/oom_score_adj") - $(cat "/proc/$(keeper)/oom_score_adj"))) 100
 kill_life
 as_user diff -r "$SRC" "$MNT"
 old=$(keeper)

@@ -8,8 +8,9 @@
  *
  * One thread, one loop over poll(). What comes from a cachefs is believed no further than that
  * cachefs's own mount: messages have one size, descriptors are counted, the layout of the state is
- * read once, at the start, and never again. It opens /proc/vmstat and /dev/null, and no other file;
- * all it starts is a program that it was handed as a descriptor.
+ * read once, at the start, and never again. It opens /proc/vmstat, its own
+ * score (score.c) and /dev/null, and no other file; all it starts is a program that it was handed
+ * as a descriptor.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +31,7 @@
 
 #include "channel.h"
 #include "deaths-internal.h"
+#include "score-internal.h"
 
 #define FDS_MAX     2 /* beside one message */
 #define REFUSING_MS 1000
@@ -51,6 +53,7 @@ struct keeper {
     int stop_signal;   /* to be passed on as soon as a life is ready; 0: none */
 
     struct life_start at_start;
+    int score;          /* how readily the kernel kills it for want of memory */
     uint64_t start_at;  /* when the next life is due */
     uint64_t pinged_at; /* the last ping, or look for one */
     uint64_t silent_ms; /* for how long no answer came while we ran ourselves */
@@ -95,6 +98,7 @@ static _Noreturn void become_life(const struct keeper *k, int channel)
     sigprocmask(SIG_SETMASK, &none, NULL);
     snprintf(text, sizeof text, KEEPER_ENV_FORMAT, channel, k->state, k->dev, k->listen, k->report,
              k->page->keeper.degraded != 0);
+    life_score(k->score);
     const int given[] = {channel, k->state, k->dev, k->listen, k->report};
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++)
         inherit(given[i]);
@@ -509,6 +513,7 @@ int main(int argc, char **argv)
         return 2;
     }
     k.argv = argv + 2;
+    k.score = keeper_score();
 #ifndef __SANITIZE_ADDRESS__   /* its search for leaks traces the process */
     prctl(PR_SET_DUMPABLE, 0); /* the environment may hold credentials */
 #endif
