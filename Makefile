@@ -10,9 +10,9 @@ VERSION     := 0.1.0
 
 # `layers` are sources for tests (faults, delays, counters). Only variants that define
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
-MODULES := base order walk api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli pages csi loader kube operator train launch predict
+MODULES := base order walk api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli pages csi loader kube operator train launch predict curves
 # Modules that are programs of their own: nothing of them is in build/bin/sampan.
-APART := api pages csi loader kube operator train launch
+APART := api pages csi loader kube operator train launch predict curves
 
 DIR_base     := common/base
 DIR_order    := common/order
@@ -42,6 +42,7 @@ DIR_loader   := trainer/loader
 DIR_train    := trainer
 DIR_launch   := trainer/launch
 DIR_predict  := trainer/predict
+DIR_curves   := trainer/curves
 DIR_kube     := operator/kube
 DIR_operator := operator
 
@@ -75,6 +76,7 @@ USES_train    := base order walk ctlwire loader
 USES_kube     := base
 USES_launch   := base walk kube train
 USES_predict  := base order walk ctlwire loader train pages
+USES_curves   := base pages
 USES_operator := base api order kube pages
 
 LIBS_base    := libcurl jansson libcrypto
@@ -92,6 +94,7 @@ LIBS_csi     := grpc libprotobuf-c
 LIBS_loader  := libjpeg
 LIBS_train   := openblas zlib
 LIBS_predict := libmicrohttpd
+LIBS_curves  := libmicrohttpd
 
 # Libraries without a pkg-config file, and flags of a module's own (make/train.mk).
 LDLIBS_train := -ldnnl -lgloo -lstdc++ -lgomp -lm

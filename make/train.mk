@@ -13,14 +13,14 @@ $(BUILD)/obj/trainer/%.o: trainer/%.cc Makefile make/train.mk
 $(BUILD)/lib/libtrain.a: $(BUILD)/obj/trainer/coll-gloo.o
 -include $(BUILD)/obj/trainer/coll-gloo.d
 
-TRAIN_MODULES := train $(USES_train) launch kube predict pages
+TRAIN_MODULES := train $(USES_train) launch kube predict curves pages
 # Its main() knows the launcher, too.
 $(BUILD)/obj/trainer/program/%.o: trainer/program/%.c Makefile make/train.mk
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	@$(CC) $(CFLAGS) $(foreach m,$(TRAIN_MODULES),$(call inc_of,$(m))) \
 	    $(shell pkg-config --cflags $(call pkgs_of,$(TRAIN_MODULES))) -MMD -MP -c -o $@ $<
-$(BUILD)/tidy/trainer/program/%.ok: trainer/program/%.c .clang-tidy $(wildcard trainer/*.h trainer/launch/*.h trainer/predict/*.h)
+$(BUILD)/tidy/trainer/program/%.ok: trainer/program/%.c .clang-tidy $(wildcard trainer/*.h trainer/launch/*.h trainer/predict/*.h trainer/curves/*.h)
 	@mkdir -p $(@D)
 	@echo "  TIDY  $<"
 	@clang-tidy --quiet $< -- $(CFLAGS) $(foreach m,$(TRAIN_MODULES),$(call inc_of,$(m))) \
@@ -33,3 +33,5 @@ $(BUILD)/bin/sampan-train: $(BUILD)/obj/trainer/program/main.o $(call lib_of,$(T
 	    $(shell pkg-config --libs $(call pkgs_of,$(TRAIN_MODULES))) $(call ldlibs_of,$(TRAIN_MODULES))
 	@mv -f $@.new $@
 -include $(BUILD)/obj/trainer/program/main.d
+# The page of curves is part of the program.
+$(BUILD)/obj/trainer/curves/page.o: $(wildcard trainer/curves/page/*)

@@ -253,6 +253,8 @@ static int step(struct run *r, const struct net_batch *in, float sums[N_SUMS], s
 
 static void tell(struct run *r, const float sums[N_SUMS], uint64_t wait_ns, uint64_t step_ns)
 {
+    struct batch_figures b;
+    r->batches->ops->figures(r->batches, &b);
     struct report_step s = {.pass = r->at.pass,
                             .batch = r->at.batch,
                             .pass_batches = r->longest_pass,
@@ -262,12 +264,14 @@ static void tell(struct run *r, const float sums[N_SUMS], uint64_t wait_ns, uint
                             .step_ns = step_ns,
                             .loss = sums[SUM_LOSS],
                             .right = sums[SUM_RIGHT],
-                            .rate = r->rate};
+                            .rate = r->rate,
+                            .read_ns = b.read,
+                            .decode_ns = b.decoded,
+                            .from_packs = b.direct,
+                            .from_mount = b.mounted};
     struct report_figures f;
-    struct batch_figures b;
     if (!report_step(&r->report, &s, &f))
         return;
-    r->batches->ops->figures(r->batches, &b);
     events_scalar(r->events, "train/loss", s.step, f.loss);
     events_scalar(r->events, "train/accuracy", s.step, f.accuracy);
     events_scalar(r->events, "train/learning_rate", s.step, r->rate);
@@ -439,7 +443,7 @@ int run_test(struct run *r, struct err *err)
         return err_wrap(err, "test");
     double n = all[SUM_COUNT] > 0 ? all[SUM_COUNT] : 1;
     double loss = all[SUM_LOSS] / n, accuracy = all[SUM_RIGHT] / n;
-    report_test(&r->report, r->at.pass, (uint64_t)all[SUM_COUNT], loss, accuracy);
+    report_test(&r->report, r->at.pass, r->at.step, (uint64_t)all[SUM_COUNT], loss, accuracy);
     events_scalar(r->events, "test/loss", r->at.step, loss);
     events_scalar(r->events, "test/accuracy", r->at.step, accuracy);
     events_pr_curve(r->events, "test/precision_recall", r->at.step, &pr);

@@ -128,6 +128,10 @@ static void json_line(struct report *r, const struct report_step *s, const struc
     number(&w, "learning_rate", s->rate);
     number(&w, "samples_per_second", f->per_second);
     number(&w, "stall", f->stall);
+    number(&w, "read_seconds", (double)s->read_ns / (double)NS_PER_S);
+    number(&w, "decode_seconds", (double)s->decode_ns / (double)NS_PER_S);
+    jw_uint(&w, "from_packs", s->from_packs);
+    jw_uint(&w, "from_mount", s->from_mount);
     jw_end(&w);
     fprintf(r->jsonl, "%s\n", text.data);
 }
@@ -245,7 +249,8 @@ void report_pass(struct report *r, uint64_t pass, uint64_t skipped, struct repor
     r->pass = r->period = (struct report_sums){0};
 }
 
-void report_test(struct report *r, uint64_t pass, uint64_t samples, double loss, double accuracy)
+void report_test(struct report *r, uint64_t pass, uint64_t step, uint64_t samples, double loss,
+                 double accuracy)
 {
     report_break(r);
     r->test_loss = loss;
@@ -260,6 +265,7 @@ void report_test(struct report *r, uint64_t pass, uint64_t samples, double loss,
     jw_init(&w, &text);
     jw_object(&w, NULL);
     jw_uint(&w, "pass", pass);
+    jw_uint(&w, "step", step);
     number(&w, "test_loss", loss);
     number(&w, "test_accuracy", accuracy);
     jw_end(&w);

@@ -51,6 +51,8 @@ struct report_step {
     uint64_t wait_ns, step_ns; /* of this rank: waiting for samples; all */
     double loss, right;        /* sums over the samples */
     double rate;
+    /* What this rank's source measured so far (batch.h). */
+    uint64_t read_ns, decode_ns, from_packs, from_mount;
 };
 
 int report_open(struct report *r, const struct report_options *o, struct err *err);
@@ -60,7 +62,8 @@ bool report_step(struct report *r, const struct report_step *s, struct report_fi
 void report_pass(struct report *r, uint64_t pass, uint64_t skipped, struct report_figures *ret);
 /* The pass for those who read JSON; after its test. */
 void report_epoch(struct report *r, uint64_t pass, uint64_t step, const struct report_figures *f);
-void report_test(struct report *r, uint64_t pass, uint64_t samples, double loss, double accuracy);
+void report_test(struct report *r, uint64_t pass, uint64_t step, uint64_t samples, double loss,
+                 double accuracy);
 /* The last line: over all that was done. `state`: "done" or "stopped"; `saved`: the newest
  * checkpoint, "" if there is none. */
 void report_end(struct report *r, uint64_t step, const char *state, const char *saved);

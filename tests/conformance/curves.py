@@ -25,7 +25,7 @@ def told(folder):
     steps, tests = {}, []
     with open(os.path.join(folder, "train.jsonl")) as f:
         for line in map(json.loads, f):
-            if "step" in line:
+            if "loss" in line:
                 steps[line["step"]] = line
             else:
                 tests.append(line)

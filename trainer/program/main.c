@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "curves.h"
 #include "launch.h"
 #include "log.h"
 #include "mem.h"
@@ -54,6 +55,7 @@ static void help(void)
     bytes_add_str(&text, "sampan-train [OPTION]…          trains a model\n"
                          "sampan-train pserver [OPTION]…  keeps parameters for trainers\n"
                          "sampan-train predict --checkpoint DIR  answers by what was learned\n"
+                         "sampan-train ui --log_dir DIR   shows how training goes, as a page\n"
                          "sampan-train launch [OPTION]…   both, in each pod of a batch/v1 Job\n"
                          "sampan-train split --parts N SRC JOB  deals samples out for that\n"
                          "\n");
@@ -204,6 +206,20 @@ static int predict(int argc, char **argv)
     return program_end(&predict_about, result > 0 ? 0 : result, &err);
 }
 
+static int curves(int argc, char **argv)
+{
+    struct err err = {0};
+    struct curves_options o = {0};
+    struct conf *conf = NULL;
+    sigset_t ends;
+    program_hold_signals(&ends);
+    int result = program_options(&conf, &curves_about, &o, argc, argv, &err);
+    if (result == 0)
+        result = curves_run(&o, &ends, &err);
+    conf_free(conf);
+    return program_end(&curves_about, result > 0 ? 0 : result, &err);
+}
+
 static int split(int argc, char **argv)
 {
     struct err err = {0};
@@ -216,6 +232,8 @@ int main(int argc, char **argv)
         return launch(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "split") == 0)
         return split(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "ui") == 0)
+        return curves(argc - 1, argv + 1);
     wait_asleep(argv);
     if (argc > 1 && strcmp(argv[1], "predict") == 0)
         return predict(argc - 1, argv + 1);

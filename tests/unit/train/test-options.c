@@ -309,7 +309,7 @@ Test(report, json_lines)
     s.step = 8;
     report_step(&r, &s, &f);
     report_pass(&r, 3, 2, &f);
-    report_test(&r, 3, 10, 0.5, 0.75);
+    report_test(&r, 3, 8, 10, 0.5, 0.75);
     report_epoch(&r, 3, 8, &f);
     report_end(&r, 8, "done", "");
     report_close(&r);

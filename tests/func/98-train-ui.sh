@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# `sampan-train ui` shows how a training goes while it runs: each figure of train.jsonl once, only what is new when it is asked
+# again, in a page that a browser draws without asking anybody else; what it cannot show is said.
+. "$SAMPAN_TESTS/lib/common.sh"
+TRAIN="$SAMPAN_BUILD/bin/sampan-train"
+mkdir "$T/curves"
+"$TRAIN" ui --log_dir "$T/curves" --listen 127.0.0.1:0 2>"$T/ui.log" &
+ui=$!
+on_exit "kill -9 $ui"
+until_true 30 grep -q "ready port=" "$T/ui.log" || fail "$(cat "$T/ui.log")"
+url=http://127.0.0.1:$(sed -n 's/.*ready port=//p' "$T/ui.log")
+ask() { # PATH [OPTIONS…] : status in $code, body in $T/body, head in $T/head
+    code=$(curl -sS -o "$T/body" -D "$T/head" -w '%{http_code}' --path-as-is "${@:2}" "$url$1")
+}
+head_of() { # NAME
+    sed -n "s/^$1: \(.*\)\r$/\1/ip" "$T/head"
+}
+train() { # STEPS
+    "$TRAIN" --device cpu --data synthetic:640,4 --test_data synthetic:64,4 --model mlp --image 8 --batch_size 16 --num_passes 3 --log_period 5 \
+        --save_dir "$T/out" --log_dir "$T/curves" --max_steps "$1" 2>"$T/train.log" || fail "$(cat "$T/train.log")"
+}
+
+# Nothing is there yet, then a part, then the rest alone; what they give together is the file.
+ask "/points?from=0"
+expect "before the training" "$code $(head_of X-Next) $(wc -c <"$T/body")" "200 0 0"
+train 60
+ask "/points"
+cp "$T/body" "$T/all"
+expect "lines and where it goes on" "$(wc -l <"$T/all") $(head_of X-Next)" "13 $(wc -c <"$T/curves/train.jsonl")"
+at=$(head_of X-Next)
+printf '{"pass": 1, "st' >>"$T/curves/train.jsonl" # a line that is being written
+ask "/points?from=$at"
+expect "half a line" "$(head_of X-From) $(head_of X-Next) $(wc -c <"$T/body")" "$at $at 0"
+truncate -s "$at" "$T/curves/train.jsonl"
+train 0
+ask "/points?from=$at"
+cat "$T/body" >>"$T/all"
+cmp "$T/all" "$T/curves/train.jsonl" || fail "not the file"
+expect "steps" "$(grep -c '"loss"' "$T/all") $(grep -c '"test_loss"' "$T/all")" "24 3"
+tail -n 2 "$T/all" | head -n 1 | grep -q '"read_seconds":.*"decode_seconds":.*"from_packs":.*"from_mount":' || fail "nothing of the input: $(tail -n 2 "$T/all")"
+ask "/points?from=999999999"
+expect "beyond the end: another file" "$code $(head_of X-From)" "200 0"
+
+# More than one answer holds: in parts that end with whole lines.
+cp "$T/curves/train.jsonl" "$T/short"
+while [ "$(wc -c <"$T/curves/train.jsonl")" -lt 2500000 ]; do cat "$T/all" "$T/all" "$T/all" "$T/all" >>"$T/curves/train.jsonl"; done
+: >"$T/got"
+at=0
+for _ in 1 2 3 4; do
+    ask "/points?from=$at"
+    at=$(head_of X-Next)
+    [ "$(wc -c <"$T/body")" -le 1048576 ] || fail "$(wc -c <"$T/body") bytes at once"
+    cat "$T/body" >>"$T/got"
+done
+cmp "$T/got" "$T/curves/train.jsonl" || fail "the parts are not the file"
+cp "$T/short" "$T/curves/train.jsonl"
+
+ask /
+expect "the page" "$code $(head_of Content-Type)" "200 text/html; charset=utf-8"
+[[ $(head_of Content-Security-Policy) == "default-src 'none'; "* ]] || fail "$(cat "$T/head")"
+for path in "/points?from=x 400" "/points?from=-1 400" "/points?from=99999999999999999999 400" "/train.jsonl 404" "/../../etc/passwd 404" "/healthz 200"; do
+    ask "${path% *}"
+    expect "${path% *}" "$code" "${path#* }"
+done
+ask /points -X POST -d something
+expect "POST" "$code $(head_of Allow)" "405 GET, HEAD"
+
+if command -v chromium >/dev/null; then
+    "$PYTHON" - "$SAMPAN_TESTS/lib" "$T" "$url" <<'PY' || fail "the page does not show it"
+import sys
+sys.path.insert(0, sys.argv[1])
+from browser import Browser
+
+with Browser(sys.argv[2]) as b:
+    b.open(sys.argv[3])
+    b.wait("document.querySelectorAll('#charts svg').length === 4")
+    assert "step 120" in b.text("#place"), b.text("#place")
+    assert "test" in b.text("#loss figcaption"), b.text("#loss figcaption")
+    drawn = b.js("document.querySelector('#loss .curve').points.length")
+    assert drawn == 24, drawn
+    assert b.js("document.querySelector('#loss .second').points.length") == 3
+    assert "Decoding" in b.text("#input"), b.text("#input")
+    with open(sys.argv[2] + "/curves/train.jsonl", "a") as f:  # step 100 is made again, and one more
+        f.write('{"time":1.0,"pass":2,"batch":20,"step":100,"loss":0.5,"accuracy":0.5,"stall":0.25,"samples_per_second":7}\n')
+    b.wait("document.querySelector('#loss .curve').points.length === 20", 30)
+    assert "step 100" in b.text("#place") and "25.0 %" in b.text("#stall figcaption"), b.text("#stall figcaption")
+PY
+fi
+
+kill -TERM $ui
+wait $ui || fail "it does not end well: $(cat "$T/ui.log")"
+refused 2 "want --log_dir DIR" "$TRAIN" ui
+refused 3 "--log_dir: $T/nowhere: No such file" "$TRAIN" ui --log_dir "$T/nowhere"
+refused 3 "--log_dir: $T/ui.log: Not a directory" "$TRAIN" ui --log_dir "$T/ui.log"
+refused 2 "--listen" "$TRAIN" ui --log_dir "$T/curves" --listen nonsense --log-level error

@@ -1,0 +1,21 @@
+/* The page's files (page.c), and the points that it asks for (points.c). */
+#ifndef SAMPAN_CURVES_INTERNAL_H
+#define SAMPAN_CURVES_INTERNAL_H
+
+#include <stdint.h>
+
+#include "buf.h"
+#include "curves.h"
+
+struct page_file {
+    const char *path, *type, *begin, *end;
+};
+/* NULL: there is none of this name. */
+const struct page_file *page_find(const char *path);
+
+/* Whole lines of the file from `*from` on; `*from` becomes where they begin, `*next` where they
+ * end. A file that is not there yet has none. */
+int points_read(const char *file, uint64_t *from, uint64_t *next, struct bytes *ret,
+                struct err *err);
+
+#endif

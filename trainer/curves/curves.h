@@ -1,0 +1,32 @@
+/*
+ * `sampan-train ui`: how training goes, as a page: what stands in the train.jsonl of a folder that
+ * --log_dir names, while it is written or later. It reads that one file and has no state, so it may
+ * run beside the training, or elsewhere over a shared folder.
+ *
+ *   GET /                the page, and its parts (/curves.js /style.css)
+ *   GET /points?from=N   the whole lines of train.jsonl from byte N on, at most POINTS_MAX bytes;
+ *                        X-Next: the N to go on with. A file that is shorter than N is another one,
+ *                        and is given from its begin (X-From: the byte that was begun with)
+ *   GET /healthz
+ *
+ * There is no authentication: it listens on this machine alone if nothing else is said.
+ */
+#ifndef SAMPAN_CURVES_H
+#define SAMPAN_CURVES_H
+
+#include <signal.h>
+
+#include "program.h"
+
+#define POINTS_MAX (1u << 20)
+
+struct curves_options {
+    const char *log_dir, *listen;
+    struct program_log log;
+};
+extern const struct program_about curves_about;
+
+/* Serves until one of `ends` comes. */
+int curves_run(const struct curves_options *o, const sigset_t *ends, struct err *err);
+
+#endif
