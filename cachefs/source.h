@@ -18,6 +18,7 @@
 #ifndef SAMPAN_SOURCE_H
 #define SAMPAN_SOURCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,7 @@
 
 #define UNIT_BYTES     (4u << 20)
 #define SOURCE_PENDING 1
+#define SOURCE_NO_ROOM 2 /* ahead() of a piece that is to be kept, or not asked for at all */
 
 enum prio { PRIO_READER, PRIO_PREFETCH, PRIO_WARMUP, PRIO_COUNT };
 
@@ -41,6 +43,8 @@ struct piece {
     uint64_t unit;
     uint32_t off, len; /* inside the unit; a len past the unit's end is cut */
     enum prio prio;
+    /* ahead(): room to keep it is reserved before it is asked for, or it is not asked for. */
+    bool if_kept;
     /* A lower layer puts the unit's bytes here (NULL: it may choose); not owned. */
     struct buf *into;
     /* What the catalog says of the unit, where the caller has looked it up (6 us a row in a version
@@ -82,10 +86,11 @@ struct source_ops {
                 struct err *err);
 
     /*
-     * Makes the unit of `p` local, at p->prio, handing out nothing. 0: it is here already;
-     * SOURCE_PENDING: begun (done() follows, with a NULL view); -1 with ERR_LIMIT: no room in the
-     * queue or the pool now, try later; -1 otherwise: it can't be had. NULL: a layer that keeps
-     * nothing.
+     * Makes the unit of `p` local, at p->prio, handing out nothing. 0: it is here already (or, with
+     * p->if_kept, on its way for somebody who was promised no room for it); SOURCE_PENDING: begun
+     * (done() follows, with a NULL view); SOURCE_NO_ROOM: see p->if_kept; -1 with ERR_LIMIT: no
+     * room in the queue or the pool now, try later; -1 otherwise: it can't be had. NULL: a layer
+     * that keeps nothing.
      */
     int (*ahead)(struct source *s, const struct piece *p, struct source_wait *wait,
                  struct err *err);

@@ -115,19 +115,6 @@ uint64_t cache_room(struct cache *c)
     return room;
 }
 
-bool cache_would_keep(struct cache *c, uint64_t unit, uint32_t raw, uint64_t before)
-{
-    uint64_t bytes = reservation(raw);
-    bool pinned = cache_pinned(c, unit);
-    if (!pinned && !tiers_leave_room(c, bytes + before))
-        return false;
-    for (size_t i = 0; i < c->conf.n_tiers; i++)
-        if (tier_could_take(c->tiers[i], bytes + before))
-            return true;
-    tier_want_room(c, bytes, pinned);
-    return false;
-}
-
 /* --- pins, verification ---------------------------------------------------------------------- */
 
 void cache_expect(struct cache *c, uint64_t samples, uint64_t bytes)

@@ -223,8 +223,6 @@ bool tiers_leave_room(struct cache *c, uint64_t bytes);
 /* A newcomer of so many bytes finds no room: the last tier is told, if it is to make some. */
 void tier_want_room(struct cache *c, uint64_t bytes, bool pinned);
 bool cache_pinned(struct cache *c, uint64_t unit);
-/* Could so much be kept? Changes nothing. */
-bool tier_could_take(struct tier *t, uint64_t bytes);
 /* What could be kept beyond a pack's worth, which reclaiming needs to copy. */
 uint64_t tier_room(struct tier *t);
 uint64_t tier_free_bytes(const struct tier *t);
@@ -262,7 +260,7 @@ struct fill {
     enum prio prio; /* the most urgent that waits */
     struct waiter *waiters;
 
-    struct tier *tier; /* that will keep it; set before FILL_READY */
+    struct tier *tier; /* that will keep it, its room reserved; set before FILL_READY */
     uint64_t reserved;
     struct fill *queue_next; /* tier lock; then the free list */
 };
@@ -281,7 +279,11 @@ void slots_destroy(struct cache *c);
 struct fill *fill_find(struct stripe *s, uint64_t unit); /* stripe held */
 void fill_unlist(struct stripe *s, struct fill *f);      /* stripe held */
 void fill_join(struct fill *f, const struct piece *p, struct source_wait *wait, bool ahead);
-enum lead { LEAD_LOST = 2, LEAD_NO_ROOM = 3 }; /* besides SOURCE_PENDING and -1 */
+enum lead {
+    LEAD_LOST = 2,
+    LEAD_NO_ROOM = 3,
+    LEAD_NOT_KEPT = 4
+}; /* besides SOURCE_PENDING and -1 */
 int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, bool ahead,
               bool resumed, struct err *err);
 void fill_unref(struct fill *f);

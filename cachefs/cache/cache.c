@@ -14,7 +14,7 @@
  *   at most one fill is listed for the unit            0       1        1          0
  *   fill->waiters may be non-empty                     -       yes      no         -
  *   fill->buf holds all the unit's bytes               -       no       yes        -
- *   fill->tier has reserved room for it                -       no       yes        -
+ *   fill->tier has reserved room for it                -   if_kept      yes        -
  *   entry names a record of a pack in its tier's list  no      no       no         yes
  *   the record's bytes are in that pack's `live`       no      no       no         yes
  *
@@ -143,10 +143,8 @@ struct urgent {
 };
 
 /* Stripe held. */
-static void join(struct fill *f, const struct piece *p, struct source_wait *wait, bool ahead,
-                 struct urgent *ret)
+static void hurry(struct fill *f, const struct piece *p, struct urgent *ret)
 {
-    fill_join(f, p, wait, ahead);
     if (p->prio >= f->prio)
         return;
     f->prio = p->prio;
@@ -154,6 +152,14 @@ static void join(struct fill *f, const struct piece *p, struct source_wait *wait
     ret->piece = f->piece;
     ret->piece.prio = p->prio;
     buf_ref(f->buf);
+}
+
+/* Stripe held. */
+static void join(struct fill *f, const struct piece *p, struct source_wait *wait, bool ahead,
+                 struct urgent *ret)
+{
+    fill_join(f, p, wait, ahead);
+    hurry(f, p, ret);
 }
 
 static void raise_flight(struct cache *c, const struct urgent *u)
@@ -272,6 +278,7 @@ static int layer_ahead(struct source *s, const struct piece *p, struct source_wa
     for (;;) {
         struct urgent urgent = {0};
         struct fill *f;
+        bool promised = true;
         {
             ACQUIRE(&stripe->lock);
             struct place e;
@@ -280,15 +287,20 @@ static int layer_ahead(struct source *s, const struct piece *p, struct source_wa
                 return 0;
             if (!f && place_load(c, p->unit, &e) && (e.flags & UNIT_IN_PACK))
                 return 0;
-            if (f)
+            promised = !f || !p->if_kept || f->piece.if_kept;
+            if (f && promised)
                 join(f, p, wait, true, &urgent);
+            else if (f)
+                hurry(f, p, &urgent);
         }
         raise_flight(c, &urgent);
         if (f)
-            return SOURCE_PENDING;
+            return promised ? SOURCE_PENDING : 0;
         int rc = fill_lead(c, p, wait, true, false, err);
         if (rc == LEAD_NO_ROOM)
             return err_set(err, ERR_LIMIT, "cache: no room for more work ahead now");
+        if (rc == LEAD_NOT_KEPT)
+            return SOURCE_NO_ROOM;
         if (rc != LEAD_LOST)
             return rc;
     }

@@ -117,13 +117,11 @@ int cache_evict_to(struct cache *c, uint64_t bytes, struct err *err); /* sum ove
 int cache_make_room(struct cache *c, uint64_t bytes, struct err *err);
 /*
  * Room that is managed by who knows what comes next. cache_room(): bytes that can be kept now,
- * beyond what cache_reclaim() needs to copy a pack. cache_would_keep(): would a unit of `raw` bytes
- * be kept if it came when `before` bytes on their way have come? (If a pinned one would not, the
- * tier is told to make room.) cache_reclaim(): gets back what dropped units took, until there is
+ * beyond what cache_reclaim() needs to copy a pack, and beyond what is reserved for units on their
+ * way (struct piece: if_kept). cache_reclaim(): gets back what dropped units took, until there is
  * `bytes` of room or copying what lives beside them no longer pays; whatever lives stays.
  */
 uint64_t cache_room(struct cache *c);
-bool cache_would_keep(struct cache *c, uint64_t unit, uint32_t raw, uint64_t before);
 int cache_reclaim(struct cache *c, uint64_t bytes, struct err *err);
 /* Re-reads and verifies a cached unit. 0, or -1 with ERR_CORRUPT (it is ABSENT then) or NOT_FOUND.
  */

@@ -224,13 +224,21 @@ static int check_bytes(struct fill *f, const struct view *v, struct err *err)
 }
 
 /* Reserves room in a tier, and in the index. */
-static void find_tier(struct fill *f)
+static bool find_tier(struct fill *f)
 {
     struct cache *c = f->c;
     if (index_cover(&c->index, f->piece.unit) == 0)
         f->tier = tier_choose(c, f->len, cache_pinned(c, f->piece.unit));
     if (f->tier)
         f->reserved = reservation(f->len);
+    return f->tier != NULL;
+}
+
+static void give_room_back(struct fill *f)
+{
+    if (f->tier)
+        tier_settle(f->tier, f->reserved, 0);
+    f->tier = NULL;
 }
 
 static void came(struct fill *f, struct view *view, const struct err *failed)
@@ -243,7 +251,7 @@ static void came(struct fill *f, struct view *view, const struct err *failed)
         bad = check_bytes(f, view, &err) != 0;
         view_release(view);
     }
-    if (!bad)
+    if (!bad && !f->tier)
         find_tier(f);
 
     struct stripe *s = stripe_of(c, f->piece.unit);
@@ -252,15 +260,15 @@ static void came(struct fill *f, struct view *view, const struct err *failed)
     {
         ACQUIRE(&s->lock);
         waiters = take_ptr(&f->waiters);
-        keep = f->tier && !f->unwanted;
+        keep = !bad && f->tier && !f->unwanted;
         f->state = FILL_READY;
         if (keep)
             atomic_fetch_add(&f->refs, 1);
         else
             fill_unlist(s, f);
     }
-    if (f->tier && !keep)
-        tier_settle(f->tier, f->reserved, 0);
+    if (!keep)
+        give_room_back(f);
     if (!bad && !keep)
         counter_add(&c->counts->not_kept, 1);
     if (keep)
@@ -285,6 +293,7 @@ static void refused(struct fill *f, const struct source_wait *leader)
         fill_unlist(s, f);
     }
     struct cache *c = f->c;
+    give_room_back(f);
     fill_unref(f);
     for (struct waiter *w = waiters, *next; w; w = next) {
         next = w->next;
@@ -360,7 +369,6 @@ static bool list_fill(struct fill *f, const struct piece *p, struct source_wait 
     struct cache *c = f->c;
     struct stripe *s = stripe_of(c, p->unit);
     struct place e;
-    f->piece = *p;
     f->piece.off = 0;
     f->piece.len = f->len;
     f->piece.into = f->buf;
@@ -390,12 +398,16 @@ int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, 
     struct fill *f = slot_take(c, ahead, resumed);
     if (!f)
         return LEAD_NO_ROOM;
+    f->piece = *p;
     int rc = unit_facts(p, f, &row, err);
+    if (rc == 0 && p->if_kept)
+        rc = find_tier(f) ? 0 : LEAD_NOT_KEPT;
     if (rc == 0)
         rc = get_buffer(c, f, ahead, err);
     if (rc == 0 && !list_fill(f, p, wait, ahead))
         rc = LEAD_LOST;
     if (rc) {
+        give_room_back(f);
         buf_unref(f->buf);
         f->buf = NULL;
         if (rc == LEAD_NO_ROOM && resumed) {

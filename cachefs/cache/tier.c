@@ -266,13 +266,6 @@ static bool within_limit(const struct tier *t, uint64_t bytes)
     return taken <= t->limit && bytes <= t->limit - taken;
 }
 
-bool tier_could_take(struct tier *t, uint64_t bytes)
-{
-    ACQUIRE(&t->lock);
-    return health_usable(&t->health, clock_mono_ns()) && within_limit(t, bytes) &&
-           above_floor(t, bytes);
-}
-
 uint64_t tier_room(struct tier *t)
 {
     ACQUIRE(&t->lock);

@@ -229,24 +229,9 @@ static void give_place(struct ahead *a, bool pause)
         cond_wait_for(&a->wake, &a->lock, LIMIT_WAIT_NS);
 }
 
-/* What the cache would not keep is not fetched ahead: its reader would fetch it once more. */
-static bool would_keep(struct volume *v, uint64_t unit, uint64_t bytes)
-{
-    struct ahead *a = &v->ahead;
-    uint32_t raw = bytes < UNIT_BYTES ? (uint32_t)bytes : UNIT_BYTES;
-    uint64_t before;
-    {
-        ACQUIRE(&a->lock);
-        before = (uint64_t)a->outstanding * raw;
-    }
-    bool keep = cache_would_keep(v->cache, unit, raw, before);
-    if (!keep)
-        counter_add(&a->no_room, 1);
-    return keep;
-}
-
-/* Begins to fetch the unit. False: it can't be had, or the thread is to end. */
-static bool fetch_unit(struct volume *v, struct catalog *c, uint64_t unit)
+/* Begins to fetch the unit. False: it can't be had, there is no room for it (`if_kept`), or the
+ * thread is to end. */
+static bool fetch_unit(struct volume *v, struct catalog *c, uint64_t unit, bool if_kept)
 {
     for (;;) {
         if (!take_place(v))
@@ -257,7 +242,11 @@ static bool fetch_unit(struct volume *v, struct catalog *c, uint64_t unit)
         }
         struct ahead_op *op = xcalloc(1, sizeof *op);
         *op = (struct ahead_op){{ahead_done}, v, catalog_ref(c), unit};
-        struct piece p = {.catalog = c, .unit = unit, .len = UNIT_BYTES, .prio = PRIO_PREFETCH};
+        struct piece p = {.catalog = c,
+                          .unit = unit,
+                          .len = UNIT_BYTES,
+                          .prio = PRIO_PREFETCH,
+                          .if_kept = if_kept};
         struct err err = {0};
         int rc = source_ahead(v->top, &p, &op->wait, &err);
         if (rc == SOURCE_PENDING)
@@ -266,17 +255,19 @@ static bool fetch_unit(struct volume *v, struct catalog *c, uint64_t unit)
         free(op);
         give_place(&v->ahead, rc == -1 && err.class == ERR_LIMIT);
         gate_leave(&v->gate);
-        if (rc == 0 || err.class != ERR_LIMIT)
+        if (rc == SOURCE_NO_ROOM)
+            counter_add(&v->ahead.no_room, 1);
+        if (rc >= 0 || err.class != ERR_LIMIT)
             return rc == 0;
     }
 }
 
+/* What the cache would not keep is not fetched ahead: its reader would fetch it once more. */
 static void fetch_sample(struct volume *v, struct catalog *c, uint64_t id, uint64_t size)
 {
     uint64_t n = unit_count(size);
     for (uint64_t i = 0; i < n && i < BLOCKS_A_SAMPLE; i++)
-        if (cache_where(v->cache, id + i) < 0 &&
-            (!would_keep(v, id + i, size - i * UNIT_BYTES) || !fetch_unit(v, c, id + i)))
+        if (cache_where(v->cache, id + i) < 0 && !fetch_unit(v, c, id + i, true))
             return;
 }
 
@@ -288,7 +279,7 @@ static void fetch_blocks(struct volume *v, const struct ahead_job *job)
         return;
     uint64_t n = unit_count(e.size);
     for (uint64_t i = job->first; i <= job->last && i < n; i++)
-        if (cache_where(v->cache, job->id + i) < 0 && !fetch_unit(v, c, job->id + i))
+        if (cache_where(v->cache, job->id + i) < 0 && !fetch_unit(v, c, job->id + i, false))
             break;
     catalog_unref(c);
 }

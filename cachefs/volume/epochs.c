@@ -247,12 +247,6 @@ static uint64_t tier_limits(const struct volume *v)
     return sum;
 }
 
-static uint64_t on_its_way(struct epochs *e)
-{
-    ACQUIRE(&e->lock);
-    return e->on_its_way;
-}
-
 /* Readers have gone on since: what was needed then may have been done with. */
 static void look_again(struct run *r)
 {
@@ -265,11 +259,11 @@ static void look_again(struct run *r)
         r->tail[k] = r->orders[k]->length;
 }
 
-/* Is there room for `bytes` more than what is on its way? Makes some if not. */
-static bool room_for(struct run *r, uint64_t bytes)
+/* Is there room for so many bytes? Makes some if not. */
+static bool room_for(struct run *r, uint64_t want)
 {
     struct cache *c = r->v->cache;
-    uint64_t want = bytes + on_its_way(r->e), some = tier_limits(r->v) / SWEEP_SHARE;
+    uint64_t some = tier_limits(r->v) / SWEEP_SHARE;
     if (cache_room(c) >= want)
         return true;
     while (next_order(r))
@@ -302,7 +296,6 @@ static void arrived(struct source_wait *wait, struct view *view, const struct er
     {
         ACQUIRE(&e->lock);
         e->outstanding--;
-        e->on_its_way -= plan_stored_bytes(op->raw, 1.0);
         cond_signal(&e->wake);
     }
     catalog_unref(op->catalog);
@@ -312,7 +305,7 @@ static void arrived(struct source_wait *wait, struct view *view, const struct er
 
 /* Readers and their window go first: half of the connections, and of what they may take of the
  * pool, are never used here. */
-static bool take_place(struct run *r, uint32_t raw)
+static bool take_place(struct run *r)
 {
     struct epochs *e = r->e;
     struct pool *pool = r->v->pool;
@@ -325,65 +318,72 @@ static bool take_place(struct run *r, uint32_t raw)
         return false;
     }
     e->outstanding++;
-    e->on_its_way += plan_stored_bytes(raw, 1.0);
     return true;
 }
 
-static void give_place(struct run *r, uint32_t raw)
+static void give_place(struct run *r)
 {
-    struct epochs *e = r->e;
-    ACQUIRE(&e->lock);
-    e->outstanding--;
-    e->on_its_way -= plan_stored_bytes(raw, 1.0);
+    ACQUIRE(&r->e->lock);
+    r->e->outstanding--;
 }
 
-/* False: it was not begun (`again`: for want of a place in a queue). */
-static bool begin_fetch(struct run *r, uint64_t unit, uint32_t raw, bool *again)
+enum begun { BEGUN, NOT_TO_BE_HAD, QUEUE_FULL, NO_ROOM };
+
+static enum begun begin_fetch(struct run *r, uint64_t unit, uint32_t raw)
 {
     struct volume *v = r->v;
     struct catalog *c = r->orders[0]->catalog;
     struct err err = {0};
-    *again = false;
     if (!gate_enter(&v->gate))
-        return false;
+        return NOT_TO_BE_HAD;
     struct epochs_op *op = xcalloc(1, sizeof *op);
     *op = (struct epochs_op){{arrived}, v, catalog_ref(c), unit, raw};
-    struct piece p = {.catalog = c, .unit = unit, .len = UNIT_BYTES, .prio = PRIO_WARMUP};
+    struct piece p = {
+        .catalog = c, .unit = unit, .len = UNIT_BYTES, .prio = PRIO_WARMUP, .if_kept = true};
     int rc = source_ahead(v->top, &p, &op->wait, &err);
     if (rc == SOURCE_PENDING)
-        return true;
-    if (rc == -1 && err.class != ERR_LIMIT)
-        counter_add(&r->e->failed, 1);
-    *again = rc == -1 && err.class == ERR_LIMIT;
+        return BEGUN;
     catalog_unref(op->catalog);
     free(op);
     gate_leave(&v->gate);
-    return false;
+    if (rc == SOURCE_NO_ROOM)
+        return NO_ROOM;
+    if (rc == -1 && err.class == ERR_LIMIT)
+        return QUEUE_FULL;
+    if (rc == -1)
+        counter_add(&r->e->failed, 1);
+    return NOT_TO_BE_HAD; /* or it is here, or comes for a reader */
 }
 
-static void fetch_unit(struct run *r, uint64_t unit, uint32_t raw)
+/* False: there is no room for it. */
+static bool fetch_unit(struct run *r, uint64_t unit, uint32_t raw)
 {
-    bool again = true;
-    while (again && !outdated(r)) {
-        if (!take_place(r, raw))
+    while (!outdated(r)) {
+        if (!take_place(r))
             continue;
-        if (begin_fetch(r, unit, raw, &again))
-            return;
-        give_place(r, raw);
-        if (again)
-            pause_run(r, "fetching", LIMIT_WAIT_NS);
+        enum begun begun = begin_fetch(r, unit, raw);
+        if (begun == BEGUN)
+            return true;
+        give_place(r);
+        if (begun != QUEUE_FULL)
+            return begun != NO_ROOM;
+        pause_run(r, "fetching", LIMIT_WAIT_NS);
     }
+    return true;
 }
 
-static void fetch_sample(struct run *r, uint64_t id, uint64_t size)
+/* False: readers have taken the room meanwhile. */
+static bool fetch_sample(struct run *r, uint64_t id, uint64_t size)
 {
     uint64_t n = unit_count(size);
     for (uint64_t i = 0; i < n; i++) {
         uint64_t left = size - i * UNIT_BYTES;
         cache_pin(r->v->cache, id + i, true);
-        if (cache_where(r->v->cache, id + i) < 0)
-            fetch_unit(r, id + i, left < UNIT_BYTES ? (uint32_t)left : UNIT_BYTES);
+        if (cache_where(r->v->cache, id + i) < 0 &&
+            !fetch_unit(r, id + i, left < UNIT_BYTES ? (uint32_t)left : UNIT_BYTES))
+            return false;
     }
+    return true;
 }
 
 /* --- in the order of reading ----------------------------------------------------------------- */
@@ -434,11 +434,10 @@ static bool advance(struct run *r, const char **why, uint64_t *ret_wait)
         return false;
     *why = "no room";
     *ret_wait = NS_PER_S;
-    if (!room_for(r, plan_stored_bytes(entry.size, 1.0)))
+    if (!room_for(r, plan_stored_bytes(entry.size, 1.0)) || !fetch_sample(r, id, entry.size))
         return false;
     if (r->k > 0)
         count_held(r, entry.size);
-    fetch_sample(r, id, entry.size);
     r->pos++;
     return true;
 }

@@ -270,7 +270,7 @@ void ahead_status(struct volume *v, struct json_writer *w);
  *   - room is made by what is read last: by what no known epoch reads again, then by what only a
  *     later epoch reads than the one that is fetched for, its end first. Never by age; and the
  *     orders of the next EPOCHS_AHEAD epochs are known before anything goes;
- *   - nothing is fetched ahead that would not be kept: so it is fetched once for its epoch;
+ *   - room is reserved before anything is fetched ahead: so it is fetched once for its epoch;
  *   - at most `budget` bytes are kept for epochs to come alone.
  *
  * A sample is done with some reads after it was seen (its pages may still be on their way); one
@@ -292,8 +292,7 @@ struct epochs {
     uint64_t n_seen, n_reads, n_distinct; /* first reads; reads; positions in `seen` */
     uint64_t furthest[AHEAD_RANKS];       /* where readers were seen */
     unsigned outstanding;
-    uint64_t on_its_way; /* what that takes in packs */
-    uint64_t held;       /* bytes for epochs to come alone */
+    uint64_t held; /* bytes for epochs to come alone */
     const char *state;
     uint64_t epoch, pos, length; /* what is looked at */
     counter fetched, fetched_bytes, dropped, not_kept, failed;

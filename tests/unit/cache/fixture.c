@@ -253,6 +253,17 @@ int call_start(struct rig *r, struct call *c, uint64_t unit, enum prio prio)
     return rc;
 }
 
+int call_if_kept(struct rig *r, struct call *c, uint64_t unit)
+{
+    struct piece p = {.catalog = &r->catalog,
+                      .unit = unit,
+                      .len = UNIT_BYTES,
+                      .prio = PRIO_WARMUP,
+                      .if_kept = true};
+    *c = (struct call){.wait.done = call_done};
+    return source_ahead(r->top, &p, &c->wait, &c->err);
+}
+
 void call_wait(struct call *c)
 {
     while (!atomic_load(&c->done))

@@ -66,6 +66,7 @@ struct call { /* one read that may be pending */
     atomic_int done; /* 1 ok, -1 failed */
 };
 int call_start(struct rig *r, struct call *c, uint64_t unit, enum prio prio);
+int call_if_kept(struct rig *r, struct call *c, uint64_t unit); /* ahead of readers */
 void call_wait(struct call *c);
 
 #endif

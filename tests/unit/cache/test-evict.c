@@ -201,6 +201,7 @@ Test(evict, a_full_tier_gives_up_a_packs_worth_for_room)
 Test(evict, what_is_expected_finds_its_room)
 {
     struct rig r;
+    struct call c;
     int others = 0;
     rig_begin(&r, 1000000, 64u << 20, false);
     rig_open(&r);
@@ -213,8 +214,10 @@ Test(evict, what_is_expected_finds_its_room)
     for (uint64_t u = 1; u <= 80; u++)
         others += cache_where(r.cache, u) == 0;
     cr_expect(others >= 10 && others <= 24, "%d", others);
-    cr_expect_not(cache_would_keep(r.cache, 90, 1000000, 0));
-    cr_expect(cache_would_keep(r.cache, 100, 1000000, 0));
+    int asked = atomic_load(&r.fake.reads);
+    cr_expect_eq(call_if_kept(&r, &c, 90), SOURCE_NO_ROOM);
+    cr_expect_eq(atomic_load(&r.fake.reads), asked);
+    cr_expect_eq(call_if_kept(&r, &c, 100), SOURCE_PENDING);
     for (uint64_t u = 100; u < 140; u++)
         cr_assert_eq(rig_read(&r, u, 0, 10, NULL, NULL), 0);
     cr_assert_eq(cache_flush(r.cache, NULL), 0);

@@ -77,6 +77,103 @@ Test(limit, holds_under_parallel_fill)
     }
 }
 
+/* Units 1, 2, … ahead of readers, as many as find room. */
+static size_t ask_ahead(struct rig *r, struct call *calls, size_t most)
+{
+    size_t n = 0;
+    int rc = 0;
+    while (n < most && (rc = call_if_kept(r, &calls[n], 1 + n)) == SOURCE_PENDING)
+        n++;
+    cr_assert_eq(rc, SOURCE_NO_ROOM, "after %zu: %d %s", n, rc, calls[n < most ? n : 0].err.msg);
+    return n;
+}
+
+/* What comes first does not take the room of what was promised some. */
+Test(limit, what_is_fetched_ahead_has_its_room_before_it_comes)
+{
+    enum { READERS = 20, MOST = 200 };
+    struct rig r;
+    struct call readers[READERS], ahead[MOST];
+    rig_begin(&r, 100000, 8u << 20, true);
+    rig_open(&r);
+    rig_release(&r, true);
+    for (uint64_t i = 0; i < READERS; i++)
+        cr_assert_eq(call_start(&r, &readers[i], 1000 + i, PRIO_READER), SOURCE_PENDING);
+    size_t n = ask_ahead(&r, ahead, MOST);
+    cr_expect(n > 60 && n < 84, "%zu", n);
+    cr_expect_eq(atomic_load(&r.fake.reads), (int)n + READERS,
+                 "who finds no room is not asked for");
+    rig_release(&r, false);
+    for (size_t i = 0; i < READERS; i++) {
+        call_wait(&readers[i]);
+        view_release(&readers[i].view);
+        cr_expect_eq(cache_where(r.cache, 1000 + i), -1);
+    }
+    for (size_t i = 0; i < n; i++)
+        call_wait(&ahead[i]);
+    cr_assert_eq(cache_flush(r.cache, NULL), 0);
+    cr_expect(cache_has_all(r.cache, 1, n));
+    cr_expect_eq(counter_get(&cache_counts(r.cache)->not_kept), READERS);
+    cr_expect(folder_size(r.dir) <= 8u << 20);
+    rig_end(&r);
+}
+
+static uint64_t reserved(struct rig *r)
+{
+    ACQUIRE(&r->cache->tiers[0]->lock);
+    return r->cache->tiers[0]->reserved;
+}
+
+Test(limit, room_reserved_for_what_does_not_come_is_given_back)
+{
+    enum { MOST = 200 };
+    struct rig r;
+    struct call calls[MOST];
+    rig_begin(&r, 100000, 8u << 20, true);
+    rig_open(&r);
+    atomic_store(&r.fake.refusing, true);
+    cr_expect_eq(call_if_kept(&r, &calls[0], 1), -1);
+    cr_expect_eq(calls[0].err.class, ERR_LIMIT);
+    cr_expect_eq(reserved(&r), 0);
+    atomic_store(&r.fake.refusing, false);
+    for (int dropped = 0; dropped < 2; dropped++) { /* or its fetch fails */
+        rig_release(&r, true);
+        atomic_store(&r.fake.failing, !dropped);
+        size_t n = ask_ahead(&r, calls, MOST);
+        cr_expect(reserved(&r) > 6u << 20);
+        for (size_t i = 0; i < n && dropped; i++)
+            cache_drop(r.cache, 1 + i);
+        rig_release(&r, false);
+        for (size_t i = 0; i < n; i++) {
+            call_wait(&calls[i]);
+            cr_expect_eq(atomic_load(&calls[i].done), dropped ? 1 : -1);
+        }
+        cr_expect_eq(reserved(&r), 0);
+    }
+    rig_end(&r);
+}
+
+/* Who wants it kept does not wait for a flight of which nobody knows whether it will be. */
+Test(limit, a_readers_flight_promises_nothing)
+{
+    struct rig r;
+    struct call reader, ahead, again;
+    rig_begin(&r, 100000, 8u << 20, true);
+    rig_open(&r);
+    rig_release(&r, true);
+    cr_assert_eq(call_start(&r, &reader, 1, PRIO_WARMUP), SOURCE_PENDING);
+    cr_expect_eq(call_if_kept(&r, &ahead, 1), 0);
+    cr_expect_eq(call_if_kept(&r, &ahead, 2), SOURCE_PENDING);
+    cr_expect_eq(call_if_kept(&r, &again, 2), SOURCE_PENDING);
+    rig_release(&r, false);
+    call_wait(&reader);
+    view_release(&reader.view);
+    call_wait(&ahead);
+    call_wait(&again);
+    cr_expect_eq(atomic_load(&r.fake.reads), 2);
+    rig_end(&r);
+}
+
 Test(limit, a_full_cache_keeps_what_it_has)
 {
     struct rig r;
