@@ -260,6 +260,8 @@ struct fill {
     enum prio prio; /* the most urgent that waits */
     struct waiter *waiters;
 
+    struct place was; /* of a unit that comes from another pack: its entry there */
+    bool carried;
     struct tier *tier; /* that will keep it, its room reserved; set before FILL_READY */
     uint64_t reserved;
     struct fill *queue_next; /* tier lock; then the free list */
@@ -279,14 +281,14 @@ void slots_destroy(struct cache *c);
 struct fill *fill_find(struct stripe *s, uint64_t unit); /* stripe held */
 void fill_unlist(struct stripe *s, struct fill *f);      /* stripe held */
 void fill_join(struct fill *f, const struct piece *p, struct source_wait *wait, bool ahead);
-enum lead {
-    LEAD_LOST = 2,
-    LEAD_NO_ROOM = 3,
-    LEAD_NOT_KEPT = 4
-}; /* besides SOURCE_PENDING and -1 */
+/* Besides SOURCE_PENDING and -1. */
+enum lead { LEAD_LOST = 2, LEAD_NO_ROOM = 3, LEAD_NOT_KEPT = 4 };
 int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, bool ahead,
               bool resumed, struct err *err);
 void fill_unref(struct fill *f);
+/* For a unit that comes from another pack: a slot, and a buffer to be filled with its bytes. Not
+ * listed yet. NULL: there is no room for it now. */
+struct fill *fill_carried(struct tier *t, uint64_t unit, const struct place *was);
 void fill_view(const struct fill *f, const struct piece *p, enum origin from, struct view *ret);
 void fill_park(struct cache *c, const struct piece *p, struct source_wait *wait);
 void fill_drain(struct cache *c); /* waits until nothing is in flight and nobody parked */
@@ -401,6 +403,12 @@ void place_evict(struct cache *c, uint64_t unit, const struct place *e);
 uint64_t packs_bytes(struct tier *t);
 /* On the writer's thread: comes down towards `goal` bytes of packs and journals. */
 void reclaim_to(struct tier *t, uint64_t goal, enum mercy mercy);
+void pack_retire(struct tier *t, struct pack *p);
+/* Is the record the place of its unit now? Then *ret is it, referenced. */
+bool pack_lives(struct tier *t, struct pack *p, const struct journal_record *r,
+                struct extent_ref *ret);
+/* carry.c: ends a sealed pack of a tier that has no room for a copy. On the writer's thread. */
+bool carry_out(struct tier *t, struct pack *p);
 void reclaim_garbage(struct tier *t); /* packs that are mostly garbage, as far as there is room */
 
 void leases_init(struct cache *c);

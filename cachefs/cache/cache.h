@@ -113,7 +113,7 @@ bool cache_unused(struct cache *c, uint64_t unit, uint64_t age_ns);
 int cache_clear(struct cache *c, struct err *err);                    /* everything, at once */
 int cache_evict_to(struct cache *c, uint64_t bytes, struct err *err); /* sum over the tiers */
 /* Makes room for `bytes` to come, as far as dropping unpinned units does; pinned ones stay, but for
- * a pack's worth in a tier that is too full to copy any. */
+ * a pack's worth in a full tier whose packs are all being read. */
 int cache_make_room(struct cache *c, uint64_t bytes, struct err *err);
 /*
  * Room that is managed by who knows what comes next. cache_room(): bytes that can be kept now,

@@ -161,6 +161,26 @@ void fill_unref(struct fill *f)
     slot_give(f);
 }
 
+struct fill *fill_carried(struct tier *t, uint64_t unit, const struct place *was)
+{
+    struct fill *f = slot_take(t->c, true /* ahead */, false);
+    if (!f)
+        return NULL;
+    f->piece = (struct piece){.unit = unit, .prio = PRIO_PREFETCH};
+    f->state = FILL_READY;
+    f->tier = t;
+    f->reserved = reservation(was->raw);
+    f->len = was->raw;
+    f->first = was->flags & UNIT_FIRST;
+    f->was = *was;
+    f->carried = true;
+    f->buf = pool_get(t->c->conf.pool, was->raw);
+    if (f->buf)
+        return f;
+    slot_give(f);
+    return NULL;
+}
+
 void fill_park(struct cache *c, const struct piece *p, struct source_wait *wait)
 {
     struct waiter *w = waiter_new(p, wait, false);

@@ -3,8 +3,9 @@
  *
  * Forgetting a unit only clears its entry; its record becomes garbage in its pack. A sealed pack
  * without live records is unlinked; one whose live bytes are less than half is rewritten: what
- * lives is appended elsewhere, entry by entry, and then it is unlinked too. Readers never wait for
- * any of this: a view keeps its pack until it is released.
+ * lives is appended elsewhere, entry by entry, and then it is unlinked too. In a tier too full for
+ * copies, what lives in a pack goes through memory (carry.c). Readers never wait for any of this: a
+ * view keeps its pack until it is released.
  *
  * All of it runs on the tier's writer thread, and lets fills pass between its steps.
  */
@@ -31,7 +32,7 @@ void place_evict(struct cache *c, uint64_t unit, const struct place *e)
         counter_add(&c->counts->evicted_units, 1);
 }
 
-static void retire(struct tier *t, struct pack *p)
+void pack_retire(struct tier *t, struct pack *p)
 {
     char name[32];
     {
@@ -89,9 +90,8 @@ static void move_flush(struct move *m)
     m->n = m->used = 0;
 }
 
-/* Is the record the place of its unit now? Then *ret is it, referenced. */
-static bool lives_here(struct tier *t, struct pack *p, const struct journal_record *r,
-                       struct extent_ref *ret)
+bool pack_lives(struct tier *t, struct pack *p, const struct journal_record *r,
+                struct extent_ref *ret)
 {
     if (!place_find(t->c, r->unit, ret))
         return false;
@@ -110,30 +110,36 @@ static bool moves_already(const struct move *m, uint64_t unit)
     return false;
 }
 
+/* Copies the record, for which there is room. */
+static void move_take(struct move *m, const struct extent_ref *x, uint64_t unit, uint64_t bytes)
+{
+    unsigned char *to = m->bytes + m->used;
+    if (pack_copy(x, unit, to, bytes) == PACK_OK) {
+        struct record *out = &m->records[m->n];
+        out->unit = unit;
+        memcpy(&out->head, to, sizeof out->head);
+        memcpy(out->table, to + sizeof out->head, out->head.chunks * sizeof out->table[0]);
+        out->payload = to + sizeof out->head + out->head.chunks * sizeof out->table[0];
+        out->bytes = bytes;
+        m->from[m->n++] = x->entry;
+        m->used += bytes;
+    } else if (place_forget(m->t->c, unit, &x->entry)) {
+        counter_add(&m->t->c->counts->corrupt, 1);
+    }
+}
+
 static void move_one(void *arg, struct pack *p, const struct journal_record *r)
 {
     struct move *m = arg;
     struct extent_ref x;
-    if (m->failed || moves_already(m, r->unit) || !lives_here(m->t, p, r, &x))
+    if (m->failed || moves_already(m, r->unit) || !pack_lives(m->t, p, r, &x))
         return;
     uint64_t bytes = record_bytes(x.entry.raw, x.entry.stored);
     if (m->n == MOVE_RECORDS || m->used + bytes > MOVE_BYTES) {
         move_flush(m);
         writer_batch(m->t);
     }
-    unsigned char *to = m->bytes + m->used;
-    if (pack_copy(&x, r->unit, to, bytes) == PACK_OK) {
-        struct record *out = &m->records[m->n];
-        out->unit = r->unit;
-        memcpy(&out->head, to, sizeof out->head);
-        memcpy(out->table, to + sizeof out->head, out->head.chunks * sizeof out->table[0]);
-        out->payload = to + sizeof out->head + out->head.chunks * sizeof out->table[0];
-        out->bytes = bytes;
-        m->from[m->n++] = x.entry;
-        m->used += bytes;
-    } else if (place_forget(m->t->c, r->unit, &x.entry)) {
-        counter_add(&m->t->c->counts->corrupt, 1);
-    }
+    move_take(m, &x, r->unit, bytes);
     pack_unref(x.pack);
 }
 
@@ -141,7 +147,7 @@ static void add_cost(void *arg, struct pack *p, const struct journal_record *r)
 {
     uint64_t *cost = arg;
     struct extent_ref x;
-    if (!lives_here(p->tier, p, r, &x))
+    if (!pack_lives(p->tier, p, r, &x))
         return;
     *cost += place_cost(&x.entry);
     pack_unref(x.pack);
@@ -156,12 +162,9 @@ static uint64_t rewrite_cost(struct pack *p)
     return cost;
 }
 
-/* Appends what lives in `p` elsewhere. false: no room for that, or the disk fails. */
-static bool rewrite(struct tier *t, struct pack *p)
+/* Appends what lives in `p` elsewhere, for which there is room. false: the disk fails. */
+static bool rewrite(struct tier *t, struct pack *p, uint64_t cost)
 {
-    uint64_t cost = rewrite_cost(p);
-    if (!tier_reserve(t, cost))
-        return false;
     struct move *m = xcalloc(1, sizeof *m);
     m->t = t;
     m->bytes = xmalloc(MOVE_BYTES);
@@ -174,11 +177,17 @@ static bool rewrite(struct tier *t, struct pack *p)
     return moved;
 }
 
+static bool usable(struct tier *t)
+{
+    ACQUIRE(&t->lock);
+    return health_usable(&t->health, clock_mono_ns());
+}
+
 static void forget_one(void *arg, struct pack *p, const struct journal_record *r)
 {
     struct tier *t = arg;
     struct extent_ref x;
-    if (!lives_here(t, p, r, &x))
+    if (!pack_lives(t, p, r, &x))
         return;
     place_evict(t->c, r->unit, &x.entry);
     pack_unref(x.pack);
@@ -188,7 +197,7 @@ static void forget_unpinned(void *arg, struct pack *p, const struct journal_reco
 {
     struct tier *t = arg;
     struct extent_ref x;
-    if (!lives_here(t, p, r, &x))
+    if (!pack_lives(t, p, r, &x))
         return;
     if (!(x.entry.flags & UNIT_PINNED))
         place_evict(t->c, r->unit, &x.entry);
@@ -199,7 +208,7 @@ static void add_pinned(void *arg, struct pack *p, const struct journal_record *r
 {
     uint64_t *cost = arg;
     struct extent_ref x;
-    if (!lives_here(p->tier, p, r, &x))
+    if (!pack_lives(p->tier, p, r, &x))
         return;
     if (x.entry.flags & UNIT_PINNED)
         *cost += place_cost(&x.entry);
@@ -250,9 +259,14 @@ static bool reclaim(struct tier *t, struct pack *p)
         pack_seal(p);
         t->active = NULL;
     }
-    if (atomic_load(&p->live) > 0 && !rewrite(t, p))
-        return false;
-    retire(t, p);
+    if (atomic_load(&p->live) > 0) {
+        uint64_t cost = rewrite_cost(p);
+        if (!tier_reserve(t, cost))
+            return usable(t) && carry_out(t, p);
+        if (!rewrite(t, p, cost))
+            return false;
+    }
+    pack_retire(t, p);
     return true;
 }
 
@@ -287,10 +301,10 @@ static void reclaim_gently(struct tier *t, uint64_t goal)
 
 /*
  * Comes down to `goal` bytes of packs and journals. A pack that is nearly all live can't be made
- * smaller by rewriting it, and in a full tier there is no room to rewrite one: then the units of
- * the pack with the fewest pinned ones go, and its pinned ones are spared where there is room for
- * them elsewhere. Where they may not go at all, a full tier still gives up so much as a pack takes,
- * since after that there is room to rewrite all others.
+ * smaller by rewriting it, and one that is read has to stay while a full tier has no room for its
+ * copy: then the units of the pack with the fewest pinned ones go, and its pinned ones are spared
+ * where there is room for them elsewhere. Where they may not go at all, a full tier still gives up
+ * so much as a pack takes, since after that there is room to rewrite all others.
  */
 static void reclaim_hard(struct tier *t, uint64_t goal, bool pinned_too)
 {

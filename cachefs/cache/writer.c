@@ -183,11 +183,15 @@ static void publish(struct tier *t, struct fill *f, const struct record *r)
     bool kept = false;
     {
         ACQUIRE(&s->lock);
+        uint8_t flags = f->carried ? f->was.flags & UNIT_LEFT : 0;
+        uint32_t used = f->carried ? f->was.used : atomic_load(&c->now_min);
         if (r && !f->unwanted)
-            kept = place_set(c, f->piece.unit, writer_entry(t, r, 0, atomic_load(&c->now_min)));
+            kept = place_set(c, f->piece.unit, writer_entry(t, r, flags, used));
         fill_unlist(s, f);
     }
-    if (kept)
+    if (f->carried)
+        counter_add(&c->counts->evicted_units, !kept && !f->unwanted);
+    else if (kept)
         counter_add(&c->counts->appended_bytes, f->len);
     else
         counter_add(&c->counts->not_kept, 1);

@@ -11,7 +11,7 @@ start_nginx
 SPEC=torch-distributed,ranks=2,batch-size=8
 SEEN_LAST=$((N / 16 + 1)) # their reads may go on
 find "$SRC" -mindepth 2 -type f | LC_ALL=C sort | sed "s|^$SRC/||" >"$T/numbered"
-for e in 0 1; do
+for e in 0 1 2 3; do
     sampan plan --count $((2 * N)) --sampler "$SPEC,rank=0,epoch=$e" --print order | "$PYTHON" -c '
 import sys
 paths = open(sys.argv[1]).read().split("\n")
@@ -43,13 +43,15 @@ ready() { # EPOCH : the cache has its samples alone, but for those seen last
 mount_set "$HTTP_URL/" --no-hedge --cache "ssd:$CACHE=24MB" --partition 0/2 --sampler "$SPEC" --ahead-bytes 1GB --push-window 1
 : >"$T/own"
 read_epoch 0
-until_true 40 ready 1 || fail "before epoch 1: of $held samples in the cache it reads $own: $(status epochs_ahead)"
-by_lru=$(both <(tail -n "$held" "$T/order0" | LC_ALL=C sort) "$T/reads1")
-at_most "of as many read last, epoch 1 reads" "$by_lru" $((held - 2 * SEEN_LAST / 3))
-echo "epoch 1 reads $own of the $held samples held, and of as many under LRU $by_lru"
-at_least "more than LRU's" "$own" $((by_lru + 1))
-LC_ALL=C comm -12 "$T/there" "$T/reads1" >"$T/own"
-drop_pages
-sampan set "$MNT" epoch=1
-expect "of them gone before epoch 1 has read them" "$(read_epoch 1)" ""
+for e in 1 2 3; do
+    until_true 40 ready $e || fail "before epoch $e: of $held samples in the cache it reads $own: $(status epochs_ahead)"
+    by_lru=$(both <(tail -n "$held" "$T/order$((e - 1))" | LC_ALL=C sort) "$T/reads$e")
+    at_most "of as many read last, epoch $e reads" "$by_lru" $((held - 2 * SEEN_LAST / 3))
+    echo "epoch $e reads $own of the $held samples held, and of as many under LRU $by_lru"
+    at_least "more than LRU's" "$own" $((by_lru + 1))
+    LC_ALL=C comm -12 "$T/there" "$T/reads$e" >"$T/own"
+    drop_pages
+    sampan set "$MNT" epoch=$e
+    expect "of them gone before epoch $e has read them" "$(read_epoch $e)" ""
+done
 unmount
