@@ -6,7 +6,8 @@
 #define PER_REQUEST 5 /* percent */
 #define COST        100
 #define SAVED_MAX   800 /* eight in a row after a quiet time */
-#define REFRESH     16  /* the percentile is computed anew after so many samples */
+#define CROWD_ONE   16
+#define REFRESH     16 /* the percentile is computed anew after so many samples */
 
 static unsigned class_of(uint32_t len)
 {
@@ -63,9 +64,10 @@ void hedge_request(struct hedge *h)
         h->allowed += PER_REQUEST;
 }
 
-void hedge_learn(struct hedge *h, uint32_t len, uint64_t took_ns)
+void hedge_learn(struct hedge *h, uint32_t len, uint64_t took_ns, uint32_t crowd)
 {
     struct hedge_class *c = &h->classes[class_of(len)];
+    c->crowd = c->crowd ? c->crowd - c->crowd / CROWD_ONE + crowd : crowd * CROWD_ONE;
     c->buckets[bucket_of(took_ns)]++;
     if (++c->count >= HEDGE_WINDOW)
         forget_half(c);
@@ -82,13 +84,22 @@ uint64_t hedge_after_ns(const struct hedge *h, uint32_t len)
     return after ? after : UINT64_MAX;
 }
 
-bool hedge_straggles(const struct hedge *h, uint32_t len, uint64_t got, uint64_t took_ns)
+/* What another request of this class would take now. */
+static uint64_t another_ns(const struct hedge_class *c, uint32_t crowd)
 {
-    uint64_t half = h->classes[class_of(len)].half_ns;
-    uint64_t others = half < HEDGE_LOOK_NS ? HEDGE_LOOK_NS : half;
-    if (!half || took_ns < others || got >= len)
+    double share = c->crowd ? (double)crowd * CROWD_ONE / (double)c->crowd : 1;
+    uint64_t ns = share < 1 ? (uint64_t)((double)c->half_ns * share) : c->half_ns;
+    return ns < HEDGE_LOOK_NS ? HEDGE_LOOK_NS : ns;
+}
+
+bool hedge_straggles(const struct hedge *h, const struct hedge_look *l)
+{
+    const struct hedge_class *c = &h->classes[class_of(l->len)];
+    uint64_t another = another_ns(c, l->crowd);
+    if (!c->half_ns || l->took_ns < another || l->got >= l->len)
         return false;
-    return !got || (double)took_ns * (double)(len - got) / (double)got >= (double)others;
+    return !l->got || l->silent_ns >= another ||
+           (double)l->took_ns * (double)(l->len - l->got) / (double)l->got >= (double)another;
 }
 
 bool hedge_take(struct hedge *h)

@@ -108,7 +108,7 @@ static void land_well(struct fetch *f, struct flight *fl)
     retry_budget_success(&f->retry_budget);
     if (j->is_get) {
         histogram_add(&f->counts->latency, f->now_ns - j->first_ns);
-        hedge_learn(hedge_of(f, j), j->get.len, took);
+        hedge_learn(hedge_of(f, j), j->get.len, took, (uint32_t)f->n_flying);
         if (fl == j->hedge) {
             /* The first flight must not write any more once the bytes are in place. */
             if (j->main)
@@ -317,6 +317,17 @@ static const char *over_budget(const struct fetch *f, struct flight *fl)
     return NULL;
 }
 
+static bool straggles(struct fetch *f, const struct flight *fl)
+{
+    const struct hedge_look look = {.len = fl->job->get.len,
+                                    .got = fl->got,
+                                    .took_ns = f->now_ns - fl->started_ns,
+                                    .silent_ns = f->now_ns - fl->last_ns,
+                                    .crowd = (uint32_t)f->n_flying};
+
+    return hedge_straggles(hedge_of(f, fl->job), &look) && line_is_idle(f);
+}
+
 static void check_late(struct fetch *f, struct flight *fl)
 {
     struct job *j = fl->job;
@@ -325,8 +336,7 @@ static void check_late(struct fetch *f, struct flight *fl)
         return;
     if (took < after)
         engine_due(f, fl->started_ns + after);
-    else if (is_reader(j) ||
-             (hedge_straggles(hedge_of(f, j), j->get.len, fl->got, took) && line_is_idle(f)))
+    else if (is_reader(j) || straggles(f, fl))
         start_hedge(f, j);
     else
         engine_due(f, f->now_ns + HEDGE_LOOK_NS);

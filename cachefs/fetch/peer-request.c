@@ -163,7 +163,7 @@ static void count_good(struct peer *p, const struct ask *a)
     if (p->lies && counter_get(&p->samples) % GOOD_A_LIE == 0)
         p->lies--;
     if (a->piece.prio == PRIO_READER)
-        hedge_learn(&p->hedge, a->unit_len, clock_mono_ns() - a->read_ns);
+        hedge_learn(&p->hedge, a->unit_len, clock_mono_ns() - a->read_ns, 1);
 }
 
 static void count_bad(struct peer *p)

@@ -136,9 +136,9 @@ Test(hedge, knows_nothing_before_enough_samples)
 {
     static struct hedge h;
     for (unsigned i = 0; i < HEDGE_ENOUGH - 1; i++)
-        hedge_learn(&h, 1000, 20 * NS_PER_MS);
+        hedge_learn(&h, 1000, 20 * NS_PER_MS, 8);
     cr_assert_eq(hedge_after_ns(&h, 1000), UINT64_MAX);
-    hedge_learn(&h, 1000, 20 * NS_PER_MS);
+    hedge_learn(&h, 1000, 20 * NS_PER_MS, 8);
     cr_assert_neq(hedge_after_ns(&h, 1000), UINT64_MAX);
     cr_assert_eq(hedge_after_ns(&h, 4u << 20), UINT64_MAX); /* another class of length */
 }
@@ -147,7 +147,7 @@ Test(hedge, finds_the_95th_percentile)
 {
     static struct hedge h;
     for (unsigned i = 0; i < 960; i++)
-        hedge_learn(&h, 1000, i % 100 < 90 ? 20 * NS_PER_MS : 200 * NS_PER_MS);
+        hedge_learn(&h, 1000, i % 100 < 90 ? 20 * NS_PER_MS : 200 * NS_PER_MS, 8);
     uint64_t after = hedge_after_ns(&h, 1000);
     cr_assert_geq(after, 200 * NS_PER_MS);
     cr_assert_leq(after, 225 * NS_PER_MS); /* buckets are an eighth of an octave */
@@ -157,9 +157,9 @@ Test(hedge, forgets)
 {
     static struct hedge h;
     for (unsigned i = 0; i < 2000; i++)
-        hedge_learn(&h, 1000, 500 * NS_PER_MS);
+        hedge_learn(&h, 1000, 500 * NS_PER_MS, 8);
     for (unsigned i = 0; i < 8000; i++)
-        hedge_learn(&h, 1000, 20 * NS_PER_MS);
+        hedge_learn(&h, 1000, 20 * NS_PER_MS, 8);
     cr_assert_leq(hedge_after_ns(&h, 1000), 23 * NS_PER_MS);
 }
 
@@ -167,7 +167,7 @@ Test(hedge, never_early)
 {
     static struct hedge h;
     for (unsigned i = 0; i < 200; i++)
-        hedge_learn(&h, 1000, 3000);
+        hedge_learn(&h, 1000, 3000, 8);
     cr_assert_eq(hedge_after_ns(&h, 1000), HEDGE_MIN_NS);
 }
 
@@ -185,25 +185,34 @@ Test(hedge, at_most_five_percent)
 Test(hedge, straggles_by_its_own_pace)
 {
     static const struct {
-        uint32_t got, took_ms;
+        uint32_t got, took_ms, silent_ms, crowd;
         bool straggles;
     } rows[] = {
-        {0, 390, false},     {0, 460, true},    /* not later than half of the others; later */
-        {500, 460, true},    {900, 460, false}, /* as much again is left, or soon over */
-        {900, 3000, false},  {900, 4500, true}, /* ... unless it crawls */
-        {1000, 9000, false},
+        {0, 390, 390, 8, false}, /* not later than half of the others; later */
+        {0, 460, 460, 8, true},     {500, 460, 0, 8, true},   /* as much again is left, or soon over
+                                                               */
+        {900, 460, 0, 8, false},    {900, 3000, 0, 8, false}, /* ... unless it crawls, or nothing
+                                                                 comes any more */
+        {900, 4500, 0, 8, true},    {900, 3000, 390, 8, false},  {900, 3000, 460, 8, true},
+        {950, 3000, 260, 3, true}, /* alone on the line, another one would be quick */
+        {950, 3000, 240, 1, false}, {900, 3000, 390, 99, false}, {1000, 9000, 9000, 8, false},
     };
     static struct hedge h, fast;
-    cr_expect(!hedge_straggles(&h, 1000, 0, NS_PER_S)); /* nothing is known */
+    struct hedge_look look = {.len = 1000, .took_ns = NS_PER_S, .crowd = 1};
+    cr_expect(!hedge_straggles(&h, &look)); /* nothing is known */
     for (unsigned i = 0; i < 320; i++) {
-        hedge_learn(&h, 1000, i % 100 < 90 ? 400 * NS_PER_MS : 2 * NS_PER_S);
-        hedge_learn(&fast, 1000, NS_PER_MS);
+        hedge_learn(&h, 1000, i % 100 < 90 ? 400 * NS_PER_MS : 2 * NS_PER_S, 8);
+        hedge_learn(&fast, 1000, NS_PER_MS, 8);
     }
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        cr_expect_eq(hedge_straggles(&h, 1000, rows[i].got, rows[i].took_ms * NS_PER_MS),
-                     rows[i].straggles, "%u bytes in %u ms", rows[i].got, rows[i].took_ms);
-    cr_expect(!hedge_straggles(&fast, 1000, 0, HEDGE_LOOK_NS - 1)); /* never that early */
-    cr_expect(hedge_straggles(&fast, 1000, 0, HEDGE_LOOK_NS));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        look = (struct hedge_look){1000, rows[i].got, rows[i].took_ms * NS_PER_MS,
+                                   rows[i].silent_ms * NS_PER_MS, rows[i].crowd};
+        cr_expect_eq(hedge_straggles(&h, &look), rows[i].straggles, "row %zu", i);
+    }
+    look = (struct hedge_look){.len = 1000, .took_ns = HEDGE_LOOK_NS - 1, .crowd = 8};
+    cr_expect(!hedge_straggles(&fast, &look)); /* never that early */
+    look.took_ns++;
+    cr_expect(hedge_straggles(&fast, &look));
 }
 
 /* --- where a listing is cut ------------------------------------------------------------------- */
