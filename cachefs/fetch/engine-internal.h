@@ -25,6 +25,7 @@
 
 #include "fetch.h"
 #include "hedge-internal.h"
+#include "pace-internal.h"
 #include "queue-internal.h"
 #include "rate-internal.h"
 #include "retry-internal.h"
@@ -88,6 +89,7 @@ struct flight {
     struct curl_slist *headers;
     struct http_answer answer;
     bool low;          /* its slot counts among those of the lower classes */
+    bool paced;        /* it counts among f->n_paced */
     bool checked;      /* the answer's head was judged */
     bool data;         /* ... and its body is what was asked for: bytes go to `to` */
     bool paused;       /* by the rate limit */
@@ -143,6 +145,9 @@ struct fetch {
     size_t scratch_used;
     struct retry_budget retry_budget;
     struct hedge hedges[2]; /* of readers; of those below them */
+    struct pace pace;       /* of those below readers */
+    unsigned n_paced;       /* those under way */
+    bool bound;             /* more of them wait, and only the pace holds them back */
     uint64_t seed;
     bool md5_seen, md5_useless; /* an ETag was its object's MD5; or none was, and one differed */
     struct creds_desk *creds;

@@ -211,13 +211,22 @@ static struct job *next_job(struct fetch *f, unsigned classes)
     return (struct job *)queues_pop(&f->http, classes);
 }
 
+/* f->lock held. */
+static unsigned paced_classes(struct fetch *f)
+{
+    unsigned classes = slots_classes(f, f->now_ns), reader = 1u << PRIO_READER;
+    f->pace.most = f->conf.connections;
+    f->bound = f->n_paced >= f->pace.limit && queues_have(&f->http, QUEUES_ALL & ~reader);
+    return f->bound ? classes & reader : classes;
+}
+
 static bool admit_one(struct fetch *f)
 {
     struct job *j = NULL;
     {
         ACQUIRE(&f->lock);
         if (!f->stopping && !line_is_full(f))
-            j = next_job(f, slots_classes(f, f->now_ns));
+            j = next_job(f, paced_classes(f));
         f->asleep = !j;
         if (!j)
             return false;
@@ -436,6 +445,7 @@ int fetch_new(struct fetch **ret, const struct fetch_conf *conf, struct err *err
     f->cap_idle = CONNECTIONS_KEPT;
     f->proxied = proxy_in_environment();
     retry_budget_init(&f->retry_budget, f->now_ns);
+    pace_init(&f->pace);
     rate_set(&f->rate, conf->bandwidth, f->now_ns);
     f->bandwidth = conf->bandwidth;
     creds_new(f);

@@ -316,6 +316,8 @@ struct flight *flight_start(struct fetch *f, struct job *j, bool hedge, bool low
     }
     fl->place = f->n_flying;
     f->flying[f->n_flying++] = fl;
+    fl->paced = low && !hedge;
+    f->n_paced += fl->paced;
     f->outstanding += fl->want;
     counter_add(&f->counts->requests, 1);
     return fl;
@@ -338,6 +340,9 @@ void flight_end(struct fetch *f, struct flight *fl)
     f->outstanding -= fl->want - fl->got;
     f->flying[fl->place] = f->flying[--f->n_flying];
     f->flying[fl->place]->place = fl->place;
+    f->n_paced -= fl->paced;
+    if (fl->paced)
+        pace_landed(&f->pace, counter_get(&f->counts->bytes), f->now_ns, f->bound);
     bool low = fl->low;
     flight_put(f, fl);
     slot_give(f, low);

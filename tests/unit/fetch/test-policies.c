@@ -3,6 +3,7 @@
 
 #include "clock.h"
 #include "hedge-internal.h"
+#include "pace-internal.h"
 #include "list-internal.h"
 #include "rate-internal.h"
 #include "retry-internal.h"
@@ -213,6 +214,66 @@ Test(hedge, straggles_by_its_own_pace)
     cr_expect(!hedge_straggles(&fast, &look)); /* never that early */
     look.took_ns++;
     cr_expect(hedge_straggles(&fast, &look));
+}
+
+/* --- how many warmup requests at once ----------------------------------------------------------
+ */
+
+/* A line that moves `most_per_ns`, and each request at most `each_per_ns`: so many of them land. */
+static void land(struct pace *p, unsigned n, double most_per_ns, double each_per_ns, uint64_t *now)
+{
+    static uint64_t bytes;
+
+    for (; n; n--) {
+        double rate = p->limit * each_per_ns;
+        *now += (uint64_t)(115000 / (rate < most_per_ns ? rate : most_per_ns));
+        pace_landed(p, bytes += 115000, *now, /*bound*/ true);
+    }
+}
+
+Test(pace, grows_while_more_move_more)
+{
+    struct pace p;
+    uint64_t now = 1;
+    pace_init(&p);
+    p.most = 64;
+    cr_assert_eq(p.limit, PACE_START);
+    land(&p, 300, 1e9, 1e-3, &now); /* a wide line far away */
+    cr_expect_eq(p.limit, 64);
+    land(&p, 3000, 1e9, 1e-3, &now);
+    cr_expect_eq(p.limit, 64);
+}
+
+Test(pace, stays_where_more_move_nothing_more)
+{
+    struct pace p;
+    uint64_t now = 1;
+    unsigned crowded = 0;
+    pace_init(&p);
+    p.most = 64;
+    land(&p, 300, 6.25e-3, 1, &now); /* a narrow one */
+    cr_expect_eq(p.limit, PACE_START);
+    for (unsigned i = 0; i < 5000; i++) {
+        land(&p, 1, 6.25e-3, 1, &now);
+        cr_assert_leq(p.limit, 2 * PACE_START);
+        crowded += p.limit > PACE_START;
+    }
+    cr_expect_lt(crowded, 500, "tried now and then: %u of 5000", crowded);
+    cr_expect_gt(crowded, 50);
+    land(&p, 5000, 1e9, 1e-3, &now); /* it is a wide one now */
+    cr_expect_eq(p.limit, 64);
+}
+
+Test(pace, learns_nothing_while_there_is_little_to_do)
+{
+    struct pace p;
+    uint64_t now = 1;
+    pace_init(&p);
+    p.most = 64;
+    for (unsigned i = 0; i < 1000; i++)
+        pace_landed(&p, 115000, now += 1000, /*bound*/ false);
+    cr_expect_eq(p.limit, PACE_START);
+    cr_expect_eq(p.landed, 0);
 }
 
 /* --- where a listing is cut ------------------------------------------------------------------- */
