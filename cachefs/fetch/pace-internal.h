@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PACE_START 16
+#define PACE_START 32
 #define PACE_HOLD  64 /* rounds until a doubling is tried again */
 
 struct pace {
