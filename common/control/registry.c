@@ -147,7 +147,7 @@ void control_unregister(const char *mountpoint)
 
 void control_forget(const char *mountpoint)
 {
-    struct control_mount m;
+    struct control_mount m = {0};
     bool lives = false;
     if (control_find(mountpoint, &m, NULL) == 0) {
         lives = m.alive && strcmp(m.mountpoint, mountpoint) == 0;

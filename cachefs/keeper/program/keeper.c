@@ -8,9 +8,8 @@
  *
  * One thread, one loop over poll(). What comes from a cachefs is believed no further than that
  * cachefs's own mount: messages have one size, descriptors are counted, the layout of the state is
- * read once, at the start, and never again. It opens /proc/vmstat, its own
- * score (score.c) and /dev/null, and no other file; all it starts is a program that it was handed
- * as a descriptor.
+ * read once, at the start, and never again. It opens /proc/vmstat, its own score (score.c) and
+ * /dev/null, and no other file; all it starts is a program that it was handed as a descriptor.
  */
 #include <errno.h>
 #include <fcntl.h>
