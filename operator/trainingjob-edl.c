@@ -143,14 +143,14 @@ static void see_trainers(struct training *t)
         t->phase = "Creating";
         return;
     }
-    int64_t ready = build_int(0, job, "status", "ready", NULL);
+    int64_t active = build_int(0, job, "status", "active", NULL);
     t->parallelism = build_int(r->min, job, "spec", "parallelism", NULL);
-    t->running = ready ? ready : build_int(0, job, "status", "active", NULL);
+    t->running = build_int(active, job, "status", "ready", NULL); /* not there before 1.24 */
     t->succeeded = build_int(0, job, "status", "succeeded", NULL);
     t->failed = build_int(0, job, "status", "failed", NULL);
     if (part_has_condition(job, "Complete", "True"))
         t->begun = build_text(job, "status", "startTime", NULL);
-    bool all_failed = t->failed > 0 && !t->running && t->succeeded + t->failed >= t->parallelism;
+    bool all_failed = t->failed > 0 && !active && t->succeeded + t->failed >= t->parallelism;
     if (part_has_condition(job, "Complete", "True") ||
         (training_most(r) == r->min && t->succeeded >= r->min))
         t->phase = "Succeed";

@@ -58,6 +58,8 @@ static const struct {
     {"tj-edl-plain", VIEW "},\"spec\":{\"image\":\"paddle:1\",\"trainer\":{\"entrypoint\":\"python "
                           "train.py\"}}" OBJECTS END},
     {"tj-edl-runs", VIEW "},\"spec\":" EDL OBJECTS TRAINERS(2, "\"active\":2,\"ready\":2") END},
+    {"tj-edl-not-ready",
+     VIEW "},\"spec\":" EDL OBJECTS TRAINERS(2, "\"active\":2,\"ready\":0") END},
     {"tj-edl-scaled", VIEW "},\"spec\":" EDL OBJECTS TRAINERS(5, "\"active\":5,\"ready\":5") END},
     {"tj-edl-scaled-too-far",
      VIEW "},\"spec\":" EDL OBJECTS TRAINERS(9, "\"active\":9,\"ready\":9") END},
