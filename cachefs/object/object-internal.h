@@ -12,6 +12,8 @@
 #include "sign-internal.h"
 #include "sync.h"
 
+#define URI_MAX 4096 /* bytes, as given and as we write it */
+
 /* --- URIs ----------------------------------------------------------------------------------------
  *
  * "SCHEME://[USER@]HOST[:PORT]/PATH". Only http(s) addresses are percent-encoded (as a browser has

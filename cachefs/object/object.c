@@ -82,7 +82,11 @@ int store_open(struct store **ret, const char *uri, const struct store_conf *con
             "webhdfs, swebhdfs, hdfs)",
             u.scheme);
     struct store *s = store_new(ops, conf);
-    if (ops->open(s, &u, conf, err)) {
+    int rc = ops->open(s, &u, conf, err);
+    if (rc == 0 && strlen(s->uri) > URI_MAX)
+        rc = err_set(err, ERR_USAGE, "not an address: longer than %d bytes as it is written here",
+                     URI_MAX);
+    if (rc) {
         store_close(s);
         return -1;
     }

@@ -4,8 +4,6 @@
 #include "mem.h"
 #include "object-internal.h"
 
-#define URI_MAX 4096
-
 static bool is_scheme_char(char c, bool first)
 {
     bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');

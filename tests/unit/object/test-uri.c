@@ -209,3 +209,18 @@ Test(uri, refused, .init = forget_environment)
         cr_expect_null(strstr(err.msg, "SECRET"), "%s", err.msg);
     }
 }
+
+Test(uri, a_canonical_form_is_not_longer_than_what_opens)
+{
+    struct store_conf conf = {.anonymous = true};
+    struct store *s;
+    struct err err = {0};
+    char text[1600] = "http://h/";
+
+    memset(text + strlen(text), 0xff, 1500); /* each byte is three when it is written as %FF */
+    cr_expect_eq(store_open(&s, text, &conf, &err), -1);
+    cr_expect_eq(err.class, ERR_USAGE);
+    text[1200] = '\0';
+    cr_assert_eq(store_open(&s, text, &conf, &err), 0, "%s", err.msg);
+    store_close(s);
+}
