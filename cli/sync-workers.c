@@ -5,7 +5,6 @@
  * without us, and over its restart.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "hash.h"
 #include "members.h"
 #include "mem.h"
+#include "secret-file.h"
 #include "server.h"
 #include "workers-internal.h"
 
@@ -55,20 +55,6 @@ static int url_of(const char *word, size_t len, char **ret, struct err *err)
     if (members_parse(whole, false, 1, &list, err))
         return err_wrap(err, "--worker");
     *ret = xstrdup(list.urls[0]);
-    return 0;
-}
-
-static int read_token(const char *path, struct secret *ret, struct err *err)
-{
-    char text[4097];
-    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (n < 0)
-        return err_sys(err, errno, "--token-file %s", path);
-    while (n && strchr(" \t\r\n", text[n - 1]))
-        n--;
-    secret_set(ret, text, (size_t)n);
-    explicit_bzero(text, sizeof text);
     return 0;
 }
 
@@ -407,7 +393,7 @@ int workers_sync(const struct sync_options *o, const struct sync_conf *c,
     *ret = (struct sync_counts){0};
     int rc = check(o, c, err);
     if (!rc && o->token_file)
-        rc = read_token(o->token_file, &all.token, err);
+        rc = secret_read(&all.token, o->token_file, err) ? err_wrap(err, "--token-file") : 0;
     if (!rc)
         rc = name_workers(&all, err);
     if (!rc) {

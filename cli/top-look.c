@@ -1,18 +1,15 @@
 /* One look at mounts: at those of this machine over their control sockets, or over HTTP at all that
  * a runtime server speaks for. */
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "http.h"
+#include "secret-file.h"
 #include "top-internal.h"
 
 #define CONNECT_NS (5 * NS_PER_S)
 #define ANSWER_NS  (20 * NS_PER_S)
 #define ANSWER_MAX (64u << 20)
-#define TOKEN_MAX  4096
 
 /* --- this machine ----------------------------------------------------------------------------- */
 
@@ -55,21 +52,6 @@ static int add_mounts(struct json_writer *w, const char *path, struct err *err)
 }
 
 /* --- a server --------------------------------------------------------------------------------- */
-
-static int read_token(const char *path, struct secret *ret, struct err *err)
-{
-    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-    char text[TOKEN_MAX];
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
-    if (n < 0)
-        return err_sys(err, errno, "--token-file %s", path);
-    size_t len = (size_t)n;
-    while (len && strchr(" \t\r\n", text[len - 1]))
-        len--;
-    secret_set(ret, text, len);
-    explicit_bzero(text, sizeof text);
-    return 0;
-}
 
 /* What a server says with a status that is not 200, in its own words. */
 static int refusal(int status, const struct bytes *body, const char *server, struct err *err)
@@ -121,8 +103,8 @@ static int add_list(const struct top_where *where, const struct secret *token, c
 static int look_at_server(const struct top_where *where, struct json_writer *w, struct err *err)
 {
     cleanup_secret struct secret token = {0};
-    if (where->token_file && read_token(where->token_file, &token, err))
-        return -1;
+    if (where->token_file && secret_read(&token, where->token_file, err))
+        return err_wrap(err, "--token-file");
     return add_list(where, &token, "/v1/status", "mounts", w, err) ||
                    add_list(where, &token, "/v1/jobs?state=running", "jobs", w, err)
                ? -1

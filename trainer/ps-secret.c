@@ -1,44 +1,32 @@
 /* The secret of a job: read, and proved without telling it. */
-#include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "buf.h"
 #include "cleanup.h"
 #include "mem.h"
 #include "ps-secret.h"
+#include "secret-file.h"
 
 #define TOKEN_MIN 16
-#define TOKEN_MAX 4096
 
 int ps_secret_read(struct secret *ret, const char *file, struct err *err)
 {
-    char text[TOKEN_MAX + 1];
     *ret = (struct secret){0};
     if (!file || !*file)
         return 0;
-    cleanup_close int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
-    if (n < 0)
-        return err_sys(err, errno, "--ps_token_file: %s", file);
-    bool is_long = n > TOKEN_MAX;
-    while (n && isspace((unsigned char)text[n - 1]))
-        n--;
-    text[is_long ? 0 : n] = '\0';
-    if (n < TOKEN_MIN || strcspn(text, " \t\r\n") != (size_t)n)
-        err_set(err, ERR_USAGE,
-                "--ps_token_file: %s: want one line of %d to %d characters without blanks", file,
-                TOKEN_MIN, TOKEN_MAX);
-    else
-        secret_set(ret, text, (size_t)n);
-    explicit_bzero(text, sizeof text);
-    return ret->text ? 0 : -1;
+    if (secret_read(ret, file, err))
+        return err_wrap(err, "--ps_token_file");
+    if (ret->len >= TOKEN_MIN && strcspn(ret->text, " \t\r\n") == ret->len)
+        return 0;
+    secret_release(ret);
+    return err_set(err, ERR_USAGE,
+                   "--ps_token_file: %s: want one line of %d to %d characters without blanks", file,
+                   TOKEN_MIN, SECRET_FILE_MAX);
 }
 
 int ps_secret_draw(uint8_t ret[PS_NUMBER], struct err *err)

@@ -4,14 +4,14 @@
  */
 #include "file.h"
 #include "peer-internal.h"
+#include "secret-file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
-#define TOKEN_BYTES 4096u
-#define BYTES_MAX   (64ull << 30)
+#define BYTES_MAX (64ull << 30)
 
 struct download {
     const char *url, *had;
@@ -44,20 +44,6 @@ static int take(void *arg, const void *data, size_t len, struct err *err)
     return 0;
 }
 
-static int read_token(const char *file, struct secret *ret, struct err *err)
-{
-    char text[TOKEN_BYTES];
-    cleanup_close int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
-    if (n < 0)
-        return err_sys(err, errno, "token file %s", file);
-    while (n && strchr(" \t\r\n", text[n - 1]))
-        n--;
-    secret_set(ret, text, (size_t)n);
-    explicit_bzero(text, sizeof text);
-    return 0;
-}
-
 static int run(struct download *d, const struct peer_catalog *c, struct http_answer *ret,
                struct err *err)
 {
@@ -87,8 +73,8 @@ int peer_catalog_fetch(const struct peer_catalog *c, const char *file, struct er
     struct download d = {.url = c->url, .had = c->had ? c->had : "", .file = file};
     struct http_answer answer;
     http_answer_init(&answer);
-    if (c->token_file && *c->token_file && read_token(c->token_file, &d.token, err))
-        return -1;
+    if (c->token_file && *c->token_file && secret_read(&d.token, c->token_file, err))
+        return err_wrap(err, "token file");
     cleanup_close int fd = open(file, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     int rc = fd < 0 ? err_sys(err, errno, "write %s", file) : 0;
     d.fd = fd;
