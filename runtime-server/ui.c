@@ -6,25 +6,19 @@
 #include <string.h>
 
 #include "server-internal.h"
+#include "embed.h"
 
 #define UI_FOLDER "runtime-server/ui/"
 
-/* The bytes of a file, between `name` and `name_end`. */
-#define UI_FILE(name, file)                                                                   \
-    extern const char name[], name##_end[];                                                   \
-    __asm__(".pushsection .rodata\n"                                                          \
-            ".global " #name "\n.global " #name "_end\n" #name ":\n.incbin \"" UI_FOLDER file \
-            "\"\n" #name "_end:\n.byte 0\n.popsection\n")
-
-UI_FILE(ui_index_html, "index.html");
-UI_FILE(ui_style_css, "style.css");
-UI_FILE(ui_icon_svg, "icon.svg");
-UI_FILE(ui_app_js, "app.js");
-UI_FILE(ui_api_js, "api.js");
-UI_FILE(ui_cards_js, "cards.js");
-UI_FILE(ui_chart_js, "chart.js");
-UI_FILE(ui_jobs_js, "jobs.js");
-UI_FILE(ui_words_js, "words.js");
+EMBED_FILE(ui_index_html, UI_FOLDER "index.html");
+EMBED_FILE(ui_style_css, UI_FOLDER "style.css");
+EMBED_FILE(ui_icon_svg, UI_FOLDER "icon.svg");
+EMBED_FILE(ui_app_js, UI_FOLDER "app.js");
+EMBED_FILE(ui_api_js, UI_FOLDER "api.js");
+EMBED_FILE(ui_cards_js, UI_FOLDER "cards.js");
+EMBED_FILE(ui_chart_js, UI_FOLDER "chart.js");
+EMBED_FILE(ui_jobs_js, UI_FOLDER "jobs.js");
+EMBED_FILE(ui_words_js, UI_FOLDER "words.js");
 
 #define JAVASCRIPT "text/javascript; charset=utf-8"
 

@@ -2,19 +2,13 @@
 #include <string.h>
 
 #include "curves-internal.h"
+#include "embed.h"
 
 #define PAGE_FOLDER "trainer/curves/page/"
 
-/* The bytes of a file, between `name` and `name_end`. */
-#define PAGE_FILE(name, file)                                                                   \
-    extern const char name[], name##_end[];                                                     \
-    __asm__(".pushsection .rodata\n"                                                            \
-            ".global " #name "\n.global " #name "_end\n" #name ":\n.incbin \"" PAGE_FOLDER file \
-            "\"\n" #name "_end:\n.byte 0\n.popsection\n")
-
-PAGE_FILE(curves_index_html, "index.html");
-PAGE_FILE(curves_style_css, "style.css");
-PAGE_FILE(curves_curves_js, "curves.js");
+EMBED_FILE(curves_index_html, PAGE_FOLDER "index.html");
+EMBED_FILE(curves_style_css, PAGE_FOLDER "style.css");
+EMBED_FILE(curves_curves_js, PAGE_FOLDER "curves.js");
 
 static const struct page_file files[] = {
     {"/", "text/html; charset=utf-8", curves_index_html, curves_index_html_end},
