@@ -7,14 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "curves-internal.h"
-#include "http-listen.h"
+#include "http-serve.h"
 #include "mem.h"
 
 #define CONNECTIONS 64
-#define IDLE_S      60
 #define TEXT        "text/plain; charset=utf-8"
 
 /* --- options ---------------------------------------------------------------------------------- */
@@ -125,24 +123,9 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 static int serve(char *file, const struct curves_options *o, const sigset_t *ends, struct log *log,
                  struct err *err)
 {
-    int sock = -1, signal_number = 0;
-    if (http_listen(o->listen, &sock, err))
-        return err_wrap(err, "--listen");
-    struct MHD_Daemon *d = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, on_request, file,
-        MHD_OPTION_LISTEN_SOCKET, sock, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_END);
-    if (!d) {
-        close(sock);
-        return err_set(err, ERR_FAILED, "--listen: cannot serve %s", o->listen);
-    }
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(d, MHD_DAEMON_INFO_BIND_PORT);
-    log_info(log, "ready port=%u", info ? info->port : 0u);
-    while (sigwait(ends, &signal_number))
-        ;
-    log_info(log, "ending signal=%d", signal_number);
-    MHD_stop_daemon(d);
-    return 0;
+    struct MHD_OptionItem more[] = {{MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, NULL},
+                                    {MHD_OPTION_END, 0, NULL}};
+    return http_serve(o->listen, on_request, file, more, ends, log, err);
 }
 
 int curves_run(const struct curves_options *o, const sigset_t *ends, struct err *err)

@@ -4,16 +4,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "http-listen.h"
+#include "http-serve.h"
 #include "json.h"
 #include "mem.h"
 #include "predict-internal.h"
 
 #define BODY_MAX    (64u << 20)
 #define CONNECTIONS 256
-#define IDLE_S      60
 #define THREADS     4
 
 /* --- options ---------------------------------------------------------------------------------- */
@@ -172,25 +170,11 @@ static void on_end(void *arg, struct MHD_Connection *c, void **state,
 static int serve(struct predictor *p, const struct predict_options *o, const sigset_t *ends,
                  struct log *log, struct err *err)
 {
-    int sock = -1, signal_number = 0;
-    if (http_listen(o->listen, &sock, err))
-        return err_wrap(err, "--listen");
-    struct MHD_Daemon *d = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, on_request, p,
-        MHD_OPTION_LISTEN_SOCKET, sock, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)IDLE_S, MHD_OPTION_NOTIFY_COMPLETED, on_end, NULL, MHD_OPTION_END);
-    if (!d) {
-        close(sock);
-        return err_set(err, ERR_FAILED, "--listen: cannot serve %s", o->listen);
-    }
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(d, MHD_DAEMON_INFO_BIND_PORT);
-    log_info(log, "ready port=%u", info ? info->port : 0u);
-    while (sigwait(ends, &signal_number))
-        ;
-    log_info(log, "ending signal=%d", signal_number);
-    MHD_stop_daemon(d);
-    return 0;
+    struct MHD_OptionItem more[] = {{MHD_OPTION_THREAD_POOL_SIZE, THREADS, NULL},
+                                    {MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, NULL},
+                                    {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_end, NULL},
+                                    {MHD_OPTION_END, 0, NULL}};
+    return http_serve(o->listen, on_request, p, more, ends, log, err);
 }
 
 int predict_run(const struct predict_options *o, const sigset_t *ends, struct err *err)
