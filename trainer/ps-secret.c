@@ -19,9 +19,10 @@ int ps_secret_read(struct secret *ret, const char *file, struct err *err)
     *ret = (struct secret){0};
     if (!file || !*file)
         return 0;
-    if (secret_read(ret, file, err))
-        return err_wrap(err, "--ps_token_file");
-    if (ret->len >= TOKEN_MIN && strcspn(ret->text, " \t\r\n") == ret->len)
+    struct err why = {0};
+    if (secret_read(ret, file, &why) && why.class != ERR_USAGE)
+        return err_set(err, why.class, "--ps_token_file: %s", why.msg);
+    if (ret->text && ret->len >= TOKEN_MIN && strcspn(ret->text, " \t\r\n") == ret->len)
         return 0;
     secret_release(ret);
     return err_set(err, ERR_USAGE,
