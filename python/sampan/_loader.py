@@ -82,8 +82,10 @@ def _load():
     try:
         lib = ctypes.CDLL(path)
     except OSError as why:
-        raise ImportError(f"sampan.Loader: {why} (it comes with the package sampan, or by \"make install\"; or name it "
-                          "in SAMPAN_LOADER_LIBRARY)") from why
+        what = ("another package has brought an older JPEG library of the same name: import sampan before it, say before torchvision"
+                if "symbol" in str(why) and "jpeg" in str(why) else
+                'it comes with the package sampan, or by "make install"; or name it in SAMPAN_LOADER_LIBRARY')
+        raise ImportError(f"sampan.Loader: {why} ({what})") from why
     err, handle = ctypes.POINTER(_Err), ctypes.c_void_p
     batch = ctypes.POINTER(_Batch)
     for name, result, *arguments in (
@@ -296,3 +298,9 @@ class Loader:
 
     def __exit__(self, *why):
         self.close()
+
+
+try:
+    _load()  # at once: of two JPEG libraries of one name the first is everybody's, and torchvision's is too old for it
+except ImportError:
+    pass  # Loader() will say why; samplers need no library

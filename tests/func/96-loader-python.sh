@@ -83,4 +83,15 @@ refused(ValueError, "randm", lambda: sampan.Loader(mount, "randm"))
 refused(ValueError, 'crop="left"', lambda: sampan.Loader(mount, crop="left"))
 PY
 "$NUMPY_PYTHON" "$T/check.py" "$MNT" || fail "the module"
+
+# Beside a package that brings a JPEG library of the same name, older, as torchvision does: imported first, or else told what to do.
+name=$(ldd "$SAMPAN_LOADER_LIBRARY" | sed -n 's/^[[:space:]]*\(libjpeg[^ ]*\) =>.*/\1/p')
+if [ -n "$name" ] && command -v cc >/dev/null; then
+    cc -shared -x c /dev/null -Wl,-soname,"$name" -o "$T/other.so"
+    "$NUMPY_PYTHON" -c 'import ctypes, sys, sampan; ctypes.CDLL(sys.argv[1]); print(len(sampan.Loader(sys.argv[2])))' "$T/other.so" "$MNT" ||
+        fail "the other library is in its way"
+    ! "$NUMPY_PYTHON" -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1]); import sampan; sampan.Loader(sys.argv[2])' "$T/other.so" "$MNT" 2>"$T/why" ||
+        fail "two libraries of one name: has it changed which one counts?"
+    grep -q "ImportError: sampan.Loader: .*import sampan before it" "$T/why" || fail "$(cat "$T/why")"
+fi
 unmount
