@@ -37,7 +37,7 @@ static struct loader *open_loader(char **argv, enum loader_format format, enum l
     o.dir = argv[2];
     o.sampler = "torch-distributed,seed=1";
     o.batch = 32;
-    o.depth = format == LOADER_RAW ? 8 : 4;
+    o.depth = 4;
     o.threads = (uint32_t)atoi(argv[3]);
     o.epochs = (uint32_t)atoi(argv[4]) + 1;
     o.format = format;

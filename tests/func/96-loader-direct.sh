@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The loader reads a warm set straight from its packs: every byte is that of the source and no sample is
 # read through the mount; the pixels are those that come through the mount, however many threads decode.
-# The mount hears sampler and epoch. When the owner is killed, reading goes on, and directly again.
+# The mount hears sampler and epoch, and nobody waits until it has. When the owner is killed, reading goes on, and directly again.
 . "$SAMPAN_TESTS/lib/common.sh"
 need_mount
 use_loader
@@ -11,6 +11,7 @@ warm_all
 cat >"$T/check.py" <<'PY'
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -50,7 +51,7 @@ order = sampan.status(mount)["order"]
 assert order["sampler"].startswith("torch-distributed,"), order
 for epoch in range(2):
     same("every sample once", sorted(bytes_of_epoch(raw)), list(range(n)))
-same("the epoch that the mount was told last", sampan.status(mount)["order"]["epoch"], 1)
+until("the mount was told the last epoch", lambda: sampan.status(mount)["order"]["epoch"] == 1)
 figures = raw.figures()
 same("directly, and through the mount", (figures["direct_samples"], figures["mount_samples"]), (2 * n, 0))
 same("reasons", (figures["direct_why"], figures["mount_why"], figures["corrupt"]), ("", "", 0))
@@ -70,6 +71,26 @@ for threads in (1, 5):
     got, figures = pixels(direct="only", threads=threads)
     same("directly", (figures["mount_samples"], figures["direct_samples"]), (0, 2 * n))
     assert numpy.array_equal(got, want), f"{threads} threads: other pixels"
+
+# An owner that does nothing, and no keeper to replace it: epochs go on all the same.
+owner = sampan.status(mount)["pid"]
+with open(f"/proc/{owner}/stat", encoding="ascii") as f:
+    keeper = int(f.read().rpartition(")")[2].split()[1])
+raw = sampan.Loader(mount, "torch-distributed,seed=5", batch_size=8, format="raw", direct="only", epochs=6)
+same("every sample once", sorted(bytes_of_epoch(raw)), list(range(n)))
+for process in (keeper, owner):
+    os.kill(process, signal.SIGSTOP)
+wakes = subprocess.Popen(["sh", "-c", f"sleep 60; kill -CONT {owner} {keeper}"], start_new_session=True)
+try:
+    for epoch in range(1, 6):
+        same("every sample once", sorted(bytes_of_epoch(raw)), list(range(n)))
+    same("epochs that waited for the owner", wakes.poll(), None)
+finally:
+    os.killpg(wakes.pid, signal.SIGKILL)
+    for process in (owner, keeper):
+        os.kill(process, signal.SIGCONT)
+until("the mount was told the last epoch", lambda: sampan.status(mount)["order"]["epoch"] == 5)
+raw.close()
 
 auto = sampan.Loader(mount, "torch-distributed,seed=5", batch_size=8, format="raw", depth=2)
 until("directly", lambda: auto.figures()["direct_known"] == n)

@@ -55,6 +55,9 @@ struct direct {
     struct direct_hand *hands;
     int sock; /* -1: none */
     bool stop, epoch_began, asked_all;
+    bool tell, telling, tell_failed; /* `epoch` is to be told the mount, is just told; one was
+                                        refused */
+    uint64_t epoch;
     uint64_t known, revoked;
     char why[256];
 };

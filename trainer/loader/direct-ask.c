@@ -10,6 +10,7 @@
 
 #include "control.h"
 #include "direct-ask-internal.h"
+#include "loader-internal.h"
 #include "mem.h"
 #include "walk.h"
 
@@ -329,13 +330,32 @@ static int connect_owner(struct direct *d, struct err *err)
     return ask_version(d, err);
 }
 
+static void tell_epoch(struct direct *d)
+{
+    uint64_t epoch;
+    {
+        ACQUIRE(&d->lock);
+        if (!d->tell)
+            return;
+        d->tell = false;
+        d->telling = true;
+        epoch = d->epoch;
+    }
+    struct err why = {0};
+    int rc = mount_tell_epoch(d->dir, epoch, &why);
+    ACQUIRE(&d->lock);
+    d->telling = false;
+    d->tell_failed |= rc != 0; /* the next one is the caller's, who says why */
+    cond_broadcast(&d->asked);
+}
+
 /* Everything was asked for. True: an epoch has begun; false: it is time to look at the leases. */
 static bool wait_for_epoch(struct direct *d)
 {
     ACQUIRE(&d->lock);
     d->asked_all = true;
     cond_broadcast(&d->asked);
-    if (!d->epoch_began && !d->stop)
+    if (!d->epoch_began && !d->tell && !d->stop)
         cond_wait_for(&d->wake, &d->lock, LOOK_NS);
     bool began = d->epoch_began;
     d->epoch_began = false;
@@ -351,6 +371,7 @@ static int follow(struct direct *d, struct err *err)
         if (look && ask_all(d, err))
             return -1;
         note_why(d, NULL);
+        tell_epoch(d);
         if (check_leases(d, err))
             return -1;
     }

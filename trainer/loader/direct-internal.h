@@ -32,6 +32,10 @@ void direct_close(struct direct *d); /* NULL is fine */
 void direct_wait(struct direct *d);
 /* An epoch begins: what is unknown is asked for again. */
 void direct_epoch(struct direct *d);
+/* Where every sample is known to lie in a pack nobody waits for what the mount does with its order:
+ * the asking thread tells it the epoch (the last one, if epochs are shorter than that takes).
+ * False: it does not; the caller tells the mount. */
+bool direct_tell(struct direct *d, uint64_t epoch);
 
 /* A thread that reads; what it reads stays mapped meanwhile. */
 struct direct_hand;

@@ -134,6 +134,19 @@ void direct_epoch(struct direct *d)
     cond_broadcast(&d->wake);
 }
 
+bool direct_tell(struct direct *d, uint64_t epoch)
+{
+    ACQUIRE(&d->lock);
+    d->tell = d->known == d->n && d->sock >= 0 && !d->tell_failed;
+    while (!d->tell && d->telling)
+        cond_wait(&d->asked, &d->lock); /* an older epoch must not be told after this one */
+    if (!d->tell)
+        return false;
+    d->epoch = epoch;
+    cond_broadcast(&d->wake);
+    return true;
+}
+
 void direct_figures(struct direct *d, uint64_t *ret_known, uint64_t *ret_revoked, char *ret_why,
                     size_t why_size)
 {

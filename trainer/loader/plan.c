@@ -56,7 +56,8 @@ static void prepare(struct loader *l, uint64_t number)
     bool tell = !l->o.quiet_mount && !l->mount_why[0];
     lock_drop(&l->lock);
     int rc = epoch_prepare(l, &e, false, &why);
-    int told = tell && !rc ? mount_tell_epoch(l->dir, number, &quiet) : 0;
+    tell = tell && !rc && !(l->direct && direct_tell(l->direct, number));
+    int told = tell ? mount_tell_epoch(l->dir, number, &quiet) : 0;
     if (l->direct && !rc)
         direct_epoch(l->direct);
     lock_take(&l->lock);
