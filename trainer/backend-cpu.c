@@ -212,13 +212,15 @@ static void cpu_rates(struct backend *b, const struct update *u)
 static void cpu_update(struct backend *b, float *w, const float *g, float *v, size_t n, bool plain)
 {
     struct update u = cpu_of(b)->rates;
+    bool steps = u.trust > 0;
     if (plain)
         u.decay = u.trust = 0;
-    float ratio = u.trust > 0 ? lars_ratio(w, g, n, &u) : 1;
-    float rate = u.rate, momentum = u.momentum, decay = u.decay, scale = u.scale;
+    float by = u.trust > 0 ? lars_ratio(w, g, n, &u) : 1, rate = steps ? 1 : u.rate;
+    float momentum = u.momentum, decay = u.decay, scale = u.scale;
+    by *= steps ? u.rate : 1;
 #pragma omp parallel for simd if (n > WORTH)
     for (size_t i = 0; i < n; i++) {
-        v[i] = momentum * v[i] + ratio * (scale * g[i] + decay * w[i]);
+        v[i] = momentum * v[i] + by * (scale * g[i] + decay * w[i]);
         w[i] -= rate * v[i];
     }
 }

@@ -170,8 +170,9 @@ struct backend_ops {
 
     /* What the updates queued from here on go by. */
     void (*rates)(struct backend *b, const struct update *u);
-    /* v = momentum v + (scale g + decay w) [times LARS' ratio]; w -= rate v. `plain`: without
-     * decay and LARS. */
+    /* v = momentum v + (scale g + decay w); w -= rate v. With LARS (trust > 0) v holds steps, as it
+     * was published: v = momentum v + rate ratio (scale g + decay w); w -= v. `plain`: without
+     * decay, and the ratio is 1. */
     void (*update)(struct backend *b, float *w, const float *g, float *v, size_t n, bool plain);
     /* y = keep y + (1 - keep) scale g */
     void (*track)(struct backend *b, float *y, const float *g, size_t n, float keep);

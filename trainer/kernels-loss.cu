@@ -206,11 +206,15 @@ KERNEL k_lars_ratio(const double *part, u32 parts, const float *u, float *ratio)
 KERNEL k_update(float *w, const float *g, float *v, u64 n, const float *u, float decays,
                 const float *ratio)
 {
-    float by = ratio ? *ratio : 1, decay = decays * u[DECAY];
+    float by = ratio ? *ratio : 1, rate = u[RATE], decay = decays * u[DECAY];
+    if (u[TRUST] > 0) {
+        by *= rate;
+        rate = 1;
+    }
     EACH(i, n)
     {
         v[i] = u[MOMENTUM] * v[i] + by * (u[SCALE] * g[i] + decay * w[i]);
-        w[i] -= u[RATE] * v[i];
+        w[i] -= rate * v[i];
     }
 }
 

@@ -72,6 +72,31 @@ static void check_gradients(struct net *n, const struct net_batch *in, double st
     free(grads);
 }
 
+/* By LARS velocities are steps, so that a rate that changes does not change the steps before it. */
+Test(net, momentum_and_rates)
+{
+    struct backend *b = cpu(1);
+    static const struct {
+        float trust, want_w, want_v;
+    } rows[] = {
+        /* v: 0.5, then 0.25 + 0.5; w: 1 - 0.1 * 0.5, then - 0.01 * 0.75 */
+        {0, 0.9425f, 0.75f},
+        /* ratio 0.2 * 1 / 0.5, then 0.2 * 0.98 / 0.5; v: 0.1 * 0.4 * 0.5, then half of it + 0.01 *
+           0.392 * 0.5 */
+        {0.2f, 0.96804f, 0.01196f},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        float w = 1, g = 1, v = 0;
+        struct update u = {.rate = 0.1f, .momentum = 0.5f, .trust = rows[i].trust};
+        net_update_one(b, PARAM_WEIGHT, &w, &g, &v, 1, &u, 2);
+        u.rate = 0.01f;
+        net_update_one(b, PARAM_WEIGHT, &w, &g, &v, 1, &u, 2);
+        cr_expect(fabsf(w - rows[i].want_w) < 1e-6f && fabsf(v - rows[i].want_v) < 1e-6f,
+                  "trust %g: w %.7f v %.7f", rows[i].trust, w, v);
+    }
+    backend_close(b);
+}
+
 static struct batches *made_up(enum model_data kind, int side, size_t batch, uint64_t samples)
 {
     char data[64];
