@@ -13,10 +13,10 @@
 
 /* What all ranks must have alike, or sums would add up numbers of different things. */
 struct likeness {
-    uint64_t floats, params, shapes;
+    uint64_t floats, params, shapes, classes;
 };
 
-static struct likeness likeness_of(const struct net *n)
+static struct likeness likeness_of(const struct net *n, const struct checkpoint_about *about)
 {
     struct likeness l = {.floats = net_floats(n), .params = net_n_params(n)};
     for (size_t i = 0; i < net_n_params(n); i++) {
@@ -24,6 +24,8 @@ static struct likeness likeness_of(const struct net *n)
         l.shapes = hash64(p->name, strlen(p->name), l.shapes);
         l.shapes = hash64(p->dims, (size_t)p->n_dims * sizeof *p->dims, l.shapes);
     }
+    for (size_t i = 0; i < about->n_classes; i++)
+        l.classes = hash64(about->classes[i], strlen(about->classes[i]), l.classes);
     return l;
 }
 
@@ -31,11 +33,16 @@ int check_ranks(struct run *r, struct err *err)
 {
     if (r->ps || r->c->ranks == 1)
         return 0; /* servers compare for themselves */
-    struct likeness own = likeness_of(r->n), first = own;
+    struct likeness own = likeness_of(r->n, &r->about), first = own;
     if (r->c->ops->share(r->c, &first, sizeof first, err))
         return -1;
     if (memcmp(&own, &first, sizeof own) == 0)
         return 0;
+    if (own.shapes == first.shapes && own.classes != first.classes)
+        return err_set(err, ERR_USAGE,
+                       "rank %u has classes of other names than rank 0: a label would mean two "
+                       "things (the same class folders in the --data of all ranks)",
+                       r->c->rank);
     return err_set(err, ERR_USAGE,
                    "rank %u has another model than rank 0: %" PRIu64 " parameters of %" PRIu64
                    " numbers, not %" PRIu64 " of %" PRIu64

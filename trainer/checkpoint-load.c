@@ -20,7 +20,8 @@
 struct reading {
     int dir;
     struct net *n;
-    float *weights, *velocities, *mean; /* host memory; mean NULL: the net has none */
+    const struct checkpoint_about *about; /* NULL: names of labels are not compared */
+    float *weights, *velocities, *mean;   /* host memory; mean NULL: the net has none */
 };
 
 static int read_file(int dir, const char *name, size_t max, struct bytes *out, struct err *err)
@@ -95,10 +96,47 @@ static int take_file(struct reading *r, const struct json *row, struct err *err)
 
 /* --- state.json ------------------------------------------------------------------------------- */
 
+static int take_classes(const struct json *names, struct checkpoint_about *ret, struct err *err)
+{
+    size_t n = json_count(names);
+    ret->classes = xcalloc(n + 1, sizeof *ret->classes);
+    for (size_t i = 0; i < n; i++) {
+        struct json one = json_at(names, i);
+        const char *name;
+        if (json_as_str(&one, &name, err))
+            return -1;
+        ret->classes[ret->n_classes++] = xstrdup(name);
+    }
+    return 0;
+}
+
+static const char *class_of(const struct checkpoint_about *a, size_t i)
+{
+    return i < a->n_classes ? a->classes[i] : "";
+}
+
+/* A label means the same as when the checkpoint was written, as far as names were known. */
+static int check_classes(const struct reading *r, const struct json *root, struct err *err)
+{
+    cleanup_checkpoint_about struct checkpoint_about was = {0};
+    struct json names = json_get(root, "classes");
+    if (!r->about || !json_has(root, "classes"))
+        return 0;
+    if (take_classes(&names, &was, err))
+        return -1;
+    for (size_t i = 0; was.n_classes && i < r->about->n_classes; i++)
+        if (strcmp(class_of(&was, i), r->about->classes[i]) != 0)
+            return err_set(err, ERR_USAGE,
+                           "it has other classes: class %zu of %zu was '%s', in --data it is '%s' "
+                           "(--accept_classes goes on all the same)",
+                           i, was.n_classes, class_of(&was, i), r->about->classes[i]);
+    return 0;
+}
+
 static int take_state(struct reading *r, const struct json *root, struct checkpoint *c,
                       struct err *err)
 {
-    const char *model = "", *token = "";
+    const char *model = "", *token = "", *optimizer = "momentum"; /* of before it was written */
     int64_t format, pass, batch, step, seed;
     if (json_int(root, "format", 1, INT64_MAX, &format, err))
         return -1;
@@ -109,7 +147,8 @@ static int take_state(struct reading *r, const struct json *root, struct checkpo
         json_int(root, "pass", 0, INT64_MAX, &pass, err) ||
         json_int(root, "batch", 0, INT64_MAX, &batch, err) ||
         json_int(root, "step", 0, INT64_MAX, &step, err) ||
-        json_int(root, "seed", 0, INT64_MAX, &seed, err))
+        json_int(root, "seed", 0, INT64_MAX, &seed, err) ||
+        (json_has(root, "optimizer") && json_str(root, "optimizer", &optimizer, err)))
         return -1;
     if (strcmp(model, net_model(r->n)) != 0)
         return err_set(err, ERR_USAGE, "it is of another model (%s)", model);
@@ -118,7 +157,8 @@ static int take_state(struct reading *r, const struct json *root, struct checkpo
                              .step = (uint64_t)step,
                              .seed = (uint64_t)seed};
     snprintf(c->token, sizeof c->token, "%s", token);
-    return 0;
+    snprintf(c->optimizer, sizeof c->optimizer, "%s", optimizer);
+    return check_classes(r, root, err);
 }
 
 static int take_files(struct reading *r, const struct json *root, struct err *err)
@@ -159,7 +199,8 @@ static int read_place(struct reading *r, struct checkpoint *c, struct err *err)
     return take_state(r, &root, c, err) || take_files(r, &root, err);
 }
 
-static int load_place(const char *path, struct net *n, struct checkpoint *c, struct err *err)
+static int load_place(const char *path, struct net *n, const struct checkpoint_about *about,
+                      struct checkpoint *c, struct err *err)
 {
     size_t bytes = net_floats(n) * sizeof(float);
     struct backend *b = net_backend(n);
@@ -168,7 +209,7 @@ static int load_place(const char *path, struct net *n, struct checkpoint *c, str
         return err_sys(err, errno, "%s", path);
     cleanup_free float *weights = xcalloc(1, bytes + 1), *velocities = xcalloc(1, bytes + 1),
                        *mean = net_mean(n) ? xcalloc(1, bytes + 1) : NULL;
-    struct reading r = {fd, n, weights, velocities, mean};
+    struct reading r = {fd, n, about, weights, velocities, mean};
     if (read_place(&r, c, err))
         return -1;
     b->ops->put(b, net_weights(n), weights, bytes);
@@ -179,8 +220,8 @@ static int load_place(const char *path, struct net *n, struct checkpoint *c, str
     return b->ops->sync(b, err);
 }
 
-int checkpoint_load(const char *dir, struct net *n, struct checkpoint *ret, struct log *log,
-                    struct err *err)
+int checkpoint_load(const char *dir, struct net *n, const struct checkpoint_about *about,
+                    struct checkpoint *ret, struct log *log, struct err *err)
 {
     cleanup_free struct checkpoint_place *all = NULL;
     size_t count;
@@ -195,7 +236,7 @@ int checkpoint_load(const char *dir, struct net *n, struct checkpoint *ret, stru
             continue;
         }
         cleanup_free char *path = xasprintf("%s/%s", dir, all[i].name);
-        if (load_place(path, n, ret, &e) == 0)
+        if (load_place(path, n, about, ret, &e) == 0)
             return 1;
         log_warn(log, "%s/%s is passed over: %s", dir, all[i].name, e.msg);
         others |= e.class == ERR_USAGE;
@@ -210,15 +251,15 @@ int checkpoint_load(const char *dir, struct net *n, struct checkpoint *ret, stru
                    dir, first.msg);
 }
 
-int checkpoint_load_named(const char *path, struct net *n, struct checkpoint *ret, struct log *log,
-                          struct err *err)
+int checkpoint_load_named(const char *path, struct net *n, const struct checkpoint_about *about,
+                          struct checkpoint *ret, struct log *log, struct err *err)
 {
     cleanup_free char *state = xasprintf("%s/state.json", path);
     if (access(path, F_OK))
         return err_sys(err, errno, "checkpoints: %s", path);
     if (access(state, F_OK) == 0)
-        return load_place(path, n, ret, err) ? err_wrap(err, "checkpoint %s", path) : 1;
-    int got = checkpoint_load(path, n, ret, log, err);
+        return load_place(path, n, about, ret, err) ? err_wrap(err, "checkpoint %s", path) : 1;
+    int got = checkpoint_load(path, n, about, ret, log, err);
     if (got == 0)
         return err_set(err, ERR_NOT_FOUND,
                        "checkpoints: %s: there is no whole one (look at its pass-… folders)", path);
@@ -250,20 +291,6 @@ static int take_shape(const struct json *shape, struct model_shape *s, struct er
         if (json_as_int(&row, 0, INT_MAX, &n, err))
             return -1;
         s->rows[i] = (int)n;
-    }
-    return 0;
-}
-
-static int take_classes(const struct json *names, struct checkpoint_about *ret, struct err *err)
-{
-    size_t n = json_count(names);
-    ret->classes = xcalloc(n + 1, sizeof *ret->classes);
-    for (size_t i = 0; i < n; i++) {
-        struct json one = json_at(names, i);
-        const char *name;
-        if (json_as_str(&one, &name, err))
-            return -1;
-        ret->classes[ret->n_classes++] = xstrdup(name);
     }
     return 0;
 }

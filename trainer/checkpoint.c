@@ -173,6 +173,7 @@ static int write_state(struct writing *w, const struct net *n, const struct chec
     jw_uint(&out, "batch", c->batch);
     jw_uint(&out, "step", c->step);
     jw_uint(&out, "seed", c->seed);
+    jw_str(&out, "optimizer", c->optimizer);
     jw_str(&out, "token", c->token);
     put_double(&out, "loss", c->loss);
     put_double(&out, "rate", c->rate);

@@ -27,6 +27,7 @@ struct checkpoint {
     uint64_t batch; /* batches of it that are done */
     uint64_t step;  /* updates so far */
     uint64_t seed;
+    char optimizer[16];          /* whose momentum it is */
     double loss, rate;           /* of the last step, for people */
     char token[BATCH_TOKEN_LEN]; /* the place in the middle of a pass; "" at its begin */
     char from[600];              /* the folder that it was loaded from */
@@ -56,13 +57,16 @@ int checkpoint_save(const char *dir, const struct net *n, const struct checkpoin
  * Loads the newest that is whole and of this model. 1: loaded. 0: there is none. Torn ones and
  * those of another model are passed over, each with a line in the log; if only ones of another
  * model are there, that is an error, for beginning anew would in the end remove them.
+ *
+ * Another model is also one whose labels have other names than `about` has (NULL: they are not
+ * compared, nor where either has none).
  */
-int checkpoint_load(const char *dir, struct net *n, struct checkpoint *ret, struct log *log,
-                    struct err *err);
+int checkpoint_load(const char *dir, struct net *n, const struct checkpoint_about *about,
+                    struct checkpoint *ret, struct log *log, struct err *err);
 /* The same where somebody names what is to be loaded: one checkpoint's folder, or a folder of them.
  * That nothing can be loaded is an error: ERR_NOT_FOUND if none is there. */
-int checkpoint_load_named(const char *path, struct net *n, struct checkpoint *ret, struct log *log,
-                          struct err *err);
+int checkpoint_load_named(const char *path, struct net *n, const struct checkpoint_about *about,
+                          struct checkpoint *ret, struct log *log, struct err *err);
 
 /* How the net of one checkpoint's folder, or of the newest whole one in a folder of them, was
  * built; `*ret_place` is the folder that it was. ERR_NOT_FOUND: there is none; ERR_USAGE: it was

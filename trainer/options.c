@@ -78,6 +78,8 @@ const struct conf_row options_rows[] = {
     TEXT(resume, "auto", "auto|never|DIR",
          "auto: go on from the newest checkpoint of --save_dir; never: begin anew; DIR: go on from "
          "this checkpoint, or the newest in this folder"),
+    {"accept_classes", CONF_FLAG, AT(accept_classes),
+     .help = "Go on from a checkpoint although its classes had other names"},
     INT(saving_period, "1", 0, 100000, "Passes between checkpoints (0: only by batches)"),
     INT(saving_period_by_batches, "0", 0, LARGE, "Batches between checkpoints within a pass"),
     INT(keep, "3", 0, 100000, "Checkpoints that are kept (0: all)"),

@@ -14,7 +14,7 @@ struct options {
     /* what */
     const char *model, *data, *test_data, *sampler;
     int64_t image, hidden, batch_size, num_passes, max_steps, seed;
-    bool skip_bad, json;
+    bool skip_bad, accept_classes, json;
     /* how it learns */
     const char *optimizer, *schedule, *learning_rate, *momentum, *weight_decay, *label_smoothing,
         *ema, *rate_factor;

@@ -216,14 +216,28 @@ static bool goes_on(const struct options *o)
     return strcmp(o->resume, "auto") == 0;
 }
 
+/* Momentum means something else to another optimizer. */
+static int own_momentum(struct run *r, struct net *n, struct err *err)
+{
+    struct backend *b = net_backend(n);
+    if (strcmp(r->at.optimizer, r->o->optimizer) == 0)
+        return 0;
+    log_warn(r->log, "the checkpoint was made with --optimizer %s: momentum begins anew",
+             r->at.optimizer);
+    snprintf(r->at.optimizer, sizeof r->at.optimizer, "%s", r->o->optimizer);
+    b->ops->fill(b, net_velocities(n), net_floats(n), 0);
+    return b->ops->sync(b, err);
+}
+
 /* 1: loaded. 0: training begins anew. */
 static int load_net(struct run *r, struct net *n, struct err *err)
 {
-    if (goes_on(r->o))
-        return checkpoint_load(r->o->save_dir, n, &r->at, r->log, err);
-    return checkpoint_load_named(r->o->resume, n, &r->at, r->log, err) < 0
-               ? err_wrap(err, "--resume")
-               : 1;
+    const struct checkpoint_about *about = r->o->accept_classes ? NULL : &r->about;
+    int got = goes_on(r->o) ? checkpoint_load(r->o->save_dir, n, about, &r->at, r->log, err)
+                            : checkpoint_load_named(r->o->resume, n, about, &r->at, r->log, err);
+    if (got < 0)
+        return goes_on(r->o) ? -1 : err_wrap(err, "--resume");
+    return got > 0 && own_momentum(r, n, err) ? -1 : got;
 }
 
 static int load(struct run *r, struct err *err)
@@ -411,6 +425,7 @@ int train_run(const struct options *o, const struct roles *roles, struct log *lo
 {
     struct run r = {.o = o, .log = log, .stop = signals->stop};
     r.at.seed = (uint64_t)o->seed;
+    snprintf(r.at.optimizer, sizeof r.at.optimizer, "%s", o->optimizer);
     r.at.loss = NAN;
     *signals->at_once = 1;
     int failed = open_all(&r, roles, err);

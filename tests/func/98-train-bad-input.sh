@@ -93,6 +93,52 @@ trained 2 "^sampan-train: --resume: checkpoint $T/mlp/pass-00000: it is of anoth
     --resume "$T/mlp/pass-00000"
 expect "checkpoints" "$(ls "$T/mlp")" pass-00000
 
+# The same shape, but a label meant another class: refused, in one checkpoint or a folder of them, until it is said to be meant so.
+mkdir "$T/renamed"
+cp -r "$T/set/a" "$T/set/empty" "$T/renamed"
+cp -r "$T/set/z" "$T/renamed/zebra"
+other="it has other classes: class 2 of 3 was 'z', in --data it is 'zebra' \(--accept_classes "
+trained 0 "done: step=" --data "$T/set" --save_dir "$T/named"
+trained 2 "^sampan-train: checkpoints: $T/named: none is of this model: $other" --data "$T/renamed" --save_dir "$T/named" --num_passes 2
+trained 2 "^sampan-train: --resume: checkpoint $T/named/pass-00000: $other" --data "$T/renamed" --resume "$T/named/pass-00000"
+expect "checkpoints" "$(ls "$T/named")" pass-00000
+old_checkpoint() { # FOLDER: as programs wrote it that kept neither names nor the optimizer
+    "$PYTHON" - "$1" <<'PY'
+import json, sys
+state = json.load(open(sys.argv[1] + "/state.json"))
+for key in "classes", "shape", "optimizer":
+    del state[key]
+text, crc = json.dumps(state).encode(), 0xffffffff
+for byte in text:
+    crc ^= byte
+    for _ in range(8):
+        crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+open(sys.argv[1] + "/state.json", "wb").write(text)
+open(sys.argv[1] + "/done", "w").write("sampan-checkpoint 1 %08x\n" % (crc ^ 0xffffffff))
+PY
+}
+cp -r "$T/named" "$T/old"
+old_checkpoint "$T/old/pass-00000"
+trained 0 "going on from $T/old/pass-00000" --data "$T/renamed" --save_dir "$T/old" --num_passes 2
+! grep -q "begins anew" "$T/train.log" || fail "its momentum is gone: $(cat "$T/train.log")"
+trained 0 "going on from $T/named/pass-00000" --data "$T/renamed" --save_dir "$T/named" --num_passes 2 --accept_classes
+expect "classes of the model" "$(field classes <"$T/named/pass-00001/state.json")" '["a", "empty", "zebra"]'
+trained 0 "going on from $T/named/pass-00001" --data "$T/renamed" --save_dir "$T/named" --num_passes 3 --optimizer lars
+says "the checkpoint was made with --optimizer momentum: momentum begins anew"
+
+# Two ranks whose labels have other names would add up gradients of different things.
+for r in 0 1; do
+    [ $r = 0 ] && data=$T/set || data=$T/renamed
+    timeout 60 "$TRAIN" --device cpu --image 8 --data "$data" --own_data --trainer_id $r --num_gradient_servers 2 --rendezvous "file://$T/place2" \
+        2>"$T/rank$r.log" &
+    ranks[r]=$!
+done
+code=0
+wait "${ranks[1]}" || code=$?
+expect "exit code of the rank with other classes" "$code" 2
+grep -q "^sampan-train: rank 1 has classes of other names than rank 0: " "$T/rank1.log" || fail "$(cat "$T/rank1.log")"
+wait "${ranks[0]}" && fail "rank 0 went on: $(cat "$T/rank0.log")"
+
 # A folder that cannot be written is said before the first step, not after hours.
 mkdir "$T/fixed"
 mount -t tmpfs -o size=4m none "$T/fixed"

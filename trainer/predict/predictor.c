@@ -19,7 +19,7 @@ static int build(struct predictor *p, const struct predict_options *o, struct lo
     p->n = net_new(p->b, a->model);
     if (model_build(p->n, a->model, &a->shape, err) || net_finish(p->n, p->batch, 0, err) ||
         (a->mean && net_track_mean(p->n, err)) ||
-        checkpoint_load_named(p->place, p->n, &found, log, err) < 0)
+        checkpoint_load_named(p->place, p->n, NULL, &found, log, err) < 0)
         return -1;
     if (a->mean)
         net_swap_mean(p->n);

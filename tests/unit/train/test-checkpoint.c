@@ -91,7 +91,7 @@ static void save(struct world *w, uint64_t pass, uint64_t batch, float with)
 static int load(struct world *w, struct checkpoint *c, struct err *err)
 {
     fill(w->n, 0);
-    int got = checkpoint_load(w->dir, w->n, c, w->log, err);
+    int got = checkpoint_load(w->dir, w->n, NULL, c, w->log, err);
     fflush(w->log_file);
     return got;
 }
@@ -328,8 +328,8 @@ Test(checkpoint, by_its_name)
         struct err err = {0};
         cleanup_free char *at = xasprintf("%s%s", w.dir, rows[i].name);
         fill(w.n, 9);
-        cr_expect_eq(checkpoint_load_named(at, w.n, &c, w.log, &err), rows[i].want, "row %zu: %s",
-                     i, err.msg);
+        cr_expect_eq(checkpoint_load_named(at, w.n, NULL, &c, w.log, &err), rows[i].want,
+                     "row %zu: %s", i, err.msg);
         cr_expect_eq(err.class, rows[i].class, "row %zu: %s", i, err.msg);
         cr_expect(rows[i].want < 0 || holds(w.n, rows[i].with), "row %zu", i);
     }
@@ -369,6 +369,33 @@ Test(checkpoint, how_the_net_was_built)
     cr_expect_eq(err.class, ERR_USAGE);
     cr_expect(strstr(err.msg, "pass-00002") && strstr(err.msg, "an older program"), "%s", err.msg);
     cr_expect_null(place);
+    teardown(&w);
+}
+
+/* Labels that meant something else are another model; what has no names cannot differ. */
+Test(checkpoint, of_classes_with_other_names)
+{
+    struct world w;
+    char ant[] = "ant", bee[] = "bee", fly[] = "fly", wasp[] = "wasp";
+    char *classes[] = {ant, bee, fly}, *others[] = {ant, wasp, fly};
+    const struct checkpoint_about own = {.classes = classes, .n_classes = 3},
+                                  other = {.classes = others, .n_classes = 3}, unnamed = {0};
+    struct checkpoint c = {.pass = 1, .optimizer = "lars"};
+    struct err err = {0};
+    setup(&w);
+    fill(w.n, 1);
+    cr_assert_eq(checkpoint_save(w.dir, w.n, &c, &own, 0, NULL, 0, &err), 0, "%s", err.msg);
+    cr_expect_eq(checkpoint_load(w.dir, w.n, &own, &c, w.log, &err), 1, "%s", err.msg);
+    cr_expect_str_eq(c.optimizer, "lars");
+    cr_expect_eq(checkpoint_load(w.dir, w.n, &other, &c, w.log, &err), -1);
+    cr_expect_eq(err.class, ERR_USAGE);
+    cr_expect(strstr(err.msg, "class 1 of 3 was 'bee', in --data it is 'wasp'"), "%s", err.msg);
+    cr_expect(strstr(err.msg, "--accept_classes"), "%s", err.msg);
+    cr_expect_eq(checkpoint_load(w.dir, w.n, NULL, &c, w.log, &err), 1, "they are accepted");
+    cr_expect_eq(checkpoint_load(w.dir, w.n, &unnamed, &c, w.log, &err), 1, "data without names");
+    save(&w, 2, 0, 3); /* has no names */
+    cr_expect_eq(checkpoint_load(w.dir, w.n, &other, &c, w.log, &err), 1, "%s", err.msg);
+    cr_expect(c.pass == 2 && holds(w.n, 3));
     teardown(&w);
 }
 
