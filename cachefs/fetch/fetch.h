@@ -145,13 +145,15 @@ int fetch_put_bytes(struct fetch *f, struct store *s, const char *key, const voi
 int fetch_put(struct fetch *f, struct store *s, const char *key, const void *body, size_t len,
               struct err *err);
 
-/* Fills buf with the bytes at `off`; asked for in order, on the caller's thread. */
+/* Fills buf with the bytes at `off`; asked for in order, on the caller's thread, unless `parallel`
+ * is set. */
 typedef int fetch_read_fn(void *arg, uint64_t off, void *buf, size_t len, struct err *err);
 struct fetch_stream {
     struct store *store;
     const char *key;
     uint64_t len; /* exactly */
     fetch_read_fn *read;
+    bool parallel; /* it may be called from some threads at once, in any order */
     /* NULL, or asked when all is sent and nothing is seen yet; -1: it is taken back. */
     int (*check)(void *arg, struct err *err);
     void *arg;

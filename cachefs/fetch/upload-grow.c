@@ -5,9 +5,11 @@
 #include "clock.h"
 #include "hash.h"
 #include "mem.h"
+#include "sync.h"
 #include "upload-internal.h"
 
 #define FILE_PIECE   (4u << 20)
+#define FILE_THREADS 4
 #define APPEND_PIECE (8u << 20)
 
 /* Hands the bytes over piece by piece; the first piece has off 0. */
@@ -28,18 +30,71 @@ static int pump(const struct fetch_stream *p, size_t piece, take_fn *take, void 
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-static int to_file(void *arg, const void *data, size_t len, bool first, struct err *err)
+/* Pieces are read and written by some threads, each the next one: a store that takes its time to
+ * answer is asked for several at once. */
+struct filling {
+    const struct fetch_stream *from;
+    struct local_file *file;
+    _Atomic uint64_t next; /* the first byte of the next piece */
+    struct lock lock;
+    struct err err; /* lock; the first one */
+};
+
+static int fill_piece(const struct filling *f, uint64_t off, void *buf, struct err *err)
 {
-    (void)first;
-    return store_local_append(arg, data, len, err);
+    const struct fetch_stream *p = f->from;
+    size_t len = p->len - off < FILE_PIECE ? (size_t)(p->len - off) : FILE_PIECE;
+    return p->read(p->arg, off, buf, len, err) || store_local_write(f->file, buf, len, off, err)
+               ? -1
+               : 0;
+}
+
+static void *fill_main(void *arg)
+{
+    struct filling *f = arg;
+    struct err err = {0};
+    cleanup_free void *buf = xmalloc(FILE_PIECE);
+    for (uint64_t off; (off = atomic_fetch_add(&f->next, FILE_PIECE)) < f->from->len;) {
+        if (fill_piece(f, off, buf, &err) == 0)
+            continue;
+        atomic_store(&f->next, f->from->len); /* nobody begins another */
+        ACQUIRE(&f->lock);
+        if (!f->err.class)
+            f->err = err;
+        break;
+    }
+    return NULL;
+}
+
+static int fill(struct filling *f, struct err *err)
+{
+    const struct fetch_stream *p = f->from;
+    pthread_t helpers[FILE_THREADS - 1];
+    unsigned n = 0, most = p->parallel ? FILE_THREADS - 1 : 0;
+    lock_init(&f->lock, RANK_FETCH_QUEUE, "fetch-fill");
+    store_local_size(f->file, p->len);
+    while (n < most && thread_start(&helpers[n], "fetch-fill", fill_main, f) == 0)
+        n++;
+    fill_main(f);
+    while (n)
+        pthread_join(helpers[--n], NULL);
+    lock_destroy(&f->lock);
+    if (f->err.class) {
+        if (err)
+            *err = f->err;
+        return -1;
+    }
+    return p->check ? p->check(p->arg, err) : 0;
 }
 
 int stream_to_file(const struct fetch_stream *p, struct err *err)
 {
+    struct filling f = {.from = p};
     struct local_file *file;
     if (store_local_begin(p->store, p->key, &file, err))
         return -1;
-    if (pump(p, FILE_PIECE, to_file, file, err)) {
+    f.file = file;
+    if (fill(&f, err)) {
         store_local_abort(file);
         return -1;
     }

@@ -26,7 +26,7 @@
 struct local_file {
     int fd;
     char *temp;    /* its name so far; NULL: it has none */
-    uint64_t size; /* of what was appended */
+    uint64_t size; /* when it is whole: of what was appended, or as told */
     char path[PATH_MAX];
 };
 
@@ -79,22 +79,36 @@ static bool is_zero(const char *data, size_t len)
     return len == 0 || (data[0] == 0 && memcmp(data, data + 1, len - 1) == 0);
 }
 
-int store_local_append(struct local_file *f, const void *data, size_t len, struct err *err)
+int store_local_write(const struct local_file *f, const void *data, size_t len, uint64_t off,
+                      struct err *err)
 {
     const char *at = data, *end = at + len;
     while (at < end) {
         /* Up to the next border, then from border to border: holes stay holes. */
-        size_t piece = HOLE_BYTES - f->size % HOLE_BYTES;
+        size_t piece = HOLE_BYTES - off % HOLE_BYTES;
         piece = piece < (size_t)(end - at) ? piece : (size_t)(end - at);
         bool hole = piece == HOLE_BYTES && is_zero(at, piece);
         while (!hole && (size_t)(end - at) >= piece + HOLE_BYTES &&
                !is_zero(at + piece, HOLE_BYTES))
             piece += HOLE_BYTES;
-        if (!hole && file_write(f->fd, at, piece, f->size))
+        if (!hole && file_write(f->fd, at, piece, off))
             return err_sys(err, errno, "cannot write: %s", f->path);
-        f->size += piece;
+        off += piece;
         at += piece;
     }
+    return 0;
+}
+
+void store_local_size(struct local_file *f, uint64_t size)
+{
+    f->size = size;
+}
+
+int store_local_append(struct local_file *f, const void *data, size_t len, struct err *err)
+{
+    if (store_local_write(f, data, len, f->size, err))
+        return -1;
+    f->size += len;
     return 0;
 }
 

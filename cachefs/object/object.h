@@ -267,6 +267,10 @@ struct local_attrs { /* what a new file gets besides its bytes */
 };
 int store_local_begin(struct store *s, const char *key, struct local_file **ret, struct err *err);
 int store_local_append(struct local_file *f, const void *data, size_t len, struct err *err);
+/* Or from many threads at once, in any order: the size is told, and then every byte is written. */
+void store_local_size(struct local_file *f, uint64_t size);
+int store_local_write(const struct local_file *f, const void *data, size_t len, uint64_t off,
+                      struct err *err);
 /* `durable`: after a power loss too. Frees `f`, also when it fails. */
 int store_local_commit(struct local_file *f, const struct local_attrs *attrs, bool durable,
                        struct err *err);

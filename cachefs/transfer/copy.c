@@ -163,11 +163,12 @@ struct stream {
 
 static int read_source(void *arg, uint64_t off, void *buf, size_t len, struct err *err)
 {
-    struct stream *s = arg;
+    const struct stream *s = arg;
+    struct fetch_get get = s->get;
     if (run_is_over(s->c->run))
         return err_set(err, ERR_CANCELLED, "told to stop");
-    s->get.off = off;
-    return fetch_read(s->c->run->fetch, &s->get, buf, len, err);
+    get.off = off;
+    return fetch_read(s->c->run->fetch, &get, buf, len, err);
 }
 
 /* Where there are no ETags, many reads are of one object only if it is still what it was. */
@@ -198,6 +199,7 @@ static int copy_large(const struct copying *c, const struct fetch_put_opts *opts
                                    .key = c->key,
                                    .len = c->src->row.size,
                                    .read = read_source,
+                                   .parallel = true,
                                    .check = check_source,
                                    .arg = &s,
                                    .opts = *opts,

@@ -1,8 +1,11 @@
 /* Whole requests: put, multipart, head, delete. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "mem.h"
 #include "server.h"
@@ -94,5 +97,72 @@ Test(write, a_failed_upload_is_aborted)
     cr_expect(strstr(err.msg, "became shorter"), "%s", err.msg);
     cr_expect_eq(server_number(&server, "/_uploads"), 0);
     free(data);
+    finish();
+}
+
+/* --- into a folder ---------------------------------------------------------------------------- */
+
+#define LONG_BYTES (41u << 20) /* some pieces, and a part of one */
+
+struct asked {
+    const unsigned char *data;
+    _Atomic unsigned at_once, most;
+    uint64_t fails_at; /* of the piece that begins there; UINT64_MAX: none does */
+};
+
+/* Nobody gets the first pieces before two threads have asked. */
+static int read_slowly(void *arg, uint64_t off, void *buf, size_t len, struct err *err)
+{
+    struct asked *a = arg;
+    unsigned now = atomic_fetch_add(&a->at_once, 1) + 1, most = atomic_load(&a->most);
+    while (now > most && !atomic_compare_exchange_weak(&a->most, &most, now))
+        ;
+    for (int i = 0; i < 2000 && atomic_load(&a->most) < 2; i++)
+        usleep(1000);
+    memcpy(buf, a->data + off, len);
+    atomic_fetch_sub(&a->at_once, 1);
+    return off == a->fails_at ? err_set(err, ERR_TRANSIENT, "the piece at %llu is not to be had",
+                                        (unsigned long long)off)
+                              : 0;
+}
+
+static void fill_folder(struct asked *a, struct fetch_stream *p, const char *folder)
+{
+    cleanup_free char *uri = xasprintf("file://%s", folder);
+    cr_assert_eq(store_open(&p->store, uri, NULL, NULL), 0);
+    p->key = "sub/long";
+    p->len = LONG_BYTES - 5;
+    p->read = read_slowly;
+    p->parallel = true;
+    p->arg = a;
+}
+
+Test(write, a_long_file_comes_in_pieces_at_once)
+{
+    struct err err = {0};
+    unsigned char *data, *back = xmalloc(LONG_BYTES);
+    char folder[] = "/tmp/sampan-write-XXXXXX";
+    cr_assert_not_null(mkdtemp(folder));
+    begin();
+    close(file_of(LONG_BYTES, &data));
+    memset(data + (9u << 20), 0, 6u << 20); /* a hole */
+    struct asked a = {.data = data, .fails_at = UINT64_MAX};
+    struct fetch_stream p = {0};
+    fill_folder(&a, &p, folder);
+    cr_expect_eq(fetch_put_stream(engine, &p, &err), 0, "%s", err.msg);
+    cr_expect_geq(atomic_load(&a.most), 2);
+    cr_assert_eq(store_local_read(p.store, p.key, strlen(p.key), 0, back, p.len, p.len, 0, &err), 0,
+                 "%s", err.msg);
+    cr_expect_eq(memcmp(back, data, p.len), 0);
+    a.fails_at = 20u << 20;
+    p.key = "sub/none";
+    cr_expect_eq(fetch_put_stream(engine, &p, &err), -1);
+    cr_expect_not_null(strstr(err.msg, "the piece at 20971520"), "%s", err.msg);
+    cr_expect_eq(store_local_delete(p.store, "sub/long", NULL), 0);
+    cr_expect_eq(store_local_remove_folder(p.store, "sub", NULL), 0);
+    store_close(p.store);
+    cr_expect_eq(rmdir(folder), 0, "something is left");
+    free(data);
+    free(back);
     finish();
 }
