@@ -15,7 +15,7 @@ struct sync_options {
     uint64_t bwlimit, memory, pack;
     bool match_full_path, update, force_update, existing, ignore_existing;
     bool check_new, check_all, delete_src, delete_dst, allow_empty;
-    bool dirs, perms, links, dry, repack, json, quiet;
+    bool dirs, perms, links, no_fsync, dry, repack, json, quiet;
 };
 
 /* The same as sync_run(), by the servers of --worker: `c` says what. */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "early.h"
 #include "json.h"
 #include "mem.h"
 #include "state.h"
@@ -39,13 +40,16 @@ char *catalog_path_on_node(const char *state, const char *version)
     return xasprintf("%s/versions/%s", state, version);
 }
 
+/* `hasty`: it may be there before it is on the disk. */
 static int sync_one(struct mounter *m, const struct attributes *a, const char *credentials,
-                    const char *name, const char *from, const char *to, uint64_t deadline_ns,
-                    struct err *err)
+                    const char *name, const char *from, const char *to, bool hasty,
+                    uint64_t deadline_ns, struct err *err)
 {
-    const char *argv[STORE_WORDS_MAX + 12] = {"sampan", "sync",      "--quiet", "--include",
+    const char *argv[STORE_WORDS_MAX + 13] = {"sampan", "sync",      "--quiet", "--include",
                                               name,     "--exclude", "*"};
     size_t n = 7;
+    if (hasty)
+        argv[n++] = "--no-fsync";
     n += store_words(a, credentials, argv + n);
     argv[n++] = "--";
     argv[n++] = from;
@@ -118,7 +122,9 @@ int catalog_keep(struct mounter *m, const char *state, const struct attributes *
     const char *to = a->value[ATTR_CATALOGS];
     if (rename(made->file, path))
         return err_sys(err, errno, "keep the catalog %s", path);
-    return to ? sync_one(m, a, credentials, made->version, from, to, deadline_ns, err) : 0;
+    return to ? sync_one(m, a, credentials, made->version, from, to, /* hasty= */ false,
+                         deadline_ns, err)
+              : 0;
 }
 
 void catalog_made_release(struct catalog_made *made)
@@ -143,7 +149,7 @@ int catalog_fetch(struct mounter *m, const char *state, const struct attributes 
     const char *version = a->value[ATTR_VERSION], *catalogs = a->value[ATTR_CATALOGS];
     cleanup_free char *path = catalog_path_on_node(state, version);
     cleanup_free char *controllers = catalog_path_here(state, version);
-    if (access(path, R_OK) == 0)
+    if (access(path, R_OK) == 0 && !early_is_lost(path))
         return 0;
     cleanup_free char *folder = xasprintf("%s/versions", state);
     cleanup_free char *to = folder_uri(folder);
@@ -152,9 +158,12 @@ int catalog_fetch(struct mounter *m, const char *state, const struct attributes 
                  : NULL;
     if (folder_make(folder, err))
         return -1;
+    /* Pods do not wait for the disk: whoever serves the catalog makes it durable. Where it cannot
+     * be had, the mark goes with the set. */
+    bool hasty = early_mark(path, NULL) == 0;
     if (link(controllers, path) == 0)
         return 0; /* both services work in this folder */
-    if (from && sync_one(m, a, credentials, version, from, to, deadline_ns, err))
+    if (from && sync_one(m, a, credentials, version, from, to, hasty, deadline_ns, err))
         return err_wrap(err, "fetch version %.12s", version);
     if (access(path, R_OK) == 0)
         return 0;

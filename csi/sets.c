@@ -12,6 +12,7 @@
 
 #include "catalogs.h"
 #include "clock.h"
+#include "early.h"
 #include "mem.h"
 #include "node-internal.h"
 
@@ -427,7 +428,7 @@ static void drop_version(struct node *n, const struct set *gone)
         if (s != gone && *s->uri && memmem(s->words.data, s->words.len, file, strlen(file)))
             return;
     if (file)
-        unlink(file);
+        early_remove(file);
 }
 
 /* What a start that failed has left. */

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "early.h"
 #include "hash.h"
 
 static uint32_t entry_check(uint64_t unit, const struct place *e)
@@ -50,14 +51,6 @@ static void head_copy(void *arg)
 void index_head_store(struct index *ix)
 {
     ix->head->crc = head_crc(ix->head);
-}
-
-static void read_boot_id(char out[40])
-{
-    memset(out, 0, 40);
-    cleanup_close int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || read(fd, out, 36) != 36)
-        memset(out, 0, 40);
 }
 
 /* May the entries be believed? After a power loss they may be older than the packs, or torn. */
@@ -114,7 +107,7 @@ int index_open(struct index *ix, const char *dir, uint64_t set_hash, bool *ret_u
     if (open_mapped(ix, &st, err))
         return -1;
     char boot[40];
-    read_boot_id(boot);
+    boot_id_read(boot);
     struct index_head head = {0};
     struct head_store load = {&head, ix->head};
     bool readable = guard_run(head_copy, &load);

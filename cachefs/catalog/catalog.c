@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "early.h"
 #include "mem.h"
 #include "sql.h"
 
@@ -97,6 +98,11 @@ static int check_file(const char *file, struct err *err)
 {
     unsigned char head[HEADER_BYTES];
     struct stat st;
+    if (early_is_lost(file))
+        return err_set(err, ERR_CORRUPT,
+                       "open %s: the machine went down before the catalog was on the disk (scan "
+                       "again, or copy it again)",
+                       file);
     cleanup_close int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0)
         return err_sys(err, errno, "open catalog %s", file);

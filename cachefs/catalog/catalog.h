@@ -197,7 +197,8 @@ int catalog_builder_finish(struct catalog_builder *b, const char *out_file, char
                            struct catalog_diff_counts *ret_diff, struct err *err);
 void catalog_builder_free(struct catalog_builder *b);
 
-/* Puts a version's file from elsewhere into the folder, and makes it the current one if asked. */
+/* Puts a version's file from elsewhere into the folder, and makes it the current one if asked. It
+ * may be there before it is durable (early.h): early_settle() then makes it so. */
 int catalog_put_file(const char *dir, const char *file, const char *digest, bool current,
                      struct err *err);
 

@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "early.h"
 #include "mem.h"
 
 #define SUFFIX   ".catalog"
@@ -63,7 +64,7 @@ static int rename_or_remove(const char *part, const char *path, struct err *err)
     return err_sys(err, why, "write %s", path);
 }
 
-static int copy_bytes(const char *from, const char *to, struct err *err)
+static int copy_bytes(const char *from, const char *to, bool durable, struct err *err)
 {
     cleanup_close int in = open(from, O_RDONLY | O_CLOEXEC);
     struct stat st;
@@ -79,13 +80,13 @@ static int copy_bytes(const char *from, const char *to, struct err *err)
         if (n <= 0)
             return err_sys(err, n < 0 ? errno : EIO, "write %s", to);
     }
-    return fsync(out) < 0 ? err_sys(err, errno, "write %s", to) : 0;
+    return durable && fsync(out) < 0 ? err_sys(err, errno, "write %s", to) : 0;
 }
 
 int catalog_copy_file(const char *from, const char *to, struct err *err)
 {
     cleanup_free char *part = xasprintf("%s.part-%d", to, (int)getpid());
-    if (copy_bytes(from, part, err) < 0) {
+    if (copy_bytes(from, part, /* durable= */ true, err) < 0) {
         unlink(part);
         return -1;
     }
@@ -254,9 +255,15 @@ int catalog_put_file(const char *dir, const char *file, const char *digest, bool
     cleanup_free char *path = xasprintf("%s/%s" SUFFIX, dir, digest);
     int rc = 0;
     unlink(part);
-    /* Versions are never written, so a second link is as good as a copy. */
-    if (linkat(AT_FDCWD, file, AT_FDCWD, part, AT_SYMLINK_FOLLOW) < 0)
-        rc = copy_bytes(file, part, err);
+    /* Versions are never written, so a second link is as good as a copy. What is large is not
+     * waited for: early_settle() does that later. */
+    bool linked = linkat(AT_FDCWD, file, AT_FDCWD, part, AT_SYMLINK_FOLLOW) == 0;
+    bool whole = linked && !early_is_marked(file);
+    bool early = !whole && early_mark(path, NULL) == 0;
+    if (!linked)
+        rc = copy_bytes(file, part, !early, err);
+    else if (!whole && !early)
+        rc = sync_path(part, O_RDONLY, err);
     if (!rc && rename(part, path) < 0)
         rc = err_sys(err, errno, "publish %s", path);
     unlink(part);
@@ -295,12 +302,25 @@ static bool is_rubbish(const char *name)
     return pid > 0 && *end == '-' && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
 }
 
+/* "DIGEST.catalog.early": the version that is not known to be durable, or NULL. */
+static char *marked_version(const char *dir, const char *name)
+{
+    size_t len = strlen(name), tail = strlen(EARLY_SUFFIX);
+    if (len <= tail || strcmp(name + len - tail, EARLY_SUFFIX) != 0)
+        return NULL;
+    return xasprintf("%s/%.*s", dir, (int)(len - tail), name);
+}
+
 void catalog_tidy(const char *dir)
 {
     cleanup_dir DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));)
+    for (struct dirent *e; d && (e = readdir(d));) {
         if (strncmp(e->d_name, BUILDING, strlen(BUILDING)) == 0)
             unlinkat(dirfd(d), e->d_name, 0);
+        cleanup_free char *marked = marked_version(dir, e->d_name);
+        if (marked && early_is_lost(marked))
+            early_remove(marked);
+    }
 }
 
 static size_t list_versions(DIR *d, const char *dir, const char *current, struct version_file **ret)
@@ -341,6 +361,8 @@ int catalog_prune(const char *dir, unsigned keep, struct err *err)
     for (size_t i = 0; i < n; i++) {
         if (i >= others && unlink(v[i].path) < 0 && errno != ENOENT)
             rc = err_sys(err, errno, "remove %s", v[i].path);
+        else if (i >= others)
+            early_remove(v[i].path);
         free(v[i].path);
     }
     free(v);

@@ -288,7 +288,7 @@ int run_check_empty(struct sync_run *r, struct err *err)
 
 static int sync_disk(const struct sync_run *r, struct err *err)
 {
-    if (!(store_caps(r->to) & STORE_LOCAL) || r->conf->dry)
+    if (!(store_caps(r->to) & STORE_LOCAL) || r->conf->dry || r->conf->hasty)
         return 0;
     cleanup_close int fd = open(store_local_dir(r->to), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
@@ -361,6 +361,8 @@ static int check_conf(const struct sync_conf *c, struct err *err)
         return err_set(err, ERR_USAGE, "--share: want I/N with I below N");
     if (c->limit && c->delete_dst)
         return err_set(err, ERR_USAGE, "--limit and --delete-dst exclude each other");
+    if (c->hasty && (c->delete_src || c->pack_size))
+        return err_set(err, ERR_USAGE, "--no-fsync goes with no --delete-src and --pack");
     if (c->existing && c->ignore_existing)
         return err_set(err, ERR_USAGE, "--existing and --ignore-existing together copy nothing");
     if (c->pack_size && (c->pack_size < (8u << 20) || c->pack_size > (64u << 20)))

@@ -64,6 +64,7 @@ struct sync_conf {
     bool dirs;  /* folders too, empty ones included */
     bool perms; /* mode, owner and time: of local files, and as metadata of S3 and BOS */
     bool links; /* links as links, in the same places; otherwise what they lead to */
+    bool hasty; /* a local destination is not waited for: its disk has it sooner or later */
     bool dry;
 
     uint64_t pack_size; /* 0: objects as they are; else write packs (docs/formats/packed-set.md) */

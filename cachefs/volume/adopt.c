@@ -12,6 +12,9 @@
 
 #include <unistd.h>
 
+#include "early.h"
+#include "log.h"
+
 #define PAGE_ROWS 256
 
 struct page {
@@ -116,4 +119,42 @@ int version_adopt(const char *file, const char *dir, struct catalog **ret, struc
     int rc = access(path, F_OK) == 0 ? 0 : take_in(c, file, dir, err);
     catalog_unref(c);
     return rc ? -1 : catalog_open(ret, path, err);
+}
+
+/* --- made durable while it is served --------------------------------------------------------- */
+
+struct settling {
+    struct log *log;
+    char *files[2];
+};
+
+static void *settle_main(void *arg)
+{
+    struct settling *s = arg;
+    for (size_t i = 0; i < sizeof s->files / sizeof s->files[0]; i++) {
+        struct err err = {0};
+        if (early_is_marked(s->files[i]) && early_settle(s->files[i], &err))
+            log_warn(s->log, "after a power cut this catalog would be fetched again: %s", err.msg);
+        free(s->files[i]);
+    }
+    free(s);
+    return NULL;
+}
+
+int version_settle_start(struct volume *v, const char *named, struct err *err)
+{
+    const char *version = catalog_file(v->versions[0]);
+    if (!early_is_marked(version) && !(named && early_is_marked(named)))
+        return 0;
+    struct settling *s = xcalloc(1, sizeof *s);
+    *s = (struct settling){v->conf.log, {xstrdup(version), xstrdup(named ? named : version)}};
+    int e = thread_start(&v->settle_thread, "settle-catalog", settle_main, s);
+    v->settle_started = !e;
+    return e ? err_sys(err, e, "start a thread that makes the catalog durable") : 0;
+}
+
+void version_settle_stop(struct volume *v)
+{
+    if (v->settle_started)
+        pthread_join(v->settle_thread, NULL);
 }

@@ -376,11 +376,12 @@ int versions_open(struct volume *v, volume_progress_fn *progress, void *arg, str
     if (first_version(v, folder.data, progress, arg, &v->versions[0], err))
         return -1;
     open_older(v, folder.data);
-    return 0;
+    return version_settle_start(v, version_is_remote(v) ? NULL : named_catalog(v), err);
 }
 
 void versions_close(struct volume *v)
 {
+    version_settle_stop(v);
     for (size_t i = 0; i < VERSIONS_KEPT; i++)
         if (v->versions[i])
             catalog_unref(v->versions[i]);

@@ -411,6 +411,8 @@ struct volume {
     struct epochs epochs;
     pthread_t refresh_thread;
     bool refresh_started;
+    pthread_t settle_thread;
+    bool settle_started;
     pthread_t order_thread;
     bool order_started;
 };
@@ -436,6 +438,10 @@ int version_fetch(struct volume *v, const char *folder, struct catalog **ret, st
 int version_fetch_first(struct volume *v, const char *folder, struct catalog **ret,
                         struct err *err);
 int version_adopt(const char *file, const char *dir, struct catalog **ret, struct err *err);
+/* Makes durable what is served before it is (early.h): the file that was named, and the version. A
+ * thread that ends when it has. Fails only where no thread can be had. */
+int version_settle_start(struct volume *v, const char *named, struct err *err);
+void version_settle_stop(struct volume *v);
 
 /* sampler.c: builds the order of v->spec, on a thread of its own if that takes long. */
 int sampler_start(struct volume *v, struct err *err);

@@ -23,6 +23,7 @@ refused 3 "no such folder" sampan sync "file://$T/nowhere" "file://$D" --delete-
 refused 2 "the same" sampan sync "file://$D" "file://$D/." --delete-dst
 refused 2 "lies in the source" sampan sync "file://$D" "file://$D/sub" --delete-dst
 refused 2 "lies in the destination" sampan sync "file://$D/class-000" "file://$D" --delete-dst
+refused 2 "no-fsync" sampan sync "file://$SRC" "file://$D" --no-fsync --delete-src
 ln -s "$D" "$T/alias"
 refused 2 "the same" sampan sync "file://$D" "file://$T/alias" --delete-dst
 refused 2 "limit" sampan sync "file://$SRC" "file://$D" --delete-dst --limit 1
