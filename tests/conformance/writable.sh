@@ -36,7 +36,7 @@ mount_out() { # NAME [OPTIONS…]
     local name=$1
     shift
     mkdir -p "$T/out/$name"
-    "$SAMPAN" mount "file://$T/out/$name" "$T/mnt" --writable --cache "ssd:$T/cache-$name=1GiB" "$@"
+    "$SAMPAN" mount "file://$T/out/$name" "$T/mnt" --writable --cache "ssd:$T/cache-$name=1GiB" --free-space 0 "$@"
 }
 
 # --- fsx ------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ fsx_round() { # NAME WITH-KILLS
     pid=$!
     [ "$2" = 0 ] || kill_daemon_while "$pid"
     wait "$pid" || code=1
-    [ $code = 0 ] || tail -5 "$T/fsx.out"
+    [ $code = 0 ] || grep -v '^ *[0-9]*: \|^stack backtrace' "$T/fsx.out" | tail -25
     "$SAMPAN" flush "$T/mnt" && cmp "$T/mnt/f" "$T/out/$1/f" || code=1
     "$SAMPAN" umount "$T/mnt" || code=1
     result "fsx: $ops operations, seed $seed, $kills kills of the daemon, $((SECONDS - began)) s; then stored as written" $code
