@@ -203,6 +203,7 @@ struct tier {
     struct pack *active;
     unsigned char *scratch;
     uint64_t upkeep_ns, room_made_ns;
+    bool no_blocks_at_once; /* the file system knows no fallocate() */
 };
 
 int tier_open(struct tier *t, const struct tier_conf *conf, struct err *err);

@@ -20,7 +20,8 @@
 #define SETTLE_PAUSE_NS (10 * NS_PER_MS)
 /* A batch costs two system calls and a wake-up, whatever it holds: its first unit waits for others,
  * but not long. */
-#define GATHER_NS (2 * NS_PER_MS)
+#define GATHER_NS      (2 * NS_PER_MS)
+#define BLOCKS_AT_ONCE (256u << 10) /* below that asking costs as much as it saves */
 
 /* --- appending ------------------------------------------------------------------------------- */
 
@@ -33,6 +34,19 @@ static struct pack *ready_pack(struct tier *t, uint64_t bytes, struct err *err)
     if (!t->active && pack_create(t, &t->active, err))
         return NULL;
     return t->active;
+}
+
+/*
+ * Asks for the blocks of an append in one piece. A file system that gives them one by one, as bytes
+ * are copied, spends half of the append on that (ext4: 23 us of 115 KB, and 14 us so). The file's
+ * end stays where it is, and a refusal means nothing: the append itself will tell.
+ */
+static void ask_for_blocks(struct tier *t, const struct pack *p, uint64_t bytes)
+{
+    if (bytes < BLOCKS_AT_ONCE || t->kind == TIER_MEM || t->no_blocks_at_once)
+        return;
+    int rc = fallocate(p->fd, FALLOC_FL_KEEP_SIZE, (off_t)atomic_load(&p->size), (off_t)bytes);
+    t->no_blocks_at_once = rc < 0 && (errno == EOPNOTSUPP || errno == ENOSYS);
 }
 
 static int write_records(struct pack *p, struct record *r, size_t n, uint64_t total,
@@ -106,6 +120,7 @@ int writer_append(struct tier *t, struct record *r, size_t n, uint64_t *ret_grow
     if (!p)
         return -1;
     uint64_t before = p == old ? old_bytes : 0;
+    ask_for_blocks(t, p, total);
     int rc = write_records(p, r, n, total, err);
     if (rc == 0)
         rc = write_journal(p, r, n, err);

@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -287,6 +288,45 @@ Test(limit, a_small_file_system)
     rig_fill(&r, 1, 80);
     cr_assert(tier_free_bytes(r.cache->tiers[0]) >= 2u << 20);
     cr_assert(tier_free_bytes(r.cache->tiers[0]) < (2u << 20) + 250000);
+    rig_close(&r);
+    umount(r.dir);
+    rig_end(&r);
+}
+
+static uint64_t excess;
+
+static int add_excess(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)path, (void)at;
+    uint64_t room = (uint64_t)st->st_blocks * 512, pages = ((uint64_t)st->st_size + 4095) / 4096;
+    if (type == FTW_F && room > pages * 4096)
+        excess += room - pages * 4096;
+    return 0;
+}
+
+/* Blocks are asked for before the bytes come: none may stay where none came. A file system in
+ * memory gives just what it is asked for, in pages. */
+Test(limit, packs_hold_no_blocks_beyond_their_bytes)
+{
+    struct rig r;
+    struct cache_stat st;
+    rig_begin(&r, 1000000, 64u << 20, false);
+    if (mount("none", r.dir, "tmpfs", 0, "size=16m")) {
+        rig_end(&r);
+        cr_skip_test("no right to mount");
+    }
+    rig_open(&r);
+    for (uint64_t u = 1; u <= 30; u++) {
+        rig_fill(&r, u, 1);
+        cr_assert_eq(nftw(r.dir, add_excess, 16, FTW_PHYS), 0);
+        cr_assert_eq(excess, 0);
+    }
+    cache_stat(r.cache, &st);
+    cr_assert_str_eq(st.tiers[0].state, "full");
+    cr_assert(counter_get(&cache_counts(r.cache)->append_errors) > 0);
+    cr_assert(cache_has_all(r.cache, 1, 12));
+    for (uint64_t u = 1; u <= 30; u++)
+        cr_assert_eq(rig_read(&r, u, 0, UNIT_BYTES, NULL, NULL), 0);
     rig_close(&r);
     umount(r.dir);
     rig_end(&r);
