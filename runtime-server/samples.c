@@ -11,6 +11,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,6 +33,12 @@ struct piece {
     uint32_t len;
 };
 
+/* From the first to the last byte of a file that is sent from a mapping. */
+struct span {
+    uint64_t from, to;
+    char *at; /* of `from`, once it is mapped */
+};
+
 /* An answer while it is sent. */
 struct batch {
     struct server *server;
@@ -41,12 +48,8 @@ struct batch {
     size_t n_fds;
     struct MHD_IoVec *iov;
     size_t n_iov, cap_iov;
-    struct {
-        void *at;
-        size_t len;
-    } * maps;
-    size_t n_maps;
-    char *block; /* heads and small parts */
+    struct span spans[CONTROL_FDS_MAX]; /* of the files; empty: nothing of it is mapped */
+    char *block;                        /* heads and small parts */
     size_t block_len, block_cap;
     uint64_t charged;
 };
@@ -79,10 +82,11 @@ static void batch_free(void *arg)
 {
     struct batch *b = arg;
     struct peers *p = &b->server->peers;
-    for (size_t i = 0; i < b->n_maps; i++)
-        munmap(b->maps[i].at, b->maps[i].len);
-    for (size_t i = 0; i < b->n_fds; i++)
+    for (size_t i = 0; i < b->n_fds; i++) {
+        if (b->spans[i].at)
+            munmap(b->spans[i].at, b->spans[i].to - b->spans[i].from);
         close(b->fds[i]);
+    }
     {
         ACQUIRE(&p->lock);
         p->memory -= b->charged;
@@ -95,7 +99,6 @@ static void batch_free(void *arg)
     if (b->link)
         link_unref(p, b->link);
     bytes_release(&b->leases);
-    free(b->maps);
     free(b->iov);
     free(b->block);
     free(b);
@@ -141,17 +144,40 @@ static int copy_piece(struct batch *b, const struct piece *p, struct err *err)
     return n == (ssize_t)p->len ? 0 : err_sys(err, n < 0 ? errno : EIO, "read a pack");
 }
 
-static int map_piece(struct batch *b, const struct piece *p, struct err *err)
+static void widen_span(struct span *s, const struct piece *p)
 {
-    uint64_t from = p->offset & ~4095ull;
-    size_t skip = (size_t)(p->offset - from), len = skip + p->len;
-    void *at = mmap(NULL, len, PROT_READ, MAP_SHARED | MAP_POPULATE, b->fds[p->file], (off_t)from);
-    if (at == MAP_FAILED)
-        return err_sys(err, errno, "map a pack");
-    b->maps[b->n_maps].at = at;
-    b->maps[b->n_maps++].len = len;
-    add_iov(b, (char *)at + skip, p->len);
+    uint64_t from = p->offset & ~4095ull, to = p->offset + p->len;
+    s->from = s->to && s->from < from ? s->from : from;
+    s->to = s->to > to ? s->to : to;
+}
+
+/* One mapping a file, of which the kernel enters what it sends: a mapping made and filled for each
+ * part took a quarter of the whole answer's time. */
+static int map_spans(struct batch *b, struct err *err)
+{
+    for (size_t i = 0; i < b->n_fds; i++) {
+        struct span *s = &b->spans[i];
+        if (!s->to)
+            continue;
+        void *at = mmap(NULL, s->to - s->from, PROT_READ, MAP_SHARED, b->fds[i], (off_t)s->from);
+        if (at == MAP_FAILED)
+            return err_sys(err, errno, "map a pack");
+        s->at = at;
+    }
     return 0;
+}
+
+/* Pages that are not in memory are asked for together, not when each of them is sent. One says it
+ * for all: asking costs more than the look. */
+static void send_mapped(struct batch *b, const struct piece *p)
+{
+    const struct span *s = &b->spans[p->file];
+    char *at = s->at + (p->offset - s->from);
+    uintptr_t middle = ((uintptr_t)at + p->len / 2) & ~(uintptr_t)4095;
+    unsigned char in_memory;
+    if (mincore((void *)middle, 1, &in_memory) || !(in_memory & 1))
+        posix_fadvise(b->fds[p->file], (off_t)p->offset, p->len, POSIX_FADV_WILLNEED);
+    add_iov(b, at, p->len);
 }
 
 /* With TLS the library reads the bytes itself, and a mapping of a disk that fails would be a signal
@@ -178,9 +204,10 @@ static int add_pieces(struct batch *b, const struct json *parts, struct err *err
     for (size_t i = 0, n = json_count(parts); i < n; i++) {
         struct json one = json_at(parts, i);
         struct piece p;
-        if (read_piece(b, &one, &p, err) ||
-            (is_small(b, p.len) ? copy_piece(b, &p, err) : map_piece(b, &p, err)))
+        if (read_piece(b, &one, &p, err) || (is_small(b, p.len) && copy_piece(b, &p, err)))
             return -1;
+        if (!is_small(b, p.len))
+            send_mapped(b, &p);
     }
     return 0;
 }
@@ -213,8 +240,8 @@ static int add_sample(struct batch *b, const struct json *j, uint32_t index, str
     return add_pieces(b, &parts, err);
 }
 
-/* What the block must hold, and how many mappings there will be. */
-static int measure(struct batch *b, const struct json *samples, size_t *ret_maps, struct err *err)
+/* What the block must hold, and what is to be mapped. */
+static int measure(struct batch *b, const struct json *samples, struct err *err)
 {
     uint64_t bytes = PEER_HEAD;
     for (size_t i = 0, n = json_count(samples); i < n; i++) {
@@ -231,7 +258,7 @@ static int measure(struct batch *b, const struct json *samples, size_t *ret_maps
             if (is_small(b, p.len))
                 bytes += p.len;
             else
-                (*ret_maps)++;
+                widen_span(&b->spans[p.file], &p);
         }
     }
     if (charge(b, bytes, err))
@@ -244,10 +271,9 @@ static int measure(struct batch *b, const struct json *samples, size_t *ret_maps
 static int fill(struct batch *b, const struct json *root, struct err *err)
 {
     struct json samples = json_get(root, "samples");
-    size_t n = json_count(&samples), n_maps = 0;
-    if (measure(b, &samples, &n_maps, err))
+    size_t n = json_count(&samples);
+    if (measure(b, &samples, err) || map_spans(b, err))
         return -1;
-    b->maps = xcalloc(n_maps + 1, sizeof *b->maps);
     peer_stream_head((unsigned char *)take_block(b, PEER_HEAD), (uint32_t)n);
     for (size_t i = 0; i < n; i++) {
         struct json one = json_at(&samples, i);
