@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 import rows  # noqa: E402
 import rows_article  # noqa: E402
+import rows_au  # noqa: E402
 import rows_csi  # noqa: E402
 import rows_loader  # noqa: E402
 import rows_nodes  # noqa: E402
@@ -95,15 +97,17 @@ def main():
     if os.geteuid() != 0 or not os.access("/dev/fuse", os.R_OK | os.W_OK):
         sys.exit("bench: needs root and /dev/fuse (it mounts, and drops the page cache between passes)")
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that World.close() ends what was started
     quick = bool(os.environ.get("BENCH_QUICK"))
     world, missing = World(options.dir, quick), []
     raw_name = world.base / f"raw-{datetime.now():%Y%m%d-%H%M%S}.jsonl"
     try:
         with open(raw_name, "w", encoding="ascii") as raw:
             bench = Bench(world, raw)
+            named = {**rows_article.NAMED, **rows_au.NAMED}
             for name, measure in {**rows.ROWS, **rows_loader.ROWS, **rows_nodes.ROWS, **rows_peers.ROWS, **rows_server.ROWS,
-                                  **rows_writable.ROWS, **rows_csi.ROWS, **rows_operator.ROWS, **rows_article.NAMED}.items():
-                if name not in options.rows if options.rows else name in rows_article.NAMED:
+                                  **rows_writable.ROWS, **rows_csi.ROWS, **rows_operator.ROWS, **named}.items():
+                if name not in options.rows if options.rows else name in named:
                     continue
                 bench.row, began = name, time.monotonic()
                 print(f"{name}:", flush=True)

@@ -76,20 +76,25 @@ def article(bench):
     bench.line("… requests to the store in epochs that are cached", "", max(asked), 0, at_least=False)
 
 
-def plain_mount(bench):
-    """Beside s3fs, first without a cache, then with one that is full: a store 20 ms away over a wide link, no rate is limited."""
+def bucket(bench, source):
+    """The port of a MinIO that has the set in peers.BUCKET; s3fs finds its keys."""
     minio = os.environ.get("MINIO", "")
     if not os.access(minio, os.X_OK) or not shutil.which("s3fs"):
         raise RuntimeError("no MinIO (make conformance builds it; MINIO=PATH) or no s3fs here")
-    source = bench.world.make_set(300 if bench.world.quick else 1200, PICTURE)
-    names = [str(p.relative_to(source)) for p in source.glob("*/*.bin")]
-    near = peers.serve(bench.world, minio)
+    port = peers.serve(bench.world, minio)
     for step in (["make", peers.BUCKET], ["put", peers.BUCKET, str(source)]):
         subprocess.run([os.environ.get("VENV_PYTHON", "python3"), "tests/lib/s3.py", *step], env=bench.world.env, check=True)
     secret = bench.world.base / "s3fs"
     secret.write_text(f"{peers.KEY}:{peers.SECRET}\n")
     secret.chmod(0o600)
-    endpoint = f"http://127.0.0.1:{bench.world.link(near, 10)}"
+    return port
+
+
+def plain_mount(bench):
+    """Beside s3fs, first without a cache, then with one that is full: a store 20 ms away over a wide link, no rate is limited."""
+    source = bench.world.make_set(300 if bench.world.quick else 1200, PICTURE)
+    names = [str(p.relative_to(source)) for p in source.glob("*/*.bin")]
+    endpoint = f"http://127.0.0.1:{bench.world.link(bucket(bench, source), 10)}"
     cached = []
 
     def ours(_):
