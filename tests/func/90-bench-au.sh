@@ -24,6 +24,60 @@ grep -q "CosmoFlow on an H100, 2 of them" "$T/au.svg" || fail "the picture"
 expect "the sampler as before" "$(status order.sampler | cut -d, -f1)" sequence
 sampan bench au "$SRC" --model resnet50 --steps 1 >"$T/au.txt"
 grep -Eq "^blind +0 .* $SRC" "$T/au.txt" || fail "the table"
+# Every workload, with the constants of the benchmark, over two mounts and a folder in one run.
+mkdir "$T/second"
+sampan mount "file://$SRC" "$T/second" --cache "ssd:$T/cache-of-second=1GiB" --quiet
+while read -r model batch step min; do
+    sampan bench au "$SRC" --model "$model" --steps 2 --compare "$MNT,$T/second" --svg "$T/$model.svg" --json >"$T/$model.json"
+    "$PYTHON" - "$T/$model.json" "$batch" "$step" "$min" "$SRC" "$MNT" "$T/second" <<'PY' || fail "$model"
+import json
+import sys
+
+report = json.load(open(sys.argv[1]))
+batch, step, least = int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])
+assert (report["batch"], report["step_s"], report["min_au"]) == (batch, step, least), report
+folder, *mounts = sys.argv[5:]
+want = [(folder, "blind")] + [(m, order) for m in mounts for order in ("blind", "clairvoyant")]
+assert [(r["dir"], r["order"]) for r in report["runs"]] == want, report
+samples = min(24, 2 * batch)
+for run in report["runs"]:
+    steps = -(-samples // batch)
+    assert (run["samples"], run["steps"], run["bytes"], run["errors"]) == (samples, steps, 3000 * samples, 0), run
+    assert 0 < run["au_worst"] == run["au"] <= 1 and run["met"] == (run["au"] >= least), run
+    # time computed of time passed from the first batch on
+    passed = run["seconds"] - run["first_batch_s"]
+    assert run["seconds"] >= steps * step and run["au"] * passed >= 0.999 * steps * step, run
+PY
+    expect "bars of $model" "$(grep -c '#2a7ab0\|#8a8f98' "$T/$model.svg")" 5
+done <<'END'
+resnet50 400 0.224 0.9
+retinanet 24 0.04755 0.85
+unet3d 7 0.323 0.9
+cosmoflow 1 0.0035 0.7
+END
+sampan umount "$T/second"
+# What the first batch waits for is no part of AU, and is told.
+start_nginx
+start_proxy "$HTTP_URL"
+faults "latency=300ms key=.bin"
+sampan mount "$PROXY_URL/" "$T/second" --cache "ssd:$T/cache-of-far=1GiB" --quiet
+sampan bench au "$T/second" --model resnet50 --mode blind --json >"$T/far.json"
+sampan umount "$T/second"
+"$PYTHON" - "$T/far.json" <<'PY' || fail "the first batch"
+import json
+import sys
+
+run, = json.load(open(sys.argv[1]))["runs"]
+assert run["first_batch_s"] >= 0.3 and run["seconds"] >= 0.3 + 0.224 and run["steps"] == 1 and run["au"] > 0.5, run
+PY
+# A sample that cannot be read: counted, named, and the run is none that met anything.
+cp -r "$SRC" "$T/bad"
+ln -s /proc/self/mem "$T/bad/class-000/bad.bin"
+status=0
+sampan bench au "$T/bad" --model cosmoflow --json >"$T/bad.json" 2>"$T/bad.err" || status=$?
+expect "exit" "$status" 1
+grep -q "1 samples of $T/bad failed.*bad.bin" "$T/bad.err" || fail "the reason: $(cat "$T/bad.err")"
+expect "errors" "$("$PYTHON" -c 'import json, sys; r = json.load(open(sys.argv[1]))["runs"][0]; print(r["errors"], r["met"])' "$T/bad.json")" "1 False"
 refused 2 "unknown model" sampan bench au "$SRC" --model alexnet
 refused 2 "no mounted set" sampan bench au "$SRC" --mode clairvoyant --model cosmoflow
 refused 2 "no rank=" sampan bench au "$SRC" --sampler torch-distributed,ranks=2,rank=1
