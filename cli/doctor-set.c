@@ -61,7 +61,7 @@ struct first_object {
 static int take_first(void *arg, const struct list_item *item, struct err *err)
 {
     struct first_object *o = arg;
-    if (item->folder || o->key)
+    if (item->folder || item->unfinished || o->key)
         return o->key ? err_set(err, ERR_CANCELLED, "enough") : 0;
     *o = (struct first_object){.key = xstrndup(item->key, item->key_len),
                                .key_len = item->key_len,

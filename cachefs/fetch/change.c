@@ -97,22 +97,36 @@ static int local_rename(struct store *s, const char *from, const char *to, struc
     return rename(a, b) ? err_sys(err, errno, "rename %s to %s", a, b) : 0;
 }
 
+/* A store that replaces says nothing; one that cannot says whether it renamed, and has not where
+ * something of that name is there. */
+static int try_rename(struct fetch *f, struct change *c, bool *ret_done, struct err *err)
+{
+    cleanup_bytes struct bytes body = {0};
+    cleanup_json struct json_doc *doc = NULL;
+    *ret_done = true;
+    if (whole_wait(f, c->store, PRIO_READER, build_rename, c, SMALL_BODY, NULL, &body, err))
+        return -1;
+    if (body.len == 0)
+        return 0;
+    if (json_parse(&doc, "rename", body.data, body.len, err))
+        return -1;
+    struct json root = json_root(doc);
+    return json_bool_or(&root, "boolean", false, ret_done, err);
+}
+
 int fetch_rename(struct fetch *f, struct store *s, const char *from, const char *to,
                  struct err *err)
 {
     if (store_caps(s) & STORE_LOCAL)
         return local_rename(s, from, to, err);
     struct change c = {.store = s, .from = from, .to = to};
-    cleanup_bytes struct bytes body = {0};
-    cleanup_json struct json_doc *doc = NULL;
-    bool done = false;
-    if (whole_wait(f, s, PRIO_READER, build_rename, &c, SMALL_BODY, NULL, &body, err) ||
-        json_parse(&doc, "rename", body.data, body.len, err))
-        return err_wrap(err, "rename \"%s\"", from);
-    struct json root = json_root(doc);
-    if (json_bool_or(&root, "boolean", false, &done, err) || !done)
-        return err_set(err, ERR_FAILED, "rename \"%s\" to \"%s\": the store did not", from, to);
-    return 0;
+    bool done;
+    int result = try_rename(f, &c, &done, err);
+    if (result == 0 && !done && fetch_delete(f, s, to, NULL) == 0)
+        result = try_rename(f, &c, &done, err);
+    if (result == 0 && !done)
+        result = err_set(err, ERR_FAILED, "to \"%s\": the store did not", to);
+    return result ? err_wrap(err, "rename \"%s\"", from) : 0;
 }
 
 static int build_folder(void *arg, struct http_req *r, struct err *err)

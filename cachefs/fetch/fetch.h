@@ -169,7 +169,7 @@ struct fetch_stream {
     const char *temp;
 };
 char *fetch_temp_name(const char *key); /* beside it; another one each time */
-/* Whole below 16 MiB. Above it goes in parts, some at a time, each read just before it is sent, so
+/* Whole below 16 MiB, but where it grows. Above it goes in parts, some at a time, each read just before it is sent, so
  * that memory is bounded by about 32 MiB (more only above 80 GB); aborted if it fails. */
 int fetch_put_stream(struct fetch *f, const struct fetch_stream *p, struct err *err);
 #define FETCH_PUT_WHOLE (16u << 20)
@@ -197,8 +197,9 @@ int fetch_folder_as(struct fetch *f, struct store *s, const char *key,
                     const struct object_meta *meta, struct err *err);
 int fetch_set_meta(struct fetch *f, struct store *s, const char *key, const char *etag,
                    const struct object_meta *meta, struct err *err);
+/* STORE_APPENDS or local. A file of the new name is replaced. */
 int fetch_rename(struct fetch *f, struct store *s, const char *from, const char *to,
-                 struct err *err); /* STORE_APPENDS or local */
+                 struct err *err);
 int fetch_head(struct fetch *f, struct store *s, const char *key, struct http_answer *ret,
                struct err *err);
 /* Uploads in parts that somebody has begun below `prefix` and not ended. */

@@ -1,5 +1,6 @@
-/* Long objects of stores that have no uploads in parts: a file that grows without a name, and a
- * WebHDFS object that grows under a temporary one. Both appear whole, by a rename. */
+/* What becomes an object at once and whole: a file that grows without a name, and a WebHDFS object
+ * under a temporary one (HDFS shows what a connection that broke has brought, as if it were all).
+ */
 #include <string.h>
 
 #include "clock.h"
@@ -18,13 +19,15 @@ typedef int take_fn(void *arg, const void *data, size_t len, bool first, struct 
 static int pump(const struct fetch_stream *p, size_t piece, take_fn *take, void *arg,
                 struct err *err)
 {
-    cleanup_free void *buf = xmalloc(piece);
-    for (uint64_t off = 0; off < p->len;) {
+    piece = p->len < piece ? (size_t)p->len : piece;
+    cleanup_free void *buf = xmalloc(piece ? piece : 1);
+    uint64_t off = 0;
+    do {
         size_t len = p->len - off < piece ? (size_t)(p->len - off) : piece;
-        if (p->read(p->arg, off, buf, len, err) || take(arg, buf, len, off == 0, err))
+        if ((len && p->read(p->arg, off, buf, len, err)) || take(arg, buf, len, off == 0, err))
             return -1;
         off += len;
-    }
+    } while (off < p->len);
     return p->check ? p->check(p->arg, err) : 0;
 }
 
@@ -112,8 +115,7 @@ struct growing {
 static int to_object(void *arg, const void *data, size_t len, bool first, struct err *err)
 {
     const struct growing *g = arg;
-    return first ? fetch_put(g->fetch, g->store, g->temp, data, len, err)
-                 : put_append(g->fetch, g->store, g->temp, data, len, err);
+    return put_piece(g->fetch, g->store, g->temp, data, len, !first, err);
 }
 
 /* An append that was tried again may have been done twice. */
@@ -133,7 +135,7 @@ char *fetch_temp_name(const char *key)
     const char *slash = strrchr(key, '/');
     int folder = slash ? (int)(slash + 1 - key) : 0;
     uint64_t mark = hash_mix64(hash64(key, strlen(key), 0) ^ clock_mono_ns());
-    return xasprintf("%.*s.sampan-put-%016llx", folder, key, (unsigned long long)mark);
+    return xasprintf("%.*s" STORE_TEMP_PREFIX "%016llx", folder, key, (unsigned long long)mark);
 }
 
 int stream_by_appending(struct fetch *f, const struct fetch_stream *p, struct err *err)
@@ -141,10 +143,8 @@ int stream_by_appending(struct fetch *f, const struct fetch_stream *p, struct er
     cleanup_free char *temp = p->temp ? xstrdup(p->temp) : fetch_temp_name(p->key);
     struct growing g = {f, p->store, temp};
     int result = pump(p, APPEND_PIECE, to_object, &g, err);
-    if (result == 0)
+    if (result == 0 && p->len > APPEND_PIECE)
         result = check_length(&g, p->len, err);
-    if (result == 0)
-        result = fetch_delete(f, p->store, p->key, err); /* a rename replaces nothing there */
     if (result == 0)
         result = fetch_rename(f, p->store, temp, p->key, err);
     if (result)

@@ -4,8 +4,9 @@
 
 #include "fetch.h"
 
-int put_append(struct fetch *f, struct store *s, const char *key, const void *body, size_t len,
-               struct err *err);
+/* Of an object that grows: the first bytes, in place of whatever is there, or more at its end. */
+int put_piece(struct fetch *f, struct store *s, const char *key, const void *body, size_t len,
+              bool append, struct err *err);
 int stream_to_file(const struct fetch_stream *p, struct err *err);
 /* The parts that an upload which was broken off has got, into ret[0..n_parts) (part 0: not there).
  * -1: they are not of that division of `len` bytes, or cannot be known by an MD5. */

@@ -55,14 +55,22 @@ static int put_whole(struct fetch *f, struct put *p, char ret_etag[160], struct 
     }
     if (result == 0 && ret_etag)
         snprintf(ret_etag, 160, "%s", p->first ? second.etag : a.etag);
-    return result ? err_wrap(err, "write \"%s\"", p->key) : 0;
+    return result;
 }
 
-int put_append(struct fetch *f, struct store *s, const char *key, const void *body, size_t len,
-               struct err *err)
+int put_piece(struct fetch *f, struct store *s, const char *key, const void *body, size_t len,
+              bool append, struct err *err)
 {
-    struct put p = {.store = s, .key = key, .body = body, .len = len, .append = true};
+    struct put p = {.store = s, .key = key, .body = body, .len = len, .append = append};
     return put_whole(f, &p, NULL, err);
+}
+
+static int read_memory(void *arg, uint64_t off, void *buf, size_t len, struct err *err)
+{
+    const void *const *body = arg;
+    (void)err;
+    memcpy(buf, (const char *)*body + off, len);
+    return 0;
 }
 
 static int put_local(struct store *s, const char *key, const void *body, size_t len,
@@ -85,9 +93,14 @@ int fetch_put_bytes(struct fetch *f, struct store *s, const char *key, const voi
         ret_etag[0] = '\0';
     if (store_caps(s) & STORE_LOCAL)
         return put_local(s, key, body, len, opts, err);
+    if (store_caps(s) & STORE_APPENDS) {
+        const struct fetch_stream from = {
+            .store = s, .key = key, .len = len, .read = read_memory, .arg = &body};
+        return stream_by_appending(f, &from, err);
+    }
     struct put p = {
         .store = s, .key = key, .body = body, .len = len, .meta = opts ? opts->meta : NULL};
-    return put_whole(f, &p, ret_etag, err);
+    return put_whole(f, &p, ret_etag, err) ? err_wrap(err, "write \"%s\"", key) : 0;
 }
 
 int fetch_put(struct fetch *f, struct store *s, const char *key, const void *body, size_t len,
@@ -375,14 +388,14 @@ static int put_small(struct fetch *f, const struct fetch_stream *p, struct err *
 int fetch_put_stream(struct fetch *f, const struct fetch_stream *p, struct err *err)
 {
     unsigned caps = store_caps(p->store);
+    if (caps & STORE_APPENDS)
+        return stream_by_appending(f, p, err);
     if (p->len < FETCH_PUT_WHOLE)
         return put_small(f, p, err);
     if (caps & STORE_LOCAL)
         return stream_to_file(p, err);
     if (caps & STORE_MULTIPART)
         return put_parts(f, p, err);
-    if (caps & STORE_APPENDS)
-        return stream_by_appending(f, p, err);
     return err_set(err, ERR_USAGE, "%s: such a store takes no object above %u MiB",
                    store_uri(p->store), FETCH_PUT_WHOLE >> 20);
 }

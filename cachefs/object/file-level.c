@@ -11,7 +11,7 @@ static int level_entry(int dir_fd, const char *dir, const char *name, local_leve
 {
     struct stat st;
     char etag[64];
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || store_local_is_temp(name))
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || store_is_temp(name))
         return 0;
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return errno == ENOENT ? 0 : err_sys(err, errno, "cannot list: %s/%s", dir, name);

@@ -92,8 +92,8 @@ int store_local_walk(struct store *s, const char *prefix, local_walk_fn *fn, voi
     return 0;
 }
 
-bool store_local_is_temp(const char *key)
+bool store_is_temp(const char *key)
 {
     const char *slash = strrchr(key, '/');
-    return strncmp(slash ? slash + 1 : key, TEMP_PREFIX, strlen(TEMP_PREFIX)) == 0;
+    return strncmp(slash ? slash + 1 : key, STORE_TEMP_PREFIX, strlen(STORE_TEMP_PREFIX)) == 0;
 }

@@ -53,7 +53,7 @@ static int open_unnamed(struct local_file *f, struct err *err)
     f->fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
     if (f->fd >= 0)
         return 0;
-    f->temp = xasprintf("%.*s/" TEMP_PREFIX "XXXXXX", len, f->path);
+    f->temp = xasprintf("%.*s/" STORE_TEMP_PREFIX "XXXXXX", len, f->path);
     f->fd = mkostemp(f->temp, O_CLOEXEC);
     if (f->fd >= 0)
         return 0;
@@ -126,7 +126,7 @@ static char *temp_name(const char *path, unsigned which)
 {
     const char *name = strrchr(path, '/') + 1;
     uint64_t n = hash_mix64(hash64(name, strlen(name), 0) + which);
-    return xasprintf("%.*s/" TEMP_PREFIX "%012llx", folder_len(path), path,
+    return xasprintf("%.*s/" STORE_TEMP_PREFIX "%012llx", folder_len(path), path,
                      (unsigned long long)(n & 0xffffffffffffull));
 }
 
@@ -240,7 +240,7 @@ int store_local_link(struct store *s, const char *key, const char *target, struc
     if (symlink(target, path) == 0)
         return 0;
     cleanup_free char *temp =
-        xasprintf("%.*s/" TEMP_PREFIX "%012llx", folder_len(path), path,
+        xasprintf("%.*s/" STORE_TEMP_PREFIX "%012llx", folder_len(path), path,
                   (unsigned long long)(hash_mix64(clock_mono_ns()) & 0xffffffffffffull));
     if (symlink(target, temp))
         return err_sys(err, errno, "cannot make the link: %s", path);

@@ -148,7 +148,7 @@ static int list_entry(struct walk *w, int dir_fd, const char *dir, const char *f
                       const char *name, struct err *err)
 {
     struct stat st;
-    if (is_dots(name, strlen(name)) || strncmp(name, TEMP_PREFIX, strlen(TEMP_PREFIX)) == 0)
+    if (is_dots(name, strlen(name)) || store_is_temp(name))
         return 0;
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return errno == ENOENT ? 0 : err_sys(err, errno, "cannot list: %s/%s", dir, name);

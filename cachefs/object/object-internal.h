@@ -219,7 +219,6 @@ int emit_item(struct store *s, const char *skip_key, struct list_item *item, lis
 
 /* --- local files (file.c) -------------------------------------------------------------------- */
 
-#define TEMP_PREFIX ".sampan-put-"
 
 /* The path of a key, which may name nothing outside of the store. */
 int file_path(const struct store *s, const char *key, size_t len, char out[PATH_MAX],

@@ -109,8 +109,8 @@ int store_req_copy(struct store *s, const char *from, const char *to, struct htt
 int store_req_copy_from(struct store *s, const struct store *from_store, const char *from,
                         const char *if_match, const char *to, struct http_req *ret,
                         struct err *err);
-/* More bytes at the end of an object, in two steps as a PUT; and another name for one, or a folder.
- * STORE_APPENDS. */
+/* More bytes at the end of an object, in two steps as a PUT; and another name for one, or a folder:
+ * a file of that name is replaced, at once. STORE_APPENDS. */
 int store_req_append(struct store *s, const char *key, const void *body, size_t len,
                      struct http_req *ret, struct err *err);
 int store_req_rename(struct store *s, const char *from, const char *to, struct http_req *ret,
@@ -221,7 +221,11 @@ struct list_item {
     const char *etag; /* without W/ and quotes; "" if there is none; see store_etag_is_sum() */
     /* A common prefix, a sub-folder or an empty object that marks one: key ends in '/'. */
     bool folder;
+    bool unfinished; /* grows under a temporary name, or its writer died: no object yet */
 };
+/* What we write under another name until it is whole. */
+#define STORE_TEMP_PREFIX ".sampan-put-"
+bool store_is_temp(const char *key);
 /* -1 from fn stops with its err. `ret_token` gets the next page's token, "" at the end. */
 typedef int list_fn(void *arg, const struct list_item *item, struct err *err);
 int store_parse_list(struct store *s, const char *prefix, const void *body, size_t len, list_fn *fn,
@@ -290,11 +294,10 @@ int store_local_stat(struct store *s, const char *key, struct stat *ret,
 int store_local_readlink(struct store *s, const char *key, struct bytes *ret, struct err *err);
 /* Everything below `prefix` ("" or ending in '/'), links as links: nothing outside is ever seen.
  * Keys of folders end in '/' and come before what is in them. Our own temporary files are told
- * too; see store_local_is_temp(). */
+ * too; see store_is_temp(). */
 typedef int local_walk_fn(void *arg, const char *key, const struct stat *st, struct err *err);
 int store_local_walk(struct store *s, const char *prefix, local_walk_fn *fn, void *arg,
                      struct err *err);
-bool store_local_is_temp(const char *key);
 /* One level of a folder as it stands, links not followed: `name` without its folder; `etag` as
  * store_local_list() gives it, "" for what is no file. A folder that is not there: ERR_NOT_FOUND.
  */

@@ -147,6 +147,7 @@ static int webhdfs_rename(struct store *s, const char *from, const char *to, str
     bytes_add_str(&r->url, "&destination=%2F");
     url_encode(&r->url, s->prefix, strlen(s->prefix), false);
     url_encode(&r->url, to, strlen(to), false);
+    bytes_add_str(&r->url, "&renameoptions=OVERWRITE");
     return 0;
 }
 
@@ -195,7 +196,8 @@ static int emit_status(const struct json *status, const char *folder, list_fn *f
                              .size = is_folder ? 0 : (uint64_t)length,
                              .mtime_ns = modified * 1000000,
                              .etag = "",
-                             .folder = is_folder};
+                             .folder = is_folder,
+                             .unfinished = !is_folder && store_is_temp(name)};
     return fn(arg, &item, err);
 }
 

@@ -184,7 +184,7 @@ static int publish_content(struct content *c, const char *key, bool wished, stru
             if (upload_give_up(c, err))
                 return -1;
         }
-        bool memory = !(s->caps & STORE_LOCAL) && size < STAGE_MULTIPART;
+        bool memory = !(s->caps & (STORE_LOCAL | STORE_APPENDS)) && size < STAGE_MULTIPART;
         result =
             memory ? publish_memory(c, size, key, &snap, err) : publish_file(c, key, &snap, err);
     }

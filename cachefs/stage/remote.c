@@ -107,7 +107,7 @@ static int on_item(void *arg, const struct list_item *i, struct err *err)
 {
     const struct level *l = arg;
     size_t skip = strlen(l->prefix);
-    if (i->key_len <= skip || memcmp(i->key, l->prefix, skip) != 0)
+    if (i->unfinished || i->key_len <= skip || memcmp(i->key, l->prefix, skip) != 0)
         return 0;
     size_t len = i->key_len - skip;
     bool slash = i->key[i->key_len - 1] == '/';

@@ -12,6 +12,7 @@
 #define SORT_MEMORY      (32u << 20)
 #define LISTINGS_AT_ONCE 16
 #define TELL_EVERY_NS    (50 * NS_PER_MS)
+#define LEFT_FOR_NS      (24 * 3600 * (int64_t)NS_PER_S)
 
 struct lister {
     struct sync_run *run;
@@ -47,11 +48,25 @@ static int add(struct lister *l, const char *key, size_t len, const struct side_
     return sorter_add(l->to, l->key.data, l->key.len, l->row.data, l->row.len, err);
 }
 
+/* What a writer that died has left at the destination; one that lives ends within a day. */
+static void remove_left(struct lister *l, const struct list_item *item)
+{
+    struct sync_run *r = l->run;
+    if (!l->is_source && !r->conf->dry && item->mtime_ns < clock_wall_ns() - LEFT_FOR_NS) {
+        cleanup_free char *key = xstrndup(item->key, item->key_len);
+        fetch_delete(r->fetch, r->to, key, NULL);
+    }
+}
+
 static int on_item(void *arg, const struct list_item *item, struct err *err)
 {
     struct lister *l = arg;
     if (item->key_len == 0)
         return 0;
+    if (item->unfinished) {
+        remove_left(l, item);
+        return 0;
+    }
     struct side_row row = {.size = item->folder ? 0 : item->size,
                            .mtime_ns = item->mtime_ns,
                            .source = l->source,
@@ -62,7 +77,7 @@ static int on_item(void *arg, const struct list_item *item, struct err *err)
 static int on_local(void *arg, const char *key, const struct stat *st, struct err *err)
 {
     struct lister *l = arg;
-    if (store_local_is_temp(key))
+    if (store_is_temp(key))
         return 0;
     struct side_row row = {.size = S_ISDIR(st->st_mode) ? 0 : (uint64_t)st->st_size,
                            .mtime_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S +

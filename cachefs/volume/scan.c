@@ -39,6 +39,8 @@ static int add_item(void *arg, const struct list_item *item, struct err *err)
         return -1;
     if (store_is_trash(item->key) || store_is_output(item->key))
         return 0; /* what `sampan rmr` keeps for a day; what jobs wrote */
+    if (item->unfinished)
+        return 0;
     struct row row = {
         .key = item->key,
         .key_len = item->key_len,

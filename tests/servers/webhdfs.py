@@ -7,7 +7,8 @@ The name node (its port is written to --ready) lists and tells; it never sends a
 CREATE are answered by 307 to the data node, on a port of its own, which closes each connection as Hadoop's does.
     --user NAME   only this user.name may read below the root; others get AccessControlException
     --page N      entries of one LISTSTATUS_BATCH page (1000)
-    --no-batch    knows LISTSTATUS alone, as servers before Hadoop 2.8
+    --no-batch    knows LISTSTATUS alone and no rename that replaces, as servers before Hadoop 2.8
+    --stall FILE  while FILE is there, a data node takes half of what it is sent and no more, until the sender goes
     --standby     a name node that is not the active one
 Each request is one line of --log: SERVER METHOD TARGET STATUS.
 """
@@ -15,6 +16,7 @@ import argparse
 import http.server
 import json
 import os
+import select
 import threading
 import urllib.parse
 
@@ -143,6 +145,10 @@ class NameNode(Node):
 
     def put_rename(self):
         to = os.path.join(self.server.root, self.query["destination"].strip("/"))
+        if self.query.get("renameoptions", "") == "OVERWRITE" and not self.server.options.no_batch:
+            os.rename(self.full, to)
+            self.answer(200)
+            return
         free = os.path.lexists(self.full) and not os.path.lexists(to) and os.path.isdir(os.path.dirname(to))
         if free:
             os.rename(self.full, to)
@@ -171,16 +177,23 @@ class DataNode(Node):
         self.close_connection = True
         self.answer(200, body, [("Content-Type", "application/octet-stream"), ("Connection", "close")])
 
+    def take(self, how):
+        """What has come is the file, also if the sender goes away in the middle: so does Hadoop's."""
+        size = int(self.headers.get("Content-Length", 0))
+        stalls = self.server.options.stall and os.path.exists(self.server.options.stall)
+        with open(self.full, how) as out:
+            out.write(self.rfile.read(size // 2 if stalls else size))
+        if stalls:
+            select.select([], [], [self.connection], 60)
+
     def put_create(self):
         os.makedirs(os.path.dirname(self.full), exist_ok=True)
-        with open(self.full, "wb") as out:
-            out.write(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        self.take("wb")
         self.close_connection = True
         self.answer(201, b"", [("Location", f"hdfs://127.0.0.1:8020{urllib.parse.quote(self.name)}"), ("Connection", "close")])
 
     def post_append(self):
-        with open(self.full, "ab") as out:
-            out.write(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        self.take("ab")
         self.close_connection = True
         self.answer(200, b"", [("Connection", "close")])
 
@@ -205,6 +218,7 @@ def main():
     parser.add_argument("--page", type=int, default=1000)
     parser.add_argument("--no-batch", action="store_true")
     parser.add_argument("--standby", action="store_true")
+    parser.add_argument("--stall")
     options = parser.parse_args()
     log, lock = open(options.log, "a", encoding="utf-8", errors="replace"), threading.Lock()
     data = serve("data", DataNode, options, log, lock)
