@@ -354,7 +354,18 @@ static int give(struct loader *l, struct slot *s, const struct loader_batch **re
     return 1;
 }
 
-static int next(struct loader *l, const struct loader_batch **ret, struct err *err)
+/* Until there may be something new for the consumer, or this moment. */
+static void wait_for_batch(struct loader *l, uint64_t now, uint64_t until)
+{
+    if (worker_help(l))
+        return;
+    if (until == UINT64_MAX)
+        cond_wait(&l->done, &l->lock);
+    else
+        cond_wait_for(&l->done, &l->lock, until - now);
+}
+
+static int next(struct loader *l, uint64_t until, const struct loader_batch **ret, struct err *err)
 {
     for (;;) {
         bool all_held;
@@ -377,17 +388,24 @@ static int next(struct loader *l, const struct loader_batch **ret, struct err *e
             return err_set(err, ERR_LIMIT, "loader: all %u batches are held (release some)",
                            l->o.depth);
         uint64_t began = clock_mono_ns();
-        if (!worker_help(l))
-            cond_wait(&l->done, &l->lock);
+        if (began >= until)
+            return LOADER_LATE;
+        wait_for_batch(l, began, until);
         l->waited_ns += clock_mono_ns() - began;
     }
 }
 
-int loader_next(struct loader *l, const struct loader_batch **ret, struct err *err)
+int loader_next_within(struct loader *l, uint64_t wait_ns, const struct loader_batch **ret,
+                       struct err *err)
 {
     ACQUIRE(&l->lock);
     l->last_ns = clock_mono_ns();
-    return next(l, ret, err);
+    return next(l, wait_ns > UINT64_MAX - l->last_ns ? UINT64_MAX : l->last_ns + wait_ns, ret, err);
+}
+
+int loader_next(struct loader *l, const struct loader_batch **ret, struct err *err)
+{
+    return loader_next_within(l, UINT64_MAX, ret, err);
 }
 
 void loader_release(struct loader *l, const struct loader_batch *b)

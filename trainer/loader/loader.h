@@ -15,7 +15,7 @@
  * where the bytes came from, nor on a resume in between. The draws of a sample are a function of
  * (seed, epoch, sample number).
  *
- * Threads: one thread at a time calls loader_next(), loader_set_epoch() and loader_close(). All
+ * Threads: one thread at a time calls loader_next…(), loader_set_epoch() and loader_close(). All
  * other functions may be called from any thread meanwhile.
  *
  * This header and err.h are all that a program outside of this tree needs (libsampan-loader).
@@ -131,6 +131,11 @@ void loader_close(struct loader *l);
  * if the consumer holds all `depth` batches itself.
  */
 int loader_next(struct loader *l, const struct loader_batch **ret, struct err *err);
+/* The same, but waits no longer than this. LOADER_LATE: there is no batch yet; it is still awaited,
+ * and a later call gives it. */
+#define LOADER_LATE 2
+int loader_next_within(struct loader *l, uint64_t wait_ns, const struct loader_batch **ret,
+                       struct err *err);
 /* Gives a batch back: its buffers are filled anew. Any thread; NULL is fine. */
 void loader_release(struct loader *l, const struct loader_batch *b);
 

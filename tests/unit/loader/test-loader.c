@@ -1,8 +1,10 @@
 /* Batches: their order, what a thread count, a resume and a bad sample change, and what not. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "loader.h"
@@ -575,6 +577,37 @@ Test(loader, a_list_gives_numbers_and_labels)
     loader_close(l);
     drop_folder(dir);
     drop_folder(lists);
+}
+
+/* A sample whose read hangs (a pipe that nobody writes to): who asks within a time is answered, and
+ * loses nothing. */
+Test(loader, a_batch_that_is_late_is_given_later)
+{
+    char *dir = picture_set(), *lists = new_folder();
+    char list[512], hangs[512];
+    put_list(lists, "cat/pipe 1\nant/000.jpg 0\n");
+    snprintf(list, sizeof list, "%s/train.txt", lists);
+    snprintf(hangs, sizeof hangs, "%s/cat/pipe", dir);
+    cr_assert_eq(mkfifo(hangs, 0600), 0);
+    struct loader_options o = options(dir);
+    const struct loader_batch *b = NULL;
+    struct err e = {0};
+    o.list = list;
+    o.sampler = "sequence";
+    o.epochs = 1;
+    o.policy = LOADER_SKIP;
+    struct loader *l = open_it(&o);
+    cr_expect_eq(loader_next_within(l, 0, &b, &e), LOADER_LATE);
+    cr_expect_eq(loader_next_within(l, 20 * 1000 * 1000, &b, &e), LOADER_LATE);
+    cr_expect_null(b);
+    close(open(hangs, O_WRONLY)); /* it comes to be read: no picture */
+    cr_assert_eq(loader_next(l, &b, &e), 1, "%s", e.msg);
+    cr_expect(b->n == 1 && b->skipped == 1 && b->numbers[0] == 1);
+    loader_release(l, b);
+    cr_expect_eq(loader_next_within(l, 0, &b, &e), 0);
+    loader_close(l);
+    drop_folder(lists);
+    drop_folder(dir);
 }
 
 Test(loader, a_list_with_wrong_lines_is_refused_by_line)
