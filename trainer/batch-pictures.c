@@ -3,10 +3,14 @@
 #include <stdlib.h>
 
 #include "batch-internal.h"
+#include "clock.h"
 #include "mem.h"
+
+#define LOOK_NS (100 * NS_PER_MS) /* how often it is looked whether to stop */
 
 struct pictures {
     struct batches base;
+    const volatile sig_atomic_t *stop; /* NULL: never */
     struct loader *loader;
     const struct loader_batch *held;
     bool resumed;           /* the first pass goes on where a token said */
@@ -41,7 +45,12 @@ static int next(struct batches *b, struct net_batch *ret, struct err *err)
     loader_release(p->loader, p->held);
     p->held = NULL;
     struct err why = {0};
-    int got = loader_next(p->loader, &p->held, &why);
+    int got;
+    do
+        got = loader_next_within(p->loader, p->stop ? LOOK_NS : UINT64_MAX, &p->held, &why);
+    while (got == LOADER_LATE && !*p->stop);
+    if (got == LOADER_LATE)
+        return BATCH_STOPPED;
     if (got < 0)
         return name_bad(&why, err);
     if (got == 0)
@@ -125,6 +134,7 @@ int batch_pictures(struct batches **ret, const struct batch_options *o, struct e
     struct pictures *p = xcalloc(1, sizeof *p);
     p->base.ops = &ops;
     p->resumed = o->resume != NULL;
+    p->stop = o->stop;
     if (loader_open(&p->loader, &lo, err)) {
         free(p);
         return err_wrap(err, "--data");

@@ -7,11 +7,14 @@
 #ifndef SAMPAN_TRAIN_BATCH_H
 #define SAMPAN_TRAIN_BATCH_H
 
+#include <signal.h>
+
 #include "loader.h"
 #include "model.h"
 #include "net.h"
 
 #define BATCH_TOKEN_LEN 1600
+#define BATCH_STOPPED   2
 
 struct batch_options {
     const char *data;    /* see batch_open() */
@@ -25,7 +28,8 @@ struct batch_options {
     uint32_t passes;    /* no more are asked for, so none is read ahead; 0: as many as are */
     bool skip_bad;      /* pictures that cannot be decoded are left out, not an error */
     const char *resume; /* NULL, or a token */
-    struct loader_memory memory; /* where pictures lie; a GPU copies from its own by itself */
+    const volatile sig_atomic_t *stop; /* NULL, or: while this is not 0, nothing is waited for */
+    struct loader_memory memory;       /* where pictures lie; a GPU copies from its own by itself */
 };
 
 struct batches {
@@ -46,7 +50,7 @@ struct batches_ops {
     /* The next pass. The first call begins where the token says, if one was given. */
     int (*begin)(struct batches *b, uint64_t pass, struct err *err);
     /* 1: *ret is set, its memory the source's until the next call. 0: the pass is over. -1: the
-     * error names the sample. */
+     * error names the sample. BATCH_STOPPED: its samples are not here yet, and `stop` is not 0. */
     int (*next)(struct batches *b, struct net_batch *ret, struct err *err);
     /* The place after the batch given last, one printable line. */
     int (*token)(struct batches *b, char ret[BATCH_TOKEN_LEN], struct err *err);

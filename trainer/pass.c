@@ -16,20 +16,24 @@
 
 /* --- together --------------------------------------------------------------------------------- */
 
-/* What ranks tell each other before a step: who has samples, who was asked to stop, and how many
- * samples were left out since the last time. */
-enum { TALK_HAS, TALK_STOP, TALK_SKIPPED, N_TALK };
+/* What ranks tell each other before a step: who has samples, who was asked to stop and would wait
+ * for samples to make it, and how many samples were left out since the last time. */
+enum { TALK_HAS, TALK_STOP, TALK_STUCK, TALK_SKIPPED, N_TALK };
+struct talk {
+    bool any, stop, stuck; /* of all ranks */
+};
 
-static int talk(struct run *r, bool has, bool *any, bool *stop, struct err *err)
+/* `got`: what a source answered. */
+static int talk(struct run *r, int got, struct talk *ret, struct err *err)
 {
     struct batch_figures f;
     r->batches->ops->figures(r->batches, &f);
-    float t[N_TALK] = {has, *r->stop != 0, (float)(f.skipped - r->skipped_here)};
+    float t[N_TALK] = {got == 1, *r->stop != 0, got == BATCH_STOPPED,
+                       (float)(f.skipped - r->skipped_here)};
     r->skipped_here = f.skipped;
     if (!r->is_async && (r->c->ops->check(r->c, err) || r->c->ops->sum(r->c, t, N_TALK, err)))
         return -1;
-    *any = t[TALK_HAS] > 0;
-    *stop = t[TALK_STOP] > 0;
+    *ret = (struct talk){t[TALK_HAS] > 0, t[TALK_STOP] > 0, t[TALK_STUCK] > 0};
     r->skipped += (uint64_t)t[TALK_SKIPPED];
     tell_skips(r);
     return 0;
@@ -98,12 +102,6 @@ int run_save(struct run *r, struct err *err)
     bool together = !r->is_async || r->met;
     if (!r->o->save_dir || (!together && !is_first(r)))
         return 0;
-    if (r->at.batch == 0)
-        r->at.token[0] = '\0';
-    else if (r->looked)
-        memcpy(r->at.token, r->place, sizeof r->at.token);
-    else if (r->batches->ops->token(r->batches, r->at.token, err))
-        return -1;
     if (is_first(r)) {
         failed = write_checkpoint(r, &why) != 0;
         if (!failed) {
@@ -181,7 +179,7 @@ static int look_ahead(struct run *r, struct err *err)
     uint64_t start = clock_mono_ns();
     r->ahead_got = r->batches->ops->next(r->batches, &r->ahead, &r->ahead_err);
     r->ahead_wait = ops->busy(r->b) ? 0 : clock_mono_ns() - start;
-    if (r->ahead_got > 0)
+    if (r->ahead_got == 1)
         net_ahead(r->n, &r->ahead);
     r->looked = true;
     return 0;
@@ -233,6 +231,17 @@ static int learn(struct run *r, const struct net_batch *in, float sums[N_SUMS], 
     return 0;
 }
 
+/* Kept after each step, for a stop may find the batch that follows taken already. */
+static int keep_place(struct run *r, struct err *err)
+{
+    if (!r->o->save_dir || !is_first(r))
+        return 0;
+    if (!r->looked)
+        return r->batches->ops->token(r->batches, r->at.token, err);
+    memcpy(r->at.token, r->place, sizeof r->at.token);
+    return 0;
+}
+
 static int step(struct run *r, const struct net_batch *in, float sums[N_SUMS], struct err *err)
 {
     r->rate = schedule_rate(&r->schedule, r->at.step);
@@ -248,6 +257,8 @@ static int step(struct run *r, const struct net_batch *in, float sums[N_SUMS], s
     if (sums[SUM_COUNT] > 0)
         r->at.loss = sums[SUM_LOSS] / sums[SUM_COUNT];
     r->at.rate = r->rate;
+    if (keep_place(r, err))
+        return -1;
     return r->b->ops->host ? r->b->ops->sync(r->b, err) : 0; /* a device goes on meanwhile */
 }
 
@@ -318,20 +329,36 @@ static void show_weights(struct run *r)
     }
 }
 
-/* 1: a step was made. 0: no rank has samples left: the pass is over. A stop that a rank was asked
- * for comes after the step, so that the place in the data is that of what was learnt. */
+/* What would hold up the end that a signal asked for is left where it is. */
+static void be_stuck(struct run *r)
+{
+    r->stuck = true;
+    report_break(&r->report);
+    log_warn(r->log,
+             "step %" PRIu64 " is not made: samples that it needs have not come (does the storage "
+             "behind %s answer?)",
+             r->at.step + 1, r->o->data);
+}
+
+/* 1: a step was made. 0: no rank has samples left: the pass is over. BATCH_STOPPED: none was made,
+ * for a rank would wait for its samples and was asked to stop. Else a stop comes after the step, so
+ * that the place in the data is that of what was learnt. */
 static int advance(struct run *r, struct err *err)
 {
     struct net_batch in = {0};
     float sums[N_SUMS];
-    bool any, stop;
+    struct talk all;
     uint64_t start = clock_mono_ns();
     uint64_t wait = 0;
     int got = take_batch(r, &in, &wait, err);
-    if (got < 0 || talk(r, got > 0, &any, &stop, err))
+    if (got < 0 || talk(r, got, &all, err))
         return -1;
-    r->stopped = stop;
-    if (!any)
+    r->stopped = all.stop;
+    if (got == BATCH_STOPPED)
+        be_stuck(r);
+    if (all.stuck)
+        return BATCH_STOPPED;
+    if (!all.any)
         return 0;
     show_picture(r, &in);
     if (step(r, &in, sums, err))
@@ -358,6 +385,7 @@ static int end_pass(struct run *r, struct err *err)
     report_epoch(&r->report, r->at.pass, r->at.step, &f);
     r->at.pass++;
     r->at.batch = 0;
+    r->at.token[0] = '\0';
     bool last = r->at.pass == (uint64_t)r->o->num_passes;
     uint64_t every = (uint64_t)r->o->saving_period;
     if ((last || (every && r->at.pass % every == 0)) && run_save(r, err))
@@ -377,7 +405,7 @@ int run_pass(struct run *r, struct err *err)
         return -1;
     while (got > 0 && !at_end(r) && !r->stopped) {
         got = advance(r, err);
-        if (got < 0 || (got > 0 && save_within(r, err)))
+        if (got < 0 || (got == 1 && save_within(r, err)))
             return -1;
     }
     struct err lost = {0};
@@ -417,12 +445,12 @@ int run_test(struct run *r, struct err *err)
     struct net_batch in;
     struct events_pr pr = {0};
     double sums[N_SUMS] = {0};
-    int got;
-    if (r->test->ops->begin(r->test, 0, err))
+    int got = 0;
+    if (*r->stop == 0 && r->test->ops->begin(r->test, 0, err))
         return err_wrap(err, "test");
     if (net_mean(r->n))
         net_swap_mean(r->n);
-    while ((got = r->test->ops->next(r->test, &in, err)) > 0) {
+    while (!*r->stop && (got = r->test->ops->next(r->test, &in, err)) == 1) {
         float part[N_SUMS];
         if ((got = check_ids(r, &in, err)) < 0)
             break;
@@ -438,9 +466,13 @@ int run_test(struct run *r, struct err *err)
     }
     if (net_mean(r->n))
         net_swap_mean(r->n);
-    float all[N_SUMS] = {(float)sums[0], (float)sums[1], (float)sums[2]};
-    if (got < 0 || (!r->is_async && r->c->ops->sum(r->c, all, N_SUMS, err)))
+    float all[N_SUMS + 1] = {(float)sums[0], (float)sums[1], (float)sums[2], *r->stop != 0};
+    if (got < 0 || (!r->is_async && r->c->ops->sum(r->c, all, N_SUMS + 1, err)))
         return err_wrap(err, "test");
+    r->stuck = got == BATCH_STOPPED;
+    r->stopped |= all[N_SUMS] > 0;
+    if (r->stopped) /* by a part of the samples nothing is judged */
+        return 0;
     double n = all[SUM_COUNT] > 0 ? all[SUM_COUNT] : 1;
     double loss = all[SUM_LOSS] / n, accuracy = all[SUM_RIGHT] / n;
     report_test(&r->report, r->at.pass, r->at.step, (uint64_t)all[SUM_COUNT], loss, accuracy);

@@ -27,13 +27,14 @@ struct run {
     struct schedule schedule;
     struct events *events; /* rank 0 with --log_dir, else NULL */
     struct report report;
-    struct checkpoint at;  /* where training is */
+    struct checkpoint at;  /* where training is; on rank 0 its token is always that of at.batch */
     uint64_t longest_pass; /* batches of the rank that has most */
     uint64_t saved_at;     /* the step of the newest checkpoint */
     double rate;
     char saved[600]; /* its folder */
     float *sums;     /* host memory: gradients and sums of a step, or the backend's own */
     bool stopped;
+    bool stuck;       /* ... while samples that had been asked for did not come */
     bool is_async;    /* with servers: no trainer waits for another between begin ... */
     bool met;         /* ... and end: all have made their last step */
     bool device_sums; /* gradients are summed by the devices themselves */

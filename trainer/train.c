@@ -136,6 +136,7 @@ static struct batch_options source_of(const struct run *r, const char *data, boo
                                   .train = train,
                                   .passes = train ? (uint32_t)r->o->num_passes : 0,
                                   .skip_bad = r->o->skip_bad,
+                                  .stop = r->stop,
                                   .memory = memory_of(r->b)};
 }
 
@@ -395,9 +396,11 @@ static void close_all(struct run *r, bool failed)
         r->c->failed = failed;
     report_close(&r->report);
     events_close(r->events);
+    collective_close(r->c); /* and with it r->ps */
+    if (r->stuck) /* threads still read into its memory, for as long as their files hang */
+        return;
     batch_close(r->batches);
     batch_close(r->test);
-    collective_close(r->c); /* and with it r->ps */
     net_free(r->shape);
     net_free(r->n);
     backend_close(r->b);
