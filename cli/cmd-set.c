@@ -10,9 +10,9 @@ struct setting_options {
 
 static const struct conf_row rows[] = {JSON_ROW(setting_options, json)};
 
-static const char *const keys[] = {"sampler",     "strategy", "partition",   "epoch",
-                                   "bandwidth",   "memory",   "connections", "refresh",
-                                   "ahead-bytes", "weights",  "peers",       "peer-token-file"};
+static const char *const keys[] = {
+    "sampler", "strategy",    "partition", "epoch", "bandwidth",       "memory", "connections",
+    "refresh", "ahead-bytes", "weights",   "peers", "peer-token-file", "version"};
 
 static int add_setting(struct json_writer *w, const char *word, struct err *err)
 {
@@ -32,7 +32,8 @@ static int add_setting(struct json_writer *w, const char *word, struct err *err)
     return err_set(
         err, ERR_USAGE,
         "\"%s\" cannot be changed while mounted (known: sampler, strategy, partition, weights, "
-        "epoch, ahead-bytes, bandwidth, memory, connections, refresh, peers, peer-token-file)",
+        "version, epoch, ahead-bytes, bandwidth, memory, connections, refresh, peers, "
+        "peer-token-file)",
         key);
 }
 
@@ -65,7 +66,9 @@ const struct command cmd_set = {
         "(one a "
         "partition, as for mount --weights; empty: equal), epoch (the "
         "number "
-        "of the epoch that begins; a newer version of the set is taken into use), ahead-bytes (a "
+        "of the epoch that begins; a newer version of the set is taken into use), version (the "
+        "name of one of the versions that status --json lists: it is served, and stays, for later "
+        "mounts too, until this is set again; empty: the newest), ahead-bytes (a "
         "size: see mount), bandwidth (a rate), memory (a size), connections (a number), peers (who "
         "the other machines are, as for mount --peers; empty: nobody), peer-token-file (the token "
         "for them); of a mount that "

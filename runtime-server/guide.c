@@ -228,22 +228,29 @@ void guide_stop(struct server *s)
 static int read_settings(const struct request *r, struct bytes *ret, const char **ret_mount,
                          struct json_doc **ret_doc, struct err *err)
 {
-    static const char *const keys[] = {"mount", "sampler", NULL};
-    const char *named, *sampler;
+    static const char *const keys[] = {"mount", "sampler", "version", NULL};
+    const char *named, *sampler, *version;
     struct order_spec spec;
     struct json_writer w;
     if (request_json(r, ret_doc, err))
         return -1;
     struct json root = json_root(*ret_doc);
     if (json_want_object(&root, err) || json_only_keys(&root, keys, err) ||
-        json_str_or(&root, "mount", "", &named, err) || json_str(&root, "sampler", &sampler, err) ||
+        json_str_or(&root, "mount", "", &named, err) ||
+        json_str_or(&root, "sampler", NULL, &sampler, err) ||
+        json_str_or(&root, "version", NULL, &version, err) ||
         mount_choose(r->server, named, ret_mount, err))
         return -1;
-    if (*sampler && order_spec_parse(&spec, sampler, err))
+    if (!sampler && !version)
+        return err_set(err, ERR_USAGE, "nothing to set (known: sampler, version)");
+    if (sampler && *sampler && order_spec_parse(&spec, sampler, err))
         return -1;
     jw_init(&w, ret);
     jw_object(&w, NULL);
-    jw_str(&w, "sampler", sampler);
+    if (sampler)
+        jw_str(&w, "sampler", sampler);
+    if (version)
+        jw_str(&w, "version", version);
     jw_end(&w);
     return 0;
 }

@@ -3,6 +3,7 @@
  *
  *   DIGEST.catalog   a version, never written again
  *   current          a link to one of them, switched by rename
+ *   pinned           a link to the one that is to be served instead, if any
  *   next-id          text: ids from here on were never in any version
  *   .build-PID-…     a version being written; of a process that died: rubbish
  *
@@ -171,10 +172,10 @@ static int keep_next_id(const char *dir, uint64_t id, struct err *err)
     return rename_or_remove(part, path, err) ? -1 : sync_path(dir, O_RDONLY | O_DIRECTORY, err);
 }
 
-static int switch_current(const char *dir, const char *digest, struct err *err)
+static int switch_link(const char *dir, const char *name, const char *digest, struct err *err)
 {
-    cleanup_free char *part = building_name(dir, "current");
-    cleanup_free char *path = xasprintf("%s/current", dir);
+    cleanup_free char *part = building_name(dir, name);
+    cleanup_free char *path = xasprintf("%s/%s", dir, name);
     cleanup_free char *target = xasprintf("%s" SUFFIX, digest);
     unlink(part);
     if (symlink(target, part) < 0)
@@ -220,7 +221,7 @@ static int publish(struct catalog_builder *b, const char *path, struct err *err)
             return -1;
         }
     }
-    return switch_current(b->dir, b->info.digest, err);
+    return switch_link(b->dir, "current", b->info.digest, err);
 }
 
 int catalog_builder_finish(struct catalog_builder *b, const char *out_file, char **ret_file,
@@ -267,7 +268,7 @@ int catalog_put_file(const char *dir, const char *file, const char *digest, bool
     if (!rc && rename(part, path) < 0)
         rc = err_sys(err, errno, "publish %s", path);
     unlink(part);
-    return !rc && current ? switch_current(dir, digest, err) : rc;
+    return !rc && current ? switch_link(dir, "current", digest, err) : rc;
 }
 
 int catalog_current(struct catalog **ret, const char *dir, struct err *err)
@@ -276,6 +277,32 @@ int catalog_current(struct catalog **ret, const char *dir, struct err *err)
     struct stat st;
     if (stat(path, &st) < 0 && errno == ENOENT)
         return err_set(err, ERR_NOT_FOUND, "no version of the set in %s (scan it)", dir);
+    return catalog_open(ret, path, err);
+}
+
+/* --- the one that is pinned ------------------------------------------------------------------ */
+
+int catalog_pin(const char *dir, const char *digest, struct err *err)
+{
+    cleanup_free char *path = xasprintf("%s/pinned", dir);
+    cleanup_free char *file = xasprintf("%s/%s" SUFFIX, dir, digest);
+    if (*digest && utimensat(AT_FDCWD, file, NULL, 0) < 0) /* the newest again, as by publish() */
+        return err_sys(err, errno, "pin %s", file);
+    if (*digest)
+        return switch_link(dir, "pinned", digest, err);
+    if (unlink(path) < 0)
+        return errno == ENOENT ? 0 : err_sys(err, errno, "remove %s", path);
+    return sync_path(dir, O_RDONLY | O_DIRECTORY, err);
+}
+
+int catalog_pinned(struct catalog **ret, const char *dir, struct err *err)
+{
+    cleanup_free char *path = xasprintf("%s/pinned", dir);
+    struct stat st;
+    if (lstat(path, &st) < 0 && errno == ENOENT)
+        return err_set(err, ERR_NOT_FOUND, "no version of the set is pinned in %s", dir);
+    if (stat(path, &st) < 0 && errno == ENOENT)
+        return err_set(err, ERR_CORRUPT, "the version that %s names is gone", path);
     return catalog_open(ret, path, err);
 }
 
@@ -323,7 +350,30 @@ void catalog_tidy(const char *dir)
     }
 }
 
-static size_t list_versions(DIR *d, const char *dir, const char *current, struct version_file **ret)
+/* The names of the files that the folder's links lead to: they are never pruned. */
+struct linked {
+    char name[2][CATALOG_DIGEST + sizeof SUFFIX];
+};
+
+static void read_links(const char *dir, struct linked *ret)
+{
+    static const char *const links[] = {"current", "pinned"};
+    for (size_t i = 0; i < 2; i++) {
+        cleanup_free char *link = xasprintf("%s/%s", dir, links[i]);
+        ssize_t len = readlink(link, ret->name[i], sizeof ret->name[i] - 1);
+        ret->name[i][len < 0 ? 0 : len] = '\0';
+    }
+    if (strcmp(ret->name[0], ret->name[1]) == 0)
+        ret->name[1][0] = '\0'; /* one file */
+}
+
+static bool is_linked(const struct linked *l, const char *name)
+{
+    return strcmp(l->name[0], name) == 0 || strcmp(l->name[1], name) == 0;
+}
+
+static size_t list_versions(DIR *d, const char *dir, const struct linked *linked,
+                            struct version_file **ret)
 {
     struct version_file *v = NULL;
     size_t n = 0;
@@ -332,7 +382,7 @@ static size_t list_versions(DIR *d, const char *dir, const char *current, struct
         struct stat st;
         if (is_rubbish(e->d_name))
             unlink(path);
-        if (is_version(e->d_name) && strcmp(e->d_name, current) != 0 && lstat(path, &st) == 0) {
+        if (is_version(e->d_name) && !is_linked(linked, e->d_name) && lstat(path, &st) == 0) {
             v = xrealloc(v, (n + 1) * sizeof *v);
             v[n++] = (struct version_file){take_ptr(&path),
                                            st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec};
@@ -345,23 +395,22 @@ static size_t list_versions(DIR *d, const char *dir, const char *current, struct
 
 int catalog_prune(const char *dir, unsigned keep, struct err *err)
 {
-    cleanup_free char *link = xasprintf("%s/current", dir);
-    char current[CATALOG_DIGEST + sizeof SUFFIX] = "";
     cleanup_dir DIR *d = opendir(dir);
+    struct linked linked;
     struct version_file *v;
     int rc = 0;
     if (!d)
         return err_sys(err, errno, "open %s", dir);
-    ssize_t len = readlink(link, current, sizeof current - 1);
-    current[len < 0 ? 0 : len] = '\0';
-    unsigned others = keep > 0 && len > 0 ? keep - 1 : keep;
-    size_t n = list_versions(d, dir, current, &v);
+    read_links(dir, &linked);
+    for (size_t i = 0; i < 2; i++)
+        keep -= keep > 0 && linked.name[i][0];
+    size_t n = list_versions(d, dir, &linked, &v);
     if (n)
         qsort(v, n, sizeof *v, newest_first);
     for (size_t i = 0; i < n; i++) {
-        if (i >= others && unlink(v[i].path) < 0 && errno != ENOENT)
+        if (i >= keep && unlink(v[i].path) < 0 && errno != ENOENT)
             rc = err_sys(err, errno, "remove %s", v[i].path);
-        else if (i >= others)
+        else if (i >= keep)
             early_remove(v[i].path);
         free(v[i].path);
     }

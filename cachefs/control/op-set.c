@@ -1,6 +1,7 @@
 /*
  * set: limits and the order of a running mount. What was set is kept for the lives to come, as one
- * object of the same form; a later value of a key takes the place of the earlier one.
+ * object of the same form; a later value of a key takes the place of the earlier one. But a version
+ * is not kept here: the volume notes it beside the set's versions, for new mounts too.
  */
 #define LOG_MODULE "control"
 #include "serve-internal.h"
@@ -69,6 +70,12 @@ static int set_peer_token_file(struct volume *v, const struct json *value, struc
 {
     const char *file;
     return json_as_str(value, &file, err) ? -1 : volume_set_peer_token_file(v, file, err);
+}
+
+static int set_version(struct volume *v, const struct json *value, struct err *err)
+{
+    const char *digest;
+    return json_as_str(value, &digest, err) ? -1 : volume_set_version(v, digest, err);
 }
 
 static int set_epoch(struct volume *v, const struct json *value, struct err *err)
@@ -163,6 +170,7 @@ static const struct {
     {"strategy", set_strategy, NULL},
     {"partition", set_partition, NULL},
     {"weights", set_weights, NULL}, /* after it: there are as many */
+    {"version", set_version, NULL}, /* before the epoch, which may begin with it */
     {"epoch", set_epoch, NULL},
     {"ahead-bytes", set_ahead_bytes, NULL},
     {"peer-token-file", set_peer_token_file, NULL},
@@ -224,6 +232,8 @@ static void keep(struct control_server *s, const struct json *values)
         const char *name = settings[i].name;
         bool fresh = json_has(values, name);
         bool outdated = strcmp(name, "epoch") == 0 && json_has(values, "sampler");
+        if (strcmp(name, "version") == 0)
+            continue;
         if (!fresh && (outdated || !doc || !json_has(&old, name)))
             continue;
         cleanup_bytes struct bytes value = {0};

@@ -102,22 +102,19 @@ static int op_descriptors(struct request *r, struct err *err)
 
 static int op_rescan(struct request *r, struct err *err)
 {
-    struct catalog_diff_counts diff = {0};
+    struct rescan scan;
     uint64_t began = clock_mono_ns();
-    if (volume_rescan(r->volume, &diff, err))
+    if (volume_rescan(r->volume, &scan, err))
         return -1;
-    struct catalog *c = volume_catalog(r->volume);
-    const struct catalog_info *info = catalog_info(c);
-    jw_str(r->w, "version", info->digest);
-    jw_uint(r->w, "samples", info->samples);
-    jw_uint(r->w, "bytes", info->bytes);
-    jw_uint(r->w, "folders", info->folders);
-    jw_uint(r->w, "added", diff.added);
-    jw_uint(r->w, "changed", diff.changed);
-    jw_uint(r->w, "removed", diff.removed);
-    jw_uint(r->w, "bad_names", info->bad_names);
+    jw_str(r->w, "version", scan.found.digest);
+    jw_uint(r->w, "samples", scan.found.samples);
+    jw_uint(r->w, "bytes", scan.found.bytes);
+    jw_uint(r->w, "folders", scan.found.folders);
+    jw_uint(r->w, "added", scan.diff.added);
+    jw_uint(r->w, "changed", scan.diff.changed);
+    jw_uint(r->w, "removed", scan.diff.removed);
+    jw_uint(r->w, "bad_names", scan.found.bad_names);
     jw_num(r->w, "seconds", (double)(clock_mono_ns() - began) / 1e9);
-    catalog_unref(c);
     return 0;
 }
 
@@ -228,7 +225,7 @@ static const struct op ops[] = {
     {"evict", op_evict, KEYS("to", "older_than_s", "unused_for_s"), NEEDS_VOLUME, OWNER},
     {"set", op_set,
      KEYS("sampler", "strategy", "partition", "weights", "epoch", "ahead-bytes", "bandwidth",
-          "memory", "connections", "refresh", "peers", "peer-token-file"),
+          "memory", "connections", "refresh", "peers", "peer-token-file", "version"),
      NEEDS_ANY, OWNER},
     {"rescan", op_rescan, KEYS(), NEEDS_VOLUME, OWNER},
     {"stale", op_stale, KEYS(), NEEDS_VOLUME, OWNER},

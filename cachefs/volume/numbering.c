@@ -1,9 +1,9 @@
 /*
  * Whose numbers a version has. Numbers come from the sorted walk, or from the sampler's list file;
  * a version made with a list is another version (its digest covers them). The owner's folder notes
- * the last version that was numbered by a list, and the list's hash: "DIGEST HASH\n" in
- * `numbering`. So a mount with the same list does not scan again, and one with another list, or
- * none, does.
+ * the last versions that were numbered by a list, and their lists' hashes: "DIGEST HASH\n" each in
+ * `numbering`, newest first. So a mount with the same list does not scan again, and one with
+ * another list, or none, does.
  */
 #include "volume-internal.h"
 
@@ -11,16 +11,37 @@
 
 #include "hash.h"
 
+struct noted {
+    char digest[CATALOG_DIGEST + 1];
+    unsigned long long hash;
+};
+
+/* The notes of the folder, at most `most`. */
+static size_t read_notes(const char *dir, struct noted *ret, size_t most)
+{
+    cleanup_free char *path = xasprintf("%s/numbering", dir);
+    cleanup_file FILE *f = fopen(path, "re");
+    size_t n = 0;
+    while (f && n < most && fscanf(f, "%64s %16llx", ret[n].digest, &ret[n].hash) == 2)
+        n++;
+    return n;
+}
+
 int numbering_note(const char *dir, const char *version_file, uint64_t list_hash, struct err *err)
 {
     const char *base = strrchr(version_file, '/');
     base = base ? base + 1 : version_file;
     cleanup_free char *path = xasprintf("%s/numbering", dir);
     cleanup_free char *part = xasprintf("%s/numbering.%d", dir, (int)getpid());
+    struct noted before[VERSIONS_KEPT];
+    size_t n = read_notes(dir, before, VERSIONS_KEPT);
     FILE *f = fopen(part, "we");
     if (!f)
         return err_sys(err, errno, "write %s", part);
     fprintf(f, "%.*s %016llx\n", CATALOG_DIGEST, base, (unsigned long long)list_hash);
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(before[i].digest, base, CATALOG_DIGEST) != 0)
+            fprintf(f, "%s %016llx\n", before[i].digest, before[i].hash);
     if (fclose(f) || rename(part, path)) {
         int error = errno;
         unlink(part);
@@ -32,13 +53,12 @@ int numbering_note(const char *dir, const char *version_file, uint64_t list_hash
 /* 0: the walk's numbers, as far as is known. */
 static uint64_t noted_hash(const char *dir, const char *digest)
 {
-    cleanup_free char *path = xasprintf("%s/numbering", dir);
-    cleanup_file FILE *f = fopen(path, "re");
-    char name[CATALOG_DIGEST + 1] = "";
-    unsigned long long hash = 0;
-    if (!f || fscanf(f, "%64s %16llx", name, &hash) != 2 || strcmp(name, digest) != 0)
-        return 0;
-    return hash;
+    struct noted notes[VERSIONS_KEPT + 1];
+    size_t n = read_notes(dir, notes, VERSIONS_KEPT + 1);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(notes[i].digest, digest) == 0)
+            return notes[i].hash;
+    return 0;
 }
 
 static int wanted_hash(struct volume *v, const struct order_spec *spec, uint64_t *ret,
@@ -77,5 +97,9 @@ int number_anew(struct volume *v, struct err *err)
     catalog_unref(c);
     if (rc || right)
         return rc;
+    if (version_is_pinned(v))
+        return err_set(err, ERR_USAGE,
+                       "a version is pinned, which is numbered otherwise than by the list= given "
+                       "(set version= first)");
     return volume_rescan(v, NULL, err);
 }

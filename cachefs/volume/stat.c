@@ -222,6 +222,23 @@ static void write_stale_objects(struct volume *v, struct json_writer *w, const c
     free(copy);
 }
 
+/* All that are kept, the served one first. */
+static void write_versions(struct volume *v, struct json_writer *w)
+{
+    ACQUIRE(&v->lock);
+    jw_bool(w, "pinned", v->pinned);
+    jw_array(w, "versions");
+    for (size_t i = 0; i < VERSIONS_KEPT && v->versions[i]; i++) {
+        const struct catalog_info *info = catalog_info(v->versions[i]);
+        jw_object(w, NULL);
+        jw_str(w, "version", info->digest);
+        jw_uint(w, "samples", info->samples);
+        jw_int(w, "scanned_at", info->scanned_at);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
 void volume_status(struct volume *v, struct json_writer *w)
 {
     struct snapshot s;
@@ -233,6 +250,7 @@ void volume_status(struct volume *v, struct json_writer *w)
     jw_str(w, "state", state_name(s.scanning, &cache));
     write_set(w, catalog_info(c));
     catalog_unref(c);
+    write_versions(v, w);
     write_cache(w, &cache);
     write_reads(v, w);
     write_fetch(v, w);

@@ -59,13 +59,17 @@ static bool same_version(struct catalog *a, struct catalog *b)
     return memcmp(catalog_info(a)->digest, catalog_info(b)->digest, CATALOG_DIGEST) == 0;
 }
 
-/* Puts `c` first. Returns what fell off the end (to be released without the lock). */
-static struct catalog *push_version(struct volume *v, struct catalog *c)
+/* Puts `c` at place `at` of those that are kept, where each version is once. Returns what went for
+ * it (to be released without the lock). */
+static struct catalog *put_version(struct volume *v, struct catalog *c, size_t at)
 {
-    struct catalog *last = v->versions[VERSIONS_KEPT - 1];
-    memmove(&v->versions[1], &v->versions[0], sizeof v->versions[0] * (VERSIONS_KEPT - 1));
-    v->versions[0] = c;
-    return last;
+    size_t end = at;
+    while (end < VERSIONS_KEPT - 1 && v->versions[end] && !same_version(v->versions[end], c))
+        end++;
+    struct catalog *gone = v->versions[end];
+    memmove(&v->versions[at + 1], &v->versions[at], sizeof v->versions[0] * (end - at));
+    v->versions[at] = c;
+    return gone;
 }
 
 void version_switch(struct volume *v, struct catalog *c)
@@ -82,7 +86,7 @@ void version_switch(struct volume *v, struct catalog *c)
     struct catalog *to = catalog_ref(c);
     {
         ACQUIRE(&v->lock);
-        dropped = push_version(v, c);
+        dropped = put_version(v, c, 0);
         n = v->n_listeners;
         v->telling++;
         for (size_t i = 0; i < n; i++) {
@@ -97,12 +101,36 @@ void version_switch(struct volume *v, struct catalog *c)
         v->telling--;
         cond_broadcast(&v->changed);
     }
-    log_info(v->conf.log, "serving a new version digest=%.12s samples=%llu",
+    log_info(v->conf.log, "serving another version digest=%.12s samples=%llu",
              catalog_info(to)->digest, (unsigned long long)catalog_info(to)->samples);
     if (dropped)
         catalog_unref(dropped);
     catalog_unref(from);
     catalog_unref(to);
+}
+
+bool version_is_pinned(struct volume *v)
+{
+    ACQUIRE(&v->lock);
+    return v->pinned;
+}
+
+/* A version that was found is served, or where another one is pinned, kept behind that. Takes the
+ * reference. Only with the claim of a scan. */
+static void version_found(struct volume *v, struct catalog *c)
+{
+    if (!version_is_pinned(v)) {
+        version_switch(v, c);
+        return;
+    }
+    struct catalog *gone = c;
+    {
+        ACQUIRE(&v->lock);
+        if (!same_version(v->versions[0], c))
+            gone = put_version(v, c, 1);
+    }
+    if (gone)
+        catalog_unref(gone);
 }
 
 void volume_on_switch(struct volume *v, volume_switch_fn *fn, void *arg)
@@ -127,7 +155,7 @@ void volume_on_switch(struct volume *v, volume_switch_fn *fn, void *arg)
 /* --- one scan or switch at a time ---------------------------------------------------------------
  */
 
-static int claim_scan(struct volume *v, struct err *err)
+int scan_claim(struct volume *v, struct err *err)
 {
     ACQUIRE(&v->lock);
     while (v->scanning && !atomic_load(&v->closing))
@@ -138,7 +166,7 @@ static int claim_scan(struct volume *v, struct err *err)
     return 0;
 }
 
-static void end_scan(struct volume *v)
+void scan_end(struct volume *v)
 {
     ACQUIRE(&v->lock);
     v->scanning = false;
@@ -198,11 +226,11 @@ static int fetch_newer(struct volume *v, const char *folder, struct catalog **re
                    v->conf.catalog);
 }
 
-int volume_rescan(struct volume *v, struct catalog_diff_counts *ret, struct err *err)
+int volume_rescan(struct volume *v, struct rescan *ret, struct err *err)
 {
     if (!gate_enter(&v->gate))
         return err_set(err, ERR_CANCELLED, "the volume is closing");
-    if (claim_scan(v, err)) {
+    if (scan_claim(v, err)) {
         gate_leave(&v->gate);
         return -1;
     }
@@ -215,16 +243,36 @@ int volume_rescan(struct volume *v, struct catalog_diff_counts *ret, struct err 
     else if (!rc)
         rc = scan_now(v, previous, NULL, NULL, &next, &diff, err);
     if (!rc) {
-        version_switch(v, next);
+        if (ret)
+            *ret = (struct rescan){diff, *catalog_info(next)};
+        version_found(v, next);
         cache_recount(v->cache); /* the version's file counts against the tier it lies in */
         catalog_prune(folder.data, VERSIONS_KEPT, NULL); /* a leftover is no reason to fail */
-        if (ret)
-            *ret = diff;
     }
     catalog_unref(previous);
-    end_scan(v);
+    scan_end(v);
     gate_leave(&v->gate);
     return rc;
+}
+
+int version_newest(struct volume *v, const char *folder, struct catalog **ret, struct err *err)
+{
+    struct err e = {0};
+    if (version_is_remote(v) && fetch_newer(v, folder, ret, &e) == 0)
+        return 0;
+    if (e.class)
+        log_warn(v->conf.log, "the newest version that is here will do: %s", e.msg);
+    if (catalog_current(ret, folder, err))
+        return -1;
+    bool ours = sources_match(&v->sources, *ret);
+    if (ours && catalog_info(*ret)->lineage == lineage_of(v))
+        return 0;
+    catalog_unref(*ret);
+    return ours ? err_set(err, ERR_CORRUPT,
+                          "catalog in %s: it was begun anew while mounted, so that its ids name "
+                          "other samples (unmount, and mount again)",
+                          folder)
+                : err_set(err, ERR_NOT_FOUND, "the version in %s is of another set", folder);
 }
 
 /* A `scan` by another process may have published a version: serve it. */
@@ -235,23 +283,18 @@ int version_take_newer(struct volume *v, struct err *err)
     struct err e = {0};
     if (v->conf.catalog || v->sources.catalog_file || catalog_folder(&v->conf, &folder, NULL))
         return 0;
-    if (claim_scan(v, err))
+    if (scan_claim(v, err))
         return -1;
-    int rc = catalog_current(&c, folder.data, &e);
-    if (!rc && catalog_info(c)->lineage != lineage_of(v)) {
-        catalog_unref(c);
-        rc = err_set(err, ERR_CORRUPT,
-                     "catalog in %s: it was begun anew while mounted, so that its ids name other "
-                     "samples (unmount, and mount again)",
-                     folder.data);
-    } else if (!rc && sources_match(&v->sources, c))
+    bool pinned = version_is_pinned(v);
+    int rc = pinned ? 0 : version_newest(v, folder.data, &c, &e);
+    if (!rc && !pinned)
         version_switch(v, c);
-    else if (!rc)
-        catalog_unref(c);
-    else if (err && e.class != ERR_NOT_FOUND)
+    scan_end(v);
+    if (!rc || e.class == ERR_NOT_FOUND)
+        return 0;
+    if (err)
         *err = e;
-    end_scan(v);
-    return rc && e.class != ERR_NOT_FOUND ? -1 : 0;
+    return -1;
 }
 
 /* --- the first version ----------------------------------------------------------------------- */
@@ -321,14 +364,13 @@ static void open_older(struct volume *v, const char *folder)
     version_files_free(files, n_files);
 }
 
-/* Which file was named, if any: --catalog, or the SET itself. */
-static const char *named_catalog(const struct volume *v)
+const char *named_catalog(const struct volume *v)
 {
     return v->conf.catalog ? v->conf.catalog : v->sources.catalog_file;
 }
 
-static int first_version(struct volume *v, const char *folder, volume_progress_fn *progress,
-                         void *arg, struct catalog **ret, struct err *err)
+static int newest_version(struct volume *v, const char *folder, volume_progress_fn *progress,
+                          void *arg, struct catalog **ret, struct err *err)
 {
     struct err e = {0};
     struct catalog *known = NULL;
@@ -359,6 +401,17 @@ static int first_version(struct volume *v, const char *folder, volume_progress_f
     if (known)
         catalog_unref(known);
     return rc;
+}
+
+static int first_version(struct volume *v, const char *folder, volume_progress_fn *progress,
+                         void *arg, struct catalog **ret, struct err *err)
+{
+    /* A file that was named is a pin of its own. */
+    bool may = version_is_remote(v) || !named_catalog(v);
+    int rc = may ? pinned_open(v, folder, ret, err) : 0;
+    if (rc)
+        return rc < 0 ? -1 : 0;
+    return newest_version(v, folder, progress, arg, ret, err);
 }
 
 int versions_open(struct volume *v, volume_progress_fn *progress, void *arg, struct err *err)
@@ -404,6 +457,8 @@ static void *refresh_main(void *arg)
     struct volume *v = arg;
     while (refresh_pause(v)) {
         struct err err = {0};
+        if (version_is_pinned(v))
+            continue; /* nobody would see what is found */
         if (volume_rescan(v, NULL, &err) && err.class != ERR_CANCELLED)
             log_warn(v->conf.log, "refresh failed, the old version stays: %s", err.msg);
     }

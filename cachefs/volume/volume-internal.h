@@ -14,6 +14,7 @@
  *   fit.c      what of a warmup fits
  *   epochs.c   the epochs to come, while this one trains
  *   remote.c   a catalog from another machine
+ *   pin.c      an older version that is to be served, and stays
  */
 #ifndef SAMPAN_VOLUME_INTERNAL_H
 #define SAMPAN_VOLUME_INTERNAL_H
@@ -386,6 +387,7 @@ struct volume {
         void *arg;
     } listeners[4];
     size_t n_listeners;
+    bool pinned; /* versions[0] stays; changed only with the claim of a scan */
     volume_order_fn *on_order;
     void *on_order_arg;
     unsigned telling; /* switches and orders whose listeners are being told */
@@ -429,7 +431,20 @@ void versions_close(struct volume *v);
 /* Serves `c` (takes the reference) and tells the listeners. */
 void version_switch(struct volume *v, struct catalog *c);
 int version_take_newer(struct volume *v, struct err *err);
+/* The one that would be served if none were pinned. */
+int version_newest(struct volume *v, const char *folder, struct catalog **ret, struct err *err);
+bool version_is_pinned(struct volume *v);
+/* Which file was named, if any: --catalog, or the SET itself. */
+const char *named_catalog(const struct volume *v);
+/* One scan or change of what is served at a time. */
+int scan_claim(struct volume *v, struct err *err);
+void scan_end(struct volume *v);
 int refresh_start(struct volume *v, struct err *err);
+
+/* pin.c: the version that is pinned in the folder, from before. 1: it is to be served, 0: none is
+ * pinned, -1. */
+int pinned_open(struct volume *v, const char *folder, struct catalog **ret, struct err *err);
+
 /* adopt.c: a catalog file from elsewhere becomes the folder's current version, unless its ids mean
  * other samples than those the folder knows. */
 bool version_is_remote(const struct volume *v); /* remote.c */

@@ -119,9 +119,21 @@ int volume_read(struct volume *v, uint64_t id, uint64_t off, uint32_t len, struc
 int volume_read_wait(struct volume *v, uint64_t id, uint64_t off, uint32_t len, struct view *ret,
                      struct err *err);
 
-/* Scans the source; publishes a new version if anything changed and serves it. `on_switch`
- * listeners (the FUSE front end) learn what to invalidate. */
-int volume_rescan(struct volume *v, struct catalog_diff_counts *ret, struct err *err);
+/* Scans the source; publishes a new version if anything changed and serves it, unless another one
+ * is pinned: then it is kept for the time after. `on_switch` listeners (the FUSE front end) learn
+ * what to invalidate. */
+struct rescan {
+    struct catalog_diff_counts diff;
+    struct catalog_info found;
+};
+int volume_rescan(struct volume *v, struct rescan *ret, struct err *err);
+/*
+ * Serves this version of those that are kept (its digest), and stays there: nothing newer is taken
+ * into use until "" is set, not after a restart either. Names lead to it at once; a running epoch
+ * ends with the numbers it began with. A version that nobody keeps is NOT_FOUND, which names those
+ * that are.
+ */
+int volume_set_version(struct volume *v, const char *digest, struct err *err);
 typedef void volume_switch_fn(void *arg, struct catalog *from, struct catalog *to);
 /* A NULL `fn` takes the listeners of `arg` away, and waits until none of them is being told. */
 void volume_on_switch(struct volume *v, volume_switch_fn *fn, void *arg);
@@ -185,8 +197,8 @@ void volume_warmup_disclaim(struct volume *v);
 int volume_warmup(struct volume *v, const struct warmup_conf *conf, warmup_tick_fn *tick,
                   warmup_fail_fn *fail, void *arg, struct warmup_result *ret, struct err *err);
 
-/* Fields of `status` that the volume knows: version, state, set, cache, reads, fetch, memory,
- * warmup. Written into an open object. */
+/* Fields of `status` that the volume knows: version, pinned, versions, state, set, cache, reads,
+ * fetch, memory, warmup. Written into an open object. */
 void volume_status(struct volume *v, struct json_writer *w);
 /* Objects that changed at the source since the scan (ESTALE), newest last. */
 void volume_stale(struct volume *v, struct json_writer *w);

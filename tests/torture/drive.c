@@ -255,10 +255,9 @@ static int step_scan(struct drive *d, const char *arg, struct err *err)
 
 static int step_rescan(struct drive *d, const char *arg, struct err *err)
 {
-    struct catalog_diff_counts diff;
     (void)arg;
     mark("publishing", "");
-    if (volume_rescan(d->volume, &diff, err))
+    if (volume_rescan(d->volume, NULL, err))
         return -1;
     cleanup_free char *digest = published(d);
     mark("published:", digest);

@@ -268,6 +268,44 @@ Test(versions, pruning_keeps_the_newest_and_the_current)
         catalog_unref(c[i]);
 }
 
+Test(versions, the_pinned_one_is_never_pruned)
+{
+    char rows[40], digest[CATALOG_DIGEST + 1];
+    struct err e = {0};
+    struct catalog *c[6], *pinned = NULL;
+    for (int i = 0; i < 6; i++) {
+        struct timespec at[2] = {{.tv_sec = 1000 + i}, {.tv_sec = 1000 + i}};
+        snprintf(rows, sizeof rows, "x %d", i);
+        c[i] = version(i ? c[i - 1] : NULL, rows);
+        cr_assert_eq(utimensat(AT_FDCWD, catalog_file(c[i]), at, 0), 0);
+    }
+    snprintf(digest, sizeof digest, "%s", catalog_info(c[1])->digest);
+    cr_expect_eq(catalog_pinned(&pinned, folder_name(), &e), -1);
+    cr_expect_eq(e.class, ERR_NOT_FOUND, "%s", e.msg);
+    cr_assert_eq(catalog_pin(folder_name(), digest, &e), 0, "%s", e.msg);
+    cr_assert_eq(catalog_prune(folder_name(), 3, &e), 0, "%s", e.msg);
+    for (int i = 0; i < 6; i++)
+        cr_expect_eq(access(catalog_file(c[i]), F_OK) == 0, i == 1 || i >= 4, "version %d", i);
+    cr_assert_eq(catalog_pinned(&pinned, folder_name(), &e), 0, "%s", e.msg);
+    cr_expect_str_eq(catalog_info(pinned)->digest, digest);
+    catalog_unref(pinned);
+    cr_assert_eq(catalog_prune(folder_name(), 0, &e), 0, "%s", e.msg);
+    cr_expect_eq(count_files(".catalog"), 2, "the current and the pinned one");
+
+    cr_expect_eq(catalog_pin(folder_name(), catalog_info(c[0])->digest, &e), -1,
+                 "a version whose file is gone");
+    cr_expect_eq(e.class, ERR_NOT_FOUND, "%s", e.msg);
+    cr_assert_eq(unlink(catalog_file(c[1])), 0);
+    cr_expect_eq(catalog_pinned(&pinned, folder_name(), &e), -1);
+    cr_expect_eq(e.class, ERR_CORRUPT, "%s", e.msg);
+    cr_assert_eq(catalog_pin(folder_name(), "", &e), 0, "%s", e.msg);
+    cr_assert_eq(catalog_pin(folder_name(), "", &e), 0, "%s", e.msg);
+    cr_expect_eq(catalog_pinned(&pinned, folder_name(), &e), -1);
+    cr_expect_eq(e.class, ERR_NOT_FOUND, "%s", e.msg);
+    for (int i = 0; i < 6; i++)
+        catalog_unref(c[i]);
+}
+
 Test(versions, the_folder_must_be_one)
 {
     struct catalog_source_row s = {"s3://b", ""};

@@ -1,0 +1,152 @@
+/*
+ * A version that stays: one of those that are kept is served until it is let go, whatever is
+ * published meanwhile. That is noted in the catalog's folder (a link, `pinned`), so that it holds
+ * for the next mount too, and the version's file is not pruned.
+ *
+ * Ids are permanent, so going back is a switch like any other: what did not change keeps its id and
+ * its cached bytes; what did has its old id again, whose bytes are cached still, or are fetched if
+ * the source has the object as it was, or are stale.
+ */
+#define LOG_MODULE "volume"
+#include "volume-internal.h"
+
+#include <string.h>
+
+#include "log.h"
+
+static int want_digest(const char *text, struct err *err)
+{
+    if (strlen(text) == CATALOG_DIGEST && strspn(text, "0123456789abcdef") == CATALOG_DIGEST)
+        return 0;
+    return err_set(err, ERR_USAGE,
+                   "\"%.80s\": want the whole name of a version, %d hexadecimal digits (the status "
+                   "lists those that are kept)",
+                   text, CATALOG_DIGEST);
+}
+
+/* Which there are, as the end of a sentence. */
+static int not_kept(struct volume *v, const char *digest, struct err *err)
+{
+    cleanup_bytes struct bytes names = {0};
+    ACQUIRE(&v->lock);
+    for (size_t i = 0; i < VERSIONS_KEPT && v->versions[i]; i++)
+        bytes_addf(&names, "%s%s", i ? ", " : "", catalog_info(v->versions[i])->digest);
+    return err_set(err, ERR_NOT_FOUND, "version %s is not kept here (there are: %s)", digest,
+                   names.data);
+}
+
+/* Can it be served in the place of those that were served before? */
+static bool is_ours(struct volume *v, struct catalog *c)
+{
+    if (!sources_match(&v->sources, c))
+        return false;
+    ACQUIRE(&v->lock);
+    return !v->versions[0] || catalog_info(v->versions[0])->lineage == catalog_info(c)->lineage;
+}
+
+/* Of those that are open, or of the folder's: another process may have published it. */
+static struct catalog *find_kept(struct volume *v, const char *folder, const char *digest)
+{
+    struct catalog *c = volume_catalog_named(v, digest, 0);
+    cleanup_free char *file = xasprintf("%s/%s.catalog", folder, digest);
+    if (c || catalog_open(&c, file, NULL))
+        return c;
+    if (is_ours(v, c) && strcmp(catalog_info(c)->digest, digest) == 0)
+        return c;
+    catalog_unref(c);
+    return NULL;
+}
+
+static int check_numbering(struct volume *v, struct catalog *c, struct err *err)
+{
+    bool right;
+    if (numbering_check(v, c, &right, err))
+        return -1;
+    return right ? 0
+                 : err_set(err, ERR_USAGE,
+                           "version %.12s is numbered otherwise than by the sampler's list= (set "
+                           "another sampler first, or another version)",
+                           catalog_info(c)->digest);
+}
+
+static void set_pinned(struct volume *v, bool pinned)
+{
+    ACQUIRE(&v->lock);
+    v->pinned = pinned;
+}
+
+static int pin(struct volume *v, const char *folder, const char *digest, struct err *err)
+{
+    struct catalog *c = find_kept(v, folder, digest);
+    if (!c)
+        return not_kept(v, digest, err);
+    if (check_numbering(v, c, err) || catalog_pin(folder, digest, err)) {
+        catalog_unref(c);
+        return -1;
+    }
+    set_pinned(v, true);
+    version_switch(v, c);
+    return 0;
+}
+
+/* First of all it is let go: where the newest cannot take its place here, it can in a new mount. */
+static int unpin(struct volume *v, const char *folder, struct err *err)
+{
+    struct catalog *c;
+    if (!version_is_pinned(v))
+        return 0;
+    if (catalog_pin(folder, "", err))
+        return -1;
+    set_pinned(v, false);
+    if (version_newest(v, folder, &c, err))
+        return err_wrap(err, "the version is no longer pinned, but is still served");
+    version_switch(v, c);
+    return 0;
+}
+
+int volume_set_version(struct volume *v, const char *digest, struct err *err)
+{
+    cleanup_bytes struct bytes folder = {0};
+    if (*digest && want_digest(digest, err))
+        return -1;
+    if (named_catalog(v) && !version_is_remote(v))
+        return *digest ? err_set(err, ERR_USAGE,
+                                 "this mount shows the version of %s (mount without --catalog)",
+                                 named_catalog(v))
+                       : 0;
+    if (catalog_folder(&v->conf, &folder, err))
+        return -1;
+    if (!gate_enter(&v->gate))
+        return err_set(err, ERR_CANCELLED, "the volume is closing");
+    int rc = scan_claim(v, err);
+    if (!rc) {
+        rc = *digest ? pin(v, folder.data, digest, err) : unpin(v, folder.data, err);
+        scan_end(v);
+    }
+    gate_leave(&v->gate);
+    return rc;
+}
+
+int pinned_open(struct volume *v, const char *folder, struct catalog **ret, struct err *err)
+{
+    struct err e = {0};
+    int rc = catalog_pinned(ret, folder, &e);
+    if (!rc && !is_ours(v, *ret))
+        rc = err_set(&e, ERR_CORRUPT, "the version that is pinned is of another set");
+    else if (!rc && check_numbering(v, *ret, &e))
+        rc = err_wrap(&e, "a version is pinned");
+    set_pinned(v, !rc);
+    if (!rc)
+        return 1;
+    if (*ret)
+        catalog_unref(take_ptr(ret));
+    if (e.class == ERR_NOT_FOUND)
+        return 0;
+    if (e.class == ERR_CORRUPT) {
+        log_warn(v->conf.log, "no version is pinned any more, the newest is served: %s", e.msg);
+        return catalog_pin(folder, "", err);
+    }
+    if (err)
+        *err = e;
+    return -1;
+}
