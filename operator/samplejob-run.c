@@ -96,8 +96,8 @@ static bool waits_for_set(struct job_plan *p)
                      xasprintf("SampleSet %s/%s is being deleted", p->set_ns, p->set_name));
     if (!strcmp(p->spec->type, "scan") && p->set_spec->version && *p->set_spec->version)
         return waits(p, "VersionPinned", WAIT_S,
-                     xasprintf("SampleSet %s/%s stays at version %.12s, which a scan might replace "
-                               "(remove its spec.version)",
+                     xasprintf("SampleSet %s/%s stays at version %.12s: nobody would see what a "
+                               "scan finds (remove its spec.version)",
                                p->set_ns, p->set_name, p->set_spec->version));
     if (ready || (early && part_int(&servers, "readyReplicas") > 0))
         return false;

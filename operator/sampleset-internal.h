@@ -110,6 +110,8 @@ void set_volumes(struct set_plan *p);
 
 /* The rows of the pods that there are, and what their servers say. */
 void set_rows(struct set_plan *p);
+/* Sets something for the mount of row k, once the status is written. */
+void set_tell(struct set_plan *p, size_t k, const char *key, const char *value);
 /* Token, service and StatefulSet as they should be. */
 void set_servers(struct set_plan *p);
 
@@ -137,6 +139,11 @@ void set_sync(struct set_plan *p);
 
 /* Which order the set is read in; tells it to the mounts that do not know. Fills sampler. */
 void set_order(struct set_plan *p);
+
+/* --- sampleset-version.c ---------------------------------------------------------------------- */
+
+/* Which version is served; tells it to the mounts that serve another. */
+void set_version(struct set_plan *p);
 
 /* --- sampleset-use.c -------------------------------------------------------------------------- */
 

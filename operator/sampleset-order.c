@@ -14,23 +14,12 @@
 
 #define ORDER "OrderKnown"
 
-static void tell(struct set_plan *p, size_t k)
-{
-    cleanup_free char *url = part_server_url(p->ns, p->name, (int64_t)k, "/v1/settings");
-    struct action *a = act_send(&p->late, "POST", url);
-    struct json_writer w;
-    jw_init(&w, &a->body);
-    jw_object(&w, NULL);
-    jw_str(&w, "sampler", p->sampler);
-    jw_end(&w);
-}
-
 static void tell_mounts(struct set_plan *p)
 {
     for (size_t k = 0; k < p->n_rows; k++) {
         struct json order = json_get(&p->rows[k].mount, "order");
         if (order.node && !sampler_agrees(part_text(&order, "sampler"), p->sampler))
-            tell(p, k);
+            set_tell(p, k, "sampler", p->sampler);
     }
 }
 

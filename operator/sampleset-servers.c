@@ -51,6 +51,17 @@ void set_rows(struct set_plan *p)
     set_ask_servers(p);
 }
 
+void set_tell(struct set_plan *p, size_t k, const char *key, const char *value)
+{
+    cleanup_free char *url = part_server_url(p->ns, p->name, (int64_t)k, "/v1/settings");
+    struct action *a = act_send(&p->late, "POST", url);
+    struct json_writer w;
+    jw_init(&w, &a->body);
+    jw_object(&w, NULL);
+    jw_str(&w, key, value);
+    jw_end(&w);
+}
+
 /* --- children --------------------------------------------------------------------------------- */
 
 static bool want(struct set_plan *p, enum kind kind, const char *name,

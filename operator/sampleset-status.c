@@ -41,6 +41,26 @@ static const char *version_of(const struct set_plan *p)
     return part_text(&p->status, "version");
 }
 
+/* As the first that answers has them. */
+static void write_versions(const struct set_plan *p, struct json_writer *w)
+{
+    struct json all = {0};
+    for (size_t k = 0; k < p->n_rows && !json_count(&all); k++)
+        all = json_get(&p->rows[k].mount, "versions");
+    if (!json_count(&all))
+        all = json_get(&p->status, "versions");
+    if (!json_count(&all))
+        return;
+    jw_array(w, "versions");
+    for (size_t i = 0; i < json_count(&all); i++) {
+        struct json one = json_at(&all, i);
+        const char *version = part_text(&one, "version");
+        if (version || !json_as_str(&one, &version, NULL))
+            jw_str(w, NULL, version);
+    }
+    jw_end(w);
+}
+
 static void size_text(struct json_writer *w, const char *key, const struct json *from,
                       const char *name)
 {
@@ -111,6 +131,7 @@ static void write_all(const struct set_plan *p, struct json_writer *w)
         jw_str(w, "phase", p->new_phase);
     if (version)
         jw_str(w, "version", version);
+    write_versions(p, w);
     jw_str(w, "order", order_of(p));
     if (p->n_rows) {
         set_write_numbers(p, w);

@@ -161,24 +161,6 @@ static void tell_phase(struct set_plan *p)
                   (long long)p->partitions);
 }
 
-static void tell_version(struct set_plan *p)
-{
-    const char *want = p->spec->version, *have = NULL;
-    for (size_t k = 0; k < p->n_rows && !have; k++)
-        have = part_text(&p->rows[k].mount, "version");
-    if (!want || !*want || !have)
-        return;
-    if (strcmp(want, have) == 0)
-        part_condition(&p->conditions, "VersionServed", "True", "Pinned",
-                       "the version of spec.version is served, and stays");
-    else
-        part_condition_warn(&p->conditions, "VersionServed", "OtherVersion",
-                            "version %s is served, not %s (spec.version keeps a version that is "
-                            "served; remove it, or make the set anew with that version in "
-                            "csi.mountOptions)",
-                            have, want);
-}
-
 /* --- by the clock ----------------------------------------------------------------------------- */
 
 static bool figures_changed(const struct set_plan *p)
@@ -234,7 +216,7 @@ static void work(struct set_plan *p)
     set_nodes(p);
     set_sync(p);
     set_order(p);
-    tell_version(p);
+    set_version(p);
     tell_phase(p);
     look_again(p);
 }

@@ -170,10 +170,11 @@ static const struct api_field spec_fields[] = {
     API_FIELD("tolerations", API_ANY, sampleset_spec, tolerations,
               "Taints that the servers may live with, as in a pod.",
               .schema = api_schema_tolerations),
-    API_FIELD(
-        "version", API_STRING, sampleset_spec, version,
-        "Stay at this version of the set (status.version names them); without it, the newest.",
-        .max = 128),
+    API_FIELD("version", API_STRING, sampleset_spec, version,
+              "Go to this version of the set, and stay there (status.versions names those that are "
+              "kept); "
+              "without it, the newest.",
+              .max = 128),
     API_FIELD("sampler", API_STRING, sampleset_spec, sampler,
               "The order in which jobs read, as `sampan mount --sampler` takes it; without it, "
               "what the job "
@@ -261,6 +262,8 @@ static const struct api_field status_fields[] = {
               .choices = "|Bound|Mount|Syncing|SyncFailed|PartialReady|Ready"),
     API_FIELD("version", API_STRING, sampleset_status, version,
               "The version of the set that is served: the digest of its list."),
+    API_FIELD("versions", API_STRINGS, sampleset_status, versions,
+              "The versions that are kept, which spec.version may name, the served one first."),
     API_FIELD("order", API_ENUM, sampleset_status, order,
               "Whether the order of reading is known; until it is, samples are dealt by hash.",
               .choices = "known|unknown"),

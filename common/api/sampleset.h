@@ -75,7 +75,7 @@ struct sampleset_status {
     struct sampleset_servers *runtime;
     struct api_list partitions; /* struct sampleset_partition */
     struct api_list conditions; /* struct api_condition */
-    struct api_strings used_by;
+    struct api_strings versions, used_by;
     char *sync_job, *refreshed_at;
     int64_t generation;
 };

@@ -159,13 +159,28 @@ until("the scan waits", lambda: condition(JOBS + "/look", "Waiting").get("reason
 expect("what to do", "remove its spec.version" in condition(JOBS + "/look", "Waiting")["message"], True)
 expect("version", status(SETS + "/set")["version"], s["version"])
 pin("0" * 64)
-until("another is wanted than there is", lambda: condition(SETS + "/set", "VersionServed").get("reason") == "OtherVersion")
-expect("the one that is served", s["version"] in condition(SETS + "/set", "VersionServed")["message"], True)
+until("one is wanted that nobody has", lambda: condition(SETS + "/set", "VersionServed").get("reason") == "NotKept")
+expect("those that there are", s["version"] in condition(SETS + "/set", "VersionServed")["message"], True)
+expect("versions", status(SETS + "/set")["versions"], [s["version"]])
+expect("warnings", sorted(e["reason"] for e in get(f"{CORE}/events")["items"] if e["type"] == "Warning"), ["NotKept", "VersionPinned"])
 pin(None)
 until("the scan", lambda: status(JOBS + "/look").get("phase") == "Succeeded")
 until("the new version", lambda: len(status(SETS + "/set")["version"]) == 64 and status(SETS + "/set")["version"] != s["version"])
 expect("a sample more", status(SETS + "/set")["cacheStatus"]["totalFiles"], "31")
 until("nothing is pinned", lambda: not condition(SETS + "/set", "VersionServed"))
+
+# Back to the version before, and forth again: the mount shows it.
+new = status(SETS + "/set")["version"]
+expect("versions", status(SETS + "/set")["versions"], [new, s["version"]])
+expect("the new sample", os.path.exists(f"{T}/pod/class-000/new.bin"), True)
+pin(s["version"])
+until("it went back", lambda: condition(SETS + "/set", "VersionServed").get("reason") == "Pinned")
+expect("version", status(SETS + "/set")["version"], s["version"])
+expect("the new sample", os.path.exists(f"{T}/pod/class-000/new.bin"), False)
+until("the figures", lambda: status(SETS + "/set")["cacheStatus"]["totalFiles"] == "30")
+pin(None)
+until("it went on", lambda: status(SETS + "/set")["version"] == new)
+expect("the new sample", os.path.exists(f"{T}/pod/class-000/new.bin"), True)
 
 # The end.
 ask("DELETE", SETS + "/set")

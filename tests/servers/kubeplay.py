@@ -200,7 +200,7 @@ class Servers:
     """Jobs by SERVICE.NS/ID, and by which sampler each mount reads."""
 
     def __init__(self):
-        self.jobs, self.samplers, self.posts, self.away = {}, {}, 0, False
+        self.jobs, self.samplers, self.pins, self.posts, self.away = {}, {}, {}, 0, False
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -244,12 +244,14 @@ class Server(http.server.BaseHTTPRequestHandler):
     def play(self, servers, service, pod, body):
         path = self.path.split("?")[0]
         if path == "/v1/status":
+            pin = servers.pins.get(pod, "")
             return 200, {"program": "0", "mounts": [{
-                "version": "v1", "state": "ready", "order": {"sampler": servers.samplers.get(pod, "")}, "set": {"samples": 1000, "bytes": 1000000},
+                "version": pin or "v2", "pinned": bool(pin), "versions": [{"version": v} for v in sorted(["v1", "v2"], key=lambda v: v != (pin or "v2"))],
+                "state": "ready", "order": {"sampler": servers.samplers.get(pod, "")}, "set": {"samples": 1000, "bytes": 1000000},
                 "cache": {"samples": 0, "bytes": 0, "tiers": [{"tier": "ssd", "limit": 1 << 30, "used": 0, "free": 1 << 40}]},
                 "reads": {"total": 0, "disk": 0}}]}
         if path == "/v1/settings":
-            servers.samplers[pod] = body["sampler"]
+            (servers.samplers if "sampler" in body else servers.pins)[pod] = body.get("sampler", body.get("version"))
             return 200, {}
         if path == "/v1/jobs":
             servers.posts += 1

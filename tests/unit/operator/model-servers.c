@@ -28,16 +28,40 @@ static bool pod_is_ready(struct model *m, const char *pod, const char *service)
            0;
 }
 
-/* `key`: of the pod's sampler among the settings that were taken. */
+/* `key`: of the pod's sampler and version among the settings that were taken. */
 static json_t *mount_status(struct model *m, const char *key)
 {
-    return json_pack(
+    const char *pin = model_text_at(m->pins, key), *served = *pin ? pin : "v2";
+    json_t *body = json_pack(
         "{s:s,s:[{s:s,s:s,s:{s:s},s:{s:i,s:i},s:{s:i,s:I,s:[{s:s,s:I,s:I,s:I}]},s:{s:I,s:I}}]}",
-        "program", "0.1.0", "mounts", "version", "v1", "state", "ready", "order", "sampler",
+        "program", "0.1.0", "mounts", "version", served, "state", "ready", "order", "sampler",
         model_text_at(m->samplers, key), "set", "samples", 1000, "bytes", 1000000, "cache",
         "samples", 0, "bytes", (json_int_t)m->cached, "tiers", "tier", "ssd", "limit",
         (json_int_t)m->limit, "used", (json_int_t)m->cached, "free", (json_int_t)1 << 40, "reads",
         "total", (json_int_t)m->reads, "disk", (json_int_t)m->local);
+    json_t *mount = json_array_get(json_object_get(body, "mounts"), 0), *kept = json_array();
+    json_array_append_new(kept, json_pack("{s:s}", "version", served));
+    if (*m->older)
+        json_array_append_new(
+            kept, json_pack("{s:s}", "version", strcmp(served, "v2") == 0 ? m->older : "v2"));
+    json_object_set_new(mount, "pinned", json_boolean(*pin));
+    json_object_set_new(mount, "versions", kept);
+    return body;
+}
+
+static void take_settings(struct model *m, const char *pod, json_t *settings)
+{
+    struct order_spec spec;
+    char text[1024];
+    if (json_object_get(settings, "version")) {
+        json_object_set(m->pins, pod, json_object_get(settings, "version"));
+        m->told_version++;
+        return;
+    }
+    cr_assert_eq(order_spec_parse(&spec, model_text_at(settings, "sampler"), NULL), 0);
+    order_spec_print(&spec, text, sizeof text);
+    json_object_set_new(m->samplers, pod, json_string(text));
+    m->told++;
 }
 
 /* The body, and its status of HTTP; 0: no answer. */
@@ -74,13 +98,8 @@ bool model_server_takes(struct model *m, const struct action *a)
     }
     json_t *job = model_parsed(a->body.data);
     if (strcmp(path, "/v1/settings") == 0) {
-        struct order_spec spec;
-        char text[1024];
-        cr_assert_eq(order_spec_parse(&spec, model_text_at(job, "sampler"), NULL), 0);
-        order_spec_print(&spec, text, sizeof text);
-        json_object_set_new(m->samplers, pod, json_string(text));
+        take_settings(m, pod, job);
         json_decref(job);
-        m->told++;
         return true;
     }
     cleanup_free char *key = xasprintf("%s/%s", service, model_text_at(job, "id"));

@@ -87,6 +87,8 @@ struct model *model_new(const char *objects)
     *m = (struct model){.objects = json_array(),
                         .jobs = json_object(),
                         .samplers = json_object(),
+                        .pins = json_object(),
+                        .older = "v1",
                         .events = json_object(),
                         .now = 1800000000,
                         .jobs_end = "succeeded",
@@ -106,6 +108,7 @@ struct model *model_copy(const struct model *m)
     copy->objects = json_deep_copy(m->objects);
     copy->jobs = json_deep_copy(m->jobs);
     copy->samplers = json_deep_copy(m->samplers);
+    copy->pins = json_deep_copy(m->pins);
     copy->events = json_deep_copy(m->events);
     copy->log = (struct bytes){0};
     return copy;
@@ -116,6 +119,7 @@ void model_free(struct model *m)
     json_decref(m->objects);
     json_decref(m->jobs);
     json_decref(m->samplers);
+    json_decref(m->pins);
     json_decref(m->events);
     bytes_release(&m->log);
     free(m);

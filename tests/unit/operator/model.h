@@ -13,10 +13,13 @@
 #include "controller.h"
 
 struct model {
-    json_t *objects;    /* array */
-    json_t *jobs;       /* "SERVICE.NS/ID": a job of the servers */
-    json_t *samplers;   /* by pod: what its mount reads by */
-    int64_t told;       /* how often servers were told so */
+    json_t *objects;   /* array */
+    json_t *jobs;      /* "SERVICE.NS/ID": a job of the servers */
+    json_t *samplers;  /* by pod: what its mount reads by */
+    json_t *pins;      /* by pod: the version that its mount stays at; "" or none: the newest, v2 */
+    const char *older; /* the version that mounts keep beside it: "v1"; "": none */
+    int64_t told;      /* how often servers were told the order */
+    int64_t told_version;
     json_t *events;     /* "Warning Reason: message": how often */
     int64_t now, until; /* time goes on by itself up to `until`; 0: without an end */
     long versions, uids;
