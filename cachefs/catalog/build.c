@@ -211,3 +211,61 @@ int catalog_builder_add(struct catalog_builder *b, const struct row *r, struct e
     b->key.len = len;
     return add_packed(b, r, folder, err);
 }
+
+/* --- a version from elsewhere ------------------------------------------------------------------
+ */
+
+/* Folders too: one may be empty, or newer than all that is in it. */
+static int take_row(struct catalog_builder *b, const struct tree_walk *w, struct err *err)
+{
+    const struct row r = {.size = w->entry.folder ? 0 : w->entry.size,
+                          .mtime_ns = w->entry.mtime_ns,
+                          .etag = w->entry.folder ? "" : w->entry.etag,
+                          .source = w->entry.source,
+                          .object = !w->has_object   ? NULL
+                                    : w->object.data ? w->object.data
+                                                     : "",
+                          .pack_offset = w->pack_offset};
+    bytes_clear(&b->key);
+    bytes_add(&b->key, w->key.data, w->key.len);
+    return r.source < b->n_sources
+               ? add_packed(b, &r, w->entry.folder, err)
+               : err_set(err, ERR_CORRUPT, "%s: a row of no source", w->catalog->file);
+}
+
+static int take_rows(struct catalog_builder *b, struct catalog *from, struct err *err)
+{
+    struct tree_walk w;
+    int got;
+    if (tree_walk_begin(&w, from, CATALOG_ROOT_ID, err) < 0)
+        return -1;
+    while ((got = tree_walk_next(&w, err)) > 0)
+        if (take_row(b, &w, err)) {
+            got = -1;
+            break;
+        }
+    tree_walk_end(&w);
+    return got;
+}
+
+struct taking {
+    struct catalog_builder *b;
+    struct err *err;
+    int rc;
+};
+
+static bool take_bad(void *arg, const char *key, size_t len, const char *why)
+{
+    struct taking *t = arg;
+    t->rc = bad_add(t->b, key, len, why, t->err);
+    return t->rc == 0;
+}
+
+int catalog_builder_take(struct catalog_builder *b, struct catalog *from, struct err *err)
+{
+    struct taking t = {.b = b, .err = err};
+    memcpy(b->wanted, from->info.digest, sizeof b->wanted);
+    if (take_rows(b, from, err) || catalog_bad_names(from, take_bad, &t, err))
+        return -1;
+    return t.rc;
+}

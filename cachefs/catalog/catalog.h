@@ -180,6 +180,13 @@ int catalog_builder_add(struct catalog_builder *b, const struct row *r, struct e
 int catalog_builder_list(struct catalog_builder *b, const char *text, size_t len, const char *what,
                          struct err *err);
 
+/*
+ * All that `from`, a version of the same sources that another folder gave its ids to, has: rows,
+ * folders, bad names. Its numbers must be the walk's. What is finished gets the name of `from`,
+ * with ids of this folder, or fails; and it does not become the current one.
+ */
+int catalog_builder_take(struct catalog_builder *b, struct catalog *from, struct err *err);
+
 /* Memory that sorting may take (default 64 MiB); more goes to temporary files. Before the first
  * row. */
 void catalog_builder_memory(struct catalog_builder *b, size_t bytes);

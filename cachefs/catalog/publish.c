@@ -221,7 +221,7 @@ static int publish(struct catalog_builder *b, const char *path, struct err *err)
             return -1;
         }
     }
-    return switch_link(b->dir, "current", b->info.digest, err);
+    return b->wanted[0] ? 0 : switch_link(b->dir, "current", b->info.digest, err);
 }
 
 int catalog_builder_finish(struct catalog_builder *b, const char *out_file, char **ret_file,
@@ -233,6 +233,9 @@ int catalog_builder_finish(struct catalog_builder *b, const char *out_file, char
     b->finished = true;
     if (plan_version(b, err) < 0)
         return -1;
+    if (b->wanted[0] && strcmp(b->wanted, b->info.digest) != 0)
+        return err_set(err, ERR_FAILED,
+                       "version %.12s cannot be made here (is it numbered by a list?)", b->wanted);
     if (b->previous && strcmp(b->previous->info.digest, b->info.digest) == 0) {
         path = xstrdup(b->previous->file);
     } else {

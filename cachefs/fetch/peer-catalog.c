@@ -92,3 +92,40 @@ int peer_catalog_fetch(const struct peer_catalog *c, const char *file, struct er
         unlink(file);
     return rc ? err_wrap(err, "fetch the catalog") : answer.status != 304;
 }
+
+/* Copies of the addresses and of the token file's name, as they are now. */
+static size_t copy_peers(struct peer_layer *l, char ***ret, char **ret_token_file)
+{
+    ACQUIRE(&l->lock);
+    size_t n = 0;
+    *ret = xcalloc(l->n_peers + 1, sizeof **ret);
+    for (size_t i = 0; i < l->n_peers; i++)
+        if (l->peers[i])
+            (*ret)[n++] = xstrdup(l->peers[i]->url);
+    *ret_token_file = l->token_file ? xstrdup(l->token_file) : NULL;
+    return n;
+}
+
+int peer_catalog_any(struct source *s, const char *digest, const char *file, struct err *err)
+{
+    struct peer_layer *l = (struct peer_layer *)s;
+    cleanup_free char *token_file = NULL;
+    struct err why = {0};
+    char **urls;
+    size_t n = copy_peers(l, &urls, &token_file);
+    int rc = -1;
+    err_set(&why, ERR_NOT_FOUND, "no other machine keeps version %s", digest);
+    for (size_t i = 0; i < n && rc < 0; i++) {
+        struct err e = {0};
+        cleanup_free char *url = xasprintf("%s/v1/catalog/%s", urls[i], digest);
+        const struct peer_catalog c = {
+            .url = url, .token_file = token_file, .ca_file = l->conf.ca_file};
+        rc = peer_catalog_fetch(&c, file, &e);
+        if (rc < 0 && e.class != ERR_NOT_FOUND)
+            why = e;
+    }
+    urls_free(urls, n);
+    if (rc < 0 && err)
+        *err = why;
+    return rc < 0 ? -1 : 0;
+}

@@ -64,5 +64,8 @@ struct peer_catalog {
 /* Into `file`, unchecked. Waits. 1: it is there; 0: the server has still the one that was had; -1.
  */
 int peer_catalog_fetch(const struct peer_catalog *c, const char *file, struct err *err);
+/* The version of that name from the first of the other machines that keeps it. NOT_FOUND: none
+ * does; another error: one that may have it could not be asked. */
+int peer_catalog_any(struct source *s, const char *digest, const char *file, struct err *err);
 
 #endif

@@ -6,13 +6,18 @@
  * Ids are permanent, so going back is a switch like any other: what did not change keeps its id and
  * its cached bytes; what did has its old id again, whose bytes are cached still, or are fetched if
  * the source has the object as it was, or are stale.
+ *
+ * A machine that never had the version takes it from one of its peers that keeps it: the same rows,
+ * by ids of its own.
  */
 #define LOG_MODULE "volume"
 #include "volume-internal.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "log.h"
+#include "peer.h"
 
 static int want_digest(const char *text, struct err *err)
 {
@@ -57,6 +62,63 @@ static struct catalog *find_kept(struct volume *v, const char *folder, const cha
     return NULL;
 }
 
+/* Theirs, as a version of this folder's. */
+static int take_in(struct volume *v, const char *folder, struct catalog *theirs,
+                   struct catalog **ret, struct err *err)
+{
+    struct scan s = {.conf = &v->conf, .sources = &v->sources, .previous = version_longest(v)};
+    struct catalog_builder *b = NULL;
+    cleanup_free char *file = NULL;
+    int rc = catalog_verify(theirs, err);
+    if (!rc && !sources_match(&v->sources, theirs))
+        rc = err_set(err, ERR_CORRUPT, "another machine sent a version of another set");
+    if (!rc)
+        rc = scan_builder(&s, folder, &b, err);
+    if (!rc)
+        rc = catalog_builder_take(b, theirs, err);
+    if (!rc)
+        rc = catalog_builder_finish(b, NULL, &file, NULL, err);
+    catalog_builder_free(b);
+    catalog_unref(s.previous);
+    return rc ? rc : catalog_open(ret, file, err);
+}
+
+static int take_from_peer(struct volume *v, const char *folder, const char *digest,
+                          struct catalog **ret, struct err *err)
+{
+    cleanup_free char *file = xasprintf("%s/.build-%d-peer", folder, (int)getpid());
+    struct catalog *theirs = NULL;
+    if (peer_catalog_any(v->peers, digest, file, err))
+        return -1;
+    int rc = catalog_open(&theirs, file, err);
+    if (!rc && strcmp(catalog_info(theirs)->digest, digest) != 0)
+        rc = err_set(err, ERR_CORRUPT, "another machine sent version %.12s",
+                     catalog_info(theirs)->digest);
+    if (!rc)
+        rc = take_in(v, folder, theirs, ret, err);
+    catalog_unref(theirs);
+    unlink(file);
+    if (rc)
+        return err_wrap(err, "take version %.12s from another machine", digest);
+    cache_recount(v->cache);
+    return 0;
+}
+
+/* One that is here, or comes. */
+static int find(struct volume *v, const char *folder, const char *digest, struct catalog **ret,
+                struct err *err)
+{
+    struct err e = {0};
+    *ret = find_kept(v, folder, digest);
+    if (*ret || take_from_peer(v, folder, digest, ret, &e) == 0)
+        return 0;
+    if (e.class == ERR_NOT_FOUND)
+        return not_kept(v, digest, err);
+    if (err)
+        *err = e;
+    return -1;
+}
+
 static int check_numbering(struct volume *v, struct catalog *c, struct err *err)
 {
     bool right;
@@ -77,9 +139,9 @@ static void set_pinned(struct volume *v, bool pinned)
 
 static int pin(struct volume *v, const char *folder, const char *digest, struct err *err)
 {
-    struct catalog *c = find_kept(v, folder, digest);
-    if (!c)
-        return not_kept(v, digest, err);
+    struct catalog *c;
+    if (find(v, folder, digest, &c, err))
+        return -1;
     if (check_numbering(v, c, err) || catalog_pin(folder, digest, err)) {
         catalog_unref(c);
         return -1;

@@ -122,8 +122,8 @@ static int number_by_list(struct scanning *s, struct err *err)
                                 err);
 }
 
-static int builder_open(const struct scan *s, const char *folder, struct catalog_builder **ret,
-                        struct err *err)
+int scan_builder(const struct scan *s, const char *folder, struct catalog_builder **ret,
+                 struct err *err)
 {
     const struct sources *all = s->sources;
     struct catalog_source_row *rows = xcalloc(all->set.n ? all->set.n : 1, sizeof *rows);
@@ -140,7 +140,7 @@ int scan_run(const struct scan *s, char **ret_file, struct catalog_diff_counts *
     cleanup_bytes struct bytes folder = {0};
     struct scanning state = {.scan = s};
     struct catalog_diff_counts diff = {0};
-    if (catalog_folder(s->conf, &folder, err) || builder_open(s, folder.data, &state.builder, err))
+    if (catalog_folder(s->conf, &folder, err) || scan_builder(s, folder.data, &state.builder, err))
         return -1;
     int rc = list_sources(&state, err);
     if (!rc)

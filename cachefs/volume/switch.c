@@ -196,7 +196,7 @@ static int scan_now(struct volume *v, struct catalog *previous, volume_progress_
 
 /* Ids are never given out twice: a scan builds on the version that has given out most, which is not
  * the served one where --catalog named an older version. */
-static struct catalog *longest_lineage(struct volume *v)
+struct catalog *version_longest(struct volume *v)
 {
     ACQUIRE(&v->lock);
     struct catalog *most = v->versions[0];
@@ -234,7 +234,7 @@ int volume_rescan(struct volume *v, struct rescan *ret, struct err *err)
         gate_leave(&v->gate);
         return -1;
     }
-    struct catalog *previous = longest_lineage(v), *next;
+    struct catalog *previous = version_longest(v), *next;
     struct catalog_diff_counts diff = {0};
     cleanup_bytes struct bytes folder = {0};
     int rc = catalog_folder(&v->conf, &folder, err);

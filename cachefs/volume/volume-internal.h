@@ -93,6 +93,10 @@ struct scan {
 int scan_run(const struct scan *s, char **ret_file, struct catalog_diff_counts *ret_diff,
              struct err *err);
 
+/* The builder of such a version: the sources' rows are still to come. */
+int scan_builder(const struct scan *s, const char *folder, struct catalog_builder **ret,
+                 struct err *err);
+
 /* The lines of a list file as paths below the set's root, one a line (list.c). */
 int list_read(const struct sources *s, struct fetch *f, const char *list, const char *root,
               struct bytes *ret, struct err *err);
@@ -434,6 +438,8 @@ int version_take_newer(struct volume *v, struct err *err);
 /* The one that would be served if none were pinned. */
 int version_newest(struct volume *v, const char *folder, struct catalog **ret, struct err *err);
 bool version_is_pinned(struct volume *v);
+/* The kept version that has given out most ids; a reference. */
+struct catalog *version_longest(struct volume *v);
 /* Which file was named, if any: --catalog, or the SET itself. */
 const char *named_catalog(const struct volume *v);
 /* One scan or change of what is served at a time. */
