@@ -55,6 +55,35 @@ static bool may_go_on(struct listing *l, const struct list_item *item, const str
     return true;
 }
 
+struct first_byte {
+    struct store *store;
+    const char *key;
+};
+
+static int build_first_byte(void *arg, struct http_req *r, struct err *err)
+{
+    const struct first_byte *b = arg;
+    return store_req_get(b->store, b->key, strlen(b->key), 0, 1, NULL, r, err);
+}
+
+/* Some servers leave the length out of a HEAD (Apache, of an empty file): what comes with the first
+ * byte tells it. */
+static int length_by_get(struct listing *l, const char *key, int64_t *ret, struct err *err)
+{
+    struct first_byte b = {l->store, key};
+    struct http_answer a;
+    struct err why = {0};
+    http_answer_init(&a);
+    int result = whole_wait(l->fetch, l->store, PRIO_PREFETCH, build_first_byte, &b, SMALL_BODY, &a,
+                            NULL, &why);
+    *ret = a.status == 200 ? a.content_length : a.range_total;
+    bool told = *ret >= 0 && (result == 0 || a.status == 416);
+    return told ? 0
+                : err_set(err, ERR_FAILED,
+                          "%s: the server gives \"%s\" no length (use a manifest.tsv)",
+                          store_uri(l->store), key);
+}
+
 /* Only what describes this very version is taken over; a manifest's size and time stand. */
 static int ask(struct listing *l, struct list_item *item, char etag[160], struct err *err)
 {
@@ -67,10 +96,9 @@ static int ask(struct listing *l, struct list_item *item, char etag[160], struct
             *err = why;
         return -1;
     }
-    if (a.content_length < 0 && item->size == LIST_SIZE_UNKNOWN)
-        return err_set(err, ERR_FAILED,
-                       "%s: the server gives \"%s\" no length (use a manifest.tsv)",
-                       store_uri(l->store), item->key);
+    if (a.content_length < 0 && item->size == LIST_SIZE_UNKNOWN &&
+        length_by_get(l, item->key, &a.content_length, err))
+        return -1;
     store_etag_add(etag, &a);
     if (l->caps & STORE_FLAT_LIST)
         return 0;

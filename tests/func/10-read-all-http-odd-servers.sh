@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Web servers that say less: one that answers no HEAD, one that lists neither sizes nor times.
+# Web servers that say less: one that answers no HEAD, one that lists neither sizes nor times, one that also leaves the
+# length out of a HEAD of an empty file (as Apache does, whose index pages can be without sizes).
 . "$SAMPAN_TESTS/lib/common.sh"
 need_mount
 make_set --classes 3 --files 40
@@ -15,5 +16,24 @@ on_exit "kill -9 $!"
 until_true 20 curl -s -o "$T/up" "http://127.0.0.1:$port/" || fail "Python's server does not answer"
 mount_set "http://127.0.0.1:$port/" --cache "ssd:$CACHE-2=1GiB"
 same_tree "$SRC" "$MNT" # with the times, which it tells to the second
+unmount
+
+: >"$SRC/empty"
+cat >"$T/terse.py" <<'PY'
+import http.server, sys
+
+class Terse(http.server.SimpleHTTPRequestHandler):
+    def send_header(self, name, value):
+        if not (self.command == "HEAD" and name == "Content-Length" and value == "0"):
+            super().send_header(name, value)
+
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Terse).serve_forever()
+PY
+port=$(free_port)
+(cd "$SRC" && exec "$PYTHON" "$T/terse.py" "$port" >"$T/log/terse" 2>&1) &
+on_exit "kill -9 $!"
+until_true 20 curl -s -o "$T/up" "http://127.0.0.1:$port/" || fail "the terse server does not answer"
+mount_set "http://127.0.0.1:$port/" --cache "ssd:$CACHE-3=1GiB"
+same_tree "$SRC" "$MNT"
 unmount
 nothing_left
