@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "http-internal.h"
 #include "json.h"
+#include "list-xml-internal.h"
 #include "mem.h"
 
 #define HREF_MAX    4096 /* after decoding */
@@ -107,31 +108,15 @@ static bool find_href(const char *tag, const char *end, const char **ret, size_t
     return false;
 }
 
-/* "&amp;" and its kin; HTML allows names that are no entity, which stay. */
-static size_t decode_entities(char *out, const char *text, size_t len)
+/* HTML allows names that are no entity, which stay. */
+static void decode_entities(struct bytes *out, const char *text, size_t len)
 {
-    static const struct {
-        const char *name;
-        char c;
-    } entities[] = {{"&amp;", '&'},  {"&lt;", '<'},    {"&gt;", '>'},  {"&quot;", '"'},
-                    {"&#39;", '\''}, {"&#x27;", '\''}, {"&#34;", '"'}, {"&#38;", '&'},
-                    {"&#43;", '+'},  {"&#x2B;", '+'}};
-    size_t n = 0;
     for (size_t i = 0; i < len;) {
-        size_t used = 0;
-        for (size_t e = 0; text[i] == '&' && e < sizeof entities / sizeof entities[0]; e++) {
-            size_t el = strlen(entities[e].name);
-            if (len - i >= el && strncasecmp(text + i, entities[e].name, el) == 0) {
-                out[n++] = entities[e].c;
-                used = el;
-                break;
-            }
-        }
+        size_t used = text[i] == '&' ? xml_entity(out, text + i, text + len) : 0;
         if (!used)
-            out[n++] = text[i];
+            bytes_add_char(out, text[i]);
         i += used ? used : 1;
     }
-    return n;
 }
 
 /* The path of the page, decoded, with a '/' at both ends: "/set/train/". */
@@ -179,12 +164,12 @@ static bool has_scheme(const char *href, size_t len)
 static bool take_link(const struct store *s, const struct bytes *page, const char *href, size_t len,
                       struct link *ret)
 {
-    char text[HREF_MAX] = "";
-    if (len == 0 || len >= sizeof text)
+    cleanup_bytes struct bytes text = {0};
+    if (len == 0 || len >= HREF_MAX)
         return false;
-    len = decode_entities(text, href, len);
-    text[len] = '\0';
-    const char *p = text;
+    decode_entities(&text, href, len);
+    len = text.len;
+    const char *p = text.data;
     const char *fragment = memchr(p, '#', len);
     len = fragment ? (size_t)(fragment - p) : len;
     if (len == 0 || memchr(p, '?', len) || (len >= 2 && memcmp(p, "//", 2) == 0))

@@ -49,6 +49,9 @@ bool xml_parent_is(const struct xml *x, const char *name);
 /* Fills `err` after XML_BAD: "what: not XML at byte 12: why". Returns -1. */
 int xml_error(const struct xml *x, const char *what, struct err *err);
 
+/* At '&': appends what the entity means and gives its length, or 0 if there is no such entity. */
+size_t xml_entity(struct bytes *out, const char *p, const char *end);
+
 /* The text of the first element called `name`, anywhere; false if there is none. */
 bool xml_find(const void *data, size_t len, const char *name, struct bytes *ret);
 

@@ -85,8 +85,7 @@ static bool take_number(const char *p, size_t len, uint32_t *ret)
     return n <= 0x10ffff && !(n >= 0xd800 && n < 0xe000);
 }
 
-/* At '&': appends what the entity means and gives its length, or 0 if there is no such entity. */
-static size_t take_entity(struct bytes *out, const char *p, const char *end)
+size_t xml_entity(struct bytes *out, const char *p, const char *end)
 {
     static const struct {
         const char *name;
@@ -114,7 +113,7 @@ static bool take_text(struct xml *x)
 {
     while (x->at < x->end && *x->at != '<') {
         if (*x->at == '&') {
-            size_t len = take_entity(&x->text, x->at, x->end);
+            size_t len = xml_entity(&x->text, x->at, x->end);
             if (!len)
                 return false;
             x->at += len;

@@ -55,6 +55,10 @@ static const struct {
     {"http://h/set", "", "", "", "no index page"},
     {"http://h/set", "", "<a href=\"x", "", NULL},
     {"http://h/set", "", "<a href=\"x\">", "x ? ? \n", NULL},
+    {"http://h/set", "", /* what node's servers make of it */
+     "<a href=\"&#47;set/a b&#x2f;\">a b&#47;</a> <a href='c&apos;&amp;&#xfc;&#128512;.jpg'>c</a>"
+     "<a href=\"d&e&nosuch;&\">d</a>",
+     "a b/ folder ? \nc'&\xc3\xbc\xf0\x9f\x98\x80.jpg ? ? \nd&e&nosuch;& ? ? \n", NULL},
 
     {"http://h/m.tsv", "",
      "path\tsize\tmtime\tchecksum\n# a comment\n\na/b.jpg\t115000\t1700000000.25\tsha256:"
