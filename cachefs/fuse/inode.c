@@ -4,7 +4,8 @@
 #include "clock.h"
 #include "frontend-internal.h"
 
-#define BLOCK_SIZE (128u << 10) /* one chunk of the cache: the read that costs least a byte */
+#define BLOCK_SIZE   (128u << 10) /* one chunk of the cache: the read that costs least a byte */
+#define LISTING_SIZE (256u << 10) /* what C libraries list a folder with: 1400 entries at once */
 
 static void set_times(struct stat *st, int64_t ns)
 {
@@ -33,7 +34,7 @@ static void set_common(const struct frontend *f, struct stat *st, uint64_t ino, 
     st->st_gid = f->conf.gid;
     st->st_size = folder ? 4096 : (off_t)size;
     st->st_blocks = folder ? 8 : (blkcnt_t)((size + 511) / 512);
-    st->st_blksize = BLOCK_SIZE;
+    st->st_blksize = folder ? LISTING_SIZE : BLOCK_SIZE;
 }
 
 void attr_of_entry(const struct frontend *f, const struct entry *e, struct stat *ret)
