@@ -20,6 +20,8 @@
 
 #include "hash.h"
 
+#define LARGE_BYTES (512u << 10) /* stored: such a unit is asked for without what is around it */
+
 void pack_name(char out[32], uint32_t number, const char *suffix)
 {
     snprintf(out, 32, "%08u.%s", number, suffix);
@@ -241,6 +243,10 @@ static enum pack_result look_begin(struct look *k, const struct extent_ref *x, u
     if (!map)
         return PACK_IO;
     k->record = map + x->offset;
+    /* A fault at the head would make the kernel read around it, megabytes on some disks, which is
+     * waited for. Around a small sample that is welcome: it brings the neighbours. */
+    if (x->entry.stored >= LARGE_BYTES && p->tier->kind != TIER_MEM)
+        make_resident(k->record, record_bytes(x->entry.raw, 0));
     if (!guard_run(look_at_head, k))
         return PACK_IO;
     if (!k->ok)
