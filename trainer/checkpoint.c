@@ -192,7 +192,9 @@ static int write_state(struct writing *w, const struct net *n, const struct chec
         return -1;
     char done[64];
     snprintf(done, sizeof done, CHECKPOINT_DONE "%08x\n", crc32c(0, text.data, text.len));
-    return write_file(w, "done", NULL, 0, done, strlen(done), err);
+    if (write_file(w, "done.new", NULL, 0, done, strlen(done), err))
+        return -1;
+    return renameat(w->dir, "done.new", w->dir, "done") ? failed(w, "done", errno, err) : 0;
 }
 
 /* --- folders ---------------------------------------------------------------------------------- */

@@ -9,9 +9,10 @@
  * shape and names of classes; size and CRC-32C of each file done written last: CRC-32C of
  * state.json
  *
- * Every file is fsynced before `done` is, so that a folder with a `done` that fits is whole,
- * whenever the machine stopped; it works on a local disk and on a mount where a file becomes
- * visible at fsync. Only rank 0 touches the folder; what it read, it gives to the others.
+ * Every file is fsynced before `done` is there, and `done` is there whole (it is renamed to), so
+ * that a folder with one is whole, whenever the program or the machine stopped; it works on a local
+ * disk and on a mount where a file becomes visible at fsync. Only rank 0 touches the folder; what
+ * it read, it gives to the others.
  */
 #ifndef SAMPAN_TRAIN_CHECKPOINT_H
 #define SAMPAN_TRAIN_CHECKPOINT_H
