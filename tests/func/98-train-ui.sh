@@ -90,6 +90,7 @@ fi
 kill -TERM $ui
 wait $ui || fail "it does not end well: $(cat "$T/ui.log")"
 refused 2 "want --log_dir DIR" "$TRAIN" ui
+refused 2 "want --log_dir DIR" "$TRAIN" --ui
 refused 3 "--log_dir: $T/nowhere: No such file" "$TRAIN" ui --log_dir "$T/nowhere"
 refused 3 "--log_dir: $T/ui.log: Not a directory" "$TRAIN" ui --log_dir "$T/ui.log"
 refused 2 "--listen" "$TRAIN" ui --log_dir "$T/curves" --listen nonsense --log-level error

@@ -232,7 +232,7 @@ int main(int argc, char **argv)
         return launch(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "split") == 0)
         return split(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "ui") == 0)
+    if (argc > 1 && (strcmp(argv[1], "ui") == 0 || strcmp(argv[1], "--ui") == 0))
         return curves(argc - 1, argv + 1);
     wait_asleep(argv);
     if (argc > 1 && strcmp(argv[1], "predict") == 0)
