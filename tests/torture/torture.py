@@ -8,7 +8,8 @@ KINDS  faults  the n-th call of a kind fails, for n = 1, 2, 3 … until a run me
        kills   the program is killed before its n-th call
        cuts    the power fails at a moment and in a way that a seed picks
        stage   the same under the stage of a writable mount (stage_cuts.py)
-KEYS   path= calls= fail= sticky= nth= life= seed= of=   try one point again, as a failure prints them;
+       train   ranks of a training job are killed, at steps and within checkpoints (train_kills.py)
+KEYS   path= calls= fail= sticky= nth= life= seed= of= saves= store=   try one point again, as a failure prints them;
        nth=7000-7999, nth=7000-                          a stretch of a long run
 
 Each point: a fresh cache folder, the run with the fault, then a run without. The first must end well or
@@ -31,6 +32,7 @@ import time
 from pathlib import Path
 
 from stage_cuts import StageCuts
+from train_kills import TrainKills
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("SAMPAN_BUILD", ROOT / "build"))
@@ -355,6 +357,21 @@ class Torture:
 
         StageCuts(self, TOOLS, run, other_boot).play(seeds, self.keys)
 
+    def train(self):
+        kills = TrainKills(self, BUILD / "bin/sampan-train", TOOLS)
+        if "seed" not in self.keys:
+            points = list(self.some("train", kills.count(), 4))
+            if "nth" not in self.keys and len(points) > 100:  # each is two jobs
+                points = random.Random(f"{self.options.seed} train").sample(points, 100)
+            self.pool([(kills.cut, n) for n in points])
+        if "nth" in self.keys:
+            return
+        first, most = self.options.seed * 1_000_000, self.options.cuts // 15
+        self.pool([(kills.kill, s) for s in ([int(self.keys["seed"])] if "seed" in self.keys else range(first, first + most))])
+        until = time.monotonic() + self.options.seconds
+        while self.options.seconds and "seed" not in self.keys and time.monotonic() < until:
+            self.pool([(kills.kill, random.SystemRandom().randrange(1 << 40))])
+
 
 def main():
     parser = argparse.ArgumentParser()
@@ -367,7 +384,7 @@ def main():
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
     keys = dict(w.split("=", 1) for w in options.words if "=" in w)
-    kinds = [w for w in options.words if "=" not in w] or ["faults", "allocs", "kills", "cuts", "stage"]
+    kinds = [w for w in options.words if "=" not in w] or ["faults", "allocs", "kills", "cuts", "stage", "train"]
     why = run([TOOLS / "meddle", "--calls", "open", "--nth", "0", "--", "true"])
     if why.end != "exit 0":
         print(f"SKIP: programs cannot be traced here: {why.text.strip()}")
