@@ -122,7 +122,23 @@ static void want_claim(struct job *j, const struct json *like, const char *set, 
     part_want(j->v, &j->children, &child);
 }
 
-/* Makes what is missing. False: it cannot be made now. */
+/* Pods that come before their claim is bound would be told to be unschedulable. */
+static bool is_bound(struct job *j, const struct json *pvc)
+{
+    const char *phase = pvc ? build_text(pvc, "status", "phase", NULL) : NULL;
+    return j->started || (phase && strcmp(phase, "Bound") == 0);
+}
+
+static bool waits_for_output(struct job *j, const char *what, const char *name, unsigned seconds)
+{
+    part_condition(&j->conditions, "OutputReady", "False", "NotBound", "waits until %s%s", what,
+                   name);
+    job_says(j, "waits until %s%s", what, name);
+    job_again(j, seconds);
+    return false;
+}
+
+/* Makes what is missing. False: it cannot be made now, or is not bound yet. */
 static bool want_both(struct job *j, const struct json *set, const char *claim, const char *below)
 {
     cleanup_free char *id = xasprintf("%s/%s", object_namespace(set), object_name(set));
@@ -140,21 +156,19 @@ static bool want_both(struct job *j, const struct json *set, const char *claim, 
         return false;
     }
     if ((pvc && object_is_deleted(pvc)) || (pv && object_is_deleted(pv)) ||
-        (!like && (!pv || !pvc))) {
-        job_says(j, "waits until the volume of SampleSet %s is bound", id);
-        job_again(j, 5);
-        return false;
-    }
+        (!like && (!pv || !pvc)))
+        return waits_for_output(j, "the volume is bound of SampleSet ", id, 5);
     if (!pv)
         want_volume(j, like, id, claim, below);
     /* A claim that Kubernetes sees before its volume waits for the next of its rounds. */
-    if (!pvc && !part_volume_known(pv)) {
-        job_says(j, "waits until the volume of its results is known");
-        job_again(j, 1);
-        return false;
-    }
+    if (!pvc && !part_volume_known(pv))
+        return waits_for_output(j, "the volume of its results is known", "", 1);
     if (!pvc)
         want_claim(j, like, id, claim);
+    if (!is_bound(j, pvc))
+        return waits_for_output(j, "its results' volume is bound to the claim ", claim, 5);
+    part_condition(&j->conditions, "OutputReady", "True", "Bound",
+                   "the claim of its results is bound");
     return true;
 }
 
@@ -193,11 +207,16 @@ static bool claim_samples(struct job *j)
     note_set(j);
     const char *ns = object_namespace(j->set), *name = object_name(j->set);
     j->claim = part_claim_name(ns, name, j->ns);
-    if (view_get(j->v, KIND_PVC, j->ns, j->claim))
+    const struct json *pvc = view_get(j->v, KIND_PVC, j->ns, j->claim);
+    /* A set is only Ready when that of its own namespace is bound. */
+    if (pvc && (strcmp(ns, j->ns) == 0 || is_bound(j, pvc)))
         return true;
-    job_says(j, "waits until SampleSet %s/%s has its claim in this namespace", ns, name);
-    part_condition(&j->conditions, "SamplesReady", "False", "NoClaim",
-                   "SampleSet %s/%s has no claim in namespace %s yet", ns, name, j->ns);
+    job_says(j, "waits until SampleSet %s/%s has its claim in this namespace%s", ns, name,
+             pvc ? ", bound" : "");
+    part_condition(&j->conditions, "SamplesReady", "False", pvc ? "NotBound" : "NoClaim",
+                   pvc ? "the claim of SampleSet %s/%s in namespace %s is not bound yet"
+                       : "SampleSet %s/%s has no claim in namespace %s yet",
+                   ns, name, j->ns);
     job_again(j, 5);
     return false;
 }

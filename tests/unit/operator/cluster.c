@@ -397,9 +397,23 @@ static bool step_pod(struct cluster *m, struct cluster_object *o)
     return moved;
 }
 
-bool cluster_kubelet(struct cluster *m)
+/* Kubernetes' controller of volumes; before the kubelet looks. */
+static bool bind_claims(struct cluster *m)
 {
     bool moved = false;
+    for (size_t i = 0; i < m->n; i++) {
+        if (m->items[i].kind != KIND_PVC || strstr(m->items[i].text, "\"Bound\""))
+            continue;
+        mergef(&m->items[i].text, "{\"status\":{\"phase\":\"Bound\"}}");
+        touch(m, &m->items[i]);
+        moved = true;
+    }
+    return moved;
+}
+
+bool cluster_kubelet(struct cluster *m)
+{
+    bool moved = bind_claims(m);
     for (size_t i = 0; i < m->n; i++) {
         if (m->items[i].kind != KIND_POD)
             continue;

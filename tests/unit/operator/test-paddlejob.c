@@ -56,7 +56,19 @@
 
 #define CLAIM(name)                                                                            \
     "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolumeClaim\",\"metadata\":{\"name\":\"" name \
-    "\",\"namespace\":\"team\",\"uid\":\"u-claim\"}}"
+    "\",\"namespace\":\"team\",\"uid\":\"u-claim\"},\"status\":{\"phase\":\"Bound\"}}"
+/* A job whose results go to a set's store, with the volume of them and, `status` says how, the
+ * claim. */
+#define OUTPUT_JOB                                                                                \
+    JOB "{\"output\":{\"sampleSetRef\":{\"name\":\"imagenet\"},\"mountPath\":\"/out\"}," WORKERS( \
+        1) "}" OBJECTS SET("paddle-system", "Ready") "," SET_VOLUME
+#define OUTPUT(phase)                                                                     \
+    ",{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolume\",\"metadata\":{\"name\":"       \
+    "\"team.resnet-output\",\"uid\":\"u-v\",\"labels\":{\"sampan.io/owner\":\"u-job\"}}," \
+    "\"status\":{\"phase\":\"Bound\"}},"                                                  \
+    "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolumeClaim\",\"metadata\":{\"name\":"   \
+    "\"resnet-output\",\"namespace\":\"team\",\"uid\":\"u-oc\",\"labels\":{"              \
+    "\"sampan.io/owner\":\"u-job\"}},\"status\":{\"phase\":\"" phase "\"}}"
 
 /* A pod of the job: what it has beside its name is in `notes` and `status`. */
 #define POD(role, i, notes, node, status)                                                      \
@@ -151,6 +163,16 @@ static const struct {
                                                       "\"team.resnet-output\",\"uid\":\"u-v\","
                                                       "\"labels\":{\"sampan.io/owner\":\"u-job\"}},"
                                                       "\"status\":{\"phase\":\"Available\"}}" END,
+     0, 0},
+    {"pdj-output-not-bound", OUTPUT_JOB OUTPUT("Pending") END, 0, 0},
+    {"pdj-output-bound", OUTPUT_JOB OUTPUT("Bound") END, 0, 0},
+    {"pdj-claim-not-bound-elsewhere",
+     JOB ARTICLE OBJECTS SET(
+         "paddle-system",
+         "Ready") ","
+                  "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolumeClaim\",\"metadata\":{"
+                  "\"name\":"
+                  "\"paddle-system.imagenet\",\"namespace\":\"team\",\"uid\":\"u-claim\"}}" END,
      0, 0},
     {"pdj-output-of-a-claim",
      JOB "{\"output\":{\"persistentVolumeClaim\":{\"name\":\"results\"},\"mountPath\":\"/"
