@@ -106,24 +106,63 @@ static bool want(struct set_plan *p, enum kind kind, const char *name,
 
 #define SAID_MAX 300 /* bytes of what a server said at its end */
 
-/* The words are those of the end of its log (terminationMessagePolicy), on one line. */
-static void add_last_words(const struct json *container, struct bytes *out)
+/* Its last end: the one that it is at, or the one before it waits. */
+static struct json last_end(const struct json *container)
 {
     struct json last = json_get(container, "lastState"), state = json_get(container, "state");
-    struct json before = json_get(&last, "terminated"), now = json_get(&state, "terminated");
-    const char *said = part_text(&now, "message");
-    said = said ? said : part_text(&before, "message");
-    size_t len = said ? strlen(said) : 0;
-    while (len && (said[len - 1] == '\n' || said[len - 1] == ' '))
-        len--;
-    if (!len)
+    struct json now = json_get(&state, "terminated"), before = json_get(&last, "terminated");
+    return json_has(&now, "exitCode") ? now : before;
+}
+
+/* How it ended: " (exit code 1)". Shells and container runtimes count signals from 128 on. */
+static void add_end(const struct json *end, struct bytes *out)
+{
+    const char *reason = part_text(end, "reason");
+    long long code = part_int(end, "exitCode"), signal = part_int(end, "signal");
+    signal = !signal && code > 128 && code < 128 + 65 ? code - 128 : signal;
+    if (reason && strcmp(reason, "OOMKilled") == 0)
+        bytes_add_str(out, " (OOMKilled: it needs more memory than its limit)");
+    else if (signal)
+        bytes_addf(out, " (killed by signal %lld)", signal);
+    else if (json_has(end, "exitCode"))
+        bytes_addf(out, " (exit code %lld)", code);
+}
+
+/* A line of our log that tells of no trouble: what goes on before a program is killed is no reason.
+ * Text: "2026-11-22T15:49:53.123Z info serve: …". */
+static bool is_no_trouble(const char *line, size_t len)
+{
+    static const char *const marks[] = {"Z info ", "Z debug ", "\"level\":\"info\"",
+                                        "\"level\":\"debug\""};
+    for (size_t i = 0; i < API_COUNT(marks); i++) {
+        const char *at = memmem(line, len, marks[i], strlen(marks[i]));
+        if (at && at - line < 64)
+            return true;
+    }
+    return len == 0;
+}
+
+/* The last line that may say why, of the end of its log (terminationMessagePolicy). */
+static void add_last_words(const struct json *end, struct bytes *out)
+{
+    const char *said = part_text(end, "message"), *line = NULL;
+    size_t left = said ? strlen(said) : 0, len = 0;
+    while (left) {
+        const char *newline = memrchr(said, '\n', left);
+        line = newline ? newline + 1 : said;
+        len = left - (size_t)(line - said);
+        while (len && line[len - 1] == ' ')
+            len--;
+        if (!is_no_trouble(line, len))
+            break;
+        left = newline ? (size_t)(newline - said) : 0;
+    }
+    if (!left)
         return;
-    const char *from = len > SAID_MAX ? said + len - SAID_MAX : said;
-    const char *line = memrchr(from, '\n', len - (size_t)(from - said));
-    from = line ? line + 1 : from;
-    while (((unsigned char)*from & 0xc0) == 0x80)
-        from++; /* no half of a character */
-    bytes_addf(out, ": %.*s", (int)(len - (size_t)(from - said)), from);
+    size_t past = len > SAID_MAX ? len - SAID_MAX : 0;
+    while (((unsigned char)line[past] & 0xc0) == 0x80)
+        past++; /* no half of a character */
+    bytes_addf(out, ": %.*s", (int)(len - past), line + past);
 }
 
 /* What keeps a container from running, if it is more than that it has just been placed. */
@@ -147,8 +186,10 @@ static bool add_trouble(const struct json *pod, struct bytes *out)
         const char *reason = held_by(&container);
         if (!reason)
             continue;
+        struct json end = last_end(&container);
         bytes_addf(out, "%s: %s", object_name(pod), reason);
-        add_last_words(&container, out);
+        add_end(&end, out);
+        add_last_words(&end, out);
         return true;
     }
     return false;

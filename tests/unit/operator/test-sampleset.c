@@ -246,18 +246,18 @@ Test(operator_sampleset, says_why_a_server_does_not_start)
 {
     struct model *m = ready();
     for (int i = 0; i < 3; i++) {
-        model_patch(m, "Pod", NS, "imagenet-runtime-1",
-                    i % 2
-                        ? "{\"status\":{\"conditions\":[],\"containerStatuses\":[{\"state\":{"
-                          "\"waiting\":{\"reason\":\"CrashLoopBackOff\"},\"terminated\":null},"
-                          "\"lastState\":{\"terminated\":{\"message\":\"one\\nno such disk\\n\"}}}]"
-                          "}}"
-                        : "{\"status\":{\"conditions\":[],\"containerStatuses\":[{\"state\":{"
-                          "\"terminated\":{\"message\":\"one\\nno such disk\\n\"}}}]}}");
+        model_patch(
+            m, "Pod", NS, "imagenet-runtime-1",
+            i % 2 ? "{\"status\":{\"conditions\":[],\"containerStatuses\":[{\"state\":{"
+                    "\"waiting\":{\"reason\":\"CrashLoopBackOff\"},\"terminated\":null},"
+                    "\"lastState\":{\"terminated\":{\"exitCode\":1,\"message\":\"one\\nno such disk"
+                    "\\n\"}}}]}}"
+                  : "{\"status\":{\"conditions\":[],\"containerStatuses\":[{\"state\":{"
+                    "\"terminated\":{\"exitCode\":1,\"message\":\"one\\nno such disk\\n\"}}}]}}");
         model_settle(m, 2);
         cr_assert_str_eq(condition(m, "ServersReady"), "False ServerFails");
-        cr_assert_eq(model_event(m, "Warning ServerFails: imagenet-runtime-1: CrashLoopBackOff: "
-                                    "no such disk"),
+        cr_assert_eq(model_event(m, "Warning ServerFails: imagenet-runtime-1: CrashLoopBackOff "
+                                    "(exit code 1): no such disk"),
                      1, "%s", m->log.data);
     }
     model_free(m);

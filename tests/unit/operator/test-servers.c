@@ -1,0 +1,56 @@
+/* What a set says of servers that do not run: how the last one ended, and its last words. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model.h"
+
+#define NS   "ai"
+#define NODE "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"n1\"}}"
+#define SET                                                                                     \
+    "{\"apiVersion\":\"batch.paddlepaddle.org/v1alpha1\",\"kind\":\"SampleSet\",\"metadata\":{" \
+    "\"name\":\"s\",\"namespace\":\"" NS "\"},\"spec\":{\"source\":{\"uri\":\"s3://b/p\"}}}"
+#define INFO "2026-11-22T15:49:53.123Z info serve: listening on port 7716"
+#define WARN "2026-11-22T15:49:53.124Z warn serve: the disk is full"
+
+Test(operator_servers, says_how_one_ended_and_what_it_said_of_it)
+{
+    static const struct {
+        const char *end, *want; /* behind "s-runtime-0: CrashLoopBackOff" */
+    } rows[] = {
+        {"\"exitCode\":2,\"reason\":\"Error\"", " (exit code 2)"},
+        {"\"exitCode\":137,\"reason\":\"Error\",\"message\":\"" INFO "\"", " (killed by signal 9)"},
+        {"\"exitCode\":137,\"reason\":\"OOMKilled\",\"message\":\"" INFO "\\n" INFO "\\n\"",
+         " (OOMKilled: it needs more memory than its limit)"},
+        {"\"exitCode\":0,\"signal\":15", " (killed by signal 15)"},
+        {"\"exitCode\":139,\"message\":\"" WARN "\\n" INFO "\\n\"",
+         " (killed by signal 11): " WARN},
+        {"\"exitCode\":1,\"message\":\"{\\\"time\\\":\\\"2026-11-22T15:49:53.123Z\\\","
+         "\\\"level\\\":"
+         "\\\"info\\\",\\\"msg\\\":\\\"x\\\"}\\nsampan serve: no such disk  \\n\\n\"",
+         " (exit code 1): sampan serve: no such disk"},
+        {"\"exitCode\":1,\"message\":\"{\\\"time\\\":\\\"2026-11-22T15:49:53.123Z\\\","
+         "\\\"level\\\":"
+         "\\\"debug\\\",\\\"msg\\\":\\\"x\\\"}\"",
+         " (exit code 1)"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char patch[1024], event[1024];
+        struct model *m = model_new("[" SET "," NODE "]");
+        model_settle(m, 20);
+        cr_assert_str_eq(model_at(m, "SampleSet", NS, "s", "status|phase"), "Ready");
+        snprintf(patch, sizeof patch,
+                 "{\"status\":{\"conditions\":[],\"containerStatuses\":[{\"state\":{\"waiting\":{"
+                 "\"reason\":\"CrashLoopBackOff\"}},\"lastState\":{\"terminated\":{%s}}}]}}",
+                 rows[i].end);
+        model_patch(m, "Pod", NS, "s-runtime-0", patch);
+        model_settle(m, 2);
+        snprintf(event, sizeof event, "Warning ServerFails: s-runtime-0: CrashLoopBackOff%s",
+                 rows[i].want);
+        cr_expect_eq(model_event(m, event), 1, "%zu: %s", i, m->log.data);
+        size_t len = strlen(event);
+        snprintf(event + len, sizeof event - len, ":");
+        cr_expect_eq(model_event(m, event), 0, "%zu: it says more than it should", i);
+        model_free(m);
+    }
+}
