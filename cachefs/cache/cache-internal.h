@@ -390,8 +390,10 @@ struct record {                    /* one record ready to be appended */
     uint64_t bytes;  /* with padding */
     uint64_t offset; /* where it landed */
 };
-/* Appends to the active pack. *ret_grown: what the files grew by, in failure too. */
-int writer_append(struct tier *t, struct record *r, size_t n, uint64_t *ret_grown, struct err *err);
+/* Appends to the active pack. at_once: its blocks are asked for in one piece. *ret_grown: what the
+ * files grew by, in failure too. */
+int writer_append(struct tier *t, struct record *r, size_t n, bool at_once, uint64_t *ret_grown,
+                  struct err *err);
 struct place writer_entry(const struct tier *t, const struct record *r, uint8_t flags,
                           uint32_t used);
 

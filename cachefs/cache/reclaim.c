@@ -78,7 +78,7 @@ static void move_flush(struct move *m)
     struct err err = {0};
     uint64_t grown = 0;
     if (m->n && !m->failed) {
-        m->failed = writer_append(m->t, m->records, m->n, &grown, &err) != 0;
+        m->failed = writer_append(m->t, m->records, m->n, false, &grown, &err) != 0;
         m->grown += grown;
     }
     for (size_t i = 0; i < m->n && !m->failed; i++)
