@@ -21,7 +21,12 @@ unit-build: $(UNIT_MODULES:%=$(BUILD)/unit/%)
 # Small C programs that tests and benchmarks run beside sampan: tests/tools/NAME.c -> build/tools/NAME.
 TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tools/%,$(wildcard tests/tools/*.c))
 .PHONY: tools
-tools: $(TOOLS)
+tools: $(TOOLS) $(BUILD)/tools/object-live
+$(BUILD)/tools/object-live: tests/servers/object-live.c $(call lib_of,object base)
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	@$(CC) $(CFLAGS) $(call inc_of,object) $(call inc_of,base) $(LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) \
+	    -Wl,--end-group $(shell pkg-config --libs $(call pkgs_of,object base))
 $(BUILD)/tools/%: tests/tools/%.c Makefile
 	@mkdir -p $(@D)
 	@echo "  CC    $<"

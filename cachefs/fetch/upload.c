@@ -275,7 +275,7 @@ static int build_end(void *arg, struct http_req *r, struct err *err)
     struct upload *up = step->up;
     bytes_clear(&step->body);
     return store_req_multipart_end(up->store, up->key, up->id.data, up->tags, up->n_parts,
-                                   &step->body, r, err);
+                                   up->from->opts.meta, &step->body, r, err);
 }
 
 static int build_abort(void *arg, struct http_req *r, struct err *err)

@@ -160,8 +160,8 @@ static int bos_copy_object(struct store *s, const struct store_copy *c, struct h
 static int bos_part_begin_as(struct store *s, const char *key, const struct object_meta *meta,
                              struct http_req *r, struct err *err)
 {
+    (void)meta; /* taken when it is ended */
     http_header(r, "Content-Type", "application/octet-stream");
-    add_meta(r, "x-bce-meta", meta);
     return bos_finish(s, &(struct bos_target){key, strlen(key), "?uploads="}, r, err);
 }
 
@@ -251,8 +251,8 @@ static int bos_part_put(struct store *s, const char *key, const char *upload, un
 }
 
 static int bos_part_end(struct store *s, const char *key, const char *upload,
-                        const struct part_tag *parts, size_t n, struct bytes *body,
-                        struct http_req *r, struct err *err)
+                        const struct part_tag *parts, size_t n, const struct object_meta *meta,
+                        struct bytes *body, struct http_req *r, struct err *err)
 {
     bytes_clear(body);
     struct json_writer w;
@@ -267,6 +267,7 @@ static int bos_part_end(struct store *s, const char *key, const char *upload,
     }
     jw_end(&w);
     jw_end(&w);
+    add_meta(r, "x-bce-meta", meta);
     cleanup_bytes struct bytes query = {0};
     bytes_add_str(&query, "?uploadId=");
     url_encode(&query, upload, strlen(upload), false);

@@ -105,8 +105,8 @@ struct store_ops {
     int (*part_put)(struct store *s, const char *key, const char *upload, unsigned part,
                     const void *body, size_t len, struct http_req *r, struct err *err);
     int (*part_end)(struct store *s, const char *key, const char *upload,
-                    const struct part_tag *parts, size_t n, struct bytes *body, struct http_req *r,
-                    struct err *err);
+                    const struct part_tag *parts, size_t n, const struct object_meta *meta,
+                    struct bytes *body, struct http_req *r, struct err *err);
     int (*part_abort)(struct store *s, const char *key, const char *upload, struct http_req *r,
                       struct err *err);
     int (*put_object)(struct store *s, const struct store_put *p, struct http_req *r,

@@ -410,13 +410,13 @@ int store_req_multipart_part(struct store *s, const char *key, const char *uploa
 }
 
 int store_req_multipart_end(struct store *s, const char *key, const char *upload,
-                            const struct part_tag *parts, size_t n, struct bytes *body,
-                            struct http_req *ret, struct err *err)
+                            const struct part_tag *parts, size_t n, const struct object_meta *meta,
+                            struct bytes *body, struct http_req *ret, struct err *err)
 {
     if (!s->ops->part_end)
         return cannot(s, "write in parts", err);
     http_req_init(ret, HTTP_POST);
-    return done(s->ops->part_end(s, key, upload, parts, n, body, ret, err), ret);
+    return done(s->ops->part_end(s, key, upload, parts, n, meta, body, ret, err), ret);
 }
 
 int store_req_multipart_abort(struct store *s, const char *key, const char *upload,

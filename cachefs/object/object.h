@@ -121,13 +121,16 @@ int store_req_multipart_begin(struct store *s, const char *key, struct http_req 
                               struct err *err);
 int store_req_multipart_part(struct store *s, const char *key, const char *upload, unsigned part,
                              const void *body, size_t len, struct http_req *ret, struct err *err);
+struct object_meta;
 struct part_tag {
     unsigned part;
     char etag[160];
 };
+/* `meta` (NULL: none): that which the upload was begun with. S3 has taken it by then, BOS takes it
+ * now. */
 int store_req_multipart_end(struct store *s, const char *key, const char *upload,
-                            const struct part_tag *parts, size_t n, struct bytes *body,
-                            struct http_req *ret, struct err *err);
+                            const struct part_tag *parts, size_t n, const struct object_meta *meta,
+                            struct bytes *body, struct http_req *ret, struct err *err);
 int store_req_multipart_abort(struct store *s, const char *key, const char *upload,
                               struct http_req *ret, struct err *err);
 

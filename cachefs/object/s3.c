@@ -267,9 +267,10 @@ static int s3_part_put(struct store *s, const char *key, const char *upload, uns
 }
 
 static int s3_part_end(struct store *s, const char *key, const char *upload,
-                       const struct part_tag *parts, size_t n, struct bytes *body,
-                       struct http_req *r, struct err *err)
+                       const struct part_tag *parts, size_t n, const struct object_meta *meta,
+                       struct bytes *body, struct http_req *r, struct err *err)
 {
+    (void)meta; /* taken when it was begun */
     bytes_clear(body);
     bytes_add_str(body,
                   "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");

@@ -509,6 +509,7 @@ struct end {
     struct uploading *up;
     struct part_tag *tags;
     unsigned n;
+    struct object_meta meta;
     struct bytes body;
 };
 
@@ -516,8 +517,8 @@ static int build_end(void *arg, struct http_req *r, struct err *err)
 {
     struct end *e = arg;
     bytes_clear(&e->body);
-    return store_req_multipart_end(e->s->conf.store, e->up->key, e->up->id, e->tags, e->n, &e->body,
-                                   r, err);
+    return store_req_multipart_end(e->s->conf.store, e->up->key, e->up->id, e->tags, e->n, &e->meta,
+                                   &e->body, r, err);
 }
 
 /* All parts count now? Then what they are, and of which change. c->lock held. */
@@ -535,7 +536,7 @@ static bool snapshot(struct content *c, struct end *e, struct snapshot *ret)
     }
     ACQUIRE(&s->lock);
     ret->seq = c->node->seq;
-    ret->meta = c->up->meta;
+    ret->meta = e->meta = c->up->meta;
     ret->seen = (struct seen){.size = c->size, .mtime_ns = LIST_MTIME_UNKNOWN};
     return true;
 }

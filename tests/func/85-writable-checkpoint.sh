@@ -3,8 +3,8 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/writable.sh"
 need_mount
-use_s3
-mount_writable "s3://$BUCKET/run"
+use_store # use_s3
+mount_writable "$STORE/run"
 "$PYTHON" - "$MNT" <<'PY'
 import hashlib, os, sys
 folder = sys.argv[1] + "/checkpoints"
@@ -27,6 +27,6 @@ for epoch in range(2):
         assert f.read(8) == b"HEADER%02d" % epoch
 PY
 expect "in the store at once" "$(keys | tr '\n' ' ')" "run/checkpoints/epoch-1.pt run/checkpoints/last "
-s3 cat "$BUCKET" run/checkpoints/epoch-1.pt | cmp - "$MNT/checkpoints/epoch-1.pt" || fail "other bytes in the store"
-expect "uploads left behind" "$(s3 uploads "$BUCKET")" ""
+stored cat run/checkpoints/epoch-1.pt | cmp - "$MNT/checkpoints/epoch-1.pt" || fail "other bytes in the store"
+expect "uploads left behind" "$(stored uploads)" ""
 unmount

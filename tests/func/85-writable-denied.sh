@@ -3,8 +3,8 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/writable.sh"
 need_mount
-use_writable_s3 # use_s3 behind the proxy
-mount_writable "s3://$BUCKET/out"
+use_writable_store # use_s3 behind the proxy
+mount_writable "$STORE/out"
 echo fine >"$MNT/allowed"
 faults "status=403 key=denied"
 "$PYTHON" - "$MNT/denied" <<'PY'
@@ -29,6 +29,6 @@ refused "[14]" "not stored.*denied" sampan flush "$MNT"
 refused "[14]" "--lazy.*denied" sampan umount "$MNT"
 faults
 sampan flush "$MNT"
-expect "stored" "$(s3 cat "$BUCKET" out/denied)" "kept bytes"
+expect "stored" "$(stored cat out/denied)" "kept bytes"
 sampan doctor "$MNT" || fail "doctor still complains"
 unmount

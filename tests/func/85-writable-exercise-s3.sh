@@ -3,11 +3,11 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/writable.sh"
 need_mount
-use_s3
-mount_writable "s3://$BUCKET/" --commit background
+use_store # use_s3
+mount_writable "$STORE/" --commit background
 "$SAMPAN_BUILD/tools/exercise" "$MNT" --ops "${EXERCISE_OPS:-1500}" --seed "${SEED:-$RANDOM}" --size 3000000
 file=$(cd "$MNT" && ls)
 cp "$MNT/$file" "$T/seen"
 unmount
-s3 cat "$BUCKET" "$file" | cmp "$T/seen" - || fail "the store has something else"
-expect "uploads left behind" "$(s3 uploads "$BUCKET")" ""
+stored cat "$file" | cmp "$T/seen" - || fail "the store has something else"
+expect "uploads left behind" "$(stored uploads)" ""

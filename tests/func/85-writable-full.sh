@@ -3,8 +3,8 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/writable.sh"
 need_mount
-use_writable_s3 # use_s3 behind the proxy
-mount_writable "s3://$BUCKET/out" --commit background --cache "ssd:$CACHE=24MiB"
+use_writable_store # use_s3 behind the proxy
+mount_writable "$STORE/out" --commit background --cache "ssd:$CACHE=24MiB"
 ls "$MNT" >"$T/looked"
 faults "status=503"
 "$PYTHON" - "$MNT" <<'PY'
@@ -31,5 +31,5 @@ sampan flush "$MNT"
 dd if=/dev/zero of="$MNT/more" bs=1M count=10 status=none || fail "still full after all was stored"
 unmount
 for f in 0 5 7; do
-    expect "bytes of f$f" "$(s3 cat "$BUCKET" "out/f$f" | wc -c)" $((1 << 20))
+    expect "bytes of f$f" "$(stored cat "out/f$f" | wc -c)" $((1 << 20))
 done

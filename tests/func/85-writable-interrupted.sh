@@ -4,8 +4,8 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/writable.sh"
 need_mount
-use_writable_s3 # use_s3 behind the proxy
-mount_writable "s3://$BUCKET/out"
+use_writable_store # use_s3 behind the proxy
+mount_writable "$STORE/out"
 echo old >"$MNT/read-me"
 faults "status=503 key=stuck
 status=503 key=read-me"
@@ -51,7 +51,7 @@ until_true 20 waiting 2 || fail "the second writer does not wait"
 kill -9 $writer
 until_true 5 gone $writer || fail "a killed writer still waits"
 
-mount_writable_at 2 "s3://$BUCKET/out"
+mount_writable_at 2 "$STORE/out"
 cat "$T/mnt-2/read-me" >"$T/read" 2>&1 &
 reader=$!
 fetching() { [ "$(sampan status "$T/mnt-2" --json | field requests.waiting)" -ge 1 ]; }
@@ -63,8 +63,8 @@ faults
 sampan flush "$MNT"
 expect "pending" "$(pending files)" 0
 at_least "given up" "$(status requests.given_up)" 1
-expect "what was kept" "$(s3 cat "$BUCKET" out/stuck-1)" kept
-expect "bytes of the killed writer" "$(s3 cat "$BUCKET" out/stuck-2 | wc -c)" 3000
+expect "what was kept" "$(stored cat out/stuck-1)" kept
+expect "bytes of the killed writer" "$(stored cat out/stuck-2 | wc -c)" 3000
 expect "another node reads again" "$(cat "$T/mnt-2/read-me")" old
 sampan umount "$T/mnt-2"
 unmount

@@ -4,8 +4,8 @@
 . "$SAMPAN_TESTS/lib/writable.sh"
 need_mount
 [ -x "$SAMPAN_BUILD/bin/sampan-keeper" ] || skip "no keeper here"
-use_s3
-mount_writable "s3://$BUCKET/out" --commit background --log-level debug
+use_store # use_s3
+mount_writable "$STORE/out" --commit background --log-level debug
 mkdir "$MNT/locked"
 cd "$MNT/locked" # a folder that is worked in
 exec 7>held 8<>unlinked
@@ -45,5 +45,5 @@ at_least "restarts" "$(status restarts)" 3
 cp "$MNT"/exercise-? "$T/seen"
 file=$(cd "$MNT" && ls exercise-?)
 unmount
-s3 cat "$BUCKET" "out/$file" | cmp "$T/seen" - || fail "the store has something else"
-expect "uploads left behind" "$(s3 uploads "$BUCKET")" ""
+stored cat "out/$file" | cmp "$T/seen" - || fail "the store has something else"
+expect "uploads left behind" "$(stored uploads)" ""

@@ -4,8 +4,8 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/writable.sh"
 need_mount
-use_writable_s3 # use_s3 behind the proxy
-mount_writable "s3://$BUCKET/out" --commit background --cache "ssd:$CACHE=24MiB"
+use_writable_store # use_s3 behind the proxy
+mount_writable "$STORE/out" --commit background --cache "ssd:$CACHE=24MiB"
 ls "$MNT" >"$T/looked"
 cat >"$T/fill.py" <<'PY'
 """fill.py NAME close|unlink: MiB i of NAME is all bytes i, until it is full; prints how many were taken."""
@@ -49,7 +49,7 @@ sampan flush "$MNT"
 fill gone unlink
 unmount
 mkdir "$T/stored"
-s3 get "$BUCKET" "$T/stored"
+stored get "$T/stored"
 "$PYTHON" - "$T" <<'PY'
 import os, sys
 top = sys.argv[1]
@@ -61,4 +61,4 @@ for name in names:
     data = open(f"{top}/stored/out/{name}", "rb").read()
     assert data == b"".join(bytes([i]) * (1 << 20) for i in range(taken)), f"{name} is not what was taken: {len(data)}"
 PY
-expect "uploads left behind" "$(s3 uploads "$BUCKET")" ""
+expect "uploads left behind" "$(stored uploads)" ""

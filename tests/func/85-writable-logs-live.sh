@@ -3,9 +3,9 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/writable.sh"
 need_mount
-use_s3
-mount_writable_at writer "s3://$BUCKET/logs" --commit interval=200ms
-mount_writable_at reader "s3://$BUCKET/logs" --refresh 200ms
+use_store # use_s3
+mount_writable_at writer "$STORE/logs" --commit interval=200ms
+mount_writable_at reader "$STORE/logs" --refresh 200ms
 exec 8>"$T/mnt-writer/log"
 echo "line 1" >&8
 has() { grep -qx "$1" "$T/mnt-reader/log" 2>/dev/null; }

@@ -3,9 +3,9 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/writable.sh"
 need_mount
-use_s3
+use_store # use_s3
 for n in 0 1 2; do
-    mount_writable_at $n "s3://$BUCKET/job" --commit interval=200ms --refresh 300ms
+    mount_writable_at $n "$STORE/job" --commit interval=200ms --refresh 300ms
 done
 cat >"$T/node.py" <<'PY'
 import errno, os, sys, time
@@ -47,7 +47,7 @@ for pid in "${nodes[@]}"; do
 done
 for n in 0 1 2; do
     sampan flush "$T/mnt-$n"
-    s3 cat "$BUCKET" "job/output/node_$n/log" | cmp - "$T/mnt-$n/output/node_$n/log" || fail "log $n in the store"
+    stored cat "job/output/node_$n/log" | cmp - "$T/mnt-$n/output/node_$n/log" || fail "log $n in the store"
     same_listing() { [ "$(ls "$T/mnt-$n/output")" = "$(printf 'node_0\nnode_1\nnode_2')" ]; }
     until_true 10 same_listing || fail "mount $n shows $(ls "$T/mnt-$n/output")"
 done

@@ -4,8 +4,8 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/writable.sh"
 need_mount
-use_writable_s3 # use_s3 behind the proxy
-mount_writable "s3://$BUCKET/out" --commit background
+use_writable_store # use_s3 behind the proxy
+mount_writable "$STORE/out" --commit background
 mkdir "$MNT/before"
 sampan flush "$MNT"
 ls "$MNT" "$MNT/before" >"$T/looked"
@@ -24,5 +24,5 @@ faults
 sampan flush "$MNT"
 expect "pending" "$(pending files)" 0
 expect "objects" "$(keys | wc -l)" 20
-expect "content" "$(s3 cat "$BUCKET" out/before/moved-7)" "file 7"
+expect "content" "$(stored cat out/before/moved-7)" "file 7"
 unmount

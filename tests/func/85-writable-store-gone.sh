@@ -4,9 +4,9 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/writable.sh"
 need_mount
-use_writable_s3 # use_s3 behind the proxy
+use_writable_store # use_s3 behind the proxy
 gone_s=$([ -n "${SLOW:-}" ] && echo 120 || echo 3)
-mount_writable "s3://$BUCKET/out" --commit background
+mount_writable "$STORE/out" --commit background
 mkdir "$MNT/before"
 sampan flush "$MNT"
 ls "$MNT" "$MNT/before" >"$T/looked"
@@ -36,7 +36,7 @@ SAMPAN_TIMEOUT=170 sampan flush "$MNT"
 expect "pending" "$(pending files)" 0
 mkdir "$T/stored"
 for name in "$T"/model/*; do
-    s3 cat "$BUCKET" "out/before/${name##*/}" >"$T/stored/${name##*/}"
+    stored cat "out/before/${name##*/}" >"$T/stored/${name##*/}"
 done
 diff -r "$T/model" "$T/stored" || fail "the store has something else"
 expect "objects" "$(keys | wc -l)" "$(find "$T/model" -type f | wc -l)"

@@ -2,7 +2,9 @@
 #
 #   mount_writable SET [OPTIONS]        at $MNT, with the cache in $CACHE
 #   mount_writable_at N SET [OPTIONS]   one more, at $T/mnt-N, with a cache of its own
-#   use_writable_s3                     a bucket of the test's own behind the proxy: $BUCKET
+#   use_store                           a bucket of the test's own, whose URI is $STORE: S3, or what $OVER says (bos)
+#   use_writable_store                  the same behind the proxy
+#   stored VERB [ARGS]                  looks into it with the store's own client, past the proxy (tests/lib/s3.py)
 #   pending FIELD                       of `status`: pending files
 
 mount_writable() { # SET [OPTIONS…]
@@ -19,10 +21,38 @@ mount_writable_at() { # N SET [OPTIONS…]
     sampan mount "$set" "$T/mnt-$n" --cache "ssd:$T/cache-$n=1GiB" --writable "$@"
 }
 
-use_writable_s3() {
-    use_s3
-    start_proxy "$MOTO_URL"
-    export AWS_ENDPOINT_URL=$PROXY_URL
+use_store() {
+    if [ "${OVER:-s3}" = s3 ]; then
+        use_s3
+        STORE=s3://$BUCKET
+        return
+    fi
+    "$VENV/bin/python" -c 'import baidubce' 2>/dev/null || skip "Baidu's client is not there (make venv)"
+    . "$SAMPAN_TESTS/servers/start.sh"
+    start_bos --writable
+    export BOS_URL
+    BUCKET=samples STORE=bos://samples.${BOS_URL#http://}
+}
+
+use_writable_store() {
+    use_store
+    if [ "${OVER:-s3}" = s3 ]; then
+        start_proxy "$MOTO_URL"
+        export AWS_ENDPOINT_URL=$PROXY_URL
+    else
+        start_proxy "$BOS_URL"
+        STORE=bos://samples.${PROXY_URL#http://}
+    fi
+}
+
+stored() { # VERB ARGS…
+    local verb=$1
+    shift
+    if [ "${OVER:-s3}" = s3 ]; then
+        s3 "$verb" "$BUCKET" "$@"
+    else
+        "$VENV/bin/python" "$SAMPAN_TESTS/lib/bos.py" "$verb" "$BUCKET" "$@"
+    fi
 }
 
 pending() { # FIELD
@@ -30,5 +60,5 @@ pending() { # FIELD
 }
 
 keys() { # the bucket's keys, folders' markers left out
-    s3 keys "$BUCKET" | grep -v '/$' | LC_ALL=C sort || true
+    stored keys | grep -v '/$' | LC_ALL=C sort || true
 }

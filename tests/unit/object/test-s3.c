@@ -98,7 +98,7 @@ Test(s3, bodies_that_are_made_here, .init = forget_environment)
     http_req_release(&r);
 
     struct part_tag parts[] = {{1, "aa"}, {2, "bb"}};
-    cr_assert_eq(store_req_multipart_end(s, "k", "up/1", parts, 2, &body, &r, NULL), 0);
+    cr_assert_eq(store_req_multipart_end(s, "k", "up/1", parts, 2, NULL, &body, &r, NULL), 0);
     cr_expect_str_eq(r.url.data, "http://10.0.0.1:9000/b/p/k?uploadId=up%2F1");
     cr_expect_not_null(
         strstr(body.data, "<Part><PartNumber>2</PartNumber><ETag>&quot;bb&quot;</ETag></Part>"));

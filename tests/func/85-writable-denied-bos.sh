@@ -1,0 +1,4 @@
+#!/usr/bin/env bash
+# What 85-writable-denied.sh claims, over BOS.
+OVER=bos
+. "$SAMPAN_TESTS/func/85-writable-denied.sh"
