@@ -52,7 +52,17 @@ owner_is_another() { # POD PID
 }
 nothing_on() { # NODE: no mount and no process of the driver's
     claim "no mount is left on node-$1" until_true 90 eval "[ \"\$(mounts_on $1)\" = 0 ]"
-    claim "no process is left on node-$1" until_true 60 eval "[ -z \"\$(processes_on $1)\" ]"
+    claim "no process is left on node-$1" no_process_on "$1"
+}
+no_process_on() { # NODE: or says which, what they are doing, and what the plugin had to say
+    until_true 60 eval "[ -z \"\$(processes_on $1)\" ]" && return
+    cluster node "$1" sh -c 'for p in /proc/[0-9]*; do case $(readlink $p/exe) in */csi.sampan.io/state/bin/*)
+        echo "${p#/proc/}: $(tr "\0" " " <$p/cmdline)"
+        grep -E "^(State|PPid|Threads|SigQ|ShdPnd|SigPnd):" $p/status | tr "\t\n" "  "; echo
+        echo "  waits in $(cat $p/task/*/wchan 2>/dev/null | tr "\0" " "), mounts of it: $(grep -c "fuse.sampan" $p/mountinfo)"
+        ;; esac; done'
+    kubectl -n sampan-system logs "$(plugin_pod "$1")" -c sampan --tail=8
+    return 1
 }
 pids_of() { # POD PROGRAM [ARGS of kubectl]: on its node, where only a kill without warning comes from
     local pod=$1 node
