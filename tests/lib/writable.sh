@@ -1,6 +1,7 @@
 # Sourced after common.sh by the tests of mounts that can be written.
 #
 #   mount_writable SET [OPTIONS]        at $MNT, with the cache in $CACHE
+#                                       (however full the disk is: below its floor every write is ENOSPC)
 #   mount_writable_at N SET [OPTIONS]   one more, at $T/mnt-N, with a cache of its own
 #   use_store                           a bucket of the test's own, whose URI is $STORE: S3, or what $OVER says (bos)
 #   use_writable_store                  the same behind the proxy
@@ -10,7 +11,7 @@
 mount_writable() { # SET [OPTIONS…]
     local set=$1
     shift
-    mount_set "$set" --writable "$@"
+    mount_set "$set" --writable --free-space 0 "$@"
 }
 
 mount_writable_at() { # N SET [OPTIONS…]
@@ -18,7 +19,7 @@ mount_writable_at() { # N SET [OPTIONS…]
     shift 2
     mkdir -p "$T/mnt-$n"
     on_exit "unmount_quietly '$T/mnt-$n'"
-    sampan mount "$set" "$T/mnt-$n" --cache "ssd:$T/cache-$n=1GiB" --writable "$@"
+    sampan mount "$set" "$T/mnt-$n" --cache "ssd:$T/cache-$n=1GiB" --writable --free-space 0 "$@"
 }
 
 use_store() {
