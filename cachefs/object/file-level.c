@@ -4,15 +4,26 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "mem.h"
 #include "object-internal.h"
 
-static int level_entry(int dir_fd, const char *dir, const char *name, local_level_fn *fn, void *arg,
-                       struct err *err)
+static void sweep(const struct store *s, const char *dir, const char *name)
+{
+    cleanup_free char *temp = xasprintf("%s/%s", dir, name);
+    file_sweep(s, temp);
+}
+
+static int level_entry(const struct store *s, int dir_fd, const char *dir, const char *name,
+                       local_level_fn *fn, void *arg, struct err *err)
 {
     struct stat st;
     char etag[64];
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || store_is_temp(name))
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return 0;
+    if (store_is_temp(name)) {
+        sweep(s, dir, name);
+        return 0;
+    }
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return errno == ENOENT ? 0 : err_sys(err, errno, "cannot list: %s/%s", dir, name);
     if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISLNK(st.st_mode))
@@ -38,7 +49,7 @@ int store_local_level(struct store *s, const char *folder, local_level_fn *fn, v
         struct dirent *e = readdir(d);
         if (!e)
             return errno ? err_sys(err, errno, "cannot list: %s", path) : 0;
-        if (level_entry(dirfd(d), path, e->d_name, fn, arg, err))
+        if (level_entry(s, dirfd(d), path, e->d_name, fn, arg, err))
             return -1;
     }
 }

@@ -6,13 +6,11 @@
  * is there it is renamed, so that a reader sees the one or the other: for that it needs a temporary
  * name, which a process that is killed at that moment leaves.
  *
- * Such a name is made of the file's own, and its file is locked while its process lives: the next
- * put or removal of that file finds it there, takes the lock, and removes it.
+ * The next put or removal of that file, or a listing, finds it there and removes it (file-temp.c).
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "clock.h"
@@ -46,19 +44,14 @@ static int folder_len(const char *path)
     return (int)(strrchr(path, '/') - path);
 }
 
-static int open_unnamed(struct local_file *f, struct err *err)
+static int open_unnamed(const struct store *s, struct local_file *f, struct err *err)
 {
     int len = folder_len(f->path);
     cleanup_free char *folder = xasprintf("%.*s", len ? len : 1, f->path);
-    f->fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-    if (f->fd >= 0)
-        return 0;
-    f->temp = xasprintf("%.*s/" STORE_TEMP_PREFIX "XXXXXX", len, f->path);
-    f->fd = mkostemp(f->temp, O_CLOEXEC);
-    if (f->fd >= 0)
-        return 0;
-    free(take_ptr(&f->temp)); /* no file of ours */
-    return err_sys(err, errno, "cannot write: %s", f->path);
+    f->fd = s->all_named ? -1 : open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (f->fd < 0)
+        f->fd = file_make_temp(s, f->path, &f->temp);
+    return f->fd < 0 ? err_sys(err, errno, "cannot write: %s", f->path) : 0;
 }
 
 int store_local_begin(struct store *s, const char *key, struct local_file **ret, struct err *err)
@@ -66,7 +59,7 @@ int store_local_begin(struct store *s, const char *key, struct local_file **ret,
     struct local_file *f = xcalloc(1, sizeof *f);
     f->fd = -1;
     if (file_path(s, key, strlen(key), f->path, err) || file_parents(s, f->path, err) ||
-        open_unnamed(f, err)) {
+        open_unnamed(s, f, err)) {
         local_free(f);
         return -1;
     }
@@ -118,35 +111,7 @@ void store_local_abort(struct local_file *f)
         local_free(f);
 }
 
-/* --- temporary names -------------------------------------------------------------------------- */
-
-#define TEMP_NAMES 100 /* of one file: as many can be about to replace it at once */
-
-static char *temp_name(const char *path, unsigned which)
-{
-    const char *name = strrchr(path, '/') + 1;
-    uint64_t n = hash_mix64(hash64(name, strlen(name), 0) + which);
-    return xasprintf("%.*s/" STORE_TEMP_PREFIX "%012llx", folder_len(path), path,
-                     (unsigned long long)(n & 0xffffffffffffull));
-}
-
-/* Removes what a process that is no more has left. The lock is tried after the file was opened, so
- * the name may belong to another by then; while it is held and the name is the file's, it is not
- * anybody's. */
-static bool remove_left(const char *temp)
-{
-    struct stat held, there;
-    cleanup_close int fd = open(temp, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &held) == 0 &&
-           lstat(temp, &there) == 0 && held.st_dev == there.st_dev && held.st_ino == there.st_ino &&
-           unlink(temp) == 0;
-}
-
-void file_remove_left(const char *path)
-{
-    cleanup_free char *temp = temp_name(path, 0);
-    remove_left(temp);
-}
+/* --- names ------------------------------------------------------------------------------------ */
 
 /* Gives an unnamed file its name, or where that is taken a temporary one, since no link can replace
  * what is there. */
@@ -157,22 +122,20 @@ static int name_it(struct local_file *f, struct err *err)
         file_remove_left(f->path);
         return 0;
     }
-    int e = errno;
-    /* Where locks are not known nobody gets one, and nothing is removed. */
-    flock(f->fd, LOCK_EX | LOCK_NB);
-    for (unsigned i = 0; e == EEXIST && i < TEMP_NAMES; i++) {
-        cleanup_free char *temp = temp_name(f->path, i);
-        for (int tries = 0; tries < 2; tries++) {
-            e = linkat(AT_FDCWD, from, AT_FDCWD, temp, AT_SYMLINK_FOLLOW) ? errno : 0;
-            if (!e) {
-                f->temp = take_ptr(&temp);
-                return 0;
-            }
-            if (e != EEXIST || !remove_left(temp))
-                break;
-        }
+    if (errno == EEXIST && file_link_temp(f->fd, f->path, &f->temp) == 0)
+        return 0;
+    return err_sys(err, errno, "cannot write: %s", f->path);
+}
+
+/* Under the name that it has so far there may be another one by now, of somebody who took this for
+ * left: on a server that tells nobody of locks, after an hour without a write. */
+static int rename_it(struct local_file *f, struct err *err)
+{
+    if (!file_has_name(f->fd, f->temp)) {
+        free(take_ptr(&f->temp));
+        return err_sys(err, ESTALE, "cannot write: %s", f->path);
     }
-    return err_sys(err, e, "cannot write: %s", f->path);
+    return rename(f->temp, f->path) ? err_sys(err, errno, "cannot write: %s", f->path) : 0;
 }
 
 static struct timespec time_of(int64_t ns)
@@ -220,8 +183,8 @@ int store_local_commit(struct local_file *f, const struct local_attrs *attrs, bo
         result = err_sys(err, errno, "cannot write: %s", f->path);
     if (result == 0 && !f->temp)
         result = name_it(f, err);
-    if (result == 0 && f->temp && rename(f->temp, f->path))
-        result = err_sys(err, errno, "cannot write: %s", f->path);
+    if (result == 0 && f->temp)
+        result = rename_it(f, err);
     if (result == 0)
         free(take_ptr(&f->temp));
     if (result == 0 && durable)

@@ -17,6 +17,7 @@
 #include "object-internal.h"
 
 #define FOLDERS_MAX 1000000 /* waiting to be listed */
+#define LEFT_S      3600
 
 static int file_open(struct store *s, const struct uri *u, const struct store_conf *conf,
                      struct err *err)
@@ -30,6 +31,7 @@ static int file_open(struct store *s, const struct uri *u, const struct store_co
         len--;
     s->dir = xasprintf("/%.*s", (int)len, u->path);
     s->prefix = xstrdup("");
+    s->left_s = LEFT_S;
     s->uri = xasprintf("file://%s%s", s->dir, len ? "/" : "");
     return 0;
 }

@@ -47,12 +47,14 @@ struct store_ops;
 
 struct store {
     const struct store_ops *ops;
-    char *uri;    /* canonical */
-    char *bucket; /* NULL where there is none */
-    char *prefix; /* "" or ends in '/'; raw bytes */
-    char *dir;    /* file: the folder */
-    char *user;   /* webhdfs: user.name */
-    char *page;   /* http: the manifest's name; NULL: index pages */
+    char *uri;       /* canonical */
+    char *bucket;    /* NULL where there is none */
+    char *prefix;    /* "" or ends in '/'; raw bytes */
+    char *dir;       /* file: the folder */
+    unsigned left_s; /* file: a temporary file so old is nobody's, if nobody has its lock */
+    bool all_named;  /* file: do as if there were no files without names */
+    char *user;      /* webhdfs: user.name */
+    char *page;      /* http: the manifest's name; NULL: index pages */
     struct http_peer peer;
     char *ca_file, *proxy;
     bool requester_pays;
@@ -219,7 +221,6 @@ int emit_item(struct store *s, const char *skip_key, struct list_item *item, lis
 
 /* --- local files (file.c) -------------------------------------------------------------------- */
 
-
 /* The path of a key, which may name nothing outside of the store. */
 int file_path(const struct store *s, const char *key, size_t len, char out[PATH_MAX],
               struct err *err);
@@ -227,5 +228,12 @@ int file_path(const struct store *s, const char *key, size_t len, char out[PATH_
 int file_parents(const struct store *s, const char *path, struct err *err);
 /* Removes what a put of this file left that was killed while it replaced it. */
 void file_remove_left(const char *path);
+/* The same of a temporary file whatever, if it is old enough. */
+void file_sweep(const struct store *s, const char *temp);
+/* A temporary name beside `path`, locked: for a file without a name, or for a new one that is
+ * opened. -1: errno. */
+int file_link_temp(int fd, const char *path, char **ret);
+int file_make_temp(const struct store *s, const char *path, char **ret);
+bool file_has_name(int fd, const char *path);
 
 #endif

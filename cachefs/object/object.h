@@ -303,6 +303,7 @@ int store_local_walk(struct store *s, const char *prefix, local_walk_fn *fn, voi
                      struct err *err);
 /* One level of a folder as it stands, links not followed: `name` without its folder; `etag` as
  * store_local_list() gives it, "" for what is no file. A folder that is not there: ERR_NOT_FOUND.
+ * What puts that were killed long ago have left there is removed: this is for who writes there.
  */
 typedef int local_level_fn(void *arg, const char *name, const struct stat *st, const char *etag,
                            struct err *err);

@@ -226,6 +226,12 @@ static size_t temporary(char ret[300])
     return n;
 }
 
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "we");
+    cr_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
 static void expect_text(const char *key, const char *want)
 {
     char have[16] = {0};
@@ -284,4 +290,81 @@ Test(file, what_a_living_put_has_is_left_alone, .init = begin, .fini = end)
     close(fd);
     put("a", "newer");
     cr_expect_eq(temporary(still), 0);
+}
+
+/* As on file systems that know no files without names (NFS, many in user space). */
+Test(file, with_names_alone_what_is_left_goes_when_it_is_old, .init = begin, .fini = end)
+{
+    char temp[300], still[300];
+    s->all_named = true;
+    put("a", "old");
+    cr_expect_eq(temporary(temp), 0);
+    cr_expect(put_dies_at_rename("a", "lost"));
+    cr_assert_eq(temporary(temp), 1);
+    put("a", "new"); /* another machine may be about to rename it */
+    expect_text("a", "new");
+    cr_expect_eq(temporary(still), 1);
+    cr_expect_str_eq(still, temp);
+    s->left_s = 0;
+    put("a", "newer");
+    expect_text("a", "newer");
+    cr_expect_eq(temporary(still), 0);
+}
+
+/* Its process was stopped for so long that another one took the name over. */
+Test(file, a_name_that_was_lost_is_not_renamed, .init = begin, .fini = end)
+{
+    char temp[300];
+    struct err err = {0};
+    struct local_file *f;
+    s->all_named = true;
+    put("a", "old");
+    cr_assert_eq(store_local_begin(s, "a", &f, NULL), 0);
+    cr_assert_eq(store_local_append(f, "mine", 4, NULL), 0);
+    cr_assert_eq(temporary(temp), 1);
+    cr_assert_eq(unlink(temp), 0);
+    write_text(temp, "half of anoth");
+    cr_expect_eq(store_local_commit(f, NULL, false, &err), -1);
+    cr_expect_eq(err.class, ERR_STALE, "%s", err.msg);
+    expect_text("a", "old");
+    cr_expect_eq(temporary(temp), 1, "and what is the other's stays");
+}
+
+static int nothing_told(void *arg, const char *name, const struct stat *st, const char *etag,
+                        struct err *err)
+{
+    (void)arg, (void)st, (void)etag, (void)err;
+    return strncmp(name, ".sampan-put-", 12) == 0 ? -1 : 0;
+}
+
+Test(file, a_listing_sweeps_what_nobody_has, .init = begin, .fini = end)
+{
+    char temp[300], held[300];
+    cleanup_free char *link = at(".sampan-put-00000000000a"), *random = at(".sampan-put-abc123");
+    cleanup_free char *folder = at(".sampan-put-folder");
+    put("a", "old");
+    cr_expect(put_dies_at_rename("a", "lost"));
+    cr_assert_eq(symlink("a", link), 0);
+    write_text(random, "of an older program");
+    s->all_named = true;
+    put("b", "old");
+    cr_expect(put_dies_at_rename("b", "lost"));
+    cr_assert_eq(temporary(temp), 4);
+    cr_expect_eq(store_local_level(s, "", nothing_told, NULL, NULL), 0);
+    cr_expect_eq(temporary(temp), 4, "all are young");
+    snprintf(held, sizeof held, "%s", random);
+    int fd = open(held, O_RDONLY);
+    cr_assert(fd >= 0 && flock(fd, LOCK_EX) == 0);
+    cr_assert_eq(mkdir(folder, 0700), 0);
+    s->left_s = 0;
+    cr_expect_eq(store_local_level(s, "", nothing_told, NULL, NULL), 0);
+    cr_expect_eq(temporary(temp), 2, "what somebody has stays, and what is no file");
+    cr_expect_eq(access(held, F_OK), 0);
+    close(fd);
+    cr_expect_eq(store_local_level(s, "", nothing_told, NULL, NULL), 0);
+    cr_expect_neq(access(held, F_OK), 0);
+    cr_assert_eq(rmdir(folder), 0);
+    cr_expect_eq(temporary(temp), 0);
+    expect_text("a", "old");
+    expect_text("b", "old");
 }
