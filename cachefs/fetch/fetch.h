@@ -169,8 +169,9 @@ struct fetch_stream {
     const char *temp;
 };
 char *fetch_temp_name(const char *key); /* beside it; another one each time */
-/* Whole below 16 MiB, but where it grows. Above it goes in parts, some at a time, each read just before it is sent, so
- * that memory is bounded by about 32 MiB (more only above 80 GB); aborted if it fails. */
+/* Whole below 16 MiB, unless it grows. Above it goes in parts, some at a time, each read just
+ * before it is sent, so that memory is bounded by about 32 MiB (more only above 80 GB); aborted if
+ * it fails. */
 int fetch_put_stream(struct fetch *f, const struct fetch_stream *p, struct err *err);
 #define FETCH_PUT_WHOLE (16u << 20)
 /* From a file descriptor. */
