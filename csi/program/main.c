@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <time.h>
 
 #include "clock.h"
 #include "conf.h"
@@ -25,6 +26,7 @@
 #define WORKERS_MAX  64
 #define HOST_ROOT    "/proc/1/root"
 #define GRACE_NS     (20 * NS_PER_S)
+#define LOCK_WAIT_NS (3 * NS_PER_S)
 #define TMPFS        0x01021994
 #define RAMFS        0x858458f6
 #define NAME_MAX_LEN 63
@@ -125,6 +127,22 @@ static int find_sampan(struct program *p, struct err *err)
     return 0;
 }
 
+/* A plugin that was killed while it started a program has left a child that holds the lock until it
+ * is that program: a moment. */
+static int lock_soon(int fd)
+{
+    const struct timespec pause = {.tv_nsec = 20 * (long)NS_PER_MS};
+    uint64_t end = clock_mono_ns() + LOCK_WAIT_NS;
+    int e;
+    do {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return 0;
+        e = errno;
+        nanosleep(&pause, NULL);
+    } while (e == EWOULDBLOCK && clock_mono_ns() < end);
+    return e;
+}
+
 /* One plugin a state folder: two would undo each other's work. */
 static int lock_state(struct program *p, struct err *err)
 {
@@ -133,7 +151,7 @@ static int lock_state(struct program *p, struct err *err)
     p->lock = open(p->o.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (p->lock < 0)
         return err_sys(err, errno, "--state: %s", p->o.state);
-    if (flock(p->lock, LOCK_EX | LOCK_NB))
+    if (lock_soon(p->lock))
         return err_set(
             err, ERR_LIMIT,
             "--state: %s: another sampan-csi works in this folder (is the plugin running "

@@ -91,5 +91,19 @@ def start_fails(text, **kw):
 start_fails("running already", name="csi")
 start_fails("another process serves this socket", name="csi-b", socket=p.socket)
 start_fails("is no socket", name="csi-c", socket=p.pods + "/file")
+# What a killed plugin was starting may hold its folder for a moment: the next one waits for that.
+import fcntl, threading, time
+after = Plugin(start=False, name="csi-d")
+os.makedirs(after.state, exist_ok=True)
+held = os.open(after.state, os.O_RDONLY)
+fcntl.flock(held, fcntl.LOCK_EX)
+def let_go():
+    "once the plugin is there and has the folder open"
+    while not after.process or after.state not in {os.path.realpath(f"/proc/{after.process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{after.process.pid}/fd")}:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    os.close(held)
+threading.Thread(target=let_go).start()
+after.start(); after.stop()
 PY
 nothing_of_csi
