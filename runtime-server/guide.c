@@ -10,6 +10,7 @@
  * socket, no status and no log has it.
  */
 #define LOG_MODULE "guide"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -266,6 +267,7 @@ void serve_settings(struct request *r, struct answer *a)
         answer_error(a, &err);
         return;
     }
+    assert(object.data); /* "{…}", of which the fields are sent */
     object.data[object.len - 1] = '\0';
     if (mount_ask(mount, "set", object.data + 1, NULL, NULL, &done, &err)) {
         answer_error(a, &err);
