@@ -9,10 +9,10 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 
 #include "clock.h"
+#include "file.h"
 #include "hash.h"
 #include "log.h"
 #include "mem.h"
@@ -21,7 +21,7 @@
 #define UPLOADS_DEFAULT 16
 #define COPY_MAX        (5ull << 30) /* S3's and BOS's */
 #define GRACE_NS        (500 * NS_PER_MS)
-#define LOCK_TRIES      40 /* of 50 ms: a killed predecessor may still be on its way out */
+#define LOCK_WAIT_NS    (2 * NS_PER_S) /* a killed predecessor may still be on its way out */
 
 int stage_commit_parse(const char *text, enum stage_commit *ret, uint64_t *ret_interval_ns,
                        struct err *err)
@@ -278,17 +278,14 @@ static int take_folder(struct stage *s, struct err *err)
     s->data_fd = open(data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->data_fd < 0)
         return err_sys(err, errno, "open the folder: %s", data);
-    for (unsigned i = 0; flock(s->data_fd, LOCK_EX | LOCK_NB); i++) {
-        if (errno != EWOULDBLOCK)
-            return err_sys(err, errno, "lock the folder: %s", data);
-        if (i == LOCK_TRIES)
-            return err_set(err, ERR_LIMIT,
-                           "in use: %s: another mount works with it (umount that one, or give "
-                           "another cache folder)",
-                           s->dir);
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-    }
-    return 0;
+    if (file_lock(s->data_fd, LOCK_WAIT_NS) == 0)
+        return 0;
+    if (errno == EWOULDBLOCK)
+        return err_set(err, ERR_LIMIT,
+                       "in use: %s: another mount works with it (umount that one, or give "
+                       "another cache folder)",
+                       s->dir);
+    return err_sys(err, errno, "lock the folder: %s", data);
 }
 
 static int start_threads(struct stage *s, struct err *err)

@@ -1,8 +1,14 @@
-/* Reading and writing at a place of a file, to the end. */
+/* Reading and writing at a place of a file, to the end; locking one. */
 #include "file.h"
 
 #include <errno.h>
+#include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
+
+#define LOCK_LOOK_NS (20 * NS_PER_MS)
 
 ssize_t file_read(int fd, void *buf, size_t len, uint64_t off)
 {
@@ -27,6 +33,18 @@ int file_write(int fd, const void *data, size_t len, uint64_t off)
         if (n == 0 || (n < 0 && errno != EINTR))
             return -1;
         done += n < 0 ? 0 : (size_t)n;
+    }
+    return 0;
+}
+
+int file_lock(int fd, uint64_t wait_ns)
+{
+    const struct timespec pause = {.tv_nsec = (long)LOCK_LOOK_NS};
+    uint64_t end = clock_mono_ns() + wait_ns;
+    while (flock(fd, LOCK_EX | LOCK_NB)) {
+        if (errno != EWOULDBLOCK || clock_mono_ns() >= end)
+            return -1;
+        nanosleep(&pause, NULL);
     }
     return 0;
 }

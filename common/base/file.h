@@ -1,5 +1,5 @@
 /*
- * Whole pieces of files: what one pread() or pwrite() leaves is asked for again.
+ * Whole pieces of files: what one pread() or pwrite() leaves is asked for again. And their locks.
  */
 #ifndef SAMPAN_BASE_FILE_H
 #define SAMPAN_BASE_FILE_H
@@ -11,5 +11,8 @@
 ssize_t file_read(int fd, void *buf, size_t len, uint64_t off);
 /* All of them, or -1: errno. */
 int file_write(int fd, const void *data, size_t len, uint64_t off);
+/* Locks it for this process alone, waiting so long for who has it. -1: errno; EWOULDBLOCK: somebody
+ * has it still. */
+int file_lock(int fd, uint64_t wait_ns);
 
 #endif

@@ -6,15 +6,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <time.h>
 
 #include "clock.h"
 #include "conf.h"
 #include "controller.h"
 #include "events.h"
+#include "file.h"
 #include "mem.h"
 #include "metrics-http.h"
 #include "node.h"
@@ -127,23 +126,8 @@ static int find_sampan(struct program *p, struct err *err)
     return 0;
 }
 
-/* A plugin that was killed while it started a program has left a child that holds the lock until it
- * is that program: a moment. */
-static int lock_soon(int fd)
-{
-    const struct timespec pause = {.tv_nsec = 20 * (long)NS_PER_MS};
-    uint64_t end = clock_mono_ns() + LOCK_WAIT_NS;
-    int e;
-    do {
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-            return 0;
-        e = errno;
-        nanosleep(&pause, NULL);
-    } while (e == EWOULDBLOCK && clock_mono_ns() < end);
-    return e;
-}
-
-/* One plugin a state folder: two would undo each other's work. */
+/* One plugin a state folder: two would undo each other's work. A plugin that was killed while it
+ * started a program has left a child that holds the lock until it is that program: a moment. */
 static int lock_state(struct program *p, struct err *err)
 {
     if (folder_make(p->o.state, err))
@@ -151,13 +135,15 @@ static int lock_state(struct program *p, struct err *err)
     p->lock = open(p->o.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (p->lock < 0)
         return err_sys(err, errno, "--state: %s", p->o.state);
-    if (lock_soon(p->lock))
+    if (file_lock(p->lock, LOCK_WAIT_NS) == 0)
+        return 0;
+    if (errno == EWOULDBLOCK)
         return err_set(
             err, ERR_LIMIT,
             "--state: %s: another sampan-csi works in this folder (is the plugin running "
             "already?)",
             p->o.state);
-    return 0;
+    return err_sys(err, errno, "--state: lock %s", p->o.state);
 }
 
 /* Told when all else is well: an error is one line. */

@@ -1,11 +1,15 @@
 /* Whole pieces of files. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "file.h"
+#include "mem.h"
 
 Test(file, what_was_written_is_read_up_to_the_end)
 {
@@ -33,4 +37,20 @@ Test(file, errors_keep_their_number)
     cr_assert_eq(errno, ESPIPE);
     close(pipes[0]);
     close(pipes[1]);
+}
+
+Test(file, a_lock_is_waited_for_no_longer_than_asked)
+{
+    char path[] = "/tmp/sampan-lock-XXXXXX";
+    cleanup_close int one = mkostemp(path, O_CLOEXEC);
+    cleanup_close int two = open(path, O_RDONLY | O_CLOEXEC);
+    cr_assert(one >= 0 && two >= 0);
+    unlink(path);
+    cr_assert_eq(file_lock(one, 0), 0);
+    cr_expect_eq(file_lock(two, 50 * NS_PER_MS), -1);
+    cr_expect_eq(errno, EWOULDBLOCK);
+    cr_assert_eq(flock(one, LOCK_UN), 0);
+    cr_expect_eq(file_lock(two, 0), 0);
+    cr_expect_eq(file_lock(-1, 10 * NS_PER_S), -1);
+    cr_expect_eq(errno, EBADF, "no reason to wait");
 }
