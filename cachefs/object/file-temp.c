@@ -23,7 +23,7 @@
 
 #define TEMP_NAMES 100 /* of one file: as many can be about to replace it at once */
 
-static int folder_len(const char *path)
+int file_folder_len(const char *path)
 {
     return (int)(strrchr(path, '/') - path);
 }
@@ -32,7 +32,7 @@ static char *temp_name(const char *path, const char *kind, unsigned which)
 {
     const char *name = strrchr(path, '/') + 1;
     uint64_t n = hash_mix64(hash64(name, strlen(name), 0) + which);
-    return xasprintf("%.*s/" STORE_TEMP_PREFIX "%s%012llx", folder_len(path), path, kind,
+    return xasprintf("%.*s/" STORE_TEMP_PREFIX "%s%012llx", file_folder_len(path), path, kind,
                      (unsigned long long)(n & 0xffffffffffffull));
 }
 

@@ -39,14 +39,9 @@ static void local_free(struct local_file *f)
 }
 
 /* The folder of a path, as far as its last '/'. */
-static int folder_len(const char *path)
-{
-    return (int)(strrchr(path, '/') - path);
-}
-
 static int open_unnamed(const struct store *s, struct local_file *f, struct err *err)
 {
-    int len = folder_len(f->path);
+    int len = file_folder_len(f->path);
     cleanup_free char *folder = xasprintf("%.*s", len ? len : 1, f->path);
     f->fd = s->all_named ? -1 : open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
     if (f->fd < 0)
@@ -161,7 +156,7 @@ static int set_attrs(int fd, const char *path, const struct local_attrs *a, stru
 /* A name is durable when the folder that holds it is. */
 static int sync_name(const char *path, struct err *err)
 {
-    cleanup_free char *folder = xasprintf("%.*s", folder_len(path), path);
+    cleanup_free char *folder = xasprintf("%.*s", file_folder_len(path), path);
     cleanup_close int fd = open(*folder ? folder : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || fsync(fd))
         return err_sys(err, errno, "cannot write: %s", path);
@@ -203,7 +198,7 @@ int store_local_link(struct store *s, const char *key, const char *target, struc
     if (symlink(target, path) == 0)
         return 0;
     cleanup_free char *temp =
-        xasprintf("%.*s/" STORE_TEMP_PREFIX "%012llx", folder_len(path), path,
+        xasprintf("%.*s/" STORE_TEMP_PREFIX "%012llx", file_folder_len(path), path,
                   (unsigned long long)(hash_mix64(clock_mono_ns()) & 0xffffffffffffull));
     if (symlink(target, temp))
         return err_sys(err, errno, "cannot make the link: %s", path);

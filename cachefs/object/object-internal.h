@@ -226,6 +226,8 @@ int file_path(const struct store *s, const char *key, size_t len, char out[PATH_
               struct err *err);
 /* The store's folder and those above a file of it. */
 int file_parents(const struct store *s, const char *path, struct err *err);
+/* Up to its last '/'. */
+int file_folder_len(const char *path);
 /* Removes what a put of this file left that was killed while it replaced it. */
 void file_remove_left(const char *path);
 /* The same of a temporary file whatever, if it is old enough. */
