@@ -33,6 +33,7 @@ struct catalog {
     atomic_int refs;
     char *file;
     char *uri; /* of SQLite: file:…?immutable=1&mode=ro */
+    uint64_t file_bytes;
     struct catalog_info info;
     bool listed; /* numbers come from a list, not from the walk */
     char **source_uris, **source_ats;
@@ -52,6 +53,8 @@ int conn_stmt(struct conn *k, enum stmt which, sqlite3_stmt **ret, struct err *e
 int step(const struct catalog *c, sqlite3_stmt *s, struct err *err);
 /* Fills err from the connection's last error. Returns -1. */
 int sql_error(sqlite3 *db, const char *file, struct err *err);
+/* ERR_CORRUPT: says what is wrong with the file and what to do. Returns -1. */
+int damaged(const struct catalog *c, const char *what, struct err *err);
 
 /* Columns 0-8 of a row (SQL_COLUMNS), checked: ERR_CORRUPT if they are not what a builder writes.
  */
@@ -60,7 +63,8 @@ int row_entry(const struct catalog *c, sqlite3_stmt *s, struct entry *ret, struc
 /*
  * All entries below a folder in tree order: a folder, then what is below it, then its next sibling,
  * names in byte order. Keys of the walk are paths with NUL between the parts, so that tree order is
- * memcmp order. One statement serves any depth.
+ * memcmp order. One statement serves any depth. No walk is longer than what the catalog counts: in
+ * a damaged index a folder may lead back to itself.
  */
 struct tree_level {
     uint64_t folder;
@@ -73,6 +77,7 @@ struct tree_walk {
     sqlite3_stmt *stmt;
     struct tree_level *levels;
     size_t depth, cap;
+    uint64_t left;    /* entries that may still come */
     struct bytes key; /* of `entry` */
     struct entry entry;
     struct bytes object; /* of `entry`: the object's own key, if it has one */

@@ -55,6 +55,12 @@ int sql_error(sqlite3 *db, const char *file, struct err *err)
     }
 }
 
+int damaged(const struct catalog *c, const char *what, struct err *err)
+{
+    return err_set(err, ERR_CORRUPT, "catalog %s is damaged: %s (scan the set again)", c->file,
+                   what);
+}
+
 int step(const struct catalog *c, sqlite3_stmt *s, struct err *err)
 {
     int rc = sqlite3_step(s);
@@ -94,7 +100,7 @@ static int check_header(const unsigned char *head, uint64_t size, const char *fi
     return 0;
 }
 
-static int check_file(const char *file, struct err *err)
+static int check_file(const char *file, uint64_t *ret_bytes, struct err *err)
 {
     unsigned char head[HEADER_BYTES];
     struct stat st;
@@ -115,7 +121,8 @@ static int check_file(const char *file, struct err *err)
         return err_set(err, ERR_CORRUPT,
                        "open %s: %zd bytes are too few for a catalog (make one with scan)", file,
                        n);
-    return check_header(head, (uint64_t)st.st_size, file, err);
+    *ret_bytes = (uint64_t)st.st_size;
+    return check_header(head, *ret_bytes, file, err);
 }
 
 /* --- connections ----------------------------------------------------------------------------- */
@@ -217,12 +224,6 @@ static int prepare(const struct catalog *c, struct conn *k, const char *sql, sql
     return 0;
 }
 
-static int damaged(const struct catalog *c, const char *what, struct err *err)
-{
-    return err_set(err, ERR_CORRUPT, "catalog %s is damaged: %s (scan the set again)", c->file,
-                   what);
-}
-
 static int check_schema(struct catalog *c, struct conn *k, struct err *err)
 {
     cleanup_stmt sqlite3_stmt *s = NULL;
@@ -303,8 +304,9 @@ static int read_meta(struct catalog *c, struct conn *k, struct err *err)
         return -1;
     if ((found | 1u << META_LINEAGE | 1u << META_IDS) != (1u << (META_NUMBERS_COUNT + 1)) - 1)
         return damaged(c, "its meta rows are incomplete", err);
-    if (v[META_NUMBERED] > v[META_SAMPLES] || v[META_SOURCES] > UINT16_MAX ||
-        v[META_NEXT_ID] <= v[META_SAMPLES] + v[META_FOLDERS])
+    int64_t most = (int64_t)(c->file_bytes / NODE_BYTES_MIN);
+    if (v[META_SAMPLES] > most || v[META_FOLDERS] > most || v[META_NUMBERED] > v[META_SAMPLES] ||
+        v[META_SOURCES] > UINT16_MAX || v[META_NEXT_ID] <= v[META_SAMPLES] + v[META_FOLDERS])
         return damaged(c, "its counts contradict each other", err);
     c->info.samples = (uint64_t)v[META_SAMPLES];
     c->info.bytes = (uint64_t)v[META_BYTES];
@@ -396,9 +398,11 @@ int catalog_open(struct catalog **ret, const char *file, struct err *err)
     cleanup_free char *real = realpath(file, NULL);
     if (!real)
         return err_sys(err, errno, "open catalog %s", file);
-    if (check_file(real, err) < 0)
+    uint64_t file_bytes = 0;
+    if (check_file(real, &file_bytes, err) < 0)
         return -1;
     struct catalog *c = xcalloc(1, sizeof *c);
+    c->file_bytes = file_bytes;
     atomic_init(&c->refs, 1);
     c->file = take_ptr(&real);
     c->uri = sqlite_uri(c->file);

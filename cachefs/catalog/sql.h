@@ -12,6 +12,9 @@
 /* Ids in one row of `numbers`: 4 000 bytes, so that a row never leaves its page of 4 096. */
 #define NUMBERS_CHUNK 500u
 
+/* No row of `node` is shorter, its place in the index counted: a file can't hold more of them. */
+#define NODE_BYTES_MIN 16u
+
 #define SQL_TABLE_META "CREATE TABLE meta(key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID"
 #define SQL_TABLE_SOURCE \
     "CREATE TABLE source(i INTEGER PRIMARY KEY, uri TEXT NOT NULL, at TEXT NOT NULL)"

@@ -51,6 +51,9 @@ static int page_rows(struct catalog *c, struct conn *k, uint64_t parent, const c
     while ((got = step(c, s, err)) > 0) {
         if (row_entry(c, s, &e, err) < 0)
             return -1;
+        /* The index may say otherwise than its row; whoever goes on after it would come back. */
+        if (strcmp(e.name, name) <= 0)
+            return damaged(c, "names of a folder are out of order", err);
         if (!fn(arg, &e, e.id))
             return 0;
     }
@@ -98,7 +101,7 @@ static void leave(struct tree_walk *w)
 
 int tree_walk_begin(struct tree_walk *w, struct catalog *c, uint64_t folder, struct err *err)
 {
-    *w = (struct tree_walk){.catalog = c};
+    *w = (struct tree_walk){.catalog = c, .left = c->info.samples + c->info.folders};
     if (conn_take(c, &w->conn, err) < 0)
         return -1;
     if (conn_stmt(w->conn, STMT_CHILDREN, &w->stmt, err) < 0) {
@@ -125,10 +128,9 @@ static int take_row(struct tree_walk *w, struct err *err)
     if (row_entry(w->catalog, w->stmt, &w->entry, err) < 0)
         return -1;
     w->key.len = w->levels[w->depth - 1].key_len;
-    if (w->key.len > PATH_BYTES_MAX)
-        return err_set(err, ERR_CORRUPT,
-                       "catalog %s is damaged: a folder has no end (scan the set again)",
-                       w->catalog->file);
+    if (w->key.len > PATH_BYTES_MAX || w->left == 0)
+        return damaged(w->catalog, "a folder has no end", err);
+    w->left--;
     if (w->key.len > 0)
         bytes_add_char(&w->key, '\0');
     bytes_add_str(&w->key, w->entry.name);

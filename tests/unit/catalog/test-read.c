@@ -301,6 +301,8 @@ Test(read, meta_and_tables_that_contradict)
         {"UPDATE meta SET value = -1 WHERE key = 'bytes'", "incomplete"},
         {"UPDATE meta SET value = 9999 WHERE key = 'numbered'", "contradict"},
         {"UPDATE meta SET value = 500 WHERE key = 'next_id'", "contradict"},
+        {"UPDATE meta SET value = 9223372036854775807 WHERE key = 'samples'", "contradict"},
+        {"UPDATE meta SET value = 9223372036854775807 WHERE key = 'folders'", "contradict"},
         {"UPDATE meta SET value = 2 WHERE key = 'sources'", "a source is missing"},
         {"DELETE FROM node WHERE id = 1", "no root"},
         {"INSERT INTO node(id, parent, name, kind, size, mtime_ns, source) "
@@ -350,6 +352,50 @@ Test(read, damaged_rows)
             unit_info_release(&u);
         catalog_unref(x);
     }
+    catalog_unref(c);
+}
+
+/* Where the index of names has the folder "z" of the root: a record of three columns. */
+static long index_of_z(const unsigned char *data, size_t len)
+{
+    static const unsigned char record[] = {4, 9, 14, 1, 'z'};
+    const unsigned char *at = memmem(data, len, record, sizeof record);
+    cr_assert(at);
+    return at + sizeof record - 1 - data;
+}
+
+static void rename_in_index(const char *file, char name)
+{
+    struct stat st;
+    int fd = open(file, O_RDWR | O_CLOEXEC);
+    cr_assert(fd >= 0 && fstat(fd, &st) == 0);
+    cleanup_free unsigned char *data = xmalloc((size_t)st.st_size);
+    cr_assert_eq(pread(fd, data, (size_t)st.st_size, 0), st.st_size);
+    cr_assert_eq(pwrite(fd, &name, 1, index_of_z(data, (size_t)st.st_size)), 1);
+    close(fd);
+}
+
+static bool count_up_to(void *arg, const struct entry *e)
+{
+    unsigned *left = arg;
+    (void)e;
+    return --*left > 0;
+}
+
+/* Whoever goes on after the last folder comes back to the first name: a walk ends nevertheless. */
+Test(read, index_that_leads_in_a_circle)
+{
+    struct err e = {0};
+    struct catalog *c = version(NULL, "a\nb\nz/x\n"), *x;
+    cleanup_free char *file = copy_of(c, "x");
+    rename_in_index(file, '0');
+    cr_assert_eq(catalog_open(&x, file, &e), 0, "%s", e.msg);
+    cr_expect_eq(catalog_verify(x, &e), -1);
+    cr_expect_eq(e.class, ERR_CORRUPT, "%s", e.msg);
+    cr_expect(strstr(e.msg, "no end"), "%s", e.msg);
+    unsigned left = 1000;
+    cr_expect_eq(catalog_walk_below(x, CATALOG_ROOT_ID, count_up_to, &left, &e), -1);
+    catalog_unref(x);
     catalog_unref(c);
 }
 
