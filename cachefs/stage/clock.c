@@ -4,7 +4,7 @@
  */
 #include "clock.h"
 
-#include "stage-internal.h"
+#include "owed-internal.h"
 
 static void earlier(uint64_t *due, uint64_t at)
 {

@@ -22,7 +22,8 @@
 
 #include "clock.h"
 #include "mem.h"
-#include "stage-internal.h"
+#include "content-internal.h"
+#include "owed-internal.h"
 
 #define MAP_MAGIC  "sampmap1"
 #define RUN_BLOCKS 4 /* fetched at once */

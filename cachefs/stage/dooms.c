@@ -13,7 +13,7 @@
 #include "clock.h"
 #include "hash.h"
 #include "mem.h"
-#include "stage-internal.h"
+#include "owed-internal.h"
 
 #define DOOM_BUCKETS 4096
 #define BATCH        500 /* keys deleted by one request */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "stage-internal.h"
+#include "content-internal.h"
 
 #define TAIL (64u << 10) /* compared */
 

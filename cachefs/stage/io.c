@@ -11,7 +11,8 @@
 #include "clock.h"
 #include "file.h"
 #include "mem.h"
-#include "stage-internal.h"
+#include "content-internal.h"
+#include "owed-internal.h"
 
 /* --- handles --------------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 
 #include "mem.h"
 #include "sql.h"
-#include "stage-internal.h"
+#include "owed-internal.h"
 
 #define CHECKPOINT_COMMITS 2000
 #define CALLS_KEPT         4096u /* answers; the kernel resends only what nobody answered */

@@ -15,7 +15,8 @@
 #include "hash.h"
 #include "log.h"
 #include "mem.h"
-#include "stage-internal.h"
+#include "content-internal.h"
+#include "owed-internal.h"
 
 #define LIST_SHARE 8 /* a listing that is slow takes at most an eighth of the time */
 #define LIST_SLOW  (100 * NS_PER_MS)

@@ -5,7 +5,8 @@
 #include <errno.h>
 
 #include "clock.h"
-#include "stage-internal.h"
+#include "content-internal.h"
+#include "owed-internal.h"
 
 static bool is_full(const struct memory_use *m, uint64_t len)
 {

@@ -8,7 +8,8 @@
 
 #include "clock.h"
 #include "mem.h"
-#include "stage-internal.h"
+#include "content-internal.h"
+#include "owed-internal.h"
 
 int refuse(int e, const char *name, struct err *err)
 {

@@ -7,7 +7,8 @@
 
 #include "clock.h"
 #include "mem.h"
-#include "stage-internal.h"
+#include "content-internal.h"
+#include "owed-internal.h"
 
 #define PENDING_SHOWN 100
 

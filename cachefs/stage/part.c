@@ -3,7 +3,7 @@
  * can go up while nobody knows how long the file will be: a thousand of 8 MiB, then a thousand of
  * twice that, and so on: 10 000 parts hold more than the 5 TiB that an object may have.
  */
-#include "stage-internal.h"
+#include "content-internal.h"
 
 #define PART_FIRST (8ull << 20)
 #define PART_GROUP 1000u

@@ -9,7 +9,8 @@
 
 #include "clock.h"
 #include "mem.h"
-#include "stage-internal.h"
+#include "content-internal.h"
+#include "owed-internal.h"
 
 /* c->lock held. */
 static int take_snapshot(struct content *c, struct snapshot *ret)

@@ -9,7 +9,7 @@
 #include "clock.h"
 #include "file.h"
 #include "mem.h"
-#include "stage-internal.h"
+#include "content-internal.h"
 
 #define READ_AHEAD  (4ull * STAGE_BLOCK)
 #define STALE_TRIES 3

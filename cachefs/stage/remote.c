@@ -10,7 +10,7 @@
 #include "clock.h"
 #include "file.h"
 #include "mem.h"
-#include "stage-internal.h"
+#include "remote-internal.h"
 
 #define SMALL_BODY (1u << 20)
 #define PAGE_BODY  (64u << 20)

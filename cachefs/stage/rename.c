@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "stage-internal.h"
+#include "owed-internal.h"
 
 struct moved {
     struct node *n;

@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "stage-internal.h"
+#include "content-internal.h"
 
 #define SLACK 8192 /* a write may touch a block more at either end */
 

@@ -16,7 +16,8 @@
 #include "hash.h"
 #include "log.h"
 #include "mem.h"
-#include "stage-internal.h"
+#include "content-internal.h"
+#include "owed-internal.h"
 
 #define UPLOADS_DEFAULT 16
 #define COPY_MAX        (5ull << 30) /* S3's and BOS's */

@@ -10,7 +10,8 @@
 #include "clock.h"
 #include "hash.h"
 #include "mem.h"
-#include "stage-internal.h"
+#include "content-internal.h"
+#include "owed-internal.h"
 
 #define BUCKETS_FIRST 1024
 #define INOS_RESERVED 4096 /* told to the journal at once */

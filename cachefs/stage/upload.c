@@ -17,7 +17,8 @@
 
 #include "clock.h"
 #include "mem.h"
-#include "stage-internal.h"
+#include "content-internal.h"
+#include "owed-internal.h"
 
 #define SMALL_BODY     (1u << 20)
 #define SLOTS          4 /* of one file */

@@ -15,7 +15,8 @@
 #include "clock.h"
 #include "log.h"
 #include "mem.h"
-#include "stage-internal.h"
+#include "content-internal.h"
+#include "owed-internal.h"
 
 #define LOOK_AT     64 /* nodes of the queue, for one that may go now */
 #define CHAIN_LIMIT 16
