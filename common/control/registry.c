@@ -21,10 +21,6 @@
 #define ENTRY_MAX  (64u << 10)
 #define STATUS_MAX (4u << 20)
 
-static const char *const entry_keys[] = {"mountpoint", "uri",         "socket",     "pid",
-                                         "pids",       "start_ticks", "keeper_pid", "keeper_ticks",
-                                         "started",    NULL};
-
 static int usable_dir(const char *path, struct err *err)
 {
     if (mkdir(path, 0700) && errno != EEXIST)
@@ -193,6 +189,7 @@ static void find_processes(struct control_mount *m, const struct process *owner,
     m->recovering = !serves && kept;
 }
 
+/* Programs of several versions share the register: keys that are not known are left alone. */
 static int entry_parse(const struct bytes *text, struct control_mount *ret, struct err *err)
 {
     cleanup_json struct json_doc *doc = NULL;
@@ -202,7 +199,7 @@ static int entry_parse(const struct bytes *text, struct control_mount *ret, stru
     const char *mountpoint, *uri, *socket_path;
     struct process owner, keeper;
     int64_t pids, started;
-    if (json_only_keys(&root, entry_keys, err) || json_str(&root, "mountpoint", &mountpoint, err) ||
+    if (json_want_object(&root, err) || json_str(&root, "mountpoint", &mountpoint, err) ||
         json_str(&root, "uri", &uri, err) || json_str(&root, "socket", &socket_path, err) ||
         json_int(&root, "pid", 1, INT32_MAX, &owner.pid, err) ||
         json_int(&root, "start_ticks", 0, INT64_MAX, &owner.ticks, err) ||

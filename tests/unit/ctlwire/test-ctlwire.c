@@ -280,6 +280,30 @@ static void write_text(const char *path, const char *text)
     cr_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
 }
 
+/* Mounts of a program of another version are listed, too. */
+Test(registry, keys_of_another_version_are_left_alone)
+{
+    char folder[] = "/tmp/sampan-run-XXXXXX", path[64];
+    struct control_mount *list;
+    size_t n;
+    cr_assert(mkdtemp(folder));
+    setenv("SAMPAN_RUN_DIR", folder, 1);
+    snprintf(path, sizeof path, "%s/0123456789abcdef.json", folder);
+    write_text(path,
+               "{\"mountpoint\":\"/mnt/later\",\"uri\":\"file:///d\",\"socket\":\"/s\",\"pid\":1,"
+               "\"start_ticks\":5,\"started\":7,\"later\":{\"a\":[1]}}");
+    cr_assert_eq(control_mounts(&list, &n, NULL), 0);
+    cr_assert_eq(n, 1);
+    cr_assert_str_eq(list[0].mountpoint, "/mnt/later");
+    control_mounts_free(list, n);
+    write_text(path, "[{\"mountpoint\":\"/mnt/later\"}]");
+    cr_assert_eq(control_mounts(&list, &n, NULL), 0);
+    cr_assert_eq(n, 0);
+    control_mounts_free(list, n);
+    unlink(path);
+    cr_assert_eq(rmdir(folder), 0);
+}
+
 Test(registry, a_mount_is_found_where_a_pod_sees_it)
 {
     char folder[] = "/tmp/sampan-run-XXXXXX", pod[] = "/tmp/sampan-pod-XXXXXX", path[128];
