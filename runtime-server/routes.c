@@ -151,6 +151,37 @@ static void get_status(struct request *r, struct answer *a)
     jw_end(&w);
 }
 
+/* What mounts of the set follow on machines without a server of it. */
+static void get_version(struct request *r, struct answer *a)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    struct json_writer w;
+    struct err err = {0};
+    const char *mount, *version;
+    bool pinned = false;
+    if (mount_choose(r->server, "", &mount, &err)) {
+        err.class = ERR_NOT_FOUND;
+        answer_error(a, &err);
+        return;
+    }
+    int rc = mount_ask(mount, "status", "", NULL, NULL, &doc, &err);
+    struct json root = {0}, status = {0};
+    if (!rc) {
+        root = json_root(doc);
+        status = json_get(&root, "status");
+    }
+    if (rc || json_str(&status, "version", &version, &err) ||
+        json_bool_or(&status, "pinned", false, &pinned, &err)) {
+        answer_error(a, &err);
+        return;
+    }
+    answer_json(a, &w);
+    jw_object(&w, NULL);
+    jw_str(&w, "version", version);
+    jw_bool(&w, "pinned", pinned);
+    jw_end(&w);
+}
+
 static void get_health(struct request *r, struct answer *a)
 {
     (void)r;
@@ -190,6 +221,7 @@ static const struct route routes[] = {
     {GET, "/v1/status", TOKEN, get_status},
     {GET, "/v1/identity", TOKEN, serve_identity},
     {GET, "/v1/members", TOKEN, serve_members},
+    {GET, "/v1/version", TOKEN, get_version},
     {POST, "/v1/samples:batch", TOKEN, serve_samples},
     {GET, "/v1/catalog/{id}", TOKEN, serve_catalog},
     {POST, "/v1/settings", TOKEN, serve_settings},

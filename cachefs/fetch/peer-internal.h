@@ -158,6 +158,8 @@ bool peer_usable(const struct peer *p, const struct catalog_info *version); /* l
 /* Takes the place of the list. `urls`: by partition, NULL where nobody is known. */
 int peers_replace(struct peer_layer *l, char *const *urls, size_t n, struct err *err);
 void peers_drop_all(struct peer_layer *l);
+int version_parse_answer(const void *text, size_t len, char ret_version[CATALOG_DIGEST + 1],
+                         bool *ret_pinned, struct err *err);
 int members_parse_answer(const void *text, size_t len, char ***ret_urls, size_t *ret_n,
                          struct err *err);
 void urls_free(char **urls, size_t n);

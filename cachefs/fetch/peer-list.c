@@ -107,6 +107,23 @@ int members_parse_answer(const void *text, size_t len, char ***ret_urls, size_t 
     return 0;
 }
 
+int version_parse_answer(const void *text, size_t len, char ret_version[CATALOG_DIGEST + 1],
+                         bool *ret_pinned, struct err *err)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    const char *version;
+    if (json_parse(&doc, "version", text ? text : "", len, err))
+        return -1;
+    struct json root = json_root(doc);
+    if (json_str(&root, "version", &version, err) ||
+        json_bool_or(&root, "pinned", false, ret_pinned, err))
+        return -1;
+    if (strlen(version) != CATALOG_DIGEST || strspn(version, "0123456789abcdef") != CATALOG_DIGEST)
+        return err_set(err, ERR_CORRUPT, "\"%.80s\" is no version", version);
+    memcpy(ret_version, version, CATALOG_DIGEST + 1);
+    return 0;
+}
+
 /* --- machines --------------------------------------------------------------------------------- */
 
 struct peer *peer_of(struct peer_layer *l, uint32_t partition)

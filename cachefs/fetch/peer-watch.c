@@ -1,5 +1,6 @@
 /*
- * The thread that looks at clocks: late readers, machines that were put down, the list of members.
+ * The thread that looks at clocks: late readers, machines that were put down, the list of members
+ * and which version they serve.
  * It waits for no network: what it asks is answered on the engine's thread.
  *
  *   a check:   GET /healthz, then an empty batch of the version in question: so that a machine is
@@ -18,7 +19,7 @@
 struct check {
     struct peer_layer *layer;
     struct peer *peer; /* referenced; NULL: the list of members */
-    bool second;       /* the empty batch */
+    bool second;       /* the empty batch; the version */
     char version[CATALOG_DIGEST + 1];
     uint64_t ids;
     struct bytes text; /* of the request */
@@ -39,7 +40,8 @@ static int build_check(void *arg, struct http_req *r, struct err *err)
     struct check *c = arg;
     (void)err;
     if (!c->peer)
-        return peer_build(c->layer, r, HTTP_GET, c->layer->service, "/v1/members");
+        return peer_build(c->layer, r, HTTP_GET, c->layer->service,
+                          c->second ? "/v1/version" : "/v1/members");
     if (!c->second)
         return peer_build(c->layer, r, HTTP_GET, c->peer->url, "/healthz");
     r->body = c->text.data;
@@ -105,15 +107,14 @@ static int check_send(struct check *c, struct err *err)
     return fetch_start(c->layer->fetch, &r, err);
 }
 
-static void members_ended(struct check *c, const struct err *err);
+static void service_answered(struct check *c, const struct err *err);
 
 static void check_done(void *arg, const struct err *err)
 {
     struct check *c = arg;
     struct err why = {0};
     if (!c->peer) {
-        members_ended(c, err);
-        check_free(c);
+        service_answered(c, err);
         return;
     }
     if (!err && !c->second && c->version[0]) {
@@ -147,23 +148,57 @@ static struct check *check_new(struct peer_layer *l, struct peer *p)
 
 /* --- the list of members ---------------------------------------------------------------------- */
 
-static void members_ended(struct check *c, const struct err *err)
+static int take_members(const struct check *c, struct err *err)
 {
-    struct peer_layer *l = c->layer;
-    struct err why = {0};
     char **urls = NULL;
     size_t n = 0;
-    if (err)
-        why = *err;
-    else if (members_parse_answer(c->body.data, c->body.len, &urls, &n, &why) == 0)
-        peers_replace(l, urls, n, &why);
+    int rc = members_parse_answer(c->body.data, c->body.len, &urls, &n, err);
+    if (!rc)
+        rc = peers_replace(c->layer, urls, n, err);
     urls_free(urls, n);
+    return rc;
+}
+
+static int take_version(const struct check *c, struct err *err)
+{
+    char version[CATALOG_DIGEST + 1];
+    bool pinned;
+    if (version_parse_answer(c->body.data, c->body.len, version, &pinned, err))
+        return -1;
+    c->layer->conf.on_version(c->layer->conf.arg, version, pinned);
+    return 0;
+}
+
+static void service_asked(struct check *c, const struct err *why)
+{
+    struct peer_layer *l = c->layer;
     ACQUIRE(&l->lock);
     l->members_asked = false;
-    l->members_ns = clock_mono_ns() + (why.class || !l->n_peers ? MEMBERS_SOON : MEMBERS_NS);
+    l->members_ns = clock_mono_ns() + (why->class || !l->n_peers ? MEMBERS_SOON : MEMBERS_NS);
     snprintf(l->members_why, sizeof l->members_why, "%.*s", (int)sizeof l->members_why - 1,
-             why.class ? why.msg : "");
+             why->class ? why->msg : "");
     watch_poke(l);
+}
+
+static void service_answered(struct check *c, const struct err *err)
+{
+    const struct peer_conf *conf = &c->layer->conf;
+    struct err why = {0};
+    int rc = 0;
+    if (err)
+        why = *err;
+    else
+        rc = c->second ? take_version(c, &why) : take_members(c, &why);
+    if (!err && !rc && !c->second && conf->wants_version && conf->wants_version(conf->arg)) {
+        c->second = true;
+        bytes_clear(&c->body);
+        if (check_send(c, &why) == 0)
+            return;
+    }
+    if (why.class && c->second)
+        err_wrap(&why, "which version they serve");
+    service_asked(c, &why);
+    check_free(c);
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
@@ -200,10 +235,11 @@ static void start_check(struct check *c)
     struct err err = {0};
     if (check_send(c, &err) == 0)
         return;
-    if (c->peer)
-        check_ended(c, &err);
-    else
-        members_ended(c, &err);
+    if (!c->peer) {
+        service_answered(c, &err);
+        return;
+    }
+    check_ended(c, &err);
     check_free(c);
 }
 

@@ -25,9 +25,16 @@ struct log;
  * Any thread; must not block. */
 typedef size_t peer_owners_fn(void *arg, uint64_t sample, uint32_t *ret, size_t max);
 
+/* A service tells, with its members, which version its servers serve: heard every few seconds, for
+ * as long as it is wanted. Another thread, with no lock held; must not block. */
+typedef bool peer_wants_version_fn(void *arg);
+typedef void peer_version_fn(void *arg, const char *version, bool pinned);
+
 struct peer_conf {
     peer_owners_fn *owners;
-    void *arg;
+    peer_wants_version_fn *wants_version; /* NULL: never */
+    peer_version_fn *on_version;
+    void *arg;                        /* of all three */
     bool no_hedge;                    /* late readers wait */
     const struct fetch_counts *store; /* tells what the store usually takes; or NULL */
     const char *ca_file;              /* of https; NULL: the system's. Borrowed */

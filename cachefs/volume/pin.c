@@ -137,16 +137,17 @@ static void set_pinned(struct volume *v, bool pinned)
     v->pinned = pinned;
 }
 
-static int pin(struct volume *v, const char *folder, const char *digest, struct err *err)
+static int go_to(struct volume *v, const char *folder, const char *digest, bool pinned,
+                 struct err *err)
 {
     struct catalog *c;
     if (find(v, folder, digest, &c, err))
         return -1;
-    if (check_numbering(v, c, err) || catalog_pin(folder, digest, err)) {
+    if (check_numbering(v, c, err) || catalog_pin(folder, pinned ? digest : "", err)) {
         catalog_unref(c);
         return -1;
     }
-    set_pinned(v, true);
+    set_pinned(v, pinned);
     version_switch(v, c);
     return 0;
 }
@@ -166,9 +167,25 @@ static int unpin(struct volume *v, const char *folder, struct err *err)
     return 0;
 }
 
-int volume_set_version(struct volume *v, const char *digest, struct err *err)
+int version_go_to(struct volume *v, const char *digest, bool pinned, struct err *err)
 {
     cleanup_bytes struct bytes folder = {0};
+    if (catalog_folder(&v->conf, &folder, err))
+        return -1;
+    if (!gate_enter(&v->gate))
+        return err_set(err, ERR_CANCELLED, "the volume is closing");
+    int rc = scan_claim(v, err);
+    if (!rc) {
+        rc = *digest ? go_to(v, folder.data, digest, pinned, err) : unpin(v, folder.data, err);
+        catalog_prune(folder.data, VERSIONS_KEPT, NULL); /* a leftover is no reason to fail */
+        scan_end(v);
+    }
+    gate_leave(&v->gate);
+    return rc;
+}
+
+int volume_set_version(struct volume *v, const char *digest, struct err *err)
+{
     if (*digest && want_digest(digest, err))
         return -1;
     if (named_catalog(v) && !version_is_remote(v))
@@ -176,17 +193,12 @@ int volume_set_version(struct volume *v, const char *digest, struct err *err)
                                  "this mount shows the version of %s (mount without --catalog)",
                                  named_catalog(v))
                        : 0;
-    if (catalog_folder(&v->conf, &folder, err))
-        return -1;
-    if (!gate_enter(&v->gate))
-        return err_set(err, ERR_CANCELLED, "the volume is closing");
-    int rc = scan_claim(v, err);
-    if (!rc) {
-        rc = *digest ? pin(v, folder.data, digest, err) : unpin(v, folder.data, err);
-        scan_end(v);
-    }
-    gate_leave(&v->gate);
-    return rc;
+    if (follow_is_on(v))
+        return *digest ? err_set(err, ERR_USAGE,
+                                 "this mount serves the version that the servers of its set serve "
+                                 "(set it there, or take the mount's peers away first)")
+                       : 0;
+    return version_go_to(v, digest, /* pinned= */ true, err);
 }
 
 int pinned_open(struct volume *v, const char *folder, struct catalog **ret, struct err *err)

@@ -38,6 +38,8 @@ int stack_build(struct volume *v, struct err *err)
     if (fetch_source_new(&store, v->fetch, v->sources.stores, v->sources.set.n, err))
         return -1;
     const struct peer_conf peers = {.owners = share_owners,
+                                    .wants_version = follow_wants,
+                                    .on_version = follow_heard,
                                     .arg = v,
                                     .no_hedge = !v->conf.fetch.hedge,
                                     .store = fetch_counts(v->fetch),

@@ -251,6 +251,7 @@ void volume_status(struct volume *v, struct json_writer *w)
     write_set(w, catalog_info(c));
     catalog_unref(c);
     write_versions(v, w);
+    follow_status(v, w);
     write_cache(w, &cache);
     write_reads(v, w);
     write_fetch(v, w);

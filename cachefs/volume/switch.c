@@ -115,11 +115,17 @@ bool version_is_pinned(struct volume *v)
     return v->pinned;
 }
 
-/* A version that was found is served, or where another one is pinned, kept behind that. Takes the
+/* Is it others who say which one is served? */
+static bool version_stays(struct volume *v)
+{
+    return version_is_pinned(v) || follow_is_on(v);
+}
+
+/* A version that was found is served, or where another one stays, kept behind that. Takes the
  * reference. Only with the claim of a scan. */
 static void version_found(struct volume *v, struct catalog *c)
 {
-    if (!version_is_pinned(v)) {
+    if (!version_stays(v)) {
         version_switch(v, c);
         return;
     }
@@ -285,9 +291,9 @@ int version_take_newer(struct volume *v, struct err *err)
         return 0;
     if (scan_claim(v, err))
         return -1;
-    bool pinned = version_is_pinned(v);
-    int rc = pinned ? 0 : version_newest(v, folder.data, &c, &e);
-    if (!rc && !pinned)
+    bool stays = version_stays(v);
+    int rc = stays ? 0 : version_newest(v, folder.data, &c, &e);
+    if (!rc && !stays)
         version_switch(v, c);
     scan_end(v);
     if (!rc || e.class == ERR_NOT_FOUND)
@@ -457,7 +463,7 @@ static void *refresh_main(void *arg)
     struct volume *v = arg;
     while (refresh_pause(v)) {
         struct err err = {0};
-        if (version_is_pinned(v))
+        if (version_stays(v))
             continue; /* nobody would see what is found */
         if (volume_rescan(v, NULL, &err) && err.class != ERR_CANCELLED)
             log_warn(v->conf.log, "refresh failed, the old version stays: %s", err.msg);

@@ -367,6 +367,18 @@ struct stale_object {
 
 struct gather;
 
+/* What the servers of the set say of its version; guarded by the volume's lock. */
+struct follow {
+    bool ready; /* the volume is open */
+    bool on;    /* something was heard of those that are asked now */
+    char version[CATALOG_DIGEST + 1];
+    bool pinned;
+    bool due;      /* it is to be served, and may not be */
+    char why[256]; /* it is not; "": it is, or will be */
+    pthread_t thread;
+    bool started;
+};
+
 struct volume {
     struct volume_conf conf;
     struct sources sources;
@@ -392,6 +404,7 @@ struct volume {
     } listeners[4];
     size_t n_listeners;
     bool pinned; /* versions[0] stays; changed only with the claim of a scan */
+    struct follow follow;
     volume_order_fn *on_order;
     void *on_order_arg;
     unsigned telling; /* switches and orders whose listeners are being told */
@@ -450,6 +463,18 @@ int refresh_start(struct volume *v, struct err *err);
 /* pin.c: the version that is pinned in the folder, from before. 1: it is to be served, 0: none is
  * pinned, -1. */
 int pinned_open(struct volume *v, const char *folder, struct catalog **ret, struct err *err);
+
+/* It, or "": the newest, is served; `pinned`: until it is let go. Waits for other machines. */
+int version_go_to(struct volume *v, const char *digest, bool pinned, struct err *err);
+
+/* follow.c: a machine without a server of the set serves what those serve. `arg`: the volume. */
+void follow_start(struct volume *v);
+bool follow_wants(void *arg);
+void follow_heard(void *arg, const char *version, bool pinned);
+bool follow_is_on(struct volume *v);
+void follow_others(struct volume *v); /* others are asked from now on */
+void follow_stop(struct volume *v);   /* `closing` is set */
+void follow_status(struct volume *v, struct json_writer *w);
 
 /* adopt.c: a catalog file from elsewhere becomes the folder's current version, unless its ids mean
  * other samples than those the folder knows. */

@@ -55,7 +55,10 @@ void volume_set_bandwidth(struct volume *v, uint64_t bytes_per_s)
 
 int volume_set_peers(struct volume *v, const char *text, struct err *err)
 {
-    return peer_set_list(v->peers, text, err);
+    if (peer_set_list(v->peers, text, err))
+        return -1;
+    follow_others(v);
+    return 0;
 }
 
 int volume_set_peer_token_file(struct volume *v, const char *file, struct err *err)
@@ -135,6 +138,7 @@ int volume_open(struct volume **ret, const struct volume_conf *conf, volume_prog
         volume_close(v);
         return -1;
     }
+    follow_start(v);
     *ret = v;
     return 0;
 }
@@ -154,6 +158,7 @@ static void stop_threads(struct volume *v)
         fetch_stop(v->fetch); /* what waits for a store ends now, with an error */
     if (v->refresh_started)
         pthread_join(v->refresh_thread, NULL);
+    follow_stop(v);
     sampler_close(v);
     epochs_stop(v);
     ahead_stop(v);

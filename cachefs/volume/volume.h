@@ -131,7 +131,7 @@ int volume_rescan(struct volume *v, struct rescan *ret, struct err *err);
  * Serves this version of those that are kept (its digest), and stays there: nothing newer is taken
  * into use until "" is set, not after a restart either. Names lead to it at once; a running epoch
  * ends with the numbers it began with. A version that nobody keeps is NOT_FOUND, which names those
- * that are.
+ * that are. Refused where the servers of a set are followed.
  */
 int volume_set_version(struct volume *v, const char *digest, struct err *err);
 typedef void volume_switch_fn(void *arg, struct catalog *from, struct catalog *to);
