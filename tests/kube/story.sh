@@ -2,7 +2,7 @@
 # Sourced by tests/kube/run: the story of the articles, on three real nodes, by nothing but real components: a SampleSet
 # over a bucket is listed and warmed, a PaddleJob's workers run where their halves are, train to the end and write their
 # checkpoints to the set's store; then again while operator, servers, plugin, owners, a training process and a node are
-# killed in turn; then all is deleted.
+# killed in turn; then the set goes back to an older version and on again; then all is deleted.
 # STORY_PARTS='deployed warmed' runs these of its parts alone.
 #
 # The set lies in paddle-system and the jobs name no namespace, as in the article. The store's requests pass a web server
@@ -53,6 +53,11 @@ leader() { kubectl -n sampan-system get lease sampan-operator -o 'jsonpath={.spe
 # --- the set ------------------------------------------------------------------------------------------
 set_is() { [ "$(kubectl -n $set_ns get sampleset pictures -o 'jsonpath={.status.phase} {.status.runtimeStatus.runtimeReady}')" = "$1" ]; }
 becomes_ready() {
+    local peers token
+    # Nodes without a server of the set follow the servers' version: docs/operator.md, "Nodes without a server".
+    kubectl -n $set_ns create service clusterip servers --tcp=7716 >/dev/null
+    kubectl -n $set_ns patch service servers --type=merge -p '{"spec":{"selector":{"app":null,"sampan.io/runtime":"pictures-runtime"}}}' >/dev/null
+    peers=http://$(field service servers '{.spec.clusterIP}' -n $set_ns):7716
     apply <<END
 apiVersion: batch.paddlepaddle.org/v1alpha1
 kind: SampleSet
@@ -61,10 +66,13 @@ spec:
   partitions: 2
   source: {uri: "s3://samples/pictures", endpoint: "$logged", region: us-east-1}
   secretRef: {name: keys}
+  csi: {mountOptions: {peers: "$peers"}}
   cache: {levels: [{mediumType: SSD, path: /var/cache/sets, cacheSize: 64}]}
 END
     claim "the set becomes Ready" until_true 120 set_is "Ready 2/2"
     claim "all samples were counted" shows '^120$' field sampleset pictures '{.status.cacheStatus.totalFiles}' -n $set_ns
+    token=$(field secret pictures-runtime-token '{.data.token}' -n $set_ns)
+    kubectl -n $set_ns patch secret keys --type=merge -p "{\"data\":{\"peer-token\":\"$token\"}}" >/dev/null
 }
 
 packs_on() { cluster node "$1" find /var/cache/sets -name '*.pack' 2>/dev/null || true; }
@@ -274,18 +282,86 @@ same_results() {
     for file in "$a"/*; do cmp "$file" "$b/${file##*/}" || return 1; done
 }
 
+# --- an older version ---------------------------------------------------------------------------------
+# Pods that run all the while, one on each node: two have a server of the set, one has none.
+onlooker() { # NODE
+    cat <<END
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: onlooker-$1, namespace: $set_ns, labels: {app: onlooker}}
+spec:
+  nodeName: node-$1
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: "sampan-test/train:1", command: [sleep, "100000"], volumeMounts: [{name: data, mountPath: /data}]}
+  volumes: [{name: data, persistentVolumeClaim: {claimName: pictures}}]
+END
+}
+seen_by() { # NODE: of what the change of the bucket touches
+    kubectl -n $set_ns exec "onlooker-$1" -- sh -c 'cd /data/class-000 && sha256sum 000000.jpg && ls | wc -l' | tr -s '\n ' ' '
+}
+all_see() { # WHAT
+    local n now
+    for n in 0 1 2; do
+        now=$(seen_by $n)
+        [ "$now" = "$1" ] || { echo "node-$n: $now" && return 1; }
+    done
+}
+version_is() { [ "$(field sampleset pictures '{.status.version}' -n $set_ns)" = "$1" ]; }
+stay_at() { kubectl -n $set_ns patch sampleset pictures --type=merge -p "{\"spec\":{\"version\":$1}}"; } # a word of JSON
+
+goes_back() {
+    local one two old new n
+    one=$(field sampleset pictures '{.status.version}' -n $set_ns)
+    for n in 0 1 2; do onlooker $n; done | apply
+    claim "a pod on each node has the set" kubectl -n $set_ns wait --for=condition=Ready pod -l app=onlooker --timeout=90s
+    claim "one of the nodes has no server of it" eval '[ "$(kubectl get nodes -l sampan.io/$set_ns.pictures -o name | wc -l)" = 2 ]'
+    old=$(seen_by 0)
+    claim "all see the same" eval '[ -n "$old" ] && all_see "$old"'
+
+    mkdir -p "$W/change/class-000"
+    cp "$W/pictures/class-001/000001.jpg" "$W/change/class-000/000000.jpg"
+    cp "$W/pictures/class-001/000001.jpg" "$W/change/class-000/new.jpg"
+    in_bucket samples "$W/change" pictures/
+    new="$(sha256sum <"$W/change/class-000/000000.jpg" | cut -d' ' -f1) 000000.jpg $(($(ls "$W/pictures/class-000" | wc -l) + 1)) "
+    apply <<END
+apiVersion: batch.paddlepaddle.org/v1alpha1
+kind: SampleJob
+metadata: {name: look-again, namespace: $set_ns}
+spec: {type: scan, sampleSetRef: {name: pictures}}
+END
+    claim "the bucket changed, and a scan finds it" kubectl -n $set_ns wait --for=jsonpath='{.status.phase}'=Succeeded samplejob/look-again --timeout=90s
+    claim "the set serves another version" until_true 60 eval '! version_is "$one"'
+    two=$(field sampleset pictures '{.status.version}' -n $set_ns)
+    claim "which is seen on all nodes" until_true 60 all_see "$new"
+
+    claim "spec.version names the older one" stay_at "\"$one\""
+    claim "that is what status.version shows then" until_true 60 version_is "$one"
+    claim "with the condition that it stays" until_true 60 shows 'True Pinned' field sampleset pictures '{.status.conditions[?(@.type=="VersionServed")].status} {.status.conditions[?(@.type=="VersionServed")].reason}' -n $set_ns
+    claim "both are kept" eval 'shows "$one.*$two" field sampleset pictures "{.status.versions}" -n $set_ns'
+    claim "pods on all nodes see the older one" until_true 60 all_see "$old"
+
+    claim "spec.version is taken away" stay_at null
+    claim "then the newest is served" until_true 60 version_is "$two"
+    claim "and seen on all nodes" until_true 60 all_see "$new"
+    claim "the set is Ready" until_true 60 set_is "Ready 2/2"
+    kubectl -n $set_ns delete pod -l app=onlooker --timeout=60s >/dev/null
+}
+
 story_end() {
+    local n has_server
+    has_server=$(kubectl get nodes -l "sampan.io/$set_ns.pictures" -o name)
     claim "the set goes" eval "kubectl -n $set_ns delete samplejob --all --timeout=60s && kubectl -n $set_ns delete sampleset pictures --timeout=120s"
     claim "nothing is left of it" until_true 60 nothing_of_ours
     claim "no node keeps a label" eval '[ -z "$(kubectl get nodes -l sampan.io/$set_ns.pictures -o name)" ]'
-    local n
     for n in 0 1 2; do
         nothing_on $n
-        claim "no sample is left in the cache of node-$n" eval "! packs_on $n | grep ."
+        ! grep -qx "node/node-$n" <<<"$has_server" || claim "no sample is left in the cache of node-$n" eval "! packs_on $n | grep ."
     done
     kubectl delete -k deploy/operator >/dev/null
     kubectl delete namespace $set_ns --wait=false >/dev/null
-    kubectl delete configmap goal >/dev/null
+    kubectl delete configmap goal --ignore-not-found >/dev/null
 }
 
 "$SAMPAN_BUILD/tools/make-pictures" "$W/pictures" 3 40 24 24
@@ -293,4 +369,4 @@ store_up
 logged_store_up
 in_bucket samples "$W/pictures" pictures/
 story_images
-for part in ${STORY_PARTS:-deployed becomes_ready warmed trains starts survives story_end}; do $part; done
+for part in ${STORY_PARTS:-deployed becomes_ready warmed trains starts survives goes_back story_end}; do $part; done
