@@ -349,6 +349,23 @@ END
     kubectl -n $set_ns delete pod -l app=onlooker --timeout=60s >/dev/null
 }
 
+# --- the example --------------------------------------------------------------------------------------
+# deploy/examples/mnist.yaml as it stands, but for where the bucket is and whose image it is.
+example() {
+    "$SAMPAN_BUILD/tools/make-pictures" "$W/digits" 10 16 28 28
+    in_bucket samples "$W/digits" mnist/
+    kubectl create secret generic mnist --from-literal=access-key=cluster-test --from-literal=secret-key=cluster-test-secret >/dev/null
+    sed "s|s3://datasets/|s3://samples/|; s|https://s3.example.com|$logged|; s|image: sampan/trainer:.*|image: sampan-test/train:1|" \
+        deploy/examples/mnist.yaml >"$W/mnist.yaml"
+    claim "the example applies" kubectl apply -f "$W/mnist.yaml"
+    claim "its job runs to its end" job_is mnist Completed 240
+    claim "its warmup succeeded" kubectl wait --for=jsonpath='{.status.phase}'=Succeeded samplejob/mnist-warmup --timeout=60s
+    claim "checkpoint and curves are in the bucket" eval 'keys_of samples | grep "^mnist/.sampan-output/default/mnist/out/pass-00004/done$" &&
+        keys_of samples | grep "^mnist/.sampan-output/default/mnist/curves/train.jsonl$"'
+    claim "deleted it leaves nothing" eval 'kubectl delete -f "$W/mnist.yaml" --timeout=120s && until_true 60 no_object_of mnist'
+    kubectl delete secret mnist >/dev/null
+}
+
 story_end() {
     local n has_server
     has_server=$(kubectl get nodes -l "sampan.io/$set_ns.pictures" -o name)
@@ -369,4 +386,4 @@ store_up
 logged_store_up
 in_bucket samples "$W/pictures" pictures/
 story_images
-for part in ${STORY_PARTS:-deployed becomes_ready warmed trains starts survives goes_back story_end}; do $part; done
+for part in ${STORY_PARTS:-deployed becomes_ready warmed trains starts survives goes_back example story_end}; do $part; done
