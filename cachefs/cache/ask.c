@@ -96,8 +96,7 @@ void cache_will_need(struct cache *c, const uint64_t *units, size_t n)
     for (size_t i = 0; i < n; i++) {
         struct extent_ref x;
         if (place_find(c, units[i], &x))
-            batch[have++] = (struct stretch){x.pack, x.offset,
-                                             x.offset + record_bytes(x.entry.raw, x.entry.stored)};
+            batch[have++] = (struct stretch){x.pack, x.offset, x.offset + place_bytes(&x.entry)};
         if (have == 64 || i + 1 == n) {
             read_ahead_merged(batch, have);
             have = 0;

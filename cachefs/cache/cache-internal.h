@@ -387,8 +387,7 @@ struct record {                    /* one record ready to be appended */
     struct record_head head;
     struct chunk table[CHUNKS_MAX];
     const unsigned char *payload;
-    uint64_t bytes;  /* with padding */
-    uint64_t offset; /* where it landed */
+    uint64_t offset, bytes; /* where it landed, and what it takes there */
 };
 /* Appends to the active pack. at_once: its blocks are asked for in one piece. *ret_grown: what the
  * files grew by, in failure too. */

@@ -47,8 +47,7 @@ void place_count(struct cache *c, const struct place *e, int sign)
     uint64_t one = (uint64_t)(int64_t)sign;
     struct pack *p = pack_of(c, e);
     if (p)
-        atomic_fetch_add_explicit(&p->live, one * record_bytes(e->raw, e->stored),
-                                  memory_order_relaxed);
+        atomic_fetch_add_explicit(&p->live, one * place_bytes(e), memory_order_relaxed);
     atomic_fetch_add_explicit(&c->units, one, memory_order_relaxed);
     atomic_fetch_add_explicit(&c->bytes, one * e->raw, memory_order_relaxed);
     if (e->flags & UNIT_FIRST)
@@ -106,7 +105,7 @@ static bool place_ref(struct cache *c, uint64_t unit, struct extent_ref *ret)
         place_clear(c, unit, &e);
         return false;
     }
-    *ret = (struct extent_ref){p, (uint64_t)e.offset64 * RECORD_ALIGN, e};
+    *ret = (struct extent_ref){p, place_offset(&e), e};
     return true;
 }
 

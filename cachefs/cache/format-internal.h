@@ -15,6 +15,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the formats are writte
 #define CHUNK_BYTES   (128u << 10)
 #define CHUNKS_MAX    (UNIT_BYTES / CHUNK_BYTES)
 #define RECORD_ALIGN  64u
+#define PAGE_BYTES    4096u
+#define PAGED_LEAST   (64u << 10) /* stored as they are: from here on a page's padding is little */
 #define TIER_ID_BYTES 16
 #define ENTRY_BYTES   32u
 #define INDEX_HEAD    4096u
@@ -30,6 +32,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the formats are writte
 #define UNIT_FIRST   4u  /* begins a sample */
 #define UNIT_PINNED  8u  /* entry */
 #define UNIT_LEFT    16u /* entry: was unpinned and not read since: the first to go */
+#define UNIT_PAGED   32u /* the chunks begin with a page of the pack */
 
 struct pack_head { /* 64 bytes */
     uint32_t magic, number;
@@ -38,7 +41,8 @@ struct pack_head { /* 64 bytes */
     uint32_t crc; /* of all before it */
 };
 
-struct record_head { /* 32 bytes, then `chunks` times struct chunk, then the chunks' stored bytes */
+struct record_head { /* 32 bytes, then `chunks` times struct chunk, then the chunks: record_lead()
+                      */
     uint32_t magic;
     uint16_t flags, chunks;
     uint64_t unit;
@@ -108,10 +112,36 @@ static inline uint32_t chunk_len(uint32_t raw, uint32_t i)
     return raw - from < CHUNK_BYTES ? raw - from : CHUNK_BYTES;
 }
 
-static inline uint64_t record_bytes(uint32_t raw, uint32_t stored)
+/* From where the record begins to its chunks. */
+static inline uint32_t record_lead(uint64_t offset, uint32_t flags, uint32_t raw)
 {
-    return align_up(sizeof(struct record_head) + (uint64_t)chunks_of(raw) * sizeof(struct chunk) +
-                    stored);
+    uint64_t lead = sizeof(struct record_head) + chunks_of(raw) * sizeof(struct chunk);
+    if (flags & UNIT_PAGED)
+        lead += -(offset + lead) % PAGE_BYTES;
+    return (uint32_t)lead;
+}
+
+/* With its padding. */
+static inline uint64_t record_bytes(uint64_t offset, uint32_t flags, uint32_t raw, uint32_t stored)
+{
+    return align_up((uint64_t)record_lead(offset, flags, raw) + stored);
+}
+
+/* At most, wherever it begins and however it is stored. */
+static inline uint64_t record_most(uint32_t raw, uint32_t stored)
+{
+    uint64_t most = record_bytes(0, 0, raw, stored);
+    return stored < PAGED_LEAST ? most : most + PAGE_BYTES;
+}
+
+static inline uint64_t place_offset(const struct place *e)
+{
+    return (uint64_t)e->offset64 * RECORD_ALIGN;
+}
+
+static inline uint64_t place_bytes(const struct place *e)
+{
+    return record_bytes(place_offset(e), e->flags, e->raw, e->stored);
 }
 
 #endif

@@ -60,8 +60,9 @@ static bool record_fits(const struct pack *p, const struct journal_record *r, ui
 {
     return r->magic == JOURNAL_MAGIC && r->crc == journal_crc(r) && r->pack == p->number &&
            r->raw <= UNIT_BYTES && r->stored <= r->raw &&
-           r->bytes == record_bytes(r->raw, r->stored) && r->offset % RECORD_ALIGN == 0 &&
-           r->offset >= sizeof(struct pack_head) && r->offset + r->bytes <= size;
+           r->bytes == record_bytes(r->offset, r->flags, r->raw, r->stored) &&
+           r->offset % RECORD_ALIGN == 0 && r->offset >= sizeof(struct pack_head) &&
+           r->offset + r->bytes <= size;
 }
 
 static bool head_fits(const struct pack *p, const struct journal_record *r)

@@ -111,8 +111,7 @@ int cache_extent_lease(struct cache *c, uint64_t unit, struct extent *ret, struc
         pack_unref(x.pack);
         return -1;
     }
-    uint32_t head = (uint32_t)sizeof(struct record_head) +
-                    chunks_of(x.entry.raw) * (uint32_t)sizeof(struct chunk);
+    uint32_t head = record_lead(x.offset, x.entry.flags, x.entry.raw);
     *ret = (struct extent){.fd = fd,
                            .offset = x.offset + head,
                            .stored = x.entry.stored,

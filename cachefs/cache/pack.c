@@ -192,7 +192,8 @@ static void look_at_head(void *arg)
         return;
     memcpy(k->table, k->record + sizeof k->head, k->head.chunks * sizeof k->table[0]);
     k->ok = record_ok(&k->head, k->table) && k->head.unit == k->unit &&
-            k->head.raw == k->x->entry.raw && k->head.stored == k->x->entry.stored;
+            k->head.raw == k->x->entry.raw && k->head.stored == k->x->entry.stored &&
+            !((k->head.flags ^ k->x->entry.flags) & UNIT_PAGED);
 }
 
 static void look_at_chunks(void *arg)
@@ -235,7 +236,7 @@ static void make_resident(const unsigned char *at, size_t len)
 static enum pack_result look_begin(struct look *k, const struct extent_ref *x, uint64_t unit)
 {
     struct pack *p = x->pack;
-    uint64_t bytes = record_bytes(x->entry.raw, x->entry.stored);
+    uint64_t bytes = place_bytes(&x->entry);
     *k = (struct look){.x = x, .unit = unit};
     if (x->entry.raw > UNIT_BYTES || x->offset + bytes > atomic_load(&p->size))
         return PACK_BAD;
@@ -246,12 +247,12 @@ static enum pack_result look_begin(struct look *k, const struct extent_ref *x, u
     /* A fault at the head would make the kernel read around it, megabytes on some disks, which is
      * waited for. Around a small sample that is welcome: it brings the neighbours. */
     if (x->entry.stored >= LARGE_BYTES && p->tier->kind != TIER_MEM)
-        make_resident(k->record, record_bytes(x->entry.raw, 0));
+        make_resident(k->record, record_lead(x->offset, x->entry.flags, x->entry.raw));
     if (!guard_run(look_at_head, k))
         return PACK_IO;
     if (!k->ok)
         return PACK_BAD;
-    k->payload = k->record + sizeof k->head + k->head.chunks * sizeof k->table[0];
+    k->payload = k->record + record_lead(x->offset, k->head.flags, k->head.raw);
     return PACK_OK;
 }
 
@@ -402,7 +403,7 @@ static void walk_next(void *arg)
             continue;
         memcpy(w->table, w->map + w->at + sizeof w->head, table);
         if (!record_ok(&w->head, w->table) ||
-            w->at + record_bytes(w->head.raw, w->head.stored) > w->size)
+            w->at + record_bytes(w->at, w->head.flags, w->head.raw, w->head.stored) > w->size)
             continue;
         w->found = true;
         return;
@@ -418,7 +419,7 @@ static uint64_t walk_records(struct pack *p, record_fn *fn, void *arg)
         w.found = false;
         if (!guard_run(walk_next, &w) || !w.found)
             break;
-        uint64_t bytes = record_bytes(w.head.raw, w.head.stored);
+        uint64_t bytes = record_bytes(w.at, w.head.flags, w.head.raw, w.head.stored);
         struct journal_record r = {.pack = p->number,
                                    .unit = w.head.unit,
                                    .offset = w.at,

@@ -17,13 +17,13 @@
 
 #include "clock.h"
 
-#define MOVE_BYTES   (UNIT_BYTES + 4096u) /* copied in one step */
+#define MOVE_BYTES   (UNIT_BYTES + 2 * PAGE_BYTES) /* copied in one step */
 #define MOVE_RECORDS 16u
 #define COPY_GAIN    8u /* an eighth of a pack must come back, or copying the rest does not pay */
 
 uint64_t place_cost(const struct place *e)
 {
-    return record_bytes(e->raw, e->stored) + sizeof(struct journal_record);
+    return record_most(e->raw, e->stored) + sizeof(struct journal_record);
 }
 
 void place_evict(struct cache *c, uint64_t unit, const struct place *e)
@@ -119,8 +119,7 @@ static void move_take(struct move *m, const struct extent_ref *x, uint64_t unit,
         out->unit = unit;
         memcpy(&out->head, to, sizeof out->head);
         memcpy(out->table, to + sizeof out->head, out->head.chunks * sizeof out->table[0]);
-        out->payload = to + sizeof out->head + out->head.chunks * sizeof out->table[0];
-        out->bytes = bytes;
+        out->payload = to + record_lead(x->offset, out->head.flags, out->head.raw);
         m->from[m->n++] = x->entry;
         m->used += bytes;
     } else if (place_forget(m->t->c, unit, &x->entry)) {
@@ -134,7 +133,7 @@ static void move_one(void *arg, struct pack *p, const struct journal_record *r)
     struct extent_ref x;
     if (m->failed || moves_already(m, r->unit) || !pack_lives(m->t, p, r, &x))
         return;
-    uint64_t bytes = record_bytes(x.entry.raw, x.entry.stored);
+    uint64_t bytes = place_bytes(&x.entry);
     if (m->n == MOVE_RECORDS || m->used + bytes > MOVE_BYTES) {
         move_flush(m);
         writer_batch(m->t);

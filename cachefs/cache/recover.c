@@ -20,13 +20,14 @@ static void take_record(void *arg, struct pack *p, const struct journal_record *
     struct cache *c = arg;
     if (index_cover(&c->index, r->unit))
         return;
-    struct place e = {.used = atomic_load(&c->now_min),
-                      .pack = p->number,
-                      .offset64 = (uint32_t)(r->offset / RECORD_ALIGN),
-                      .stored = r->stored,
-                      .raw = r->raw,
-                      .tier = (uint8_t)p->tier->place,
-                      .flags = (uint8_t)((r->flags & (UNIT_LZ4 | UNIT_FIRST)) | UNIT_IN_PACK)};
+    struct place e = {
+        .used = atomic_load(&c->now_min),
+        .pack = p->number,
+        .offset64 = (uint32_t)(r->offset / RECORD_ALIGN),
+        .stored = r->stored,
+        .raw = r->raw,
+        .tier = (uint8_t)p->tier->place,
+        .flags = (uint8_t)((r->flags & (UNIT_LZ4 | UNIT_FIRST | UNIT_PAGED)) | UNIT_IN_PACK)};
     ACQUIRE(&stripe_of(c, r->unit)->lock);
     struct place old;
     if (!place_load(c, r->unit, &old) || !same_place(&old, &e))

@@ -59,8 +59,7 @@ static bool lies_in_pack(const struct cache *c, const struct place *e)
 {
     const struct pack *p = e->tier < c->conf.n_tiers ? tier_pack(c->tiers[e->tier], e->pack) : NULL;
     return p && e->raw <= UNIT_BYTES && e->stored <= e->raw &&
-           (uint64_t)e->offset64 * RECORD_ALIGN + record_bytes(e->raw, e->stored) <=
-               atomic_load(&p->size);
+           place_offset(e) + place_bytes(e) <= atomic_load(&p->size);
 }
 
 /* Stripe held. */

@@ -227,7 +227,7 @@ int tier_add_pack(struct tier *t, struct pack *p)
 
 uint64_t reservation(uint32_t raw)
 {
-    return record_bytes(raw, raw) + sizeof(struct journal_record) + NEW_PACK_COST;
+    return record_most(raw, raw) + sizeof(struct journal_record) + NEW_PACK_COST;
 }
 
 uint64_t tier_free_bytes(const struct tier *t)

@@ -50,22 +50,33 @@ static void ask_for_blocks(struct tier *t, const struct pack *p, uint64_t bytes)
     t->no_blocks_at_once = rc < 0 && (errno == EOPNOTSUPP || errno == ENOSYS);
 }
 
-static int write_records(struct pack *p, struct record *r, size_t n, uint64_t total,
+/* Where each record lands, and what it takes there: all of them in the end. */
+static uint64_t lay_out(const struct pack *p, struct record *r, size_t n)
+{
+    uint64_t from = atomic_load(&p->size), at = from;
+    for (size_t i = 0; i < n; i++) {
+        r[i].offset = at;
+        r[i].bytes = record_bytes(at, r[i].head.flags, r[i].head.raw, r[i].head.stored);
+        at += r[i].bytes;
+    }
+    return at - from;
+}
+
+static int write_records(struct pack *p, const struct record *r, size_t n, uint64_t total,
                          struct err *err)
 {
-    static const unsigned char zeros[RECORD_ALIGN];
-    struct iovec iov[BATCH_UNITS * 4];
+    static const unsigned char zeros[PAGE_BYTES];
+    struct iovec iov[BATCH_UNITS * 5];
     int k = 0;
-    uint64_t at = atomic_load(&p->size);
     for (size_t i = 0; i < n; i++) {
         size_t table = r[i].head.chunks * sizeof r[i].table[0];
-        size_t filled = sizeof r[i].head + table + r[i].head.stored;
-        iov[k++] = (struct iovec){&r[i].head, sizeof r[i].head};
-        iov[k++] = (struct iovec){r[i].table, table};
+        size_t lead = record_lead(r[i].offset, r[i].head.flags, r[i].head.raw);
+        size_t filled = lead + r[i].head.stored;
+        iov[k++] = (struct iovec){(void *)&r[i].head, sizeof r[i].head};
+        iov[k++] = (struct iovec){(void *)r[i].table, table};
+        iov[k++] = (struct iovec){(void *)zeros, lead - sizeof r[i].head - table};
         iov[k++] = (struct iovec){(void *)r[i].payload, r[i].head.stored};
         iov[k++] = (struct iovec){(void *)zeros, r[i].bytes - filled};
-        r[i].offset = at;
-        at += r[i].bytes;
     }
     ssize_t wrote = pwritev(p->fd, iov, k, (off_t)atomic_load(&p->size));
     if (wrote != (ssize_t)total)
@@ -112,16 +123,16 @@ static uint64_t file_bytes(const struct pack *p)
 int writer_append(struct tier *t, struct record *r, size_t n, bool at_once, uint64_t *ret_grown,
                   struct err *err)
 {
-    uint64_t total = 0;
+    uint64_t most = 0;
     for (size_t i = 0; i < n; i++)
-        total += r[i].bytes;
+        most += record_most(r[i].head.raw, r[i].head.stored);
     *ret_grown = 0;
     struct pack *old = t->active;
     uint64_t old_bytes = file_bytes(old);
-    struct pack *p = ready_pack(t, total, err);
+    struct pack *p = ready_pack(t, most, err);
     if (!p)
         return -1;
-    uint64_t before = p == old ? old_bytes : 0;
+    uint64_t before = p == old ? old_bytes : 0, total = lay_out(p, r, n);
     if (at_once)
         ask_for_blocks(t, p, total);
     int rc = write_records(p, r, n, total, err);
@@ -181,14 +192,14 @@ static size_t make_record(struct tier *t, const struct fill *f, struct record *r
         .unit = r->unit,
         .raw = f->len,
         .stored = packed ? (uint32_t)packed : f->len,
-        .flags = (uint16_t)((packed ? UNIT_LZ4 : 0) | (f->first ? UNIT_FIRST : 0))};
+        .flags = (uint16_t)((f->first ? UNIT_FIRST : 0) | (packed ? UNIT_LZ4 : 0) |
+                            (!packed && f->len >= PAGED_LEAST ? UNIT_PAGED : 0))};
     const unsigned char *at = r->payload;
     for (uint32_t i = 0; i < chunks; i++) {
         r->table[i].crc = crc32c(0, at, r->table[i].stored);
         at += r->table[i].stored;
     }
     record_seal(&r->head, r->table);
-    r->bytes = record_bytes(r->head.raw, r->head.stored);
     return packed;
 }
 

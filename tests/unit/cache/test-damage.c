@@ -132,7 +132,7 @@ Test(damage, a_restart_counts_each_entry_once)
     rig_open(&r);
     rig_fill(&r, 1, n);
     uint64_t live = live_bytes(&r);
-    cr_assert_eq(live, n * record_bytes(bytes, bytes));
+    cr_assert_eq(live, n * record_bytes(0, 0, bytes, bytes));
     rig_close(&r);
     rig_open(&r);
     cache_drop(r.cache, 5);
@@ -143,7 +143,7 @@ Test(damage, a_restart_counts_each_entry_once)
     cache_stat(r.cache, &st);
     cr_assert_eq(st.units, n - 1);
     cr_assert_eq(st.bytes, (n - 1) * bytes);
-    cr_assert_eq(live_bytes(&r), live - record_bytes(bytes, bytes));
+    cr_assert_eq(live_bytes(&r), live - record_bytes(0, 0, bytes, bytes));
     cr_assert_eq(cache_clear(r.cache, &err), 0);
     cr_assert_eq(live_bytes(&r), 0);
     rig_end(&r);
