@@ -158,6 +158,21 @@ bool push_window_is_worth(const struct push_window *w);
 /* The next position to push, or UINT64_MAX: nothing to do until the reader moves. */
 uint64_t push_window_take(struct push_window *w);
 
+/*
+ * What the kernel was asked to read ahead and has not sent us READs for: its queue, in which a
+ * reader's own request waits behind them all. Pages that were there already cost no READ: where
+ * none comes for PUSH_QUEUE_IDLE looks, none is queued.
+ */
+struct push_queue {
+    uint64_t asked; /* bytes */
+    uint64_t seen;  /* `arrived` at the last look */
+    unsigned idle;  /* looks */
+};
+#define PUSH_QUEUE_BYTES (8ull << 20)
+#define PUSH_QUEUE_IDLE  2
+/* `arrived`: bytes of all READs that came so far. `busy`: one of them is being answered. */
+bool push_queue_is_full(struct push_queue *q, uint64_t arrived, bool busy);
+
 enum push_how { PUSH_READAHEAD, PUSH_STORE, PUSH_OFF };
 const char *push_how_name(enum push_how how);
 
@@ -175,12 +190,15 @@ struct push {
     _Atomic bool active;           /* an order is set */
     _Atomic uint64_t hushed_until; /* on the monotonic clock */
     _Atomic unsigned in_flight;    /* READs of the pusher under way */
+    _Atomic uint64_t arrived;      /* bytes of all of them so far */
     _Atomic enum push_how how;
     char why[200]; /* how it was chosen; under lock */
 };
 int push_start(struct frontend *f, struct err *err);
 void push_stop(struct frontend *f);
 void push_told(void *frontend, int outcome); /* the helper's */
+/* A READ of the pusher's. The other end of its way: in_flight. */
+void push_arrived(struct frontend *f, uint32_t size);
 /* A reader's READ at the start of sample `id`. Cheap when no order is set. */
 void push_seen(struct frontend *f, uint64_t id);
 /* Opens nothing on the mount for two seconds. */

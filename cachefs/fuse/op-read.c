@@ -244,7 +244,7 @@ void op_read(struct frontend *f, const struct wire_in_header *h, const struct wi
     p->read.push = push_asks(f, h->pid);
     atomic_fetch_add(&f->parked, 1);
     if (p->read.push)
-        atomic_fetch_add(&f->push.in_flight, 1);
+        push_arrived(f, p->size);
     else if (in->offset == 0)
         push_seen(f, h->nodeid);
     p->slot = slot;

@@ -3,7 +3,8 @@
 
 #define TRIPWIRE_MIN 128 /* so that tripwires cost less than 1 % of the reads */
 #define TRIPWIRE_MAX 256
-#define WINDOW_MIN   16
+/* A smaller window is none: readers of such samples read far ahead within them. */
+#define WINDOW_MIN 4
 /* A reader that caught up gets this far before the pusher starts again ahead of it. */
 #define LEAD 16
 /* So many positions are worth the pusher's waking up. */
@@ -40,8 +41,10 @@ static void pushing_pays(struct push_window *w)
 void push_window_reset(struct push_window *w, uint64_t length, uint64_t window_samples)
 {
     *w = (struct push_window){.length = length};
-    w->window = window_samples < WINDOW_MIN ? WINDOW_MIN : window_samples;
+    w->window = window_samples < WINDOW_MIN ? 0 : window_samples;
     w->tripwire = clamp(w->window / 4, TRIPWIRE_MIN, TRIPWIRE_MAX);
+    /* A reader that is seen after the window's end has found nothing pushed meanwhile. */
+    w->tripwire = clamp(w->tripwire, 2, clamp(w->window / 3, 2, TRIPWIRE_MAX));
     pushing_pays(w);
 }
 
@@ -117,7 +120,7 @@ void push_window_seen(struct push_window *w, uint64_t pos, uint64_t now)
     time_passes(w, pos + 1 - w->reader, now);
     w->reader = pos + 1;
     if (w->next < w->reader)
-        w->next = w->reader + LEAD;
+        w->next = w->reader + clamp(w->window / 2, 0, LEAD);
     advanced = w->reader - w->stretch_start;
     if (paused && w->reader >= w->paused_until)
         end_pause(w);
@@ -139,7 +142,7 @@ bool push_window_is_worth(const struct push_window *w)
 
 uint64_t push_window_take(struct push_window *w)
 {
-    if (w->reader < w->paused_until)
+    if (w->reader < w->paused_until || !w->window)
         return UINT64_MAX;
     if (w->next < w->reader)
         w->next = w->reader;
@@ -148,4 +151,17 @@ uint64_t push_window_take(struct push_window *w)
     if (w->next >= w->length || w->next >= w->reader + w->window)
         return UINT64_MAX;
     return w->next++;
+}
+
+/* --- what the kernel has queued --- */
+
+bool push_queue_is_full(struct push_queue *q, uint64_t arrived, bool busy)
+{
+    if (q->asked < arrived) /* READs are of whole pages */
+        q->asked = arrived;
+    q->idle = busy || arrived != q->seen ? 0 : q->idle + 1;
+    q->seen = arrived;
+    if (q->idle >= PUSH_QUEUE_IDLE)
+        q->asked = arrived;
+    return q->asked - arrived >= PUSH_QUEUE_BYTES;
 }

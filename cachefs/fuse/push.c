@@ -48,6 +48,7 @@ struct pusher {
     struct catalog *catalog; /* of the present order */
     struct prefix prefixes[PREFIXES];
     unsigned in_flight_max;
+    struct push_queue queue;
     bool begun;     /* an order has been followed in this life */
     bool fell_back; /* the second way is in use */
 };
@@ -157,6 +158,7 @@ static int push_one(struct pusher *p, uint64_t id, enum push_how how)
         return 0;
     }
     file.size = e.size;
+    p->queue.asked += how == PUSH_READAHEAD ? e.size : 0;
     helper_file(&p->f->helper, &file, path);
     if (how == PUSH_STORE)
         return store_held(p, id, e.size);
@@ -203,6 +205,27 @@ static void wait_in_flight(struct pusher *p, unsigned most)
         cond_wait_for(&push->moved, &push->lock, NS_PER_MS / 2);
 }
 
+/* Waits until the kernel has little of ours in its queue. */
+static void wait_queued(struct pusher *p)
+{
+    struct push *push = &p->f->push;
+
+    if (p->queue.asked < atomic_load(&push->arrived) + PUSH_QUEUE_BYTES)
+        return;
+    helper_settle(&p->f->helper);
+    p->queue.idle = 0;
+    ACQUIRE(&push->lock);
+    while (!push->stopping && push_queue_is_full(&p->queue, atomic_load(&push->arrived),
+                                                 atomic_load(&push->in_flight) > 0))
+        cond_wait_for(&push->moved, &push->lock, NS_PER_MS / 2);
+}
+
+void push_arrived(struct frontend *f, uint32_t size)
+{
+    atomic_fetch_add(&f->push.in_flight, 1);
+    atomic_fetch_add_explicit(&f->push.arrived, size, memory_order_relaxed);
+}
+
 /* --- choosing the way --- */
 
 static void settle(struct push *push, enum push_how how, const char *why)
@@ -237,6 +260,7 @@ static void push_batch(struct pusher *p, const uint64_t *positions, const uint64
 
     for (size_t i = 0; i < n && atomic_load(&push->how) != PUSH_OFF; i++) {
         wait_in_flight(p, p->in_flight_max - 1);
+        wait_queued(p);
         wait_hushed(push);
         if (too_late(push, positions[i]))
             continue;

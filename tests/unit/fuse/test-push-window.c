@@ -35,11 +35,80 @@ Test(push_window, tripwires_cost_less_than_one_percent)
 {
     struct push_window w;
 
-    for (uint64_t window = 1; window < 100000; window *= 3) {
+    for (uint64_t window = 512; window < 100000; window *= 3) {
         push_window_reset(&w, 10, window);
         cr_assert_geq(w.tripwire, 128);
-        cr_assert_geq(w.window, 16);
+        cr_assert_eq(w.window, window);
     }
+}
+
+/* Few of large samples fit: a reader is seen before it has used up what was pushed for it. */
+Test(push_window, a_small_window_does_not_run_dry)
+{
+    struct push_window w;
+
+    for (uint64_t window = 4; window < 600; window++) {
+        bool there[2000] = {false};
+        uint64_t reads = 0, next;
+
+        push_window_reset(&w, 2000, window);
+        for (uint64_t pos = 0; pos < 2000; pos++) {
+            while ((next = push_window_take(&w)) != UINT64_MAX) {
+                cr_assert_lt(next, w.reader + window);
+                there[next] = true;
+            }
+            if (there[pos])
+                continue;
+            cr_assert_eq(pos % w.tripwire, w.tripwire - 1, "window %d, position %d", (int)window,
+                         (int)pos);
+            push_window_seen(&w, pos, 0);
+            reads++;
+        }
+        cr_assert_eq(reads, 2000 / w.tripwire);
+    }
+}
+
+Test(push_window, samples_that_hardly_fit_are_not_pushed)
+{
+    struct push_window w;
+
+    for (uint64_t window = 0; window < 4; window++) {
+        push_window_reset(&w, 100, window);
+        cr_assert_eq(push_window_take(&w), UINT64_MAX);
+        push_window_seen(&w, 10, 0);
+        cr_assert_eq(push_window_take(&w), UINT64_MAX);
+        cr_expect_not(push_window_is_worth(&w));
+    }
+}
+
+Test(push_queue, is_bounded_by_bytes_that_have_not_come)
+{
+    struct push_queue q = {0};
+
+    q.asked = PUSH_QUEUE_BYTES - 1;
+    cr_assert_not(push_queue_is_full(&q, 0, false));
+    q.asked = PUSH_QUEUE_BYTES;
+    cr_assert(push_queue_is_full(&q, 0, true));
+    cr_assert_not(push_queue_is_full(&q, 4096, true));
+    q.asked += 4096;
+    cr_assert(push_queue_is_full(&q, 4096, true));
+    /* The last page of a file is read whole: that is no credit for the next. */
+    cr_assert_not(push_queue_is_full(&q, 2 * PUSH_QUEUE_BYTES, false));
+    q.asked += PUSH_QUEUE_BYTES;
+    cr_assert(push_queue_is_full(&q, 2 * PUSH_QUEUE_BYTES, false));
+}
+
+Test(push_queue, what_was_there_already_is_not_waited_for)
+{
+    struct push_queue q = {.asked = 2 * PUSH_QUEUE_BYTES};
+
+    for (int i = 0; i < 10; i++)
+        cr_assert(push_queue_is_full(&q, 0, true), "READs are being answered");
+    cr_assert(push_queue_is_full(&q, 1, false), "one came");
+    for (int i = 1; i < PUSH_QUEUE_IDLE; i++)
+        cr_assert(push_queue_is_full(&q, 1, false));
+    cr_assert_not(push_queue_is_full(&q, 1, false));
+    cr_assert_eq(q.asked, 1);
 }
 
 Test(push_window, a_steady_reader_is_always_ahead_served)
