@@ -67,6 +67,13 @@ static uint64_t near_window(const struct volume *v, const struct catalog_info *i
     return clamp(NEAR_BYTES / mean_bytes(info), WINDOW_LEAST, ahead_window(v, info));
 }
 
+/* Positions whose packs are read ahead at a time: half a window at most, so that the other half is
+ * there while they are read. */
+static uint64_t disk_chunk(uint64_t near)
+{
+    return clamp(near / 2, 1, DISK_CHUNK);
+}
+
 static unsigned siblings_depth(const struct volume *v)
 {
     if (v->conf.prefetch)
@@ -104,7 +111,7 @@ static void move_disk_window(struct volume *v, struct ahead *a, uint64_t pos)
     uint64_t limit = pos + 1 + near < a->order->length ? pos + 1 + near : a->order->length;
     if (limit > a->disk_limit || jumped_back)
         a->disk_limit = limit;
-    if (a->disk_limit >= a->disk_next + DISK_CHUNK ||
+    if (a->disk_limit >= a->disk_next + a->disk_chunk ||
         (limit == a->order->length && a->disk_next < limit))
         cond_signal(&a->wake);
 }
@@ -177,6 +184,7 @@ void ahead_set_order(struct volume *v, struct epoch_order *o)
             const struct catalog_info *info = catalog_info(o->catalog);
             a->limit = clamp(ahead_window(v, info), 0, o->length);
             a->disk_limit = clamp(near_window(v, info), 0, o->length);
+            a->disk_chunk = disk_chunk(near_window(v, info));
         }
         cond_signal(&a->wake);
     }
@@ -361,7 +369,7 @@ static bool take_work(struct ahead *a, struct work *w)
     if (!a->order)
         return false;
     skip_if_wasted(a);
-    w->n_disk = take_window(&a->disk_next, a->disk_limit, DISK_CHUNK, &w->disk_first);
+    w->n_disk = take_window(&a->disk_next, a->disk_limit, a->disk_chunk, &w->disk_first);
     w->n_fetch = take_window(&a->next, a->limit, CHUNK, &w->fetch_first);
     if (!w->n_disk && !w->n_fetch)
         return false;

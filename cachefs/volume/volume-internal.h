@@ -247,6 +247,7 @@ struct ahead {
     struct epoch_order *order;      /* whose window is fetched; NULL: none */
     uint64_t next, limit;           /* positions: fetched up to; wanted up to */
     uint64_t disk_next, disk_limit; /* the same for the nearer window of readahead from packs */
+    uint64_t disk_chunk;            /* positions of it taken at a time */
     uint64_t rank_pos[AHEAD_RANKS]; /* where each rank was seen last */
     unsigned outstanding;
     unsigned wasted; /* fetched ahead in a row, and not kept by the cache */
