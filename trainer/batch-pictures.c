@@ -13,7 +13,9 @@ struct pictures {
     const volatile sig_atomic_t *stop; /* NULL: never */
     struct loader *loader;
     const struct loader_batch *held;
-    bool resumed;           /* the first pass goes on where a token said */
+    bool resumed; /* the first pass goes on where a token said */
+    bool behind;  /* threads still read for another pass than `pass` */
+    uint64_t pass;
     uint64_t skipped, told; /* of the batches that were given; what skips() has told of */
 };
 
@@ -26,7 +28,22 @@ static int begin(struct batches *b, uint64_t pass, struct err *err)
         p->resumed = false;
         return 0;
     }
-    return loader_set_epoch(p->loader, pass, err);
+    p->pass = pass;
+    int got = loader_set_epoch_within(p->loader, pass, 0, err);
+    p->behind = got == LOADER_LATE; /* next() waits for them, as it can be stopped */
+    return p->behind ? 0 : got;
+}
+
+/* LOADER_LATE: it was asked to stop. */
+static int catch_up(struct pictures *p, struct err *err)
+{
+    int got = LOADER_LATE;
+    if (!p->behind)
+        return 0;
+    while (got == LOADER_LATE && !(p->stop && *p->stop))
+        got = loader_set_epoch_within(p->loader, p->pass, p->stop ? LOOK_NS : UINT64_MAX, err);
+    p->behind = got == LOADER_LATE;
+    return got;
 }
 
 /* What to do about a picture that is no good; any other cause speaks for itself. */
@@ -45,7 +62,9 @@ static int next(struct batches *b, struct net_batch *ret, struct err *err)
     loader_release(p->loader, p->held);
     p->held = NULL;
     struct err why = {0};
-    int got;
+    int got = catch_up(p, err);
+    if (got)
+        return got < 0 ? -1 : BATCH_STOPPED;
     do
         got = loader_next_within(p->loader, p->stop ? LOOK_NS : UINT64_MAX, &p->held, &why);
     while (got == LOADER_LATE && !*p->stop);
@@ -100,6 +119,11 @@ static uint32_t skips(struct batches *b, struct loader_skip *ret, uint32_t max)
     return loader_skips(p->loader, ret, more < max ? (uint32_t)more : max);
 }
 
+static bool rests(struct batches *b, uint64_t wait_ns)
+{
+    return loader_rest(((struct pictures *)b)->loader, wait_ns);
+}
+
 static void pictures_close(struct batches *b)
 {
     struct pictures *p = (struct pictures *)b;
@@ -107,8 +131,8 @@ static void pictures_close(struct batches *b)
     free(p);
 }
 
-static const struct batches_ops ops = {begin,      next,  token, figures,
-                                       class_name, empty, skips, pictures_close};
+static const struct batches_ops ops = {begin, next,  token, figures,       class_name,
+                                       empty, skips, rests, pictures_close};
 
 int batch_pictures(struct batches **ret, const struct batch_options *o, struct err *err)
 {

@@ -260,7 +260,7 @@ static void ratings_close(struct batches *b)
     free(r);
 }
 
-static const struct batches_ops ops = {begin, next, token, figures,
+static const struct batches_ops ops = {begin, next, token, figures,      NULL,
                                        NULL,  NULL, NULL,  ratings_close};
 
 int batch_ratings(struct batches **ret, const struct batch_options *o, struct err *err)

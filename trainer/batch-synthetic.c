@@ -101,7 +101,7 @@ static void synthetic_close(struct batches *b)
     free(s);
 }
 
-static const struct batches_ops ops = {begin, next, token, figures,
+static const struct batches_ops ops = {begin, next, token, figures,        NULL,
                                        NULL,  NULL, NULL,  synthetic_close};
 
 int batch_synthetic(struct batches **ret, enum model_data kind, const struct batch_options *o,

@@ -63,6 +63,9 @@ struct batches_ops {
     /* What was left out since the last call, newest first: at most `max` of them. NULL: nothing
      * ever is. Reading ahead, they may be of batches that are still to come. */
     uint32_t (*skips)(struct batches *b, struct loader_skip *ret, uint32_t max);
+    /* Reads no more ahead; within this time, is nothing read any more? If not, close() waits for
+     * as long as the file hangs. NULL: nothing is ever read ahead. */
+    bool (*rest)(struct batches *b, uint64_t wait_ns);
     void (*close)(struct batches *b);
 };
 

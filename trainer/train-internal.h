@@ -34,7 +34,7 @@ struct run {
     char saved[600]; /* its folder */
     float *sums;     /* host memory: gradients and sums of a step, or the backend's own */
     bool stopped;
-    bool stuck;       /* ... while samples that had been asked for did not come */
+    bool stuck;       /* samples that had been asked for did not come, and nobody waits for them */
     bool is_async;    /* with servers: no trainer waits for another between begin ... */
     bool met;         /* ... and end: all have made their last step */
     bool device_sums; /* gradients are summed by the devices themselves */

@@ -11,6 +11,7 @@
 #include "train-internal.h"
 
 #define LOG_MODULE "train"
+#define REST_NS    (3 * NS_PER_S)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
@@ -390,8 +391,16 @@ static int open_all(struct run *r, const struct roles *roles, struct err *err)
     return open_logs(r, err);
 }
 
+/* Who ends early does not wait for what was read ahead, which may hang. */
+static bool rests(struct batches *b)
+{
+    return !b || !b->ops->rest || b->ops->rest(b, REST_NS);
+}
+
 static void close_all(struct run *r, bool failed)
 {
+    if ((failed || *r->stop) && (!rests(r->batches) || !rests(r->test)))
+        r->stuck = true;
     if (r->c)
         r->c->failed = failed;
     report_close(&r->report);

@@ -92,6 +92,25 @@ stopped one "$pid"
 expect "checkpoints" "$(ls "$T/judged")" pass-00000
 ! grep -q "Test Pass" "$T/one.log" || fail "judged without samples: $(cat "$T/one.log")"
 
+# What is read ahead to judge again may hang long before it is wanted: neither the next judging nor the end waits for it. Of 12
+# samples in batches of 4 all are read when training begins, and one of them is never there again.
+"$SAMPAN_BUILD/tools/make-pictures" "$T/few" 4 3 48 40
+mkfifo "$T/pipe"
+one_of_few=$(find "$T/few" -type f | sort | sed -n 5p)
+cp "$one_of_few" "$T/aside"
+for period in 1 300; do # it is asked to stop when judging begins again; long before that
+    cp --remove-destination "$T/aside" "$one_of_few"
+    begin one --data "$SRC" --test_data "$T/few" --num_passes 100000 --test_period "$period" --saving_period 0 --save_dir "$T/ahead-$period"
+    until_true 30 made one 3 || fail "no step: $(cat "$T/one.log")"
+    ln -f "$T/pipe" "$one_of_few"
+    until_true 60 grep -q "Test Pass=$((period - 1))" "$T/one.log" || fail "it never judged: $(tail -n 3 "$T/one.log")"
+    [ "$period" = 300 ] || until_true 30 grep -q "Pass=1 done" "$T/one.log" || fail "no second pass: $(tail -n 3 "$T/one.log")"
+    kill -TERM "$pid"
+    stopped one "$pid"
+    expect "how it ended" "$(tail -n 1 "$T/one.json" | field state)" stopped
+    [ -e "$(tail -n 1 "$T/one.json" | field checkpoint)/done" ] || fail "no whole checkpoint: $(tail -n 1 "$T/one.json")"
+done
+
 faults
 begin one --data "$MNT" --save_dir "$T/out"
 wait "$pid" || fail "it does not go on: $(cat "$T/one.log")"

@@ -420,21 +420,43 @@ void loader_release(struct loader *l, const struct loader_batch *b)
     cond_broadcast(&l->done);
 }
 
-int loader_set_epoch(struct loader *l, uint64_t epoch, struct err *err)
+/* The lock is held. False: somebody reads or prepares still; nobody begins to. */
+static bool rest(struct loader *l, uint64_t wait_ns)
+{
+    uint64_t began = clock_mono_ns(), now = began;
+    l->restart = true;
+    while ((l->busy || l->planning) && now - began < wait_ns) {
+        cond_wait_for(&l->done, &l->lock, wait_ns - (now - began));
+        now = clock_mono_ns();
+    }
+    return !l->busy && !l->planning;
+}
+
+bool loader_rest(struct loader *l, uint64_t wait_ns)
+{
+    ACQUIRE(&l->lock);
+    return rest(l, wait_ns);
+}
+
+int loader_set_epoch_within(struct loader *l, uint64_t epoch, uint64_t wait_ns, struct err *err)
 {
     ACQUIRE(&l->lock);
     if (epoch >= l->last_epoch)
         return err_set(err, ERR_USAGE, "loader: epoch %" PRIu64 ": the last one is %" PRIu64, epoch,
                        l->last_epoch - 1);
-    if (epoch == l->give_epoch && !l->given && l->failed.class == ERR_NONE)
+    if (epoch == l->give_epoch && !l->given && l->failed.class == ERR_NONE && !l->restart)
         return 0;
-    l->restart = true;
-    while (l->busy || l->planning)
-        cond_wait(&l->done, &l->lock);
+    if (!rest(l, wait_ns))
+        return LOADER_LATE;
     plan_restart(l, epoch);
     l->restart = false;
     cond_broadcast(&l->work);
     return 0;
+}
+
+int loader_set_epoch(struct loader *l, uint64_t epoch, struct err *err)
+{
+    return loader_set_epoch_within(l, epoch, UINT64_MAX, err);
 }
 
 int loader_token(struct loader *l, char ret[LOADER_TOKEN_TEXT], struct err *err)

@@ -142,6 +142,12 @@ void loader_release(struct loader *l, const struct loader_batch *b);
 /* The next batch is the first of this epoch; what was decoded ahead is thrown away, unless this
  * epoch was about to begin anyhow. */
 int loader_set_epoch(struct loader *l, uint64_t epoch, struct err *err);
+/* The same, but waits no longer than this for threads that still read of another epoch.
+ * LOADER_LATE: they do; until a later call succeeds nothing is read, and no batch comes. */
+int loader_set_epoch_within(struct loader *l, uint64_t epoch, uint64_t wait_ns, struct err *err);
+/* Nothing more is read ahead. Has each thread come back within this time from what it read? If not,
+ * loader_close() would wait for it, for as long as its file hangs. */
+bool loader_rest(struct loader *l, uint64_t wait_ns);
 
 /* What a checkpoint keeps: the place after the batch that loader_next() gave last, or (the second
  * form) after that batch. One printable line of less than LOADER_TOKEN_TEXT bytes. */

@@ -610,6 +610,46 @@ Test(loader, a_batch_that_is_late_is_given_later)
     drop_folder(dir);
 }
 
+/* The epoch that is read ahead hangs: going back to the first is not waited for. */
+Test(loader, another_epoch_is_not_waited_for_longer_than_is_said)
+{
+    char *dir = picture_set(), *lists = new_folder();
+    char list[512], sample[512], aside[512], hangs[512];
+    put_list(lists, "ant/000.jpg 0\nant/001.jpg 0\n");
+    snprintf(list, sizeof list, "%s/train.txt", lists);
+    snprintf(sample, sizeof sample, "%s/ant/000.jpg", dir);
+    snprintf(aside, sizeof aside, "%s/ant/aside", dir);
+    snprintf(hangs, sizeof hangs, "%s/ant/pipe", dir);
+    cr_assert_eq(mkfifo(hangs, 0600), 0);
+    struct loader_options o = options(dir);
+    const struct loader_batch *b = NULL;
+    struct err e = {0};
+    o.list = list;
+    o.sampler = "sequence";
+    o.batch = 1;
+    o.depth = 2; /* the next epoch is read when the first batch is given back */
+    struct loader *l = open_it(&o);
+    cr_assert_eq(loader_next(l, &b, &e), 1, "%s", e.msg);
+    cr_assert(!rename(sample, aside) && !link(hangs, sample));
+    loader_release(l, b);
+    cr_assert_eq(loader_next(l, &b, &e), 1, "%s", e.msg);
+    loader_release(l, b);
+    cr_assert_eq(loader_next(l, &b, &e), 0);
+    cr_expect_eq(loader_next_within(l, 20 * 1000 * 1000, &b, &e), LOADER_LATE, "it hangs");
+    cr_expect_eq(loader_set_epoch_within(l, 0, 0, &e), LOADER_LATE);
+    cr_expect_eq(loader_set_epoch_within(l, 0, 20 * 1000 * 1000, &e), LOADER_LATE);
+    cr_expect_not(loader_rest(l, 1000 * 1000));
+    cr_assert_eq(rename(aside, sample), 0);
+    close(open(hangs, O_WRONLY)); /* it comes: no picture, but nobody wants it any more */
+    cr_expect(loader_rest(l, UINT64_MAX));
+    cr_expect_eq(loader_set_epoch_within(l, 0, 0, &e), 0, "%s", e.msg);
+    cr_assert_eq(loader_next(l, &b, &e), 1, "%s", e.msg);
+    cr_expect(b->n == 1 && b->numbers[0] == 0 && b->epoch == 0);
+    loader_close(l);
+    drop_folder(lists);
+    drop_folder(dir);
+}
+
 Test(loader, a_list_with_wrong_lines_is_refused_by_line)
 {
     static const struct {
