@@ -330,32 +330,34 @@ static int look_at(const char *place, struct checkpoint_about *ret, struct err *
     return 0;
 }
 
-/* The newest folder with a `done`. */
-static char *newest(const char *path, struct err *err)
+/* The newest folder with a `done`, but for so many. */
+static char *newest(const char *path, size_t skip, struct err *err)
 {
     cleanup_free struct checkpoint_place *all = NULL;
     size_t n;
     if (checkpoint_list(path, &all, &n, err))
         return NULL;
     for (size_t i = 0; i < n; i++)
-        if (all[i].done)
+        if (all[i].done && skip-- == 0)
             return xasprintf("%s/%s", path, all[i].name);
     err_set(err, ERR_NOT_FOUND, "there is no whole one (look for its pass-… folders)");
     return NULL;
 }
 
-int checkpoint_look(const char *path, struct checkpoint_about *ret, char **ret_place,
+int checkpoint_look(const char *path, size_t skip, struct checkpoint_about *ret, char **ret_place,
                     struct err *err)
 {
-    cleanup_free char *state = xasprintf("%s/state.json", path), *place = NULL;
+    cleanup_free char *state = xasprintf("%s/state.json", path);
+    bool is_one = access(state, F_OK) == 0;
     *ret = (struct checkpoint_about){0};
+    *ret_place = NULL;
     if (access(path, F_OK))
         return err_sys(err, errno, "checkpoints: %s", path);
-    place = access(state, F_OK) == 0 ? xstrdup(path) : newest(path, err);
-    if (!place || look_at(place, ret, err)) {
-        checkpoint_about_release(ret);
-        return err_wrap(err, "checkpoints: %s", place ? place : path);
-    }
-    *ret_place = take_ptr(&place);
-    return 0;
+    if (is_one && skip)
+        return err_set(err, ERR_NOT_FOUND, "checkpoints: %s: there is no other", path);
+    *ret_place = is_one ? xstrdup(path) : newest(path, skip, err);
+    if (*ret_place && look_at(*ret_place, ret, err) == 0)
+        return 0;
+    checkpoint_about_release(ret);
+    return err_wrap(err, "checkpoints: %s", *ret_place ? *ret_place : path);
 }

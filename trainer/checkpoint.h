@@ -69,10 +69,11 @@ int checkpoint_load(const char *dir, struct net *n, const struct checkpoint_abou
 int checkpoint_load_named(const char *path, struct net *n, const struct checkpoint_about *about,
                           struct checkpoint *ret, struct log *log, struct err *err);
 
-/* How the net of one checkpoint's folder, or of the newest whole one in a folder of them, was
- * built; `*ret_place` is the folder that it was. ERR_NOT_FOUND: there is none; ERR_USAGE: it was
- * written without. */
-int checkpoint_look(const char *path, struct checkpoint_about *ret, char **ret_place,
+/* How the net of one checkpoint's folder, or of the newest finished one in a folder of them (the
+ * `skip` newest passed over), was built; `*ret_place` is the folder that it was, also where it is
+ * torn (the caller's, free). NULL: there is none (left): ERR_NOT_FOUND. ERR_USAGE: it was written
+ * without. */
+int checkpoint_look(const char *path, size_t skip, struct checkpoint_about *ret, char **ret_place,
                     struct err *err);
 
 /* The folder's name of a checkpoint. */

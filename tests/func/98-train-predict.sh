@@ -140,6 +140,24 @@ refused() { # EXIT WORDS DIR
     expect "exit code for $3" "$code" "$1"
     grep -q "$2" "$T/why" || fail "no \"$2\" in: $(cat "$T/why")"
 }
+# The newest is torn: the one before it answers, and the log says so. One that is named is not replaced by another.
+answers() { # DIR PLACE WORDS : which checkpoint it serves, and what its log says
+    local port
+    "$TRAIN" predict --checkpoint "$1" --listen 127.0.0.1:0 2>"$T/why" &
+    until_true 30 grep -q "ready port=" "$T/why" || fail "it does not serve: $(cat "$T/why")"
+    port=$(sed -n 's/.*ready port=//p' "$T/why")
+    expect "served of $1" "$(curl -sS "http://127.0.0.1:$port/v1/model" | field checkpoint)" "$2"
+    kill -TERM $!
+    wait $! || fail "it does not end well: $(cat "$T/why")"
+    grep -q "$3" "$T/why" || fail "no \"$3\" in: $(cat "$T/why")"
+}
+cp -r "$T/saved" "$T/torn"
+truncate -s -1 "$T/torn/pass-00002/___fc_layer_0__.w0"
+answers "$T/torn" "$T/torn/pass-00001" "warn predict: $T/torn/pass-00002 is passed over: .*fc_layer_0"
+rm "$T/torn/pass-00001/___fc_layer_1__.w0"
+answers "$T/torn" "$T/torn/pass-00000" "warn predict: $T/torn/pass-00001 is passed over: .*fc_layer_1"
+printf x >>"$T/torn/pass-00000/state.json"
+refused 1 "pass-00002: .*fc_layer_0" "$T/torn"
 refused 3 "no such\|No such" "$T/nothing"
 mkdir "$T/empty"
 refused 3 "no whole one" "$T/empty"

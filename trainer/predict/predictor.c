@@ -7,25 +7,63 @@
 #include "mem.h"
 #include "predict-internal.h"
 
-static int build(struct predictor *p, const struct predict_options *o, struct log *log,
-                 struct err *err)
+static int build(struct predictor *p, struct err *err)
 {
     struct checkpoint_about *a = &p->about;
-    struct checkpoint found;
     int kind = model_data(a->model, err);
     if (kind < 0)
         return err_wrap(err, "checkpoint %s", p->place);
     p->kind = (enum model_data)kind;
     p->n = net_new(p->b, a->model);
-    if (model_build(p->n, a->model, &a->shape, err) || net_finish(p->n, p->batch, 0, err) ||
-        (a->mean && net_track_mean(p->n, err)) ||
-        checkpoint_load_named(p->place, p->n, NULL, &found, log, err) < 0)
+    return model_build(p->n, a->model, &a->shape, err) || net_finish(p->n, p->batch, 0, err) ||
+                   (a->mean && net_track_mean(p->n, err))
+               ? -1
+               : 0;
+}
+
+static void forget(struct predictor *p)
+{
+    if (p->n)
+        net_free(take_ptr(&p->n));
+    checkpoint_about_release(&p->about);
+    p->about = (struct checkpoint_about){0};
+    free(take_ptr(&p->place));
+}
+
+/* The newest of them, but for `skip`. 1: it is torn or damaged, as `err` says; another may do. */
+static int load(struct predictor *p, const struct predict_options *o, size_t skip, struct log *log,
+                struct err *err)
+{
+    struct checkpoint found;
+    if (checkpoint_look(o->checkpoint, skip, &p->about, &p->place, err))
+        return p->place && err->class != ERR_USAGE ? 1 : -1;
+    if (build(p, err))
         return -1;
-    if (a->mean)
+    if (checkpoint_load_named(p->place, p->n, NULL, &found, log, err) < 0)
+        return err->class != ERR_USAGE ? 1 : -1;
+    if (p->about.mean)
         net_swap_mean(p->n);
-    log_info(log, "%s of %s: step=%llu mean=%s listen=%s", a->model, p->place,
-             (unsigned long long)found.step, a->mean ? "yes" : "no", o->listen);
+    log_info(log, "%s of %s: step=%llu mean=%s listen=%s", p->about.model, p->place,
+             (unsigned long long)found.step, p->about.mean ? "yes" : "no", o->listen);
     return 0;
+}
+
+/* The newest that is whole, as training goes on from. If none is, the newest one's error counts. */
+static int load_newest(struct predictor *p, const struct predict_options *o, struct log *log,
+                       struct err *err)
+{
+    struct err first = {0}, why = {0};
+    int got;
+    for (size_t skip = 0; (got = load(p, o, skip, log, &why)) > 0; skip++) {
+        if (skip == 0)
+            first = why;
+        log_warn(log, "%s is passed over: %s", p->place, why.msg);
+        forget(p);
+        why = (struct err){0};
+    }
+    if (got && err)
+        *err = first.class != ERR_NONE && !p->place ? first : why;
+    return got;
 }
 
 int predictor_open(struct predictor **ret, const struct predict_options *o, struct log *log,
@@ -39,8 +77,7 @@ int predictor_open(struct predictor **ret, const struct predict_options *o, stru
     struct predictor *p = xcalloc(1, sizeof *p);
     lock_init(&p->lock, RANK_TRAIN, "predictor");
     p->batch = (size_t)o->batch;
-    if (checkpoint_look(o->checkpoint, &p->about, &p->place, err) ||
-        backend_open(&p->b, &bo, why, sizeof why, err) || build(p, o, log, err)) {
+    if (backend_open(&p->b, &bo, why, sizeof why, err) || load_newest(p, o, log, err)) {
         predictor_close(p);
         return -1;
     }
@@ -54,13 +91,10 @@ void predictor_close(struct predictor *p)
 {
     if (!p)
         return;
-    if (p->n)
-        net_free(p->n);
+    forget(p);
     if (p->b)
         backend_close(p->b);
-    checkpoint_about_release(&p->about);
     lock_destroy(&p->lock);
-    free(p->place);
     free(p);
 }
 

@@ -353,7 +353,7 @@ Test(checkpoint, how_the_net_was_built)
     setup(&w);
     fill(w.n, 1);
     cr_assert_eq(checkpoint_save(w.dir, w.n, &c, &about, 0, NULL, 0, &err), 0, "%s", err.msg);
-    cr_assert_eq(checkpoint_look(w.dir, &got, &place, &err), 0, "%s", err.msg);
+    cr_assert_eq(checkpoint_look(w.dir, 0, &got, &place, &err), 0, "%s", err.msg);
     cr_expect_str_eq(strrchr(place, '/'), "/pass-00001");
     cr_expect_str_eq(got.model, "mlp");
     cr_expect(got.shape.h == 4 && got.shape.w == 5 && got.shape.c == 3 && got.shape.hidden == 8);
@@ -365,10 +365,18 @@ Test(checkpoint, how_the_net_was_built)
     free(place);
     place = NULL;
     save(&w, 3, 0, 1); /* the newest has nothing of that */
-    cr_expect_eq(checkpoint_look(w.dir, &got, &place, &err), -1);
+    cr_expect_eq(checkpoint_look(w.dir, 0, &got, &place, &err), -1);
     cr_expect_eq(err.class, ERR_USAGE);
     cr_expect(strstr(err.msg, "pass-00002") && strstr(err.msg, "an older program"), "%s", err.msg);
-    cr_expect_null(place);
+    cr_expect_str_eq(strrchr(place, '/'), "/pass-00002");
+    free(place);
+    err = (struct err){0};
+    cr_assert_eq(checkpoint_look(w.dir, 1, &got, &place, &err), 0, "%s", err.msg);
+    cr_expect_str_eq(strrchr(place, '/'), "/pass-00001");
+    checkpoint_about_release(&got);
+    free(place);
+    cr_expect_eq(checkpoint_look(w.dir, 2, &got, &place, &err), -1);
+    cr_expect(!place && err.class == ERR_NOT_FOUND, "%s", err.msg);
     teardown(&w);
 }
 
