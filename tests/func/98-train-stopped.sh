@@ -45,6 +45,40 @@ for signal in TERM INT; do
     rm -r "$T/never"
 done
 
+# Of two ranks one alone is asked: both stop after the same step, and rank 0 leaves the checkpoint, from which both go on to the
+# bits of two that nobody stopped.
+two_ranks() { # OPTIONS… : pids in $second and $pid
+    rm -f "$T/place"
+    "$TRAIN" --device cpu "${set[@]}" --num_gradient_servers 2 --rendezvous "file://$T/place" --trainer_id 1 "$@" >"$T/rank1.out" 2>"$T/rank1.log" &
+    second=$!
+    on_exit "kill -9 $second"
+    start "${set[@]}" --num_gradient_servers 2 --rendezvous "file://$T/place" --trainer_id 0 "$@"
+}
+both_ended() { # CODE
+    ended "$1"
+    local code=0
+    wait "$second" || code=$?
+    expect "exit code of rank 1: $(tail -n 3 "$T/rank1.log")" "$code" "$1"
+}
+for who in 0 1; do
+    two_ranks --save_dir "$T/of-two-$who"
+    until_true 30 wrote '"event":"step"' || fail "no step: $(cat "$T/train.log" "$T/rank1.log")"
+    [ $who = 0 ] || kill -TERM "$second"
+    [ $who = 1 ] || kill -TERM "$pid"
+    both_ended 143
+    step=$(tail -n 1 "$T/out" | field step)
+    grep -q "stopped by a signal after step $step;" "$T/train.log" || fail "$(tail -n 2 "$T/train.log")"
+    grep -q "stopped by a signal after step $step;" "$T/rank1.log" || fail "$(tail -n 2 "$T/rank1.log")"
+    expect "checkpoints" "$(ls "$T/of-two-$who")" "$(printf 'pass-00000-batch-%09d' "$step")"
+    for run in "of-two-$who" never; do
+        two_ranks --save_dir "$T/$run" --max_steps $((step + 10))
+        both_ended 0
+    done
+    diff -r "$T/of-two-$who/$(printf 'pass-00000-batch-%09d' $((step + 10)))" "$T/never/$(printf 'pass-00000-batch-%09d' $((step + 10)))" ||
+        fail "not the bits of two ranks that were never stopped"
+    rm -r "$T/never"
+done
+
 # While it waits: for rank 1, for rank 0, for a parameter server, each for minutes.
 make_ratings "$SRC"
 alone=(--num_gradient_servers 2 --rendezvous_timeout 10m)

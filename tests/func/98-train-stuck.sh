@@ -32,6 +32,12 @@ is_stuck() { # LOG…
 made() { # LOG STEPS
     [ "$(steps "$1")" -ge "$2" ] || ! kill -0 "$pid"
 }
+stands_still() { # LOG
+    local before
+    before=$(steps "$1")
+    sleep 0.5
+    [ "$(steps "$1")" = "$before" ]
+}
 same_end() { # A B : the newest checkpoints
     local a b
     a=$(ls -d "$T/$1"/pass-* | tail -n 1) b=$(ls -d "$T/$2"/pass-* | tail -n 1)
@@ -98,13 +104,13 @@ expect "checkpoints" "$(ls "$T/judged")" pass-00000
 mkfifo "$T/pipe"
 one_of_few=$(find "$T/few" -type f | sort | sed -n 5p)
 cp "$one_of_few" "$T/aside"
-for period in 1 300; do # it is asked to stop when judging begins again; long before that
+for when in before again; do # it is asked to stop before it judges a second time; when that has begun
     cp --remove-destination "$T/aside" "$one_of_few"
-    begin one --data "$SRC" --test_data "$T/few" --num_passes 100000 --test_period "$period" --saving_period 0 --save_dir "$T/ahead-$period"
+    begin one --data "$SRC" --test_data "$T/few" --num_passes 100000 --test_period 300 --saving_period 0 --save_dir "$T/ahead-$when"
     until_true 30 made one 3 || fail "no step: $(cat "$T/one.log")"
     ln -f "$T/pipe" "$one_of_few"
-    until_true 60 grep -q "Test Pass=$((period - 1))" "$T/one.log" || fail "it never judged: $(tail -n 3 "$T/one.log")"
-    [ "$period" = 300 ] || until_true 30 grep -q "Pass=1 done" "$T/one.log" || fail "no second pass: $(tail -n 3 "$T/one.log")"
+    until_true 60 grep -q "Test Pass=299" "$T/one.log" || fail "it never judged: $(tail -n 3 "$T/one.log")"
+    [ $when = before ] || until_true 60 stands_still one || fail "it judges again: $(tail -n 3 "$T/one.log")"
     kill -TERM "$pid"
     stopped one "$pid"
     expect "how it ended" "$(tail -n 1 "$T/one.json" | field state)" stopped
