@@ -380,14 +380,20 @@ static bool claim_use(struct set_plan *p, struct set_store *s, const struct samp
     path += strspn(path, "/");
     if (strstr(path, ".."))
         return claim_fails(p, "InvalidPath", name, "spec.source.path leads out of it");
-    if (folder)
+    if (folder) {
         s->made = xasprintf("file://%s%s%s", folder, *path ? "/" : "", path);
-    else if (uri && driver && strcmp(driver, p->config->csi_driver) == 0)
-        s->made = xasprintf("%s%s%s", uri, *path ? "/" : "", path);
-    else
+    } else if (uri && driver && strcmp(driver, p->config->csi_driver) == 0) {
+        size_t len = strlen(uri);
+        bool slash = *path && uri[len - 1] != '/';
+        s->made = xasprintf("%s%s%s", uri, slash ? "/" : "", path);
+        /* The store is the volume's; the set may know better. */
+        s->endpoint = s->endpoint ? s->endpoint : part_text(&attributes, "endpoint");
+        s->region = s->region ? s->region : part_text(&attributes, "region");
+    } else {
         return claim_fails(p, "ClaimUnsupported", name,
                            "its volume is neither a folder of a node nor of our driver (give the "
                            "store's uri instead)");
+    }
     s->uri = s->made;
     return true;
 }
@@ -418,8 +424,8 @@ static bool several_sources(struct set_plan *p, struct set_store *s)
         ok = src->claim ? claim_use(p, &one, src)
                         : src->uri && uri_use(p, &one, "spec.sources", src->uri);
         if (ok && i == 0) { /* one mount has one store's options, and one pair of keys */
-            s->endpoint = src->endpoint;
-            s->region = src->region;
+            s->endpoint = one.endpoint;
+            s->region = one.region;
             s->uri = one.uri;
             ok = secret_use(p, s, src->secret ? src->secret : p->spec->secret);
         }

@@ -1,0 +1,115 @@
+/* Where a set's samples are: claims in place of a URI, and several sources. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mem.h"
+#include "model.h"
+
+#define NS   "ai"
+#define NODE "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"n1\"}}"
+#define SET(spec)                                                                               \
+    "{\"apiVersion\":\"batch.paddlepaddle.org/v1alpha1\",\"kind\":\"SampleSet\",\"metadata\":{" \
+    "\"name\":\"s\",\"namespace\":\"" NS "\"},\"spec\":{" spec "}}"
+#define CLAIM(spec)                                                                     \
+    "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolumeClaim\",\"metadata\":{\"name\":" \
+    "\"data\",\"namespace\":\"" NS "\"},\"spec\":{" spec "},\"status\":{\"phase\":\"Bound\"}}"
+#define VOLUME(spec)                                                                      \
+    "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolume\",\"metadata\":{\"name\":\"v\"}," \
+    "\"spec\":{" spec "},\"status\":{\"phase\":\"Bound\"}}"
+#define BY_CLAIM(more) "\"source\":{\"persistentVolumeClaim\":{\"name\":\"data\"}" more "}"
+#define BOUND          CLAIM("\"volumeName\":\"v\"")
+#define OURS(attributes)                                                   \
+    VOLUME("\"csi\":{\"driver\":\"csi.sampan.io\",\"volumeHandle\":\"v\"," \
+           "\"volumeAttributes\":{" attributes "}}")
+#define STORE "\"uri\":\"s3://b/p\",\"endpoint\":\"http://minio:9000\",\"region\":\"eu\""
+
+static struct model *settled(const char *set, const char *more)
+{
+    cleanup_free char *text = xasprintf("[%s," NODE "%s%s]", set, *more ? "," : "", more);
+    struct model *m = model_new(text);
+    model_settle(m, 20);
+    return m;
+}
+
+static void expect_attribute(struct model *m, const char *name, const char *want, size_t row)
+{
+    cleanup_free char *path = xasprintf("spec|csi|volumeAttributes|%s", name);
+    const char *got = model_at(m, "PersistentVolume", NULL, NS ".s", path);
+    cr_expect_str_eq(got, want, "row %zu: %s is %s\n%s", row, name, got, m->log.data);
+}
+
+Test(operator_source, a_claim_that_nodes_can_reach_without_it)
+{
+    static const struct {
+        const char *set, *volume, *uri, *endpoint, *region;
+    } rows[] = {
+        {SET(BY_CLAIM("")), VOLUME("\"hostPath\":{\"path\":\"/data/set\"}"), "file:///data/set", "",
+         ""},
+        {SET(BY_CLAIM(",\"path\":\"/train\"")), VOLUME("\"local\":{\"path\":\"/mnt/disk\"}"),
+         "file:///mnt/disk/train", "", ""},
+        {SET(BY_CLAIM("")), OURS(STORE), "s3://b/p", "http://minio:9000", "eu"},
+        {SET(BY_CLAIM(",\"path\":\"train\"")), OURS("\"uri\":\"s3://b/p/\""), "s3://b/p/train", "",
+         ""},
+        {SET(BY_CLAIM(",\"endpoint\":\"http://nearer:9000\"")), OURS(STORE), "s3://b/p",
+         "http://nearer:9000", "eu"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cleanup_free char *more = xasprintf(BOUND ",%s", rows[i].volume);
+        struct model *m = settled(rows[i].set, more);
+        expect_attribute(m, "uri", rows[i].uri, i);
+        expect_attribute(m, "endpoint", rows[i].endpoint, i);
+        expect_attribute(m, "region", rows[i].region, i);
+        cr_expect_str_eq(model_condition(m, "SampleSet", NS, "s", "SourceValid"), "True Parsed",
+                         "row %zu", i);
+        model_free(m);
+    }
+}
+
+Test(operator_source, a_claim_that_cannot_be_used_is_explained)
+{
+    static const struct {
+        const char *set, *more, *reason;
+    } rows[] = {
+        {SET(BY_CLAIM("")), "", "ClaimMissing"},
+        {SET("\"source\":{\"persistentVolumeClaim\":{\"name\":\"data\",\"namespace\":\"other\"}}"),
+         BOUND, "ClaimElsewhere"},
+        {SET(BY_CLAIM("")), CLAIM(""), "ClaimPending"},
+        {SET(BY_CLAIM("")), BOUND, "ClaimUnknown"},
+        {SET(BY_CLAIM(",\"path\":\"../etc\"")),
+         BOUND "," VOLUME("\"hostPath\":{\"path\":\"/data\"}"), "InvalidPath"},
+        {SET(BY_CLAIM("")), BOUND "," VOLUME("\"nfs\":{\"server\":\"h\",\"path\":\"/x\"}"),
+         "ClaimUnsupported"},
+        {SET(BY_CLAIM("")),
+         BOUND "," VOLUME("\"csi\":{\"driver\":\"other\",\"volumeAttributes\":{\"uri\":\"x\"}}"),
+         "ClaimUnsupported"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct model *m = settled(rows[i].set, rows[i].more);
+        cleanup_free char *want = xasprintf("False %s", rows[i].reason);
+        cleanup_free char *event = xasprintf("Warning %s", rows[i].reason);
+        const char *got = model_condition(m, "SampleSet", NS, "s", "SourceValid");
+        cr_expect_str_eq(got, want, "row %zu: %s", i, got);
+        cr_expect_eq(model_event(m, event), 1, "row %zu:\n%s", i, m->log.data);
+        cr_expect_eq(model_count(m, "StatefulSet"), 0, "row %zu", i);
+        model_free(m);
+    }
+}
+
+Test(operator_source, several_are_one_set)
+{
+    struct model *m =
+        settled(SET("\"sources\":[{\"persistentVolumeClaim\":{\"name\":\"data\"},\"at\":\"a/\"},"
+                    "{\"uri\":\"s3://b/q\",\"at\":\"b/\"}]"),
+                BOUND "," OURS(STORE));
+    expect_attribute(m, "uri",
+                     "{\"sources\":[{\"uri\":\"s3://b/p\",\"at\":\"a/\"},"
+                     "{\"uri\":\"s3://b/q\",\"at\":\"b/\"}]}",
+                     0);
+    expect_attribute(m, "endpoint", "http://minio:9000", 0);
+    model_free(m);
+    m = settled(SET("\"sources\":[{\"uri\":\"s3://b/q\"},{\"uri\":\"nowhere\"}]"), "");
+    cr_expect_str_eq(model_condition(m, "SampleSet", NS, "s", "SourceValid"), "False InvalidURI");
+    cr_expect_eq(model_count(m, "StatefulSet"), 0);
+    model_free(m);
+}
