@@ -8,7 +8,7 @@
 long=$(printf 'n%.0s' {1..63})
 own_world {good,wide,picky}-runtime-{0,1}.{good,wide,picky}-runtime-service.default
 export long
-operator_story <<'PY'
+operator_story "$([ -n "${SLOW:-}" ] && echo 300 || echo 150)" <<'PY'
 KEYS = "/api/v1/namespaces/default/secrets"
 kube = World(ends=False)
 kube.nodes(2)
@@ -92,8 +92,10 @@ for job in phases:
     kube.ask("DELETE", f"{JOBS}/{job}")
 
 # --- the API server is away: then all goes on where it was
-kube.control(down=60 if os.environ.get("SLOW") else 3)
-until("nothing of the jobs is left", lambda: not [k for k in kube.picture() if k.split("/")[-1].split("-worker")[0] in phases and "SampleJob" not in k])
+away = 60 if os.environ.get("SLOW") else 3
+kube.control(down=away)
+until("nothing of the jobs is left", lambda: not [k for k in kube.picture() if k.split("/")[-1].split("-worker")[0] in phases and "SampleJob" not in k],
+      away + 60)
 until("the set that was used is gone", lambda: kube.get(f"{SETS}/good") is None)
 op.stop()
 PY
