@@ -53,11 +53,12 @@ leader() { kubectl -n sampan-system get lease sampan-operator -o 'jsonpath={.spe
 # --- the set ------------------------------------------------------------------------------------------
 set_is() { [ "$(kubectl -n $set_ns get sampleset pictures -o 'jsonpath={.status.phase} {.status.runtimeStatus.runtimeReady}')" = "$1" ]; }
 becomes_ready() {
-    local peers token
+    local peers token began
     # Nodes without a server of the set follow the servers' version: docs/operator.md, "Nodes without a server".
     kubectl -n $set_ns create service clusterip servers --tcp=7716 >/dev/null
     kubectl -n $set_ns patch service servers --type=merge -p '{"spec":{"selector":{"app":null,"sampan.io/runtime":"pictures-runtime"}}}' >/dev/null
     peers=http://$(field service servers '{.spec.clusterIP}' -n $set_ns):7716
+    began=$SECONDS
     apply <<END
 apiVersion: batch.paddlepaddle.org/v1alpha1
 kind: SampleSet
@@ -70,6 +71,7 @@ spec:
   cache: {levels: [{mediumType: SSD, path: /var/cache/sets, cacheSize: 64}]}
 END
     claim "the set becomes Ready" until_true 120 set_is "Ready 2/2"
+    echo "        after $((SECONDS - began)) s"
     claim "all samples were counted" shows '^120$' field sampleset pictures '{.status.cacheStatus.totalFiles}' -n $set_ns
     token=$(field secret pictures-runtime-token '{.data.token}' -n $set_ns)
     kubectl -n $set_ns patch secret keys --type=merge -p "{\"data\":{\"peer-token\":\"$token\"}}" >/dev/null
