@@ -286,9 +286,12 @@ static void failed(struct job_plan *p, const char *base, int64_t tries, const st
 static void unanswered(struct job_plan *p, const struct view_answer *a)
 {
     const char *said = part_text(&a->body, "error");
+    const char *was = part_condition_reason_was(&p->conditions, "ServerAnswers");
     if (a->status)
         part_condition(&p->conditions, "ServerAnswers", "False", "Refused", "server 0: %d: %s",
                        a->status, said ? said : "");
+    else if (was && strcmp(was, "Unreachable") == 0)
+        part_condition_keep(&p->conditions, "ServerAnswers"); /* why differs from try to try */
     else
         part_condition(&p->conditions, "ServerAnswers", "False", "Unreachable", "server 0: %s",
                        a->error ? a->error : "no answer");

@@ -42,6 +42,18 @@ static void add_mount(struct set_numbers *n, const struct json *mount)
     add_tiers(n, &tiers);
 }
 
+/* Why there is no answer has many words, with times in them: those that were told first stay until
+ * there is one. */
+static char *unanswered(const struct set_plan *p, size_t k, const char *why)
+{
+    cleanup_free char *head = xasprintf("server %zu does not answer: ", k);
+    struct json was = json_get(&p->status, "cacheStatus");
+    const char *told = part_text(&was, "errorMassage");
+    return told && strncmp(told, head, strlen(head)) == 0
+               ? xstrdup(told)
+               : xasprintf("%s%s", head, why ? why : "nobody knows why");
+}
+
 static void ask(struct set_plan *p, size_t k)
 {
     struct set_row *row = &p->rows[k];
@@ -60,8 +72,12 @@ static void ask(struct set_plan *p, size_t k)
         return;
     }
     const char *why = row->answer->error ? row->answer->error : part_text(&row->mount, "error");
-    if (!n->error)
-        n->error = row->answer->status == 200 || !row->answer->status
+    if (n->error)
+        return;
+    if (!row->answer->status)
+        n->error = unanswered(p, k, why);
+    else
+        n->error = row->answer->status == 200
                        ? xasprintf("server %zu: %s", k, why ? why : "it has no mount")
                        : xasprintf("server %zu: status %d", k, row->answer->status);
 }

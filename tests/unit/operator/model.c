@@ -309,6 +309,11 @@ static void look_list(void *arg, enum kind kind, const char *ns, const char *key
             add(to, &l->items[i]);
 }
 
+static const char *why_not(struct model *m)
+{
+    return m->unanswered++ % 2 ? "no answer after 5003 milliseconds" : "connection refused";
+}
+
 static bool look_fetch(void *arg, const char *url, const struct view_answer **ret)
 {
     struct look *l = arg;
@@ -323,7 +328,7 @@ static bool look_fetch(void *arg, const char *url, const struct view_answer **re
     json_t *body = model_answer(l->m, url, &status);
     l->answers[i].url = xstrdup(url);
     l->answers[i].answer =
-        (struct view_answer){.status = status, .error = status ? NULL : "connection refused"};
+        (struct view_answer){.status = status, .error = status ? NULL : why_not(l->m)};
     if (body) {
         cleanup_free char *text = json_dumps(body, 0);
         json_decref(body);

@@ -25,6 +25,7 @@ struct model {
     long versions, uids;
     /* How the servers are. */
     bool away;            /* nobody answers */
+    unsigned unanswered;  /* requests; why differs each time */
     const char *jobs_end; /* the state that jobs come to: "succeeded" */
     const char *job_error;
     int64_t cached, limit, reads, local; /* of each server */

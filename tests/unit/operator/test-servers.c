@@ -54,3 +54,26 @@ Test(operator_servers, says_how_one_ended_and_what_it_said_of_it)
         model_free(m);
     }
 }
+
+/* The set is looked at again and again, and told about once. */
+Test(operator_servers, one_that_does_not_answer_is_told_of_once)
+{
+    struct model *m = model_new("[" SET "," NODE "]");
+    const char *said;
+    model_settle(m, 20);
+    cr_assert_str_eq(model_at(m, "SampleSet", NS, "s", "status|phase"), "Ready", "%s", m->log.data);
+    m->away = true;
+    model_patch(m, "SampleSet", NS, "s", "{\"metadata\":{\"annotations\":{\"look\":\"now\"}}}");
+    model_settle(m, 2);
+    said = model_at(m, "SampleSet", NS, "s", "status|cacheStatus|errorMassage");
+    cr_assert(strstr(said, "server 0 does not answer: "), "%s", said);
+    int64_t actions = m->actions;
+    unsigned asked = m->unanswered;
+    model_settle(m, 9);
+    cr_expect_geq(m->unanswered, asked + 5);
+    cr_expect_eq(m->actions, actions, "%s", m->log.data);
+    m->away = false;
+    model_settle(m, 9);
+    cr_expect_str_eq(model_at(m, "SampleSet", NS, "s", "status|cacheStatus|errorMassage"), "");
+    model_free(m);
+}
