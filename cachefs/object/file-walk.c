@@ -4,8 +4,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "clock.h"
 #include "mem.h"
 #include "object-internal.h"
+
+#define LEFT_FOR_NS (24 * 3600 * (int64_t)NS_PER_S)
 
 struct local_walk {
     struct store *store;
@@ -96,4 +99,9 @@ bool store_is_temp(const char *key)
 {
     const char *slash = strrchr(key, '/');
     return strncmp(slash ? slash + 1 : key, STORE_TEMP_PREFIX, strlen(STORE_TEMP_PREFIX)) == 0;
+}
+
+bool store_is_left(const struct list_item *item, int64_t now_ns)
+{
+    return item->unfinished && item->mtime_ns < now_ns - LEFT_FOR_NS;
 }

@@ -229,6 +229,8 @@ struct list_item {
 /* What we write under another name until it is whole. */
 #define STORE_TEMP_PREFIX ".sampan-put-"
 bool store_is_temp(const char *key);
+/* An unfinished one whose writer has died: one that lives ends within a day. */
+bool store_is_left(const struct list_item *item, int64_t now_ns);
 /* -1 from fn stops with its err. `ret_token` gets the next page's token, "" at the end. */
 typedef int list_fn(void *arg, const struct list_item *item, struct err *err);
 int store_parse_list(struct store *s, const char *prefix, const void *body, size_t len, list_fn *fn,

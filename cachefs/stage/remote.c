@@ -89,6 +89,7 @@ struct level {
     const char *prefix;
     level_fn *fn;
     void *arg;
+    char *left; /* of a writer that died: the first that was seen */
 };
 
 static int on_local(void *arg, const char *name, const struct stat *st, const char *etag,
@@ -105,8 +106,10 @@ static int on_local(void *arg, const char *name, const struct stat *st, const ch
 
 static int on_item(void *arg, const struct list_item *i, struct err *err)
 {
-    const struct level *l = arg;
+    struct level *l = arg;
     size_t skip = strlen(l->prefix);
+    if (!l->left && store_is_left(i, clock_wall_ns()))
+        l->left = xstrndup(i->key, i->key_len);
     if (i->unfinished || i->key_len <= skip || memcmp(i->key, l->prefix, skip) != 0)
         return 0;
     size_t len = i->key_len - skip;
@@ -151,13 +154,22 @@ static int level_pages(struct stage *s, struct level *l, struct err *err)
     return 0;
 }
 
+/* One a listing: a store that does not let it go is not asked for more than that. */
+static void remove_left(struct stage *s, struct level *l)
+{
+    if (l->left)
+        fetch_delete(s->conf.fetch, s->conf.store, l->left, NULL);
+    free(l->left);
+}
+
 int remote_level(struct stage *s, const char *prefix, level_fn *fn, void *arg, struct err *err)
 {
-    struct level l = {prefix, fn, arg};
+    struct level l = {.prefix = prefix, .fn = fn, .arg = arg};
     struct err why = {0};
     counter_add(&s->counts->lists, 1);
     int result = is_local(s) ? store_local_level(s->conf.store, prefix, on_local, &l, &why)
                              : level_pages(s, &l, &why);
+    remove_left(s, &l);
     if (result == 0)
         return 0;
     /* A folder of a store that has folders may be gone, or not be made yet. */

@@ -12,7 +12,6 @@
 #define SORT_MEMORY      (32u << 20)
 #define LISTINGS_AT_ONCE 16
 #define TELL_EVERY_NS    (50 * NS_PER_MS)
-#define LEFT_FOR_NS      (24 * 3600 * (int64_t)NS_PER_S)
 
 struct lister {
     struct sync_run *run;
@@ -48,11 +47,11 @@ static int add(struct lister *l, const char *key, size_t len, const struct side_
     return sorter_add(l->to, l->key.data, l->key.len, l->row.data, l->row.len, err);
 }
 
-/* What a writer that died has left at the destination; one that lives ends within a day. */
+/* What a writer that died has left at the destination. */
 static void remove_left(struct lister *l, const struct list_item *item)
 {
     struct sync_run *r = l->run;
-    if (!l->is_source && !r->conf->dry && item->mtime_ns < clock_wall_ns() - LEFT_FOR_NS) {
+    if (!l->is_source && !r->conf->dry && store_is_left(item, clock_wall_ns())) {
         cleanup_free char *key = xstrndup(item->key, item->key_len);
         fetch_delete(r->fetch, r->to, key, NULL);
     }

@@ -70,4 +70,19 @@ cmp "$T/huge" "$SRC/huge" || fail "not stored as written"
 temporary && fail "left behind: $(ls -A "$SRC"); the killed one's was $first"
 [ "$(status restarts)" -ge 1 ] || fail "it was not killed"
 unmount
+
+# What others left, who will not come back: gone a day later, with nothing else; never shown.
+echo half >"$SRC/.sampan-put-of-today"
+for left in one two; do
+    echo half >"$SRC/.sampan-put-$left"
+    touch -d '2 days ago' "$SRC/.sampan-put-$left"
+done
+touch -d '2 days ago' "$SRC/old"
+mount_writable "webhdfs://127.0.0.1:$HDFS_PORT/" --refresh 50ms
+tidied() { [ "$(ls "$MNT")" = "$shown" ] || fail "shown: $(ls "$MNT")"; [ "$(ls -A "$SRC" | grep -c sampan-put)" = 1 ]; }
+shown=$(printf 'folder\nhuge\nold')
+until_true 60 tidied || fail "not gone: $(ls -A "$SRC")"
+[ -e "$SRC/.sampan-put-of-today" ] || fail "what may still be written is gone"
+unmount
+rm "$SRC/.sampan-put-of-today"
 nothing_left
