@@ -79,7 +79,8 @@ with Browser(sys.argv[2]) as b:
     drawn = b.js("document.querySelector('#loss .curve').points.length")
     assert drawn == 24, drawn
     assert b.js("document.querySelector('#loss .second').points.length") == 3
-    assert "Decoding" in b.text("#input"), b.text("#input")
+    for row in ("Stall", "Reading", "Decoding", "Straight from packs", "Through the mount"):  # waiting, decoding, where bytes come from
+        assert row in b.text("#input"), (row, b.text("#input"))
     with open(sys.argv[2] + "/curves/train.jsonl", "a") as f:  # step 100 is made again, and one more
         f.write('{"time":1.0,"pass":2,"batch":20,"step":100,"loss":0.5,"accuracy":0.5,"stall":0.25,"samples_per_second":7}\n')
     b.wait("document.querySelector('#loss .curve').points.length === 20", 30)
