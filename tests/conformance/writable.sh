@@ -3,6 +3,7 @@
 #
 #   FSX_OPS=N       operations of each fsx run (100 000); one run without, one with a kill -9 of the daemon every 3 s
 #   FSX_SEED=N      of the random operations; by default another one each time, which is printed
+#   FSX_ROUNDS='kills'      that round alone (plain: without kills)
 
 fsx=$cache/bin/fsx-unmaps pjd=$cache/bin/pjdfstest
 suite() { # NAME VERSION
@@ -85,8 +86,13 @@ fsx_round() { # NAME WITH-KILLS
 if ! wants fsx; then
     :
 elif [ -x "$fsx" ]; then
-    fsx_round plain 0
-    fsx_round kills 1
+    for round in ${FSX_ROUNDS:-plain kills}; do
+        case $round in
+        plain) fsx_round plain 0 ;;
+        kills) fsx_round kills 1 ;;
+        *) result "fsx: there is no round '$round' (FSX_ROUNDS: plain, kills)" 1 ;;
+        esac
+    done
 else
     skipped fsx "no Rust compiler, or the build did not work"
 fi
