@@ -19,8 +19,10 @@ uploads in parts. What nobody but the tests may do is below /_: GET
   /_meta/KEY?name=N       a metadata value, /_md5/KEY its content's sum, /_history/KEY the sizes it had, by ','
 """
 import argparse
+import bisect
 import hashlib
 import http.server
+import itertools
 import json
 import os
 import socketserver
@@ -36,6 +38,7 @@ from xml.sax.saxutils import escape
 LOCK = threading.RLock()
 GATE = threading.Condition(LOCK)  # settings changed
 OBJECTS, UPLOADS, COUNTS, SETTINGS, HISTORY = {}, {}, {}, {}, {}
+KEYS = []  # of OBJECTS, in order: a page of a listing costs that page, not all that the bucket holds
 
 
 class Object:
@@ -75,7 +78,7 @@ class Keep:
             kind, *rest = head["name"]
             self.files[tuple(head["name"])] = file
             if kind == "object":
-                OBJECTS[rest[0]] = Object(body, head["meta"], head["etag"], head["at"])
+                hold(rest[0], Object(body, head["meta"], head["etag"], head["at"]))
             elif kind == "upload" and len(rest) == 1:
                 UPLOADS[rest[0]] = (head["key"], head["meta"], {})
             else:
@@ -101,15 +104,35 @@ class Refusal(Exception):
         self.status, self.code = status, code
 
 
+def hold(key, thing):
+    if key not in OBJECTS:
+        bisect.insort(KEYS, key)
+    OBJECTS[key] = thing
+
+
 def store(key, thing):
     KEPT.put("object", key, body=thing.body, meta=thing.meta, etag=thing.etag, at=thing.at)
-    OBJECTS[key] = thing
+    hold(key, thing)
     HISTORY.setdefault(key, []).append(len(thing.body))
 
 
 def remove(key):
     KEPT.drop("object", key)
-    OBJECTS.pop(key, None)
+    if OBJECTS.pop(key, None):
+        del KEYS[bisect.bisect_left(KEYS, key)]
+
+
+def names(prefix, delimiter, after):
+    """Keys and common prefixes of a listing after the name `after`, in order."""
+    at = bisect.bisect_left(KEYS, max(prefix, after))
+    while at < len(KEYS) and KEYS[at].startswith(prefix):
+        name, at = KEYS[at], at + 1
+        cut = name.find(delimiter, len(prefix)) + 1 if delimiter else 0
+        if cut:  # all that begins with it is this one name
+            name = name[:cut]
+            at = bisect.bisect_left(KEYS, name[:-1] + chr(ord(name[-1]) + 1), at)
+        if name > after:
+            yield name, OBJECTS[name] if not cut else None
 
 
 class S3(http.server.BaseHTTPRequestHandler):
@@ -341,27 +364,18 @@ class S3(http.server.BaseHTTPRequestHandler):
     def list(self):
         prefix, delimiter = self.query.get("prefix", ""), self.query.get("delimiter", "")
         after = self.query.get("continuation-token") or self.query.get("start-after", "")
-        entries = {}
-        for key, thing in OBJECTS.items():
-            if not key.startswith(prefix):
-                continue
-            rest = key[len(prefix):]
-            if delimiter and delimiter in rest:
-                entries[prefix + rest.partition(delimiter)[0] + delimiter] = None
-            else:
-                entries[key] = thing
-        names = [name for name in sorted(entries) if name > after]
-        page, more = names[:1000], len(names) > 1000
+        page = list(itertools.islice(names(prefix, delimiter, after), 1001))
+        page, more = page[:1000], len(page) > 1000
         text = []
-        for name in page:
-            coded, thing = urllib.parse.quote(name, safe="/"), entries[name]
+        for name, thing in page:
+            coded = urllib.parse.quote(name, safe="/")
             if thing is None:
                 text.append(f"<CommonPrefixes><Prefix>{coded}</Prefix></CommonPrefixes>")
             else:
                 when = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(thing.at))
                 text.append(f"<Contents><Key>{coded}</Key><Size>{len(thing.body)}</Size>"
                             f"<ETag>&quot;{thing.etag}&quot;</ETag><LastModified>{when}</LastModified></Contents>")
-        token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if more else ""
+        token = f"<NextContinuationToken>{escape(page[-1][0])}</NextContinuationToken>" if more else ""
         self.answer(200, f"<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>{str(more).lower()}</IsTruncated>"
                          f"{token}{''.join(text)}</ListBucketResult>".encode())
 
