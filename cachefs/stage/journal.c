@@ -3,6 +3,9 @@
  * sync costs some ten microseconds and survives the end of this process, whatever ends it; what
  * must survive the machine's end is synced by journal_sync(), outside the lock. Checkpoints (which
  * wait for the disk) run on a connection of their own.
+ *
+ * A life that follows on a kill must open it on a disk that is full to the last byte: nothing is
+ * written for that. So the index of the log is in memory, not in a file beside it (`unix-excl`).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +16,7 @@
 #include "sql.h"
 #include "owed-internal.h"
 
+#define VFS                "unix-excl" /* this process alone, any number of connections */
 #define CHECKPOINT_COMMITS 2000
 #define CALLS_KEPT         4096u /* answers; the kernel resends only what nobody answered */
 
@@ -361,7 +365,7 @@ int journal_open(struct stage *s, struct err *err)
     s->journal.wal_fd = -1;
     int code =
         sqlite3_open_v2(path, &s->journal.db,
-                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, VFS);
     if (code != SQLITE_OK)
         return failed(s, code & 0xff, err);
     sqlite3_busy_timeout(s->journal.db, 10000);
@@ -393,7 +397,7 @@ void journal_checkpoint(struct stage *s)
 {
     cleanup_free char *path = xasprintf("%s/journal.db", s->dir);
     sqlite3 *db = NULL;
-    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK)
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, VFS) == SQLITE_OK)
         sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     sqlite3_close(db);
 }

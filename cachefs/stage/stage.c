@@ -248,7 +248,10 @@ static int recover(struct stage *s, struct err *err)
     sweep_files(s);
     if (same_boot && !clean)
         s->grace_until_ns = clock_mono_ns() + (s->conf.grace_ns ? s->conf.grace_ns : GRACE_NS);
-    return journal_meta(s, "boot", boot, err) || journal_meta(s, "clean", 0, err) ? -1 : 0;
+    /* After a kill both are so already, and on a full disk nothing can be written. */
+    if (!same_boot && journal_meta(s, "boot", boot, err))
+        return -1;
+    return journal_is(s, "clean", 0) ? 0 : journal_meta(s, "clean", 0, err);
 }
 
 /* --- begin and end --------------------------------------------------------------------------- */
