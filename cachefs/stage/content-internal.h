@@ -46,6 +46,9 @@ void content_unref(struct stage *s, struct content *c); /* s->lock held */
 int content_load(struct content *c, struct err *err);
 /* From the staged file, as it is: what blocks are absent is not looked at. */
 int content_read(const struct content *c, uint64_t off, void *buf, size_t len, struct err *err);
+/* Where the object is and what it must be: a copy, without name and target, for asking the store
+ * with no lock held. */
+void content_row(const struct content *c, struct record *ret);
 /* Blocks that hold [off, off + len) are here, or STAGE_WAIT. */
 int content_need(struct content *c, uint64_t off, uint64_t len, bool wait, struct err *err);
 /* The node says DIRTY in the journal, and not SYNCED on the disk; or STAGE_WAIT. */

@@ -281,8 +281,7 @@ static int take_run(struct content *c, uint64_t first, uint64_t end, const char 
     return result;
 }
 
-/* Where the object is and what it must be; copied, since the lock is given up. */
-static void copy_row(struct content *c, struct record *ret)
+void content_row(const struct content *c, struct record *ret)
 {
     struct stage *s = c->stage;
     ACQUIRE(&s->lock);
@@ -298,7 +297,7 @@ static int fetch_run(struct content *c, struct record *row, uint64_t off, void *
                      struct err *err)
 {
     struct stage *s = c->stage;
-    copy_row(c, row);
+    content_row(c, row);
     lock_drop(&c->lock);
     int result = remote_read(s, row->skey, row, off, buf, (uint32_t)len, err);
     lock_take(&c->lock);

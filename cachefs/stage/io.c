@@ -329,6 +329,20 @@ static int take_room(struct content *c, const struct stage_call *call, uint64_t 
     return 0;
 }
 
+/* A change that broke off has changed what it has changed, but the file is not longer for it. */
+static void broke_off(struct content *c, uint64_t off, uint64_t len, uint64_t taken)
+{
+    struct stage *s = c->stage;
+    struct stat st;
+    if (fstat(c->fd, &st) == 0 && (uint64_t)st.st_size > c->size &&
+        ftruncate(c->fd, (off_t)c->size))
+        c->size = (uint64_t)st.st_size;
+    mark_dirty(c, off, off < c->size ? (c->size - off < len ? c->size - off : len) : 0);
+    ACQUIRE(&s->lock);
+    c->node->seq++;
+    room_settle(s, c->node, c->fd, taken);
+}
+
 static int write_content(struct content *c, const struct stage_call *call, uint64_t off,
                          const char *data, size_t len, struct err *err)
 {
@@ -349,14 +363,7 @@ static int write_content(struct content *c, const struct stage_call *call, uint6
         conclude_change(c, off, len, len);
         return 0;
     }
-    struct stat st; /* a write that broke off has changed what it has changed */
-    if (fstat(c->fd, &st) == 0 && (uint64_t)st.st_size > c->size &&
-        ftruncate(c->fd, (off_t)c->size))
-        c->size = (uint64_t)st.st_size;
-    mark_dirty(c, off, off < c->size ? (c->size - off < len ? c->size - off : len) : 0);
-    ACQUIRE(&s->lock);
-    c->node->seq++;
-    room_settle(s, c->node, c->fd, len);
+    broke_off(c, off, len, len);
     return -1;
 }
 
@@ -426,11 +433,13 @@ static int fallocate_content(struct content *c, bool wait, int mode, uint64_t of
     result = prepare_change(c, from, end - from, wait, err);
     if (result == 0 && !zeroes) /* bytes that are there stay as they are */
         result = content_need(c, off, len, wait, err);
-    if (result == 0)
-        result = change_range(c, mode, off, len, err);
     if (result) {
         room_give(s, taken);
         return result;
+    }
+    if (change_range(c, mode, off, len, err)) {
+        broke_off(c, from, end - from, taken);
+        return -1;
     }
     mark_dirty(c, from, end - from);
     conclude_change(c, from, end - from, taken);

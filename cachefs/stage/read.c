@@ -32,19 +32,10 @@ static int read_through(struct content *c, uint64_t off, char *buf, size_t len, 
         if (c->map && (c->map->blocks[b] == BLOCK_ABSENT || c->map->blocks[b] == BLOCK_FETCHING)) {
             uint64_t base = c->map->base_len;
             size_t stored = off >= base ? 0 : base - off < n ? (size_t)(base - off) : n;
-            struct record row;
-            {
-                ACQUIRE(&s->lock);
-                row = c->node->row;
-                row.etag = xstrdup(row.etag);
-                row.skey = node_stored_key(c->node);
-                row.name = row.target = NULL;
-            }
+            CLEANUP(record_release) struct record row;
+            content_row(c, &row);
             memset(buf + stored, 0, n - stored);
-            int result =
-                stored ? remote_read(s, row.skey, &row, off, buf, (uint32_t)stored, err) : 0;
-            record_release(&row);
-            if (result)
+            if (stored && remote_read(s, row.skey, &row, off, buf, (uint32_t)stored, err))
                 return -1;
         } else if (content_read(c, off, buf, n, err)) {
             return -1;
@@ -61,13 +52,38 @@ struct given {
     bool from_store; /* some of it was waited for */
 };
 
+/* All of it is in the store, and the disk has no room even to say what is here: it goes to the
+ * reader alone. Otherwise it fails as it did. */
+static int read_unstaged(struct content *c, bool wait, uint64_t off, void *buf, size_t len,
+                         struct given *ret, struct err *why)
+{
+    CLEANUP(record_release) struct record row;
+    content_row(c, &row);
+    if (why->class != ERR_LIMIT || row.flags & (N_STAGED | N_DIRTY) || !(row.flags & N_STORED))
+        return -1;
+    if (off >= row.size)
+        return 0;
+    if (!wait)
+        return STAGE_WAIT;
+    c->gen = row.gen;
+    ret->from_store = true;
+    ret->len = len < row.size - off ? len : (size_t)(row.size - off);
+    *why = (struct err){0};
+    return buf ? remote_read(c->stage, row.skey, &row, off, buf, (uint32_t)ret->len, why) : 0;
+}
+
 /* `buf` NULL: as stage_read() has it. */
 static int read_content(struct content *c, bool wait, uint64_t off, void *buf, size_t len,
                         struct given *ret, struct err *err)
 {
-    if (content_load(c, err))
-        return -1;
+    struct err unloaded = {0};
     ret->len = 0;
+    if (content_load(c, &unloaded)) {
+        int result = read_unstaged(c, wait, off, buf, len, ret, &unloaded);
+        if (result < 0 && err)
+            *err = unloaded;
+        return result;
+    }
     if (off >= c->size)
         return 0;
     if (len > c->size - off)
