@@ -36,6 +36,7 @@ void hands_close(struct hands *h)
 {
     keeper_state_unmap(h->own);
     free(h->free_slots);
+    free(h->done);
     cond_destroy(&h->desk_back);
     lock_destroy(&h->lock);
 }
@@ -179,10 +180,28 @@ void hands_left(struct hands *h, void (*fn)(void *arg, struct place p), void *ar
         fn(arg, (struct place){.slot = true, .index = slots[i]});
 }
 
+static void forget(struct hands *h, struct keeper_request *r, size_t room)
+{
+    if (holds_request(r, room) && r->padding == HAND_DONE) {
+        h->done = xrealloc(h->done, (h->n_done + 1) * sizeof(*h->done));
+        h->done[h->n_done++] = r->unique & ~WIRE_RESENT;
+    }
+    set_len(r, 0);
+}
+
 void hands_forget_all(struct hands *h)
 {
     for (uint32_t i = 0; i < h->state->n_desks; i++)
-        set_len(keeper_desk(h->state, i), 0);
+        forget(h, keeper_desk(h->state, i), h->state->desk_bytes);
     for (uint32_t i = 0; i < KEEPER_SLOTS; i++)
-        set_len(&keeper_slot(h->state, i)->request, 0);
+        forget(h, &keeper_slot(h->state, i)->request, KEEPER_SLOT_BYTES);
+}
+
+bool hands_was_done(const struct hands *h, const struct keeper_request *r)
+{
+    bool found = r->padding == HAND_DONE;
+
+    for (size_t i = 0; !found && r->unique & WIRE_RESENT && i < h->n_done; i++)
+        found = h->done[i] == (r->unique & ~WIRE_RESENT);
+    return found;
 }

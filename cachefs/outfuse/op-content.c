@@ -15,14 +15,16 @@ static int64_t ns_of(const struct timespec *t)
 }
 
 /* Notes what is there now. True: it is what was there the last time. Writes through this mount keep
- * the kernel's pages true by themselves; what others change is told to it (news.c), and forgotten
- * here first. */
+ * the kernel's pages true by themselves, unless they are refused; those, and what others change,
+ * are told to it (news.c), and forgotten here first. */
 static bool seen_again(struct outfuse *f, uint64_t ino)
 {
     const struct stage_call look = {.wait = false};
     struct stage_attr a;
     bool same;
 
+    if (atomic_load(&f->news.untold)) /* it may be of these pages */
+        return false;
     if (stage_getattr(f->stage, &look, ino, &a, NULL) != 0)
         return false;
     struct seen now = {.ino = ino,

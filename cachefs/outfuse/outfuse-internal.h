@@ -50,7 +50,13 @@ struct hands {
     uint64_t spare_desks; /* bit i: nobody has desk i; under lock */
     uint16_t *free_slots; /* a stack; under lock */
     uint32_t n_free_slots;
+    uint64_t *done; /* numbers of changes that a dead life made and did not answer */
+    size_t n_done;
 };
+/* In the header (`padding`) of a WRITE or FALLOCATE once its bytes are in the stage. A new life
+ * answers only: made again, it could undo what came after the answer that the old one's end cut
+ * off, or be refused for want of room although it is done. */
+#define HAND_DONE 1
 int hands_open(struct hands *h, struct keeper_state *state, struct err *err);
 void hands_close(struct hands *h);
 struct keeper_request *hands_at(struct hands *h, struct place p);
@@ -65,7 +71,9 @@ void hands_clear(struct hands *h, uint32_t desk);
 struct place hands_park(struct hands *h, uint32_t desk);
 /* What a dead life left: calls `fn` for each place with a request, which is taken then. */
 void hands_left(struct hands *h, void (*fn)(void *arg, struct place p), void *arg);
+/* The kernel sends it all again: nothing is left but the numbers of what was done. */
 void hands_forget_all(struct hands *h);
+bool hands_was_done(const struct hands *h, const struct keeper_request *r);
 
 /* --- lanes.c -------------------------------------------------------------------------------- */
 
@@ -134,7 +142,8 @@ void out_workers_take_up(struct outfuse *f);
  * for us: so neither a worker, nor a lane, nor a thread of the stage ever sends one. */
 struct news_item {
     uint64_t ino;
-    char *name; /* NULL: the inode itself */
+    char *name;          /* NULL: the inode itself, */
+    uint64_t off, until; /* and its pages from there to there (UINT64_MAX: all that follow) */
 };
 struct news {
     struct lock lock;
@@ -144,11 +153,16 @@ struct news {
     bool stop;
     bool started;
     pthread_t thread;
+    atomic_uint untold; /* notes of pages: while there is one, no open keeps any */
     counter told, dropped;
 };
 int news_start(struct outfuse *f, struct err *err);
 void news_stop(struct outfuse *f);
 void news_changed(void *outfuse, uint64_t ino, const char *name); /* a stage_changed_fn */
+/* A change of these bytes is about to be refused: pages of the kernel may hold what the stage does
+ * not, above all those of a mapping, which it writes back on its own. Before the answer: whoever
+ * opens the file after the error sees what is stored. */
+void news_unwritten(struct outfuse *f, uint64_t ino, uint64_t off, uint64_t len);
 
 /* --- the whole ------------------------------------------------------------------------------ */
 

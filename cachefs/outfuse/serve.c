@@ -15,10 +15,6 @@
 #define LOG_MODULE "fuse"
 #include "log.h"
 
-/* In a WRITE's header once its bytes are in the stage. A new life that finds it on a desk answers
- * only: written again, it could undo what came after the answer that this life's end cut off. */
-#define WRITTEN 1
-
 static int out_interrupt(struct call *c, struct err *err)
 {
     const struct wire_interrupt_in *in = c->in;
@@ -182,16 +178,36 @@ static int run(struct call *c, size_t len, int *ret_error)
     return rc;
 }
 
+static bool changes_content(uint32_t opcode)
+{
+    return opcode == WIRE_WRITE || opcode == WIRE_FALLOCATE;
+}
+
 /* 0 or -EINVAL. */
-static int answer_written(struct call *c)
+static int answer_done(struct call *c)
 {
     const struct wire_write_in *in = (const void *)(c->h + 1);
 
+    if (c->h->opcode == WIRE_FALLOCATE)
+        return 0;
     if (c->h->len < sizeof(*c->h) + sizeof(*in))
         return -EINVAL;
     c->out.write = (struct wire_write_out){.size = in->size};
     c->out_len = sizeof(c->out.write);
     return 0;
+}
+
+/* Bytes that the stage did not take, or not all of: the kernel's pages may say otherwise. */
+static void refused(const struct call *c)
+{
+    const struct wire_write_in *w = (const void *)(c->h + 1);
+    const struct wire_fallocate_in *a = (const void *)(c->h + 1);
+    size_t len = c->h->len - sizeof(*c->h);
+
+    if (c->h->opcode == WIRE_WRITE && len >= sizeof(*w) && w->size <= len - sizeof(*w))
+        news_unwritten(c->f, c->h->nodeid, w->offset, w->size);
+    else if (c->h->opcode == WIRE_FALLOCATE && len >= sizeof(*a))
+        news_unwritten(c->f, c->h->nodeid, a->offset, a->length);
 }
 
 /* The kernel had its answer before (lanes_interrupt()): what it would have remembered it does not.
@@ -218,8 +234,8 @@ bool outfuse_serve(struct outfuse *f, struct keeper_request *at, struct job *job
                                 .given_up = wait ? job_given_up : NULL,
                                 .arg = job,
                                 .since_ns = job ? job->since_ns : clock_mono_ns()};
-    if (at->opcode == WIRE_WRITE && at->padding == WRITTEN)
-        rc = error = answer_written(&c);
+    if (changes_content(at->opcode) && hands_was_done(&f->hands, at))
+        rc = error = answer_done(&c);
     else
         rc = run(&c, at->len, &error);
     if (rc == STAGE_WAIT && !wait) {
@@ -239,8 +255,10 @@ bool outfuse_serve(struct outfuse *f, struct keeper_request *at, struct job *job
     if (rc < 0)
         log_debug(f->log, "operation %u of inode %llu: %s", at->opcode,
                   (unsigned long long)at->nodeid, strerror(-error));
-    if (rc == 0 && at->opcode == WIRE_WRITE)
-        at->padding = WRITTEN;
+    if (rc < 0)
+        refused(&c);
+    if (rc == 0 && changes_content(at->opcode))
+        at->padding = HAND_DONE;
     if (rc != NO_REPLY && outfuse_reply(f, c.h->unique, rc < 0 ? error : 0, &c) == -ENOENT &&
         rc == 0 && job && atomic_load(&job->interrupted))
         answered_in_vain(&c);

@@ -375,6 +375,8 @@ int stage_write(struct stage *s, const struct stage_call *c, uint64_t fh, uint64
         return err_sys(err, EBADF, "handle");
     if ((rc = wait_if_slow(s, c, n->name, err)))
         return rc;
+    if (!strcmp(n->name, "full") && off + len > n->len)
+        return err_sys(err, ENOSPC, "no room");
     if (off + len > n->len) {
         n->data = xrealloc(n->data, off + len);
         if (off > n->len)

@@ -101,13 +101,47 @@ Test(lives, bytes_that_are_written_are_not_written_again)
     cr_assert_eq(stage_create(s, &c, 1, "f", 0644, O_CREAT | O_RDWR, &a, &fh, NULL), 0);
     struct wire_write_in in = {.fh = fh, .size = 3};
     kernel_lay(keeper_desk(state, 1), 40, WIRE_WRITE, a.st.st_ino, &in, sizeof(in), "old", 3);
-    keeper_desk(state, 1)->padding = 1; /* it was in the stage when that life ended */
+    keeper_desk(state, 1)->padding = HAND_DONE; /* it was in the stage when that life ended */
     kernel_adopt(k, s, state);
     cr_assert_eq(kernel_take(k), 0);
     struct wire_write_out out;
     memcpy(&out, k->body, sizeof(out));
     cr_assert_eq(out.size, 3);
     cr_assert_eq(fake_writes(s), 0);
+    kernel_stop(k);
+    kernel_state_free(state);
+    fake_free(s);
+    free(k);
+}
+
+/* The same where the kernel sends it again: by its number. */
+Test(lives, bytes_that_are_written_and_sent_again_are_not_written_again)
+{
+    struct kernel *k = calloc(1, sizeof(*k));
+    struct stage *s = fake_stage();
+    struct keeper_state *state = kernel_state(true);
+    struct stage_call c = {.wait = true};
+    struct stage_attr a;
+    uint64_t fh;
+
+    cr_assert_eq(stage_create(s, &c, 1, "f", 0644, O_CREAT | O_RDWR, &a, &fh, NULL), 0);
+    struct wire_write_in in = {.fh = fh, .size = 3};
+    kernel_lay(keeper_desk(state, 1), 40, WIRE_WRITE, a.st.st_ino, &in, sizeof(in), "one", 3);
+    keeper_desk(state, 1)->padding = HAND_DONE;
+    kernel_lay(&keeper_slot(state, 7)->request, 42, WIRE_WRITE, a.st.st_ino, &in, sizeof(in), "two",
+               3);
+    kernel_adopt(k, s, state);
+    cr_assert_eq(kernel_take(k), WIRE_NOTIFY_RESEND);
+    for (uint64_t unique = 40; unique <= 42; unique += 2) {
+        k->unique = (unique | WIRE_RESENT) - 2;
+        cr_assert_eq(kernel_ask(k, WIRE_WRITE, a.st.st_ino, &in, sizeof(in),
+                                unique == 40 ? "one" : "two", 3),
+                     0);
+        struct wire_write_out out;
+        memcpy(&out, k->body, sizeof(out));
+        cr_assert_eq(out.size, 3);
+    }
+    cr_assert_eq(fake_writes(s), 1, "the one that was not done");
     kernel_stop(k);
     kernel_state_free(state);
     fake_free(s);
