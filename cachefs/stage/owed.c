@@ -39,8 +39,8 @@ void dirty_add(struct stage *s, struct node *n)
     n->dirty_next = s->dirty_first;
     if (s->dirty_first)
         s->dirty_first->dirty_prev = n;
-    else
-        cond_signal(&s->clock); /* an interval begins to tick */
+    else if (s->conf.commit == COMMIT_INTERVAL)
+        cond_signal(&s->clock); /* it begins to tick */
     s->dirty_first = n;
     n->in_dirty = true;
 }
