@@ -51,6 +51,9 @@ int content_read(const struct content *c, uint64_t off, void *buf, size_t len, s
 void content_row(const struct content *c, struct record *ret);
 /* Blocks that hold [off, off + len) are here, or STAGE_WAIT. */
 int content_need(struct content *c, uint64_t off, uint64_t len, bool wait, struct err *err);
+/* Bytes of a change that came to no end, in blocks that are ABSENT still: they count for nothing.
+ */
+void content_clear_absent(const struct content *c, uint64_t off, uint64_t len);
 /* The node says DIRTY in the journal, and not SYNCED on the disk; or STAGE_WAIT. */
 int content_dirty(struct content *c, bool wait, struct err *err);
 /* The map has room for `size`; blocks past the old end are here: zeros. */

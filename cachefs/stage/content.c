@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -155,7 +156,21 @@ static int map_check(struct content *c, struct err *err)
     for (uint64_t i = 0; i < content_blocks(c->size); i++)
         if (c->map->blocks[i] >= BLOCK_FETCHING)
             c->map->blocks[i] = BLOCK_ABSENT;
+    content_clear_absent(c, 0, c->size); /* killed between bytes and map */
     return 0;
+}
+
+/* A file system that knows no holes keeps them: then only a fetch replaces what it brings. */
+void content_clear_absent(const struct content *c, uint64_t off, uint64_t len)
+{
+    uint64_t end = content_blocks(off + len < c->size ? off + len : c->size);
+    for (uint64_t b = off / STAGE_BLOCK, from; c->map && b < end; b++) {
+        for (from = b; b < end && c->map->blocks[b] == BLOCK_ABSENT;)
+            b++;
+        if (b > from)
+            (void)fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                            (off_t)(from * STAGE_BLOCK), (off_t)((b - from) * STAGE_BLOCK));
+    }
 }
 
 /* --- opening --------------------------------------------------------------------------------- */

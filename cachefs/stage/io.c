@@ -329,7 +329,8 @@ static int take_room(struct content *c, const struct stage_call *call, uint64_t 
     return 0;
 }
 
-/* A change that broke off has changed what it has changed, but the file is not longer for it. */
+/* A change that broke off has changed what it has changed of what is here, and nothing of what is
+ * only in the store; and the file is not longer for it. */
 static void broke_off(struct content *c, uint64_t off, uint64_t len, uint64_t taken)
 {
     struct stage *s = c->stage;
@@ -337,7 +338,11 @@ static void broke_off(struct content *c, uint64_t off, uint64_t len, uint64_t ta
     if (fstat(c->fd, &st) == 0 && (uint64_t)st.st_size > c->size &&
         ftruncate(c->fd, (off_t)c->size))
         c->size = (uint64_t)st.st_size;
-    mark_dirty(c, off, off < c->size ? (c->size - off < len ? c->size - off : len) : 0);
+    content_clear_absent(c, off, len);
+    uint64_t end = off + len < c->size ? off + len : c->size;
+    for (uint64_t b = off / STAGE_BLOCK; c->map && b < content_blocks(end); b++)
+        if (c->map->blocks[b] == BLOCK_CLEAN)
+            c->map->blocks[b] = BLOCK_DIRTY;
     ACQUIRE(&s->lock);
     c->node->seq++;
     room_settle(s, c->node, c->fd, taken);

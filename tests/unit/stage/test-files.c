@@ -330,3 +330,33 @@ Test(files, unlinked_while_open)
 {
     on_both(check_unlinked, NULL);
 }
+
+/* A life that ended between the bytes of a write and the map that counts them: of a block that is
+ * only in the store nothing else counts, and beyond its end there are zeros. */
+Test(files, bytes_that_the_map_does_not_know)
+{
+    struct bench b;
+    struct stat st = {.st_size = 9};
+    struct stage_attr a;
+    uint64_t fh;
+    char path[128];
+    bench_start(&b, true);
+    ask_number(&b, "/_put/out/f?text=text");
+    bench_open(&b, true);
+    uint64_t ino = t_lookup(&b, STAGE_ROOT, "f");
+    fh = t_open(&b, ino, O_RDWR);
+    cr_assert_eq(stage_setattr(b.s, &waits, ino, &st, STAGE_SET_SIZE, &a, NULL), 0);
+    snprintf(path, sizeof path, "%s/data/%016llx", b.dir, (unsigned long long)ino);
+    int fd = open(path, O_WRONLY);
+    cr_assert_eq(pwrite(fd, "01234567", 8, 0), 8);
+    close(fd);
+    bench_close(&b);
+    bench_open(&b, false);
+    t_close(&b, fh);
+    t_settle(&b);
+    char got[64], want[33];
+    ask(&b, "/_md5/out/f", got, sizeof got);
+    sum_of("text\0\0\0\0", 9, want);
+    cr_expect_str_eq(got, want);
+    bench_stop(&b);
+}
