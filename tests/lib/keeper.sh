@@ -4,6 +4,7 @@
 #   kill_life               kill -9 of the daemon; returns when the next one serves
 #   start_readers           verifying readers over $SRC and $MNT, until readers_ok
 #   readers_ok              stops them: no error (EINTR included), no wrong byte, no hung call
+#   start_holder, revive    a third process that has the descriptors of $MNT (root); it revives the mount with them
 
 life() {
     status pid
@@ -39,4 +40,17 @@ readers_ok() {
     wait "$READERS" || code=$?
     cat "$T/readers.json" "$T/log/readers"
     [ "$code" = 0 ] || fail "a reader saw an error or a wrong byte"
+}
+
+start_holder() {
+    mkfifo "$T/go"
+    "$PYTHON" "$SAMPAN_TESTS/lib/holder.py" "$CACHE/control.sock" "$S" "$T/held" "$T/go" &
+    HOLDER=$!
+    on_exit "kill $HOLDER"
+    until_true 20 test -f "$T/held" || fail "the holder got no descriptors"
+}
+
+revive() {
+    echo >"$T/go"
+    wait "$HOLDER" || fail "revive failed"
 }
