@@ -55,6 +55,9 @@ int jobstore_set_state(struct jobstore *s, const char *id, enum job_state state,
                        const char *error, const char *result, struct err *err);
 int jobstore_set_progress(struct jobstore *s, const char *id, const struct job_progress *p,
                           struct err *err);
+/* What was wished of a job that runs (JOB_GO_ON: nothing), until its runner has ended. */
+int jobstore_set_wish(struct jobstore *s, const char *id, enum job_wish wish, struct err *err);
+enum job_wish jobstore_wish(struct jobstore *s, const char *id);
 int jobstore_set_note(struct jobstore *s, const char *id, const char *note, struct err *err);
 int jobstore_set_due(struct jobstore *s, const char *id, int64_t due, struct err *err);
 /* A due time's child and the template's next time, both or neither. */
@@ -69,6 +72,8 @@ int jobstore_parts(struct jobstore *s, const char *id, part_fn *fn, void *arg, s
 int jobstore_recover(struct jobstore *s, struct err *err);
 int jobstore_forget(struct jobstore *s, int64_t ended_before, struct err *err);
 int jobstore_count(struct jobstore *s, uint64_t ret[JOB_STATES], struct err *err);
+
+#define AGAIN_S 2 /* what can't be written, as the disk is full, is tried again */
 
 /* --- jobs.c ---------------------------------------------------------------------------------- */
 
@@ -119,12 +124,20 @@ const char *secret_find(const struct jobs *j, const char *id);
 
 /* --- run.c ----------------------------------------------------------------------------------- */
 
-/* Starts a pending row; it is "running" in the store when this returns. Lock held. */
-int run_start(struct jobs *j, const struct job_row *r, struct err *err);
+enum begun {
+    BEGUN,    /* it is "running" in the store */
+    STOPPED,  /* it was told to stop before a kill, and is at rest now */
+    REFUSED,  /* it cannot be run: `err` says why */
+    NOT_SAVED /* that it runs can't be written down: try again later */
+};
+/* Starts a pending row. Lock held. */
+enum begun run_start(struct jobs *j, const struct job_row *r, struct err *err);
 /* Joins and frees those that ended. Lock held; dropped meanwhile. */
 void runs_reap(struct jobs *j);
-/* May this row run beside those that run? Lock held. */
-bool run_fits(const struct jobs *j, const struct job_row *r);
+/* May this row run beside those that run, and before those that wait? If not, what it touches is
+ * added to what those touch: jobs that touch the same run in the order of their submission. Lock
+ * held. */
+bool run_fits(const struct jobs *j, const struct job_row *r, struct bytes *waiting);
 
 /* --- schedule.c ------------------------------------------------------------------------------ */
 

@@ -100,24 +100,33 @@ static void note_ready(void *arg, const struct job_row *r)
     bytes_add(arg, r->id, strlen(r->id) + 1);
 }
 
-static void start_one(struct jobs *j, const char *id, struct bytes *changed)
+/* False: what is to be written for it can't be. */
+static bool start_one(struct jobs *j, const char *id, struct bytes *waiting, struct bytes *changed)
 {
     cleanup_row struct job_row row = {0};
     struct err err = {0};
-    if (jobstore_get(j->store, id, &row, NULL) || !run_fits(j, &row))
-        return;
-    if (run_start(j, &row, &err) == 0)
-        return;
-    jobstore_set_state(j->store, id, JOB_FAILED, jobs_now(j), err.msg, NULL, NULL);
-    bytes_add(changed, id, strlen(id) + 1);
+    if (jobstore_get(j->store, id, &row, NULL) || !run_fits(j, &row, waiting))
+        return true;
+    enum begun begun = run_start(j, &row, &err);
+    if (begun == REFUSED &&
+        jobstore_set_state(j->store, id, JOB_FAILED, jobs_now(j), err.msg, NULL, &err))
+        begun = NOT_SAVED;
+    if (begun == NOT_SAVED)
+        log_error(j->conf.log, "job %s can't be begun (it is tried again): %s", id, err.msg);
+    else if (begun != BEGUN)
+        bytes_add(changed, id, strlen(id) + 1);
+    return begun != NOT_SAVED;
 }
 
-static void start_ready(struct jobs *j, struct bytes *changed)
+/* When to look again, at the latest. */
+static int64_t start_ready(struct jobs *j, int64_t now, struct bytes *changed)
 {
-    cleanup_bytes struct bytes ids = {0};
+    cleanup_bytes struct bytes ids = {0}, waiting = {0};
     jobstore_each(j->store, ROWS_PENDING, false, note_ready, &ids, NULL);
     for (const char *id = ids.data; id && id < ids.data + ids.len; id += strlen(id) + 1)
-        start_one(j, id, changed);
+        if (!start_one(j, id, &waiting, changed))
+            return now + AGAIN_S; /* a full disk may pass */
+    return INT64_MAX;
 }
 
 /* With the lock dropped, as listeners ask for the job's state. */
@@ -142,7 +151,8 @@ static void *scheduler_main(void *arg)
             break; /* the lock was dropped: what starts now would not be told to stop */
         int64_t now = jobs_now(j), next = schedule_run(j, &changed);
         jobstore_forget(j->store, now - (int64_t)j->conf.keep_s, NULL);
-        start_ready(j, &changed);
+        int64_t again = start_ready(j, now, &changed);
+        next = again < next ? again : next;
         if (changed.len) {
             tell_changed(j, &changed);
             continue; /* what happened meanwhile was not waited for */
@@ -359,6 +369,7 @@ static int wish(struct jobs *j, const char *id, enum job_wish wish, struct err *
 {
     ACQUIRE(&j->lock);
     cleanup_row struct job_row row = {0};
+    struct err why = {0};
     enum job_state to = wish == JOB_CANCEL ? JOB_CANCELLED : JOB_PAUSED;
     if (jobstore_get(j->store, id, &row, err))
         return -1;
@@ -369,8 +380,11 @@ static int wish(struct jobs *j, const char *id, enum job_wish wish, struct err *
         int go_on = JOB_GO_ON;
         if (wish == JOB_CANCEL)
             atomic_store(&run->wish, JOB_CANCEL);
-        else
-            atomic_compare_exchange_strong(&run->wish, &go_on, JOB_PAUSE);
+        else if (!atomic_compare_exchange_strong(&run->wish, &go_on, JOB_PAUSE))
+            return 0;
+        /* Also a full disk keeps nobody from stopping a job: then a kill may forget it. */
+        if (jobstore_set_wish(j->store, id, wish, &why))
+            log_warn(j->conf.log, "job %s: %s", id, why.msg);
         return 0;
     }
     if (row.state == to)
@@ -404,6 +418,8 @@ static int resume_row(struct jobs *j, const char *id, struct err *err)
         return -1;
     struct job_run *run = run_of(j, id);
     int pause = JOB_PAUSE;
+    if (jobstore_wish(j->store, id) == JOB_PAUSE && jobstore_set_wish(j->store, id, JOB_GO_ON, err))
+        return -1;
     if (run && atomic_compare_exchange_strong(&run->wish, &pause, JOB_GO_ON))
         return 0; /* it goes on, or runs again if it was on its way out: state_after() */
     if (job_state_final(row.state))

@@ -31,6 +31,10 @@ static const char schema[] =
     " total_items INTEGER NOT NULL, total_bytes INTEGER NOT NULL, failed INTEGER NOT NULL,"
     " eta INTEGER NOT NULL, PRIMARY KEY(id, partition)) STRICT, WITHOUT ROWID;";
 
+/* Added to format 1, which programs without it can go on using. */
+static const char wishes[] = "CREATE TABLE IF NOT EXISTS wish(id TEXT PRIMARY KEY,"
+                             " wish INTEGER NOT NULL) STRICT, WITHOUT ROWID;";
+
 #define COLUMNS                                                                                    \
     "seq,id,type,options,state,error,result,note,parent,schedule,zone,policy,deadline,due,secret," \
     "items,bytes,total_items,total_bytes,failed,eta,created,started,ended,tries"
@@ -103,13 +107,14 @@ static int set_up(struct jobstore *s, struct err *err)
         return -1;
     int64_t format = pragma(s, "PRAGMA user_version");
     if (format == FORMAT)
-        return 0;
+        return execute(s, wishes, err);
     if (format != 0 || pragma(s, "SELECT count(*) FROM sqlite_schema") != 0)
         return err_set(err, ERR_CORRUPT,
                        "jobs: %s: of another program or version (format %lld, this one knows %d; "
                        "move the file away to start with no jobs)",
                        s->file, (long long)format, FORMAT);
-    cleanup_free char *sql = xasprintf("BEGIN; %s PRAGMA user_version=%d; COMMIT;", schema, FORMAT);
+    cleanup_free char *sql =
+        xasprintf("BEGIN; %s%s PRAGMA user_version=%d; COMMIT;", schema, wishes, FORMAT);
     return execute(s, sql, err);
 }
 
@@ -273,6 +278,26 @@ int jobstore_set_progress(struct jobstore *s, const char *id, const struct job_p
                   (int64_t)p->total_bytes, (int64_t)p->failed, p->eta_s);
 }
 
+int jobstore_set_wish(struct jobstore *s, const char *id, enum job_wish wish, struct err *err)
+{
+    if (wish == JOB_GO_ON)
+        return change(s, err, "DELETE FROM wish WHERE id=?", "s", id);
+    return change(s, err, "INSERT OR REPLACE INTO wish VALUES(?,?)", "si", id, (int64_t)wish);
+}
+
+enum job_wish jobstore_wish(struct jobstore *s, const char *id)
+{
+    sqlite3_stmt *q;
+    int wish = JOB_GO_ON;
+    if (sqlite3_prepare_v2(s->db, "SELECT wish FROM wish WHERE id=?", -1, &q, NULL) != SQLITE_OK)
+        return JOB_GO_ON;
+    if (sqlite3_bind_text(q, 1, id, -1, SQLITE_TRANSIENT) == SQLITE_OK &&
+        sqlite3_step(q) == SQLITE_ROW)
+        wish = sqlite3_column_int(q, 0);
+    sqlite3_finalize(q);
+    return wish == JOB_PAUSE || wish == JOB_CANCEL ? (enum job_wish)wish : JOB_GO_ON;
+}
+
 int jobstore_set_note(struct jobstore *s, const char *id, const char *note, struct err *err)
 {
     return change(s, err, "UPDATE job SET note=?2 WHERE id=?1", "ss", id, note);
@@ -334,7 +359,9 @@ int jobstore_forget(struct jobstore *s, int64_t ended_before, struct err *err)
     if (change(s, err, "DELETE FROM job WHERE state>=?1 AND ended<?2", "ii", (int64_t)JOB_SUCCEEDED,
                ended_before))
         return -1;
-    return change(s, err, "DELETE FROM part WHERE id NOT IN (SELECT id FROM job)", "");
+    if (change(s, err, "DELETE FROM part WHERE id NOT IN (SELECT id FROM job)", ""))
+        return -1;
+    return change(s, err, "DELETE FROM wish WHERE id NOT IN (SELECT id FROM job)", "");
 }
 
 int jobstore_count(struct jobstore *s, uint64_t ret[JOB_STATES], struct err *err)

@@ -104,19 +104,38 @@ static enum job_state state_after(const struct job_run *r, int rc)
     return JOB_SUCCEEDED;
 }
 
+static int save_end(struct job_run *r, enum job_state state, const char *result,
+                    const struct err *why, struct err *err)
+{
+    struct jobs *j = r->jobs;
+    const char *text = state == JOB_FAILED ? why->msg : state == JOB_CANCELLED ? "" : NULL;
+    jobstore_set_progress(j->store, r->id, &r->progress, NULL);
+    if (jobstore_set_state(j->store, r->id, state, jobs_now(j), text, result, err))
+        return -1;
+    /* Of one that runs again what was wished at the last moment is still to be done. */
+    return state == JOB_PENDING ? 0 : jobstore_set_wish(j->store, r->id, JOB_GO_ON, NULL);
+}
+
+/* The job runs until its end is on the disk: nobody is told of an end that a restart would not
+ * know. If we are to end before that, the next start runs it again. */
 static void finish(struct job_run *r, int rc, const char *result, const struct err *why)
 {
     struct jobs *j = r->jobs;
-    struct err err = {0};
     enum job_state state;
     {
         ACQUIRE(&j->lock);
-        state = state_after(r, rc);
-        jobstore_set_progress(j->store, r->id, &r->progress, NULL);
-        const char *text = state == JOB_FAILED ? why->msg : state == JOB_CANCELLED ? "" : NULL;
-        if (jobstore_set_state(j->store, r->id, state, jobs_now(j), text, result, &err))
-            log_error(j->conf.log, "job %s has ended, but that can't be written: %s", r->id,
-                      err.msg);
+        bool said = false;
+        for (struct err err = {0};; err = (struct err){0}) {
+            state = state_after(r, rc);
+            if (save_end(r, state, result, why, &err) == 0 || j->stopping)
+                break;
+            if (!said)
+                log_error(j->conf.log,
+                          "job %s has ended, but that can't be written (it is tried again): %s",
+                          r->id, err.msg);
+            said = true;
+            cond_wait_for(&j->news, &j->lock, AGAIN_S * NS_PER_S);
+        }
         if (job_state_final(state))
             secret_drop(j, r->id);
         r->ended = true;
@@ -205,10 +224,9 @@ static bool touch_same(const char *a, const char *b)
     return false;
 }
 
-bool run_fits(const struct jobs *j, const struct job_row *row)
+static bool fits(const struct jobs *j, const struct job_row *row, const struct job_kind *kind,
+                 const char *touches)
 {
-    const struct job_kind *kind = kind_of(j, row->type);
-    cleanup_free char *touches = kind ? touches_of(kind, row->options) : xstrdup("");
     unsigned n = 0;
     for (const struct job_run *r = j->runs; r; r = r->next) {
         n += !r->ended && !r->waits;
@@ -218,8 +236,21 @@ bool run_fits(const struct jobs *j, const struct job_row *row)
     return n < j->conf.parallel || (kind && waits(kind, row->options));
 }
 
+bool run_fits(const struct jobs *j, const struct job_row *row, struct bytes *waiting)
+{
+    const struct job_kind *kind = kind_of(j, row->type);
+    cleanup_free char *touches = kind ? touches_of(kind, row->options) : xstrdup("");
+    if (!(waiting->len && touch_same(touches, waiting->data)) && fits(j, row, kind, touches))
+        return true;
+    size_t len = strlen(touches);
+    bytes_add(waiting, touches, len);
+    if (len && touches[len - 1] != '\n')
+        bytes_add_char(waiting, '\n');
+    return false;
+}
+
 static struct job_run *run_new(struct jobs *j, const struct job_row *row,
-                               const struct job_kind *kind)
+                               const struct job_kind *kind, enum job_wish wish)
 {
     struct job_run *r = xcalloc(1, sizeof *r);
     const char *secret = secret_find(j, row->id);
@@ -232,31 +263,54 @@ static struct job_run *run_new(struct jobs *j, const struct job_row *row,
     if (secret)
         secret_set(&r->secret, secret, strlen(secret));
     r->waits = waits(kind, row->options);
+    atomic_store(&r->wish, (int)wish);
     r->tries = (unsigned)row->tries + 1;
     r->progress = row->progress;
     return r;
 }
 
-int run_start(struct jobs *j, const struct job_row *row, struct err *err)
+/* A kill came between a wish and its runner's end. */
+static enum begun stop_unstarted(struct jobs *j, const struct job_row *row, enum job_wish wish,
+                                 struct err *err)
+{
+    enum job_state to = wish == JOB_CANCEL ? JOB_CANCELLED : JOB_PAUSED;
+    if (jobstore_set_state(j->store, row->id, to, jobs_now(j), "", NULL, err) ||
+        jobstore_set_wish(j->store, row->id, JOB_GO_ON, err))
+        return NOT_SAVED;
+    if (wish == JOB_CANCEL)
+        secret_drop(j, row->id);
+    return STOPPED;
+}
+
+enum begun run_start(struct jobs *j, const struct job_row *row, struct err *err)
 {
     const struct job_kind *kind = kind_of(j, row->type);
-    if (!kind)
-        return err_set(err, ERR_USAGE, "this server knows no jobs of type \"%s\"", row->type);
-    if (row->has_secret && !secret_find(j, row->id))
-        return err_set(err, ERR_DENIED,
-                       "the credentials given with the job are lost since the server's restart "
-                       "(submit it again under another id, or give the server a credentials file)");
+    enum job_wish wish = jobstore_wish(j->store, row->id);
+    if (!kind) {
+        err_set(err, ERR_USAGE, "this server knows no jobs of type \"%s\"", row->type);
+        return REFUSED;
+    }
+    /* What others do for the job is to end, too: its runner tells them. */
+    if (wish != JOB_GO_ON && !waits(kind, row->options))
+        return stop_unstarted(j, row, wish, err);
+    if (wish == JOB_GO_ON && row->has_secret && !secret_find(j, row->id)) {
+        err_set(err, ERR_DENIED,
+                "the credentials given with the job are lost since the server's restart "
+                "(submit it again under another id, or give the server a credentials file)");
+        return REFUSED;
+    }
     if (jobstore_set_state(j->store, row->id, JOB_RUNNING, jobs_now(j), "", NULL, err))
-        return -1;
-    struct job_run *r = run_new(j, row, kind);
+        return NOT_SAVED;
+    struct job_run *r = run_new(j, row, kind, wish);
     int e = thread_start(&r->thread, "job", run_main, r);
     if (e) {
         run_free(r);
-        return err_sys(err, e, "start a thread");
+        err_sys(err, e, "start a thread");
+        return REFUSED;
     }
     r->next = j->runs;
     j->runs = r;
-    return 0;
+    return BEGUN;
 }
 
 void runs_reap(struct jobs *j)

@@ -98,10 +98,11 @@ static void replace(struct jobs *j, const struct bytes *active, struct bytes *ch
     for (const char *id = active->data; id && id < active->data + active->len;
          id += strlen(id) + 1) {
         struct job_run *run = run_of(j, id);
-        if (run)
+        if (run) {
             atomic_store(&run->wish, JOB_CANCEL);
-        else if (jobstore_set_state(j->store, id, JOB_CANCELLED, jobs_now(j), "replaced", NULL,
-                                    NULL) == 0)
+            jobstore_set_wish(j->store, id, JOB_CANCEL, NULL);
+        } else if (jobstore_set_state(j->store, id, JOB_CANCELLED, jobs_now(j), "replaced", NULL,
+                                      NULL) == 0)
             bytes_add(changed, id, strlen(id) + 1);
     }
 }

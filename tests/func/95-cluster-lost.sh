@@ -63,6 +63,18 @@ start_member 2
 until_true 30 row_is 1 p 2 state cancelled || { fail "$(cat "$T/answer")"; }
 at 2 wait_job p.p2 cancelled
 
+# server 0 is killed when it has just said yes to a cancel: it is one, everywhere
+at 0 expect_code 201 POST /v1/jobs -d '{"id":"c2","type":"clear"}'
+at 0 wait_job c2 succeeded
+at 2 expect_code 201 POST /v1/jobs -d '{"id":"k","type":"warmup"}'
+until_true 30 row_is 0 k 1 state running || fail "$(cat "$T/answer")"
+at 0 expect_code 200 DELETE /v1/jobs/k
+stop_member 0 KILL
+start_member 0
+at 0 wait_job k cancelled
+for k in 0 1 2; do row_is 0 k "$k" state cancelled || fail "$(cat "$T/answer")"; done
+at 2 wait_job k.p2 cancelled
+
 # one that stays away is given up; the others' work counts
 stop_member 1
 see_states 0 "ok lost ok"

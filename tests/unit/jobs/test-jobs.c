@@ -1,7 +1,10 @@
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "jobs-internal.h"
@@ -10,7 +13,8 @@
 
 /*
  * The kind "steps" takes `n` steps, each when the test allows it; it notes the steps done, so that
- * it resumes. "now" is done at once; "fails" fails.
+ * it resumes. "deaf" takes one and hears of no wish before; "asks" is such a one that waits for
+ * others. "fails" fails.
  */
 struct world {
     char dir[64];
@@ -18,7 +22,9 @@ struct world {
     _Atomic int allowed;       /* steps */
     _Atomic int steps, begun;  /* of all jobs */
     _Atomic int running, most; /* at once */
+    _Atomic int changed;       /* times that somebody was told */
     _Atomic int64_t clock;
+    _Atomic bool killed; /* nothing that is done now counts */
 };
 
 static int check_steps(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
@@ -89,6 +95,25 @@ static int run_steps(struct job_run *r, void *server, const struct json *o, stru
     return 0;
 }
 
+static int run_deaf(struct job_run *r, void *server, const struct json *o, struct bytes *result,
+                    struct err *err)
+{
+    struct world *world = server;
+    (void)o, (void)result, (void)err;
+    atomic_fetch_add(&world->begun, 1);
+    while (!take_step(world) && !atomic_load(&world->killed))
+        usleep(200);
+    if (job_wanted(r) == JOB_GO_ON)
+        atomic_fetch_add(&world->steps, 1);
+    return 0;
+}
+
+static bool always(const struct json *options)
+{
+    (void)options;
+    return true;
+}
+
 static int check_none(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
                       struct err *err)
 {
@@ -108,23 +133,34 @@ static int run_fails(struct job_run *r, void *server, const struct json *o, stru
 static const struct job_kind kinds[] = {
     {"steps", check_steps, steps_touch, NULL, run_steps},
     {"fails", check_none, NULL, NULL, run_fails},
+    {"deaf", check_none, NULL, NULL, run_deaf},
+    {"asks", check_none, NULL, always, run_deaf},
 };
+#define N_KINDS (sizeof kinds / sizeof kinds[0])
 
 static int64_t world_clock(void *arg)
 {
     return atomic_load(&((struct world *)arg)->clock);
 }
 
+static void count_change(void *arg, const char *id)
+{
+    (void)id;
+    atomic_fetch_add(&((struct world *)arg)->changed, 1);
+}
+
 static void world_open(struct world *w)
 {
     struct jobs_conf conf = {.dir = w->dir,
                              .kinds = kinds,
-                             .n_kinds = 2,
+                             .n_kinds = N_KINDS,
                              .server = w,
                              .parallel = 2,
                              .keep_s = 3600,
                              .wall_s = world_clock,
-                             .wall_arg = w};
+                             .wall_arg = w,
+                             .changed = count_change,
+                             .changed_arg = w};
     struct err err = {0};
     cr_assert_eq(jobs_open(&w->jobs, &conf, &err), 0, "%s", err.msg);
 }
@@ -244,7 +280,7 @@ Test(jobs, bad_submissions_name_the_place)
         {"{\"id\":\"../x\",\"type\":\"steps\"}", "id"},
         {"{\"id\":\"a b\",\"type\":\"steps\"}", "id"},
         {"{\"id\":\"a\"}", "type"},
-        {"{\"id\":\"a\",\"type\":\"what\"}", "want one of: steps fails"},
+        {"{\"id\":\"a\",\"type\":\"what\"}", "want one of: steps fails deaf asks"},
         {"{\"id\":\"a\",\"type\":\"steps\",\"options\":3}", "options"},
         {"{\"id\":\"a\",\"type\":\"steps\",\"options\":{\"n\":\"x\"}}", "options.n"},
         {"{\"id\":\"a\",\"type\":\"steps\",\"options\":{\"m\":1}}", "m"},
@@ -328,6 +364,26 @@ Test(jobs, what_touches_the_same_path_waits)
     }
 }
 
+Test(jobs, of_those_that_touch_the_same_the_first_runs_first)
+{
+    struct world *w = world_new();
+    SUBMIT(w, "{\"id\":\"a\",\"type\":\"steps\",\"options\":{\"path\":\"/set/a\"}}");
+    wait_for(w, "a", JOB_RUNNING);
+    SUBMIT(w, "{\"id\":\"all\",\"type\":\"steps\",\"options\":{\"path\":\"/set\"}}");
+    SUBMIT(w, "{\"id\":\"b\",\"type\":\"steps\",\"options\":{\"path\":\"/set/b\"}}");
+    SUBMIT(w, "{\"id\":\"c\",\"type\":\"steps\",\"options\":{\"path\":\"/other\"}}");
+    wait_for(w, "c", JOB_RUNNING); /* it was looked at after "b" */
+    cr_expect_eq(state_of(w, "b"), JOB_PENDING, "it came after one that touches all");
+    cr_assert_eq(jobs_cancel(w->jobs, "c", NULL), 0);
+    wait_for(w, "c", JOB_CANCELLED);
+    atomic_store(&w->allowed, 1);
+    wait_for(w, "all", JOB_RUNNING);
+    cr_expect_eq(state_of(w, "b"), JOB_PENDING);
+    atomic_store(&w->allowed, 2);
+    wait_for(w, "b", JOB_SUCCEEDED);
+    world_free(w);
+}
+
 Test(jobs, pause_resume_and_cancel)
 {
     struct world *w = world_new();
@@ -401,6 +457,102 @@ Test(jobs, a_restart_resumes_what_ran)
     cr_expect(strstr(text, "\"items\":5"), "%s", text);
     cr_expect_leq(atomic_load(&w->steps), 6);
     world_free(w);
+}
+
+/* A kill: what is on the disk now is what the next start finds. */
+static void kill_jobs(struct world *w)
+{
+    static const char *const files[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm"};
+    cleanup_free char *path = xasprintf("%s/jobs.db", w->dir);
+    cleanup_free char *then = xasprintf("%s/then", w->dir);
+    cleanup_free char *copy = xasprintf("VACUUM INTO '%s'", then);
+    sqlite3 *db;
+    cr_assert_eq(sqlite3_open(path, &db), SQLITE_OK);
+    cr_assert_eq(sqlite3_exec(db, copy, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    atomic_store(&w->killed, true);
+    jobs_close(w->jobs);
+    atomic_store(&w->killed, false);
+    atomic_store(&w->begun, 0);
+    atomic_store(&w->steps, 0);
+    for (int i = 0; i < 3; i++) {
+        cleanup_free char *file = xasprintf("%s/%s", w->dir, files[i]);
+        unlink(file);
+    }
+    cr_assert_eq(rename(then, path), 0);
+    world_open(w);
+}
+
+Test(jobs, a_kill_forgets_no_wish)
+{
+    struct world *w = world_new();
+    SUBMIT(w, "{\"id\":\"c\",\"type\":\"deaf\"}");
+    SUBMIT(w, "{\"id\":\"p\",\"type\":\"deaf\"}");
+    SUBMIT(w, "{\"id\":\"w\",\"type\":\"asks\"}");
+    SUBMIT(w, "{\"id\":\"r\",\"type\":\"asks\"}");
+    while (atomic_load(&w->begun) < 4)
+        usleep(200);
+    cr_assert_eq(jobs_cancel(w->jobs, "c", NULL), 0);
+    cr_assert_eq(jobs_pause(w->jobs, "p", NULL), 0);
+    cr_assert_eq(jobs_cancel(w->jobs, "w", NULL), 0);
+    cr_assert_eq(jobs_pause(w->jobs, "r", NULL), 0);
+    cr_assert_eq(jobs_resume(w->jobs, "r", NULL), 0);
+    cr_expect_eq(state_of(w, "c"), JOB_RUNNING, "its runner has not heard of it");
+    kill_jobs(w);
+    wait_for(w, "c", JOB_CANCELLED);
+    wait_for(w, "p", JOB_PAUSED);
+    while (atomic_load(&w->begun) < 2) /* these have others to tell, or were resumed */
+        usleep(200);
+    atomic_store(&w->allowed, 2);
+    wait_for(w, "w", JOB_CANCELLED);
+    wait_for(w, "r", JOB_SUCCEEDED);
+    cr_expect_eq(atomic_load(&w->begun), 2, "what is cancelled or paused does not begin");
+    cr_expect_eq(atomic_load(&w->steps), 1, "just the resumed one did its work");
+    cr_assert_eq(jobs_resume(w->jobs, "p", NULL), 0);
+    atomic_store(&w->allowed, 1);
+    wait_for(w, "p", JOB_SUCCEEDED);
+    world_free(w);
+}
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes;
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* The disk is full after n pages more, wherever that is between the end of a job and the start of
+ * the next: none is told to have ended or begun before that is written, and later all is done. */
+Test(jobs, what_cannot_be_written_is_written_later)
+{
+    for (int n = 0; n < 12; n++) {
+        struct world *w = world_new();
+        struct stat st;
+        cleanup_free char *wal = xasprintf("%s/jobs.db-wal", w->dir);
+        SUBMIT(w, "{\"id\":\"a\",\"type\":\"deaf\"}");
+        SUBMIT(w, "{\"id\":\"b\",\"type\":\"deaf\"}");
+        SUBMIT(w, "{\"id\":\"c\",\"type\":\"deaf\"}"); /* waits for a place */
+        while (atomic_load(&w->begun) < 2)
+            usleep(200);
+        cr_assert_eq(stat(wal, &st), 0);
+        limit_files((rlim_t)(st.st_size + n * (4096 + 24)));
+        atomic_store(&w->changed, 0);
+        atomic_store(&w->allowed, 3);
+        while (atomic_load(&w->steps) < 2)
+            usleep(200);
+        usleep(30000);
+        int told = atomic_load(&w->changed);
+        cr_expect_lt(told, 30, "%d pages: %d changes are told of three jobs", n, told);
+        cr_expect(n || state_of(w, "a") == JOB_RUNNING, "its end is not on the disk");
+        limit_files(RLIM_INFINITY);
+        jobs_kick(w->jobs);
+        for (const char *id = "a\0b\0c\0"; *id; id += 2)
+            wait_for(w, id, JOB_SUCCEEDED);
+        cr_expect_eq(atomic_load(&w->begun), 3, "%d pages: each is begun once", n);
+        world_free(w);
+    }
 }
 
 Test(jobs, ended_jobs_are_forgotten_after_a_while)
@@ -536,7 +688,7 @@ Test(jobs, a_foreign_file_is_refused_and_left_alone)
     FILE *f = fopen(path, "w");
     fputs("this is no database, but somebody's notes, and they are long enough", f);
     fclose(f);
-    struct jobs_conf conf = {.dir = dir, .kinds = kinds, .n_kinds = 2};
+    struct jobs_conf conf = {.dir = dir, .kinds = kinds, .n_kinds = N_KINDS};
     struct jobs *jobs;
     struct err err = {0};
     cr_expect_eq(jobs_open(&jobs, &conf, &err), -1);
