@@ -141,18 +141,34 @@ static int copy_paths(const struct json *body, bool strict, struct json_writer *
 
 /* --- warmup ----------------------------------------------------------------------------------- */
 
-static int read_lines(const char *path, struct bytes *ret, struct err *err)
+/* Any sample may be named, however large it is. */
+static int read_list_file(const char *path, struct bytes *ret, struct err *err)
 {
     cleanup_file FILE *f = fopen(path, "re");
-    cleanup_free char *line = NULL;
-    size_t cap = 0;
+    char part[64 << 10];
+    size_t n;
     if (!f)
         return err_sys(err, errno, "%s", path);
-    while (getline(&line, &cap, f) > 0) {
-        const char *inner = path_in_set(line);
-        bytes_add_str(ret, inner ? inner : line);
+    while ((n = fread(part, 1, sizeof part, f)) > 0) {
+        bytes_add(ret, part, n);
         if (ret->len > LIST_MAX)
-            return err_set(err, ERR_LIMIT, "%s: longer than 64 MiB", path);
+            return err_set(err, ERR_USAGE, "%s: longer than 64 MiB", path);
+    }
+    return ferror(f) ? err_sys(err, errno, "%s", path) : 0;
+}
+
+static int read_lines(const char *path, struct bytes *ret, struct err *err)
+{
+    cleanup_bytes struct bytes text = {0};
+    if (read_list_file(path, &text, err))
+        return -1;
+    for (const char *p = text.data, *end = p + text.len, *next; p < end; p = next) {
+        const char *newline = memchr(p, '\n', (size_t)(end - p));
+        next = newline ? newline + 1 : end;
+        cleanup_free char *line = xstrndup(p, (size_t)(next - p));
+        const char *inner = path_in_set(line);
+        const char *from = inner ? p + (inner - line) : p;
+        bytes_add(ret, from, (size_t)(next - from));
     }
     return 0;
 }

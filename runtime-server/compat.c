@@ -44,7 +44,8 @@ static int build_job(const struct request *r, const char *type, const char *name
     return 0;
 }
 
-/* "terminate": what runs or waits is cancelled, as the original killed its running command. */
+/* "terminate": what runs or waits is cancelled, as the original killed its running command.
+ * Templates, which it knew not, stay. */
 static void terminate_all(struct server *s)
 {
     static const char *const states[] = {"running", "pending"};
@@ -63,7 +64,7 @@ static void terminate_all(struct server *s)
         for (size_t i = 0; i < json_count(&list); i++) {
             struct json job = json_at(&list, i);
             const char *id;
-            if (json_str(&job, "id", &id, NULL) == 0)
+            if (!json_has(&job, "schedule") && json_str(&job, "id", &id, NULL) == 0)
                 jobs_cancel(s->jobs, id, NULL);
         }
     }
