@@ -25,6 +25,8 @@ struct listener {
 void events_init(struct events *e)
 {
     lock_init(&e->lock, RANK_METRICS, "server events");
+    /* Numbers of another life are lower: what a client saw before a restart hides nothing. */
+    e->seq = (uint64_t)clock_wall_ns() / NS_PER_MS;
     e->end = &e->oldest;
 }
 
@@ -152,7 +154,8 @@ static struct listener *new_listener(struct server *s, const char *last)
     l->server = s;
     cond_init(&l->news);
     bytes_add_str(&l->ready, "retry: 2000\n\n");
-    l->seen = seen <= e->seq ? seen : 0; /* a number of before a restart: all that is kept */
+    l->seen =
+        seen <= e->seq ? seen : 0; /* of before a restart with another clock: all that is kept */
     l->next = e->listeners;
     e->listeners = l;
     e->n_listeners++;
