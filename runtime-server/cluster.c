@@ -2,7 +2,7 @@
  * Many servers as one. Server 0 has the cluster's jobs; each other has the children that it was
  * given, and its own. Whoever is asked passes on what is not its own:
  *
- *   ID.pK     server K        a job that is here      nobody else
+ *   ID.pK     server K, or 0  a job that is here      nobody else
  *   another   server 0        what was passed on      nobody else (no request goes in circles)
  */
 #define LOG_MODULE "cluster"
@@ -166,6 +166,8 @@ bool cluster_relayed(struct request *r, struct answer *a)
     if (to == s->conf.ordinal)
         return false;
     relay(r, a, to);
+    if (a->status == MHD_HTTP_NOT_FOUND && to != 0 && s->conf.ordinal != 0)
+        relay(r, a, 0); /* nobody's child: a client may choose such an id */
     return true;
 }
 

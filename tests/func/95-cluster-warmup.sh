@@ -36,6 +36,12 @@ at 1 expect_code 404 GET /v1/jobs/none
 at 2 expect_code 200 GET '/v1/jobs?type=warmup'
 expect "jobs" "$(answer jobs.0.id) $(answer jobs.1.id)" "w.p2 w"
 
+# an id that looks like a child's, and is none: any server can be asked for it, too
+at 1 expect_code 201 POST /v1/jobs -d '{"id":"x.p1","type":"clear"}'
+for k in 0 1 2; do
+    at "$k" wait_job x.p1 succeeded
+    at "$k" expect_code 404 GET /v1/jobs/y.p2
+done
 at 0 expect_code 201 POST /v1/jobs -d '{"id":"c0","type":"clear"}'
 at 0 wait_job c0 succeeded
 # a list by its digest: clean, and every server its share of it
