@@ -20,7 +20,7 @@ struct serve_options {
 
 static const struct conf_row rows[] = {
     {"mount", CONF_LIST, AT(serve_options, mounts), .arg = "MOUNTPOINT",
-     .help = "A mount that it speaks for; repeatable"},
+     .help = "A mount that it speaks for"},
     {"control", CONF_STRING, AT(serve_options, control), .arg = "PATH",
      .help =
          "The control socket of the one mount, where this machine's register of mounts does not "
@@ -165,13 +165,13 @@ const struct command cmd_serve = {
     .name = "serve",
     .args = "",
     .summary = "the Cache Runtime Server: jobs, status and metrics over HTTP",
-    .about =
-        "Answers on port 7716 for the mounts named: jobs (warmup, clear, evict, scan, sync) that "
-        "survive restarts, status, Prometheus metrics, and the Paddle Operator's routes. "
-        "Everything but /healthz, /readyz and the files of the dashboard wants the token of "
-        "--token-file as a bearer token; the dashboard, at /ui, asks for it.\n\n"
-        "Runs in the foreground until SIGTERM or SIGINT; jobs that run then go on at the next "
-        "start.",
+    .about = "Answers on port 7716 for the mounts named: jobs (warmup, clear, evict, scan, sync, "
+             "rmr) that "
+             "survive restarts, status, Prometheus metrics, and the Paddle Operator's routes. "
+             "Everything but /healthz, /readyz and the files of the dashboard wants the token of "
+             "--token-file as a bearer token; the dashboard, at /ui, asks for it.\n\n"
+             "Runs in the foreground until SIGTERM or SIGINT; jobs that run then go on at the next "
+             "start.",
     .min_args = 0,
     .max_args = 0,
     .rows = rows,

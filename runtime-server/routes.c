@@ -51,11 +51,23 @@ static int check_state(const char *name, struct err *err)
         "state: \"%.40s\": want pending, running, paused, succeeded, failed or cancelled", name);
 }
 
+static int check_type(const char *name, struct err *err)
+{
+    cleanup_bytes struct bytes known = {0};
+    for (size_t i = 0; i < n_job_kinds; i++) {
+        if (!name || strcmp(name, job_kinds[i].type) == 0)
+            return 0;
+        bytes_addf(&known, "%s%s", i ? ", " : "", job_kinds[i].type);
+    }
+    return err_set(err, ERR_USAGE, "type: \"%.40s\": want one of %s", name, known.data);
+}
+
 static void list_jobs(struct request *r, struct answer *a)
 {
     struct err err = {0};
     struct json_writer w;
-    if (check_state(request_query(r, "state"), &err)) {
+    if (check_state(request_query(r, "state"), &err) ||
+        check_type(request_query(r, "type"), &err)) {
         answer_error(a, &err);
         return;
     }

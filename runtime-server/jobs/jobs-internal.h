@@ -141,6 +141,7 @@ bool run_fits(const struct jobs *j, const struct job_row *r, struct bytes *waiti
 
 /* --- schedule.c ------------------------------------------------------------------------------ */
 
+const char *policy_name(enum policy policy);
 /* Reads the template's keys of a submitted object into a row; no schedule: leaves it alone. */
 int schedule_parse(struct job_row *r, const struct json *root, int64_t now, struct err *err);
 /* The first due time after `after`; -1: never. */

@@ -131,7 +131,7 @@ void jobs_kick(struct jobs *j); /* look at the clock now */
 
 /* One job as an object of `GET /v1/jobs/ID`: id, type, state, progress {items, bytes, total,
  * total_bytes, failed, percent, eta_s}, error, result, options, partitions, created, started, ended
- * (RFC 3339 or null), tries, parent; of a template schedule, next. */
+ * (RFC 3339 or null), tries, parent; of a template what it was submitted with, and next. */
 int jobs_write(struct jobs *j, const char *id, struct json_writer *w, struct err *err);
 /* All of them, newest first, in an array that the caller opened; `state` NULL: any. */
 int jobs_write_all(struct jobs *j, const char *type, const char *state, struct json_writer *w,

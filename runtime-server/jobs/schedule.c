@@ -6,11 +6,16 @@
 #include "jobs-internal.h"
 #include "log.h"
 
-static int policy_parse(const char *text, enum policy *ret, struct err *err)
+const char *policy_name(enum policy policy)
 {
     static const char *const names[] = {"Allow", "Forbid", "Replace"};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(text, names[i]) == 0) {
+    return names[policy <= POLICY_REPLACE ? policy : POLICY_ALLOW];
+}
+
+static int policy_parse(const char *text, enum policy *ret, struct err *err)
+{
+    for (int i = POLICY_ALLOW; i <= POLICY_REPLACE; i++)
+        if (strcmp(text, policy_name((enum policy)i)) == 0) {
             *ret = (enum policy)i;
             return 0;
         }

@@ -77,6 +77,9 @@ static void write_fields(struct jobs *j, const struct job_row *row, struct json_
         return;
     jw_str(w, "schedule", row->schedule);
     jw_str(w, "timeZone", row->zone);
+    jw_str(w, "concurrencyPolicy", policy_name(row->policy));
+    if (row->deadline_s >= 0)
+        jw_int(w, "startingDeadlineSeconds", row->deadline_s);
     write_time(w, "next", row->state == JOB_PENDING ? row->due : 0);
 }
 

@@ -46,10 +46,33 @@ wait_job s succeeded
 expect "added" "$(answer result.added)" 1
 expect_code 200 GET '/v1/jobs?type=warmup'
 expect "jobs listed" "$(answer jobs.0.id) $(answer jobs.1.id)" "w2 w1"
+expect_code 400 GET '/v1/jobs?type=warmups'
+grep -q 'type.*warmup, clear' "$T/answer" || fail "the error names no types: $(cat "$T/answer")"
+expect_code 400 GET '/v1/jobs?state=done'
 
 expect_code 200 GET /metrics
 grep -q "^sampan_mount_up{mount=\"$MNT\"} 1$" "$T/answer" || fail "metrics: $(cat "$T/answer")"
 grep -q '^sampan_jobs{state="succeeded"} 5$' "$T/answer" || fail "metrics: $(cat "$T/answer")"
 ! grep -q "$TOKEN" "$T/log/serve" || fail "the token is in the log"
+
+# Who comes back after a restart with the number of an event of before misses none of the new ones.
+events_from() { # ID FILE : until the end of job c2
+    timeout 30 curl -sN -H "Authorization: Bearer $TOKEN" -H "Last-Event-ID: $1" "http://127.0.0.1:$PORT/events" >"$2" &
+    until_true 10 grep -q '"id":"c2","type":"clear","state":"succeeded"' "$2" || fail "from $1: $(cat "$2")"
+}
+first=$(sed -n 's/^id: //p' "$T/events" | head -n 1)
+stop_serve
+start_serve
+expect_code 201 POST /v1/jobs -d '{"id":"c2","type":"clear"}'
+wait_job c2 succeeded
+events_from 0 "$T/events.all"
+events_from "$first" "$T/events.after"
+expect "events after $first" "$(grep -c '^id:' "$T/events.after")" "$(grep -c '^id:' "$T/events.all")"
+
+# A template tells all that it was submitted with.
+expect_code 201 POST /v1/jobs -d '{"id":"t","type":"clear","schedule":"@yearly","timeZone":"Asia/Kolkata","concurrencyPolicy":"Forbid","startingDeadlineSeconds":0}'
+expect_code 200 GET /v1/jobs/t
+expect "the template" "$(answer schedule) $(answer timeZone) $(answer concurrencyPolicy) $(answer startingDeadlineSeconds)" \
+    "@yearly Asia/Kolkata Forbid 0"
 stop_serve
 unmount
