@@ -1,4 +1,5 @@
 /* Who may ask: the bearer token of a file, and the addresses of the compat routes. */
+#define LOG_MODULE "server"
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "log.h"
 #include "mem.h"
 #include "server-internal.h"
 
@@ -46,17 +48,27 @@ static void forget(char *token)
     free(token);
 }
 
-/* A rotated file is taken over at the next request; one that can't be read now changes nothing. */
+static bool same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+/* A rotated file is taken over at the next request; one that can't be read now changes nothing, and
+ * the log says so once. */
 static void refresh(struct auth *a)
 {
     struct stat st;
+    struct err err = {0};
     char *token;
     struct timespec at;
-    if (stat(a->token_file, &st) ||
-        (st.st_mtim.tv_sec == a->read_at.tv_sec && st.st_mtim.tv_nsec == a->read_at.tv_nsec))
+    if (stat(a->token_file, &st) || same_time(&st.st_mtim, &a->read_at))
         return;
-    if (read_token(a->token_file, &token, &at, NULL))
+    if (read_token(a->token_file, &token, &at, &err)) {
+        if (!same_time(&st.st_mtim, &a->bad_at))
+            log_warn(a->log, "the token stays as it was: %s", err.msg);
+        a->bad_at = st.st_mtim;
         return;
+    }
     forget(a->token);
     a->token = token;
     a->read_at = at;
@@ -247,6 +259,7 @@ int auth_open(struct auth *a, const struct server_conf *conf, struct err *err)
     if (!conf->token_file)
         return 0;
     a->token_file = conf->token_file;
+    a->log = conf->log;
     return read_token(conf->token_file, &a->token, &a->read_at, err);
 }
 

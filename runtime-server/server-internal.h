@@ -91,10 +91,11 @@ struct network {
 struct auth {
     const char *token_file; /* NULL: everybody may */
     struct lock lock;
-    char *token; /* under lock, with the next one */
-    struct timespec read_at;
+    char *token;                     /* under lock, with the next one */
+    struct timespec read_at, bad_at; /* when the file was changed that is in use, or of no use */
     struct network *compat;
     size_t n_compat;
+    struct log *log;
 };
 int auth_open(struct auth *a, const struct server_conf *conf, struct err *err);
 void auth_close(struct auth *a);

@@ -21,7 +21,7 @@ refused 3 "no mount of ours" serve --listen 127.0.0.1:0 --no-auth --mount "$T"
 refused 2 "given twice" serve --listen 127.0.0.1:0 --no-auth --mount "$MNT" --mount "$MNT/"
 [ ! -e "$T/serve" ] || fail "something was made although all was refused"
 
-start_serve
+start_serve --log "$T/log/serve.txt"
 expect_code 404 GET /nowhere
 expect_code 405 DELETE /v1/status
 expect_code 404 GET /v1/jobs/none
@@ -44,6 +44,13 @@ sleep 0.02
 echo another-token-of-enough-length >"$T/token"
 expect_code 401 GET /v1/status
 BEARER=another-token-of-enough-length expect_code 200 GET /v1/status
+# One of no use changes nothing, and the log says so, once.
+sleep 0.02
+echo short >"$T/token"
+for i in 1 2 3; do BEARER=another-token-of-enough-length expect_code 200 GET /v1/status; done
+BEARER=short expect_code 401 GET /v1/status
+expect "warnings" "$(grep -c 'token stays as it was: .*at least 16' "$T/log/serve.txt")" 1
+echo "$TOKEN" >"$T/token"
 stop_serve
 
 # The state of another program is left alone.
