@@ -15,6 +15,7 @@
 #include "server-internal.h"
 
 #define TURN_US         (300 * 1000)
+#define REFUSALS        5 /* in a row while no other warmup is seen: it had just ended */
 #define BATCH_BYTES     (4u << 20)
 #define BATCH_PATHS     200000
 #define FAILURES_LISTED 1000
@@ -107,8 +108,11 @@ static int ask_in_turn(struct job_run *r, struct server *s, const struct json *o
                        const char *fields, struct json_doc **ret, struct err *err)
 {
     int rc;
-    while ((rc = owner_ask(r, s, o, "warmup", fields, ret, err)) < 0 && err->class == ERR_LIMIT &&
-           warms_already(s, o)) {
+    unsigned refusals = 0;
+    while ((rc = owner_ask(r, s, o, "warmup", fields, ret, err)) < 0 && err->class == ERR_LIMIT) {
+        refusals = warms_already(s, o) ? 0 : refusals + 1;
+        if (refusals == REFUSALS)
+            break;
         if (job_wanted(r) != JOB_GO_ON)
             return 1;
         usleep(TURN_US);

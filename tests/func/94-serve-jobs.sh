@@ -34,6 +34,15 @@ expect "cached" "$(status cache.samples)" 30
 until_true 10 grep -q '"id":"w2","type":"warmup","state":"succeeded"' "$T/events" ||
     fail "no event of the end of w2"
 
+# Warmups of others are waited for, also those that end while they are asked about.
+others() { while [ ! -e "$T/enough" ]; do sampan warmup "$MNT" --quiet || true; done; }
+others >"$T/others" 2>&1 &
+for i in $(seq 20); do
+    expect_code 201 POST /v1/jobs -d "{\"id\":\"v$i\",\"type\":\"warmup\"}"
+    wait_job "v$i" succeeded
+done
+touch "$T/enough"
+
 expect_code 201 POST /v1/jobs -d '{"id":"c","type":"clear","options":{"paths":["class-001"]}}'
 wait_job c succeeded
 expect "cached after the clear" "$(status cache.samples)" 20
@@ -45,14 +54,14 @@ expect_code 201 POST /v1/jobs -d '{"id":"s","type":"scan"}'
 wait_job s succeeded
 expect "added" "$(answer result.added)" 1
 expect_code 200 GET '/v1/jobs?type=warmup'
-expect "jobs listed" "$(answer jobs.0.id) $(answer jobs.1.id)" "w2 w1"
+expect "jobs listed" "$(answer jobs.0.id) $(answer jobs.20.id) $(answer jobs.21.id)" "v20 w2 w1"
 expect_code 400 GET '/v1/jobs?type=warmups'
 grep -q 'type.*warmup, clear' "$T/answer" || fail "the error names no types: $(cat "$T/answer")"
 expect_code 400 GET '/v1/jobs?state=done'
 
 expect_code 200 GET /metrics
 grep -q "^sampan_mount_up{mount=\"$MNT\"} 1$" "$T/answer" || fail "metrics: $(cat "$T/answer")"
-grep -q '^sampan_jobs{state="succeeded"} 5$' "$T/answer" || fail "metrics: $(cat "$T/answer")"
+grep -q '^sampan_jobs{state="succeeded"} 25$' "$T/answer" || fail "metrics: $(cat "$T/answer")"
 ! grep -q "$TOKEN" "$T/log/serve" || fail "the token is in the log"
 
 # Who comes back after a restart with the number of an event of before misses none of the new ones.
