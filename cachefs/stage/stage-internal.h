@@ -1,7 +1,7 @@
 /*
- * The inside of a stage: what all its files share. Beside it: the journal (journal-internal.h), what
- * is asked of the store (remote-internal.h), the content of a node in use (content-internal.h), and
- * what is owed to the store (owed-internal.h).
+ * The inside of a stage: what all its files share. Beside it: the journal (journal-internal.h),
+ * what is asked of the store (remote-internal.h), the content of a node in use
+ * (content-internal.h), and what is owed to the store (owed-internal.h).
  *
  * What is kept and who is right. The journal (SQLite) holds one row a node: its name, attributes,
  * and what the store has of it. Nothing says "do this": what is owed follows from the difference
