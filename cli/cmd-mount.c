@@ -17,8 +17,10 @@ static const struct conf_row rows[] = {
     {"memory", CONF_SIZE, AT(mount_options, memory), .arg = "SIZE", .dflt = "256MiB",
      .min = VOLUME_MEMORY_LEAST, .help = "Hard bound of the daemon's own resident memory"},
     {"catalog", CONF_STRING, AT(mount_options, catalog), .arg = "FILE",
-     .help = "Use this catalog instead of scanning: a file, or the address of a runtime server's "
-             "(http://HOST:7716/v1/catalog/current or .../DIGEST), fetched with the peers' token"},
+     .help = "Use this catalog instead of scanning: a file; the address of a runtime server's "
+             "(http://HOST:7716/v1/catalog/current or .../DIGEST), fetched with the peers' token; "
+             "or of an object in a store that has its version's name (s3://BUCKET/.../DIGEST), "
+             "served while it arrives"},
     {"rescan", CONF_FLAG, AT(mount_options, rescan),
      .help = "Scan the source even if a version is there already"},
     {"refresh", CONF_DURATION, AT(mount_options, refresh), .arg = "DUR",

@@ -1,4 +1,4 @@
-/* Catalogs made, put away and fetched, all by running `sampan`. */
+/* Catalogs made and put away by running `sampan`, and where a mount finds them. */
 #include "catalogs.h"
 
 #include <dirent.h>
@@ -40,16 +40,13 @@ char *catalog_path_on_node(const char *state, const char *version)
     return xasprintf("%s/versions/%s", state, version);
 }
 
-/* `hasty`: it may be there before it is on the disk. */
 static int sync_one(struct mounter *m, const struct attributes *a, const char *credentials,
-                    const char *name, const char *from, const char *to, bool hasty,
-                    uint64_t deadline_ns, struct err *err)
+                    const char *name, const char *from, const char *to, uint64_t deadline_ns,
+                    struct err *err)
 {
-    const char *argv[STORE_WORDS_MAX + 13] = {"sampan", "sync",      "--quiet", "--include",
+    const char *argv[STORE_WORDS_MAX + 12] = {"sampan", "sync",      "--quiet", "--include",
                                               name,     "--exclude", "*"};
     size_t n = 7;
-    if (hasty)
-        argv[n++] = "--no-fsync";
     n += store_words(a, credentials, argv + n);
     argv[n++] = "--";
     argv[n++] = from;
@@ -122,9 +119,7 @@ int catalog_keep(struct mounter *m, const char *state, const struct attributes *
     const char *to = a->value[ATTR_CATALOGS];
     if (rename(made->file, path))
         return err_sys(err, errno, "keep the catalog %s", path);
-    return to ? sync_one(m, a, credentials, made->version, from, to, /* hasty= */ false,
-                         deadline_ns, err)
-              : 0;
+    return to ? sync_one(m, a, credentials, made->version, from, to, deadline_ns, err) : 0;
 }
 
 void catalog_made_release(struct catalog_made *made)
@@ -143,33 +138,41 @@ void catalogs_clean(const char *state)
             unlinkat(dirfd(d), e->d_name, 0);
 }
 
-int catalog_fetch(struct mounter *m, const char *state, const struct attributes *a,
-                  const char *credentials, uint64_t deadline_ns, struct err *err)
+static bool is_good(const char *path)
+{
+    return access(path, R_OK) == 0 && !early_is_lost(path);
+}
+
+char *catalog_word(const char *state, const struct attributes *a)
 {
     const char *version = a->value[ATTR_VERSION], *catalogs = a->value[ATTR_CATALOGS];
     cleanup_free char *path = catalog_path_on_node(state, version);
     cleanup_free char *controllers = catalog_path_here(state, version);
-    if (access(path, R_OK) == 0 && !early_is_lost(path))
-        return 0;
+    if (!catalogs || is_good(path) || access(controllers, R_OK) == 0)
+        return take_ptr(&path);
+    return xasprintf("%s%s%s", catalogs, catalogs[strlen(catalogs) - 1] == '/' ? "" : "/", version);
+}
+
+bool catalog_word_is_file(const char *word)
+{
+    return *word == '/';
+}
+
+int catalog_need(const char *state, const char *version, struct err *err)
+{
+    cleanup_free char *path = catalog_path_on_node(state, version);
+    cleanup_free char *controllers = catalog_path_here(state, version);
     cleanup_free char *folder = xasprintf("%s/versions", state);
-    cleanup_free char *to = folder_uri(folder);
-    cleanup_free char *from =
-        catalogs ? xasprintf("%s%s", catalogs, catalogs[strlen(catalogs) - 1] == '/' ? "" : "/")
-                 : NULL;
+    if (is_good(path))
+        return 0;
     if (folder_make(folder, err))
         return -1;
-    /* Pods do not wait for the disk: whoever serves the catalog makes it durable. Where it cannot
-     * be had, the mark goes with the set. */
-    bool hasty = early_mark(path, NULL) == 0;
+    early_remove(path);
     if (link(controllers, path) == 0)
         return 0; /* both services work in this folder */
-    if (from && sync_one(m, a, credentials, version, from, to, hasty, deadline_ns, err))
-        return err_wrap(err, "fetch version %.12s", version);
-    if (access(path, R_OK) == 0)
-        return 0;
     return err_set(
         err, ERR_NOT_FOUND,
-        "version %.12s…: its catalog is not on this node%s%s (give the StorageClass or the "
-        "snapshot class `catalogs`: a folder in a store that nodes reach)",
-        version, from ? ", nor in " : "", from ? from : "");
+        "version %.12s…: its catalog is not on this node (give the StorageClass or the snapshot "
+        "class `catalogs`: a folder in a store that nodes reach)",
+        version);
 }

@@ -1,7 +1,7 @@
 /*
  * Catalogs of versions as files: STATE/catalogs/DIGEST, and below the URI that a volume's
- * `catalogs` names. A snapshot puts one there; a node that mounts a volume of that version fetches
- * it.
+ * `catalogs` names. A snapshot puts one there; a node mounts a volume of that version by its
+ * address, and the mount brings it along while it serves.
  */
 #ifndef SAMPAN_CSI_CATALOGS_H
 #define SAMPAN_CSI_CATALOGS_H
@@ -34,8 +34,11 @@ void catalog_made_release(struct catalog_made *made);
 #define cleanup_catalog_made CLEANUP(catalog_made_release)
 /* Takes away what a plugin that was killed has left aside. */
 void catalogs_clean(const char *state);
-/* Sees to it that the node's file is here. NOT_FOUND: neither here nor where the attributes say. */
-int catalog_fetch(struct mounter *m, const char *state, const struct attributes *a,
-                  const char *credentials, uint64_t deadline_ns, struct err *err);
+/* What `--catalog` of a mount of that version says: a file that is on the node, or an address below
+ * `catalogs`. The caller frees it. */
+char *catalog_word(const char *state, const struct attributes *a);
+bool catalog_word_is_file(const char *word);
+/* Sees to it that the node's file is there. NOT_FOUND: nobody has put it on this node. */
+int catalog_need(const char *state, const char *version, struct err *err);
 
 #endif

@@ -293,9 +293,9 @@ static void choose_words(const struct node *n, const char *key, const struct set
         add_word(out, direct);
     }
     if (version) {
-        cleanup_free char *file = catalog_path_on_node(n->conf.state, version);
+        cleanup_free char *catalog = catalog_word(n->conf.state, a);
         add_word(out, "--catalog");
-        add_word(out, file);
+        add_word(out, catalog);
     }
 }
 
@@ -397,14 +397,28 @@ static int mount_until(struct node *n, const struct set *s, uint64_t deadline_ns
     }
 }
 
-/* The catalog of a pinned version. A set that is mounted again has it already. */
-static int fetch_version(struct node *n, const struct set *s, const struct attributes *a,
-                         uint64_t deadline_ns, struct err *err)
+/* The file that its words name as the catalog of a pinned version, or NULL. */
+static const char *named_file(const struct set *s)
 {
-    cleanup_free char *keys = set_path(n, s->key, SET_KEYS);
-    if (!a->value[ATTR_VERSION])
-        return 0;
-    return catalog_fetch(n->mounter, n->conf.state, a, s->keyed ? keys : NULL, deadline_ns, err);
+    for (size_t at = 0; at < s->words.len; at += strlen(s->words.data + at) + 1)
+        if (strcmp(s->words.data + at, "--catalog") == 0) {
+            const char *word = s->words.data + at + sizeof "--catalog";
+            return catalog_word_is_file(word) ? word : NULL;
+        }
+    return NULL;
+}
+
+/* A start that was broken off before its file was there, by a plugin of before that copied it. */
+static bool lacks_file(const struct set *s)
+{
+    const char *file = named_file(s);
+    return file && access(file, R_OK);
+}
+
+static int need_file(const struct node *n, const struct set *s, const struct attributes *a,
+                     struct err *err)
+{
+    return named_file(s) ? catalog_need(n->conf.state, a->value[ATTR_VERSION], err) : 0;
 }
 
 static int bring_up(struct node *n, struct set *s, uint64_t deadline_ns, struct err *err)
@@ -416,13 +430,10 @@ static int bring_up(struct node *n, struct set *s, uint64_t deadline_ns, struct 
     return 0;
 }
 
-/* The catalog of a pinned version stands among the words; another set may have it, too. */
+/* Another set may have it, too. */
 static void drop_version(struct node *n, const struct set *gone)
 {
-    const char *file = NULL;
-    for (size_t at = 0; at < gone->words.len; at += strlen(gone->words.data + at) + 1)
-        if (strcmp(gone->words.data + at, "--catalog") == 0)
-            file = gone->words.data + at + sizeof "--catalog";
+    const char *file = named_file(gone);
     ACQUIRE(&n->lock);
     for (const struct set *s = n->sets; s && file; s = s->next)
         if (s != gone && *s->uri && memmem(s->words.data, s->words.len, file, strlen(file)))
@@ -459,11 +470,10 @@ int set_up(struct node *n, const char *key, const struct set_wish *wish, uint64_
     if (state_known(&n->sets_dir, key, err))
         return -1;
     bool is_new = !*s->uri;
-    if (is_new)
+    if (is_new || lacks_file(s))
         fill(n, s, wish);
     if (set_store(n, s, err) || set_write_secrets(n, s, wish->secrets, err) ||
-        fetch_version(n, s, wish->attributes, deadline_ns, err) ||
-        bring_up(n, s, deadline_ns, err)) {
+        need_file(n, s, wish->attributes, err) || bring_up(n, s, deadline_ns, err)) {
         if (is_new)
             clean(n, s);
         return -1;

@@ -35,13 +35,25 @@ struct catalog {
     char *uri; /* of SQLite: file:…?immutable=1&mode=ro */
     uint64_t file_bytes;
     struct catalog_info info;
-    bool listed; /* numbers come from a list, not from the walk */
+    bool listed;               /* numbers come from a list, not from the walk */
+    struct arriving *arriving; /* NULL: its file was whole when it was opened */
     char **source_uris, **source_ats;
 
     struct lock lock; /* of the two below */
     struct conn *idle;
     unsigned n_idle;
 };
+
+/* What SQLite reads a file through that is on its way (arriving.c). */
+int arriving_new(struct arriving **ret, const struct catalog_pages *pages, struct err *err);
+void arriving_free(struct arriving *a);             /* NULL is fine */
+const char *arriving_vfs(const struct arriving *a); /* NULL of NULL: SQLite's own */
+/* Waits for its beginning, and fails once none of it is believed any more. */
+int arriving_await(const struct arriving *a, struct err *err);
+int arriving_head(const struct arriving *a, void *to, size_t len, struct err *err);
+int arriving_whole(const struct arriving *a, uint64_t wait_ns, struct err *err);
+/* Why the connection's last read failed, if it is one of these. */
+bool arriving_why(sqlite3 *db, struct err *ret);
 
 /* Borrows a connection until conn_give(); never waits (a callback may borrow another). */
 int conn_take(struct catalog *c, struct conn **ret, struct err *err);

@@ -36,6 +36,13 @@ int sql_error(sqlite3 *db, const char *file, struct err *err)
 {
     int code = sqlite3_errcode(db) & 0xff, sys = sqlite3_system_errno(db);
     const char *why = sqlite3_errmsg(db);
+    struct err e = {0};
+    if (code == SQLITE_IOERR && arriving_why(db, &e)) {
+        if (err)
+            *err = e;
+        err_wrap(err, "catalog %s", file);
+        return -1;
+    }
     switch (code) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
@@ -100,6 +107,18 @@ static int check_header(const unsigned char *head, uint64_t size, const char *fi
     return 0;
 }
 
+static int check_arriving(const struct catalog *c, uint64_t size, struct err *err)
+{
+    unsigned char head[HEADER_BYTES];
+    if (size < sizeof head)
+        return err_set(err, ERR_CORRUPT, "%s: %llu bytes are too few for a catalog", c->file,
+                       (unsigned long long)size);
+    return arriving_await(c->arriving, err) || arriving_head(c->arriving, head, sizeof head, err) ||
+                   check_header(head, size, c->file, err)
+               ? -1
+               : 0;
+}
+
 static int check_file(const char *file, uint64_t *ret_bytes, struct err *err)
 {
     unsigned char head[HEADER_BYTES];
@@ -145,7 +164,7 @@ static int conn_open(const struct catalog *c, struct conn **ret, struct err *err
      * in, and single reads keep their own checks. */
     char *pragmas = xasprintf("PRAGMA cache_size=-%d; PRAGMA mmap_size=0; PRAGMA query_only=ON",
                               CONN_CACHE_KIB);
-    int rc = sqlite3_open_v2(c->uri, &k->db, flags, NULL);
+    int rc = sqlite3_open_v2(c->uri, &k->db, flags, arriving_vfs(c->arriving));
     if (rc == SQLITE_OK) {
         sqlite3_db_config(k->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
         sqlite3_db_config(k->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
@@ -165,6 +184,9 @@ static int conn_open(const struct catalog *c, struct conn **ret, struct err *err
 
 int conn_take(struct catalog *c, struct conn **ret, struct err *err)
 {
+    /* Pages that a connection keeps are not asked for again: whether they are still believed is. */
+    if (c->arriving && arriving_await(c->arriving, err))
+        return -1;
     {
         ACQUIRE(&c->lock);
         if (c->idle) {
@@ -348,7 +370,7 @@ static int read_sources(struct catalog *c, struct conn *k, struct err *err)
 static int check_ends(struct catalog *c, struct conn *k, struct err *err)
 {
     cleanup_stmt sqlite3_stmt *s = NULL;
-    sqlite3_stmt *get;
+    sqlite3_stmt *get = NULL;
     struct entry root;
     if (prepare(c, k, SQL_LAST_ID, &s, err) < 0 || step(c, s, err) < 0)
         return -1;
@@ -393,6 +415,27 @@ static int load(struct catalog *c, struct err *err)
     return rc;
 }
 
+static struct catalog *catalog_alloc(char *file, uint64_t bytes)
+{
+    struct catalog *c = xcalloc(1, sizeof *c);
+    c->file_bytes = bytes;
+    atomic_init(&c->refs, 1);
+    c->file = file;
+    c->uri = sqlite_uri(c->file);
+    lock_init(&c->lock, RANK_CATALOG, "catalog");
+    return c;
+}
+
+static int loaded(struct catalog *c, struct catalog **ret, struct err *err)
+{
+    if (load(c, err) < 0) {
+        catalog_unref(c);
+        return -1;
+    }
+    *ret = c;
+    return 0;
+}
+
 int catalog_open(struct catalog **ret, const char *file, struct err *err)
 {
     cleanup_free char *real = realpath(file, NULL);
@@ -401,18 +444,23 @@ int catalog_open(struct catalog **ret, const char *file, struct err *err)
     uint64_t file_bytes = 0;
     if (check_file(real, &file_bytes, err) < 0)
         return -1;
-    struct catalog *c = xcalloc(1, sizeof *c);
-    c->file_bytes = file_bytes;
-    atomic_init(&c->refs, 1);
-    c->file = take_ptr(&real);
-    c->uri = sqlite_uri(c->file);
-    lock_init(&c->lock, RANK_CATALOG, "catalog");
-    if (load(c, err) < 0) {
+    return loaded(catalog_alloc(take_ptr(&real), file_bytes), ret, err);
+}
+
+int catalog_open_arriving(struct catalog **ret, const char *file, const struct catalog_pages *pages,
+                          struct err *err)
+{
+    struct catalog *c = catalog_alloc(xstrdup(file), pages->size);
+    if (arriving_new(&c->arriving, pages, err) || check_arriving(c, pages->size, err)) {
         catalog_unref(c);
         return -1;
     }
-    *ret = c;
-    return 0;
+    return loaded(c, ret, err);
+}
+
+int catalog_whole(const struct catalog *c, uint64_t wait_ns, struct err *err)
+{
+    return c->arriving ? arriving_whole(c->arriving, wait_ns, err) : 0;
 }
 
 struct catalog *catalog_ref(struct catalog *c)
@@ -436,6 +484,7 @@ void catalog_unref(struct catalog *c)
     }
     free(c->source_uris);
     free(c->source_ats);
+    arriving_free(c->arriving);
     lock_destroy(&c->lock);
     free(c->uri);
     free(c->file);

@@ -37,9 +37,28 @@ struct catalog;
 /* Opens a version. A truncated, foreign or newer file is refused with a clear message
  * (ERR_CORRUPT). */
 int catalog_open(struct catalog **ret, const char *file, struct err *err);
+
+/* A version whose file is still on its way. */
+struct catalog_pages {
+    /* Returns when these bytes of the file are there. Any thread, which may hold locks below
+     * RANK_CATALOG: must not wait for whoever reads catalogs. */
+    int (*wait)(void *arg, uint64_t off, uint64_t len, struct err *err);
+    /* The file is whole and has its name; TRANSIENT: not within that time. */
+    int (*whole)(void *arg, uint64_t wait_ns, struct err *err);
+    void *arg; /* outlives the catalog */
+    int fd;    /* of the file, as long as it will be; duplicated */
+    uint64_t size;
+};
+/* Opens it while it arrives; `file` is the name that it will have. */
+int catalog_open_arriving(struct catalog **ret, const char *file, const struct catalog_pages *pages,
+                          struct err *err);
+/* Waits until its file is there as a whole (at once, if it was when it was opened): before others
+ * open catalog_file(). */
+int catalog_whole(const struct catalog *c, uint64_t wait_ns, struct err *err);
+
 struct catalog *catalog_ref(struct catalog *c);
 void catalog_unref(struct catalog *c);
-/* The real path of its file when it was opened. */
+/* The real path of its file when it was opened, or that it will have. */
 const char *catalog_file(const struct catalog *c);
 /* Reads every row and compares its digest with the version's name: for a copy that came from
  * elsewhere, and for doctor. About 1 us a row. */

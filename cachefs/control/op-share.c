@@ -10,12 +10,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "clock.h"
 #include "hash.h"
 #include "mem.h"
 #include "peer-frames.h"
 
-#define SHARE_BYTES PEER_BYTES_MAX
-#define SHARE_FILES (CONTROL_FDS_MAX - 1)
+#define SHARE_BYTES    PEER_BYTES_MAX
+#define SHARE_FILES    (CONTROL_FDS_MAX - 1)
+#define ARRIVES_WITHIN (30 * NS_PER_S) /* else who asked for the catalog asks again */
 
 struct file {
     const struct pack *pack; /* known by its address while the lease holds it */
@@ -288,6 +290,22 @@ static int open_to_give(const char *path)
     return view < 0 ? take_fd(&fd) : open(link, O_RDONLY | O_CLOEXEC);
 }
 
+/* A catalog that is still on its way is waited for, while this server goes on. */
+static int await_whole(struct request *r, const struct catalog *c, struct err *err)
+{
+    uint64_t give_up = clock_mono_ns() + ARRIVES_WITHIN;
+    for (;;) {
+        struct err e = {0};
+        if (catalog_whole(c, 100 * NS_PER_MS, &e) == 0)
+            return 0;
+        if (e.class == ERR_TRANSIENT && clock_mono_ns() < give_up &&
+            !server_stopping(r->connection->server))
+            continue;
+        *err = e;
+        return -1;
+    }
+}
+
 int op_catalog(struct request *r, struct err *err)
 {
     const char *version;
@@ -302,9 +320,9 @@ int op_catalog(struct request *r, struct err *err)
     snprintf(ids, sizeof ids, "%llx", (unsigned long long)info->ids);
     jw_str(r->w, "version", info->digest);
     jw_str(r->w, "ids", ids);
-    int fd = open_to_give(catalog_file(c));
+    int rc = await_whole(r, c, err), fd = rc ? -1 : open_to_give(catalog_file(c));
     int why = errno;
-    if (fd < 0)
+    if (!rc && fd < 0)
         err_sys(err, why, "open %s", catalog_file(c));
     catalog_unref(c);
     if (fd < 0)

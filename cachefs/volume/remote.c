@@ -18,7 +18,7 @@
 
 bool version_is_remote(const struct volume *v)
 {
-    return v->conf.catalog && strstr(v->conf.catalog, "://");
+    return v->conf.catalog && strstr(v->conf.catalog, "://") && !version_is_object(v);
 }
 
 /* "DIGEST-IDS" of the folder's version, as its ETag is; "" without one. */

@@ -258,6 +258,7 @@ void volume_status(struct volume *v, struct json_writer *w)
     write_memory(v, w);
     write_warmup(w, &s.warm);
     write_order(w, &s);
+    arrival_status(v, w);
     share_status(v, cache.pinned_samples, w);
     peer_status(v->peers, w);
     epochs_status(v, w);

@@ -383,6 +383,9 @@ static int newest_version(struct volume *v, const char *folder, volume_progress_
     if (version_is_remote(v)) {
         if (version_fetch_first(v, folder, &known, err))
             return -1;
+    } else if (version_is_object(v)) {
+        if (version_arrive(v, folder, &known, err))
+            return -1;
     } else if (named_catalog(v)) {
         if (version_adopt(named_catalog(v), folder, &known, err))
             return -1;
@@ -432,10 +435,13 @@ int versions_open(struct volume *v, volume_progress_fn *progress, void *arg, str
     if (catalog_folder(&v->conf, &folder, err))
         return -1;
     catalog_tidy(folder.data);
+    if (!version_is_object(v))
+        arrival_tidy(folder.data, NULL);
     if (first_version(v, folder.data, progress, arg, &v->versions[0], err))
         return -1;
     open_older(v, folder.data);
-    return version_settle_start(v, version_is_remote(v) ? NULL : named_catalog(v), err);
+    bool is_file = !version_is_remote(v) && !version_is_object(v);
+    return version_settle_start(v, is_file ? named_catalog(v) : NULL, err);
 }
 
 void versions_close(struct volume *v)

@@ -14,6 +14,7 @@
  *   fit.c      what of a warmup fits
  *   epochs.c   the epochs to come, while this one trains
  *   remote.c   a catalog from another machine
+ *   arrive.c   a catalog in a store, served while it comes
  *   pin.c      an older version that is to be served, and stays
  */
 #ifndef SAMPAN_VOLUME_INTERNAL_H
@@ -367,6 +368,7 @@ struct stale_object {
 };
 
 struct gather;
+struct arrival;
 
 /* What the servers of the set say of its version; guarded by the volume's lock. */
 struct follow {
@@ -387,9 +389,11 @@ struct volume {
     struct pool *gather_pool; /* reads over a unit's border */
     struct fetch *fetch;
     struct cache *cache;
-    struct source *top;   /* the stack (stack.c) ... */
-    struct source *peers; /* ... and its layer of other machines */
-    struct gate gate;     /* reads, reading ahead, warmups */
+    struct source *top;      /* the stack (stack.c) ... */
+    struct source *peers;    /* ... and its layer of other machines */
+    struct arrival *arrival; /* of the first version; NULL: its file was here */
+    struct gate gate;        /* reads, reading ahead, warmups */
+    atomic_uint_fast64_t bandwidth;
     atomic_uint connections;
     atomic_uint_fast64_t memory;
     uint64_t opened_ns;
@@ -489,6 +493,19 @@ int version_adopt(const char *file, const char *dir, struct catalog **ret, struc
  * thread that ends when it has. Fails only where no thread can be had. */
 int version_settle_start(struct volume *v, const char *named, struct err *err);
 void version_settle_stop(struct volume *v);
+
+/* arrive.c: a version that is an object of a store (--catalog URI/DIGEST). Of the folder, if it is
+ * there; else it is served while it arrives. Where the folder has others, all of it comes first. */
+bool version_is_object(const struct volume *v);
+int version_arrive(struct volume *v, const char *folder, struct catalog **ret, struct err *err);
+/* Removes what other mounts left on its way, but that of this name (NULL: all of it). */
+void arrival_tidy(const char *folder, const char *but);
+void arrival_stop(struct volume *v); /* who waits for it gets an error; ends the threads */
+void arrival_free(struct volume *v); /* when no catalog of it is open any more */
+bool arrival_goes_on(struct volume *v);
+void arrival_set_bandwidth(struct volume *v, uint64_t bytes_per_s); /* while it goes on */
+void arrival_status(struct volume *v, struct json_writer *w);
+void volume_share_bandwidth(struct volume *v); /* the limit, between readers and what arrives */
 
 /* sampler.c: builds the order of v->spec, on a thread of its own if that takes long. */
 int sampler_start(struct volume *v, struct err *err);

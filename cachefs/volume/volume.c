@@ -50,7 +50,18 @@ void volume_set_connections(struct volume *v, unsigned n)
 
 void volume_set_bandwidth(struct volume *v, uint64_t bytes_per_s)
 {
-    fetch_set_bandwidth(v->fetch, bytes_per_s);
+    atomic_store(&v->bandwidth, bytes_per_s);
+    volume_share_bandwidth(v);
+}
+
+void volume_share_bandwidth(struct volume *v)
+{
+    uint64_t limit = atomic_load(&v->bandwidth);
+    bool shared = arrival_goes_on(v);
+    uint64_t half = (limit + 1) / 2; /* 0 would be no limit */
+    fetch_set_bandwidth(v->fetch, shared ? half : limit);
+    if (shared)
+        arrival_set_bandwidth(v, half);
 }
 
 int volume_set_peers(struct volume *v, const char *text, struct err *err)
@@ -105,6 +116,7 @@ static struct volume *volume_alloc(const struct volume_conf *conf)
     v->opened_ns = clock_mono_ns();
     uint64_t memory = conf->memory ? conf->memory : MEMORY_DEFAULT;
     atomic_init(&v->memory, memory);
+    atomic_init(&v->bandwidth, conf->fetch.bandwidth);
     atomic_init(&v->connections, conf->fetch.connections ? conf->fetch.connections : 64);
     gate_init(&v->gate);
     lock_init(&v->lock, RANK_VOLUME, "volume");
@@ -152,6 +164,7 @@ static void stop_threads(struct volume *v)
         v->warm.stop = true;
         cond_broadcast(&v->changed);
     }
+    arrival_stop(v);
     if (v->peers)
         peer_stop(v->peers);
     if (v->fetch)
@@ -182,6 +195,7 @@ void volume_close(struct volume *v)
     share_unref(v->share);
     share_unref(v->share_before);
     versions_close(v);
+    arrival_free(v);
     sources_close(&v->sources);
     pool_free(v->pool);
     pool_free(v->gather_pool);

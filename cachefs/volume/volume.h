@@ -27,6 +27,10 @@ typedef int build_layers_fn(struct source **ret, const char *spec, struct source
 
 #define VOLUME_MEMORY_LEAST (64ll << 20) /* what a volume can be held to */
 
+/* Is it (NULL: no) the address of a catalog in a store, which the owner's folder has not got as a
+ * whole? Then a mount that goes on still needs it. */
+bool volume_catalog_comes(const char *catalog, const char *dir);
+
 /* The sources that a SET argument names: a URI, a folder, a set file or a catalog file. */
 int volume_sources(struct set *ret, const char *arg, struct err *err);
 
@@ -47,8 +51,9 @@ struct volume_counts {
 struct volume_conf {
     const char *set; /* URI, set file, or catalog file */
     const char *dir; /* the owner's folder: catalog/ (versions), index, control socket */
-    /* --catalog FILE, or the http(s):// address of one (of a runtime server: /v1/catalog/DIGEST or
-     * /v1/catalog/current); NULL: use dir's current version, else scan. */
+    /* --catalog FILE, the http(s):// address of a runtime server's (/v1/catalog/DIGEST or
+     * /v1/catalog/current), or URI/DIGEST: an object of a store; NULL: use dir's current version,
+     * else scan. */
     const char *catalog;
     struct store_conf store;
     struct fetch_conf fetch;
