@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "clock.h"
@@ -168,6 +169,24 @@ static enum MHD_Result refuse_method(struct request *r, const char *methods)
                         "this path does not take this method (docs/openapi.yaml)", methods);
 }
 
+static enum MHD_Result count_ends(void *arg, enum MHD_ValueKind kind, const char *key,
+                                  const char *value)
+{
+    unsigned *n = arg;
+    (void)kind, (void)value;
+    *n += strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0 ||
+          strcasecmp(key, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
+    return MHD_YES;
+}
+
+/* A proxy before us might see the request's end elsewhere than the library does. */
+static bool has_two_ends(const struct request *r)
+{
+    unsigned n = 0;
+    MHD_get_connection_values(r->connection, MHD_HEADER_KIND, count_ends, &n);
+    return n > 1;
+}
+
 /* The head is here: is there such a route, and may this client use it? If not, the answer is
  * queued, and the library takes no body. */
 static enum MHD_Result begin(struct request *r, const char *method, const char *url)
@@ -181,6 +200,10 @@ static enum MHD_Result begin(struct request *r, const char *method, const char *
         return refuse(r, MHD_HTTP_TOO_MANY_REQUESTS, "limit",
                       "too many requests from this address (wait a second)");
     }
+    if (has_two_ends(r))
+        return refuse_client(r, MHD_HTTP_BAD_REQUEST, "usage",
+                             "the request says twice how long it is (Content-Length, "
+                             "Transfer-Encoding)");
     r->route = route_find(method, url, r->id, methods);
     if (!r->route)
         return *methods ? refuse_method(r, methods)
@@ -333,7 +356,7 @@ static struct MHD_Daemon *start_daemon(struct server *s)
         (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)PER_ADDRESS,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES,
-        MHD_OPTION_ARRAY, s->cert ? tls : plain, MHD_OPTION_END);
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, s->cert ? tls : plain, MHD_OPTION_END);
 }
 
 /* Lets what is under way end, for a while. */

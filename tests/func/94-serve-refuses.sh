@@ -39,6 +39,21 @@ expect_code 413 POST /v1/jobs --data-binary "@$T/huge"
 expect_code 200 GET /v1/jobs
 expect "jobs" "$(answer jobs)" "[]"
 
+# Requests whose end a proxy before us might see elsewhere, or that name no host.
+"$PYTHON" - "$PORT" "$TOKEN" <<'PY' || fail "a request of two readings is taken"
+import socket, sys
+port, token = int(sys.argv[1]), sys.argv[2]
+def code(first, *heads, body=b""):
+    with socket.create_connection(("127.0.0.1", port)) as s:
+        s.sendall("\r\n".join([first, *heads, f"Authorization: Bearer {token}", "", ""]).encode() + body)
+        return s.makefile("rb").readline().split()[1]
+host, length = "Host: 127.0.0.1", "Content-Length: 5"
+assert code("GET /v1/jobs HTTP/1.1", host) == code("GET /v1/jobs HTTP/1.0") == b"200"
+assert code("GET /v1/jobs HTTP/1.1") == b"400"
+assert code("GET /v1/jobs HTTP/1.1", host, length, "Transfer-Encoding: chunked", body=b"0\r\n\r\n") == b"400"
+assert code("GET /v1/jobs HTTP/1.1", host, length, "Content-Length: 0", body=b"12345") == b"400"
+PY
+
 # A token that is rotated: the new one is good at once, the old one no more.
 sleep 0.02
 echo another-token-of-enough-length >"$T/token"
