@@ -37,11 +37,13 @@ until_true 10 grep -q '"id":"w2","type":"warmup","state":"succeeded"' "$T/events
 # Warmups of others are waited for, also those that end while they are asked about.
 others() { while [ ! -e "$T/enough" ]; do sampan warmup "$MNT" --quiet || true; done; }
 others >"$T/others" 2>&1 &
+others=$!
 for i in $(seq 20); do
     expect_code 201 POST /v1/jobs -d "{\"id\":\"v$i\",\"type\":\"warmup\"}"
     wait_job "v$i" succeeded
 done
 touch "$T/enough"
+wait "$others"
 
 expect_code 201 POST /v1/jobs -d '{"id":"c","type":"clear","options":{"paths":["class-001"]}}'
 wait_job c succeeded
