@@ -1,9 +1,8 @@
 /*
- * What the kernel is told when a listing brings another writer's change, or when bytes could not be
- * taken: entries and pages that are no longer true. One thread, because a notification may wait for
- * a lock of the kernel (see the header); the stage only leaves a note. Notes are bounded: names
- * that don't fit any more are dropped, they expire by themselves within the refresh interval; pages
- * never are.
+ * What the kernel is told when a listing brings another writer's change: entries and pages that are
+ * no longer true. One thread, because a notification may wait for a lock of the kernel (see the
+ * header); the stage only leaves a note. Notes are bounded: names that don't fit any more are
+ * dropped, they expire by themselves within the refresh interval; pages never are.
  */
 #include <string.h>
 #include <sys/uio.h>
@@ -34,11 +33,8 @@ static void tell(struct outfuse *f, const struct news_item *item)
                                              .namelen = (uint32_t)strlen(item->name)};
         notify(f, WIRE_NOTIFY_INVAL_ENTRY, &entry, sizeof(entry), item->name);
     } else {
-        struct wire_inval_inode_out inode = {.ino = item->ino, .off = (int64_t)item->off};
-        if (item->until <= INT64_MAX)
-            inode.len = (int64_t)(item->until - item->off);
+        struct wire_inval_inode_out inode = {.ino = item->ino};
         notify(f, WIRE_NOTIFY_INVAL_INODE, &inode, sizeof(inode), NULL);
-        atomic_fetch_sub(&f->news.untold, 1);
     }
 }
 
@@ -73,10 +69,19 @@ static void *news_run(void *arg)
     return NULL;
 }
 
-/* Under the lock. */
-static void note(struct news *n, const struct news_item *item)
+void news_changed(void *outfuse, uint64_t ino, const char *name)
 {
-    if (n->stop || (item->name && n->n >= NAMES_MAX)) {
+    struct outfuse *f = outfuse;
+    struct news *n = &f->news;
+
+    if (!name) {
+        ACQUIRE(&f->seen_lock);
+        struct seen *s = &f->seen[ino % SEEN_PLACES];
+        if (s->ino == ino)
+            s->ino = 0;
+    }
+    ACQUIRE(&n->lock);
+    if (n->stop || (name && n->n >= NAMES_MAX)) {
         counter_add(&n->dropped, 1);
         return;
     }
@@ -84,56 +89,8 @@ static void note(struct news *n, const struct news_item *item)
         n->cap = n->cap ? 2 * n->cap : 64;
         n->items = xrealloc(n->items, n->cap * sizeof(*n->items));
     }
-    n->items[n->n] = *item;
-    if (item->name)
-        n->items[n->n].name = xstrdup(item->name);
-    else
-        atomic_fetch_add(&n->untold, 1);
-    n->n++;
+    n->items[n->n++] = (struct news_item){.ino = ino, .name = name ? xstrdup(name) : NULL};
     cond_signal(&n->due);
-}
-
-/* Under the lock: a file whose every write is refused leaves one note, not one for each. */
-static bool widen(struct news *n, uint64_t ino, uint64_t off, uint64_t until)
-{
-    struct news_item *last = n->n ? &n->items[n->n - 1] : NULL;
-
-    if (!last || last->name || last->ino != ino)
-        return false;
-    last->off = off < last->off ? off : last->off;
-    last->until = until > last->until ? until : last->until;
-    return true;
-}
-
-static void note_pages(struct outfuse *f, uint64_t ino, uint64_t off, uint64_t until)
-{
-    {
-        ACQUIRE(&f->seen_lock);
-        struct seen *s = &f->seen[ino % SEEN_PLACES];
-        if (s->ino == ino)
-            s->ino = 0;
-    }
-    ACQUIRE(&f->news.lock);
-    if (!widen(&f->news, ino, off, until))
-        note(&f->news, &(struct news_item){.ino = ino, .off = off, .until = until});
-}
-
-void news_changed(void *outfuse, uint64_t ino, const char *name)
-{
-    struct outfuse *f = outfuse;
-
-    if (!name) {
-        note_pages(f, ino, 0, UINT64_MAX);
-        return;
-    }
-    ACQUIRE(&f->news.lock);
-    note(&f->news, &(struct news_item){.ino = ino, .name = (char *)name});
-}
-
-void news_unwritten(struct outfuse *f, uint64_t ino, uint64_t off, uint64_t len)
-{
-    if (f->news.started)
-        note_pages(f, ino, off, len < UINT64_MAX - off ? off + len : UINT64_MAX);
 }
 
 int news_start(struct outfuse *f, struct err *err)

@@ -15,16 +15,14 @@ static int64_t ns_of(const struct timespec *t)
 }
 
 /* Notes what is there now. True: it is what was there the last time. Writes through this mount keep
- * the kernel's pages true by themselves, unless they are refused; those, and what others change,
- * are told to it (news.c), and forgotten here first. */
-static bool seen_again(struct outfuse *f, uint64_t ino)
+ * the kernel's pages true by themselves, unless they are refused; what others change is told to
+ * it (news.c), and forgotten here first. */
+static bool seen_again(struct outfuse *f, uint64_t ino, bool opens)
 {
     const struct stage_call look = {.wait = false};
     struct stage_attr a;
     bool same;
 
-    if (atomic_load(&f->news.untold)) /* it may be of these pages */
-        return false;
     if (stage_getattr(f->stage, &look, ino, &a, NULL) != 0)
         return false;
     struct seen now = {.ino = ino,
@@ -33,10 +31,18 @@ static bool seen_again(struct outfuse *f, uint64_t ino)
                        .ctime_ns = ns_of(&a.st.st_ctim)};
     ACQUIRE(&f->seen_lock);
     struct seen *s = &f->seen[ino % SEEN_PLACES];
-    same = s->ino == now.ino && s->size == now.size && s->mtime_ns == now.mtime_ns &&
+    if (!opens && (s->ino != ino || s->refused)) /* no open has dropped its pages since */
+        return false;
+    same = s->ino == now.ino && !s->refused && s->size == now.size && s->mtime_ns == now.mtime_ns &&
            s->ctime_ns == now.ctime_ns;
     *s = now;
     return same;
+}
+
+void seen_refused(struct outfuse *f, uint64_t ino)
+{
+    ACQUIRE(&f->seen_lock);
+    f->seen[ino % SEEN_PLACES] = (struct seen){.ino = ino, .refused = true};
 }
 
 /* A file that can't be written through needs no FLUSH at its close. */
@@ -46,7 +52,7 @@ static struct wire_open_out opened(struct call *c, uint64_t ino, uint64_t fh, ui
 
     if ((flags & O_ACCMODE) == O_RDONLY)
         o.open_flags |= WIRE_FOPEN_NOFLUSH;
-    if (seen_again(c->f, ino))
+    if (seen_again(c->f, ino, /* opens= */ true))
         o.open_flags |= WIRE_FOPEN_KEEP_CACHE;
     return o;
 }
@@ -113,7 +119,7 @@ int out_release(struct call *c, struct err *err)
         return 0;
     rc = stage_release(c->f->stage, &c->who, in->fh, err);
     if (!rc && (in->flags & O_ACCMODE) != O_RDONLY)
-        seen_again(c->f, c->h->nodeid);
+        seen_again(c->f, c->h->nodeid, /* opens= */ false);
     return rc;
 }
 

@@ -142,8 +142,7 @@ void out_workers_take_up(struct outfuse *f);
  * for us: so neither a worker, nor a lane, nor a thread of the stage ever sends one. */
 struct news_item {
     uint64_t ino;
-    char *name;          /* NULL: the inode itself, */
-    uint64_t off, until; /* and its pages from there to there (UINT64_MAX: all that follow) */
+    char *name; /* NULL: the inode itself */
 };
 struct news {
     struct lock lock;
@@ -153,16 +152,11 @@ struct news {
     bool stop;
     bool started;
     pthread_t thread;
-    atomic_uint untold; /* notes of pages: while there is one, no open keeps any */
     counter told, dropped;
 };
 int news_start(struct outfuse *f, struct err *err);
 void news_stop(struct outfuse *f);
 void news_changed(void *outfuse, uint64_t ino, const char *name); /* a stage_changed_fn */
-/* A change of these bytes is about to be refused: pages of the kernel may hold what the stage does
- * not, above all those of a mapping, which it writes back on its own. Before the answer: whoever
- * opens the file after the error sees what is stored. */
-void news_unwritten(struct outfuse *f, uint64_t ino, uint64_t off, uint64_t len);
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
@@ -174,7 +168,14 @@ struct seen {
     uint64_t ino;
     uint64_t size;
     int64_t mtime_ns, ctime_ns;
+    bool refused; /* a change of it: the next open keeps no page */
 };
+/* A change of its content is about to be refused: pages of the kernel may hold what the stage does
+ * not, above all those of a mapping, which it writes back on its own. Before the answer: whoever
+ * opens the file after the error sees what is stored. The kernel is not told to drop them: that
+ * waits for pages that are being written back, and a life that is killed in that wait can't end,
+ * while the one that would answer waits for its end. */
+void seen_refused(struct outfuse *f, uint64_t ino);
 
 struct outfuse {
     struct outfuse_conf conf; /* its strings are ours */

@@ -197,19 +197,6 @@ static int answer_done(struct call *c)
     return 0;
 }
 
-/* Bytes that the stage did not take, or not all of: the kernel's pages may say otherwise. */
-static void refused(const struct call *c)
-{
-    const struct wire_write_in *w = (const void *)(c->h + 1);
-    const struct wire_fallocate_in *a = (const void *)(c->h + 1);
-    size_t len = c->h->len - sizeof(*c->h);
-
-    if (c->h->opcode == WIRE_WRITE && len >= sizeof(*w) && w->size <= len - sizeof(*w))
-        news_unwritten(c->f, c->h->nodeid, w->offset, w->size);
-    else if (c->h->opcode == WIRE_FALLOCATE && len >= sizeof(*a))
-        news_unwritten(c->f, c->h->nodeid, a->offset, a->length);
-}
-
 /* The kernel had its answer before (lanes_interrupt()): what it would have remembered it does not.
  */
 static void answered_in_vain(const struct call *c)
@@ -255,8 +242,8 @@ bool outfuse_serve(struct outfuse *f, struct keeper_request *at, struct job *job
     if (rc < 0)
         log_debug(f->log, "operation %u of inode %llu: %s", at->opcode,
                   (unsigned long long)at->nodeid, strerror(-error));
-    if (rc < 0)
-        refused(&c);
+    if (rc < 0 && changes_content(at->opcode))
+        seen_refused(f, at->nodeid);
     if (rc == 0 && changes_content(at->opcode))
         at->padding = HAND_DONE;
     if (rc != NO_REPLY && outfuse_reply(f, c.h->unique, rc < 0 ? error : 0, &c) == -ENOENT &&
