@@ -17,9 +17,7 @@ static int prepare(struct keeper *k, struct kept *kept, struct owner *owner,
     if (keeper_held(k)->dev < 0) {
         owner_made_parse(owner, kept_made(s));
     } else {
-        kept->options.rescan = false; /* done; and the version that was scanned is current now, */
-        if (!volume_catalog_comes(kept->options.catalog, owner->dir)) /* or still on its way */
-            kept->options.catalog = NULL;
+        kept->options.rescan = false; /* done */
     }
     store_conf_of(&kept->options.store, store);
     conf->options = &kept->options;

@@ -19,6 +19,7 @@ static int open_volume(struct mount *m, struct err *err)
                                       sizeof(struct volume_counts))
                         : NULL,
         .order_version = state ? keeper_area(state, "order", 1, CATALOG_DIGEST + 1) : NULL,
+        .served_version = state ? keeper_area(state, "served", 1, CATALOG_DIGEST + 1) : NULL,
         .catalog = o->catalog,
         .store = *m->conf->store,
         .memory = o->memory,

@@ -37,24 +37,14 @@ static bool ends_in(const char *text, const char *end, size_t before)
     return before >= n && memcmp(text + before - n, end, n) == 0;
 }
 
-static bool is_object(const char *uri)
+bool version_is_object(const struct volume *v)
 {
+    const char *uri = v->conf.catalog;
     if (!uri || !strstr(uri, "://"))
         return false;
     bool web = strncmp(uri, "http://", 7) == 0 || strncmp(uri, "https://", 8) == 0;
     const char *slash = strrchr(uri, '/');
     return !web || !ends_in(uri, "/v1/catalog/", (size_t)(slash - uri) + 1);
-}
-
-bool version_is_object(const struct volume *v)
-{
-    return is_object(v->conf.catalog);
-}
-
-bool volume_catalog_comes(const char *catalog, const char *dir)
-{
-    cleanup_free char *folder = xasprintf("%s/catalog", dir);
-    return is_object(catalog) && !arrival_has_versions(folder);
 }
 
 bool arrival_has_versions(const char *folder)

@@ -72,6 +72,14 @@ static struct catalog *put_version(struct volume *v, struct catalog *c, size_t a
     return gone;
 }
 
+/* Lock held, or nobody else is there yet. */
+static void keep_served(struct volume *v)
+{
+    if (v->conf.served_version)
+        snprintf(v->conf.served_version, CATALOG_DIGEST + 1, "%s",
+                 catalog_info(v->versions[0])->digest);
+}
+
 void version_switch(struct volume *v, struct catalog *c)
 {
     struct catalog *from = volume_catalog(v), *dropped;
@@ -87,6 +95,7 @@ void version_switch(struct volume *v, struct catalog *c)
     {
         ACQUIRE(&v->lock);
         dropped = put_version(v, c, 0);
+        keep_served(v);
         n = v->n_listeners;
         v->telling++;
         for (size_t i = 0; i < n; i++) {
@@ -412,6 +421,23 @@ static int newest_version(struct volume *v, const char *folder, volume_progress_
     return rc;
 }
 
+/* Did an earlier life of this mount serve a version that is still here as a whole? */
+static bool served_before(struct volume *v, const char *folder, struct catalog **ret)
+{
+    const char *digest = v->conf.served_version;
+    if (!digest || !*digest || v->conf.rescan)
+        return false;
+    cleanup_free char *path = xasprintf("%s/%.*s.catalog", folder, CATALOG_DIGEST, digest);
+    struct catalog *c;
+    bool usable = false;
+    if (catalog_open(&c, path, NULL))
+        return false;
+    if (sources_match(&v->sources, c) && numbering_check(v, c, &usable, NULL) == 0 && usable)
+        *ret = catalog_ref(c);
+    catalog_unref(c);
+    return usable;
+}
+
 static int first_version(struct volume *v, const char *folder, volume_progress_fn *progress,
                          void *arg, struct catalog **ret, struct err *err)
 {
@@ -420,6 +446,8 @@ static int first_version(struct volume *v, const char *folder, volume_progress_f
     int rc = may ? pinned_open(v, folder, ret, err) : 0;
     if (rc)
         return rc < 0 ? -1 : 0;
+    if (served_before(v, folder, ret))
+        return 0;
     return newest_version(v, folder, progress, arg, ret, err);
 }
 
@@ -439,6 +467,7 @@ int versions_open(struct volume *v, volume_progress_fn *progress, void *arg, str
         arrival_tidy(folder.data, NULL);
     if (first_version(v, folder.data, progress, arg, &v->versions[0], err))
         return -1;
+    keep_served(v);
     open_older(v, folder.data);
     bool is_file = !version_is_remote(v) && !version_is_object(v);
     return version_settle_start(v, is_file ? named_catalog(v) : NULL, err);

@@ -27,10 +27,6 @@ typedef int build_layers_fn(struct source **ret, const char *spec, struct source
 
 #define VOLUME_MEMORY_LEAST (64ll << 20) /* what a volume can be held to */
 
-/* Is it (NULL: no) the address of a catalog in a store, which the owner's folder has not got as a
- * whole? Then a mount that goes on still needs it. */
-bool volume_catalog_comes(const char *catalog, const char *dir);
-
 /* The sources that a SET argument names: a URI, a folder, a set file or a catalog file. */
 int volume_sources(struct set *ret, const char *arg, struct err *err);
 
@@ -78,6 +74,9 @@ struct volume_conf {
      * the order was built from. If they name one, the first order is built from it: a running epoch
      * keeps its numbers. */
     char *order_version;
+    /* Likewise the version that is served: a mount goes on with it, whatever `catalog` names or dir
+     * has got since. */
+    char *served_version;
     build_layers_fn *build_layers; /* makes them; NULL (release builds): `layers` is refused */
     struct log *log;
 };

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # One machine lists the source; another fetches its catalog and follows it, lists nothing itself (the
-# store's log), and starts without it from what it has.
+# store's log), also where its daemon was killed, and starts without it from what it has.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/peers.sh"
 need_mount
@@ -24,6 +24,19 @@ head -c 5000 /dev/urandom >"$SRC/class-000/zz-new.bin"
 sampan scan "$T/m0" >"$T/scan.out"
 agree() { [ "$(version_of 1)" = "$(version_of 0)" ] && [ -e "$T/m1/class-000/zz-new.bin" ]; }
 until_true 20 agree || fail "the follower serves $(version_of 1), want $(version_of 0)"
+same_bytes "$SRC" "$T/m1"
+
+kill -9 "$(sampan status "$T/m1" --json | field pid)"
+again() { [ "$(sampan status "$T/m1" --json | field restarts)" = 1 ]; }
+until_true 20 again || fail "no new daemon"
+: >"$T/log/nginx.access"
+head -c 6000 /dev/urandom >"$SRC/class-001/zz-new.bin"
+sampan scan "$T/m0" >"$T/scan.out"
+by_one=$(listings)
+agree() { [ "$(version_of 1)" = "$(version_of 0)" ]; }
+until_true 20 agree || fail "the next daemon serves $(version_of 1), want $(version_of 0)"
+sleep 2.5 # refreshes come and go
+expect "listings, all by one" "$(listings)" "$by_one"
 same_bytes "$SRC" "$T/m1"
 sampan umount "$T/m1"
 peer_stop 0 # the lister's server is gone: what is here is enough
