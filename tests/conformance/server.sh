@@ -19,7 +19,7 @@ token=conformance-token-of-enough-length
 echo "$token" >"$T/token"
 "$SAMPAN" serve --listen 127.0.0.1:0 --state "$T/serve" --token-file "$T/token" --mount "$T/mnt" 2>"$T/serve.log" &
 children+=($!)
-for _ in $(seq 200); do grep -q 'listening on port' "$T/serve.log" && break; sleep 0.1; done
+for _ in $(seq 200); do grep -q 'sampan serve: listening on port' "$T/serve.log" && break; sleep 0.1; done
 server="http://127.0.0.1:$(sed -n 's/.*listening on port \([0-9]*\).*/\1/p' "$T/serve.log" | tail -n 1)"
 if [ -x "$promtool" ]; then
     curl -s -H "Authorization: Bearer $token" "$server/metrics" | "$promtool" check metrics

@@ -66,7 +66,7 @@ start_open() {
     : >"$T/log/serve"
     "$S" serve --listen 127.0.0.1:0 --state "$T/serve" --no-auth --mount "$MNT" >>"$T/log/serve" 2>&1 &
     serve_pid=$!
-    until_true 20 grep -q 'listening on port' "$T/log/serve" || fail "serve does not start: $(cat "$T/log/serve")"
+    until_true 20 grep -q 'sampan serve: listening on port' "$T/log/serve" || fail "serve does not start: $(cat "$T/log/serve")"
     PORT=$(sed -n 's/.*sampan serve: listening on port \([0-9]*\).*/\1/p' "$T/log/serve")
 }
 start_open

@@ -59,7 +59,7 @@ serve_watched() { # MEDDLE OPTIONS…
     "$MEDDLE" --below "$T/serve" --below "$SRC" --calls write,sync,rename,unlink,make,size --while "$T/armed" --timeout 90 "$@" \
         -- "$S" serve --listen 127.0.0.1:0 --state "$T/serve" --token-file "$T/token" --mount "$MNT" >>"$T/log/serve" 2>>"$T/meddle.err" &
     serve_pid=$!
-    until_true 20 grep -qs 'listening on port' "$T/log/serve" "$T/meddle.err" || fail "serve does not start: $(cat "$T/log/serve" "$T/meddle.err")"
+    until_true 20 grep -qs 'sampan serve: listening on port' "$T/log/serve" "$T/meddle.err" || fail "serve does not start: $(cat "$T/log/serve" "$T/meddle.err")"
     PORT=$(sed -n 's/.*sampan serve: listening on port \([0-9]*\).*/\1/p' "$T/log/serve" "$T/meddle.err" | tail -n 1)
     : >"$T/armed"
 }

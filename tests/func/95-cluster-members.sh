@@ -41,7 +41,7 @@ start_serve_alone() {
     "$S" serve --listen 127.0.0.1:0 --state "$T/serve-x" --token-file "$T/token" "$@" >"$T/log/x" 2>&1 &
     member_pids[9]=$!
     on_exit "stop_member 9 KILL"
-    until_true 20 grep -q 'listening on port' "$T/log/x" || fail "$(cat "$T/log/x")"
+    until_true 20 grep -q 'sampan serve: listening on port' "$T/log/x" || fail "$(cat "$T/log/x")"
     member_ports[1]=$(sed -n 's/.*sampan serve: listening on port \([0-9]*\).*/\1/p' "$T/log/x")
 }
 says_why() { states_are 0 "ok lost ok" && case $(answer members.1.why) in *"$1"*) ;; *) false ;; esac; }

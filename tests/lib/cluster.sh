@@ -30,7 +30,7 @@ start_member() { # K
         --partitions "$PARTITIONS" --peers "$PEERS" "${mount[@]}" "${cluster_options[@]}" >>"$log" 2>&1 &
     member_pids[k]=$!
     on_exit "stop_member $k KILL"
-    until_true 20 grep -q 'listening on port' "$log" || fail "server $k does not start: $(cat "$log")"
+    until_true 20 grep -q 'sampan serve: listening on port' "$log" || fail "server $k does not start: $(cat "$log")"
     member_ports[k]=$(sed -n 's/.*sampan serve: listening on port \([0-9]*\).*/\1/p' "$log" | tail -n 1)
     write_peers
 }

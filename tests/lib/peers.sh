@@ -20,7 +20,7 @@ peer_serve() { # I [PORT] : the server of node I's mount
         >>"$log" 2>&1 &
     SERVE_PID[i]=$!
     on_exit "kill -9 $!"
-    until_true 20 grep -q 'listening on port' "$log" || fail "server $i does not start: $(cat "$log")"
+    until_true 20 grep -q 'sampan serve: listening on port' "$log" || fail "server $i does not start: $(cat "$log")"
     URL[i]=http://127.0.0.1:$(sed -n 's/.*listening on port \([0-9]*\).*/\1/p' "$log" | tail -n 1)
 }
 

@@ -16,7 +16,7 @@ start_serve() {
         >>"$T/log/serve" 2>&1 &
     serve_pid=$!
     on_exit "stop_serve KILL"
-    until_true 20 grep -q 'listening on port' "$T/log/serve" ||
+    until_true 20 grep -q 'sampan serve: listening on port' "$T/log/serve" ||
         fail "serve does not start: $(cat "$T/log/serve")"
     PORT=$(sed -n 's/.*sampan serve: listening on port \([0-9]*\).*/\1/p' "$T/log/serve" | tail -n 1)
 }
