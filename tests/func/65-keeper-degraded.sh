@@ -32,6 +32,7 @@ code=0
 sampan doctor "$MNT" >"$T/doctor" || code=$?
 grep -q "degraded.*$MNT" "$T/doctor" || fail "doctor: $(cat "$T/doctor")"
 refused 1 "degraded" sampan warmup "$MNT"
+refused 1 "degraded" sampan flush "$MNT"
 refused 1 "did not get ready|degraded|no such folder" sampan upgrade "$MNT"
 expect "still" "$(status state)" degraded
 mv "$T/src-away" "$SRC"
