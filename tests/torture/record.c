@@ -278,6 +278,13 @@ static void on_open(const struct call *c, bool existed, int fd)
     }
 }
 
+/* Before its name: no cut comes between the two. */
+static void put_times(uint64_t ino, const struct stat *st)
+{
+    uint64_t ns = (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec;
+    put(&(struct op){.kind = OP_TIMES, .ino = ino, .off = ns}, NULL, NULL, NULL);
+}
+
 static void on_make(const struct call *c)
 {
     const char *call = c->kind->name, *made = c->path2[0] ? c->path2 : c->path, *name;
@@ -290,6 +297,7 @@ static void on_make(const struct call *c)
     if (strncmp(call, "mkdir", 5) == 0) {
         put(&(struct op){.kind = OP_MKDIR, .ino = ino, .dir = dir}, name, NULL, NULL);
     } else if (strncmp(call, "link", 4) == 0) {
+        put_times(ino, &st);
         put(&(struct op){.kind = OP_LINK, .ino = ino, .dir = dir}, name, NULL, NULL);
     } else if (tracee_text(c->tid, c->args[0], target, sizeof target)) {
         put(&(struct op){.kind = OP_SYMLINK, .ino = ino, .dir = dir}, name, target, NULL);
@@ -303,9 +311,8 @@ static void on_rename(const struct call *c)
     uint64_t dir = folder_of(c->path, buf, &name), dir2 = folder_of(c->path2, buf2, &name2);
     struct stat st = {0};
     uint64_t ino = ino_of(c->path2, &st);
+    put_times(ino, &st);
     put(&(struct op){.kind = OP_RENAME, .ino = ino, .dir = dir, .dir2 = dir2}, name, name2, NULL);
-    uint64_t ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
-    put(&(struct op){.kind = OP_TIMES, .ino = ino, .off = ns}, NULL, NULL, NULL);
 }
 
 static void on_unlink(const struct call *c)
