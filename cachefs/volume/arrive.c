@@ -268,15 +268,19 @@ static int wait_unless_stopped(void *arg, uint64_t off, uint64_t len, struct err
     return a->stop ? err_set(err, ERR_CANCELLED, "the volume is closing") : 0;
 }
 
+/* The rows, whoever of them is waited for by `wait`. */
+static int open_rows(struct arrival *a, int (*wait)(void *, uint64_t, uint64_t, struct err *),
+                     struct catalog **ret, struct err *err)
+{
+    const struct catalog_pages pages = {
+        .wait = wait, .whole = wait_for_name, .arg = a, .fd = a->fd, .size = a->head.size};
+    return catalog_open_arriving(ret, a->path, &pages, err);
+}
+
 static int verify(struct arrival *a, struct err *err)
 {
-    const struct catalog_pages pages = {.wait = wait_unless_stopped,
-                                        .whole = wait_for_name,
-                                        .arg = a,
-                                        .fd = a->fd,
-                                        .size = a->head.size};
     struct catalog *c;
-    if (catalog_open_arriving(&c, a->path, &pages, err))
+    if (open_rows(a, wait_unless_stopped, &c, err))
         return -1;
     int rc = catalog_verify(c, err);
     catalog_unref(c);
@@ -456,13 +460,8 @@ static int adopt_whole(struct arrival *a, struct catalog **ret, struct err *err)
 
 static int serve_early(struct arrival *a, struct catalog **ret, struct err *err)
 {
-    const struct catalog_pages pages = {.wait = wait_for_range,
-                                        .whole = wait_for_name,
-                                        .arg = a,
-                                        .fd = a->fd,
-                                        .size = a->head.size};
     struct catalog *c;
-    if (catalog_open_arriving(&c, a->path, &pages, err))
+    if (open_rows(a, wait_for_range, &c, err))
         return -1;
     int rc = strcmp(catalog_info(c)->digest, a->digest) == 0
                  ? start_threads(a, first_main, err)
