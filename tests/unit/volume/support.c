@@ -188,3 +188,12 @@ int64_t status_int(struct volume *v, const char *path)
     cr_assert_eq(json_int(&at, path, 0, INT64_MAX, &n, &err), 0, "%s", err.msg);
     return n;
 }
+
+struct digest served(struct volume *v)
+{
+    struct digest d;
+    struct catalog *c = volume_catalog(v);
+    memcpy(d.text, catalog_info(c)->digest, sizeof d.text);
+    catalog_unref(c);
+    return d;
+}

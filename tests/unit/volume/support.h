@@ -41,4 +41,10 @@ void wait_until(bool (*cond)(void *arg), void *arg, const char *what);
 int64_t status_int(struct volume *v, const char *path);
 void status_text(struct volume *v, struct bytes *ret);
 
+struct digest {
+    char text[CATALOG_DIGEST + 1];
+};
+/* The version that is served now. */
+struct digest served(struct volume *v);
+
 #endif

@@ -7,10 +7,6 @@
 #include "support.h"
 #include "volume-internal.h"
 
-struct digest {
-    char text[CATALOG_DIGEST + 1];
-};
-
 struct followed {
     struct world w;
     struct volume_conf conf;
@@ -19,15 +15,6 @@ struct followed {
     const char *want; /* of is_served() */
     bool pinned;
 };
-
-static struct digest served(struct volume *v)
-{
-    struct digest d;
-    struct catalog *c = volume_catalog(v);
-    memcpy(d.text, catalog_info(c)->digest, sizeof d.text);
-    catalog_unref(c);
-    return d;
-}
 
 static bool status_has(struct volume *v, const char *text)
 {

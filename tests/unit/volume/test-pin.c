@@ -6,19 +6,6 @@
 #include "mem.h"
 #include "support.h"
 
-struct digest {
-    char text[CATALOG_DIGEST + 1];
-};
-
-static struct digest served(struct volume *v)
-{
-    struct digest d;
-    struct catalog *c = volume_catalog(v);
-    memcpy(d.text, catalog_info(c)->digest, sizeof d.text);
-    catalog_unref(c);
-    return d;
-}
-
 static void scan(struct volume *v)
 {
     struct err err = {0};
