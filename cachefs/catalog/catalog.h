@@ -60,8 +60,8 @@ struct catalog *catalog_ref(struct catalog *c);
 void catalog_unref(struct catalog *c);
 /* The real path of its file when it was opened, or that it will have. */
 const char *catalog_file(const struct catalog *c);
-/* Reads every row and compares its digest with the version's name: for a copy that came from
- * elsewhere, and for doctor. About 1 us a row. */
+/* Reads every row and compares their digest with the version's name, the index of names and the
+ * numbers with the rows: for a copy that came from elsewhere. About 1 us a row. */
 int catalog_verify(struct catalog *c, struct err *err);
 
 struct catalog_info {

@@ -3,6 +3,7 @@
 #include "digest-internal.h"
 
 #include "mem.h"
+#include "sql.h"
 
 /* --- diff ------------------------------------------------------------------------------------ */
 
@@ -93,6 +94,9 @@ struct verify {
     struct bytes key; /* of the innermost open folder */
     uint64_t samples, bytes, folders, bad;
     uint64_t ids;
+    uint64_t numbered;
+    uint64_t chunk[NUMBERS_CHUNK]; /* ids of the numbers from `chunk_first` on */
+    uint64_t chunk_first, chunk_n;
 };
 
 static void open_folder(struct verify *v, const struct bytes *key, int64_t mtime_ns)
@@ -129,6 +133,26 @@ static bool verify_bad(void *arg, const char *key, size_t len, const char *why)
     return true;
 }
 
+/* What says which sample has a number must name the one that says it has it. */
+static int verify_number(struct verify *v, struct catalog *c, const struct entry *e,
+                         struct err *err)
+{
+    if (e->number == CATALOG_NO_INDEX)
+        return 0;
+    v->numbered++;
+    if (e->number - v->chunk_first >= v->chunk_n) {
+        v->chunk_first = e->number - e->number % NUMBERS_CHUNK;
+        v->chunk_n = c->info.numbered - v->chunk_first;
+        if (v->chunk_n > NUMBERS_CHUNK)
+            v->chunk_n = NUMBERS_CHUNK;
+        if (catalog_numbers(c, v->chunk_first, v->chunk_n, v->chunk, err) < 0)
+            return -1;
+    }
+    return v->chunk[e->number - v->chunk_first] == e->id
+               ? 0
+               : damaged(c, "a number is another sample's", err);
+}
+
 static int verify_rows(struct verify *v, struct tree_walk *w, struct err *err)
 {
     const struct entry *e = &w->entry;
@@ -141,6 +165,8 @@ static int verify_rows(struct verify *v, struct tree_walk *w, struct err *err)
             v->folders++;
             continue;
         }
+        if (verify_number(v, w->catalog, e, err) < 0)
+            return -1;
         digest_sample(v->digest, w->key.data, w->key.len, e->size, e->mtime_ns, e->etag, e->source,
                       w->has_object ? w->object.data ? w->object.data : "" : NULL, w->object.len,
                       w->pack_offset, listed ? e->number : CATALOG_NO_INDEX);
@@ -181,7 +207,7 @@ int catalog_verify(struct catalog *c, struct err *err)
         return -1;
     if (strcmp(digest, c->info.digest) != 0 || v.samples != c->info.samples ||
         v.bytes != c->info.bytes || v.folders != c->info.folders || v.bad != c->info.bad_names ||
-        (c->info.ids && ids_end(v.ids) != c->info.ids))
+        v.numbered != c->info.numbered || (c->info.ids && ids_end(v.ids) != c->info.ids))
         return err_set(err, ERR_CORRUPT,
                        "catalog %s is damaged: its rows are not those of version %.12s (copy it or "
                        "scan the set again)",

@@ -35,9 +35,12 @@
 #define SQL_UNIT                                                                                   \
     "SELECT " SQL_COLUMNS ", object, pack_offset FROM node WHERE id <= ?1 ORDER BY id DESC LIMIT " \
     "1"
-#define SQL_CHILDREN                                                              \
-    "SELECT " SQL_COLUMNS ", object, pack_offset FROM node INDEXED BY node_name " \
-    "WHERE parent = ?1 AND name > ?2 ORDER BY name"
+/* Rows by their names, and whether a row has the name under which the index has it. */
+#define SQL_CHILDREN                                                                          \
+    "SELECT r.id, i.parent, i.name, r.kind, r.size, r.mtime_ns, r.etag, r.source, r.number, " \
+    "r.object, r.pack_offset, r.parent = i.parent AND r.name = i.name "                       \
+    "FROM node AS i INDEXED BY node_name LEFT JOIN node AS r ON r.id = i.id "                 \
+    "WHERE i.parent = ?1 AND i.name > ?2 ORDER BY i.name"
 #define SQL_NUMBERS "SELECT ids FROM numbers WHERE chunk = ?1"
 #define SQL_WALK    "SELECT " SQL_COLUMNS " FROM node WHERE id > ?1 AND kind = 0 ORDER BY id"
 #define SQL_BAD     "SELECT key, why FROM bad ORDER BY i"

@@ -38,6 +38,14 @@ static int cookie_name(struct catalog *c, uint64_t parent, uint64_t cookie, stru
     return 0;
 }
 
+/* A row of STMT_CHILDREN. */
+static int child_entry(struct catalog *c, sqlite3_stmt *s, struct entry *ret, struct err *err)
+{
+    if (!sqlite3_column_int(s, 11))
+        return damaged(c, "a row has another name than the index of names", err);
+    return row_entry(c, s, ret, err);
+}
+
 static int page_rows(struct catalog *c, struct conn *k, uint64_t parent, const char *name,
                      catalog_page_fn *fn, void *arg, struct err *err)
 {
@@ -49,9 +57,9 @@ static int page_rows(struct catalog *c, struct conn *k, uint64_t parent, const c
     sqlite3_bind_int64(s, 1, (int64_t)parent);
     sqlite3_bind_blob64(s, 2, name, strlen(name), SQLITE_STATIC);
     while ((got = step(c, s, err)) > 0) {
-        if (row_entry(c, s, &e, err) < 0)
+        if (child_entry(c, s, &e, err) < 0)
             return -1;
-        /* The index may say otherwise than its row; whoever goes on after it would come back. */
+        /* Whoever goes on after such a name would come back. */
         if (strcmp(e.name, name) <= 0)
             return damaged(c, "names of a folder are out of order", err);
         if (!fn(arg, &e, e.id))
@@ -125,7 +133,7 @@ static void take_object(struct tree_walk *w)
 
 static int take_row(struct tree_walk *w, struct err *err)
 {
-    if (row_entry(w->catalog, w->stmt, &w->entry, err) < 0)
+    if (child_entry(w->catalog, w->stmt, &w->entry, err) < 0)
         return -1;
     w->key.len = w->levels[w->depth - 1].key_len;
     if (w->key.len > PATH_BYTES_MAX || w->left == 0)

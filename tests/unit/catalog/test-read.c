@@ -318,6 +318,14 @@ Test(read, meta_and_tables_that_contradict)
     catalog_unref(c);
 }
 
+/* A change of the rows alone: the index of names goes on saying what it said. */
+#define BEHIND_THE_INDEX(sql)                                                              \
+    "PRAGMA writable_schema = ON;"                                                         \
+    "CREATE TEMP TABLE kept AS SELECT * FROM main.sqlite_schema WHERE name = 'node_name';" \
+    "DELETE FROM main.sqlite_schema WHERE name = 'node_name'; PRAGMA writable_schema = "   \
+    "RESET; " sql                                                                          \
+    "; PRAGMA writable_schema = ON; INSERT INTO main.sqlite_schema SELECT * FROM kept"
+
 /* Damage that opening does not look for: every reader says so, none crashes, verify finds it. */
 Test(read, damaged_rows)
 {
@@ -332,6 +340,13 @@ Test(read, damaged_rows)
         "UPDATE node SET etag = zeroblob(500) WHERE id = 10",
         "UPDATE node SET etag = x'00' WHERE id = 10",
         "UPDATE node SET number = 5000 WHERE id = 10",
+        "UPDATE node SET number = 11 WHERE id = 10",
+        "UPDATE node SET number = NULL WHERE id = 10",
+        "UPDATE numbers SET ids = x'0a00000000000000' WHERE chunk = 1",
+        "UPDATE numbers SET ids = zeroblob(8) WHERE chunk = 0",
+        BEHIND_THE_INDEX("UPDATE node SET name = 'other' WHERE id = 10"),
+        BEHIND_THE_INDEX("UPDATE node SET parent = 1 WHERE id = 10"),
+        BEHIND_THE_INDEX("DELETE FROM node WHERE id = 10"),
         "UPDATE node SET mtime_ns = 1 WHERE id = 10",
         "UPDATE node SET parent = -5 WHERE id = 10",
         "UPDATE node SET parent = 10 WHERE id = 10",
@@ -388,6 +403,7 @@ Test(read, index_that_leads_in_a_circle)
     struct err e = {0};
     struct catalog *c = version(NULL, "a\nb\nz/x\n"), *x;
     cleanup_free char *file = copy_of(c, "x");
+    change(file, BEHIND_THE_INDEX("UPDATE node SET name = x'30' WHERE name = x'7a'"));
     rename_in_index(file, '0');
     cr_assert_eq(catalog_open(&x, file, &e), 0, "%s", e.msg);
     cr_expect_eq(catalog_verify(x, &e), -1);
