@@ -1,20 +1,17 @@
 /* Does it fit? Asked before the first byte is fetched. Pure. */
 #include "conf.h"
 #include "plan.h"
-#include "source.h"
 
-/* What a sample takes in a pack besides its bytes, at most. */
+/* What a sample takes in a pack besides its bytes, at most. (A cache that has room for more than
+ * the set takes a page more for a large unit.) */
 #define SAMPLE_OVERHEAD 128
 #define CHUNK_BYTES     (128u << 10)
 #define CHUNK_OVERHEAD  8
-#define PAGED_LEAST     (64u << 10) /* such a unit is padded to a page */
-#define PAGE_BYTES      4096u
 
 uint64_t plan_stored_bytes(uint64_t size, double ratio)
 {
-    uint64_t padding = size < PAGED_LEAST ? 0 : (size / UNIT_BYTES + 1) * PAGE_BYTES;
     return (uint64_t)((double)size * ratio) + SAMPLE_OVERHEAD +
-           (size / CHUNK_BYTES + 1) * CHUNK_OVERHEAD + padding;
+           (size / CHUNK_BYTES + 1) * CHUNK_OVERHEAD;
 }
 
 void plan_fit_add(struct plan_fit *f, uint64_t id, uint64_t size)

@@ -10,6 +10,9 @@
 
 #define NEAR_BYTES (64u << 10) /* records closer than this are read ahead as one stretch */
 #define PROBES     8           /* stretches of a batch that are looked at first */
+/* A page of padding is at most a sixteenth of a unit; as much again is to spare. */
+#define ROOMY_SHARE  8
+#define ROOMY_SAMPLE 256 /* heads, the journal */
 
 int cache_where(struct cache *c, uint64_t unit)
 {
@@ -112,6 +115,18 @@ uint64_t cache_room(struct cache *c)
     for (size_t i = 0; i < c->conf.n_tiers; i++)
         room += tier_room(c->tiers[i]);
     return room;
+}
+
+void cache_set_size(struct cache *c, uint64_t samples, uint64_t bytes)
+{
+    uint64_t room = 0, most = bytes + bytes / ROOMY_SHARE + samples * ROOMY_SAMPLE;
+    for (size_t i = 0; i < c->conf.n_tiers; i++) {
+        struct tier *t = c->tiers[i];
+        room += tier_room(t);
+        ACQUIRE(&t->lock);
+        room += t->used;
+    }
+    atomic_store(&c->roomy, most <= room);
 }
 
 /* --- pins, verification ---------------------------------------------------------------------- */

@@ -211,14 +211,14 @@ int tier_find_packs(struct tier *t, struct err *err);
 void tier_close(struct tier *t);
 struct pack *tier_pack(const struct tier *t, uint32_t number); /* borrowed, perhaps gone; or NULL */
 int tier_add_pack(struct tier *t, struct pack *p);
-uint64_t reservation(uint32_t raw);                /* what keeping a unit may cost at most */
-bool tier_reserve(struct tier *t, uint64_t bytes); /* false: no room, or not usable */
+uint64_t reservation(uint32_t raw, uint32_t paged); /* what keeping a unit may cost at most */
+bool tier_reserve(struct tier *t, uint64_t bytes);  /* false: no room, or not usable */
 void tier_settle(struct tier *t, uint64_t reserved, uint64_t used); /* ends a reservation */
 bool tier_charge(struct tier *t, uint64_t bytes); /* at once, without a reservation */
 void tier_discharge(struct tier *t, uint64_t bytes);
 /* The disk refused what was charged: it is given back, and the tier set aside. */
 void tier_failed(struct tier *t, uint64_t charged, const struct err *why);
-struct tier *tier_choose(struct cache *c, uint32_t raw, bool pinned);
+struct tier *tier_choose(struct cache *c, uint64_t bytes, bool pinned);
 /* Would so much that is not pinned leave room for the pinned that is missing? */
 bool tiers_leave_room(struct cache *c, uint64_t bytes);
 /* A newcomer of so many bytes finds no room: the last tier is told, if it is to make some. */
@@ -265,6 +265,7 @@ struct fill {
     bool carried;
     struct tier *tier; /* that will keep it, its room reserved; set before FILL_READY */
     uint64_t reserved;
+    uint32_t paged;          /* UNIT_PAGED or 0, as the room was reserved for */
     struct fill *queue_next; /* tier lock; then the free list */
 };
 
@@ -333,6 +334,7 @@ struct cache {
     struct cache_counts own_counts, *counts; /* counts: own_counts, or the caller's */
     _Atomic uint64_t units, bytes, samples, pinned_samples;
     _Atomic uint64_t expected_samples, expected_bytes; /* of pinned ones; cache_expect() */
+    atomic_bool roomy;                                 /* cache_set_size() */
     _Atomic uint32_t now_min;
     uint64_t behind_above; /* behind.c: with more bytes cached, pages are dropped behind readers */
 };

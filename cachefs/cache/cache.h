@@ -101,6 +101,12 @@ bool cache_has_all(struct cache *c, uint64_t unit, uint64_t n);
  */
 void cache_will_need(struct cache *c, const uint64_t *units, size_t n);
 
+/*
+ * The set has so many samples and bytes now. Where all of it fits with room to spare, large units
+ * begin with a page of their pack: a reply is copied in half the steps, for up to a page a unit. In
+ * a smaller cache, or until it is said, no byte is spent so: it keeps as much of the set as it can.
+ */
+void cache_set_size(struct cache *c, uint64_t samples, uint64_t bytes);
 /* Pinned units are the last to go. */
 void cache_pin(struct cache *c, uint64_t unit, bool pinned);
 /* So many pinned samples, which take so many bytes of packs, are to live here in all. While some of

@@ -161,6 +161,12 @@ void fill_unref(struct fill *f)
     slot_give(f);
 }
 
+/* Does a unit begin with a page? */
+static uint32_t paged(const struct cache *c, uint32_t raw)
+{
+    return raw >= PAGED_LEAST && atomic_load(&c->roomy) ? UNIT_PAGED : 0;
+}
+
 struct fill *fill_carried(struct tier *t, uint64_t unit, const struct place *was)
 {
     struct fill *f = slot_take(t->c, true /* ahead */, false);
@@ -169,7 +175,8 @@ struct fill *fill_carried(struct tier *t, uint64_t unit, const struct place *was
     f->piece = (struct piece){.unit = unit, .prio = PRIO_PREFETCH};
     f->state = FILL_READY;
     f->tier = t;
-    f->reserved = reservation(was->raw);
+    f->paged = paged(t->c, was->raw) & was->flags; /* no larger than it was */
+    f->reserved = reservation(was->raw, f->paged);
     f->len = was->raw;
     f->first = was->flags & UNIT_FIRST;
     f->was = *was;
@@ -247,10 +254,10 @@ static int check_bytes(struct fill *f, const struct view *v, struct err *err)
 static bool find_tier(struct fill *f)
 {
     struct cache *c = f->c;
+    f->paged = paged(c, f->len);
+    f->reserved = reservation(f->len, f->paged);
     if (index_cover(&c->index, f->piece.unit) == 0)
-        f->tier = tier_choose(c, f->len, cache_pinned(c, f->piece.unit));
-    if (f->tier)
-        f->reserved = reservation(f->len);
+        f->tier = tier_choose(c, f->reserved, cache_pinned(c, f->piece.unit));
     return f->tier != NULL;
 }
 

@@ -127,11 +127,11 @@ static inline uint64_t record_bytes(uint64_t offset, uint32_t flags, uint32_t ra
     return align_up((uint64_t)record_lead(offset, flags, raw) + stored);
 }
 
-/* At most, wherever it begins and however it is stored. */
-static inline uint64_t record_most(uint32_t raw, uint32_t stored)
+/* At most, wherever it begins. */
+static inline uint64_t record_most(uint32_t flags, uint32_t raw, uint32_t stored)
 {
     uint64_t most = record_bytes(0, 0, raw, stored);
-    return stored < PAGED_LEAST ? most : most + PAGE_BYTES;
+    return flags & UNIT_PAGED ? most + PAGE_BYTES : most;
 }
 
 static inline uint64_t place_offset(const struct place *e)

@@ -23,7 +23,7 @@
 
 uint64_t place_cost(const struct place *e)
 {
-    return record_most(e->raw, e->stored) + sizeof(struct journal_record);
+    return record_most(e->flags, e->raw, e->stored) + sizeof(struct journal_record);
 }
 
 void place_evict(struct cache *c, uint64_t unit, const struct place *e)

@@ -225,9 +225,9 @@ int tier_add_pack(struct tier *t, struct pack *p)
 
 /* --- the account ----------------------------------------------------------------------------- */
 
-uint64_t reservation(uint32_t raw)
+uint64_t reservation(uint32_t raw, uint32_t paged)
 {
-    return record_most(raw, raw) + sizeof(struct journal_record) + NEW_PACK_COST;
+    return record_most(paged, raw, raw) + sizeof(struct journal_record) + NEW_PACK_COST;
 }
 
 uint64_t tier_free_bytes(const struct tier *t)
@@ -384,9 +384,8 @@ bool tiers_leave_room(struct cache *c, uint64_t bytes)
 }
 
 /* The first tier that has room; the bytes are reserved there. NULL: the unit is not kept. */
-struct tier *tier_choose(struct cache *c, uint32_t raw, bool pinned)
+struct tier *tier_choose(struct cache *c, uint64_t bytes, bool pinned)
 {
-    uint64_t bytes = reservation(raw);
     if (!pinned && !tiers_leave_room(c, bytes))
         return NULL;
     for (size_t i = 0; i < c->conf.n_tiers; i++)

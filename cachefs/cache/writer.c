@@ -125,7 +125,7 @@ int writer_append(struct tier *t, struct record *r, size_t n, bool at_once, uint
 {
     uint64_t most = 0;
     for (size_t i = 0; i < n; i++)
-        most += record_most(r[i].head.raw, r[i].head.stored);
+        most += record_most(r[i].head.flags, r[i].head.raw, r[i].head.stored);
     *ret_grown = 0;
     struct pack *old = t->active;
     uint64_t old_bytes = file_bytes(old);
@@ -192,8 +192,7 @@ static size_t make_record(struct tier *t, const struct fill *f, struct record *r
         .unit = r->unit,
         .raw = f->len,
         .stored = packed ? (uint32_t)packed : f->len,
-        .flags = (uint16_t)((f->first ? UNIT_FIRST : 0) | (packed ? UNIT_LZ4 : 0) |
-                            (!packed && f->len >= PAGED_LEAST ? UNIT_PAGED : 0))};
+        .flags = (uint16_t)((f->first ? UNIT_FIRST : 0) | (packed ? UNIT_LZ4 : f->paged))};
     const unsigned char *at = r->payload;
     for (uint32_t i = 0; i < chunks; i++) {
         r->table[i].crc = crc32c(0, at, r->table[i].stored);

@@ -80,6 +80,12 @@ static void keep_served(struct volume *v)
                  catalog_info(v->versions[0])->digest);
 }
 
+static void tell_cache(struct volume *v, struct catalog *c)
+{
+    const struct catalog_info *info = catalog_info(c);
+    cache_set_size(v->cache, info->samples, info->bytes);
+}
+
 void version_switch(struct volume *v, struct catalog *c)
 {
     struct catalog *from = volume_catalog(v), *dropped;
@@ -103,6 +109,7 @@ void version_switch(struct volume *v, struct catalog *c)
             args[i] = v->listeners[i].arg;
         }
     }
+    tell_cache(v, to);
     for (size_t i = 0; i < n; i++)
         fns[i](args[i], from, to);
     {
@@ -468,6 +475,7 @@ int versions_open(struct volume *v, volume_progress_fn *progress, void *arg, str
     if (first_version(v, folder.data, progress, arg, &v->versions[0], err))
         return -1;
     keep_served(v);
+    tell_cache(v, v->versions[0]);
     open_older(v, folder.data);
     bool is_file = !version_is_remote(v) && !version_is_object(v);
     return version_settle_start(v, is_file ? named_catalog(v) : NULL, err);
