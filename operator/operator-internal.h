@@ -15,7 +15,7 @@ extern const enum watch watch_of[KIND_N];
 
 struct worker_numbers {
     counter rounds, failures, conflicts, passes;
-    struct histogram decide;
+    struct histogram decide, decide_cpu; /* by the wall clock; of the thread's CPU */
 };
 
 /* One controller at work. */

@@ -10,6 +10,7 @@ API server of tests/servers/kube.py with what Kubernetes does by itself (kubepla
     hwm_mib          the most memory that the operator had (VmHWM)
     requests         {"read", "write", "watch", "lease"} until then, by the API server's log
     rounds, decide_p99_s, decide_p99_of   by the operator's metrics, within a bucket in proportion; also of each controller
+    decide_cpu_p99_s, decide_cpu_p99_of   the same of the time on a core, which is what a busy machine leaves alone
     quiet            requests of so many seconds afterwards, leases and watches aside: a list of lines
 
 Needs root: names of servers and their port are its own. The operator goes before the server and the players, which
@@ -37,10 +38,10 @@ def go_apart(sets):
     os.execvpe("unshare", ["unshare", "-m", "-n", "sh", "-c", script, str(hosts), sys.executable, *sys.argv], os.environ | {"APART": "1"})
 
 
-def p99(text, controller=None):
-    """What 99 of a hundred decisions did not take, as Prometheus' histogram_quantile reckons it."""
+def p99(text, controller=None, of="decide"):
+    """What 99 of a hundred decisions did not take, as Prometheus' histogram_quantile reckons it; of: decide, decide_cpu."""
     buckets = {}
-    for labels, n in re.findall(r"^sampan_operator_decide_seconds_bucket\{(.*)\} (\d+)", text, re.M):
+    for labels, n in re.findall(rf"^sampan_operator_{of}_seconds_bucket\{{(.*)\}} (\d+)", text, re.M):
         pair = dict(re.findall(r'(\w+)="([^"]*)"', labels))
         if controller in (None, pair["controller"]):
             buckets[float(pair["le"])] = buckets.get(float(pair["le"]), 0) + int(n)
@@ -93,7 +94,8 @@ def measure(sets, jobs, workers, quiet_s):
     text = op.page("/metrics")[1]
     result = {"seconds": round(seconds, 1), "cpu_s": (int(spent[11]) + int(spent[12])) / os.sysconf("SC_CLK_TCK"), "hwm_mib": round(int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024, 1),
               "requests": kinds_of(rows), "rounds": op.metric("sampan_operator_rounds_total"), "decide_p99_s": p99(text),
-              "decide_p99_of": {c: p99(text, c) for c in ("sampleset", "paddlejob")}, "quiet": quiet, "warnings": kube.warnings(),
+              "decide_p99_of": {c: p99(text, c) for c in ("sampleset", "paddlejob")},
+              "decide_cpu_p99_s": p99(text, of="decide_cpu"), "decide_cpu_p99_of": {c: p99(text, c, "decide_cpu") for c in ("sampleset", "paddlejob")}, "quiet": quiet, "warnings": kube.warnings(),
               "made": len(kube.made()), "doubled": [k for k, n in kube.made().items() if n != 1]}
     op.stop()
     return result

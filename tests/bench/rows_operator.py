@@ -24,6 +24,7 @@ def operator(bench):
     bench.line(f"{sets} sets, {jobs} jobs of {workers} at once: until all run", f"{got['cpu_s']:.1f} s of CPU", got["seconds"], None, unit=" s")
     bench.line("most memory of the operator", "", got["hwm_mib"], 200, at_least=False, unit=" MiB")
     bench.line("decisions, 99 of 100, milliseconds", f"{got['rounds']:.0f} rounds", 1000 * got["decide_p99_s"], 50, at_least=False)
+    bench.line("the same of their time on a core", "", 1000 * got["decide_cpu_p99_s"], 50, at_least=False)
     bench.line("requests to the API server, an object it made", f"{asked['write']} writes, {asked['read']} reads", (asked["write"] + asked["read"])
                / got["made"], 5, at_least=False)
     bench.line("requests of 10 s in which nothing changed", "leases and watches aside", len(got["quiet"]), 0, at_least=False)

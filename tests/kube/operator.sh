@@ -237,8 +237,8 @@ crowd() {
 import sys
 sys.path[:0] = ["tests/bench", "tests/lib"]
 from operator_crowd import p99
-text = sys.stdin.read()
-print(*(f"{c} {p99(text, c)}" for c in ("sampleset", "paddlejob")))'), CPU $(ps -o time= -p "$operator_pid"), load $(cut -d' ' -f1 /proc/loadavg)"
+text, cpu = sys.stdin.read(), "decide_cpu"
+print(*(f"{c} {p99(text, c)}, on a core {p99(text, c, cpu)};" for c in ("sampleset", "paddlejob")))') CPU $(ps -o time= -p "$operator_pid"), load $(cut -d' ' -f1 /proc/loadavg)"
     claim "its queues are empty" until_true 120 eval '[ "$(curl -sf "$pages/metrics" | awk "/^sampan_operator_queue_failing/ { n += \$2 } END { print n }")" = 0 ]'
     claim "at rest it renews the lease and asks nothing else" until_true 240 rests
     claim "all go" eval 'kubectl delete pdj --all --timeout=300s && kubectl delete sampleset --all --timeout=600s && until_true 120 nothing_of_ours'
