@@ -1,5 +1,6 @@
 /*
- * A hash table a kind: of entries by name, and of labels "key=value" to the entries that have them.
+ * A hash table a kind: of entries by name, and of labels "key=value" (and marks, which look like
+ * labels) to the entries that have them.
  * An entry is in the table while its object is known; `hidden` while it was deleted by us and the
  * watch has not said so yet; `foreign_until` is set for objects that are none of ours.
  */
@@ -36,8 +37,8 @@ struct table {
     struct entry *entries[BUCKETS];
     struct label *labels[BUCKETS];
     size_t n;
-    bool synced;
-    char *version; /* all changes up to it are known */
+    bool synced, by_name; /* by_name: MARK_NAME is indexed */
+    char *version;        /* all changes up to it are known */
 };
 
 struct cache {
@@ -146,34 +147,60 @@ static void label_remove(struct table *t, const char *text, const struct entry *
     free(l);
 }
 
-/* The label that all of our objects have is no index: a list by it goes through all. */
-static bool is_indexed(const char *key)
+/* The label that all of our objects have is no index, nor are the names of most kinds: a list by
+ * them goes through all. */
+static bool is_indexed(const struct table *t, const char *key)
 {
-    return strcmp(key, MANAGED_KEY) != 0;
+    return strcmp(key, MARK_NAME) == 0 ? t->by_name : strcmp(key, MANAGED_KEY) != 0;
+}
+
+/* An entry whose labels and marks come or go. */
+struct labelling {
+    struct table *table;
+    struct entry *entry;
+    bool add;
+};
+
+static void one_label(const struct labelling *l, const char *key, const char *value)
+{
+    if (!is_indexed(l->table, key))
+        return;
+    cleanup_free char *text = xasprintf("%s=%s", key, value);
+    if (l->add)
+        label_add(l->table, text, l->entry);
+    else
+        label_remove(l->table, text, l->entry);
+}
+
+static void one_use(void *arg, const char *name)
+{
+    one_label(arg, MARK_USES, name);
 }
 
 static void each_label(struct table *t, struct entry *e, bool add)
 {
+    struct labelling l = {t, e, add};
+    const char *name = object_name(&e->object->root);
     struct json meta = json_get(&e->object->root, "metadata"), labels = json_get(&meta, "labels");
     for (size_t i = 0, n = json_count(&labels); i < n; i++) {
         struct json pair = json_member(&labels, i);
         const char *value;
-        if (json_as_str(&pair, &value, NULL) || !is_indexed(pair.key))
-            continue;
-        cleanup_free char *text = xasprintf("%s=%s", pair.key, value);
-        if (add)
-            label_add(t, text, e);
-        else
-            label_remove(t, text, e);
+        if (json_as_str(&pair, &value, NULL) == 0)
+            one_label(&l, pair.key, value);
     }
+    if (name)
+        one_label(&l, MARK_NAME, name);
+    object_uses(&e->object->root, one_use, &l);
 }
 
 /* --- a table: the lock is held for all below ------------------------------------------------- */
 
 static struct table *table_of(struct cache *c, enum kind kind)
 {
-    if (!c->tables[kind])
+    if (!c->tables[kind]) {
         c->tables[kind] = xcalloc(1, sizeof *c->tables[kind]);
+        c->tables[kind]->by_name = kind == KIND_SAMPLESET; /* references without a namespace */
+    }
     return c->tables[kind];
 }
 
@@ -302,7 +329,7 @@ void cache_list(struct cache *c, enum kind kind, const char *ns, const char *lab
 {
     ACQUIRE(&c->lock);
     struct table *t = table_of(c, kind);
-    if (label && value && is_indexed(label)) {
+    if (label && value && is_indexed(t, label)) {
         cleanup_free char *text = xasprintf("%s=%s", label, value);
         const struct label *l = *find_label(t, text);
         for (size_t i = 0; l && i < l->n; i++)

@@ -37,7 +37,8 @@ typedef void cache_listener(void *arg, enum kind kind, const struct json *before
 struct cache *cache_new(cache_listener *listener, void *arg);
 void cache_free(struct cache *c);
 
-/* Objects that are there, in any order; the caller unrefs each. */
+/* Objects that are there, in any order; the caller unrefs each. `label` may be a mark (object.h).
+ */
 struct object *cache_get(struct cache *c, enum kind kind, const char *ns, const char *name);
 void cache_list(struct cache *c, enum kind kind, const char *ns, const char *label,
                 const char *value, void (*add)(void *arg, struct object *o), void *arg);

@@ -80,12 +80,48 @@ int object_compare(const struct json *a, const struct json *b)
     return by_namespace ? by_namespace : compare_text(object_name(a), object_name(b));
 }
 
+/* --- marks ------------------------------------------------------------------------------------ */
+
+void object_uses(const struct json *o, void (*add)(void *arg, const char *name), void *arg)
+{
+    struct json spec = json_get(o, "spec"), output = json_get(&spec, "output");
+    struct json from = json_get(&spec, "sampleSetRef"), to = json_get(&output, "sampleSetRef");
+    const char *const names[] = {text(&from, "name"), text(&to, "name"), text(&spec, "sampleset")};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        bool again = false;
+        for (size_t k = 0; k < i && names[i]; k++)
+            again = again || (names[k] && strcmp(names[k], names[i]) == 0);
+        if (names[i] && !again)
+            add(arg, names[i]);
+    }
+}
+
+struct wanted {
+    const char *name; /* NULL: any */
+    bool found;
+};
+
+static void look_at(void *arg, const char *name)
+{
+    struct wanted *w = arg;
+    w->found = w->found || !w->name || strcmp(w->name, name) == 0;
+}
+
+static bool uses(const struct json *o, const char *name)
+{
+    struct wanted w = {.name = name};
+    object_uses(o, look_at, &w);
+    return w.found;
+}
+
 bool object_matches(const struct json *o, const char *ns, const char *key, const char *value)
 {
     if (ns && compare_text(object_namespace(o), ns) != 0)
         return false;
     if (!key)
         return true;
-    const char *have = object_label(o, key);
+    if (strcmp(key, MARK_USES) == 0)
+        return uses(o, value);
+    const char *have = strcmp(key, MARK_NAME) == 0 ? object_name(o) : object_label(o, key);
     return have && (!value || strcmp(have, value) == 0);
 }

@@ -18,9 +18,16 @@ bool object_is_managed(const struct json *o); /* has our label */
 /* By apiVersion and kind; KIND_N: none of ours. */
 enum kind object_kind(const struct json *o);
 
+/* What objects are listed by as if it were a label; no label's key begins like these. */
+#define MARK_NAME ":name" /* metadata.name, whatever the namespace */
+#define MARK_USES ":uses" /* the name of a SampleSet that a job's spec names, in any namespace */
+/* The names that MARK_USES finds the object by; each once. */
+void object_uses(const struct json *o, void (*add)(void *arg, const char *name), void *arg);
+
 /* By namespace and name. */
 int object_compare(const struct json *a, const struct json *b);
-/* Is it in `ns` (NULL: any) and has the label key=value (key NULL: any object; value NULL: any)? */
+/* Is it in `ns` (NULL: any) and has the label or mark key=value (key NULL: any object; value NULL:
+ * any)? */
 bool object_matches(const struct json *o, const char *ns, const char *key, const char *value);
 
 #endif

@@ -42,24 +42,37 @@ static bool has_pods(const struct job *j)
  */
 #define JOB_PORTS (ROLE_N * POD_PORTS)
 
-static bool is_taken(struct job *j, int64_t port)
+struct ports {
+    int64_t *first; /* of each other job that is not over */
+    size_t n;
+};
+
+static struct ports ports_of_others(struct job *j)
 {
     struct view_list jobs = view_list(j->v, KIND_PADDLEJOB, NULL, NULL, NULL);
+    struct ports p = {.first = xcalloc(jobs.n + 1, sizeof *p.first)};
     for (size_t i = 0; i < jobs.n; i++) {
         const char *uid = object_uid(jobs.items[i]),
                    *text = object_annotation(jobs.items[i], PORT_NOTE);
         const char *phase = build_text(jobs.items[i], "status", "phase", NULL);
         int64_t theirs = text ? strtoll(text, NULL, 10) : 0;
         bool ended = phase && (strcmp(phase, "Completed") == 0 || strcmp(phase, "Failed") == 0);
-        if (theirs && !ended && (!uid || strcmp(uid, j->uid) != 0) &&
-            llabs(theirs - port) < JOB_PORTS)
-            return true;
+        if (theirs && !ended && (!uid || strcmp(uid, j->uid) != 0))
+            p.first[p.n++] = theirs;
     }
+    return p;
+}
+
+static bool is_taken(const struct ports *others, int64_t port)
+{
+    for (size_t i = 0; i < others->n; i++)
+        if (llabs(others->first[i] - port) < JOB_PORTS)
+            return true;
     return false;
 }
 
 /* 0: all are taken. */
-static int64_t free_port(struct job *j)
+static int64_t free_port(const struct job *j, const struct ports *others)
 {
     int64_t rows = ((int64_t)j->config->port_to - j->config->port_from) / JOB_PORTS;
     if (rows < 1)
@@ -67,7 +80,7 @@ static int64_t free_port(struct job *j)
     int64_t first = (int64_t)(hash64(j->uid, strlen(j->uid), 0) % (uint64_t)rows);
     for (int64_t i = 0; i < rows; i++) {
         int64_t port = j->config->port_from + (first + i) % rows * JOB_PORTS;
-        if (!is_taken(j, port))
+        if (!is_taken(others, port))
             return port;
     }
     return 0;
@@ -79,10 +92,16 @@ static bool gate_ports(struct job *j)
     if (j->net != NET_HOST)
         return true;
     j->port = text ? strtoll(text, NULL, 10) : 0;
-    if (j->port && (has_pods(j) || !is_taken(j, j->port)))
+    if (j->port && has_pods(j))
+        return true;
+    struct ports others = ports_of_others(j);
+    bool mine = j->port && !is_taken(&others, j->port);
+    int64_t port = mine ? j->port : free_port(j, &others);
+    free(others.first);
+    if (mine)
         return true;
     char number[24];
-    snprintf(number, sizeof number, "%" PRId64, free_port(j));
+    snprintf(number, sizeof number, "%" PRId64, port);
     if (strcmp(number, "0") == 0) {
         part_condition_warn(
             &j->conditions, "PortsReady", "NoPorts",
@@ -288,7 +307,7 @@ static bool will_read(const struct job *j, const struct json *other)
 /* Of several jobs that wait for one set the last one has the say: two would take turns for ever. */
 static bool has_the_say(const struct job *j)
 {
-    struct view_list all = view_list(j->v, KIND_PADDLEJOB, NULL, NULL, NULL);
+    struct view_list all = view_list(j->v, KIND_PADDLEJOB, NULL, MARK_USES, object_name(j->set));
     for (size_t i = 0; i < all.n; i++)
         if (strcmp(object_uid(all.items[i]), j->uid) != 0 && will_read(j, all.items[i]) &&
             is_later(all.items[i], j->object))

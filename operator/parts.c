@@ -231,11 +231,11 @@ const struct json *part_find_set(struct view *v, const char *in_ns, const char *
     const struct json *own = view_get(v, KIND_SAMPLESET, in_ns, name), *found = NULL;
     if (own)
         return own;
-    struct view_list all = view_list(v, KIND_SAMPLESET, NULL, NULL, NULL);
+    struct view_list all = view_list(v, KIND_SAMPLESET, NULL, MARK_NAME, name);
     cleanup_bytes struct bytes places = {0};
     size_t n = 0;
     for (size_t i = 0; i < all.n; i++) {
-        if (strcmp(object_name(all.items[i]), name) != 0 || !part_is_shared_to(all.items[i], in_ns))
+        if (!part_is_shared_to(all.items[i], in_ns))
             continue;
         found = all.items[i];
         bytes_addf(&places, "%s%s", n++ ? ", " : "", object_namespace(found));

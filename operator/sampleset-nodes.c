@@ -190,11 +190,10 @@ static bool is_older(const struct json *a, const struct json *b)
 static struct label label_begin(struct set_plan *p)
 {
     struct label l = {.ours = part_node_label(p->ns, p->name), .old = part_old_node_label(p->name)};
-    struct view_list sets = view_list(p->v, KIND_SAMPLESET, NULL, NULL, NULL);
+    struct view_list sets = view_list(p->v, KIND_SAMPLESET, NULL, MARK_NAME, p->name);
     for (size_t i = 0; i < sets.n && l.old; i++) {
         const char *uid = object_uid(sets.items[i]);
-        if (strcmp(object_name(sets.items[i]), p->name) == 0 && uid && strcmp(uid, p->uid) != 0 &&
-            is_older(sets.items[i], p->object)) {
+        if (uid && strcmp(uid, p->uid) != 0 && is_older(sets.items[i], p->object)) {
             free(l.old);
             l.old = NULL;
         }

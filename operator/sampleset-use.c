@@ -59,7 +59,7 @@ static void add_user(struct set_plan *p, const struct json *job)
 
 void set_find_users(struct set_plan *p)
 {
-    struct view_list jobs = view_list(p->v, KIND_PADDLEJOB, NULL, NULL, NULL);
+    struct view_list jobs = view_list(p->v, KIND_PADDLEJOB, NULL, MARK_USES, p->name);
     for (size_t i = 0; i < jobs.n; i++) {
         if (!paddlejob_uses(p, jobs.items[i]))
             continue;
@@ -67,7 +67,7 @@ void set_find_users(struct set_plan *p)
         p->job_runs = p->job_runs || strcmp(phase_of(jobs.items[i]), "Running") == 0;
     }
     p->n_jobs = p->n_used_by;
-    struct view_list work = view_list(p->v, KIND_SAMPLEJOB, NULL, NULL, NULL);
+    struct view_list work = view_list(p->v, KIND_SAMPLEJOB, NULL, MARK_USES, p->name);
     for (size_t i = 0; i < work.n; i++)
         if (samplejob_uses(p, work.items[i])) {
             add_user(p, work.items[i]);

@@ -39,7 +39,8 @@ const struct json *view_object(const struct view *v);
 enum kind view_kind(const struct view *v); /* its kind */
 /* NULL: none, or not known yet. `ns` NULL for kinds without a namespace. */
 const struct json *view_get(struct view *v, enum kind kind, const char *ns, const char *name);
-/* Objects in `ns` (NULL: in all) with the label key=value (key NULL: all; value NULL: any). */
+/* Objects in `ns` (NULL: in all) with the label key=value (key NULL: all; value NULL: any). A
+ * MARK_… of object.h is as good as a label. */
 struct view_list view_list(struct view *v, enum kind kind, const char *ns, const char *key,
                            const char *value);
 /* GET of a runtime server's URL; asked at most once a decision. NULL: not known yet. */

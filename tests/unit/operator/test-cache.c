@@ -101,6 +101,68 @@ Test(operator_cache, lists_changes_and_lists_again)
     bytes_release(&told);
 }
 
+/* An object of `kind` called "ns/name", with that text as its spec. */
+static struct object *with_spec(enum kind kind, const char *ns, const char *name, int version,
+                                const char *spec)
+{
+    cleanup_free char *text =
+        xasprintf("{\"metadata\":{\"name\":\"%s\",\"namespace\":\"%s\",\"uid\":\"%s\","
+                  "\"resourceVersion\":\"%d\"},\"spec\":%s}",
+                  name, ns, name, version, spec);
+    struct json_doc *doc;
+    cr_assert_eq(json_parse(&doc, "object", text, strlen(text), NULL), 0, "%s", text);
+    return object_new(kind, doc);
+}
+
+static void add_name(void *arg, struct object *o)
+{
+    bytes_addf(arg, "%s ", o->key);
+    object_unref(o);
+}
+
+/* Those with the mark, as "ns/name " one after another. */
+static void expect_marked(struct cache *c, enum kind kind, const char *mark, const char *value,
+                          const char *want)
+{
+    cleanup_bytes struct bytes got = {0};
+    bytes_add(&got, "", 0);
+    cache_list(c, kind, NULL, mark, value, add_name, &got);
+    cr_assert_str_eq(got.data, want, "%s=%s", mark, value);
+}
+
+Test(operator_cache, jobs_are_found_by_the_sets_that_they_name)
+{
+    struct bytes told = {0};
+    struct cache *c = cache_new(on_news, &told);
+    cache_changed(c, KIND_PADDLEJOB,
+                  with_spec(KIND_PADDLEJOB, "n", "both", 1,
+                            "{\"sampleSetRef\":{\"name\":\"s\"},"
+                            "\"output\":{\"sampleSetRef\":{\"name\":\"s\"}}}"),
+                  false);
+    expect_marked(c, KIND_PADDLEJOB, MARK_USES, "s", "n/both "); /* once */
+    cache_changed(c, KIND_PADDLEJOB,
+                  with_spec(KIND_PADDLEJOB, "n", "both", 2,
+                            "{\"sampleSetRef\":{\"name\":\"t\"},"
+                            "\"output\":{\"sampleSetRef\":{\"name\":\"s\"}}}"),
+                  false);
+    cache_changed(c, KIND_PADDLEJOB, with_spec(KIND_PADDLEJOB, "m", "none", 3, "{}"), false);
+    expect_marked(c, KIND_PADDLEJOB, MARK_USES, "s", "n/both ");
+    expect_marked(c, KIND_PADDLEJOB, MARK_USES, "t", "n/both ");
+    expect_marked(c, KIND_PADDLEJOB, MARK_USES, NULL, "n/both ");
+    cache_changed(c, KIND_PADDLEJOB, with_spec(KIND_PADDLEJOB, "n", "both", 4, "{}"), true);
+    expect_marked(c, KIND_PADDLEJOB, MARK_USES, "t", "");
+
+    cache_changed(c, KIND_SAMPLEJOB,
+                  with_spec(KIND_SAMPLEJOB, "n", "old", 1, "{\"sampleset\":\"s\"}"), false);
+    expect_marked(c, KIND_SAMPLEJOB, MARK_USES, "s", "n/old ");
+    cache_changed(c, KIND_SAMPLESET, with_spec(KIND_SAMPLESET, "n", "s", 1, "{}"), false);
+    expect_marked(c, KIND_SAMPLESET, MARK_NAME, "s", "n/s ");
+    expect_marked(c, KIND_SAMPLESET, MARK_NAME, "t", "");
+    expect_marked(c, KIND_PADDLEJOB, MARK_NAME, "none", "m/none "); /* without an index */
+    cache_free(c);
+    bytes_release(&told);
+}
+
 Test(operator_cache, our_own_writes_count_at_once_and_old_news_do_not)
 {
     struct bytes told = {0};

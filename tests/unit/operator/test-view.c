@@ -69,6 +69,8 @@ Test(operator_view, lists_by_label_in_order)
         {NULL, "job", NULL, "m/a n/a n/b "},
         {"m", "job", "j", ""},
         {"n", MANAGED_KEY, MANAGED_BY, "n/b "},
+        {NULL, MARK_NAME, "a", "m/a n/a "},
+        {NULL, MARK_USES, NULL, ""},
     };
     struct bytes got = {0};
     struct view *v = view_made(facts);
