@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "frontend.h"
+#include "helper.h"
 #include "mem.h"
 #include "serve-internal.h"
 
@@ -84,8 +84,8 @@ static const char *verb_of(const char *word)
 int main(int argc, char **argv)
 {
     struct err err = {0};
-    if (argc == 2 && strcmp(argv[1], FRONTEND_HELPER) == 0)
-        return frontend_helper();
+    if (argc == 2 && strcmp(argv[1], HELPER_WORD) == 0)
+        return helper_main();
     if (getenv(KEEPER_ENV))
         return life_main(argv);
     signal(SIGINT, interrupted);

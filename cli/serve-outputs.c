@@ -197,6 +197,7 @@ static int mount_outputs(struct mount *m, struct err *err)
         .dev = under_keeper_copy(m, /* device= */ true),
         .state = keeper_state(m->conf->keeper),
         .refuse = under_keeper_refuses(m),
+        .helper = "/proc/self/exe",
         .status = serve_status,
         .status_arg = m,
         .log = m->log.log,

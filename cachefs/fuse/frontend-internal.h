@@ -4,7 +4,7 @@
  * Threads: a crew (crew.h) serves the device; one "chores" thread runs what may wait for the kernel
  * (ioctls that change the order), so that no worker ever does; one pusher. A notification to the
  * kernel can wait for a lock that a reader holds while its own request waits for a worker: so no
- * worker ever sends one, and the helper process writes it (helper-internal.h).
+ * worker ever sends one, and the helper process writes it (helper.h).
  */
 #ifndef SAMPAN_FRONTEND_INTERNAL_H
 #define SAMPAN_FRONTEND_INTERNAL_H
@@ -20,7 +20,7 @@
 #include "device.h"
 #include "frontend.h"
 #include "hand-internal.h"
-#include "helper-internal.h"
+#include "helper.h"
 #include "snapshots.h"
 #include "sync.h"
 

@@ -42,8 +42,7 @@ struct frontend_conf {
     int dev;
     /* What outlives this life, with desks as frontend_desks() says; NULL: no keeper. */
     struct keeper_state *state;
-    /* A program that does nothing but `return frontend_helper();` when its first word is
-     * FRONTEND_HELPER: helper-internal.h says what for. NULL: a killed process may be held by the
+    /* The program of the helper (keeper's helper.h). NULL: a killed process may be held by the
      * kernel, as it waits for itself. */
     const char *helper;
     /* Answer every request EIO. For an adopted mount alone; the volume is NULL then. */
@@ -57,9 +56,6 @@ struct frontend_conf {
     void *set_arg;
     struct log *log;
 };
-
-#define FRONTEND_HELPER "fuse-helper"
-int frontend_helper(void); /* the exit code */
 
 struct frontend;
 

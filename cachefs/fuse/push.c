@@ -2,7 +2,7 @@
  * The pusher: one thread that brings the samples next in the known order into the kernel's page
  * cache, ahead of the reader, so that its read() makes no round trip at all.
  *
- * The kernel takes pages only for inodes it knows, so the helper (helper-internal.h) opens each
+ * The kernel takes pages only for inodes it knows, so the helper (helper.h) opens each
  * name through the mount itself (no round trip once the name is cached), for the time of one call:
  * a descriptor that stayed open would make umount busy. Two ways:
  *
@@ -115,7 +115,7 @@ static int push_store(struct frontend *f, uint64_t id, uint64_t size)
 
 /* --- one sample --- */
 
-/* What became of a file (helper-internal.h). */
+/* What became of a file (helper.h). */
 void push_told(void *arg, int outcome)
 {
     struct frontend *f = arg;

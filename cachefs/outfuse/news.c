@@ -1,12 +1,11 @@
 /*
  * What the kernel is told when a listing brings another writer's change: entries and pages that are
- * no longer true. One thread, because a notification may wait for a lock of the kernel (see the
- * header); the stage only leaves a note. Notes are bounded: names that don't fit any more are
- * dropped, they expire by themselves within the refresh interval; pages never are.
+ * no longer true. One thread and the helper process, because a notification may wait for a lock of
+ * the kernel (see the header); the stage only leaves a note. Notes are bounded: names that don't
+ * fit any more are dropped, they expire by themselves within the refresh interval; pages never are.
  */
 #include <string.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "mem.h"
 #include "outfuse-internal.h"
@@ -22,7 +21,7 @@ static void notify(struct outfuse *f, int code, const void *body, size_t len, co
 
     h.len = (uint32_t)(sizeof(h) + len + iov[2].iov_len);
     /* What the kernel does not know (ENOENT) it need not forget. */
-    if (writev(f->dev, iov, name ? 3 : 2) > 0)
+    if (helper_notify(&f->news.helper, iov, name ? 3 : 2) > 0)
         counter_add(&f->news.told, 1);
 }
 
@@ -95,6 +94,7 @@ void news_changed(void *outfuse, uint64_t ino, const char *name)
 
 int news_start(struct outfuse *f, struct err *err)
 {
+    f->news.helper.device = f->dev;
     int e = thread_start(&f->news.thread, "fuse-news", news_run, f);
 
     if (e)

@@ -25,6 +25,7 @@
 #include "metrics.h"
 #include "outfuse.h"
 #include "fuse-wire.h"
+#include "helper.h"
 #include "snapshots.h"
 #include "state.h"
 #include "sync.h"
@@ -139,7 +140,8 @@ void out_workers_take_up(struct outfuse *f);
 /* --- news.c --------------------------------------------------------------------------------- */
 
 /* A notification waits for locks of the kernel that a process may hold while its own request waits
- * for us: so neither a worker, nor a lane, nor a thread of the stage ever sends one. */
+ * for us: so neither a worker, nor a lane, nor a thread of the stage ever sends one, and the helper
+ * process writes it (helper.h). */
 struct news_item {
     uint64_t ino;
     char *name; /* NULL: the inode itself */
@@ -152,10 +154,11 @@ struct news {
     bool stop;
     bool started;
     pthread_t thread;
+    struct helper helper;
     counter told, dropped;
 };
 int news_start(struct outfuse *f, struct err *err);
-void news_stop(struct outfuse *f);
+void news_stop(struct outfuse *f); /* while workers still serve: it may wait for one */
 void news_changed(void *outfuse, uint64_t ino, const char *name); /* a stage_changed_fn */
 
 /* --- the whole ------------------------------------------------------------------------------ */

@@ -46,6 +46,9 @@ struct outfuse_conf {
     int dev; /* -1: mount; else the device of a mount that a dead life left: it is
                 adopted (ours from outfuse_mount() on, also if that fails) */
     struct keeper_state *state; /* what outlives this life; NULL: no keeper */
+    /* The program of the helper (keeper's helper.h), which tells the kernel of other writers'
+     * changes. NULL: a killed process may be held by the kernel, as it waits for itself. */
+    const char *helper;
     bool refuse; /* answer every request EIO; `s` is NULL then, and only an adopted mount will do */
     /* The text of .sampan/status.json and of the ioctl. */
     void (*status)(void *arg, struct bytes *json);
@@ -66,9 +69,9 @@ int outfuse_mount(struct outfuse **ret, struct stage *s, const struct outfuse_co
 int outfuse_device(const struct outfuse *f);
 /* Negotiates if that was not done yet, takes up what a dead life had in hand, starts to serve. */
 int outfuse_start(struct outfuse *f, struct err *err);
-/* Blocks until the mount is gone (umount from outside, or outfuse_stop() from a signal thread). */
+/* Blocks until the mount is gone (umount from outside), or outfuse_stop() was called. */
 void outfuse_wait(struct outfuse *f);
-void outfuse_stop(struct outfuse *f); /* asks the workers to end; async-signal-unsafe */
+void outfuse_stop(struct outfuse *f); /* from any thread, not from a signal handler */
 /* Takes the mount out of the tree (lazily) if it is still there: before the keeper is told that all
  * is done, so that a kill in between leaves no dead mount. */
 void outfuse_detach(struct outfuse *f);

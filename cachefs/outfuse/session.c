@@ -111,6 +111,7 @@ static struct outfuse *new_outfuse(struct stage *s, const struct outfuse_conf *c
     lock_init(&f->seen_lock, RANK_METRICS, "fuse seen");
     lock_init(&f->news.lock, RANK_METRICS, "fuse news");
     cond_init(&f->news.due);
+    helper_init(&f->news.helper, conf->helper, NULL, NULL);
     snapshots_init(&f->snapshots);
     lanes_init(f);
     return f;
@@ -177,7 +178,7 @@ void outfuse_wait(struct outfuse *f)
 
 void outfuse_stop(struct outfuse *f)
 {
-    crew_stop(&f->crew);
+    crew_end_wait(&f->crew);
 }
 
 static void leave_mount(struct outfuse *f)
@@ -198,7 +199,7 @@ void outfuse_detach(struct outfuse *f)
 
 void outfuse_leave(struct outfuse *f)
 {
-    outfuse_stop(f);
+    crew_stop(&f->crew);
     crew_join(&f->crew);
     lanes_stop(f);
 }
@@ -208,11 +209,12 @@ void outfuse_free(struct outfuse *f)
     if (!f)
         return;
     leave_mount(f);
-    outfuse_stop(f);
+    news_stop(f);
+    helper_stop(&f->news.helper);
+    crew_stop(&f->crew);
     crew_join(&f->crew);
     lanes_stop(f);
     mount_hang_up(f->dev);
-    news_stop(f);
     if (f->dev >= 0)
         close(f->dev);
     if (f->hands.state || f->hands.free_slots)

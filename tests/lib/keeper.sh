@@ -4,6 +4,8 @@
 #   kill_life               kill -9 of the daemon; returns when the next one serves
 #   start_readers           verifying readers over $SRC and $MNT, until readers_ok
 #   readers_ok              stops them: no error (EINTR included), no wrong byte, no hung call
+#   a_notification_waits PID    for a lock of the kernel: a word of this daemon, or of its helper
+#   abort_at_exit           $MNT's connection is aborted at the end: a mount that hangs holds all who wait for it
 #   start_holder, revive    a third process that has the descriptors of $MNT (root); it revives the mount with them
 
 life() {
@@ -25,6 +27,25 @@ kill_life() {
     kill -9 "$pid"
     until_true 20 restarts_are $((before + 1)) || fail "no new daemon after $pid was killed"
     ! [ -d "/proc/$pid" ] || grep -q '^State:.*Z' "/proc/$pid/status" || fail "$pid is still there"
+}
+
+a_notification_waits() { # PID
+    local task
+    for task in "/proc/$1"/task/* $(pgrep -P "$1" | sed 's|^|/proc/|'); do
+        ! grep -qs '^State:.*D' "$task/status" || ! grep -qsE 'fuse-(news|helper)' "$task/comm" "$task/cmdline" || return 0
+    done
+    return 1
+}
+
+abort_connection() { # MINOR
+    mkdir -p "$T/connections"
+    mount -t fusectl none "$T/connections" || return 0
+    [ ! -e "$T/connections/$1/abort" ] || echo 1 >"$T/connections/$1/abort"
+    umount "$T/connections"
+}
+
+abort_at_exit() {
+    on_exit "abort_connection $(awk -v m="$MNT" '$5 == m { sub(".*:", "", $3); print $3 }' /proc/self/mountinfo)"
 }
 
 start_readers() { # [OPTIONS of verify-reader]

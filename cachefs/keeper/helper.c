@@ -1,5 +1,5 @@
-/* The helper and its master's side: helper-internal.h says why there is one. */
-#include "helper-internal.h"
+/* The helper and its master's side: helper.h says why there is one. */
+#include "helper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,13 +10,13 @@
 #include <sys/wait.h>
 
 #include "cleanup.h"
-#include "frontend.h"
 #include "mem.h"
 
 #define READAHEAD_STEP (1u << 20)
 #define CHANNEL_FD     3 /* in the helper */
 #define DEVICE_FD      4
 #define NOTIFY_MAX     8192 /* names are at most 255 bytes; longer ones are written by ourselves */
+#define NOTIFY_TRIES   3    /* of helpers that are killed; what was told twice harms nobody */
 
 enum ask_kind { ASK_FILES, ASK_RELEASE, ASK_NOTIFY };
 
@@ -130,7 +130,7 @@ static void serve(const struct message *m, size_t got, int *held, struct outcome
         put_down(held);
 }
 
-int frontend_helper(void)
+int helper_main(void)
 {
     static struct message m;
     struct outcomes outcomes;
@@ -165,7 +165,7 @@ void helper_init(struct helper *h, const char *program, void (*told)(void *arg, 
 /* Both ends at once have other numbers than those they get in the helper. */
 static int spawn(struct helper *h, int end)
 {
-    char word[] = FRONTEND_HELPER, name[] = "sampan";
+    char word[] = HELPER_WORD, name[] = "sampan";
     char *argv[] = {name, word, NULL}, *env[] = {NULL};
     cleanup_close int channel = fcntl(end, F_DUPFD_CLOEXEC, 10);
     cleanup_close int device = fcntl(h->device, F_DUPFD_CLOEXEC, 10);
@@ -307,27 +307,31 @@ void helper_file(struct helper *h, const struct helper_file *file, const char *p
         flush(h);
 }
 
-/* Asks and waits for the outcome. */
-static int ask_now(struct helper *h, enum ask_kind kind, const void *rest, size_t len)
+/* Asks and waits for the outcome. False: the helper was killed. */
+static bool ask_now(struct helper *h, enum ask_kind kind, const void *rest, size_t len,
+                    int *ret_outcome)
 {
     const struct ask ask = {.kind = kind};
     struct outcomes outcomes;
 
     flush(h);
     hear(h, 0);
-    if (h->channel >= 0 && put(h, &ask, rest, len) && get(h, &outcomes))
-        return outcomes.of[0];
-    lose(h);
-    return -EIO;
+    if (h->channel < 0 || !put(h, &ask, rest, len) || !get(h, &outcomes)) {
+        lose(h);
+        return false;
+    }
+    *ret_outcome = outcomes.of[0];
+    return true;
 }
 
 void helper_release(struct helper *h)
 {
     ACQUIRE(&h->lock);
+    int outcome;
 
     put_down(&h->held);
     if (h->channel >= 0)
-        ask_now(h, ASK_RELEASE, NULL, 0);
+        ask_now(h, ASK_RELEASE, NULL, 0, &outcome);
 }
 
 ssize_t helper_notify(struct helper *h, const struct iovec *iov, int count)
@@ -342,9 +346,13 @@ ssize_t helper_notify(struct helper *h, const struct iovec *iov, int count)
         len += iov[i].iov_len;
     }
     ACQUIRE(&h->lock);
-    if (!is_there(h))
-        return writev(h->device, iov, count);
-    int outcome = ask_now(h, ASK_NOTIFY, whole, len);
+    int outcome = -EIO;
+    for (int tries = 0; tries < NOTIFY_TRIES; tries++) {
+        if (!is_there(h))
+            return writev(h->device, iov, count);
+        if (ask_now(h, ASK_NOTIFY, whole, len, &outcome))
+            break;
+    }
     if (outcome > 0)
         return (ssize_t)len;
     errno = -outcome;

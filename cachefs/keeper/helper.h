@@ -8,10 +8,10 @@
  * next life answers it, and ends when it sees that its master is gone. It is started at the first
  * use, has no descriptor but the device and its end of the channel, and an empty environment.
  *
- * Without a program to start (struct frontend_conf.helper) it is all done on the caller's thread.
+ * Without a program to start, or where none can be started, it is all done on the caller's thread.
  */
-#ifndef SAMPAN_FUSE_HELPER_INTERNAL_H
-#define SAMPAN_FUSE_HELPER_INTERNAL_H
+#ifndef SAMPAN_KEEPER_HELPER_H
+#define SAMPAN_KEEPER_HELPER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,6 +48,11 @@ struct helper {
     int held; /* without a helper: the file that is held open; -1 */
 };
 
+/* A program that does nothing but `return helper_main();` when its only word is HELPER_WORD. */
+#define HELPER_WORD "fuse-helper"
+int helper_main(void); /* the exit code */
+
+/* `told`: NULL where no file is ever asked for. `device` is the caller's to set, and to close. */
 void helper_init(struct helper *h, const char *program, void (*told)(void *arg, int outcome),
                  void *arg);
 void helper_stop(struct helper *h); /* while workers still serve: it may wait for one */
