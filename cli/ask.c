@@ -1,4 +1,5 @@
 /* Asking the owner of a mount over its control socket. */
+#include <string.h>
 #include <time.h>
 
 #include "cli-internal.h"
@@ -29,6 +30,11 @@ int ask_status(const struct control_mount *m, struct json_doc **ret, struct err 
     struct json_writer w;
     ask_begin(&w, &request, "status");
     return ask(m, &w, &request, NULL, NULL, ret, err);
+}
+
+bool status_refuses(const struct json *status)
+{
+    return strcmp(json_str_at(status, "mode"), "refuse") == 0;
 }
 
 void ask_wait_recovered(struct control_mount *m)

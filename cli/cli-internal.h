@@ -283,6 +283,8 @@ void ask_begin(struct json_writer *w, struct bytes *request, const char *op);
 int ask(const struct control_mount *m, struct json_writer *w, struct bytes *request,
         control_progress_fn *progress, void *arg, struct json_doc **ret, struct err *err);
 int ask_status(const struct control_mount *m, struct json_doc **ret, struct err *err);
+/* Does no life serve the mount any more? (A mount that serves may be degraded, too.) */
+bool status_refuses(const struct json *status);
 /* A mount whose daemon is just being started is waited for, for some seconds; `m` follows. */
 void ask_wait_recovered(struct control_mount *m);
 /* "paths": what the words of a command name below the mount; none: no field. `below` (may be NULL)

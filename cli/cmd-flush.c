@@ -1,18 +1,16 @@
 /* flush: waits until all that was written or fetched is stored. */
-#include <string.h>
-
 #include "cli-internal.h"
 #include "pending-internal.h"
 
 /* Nobody is there who could store anything: that is no success. (umount goes on nevertheless: what
  * is pending stays in the cache folder.) */
-static int refuse_degraded(const struct control_mount *m, struct err *err)
+static int refuse_where_none_serves(const struct control_mount *m, struct err *err)
 {
     cleanup_json struct json_doc *answer = NULL;
     if (ask_status(m, &answer, err))
         return -1;
     struct json root = json_root(answer), status = json_get(&root, "status");
-    if (strcmp(json_str_at(&status, "state"), "degraded") != 0)
+    if (!status_refuses(&status))
         return 0;
     return err_set(err, ERR_FAILED,
                    "%s is degraded and stores nothing (sampan status says why; what is pending "
@@ -26,7 +24,7 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     cleanup_mount struct control_mount m = {0};
     if (mount_of(conf_arg(conf, 0), &m, NULL, err))
         return -1;
-    return refuse_degraded(&m, err) || pending_flush(&m, "flush", err) ? -1 : 0;
+    return refuse_where_none_serves(&m, err) || pending_flush(&m, "flush", err) ? -1 : 0;
 }
 
 const struct command cmd_flush = {

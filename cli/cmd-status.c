@@ -159,6 +159,20 @@ static void add_keeper(struct bytes *out, const struct json *s)
     }
 }
 
+/* A version that comes from a store, and why it does not. */
+static void add_arriving(struct bytes *out, const struct json *s)
+{
+    struct json arriving = json_get(s, "catalog_arriving");
+    if (!arriving.node)
+        return;
+    bytes_add_str(out, "  catalog   ");
+    add_size(out, json_uint_at(&arriving, "bytes"));
+    bytes_add_str(out, " of ");
+    add_size(out, json_uint_at(&arriving, "total"));
+    bytes_addf(out, " are here%s%s\n", *json_str_at(&arriving, "why") ? ": " : "",
+               json_str_at(&arriving, "why"));
+}
+
 /* What of the set is this node's, and the order to come. */
 static void add_share(struct bytes *out, const struct json *s)
 {
@@ -218,6 +232,7 @@ static void add_full(struct bytes *out, const struct json *s)
     add_size(out, json_uint_at(&set, "bytes"));
     bytes_addf(out, ", %" PRIu64 " folders, version %.12s\n", json_uint_at(&set, "folders"),
                json_str_at(s, "version"));
+    add_arriving(out, s);
     bytes_addf(out, "  cache     %" PRIu64 " samples (%.1f %%), ", json_uint_at(&cache, "samples"),
                percent(json_num_at(&cache, "samples"), json_num_at(&set, "samples")));
     add_size(out, json_uint_at(&cache, "bytes"));

@@ -213,6 +213,22 @@ static void check_pending(struct doctor *d, const struct control_mount *m,
         finding(d, SOUND, "nothing that was written failed to be stored", NULL, "%s", m->uri);
 }
 
+/* A version that comes from a store, where it does not. */
+static void check_arriving(struct doctor *d, const struct json *status)
+{
+    struct json arriving = json_get(status, "catalog_arriving");
+    const char *why = json_str_at(&arriving, "why");
+    if (!*why)
+        return;
+    bool refused = false;
+    json_bool_or(&arriving, "refused", false, &refused, NULL);
+    if (refused)
+        finding(d, WRONG, "the catalog is not believed: every look-up fails", NULL, "%s", why);
+    else
+        finding(d, WRONG, "the catalog does not come: look-ups of what is missing fail", NULL, "%s",
+                why);
+}
+
 void doctor_mount(struct doctor *d, const struct control_mount *m)
 {
     cleanup_json struct json_doc *answer = NULL;
@@ -222,7 +238,7 @@ void doctor_mount(struct doctor *d, const struct control_mount *m)
         return; /* check_mount() has said so */
     struct json root = json_root(answer), status = json_get(&root, "status");
     struct json set = json_get(&status, "set"), pending = json_get(&status, "pending");
-    if (strcmp(json_str_at(&status, "state"), "degraded") == 0) {
+    if (status_refuses(&status)) {
         cleanup_free char *cure = xasprintf("sampan upgrade %s tries again", m->mountpoint);
         finding(d, WRONG, "degraded: every read fails", cure, "%s: %s", m->mountpoint,
                 json_str_at(&status, "why"));
@@ -240,6 +256,7 @@ void doctor_mount(struct doctor *d, const struct control_mount *m)
     if (json_uint_at(&set, "samples") == 0)
         finding(d, NOTE, "the set is empty", "is the name right?", "%s", m->uri);
     check_tiers(d, &status);
+    check_arriving(d, &status);
     check_stale(d, m);
     if (*json_str_at(&status, "dir"))
         doctor_names(d, json_str_at(&status, "dir"));

@@ -150,7 +150,7 @@ static int flush(struct mount *m, struct err *err)
 
 static void path_of(struct mount *m, uint64_t ino, struct bytes *ret)
 {
-    struct catalog *c = m->volume ? volume_catalog_of(m->volume, ino) : NULL;
+    struct catalog *c = m->volume ? volume_catalog_of(m->volume, ino, NULL) : NULL;
     if (!c)
         return;
     catalog_path(c, ino, ret, NULL);

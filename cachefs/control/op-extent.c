@@ -15,9 +15,9 @@ static int find_sample(struct request *r, struct entry *ret, struct err *err)
     }
     if (json_int(&r->root, "id", 1, INT64_MAX, &id, err))
         return -1;
-    struct catalog *c = volume_catalog_of(r->volume, (uint64_t)id);
+    struct catalog *c = volume_catalog_of(r->volume, (uint64_t)id, err);
     if (!c)
-        return err_set(err, ERR_NOT_FOUND, "no sample has the id %lld", (long long)id);
+        return -1;
     int rc = catalog_get(c, (uint64_t)id, ret, err);
     catalog_unref(c);
     return rc;

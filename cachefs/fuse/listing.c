@@ -224,8 +224,6 @@ static void make_ahead(struct frontend *f, struct catalog *c, const struct page 
 /* Fills the page: one made ahead, or from the catalog. 0 or an errno. */
 static int fill_page(struct frontend *f, struct catalog *c, struct listing *l)
 {
-    if (!c)
-        return ESTALE;
     return pages_take(&f->pages, catalog_info(c)->digest, &l->page) ? 0 : list_catalog(c, l);
 }
 
@@ -246,8 +244,9 @@ void list_folder(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool pl
     } else if (ino_is_ours(ino)) {
         e = ENOTDIR;
     } else {
-        c = volume_catalog_of(f->volume, ino);
-        e = fill_page(f, c, &l);
+        struct err err = {0};
+        c = volume_catalog_of(f->volume, ino, &err);
+        e = c ? fill_page(f, c, &l) : err.class == ERR_NOT_FOUND ? ESTALE : err_errno(&err);
     }
     if (e)
         fuse_reply_err(req, e);

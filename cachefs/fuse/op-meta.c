@@ -33,13 +33,15 @@ static void cleanup_catalog_fn(struct catalog **c)
 
 int entry_of(struct frontend *f, uint64_t id, struct entry *ret, struct err *err)
 {
-    cleanup_catalog struct catalog *c = volume_catalog_of(f->volume, id);
+    cleanup_catalog struct catalog *c = volume_catalog_of(f->volume, id, err);
 
-    if (!c) {
-        err_set(err, ERR_STALE, "id %llu belongs to no version any more", (unsigned long long)id);
-        return -1;
+    if (c && catalog_get(c, id, ret, err) == 0)
+        return 0;
+    if (err->class == ERR_NOT_FOUND) {
+        err->class = ERR_STALE; /* the kernel has it from us: there was one */
+        err->sys = 0;
     }
-    return catalog_get(c, id, ret, err);
+    return -1;
 }
 
 void entry_param(const struct frontend *f, const struct entry *e, struct fuse_entry_param *ret)
@@ -162,7 +164,7 @@ static int stat_of(struct frontend *f, uint64_t ino, struct stat *ret)
         return 0;
     }
     if (entry_of(f, ino, &e, &err) < 0)
-        return err.class == ERR_NOT_FOUND ? ESTALE : err_errno(&err);
+        return err_errno(&err);
     attr_of_entry(f, &e, ret);
     return 0;
 }
@@ -274,7 +276,7 @@ static void xattr_cached(struct frontend *f, const struct entry *e, struct bytes
 
 static void xattr_source(struct frontend *f, const struct entry *e, struct bytes *ret)
 {
-    cleanup_catalog struct catalog *c = volume_catalog_of(f->volume, e->id);
+    cleanup_catalog struct catalog *c = volume_catalog_of(f->volume, e->id, NULL);
     struct unit_info unit = {0};
     const char *uri;
 

@@ -282,7 +282,7 @@ static void fetch_sample(struct volume *v, struct catalog *c, uint64_t id, uint6
 static void fetch_blocks(struct volume *v, const struct ahead_job *job)
 {
     struct entry e;
-    struct catalog *c = version_of(v, job->id, &e);
+    struct catalog *c = version_of(v, job->id, &e, NULL);
     if (!c)
         return;
     uint64_t n = unit_count(e.size);

@@ -43,6 +43,7 @@ struct arrival {
     bool stop, named, warned;
     bool hurry;                  /* somebody waits for all of it */
     uint64_t begun_ns, asked_ns; /* when a reader last brought a chunk himself */
+    struct err why;              /* what the last one that was asked for failed with */
     struct err name_err;         /* why it has no name although it is whole */
     bool bad;                    /* it is not what it was to be: nothing of it is believed */
 };

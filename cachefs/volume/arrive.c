@@ -81,11 +81,14 @@ static int bring(struct arrival *a, size_t first, size_t n, enum prio prio, stru
     return 0;
 }
 
-/* `n` of them were FLYING for the caller. */
-static void landed(struct arrival *a, size_t first, size_t n, bool good)
+/* `n` of them were FLYING for the caller. `why`: without a class, they are here. */
+static void landed(struct arrival *a, size_t first, size_t n, const struct err *why)
 {
     ACQUIRE(&a->lock);
+    bool good = !why->class;
     memset(a->state + first, good ? HERE : ABSENT, n);
+    if (!a->stop)
+        a->why = *why;
     if (good)
         a->n_here += n;
     else if (first < a->next)
@@ -119,10 +122,14 @@ static int wait_for_range(void *arg, uint64_t off, uint64_t len, struct err *err
             return -1;
         if (is == HERE)
             continue;
-        int rc = bring(a, i, 1, PRIO_READER, err);
-        landed(a, i, 1, rc == 0);
-        if (rc)
+        struct err why = {0};
+        int rc = bring(a, i, 1, PRIO_READER, &why);
+        landed(a, i, 1, &why);
+        if (rc) {
+            if (err)
+                *err = why;
             return -1;
+        }
     }
     return 0;
 }
@@ -231,7 +238,7 @@ static bool bring_all(struct arrival *a)
         }
         struct err err = {0};
         int rc = bring(a, first, n, PRIO_WARMUP, &err);
-        landed(a, first, n, rc == 0);
+        landed(a, first, n, &err);
         if (rc == 0) {
             pause = PAUSE_NS;
             continue;
@@ -298,16 +305,19 @@ static void finish(struct arrival *a)
     if (bad)
         arrival_remove_files(a);
     rc = rc ? rc : give_name(a, &err);
-    if (bad)
+    if (bad) {
         log_error(v->conf.log,
-                  "the catalog that came is not that version, its names are refused "
-                  "(unmount, and mount again to bring it anew): %s",
-                  err.msg);
-    else if (rc)
+                  "the catalog that came is not that version, its names are refused: %s", err.msg);
+        err_set(&err, ERR_CORRUPT,
+                "what came from %s%s is not that version (put it there again; unmount, and mount "
+                "again to bring it anew)",
+                store_uri(a->store), a->digest);
+    } else if (rc) {
         log_warn(v->conf.log, "the catalog that came cannot be kept: %s", err.msg);
-    else
+    } else {
         log_info(v->conf.log, "the catalog is here as a whole digest=%.12s bytes=%llu", a->digest,
                  (unsigned long long)a->head.size);
+    }
     {
         ACQUIRE(&a->lock);
         a->named = rc == 0;
@@ -402,19 +412,30 @@ void arrival_set_bandwidth(struct volume *v, uint64_t bytes_per_s)
     fetch_set_bandwidth(v->arrival->fetch, bytes_per_s);
 }
 
+bool arrival_is_refused(struct volume *v)
+{
+    struct arrival *a = v->arrival;
+    if (!a)
+        return false;
+    ACQUIRE(&a->lock);
+    return a->bad;
+}
+
 void arrival_status(struct volume *v, struct json_writer *w)
 {
     struct arrival *a = v->arrival;
-    if (!arrival_goes_on(v))
+    if (!a)
         return;
-    size_t here;
-    {
-        ACQUIRE(&a->lock);
-        here = a->n_here;
-    }
+    ACQUIRE(&a->lock);
+    uint64_t bytes = (uint64_t)a->n_here * CHUNK;
+    const struct err *why = a->name_err.class ? &a->name_err : &a->why;
+    if (a->n_here == a->n_chunks && !why->class)
+        return;
     jw_object(w, "catalog_arriving");
-    jw_uint(w, "bytes", (uint64_t)here * CHUNK);
+    jw_uint(w, "bytes", bytes < a->head.size ? bytes : a->head.size);
     jw_uint(w, "total", a->head.size);
+    jw_bool(w, "refused", a->bad);
+    jw_str(w, "why", why->msg);
     jw_end(w);
 }
 

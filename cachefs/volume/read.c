@@ -91,7 +91,7 @@ static int unit_read(struct volume *v, struct volume_read *r, uint64_t unit, uin
 static bool use_older_version(struct volume *v, struct volume_read *r)
 {
     struct entry e;
-    struct catalog *older = version_of(v, r->id, &e);
+    struct catalog *older = version_of(v, r->id, &e, NULL);
     if (!older)
         return false;
     bool other = older != r->catalog;
@@ -116,10 +116,9 @@ static int big_read(struct volume *v, struct volume_read *r, uint64_t off, uint3
                     struct view *ret, struct err *err)
 {
     struct entry e;
-    r->catalog = version_of(v, r->id, &e);
+    r->catalog = version_of(v, r->id, &e, err);
     if (!r->catalog)
-        return err_set(err, ERR_STALE, "sample %llu: no version that is still kept knows it",
-                       (unsigned long long)r->id);
+        return -1;
     if (off >= e.size) {
         *ret = (struct view){.ptr = "", .origin = FROM_MEM};
         return 0;

@@ -19,8 +19,10 @@ uint64_t process_resident(void)
     return kib << 10;
 }
 
-static const char *state_name(bool scanning, const struct cache_stat *s)
+static const char *state_name(struct volume *v, bool scanning, const struct cache_stat *s)
 {
+    if (arrival_is_refused(v))
+        return "degraded";
     for (size_t i = 0; i < s->n_tiers; i++)
         if (strcmp(s->tiers[i].state, "failed") == 0)
             return "degraded";
@@ -247,7 +249,7 @@ void volume_status(struct volume *v, struct json_writer *w)
     cache_stat(v->cache, &cache);
     struct catalog *c = volume_catalog(v);
     jw_str(w, "version", catalog_info(c)->digest);
-    jw_str(w, "state", state_name(s.scanning, &cache));
+    jw_str(w, "state", state_name(v, s.scanning, &cache));
     write_set(w, catalog_info(c));
     catalog_unref(c);
     write_versions(v, w);

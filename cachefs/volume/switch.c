@@ -18,9 +18,10 @@ struct catalog *volume_catalog(struct volume *v)
     return catalog_ref(v->versions[0]);
 }
 
-struct catalog *version_of(struct volume *v, uint64_t id, struct entry *ret)
+struct catalog *version_of(struct volume *v, uint64_t id, struct entry *ret, struct err *err)
 {
     struct catalog *all[VERSIONS_KEPT], *found = NULL;
+    struct err unread = {0}; /* the newest version's that could not be asked */
     {
         ACQUIRE(&v->lock);
         for (size_t i = 0; i < VERSIONS_KEPT; i++)
@@ -29,18 +30,27 @@ struct catalog *version_of(struct volume *v, uint64_t id, struct entry *ret)
     for (size_t i = 0; i < VERSIONS_KEPT; i++) {
         if (!all[i])
             continue;
-        if (!found && !catalog_get(all[i], id, ret, NULL))
+        struct err e = {0};
+        if (!found && catalog_get(all[i], id, ret, &e) == 0) {
             found = all[i];
-        else
-            catalog_unref(all[i]);
+            continue;
+        }
+        if (e.class != ERR_NOT_FOUND && !unread.class)
+            unread = e;
+        catalog_unref(all[i]);
     }
+    if (!found && unread.class && err)
+        *err = unread;
+    else if (!found)
+        err_set(err, ERR_NOT_FOUND, "id %llu: no version that is still kept knows it",
+                (unsigned long long)id);
     return found;
 }
 
-struct catalog *volume_catalog_of(struct volume *v, uint64_t id)
+struct catalog *volume_catalog_of(struct volume *v, uint64_t id, struct err *err)
 {
     struct entry e;
-    return version_of(v, id, &e);
+    return version_of(v, id, &e, err);
 }
 
 struct catalog *volume_catalog_named(struct volume *v, const char *digest, uint64_t ids)

@@ -446,8 +446,8 @@ int stack_build(struct volume *v, struct err *err);
 void stack_close(struct volume *v);
 
 /* switch.c */
-/* The version that knows the id, with its row; a reference. NULL: none. */
-struct catalog *version_of(struct volume *v, uint64_t id, struct entry *ret);
+/* volume_catalog_of() with the id's row. */
+struct catalog *version_of(struct volume *v, uint64_t id, struct entry *ret, struct err *err);
 int versions_open(struct volume *v, volume_progress_fn *progress, void *arg, struct err *err);
 void versions_close(struct volume *v);
 /* Serves `c` (takes the reference) and tells the listeners. */
@@ -503,6 +503,8 @@ void arrival_tidy(const char *folder, const char *but);
 void arrival_stop(struct volume *v); /* who waits for it gets an error; ends the threads */
 void arrival_free(struct volume *v); /* when no catalog of it is open any more */
 bool arrival_goes_on(struct volume *v);
+/* It came and is not that version: no look-up is answered any more. */
+bool arrival_is_refused(struct volume *v);
 void arrival_set_bandwidth(struct volume *v, uint64_t bytes_per_s); /* while it goes on */
 void arrival_status(struct volume *v, struct json_writer *w);
 void volume_share_bandwidth(struct volume *v); /* the limit, between readers and what arrives */

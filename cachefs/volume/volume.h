@@ -91,9 +91,9 @@ void volume_close(struct volume *v);
 
 /* The version now served; the caller gets a reference. */
 struct catalog *volume_catalog(struct volume *v);
-/* The version that knows `id`: the current one, or an older one that is still kept. NULL: nobody.
- */
-struct catalog *volume_catalog_of(struct volume *v, uint64_t id);
+/* The version that knows `id`: the current one, or an older one that is still kept. NULL: nobody
+ * (NOT_FOUND), or it could not be read whether it does. */
+struct catalog *volume_catalog_of(struct volume *v, uint64_t id, struct err *err);
 /* The served version or one of the older ones that are kept, by its name; with `ids` (not 0) only
  * if its ids are those (catalog_info.ids). A reference; NULL: none is. */
 struct catalog *volume_catalog_named(struct volume *v, const char *digest, uint64_t ids);

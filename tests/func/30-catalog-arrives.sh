@@ -39,6 +39,27 @@ refused 3 "$version" sampan mount "$uri" "$MNT" --cache-dir "$T/cache" --catalog
 refused 2 "64 hexadecimal" sampan mount "$uri" "$MNT" --cache-dir "$T/cache" --catalog "s3://$BUCKET/catalogs/new"
 expect "left of them" "$(parts)" ""
 
+# What is not that version once all of it is here: every look-up fails, and it is said why.
+mkdir "$T/wrong"
+"$PYTHON" - "$T/catalogs/$version" "$T/wrong/$version" <<'PY'
+import sys
+data = open(sys.argv[1], "rb").read()
+name = b"%0180d.bin" % 59000
+assert data.count(name) == 2  # the row's, and the index's
+open(sys.argv[2], "wb").write(data.replace(name, b"9" * len(name), 1))
+PY
+s3 put "$BUCKET" "$T/wrong" wrong/
+mount_set "$uri" --cache-dir "$T/cache" --catalog "s3://$BUCKET/wrong/$version"
+degraded() { [ "$(status state)" = degraded ]; }
+until_true 60 degraded || fail "another version is served"
+! find "$MNT" 2>"$T/find" || fail "names of another version"
+grep -q "Input/output error" "$T/find" || fail "find: $(cat "$T/find")"
+sampan status "$MNT" | grep -q "are here: what came from s3.*is not that version" || fail "$(sampan status "$MNT")"
+sampan doctor "$MNT" >"$T/doctor" || true
+grep -q "^wrong .*not believed" "$T/doctor" || fail "doctor: $(cat "$T/doctor")"
+expect "left of it" "$(parts)$(kept)" ""
+unmount
+
 # Slow, and the owner is killed again and again.
 faults 'rate=300000 key=catalogs/ range'
 mount_set "$uri" --catalog "$catalog" --no-hedge

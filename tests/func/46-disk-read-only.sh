@@ -11,6 +11,12 @@ served_right 2
 expect "state" "$(status cache.tiers.0.state)" failed
 [[ $(status cache.tiers.0.why) == *"Read-only file system"* ]] || fail "why: $(status cache.tiers.0.why)"
 expect "errors" "$(status reads.errors)" 0
+expect "state" "$(status state)" degraded
+sampan doctor "$MNT" >"$T/doctor" || true
+grep -q "^wrong .*cache tier set aside" "$T/doctor" || fail "doctor: $(cat "$T/doctor")"
+! grep -q "every read fails" "$T/doctor" || fail "doctor: $(cat "$T/doctor")"
+sampan flush "$MNT" 2>"$T/flush" || true
+! grep -q "stores nothing" "$T/flush" || fail "flush: $(cat "$T/flush")"
 mend_disk
 same_tree "$SRC" "$MNT"
 unmount

@@ -288,9 +288,12 @@ struct catalog *volume_catalog(struct volume *v)
 {
     return catalog_ref(v->catalog);
 }
-struct catalog *volume_catalog_of(struct volume *v, uint64_t id)
+struct catalog *volume_catalog_of(struct volume *v, uint64_t id, struct err *err)
 {
-    return id && id <= v->catalog->n ? catalog_ref(v->catalog) : NULL;
+    if (id && id <= v->catalog->n)
+        return catalog_ref(v->catalog);
+    err_set(err, ERR_NOT_FOUND, "no such id");
+    return NULL;
 }
 struct cache *volume_cache(struct volume *v)
 {

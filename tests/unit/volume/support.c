@@ -168,6 +168,13 @@ void status_text(struct volume *v, struct bytes *ret)
     jw_end(&w);
 }
 
+bool status_has(struct volume *v, const char *text)
+{
+    cleanup_bytes struct bytes status = {0};
+    status_text(v, &status);
+    return strstr(status.data, text) != NULL;
+}
+
 int64_t status_int(struct volume *v, const char *path)
 {
     cleanup_bytes struct bytes text = {0};

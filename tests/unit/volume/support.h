@@ -40,6 +40,7 @@ void wait_until(bool (*cond)(void *arg), void *arg, const char *what);
 /* The integer at "a.b" of volume_status(). */
 int64_t status_int(struct volume *v, const char *path);
 void status_text(struct volume *v, struct bytes *ret);
+bool status_has(struct volume *v, const char *text);
 
 struct digest {
     char text[CATALOG_DIGEST + 1];

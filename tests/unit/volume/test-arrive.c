@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -216,6 +217,20 @@ Test(arrive, it_is_served_and_then_kept)
     end(&p);
 }
 
+/* An id that cannot be looked up is no id that nobody knows. */
+static void check_ids_known(struct volume *v, enum err_class otherwise)
+{
+    struct catalog *now = volume_catalog(v);
+    for (uint64_t id = 1; id < catalog_info(now)->next_id; id += 97) {
+        struct err err = {0};
+        struct catalog *c = volume_catalog_of(v, id, &err);
+        cr_expect(c || err.class == otherwise, "id %" PRIu64 ": %s", id, err.msg);
+        if (c)
+            catalog_unref(c);
+    }
+    catalog_unref(now);
+}
+
 Test(arrive, what_is_here_serves_without_the_store_and_what_is_missing_is_an_error)
 {
     struct published p;
@@ -246,6 +261,7 @@ Test(arrive, what_is_here_serves_without_the_store_and_what_is_missing_is_an_err
         catalog_unref(c);
         if (walk(v, &n, &err) == 0)
             cr_expect_eq(n, SAMPLES, "without chunk %zu", k); /* it is of the index alone */
+        check_ids_known(v, ERR_STALE);
         cr_expect(access(p.kept, F_OK), "without chunk %zu it has its name", k);
         volume_close(v);
     }
@@ -345,12 +361,16 @@ Test(arrive, rows_that_are_not_the_versions_get_no_name_and_are_refused)
     check_first(&p, v);
     wait_until(is_refused, v, "the end of the wrong catalog");
     cr_expect(access(p.kept, F_OK) && access(p.part, F_OK) && access(p.map, F_OK));
+    check_ids_known(v, ERR_CORRUPT);
+    cr_expect(status_has(v, "\"state\":\"degraded\"") && status_has(v, "\"refused\":true") &&
+              status_has(v, "is not that version"));
     volume_close(v);
     name[10] = '0';
     write_whole(p.object, p.bytes, p.size);
     v = world_open(&p.conf);
     check_all(&p, v);
     wait_until(has_name, &p, "the whole catalog");
+    cr_expect(status_has(v, "\"state\":\"ready\"") && !status_has(v, "catalog_arriving"));
     volume_close(v);
     end(&p);
 }

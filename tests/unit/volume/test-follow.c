@@ -16,13 +16,6 @@ struct followed {
     bool pinned;
 };
 
-static bool status_has(struct volume *v, const char *text)
-{
-    cleanup_bytes struct bytes status = {0};
-    status_text(v, &status);
-    return strstr(status.data, text) != NULL;
-}
-
 static bool is_served(void *arg)
 {
     const struct followed *f = arg;

@@ -59,7 +59,7 @@ Test(versions, old_ids_keep_their_bytes_or_are_stale)
     check_file(v, "a/2.jpg", 2222, 12);
     check_file(v, "b/3.jpg", 3000, 3);
     check_file(v, "c/4.jpg", 4000, 4);
-    struct catalog *old = volume_catalog_of(v, one);
+    struct catalog *old = volume_catalog_of(v, one, NULL);
     cr_assert_not_null(old);
     cr_assert_str_eq(catalog_info(old)->digest, heard.from);
     catalog_unref(old);
@@ -127,7 +127,7 @@ Test(versions, a_fifth_version_forgets_the_first)
         cr_assert_eq(volume_rescan(v, NULL, NULL), 0);
     }
     for (unsigned i = 0; i < 6; i++) {
-        struct catalog *c = volume_catalog_of(v, ids[i]);
+        struct catalog *c = volume_catalog_of(v, ids[i], NULL);
         cr_assert_eq(c != NULL, i >= 3, "version %u", i);
         if (c)
             catalog_unref(c);
