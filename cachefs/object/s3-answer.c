@@ -195,6 +195,9 @@ int s3_parse_list(struct store *s, const char *prefix, const void *body, size_t 
 /* --- errors ---------------------------------------------------------------------------------- */
 
 static const struct code_row codes[] = {
+    {"AccessDenied", ERR_DENIED, AGAIN_NO,
+     "check --credentials, and what they may do in this bucket; where readers pay: "
+     "--requester-pays"},
     {"AllAccessDisabled", ERR_DENIED, AGAIN_NO, "the bucket's owner has closed it"},
     {"AccountProblem", ERR_DENIED, AGAIN_NO, "ask the provider about the account"},
     {"InvalidToken", ERR_DENIED, AGAIN_NO, "the session token is wrong: check --credentials"},
