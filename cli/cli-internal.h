@@ -53,6 +53,11 @@ const struct command *command_find(const char *name, struct err *err);
 int command_parse(const struct command *c, struct conf **ret, void *options, int argc,
                   char *const *argv, struct err *err);
 
+/* Names may hold line ends and what terminals obey: each such byte becomes a blank. */
+void one_line(char *text);
+/* A line on stderr: what failed of all that a command was to do. */
+void say_failure(const char *verb, const char *key, const char *why);
+
 /* Prints `text` to stdout. -1 if it can't be written (a full disk, a closed pipe). */
 int print_out(const struct bytes *text, struct err *err);
 

@@ -116,7 +116,7 @@ static void say_failed(void *arg, const char *key, const char *why)
         jw_end(&t->writer);
         return;
     }
-    fprintf(stderr, "sampan rmr: failed: %s: %s\n", key, why);
+    say_failure("rmr: failed", key, why);
 }
 
 static void show(void *arg, const struct remove_counts *n)

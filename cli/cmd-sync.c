@@ -108,7 +108,7 @@ static void say_failed(void *arg, const char *key, const char *why)
         return;
     }
     progress_end(&t->progress);
-    fprintf(stderr, "sampan sync: failed: %s: %s\n", key, why);
+    say_failure("sync: failed", key, why);
 }
 
 static void say_would(void *arg, enum sync_act act, const char *key, uint64_t size)

@@ -114,8 +114,7 @@ static void print_failures(const struct json *result)
     struct json failures = json_get(result, "failures");
     for (size_t i = 0; i < json_count(&failures); i++) {
         struct json f = json_at(&failures, i);
-        fprintf(stderr, "sampan warmup: not cached: %s: %s\n", json_str_at(&f, "path"),
-                json_str_at(&f, "why"));
+        say_failure("warmup: not cached", json_str_at(&f, "path"), json_str_at(&f, "why"));
     }
     uint64_t omitted = json_uint_at(result, "failures_omitted");
     if (omitted)

@@ -62,6 +62,20 @@ int command_parse(const struct command *c, struct conf **ret, void *options, int
 
 /* One write() where that is possible: a reader that has seen enough closes its end, and what it
  * asked for has then been said in whole. */
+void one_line(char *text)
+{
+    for (unsigned char *p = (unsigned char *)text; *p; p++)
+        if (*p < ' ' || *p == 0x7f)
+            *p = ' ';
+}
+
+void say_failure(const char *verb, const char *key, const char *why)
+{
+    cleanup_free char *text = xasprintf("%s: %s: %s", verb, key, why);
+    one_line(text);
+    fprintf(stderr, "sampan %s\n", text);
+}
+
 int print_out(const struct bytes *text, struct err *err)
 {
     for (size_t at = 0; at < text->len;) {

@@ -29,7 +29,7 @@ static int open_current(const struct control_mount *m, struct catalog **ret, str
 static void say_failed(void *arg, const char *key, const char *why)
 {
     (void)arg;
-    fprintf(stderr, "sampan evict: failed: %s: %s\n", key, why);
+    say_failure("evict: failed", key, why);
 }
 
 static void show(void *arg, const struct remove_counts *n)

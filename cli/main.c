@@ -53,9 +53,7 @@ static int complain(const char *command, const struct err *err)
 {
     char text[sizeof err->msg];
     snprintf(text, sizeof text, "%s", err->msg[0] ? err->msg : "failed without a reason");
-    for (char *p = text; *p; p++)
-        if (*p == '\n' || *p == '\r')
-            *p = ' ';
+    one_line(text);
     fprintf(stderr, "sampan%s%s: %s\n", command ? " " : "", command ? command : "",
             without_verb(text, command));
     int code = err_exit_code(err);

@@ -76,6 +76,9 @@ const struct http_peer *store_peer(const struct store *s);
 void store_identity(const struct store *s, struct bytes *out);
 /* Local stores: the folder that the prefix names. */
 const char *store_local_dir(const struct store *s);
+/* May a key have this text in it? Keys are UTF-8 everywhere but in a local folder: who is sent
+ * others refuses them as badly signed, or keeps them under another name. */
+bool store_can_name(const struct store *s, const char *text);
 
 /*
  * Credentials are looked up and renewed before requests are built. Blocks (may ask a metadata

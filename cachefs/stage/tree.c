@@ -288,32 +288,6 @@ char *node_stored_key(const struct node *n)
     return n->row.skey ? xstrdup(n->row.skey) : node_key_new(n);
 }
 
-/* Keys are UTF-8 everywhere but in a local folder. */
-static bool is_utf8(const char *text)
-{
-    const unsigned char *p = (const unsigned char *)text;
-    while (*p) {
-        unsigned more = *p < 0x80       ? 0
-                        : *p >> 5 == 6  ? 1
-                        : *p >> 4 == 14 ? 2
-                        : *p >> 3 == 30 ? 3
-                                        : 4;
-        uint32_t c = more == 0 ? *p : *p & (0x3fu >> more);
-        if (more == 4)
-            return false;
-        p++;
-        for (unsigned i = 0; i < more; i++, p++) {
-            if ((*p & 0xc0) != 0x80)
-                return false;
-            c = c << 6 | (*p & 0x3f);
-        }
-        static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-        if (c < least[more] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-            return false;
-    }
-    return true;
-}
-
 static int name_refused(int e, const char *name, const char *why, struct err *err)
 {
     err_set(err, ERR_USAGE, "cannot name a file so: %.255s: %s", name, why);
@@ -331,7 +305,7 @@ int name_check(const struct stage *s, const struct node *parent, const char *nam
         return name_refused(ENAMETOOLONG, name, "longer than 255 bytes (choose a shorter one)",
                             err);
     bool local = s->caps & STORE_LOCAL;
-    if (!local && !is_utf8(name))
+    if (!store_can_name(s->conf.store, name))
         return name_refused(EILSEQ, name, "the store takes UTF-8 only (choose another)", err);
     cleanup_bytes struct bytes key = {0};
     node_key(parent, &key);

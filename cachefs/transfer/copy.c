@@ -273,6 +273,9 @@ static int copy_once(const struct copying *c, struct err *err)
 
 static int copy(const struct copying *c, struct err *err)
 {
+    if (!store_can_name(c->run->to, c->key))
+        return err_set(err, ERR_FAILED,
+                       "its name is not UTF-8, which keys of the destination are (rename it)");
     for (unsigned i = 0;; i++) {
         struct err e = {0};
         if (copy_once(c, &e) == 0)
