@@ -141,7 +141,9 @@ static int heal(const char *path, struct err *err)
         return -1;
     struct control_mount m;
     bool known = control_find(real, &m, NULL) == 0;
-    bool kept = known && m.alive && strcmp(m.mountpoint, real) == 0;
+    bool its = known && strcmp(m.mountpoint, real) == 0, kept = its && m.alive;
+    if (its && control_is_abandoned(&m))
+        mount_make_dead(real);
     if (known)
         control_mount_release(&m);
     if (kept || !mount_is_dead(real))

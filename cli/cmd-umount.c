@@ -125,6 +125,8 @@ static int end_mount(const char *path, const struct control_mount *m,
             result = flush(m, err);
         else if (known && m->alive && o->lazy)
             tell_pending(m);
+        else if (known && control_is_abandoned(m))
+            mount_make_dead(path);
         if (!result)
             result = mount_end(path, o->lazy, err);
     }

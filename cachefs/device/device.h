@@ -31,6 +31,10 @@ int mount_real_path(const char *path, char ret[4096], struct err *err);
 void mount_readahead(const struct mount_row *row, unsigned kib);
 /* Is one of our mounts there, whose server is gone? The path is taken as it is. */
 bool mount_is_dead(const char *path);
+/* For a mount that nobody will serve again. If it is silent instead of dead, a process holds the
+ * device that waits for a lock of the kernel (keeper's helper.h), while who has the lock waits for
+ * an answer: the kernel is told to fail it all, which root alone may. */
+void mount_make_dead(const char *path);
 /* Unmounts a mount point from any process, a dead one's too. Busy: ERR_LIMIT naming the users. */
 int mount_end(const char *mountpoint, bool lazy, struct err *err);
 /* Where the file system `dev` is mounted yet, in any mount namespace that this user may look at:

@@ -173,31 +173,44 @@ static void hush(const char *mountpoint)
  * Names and attributes may be remembered for a day after the server's end; statfs() never is. But a
  * server that is merely slow, or stopped, lets it wait: so a process of its own asks.
  */
-static bool says_not_connected(const char *path)
+enum answer { ANSWER_NONE, ANSWER_DEAD, ANSWER_OTHER };
+static enum answer ask(const char *path)
 {
     struct statfs fs;
     int status = 0;
     pid_t pid = fork();
 
     if (pid == 0)
-        _exit(statfs(path, &fs) < 0 && errno == ENOTCONN ? ENOTCONN : 0);
+        _exit(statfs(path, &fs) < 0 && errno == ENOTCONN ? ANSWER_DEAD : ANSWER_OTHER);
     if (pid < 0)
-        return false;
+        return ANSWER_OTHER;
     cleanup_close int handle = pidfd_open(pid, 0);
     struct pollfd p = {.fd = handle, .events = POLLIN};
     if (handle < 0 || poll(&p, 1, DEAD_ANSWER_MS) != 1)
         kill(pid, SIGKILL);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    return WIFEXITED(status) && WEXITSTATUS(status) == ENOTCONN;
+    return WIFEXITED(status) ? (enum answer)WEXITSTATUS(status) : ANSWER_NONE;
+}
+
+static bool is_ours(const char *path)
+{
+    cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
+
+    return mount_find(path, row, NULL) == 0 && strcmp(row->type, "fuse.sampan") == 0;
 }
 
 bool mount_is_dead(const char *path)
 {
-    cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
+    return is_ours(path) && ask(path) == ANSWER_DEAD;
+}
 
-    return mount_find(path, row, NULL) == 0 && strcmp(row->type, "fuse.sampan") == 0 &&
-           says_not_connected(path);
+/* A forced umount aborts the connection, and fails where somebody uses the mount: that is as well.
+ */
+void mount_make_dead(const char *path)
+{
+    if (is_ours(path) && ask(path) == ANSWER_NONE)
+        umount2(path, UMOUNT_NOFOLLOW | MNT_FORCE);
 }
 
 int mount_end(const char *mountpoint, bool lazy, struct err *err)

@@ -79,6 +79,8 @@ int control_mounts(struct control_mount **ret, size_t *n, struct err *err);
 /* By mount point (or any path below it), or by the root of the same mount seen elsewhere, as in a
  * pod. NOT_FOUND if there is none. */
 int control_find(const char *path, struct control_mount *ret, struct err *err);
+/* Its processes have ended, and nobody holds the listener of its socket: no life will come. */
+bool control_is_abandoned(const struct control_mount *m);
 void control_mount_release(struct control_mount *m);
 void control_mounts_free(struct control_mount *m, size_t n);
 

@@ -337,6 +337,11 @@ int control_find(const char *path, struct control_mount *ret, struct err *err)
     return 0;
 }
 
+bool control_is_abandoned(const struct control_mount *m)
+{
+    return m->mounted && !m->alive && !m->foreign && !answers(m->socket);
+}
+
 void control_mount_release(struct control_mount *m)
 {
     free(m->mountpoint);

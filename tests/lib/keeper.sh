@@ -2,10 +2,12 @@
 #
 #   life, keeper            pids of the daemon that serves $MNT, and of its keeper
 #   kill_life               kill -9 of the daemon; returns when the next one serves
+#   hang                    the daemon stops (SAMPAN_KEEPER_HANG_MS is short); returns when the next one serves
+#   pause PID…              SIGSTOP, SIGCONT after $PAUSE seconds
 #   start_readers           verifying readers over $SRC and $MNT, until readers_ok
 #   readers_ok              stops them: no error (EINTR included), no wrong byte, no hung call
-#   a_notification_waits PID    for a lock of the kernel: a word of this daemon, or of its helper
-#   abort_at_exit           $MNT's connection is aborted at the end: a mount that hangs holds all who wait for it
+#   wait_while_telling KEY  (of a folder, behind the proxy) returns while the kernel is told of a new file in it, which
+#                           waits for a lock that $remover has, who waits for the daemon
 #   start_holder, revive    a third process that has the descriptors of $MNT (root); it revives the mount with them
 
 life() {
@@ -29,7 +31,24 @@ kill_life() {
     ! [ -d "/proc/$pid" ] || grep -q '^State:.*Z' "/proc/$pid/status" || fail "$pid is still there"
 }
 
-a_notification_waits() { # PID
+hang() {
+    local daemon before
+    daemon=$(life) before=$(status restarts)
+    kill -STOP "$daemon"
+    replaced() { ! [ -d "/proc/$daemon" ]; }
+    until_true 20 replaced || fail "a daemon that hangs is left in place"
+    until_true 20 restarts_are $((before + 1)) || fail "not restarted"
+    expect "why" "$(status last_end)" "it hung, and was killed"
+}
+
+PAUSE=$([ -n "${SLOW:-}" ] && echo 60 || echo 2)
+pause() { # PID…
+    kill -STOP "$@"
+    sleep "$PAUSE"
+    kill -CONT "$@"
+}
+
+a_notification_waits() { # PID: of this daemon, or of its helper
     local task
     for task in "/proc/$1"/task/* $(pgrep -P "$1" | sed 's|^|/proc/|'); do
         ! grep -qs '^State:.*D' "$task/status" || ! grep -qsE 'fuse-(news|helper)' "$task/comm" "$task/cmdline" || return 0
@@ -44,8 +63,25 @@ abort_connection() { # MINOR
     umount "$T/connections"
 }
 
-abort_at_exit() {
+wait_while_telling() { # KEY
+    local folder="$MNT/${1##*/}"
+    # A mount that hangs would hold all who wait for it.
     on_exit "abort_connection $(awk -v m="$MNT" '$5 == m { sub(".*:", "", $3); print $3 }' /proc/self/mountinfo)"
+    mkdir "$folder"
+    echo here >"$folder/looked-at"
+    echo here >"$folder/gone"
+    # Who removes a name holds its folder until the store has answered.
+    faults "stall-head key=$1/gone"
+    rm "$folder/gone" 2>"$T/remover" &
+    remover=$!
+    removing() { [ "$(status requests.waiting)" -ge 1 ]; }
+    until_true 20 removing || fail "the remover does not wait"
+    echo there | stored put-bytes "$1/new"
+    telling() {
+        stat "$folder/looked-at" >"$T/stat" # has the folder listed anew
+        a_notification_waits "$(life)"
+    }
+    until_true 20 telling || fail "no notification waits"
 }
 
 start_readers() { # [OPTIONS of verify-reader]
