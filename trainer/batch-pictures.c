@@ -6,11 +6,12 @@
 #include "clock.h"
 #include "mem.h"
 
-#define LOOK_NS (100 * NS_PER_MS) /* how often it is looked whether to stop */
+#define LOOK_NS (100 * NS_PER_MS) /* how often it is asked whether to wait on */
 
 struct pictures {
     struct batches base;
-    const volatile sig_atomic_t *stop; /* NULL: never */
+    bool (*ends)(void *arg); /* NULL: never */
+    void *arg;
     struct loader *loader;
     const struct loader_batch *held;
     bool resumed; /* the first pass goes on where a token said */
@@ -34,14 +35,24 @@ static int begin(struct batches *b, uint64_t pass, struct err *err)
     return p->behind ? 0 : got;
 }
 
-/* LOADER_LATE: it was asked to stop. */
+static uint64_t patience(const struct pictures *p)
+{
+    return p->ends ? LOOK_NS : UINT64_MAX;
+}
+
+static bool ends(const struct pictures *p)
+{
+    return p->ends && p->ends(p->arg);
+}
+
+/* LOADER_LATE: nothing is waited for. */
 static int catch_up(struct pictures *p, struct err *err)
 {
     int got = LOADER_LATE;
     if (!p->behind)
         return 0;
-    while (got == LOADER_LATE && !(p->stop && *p->stop))
-        got = loader_set_epoch_within(p->loader, p->pass, p->stop ? LOOK_NS : UINT64_MAX, err);
+    while (got == LOADER_LATE && !ends(p))
+        got = loader_set_epoch_within(p->loader, p->pass, patience(p), err);
     p->behind = got == LOADER_LATE;
     return got;
 }
@@ -66,8 +77,8 @@ static int next(struct batches *b, struct net_batch *ret, struct err *err)
     if (got)
         return got < 0 ? -1 : BATCH_STOPPED;
     do
-        got = loader_next_within(p->loader, p->stop ? LOOK_NS : UINT64_MAX, &p->held, &why);
-    while (got == LOADER_LATE && !*p->stop);
+        got = loader_next_within(p->loader, patience(p), &p->held, &why);
+    while (got == LOADER_LATE && !ends(p));
     if (got == LOADER_LATE)
         return BATCH_STOPPED;
     if (got < 0)
@@ -158,7 +169,8 @@ int batch_pictures(struct batches **ret, const struct batch_options *o, struct e
     struct pictures *p = xcalloc(1, sizeof *p);
     p->base.ops = &ops;
     p->resumed = o->resume != NULL;
-    p->stop = o->stop;
+    p->ends = o->ends;
+    p->arg = o->arg;
     if (loader_open(&p->loader, &lo, err)) {
         free(p);
         return err_wrap(err, "--data");

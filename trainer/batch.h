@@ -7,7 +7,7 @@
 #ifndef SAMPAN_TRAIN_BATCH_H
 #define SAMPAN_TRAIN_BATCH_H
 
-#include <signal.h>
+#include <stdbool.h>
 
 #include "loader.h"
 #include "model.h"
@@ -22,14 +22,15 @@ struct batch_options {
     size_t batch;        /* samples of this rank */
     uint64_t seed;
     uint32_t ranks, rank;
-    int height, width;  /* of pictures */
-    uint32_t threads;   /* of the loader */
-    bool train;         /* random crops; else the middle */
-    uint32_t passes;    /* no more are asked for, so none is read ahead; 0: as many as are */
-    bool skip_bad;      /* pictures that cannot be decoded are left out, not an error */
-    const char *resume; /* NULL, or a token */
-    const volatile sig_atomic_t *stop; /* NULL, or: while this is not 0, nothing is waited for */
-    struct loader_memory memory;       /* where pictures lie; a GPU copies from its own by itself */
+    int height, width;       /* of pictures */
+    uint32_t threads;        /* of the loader */
+    bool train;              /* random crops; else the middle */
+    uint32_t passes;         /* no more are asked for, so none is read ahead; 0: as many as are */
+    bool skip_bad;           /* pictures that cannot be decoded are left out, not an error */
+    const char *resume;      /* NULL, or a token */
+    bool (*ends)(void *arg); /* NULL, or: when it says so, nothing is waited for */
+    void *arg;
+    struct loader_memory memory; /* where pictures lie; a GPU copies from its own by itself */
 };
 
 struct batches {
@@ -50,7 +51,7 @@ struct batches_ops {
     /* The next pass. The first call begins where the token says, if one was given. */
     int (*begin)(struct batches *b, uint64_t pass, struct err *err);
     /* 1: *ret is set, its memory the source's until the next call. 0: the pass is over. -1: the
-     * error names the sample. BATCH_STOPPED: its samples are not here yet, and `stop` is not 0. */
+     * error names the sample. BATCH_STOPPED: its samples are not here yet, and `ends` says so. */
     int (*next)(struct batches *b, struct net_batch *ret, struct err *err);
     /* The place after the batch given last, one printable line. */
     int (*token)(struct batches *b, char ret[BATCH_TOKEN_LEN], struct err *err);

@@ -1,15 +1,19 @@
 /* Collectives: nobody else, or Gloo with the store behind it. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "clock.h"
 #include "collective.h"
 #include "gloo-internal.h"
 #include "mem.h"
 #include "store.h"
+#include "sync.h"
 
 /* After a call that broke, how long to wait for the name of who died. */
 #define NAME_NS (3 * NS_PER_S)
+#define LOOK_NS (100 * NS_PER_MS) /* how often it is looked whether to wait on */
+#define LAST_NS NS_PER_S          /* for a call whose others are known to be gone */
 
 /* --- alone ------------------------------------------------------------------------------------ */
 
@@ -33,21 +37,44 @@ static int alone_nothing(struct collective *c, struct err *err)
     return alone_sum(c, NULL, 0, err);
 }
 
+static bool alone_stops(struct collective *c)
+{
+    return c->stop && *c->stop;
+}
+
 static void alone_close(struct collective *c)
 {
     free(c);
 }
 
-static const struct collective_ops alone = {"none",        alone_sum,     alone_share,
-                                            alone_nothing, alone_nothing, alone_close};
+static const struct collective_ops alone = {"none",        alone_sum,   alone_share, alone_nothing,
+                                            alone_nothing, alone_stops, alone_close};
 
 /* --- Gloo ------------------------------------------------------------------------------------- */
+
+/*
+ * Calls are made by a thread of their own, on memory of their own: Gloo does not always notice that
+ * a peer is gone (its time limit would, minutes later), and never that nobody waits for it any
+ * more. A call that is left alone ends with the process.
+ */
+enum call { CALL_NONE, CALL_SUM, CALL_SHARE, CALL_BARRIER, CALL_END };
 
 struct job {
     struct collective base;
     struct store *store;
     struct gloo_mesh *mesh;
     struct err met; /* why meeting failed, by the store */
+    pthread_t thread;
+    bool calls;     /* there is that thread */
+    bool abandoned; /* it will not come back */
+
+    struct lock lock; /* of all below; `data` is the thread's while there is a call */
+    struct cond news;
+    enum call call; /* NONE: the last one is done */
+    int result;
+    char why[GLOO_WHY];
+    void *data;
+    size_t n, room; /* bytes */
 };
 
 static struct job *job_of(struct collective *c)
@@ -55,63 +82,165 @@ static struct job *job_of(struct collective *c)
     return (struct job *)c;
 }
 
-static int died(const struct job *j, uint32_t rank, struct err *err)
+static int died(struct job *j, uint32_t rank, struct err *err)
 {
+    j->base.broken = true;
     return err_set(err, ERR_FAILED,
                    "rank %u of %u has died or ended (see its log; start again: training goes on "
                    "from the last checkpoint)",
                    rank, j->base.ranks);
 }
 
+static int gave_up(struct job *j, struct err *err)
+{
+    j->base.broken = true;
+    return err_set(err, ERR_CANCELLED,
+                   "asked to stop, and not all of %u ranks have answered %llu s later",
+                   j->base.ranks, (unsigned long long)(STORE_STOP_NS / NS_PER_S));
+}
+
 /* A call broke: because of a death, if one becomes known. */
-static int broke(struct job *j, const char *what, const char *why, struct err *err)
+static int broke(struct job *j, const char *what, struct err *err)
 {
     uint32_t rank;
     if (store_dead(j->store, NAME_NS, &rank) == 0)
         return died(j, rank, err);
+    j->base.broken = true;
     return err_set(err, ERR_FAILED,
                    "%s with %u ranks: %s (no rank is known to have died: is one of them stopped, "
                    "or the network cut?)",
-                   what, j->base.ranks, why);
+                   what, j->base.ranks, j->why);
+}
+
+static void *make_calls(void *arg)
+{
+    struct job *j = arg;
+    for (;;) {
+        {
+            ACQUIRE(&j->lock);
+            while (j->call == CALL_NONE)
+                cond_wait(&j->news, &j->lock);
+        }
+        if (j->call == CALL_END)
+            return NULL;
+        int result = j->call == CALL_SUM
+                         ? gloo_mesh_sum(j->mesh, j->data, j->n / sizeof(float), j->why)
+                     : j->call == CALL_SHARE ? gloo_mesh_share(j->mesh, j->data, j->n, j->why)
+                                             : gloo_mesh_barrier(j->mesh, j->why);
+        ACQUIRE(&j->lock);
+        j->result = result;
+        j->call = CALL_NONE;
+        cond_broadcast(&j->news);
+    }
+}
+
+static void ask(struct job *j, enum call call)
+{
+    ACQUIRE(&j->lock);
+    j->call = call;
+    cond_broadcast(&j->news);
+}
+
+static bool is_done(struct job *j, uint64_t wait_ns)
+{
+    uint64_t end = clock_mono_ns() + wait_ns, now;
+    ACQUIRE(&j->lock);
+    while (j->call != CALL_NONE && (now = clock_mono_ns()) < end)
+        cond_wait_for(&j->news, &j->lock, end - now);
+    return j->call == CALL_NONE;
+}
+
+/* The call in hand: done, or -1: it is waited for no longer. */
+static int await(struct job *j, struct err *err)
+{
+    uint32_t rank;
+    while (!is_done(j, LOOK_NS)) {
+        bool dead = store_dead(j->store, 0, &rank) == 0;
+        if (!dead && !store_late(j->store))
+            continue;
+        if (is_done(j, LAST_NS)) /* what was sent before may be on its way */
+            break;
+        j->abandoned = true;
+        return dead ? died(j, rank, err) : gave_up(j, err);
+    }
+    return 0;
+}
+
+static int run_call(struct job *j, enum call call, const char *what, void *y, size_t n,
+                    struct err *err)
+{
+    uint32_t rank;
+    if (store_dead(j->store, 0, &rank) == 0)
+        return died(j, rank, err);
+    if (j->base.broken)
+        return err_set(err, ERR_FAILED, "%s: not after a call that failed", what);
+    if (n > j->room) {
+        free(j->data);
+        j->data = xmalloc(n);
+        j->room = n;
+    }
+    if (n)
+        memcpy(j->data, y, n);
+    j->n = n;
+    ask(j, call);
+    if (await(j, err))
+        return -1;
+    if (j->result)
+        return broke(j, what, err);
+    if (n)
+        memcpy(y, j->data, n);
+    return 0;
 }
 
 static int job_sum(struct collective *c, float *y, size_t n, struct err *err)
 {
-    char why[GLOO_WHY] = "";
-    return n && gloo_mesh_sum(job_of(c)->mesh, y, n, why) ? broke(job_of(c), "sum", why, err) : 0;
+    return n ? run_call(job_of(c), CALL_SUM, "sum", y, n * sizeof *y, err) : 0;
 }
 
 static int job_share(struct collective *c, void *bytes, size_t n, struct err *err)
 {
-    char why[GLOO_WHY] = "";
-    return n && gloo_mesh_share(job_of(c)->mesh, bytes, n, why)
-               ? broke(job_of(c), "share", why, err)
-               : 0;
+    return n ? run_call(job_of(c), CALL_SHARE, "share", bytes, n, err) : 0;
 }
 
 static int job_barrier(struct collective *c, struct err *err)
 {
-    char why[GLOO_WHY] = "";
-    return gloo_mesh_barrier(job_of(c)->mesh, why) ? broke(job_of(c), "barrier", why, err) : 0;
+    return run_call(job_of(c), CALL_BARRIER, "barrier", NULL, 0, err);
 }
 
 static int job_check(struct collective *c, struct err *err)
 {
+    struct job *j = job_of(c);
     uint32_t rank;
-    return store_dead(job_of(c)->store, 0, &rank) == 0 ? died(job_of(c), rank, err) : 0;
+    if (store_dead(j->store, 0, &rank) == 0)
+        return died(j, rank, err);
+    return store_late(j->store) ? gave_up(j, err) : 0;
+}
+
+static bool job_stops(struct collective *c)
+{
+    return alone_stops(c) || store_stops(job_of(c)->store);
 }
 
 static void job_close(struct collective *c)
 {
     struct job *j = job_of(c);
     store_close(j->store, !c->failed); /* first: the others shall know why connections break */
+    if (j->abandoned)
+        return;
+    if (j->calls) {
+        ask(j, CALL_END);
+        pthread_join(j->thread, NULL);
+        lock_destroy(&j->lock);
+        cond_destroy(&j->news);
+    }
     if (j->mesh)
         gloo_mesh_close(j->mesh);
+    free(j->data);
     free(j);
 }
 
-static const struct collective_ops gloo = {"gloo",      job_sum,   job_share,
-                                           job_barrier, job_check, job_close};
+static const struct collective_ops gloo = {"gloo",    job_sum,   job_share, job_barrier,
+                                           job_check, job_stops, job_close};
 
 static int mesh_set(void *arg, const char *key, const void *value, size_t len)
 {
@@ -125,16 +254,30 @@ static int mesh_get(void *arg, const char *key, void **ret, size_t *len)
     return store_get(j->store, key, ret, len, &j->met);
 }
 
+static int open_calls(struct job *j, struct err *err)
+{
+    lock_init(&j->lock, RANK_TRAIN, "train-sums");
+    cond_init(&j->news);
+    int code = thread_start(&j->thread, "train-sums", make_calls, j);
+    if (code) {
+        lock_destroy(&j->lock);
+        cond_destroy(&j->news);
+        return err_sys(err, code, "start a thread");
+    }
+    j->calls = true;
+    return 0;
+}
+
 static int meet(struct job *j, const struct rendezvous *r, struct err *err)
 {
     char why[GLOO_WHY] = "no memory";
     struct gloo_store store = {mesh_set, mesh_get, j};
-    if (store_open(&j->store, r, err))
+    if (store_open(&j->store, r, j->base.stop, err))
         return -1;
     const char *address = r->interface[0] ? r->interface : store_address(j->store);
     if (!gloo_mesh_open(&j->mesh, r->rank, r->ranks, address, r->answer_ns / NS_PER_MS, &store,
                         why))
-        return 0;
+        return open_calls(j, err);
     if (j->met.class == ERR_NONE)
         return err_set(err, ERR_FAILED, "rendezvous: the ranks do not reach each other: %s", why);
     if (err)
@@ -142,11 +285,12 @@ static int meet(struct job *j, const struct rendezvous *r, struct err *err)
     return -1;
 }
 
-int collective_open(struct collective **ret, const struct rendezvous *r, struct err *err)
+int collective_open(struct collective **ret, const struct rendezvous *r, const atomic_int *stop,
+                    struct err *err)
 {
     struct job *j = xcalloc(1, sizeof *j);
     j->base = (struct collective){
-        .ops = r->ranks == 1 ? &alone : &gloo, .ranks = r->ranks, .rank = r->rank};
+        .ops = r->ranks == 1 ? &alone : &gloo, .ranks = r->ranks, .rank = r->rank, .stop = stop};
     if (r->ranks > 1 && meet(j, r, err)) {
         j->base.failed = true;
         job_close(&j->base);

@@ -11,10 +11,15 @@
  *
  * All ranks call the same functions in the same order. A failed call is final: the error names the
  * rank that died where one did (store.h watches them), and nothing works afterwards but close().
+ *
+ * A stop that one rank is asked for is known to all at once, whatever they wait for. Who waits for
+ * a rank that has not joined STORE_STOP_NS later waits no longer: the call fails (`broken`), and
+ * each goes by what it has.
  */
 #ifndef SAMPAN_TRAIN_COLLECTIVE_H
 #define SAMPAN_TRAIN_COLLECTIVE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,7 +30,9 @@
 struct collective {
     const struct collective_ops *ops;
     uint32_t ranks, rank;
-    bool failed; /* set by who ends with an error: the others hear of it as of a death */
+    const atomic_int *stop; /* not 0: this rank was asked to stop. NULL: it never is */
+    bool broken;            /* a call failed: there are no others any more */
+    bool failed;            /* set by who ends with an error: the others hear of it as of a death */
 };
 
 struct collective_ops {
@@ -36,13 +43,17 @@ struct collective_ops {
     int (*share)(struct collective *c, void *bytes, size_t n, struct err *err);
     /* Returns when all have called it. */
     int (*barrier)(struct collective *c, struct err *err);
-    /* Has a rank died? -1 and its name; never waits. */
+    /* Are others waited for in vain? -1: one has died (its name), or a stop was asked for long ago
+     * (as above). Never waits. */
     int (*check)(struct collective *c, struct err *err);
+    /* Was this rank asked to stop, or another? Never waits. */
+    bool (*stops)(struct collective *c);
     void (*close)(struct collective *c);
 };
 
 /* One rank needs nobody. More: meets the others as `r` says, within its time limit. */
-int collective_open(struct collective **ret, const struct rendezvous *r, struct err *err);
+int collective_open(struct collective **ret, const struct rendezvous *r, const atomic_int *stop,
+                    struct err *err);
 void collective_close(struct collective *c);
 static inline void cleanup_collective_fn(struct collective **c)
 {

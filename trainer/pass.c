@@ -23,15 +23,23 @@ struct talk {
     bool any, stop, stuck; /* of all ranks */
 };
 
+/* Nobody was asked to stop, and samples are not waited for: for an end that others have found. */
+static int lacks_others(struct run *r, int got, struct err *err)
+{
+    return got == BATCH_STOPPED && !run_asked(r) ? r->c->ops->check(r->c, err) : 0;
+}
+
 /* `got`: what a source answered. */
 static int talk(struct run *r, int got, struct talk *ret, struct err *err)
 {
     struct batch_figures f;
+    if (lacks_others(r, got, err))
+        return -1;
     r->batches->ops->figures(r->batches, &f);
-    float t[N_TALK] = {got == 1, *r->stop != 0, got == BATCH_STOPPED,
+    float t[N_TALK] = {got == 1, run_asked(r), got == BATCH_STOPPED,
                        (float)(f.skipped - r->skipped_here)};
     r->skipped_here = f.skipped;
-    if (!r->is_async && (r->c->ops->check(r->c, err) || r->c->ops->sum(r->c, t, N_TALK, err)))
+    if (!r->is_async && (r->c->ops->sum(r->c, t, N_TALK, err)))
         return -1;
     *ret = (struct talk){t[TALK_HAS] > 0, t[TALK_STOP] > 0, t[TALK_STUCK] > 0};
     r->skipped += (uint64_t)t[TALK_SKIPPED];
@@ -95,6 +103,21 @@ static int write_checkpoint(struct run *r, struct err *err)
                            sizeof r->saved, err);
 }
 
+static int write_and_tell(struct run *r, struct err *err)
+{
+    if (write_checkpoint(r, err))
+        return err_wrap(err, "pass %" PRIu64 " batch %" PRIu64, r->at.pass, r->at.batch);
+    r->saved_at = r->at.step;
+    report_break(&r->report);
+    log_info(r->log, "Saving parameters to %s", r->saved);
+    return 0;
+}
+
+int run_save_alone(struct run *r, struct err *err)
+{
+    return r->o->save_dir && r->saved_at != r->at.step ? write_and_tell(r, err) : 0;
+}
+
 int run_save(struct run *r, struct err *err)
 {
     struct err why = {0};
@@ -102,13 +125,8 @@ int run_save(struct run *r, struct err *err)
     bool together = !r->is_async || r->met;
     if (!r->o->save_dir || (!together && !is_first(r)))
         return 0;
-    if (is_first(r)) {
-        failed = write_checkpoint(r, &why) != 0;
-        if (!failed) {
-            report_break(&r->report);
-            log_info(r->log, "Saving parameters to %s", r->saved);
-        }
-    }
+    if (is_first(r))
+        failed = write_and_tell(r, &why) != 0;
     if (together && r->c->ops->sum(r->c, &failed, 1, err))
         return -1;
     if (failed > 0 && !is_first(r))
@@ -116,7 +134,7 @@ int run_save(struct run *r, struct err *err)
     if (failed > 0) {
         if (err)
             *err = why;
-        return err_wrap(err, "pass %" PRIu64 " batch %" PRIu64, r->at.pass, r->at.batch);
+        return -1;
     }
     r->saved_at = r->at.step;
     return 0;
@@ -125,7 +143,7 @@ int run_save(struct run *r, struct err *err)
 int run_meet(struct run *r, struct err *err)
 {
     for (bool stop = r->stopped; !r->met;) {
-        stop |= *r->stop != 0;
+        stop |= run_asked(r);
         if (remote_done(r->ps, &stop, &r->met, err))
             return -1;
         r->stopped |= stop;
@@ -446,11 +464,11 @@ int run_test(struct run *r, struct err *err)
     struct events_pr pr = {0};
     double sums[N_SUMS] = {0};
     int got = 0;
-    if (*r->stop == 0 && r->test->ops->begin(r->test, 0, err))
+    if (!run_asked(r) && r->test->ops->begin(r->test, 0, err))
         return err_wrap(err, "test");
     if (net_mean(r->n))
         net_swap_mean(r->n);
-    while (!*r->stop && (got = r->test->ops->next(r->test, &in, err)) == 1) {
+    while (!run_asked(r) && (got = r->test->ops->next(r->test, &in, err)) == 1) {
         float part[N_SUMS];
         if ((got = check_ids(r, &in, err)) < 0)
             break;
@@ -466,7 +484,9 @@ int run_test(struct run *r, struct err *err)
     }
     if (net_mean(r->n))
         net_swap_mean(r->n);
-    float all[N_SUMS + 1] = {(float)sums[0], (float)sums[1], (float)sums[2], *r->stop != 0};
+    if (lacks_others(r, got, err))
+        return err_wrap(err, "test");
+    float all[N_SUMS + 1] = {(float)sums[0], (float)sums[1], (float)sums[2], run_asked(r)};
     if (got < 0 || (!r->is_async && r->c->ops->sum(r->c, all, N_SUMS + 1, err)))
         return err_wrap(err, "test");
     r->stuck = got == BATCH_STOPPED;

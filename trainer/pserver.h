@@ -7,7 +7,7 @@
 #ifndef SAMPAN_TRAIN_PSERVER_H
 #define SAMPAN_TRAIN_PSERVER_H
 
-#include <signal.h>
+#include <stdatomic.h>
 
 #include "err.h"
 #include "log.h"
@@ -22,7 +22,7 @@ struct pserver_conf {
     int threads;
     uint64_t timeout_ns; /* for all trainers to come */
     struct log *log;
-    const volatile sig_atomic_t *stop;
+    const atomic_int *stop;
 };
 
 /* 0: all trainers have said good bye. 1: `stop` became true. -1: a trainer died, or none came. */

@@ -397,13 +397,18 @@ static int agree_check(struct collective *c, struct err *err)
     return 0;
 }
 
+static bool agree_stops(struct collective *c)
+{
+    return c->stop && *c->stop;
+}
+
 static void agree_close(struct collective *c)
 {
     remote_free((struct remote *)c, !c->failed);
 }
 
-const struct collective_ops remote_collective_ops = {"pserver",     agree_sum,   agree_share,
-                                                     agree_barrier, agree_check, agree_close};
+const struct collective_ops remote_collective_ops = {
+    "pserver", agree_sum, agree_share, agree_barrier, agree_check, agree_stops, agree_close};
 
 struct collective *remote_collective(struct remote *r)
 {

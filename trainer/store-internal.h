@@ -20,6 +20,7 @@ enum store_op {
     STORE_DONE,  /* server: the answer to HELLO and SET */
     STORE_DEAD,  /* server: this rank died */
     STORE_WRONG, /* server: no such rank, or it is here already; then it hangs up */
+    STORE_STOP,  /* client: I was asked to stop; server, to all: this rank was */
 };
 
 struct store_frame {

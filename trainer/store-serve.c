@@ -74,7 +74,7 @@ long store_frame_parse(const char *data, size_t len, struct store_frame *ret)
     if (len < STORE_HEAD)
         return 0;
     size_t key = get_u32(data + 5), value = get_u32(data + 9);
-    if (data[0] < STORE_HELLO || data[0] > STORE_WRONG || key > STORE_KEY_MAX ||
+    if (data[0] < STORE_HELLO || data[0] > STORE_STOP || key > STORE_KEY_MAX ||
         value > STORE_VALUE_MAX)
         return -1;
     if (len < STORE_HEAD + key + value)
@@ -105,6 +105,14 @@ static void answer(struct peer *p, enum store_op op, uint32_t rank, const struct
 {
     store_frame_add(&p->out, op, rank, NULL, 0, value ? value->data : NULL, value ? value->len : 0);
     send_out(p);
+}
+
+/* All ranks, something about this one. */
+static void tell_all(struct store_server *s, enum store_op op, uint32_t rank)
+{
+    for (size_t i = 0; i < s->n_peers; i++)
+        if (s->peers[i].rank != NOBODY)
+            answer(&s->peers[i], op, rank, NULL);
 }
 
 static struct entry *find(struct store_server *s, const char *key, size_t len)
@@ -172,6 +180,9 @@ static int take_frame(struct store_server *s, struct peer *p, const struct store
     case STORE_GET:
         get(s, p, f);
         return 0;
+    case STORE_STOP:
+        tell_all(s, STORE_STOP, p->rank);
+        return 0;
     case STORE_BYE:
         p->bye = true;
         return 0;
@@ -212,9 +223,8 @@ static void drop(struct store_server *s, size_t i)
     if (p.rank == NOBODY)
         return;
     s->gone[p.rank] = 1;
-    for (size_t k = 0; k < s->n_peers && !p.bye; k++)
-        if (s->peers[k].rank != NOBODY)
-            answer(&s->peers[k], STORE_DEAD, p.rank, NULL);
+    if (!p.bye)
+        tell_all(s, STORE_DEAD, p.rank);
 }
 
 static void accept_peer(struct store_server *s)

@@ -18,6 +18,7 @@
 
 #define RETRY_NS    (50 * NS_PER_MS)
 #define GOODBYES_NS (5 * NS_PER_S)
+#define LOOK_MS     100 /* how often it is looked whether this rank is to stop */
 
 enum answer { ANSWER_NONE, ANSWER_DONE, ANSWER_VALUE, ANSWER_WRONG };
 
@@ -28,6 +29,7 @@ struct store {
     pthread_t thread;
     bool listening;
     char address[NI_MAXHOST];
+    const atomic_int *stop; /* may be NULL */
 
     struct lock lock; /* of all below */
     struct cond news;
@@ -35,6 +37,8 @@ struct store {
     struct bytes value;
     bool dead_known, broken, leaving;
     uint32_t dead;
+    bool stops;        /* a rank was asked to stop ... */
+    uint64_t stops_ns; /* ... at this moment, as far as is known here */
 };
 
 /* --- where rank 0 is -------------------------------------------------------------------------- */
@@ -125,12 +129,42 @@ static void find_address(struct store *s)
 
 /* --- listening -------------------------------------------------------------------------------- */
 
+/* The lock is held. */
+static void now_stops(struct store *s)
+{
+    if (!s->stops)
+        s->stops_ns = clock_mono_ns();
+    s->stops = true;
+}
+
+/* What this rank is asked to do all shall know. */
+static void tell_stop(struct store *s)
+{
+    cleanup_bytes struct bytes out = {0};
+    store_frame_add(&out, STORE_STOP, s->r.rank, NULL, 0, NULL, 0);
+    ACQUIRE(&s->lock);
+    if (s->stops || !s->stop || !*s->stop)
+        return;
+    (void)address_send(s->fd, out.data, out.len); /* if it fails, recv() sees it */
+    now_stops(s);
+}
+
+/* Until something comes from rank 0. */
+static void wait_for_news(struct store *s)
+{
+    struct pollfd p = {.fd = s->fd, .events = POLLIN};
+    while (poll(&p, 1, LOOK_MS) == 0)
+        tell_stop(s);
+}
+
 static void take_frame(struct store *s, const struct store_frame *f)
 {
     ACQUIRE(&s->lock);
     if (f->op == STORE_DEAD && !s->dead_known) {
         s->dead_known = true;
         s->dead = f->rank;
+    } else if (f->op == STORE_STOP) {
+        now_stops(s);
     } else if (f->op == STORE_VALUE) {
         bytes_clear(&s->value);
         bytes_add(&s->value, f->value, f->value_len);
@@ -147,9 +181,13 @@ static void *hear(void *arg)
     cleanup_bytes struct bytes in = {0};
     char buf[8192];
     ssize_t n;
-    while ((n = recv(s->fd, buf, sizeof buf, 0)) > 0 || (n < 0 && errno == EINTR)) {
-        if (n < 0)
+    for (;;) {
+        wait_for_news(s);
+        n = recv(s->fd, buf, sizeof buf, 0);
+        if (n < 0 && errno == EINTR)
             continue;
+        if (n <= 0)
+            break;
         bytes_add(&in, buf, (size_t)n);
         struct store_frame f;
         long used;
@@ -202,12 +240,14 @@ static int ask(struct store *s, enum store_op op, const char *key, const void *v
 
 /* --- the interface ---------------------------------------------------------------------------- */
 
-int store_open(struct store **ret, const struct rendezvous *r, struct err *err)
+int store_open(struct store **ret, const struct rendezvous *r, const atomic_int *stop,
+               struct err *err)
 {
     int listener = -1;
     struct store *s = xcalloc(1, sizeof *s);
     s->r = *r;
     s->fd = -1;
+    s->stop = stop;
     lock_init(&s->lock, RANK_TRAIN, "train-news");
     cond_init(&s->news);
     if (r->rank == 0 &&
@@ -290,6 +330,18 @@ int store_dead(struct store *s, uint64_t wait_ns, uint32_t *ret)
         return -1;
     *ret = s->dead;
     return 0;
+}
+
+bool store_stops(struct store *s)
+{
+    ACQUIRE(&s->lock);
+    return s->stops;
+}
+
+bool store_late(struct store *s)
+{
+    ACQUIRE(&s->lock);
+    return s->stops && clock_mono_ns() - s->stops_ns >= STORE_STOP_NS;
 }
 
 const char *store_address(const struct store *s)

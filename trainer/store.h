@@ -7,26 +7,37 @@
  * by name within a second or so (TCP keepalive: about 20 s where a machine vanishes silently).
  * Where rank 0 dies, each of the others sees its own connection break.
  *
+ * So does the wish of one rank to stop: all know of it within a fraction of a second, whatever they
+ * are waiting for.
+ *
  * Frames, both ways: u8 operation, u32 rank, u32 key length, u32 value length, key, value (little
  * endian). Only numbers and addresses of ranks pass here, never data of the job.
  *
- * Threads: store_set/get from one thread at a time; store_dead from any. On rank 0 one more thread
+ * Threads: store_set/get from one thread at a time; the others from any. On rank 0 one more thread
  * serves; on each rank one listens.
  */
 #ifndef SAMPAN_TRAIN_STORE_H
 #define SAMPAN_TRAIN_STORE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "err.h"
+#include "clock.h"
 #include "rendezvous.h"
+
+/* How long ranks that were asked to stop wait for each other: less than half of what a cluster
+ * commonly gives them to end, as rank 0 has a checkpoint to write then. */
+#define STORE_STOP_NS (10 * NS_PER_S)
 
 struct store;
 
-/* Rank 0 listens; the others connect, again and again until the rendezvous' time is over. */
-int store_open(struct store **ret, const struct rendezvous *r, struct err *err);
+/* Rank 0 listens; the others connect, again and again until the rendezvous' time is over.
+ * `stop`: not 0 when this rank is asked to stop; NULL: it never is. */
+int store_open(struct store **ret, const struct rendezvous *r, const atomic_int *stop,
+               struct err *err);
 /* Says good bye (`well`): this rank has ended, and did not die. Rank 0 first waits (a few seconds
  * at most) for the good byes of the others. Not well: the others hear of a death. */
 void store_close(struct store *s, bool well);
@@ -36,6 +47,10 @@ int store_set(struct store *s, const char *key, const void *value, size_t len, s
 int store_get(struct store *s, const char *key, void **ret, size_t *len, struct err *err);
 /* A rank that died: 0 and its number, or -1 for none. Waits up to `wait_ns` for the news. */
 int store_dead(struct store *s, uint64_t wait_ns, uint32_t *ret);
+/* Was a rank asked to stop, this one or another? */
+bool store_stops(struct store *s);
+/* Was that STORE_STOP_NS ago, or longer? */
+bool store_late(struct store *s);
 /* This rank's own address on the way to rank 0, as text. */
 const char *store_address(const struct store *s);
 

@@ -15,7 +15,7 @@
 struct run {
     const struct options *o;
     struct log *log;
-    const volatile sig_atomic_t *stop;
+    const atomic_int *stop;
     struct backend *b;
     struct collective *c;
     struct net *n;
@@ -57,8 +57,12 @@ static inline bool is_first(const struct run *r)
 
 /* Runs what is left of pass r->at.pass; leaves r->at at the begin of the next one. */
 int run_pass(struct run *r, struct err *err);
+/* Was this rank asked to stop, or another? */
+bool run_asked(const struct run *r);
 /* Rank 0 writes; all wait for it. */
 int run_save(struct run *r, struct err *err);
+/* Rank 0 writes, if there is anything new; nobody waits. */
+int run_save_alone(struct run *r, struct err *err);
 /* Asynchronous trainers wait for each other at the end; then rank 0 saves what all have learned. */
 int run_meet(struct run *r, struct err *err);
 /* A net of the whole model, on the CPU, for all numbers that servers keep. */

@@ -57,6 +57,7 @@ static int open_remote(struct run *r, const struct roles *roles, const struct re
     r->is_async = r->o->async;
     r->ps = remote_new(&conf);
     r->c = remote_collective(r->ps);
+    r->c->stop = r->stop;
     return 0;
 }
 
@@ -79,7 +80,7 @@ static int open_collective(struct run *r, const struct roles *roles, struct err 
     if (where.ranks > 1)
         log_info(r->log, "rank %u of %u meets the others at %s", where.rank, where.ranks,
                  where.where);
-    return collective_open(&r->c, &where, err);
+    return collective_open(&r->c, &where, r->stop, err);
 }
 
 /* Memory of the host that a device copies from by itself. */
@@ -121,7 +122,19 @@ static int join_devices(struct run *r, struct err *err)
     return ops->join && r->device_sums ? ops->join(r->b, id, r->c->ranks, r->c->rank, err) : 0;
 }
 
-static struct batch_options source_of(const struct run *r, const char *data, bool train)
+bool run_asked(const struct run *r)
+{
+    return r->c->ops->stops(r->c);
+}
+
+/* Samples are not waited for by who was asked to stop, nor where a rank has died. */
+static bool waits_no_more(void *arg)
+{
+    const struct run *r = arg;
+    return run_asked(r) || r->c->ops->check(r->c, NULL);
+}
+
+static struct batch_options source_of(struct run *r, const char *data, bool train)
 {
     /* Who judges alone judges by all samples. */
     bool whole = r->o->own_data || (r->is_async && !train);
@@ -137,7 +150,8 @@ static struct batch_options source_of(const struct run *r, const char *data, boo
                                   .train = train,
                                   .passes = train ? (uint32_t)r->o->num_passes : 0,
                                   .skip_bad = r->o->skip_bad,
-                                  .stop = r->stop,
+                                  .ends = waits_no_more,
+                                  .arg = r,
                                   .memory = memory_of(r->b)};
 }
 
@@ -399,10 +413,11 @@ static bool rests(struct batches *b)
 
 static void close_all(struct run *r, bool failed)
 {
-    if ((failed || *r->stop) && (!rests(r->batches) || !rests(r->test)))
+    bool early = failed || *r->stop || (r->c && run_asked(r));
+    if (early && (!rests(r->batches) || !rests(r->test)))
         r->stuck = true;
     if (r->c)
-        r->c->failed = failed;
+        r->c->failed = failed || r->c->broken;
     report_close(&r->report);
     events_close(r->events);
     collective_close(r->c); /* and with it r->ps */
@@ -432,6 +447,18 @@ static int run_passes(struct run *r, struct err *err)
     return r->saved_at != r->at.step ? run_save(r, err) : 0;
 }
 
+/* What this rank was asked for needs no other one: each has what all learned until the last whole
+ * step, and rank 0 keeps it. */
+static int stop_alone(struct run *r, struct err *err)
+{
+    report_break(&r->report);
+    log_warn(r->log, "stops after step %" PRIu64 " without the others: %s%s", r->at.step, err->msg,
+             is_first(r) ? "" : "; the checkpoint is rank 0's");
+    *err = (struct err){0};
+    r->stopped = true;
+    return is_first(r) ? run_save_alone(r, err) : 0;
+}
+
 int train_run(const struct options *o, const struct roles *roles, struct log *log,
               const struct train_signals *signals, struct train_end *ret, struct err *err)
 {
@@ -442,8 +469,11 @@ int train_run(const struct options *o, const struct roles *roles, struct log *lo
     *signals->at_once = 1;
     int failed = open_all(&r, roles, err);
     *signals->at_once = 0;
-    if (!failed)
+    bool opened = !failed;
+    if (opened)
         failed = run_passes(&r, err);
+    if (opened && failed && r.c->broken && run_asked(&r))
+        failed = stop_alone(&r, err);
     if (ret)
         *ret = (struct train_end){r.at.step, r.at.loss};
     bool stopped = r.stopped;

@@ -3,6 +3,7 @@
 #define SAMPAN_TRAIN_H
 
 #include <signal.h>
+#include <stdatomic.h>
 
 #include "log.h"
 #include "options.h"
@@ -19,7 +20,7 @@ struct train_end {
 struct train_signals {
     /* Becomes the signal that asks for an end: a checkpoint is written then, on all ranks after the
      * same step. */
-    const volatile sig_atomic_t *stop;
+    const atomic_int *stop;
     /* True while it opens, which may take minutes (other ranks are waited for): a signal may end
      * the process where it stands, for nothing is learnt and nothing is written yet. */
     volatile sig_atomic_t *at_once;

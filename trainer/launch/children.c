@@ -96,7 +96,7 @@ static void write_both(int file, const char *data, size_t len)
 }
 
 /* What the trainer says goes to its file and to the pod's own log; a signal goes to the trainer. */
-static void follow(pid_t pid, int from, int file, const volatile sig_atomic_t *stop)
+static void follow(pid_t pid, int from, int file, const atomic_int *stop)
 {
     char buf[8192];
     bool passed_on = false;
@@ -117,7 +117,7 @@ static void follow(pid_t pid, int from, int file, const volatile sig_atomic_t *s
 }
 
 static int run_trainer(char *const *words, const struct launch_conf *c, int file,
-                       const volatile sig_atomic_t *stop, struct err *err)
+                       const atomic_int *stop, struct err *err)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC))
@@ -132,8 +132,7 @@ static int run_trainer(char *const *words, const struct launch_conf *c, int file
 }
 
 int launch_children(const struct launch_conf *c, const struct launch_nodes *n, int64_t id,
-                    bool own_data, const volatile sig_atomic_t *stop, struct log *log,
-                    struct err *err)
+                    bool own_data, const atomic_int *stop, struct log *log, struct err *err)
 {
     char trainers[24];
     cleanup_close int server_log = open_log(c, id, "server.log", err);

@@ -147,7 +147,7 @@ void launch_release(struct launch_conf *c)
 /* --- pods ------------------------------------------------------------------------------------- */
 
 /* Sleeps, but not through a signal. */
-static int wait_a_while(uint64_t ns, const volatile sig_atomic_t *stop, struct err *err)
+static int wait_a_while(uint64_t ns, const atomic_int *stop, struct err *err)
 {
     uint64_t end = clock_mono_ns() + ns;
     while (!*stop && clock_mono_ns() < end) {
@@ -176,8 +176,8 @@ static int ask(struct kube_client *k, const struct launch_conf *c, const char *n
 }
 
 static int wait_for_pods(struct kube_client *k, const struct launch_conf *c, const char *ns,
-                         struct log *log, const volatile sig_atomic_t *stop,
-                         struct launch_nodes *ret, struct err *err)
+                         struct log *log, const atomic_int *stop, struct launch_nodes *ret,
+                         struct err *err)
 {
     uint64_t end = clock_mono_ns() + c->wait_ns;
     int64_t told = -1;
@@ -209,8 +209,8 @@ static int wait_for_pods(struct kube_client *k, const struct launch_conf *c, con
     }
 }
 
-static int find_nodes(const struct launch_conf *c, struct log *log,
-                      const volatile sig_atomic_t *stop, struct launch_nodes *ret, struct err *err)
+static int find_nodes(const struct launch_conf *c, struct log *log, const atomic_int *stop,
+                      struct launch_nodes *ret, struct err *err)
 {
     struct kube_config *config = NULL;
     struct kube_client *k = NULL;
@@ -267,7 +267,7 @@ static int fetch_folders(const struct launch_conf *c, int64_t id, bool *own_data
     return 0;
 }
 
-int launch_run(const struct launch_conf *c, struct log *log, const volatile sig_atomic_t *stop,
+int launch_run(const struct launch_conf *c, struct log *log, const atomic_int *stop,
                struct err *err)
 {
     char own[64];

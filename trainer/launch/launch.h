@@ -16,7 +16,7 @@
 #ifndef SAMPAN_LAUNCH_H
 #define SAMPAN_LAUNCH_H
 
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -43,7 +43,7 @@ int launch_read(struct launch_conf *ret, int argc, char **argv,
                 const char *(*get)(const char *name), struct err *err);
 void launch_release(struct launch_conf *c);
 /* The exit code of this pod's trainer, or -1. A signal in `stop` goes on to the trainer. */
-int launch_run(const struct launch_conf *c, struct log *log, const volatile sig_atomic_t *stop,
+int launch_run(const struct launch_conf *c, struct log *log, const atomic_int *stop,
                struct err *err);
 void launch_help(void);
 
@@ -64,13 +64,12 @@ void launch_words_free(char **words);
 
 /* All pairs: this node reaches all others and was reached by all. The error names the pair. */
 int launch_reach(const struct launch_conf *c, const struct launch_nodes *n, int64_t id,
-                 const volatile sig_atomic_t *stop, struct err *err);
+                 const atomic_int *stop, struct err *err);
 /* All files below `from`, which must be there, to below `to`. How many, or -1. */
 int64_t launch_copy(const char *from, const char *to, struct err *err);
 /* Starts both and waits for the trainer. */
 int launch_children(const struct launch_conf *c, const struct launch_nodes *n, int64_t id,
-                    bool own_data, const volatile sig_atomic_t *stop, struct log *log,
-                    struct err *err);
+                    bool own_data, const atomic_int *stop, struct log *log, struct err *err);
 
 /*
  * `split --parts N SRC JOB`: deals a set out for N trainers, JOB/data/0 … JOB/data/N-1. Ratings:

@@ -108,7 +108,7 @@ static int missing(const struct reach *r, struct err *err)
     return 0;
 }
 
-static int reach_all(struct reach *r, const volatile sig_atomic_t *stop, struct err *err)
+static int reach_all(struct reach *r, const atomic_int *stop, struct err *err)
 {
     uint64_t end = clock_mono_ns() + r->c->reach_ns, next = 0;
     r->reached[r->id] = r->heard[r->id] = true;
@@ -129,7 +129,7 @@ static int reach_all(struct reach *r, const volatile sig_atomic_t *stop, struct 
 }
 
 int launch_reach(const struct launch_conf *c, const struct launch_nodes *n, int64_t id,
-                 const volatile sig_atomic_t *stop, struct err *err)
+                 const atomic_int *stop, struct err *err)
 {
     char port[ADDRESS_PORT];
     size_t all = (size_t)n->n;

@@ -2,6 +2,7 @@
 #define LOG_MODULE "train"
 #include <limits.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 #include "roles.h"
 #include "train.h"
 
-static volatile sig_atomic_t stop;
+static atomic_int stop;               /* the signal that asks for an end */
 static volatile sig_atomic_t at_once; /* nothing would be lost: whatever is waited for, it ends */
 
 static void on_signal(int number)

@@ -99,6 +99,7 @@ Test(store, frames)
 /* --- together --------------------------------------------------------------------------------- */
 
 typedef int rank_fn(struct collective *c, struct err *err);
+static atomic_int asked; /* to stop; of each rank its own */
 
 /* Runs `fn` as each of `ranks` processes; their exit codes, and what they wrote. */
 static void run(uint32_t ranks, rank_fn *fn, int *codes, char (*out)[1200])
@@ -118,7 +119,7 @@ static void run(uint32_t ranks, rank_fn *fn, int *codes, char (*out)[1200])
             struct err err = {0};
             signal(SIGPIPE, SIG_IGN);
             snprintf(r.where, sizeof r.where, "%s", place);
-            int code = collective_open(&c, &r, &err) ? 9 : fn(c, &err);
+            int code = collective_open(&c, &r, &asked, &err) ? 9 : fn(c, &err);
             if (c)
                 c->failed = code != 0;
             collective_close(c);
@@ -199,12 +200,50 @@ Test(collective, a_death_is_named)
     }
 }
 
+/* Rank 2 is asked to stop; all hear of it. Rank 0 joins no sum then, and stays until the others
+ * have gone. */
+static int stops(struct collective *c, struct err *err)
+{
+    float y = 1;
+    uint64_t end = clock_mono_ns() + 20 * NS_PER_S;
+    if (c->ops->stops(c) || c->ops->check(c, err) || c->ops->barrier(c, err))
+        return 8;
+    if (c->rank == 2)
+        asked = SIGTERM;
+    while (!c->ops->stops(c))
+        if (clock_mono_ns() > end)
+            return 6;
+    if (c->rank > 0)
+        return c->ops->sum(c, &y, 1, err) && c->broken ? 7 : 0;
+    while (c->ops->check(c, err) == 0 || err->class == ERR_CANCELLED)
+        if (clock_mono_ns() > end + STORE_STOP_NS)
+            return 5;
+    return 7;
+}
+
+Test(collective, a_stop_is_heard_and_not_waited_with_for_long)
+{
+    int codes[8];
+    char out[8][1200];
+    uint64_t start = clock_mono_ns();
+    run(3, stops, codes, out);
+    int late = 0; /* the first that waits no longer; its end is what the others may see */
+    for (uint32_t i = 0; i < 3; i++) {
+        bool is_late = strstr(out[i], "asked to stop, and not all of 3 ranks have answered 10 s");
+        cr_expect_eq(codes[i], 7, "rank %u: %d", i, codes[i]);
+        cr_expect(is_late || strstr(out[i], " of 3 has died or ended"), "rank %u: %s", i, out[i]);
+        late += is_late;
+    }
+    cr_expect(late > 0, "%s; %s", out[1], out[2]);
+    cr_expect(clock_mono_ns() - start >= STORE_STOP_NS, "it was not waited for");
+}
+
 Test(collective, alone_needs_nobody)
 {
     struct rendezvous r = {.ranks = 1};
     struct collective *c;
     float y = 5;
-    cr_assert_eq(collective_open(&c, &r, NULL), 0);
+    cr_assert_eq(collective_open(&c, &r, NULL, NULL), 0);
     cr_expect(!c->ops->sum(c, &y, 1, NULL) && !c->ops->barrier(c, NULL) && y == 5);
     collective_close(c);
 }
@@ -214,9 +253,9 @@ Test(collective, nobody_there)
     struct rendezvous r = {.ranks = 2, .rank = 1, .where = "127.0.0.1:1", .timeout_ns = 1};
     struct collective *c;
     struct err err = {0};
-    cr_expect_eq(collective_open(&c, &r, &err), -1);
+    cr_expect_eq(collective_open(&c, &r, NULL, &err), -1);
     cr_expect(strstr(err.msg, "does not reach rank 0 at 127.0.0.1:1"), "%s", err.msg);
     snprintf(r.where, sizeof r.where, "nonsense");
-    cr_expect_eq(collective_open(&c, &r, &err), -1);
+    cr_expect_eq(collective_open(&c, &r, NULL, &err), -1);
     cr_expect(strstr(err.msg, "want HOST:PORT"), "%s", err.msg);
 }
