@@ -3,8 +3,8 @@
  *
  *   frame   u32 magic "SPS1"   u16 kind   u16 0   u32 length of the payload   u32 its CRC-32C
  *
- * A trainer asks, and each request but BYE has one reply; after an ERROR (a line of text) the
- * server hangs up. A frame that is none of these, or longer than its sender may send, ends the
+ * A trainer asks, and each request but BYE and STOP has one reply; after an ERROR (a line of text)
+ * the server hangs up. A frame that is none of these, or longer than its sender may send, ends the
  * connection: a stranger can make a server keep no more than PS_GREETING_MAX bytes.
  *
  *   HELLO  struct ps_hello, then a struct ps_shape a table that this server shall keep
@@ -19,6 +19,8 @@
  *   FETCH  struct ps_part                                              -> VALUES: floats
  *   STORE  struct ps_part, then floats                                 -> OK
  *   BYE    nothing: this trainer has ended and did not die
+ *   STOP   nothing: this trainer was asked to stop. Has no reply, but all trainers of this server
+ * get a STOP, between answers, and so know at once, whatever they are waiting for
  *
  * PUSH, SUM and SHARE are rounds: all trainers send the same one, and are answered when all have;
  * where the greeting says async, a PUSH is a step by itself, and a trainer that died is not waited
@@ -56,6 +58,7 @@ enum ps_kind {
     PS_ERROR,
     PS_CHALLENGE,
     PS_PROOF,
+    PS_STOP,
     PS_KINDS,
 };
 

@@ -128,6 +128,15 @@ static float left(const struct shard *s)
     return (float)n;
 }
 
+/* One trainer was asked to stop: all hear of it. */
+static void tell_stop(struct shard *s)
+{
+    for (size_t i = 0; i < s->n_peers && !s->stops; i++)
+        if (s->peers[i]->rank != NOBODY)
+            pserver_answer(s->peers[i], PS_STOP, NULL);
+    s->stops = true;
+}
+
 /* One trainer's step, made as it comes. Who was asked to stop tells all others so with it. */
 static int push_alone(struct shard *s, struct peer *p, const void *payload, size_t len,
                       struct err *err)
@@ -136,7 +145,8 @@ static int push_alone(struct shard *s, struct peer *p, const void *payload, size
     struct ps_in in = {payload, len, 0};
     struct ps_push head;
     ps_copy(&in, &head, sizeof head);
-    s->stops |= (head.flags & PS_STOPS) != 0;
+    if (head.flags & PS_STOPS)
+        tell_stop(s);
     s->done[p->rank] |= (head.flags & PS_DONE) != 0;
     bytes_add(&one, payload, len);
     if (ps_tables_push(s->tables, &one, 1, &reply, err))
@@ -179,6 +189,9 @@ static int serve(struct shard *s, struct peer *p, enum ps_kind kind, const void 
         if (ps_tables_store(s->tables, &in, err))
             return -1;
         pserver_answer(p, PS_OK, NULL);
+        return 0;
+    case PS_STOP:
+        tell_stop(s);
         return 0;
     case PS_BYE:
         p->over = true;

@@ -37,7 +37,9 @@ struct remote {
     const struct net *shape;
     struct net *n;
     struct remote_ids batch[NET_IDS];
-    float *host; /* the net's numbers on their way */
+    float *host;       /* the net's numbers on their way */
+    bool stops;        /* a trainer was asked to stop, this one or another ... */
+    uint64_t stops_ns; /* ... at this moment, as far as is known here */
 };
 
 extern const struct collective_ops remote_collective_ops;

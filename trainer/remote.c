@@ -1,5 +1,6 @@
 /* A trainer's connections to the parameter servers: who keeps what, requests and their answers. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +13,12 @@
 #include "clock.h"
 #include "mem.h"
 #include "remote-internal.h"
+#include "store.h"
 
 #define RETRY_NS (50 * NS_PER_MS)
 #define CAUSE_MS 900 /* for the last word of a server, when another told of an end */
+#define LOOK_MS  100 /* how often it is looked whether this trainer is to stop */
+#define NOT_YET  1   /* word of a stop came, and the answer is still to come */
 
 /* --- who keeps what --------------------------------------------------------------------------- */
 
@@ -102,6 +106,13 @@ static int died(const struct remote *r, const struct remote_server *s, const cha
                    why ? why : "");
 }
 
+static int silent(const struct remote_server *s, struct err *err)
+{
+    return err_set(err, ERR_TRANSIENT,
+                   "pserver %s does not answer (a trainer that is stopped, or the network cut?)",
+                   s->where);
+}
+
 /* All of it. ERR_FAILED: the server hung up. `r` may be NULL: nobody reads the words. */
 static int receive(const struct remote *r, struct remote_server *s, void *to, size_t len,
                    struct err *err)
@@ -112,10 +123,7 @@ static int receive(const struct remote *r, struct remote_server *s, void *to, si
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return err_set(err, ERR_TRANSIENT,
-                           "pserver %s does not answer (a trainer that is stopped, or the network "
-                           "cut?)",
-                           s->where);
+            return silent(s, err);
         if (n <= 0)
             return died(r, s, NULL, err);
         p += n;
@@ -158,12 +166,50 @@ static const struct remote_server *find_dead(struct remote *r, const struct remo
     return NULL;
 }
 
-int remote_answer(struct remote *r, struct remote_server *s, enum ps_kind want, struct err *err)
+static void now_stops(struct remote *r)
+{
+    if (!r->stops)
+        r->stops_ns = clock_mono_ns();
+    r->stops = true;
+}
+
+/* What this trainer is asked to do all shall know. */
+static void tell_stop(struct remote *r)
+{
+    cleanup_bytes struct bytes out = {0};
+    if (r->stops || !r->base.stop || !*r->base.stop)
+        return;
+    ps_frame(&out, PS_STOP, NULL, 0);
+    (void)address_send(r->servers[0].fd, out.data, out.len); /* if it fails, the answer says why */
+    now_stops(r);
+}
+
+/* Until the server says something: for as long as other trainers may take, but not long once one of
+ * them was asked to stop. */
+static int wait_for(struct remote *r, const struct remote_server *s, struct err *err)
+{
+    uint64_t end = clock_mono_ns() + r->conf.answer_ns;
+    struct pollfd p = {.fd = s->fd, .events = POLLIN};
+    while (poll(&p, 1, LOOK_MS) <= 0) {
+        uint64_t now = clock_mono_ns();
+        tell_stop(r);
+        if (r->stops && !r->base.broken && now >= r->stops_ns + STORE_STOP_NS)
+            return err_set(err, ERR_CANCELLED,
+                           "asked to stop, and not all of %u trainers have answered %llu s later",
+                           r->conf.ranks, (unsigned long long)(STORE_STOP_NS / NS_PER_S));
+        if (now >= end)
+            return silent(s, err);
+    }
+    return 0;
+}
+
+static int read_answer(struct remote *r, struct remote_server *s, enum ps_kind want,
+                       struct err *err)
 {
     unsigned char head[PS_HEAD];
     enum ps_kind kind;
     bytes_clear(&s->in);
-    if (receive(r, s, head, sizeof head, err))
+    if (wait_for(r, s, err) || receive(r, s, head, sizeof head, err))
         return -1;
     int64_t len = ps_head(head, PS_MAX, &kind);
     if (len < 0)
@@ -181,9 +227,19 @@ int remote_answer(struct remote *r, struct remote_server *s, enum ps_kind want, 
                     : err_set(err, ERR_FAILED, "pserver %s: %.*s", s->where, (int)s->in.len,
                               s->in.data ? s->in.data : "");
     }
+    if (kind == PS_STOP)
+        return NOT_YET;
     if (kind != want)
         return err_set(err, ERR_CORRUPT, "pserver %s: an answer to another question", s->where);
     return 0;
+}
+
+int remote_answer(struct remote *r, struct remote_server *s, enum ps_kind want, struct err *err)
+{
+    int got;
+    while ((got = read_answer(r, s, want, err)) == NOT_YET)
+        now_stops(r);
+    return got;
 }
 
 int remote_send(struct remote *r, struct remote_server *s, struct err *err)
@@ -364,9 +420,14 @@ static int agree(struct collective *c, enum ps_kind kind, void *data, size_t len
 {
     struct remote *r = (struct remote *)c;
     struct remote_server *s = &r->servers[0];
+    struct err why = {0};
     ps_frame(&s->out, kind, data, len);
-    if (remote_ask(r, s, PS_VALUES, err))
+    if (remote_ask(r, s, PS_VALUES, &why)) {
+        c->broken |= why.class == ERR_CANCELLED; /* between steps: servers have that of all */
+        if (err)
+            *err = why;
         return -1;
+    }
     if (s->in.len != len)
         return err_set(err, ERR_CORRUPT, "pserver %s: an answer of another length", s->where);
     if (len)
@@ -389,17 +450,38 @@ static int agree_barrier(struct collective *c, struct err *err)
     return agree(c, PS_SUM, NULL, 0, err);
 }
 
-/* A death is heard of with the next answer. */
+/* Nothing was asked: what stands there is word of a stop, which is taken, or of an end: true. */
+static bool has_ended(struct remote *r)
+{
+    unsigned char head[PS_HEAD];
+    enum ps_kind kind;
+    const struct remote_server *s = &r->servers[0];
+    ssize_t n = s->fd < 0 ? -1 : recv(s->fd, head, sizeof head, MSG_PEEK | MSG_DONTWAIT);
+    if (n < 0)
+        return s->fd >= 0 && errno != EAGAIN && errno != EINTR;
+    if (n > 0 && (size_t)n < sizeof head)
+        return false;
+    if (n == 0 || ps_head(head, PS_MAX, &kind) != 0 || kind != PS_STOP)
+        return true;
+    (void)!recv(s->fd, head, sizeof head, 0);
+    now_stops(r);
+    return false;
+}
+
 static int agree_check(struct collective *c, struct err *err)
 {
-    (void)c;
-    (void)err;
-    return 0;
+    struct remote *r = (struct remote *)c;
+    if (!has_ended(r))
+        return 0;
+    return err ? remote_answer(r, &r->servers[0], PS_ERROR, err) : -1;
 }
 
 static bool agree_stops(struct collective *c)
 {
-    return c->stop && *c->stop;
+    struct remote *r = (struct remote *)c;
+    if (!r->stops)
+        (void)has_ended(r);
+    return r->stops || (c->stop && *c->stop);
 }
 
 static void agree_close(struct collective *c)
