@@ -78,13 +78,22 @@ static void random_part(const struct augment *a, uint32_t w, uint32_t h, struct 
     middle(w, h, ret);
 }
 
+/* The middle `out` of `resized` pixels that n make: whole ones, of two middles the even one, as the
+ * frameworks cut. */
+static void middle_of(uint32_t n, uint32_t resized, uint32_t out, double *ret_at, double *ret_len)
+{
+    if (out > resized)
+        out = resized;
+    double each = (double)n / resized;
+    *ret_at = nearbyint((resized - out) / 2.0) * each;
+    *ret_len = out * each;
+}
+
 static void centre_part(const struct augment *a, uint32_t w, uint32_t h, struct box *ret)
 {
-    double scale = (double)(w < h ? w : h) / a->resize; /* source pixels a pixel */
-    double cw = a->out_w * scale, ch = a->out_h * scale;
-    cw = cw < w ? cw : w;
-    ch = ch < h ? ch : h;
-    *ret = (struct box){(w - cw) / 2, (h - ch) / 2, cw, ch};
+    uint64_t shorter = w < h ? w : h;
+    middle_of(w, (uint32_t)(a->resize * (uint64_t)w / shorter), a->out_w, &ret->x, &ret->w);
+    middle_of(h, (uint32_t)(a->resize * (uint64_t)h / shorter), a->out_h, &ret->y, &ret->h);
 }
 
 uint32_t augment_resize(uint32_t height, uint32_t width)

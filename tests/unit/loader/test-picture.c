@@ -64,6 +64,14 @@ Test(picture, centre_parts_are_those_of_resize_and_crop)
     cr_expect(b.x == 144 && b.y == 16 && b.w == 224 && b.h == 224 && !flip);
     augment_box(&a, 128, 512, &b, &flip);
     cr_expect(b.x == 8 && b.w == 112 && b.h == 112 && b.y == 200);
+    /* 341 pixels a row after Resize: 58.5 are left on each side, 58 is cut off. */
+    augment_box(&a, 500, 375, &b, &flip);
+    cr_expect_float_eq(b.x, 58 * 500 / 341.0, 1e-9);
+    cr_expect_float_eq(b.w, 224 * 500 / 341.0, 1e-9);
+    cr_expect(b.y == 16 * 375 / 256.0 && b.h == 224 * 375 / 256.0);
+    a.out_w = 600; /* wider than all of it */
+    augment_box(&a, 512, 256, &b, &flip);
+    cr_expect(b.x == 0 && b.w == 512 && b.y == 16);
     a.crop = LOADER_CROP_NONE;
     augment_box(&a, 128, 512, &b, &flip);
     cr_expect(b.x == 0 && b.y == 0 && b.w == 128 && b.h == 512);
