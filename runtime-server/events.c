@@ -1,7 +1,9 @@
 /*
  * /events: server-sent events, one for each change of a job. The newest EVENTS_KEPT are kept, so
  * that a client that comes back with Last-Event-ID misses nothing short of a long absence; one that
- * reads too slowly skips what is gone, and sees so by the gap in the numbers.
+ * reads too slowly skips what is gone, and sees so by the gap in the numbers. A stream ends when
+ * the token that it was asked for with is no longer good: nothing is told to who shows an old one,
+ * and within BEAT_S it hears so.
  */
 #include <string.h>
 
@@ -17,8 +19,9 @@ struct listener {
     struct server *server;
     struct cond news;
     struct listener *next;
-    uint64_t seen;      /* the number of the last event taken */
-    struct bytes ready; /* of it, what is still to be sent */
+    struct secret shown; /* the header by which it was let in */
+    uint64_t seen;       /* the number of the last event taken */
+    struct bytes ready;  /* of it, what is still to be sent */
     size_t sent;
 };
 
@@ -114,7 +117,7 @@ static ssize_t read_events(void *cls, uint64_t pos, char *buf, size_t max)
     if (l->sent == l->ready.len) {
         bytes_clear(&l->ready);
         l->sent = 0;
-        if (!next_text(l))
+        if (!next_text(l) || !auth_token_is(&l->server->auth, l->shown.text))
             return MHD_CONTENT_READER_END_OF_STREAM;
     }
     size_t n = l->ready.len - l->sent;
@@ -138,12 +141,13 @@ static void forget_listener(void *cls)
             }
     }
     cond_destroy(&l->news);
+    secret_release(&l->shown);
     bytes_release(&l->ready);
     free(l);
 }
 
 /* One that listens from now on, or after the event numbered `last`; NULL: they are too many. */
-static struct listener *new_listener(struct server *s, const char *last)
+static struct listener *new_listener(struct server *s, const char *last, const char *shown)
 {
     struct events *e = &s->events;
     ACQUIRE(&e->lock);
@@ -152,6 +156,8 @@ static struct listener *new_listener(struct server *s, const char *last)
     struct listener *l = xcalloc(1, sizeof *l);
     uint64_t seen = last ? strtoull(last, NULL, 10) : e->seq;
     l->server = s;
+    if (shown)
+        secret_set(&l->shown, shown, strlen(shown));
     cond_init(&l->news);
     bytes_add_str(&l->ready, "retry: 2000\n\n");
     l->seen =
@@ -164,7 +170,8 @@ static struct listener *new_listener(struct server *s, const char *last)
 
 void serve_events(struct request *r, struct answer *a)
 {
-    struct listener *l = new_listener(r->server, request_header(r, "Last-Event-ID"));
+    struct listener *l = new_listener(r->server, request_header(r, "Last-Event-ID"),
+                                      request_header(r, MHD_HTTP_HEADER_AUTHORIZATION));
     if (!l) {
         struct err err = {0};
         err_set(&err, ERR_TRANSIENT, "%d clients listen to events already (try again later)",

@@ -78,6 +78,11 @@ int options_copy_paths(const struct json *o, struct json_writer *w, struct err *
         const char *path;
         if (json_as_str(&item, &path, err) || options_check_path(path, err))
             return -1;
+        if (!*path) /* of a variable that was never set, perhaps: all would go for it */
+            return err_set(err, ERR_USAGE,
+                           "options.paths[%zu]: is empty (want a path of the set; no paths at all "
+                           "stand for all of it)",
+                           i);
         while (*path == '/')
             path++;
         jw_str(w, NULL, path);

@@ -14,6 +14,7 @@
 #include "log.h"
 
 #define ID_MAX      200
+#define DUE_MAX     20 /* of a due time, which a template's children add to its id with a '-' */
 #define PARALLEL    4
 #define KEEP_S      (7 * 86400)
 #define WATCH_CLOCK 30 /* seconds: the wall clock may be set while a due time is waited for */
@@ -248,17 +249,18 @@ static const char *const submit_keys[] = {"id",
                                           "suspend",
                                           NULL};
 
-static int check_id(const char *id, struct err *err)
+static int check_id(const char *id, bool template, struct err *err)
 {
+    int most = template ? ID_MAX - DUE_MAX - 1 : ID_MAX;
     size_t len = strlen(id);
-    bool good = len > 0 && len <= ID_MAX && id[0] != '.';
+    bool good = len > 0 && len <= (size_t)most && id[0] != '.';
     for (const char *p = id; *p && good; p++)
         good = isalnum((unsigned char)*p) || strchr("._-", *p);
     return good ? 0
                 : err_set(err, ERR_USAGE,
                           "id: \"%.40s\": want 1 to %d letters, digits, '.', '_' or '-', not "
-                          "starting with a dot",
-                          id, ID_MAX);
+                          "starting with a dot%s",
+                          id, most, template ? " (the runs of a schedule get longer ids)" : "");
 }
 
 static int no_such_type(const struct jobs *j, const char *type, struct err *err)
@@ -276,7 +278,8 @@ static int parse_submit(struct jobs *j, const struct json *root, struct job_row 
     const char *id, *type;
     cleanup_bytes struct bytes options = {0};
     if (json_want_object(root, err) || json_only_keys(root, submit_keys, err) ||
-        json_str(root, "id", &id, err) || check_id(id, err) || json_str(root, "type", &type, err))
+        json_str(root, "id", &id, err) || check_id(id, json_has(root, "schedule"), err) ||
+        json_str(root, "type", &type, err))
         return -1;
     const struct job_kind *kind = kind_of(j, type);
     if (!kind)

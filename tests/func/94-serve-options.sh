@@ -15,6 +15,7 @@ bad() { # TYPE OPTIONS WHERE
 bad warmup '{"paths":7}' options.paths
 bad warmup '{"paths":["a",7]}' 'options.paths[1]'
 bad warmup '{"paths":["a/../../b"]}' options.paths
+for type in warmup clear rmr; do bad $type '{"paths":["class-000",""]}' 'options.paths[1]: is empty'; done
 bad warmup '{"verify":"yes"}' options.verify
 bad warmup '{"verify":true,"verify":true}' verify
 bad warmup '{"speed":1}' speed
@@ -53,5 +54,17 @@ case $(answer error) in *class-000/none.bin*) ;; *) fail "$(answer error)" ;; es
 expect_code 409 POST /v1/jobs -d '{"id":"n","type":"warmup","options":{"paths":["class-000/none.bin"],"verify":true}}'
 expect_code 409 POST /v1/jobs -d '{"id":"n","type":"clear","options":{"paths":["class-000/none.bin"]}}'
 expect_code 200 POST /v1/jobs -d '{"options":{"verify":false,"paths":["/class-000/none.bin"]},"type":"warmup","id":"n"}'
+
+# The runs of a schedule have its id and their time: they keep to the same limit, so a template's id is shorter.
+submit() { # CODE LENGTH FIELDS
+    expect_code "$1" POST /v1/jobs -d "{\"id\":\"$(printf "%$2s" "" | tr ' ' x)\",\"type\":\"warmup\"$3}"
+}
+submit 400 201 ""
+submit 400 180 ',"schedule":"@yearly"'
+case $(answer error) in *"want 1 to 179 letters"*) ;; *) fail "$(answer error)" ;; esac
+submit 201 179 ',"schedule":"@yearly"'
+expect_code 200 DELETE "/v1/jobs/$(answer id)"
+submit 201 200 ""
+wait_job "$(answer id)" succeeded
 stop_serve
 unmount

@@ -54,11 +54,17 @@ assert code("GET /v1/jobs HTTP/1.1", host, length, "Transfer-Encoding: chunked",
 assert code("GET /v1/jobs HTTP/1.1", host, length, "Content-Length: 0", body=b"12345") == b"400"
 PY
 
-# A token that is rotated: the new one is good at once, the old one no more.
+# A token that is rotated: the new one is good at once, the old one no more; who listens by it hears nothing more.
+timeout 60 curl -sN -H "Authorization: Bearer $TOKEN" "http://127.0.0.1:$PORT/events" >"$T/events" &
+listener=$!
+until_true 10 grep -q retry "$T/events" || fail "no events"
 sleep 0.02
 echo another-token-of-enough-length >"$T/token"
 expect_code 401 GET /v1/status
 BEARER=another-token-of-enough-length expect_code 200 GET /v1/status
+BEARER=another-token-of-enough-length expect_code 201 POST /v1/jobs -d '{"id":"unheard","type":"scan"}'
+wait "$listener" || fail "the stream outlives its token"
+! grep unheard "$T/events" || fail "an event was told to who shows an old token"
 # One of no use changes nothing, and the log says so, once.
 sleep 0.02
 echo short >"$T/token"
