@@ -18,6 +18,7 @@
 #ifndef SAMPAN_SOURCE_H
 #define SAMPAN_SOURCE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,6 +51,8 @@ struct piece {
     /* What the catalog says of the unit, where the caller has looked it up (6 us a row in a version
      * of 1 M); else NULL. Valid during the call: who keeps a piece for later clears it. */
     const struct unit_info *row;
+    /* NULL, or the token of who asks: see give_up(). Valid until done(). */
+    const atomic_bool *given_up;
 };
 
 struct view {
@@ -103,6 +106,14 @@ struct source_ops {
 
     /* A read of this unit (into p->into) under way is wanted at p->prio now. NULL: no matter. */
     void (*raise)(struct source *s, const struct piece *p);
+
+    /*
+     * Reads are taken back: who asked sets the token that their pieces name, begins no more with
+     * it, and calls this once for all of them. done() still comes once for each, soon, mostly with
+     * ERR_CANCELLED: what nobody else waits for ends, what another waits for goes on. NULL: all
+     * reads end as they would have.
+     */
+    void (*give_up)(struct source *s);
 };
 
 static inline int source_read(struct source *s, const struct piece *p, struct view *ret,
@@ -115,6 +126,12 @@ static inline int source_ahead(struct source *s, const struct piece *p, struct s
                                struct err *err)
 {
     return s->ops->ahead(s, p, wait, err);
+}
+
+static inline void source_give_up(struct source *s)
+{
+    if (s->ops->give_up)
+        s->ops->give_up(s);
 }
 
 #endif

@@ -249,7 +249,7 @@ struct fill {
     struct source_wait wait; /* first: the inner layer's done() gets this */
     struct cache *c;
     atomic_int refs;    /* the flight's and, once it is to be kept, the writer's */
-    struct piece piece; /* as the inner layer was asked */
+    struct piece piece; /* as the inner layer was asked; the catalog is referenced */
     struct buf *buf;
     uint32_t len;
     bool first; /* the unit begins a sample */
@@ -260,6 +260,7 @@ struct fill {
     bool unwanted;  /* dropped meanwhile: not to be kept */
     enum prio prio; /* the most urgent that waits */
     struct waiter *waiters;
+    atomic_bool given_up; /* by all that had waited: the inner layer's token; set once */
 
     struct place was; /* of a unit that comes from another pack: its entry there */
     bool carried;
@@ -294,6 +295,12 @@ struct fill *fill_carried(struct tier *t, uint64_t unit, const struct place *was
 void fill_view(const struct fill *f, const struct piece *p, enum origin from, struct view *ret);
 void fill_park(struct cache *c, const struct piece *p, struct source_wait *wait);
 void fill_drain(struct cache *c); /* waits until nothing is in flight and nobody parked */
+
+/* --- give-up.c -------------------------------------------------------------------------------- */
+
+/* All waiters whose token is set are answered, and the inner layer is told of fills that have none
+ * left. */
+void fill_give_up(struct cache *c);
 
 /* --- settle.c: the entries that an earlier life left, compared with the packs ----------------- */
 

@@ -14,10 +14,15 @@
  *   invariant, whenever the stripe is free           ABSENT  FILLING  in memory  in a pack
  *   at most one fill is listed for the unit            0       1        1          0
  *   fill->waiters may be non-empty                     -       yes      no         -
+ *   fill->given_up may be set                          -       yes      no         -
  *   fill->buf holds all the unit's bytes               -       no       yes        -
  *   fill->tier has reserved room for it                -   if_kept      yes        -
  *   entry names a record of a pack in its tier's list  no      no       no         yes
  *   the record's bytes are in that pack's `live`       no      no       no         yes
+ *
+ * A waiter may be taken back (fill_give_up()). A fill that has none left is given up below, and
+ * ends as ABSENT, or READY if the bytes were faster; until then it is listed, and who joins it
+ * meanwhile begins anew when it has ended without bytes.
  *
  * Entries are not believed: the record they name carries its unit's number and sums of its bytes,
  * and is checked each time it is read. So a damaged or stale entry costs a fetch and never a wrong
@@ -306,6 +311,11 @@ static int layer_ahead(struct source *s, const struct piece *p, struct source_wa
     }
 }
 
+static void layer_give_up(struct source *s)
+{
+    fill_give_up((struct cache *)(void *)s);
+}
+
 static void layer_drop(struct source *s, uint64_t unit)
 {
     struct cache *c = (struct cache *)(void *)s;
@@ -332,6 +342,7 @@ static const struct source_ops ops = {
     .ahead = layer_ahead,
     .drop = layer_drop,
     .close = cache_close,
+    .give_up = layer_give_up,
 };
 
 struct source *cache_source(struct cache *c, struct source *inner)

@@ -8,6 +8,7 @@
  *   fill_lead    nothing -> RUNNING          the leader is its first waiter; the inner layer is
  * asked came         RUNNING -> READY, listed    a tier has reserved room: the writer gets it
  *                RUNNING -> gone             an error, or no tier keeps it
+ *                RUNNING -> gone             given up by all that waited, and ended for that
  *   publish (writer.c)  READY -> gone        the index entry is set in the same hold of the lock
  *
  * Readers that find no slot or no memory are parked in order and try again whenever a slot or pool
@@ -157,6 +158,7 @@ void fill_unref(struct fill *f)
 {
     if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) > 1)
         return;
+    catalog_unref(f->piece.catalog);
     buf_unref(f->buf); /* may resume a parked reader */
     slot_give(f);
 }
@@ -236,6 +238,24 @@ static void answer_all(struct fill *f, struct waiter *list, enum origin from, co
     }
 }
 
+/* The fill that they waited for ended before they had a chance: readers are parked and try again,
+ * work ahead of readers is refused. `leader` (or NULL) is told by others. */
+static void begin_anew(struct cache *c, struct waiter *list, const struct source_wait *leader,
+                       const char *why)
+{
+    for (struct waiter *w = list, *next; w; w = next) {
+        next = w->next;
+        struct err err = {0};
+        if (w->wait != leader && !w->ahead) {
+            fill_park(c, &w->piece, w->wait);
+        } else if (w->wait != leader) {
+            err_set(&err, ERR_LIMIT, "%s", why);
+            w->wait->done(w->wait, NULL, &err);
+        }
+        free(w);
+    }
+}
+
 /* --- the flight ------------------------------------------------------------------------------ */
 
 /* The bytes are in f->buf, or it is an error. */
@@ -283,7 +303,7 @@ static void came(struct fill *f, struct view *view, const struct err *failed)
 
     struct stripe *s = stripe_of(c, f->piece.unit);
     struct waiter *waiters;
-    bool keep;
+    bool keep, given_up = bad && err.class == ERR_CANCELLED && atomic_load(&f->given_up);
     {
         ACQUIRE(&s->lock);
         waiters = take_ptr(&f->waiters);
@@ -300,6 +320,11 @@ static void came(struct fill *f, struct view *view, const struct err *failed)
         counter_add(&c->counts->not_kept, 1);
     if (keep)
         writer_push(f->tier, f); /* first: a flush that follows an answer waits for this unit too */
+    if (given_up) {
+        fill_unref(f); /* first: its slot and its memory may be what they need */
+        begin_anew(c, waiters, NULL, "another's fetch of it was cancelled just now");
+        return;
+    }
     answer_all(f, waiters, from, bad ? &err : NULL);
     fill_unref(f);
 }
@@ -312,27 +337,17 @@ static void inner_done(struct source_wait *wait, struct view *view, const struct
 /* The inner layer refused at once: the leader is told by the return value, all others try anew. */
 static void refused(struct fill *f, const struct source_wait *leader)
 {
-    struct stripe *s = stripe_of(f->c, f->piece.unit);
+    struct cache *c = f->c;
+    struct stripe *s = stripe_of(c, f->piece.unit);
     struct waiter *waiters;
     {
         ACQUIRE(&s->lock);
         waiters = take_ptr(&f->waiters);
         fill_unlist(s, f);
     }
-    struct cache *c = f->c;
     give_room_back(f);
     fill_unref(f);
-    for (struct waiter *w = waiters, *next; w; w = next) {
-        next = w->next;
-        struct err err = {0};
-        if (w->wait != leader && !w->ahead) {
-            fill_park(c, &w->piece, w->wait);
-        } else if (w->wait != leader) {
-            err_set(&err, ERR_LIMIT, "the queue below the cache is full");
-            w->wait->done(w->wait, NULL, &err);
-        }
-        free(w);
-    }
+    begin_anew(c, waiters, leader, "the queue below the cache is full");
 }
 
 static int ask_inner(struct fill *f, const struct unit_info *row, struct source_wait *leader,
@@ -349,6 +364,7 @@ static int ask_inner(struct fill *f, const struct unit_info *row, struct source_
     }
     struct piece asked = f->piece;
     asked.row = row;
+    asked.given_up = &f->given_up;
     int rc = source_read(inner, &asked, &view, &f->wait, &failed);
     if (rc == 0)
         came(f, &view, NULL);
@@ -400,10 +416,12 @@ static bool list_fill(struct fill *f, const struct piece *p, struct source_wait 
     f->piece.len = f->len;
     f->piece.into = f->buf;
     f->piece.row = NULL;
+    f->piece.given_up = NULL;
     ACQUIRE(&s->lock);
     if (fill_find(s, p->unit) || (place_load(c, p->unit, &e) && (e.flags & UNIT_IN_PACK)))
         return false;
     fill_join(f, p, wait, ahead);
+    catalog_ref(f->piece.catalog); /* who is taken back lets go of its own */
     f->prio = p->prio;
     f->next = s->fills;
     s->fills = f;

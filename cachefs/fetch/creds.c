@@ -199,16 +199,8 @@ void creds_collect(struct fetch *f)
     }
 }
 
-struct job *creds_take_waiting(struct fetch *f)
+void creds_take_waiting(struct fetch *f, bool (*which)(const struct job *j), struct job **taken)
 {
-    struct job *all = NULL, *next;
-    for (struct visit *v = f->creds->visits; v; v = v->next) {
-        for (struct job *j = v->waiting; j; j = next) {
-            next = j->next;
-            j->next = all;
-            all = j;
-        }
-        v->waiting = NULL;
-    }
-    return all;
+    for (struct visit *v = f->creds->visits; v; v = v->next)
+        jobs_take(&v->waiting, which, taken);
 }

@@ -86,7 +86,8 @@ int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *err)
                                 .sink = r->sink,
                                 .prio = PRIO_READER,
                                 .done = r->done,
-                                .arg = r->arg};
+                                .arg = r->arg,
+                                .given_up = r->given_up};
     return fetch_whole(f, &whole, err);
 }
 

@@ -12,6 +12,9 @@
  *   AGAIN     for a free slot, before all that wait   job_resume()       engine thread
  *   (gone)    done() was called, memory freed   job_finish()             engine thread
  *
+ * From each of these states jobs_give_up() takes what was given up, on the engine's thread between
+ * two rounds, when nobody else has a job or a flight in hand.
+ *
  * Jobs of local stores go WAITING -> (read by a thread of local.c) -> gone.
  *
  * Threads: the engine's one thread owns the multi handle, all flights and all jobs that do not
@@ -51,6 +54,7 @@ struct whole {
     enum prio prio;
     void (*done)(void *arg, const struct err *err);
     void *arg;
+    const atomic_bool *given_up;
 };
 
 struct job {
@@ -120,6 +124,7 @@ struct fetch {
     uint64_t reader_seen_ns;           /* when a reader was admitted last; f->lock */
     bool asleep;                       /* the engine waits and wants to be woken; f->lock */
     bool stopping;                     /* f->lock */
+    bool given_up;                     /* some tokens were set since the last look; f->lock */
     struct rate rate;                  /* f->lock */
     _Atomic uint64_t bandwidth;        /* rate.per_s, for a look without the lock */
 
@@ -214,16 +219,29 @@ void job_failed(struct fetch *f, struct job *j, enum again again, unsigned retry
 void job_start(struct fetch *f, struct job *j);
 void flight_landed(struct fetch *f, struct flight *fl, CURLcode code);
 void jobs_check_clocks(struct fetch *f);
-void jobs_cancel_all(struct fetch *f);
+void job_end_flights(struct fetch *f, struct job *j);
+/* The end of one that failed for good: done() gets the object's name, the reason, the tries. */
+void job_finish_failed(struct fetch *f, struct job *j, const struct err *why);
 /* "get s3://b/k" for error texts; appends. */
 void job_name(const struct job *j, struct bytes *out);
 const struct store *job_store(const struct job *j);
+
+/* give-up.c */
+#define GIVEN_UP "nobody wants it any more"
+bool job_unwanted(const struct job *j); /* its token is set */
+/* f->lock held. The engine's thread looks at all tokens before it admits or waits again. */
+void jobs_look_at_tokens(struct fetch *f);
+void jobs_give_up(struct fetch *f); /* those whose token is set */
+void jobs_cancel_all(struct fetch *f);
+/* Moves those of a list of which `which` says so to `taken`; returns how many. */
+size_t jobs_take(struct job **list, bool (*which)(const struct job *j), struct job **taken);
 
 /* creds.c */
 void creds_new(struct fetch *f);
 void creds_stop(struct fetch *f); /* f->stopping is set; waits for the look-up under way */
 void creds_free(struct fetch *f);
-struct job *creds_take_waiting(struct fetch *f); /* all jobs held, to be cancelled */
+/* As jobs_take(), of the jobs held. */
+void creds_take_waiting(struct fetch *f, bool (*which)(const struct job *j), struct job **taken);
 /* True: the job was kept and comes back through creds_collect() when its store has credentials. */
 bool creds_hold(struct fetch *f, struct job *j);
 void creds_collect(struct fetch *f);

@@ -112,7 +112,9 @@ int job_submit(struct fetch *f, struct job *j, enum prio prio, struct err *err)
         j->dest_next = *bucket;
         *bucket = j;
     }
-    if (!local && f->asleep && f->busy < f->conf.connections) {
+    if (job_unwanted(j)) {
+        jobs_look_at_tokens(f);
+    } else if (!local && f->asleep && f->busy < f->conf.connections) {
         f->asleep = false; /* woken once is enough */
         engine_wake(f);
     }
@@ -337,17 +339,27 @@ static int wait_ms(const struct fetch *f)
     return ms > 60000 ? 60000 : (int)ms;
 }
 
-static bool is_stopping(struct fetch *f)
+/* Ends what was given up. False: the engine is to end. */
+static bool goes_on(struct fetch *f)
 {
-    ACQUIRE(&f->lock);
-    return f->stopping;
+    bool given_up;
+    {
+        ACQUIRE(&f->lock);
+        if (f->stopping)
+            return false;
+        given_up = f->given_up;
+        f->given_up = false;
+    }
+    if (given_up)
+        jobs_give_up(f);
+    return true;
 }
 
 static void *engine_main(void *arg)
 {
     struct fetch *f = arg;
     struct epoll_event events[EVENTS];
-    while (!is_stopping(f)) {
+    while (goes_on(f)) {
         f->now_ns = clock_mono_ns();
         do {
             while (admit_one(f))

@@ -80,6 +80,7 @@ struct fetch_get {
     enum prio prio;
     void (*done)(void *arg, const struct err *err); /* NULL err: dest is full. Must not block. */
     void *arg;
+    const atomic_bool *given_up; /* or NULL: see fetch_give_up() */
 };
 /* -1 only if it can't even be queued (ERR_LIMIT when the queue of that class is full). */
 int fetch_get(struct fetch *f, const struct fetch_get *g, struct err *err);
@@ -87,6 +88,19 @@ int fetch_get(struct fetch *f, const struct fetch_get *g, struct err *err);
 int fetch_get_wait(struct fetch *f, const struct fetch_get *g, struct err *err);
 /* A waiting request of the same transfer gained importance (a reader came for a prefetch). */
 void fetch_raise(struct fetch *f, const void *dest, enum prio prio);
+
+/*
+ * Takes requests back. Each may name a token; their owner sets it and calls this once, for however
+ * many; requests that come with it later are taken back too. A token is one requester's: what two
+ * wait for is given up by the layer that knows both.
+ *
+ * Invariant: done() is called once for each, with ERR_CANCELLED, or as it would have been if that
+ * was faster; and by then all that it held is given back: its place in a queue, its slots, what it
+ * had asked of a limited line, its second request. One that waits sends nothing any more; one under
+ * way ends its connection (over HTTP/2 its stream). Only one piece of a local file is read to its
+ * end.
+ */
+void fetch_give_up(struct fetch *f);
 
 /* --- whole requests that wait (command line, scan, sync) -------------------------------------- */
 
@@ -110,6 +124,7 @@ struct fetch_request {
     fetch_sink_fn *sink;        /* or NULL: in place of a body, without a limit. With `arg` */
     void (*done)(void *arg, const struct err *err);
     void *arg;
+    const atomic_bool *given_up; /* or NULL: see fetch_give_up() */
 };
 int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *err);
 /* The same with a sink, and waits; `done` is not used. */

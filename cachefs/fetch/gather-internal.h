@@ -16,5 +16,8 @@ void gather_free(struct gather *g);
 void gather_add(struct gather *g, const struct fetch_get *get);
 /* The read into `dest` is wanted at `prio` now, whether it waits here or in the engine. */
 void gather_raise(struct gather *g, const void *dest, enum prio prio);
+/* The reads whose token is set, here and in the engine: see fetch_give_up(). The caller keeps the
+ * gather alive. */
+void gather_give_up(struct gather *g);
 
 #endif

@@ -11,6 +11,8 @@
  *                    buffer of RUN_MAX bytes at most
  *   on_run()      -> each read's bytes copied out and summed; if the GET failed, each is asked for
  *                    alone, so that one bad sample does not fail its neighbours
+ *   gather_give_up() -> what waits and was given up is out; a run goes on as long as one of its
+ *                    reads is wanted
  *
  * Lock: `lock` (RANK_FETCH_QUEUE) guards what waits; it is never held while the engine is called.
  */
@@ -38,7 +40,8 @@ struct run {
     struct waiting *reads; /* in the order of their places */
     uint64_t off;
     uint32_t len;
-    unsigned char *data; /* NULL: one read alone, which lands where it is wanted */
+    unsigned char *data;  /* NULL: one read alone, which lands where it is wanted */
+    atomic_bool given_up; /* by all its reads */
 };
 
 struct gather {
@@ -115,6 +118,8 @@ static struct run *take_run(struct gather *g)
         if (end > r->len)
             r->len = (uint32_t)end;
     }
+    if (last != r->reads)
+        r->data = xmalloc(r->len);
     g->first = last->next;
     last->next = NULL;
     if (!g->first)
@@ -145,14 +150,26 @@ static void run_leave(struct run *r)
     g->under_way--;
 }
 
-static void fail_all(struct run *r, const struct err *err)
+static void fail_all(struct waiting *list, const struct err *err)
 {
-    for (struct waiting *w = r->reads; w;) {
+    for (struct waiting *w = list; w;) {
         struct waiting *next = w->next;
         w->get.done(w->get.arg, err);
         free(w);
         w = next;
     }
+}
+
+static bool is_given_up(const struct waiting *w)
+{
+    return w->get.given_up && atomic_load(w->get.given_up);
+}
+
+static void fail_given_up(struct waiting *list)
+{
+    struct err err = {0};
+    err_set(&err, ERR_CANCELLED, "cancelled: nobody wants it any more");
+    fail_all(list, &err);
 }
 
 /* Tried again, judged and reported as any other. */
@@ -185,7 +202,7 @@ static void on_run(void *arg, const struct err *err)
     run_leave(r);
     start_runs(g); /* first: the line should not wait for the copies */
     if (!r->data || (err && err->class == ERR_CANCELLED)) {
-        fail_all(r, err); /* one read alone: its bytes, or its error */
+        fail_all(r->reads, err); /* one read alone: its bytes, or its error */
     } else {
         for (struct waiting *w = r->reads; w;) {
             struct waiting *next = w->next;
@@ -202,20 +219,20 @@ static void start_run(struct gather *g, struct run *r)
 {
     struct fetch_get get = r->reads->get;
     struct err err = {0};
-    if (r->reads->next) {
-        r->data = xmalloc(r->len);
+    if (r->data) {
         get.off = r->off;
         get.len = r->len;
         get.etag = "";
         get.sum_of_range = false;
         get.dest = r->data;
+        get.given_up = &r->given_up;
     }
     get.done = on_run;
     get.arg = r;
     if (fetch_get(g->fetch, &get, &err) == 0)
         return;
     run_leave(r);
-    fail_all(r, &err);
+    fail_all(r->reads, &err);
     run_free(r);
 }
 
@@ -245,11 +262,17 @@ void gather_add(struct gather *g, const struct fetch_get *get)
     memcpy(w->text + get->key_len + 1, get->etag, etag_len);
     w->get.key = w->text;
     w->get.etag = w->text + get->key_len + 1;
+    bool given_up;
     {
         ACQUIRE(&g->lock);
-        insert(g, w);
+        given_up = is_given_up(w); /* or gather_give_up() finds it here */
+        if (!given_up)
+            insert(g, w);
     }
-    start_runs(g);
+    if (given_up)
+        fail_given_up(w);
+    else
+        start_runs(g);
 }
 
 /* Lock held. A read that waits is taken out; for one under way, `ret_dest` is where its run lands.
@@ -289,4 +312,46 @@ void gather_raise(struct gather *g, const void *dest, enum prio prio)
     } else {
         fetch_raise(g->fetch, at, prio);
     }
+}
+
+static bool all_given_up(const struct run *r)
+{
+    const struct waiting *w = r->reads;
+    while (w && is_given_up(w))
+        w = w->next;
+    return !w;
+}
+
+/* Lock held. Those that wait and were given up. */
+static struct waiting *take_given_up(struct gather *g)
+{
+    struct waiting *taken = NULL;
+    g->last = NULL;
+    for (struct waiting **at = &g->first; *at;) {
+        struct waiting *w = *at;
+        if (is_given_up(w)) {
+            *at = w->next;
+            w->next = taken;
+            taken = w;
+        } else {
+            g->last = w;
+            at = &w->next;
+        }
+    }
+    return taken;
+}
+
+void gather_give_up(struct gather *g)
+{
+    struct fetch *f = g->fetch;
+    struct waiting *taken;
+    {
+        ACQUIRE(&g->lock);
+        taken = take_given_up(g);
+        for (struct run *r = g->runs; r; r = r->next)
+            if (all_given_up(r))
+                atomic_store(&r->given_up, true);
+    }
+    fail_given_up(taken);
+    fetch_give_up(f);
 }

@@ -56,8 +56,7 @@ void job_finish(struct fetch *f, struct job *j, const struct err *err)
     free(j);
 }
 
-/* What a caller reads: the object, the last reason, and that it was tried again. */
-static void finish_failed(struct fetch *f, struct job *j, const struct err *why)
+void job_finish_failed(struct fetch *f, struct job *j, const struct err *why)
 {
     cleanup_bytes struct bytes name = {0};
     job_name(j, &name);
@@ -69,7 +68,7 @@ static void finish_failed(struct fetch *f, struct job *j, const struct err *why)
     job_finish(f, j, &err);
 }
 
-static void end_flights(struct fetch *f, struct job *j)
+void job_end_flights(struct fetch *f, struct job *j)
 {
     if (j->main)
         flight_end(f, j->main);
@@ -126,7 +125,7 @@ static void land_well(struct fetch *f, struct flight *fl)
             fl->text = (struct bytes){0};
         }
     }
-    end_flights(f, j);
+    job_end_flights(f, j);
     job_finish(f, j, NULL);
 }
 
@@ -178,7 +177,7 @@ void job_failed(struct fetch *f, struct job *j, enum again again, unsigned retry
                                   .random = f->seed};
     uint64_t pause;
     if (!retry_decide(&policy, &f->retry_budget, &ask, &pause)) {
-        finish_failed(f, j, err);
+        job_finish_failed(f, j, err);
         return;
     }
     counter_add(&f->counts->retries, 1);
@@ -394,39 +393,4 @@ void jobs_check_clocks(struct fetch *f)
         if (i < f->n_flying)
             check_flight(f, f->flying[i]);
     wake_parked(f);
-}
-
-/* --- stopping -------------------------------------------------------------------------------- */
-
-static void cancel_list(struct fetch *f, struct job *list)
-{
-    const struct err err = {.class = ERR_CANCELLED, .msg = "cancelled: the engine is stopping"};
-    while (list) {
-        struct job *j = list;
-        list = j->next;
-        finish_failed(f, j, &err);
-    }
-}
-
-void jobs_cancel_all(struct fetch *f)
-{
-    struct job *list = NULL;
-    for (;;) {
-        ACQUIRE(&f->lock);
-        struct job *j = (struct job *)queues_pop(&f->http, QUEUES_ALL);
-        if (!j)
-            break;
-        j->next = list;
-        list = j;
-    }
-    while (f->n_flying) {
-        struct job *j = f->flying[0]->job;
-        end_flights(f, j);
-        j->next = list;
-        list = j;
-    }
-    cancel_list(f, list);
-    cancel_list(f, f->again);
-    cancel_list(f, f->parked);
-    cancel_list(f, creds_take_waiting(f));
 }

@@ -21,7 +21,8 @@ struct local_pool {
     pthread_t threads[LOCAL_THREADS];
     unsigned n, waiting;        /* waiting: for work; f->lock */
     struct cond work;           /* a job waits, room came, or it is time to end */
-    struct cond tick;           /* it is time to end; never signalled while only time passes */
+    struct cond tick;           /* it is time to end, all or what was given up; not signalled while
+                                   only time passes */
     struct retry_budget budget; /* f->lock */
 };
 
@@ -42,23 +43,29 @@ void local_free(struct fetch *f)
 
 void local_poke(struct fetch *f)
 {
-    if (f->stopping)
+    if (f->stopping || f->given_up)
         cond_broadcast(&f->local_pool->tick);
     if (f->local_pool->waiting && (f->stopping || queues_have(&f->local, QUEUES_ALL)))
         cond_broadcast(&f->local_pool->work);
 }
 
-/* Sleeps, or less if the engine stops. False: it does. */
-static bool pause_for(struct fetch *f, uint64_t ns)
+/* f->lock held. */
+static bool is_wanted(const struct fetch *f, const struct job *j)
+{
+    return !f->stopping && !job_unwanted(j);
+}
+
+/* Sleeps, or less if the read is to end. False: it is. */
+static bool pause_for(struct fetch *f, const struct job *j, uint64_t ns)
 {
     uint64_t end = clock_mono_ns() + ns, now;
     ACQUIRE(&f->lock);
-    while (!f->stopping && (now = clock_mono_ns()) < end)
+    while (is_wanted(f, j) && (now = clock_mono_ns()) < end)
         cond_wait_for(&f->local_pool->tick, &f->lock, end - now);
-    return !f->stopping;
+    return is_wanted(f, j);
 }
 
-static bool charge(struct fetch *f, size_t len)
+static bool charge(struct fetch *f, const struct job *j, size_t len)
 {
     for (;;) {
         uint64_t wait;
@@ -71,20 +78,29 @@ static bool charge(struct fetch *f, size_t len)
                 return true;
             }
         }
-        if (!pause_for(f, wait))
+        if (!pause_for(f, j, wait))
             return false;
     }
 }
 
-static int read_all(struct fetch *f, const struct fetch_get *g, struct err *err)
+static int cancelled(const struct job *j, struct err *err)
 {
+    return err_set(err, ERR_CANCELLED, "cancelled: %s",
+                   job_unwanted(j) ? GIVEN_UP : "the engine is stopping");
+}
+
+static int read_all(struct fetch *f, const struct job *j, struct err *err)
+{
+    const struct fetch_get *g = &j->get;
     uint64_t size = g->object_size == FETCH_SIZE_UNKNOWN ? 0 : g->object_size;
     for (uint32_t done = 0; done < g->len;) {
         uint32_t piece = g->len - done;
+        if (job_unwanted(j))
+            return cancelled(j, err);
         if (atomic_load(&f->bandwidth)) {
             piece = piece < LIMITED_PIECE ? piece : LIMITED_PIECE;
-            if (!charge(f, piece))
-                return err_set(err, ERR_CANCELLED, "cancelled: the engine is stopping");
+            if (!charge(f, j, piece))
+                return cancelled(j, err);
         }
         if (store_local_read(g->store, g->key, g->key_len, g->off + done, (char *)g->dest + done,
                              piece, size, g->mtime_ns, err))
@@ -111,7 +127,7 @@ static bool try_again(struct fetch *f, struct job *j, uint64_t start_ns, const s
             return false;
     }
     counter_add(&f->counts->retries, 1);
-    return pause_for(f, pause);
+    return pause_for(f, j, pause);
 }
 
 static void run(struct fetch *f, struct job *j)
@@ -123,7 +139,7 @@ static void run(struct fetch *f, struct job *j)
         err = (struct err){0};
         j->tries++;
         counter_add(&f->counts->requests, 1);
-        result = read_all(f, &j->get, &err);
+        result = read_all(f, j, &err);
     } while (result && try_again(f, j, start, &err));
     slot_give(f, j->low);
     if (result == 0) {
@@ -131,6 +147,8 @@ static void run(struct fetch *f, struct job *j)
         job_finish(f, j, NULL);
         return;
     }
+    if (job_unwanted(j)) /* perhaps while it paused after a failure */
+        cancelled(j, &err);
     if (err.class == ERR_NOT_FOUND)
         err_set(&err, ERR_STALE,
                 "deleted at the source since the scan (scan again, or mount with --refresh)");

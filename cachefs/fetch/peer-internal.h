@@ -128,6 +128,8 @@ void ask_good(struct ask *a);
 void ask_next(struct ask *a, const struct err *why);
 void ask_hedge(struct ask *a); /* lock was dropped after a->hedged and a->refs were set */
 bool ask_is_wanted(struct ask *a);
+/* Its caller has taken it back. Not told of a hedged one: who asked for it may be gone. */
+bool ask_given_up(const struct ask *a);
 void layer_enter(struct peer_layer *l); /* lock held */
 void layer_leave(struct peer_layer *l); /* no lock held; touches nothing afterwards */
 
@@ -142,6 +144,9 @@ int peer_build(struct peer_layer *l, struct http_req *r, enum http_method method
                const char *path);
 void peer_batch_body(struct bytes *out, const char *version, uint64_t ids,
                      const struct ask *const *asks, size_t n);
+/* Lock held. Those all of whose asks were given up; fetch_give_up() follows. One goes on while it
+ * carries anything that is wanted. */
+void requests_give_up(struct peer_layer *l);
 /* Late readers: sent to the store as well. Returns when to look again. */
 uint64_t requests_hedge(struct peer_layer *l, uint64_t now);
 

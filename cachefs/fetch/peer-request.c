@@ -25,6 +25,7 @@ struct peer_request {
     uint32_t n;
     bool has_reader;
     bool lied; /* a sum did not fit */
+    atomic_bool given_up;
     char version[CATALOG_DIGEST + 1];
     uint64_t ids;
     struct bytes body;
@@ -323,7 +324,8 @@ static void request_done(void *arg, const struct err *err)
     else if (err)
         why = *err;
     leave(q);
-    judge(q, why.class ? &why : NULL);
+    if (why.class != ERR_CANCELLED || !atomic_load(&q->given_up)) /* else it says nothing of it */
+        judge(q, why.class ? &why : NULL);
     for (uint32_t i = 0; i < q->n; i++) {
         struct ask *a = ask_take(q, i);
         if (a)
@@ -350,7 +352,8 @@ static void send_request(struct peer_request *q)
                                     .answer = &q->answer,
                                     .sink = take_bytes,
                                     .done = request_done,
-                                    .arg = q};
+                                    .arg = q,
+                                    .given_up = &q->given_up};
     if (fetch_start(l->fetch, &r, &err))
         request_done(q, &err);
 }
@@ -367,6 +370,24 @@ void requests_start(struct peer *p)
             return;
         send_request(q);
     }
+}
+
+static bool all_given_up(const struct peer_request *q)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < q->n; i++) {
+        if (q->asks[i] && !ask_given_up(q->asks[i]))
+            return false;
+        any = any || q->asks[i];
+    }
+    return any;
+}
+
+void requests_give_up(struct peer_layer *l)
+{
+    for (struct peer_request *q = l->requests; q; q = q->next)
+        if (all_given_up(q))
+            atomic_store(&q->given_up, true);
 }
 
 /* --- late readers ----------------------------------------------------------------------------- */

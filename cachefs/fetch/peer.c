@@ -120,6 +120,19 @@ static void side_failed(struct ask *a, const struct err *why)
     ask_put(a);
 }
 
+bool ask_given_up(const struct ask *a)
+{
+    return !a->hedged && a->piece.given_up && atomic_load(a->piece.given_up);
+}
+
+static void ask_cancel(struct ask *a)
+{
+    struct err err = {0};
+    err_set(&err, ERR_CANCELLED, "cancelled: nobody wants it any more");
+    a->wait->done(a->wait, NULL, &err);
+    ask_put(a);
+}
+
 /* --- the store -------------------------------------------------------------------------------- */
 
 /* From here on the read is the store's alone. */
@@ -171,6 +184,7 @@ void ask_hedge(struct ask *a)
     p.into = a->scratch;
     p.off = 0;
     p.len = a->unit_len;
+    p.given_up = NULL; /* the token may be gone before this side has ended */
     a->store_wait.done = store_done;
     int rc = source_read(a->layer->source.inner, &p, &view, &a->store_wait, &err);
     if (rc == 0)
@@ -212,14 +226,14 @@ static void enqueue(struct ask *a, struct peer *p)
         hedge_request(&p->hedge);
 }
 
-/* Queues it at a machine. False: there is none to ask. */
+/* Queues it at a machine. False: there is none to ask, or no need to. */
 static bool try_peers(struct ask *a)
 {
     struct peer_layer *l = a->layer;
     struct peer *p;
     {
         ACQUIRE(&l->lock);
-        p = l->stop ? NULL : choose(a);
+        p = l->stop || ask_given_up(a) ? NULL : choose(a);
         if (!p)
             return false;
         enqueue(a, p);
@@ -247,7 +261,9 @@ void ask_next(struct ask *a, const struct err *why)
     }
     if (before)
         peer_unref(before);
-    if (why && why->class == ERR_CANCELLED) {
+    if (ask_given_up(a)) {
+        ask_cancel(a);
+    } else if (why && why->class == ERR_CANCELLED) {
         a->wait->done(a->wait, NULL, why);
         ask_put(a);
     } else if (!try_peers(a)) {
@@ -338,6 +354,48 @@ static void layer_raise(struct source *s, const struct piece *piece)
     }
 }
 
+/* Lock held. Moves those that wait and were given up to `taken`. */
+static void take_given_up(struct peer *p, struct ask **taken)
+{
+    for (unsigned which = 0; which < 2; which++) {
+        struct ask **at = &p->first[which];
+        while (*at) {
+            struct ask *a = *at;
+            if (!ask_given_up(a)) {
+                at = &a->next;
+                continue;
+            }
+            *at = a->next;
+            a->next = *taken;
+            *taken = a;
+        }
+        p->end[which] = at;
+    }
+}
+
+static void layer_give_up(struct source *s)
+{
+    struct peer_layer *l = (struct peer_layer *)(void *)s;
+    struct ask *taken = NULL;
+    struct fetch *f;
+    {
+        ACQUIRE(&l->lock);
+        for (size_t i = 0; i < l->n_peers; i++)
+            if (l->peers[i])
+                take_given_up(l->peers[i], &taken);
+        requests_give_up(l);
+        f = l->fetch;
+    }
+    while (taken) {
+        struct ask *a = taken;
+        taken = a->next;
+        ask_cancel(a);
+    }
+    if (f)
+        fetch_give_up(f);
+    source_give_up(s->inner);
+}
+
 static void layer_drop(struct source *s, uint64_t unit)
 {
     if (s->inner->ops->drop)
@@ -388,6 +446,7 @@ static const struct source_ops peer_ops = {
     .drop = layer_drop,
     .close = layer_close,
     .raise = layer_raise,
+    .give_up = layer_give_up,
 };
 
 int peer_source_new(struct source **ret, const struct peer_conf *conf, struct source *inner,

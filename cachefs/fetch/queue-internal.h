@@ -38,6 +38,8 @@ struct queue_item *queues_pop(struct queues *q, unsigned allowed);
 /* To the end of another class's queue, which may exceed its limit by it. */
 void queues_move(struct queues *q, struct queue_item *item, enum prio prio);
 void queues_remove(struct queues *q, struct queue_item *item);
+/* Calls fn for each that waits; it may remove that one. */
+void queues_each(struct queues *q, void (*fn)(void *arg, struct queue_item *item), void *arg);
 bool queues_have(const struct queues *q, unsigned allowed);
 
 #endif

@@ -83,6 +83,16 @@ void queues_move(struct queues *q, struct queue_item *item, enum prio prio)
     link_after(q, q->heads[prio].prev, item, prio);
 }
 
+void queues_each(struct queues *q, void (*fn)(void *arg, struct queue_item *item), void *arg)
+{
+    for (size_t i = 0; i < PRIO_COUNT; i++) {
+        for (struct queue_item *item = q->heads[i].next, *next; item != &q->heads[i]; item = next) {
+            next = item->next;
+            fn(arg, item);
+        }
+    }
+}
+
 bool queues_have(const struct queues *q, unsigned allowed)
 {
     for (unsigned class = 0; class < PRIO_COUNT; class ++)

@@ -106,6 +106,7 @@ static int start(struct store_layer *l, const struct piece *p, const struct unit
         .prio = p->prio,
         .done = on_done,
         .arg = r,
+        .given_up = p->given_up,
     };
     count(l, +1);
     if (unit->packed && p->prio != PRIO_READER && unit->len <= GATHERED_MAX) {
@@ -145,6 +146,12 @@ static void store_raise(struct source *s, const struct piece *p)
         gather_raise(l->gather, p->into->data, p->prio);
 }
 
+static void store_give_up(struct source *s)
+{
+    const struct store_layer *l = (const struct store_layer *)s;
+    gather_give_up(l->gather);
+}
+
 static void store_layer_close(struct source *s)
 {
     struct store_layer *l = (struct store_layer *)s;
@@ -165,6 +172,7 @@ static const struct source_ops store_ops = {
     .read = store_read,
     .close = store_layer_close,
     .raise = store_raise,
+    .give_up = store_give_up,
 };
 
 int fetch_source_new(struct source **ret, struct fetch *f, struct store *const *stores, size_t n,

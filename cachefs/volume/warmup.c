@@ -43,7 +43,8 @@ struct warm {
     uint64_t ticked_ns;
     uint64_t steps; /* samples looked at for good */
     bool cancelled, is_share;
-    bool packed; /* the samples lie in packs */
+    atomic_bool given_up; /* the token of its reads; set when no more of them are begun */
+    bool packed;          /* the samples lie in packs */
 
     struct lock lock;
     struct cond changed;
@@ -58,8 +59,8 @@ struct warm_sample {
     struct target *target;
     atomic_int left; /* units on their way, and one for who starts them */
     atomic_bool failed;
-    bool given_up; /* the warmup was cancelled before all of it was asked for */
-    char why[400]; /* of the first failure */
+    atomic_bool given_up; /* the warmup was cancelled before all of it came */
+    char why[400];        /* of the first failure */
     struct warm_unit {
         struct source_wait wait;
         struct warm_sample *sample;
@@ -133,7 +134,7 @@ static void sample_end(struct warm_sample *s)
 {
     struct warm *w = s->w;
     bool failed = atomic_load(&s->failed);
-    if (s->given_up) {
+    if (atomic_load(&s->given_up)) {
         free(s);
         return;
     }
@@ -186,7 +187,9 @@ static void unit_arrived(struct source_wait *wait, struct view *view, const stru
     struct warm *w = s->w;
     (void)view;
     /* "No room now" comes late where another's fill was joined: the next round asks again. */
-    if (err && err->class != ERR_LIMIT)
+    if (err && err->class == ERR_CANCELLED && atomic_load(&w->given_up))
+        atomic_store(&s->given_up, true);
+    else if (err && err->class != ERR_LIMIT)
         sample_failed(s, err);
     sample_leave(s);
     give_place(w);
@@ -229,7 +232,8 @@ static void fetch_unit(struct warm_sample *s, uint64_t block)
     struct piece p = {.catalog = w->catalog,
                       .unit = s->target->id + block,
                       .len = UNIT_BYTES,
-                      .prio = PRIO_WARMUP};
+                      .prio = PRIO_WARMUP,
+                      .given_up = &w->given_up};
     while (take_place(w)) {
         struct err err = {0};
         atomic_fetch_add(&s->left, 1);
@@ -257,13 +261,25 @@ static void fetch_target(struct warm *w, struct target *t)
     for (uint64_t i = 0; i < n && !w->cancelled && !atomic_load(&s->failed); i++)
         if (cache_where(w->v->cache, t->id + i) < 0)
             fetch_unit(s, i);
-    s->given_up = w->cancelled;
+    if (w->cancelled)
+        atomic_store(&s->given_up, true);
     sample_leave(s);
+}
+
+/* What is on its way is of no use once the warmup was cancelled: a narrow line would be busy with
+ * it for long. */
+static void take_back(struct warm *w)
+{
+    if (!w->cancelled || atomic_load(&w->given_up))
+        return;
+    atomic_store(&w->given_up, true);
+    source_give_up(w->v->top);
 }
 
 static void wait_for_all(struct warm *w)
 {
     for (;;) {
+        take_back(w);
         {
             ACQUIRE(&w->lock);
             if (w->outstanding > 0)

@@ -107,7 +107,7 @@ static void count_close(struct source *s)
 
 #define COUNT_OPS                                                                  \
     .name = "count", .read = count_read, .drop = count_drop, .close = count_close, \
-    .raise = layer_raise
+    .raise = layer_raise, .give_up = layer_give_up
 static const struct source_ops ops = {COUNT_OPS, .ahead = count_ahead};
 static const struct source_ops ops_no_ahead = {COUNT_OPS};
 

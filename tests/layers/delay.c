@@ -139,7 +139,7 @@ static void delay_close(struct source *s)
 
 #define DELAY_OPS                                                                  \
     .name = "delay", .read = delay_read, .drop = delay_drop, .close = delay_close, \
-    .raise = layer_raise
+    .raise = layer_raise, .give_up = layer_give_up
 static const struct source_ops ops = {DELAY_OPS, .ahead = delay_ahead};
 static const struct source_ops ops_no_ahead = {DELAY_OPS};
 

@@ -112,7 +112,7 @@ static void fault_close(struct source *s)
 
 #define FAULT_OPS                                                                  \
     .name = "fault", .read = fault_read, .drop = fault_drop, .close = fault_close, \
-    .raise = layer_raise
+    .raise = layer_raise, .give_up = layer_give_up
 static const struct source_ops ops = {FAULT_OPS, .ahead = fault_ahead};
 static const struct source_ops ops_no_ahead = {FAULT_OPS};
 

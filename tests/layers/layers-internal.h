@@ -14,8 +14,9 @@ bool layer_word(const char **text, char stop, char *out, size_t size);
 int layer_op_parse(const char *word, enum layer_op *ret, struct err *err);
 int layer_number(const char *word, uint64_t *ret, struct err *err);
 
-/* Passes a raise on. */
+/* Pass it on. */
 void layer_raise(struct source *s, const struct piece *p);
+void layer_give_up(struct source *s);
 
 int fault_new(struct source **ret, const char *args, struct source *inner, struct err *err);
 int delay_new(struct source **ret, const char *args, struct source *inner, struct err *err);

@@ -64,6 +64,11 @@ void layer_raise(struct source *s, const struct piece *p)
         s->inner->ops->raise(s->inner, p);
 }
 
+void layer_give_up(struct source *s)
+{
+    source_give_up(s->inner);
+}
+
 static int make_one(struct source **ret, const char *text, struct source *inner, struct err *err)
 {
     const char *args = text;

@@ -14,10 +14,11 @@ SPEC = settings joined by ',':  size=N (1000)  and faults FAULT=K, each for the 
   norange               answer 200 with the whole object         chunked   without Content-Length
   flip                  one wrong byte          garbage             no HTTP         close   close unannounced after the answer
   late=K:MS             the first K answers begin MS milliseconds late
-  slow=BYTES            so many bytes a second, always
+  slow=BYTES            so many bytes a second, until somebody asks for /_fast; again from /_slow on
 PUT stores an object under any key. POST ?uploads, PUT ?partNumber&uploadId, POST ?uploadId, DELETE as S3 does.
 GET /BUCKET?list-type=2 lists made-up buckets: flat-N (img_000000…), tree-DxF (class_DDDD/file_FFFF.jpg), deep-N, else what was PUT.
-GET /_count/PATH answers how many requests /PATH had; /_peak the most requests at once.
+GET /_count/PATH answers how many requests /PATH had; /_peak the most requests at once;
+/_open how many connections clients hold open, without the one that asks.
 """
 import argparse
 import asyncio
@@ -30,7 +31,9 @@ import urllib.parse
 
 J = bytes((7 * j + 13 * (j >> 8)) & 255 for j in range(65521))
 COUNTS, STORED, UPLOADS = {}, {}, {}
+READERS = set()  # one a connection
 NOW = PEAK = 0
+FAST = asyncio.Event()
 
 
 def fnv(key):
@@ -129,7 +132,7 @@ def list_page(bucket, q, made={}):
             at += 1
     item = "<Contents><Key>%s</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>&quot;%08x&quot;</ETag><Size>%d</Size></Contents>"
     enc = urllib.parse.quote if q.get("encoding-type") == "url" else (lambda s: s)
-    text = "".join(item % (enc(k), fnv(k), len(STORED.get(bucket + "/" + k, k))) for k in out)
+    text = "".join(item % (enc(k), fnv(bucket + "/" + k), len(STORED.get(bucket + "/" + k, k))) for k in out)
     text += "".join("<CommonPrefixes><Prefix>%s</Prefix></CommonPrefixes>" % enc(p) for p in folders)
     if more:
         text += "<NextContinuationToken>%s</NextContinuationToken>" % last
@@ -237,8 +240,13 @@ async def answer_object(r, writer, key):
         send(writer, status, headers, b"", length)
         step = max(1, int(s["slow"]) // 20)
         for i in range(0, length, step):
+            if writer.is_closing():
+                return
             writer.write(body[i : i + step])
-            await asyncio.sleep(0.05)
+            try:
+                await asyncio.wait_for(FAST.wait(), 0.05)
+            except asyncio.TimeoutError:
+                pass
         return
     send(writer, status, headers, body, length)
     if has("close"):
@@ -250,6 +258,11 @@ async def answer(r, writer):
         return send(writer, 200, {}, str(COUNTS.get(r.path[7:], 0)).encode())
     if r.path == "/_peak":
         return send(writer, 200, {}, str(PEAK).encode())
+    if r.path == "/_open":
+        return send(writer, 200, {}, str(sum(not reader.at_eof() for reader in READERS) - 1).encode())
+    if r.path in ("/_fast", "/_slow"):
+        FAST.set() if r.path == "/_fast" else FAST.clear()
+        return send(writer, 200, {})
     if r.path == "/_uploads":
         return send(writer, 200, {}, str(len(UPLOADS)).encode())
     COUNTS[r.path] = COUNTS.get(r.path, 0) + 1
@@ -268,6 +281,7 @@ async def answer(r, writer):
 
 async def serve(reader, writer):
     global NOW, PEAK
+    READERS.add(reader)
     try:
         while not writer.is_closing():
             r = await read_request(reader)
@@ -282,6 +296,7 @@ async def serve(reader, writer):
     except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
         pass
     finally:
+        READERS.discard(reader)
         writer.close()
 
 

@@ -43,6 +43,18 @@ int catalog_unit(struct catalog *k, uint64_t unit, struct unit_info *ret, struct
     return 0;
 }
 
+struct catalog *catalog_ref(struct catalog *k)
+{
+    atomic_fetch_add(&k->refs, 1);
+    return k;
+}
+
+void catalog_unref(struct catalog *k)
+{
+    if (k)
+        atomic_fetch_sub(&k->refs, 1);
+}
+
 void unit_info_release(struct unit_info *u)
 {
     bytes_release(&u->key);
@@ -122,7 +134,45 @@ static void fake_raise(struct source *s, const struct piece *p)
     atomic_fetch_add(&f->raised, 1);
 }
 
-static const struct source_ops fake_ops = {.name = "fake", .read = fake_read, .raise = fake_raise};
+static struct ask *take_unwanted(struct fake *f)
+{
+    struct ask *taken = NULL;
+    ACQUIRE(&f->lock);
+    for (struct ask **at = &f->queue; *at;) {
+        struct ask *a = *at;
+        if (!a->piece.given_up || !atomic_load(a->piece.given_up)) {
+            at = &a->next;
+            continue;
+        }
+        *at = a->next;
+        a->next = taken;
+        taken = a;
+    }
+    return taken;
+}
+
+int fake_end_unwanted(struct fake *f)
+{
+    int n = 0;
+    for (struct ask *a = take_unwanted(f), *next; a; a = next, n++) {
+        struct err err = {0};
+        next = a->next;
+        err_set(&err, ERR_CANCELLED, "taken back");
+        a->wait->done(a->wait, NULL, &err);
+        free(a);
+    }
+    return n;
+}
+
+static void fake_give_up(struct source *s)
+{
+    struct fake *f = (struct fake *)(void *)s;
+    if (!atomic_load(&f->stubborn))
+        fake_end_unwanted(f);
+}
+
+static const struct source_ops fake_ops = {
+    .name = "fake", .read = fake_read, .raise = fake_raise, .give_up = fake_give_up};
 
 void rig_release(struct rig *r, bool held)
 {
@@ -253,15 +303,23 @@ int call_start(struct rig *r, struct call *c, uint64_t unit, enum prio prio)
     return rc;
 }
 
-int call_if_kept(struct rig *r, struct call *c, uint64_t unit)
+static int begin_ahead(struct rig *r, struct call *c, struct piece p)
 {
-    struct piece p = {.catalog = &r->catalog,
-                      .unit = unit,
-                      .len = UNIT_BYTES,
-                      .prio = PRIO_WARMUP,
-                      .if_kept = true};
+    p.catalog = &r->catalog;
+    p.len = UNIT_BYTES;
+    p.prio = PRIO_WARMUP;
     *c = (struct call){.wait.done = call_done};
     return source_ahead(r->top, &p, &c->wait, &c->err);
+}
+
+int call_if_kept(struct rig *r, struct call *c, uint64_t unit)
+{
+    return begin_ahead(r, c, (struct piece){.unit = unit, .if_kept = true});
+}
+
+int call_ahead(struct rig *r, struct call *c, uint64_t unit, const atomic_bool *token)
+{
+    return begin_ahead(r, c, (struct piece){.unit = unit, .if_kept = true, .given_up = token});
 }
 
 void call_wait(struct call *c)

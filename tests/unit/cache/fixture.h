@@ -14,6 +14,7 @@ struct catalog {  /* what the units of a test look like */
     uint32_t len; /* of every unit … */
     bool vary;    /* … or between 1 and len */
     bool compressible;
+    atomic_int refs; /* by fills */
 };
 uint32_t unit_len(const struct catalog *k, uint64_t unit);
 void unit_fill(const struct catalog *k, uint64_t unit, unsigned char *out);
@@ -29,8 +30,11 @@ struct fake {
     bool threaded, held, stop; /* held: answers wait */
     atomic_int reads, raised;
     atomic_bool failing, short_answers, refusing;
+    atomic_bool stubborn; /* what is given up ends by fake_end_unwanted() only */
     pthread_t threads[FAKE_THREADS];
 };
+
+int fake_end_unwanted(struct fake *f); /* returns how many */
 
 struct rig {
     char dir[64];
@@ -67,6 +71,8 @@ struct call { /* one read that may be pending */
 };
 int call_start(struct rig *r, struct call *c, uint64_t unit, enum prio prio);
 int call_if_kept(struct rig *r, struct call *c, uint64_t unit); /* ahead of readers */
+/* The same, with a token to take it back by. */
+int call_ahead(struct rig *r, struct call *c, uint64_t unit, const atomic_bool *token);
 void call_wait(struct call *c);
 
 #endif

@@ -216,3 +216,119 @@ Test(flight, eight_threads_read_and_drop)
     cr_assert_eq(cache_counts(r.cache)->corrupt, 0);
     rig_end(&r);
 }
+
+/* --- taking back ------------------------------------------------------------------------------ */
+
+static void give_up(struct rig *r, atomic_bool *token)
+{
+    atomic_store(token, true);
+    source_give_up(r->top);
+}
+
+static void expect_nothing_held(struct rig *r)
+{
+    cr_assert_eq(cache_flush(r->cache, NULL), 0);
+    fill_drain(r->cache);
+    cr_expect_eq(pool_used(r->pool), 0);
+    cr_expect_eq(r->cache->slots.n_used, 0);
+    cr_expect_eq(r->cache->tiers[0]->reserved, 0);
+    cr_expect_eq(atomic_load(&r->catalog.refs), 0);
+}
+
+Test(flight, what_is_given_up_by_all_ends_and_leaves_nothing)
+{
+    enum { N = 20 };
+    struct rig r;
+    struct call calls[N];
+    atomic_bool token = false;
+    rig_begin(&r, 115000, 64u << 20, true);
+    rig_open(&r);
+    rig_release(&r, true);
+    for (int i = 0; i < N; i++) /* two a unit */
+        cr_assert_eq(call_ahead(&r, &calls[i], (uint64_t)i / 2, &token), SOURCE_PENDING);
+    give_up(&r, &token);
+    for (int i = 0; i < N; i++) {
+        cr_assert_eq(atomic_load(&calls[i].done), -1);
+        cr_assert_eq(calls[i].err.class, ERR_CANCELLED);
+    }
+    expect_nothing_held(&r);
+    rig_release(&r, false);
+    rig_fill(&r, 0, N / 2);
+    cr_expect_eq(atomic_load(&r.fake.reads), N);
+    expect_nothing_held(&r);
+    rig_end(&r);
+}
+
+Test(flight, what_another_waits_for_goes_on)
+{
+    struct rig r;
+    struct call ours, reader, theirs;
+    atomic_bool token = false, other = false;
+    rig_begin(&r, 115000, 64u << 20, true);
+    rig_open(&r);
+    rig_release(&r, true);
+    call_ahead(&r, &ours, 3, &token);
+    call_start(&r, &reader, 3, PRIO_READER);
+    call_ahead(&r, &theirs, 3, &other);
+    give_up(&r, &token);
+    cr_assert_eq(atomic_load(&ours.done), -1);
+    cr_assert_eq(atomic_load(&reader.done), 0);
+    cr_assert_eq(atomic_load(&theirs.done), 0);
+    rig_release(&r, false);
+    call_wait(&reader);
+    call_wait(&theirs);
+    cr_assert_eq(atomic_load(&reader.done), 1);
+    cr_assert_eq(atomic_load(&theirs.done), 1);
+    cr_expect(unit_equal(&r.catalog, 3, 0, reader.view.ptr, 115000));
+    view_release(&reader.view);
+    cr_expect_eq(atomic_load(&r.fake.reads), 1);
+    expect_nothing_held(&r);
+    rig_end(&r);
+}
+
+Test(flight, who_joins_what_is_given_up_begins_anew)
+{
+    struct rig r;
+    struct call ours, reader, ahead;
+    atomic_bool token = false;
+    rig_begin(&r, 115000, 64u << 20, true);
+    rig_open(&r);
+    rig_release(&r, true);
+    atomic_store(&r.fake.stubborn, true);
+    call_ahead(&r, &ours, 3, &token);
+    give_up(&r, &token);
+    cr_assert_eq(atomic_load(&ours.done), -1);
+    call_start(&r, &reader, 3, PRIO_READER);
+    call_ahead(&r, &ahead, 3, NULL);
+    cr_assert_eq(fake_end_unwanted(&r.fake), 1);
+    cr_expect_eq(atomic_load(&ahead.done), -1);
+    cr_expect_eq(ahead.err.class, ERR_LIMIT, "work ahead is to be tried again");
+    cr_assert_eq(atomic_load(&reader.done), 0);
+    rig_release(&r, false);
+    call_wait(&reader);
+    cr_assert_eq(atomic_load(&reader.done), 1, "%s", reader.err.msg);
+    cr_expect(unit_equal(&r.catalog, 3, 0, reader.view.ptr, 115000));
+    view_release(&reader.view);
+    cr_expect_eq(atomic_load(&r.fake.reads), 2);
+    expect_nothing_held(&r);
+    rig_end(&r);
+}
+
+Test(flight, bytes_that_come_all_the_same_are_kept)
+{
+    struct rig r;
+    struct call ours;
+    atomic_bool token = false;
+    rig_begin(&r, 115000, 64u << 20, true);
+    rig_open(&r);
+    rig_release(&r, true);
+    atomic_store(&r.fake.stubborn, true);
+    call_ahead(&r, &ours, 3, &token);
+    give_up(&r, &token);
+    cr_assert_eq(atomic_load(&ours.done), -1);
+    rig_release(&r, false);
+    rig_fill(&r, 3, 1);
+    cr_expect_eq(atomic_load(&r.fake.reads), 1);
+    expect_nothing_held(&r);
+    rig_end(&r);
+}

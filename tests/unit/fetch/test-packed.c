@@ -89,12 +89,15 @@ struct wait {
     struct buf *into;
     _Atomic int done;
     int result;
+    bool cancelled;
+    const atomic_bool *given_up;
 };
 
 static void on_done(struct source_wait *wait, struct view *view, const struct err *err)
 {
     struct wait *w = (struct wait *)wait;
     w->result = err ? -1 : 0;
+    w->cancelled = err && err->class == ERR_CANCELLED;
     if (view)
         view_release(view);
     w->done++;
@@ -110,8 +113,12 @@ static void ask(struct wait *w, unsigned i, enum prio prio)
     cr_assert_eq(catalog_find(catalog, path, &e, &err), 0, "%s", err.msg);
     w->wait.done = on_done;
     w->into = pool_get(pool, SIZE);
-    const struct piece p = {
-        .catalog = catalog, .unit = e.id, .len = SIZE, .prio = prio, .into = w->into};
+    const struct piece p = {.catalog = catalog,
+                            .unit = e.id,
+                            .len = SIZE,
+                            .prio = prio,
+                            .into = w->into,
+                            .given_up = w->given_up};
     cr_assert_eq(source_read(layer, &p, &v, &w->wait, &err), SOURCE_PENDING, "%s", err.msg);
 }
 
@@ -184,6 +191,58 @@ Test(packed, closing_ends_what_waits, .init = begin, .fini = finish)
         cr_assert_eq(waits[i].done, 1);
         buf_unref(waits[i].into);
     }
+    free(waits);
+}
+
+/* On a line that brings next to nothing. */
+static void ask_all(struct wait *waits, const atomic_bool *token, unsigned wanted)
+{
+    fetch_set_bandwidth(engine, 1000);
+    for (unsigned i = 0; i < SAMPLES; i++) {
+        waits[i].given_up = wanted && i % wanted == 0 ? NULL : token;
+        ask(&waits[i], i, PRIO_WARMUP);
+    }
+}
+
+Test(packed, what_is_given_up_by_all_ends, .init = begin, .fini = finish)
+{
+    struct wait *waits = xcalloc(SAMPLES, sizeof *waits);
+    atomic_bool token = false;
+    unsigned cancelled = 0;
+    ask_all(waits, &token, 0);
+    atomic_store(&token, true);
+    source_give_up(layer);
+    for (unsigned i = 0; i < SAMPLES; i++) {
+        wait_for(&waits[i]);
+        cr_assert_eq(waits[i].done, 1);
+        cancelled += waits[i].cancelled;
+        buf_unref(waits[i].into);
+    }
+    cr_expect_geq(cancelled, SAMPLES - 200, "but for what came in the first burst");
+    free(waits);
+}
+
+Test(packed, a_run_goes_on_for_one_that_is_wanted, .init = begin, .fini = finish)
+{
+    enum { WANTED = 500 };
+    struct wait *waits = xcalloc(SAMPLES, sizeof *waits);
+    atomic_bool token = false;
+    unsigned cancelled = 0;
+    ask_all(waits, &token, WANTED);
+    atomic_store(&token, true);
+    source_give_up(layer);
+    fetch_set_bandwidth(engine, 0);
+    for (unsigned i = 0; i < SAMPLES; i++) {
+        wait_for(&waits[i]);
+        cr_assert_eq(waits[i].done, 1);
+        cancelled += waits[i].cancelled;
+        if (i % WANTED == 0)
+            cr_assert_eq(waits[i].result, 0);
+        if (waits[i].result == 0)
+            cr_assert_eq(memcmp(waits[i].into->data, bytes + (size_t)i * SIZE, SIZE), 0);
+        buf_unref(waits[i].into);
+    }
+    cr_expect_gt(cancelled, 0);
     free(waits);
 }
 

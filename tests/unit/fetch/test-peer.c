@@ -284,14 +284,23 @@ static void on_done(struct source_wait *wait, struct view *view, const struct er
     atomic_fetch_add(&c->done, 1);
 }
 
-static void call_start(struct call *c, uint64_t id, enum prio prio)
+static void call_begin(struct call *c, uint64_t id, enum prio prio, const atomic_bool *token)
 {
     *c = (struct call){.wait.done = on_done, .into = pool_get(pool, SIZE)};
-    const struct piece p = {
-        .catalog = catalog, .unit = id, .len = SIZE, .into = c->into, .prio = prio};
+    const struct piece p = {.catalog = catalog,
+                            .unit = id,
+                            .len = SIZE,
+                            .into = c->into,
+                            .prio = prio,
+                            .given_up = token};
     int rc = source_read(layer, &p, &c->view, &c->wait, &c->err);
     if (rc != SOURCE_PENDING)
         atomic_store(&c->done, 1);
+}
+
+static void call_start(struct call *c, uint64_t id, enum prio prio)
+{
+    call_begin(c, id, prio, NULL);
 }
 
 /* Waits; returns where the bytes came from, which were right; -1: it failed. */
@@ -376,6 +385,63 @@ Test(peer, a_prefetch_that_a_reader_wants_goes_first)
     atomic_store(&machine.held, 0);
     for (int i = 0; i < 8; i++)
         cr_expect_eq(call_end(&calls[i], ids[i]), FROM_PEER);
+    finish();
+}
+
+Test(peer, what_is_given_up_ends_and_the_machine_is_no_worse_for_it)
+{
+    enum { N = 12 };
+    static struct call calls[N];
+    atomic_bool token = false;
+    begin(GOOD);
+    wait_for(SECOND_IS("ok"));
+    atomic_store(&machine.held, 1);
+    for (int i = 0; i < N; i++) /* two are sent, each alone; the others wait */
+        call_begin(&calls[i], ids[i], PRIO_WARMUP, i % 3 ? &token : NULL);
+    while (atomic_load(&machine.requests) < 2)
+        poll(NULL, 0, 1);
+    atomic_store(&token, true);
+    source_give_up(layer);
+    for (int i = 0; i < N; i++) {
+        if (i % 3 == 0)
+            continue;
+        cr_expect_eq(call_end(&calls[i], ids[i]), -1);
+        cr_expect_eq(calls[i].err.class, ERR_CANCELLED, "%s", calls[i].err.msg);
+    }
+    atomic_store(&machine.held, 0);
+    for (int i = 0; i < N; i += 3)
+        cr_expect_eq(call_end(&calls[i], ids[i]), FROM_PEER);
+    cr_expect(status_has(SECOND_IS("ok")));
+    cr_expect_eq(atomic_load(&machine.samples), 2 + N / 3 - 1, "what waited was not asked for");
+    cr_expect_eq(atomic_load(&store_reads), 0);
+    finish();
+}
+
+Test(peer, a_request_goes_on_for_one_that_is_wanted)
+{
+    enum { N = 12 };
+    static struct call calls[N];
+    atomic_bool first = false, most = false;
+    begin(GOOD);
+    wait_for(SECOND_IS("ok"));
+    atomic_store(&machine.held, 1);
+    for (int i = 0; i < N; i++)
+        call_begin(&calls[i], ids[i], PRIO_WARMUP, i == 0 ? &first : i < N - 1 ? &most : NULL);
+    while (atomic_load(&machine.requests) < 2)
+        poll(NULL, 0, 1);
+    atomic_store(&first, true); /* its request ends, and all that wait go in the next */
+    source_give_up(layer);
+    cr_expect_eq(call_end(&calls[0], ids[0]), -1);
+    while (atomic_load(&machine.requests) < 3)
+        poll(NULL, 0, 1);
+    atomic_store(&most, true); /* the second's request ends, the third's has one that is wanted */
+    source_give_up(layer);
+    cr_expect_eq(call_end(&calls[1], ids[1]), -1);
+    atomic_store(&machine.held, 0);
+    for (int i = 2; i < N; i++)
+        cr_expect_eq(call_end(&calls[i], ids[i]), FROM_PEER);
+    cr_expect_eq(atomic_load(&machine.requests), 3);
+    cr_expect_eq(atomic_load(&store_reads), 0);
     finish();
 }
 
