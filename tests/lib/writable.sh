@@ -7,6 +7,7 @@
 #   use_writable_store                  the same behind the proxy
 #   stored VERB [ARGS]                  looks into it with the store's own client, past the proxy (tests/lib/s3.py)
 #   pending FIELD                       of `status`: pending files
+#   work_beside SECONDS CMD…            CMD while the exerciser writes and compares so long; then the store has the same
 
 mount_writable() { # SET [OPTIONS…]
     local set=$1
@@ -62,4 +63,21 @@ pending() { # FIELD
 
 keys() { # the bucket's keys, folders' markers left out
     stored keys | grep -v '/$' | LC_ALL=C sort || true
+}
+
+work_beside() { # SECONDS CMD…
+    local seconds=$1 file
+    shift
+    "$SAMPAN_BUILD/tools/exercise" "$MNT" --seconds "$seconds" --seed "${SEED:-$RANDOM}" >"$T/exercise" 2>&1 &
+    local exercise=$!
+    on_exit "kill $exercise"
+    works() { ls "$MNT"/exercise-? >"$T/ls" 2>&1; }
+    until_true 20 works || fail "nobody works here"
+    "$@"
+    wait $exercise || fail "after $*: $(cat "$T/exercise")"
+    file=$(cd "$MNT" && echo exercise-?)
+    cp "$MNT/$file" "$T/seen"
+    sampan flush "$MNT"
+    stored cat "out/$file" | cmp "$T/seen" - || fail "after $*: the store has something else"
+    rm "$MNT/$file"
 }
