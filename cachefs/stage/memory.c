@@ -20,7 +20,9 @@ bool memory_take(struct stage *s, struct memory_use *m, uint64_t len, bool busy)
     while (is_full(m, len)) {
         if (busy || s->stopping || clock_mono_ns() >= end)
             return false;
+        m->waiting++;
         cond_wait_for(&s->changed, &s->lock, LOOK_NS);
+        m->waiting--;
     }
     m->used += len;
     return true;
@@ -30,5 +32,6 @@ void memory_give(struct stage *s, struct memory_use *m, uint64_t len)
 {
     ACQUIRE(&s->lock);
     m->used -= len;
-    cond_broadcast(&s->changed);
+    if (m->waiting) /* else it would wake all who wait for the store, for nothing */
+        cond_broadcast(&s->changed);
 }

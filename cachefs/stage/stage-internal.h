@@ -147,6 +147,7 @@ struct memory_use {
     uint64_t used; /* s->lock */
     uint64_t most;
     uint64_t patience_ns; /* nobody waits longer; 0: as long as it takes */
+    unsigned waiting;     /* s->lock */
 };
 
 #define WORKERS_MAX 16
