@@ -228,6 +228,11 @@ void catalog_builder_free(struct catalog_builder *b);
 int catalog_put_file(const char *dir, const char *file, const char *digest, bool current,
                      struct err *err);
 
+/* Where a version lies in its folder (the text may go on after the digest), and which names such
+ * files have. */
+char *catalog_version_file(const char *dir, const char *digest);
+bool catalog_is_version_name(const char *name);
+
 /* A copy of a version's file, whole or not at all. */
 int catalog_copy_file(const char *from, const char *to, struct err *err);
 

@@ -96,11 +96,16 @@ int catalog_copy_file(const char *from, const char *to, struct err *err)
 
 /* --- versions in a folder -------------------------------------------------------------------- */
 
-static bool is_version(const char *name)
+bool catalog_is_version_name(const char *name)
 {
     return strlen(name) == CATALOG_DIGEST + strlen(SUFFIX) &&
            strspn(name, "0123456789abcdef") == CATALOG_DIGEST &&
            strcmp(name + CATALOG_DIGEST, SUFFIX) == 0;
+}
+
+char *catalog_version_file(const char *dir, const char *digest)
+{
+    return xasprintf("%s/%.*s" SUFFIX, dir, CATALOG_DIGEST, digest);
 }
 
 static int read_next_id(const char *dir, uint64_t *ret)
@@ -123,7 +128,7 @@ static int next_id_of_versions(const char *dir, uint64_t *ret, struct err *err)
     for (struct dirent *e; (e = readdir(d));) {
         struct catalog *c;
         cleanup_free char *path = xasprintf("%s/%s", dir, e->d_name);
-        if (!is_version(e->d_name) || catalog_open(&c, path, NULL) < 0)
+        if (!catalog_is_version_name(e->d_name) || catalog_open(&c, path, NULL) < 0)
             continue;
         if (c->info.next_id > *ret)
             *ret = c->info.next_id;
@@ -239,7 +244,7 @@ int catalog_builder_finish(struct catalog_builder *b, const char *out_file, char
     if (b->previous && strcmp(b->previous->info.digest, b->info.digest) == 0) {
         path = xstrdup(b->previous->file);
     } else {
-        path = xasprintf("%s/%s" SUFFIX, b->dir, b->info.digest);
+        path = catalog_version_file(b->dir, b->info.digest);
         if (publish(b, path, err) < 0)
             return -1;
     }
@@ -256,7 +261,7 @@ int catalog_put_file(const char *dir, const char *file, const char *digest, bool
                      struct err *err)
 {
     cleanup_free char *part = building_name(dir, "catalog");
-    cleanup_free char *path = xasprintf("%s/%s" SUFFIX, dir, digest);
+    cleanup_free char *path = catalog_version_file(dir, digest);
     int rc = 0;
     unlink(part);
     /* Versions are never written, so a second link is as good as a copy. What is large is not
@@ -288,7 +293,7 @@ int catalog_current(struct catalog **ret, const char *dir, struct err *err)
 int catalog_pin(const char *dir, const char *digest, struct err *err)
 {
     cleanup_free char *path = xasprintf("%s/pinned", dir);
-    cleanup_free char *file = xasprintf("%s/%s" SUFFIX, dir, digest);
+    cleanup_free char *file = catalog_version_file(dir, digest);
     if (*digest && utimensat(AT_FDCWD, file, NULL, 0) < 0) /* the newest again, as by publish() */
         return err_sys(err, errno, "pin %s", file);
     if (*digest)
@@ -385,7 +390,8 @@ static size_t list_versions(DIR *d, const char *dir, const struct linked *linked
         struct stat st;
         if (is_rubbish(e->d_name))
             unlink(path);
-        if (is_version(e->d_name) && !is_linked(linked, e->d_name) && lstat(path, &st) == 0) {
+        if (catalog_is_version_name(e->d_name) && !is_linked(linked, e->d_name) &&
+            lstat(path, &st) == 0) {
             v = xrealloc(v, (n + 1) * sizeof *v);
             v[n++] = (struct version_file){take_ptr(&path),
                                            st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec};

@@ -115,7 +115,7 @@ int version_adopt(const char *file, const char *dir, struct catalog **ret, struc
     struct catalog *c;
     if (catalog_open(&c, file, err))
         return -1;
-    cleanup_free char *path = xasprintf("%s/%s.catalog", dir, catalog_info(c)->digest);
+    cleanup_free char *path = catalog_version_file(dir, catalog_info(c)->digest);
     int rc = access(path, F_OK) == 0 ? 0 : take_in(c, file, dir, err);
     catalog_unref(c);
     return rc ? -1 : catalog_open(ret, path, err);

@@ -456,14 +456,14 @@ static int arrival_new(struct volume *v, const char *folder, struct err *err)
     a->folder = xstrdup(folder);
     if (arrival_open_store(a, &v->conf, err) || fetch_new(&a->fetch, &conf, err))
         return -1;
-    a->path = xasprintf("%s/%s.catalog", folder, a->digest);
+    a->path = catalog_version_file(folder, a->digest);
     return arrival_open_files(a, err);
 }
 
 /* The one that is here already, as a whole. */
 static int find_whole(const char *folder, const char *digest, struct catalog **ret)
 {
-    cleanup_free char *path = xasprintf("%s/%s.catalog", folder, digest);
+    cleanup_free char *path = catalog_version_file(folder, digest);
     return early_is_lost(path) ? -1 : catalog_open(ret, path, NULL);
 }
 

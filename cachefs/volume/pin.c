@@ -53,7 +53,7 @@ static bool is_ours(struct volume *v, struct catalog *c)
 static struct catalog *find_kept(struct volume *v, const char *folder, const char *digest)
 {
     struct catalog *c = volume_catalog_named(v, digest, 0);
-    cleanup_free char *file = xasprintf("%s/%s.catalog", folder, digest);
+    cleanup_free char *file = catalog_version_file(folder, digest);
     if (c || catalog_open(&c, file, NULL))
         return c;
     if (is_ours(v, c) && strcmp(catalog_info(c)->digest, digest) == 0)

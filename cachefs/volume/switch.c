@@ -345,14 +345,6 @@ static int newest_first(const void *a, const void *b)
     return x->tv_nsec < y->tv_nsec ? 1 : x->tv_nsec > y->tv_nsec ? -1 : 0;
 }
 
-static bool is_version_name(const char *name)
-{
-    size_t len = strlen(name);
-    return len == CATALOG_DIGEST + strlen(".catalog") &&
-           strspn(name, "0123456789abcdef") == CATALOG_DIGEST &&
-           strcmp(name + CATALOG_DIGEST, ".catalog") == 0;
-}
-
 static size_t version_files(const char *folder, struct version_file **ret)
 {
     *ret = NULL;
@@ -360,7 +352,7 @@ static size_t version_files(const char *folder, struct version_file **ret)
     size_t n = 0;
     for (struct dirent *e; d && (e = readdir(d));) {
         struct stat st;
-        if (!is_version_name(e->d_name) || fstatat(dirfd(d), e->d_name, &st, 0))
+        if (!catalog_is_version_name(e->d_name) || fstatat(dirfd(d), e->d_name, &st, 0))
             continue;
         *ret = xrealloc(*ret, (n + 1) * sizeof **ret);
         (*ret)[n++] = (struct version_file){xasprintf("%s/%s", folder, e->d_name), st.st_mtim};
@@ -444,7 +436,7 @@ static bool served_before(struct volume *v, const char *folder, struct catalog *
     const char *digest = v->conf.served_version;
     if (!digest || !*digest || v->conf.rescan)
         return false;
-    cleanup_free char *path = xasprintf("%s/%.*s.catalog", folder, CATALOG_DIGEST, digest);
+    cleanup_free char *path = catalog_version_file(folder, digest);
     struct catalog *c;
     bool usable = false;
     if (catalog_open(&c, path, NULL))
