@@ -127,14 +127,16 @@ int fetch_get(struct fetch *f, const struct fetch_get *g, struct err *err)
         g->done(g->arg, NULL);
         return 0;
     }
-    size_t etag_len = strlen(g->etag);
-    struct job *j = xcalloc(1, sizeof *j + g->key_len + 1 + etag_len + 1);
+    size_t etag_len = strlen(g->etag), version_len = g->version ? strlen(g->version) : 0;
+    struct job *j = xcalloc(1, sizeof *j + g->key_len + 1 + etag_len + 1 + version_len + 1);
     memcpy(j->text, g->key, g->key_len);
     memcpy(j->text + g->key_len + 1, g->etag, etag_len);
     j->is_get = true;
     j->get = *g;
     j->get.key = j->text;
     j->get.etag = j->text + g->key_len + 1;
+    if (g->version)
+        j->get.version = memcpy(j->text + g->key_len + 1 + etag_len + 1, g->version, version_len);
     if (job_submit(f, j, g->prio, err) == 0)
         return 0;
     free(j);

@@ -222,7 +222,11 @@ static int build(struct flight *fl, struct job *j, struct err *err)
         return j->whole.build(j->whole.build_arg, &fl->req, err);
     const struct fetch_get *g = &j->get;
     bool all = g->off == 0 && g->len == g->object_size;
-    return store_req_get(g->store, g->key, g->key_len, g->off, all ? 0 : g->len, "", &fl->req, err);
+    uint64_t len = all ? 0 : g->len;
+    if (g->version)
+        return store_req_get_version(g->store, g->key, g->key_len, g->version, g->off, len,
+                                     &fl->req, err);
+    return store_req_get(g->store, g->key, g->key_len, g->off, len, "", &fl->req, err);
 }
 
 /* A hedge, and a try after a broken one, want no connection that others used. */

@@ -5,6 +5,7 @@
 #include "fetch.h"
 #include "gather-internal.h"
 #include "mem.h"
+#include "older-internal.h"
 #include "sync.h"
 
 #define GATHERED_MAX (256u << 10) /* a larger sample is worth a request of its own */
@@ -13,6 +14,7 @@ struct store_layer {
     struct source source; /* first: the layer is a source */
     struct fetch *fetch;
     struct gather *gather;
+    struct older *older;
     struct store **stores;
     size_t n_stores;
     struct lock lock;
@@ -26,6 +28,9 @@ struct store_read {
     struct source_wait *wait;
     struct buf *into;
     uint32_t off, len, unit_len;
+    struct fetch_get get; /* what was asked for; key and etag point into `text` */
+    bool older;           /* and an older version of it since */
+    char text[];
 };
 
 static void view_unref(struct view *v)
@@ -57,6 +62,11 @@ static void on_done(void *arg, const struct err *err)
 {
     struct store_read *r = arg;
     struct store_layer *layer = r->layer;
+    if (err && err->class == ERR_STALE && !r->older && older_may_be(layer->older, &r->get)) {
+        r->older = true;
+        older_get(layer->older, &r->get, err);
+        return;
+    }
     if (err) {
         buf_unref(r->into);
         r->wait->done(r->wait, NULL, err);
@@ -83,7 +93,8 @@ static int check_unit(const struct store_layer *l, const struct piece *p,
 static int start(struct store_layer *l, const struct piece *p, const struct unit_info *unit,
                  struct source_wait *wait, struct err *err)
 {
-    struct store_read *r = xmalloc(sizeof *r);
+    size_t etag_len = strlen(unit->etag);
+    struct store_read *r = xmalloc(sizeof *r + unit->key.len + 1 + etag_len + 1);
     *r = (struct store_read){.layer = l,
                              .wait = wait,
                              .into = buf_ref(p->into),
@@ -108,6 +119,10 @@ static int start(struct store_layer *l, const struct piece *p, const struct unit
         .arg = r,
         .given_up = p->given_up,
     };
+    r->get = g;
+    r->get.key = memcpy(r->text, unit->key.data, unit->key.len + 1);
+    if (*g.etag)
+        r->get.etag = memcpy(r->text + unit->key.len + 1, unit->etag, etag_len + 1);
     count(l, +1);
     if (unit->packed && p->prio != PRIO_READER && unit->len <= GATHERED_MAX) {
         gather_add(l->gather, &g);
@@ -161,6 +176,7 @@ static void store_layer_close(struct source *s)
             cond_wait(&l->idle, &l->lock);
     }
     gather_free(l->gather);
+    older_free(l->older);
     cond_destroy(&l->idle);
     lock_destroy(&l->lock);
     free(l->stores);
@@ -187,6 +203,7 @@ int fetch_source_new(struct source **ret, struct fetch *f, struct store *const *
     memcpy(l->stores, stores, n * sizeof *l->stores);
     l->n_stores = n;
     l->gather = gather_new(f);
+    l->older = older_new(f);
     lock_init(&l->lock, RANK_FETCH_QUEUE, "fetch-layer");
     cond_init(&l->idle);
     *ret = &l->source;

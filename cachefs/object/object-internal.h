@@ -81,10 +81,14 @@ struct store_ops {
                 struct err *err);
     int (*get)(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
                const char *if_match, struct http_req *r, struct err *err);
+    int (*get_version)(struct store *s, const char *key, size_t key_len, const char *version,
+                       uint64_t off, uint64_t len, struct http_req *r, struct err *err);
     int (*head)(struct store *s, const char *key, size_t key_len, struct http_req *r,
                 struct err *err);
     int (*list)(struct store *s, const char *prefix, bool delimiter, const char *token,
                 const char *start_after, struct http_req *r, struct err *err);
+    int (*versions)(struct store *s, const char *key, const char *token, struct http_req *r,
+                    struct err *err);
     int (*put)(struct store *s, const char *key, size_t key_len, const void *body, size_t len,
                struct http_req *r, struct err *err);
     int (*del)(struct store *s, const char *key, size_t key_len, struct http_req *r,
@@ -127,6 +131,8 @@ struct store_ops {
                       struct err *err);
     int (*parse_list)(struct store *s, const char *prefix, const void *body, size_t len,
                       list_fn *fn, void *arg, struct bytes *ret_token, struct err *err);
+    int (*parse_versions)(struct store *s, const char *key, const void *body, size_t len,
+                          version_fn *fn, void *arg, struct bytes *ret_token, struct err *err);
     int (*parse_part_begin)(struct store *s, const void *body, size_t len, struct bytes *upload,
                             struct err *err);
     int (*parse_uploads)(struct store *s, const void *body, size_t len, upload_fn *fn, void *arg,

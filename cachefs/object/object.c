@@ -292,6 +292,33 @@ int store_req_get(struct store *s, const char *key, size_t key_len, uint64_t off
     return done(s->ops->get(s, key, key_len, off, len, if_match, ret, err), ret);
 }
 
+int store_req_get_version(struct store *s, const char *key, size_t key_len, const char *version,
+                          uint64_t off, uint64_t len, struct http_req *ret, struct err *err)
+{
+    if (!s->ops->get_version)
+        return cannot(s, "give an older version", err);
+    http_req_init(ret, HTTP_GET);
+    return done(s->ops->get_version(s, key, key_len, version, off, len, ret, err), ret);
+}
+
+int store_req_versions(struct store *s, const char *key, const char *token, struct http_req *ret,
+                       struct err *err)
+{
+    if (!s->ops->versions)
+        return cannot(s, "list versions", err);
+    http_req_init(ret, HTTP_GET);
+    return done(s->ops->versions(s, key, token, ret, err), ret);
+}
+
+int store_parse_versions(struct store *s, const char *key, const void *body, size_t len,
+                         version_fn *fn, void *arg, struct bytes *ret_token, struct err *err)
+{
+    bytes_clear(ret_token);
+    if (!s->ops->parse_versions)
+        return cannot(s, "list versions", err);
+    return s->ops->parse_versions(s, key, body, len, fn, arg, ret_token, err);
+}
+
 int store_req_head(struct store *s, const char *key, size_t key_len, struct http_req *ret,
                    struct err *err)
 {

@@ -62,6 +62,7 @@ enum {
     STORE_HEADS = 1 << 7,     /* listings give no ETags, some no sizes: a HEAD does (http) */
     STORE_APPENDS = 1 << 8,   /* objects grow and are renamed (WebHDFS) */
     STORE_META = 1 << 9,      /* keeps a struct object_meta with an object */
+    STORE_VERSIONS = 1 << 10, /* may keep what an object was before it was replaced (S3) */
 };
 
 int store_open(struct store **ret, const char *uri, const struct store_conf *conf, struct err *err);
@@ -93,12 +94,19 @@ uint64_t store_creds_expire_ns(const struct store *s);
 
 int store_req_get(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
                   const char *if_match, struct http_req *ret, struct err *err); /* len 0: all */
+/* The same of what the object was when it had that version id, of store_parse_versions(). */
+int store_req_get_version(struct store *s, const char *key, size_t key_len, const char *version,
+                          uint64_t off, uint64_t len, struct http_req *ret, struct err *err);
 int store_req_head(struct store *s, const char *key, size_t key_len, struct http_req *ret,
                    struct err *err);
 /* A page of the listing below `prefix` (relative; "" for all). `delimiter`: only one level. `token`
  * is what the page before gave, or "". `start_after` is a key or "". */
 int store_req_list(struct store *s, const char *prefix, bool delimiter, const char *token,
                    const char *start_after, struct http_req *ret, struct err *err);
+/* A page of what the object was and is, the newest first; `token` as in listings. STORE_VERSIONS.
+ */
+int store_req_versions(struct store *s, const char *key, const char *token, struct http_req *ret,
+                       struct err *err);
 int store_req_put(struct store *s, const char *key, size_t key_len, const void *body, size_t len,
                   struct http_req *ret, struct err *err);
 int store_req_delete(struct store *s, const char *key, size_t key_len, struct http_req *ret,
@@ -238,6 +246,12 @@ bool store_is_left(const struct list_item *item, int64_t now_ns);
 typedef int list_fn(void *arg, const struct list_item *item, struct err *err);
 int store_parse_list(struct store *s, const char *prefix, const void *body, size_t len, list_fn *fn,
                      void *arg, struct bytes *ret_token, struct err *err);
+/* The versions of `key` alone; `ret_token` is "" at the last page that can have some. */
+#define STORE_VERSION_NONE "null" /* the id of one that was written while the bucket kept none */
+typedef int version_fn(void *arg, const char *version, uint64_t size, const char *etag,
+                       struct err *err);
+int store_parse_versions(struct store *s, const char *key, const void *body, size_t len,
+                         version_fn *fn, void *arg, struct bytes *ret_token, struct err *err);
 int store_parse_multipart_begin(struct store *s, const void *body, size_t len, struct bytes *upload,
                                 struct err *err);
 int store_parse_multipart_end(struct store *s, const void *body, size_t len, struct err *err);

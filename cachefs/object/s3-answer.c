@@ -26,11 +26,11 @@ static void list_state_release(struct list_state *st)
 }
 
 /* encoding-type=url: '+' is a blank, as in forms. */
-static void take_key(const struct list_state *st, const struct bytes *text, struct bytes *ret)
+void s3_take_key(const struct bytes *text, bool url_encoded, struct bytes *ret)
 {
     bytes_clear(ret);
     bytes_add(ret, text->data ? text->data : "", text->len);
-    if (!st->url_encoded)
+    if (!url_encoded)
         return;
     for (size_t i = 0; i < ret->len; i++)
         if (ret->data[i] == '+')
@@ -39,7 +39,7 @@ static void take_key(const struct list_state *st, const struct bytes *text, stru
     ret->data[ret->len] = '\0';
 }
 
-static bool take_size(const struct bytes *text, uint64_t *ret)
+bool s3_take_size(const struct bytes *text, uint64_t *ret)
 {
     uint64_t n = 0;
     if (text->len == 0 || text->len > 19)
@@ -72,10 +72,10 @@ void s3_take_etag(const struct bytes *text, struct bytes *ret)
 static void take_contents_field(struct list_state *st, const struct xml *x)
 {
     if (xml_is(&x->name, "Key")) {
-        take_key(st, &x->text, &st->key);
+        s3_take_key(&x->text, st->url_encoded, &st->key);
         st->has_key = true;
     } else if (xml_is(&x->name, "Size")) {
-        st->has_size = take_size(&x->text, &st->size);
+        st->has_size = s3_take_size(&x->text, &st->size);
     } else if (xml_is(&x->name, "ETag")) {
         s3_take_etag(&x->text, &st->etag);
     } else if (xml_is(&x->name, "LastModified")) {
@@ -115,7 +115,7 @@ static int emit_object(struct list_state *st, list_fn *fn, void *arg, struct err
 static int emit_prefix(struct list_state *st, const struct xml *x, list_fn *fn, void *arg,
                        struct err *err)
 {
-    take_key(st, &x->text, &st->key);
+    s3_take_key(&x->text, st->url_encoded, &st->key);
     struct list_item item = {.key = st->key.data ? st->key.data : "",
                              .key_len = st->key.len,
                              .mtime_ns = LIST_MTIME_UNKNOWN,
@@ -139,7 +139,7 @@ static int take_close(struct list_state *st, const struct xml *x, list_fn *fn, v
 }
 
 /* Servers write EncodingType before or after the keys that it speaks of. */
-static bool says_url_encoded(const void *body, size_t len)
+bool s3_says_url_encoded(const void *body, size_t len)
 {
     static const char begin[] = "<EncodingType>url<";
     return len && memmem(body, len, begin, sizeof begin - 1);
@@ -174,7 +174,7 @@ int s3_parse_list(struct store *s, const char *prefix, const void *body, size_t 
     CLEANUP(list_state_release)
     struct list_state st = {.s = s,
                             .skip = prefix,
-                            .url_encoded = says_url_encoded(body, len),
+                            .url_encoded = s3_says_url_encoded(body, len),
                             .mtime_ns = LIST_MTIME_UNKNOWN};
     cleanup_xml struct xml x;
     xml_init(&x, body, len);

@@ -18,6 +18,12 @@ int s3_classify(struct store *s, const struct http_req *r, const struct http_ans
                 const void *body, size_t len, enum store_again *again, struct err *err);
 int s3_parse_list(struct store *s, const char *prefix, const void *body, size_t len, list_fn *fn,
                   void *arg, struct bytes *ret_token, struct err *err);
+int s3_parse_versions(struct store *s, const char *key, const void *body, size_t len,
+                      version_fn *fn, void *arg, struct bytes *ret_token, struct err *err);
+/* Whether the keys of a listing are encoded; a key's text as it is; a size, if it is one. */
+bool s3_says_url_encoded(const void *body, size_t len);
+void s3_take_key(const struct bytes *text, bool url_encoded, struct bytes *ret);
+bool s3_take_size(const struct bytes *text, uint64_t *ret);
 int s3_parse_part_begin(struct store *s, const void *body, size_t len, struct bytes *upload,
                         struct err *err);
 int s3_parse_part_end(struct store *s, const void *body, size_t len, struct err *err);

@@ -16,7 +16,8 @@
 #include "mem.h"
 #include "s3-internal.h"
 
-#define LIST_PAGE 1000 /* the most that S3 gives at once */
+#define LIST_PAGE     1000 /* the most that S3 gives at once */
+#define VERSIONS_PAGE 100  /* few objects were replaced so often */
 
 struct s3_target {
     const char *key; /* relative; NULL: the bucket itself */
@@ -74,6 +75,26 @@ static int s3_get(struct store *s, const char *key, size_t key_len, uint64_t off
     if (if_match && *if_match && !store_etag_is_sum(if_match))
         http_header(r, "If-Match", "\"%s\"", if_match);
     return s3_finish(s, &(struct s3_target){key, key_len, ""}, PAYLOAD_EMPTY, r, err);
+}
+
+static int s3_get_version(struct store *s, const char *key, size_t key_len, const char *version,
+                          uint64_t off, uint64_t len, struct http_req *r, struct err *err)
+{
+    cleanup_bytes struct bytes query = {0};
+    add_range(r, off, len);
+    url_add_param(&query, "versionId", version);
+    return s3_finish(s, &(struct s3_target){key, key_len, query.data}, PAYLOAD_EMPTY, r, err);
+}
+
+/* Keys that only begin like this one come after all of its versions. */
+static int s3_versions(struct store *s, const char *key, const char *token, struct http_req *r,
+                       struct err *err)
+{
+    cleanup_bytes struct bytes query = {0};
+    bytes_addf(&query, "?versions=&encoding-type=url&max-keys=%d", VERSIONS_PAGE);
+    url_add_key_param(&query, "prefix", s, key);
+    bytes_add_str(&query, token);
+    return s3_finish(s, &(struct s3_target){.query = query.data}, PAYLOAD_EMPTY, r, err);
 }
 
 static int s3_head(struct store *s, const char *key, size_t key_len, struct http_req *r,
@@ -298,9 +319,11 @@ static int s3_part_abort(struct store *s, const char *key, const char *upload, s
 const struct store_ops s3_ops = {
     .name = "S3",
     .caps = STORE_WRITES | STORE_FLAT_LIST | STORE_MULTIPART | STORE_COPY | STORE_BATCH_DELETE |
-            STORE_META,
+            STORE_META | STORE_VERSIONS,
     .open = s3_open,
     .get = s3_get,
+    .get_version = s3_get_version,
+    .versions = s3_versions,
     .head = s3_head,
     .list = s3_list,
     .put = s3_put,
@@ -322,6 +345,7 @@ const struct store_ops s3_ops = {
     .parse_etag = s3_parse_etag,
     .classify = s3_classify,
     .parse_list = s3_parse_list,
+    .parse_versions = s3_parse_versions,
     .parse_part_begin = s3_parse_part_begin,
     .parse_part_end = s3_parse_part_end,
     .parse_delete_many = s3_parse_delete_many,

@@ -1,5 +1,6 @@
-/* What stores answer: listings (S3 XML, BOS JSON, index pages, manifests, WebHDFS), errors, answers
- * of multipart and batch requests. The first byte picks the store, the second the parser. */
+/* What stores answer: listings (S3 XML, BOS JSON, index pages, manifests, WebHDFS), versions of an
+ * object, errors, answers of multipart and batch requests. The first byte picks the store, the
+ * second the parser. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -27,6 +28,16 @@ static int take(void *arg, const struct list_item *item, struct err *err)
     return 0;
 }
 
+static int take_version(void *arg, const char *version, uint64_t size, const char *etag,
+                        struct err *err)
+{
+    size_t *total = arg;
+
+    (void)err;
+    *total += strlen(version) + strlen(etag) + (size_t)size;
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct store_conf conf = {.anonymous = true};
@@ -42,6 +53,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(body, data + 2, len);
     switch (data[1] % 5) {
     case 0:
+        if (data[1] & 32) {
+            store_parse_versions(s, "k", body, len, take_version, &total, &out, &err);
+            break;
+        }
         store_parse_list(s, data[1] & 8 ? "class/" : "", body, len, take, &total, &out, &err);
         break;
     case 1: {

@@ -4,6 +4,7 @@
     s3.py make BUCKET | put BUCKET DIR [PREFIX] | put-bytes BUCKET KEY (stdin) | delete BUCKET KEY | keys BUCKET
     s3.py get BUCKET DIR | uploads BUCKET | begin BUCKET KEY (an upload in parts, left there)
     s3.py cat BUCKET KEY | head BUCKET KEY (its metadata)
+    s3.py versioned BUCKET (keeps versions from now on) | replace BUCKET KEY TIMES | forget BUCKET KEY (all but its newest version)
 
 Endpoint and credentials come from the usual AWS_ variables, an ACL such as public-read from S3_ACL. `put` uploads a folder, eight at a time.
 """
@@ -61,6 +62,16 @@ def main():
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 if not path.endswith("/"):  # the mark of a folder
                     s3.download_file(bucket, item["Key"], path)
+    elif verb == "versioned":
+        s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    elif verb == "replace":
+        for n in range(int(rest[1])):
+            s3.put_object(Bucket=bucket, Key=rest[0], Body=b"%d" % n)
+    elif verb == "forget":
+        for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=rest[0]):
+            for version in page.get("Versions", []):
+                if version["Key"] == rest[0] and not version["IsLatest"]:
+                    s3.delete_object(Bucket=bucket, Key=rest[0], VersionId=version["VersionId"])
     elif verb == "uploads":
         for upload in s3.list_multipart_uploads(Bucket=bucket).get("Uploads", []):
             print(upload["Key"])

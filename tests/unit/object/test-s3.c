@@ -407,6 +407,121 @@ Test(s3, a_skewed_clock_is_taken_over_once, .init = forget_environment)
     store_close(s);
 }
 
+/* --- versions of an object ---------------------------------------------------------------------
+ */
+
+static int on_version(void *arg, const char *version, uint64_t size, const char *etag,
+                      struct err *err)
+{
+    (void)err;
+    bytes_addf(arg, "%s %llu %s;", version, (unsigned long long)size, etag);
+    return strcmp(version, "stop") == 0 ? err_set(err, ERR_FAILED, "stopped") : 0;
+}
+
+#define VERSION(key, id, etag, size)                                            \
+    "<Version><Key>" key "</Key><VersionId>" id "</VersionId><ETag>&quot;" etag \
+    "&quot;</ETag><Size>" size "</Size><Owner><ID>x</ID></Owner></Version>"
+#define PAGE(more)  "<ListVersionsResult>" more "</ListVersionsResult>"
+#define URL_ENCODED "<EncodingType>url</EncodingType>"
+#define CUT(key, id)                                     \
+    "<IsTruncated>true</IsTruncated><NextKeyMarker>" key \
+    "</NextKeyMarker><NextVersionIdMarker>" id "</NextVersionIdMarker>"
+
+Test(s3, versions_of_an_object, .init = forget_environment)
+{
+    static const struct {
+        const char *key, *page, *got, *token;
+    } rows[] = {
+        {"k", PAGE(""), "", ""},
+        {"k", PAGE(VERSION("p/k", "v2", "bb", "9") VERSION("p/k", "null", "aa", "8")),
+         "v2 9 bb;null 8 aa;", ""},
+        /* Deleted meanwhile; keys that begin with it; other prefixes. */
+        {"k",
+         PAGE("<DeleteMarker><Key>p/k</Key><VersionId>v3</VersionId></DeleteMarker>" VERSION(
+             "p/k", "v2", "bb", "9") VERSION("p/k2", "v9", "cc", "7")
+                  VERSION("k", "v8", "cc", "7")),
+         "v2 9 bb;", ""},
+        {"a b+", PAGE(URL_ENCODED VERSION("p/a+b%2B", "v1", "aa", "8")), "v1 8 aa;", ""},
+        {"a+b%2B", PAGE(VERSION("p/a+b%2B", "v1", "aa", "8")), "v1 8 aa;", ""},
+        /* No id, no ETag, no size. */
+        {"k",
+         PAGE("<Version><Key>p/k</Key></Version>" VERSION("p/k", "", "aa", "8")
+                  VERSION("p/k", "v1", "", "8") VERSION("p/k", "v1", "aa", "-8")),
+         "", ""},
+        /* There may be more of it; of others only. MinIO adds its own to the marker. */
+        {"k", PAGE(VERSION("p/k", "v2", "bb", "9") CUT("p/k", "v2")), "v2 9 bb;",
+         "&key-marker=p%2Fk&version-id-marker=v2"},
+        {"k", PAGE(VERSION("p/k", "v2", "bb", "9") CUT("p/k[m:v2,r:]", "v2")), "v2 9 bb;",
+         "&key-marker=p%2Fk%5Bm%3Av2%2Cr%3A%5D&version-id-marker=v2"},
+        {"k", PAGE("<DeleteMarker><Key>p/k</Key></DeleteMarker>" CUT("p/k", "")), "",
+         "&key-marker=p%2Fk"},
+        {"k", PAGE(VERSION("p/k1", "v2", "bb", "9") CUT("p/k1", "v2")), "", ""},
+        {"k", PAGE("<IsTruncated>true</IsTruncated>"), "", ""},
+    };
+    struct store *s = open_store("s3://b/p", &local);
+    cleanup_bytes struct bytes got = {0}, token = {0};
+    struct err err = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bytes_clear(&got);
+        bytes_add_str(&got, "");
+        bytes_add_str(&token, "");
+        cr_assert_eq(store_parse_versions(s, rows[i].key, rows[i].page, strlen(rows[i].page),
+                                          on_version, &got, &token, &err),
+                     0, "row %zu: %s", i, err.msg);
+        cr_expect_str_eq(got.data, rows[i].got, "row %zu: %s", i, got.data);
+        cr_expect_str_eq(token.data, rows[i].token, "row %zu: %s", i, token.data);
+    }
+    store_close(s);
+}
+
+Test(s3, versions_that_are_none, .init = forget_environment)
+{
+    static const struct {
+        const char *page, *why;
+        enum err_class class;
+    } rows[] = {
+        {"<ListBucketResult><Contents/></ListBucketResult>", "<ListBucketResult>", ERR_CORRUPT},
+        {"<ListVersionsResult><Version>", "not the XML", ERR_CORRUPT},
+        {PAGE(VERSION("p/k", "stop", "bb", "9")), "stopped", ERR_FAILED},
+    };
+    struct store *s = open_store("s3://b/p", &local), *other = open_store("http://b/p/", &local);
+    cleanup_bytes struct bytes got = {0}, token = {0};
+    struct err err = {0};
+    struct http_req r;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cr_expect_eq(store_parse_versions(s, "k", rows[i].page, strlen(rows[i].page), on_version,
+                                          &got, &token, &err),
+                     -1);
+        cr_expect_eq(err.class, rows[i].class, "row %zu: %s", i, err.msg);
+        cr_expect_not_null(strstr(err.msg, rows[i].why), "row %zu: %s", i, err.msg);
+    }
+    cr_expect(store_caps(s) & STORE_VERSIONS);
+    cr_expect(!(store_caps(other) & STORE_VERSIONS));
+    cr_expect_eq(store_req_versions(other, "k", "", &r, &err), -1);
+    cr_expect_eq(store_req_get_version(other, "k", 1, "v", 0, 0, &r, &err), -1);
+    store_close(other);
+    store_close(s);
+}
+
+Test(s3, an_older_version_is_asked_for, .init = forget_environment)
+{
+    struct store *s = open_store("s3://b/p", &local);
+    struct http_req r;
+    cr_assert_eq(store_req_versions(s, "a b", "", &r, NULL), 0);
+    cr_expect_str_eq(r.url.data, "http://10.0.0.1:9000/b?versions=&encoding-type=url&max-keys=100"
+                                 "&prefix=p%2Fa%20b");
+    http_req_release(&r);
+    cr_assert_eq(store_req_versions(s, "a b", "&key-marker=x", &r, NULL), 0);
+    cr_expect_str_eq(r.url.data, "http://10.0.0.1:9000/b?versions=&encoding-type=url&max-keys=100"
+                                 "&prefix=p%2Fa%20b&key-marker=x");
+    http_req_release(&r);
+    cr_assert_eq(store_req_get_version(s, "a b", 3, "v/1", 4, 6, &r, NULL), 0);
+    cr_expect_str_eq(r.url.data, "http://10.0.0.1:9000/b/p/a%20b?versionId=v%2F1");
+    cr_expect_str_eq(http_header_get(&r, "Range"), "bytes=4-9");
+    http_req_release(&r);
+    store_close(s);
+}
+
 /* --- uploads and deletes --------------------------------------------------------------------- */
 
 Test(s3, uploads_and_deletes, .init = forget_environment)
