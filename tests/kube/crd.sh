@@ -178,7 +178,33 @@ by_chart() {
     claim "leaves them, and the set" kubectl get sampleset before
 }
 
-for part in accepted applies refuses; do $part; done
+# kubeconform by what this API server says of its kinds: all that is rendered, and every example.
+kubeconform=${helm%/*}/kubeconform
+! command -v kubeconform >/dev/null || kubeconform=$(command -v kubeconform)
+if [ ! -x "$kubeconform" ] && command -v go >/dev/null; then
+    echo "building kubeconform (a minute, once) ..."
+    GOBIN=$(dirname "$kubeconform") GOFLAGS=-trimpath timeout 600 go install github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0 >"$W/kubeconform.log" 2>&1 ||
+        tail -n 3 "$W/kubeconform.log"
+fi
+conform() { "$kubeconform" -strict -summary -schema-location "$W/schemas/{{.Group}}-{{.ResourceKind}}-{{.ResourceAPIVersion}}.json" "$@"; }
+schemas() {
+    kubectl get --raw /openapi/v2 >"$W/openapi.json" && .venv/bin/python tests/kube/schemas.py "$W/openapi.json" "$W/schemas" &&
+        [ -e "$W/schemas/batch.paddlepaddle.org-sampleset-v1alpha1.json" ] # soon after it is established
+}
+conforms() {
+    local folder
+    [ -x "$kubeconform" ] || { skipped kubeconform "it is not there, and no Go compiler to build it" && return 0; }
+    claim "schemas of the API server" until_true 30 schemas
+    for folder in deploy/crd deploy/csi deploy/operator; do kubectl kustomize "$folder" && echo ---; done >"$W/conform.yaml"
+    claim "kubeconform: the kustomizations, the examples, the article's files" conform "$W/conform.yaml" deploy/examples/*.yaml "$W/printed.yaml"
+    sed 's/partitions: 2/partitions: two/' "$W/printed.yaml" >"$W/conform-bad.yaml"
+    claim "kubeconform: what is wrong is found" eval '! conform "$W/conform-bad.yaml" && grep -q "imagenet is invalid" "$W/claim.out"'
+    [ -x "$helm" ] || { skipped "kubeconform: the chart" "no helm (the part charts builds it)" && return 0; }
+    claim "helm template" eval '"$helm" template sampan deploy/charts/sampan -n sampan-system --kube-version 1.34.0 >"$W/conform-chart.yaml"'
+    claim "kubeconform: the chart" conform "$W/conform-chart.yaml"
+}
+
+for part in accepted applies conforms refuses; do $part; done
 kubectl delete sampleset,samplejob,paddlejob --all -A >/dev/null
 by_chart
 kubectl delete sampleset --all -A >/dev/null
