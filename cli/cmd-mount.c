@@ -34,8 +34,10 @@ static const struct conf_row rows[] = {
      .choices = "auto|sequence|random|hash|local", .dflt = "auto",
      .help = "Who keeps what of a divided set (see plan); auto: as the sampler reads"},
     {"peers", CONF_STRING, AT(mount_options, peers), .arg = "URL,URL...|URL|FILE",
-     .help = "The runtime servers of the other nodes, in the order of the partitions; or one that "
-             "knows them (GET /v1/members); or a file with a URL a line"},
+     .help =
+         "The runtime servers of the other nodes, in the order of the partitions; or one that "
+         "knows them (GET /v1/members); or a file with a URL a line. One URL, without --partition: "
+         "the version that those servers serve is served here, too"},
     {"peer-token-file", CONF_STRING, AT(mount_options, peer_token_file), .arg = "FILE",
      .help = "The token of those servers; read again when it changes"},
     {"weights", CONF_STRING, AT(mount_options, weights), .arg = "W0,W1,...",
