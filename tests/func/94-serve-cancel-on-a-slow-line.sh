@@ -14,7 +14,7 @@ until_true 20 grep -q listening "$T/log/store" || fail "the store does not start
 URL=http://127.0.0.1:$(sed 's/.* //' "$T/log/store")
 store() { curl -fsS --max-time 30 "$@"; }
 head -c "$SIZE" /dev/urandom >"$T/sample"
-store -o "$T/put" -T "$T/sample" "$URL/b/slow=2000/[10-69]"
+store -o "$T/put" -H Expect: -T "$T/sample" "$URL/b/slow=2000/[10-69]"
 
 mount_set "minio://${URL#http://}/b/" --no-sign-request --no-hedge
 start_serve
