@@ -83,9 +83,9 @@ int options_copy_paths(const struct json *o, struct json_writer *w, struct err *
                            "options.paths[%zu]: is empty (want a path of the set; no paths at all "
                            "stand for all of it)",
                            i);
-        while (*path == '/')
+        while (path[0] == '/' && path[1])
             path++;
-        jw_str(w, NULL, path);
+        jw_str(w, NULL, path); /* "/" stays: another server gets these options as they are */
     }
     jw_end(w);
     return 0;
@@ -105,7 +105,7 @@ void options_touch_paths(const struct json *o, struct bytes *ret)
         struct json item = json_at(&paths, i);
         const char *path = "";
         json_as_str(&item, &path, NULL);
-        bytes_addf(ret, "%s/%s\n", mount, path);
+        bytes_addf(ret, "%s/%s\n", mount, path + (*path == '/'));
     }
 }
 

@@ -66,5 +66,14 @@ submit 201 179 ',"schedule":"@yearly"'
 expect_code 200 DELETE "/v1/jobs/$(answer id)"
 submit 201 200 ""
 wait_job "$(answer id)" succeeded
+# The root is all of the set, also where options are handed on as they were kept.
+expect_code 201 POST /v1/jobs -d '{"id":"root","type":"warmup","options":{"paths":["//"]}}'
+expect "kept" "$(answer options.paths)" '["/"]'
+wait_job root succeeded
+expect "samples" "$(answer result.samples)" 3
+expect_code 200 POST /v1/jobs -d '{"id":"root","type":"warmup","options":{"paths":["/"]}}'
+expect_code 201 POST /v1/jobs -d '{"id":"clear-root","type":"clear","options":{"paths":["/"]}}'
+wait_job clear-root succeeded
+expect "cached" "$(status cache.samples)" 0
 stop_serve
 unmount
