@@ -25,11 +25,11 @@ static void note_failure(void *arg, const char *path, const char *why)
     jw_end(&watch->w);
 }
 
-static bool show(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+static enum warmup_wish show(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
 {
     struct watch *watch = arg;
     progress_show(&watch->progress, "samples", done, total, bytes);
-    return true;
+    return WARMUP_GO_ON;
 }
 
 static void write_result(struct bytes *out, const struct warmup_result *r,

@@ -25,13 +25,19 @@ struct watched {
     size_t n_failures;
 };
 
-static bool client_is_gone(int sock)
+/* A client that says no more, but listens, wants it to end. One that is gone may have been killed,
+ * and ask for the same again. */
+static enum warmup_wish wish_of(int sock)
 {
     struct pollfd p = {.fd = sock, .events = POLLRDHUP};
-    return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+    if (poll(&p, 1, 0) <= 0)
+        return WARMUP_GO_ON;
+    if (p.revents & (POLLHUP | POLLERR))
+        return WARMUP_END;
+    return p.revents & POLLRDHUP ? WARMUP_TAKE_BACK : WARMUP_GO_ON;
 }
 
-static bool send_progress(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+static enum warmup_wish send_progress(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
 {
     struct watched *watched = arg;
     cleanup_bytes struct bytes text = {0};
@@ -47,9 +53,12 @@ static bool send_progress(void *arg, uint64_t done, uint64_t total, uint64_t byt
     jw_num(&w, "eta_s", done ? elapsed / (double)done * (double)(total - done) : 0);
     jw_end(&w);
     jw_end(&w);
-    return !client_is_gone(watched->connection->sock) &&
-           !control_send(watched->connection->sock, &text, -1, NULL) &&
-           !server_stopping(watched->connection->server);
+    if (server_stopping(watched->connection->server)) /* first: it shuts the socket down itself */
+        return WARMUP_TAKE_BACK;
+    enum warmup_wish wish = wish_of(watched->connection->sock);
+    if (wish == WARMUP_GO_ON && control_send(watched->connection->sock, &text, -1, NULL))
+        return WARMUP_END;
+    return wish;
 }
 
 static void list_failure(void *arg, const char *path, const char *why)
@@ -101,13 +110,14 @@ static int warm_in_front(struct request *r, const struct warmup_conf *conf, stru
 
 /* --- in the background ----------------------------------------------------------------------- */
 
-static bool go_on(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+static enum warmup_wish go_on(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
 {
     struct control_server *s = arg;
     (void)done;
     (void)total;
     (void)bytes;
-    return !atomic_load(&s->cancel_background) && !server_stopping(s);
+    return atomic_load(&s->cancel_background) || server_stopping(s) ? WARMUP_TAKE_BACK
+                                                                    : WARMUP_GO_ON;
 }
 
 static void log_failure(void *arg, const char *path, const char *why)

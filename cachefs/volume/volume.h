@@ -193,8 +193,12 @@ struct warmup_result {
 /* One sentence about what was left out. */
 void unfit_text(const struct warmup_result *r, char *out, size_t size);
 typedef void warmup_fail_fn(void *arg, const char *path, const char *why);
-typedef bool warmup_tick_fn(void *arg, uint64_t done, uint64_t total,
-                            uint64_t bytes); /* false: stop */
+enum warmup_wish {
+    WARMUP_GO_ON,
+    WARMUP_END,      /* no more is asked for; what is on its way may come, for who begins again */
+    WARMUP_TAKE_BACK /* and what is on its way ends, too: nobody wants it */
+};
+typedef enum warmup_wish warmup_tick_fn(void *arg, uint64_t done, uint64_t total, uint64_t bytes);
 /* Status says "running" from here on. volume_warmup() must follow, or volume_warmup_disclaim(). */
 int volume_warmup_claim(struct volume *v, struct err *err);
 void volume_warmup_disclaim(struct volume *v);

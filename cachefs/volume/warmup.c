@@ -42,7 +42,8 @@ struct warm {
     struct warmup_result result;
     uint64_t ticked_ns;
     uint64_t steps; /* samples looked at for good */
-    bool cancelled, is_share;
+    enum warmup_wish wish;
+    bool is_share;
     atomic_bool given_up; /* the token of its reads; set when no more of them are begun */
     bool packed;          /* the samples lie in packs */
 
@@ -76,7 +77,13 @@ static void publish_progress(struct warm *w, uint64_t done)
     v->warm.done = done;
     v->warm.failed = w->result.failed;
     v->warm.steps = w->verify ? done + w->steps : done;
-    w->cancelled |= v->warm.stop;
+    if (v->warm.stop)
+        w->wish = WARMUP_TAKE_BACK;
+}
+
+static bool ends(const struct warm *w)
+{
+    return w->wish != WARMUP_GO_ON;
 }
 
 static void report_failures(struct warm *w, struct failure *f)
@@ -113,9 +120,12 @@ static void tick(struct warm *w, bool now)
     report_failures(w, failures);
     publish_progress(w, done);
     uint64_t n = w->targets.n;
-    if (w->tick &&
-        !w->tick(w->arg, w->verify ? done + w->steps : done, w->verify ? 2 * n : n, bytes))
-        w->cancelled = true;
+    if (!w->tick)
+        return;
+    enum warmup_wish wish =
+        w->tick(w->arg, w->verify ? done + w->steps : done, w->verify ? 2 * n : n, bytes);
+    if (wish > w->wish)
+        w->wish = wish;
 }
 
 static void add_failure(struct warm *w, uint64_t id, const char *why)
@@ -216,7 +226,7 @@ static bool place_free(struct warm *w, bool full)
 static bool take_place(struct warm *w)
 {
     struct pool *pool = w->v->pool;
-    while (!w->cancelled) {
+    while (!ends(w)) {
         if (place_free(w, pool_used(pool) >= POOL_SHARE(pool_limit(pool))))
             return true;
         tick(w, false);
@@ -258,19 +268,18 @@ static void fetch_target(struct warm *w, struct target *t)
     s->w = w;
     s->target = t;
     atomic_init(&s->left, 1);
-    for (uint64_t i = 0; i < n && !w->cancelled && !atomic_load(&s->failed); i++)
+    for (uint64_t i = 0; i < n && !ends(w) && !atomic_load(&s->failed); i++)
         if (cache_where(w->v->cache, t->id + i) < 0)
             fetch_unit(s, i);
-    if (w->cancelled)
+    if (ends(w))
         atomic_store(&s->given_up, true);
     sample_leave(s);
 }
 
-/* What is on its way is of no use once the warmup was cancelled: a narrow line would be busy with
- * it for long. */
+/* A narrow line would be busy for long with what nobody wants. */
 static void take_back(struct warm *w)
 {
-    if (!w->cancelled || atomic_load(&w->given_up))
+    if (w->wish != WARMUP_TAKE_BACK || atomic_load(&w->given_up))
         return;
     atomic_store(&w->given_up, true);
     source_give_up(w->v->top);
@@ -294,7 +303,7 @@ static void wait_for_all(struct warm *w)
 /* Fetches all targets that are open. */
 static void fetch_round(struct warm *w)
 {
-    for (size_t i = 0; i < w->targets.n && !w->cancelled; i++) {
+    for (size_t i = 0; i < w->targets.n && !ends(w); i++) {
         struct target *t = target_at(&w->targets, i);
         if (atomic_load(&t->state) != TARGET_OPEN)
             continue;
@@ -349,7 +358,7 @@ static size_t check_round(struct warm *w, bool last)
 {
     size_t missing = 0;
     w->steps = 0;
-    for (size_t i = 0; i < w->targets.n && !w->cancelled; i++) {
+    for (size_t i = 0; i < w->targets.n && !ends(w); i++) {
         struct target *t = target_at(&w->targets, i);
         struct err err = {0};
         w->steps++;
@@ -412,7 +421,7 @@ void volume_warmup_disclaim(struct volume *v)
 /* How it ended. Told to stop it is no failure; what is left of it another warmup brings. */
 static enum warm_state verdict(const struct warm *w, int rc, const struct err *err)
 {
-    if (rc && w->cancelled && err->class == ERR_CANCELLED)
+    if (rc && ends(w) && err->class == ERR_CANCELLED)
         return WARM_CANCELLED;
     return !rc && w->result.failed == 0 && w->result.unfit == 0 ? WARM_DONE : WARM_FAILED;
 }
@@ -439,14 +448,14 @@ static int run_rounds(struct warm *w, struct err *err)
 {
     for (int round = 0; round < ROUNDS; round++) {
         fetch_round(w);
-        if (!w->cancelled && cache_flush(w->v->cache, err))
+        if (!ends(w) && cache_flush(w->v->cache, err))
             return -1;
-        if (w->cancelled || check_round(w, round == ROUNDS - 1) == 0)
+        if (ends(w) || check_round(w, round == ROUNDS - 1) == 0)
             break;
     }
-    if (!w->cancelled)
+    if (!ends(w))
         tick(w, true); /* the last failures, and the final figures */
-    return w->cancelled ? err_set(err, ERR_CANCELLED, "the warmup was cancelled") : 0;
+    return ends(w) ? err_set(err, ERR_CANCELLED, "the warmup was cancelled") : 0;
 }
 
 static bool is_packed(const struct warm *w)

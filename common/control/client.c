@@ -4,10 +4,14 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
+#include "clock.h"
 #include "control.h"
 #include "mem.h"
+
+#define CALL_OFF_S 10 /* so long what was called off is listened to */
 
 /*
  * A socket address holds 107 bytes, a cache folder's path often more. So the folder is opened and
@@ -131,6 +135,28 @@ struct call {
     bool cut; /* the other side ended before it had answered */
 };
 
+/* The request is to end: we say so by saying no more, and listen until it has. (Closing alone would
+ * look like our own death.) */
+static int call_off(int sock, struct err *err)
+{
+    const struct timeval patience = {.tv_sec = CALL_OFF_S};
+    cleanup_bytes struct bytes msg = {0};
+    uint64_t until = clock_mono_ns() + CALL_OFF_S * NS_PER_S;
+    bool over = shutdown(sock, SHUT_WR) ||
+                setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    while (!over && clock_mono_ns() < until) {
+        cleanup_close int fd = -1;
+        cleanup_json struct json_doc *doc = NULL;
+        over = control_recv(sock, &msg, &fd, NULL) ||
+               json_parse(&doc, "answer", msg.data ? msg.data : "", msg.len, NULL);
+        if (!over) {
+            struct json root = json_root(doc);
+            over = !json_has(&root, "progress");
+        }
+    }
+    return err_set(err, ERR_CANCELLED, "interrupted");
+}
+
 static int read_answer(int sock, struct call *call, struct err *err)
 {
     cleanup_bytes struct bytes msg = {0};
@@ -147,7 +173,7 @@ static int read_answer(int sock, struct call *call, struct err *err)
         struct json step = json_get(&root, "progress");
         if (step.node) {
             if (call->progress && !call->progress(call->arg, &step))
-                return err_set(err, ERR_CANCELLED, "interrupted");
+                return call_off(sock, err);
             continue;
         }
         if (final_answer(&root, err))

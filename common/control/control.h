@@ -45,8 +45,9 @@ int control_listen_direct(const char *dir, int *ret_sock, struct err *err);
 /* A final message as text: {"ok":true, …} parsed, or the error that it says. For who keeps a
  * connection and receives for himself. */
 int control_answer(const struct bytes *msg, struct json_doc **ret, struct err *err);
-/* One request, final answer parsed; progress messages go to `progress` (may be NULL; false cancels
- * by closing). An answer with "ok":false becomes an err of its class. */
+/* One request, final answer parsed; progress messages go to `progress` (may be NULL; false: it is
+ * to end, which is waited for some seconds). An answer with "ok":false becomes an err of its class.
+ */
 typedef bool control_progress_fn(void *arg, const struct json *progress);
 int control_call(const char *socket_path, const struct bytes *request,
                  control_progress_fn *progress, void *arg, struct json_doc **ret, int *ret_fd,

@@ -192,12 +192,12 @@ struct stopper {
     unsigned ticks;
 };
 
-static bool stop_soon(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+static enum warmup_wish stop_soon(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
 {
     struct stopper *s = arg;
     (void)bytes;
     cr_assert_leq(done, total);
-    return ++s->ticks < 2;
+    return ++s->ticks < 2 ? WARMUP_GO_ON : WARMUP_TAKE_BACK;
 }
 
 static void check_warmup_state(struct volume *v, const char *want)
