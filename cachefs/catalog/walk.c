@@ -41,8 +41,10 @@ static int cookie_name(struct catalog *c, uint64_t parent, uint64_t cookie, stru
 /* A row of STMT_CHILDREN. */
 static int child_entry(struct catalog *c, sqlite3_stmt *s, struct entry *ret, struct err *err)
 {
-    if (!sqlite3_column_int(s, 11))
-        return damaged(c, "a row has another name than the index of names", err);
+    if (!sqlite3_column_int(s, 11)) {
+        damaged(c, "a row has another name than the index of names", err);
+        return -1;
+    }
     return row_entry(c, s, ret, err);
 }
 
