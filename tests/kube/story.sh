@@ -203,7 +203,7 @@ print(max([int(n) for n in re.findall(r"\"step\": *(\d+)", sys.stdin.read())], d
 }
 trains_on() { # JOB: there are newer checkpoints than now
     local before
-    before=$(step_of "$1") || return 1
+    until_true 20 eval "before=\$(step_of $1)" || return 1 # one that is just removed cannot be read
     until_true 60 eval "[ \"\$(step_of $1 || echo 0)\" -gt $((before + 20)) ]"
 }
 restarts_are() { [ "$(field pdj "$1" '{.status.restarts}')" = "$2" ]; }
