@@ -128,6 +128,12 @@ static inline int source_ahead(struct source *s, const struct piece *p, struct s
     return s->ops->ahead(s, p, wait, err);
 }
 
+#define GIVEN_UP "nobody wants it any more" /* why such a read was cancelled */
+static inline bool source_given_up(const atomic_bool *token)
+{
+    return token && atomic_load(token);
+}
+
 static inline void source_give_up(struct source *s)
 {
     if (s->ops->give_up)

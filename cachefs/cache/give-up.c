@@ -3,7 +3,7 @@
 
 static bool is_given_up(const struct waiter *w)
 {
-    return w->piece.given_up && atomic_load(w->piece.given_up);
+    return source_given_up(w->piece.given_up);
 }
 
 /* Stripe held. Moves the waiters that were given up to `taken`; a fill that has none left is given
@@ -34,7 +34,7 @@ void fill_give_up(struct cache *c)
             if (f->state == FILL_RUNNING)
                 take_waiters(f, &taken);
     }
-    err_set(&err, ERR_CANCELLED, "cancelled: nobody wants it any more");
+    err_set(&err, ERR_CANCELLED, "cancelled: " GIVEN_UP);
     while (taken) {
         struct waiter *w = taken;
         taken = w->next;

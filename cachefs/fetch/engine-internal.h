@@ -227,7 +227,6 @@ void job_name(const struct job *j, struct bytes *out);
 const struct store *job_store(const struct job *j);
 
 /* give-up.c */
-#define GIVEN_UP "nobody wants it any more"
 bool job_unwanted(const struct job *j); /* its token is set */
 /* f->lock held. The engine's thread looks at all tokens before it admits or waits again. */
 void jobs_look_at_tokens(struct fetch *f);

@@ -162,13 +162,13 @@ static void fail_all(struct waiting *list, const struct err *err)
 
 static bool is_given_up(const struct waiting *w)
 {
-    return w->get.given_up && atomic_load(w->get.given_up);
+    return source_given_up(w->get.given_up);
 }
 
 static void fail_given_up(struct waiting *list)
 {
     struct err err = {0};
-    err_set(&err, ERR_CANCELLED, "cancelled: nobody wants it any more");
+    err_set(&err, ERR_CANCELLED, "cancelled: " GIVEN_UP);
     fail_all(list, &err);
 }
 

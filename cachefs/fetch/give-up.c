@@ -7,8 +7,7 @@
 
 bool job_unwanted(const struct job *j)
 {
-    const atomic_bool *token = j->is_get ? j->get.given_up : j->whole.given_up;
-    return token && atomic_load(token);
+    return source_given_up(j->is_get ? j->get.given_up : j->whole.given_up);
 }
 
 void jobs_look_at_tokens(struct fetch *f)

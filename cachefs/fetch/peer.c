@@ -122,13 +122,13 @@ static void side_failed(struct ask *a, const struct err *why)
 
 bool ask_given_up(const struct ask *a)
 {
-    return !a->hedged && a->piece.given_up && atomic_load(a->piece.given_up);
+    return !a->hedged && source_given_up(a->piece.given_up);
 }
 
 static void ask_cancel(struct ask *a)
 {
     struct err err = {0};
-    err_set(&err, ERR_CANCELLED, "cancelled: nobody wants it any more");
+    err_set(&err, ERR_CANCELLED, "cancelled: " GIVEN_UP);
     a->wait->done(a->wait, NULL, &err);
     ask_put(a);
 }

@@ -159,8 +159,8 @@ static void run(struct bench *b, const char *what, unsigned threads, uint64_t re
     if (in_order && cache_flush(b->cache, NULL))
         fprintf(stderr, "bench-cache: flush failed\n");
     double s = (double)(clock_mono_ns() - from) / 1e9, n = (double)(reads * threads);
-    printf("%-6s %7u bytes  T=%u  %9.0f /s  %7.2f us each  %6.2f us CPU\n", what,
-           b->catalog.len, threads, n / s, s / n * threads * 1e6, (cpu_seconds() - cpu) / n * 1e6);
+    printf("%-6s %7u bytes  T=%u  %9.0f /s  %7.2f us each  %6.2f us CPU\n", what, b->catalog.len,
+           threads, n / s, s / n * threads * 1e6, (cpu_seconds() - cpu) / n * 1e6);
 }
 
 static void bench_reopen(struct bench *b)
