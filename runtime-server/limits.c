@@ -46,10 +46,11 @@ static size_t set_of(const unsigned char address[16])
     return (h ^ h >> 32) % LIMITS_SETS * WAYS;
 }
 
-/* How much is in it by now. */
+/* How much is in it by now. Whoever came earlier may be counted later: it adds nothing. */
 static double level(const struct limits *l, const struct bucket *b, uint64_t now)
 {
-    double left = b->left + (double)(now - b->at_ns) / NS_PER_S * l->rate;
+    uint64_t since = now > b->at_ns ? now - b->at_ns : 0;
+    double left = b->left + (double)since / NS_PER_S * l->rate;
     return !b->at_ns || left > l->rate ? l->rate : left;
 }
 
@@ -61,7 +62,7 @@ static struct bucket *bucket_of(struct limits *l, const unsigned char address[16
         if (set[i].at_ns && memcmp(set[i].address, address, 16) == 0) {
             best = &set[i];
             best->left = level(l, best, now);
-            best->at_ns = now;
+            best->at_ns = now > best->at_ns ? now : best->at_ns;
             return best;
         }
         if (level(l, &set[i], now) > level(l, best, now))

@@ -43,6 +43,16 @@ Test(limits, a_second_holds_the_rate)
     limits_destroy(&limits);
 }
 
+/* Two threads ask at once: the one that looked at the clock first may come to the bucket last. */
+Test(limits, who_comes_late_fills_nothing)
+{
+    start(50);
+    cr_expect_eq(taken("::ffff:10.0.0.1", 60, START + NS_PER_S), 50);
+    cr_expect_eq(taken("::ffff:10.0.0.1", 60, START), 0, "a time before the last one's");
+    cr_expect_eq(taken("::ffff:10.0.0.1", 60, START + NS_PER_S), 0, "the clock was not set back");
+    limits_destroy(&limits);
+}
+
 Test(limits, a_network_of_ipv6_is_one_client)
 {
     start(50);
