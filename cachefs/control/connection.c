@@ -90,8 +90,9 @@ void *connection_main(void *arg)
     struct connection *c = arg;
     cleanup_bytes struct bytes msg = {0};
     struct err err = {0};
+    const size_t most = c->guest ? GUEST_MAX : CONTROL_MAX;
     while (!server_stopping(c->server)) {
-        if (control_recv(c->sock, &msg, NULL, &err)) {
+        if (control_recv_short(c->sock, most, &msg, &err)) {
             if (err.class != ERR_NOT_FOUND)
                 log_debug(c->server->conf.log, "a client is gone: %s", err.msg);
             break;

@@ -21,8 +21,9 @@
 #include "keeper.h"
 #include "sync.h"
 
-#define CONNECTIONS_MAX 32   /* and as many guests */
-#define LEASES_MAX      4096 /* of one connection */
+#define CONNECTIONS_MAX 32           /* and as many guests */
+#define LEASES_MAX      4096         /* of one connection */
+#define GUEST_MAX       (256u << 10) /* bytes of a guest's request: it may be anybody */
 #define PATHS_MAX       1000000
 #define SETTINGS_MAX    8192 /* of the kept text */
 

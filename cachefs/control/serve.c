@@ -15,7 +15,8 @@
 #include "log.h"
 #include "mem.h"
 
-#define SEND_TIMEOUT_S 30 /* a client that reads no answer for so long is gone */
+#define SEND_TIMEOUT_S 30  /* a client that reads no answer for so long is gone */
+#define NO_ROOM_MS     100 /* out of descriptors: whoever comes waits that long */
 
 bool server_stopping(struct control_server *s)
 {
@@ -108,8 +109,12 @@ static void accept_one(struct control_server *s, int listener)
 {
     bool guest = listener == s->guests;
     int sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    if (sock < 0)
+    if (sock < 0) {
+        struct pollfd end = {.fd = s->wake, .events = POLLIN};
+        if (errno != ECONNABORTED && errno != EINTR)
+            poll(&end, 1, NO_ROOM_MS); /* the listener stays readable: or this would be a spin */
         return;
+    }
     struct timeval timeout = {.tv_sec = SEND_TIMEOUT_S};
     struct err err = {0};
     setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);

@@ -27,7 +27,9 @@
  */
 int control_send(int sock, const struct bytes *msg, int fd, struct err *err);
 int control_recv(int sock, struct bytes *msg, int *ret_fd, struct err *err);
-/* The same with several descriptors. What comes beyond `max` is closed. */
+/* One without descriptors, of at most `most` bytes. */
+int control_recv_short(int sock, size_t most, struct bytes *msg, struct err *err);
+/* As the first two, with several descriptors. What comes beyond `max` is closed. */
 #define CONTROL_FDS_MAX 128
 int control_send_fds(int sock, const struct bytes *msg, const int *fds, size_t n_fds,
                      struct err *err);

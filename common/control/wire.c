@@ -122,7 +122,8 @@ static int recv_all(int sock, void *data, size_t len, struct came *came, struct 
     return 0;
 }
 
-static int recv_message(int sock, struct bytes *msg, struct came *came, struct err *err)
+static int recv_message(int sock, size_t most, struct bytes *msg, struct came *came,
+                        struct err *err)
 {
     unsigned char head[HEAD];
     int end = recv_all(sock, head, HEAD, came, err);
@@ -132,10 +133,9 @@ static int recv_message(int sock, struct bytes *msg, struct came *came, struct e
         return -1;
     uint32_t len = (uint32_t)head[0] | (uint32_t)head[1] << 8 | (uint32_t)head[2] << 16 |
                    (uint32_t)head[3] << 24;
-    if (len > CONTROL_MAX)
+    if (len > most)
         return err_set(err, ERR_CORRUPT,
-                       "control socket: a message claims %u bytes: the limit is %u", len,
-                       CONTROL_MAX);
+                       "control socket: a message claims %u bytes: the limit is %zu", len, most);
     bytes_clear(msg);
     bytes_reserve(msg, len);
     if (len && recv_all(sock, msg->data, len, came, err) != 0)
@@ -151,7 +151,7 @@ int control_recv_fds(int sock, struct bytes *msg, int *fds, size_t max, size_t *
                      struct err *err)
 {
     struct came came = {fds, 0, max};
-    int failed = recv_message(sock, msg, &came, err);
+    int failed = recv_message(sock, CONTROL_MAX, msg, &came, err);
     while (failed && came.n)
         close(fds[--came.n]);
     *ret_n = came.n;
@@ -168,4 +168,9 @@ int control_recv(int sock, struct bytes *msg, int *ret_fd, struct err *err)
     else if (!failed && fd >= 0)
         close(fd);
     return failed;
+}
+
+int control_recv_short(int sock, size_t most, struct bytes *msg, struct err *err)
+{
+    return recv_message(sock, most, msg, &(struct came){0}, err);
 }

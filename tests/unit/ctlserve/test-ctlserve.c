@@ -1,9 +1,13 @@
 /* The owner's side of the control socket, asked over the socket itself. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "volume/support.h"
@@ -45,6 +49,7 @@ static void owner_serve(struct owner *o)
 {
     struct control_server_conf conf = {
         .socket_path = o->path,
+        .direct_dir = o->world.own,
         .volume = o->volume,
         .status = write_status,
         .shutdown = on_shutdown,
@@ -433,5 +438,73 @@ Test(ctlserve, the_socket_is_the_owners_alone_and_may_lie_deep)
     free(deep);
     owner_serve(&o);
     json_doc_free(ask(&o, "{\"op\":\"ping\"}", NULL));
+    owner_free(&o);
+}
+
+/* What comes back for `request` on a socket of the owner's folder; class NONE: an answer. */
+static struct err told(const struct owner *o, const char *name, const struct bytes *request,
+                       struct bytes *ret)
+{
+    cleanup_free char *path = xasprintf("%s/%s", o->world.own, name);
+    cleanup_close int sock = -1;
+    struct err err = {0};
+    cr_assert_eq(control_connect(path, &sock, &err), 0, "%s", err.msg);
+    if (control_send(sock, request, -1, &err) == 0)
+        control_recv(sock, ret, NULL, &err);
+    return err;
+}
+
+Test(ctlserve, a_guest_learns_where_samples_lie_and_takes_little_memory)
+{
+    struct owner o;
+    cleanup_bytes struct bytes request = {0}, answer = {0};
+    owner_new(&o, NULL);
+    bytes_add_str(&request, "{\"op\":\"status\"}");
+    cr_expect_eq(told(&o, "packs.sock", &request, &answer).class, ERR_NONE);
+    cr_expect_not_null(strstr(answer.data, "\"denied\""), "%s", answer.data);
+
+    bytes_clear(&request);
+    while (request.len <= 256u << 10)
+        bytes_add_char(&request, ' ');
+    cr_expect_neq(told(&o, "packs.sock", &request, &answer).class, ERR_NONE, "it was taken");
+    cr_expect_eq(told(&o, "control.sock", &request, &answer).class, ERR_NONE);
+    cr_expect_not_null(strstr(answer.data, "not JSON"), "%s", answer.data);
+    owner_free(&o);
+}
+
+static double cpu_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+Test(ctlserve, out_of_descriptors_a_client_waits_and_nothing_spins)
+{
+    struct owner o;
+    struct rlimit all, none;
+    struct bytes text = {0};
+    cleanup_bytes struct bytes answer = {0};
+    struct err err = {0};
+    owner_new(&o, NULL);
+    bytes_add_str(&text, "{\"op\":\"ping\"}");
+    int client = socket(AF_UNIX, SOCK_STREAM, 0), dir = open(o.world.own, O_PATH | O_DIRECTORY);
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    snprintf(to.sun_path, sizeof to.sun_path, "/proc/self/fd/%d/control.sock", dir);
+    getrlimit(RLIMIT_NOFILE, &all);
+    none = (struct rlimit){3, all.rlim_max};
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    cr_assert_eq(connect(client, (struct sockaddr *)&to, sizeof to), 0, "%m");
+    double before = cpu_s();
+    usleep(500 * 1000);
+    double used = cpu_s() - before;
+    setrlimit(RLIMIT_NOFILE, &all);
+    cr_expect_lt(used, 0.1, "%.3f s of the processor for waiting", used);
+
+    cr_assert_eq(control_send(client, &text, -1, &err), 0);
+    cr_assert_eq(control_recv(client, &answer, NULL, &err), 0, "%s", err.msg);
+    close(client);
+    close(dir);
+    bytes_release(&text);
     owner_free(&o);
 }
