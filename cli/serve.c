@@ -1,9 +1,9 @@
 /*
  * The life of a mount:
  *
- *   signals blocked, signal thread -> what is served -> control socket, nobody answered yet ->
- * mount, first request answered -> registered -> clients answered -> "ready" -> … until unmounted …
- *   -> mount, unregistered, socket, what was served
+ *   signals blocked, signal thread -> what is served -> control socket, nobody answered yet
+ *   -> mount, first request answered -> registered -> clients answered -> "ready"
+ *   -> … until unmounted … -> mount, unregistered, socket, what was served
  *
  * Each step is undone in reverse by serve(), from wherever the start got to. A process that takes
  * over a mount from the one before it ("successor") undoes nothing if it fails: the keeper tries

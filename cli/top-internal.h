@@ -1,8 +1,9 @@
 /*
  * top: what mounts do right now, from two looks at them.
  *
- *   cmd-top.c   options, the terminal, the loop     top-look.c   one look: mounts here, or a
- * server's top-draw.c  two looks as text (pure)
+ *   cmd-top.c    options, the terminal, the loop
+ *   top-look.c   one look: mounts here, or a server's
+ *   top-draw.c   two looks as text (pure)
  *
  * A look is one JSON object {"mounts":[status, …],"jobs":[job, …]}; a status is as `sampan status
  * --json` prints it.

@@ -1,10 +1,10 @@
 /*
  * The routes of the Paddle Operator's runtime server, as a thin layer over the same jobs:
  *
- *   POST /upload/{sync,warmup,rmr,clear}Options     header "filename" = the job's name; body = its
- * options GET  /{sync,warmup,rmr,clear}Options/NAME       what was posted, secrets masked GET
- * /{sync,warmup,rmr,clear}Result/NAME        {"status":"running|success|fail","message":…} GET
- * /cacheStatus/cacheInfo.json       sizes as text
+ *   POST /upload/{sync,warmup,rmr,clear}Options    its options; header "filename": the job's name
+ *   GET  /{sync,warmup,rmr,clear}Options/NAME      what was posted, secrets masked
+ *   GET  /{sync,warmup,rmr,clear}Result/NAME       {"status":"running|success|fail","message":…}
+ *   GET  /cacheStatus/cacheInfo.json               sizes as text
  *
  * compat-options.c reads the options. A job NAME of type T is our job "T.NAME", of this server
  * alone: the original's controller posts to each server what is for all of them.

@@ -3,11 +3,12 @@
  *
  *   SAVE_DIR/pass-00002/                 pass 2 is over
  *   SAVE_DIR/pass-00002-batch-000000017/ 17 batches of pass 2 are done
- *       ___fc_layer_0__.w0 …             a file a parameter: Paddle's header of 16 bytes (version
- * 0, 4 bytes a number, how many), then floats momentum, mean                   of all parameters,
- * in their order (mean: with --ema) state.json                       where training is; the model's
- * shape and names of classes; size and CRC-32C of each file done written last: CRC-32C of
- * state.json
+ *       ___fc_layer_0__.w0 …   a file a parameter: Paddle's header of 16 bytes (version 0, 4 bytes
+ *                              a number, how many), then floats
+ *       momentum, mean         of all parameters, in their order (mean: with --ema)
+ *       state.json             where training is; the model's shape and names of classes; size and
+ *                              CRC-32C of each file
+ *       done                   written last: CRC-32C of state.json
  *
  * Every file is fsynced before `done` is there, and `done` is there whole (it is renamed to), so
  * that a folder with one is whole, whenever the program or the machine stopped; it works on a local

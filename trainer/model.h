@@ -3,8 +3,9 @@
  *
  *   softmax, mlp         pictures, flattened
  *   resnet18, resnet50   pictures, NHWC (He et al. 2015; stride in the 3x3 window; the last scale
- * of each block starts at 0) movie                the recommender of Paddle's book: user and movie
- * as embeddings, fused, and the cosine between them times 5 as the rating
+ *                        of each block starts at 0)
+ *   movie                the recommender of Paddle's book: user and movie as embeddings, fused, and
+ *                        the cosine between them times 5 as the rating
  */
 #ifndef SAMPAN_TRAIN_MODEL_H
 #define SAMPAN_TRAIN_MODEL_H

@@ -20,7 +20,7 @@
  *   STORE  struct ps_part, then floats                                 -> OK
  *   BYE    nothing: this trainer has ended and did not die
  *   STOP   nothing: this trainer was asked to stop. Has no reply, but all trainers of this server
- * get a STOP, between answers, and so know at once, whatever they are waiting for
+ *          get a STOP, between answers, and so know at once, whatever they are waiting for
  *
  * PUSH, SUM and SHARE are rounds: all trainers send the same one, and are answered when all have;
  * where the greeting says async, a PUSH is a step by itself, and a trainer that died is not waited

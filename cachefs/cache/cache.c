@@ -7,9 +7,10 @@
  *   ABSENT            no            not set    fill_lead() -> FILLING
  *   FILLING           RUNNING       not set    came() (fill.c) -> READY in memory, or ABSENT
  *   READY in memory   READY         not set    publish() (writer.c) -> READY in a pack, or ABSENT
- *   READY in a pack   no            set        place_forget(): dropped, evicted, found bad ->
- * ABSENT; publish_move() (reclaim.c): another pack, still READY; leave_pack() (carry.c) -> READY in
- * memory, on its way to another pack
+ *   READY in a pack   no            set        place_forget() -> ABSENT: dropped, evicted, bad
+ *                                              publish_move() (reclaim.c): READY in another pack
+ *                                              leave_pack() (carry.c) -> READY in memory, on its
+ *                                              way to another pack
  *
  *   invariant, whenever the stripe is free           ABSENT  FILLING  in memory  in a pack
  *   at most one fill is listed for the unit            0       1        1          0

@@ -5,11 +5,13 @@
  * its bytes are in a pack; others join its waiters while it runs and read its buffer once it is
  * ready.
  *
- *   fill_lead    nothing -> RUNNING          the leader is its first waiter; the inner layer is
- * asked came         RUNNING -> READY, listed    a tier has reserved room: the writer gets it
- *                RUNNING -> gone             an error, or no tier keeps it
- *                RUNNING -> gone             given up by all that waited, and ended for that
- *   publish (writer.c)  READY -> gone        the index entry is set in the same hold of the lock
+ *   fill_lead()   nothing -> RUNNING         the leader is its first waiter; the layer below is
+ *                                            asked
+ *   came()        RUNNING -> READY, listed   a tier has reserved room: the writer gets it
+ *                 RUNNING -> gone            an error, or no tier keeps it
+ *                 RUNNING -> gone            given up by all that waited, and ended for that
+ *   publish()     READY -> gone              (writer.c) the index entry is set in the same hold of
+ *                                            the lock
  *
  * Readers that find no slot or no memory are parked in order and try again whenever a slot or pool
  * memory comes back; work ahead of readers is refused instead, and may use three quarters of both.

@@ -3,10 +3,12 @@
  *
  * Invariant, whenever the tier's lock is free: used + reserved + foreign <= limit, unless the limit
  * was lowered or others wrote into the folder; then reservations are refused until upkeep made
- * room. used      sizes of our packs and journals, unlinked ones included until their last view is
- * gone, and of the index where it lies in this folder reserved  what the units on their way to the
- * writer may cost at most foreign   everything else below the folder, looked at once a second while
- * bytes arrive
+ * room.
+ *
+ *   used       sizes of our packs and journals, unlinked ones included until their last view is
+ *              gone, and of the index where it lies in this folder
+ *   reserved   what the units on their way to the writer may cost at most
+ *   foreign    everything else below the folder, looked at once a second while bytes arrive
  */
 #include "cache-internal.h"
 

@@ -2,9 +2,11 @@
  * The external sorter.
  *
  * A record is {u32 key_len, u32 data_len, key, data}, the same in the arena and in the file.
- * States: adding   records gather in the arena; runs may already be in the file reading  either all
- * records are in the (sorted) arena and there is no run, or the arena is freed and every record is
- * in a run
+ * States:
+ *
+ *   adding    records gather in the arena; runs may already be in the file
+ *   reading   either all records are in the (sorted) arena and there is no run, or the arena is
+ *             freed and every record is in a run
  */
 #include "sort.h"
 

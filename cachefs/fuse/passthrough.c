@@ -10,7 +10,7 @@
  *   no shard (no room, no passthrough)    cached: pages are kept, as for samples
  *   shard incomplete                      direct I/O, and the filler is set on it
  *   shard complete, verified              passthrough; the backing id lives from the first such
- * open to the last close
+ *                                         open to the last close
  *
  * The kernel's opens outlive this process, and so do the ids: the table of them is kept
  * (opens-internal.h), and the rules hold on in the next life.

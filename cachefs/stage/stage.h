@@ -8,26 +8,26 @@
  *
  * What holds, whatever is killed and whenever:
  *  1. An object of the store is always whole: the content of one file at one moment (its close, its
- * fsync, a tick of the interval). A half-done upload is never visible; a restart goes on with it or
- * aborts it; none is orphaned.
+ *     fsync, a tick of the interval). A half-done upload is never visible; a restart goes on with
+ *     it or aborts it; none is orphaned.
  *  2. Bytes taken by stage_write() are in the stage's file before it returns, names changed are in
- * the journal: a kill -9 loses nothing. After stage_flush() (commit close), stage_fsync() or
- * stage_settle() they are in the store (commit close), or durable here (fsynced; commit background
- * and interval), whose uploads are owed and go on by themselves.
+ *     the journal: a kill -9 loses nothing. After stage_flush() (commit close), stage_fsync() or
+ *     stage_settle() they are in the store (commit close), or durable here (fsynced; commit
+ *     background and interval), whose uploads are owed and go on by themselves.
  *  3. A call that changes something is journalled with the request's number and its answer before
- * it returns: the same call again (the kernel resends what a dead life had in hand) gets the same
- * answer and changes nothing. WRITE needs no entry: it says the same again.
+ *     it returns: the same call again (the kernel resends what a dead life had in hand) gets the
+ *     same answer and changes nothing. WRITE needs no entry: it says the same again.
  *  4. Inode numbers are permanent and never used again; the kernel may keep them over lives. Open
- * files too: what was open stays open in the next life, an unlinked file lives until its last
- * release.
+ *     files too: what was open stays open in the next life, an unlinked file lives until its last
+ *     release.
  *  5. What the store refuses (denied, gone, full) is an error of the call that waits for it; the
- * bytes stay here, listed by stage_pending(), tried again by stage_retry() and, for errors that
- * pass, by themselves.
+ *     bytes stay here, listed by stage_pending(), tried again by stage_retry() and, for errors that
+ *     pass, by themselves.
  *  6. The stage's files never exceed `limit` nor go below the free-space floor: ENOSPC at write,
- * nothing half-written. Stored, closed content is dropped (oldest first) to make room; content that
- * is owed never is. So a file that is being written has to fit: parts that went up stay here, too,
- * since no store gives back a part of an object that is not complete, and reads, writes in the
- * middle of a part and an upload that the store forgot need their bytes.
+ *     nothing half-written. Stored, closed content is dropped (oldest first) to make room; content
+ *     that is owed never is. So a file that is being written has to fit: parts that went up stay
+ *     here, too, since no store gives back a part of an object that is not complete, and reads,
+ *     writes in the middle of a part and an upload that the store forgot need their bytes.
  *
  * Content of a file: blocks of STAGE_BLOCK bytes, each ABSENT (only in the store), CLEAN (a copy)
  * or DIRTY. Reading or partly overwriting an ABSENT block fetches it first (ranged GET, If-Match of

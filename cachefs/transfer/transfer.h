@@ -12,11 +12,11 @@
  *  - An object of the destination is whole or absent: the content that its source had at one
  *    moment. A source that changes meanwhile is read again from the start, or is a failure.
  *  - No action is taken before all listings have ended well. So nothing is deleted because a
- * listing was cut short; and nothing at all when a source is empty (unless allow_empty).
+ *    listing was cut short; and nothing at all when a source is empty (unless allow_empty).
  *  - A source is deleted (delete_src) only after its copy was written, synced, and proved equal.
  *  - A run that was broken off is gone on with by the same call: what is done is skipped; an upload
- * in parts that it left behind is gone on with, as far as its parts are the source's bytes, and
- * others for keys of the sources are aborted.
+ *    in parts that it left behind is gone on with, as far as its parts are the source's bytes, and
+ *    others for keys of the sources are aborted.
  *
  * Trash (".trash/" anywhere in a key, see remove.h) is nobody's sample: it is neither copied nor
  * deleted.

@@ -3,7 +3,7 @@
  *
  * struct bytes  grows, has one owner, is always followed by a NUL that `len` does not count.
  * struct buf    fixed capacity, shared by reference; the data path's bytes land in one of these
- * once, and both the reply and the pack are written from it.
+ *               once, and both the reply and the pack are written from it.
  */
 #ifndef SAMPAN_BASE_BUF_H
 #define SAMPAN_BASE_BUF_H

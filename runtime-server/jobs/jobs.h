@@ -10,9 +10,9 @@
  *  2. A state is written before anybody is told of it:
  *       pending -> running -> succeeded | failed | cancelled      (pending | running) <-> paused
  *     A final state never changes. What was running when we were killed is pending again at the
- * next start, and its runner resumes: each runner does only what is not done yet.
+ *     next start, and its runner resumes: each runner does only what is not done yet.
  *  3. At most `parallel` jobs run at once, oldest first, and two that touch the same paths (or one
- * a path below the other's) never run side by side, nor the later of them first.
+ *     a path below the other's) never run side by side, nor the later of them first.
  *  4. Cancel and pause reach a runner through job_wanted(), which it asks between small steps. Of a
  *     job that does not run they take effect at once. What was wished outlives a kill.
  *  5. Secrets given with the options live in memory alone; they are in no row and in no answer. A

@@ -19,8 +19,9 @@
  *   local        says how many samples are cached
  *   edit:K       changes the files of edit/
  *   lose         removes the catalog folder, and a file comes first: its ids name other samples
- * then floor:N      at least N samples must be cached published:DIGEST   … must be the current
- * version
+ *                then
+ *   floor:N      at least N samples must be cached
+ *   published:DIGEST   … must be the current version
  *
  * `flush` and `scan` mark what they have reached (mark:…, seen by meddle). Of the samples below
  * edit/ no floor speaks. A step that fails ends the run with its error: one line, exit 1. Exit 66:

@@ -1,10 +1,10 @@
 /*
  * What no call to the kernel shows, changed from inside the program (LD_PRELOAD):
  *
- *   TORTURE_ALLOC=N[+]   the N-th allocation fails (with +: and all that follow).
- * TORTURE_REPORT=FILE gets one line at the failure: how many there were TORTURE_CLOCK=FILE   the
- * wall clock is off by the seconds written in FILE, read anew each time TORTURE_BOOT_ID=FILE the
- * machine's boot id is what FILE says
+ *   TORTURE_ALLOC=N[+]     the N-th allocation fails (with +: and all that follow).
+ *                          TORTURE_REPORT=FILE gets one line at the failure: how many there were
+ *   TORTURE_CLOCK=FILE     the wall clock is off by the seconds that FILE holds, read each time
+ *   TORTURE_BOOT_ID=FILE   the machine's boot id is what FILE says
  *
  * Allocations are counted from the first call of main()'s program on: the loader has its own.
  */

@@ -7,8 +7,10 @@
  * file's bytes and size by a sync of the file, a name by a sync of its folder. Of the rest:
  *
  *   names    each op is kept or lost by itself; or (a disk with a journal) all up to some op are
- * kept bytes    each sector of 512 bytes has the state after some of the ops that touched it: a
- * prefix of them, since a sector goes to the disk as it is at that time; sectors are independent
+ *            kept
+ *   bytes    each sector of 512 bytes has the state after some of the ops that touched it: a
+ *            prefix of them, since a sector goes to the disk as it is at that time; sectors are
+ *            independent
  *   size     what the kept bytes need, up to what it was: a hole where bytes were lost
  *
  * Prints one line of JSON: {"ops":N,"cut":N,"names":"…","marks":["…",…]}: the marks before the cut.
