@@ -1,9 +1,6 @@
 # shellcheck shell=bash
 # Sourced by tests/kube/run: the chart and the kustomizations are the same objects. No cluster is needed.
-if [ ! -x "$helm" ] && command -v go >/dev/null; then
-    echo "building helm (some minutes, once) ..."
-    GOBIN=$(dirname "$helm") GOFLAGS=-trimpath timeout 1500 go install helm.sh/helm/v3/cmd/helm@v3.18.6 >"$W/helm.log" 2>&1 || tail -n 3 "$W/helm.log"
-fi
+built_helm
 chart=deploy/charts/sampan
 
 render() { # ARGS... : the chart's objects, as they would be installed
@@ -36,6 +33,8 @@ charts() {
         'holds driver-name=other.test --set csi.driverName=other.test && ! grep -v "^ *description:\|^ *-* *name: csi.sampan.io$" "$W/rendered.yaml" | grep -q "csi\.sampan\.io"'
     claim "keys of a registry, policies, tolerations" holds 'imagePullSecrets: \[\{"name":"k"\}\]' --set 'imagePullSecrets[0].name=k' \
         --set imagePullPolicy=Always --set 'csi.node.tolerations[0].key=gpu' --set 'csi.node.affinity.x=y' --set 'csi.node.extraArgs[0]=--x'
+    claim "no liveness sidecar" eval 'holds "port: metrics}, initialDelaySeconds: 15, periodSeconds: 30, timeoutSeconds" --set csi.node.livenessSidecar=false &&
+        ! grep -q "livenessprobe:\|9809" "$W/rendered.yaml"'
     claim "the controller's records in a claim" holds 'claimName: records' --set csi.controller.state.claim=records
     claim "no StorageClass" holds_not 'kind: StorageClass' --set 'csi.storageClasses=null'
     claim "the operator's options" holds 'etcd=http://e:2379' --set operator.volcano=true --set operator.etcdServers=http://e:2379 \
