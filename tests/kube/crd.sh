@@ -208,3 +208,4 @@ for part in accepted applies conforms refuses; do $part; done
 kubectl delete sampleset,samplejob,paddlejob --all -A >/dev/null
 by_chart
 kubectl delete sampleset --all -A >/dev/null
+kubectl delete -k deploy/crd >/dev/null # the story's chart brings its own

@@ -8,8 +8,6 @@
 
 images() {
     csi_images
-    [ ! -x "$KUBE_TOOLS/csi-provisioner" ] ||
-        tests/kube/image csi-provisioner:v5.2.0 "$W/images/provisioner.tar" "$KUBE_TOOLS/csi-provisioner"
     mapfile -t files < <(reference_files "$W/set")
     tests/kube/image sampan-test/reader:1 "$W/images/reader.tar" --box "$SAMPAN_BUILD/tools/verify-reader" "${files[@]}"
     cluster load "$W"/images/*.tar
@@ -270,6 +268,7 @@ gone() {
     kubectl delete pvc/flowers pv/flowers >/dev/null
     nothing_on 0
     nothing_on 1
+    claim "the driver goes" kubectl delete -k tests/kube/overlay --timeout=120s # the story installs its own
 }
 
 python3 tests/lib/make-set.py "$W/set" --classes 4 --files 50 >/dev/null

@@ -4,7 +4,7 @@
 #   store_up                 an S3 server at $store with the buckets samples and outputs; AWS_… reach it
 #   in_bucket BUCKET DIR [PREFIX]   puts a folder there
 #   keys_of BUCKET
-#   csi_images               those of the driver, in $W/images
+#   csi_images               those of the driver and its sidecars, in $W/images
 #   reference_files DIR      arguments of tests/kube/image: the folder's files, below /reference
 #   status_of POD FIELD      of the mount at /data of the pod's first container, as it sees it
 #   plugin_pod, plugin_ready, kill_on, processes_on, mounts_on      by the node's number
@@ -27,6 +27,8 @@ keys_of() { cluster lan .venv/bin/python tests/lib/s3.py keys "$1"; }
 csi_images() {
     deploy/images/build --bin "$SAMPAN_BUILD/bin" --out "$W/images" csi
     tests/kube/image csi-node-driver-registrar:v2.13.0 "$W/images/registrar.tar" "$KUBE_TOOLS/csi-registrar"
+    [ ! -x "$KUBE_TOOLS/csi-provisioner" ] ||
+        tests/kube/image csi-provisioner:v5.2.0 "$W/images/provisioner.tar" "$KUBE_TOOLS/csi-provisioner"
 }
 reference_files() { (cd "$1" && find . -type f | sed 's|^\./||' | while read -r f; do printf '%s:/reference/%s\n' "$1/$f" "$f"; done); }
 

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
-# Sourced by tests/kube/run: the story of the articles, on three real nodes, by nothing but real components: a SampleSet
-# over a bucket is listed and warmed, a PaddleJob's workers run where their halves are, train to the end and write their
-# checkpoints to the set's store; then again while operator, servers, plugin, owners, a training process and a node are
-# killed in turn; then the set goes back to an older version and on again; then all is deleted.
+# Sourced by tests/kube/run: the story of the articles, on three real nodes, by nothing but real components: the chart is
+# installed; a SampleSet over a bucket is listed and warmed, a PaddleJob's workers run where their halves are, train to the
+# end and write their checkpoints to the set's store; then again while operator, servers, plugin, owners, a training process
+# and a node are killed in turn; the release is uninstalled under a running job, and installed again; then the set goes back
+# to an older version and on again; then all is deleted. (The kustomizations are deployed by the parts csi and operator.)
 # STORY_PARTS='deployed warmed' runs these of its parts alone.
 #
 # The set lies in paddle-system and the jobs name no namespace, as in the article. The store's requests pass a web server
@@ -41,12 +42,18 @@ story_images() {
 
 deployed() {
     kubectl label --overwrite node node-0 node-role.kubernetes.io/control-plane= >/dev/null
-    { kubectl apply -k deploy/crd && kubectl apply -k tests/kube/overlay && kubectl apply -k deploy/operator; } >/dev/null
-    claim "the driver's pods are ready on three nodes" kubectl -n sampan-system rollout status daemonset/sampan-csi-node --timeout=120s
+    claim "the chart installs all there is" installed
+    claim "the driver's pods are ready on three nodes" shows '^3 3$' field daemonset sampan-csi-node '{.status.desiredNumberScheduled} {.status.numberReady}' -n sampan-system
     claim "two operators are ready" kubectl -n sampan-system rollout status deployment/sampan-operator --timeout=120s
     claim "one of them leads" until_true 30 leader
     kubectl get namespace $set_ns >/dev/null 2>&1 || kubectl create namespace $set_ns >/dev/null
     kubectl -n $set_ns create secret generic keys --from-literal=access-key=cluster-test --from-literal=secret-key=cluster-test-secret >/dev/null
+}
+installed() { # as a user does; livenessprobe is not among the programs that the cluster has
+    "$helm" install sampan deploy/charts/sampan -n sampan-system --create-namespace --set csi.node.livenessSidecar=false --wait --timeout 3m
+}
+uninstalled() {
+    "$helm" uninstall sampan -n sampan-system --wait --timeout 2m && until_true 60 eval '[ -z "$(kubectl -n sampan-system get pods -o name)" ]'
 }
 leader() { kubectl -n sampan-system get lease sampan-operator -o 'jsonpath={.spec.holderIdentity}' | grep .; }
 
@@ -284,6 +291,49 @@ same_results() {
     for file in "$a"/*; do cmp "$file" "$b/${file##*/}" || return 1; done
 }
 
+# --- the release goes, and comes again -------------------------------------------------------------------
+set_and_job() { # what a user sees of them
+    kubectl -n $set_ns get sampleset pictures -o 'jsonpath={.metadata.uid} {.status.phase} {.status.runtimeStatus.runtimeReady} ' &&
+        kubectl get pdj lasting -o 'jsonpath={.metadata.uid} {.status.phase} {.status.restarts}'
+}
+reads_well() { kubectl exec "$1-worker-0" -- test ! -e /tmp/wrong && kubectl exec "$1-worker-1" -- test ! -e /tmp/wrong; } # JOB
+reinstalled() {
+    local was node pid keeper
+    goal $goal_never
+    training lasting "$(watched)" | apply
+    { onlooker 2 && short_job brief; } | apply
+    claim "a long job trains" eval 'job_is lasting Running && until_true 60 trains_on lasting'
+    claim "a short one has ended, a pod looks on" eval 'kubectl -n $set_ns wait --for=jsonpath={.status.phase}=Succeeded samplejob/brief --timeout=60s &&
+        kubectl -n $set_ns wait --for=condition=Ready pod/onlooker-2 --timeout=60s'
+    was=$(set_and_job)
+    claim "the release is uninstalled" uninstalled
+    claim "the definitions stay" eval '[ "$(kubectl get crd -o name | grep -c paddlepaddle.org)" = 4 ]'
+    claim "and set and job, as they were" eval '[ "$(set_and_job | tee /dev/stderr)" = "$was" ]'
+    claim "the job trains on" trains_on lasting
+    node=$(node_of lasting-worker-0) node=${node#node-}
+    pid=$(status_of lasting-worker-0 pid)
+    claim "a mount's owner is killed where no plugin is" kill_on "$node" "$pid"
+    claim "the job trains on" eval "until_true 60 owner_is_another lasting-worker-0 $pid && trains_on lasting"
+    training meanwhile "verify-reader --passes 1 --threads 2 /reference /data" | apply
+    kubectl -n $set_ns delete samplejob/brief pod/onlooker-2 --wait=false >/dev/null
+    claim "a job that is asked for now has no phase" eval 'sleep 3 && [ -z "$(field pdj meanwhile "{.status.phase}")" ]'
+    claim "what is deleted now stays, deleted" eval '[ "$(kubectl -n $set_ns get samplejob/brief pod/onlooker-2 -o "jsonpath={.items[*].metadata.deletionTimestamp}" | wc -w)" = 2 ]'
+
+    claim "the chart is installed again, around the definitions that stayed" installed
+    claim "the job that waited runs to its end" job_is meanwhile Completed
+    claim "what was deleted is gone" kubectl -n $set_ns wait --for=delete samplejob/brief pod/onlooker-2 --timeout=180s
+    claim "the set is Ready" until_true 60 set_is "Ready 2/2"
+    pid=$(status_of lasting-worker-0 pid) keeper=$(status_of lasting-worker-0 keeper_pid)
+    claim "owner and keeper are killed together" kill_on "$node" "$pid" "$keeper"
+    claim "the new plugin has the mount, and the job trains on" eval "until_true 60 owner_is_another lasting-worker-0 $pid && trains_on lasting"
+    claim "in all this no read failed, and no pod" eval 'reads_well lasting && [ "$(set_and_job)" = "$was" ]'
+    claim "deleted they leave nothing" eval 'deleted_without_trace lasting && deleted_without_trace meanwhile'
+}
+short_job() {
+    printf -- '---\napiVersion: batch.paddlepaddle.org/v1alpha1\nkind: SampleJob\nmetadata: {name: %s, namespace: %s}\n' "$1" $set_ns
+    echo 'spec: {type: warmup, sampleSetRef: {name: pictures}}'
+}
+
 # --- an older version ---------------------------------------------------------------------------------
 # Pods that run all the while, one on each node: two have a server of the set, one has none.
 onlooker() { # NODE
@@ -378,9 +428,13 @@ story_end() {
         nothing_on $n
         ! grep -qx "node/node-$n" <<<"$has_server" || claim "no sample is left in the cache of node-$n" eval "! packs_on $n | grep ."
     done
-    kubectl delete -k deploy/operator >/dev/null
     kubectl delete namespace $set_ns --wait=false >/dev/null
     kubectl delete configmap goal --ignore-not-found >/dev/null
+    claim "the release goes" uninstalled
+    claim "of all kinds only the definitions are left of it" eval '[ "$(of_the_release | sed "s|/.*||" | sort | uniq -c | tr -s " ")" = " 4 customresourcedefinition.apiextensions.k8s.io" ]'
+}
+of_the_release() {
+    kubectl get "$(kubectl api-resources --verbs=list,delete -o name | paste -sd,)" -A -l app.kubernetes.io/managed-by=Helm -o name 2>/dev/null | tee /dev/stderr
 }
 
 "$SAMPAN_BUILD/tools/make-pictures" "$W/pictures" 3 40 24 24
@@ -388,4 +442,4 @@ store_up
 logged_store_up
 in_bucket samples "$W/pictures" pictures/
 story_images
-for part in ${STORY_PARTS:-deployed becomes_ready warmed trains starts survives goes_back example story_end}; do $part; done
+for part in ${STORY_PARTS:-deployed becomes_ready warmed trains starts survives reinstalled goes_back example story_end}; do $part; done
