@@ -8,8 +8,12 @@ cat >"$T/bin/kubectl" <<'K'
 printf '%s\n' "$@" >"$ASKED/words"
 [[ " $* " != *" -f - "* ]] || cat >"$ASKED/object"
 case " $* " in
-*status.phase*samplejob* | *samplejob*status.phase*) echo Failed ;;
-*samplejob*status.message*) echo "3 samples are gone" ;;
+*samplejob*status.phase*)
+    case $(cat "$ASKED/state") in
+    gone) echo 'samplejobs "flowers-warmup-x7k" not found' >&2 && exit 1 ;;
+    *) cat "$ASKED/state" ;;
+    esac
+    ;;
 *create*generateName* | *create*) echo flowers-warmup-x7k ;;
 esac
 K
@@ -29,9 +33,17 @@ odd="a \"b\"/\$(touch $T/ran)/'c'\\d"
 expect "its name" "$(cat "$T/out")" "samplejob/flowers-warmup-x7k"
 expect "set" "$(object spec.sampleSetRef.name) $(object spec.type) $(object spec.warmupOptions.verify)" "flowers warmup true"
 expect "path" "$(object spec.warmupOptions.paths.0)" "$odd"
-code=0
-"$plugin" warmup flowers --wait >"$T/out" 2>"$T/err" || code=$?
-expect "a warmup that fails" "$code $(cat "$T/err")" "1 kubectl sampan: flowers-warmup-x7k: 3 samples are gone"
+waited() { # STATE CODE TEXT
+    local code=0
+    echo "$1" >"$ASKED/state"
+    timeout 60 "$plugin" warmup flowers --wait >"$T/out" 2>"$T/err" || code=$?
+    expect "exit code of a warmup that is $1" "$code" "$2"
+    expect "what is said of a warmup that is $1" "$(cat "$T/err")" "$3"
+}
+waited "Succeeded: " 0 ""
+waited "Failed: 3 samples are gone" 1 "kubectl sampan: flowers-warmup-x7k: Failed: 3 samples are gone"
+waited "Cancelled: spec.terminate" 1 "kubectl sampan: flowers-warmup-x7k: Cancelled: spec.terminate"
+waited gone 1 'samplejobs "flowers-warmup-x7k" not found'
 "$plugin" submit mnist --image "repo/train:1" --workers 2 --ps 1 --tensorboard /logs -n team -- python train.py "--title=$odd" -n
 expect "kind" "$(object kind) $(object metadata.name) $(object spec.style)" "TrainingJob mnist tensor"
 expect "tasks" "$(object spec.trainer.min-instance) $(object spec.pserver.min-instance) $(object spec.tensorboard.logdir)" "2 1 /logs"
