@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What users and machines do wrong is told where they look, with a cure: by a condition and a Warning event of the same
-# reason; and what has nothing to do with it goes on. Jobs are deleted in each phase and leave nothing. (Storms of 409 and
-# 429: 98-operator-faults; two operators: 98-operator-leads, 98-operator-leader-dies-anywhere; what the API server itself
-# refuses: tests/kube/crd.sh.) SLOW=1: the API server is away for a minute.
+# reason; and what has nothing to do with it goes on. (Storms of 409 and 429: 98-operator-faults; two operators:
+# 98-operator-leads, 98-operator-leader-dies-anywhere; the end of jobs in all other phases: 98-operator-deleted-in-each-phase;
+# what the API server itself refuses: tests/kube/crd.sh.) SLOW=1: the API server is away for a minute.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/operator.sh"
 long=$(printf 'n%.0s' {1..63})
@@ -78,7 +78,7 @@ long = os.environ["long"]
 kube.paddlejob(long, workers=2)
 until("the long one runs", lambda: kube.phase_of(f"{JOBS}/{long}") == "Running")
 
-# --- jobs deleted in each phase leave nothing
+# --- jobs that are deleted leave nothing
 kube.paddlejob("suspended", suspend=True)
 kube.paddlejob("unplaced", worker=role(1), workers=1)
 phases = {"no-set": "Pending", "suspended": "Suspended", "a-node": "Running", long: "Running", "unplaced": "Running"}

@@ -16,6 +16,7 @@ run have succeeded, too.
 Without --token every bearer token is taken, and names who asks; "admin" is never put to a fault.
 Each request is one line of --log: STATUS WHO METHOD TARGET BODY. POST /control {…} sets faults:
     {"fail": {"status": 429, "retry_after": 1, "n": 20, "method": "POST", "path": "/api"}}   the next n that match
+    {"mend": true}           none of those any more
     {"down": 5}              no answer at all, and watches cut, for so many seconds
     {"cut": true}            cuts all watches now
     {"forget": true}         versions before this one are too old (410)
@@ -23,6 +24,8 @@ Each request is one line of --log: STATUS WHO METHOD TARGET BODY. POST /control 
     {"tokens": ["a"]}        these alone are taken from now on
     {"kill": {"n": 7, "when": "before", "pids": {"a": 123}}}   the process of whoever makes the 7th write from now on
                              is killed, before that has had an effect or after; leases are not counted
+    {"away": true}           the sets' servers answer nothing
+    {"states": {"SERVICE.NS": {"warmup": "running"}}}   where jobs of a type are and stay, with that set's servers
 It answers {"version", "watches", "requests", "writes", "killed", "jobs"}: writes since the last `kill`, whom that
 killed, and the jobs that the sets' servers were given; with {"dump": true} all objects, too.
 """
@@ -282,6 +285,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with store.lock:
             if "fail" in what:
                 store.faults.append(what["fail"])
+            if what.get("mend"):
+                store.faults = []
             if "down" in what:
                 store.down_until = time.monotonic() + what["down"]
                 store.cuts += 1
@@ -295,6 +300,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 store.kill, store.writes, store.killed = what["kill"], 0, None
             if store.servers and "away" in what:
                 store.servers.away = what["away"]
+            if store.servers and "states" in what:
+                store.servers.states.update(what["states"])
             store.lock.notify_all()
             objects = {"objects": list(store.objects.values())} if what.get("dump") else {}
             return {**objects, "version": store.version, "watches": store.watches, "requests": store.requests, "writes": store.writes,

@@ -197,10 +197,11 @@ class Player(threading.Thread):
 
 
 class Servers:
-    """Jobs by SERVICE.NS/ID, and by which sampler each mount reads."""
+    """Jobs by SERVICE.NS/ID, and by which sampler each mount reads. Jobs of the types that `states` has for a
+    SERVICE.NS are, and stay, in that state; all others succeed at once."""
 
     def __init__(self):
-        self.jobs, self.samplers, self.pins, self.posts, self.away = {}, {}, {}, 0, False
+        self.jobs, self.samplers, self.pins, self.states, self.posts, self.away = {}, {}, {}, {}, 0, False
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -255,13 +256,15 @@ class Server(http.server.BaseHTTPRequestHandler):
             return 200, {}
         if path == "/v1/jobs":
             servers.posts += 1
-            job = servers.jobs.setdefault(f"{service}/{body['id']}", {**body, "state": "succeeded", "error": "", "progress": {"percent": 100.0, "items": 10, "total": 10}})
+            state = servers.states.get(service, {}).get(body["type"], "succeeded")
+            job = servers.jobs.setdefault(f"{service}/{body['id']}", {
+                **body, "state": state, "error": "no room" if state == "failed" else "", "progress": {"percent": 100.0, "items": 10, "total": 10}})
             return (202, job) if job["options"] == body.get("options") else (409, {"error": "the same id with other options"})
         job = servers.jobs.get(f"{service}/{path.rpartition('/')[2]}")
         if not job:
             return 404, {"error": "there is none of that id"}
         if self.command == "DELETE":
-            job["state"] = "cancelled"
+            job["state"] = "cancelled" if job["state"] in ("pending", "running") else job["state"]
         return 200, job
 
 
