@@ -20,8 +20,8 @@ struct text {
 static size_t class_fits(const char *p, size_t len, unsigned char c, bool *ret)
 {
     size_t i = 1;
-    bool not = i < len && (p[i] == '!' || p[i] == '^'), in = false;
-    i += not ;
+    bool others = i < len && (p[i] == '!' || p[i] == '^'), in = false;
+    i += others;
     for (size_t first = i; i < len && (p[i] != ']' || i == first); i++) {
         if (p[i] == '\\' && i + 1 < len)
             i++;
@@ -32,7 +32,7 @@ static size_t class_fits(const char *p, size_t len, unsigned char c, bool *ret)
         }
         in |= low <= c && c <= high;
     }
-    *ret = in != not &&c != '/';
+    *ret = in != others && c != '/';
     return i < len ? i + 1 : 0;
 }
 

@@ -105,7 +105,7 @@ struct round {
 static void note(struct round *round, const struct keeper_request *r)
 {
     struct keeper_suspect *all = round->part->suspects;
-    const struct keeper_suspect new = {
+    const struct keeper_suspect it = {
         .opcode = r->opcode, .deaths = 1, .nodeid = r->nodeid, .offset = keeper_place(r)};
     size_t empty = KEEPER_SUSPECTS;
     if (r->len == 0 || r->opcode == 0)
@@ -113,8 +113,8 @@ static void note(struct round *round, const struct keeper_request *r)
     for (size_t i = 0; i < KEEPER_SUSPECTS; i++) {
         if (!all[i].opcode) {
             empty = empty < KEEPER_SUSPECTS ? empty : i;
-        } else if (all[i].opcode == new.opcode &&
-                   all[i].nodeid == new.nodeid &&all[i].offset == new.offset) {
+        } else if (all[i].opcode == it.opcode && all[i].nodeid == it.nodeid &&
+                   all[i].offset == it.offset) {
             if (!round->seen[i] && all[i].deaths < UINT32_MAX)
                 all[i].deaths++;
             round->seen[i] = true;
@@ -122,7 +122,7 @@ static void note(struct round *round, const struct keeper_request *r)
         }
     }
     if (round->add && empty < KEEPER_SUSPECTS) {
-        all[empty] = new;
+        all[empty] = it;
         round->seen[empty] = true;
     }
 }

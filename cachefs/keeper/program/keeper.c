@@ -437,12 +437,15 @@ static void map_state(struct keeper *k)
     k->page = mmap(NULL, sizeof *k->page, PROT_READ | PROT_WRITE, MAP_SHARED, k->state, 0);
     if (k->page == MAP_FAILED)
         give_up("map the state");
-    const char *why = keeper_state_check(k->page, (uint64_t)st.st_size);
+    struct keeper_state seen = {0}; /* what is checked is what is used */
+    if ((uint64_t)st.st_size >= sizeof seen)
+        seen = *k->page;
+    const char *why = keeper_state_check(&seen, (uint64_t)st.st_size);
     if (why) {
         fprintf(stderr, "sampan-keeper: %s\n", why);
         exit(1);
     }
-    k->layout = state_layout_of(k->page);
+    k->layout = state_layout_of(&seen);
 }
 
 /*
