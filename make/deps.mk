@@ -4,7 +4,7 @@
 
 DEPS_BUILD := gcc libc6-dev make pkg-config libfuse3-dev libcurl4-openssl-dev libsqlite3-dev liblz4-dev \
               libssl-dev libjansson-dev libyaml-dev libmicrohttpd-dev libgrpc-dev libprotobuf-c-dev \
-              protobuf-c-compiler libjpeg62-turbo-dev g++ libopenblas-openmp-dev \
+              protobuf-c-compiler libjpeg62-turbo-dev libpng-dev g++ libopenblas-openmp-dev \
               libdnnl-dev libgloo-dev zlib1g-dev
 DEPS_TEST  := fuse3 libcriterion-dev python3 python3-venv python3-numpy nginx-light attr iproute2 curl ca-certificates rsync
 DEPS_DEV   := clang clang-tidy clang-format libclang-rt-14-dev valgrind chromium

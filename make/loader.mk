@@ -8,7 +8,7 @@ LOADER_HEADERS := trainer/loader/loader.h common/base/err.h
 LOADER_BASE    := buf clock err guard hash json json-write mem mountinfo sync
 LOADER_SRCS    := $(foreach m,loader order walk ctlwire,$(call srcs_of,$(m))) $(LOADER_BASE:%=common/base/%.c)
 LOADER_PIC     := $(LOADER_SRCS:%.c=$(BUILD)/pic/loader/%.o)
-LOADER_LIBS    := jansson libjpeg
+LOADER_LIBS    := jansson libjpeg libpng
 
 # Loops over pixels: the optimiser makes vectors of them from here on.
 $(BUILD)/obj/trainer/loader/resample.o $(BUILD)/pic/loader/trainer/loader/resample.o: CFLAGS += -O3
@@ -42,7 +42,7 @@ $(BUILD)/tools/make-pictures: tests/tools/make-pictures.c tests/unit/loader/pict
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	@$(CC) $(filter-out -include common/base/banned.h,$(CFLAGS)) -Itests/unit/loader $(LDFLAGS) -o $@ \
-	    $(filter %.c,$^) $(shell pkg-config --cflags --libs libjpeg)
+	    $(filter %.c,$^) $(shell pkg-config --cflags --libs libjpeg libpng)
 
 $(BUILD)/tools/bench-loader: tests/bench/bench-loader.c $(LOADER_SO) make/loader.mk
 	@mkdir -p $(@D)

@@ -26,7 +26,7 @@ def photo(w, h):
 
 
 def make(top):
-    """Kinds of JPEG, a folder each."""
+    """Kinds of JPEG and of PNG, a folder each; what a picture is called does not say what it is."""
     turned = Image.Exif()
     turned[0x0112] = 6
     kinds = {
@@ -41,10 +41,23 @@ def make(top):
         "large": (photo(1500, 1100), dict(quality=90)),
         "one-pixel": (photo(1, 1), dict(quality=95)),
     }
-    for name, (picture, how) in kinds.items():
-        os.makedirs(f"{top}/{name}")
-        picture.save(f"{top}/{name}/picture.jpg", **how)
-    return sorted(kinds)
+    clear = photo(100, 70)
+    clear.putalpha(photo(100, 70).convert("L"))
+    pngs = {
+        "png-rgb": (photo(90, 80), {}),
+        "png-grey": (photo(90, 80).convert("L"), {}),
+        "png-one-bit": (photo(90, 80).convert("1"), {}),
+        "png-palette": (photo(90, 80).convert("P", palette=Image.Palette.ADAPTIVE, colors=13), {}),
+        "png-palette-clear": (photo(90, 80).convert("P", palette=Image.Palette.ADAPTIVE, colors=99), dict(transparency=3)),
+        "png-alpha": (clear, {}),
+        "png-grey-alpha": (clear.convert("LA"), {}),
+        "png-large": (photo(700, 500), {}),
+    }
+    for kind, named in (("JPEG", kinds), ("PNG", pngs)):
+        for name, (picture, how) in named.items():
+            os.makedirs(f"{top}/{name}")
+            picture.save(f"{top}/{name}/picture.jpg", kind, **how)
+    return sorted(kinds | pngs)
 
 
 def apart(a, b):

@@ -104,6 +104,7 @@ picture = next(source.glob("*/*")).read_bytes()
 status, got = one.predict(picture, "image/jpeg")
 assert status == 200 and abs(sum(got["predictions"][0]["scores"]) - 1) < 1e-5, got
 assert two.predict(picture, "image/jpeg")[1] == got
+assert two.predict(picture, "image/png")[1] == got, "its bytes say what it is"
 
 for body, kind, where in (
         ({"instances": [pixels[0], [1, 2]]}, "application/json", "instances[1]"),

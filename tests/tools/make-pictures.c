@@ -2,13 +2,15 @@
  * Makes a set of JPEG pictures: make-pictures DIR CLASSES FILES WIDTH HEIGHT [--bad]
  *
  * FILES a class, called DIR/class-NNN/NNNNNN.jpg; sizes vary a little. --bad: among them in
- * class-000 one cut off, one that is a PNG file, one empty, a grey one, a CMYK one, one of one
- * pixel.
+ * class-000 one cut off, the begin of a PNG, one empty; and good ones: grey, CMYK, one pixel, a
+ * whole PNG.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include <png.h>
 
 #include "pictures.h"
 
@@ -21,6 +23,9 @@ static void make_bad(const char *dir)
     put_jpeg(dir, "class-000/odd-grey.jpg", LOOK_GREY, 90, 70, 0);
     put_jpeg(dir, "class-000/odd-cmyk.jpg", LOOK_CMYK, 90, 70, 0);
     put_jpeg(dir, "class-000/odd-one.jpg", LOOK_RGB, 1, 1, 0);
+    free(m.data);
+    m = make_png(PNG_COLOR_TYPE_RGB_ALPHA, 16, true, 90, 70, 9);
+    put_file(dir, "class-000/odd-png.jpg", m.data, m.len);
     free(m.data);
 }
 

@@ -8,7 +8,6 @@
  * that there the whole picture counts.
  */
 #include <limits.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +18,6 @@
 #include "picture-internal.h"
 
 #define SCANS_MAX 200 /* each scan of a progressive picture costs a pass over it */
-#define MARGIN    4   /* pixels around a part, so that its edge is as in the whole picture */
 
 struct jpeg {
     struct jpeg_decompress_struct c;
@@ -28,8 +26,7 @@ struct jpeg {
     jmp_buf jump;
     char why[JMSG_LENGTH_MAX];
     enum err_class class;
-    uint8_t *rgb, *row; /* row: one of four components */
-    size_t rgb_cap, row_cap;
+    struct room rgb, row; /* row: one of four components */
 };
 
 /* --- what libjpeg calls ------------------------------------------------------------------------
@@ -105,49 +102,14 @@ void jpeg_free(struct jpeg *j)
     if (!j)
         return;
     jpeg_destroy_decompress(&j->c);
-    free(j->rgb);
-    free(j->row);
+    room_release(&j->rgb);
+    room_release(&j->row);
     free(j);
 }
 
-static void reserve(uint8_t **at, size_t *cap, size_t size)
-{
-    if (size <= *cap)
-        return;
-    free(*at);
-    *at = xmalloc(size);
-    *cap = size;
-}
-
-/* --- what a file is ----------------------------------------------------------------------------
+/* --- which colours and part, how far scaled
+ * -----------------------------------------------------------------
  */
-
-static int check_bytes(const uint8_t *data, size_t len, struct err *err)
-{
-    static const struct {
-        const char *begins;
-        uint8_t n;
-        const char *name;
-    } kinds[] = {{"\x89PNG", 4, "PNG"}, {"GIF8", 4, "GIF"},
-                 {"BM", 2, "BMP"},      {"RIFF", 4, "WebP"},
-                 {"II*\0", 4, "TIFF"},  {"MM\0*", 4, "TIFF"},
-                 {"<", 1, "text"},      {"version https", 13, "Git LFS"}};
-    if (len == 0)
-        return err_set(err, ERR_CORRUPT, "an empty file");
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (len >= kinds[i].n && memcmp(data, kinds[i].begins, kinds[i].n) == 0)
-            return err_set(err, ERR_CORRUPT, "a %s file by its first bytes, no JPEG (convert it)",
-                           kinds[i].name);
-    if (len < 4 || data[0] != 0xff || data[1] != 0xd8)
-        return err_set(err, ERR_CORRUPT, "no JPEG: it begins with %02x %02x", data[0],
-                       len > 1 ? data[1] : 0);
-    /* A picture that ends early is damaged whichever part of it is wanted. Its last marker lies at
-     * its end but for what some programs append. */
-    for (size_t i = len - 1; i >= 3; i--)
-        if (data[i] == 0xd9 && data[i - 1] == 0xff)
-            return 0;
-    return err_set(err, ERR_CORRUPT, "cut off: %zu bytes without the mark of the end", len);
-}
 
 static void choose_colours(struct jpeg *j)
 {
@@ -162,9 +124,6 @@ static void choose_colours(struct jpeg *j)
     }
 }
 
-/* --- which part, how far scaled -----------------------------------------------------------------
- */
-
 /* The smallest of 1/8, 1/4, 1/2, 1 that leaves the part at least as large as what comes out. */
 static unsigned choose_scale(const struct box *box, const struct augment *a)
 {
@@ -174,35 +133,18 @@ static unsigned choose_scale(const struct box *box, const struct augment *a)
     return denom;
 }
 
-struct span {
-    uint32_t from, to;
-};
-
-/* The pixels that the filter reads for out_n values of the part at `at`, of n. */
-static struct span span_of(double at, double len, uint32_t out_n, uint32_t n)
-{
-    double reach = ceil(len > out_n ? len / out_n : 1) + MARGIN;
-    double from = floor(at - reach), to = ceil(at + len + reach);
-    struct span s = {from > 0 ? (uint32_t)from : 0, to < n ? (uint32_t)to : n};
-    if (s.from >= n)
-        s.from = n - 1;
-    if (s.to <= s.from)
-        s.to = s.from + 1;
-    return s;
-}
-
 static void read_rows(struct jpeg *j, struct region *r)
 {
     bool cmyk = j->c.out_color_space == JCS_CMYK;
     /* What Adobe's programs write is inverted. */
     uint8_t flip = j->c.saw_Adobe_marker ? 0 : 0xff;
     for (uint32_t y = 0; y < r->h;) {
-        uint8_t *to = j->rgb + y * r->stride;
-        JSAMPROW row = cmyk ? j->row : to;
+        uint8_t *to = j->rgb.at + y * r->stride;
+        JSAMPROW row = cmyk ? j->row.at : to;
         if (jpeg_read_scanlines(&j->c, &row, 1) != 1)
             continue;
         for (uint32_t x = 0; cmyk && x < r->w; x++) {
-            const uint8_t *p = j->row + 4 * (size_t)x;
+            const uint8_t *p = j->row.at + 4 * (size_t)x;
             uint32_t k = p[3] ^ flip;
             for (int i = 0; i < 3; i++)
                 to[3 * x + i] = (uint8_t)(((uint32_t)(p[i] ^ flip) * k + 127) / 255);
@@ -230,11 +172,11 @@ static int decode_part(struct jpeg *j, struct span x, struct span y, uint64_t ma
     ret->stride = 3 * (size_t)width;
     ret->box.x -= left;
     ret->box.y -= y.from;
-    reserve(&j->rgb, &j->rgb_cap, ret->stride * ret->h);
+    room_reserve(&j->rgb, ret->stride * ret->h);
     if (j->c.out_color_space == JCS_CMYK)
-        reserve(&j->row, &j->row_cap, 4 * (size_t)width);
+        room_reserve(&j->row, 4 * (size_t)width);
     read_rows(j, ret);
-    ret->rgb = j->rgb;
+    ret->rgb = j->rgb.at;
     return 0;
 }
 
@@ -266,8 +208,6 @@ static int decode(struct jpeg *j, const void *data, size_t len, const struct aug
 int jpeg_decode(struct jpeg *j, const void *data, size_t len, const struct augment *a,
                 uint64_t max_pixels, struct region *ret, struct err *err)
 {
-    if (check_bytes(data, len, err))
-        return -1;
     if (len > ULONG_MAX)
         return err_set(err, ERR_LIMIT, "too long for the JPEG library");
     if (setjmp(j->jump)) {

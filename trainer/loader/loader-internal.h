@@ -122,7 +122,7 @@ struct worker {
     pthread_t thread;
     bool started;
     struct direct_hand *hand;
-    struct jpeg *jpeg;
+    struct decoder *decoder;
     struct resample *resample;
     struct counts counts;
     unsigned char *scratch;

@@ -219,7 +219,7 @@ static int open_workers(struct loader *l, struct err *err)
         if (l->direct)
             w->hand = direct_hand(l->direct);
         if (l->o.format != LOADER_RAW) {
-            w->jpeg = jpeg_new();
+            w->decoder = decoder_new();
             w->resample = resample_new();
         }
         char name[16];
@@ -267,7 +267,7 @@ static void end_workers(struct loader *l)
         struct worker *w = &l->workers[i];
         if (w->started)
             pthread_join(w->thread, NULL);
-        jpeg_free(w->jpeg);
+        decoder_free(w->decoder);
         resample_free(w->resample);
         free(w->scratch);
     }

@@ -8,8 +8,9 @@
  *   order     common/order, bit for bit
  *   bytes     straight from the packs of the mount's cache, where its owner hands them out
  *             (docs/formats/control.md, `share`); else by open, read, close
- *   pixels    JPEG to RGB, scaled by the DCT as far as the crop allows, cropped, resized, flipped
- *   batches   strictly in order, in buffers that come from the caller's allocator
+ *   pixels    JPEG (scaled by the DCT as far as the crop allows) or PNG, whichever the bytes are,
+ * to RGB, cropped, resized, flipped batches   strictly in order, in buffers that come from the
+ * caller's allocator
  *
  * The result depends on the options and the samples alone: not on the number of threads, nor on
  * where the bytes came from, nor on a resume in between. The draws of a sample are a function of
@@ -84,9 +85,9 @@ struct loader_options {
     uint64_t seed; /* of the augmentation */
 
     enum loader_policy policy;
-    uint64_t
-        max_pixels; /* a picture with more, as decoded (after DCT scaling), is refused (64 Mi) */
-    uint64_t max_bytes; /* a file with more is refused (64 MiB) */
+    uint64_t max_pixels; /* a picture with more, as decoded (a JPEG after DCT scaling), is refused
+                            (64 Mi) */
+    uint64_t max_bytes;  /* a file with more is refused (64 MiB) */
 
     enum loader_direct direct;
     bool verify_always; /* direct: check sums at each read, not at the first one only */
@@ -203,7 +204,7 @@ uint32_t loader_skips(struct loader *l, struct loader_skip *ret, uint32_t max);
 /* One picture as a loader with these options would give it, for programs that get pictures from
  * elsewhere (a predictor). Of the options count format (FLOAT, UINT8), crop, height, width, resize,
  * mean, std, no_flip, seed and max_pixels; `out` has height * width * 3 values. Any thread. */
-int loader_picture(const struct loader_options *o, const void *jpeg, size_t len, void *out,
+int loader_picture(const struct loader_options *o, const void *bytes, size_t len, void *out,
                    struct err *err);
 
 /* For bindings: the size of struct loader_options (0), _batch (1), _info (2), _figures (3) and

@@ -4,7 +4,7 @@
 
 #define PIXELS_MAX (64u << 20)
 
-int loader_picture(const struct loader_options *o, const void *jpeg, size_t len, void *out,
+int loader_picture(const struct loader_options *o, const void *bytes, size_t len, void *out,
                    struct err *err)
 {
     const struct augment a = {.crop = o->crop,
@@ -14,8 +14,8 @@ int loader_picture(const struct loader_options *o, const void *jpeg, size_t len,
                               .flip = !o->no_flip,
                               .seed = o->seed};
     struct region r;
-    struct jpeg *j = jpeg_new();
-    int code = jpeg_decode(j, jpeg, len, &a, o->max_pixels ? o->max_pixels : PIXELS_MAX, &r, err);
+    struct decoder *d = decoder_new();
+    int code = decoder_run(d, bytes, len, &a, o->max_pixels ? o->max_pixels : PIXELS_MAX, &r, err);
     if (!code) {
         struct resample *scratch = resample_new();
         struct normal n = {0};
@@ -24,6 +24,6 @@ int loader_picture(const struct loader_options *o, const void *jpeg, size_t len,
         normal_release(&n);
         resample_free(scratch);
     }
-    jpeg_free(j);
+    decoder_free(d);
     return code;
 }

@@ -104,7 +104,7 @@ static int fill_pixels(struct worker *w, struct slot *s, uint32_t i, uint64_t *d
                     err))
         return -1;
     uint64_t began = clock_mono_ns();
-    int rc = jpeg_decode(w->jpeg, at, len, &a, l->o.max_pixels, &r, err);
+    int rc = decoder_run(w->decoder, at, len, &a, l->o.max_pixels, &r, err);
     if (!rc)
         resample_run(w->resample, &r, l->o.width, l->o.height,
                      l->o.format == LOADER_FLOAT ? &l->normal : NULL,

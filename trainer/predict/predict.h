@@ -2,11 +2,11 @@
  * predict: a trained model behind HTTP, for the replicas of a serving ReplicaSet. It has no state
  * but the checkpoint that it was started with, so any replica answers as any other.
  *
- *   POST /v1/predict   a JPEG (image/jpeg), or {"instances":[…]} (application/json): of pictures a
- *                      row of height * width * 3 integers (RGB, 0 to 255) each; of the recommender
- *                      an object
- * {"user":1,"movie":1193,"gender":"F","age":1,"job":10,"title":"…","genres": "Drama|War"} each, as
- * MovieLens has them
+ *   POST /v1/predict   a JPEG or a PNG (image/jpeg, image/png), or {"instances":[…]}
+ *                      (application/json): of pictures a row of height * width * 3 integers (RGB,
+ *                      0 to 255) each; of the recommender an object {"user":1,"movie":1193,
+ *                      "gender":"F","age":1,"job":10,"title":"…","genres":"Drama|War"} each, as
+ *                      MovieLens has them
  *                      -> {"predictions":[{"label","class","score","scores":[…]} | {"rating"}]}
  *   GET /v1/model      what it is: model, checkpoint, shape, classes
  *   GET /healthz /readyz /metrics

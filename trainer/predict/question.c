@@ -21,8 +21,8 @@ static struct loader_options as_tested(const struct predictor *p)
     return o;
 }
 
-static int take_jpeg(const struct predictor *p, const void *body, size_t len, float *to,
-                     struct err *err)
+static int take_picture(const struct predictor *p, const void *body, size_t len, float *to,
+                        struct err *err)
 {
     struct loader_options o = as_tested(p);
     return loader_picture(&o, body, len, to, err) ? err_wrap(err, "the picture") : 0;
@@ -135,11 +135,13 @@ static int take_request(const struct predictor *p, const char *type, const void 
 {
     if (strncmp(type, "application/json", 16) == 0)
         return take_instances(p, body, len, in, err);
-    if (strncmp(type, "image/jpeg", 10) != 0 || p->kind != MODEL_PICTURES)
+    bool picture = strncmp(type, "image/jpeg", 10) == 0 || strncmp(type, "image/png", 9) == 0;
+    if (!picture || p->kind != MODEL_PICTURES)
         return err_set(err, ERR_USAGE, "Content-Type: %.60s: want application/json%s",
-                       *type ? type : "(none)", p->kind == MODEL_PICTURES ? " or image/jpeg" : "");
+                       *type ? type : "(none)",
+                       p->kind == MODEL_PICTURES ? ", image/jpeg or image/png" : "");
     inputs_make(p, in, 1);
-    return take_jpeg(p, body, len, in->x, err);
+    return take_picture(p, body, len, in->x, err);
 }
 
 /* --- what is answered ------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <jpeglib.h>
+#include <png.h>
 
 typedef void pixel_fn(const uint8_t *colour, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
                       uint8_t *ret);
@@ -87,6 +88,88 @@ struct made make_plain_jpeg(uint32_t w, uint32_t h, uint8_t r, uint8_t g, uint8_
     const uint8_t colour[3] = {r, g, b};
     return make(LOOK_RGB, w, h, plain, colour);
 }
+
+/* --- PNG ---------------------------------------------------------------------------------------
+ */
+
+static void keep(png_structp c, png_bytep data, size_t n)
+{
+    struct made *m = png_get_io_ptr(c);
+    m->data = realloc(m->data, m->len + n);
+    memcpy(m->data + m->len, data, n);
+    m->len += n;
+}
+
+static void flushed(png_structp c)
+{
+    (void)c;
+}
+
+/* The bits of one value, or of the place in a palette, of the 8 that it has. Whatever is below the
+ * upper 8 of 16 is not seen. */
+static void put_value(uint8_t *row, size_t i, int bits, uint8_t value)
+{
+    size_t at = i * (size_t)bits;
+    if (bits == 16) {
+        row[2 * i] = value;
+        row[2 * i + 1] = 0xff;
+    } else {
+        row[at / 8] |= (uint8_t)(value >> (8 - bits) << (8 - bits - (int)(at % 8)));
+    }
+}
+
+static void png_row(uint8_t *row, int type, int bits, const uint8_t *colour, uint32_t y, uint32_t w,
+                    uint32_t h)
+{
+    size_t i = 0;
+    for (uint32_t x = 0; x < w; x++) {
+        uint8_t p[4];
+        ramp(colour, x, y, w, h, p);
+        if (type == PNG_COLOR_TYPE_PALETTE)
+            p[0] = (uint8_t)(p[0] / 64 << (8 - bits));
+        int values = type & PNG_COLOR_MASK_COLOR && type != PNG_COLOR_TYPE_PALETTE ? 3 : 1;
+        for (int k = 0; k < values; k++)
+            put_value(row, i++, bits, p[k]);
+        if (type & PNG_COLOR_MASK_ALPHA)
+            put_value(row, i++, bits, 0);
+    }
+}
+
+struct made make_png(int type, int bits, bool interlaced, uint32_t w, uint32_t h, uint8_t tint)
+{
+    static const png_color palette[] = {{0, 9, 1}, {64, 9, 2}, {128, 9, 3}, {192, 9, 4}};
+    static const png_byte clear[] = {0, 0, 0, 0};
+    const png_color_16 black = {0};
+    const uint8_t colour[3] = {0, 0, tint};
+    struct made made = {0};
+    png_structp c = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png_create_info_struct(c);
+    size_t room = (size_t)w * 8 + 8;
+    uint8_t **rows = calloc(h, sizeof *rows);
+    png_set_write_fn(c, &made, keep, flushed);
+    png_set_IHDR(c, info, w, h, bits, type, interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_gAMA(c, info, 1.0); /* what Pillow does not apply */
+    if (type == PNG_COLOR_TYPE_PALETTE)
+        png_set_PLTE(c, info, palette, 4);
+    if (!(type & PNG_COLOR_MASK_ALPHA))
+        png_set_tRNS(c, info, clear, type == PNG_COLOR_TYPE_PALETTE ? 4 : 0, &black);
+    png_write_info(c, info);
+    for (uint32_t y = 0; y < h; y++) {
+        rows[y] = calloc(1, room);
+        png_row(rows[y], type, bits, colour, y, w, h);
+    }
+    png_write_image(c, rows);
+    png_write_end(c, info);
+    png_destroy_write_struct(&c, &info);
+    for (uint32_t y = 0; y < h; y++)
+        free(rows[y]);
+    free(rows);
+    return made;
+}
+
+/* --- folders -----------------------------------------------------------------------------------
+ */
 
 char *new_folder(void)
 {

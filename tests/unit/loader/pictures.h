@@ -1,7 +1,9 @@
-/* Pictures for the loader's tests, made by the JPEG library's other half, and folders of them. */
+/* Pictures for the loader's tests, made by the other halves of their libraries, and folders of
+ * them. */
 #ifndef SAMPAN_TESTS_LOADER_PICTURES_H
 #define SAMPAN_TESTS_LOADER_PICTURES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +18,11 @@ enum look { LOOK_RGB, LOOK_GREY, LOOK_CMYK, LOOK_PROGRESSIVE, LOOK_NOISY };
 struct made make_jpeg(enum look look, uint32_t w, uint32_t h, uint8_t tint);
 /* The same colour everywhere; large ones take no memory. */
 struct made make_plain_jpeg(uint32_t w, uint32_t h, uint8_t r, uint8_t g, uint8_t b);
+
+/* PNGs: interlaced, or not, of this type (PNG_COLOR_TYPE_…) and bits a value; RGB the ramp of
+ * above, grey its red. A palette has 4 colours: the ramp's in quarters. Alpha is 0 wherever there
+ * may be. */
+struct made make_png(int type, int bits, bool interlaced, uint32_t w, uint32_t h, uint8_t tint);
 
 /* A folder of its own; everything below it goes with drop_folder(). */
 char *new_folder(void);

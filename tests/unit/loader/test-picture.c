@@ -1,6 +1,7 @@
 /* From bytes to pixels: draws, parts, decoding, resampling; and what is refused. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <png.h>
 #include <string.h>
 
 #include "picture-internal.h"
@@ -83,14 +84,14 @@ Test(picture, centre_parts_are_those_of_resize_and_crop)
 static int pixels_of(const struct made *m, const struct augment *a, uint64_t max_pixels,
                      uint8_t *out, struct err *err)
 {
-    struct jpeg *j = jpeg_new();
+    struct decoder *d = decoder_new();
     struct resample *s = resample_new();
     struct region r;
-    int rc = jpeg_decode(j, m->data, m->len, a, max_pixels, &r, err);
+    int rc = decoder_run(d, m->data, m->len, a, max_pixels, &r, err);
     if (!rc)
         resample_run(s, &r, a->out_w, a->out_h, NULL, out);
     resample_free(s);
-    jpeg_free(j);
+    decoder_free(d);
     return rc;
 }
 
@@ -185,7 +186,7 @@ Test(picture, one_pixel_and_four_hundred_million)
     }
 }
 
-Test(picture, what_is_no_whole_jpeg_is_told_apart)
+Test(picture, what_is_no_whole_picture_is_told_apart)
 {
     struct made whole = make_jpeg(LOOK_RGB, 300, 200, 0), long_one = make_jpeg(LOOK_RGB, 64, 64, 1);
     static const struct {
@@ -194,11 +195,12 @@ Test(picture, what_is_no_whole_jpeg_is_told_apart)
         const char *want;
     } rows[] = {
         {"", 0, "an empty file"},
-        {"\x89PNG\r\n\x1a\n....", 12, "a PNG file by its first bytes, no JPEG (convert it)"},
-        {"GIF89a..", 8, "a GIF file by its first bytes, no JPEG (convert it)"},
-        {"<html>", 6, "a text file by its first bytes, no JPEG (convert it)"},
-        {"\xff", 1, "no JPEG: it begins with ff 00"},
-        {"hello", 5, "no JPEG: it begins with 68 65"},
+        {"\x89PNG\r\n\x1a\n....", 12, "cut off: 12 bytes without the mark of the end"},
+        {"GIF89a..", 8, "a GIF file by its first bytes, neither JPEG nor PNG (convert it)"},
+        {"<html>", 6, "a text file by its first bytes, neither JPEG nor PNG (convert it)"},
+        {"\xff", 1, "neither JPEG nor PNG: it begins with ff 00"},
+        {"\x89PNG", 4, "neither JPEG nor PNG: it begins with 89 50"},
+        {"hello", 5, "neither JPEG nor PNG: it begins with 68 65"},
         {"\xff\xd8\xff\xd9", 4, "damaged JPEG: JPEG datastream contains no image"},
     };
     struct augment a = {LOADER_CROP_CENTRE, 32, 32, 36, true, 0, 0, 0};
@@ -234,6 +236,135 @@ Test(picture, a_large_progressive_one_is_refused_before_it_takes_memory)
     cr_expect_str_eq(e.msg, "a progressive picture of 1200x900 pixels: at most 1000000");
     cr_expect_eq(pixels_of(&m, &a, 1200 * 900, out, &e), 0);
     free(m.data);
+}
+
+/* --- PNG ---------------------------------------------------------------------------------------
+ */
+
+static const struct png_kind {
+    int type, bits;
+} png_kinds[] = {
+    {PNG_COLOR_TYPE_RGB, 8},        {PNG_COLOR_TYPE_RGB, 16},        {PNG_COLOR_TYPE_RGB_ALPHA, 8},
+    {PNG_COLOR_TYPE_RGB_ALPHA, 16}, {PNG_COLOR_TYPE_GRAY, 1},        {PNG_COLOR_TYPE_GRAY, 2},
+    {PNG_COLOR_TYPE_GRAY, 4},       {PNG_COLOR_TYPE_GRAY, 8},        {PNG_COLOR_TYPE_GRAY, 16},
+    {PNG_COLOR_TYPE_GRAY_ALPHA, 8}, {PNG_COLOR_TYPE_GRAY_ALPHA, 16}, {PNG_COLOR_TYPE_PALETTE, 2},
+    {PNG_COLOR_TYPE_PALETTE, 8},
+};
+
+/* What make_png() put there. */
+static void png_pixel(const struct png_kind *k, int x, int y, int w, int h, int tint,
+                      uint8_t ret[3])
+{
+    int red = 255 * x / (w - 1), green = 255 * y / (h - 1);
+    if (k->type == PNG_COLOR_TYPE_PALETTE) {
+        ret[0] = (uint8_t)(red / 64 * 64), ret[1] = 9, ret[2] = (uint8_t)(red / 64 + 1);
+    } else if (k->type & PNG_COLOR_MASK_COLOR) {
+        ret[0] = (uint8_t)red, ret[1] = (uint8_t)green, ret[2] = (uint8_t)tint;
+    } else {
+        int most = k->bits < 8 ? (1 << k->bits) - 1 : 255; /* black to white in as many steps */
+        ret[0] = ret[1] = ret[2] =
+            (uint8_t)((k->bits < 8 ? red >> (8 - k->bits) : red) * 255 / most);
+    }
+}
+
+Test(picture, every_kind_of_png_gives_its_colours)
+{
+    enum { W = 53, H = 37 };
+    static uint8_t out[W * H * 3];
+    struct augment a = {.crop = LOADER_CROP_NONE, .out_w = W, .out_h = H};
+    for (size_t i = 0; i < 2 * sizeof png_kinds / sizeof png_kinds[0]; i++) {
+        const struct png_kind *k = &png_kinds[i / 2];
+        struct made m = make_png(k->type, k->bits, i % 2, W, H, 77);
+        struct err e = {0};
+        cr_assert_eq(pixels_of(&m, &a, W * H, out, &e), 0, "%s", e.msg);
+        for (int y = 0; y < H; y++)
+            for (int x = 0; x < W; x++) {
+                const uint8_t *p = out + 3 * (y * W + x);
+                uint8_t want[3];
+                png_pixel(k, x, y, W, H, 77, want);
+                cr_assert_eq(memcmp(p, want, 3), 0, "kind %zu at %d,%d: %d %d %d, want %d %d %d", i,
+                             x, y, p[0], p[1], p[2], want[0], want[1], want[2]);
+            }
+        free(m.data);
+    }
+}
+
+Test(picture, a_part_of_a_png_is_as_in_the_whole)
+{
+    static uint8_t whole[301 * 211 * 3], part[32 * 32 * 3], want[32 * 32 * 3];
+    struct resample *s = resample_new();
+    for (int interlaced = 0; interlaced < 2; interlaced++) {
+        struct made m = make_png(PNG_COLOR_TYPE_RGB, 8, interlaced, 301, 211, 5);
+        struct augment a = {.crop = LOADER_CROP_NONE, .out_w = 301, .out_h = 211};
+        struct err e = {0};
+        cr_assert_eq(pixels_of(&m, &a, 1 << 20, whole, &e), 0, "%s", e.msg);
+        for (uint64_t n = 0; n < 60; n++) {
+            struct augment r = {LOADER_CROP_RANDOM, 32, 32, 36, true, 1, 0, n};
+            struct region all = {.rgb = whole, .stride = 3 * 301, .w = 301, .h = 211};
+            augment_box(&r, 301, 211, &all.box, &all.flip);
+            resample_run(s, &all, 32, 32, NULL, want);
+            cr_assert_eq(pixels_of(&m, &r, 1 << 20, part, &e), 0, "%s", e.msg);
+            cr_assert_eq(memcmp(part, want, sizeof part), 0, "sample %d", (int)n);
+        }
+        free(m.data);
+    }
+    resample_free(s);
+}
+
+Test(picture, a_png_that_is_cut_off_or_damaged_is_refused)
+{
+    struct augment a = {LOADER_CROP_CENTRE, 32, 32, 36, true, 0, 0, 0};
+    static uint8_t out[32 * 32 * 3];
+    for (int interlaced = 0; interlaced < 2; interlaced++) {
+        struct made whole = make_png(PNG_COLOR_TYPE_RGB, 8, interlaced, 90, 80, 9);
+        for (size_t len = 8; len < whole.len; len++) {
+            struct made m = {whole.data, len};
+            struct err e = {0};
+            cr_assert_eq(pixels_of(&m, &a, 1 << 20, out, &e), -1, "%zu bytes", len);
+            cr_assert_not_null(strstr(e.msg, "cut off: "), "%s", e.msg);
+            cr_assert_eq(e.class, ERR_CORRUPT);
+        }
+        /* Torn in the middle, and closed again: pixels are missing. */
+        memmove(whole.data + whole.len / 2, whole.data + whole.len - 12, 12);
+        struct made torn = {whole.data, whole.len / 2 + 12};
+        struct err e = {0};
+        cr_expect_eq(pixels_of(&torn, &a, 1 << 20, out, &e), -1);
+        cr_expect_eq(strncmp(e.msg, "damaged PNG: ", 13), 0, "%s", e.msg);
+        cr_expect_eq(e.class, ERR_CORRUPT);
+        free(whole.data);
+    }
+}
+
+Test(picture, a_png_with_more_pixels_than_allowed_is_refused)
+{
+    static uint8_t out[32 * 32 * 3];
+    struct augment a = {LOADER_CROP_CENTRE, 32, 32, 36, true, 0, 0, 0};
+    static const struct {
+        uint32_t w, h;
+        bool interlaced;
+        uint64_t allowed;
+        const char *want; /* NULL: it is decoded */
+    } rows[] = {
+        {900, 300, false, 330 * 330, NULL}, /* the middle, and what is around it */
+        {900, 300, false, 200 * 200, "a part of a PNG of 294x294 pixels: at most 40000"},
+        {900, 300, true, 330 * 330, "an interlaced PNG of 900x300 pixels: at most 108900"},
+        {900, 300, true, 900 * 300, NULL},
+        {65501, 1, false, 1 << 20, "a PNG of 65501x1 pixels: at most 65500 a side"},
+        {1, 65501, false, 1 << 20, "a PNG of 1x65501 pixels: at most 65500 a side"},
+        {1, 1, true, 1, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct made m =
+            make_png(PNG_COLOR_TYPE_GRAY, 1, rows[i].interlaced, rows[i].w, rows[i].h, 0);
+        struct err e = {0};
+        int rc = pixels_of(&m, &a, rows[i].allowed, out, &e);
+        cr_expect_eq(rc, rows[i].want ? -1 : 0, "row %zu: %s", i, e.msg);
+        if (rows[i].want) {
+            cr_expect_str_eq(e.msg, rows[i].want);
+            cr_expect_eq(e.class, ERR_LIMIT);
+        }
+        free(m.data);
+    }
 }
 
 /* --- resampling --------------------------------------------------------------------------------

@@ -24,15 +24,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *picture =
         malloc(len ? len : 1); /* exactly so long, so that a byte read past it is seen */
     memcpy(picture, data + 2, len);
-    struct jpeg *j = jpeg_new();
+    struct decoder *d = decoder_new();
     struct resample *s = resample_new();
     struct region r;
     struct err err = {0};
     for (int again = 0; again < 2; again++) /* what one picture leaves behind meets the next one */
-        if (jpeg_decode(j, picture, len, &a, 1u << 18, &r, &err) == 0)
+        if (decoder_run(d, picture, len, &a, 1u << 18, &r, &err) == 0)
             resample_run(s, &r, a.out_w, a.out_h, NULL, out);
     resample_free(s);
-    jpeg_free(j);
+    decoder_free(d);
     free(picture);
     return 0;
 }
