@@ -62,7 +62,7 @@ static bool record_fits(const struct pack *p, const struct journal_record *r, ui
            r->raw <= UNIT_BYTES && r->stored <= r->raw &&
            r->bytes == record_bytes(r->offset, r->flags, r->raw, r->stored) &&
            r->offset % RECORD_ALIGN == 0 && r->offset >= sizeof(struct pack_head) &&
-           r->offset + r->bytes <= size;
+           r->offset <= size && r->bytes <= size - r->offset;
 }
 
 static bool head_fits(const struct pack *p, const struct journal_record *r)
