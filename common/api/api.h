@@ -3,7 +3,6 @@
  * source of what an object is: from it come
  *
  *   api_read()    JSON -> struct: defaults filled in, errors that name the path
- *   api_write()   struct -> JSON
  *   api_crd()     the CustomResourceDefinition in deploy/crd (a test fails when the two differ)
  *
  * What the API server checks (types, bounds, choices, rules) api_read() checks too, as far as one
@@ -57,8 +56,7 @@ struct api_map {
 enum api_flags {
     API_REQUIRED = 1, /* absent: an error */
     API_FIXED = 2,    /* set once: a change is refused, saying `why` */
-    API_ALWAYS = 4,   /* api_write() writes it also when it is zero or false */
-    API_QUIET = 8,    /* the default is ours alone: the API server does not write it into objects */
+    API_QUIET = 4,    /* the default is ours alone: the API server does not write it into objects */
 };
 
 /* A rule of the API server over one object. */
@@ -110,10 +108,6 @@ struct api_kind {
 /* Reads an object of `o` into a new struct. Path names begin where `from` does. */
 int api_read(const struct api_object *o, const struct json *from, void **ret, struct err *err);
 void api_free(const struct api_object *o, void *object);
-/* Writes it as the member `key` (NULL: in an array or at the top). Absent members are left out. */
-void api_write(const struct api_object *o, const void *object, struct json_writer *w,
-               const char *key);
-
 /* The CustomResourceDefinition, as YAML. */
 void api_crd(const struct api_kind *k, struct bytes *out);
 

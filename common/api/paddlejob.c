@@ -1,8 +1,8 @@
 #include "paddlejob.h"
 
 static const struct api_field role_fields[] = {
-    API_FIELD("replicas", API_INT, paddlejob_role, replicas, "How many pods.",
-              API_REQUIRED | API_ALWAYS, .max = 10000),
+    API_FIELD("replicas", API_INT, paddlejob_role, replicas, "How many pods.", API_REQUIRED,
+              .max = 10000),
     API_FIELD("requests", API_INT, paddlejob_role, requests, "The fewest pods that can train.",
               API_QUIET, .dflt = "-1", .min = -1, .max = 10000),
     API_FIELD("limits", API_INT, paddlejob_role, limits, "The most pods that are of use.",

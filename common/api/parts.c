@@ -12,7 +12,7 @@ static const struct api_field condition_fields[] = {
     API_FIELD("reason", API_STRING, api_condition, reason, "Why, in one word for programs.",
               API_REQUIRED, .max = 1024),
     API_FIELD("message", API_STRING, api_condition, message, "Why, and what to do, for people.",
-              API_REQUIRED | API_ALWAYS, .max = 32768),
+              API_REQUIRED, .max = 32768),
 };
 const struct api_object api_condition = {.size = sizeof(struct api_condition),
                                          .doc = "One aspect of the state.",

@@ -1,4 +1,4 @@
-/* From JSON to the structs that tables describe, and back. */
+/* From JSON to the structs that tables describe. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +11,6 @@
 static void *at(void *object, const struct api_field *f)
 {
     return (char *)object + f->offset;
-}
-
-static const void *at_const(const void *object, const struct api_field *f)
-{
-    return (const char *)object + f->offset;
 }
 
 /* --- giving back ------------------------------------------------------------------------------ */
@@ -301,110 +296,4 @@ int api_read(const struct api_object *o, const struct json *from, void **ret, st
     }
     *ret = object;
     return 0;
-}
-
-/* --- writing ---------------------------------------------------------------------------------- */
-
-static void write_members(const struct api_object *o, const void *object, struct json_writer *w);
-
-static void write_list(const struct api_field *f, const struct api_list *l, struct json_writer *w)
-{
-    if (!l->n && !(f->flags & API_ALWAYS))
-        return;
-    jw_array(w, f->name);
-    for (size_t i = 0; i < l->n; i++)
-        api_write(f->object, (const char *)l->items + i * f->object->size, w, NULL);
-    jw_end(w);
-}
-
-static void write_strings(const struct api_field *f, const struct api_strings *s,
-                          struct json_writer *w)
-{
-    if (!s->n && !(f->flags & API_ALWAYS))
-        return;
-    jw_array(w, f->name);
-    for (size_t i = 0; i < s->n; i++)
-        jw_str(w, NULL, s->items[i]);
-    jw_end(w);
-}
-
-static void write_map(const struct api_field *f, const struct api_map *m, struct json_writer *w)
-{
-    if (!m->n && !(f->flags & API_ALWAYS))
-        return;
-    jw_object(w, f->name);
-    for (size_t i = 0; i < m->n; i++)
-        jw_str(w, m->pairs[i].key, m->pairs[i].value);
-    jw_end(w);
-}
-
-static void write_amount(const struct api_field *f, uint64_t n, struct json_writer *w)
-{
-    char text[32];
-    if (!n && !(f->flags & API_ALWAYS))
-        return;
-    if (f->type == API_BYTES)
-        snprintf(text, sizeof text, "%" PRIu64, n);
-    else
-        snprintf(text, sizeof text, "%" PRIu64 "ms", n / 1000000);
-    jw_str(w, f->name, text);
-}
-
-static void write_field(const struct api_field *f, const void *member, struct json_writer *w)
-{
-    bool always = f->flags & API_ALWAYS;
-    const char *text;
-    switch (f->type) {
-    case API_STRING:
-    case API_ENUM:
-    case API_CRON:
-    case API_TIME:
-        text = *(char *const *)member;
-        if (text || always)
-            jw_str(w, f->name, text ? text : "");
-        break;
-    case API_ANY:
-        if (*(char *const *)member)
-            jw_raw(w, f->name, *(char *const *)member);
-        break;
-    case API_INT:
-        if (*(const int64_t *)member || always)
-            jw_int(w, f->name, *(const int64_t *)member);
-        break;
-    case API_BOOL:
-        if (*(const bool *)member || always)
-            jw_bool(w, f->name, *(const bool *)member);
-        break;
-    case API_BYTES:
-    case API_DURATION:
-        write_amount(f, *(const uint64_t *)member, w);
-        break;
-    case API_OBJECT:
-        if (*(void *const *)member)
-            api_write(f->object, *(void *const *)member, w, f->name);
-        break;
-    case API_LIST:
-        write_list(f, member, w);
-        break;
-    case API_STRINGS:
-        write_strings(f, member, w);
-        break;
-    case API_MAP:
-        write_map(f, member, w);
-        break;
-    }
-}
-
-static void write_members(const struct api_object *o, const void *object, struct json_writer *w)
-{
-    for (size_t i = 0; i < o->n_fields; i++)
-        write_field(&o->fields[i], at_const(object, &o->fields[i]), w);
-}
-
-void api_write(const struct api_object *o, const void *object, struct json_writer *w,
-               const char *key)
-{
-    jw_object(w, key);
-    write_members(o, object, w);
-    jw_end(w);
 }

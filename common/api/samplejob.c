@@ -159,11 +159,11 @@ static const struct api_object spec = {.size = sizeof(struct samplejob_spec),
 
 static const struct api_field part_fields[] = {
     API_FIELD("partition", API_INT, samplejob_part, partition, "Which partition, from 0.",
-              API_REQUIRED | API_ALWAYS),
+              API_REQUIRED),
     API_FIELD("state", API_STRING, samplejob_part, state, "What its server says."),
     API_FIELD("message", API_STRING, samplejob_part, message, "Why it failed."),
-    API_FIELD("items", API_INT, samplejob_part, items, "Done.", API_ALWAYS),
-    API_FIELD("total", API_INT, samplejob_part, total, "To do.", API_ALWAYS),
+    API_FIELD("items", API_INT, samplejob_part, items, "Done."),
+    API_FIELD("total", API_INT, samplejob_part, total, "To do."),
     API_FIELD("bytes", API_BYTES, samplejob_part, bytes, "Bytes of those done."),
 };
 static const struct api_object part = {.size = sizeof(struct samplejob_part),

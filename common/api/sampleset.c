@@ -225,10 +225,8 @@ static const struct api_object numbers = {.size = sizeof(struct sampleset_number
                                           .n_fields = API_COUNT(numbers_fields)};
 
 static const struct api_field servers_fields[] = {
-    API_FIELD("specReplicas", API_INT, sampleset_servers, wanted, "Servers that should be there.",
-              API_ALWAYS),
-    API_FIELD("readyReplicas", API_INT, sampleset_servers, ready, "Servers that are ready.",
-              API_ALWAYS),
+    API_FIELD("specReplicas", API_INT, sampleset_servers, wanted, "Servers that should be there."),
+    API_FIELD("readyReplicas", API_INT, sampleset_servers, ready, "Servers that are ready."),
     API_FIELD("runtimeReady", API_STRING, sampleset_servers, shown, "Both, as READY/WANTED."),
 };
 static const struct api_object servers = {.size = sizeof(struct sampleset_servers),
@@ -238,16 +236,15 @@ static const struct api_object servers = {.size = sizeof(struct sampleset_server
 
 static const struct api_field partition_fields[] = {
     API_FIELD("index", API_INT, sampleset_partition, index, "Which partition, from 0.",
-              API_REQUIRED | API_ALWAYS),
+              API_REQUIRED),
     API_FIELD("node", API_STRING, sampleset_partition, node, "The node that keeps it."),
     API_FIELD("pod", API_STRING, sampleset_partition, pod, "Its server."),
     API_FIELD("state", API_STRING, sampleset_partition, state,
               "Pending, Warming, Ready, Partial or Lost."),
     API_FIELD("message", API_STRING, sampleset_partition, message, "Why, where it is not Ready."),
-    API_FIELD("samples", API_INT, sampleset_partition, samples, "Samples of this partition.",
-              API_ALWAYS),
+    API_FIELD("samples", API_INT, sampleset_partition, samples, "Samples of this partition."),
     API_FIELD("cachedSamples", API_INT, sampleset_partition, cached_samples,
-              "Those that are there.", API_ALWAYS),
+              "Those that are there."),
     API_FIELD("bytes", API_BYTES, sampleset_partition, bytes, "Bytes of this partition."),
     API_FIELD("cachedBytes", API_BYTES, sampleset_partition, cached_bytes,
               "Bytes of it that are there."),

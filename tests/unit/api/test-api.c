@@ -147,27 +147,6 @@ Test(api, unknown_keys_are_of_a_newer_version)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-Test(api, what_is_written_is_read_back)
-{
-    static const char text[] =
-        "{\"spec\":{\"partitions\":2,\"source\":{\"uri\":\"s3://b.example.com/p\",\"secretRef\":{"
-        "\"name\":\"k\"}},\"noSync\":true,\"cache\":{\"levels\":[{\"mediumType\":\"SSD\",\"path\":"
-        "\"/c\",\"cacheSize\":7}],\"reclaim\":\"Delete\",\"memory\":\"1024\",\"profile\":"
-        "\"samples\"},\"nodeSelector\":{\"a\":\"b\"},\"tolerations\":[{\"key\":\"x\"}],"
-        "\"sharedTo\":[\"*\"]}}";
-    struct err err = {0};
-    struct sampleset_spec *s = read_spec(&api_sampleset, text, &err);
-    cleanup_bytes struct bytes out = {0};
-    struct json_writer w;
-    cr_assert(s, "%s", err.msg);
-    jw_init(&w, &out);
-    jw_object(&w, NULL);
-    api_write(api_sampleset.spec, s, &w, "spec");
-    jw_end(&w);
-    cr_assert_str_eq(out.data, text);
-    api_free(api_sampleset.spec, s);
-}
-
 /* --- amounts ---------------------------------------------------------------------------------- */
 
 Test(api, quantities)
