@@ -105,8 +105,11 @@ def epoch(where, options, *more):
     return run_json(SAMPAN, "bench", "epoch", where, "--json", "--quiet", "--threads", options.threads, *more)
 
 
-def serve(world, minio):
-    """MinIO with the set in a bucket; the link's port."""
+def serve(world, source):
+    """The port of a MinIO that has the set in BUCKET, where its keys and anybody may read it."""
+    minio = os.environ.get("MINIO", "")
+    if not os.access(minio, os.X_OK):
+        raise RuntimeError("no MinIO here (make conformance builds it once; or MINIO=PATH)")
     port = free_port()
     env = dict(os.environ, MINIO_ROOT_USER=KEY, MINIO_ROOT_PASSWORD=SECRET)
     world.processes.append(subprocess.Popen([minio, "server", "--quiet", "--address", f"127.0.0.1:{port}", str(world.folder("minio"))],
@@ -119,7 +122,15 @@ def serve(world, minio):
     world.env.pop("AWS_CA_BUNDLE", None)  # rclone 1.60 mounts nothing where it is set
     world.env.update(RCLONE_S3_ACCESS_KEY_ID=KEY, RCLONE_S3_SECRET_ACCESS_KEY=SECRET, AWS_ACCESS_KEY_ID=KEY,
                      AWS_SECRET_ACCESS_KEY=SECRET, AWS_REGION="us-east-1", AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}")
+    for step in (["make", BUCKET], ["put", BUCKET, str(source)], ["public", BUCKET]):
+        subprocess.run([os.environ.get("VENV_PYTHON", "python3"), "tests/lib/s3.py", *step], env=world.env, check=True)
     return port
+
+
+def s3fs_keys(world):
+    secret = world.base / "s3fs"
+    secret.write_text(f"{KEY}:{SECRET}\n")
+    secret.chmod(0o600)
 
 
 def turn(world, name, endpoint, files, options, keep):
@@ -172,20 +183,15 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
-    minio = os.environ.get("MINIO", "")
-    if not os.access(minio, os.X_OK):
-        sys.exit("bench-peers: no MinIO here (make conformance builds it once; or MINIO=PATH)")
     world = World(options.dir, False)
     left_out, results = {}, {"plain disk": []}
     try:
         files = world.make_set(options.samples, options.size)
-        port = serve(world, minio)
-        python = os.environ.get("VENV_PYTHON", "python3")
-        for step in (["make", BUCKET], ["put", BUCKET, str(files)]):
-            subprocess.run([python, "tests/lib/s3.py", *step], env=world.env, check=True)
-        secret = world.base / "s3fs"
-        secret.write_text(f"{KEY}:{SECRET}\n")
-        secret.chmod(0o600)
+        try:
+            port = serve(world, files)
+        except RuntimeError as e:
+            sys.exit(f"bench-peers: {e}")
+        s3fs_keys(world)
         endpoint = f"http://127.0.0.1:{world.link(port, 2)}"
         known = commands(endpoint, "", "", "")
         for name in options.names or known:

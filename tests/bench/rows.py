@@ -4,6 +4,7 @@ import subprocess
 import threading
 import time
 
+import peers
 from world import TOOLS, Mount, epoch, forget_pages, plain_gets, run_json
 
 KB115, KB4 = 115000, 4096
@@ -225,13 +226,12 @@ def fresh_mount(bench, port, *options):
     return mount
 
 
-def cold(bench):
-    # 2000 samples take 100 to 170 ms: what a curl or a mount does once is a fifth of that, the flush at a warmup's end a third.
-    _, paths, port = served(bench, 4 * sizes(bench)[0], KB115)
+def cold_from(bench, server, paths, url, mounted):
+    """Reads and a warmup with nothing cached, of what curl gets from that server; `mounted` makes a mount with an empty cache."""
     cpu = []
 
     def sampan(threads, seed):
-        mount = fresh_mount(bench, port)
+        mount = mounted()
         before = mount.cpu()
         result = rate(epoch(mount.where, threads, seed))
         cpu.append((mount.cpu() - before) * 10000 / len(paths))
@@ -239,21 +239,42 @@ def cold(bench):
         return result
 
     def warmup(_):
-        mount = fresh_mount(bench, port)
+        mount = mounted()
         result = mount.warmup()
         mount.close()
         return result["samples"] / result["seconds"]
 
     for threads, owes in ((8, 0.8), (32, 0.7)):
         cpu.clear()
-        got = bench.alternate(gets=lambda seed: plain_gets(port, paths, threads),
+        got = bench.alternate(gets=lambda seed: plain_gets(url, paths, threads),
                               sampan=lambda seed: sampan(threads, seed))
-        bench.line(f"cold, server on this machine, 115 KB, T={threads}, of plain GETs",
+        bench.line(f"cold, {server} on this machine, 115 KB, T={threads}, of plain GETs",
                    f"{kilo(got['sampan'])} of {kilo(got['gets'])}", got["sampan"] / got["gets"], owes)
         bench.line(f"CPU seconds for 10 000 such samples, T={threads}", "", sorted(cpu)[len(cpu) // 2], 3, at_least=False, unit=" s")
-    got = bench.alternate(gets=lambda seed: plain_gets(port, paths, 64), sampan=warmup)
-    bench.line("warmup, server on this machine, 115 KB, of plain GETs",
+    got = bench.alternate(gets=lambda seed: plain_gets(url, paths, 64), sampan=warmup)
+    bench.line(f"warmup, {server} on this machine, 115 KB, of plain GETs",
                f"{kilo(got['sampan'])} of {kilo(got['gets'])}", got["sampan"] / got["gets"], 0.8)
+
+
+def cold(bench):
+    """From nginx, which has hardly more to do than to send files; a fifth of 2000 samples would be what curl or a mount does once."""
+    _, paths, port = served(bench, 4 * sizes(bench)[0], KB115)
+    cold_from(bench, "nginx", paths, f"http://127.0.0.1:{port}", lambda: fresh_mount(bench, port))
+
+
+def cold_s3(bench):
+    """From an S3 server that people run. Curl's requests bear no signature: the bucket is open to all."""
+    source = bench.world.make_set(2 * sizes(bench)[0], KB115)
+    paths = [str(p.relative_to(source)) for p in sorted(source.glob("*/*.bin"))]
+    endpoint = f"http://127.0.0.1:{peers.serve(bench.world, source)}"
+
+    def mounted():
+        cache = bench.world.folder("cache")
+        mount = Mount(bench.world, f"s3://{peers.BUCKET}/", cache, "--endpoint", endpoint)
+        mount.throw_away = cache
+        return mount
+
+    cold_from(bench, "MinIO", paths, f"{endpoint}/{peers.BUCKET}", mounted)
 
 
 def far(bench):
@@ -276,7 +297,7 @@ def far(bench):
         mount.close()
         return result["samples"] / result["seconds"]
 
-    got = bench.alternate(gets=lambda seed: plain_gets(port, paths, 64), blind=lambda seed: read(seed, False),
+    got = bench.alternate(gets=lambda seed: plain_gets(f"http://127.0.0.1:{port}", paths, 64), blind=lambda seed: read(seed, False),
                           known=lambda seed: read(seed, True), warmup=warmup)
     bench.line("20 ms away, 115 KB, T=8, order unknown, samples/s", "", got["blind"], 335)
     bench.line("20 ms away, 115 KB, T=8, order known, samples/s", "", got["known"], 1000)
@@ -288,7 +309,7 @@ def narrow(bench):
     goodput = {}
     source = bench.world.make_set(1, 8 << 20, classes=1)
     port = bench.world.link(bench.world.nginx(source), 1, 6250000)
-    whole = bench.alternate(large=lambda _: plain_gets(port, ["class-00/0000000.bin"], 1) * (8 << 20))["large"]
+    whole = bench.alternate(large=lambda _: plain_gets(f"http://127.0.0.1:{port}", ["class-00/0000000.bin"], 1) * (8 << 20))["large"]
     for size, files, owes in ((KB115, 60, 0.95), (KB4, 1500, 0.80)):
         _, paths, near = served(bench, files, size)
         port = bench.world.link(near, 1, 6250000)
@@ -398,6 +419,6 @@ def order(bench):
 
 
 ROWS = {
-    "hot": hot, "first-epoch": first_epoch, "dropped": dropped, "shards": shards, "walk": walk, "cold": cold, "far": far,
+    "hot": hot, "first-epoch": first_epoch, "dropped": dropped, "shards": shards, "walk": walk, "cold": cold, "cold-s3": cold_s3, "far": far,
     "narrow": narrow, "million": million, "memory": memory, "order": order,
 }

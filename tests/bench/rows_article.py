@@ -78,16 +78,10 @@ def article(bench):
 
 def bucket(bench, source):
     """The port of a MinIO that has the set in peers.BUCKET; s3fs finds its keys."""
-    minio = os.environ.get("MINIO", "")
-    if not os.access(minio, os.X_OK) or not shutil.which("s3fs"):
-        raise RuntimeError("no MinIO (make conformance builds it; MINIO=PATH) or no s3fs here")
-    port = peers.serve(bench.world, minio)
-    for step in (["make", peers.BUCKET], ["put", peers.BUCKET, str(source)]):
-        subprocess.run([os.environ.get("VENV_PYTHON", "python3"), "tests/lib/s3.py", *step], env=bench.world.env, check=True)
-    secret = bench.world.base / "s3fs"
-    secret.write_text(f"{peers.KEY}:{peers.SECRET}\n")
-    secret.chmod(0o600)
-    return port
+    if not shutil.which("s3fs"):
+        raise RuntimeError("no s3fs here")
+    peers.s3fs_keys(bench.world)
+    return peers.serve(bench.world, source)
 
 
 def plain_mount(bench):

@@ -165,7 +165,7 @@ def narrow_packed(bench):
         mount.close()
         return result["bytes"] / result["seconds"]
 
-    got = bench.alternate(large=lambda _: plain_gets(port, ["large.bin"], 1) * (8 << 20), packed=warmup)
+    got = bench.alternate(large=lambda _: plain_gets(f"http://127.0.0.1:{port}", ["large.bin"], 1) * (8 << 20), packed=warmup)
     bench.line("over 50 Mbit/s, 4 KB in packs, of one large GET", f"{got['packed'] / 1e6:.2f} of {got['large'] / 1e6:.2f} MB/s",
                got["packed"] / got["large"], 0.95)
 

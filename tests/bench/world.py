@@ -160,11 +160,11 @@ def epoch(where, threads, seed=None, *options, epochs=1):
     return {**passes[-1], **total, "samples_per_s": total["samples"] / total["seconds"]}
 
 
-def plain_gets(port, paths, connections):
+def plain_gets(url, paths, connections):
     """Samples a second that curl gets with so many connections: what the server gives anybody."""
     with tempfile.NamedTemporaryFile("w", suffix=".urls") as urls:
         for path in paths:
-            urls.write(f'url="http://127.0.0.1:{port}/{path}"\noutput=/dev/null\n')
+            urls.write(f'url="{url}/{path}"\noutput=/dev/null\n')
         urls.flush()
         began = time.monotonic()
         subprocess.run(["curl", "-s", "--no-progress-meter", "--parallel", "--parallel-max", str(connections), "-K", urls.name],

@@ -4,11 +4,13 @@
     s3.py make BUCKET | put BUCKET DIR [PREFIX] | put-bytes BUCKET KEY (stdin) | delete BUCKET KEY | keys BUCKET
     s3.py get BUCKET DIR | uploads BUCKET | begin BUCKET KEY (an upload in parts, left there)
     s3.py cat BUCKET KEY | head BUCKET KEY (its metadata)
+    s3.py public BUCKET (anybody may read it)
     s3.py versioned BUCKET (keeps versions from now on) | replace BUCKET KEY TIMES | forget BUCKET KEY (all but its newest version)
 
 Endpoint and credentials come from the usual AWS_ variables, an ACL such as public-read from S3_ACL. `put` uploads a folder, eight at a time.
 """
 import concurrent.futures
+import json
 import os
 import sys
 
@@ -62,6 +64,9 @@ def main():
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 if not path.endswith("/"):  # the mark of a folder
                     s3.download_file(bucket, item["Key"], path)
+    elif verb == "public":
+        allow = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{bucket}/*"}
+        s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": [allow]}))
     elif verb == "versioned":
         s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     elif verb == "replace":
