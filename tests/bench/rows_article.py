@@ -1,7 +1,6 @@
 """The article's experiment in small (`make bench-article`): the shape of its figures over a 50 Mbit/s link. A consumer
 stands for a GPU that takes 383 pictures of 35 KB a second; two of them share the epoch and one cache."""
 import json
-import os
 import random
 import shutil
 import subprocess

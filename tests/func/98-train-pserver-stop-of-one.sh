@@ -4,33 +4,14 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 need_mount
 . "$SAMPAN_TESTS/lib/pservers.sh"
-"$SAMPAN_BUILD/tools/make-pictures" "$SRC" 4 24 48 40
-start_nginx
-start_proxy "$HTTP_URL"
-mount_set "$PROXY_URL"
-options=(--device cpu --model mlp --image 8 --hidden 16 --batch_size 4 --num_passes 4 --workers 2 --log_period 1 --json --sampler sequence
-    --saving_period 0)
-faults "stall-head key=class-001" "stall-head key=class-002" "stall-head key=class-003"
+. "$SAMPAN_TESTS/lib/held-up.sh"
+options+=(--saving_period 0)
+hold_up
 begin() { # FOLDER DATA-OF-TRAINER-1 [OPTIONS…]
     server 1
     server 2
     trainer 0 "${options[@]}" --save_dir "$T/$1" "${@:3}"
     trainer 1 "${options[@]}" --save_dir "$T/$1" --data "$2" "${@:3}"
-}
-steps() {
-    grep -c '"event":"step"' "$T/trainer0.json" || true
-}
-has_made() { # STEPS
-    [ "$(steps)" -ge "$1" ]
-}
-until_held_up() {
-    local before
-    until_true 30 has_made 1 || fail "no step: $(logs)"
-    until
-        before=$(steps)
-        sleep 1
-        [ "$(steps)" = "$before" ]
-    do :; done
 }
 soon() { # PID
     timeout 30 tail --pid="$1" -f /dev/null || fail "it waits: $(logs)"
@@ -40,8 +21,8 @@ for way in "" --async; do
     # shellcheck disable=SC2086 # an option or none
     begin "out$way" "$MNT" $way
     [ -z "$way" ] || until_true 30 grep -q 'Pass=3 done' "$T/trainer0.log" || fail "it waits for the other one: $(logs)"
-    [ -n "$way" ] || until_held_up
-    made=$(steps)
+    [ -n "$way" ] || until_held_up trainer0
+    made=$(steps trainer0)
     kill -TERM "${trainers[0]}"
     soon "${trainers[0]}"
     soon "${trainers[1]}"
@@ -53,8 +34,8 @@ for way in "" --async; do
 done
 
 begin still "$MNT"
-until_held_up
-made=$(steps)
+until_held_up trainer0
+made=$(steps trainer0)
 kill -STOP "${trainers[1]}"
 kill -TERM "${trainers[0]}"
 soon "${trainers[0]}"
@@ -70,7 +51,7 @@ ended "server 2" 1 "${servers[2]}"
 
 # Nor does one wait for samples when its servers have ended.
 begin none "$MNT"
-until_held_up
+until_held_up trainer0
 kill -KILL "${servers[1]}"
 soon "${trainers[1]}"
 ended "trainer 1" 1 "${trainers[1]}"

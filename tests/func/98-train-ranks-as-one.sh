@@ -2,23 +2,13 @@
 # Two to four ranks learn what one rank with their batches together does: the losses of 100 steps are the same within 1e-5, be the
 # model linear or not, and so is what they judge by. (A residual net: 98-train-resnet-ranks.)
 . "$SAMPAN_TESTS/lib/common.sh"
-TRAIN="$SAMPAN_BUILD/bin/sampan-train"
+. "$SAMPAN_TESTS/lib/ranks.sh"
 models=(softmax:0.0005 mlp:0.01)
 for model in "${models[@]}"; do
     for ranks in 1 2 3 4; do
-        of="$T/${model%:*}-$ranks"
-        pids=()
-        for ((r = 0; r < ranks; r++)); do
-            "$TRAIN" --device cpu --model "${model%:*}" --learning_rate "${model#*:}" --image 8 --hidden 32 --data synthetic:4800,5 \
-                --test_data synthetic:240,5 --batch_size $((96 / ranks)) --num_passes 2 --schedule cosine --warmup_passes 1 --weight_decay 0.001 \
-                --label_smoothing 0.1 --log_period 1 --histogram_period 0 --log_level warn --log_dir "$of" \
-                --trainer_id $r --num_gradient_servers $ranks --rendezvous "file://$of-place" 2>"$T/rank$r.log" &
-            pids+=($!)
-            on_exit "kill -9 $!"
-        done
-        for ((r = 0; r < ranks; r++)); do
-            wait "${pids[r]}" || fail "rank $r of $ranks, $model: $(cat "$T/rank$r.log")"
-        done
+        train_ranks $ranks "$T/${model%:*}-$ranks" --model "${model%:*}" --learning_rate "${model#*:}" --image 8 --hidden 32 \
+            --data synthetic:4800,5 --test_data synthetic:240,5 --batch_size $((96 / ranks)) --num_passes 2 --schedule cosine --warmup_passes 1 \
+            --weight_decay 0.001 --label_smoothing 0.1 --histogram_period 0
     done
 done
 "$PYTHON" - "$T" "${models[@]%:*}" <<'PY' || fail "ranks do not learn as one does"

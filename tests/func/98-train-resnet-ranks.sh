@@ -2,19 +2,10 @@
 # A residual net over two and four ranks learns as one rank with their batches together does: the mean loss is within 2 %, each within 5 %. It cannot
 # be the same, as each rank normalises by its own batch. Nothing here is left to chance: a machine gives the same losses each time.
 . "$SAMPAN_TESTS/lib/common.sh"
-TRAIN="$SAMPAN_BUILD/bin/sampan-train"
+. "$SAMPAN_TESTS/lib/ranks.sh"
 for ranks in 1 2 4; do
-    pids=()
-    for ((r = 0; r < ranks; r++)); do
-        "$TRAIN" --device cpu --model resnet18 --image 32 --data synthetic:2048,4 --batch_size $((128 / ranks)) --max_steps 12 \
-            --learning_rate 0.008 --label_smoothing 0.1 --log_period 1 --log_level warn --log_dir "$T/of-$ranks" \
-            --trainer_id $r --num_gradient_servers $ranks --rendezvous "file://$T/place-$ranks" 2>"$T/rank$r.log" &
-        pids+=($!)
-        on_exit "kill -9 $!"
-    done
-    for ((r = 0; r < ranks; r++)); do
-        wait "${pids[r]}" || fail "rank $r of $ranks: $(cat "$T/rank$r.log")"
-    done
+    train_ranks $ranks "$T/of-$ranks" --model resnet18 --image 32 --data synthetic:2048,4 --batch_size $((128 / ranks)) --max_steps 12 \
+        --learning_rate 0.008 --label_smoothing 0.1
 done
 "$PYTHON" - "$T" <<'PY' || fail "ranks do not learn as one does"
 import json, sys

@@ -4,11 +4,7 @@
 . "$SAMPAN_TESTS/lib/common.sh"
 need_mount
 TRAIN="$SAMPAN_BUILD/bin/sampan-train"
-"$SAMPAN_BUILD/tools/make-pictures" "$SRC" 4 24 48 40
-start_nginx
-start_proxy "$HTTP_URL"
-mount_set "$PROXY_URL"
-options=(--device cpu --model mlp --image 8 --hidden 16 --batch_size 4 --num_passes 4 --workers 2 --log_period 1 --json --sampler sequence)
+. "$SAMPAN_TESTS/lib/held-up.sh"
 begin() { # LOG OPTIONS… : its pid in $pid
     local log=$1
     shift
@@ -23,20 +19,8 @@ stopped() { # LOG PID : ends by SIGTERM, and within a time that no grace period 
     wait "$2" || code=$?
     expect "exit code: $(tail -n 3 "$T/$1.log")" "$code" 143
 }
-steps() { # LOG
-    grep -c '"event":"step"' "$T/$1.json" || true
-}
 is_stuck() { # LOG…
     grep -q "warn train: step [0-9]* is not made: samples that it needs have not come (does the storage behind $MNT answer?)" "${@/#/$T/}"
-}
-made() { # LOG STEPS
-    [ "$(steps "$1")" -ge "$2" ] || ! kill -0 "$pid"
-}
-stands_still() { # LOG
-    local before
-    before=$(steps "$1")
-    sleep 0.5
-    [ "$(steps "$1")" = "$before" ]
 }
 same_end() { # A B : the newest checkpoints
     local a b
@@ -57,10 +41,10 @@ until_stuck() { # FUNCTION : starts all ranks, and stops them
 
 "$TRAIN" "${options[@]}" --data "$SRC" --save_dir "$T/never" >"$T/never.json" 2>"$T/why" || fail "$(cat "$T/why")"
 # The store gives the samples of the first six steps, and nothing of the others.
-faults "stall-head key=class-001" "stall-head key=class-002" "stall-head key=class-003"
+hold_up
 alone() {
     begin one --data "$MNT" --save_dir "$T/out" --saving_period 0
-    [ "$1" -gt 1 ] || until_true 30 made one 3 || fail "no step: $(cat "$T/one.log")"
+    [ "$1" -gt 1 ] || until_true 30 has_made one 3 || fail "no step: $(cat "$T/one.log")"
     [ "$1" = 1 ] || until_true 30 grep -q "going on from" "$T/one.log" || fail "it began anew: $(cat "$T/one.log")"
     sleep 0.2
     kill -TERM "$pid"
@@ -80,7 +64,7 @@ two_ranks() { # OPTIONS…
 }
 both() {
     two_ranks --save_dir "$T/both" --saving_period 0
-    [ "$1" -gt 1 ] || until_true 30 made one 3 || fail "no step: $(cat "$T/one.log" "$T/two.log")"
+    [ "$1" -gt 1 ] || until_true 30 has_made one 3 || fail "no step: $(cat "$T/one.log" "$T/two.log")"
     [ "$1" = 1 ] || until_true 30 grep -q "going on from" "$T/one.log" || fail "it began anew: $(cat "$T/one.log")"
     sleep 0.2
     kill -TERM "$pid" "$second"
@@ -107,7 +91,7 @@ cp "$one_of_few" "$T/aside"
 for when in before again; do # it is asked to stop before it judges a second time; when that has begun
     cp --remove-destination "$T/aside" "$one_of_few"
     begin one --data "$SRC" --test_data "$T/few" --num_passes 100000 --test_period 300 --saving_period 0 --save_dir "$T/ahead-$when"
-    until_true 30 made one 3 || fail "no step: $(cat "$T/one.log")"
+    until_true 30 has_made one 3 || fail "no step: $(cat "$T/one.log")"
     ln -f "$T/pipe" "$one_of_few"
     until_true 60 grep -q "Test Pass=299" "$T/one.log" || fail "it never judged: $(tail -n 3 "$T/one.log")"
     [ $when = before ] || until_true 60 stands_still one || fail "it judges again: $(tail -n 3 "$T/one.log")"
