@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "build.h"
 #include "mem.h"
 #include "object.h"
 #include "samplejob-internal.h"
@@ -377,23 +378,26 @@ static bool write_rmr(struct job_plan *p, bool secrets, struct json_writer *w, b
 static bool write_evict(struct job_plan *p, bool secrets, struct json_writer *w, bool *ret_wait)
 {
     const struct samplejob_evict *o = p->spec->evict;
+    struct json said = build_at(p->object, "spec", "evictOptions", NULL); /* 0 is a measure, too */
+    bool by_size = json_has(&said, "toSize"), by_age = json_has(&said, "olderThan"),
+         by_use = json_has(&said, "unusedFor");
     bool store = o && o->from && strcmp(o->from, "store") == 0;
     if (!o)
         return bad(p, "OptionsMissing", "evictOptions", "type evict wants them");
     if (o->dry)
         return bad(p, "NotSupported", "evictOptions.dry",
                    "is an option of the command `sampan evict` alone");
-    if ((o->older_than > 0) + (o->unused_for > 0) + (o->to_size > 0) != 1)
+    if (by_size + by_age + by_use != 1)
         return bad(p, "InvalidOptions", "evictOptions",
                    "want exactly one of olderThan, unusedFor and toSize");
-    if (store && o->unused_for)
+    if (store && by_use)
         return bad(p, "InvalidOptions", "evictOptions.unusedFor",
                    "a node knows only its own reads (with from: store give olderThan or toSize)");
-    if (o->older_than)
+    if (by_age)
         jw_uint(w, "older_than_s", o->older_than / 1000000000);
-    if (o->unused_for)
+    if (by_use)
         jw_uint(w, "unused_for_s", o->unused_for / 1000000000);
-    if (o->to_size)
+    if (by_size)
         jw_uint(w, "to", o->to_size);
     if (store)
         jw_bool(w, "store", true);

@@ -104,8 +104,8 @@ static const struct api_field evict_fields[] = {
     API_FIELD("dry", API_BOOL, samplejob_evict, dry, "Say what would be done, and do nothing."),
 };
 static const struct api_rule evict_rules[] = {
-    {"has(self.olderThan) || has(self.unusedFor) || has(self.toSize)",
-     "give at least one of olderThan, unusedFor and toSize"},
+    {"[has(self.olderThan), has(self.unusedFor), has(self.toSize)].filter(x, x).size() == 1",
+     "give exactly one of olderThan, unusedFor and toSize"},
 };
 static const struct api_object evict = {.size = sizeof(struct samplejob_evict),
                                         .doc = "Which old samples to retire.",

@@ -81,6 +81,8 @@ static const struct {
      "\"evict\",\"options\":{\"older_than_s\":86400}"},
     {"evict to a size", "\"type\":\"evict\",\"evictOptions\":{\"toSize\":\"10Gi\"}",
      "\"evict\",\"options\":{\"to\":10737418240}"},
+    {"evict to nothing", "\"type\":\"evict\",\"evictOptions\":{\"toSize\":0}",
+     "\"evict\",\"options\":{\"to\":0}"},
     {"evict from the store",
      "\"type\":\"evict\",\"secretRef\":{\"name\":\"keys\"},\"evictOptions\":{\"olderThan\":"
      "\"24h\",\"from\":\"store\"}",
