@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Whatever phase a SampleSet, SampleJob, PaddleJob or TrainingJob is in, deleted it leaves nothing: no child, volume, label,
 # finalizer or job of servers, nobody who names it, and nobody who writes on. The other jobs of its set go on. That holds
-# while the operator is there, and for what is deleted while none is.
+# while the operator is there, and for what is deleted while none is. And its role grants what it asks for in all this, no more.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/operator.sh"
 for set in good ss-{unbound,bound,mount,syncing,syncfailed,partialready,ready}; do
@@ -9,7 +9,7 @@ for set in good ss-{unbound,bound,mount,syncing,syncfailed,partialready,ready}; 
 done
 own_world "${hosts[@]}"
 operator_story 300 <<'PY'
-import http.server, threading
+import http.server, threading, yaml
 
 # --- what the phases need beside the cluster: an etcd that takes all, and nodes that elastic workers alone want
 class Etcd(http.server.BaseHTTPRequestHandler):
@@ -252,4 +252,32 @@ begin_all() # under the same names
 op.stop()
 delete_all("away")
 op.stop()
+
+# --- all that it asked for, its role grants; and the role grants nothing that nobody asks for
+def asked():
+    for _, _, method, target, _ in kube.lines(who="one"):
+        words = target.partition("?")[0].strip("/").split("/")
+        group, rest = ("", words[2:]) if words[0] == "api" else (words[1], words[3:])
+        rest = rest[2:] if rest[0] == "namespaces" else rest
+        yield group, "/".join(rest[:1] + rest[2:]), {"GET": "read", "POST": "create", "PATCH": "patch", "DELETE": "delete"}[method]
+
+def granted():
+    for role in yaml.safe_load_all(open(os.environ["SAMPAN_TESTS"] + "/../deploy/operator/rbac.yaml")):
+        for rule in role.get("rules", []):
+            for group in rule["apiGroups"]:
+                for resource in rule["resources"]:
+                    for verb in rule["verbs"]:
+                        yield group, resource, "read" if verb in ("get", "list", "watch") else verb
+
+BATCH = "batch.paddlepaddle.org"
+NO_OCCASION = {
+    *{(g, r, "patch") for g, r in (("", "configmaps"), ("", "persistentvolumeclaims"), ("", "persistentvolumes"), ("", "secrets"),
+                                   ("", "services"), ("apps", "replicasets"), ("apps", "statefulsets"), ("batch", "jobs"))}, # children that are wanted otherwise
+    ("", "events", "read"), ("", "events", "patch"), # the same again, minutes later
+    (BATCH, "paddlejobs", "delete"), (BATCH, "samplejobs", "delete"), # ttlSecondsAfterFinished, runs that are forgotten
+    *{(BATCH, f"{r}/finalizers", "update") for r in ("samplesets", "samplejobs", "paddlejobs")}, ("paddlepaddle.org", "trainingjobs/finalizers", "update"),
+    *{("scheduling.volcano.sh", "podgroups", v) for v in ("read", "create", "patch", "delete")},
+}
+expect("rights that are missing", sorted(set(asked()) - set(granted())), [])
+expect("rights that nobody needs", sorted(set(granted()) - set(asked()) - NO_OCCASION), [])
 PY
