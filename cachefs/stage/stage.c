@@ -10,6 +10,7 @@
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/random.h>
 
 #include "clock.h"
 #include "file.h"
@@ -258,10 +259,10 @@ static int recover(struct stage *s, struct err *err)
 
 /*
  * ext4 makes a file near its folder, and a folder near the one above it; and there each new file
- * passes by, one by one, all that were deleted in the last minutes: half a millisecond of CPU time
- * a file where somebody else has just removed some thousand. This says that the folders in here
- * have nothing to do with what is around them, so that `data` gets a place of its own. Other file
- * systems do without.
+ * passes by, one by one, all that were deleted in the last minutes: a millisecond of CPU time a
+ * file where somebody else has just removed some thousand. This says that the folders in here
+ * have nothing to do with what is around them, so that each gets a place of its own, which is
+ * chosen by its name. Other file systems do without.
  */
 static void keep_apart(const char *dir)
 {
@@ -273,17 +274,49 @@ static void keep_apart(const char *dir)
     (void)ioctl(fd, FS_IOC_SETFLAGS, &flags);
 }
 
+#define NEW_DATA "data-" /* and 16 hex digits: a folder on its way to be `data` */
+
+/* Lives that were killed before they had renamed theirs. */
+static void sweep_new_data(const char *dir)
+{
+    cleanup_dir DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strncmp(e->d_name, NEW_DATA, strlen(NEW_DATA)) == 0)
+            unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
+}
+
+/* Of one name all stages would lie in one place, where each new one passes by what the last one
+ * left: so it is made under a name that nobody had. */
+static int make_data(const char *dir, const char *data, struct err *err)
+{
+    uint64_t random = 0;
+    if (access(data, F_OK) == 0)
+        return 0;
+    keep_apart(dir);
+    (void)!getrandom(&random, sizeof random, 0);
+    cleanup_free char *made = xasprintf("%s/" NEW_DATA "%016llx", dir, (unsigned long long)random);
+    if (mkdir(made, 0700) == 0) {
+        if (renameat2(AT_FDCWD, made, AT_FDCWD, data, RENAME_NOREPLACE) == 0)
+            return 0;
+        rmdir(made); /* another one was faster, or the file system can't */
+    }
+    if (mkdir(data, 0700) && errno != EEXIST)
+        return err_sys(err, errno, "make the folder: %s", data);
+    return 0;
+}
+
 static int take_folder(struct stage *s, struct err *err)
 {
     cleanup_free char *data = xasprintf("%s/data", s->dir);
-    keep_apart(s->dir);
-    if (mkdir(data, 0700) && errno != EEXIST)
-        return err_sys(err, errno, "make the folder: %s", data);
+    if (make_data(s->dir, data, err))
+        return -1;
     s->data_fd = open(data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->data_fd < 0)
         return err_sys(err, errno, "open the folder: %s", data);
-    if (file_lock(s->data_fd, LOCK_WAIT_NS) == 0)
+    if (file_lock(s->data_fd, LOCK_WAIT_NS) == 0) {
+        sweep_new_data(s->dir);
         return 0;
+    }
     if (errno == EWOULDBLOCK)
         return err_set(err, ERR_LIMIT,
                        "in use: %s: another mount works with it (umount that one, or give "

@@ -331,6 +331,39 @@ Test(files, unlinked_while_open)
     on_both(check_unlinked, NULL);
 }
 
+static unsigned count_names(const char *dir, const char *prefix)
+{
+    unsigned n = 0;
+    cleanup_dir DIR *d = opendir(dir);
+    for (const struct dirent *e; d && (e = readdir(d));)
+        n += strncmp(e->d_name, prefix, strlen(prefix)) == 0;
+    return n;
+}
+
+/* The folder of the staged files is made under a name that no other stage had (where it lies on the
+ * disk goes by that), then gets its own. What lives left that were killed between the two goes. */
+Test(files, the_folder_of_staged_files_has_one_name)
+{
+    struct bench b;
+    struct stat before, now;
+    char data[128], left[128];
+    bench_start(&b, true);
+    snprintf(data, sizeof data, "%s/data", b.dir);
+    snprintf(left, sizeof left, "%s/data-00000000000000ff", b.dir);
+    cr_assert_eq(mkdir(left, 0700), 0);
+    cr_assert_eq(access(data, F_OK), -1);
+    bench_open(&b, true);
+    cr_expect_eq(stat(data, &before), 0);
+    cr_expect_eq(count_names(b.dir, "data"), 1, "one folder of staged files");
+    bench_close(&b);
+    cr_assert_eq(mkdir(left, 0700), 0);
+    bench_open(&b, false);
+    cr_expect_eq(stat(data, &now), 0);
+    cr_expect_eq(now.st_ino, before.st_ino, "the folder is kept");
+    cr_expect_eq(count_names(b.dir, "data"), 1, "one folder of staged files");
+    bench_stop(&b);
+}
+
 /* A life that ended between the bytes of a write and the map that counts them: of a block that is
  * only in the store nothing else counts, and beyond its end there are zeros. */
 Test(files, bytes_that_the_map_does_not_know)
