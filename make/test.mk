@@ -33,7 +33,7 @@ $(BUILD)/tools/%: tests/tools/%.c Makefile
 	@$(CC) $(filter-out -include common/base/banned.h,$(CFLAGS)) $(LDFLAGS) -o $@ $<
 
 # Suites from outside. Each part says what it skips and why. LOADERS=1: PyTorch and Paddle, too (3 GB).
-# K='csi hdfs server fsx pjdfstest' runs these alone; FSX_OPS=1000000 runs fsx long.
+# K='csi hdfs server fsx pjdfstest fio' runs these alone; FSX_OPS=1000000 runs fsx long.
 .PHONY: conformance
 conformance: deps all venv
 	@$(TEST_ENV) LOADERS='$(LOADERS)' K='$(K)' tests/conformance/run

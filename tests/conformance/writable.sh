@@ -148,3 +148,6 @@ else
     pjd_round plain 0
     pjd_round kills 1
 fi
+
+# --- fio, stress-ng ---------------------------------------------------------------------------------------
+! wants fio || . tests/conformance/fio.sh
