@@ -2,8 +2,10 @@
  * What the kernel is told when a listing brings another writer's change: entries and pages that are
  * no longer true. One thread and the helper process, because a notification may wait for a lock of
  * the kernel (see the header); the stage only leaves a note. Notes are bounded: names that don't
- * fit any more are dropped, they expire by themselves within the refresh interval; pages never are.
+ * fit any more are dropped, they expire by themselves within the refresh interval; pages never are,
+ * but one note a file is enough, however often it changes while a notification waits.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -68,6 +70,41 @@ static void *news_run(void *arg)
     return NULL;
 }
 
+/* Pages before names, each file's together. */
+static int pages_first(const void *a, const void *b)
+{
+    const struct news_item *x = a, *y = b;
+
+    if (!x->name != !y->name)
+        return x->name ? 1 : -1;
+    return (x->ino > y->ino) - (x->ino < y->ino);
+}
+
+/* Under the lock. */
+static void merge_pages(struct news *n)
+{
+    size_t kept = 0;
+
+    qsort(n->items, n->n, sizeof(*n->items), pages_first);
+    for (size_t i = 0; i < n->n; i++) {
+        const struct news_item *item = &n->items[i];
+        if (item->name || !kept || n->items[kept - 1].ino != item->ino)
+            n->items[kept++] = *item;
+    }
+    n->n = kept;
+}
+
+/* Under the lock. */
+static void make_room(struct news *n)
+{
+    if (n->n)
+        merge_pages(n);
+    if (n->n > n->cap / 2 || !n->cap) { /* else what it gained pays for the next time */
+        n->cap = n->cap ? 2 * n->cap : 64;
+        n->items = xrealloc(n->items, n->cap * sizeof(*n->items));
+    }
+}
+
 void news_changed(void *outfuse, uint64_t ino, const char *name)
 {
     struct outfuse *f = outfuse;
@@ -84,10 +121,8 @@ void news_changed(void *outfuse, uint64_t ino, const char *name)
         counter_add(&n->dropped, 1);
         return;
     }
-    if (n->n == n->cap) {
-        n->cap = n->cap ? 2 * n->cap : 64;
-        n->items = xrealloc(n->items, n->cap * sizeof(*n->items));
-    }
+    if (n->n == n->cap)
+        make_room(n);
     n->items[n->n++] = (struct news_item){.ino = ino, .name = name ? xstrdup(name) : NULL};
     cond_signal(&n->due);
 }

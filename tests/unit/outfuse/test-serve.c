@@ -304,3 +304,27 @@ Test(serve, news_reach_the_kernel)
     memcpy(&inode, k->body, sizeof(inode));
     cr_assert_eq(inode.ino, 77);
 }
+
+/* A kernel that takes no notification for long hears once of each file, however often it changed.
+ */
+Test(serve, news_of_one_file_are_one)
+{
+    enum { FILES = 10, CHANGES = 2000 };
+    bool told[FILES] = {false};
+    int code, n = 0;
+
+    for (int i = 0; i < CHANGES * FILES; i++)
+        fake_news(s, (uint64_t)(100 + i % FILES), NULL);
+    fake_news(s, 1, "end");
+    while ((code = kernel_take(k)) == WIRE_NOTIFY_INVAL_INODE) {
+        struct wire_inval_inode_out inode;
+        memcpy(&inode, k->body, sizeof(inode));
+        cr_assert(inode.ino >= 100 && inode.ino < 100 + FILES);
+        told[inode.ino - 100] = true;
+        n++;
+    }
+    cr_assert_eq(code, WIRE_NOTIFY_INVAL_ENTRY);
+    for (int i = 0; i < FILES; i++)
+        cr_expect(told[i], "file %d", i);
+    cr_expect_lt(n, CHANGES, "%d notifications of %d files", n, FILES);
+}
