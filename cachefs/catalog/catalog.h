@@ -240,12 +240,17 @@ int catalog_copy_file(const char *from, const char *to, struct err *err);
  * the lock of the owner's folder. */
 void catalog_tidy(const char *dir);
 
-/* Removes all but the `keep` newest versions (the current and the pinned one are always kept), and
+/* Removes all but the `keep` newest versions (those that links lead to are always kept), and
  * what builders that died have left. Files that a catalog has open live on until it is freed. */
 int catalog_prune(const char *dir, unsigned keep, struct err *err);
 
 /* The published version of a set's catalog folder; NOT_FOUND if none is there yet. */
 int catalog_current(struct catalog **ret, const char *dir, struct err *err);
+
+/* Notes in the folder which of its versions the machine that lists the source serves; durable. And
+ * which one that is: the current one if nothing was noted, or its file is lost. */
+int catalog_set_told(const char *dir, const char *digest, struct err *err);
+int catalog_told(struct catalog **ret, const char *dir, struct err *err);
 
 /* Notes in the folder that this version of it is to be served, whatever is published ("": no longer
  * so); durable. And which one that is: NOT_FOUND if none, CORRUPT if its file is lost. */

@@ -4,6 +4,8 @@
  *   DIGEST.catalog   a version, never written again
  *   current          a link to one of them, switched by rename
  *   pinned           a link to the one that is to be served instead, if any
+ *   told             of a folder whose versions come from another machine: the one that is
+ *                    current there
  *   next-id          text: ids from here on were never in any version
  *   .build-PID-…     a version being written; of a process that died: rubbish
  *
@@ -288,6 +290,19 @@ int catalog_current(struct catalog **ret, const char *dir, struct err *err)
     return catalog_open(ret, path, err);
 }
 
+/* --- the one that another machine serves ------------------------------------------------------ */
+
+int catalog_set_told(const char *dir, const char *digest, struct err *err)
+{
+    return switch_link(dir, "told", digest, err);
+}
+
+int catalog_told(struct catalog **ret, const char *dir, struct err *err)
+{
+    cleanup_free char *path = xasprintf("%s/told", dir);
+    return catalog_open(ret, path, NULL) == 0 ? 0 : catalog_current(ret, dir, err);
+}
+
 /* --- the one that is pinned ------------------------------------------------------------------ */
 
 int catalog_pin(const char *dir, const char *digest, struct err *err)
@@ -359,25 +374,31 @@ void catalog_tidy(const char *dir)
 }
 
 /* The names of the files that the folder's links lead to: they are never pruned. */
+#define LINKS 3
 struct linked {
-    char name[2][CATALOG_DIGEST + sizeof SUFFIX];
+    char name[LINKS][CATALOG_DIGEST + sizeof SUFFIX];
+    unsigned n;
 };
-
-static void read_links(const char *dir, struct linked *ret)
-{
-    static const char *const links[] = {"current", "pinned"};
-    for (size_t i = 0; i < 2; i++) {
-        cleanup_free char *link = xasprintf("%s/%s", dir, links[i]);
-        ssize_t len = readlink(link, ret->name[i], sizeof ret->name[i] - 1);
-        ret->name[i][len < 0 ? 0 : len] = '\0';
-    }
-    if (strcmp(ret->name[0], ret->name[1]) == 0)
-        ret->name[1][0] = '\0'; /* one file */
-}
 
 static bool is_linked(const struct linked *l, const char *name)
 {
-    return strcmp(l->name[0], name) == 0 || strcmp(l->name[1], name) == 0;
+    for (unsigned i = 0; i < l->n; i++)
+        if (strcmp(l->name[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void read_links(const char *dir, struct linked *ret)
+{
+    static const char *const links[LINKS] = {"current", "pinned", "told"};
+    ret->n = 0;
+    for (size_t i = 0; i < LINKS; i++) {
+        cleanup_free char *link = xasprintf("%s/%s", dir, links[i]);
+        char *name = ret->name[ret->n];
+        ssize_t len = readlink(link, name, sizeof ret->name[0] - 1);
+        name[len < 0 ? 0 : len] = '\0';
+        ret->n += len > 0 && !is_linked(ret, name);
+    }
 }
 
 static size_t list_versions(DIR *d, const char *dir, const struct linked *linked,
@@ -411,8 +432,7 @@ int catalog_prune(const char *dir, unsigned keep, struct err *err)
     if (!d)
         return err_sys(err, errno, "open %s", dir);
     read_links(dir, &linked);
-    for (size_t i = 0; i < 2; i++)
-        keep -= keep > 0 && linked.name[i][0];
+    keep -= linked.n < keep ? linked.n : keep;
     size_t n = list_versions(d, dir, &linked, &v);
     if (n)
         qsort(v, n, sizeof *v, newest_first);
