@@ -19,14 +19,32 @@
 #include "log.h"
 #include "peer.h"
 
-static int want_digest(const char *text, struct err *err)
+#define SHORT_NAME 8 /* digits at least of a name that is cut short */
+
+/* A version's name; one that is cut short, as texts for people have it, is that of the one version
+ * kept here that begins so. */
+static int whole_name(struct volume *v, const char *text, char ret[CATALOG_DIGEST + 1],
+                      struct err *err)
 {
-    if (strlen(text) == CATALOG_DIGEST && strspn(text, "0123456789abcdef") == CATALOG_DIGEST)
+    size_t len = strlen(text), found = 0;
+    bool hex = strspn(text, "0123456789abcdef") == len;
+    if (hex && len == CATALOG_DIGEST) {
+        memcpy(ret, text, len + 1);
         return 0;
-    return err_set(err, ERR_USAGE,
-                   "\"%.80s\": want the whole name of a version, %d hexadecimal digits (the status "
-                   "lists those that are kept)",
-                   text, CATALOG_DIGEST);
+    }
+    ACQUIRE(&v->lock);
+    for (size_t i = 0; hex && len >= SHORT_NAME && i < VERSIONS_KEPT && v->versions[i]; i++) {
+        const char *name = catalog_info(v->versions[i])->digest;
+        if (strncmp(name, text, len) != 0)
+            continue;
+        memcpy(ret, name, CATALOG_DIGEST + 1);
+        found++;
+    }
+    return found == 1 ? 0
+                      : err_set(err, ERR_USAGE,
+                                "\"%.80s\": want the name of a version, %d hexadecimal digits, or "
+                                "the first %d or more of one that is kept (the status lists them)",
+                                text, CATALOG_DIGEST, SHORT_NAME);
 }
 
 /* Which there are, as the end of a sentence. */
@@ -186,7 +204,8 @@ int version_go_to(struct volume *v, const char *digest, bool pinned, struct err 
 
 int volume_set_version(struct volume *v, const char *digest, struct err *err)
 {
-    if (*digest && want_digest(digest, err))
+    char name[CATALOG_DIGEST + 1] = "";
+    if (*digest && whole_name(v, digest, name, err))
         return -1;
     if (named_catalog(v) && !version_is_remote(v))
         return *digest ? err_set(err, ERR_USAGE,
@@ -198,7 +217,7 @@ int volume_set_version(struct volume *v, const char *digest, struct err *err)
                                  "this mount serves the version that the servers of its set serve "
                                  "(set it there, or take the mount's peers away first)")
                        : 0;
-    return version_go_to(v, digest, /* pinned= */ true, err);
+    return version_go_to(v, name, /* pinned= */ true, err);
 }
 
 int pinned_open(struct volume *v, const char *folder, struct catalog **ret, struct err *err)
