@@ -278,6 +278,9 @@ int manual_completion(const char *shell, struct bytes *out, struct err *err);
 
 /* The numbers of a status that nobody has counted. */
 void status_zeros(struct json_writer *w);
+/* Of one mount, in full, for people. */
+void status_text(struct bytes *out, const struct json *s);
+double percent_of(double part, double whole);
 
 /* --- asking an owner (ask.c) ------------------------------------------------------------------ */
 
