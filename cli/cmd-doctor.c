@@ -1,6 +1,7 @@
 /* doctor: finds what is wrong and names the cure. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "doctor-internal.h"
 
@@ -38,19 +39,16 @@ void finding(struct doctor *d, enum verdict v, const char *what, const char *cur
 
 static void look(struct doctor *d, const char *arg, const struct doctor_options *o)
 {
-    struct control_mount m;
+    cleanup_mount struct control_mount m = {0};
+    cleanup_free char *path = NULL;
     doctor_machine(d);
-    if (!arg) {
+    if (!arg)
         doctor_mounts(d);
-    } else if (mount_of(arg, &m, NULL, NULL) == 0) {
-        doctor_mount(d, &m);
-        control_mount_release(&m);
-    } else if (arg[0] == '/' || arg[0] == '.') {
-        doctor_mounts(d); /* a dead mount perhaps: it is among them */
+    else if (!strstr(arg, "://") && mount_path(arg, &path, NULL) == 0 &&
+             control_find(path, &m, NULL) == 0)
+        doctor_mount(d, &m, /* whole= */ true); /* a dead one, too */
+    else
         doctor_set(d, arg, o);
-    } else {
-        doctor_set(d, arg, o);
-    }
 }
 
 static int run(const struct conf *conf, const void *options, struct err *err)
@@ -83,11 +81,12 @@ const struct command cmd_doctor = {
     .args = "[SET|MOUNT]",
     .summary = "find what is wrong, and name the cure",
     .about =
-        "Looks at this machine (the FUSE device, fusermount3, the kernel), at the mounts "
-        "registered here (dead ones, stale registrations) and, if a SET or MOUNT is given, at its "
-        "store (can it be listed and read, are the clocks together), its cache folder (permission, "
-        "space), names that no file system can hold, and objects that changed at the source. One "
-        "line a finding; exit code 1 if something is wrong.",
+        "Looks at this machine (the FUSE device, fusermount3, the kernel) and at the mounts "
+        "registered here: dead and degraded ones, stale registrations, tiers, what could not be "
+        "stored, objects that changed at the source, the other machines that they ask. Of a SET or "
+        "MOUNT that is given it asks the store, too (can it be listed and read, are the clocks "
+        "together), and looks at its cache folder (permission, space) and for names that no file "
+        "system can hold. One line a finding; exit code 1 if something is wrong.",
     .max_args = 1,
     .rows = rows,
     .n_rows = COUNT(rows),

@@ -26,8 +26,13 @@ __attribute__((format(printf, 5, 6))) void finding(struct doctor *d, enum verdic
 
 void doctor_machine(struct doctor *d);
 void doctor_mounts(struct doctor *d);
-void doctor_mount(struct doctor *d, const struct control_mount *m);
+/* whole: its store is asked, and its names are looked at, too. */
+void doctor_mount(struct doctor *d, const struct control_mount *m, bool whole);
 void doctor_set(struct doctor *d, const char *set, const struct doctor_options *o);
+
+/* What asking a store found out: what does not work ("": all does), why, the first key. */
+void doctor_probed(struct doctor *d, const char *uri, const char *what, const char *why,
+                   const char *key);
 
 /* Names of the version in `dir`/catalog that no file system can hold. */
 void doctor_names(struct doctor *d, const char *dir);

@@ -98,8 +98,9 @@ static void check_mount(struct doctor *d, const struct control_mount *m)
 {
     struct err why = {0};
     cleanup_free char *cure = xasprintf("sampan umount %s", m->mountpoint);
-    cleanup_free char *heal = xasprintf("sampan mount %s %s heals it, sampan umount %s ends it",
-                                        m->uri, m->mountpoint, m->mountpoint);
+    cleanup_free char *heal =
+        xasprintf("sampan mount %s %s, with the options it had, heals it; sampan umount %s ends it",
+                  m->uri, m->mountpoint, m->mountpoint);
     if (!m->alive && m->mounted)
         finding(d, WRONG, "dead mount: its processes have ended, readers fail", heal,
                 "%s (process %d)", m->mountpoint, m->pid);
@@ -154,7 +155,7 @@ void doctor_mounts(struct doctor *d)
         return;
     }
     for (size_t i = 0; i < n; i++)
-        check_mount(d, &mounts[i]);
+        doctor_mount(d, &mounts[i], /* whole= */ false);
     check_unregistered(d, mounts, n);
     control_mounts_free(mounts, n);
 }
@@ -213,6 +214,50 @@ static void check_pending(struct doctor *d, const struct control_mount *m,
         finding(d, SOUND, "nothing that was written failed to be stored", NULL, "%s", m->uri);
 }
 
+/* With the mount's own keys, by its own way. */
+static void check_sources(struct doctor *d, const struct control_mount *m)
+{
+    cleanup_bytes struct bytes request = {0};
+    cleanup_json struct json_doc *answer = NULL;
+    struct json_writer w;
+    struct err err = {0};
+    ask_begin(&w, &request, "probe");
+    if (ask(m, &w, &request, NULL, NULL, &answer, &err)) { /* an older program perhaps */
+        finding(d, NOTE, "the store was not asked", NULL, "%s: %s", m->uri, err.msg);
+        return;
+    }
+    struct json root = json_root(answer), sources = json_get(&root, "sources");
+    for (size_t i = 0; i < json_count(&sources); i++) {
+        struct json s = json_at(&sources, i);
+        doctor_probed(d, json_str_at(&s, "uri"), json_str_at(&s, "what"), json_str_at(&s, "why"),
+                      json_str_at(&s, "key"));
+    }
+}
+
+static void check_peers(struct doctor *d, const struct json *status)
+{
+    struct json peers = json_get(status, "peers");
+    const char *why = json_str_at(status, "peers_why"), *not = json_str_at(status, "follows_why");
+    if (*why)
+        finding(d, WRONG, "who the other machines are cannot be asked", NULL, "%s", why);
+    if (*not )
+        finding(d, WRONG, "the version of the set's servers is not served here", NULL, "%s", not );
+    for (size_t i = 0; i < json_count(&peers); i++) {
+        struct json p = json_at(&peers, i);
+        const char *state = json_str_at(&p, "state"), *url = json_str_at(&p, "url");
+        if (strcmp(state, "lost") == 0)
+            finding(d, WRONG, "another machine's server is lost: the store is asked instead",
+                    "is sampan serve running there?", "%s", json_str_at(&p, "why"));
+        else if (strcmp(state, "denied") == 0)
+            finding(d, WRONG, "another machine's server refuses this mount",
+                    "give its token with --peer-token-file, or sampan set", "%s: %s", url,
+                    json_str_at(&p, "why"));
+        else if (strcmp(state, "version") == 0)
+            finding(d, NOTE, "another machine serves another version: the store is asked instead",
+                    "scan both, or set them one version", "%s: %s", url, json_str_at(&p, "why"));
+    }
+}
+
 /* A version that comes from a store, where it does not. */
 static void check_arriving(struct doctor *d, const struct json *status)
 {
@@ -229,12 +274,12 @@ static void check_arriving(struct doctor *d, const struct json *status)
                 why);
 }
 
-void doctor_mount(struct doctor *d, const struct control_mount *m)
+void doctor_mount(struct doctor *d, const struct control_mount *m, bool whole)
 {
     cleanup_json struct json_doc *answer = NULL;
     struct err err = {0};
     check_mount(d, m);
-    if (ask_status(m, &answer, &err))
+    if (!m->alive || m->recovering || ask_status(m, &answer, &err))
         return; /* check_mount() has said so */
     struct json root = json_root(answer), status = json_get(&root, "status");
     struct json set = json_get(&status, "set"), pending = json_get(&status, "pending");
@@ -257,7 +302,11 @@ void doctor_mount(struct doctor *d, const struct control_mount *m)
         finding(d, NOTE, "the set is empty", "is the name right?", "%s", m->uri);
     check_tiers(d, &status);
     check_arriving(d, &status);
+    check_peers(d, &status);
     check_stale(d, m);
+    if (!whole)
+        return;
+    check_sources(d, m);
     if (*json_str_at(&status, "dir"))
         doctor_names(d, json_str_at(&status, "dir"));
 }

@@ -51,47 +51,10 @@ void doctor_names(struct doctor *d, const char *dir)
 
 /* --- the store -------------------------------------------------------------------------------- */
 
-struct first_object {
-    char *key, *etag;
-    size_t key_len;
-    uint64_t size;
-    int64_t mtime_ns;
-};
-
-static int take_first(void *arg, const struct list_item *item, struct err *err)
-{
-    struct first_object *o = arg;
-    if (item->folder || item->unfinished || o->key)
-        return o->key ? err_set(err, ERR_CANCELLED, "enough") : 0;
-    *o = (struct first_object){.key = xstrndup(item->key, item->key_len),
-                               .key_len = item->key_len,
-                               .etag = xstrdup(item->etag ? item->etag : ""),
-                               .size = item->size,
-                               .mtime_ns = item->mtime_ns};
-    return err_set(err, ERR_CANCELLED, "enough");
-}
-
-static int get_first_byte(struct fetch *f, struct store *s, const struct first_object *o,
-                          struct err *err)
-{
-    unsigned char byte;
-    const struct fetch_get get = {.store = s,
-                                  .key = o->key,
-                                  .key_len = o->key_len,
-                                  .len = o->size ? 1 : 0,
-                                  .object_size = o->size,
-                                  .mtime_ns = o->mtime_ns,
-                                  .etag = o->etag,
-                                  .dest = &byte,
-                                  .prio = PRIO_READER};
-    return fetch_get_wait(f, &get, err);
-}
-
-static void check_clock(struct doctor *d, struct fetch *f, struct store *s,
-                        const struct first_object *o)
+static void check_clock(struct doctor *d, struct fetch *f, struct store *s, const char *key)
 {
     struct http_answer answer;
-    if ((store_caps(s) & STORE_LOCAL) || fetch_head(f, s, o->key, &answer, NULL) || !answer.date[0])
+    if ((store_caps(s) & STORE_LOCAL) || fetch_head(f, s, key, &answer, NULL) || !answer.date[0])
         return;
     int64_t there = (int64_t)curl_getdate(answer.date, NULL);
     int64_t skew = clock_wall_ns() / (int64_t)NS_PER_S - there;
@@ -106,32 +69,27 @@ static void check_clock(struct doctor *d, struct fetch *f, struct store *s,
             "%lld s %s the store's", (long long)apart, skew < 0 ? "behind" : "ahead of");
 }
 
+void doctor_probed(struct doctor *d, const char *uri, const char *what, const char *why,
+                   const char *key)
+{
+    if (*what && *key)
+        finding(d, WRONG, what, NULL, "%s: %s: %s", uri, key, why);
+    else if (*what)
+        finding(d, WRONG, what, NULL, "%s: %s", uri, why);
+    else if (!*key)
+        finding(d, NOTE, "the listing is empty: an empty mount", "check the prefix", "%s", uri);
+    else
+        finding(d, SOUND, "listing and reading", NULL, "%s: %s", uri, key);
+}
+
 static void check_store(struct doctor *d, struct fetch *f, struct store *s)
 {
-    struct first_object first = {0};
-    struct err err = {0};
-    _Atomic uint64_t seen = 0;
-    if (store_creds_refresh(s, false, &err)) {
-        finding(d, WRONG, "no usable credentials", NULL, "%s: %s", store_uri(s), err.msg);
-        return;
-    }
-    if (fetch_list(f, s, 1, take_first, &first, &seen, &err) && !first.key) {
-        finding(d, WRONG, "the store cannot be listed", NULL, "%s: %s", store_uri(s), err.msg);
-    } else if (!first.key) {
-        finding(d, NOTE, "the listing is empty: an empty mount", "check the prefix", "%s",
-                store_uri(s));
-    } else {
-        finding(d, SOUND, "listing", NULL, "%s", store_uri(s));
-        err_clear(&err);
-        if (get_first_byte(f, s, &first, &err))
-            finding(d, WRONG, "an object cannot be read", NULL, "%s: %s: %s", store_uri(s),
-                    first.key, err.msg);
-        else
-            finding(d, SOUND, "reading", NULL, "%s: %s", store_uri(s), first.key);
-        check_clock(d, f, s, &first);
-    }
-    free(first.key);
-    free(first.etag);
+    struct store_probe p;
+    probe_store(f, s, &p);
+    doctor_probed(d, store_uri(s), p.what ? p.what : "", p.err.msg, p.key ? p.key : "");
+    if (p.key)
+        check_clock(d, f, s, p.key);
+    probe_release(&p);
 }
 
 static void check_source(struct doctor *d, const char *uri, const struct store_conf *conf)
@@ -145,8 +103,7 @@ static void check_source(struct doctor *d, const char *uri, const struct store_c
         return;
     }
     fetch_conf_defaults(&fetch);
-    fetch.max_tries = 2;
-    fetch.budget_ns = 15 * NS_PER_S;
+    probe_patience(&fetch);
     if (fetch_new(&f, &fetch, &err)) {
         finding(d, WRONG, "transfers cannot be started", NULL, "%s", err.msg);
     } else {

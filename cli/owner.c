@@ -382,7 +382,8 @@ int mount_of(const char *path, struct control_mount *ret, char **ret_below, stru
         return -1;
     if (!m.alive) {
         err_set(err, ERR_FAILED,
-                "ask the mount: %s: its process has ended (sampan umount %s cleans up)",
+                "ask the mount: %s: its processes have ended (sampan mount, with the options it "
+                "had, heals it; sampan umount %s ends it)",
                 m.mountpoint, m.mountpoint);
         control_mount_release(&m);
         return -1;

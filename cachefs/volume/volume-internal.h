@@ -15,6 +15,7 @@
  *   epochs.c   the epochs to come, while this one trains
  *   remote.c   a catalog from another machine
  *   arrive.c   a catalog in a store, served while it comes
+ *   probe.c    can the sources be reached?
  *   pin.c      an older version that is to be served, and stays
  */
 #ifndef SAMPAN_VOLUME_INTERNAL_H

@@ -210,6 +210,23 @@ int volume_warmup(struct volume *v, const struct warmup_conf *conf, warmup_tick_
 void volume_status(struct volume *v, struct json_writer *w);
 /* Objects that changed at the source since the scan (ESTALE), newest last. */
 void volume_stale(struct volume *v, struct json_writer *w);
+
+/* What asking a store found out: `what` does not work (a literal; NULL: all does) and why; and the
+ * first object of its listing (key NULL: it has none). */
+struct store_probe {
+    const char *what;
+    struct err err;
+    char *key, *etag;
+    size_t key_len;
+    uint64_t size;
+    int64_t mtime_ns;
+};
+/* The beginning of a listing, and a byte of the first object. */
+void probe_store(struct fetch *f, struct store *s, struct store_probe *ret);
+void probe_release(struct store_probe *p);
+void probe_patience(struct fetch_conf *c); /* who asks does not wait as long as readers do */
+/* "sources": of each uri, what, why, key. Into an open object. */
+int volume_probe(struct volume *v, struct json_writer *w, struct err *err);
 uint64_t process_resident(void); /* RssAnon + RssShmem of this process, in bytes */
 
 /* Raw counters that only grow (rates are made of two answers). Written into an open object. */

@@ -13,3 +13,43 @@ grep -q "$MNT" "$T/stale" || fail "doctor does not name the dead mount: $(cat "$
 grep -q "umount" "$T/stale" || fail "doctor names no cure: $(cat "$T/stale")"
 [ $code != 0 ] || fail "exit 0 although something is wrong"
 sampan umount "$MNT"
+
+# A dead mount is no folder of samples, however it is named.
+mount_set "file://$SRC"
+kill -9 $(keepers) $(daemons)
+until_true 10 no_daemon
+for name in "$MNT" "$(basename "$MNT")"; do
+    code=0
+    (cd "$(dirname "$MNT")" && sampan doctor "$name") >"$T/dead" 2>&1 || code=$?
+    expect "exit code" "$code" 1
+    grep -q "dead mount.*$MNT.*sampan mount file://$SRC $MNT" "$T/dead" || fail "no dead mount, no cure: $(cat "$T/dead")"
+    ! grep "listing\|listed" "$T/dead" || fail "it was taken for a folder"
+done
+refused 1 "have ended.*sampan mount.*sampan umount $MNT" sampan scan "$MNT"
+refused 1 "have ended" sampan status "$MNT"
+sampan umount "$MNT"
+
+# A mount whose cache answers, and whose store is gone.
+start_nginx
+CACHE=$T/cache-http
+mount_set "$HTTP_URL/"
+sampan warmup "$MNT" --quiet >"$T/warm"
+sampan doctor "$MNT" >"$T/sound" || fail "doctor objects to a sound mount: $(cat "$T/sound")"
+grep -q "^ok .*listing and reading: $HTTP_URL" "$T/sound" || fail "the store was not asked: $(cat "$T/sound")"
+before=$(status fetch.requests)
+mv "$SRC" "$SRC.gone"
+code=0
+sampan doctor "$MNT" >"$T/gone" || code=$?
+expect "exit code" "$code" 1
+grep -q "^wrong .*cannot be listed: $HTTP_URL" "$T/gone" || fail "the store is gone, and doctor says: $(cat "$T/gone")"
+expect "requests that readers made" "$(status fetch.requests)" "$before"
+mv "$SRC.gone" "$SRC"
+sampan doctor "$MNT" --json >"$T/json"
+expect "wrong" "$(field wrong <"$T/json")" 0
+# Another machine that is not there: also where all mounts are looked at.
+sampan set "$MNT" "peers=http://127.0.0.1:$(free_port)"
+finds_peer() { ! sampan doctor "$@" >"$T/peer" && grep -q "^wrong .*other machines.*connect" "$T/peer"; }
+until_true 30 finds_peer || fail "the peer that is not there: $(cat "$T/peer")"
+finds_peer "$MNT" || fail "the peer that is not there: $(cat "$T/peer")"
+unmount
+nothing_left
