@@ -193,6 +193,8 @@ char *path_absolute(const char *path);
  * After owner_make(). */
 int check_nested(const char *set, const struct store_conf *conf, const struct owner *o,
                  const char *mountpoint, struct err *err);
+/* Refuses a cache folder in the mount point, and one that is given twice. */
+int check_cache_folders(const struct owner *o, const char *mountpoint, struct err *err);
 /* Takes the folders for this process until it ends or owner_release(); refuses, naming the process
  * that has them. After a fork: the lock's holder is the one who takes it. */
 int owner_lock(struct owner *o, struct err *err);

@@ -18,6 +18,31 @@ static bool lies_in(const char *outer, const char *path)
     return n == 1 || real[n] == '/' || real[n] == '\0';
 }
 
+/* The cache folder as it will be; its own last parts may not be there yet. */
+static bool will_lie_in(const char *outer, const char *path)
+{
+    size_t n = strlen(outer);
+    return strncmp(path, outer, n) == 0 && (path[n] == '/' || !path[n]);
+}
+
+int check_cache_folders(const struct owner *o, const char *mountpoint, struct err *err)
+{
+    for (size_t i = 0; i < o->n_tiers; i++) {
+        const char *dir = o->tiers[i].dir;
+        if (will_lie_in(mountpoint, dir))
+            return err_set(err, ERR_USAGE,
+                           "use the cache folder: %s: it lies in the mount point %s, which will "
+                           "hide it (give a folder elsewhere with --cache)",
+                           dir, mountpoint);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(o->tiers[k].dir, dir) == 0)
+                return err_set(err, ERR_USAGE,
+                               "--cache: %s: given twice (each tier needs a folder of its own)",
+                               dir);
+    }
+    return 0;
+}
+
 static int check_source(const char *dir, const struct owner *o, const char *mountpoint,
                         struct err *err)
 {

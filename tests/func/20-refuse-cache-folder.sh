@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A cache folder that cannot be written, that another mount owns, or that holds a user's files is
-# refused; the owner goes on, and the files stay as they are.
+# A cache folder that cannot be written, that another mount owns, that holds a user's files, lies in the mount point or
+# is given twice is refused; the owner goes on, and the files stay as they are.
 . "$SAMPAN_TESTS/lib/common.sh"
 need_mount
 make_set --classes 1 --files 5
@@ -14,6 +14,9 @@ refused "[14]" "in use|owned|another|pid" sampan mount "file://$SRC" "$T/second"
 same_tree "$SRC" "$MNT"
 unmount
 nothing_left
+refused 2 "lies in the mount point" sampan mount "file://$SRC" "$MNT" --cache "ssd:$MNT/cache=1GiB"
+refused 2 "given twice" sampan mount "file://$SRC" "$MNT" --cache "ssd:$T/tier=1GiB" --cache "hdd:$T/tier=1GiB"
+[ ! -e "$T/tier" ] && [ ! -e "$MNT/cache" ] || fail "a folder was made"
 mkdir -p "$T/home-of-somebody/letters"
 echo dear >"$T/home-of-somebody/letters/first"
 echo list >"$T/home-of-somebody/index.html"
