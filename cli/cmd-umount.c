@@ -145,6 +145,8 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     cleanup_free char *path = NULL;
     if (mount_path(conf_arg(conf, 0), &path, err))
         return -1;
+    if (chdir("/") < 0) /* whoever works in the mount, it should not be us */
+        return err_sys(err, errno, "leave this folder");
     struct control_mount m = {0};
     struct err why = {0};
     if (control_find(path, &m, &why) == 0 && strcmp(m.mountpoint, path) != 0) {

@@ -16,4 +16,9 @@ sampan umount "$MNT" --lazy
 kill $user
 wait $user 2>/dev/null || true
 until_true 20 no_daemon || fail "the daemon outlives its mount"
+# From inside: whoever asks is no user of it.
+mount_set "file://$SRC"
+(cd "$MNT/class-000" && exec "$S" umount "$MNT") || fail "umount is in its own way"
+! is_mounted "$MNT" || fail "still there"
+until_true 20 no_daemon
 nothing_left
