@@ -125,8 +125,10 @@ static int list_destination(struct lister *l, struct err *err)
 {
     struct sync_run *r = l->run;
     struct err e = {0};
-    if (list_store(l, r->to, &e) &&
-        e.class != ERR_NOT_FOUND) { /* not there yet: nothing is in it */
+    /* A folder that is not there yet: nothing is in it. A prefix is always there, a bucket that is
+     * not there will not come. */
+    bool made_by_writing = !(store_caps(r->to) & STORE_FLAT_LIST);
+    if (list_store(l, r->to, &e) && (e.class != ERR_NOT_FOUND || !made_by_writing)) {
         *err = e;
         return err_wrap(err, "list %s", store_uri(r->to));
     }
