@@ -110,7 +110,10 @@ int uri_parse(struct uri *ret, const char *text, struct err *err)
 {
     *ret = (struct uri){0};
     size_t n = scheme_len(text);
-    if (!n)
+    if (!n && text[0] == '/')
+        return err_set(err, ERR_USAGE, "not an address: %.1000s (of a folder it is file://%.1000s)",
+                       text, text);
+    if (!n) /* not repeated, as above */
         return err_set(
             err, ERR_USAGE,
             "not an address: it must begin with file://, s3://, minio://, bos://, http://, "

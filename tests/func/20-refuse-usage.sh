@@ -10,6 +10,7 @@ echo junk >"$T/junk"
 refused 2 "not a set.*neither a set file.*nor a catalog" sampan mount "$T/junk" "$MNT" --cache "ssd:$CACHE=1GiB"
 refused 2 "sampler|known" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --sampler no-such-sampler
 refused 2 "scheme|uri|gopher" sampan mount gopher://x/y "$MNT" --cache "ssd:$CACHE=1GiB"
+refused 2 "not an address: $T/there.*file://$T/there" sampan sync "file://$SRC" "$T/there"
 refused 3 "$T/nothing" sampan umount "$T/nothing"
 refused 3 "$T/nothing|no mount" sampan status "$T/nothing"
 says() { # TEXT CMD… : its output holds the text

@@ -194,7 +194,7 @@ Test(uri, refused, .init = forget_environment)
         {"s3://AK:7/TOPSECRET@bucket/x", NULL, "no bucket: s3://…: a port without a host"},
         {"minio://h:9000/", NULL, "no bucket"},
         {"gopher://x/", NULL, "unknown kind of store: gopher://"},
-        {"/just/a/path", NULL, "it must begin with"},
+        {"/just/a/path", NULL, "/just/a/path (of a folder it is file:///just/a/path)"},
         {"", NULL, "it must begin with"},
         {"http://h/x?y=1", NULL, "names one page"},
         {"file://server/x", NULL, "not a local folder"},
