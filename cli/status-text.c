@@ -98,13 +98,14 @@ static void add_peers(struct bytes *out, const struct json *s)
     bytes_add(&lines, "", 0);
     for (size_t i = 0; i < n; i++) {
         struct json p = json_at(&peers, i);
+        const char *state = json_str_at(&p, "state"), *why = json_str_at(&p, "why");
         samples += json_uint_at(&p, "samples");
         bytes += json_uint_at(&p, "bytes");
-        if (strcmp(json_str_at(&p, "state"), "ok") == 0 || unwell++ >= PEERS_SHOWN)
+        if (strcmp(state, "ok") == 0 || unwell++ >= PEERS_SHOWN)
             continue;
         bytes_addf(&lines, "            partition %" PRIu64 ", %s: %s%s%s\n",
-                   json_uint_at(&p, "partition"), json_str_at(&p, "url"), json_str_at(&p, "state"),
-                   *json_str_at(&p, "why") ? ": " : "", json_str_at(&p, "why"));
+                   json_uint_at(&p, "partition"), json_str_at(&p, "url"),
+                   strcmp(state, "version") == 0 ? "not used" : state, *why ? ": " : "", why);
     }
     bytes_addf(out, "  peers     %zu known, %zu ok, %" PRIu64 " samples (", n, n - unwell, samples);
     add_size(out, bytes);
