@@ -168,6 +168,17 @@ static int report(const struct json *result, const struct warmup_options *o, str
     return print_out(&out, err) ? -1 : failed;
 }
 
+struct shown {
+    struct progress progress;
+    const atomic_bool *interrupted;
+};
+
+static bool show(void *arg, const struct json *message)
+{
+    struct shown *s = arg;
+    return progress_control(&s->progress, message) && !atomic_load(s->interrupted);
+}
+
 static int warm_mount(const struct control_mount *m, const struct path_list *paths,
                       const struct warmup_options *o, struct err *err)
 {
@@ -190,10 +201,13 @@ static int warm_mount(const struct control_mount *m, const struct path_list *pat
     jw_bool(&w, "verify", o->verify);
     jw_bool(&w, "dry_run", o->dry_run);
     jw_bool(&w, "background", o->background);
-    struct progress progress;
-    progress_init(&progress, o->quiet);
-    int failed = ask(m, &w, &request, progress_control, &progress, &answer, err);
-    progress_end(&progress);
+    struct shown shown = {.interrupted = catch_interrupts()};
+    progress_init(&shown.progress, o->quiet);
+    int failed = ask(m, &w, &request, show, &shown, &answer, err);
+    progress_end(&shown.progress);
+    if (failed && err && err->class == ERR_CANCELLED && atomic_load(shown.interrupted))
+        return err_set(err, ERR_CANCELLED, "%s: told to stop; what was fetched stays",
+                       m->mountpoint);
     if (failed)
         return -1;
     struct json root = json_root(answer), result = json_get(&root, "result");

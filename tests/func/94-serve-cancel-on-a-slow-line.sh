@@ -45,7 +45,19 @@ until_true 20 empty || fail "held: $(status memory.pool_used)"
 expect "failures" "$(status fetch.failures) $(status reads.errors) $(status warmup.failed)" "0 0 0"
 expect "the warmup" "$(status warmup.state)" cancelled
 
+# The command, interrupted: it ends, and so does the warmup, so that another one may begin.
 store "$URL/_slow"
+sampan warmup "$MNT" --quiet 2>"$T/warmup.err" &
+command=$!
+until_true 30 many_fly || fail "only $(status fetch.in_flight) requests are under way"
+kill -INT "$(pgrep -P "$command")"
+code=0
+wait "$command" || code=$?
+expect "exit code of the interrupted warmup" "$code" 130
+grep -q "told to stop" "$T/warmup.err" || fail "it does not say why it ended: $(cat "$T/warmup.err")"
+until_true 20 flying 0 || fail "under way: $(status fetch.in_flight); open: $(store "$URL/_open"), $before before"
+until_true 20 empty || fail "held: $(status memory.pool_used)"
+
 begin paused
 expect_code 200 POST /v1/jobs/paused/pause
 wait_job paused paused
