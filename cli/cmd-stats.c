@@ -77,20 +77,20 @@ static void add_line(struct bytes *out, const struct json *before, const struct 
                      double s, int64_t number)
 {
     if (number % HEADER_EVERY == 0)
-        bytes_addf(out, "%9s %11s %9s %9s %9s %9s %9s %7s %11s %9s %9s\n", "reads/s", "bytes/s",
-                   "mem/s", "disk/s", "store/s", "pushed/s", "errors/s", "flight", "fetched/s",
-                   "p50 us", "p99 us");
+        bytes_addf(out, "%9s %11s %9s %9s %9s %9s %9s %9s %7s %11s %9s %9s\n", "reads/s", "bytes/s",
+                   "mem/s", "disk/s", "peer/s", "store/s", "pushed/s", "errors/s", "flight",
+                   "fetched/s", "p50 us", "p99 us");
     char read[32], fetched[32];
     struct json fetch = json_get(after, "fetch"), latency = json_get(after, "latency");
     conf_format_size((uint64_t)grown(before, after, "reads", "bytes", s), read);
     conf_format_size((uint64_t)grown(before, after, "fetch", "bytes", s), fetched);
-    bytes_addf(out, "%9.0f %11s %9.0f %9.0f %9.0f %9.0f %9.0f %7" PRIu64 " %11s %9.0f %9.0f\n",
-               grown(before, after, "reads", "total", s), read,
-               grown(before, after, "reads", "mem", s), grown(before, after, "reads", "disk", s),
-               grown(before, after, "reads", "store", s),
-               grown(before, after, "reads", "pushed", s),
-               grown(before, after, "reads", "errors", s), json_uint_at(&fetch, "in_flight"),
-               fetched, json_num_at(&latency, "p50_us"), json_num_at(&latency, "p99_us"));
+    bytes_addf(
+        out, "%9.0f %11s %9.0f %9.0f %9.0f %9.0f %9.0f %9.0f %7" PRIu64 " %11s %9.0f %9.0f\n",
+        grown(before, after, "reads", "total", s), read, grown(before, after, "reads", "mem", s),
+        grown(before, after, "reads", "disk", s), grown(before, after, "reads", "peer", s),
+        grown(before, after, "reads", "store", s), grown(before, after, "reads", "pushed", s),
+        grown(before, after, "reads", "errors", s), json_uint_at(&fetch, "in_flight"), fetched,
+        json_num_at(&latency, "p50_us"), json_num_at(&latency, "p99_us"));
 }
 
 static void pause_for(uint64_t ns)

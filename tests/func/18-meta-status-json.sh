@@ -41,6 +41,10 @@ for _ in 1 2 3; do
 done
 ! ls -A "$MNT" | grep -q sampan || fail ".sampan shows in a listing"
 sampan status --json | grep -q "\"$MNT\"" || fail "status without a mount does not list this one"
+sampan stats "$MNT" --count 1 --interval 100ms >"$T/stats"
+for source in mem disk peer store; do
+    grep -q " $source/s " "$T/stats" || fail "stats do not show what came from $source: $(cat "$T/stats")"
+done
 sampan stats "$MNT" --json | head -n 1 | field reads >/dev/null || fail "stats --json has no reads"
 unmount
 expect "status of nothing" "$(sampan status --json | grep -c mountpoint || true)" 0
