@@ -1,5 +1,6 @@
 """Requests to a mounted set: ioctls on its root folder (docs/formats/ioctl.md)."""
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -14,6 +15,10 @@ def _root(mount):
     fd = os.open(mount, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield fd
+    except OSError as refused:
+        if refused.errno != errno.ENOTTY:
+            raise
+        raise OSError(errno.ENOTTY, "not the root of a mounted set of samples", mount) from None
     finally:
         os.close(fd)
 
