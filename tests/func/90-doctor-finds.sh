@@ -44,7 +44,7 @@ expect "exit code" "$code" 1
 grep -q "^wrong .*cannot be listed: $HTTP_URL" "$T/gone" || fail "the store is gone, and doctor says: $(cat "$T/gone")"
 expect "requests that readers made" "$(status fetch.requests)" "$before"
 mv "$SRC.gone" "$SRC"
-sampan doctor "$MNT" --json >"$T/json"
+sampan doctor "$MNT" --json >"$T/json" || fail "the store is back, and doctor says: $(cat "$T/json")"
 expect "wrong" "$(field wrong <"$T/json")" 0
 # Another machine that is not there: also where all mounts are looked at.
 sampan set "$MNT" "peers=http://127.0.0.1:$(free_port)"
