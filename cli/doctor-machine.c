@@ -99,7 +99,7 @@ static void check_mount(struct doctor *d, const struct control_mount *m)
     struct err why = {0};
     cleanup_free char *cure = xasprintf("sampan umount %s", m->mountpoint);
     cleanup_free char *heal =
-        xasprintf("sampan mount %s %s, with the options it had, heals it; sampan umount %s ends it",
+        xasprintf("sampan mount %s %s heals it, given the options it had; sampan umount %s ends it",
                   m->uri, m->mountpoint, m->mountpoint);
     if (!m->alive && m->mounted)
         finding(d, WRONG, "dead mount: its processes have ended, readers fail", heal,
