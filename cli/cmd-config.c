@@ -4,6 +4,13 @@
 #include "cli-internal.h"
 #include "mem.h"
 
+/* As lines of a configuration file: what is not set is a comment. */
+static void add_line(struct bytes *text, const char *name, const char *value, const char *origin)
+{
+    bytes_addf(text, "%s%-*s = %-24s # %s\n", *value ? "" : "# ", *value ? 20 : 18, name, value,
+               origin);
+}
+
 static void add_row(struct bytes *text, struct json_writer *w, const struct conf *conf,
                     const struct conf_row *row, const void *options)
 {
@@ -11,8 +18,14 @@ static void add_row(struct bytes *text, struct json_writer *w, const struct conf
     bytes_add(&value, "", 0);
     conf_print_value(conf, row, options, &value);
     const char *origin = conf_origin_name(conf_origin_of(conf, row->name));
+    if (!w && row->type == CONF_LIST && value.len) {
+        const struct conf_list *list = (const void *)((const char *)options + row->offset);
+        for (size_t i = 0; i < list->n; i++)
+            add_line(text, row->name, list->items[i], origin);
+        return;
+    }
     if (!w) {
-        bytes_addf(text, "%-20s = %-24s # %s\n", row->name, value.data, origin);
+        add_line(text, row->name, value.data, origin);
         return;
     }
     jw_object(w, NULL);
@@ -96,6 +109,7 @@ const struct command cmd_config = {
     .about =
         "Prints the options that COMMAND (all commands, if none is named) would run with if it "
         "were given OPTIONS now, and where each value came from: the command line, a SAMPAN_ "
-        "variable, --config FILE or the default.\n\nThe output is itself a configuration file.",
+        "variable, --config FILE or the default.\n\nWhat is printed for one COMMAND is itself a "
+        "configuration file.",
     .run_raw = run_raw,
 };

@@ -51,6 +51,16 @@ static int load_defaults(struct conf *c, void *out, struct err *err)
 
 /* --- the file: "key = value" lines, '#' comments ---------------------------------------------- */
 
+/* Behind a value a comment is a '#' between blanks: names of files may have others. */
+static void cut_comment(char *text)
+{
+    for (char *p = text; (p = strchr(p, '#')); p++)
+        if (p > text && isspace((unsigned char)p[-1]) && isspace((unsigned char)p[1])) {
+            *p = '\0';
+            return;
+        }
+}
+
 static char *trim(char *text)
 {
     while (isspace((unsigned char)*text))
@@ -79,6 +89,7 @@ static int file_line(struct conf *c, void *out, char *line, struct err *err)
     if (!equals)
         return err_set(err, ERR_USAGE, "\"%s\": want key = value", line);
     *equals = '\0';
+    cut_comment(equals + 1);
     char *key = trim(line), *value = trim(equals + 1);
     size_t row = find_row(c, key, strlen(key));
     if (row != SIZE_MAX)

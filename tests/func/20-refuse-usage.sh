@@ -23,6 +23,18 @@ says '[0-9]\.[0-9]' sampan version
 says mount sampan help
 says --free-space sampan help mount
 SAMPAN_MEMORY=300MiB says "memory .*300.*environment" sampan config
+# What config prints for a command is a configuration file that says the same.
+for verb in mount scan warmup sync serve plan bench doctor top stats evict; do
+    sampan config $verb >"$T/conf-one"
+    sampan config $verb --config "$T/conf-one" >"$T/conf-two"
+    diff <(sed 's/ *# [a-z ]*$//' "$T/conf-one") <(sed 's/ *# [a-z ]*$//' "$T/conf-two") || fail "config $verb"
+done
+sampan config mount --cache mem:/m=64MiB --cache "ssd:/a #b=1GiB" --memory 300MiB --quiet >"$T/conf-one"
+sampan config mount --config "$T/conf-one" >"$T/conf-two"
+expect "tiers of the file" "$(grep -c '^cache  *= .* # file' "$T/conf-two")" 2
+says 'cache  *= ssd:/a #b=1GiB  *# file' cat "$T/conf-two"
+says 'memory  *= 300MiB  *# file' cat "$T/conf-two"
+says 'quiet  *= true  *# file' cat "$T/conf-two"
 says "^.TH" sampan help --man mount
 says complete sampan help --completion bash
 says compdef sampan help --completion zsh

@@ -122,8 +122,9 @@ static char *config_file(const char *text)
 
 Test(conf, priority_of_the_four_origins)
 {
-    char *file = config_file("# a comment\n\nmemory = 1G\n connections=9 \nendpoint = http://file\n"
-                             "cache = ssd:/file=1G\ncache = ssd:/file2=1G\n");
+    char *file =
+        config_file("# a comment\n\nmemory = 1G   # ours\n connections=9 \nendpoint = http://file\n"
+                    "cache = ssd:/file #1=1G # here\ncache = ssd:/file2=1G\n");
     setenv("SAMPAN_CONNECTIONS", "10", 1);
     setenv("SAMPAN_ENDPOINT", "http://env", 1);
     struct conf *c;
@@ -134,6 +135,7 @@ Test(conf, priority_of_the_four_origins)
     cr_expect_eq(o.connections, 10);
     cr_expect_str_eq(o.endpoint, "http://cli");
     cr_expect_eq(o.cache.n, 2);
+    cr_expect_str_eq(o.cache.items[0], "ssd:/file #1=1G");
     cr_expect_eq(conf_origin_of(c, "memory"), CONF_FILE);
     cr_expect_eq(conf_origin_of(c, "connections"), CONF_ENV);
     cr_expect_eq(conf_origin_of(c, "endpoint"), CONF_CLI);
