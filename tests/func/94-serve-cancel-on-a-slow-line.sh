@@ -47,10 +47,10 @@ expect "the warmup" "$(status warmup.state)" cancelled
 
 # The command, interrupted: it ends, and so does the warmup, so that another one may begin.
 store "$URL/_slow"
-sampan warmup "$MNT" --quiet 2>"$T/warmup.err" &
+"$S" warmup "$MNT" --quiet 2>"$T/warmup.err" &
 command=$!
 until_true 30 many_fly || fail "only $(status fetch.in_flight) requests are under way"
-kill -INT "$(pgrep -P "$command")"
+kill -INT "$command"
 code=0
 wait "$command" || code=$?
 expect "exit code of the interrupted warmup" "$code" 130
