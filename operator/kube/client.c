@@ -86,7 +86,7 @@ struct kube_client {
     struct lock lock;
     /* --- under the lock --- */
     struct call *pending;
-    bool stopping, closing;
+    bool closing;
     /* --- the thread's alone --- */
     struct call *active;
     struct secret token;
@@ -347,7 +347,7 @@ static struct call *take_due(struct kube_client *c, uint64_t now, uint64_t *wake
     *wake = UINT64_MAX;
     while (*at) {
         struct call *call = *at;
-        if (call->due > now && !c->stopping) {
+        if (call->due > now && !c->closing) {
             *wake = call->due < *wake ? call->due : *wake;
             at = &call->next;
             continue;
@@ -371,11 +371,10 @@ static void append(struct kube_client *c, struct call *call)
     *at = call;
 }
 
-static bool is_stopping(struct kube_client *c, bool *closing)
+static bool is_closing(struct kube_client *c)
 {
     ACQUIRE(&c->lock);
-    *closing = c->closing;
-    return c->stopping;
+    return c->closing;
 }
 
 static void cancel(struct call *call)
@@ -387,18 +386,17 @@ static void cancel(struct call *call)
 }
 
 /* True where something was started or ended: there may be more to do at once. */
-static bool begin_due(struct kube_client *c, uint64_t *wake)
+static bool begin_due(struct kube_client *c, bool closing, uint64_t *wake)
 {
     uint64_t now = clock_mono_ns();
-    bool closing, stopping = is_stopping(c, &closing);
     struct call *due = take_due(c, now, wake);
     bool any = due != NULL;
     while (due) {
         struct call *call = due;
         struct err why = {0};
         due = call->next;
-        uint64_t turn = stopping ? now : turn_of(c, call, now);
-        if (stopping) {
+        uint64_t turn = closing ? now : turn_of(c, call, now);
+        if (closing) {
             cancel(call);
         } else if (turn > now) {
             call->due = turn;
@@ -409,7 +407,7 @@ static bool begin_due(struct kube_client *c, uint64_t *wake)
             end_call(call, &none, &why);
         }
     }
-    while (stopping && c->active) {
+    while (closing && c->active) {
         struct call *call = c->active;
         leave(c, call);
         cancel(call);
@@ -438,20 +436,19 @@ static bool finish_done(struct kube_client *c)
 static void *client_main(void *arg)
 {
     struct kube_client *c = arg;
-    for (bool closing = false; !closing;) {
+    for (;;) {
         uint64_t wake;
-        bool any = begin_due(c, &wake);
+        bool closing = is_closing(c); /* first: what this round finds then has been ended */
+        bool any = begin_due(c, closing, &wake);
         any |= finish_done(c);
         if (any)
             continue;
-        if (is_stopping(c, &closing) && closing)
-            break;
-        closing = false;
+        if (closing)
+            return NULL;
         uint64_t now = clock_mono_ns();
         uint64_t ms = wake > now ? (wake - now) / NS_PER_MS + 1 : 0;
         curl_multi_poll(c->multi, NULL, 0, ms < POLL_MAX_MS ? (int)ms : POLL_MAX_MS, NULL);
     }
-    return NULL;
 }
 
 /* --- for everybody ---------------------------------------------------------------------------- */
@@ -475,15 +472,6 @@ void kube_start(struct kube_client *c, const struct kube_request *r, uint64_t de
     call->timeout = r->timeout_ns ? r->timeout_ns : TIMEOUT_NS;
     call->due = delay_ns ? clock_mono_ns() + delay_ns : 0;
     append(c, call);
-    curl_multi_wakeup(c->multi);
-}
-
-void kube_stop(struct kube_client *c)
-{
-    {
-        ACQUIRE(&c->lock);
-        c->stopping = true;
-    }
     curl_multi_wakeup(c->multi);
 }
 
@@ -514,7 +502,7 @@ void kube_close(struct kube_client *c)
         return;
     {
         ACQUIRE(&c->lock);
-        c->stopping = c->closing = true;
+        c->closing = true;
     }
     curl_multi_wakeup(c->multi);
     pthread_join(c->thread, NULL);

@@ -75,8 +75,6 @@ struct kube_client;
 int kube_open(struct kube_client **ret, const struct kube_client_conf *conf, struct err *err);
 /* Ends what is under way (ERR_CANCELLED), then the thread. NULL is fine. */
 void kube_close(struct kube_client *c);
-/* All that is under way, and what is asked from now on, ends with ERR_CANCELLED. */
-void kube_stop(struct kube_client *c);
 
 struct kube_answer {
     int status;             /* of HTTP; 0: none came */
