@@ -156,22 +156,6 @@ void build_copy_items(struct json_writer *w, const struct json *from)
     }
 }
 
-void build_copy_pairs(struct json_writer *w, const char *key, const struct json *user,
-                      const struct pairs *ours)
-{
-    if (!json_count(user) && !ours->n)
-        return;
-    jw_object(w, key);
-    for (size_t i = 0; i < json_count(user); i++) {
-        struct json member = json_member(user, i);
-        if (!pairs_get(ours, member.key))
-            build_copy(w, member.key, &member);
-    }
-    for (size_t i = 0; i < ours->n; i++)
-        jw_str(w, ours->items[i].key, ours->items[i].value);
-    jw_end(w);
-}
-
 void build_owner_keys(const struct json *changed, const char *kind,
                       void (*add)(void *arg, const char *key), void *arg)
 {

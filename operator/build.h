@@ -45,9 +45,6 @@ void build_copy(struct json_writer *w, const char *key, const struct json *value
 void build_copy_members(struct json_writer *w, const struct json *from, const char *const *except);
 /* All items of an array. */
 void build_copy_items(struct json_writer *w, const struct json *from);
-/* A map of texts with ours over the user's. */
-void build_copy_pairs(struct json_writer *w, const char *key, const struct json *user,
-                      const struct pairs *ours);
 
 /* The keys of its owners of that kind: whom a change of it wakes (controller.h). */
 void build_owner_keys(const struct json *changed, const char *kind,

@@ -296,12 +296,6 @@ const char *part_condition_reason_was(const struct part_conditions *c, const cha
     return part_text(&old, "reason");
 }
 
-int64_t part_condition_since(const struct part_conditions *c, const char *type)
-{
-    struct json old = condition_was(c, type);
-    return part_time(part_text(&old, "lastTransitionTime"));
-}
-
 static bool same(const char *a, const char *b)
 {
     return a && b && strcmp(a, b) == 0;

@@ -147,8 +147,6 @@ void part_condition_warn(struct part_conditions *c, const char *type, const char
 void part_condition_keep(struct part_conditions *c, const char *type);
 /* What the status says now: NULL if the condition is not there. */
 const char *part_condition_was(const struct part_conditions *c, const char *type);
-/* Since when it is as the status says; -1: it is not there. */
-int64_t part_condition_since(const struct part_conditions *c, const char *type);
 const char *part_condition_reason_was(const struct part_conditions *c, const char *type);
 /* Writes the member "conditions". */
 void part_conditions_write(const struct part_conditions *c, struct json_writer *w);

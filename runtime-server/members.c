@@ -453,11 +453,6 @@ unsigned members_partitions(const struct members *m)
     return m->conf.partitions;
 }
 
-unsigned members_ordinal(const struct members *m)
-{
-    return m->conf.ordinal;
-}
-
 /* --- life ------------------------------------------------------------------------------------- */
 
 static int check_conf(const struct members_conf *conf, struct err *err)

@@ -50,7 +50,6 @@ void members_close(struct members *m); /* NULL is fine */
 /* Are there others? Without --peers, or with one partition, there are none. */
 bool members_are_several(const struct members *m);
 unsigned members_partitions(const struct members *m);
-unsigned members_ordinal(const struct members *m);
 
 /* How one of them is now; `ret_url` and `ret_why` (may be NULL) get "" where there is nothing to
  * say. Of this server itself always OK. */

@@ -61,11 +61,6 @@ static const size_t offsets[] = {
 #undef FN
 };
 
-const char *cuda_library_name(enum cuda_library l)
-{
-    return libraries[l].name;
-}
-
 /* --- finding ---------------------------------------------------------------------------------- */
 
 /* NVRTC finds the file of its built-in functions by the loader's path alone: it is loaded before,

@@ -60,6 +60,5 @@ struct cuda_row {
 };
 extern const struct cuda_row cuda_rows[];
 extern const size_t cuda_n_rows;
-const char *cuda_library_name(enum cuda_library l);
 
 #endif
