@@ -8,8 +8,9 @@ asan:
 	@$(MAKE) --no-print-directory VARIANT=asan all tools unit-build
 	@$(MAKE) --no-print-directory VARIANT=asan T='$(SHORT_FUNC)' test-run
 
-# Modules with threads of their own; the rest of the tree has none to race.
-TSAN_MODULES := $(filter base fetch cache volume fuse ctlserve csi loader kube operator,$(UNIT_MODULES))
+# Modules with threads of their own, but for the trainer: its libraries' threads are not built with it.
+TSAN_MODULES := $(filter base fetch cache transfer stage volume keeper fuse outfuse ctlserve jobs \
+                         server csi loader kube operator,$(UNIT_MODULES))
 tsan:
 	@$(MAKE) --no-print-directory VARIANT=tsan $(TSAN_MODULES:%=build-tsan/unit/%)
 	@SAMPAN_BUILD=build-tsan TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 \
