@@ -3,8 +3,11 @@
  * (docs/formats/peer.md has the bytes).
  *
  *   POST /v1/samples:batch -> `share` of the owner: places in packs, as descriptors under leases
- *                          -> one answer over all of them: the library sends large parts from
- *                             mappings of the packs, small ones from one block of memory
+ *                          -> one answer over all of them, which the library takes piece by
+ *                             piece into a buffer that stays in the processor's cache
+ *
+ * Bytes are read, not mapped: a mapping of what is sent once costs more to make, to fill and to end
+ * than the copy, and with TLS a disk that fails would be a signal there.
  *
  * Nothing is fetched for anybody: what is not here is answered so. Lock: `peers.lock`
  * (RANK_METRICS), never held while anything is asked or sent.
@@ -14,7 +17,7 @@
 #include <fcntl.h>
 #include <microhttpd.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/uio.h>
 
 #include "clock.h"
 #include "control.h"
@@ -24,19 +27,14 @@
 #include "peer-frames.h"
 #include "server-internal.h"
 
-#define SMALL      (32u << 10)   /* below, a copy costs less than a mapping */
+#define SEND_BYTES (512u << 10)  /* handed to the library at a time */
 #define MEMORY_MAX (64ull << 20) /* of all answers that are being sent */
+#define IN_MEMORY  (-1)
 
 struct piece {
-    int file;
-    uint64_t offset;
-    uint32_t len;
-};
-
-/* From the first to the last byte of a file that is sent from a mapping. */
-struct span {
-    uint64_t from, to;
-    char *at; /* of `from`, once it is mapped */
+    int file;        /* or IN_MEMORY */
+    uint64_t offset; /* in the file, or in the block */
+    size_t len;
 };
 
 /* An answer while it is sent. */
@@ -46,12 +44,15 @@ struct batch {
     struct bytes leases; /* as in link.returning */
     int fds[CONTROL_FDS_MAX];
     size_t n_fds;
-    struct MHD_IoVec *iov;
-    size_t n_iov, cap_iov;
-    struct span spans[CONTROL_FDS_MAX]; /* of the files; empty: nothing of it is mapped */
-    char *block;                        /* heads and small parts */
-    size_t block_len, block_cap;
+    struct piece *pieces; /* the answer, in order */
+    size_t n_pieces, cap_pieces;
+    uint64_t len;
+    struct bytes block; /* heads, and why some are not sent */
     uint64_t charged;
+    /* While it is sent: */
+    size_t at;    /* this piece … */
+    size_t done;  /* … of which so much is sent */
+    bool ordered; /* the disk was asked for all that follows */
 };
 
 static void take_returning(struct peers *p, struct link *l, struct bytes *ret)
@@ -82,11 +83,8 @@ static void batch_free(void *arg)
 {
     struct batch *b = arg;
     struct peers *p = &b->server->peers;
-    for (size_t i = 0; i < b->n_fds; i++) {
-        if (b->spans[i].at)
-            munmap(b->spans[i].at, b->spans[i].to - b->spans[i].from);
+    for (size_t i = 0; i < b->n_fds; i++)
         close(b->fds[i]);
-    }
     {
         ACQUIRE(&p->lock);
         p->memory -= b->charged;
@@ -99,92 +97,35 @@ static void batch_free(void *arg)
     if (b->link)
         link_unref(p, b->link);
     bytes_release(&b->leases);
-    free(b->iov);
-    free(b->block);
+    bytes_release(&b->block);
+    free(b->pieces);
     free(b);
 }
 
 /* --- the answer's bytes ----------------------------------------------------------------------- */
 
-/* Neighbours in the block go out as one. */
-static void add_iov(struct batch *b, const void *at, size_t len)
+static void add_piece(struct batch *b, const struct piece *p)
 {
-    struct MHD_IoVec *last = b->n_iov ? &b->iov[b->n_iov - 1] : NULL;
-    if (last && (const char *)last->iov_base + last->iov_len == at) {
-        last->iov_len += len;
-        return;
+    if (b->n_pieces == b->cap_pieces) {
+        b->cap_pieces = b->cap_pieces ? 2 * b->cap_pieces : 64;
+        b->pieces = xrealloc(b->pieces, b->cap_pieces * sizeof *b->pieces);
     }
-    if (b->n_iov == b->cap_iov) {
-        b->cap_iov = b->cap_iov ? 2 * b->cap_iov : 64;
-        b->iov = xrealloc(b->iov, b->cap_iov * sizeof *b->iov);
-    }
-    assert(b->iov);
-    b->iov[b->n_iov++] = (struct MHD_IoVec){at, len};
+    assert(b->pieces);
+    b->pieces[b->n_pieces++] = *p;
+    b->len += p->len;
 }
 
-/* Room in the block, which was made large enough: its bytes never move. */
-static char *take_block(struct batch *b, size_t len)
+static void add_bytes(struct batch *b, const void *data, size_t len)
 {
-    assert(len <= b->block_cap - b->block_len);
-    char *at = b->block + b->block_len;
-    b->block_len += len;
-    add_iov(b, at, len);
-    return at;
+    add_piece(b, &(struct piece){IN_MEMORY, b->block.len, len});
+    bytes_add(&b->block, data, len);
 }
 
 static void add_frame(struct batch *b, const struct peer_frame *f)
 {
-    peer_frame_head((unsigned char *)take_block(b, PEER_HEAD), f);
-}
-
-static int copy_piece(struct batch *b, const struct piece *p, struct err *err)
-{
-    char *to = take_block(b, p->len);
-    ssize_t n = file_read(b->fds[p->file], to, p->len, p->offset);
-    return n == (ssize_t)p->len ? 0 : err_sys(err, n < 0 ? errno : EIO, "read a pack");
-}
-
-static void widen_span(struct span *s, const struct piece *p)
-{
-    uint64_t from = p->offset & ~4095ull, to = p->offset + p->len;
-    s->from = s->to && s->from < from ? s->from : from;
-    s->to = s->to > to ? s->to : to;
-}
-
-/* One mapping a file, of which the kernel enters what it sends: a mapping made and filled for each
- * part took a quarter of the whole answer's time. */
-static int map_spans(struct batch *b, struct err *err)
-{
-    for (size_t i = 0; i < b->n_fds; i++) {
-        struct span *s = &b->spans[i];
-        if (!s->to)
-            continue;
-        void *at = mmap(NULL, s->to - s->from, PROT_READ, MAP_SHARED, b->fds[i], (off_t)s->from);
-        if (at == MAP_FAILED)
-            return err_sys(err, errno, "map a pack");
-        s->at = at;
-    }
-    return 0;
-}
-
-/* Pages that are not in memory are asked for together, not when each of them is sent. One says it
- * for all: asking costs more than the look. */
-static void send_mapped(struct batch *b, const struct piece *p)
-{
-    const struct span *s = &b->spans[p->file];
-    char *at = s->at + (p->offset - s->from);
-    uintptr_t middle = ((uintptr_t)at + p->len / 2) & ~(uintptr_t)4095;
-    unsigned char in_memory;
-    if (mincore((void *)middle, 1, &in_memory) || !(in_memory & 1))
-        posix_fadvise(b->fds[p->file], (off_t)p->offset, p->len, POSIX_FADV_WILLNEED);
-    add_iov(b, at, p->len);
-}
-
-/* With TLS the library reads the bytes itself, and a mapping of a disk that fails would be a signal
- * there. */
-static bool is_small(const struct batch *b, uint64_t len)
-{
-    return len <= SMALL || b->server->cert;
+    unsigned char head[PEER_HEAD];
+    peer_frame_head(head, f);
+    add_bytes(b, head, sizeof head);
 }
 
 static int read_piece(const struct batch *b, const struct json *j, struct piece *ret,
@@ -195,19 +136,18 @@ static int read_piece(const struct batch *b, const struct json *j, struct piece 
     if (json_as_int(&f, 0, (int64_t)b->n_fds - 1, &file, err) ||
         json_as_int(&o, 0, INT64_MAX, &offset, err) || json_as_int(&l, 1, UINT32_MAX, &len, err))
         return -1;
-    *ret = (struct piece){(int)file, (uint64_t)offset, (uint32_t)len};
+    *ret = (struct piece){(int)file, (uint64_t)offset, (size_t)len};
     return 0;
 }
 
-static int add_pieces(struct batch *b, const struct json *parts, struct err *err)
+static int add_parts(struct batch *b, const struct json *parts, struct err *err)
 {
     for (size_t i = 0, n = json_count(parts); i < n; i++) {
         struct json one = json_at(parts, i);
         struct piece p;
-        if (read_piece(b, &one, &p, err) || (is_small(b, p.len) && copy_piece(b, &p, err)))
+        if (read_piece(b, &one, &p, err))
             return -1;
-        if (!is_small(b, p.len))
-            send_mapped(b, &p);
+        add_piece(b, &p);
     }
     return 0;
 }
@@ -227,7 +167,7 @@ static int add_sample(struct batch *b, const struct json *j, uint32_t index, str
             return -1;
         uint32_t n = (uint32_t)strlen(why);
         add_frame(b, &(struct peer_frame){PEER_ERROR, n, crc32c(0, why, n), index});
-        memcpy(take_block(b, n), why, n);
+        add_bytes(b, why, n);
         return 0;
     }
     if (json_int(j, "length", 0, UINT32_MAX, &len, err) ||
@@ -237,50 +177,80 @@ static int add_sample(struct batch *b, const struct json *j, uint32_t index, str
     add_frame(b, &(struct peer_frame){PEER_HERE, (uint32_t)len, (uint32_t)crc, index});
     counter_add(&b->server->peers.samples, 1);
     counter_add(&b->server->peers.bytes, (uint64_t)len);
-    return add_pieces(b, &parts, err);
+    return add_parts(b, &parts, err);
 }
 
-/* What the block must hold, and what is to be mapped. */
-static int measure(struct batch *b, const struct json *samples, struct err *err)
+/* What the library needs for sending it. */
+static size_t at_a_time(const struct batch *b)
 {
-    uint64_t bytes = PEER_HEAD;
-    for (size_t i = 0, n = json_count(samples); i < n; i++) {
-        struct json one = json_at(samples, i), parts = json_get(&one, "parts");
-        const char *why;
-        if (json_str_or(&one, "error", "", &why, err))
-            return -1;
-        bytes += PEER_HEAD + strlen(why);
-        for (size_t k = 0, n_parts = json_count(&parts); k < n_parts; k++) {
-            struct json part = json_at(&parts, k);
-            struct piece p;
-            if (read_piece(b, &part, &p, err))
-                return -1;
-            if (is_small(b, p.len))
-                bytes += p.len;
-            else
-                widen_span(&b->spans[p.file], &p);
-        }
-    }
-    if (charge(b, bytes, err))
-        return -1;
-    b->block = xmalloc(bytes);
-    b->block_cap = bytes;
-    return 0;
+    return b->len < SEND_BYTES ? (size_t)b->len : SEND_BYTES;
 }
 
 static int fill(struct batch *b, const struct json *root, struct err *err)
 {
     struct json samples = json_get(root, "samples");
+    unsigned char head[PEER_HEAD];
     size_t n = json_count(&samples);
-    if (measure(b, &samples, err) || map_spans(b, err))
-        return -1;
-    peer_stream_head((unsigned char *)take_block(b, PEER_HEAD), (uint32_t)n);
+    peer_stream_head(head, (uint32_t)n);
+    add_bytes(b, head, sizeof head);
     for (size_t i = 0; i < n; i++) {
         struct json one = json_at(&samples, i);
         if (add_sample(b, &one, (uint32_t)i, err))
             return -1;
     }
-    return 0;
+    return charge(b, at_a_time(b), err);
+}
+
+/* --- sending ---------------------------------------------------------------------------------- */
+
+/* What is not in memory is asked for together, not when each of them is read. */
+static void order_the_rest(struct batch *b)
+{
+    for (size_t i = b->at; i < b->n_pieces && !b->ordered; i++) {
+        const struct piece *p = &b->pieces[i];
+        if (p->file != IN_MEMORY)
+            posix_fadvise(b->fds[p->file], (off_t)p->offset, (off_t)p->len, POSIX_FADV_WILLNEED);
+    }
+    b->ordered = true;
+}
+
+static bool read_some(struct batch *b, const struct piece *p, char *to, size_t len)
+{
+    uint64_t offset = p->offset + b->done;
+    if (p->file == IN_MEMORY) {
+        memcpy(to, b->block.data + offset, len);
+        return true;
+    }
+    int fd = b->fds[p->file];
+    if (!b->ordered) {
+        struct iovec iov = {to, len};
+        if (preadv2(fd, &iov, 1, (off_t)offset, RWF_NOWAIT) == (ssize_t)len)
+            return true;
+        order_the_rest(b);
+    }
+    return file_read(fd, to, len, offset) == (ssize_t)len;
+}
+
+/* The next bytes of the answer (an MHD_ContentReaderCallback). A disk that fails ends the
+ * connection: the head has promised what can't be sent. */
+static ssize_t send_some(void *arg, uint64_t pos, char *to, size_t max)
+{
+    struct batch *b = arg;
+    size_t n = 0;
+    (void)pos; /* they are asked for in order */
+    while (n < max && b->at < b->n_pieces) {
+        const struct piece *p = &b->pieces[b->at];
+        size_t left = p->len - b->done, len = left < max - n ? left : max - n;
+        if (!read_some(b, p, to + n, len))
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+        n += len;
+        b->done += len;
+        if (b->done == p->len) {
+            b->at++;
+            b->done = 0;
+        }
+    }
+    return (ssize_t)n;
 }
 
 /* --- a batch ---------------------------------------------------------------------------------- */
@@ -359,7 +329,7 @@ static int ask_mounts(struct batch *b, const char *fields, struct json_doc **ret
 static int send_batch(struct request *r, struct batch *b)
 {
     struct MHD_Response *response =
-        MHD_create_response_from_iovec(b->iov, (unsigned)b->n_iov, batch_free, b);
+        MHD_create_response_from_callback(b->len, at_a_time(b), send_some, b, batch_free);
     if (!response) {
         batch_free(b);
         return -1;

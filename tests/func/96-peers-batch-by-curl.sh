@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # POST /v1/samples:batch by hand: samples in the order of the request, ranges, what is not here, what is an
-# error, all summed; another version is 409, nonsense 400, no token 401; nothing is fetched for it.
+# error, all summed; another version is 409, nonsense 400, no token 401; nothing is fetched for it. What can't be
+# read any more when it is sent breaks the answer off.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/serve.sh"
 need_mount
@@ -64,5 +65,15 @@ for bad in '{' '{}' '[]' "$(batch '{"id":0}')" "$(batch '{"id":3,"path":"x"}')" 
 done
 BEARER=wrong expect_code 401 POST /v1/samples:batch -d "$(batch '{"id":3}')"
 expect_code 404 GET /v1/catalog/nothing
+# In whatever order the units came, that ends in one of the two of 4 MiB.
+find "$CACHE" -name '*.pack' -exec truncate -s 3000000 {} +
+whole=0 torn=0
+for range in "$(id 000000.bin)" "$(id 000001.bin)" "$(id 000002.bin)" "$(id 000003.bin)" \
+    "$(id large.bin),\"offset\":0,\"length\":4194304" "$(id large.bin),\"offset\":4194304,\"length\":4194304" \
+    "$(id large.bin),\"offset\":8388608,\"length\":600000"; do
+    if ask POST /v1/samples:batch -d "$(batch "{\"id\":$range}")"; then whole=$((whole + 1)); else torn=$((torn + 1)); fi
+done
+[ "$torn" -ge 1 ] || fail "bytes that are gone were sent"
+[ "$whole" -ge 1 ] || fail "one pack's end ended all"
 stop_serve
 unmount
