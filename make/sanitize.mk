@@ -8,7 +8,7 @@ asan:
 	@$(MAKE) --no-print-directory VARIANT=asan all tools unit-build
 	@$(MAKE) --no-print-directory VARIANT=asan T='$(SHORT_FUNC)' test-run
 
-# Modules with threads of their own, but for the trainer: its libraries' threads are not built with it.
+# Modules with threads of their own, but for the trainer, whose libraries the checker does not know.
 TSAN_MODULES := $(filter base fetch cache transfer stage volume keeper fuse outfuse ctlserve jobs \
                          server csi loader kube operator,$(UNIT_MODULES))
 tsan:
