@@ -55,34 +55,6 @@ accepted() {
     kubectl get namespace paddle-system >/dev/null 2>&1 || kubectl create namespace paddle-system >/dev/null
 }
 
-# As the article prints them (the job has no namespace), and what stands in deploy/examples.
-printed() {
-    cat <<'END'
-apiVersion: batch.paddlepaddle.org/v1alpha1
-kind: SampleSet
-metadata: {name: imagenet, namespace: paddle-system}
-spec:
-  partitions: 2
-  source: {uri: "bos://paddleflow-public.hkg.bcebos.com/imagenet"}
-  secretRef: {name: imagenet}
----
-apiVersion: batch.paddlepaddle.org/v1
-kind: PaddleJob
-metadata: {name: resnet}
-spec:
-  sampleSetRef: {name: imagenet, mountPath: /data}
-  worker:
-    replicas: 2
-    template:
-      spec:
-        containers:
-        - name: resnet
-          image: paddle-operator/demo-resnet:v1
-          command: [python]
-          args: ["-m", "paddle.distributed.launch", "./tools/train.py", "-c", "./config/ResNet50.yaml"]
-          resources: {limits: {nvidia.com/gpu: 2}}
-END
-}
 applies() {
     printed >"$W/printed.yaml"
     claim "the article's two files apply" kubectl apply --validate=strict -f "$W/printed.yaml"
@@ -137,7 +109,8 @@ refuses() {
     bad "a type that nobody knows" 'Unsupported value: "copy"' job_of <<<'{type: copy, sampleSetRef: {name: a}}'
     bad "a job for no set" 'give one of sampleSetRef and sampleset' job_of <<<'{type: warmup}'
     bad "rmr of nothing" 'type rmr wants rmrOptions' job_of <<<'{type: rmr, sampleSetRef: {name: a}}'
-    bad "evict without a measure" 'give at least one of olderThan, unusedFor and toSize' job_of <<<'{type: evict, sampleSetRef: {name: a}, evictOptions: {dry: true}}'
+    bad "evict without a measure" 'give exactly one of olderThan, unusedFor and toSize' job_of <<<'{type: evict, sampleSetRef: {name: a}, evictOptions: {dry: true}}'
+    bad "evict by two measures" 'give exactly one of olderThan, unusedFor and toSize' job_of <<<'{type: evict, sampleSetRef: {name: a}, evictOptions: {olderThan: 1d, toSize: 0}}'
     bad "a time that is none" 'spec.evictOptions.olderThan' job_of <<<'{type: evict, sampleSetRef: {name: a}, evictOptions: {olderThan: soon}}'
     bad "a job without pods" 'give worker, or ps and worker' training_of <<<'{cleanPodPolicy: Never}'
     bad "samples nowhere" 'sampleSetRef wants a mountPath' training_of <<<'{sampleSetRef: {name: a}, worker: {replicas: 1, template: {}}}'

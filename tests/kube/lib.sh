@@ -6,6 +6,7 @@
 #   skipped WHAT WHY
 #   until_true SECONDS CMD...   polls; the time is only where it gives up
 #   apply [ARGS] <<YAML         kubectl apply -f -
+#   printed                     the article's two files, as it prints them: the job has no namespace
 #   nothing_of_ours             no object of the operator's is left
 #   cluster VERB...             tests/kube/cluster
 #   $W                          a folder for this run; $KUBE_TOOLS is in front of PATH
@@ -57,9 +58,42 @@ shows() { # PATTERN COMMAND...
     shift
     "$@" | tee /dev/stderr | grep -E -- "$pattern" >/dev/null # all is read: who is cut off fails
 }
+fails() { # PATTERN COMMAND...: with such words
+    local said
+    ! said=$("${@:2}" 2>&1) || { echo "it did not fail: $said" && return 1; }
+    echo "$said"
+    grep -E -- "$1" <<<"$said" >/dev/null
+}
 nothing_of_ours() {
     local left
     left=$(kubectl get pods,services,statefulsets,configmaps,pvc,secrets -A -l app.kubernetes.io/managed-by=sampan-operator -o name &&
         kubectl get pv -l app.kubernetes.io/managed-by=sampan-operator -o name) || return 1
     [ -z "$(grep -v sampan-operator-key <<<"$left")" ] || { echo "left: $left" && return 1; }
+}
+printed() {
+    cat <<'END'
+apiVersion: batch.paddlepaddle.org/v1alpha1
+kind: SampleSet
+metadata: {name: imagenet, namespace: paddle-system}
+spec:
+  partitions: 2
+  source: {uri: "bos://paddleflow-public.hkg.bcebos.com/imagenet"}
+  secretRef: {name: imagenet}
+---
+apiVersion: batch.paddlepaddle.org/v1
+kind: PaddleJob
+metadata: {name: resnet}
+spec:
+  sampleSetRef: {name: imagenet, mountPath: /data}
+  worker:
+    replicas: 2
+    template:
+      spec:
+        containers:
+        - name: resnet
+          image: paddle-operator/demo-resnet:v1
+          command: [python]
+          args: ["-m", "paddle.distributed.launch", "./tools/train.py", "-c", "./config/ResNet50.yaml"]
+          resources: {limits: {nvidia.com/gpu: 2}}
+END
 }

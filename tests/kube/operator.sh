@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Sourced by tests/kube/run: the operator with exactly the rights of deploy/operator against real controllers;
-# nodes are fake, so servers run without a process: nothing is listed, and no cache is cleared when a set goes.
+# nodes are fake, so servers run without a process: nothing is listed, and no cache is cleared when a set goes. The set and
+# the job are the article's, as printed.
 # OPERATOR_PARTS='with_more' runs these of its parts alone; `crowd` runs only so, or with SLOW=1.
 
 operator_up() { # USER [ARGS...] : from outside, with what a kubeconfig says of its user
@@ -116,7 +117,11 @@ END
     claim "etcd is back" etcd_up
     claim "then it is" eval 'until_true 60 keys_are "$others
 /paddle/default-growing/np 2" && until_true 30 shows "^DONE$" field pdj growing "{.status.elastic}"'
-    kubectl delete pdj growing --timeout=60s >/dev/null
+    kubectl cordon -l type=fake >/dev/null
+    kubectl patch pdj growing --type=merge -p '{"spec":{"worker":{"replicas":3}}}' >/dev/null
+    claim "while no node takes a third worker it is Scaling" kubectl wait --for=jsonpath='{.status.phase}'=Scaling pdj/growing --timeout=60s
+    claim "deleted when it is Scaling it leaves nothing" eval 'kubectl delete pdj growing --timeout=60s && until_true 60 nothing_of_ours'
+    kubectl uncordon -l type=fake >/dev/null
 }
 groups_defined() { # as Volcano defines them, without their fields
     apply <<END
@@ -171,7 +176,8 @@ operates() {
     kubectl get namespace paddle-system >/dev/null 2>&1 || kubectl create namespace paddle-system >/dev/null
     kubectl -n paddle-system create secret generic imagenet --from-literal=access-key=a --from-literal=secret-key=b >/dev/null
     claim "the operator leads" operator_up "$(by_token)"
-    claim "a set and a job apply" kubectl apply -f deploy/examples/imagenet.yaml
+    printed >"$W/printed.yaml"
+    claim "the article's two files apply" kubectl apply -f "$W/printed.yaml"
     claim "the set's claim is bound" eval 'until_true 20 kubectl -n paddle-system get pvc imagenet && kubectl -n paddle-system wait --for=jsonpath={.status.phase}=Bound pvc/imagenet --timeout=60s'
     claim "so is that of the job's namespace" kubectl wait --for=jsonpath='{.status.phase}'=Bound pvc/paddle-system.imagenet --timeout=60s
     claim "its servers are ready" eval 'until_true 60 kubectl -n paddle-system get statefulset imagenet-runtime && kubectl -n paddle-system rollout status statefulset/imagenet-runtime --timeout=90s'

@@ -1,14 +1,16 @@
 # shellcheck shell=bash
 # Sourced by tests/kube/run: the story of the articles, on three real nodes, by nothing but real components: the chart is
-# installed; a SampleSet over a bucket is listed and warmed, a PaddleJob's workers run where their halves are, train to the
-# end and write their checkpoints to the set's store; then again while operator, servers, plugin, owners, a training process
-# and a node are killed in turn; the release is uninstalled under a running job, and installed again; then the set goes back
+# installed; a SampleSet over a bucket is listed and warmed (story-work.sh: each type of SampleJob works on another one, and a
+# Job trains without the operator); a PaddleJob's workers run where their halves are, train to the end and write their
+# checkpoints to the set's store; then again while operator, servers, plugin, owners, a training process and a node are killed
+# in turn; the release is uninstalled under a running job, and installed again; then the set goes back
 # to an older version and on again; then all is deleted. (The kustomizations are deployed by the parts csi and operator.)
 # STORY_PARTS='deployed warmed' runs these of its parts alone.
 #
 # The set lies in paddle-system and the jobs name no namespace, as in the article. The store's requests pass a web server
 # that writes them down: its log is the judge of what was asked for.
 . tests/kube/nodes.sh
+. tests/kube/story-work.sh
 
 logged=http://10.90.0.1:9010 set_ns=paddle-system goal_never=1000000000
 logged_store_up() {
@@ -34,7 +36,7 @@ asked_since() { tail -n "+$(($1 + 1))" "$W/store.access" | grep -v '/\.sampan-ou
 
 story_images() {
     csi_images
-    deploy/images/build --bin "$SAMPAN_BUILD/bin" --out "$W/images" sampan operator
+    deploy/images/build --bin "$SAMPAN_BUILD/bin" --out "$W/images" sampan operator trainer
     mapfile -t files < <(reference_files "$W/pictures")
     tests/kube/image sampan-test/train:1 "$W/images/train.tar" --box "$SAMPAN_BUILD/tools/verify-reader" "$SAMPAN_BUILD/bin/sampan-train" "${files[@]}"
     cluster load "$W"/images/*.tar
@@ -101,6 +103,8 @@ END
     claim "a warmup succeeds" kubectl -n $set_ns wait --for=jsonpath='{.status.phase}'=Succeeded samplejob/warm --timeout=120s
     claim "all is cached" until_true 60 eval '[ "$(field sampleset pictures "{.status.cacheStatus.cachedSize}" -n $set_ns)" = "$(field sampleset pictures "{.status.cacheStatus.totalSize}" -n $set_ns)" ]'
     claim "two nodes keep it" until_true 30 eval '[ "$(nodes_with_packs)" = 2 ]'
+    claim "kubectl get shows the article's columns" shows '^NAME +TOTAL SIZE +CACHED SIZE +AVAIL SPACE +RUNTIME +PHASE +AGE *$' kubectl -n $set_ns get sampleset
+    claim "and what it shows, with the set's figures" shows '^pictures +([0-9.]+ [KM]iB) +\1 +[0-9.]+ [MGT]iB +2/2 +Ready +[0-9ms]+ *$' kubectl -n $set_ns get sampleset
     claim "each sample was fetched once, by one node" eval '[ "$(asked_since $from | grep -c "^GET /samples/pictures/class-")" = 120 ] &&
         [ "$(asked_since $from | grep "^GET /samples/pictures/class-" | sort | uniq -d | wc -l)" = 0 ]'
 }
@@ -177,10 +181,10 @@ trains() {
 deleted_without_trace() { # JOB
     kubectl delete pdj "$1" --timeout=60s && until_true 60 no_object_of "$1"
 }
-no_object_of() { # JOB
+no_object_of() { # JOB|SET [ARGS of kubectl]
     local left
-    left=$(kubectl get pods,services,configmaps,pvc,pv -o name) || return 1
-    ! grep -E "/(default\.)?$1(-|\$)" <<<"$left"
+    left=$(kubectl get pods,services,configmaps,statefulsets,secrets,pvc,pv -o name "${@:2}") || return 1
+    ! grep -E "/([a-z-]+\.)?$1(-|\$)" <<<"$left"
 }
 
 # A job whose image is nowhere never comes further than Starting.
@@ -442,4 +446,4 @@ store_up
 logged_store_up
 in_bucket samples "$W/pictures" pictures/
 story_images
-for part in ${STORY_PARTS:-deployed becomes_ready warmed trains starts survives reinstalled goes_back example story_end}; do $part; done
+for part in ${STORY_PARTS:-deployed becomes_ready warmed by_plugin works plain_job trains starts survives reinstalled goes_back example story_end}; do $part; done
