@@ -21,6 +21,8 @@
  *   BYE    nothing: this trainer has ended and did not die
  *   STOP   nothing: this trainer was asked to stop. Has no reply, but all trainers of this server
  *          get a STOP, between answers, and so know at once, whatever they are waiting for
+ *   LATE   nothing: this trainer has waited long enough for a round. Has no reply; if the server
+ *          still waits for others as well, all get an ERROR that names them, and the job is over
  *
  * PUSH, SUM and SHARE are rounds: all trainers send the same one, and are answered when all have;
  * where the greeting says async, a PUSH is a step by itself, and a trainer that died is not waited
@@ -59,6 +61,7 @@ enum ps_kind {
     PS_CHALLENGE,
     PS_PROOF,
     PS_STOP,
+    PS_LATE,
     PS_KINDS,
 };
 

@@ -120,6 +120,22 @@ static int leave_round(struct shard *s, uint32_t rank, struct err *err)
     return s->round.came && s->round.came == awaited(s) ? finish_round(s, err) : 0;
 }
 
+/* A trainer has no patience left: whom its round waits for is said, and nothing of it is counted.
+ */
+static int give_up_round(const struct shard *s, const struct peer *p, struct err *err)
+{
+    cleanup_bytes struct bytes late = {0};
+    if (!s->round.has[p->rank])
+        return 0; /* its answer is on its way */
+    for (uint32_t r = 0; r < s->server->conf->ranks; r++)
+        if (!s->round.has[r] && !s->gone[r])
+            bytes_addf(&late, "%s%u", late.len ? ", " : "", r);
+    return err_set(err, ERR_TRANSIENT,
+                   "of %u trainers these stand still, or are cut off: %s (start again: training "
+                   "goes on from the last checkpoint)",
+                   s->server->conf->ranks, late.data);
+}
+
 static float left(const struct shard *s)
 {
     size_t n = 0;
@@ -193,6 +209,8 @@ static int serve(struct shard *s, struct peer *p, enum ps_kind kind, const void 
     case PS_STOP:
         tell_stop(s);
         return 0;
+    case PS_LATE:
+        return give_up_round(s, p, err);
     case PS_BYE:
         p->over = true;
         return leave_round(s, p->rank, err);

@@ -16,9 +16,10 @@
 #include "store.h"
 
 #define RETRY_NS (50 * NS_PER_MS)
-#define CAUSE_MS 900 /* for the last word of a server, when another told of an end */
-#define LOOK_MS  100 /* how often it is looked whether this trainer is to stop */
-#define NOT_YET  1   /* word of a stop came, and the answer is still to come */
+#define CAUSE_MS 900            /* for the last word of a server, when another told of an end */
+#define WHO_NS   (5 * NS_PER_S) /* for a server to say which trainer it waits for */
+#define LOOK_MS  100            /* how often it is looked whether this trainer is to stop */
+#define NOT_YET  1              /* word of a stop came, and the answer is still to come */
 
 /* --- who keeps what --------------------------------------------------------------------------- */
 
@@ -109,7 +110,7 @@ static int died(const struct remote *r, const struct remote_server *s, const cha
 static int silent(const struct remote_server *s, struct err *err)
 {
     return err_set(err, ERR_TRANSIENT,
-                   "pserver %s does not answer (a trainer that is stopped, or the network cut?)",
+                   "pserver %s does not answer (does it stand still, or is the network cut?)",
                    s->where);
 }
 
@@ -184,11 +185,20 @@ static void tell_stop(struct remote *r)
     now_stops(r);
 }
 
+/* Whoever it waits for, the server knows. False: not even so much can be sent to it. */
+static bool ask_who_is_late(const struct remote_server *s)
+{
+    cleanup_bytes struct bytes out = {0};
+    ps_frame(&out, PS_LATE, NULL, 0);
+    return send(s->fd, out.data, out.len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)out.len;
+}
+
 /* Until the server says something: for as long as other trainers may take, but not long once one of
  * them was asked to stop. */
 static int wait_for(struct remote *r, const struct remote_server *s, struct err *err)
 {
     uint64_t end = clock_mono_ns() + r->conf.answer_ns;
+    bool asked = false;
     struct pollfd p = {.fd = s->fd, .events = POLLIN};
     while (poll(&p, 1, LOOK_MS) <= 0) {
         uint64_t now = clock_mono_ns();
@@ -197,8 +207,12 @@ static int wait_for(struct remote *r, const struct remote_server *s, struct err 
             return err_set(err, ERR_CANCELLED,
                            "asked to stop, and not all of %u trainers have answered %llu s later",
                            r->conf.ranks, (unsigned long long)(STORE_STOP_NS / NS_PER_S));
-        if (now >= end)
+        if (now < end)
+            continue;
+        if (asked || !ask_who_is_late(s))
             return silent(s, err);
+        asked = true;
+        end = now + WHO_NS;
     }
     return 0;
 }
