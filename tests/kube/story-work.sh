@@ -80,7 +80,7 @@ plain_job() {
     claim "a set is dealt out" shows '^600 samples in 3 parts' "$SAMPAN_BUILD/bin/sampan-train" split --parts 3 "$W/ratings" "$job"
     mkdir "$job/recommendation"
     printf 'model = "movie"\ndata = "./data"\nbatch_size = 20\n' >"$job/recommendation/trainer_config.py"
-    sed "s|/home/work/mfs|$share|" deploy/examples/paddle-cluster-job.yaml >"$W/plain.yaml"
+    sed "s|hostPath: {path: [^}]*}|hostPath: {path: $share}|" deploy/examples/paddle-cluster-job.yaml >"$W/plain.yaml"
     claim "the example applies" kubectl apply -f "$W/plain.yaml"
     claim "its pods find each other, train and end" kubectl wait --for=condition=Complete job/paddle-cluster-job --timeout=240s
     claim "all three with the same servers" eval '[ "$(kubectl logs -l job-name=paddle-cluster-job --tail=-1 | grep -o -- "--pservers=[0-9.,]*" | sort | uniq -c | tee /dev/stderr | wc -l)" = 1 ]'
