@@ -283,8 +283,10 @@ static bool is_stuck(struct keeper *k)
 {
     bool stuck = k->conf.watch_desks;
     for (uint32_t i = 0; i < k->state->n_desks && k->conf.watch_desks; i++) {
-        const volatile struct keeper_request *r = keeper_desk(k->state, i);
-        uint64_t unique = r->len ? r->unique : 0;
+        const struct keeper_request *r = keeper_desk(k->state, i);
+        bool held =
+            atomic_load_explicit((const _Atomic uint32_t *)&r->len, memory_order_acquire) != 0;
+        uint64_t unique = held ? r->unique : 0;
         if (!unique || unique != k->last_seen[i])
             stuck = false;
         k->last_seen[i] = unique;

@@ -35,7 +35,7 @@ static void take_in_hand(struct keeper_request *r, uint64_t nodeid)
     r->opcode = 15;
     r->nodeid = nodeid;
     memcpy((char *)r + sizeof *r + 8, &offset, sizeof offset);
-    r->len = 80;
+    atomic_store_explicit((_Atomic uint32_t *)&r->len, 80, memory_order_release);
 }
 
 static _Noreturn void be_done(struct keeper *k)
