@@ -237,11 +237,13 @@ static void check_sources(struct doctor *d, const struct control_mount *m)
 static void check_peers(struct doctor *d, const struct json *status)
 {
     struct json peers = json_get(status, "peers");
-    const char *why = json_str_at(status, "peers_why"), *not = json_str_at(status, "follows_why");
+    const char *why = json_str_at(status, "peers_why"),
+               *astray = json_str_at(status, "follows_why");
     if (*why)
         finding(d, WRONG, "who the other machines are cannot be asked", NULL, "%s", why);
-    if (*not )
-        finding(d, WRONG, "the version of the set's servers is not served here", NULL, "%s", not );
+    if (*astray)
+        finding(d, WRONG, "the version of the set's servers is not served here", NULL, "%s",
+                astray);
     for (size_t i = 0; i < json_count(&peers); i++) {
         struct json p = json_at(&peers, i);
         const char *state = json_str_at(&p, "state"), *url = json_str_at(&p, "url");

@@ -12,10 +12,10 @@
 static unsigned class_of(uint32_t len)
 {
     static const uint32_t up_to[HEDGE_CLASSES - 1] = {64u << 10, 512u << 10, 2u << 20};
-    unsigned class = 0;
-    while (class < HEDGE_CLASSES - 1 && len > up_to[class])
-        class ++;
-    return class;
+    unsigned c = 0;
+    while (c < HEDGE_CLASSES - 1 && len > up_to[c])
+        c++;
+    return c;
 }
 
 /* 0..15 as they are, then 8 buckets an octave. */

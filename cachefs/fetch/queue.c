@@ -70,8 +70,8 @@ static struct queue_item *pop_class(struct queues *q, unsigned class, unsigned a
 struct queue_item *queues_pop(struct queues *q, unsigned allowed)
 {
     struct queue_item *item = pop_class(q, first_of_turn[q->turn % TURNS], allowed);
-    for (unsigned class = 0; !item && class < PRIO_COUNT; class ++)
-        item = pop_class(q, class, allowed);
+    for (unsigned prio = 0; !item && prio < PRIO_COUNT; prio++)
+        item = pop_class(q, prio, allowed);
     if (item)
         q->turn++;
     return item;
@@ -95,8 +95,8 @@ void queues_each(struct queues *q, void (*fn)(void *arg, struct queue_item *item
 
 bool queues_have(const struct queues *q, unsigned allowed)
 {
-    for (unsigned class = 0; class < PRIO_COUNT; class ++)
-        if (allowed & 1u << class && q->n[class])
+    for (unsigned prio = 0; prio < PRIO_COUNT; prio++)
+        if (allowed & 1u << prio && q->n[prio])
             return true;
     return false;
 }

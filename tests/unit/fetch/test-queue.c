@@ -44,14 +44,14 @@ static const struct share {
 Test(queue, each_class_has_its_share)
 {
     for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++) {
-        for (unsigned class = 0; class < PRIO_COUNT; class ++) {
+        for (unsigned prio = 0; prio < PRIO_COUNT; prio++) {
             struct queues q;
             queues_init(&q, 200);
             memset(items, 0, sizeof items);
             for (unsigned c = 0; c < PRIO_COUNT; c++)
                 fill(&q, (enum prio)c, shares[i].waiting[c]);
-            cr_expect_eq(count_of(&q, 16, (enum prio) class), shares[i].of_16[class],
-                         "%s: class %u", shares[i].what, class);
+            cr_expect_eq(count_of(&q, 16, (enum prio)prio), shares[i].of_16[prio], "%s: class %u",
+                         shares[i].what, prio);
         }
     }
 }
