@@ -17,8 +17,11 @@ sampan umount "$MNT"
 # A dead mount is no folder of samples, however it is named.
 CACHE=$T/cache-dead # the other's lock goes when the kernel is done with who held it
 mount_set "file://$SRC"
-kill -9 $(keepers) $(daemons)
-until_true 10 no_daemon
+all_killed() { # the owner may have called a new keeper before its turn came
+    kill -9 $(keepers) $(daemons) || true
+    no_daemon
+}
+until_true 10 all_killed
 for name in "$MNT" "$(basename "$MNT")"; do
     code=0
     (cd "$(dirname "$MNT")" && sampan doctor "$name") >"$T/dead" 2>&1 || code=$?

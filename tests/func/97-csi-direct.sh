@@ -99,10 +99,14 @@ set_mount = [m for m in mounts() if "/state/mnt/" in m][0]
 subprocess.run([os.environ["SAMPAN"], "warmup", set_mount, "--quiet"], check=True, stdout=subprocess.DEVNULL)
 for uid in (0, 65534):
     pod(direct, uid)
-pid = int(json.loads(subprocess.run([os.environ["SAMPAN"], "status", set_mount, "--json"], check=True, stdout=subprocess.PIPE).stdout)["pid"])
+def owner():
+    return int(json.loads(subprocess.run([os.environ["SAMPAN"], "status", set_mount, "--json"], check=True, stdout=subprocess.PIPE).stdout)["pid"])
+pid = owner()
 os.kill(pid, signal.SIGKILL)
 def answers():
-    "the next owner has the socket"
+    "the next owner has the socket, not one that is about to die"
+    if owner() == pid:
+        return False
     with socket.socket(socket.AF_UNIX) as s:
         return s.connect_ex(os.path.join(p.state, "direct", os.path.basename(set_mount), "packs.sock")) == 0
 until(answers)
