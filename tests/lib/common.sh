@@ -17,10 +17,26 @@ on_exit() {
     cleanups=("$1" "${cleanups[@]}")
 }
 
+# A child of this shell, or a process that carries this test's token.
+is_ours() { # PID
+    [ "$(awk '/^PPid:/ { print $2 }' "/proc/$1/status" 2>/dev/null)" = $$ ] ||
+        grep -qzx "SAMPAN_TEST_TOKEN=$SAMPAN_TEST_TOKEN" "/proc/$1/environ" 2>/dev/null
+}
+
 run_cleanups() {
     local code=$? command
     set +e
     trap - EXIT TERM INT
+    kill() { # long after a process has ended its number may be that of another test's daemon
+        local word words=()
+        for word in "$@"; do
+            case $word in
+            [0-9]*) is_ours "$word" || continue ;;
+            esac
+            words+=("$word")
+        done
+        command kill "${words[@]}"
+    }
     for command in "${cleanups[@]}"; do
         eval "$command" >/dev/null 2>&1
     done
