@@ -418,8 +418,8 @@ example() {
     claim "its warmup succeeded" kubectl wait --for=jsonpath='{.status.phase}'=Succeeded samplejob/mnist-warmup --timeout=60s
     claim "checkpoint and curves are in the bucket" eval 'keys_of samples | grep "^mnist/.sampan-output/default/mnist/out/pass-00004/done$" &&
         keys_of samples | grep "^mnist/.sampan-output/default/mnist/curves/train.jsonl$"'
-    claim "deleted it leaves nothing" eval 'kubectl delete -f "$W/mnist.yaml" --timeout=120s && until_true 60 no_object_of mnist'
-    kubectl delete secret mnist >/dev/null
+    claim "deleted it leaves nothing but the user's keys" eval 'kubectl delete -f "$W/mnist.yaml" --timeout=120s && kubectl delete secret mnist &&
+        until_true 60 no_object_of mnist'
 }
 
 story_end() {
