@@ -226,8 +226,9 @@ def fresh_mount(bench, port, *options):
     return mount
 
 
-def cold_from(bench, server, paths, url, mounted):
-    """Reads and a warmup with nothing cached, of what curl gets from that server; `mounted` makes a mount with an empty cache."""
+def cold_from(bench, server, paths, gets, mounted, **also):
+    """Reads and a warmup with nothing cached, of what curl gets from that server, which `gets` asks with so many connections, and what
+    `also` do is shown; `mounted` makes a mount with an empty cache."""
     cpu = []
 
     def sampan(threads, seed):
@@ -246,12 +247,13 @@ def cold_from(bench, server, paths, url, mounted):
 
     for threads, owes in ((8, 0.8), (32, 0.7)):
         cpu.clear()
-        got = bench.alternate(gets=lambda seed: plain_gets(url, paths, threads),
-                              sampan=lambda seed: sampan(threads, seed))
+        got = bench.alternate(gets=lambda _: gets(threads), sampan=lambda seed: sampan(threads, seed),
+                              **{name: lambda _, ask=ask: ask(threads) for name, ask in also.items()})
         bench.line(f"cold, {server} on this machine, 115 KB, T={threads}, of plain GETs",
-                   f"{kilo(got['sampan'])} of {kilo(got['gets'])}", got["sampan"] / got["gets"], owes)
+                   f"{kilo(got['sampan'])} of {kilo(got['gets'])}" + "".join(f"; {name} {kilo(got[name])}" for name in also),
+                   got["sampan"] / got["gets"], owes)
         bench.line(f"CPU seconds for 10 000 such samples, T={threads}", "", sorted(cpu)[len(cpu) // 2], 3, at_least=False, unit=" s")
-    got = bench.alternate(gets=lambda seed: plain_gets(url, paths, 64), sampan=warmup)
+    got = bench.alternate(gets=lambda _: gets(64), sampan=warmup)
     bench.line(f"warmup, {server} on this machine, 115 KB, of plain GETs",
                f"{kilo(got['sampan'])} of {kilo(got['gets'])}", got["sampan"] / got["gets"], 0.8)
 
@@ -259,11 +261,11 @@ def cold_from(bench, server, paths, url, mounted):
 def cold(bench):
     """From nginx, which has hardly more to do than to send files; a fifth of 2000 samples would be what curl or a mount does once."""
     _, paths, port = served(bench, 4 * sizes(bench)[0], KB115)
-    cold_from(bench, "nginx", paths, f"http://127.0.0.1:{port}", lambda: fresh_mount(bench, port))
+    cold_from(bench, "nginx", paths, lambda n: plain_gets(f"http://127.0.0.1:{port}", paths, n), lambda: fresh_mount(bench, port))
 
 
 def cold_s3(bench):
-    """From an S3 server that people run. Curl's requests bear no signature: the bucket is open to all."""
+    """From an S3 server that people run. Curl signs its requests as a mount does: the server asks more of itself for those."""
     source = bench.world.make_set(2 * sizes(bench)[0], KB115)
     paths = [str(p.relative_to(source)) for p in sorted(source.glob("*/*.bin"))]
     endpoint = f"http://127.0.0.1:{peers.serve(bench.world, source)}"
@@ -274,7 +276,11 @@ def cold_s3(bench):
         mount.throw_away = cache
         return mount
 
-    cold_from(bench, "MinIO", paths, f"{endpoint}/{peers.BUCKET}", mounted)
+    def gets(connections, *options):
+        return plain_gets(f"{endpoint}/{peers.BUCKET}", paths, connections, *options)
+
+    signed = ("--aws-sigv4", "aws:amz:us-east-1:s3", "--user", f"{peers.KEY}:{peers.SECRET}")
+    cold_from(bench, "MinIO", paths, lambda n: gets(n, *signed), mounted, unsigned=gets)
 
 
 def far(bench):

@@ -160,13 +160,13 @@ def epoch(where, threads, seed=None, *options, epochs=1):
     return {**passes[-1], **total, "samples_per_s": total["samples"] / total["seconds"]}
 
 
-def plain_gets(url, paths, connections):
+def plain_gets(url, paths, connections, *options):
     """Samples a second that curl gets with so many connections: what the server gives anybody."""
     with tempfile.NamedTemporaryFile("w", suffix=".urls") as urls:
         for path in paths:
             urls.write(f'url="{url}/{path}"\noutput=/dev/null\n')
         urls.flush()
         began = time.monotonic()
-        subprocess.run(["curl", "-s", "--no-progress-meter", "--parallel", "--parallel-max", str(connections), "-K", urls.name],
+        subprocess.run(["curl", "-s", "--no-progress-meter", "--parallel", "--parallel-max", str(connections), *options, "-K", urls.name],
                        check=True, stdout=subprocess.DEVNULL)
         return len(paths) / (time.monotonic() - began)
