@@ -57,17 +57,21 @@ a_notification_waits() { # PID: of this daemon, or of its helper
     return 1
 }
 
-abort_connection() { # MINOR
+# Only while it is mounted: the number of one that has ended is the next test's.
+abort_connection() { # MOUNT
+    local minor
+    minor=$(awk -v m="$1" '$5 == m { sub(".*:", "", $3); print $3 }' /proc/self/mountinfo)
+    [ -n "$minor" ] || return 0
     mkdir -p "$T/connections"
     mount -t fusectl none "$T/connections" || return 0
-    [ ! -e "$T/connections/$1/abort" ] || echo 1 >"$T/connections/$1/abort"
+    [ ! -e "$T/connections/$minor/abort" ] || echo 1 >"$T/connections/$minor/abort"
     umount "$T/connections"
 }
 
 wait_while_telling() { # KEY
     local folder="$MNT/${1##*/}"
     # A mount that hangs would hold all who wait for it.
-    on_exit "abort_connection $(awk -v m="$MNT" '$5 == m { sub(".*:", "", $3); print $3 }' /proc/self/mountinfo)"
+    on_exit "abort_connection '$MNT'"
     mkdir "$folder"
     echo here >"$folder/looked-at"
     echo here >"$folder/gone"
