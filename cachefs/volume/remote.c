@@ -30,8 +30,7 @@ static const char *named_version(const struct volume *v)
     return strlen(name) == CATALOG_DIGEST ? name : NULL;
 }
 
-/* What the server has said last, if it is what is asked for. */
-static int told_before(struct volume *v, const char *folder, struct catalog **ret, struct err *err)
+int version_told(struct volume *v, const char *folder, struct catalog **ret, struct err *err)
 {
     const char *name = named_version(v);
     if (!name)
@@ -45,7 +44,7 @@ static void etag_of(struct volume *v, const char *folder, char *ret, size_t size
 {
     struct catalog *c;
     *ret = '\0';
-    if (told_before(v, folder, &c, NULL))
+    if (version_told(v, folder, &c, NULL))
         return;
     const struct catalog_info *info = catalog_info(c);
     snprintf(ret, size, "%s-%llx", info->digest, (unsigned long long)info->ids);
@@ -85,7 +84,7 @@ static int fetch_once(struct volume *v, const char *folder, struct catalog **ret
                                    .had = had};
     int rc = peer_catalog_fetch(&c, file, err);
     if (rc <= 0)
-        return rc ? rc : told_before(v, folder, ret, err);
+        return rc ? rc : version_told(v, folder, ret, err);
     rc = take_in(v, file, folder, ret, err);
     unlink(file);
     return rc ? -1 : 1;
@@ -112,7 +111,7 @@ int version_fetch_first(struct volume *v, const char *folder, struct catalog **r
     if (version_fetch(v, folder, ret, &e) == 0)
         return 0;
     bool passing = e.class == ERR_TRANSIENT || e.class == ERR_DENIED || e.class == ERR_NOT_FOUND;
-    if (passing && told_before(v, folder, ret, NULL) == 0) {
+    if (passing && version_told(v, folder, ret, NULL) == 0) {
         log_warn(v->conf.log, "the version that is here goes on: %s", e.msg);
         return 0;
     }

@@ -294,7 +294,8 @@ int version_newest(struct volume *v, const char *folder, struct catalog **ret, s
         return 0;
     if (e.class)
         log_warn(v->conf.log, "the newest version that is here will do: %s", e.msg);
-    if (version_is_remote(v) ? catalog_told(ret, folder, err) : catalog_current(ret, folder, err))
+    if (version_is_remote(v) ? version_told(v, folder, ret, err)
+                             : catalog_current(ret, folder, err))
         return -1;
     bool ours = sources_match(&v->sources, *ret);
     if (ours && catalog_info(*ret)->lineage == lineage_of(v))

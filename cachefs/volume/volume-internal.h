@@ -486,7 +486,9 @@ void follow_status(struct volume *v, struct json_writer *w);
  * other samples than those the folder knows. */
 bool version_is_remote(const struct volume *v); /* remote.c */
 int version_fetch(struct volume *v, const char *folder, struct catalog **ret, struct err *err);
-/* The same at the start: without its server the folder's own version will do. */
+/* What the server has said last, if it is what is asked for. */
+int version_told(struct volume *v, const char *folder, struct catalog **ret, struct err *err);
+/* As version_fetch(), at the start: without its server the one that it named last will do. */
 int version_fetch_first(struct volume *v, const char *folder, struct catalog **ret,
                         struct err *err);
 int version_adopt(const char *file, const char *dir, struct catalog **ret, struct err *err);
