@@ -9,20 +9,17 @@
 #include "cli-internal.h"
 #include "volume.h"
 
-static bool lies_in(const char *outer, const char *path)
-{
-    char real[PATH_MAX];
-    size_t n = strlen(outer);
-    if (!path || !realpath(path, real) || strncmp(real, outer, n) != 0)
-        return false;
-    return n == 1 || real[n] == '/' || real[n] == '\0';
-}
-
-/* The cache folder as it will be; its own last parts may not be there yet. */
+/* By their names: the last parts of a cache folder need not be there yet. */
 static bool will_lie_in(const char *outer, const char *path)
 {
     size_t n = strlen(outer);
-    return strncmp(path, outer, n) == 0 && (path[n] == '/' || !path[n]);
+    return strncmp(path, outer, n) == 0 && (n == 1 || path[n] == '/' || !path[n]);
+}
+
+static bool lies_in(const char *outer, const char *path)
+{
+    char real[PATH_MAX];
+    return path && realpath(path, real) && will_lie_in(outer, real);
 }
 
 int check_cache_folders(const struct owner *o, const char *mountpoint, struct err *err)
