@@ -20,7 +20,11 @@ on_exit() {
 # A child of this shell, or a process that carries this test's token.
 is_ours() { # PID
     [ "$(awk '/^PPid:/ { print $2 }' "/proc/$1/status" 2>/dev/null)" = $$ ] ||
-        grep -qzx "SAMPAN_TEST_TOKEN=$SAMPAN_TEST_TOKEN" "/proc/$1/environ" 2>/dev/null
+        has_token "$1"
+}
+
+has_token() { # PID
+    grep -qzx "SAMPAN_TEST_TOKEN=$SAMPAN_TEST_TOKEN" "/proc/$1/environ" 2>/dev/null
 }
 
 run_cleanups() {
@@ -146,7 +150,7 @@ daemons() {
     local p
     for p in /proc/[0-9]*; do
         [ "$p/exe" -ef "$S" ] || continue # no fork: there may be hundreds of processes
-        tr '\0' '\n' 2>/dev/null <"$p/environ" | grep -qx "SAMPAN_TEST_TOKEN=$SAMPAN_TEST_TOKEN" || continue
+        has_token "${p#/proc/}" || continue
         echo "${p#/proc/}"
     done
 }
