@@ -5,6 +5,8 @@
 #include "loader-internal.h"
 #include "mem.h"
 
+#define LABEL_MAX (INT32_MAX - 1) /* the classes are one more */
+
 static size_t class_len(const char *path)
 {
     const char *slash = strchr(path, '/');
@@ -70,7 +72,7 @@ static int32_t cut_label(char *line)
         return -1;
     errno = 0;
     long label = strtol(at, &stop, 10);
-    if (*stop || errno || label < 0 || label > INT32_MAX)
+    if (*stop || errno || label < 0 || label > LABEL_MAX)
         return -1;
     while (at > line && (at[-1] == ' ' || at[-1] == '\t'))
         at--;
@@ -89,7 +91,7 @@ static int check_label(const struct index *x, int32_t label, const char *file, s
                    file, line, path,
                    label < 0 ? "no label, and lines before it have one"
                              : "a label, and lines before it have none",
-                   INT32_MAX);
+                   LABEL_MAX);
 }
 
 static int read_list(struct index *x, const char *file, struct err *err)

@@ -658,7 +658,7 @@ Test(loader, a_list_with_wrong_lines_is_refused_by_line)
         {"../../etc/passwd 1\n", "../../etc/passwd: want a path below"},
         {"dog/020.jpg 7\n\ncat/013.jpg\n", "line 3: cat/013.jpg: no label, and lines before"},
         {"dog/020.jpg 7\ncat/013.jpg -1\n", "line 2: cat/013.jpg -1: no label"},
-        {"dog/020.jpg 7\ncat/013.jpg 2147483648\n", "line 2: cat/013.jpg 2147483648: no label"},
+        {"dog/020.jpg 7\ncat/013.jpg 2147483647\n", "line 2: cat/013.jpg 2147483647: no label"},
         {"dog/020.jpg 7\ncat/013.jpg cat\n", "line 2: cat/013.jpg cat: no label"},
         {"dog/020.jpg\ncat/013.jpg 1\n", "line 2: cat/013.jpg: a label, and lines before"},
     };
