@@ -1,6 +1,12 @@
 # `make fuzz` builds each tests/fuzz/fuzz-NAME.c with libFuzzer, address and undefined-behaviour checks
 # and runs it for FUZZ_SECONDS on its corpus (tests/fuzz/corpus/NAME, kept small and in the tree).
 # A crash stays below build-fuzz/crash/ and fails the target.
+#
+# A fuzzer is linked with all modules, but for those that are programs apart and have names, or
+# libraries, that the others do not: these have a row here.
+FUZZ_sample-list := loader
+FUZZ_rank-store  := train
+FUZZ_ps-wire     := train
 
 FUZZ_SECONDS ?= 5
 FUZZERS      := $(patsubst tests/fuzz/fuzz-%.c,%,$(wildcard tests/fuzz/fuzz-*.c))
@@ -18,10 +24,15 @@ $(BUILD)/obj/tests/fuzz/%.o: tests/fuzz/%.c Makefile
 -include $(patsubst %,$(BUILD)/obj/tests/fuzz/fuzz-%.d,$(FUZZERS))
 # Kept, so that only what changed is compiled again.
 .SECONDARY: $(FUZZERS:%=$(BUILD)/obj/tests/fuzz/fuzz-%.o)
-$(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz-%.o $(call lib_of,$(filter-out cli train,$(MODULES)))
-	@mkdir -p $(@D)
-	@$(CC) $(LDFLAGS) -fsanitize=fuzzer,address,undefined -o $@ $< \
-	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(shell pkg-config --libs $(call pkgs_of,$(MODULES)))
+fuzz_uses = $(if $(FUZZ_$(1)),$(FUZZ_$(1)) $(USES_$(FUZZ_$(1))),$(filter-out cli train,$(MODULES)))
+define fuzz_rule
+$(BUILD)/fuzz/$(1): $(BUILD)/obj/tests/fuzz/fuzz-$(1).o $(call lib_of,$(call fuzz_uses,$(1)))
+	@mkdir -p $$(@D)
+	@$(CC) $(LDFLAGS) -fsanitize=fuzzer,address,undefined -o $$@ $$< \
+	    -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
+	    $$(shell pkg-config --libs $(call pkgs_of,$(call fuzz_uses,$(1)))) $(call ldlibs_of,$(call fuzz_uses,$(1)))
+endef
+$(foreach f,$(FUZZERS),$(eval $(call fuzz_rule,$(f))))
 
 .PHONY: $(FUZZERS:%=fuzz-run-%)
 fuzz-run: $(FUZZERS:%=fuzz-run-%)
