@@ -35,7 +35,8 @@ char *catalog_path_here(const char *state, const char *version)
     return xasprintf("%s/catalogs/%s", state, version);
 }
 
-char *catalog_path_on_node(const char *state, const char *version)
+/* A node's copy. */
+static char *catalog_path_on_node(const char *state, const char *version)
 {
     return xasprintf("%s/versions/%s", state, version);
 }

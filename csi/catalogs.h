@@ -15,8 +15,7 @@
 size_t store_words(const struct attributes *a, const char *credentials,
                    const char *ret[STORE_WORDS_MAX]);
 
-char *catalog_path_here(const char *state, const char *version);    /* the controller's */
-char *catalog_path_on_node(const char *state, const char *version); /* a node's */
+char *catalog_path_here(const char *state, const char *version); /* the controller's */
 /* What listing a set found: its version, samples and bytes, and the catalog in a file aside. */
 struct catalog_made {
     char version[80];

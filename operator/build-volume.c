@@ -29,7 +29,8 @@ static char *handle(const struct set_plan *p, const char *for_ns)
 
 /* --- cache ------------------------------------------------------------------------------------ */
 
-char *build_cache_folder(const struct set_plan *p, const char *path, size_t len)
+/* The folder of a node that a level's `path` (one of its list) gives this set; the caller frees. */
+static char *build_cache_folder(const struct set_plan *p, const char *path, size_t len)
 {
     cleanup_free char *own = part_name(PART_NAME_MAX, "%s.%s", p->ns, p->name);
     while (len > 1 && path[len - 1] == '/')

@@ -12,8 +12,6 @@ char *build_volume_name(const struct set_plan *p, const char *for_ns);
 void build_volume(struct set_plan *p, const char *for_ns, struct bytes *out);
 void build_claim(const struct set_plan *p, const char *for_ns, struct bytes *out);
 
-/* The folder of a node that a level's `path` (one of its list) gives this set; the caller frees. */
-char *build_cache_folder(const struct set_plan *p, const char *path, size_t len);
 /* Calls `each` for every folder of every level; none given: once, for memory. */
 void build_cache_folders(const struct set_plan *p,
                          void (*each)(void *arg, const char *medium, const char *folder,

@@ -79,7 +79,7 @@ struct object *object_new(enum kind kind, struct json_doc *doc)
     return o;
 }
 
-struct object *object_ref(struct object *o)
+static struct object *object_ref(struct object *o)
 {
     atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed);
     return o;

@@ -27,7 +27,6 @@ struct object {
 };
 /* Takes `doc` over and strips it of what nobody reads. */
 struct object *object_new(enum kind kind, struct json_doc *doc);
-struct object *object_ref(struct object *o);
 void object_unref(struct object *o); /* NULL is fine */
 
 struct cache;

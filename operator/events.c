@@ -30,7 +30,6 @@ struct events {
     char *instance;
     struct lock lock;
     struct told told[KNOWN];
-    struct events_numbers numbers;
 };
 
 struct events *events_new(struct kube_client *client, const char *instance)
@@ -71,12 +70,9 @@ static int64_t count_of(struct events *e, uint64_t id)
     if (t->id != id)
         *t = (struct told){.id = id};
     t->count++;
-    if (t->count > 1 && now - t->written_at < QUIET_NS) {
-        e->numbers.repeated++;
+    if (t->count > 1 && now - t->written_at < QUIET_NS)
         return 0;
-    }
     t->written_at = now;
-    e->numbers.written++;
     return t->count;
 }
 
@@ -218,10 +214,4 @@ int event_tell(struct events *e, enum kind kind, const struct json *about, bool 
     cleanup_free char *path = kind_path(KIND_EVENT, ev.ns, name);
     int result = count == 1 ? 1 : write_count(e, path, count, err);
     return result > 0 ? tell_new(e, id, &ev, path, err) : result;
-}
-
-void events_numbers(struct events *e, struct events_numbers *ret)
-{
-    ACQUIRE(&e->lock);
-    *ret = e->numbers;
 }

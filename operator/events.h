@@ -17,9 +17,4 @@ void events_free(struct events *e);
 int event_tell(struct events *e, enum kind kind, const struct json *about, bool warning,
                const char *reason, const char *message, struct err *err);
 
-struct events_numbers {
-    uint64_t written, repeated; /* repeated: counted without a request */
-};
-void events_numbers(struct events *e, struct events_numbers *ret);
-
 #endif

@@ -73,7 +73,9 @@ static void write_diff(const struct json *have, const struct json *want, struct 
     }
 }
 
-bool part_diff(const struct json *have, const struct json *want, struct bytes *out)
+/* The merge patch that makes `have` into `want`: members that differ, null for those that `want`
+ * lacks. False: nothing differs, and nothing is written. Either node may be absent. */
+static bool part_diff(const struct json *have, const struct json *want, struct bytes *out)
 {
     struct json_writer w;
     if (is_object(have) && equal(have, want))

@@ -180,7 +180,9 @@ char *part_url_token(const char *token_key, const char *url)
 
 /* --- references to sets ----------------------------------------------------------------------- */
 
-bool part_is_shared_to(const struct json *set, const char *ns)
+/* May pods of this namespace use the set: it is its own, or spec.sharedTo has it or "*"? Without
+ * spec.sharedTo a set in paddle-system is for all, any other for its own namespace alone. */
+static bool part_is_shared_to(const struct json *set, const char *ns)
 {
     struct json spec = json_get(set, "spec"), list = json_get(&spec, "sharedTo");
     const char *own = object_namespace(set);

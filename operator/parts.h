@@ -65,9 +65,6 @@ char *part_claim_name(const char *set_ns, const char *set, const char *in_ns);
  * then *why says what to do (the caller frees; may be NULL). */
 const struct json *part_find_set(struct view *v, const char *in_ns, const char *ns,
                                  const char *name, char **why);
-/* May pods of this namespace use the set: it is its own, or spec.sharedTo has it or "*"? Without
- * spec.sharedTo a set in paddle-system is for all, any other for its own namespace alone. */
-bool part_is_shared_to(const struct json *set, const char *ns);
 
 /* --- children --------------------------------------------------------------------------------- */
 
@@ -99,10 +96,6 @@ enum part_child_state part_want(struct view *v, struct actions *out, struct part
 /* All children have the label PART_OWNER_LABEL=uid of their owner. */
 #define PART_OWNER_LABEL "sampan.io/owner"
 bool part_is_child(const struct json *object, const struct json *owner);
-
-/* The merge patch that makes `have` into `want`: members that differ, null for those that `want`
- * lacks. False: nothing differs, and nothing is written. Either node may be absent. */
-bool part_diff(const struct json *have, const struct json *want, struct bytes *out);
 
 /* Finalizers of the object that is decided about. */
 bool part_has_finalizer(const struct json *o, const char *name);

@@ -33,7 +33,7 @@ const char *request_query(const struct request *r, const char *name)
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-unsigned status_of_error(const struct err *err)
+static unsigned status_of_error(const struct err *err)
 {
     if (err_errno(err) == EEXIST)
         return MHD_HTTP_CONFLICT;

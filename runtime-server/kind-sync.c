@@ -59,7 +59,9 @@ static bool is_ours(const struct server *s, const char *path)
     return false;
 }
 
-int options_check_uri(const struct server *s, const char *where, const char *uri, struct err *err)
+/* A URI that jobs may name: none with keys in it, and no local folder but of our mounts. */
+static int options_check_uri(const struct server *s, const char *where, const char *uri,
+                             struct err *err)
 {
     if (!strstr(uri, "://"))
         return err_set(err, ERR_USAGE, "options.%s: want a URI (s3://BUCKET/PREFIX, …)", where);

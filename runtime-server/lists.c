@@ -72,8 +72,9 @@ static const char *clean_line(const char *line, size_t *len)
     return line;
 }
 
-int lists_clean(const char *text, size_t len, struct bytes *ret, uint64_t *ret_paths,
-                uint64_t *ret_duplicates, struct err *err)
+/* Clean lines, none twice. A path that leads out of the set is an error that names its line. */
+static int lists_clean(const char *text, size_t len, struct bytes *ret, uint64_t *ret_paths,
+                       uint64_t *ret_duplicates, struct err *err)
 {
     struct seen seen = {.mask = slots_for(text, len) - 1};
     cleanup_free uint32_t *slots = xcalloc(seen.mask + 1, sizeof *slots);

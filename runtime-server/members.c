@@ -381,7 +381,8 @@ enum member_state members_state(struct members *m, unsigned ordinal, struct byte
     return self ? MEMBER_OK : a ? a->state : MEMBER_UNKNOWN;
 }
 
-void members_doubt(struct members *m, unsigned ordinal)
+/* Somebody failed to reach it, or reached it: it is asked at once. */
+static void members_doubt(struct members *m, unsigned ordinal)
 {
     ACQUIRE(&m->lock);
     uint64_t now = clock_mono_ns();

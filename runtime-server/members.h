@@ -55,8 +55,6 @@ unsigned members_partitions(const struct members *m);
  * say. Of this server itself always OK. */
 enum member_state members_state(struct members *m, unsigned ordinal, struct bytes *ret_url,
                                 struct bytes *ret_why);
-/* Somebody failed to reach it, or reached it: it is asked at once. */
-void members_doubt(struct members *m, unsigned ordinal);
 /* The object of GET /v1/members. */
 void members_write(struct members *m, struct json_writer *w);
 

@@ -56,7 +56,6 @@ int request_json(const struct request *r, struct json_doc **ret, struct err *err
 
 /* An error as an answer: its class says the status. */
 void answer_error(struct answer *a, const struct err *err);
-unsigned status_of_error(const struct err *err);
 /* An object is open in `w` until answer_json_end(). */
 void answer_json(struct answer *a, struct json_writer *w);
 
@@ -204,9 +203,6 @@ int lists_keep(const struct server *s, const char *text, size_t len, char ret_di
 int lists_check(const struct server *s, const char *digest, struct err *err);
 /* Its lines; fetched from server 0 if it is not here. */
 int lists_get(struct server *s, const char *digest, struct bytes *ret, struct err *err);
-/* Clean lines, none twice. A path that leads out of the set is an error that names its line. */
-int lists_clean(const char *text, size_t len, struct bytes *ret, uint64_t *ret_paths,
-                uint64_t *ret_duplicates, struct err *err);
 
 /* --- owed.c: what servers that were lost are still to be told ------------------------------- */
 
@@ -272,8 +268,6 @@ int secrets_take(const struct json *o, const char *const *names, struct json_wri
  * is ERR_DENIED. */
 int secrets_read(const struct json *o, const char *secret, const char *name, struct job_keys *ret,
                  const struct store_keys **ret_keys, struct err *err);
-/* A URI that jobs may name: none with keys in it, and no local folder but of our mounts. */
-int options_check_uri(const struct server *s, const char *where, const char *uri, struct err *err);
 /* Copies options.NAME, an array of such URIs. */
 int options_copy_uris(const struct server *s, const struct json *o, const char *name,
                       struct json_writer *w, struct err *err);

@@ -14,7 +14,8 @@
 #include "json.h"
 #include "mem.h"
 
-void checkpoint_name(const struct checkpoint *c, char *out, size_t size)
+/* The folder's name of a checkpoint. */
+static void checkpoint_name(const struct checkpoint *c, char *out, size_t size)
 {
     if (c->batch == 0 && c->pass > 0)
         snprintf(out, size, "pass-%05" PRIu64, c->pass - 1);

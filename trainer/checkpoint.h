@@ -77,7 +77,4 @@ int checkpoint_load_named(const char *path, struct net *n, const struct checkpoi
 int checkpoint_look(const char *path, size_t skip, struct checkpoint_about *ret, char **ret_place,
                     struct err *err);
 
-/* The folder's name of a checkpoint. */
-void checkpoint_name(const struct checkpoint *c, char *out, size_t size);
-
 #endif

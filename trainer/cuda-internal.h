@@ -120,7 +120,6 @@ void cuda_host_free(struct backend *b, void *p);
 /* At least `bytes`, or NULL after a failure. */
 void *cuda_room(struct cuda *c, enum room which, size_t bytes);
 bool cuda_is_value(const struct cuda *c, const void *p);
-bool cuda_is_pinned(const struct cuda *c, const void *p, size_t bytes);
 int cuda_memory_init(struct cuda *c, struct err *err);
 void cuda_memory_free(struct cuda *c);
 void cuda_put(struct backend *b, void *to, const void *from, size_t bytes);

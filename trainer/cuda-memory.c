@@ -177,7 +177,7 @@ void cuda_host_free(struct backend *b, void *p)
         }
 }
 
-bool cuda_is_pinned(const struct cuda *c, const void *p, size_t bytes)
+static bool cuda_is_pinned(const struct cuda *c, const void *p, size_t bytes)
 {
     for (size_t i = 0; i < c->n_pinned; i++) {
         const struct pinned *k = &c->pinned[i];

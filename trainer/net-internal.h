@@ -72,8 +72,6 @@ struct net {
     size_t n_owned;
 };
 
-/* Memory of the backend that lives as long as the net. */
-int net_own(struct net *n, size_t floats, void **ret, struct err *err);
 /* Values, gradients (shared between values that are not needed at one time), layers' own. */
 int net_allocate(struct net *n, struct err *err);
 

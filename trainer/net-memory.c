@@ -6,7 +6,8 @@
 #include "mem.h"
 #include "net-internal.h"
 
-int net_own(struct net *n, size_t floats, void **ret, struct err *err)
+/* Memory of the backend that lives as long as the net. */
+static int net_own(struct net *n, size_t floats, void **ret, struct err *err)
 {
     if (n->b->ops->alloc(n->b, floats, ret, err))
         return -1;

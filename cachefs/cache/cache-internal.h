@@ -219,10 +219,6 @@ void tier_discharge(struct tier *t, uint64_t bytes);
 /* The disk refused what was charged: it is given back, and the tier set aside. */
 void tier_failed(struct tier *t, uint64_t charged, const struct err *why);
 struct tier *tier_choose(struct cache *c, uint64_t bytes, bool pinned);
-/* Would so much that is not pinned leave room for the pinned that is missing? */
-bool tiers_leave_room(struct cache *c, uint64_t bytes);
-/* A newcomer of so many bytes finds no room: the last tier is told, if it is to make some. */
-void tier_want_room(struct cache *c, uint64_t bytes, bool pinned);
 bool cache_pinned(struct cache *c, uint64_t unit);
 /* What could be kept beyond a pack's worth, which reclaiming needs to copy. */
 uint64_t tier_room(struct tier *t);

@@ -379,25 +379,16 @@ static uint64_t missing_bytes(const struct cache *c)
                       (double)expected);
 }
 
-bool tiers_leave_room(struct cache *c, uint64_t bytes)
+/* Would so much that is not pinned leave room for the pinned that is missing? */
+static bool tiers_leave_room(struct cache *c, uint64_t bytes)
 {
     uint64_t missing = missing_bytes(c);
     return missing == 0 || cache_room(c) >= missing + bytes;
 }
 
 /* The first tier that has room; the bytes are reserved there. NULL: the unit is not kept. */
-struct tier *tier_choose(struct cache *c, uint64_t bytes, bool pinned)
-{
-    if (!pinned && !tiers_leave_room(c, bytes))
-        return NULL;
-    for (size_t i = 0; i < c->conf.n_tiers; i++)
-        if (tier_reserve(c->tiers[i], bytes))
-            return c->tiers[i];
-    tier_want_room(c, bytes, pinned);
-    return NULL;
-}
-
-void tier_want_room(struct cache *c, uint64_t bytes, bool pinned)
+/* A newcomer of so many bytes finds no room: the last tier is told, if it is to make some. */
+static void tier_want_room(struct cache *c, uint64_t bytes, bool pinned)
 {
     struct newcomer n = {.fits = false, .pinned = pinned};
     if (policy_scan_admit(&n) != ADMIT_LATER || !c->conf.n_tiers)
@@ -408,4 +399,15 @@ void tier_want_room(struct cache *c, uint64_t bytes, bool pinned)
         t->room_wanted += bytes;
     }
     writer_poke(t);
+}
+
+struct tier *tier_choose(struct cache *c, uint64_t bytes, bool pinned)
+{
+    if (!pinned && !tiers_leave_room(c, bytes))
+        return NULL;
+    for (size_t i = 0; i < c->conf.n_tiers; i++)
+        if (tier_reserve(c->tiers[i], bytes))
+            return c->tiers[i];
+    tier_want_room(c, bytes, pinned);
+    return NULL;
 }

@@ -160,7 +160,6 @@ struct fetch {
 };
 
 /* engine.c */
-int job_submit(struct fetch *f, struct job *j, enum prio prio, struct err *err);
 int fetch_whole(struct fetch *f, const struct whole *w, struct err *err);
 void engine_wake(const struct fetch *f); /* any thread */
 void engine_due(struct fetch *f, uint64_t at_ns);

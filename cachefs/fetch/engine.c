@@ -95,7 +95,7 @@ void dest_forget(struct fetch *f, struct job *j)
         *p = j->dest_next;
 }
 
-int job_submit(struct fetch *f, struct job *j, enum prio prio, struct err *err)
+static int job_submit(struct fetch *f, struct job *j, enum prio prio, struct err *err)
 {
     bool local = store_caps(job_store(j)) & STORE_LOCAL;
     ACQUIRE(&f->lock);

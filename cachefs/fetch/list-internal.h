@@ -28,7 +28,6 @@ struct batch {
 };
 void batch_add(struct batch *b, const struct list_item *item); /* n < BATCH_ITEMS */
 void batch_seal(struct batch *b);
-void batch_free(struct batch *b);
 
 /*
  * The keys k below `prefix` with after < k <= end ("" as `end`: without one), one level of them if

@@ -19,6 +19,14 @@
 #define PAGE_BODY_MAX (64u << 20)
 #define LIST_BODY_MAX (2ull << 30) /* a manifest is one answer */
 
+static void batch_free(struct batch *b)
+{
+    if (!b)
+        return;
+    bytes_release(&b->text);
+    free(b);
+}
+
 static void span_free(struct span *s)
 {
     if (!s)
@@ -49,14 +57,6 @@ void listing_push(struct listing *l, struct span *s)
 }
 
 /* --- batches --------------------------------------------------------------------------------- */
-
-void batch_free(struct batch *b)
-{
-    if (!b)
-        return;
-    bytes_release(&b->text);
-    free(b);
-}
 
 void batch_add(struct batch *b, const struct list_item *item)
 {

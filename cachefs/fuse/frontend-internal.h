@@ -203,8 +203,6 @@ void push_arrived(struct frontend *f, uint32_t size);
 void push_seen(struct frontend *f, uint64_t id);
 /* Opens nothing on the mount for two seconds. */
 void push_hush(struct frontend *f);
-/* The order changed (volume_on_order()). */
-void push_news(void *frontend);
 
 /* --- invalidate.c --- */
 

@@ -392,6 +392,16 @@ static void *push_run(void *arg)
     return NULL;
 }
 
+/* The order changed (volume_on_order()). */
+static void push_news(void *frontend)
+{
+    struct frontend *f = frontend;
+    ACQUIRE(&f->push.lock);
+
+    f->push.news = true;
+    cond_broadcast(&f->push.moved);
+}
+
 int push_start(struct frontend *f, struct err *err)
 {
     struct push *push = &f->push;
@@ -431,15 +441,6 @@ void push_stop(struct frontend *f)
     lock_drop(&push->lock);
     pthread_join(push->thread, NULL);
     push->started = false;
-}
-
-void push_news(void *frontend)
-{
-    struct frontend *f = frontend;
-    ACQUIRE(&f->push.lock);
-
-    f->push.news = true;
-    cond_broadcast(&f->push.moved);
 }
 
 void push_seen(struct frontend *f, uint64_t id)

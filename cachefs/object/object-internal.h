@@ -181,8 +181,6 @@ struct copy_names {
 /* The headers of a copy of an object, or of a part of one; the query of its target. */
 void add_copy(struct http_req *r, const struct copy_names *names, const struct store *s,
               const struct store_copy *c, struct bytes *query);
-/* "application/x-directory" for a folder's marker. */
-const char *content_type_of(const char *key);
 
 /* "bytes=0-99"; len 0 and off 0: no header. */
 void add_range(struct http_req *r, uint64_t off, uint64_t len);

@@ -84,7 +84,8 @@ void add_meta(struct http_req *r, const char *prefix, const struct object_meta *
     http_header(r, name, "%lld.%09lld", (long long)s, (long long)ns);
 }
 
-const char *content_type_of(const char *key)
+/* "application/x-directory" for a folder's marker. */
+static const char *content_type_of(const char *key)
 {
     size_t len = strlen(key);
     return len && key[len - 1] == '/' ? "application/x-directory" : "application/octet-stream";

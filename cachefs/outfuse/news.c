@@ -105,7 +105,8 @@ static void make_room(struct news *n)
     }
 }
 
-void news_changed(void *outfuse, uint64_t ino, const char *name)
+/* A stage_changed_fn. */
+static void news_changed(void *outfuse, uint64_t ino, const char *name)
 {
     struct outfuse *f = outfuse;
     struct news *n = &f->news;

@@ -13,7 +13,7 @@
 
 /* --- attributes ----------------------------------------------------------------------------- */
 
-void attr_of_stat(const struct stat *st, struct wire_attr *ret)
+static void attr_of_stat(const struct stat *st, struct wire_attr *ret)
 {
     *ret = (struct wire_attr){
         .ino = st->st_ino,
@@ -60,7 +60,7 @@ static int answer_entry(struct call *c, int rc, const struct stage_attr *a)
     return 0;
 }
 
-void answer_attr(struct call *c, const struct stat *st, uint64_t valid_ns)
+static void answer_attr(struct call *c, const struct stat *st, uint64_t valid_ns)
 {
     c->out.attr = (struct wire_attr_out){.attr_valid = valid_ns / NS_PER_S,
                                          .attr_valid_ns = (uint32_t)(valid_ns % NS_PER_S)};
@@ -70,7 +70,7 @@ void answer_attr(struct call *c, const struct stat *st, uint64_t valid_ns)
 
 /* --- .sampan -------------------------------------------------------------------------------- */
 
-bool is_control_name(uint64_t parent, const char *name)
+static bool is_control_name(uint64_t parent, const char *name)
 {
     return parent == STAGE_ROOT && !strcmp(name, CONTROL_DIR_NAME);
 }
@@ -99,7 +99,7 @@ static void own_stat(const struct outfuse *f, uint64_t ino, mode_t mode, uint64_
     ret->st_atim = ret->st_ctim = ret->st_mtim;
 }
 
-void control_dir_stat(const struct outfuse *f, struct stat *ret)
+static void control_dir_stat(const struct outfuse *f, struct stat *ret)
 {
     own_stat(f, INO_CONTROL_DIR, S_IFDIR | 0555, 4096, 0, ret);
 }

@@ -159,7 +159,6 @@ struct news {
 };
 int news_start(struct outfuse *f, struct err *err);
 void news_stop(struct outfuse *f); /* while workers still serve: it may wait for one */
-void news_changed(void *outfuse, uint64_t ino, const char *name); /* a stage_changed_fn */
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
@@ -256,14 +255,10 @@ op_fn out_opendir, out_releasedir, out_readdir, out_readdirplus, out_fsyncdir, o
 
 /* --- attributes (op-names.c) --- */
 
-void attr_of_stat(const struct stat *st, struct wire_attr *ret);
 void entry_of_stage(const struct stage_attr *a, struct wire_entry_out *ret);
-void answer_attr(struct call *c, const struct stat *st, uint64_t valid_ns);
 /* The files of .sampan. */
 #define CONTROL_DIR_NAME ".sampan"
 #define STATUS_NAME      "status.json"
 int may_make(struct call *c, mode_t *mode, struct err *err); /* or STAGE_WAIT */
-bool is_control_name(uint64_t parent, const char *name);
-void control_dir_stat(const struct outfuse *f, struct stat *ret);
 
 #endif

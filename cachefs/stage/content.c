@@ -267,6 +267,17 @@ bool content_same(const struct content *c, uint64_t off, uint64_t len)
     return true;
 }
 
+/* The staged file gets the node's mtime. s->lock held. */
+static void content_stamp(const struct content *c)
+{
+    int64_t ns = c->node->row.mtime_ns;
+    const struct timespec times[2] = {
+        {.tv_nsec = UTIME_OMIT},
+        {.tv_sec = ns / (int64_t)NS_PER_S, .tv_nsec = ns % (int64_t)NS_PER_S}};
+    if (ns >= 0)
+        futimens(c->fd, times);
+}
+
 /* Puts what came for blocks [first, end) where nothing newer was written meanwhile. */
 static int take_run(struct content *c, uint64_t first, uint64_t end, const char *buf, uint64_t len,
                     struct err *err)
@@ -534,16 +545,6 @@ int content_truncate(struct content *c, uint64_t size, bool wait, struct err *er
     c->node->row.mtime_ns = clock_wall_ns();
     c->node->explicit_mtime = false;
     return 0;
-}
-
-void content_stamp(const struct content *c)
-{
-    int64_t ns = c->node->row.mtime_ns;
-    const struct timespec times[2] = {
-        {.tv_nsec = UTIME_OMIT},
-        {.tv_sec = ns / (int64_t)NS_PER_S, .tv_nsec = ns % (int64_t)NS_PER_S}};
-    if (ns >= 0)
-        futimens(c->fd, times);
 }
 
 bool content_published(struct content *c)

@@ -89,7 +89,7 @@ void doom_forget(struct stage *s, const char *key)
         doom_remove(s, d);
 }
 
-void doom_failed(struct stage *s, struct doom *d, const struct err *err)
+static void doom_failed(struct stage *s, struct doom *d, const struct err *err)
 {
     uint64_t now = clock_mono_ns(), pause = pause_of(s, err, now);
     why_keep(&d->why, err);

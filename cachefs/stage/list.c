@@ -24,7 +24,7 @@
 
 /* --- telling --------------------------------------------------------------------------------- */
 
-void tell(struct stage *s, uint64_t ino, const char *name)
+static void tell(struct stage *s, uint64_t ino, const char *name)
 {
     if (!s->changed_fn)
         return;
@@ -324,21 +324,11 @@ static void sweep(struct stage *s, struct node *folder, uint64_t moment)
     }
 }
 
-/* A key that is about to go, or whose object moves away, is not there any more. */
-static bool is_going(struct stage *s, const struct bytes *prefix, const struct found *f,
-                     uint64_t moment)
-{
-    cleanup_free char *key =
-        xasprintf("%s%s%s", prefix->data ? prefix->data : "", f->name, f->folder ? "/" : "");
-    return doom_find(s, key) || holder_of(s, key) || gone_since(s, key, moment);
-}
-
 struct gone {
     uint64_t key, moment;
 };
-#define GONE_KEPT                                                                   \
-    (1u << 16) /* more within one listing's time is a guess that the next one mends \
-                */
+#define GONE_KEPT (1u << 16) /* with more in one listing's time it guesses; the next one mends it \
+                              */
 
 void gone_add(struct stage *s, const char *key)
 {
@@ -348,11 +338,20 @@ void gone_add(struct stage *s, const char *key)
     s->gone[hash % GONE_KEPT] = (struct gone){hash, ++s->moment};
 }
 
-bool gone_since(const struct stage *s, const char *key, uint64_t moment)
+static bool gone_since(const struct stage *s, const char *key, uint64_t moment)
 {
     uint64_t hash = hash64(key, strlen(key), 3);
     const struct gone *g = s->gone ? &s->gone[hash % GONE_KEPT] : NULL;
     return g && g->key == hash && g->moment > moment;
+}
+
+/* A key that is about to go, or whose object moves away, is not there any more. */
+static bool is_going(struct stage *s, const struct bytes *prefix, const struct found *f,
+                     uint64_t moment)
+{
+    cleanup_free char *key =
+        xasprintf("%s%s%s", prefix->data ? prefix->data : "", f->name, f->folder ? "/" : "");
+    return doom_find(s, key) || holder_of(s, key) || gone_since(s, key, moment);
 }
 
 static void merge(struct stage *s, struct node *folder, const struct collected *c, uint64_t moment)

@@ -56,7 +56,6 @@ struct doom *doom_find(struct stage *s, const char *key);
 void doom_add(struct stage *s, const char *key, const char *upload, uint64_t ino);
 void doom_forget(struct stage *s, const char *key);
 void doom_remove(struct stage *s, struct doom *d);
-void doom_failed(struct stage *s, struct doom *d, const struct err *err);
 /* A worker's turn: false if none may go now. s->lock is given up meanwhile. */
 bool dooms_run(struct stage *s);
 

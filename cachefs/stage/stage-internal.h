@@ -241,15 +241,12 @@ char *node_key_new(const struct node *n);
 /* Where its object is: skey, or its path. */
 char *node_stored_key(const struct node *n);
 void node_attr(struct stage *s, const struct node *n, struct stage_attr *ret);
-uint64_t node_valid_ns(const struct stage *s, const struct node *n);
 static inline bool node_is_folder(const struct node *n)
 {
     return n->row.kind == NODE_FOLDER;
 }
 void record_release(struct record *r);
 int name_check(const struct stage *s, const struct node *parent, const char *name, struct err *err);
-/* An inode number; -1 if the journal can't keep it. */
-int ino_take(struct stage *s, uint64_t *ret, struct err *err);
 /* A node made now: row filled with defaults, an inode number; neither linked nor saved. */
 struct node *node_make(struct stage *s, enum node_kind kind, const char *name, struct err *err);
 
@@ -269,10 +266,9 @@ int node_look(struct stage *s, struct node *n, bool wait, struct err *err);
 /* grown.c: whether the object that a listing shows is that of an open file, longer. s->lock held,
  * given up meanwhile; *ret_gen: the generation that it continues. */
 bool node_has_grown(struct stage *s, struct node *n, const struct seen *seen, uint64_t *ret_gen);
-/* Both are called with s->lock held and give it up while they wait; the caller's pin keeps the
- * node. */
-void tell(struct stage *s, uint64_t ino, const char *name);
-void *tell_main(void *arg);
+/* folder_refresh() and node_look() are called with s->lock held and give it up while they wait; the
+ * caller's pin keeps the node. */
+void *tell_main(void *arg); /* the thread that calls s->changed_fn */
 
 /* health.c. Any lock of ours may be held. The disk refused what was asked of it (errno `code`;
  * `err` says it in words, or is NULL), or it did something well that it may have refused before. */
@@ -281,7 +277,6 @@ void disk_good(struct stage *s, enum disk_part part);
 
 /* What went at the store by our doing lately, for listings that began before. s->lock held. */
 void gone_add(struct stage *s, const char *key);
-bool gone_since(const struct stage *s, const char *key, uint64_t moment);
 
 /* meta.c; s->lock held. */
 int folder_of(struct stage *s, uint64_t ino, struct node **ret, struct err *err);

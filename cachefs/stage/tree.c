@@ -238,7 +238,8 @@ void node_reap(struct stage *s, struct node *n)
     node_free(n);
 }
 
-int ino_take(struct stage *s, uint64_t *ret, struct err *err)
+/* An inode number; -1 if the journal can't keep it. */
+static int ino_take(struct stage *s, uint64_t *ret, struct err *err)
 {
     if (s->next_ino >= s->ino_reserved) {
         if (journal_meta(s, "next_ino", s->next_ino + INOS_RESERVED, err))
@@ -320,7 +321,7 @@ int name_check(const struct stage *s, const struct node *parent, const char *nam
 
 /* --- attributes ------------------------------------------------------------------------------ */
 
-uint64_t node_valid_ns(const struct stage *s, const struct node *n)
+static uint64_t node_valid_ns(const struct stage *s, const struct node *n)
 {
     const struct node *folder = n->parent;
     if (!folder)

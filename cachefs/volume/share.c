@@ -90,7 +90,7 @@ int share_new(struct share **ret, const struct share_conf *conf, struct catalog 
     return 0;
 }
 
-struct share *share_ref(struct share *s)
+static struct share *share_ref(struct share *s)
 {
     atomic_fetch_add(&s->refs, 1);
     return s;

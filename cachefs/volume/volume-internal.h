@@ -181,7 +181,6 @@ struct share {
 };
 int share_new(struct share **ret, const struct share_conf *conf, struct catalog *c, const char *dir,
               struct err *err);
-struct share *share_ref(struct share *s);
 void share_unref(struct share *s); /* NULL is fine */
 bool share_has(const struct share *s, uint64_t id);
 /* Would one made from these be the same? */
