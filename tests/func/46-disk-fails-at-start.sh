@@ -8,7 +8,7 @@ make_set --classes 2 --files 5
 refuses() { # CALLS ERROR
     local code=0
     mkdir -p "$CACHE"
-    timeout 60 "$MEDDLE" --below "$CACHE" --calls "$1" --nth 1 --sticky --fail "$2" -- "$S" mount "file://$SRC" "$MNT" \
+    timeout 600 "$MEDDLE" --below "$CACHE" --calls "$1" --nth 1 --sticky --fail "$2" -- "$S" mount "file://$SRC" "$MNT" \
         --cache "ssd:$CACHE=1GiB" 2>"$T/refused" || code=$?
     expect "meddle" "$code" 0
     grep -q '"end":"exit [1-9]"' "$T/refused" || fail "it did not refuse: $(cat "$T/refused")"

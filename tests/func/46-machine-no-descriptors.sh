@@ -22,7 +22,7 @@ expect "daemon" "$(daemon_pid)" "$pid"
 unmount
 # Too few to begin with: a clean refusal, or a mount that serves.
 for n in 4 16 26; do
-    if timeout 30 prlimit --nofile="$n": "$S" mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --no-keeper 2>"$T/err"; then
+    if timeout 600 prlimit --nofile="$n": "$S" mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --no-keeper 2>"$T/err"; then
         "$VERIFY" --seconds 1 --threads 2 --drop "$SRC" "$MNT" >"$T/starved" 2>/dev/null || true
         expect "wrong bytes with $n descriptors" "$(field mismatches <"$T/starved")" 0
         sampan umount "$MNT" 2>"$T/err" || sampan umount --lazy "$MNT"

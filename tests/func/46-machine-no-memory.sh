@@ -23,7 +23,7 @@ echo $((96 << 20)) >"$group/$limit"
 on_exit "unmount_quietly '$MNT'"
 # shellcheck disable=SC2016
 bash -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$group" \
-    timeout 60 "$S" mount "file://$SRC" "$MNT" --memory 64MiB --cache "ssd:$CACHE=1GiB" --free-space 0
+    timeout 600 "$S" mount "file://$SRC" "$MNT" --memory 64MiB --cache "ssd:$CACHE=1GiB" --free-space 0
 served_right 2
 expect "kills for want of memory" "$(kills)" 0
 for mib in 64 48 32 24 16 12 8 6 4; do # until that much cannot be taken back

@@ -16,7 +16,7 @@ mounted_in_group() { # SET [OPTIONS…]
     echo $((128 << 20)) >"$group/$limit"
     (
         echo 1000 >"/proc/$BASHPID/oom_score_adj"
-        in_group timeout 60 "$S" mount "$@" "$MNT" --memory 64MiB --cache "ssd:$CACHE=1GiB" --free-space 0
+        in_group timeout 600 "$S" mount "$@" "$MNT" --memory 64MiB --cache "ssd:$CACHE=1GiB" --free-space 0
     )
 }
 
@@ -24,7 +24,7 @@ mounted_in_group() { # SET [OPTIONS…]
 starve() {
     local before
     before=$(killed)
-    timeout 60 "$PYTHON" "$SAMPAN_TESTS/lib/eat_memory.py" "$group" || fail "nobody was killed"
+    timeout 600 "$PYTHON" "$SAMPAN_TESTS/lib/eat_memory.py" "$group" || fail "nobody was killed"
     until_true 20 no_daemon || fail "still there: $(daemons) $(keepers)"
     echo "killed $(($(killed) - before)): owner, keeper, those that came after them, and one that ate"
     at_least "killed" "$(($(killed) - before))" 3

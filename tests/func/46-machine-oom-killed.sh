@@ -10,7 +10,7 @@ memory_group
 make_set --classes 2 --files 40 --size 600000..900000
 echo $((96 << 20)) >"$group/$limit"
 on_exit "unmount_quietly '$MNT'"
-in_group timeout 60 "$S" mount "file://$SRC" "$MNT" --memory 64MiB --cache "ssd:$CACHE=1GiB" --free-space 0
+in_group timeout 600 "$S" mount "file://$SRC" "$MNT" --memory 64MiB --cache "ssd:$CACHE=1GiB" --free-space 0
 for mib in 24 16 12 10 8 7 6 5 4; do # as low as it goes: what is idle needs little
     echo $((mib << 20)) >"$group/$limit" 2>/dev/null || break
 done

@@ -14,7 +14,7 @@ meddle_mount() { # OPTIONS… : a mount whose every process is watched; $CODE is
     local ended=
     CACHE="$T/cache/$RANDOM$RANDOM"
     : >"$T/starting"
-    "$MEDDLE" --calls "$CALLS" --timeout 60 "$@" -- "$S" mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" "${OPTIONS[@]}" \
+    "$MEDDLE" --calls "$CALLS" --timeout 600 "$@" -- "$S" mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" "${OPTIONS[@]}" \
         2>"$T/meddle.err" &
     WATCHER=$!
     settled() { ! [ -d "/proc/$WATCHER" ] || { is_mounted "$MNT" && registered; }; }
@@ -79,7 +79,7 @@ for signal in TERM INT KILL; do
     CACHE="$T/cache/umount-$signal"
     sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" "${OPTIONS[@]}"
     leave
-    "$MEDDLE" --calls "$CALLS" --nth "$((RANDOM % 20 + 1))" --signal "$signal" --timeout 40 -- "$S" umount "$MNT" 2>"$T/umount.err" || true
+    "$MEDDLE" --calls "$CALLS" --nth "$((RANDOM % 20 + 1))" --signal "$signal" --timeout 600 -- "$S" umount "$MNT" 2>"$T/umount.err" || true
     WATCHER=
     [ -z "${WRITABLE:-}" ] || ! is_mounted "$MNT" || sampan flush "$MNT" 2>>"$T/umount.err" || ! is_mounted "$MNT" || fail "it does not flush"
     ! is_mounted "$MNT" || same_bytes "$SRC" "$MNT"

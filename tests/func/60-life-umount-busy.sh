@@ -7,7 +7,8 @@ mount_set "file://$SRC"
 (cd "$MNT/class-000" && exec sleep 300) &
 user=$!
 on_exit "kill $user"
-until_true 10 test "$(readlink /proc/$user/cwd)" = "$MNT/class-000" || true
+is_inside() { [ "$(readlink "/proc/$user/cwd")" = "$MNT/class-000" ]; }
+until_true 10 is_inside || fail "it does not come in"
 refused 4 "$user|busy" sampan umount "$MNT"
 grep -q "$user" "$T/refused.err" || fail "the message does not name process $user"
 is_mounted "$MNT" || fail "gone although it was refused"

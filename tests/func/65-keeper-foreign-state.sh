@@ -24,11 +24,11 @@ cases = {
 for name, fd in cases.items():
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     kept = f"channel={theirs.fileno()},state={fd},dev=-1,listen=-1,report=-1,refuse=0"
-    a = subprocess.run([sampan, "mount", "file:///x", "/y"], env=os.environ | {"SAMPAN_KEPT": kept}, timeout=20,
+    a = subprocess.run([sampan, "mount", "file:///x", "/y"], env=os.environ | {"SAMPAN_KEPT": kept}, timeout=300,
                        pass_fds=[fd, theirs.fileno()], capture_output=True, text=True)
     program = os.open(sampan, os.O_PATH)
     words = f"program={program},state={fd},dev=-1,listen=-1,report=-1,channel=-1,life=-1,turn=-1"
-    b = subprocess.run([keeper, words, "sampan"], pass_fds=[fd, program], capture_output=True, text=True, timeout=20)
+    b = subprocess.run([keeper, words, "sampan"], pass_fds=[fd, program], capture_output=True, text=True, timeout=300)
     print(name, a.returncode, a.stderr.strip(), "|", b.returncode, b.stderr.strip())
     assert a.returncode == 1 and b.returncode == 1, name
     assert a.stderr.startswith("sampan mount: ") and a.stderr.count("\n") == 1, name

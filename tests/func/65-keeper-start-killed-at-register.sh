@@ -10,7 +10,7 @@ mkdir -p "$CACHE"
 mount_killed() { # CALLS HOW…
     local calls=$1
     shift
-    "$MEDDLE" --below "$SAMPAN_RUN_DIR" --name '*.json*' --calls "$calls" --nth 1 "$@" --timeout 60 -- \
+    "$MEDDLE" --below "$SAMPAN_RUN_DIR" --name '*.json*' --calls "$calls" --nth 1 "$@" --timeout 600 -- \
         "$S" mount "file://$SRC" "$MNT" --cache "ssd:$CACHE/made=1GiB" --quiet 2>"$T/meddle.err" &
     WATCHER=$!
 }

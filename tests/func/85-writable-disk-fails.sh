@@ -9,7 +9,7 @@ import json, os, subprocess, sys
 sampan, mnt, store, broken, calls = sys.argv[1:]
 SIZE = 300_000
 def call(*words, **more):
-    return subprocess.run([sampan, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, text=True, **more)
+    return subprocess.run([sampan, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, text=True, **more)
 def disk():
     return json.loads(call("status", mnt, "--json").stdout)["cache"]["tiers"][0]
 def content(name, letter):

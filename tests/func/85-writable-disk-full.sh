@@ -30,7 +30,7 @@ round() { # COMMIT OPS [FILE: until that is there; killed meanwhile]
         killer=$!
         on_exit ": >'$T/over'; wait $killer"
     fi
-    timeout 120 "$PYTHON" "$SAMPAN_TESTS/lib/full_disk.py" "$S" "$MNT" "$SRC" "$T/disk" "$seed" "${@:2}" || fail "$*, seed $seed"
+    timeout 600 "$PYTHON" "$SAMPAN_TESTS/lib/full_disk.py" "$S" "$MNT" "$SRC" "$T/disk" "$seed" "${@:2}" || fail "$*, seed $seed"
     if [ -n "$killer" ]; then
         : >"$T/over"
         wait $killer

@@ -24,7 +24,7 @@ os.close(fd)
 print(taken)
 PY
 fill() { # NAME close|unlink
-    timeout 30 "$PYTHON" "$T/fill.py" "$1" "$2" >"$T/taken-$1" || fail "$1 does not end in time"
+    timeout 600 "$PYTHON" "$T/fill.py" "$1" "$2" >"$T/taken-$1" || fail "$1 does not end in time"
 }
 export MNT
 fill alone close # nothing else is owed: nobody waits for room that cannot come

@@ -13,7 +13,7 @@ mine, n = sys.argv[1], int(sys.argv[2])
 os.makedirs(mine + "/output/node_%d" % n, exist_ok=True)
 log = open(mine + "/output/node_%d/log" % n, "w", buffering=1)
 seen, lines = {}, 0
-give_up = time.time() + 40
+give_up = time.time() + 400
 while lines < 100 or len([v for v in seen.values() if v >= 20]) < 2:
     if time.time() > give_up:
         sys.exit("node %d saw only %s" % (n, seen))

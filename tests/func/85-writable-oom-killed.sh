@@ -12,7 +12,7 @@ plenty=$((256 << 20))
 echo $plenty >"$group/$limit"
 mkdir -p "$SRC"
 on_exit "unmount_quietly '$MNT'"
-in_group timeout 60 "$S" mount "file://$SRC" "$MNT" --writable --commit background --memory 64MiB --cache "ssd:$CACHE=1GiB" --free-space 0
+in_group timeout 600 "$S" mount "file://$SRC" "$MNT" --writable --commit background --memory 64MiB --cache "ssd:$CACHE=1GiB" --free-space 0
 writers=()
 for i in 1 2 3; do
     mkdir "$MNT/w$i"

@@ -15,7 +15,7 @@ faults status=503
 (
     end=$((SECONDS + gone_s)) i=0
     exec 9>"$MNT/before/log"
-    while [ $SECONDS -lt $end ]; do
+    while [ $SECONDS -lt $end ] || [ $i -lt 12 ]; do # each file, however slowly
         i=$((i + 1))
         echo "line $i" >&9
         head -c $((i % 40 * 1000 + 1)) /dev/urandom >"$T/model/$((i % 6))"

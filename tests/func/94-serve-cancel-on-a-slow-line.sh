@@ -12,7 +12,7 @@ exec 9>"$T/stdin"
 on_exit "exec 9>&-; wait $store"
 until_true 20 grep -q listening "$T/log/store" || fail "the store does not start"
 URL=http://127.0.0.1:$(sed 's/.* //' "$T/log/store")
-store() { curl -fsS --max-time 30 "$@"; }
+store() { curl -fsS --max-time 300 "$@"; }
 head -c "$SIZE" /dev/urandom >"$T/sample"
 store -o "$T/put" -H Expect: -T "$T/sample" "$URL/b/slow=2000/[10-69]"
 

@@ -16,7 +16,7 @@ expect_code 200 GET /v1/status
 expect "mounts" "$(answer mounts.0.mountpoint)" "$MNT"
 expect "samples of the set" "$(answer mounts.0.set.samples)" 30
 
-timeout 30 curl -sN -H "Authorization: Bearer $TOKEN" "http://127.0.0.1:$PORT/events" >"$T/events" &
+timeout 600 curl -sN -H "Authorization: Bearer $TOKEN" "http://127.0.0.1:$PORT/events" >"$T/events" &
 until_true 10 grep -q retry "$T/events"
 body='{"id":"w1","type":"warmup","options":{"paths":["class-000"]}}'
 expect_code 201 POST /v1/jobs -d "$body"
@@ -68,7 +68,7 @@ grep -q '^sampan_jobs{state="succeeded"} 25$' "$T/answer" || fail "metrics: $(ca
 
 # Who comes back after a restart with the number of an event of before misses none of the new ones.
 events_from() { # ID FILE : until the end of job c2
-    timeout 30 curl -sN -H "Authorization: Bearer $TOKEN" -H "Last-Event-ID: $1" "http://127.0.0.1:$PORT/events" >"$2" &
+    timeout 600 curl -sN -H "Authorization: Bearer $TOKEN" -H "Last-Event-ID: $1" "http://127.0.0.1:$PORT/events" >"$2" &
     until_true 10 grep -q '"id":"c2","type":"clear","state":"succeeded"' "$2" || fail "from $1: $(cat "$2")"
 }
 first=$(sed -n 's/^id: //p' "$T/events" | head -n 1)

@@ -56,7 +56,7 @@ right() { # JOB
 serve_watched() { # MEDDLE OPTIONS…
     rm -f "$T/log/serve" "$T/meddle.err" "$T/armed"
     : >"$T/log/serve"
-    "$MEDDLE" --below "$T/serve" --below "$SRC" --calls write,sync,rename,unlink,make,size --while "$T/armed" --timeout 90 "$@" \
+    "$MEDDLE" --below "$T/serve" --below "$SRC" --calls write,sync,rename,unlink,make,size --while "$T/armed" --timeout 600 "$@" \
         -- "$S" serve --listen 127.0.0.1:0 --state "$T/serve" --token-file "$T/token" --mount "$MNT" >>"$T/log/serve" 2>>"$T/meddle.err" &
     serve_pid=$!
     until_true 20 grep -qs 'sampan serve: listening on port' "$T/log/serve" "$T/meddle.err" || fail "serve does not start: $(cat "$T/log/serve" "$T/meddle.err")"

@@ -39,7 +39,7 @@ slow = [("first line", b"GET /v1/st", b"a"), ("head", head.encode(), b"X-A: b\r\
 threads = [threading.Thread(target=drip, args=one) for one in slow]
 [t.start() for t in threads]
 while any(t.is_alive() for t in threads):
-    c = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     c.request("GET", "/v1/status", headers={"Authorization": f"Bearer {token}"})
     assert c.getresponse().status == 200
     time.sleep(0.05)
@@ -52,7 +52,7 @@ at_least "cut off" "$(sed -n 's/^sampan_http_timed_out_total //p' "$T/answer")" 
 # A connection between two requests may rest; its next request is served.
 "$PYTHON" - "$PORT" <<'PY' || fail "too many requests are taken"
 import http.client, sys
-c = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=10)
+c = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=300)
 def status(path, **headers):
     c.request("GET", path, headers=headers)
     answer = c.getresponse()

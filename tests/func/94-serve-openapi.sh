@@ -25,7 +25,7 @@ bad = ["%s %s: %s" % (*r, "not in the page" if r in served else "not in the tabl
 for method, path in sorted(told):
     request = urllib.request.Request(base + re.sub(r"\{[a-z]*\}", "none", path), method=method)
     try:
-        code = urllib.request.urlopen(request, timeout=20).status
+        code = urllib.request.urlopen(request, timeout=300).status
     except urllib.error.HTTPError as e:
         code = e.code
     want = 200 if path in ("/healthz", "/readyz", "/", "/ui", "/ui/") else 404 if path == "/ui/{file}" else 401

@@ -55,7 +55,7 @@ assert code("GET /v1/jobs HTTP/1.1", host, length, "Content-Length: 0", body=b"1
 PY
 
 # A token that is rotated: the new one is good at once, the old one no more; who listens by it hears nothing more.
-timeout 60 curl -sN -H "Authorization: Bearer $TOKEN" "http://127.0.0.1:$PORT/events" >"$T/events" &
+timeout 600 curl -sN -H "Authorization: Bearer $TOKEN" "http://127.0.0.1:$PORT/events" >"$T/events" &
 listener=$!
 until_true 10 grep -q retry "$T/events" || fail "no events"
 sleep 0.02

@@ -41,7 +41,7 @@ def run(end):
             asked = True
             end(child)
     assert seen.startswith(b"\x1b[?1049h\x1b[?25l") and b"q ends" in seen and b"cached" in seen, seen
-    code = child.wait(timeout=30)
+    code = child.wait(timeout=300)
     assert termios.tcgetattr(terminal) == before
     return code
 

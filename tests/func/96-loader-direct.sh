@@ -26,7 +26,7 @@ def same(what, got, want):
 
 
 def until(what, fn):
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + 600
     while not fn():
         assert time.monotonic() < give_up, f"never: {what}"
         time.sleep(0.02)
@@ -80,7 +80,7 @@ raw = sampan.Loader(mount, "torch-distributed,seed=5", batch_size=8, format="raw
 same("every sample once", sorted(bytes_of_epoch(raw)), list(range(n)))
 for process in (keeper, owner):
     os.kill(process, signal.SIGSTOP)
-wakes = subprocess.Popen(["sh", "-c", f"sleep 60; kill -CONT {owner} {keeper}"], start_new_session=True)
+wakes = subprocess.Popen(["sh", "-c", f"sleep 600; kill -CONT {owner} {keeper}"], start_new_session=True)
 try:
     for epoch in range(1, 6):
         same("every sample once", sorted(bytes_of_epoch(raw)), list(range(n)))

@@ -73,7 +73,7 @@ def port():
 starts = 1
 def metric(name):
     until(port)
-    text = urllib.request.urlopen(f"http://127.0.0.1:{port()}/metrics", timeout=10).read().decode()
+    text = urllib.request.urlopen(f"http://127.0.0.1:{port()}/metrics", timeout=300).read().decode()
     return [int(line.split()[1]) for line in text.splitlines() if line.split()[0] == name][0]
 p.stage("v", uri=uri)
 class Container:
@@ -99,7 +99,7 @@ def abnormal(path):
     return p.call("NodeGetVolumeStats", volume_id="v", volume_path=path).volume_condition.abnormal
 def lose_all():
     mnt = [m for m in mounts() if "/state/mnt/" in m][0]
-    s = json.loads(subprocess.run([SAMPAN, "status", mnt, "--json"], capture_output=True, text=True, timeout=30).stdout)
+    s = json.loads(subprocess.run([SAMPAN, "status", mnt, "--json"], capture_output=True, text=True, timeout=300).stdout)
     p.kill()
     for how in (signal.SIGSTOP, signal.SIGKILL):
         os.kill(s["keeper_pid"], how); os.kill(s["pid"], how)

@@ -54,7 +54,7 @@ def send(data, end=True):
         pass
     return s
 def alive(after):
-    expect(f"ready after {after}", p.call("Probe", timeout=30).ready.value, True)
+    expect(f"ready after {after}", p.call("Probe", timeout=300).ready.value, True)
 for name, data in cases.items():
     send(data).close()
     hanging.append(send(data, end=False)) # and one that neither goes on nor goes
@@ -69,7 +69,7 @@ for name in ("NodeStageVolume", "NodePublishVolume", "NodeUnstageVolume", "Creat
     service = "Node" if name.startswith("Node") else "Controller"
     for body in proto:
         try:
-            p.channel.unary_unary(f"/csi.v1.{service}/{name}")(body, timeout=30)
+            p.channel.unary_unary(f"/csi.v1.{service}/{name}")(body, timeout=300)
         except grpc.RpcError as e:
             codes.add(e.code().name)
 alive("protobuf garbage")

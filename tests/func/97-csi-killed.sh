@@ -12,7 +12,7 @@ def same():
     return subprocess.run(["diff", "-r", src, target], capture_output=True).returncode == 0
 def serving():
     mnt = [m for m in mounts() if "/state/mnt/" in m][0]
-    done = subprocess.run([SAMPAN, "status", mnt, "--json"], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([SAMPAN, "status", mnt, "--json"], capture_output=True, text=True, timeout=300)
     s = json.loads(done.stdout) if done.returncode == 0 else {}
     return (s.get("pid"), s.get("keeper_pid")) if s.get("state") == "ready" else None
 pids = serving()

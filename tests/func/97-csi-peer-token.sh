@@ -14,7 +14,7 @@ token = os.environ.pop("TOKEN")
 p = plugin()
 attributes = dict(uri=os.environ["STORE"], peers=os.environ["PEER"] + ",http://127.0.0.1:9")
 def sampan(*words):
-    return subprocess.run([SAMPAN, *words], check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run([SAMPAN, *words], check=True, capture_output=True, text=True, timeout=300).stdout
 def set_mount():
     return [m for m in mounts() if "/state/mnt/" in m][0]
 def peer(field):

@@ -56,7 +56,7 @@ refused("NOT_FOUND", "not at", p.call, "NodeGetVolumeStats", volume_id="v", volu
 refused("NOT_FOUND", "neither staged", p.call, "NodeGetVolumeStats", volume_id="w", volume_path="/some/path")
 def call_raw(path, body):
     try:
-        return p.channel.unary_unary(path)(body, timeout=20)
+        return p.channel.unary_unary(path)(body, timeout=300)
     except grpc.RpcError as e:
         raise Refused(e) from None
 refused("UNIMPLEMENTED", "no such method", lambda: call_raw("/csi.v1.Node/NodeFly", b""))
@@ -85,7 +85,7 @@ p.unpublish("v", "p1"); p.unstage("v")
 # A second plugin: on the same state, on the same socket, on what is no socket.
 def start_fails(text, **kw):
     other = Plugin(start=False, **kw)
-    done = subprocess.run(other.words(), capture_output=True, text=True, timeout=30)
+    done = subprocess.run(other.words(), capture_output=True, text=True, timeout=300)
     if done.returncode == 0 or text not in done.stderr or done.stderr.count("\n") != 1:
         raise SystemExit(f"{kw}: {done}")
 start_fails("running already", name="csi")

@@ -12,7 +12,7 @@ log = lambda: open(T + "/log/csi").read()
 port = re.search(r"metrics and health on port (\d+)", log())[1]
 def get(path):
     try:
-        answer = urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30)
+        answer = urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=300)
     except urllib.error.HTTPError as e:
         answer = e
     return answer.status, answer.read().decode()

@@ -36,7 +36,7 @@ expect "path" "$(object spec.warmupOptions.paths.0)" "$odd"
 waited() { # STATE CODE TEXT
     local code=0
     echo "$1" >"$ASKED/state"
-    timeout 60 "$plugin" warmup flowers --wait >"$T/out" 2>"$T/err" || code=$?
+    timeout 600 "$plugin" warmup flowers --wait >"$T/out" 2>"$T/err" || code=$?
     expect "exit code of a warmup that is $1" "$code" "$2"
     expect "what is said of a warmup that is $1" "$(cat "$T/err")" "$3"
 }

@@ -6,7 +6,7 @@ need_root "names of servers are given addresses"
 need_command ip
 export OPERATOR=$SAMPAN_BUILD/bin/sampan-operator T
 [ -x "$OPERATOR" ] || skip "build/bin/sampan-operator is not built"
-timeout 100 "$PYTHON" "$SAMPAN_TESTS/bench/operator_crowd.py" 4 9 3 3 >"$T/figures"
+timeout 600 "$PYTHON" "$SAMPAN_TESTS/bench/operator_crowd.py" 4 9 3 3 >"$T/figures"
 cat "$T/figures"
 figure() { field "$1" <"$T/figures"; }
 expect "made twice" "$(figure doubled)" "[]"

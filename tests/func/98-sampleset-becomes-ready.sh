@@ -20,7 +20,7 @@ echo "127.0.0.1 set-runtime-0.set-runtime-service.default" >>"$T/hosts"
 mount --bind "$T/hosts" /etc/hosts
 echo 0123456789abcdef0123456789abcdef >"$T/key"
 export T O S SRC
-timeout 400 "$PYTHON" - <<'PY'
+timeout 900 "$PYTHON" - <<'PY'
 import atexit, base64, http.client, json, os, signal, subprocess, sys, time
 
 T, NS = os.environ["T"], "/namespaces/default"
@@ -43,7 +43,7 @@ def start(command, log):
 
 
 def until(what, fn, seconds=120):
-    give_up = time.monotonic() + seconds
+    give_up = time.monotonic() + 10 * seconds
     while not (got := fn()):
         if time.monotonic() > give_up:
             print(json.dumps(get(SETS + "/set"), indent=1))
@@ -58,7 +58,7 @@ def expect(what, got, want):
 
 
 def ask(method, path, body=None):
-    c = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     c.request(method, path, json.dumps(body) if body else None,
               {"Authorization": "Bearer test", "Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json"})
     r = c.getresponse()
@@ -115,7 +115,7 @@ start([os.environ["S"], *args, f"--mount={T}/pod", f"--token-file={T}/token", f"
 
 def serves():
     try:
-        c = http.client.HTTPConnection("127.0.0.1", 7716, timeout=5)
+        c = http.client.HTTPConnection("127.0.0.1", 7716, timeout=300)
         c.request("GET", "/readyz")
         return c.getresponse().status == 200
     except OSError:
@@ -191,7 +191,7 @@ expect("volumes", get("/api/v1/persistentvolumes")["items"], [])
 expect("claims", get(f"{CORE}/persistentvolumeclaims")["items"], [])
 expect("labels", get("/api/v1/nodes/node-1")["metadata"].get("labels") or {}, {})
 operator.send_signal(signal.SIGTERM)
-expect("the operator ends", operator.wait(timeout=60), 0)
+expect("the operator ends", operator.wait(timeout=300), 0)
 expect("tokens in logs", [f for f in os.listdir(f"{T}/log") if f != "kube" and token in open(f"{T}/log/{f}", errors="replace").read()], [])
 PY
 expect "kept on the node" "$(sampan status --json "$MNT" | field cache.samples)" 0

@@ -9,7 +9,7 @@ TRAIN="$SAMPAN_BUILD/bin/sampan-train"
 trained() { # CODE TEXT OPTIONS… : how training ends
     local want=$1 text=$2 code=0
     shift 2
-    timeout 60 "$TRAIN" --device cpu --image 8 "$@" >"$T/out" 2>"$T/train.log" || code=$?
+    timeout 600 "$TRAIN" --device cpu --image 8 "$@" >"$T/out" 2>"$T/train.log" || code=$?
     [ "$code" = "$want" ] || fail "exit code $code, want $want: $(cat "$T/train.log")"
     says "$text"
 }
@@ -72,7 +72,7 @@ two_ranks() { # WHAT THE-SECOND-SAYS DATA0 DATA1 OPTIONS…
     local what=$1 says=$2 data=("$3" "$4") ranks=() r code=0
     shift 4
     for r in 0 1; do
-        timeout 60 "$TRAIN" "$@" --data "${data[r]}" --own_data --trainer_id $r --num_gradient_servers 2 \
+        timeout 600 "$TRAIN" "$@" --data "${data[r]}" --own_data --trainer_id $r --num_gradient_servers 2 \
             --rendezvous "file://$T/place-$what" 2>"$T/rank$r.log" &
         ranks[r]=$!
     done

@@ -9,7 +9,7 @@ set=(--data synthetic:64,4 --model mlp --image 8 --batch_size 16)
 trained() { # CODE TEXT OPTIONS… : how training ends
     local want=$1 text=$2 code=0
     shift 2
-    timeout 60 "$TRAIN" "${set[@]}" "$@" >"$T/train.json" 2>"$T/train.log" || code=$?
+    timeout 600 "$TRAIN" "${set[@]}" "$@" >"$T/train.json" 2>"$T/train.log" || code=$?
     [ "$code" = "$want" ] || fail "exit code $code, want $want: $(cat "$T/train.log")"
     grep -Eq -- "$text" "$T/train.log" || fail "it does not say '$text': $(cat "$T/train.log")"
 }
@@ -36,7 +36,7 @@ trained 0 "pass-00001 is passed over: momentum: it is torn" --num_passes 3 --sav
 grep -q "going on from $T/torn/pass-00000: pass 1 batch 0 step 4" "$T/train.log" || fail "$(cat "$T/train.log")"
 
 for r in 0 1 2; do
-    timeout 60 "$TRAIN" --data synthetic:2,2 --model softmax --image 4 --batch_size 4 --trainer_id $r --num_gradient_servers 3 \
+    timeout 600 "$TRAIN" --data synthetic:2,2 --model softmax --image 4 --batch_size 4 --trainer_id $r --num_gradient_servers 3 \
         --rendezvous "file://$T/place" 2>"$T/rank$r.log" &
     ranks[r]=$!
 done

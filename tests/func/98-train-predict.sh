@@ -41,7 +41,7 @@ class Server:
     def ask(self, path, body=None, kind="application/json"):
         r = urllib.request.Request(self.url + path, data=body, headers={"Content-Type": kind} if body is not None else {})
         try:
-            with urllib.request.urlopen(r, timeout=60) as answer:
+            with urllib.request.urlopen(r, timeout=300) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as e:
             return e.code, e.read().decode()

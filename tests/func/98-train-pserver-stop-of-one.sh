@@ -14,7 +14,7 @@ begin() { # FOLDER DATA-OF-TRAINER-1 [OPTIONS…]
     trainer 1 "${options[@]}" --save_dir "$T/$1" --data "$2" "${@:3}"
 }
 soon() { # PID
-    timeout 30 tail --pid="$1" -f /dev/null || fail "it waits: $(logs)"
+    timeout 600 tail --pid="$1" -f /dev/null || fail "it waits: $(logs)"
 }
 
 for way in "" --async; do

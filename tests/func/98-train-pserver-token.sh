@@ -59,7 +59,7 @@ def hello(mode=1, rank=1):
 
 
 def talk(*frames):
-    with socket.create_connection((sys.argv[1], 7164), timeout=30) as s:
+    with socket.create_connection((sys.argv[1], 7164), timeout=300) as s:
         got = []
         for f in frames:
             s.sendall(f)
@@ -81,7 +81,7 @@ refused(talk(frame(HELLO, hello()), frame(PULL, b"")), b"before the greeting")
 refused(talk(frame(HELLO, hello()), frame(FETCH, bytes(24))), b"before the greeting")
 
 # What the server proved, said back to it, is no proof; nor is the proof of another greeting.
-with socket.create_connection((sys.argv[1], 7164), timeout=30) as s:
+with socket.create_connection((sys.argv[1], 7164), timeout=300) as s:
     s.sendall(frame(HELLO, hello()))
     kind, said = answer(s)
     assert kind == CHALLENGE and len(said) == 64, (kind, said)
@@ -89,7 +89,7 @@ with socket.create_connection((sys.argv[1], 7164), timeout=30) as s:
     kind, why = answer(s)
     assert kind == ERROR and b"does not know" in why, why
 secret, greeting = open(sys.argv[3]).read().strip().encode(), hello(rank=7)
-with socket.create_connection((sys.argv[1], 7164), timeout=30) as s, socket.create_connection((sys.argv[1], 7164), timeout=30) as t:
+with socket.create_connection((sys.argv[1], 7164), timeout=300) as s, socket.create_connection((sys.argv[1], 7164), timeout=300) as t:
     for c in s, t:
         c.sendall(frame(HELLO, greeting))
     first, second = answer(s)[1], answer(t)[1]

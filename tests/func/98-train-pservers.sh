@@ -37,7 +37,7 @@ until_true 60 saved || fail "no checkpoint: $(logs)"
 "$PYTHON" - "$net.1" <<'PY' || fail "who sends garbage is not refused"
 import socket, sys
 for text in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"SPS1" + b"\xff" * 60, b"SPS1\x03\0\0\0" + b"\0" * 8):
-    s = socket.create_connection((sys.argv[1], 7164), timeout=30)
+    s = socket.create_connection((sys.argv[1], 7164), timeout=300)
     s.sendall(text)
     answer = b""
     try:

@@ -15,7 +15,7 @@ begin() { # LOG OPTIONS… : its pid in $pid
 }
 stopped() { # LOG PID : ends by SIGTERM, and within a time that no grace period is shorter than
     local code=0
-    timeout 30 tail --pid="$2" -f /dev/null || fail "it waits: $(tail -n 3 "$T/$1.log")"
+    timeout 600 tail --pid="$2" -f /dev/null || fail "it waits: $(tail -n 3 "$T/$1.log")"
     wait "$2" || code=$?
     expect "exit code: $(tail -n 3 "$T/$1.log")" "$code" 143
 }

@@ -94,7 +94,7 @@ class Browser:
         if self.session:
             message["sessionId"] = self.session
         os.write(self.to, json.dumps(message).encode() + b"\0")
-        end = time.monotonic() + 60
+        end = time.monotonic() + 600
         while number not in self.answers:
             self.read(end)
         answer = self.answers.pop(number)
@@ -139,7 +139,7 @@ class Browser:
         return result["result"].get("value")
 
     def wait(self, expression, seconds=30):
-        end = time.monotonic() + seconds
+        end = time.monotonic() + 10 * seconds
         while True:
             value = self.js(expression)
             if value:

@@ -2,12 +2,12 @@
 # script starts through these helpers is ended when it exits, however it exits.
 #
 #   $T the test's folder · $SRC its samples · $MNT its mount point · $CACHE its cache folder
-#   sampan ARGS…             the program, never longer than 60 s
+#   sampan ARGS…             the program, never longer than 300 s
 #   mount_set SET [OPTIONS]  mounts at $MNT with the cache in $CACHE; unmount [MOUNT]
 #   refused CODE TEXT CMD…   the command must exit with CODE and one line on stderr that holds TEXT
 #   same_tree A B            every path, size and byte equal
 #   status FIELD             a field of `sampan status --json`: status reads.store
-#   until_true SECONDS CMD…  polls until CMD succeeds; the time is only where it gives up
+#   until_true SECONDS CMD…  polls until CMD succeeds; gives up after ten times what takes so long at most when quiet
 set -euo pipefail
 
 S="$SAMPAN"
@@ -60,7 +60,7 @@ skip() {
 }
 
 sampan() {
-    timeout -k 5 "${SAMPAN_TIMEOUT:-60}" "$S" "$@"
+    timeout -k 5 "${SAMPAN_TIMEOUT:-300}" "$S" "$@"
 }
 
 make_set() { # OPTIONS… : fills $SRC
@@ -68,7 +68,7 @@ make_set() { # OPTIONS… : fills $SRC
 }
 
 until_true() { # SECONDS CMD…
-    local give_up=$((SECONDS + $1))
+    local give_up=$((SECONDS + 10 * $1))
     shift
     until "$@"; do
         [ $SECONDS -lt $give_up ] || return 1

@@ -56,7 +56,7 @@ class Plugin:
         self.log = open(os.path.join(os.environ["T"], "log", os.path.basename(self.root)), "ab")
         self.process = subprocess.Popen(self.words(), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         self.connect()
-        self.call("Probe", timeout=30, wait=True)
+        self.call("Probe", timeout=300, wait=True)
 
     def connect(self):
         if self.channel:
@@ -67,12 +67,12 @@ class Plugin:
 
     def kill(self, how=signal.SIGKILL):
         self.process.send_signal(how)
-        self.process.wait(30)
+        self.process.wait(300)
 
     def stop(self):
         if self.process and self.process.poll() is None:
             self.process.terminate()
-            if self.process.wait(60):
+            if self.process.wait(300):
                 raise SystemExit(f"the plugin ended with {self.process.returncode}")
 
     def method(self, name):
@@ -80,7 +80,7 @@ class Plugin:
         return self.channel.unary_unary(f"/csi.v1.{service}/{name}", getattr(pb, name + "Request").SerializeToString,
                                         getattr(pb, name + "Response").FromString)
 
-    def call(self, method, timeout=60, wait=False, **fields):
+    def call(self, method, timeout=300, wait=False, **fields):
         request = getattr(pb, method + "Request")(**fields)
         try:
             return self.method(method)(request, timeout=timeout, wait_for_ready=wait)
@@ -88,7 +88,7 @@ class Plugin:
             raise Refused(e) from None
 
     def begin(self, method, **fields):
-        return self.method(method).future(getattr(pb, method + "Request")(**fields), timeout=120)
+        return self.method(method).future(getattr(pb, method + "Request")(**fields), timeout=300)
 
     # --- a volume's usual way, with paths as kubelet makes them ---------------------------------------
 
@@ -135,7 +135,7 @@ def refused(code, text, call, *args, **fields):
 
 
 def until(check, seconds=30):
-    give_up = time.monotonic() + seconds
+    give_up = time.monotonic() + 10 * seconds
     while not check():
         if time.monotonic() > give_up:
             caller = sys._getframe(1)

@@ -49,7 +49,7 @@ finally:
             p.process.wait()
 PY
     } >"$T/csi-test.py"
-    timeout 120 "$VENV/bin/python" "$T/csi-test.py"
+    timeout 800 "$VENV/bin/python" "$T/csi-test.py"
 }
 
 nothing_of_csi() {

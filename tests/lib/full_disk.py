@@ -138,7 +138,7 @@ def main():
         f.call(f.end)
     shown = [content(f.path) for f in files]
     os.unlink(f"{DISK}/ballast")
-    subprocess.run([SAMPAN, "flush", MOUNT], check=True, timeout=60)
+    subprocess.run([SAMPAN, "flush", MOUNT], check=True, timeout=600)
     for f, then in zip(files, shown):
         stored = content(f"{STORE}/{os.path.basename(f.path)}")
         compare(f"{f.path} before there was room", then, stored)

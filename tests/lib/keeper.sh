@@ -90,7 +90,7 @@ wait_while_telling() { # KEY
 }
 
 start_readers() { # [OPTIONS of verify-reader]
-    "$SAMPAN_BUILD/tools/verify-reader" --threads 4 --seconds 100 --drop --hung-s 30 "$@" "$SRC" "$MNT" \
+    "$SAMPAN_BUILD/tools/verify-reader" --threads 4 --seconds 3000 --drop --hung-s 300 "$@" "$SRC" "$MNT" \
         >"$T/readers.json" 2>"$T/log/readers" &
     READERS=$!
     on_exit "kill $READERS"

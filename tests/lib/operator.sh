@@ -8,7 +8,7 @@ export T TOY
 operator_python() {
     { echo 'import sys, os; sys.path.insert(0, os.environ["SAMPAN_TESTS"] + "/lib"); from operator_lib import *'
       cat; } >"$T/operator-test.py"
-    timeout 150 "$PYTHON" "$T/operator-test.py"
+    timeout 800 "$PYTHON" "$T/operator-test.py"
 }
 
 # Runs the script again in namespaces of its own, where the names of runtime servers lead to 127.0.0.1:7716 and nobody

@@ -31,7 +31,7 @@ def expect(what, got, want):
 
 def until(what, fn, seconds=60):
     """Waits until fn() is true; the time is only where it gives up."""
-    give_up = time.monotonic() + seconds
+    give_up = time.monotonic() + 10 * seconds
     while True:
         got = fn()
         if got:
@@ -59,7 +59,7 @@ class Kube:
         self.process.wait()
 
     def ask(self, method, path, body=None, token="admin"):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         headers = {"Authorization": f"Bearer {token}"}
         if method == "PATCH":
             headers["Content-Type"] = "application/merge-patch+json"
@@ -155,7 +155,7 @@ users:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        expect(f"{self.name} ends", self.process.wait(timeout=60), 0)
+        expect(f"{self.name} ends", self.process.wait(timeout=300), 0)
 
     def log(self):
         return open(self.log_file, errors="replace").read()
@@ -182,7 +182,7 @@ users:
 
     def page(self, path):
         port = until("the pages", self.address)
-        c = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        c = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
         c.request("GET", path)
         r = c.getresponse()
         text = r.read().decode()

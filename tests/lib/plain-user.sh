@@ -17,7 +17,7 @@ make_set --classes 2 --files 5
 mkdir -m 755 "$T/bin"
 cp "$S" "$T/bin/"
 chown -R 65534:65534 "$MNT" "$CACHE" "$SAMPAN_RUN_DIR" "$HOME" "$TMPDIR" "$T/log"
-as_user() { timeout 60 setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+as_user() { timeout 600 setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
 sampan() { as_user "$S" "$@"; }
 S=$T/bin/sampan
 on_exit "umount -l $MNT"

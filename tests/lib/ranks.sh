@@ -37,7 +37,7 @@ logs() {
 }
 ended() { # RANK CODE : within a time that no grace period is shorter than
     local code=0
-    timeout 30 tail --pid="${ranks[$1]}" -f /dev/null || fail "rank $1 waits: $(logs)"
+    timeout 300 tail --pid="${ranks[$1]}" -f /dev/null || fail "rank $1 waits: $(logs)"
     wait "${ranks[$1]}" || code=$?
     expect "exit code of rank $1: $(logs)" "$code" "$2"
 }

@@ -31,7 +31,7 @@ stop_serve() { # [SIGNAL]
 ask() { # METHOD PATH [CURL ARGS…]
     local method=$1 path=$2
     shift 2
-    CODE=$(curl -sS --max-time 30 -o "$T/answer" -w '%{http_code}' -X "$method" \
+    CODE=$(curl -sS --max-time 300 -o "$T/answer" -w '%{http_code}' -X "$method" \
         -H "Authorization: Bearer ${BEARER-$TOKEN}" "$@" "$SCHEME://127.0.0.1:$PORT$path")
 }
 

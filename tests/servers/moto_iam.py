@@ -65,7 +65,7 @@ def first_user(endpoint):
 def check_from_now_on(endpoint):
     request = urllib.request.Request(f"{endpoint}/moto-api/reset-auth", data=b"0", method="POST",
                                      headers={"Content-Type": "text/plain"})
-    urllib.request.urlopen(request, timeout=10).read()
+    urllib.request.urlopen(request, timeout=300).read()
 
 
 def main():

@@ -72,7 +72,7 @@ struct reader {
 };
 
 static struct options opt = {
-    .threads = 4, .seconds = 10, .pause_ms = 10, .hung_s = 60, .seed = 1, .how = WAY_MIX};
+    .threads = 4, .seconds = 10, .pause_ms = 10, .hung_s = 300, .seed = 1, .how = WAY_MIX};
 static struct file *files;
 static size_t n_files;
 static int mounted_fd;

@@ -10,7 +10,7 @@
  *                     the call fails, moves half of the bytes, the program is killed before it, or
  *                     the process that makes it gets that signal (TERM, INT, HUP)
  *   --record LOG      instead of all that: writes down what happens to the folders
- *   --timeout S       a program that runs longer hangs (30)
+ *   --timeout S       a program that runs longer hangs (300)
  *
  * Prints, last on stderr: meddle: {"seen":N,"hits":N,"hit":"CALL PATH","end":"exit 0"}
  * Exit 0: the program exited or was killed by us, whatever its code; it is in the line. 1: it hung.
@@ -143,7 +143,7 @@ static void report(const struct meddling *m, const struct outcome *end)
 
 int main(int argc, char **argv)
 {
-    static struct meddling m = {.timeout_s = 30};
+    static struct meddling m = {.timeout_s = 300};
     struct outcome end = {0};
     const char *log = NULL;
     if (parse_options(&m, argc, argv, &log) || (log && !m.n_below)) {

@@ -212,7 +212,7 @@ class StageCuts:
         bucket, stage = where / "bucket", where / "stage"
         bucket.mkdir(parents=True)
         stage.mkdir()
-        done = self.run([self.tools / "meddle", "--below", stage, "--below", bucket, "--record", where / "log", "--timeout", "120", "--",
+        done = self.run([self.tools / "meddle", "--below", stage, "--below", bucket, "--record", where / "log", "--timeout", "600", "--",
                          *store.drive(self.tools / "drive-stage", bucket, stage, commit, *steps)])
         assert done.end == "exit 0", done.text
         return where / "log"

@@ -40,7 +40,7 @@ TOOLS = BUILD / "torture"
 SAMPAN = BUILD / "bin/sampan"
 HALF_DONE = re.compile(r"^\.build-|\.part-\d+$|\.new$")
 OTHER_BOOT = "11111111-2222-3333-4444-555555555555\n"
-LIMIT_S = 30
+LIMIT_S = 300
 
 # What is run: steps of drive, and what the cache folder holds before. "sampan" runs the command.
 PATHS = {
@@ -299,7 +299,7 @@ class Torture:
         src, ref, cache = where / "src", where / "ref", make(where / "cache")
         shutil.copytree(self.world.src, src)
         shutil.copytree(self.world.ref, ref)
-        done = run([TOOLS / "meddle", "--below", cache, "--record", where / "log", "--timeout", "120", "--",
+        done = run([TOOLS / "meddle", "--below", cache, "--record", where / "log", "--timeout", LIMIT_S, "--",
                     *self.world.drive(src, ref, cache, self.LIFE)])
         assert done.end == "exit 0", done.text
         return src, ref, where / "log"

@@ -17,7 +17,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-LIMIT_S = 60
+LIMIT_S = 600
 CHANGES = "open,write,sync,rename,unlink,make,size"
 MODELS = {
     "mlp": "--model mlp --data synthetic:480,4 --image 8 --hidden 16 --ema 0.9 --label_smoothing 0.1 --schedule cosine --warmup_passes 1",

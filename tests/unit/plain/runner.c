@@ -6,7 +6,7 @@
 
 #define EXIT_FAILED  77
 #define EXIT_SKIPPED 78
-#define TIMEOUT_S    300
+#define TIMEOUT_S    900
 #define SUITES_MAX   64
 
 static struct plain_test *tests;
