@@ -304,7 +304,8 @@ static int engine_start(struct peer_layer *l, struct err *err)
     conf.max_tries = 1;
     conf.hedge = false;
     conf.connect_timeout_ns = NS_PER_S;
-    conf.try_timeout_ns = 700 * NS_PER_MS; /* whole requests have three times that */
+    /* Whole requests have three times that. */
+    conf.try_timeout_ns = l->conf.patience_ns ? l->conf.patience_ns / 3 : 700 * NS_PER_MS;
     conf.log = l->conf.log;
     if (!l->fetch && fetch_new(&l->fetch, &conf, err))
         return -1;

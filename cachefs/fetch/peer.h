@@ -36,6 +36,7 @@ struct peer_conf {
     peer_version_fn *on_version;
     void *arg;                        /* of all three */
     bool no_hedge;                    /* late readers wait */
+    uint64_t patience_ns;             /* with a machine that says nothing; 0: 2.1 s */
     const struct fetch_counts *store; /* tells what the store usually takes; or NULL */
     const char *ca_file;              /* of https; NULL: the system's. Borrowed */
     struct log *log;
