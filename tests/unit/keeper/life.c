@@ -149,7 +149,7 @@ __attribute__((constructor)) static void be_a_life(int argc, char **argv)
     sigset_t term;
     if (!getenv(KEEPER_ENV))
         return;
-    alarm(60); /* a test that failed has left us alone */
+    alarm(900); /* a test that failed has left us alone */
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
     sigprocmask(SIG_BLOCK, &term, NULL);
