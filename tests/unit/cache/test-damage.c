@@ -10,8 +10,6 @@
 
 #include "hash.h"
 
-TestSuite(damage, .timeout = 100);
-
 static void flip(const char *path, uint64_t at)
 {
     unsigned char byte;

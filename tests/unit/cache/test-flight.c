@@ -1,8 +1,6 @@
 /* One flight a unit: leaders, waiters, errors, readers without memory. */
 #include "fixture.h"
 
-TestSuite(flight, .timeout = 60);
-
 Test(flight, states_follow_the_table)
 {
     struct rig r;

@@ -9,8 +9,6 @@
 
 #include "hash.h"
 
-TestSuite(paged, .timeout = 100);
-
 #define LARGE 115000u
 #define UNITS 40u
 

@@ -134,7 +134,7 @@ enum rpc_code call_in(struct world *w, struct arena *arena, const char *method, 
                       void *response)
 {
     const struct rpc_method *m = find_method(method);
-    struct rpc_call call = {.arena = arena, .deadline_ns = clock_mono_ns() + 60 * NS_PER_S};
+    struct rpc_call call = {.arena = arena, .deadline_ns = clock_mono_ns() + 600 * NS_PER_S};
     w->deadline_ns = call.deadline_ns;
     protobuf_c_message_init(m->response, response);
     w->err = (struct err){0};

@@ -22,7 +22,7 @@ static void through_the_library(void)
     setenv("no_proxy", "*", 1);
 }
 
-static uint64_t try_timeout_ns = 10 * NS_PER_S; /* a loaded machine must not look like a stall */
+static uint64_t try_timeout_ns = 600 * NS_PER_S; /* a loaded machine must not look like a stall */
 
 static void begin(unsigned connections, bool hedge)
 {
@@ -109,11 +109,14 @@ static void check_row(const struct fault_row *r, struct got *g)
         cr_expect_eq(tries, r->tries + again, "%s: %u tries", r->key, tries);
 }
 
-/* All rows that stall, or all others, at once. */
-static void run_rows(bool stalls)
+/* All rows that stall, or all others, at once. False: one ended otherwise than it should, which is
+ * no failure where `may_fail`. */
+static bool run_rows(bool stalls, bool may_fail)
 {
     enum { N = sizeof rows / sizeof rows[0] };
     static struct got got[N];
+    bool held = true;
+    memset(got, 0, sizeof got);
     begin(64, false);
     for (size_t i = 0; i < N; i++) {
         if ((strstr(rows[i].key, "stall") != NULL) != stalls)
@@ -125,37 +128,46 @@ static void run_rows(bool stalls)
         if (!got[i].dest)
             continue;
         got_wait(&got[i]);
-        check_row(&rows[i], &got[i]);
+        held = held && got[i].err.class == rows[i].class;
+        if (got[i].err.class == rows[i].class || !may_fail)
+            check_row(&rows[i], &got[i]);
     }
     finish();
     for (size_t i = 0; i < N; i++) {
         cr_expect_eq(got[i].done, got[i].dest != NULL);
         got_release(&got[i]);
     }
+    return held;
+}
+
+/* A server that is not scheduled for as long as that is silent, too: then with more patience. */
+static void run_silent_rows(void)
+{
+    try_timeout_ns = 700 * NS_PER_MS;
+    while (!run_rows(true, try_timeout_ns < 60 * NS_PER_S))
+        try_timeout_ns *= 8;
 }
 
 Test(engine, right_bytes_or_a_clear_error)
 {
-    run_rows(false);
+    run_rows(false, false);
 }
 
 Test(engine, right_bytes_or_a_clear_error_through_the_library)
 {
     through_the_library();
-    run_rows(false);
+    run_rows(false, false);
 }
 
 Test(engine, a_silent_server_is_left)
 {
-    try_timeout_ns = 700 * NS_PER_MS;
-    run_rows(true);
+    run_silent_rows();
 }
 
 Test(engine, a_silent_server_is_left_by_the_library)
 {
-    try_timeout_ns = 700 * NS_PER_MS;
     through_the_library();
-    run_rows(true);
+    run_silent_rows();
 }
 
 static void read_one(const char *key, uint32_t size)
@@ -239,12 +251,12 @@ Test(engine, connections_are_never_exceeded_and_are_reused)
     finish();
 }
 
-/* So that the engine knows how long samples of 1000 bytes take. */
+/* So that the engine knows how long samples of 1000 bytes take, and may ask twice for two more. */
 static void get_a_hundred(enum prio prio)
 {
     struct got g;
     char key[40];
-    for (unsigned i = 0; i < 100; i++) {
+    for (unsigned i = 0; i < 100 || engine->hedges[prio != PRIO_READER].allowed < 200; i++) {
         snprintf(key, sizeof key, "size=1000/%u", i);
         got_prepare(&g, &server, key, 0, 1000, 1000);
         g.get.prio = prio;
@@ -326,7 +338,7 @@ Test(engine, a_raised_request_overtakes)
     struct got blocker, a, b;
     _Atomic unsigned order = 0;
     begin(1, false);
-    got_prepare(&blocker, &server, "size=1000,late=1:300/blocker", 0, 1000, 1000);
+    got_prepare(&blocker, &server, "size=100000,slow=1000/blocker", 0, 100000, 100000);
     got_prepare(&a, &server, "size=1000/a", 0, 1000, 1000);
     got_prepare(&b, &server, "size=1000/b", 0, 1000, 1000);
     blocker.order = a.order = b.order = &order;
@@ -335,6 +347,7 @@ Test(engine, a_raised_request_overtakes)
     submit(&a);
     submit(&b);
     fetch_raise(engine, b.dest, PRIO_READER);
+    server_number(&server, "/_fast");
     got_wait(&a);
     got_wait(&b);
     cr_expect_lt(b.place, a.place);

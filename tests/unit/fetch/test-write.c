@@ -117,7 +117,7 @@ static int read_slowly(void *arg, uint64_t off, void *buf, size_t len, struct er
     unsigned now = atomic_fetch_add(&a->at_once, 1) + 1, most = atomic_load(&a->most);
     while (now > most && !atomic_compare_exchange_weak(&a->most, &most, now))
         ;
-    for (int i = 0; i < 2000 && atomic_load(&a->most) < 2; i++)
+    for (int i = 0; i < 300000 && atomic_load(&a->most) < 2; i++)
         usleep(1000);
     memcpy(buf, a->data + off, len);
     atomic_fetch_sub(&a->at_once, 1);

@@ -35,7 +35,7 @@ static int listen_mute(char **ret_url)
     return fd;
 }
 
-Test(kube_client, what_is_under_way_is_ended_whenever_it_closes, .timeout = 120)
+Test(kube_client, what_is_under_way_is_ended_whenever_it_closes)
 {
     static const struct kube_calls calls = {on_data, on_end};
     const struct kube_request now = {.method = HTTP_GET, .path = "/api/v1/pods"};

@@ -57,7 +57,7 @@ static int code_of(pid_t pid)
     return WEXITSTATUS(status);
 }
 
-TestSuite(operator_barrier, .init = begin, .fini = end, .timeout = 60);
+TestSuite(operator_barrier, .init = begin, .fini = end);
 
 Test(operator_barrier, opens_when_both_say_the_same)
 {

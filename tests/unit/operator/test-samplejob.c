@@ -355,7 +355,7 @@ Test(operator_samplejob, a_set_waits_for_the_job_at_its_end)
     model_free(m);
 }
 
-Test(operator_samplejob, killed_at_any_action_it_is_done_once, .timeout = 120)
+Test(operator_samplejob, killed_at_any_action_it_is_done_once)
 {
     int64_t all = 1;
     cleanup_free char *want = NULL;
@@ -475,7 +475,7 @@ Test(operator_samplejob, policies_of_runs_that_overlap)
     model_free(m);
 }
 
-Test(operator_samplejob, killed_at_any_action_a_due_run_is_made_once, .timeout = 120)
+Test(operator_samplejob, killed_at_any_action_a_due_run_is_made_once)
 {
     int64_t all = 1;
     struct model *base = ready();

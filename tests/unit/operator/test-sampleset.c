@@ -137,7 +137,7 @@ static void walk(struct model **base, size_t jobs, int64_t least)
     *base = undisturbed;
 }
 
-Test(operator_sampleset, killed_at_any_action_it_comes_to_the_same, .timeout = 120)
+Test(operator_sampleset, killed_at_any_action_it_comes_to_the_same)
 {
     struct model *m = article();
     walk(&m, 1, 12);

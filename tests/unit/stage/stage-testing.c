@@ -86,7 +86,7 @@ void bench_start_bare(struct bench *b, bool s3)
                                   .refresh_ns = 2 * NS_PER_S,
                                   .uid = 1000,
                                   .gid = 1000,
-                                  .patience_ns = 20 * NS_PER_S};
+                                  .patience_ns = 300 * NS_PER_S};
 }
 
 void bench_other(struct bench *b, const struct bench *of)
@@ -141,8 +141,8 @@ void ask(const struct bench *b, const char *path, char *ret, size_t size)
     struct err err = {0};
     http_req_init(&r, HTTP_GET);
     bytes_addf(&r.url, "http://127.0.0.1:%u%s", b->port, path);
-    cr_assert_eq(http_do(&r, &(struct http_peer){0}, 5 * NS_PER_S, 4000, &a, &body, &err), 0, "%s",
-                 err.msg);
+    cr_assert_eq(http_do(&r, &(struct http_peer){0}, 300 * NS_PER_S, 4000, &a, &body, &err), 0,
+                 "%s", err.msg);
     snprintf(ret, size, "%s", body.data ? body.data : "");
     bytes_release(&body);
     http_req_release(&r);

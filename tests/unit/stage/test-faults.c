@@ -287,7 +287,7 @@ static void check_others(struct bench *b)
     cr_expect_eq(stage_read(o.s, &waits, fh, 0, buf, sizeof buf, &n, &err), -1);
     cr_expect_eq(err_errno(&err), ESTALE, "%s", err.msg);
     t_close(&o, fh);
-    for (int i = 0; i < 200 && (!atomic_load(&told.inodes) || !atomic_load(&told.names)); i++)
+    for (int i = 0; i < 30000 && (!atomic_load(&told.inodes) || !atomic_load(&told.names)); i++)
         usleep(10000);
     cr_expect(atomic_load(&told.inodes) && atomic_load(&told.names));
     /* Changed under a file that is being written: ours wins. */
@@ -420,7 +420,7 @@ static void follow(struct bench *b, uint64_t fh, uint64_t off, const char *text)
     char buf[64];
     struct err err = {0};
     size_t n = 0;
-    for (int i = 0; i < 300 && n < strlen(text); i++, usleep(10000)) {
+    for (int i = 0; i < 30000 && n < strlen(text); i++, usleep(10000)) {
         t_size(b, t_lookup(b, STAGE_ROOT, "log"));
         cr_assert_eq(stage_read(b->s, &waits, fh, off, buf, sizeof buf, &n, &err), 0, "%s",
                      err.msg);
@@ -436,11 +436,11 @@ static void check_log(struct bench *b)
     t_write(b, fh, 0, "line 1\n");
     bench_other(&o, b);
     bench_open(&o, true);
-    for (int i = 0; i < 300 && lookup_errno(&o, STAGE_ROOT, "log"); i++)
+    for (int i = 0; i < 30000 && lookup_errno(&o, STAGE_ROOT, "log"); i++)
         usleep(10000);
     expect_text(&o, STAGE_ROOT, "log", "line 1\n");
     t_write(b, fh, 7, "line 2\n");
-    for (int i = 0; i < 300 && t_size(&o, t_lookup(&o, STAGE_ROOT, "log")) < 14; i++)
+    for (int i = 0; i < 30000 && t_size(&o, t_lookup(&o, STAGE_ROOT, "log")) < 14; i++)
         usleep(10000);
     expect_text(&o, STAGE_ROOT, "log", "line 1\nline 2\n");
     uint64_t tail = t_open(&o, t_lookup(&o, STAGE_ROOT, "log"), O_RDONLY);
@@ -593,7 +593,7 @@ static void stored_soon(struct bench *b, const char *name)
     cleanup_free char *path = xasprintf("/_md5/out/%s", name);
     char sum[64] = "-";
     t_file(b, STAGE_ROOT, name, name);
-    for (unsigned tries = 0; tries < 2000 && sum[0] == '-'; tries++) {
+    for (unsigned tries = 0; tries < 30000 && sum[0] == '-'; tries++) {
         usleep(10000);
         ask(b, path, sum, sizeof sum);
     }

@@ -40,7 +40,7 @@ static void expect_sum(struct bench *b, const char *key, const void *data, size_
 
 static void until(struct bench *b, const char *path, unsigned least)
 {
-    for (int i = 0; i < 1000 && ask_number(b, path) < least; i++)
+    for (int i = 0; i < 30000 && ask_number(b, path) < least; i++)
         usleep(10000);
     cr_assert_geq(ask_number(b, path), least, "%s", path);
 }

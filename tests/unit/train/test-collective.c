@@ -113,8 +113,10 @@ static void run(uint32_t ranks, rank_fn *fn, int *codes, char (*out)[1200])
         cr_assert_eq(pipe(ends[i]), 0);
         pids[i] = fork();
         if (pids[i] == 0) {
-            struct rendezvous r = {
-                .ranks = ranks, .rank = i, .timeout_ns = 30 * NS_PER_S, .answer_ns = 30 * NS_PER_S};
+            struct rendezvous r = {.ranks = ranks,
+                                   .rank = i,
+                                   .timeout_ns = 300 * NS_PER_S,
+                                   .answer_ns = 300 * NS_PER_S};
             struct collective *c = NULL;
             struct err err = {0};
             signal(SIGPIPE, SIG_IGN);
@@ -196,7 +198,7 @@ Test(collective, a_death_is_named)
             if (i != victim)
                 cr_expect(strstr(out[i], want), "rank %u: %s", i, out[i]);
         }
-        cr_expect(clock_mono_ns() - start < 20 * NS_PER_S, "it took longer than any timeout");
+        cr_expect(clock_mono_ns() - start < 200 * NS_PER_S, "it took longer than any timeout");
     }
 }
 
@@ -205,7 +207,7 @@ Test(collective, a_death_is_named)
 static int stops(struct collective *c, struct err *err)
 {
     float y = 1;
-    uint64_t end = clock_mono_ns() + 20 * NS_PER_S;
+    uint64_t end = clock_mono_ns() + 200 * NS_PER_S;
     if (c->ops->stops(c) || c->ops->check(c, err) || c->ops->barrier(c, err))
         return 8;
     if (c->rank == 2)
