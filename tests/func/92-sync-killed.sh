@@ -39,7 +39,7 @@ done
 sampan sync "s3://$BUCKET/" "file://$T/dst" --quiet
 same_bytes "$SRC" "$T/dst"
 # a polite end says so, and takes back what it began
-"$S" sync "file://$SRC" "s3://$BUCKET/again/" --bwlimit 15MB --quiet >"$T/out" 2>"$T/err" &
+"$S" sync "file://$SRC" "s3://$BUCKET/again/" --bwlimit 1MB --quiet >"$T/out" 2>"$T/err" &
 pid=$!
 began() { s3 uploads "$BUCKET" | grep -q again/; }
 until_true 20 began || fail "no upload in parts"

@@ -30,10 +30,14 @@ for ratio in $ratios; do
     read_epoch 0
     before=$(gets)
     held=$(status cache.samples)
+    reads=$(status reads.total)
     for seed in 1 2 3; do read_epoch $seed; done
     asked=$(($(gets) - before))
     expect "what it holds stays" "$(status cache.samples)" "$held"
-    expect "asked of the store in three epochs, $held of $N held" "$asked" "$((3 * (N - held)))"
+    # Of pages that the kernel took back before the reader had them, it asks a second time.
+    again=$(($(status reads.total) - reads - 3 * N))
+    at_least "asked of the store in three epochs, $held of $N held" "$asked" "$((3 * (N - held)))"
+    at_most "asked of the store in three epochs, $held of $N held" "$asked" "$((3 * (N - held) + again))"
     mine=$(awk -v a=$asked -v n=$N 'BEGIN { printf "%.3f", 1 - a / n / 3 }')
     echo "| $ratio | $(awk -v h="$held" -v n=$N 'BEGIN { printf "%.3f", h / n }') | $mine | $(lru "$held") |"
     at_least "more than LRU" "$mine" "$(lru "$held")"
