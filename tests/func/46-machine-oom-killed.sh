@@ -15,10 +15,11 @@ for mib in 24 16 12 10 8 7 6 5 4; do # as low as it goes: what is idle needs lit
     echo $((mib << 20)) >"$group/$limit" 2>/dev/null || break
 done
 # Nothing is cached: each of these reads wants a buffer of its own.
-"$VERIFY" --seconds 6 --threads 24 --drop --hung-s 60 "$SRC" "$MNT" >"$T/starved" 2>/dev/null &
+"$VERIFY" --seconds 600 --threads 24 --drop --hung-s 300 "$SRC" "$MNT" >"$T/starved" 2>/dev/null &
 reader=$!
 some() { [ "$(killed)" -gt 0 ]; }
 until_true 20 some || fail "nothing was killed: $(cat "$group"/memory.*limit_in_bytes "$group/memory.max" 2>/dev/null | head -1)"
+kill -INT $reader
 wait $reader || true
 echo "killed $(killed) times: $(cat "$T/starved")"
 echo $((96 << 20)) >"$group/$limit"

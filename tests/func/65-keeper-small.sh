@@ -12,9 +12,13 @@ if [ -z "$(nm "$(dirname "$S")/sampan-keeper" | grep -m1 __asan_)" ] && [ -z "$(
     ! ldd "$(dirname "$S")/sampan-keeper" 2>/dev/null | grep -q "=>" || fail "it needs a library"
 fi
 ticks() { awk '{ print $14 + $15 }' "/proc/$keeper/stat"; }
-before=$(ticks)
-sleep 3
-at_most "clock ticks in 3 s" $(($(ticks) - before)) 1
+is_idle() {
+    local before
+    before=$(ticks)
+    sleep 3
+    [ $(($(ticks) - before)) -le 1 ]
+}
+in_one_of_five is_idle || fail "it works though nothing happens" # a mount may be begun still
 ls -l "/proc/$keeper/fd"
 expect "descriptors" "$(ls "/proc/$keeper/fd" | wc -l)" 10
 expect "standard streams" "$(readlink "/proc/$keeper/fd/"{0,1,2} | sort -u)" /dev/null

@@ -4,7 +4,6 @@
 . "$SAMPAN_TESTS/lib/keeper.sh"
 need_mount
 make_set --classes 1 --files 10
-export SAMPAN_KEEPER_HANG_MS=1000
 mount_set "file://$SRC"
 start_readers
 refused 1 "false did not get ready: it ended with code 1" sampan upgrade "$MNT" --program "$(readlink -f /bin/false)"

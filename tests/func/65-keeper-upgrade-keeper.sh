@@ -12,7 +12,7 @@ pair() { # FOLDER: a sampan and its keeper
 }
 
 make_set --classes 2 --files 20
-export SAMPAN_KEEPER_HANG_MS=3000
+export SAMPAN_KEEPER_HANG_MS=15000 # for so long one of which nothing is heard is waited for
 mount_set "file://$SRC"
 start_readers
 first=$(keeper)

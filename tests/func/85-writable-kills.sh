@@ -13,11 +13,12 @@ flock 7
 echo "still here" >&8
 rm unlinked
 seconds=${KILL_SECONDS:-6}
-"$SAMPAN_BUILD/tools/exercise" "$MNT" --seconds "$seconds" --seed "${SEED:-$RANDOM}" >"$T/exercise" 2>&1 &
+"$SAMPAN_BUILD/tools/exercise" "$MNT" --until "$T/enough" --seed "${SEED:-$RANDOM}" >"$T/exercise" 2>&1 &
 exercise=$!
+on_exit "kill -9 $exercise"
 (
     end=$((SECONDS + seconds)) i=0
-    while [ $SECONDS -lt $end ]; do
+    while [ $SECONDS -lt $end ] || [ $i -lt 3 ]; do
         i=$((i + 1))
         mkdir "d$i" && echo "content $i" >"d$i/file" && mv "d$i/file" "d$i/renamed" && ln -s renamed "d$i/link"
         [ "$(cat "d$i/link")" = "content $i" ] && rm "d$i/link" "d$i/renamed" && rmdir "d$i"
@@ -25,12 +26,14 @@ exercise=$!
     echo $i
 ) >"$T/names" 2>"$T/names.err" &
 names=$!
-kills=0
-while kill -0 $exercise 2>/dev/null; do
+end=$((SECONDS + seconds)) kills=0 restarts=0
+while kill -0 $exercise 2>/dev/null && { [ $SECONDS -lt $end ] || [ "$restarts" -lt 3 ]; }; do
     pid=$(status pid 2>/dev/null || echo 0)
     [ "$pid" = 0 ] || ! kill -9 "$pid" 2>/dev/null || kills=$((kills + 1))
     sleep 0.5
+    restarts=$(status restarts 2>/dev/null || echo 0)
 done
+touch "$T/enough"
 wait $exercise || fail "the exerciser: $(cat "$T/exercise")"
 wait $names
 [ ! -s "$T/names.err" ] || fail "names: $(cat "$T/names.err")"

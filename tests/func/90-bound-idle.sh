@@ -9,12 +9,16 @@ cat "$MNT"/*/* >"$T/x"
 sampan status "$MNT" --json >"$T/s"
 pid=$(daemon_pid)
 ticks() { awk '{ print $14 + $15 }' "/proc/$pid/stat"; }
-sleep 1
-: >"$T/log/nginx.access"
-before=$(ticks)
-sleep 10
-used=$(($(ticks) - before))
-echo "$used ticks in ten seconds"
-case "$S" in *asan*|*tsan*) ;; *) at_most "ticks" "$used" 1 ;; esac
-expect "requests" "$(wc -l <"$T/log/nginx.access")" 0
+is_idle() {
+    sleep 1
+    : >"$T/log/nginx.access"
+    local before used most=1
+    before=$(ticks)
+    sleep 10
+    used=$(($(ticks) - before))
+    echo "$used ticks in ten seconds, $(wc -l <"$T/log/nginx.access") requests"
+    case "$S" in *asan*|*tsan*) most=1000 ;; esac
+    [ "$used" -le $most ] && [ ! -s "$T/log/nginx.access" ]
+}
+in_one_of_five is_idle || fail "it works though nobody reads" # what was read may still be on its way to the disk
 unmount

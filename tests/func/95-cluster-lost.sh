@@ -7,7 +7,7 @@
 need_mount
 make_set --classes 3 --files 40 --size 20000
 start_nginx
-mount_all 3 "$HTTP_URL/" --bandwidth 40KB
+mount_all 3 "$HTTP_URL/" --bandwidth 10KB
 cluster 3
 : >"$T/log/nginx.access"
 row() { at "$1" ask GET "/v1/jobs/$2" && answer "partitions.$3.$4" 2>/dev/null; }
@@ -41,7 +41,7 @@ expect "samples" "$(answer result.samples)" 120
 expect "samples fetched twice" "$(grep -o 'GET /class-00./[0-9]*\.bin' "$T/log/nginx.access" | sort | uniq -d | wc -l)" 0
 
 # pause, resume and cancel reach the children; of one that is away, when it is back
-fast 20KB
+fast 10KB
 at 0 expect_code 201 POST /v1/jobs -d '{"id":"c","type":"clear"}'
 at 0 wait_job c succeeded
 at 2 expect_code 201 POST /v1/jobs -d '{"id":"p","type":"warmup"}'

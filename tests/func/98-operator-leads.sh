@@ -4,7 +4,7 @@
 . "$SAMPAN_TESTS/lib/operator.sh"
 operator_python <<'PY'
 kube = Kube()
-times = ["--lease-duration", "3s", "--lease-renew-by", "2s", "--lease-retry", "200ms"]
+times = ["--lease-duration", "10s", "--lease-renew-by", "8s", "--lease-retry", "200ms"]
 both = {name: Operator(kube, name, *times) for name in ("one", "two")}
 jobs = 0
 def more(n=3):

@@ -13,7 +13,7 @@ rank() { # RANK FOLDER [OPTIONS…]
     local r=$1 folder=$2
     shift 2
     "$TRAIN" --model movie --data "$MNT" --batch_size 30 --num_passes 100000 --trainer_id "$r" --num_gradient_servers 2 \
-        --rendezvous "file://$T/place" --rendezvous_timeout 40s --collective_timeout 40s \
+        --rendezvous "file://$T/place" --rendezvous_timeout 600s --collective_timeout 600s \
         --save_dir "$folder" --log_dir "$folder-curves" --histogram_period 0 "$@" 2>"$T/rank$r.log" &
     pid=$!
     on_exit "kill -9 $pid"

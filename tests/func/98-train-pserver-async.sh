@@ -14,7 +14,7 @@ cost() { # I : of the newest judgement
     grep -o "Test Pass=.*cost=[^ ]*" "$T/trainer$1.log" | tail -n 1 | sed 's/.*cost=//'
 }
 
-one=(--num_gradient_servers 1 --rendezvous_timeout 60s)
+one=(--num_gradient_servers 1 --rendezvous_timeout 600s)
 for mode in --async ""; do
     for i in 1 2; do
         server $i "${one[@]}"

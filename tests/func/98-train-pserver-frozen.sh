@@ -50,7 +50,7 @@ no_relays
 diff -r "$T/whole/pass-00002" "$T/late/pass-00002" || fail "not the bits of a job in which nobody stood still"
 
 # It does not: who it was is said, by the server that waited and by the other trainer.
-frozen_job 25 half --save_dir "$T/never" --collective_timeout 2s
+frozen_job 25 half --save_dir "$T/never" --collective_timeout 10s
 ended "trainer 0" 1 "${trainers[0]}"
 named="of 2 trainers these stand still, or are cut off: 1 (start again"
 grep -q "^sampan-train: pserver $net.1:7164: $named" "$T/trainer0.log" || fail "who is not said: $(logs)"

@@ -22,11 +22,11 @@ for way in "" --async; do
     begin "out$way" "$MNT" $way
     [ -z "$way" ] || until_true 30 grep -q 'Pass=3 done' "$T/trainer0.log" || fail "it waits for the other one: $(logs)"
     [ -n "$way" ] || until_held_up trainer0
-    made=$(steps trainer0)
     kill -TERM "${trainers[0]}"
     soon "${trainers[0]}"
     soon "${trainers[1]}"
     all_ended 0 143
+    made=$(steps trainer0)
     grep -q "stopped by a signal after step $made;" "$T/trainer0.log" || fail "$(logs)"
     grep -q "warn train: step [0-9]* is not made: samples that it needs have not come (does the storage behind $MNT answer?)" "$T/trainer1.log" ||
         fail "the wrong trainer waits: $(logs)"
@@ -35,11 +35,11 @@ done
 
 begin still "$MNT"
 until_held_up trainer0
-made=$(steps trainer0)
 kill -STOP "${trainers[1]}"
 kill -TERM "${trainers[0]}"
 soon "${trainers[0]}"
 ended "trainer 0" 143 "${trainers[0]}"
+made=$(steps trainer0)
 grep -q "warn train: stops after step $made without the others: asked to stop, and not all of 2 trainers have answered 10 s later" "$T/trainer0.log" ||
     fail "it does not say so: $(logs)"
 kill -CONT "${trainers[1]}"

@@ -23,10 +23,10 @@ one_waits() { # RANK OPTIONS…
 }
 for asked in 0 1; do
     one_waits $((1 - asked)) --save_dir "$T/out-$asked"
-    made[asked]=$(steps 0)
     kill -TERM "${ranks[asked]}"
     ended 0 143
     ended 1 143
+    made[asked]=$(steps 0)
     grep -q "warn train: step [0-9]* is not made: samples that it needs have not come (does the storage behind $MNT answer?)" "$T/$((1 - asked)).log" ||
         fail "the wrong rank waits: $(logs)"
     for r in 0 1; do

@@ -95,7 +95,7 @@ done
 
 # One of two ranks stands still within a step: the other one says so when its time is over, and resuming works.
 rm -f "$T/place"
-both=(--data "$SRC" --model movie --num_passes 100000 --num_gradient_servers 2 --rendezvous "file://$T/place" --collective_timeout 3s
+both=(--data "$SRC" --model movie --num_passes 100000 --num_gradient_servers 2 --rendezvous "file://$T/place" --collective_timeout 10s
     --save_dir "$T/still" --saving_period 1)
 "$TRAIN" --device cpu "${both[@]}" --trainer_id 1 2>"$T/rank1.log" &
 second=$!

@@ -11,6 +11,7 @@
 set -euo pipefail
 
 S="$SAMPAN"
+export SAMPAN_KEEPER_HANG_MS=120000 # what waits so long for a processor has not hung
 cleanups=()
 
 on_exit() {
@@ -285,8 +286,20 @@ use_open_s3() { # a moto of the test's own that checks nothing: for anonymous ac
     export MOTO_OPEN_URL="http://127.0.0.1:$port" AWS_ENDPOINT_URL="http://127.0.0.1:$port"
 }
 
+# Below those that the kernel hands out: else a connection of anybody may have it before the server that it is meant for.
 free_port() {
-    "$PYTHON" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+    "$PYTHON" -c '
+import random, socket
+with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
+    below = int(f.read().split()[0])
+while True:
+    try:
+        s = socket.socket()
+        s.bind(("127.0.0.1", random.randrange(10000, below) if below > 20000 else 0))
+        print(s.getsockname()[1])
+        break
+    except OSError: # somebody has it
+        pass'
 }
 
 # nginx over $SRC with index pages and ranges: $HTTP_URL; its access log is $T/log/nginx.access.

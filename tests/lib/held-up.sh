@@ -24,7 +24,7 @@ has_made() { # LOG STEPS
 stands_still() { # LOG
     local before
     before=$(steps "$1")
-    sleep 1
+    sleep 3
     [ "$(steps "$1")" = "$before" ]
 }
 

@@ -4,6 +4,8 @@
 #   kill_life               kill -9 of the daemon; returns when the next one serves
 #   hang                    the daemon stops (SAMPAN_KEEPER_HANG_MS is short); returns when the next one serves
 #   pause PID…              SIGSTOP, SIGCONT after $PAUSE seconds
+#   with_more_patience CMD  CMD with keepers that take for hung what says nothing for 1.5 s; where it fails, as what waits so
+#                           long for a processor is killed too, with more patience; a pause is always longer
 #   start_readers           verifying readers over $SRC and $MNT, until readers_ok
 #   readers_ok              stops them: no error (EINTR included), no wrong byte, no hung call
 #   wait_while_telling KEY  (of a folder, behind the proxy) returns while the kernel is told of a new file in it, which
@@ -42,7 +44,16 @@ hang() {
     expect "why" "$(status last_end)" "it hung, and was killed"
 }
 
-PAUSE=$([ -n "${SLOW:-}" ] && echo 60 || echo 2)
+with_more_patience() { # CMD…
+    local ms
+    for ms in 1500 8500 30500; do
+        export SAMPAN_KEEPER_HANG_MS=$ms
+        PAUSE=$([ -n "${SLOW:-}" ] && echo 60 || echo $((ms / 1000 + 1)))
+        ! "$@" || return 0
+    done
+    return 1
+}
+
 pause() { # PID…
     kill -STOP "$@"
     sleep "$PAUSE"

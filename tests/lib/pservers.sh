@@ -9,13 +9,13 @@ trainer() { # I OPTIONS…
     shift
     : >"$T/trainer$i.log" # what is looked for in it is not that of one before
     "$TRAIN" --model movie --data "$SRC" --batch_size 15 --trainer_id "$i" --num_gradient_servers 2 --local=0 \
-        --pservers "$net.1,$net.2" "${ports[@]}" --rendezvous_timeout 60s "$@" >"$T/trainer$i.json" 2>"$T/trainer$i.log" &
+        --pservers "$net.1,$net.2" "${ports[@]}" --rendezvous_timeout 600s "$@" >"$T/trainer$i.json" 2>"$T/trainer$i.log" &
     trainers[i]=$!
     on_exit "kill -9 $!"
 }
 server() { # I OPTIONS…
     : >"$T/pserver$1.log"
-    "$TRAIN" pserver --address "$net.$1" "${ports[@]}" --num_gradient_servers 2 --rendezvous_timeout 60s "${@:2}" >"$T/pserver$1.log" 2>&1 &
+    "$TRAIN" pserver --address "$net.$1" "${ports[@]}" --num_gradient_servers 2 --rendezvous_timeout 600s "${@:2}" >"$T/pserver$1.log" 2>&1 &
     servers[$1]=$!
     on_exit "kill -9 $!"
 }

@@ -1,10 +1,11 @@
 /*
  * exercise: random operations on one file, compared with a model in memory after every read.
  *
- *   exercise DIR [--ops N] [--seconds S] [--seed S] [--size BYTES] [--no-map] [--quiet]
+ *   exercise DIR [--ops N] [--seconds S] [--until FILE] [--seed S] [--size BYTES] [--no-map]
  *
  * Reads, writes, appends, truncates, maps (to read, to write), allocates, punches holes, syncs,
  * closes and opens again, renames, and looks at the size. The same seed gives the same operations.
+ * It ends after so many, after so long, or when FILE is there.
  * At the first difference it prints where, what was wanted, and the last operations; exit 1.
  */
 #include <errno.h>
@@ -360,11 +361,13 @@ static void end(struct exercise *e)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"ops", 1, NULL, 'n'},    {"seconds", 1, NULL, 't'},
-                                            {"seed", 1, NULL, 's'},   {"size", 1, NULL, 'z'},
-                                            {"no-map", 0, NULL, 'm'}, {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"ops", 1, NULL, 'n'},  {"seconds", 1, NULL, 't'},
+                                            {"seed", 1, NULL, 's'}, {"until", 1, NULL, 'u'},
+                                            {"size", 1, NULL, 'z'}, {"no-map", 0, NULL, 'm'},
+                                            {NULL, 0, NULL, 0}};
     struct exercise e = {.max = 256u << 10, .random = 1, .maps = true};
     unsigned long most = 20000;
+    const char *ends = NULL;
     time_t until = 0;
     int c;
 
@@ -377,18 +380,23 @@ int main(int argc, char **argv)
             e.random = strtoull(optarg, NULL, 10) * 2654435761u + 1;
         else if (c == 'z')
             e.max = strtoul(optarg, NULL, 10);
+        else if (c == 'u')
+            ends = optarg, most = ~0ul;
         else if (c == 'm')
             e.maps = false;
         else
             return 2;
     }
     if (optind + 1 != argc || e.max < 2 * LONGEST) {
-        fprintf(stderr, "exercise DIR [--ops N] [--seconds S] [--seed S] [--size BYTES >= %u]\n",
+        fprintf(stderr,
+                "exercise DIR [--ops N] [--seconds S] [--until FILE] [--seed S] "
+                "[--size BYTES >= %u]\n",
                 2 * LONGEST);
         return 2;
     }
     begin(&e, argv[optind]);
-    for (e.n = 0; e.n < most && (!until || time(NULL) < until); e.n++)
+    for (e.n = 0; e.n < most && (!until || time(NULL) < until) && !(ends && !access(ends, F_OK));
+         e.n++)
         step(&e);
     end(&e);
     printf("exercise: %lu operations, no difference\n", e.n);
