@@ -8,7 +8,7 @@ help:
 	@echo "make asan tsan valgrind fuzz    the tests again, under checkers"
 	@echo "make torture    every call failed, killed at, the power cut (TORTURE_CUTS=, TORTURE_SECONDS=, K=)"
 	@echo "make bench      the table of docs/benchmarks.md, measured here (BENCH_QUICK=1: a short one)"
-	@echo "make bench-peers  s3fs, rclone and their like beside it, those that are installed"
+	@echo "make bench-peers  JuiceFS, mountpoint-s3, rclone, s3fs beside it: the table of docs/benchmarks/peers.md (15 minutes; BENCH_QUICK=1: 4)"
 	@echo "make crash SECONDS=300  kill -9 of cachefs and keeper under readers that compare every byte"
 	@echo "make cuda       the GPU backend: declarations against the vendor's headers, kernels by the real compiler (CUDA_WHEELS=)"
 	@echo "make conformance  suites from outside, with MinIO    make bare  the demo in a bare Debian 12"

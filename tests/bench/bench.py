@@ -29,7 +29,7 @@ import rows_operator  # noqa: E402
 import rows_peers  # noqa: E402
 import rows_server  # noqa: E402
 import rows_writable  # noqa: E402
-from world import World  # noqa: E402
+from world import World, machine  # noqa: E402
 
 
 class Bench:
@@ -64,12 +64,6 @@ class Bench:
         row = (what, figures, shown + unit, f"{sign}{owes:g}{unit}" if owes is not None else "", verdict)
         self.lines.append(row)
         print("  {:<58} {:<40} {:>9} {:>9} {}".format(*row), flush=True)
-
-
-def machine():
-    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "?")
-    memory = int(Path("/proc/meminfo").read_text().split()[1]) >> 20
-    return f"{os.cpu_count()} cores ({cpu}), {memory} GiB, Linux {platform.release()}"
 
 
 def report(bench, path, missing, command):

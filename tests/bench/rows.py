@@ -4,7 +4,7 @@ import subprocess
 import threading
 import time
 
-import peers
+import peer_programs
 from world import TOOLS, Mount, epoch, forget_pages, plain_gets, run_json
 
 KB115, KB4 = 115000, 4096
@@ -268,18 +268,18 @@ def cold_s3(bench):
     """From an S3 server that people run. Curl signs its requests as a mount does: the server asks more of itself for those."""
     source = bench.world.make_set(2 * sizes(bench)[0], KB115)
     paths = [str(p.relative_to(source)) for p in sorted(source.glob("*/*.bin"))]
-    endpoint = f"http://127.0.0.1:{peers.serve(bench.world, source)}"
+    endpoint = f"http://127.0.0.1:{peer_programs.serve(bench.world, source)}"
 
     def mounted():
         cache = bench.world.folder("cache")
-        mount = Mount(bench.world, f"s3://{peers.BUCKET}/", cache, "--endpoint", endpoint)
+        mount = Mount(bench.world, f"s3://{peer_programs.BUCKET}/", cache, "--endpoint", endpoint)
         mount.throw_away = cache
         return mount
 
     def gets(connections, *options):
-        return plain_gets(f"{endpoint}/{peers.BUCKET}", paths, connections, *options)
+        return plain_gets(f"{endpoint}/{peer_programs.BUCKET}", paths, connections, *options)
 
-    signed = ("--aws-sigv4", "aws:amz:us-east-1:s3", "--user", f"{peers.KEY}:{peers.SECRET}")
+    signed = ("--aws-sigv4", "aws:amz:us-east-1:s3", "--user", f"{peer_programs.KEY}:{peer_programs.SECRET}")
     cold_from(bench, "MinIO", paths, lambda n: gets(n, *signed), mounted, unsigned=gets)
 
 

@@ -5,7 +5,7 @@ import random
 import shutil
 import subprocess
 
-import peers
+import peer_programs
 from rows import Mount, fresh_mount, served
 from world import SAMPAN, forget_pages
 
@@ -76,11 +76,10 @@ def article(bench):
 
 
 def bucket(bench, source):
-    """The port of a MinIO that has the set in peers.BUCKET; s3fs finds its keys."""
+    """The port of a MinIO that has the set in its bucket; s3fs finds its keys."""
     if not shutil.which("s3fs"):
         raise RuntimeError("no s3fs here")
-    peers.s3fs_keys(bench.world)
-    return peers.serve(bench.world, source)
+    return peer_programs.serve(bench.world, source)
 
 
 def plain_mount(bench):
@@ -92,7 +91,7 @@ def plain_mount(bench):
 
     def ours(_):
         folder = bench.world.folder("cache")
-        mount = Mount(bench.world, f"s3://{peers.BUCKET}/", folder, "--endpoint", endpoint)
+        mount = Mount(bench.world, f"s3://{peer_programs.BUCKET}/", folder, "--endpoint", endpoint)
         mount.throw_away = folder
         cold = consumers(bench, mount.where, names, 1, 0)
         cached.append(consumers(bench, mount.where, names, 1, 0))
@@ -100,7 +99,7 @@ def plain_mount(bench):
         return cold
 
     def theirs(passes, cache):
-        mount = peers.PeerMount(bench.world, "s3fs", endpoint, cache)
+        mount = peer_programs.s3fs(bench.world, endpoint, cache)
         try:
             return [consumers(bench, mount.where, names, 1, 0) for _ in range(passes)][-1]
         finally:

@@ -1,6 +1,6 @@
 """Accelerator utilisation of MLPerf Storage's workloads (facts of `sampan bench au`): a plain folder, a warm mount and a
 bucket that s3fs mounts. The order's being known is against that benchmark's rules: the two are never one figure."""
-import peers
+import peer_programs
 from rows import warmed
 from rows_article import bucket
 from world import SAMPAN, Mount, forget_pages, run_json
@@ -58,7 +58,7 @@ def plain_mount(bench, model):
     endpoint = f"http://127.0.0.1:{bucket(bench, bench.world.make_set(files, size))}"
     got = []
     for repeat in range(bench.repeats):
-        mount = peers.PeerMount(bench.world, "s3fs", endpoint, "")
+        mount = peer_programs.s3fs(bench.world, endpoint, "")
         try:
             got.append(measured(bench, model, mount.where, "blind", repeat)[0][0])
         finally:

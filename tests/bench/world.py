@@ -5,6 +5,7 @@ the page cache.
 """
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -36,6 +37,12 @@ def forget_pages():
     """The page cache and, with 3, dentries and inodes: what a reader finds after a reboot."""
     subprocess.run(["sync"], check=True)
     Path("/proc/sys/vm/drop_caches").write_text("3\n")
+
+
+def machine():
+    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "?")
+    memory = int(Path("/proc/meminfo").read_text().split()[1]) >> 20
+    return f"{os.cpu_count()} cores ({cpu}), {memory} GiB, Linux {platform.release()}"
 
 
 class Mount:
@@ -90,6 +97,10 @@ class World:
     def folder(self, name):
         return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.scratch))
 
+    def forget(self, folder):
+        """Away with it before the run ends: a cache that nobody needs any more."""
+        shutil.rmtree(folder, ignore_errors=True)
+
     def make_set(self, files, size, classes=10):
         """Files of incompressible bytes in class folders, written once and kept between runs."""
         where = self.base / f"set-{files}x{size}"
@@ -139,20 +150,24 @@ http {{
         for mount in list(self.mounts):
             try:
                 mount.close()
-            except OSError:
+            except (OSError, subprocess.SubprocessError):
                 subprocess.run(["umount", "-l", str(mount.where)], check=False)
         for process in self.processes:
             process.send_signal(signal.SIGTERM)
-            process.wait()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
-def epoch(where, threads, seed=None, *options, epochs=1):
+def epoch(where, threads, seed=None, *options, epochs=1, timeout=600):
     """Passes of `sampan bench epoch`, in random order by seed unless the options say otherwise."""
     words = [SAMPAN, "bench", "epoch", where, "--threads", threads, "--epochs", epochs, "--json", "--quiet"]
     if seed is not None:
         words += ["--order", "shuffle", "--seed", seed]
-    done = subprocess.run([str(w) for w in (*words, *options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600, check=False)
+    done = subprocess.run([str(w) for w in (*words, *options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout, check=False)
     if done.returncode:
         raise RuntimeError(f"bench epoch {where}: {done.stderr.decode(errors='replace').strip()[-400:]}")
     passes = [json.loads(line) for line in done.stdout.splitlines()]
