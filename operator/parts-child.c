@@ -14,40 +14,9 @@
 
 /* --- the difference of two nodes -------------------------------------------------------------- */
 
-static bool equal_text(const struct json *a, const struct json *b)
-{
-    cleanup_bytes struct bytes x = {0}, y = {0};
-    json_text(a, &x);
-    json_text(b, &y);
-    return x.len == y.len && memcmp(x.data, y.data, x.len) == 0;
-}
-
 static bool is_object(const struct json *j)
 {
     return j->node && json_want_object(j, NULL) == 0;
-}
-
-static bool is_array(const struct json *j)
-{
-    return j->node && json_want_array(j, NULL) == 0;
-}
-
-/* Whatever order their members have. */
-static bool equal(const struct json *a, const struct json *b)
-{
-    if (is_object(a) != is_object(b) || is_array(a) != is_array(b))
-        return false;
-    if (!is_object(a) && !is_array(a))
-        return equal_text(a, b);
-    if (json_count(a) != json_count(b))
-        return false;
-    for (size_t i = 0; i < json_count(a); i++) {
-        struct json x = is_array(a) ? json_at(a, i) : json_member(a, i);
-        struct json y = is_array(b) ? json_at(b, i) : json_get(b, x.key);
-        if (!y.node || !equal(&x, &y))
-            return false;
-    }
-    return true;
 }
 
 static void write_diff(const struct json *have, const struct json *want, struct json_writer *w)
@@ -59,7 +28,7 @@ static void write_diff(const struct json *have, const struct json *want, struct 
     }
     for (size_t i = 0; i < json_count(want); i++) {
         struct json new = json_member(want, i), old = json_get(have, new.key);
-        if (old.node && equal(&old, &new))
+        if (old.node && json_same(&old, &new))
             continue;
         if (is_object(&old) && is_object(&new)) {
             jw_object(w, new.key);
@@ -78,7 +47,7 @@ static void write_diff(const struct json *have, const struct json *want, struct 
 static bool part_diff(const struct json *have, const struct json *want, struct bytes *out)
 {
     struct json_writer w;
-    if (is_object(have) && equal(have, want))
+    if (is_object(have) && json_same(have, want))
         return false;
     jw_init(&w, out);
     jw_object(&w, NULL);

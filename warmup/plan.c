@@ -187,13 +187,3 @@ int plan_each(struct plan *p, plan_fn *fn, void *arg, struct err *err)
     }
     return 0;
 }
-
-int plan_owner(struct plan *p, uint64_t id, uint32_t *ret, struct err *err)
-{
-    struct entry e;
-    uint64_t key;
-    if (catalog_get(p->conf.catalog, id, &e, err) || key_of(p, &e, &key, err))
-        return -1;
-    *ret = owners_of(p->owners, e.number, key);
-    return 0;
-}

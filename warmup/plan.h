@@ -45,8 +45,6 @@ bool plan_keeps(const struct plan_sample *s, uint32_t partition);
 /* All samples: by number without a catalog, else by id. fn returns false to stop. */
 typedef bool plan_fn(void *arg, const struct plan_sample *s);
 int plan_each(struct plan *p, plan_fn *fn, void *arg, struct err *err);
-/* The owner of one sample of the catalog. */
-int plan_owner(struct plan *p, uint64_t id, uint32_t *ret, struct err *err);
 
 /* --- what it means (summary.c) ------------------------------------------------------------------
  */

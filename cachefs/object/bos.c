@@ -196,15 +196,6 @@ static int bos_delete_many(struct store *s, const char *const *keys, size_t n, s
     return send_json(s, &(struct bos_target){.query = "?delete="}, body, r, err);
 }
 
-static int bos_copy(struct store *s, const char *from, const char *to, struct http_req *r,
-                    struct err *err)
-{
-    cleanup_bytes struct bytes source = {0};
-    url_add_copy_source(&source, s, from);
-    http_header(r, "x-bce-copy-source", "%s", source.data);
-    return bos_finish(s, &(struct bos_target){to, strlen(to), ""}, r, err);
-}
-
 static int bos_copy_from(struct store *s, const struct store *from_store, const char *from,
                          const char *if_match, const char *to, struct http_req *r, struct err *err)
 {
@@ -547,7 +538,6 @@ const struct store_ops bos_ops = {
     .put = bos_put,
     .del = bos_head, /* the request alone differs, and it is a DELETE already */
     .delete_many = bos_delete_many,
-    .copy = bos_copy,
     .copy_from = bos_copy_from,
     .uploads = bos_uploads,
     .parse_uploads = bos_parse_uploads,

@@ -272,18 +272,6 @@ int file_parents(const struct store *s, const char *path, struct err *err)
     return 0;
 }
 
-int store_local_put(struct store *s, const char *key, const void *body, size_t len, struct err *err)
-{
-    struct local_file *f;
-    if (store_local_begin(s, key, &f, err))
-        return -1;
-    if (store_local_append(f, body, len, err)) {
-        store_local_abort(f);
-        return -1;
-    }
-    return store_local_commit(f, NULL, /* durable= */ true, err);
-}
-
 /* As in the other stores, deleting what is not there succeeds. */
 int store_local_delete(struct store *s, const char *key, struct err *err)
 {

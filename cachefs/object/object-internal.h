@@ -95,8 +95,6 @@ struct store_ops {
                struct err *err);
     int (*delete_many)(struct store *s, const char *const *keys, size_t n, struct bytes *body,
                        struct http_req *r, struct err *err);
-    int (*copy)(struct store *s, const char *from, const char *to, struct http_req *r,
-                struct err *err);
     int (*copy_from)(struct store *s, const struct store *from_store, const char *from,
                      const char *if_match, const char *to, struct http_req *r, struct err *err);
     int (*append)(struct store *s, const char *key, struct http_req *r, struct err *err);

@@ -188,11 +188,6 @@ bool store_can_name(const struct store *s, const char *text)
     return (store_caps(s) & STORE_LOCAL) || is_utf8(text);
 }
 
-bool store_follows_location(const struct store *s)
-{
-    return s->ops->follow != NULL;
-}
-
 /* --- credentials ----------------------------------------------------------------------------- */
 
 static bool needs_creds(const struct store *s)
@@ -364,15 +359,6 @@ int store_req_delete_many(struct store *s, const char *const *keys, size_t n, st
         return cannot(s, "delete many at once", err);
     http_req_init(ret, HTTP_POST);
     return done(s->ops->delete_many(s, keys, n, body, ret, err), ret);
-}
-
-int store_req_copy(struct store *s, const char *from, const char *to, struct http_req *ret,
-                   struct err *err)
-{
-    if (!s->ops->copy)
-        return cannot(s, "copy", err);
-    http_req_init(ret, HTTP_PUT);
-    return done(s->ops->copy(s, from, to, ret, err), ret);
 }
 
 int store_req_copy_from(struct store *s, const struct store *from_store, const char *from,

@@ -113,10 +113,8 @@ int store_req_delete(struct store *s, const char *key, size_t key_len, struct ht
                      struct err *err);
 int store_req_delete_many(struct store *s, const char *const *keys, size_t n, struct bytes *body,
                           struct http_req *ret, struct err *err); /* body outlives the request */
-int store_req_copy(struct store *s, const char *from, const char *to, struct http_req *ret,
-                   struct err *err);
-/* From another store of the same server (stores_share_server()), if its ETag is still `if_match`
- * ("" : whatever it is). */
+/* From this store or another one of the same server (stores_share_server()), if its ETag is still
+ * `if_match` ("": whatever it is). */
 int store_req_copy_from(struct store *s, const struct store *from_store, const char *from,
                         const char *if_match, const char *to, struct http_req *ret,
                         struct err *err);
@@ -216,7 +214,6 @@ int store_classify(struct store *s, const struct http_req *r, const struct http_
  * store_req_follow() builds the second step; `body` and `len` are those given to store_req_put().
  * Reads need none of this: their redirects are followed by the HTTP library (http_req.follow).
  */
-bool store_follows_location(const struct store *s);
 int store_req_follow(struct store *s, const struct http_answer *a, const void *body, size_t len,
                      struct http_req *ret, struct err *err);
 /* Some stores (WebHDFS) answer a "head" in the body: fills content_length and last_modified from
@@ -275,9 +272,6 @@ int store_local_list(struct store *s, const char *prefix, bool recurse, list_fn 
 /* Reads exactly `len` bytes; ERR_STALE if size or mtime are not those expected (0: don't check). */
 int store_local_read(struct store *s, const char *key, size_t key_len, uint64_t off, void *buf,
                      size_t len, uint64_t want_size, int64_t want_mtime_ns, struct err *err);
-/* Writes the whole file under a temporary name and renames it. */
-int store_local_put(struct store *s, const char *key, const void *body, size_t len,
-                    struct err *err);
 int store_local_delete(struct store *s, const char *key, struct err *err);
 
 /*

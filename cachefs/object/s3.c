@@ -210,15 +210,6 @@ static int s3_delete_many(struct store *s, const char *const *keys, size_t n, st
     return send_xml(s, &(struct s3_target){.query = "?delete="}, body, r, err);
 }
 
-static int s3_copy(struct store *s, const char *from, const char *to, struct http_req *r,
-                   struct err *err)
-{
-    cleanup_bytes struct bytes source = {0};
-    url_add_copy_source(&source, s, from);
-    http_header(r, "X-Amz-Copy-Source", "%s", source.data);
-    return s3_finish(s, &(struct s3_target){to, strlen(to), ""}, PAYLOAD_EMPTY, r, err);
-}
-
 static int s3_copy_from(struct store *s, const struct store *from_store, const char *from,
                         const char *if_match, const char *to, struct http_req *r, struct err *err)
 {
@@ -329,7 +320,6 @@ const struct store_ops s3_ops = {
     .put = s3_put,
     .del = s3_delete,
     .delete_many = s3_delete_many,
-    .copy = s3_copy,
     .copy_from = s3_copy_from,
     .uploads = s3_uploads,
     .parts = s3_parts,

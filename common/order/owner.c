@@ -385,11 +385,6 @@ void owners_free(struct owners *o)
     free(o);
 }
 
-uint32_t owners_partitions(const struct owners *o)
-{
-    return o->conf.partitions;
-}
-
 uint32_t owners_of(const struct owners *o, uint64_t number, uint64_t key)
 {
     if (number < o->conf.numbered && o->cuts)
@@ -430,16 +425,4 @@ size_t owners_repeats(const struct owners *o, uint64_t number, uint32_t *ret, si
          i < o->n_repeats && o->repeats[i].number == number && n < max; i++)
         ret[n++] = o->repeats[i].partition;
     return n;
-}
-
-bool owners_keeps(const struct owners *o, uint32_t partition, uint64_t number, uint64_t key)
-{
-    if (owners_of(o, number, key) == partition)
-        return true;
-    if (number >= o->conf.numbered)
-        return false;
-    for (size_t i = find_repeat(o, number); i < o->n_repeats && o->repeats[i].number == number; i++)
-        if (o->repeats[i].partition == partition)
-            return true;
-    return false;
 }

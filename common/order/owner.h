@@ -59,12 +59,9 @@ struct owners;
 /* No partition, or more partitions than samples, is ERR_USAGE. */
 int owners_new(struct owners **ret, const struct owner_conf *conf, struct err *err);
 void owners_free(struct owners *o); /* NULL is fine */
-uint32_t owners_partitions(const struct owners *o);
 
 /* The owner of the sample with this number (or OWNER_NO_NUMBER) and key. */
 uint32_t owners_of(const struct owners *o, uint64_t number, uint64_t key);
-/* Does the partition keep it: as its owner, or for a repeat? */
-bool owners_keeps(const struct owners *o, uint32_t partition, uint64_t number, uint64_t key);
 /* The partitions that keep the sample for a repeat only: at most `max` of them, ascending. */
 size_t owners_repeats(const struct owners *o, uint64_t number, uint32_t *ret, size_t max);
 

@@ -67,7 +67,7 @@ BUILD(list, store_req_list(store, w->prefix, w->delimiter, w->token, w->after, r
 BUILD(put, store_req_put(store, w->key, strlen(w->key), w->body, w->len, r, err))
 BUILD(del, store_req_delete(store, w->key, strlen(w->key), r, err))
 BUILD(delete_many, store_req_delete_many(store, w->keys, w->n, &w->made, r, err))
-BUILD(copy, store_req_copy(store, w->key, w->to, r, err))
+BUILD(copy, store_req_copy_from(store, store, w->key, "", w->to, r, err))
 BUILD(part_begin, store_req_multipart_begin(store, w->key, r, err))
 BUILD(part_put,
       store_req_multipart_part(store, w->key, w->upload, w->part, w->body, w->len, r, err))

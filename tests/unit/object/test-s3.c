@@ -114,7 +114,7 @@ Test(s3, bodies_that_are_made_here, .init = forget_environment)
     cr_assert_eq(store_req_multipart_abort(s, "k", "u", &r, NULL), 0);
     cr_expect(r.method == HTTP_DELETE);
     http_req_release(&r);
-    cr_assert_eq(store_req_copy(s, "a b", "c", &r, NULL), 0);
+    cr_assert_eq(store_req_copy_from(s, s, "a b", "", "c", &r, NULL), 0);
     cr_expect_str_eq(http_header_get(&r, "X-Amz-Copy-Source"), "/b/p/a%20b");
     http_req_release(&r);
     store_close(s);
