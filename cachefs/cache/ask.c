@@ -92,6 +92,13 @@ static void read_ahead_merged(struct stretch *s, size_t n)
         pack_unref(s[i].pack);
 }
 
+/* The chunks of a large unit are read past the page cache; its head is not. */
+static uint64_t near_bytes(const struct extent_ref *x)
+{
+    const struct place *e = &x->entry;
+    return e->stored < LARGE_BYTES ? place_bytes(e) : record_lead(x->offset, e->flags, e->raw);
+}
+
 void cache_will_need(struct cache *c, const uint64_t *units, size_t n)
 {
     struct stretch batch[64];
@@ -99,7 +106,7 @@ void cache_will_need(struct cache *c, const uint64_t *units, size_t n)
     for (size_t i = 0; i < n; i++) {
         struct extent_ref x;
         if (place_find(c, units[i], &x))
-            batch[have++] = (struct stretch){x.pack, x.offset, x.offset + place_bytes(&x.entry)};
+            batch[have++] = (struct stretch){x.pack, x.offset, x.offset + near_bytes(&x)};
         if (have == 64 || i + 1 == n) {
             read_ahead_merged(batch, have);
             have = 0;

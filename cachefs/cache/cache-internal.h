@@ -105,6 +105,10 @@ int pack_reopen(struct pack *p, struct err *err); /* to append to the last one o
 void pack_seal(struct pack *p);                   /* closes what appending needs */
 const unsigned char *pack_map(struct pack *p, struct err *err);
 
+/* Stored bytes from which a unit is a large one: it is asked for without what is around it, and
+ * read past the page cache (direct.c). */
+#define LARGE_BYTES (512u << 10)
+
 /* The bytes [off, off+len) of a unit, verified. */
 enum pack_result { PACK_OK, PACK_BAD, PACK_IO, PACK_NO_ROOM, PACK_NO_MEMORY };
 enum pack_result pack_view(struct cache *c, const struct extent_ref *x, uint64_t unit, uint32_t off,
@@ -128,6 +132,15 @@ int journal_each(struct pack *p, record_fn *fn, void *arg, uint64_t *ret_end);
 int journal_tail(struct pack *p, uint64_t *ret_records, uint64_t *ret_end);
 int journal_create(struct pack *p, struct err *err);
 int journal_append(struct pack *p, const struct journal_record *r, size_t n, struct err *err);
+
+/* --- direct.c: large units past the page cache -------------------------------------------------
+ */
+
+/* Bytes [offset, offset + len) of the pack's file, in a buffer of the pool; *ret: where they begin
+ * in it. NULL: not in this way (no buffer is free, the disk refuses, or its file system reads in no
+ * such way). */
+struct buf *direct_read(struct pool *pool, const struct pack *p, uint64_t offset, uint32_t len,
+                        const unsigned char **ret);
 
 /* --- checksum.c, compress.c ------------------------------------------------------------------- */
 

@@ -6,8 +6,8 @@
  * stay charged until the last view of it is released. The struct itself lives as long as the tier,
  * so that a reader with a stale pointer finds `refs` at 0 and nothing worse.
  *
- * Bytes are written with pwrite (writer.c) and read through one mapping, guarded, and never handed
- * out unverified.
+ * Bytes are written with pwrite (writer.c) and read through one mapping, guarded, or past the page
+ * cache (direct.c), and never handed out unverified.
  */
 #include "cache-internal.h"
 
@@ -20,7 +20,7 @@
 
 #include "hash.h"
 
-#define LARGE_BYTES (512u << 10) /* stored: such a unit is asked for without what is around it */
+#define DIRECT_LEAST (256u << 10) /* less of a large unit is read through the page cache */
 
 void pack_name(char out[32], uint32_t number, const char *suffix)
 {
@@ -176,9 +176,11 @@ struct look {
     const unsigned char *record, *payload;
     const struct extent_ref *x;
     uint64_t unit;
-    uint32_t first, end;   /* chunks [first, end) */
-    uint32_t skip, stored; /* of these chunks: bytes before them, bytes of them */
-    unsigned char *out;    /* where decompressed bytes go, or NULL */
+    uint32_t first, end;        /* chunks [first, end) */
+    uint32_t skip, stored;      /* of these chunks: bytes before them, bytes of them */
+    const unsigned char *bytes; /* of these chunks: in the mapping, or in `direct` */
+    struct buf *direct;         /* what was read past the page cache, or NULL */
+    unsigned char *out;         /* where decompressed bytes go, or NULL */
     struct record_head head;
     struct chunk table[CHUNKS_MAX];
     bool ok;
@@ -199,7 +201,7 @@ static void look_at_head(void *arg)
 static void look_at_chunks(void *arg)
 {
     struct look *k = arg;
-    const unsigned char *at = k->payload + k->skip;
+    const unsigned char *at = k->bytes;
     unsigned char *out = k->out;
     for (uint32_t i = k->first; i < k->end; i++) {
         if (crc32c(0, at, k->table[i].stored) != k->table[i].crc)
@@ -213,23 +215,32 @@ static void look_at_chunks(void *arg)
     k->ok = true;
 }
 
+/* Pages of a stretch of at most a unit. */
+struct pages {
+    uintptr_t from;
+    size_t n, missing;
+};
+
+static struct pages pages_of(const unsigned char *at, size_t len)
+{
+    unsigned char in_memory[UNIT_BYTES / PAGE_BYTES + 2];
+    uintptr_t from = (uintptr_t)at & ~(uintptr_t)(PAGE_BYTES - 1);
+    struct pages ret = {from, ((uintptr_t)at + len - from + PAGE_BYTES - 1) / PAGE_BYTES, 0};
+    if (ret.n > sizeof in_memory || mincore((void *)from, ret.n * PAGE_BYTES, in_memory))
+        return ret;
+    for (size_t i = 0; i < ret.n; i++)
+        ret.missing += !(in_memory[i] & 1);
+    return ret;
+}
+
 /*
  * Asks for pages that are not in memory in one go. Without it the kernel stops reading ahead on a
  * file that is read in random order, and each page of a sample becomes a trip to the disk.
  */
-static void make_resident(const unsigned char *at, size_t len)
+static void make_resident(const struct pages *p)
 {
-    unsigned char in_memory[UNIT_BYTES / 4096 + 2];
-    uintptr_t from = (uintptr_t)at & ~(uintptr_t)4095;
-    size_t bytes = (((uintptr_t)at + len + 4095) & ~(uintptr_t)4095) - from;
-    size_t pages = bytes / 4096;
-    if (pages > sizeof in_memory || mincore((void *)from, bytes, in_memory))
-        return;
-    for (size_t i = 0; i < pages; i++)
-        if (!(in_memory[i] & 1)) {
-            madvise((void *)from, bytes, MADV_WILLNEED);
-            return;
-        }
+    if (p->missing)
+        madvise((void *)p->from, p->n * PAGE_BYTES, MADV_WILLNEED);
 }
 
 /* After this the head and the table are true. */
@@ -246,8 +257,11 @@ static enum pack_result look_begin(struct look *k, const struct extent_ref *x, u
     k->record = map + x->offset;
     /* A fault at the head would make the kernel read around it, megabytes on some disks, which is
      * waited for. Around a small sample that is welcome: it brings the neighbours. */
-    if (x->entry.stored >= LARGE_BYTES && p->tier->kind != TIER_MEM)
-        make_resident(k->record, record_lead(x->offset, x->entry.flags, x->entry.raw));
+    if (x->entry.stored >= LARGE_BYTES && p->tier->kind != TIER_MEM) {
+        struct pages head =
+            pages_of(k->record, record_lead(x->offset, x->entry.flags, x->entry.raw));
+        make_resident(&head);
+    }
     if (!guard_run(look_at_head, k))
         return PACK_IO;
     if (!k->ok)
@@ -256,14 +270,30 @@ static enum pack_result look_begin(struct look *k, const struct extent_ref *x, u
     return PACK_OK;
 }
 
-static enum pack_result look_chunks(struct look *k)
+/* Brings the chunks near: into the page cache, or past it with `pool`. */
+static void fetch_chunks(struct look *k, struct pool *pool)
+{
+    const struct extent_ref *x = k->x;
+    k->bytes = k->payload + k->skip;
+    if (x->pack->tier->kind == TIER_MEM)
+        return;
+    struct pages p = pages_of(k->bytes, k->stored);
+    if (pool && x->entry.stored >= LARGE_BYTES && k->stored >= DIRECT_LEAST && p.missing > p.n / 2)
+        k->direct = direct_read(pool, x->pack, x->offset + (uint64_t)(k->bytes - k->record),
+                                k->stored, &k->bytes);
+    if (!k->direct)
+        make_resident(&p);
+}
+
+/* `pool`: NULL, or for what is read past the page cache; k->direct is the caller's then, whatever
+ * is returned. */
+static enum pack_result look_chunks(struct look *k, struct pool *pool)
 {
     for (uint32_t i = 0; i < k->first; i++)
         k->skip += k->table[i].stored;
     for (uint32_t i = k->first; i < k->end; i++)
         k->stored += k->table[i].stored;
-    if (k->x->pack->tier->kind != TIER_MEM)
-        make_resident(k->payload + k->skip, k->stored);
+    fetch_chunks(k, pool);
     k->ok = false;
     if (!guard_run(look_at_chunks, k))
         return PACK_IO;
@@ -282,7 +312,7 @@ static void release_mapped(struct view *v)
     pack_unref(p);
 }
 
-static void release_unpacked(struct view *v)
+static void release_buf(struct view *v)
 {
     buf_unref(v->owner);
 }
@@ -296,15 +326,33 @@ static enum pack_result view_unpacked(struct cache *c, struct look *k, uint32_t 
     if (!buf)
         return errno == ENOMEM ? PACK_NO_MEMORY : PACK_NO_ROOM;
     k->out = buf->data;
-    enum pack_result rc = look_chunks(k);
+    enum pack_result rc = look_chunks(k, c->conf.pool);
     if (rc != PACK_OK) {
         buf_unref(buf);
         return rc;
     }
-    behind_drop(k->x->pack->tier, k->payload + k->skip, k->stored);
+    if (!k->direct)
+        behind_drop(k->x->pack->tier, k->bytes, k->stored);
     buf->len = to - from;
     *ret = (struct view){
-        .ptr = buf->data + (off - from), .len = len, .release = release_unpacked, .owner = buf};
+        .ptr = buf->data + (off - from), .len = len, .release = release_buf, .owner = buf};
+    return PACK_OK;
+}
+
+static enum pack_result view_plain(struct cache *c, struct look *k, uint32_t off, uint32_t len,
+                                   struct view *ret)
+{
+    enum pack_result rc = look_chunks(k, c->conf.pool);
+    if (rc != PACK_OK)
+        return rc;
+    *ret = (struct view){.ptr = k->bytes + (off - k->first * CHUNK_BYTES), .len = len};
+    if (k->direct) {
+        ret->release = release_buf;
+        ret->owner = take_ptr(&k->direct);
+    } else if (pack_ref(k->x->pack)) {
+        ret->release = release_mapped;
+        ret->owner = k->x->pack;
+    }
     return PACK_OK;
 }
 
@@ -321,14 +369,11 @@ enum pack_result pack_view(struct cache *c, const struct extent_ref *x, uint64_t
         k.first = off / CHUNK_BYTES;
         k.end = (off + len - 1) / CHUNK_BYTES + 1;
     }
-    if ((k.head.flags & UNIT_LZ4) && len) {
+    if ((k.head.flags & UNIT_LZ4) && len)
         rc = view_unpacked(c, &k, off, len, ret);
-    } else {
-        rc = look_chunks(&k);
-        if (rc == PACK_OK && pack_ref(x->pack))
-            *ret = (struct view){
-                .ptr = k.payload + off, .len = len, .release = release_mapped, .owner = x->pack};
-    }
+    else
+        rc = view_plain(c, &k, off, len, ret);
+    buf_unref(k.direct);
     if (rc == PACK_OK)
         ret->origin = x->pack->tier->kind == TIER_MEM ? FROM_MEM : FROM_DISK;
     return rc;
@@ -354,7 +399,7 @@ enum pack_result pack_verify(const struct extent_ref *x, uint64_t unit)
     struct look k;
     enum pack_result rc = look_begin(&k, x, unit);
     k.end = k.head.chunks;
-    return rc == PACK_OK ? look_chunks(&k) : rc;
+    return rc == PACK_OK ? look_chunks(&k, NULL) : rc;
 }
 
 struct record_copy {

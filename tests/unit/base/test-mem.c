@@ -61,6 +61,29 @@ Test(pool, capacity_wastes_at_most_an_eighth)
     pool_free(p);
 }
 
+/* Of what was mapped to find such a place nothing stays. */
+Test(pool, large_buffers_begin_where_a_huge_page_does)
+{
+    const size_t huge = 2u << 20;
+    unsigned long before = 0, after = 0;
+    struct pool *p = pool_new(64u << 20);
+    for (int round = 0; round < 2; round++) {
+        FILE *f = fopen("/proc/self/statm", "re");
+        cr_assert(f && fscanf(f, "%lu", round ? &after : &before) == 1);
+        fclose(f);
+        for (size_t i = 0; i < 20 && !round; i++) {
+            struct buf *b = pool_get(p, huge + i * 100000);
+            cr_assert_not_null(b);
+            cr_expect_eq((uintptr_t)b->data % huge, 0);
+            memset(b->data, 1, b->cap);
+            buf_unref(b);
+            pool_trim(p);
+        }
+    }
+    cr_expect_lt(after * 4096, before * 4096 + huge, "%lu pages, %lu before", after, before);
+    pool_free(p);
+}
+
 Test(pool, limit_is_a_bound)
 {
     struct pool *p = pool_new(1 << 20);

@@ -16,7 +16,8 @@ uint32_t unit_len(const struct catalog *k, uint64_t unit)
 
 static uint64_t word(const struct catalog *k, uint64_t unit, uint64_t i)
 {
-    return k->compressible ? unit ^ (i / 64) : hash_mix64(unit << 20 ^ i);
+    bool plain = !k->compressible || (k->half && (i >> 12) % 2);
+    return plain ? hash_mix64(unit << 20 ^ i) : unit ^ (i / 64);
 }
 
 void unit_fill(const struct catalog *k, uint64_t unit, unsigned char *out)

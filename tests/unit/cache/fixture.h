@@ -14,6 +14,7 @@ struct catalog {  /* what the units of a test look like */
     uint32_t len; /* of every unit … */
     bool vary;    /* … or between 1 and len */
     bool compressible;
+    bool half;       /* … but every other 32 KiB of it is not */
     atomic_int refs; /* by fills */
 };
 uint32_t unit_len(const struct catalog *k, uint64_t unit);
