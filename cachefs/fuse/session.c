@@ -24,7 +24,9 @@
 #define LOG_MODULE "fuse"
 #include "log.h"
 
-#define READ_AHEAD_KIB 1024
+/* Of a file that is read in order: four READs under way, so that one reader keeps the disk busy
+ * while it copies. */
+#define READ_AHEAD_KIB 4096
 #define STACK_DEPTH    1
 /* What the kernel may put into a request that writes: nothing does, so desks can be small. */
 #define LEAST_MAX_WRITE 4096

@@ -286,9 +286,13 @@ static void fetch_blocks(struct volume *v, const struct ahead_job *job)
     if (!c)
         return;
     uint64_t n = unit_count(e.size);
-    for (uint64_t i = job->first; i <= job->last && i < n; i++)
-        if (cache_where(v->cache, job->id + i) < 0 && !fetch_unit(v, c, job->id + i, false))
+    for (uint64_t i = job->first; i <= job->last && i < n; i++) {
+        uint64_t unit = job->id + i;
+        if (cache_where(v->cache, unit) >= 0)
+            cache_will_need(v->cache, &unit, 1);
+        else if (!fetch_unit(v, c, unit, false))
             break;
+    }
     catalog_unref(c);
 }
 
