@@ -143,13 +143,37 @@ def dropped(bench):
                        f"{kilo(got[kind])} of {kilo(got['native'])}", got[kind] / got["native"], owes)
 
 
+def large(bench):
+    """Samples of many megabytes, read whole, on the local disk only. Each pass finds a new mount: pages that are mapped
+    are not dropped."""
+    source = bench.world.make_set(8, 100 << 20, classes=1)
+    mount, cache = warmed(bench, source)
+    mount.close()
+
+    def speed(where, threads, seed):
+        forget_pages()
+        result = epoch(where, threads, seed)
+        return result["bytes"] / result["seconds"] / 1e6
+
+    def sampan(threads, seed):
+        fresh = Mount(bench.world, f"file://{source}", cache)
+        try:
+            return speed(fresh.where, threads, seed)
+        finally:
+            fresh.close()
+
+    for threads in (1, 4):
+        got = bench.alternate(native=lambda seed: speed(source, threads, seed), sampan=lambda seed: sampan(threads, seed))
+        bench.line(f"large samples, page cache dropped, T={threads}, of native", f"{got['sampan']:,.0f} of {got['native']:,.0f} MB/s",
+                   got["sampan"] / got["native"], 0.9)
+
+
 def shards(bench):
     """Slices of big files that stay open."""
-    count, size = (4, 32 << 20) if bench.world.quick else (8, 100 << 20)
-    source = bench.world.make_set(count, size, classes=1)
+    source = bench.world.make_set(*((4, 32 << 20) if bench.world.quick else (8, 100 << 20)), classes=1)
     mount, _ = warmed(bench, source, "--profile", "shards")
     names = sorted(p.relative_to(source) for p in source.glob("*/*.bin"))
-    slices = count * size // (110 << 10)
+    slices = sum((source / n).stat().st_size for n in names) // (110 << 10)
 
     def read(where, threads, seed, passes=8):  # hot, one pass of the small set takes 24 ms
         return run_json(TOOLS / "slices", threads, 110 << 10, passes * slices, seed, *(where / n for n in names))["slices_per_s"]
@@ -425,6 +449,6 @@ def order(bench):
 
 
 ROWS = {
-    "hot": hot, "first-epoch": first_epoch, "dropped": dropped, "shards": shards, "walk": walk, "cold": cold, "cold-s3": cold_s3, "far": far,
+    "hot": hot, "first-epoch": first_epoch, "dropped": dropped, "large": large, "shards": shards, "walk": walk, "cold": cold, "cold-s3": cold_s3, "far": far,
     "narrow": narrow, "million": million, "memory": memory, "order": order,
 }
