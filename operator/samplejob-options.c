@@ -136,7 +136,6 @@ static struct keys keys_of(struct job_plan *p, const char *ns, const struct api_
                            const char *uri, const char *endpoint)
 {
     struct keys k = {0};
-    char *access, *secret;
     if (!ref || !ref->name)
         return k;
     k.secret = view_get(p->v, KIND_SECRET, ns, ref->name);
@@ -158,35 +157,16 @@ static struct keys keys_of(struct job_plan *p, const char *ns, const struct api_
         k.secret = NULL;
         return k;
     }
-    if (!store_keys(k.secret, &access, &secret)) {
+    if (!store_has_keys(k.secret)) {
         part_condition_warn(&p->conditions, SECRET, "WrongKeyNames",
                             "Secret %s/%s: want access-key and secret-key (write both into it)", ns,
                             ref->name);
         k.missing = true;
         return k;
     }
-    explicit_bzero(access, strlen(access));
-    explicit_bzero(secret, strlen(secret));
-    free(access);
-    free(secret);
     part_condition(&p->conditions, SECRET, "True", "Found", "the keys of Secret %s/%s are used", ns,
                    ref->name);
     return k;
-}
-
-static void write_keys(struct json_writer *w, const char *name, const struct json *from)
-{
-    char *access, *secret;
-    if (!from || !store_keys(from, &access, &secret))
-        return;
-    jw_object(w, name);
-    jw_str(w, "accessKeyId", access);
-    jw_str(w, "secretAccessKey", secret);
-    jw_end(w);
-    explicit_bzero(access, strlen(access));
-    explicit_bzero(secret, strlen(secret));
-    free(access);
-    free(secret);
 }
 
 /* --- sync ------------------------------------------------------------------------------------- */
@@ -331,8 +311,8 @@ static bool write_copy(struct job_plan *p, const struct samplejob_sync *o, const
         return false;
     }
     if (secrets) {
-        write_keys(w, "credentials", a.secret);
-        write_keys(w, "destinationCredentials", b.secret);
+        store_write_keys(w, "credentials", a.secret);
+        store_write_keys(w, "destinationCredentials", b.secret);
     }
     return true;
 }
@@ -360,7 +340,7 @@ static bool set_keys(struct job_plan *p, bool secrets, struct json_writer *w, bo
     free(store.uri);
     *ret_wait = k.missing;
     if (secrets && !k.missing)
-        write_keys(w, "credentials", k.secret);
+        store_write_keys(w, "credentials", k.secret);
     return !k.missing;
 }
 

@@ -98,8 +98,11 @@ char *store_uri_check(const char *uri);
 /* Do `storage` and `bucket` of a secret (NULL: absent) mean another store than this? */
 bool store_is_other(const struct set_store *s, const char *storage, const char *bucket);
 bool store_secret_is_other(const struct set_store *s, const struct json *secret);
-/* Two keys of a Secret, as text; false: it lacks one. The caller wipes and frees. */
-bool store_keys(const struct json *secret, char **ret_access, char **ret_secret);
+/* Has a Secret both keys of a store? */
+bool store_has_keys(const struct json *secret);
+/* They as what a server is told, {"accessKeyId","secretAccessKey"}; nothing where `secret` is NULL
+ * or lacks one. */
+void store_write_keys(struct json_writer *w, const char *name, const struct json *secret);
 
 /* --- sampleset-volumes.c ---------------------------------------------------------------------- */
 

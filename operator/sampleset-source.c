@@ -216,16 +216,26 @@ static bool secret_has(const struct json *secret, const char *const *names)
     return has;
 }
 
-bool store_keys(const struct json *secret, char **ret_access, char **ret_secret)
+bool store_has_keys(const struct json *secret)
 {
-    *ret_access = secret_value(secret, access_names);
-    *ret_secret = secret_value(secret, secret_names);
-    if (*ret_access && **ret_access && *ret_secret && **ret_secret)
-        return true;
-    wipe(*ret_access);
-    wipe(*ret_secret);
-    *ret_access = *ret_secret = NULL;
-    return false;
+    char *access = secret_value(secret, access_names), *key = secret_value(secret, secret_names);
+    bool has = access && *access && key && *key;
+    wipe(access);
+    wipe(key);
+    return has;
+}
+
+void store_write_keys(struct json_writer *w, const char *name, const struct json *secret)
+{
+    if (!secret || !store_has_keys(secret))
+        return;
+    char *access = secret_value(secret, access_names), *key = secret_value(secret, secret_names);
+    jw_object(w, name);
+    jw_str(w, "accessKeyId", access);
+    jw_str(w, "secretAccessKey", key);
+    jw_end(w);
+    wipe(access);
+    wipe(key);
 }
 
 bool store_secret_is_other(const struct set_store *s, const struct json *secret)

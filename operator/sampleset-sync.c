@@ -47,21 +47,6 @@ static int64_t try_of(const char *id, const char *base)
 
 /* --- what is sent ----------------------------------------------------------------------------- */
 
-static void write_keys(struct json_writer *w, const char *name, const struct set_store *s)
-{
-    char *access, *secret;
-    if (!s->secret_object || !store_keys(s->secret_object, &access, &secret))
-        return;
-    jw_object(w, name);
-    jw_str(w, "accessKeyId", access);
-    jw_str(w, "secretAccessKey", secret);
-    jw_end(w);
-    explicit_bzero(access, strlen(access));
-    explicit_bzero(secret, strlen(secret));
-    free(access);
-    free(secret);
-}
-
 static void write_copy(const struct set_plan *p, struct json_writer *w)
 {
     const struct api_list *several = &p->spec->sources;
@@ -78,8 +63,8 @@ static void write_copy(const struct set_plan *p, struct json_writer *w)
         jw_str(w, "region", p->from.region);
     if (p->spec->sync->delete)
         jw_bool(w, "deleteDst", true);
-    write_keys(w, "credentials", &p->from);
-    write_keys(w, "destinationCredentials", &p->store);
+    store_write_keys(w, "credentials", p->from.secret_object);
+    store_write_keys(w, "destinationCredentials", p->store.secret_object);
 }
 
 static void send_job(struct set_plan *p, const char *kind, const char *id)
