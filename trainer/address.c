@@ -60,7 +60,7 @@ int address_listen(const char *host, const char *port, struct err *err)
     return fd;
 }
 
-void address_tune(int fd)
+static void tune(int fd)
 {
     int yes = 1, idle = 10, each = 5, times = 2;
     unsigned ms = UNHEARD_MS;
@@ -88,7 +88,15 @@ int address_connect(const char *host, const char *port, char why[ADDRESS_WHY])
     if (!code)
         freeaddrinfo(found);
     if (fd >= 0)
-        address_tune(fd);
+        tune(fd);
+    return fd;
+}
+
+int address_accept(int listener)
+{
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+        tune(fd);
     return fd;
 }
 

@@ -29,6 +29,7 @@ struct shard {
     size_t n_peers;
     struct ps_tables *tables;
     struct ps_round round;
+    bool is_deaf;      /* nobody could be let in: the listener is left alone for a moment */
     bool is_async;     /* steps are made as they come: the first trainer says so */
     bool stops;        /* one of the trainers was asked to stop */
     bool *came, *gone; /* of each rank; gone: it has said good bye, or (is_async) died */

@@ -295,8 +295,9 @@ static void receive(struct shard *s, struct peer *p)
 
 static void accept_one(struct shard *s)
 {
-    int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
+    int fd = address_accept(s->listener);
     size_t strangers = 0;
+    s->is_deaf = fd < 0;
     if (fd < 0)
         return;
     for (size_t i = 0; i < s->n_peers; i++)
@@ -305,7 +306,6 @@ static void accept_one(struct shard *s)
         close(fd);
         return;
     }
-    address_tune(fd);
     struct peer *p = xcalloc(1, sizeof *p);
     *p = (struct peer){.fd = fd, .rank = NOBODY, .came_ns = clock_mono_ns()};
     address_peer(fd, p->name, sizeof p->name);
@@ -337,7 +337,10 @@ static int look(struct server *srv, int wait_ms)
     cleanup_free struct pollfd *fds = xcalloc(max, sizeof *fds);
     for (size_t i = 0; i < srv->conf->n_ports; i++) {
         struct shard *s = &srv->shards[i];
-        fds[n++] = (struct pollfd){.fd = s->listener, .events = POLLIN};
+        fds[n++] = (struct pollfd){.fd = s->is_deaf ? -1 : s->listener, .events = POLLIN};
+        if (s->is_deaf && wait_ms > ADDRESS_PAUSE_MS)
+            wait_ms = ADDRESS_PAUSE_MS;
+        s->is_deaf = false;
         for (size_t k = 0; k < s->n_peers; k++) {
             const struct peer *p = s->peers[k];
             fds[n++] = (struct pollfd){.fd = p->fd,

@@ -1,15 +1,13 @@
 /* The store's serving side: one thread, one poll loop, a table of keys. */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include "address.h"
 #include "clock.h"
 #include "mem.h"
 #include "store-internal.h"
@@ -227,23 +225,19 @@ static void drop(struct store_server *s, size_t i)
         tell_all(s, STORE_DEAD, p.rank);
 }
 
-static void accept_peer(struct store_server *s)
+/* False: nobody could be let in. */
+static bool accept_peer(struct store_server *s)
 {
-    int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), yes = 1, idle = 10,
-        every = 3, probes = 3;
+    int fd = address_accept(s->listener);
     if (fd < 0)
-        return;
+        return false;
     if (s->n_peers == PEERS) {
         close(fd);
-        return;
+        return true;
     }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
     s->peers = xrealloc(s->peers, (s->n_peers + 1) * sizeof *s->peers);
     s->peers[s->n_peers++] = (struct peer){.fd = fd, .rank = NOBODY};
+    return true;
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
@@ -272,11 +266,14 @@ static void *serve(void *arg)
 {
     struct store_server *s = arg;
     struct pollfd *fds = NULL;
+    bool is_deaf = false; /* the listener is left alone for a moment */
     int wait;
     while ((wait = patience(s)) != -2) {
         size_t n = s->n_peers;
+        if (is_deaf && (wait < 0 || wait > ADDRESS_PAUSE_MS))
+            wait = ADDRESS_PAUSE_MS;
         fds = xrealloc(fds, (n + 2) * sizeof *fds);
-        fds[0] = (struct pollfd){.fd = s->listener, .events = POLLIN};
+        fds[0] = (struct pollfd){.fd = is_deaf ? -1 : s->listener, .events = POLLIN};
         fds[1] = (struct pollfd){.fd = s->wake, .events = POLLIN};
         for (size_t i = 0; i < n; i++)
             fds[i + 2] =
@@ -294,8 +291,7 @@ static void *serve(void *arg)
             if (fds[i + 2].revents & ~POLLOUT && receive(s, &s->peers[i]))
                 drop(s, i);
         }
-        if (fds[0].revents)
-            accept_peer(s);
+        is_deaf = fds[0].revents && !accept_peer(s);
     }
     free(fds);
     return NULL;

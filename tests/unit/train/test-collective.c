@@ -1,12 +1,16 @@
 /* Ranks: where they meet, sums, deaths by name. Each rank is a process. */
 #include <criterion/criterion.h>
+#include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "clock.h"
 #include "collective.h"
 #include "mem.h"
@@ -260,4 +264,61 @@ Test(collective, nobody_there)
     snprintf(r.where, sizeof r.where, "nonsense");
     cr_expect_eq(collective_open(&c, &r, NULL, &err), -1);
     cr_expect(strstr(err.msg, "want HOST:PORT"), "%s", err.msg);
+}
+
+/* --- the store out of descriptors ------------------------------------------------------------- */
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static int port_of(int listener, char *port, size_t size)
+{
+    struct sockaddr_storage a;
+    socklen_t len = sizeof a;
+    return getsockname(listener, (struct sockaddr *)&a, &len) ||
+           getnameinfo((struct sockaddr *)&a, len, NULL, 0, port, (socklen_t)size, NI_NUMERICSERV);
+}
+
+/* Who comes when no descriptor is left is let in when there is one, and waits without a spin. */
+Test(store, waits_for_a_descriptor)
+{
+    struct store_server *s;
+    struct err err = {0};
+    struct rlimit most, none;
+    char port[ADDRESS_PORT], why[ADDRESS_WHY], answer[STORE_HEAD];
+    cleanup_bytes struct bytes hello = {0};
+    int listener = address_listen("127.0.0.1", "0", &err);
+    cr_assert(listener >= 0, "%s", err.msg);
+    cr_assert_eq(port_of(listener, port, sizeof port), 0);
+    cr_assert_eq(store_serve(&s, listener, 1, &err), 0, "%s", err.msg);
+    int fd = address_connect("127.0.0.1", port, why), second = -1;
+    cr_assert(fd >= 0, "%s", why);
+    store_frame_add(&hello, STORE_HELLO, 0, NULL, 0, NULL, 0);
+    cr_assert_eq(address_send(fd, hello.data, hello.len), 0);
+    cr_assert_eq(recv(fd, answer, sizeof answer, MSG_WAITALL), STORE_HEAD);
+
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &most), 0);
+    none = most;
+    second = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    none.rlim_cur = (rlim_t)second + 1; /* the lowest that was free: no other is, below */
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    struct sockaddr_storage at;
+    socklen_t len = sizeof at;
+    cr_assert_eq(getpeername(fd, (struct sockaddr *)&at, &len), 0);
+    cr_assert_eq(connect(second, (struct sockaddr *)&at, len), 0);
+    double before = cpu_seconds();
+    usleep(2000000); /* a spin gets more of this than some twenty looks take, however busy it is */
+    cr_expect(cpu_seconds() - before < 0.05, "it spins: %.3f s", cpu_seconds() - before);
+
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &most), 0);
+    cr_assert_eq(address_send(second, hello.data, hello.len), 0);
+    cr_assert_eq(recv(second, answer, sizeof answer, MSG_WAITALL), STORE_HEAD);
+    cr_expect_eq(answer[0], STORE_WRONG, "rank 0 is here already");
+    close(second);
+    close(fd);
+    store_serve_end(s, 0);
 }
