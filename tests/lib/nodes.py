@@ -203,7 +203,7 @@ class Nodes:
         self.store = self.hub.start(sys.executable, Path(__file__).parent.parent / "servers" / "s3odd.py", "--root", self.source,
                                     "--bucket", "samples", "--ready", ready, "--log", self.log, "--address", STORE, stderr=errors)
         until("the store", ready.exists)
-        self.env = dict(os.environ, AWS_ENDPOINT_URL=f"http://{STORE}:{ready.read_text()}", AWS_ACCESS_KEY_ID="reader",
+        self.env = dict(os.environ, SAMPAN_PEER_PATIENCE_MS="120000", AWS_ENDPOINT_URL=f"http://{STORE}:{ready.read_text()}", AWS_ACCESS_KEY_ID="reader",
                         AWS_SECRET_ACCESS_KEY="secret", AWS_REGION="us-east-1")
 
     def stop_store(self):

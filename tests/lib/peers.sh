@@ -9,6 +9,7 @@
 
 TOKEN=0123456789abcdef-secret
 echo "$TOKEN" >"$T/token"
+export SAMPAN_PEER_PATIENCE_MS=120000 # what waits for a processor is not silent
 URL=()
 SERVE_PID=()
 N_NODES=0
