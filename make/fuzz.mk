@@ -9,6 +9,9 @@ FUZZ_rank-store  := train
 FUZZ_ps-wire     := train
 # Threads of the server may be about to end when an input does: leaks are looked for at the end alone.
 FUZZ_FLAGS_guest-ops := -detect_leaks=0
+FUZZ_FLAGS_http      := -detect_leaks=0
+# An input that takes so long hangs, however busy the machine is.
+FUZZ_HANG_S := 120
 
 FUZZ_SECONDS ?= 5
 FUZZERS      := $(patsubst tests/fuzz/fuzz-%.c,%,$(wildcard tests/fuzz/fuzz-*.c))
@@ -40,8 +43,9 @@ $(foreach f,$(FUZZERS),$(eval $(call fuzz_rule,$(f))))
 fuzz-run: $(FUZZERS:%=fuzz-run-%)
 $(FUZZERS:%=fuzz-run-%): fuzz-run-%: $(BUILD)/fuzz/%
 	@mkdir -p $(BUILD)/crash $(BUILD)/corpus/$*
-	@$< -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 $(FUZZ_FLAGS_$*) \
+	@$< -max_total_time=$(FUZZ_SECONDS) -timeout=$(FUZZ_HANG_S) -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 $(FUZZ_FLAGS_$*) \
 	    -artifact_prefix=$(BUILD)/crash/$*- $(BUILD)/corpus/$* $(wildcard tests/fuzz/corpus/$*) \
-	    >$(BUILD)/fuzz/$*.log 2>&1 || { tail -40 $(BUILD)/fuzz/$*.log; echo "fuzz: $* failed"; exit 1; }
+	    >$(BUILD)/fuzz/$*.log 2>&1 || { tail -40 $(BUILD)/fuzz/$*.log; \
+	    grep -aE '(ERROR|SUMMARY|Base64):|Test unit written' $(BUILD)/fuzz/$*.log; echo "fuzz: $* failed"; exit 1; }
 	@echo "fuzz: $*, $$(awk '/number_of_executed_units/ {print $$2}' $(BUILD)/fuzz/$*.log) inputs"
 endif

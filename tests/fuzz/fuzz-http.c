@@ -4,6 +4,7 @@
  * them, are left out.
  */
 #include <assert.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -60,18 +61,22 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 static int connect_to_server(void)
 {
-    const struct timeval patience = {.tv_sec = 8};
+    const struct timeval patience = {.tv_sec = 60}; /* the fuzzer has twice that */
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons(server_port(server)),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const struct linger at_once = {.l_onoff = 1};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert(fd >= 0);
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once,
-               sizeof at_once); /* no port waits for its time */
-    assert(connect(fd, (const struct sockaddr *)(const void *)&to, sizeof to) == 0);
-    return fd;
+    for (;;) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert(fd >= 0);
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once,
+                   sizeof at_once); /* no port waits for its time */
+        if (connect(fd, (const struct sockaddr *)(const void *)&to, sizeof to) == 0)
+            return fd;
+        assert(errno == EINTR); /* the fuzzer's clock has rung */
+        close(fd);
+    }
 }
 
 /* All that the server says until it closes; a stream of events is left at its beginning. */
@@ -80,6 +85,8 @@ static size_t take_answer(int fd, char *answer)
     size_t len = 0;
     for (;;) {
         ssize_t n = recv(fd, answer + len, ANSWER_MAX - len, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
         if (n <= 0)
             return len;
         len += (size_t)n;
@@ -98,6 +105,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int fd = connect_to_server();
     for (size_t at = 0; at < size;) {
         ssize_t n = send(fd, data + at, size - at, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
         if (n <= 0)
             break; /* it has heard enough */
         at += (size_t)n;
