@@ -18,15 +18,21 @@ double percent_of(double part, double whole)
     return whole > 0 ? 100 * part / whole : 0;
 }
 
+/* "SIZE of SIZE" */
+static void add_part(struct bytes *out, const struct json *j, const char *part, const char *whole)
+{
+    add_size(out, json_uint_at(j, part));
+    bytes_add_str(out, " of ");
+    add_size(out, json_uint_at(j, whole));
+}
+
 static void add_tiers(struct bytes *out, const struct json *cache)
 {
     struct json tiers = json_get(cache, "tiers");
     for (size_t i = 0; i < json_count(&tiers); i++) {
         struct json t = json_at(&tiers, i);
         bytes_addf(out, "            %s %s: ", json_str_at(&t, "tier"), json_str_at(&t, "dir"));
-        add_size(out, json_uint_at(&t, "used"));
-        bytes_add_str(out, " of ");
-        add_size(out, json_uint_at(&t, "limit"));
+        add_part(out, &t, "used", "limit");
         bytes_addf(out, ", %s%s%s\n", json_str_at(&t, "state"), *json_str_at(&t, "why") ? ": " : "",
                    json_str_at(&t, "why"));
     }
@@ -151,9 +157,7 @@ static void add_arriving(struct bytes *out, const struct json *s)
     if (!arriving.node)
         return;
     bytes_add_str(out, "  catalog   ");
-    add_size(out, json_uint_at(&arriving, "bytes"));
-    bytes_add_str(out, " of ");
-    add_size(out, json_uint_at(&arriving, "total"));
+    add_part(out, &arriving, "bytes", "total");
     bytes_addf(out, " are here%s%s\n", *json_str_at(&arriving, "why") ? ": " : "",
                json_str_at(&arriving, "why"));
 }
@@ -276,9 +280,7 @@ void status_text(struct bytes *out, const struct json *s)
     }
     add_reads(out, s);
     bytes_add_str(out, "  memory    ");
-    add_size(out, json_uint_at(&memory, "resident"));
-    bytes_add_str(out, " of ");
-    add_size(out, json_uint_at(&memory, "limit"));
+    add_part(out, &memory, "resident", "limit");
     bytes_add_char(out, '\n');
     if (pending.node) {
         add_writes(out, s);
