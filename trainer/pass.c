@@ -1,5 +1,5 @@
 /* One pass over the data: steps that all ranks make together, checkpoints within it, the end that a
- * signal asks for; and what the model is worth on the test data. */
+ * signal asks for. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,8 +23,7 @@ struct talk {
     bool any, stop, stuck; /* of all ranks */
 };
 
-/* Nobody was asked to stop, and samples are not waited for: for an end that others have found. */
-static int lacks_others(struct run *r, int got, struct err *err)
+int run_lacks_others(struct run *r, int got, struct err *err)
 {
     return got == BATCH_STOPPED && !run_asked(r) ? r->c->ops->check(r->c, err) : 0;
 }
@@ -33,7 +32,7 @@ static int lacks_others(struct run *r, int got, struct err *err)
 static int talk(struct run *r, int got, struct talk *ret, struct err *err)
 {
     struct batch_figures f;
-    if (lacks_others(r, got, err))
+    if (run_lacks_others(r, got, err))
         return -1;
     r->batches->ops->figures(r->batches, &f);
     float t[N_TALK] = {got == 1, run_asked(r), got == BATCH_STOPPED,
@@ -81,7 +80,7 @@ static int sum_ranks(struct run *r, float *x, size_t n, struct err *err)
     return 0;
 }
 
-static int read_sums(struct run *r, float ret[N_SUMS], struct err *err)
+int run_read_sums(struct run *r, float ret[N_SUMS], struct err *err)
 {
     r->b->ops->get(r->b, ret, net_grads(r->n) + net_floats(r->n), N_SUMS * sizeof *ret);
     return r->b->ops->sync(r->b, err);
@@ -242,7 +241,7 @@ static int learn(struct run *r, const struct net_batch *in, float sums[N_SUMS], 
     }
     net_step(r->n, in, true);
     if (look_ahead(r, err) || sum_ranks(r, net_grads(r->n), net_floats(r->n) + N_SUMS, err) ||
-        read_sums(r, sums, err))
+        run_read_sums(r, sums, err))
         return -1;
     if (isfinite(sums[SUM_LOSS]) && sums[SUM_COUNT] > 0) /* all of it may have been left out */
         net_update(r->n, &u, sums[SUM_COUNT]);
@@ -433,71 +432,4 @@ int run_pass(struct run *r, struct err *err)
         r->events = NULL;
     }
     return got == 0 ? end_pass(r, err) : 0;
-}
-
-/* --- the test --------------------------------------------------------------------------------- */
-
-static void judge(struct run *r, const struct net_batch *in, struct events_pr *pr)
-{
-    size_t classes = net_outputs(r->n);
-    if (!in->labels || classes < 2 || !r->events)
-        return;
-    cleanup_free float *x = xmalloc(in->n * classes * sizeof *x + 1);
-    r->b->ops->get(r->b, x, net_result(r->n), in->n * classes * sizeof *x);
-    if (r->b->ops->sync(r->b, NULL))
-        return;
-    for (size_t i = 0; i < in->n; i++) {
-        const float *row = x + i * classes;
-        double top = row[0], sum = 0;
-        for (size_t k = 1; k < classes; k++)
-            top = fmax(top, row[k]);
-        for (size_t k = 0; k < classes; k++)
-            sum += exp(row[k] - top);
-        for (size_t k = 0; k < classes; k++)
-            events_pr_add(pr, exp(row[k] - top) / sum, in->labels[i] == (int32_t)k);
-    }
-}
-
-int run_test(struct run *r, struct err *err)
-{
-    struct net_batch in;
-    struct events_pr pr = {0};
-    double sums[N_SUMS] = {0};
-    int got = 0;
-    if (!run_asked(r) && r->test->ops->begin(r->test, 0, err))
-        return err_wrap(err, "test");
-    if (net_mean(r->n))
-        net_swap_mean(r->n);
-    while (!run_asked(r) && (got = r->test->ops->next(r->test, &in, err)) == 1) {
-        float part[N_SUMS];
-        if ((got = check_ids(r, &in, err)) < 0)
-            break;
-        if (r->ps && (got = remote_pull(r->ps, &in, &in, err)) < 0)
-            break;
-        net_step(r->n, &in, false);
-        judge(r, &in, &pr);
-        got = read_sums(r, part, err);
-        if (got)
-            break;
-        for (int i = 0; i < N_SUMS; i++)
-            sums[i] += part[i];
-    }
-    if (net_mean(r->n))
-        net_swap_mean(r->n);
-    if (lacks_others(r, got, err))
-        return err_wrap(err, "test");
-    float all[N_SUMS + 1] = {(float)sums[0], (float)sums[1], (float)sums[2], run_asked(r)};
-    if (got < 0 || (!r->is_async && r->c->ops->sum(r->c, all, N_SUMS + 1, err)))
-        return err_wrap(err, "test");
-    r->stuck = got == BATCH_STOPPED;
-    r->stopped |= all[N_SUMS] > 0;
-    if (r->stopped) /* by a part of the samples nothing is judged */
-        return 0;
-    double n = all[SUM_COUNT] > 0 ? all[SUM_COUNT] : 1;
-    double loss = all[SUM_LOSS] / n, accuracy = all[SUM_RIGHT] / n;
-    report_test(&r->report, r->at.pass, r->at.step, (uint64_t)all[SUM_COUNT], loss, accuracy);
-    events_scalar(r->events, "test/loss", r->at.step, loss);
-    events_scalar(r->events, "test/accuracy", r->at.step, accuracy);
-    events_pr_curve(r->events, "test/precision_recall", r->at.step, &pr);
-    return 0;
 }

@@ -1,4 +1,4 @@
-/* One run: what train.c sets up, pass.c runs and report.c tells about. */
+/* One run: what train.c sets up, pass.c runs, judge.c judges and report.c tells about. */
 #ifndef SAMPAN_TRAIN_TRAIN_INTERNAL_H
 #define SAMPAN_TRAIN_TRAIN_INTERNAL_H
 
@@ -67,7 +67,13 @@ int run_save_alone(struct run *r, struct err *err);
 int run_meet(struct run *r, struct err *err);
 /* A net of the whole model, on the CPU, for all numbers that servers keep. */
 int run_whole(struct run *r, struct backend **ret_backend, struct net **ret, struct err *err);
-/* What --test_data says of the weights (of their average with --ema). */
+/* What a step added up, of the backend. */
+int run_read_sums(struct run *r, float ret[N_SUMS], struct err *err);
+/* Nobody was asked to stop, and samples are not waited for (`got`): for an end that others have
+ * found, which is the error. */
+int run_lacks_others(struct run *r, int got, struct err *err);
+
+/* judge.c: what --test_data says of the weights (of their average with --ema). */
 int run_test(struct run *r, struct err *err);
 
 /* check.c: all ranks have the model of rank 0. */
