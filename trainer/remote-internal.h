@@ -1,4 +1,5 @@
-/* Between a trainer's connections (remote.c) and what it moves over them (remote-rows.c). */
+/* Between a trainer's connections (remote.c), what it moves over them (remote-rows.c) and what it
+ * agrees on with other trainers (remote-agree.c). */
 #ifndef SAMPAN_TRAIN_REMOTE_INTERNAL_H
 #define SAMPAN_TRAIN_REMOTE_INTERNAL_H
 
@@ -44,6 +45,8 @@ struct remote {
 
 extern const struct collective_ops remote_collective_ops;
 
+/* Word of a stop came, or this trainer was asked to. */
+void remote_now_stops(struct remote *r);
 /* Sends what stands in s->out; its answer then stands in s->in. */
 int remote_send(struct remote *r, struct remote_server *s, struct err *err);
 int remote_answer(struct remote *r, struct remote_server *s, enum ps_kind want, struct err *err);

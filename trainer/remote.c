@@ -167,7 +167,7 @@ static const struct remote_server *find_dead(struct remote *r, const struct remo
     return NULL;
 }
 
-static void now_stops(struct remote *r)
+void remote_now_stops(struct remote *r)
 {
     if (!r->stops)
         r->stops_ns = clock_mono_ns();
@@ -182,7 +182,7 @@ static void tell_stop(struct remote *r)
         return;
     ps_frame(&out, PS_STOP, NULL, 0);
     (void)address_send(r->servers[0].fd, out.data, out.len); /* if it fails, the answer says why */
-    now_stops(r);
+    remote_now_stops(r);
 }
 
 /* Whoever it waits for, the server knows. False: not even so much can be sent to it. */
@@ -252,7 +252,7 @@ int remote_answer(struct remote *r, struct remote_server *s, enum ps_kind want, 
 {
     int got;
     while ((got = read_answer(r, s, want, err)) == NOT_YET)
-        now_stops(r);
+        remote_now_stops(r);
     return got;
 }
 
@@ -426,87 +426,4 @@ void remote_free(struct remote *r, bool well)
     free(r->sparse);
     free(r->job);
     free(r);
-}
-
-/* --- agreeing --------------------------------------------------------------------------------- */
-
-static int agree(struct collective *c, enum ps_kind kind, void *data, size_t len, struct err *err)
-{
-    struct remote *r = (struct remote *)c;
-    struct remote_server *s = &r->servers[0];
-    struct err why = {0};
-    ps_frame(&s->out, kind, data, len);
-    if (remote_ask(r, s, PS_VALUES, &why)) {
-        c->broken |= why.class == ERR_CANCELLED; /* between steps: servers have that of all */
-        if (err)
-            *err = why;
-        return -1;
-    }
-    if (s->in.len != len)
-        return err_set(err, ERR_CORRUPT, "pserver %s: an answer of another length", s->where);
-    if (len)
-        memcpy(data, s->in.data, len);
-    return 0;
-}
-
-static int agree_sum(struct collective *c, float *y, size_t n, struct err *err)
-{
-    return agree(c, PS_SUM, y, n * sizeof *y, err);
-}
-
-static int agree_share(struct collective *c, void *bytes, size_t n, struct err *err)
-{
-    return agree(c, PS_SHARE, bytes, n, err);
-}
-
-static int agree_barrier(struct collective *c, struct err *err)
-{
-    return agree(c, PS_SUM, NULL, 0, err);
-}
-
-/* Nothing was asked: what stands there is word of a stop, which is taken, or of an end: true. */
-static bool has_ended(struct remote *r)
-{
-    unsigned char head[PS_HEAD];
-    enum ps_kind kind;
-    const struct remote_server *s = &r->servers[0];
-    ssize_t n = s->fd < 0 ? -1 : recv(s->fd, head, sizeof head, MSG_PEEK | MSG_DONTWAIT);
-    if (n < 0)
-        return s->fd >= 0 && errno != EAGAIN && errno != EINTR;
-    if (n > 0 && (size_t)n < sizeof head)
-        return false;
-    if (n == 0 || ps_head(head, PS_MAX, &kind) != 0 || kind != PS_STOP)
-        return true;
-    (void)!recv(s->fd, head, sizeof head, 0);
-    now_stops(r);
-    return false;
-}
-
-static int agree_check(struct collective *c, struct err *err)
-{
-    struct remote *r = (struct remote *)c;
-    if (!has_ended(r))
-        return 0;
-    return err ? remote_answer(r, &r->servers[0], PS_ERROR, err) : -1;
-}
-
-static bool agree_stops(struct collective *c)
-{
-    struct remote *r = (struct remote *)c;
-    if (!r->stops)
-        (void)has_ended(r);
-    return r->stops || (c->stop && *c->stop);
-}
-
-static void agree_close(struct collective *c)
-{
-    remote_free((struct remote *)c, !c->failed);
-}
-
-const struct collective_ops remote_collective_ops = {
-    "pserver", agree_sum, agree_share, agree_barrier, agree_check, agree_stops, agree_close};
-
-struct collective *remote_collective(struct remote *r)
-{
-    return &r->base;
 }
