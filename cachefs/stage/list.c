@@ -327,8 +327,8 @@ static void sweep(struct stage *s, struct node *folder, uint64_t moment)
 struct gone {
     uint64_t key, moment;
 };
-#define GONE_KEPT (1u << 16) /* with more in one listing's time it guesses; the next one mends it \
-                              */
+/* With more in one listing's time it guesses; the next one mends it. */
+#define GONE_KEPT (1u << 16)
 
 void gone_add(struct stage *s, const char *key)
 {
@@ -394,7 +394,8 @@ static void look_for_growth(struct stage *s, const struct node *folder, struct c
 bool folder_is_fresh(const struct stage *s, const struct node *folder)
 {
     uint64_t keep = s->conf.refresh_ns;
-    if (folder->list_took_ns > LIST_SLOW && keep < LIST_SHARE * folder->list_took_ns)
+    if (keep != STAGE_EACH_LOOK && folder->list_took_ns > LIST_SLOW &&
+        keep < LIST_SHARE * folder->list_took_ns)
         keep = LIST_SHARE * folder->list_took_ns;
     uint64_t now = clock_mono_ns();
     if (folder->listed_ns && now < folder->list_again_ns)

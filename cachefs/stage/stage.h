@@ -75,6 +75,8 @@ enum stage_commit { COMMIT_CLOSE, COMMIT_BACKGROUND, COMMIT_INTERVAL };
 int stage_commit_parse(const char *text, enum stage_commit *ret, uint64_t *ret_interval_ns,
                        struct err *err);
 
+#define STAGE_EACH_LOOK 1 /* of refresh_ns: each look lists, also where that is slow */
+
 struct stage_conf {
     const char *dir;      /* made by the caller: journal, staged files */
     struct store *store;  /* borrowed; must write (STORE_WRITES) */
@@ -84,8 +86,8 @@ struct stage_conf {
     uint64_t free_bytes;
     enum stage_commit commit;
     uint64_t interval_ns;
-    uint64_t refresh_ns;
-    uid_t uid; /* owner of what carries no owner of its own */
+    uint64_t refresh_ns; /* or STAGE_EACH_LOOK */
+    uid_t uid;           /* owner of what carries no owner of its own */
     gid_t gid;
     unsigned uploads;    /* requests at once that carry content up (0: 16) */
     uint64_t body_bytes; /* of content that is in memory for them at once (0: 64 MiB) */
@@ -221,7 +223,8 @@ void stage_pending(struct stage *s, struct json_writer *w);
 typedef void stage_changed_fn(void *arg, uint64_t ino, const char *name);
 /* fn NULL: nothing is told any more once this returns. */
 void stage_on_change(struct stage *s, stage_changed_fn *fn, void *arg);
-/* How old a listing may be, from now on. */
+/* How old a listing may be, from now on. A slow one may be older, so that listing is an eighth of
+ * the time at most; with STAGE_EACH_LOOK, which is for tests, none is. */
 void stage_set_refresh(struct stage *s, uint64_t refresh_ns);
 
 /* Counters; the memory may be a keeper's area. */

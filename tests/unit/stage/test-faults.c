@@ -262,7 +262,7 @@ static void on_change(void *arg, uint64_t ino, const char *name)
 
 static void quick(struct stage_conf *c)
 {
-    c->refresh_ns = 1; /* each look lists */
+    c->refresh_ns = STAGE_EACH_LOOK;
 }
 
 static void check_others(struct bench *b)
@@ -346,7 +346,7 @@ static void check_opened_only(struct bench *b)
     again = t_open(b, t_lookup(b, STAGE_ROOT, "f"), O_WRONLY | O_TRUNC);
     t_write(b, again, 0, "third");
     t_close(b, again);
-    stage_set_refresh(o.s, 1);
+    stage_set_refresh(o.s, STAGE_EACH_LOOK);
     t_lookup(&o, STAGE_ROOT, "f");
     cr_expect_eq(stage_read(o.s, &waits, fh, 0, buf, sizeof buf, &n, &err), -1);
     cr_expect_eq(err_errno(&err), ESTALE, "bytes of it were given out: %s", err.msg);
@@ -464,7 +464,7 @@ Test(faults, a_folder_implied_by_keys_below_it)
     struct bench b;
     struct err err = {0};
     bench_start(&b, true);
-    b.conf.refresh_ns = 1;
+    b.conf.refresh_ns = STAGE_EACH_LOOK;
     ask_number(&b, "/_put/out/d/e/f?text=deep");
     ask_number(&b, "/_put/out/both?text=file");
     ask_number(&b, "/_put/out/both/in?text=it");
