@@ -48,7 +48,7 @@ static int check_memory(const struct ps_shape *shapes, size_t n, struct err *err
 {
     double want = 0, have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     for (size_t i = 0; i < n; i++)
-        want += (double)shapes[i].rows * (8.0 * shapes[i].dim + 4);
+        want += ((double)shapes[i].rows + 1) * (8.0 * shapes[i].dim + 4); /* one to spare */
     if (want > have)
         return err_set(err, ERR_LIMIT,
                        "the tables take %.0f MiB, this machine has %.0f (more servers)",

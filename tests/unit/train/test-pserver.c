@@ -416,6 +416,12 @@ Test(tables, refused)
     for (int i = 0; i < 6; i++)
         cr_expect_eq(ps_tables_new(&t, b, 7, &shapes[i], 1, &err), -1, "row %d", i);
     cr_expect(strstr(err.msg, "this machine has"), "%s", err.msg);
+    static struct ps_shape wide[PS_TABLES]; /* without a row, and each a GiB of room */
+    for (size_t i = 0; i < PS_TABLES; i++)
+        wide[i] = shape_of("wide", PARAM_ROWS, 0, 1u << 28);
+    err = (struct err){0};
+    cr_expect_eq(ps_tables_new(&t, b, 7, wide, PS_TABLES, &err), -1);
+    cr_expect(strstr(err.msg, "this machine has"), "%s", err.msg);
     cr_assert_eq(ps_tables_new(&t, b, 7, &good, 1, NULL), 0);
     struct ps_shape other = good;
     other.rows++;
