@@ -22,7 +22,7 @@ bench-peers: deps venv
 	    if [ -x "$$minio" ]; then mkdir -p "$$peers/bin" && ln -sf "$$minio" "$$peers/bin/minio"; fi && \
 	    export VENV_PYTHON=.venv/bin/python && tests/bench/fetch-peers "$$peers" && \
 	    SAMPAN='$(CURDIR)/$(BUILD)/bin/sampan' TOOLS='$(CURDIR)/$(BUILD)/tools' PEERS_BIN="$$peers/bin" BENCH_QUICK='$(BENCH_QUICK)' \
-	    python3 tests/bench/peers.py --dir '$(BENCH_DIR)' $(PEERS)
+	    .venv/bin/python tests/bench/peers.py --dir '$(BENCH_DIR)' $(PEERS)
 
 # The article's experiment alone: s3fs and MinIO where they are.
 .PHONY: bench-article

@@ -8,13 +8,17 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import types
 from pathlib import Path
 
 from world import SAMPAN, TICK, free_port, run_json
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "lib"))
+
 KEY, SECRET, BUCKET = "benchmark", "benchmark-secret", "samples"
+SET = "set/"  # where peers.py has its samples: what it writes and changes lies beside them
 BIN = os.environ.get("PEERS_BIN", "")
 LONGEST = 240  # seconds that one step of one program may take
 
@@ -43,7 +47,7 @@ class Store:
         if not os.access(minio, os.X_OK):
             raise RuntimeError("no MinIO here (tests/bench/fetch-peers builds it once; or MINIO=PATH)")
         self.world, self.folder, self.port, self.program = world, world.folder("minio"), free_port(), minio
-        self.endpoint = f"http://127.0.0.1:{self.port}"
+        self.endpoint, self.boto = f"http://127.0.0.1:{self.port}", None
         env = dict(os.environ, MINIO_ROOT_USER=KEY, MINIO_ROOT_PASSWORD=SECRET)
         world.processes.append(subprocess.Popen([minio, "server", "--quiet", "--address", f"127.0.0.1:{self.port}", str(self.folder)], env=env,
                                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True))
@@ -60,7 +64,21 @@ class Store:
 
     def mark(self, prefix):
         """The empty object that stands for a folder: s3fs mounts no other."""
-        self.s3("put-bytes", BUCKET, prefix, data=b"")
+        self.put_bytes(prefix, b"")
+
+    def put_bytes(self, key, data):
+        self.client().put_object(Bucket=BUCKET, Key=key, Body=data)
+
+    def delete(self, key):
+        self.client().delete_object(Bucket=BUCKET, Key=key)
+
+    def client(self):
+        """In this process: one started for each object would take longer than the object."""
+        if not self.boto:
+            import s3  # pylint: disable=import-outside-toplevel,import-error
+            os.environ.update({name: value for name, value in self.world.env.items() if name.startswith("AWS_")})
+            self.boto = s3.client()
+        return self.boto
 
     def put(self, folder, prefix):
         run(SAMPAN, "sync", f"file://{folder}/", f"s3://{BUCKET}/{prefix}", "--quiet", env=self.world.env, seconds=900)
@@ -84,7 +102,7 @@ def serve(world, source):
 
 
 def s3fs_keys(world):
-    secret = world.base / "s3fs"
+    secret = world.scratch / "s3fs"
     secret.write_text(f"{KEY}:{SECRET}\n")
     secret.chmod(0o600)
 
@@ -247,7 +265,7 @@ class Program:
     def command(self, where, cache, prefix, writable):
         raise NotImplementedError
 
-    def mount(self, cache, prefix="", writable=False):
+    def mount(self, cache, prefix=SET, writable=False):
         return PeerMount(self.world, self.name, lambda where: self.command(where, cache, prefix, writable))
 
 
@@ -262,7 +280,7 @@ class Sampan(Program):
         return [SAMPAN, "mount", f"s3://{BUCKET}/{prefix}", where, "--endpoint", self.store.endpoint, "--cache", f"ssd:{cache}=40GiB",
                 "--free-space", "1%", "--quiet", *(["--writable"] if writable else []), *more]
 
-    def mount(self, cache, prefix="", writable=False, *more):
+    def mount(self, cache, prefix=SET, writable=False, *more):
         return SampanMount(self.world, lambda where: self.command(where, cache, prefix, writable, *more))
 
     def warmup(self, mount):
@@ -300,7 +318,7 @@ class JuiceFS(Program):
         return [self.path, "mount", "--cache-dir", cache, "--cache-size", "40960", "--free-space-ratio", "0.01", "--prefetch", "1", "--no-usage-report",
                 "--no-syslog", "--no-bgjob", "--hide-internal", *(["--subdir", prefix] if prefix else []), *([] if writable else ["--read-only", *kept]), self.where, where]
 
-    def mount(self, cache, prefix="", writable=False):
+    def mount(self, cache, prefix=SET, writable=False):
         if prefix and writable:
             whole = self.mount(self.world.folder("cache"), "", True)
             os.makedirs(whole.where / prefix, exist_ok=True)
@@ -351,14 +369,14 @@ class S3fs(Program):
     def command(self, where, cache, prefix, writable):
         kept = "" if writable else f",use_cache={cache},ro,kernel_cache,stat_cache_expire=86400,max_stat_cache_size=1000000,enable_noobj_cache"
         return [self.path, f"{BUCKET}:/{prefix}".rstrip("/"), where, "-f", "-o",
-                f"url={self.store.endpoint},use_path_request_style,passwd_file={self.world.base}/s3fs{kept}"]
+                f"url={self.store.endpoint},use_path_request_style,passwd_file={self.world.scratch}/s3fs{kept}"]
 
 
 def s3fs(world, endpoint, cache):
     """An s3fs of the bucket behind this address; without a cache where `cache` is empty."""
     program = S3fs(world, types.SimpleNamespace(endpoint=endpoint))
     program.prepare({})
-    return program.mount(cache)
+    return program.mount(cache, "")
 
 
 class Geesefs(Program):

@@ -47,11 +47,11 @@ ROWS = [
     ("write small", "files of 16 KiB, one after another, files/s", RATE, True),
     ("write stored", "… after the last close, until all is in the store, s", SECONDS, None),
     ("written wrong", "… missing or wrong when mounted anew", COUNT, None),
-    ("source: cached, replaced", "an object that was read, then replaced at its source", WORDS, None),
-    ("source: cached, deleted", "… read, then deleted", WORDS, None),
+    ("source: cached-replaced", "an object that was read, then replaced at its source", WORDS, None),
+    ("source: cached-deleted", "… read, then deleted", WORDS, None),
     ("source: replaced", "… replaced before its first read", WORDS, None),
     ("source: deleted", "… deleted before its first read", WORDS, None),
-    ("source: replaced while it is read", "… 64 MiB replaced while they are read", WORDS, None),
+    ("source: while-read", "… 64 MiB replaced while they are read", WORDS, None),
 ]
 
 

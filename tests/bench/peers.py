@@ -20,7 +20,7 @@ from contextlib import closing
 from pathlib import Path
 
 import peer_report
-from peer_programs import BUCKET, LONGEST, PROGRAMS, Store, run
+from peer_programs import BUCKET, LONGEST, PROGRAMS, SET, Store, run
 from world import SAMPAN, TOOLS, World, epoch, forget_pages
 
 IO = Path(__file__).parent / "peer_io.py"
@@ -56,8 +56,9 @@ class Trial:
         self.results, self.raw = {DISK: {}}, (world.base / "peers-raw.jsonl").open("a")
         self.store = Store(world)
         self.store.s3("make", BUCKET)
+        self.store.mark(SET)
         for name, folder in self.sets.items():
-            self.store.put(folder, f"{name}/")
+            self.store.put(folder, f"{SET}{name}/")
         self.programs, self.left_out, self.versions = {}, {}, {DISK: "", "MinIO": self.store.version()}
 
     def note(self, program, row, value):
@@ -141,10 +142,10 @@ class Trial:
         """Only for one that can be told the order: a first epoch in it, of a mount that has nothing but the samples."""
         spec = f"paddle-distributed,ranks=1,batch-size=32,shuffle=true,epoch={seed}"
         cache = self.world.folder("cache")
-        with closing(program.mount(cache, "samples/")) as mount:
+        with closing(program.mount(cache, f"{SET}samples/")) as mount:
             program.warmup(mount)
         for threads in (1, READERS):
-            with closing(program.mount(cache, "samples/", False, "--sampler", spec)) as mount:
+            with closing(program.mount(cache, f"{SET}samples/", False, "--sampler", spec)) as mount:
                 forget_pages()
                 got = epoch(mount.where, threads, None, "--sampler", spec, timeout=LONGEST)
                 self.note(program.name, f"samples told {threads}", got["samples"] / got["seconds"])
@@ -254,17 +255,19 @@ class Trial:
                 (home / f"{age}-{name}").write_bytes(mib(size))
         body = lambda age, name: (home / f"{age}-{'half' if name == 'half' else 'whole'}").read_bytes()
         self.store.mark(prefix)
-        names = ("cached, replaced", "cached, deleted", "replaced", "deleted", "half")
+        names = ("cached-replaced", "cached-deleted", "replaced", "deleted", "half")
         for name in names:
-            self.store.s3("put-bytes", BUCKET, prefix + name, data=body("old", name))
+            self.store.put_bytes(prefix + name, body("old", name))
         with closing(program.mount(self.world.folder("cache"), prefix)) as mount:
             look = lambda name: run(sys.executable, IO, "look", home / "old-whole", home / "new-whole", mount.where / name).strip()
             run("ls", "-l", mount.where)
             for name in names[:2]:
                 look(name)
             for name in names[:4]:
-                how = ("delete",) if name.endswith("deleted") else ("put-bytes",)
-                self.store.s3(*how, BUCKET, prefix + name, data=body("new", name) if how[0] == "put-bytes" else None)
+                if name.endswith("deleted"):
+                    self.store.delete(prefix + name)
+                else:
+                    self.store.put_bytes(prefix + name, body("new", name))
             forget_pages()
             for name in names[:4]:
                 self.attempt(program.name, f"source: {name}", lambda name=name: self.note(program.name, f"source: {name}", look(name)))
@@ -272,11 +275,11 @@ class Trial:
             with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
                 try:
                     reader.stdout.readline()
-                    self.store.s3("put-bytes", BUCKET, prefix + "half", data=body("new", "half"))
+                    self.store.put_bytes(prefix + "half", body("new", "half"))
                     said = reader.communicate("\n", timeout=LONGEST)[0]
                 finally:
                     reader.kill()
-            self.note(program.name, "source: replaced while it is read", said.strip())
+            self.note(program.name, "source: while-read", said.strip())
 
     def unmount_all(self):
         for mount in list(self.world.mounts):
@@ -294,7 +297,7 @@ class Trial:
                 continue
             try:
                 self.versions[program.name] = program.version()
-                program.prepare({f"{name}/": folder for name, folder in self.sets.items()})
+                program.prepare({f"{SET}{name}/": folder for name, folder in self.sets.items()})
                 self.programs[program.name], self.results[program.name] = program, {}
             except FAILS as e:
                 self.left_out[program.name] = str(e)[-200:]
@@ -355,8 +358,8 @@ def main():
     options.repeats = options.repeats or (2 if quick else 3)
     began = time.monotonic()
     ends = began + 60 * (options.minutes or (4 if quick else 15))
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(143))
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(143))  # so that World.close() ends what was started
     world = World(options.dir, quick)
     try:
         trial = Trial(world, options, ends)
