@@ -53,6 +53,8 @@ bool job_is_over(const char *phase);
 bool job_options(struct job_plan *p, bool secrets, struct bytes *out, bool *ret_wait);
 /* The server's name for the type. */
 const char *job_wire_type(const struct job_plan *p);
+/* Which set the spec names, by whichever field; NULL: none. */
+const char *job_set_name(const struct job_plan *p);
 
 /* --- samplejob-run.c -------------------------------------------------------------------------- */
 

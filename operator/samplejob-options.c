@@ -365,8 +365,7 @@ static bool write_evict(struct job_plan *p, bool secrets, struct json_writer *w,
     if (!o)
         return bad(p, "OptionsMissing", "evictOptions", "type evict wants them");
     if (o->dry)
-        return bad(p, "NotSupported", "evictOptions.dry",
-                   "is an option of the command `sampan evict` alone");
+        return bad(p, "NotSupported", "evictOptions.dry", SAMPLEJOB_NO_DRY_EVICT);
     if (by_size + by_age + by_use != 1)
         return bad(p, "InvalidOptions", "evictOptions",
                    "want exactly one of olderThan, unusedFor and toSize");

@@ -107,10 +107,15 @@ static bool waits_for_set(struct job_plan *p)
                            p->set_ns, p->set_name, p->set_ns, p->set_name));
 }
 
+const char *job_set_name(const struct job_plan *p)
+{
+    return !p->spec ? NULL : p->spec->set ? p->spec->set->name : p->spec->sample_set;
+}
+
 static const struct json *look_up(struct job_plan *p, char **why)
 {
     const struct api_ref *ref = p->spec->set;
-    const char *name = ref ? ref->name : p->spec->sample_set;
+    const char *name = job_set_name(p);
     p->set = name ? part_find_set(p->v, p->ns, ref ? ref->namespace : NULL, name, why) : NULL;
     p->set_ns = p->set ? object_namespace(p->set) : NULL;
     p->set_name = p->set ? object_name(p->set) : NULL;
@@ -119,9 +124,8 @@ static const struct json *look_up(struct job_plan *p, char **why)
 
 static bool find_set(struct job_plan *p)
 {
-    const char *name = p->spec->set ? p->spec->set->name : p->spec->sample_set;
     char *why = NULL;
-    if (!name)
+    if (!job_set_name(p))
         return waits(p, "NoSampleSet", WAIT_S * 6,
                      xstrdup("no set is named (set spec.sampleSetRef.name)")),
                false;

@@ -99,6 +99,7 @@ static void write_status(struct job_plan *p)
 {
     const struct part_pair texts[] = {
         {"phase", *p->new_phase ? p->new_phase : NULL},
+        {"sampleSet", job_set_name(p)},
         {"jobName", p->job},
         {"progress", p->progress},
         {"message", p->message},

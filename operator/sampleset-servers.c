@@ -203,7 +203,9 @@ static void tell_servers(struct set_plan *p)
     bool trouble = false;
     for (size_t k = 0; k < p->n_rows && (int64_t)k < p->partitions && !trouble; k++) {
         const struct set_row *row = &p->rows[k];
-        trouble = row->pod && !row->ready && add_trouble(row->pod, &why);
+        /* One that is being replaced ends because it was told to. */
+        trouble =
+            row->pod && !row->ready && !object_is_deleted(row->pod) && add_trouble(row->pod, &why);
         if (!waits && row->node && !row->ready)
             waits = object_name(row->pod);
     }

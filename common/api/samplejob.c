@@ -101,11 +101,14 @@ static const struct api_field evict_fields[] = {
     API_FIELD("from", API_ENUM, samplejob_evict, from,
               "cache: local copies; store: the samples themselves.", .choices = "cache|store",
               .dflt = "cache"),
-    API_FIELD("dry", API_BOOL, samplejob_evict, dry, "Say what would be done, and do nothing."),
+    API_FIELD("dry", API_BOOL, samplejob_evict, dry,
+              "Refused when true, rather than passed over: an evict cannot only say what it would "
+              "do."),
 };
 static const struct api_rule evict_rules[] = {
     {"[has(self.olderThan), has(self.unusedFor), has(self.toSize)].filter(x, x).size() == 1",
      "give exactly one of olderThan, unusedFor and toSize"},
+    {"!has(self.dry) || !self.dry", SAMPLEJOB_NO_DRY_EVICT},
 };
 static const struct api_object evict = {.size = sizeof(struct samplejob_evict),
                                         .doc = "Which old samples to retire.",
@@ -186,6 +189,8 @@ static const struct api_object run = {.size = sizeof(struct samplejob_run),
 static const struct api_field status_fields[] = {
     API_FIELD("phase", API_ENUM, samplejob_status, phase, "The state in one word.",
               .choices = "|Waiting|Pending|Running|Scheduled|Suspended|Succeeded|Failed|Cancelled"),
+    API_FIELD("sampleSet", API_STRING, samplejob_status, set,
+              "The set that it works on, by whichever field the spec names it."),
     API_FIELD("jobName", API_STRING, samplejob_status, job, "Its id with the servers."),
     API_FIELD("progress", API_STRING, samplejob_status, progress, "How far it is, for people."),
     API_FIELD("message", API_STRING, samplejob_status, message, "Why it waits or failed."),
@@ -211,7 +216,7 @@ static const struct api_object status = {.size = sizeof(struct samplejob_status)
 
 static const struct api_column columns[] = {
     {"TYPE", "string", ".spec.type", "What it does", 0},
-    {"SET", "string", ".spec.sampleSetRef.name", "The set it works on", 0},
+    {"SET", "string", ".status.sampleSet", "The set it works on", 0},
     {"PHASE", "string", ".status.phase", "The state in one word", 0},
     {"PROGRESS", "string", ".status.progress", "How far it is", 0},
     {"AGE", "date", ".metadata.creationTimestamp", "Since when it exists", 0},

@@ -34,7 +34,7 @@ struct samplejob_clear {
 struct samplejob_evict {
     uint64_t older_than, unused_for, to_size;
     char *from;
-    bool dry;
+    bool dry; /* refused: passed over it would remove what was only to be named */
 };
 struct samplejob_spec {
     char *type, *sample_set;
@@ -60,12 +60,16 @@ struct samplejob_run {
     char *name, *phase, *started, *ended, *message;
 };
 struct samplejob_status {
-    char *phase, *job, *progress, *message, *started, *ended, *next, *last_run, *last_success;
+    char *phase, *set, *job, *progress, *message, *started, *ended, *next, *last_run, *last_success;
     struct api_list parts; /* struct samplejob_part */
     struct api_list runs;  /* struct samplejob_run, the newest first */
     struct api_list conditions;
     int64_t generation;
 };
+
+#define SAMPLEJOB_NO_DRY_EVICT                                                                \
+    "dry is not known to evict (of from: store, the command sampan evict MOUNT --store says " \
+    "what would go, as long as it has no --yes)"
 
 extern const struct api_kind api_samplejob;
 

@@ -133,6 +133,7 @@ Test(operator_samplejob, posts_what_is_meant)
         cr_expect_str_eq(phase(m, "w"), "Succeeded", "%s: %s", posted[i].name, phase(m, "w"));
         cr_expect_eq(json_object_size(m->jobs), 2, "%s", posted[i].name); /* one is the set's */
         cr_expect_str_eq(job_at(m, "w", "status|progress"), "100.0% (10/10)");
+        cr_expect_str_eq(job_at(m, "w", "status|sampleSet"), "imagenet");
         cr_expect_eq(model_event(m, "Warning"), 0);
         cr_expect_eq(model_event(m, "Normal JobSucceeded"), 1);
         model_free(m);
@@ -178,6 +179,9 @@ static const struct {
     {"a list in a file",
      "\"sampleset\":\"imagenet\",\"type\":\"warmup\",\"warmupOptions\":{\"file\":\"list\"}",
      "Failed", "OptionsValid", "False NotSupported", "Warning NotSupported"},
+    {"an evict that only says what it would do",
+     "\"sampleset\":\"imagenet\",\"type\":\"evict\",\"evictOptions\":{\"toSize\":0,\"dry\":true}",
+     "Failed", "OptionsValid", "False NotSupported", "Warning NotSupported: evictOptions.dry"},
     {"depends on nothing",
      "\"sampleset\":\"imagenet\",\"type\":\"warmup\",\"dependsOn\":[\"before\"]", "Waiting",
      "Waiting", "True DependencyMissing", "Warning DependencyMissing"},
@@ -208,6 +212,8 @@ Test(operator_samplejob, says_once_what_is_wrong)
         cr_expect_str_eq(condition, faults[i].condition, "%s: %s", faults[i].name, condition);
         cr_expect_str_eq(phase(m, "w"), faults[i].phase, "%s: %s", faults[i].name, phase(m, "w"));
         cr_expect_eq(model_event(m, faults[i].event), 1, "%s: %s", faults[i].name, m->log.data);
+        if (strstr(faults[i].spec, "\"sampleset\":\"imagenet\"") && *faults[i].phase)
+            cr_expect_str_eq(job_at(m, "w", "status|sampleSet"), "imagenet", "%s", faults[i].name);
         cr_expect_eq(json_object_size(m->jobs), 1, "%s", faults[i].name); /* the set's own */
         model_free(m);
     }

@@ -263,6 +263,20 @@ Test(operator_sampleset, says_why_a_server_does_not_start)
     model_free(m);
 }
 
+/* A server that is replaced, as when their number changes, ends because it was told to. */
+Test(operator_sampleset, one_that_is_replaced_is_no_failure)
+{
+    struct model *m = ready();
+    model_patch(m, "Pod", NS, "imagenet-runtime-1",
+                "{\"metadata\":{\"deletionTimestamp\":\"2026-11-21T00:00:00Z\",\"finalizers\":["
+                "\"a/b\"]},\"status\":{\"conditions\":[],\"containerStatuses\":[{\"state\":{"
+                "\"terminated\":{\"exitCode\":0}}}]}}");
+    model_settle(m, 2);
+    cr_expect_str_eq(condition(m, "ServersReady"), "False Starting");
+    cr_expect_eq(model_event(m, "Warning"), 0, "%s", m->log.data);
+    model_free(m);
+}
+
 Test(operator_sampleset, goes_on_when_the_secret_is_there)
 {
     struct model *m = model_new("[" ARTICLE "," NODES "]");
