@@ -55,6 +55,8 @@ int command_parse(const struct command *c, struct conf **ret, void *options, int
 
 /* Names may hold line ends and what terminals obey: each such byte becomes a blank. */
 void one_line(char *text);
+/* Adds a line, which stays one whatever the names in it hold. */
+void add_one_line(struct bytes *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A line on stderr: what failed of all that a command was to do. */
 void say_failure(const char *verb, const char *key, const char *why);
 
@@ -215,7 +217,8 @@ int mount_path(const char *path, char **ret, struct err *err);
 int mount_of(const char *path, struct control_mount *ret, char **ret_below, struct err *err);
 /* The live mount whose owner's folder this is. */
 bool mount_by_folder(const char *dir, struct control_mount *ret);
-/* A user's path as one below the mount: absolute ones must lie in it, others are relative to it. */
+/* A user's path as one below the mount: absolute ones must lie in it, others are relative to it, or
+ * to this folder if that leads into the mount and the mount has no such name. */
 int path_in_mount(const struct control_mount *m, const char *path, char **ret, struct err *err);
 static inline void cleanup_mount_fn(struct control_mount *m)
 {

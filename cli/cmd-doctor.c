@@ -31,10 +31,8 @@ void finding(struct doctor *d, enum verdict v, const char *what, const char *cur
         jw_end(d->json);
         return;
     }
-    bytes_addf(&d->out, "%-6s %s: %s", verdict_names[v], what, where);
-    if (cure)
-        bytes_addf(&d->out, " (%s)", cure);
-    bytes_add_char(&d->out, '\n');
+    add_one_line(&d->out, "%-6s %s: %s%s%s%s", verdict_names[v], what, where, cure ? " (" : "",
+                 cure ? cure : "", cure ? ")" : "");
 }
 
 static void look(struct doctor *d, const char *arg, const struct doctor_options *o)

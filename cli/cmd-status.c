@@ -81,10 +81,10 @@ static void add_line(struct bytes *out, const struct control_mount *m, const str
     char bytes[32];
     struct json set = json_get(s, "set"), cache = json_get(s, "cache");
     conf_format_size(json_uint_at(&set, "bytes"), bytes);
-    bytes_addf(out, "%-28s %-10s %10" PRIu64 " %10s %7.1f %8d  %s\n", m->mountpoint,
-               json_str_at(s, "state"), json_uint_at(&set, "samples"), bytes,
-               percent_of(json_num_at(&cache, "samples"), json_num_at(&set, "samples")), m->pid,
-               m->uri);
+    add_one_line(out, "%-28s %-10s %10" PRIu64 " %10s %7.1f %8d  %s", m->mountpoint,
+                 json_str_at(s, "state"), json_uint_at(&set, "samples"), bytes,
+                 percent_of(json_num_at(&cache, "samples"), json_num_at(&set, "samples")), m->pid,
+                 m->uri);
 }
 
 /* --- asking ----------------------------------------------------------------------------------- */
@@ -113,10 +113,10 @@ static void show_silent(const struct control_mount *m, bool json, struct bytes *
     if (json)
         silent_json(m, out);
     else
-        bytes_addf(out, "%-28s %-10s %10s %10s %7s %8d  %s (%s)\n", m->mountpoint,
-                   m->alive ? "recovering" : "dead", "-", "-", "-",
-                   m->recovering ? m->keeper_pid : m->pid, m->uri,
-                   m->alive ? "its daemon is being started" : "sampan umount cleans up");
+        add_one_line(out, "%-28s %-10s %10s %10s %7s %8d  %s (%s)", m->mountpoint,
+                     m->alive ? "recovering" : "dead", "-", "-", "-",
+                     m->recovering ? m->keeper_pid : m->pid, m->uri,
+                     m->alive ? "its daemon is being started" : "sampan umount cleans up");
 }
 
 static int show_all(bool json, struct err *err)

@@ -253,8 +253,9 @@ const struct command cmd_warmup = {
     .args = "MOUNT|SET [PATH...]",
     .summary = "bring samples into the cache before they are read",
     .about =
-        "Fetches all samples of the mount, or those at and below PATH (below the mount, or "
-        "absolute). A SET (a URI) needs no mount: give it the --cache and the keys that the "
+        "Fetches all samples of the mount, or those at and below PATH (below the mount, as it "
+        "is named from here, or absolute). A SET (a URI) needs no mount: give it the --cache and "
+        "the keys that the "
         "mount will "
         "have. It is refused before its first byte if they cannot fit. Interrupting it stops "
         "it; what was fetched stays.\n\n"

@@ -1,5 +1,7 @@
 /* The table of commands. */
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -60,13 +62,21 @@ int command_parse(const struct command *c, struct conf **ret, void *options, int
     return result;
 }
 
-/* One write() where that is possible: a reader that has seen enough closes its end, and what it
- * asked for has then been said in whole. */
 void one_line(char *text)
 {
     for (unsigned char *p = (unsigned char *)text; *p; p++)
         if (*p < ' ' || *p == 0x7f)
             *p = ' ';
+}
+
+void add_one_line(struct bytes *out, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    cleanup_free char *line = xvasprintf(fmt, ap);
+    va_end(ap);
+    one_line(line);
+    bytes_addf(out, "%s\n", line);
 }
 
 void say_failure(const char *verb, const char *key, const char *why)
@@ -76,6 +86,8 @@ void say_failure(const char *verb, const char *key, const char *why)
     fprintf(stderr, "sampan %s\n", text);
 }
 
+/* One write() where that is possible: a reader that has seen enough closes its end, and what it
+ * asked for has then been said in whole. */
 int print_out(const struct bytes *text, struct err *err)
 {
     for (size_t at = 0; at < text->len;) {

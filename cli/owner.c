@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "cli-internal.h"
 #include "device.h"
@@ -395,11 +396,36 @@ int mount_of(const char *path, struct control_mount *ret, char **ret_below, stru
     return 0;
 }
 
-int path_in_mount(const struct control_mount *m, const char *path, char **ret, struct err *err)
+/* What of `path` is below the mount; NULL: it is elsewhere. */
+static const char *below_mount(const struct control_mount *m, const char *path)
 {
     size_t len = strlen(m->mountpoint);
-    if (strncmp(path, m->mountpoint, len) == 0 && (path[len] == '/' || !path[len]))
-        path += len;
+    return len && strncmp(path, m->mountpoint, len) == 0 && (path[len] == '/' || !path[len])
+               ? path + len
+               : NULL;
+}
+
+/* A shell completes names from the folder where it is: one that leads into the mount from there is
+ * taken so, unless the mount has it itself. NULL: it is no such name. */
+static char *below_from_here(const struct control_mount *m, const char *path)
+{
+    cleanup_free char *here = getcwd(NULL, 0);
+    if (!here || *path == '/')
+        return NULL;
+    while (strncmp(path, "./", 2) == 0)
+        path += 2;
+    cleanup_free char *whole = xasprintf("%s/%s", strcmp(here, "/") == 0 ? "" : here, path);
+    cleanup_free char *inside = xasprintf("%s/%s", m->mountpoint, path);
+    const char *below = below_mount(m, whole);
+    return below && access(inside, F_OK) && errno == ENOENT ? xstrdup(below) : NULL;
+}
+
+int path_in_mount(const struct control_mount *m, const char *path, char **ret, struct err *err)
+{
+    cleanup_free char *from_here = below_from_here(m, path);
+    const char *below = from_here ? from_here : below_mount(m, path);
+    if (below)
+        path = below;
     else if (path[0] == '/')
         return err_set(err, ERR_USAGE, "%s: not below %s", path, m->mountpoint);
     while (*path == '/')

@@ -9,6 +9,7 @@
 void pending_text(const struct json *pending, struct bytes *out)
 {
     char bytes[32];
+    size_t at = out->len;
     uint64_t files = json_uint_at(pending, "files"), failed = json_uint_at(pending, "failed");
     struct json items = json_get(pending, "items"), first = json_at(&items, 0);
     conf_format_size(json_uint_at(pending, "bytes"), bytes);
@@ -17,6 +18,7 @@ void pending_text(const struct json *pending, struct bytes *out)
         bytes_addf(out, ", %" PRIu64 " failed", failed);
     if (json_count(&items) && *json_str_at(&first, "why"))
         bytes_addf(out, " (%s: %s)", json_str_at(&first, "path"), json_str_at(&first, "why"));
+    one_line(out->data + at);
 }
 
 /* Something has been pending for two seconds. */

@@ -62,8 +62,8 @@ static void add_stale(struct bytes *out, const struct json *s)
     struct json stale = json_get(s, "stale_objects");
     for (size_t i = 0; i < json_count(&stale); i++) {
         struct json object = json_at(&stale, i);
-        bytes_addf(out, "  stale     %s: %s\n", json_str_at(&object, "path"),
-                   json_str_at(&object, "why"));
+        add_one_line(out, "  stale     %s: %s", json_str_at(&object, "path"),
+                     json_str_at(&object, "why"));
     }
 }
 
@@ -142,11 +142,11 @@ static void add_keeper(struct bytes *out, const struct json *s)
     struct json poisoned = json_get(s, "poisoned");
     for (size_t i = 0; i < json_count(&poisoned); i++) {
         struct json r = json_at(&poisoned, i);
-        bytes_addf(out,
-                   "  refused   %s of inode %" PRIu64 " at %" PRIu64 " %s: it killed %" PRIu64
-                   " times\n",
-                   json_str_at(&r, "op"), json_uint_at(&r, "id"), json_uint_at(&r, "offset"),
-                   json_str_at(&r, "path"), json_uint_at(&r, "deaths"));
+        add_one_line(out,
+                     "  refused   %s of inode %" PRIu64 " at %" PRIu64 " %s: it killed %" PRIu64
+                     " times",
+                     json_str_at(&r, "op"), json_uint_at(&r, "id"), json_uint_at(&r, "offset"),
+                     json_str_at(&r, "path"), json_uint_at(&r, "deaths"));
     }
 }
 
@@ -262,7 +262,7 @@ void status_text(struct bytes *out, const struct json *s)
     struct json memory = json_get(s, "memory"), pending = json_get(s, "pending");
     char up[32];
     conf_format_duration(json_num_at(s, "uptime_s"), up);
-    bytes_addf(out, "%s  %s\n", json_str_at(s, "mountpoint"), json_str_at(s, "uri"));
+    add_one_line(out, "%s  %s", json_str_at(s, "mountpoint"), json_str_at(s, "uri"));
     bytes_addf(out, "  state     %s, up %s, pid %" PRIu64 "\n", json_str_at(s, "state"), up,
                json_uint_at(s, "pid"));
     add_keeper(out, s);

@@ -1,6 +1,9 @@
 /* Names of folders, paths below mounts, and other small pure helpers. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli-internal.h"
 
@@ -58,6 +61,48 @@ Test(owner, paths_below_a_mount)
             cr_expect_eq(e.class, ERR_USAGE);
         free(path);
     }
+}
+
+/* As a shell completes them from a folder above the mount, or in it. */
+Test(owner, paths_from_here)
+{
+    char top[] = "/tmp/sampan-names-XXXXXX";
+    cr_assert_not_null(mkdtemp(top));
+    cleanup_free char *mountpoint = xasprintf("%s/set", top);
+    cleanup_free char *own = xasprintf("%s/set", mountpoint), *cat = xasprintf("%s/cat", own);
+    const struct control_mount m = {.mountpoint = mountpoint};
+    static const struct {
+        const char *word, *want;
+    } rows[] = {
+        {"set/dog", "dog"},       /* below the mount from here */
+        {"./set/dog/", "dog"},    /* the same */
+        {"set/cat", "set/cat"},   /* the mount has that name itself */
+        {"set", "set"},           /* likewise */
+        {"set/none", "none"},     /* said to be missing by its own name */
+        {"dog", "dog"},           /* below the mount */
+        {"settings", "settings"}, /* not the mount's name */
+    };
+    cr_assert(!mkdir(mountpoint, 0700) && !mkdir(own, 0700) && !mkdir(cat, 0700) && !chdir(top));
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char *path = NULL;
+        struct err e = {0};
+        cr_expect_eq(path_in_mount(&m, rows[i].word, &path, &e), 0, "%s", rows[i].word);
+        cr_expect_str_eq(path, rows[i].want, "%s: %s", rows[i].word, path);
+        free(path);
+    }
+    cr_expect(!rmdir(cat) && !rmdir(own));
+    char *all = NULL;
+    cr_expect_eq(path_in_mount(&m, "set", &all, NULL), 0);
+    cr_expect_str_eq(all, "", "the whole mount: %s", all);
+    free(all);
+    cr_expect(!chdir("/") && !rmdir(mountpoint) && !rmdir(top));
+}
+
+Test(names, a_line_stays_one)
+{
+    cleanup_bytes struct bytes out = {0};
+    add_one_line(&out, "%s  %s", "/mnt/a\nb", "\x1b[2J");
+    cr_expect_str_eq(out.data, "/mnt/a b   [2J\n");
 }
 
 Test(options, free_space)
