@@ -24,6 +24,11 @@ static int address_of(const char *path, struct sockaddr_un *ret, int *ret_dir, s
         slash ? xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : xstrdup(".");
     const char *name = slash ? slash + 1 : path;
     cleanup_close int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0 && errno == ENOENT)
+        return err_set(err, ERR_NOT_FOUND,
+                       "control socket: %s: its folder is gone (was the cache folder removed? "
+                       "unmount and mount again)",
+                       path);
     if (dir < 0)
         return err_sys(err, errno, "control socket: %s", path);
     *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
