@@ -143,6 +143,10 @@ int fetch_list(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn,
  * of objects that were listed without an ETag it is asked one by one (web servers). */
 int fetch_list_versions(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn, void *arg,
                         _Atomic uint64_t *ret_seen, struct err *err);
+/* fetch_list(), and the objects that mark folders which are not empty, too (of flat stores): all
+ * that is below the store's prefix, but for the object that marks that prefix itself. */
+int fetch_list_marks(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn, void *arg,
+                     struct err *err);
 /* fetch_list() of what is below `prefix` ("" or ending in '/'), whose keys come without it. A tree
  * that has no such folder lists nothing. */
 int fetch_list_below(struct fetch *f, struct store *s, const char *prefix, unsigned parallel,

@@ -46,6 +46,7 @@ struct listing {
     unsigned caps;
     unsigned n_threads;
     bool tags;         /* each object is to have what tells its versions apart */
+    bool marks;        /* objects that mark folders are told, those of folders with content, too */
     _Atomic bool deaf; /* the server answers no HEAD */
     struct lock lock;
     struct cond work;  /* a span was added, or it is over */

@@ -198,8 +198,8 @@ static int list_pages(struct lister *me, struct err *err)
         bytes_clear(&next);
         bytes_clear(&me->last);
         me->past_end = false;
-        if (store_parse_list(l->store, me->span->prefix, body.data, body.len, on_item, me, &next,
-                             err))
+        const char *unnamed = l->marks && cuts ? NULL : me->span->prefix;
+        if (store_parse_list(l->store, unnamed, body.data, body.len, on_item, me, &next, err))
             return -1;
         head_push(me);
         if (next.len && next.len == token.len && memcmp(next.data, token.data, token.len) == 0)
@@ -340,11 +340,17 @@ static int drain(struct listing *l, list_fn *fn, void *arg, _Atomic uint64_t *re
     return result;
 }
 
+enum list_more { LIST_PLAIN, LIST_TAGS, LIST_MARKS }; /* see struct listing */
+
 static void listing_init(struct listing *l, struct fetch *f, struct store *s, const char *prefix,
-                         unsigned parallel, bool tags)
+                         unsigned parallel, enum list_more more)
 {
-    *l = (struct listing){.fetch = f, .store = s, .caps = store_caps(s), .tags = tags};
-    if (tags && (l->caps & STORE_HEADS))
+    *l = (struct listing){.fetch = f,
+                          .store = s,
+                          .caps = store_caps(s),
+                          .tags = more == LIST_TAGS,
+                          .marks = more == LIST_MARKS};
+    if (l->tags && (l->caps & STORE_HEADS))
         parallel = THREADS_MAX; /* most of them wait for an answer about one object */
     l->end = &l->first;
     l->n_threads = parallel < 1 ? 1 : parallel < THREADS_MAX ? parallel : THREADS_MAX;
@@ -385,11 +391,12 @@ static unsigned start(struct listing *l, pthread_t *threads, struct err *err)
 }
 
 static int list_from(struct fetch *f, struct store *s, const char *prefix, unsigned parallel,
-                     bool tags, list_fn *fn, void *arg, _Atomic uint64_t *ret_seen, struct err *err)
+                     enum list_more more, list_fn *fn, void *arg, _Atomic uint64_t *ret_seen,
+                     struct err *err)
 {
     struct listing l;
     pthread_t threads[THREADS_MAX];
-    listing_init(&l, f, s, prefix, parallel, tags);
+    listing_init(&l, f, s, prefix, parallel, more);
     unsigned n = start(&l, threads, err);
     int result = n ? drain(&l, fn, arg, ret_seen, err) : -1;
     for (unsigned i = 0; i < n; i++)
@@ -407,13 +414,19 @@ static int list_from(struct fetch *f, struct store *s, const char *prefix, unsig
 int fetch_list(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn, void *arg,
                _Atomic uint64_t *ret_seen, struct err *err)
 {
-    return list_from(f, s, "", parallel, false, fn, arg, ret_seen, err);
+    return list_from(f, s, "", parallel, LIST_PLAIN, fn, arg, ret_seen, err);
 }
 
 int fetch_list_versions(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn, void *arg,
                         _Atomic uint64_t *ret_seen, struct err *err)
 {
-    return list_from(f, s, "", parallel, true, fn, arg, ret_seen, err);
+    return list_from(f, s, "", parallel, LIST_TAGS, fn, arg, ret_seen, err);
+}
+
+int fetch_list_marks(struct fetch *f, struct store *s, unsigned parallel, list_fn *fn, void *arg,
+                     struct err *err)
+{
+    return list_from(f, s, "", parallel, LIST_MARKS, fn, arg, NULL, err);
 }
 
 /* Takes the prefix off. */
@@ -439,7 +452,7 @@ int fetch_list_below(struct fetch *f, struct store *s, const char *prefix, unsig
 {
     struct below b = {strlen(prefix), fn, arg};
     struct err e = {0};
-    if (list_from(f, s, prefix, parallel, false, on_below, &b, NULL, &e) == 0 ||
+    if (list_from(f, s, prefix, parallel, LIST_PLAIN, on_below, &b, NULL, &e) == 0 ||
         e.class == ERR_NOT_FOUND)
         return 0;
     if (err)

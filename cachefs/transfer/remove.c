@@ -191,7 +191,23 @@ static int list_below(struct finding *f, struct err *err)
     struct removal *r = f->r;
     return store_caps(r->parent) & STORE_LOCAL
                ? store_local_walk(r->folder, "", on_local, f, err)
-               : fetch_list(r->fetch, r->folder, LIST_PARALLEL, on_item, f, NULL, err);
+               : fetch_list_marks(r->fetch, r->folder, LIST_PARALLEL, on_item, f, err);
+}
+
+/* The object that marks the folder itself goes last, and counts as little as a real folder. */
+static int find_mark(struct removal *r, struct err *err)
+{
+    cleanup_free char *key = xasprintf("%s/", r->name);
+    struct http_answer a;
+    struct err e = {0};
+    if (fetch_head(r->fetch, r->parent, key, &a, &e) == 0) {
+        r->is_folder = true;
+        names_add(&r->folders, key);
+    } else if (e.class != ERR_NOT_FOUND) {
+        *err = e;
+        return -1;
+    }
+    return 0;
 }
 
 static int find_below(struct finding *f, struct err *err)
@@ -204,7 +220,9 @@ static int find_below(struct finding *f, struct err *err)
         *err = e;
         return -1;
     }
-    if (*r->name && !r->is_object && !(store_caps(r->parent) & STORE_FLAT_LIST)) {
+    if (*r->name && (store_caps(r->parent) & STORE_FLAT_LIST))
+        return find_mark(r, err);
+    if (*r->name && !r->is_object) {
         cleanup_free char *key = xasprintf("%s/", r->name);
         r->is_folder = true; /* a real one, perhaps empty */
         names_add(&r->folders, key);

@@ -41,6 +41,13 @@ expect "expired" "$(of expired)" 1
 expect "kept in the trash" "$(s3 keys "$BUCKET" | grep -c '^p/\.trash/mine/x')" 1
 rmr "s3://$BUCKET/p/.trash" --yes
 expect "objects left" "$(s3 keys "$BUCKET" | wc -l)" 4
+# what marks folders goes with them: of those with content, of empty ones, and that of the named one
+s3 put-bytes "$BUCKET" m/ m/a m/d/ m/d/b m/d/deep/ m/d/deep/c m/empty/ m2/ </dev/null
+rmr "s3://$BUCKET/m" --yes --skip-trash
+expect "removed, the folder itself aside" "$(of removed)" 6
+expect "left" "$(s3 keys "$BUCKET" | grep '^m')" "m2/"
+rmr "s3://$BUCKET/m2" --yes --skip-trash
+expect "left" "$(s3 keys "$BUCKET" | grep -c '^m' || true)" 0
 # a failure is named
 start_proxy "$MOTO_URL"
 faults "status=403 key=delete" "status=403 key=class-001"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prepares buckets with a client nobody here wrote (boto3; run with the venv's python).
 
-    s3.py make BUCKET | put BUCKET DIR [PREFIX] | put-bytes BUCKET KEY (stdin) | delete BUCKET KEY | keys BUCKET
+    s3.py make BUCKET | put BUCKET DIR [PREFIX] | put-bytes BUCKET KEY... (stdin) | delete BUCKET KEY | keys BUCKET
     s3.py get BUCKET DIR | uploads BUCKET | begin BUCKET KEY (an upload in parts, left there)
     s3.py cat BUCKET KEY | head BUCKET KEY (its metadata)
     s3.py public BUCKET (anybody may read it)
@@ -50,7 +50,9 @@ def main():
     elif verb == "put":
         put_folder(s3, bucket, *rest)
     elif verb == "put-bytes":
-        s3.put_object(Bucket=bucket, Key=rest[0], Body=sys.stdin.buffer.read())
+        body = sys.stdin.buffer.read()
+        for key in rest:
+            s3.put_object(Bucket=bucket, Key=key, Body=body)
     elif verb == "delete":
         s3.delete_object(Bucket=bucket, Key=rest[0])
     elif verb == "keys":
