@@ -125,6 +125,24 @@ static int parse_marker(char *text, const char *dir, const char *set_id,
     return 0;
 }
 
+/* The marker of a set whose samples are gone, by clear or with the set: another one may have the
+ * folder. (Catalogs say themselves whose they are.) */
+static bool is_left_over(int dir_fd, const char *text, const char *set_id)
+{
+    const char *set = strstr(text, "\nset ");
+    size_t len = strlen(set_id);
+    if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)) != 0 || !set ||
+        (strncmp(set + 5, set_id, len) == 0 && set[5 + len] == '\n'))
+        return false;
+    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    bool empty = d != NULL;
+    for (const struct dirent *e; d && (e = readdir(d));)
+        empty = empty && !is_pack_file(e->d_name) && strcmp(e->d_name, CACHE_GUESTS) != 0 &&
+                strcmp(e->d_name, "stage") != 0;
+    return empty;
+}
+
 int folder_claim(const char *dir, int dir_fd, const char *set_id, unsigned char id[TIER_ID_BYTES],
                  int *ret_marker_fd, struct err *err)
 {
@@ -145,8 +163,8 @@ int folder_claim(const char *dir, int dir_fd, const char *set_id, unsigned char 
     if (n < 0)
         return err_sys(err, errno, "cache: read %s/" MARKER, dir);
     text[n] = '\0';
-    if (is_torn(text, (size_t)n) ? write_marker(fd, dir, set_id, id, err)
-                                 : parse_marker(text, dir, set_id, id, err))
+    bool anew = is_torn(text, (size_t)n) || is_left_over(dir_fd, text, set_id);
+    if (anew ? write_marker(fd, dir, set_id, id, err) : parse_marker(text, dir, set_id, id, err))
         return -1;
     *ret_marker_fd = take_fd(&fd);
     return 0;

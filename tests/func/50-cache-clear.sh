@@ -15,3 +15,11 @@ sampan clear "$MNT"
 expect "samples after a full clear" "$(status cache.samples)" 0
 same_bytes "$SRC" "$MNT"
 unmount
+# The folder that another set has filled is refused; cleared, as the refusal says, it is free.
+mkdir "$T/other"
+echo other >"$T/other/sample"
+refused 2 "holds the cache of another set.*clear that one" sampan mount "file://$T/other" "$MNT" --cache "ssd:$CACHE=100MiB"
+sampan clear "$CACHE"
+mount_set "file://$T/other"
+same_tree "$T/other" "$MNT"
+unmount

@@ -333,12 +333,36 @@ Test(damage, killed_in_mid_fill)
     rig_end(&r);
 }
 
+Test(damage, an_emptied_folder_may_be_another_sets)
+{
+    struct rig r;
+    uint64_t bytes = 0;
+    rig_begin(&r, 5000, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 2);
+    rig_close(&r);
+    cr_assert_eq(cache_erase(r.conf.tiers[0].dir, &bytes, NULL), 0);
+    cr_assert(bytes > 10000);
+    r.conf.set_id = "set#10"; /* longer than that one's name, which begins as it does */
+    rig_open(&r);
+    cr_expect_eq(cache_where(r.cache, 1), -1);
+    rig_fill(&r, 1, 1);
+    rig_close(&r);
+    r.conf.set_id = "set#1";
+    cr_expect_eq(rig_try_open(&r, NULL), -1, "it is that one's now");
+    r.conf.set_id = "set#10";
+    rig_open(&r);
+    cr_expect_neq(cache_where(r.cache, 1), -1);
+    rig_end(&r);
+}
+
 Test(damage, folders_of_others_are_refused)
 {
     struct rig r;
     struct err err = {0};
     rig_begin(&r, 5000, 64u << 20, false);
     rig_open(&r);
+    rig_fill(&r, 1, 1);
 
     struct rig twin = r;
     twin.cache = NULL;
