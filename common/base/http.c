@@ -327,6 +327,21 @@ static const struct failure failures[] = {
     {CURLE_OUT_OF_MEMORY, ERR_LIMIT, "out of memory", NULL},
 };
 
+/* A certificate that its authority does not help. */
+static const char *const cures[][2] = {
+    {"has expired", "renew it; or is this machine's clock wrong?"},
+    {"not yet valid", "is this machine's clock wrong?"},
+    {"subject name", "call the server by a name that its certificate has"},
+};
+
+static const char *cure_of(const struct failure *f, const char *why)
+{
+    for (size_t i = 0; i < sizeof cures / sizeof cures[0]; i++)
+        if (f->code == CURLE_PEER_FAILED_VERIFICATION && strstr(why, cures[i][0]))
+            return cures[i][1];
+    return f->todo;
+}
+
 /* "scheme://host:port" alone: paths and queries may hold what is nobody's business. */
 static void origin_of(const char *url, struct bytes *out)
 {
@@ -355,7 +370,7 @@ int http_transport_error(CURLcode code, const char *detail, const char *url, str
             continue;
         if (!f->todo)
             return err_set(err, f->class, "%s: %s", f->what, where);
-        return err_set(err, f->class, "%s: %s: %s (%s)", f->what, where, why, f->todo);
+        return err_set(err, f->class, "%s: %s: %s (%s)", f->what, where, why, cure_of(f, why));
     }
     return err_set(err, ERR_TRANSIENT, "transfer failed: %s: %s", where, why);
 }
