@@ -257,8 +257,9 @@ static void add_zsh_text(struct bytes *out, const char *text)
 
 static void add_zsh_option(struct bytes *out, const struct conf_row *row)
 {
-    bytes_addf(out, " \\\n            '%s%s%s[", row->type == CONF_LIST ? "*" : "",
-               strlen(row->name) == 1 ? "-" : "--", row->name);
+    bool letter = strlen(row->name) == 1, value = row->type != CONF_FLAG;
+    bytes_addf(out, " \\\n            '%s%s%s%s[", row->type == CONF_LIST ? "*" : "",
+               letter ? "-" : "--", row->name, value && !letter ? "=" : "");
     add_zsh_text(out, row->help);
     bytes_add_char(out, ']');
     if (row->type == CONF_ENUM) {
@@ -289,9 +290,13 @@ static void completion_zsh(struct bytes *out)
                    commands[i]->name);
         for (size_t k = 0; k < commands[i]->n_rows; k++)
             add_zsh_option(out, &commands[i]->rows[k]);
-        bytes_add_str(out,
-                      " \\\n            '--config[Read options from this file]:FILE:_files' \\\n"
-                      "            '--help[Show help]' '*:argument:_files'\n        ;;\n");
+        bool of_verbs =
+            strcmp(commands[i]->name, "help") == 0 || strcmp(commands[i]->name, "config") == 0;
+        bytes_addf(out,
+                   " \\\n            '--config=[Read options from this file]:FILE:_files' \\\n"
+                   "            '--help[Show help]' %s\n        ;;\n",
+                   of_verbs ? "'1:command:{_describe command verbs}' '*:argument:_files'"
+                            : "'*:argument:_files'");
     }
     bytes_add_str(out, "    esac\n}\n_sampan \"$@\"\n");
 }
