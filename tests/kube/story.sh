@@ -1,16 +1,18 @@
 # shellcheck shell=bash
 # Sourced by tests/kube/run: the story of the articles, on three real nodes, by nothing but real components: the chart is
 # installed; a SampleSet over a bucket is listed and warmed (story-work.sh: each type of SampleJob works on another one, and a
-# Job trains without the operator); a PaddleJob's workers run where their halves are, train to the end and write their
-# checkpoints to the set's store; then again while operator, servers, plugin, owners, a training process and a node are killed
-# in turn; the release is uninstalled under a running job, and installed again; then the set goes back
-# to an older version and on again; then all is deleted. (The kustomizations are deployed by the parts csi and operator.)
+# Job trains without the operator; story-change.sh: sets that change by themselves, and parameter servers); a PaddleJob's
+# workers run where their halves are, train to the end and write their checkpoints to the set's store; then again while
+# operator, servers, plugin, owners, a training process and a node are killed in turn; the release is uninstalled under a
+# running job, and installed again; then the set goes back to an older version and on again; then all is deleted. (The
+# kustomizations are deployed by the parts csi and operator.)
 # STORY_PARTS='deployed warmed' runs these of its parts alone.
 #
 # The set lies in paddle-system and the jobs name no namespace, as in the article. The store's requests pass a web server
 # that writes them down: its log is the judge of what was asked for.
 . tests/kube/nodes.sh
 . tests/kube/story-work.sh
+. tests/kube/story-change.sh
 
 logged=http://10.90.0.1:9010 set_ns=paddle-system goal_never=1000000000
 logged_store_up() {
@@ -446,4 +448,4 @@ store_up
 logged_store_up
 in_bucket samples "$W/pictures" pictures/
 story_images
-for part in ${STORY_PARTS:-deployed becomes_ready warmed by_plugin works plain_job trains starts survives reinstalled goes_back example story_end}; do $part; done
+for part in ${STORY_PARTS:-deployed becomes_ready warmed by_plugin works scales refreshes plain_job trains starts survives reinstalled goes_back example story_end}; do $part; done
