@@ -40,6 +40,26 @@ struct outputs {
 
 /* --- what can't be together ------------------------------------------------------------------- */
 
+/* Nothing has to lie below a prefix of a store. A folder is there, or its name is wrong. */
+static int check_store(const struct store *store, const char *set, struct err *err)
+{
+    unsigned caps = store_caps(store);
+    struct stat st;
+    if (!(caps & STORE_WRITES))
+        return err_set(err, ERR_USAGE,
+                       "%s: cannot be written: this kind of store can only be read (mount it "
+                       "without --writable)",
+                       set);
+    if (!(caps & STORE_LOCAL))
+        return 0;
+    const char *dir = store_local_dir(store);
+    if (stat(dir, &st))
+        return errno == ENOENT ? err_set(err, ERR_NOT_FOUND,
+                                         "%s: the folder does not exist (mkdir -p %s)", set, dir)
+                               : err_sys(err, errno, "%s: look at the folder %s", set, dir);
+    return S_ISDIR(st.st_mode) ? 0 : err_set(err, ERR_USAGE, "%s: not a folder: %s", set, dir);
+}
+
 int outputs_check(const struct mount_options *o, const struct owner *owner, const char *set,
                   const struct store_conf *conf, struct err *err)
 {
@@ -75,13 +95,9 @@ int outputs_check(const struct mount_options *o, const struct owner *owner, cons
         return err_set(err, ERR_USAGE, "%s: cannot be written: want the URI of one store", set);
     if (store_open(&store, set, conf, err))
         return -1;
-    bool writes = store_caps(store) & STORE_WRITES;
+    int result = check_store(store, set, err);
     store_close(store);
-    return writes ? 0
-                  : err_set(err, ERR_USAGE,
-                            "%s: cannot be written: this kind of store can only be read (mount it "
-                            "without --writable)",
-                            set);
+    return result;
 }
 
 /* --- starting --------------------------------------------------------------------------------- */

@@ -12,4 +12,8 @@ refused 2 "sometimes.*interval" sampan mount "file://$SRC" "$MNT" --cache "ssd:$
 refused 2 "one.*folder on a disk" sampan mount "file://$SRC" "$MNT" --cache "mem:x=64MiB" --writable
 refused 2 "can only be read" sampan mount http://127.0.0.1:9/x/ "$MNT" --cache "ssd:$CACHE=1GiB" --writable
 refused 2 "URI of one store" sampan mount "$T/set.json" "$MNT" --cache "ssd:$CACHE=1GiB" --writable
+refused 3 "file://$T/typo: the folder does not exist .mkdir -p $T/typo" sampan mount "file://$T/typo" "$MNT" --cache "ssd:$CACHE=1GiB" --writable
+echo >"$T/a-file"
+refused 2 "not a folder" sampan mount "file://$T/a-file" "$MNT" --cache "ssd:$CACHE=1GiB" --writable
+! [ -e "$T/typo" ] || fail "a folder was made of a wrong name"
 nothing_left
