@@ -30,9 +30,10 @@ void doctor_mounts(struct doctor *d);
 void doctor_mount(struct doctor *d, const struct control_mount *m, bool whole);
 void doctor_set(struct doctor *d, const char *set, const struct doctor_options *o);
 
-/* What asking a store found out: what does not work ("": all does), why, the first key. */
+/* What asking a store found out: what does not work ("": all does), why, the first key ("": there
+ * is none, as `may_be_empty` has it well). */
 void doctor_probed(struct doctor *d, const char *uri, const char *what, const char *why,
-                   const char *key);
+                   const char *key, bool may_be_empty);
 
 /* Names of the version in `dir`/catalog that no file system can hold. */
 void doctor_names(struct doctor *d, const char *dir);

@@ -215,7 +215,7 @@ static void check_pending(struct doctor *d, const struct control_mount *m,
 }
 
 /* With the mount's own keys, by its own way. */
-static void check_sources(struct doctor *d, const struct control_mount *m)
+static void check_sources(struct doctor *d, const struct control_mount *m, bool writable)
 {
     cleanup_bytes struct bytes request = {0};
     cleanup_json struct json_doc *answer = NULL;
@@ -230,7 +230,7 @@ static void check_sources(struct doctor *d, const struct control_mount *m)
     for (size_t i = 0; i < json_count(&sources); i++) {
         struct json s = json_at(&sources, i);
         doctor_probed(d, json_str_at(&s, "uri"), json_str_at(&s, "what"), json_str_at(&s, "why"),
-                      json_str_at(&s, "key"));
+                      json_str_at(&s, "key"), writable);
     }
 }
 
@@ -298,6 +298,8 @@ void doctor_mount(struct doctor *d, const struct control_mount *m, bool whole)
     if (pending.node) {
         check_pending(d, m, &pending);
         check_tiers(d, &status);
+        if (whole)
+            check_sources(d, m, /* writable= */ true);
         return;
     }
     if (json_uint_at(&set, "samples") == 0)
@@ -308,7 +310,7 @@ void doctor_mount(struct doctor *d, const struct control_mount *m, bool whole)
     check_stale(d, m);
     if (!whole)
         return;
-    check_sources(d, m);
+    check_sources(d, m, /* writable= */ false);
     if (*json_str_at(&status, "dir"))
         doctor_names(d, json_str_at(&status, "dir"));
 }

@@ -70,12 +70,14 @@ static void check_clock(struct doctor *d, struct fetch *f, struct store *s, cons
 }
 
 void doctor_probed(struct doctor *d, const char *uri, const char *what, const char *why,
-                   const char *key)
+                   const char *key, bool may_be_empty)
 {
     if (*what && *key)
         finding(d, WRONG, what, NULL, "%s: %s: %s", uri, key, why);
     else if (*what)
         finding(d, WRONG, what, NULL, "%s: %s", uri, why);
+    else if (!*key && may_be_empty)
+        finding(d, SOUND, "listing (nothing is stored there)", NULL, "%s", uri);
     else if (!*key)
         finding(d, NOTE, "the listing is empty: an empty mount", "check the prefix", "%s", uri);
     else
@@ -86,7 +88,8 @@ static void check_store(struct doctor *d, struct fetch *f, struct store *s)
 {
     struct store_probe p;
     probe_store(f, s, &p);
-    doctor_probed(d, store_uri(s), p.what ? p.what : "", p.err.msg, p.key ? p.key : "");
+    doctor_probed(d, store_uri(s), p.what ? p.what : "", p.err.msg, p.key ? p.key : "",
+                  /* may_be_empty= */ false);
     if (p.key)
         check_clock(d, f, s, p.key);
     probe_release(&p);

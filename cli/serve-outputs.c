@@ -239,6 +239,7 @@ static void add_control(struct mount *m, struct control_server_conf *conf)
     struct outputs *p = outputs_of(m);
     conf->stage = p->stage;
     conf->fetch = p->fetch;
+    conf->store = p->store;
 }
 
 static const char *mode(const struct mount *m)

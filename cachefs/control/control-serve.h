@@ -23,6 +23,7 @@ struct control_server_conf {
     /* Of a mount that can be written, in place of the volume. */
     struct stage *stage;
     struct fetch *fetch;
+    struct store *store;
     void (*status)(void *arg, struct bytes *json); /* the whole status object */
     void (*shutdown)(void *arg);                   /* asked to end */
     /* Fields of `ping` about who keeps this process (may be NULL). */

@@ -1,4 +1,4 @@
-/* Of a mount that can be written: what `flush`, `stats` and `status` say about its stage. */
+/* Of a mount that can be written: what `flush`, `stats`, `status` and `probe` say. */
 #include "serve-internal.h"
 
 #include "clock.h"
@@ -51,6 +51,27 @@ int outputs_flush(struct request *r, struct err *err)
         if (tell_pending(r, err))
             return -1; /* nobody waits any more */
     }
+}
+
+/* An engine of its own asks, as for samples (volume/probe.c): writers do not wait for it. */
+int outputs_probe(struct request *r, struct err *err)
+{
+    struct store *store = r->connection->server->conf.store;
+    struct fetch_conf conf;
+    struct fetch *f;
+    struct store_probe p;
+    fetch_conf_defaults(&conf);
+    probe_patience(&conf);
+    conf.log = r->connection->server->conf.log;
+    if (fetch_new(&f, &conf, err))
+        return -1;
+    jw_array(r->w, "sources");
+    probe_store(f, store, &p);
+    probe_write(r->w, store, &p);
+    probe_release(&p);
+    jw_end(r->w);
+    fetch_free(f);
+    return 0;
 }
 
 void control_outputs_counts(struct stage *s, struct fetch *f, struct json_writer *w)

@@ -52,7 +52,7 @@ static int op_stale(struct request *r, struct err *err)
 
 static int op_probe(struct request *r, struct err *err)
 {
-    return volume_probe(r->volume, r->w, err);
+    return r->stage ? outputs_probe(r, err) : volume_probe(r->volume, r->w, err);
 }
 
 static int op_flush(struct request *r, struct err *err)
@@ -234,7 +234,7 @@ static const struct op ops[] = {
      NEEDS_ANY, OWNER},
     {"rescan", op_rescan, KEYS(), NEEDS_VOLUME, OWNER},
     {"stale", op_stale, KEYS(), NEEDS_VOLUME, OWNER},
-    {"probe", op_probe, KEYS(), NEEDS_VOLUME, OWNER},
+    {"probe", op_probe, KEYS(), NEEDS_ANY, OWNER},
     {"extent", op_extent, KEYS("path", "id", "block"), NEEDS_VOLUME, ANYBODY},
     {"extent-check", op_extent_check, KEYS("lease"), NEEDS_VOLUME, ANYBODY},
     {"extent-return", op_extent_return, KEYS("lease"), NEEDS_VOLUME, ANYBODY},

@@ -105,6 +105,7 @@ int warmup_resume(struct control_server *s, struct err *err);
 /* op-outputs.c */
 int outputs_flush(struct request *r, struct err *err);
 void outputs_stats(struct request *r);
+int outputs_probe(struct request *r, struct err *err);
 void leases_return(struct connection *c);
 /* Notes it as the connection's. -1: it holds too many (the lease is given back). */
 int lease_note(struct connection *c, uint64_t lease, struct err *err);

@@ -70,9 +70,7 @@ void probe_patience(struct fetch_conf *c)
     c->budget_ns = BUDGET_S * NS_PER_S;
 }
 
-/* --- all of a volume's ------------------------------------------------------------------------ */
-
-static void write_probe(struct json_writer *w, struct store *s, const struct store_probe *p)
+void probe_write(struct json_writer *w, const struct store *s, const struct store_probe *p)
 {
     jw_object(w, NULL);
     jw_str(w, "uri", store_uri(s));
@@ -81,6 +79,8 @@ static void write_probe(struct json_writer *w, struct store *s, const struct sto
     jw_strn(w, "key", p->key ? p->key : "", p->key_len);
     jw_end(w);
 }
+
+/* --- all of a volume's ------------------------------------------------------------------------ */
 
 int volume_probe(struct volume *v, struct json_writer *w, struct err *err)
 {
@@ -97,7 +97,7 @@ int volume_probe(struct volume *v, struct json_writer *w, struct err *err)
         for (size_t i = 0; i < v->sources.set.n; i++) {
             struct store_probe p;
             probe_store(f, v->sources.stores[i], &p);
-            write_probe(w, v->sources.stores[i], &p);
+            probe_write(w, v->sources.stores[i], &p);
             probe_release(&p);
         }
         jw_end(w);

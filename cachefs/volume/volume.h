@@ -224,6 +224,7 @@ struct store_probe {
 /* The beginning of a listing, and a byte of the first object. */
 void probe_store(struct fetch *f, struct store *s, struct store_probe *ret);
 void probe_release(struct store_probe *p);
+void probe_write(struct json_writer *w, const struct store *s, const struct store_probe *p);
 void probe_patience(struct fetch_conf *c); /* who asks does not wait as long as readers do */
 /* "sources": of each uri, what, why, key. Into an open object. */
 int volume_probe(struct volume *v, struct json_writer *w, struct err *err);
