@@ -63,8 +63,12 @@ static void decide_live(struct job *j)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-/* Servers never end by themselves, and what is left of a failed training holds its devices: what
- * runs is stopped, unless the user wants to look at a failure with all its pods. */
+/* How long servers may outlive a training that ended well and whose pods are kept: those that end
+ * with their last trainer leave a log. */
+#define LAST_WORDS_S 30
+
+/* Servers never end by themselves, mostly, and what is left of a failed training holds its devices:
+ * what runs is stopped, unless the user wants to look at a failure with all its pods. */
 static void decide_over(struct job *j, bool completed)
 {
     const char *policy = j->spec->clean;
@@ -72,15 +76,17 @@ static void decide_over(struct job *j, bool completed)
     bool never = policy && strcmp(policy, "Never") == 0;
     bool on_failure = policy && strcmp(policy, "OnFailure") == 0;
     bool all = always || (completed ? !never && !on_failure : on_failure);
-    if (all || completed || !never)
+    int64_t ended = part_time(part_text(&j->was, "completionTime"));
+    int64_t since = ended < 0 ? INT64_MAX : view_now(j->v) - ended;
+    if (completed && !all && since < LAST_WORDS_S)
+        job_again(j, LAST_WORDS_S - since);
+    else if (all || completed || !never)
         job_remove_pods(j, !all);
     job_drop_group(j);
-    int64_t ended = part_time(part_text(&j->was, "completionTime"));
     if (j->spec->ttl_s < 0 || ended < 0)
         return;
-    int64_t left = ended + j->spec->ttl_s - view_now(j->v);
-    if (left > 0)
-        job_again(j, left);
+    if (since < j->spec->ttl_s)
+        job_again(j, j->spec->ttl_s - since);
     else
         act_delete(&j->children, KIND_PADDLEJOB, j->ns, j->name, j->uid);
 }

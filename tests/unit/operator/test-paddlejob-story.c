@@ -12,6 +12,7 @@
 
 #define NOW      1795305600
 #define MOST     200 /* rounds until everything must be at rest */
+#define LATER    31  /* seconds after which servers of a job that has completed are stopped */
 #define JOB_PATH KIND_PADDLEJOB, "team", "resnet"
 
 struct story {
@@ -111,6 +112,8 @@ static void finish(struct run *r)
         r->step++;
         settle(r);
     }
+    r->m.now += LATER;
+    settle(r);
 }
 
 static void begin(struct run *r)
@@ -160,6 +163,17 @@ static bool end_workers(struct cluster *m, int n)
 static bool ends_well(struct cluster *m, unsigned step)
 {
     return step == 0 && end_workers(m, 2);
+}
+
+static bool servers_end_by_themselves(struct cluster *m, unsigned step)
+{
+    if (step == 0)
+        end_workers(m, 2);
+    if (step == 1) {
+        cr_assert_eq(cluster_count(m, KIND_POD), 4, "servers may say their last words");
+        cluster_end_pod(m, "team", "resnet-ps-0", 0);
+    }
+    return step < 2;
 }
 
 static bool waits_for_samples(struct cluster *m, unsigned step)
@@ -296,6 +310,8 @@ static const struct story stories[] = {
     {"keeps its pods", "{" NEVER_CLEAN WORKERS(2) "}", 0, ends_well, "Completed", 2, 0},
     {"servers are stopped", "{" NEVER_CLEAN SERVERS(2) "," WORKERS(2) "}", 0, ends_well,
      "Completed", 2, 0},
+    {"a server ends by itself", "{" NEVER_CLEAN SERVERS(2) "," WORKERS(2) "}", 0,
+     servers_end_by_themselves, "Completed", 3, 0},
     {"services", "{\"intranet\":\"Service\"," SERVERS(1) "," WORKERS(2) "}", 0, ends_well,
      "Completed", 0, 0},
     {"on the host", "{\"intranet\":\"Host\"," WORKERS(2) "}", 0, ends_well, "Completed", 0, 0},
