@@ -40,7 +40,8 @@ struct outputs {
 
 /* --- what can't be together ------------------------------------------------------------------- */
 
-/* Nothing has to lie below a prefix of a store. A folder is there, or its name is wrong. */
+/* Nothing has to be there yet: a job's results begin with their first object, in a folder as below
+ * a prefix. */
 static int check_store(const struct store *store, const char *set, struct err *err)
 {
     unsigned caps = store_caps(store);
@@ -54,9 +55,7 @@ static int check_store(const struct store *store, const char *set, struct err *e
         return 0;
     const char *dir = store_local_dir(store);
     if (stat(dir, &st))
-        return errno == ENOENT ? err_set(err, ERR_NOT_FOUND,
-                                         "%s: the folder does not exist (mkdir -p %s)", set, dir)
-                               : err_sys(err, errno, "%s: look at the folder %s", set, dir);
+        return errno == ENOENT ? 0 : err_sys(err, errno, "%s: look at the folder %s", set, dir);
     return S_ISDIR(st.st_mode) ? 0 : err_set(err, ERR_USAGE, "%s: not a folder: %s", set, dir);
 }
 

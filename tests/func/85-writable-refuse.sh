@@ -12,8 +12,13 @@ refused 2 "sometimes.*interval" sampan mount "file://$SRC" "$MNT" --cache "ssd:$
 refused 2 "one.*folder on a disk" sampan mount "file://$SRC" "$MNT" --cache "mem:x=64MiB" --writable
 refused 2 "can only be read" sampan mount http://127.0.0.1:9/x/ "$MNT" --cache "ssd:$CACHE=1GiB" --writable
 refused 2 "URI of one store" sampan mount "$T/set.json" "$MNT" --cache "ssd:$CACHE=1GiB" --writable
-refused 3 "file://$T/typo: the folder does not exist .mkdir -p $T/typo" sampan mount "file://$T/typo" "$MNT" --cache "ssd:$CACHE=1GiB" --writable
 echo >"$T/a-file"
 refused 2 "not a folder" sampan mount "file://$T/a-file" "$MNT" --cache "ssd:$CACHE=1GiB" --writable
-! [ -e "$T/typo" ] || fail "a folder was made of a wrong name"
+refused 3 "look at the folder.*Not a directory" sampan mount "file://$T/a-file/below" "$MNT" --cache "ssd:$CACHE=1GiB" --writable
+nothing_left
+sampan mount "file://$T/later" "$MNT" --cache "ssd:$CACHE=1GiB" --writable
+[ ! -e "$T/later" ] || fail "it is made before there is anything in it"
+echo result >"$MNT/r"
+sampan umount "$MNT"
+[ "$(cat "$T/later/r")" = result ] || fail "what was written is not there"
 nothing_left
