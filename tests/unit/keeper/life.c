@@ -96,8 +96,8 @@ static void do_step(struct keeper *k, char step)
         break;
     case 'D':
         for (uint32_t i = 0; i < s->n_desks; i++) {
-            take_in_hand(keeper_desk(s, i), 9);
             keeper_desk(s, i)->unique = 100 + i;
+            take_in_hand(keeper_desk(s, i), 9);
         }
         break;
     case 's':

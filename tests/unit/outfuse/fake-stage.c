@@ -294,20 +294,25 @@ int stage_rename(struct stage *s, const struct stage_call *c, uint64_t parent, c
     return 0;
 }
 
+/* fn() may ask for what it was told of: the lock is held to look only. */
 int stage_readdir(struct stage *s, const struct stage_call *c, uint64_t ino, uint64_t after_cookie,
                   stage_dir_fn *fn, void *arg, struct err *err)
 {
     (void)c;
     (void)err;
-    for (size_t i = 0; i < s->n; i++) {
-        const struct node *n = &s->nodes[i];
+    for (size_t i = 0;; i++) {
+        struct node n;
         struct stage_attr a;
-
-        attr(n, &a);
-        if (n->parent == ino && n->ino > after_cookie && !fn(arg, n->name, &a, n->ino))
-            break;
+        {
+            ACQUIRE(&s->lock);
+            if (i == s->n)
+                return 0;
+            n = s->nodes[i];
+        }
+        attr(&n, &a);
+        if (n.parent == ino && n.ino > after_cookie && !fn(arg, n.name, &a, n.ino))
+            return 0;
     }
-    return 0;
 }
 
 int stage_create(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,

@@ -51,6 +51,7 @@ static void start(struct kernel *k, struct stage *s, struct keeper_state *state)
     setsockopt(socks[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
     setsockopt(socks[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
     k->sock = socks[0];
+    k->dev = socks[1];
     k->unique = 2;
     k->stage = s;
     k->state = state;

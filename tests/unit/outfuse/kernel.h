@@ -7,6 +7,7 @@
 
 struct kernel {
     int sock; /* our end */
+    int dev;  /* the front end's, which closes it */
     uint64_t unique;
     uint32_t pid; /* of the caller; 0: some */
     struct stage *stage;

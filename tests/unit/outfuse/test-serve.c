@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "kernel.h"
 #include "sampan-ioctl.h"
@@ -311,8 +312,9 @@ Test(serve, news_of_one_file_are_one)
 {
     enum { FILES = 10, CHANGES = 2000 };
     bool told[FILES] = {false};
-    int code, n = 0;
+    int code, n = 0, room = 64 << 10; /* some hundred notifications */
 
+    setsockopt(k->dev, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
     for (int i = 0; i < CHANGES * FILES; i++)
         fake_news(s, (uint64_t)(100 + i % FILES), NULL);
     fake_news(s, 1, "end");
