@@ -448,4 +448,4 @@ store_up
 logged_store_up
 in_bucket samples "$W/pictures" pictures/
 story_images
-for part in ${STORY_PARTS:-deployed becomes_ready warmed by_plugin works scales refreshes plain_job trains starts survives reinstalled goes_back example story_end}; do $part; done
+for part in ${STORY_PARTS:-deployed becomes_ready warmed by_plugin works scales refreshes by_servers plain_job trains starts survives reinstalled goes_back example story_end}; do $part; done
