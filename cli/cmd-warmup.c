@@ -255,10 +255,8 @@ const struct command cmd_warmup = {
     .about =
         "Fetches all samples of the mount, or those at and below PATH (below the mount, as it "
         "is named from here, or absolute). A SET (a URI) needs no mount: give it the --cache and "
-        "the keys that the "
-        "mount will "
-        "have. It is refused before its first byte if they cannot fit. Interrupting it stops "
-        "it; what was fetched stays.\n\n"
+        "the keys that the mount will have. It is refused before its first byte if they cannot "
+        "fit. Interrupting it stops it; what was fetched stays.\n\n"
         "Of a divided set (mount or set: partition=I/P; or --partition) only this node's share "
         "is brought: what its ranks will read, and nothing twice. Every node computes its own "
         "share from the catalog and the options, which must be the same on all. --partition "

@@ -133,8 +133,7 @@ int journal_tail(struct pack *p, uint64_t *ret_records, uint64_t *ret_end);
 int journal_create(struct pack *p, struct err *err);
 int journal_append(struct pack *p, const struct journal_record *r, size_t n, struct err *err);
 
-/* --- direct.c: large units past the page cache -------------------------------------------------
- */
+/* --- direct.c: large units past the page cache ------------------------------------------------ */
 
 /* Bytes [offset, offset + len) of the pack's file, in a buffer of the pool; *ret: where they begin
  * in it. NULL: not in this way (no buffer is free, the disk refuses, or its file system reads in no
