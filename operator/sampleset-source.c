@@ -216,10 +216,18 @@ static bool secret_has(const struct json *secret, const char *const *names)
     return has;
 }
 
+/* The caller wipes both. */
+static bool keys_of(const struct json *secret, char **ret_access, char **ret_key)
+{
+    *ret_access = secret_value(secret, access_names);
+    *ret_key = secret_value(secret, secret_names);
+    return *ret_access && **ret_access && *ret_key && **ret_key;
+}
+
 bool store_has_keys(const struct json *secret)
 {
-    char *access = secret_value(secret, access_names), *key = secret_value(secret, secret_names);
-    bool has = access && *access && key && *key;
+    char *access, *key;
+    bool has = keys_of(secret, &access, &key);
     wipe(access);
     wipe(key);
     return has;
@@ -227,13 +235,13 @@ bool store_has_keys(const struct json *secret)
 
 void store_write_keys(struct json_writer *w, const char *name, const struct json *secret)
 {
-    if (!secret || !store_has_keys(secret))
-        return;
-    char *access = secret_value(secret, access_names), *key = secret_value(secret, secret_names);
-    jw_object(w, name);
-    jw_str(w, "accessKeyId", access);
-    jw_str(w, "secretAccessKey", key);
-    jw_end(w);
+    char *access = NULL, *key = NULL;
+    if (secret && keys_of(secret, &access, &key)) {
+        jw_object(w, name);
+        jw_str(w, "accessKeyId", access);
+        jw_str(w, "secretAccessKey", key);
+        jw_end(w);
+    }
     wipe(access);
     wipe(key);
 }
