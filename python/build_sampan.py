@@ -1,5 +1,6 @@
-"""Builds the wheel of the sampan module: its Python files and one shared library, compiled from
-common/order. Needs a C compiler and nothing from the network (a PEP 517 back end without requirements)."""
+"""Builds the wheel of the sampan module: its Python files, a shared library compiled from common/order, and
+the loader's library where `make` has built it. Needs a C compiler and nothing from the network (a PEP 517 back
+end without requirements)."""
 import base64
 import hashlib
 import os
@@ -11,6 +12,7 @@ import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NAME, VERSION = "sampan", "0.1.0"
+LOADER = "libsampan-loader.so.0"
 METADATA = f"""Metadata-Version: 2.1
 Name: {NAME}
 Version: {VERSION}
@@ -40,6 +42,17 @@ def compile_library(target):
     subprocess.run(command + [f for f in c_files() if f.endswith(".c")], check=True)
 
 
+def loader_library():
+    """What `make` has built next door; without it sampan.Loader looks for the system's."""
+    path = os.path.join(HERE, "..", "build", "lib", LOADER)
+    return path if os.path.exists(path) else None
+
+
+def contents_of(path):
+    with open(path, "rb") as source:
+        return source.read()
+
+
 def python_files():
     return sorted(n for n in os.listdir(os.path.join(HERE, "sampan")) if n.endswith(".py"))
 
@@ -51,13 +64,13 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     contents = {f"{info}/METADATA": METADATA.encode(),
                 f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: {NAME}\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()}
     for name in python_files():
-        with open(os.path.join(HERE, "sampan", name), "rb") as source:
-            contents[f"{NAME}/{name}"] = source.read()
+        contents[f"{NAME}/{name}"] = contents_of(os.path.join(HERE, "sampan", name))
+    if loader_library():
+        contents[f"{NAME}/{LOADER}"] = contents_of(loader_library())
     with tempfile.TemporaryDirectory() as folder:
         library = os.path.join(folder, "libsampan-order.so")
         compile_library(library)
-        with open(library, "rb") as built:
-            contents[f"{NAME}/libsampan-order.so"] = built.read()
+        contents[f"{NAME}/libsampan-order.so"] = contents_of(library)
     record = "".join(
         f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}\n"
         for path, data in contents.items())

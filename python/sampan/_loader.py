@@ -1,12 +1,15 @@
 """libsampan-loader by ctypes: batches of decoded pictures as numpy arrays."""
 import ctypes
 import os
+import threading
 
 FORMATS = {"float": 0, "uint8": 1, "raw": 2}
 CROPS = {"random": 0, "centre": 1, "center": 1, "none": 2}
 POLICIES = {"fail": 0, "skip": 1}
 DIRECT = {"auto": 0, "off": 1, "only": 2}
 TOKEN_BYTES = 1600
+LATE = 2
+WAIT_NS, REST_NS = 200_000_000, 2_000_000_000  # for a batch, until signals are heard; for reads in hand, at the end
 NOT_FOUND, CORRUPT, DENIED, USAGE = 1, 3, 5, 7  # of enum err_class
 _NAME = "libsampan-loader.so.0"
 
@@ -84,7 +87,7 @@ def _load():
     except OSError as why:
         what = ("another package has brought an older JPEG library of the same name: import sampan before it, say before torchvision"
                 if "symbol" in str(why) and "jpeg" in str(why) else
-                'it comes with the package sampan, or by "make install"; or name it in SAMPAN_LOADER_LIBRARY')
+                'it comes by "make install", or by "make && pip install python/"; or name it in SAMPAN_LOADER_LIBRARY')
         raise ImportError(f"sampan.Loader: {why} ({what})") from why
     err, handle = ctypes.POINTER(_Err), ctypes.c_void_p
     batch = ctypes.POINTER(_Batch)
@@ -92,8 +95,9 @@ def _load():
             ("options_init", None, ctypes.POINTER(_Options)),
             ("open", ctypes.c_int, ctypes.POINTER(handle), ctypes.POINTER(_Options), err),
             ("close", None, handle),
-            ("next", ctypes.c_int, handle, ctypes.POINTER(batch), err),
+            ("next_within", ctypes.c_int, handle, ctypes.c_uint64, ctypes.POINTER(batch), err),
             ("release", None, handle, batch),
+            ("rest", ctypes.c_bool, handle, ctypes.c_uint64),
             ("set_epoch", ctypes.c_int, handle, ctypes.c_uint64, err),
             ("token", ctypes.c_int, handle, ctypes.c_char_p, err),
             ("info", None, handle, ctypes.POINTER(_Info)),
@@ -116,32 +120,58 @@ class _Handle:
 
     def __init__(self, lib, options):
         self.lib, self.pointer, self.held = lib, ctypes.c_void_p(), 0
+        self.process = os.getpid()
+        self.turn = threading.Lock()  # one thread at a time takes batches
         err = _Err()
         if lib.loader_open(ctypes.byref(self.pointer), ctypes.byref(options), ctypes.byref(err)):
             raise err.raised()
 
+    def is_here(self):
+        """Not so in a process forked off: there are no threads, and locks may be held for ever."""
+        return self.process == os.getpid()
+
+    def take(self):
+        """The next batch, or None at the epoch's end. Signals are heard while there is none yet."""
+        held, err = _Held(self), _Err()
+        with self.turn:
+            while True:
+                rc = self.lib.loader_next_within(self.pointer, WAIT_NS, ctypes.byref(held.batch), ctypes.byref(err))
+                if rc != LATE:
+                    break
+        if rc < 0:
+            raise err.raised()
+        return held if rc else None
+
     def __del__(self):
-        if getattr(self, "pointer", None):
+        # A thread that a read never comes back to is left alone with its memory: whoever ends does not wait for it.
+        if getattr(self, "pointer", None) and self.is_here() and self.lib.loader_rest(self.pointer, REST_NS):
             self.lib.loader_close(self.pointer)
 
 
 class _Held:
     """A batch's memory: goes back to the loader with the last array that looks at it."""
 
-    def __init__(self, handle, batch):
-        self._handle, self._batch = handle, batch
+    def __init__(self, handle):
+        self.handle, self.batch = handle, ctypes.POINTER(_Batch)()
         handle.held += 1
 
     def __del__(self):
-        self._handle.held -= 1
-        self._handle.lib.loader_release(self._handle.pointer, self._batch)
+        self.handle.held -= 1
+        if self.handle.is_here():
+            self.handle.lib.loader_release(self.handle.pointer, self.batch)
 
     def view(self, address, shape, kind):
         import numpy
-        looked_at = type("Memory", (), {})()
-        looked_at.held = self
-        looked_at.__array_interface__ = {"version": 3, "data": (address, False), "shape": shape, "typestr": kind}
-        return numpy.asarray(looked_at)
+        return numpy.asarray(_Memory(self, {"version": 3, "data": (address, False), "shape": shape, "typestr": kind}))
+
+
+class _Memory:
+    """What numpy looks at, and keeps as long as it does."""
+
+    __slots__ = ("held", "__array_interface__")
+
+    def __init__(self, held, interface):
+        self.held, self.__array_interface__ = held, interface
 
 
 class Batch:
@@ -182,13 +212,19 @@ class Loader:
                  threads=0, depth=4, seed=0, epochs=0, drop_last=False, flip=True, mean=None, std=None, policy="fail",
                  direct="auto", samples=None, max_pixels=0, max_bytes=0, tell_mount=True, resume=None):
         height, width = (size, size) if isinstance(size, int) else size
-        self._lib = _load()
+        self._lib, self._handle = _load(), None
         o = self._options = _Options()
         self._lib.loader_options_init(ctypes.byref(o))
         o.dir, o.sampler = os.fsencode(folder), sampler.encode()
         o.list = None if samples is None else os.fsencode(samples)
-        o.batch, o.drop_last, o.epochs, o.threads, o.depth = batch_size, drop_last, epochs, threads, depth
-        o.height, o.width, o.resize, o.no_flip, o.seed = height, width, resize, not flip, seed
+        o.drop_last, o.no_flip, o.quiet_mount = drop_last, not flip, not tell_mount
+        for name, field, value in (
+                ("batch_size", "batch", batch_size), ("epochs", "epochs", epochs), ("threads", "threads", threads),
+                ("depth", "depth", depth), ("size", "height", height), ("size", "width", width), ("resize", "resize", resize),
+                ("seed", "seed", seed), ("max_pixels", "max_pixels", max_pixels), ("max_bytes", "max_bytes", max_bytes)):
+            setattr(o, field, value)
+            if getattr(o, field) != value:  # ctypes cuts off what does not fit
+                raise ValueError(f"{name}={value}: want 0 to {2 ** (8 * getattr(_Options, field).size) - 1}")
         for name, known, value in (("format", FORMATS, format), ("crop", CROPS, crop), ("policy", POLICIES, policy),
                                    ("direct", DIRECT, direct)):
             if value not in known:
@@ -196,19 +232,28 @@ class Loader:
             setattr(o, name, known[value])
         for name, value in (("mean", mean), ("std", std)):
             if value is not None:
+                if len(value) != 3 or not all(abs(v) < 1e30 for v in value):
+                    raise ValueError(f"{name}={value}: want three numbers, of red, green and blue")
                 setattr(o, name, (ctypes.c_float * 3)(*value))
-        o.max_pixels, o.max_bytes, o.quiet_mount = max_pixels, max_bytes, not tell_mount
         self._open(resume)
 
     def _open(self, resume):
-        self._handle = None  # the one before first: its threads end
         self._options.resume = resume.encode() if resume else None
-        self._handle = _Handle(self._lib, self._options)
+        self._handle = _Handle(self._lib, self._options)  # the one before stays if there is none
 
-    def _pointer(self):
+    def _here(self):
         if self._handle is None:
             raise ValueError("the loader is closed")
-        return self._handle.pointer
+        if not self._handle.is_here():
+            raise RuntimeError(f"a loader is of the process that made it ({self._handle.process}): make one in each, "
+                               "in the workers of a DataLoader too (it has threads of its own and needs none)")
+        return self._handle
+
+    def _pointer(self):
+        return self._here().pointer
+
+    def __reduce__(self):
+        raise TypeError("a loader cannot be pickled, it has threads: make one in each process (state_dict() can be)")
 
     def info(self):
         """What was found: samples, classes, batches of an epoch, …"""
@@ -252,21 +297,18 @@ class Loader:
 
     def __iter__(self):
         """To the end of the epoch; the next iteration is the next epoch."""
-        handle = self._handle
-        pointer = self._pointer()
-        while self._handle is handle:  # another one, or None: loaded, closed
-            err, batch = _Err(), ctypes.POINTER(_Batch)()
-            rc = self._lib.loader_next(pointer, ctypes.byref(batch), ctypes.byref(err))
-            if rc < 0:
-                raise err.raised()
-            if rc == 0:
-                return
-            yield self._taken(handle, batch)
+        handle = self._here()
+        return iter(lambda: self._next(handle), None)  # no frame that would keep the batch that was given last
 
-    def _taken(self, handle, batch):
+    def _next(self, handle):
+        if self._handle is not handle:  # another one, or None: loaded, closed
+            return None
+        held = self._here().take()
+        return held and self._taken(held)
+
+    def _taken(self, held):
         import numpy
-        b = batch.contents
-        held = _Held(handle, batch)
+        b = held.batch.contents
         labels = numpy.ctypeslib.as_array(b.labels, (b.n,)).copy() if b.n else numpy.empty(0, numpy.int32)
         numbers = numpy.ctypeslib.as_array(b.numbers, (b.n,)).copy() if b.n else numpy.empty(0, numpy.uint64)
         if b.format == FORMATS["raw"]:
@@ -275,7 +317,7 @@ class Loader:
         else:
             kind = "<f4" if b.format == FORMATS["float"] else "|u1"
             images = held.view(b.pixels, (b.n, b.h, b.w, b.c), kind)
-        if handle.held >= self._options.depth:  # nothing would be left to fill
+        if held.handle.held >= self._options.depth:  # nothing would be left to fill
             images = [i.copy() for i in images] if isinstance(images, list) else images.copy()
         return Batch(images, labels, numbers, b)
 
@@ -288,7 +330,10 @@ class Loader:
 
     def load_state_dict(self, state):
         """Goes on from there, with as many ranks as this loader's sampler says."""
-        self._open(state["token"])
+        token = state.get("token") if isinstance(state, dict) else None
+        if not token or not isinstance(token, str):
+            raise ValueError(f"{state!r}: want what state_dict() gave")
+        self._open(token)
 
     def close(self):
         self._handle = None

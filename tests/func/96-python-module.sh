@@ -6,6 +6,12 @@
 need_mount
 TMPDIR=$T "$VENV/bin/pip" install -q --no-index --no-deps --disable-pip-version-check --no-cache-dir --target "$T/site" \
     "$SAMPAN_TESTS/../python" >"$T/log/pip" 2>&1 || fail "pip install: $(tail -3 "$T/log/pip")"
+# What `make` has built of the loader is in the package.
+if [ -e "$SAMPAN_TESTS/../build/lib/libsampan-loader.so.0" ]; then
+    env -u SAMPAN_LOADER_LIBRARY PYTHONPATH="$T/site" "$PYTHON" -c '
+import os, sampan._loader as module
+assert os.path.dirname(module._load()._name) == os.path.dirname(module.__file__), module._load()' || fail "the package has no loader"
+fi
 make_set --classes 3 --files 8
 mount_set "file://$SRC"
 cat >"$T/check.py" <<'PY'

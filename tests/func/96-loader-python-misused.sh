@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# sampan.Loader where programs do what they should not, or what they may at any moment: a process is forked off, a loader
+# is pickled, threads take batches at once, Ctrl-C comes while a sample hangs, a state or a number is none. Nothing
+# hangs, no batch's memory is lost, and the error says what to do.
+. "$SAMPAN_TESTS/lib/common.sh"
+use_loader
+"$SAMPAN_BUILD/tools/make-pictures" "$SRC" 3 12 60 50
+mkfifo "$T/hangs"
+cp -r "$SRC" "$T/one-hangs"
+(cd "$T/one-hangs" && find . -type f | sort >"$T/list")
+ln -f "$T/hangs" "$T/one-hangs/class-001/000004.jpg"
+cat >"$T/check.py" <<'PY'
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+
+import numpy
+import sampan
+
+folder, one_hangs, names = sys.argv[1:]
+signal.alarm(120)  # whatever hangs
+
+
+def same(what, got, want):
+    assert got == want, f"{what}: got {got}, want {want}"
+
+
+def refused(kind, part, fn, *args, **keys):
+    try:
+        got = fn(*args, **keys)
+    except kind as why:
+        assert part in str(why), why
+        return
+    raise AssertionError(f"not refused: {part}: {got}")
+
+
+def opened(**keys):
+    return sampan.Loader(folder, "torch-distributed,seed=1", **{"batch_size": 4, "size": 16, **keys})
+
+
+# A process forked off has none of the threads: it may neither wait for them nor end them.
+loader = opened()
+batches = iter(loader)
+batch = next(batches)
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    for use in (lambda: next(batches), lambda: next(iter(loader)), loader.state_dict, loader.figures, lambda: len(loader)):
+        refused(RuntimeError, "make one in each", use)
+    del batch, batches
+    loader.close()
+    del loader
+    os._exit(0)
+same("how the child ended", os.waitpid(child, 0)[1], 0)
+same("and here it goes on", next(batches).step, 1)
+refused(TypeError, "make one in each process", pickle.dumps, loader)
+same("a state is text", pickle.loads(pickle.dumps(loader.state_dict())), loader.state_dict())
+
+# A state that is none: the loader stays what it was.
+good = loader.state_dict()
+refused(ValueError, "cut off", loader.load_state_dict, {"token": good["token"][:-1]})
+for bad in {}, None, {"token": None}, {"token": b"x"}, "x":
+    refused(ValueError, "want what state_dict() gave", loader.load_state_dict, bad)
+same("it goes on", next(batches).step, 2)
+loader.load_state_dict(good)
+same("from a state", next(iter(loader)).step, 2)
+same("who iterated over what it was is at the end", list(batches), [])
+
+# Numbers that fit into no field of the library.
+for name, value in (("batch_size", -1), ("batch_size", 2 ** 32 + 4), ("seed", -1), ("seed", 2 ** 64), ("epochs", -1), ("size", -3),
+                    ("max_pixels", -1), ("threads", -2), ("depth", 2 ** 33)):
+    refused(ValueError, f"{name}={value}: want 0 to ", opened, **{name: value})
+for value in (1, 2), (1, 2, 3, 4), (float("nan"), 0, 0), (1e38, 1, 1):
+    refused(ValueError, "want three numbers", opened, mean=value)
+    refused(ValueError, "want three numbers", opened, std=value)
+same("the largest seed", next(iter(opened(seed=2 ** 64 - 1))).step, 0)
+
+# Threads that take batches at once get each once. (Who is at the end of an epoch while others go on begins the next.)
+loader, taken = opened(batch_size=1, epochs=1, depth=8), []
+takers = [threading.Thread(target=lambda: taken.extend(int(b.numbers[0]) for b in loader)) for _ in range(4)]
+for t in takers:
+    t.start()
+for t in takers:
+    t.join()
+same("samples", sorted(taken), list(range(36)))
+
+# Ctrl-C while a sample hangs: at once, again and again; no memory is lost by it, and neither closing nor the end waits.
+loader = sampan.Loader(one_hangs, samples=names, batch_size=4, size=16, threads=1)
+batches, given = iter(loader), 0
+while given < 4:  # the fifth batch is that of the sample
+    given += len(next(batches)) == 4
+for _ in range(6):
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        raise AssertionError(f"a sample that is not there was given: {next(batches).numbers}")
+    except KeyboardInterrupt:
+        pass
+other = sampan.Loader(one_hangs, samples=names, batch_size=4, size=16, threads=1)
+same("before it", [b.step for _, b in zip(range(4), other)], list(range(4)))
+began = time.monotonic()
+other.close()
+del other
+assert time.monotonic() - began < 60, "closing waits for the sample"
+os.close(os.open(os.path.join(one_hangs, "class-001", "000004.jpg"), os.O_WRONLY))
+refused(sampan.LoaderError, "sample 16 (class-001/000004.jpg): not a file", lambda: list(batches))
+same("pixels", numpy.isfinite(batch.images).all(), True)
+PY
+"$NUMPY_PYTHON" -B -W error::ResourceWarning "$T/check.py" "$SRC" "$T/one-hangs" "$T/list" || fail "the module"
