@@ -32,8 +32,7 @@ void decoder_free(struct decoder *d)
     free(d);
 }
 
-/* --- what a file is ----------------------------------------------------------------------------
- */
+/* --- what a file is --------------------------------------------------------------------------- */
 
 static bool begins(const uint8_t *data, size_t len, const char *with, size_t n)
 {
@@ -70,15 +69,17 @@ static int refuse(const uint8_t *data, size_t len, struct err *err)
             return err_set(err, ERR_CORRUPT,
                            "a %s file by its first bytes, neither JPEG nor PNG (convert it)",
                            kinds[i].name);
+    if (len == 1)
+        return err_set(err, ERR_CORRUPT, "neither JPEG nor PNG: a single byte");
     return err_set(err, ERR_CORRUPT, "neither JPEG nor PNG: it begins with %02x %02x", data[0],
-                   len > 1 ? data[1] : 0);
+                   data[1]);
 }
 
 int decoder_run(struct decoder *d, const void *data, size_t len, const struct augment *a,
                 uint64_t max_pixels, struct region *ret, struct err *err)
 {
-    if (len >= 4 && begins(data, len, "\xff\xd8", 2))
-        return check_end((const uint8_t *)data + 2, len - 2, "\xff\xd9", 2, err)
+    if (begins(data, len, "\xff\xd8", 2))
+        return check_end(data, len, "\xff\xd9", 2, err)
                    ? -1
                    : jpeg_decode(d->jpeg, data, len, a, max_pixels, ret, err);
     if (begins(data, len, "\x89PNG\r\n\x1a\n", 8))
@@ -88,8 +89,7 @@ int decoder_run(struct decoder *d, const void *data, size_t len, const struct au
     return refuse(data, len, err);
 }
 
-/* --- what both kinds need ----------------------------------------------------------------------
- */
+/* --- what both kinds need --------------------------------------------------------------------- */
 
 struct span span_of(double at, double len, uint32_t out_n, uint32_t n)
 {

@@ -121,7 +121,7 @@ static int read_list(struct index *x, const char *file, struct err *err)
         x->labels[x->files.n] = label;
         file_list_add(&x->files, path, strlen(path), 0);
     }
-    return 0;
+    return ferror(f) ? err_sys(err, errno, "read the list %s", file) : 0;
 }
 
 /* As many classes as the largest label asks for. */

@@ -24,6 +24,7 @@
 #define DEPTH_MAX   64
 #define BATCH_MAX   (1u << 20)
 #define SIDE_MAX    16384u
+#define RESIZE_MAX  65535u
 #define SKIPS_KEPT  16
 #define CHUNKS_MAX  64 /* of a raw batch: each at least as large as all before it */
 

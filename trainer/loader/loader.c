@@ -21,8 +21,7 @@ void loader_options_init(struct loader_options *o)
     memcpy(o->std, imagenet_std, sizeof o->std);
 }
 
-/* --- options -----------------------------------------------------------------------------------
- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 static uint32_t cores(void)
 {
@@ -49,6 +48,8 @@ static int check_options(struct loader_options *o, struct err *err)
         (!o->height || !o->width || o->height > SIDE_MAX || o->width > SIDE_MAX))
         return err_set(err, ERR_USAGE, "loader: %ux%u: want 1 to %u pixels a side", o->height,
                        o->width, SIDE_MAX);
+    if (o->resize > RESIZE_MAX)
+        return err_set(err, ERR_USAGE, "loader: resize %u: at most %u", o->resize, RESIZE_MAX);
     if ((unsigned)o->format > LOADER_RAW || (unsigned)o->crop > LOADER_CROP_NONE ||
         (unsigned)o->policy > LOADER_SKIP || (unsigned)o->direct > LOADER_DIRECT_ONLY)
         return err_set(err, ERR_USAGE, "loader: an option has a value that is none of its names");
@@ -126,8 +127,7 @@ static int take_options(struct loader *l, const struct loader_options *o, struct
     return 0;
 }
 
-/* --- open and close ----------------------------------------------------------------------------
- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 static int open_samples(struct loader *l, struct err *err)
 {
@@ -299,8 +299,7 @@ void loader_close(struct loader *l)
     free(l);
 }
 
-/* --- batches -----------------------------------------------------------------------------------
- */
+/* --- batches ---------------------------------------------------------------------------------- */
 
 static struct slot *finished(struct loader *l, bool *ret_all_held)
 {

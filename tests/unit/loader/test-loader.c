@@ -538,6 +538,11 @@ Test(loader, what_cannot_be_is_refused)
     cr_expect(loader_open(&l, &o, &e) == -1);
     cr_expect_eq(e.class, ERR_NOT_FOUND);
     o = options(dir);
+    o.crop = LOADER_CROP_CENTRE;
+    o.resize = UINT32_MAX;
+    cr_expect(loader_open(&l, &o, &e) == -1);
+    cr_expect_not_null(strstr(e.msg, "resize 4294967295: at most "), "%s", e.msg);
+    o = options(dir);
     o.direct = LOADER_DIRECT_ONLY;
     cr_expect(loader_open(&l, &o, &e) == -1);
     cr_expect_not_null(strstr(e.msg, "directly"), "%s", e.msg);
@@ -675,6 +680,12 @@ Test(loader, a_list_with_wrong_lines_is_refused_by_line)
         cr_expect_eq(e.class, ERR_USAGE, "row %zu", i);
         cr_expect_not_null(strstr(e.msg, rows[i].want), "row %zu: %s", i, e.msg);
     }
+    /* One that cannot be read is not a shorter one. */
+    struct loader *l;
+    struct err e = {0};
+    o.list = lists;
+    cr_assert_eq(loader_open(&l, &o, &e), -1);
+    cr_expect_not_null(strstr(e.msg, ": Is a directory"), "%s", e.msg);
     drop_folder(dir);
     drop_folder(lists);
 }
