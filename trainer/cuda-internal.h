@@ -179,8 +179,7 @@ void cuda_rates(struct backend *b, const struct update *u);
 void cuda_update(struct backend *b, float *w, const float *g, float *v, size_t n, bool plain);
 void cuda_track(struct backend *b, float *y, const float *g, size_t n, float keep);
 
-/* --- matrices and convolutions (cuda-matrix.c, cuda-conv.c, cuda-cudnn.c) -----------------------
- */
+/* --- matrices and convolutions (cuda-matrix.c, cuda-conv.c, cuda-cudnn.c) --------------------- */
 
 int cuda_matrix_init(struct cuda *c, struct err *err);
 void cuda_gemm(struct backend *b, bool ta, bool tb, int m, int n, int k, const float *a,
@@ -210,8 +209,7 @@ void cuda_dnn_grad_x(struct cuda *c, struct cuda_dnn *d, const float *w, const f
 void cuda_dnn_grad_w(struct cuda *c, struct cuda_dnn *d, const float *x, const float *dy,
                      float *dw);
 
-/* --- recordings (cuda-record.c), ranks (cuda-ranks.c) -------------------------------------------
- */
+/* --- recordings (cuda-record.c), ranks (cuda-ranks.c) ----------------------------------------- */
 
 enum backend_work cuda_work_begin(struct backend *b, uint64_t key);
 bool cuda_work_end(struct backend *b, enum backend_work answer);

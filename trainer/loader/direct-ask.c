@@ -19,8 +19,7 @@
 #define RETRY_NS (1000000000ull)      /* … is looked for so often */
 #define MAP_STEP ((size_t)256 << 20)  /* a pack that is still written may grow to this */
 
-/* --- one request -------------------------------------------------------------------------------
- */
+/* --- one request ------------------------------------------------------------------------------ */
 
 struct answer {
     struct json_doc *doc;
@@ -70,8 +69,7 @@ static int ask_version(struct direct *d, struct err *err)
     return 0;
 }
 
-/* --- packs -------------------------------------------------------------------------------------
- */
+/* --- packs ------------------------------------------------------------------------------------ */
 
 static uint32_t find_pack(const struct direct *d, const struct stat *st)
 {
@@ -127,8 +125,7 @@ static int take_packs(struct direct *d, const struct answer *a, uint32_t *packs,
     return 0;
 }
 
-/* --- places ------------------------------------------------------------------------------------
- */
+/* --- places ----------------------------------------------------------------------------------- */
 
 struct asking {
     struct direct *d;
@@ -265,8 +262,7 @@ static int ask_all(struct direct *d, struct err *err)
     return 0;
 }
 
-/* --- leases ------------------------------------------------------------------------------------
- */
+/* --- leases ----------------------------------------------------------------------------------- */
 
 static int check_lease(struct direct *d, uint32_t pack, struct err *err)
 {
@@ -295,8 +291,7 @@ static int check_leases(struct direct *d, struct err *err)
     return 0;
 }
 
-/* --- the thread --------------------------------------------------------------------------------
- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 static void note_why(struct direct *d, const struct err *why)
 {
@@ -396,8 +391,7 @@ static void *ask_main(void *arg)
     return NULL;
 }
 
-/* --- from outside ------------------------------------------------------------------------------
- */
+/* --- from outside ----------------------------------------------------------------------------- */
 
 /* The socket that a mount shows to those who see nothing else of the machine. It lies in the
  * mount's root, which is the last folder above `real` of the same file system. NULL: none. */

@@ -29,8 +29,7 @@ struct jpeg {
     struct room rgb, row; /* row: one of four components */
 };
 
-/* --- what libjpeg calls ------------------------------------------------------------------------
- */
+/* --- what libjpeg calls ----------------------------------------------------------------------- */
 
 /* The library's codes are in a header that does not compile beside banned.h: what a message says is
  * told by its text in the library's table. */
@@ -73,8 +72,7 @@ static void watch_scans(j_common_ptr c)
     longjmp(j->jump, 1);
 }
 
-/* --- one decoder -------------------------------------------------------------------------------
- */
+/* --- one decoder ------------------------------------------------------------------------------ */
 
 static void create(struct jpeg *j)
 {

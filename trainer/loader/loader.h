@@ -17,7 +17,8 @@
  * (seed, epoch, sample number).
  *
  * Threads: one thread at a time calls loader_next…(), loader_set_epoch() and loader_close(). All
- * other functions may be called from any thread meanwhile.
+ * other functions may be called from any thread meanwhile. A process that is forked off has none of
+ * the loader's threads: it must not call anything, loader_close() included.
  *
  * This header and err.h are all that a program outside of this tree needs (libsampan-loader).
  */
@@ -63,10 +64,10 @@ enum loader_direct {
 /* All zero but `dir` and `height`, `width`: sensible. loader_options_init() sets what is not 0. */
 struct loader_options {
     const char *dir; /* a mounted set, or any folder */
-    const char *
-        list; /* NULL: walk. A file of lines "PATH", or all of them "PATH LABEL", relative to dir */
-    const char
-        *sampler;       /* NULL: "sequence"; a SPEC with ranks= and rank= (docs/formats/order.md) */
+    /* NULL: walk. A file of lines "PATH", or all of them "PATH LABEL", relative to dir */
+    const char *list;
+    /* NULL: "sequence"; a SPEC with ranks= and rank= (docs/formats/order.md) */
+    const char *sampler;
     const char *resume; /* NULL, or a token of loader_token(): the rest of its epoch first.
                            `sampler` gives rank and ranks then, which may differ from before */
     uint32_t batch;     /* samples a batch (32) */
@@ -110,10 +111,9 @@ struct loader_batch {
     const int32_t *labels;   /* n; -1: a list without labels */
     const uint64_t *numbers; /* n sample numbers, in order */
     uint64_t epoch;
-    uint64_t step; /* of the epoch, from 0; goes on where a resumed epoch was */
-    uint64_t
-        position;     /* samples of this rank's epoch up to and with this batch, skipped ones too */
-    uint32_t skipped; /* of this batch */
+    uint64_t step;     /* of the epoch, from 0; goes on where a resumed epoch was */
+    uint64_t position; /* samples of this rank's epoch so far, with this batch and skipped ones */
+    uint32_t skipped;  /* of this batch */
     uint32_t slot;
 };
 

@@ -41,8 +41,7 @@ void png_reader_free(struct png_reader *p)
     free(p);
 }
 
-/* --- what libpng calls --------------------------------------------------------------------------
- */
+/* --- what libpng calls ------------------------------------------------------------------------ */
 
 _Noreturn static void give_up(png_structp c, png_const_charp why)
 {
@@ -67,8 +66,7 @@ static void take_bytes(png_structp c, png_bytep to, size_t n)
     p->left -= n;
 }
 
-/* --- rows ---------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 /* Whatever is in the file comes out as 8 bits of red, green and blue. Returns how often the rows
  * are to be read. */

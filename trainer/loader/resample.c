@@ -9,9 +9,9 @@
 #include "mem.h"
 #include "picture-internal.h"
 
-#define BITS \
-    14 /* of a weight: all weights of a pixel fit 16 bits, their sum is exactly 1 << BITS */
-#define ONE (1 << BITS)
+/* Of a weight: all weights of a pixel fit 16 bits, their sum is exactly ONE. */
+#define BITS 14
+#define ONE  (1 << BITS)
 
 /* What each value of one axis is made of. */
 struct taps {

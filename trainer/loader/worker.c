@@ -45,8 +45,7 @@ static bool take_claim(struct worker *w, struct claim *ret)
     return false;
 }
 
-/* --- one sample --------------------------------------------------------------------------------
- */
+/* --- one sample ------------------------------------------------------------------------------- */
 
 static void *scratch_room(void *arg, size_t size, struct err *err)
 {
