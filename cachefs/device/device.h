@@ -33,7 +33,8 @@ void mount_readahead(const struct mount_row *row, unsigned kib);
 bool mount_is_dead(const char *path);
 /* For a mount that nobody will serve again. If it is silent instead of dead, a process holds the
  * device that waits for a lock of the kernel (keeper's helper.h), while who has the lock waits for
- * an answer: the kernel is told to fail it all, which root alone may. */
+ * an answer: the kernel is told to fail it all. Root may, and who mounted it, where
+ * /sys/fs/fuse/connections is mounted. */
 void mount_make_dead(const char *path);
 /* Unmounts a mount point from any process, a dead one's too. Busy: ERR_LIMIT naming the users. */
 int mount_end(const char *mountpoint, bool lazy, struct err *err);

@@ -205,12 +205,32 @@ bool mount_is_dead(const char *path)
     return is_ours(path) && ask(path) == ANSWER_DEAD;
 }
 
+/* Whoever mounted it may do so by a file, where the kernel's folder of them is mounted. Its name is
+ * a number that the next mount gets as soon as this one is gone: but this one is still there when
+ * the file is open, and a file of a connection that ended does nothing. */
+static void abort_own(const char *path)
+{
+    cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
+    char name[64];
+
+    if (mount_find(path, row, NULL) < 0)
+        return;
+    unsigned major = row->major, minor = row->minor;
+    snprintf(name, sizeof(name), "/sys/fs/fuse/connections/%u/abort", minor);
+    cleanup_close int fd = major ? -1 : open(name, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || mount_find(path, row, NULL) < 0 || row->major != major || row->minor != minor)
+        return;
+    if (write(fd, "1", 1) < 0)
+        return; /* it stays as it is */
+}
+
 /* A forced umount aborts the connection, and fails where somebody uses the mount: that is as well.
  */
 void mount_make_dead(const char *path)
 {
-    if (is_ours(path) && ask(path) == ANSWER_NONE)
-        umount2(path, UMOUNT_NOFOLLOW | MNT_FORCE);
+    if (is_ours(path) && ask(path) == ANSWER_NONE &&
+        umount2(path, UMOUNT_NOFOLLOW | MNT_FORCE) < 0 && errno == EPERM)
+        abort_own(path);
 }
 
 int mount_end(const char *mountpoint, bool lazy, struct err *err)

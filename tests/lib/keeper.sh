@@ -10,6 +10,7 @@
 #   readers_ok              stops them: no error (EINTR included), no wrong byte, no hung call
 #   wait_while_telling KEY  (of a folder, behind the proxy) returns while the kernel is told of a new file in it, which
 #                           waits for a lock that $remover has, who waits for the daemon
+#   remover_is_told         the remover waits no longer, and was told of an error
 #   start_holder, revive    a third process that has the descriptors of $MNT (root); it revives the mount with them
 
 life() {
@@ -98,6 +99,12 @@ wait_while_telling() { # KEY
         a_notification_waits "$(life)"
     }
     until_true 20 telling || fail "no notification waits"
+}
+
+remover_is_told() {
+    told() { ! kill -0 "$remover" 2>/dev/null; }
+    until_true 5 told || fail "the remover waits still"
+    ! wait "$remover" || fail "the remover saw no error"
 }
 
 start_readers() { # [OPTIONS of verify-reader]
