@@ -70,7 +70,7 @@ int print_out(const struct bytes *text, struct err *err);
 struct store_options {
     const char *endpoint, *region, *credentials, *ca_file, *proxy, *user;
     int64_t webhdfs_port;
-    bool no_sign_request, requester_pays, path_style;
+    bool no_sign_request, requester_pays, no_store_sums, path_style;
 };
 #define STORE_ROWS(type, f)                                                                   \
     {"endpoint", CONF_STRING, AT(type, f.endpoint), .arg = "URL",                             \
@@ -97,6 +97,8 @@ struct store_options {
          .help = "Send no signature and look for no credentials (public buckets)"},           \
         {"requester-pays", CONF_FLAG, AT(type, f.requester_pays),                             \
          .help = "Agree to pay for requests to a requester-pays bucket"},                     \
+        {"no-store-sums", CONF_FLAG, AT(type, f.no_store_sums),                               \
+         .help = "Don't ask an S3 store for the CRC that it keeps of an object"},             \
     {                                                                                         \
         "path-style", CONF_FLAG, AT(type, f.path_style),                                      \
             .help = "Put the bucket into the path even where a host name is possible"         \

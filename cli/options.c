@@ -19,6 +19,7 @@ void store_conf_of(const struct store_options *o, struct store_conf *ret)
         .webhdfs_port = (uint16_t)o->webhdfs_port,
         .anonymous = o->no_sign_request,
         .requester_pays = o->requester_pays,
+        .no_sums = o->no_store_sums,
         .path_style = o->path_style,
     };
 }

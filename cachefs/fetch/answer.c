@@ -137,8 +137,14 @@ static bool is_md5(const char *etag)
     return strlen(etag) == 32 && strspn(etag, "0123456789abcdef") == 32;
 }
 
-/* The sum of a whole object: the catalog's (a manifest gives it), or its ETag with --verify-etag.
- */
+/* Whether the store says itself what the sum of these bytes is. */
+static bool comes_with_sum(const struct flight *fl)
+{
+    return !fl->job->get.sum_of_range && fl->answer.status == 200 && store_has_sum(&fl->answer);
+}
+
+/* The sum of a whole object: the catalog's (a manifest gives it), the store's own, or its ETag with
+ * --verify-etag. */
 static int check_sum(struct fetch *f, const struct flight *fl, struct err *err)
 {
     const struct fetch_get *g = &fl->job->get;
@@ -148,6 +154,8 @@ static int check_sum(struct fetch *f, const struct flight *fl, struct err *err)
         return 0;
     if (store_etag_is_sum(g->etag))
         return store_check_sum(g->etag, fl->to, g->len, err);
+    if (comes_with_sum(fl))
+        return store_check_own_sum(&fl->answer, fl->to, g->len, err);
     if (!f->conf.verify_md5 || f->md5_useless || !is_md5(g->etag))
         return 0;
     char sum[64];
@@ -181,7 +189,7 @@ static int judge_sum(struct fetch *f, const struct flight *fl, enum again *ret, 
     if (!same_as_before(fl))
         return -1;
     *ret = OVER;
-    if (f->md5_seen || store_etag_is_sum(fl->job->get.etag))
+    if (f->md5_seen || store_etag_is_sum(fl->job->get.etag) || comes_with_sum(fl))
         return -1;
     f->md5_useless = true;
     err_clear(err);

@@ -41,7 +41,8 @@ struct fetch_conf {
     uint64_t connect_timeout_ns; /* 5 s */
     bool hedge;
     /* Whole objects whose ETag is an MD5 are summed: 0.2 ms of CPU for 115 KB, so it is off unless
-     * asked for (TLS and TCP have sums of their own). The sums of a manifest are always checked. */
+     * asked for (TLS and TCP have sums of their own). The sums of a manifest, and the CRCs that an
+     * S3 store sends along, are always checked. */
     bool verify_md5;
     struct fetch_counts *counts; /* counted on here; NULL: from 0, in memory of the engine's own */
     struct log *log;

@@ -58,6 +58,7 @@ struct store {
     struct http_peer peer;
     char *ca_file, *proxy;
     bool requester_pays;
+    _Atomic bool no_sums; /* s3: the server keeps none, or nobody wants to know */
     bool path_style;
     struct creds_conf creds_conf;
     struct log *log;

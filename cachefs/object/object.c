@@ -42,6 +42,7 @@ static struct store *store_new(const struct store_ops *ops, const struct store_c
     s->proxy = conf->proxy ? xstrdup(conf->proxy) : NULL;
     s->peer = (struct http_peer){.ca_file = s->ca_file, .proxy = s->proxy};
     s->requester_pays = conf->requester_pays;
+    s->no_sums = conf->no_sums;
     s->path_style = conf->path_style;
     s->creds_conf = (struct creds_conf){
         .anonymous = conf->anonymous,

@@ -46,6 +46,7 @@ struct store_conf {
     uint16_t webhdfs_port; /* 0: 9870 */
     bool anonymous;        /* --no-sign-request: do not sign, look for no credentials */
     bool requester_pays;
+    bool no_sums;    /* don't ask for the sums that S3 keeps of objects */
     bool path_style; /* force; automatic for an endpoint that is an address or has a port */
     struct log *log;
 };
@@ -201,10 +202,11 @@ int store_req_multipart_begin_as(struct store *s, const char *key, const struct 
  */
 enum store_again {
     AGAIN_NO,
-    AGAIN_BACKOFF,  /* 5xx, 429, SlowDown: after a pause */
-    AGAIN_CREDS,    /* expired token: store_creds_refresh(force), then build anew */
-    AGAIN_REDIRECT, /* the store now knows the right region or host: build anew */
-    AGAIN_CLOCK,    /* skew: the store took the server's clock over: build anew */
+    AGAIN_BACKOFF, /* 5xx, 429, SlowDown: after a pause */
+    AGAIN_CREDS,   /* expired token: store_creds_refresh(force), then build anew */
+    /* The store now knows the right region or host, or what it must not ask for: build anew. */
+    AGAIN_REDIRECT,
+    AGAIN_CLOCK, /* skew: the store took the server's clock over: build anew */
 };
 int store_classify(struct store *s, const struct http_req *r, const struct http_answer *a,
                    const void *body, size_t body_len, enum store_again *again, struct err *err);
@@ -354,6 +356,9 @@ enum store_relation stores_relation(const struct store *a, const struct store *b
 bool store_etag_is_sum(const char *etag);
 int store_check_sum(const char *etag, const void *data, size_t len,
                     struct err *err); /* ERR_CORRUPT */
+/* The same of the sum that came with a whole object, if one did. */
+bool store_has_sum(const struct http_answer *a);
+int store_check_own_sum(const struct http_answer *a, const void *data, size_t len, struct err *err);
 /* Adds what the answer to a HEAD tells to what a listing gave. */
 void store_etag_add(char etag[160], const struct http_answer *head);
 /* Whether an answer is known to be of another version. ERR_STALE, without the name. */

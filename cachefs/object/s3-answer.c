@@ -1,7 +1,9 @@
 /* S3: what answers mean. Listings, errors, and what ends an upload in parts. */
 #include <string.h>
 
+#define LOG_MODULE "object"
 #include "list-xml-internal.h"
+#include "log.h"
 #include "mem.h"
 #include "s3-internal.h"
 
@@ -288,9 +290,24 @@ static bool is_elsewhere(const struct http_req *r, const struct http_answer *a,
            (a->status == 400 && r->method == HTTP_HEAD && a->region[0]);
 }
 
+/* Some servers refuse what they do not know ("Unsupported header 'x-amz-checksum-mode'"; a
+ * NotImplemented that names none). */
+static bool refuses_sums(const struct http_req *r, const struct http_answer *a,
+                         const struct s3_error *e)
+{
+    return http_header_get(r, SUM_MODE) &&
+           ((a->status == 400 && strcasestr(e->message, "checksum")) || a->status == 501);
+}
+
 static enum store_again how_again(struct store *s, const struct http_req *r,
                                   const struct http_answer *a, const struct s3_error *e)
 {
+    if (refuses_sums(r, a, e)) {
+        if (!atomic_exchange(&s->no_sums, true))
+            log_info(s->log, "%s: it refuses %s: objects are read without their sums", s->uri,
+                     SUM_MODE);
+        return AGAIN_REDIRECT;
+    }
     if (is_elsewhere(r, a, e))
         return learned_place(s, r, a, e) ? AGAIN_REDIRECT : AGAIN_NO;
     if (s->creds_conf.anonymous || (a->status != 403 && a->status != 401 && a->status != 400))

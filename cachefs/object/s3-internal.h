@@ -5,6 +5,8 @@
 
 #include "object-internal.h"
 
+#define SUM_MODE "X-Amz-Checksum-Mode"
+
 int s3_open(struct store *s, const struct uri *u, const struct store_conf *conf, struct err *err);
 /* Takes over a region that an answer named. False: it is the one that `used` was signed for, so
  * that asking again would not help. */

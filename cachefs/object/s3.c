@@ -6,6 +6,9 @@
  * Payloads: over https the body of a PUT goes unsigned (TLS protects it, and hashing costs more
  * than sending); over http it is hashed. Small bodies (lists of keys, of parts) are always hashed.
  *
+ * With a whole object comes the sum that its store keeps of it, if there is one: clients of today
+ * send one along, and Amazon's S3 makes one where they don't. Of a range there is none.
+ *
  * If-Match goes with every GET whose ETag is known: S3 answers 412 instead of a new object's bytes.
  * Servers that do not know the header ignore it, and the reader compares the answer's ETag anyway.
  */
@@ -68,10 +71,18 @@ static int s3_finish(struct store *s, const struct s3_target *t, const char *pay
 
 /* --- reading --------------------------------------------------------------------------------- */
 
+/* Which bytes; and of all of them, the sum that the store has kept. A range has none. */
+static void add_wanted(const struct store *s, struct http_req *r, uint64_t off, uint64_t len)
+{
+    add_range(r, off, len);
+    if (off == 0 && len == 0 && !s->no_sums)
+        http_header(r, SUM_MODE, "ENABLED");
+}
+
 static int s3_get(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
                   const char *if_match, struct http_req *r, struct err *err)
 {
-    add_range(r, off, len);
+    add_wanted(s, r, off, len);
     if (if_match && *if_match && !store_etag_is_sum(if_match))
         http_header(r, "If-Match", "\"%s\"", if_match);
     return s3_finish(s, &(struct s3_target){key, key_len, ""}, PAYLOAD_EMPTY, r, err);
@@ -81,7 +92,7 @@ static int s3_get_version(struct store *s, const char *key, size_t key_len, cons
                           uint64_t off, uint64_t len, struct http_req *r, struct err *err)
 {
     cleanup_bytes struct bytes query = {0};
-    add_range(r, off, len);
+    add_wanted(s, r, off, len);
     url_add_param(&query, "versionId", version);
     return s3_finish(s, &(struct s3_target){key, key_len, query.data}, PAYLOAD_EMPTY, r, err);
 }

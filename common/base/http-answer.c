@@ -94,6 +94,18 @@ static void take_meta(struct http_answer *a, const char *name, const char *value
         copy(a->meta_mtime, sizeof a->meta_mtime, value);
 }
 
+/* Those that cost next to nothing to compare: an object may have others besides. */
+static void take_sum(struct http_answer *a, const char *kind, const char *value)
+{
+    if (strcasecmp(kind, "type") == 0) {
+        a->sum_of_parts = strcasecmp(value, "FULL_OBJECT") != 0;
+    } else if (strcasecmp(kind, "crc32") == 0 || strcasecmp(kind, "crc32c") == 0 ||
+               strcasecmp(kind, "crc64nvme") == 0) {
+        copy(a->sum_kind, sizeof a->sum_kind, kind);
+        copy(a->sum, sizeof a->sum, strchr(value, '-') ? "" : value); /* "SUM-2": of two parts */
+    }
+}
+
 /* N digits; -1 if one is none. */
 static int digits(const char *text, int n)
 {
@@ -156,6 +168,8 @@ static void take_field(struct http_answer *a, const char *name, const char *valu
     } else if (strncasecmp(name, "x-amz-meta-", 11) == 0 ||
                strncasecmp(name, "x-bce-meta-", 11) == 0) {
         take_meta(a, name + 11, value);
+    } else if (strncasecmp(name, "x-amz-checksum-", 15) == 0) {
+        take_sum(a, name + 15, value);
     }
 }
 

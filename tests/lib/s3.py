@@ -7,7 +7,8 @@
     s3.py public BUCKET (anybody may read it)
     s3.py versioned BUCKET (keeps versions from now on) | replace BUCKET KEY TIMES | forget BUCKET KEY (all but its newest version)
 
-Endpoint and credentials come from the usual AWS_ variables, an ACL such as public-read from S3_ACL. `put` uploads a folder, eight at a time.
+Endpoint and credentials come from the usual AWS_ variables, an ACL such as public-read from S3_ACL. With S3_SUMS objects get
+the sums that clients of today give them. `put` uploads a folder, eight at a time.
 """
 import concurrent.futures
 import json
@@ -18,12 +19,13 @@ import boto3
 from botocore.config import Config
 
 
+SUMS = "when_supported" if "S3_SUMS" in os.environ else "when_required"
 ACL = {"ACL": os.environ["S3_ACL"]} if "S3_ACL" in os.environ else {}
 
 
 def client():
     config = Config(s3={"addressing_style": "path"}, max_pool_connections=8, retries={"max_attempts": 3},
-                    request_checksum_calculation="when_required", response_checksum_validation="when_required")
+                    request_checksum_calculation=SUMS, response_checksum_validation="when_required")
     return boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"], config=config,
                         region_name=os.environ.get("AWS_REGION", "us-east-1"))
 

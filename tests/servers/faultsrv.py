@@ -13,6 +13,9 @@ SPEC = settings joined by ',':  size=N (1000)  and faults FAULT=K, each for the 
   etag total range      lie about ETag, total size, start of the range
   norange               answer 200 with the whole object         chunked   without Content-Length
   flip                  one wrong byte          garbage             no HTTP         close   close unannounced after the answer
+  sum=KIND              a whole object's sum (crc32, crc32c, crc64nvme) for those who ask; with another-sum, a wrong one,
+                        with sum-of-parts, one that is said to be of its parts
+  no-sums=400|501       refuses the header that asks for it
   late=K:MS             the first K answers begin MS milliseconds late
   slow=BYTES            so many bytes a second, until somebody asks for /_fast; again from /_slow on
 PUT stores an object under any key. POST ?uploads, PUT ?partNumber&uploadId, POST ?uploadId, DELETE as S3 does.
@@ -22,6 +25,7 @@ GET /_count/PATH answers how many requests /PATH had; /_peak the most requests a
 """
 import argparse
 import asyncio
+import base64
 import bisect
 import os
 import socket
@@ -46,6 +50,20 @@ def fnv(key):
 def body_of(key, size):
     start = fnv(key) % 65521
     return (J[start:] + J * (size // 65521 + 1))[:size]
+
+
+def crc(kind, data):
+    """bit by bit, as the definition has it"""
+    poly, bits = {"crc32": (0xEDB88320, 32), "crc32c": (0x82F63B78, 32), "crc64nvme": (0x9A6C9329AC4BC9B5, 64)}[kind]
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (poly if value & 1 else 0)
+        table.append(value)
+    out = ones = (1 << bits) - 1
+    for byte in data:
+        out = out >> 8 ^ table[(out ^ byte) & 255]
+    return base64.b64encode((out ^ ones).to_bytes(bits // 8, "big")).decode()
 
 
 def settings(spec):
@@ -178,6 +196,19 @@ def error(writer, status, s):
     send(writer, status, headers, ("<Error><Code>%s</Code><Message>as told</Message></Error>" % code).encode())
 
 
+def refuse_sums(writer, status):
+    code, why = {"400": ("InvalidArgument", "Unsupported header 'x-amz-checksum-mode' received for this API call."),
+                 "501": ("NotImplemented", "A header implies more than this server does.")}[status]
+    text = "<Error><Code>%s</Code><Message>%s</Message></Error>" % (code, why)
+    send(writer, int(status), {"Content-Type": "application/xml"}, text.encode())
+
+
+def add_sum(headers, data, s):
+    value = crc(s["sum"], data + b"!" * ("another-sum" in s))
+    headers["x-amz-checksum-" + s["sum"]] = value + "-2" * ("sum-of-parts" in s)
+    headers["x-amz-checksum-type"] = "COMPOSITE" if "sum-of-parts" in s else "FULL_OBJECT"
+
+
 def ranged(r, data, s, has):
     """status, headers, body and the length to announce"""
     total, start, end = len(data), 0, len(data) - 1
@@ -211,10 +242,15 @@ async def answer_object(r, writer, key):
         await asyncio.sleep(3600)
     if has("late"):
         await asyncio.sleep(int(s["late"].split(":")[1]) / 1000)
+    asks = r.headers.get("x-amz-checksum-mode") == "ENABLED"
+    if "no-sums" in s and "x-amz-checksum-mode" in r.headers:
+        return refuse_sums(writer, s["no-sums"])
     data = STORED.get(key)
     if data is None:
         data = body_of(key, int(s.get("size", 1000)))
     status, headers, body = ranged(r, data, s, has)
+    if asks and "sum" in s and status == 200:
+        add_sum(headers, data, s)
     headers["ETag"] = '"other"' if has("etag") else '"%08x"' % fnv(key)
     length = len(body)
     if has("flip"):

@@ -86,6 +86,13 @@ static const struct fault_row {
     {"size=5000,total/other-size", 10, 100, 5000, ERR_STALE, "it has 5001 bytes", 2},
     {"size=5000,range=1/shifted", 10, 100, 5000, ERR_NONE, "", 2},
     {"size=5000,range/shifted-ever", 10, 100, 5000, ERR_CORRUPT, "another range", 3},
+    {"size=50000,sum=crc32,flip=1/sum", 0, 50000, 50000, ERR_NONE, "", 2},
+    {"size=50000,sum=crc32c,flip=1/sum", 0, 50000, 50000, ERR_NONE, "", 2},
+    {"size=50000,sum=crc64nvme,flip=1/sum", 0, 50000, 50000, ERR_NONE, "", 2},
+    {"size=50000,sum=crc64nvme/sum-right", 0, 50000, 50000, ERR_NONE, "", 1},
+    {"size=50000,sum=crc32,flip/sum-ever", 0, 50000, 50000, ERR_CORRUPT, "the store says", 2},
+    {"size=5000,sum=crc32,another-sum,sum-of-parts/p", 0, 5000, 5000, ERR_NONE, "", 1},
+    {"size=5000,sum=crc32,another-sum/range", 10, 4000, 5000, ERR_NONE, "", 1},
     {"size=5000,s404/gone", 0, 5000, 5000, ERR_STALE, "deleted at the source", 2},
     {"size=5000,s403/locked", 0, 5000, 5000, ERR_DENIED, "403", 1},
 };
@@ -157,6 +164,31 @@ Test(engine, right_bytes_or_a_clear_error_through_the_library)
 {
     through_the_library();
     run_rows(false, false);
+}
+
+/* Their store asks no more for what it was refused once. */
+static void read_without_sums(const char *first, const char *second)
+{
+    begin(4, false);
+    const char *keys[] = {first, second};
+    for (unsigned i = 0; i < 2; i++) {
+        struct got g;
+        got_prepare(&g, &server, keys[i], 0, 5000, 5000);
+        submit(&g);
+        got_wait(&g);
+        cr_expect(got_right(&g), "%s: %s", keys[i], g.err.msg);
+        char path[300];
+        snprintf(path, sizeof path, "/_count/b/%s", keys[i]);
+        cr_expect_eq(server_number(&server, path), 2 - i, "%s", keys[i]);
+        got_release(&g);
+    }
+    finish();
+}
+
+Test(engine, a_server_that_refuses_to_tell_sums_is_read_without)
+{
+    read_without_sums("size=5000,no-sums=400/a", "size=5000,no-sums=400/b");
+    read_without_sums("size=5000,no-sums=501/a", "size=5000,no-sums=501/b");
 }
 
 Test(engine, a_silent_server_is_left)
