@@ -40,7 +40,7 @@ static int check_bounds(const struct order_spec *s, uint64_t n, struct err *err)
     if (s->rank >= s->ranks)
         return err_set(err, ERR_USAGE, "sampler %s: rank=%u: there are %u ranks, counted from 0",
                        name, s->rank, s->ranks);
-    if (n + s->ranks > ORDER_MAX_SAMPLES)
+    if (n > ORDER_MAX_SAMPLES - s->ranks)
         return err_set(err, ERR_LIMIT, "sampler %s: %llu samples: at most %u can be ordered", name,
                        (unsigned long long)n, ORDER_MAX_SAMPLES - s->ranks);
     return 0;

@@ -269,7 +269,8 @@ Test(order, what_the_libraries_refuse)
     } rows[] = {{"paddle-random", 0, ERR_USAGE},
                 {"torch-loader", 0, ERR_USAGE},
                 {"random,shuffle=true,epoch=4294967296", 5, ERR_USAGE},
-                {"sequence", 1ull << 33, ERR_LIMIT}};
+                {"sequence", 1ull << 33, ERR_LIMIT},
+                {"torch-distributed", UINT64_MAX, ERR_LIMIT}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct order_spec s;
         struct order *o;
