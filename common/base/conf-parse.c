@@ -94,6 +94,9 @@ static int file_line(struct conf *c, void *out, char *line, struct err *err)
     size_t row = find_row(c, key, strlen(key));
     if (row != SIZE_MAX)
         return conf_store(c, row, CONF_FILE, key, value, out, err);
+    for (size_t i = 0; i < sizeof built_in / sizeof built_in[0]; i++)
+        if (strcmp(key, built_in[i]) == 0)
+            return err_set(err, ERR_USAGE, "%s: on the command line alone", key);
     return is_elsewhere(c, key) ? 0 : unknown(c, "", key, err);
 }
 

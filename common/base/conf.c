@@ -23,9 +23,9 @@ static void *field(const struct conf_row *row, void *out)
 
 static int store_flag(const char *text, bool *ret, struct err *err)
 {
-    static const char *const yes[] = {"true", "yes", "on", "1"};
-    static const char *const no[] = {"false", "no", "off", "0"};
-    for (size_t i = 0; i < 4; i++) {
+    static const char *const yes[] = {"true", "yes", "on", "1", "True"}; /* the last: Python's */
+    static const char *const no[] = {"false", "no", "off", "0", "False"};
+    for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++) {
         if (strcmp(text, yes[i]) == 0 || strcmp(text, no[i]) == 0) {
             *ret = strcmp(text, yes[i]) == 0;
             return 0;

@@ -147,6 +147,19 @@ Test(conf, priority_of_the_four_origins)
     unlink(file);
 }
 
+Test(conf, a_file_names_no_other_file)
+{
+    char *file = config_file("config = other\n");
+    struct conf *c;
+    struct options o;
+    struct err e = {0};
+    char want[200];
+    cr_expect_eq(PARSE(&c, &o, &e, "--config", file), -1);
+    snprintf(want, sizeof want, "%s line 1: config: on the command line alone", file);
+    cr_expect_str_eq(e.msg, want);
+    unlink(file);
+}
+
 Test(conf, a_bad_file_names_its_line)
 {
     char *file = config_file("memory = 1G\nmemroy = 2G\n");
