@@ -107,6 +107,7 @@ static const struct batches_ops ops = {begin, next, token, figures,        NULL,
 int batch_synthetic(struct batches **ret, enum model_data kind, const struct batch_options *o,
                     uint64_t samples, int classes, struct err *err)
 {
+    int failed = 0;
     struct synthetic *s = xcalloc(1, sizeof *s);
     s->base = (struct batches){
         .ops = &ops,
@@ -123,10 +124,17 @@ int batch_synthetic(struct batches **ret, enum model_data kind, const struct bat
     s->numbers = xcalloc(o->batch, sizeof *s->numbers);
     s->labels = xcalloc(o->batch, sizeof *s->labels);
     s->targets = xcalloc(o->batch, sizeof *s->targets);
-    s->x = xcalloc(kind == MODEL_PICTURES ? o->batch * s->picture : 1, sizeof *s->x);
+    if (kind == MODEL_PICTURES)
+        s->x = calloc(o->batch * s->picture, sizeof *s->x);
     for (int i = 0; i < N_MOVIE_IDS; i++)
         s->ids[i] = xcalloc(o->batch * MOVIE_TITLE_MAX, sizeof *s->ids[i]);
-    if (dealer_init(&s->dealer, o, samples, err)) {
+    if (kind == MODEL_PICTURES && !s->x)
+        failed =
+            err_set(err, ERR_LIMIT,
+                    "--data: no room for batches of %zu MiB (a smaller --batch_size or --image "
+                    "needs less)",
+                    o->batch * s->picture * sizeof *s->x >> 20);
+    if (failed || dealer_init(&s->dealer, o, samples, err)) {
         synthetic_close(&s->base);
         return -1;
     }

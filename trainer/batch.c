@@ -131,7 +131,7 @@ int batch_open(struct batches **ret, enum model_data kind, const struct batch_op
         return err_set(err, ERR_USAGE, "--data: missing (a folder, or synthetic:SAMPLES,CLASSES)");
     if (strncmp(o->data, "synthetic:", 10) == 0) {
         if (sscanf(o->data, "synthetic:%llu,%d%n", &samples, &classes, &end) < 2 || o->data[end] ||
-            classes < 2)
+            strchr(o->data, '-') || classes < 2)
             return err_set(err, ERR_USAGE, "--data: %s: want synthetic:SAMPLES,CLASSES", o->data);
         return batch_synthetic(ret, kind, o, samples, classes, err);
     }

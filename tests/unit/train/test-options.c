@@ -58,7 +58,8 @@ Test(options, a_file_in_pythons_syntax)
     char file[] = "/tmp/sampan-unit-XXXXXX";
     int fd = mkstemp(file);
     static const char text[] = "# a comment\nmodel = \"movie\"\nbatch_size = 64\n"
-                               "learning_rate = 0.05\ndata='train'\n";
+                               "learning_rate = 0.05\ndata='train'\nskip_bad = True\n"
+                               "own_data = False\n";
     cr_assert_eq(write(fd, text, sizeof text - 1), (ssize_t)sizeof text - 1);
     close(fd);
     const char *const words[] = {"--config", file, "--batch_size=7", NULL};
@@ -69,6 +70,7 @@ Test(options, a_file_in_pythons_syntax)
     cr_expect_str_eq(o.model, "movie");
     cr_expect_str_eq(o.data, "train");
     cr_expect(o.batch_size == 7 && o.rate == 0.05);
+    cr_expect(o.skip_bad && !o.own_data);
     conf_free(conf);
     unlink(file);
 }
@@ -245,6 +247,8 @@ Test(batch, refused)
         {NULL, "--data: missing", MODEL_PICTURES, NULL},
         {"synthetic:5", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
         {"synthetic:5,1", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
+        {"synthetic:-1,3", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
+        {"synthetic:99999999999999999999,3", "at most ", MODEL_PICTURES, NULL},
         {"synthetic:0,3", "no sample is there", MODEL_PICTURES, NULL},
         {"/nowhere", "/nowhere/users.dat: No such file", MODEL_RATINGS, NULL},
         {"synthetic:5,3", "--sampler: ranks=4: but the job has 1", MODEL_PICTURES,
@@ -264,6 +268,12 @@ Test(batch, refused)
         cr_expect_eq(batch_open(&b, rows[i].kind, &o, &err), -1);
         cr_expect(strstr(err.msg, rows[i].want), "row %zu: %s", i, err.msg);
     }
+    struct batches *b;
+    struct err err = {0};
+    const struct batch_options vast = {
+        .data = "synthetic:5,3", .batch = 1 << 20, .ranks = 1, .height = 1 << 14, .width = 1 << 14};
+    cr_expect_eq(batch_open(&b, MODEL_PICTURES, &vast, &err), -1);
+    cr_expect(strstr(err.msg, "no room for batches of 3221225472 MiB"), "%s", err.msg);
 }
 
 /* A mount and the trainer may be given the same text. */
