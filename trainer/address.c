@@ -3,8 +3,9 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,18 +14,17 @@
 
 #define UNHEARD_MS 15000 /* bytes that are not acknowledged end a connection */
 
-int address_split(const char *where, char *host, size_t size, char port[ADDRESS_PORT],
-                  struct err *err)
+bool address_split(const char *where, char *host, size_t size, char port[ADDRESS_PORT])
 {
     const char *colon = strrchr(where, ':');
-    size_t len = colon ? (size_t)(colon - where) : 0;
-    if (!colon || len == 0 || strlen(colon + 1) == 0 || strlen(colon + 1) > 5 ||
-        strspn(colon + 1, "0123456789") != strlen(colon + 1) || len >= size)
-        return err_set(err, ERR_USAGE, "%s: want HOST:PORT or file:///PATH", where);
+    size_t len = colon ? (size_t)(colon - where) : 0, digits = colon ? strlen(colon + 1) : 0;
+    if (len == 0 || len >= size || digits == 0 || digits > 5 ||
+        strspn(colon + 1, "0123456789") != digits || atoi(colon + 1) > UINT16_MAX)
+        return false;
     bool brackets = where[0] == '[' && where[len - 1] == ']';
     snprintf(host, size, "%.*s", (int)(brackets ? len - 2 : len), where + brackets);
     snprintf(port, ADDRESS_PORT, "%s", colon + 1);
-    return 0;
+    return *host != '\0';
 }
 
 /* Where no address is given: one socket for both families, if there are both. */

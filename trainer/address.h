@@ -4,6 +4,7 @@
 #ifndef SAMPAN_TRAIN_ADDRESS_H
 #define SAMPAN_TRAIN_ADDRESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "err.h"
@@ -13,9 +14,8 @@
 
 #define ADDRESS_PAUSE_MS 100
 
-/* HOST:PORT, [V6]:PORT. */
-int address_split(const char *where, char *host, size_t size, char port[ADDRESS_PORT],
-                  struct err *err);
+/* HOST:PORT, [V6]:PORT. False: it is none. */
+bool address_split(const char *where, char *host, size_t size, char port[ADDRESS_PORT]);
 /* A socket that listens; on all of this machine's addresses where `host` is NULL. -1: the error. */
 int address_listen(const char *host, const char *port, struct err *err);
 /* A connection that sends at once and notices when the other machine is gone; -1 and why. */

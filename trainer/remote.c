@@ -280,11 +280,11 @@ int remote_ask(struct remote *r, struct remote_server *s, enum ps_kind want, str
 
 static int reach(struct remote *r, struct remote_server *s, uint64_t end, struct err *err)
 {
-    char host[512], port[ADDRESS_PORT], why[ADDRESS_WHY];
+    char host[256], port[ADDRESS_PORT], why[ADDRESS_WHY];
     struct timeval t = {.tv_sec = (time_t)(r->conf.answer_ns / NS_PER_S) + 1};
     struct timespec pause = {.tv_nsec = RETRY_NS};
-    if (address_split(s->where, host, sizeof host, port, err))
-        return err_wrap(err, "--pservers");
+    if (!address_split(s->where, host, sizeof host, port))
+        return err_set(err, ERR_BUG, "a parameter server at %s", s->where);
     while ((s->fd = address_connect(host, port, why)) < 0) {
         if (clock_mono_ns() >= end)
             return err_set(err, ERR_TRANSIENT,

@@ -17,7 +17,8 @@ static const char *value(get_fn *get, const char *name)
 }
 
 /* The first of two variables that is set, as a number. */
-static int number(get_fn *get, const char *name, const char *other, int64_t *ret, struct err *err)
+static int number(get_fn *get, const char *name, const char *other, long most, int64_t *ret,
+                  struct err *err)
 {
     if (!value(get, name))
         name = other;
@@ -27,9 +28,9 @@ static int number(get_fn *get, const char *name, const char *other, int64_t *ret
     char *end;
     errno = 0;
     long n = strtol(text, &end, 10);
-    if (errno || *end || !isdigit((unsigned char)*text) || n > RENDEZVOUS_MAX_RANKS)
-        return err_set(err, ERR_USAGE, "environment: %s=%s: want a number of at most %d", name,
-                       text, RENDEZVOUS_MAX_RANKS);
+    if (errno || *end || !isdigit((unsigned char)*text) || n > most)
+        return err_set(err, ERR_USAGE, "environment: %s=%s: want a number of at most %ld", name,
+                       text, most);
     *ret = n;
     return 0;
 }
@@ -37,8 +38,8 @@ static int number(get_fn *get, const char *name, const char *other, int64_t *ret
 static int by_paddle(struct rendezvous *r, get_fn *get, int64_t *rank, int64_t *ranks,
                      struct err *err)
 {
-    if (number(get, "PADDLE_TRAINER_ID", "PADDLE_GLOBAL_RANK", rank, err) ||
-        number(get, "PADDLE_TRAINERS_NUM", "PADDLE_GLOBAL_SIZE", ranks, err))
+    if (number(get, "PADDLE_TRAINER_ID", "PADDLE_GLOBAL_RANK", RENDEZVOUS_MAX_RANKS, rank, err) ||
+        number(get, "PADDLE_TRAINERS_NUM", "PADDLE_GLOBAL_SIZE", RENDEZVOUS_MAX_RANKS, ranks, err))
         return -1;
     const char *all = value(get, "PADDLE_TRAINER_ENDPOINTS"), *master = value(get, "PADDLE_MASTER");
     if (all)
@@ -52,14 +53,14 @@ static int by_torch(struct rendezvous *r, get_fn *get, int64_t *rank, int64_t *r
                     struct err *err)
 {
     int64_t port = 29500;
-    if (number(get, "RANK", NULL, rank, err) || number(get, "WORLD_SIZE", NULL, ranks, err))
+    if (number(get, "RANK", NULL, RENDEZVOUS_MAX_RANKS, rank, err) ||
+        number(get, "WORLD_SIZE", NULL, RENDEZVOUS_MAX_RANKS, ranks, err) ||
+        number(get, "MASTER_PORT", NULL, 65534, &port, err))
         return -1;
-    const char *address = value(get, "MASTER_ADDR"), *given = value(get, "MASTER_PORT"),
+    const char *address = value(get, "MASTER_ADDR"),
                *agent = value(get, "TORCHELASTIC_USE_AGENT_STORE");
-    if (given)
-        port = strtol(given, NULL, 10);
-    if (port < 1 || port > 65534)
-        return err_set(err, ERR_USAGE, "environment: MASTER_PORT=%s: want 1 to 65534", given);
+    if (port < 1)
+        return err_set(err, ERR_USAGE, "environment: MASTER_PORT=0: want 1 to 65534");
     if (address)
         snprintf(r->where, sizeof r->where, "%s:%d", address,
                  (int)port + (agent && strcmp(agent, "True") == 0));
@@ -101,7 +102,7 @@ int rendezvous_local_rank(get_fn *get)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         int64_t n = 0;
         if (value(get, names[i]))
-            return number(get, names[i], NULL, &n, NULL) ? 0 : (int)n;
+            return number(get, names[i], NULL, RENDEZVOUS_MAX_RANKS, &n, NULL) ? 0 : (int)n;
     }
     return 0;
 }

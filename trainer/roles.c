@@ -47,12 +47,17 @@ static size_t count(const char *list)
     return n;
 }
 
-static int add_hosts(struct roles *r, const char *hosts, const char *what, struct err *err)
+static bool is_address(const char *text)
 {
     char host[256], port[ADDRESS_PORT];
+    return address_split(text, host, sizeof host, port);
+}
+
+static int add_hosts(struct roles *r, const char *hosts, const char *what, struct err *err)
+{
     for (size_t i = 0; i < count(hosts); i++) {
         char *one = nth(hosts, i);
-        if (address_split(one, host, sizeof host, port, NULL)) {
+        if (!is_address(one)) {
             err_set(err, ERR_USAGE, "%s: %s: want HOST:PORT,HOST:PORT…", what, one);
             free(one);
             return -1;
@@ -97,27 +102,44 @@ static int by_tasks(struct roles *r, const struct options *o, struct err *err)
         return 0;
     }
     r->role = ROLE_SERVER;
-    (void)address_split(r->dense[o->task_index], host, sizeof host, port, NULL);
+    (void)address_split(r->dense[o->task_index], host, sizeof host, port);
     return add(r->ports, &r->n_ports, xstrdup(port), err);
 }
 
 /* --- --pservers ------------------------------------------------------------------------------- */
 
+static int check_ports(const struct options *o, struct err *err)
+{
+    return o->port + o->ports_num + o->ports_num_for_sparse - 1 <= UINT16_MAX
+               ? 0
+               : err_set(err, ERR_USAGE, "--port, --ports_num: ports end at %d", UINT16_MAX);
+}
+
+static int add_ports(struct roles *r, const struct options *o, const char *host, struct err *err)
+{
+    bool is_v6 = strchr(host, ':') != NULL;
+    for (int64_t k = 0; k < o->ports_num + o->ports_num_for_sparse; k++) {
+        bool is_dense = k < o->ports_num;
+        cleanup_free char *where =
+            xasprintf("%s%s%s:%" PRId64, is_v6 ? "[" : "", host, is_v6 ? "]" : "", o->port + k);
+        if (!is_address(where))
+            return err_set(err, ERR_USAGE, "--pservers: %s: want HOST,HOST…", o->pservers);
+        if (add(is_dense ? r->dense : r->sparse, is_dense ? &r->n_dense : &r->n_sparse,
+                take_ptr(&where), err))
+            return -1;
+    }
+    return 0;
+}
+
 static int by_ports(struct roles *r, const struct options *o, struct err *err)
 {
-    bool is_v6;
     r->role = ROLE_WORKER;
+    if (check_ports(o, err))
+        return -1;
     for (size_t i = 0; i < count(o->pservers); i++) {
         cleanup_free char *host = nth(o->pservers, i);
-        is_v6 = strchr(host, ':') != NULL;
-        for (int64_t k = 0; k < o->ports_num + o->ports_num_for_sparse; k++) {
-            bool is_dense = k < o->ports_num;
-            char *where =
-                xasprintf("%s%s%s:%" PRId64, is_v6 ? "[" : "", host, is_v6 ? "]" : "", o->port + k);
-            if (add(is_dense ? r->dense : r->sparse, is_dense ? &r->n_dense : &r->n_sparse, where,
-                    err))
-                return -1;
-        }
+        if (add_ports(r, o, host, err))
+            return -1;
     }
     return share_dense(r, err);
 }
@@ -125,11 +147,11 @@ static int by_ports(struct roles *r, const struct options *o, struct err *err)
 static int serve_ports(struct roles *r, const struct options *o, struct err *err)
 {
     r->role = ROLE_SERVER;
+    if (check_ports(o, err))
+        return -1;
     for (int64_t k = 0; k < o->ports_num + o->ports_num_for_sparse; k++)
-        if (o->port + k > 65535 ||
-            add(r->ports, &r->n_ports, xasprintf("%" PRId64, o->port + k), err))
-            return err_set(err, ERR_USAGE, "--port, --ports_num: ports end at 65535, and %d",
-                           ROLES_SERVERS);
+        if (add(r->ports, &r->n_ports, xasprintf("%" PRId64, o->port + k), err))
+            return -1;
     return 0;
 }
 
@@ -161,10 +183,15 @@ int roles_find(struct roles *ret, const struct options *o, bool is_server, get_f
         failed = by_tasks(ret, o, err);
     else if (is_server)
         failed = serve_ports(ret, o, err);
-    else if (o->pservers && o->local == 0)
+    else if (o->pservers && *o->pservers && o->local == 0)
         failed = by_ports(ret, o, err);
     else
         failed = by_environment(ret, get, err);
+    if (!failed && ret->role == ROLE_ALONE && o->local == 0)
+        failed = err_set(err, ERR_USAGE,
+                         "--local=0: nobody says where parameter servers are "
+                         "(--pservers, --job_name, or PADDLE_PSERVERS_IP_PORT_LIST "
+                         "with TRAINING_ROLE)");
     if (!failed && is_server && ret->role != ROLE_SERVER)
         failed = err_set(err, ERR_USAGE, "pserver: --job_name %s is no server", o->job_name);
     if (!failed && o->address)

@@ -18,6 +18,7 @@
 
 #define RETRY_NS    (50 * NS_PER_MS)
 #define GOODBYES_NS (5 * NS_PER_S)
+#define HOST        512
 #define LOOK_MS     100 /* how often it is looked whether this rank is to stop */
 
 enum answer { ANSWER_NONE, ANSWER_DONE, ANSWER_VALUE, ANSWER_WRONG };
@@ -72,12 +73,19 @@ static int read_place(const char *path, char *ret, size_t size)
     return 0;
 }
 
+static int split(const char *where, char host[HOST], char port[ADDRESS_PORT], struct err *err)
+{
+    return address_split(where, host, HOST, port)
+               ? 0
+               : err_set(err, ERR_USAGE, "rendezvous: %s: want HOST:PORT or file:///PATH", where);
+}
+
 static int listen_on(const struct rendezvous *r, int *ret, struct err *err)
 {
-    char host[512] = "127.0.0.1", port[16] = "0";
+    char host[HOST] = "127.0.0.1", port[ADDRESS_PORT] = "0";
     const char *file = file_of(r);
-    if (!file && address_split(r->where, host, sizeof host, port, err))
-        return err_wrap(err, "rendezvous");
+    if (!file && split(r->where, host, port, err))
+        return -1;
     int fd = address_listen(file ? host : NULL, port, err);
     if (fd < 0)
         return err_wrap(err, "rendezvous: rank 0");
@@ -94,13 +102,14 @@ static int listen_on(const struct rendezvous *r, int *ret, struct err *err)
 static int connect_to(struct store *s, struct err *err)
 {
     uint64_t end = clock_mono_ns() + s->r.timeout_ns;
-    char where[512], host[512], port[16], why[160] = "rank 0 has not said where it is";
+    char where[HOST], host[HOST], port[ADDRESS_PORT];
+    char why[ADDRESS_WHY] = "rank 0 has not said where it is";
     const char *file = file_of(&s->r);
     snprintf(where, sizeof where, "%s", s->r.where);
     for (;;) {
         if (!file || read_place(file, where, sizeof where) == 0) {
-            if (address_split(where, host, sizeof host, port, err))
-                return err_wrap(err, "rendezvous");
+            if (split(where, host, port, err))
+                return -1;
             s->fd = address_connect(host, port, why);
             if (s->fd >= 0)
                 return 0;

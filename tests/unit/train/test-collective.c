@@ -65,6 +65,12 @@ Test(rendezvous, environment_of_launchers)
         {{"RANK=x", "WORLD_SIZE=2"}, -1, -1, NULL, "RANK=x: want a number"},
         {{"RANK=0", "WORLD_SIZE=2"}, -1, -1, NULL, "nobody says where they meet"},
         {{"MASTER_PORT=99999", "RANK=0", "WORLD_SIZE=2"}, -1, -1, NULL, "MASTER_PORT=99999"},
+        {{"MASTER_PORT=29500x", "RANK=0", "WORLD_SIZE=2"},
+         -1,
+         -1,
+         NULL,
+         "MASTER_PORT=29500x: want"},
+        {{"MASTER_PORT=0", "RANK=0", "WORLD_SIZE=2"}, -1, -1, NULL, "MASTER_PORT=0: want 1 to"},
         {{NULL}, -1, 5000, NULL, "rank 0 of 5000"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -168,7 +168,17 @@ Test(roles, refused)
          false,
          "--task_index: 1: there are 1 of --worker_hosts"},
         {{"--job_name=worker", "--ps_hosts=a:1", "--worker_hosts=b:1"}, true, "is no server"},
+        {{"--job_name=worker", "--ps_hosts=a:65536", "--worker_hosts=b:1"},
+         false,
+         "a:65536: want HOST"},
+        {{"--job_name=worker", "--ps_hosts=[]:1", "--worker_hosts=b:1"}, false, "[]:1: want HOST"},
         {{"--port=65535", "--ports_num=2"}, true, "ports end at 65535"},
+        {{"--local=0", "--pservers=a", "--port=65535", "--ports_num_for_sparse=1"},
+         false,
+         "ports end at 65535"},
+        {{"--local=0", "--pservers=a,,b"}, false, "--pservers: a,,b: want HOST,HOST"},
+        {{"--local=0", "--pservers="}, false, "--local=0: nobody says where"},
+        {{"--local=0"}, false, "--local=0: nobody says where"},
     };
     environment = NULL;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
