@@ -86,10 +86,14 @@ uint64_t behind_measure(void)
     return behind_threshold(behind_available(read_text("/proc/meminfo", text)), group_limit());
 }
 
+bool behind_needed(const struct cache *c)
+{
+    return atomic_load_explicit(&c->bytes, memory_order_relaxed) > c->behind_above;
+}
+
 void behind_drop(const struct tier *t, const void *at, size_t len)
 {
-    if (t->kind == TIER_MEM ||
-        atomic_load_explicit(&t->c->bytes, memory_order_relaxed) <= t->c->behind_above)
+    if (t->kind == TIER_MEM || !behind_needed(t->c))
         return;
     /* Whole pages only: the others hold a part of a neighbour. Pages that were written a moment ago
      * stay; so do all of them where the kernel knows no such advice. */

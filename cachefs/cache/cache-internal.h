@@ -86,7 +86,7 @@ struct pack {
     uint64_t retired_ns;                 /* tier lock; 0: in the list */
     struct pack *next;                   /* tier lock: the tier's list */
     struct pack *next_made;              /* all ever made: freed with the tier */
-    int fd, journal_fd;                  /* of the active pack, else -1; writer thread */
+    int fd, direct_fd, journal_fd;       /* of the active pack, else -1; writer thread */
 };
 
 /* Where a record is and what it must hold. */
@@ -106,7 +106,7 @@ void pack_seal(struct pack *p);                   /* closes what appending needs
 const unsigned char *pack_map(struct pack *p, struct err *err);
 
 /* Stored bytes from which a unit is a large one: it is asked for without what is around it, and
- * read past the page cache (direct.c). */
+ * read and written past the page cache (direct.c). */
 #define LARGE_BYTES (512u << 10)
 
 /* The bytes [off, off+len) of a unit, verified. */
@@ -140,6 +140,11 @@ int journal_append(struct pack *p, const struct journal_record *r, size_t n, str
  * such way). */
 struct buf *direct_read(struct pool *pool, const struct pack *p, uint64_t offset, uint32_t len,
                         const unsigned char **ret);
+/* Writes all whole pages of these bytes to the pack's file at `offset`, past the page cache if that
+ * is the quicker way. Returns how many are written: fewer, or none, where the rest must be written
+ * in the common way, which tells what is wrong. */
+size_t direct_write(struct pool *pool, struct pack *p, const void *data, size_t len,
+                    uint64_t offset);
 
 /* --- checksum.c, compress.c ------------------------------------------------------------------- */
 
@@ -182,6 +187,13 @@ enum mercy {
     SPARE_ALL, /* only what dropped units took is got back */
 };
 
+/* For large units: what the last took through the page cache and past it (direct.c). */
+struct ways_out {
+    uint64_t ns[2]; /* of a whole unit */
+    unsigned turns;
+    bool refused; /* the file system or the disk knows no way past the page cache */
+};
+
 struct tier {
     struct cache *c;
     int place;
@@ -216,6 +228,7 @@ struct tier {
     unsigned char *scratch;
     uint64_t upkeep_ns, room_made_ns;
     bool no_blocks_at_once; /* the file system knows no fallocate() */
+    struct ways_out ways;
 };
 
 int tier_open(struct tier *t, const struct tier_conf *conf, struct err *err);
@@ -389,6 +402,7 @@ uint64_t behind_limit(const char *text);
 /* So many cached bytes fit beside the copies that readers have: a third of what is ours. Pure. */
 uint64_t behind_threshold(uint64_t available, uint64_t limit);
 uint64_t behind_measure(void); /* the threshold, here and now */
+bool behind_needed(const struct cache *c); /* is more cached than that? */
 /* These bytes of a pack's mapping were answered. */
 void behind_drop(const struct tier *t, const void *at, size_t len);
 
@@ -406,9 +420,9 @@ struct record {                    /* one record ready to be appended */
     const unsigned char *payload;
     uint64_t offset, bytes; /* where it landed, and what it takes there */
 };
-/* Appends to the active pack. at_once: its blocks are asked for in one piece. *ret_grown: what the
- * files grew by, in failure too. */
-int writer_append(struct tier *t, struct record *r, size_t n, bool at_once, uint64_t *ret_grown,
+/* Appends to the active pack. for_reader: of units that a reader has had. *ret_grown: what the files
+ * grew by, in failure too. */
+int writer_append(struct tier *t, struct record *r, size_t n, bool for_reader, uint64_t *ret_grown,
                   struct err *err);
 struct place writer_entry(const struct tier *t, const struct record *r, uint8_t flags,
                           uint32_t used);

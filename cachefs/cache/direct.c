@@ -1,16 +1,19 @@
 /*
- * Large units past the page cache.
+ * Large units past the page cache, in and out.
  *
- * What a reader of a mount was given stays in the page cache as the mount's file. On its way there
- * the pack's own pages would be a second copy, and a dear one: made and charged one by one, which
- * takes the processor as long as all the rest of the answer, and given to the disk one by one,
- * which makes a virtual disk three times as slow. So the disk writes them into a buffer, and that
- * buffer lies in huge pages where there are some (mem.c).
+ * What a reader of a mount was given stays in the page cache as the mount's file. Beside it the
+ * pack's own pages would be a second copy, and a dear one: made and charged one by one, which takes
+ * the processor as long as all the rest of the answer, and given to the disk one by one, which
+ * makes a virtual disk three times as slow. So the disk writes them into a buffer, and takes them
+ * from one, which lies in huge pages where there are some (mem.c).
  */
 #include "cache-internal.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 #define BUFFER_BYTES (2u << 20) /* at least: a huge page */
 
@@ -35,4 +38,58 @@ struct buf *direct_read(struct pool *pool, const struct pack *p, uint64_t offset
         return NULL;
     *ret = buf->data + skip;
     return take_ptr(&buf);
+}
+
+/* --- out -------------------------------------------------------------------------------------- */
+
+/*
+ * Which way out is quicker is up to the machine: past the page cache the disk's time is waited for;
+ * through it, that of making pages, and of the disk once too many are dirty. It matters only while
+ * those who fetch want their buffers back. Then the quicker way is taken, by what the last units
+ * took, and now and then the other one.
+ */
+#define TRY_OTHER 64u
+#define WEIGHT    8u /* a new unit's part of the mean, one in so many */
+
+static bool go_direct(struct ways_out *w, const struct pool *pool)
+{
+    if (w->refused)
+        return false;
+    if (pool_used(pool) <= pool_limit(pool) / 2)
+        return true;
+    bool direct = w->ns[true] <= w->ns[false]; /* 0: not known */
+    return w->turns++ % TRY_OTHER ? direct : !direct;
+}
+
+static void note_time(uint64_t *mean, uint64_t now)
+{
+    *mean = *mean ? *mean - *mean / WEIGHT + now / WEIGHT : now;
+}
+
+static int direct_fd(struct pack *p)
+{
+    if (p->direct_fd < 0) {
+        char name[32];
+        pack_name(name, p->number, "pack");
+        p->direct_fd = openat(p->tier->dir_fd, name, O_WRONLY | O_DIRECT | O_CLOEXEC);
+    }
+    return p->direct_fd;
+}
+
+size_t direct_write(struct pool *pool, struct pack *p, const void *data, size_t len,
+                    uint64_t offset)
+{
+    struct ways_out *w = &p->tier->ways;
+    size_t whole = len & ~(size_t)(PAGE_BYTES - 1);
+    if (p->tier->kind == TIER_MEM || (uintptr_t)data % PAGE_BYTES || offset % PAGE_BYTES)
+        return 0;
+    bool direct = go_direct(w, pool);
+    uint64_t began = clock_mono_ns();
+    ssize_t n = pwrite(direct ? direct_fd(p) : p->fd, data, whole, (off_t)offset);
+    if (n <= 0) {
+        w->refused = direct && (errno == EINVAL || errno == EOPNOTSUPP || errno == EBADF);
+        return 0;
+    }
+    note_time(&w->ns[direct], (clock_mono_ns() - began) * UNIT_BYTES / (size_t)n);
+    return (size_t)n;
 }

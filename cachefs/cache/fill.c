@@ -165,10 +165,11 @@ void fill_unref(struct fill *f)
     slot_give(f);
 }
 
-/* Does a unit begin with a page? */
+/* Does a unit begin with a page? A large one does, since it is written past the page cache. */
 static uint32_t paged(const struct cache *c, uint32_t raw)
 {
-    return raw >= PAGED_LEAST && atomic_load(&c->roomy) ? UNIT_PAGED : 0;
+    bool fits = raw >= PAGED_LEAST && atomic_load(&c->roomy);
+    return fits || raw >= LARGE_BYTES ? UNIT_PAGED : 0;
 }
 
 struct fill *fill_carried(struct tier *t, uint64_t unit, const struct place *was)

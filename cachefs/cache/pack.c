@@ -32,7 +32,7 @@ struct pack *pack_new(struct tier *t, uint32_t number)
     struct pack *p = xcalloc(1, sizeof *p);
     p->tier = t;
     p->number = number;
-    p->fd = p->journal_fd = -1;
+    p->fd = p->direct_fd = p->journal_fd = -1;
     p->map_len = t->pack_max;
     atomic_init(&p->refs, 1);
     return p;
@@ -137,9 +137,11 @@ void pack_seal(struct pack *p)
 {
     if (p->fd >= 0)
         close(p->fd);
+    if (p->direct_fd >= 0)
+        close(p->direct_fd);
     if (p->journal_fd >= 0)
         close(p->journal_fd);
-    p->fd = p->journal_fd = -1;
+    p->fd = p->direct_fd = p->journal_fd = -1;
 }
 
 /* --- reading --------------------------------------------------------------------------------- */

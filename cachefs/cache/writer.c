@@ -62,27 +62,54 @@ static uint64_t lay_out(const struct pack *p, struct record *r, size_t n)
     return at - from;
 }
 
-static int write_records(struct pack *p, const struct record *r, size_t n, uint64_t total,
-                         struct err *err)
+/* Fill [from, to) of the file. */
+static int write_pieces(const struct pack *p, const struct iovec *iov, int n, uint64_t from,
+                        uint64_t to, struct err *err)
+{
+    ssize_t wrote = pwritev(p->fd, iov, n, (off_t)from);
+    if (wrote != (ssize_t)(to - from))
+        return err_sys(err, wrote < 0 ? errno : ENOSPC, "append to pack %u in %s", p->number,
+                       p->tier->dir);
+    return 0;
+}
+
+/*
+ * Large units go past the page cache, but for those of a warmup: their readers come later, and find
+ * them there, unless the set is so large that they would not stay.
+ */
+static size_t write_large(struct pack *p, const struct record *r, uint64_t offset, bool for_reader)
+{
+    struct cache *c = p->tier->c;
+    if (r->head.stored < LARGE_BYTES || !(for_reader || behind_needed(c)))
+        return 0;
+    return direct_write(c->conf.pool, p, r->payload, r->head.stored, offset);
+}
+
+static int write_records(struct pack *p, const struct record *r, size_t n, uint64_t end,
+                         bool for_reader, struct err *err)
 {
     static const unsigned char zeros[PAGE_BYTES];
     struct iovec iov[BATCH_UNITS * 5];
+    uint64_t from = atomic_load(&p->size);
     int k = 0;
     for (size_t i = 0; i < n; i++) {
         size_t table = r[i].head.chunks * sizeof r[i].table[0];
         size_t lead = record_lead(r[i].offset, r[i].head.flags, r[i].head.raw);
         size_t filled = lead + r[i].head.stored;
+        size_t done = write_large(p, &r[i], r[i].offset + lead, for_reader);
         iov[k++] = (struct iovec){(void *)&r[i].head, sizeof r[i].head};
         iov[k++] = (struct iovec){(void *)r[i].table, table};
         iov[k++] = (struct iovec){(void *)zeros, lead - sizeof r[i].head - table};
-        iov[k++] = (struct iovec){(void *)r[i].payload, r[i].head.stored};
+        if (done) {
+            if (write_pieces(p, iov, k, from, r[i].offset + lead, err))
+                return -1;
+            from = r[i].offset + lead + done;
+            k = 0;
+        }
+        iov[k++] = (struct iovec){(void *)(r[i].payload + done), r[i].head.stored - done};
         iov[k++] = (struct iovec){(void *)zeros, r[i].bytes - filled};
     }
-    ssize_t wrote = pwritev(p->fd, iov, k, (off_t)atomic_load(&p->size));
-    if (wrote != (ssize_t)total)
-        return err_sys(err, wrote < 0 ? errno : ENOSPC, "append to pack %u in %s", p->number,
-                       p->tier->dir);
-    return 0;
+    return write_pieces(p, iov, k, from, end, err);
 }
 
 static int write_journal(struct pack *p, const struct record *r, size_t n, struct err *err)
@@ -120,7 +147,7 @@ static uint64_t file_bytes(const struct pack *p)
     return p ? atomic_load(&p->size) + atomic_load(&p->journal_size) : 0;
 }
 
-int writer_append(struct tier *t, struct record *r, size_t n, bool at_once, uint64_t *ret_grown,
+int writer_append(struct tier *t, struct record *r, size_t n, bool for_reader, uint64_t *ret_grown,
                   struct err *err)
 {
     uint64_t most = 0;
@@ -133,9 +160,9 @@ int writer_append(struct tier *t, struct record *r, size_t n, bool at_once, uint
     if (!p)
         return -1;
     uint64_t before = p == old ? old_bytes : 0, total = lay_out(p, r, n);
-    if (at_once)
+    if (for_reader)
         ask_for_blocks(t, p, total);
-    int rc = write_records(p, r, n, total, err);
+    int rc = write_records(p, r, n, atomic_load(&p->size) + total, for_reader, err);
     if (rc == 0)
         rc = write_journal(p, r, n, err);
     if (rc == 0)
@@ -331,7 +358,7 @@ static bool wait_for_work(struct tier *t)
     ACQUIRE(&t->lock);
     if (!t->queue && !(t->poked && upkeep) && !t->stop)
         cond_wait_for(&t->wake, &t->lock, upkeep ? IDLE_NS : SETTLE_PAUSE_NS);
-    if (t->queue && t->queued - t->done < BATCH_UNITS && !t->stop)
+    if (t->queue && t->queue->len < LARGE_BYTES && t->queued - t->done < BATCH_UNITS && !t->stop)
         cond_wait_for(&t->wake, &t->lock, GATHER_NS);
     return t->queue || !t->stop;
 }

@@ -1,4 +1,5 @@
-/* Large units are read past the page cache, and as they are otherwise where that can't be. */
+/* Large units are read and written past the page cache, and as they are otherwise where that can't
+ * be. */
 #include "fixture.h"
 
 #include <fcntl.h>
@@ -116,7 +117,8 @@ Test(direct, what_is_in_memory_is_read_there)
     struct rig r;
     rig_begin(&r, LARGE, 64u << 20, false);
     rig_open(&r);
-    rig_fill(&r, 1, 1);
+    cr_assert_eq(rig_ahead(&r, 1, NULL), 0); /* a warmup */
+    cr_assert_eq(cache_flush(r.cache, NULL), 0);
     struct piece p = {.catalog = &r.catalog, .unit = 1, .len = 1u << 20};
     struct call c = {0};
     cr_assert_eq(source_read(r.top, &p, &c.view, &c.wait, &c.err), 0);
@@ -166,5 +168,127 @@ Test(direct, damage_is_seen_and_healed)
     cr_expect_eq(counter_get(&cache_counts(r.cache)->corrupt), 2);
     cr_assert_eq(cache_flush(r.cache, NULL), 0);
     cr_expect_eq(pool_used(r.pool), 0);
+    rig_end(&r);
+}
+
+/* --- out -------------------------------------------------------------------------------------- */
+
+static struct tier *tier_of(struct rig *r)
+{
+    return r->cache->tiers[0];
+}
+
+/* By which way did the last unit go out? */
+static bool went_direct(struct rig *r, uint64_t unit, bool warmup)
+{
+    struct err err = {0};
+    cr_assert_eq(warmup ? rig_ahead(r, unit, &err) : rig_read(r, unit, 0, 1, NULL, &err), 0, "%s",
+                 err.msg);
+    cr_assert_eq(cache_flush(r->cache, &err), 0, "%s", err.msg);
+    int fd = open(rig_path(r, PACK), O_RDWR);
+    struct stat st;
+    cr_assert(fd >= 0 && fstat(fd, &st) == 0);
+    size_t pages = resident(r);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+    return pages < LARGE / PAGE_BYTES / 2;
+}
+
+static void begin_empty(struct rig *r)
+{
+    rig_begin(r, LARGE, 1u << 30, false);
+    rig_open(r);
+    atomic_store(&r->cache->trial.verdict, -1);
+    int fd = open(rig_path(r, "probe"), O_CREAT | O_WRONLY | O_DIRECT, 0600);
+    bool can = fd >= 0;
+    if (can)
+        close(fd);
+    unlink(rig_path(r, "probe"));
+    if (!can || !went_direct(r, 100, false)) {
+        rig_end(r);
+        cr_skip_test("files of /tmp stay in memory");
+    }
+}
+
+Test(direct, what_a_reader_brought_goes_past_memory_and_a_warmup_stays_in_it)
+{
+    struct rig r;
+    begin_empty(&r);
+    cr_expect(went_direct(&r, 1, false));
+    cr_expect_not(went_direct(&r, 2, true));
+    r.cache->behind_above = LARGE; /* a set that does not fit */
+    cr_expect(went_direct(&r, 3, true));
+    rig_end(&r);
+}
+
+Test(direct, whoever_wants_buffers_gets_them_the_quicker_way)
+{
+    struct rig r;
+    begin_empty(&r);
+    struct ways_out *w = &tier_of(&r)->ways;
+    struct buf *taken = pool_get(r.pool, pool_limit(r.pool) / 2);
+    cr_assert_not_null(taken);
+    for (int direct = 0; direct < 2; direct++) {
+        *w = (struct ways_out){.turns = 1};
+        w->ns[!direct] = UINT64_MAX / 16;
+        w->ns[direct] = 1;
+        cr_expect_eq(went_direct(&r, 1 + (uint64_t)direct, false), direct);
+        w->ns[direct] = 1;
+        w->turns = 0;
+        cr_expect_eq(went_direct(&r, 3 + (uint64_t)direct, false), !direct, "one in many is tried");
+    }
+    buf_unref(taken);
+    *w = (struct ways_out){.ns = {1, UINT64_MAX / 16}, .turns = 1};
+    cr_expect(went_direct(&r, 5, false), "nobody waits");
+    *w = (struct ways_out){.refused = true};
+    cr_expect_not(went_direct(&r, 6, false));
+    rig_end(&r);
+}
+
+/* Whole pages go one way, what is before and behind them the other. */
+Test(direct, all_of_a_record_is_there_whatever_its_length)
+{
+    const uint32_t lens[] = {LARGE_BYTES, LARGE_BYTES + 1, LARGE_BYTES + PAGE_BYTES - 1,
+                             LARGE,       UNIT_BYTES - 1,  UNIT_BYTES};
+    for (size_t i = 0; i < sizeof lens / sizeof *lens; i++)
+        for (int lost = 0; lost < 2; lost++) {
+            struct rig r;
+            struct err err = {0};
+            rig_begin(&r, lens[i], 1u << 30, false);
+            rig_open(&r);
+            atomic_store(&r.cache->trial.verdict, -1);
+            rig_fill(&r, 1, 5);
+            rig_close(&r);
+            if (lost) { /* what is there is found in the pack itself */
+                cr_assert_eq(unlink(rig_path(&r, "00000000.idx")), 0);
+                cr_assert_eq(unlink(rig_path(&r, "own/index")), 0);
+            }
+            rig_open(&r);
+            rig_fill(&r, 6, 1); /* to a pack that was opened again */
+            for (uint64_t unit = 1; unit <= 6; unit++)
+                cr_assert_eq(rig_read(&r, unit, 0, UNIT_BYTES, NULL, &err), 0, "%s", err.msg);
+            cr_expect_eq(atomic_load(&r.fake.reads), 6, "%u bytes", lens[i]);
+            cr_expect_eq(counter_get(&cache_counts(r.cache)->corrupt), 0);
+            rig_end(&r);
+        }
+}
+
+/* A full disk is one, whichever way it is written to. */
+Test(direct, a_refused_write_is_told_by_the_common_way)
+{
+    struct rig r;
+    begin_empty(&r);
+    struct pack *p = tier_of(&r)->active;
+    cr_assert_geq(p->direct_fd, 0);
+    int none = open("/dev/full", O_WRONLY);
+    cr_assert(none >= 0 && dup2(none, p->direct_fd) >= 0);
+    cr_expect_not(went_direct(&r, 1, false), "the other way does it");
+    cr_expect_eq(counter_get(&cache_counts(r.cache)->append_errors), 0);
+    cr_assert_geq(dup2(none, p->fd), 0);
+    struct err err = {0};
+    cr_assert_eq(rig_read(&r, 2, 0, UNIT_BYTES, NULL, &err), 0, "%s", err.msg);
+    cache_flush(r.cache, NULL);
+    cr_expect_eq(counter_get(&cache_counts(r.cache)->append_errors), 1);
+    close(none);
     rig_end(&r);
 }
