@@ -6,6 +6,7 @@
 
 #include "helper.h"
 #include "mem.h"
+#include "program.h"
 #include "serve-internal.h"
 
 static int check_args(const struct command *c, const struct conf *conf, struct err *err)
@@ -82,6 +83,7 @@ static const char *verb_of(const char *word)
 int main(int argc, char **argv)
 {
     struct err err = {0};
+    program_keep_standard();
     if (argc == 2 && strcmp(argv[1], HELPER_WORD) == 0)
         return helper_main();
     if (getenv(KEEPER_ENV))

@@ -1,6 +1,7 @@
 /* What long-running programs have in common. */
 #include "program.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,15 @@
 #include <sys/resource.h>
 
 #include "buf.h"
+
+void program_keep_standard(void)
+{
+    /* Opened the wrong way round: to print, or to read, fails as it did. */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            abort();
+}
 
 void program_keep_secrets(void)
 {

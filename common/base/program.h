@@ -13,6 +13,9 @@
 #include "err.h"
 #include "log.h"
 
+/* No file that is opened later becomes standard input, output or error where these are closed: what
+ * is printed would be written into it. Called before anything is opened. */
+void program_keep_standard(void);
 /* Memory holds keys: no core dump, and no look into it by others of the same user. */
 void program_keep_secrets(void);
 /* As many descriptors as this process may have at all. Where there are fewer than the work wants,

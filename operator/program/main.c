@@ -273,6 +273,7 @@ int main(int argc, char **argv)
     struct conf *conf = NULL;
     struct err err = {0};
     sigset_t signals;
+    program_keep_standard();
     program_hold_signals(&signals);
     program_keep_secrets();
     int result = program_options(&conf, &about, &p.o, argc, argv, &err);

@@ -229,6 +229,7 @@ static int split(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    program_keep_standard();
     if (argc > 1 && strcmp(argv[1], "launch") == 0)
         return launch(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "split") == 0)
