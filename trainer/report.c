@@ -23,7 +23,6 @@ int report_open(struct report *r, const struct report_options *o, struct err *er
     r->jsonl = fopen(o->jsonl, "ae");
     if (!r->jsonl)
         return err_sys(err, errno, "log: %s", o->jsonl);
-    setvbuf(r->jsonl, NULL, _IOLBF, 4096);
     return 0;
 }
 
@@ -103,6 +102,27 @@ static void dot(struct report *r, const struct report_step *s)
 
 /* --- lines ------------------------------------------------------------------------------------ */
 
+/* A line at once, for whoever follows along. One that cannot be written ends the lines, not the
+ * training. */
+static void put_line(struct report *r, FILE **to, const char *name, const struct bytes *text)
+{
+    if (fprintf(*to, "%s\n", text->data) >= 0 && fflush(*to) == 0)
+        return;
+    if (r->o.log) {
+        report_break(r);
+        log_warn(r->o.log, "%s: %s: no more lines are written there", name, strerrordesc_np(errno));
+    }
+    *to = NULL;
+}
+
+static void put_jsonl(struct report *r, const struct bytes *text)
+{
+    FILE *file = r->jsonl;
+    put_line(r, &r->jsonl, "train.jsonl", text);
+    if (!r->jsonl)
+        fclose(file);
+}
+
 static void number(struct json_writer *w, const char *key, double value)
 {
     char text[40];
@@ -133,7 +153,7 @@ static void json_line(struct report *r, const struct report_step *s, const struc
     jw_uint(&w, "from_packs", s->from_packs);
     jw_uint(&w, "from_mount", s->from_mount);
     jw_end(&w);
-    fprintf(r->jsonl, "%s\n", text.data);
+    put_jsonl(r, &text);
 }
 
 /* What begins every line of --json. Shares are told in percent there, passes as epochs. */
@@ -151,12 +171,10 @@ static void begin_event(struct json_writer *w, struct bytes *text, const char *e
     jw_num(w, "stall_percent", 100 * f->stall);
 }
 
-/* Whoever reads it follows along, be it a pipe. */
 static void end_event(struct report *r, struct json_writer *w, const struct bytes *text)
 {
     jw_end(w);
-    fprintf(r->o.json, "%s\n", text->data);
-    fflush(r->o.json);
+    put_line(r, &r->o.json, "standard output", text);
 }
 
 void report_epoch(struct report *r, uint64_t pass, uint64_t step, const struct report_figures *f)
@@ -269,7 +287,7 @@ void report_test(struct report *r, uint64_t pass, uint64_t step, uint64_t sample
     number(&w, "test_loss", loss);
     number(&w, "test_accuracy", accuracy);
     jw_end(&w);
-    fprintf(r->jsonl, "%s\n", text.data);
+    put_jsonl(r, &text);
 }
 
 void report_close(struct report *r)
