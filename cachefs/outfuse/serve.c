@@ -127,9 +127,23 @@ static int parse(struct call *c, const struct op *op, size_t len)
     return 0;
 }
 
-/* Errors that mean that the store or this program is not well; the others are a caller's own. */
+/* What POSIX answers to a call that asks for too much, with all in order here. */
+static bool is_callers_own(int sys)
+{
+    static const int all[] = {EAGAIN, EINTR,   EEXIST, ENOTEMPTY, EISDIR,     EBUSY,
+                              EXDEV,  ENOTTY,  E2BIG,  ERANGE,    EOPNOTSUPP, EFBIG,
+                              ELOOP,  ENODATA, EILSEQ, EMLINK,    ENOSYS};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (sys == all[i])
+            return true;
+    return false;
+}
+
+/* Errors that mean that the store or this program is not well. */
 static bool is_trouble(const struct err *err)
 {
+    if (is_callers_own(err->sys))
+        return false;
     return err->class == ERR_TRANSIENT || err->class == ERR_CORRUPT || err->class == ERR_FAILED ||
            err->class == ERR_BUG || (err->class == ERR_DENIED && !err->sys) ||
            (err->class == ERR_LIMIT && !err->sys);
