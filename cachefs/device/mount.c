@@ -26,6 +26,13 @@ extern char **environ;
 
 /* --- the mount point --- */
 
+static int cannot_look_up(const char *path, struct err *err)
+{
+    if (errno != ENOENT)
+        return err_sys(err, errno, "look up %s", path);
+    return err_set(err, ERR_NOT_FOUND, "look up %s: it does not exist (is the path right?)", path);
+}
+
 /* Only the parent is resolved: the last part may be a mount whose server is gone. */
 static int resolve_parent(const char *path, char ret[4096], struct err *err)
 {
@@ -34,19 +41,21 @@ static int resolve_parent(const char *path, char ret[4096], struct err *err)
     char parent[PATH_MAX];
     char *slash;
 
+    if (!len)
+        return err_set(err, ERR_USAGE, "look up a mount: its name is empty (an unset variable?)");
     while (len > 1 && copy[len - 1] == '/')
         copy[--len] = '\0';
     slash = strrchr(copy, '/');
-    if (!len || !strcmp(copy, "/") || !strcmp(slash ? slash + 1 : copy, "..") ||
+    if (!strcmp(copy, "/") || !strcmp(slash ? slash + 1 : copy, "..") ||
         !strcmp(slash ? slash + 1 : copy, ".")) {
         if (!realpath(copy, ret))
-            return err_sys(err, errno, "look up %s", path);
+            return cannot_look_up(path, err);
         return 0;
     }
     if (slash)
         *slash = '\0';
     if (!realpath(!slash ? "." : *copy ? copy : "/", parent))
-        return err_sys(err, errno, "look up %s", path);
+        return cannot_look_up(path, err);
     if (snprintf(ret, 4096, "%s/%s", strcmp(parent, "/") ? parent : "", slash ? slash + 1 : copy) >=
         4096)
         return err_sys(err, ENAMETOOLONG, "look up %s", path);

@@ -4,6 +4,9 @@
 need_mount
 make_set --classes 1 --files 2
 try() { sampan mount "file://$SRC" "$1" --cache "ssd:$T/cache-$RANDOM=1GiB"; }
+refused 3 "mkdir -p $T/none/below" try "$T/none/below"
+refused 3 "does not exist .is the path right" sampan umount "$T/none/below"
+refused 2 "name is empty" try ""
 refused 3 "$T/none" try "$T/none"
 echo x >"$T/file"
 refused 2 "$T/file" try "$T/file"
