@@ -70,9 +70,13 @@ static void put(struct events *e, int i, const struct bytes *record)
 {
     if (e->err.class != ERR_NONE)
         return;
+    off_t end = lseek(e->fds[i], 0, SEEK_END);
     ssize_t n = write(e->fds[i], record->data, record->len);
-    if (n != (ssize_t)record->len)
-        err_sys(&e->err, n < 0 ? errno : ENOSPC, "curves: write in %s", e->dir);
+    if (n == (ssize_t)record->len)
+        return;
+    err_sys(&e->err, n < 0 ? errno : ENOSPC, "curves: write in %s", e->dir);
+    if (n > 0 && end >= 0)
+        (void)!ftruncate(e->fds[i], end); /* a disk that is full takes a part of it */
 }
 
 static int open_file(struct events *e, int i, uint64_t step, struct err *err)

@@ -7,7 +7,8 @@
  * One folder is one run, with one file of each (VisualDL shows only the newest of several). A run
  * that goes on from a checkpoint goes on in the same files, which are cut back first: to whole
  * records of steps that the checkpoint has seen. So a curve is never torn nor doubled. Each record
- * is one write(), for VisualDL cannot read a file that ends within one.
+ * is one write(), and one that is written in part is taken back: VisualDL cannot read a file that
+ * ends within one.
  *
  * The first failure stays; the functions do nothing after it, and events_flush() returns it.
  */
