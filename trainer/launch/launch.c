@@ -17,6 +17,7 @@
 
 #define LOG_MODULE "launch"
 #define PAUSE_NS   (50 * NS_PER_MS)
+#define NAME_LEN   253
 
 /* --- options ---------------------------------------------------------------------------------- */
 
@@ -78,6 +79,19 @@ static void sort_words(struct launch_conf *c, int argc, char **argv, char **own,
     c->rest = rest;
 }
 
+/* It becomes a part of requests and paths. */
+static int check_name(const char *name, const char *text, struct err *err)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789-.";
+    size_t len = strlen(text);
+    return len <= NAME_LEN && strspn(text, allowed) == len && text[0] != '.'
+               ? 0
+               : err_set(err, ERR_USAGE,
+                         "launch: %s=%s: want a name of Kubernetes (at most %d of a-z, 0-9, - and "
+                         ".)",
+                         name, text, NAME_LEN);
+}
+
 static int needed(const char **ret, const char *(*get)(const char *name), const char *name,
                   struct err *err)
 {
@@ -118,13 +132,16 @@ int launch_read(struct launch_conf *ret, int argc, char **argv,
     conf_free(conf);
     if (!failed)
         failed =
-            needed(&c.job, get, "JOB_NAME", err) || needed(&c.path, get, "JOB_PATH", err) ||
+            needed(&c.job, get, "JOB_NAME", err) || check_name("JOB_NAME", c.job, err) ||
+            needed(&c.path, get, "JOB_PATH", err) ||
             needed(&c.config_dir, get, "TRAIN_CONFIG_DIR", err) ||
             number(&c.nodes, get, "CONF_PADDLE_GRADIENT_NUM", NULL, 1, LAUNCH_NODES, err) ||
             number(&c.port, get, "CONF_PADDLE_PORT", "7164", 1, 65535, err) ||
             number(&c.ports_num, get, "CONF_PADDLE_PORTS_NUM", "1", 1, 64, err) ||
             number(&c.ports_num_for_sparse, get, "CONF_PADDLE_PORTS_NUM_SPARSE", "1", 0, 64, err);
     c.namespace_ = get("JOB_NAMESPACE");
+    if (!failed && c.namespace_)
+        failed = check_name("JOB_NAMESPACE", c.namespace_, err);
     c.nic = get("CONF_PADDLE_NIC");
     if (!c.nic || !*c.nic)
         c.nic = "eth0";

@@ -112,6 +112,9 @@ Test(launch, command_lines_of_the_article)
     free(n);
 }
 
+#define LONG_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define LONG    LONG_64 LONG_64 LONG_64 LONG_64
+
 Test(launch, environments_refused)
 {
     static const struct {
@@ -119,6 +122,10 @@ Test(launch, environments_refused)
         const char *instead, *want;
     } refused[] = {
         {0, NULL, "launch: JOB_NAME is not set"},
+        {0, "JOB_NAME=a/../b", "launch: JOB_NAME=a/../b: want a name of Kubernetes"},
+        {0, "JOB_NAME=..", "launch: JOB_NAME=..: want a name of Kubernetes"},
+        {0, "JOB_NAME=" LONG, "want a name of Kubernetes (at most 253 "},
+        {2, "JOB_NAMESPACE=a?b", "launch: JOB_NAMESPACE=a?b: want a name of Kubernetes"},
         {1, "JOB_PATH=", "launch: JOB_PATH is not set"},
         {3, NULL, "launch: TRAIN_CONFIG_DIR is not set"},
         {8, NULL, "launch: CONF_PADDLE_GRADIENT_NUM is not set"},
