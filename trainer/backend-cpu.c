@@ -50,7 +50,8 @@ static int cpu_alloc_values(struct backend *b, size_t n, float **ret, struct err
 
 static void cpu_describe(const struct backend *b, char *out, size_t size)
 {
-    snprintf(out, size, "cpu: %d threads", ((const struct cpu *)b)->threads);
+    int threads = ((const struct cpu *)b)->threads;
+    snprintf(out, size, "cpu: %d thread%s", threads, threads == 1 ? "" : "s");
 }
 
 static void cpu_release(struct backend *b, void *p)

@@ -60,8 +60,8 @@ int model_build(struct net *n, const char *name, const struct model_shape *s, st
                        models[i].smallest, models[i].smallest);
     if (models[i].data == MODEL_PICTURES && s->classes < 2)
         return err_set(err, ERR_USAGE,
-                       "%d classes: want at least 2 (folders of pictures below the data's folder)",
-                       s->classes);
+                       "%d class%s: want at least 2 (folders of pictures below the data's folder)",
+                       s->classes, s->classes == 1 ? "" : "es");
     models[i].build(n, s);
     return 0;
 }

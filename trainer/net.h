@@ -32,7 +32,7 @@ struct param {
     int dims[4];
     int n_dims;
     size_t n, at; /* numbers, and the place of the first in each run of memory */
-    float first;  /* what it starts from: drawn with this deviation, or (spread 0) this value */
+    float first;  /* what it starts from: this value, or (`drawn`) numbers with this deviation */
     bool drawn;
 };
 

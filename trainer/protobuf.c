@@ -1,4 +1,4 @@
-/* As much of protobuf's wire format as event files need, and what a PNG needs. */
+/* As much of protobuf's wire format as event files need. */
 #include <string.h>
 
 #include "events-internal.h"
