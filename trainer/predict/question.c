@@ -35,8 +35,9 @@ static int take_row(const struct predictor *p, const struct json *row, float *to
     if (json_want_array(row, err))
         return -1;
     if (json_count(row) != n)
-        return err_set(err, ERR_USAGE, "want %zu numbers (%d x %d pixels of red, green, blue)", n,
-                       p->about.shape.h, p->about.shape.w);
+        return err_set(err, ERR_USAGE,
+                       "want %zu integers in one array (%d rows of %d pixels of red, green, blue)",
+                       n, p->about.shape.h, p->about.shape.w);
     for (size_t i = 0; i < n; i++) {
         struct json one = json_at(row, i);
         int64_t value;

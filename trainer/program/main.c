@@ -193,32 +193,43 @@ static int launch(int argc, char **argv)
     return code;
 }
 
-static int predict(int argc, char **argv)
+typedef int serve_fn(const void *options, const sigset_t *ends, struct err *err);
+
+/* A program that serves until it is told to end. `options`: zeroed, of the type that both know. */
+static int serve_pages(const struct program_about *about, void *options, serve_fn *serves, int argc,
+                       char **argv)
 {
     struct err err = {0};
-    struct predict_options o = {0};
     struct conf *conf = NULL;
     sigset_t ends;
     program_hold_signals(&ends);
-    int result = program_options(&conf, &predict_about, &o, argc, argv, &err);
+    int result = program_options(&conf, about, options, argc, argv, &err);
     if (result == 0)
-        result = predict_run(&o, &ends, &err);
+        result = serves(options, &ends, &err);
     conf_free(conf);
-    return program_end(&predict_about, result > 0 ? 0 : result, &err);
+    return program_end(about, result, &err);
+}
+
+static int run_predict(const void *options, const sigset_t *ends, struct err *err)
+{
+    return predict_run(options, ends, err);
+}
+
+static int predict(int argc, char **argv)
+{
+    struct predict_options o = {0};
+    return serve_pages(&predict_about, &o, run_predict, argc, argv);
+}
+
+static int run_curves(const void *options, const sigset_t *ends, struct err *err)
+{
+    return curves_run(options, ends, err);
 }
 
 static int curves(int argc, char **argv)
 {
-    struct err err = {0};
     struct curves_options o = {0};
-    struct conf *conf = NULL;
-    sigset_t ends;
-    program_hold_signals(&ends);
-    int result = program_options(&conf, &curves_about, &o, argc, argv, &err);
-    if (result == 0)
-        result = curves_run(&o, &ends, &err);
-    conf_free(conf);
-    return program_end(&curves_about, result > 0 ? 0 : result, &err);
+    return serve_pages(&curves_about, &o, run_curves, argc, argv);
 }
 
 static int split(int argc, char **argv)
