@@ -10,7 +10,7 @@ make_ratings "$SRC"
 
 expect "what split says" "$("$TRAIN" split --parts 3 "$SRC" "$job")" "600 samples in 3 parts"
 expect "lines of the parts" "$(cat "$job"/data/?/ratings.list | sort | md5sum)" "$(sort "$SRC/ratings.dat" | md5sum)"
-refused 1 "users.dat: File exists" "$TRAIN" split --parts 3 "$SRC" "$job"
+refused 1 "data/0: File exists" "$TRAIN" split --parts 3 "$SRC" "$job"
 mkdir "$job/recommendation"
 cat >"$job/recommendation/trainer_config.py" <<'PY'
 # Python reads this, too.

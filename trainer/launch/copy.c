@@ -1,6 +1,7 @@
 /* Folders copied, and a set dealt out for trainers. */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,28 +135,100 @@ static int64_t deal_pictures(const char *src, const char *part_dir, int64_t part
     return taken;
 }
 
-int64_t split_set(const char *src, const char *job, int64_t parts, struct err *err)
+/* --- parts ------------------------------------------------------------------------------------ */
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+
+static void remove_tree(const char *path)
+{
+    (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A part while it is dealt out: whoever is killed meanwhile leaves none that looks whole. */
+static char *name_of(const char *job, int64_t part, bool whole)
+{
+    return xasprintf("%s/data/%s%lld", job, whole ? "" : ".dealing-", (long long)part);
+}
+
+static int64_t deal_part(const char *src, const char *job, int64_t part, int64_t parts,
+                         struct err *err)
+{
+    cleanup_free char *dir = name_of(job, part, false);
+    cleanup_free char *inside = xasprintf("%s/", dir);
     cleanup_free char *ratings = xasprintf("%s/ratings.dat", src);
-    cleanup_free char *output = xasprintf("%s/output/", job);
-    bool is_ratings = access(ratings, F_OK) == 0;
-    int64_t all = 0;
-    if (access(src, R_OK))
-        return err_sys(err, errno, "split: %s", src);
-    if (make_folders(output, err))
-        return err_wrap(err, "split");
+    remove_tree(dir);
+    if (make_folders(inside, err))
+        return -1;
+    return access(ratings, F_OK) == 0 ? deal_ratings(src, dir, part, parts, err)
+                                      : deal_pictures(src, dir, part, parts, err);
+}
+
+static int64_t deal_all(const char *src, const char *job, int64_t parts, struct err *err)
+{
+    int64_t all = 0, n = 0;
+    for (int64_t i = 0; i < parts && n >= 0; i++, all += n)
+        n = deal_part(src, job, i, parts, err);
+    if (n < 0)
+        return -1;
+    if (all == 0)
+        return err_set(err, ERR_NOT_FOUND,
+                       "no sample in %s (folders of pictures, or MovieLens' files)", src);
     for (int64_t i = 0; i < parts; i++) {
-        cleanup_free char *inside = xasprintf("%s/data/%lld/", job, (long long)i);
-        cleanup_free char *dir = xstrndup(inside, strlen(inside) - 1);
-        if (make_folders(inside, err))
-            return err_wrap(err, "split");
-        int64_t n = is_ratings ? deal_ratings(src, dir, i, parts, err)
-                               : deal_pictures(src, dir, i, parts, err);
-        if (n < 0)
-            return err_wrap(err, "split");
-        all += n;
+        cleanup_free char *dealt = name_of(job, i, false), *part = name_of(job, i, true);
+        if (rename(dealt, part))
+            return err_sys(err, errno, "name %s", part);
     }
     return all;
+}
+
+/* Where `path` is, or would be made: the longest part of it that is there. */
+static char *real_above(const char *path)
+{
+    cleanup_free char *p = xstrdup(path);
+    char *real;
+    while (!(real = realpath(p, NULL))) {
+        char *slash = strrchr(p, '/');
+        if (!slash)
+            return realpath(".", NULL);
+        slash[slash == p] = '\0';
+    }
+    return real;
+}
+
+static int check_places(const char *src, const char *job, int64_t parts, struct err *err)
+{
+    cleanup_free char *from = realpath(src, NULL);
+    if (!from || access(from, R_OK))
+        return err_sys(err, errno, "%s", src);
+    cleanup_free char *to = real_above(job);
+    size_t len = strlen(from);
+    if (to && strncmp(to, from, len) == 0 && (to[len] == '/' || to[len] == '\0'))
+        return err_set(err, ERR_USAGE, "%s lies in %s: want a folder outside of the set", job, src);
+    for (int64_t i = 0; i < parts; i++) {
+        cleanup_free char *part = name_of(job, i, true);
+        if (access(part, F_OK) == 0)
+            return err_sys(err, EEXIST, "%s", part);
+    }
+    return 0;
+}
+
+int64_t split_set(const char *src, const char *job, int64_t parts, struct err *err)
+{
+    cleanup_free char *output = xasprintf("%s/output/", job);
+    if (check_places(src, job, parts, err))
+        return err_wrap(err, "split");
+    int64_t all = deal_all(src, job, parts, err);
+    if (all > 0 && make_folders(output, err))
+        all = -1;
+    for (int64_t i = 0; i < parts; i++) {
+        cleanup_free char *dealt = name_of(job, i, false);
+        remove_tree(dealt);
+    }
+    return all < 0 ? err_wrap(err, "split") : all;
 }
 
 struct split_options {

@@ -74,7 +74,8 @@ int launch_children(const struct launch_conf *c, const struct launch_nodes *n, i
 /*
  * `split --parts N SRC JOB`: deals a set out for N trainers, JOB/data/0 … JOB/data/N-1. Ratings:
  * each gets users and movies, and every N-th rating (ratings.list). Pictures: each gets every N-th
- * of a class, and all classes. What is there is not overwritten.
+ * of a class, and all classes. Parts that are there already are an error; an error leaves none half
+ * dealt.
  */
 int split_run(int argc, char **argv, struct err *err);
 int64_t split_set(const char *src, const char *job, int64_t parts, struct err *err);

@@ -174,6 +174,15 @@ static bool holds(const char *dir, const char *name, const char *text)
     return f && n == strlen(text) && strcmp(got, text) == 0;
 }
 
+static void remove_all(char *dir)
+{
+    char *const words[] = {(char *)"rm", (char *)"-rf", dir, NULL};
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(execvp("rm", words));
+    waitpid(pid, NULL, 0);
+}
+
 Test(split, pictures_and_ratings)
 {
     char dir[] = "/tmp/sampan-unit-XXXXXX";
@@ -199,9 +208,39 @@ Test(split, pictures_and_ratings)
     cr_expect_eq(split_set(ratings, b, 2, &err), -1, "it is there");
     cr_expect_eq(split_set("/nowhere", b, 2, &err), -1);
     cr_expect_eq(err.class, ERR_NOT_FOUND);
-    char *const words[] = {(char *)"rm", (char *)"-rf", dir, NULL};
-    pid_t pid = fork();
-    if (pid == 0)
-        _exit(execvp("rm", words));
-    waitpid(pid, NULL, 0);
+    remove_all(dir);
+}
+
+static bool is_there(const char *dir, const char *name)
+{
+    cleanup_free char *path = xasprintf("%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+Test(split, errors_leave_no_part)
+{
+    char dir[] = "/tmp/sampan-unit-XXXXXX";
+    struct err err = {0};
+    cr_assert(mkdtemp(dir));
+    cleanup_free char *set = xasprintf("%s/r", dir), *job = xasprintf("%s/job", dir);
+    cleanup_free char *inside = xasprintf("%s/r/job/new", dir), *empty = xasprintf("%s/e", dir);
+    put(set, "users.dat", "u\n");
+    put(set, "ratings.dat", "1\n2\n3");
+    cr_expect_eq(split_set(set, job, 2, &err), -1, "there is no movies.dat");
+    cr_expect(strstr(err.msg, "movies.dat: No such file"), "%s", err.msg);
+    cr_expect(!is_there(job, "data/0") && !is_there(job, "data/.dealing-0"));
+    put(set, "movies.dat", "m\n");
+    cr_expect_eq(split_set(set, inside, 2, &err), -1);
+    cr_expect(strstr(err.msg, "want a folder outside of the set"), "%s", err.msg);
+    cr_expect_eq(split_set(set, set, 2, &err), -1);
+    cr_expect(!is_there(set, "job") && !is_there(set, "data"));
+    mkdir(empty, 0755);
+    cr_expect_eq(split_set(empty, job, 2, &err), -1);
+    cr_expect_eq(err.class, ERR_NOT_FOUND, "%s", err.msg);
+    cr_expect(!is_there(job, "data/0") && !is_there(job, "data/.dealing-0"));
+    put(job, "data/.dealing-1/ratings.list", "of a call that was killed");
+    cr_expect_eq(split_set(set, job, 2, &err), 3, "%s", err.msg);
+    cr_expect(holds(job, "data/1/ratings.list", "2\n") && is_there(job, "output"));
+    cr_expect(!is_there(job, "data/.dealing-1"));
+    remove_all(dir);
 }
