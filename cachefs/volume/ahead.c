@@ -97,7 +97,9 @@ void ahead_reader(struct volume *v, uint64_t id, uint64_t off)
 {
     struct ahead *a = &v->ahead;
     ACQUIRE(&a->lock);
-    struct ahead_job job = streams_seen(&a->streams, id, off, a->order ? 0 : siblings_depth(v));
+    struct reach reach = {.siblings = a->order ? 0 : siblings_depth(v),
+                          .blocks = (unsigned)(POOL_SHARE(pool_limit(v->pool)) / UNIT_BYTES)};
+    struct ahead_job job = streams_seen(&a->streams, id, off, reach);
     if (job.kind != AHEAD_NONE)
         add_job(a, job);
 }

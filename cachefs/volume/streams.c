@@ -3,10 +3,11 @@
  *
  * A stream follows one reader. It goes on within a sample (offsets rise), or to one of the next ids
  * (a walk: `cp -r`, `tar`, a loader without shuffle; ids follow the listing). After a few steps in
- * a row it asks for what comes next: blocks of a large sample, or the ids that follow, twice as far
- * each time. Reads come a little out of order (kernel readahead, several threads of one reader):
- * small steps back neither count nor break a run. Anything else starts a new stream in place of the
- * oldest, so that random reads ask for nothing.
+ * a row it asks for what comes next: blocks of a large sample, twice as many whenever twice as much
+ * was read in a row, or the ids that follow, twice as far each time. Reads come a little out of
+ * order (kernel readahead, several threads of one reader): small steps back neither count nor break
+ * a run. Anything else starts a new stream in place of the oldest, so that random reads ask for
+ * nothing.
  */
 #include "volume-internal.h"
 
@@ -15,9 +16,9 @@
 #define NEAR_IDS     8 /* a step on to a next sample; folders have ids too */
 #define RUN_BYTES    2 /* steps until blocks are fetched ahead */
 #define RUN_IDS      3 /* steps until siblings are */
-#define BLOCKS_FIRST 2 /* blocks ahead at first … */
-#define BLOCKS_MOST  8 /* … and at most */
+#define BLOCKS_FIRST 2 /* blocks ahead at first, and whatever else is read */
 #define IDS_FIRST    4
+#define LATELY       (8 * STREAMS) /* reads of any stream */
 
 enum step { STEP_NONE, STEP_WITHIN, STEP_SAME, STEP_NEXT };
 
@@ -55,16 +56,34 @@ static struct stream *stream_for(struct streams *all, uint64_t id, uint64_t off,
     return oldest;
 }
 
-static struct ahead_job blocks_ahead(struct stream *s)
+/* Streams that share the room for blocks. */
+static unsigned blocks_read_by(const struct streams *all)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < STREAMS; i++)
+        n += all->s[i].bytes_run >= RUN_BYTES && all->clock - all->s[i].used < LATELY;
+    return n ? n : 1;
+}
+
+/* How many blocks are to lie ahead. What is fetched for nothing, when the reader stops, is bounded
+ * by what it has read. */
+static uint64_t blocks_wanted(const struct streams *all, const struct stream *s, unsigned room)
+{
+    uint64_t read = (s->pos - s->run_from) / UNIT_BYTES;
+    uint64_t most = room / blocks_read_by(all), depth = BLOCKS_FIRST;
+    while (depth < most && depth < 2 * read)
+        depth *= 2;
+    return depth > most && most >= BLOCKS_FIRST ? most : depth;
+}
+
+static struct ahead_job blocks_ahead(const struct streams *all, struct stream *s, unsigned room)
 {
     struct ahead_job none = {.kind = AHEAD_NONE};
     uint64_t block = s->pos / UNIT_BYTES;
     /* Not for a sample of a few reads: wait until it looks like one of several blocks. */
     if (s->bytes_run < RUN_BYTES || s->pos < UNIT_BYTES / 4)
         return none;
-    uint64_t depth = BLOCKS_FIRST + s->bytes_run / 32;
-    if (depth > BLOCKS_MOST)
-        depth = BLOCKS_MOST;
+    uint64_t depth = blocks_wanted(all, s, room);
     uint64_t first = (s->units_issued > block ? s->units_issued : block) + 1;
     if (first > block + depth)
         return none;
@@ -89,7 +108,7 @@ static struct ahead_job siblings_ahead(struct stream *s, unsigned depth)
     return (struct ahead_job){AHEAD_SIBLINGS, s->id, first, last};
 }
 
-struct ahead_job streams_seen(struct streams *all, uint64_t id, uint64_t off, unsigned depth)
+struct ahead_job streams_seen(struct streams *all, uint64_t id, uint64_t off, struct reach reach)
 {
     enum step step;
     struct stream *s = stream_for(all, id, off, &step);
@@ -100,16 +119,16 @@ struct ahead_job streams_seen(struct streams *all, uint64_t id, uint64_t off, un
     case STEP_WITHIN:
         s->bytes_run++;
         s->pos = off;
-        return blocks_ahead(s);
+        return blocks_ahead(all, s, reach.blocks);
     case STEP_NEXT:
         s->ids_run++;
         s->id = id;
-        s->pos = off;
+        s->pos = s->run_from = off;
         s->bytes_run = 0;
         s->units_issued = 0;
-        return siblings_ahead(s, depth);
+        return siblings_ahead(s, reach.siblings);
     case STEP_NONE:
-        *s = (struct stream){.id = id, .pos = off, .used = all->clock};
+        *s = (struct stream){.id = id, .pos = off, .run_from = off, .used = all->clock};
         break;
     }
     return (struct ahead_job){.kind = AHEAD_NONE};

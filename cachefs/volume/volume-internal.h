@@ -216,6 +216,7 @@ struct stream {
     uint64_t id, pos; /* the furthest read: sample, and offset in it */
     /* Reads in a row that went on in the sample; to the next samples. */
     unsigned bytes_run, ids_run;
+    uint64_t run_from; /* where the run in the sample began */
     uint64_t units_issued; /* blocks of this sample up to here are asked for already */
     uint64_t ids_issued;   /* the same for the ids after it */
     uint64_t used;         /* age */
@@ -230,9 +231,12 @@ struct ahead_job {
     uint64_t id;          /* AHEAD_UNITS: of this sample */
     uint64_t first, last; /* AHEAD_UNITS: blocks; AHEAD_SIBLINGS: ids; both ends included */
 };
-/* A reader asked for offset `off` of sample `id`. Says what to fetch ahead; siblings at most
- * `depth`. */
-struct ahead_job streams_seen(struct streams *s, uint64_t id, uint64_t off, unsigned depth);
+struct reach { /* at most */
+    unsigned siblings;
+    unsigned blocks; /* of all streams together */
+};
+/* A reader asked for offset `off` of sample `id`. Says what to fetch ahead. */
+struct ahead_job streams_seen(struct streams *s, uint64_t id, uint64_t off, struct reach reach);
 
 #define AHEAD_JOBS  64
 #define AHEAD_RANKS 64

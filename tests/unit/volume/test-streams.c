@@ -3,11 +3,12 @@
 
 #include "volume-internal.h"
 
-#define DEPTH 64
+#define DEPTH  64
+#define BLOCKS 10
 
 static struct ahead_job read_at(struct streams *s, uint64_t id, uint64_t off)
 {
-    return streams_seen(s, id, off, DEPTH);
+    return streams_seen(s, id, off, (struct reach){DEPTH, BLOCKS});
 }
 
 Test(streams, random_reads_ask_for_nothing)
@@ -68,7 +69,7 @@ Test(streams, no_siblings_at_depth_0)
 {
     struct streams s = {0};
     for (uint64_t id = 5; id < 50; id++)
-        cr_assert_eq(streams_seen(&s, id, 0, 0).kind, AHEAD_NONE);
+        cr_assert_eq(streams_seen(&s, id, 0, (struct reach){0, BLOCKS}).kind, AHEAD_NONE);
 }
 
 Test(streams, sequential_bytes_ask_for_the_next_blocks_without_gaps)
@@ -86,6 +87,44 @@ Test(streams, sequential_bytes_ask_for_the_next_blocks_without_gaps)
         asked = j.last;
     }
     cr_assert_geq(asked, size / UNIT_BYTES);
+}
+
+Test(streams, what_lies_ahead_doubles_with_what_was_read)
+{
+    struct streams s = {0};
+    uint64_t furthest = 0;
+    for (uint64_t off = 0; off < 100ull << 20; off += 1 << 20) {
+        struct ahead_job j = read_at(&s, 7, off);
+        if (j.kind == AHEAD_NONE)
+            continue;
+        uint64_t ahead = j.last - off / UNIT_BYTES, read = off / UNIT_BYTES;
+        cr_expect_leq(ahead, BLOCKS);
+        cr_expect_leq(ahead, read ? 4 * read : 2, "%llu blocks ahead of %llu",
+                      (unsigned long long)ahead, (unsigned long long)read);
+        furthest = ahead > furthest ? ahead : furthest;
+    }
+    cr_expect_eq(furthest, BLOCKS);
+}
+
+Test(streams, streams_share_the_room_for_blocks)
+{
+    struct streams s = {0};
+    uint64_t ahead[3] = {0};
+    for (uint64_t off = 0; off < 100ull << 20; off += 1 << 20)
+        for (unsigned i = 0; i < 3; i++) {
+            struct ahead_job j = read_at(&s, 1000 * (i + 1), off);
+            if (off > 8 << 20 && j.kind != AHEAD_NONE)
+                ahead[i] = j.last - off / UNIT_BYTES;
+        }
+    for (unsigned i = 0; i < 3; i++)
+        cr_expect_eq(ahead[i], BLOCKS / 3);
+    /* Two have ended: all of it is the third's, but not at once. */
+    for (uint64_t off = 100ull << 20; off < 400ull << 20; off += 1 << 20) {
+        struct ahead_job j = read_at(&s, 1000, off);
+        if (j.kind != AHEAD_NONE)
+            ahead[0] = j.last - off / UNIT_BYTES;
+    }
+    cr_expect_eq(ahead[0], BLOCKS);
 }
 
 Test(streams, a_sample_of_a_few_reads_asks_for_no_blocks)
