@@ -46,7 +46,8 @@ struct buf *direct_read(struct pool *pool, const struct pack *p, uint64_t offset
  * Which way out is quicker is up to the machine: past the page cache the disk's time is waited for;
  * through it, that of making pages, and of the disk once too many are dirty. It matters only while
  * those who fetch want their buffers back. Then the quicker way is taken, by what the last units
- * took, and now and then the other one.
+ * took, and now and then the other one. The page cache must be half as quick again: it takes the
+ * processor, which others want.
  */
 #define TRY_OTHER 64u
 #define WEIGHT    8u /* a new unit's part of the mean, one in so many */
@@ -57,7 +58,7 @@ static bool go_direct(struct ways_out *w, const struct pool *pool)
         return false;
     if (pool_used(pool) <= pool_limit(pool) / 2)
         return true;
-    bool direct = w->ns[true] <= w->ns[false]; /* 0: not known */
+    bool direct = w->ns[true] / 3 <= w->ns[false] / 2; /* 0: not known */
     return w->turns++ % TRY_OTHER ? direct : !direct;
 }
 
