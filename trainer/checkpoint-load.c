@@ -330,16 +330,15 @@ static int look_at(const char *place, struct checkpoint_about *ret, struct err *
     return 0;
 }
 
-/* The newest folder with a `done`, but for so many. */
-static char *newest(const char *path, size_t skip, struct err *err)
+char *checkpoint_newest(const char *dir, size_t skip, struct err *err)
 {
     cleanup_free struct checkpoint_place *all = NULL;
     size_t n;
-    if (checkpoint_list(path, &all, &n, err))
+    if (checkpoint_list(dir, &all, &n, err))
         return NULL;
     for (size_t i = 0; i < n; i++)
         if (all[i].done && skip-- == 0)
-            return xasprintf("%s/%s", path, all[i].name);
+            return xasprintf("%s/%s", dir, all[i].name);
     err_set(err, ERR_NOT_FOUND, "there is no whole one (look for its pass-… folders)");
     return NULL;
 }
@@ -355,7 +354,7 @@ int checkpoint_look(const char *path, size_t skip, struct checkpoint_about *ret,
         return err_sys(err, errno, "checkpoints: %s", path);
     if (is_one && skip)
         return err_set(err, ERR_NOT_FOUND, "checkpoints: %s: there is no other", path);
-    *ret_place = is_one ? xstrdup(path) : newest(path, skip, err);
+    *ret_place = is_one ? xstrdup(path) : checkpoint_newest(path, skip, err);
     if (*ret_place && look_at(*ret_place, ret, err) == 0)
         return 0;
     checkpoint_about_release(ret);

@@ -70,6 +70,9 @@ int checkpoint_load(const char *dir, struct net *n, const struct checkpoint_abou
 int checkpoint_load_named(const char *path, struct net *n, const struct checkpoint_about *about,
                           struct checkpoint *ret, struct log *log, struct err *err);
 
+/* The newest finished one in a folder of them, the `skip` newest passed over (the caller's, free).
+ * NULL: there is none (left). */
+char *checkpoint_newest(const char *dir, size_t skip, struct err *err);
 /* How the net of one checkpoint's folder, or of the newest finished one in a folder of them (the
  * `skip` newest passed over), was built; `*ret_place` is the folder that it was, also where it is
  * torn (the caller's, free). NULL: there is none (left): ERR_NOT_FOUND. ERR_USAGE: it was written

@@ -279,6 +279,18 @@ static int own_place(struct run *r, struct err *err)
     return batch_place(&o, r->batches->samples, r->at.pass, r->at.batch, r->at.token, err);
 }
 
+/* Whoever goes on with --save_dir later takes the newest that is there, whichever run made it. */
+static void tell_others_saved(const struct run *r)
+{
+    const char *dir = goes_on(r->o) ? NULL : r->o->save_dir;
+    cleanup_free char *newest = dir ? checkpoint_newest(dir, 0, NULL) : NULL;
+    if (newest && strcmp(newest, r->at.from) != 0)
+        log_warn(r->log,
+                 "--save_dir: %s is of another run, and what --resume auto takes until this one "
+                 "has saved a later one (another --save_dir?)",
+                 newest);
+}
+
 /* Rank 0 reads the newest checkpoint; all get it from there. */
 static int take_up(struct run *r, struct err *err)
 {
@@ -286,6 +298,8 @@ static int take_up(struct run *r, struct err *err)
     float found = 0;
     if (is_first(r))
         found = (float)load(r, &why);
+    if (is_first(r) && found >= 0)
+        tell_others_saved(r);
     if (r->c->ops->share(r->c, &found, sizeof found, err))
         return -1;
     if (found < 0)

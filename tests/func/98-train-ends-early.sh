@@ -19,6 +19,13 @@ trained 1 "^sampan-train: .*the loss is not a number: pass [12] batch [1-4] \(st
     --num_passes 3 --save_dir "$T/nan" --learning_rate 1000000
 trained 0 "going on from $T/nan/pass-00000: pass 1 batch 0 step 4" --num_passes 2 --resume "$T/nan/pass-00000"
 
+trained 0 "done: step=8" --num_passes 2 --save_dir "$T/two"
+others="warn train: --save_dir: $T/two/pass-00001 is of another run"
+trained 0 "$others" --num_passes 1 --save_dir "$T/two" --resume never
+trained 0 "$others" --num_passes 1 --save_dir "$T/two" --resume "$T/two/pass-00000"
+trained 0 "done: step=8" --num_passes 2 --save_dir "$T/two" --resume "$T/two"
+! grep -q "of another run" "$T/train.log" || fail "it is where it goes on from: $(cat "$T/train.log")"
+
 mkdir "$T/small"
 mount -t tmpfs -o size=600k none "$T/small"
 on_exit "umount -l $T/small"
