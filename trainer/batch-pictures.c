@@ -173,7 +173,7 @@ int batch_pictures(struct batches **ret, const struct batch_options *o, struct e
     p->arg = o->arg;
     if (loader_open(&p->loader, &lo, err)) {
         free(p);
-        return err_wrap(err, "--data");
+        return err_wrap(err, "%s", batch_option(o));
     }
     struct loader_info info;
     loader_info(p->loader, &info);

@@ -170,7 +170,7 @@ static int read_file(struct ratings *r, const char *path, take_fn *take, struct 
 {
     cleanup_file FILE *file = fopen(path, "re");
     if (!file)
-        return err_sys(err, errno, "--data: %s", path);
+        return err_sys(err, errno, "%s", path);
     cleanup_free char *line = NULL;
     size_t cap = 0, number = 0;
     while (getline(&line, &cap, file) >= 0) {
@@ -178,11 +178,11 @@ static int read_file(struct ratings *r, const char *path, take_fn *take, struct 
         number++;
         if (line[strspn(line, "\r\n")] && take(r, f, fields(line, f)))
             return err_set(err, ERR_CORRUPT,
-                           "--data: %s line %zu: no such fields, or a user or movie that the other "
-                           "files do not have",
+                           "%s line %zu: no such fields, or a user or movie that the other files "
+                           "do not have",
                            path, number);
     }
-    return ferror(file) ? err_sys(err, EIO, "--data: %s", path) : 0;
+    return ferror(file) ? err_sys(err, errno ? errno : EIO, "%s", path) : 0;
 }
 
 static int read_all(struct ratings *r, const char *dir, struct err *err)
@@ -267,7 +267,9 @@ int batch_ratings(struct batches **ret, const struct batch_options *o, struct er
 {
     struct ratings *r = xcalloc(1, sizeof *r);
     r->base.ops = &ops;
-    if (read_all(r, o->data, err) || dealer_init(&r->dealer, o, r->n, err)) {
+    int failed = read_all(r, o->data, err) ? err_wrap(err, "%s", batch_option(o))
+                                           : dealer_init(&r->dealer, o, r->n, err);
+    if (failed) {
         ratings_close(&r->base);
         return -1;
     }

@@ -129,11 +129,10 @@ int batch_synthetic(struct batches **ret, enum model_data kind, const struct bat
     for (int i = 0; i < N_MOVIE_IDS; i++)
         s->ids[i] = xcalloc(o->batch * MOVIE_TITLE_MAX, sizeof *s->ids[i]);
     if (kind == MODEL_PICTURES && !s->x)
-        failed =
-            err_set(err, ERR_LIMIT,
-                    "--data: no room for batches of %zu MiB (a smaller --batch_size or --image "
-                    "needs less)",
-                    o->batch * s->picture * sizeof *s->x >> 20);
+        failed = err_set(
+            err, ERR_LIMIT,
+            "%s: no room for batches of %zu MiB (a smaller --batch_size or --image needs less)",
+            batch_option(o), o->batch * s->picture * sizeof *s->x >> 20);
     if (failed || dealer_init(&s->dealer, o, samples, err)) {
         synthetic_close(&s->base);
         return -1;

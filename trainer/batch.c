@@ -61,7 +61,7 @@ int dealer_init(struct dealer *d, const struct batch_options *o, uint64_t sample
     char text[1400];
     *d = (struct dealer){.n = samples, .batch = o->batch};
     if (samples == 0)
-        return err_set(err, ERR_NOT_FOUND, "--data: %s: no sample is there", o->data);
+        return err_set(err, ERR_NOT_FOUND, "%s: %s: no sample is there", batch_option(o), o->data);
     if (batch_spec(o, text, sizeof text, err))
         return -1;
     if (order_spec_parse(&d->spec, text, err))
@@ -128,11 +128,13 @@ int batch_open(struct batches **ret, enum model_data kind, const struct batch_op
     unsigned long long samples;
     int classes = 10, end = 0;
     if (!o->data || !*o->data)
-        return err_set(err, ERR_USAGE, "--data: missing (a folder, or synthetic:SAMPLES,CLASSES)");
+        return err_set(err, ERR_USAGE, "%s: missing (a folder, or synthetic:SAMPLES,CLASSES)",
+                       batch_option(o));
     if (strncmp(o->data, "synthetic:", 10) == 0) {
         if (sscanf(o->data, "synthetic:%llu,%d%n", &samples, &classes, &end) < 2 || o->data[end] ||
             strchr(o->data, '-') || classes < 2)
-            return err_set(err, ERR_USAGE, "--data: %s: want synthetic:SAMPLES,CLASSES", o->data);
+            return err_set(err, ERR_USAGE, "%s: %s: want synthetic:SAMPLES,CLASSES",
+                           batch_option(o), o->data);
         return batch_synthetic(ret, kind, o, samples, classes, err);
     }
     return kind == MODEL_PICTURES ? batch_pictures(ret, o, err) : batch_ratings(ret, o, err);

@@ -88,6 +88,11 @@ struct rating_fields {
     char *title, *genres;
 };
 void rating_ids(const struct rating_fields *f, int32_t *const ids[N_MOVIE_IDS], size_t at);
+/* The option that `data` came from, for errors. */
+static inline const char *batch_option(const struct batch_options *o)
+{
+    return o->train ? "--data" : "--test_data";
+}
 /* The token of the place after `batches` batches of a pass over `samples` samples. */
 int batch_place(const struct batch_options *o, uint64_t samples, uint64_t pass, uint64_t batches,
                 char ret[BATCH_TOKEN_LEN], struct err *err);

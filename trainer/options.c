@@ -152,6 +152,21 @@ static int one_of(const char *name, const char *text, const char *a, const char 
                    c ? c : "", b);
 }
 
+/* What a variable of a script that is not set leaves is no folder. */
+static int check_folders(const struct options *o, struct err *err)
+{
+    const struct {
+        const char *name, *value;
+    } folders[] = {{"data", o->data},
+                   {"test_data", o->test_data},
+                   {"save_dir", o->save_dir},
+                   {"log_dir", o->log_dir}};
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+        if (folders[i].value && !*folders[i].value)
+            return err_set(err, ERR_USAGE, "--%s: empty: want a folder", folders[i].name);
+    return 0;
+}
+
 static int check(struct options *o, struct err *err)
 {
     enum precision precision;
@@ -164,7 +179,7 @@ static int check(struct options *o, struct err *err)
         precision_parse(&precision, o->precision, err) ||
         one_of("optimizer", o->optimizer, "momentum", "lars", NULL, err) ||
         one_of("progress", o->progress, "auto", "no", "yes", err) ||
-        one_of("log_format", o->log_format, "text", "json", NULL, err))
+        one_of("log_format", o->log_format, "text", "json", NULL, err) || check_folders(o, err))
         return -1;
     if (o->use_gpu >= 0)
         o->device = o->use_gpu ? "cuda" : "cpu";

@@ -384,11 +384,15 @@ static int find_longest_pass(struct run *r, struct err *err)
     each[r->c->rank] = (float)r->batches->pass_batches;
     if (r->c->ops->sum(r->c, each, r->c->ranks, err))
         return -1;
-    r->longest_pass = 1;
     for (uint32_t i = 0; i < r->c->ranks; i++)
         if ((uint64_t)each[i] > r->longest_pass)
             r->longest_pass = (uint64_t)each[i];
-    return 0;
+    if (r->longest_pass > 0)
+        return 0;
+    return err_set(err, ERR_USAGE,
+                   "--sampler: no batch in a pass over %" PRIu64 " samples (drop-last: a smaller "
+                   "--batch_size)",
+                   r->batches->samples);
 }
 
 /* A model's shape is that of its data, and a source begins at a place that only the checkpoint
@@ -409,9 +413,8 @@ static int open_all(struct run *r, const struct roles *roles, struct err *err)
     }
     if (r->o->test_data && (is_first(r) || !r->is_async)) {
         struct batch_options o = source_of(r, r->o->test_data, false);
-        if (batch_open(&r->test, (enum model_data)model_data(r->o->model, NULL), &o, err))
-            return err_wrap(err, "--test_data");
-        if (check_test(r, err))
+        if (batch_open(&r->test, (enum model_data)model_data(r->o->model, NULL), &o, err) ||
+            check_test(r, err))
             return -1;
     }
     tell_empty_classes(r);

@@ -42,6 +42,8 @@ truncate -s -1 "$T/torn/pass-00001/momentum"
 trained 0 "pass-00001 is passed over: momentum: it is torn" --num_passes 3 --save_dir "$T/torn"
 grep -q "going on from $T/torn/pass-00000: pass 1 batch 0 step 4" "$T/train.log" || fail "$(cat "$T/train.log")"
 
+trained 2 "^sampan-train: --sampler: no batch in a pass over 5 samples" --data synthetic:5,4 --sampler paddle-distributed,drop-last=true
+
 for r in 0 1 2; do
     timeout 600 "$TRAIN" --data synthetic:2,2 --model softmax --image 4 --batch_size 4 --trainer_id $r --num_gradient_servers 3 \
         --rendezvous "file://$T/place" 2>"$T/rank$r.log" &

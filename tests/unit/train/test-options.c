@@ -86,6 +86,8 @@ Test(options, refused)
         {"--batch_size=0", "batch_size"},
         {"--num_pases=1", "did you mean --num_passes?"},
         {"data", "data: an option without its name"},
+        {"--save_dir=", "--save_dir: empty: want a folder"},
+        {"--test_data=", "--test_data: empty: want a folder"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *const words[] = {rows[i].word, NULL};
@@ -244,7 +246,7 @@ Test(batch, refused)
         enum model_data kind;
         const char *sampler;
     } rows[] = {
-        {NULL, "--data: missing", MODEL_PICTURES, NULL},
+        {NULL, "--test_data: missing", MODEL_PICTURES, NULL},
         {"synthetic:5", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
         {"synthetic:5,1", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
         {"synthetic:-1,3", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
