@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "again-internal.h"
 #include "crew.h"
 #include "device.h"
 #include "frontend.h"
@@ -302,6 +303,7 @@ struct frontend {
     struct passthrough *passthrough; /* --profile shards */
     struct kept *kept;
     _Atomic uint64_t last_complaint_ns;
+    struct again again;
 };
 
 /* Answers a request by its number, without libfuse. 0 or a negative errno. */

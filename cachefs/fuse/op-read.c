@@ -23,7 +23,7 @@ struct parked {
     struct frontend *f;
     uint64_t unique;
     uint64_t ino, off;
-    uint32_t size;
+    uint32_t size, pid;
     uint32_t slot;
     bool again;           /* this is the second try */
     _Atomic bool settled; /* the worker has parked it, or it was answered */
@@ -72,6 +72,10 @@ static void count_reply(struct parked *p, int rc, size_t len)
 
 static void fail(struct parked *p, const struct err *err)
 {
+    const struct failed_read read = {
+        .ino = p->ino, .off = p->off, .size = p->size, .pid = p->pid, .error = err_errno(err)};
+
+    again_note(&p->f->again, &read, p->read.started_ns, clock_mono_ns());
     counter_add(&p->f->kept->read_errors, 1);
     complain(p->f, p->ino, err);
     dev_reply(p->f, p->unique, -err_errno(err), NULL, 0);
@@ -215,7 +219,11 @@ static bool push_asks(const struct frontend *f, uint32_t pid)
 static bool read_by_ourselves(struct frontend *f, const struct wire_in_header *h,
                               const struct wire_read_in *in)
 {
-    if (ino_is_snapshot(h->nodeid))
+    int error = again_error(&f->again, h->pid, h->nodeid, in->offset, clock_mono_ns());
+
+    if (error)
+        dev_reply(f, h->unique, -error, NULL, 0);
+    else if (ino_is_snapshot(h->nodeid))
         read_snapshot(f, h, in);
     else if (ino_is_ours(h->nodeid))
         dev_reply(f, h->unique, -EISDIR, NULL, 0);
@@ -240,6 +248,7 @@ void op_read(struct frontend *f, const struct wire_in_header *h, const struct wi
     p->ino = h->nodeid;
     p->off = in->offset;
     p->size = in->size < MAX_READ ? in->size : MAX_READ;
+    p->pid = h->pid;
     p->read.done = came;
     p->read.push = push_asks(f, h->pid);
     atomic_fetch_add(&f->parked, 1);

@@ -220,6 +220,7 @@ static struct frontend *new_frontend(struct volume *v, const struct frontend_con
     crew_init(&f->crew, &worker_ops, f, conf->log);
     lock_init(&f->chores_lock, RANK_METRICS, "fuse chores");
     cond_init(&f->chores_due);
+    again_init(&f->again);
     snapshots_init(&f->snapshots);
     pages_init(&f->pages);
     lock_init(&f->push.lock, RANK_PUSH, "fuse push");
@@ -391,6 +392,7 @@ void frontend_free(struct frontend *f)
     crew_destroy(&f->crew);
     cond_destroy(&f->chores_due);
     lock_destroy(&f->chores_lock);
+    again_destroy(&f->again);
     free((char *)f->conf.mountpoint);
     free((char *)f->conf.shards_dir);
     free(f);

@@ -14,6 +14,7 @@ began=$SECONDS
 cat "$MNT/class-001/000041.bin" >"$T/out" 2>"$T/err" && fail "read without a store"
 grep -q "Input/output error" "$T/err" || fail "not EIO: $(cat "$T/err")"
 at_most "seconds until EIO" $((SECONDS - began)) 600
+expect "reads that waited, though the kernel asked twice" "$(status reads.errors)" 1
 faults
 same_bytes "$SRC" "$MNT"
 unmount
