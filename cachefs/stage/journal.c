@@ -427,6 +427,8 @@ static void take_row(struct stage *s, sqlite3_stmt *st)
     r->mtime_ns = sqlite3_column_int64(st, 7);
     r->size = (uint64_t)sqlite3_column_int64(st, 8);
     r->flags = (unsigned)sqlite3_column_int64(st, 9);
+    if (s->conf.fresh)
+        r->flags &= ~(unsigned)N_LISTED;
     r->gen = (uint64_t)sqlite3_column_int64(st, 10);
     free(r->etag);
     r->etag = take_bytes(st, 11);
@@ -503,6 +505,8 @@ int journal_load(struct stage *s, struct err *err)
     if (find_number(s, "next_ino", &s->next_ino))
         return err_set(err, ERR_CORRUPT, "damaged: %s/journal.db: no next inode number", s->dir);
     s->ino_reserved = s->next_ino;
+    if (s->conf.fresh)
+        exec(s, SQL_UNLIST, NULL); /* on a full disk they stay, and are old listings */
     if (exec(s, SQL_GROWING_DOOMED, err) || for_each(s, SQL_NODES, take_row, err) ||
         for_each(s, SQL_DOOMED, take_doomed, err))
         return -1;

@@ -374,8 +374,14 @@ static void merge(struct stage *s, struct node *folder, const struct collected *
                 add_found(s, folder, f);
         }
     sweep(s, folder, moment);
-    if (tx)
-        journal_commit(s, NULL); /* what is lost of it, the next listing finds again */
+    bool first = tx && !(folder->row.flags & N_LISTED);
+    if (first) {
+        folder->row.flags |= N_LISTED;
+        journal_put(s, folder, NULL);
+    }
+    /* What is lost of it, the next listing finds again. */
+    if (tx && journal_commit(s, NULL) && first)
+        folder->row.flags &= ~(unsigned)N_LISTED;
 }
 
 /* Open files that grew are told from those that were replaced, before anything is merged. */
@@ -398,12 +404,12 @@ bool folder_is_fresh(const struct stage *s, const struct node *folder)
         keep < LIST_SHARE * folder->list_took_ns)
         keep = LIST_SHARE * folder->list_took_ns;
     uint64_t now = clock_mono_ns();
-    if (folder->listed_ns && now < folder->list_again_ns)
+    if (now < folder->list_again_ns)
         return true;
     return folder->listed_ns && now - folder->listed_ns < keep;
 }
 
-static int list_now(struct stage *s, struct node *folder, struct err *err)
+static int list_now(struct stage *s, struct node *folder, bool force, struct err *err)
 {
     CLEANUP(collected_release) struct collected found = {0};
     cleanup_free char *prefix = node_key_new(folder);
@@ -419,7 +425,8 @@ static int list_now(struct stage *s, struct node *folder, struct err *err)
     folder->listing = false;
     folder->pins--;
     cond_broadcast(&s->changed);
-    if (result && why.class == ERR_TRANSIENT && folder->listed_ns) {
+    bool known = folder->listed_ns || folder->row.flags & N_LISTED; /* by a life before this one */
+    if (result && why.class == ERR_TRANSIENT && known && !force) {
         /* A store in trouble must not stop who works here: what was known goes on to hold. */
         folder->list_again_ns = clock_mono_ns() + LIST_AGAIN;
         return 0;
@@ -452,7 +459,7 @@ int folder_refresh(struct stage *s, struct node *folder, bool wait, bool force, 
             folder->pins--;
             continue;
         }
-        if (list_now(s, folder, err))
+        if (list_now(s, folder, force, err))
             return -1;
         if (!force)
             return 0; /* fresh enough, however long it took */

@@ -219,7 +219,7 @@ static int make_node(struct stage *s, const struct stage_call *c, struct node *f
     n->row.mode = like->mode;
     n->row.uid = c->uid;
     n->row.gid = c->gid;
-    n->row.flags = like->flags;
+    n->row.flags = like->flags | (like->kind == NODE_FOLDER ? N_LISTED : 0);
     n->row.parent = folder->row.ino;
     n->row.target = like->target ? xstrdup(like->target) : NULL;
     n->row.size = like->size;

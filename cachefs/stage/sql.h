@@ -44,6 +44,7 @@
 #define SQL_GROWING_DOOMED                                                            \
     "BEGIN; INSERT OR REPLACE INTO doomed SELECT key, '-', 0 FROM upload WHERE id = " \
     "'" UPLOAD_GROWS "'; DELETE FROM upload WHERE id = '" UPLOAD_GROWS "'; COMMIT"
+#define SQL_UNLIST      "UPDATE node SET flags = flags & ~2048 WHERE flags & 2048" /* N_LISTED */
 #define SQL_FIND_UPLOAD "SELECT key, id FROM upload WHERE ino = ?1"
 #define SQL_FIND_PARTS  "SELECT part, len, etag FROM part WHERE ino = ?1"
 #define SQL_FIND_META   "SELECT value FROM meta WHERE key = ?1"

@@ -46,6 +46,7 @@ enum {
     N_HELD = 256,     /* torn by a machine that stopped: stored only when somebody asks for it */
     N_SYNCED = 512,   /* while DIRTY: the content is on the disk as it was when it was synced */
     N_DURABLE = 1024, /* ... it was once since it was stored: more than that was promised */
+    N_LISTED = 2048,  /* a folder: since the kernel mounted this, a listing of it was merged here */
 };
 
 enum node_kind { NODE_FILE, NODE_FOLDER, NODE_LINK }; /* in the journal, too */

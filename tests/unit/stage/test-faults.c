@@ -552,6 +552,51 @@ Test(faults, work_goes_on_while_the_store_is_down)
     bench_stop(&b);
 }
 
+/* What was listed holds; of what was not, nothing is claimed. */
+static void check_new_life_while_down(struct bench *b, struct bench *other)
+{
+    char names[64];
+    uint64_t theirs = t_mkdir(other, STAGE_ROOT, "theirs");
+    t_file(other, theirs, "hidden", "2");
+    uint64_t ours = t_mkdir(b, STAGE_ROOT, "ours");
+    t_file(b, ours, "before", "1");
+    t_settle(b);
+    names_in(b, STAGE_ROOT, names, sizeof names);
+    cr_assert_str_eq(names, "ours theirs");
+    theirs = t_lookup(b, STAGE_ROOT, "theirs");
+    ask_number(b, "/_set?down=1");
+    bench_close(b);
+    bench_open(b, false);
+    names_in(b, STAGE_ROOT, names, sizeof names);
+    cr_expect_str_eq(names, "ours theirs");
+    cr_expect_eq(lookup_errno(b, ours, "after"), ENOENT);
+    t_file(b, ours, "after", "3");
+    names_in(b, ours, names, sizeof names);
+    cr_expect_str_eq(names, "after before");
+    cr_expect_eq(lookup_errno(b, theirs, "hidden"), EIO);
+    bench_close(b);
+    bench_open(b, true); /* another mount: since then anything may have happened */
+    cr_expect_eq(lookup_errno(b, STAGE_ROOT, "ours"), EIO);
+    ask_number(b, "/_set?down=0");
+    stage_retry(b->s);
+    t_settle(b);
+    expect_stored(b, "ours/after", "3");
+}
+
+Test(faults, work_goes_on_in_a_new_life_while_the_store_is_down)
+{
+    struct bench b, other;
+    bench_start(&b, true);
+    in_background(&b.conf);
+    bench_open(&b, true);
+    bench_other(&other, &b);
+    other.conf.commit = COMMIT_CLOSE;
+    bench_open(&other, true);
+    check_new_life_while_down(&b, &other);
+    bench_stop(&other);
+    bench_stop(&b);
+}
+
 /* Whoever of the workers sleeps, and however many there are yet: as many uploads as may be are
  * under way while none has ended, and each end lets go what waited for it. */
 Test(faults, a_burst_goes_up_at_once)
