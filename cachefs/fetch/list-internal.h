@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "buf.h"
 #include "object.h"
@@ -48,6 +49,8 @@ struct listing {
     bool tags;         /* each object is to have what tells its versions apart */
     bool marks;        /* objects that mark folders are told, those of folders with content, too */
     _Atomic bool deaf; /* the server answers no HEAD */
+    _Atomic bool walks_anew;  /* each listing costs the server a walk of the whole folder */
+    _Atomic uint64_t page_ns; /* the least that a page took which went on where one had ended */
     struct lock lock;
     struct cond work;  /* a span was added, or it is over */
     struct cond ready; /* a batch was added, or a thread ended */
@@ -67,8 +70,8 @@ struct lister {
     struct listing *l;
     struct span *span;
     struct batch *batch;
-    struct batch *ask; /* objects of the page that are to be asked about */
-    struct bytes last; /* the greatest key of the page */
+    struct batch *ask;        /* objects of the page that are to be asked about */
+    struct bytes first, last; /* the least and the greatest key of the page */
     bool past_end;
     uint64_t n_items; /* met in the span */
 };
@@ -78,14 +81,15 @@ void listing_push(struct listing *l, struct span *s);
 bool listing_is_over(struct listing *l);
 
 /*
- * A key b with last < b < end at which the rest of the span may be cut: those up to b stay, those
- * above go to another thread. Nothing is known about the keys to come, so b is `last` cut off as
- * near to the prefix as the end allows, with its last byte raised by one: each cut that meets
- * nothing beyond tells the common start of the keys, each other one opens a new stretch. False if
- * there is no such b, or it would have to contain a '/' in a span of one level (a folder's name
- * could fall on both sides).
+ * At most `most` keys, ascending, between `last` and the end of the span, at which it may be cut.
+ * `first` and `last` are the least and the greatest key of the page that was just listed. Nothing
+ * is known about the keys to come, but that names are numbers, hexadecimal ones or words more often
+ * than not: so each key is `last` cut off where the page's keys begin to differ, or nearer to the
+ * prefix, with its last character raised within its kind, and once beyond. None contains a '/' in a
+ * span of one level, or ends within a character. `ret` has room for `most`, to be released.
  */
-bool span_split(const struct span *s, const char *last, struct bytes *ret);
+size_t span_cuts(const struct span *s, const char *first, const char *last, size_t most,
+                 struct bytes *ret);
 
 /* Whether a HEAD of the object is to tell what its listing does not. */
 bool head_wanted(struct listing *l, const struct list_item *item);

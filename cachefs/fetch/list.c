@@ -1,14 +1,15 @@
 /*
  * Listing in parallel. Threads take spans from a stack and list them page by page. A store that
  * lists whole subtrees is asked for single levels only until every thread has work (each sub-folder
- * becomes a span), then for subtrees; when threads run idle, a long span is cut in two at a key
- * that it has not reached (list-split.c). Other stores are walked folder by folder; what they do
- * not say of an object is asked of itself (list-head.c). What is found travels in batches through a
- * bounded queue to the caller's thread, which alone calls fn.
+ * becomes a span), then for subtrees; when threads run idle, a long span is cut at keys that it has
+ * not reached (list-split.c), unless one row of pages is fast enough. Other stores are walked
+ * folder by folder; what they do not say of an object is asked of itself (list-head.c). What is
+ * found travels in batches through a bounded queue to the caller's thread, which alone calls fn.
  */
 #include <assert.h>
 #include <string.h>
 
+#include "clock.h"
 #include "do-internal.h"
 #include "list-internal.h"
 #include "mem.h"
@@ -115,6 +116,12 @@ static bool is_tree(const struct listing *l)
     return !(l->caps & STORE_FLAT_LIST);
 }
 
+static void remember(struct bytes *key, const char *text, size_t len)
+{
+    bytes_clear(key);
+    bytes_add(key, text, len);
+}
+
 static int on_item(void *arg, const struct list_item *item, struct err *err)
 {
     struct lister *me = arg;
@@ -125,10 +132,10 @@ static int on_item(void *arg, const struct list_item *item, struct err *err)
         me->past_end = true; /* another span's; a page may name folders after files, so go on */
         return 0;
     }
-    if (!me->last.len || strcmp(key, me->last.data) > 0) {
-        bytes_clear(&me->last);
-        bytes_add(&me->last, key, item->key_len);
-    }
+    if (!me->last.len || strcmp(key, me->last.data) > 0)
+        remember(&me->last, key, item->key_len);
+    if (!me->first.len || strcmp(key, me->first.data) < 0)
+        remember(&me->first, key, item->key_len);
     bool below = item->folder && item->key_len > strlen(s->prefix);
     if (below && s->folders)
         listing_push(me->l, span_new(key, item->key_len, "", ""));
@@ -157,24 +164,48 @@ static int build_page(void *arg, struct http_req *r, struct err *err)
                           *p->token ? "" : p->span->after, r, err);
 }
 
-/* Cuts off the end of the span for a thread that has nothing to do. */
+/* Whether pages from several places of a folder are worth their price. MinIO goes through all of a
+ * folder anew for each place: 50 000 objects took 1.4 s in one row and 8 s from 16 places. */
+static bool may_cut(const struct listing *l)
+{
+    return !atomic_load_explicit(&l->walks_anew, memory_order_relaxed) &&
+           atomic_load_explicit(&l->page_ns, memory_order_relaxed) >= l->fetch->conf.cut_page_ns;
+}
+
+/* `goes_on`: where another page had ended. */
+static void page_took(struct listing *l, const struct http_answer *a, bool goes_on, uint64_t ns)
+{
+    if (strcasecmp(a->server, "MinIO") == 0)
+        atomic_store_explicit(&l->walks_anew, true, memory_order_relaxed);
+    uint64_t least = atomic_load_explicit(&l->page_ns, memory_order_relaxed);
+    while (goes_on && ns < least && !atomic_compare_exchange_weak(&l->page_ns, &least, ns))
+        ;
+}
+
+/* Cuts off what is to come of the span for threads that have nothing to do. */
 static void share(struct lister *me)
 {
     struct listing *l = me->l;
     struct span *s = me->span;
-    cleanup_bytes struct bytes at = {0};
+    struct bytes cuts[THREADS_MAX] = {0};
+    size_t room, n;
     {
         ACQUIRE(&l->lock);
-        if (l->idle <= l->n_spans)
-            return;
+        room = l->idle > l->n_spans ? l->idle - l->n_spans : 0;
     }
-    if (!span_split(s, me->last.data, &at))
-        return;
-    struct span *rest = span_new(s->prefix, strlen(s->prefix), at.data, s->end);
-    rest->folders = s->folders;
-    free(s->end);
-    s->end = bytes_take(&at);
-    listing_push(l, rest);
+    n = room ? span_cuts(s, me->first.data, me->last.data, room, cuts) : 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *end = i + 1 < n ? cuts[i + 1].data : s->end;
+        struct span *part = span_new(s->prefix, strlen(s->prefix), cuts[i].data, end);
+        part->folders = s->folders;
+        listing_push(l, part);
+    }
+    if (n) {
+        free(s->end);
+        s->end = bytes_take(&cuts[0]);
+    }
+    for (size_t i = 0; i < n; i++)
+        bytes_release(&cuts[i]);
 }
 
 bool listing_is_over(struct listing *l)
@@ -193,9 +224,13 @@ static int list_pages(struct lister *me, struct err *err)
     unsigned pages = 0;
     do {
         struct page p = {l, me->span, token.len ? token.data : ""};
-        if (whole_wait(l->fetch, l->store, PRIO_PREFETCH, build_page, &p, max, NULL, &body, err))
+        struct http_answer a;
+        uint64_t asked = clock_mono_ns();
+        if (whole_wait(l->fetch, l->store, PRIO_PREFETCH, build_page, &p, max, &a, &body, err))
             return -1;
+        page_took(l, &a, token.len, clock_mono_ns() - asked);
         bytes_clear(&next);
+        bytes_clear(&me->first);
         bytes_clear(&me->last);
         me->past_end = false;
         const char *unnamed = l->marks && cuts ? NULL : me->span->prefix;
@@ -207,7 +242,8 @@ static int list_pages(struct lister *me, struct err *err)
         struct bytes swap = token;
         token = next;
         next = swap;
-        if (cuts && ++pages >= PAGES_UNCUT && token.len && me->last.len && !me->past_end)
+        if (cuts && ++pages >= PAGES_UNCUT && token.len && me->last.len && !me->past_end &&
+            may_cut(l))
             share(me);
     } while (token.len && !me->past_end && !listing_is_over(l));
     return 0;
@@ -281,6 +317,7 @@ static void *lister_main(void *arg)
         flush(&me);
     batch_free(me.batch);
     batch_free(me.ask);
+    bytes_release(&me.first);
     bytes_release(&me.last);
     ACQUIRE(&l->lock);
     if (failed && !l->failed && !l->stop) {
@@ -349,7 +386,8 @@ static void listing_init(struct listing *l, struct fetch *f, struct store *s, co
                           .store = s,
                           .caps = store_caps(s),
                           .tags = more == LIST_TAGS,
-                          .marks = more == LIST_MARKS};
+                          .marks = more == LIST_MARKS,
+                          .page_ns = UINT64_MAX};
     if (l->tags && (l->caps & STORE_HEADS))
         parallel = THREADS_MAX; /* most of them wait for an answer about one object */
     l->end = &l->first;

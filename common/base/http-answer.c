@@ -160,6 +160,8 @@ static void take_field(struct http_answer *a, const char *name, const char *valu
         copy(a->date, sizeof a->date, value);
     } else if (strcasecmp(name, "content-type") == 0) {
         copy(a->content_type, sizeof a->content_type, value);
+    } else if (strcasecmp(name, "server") == 0) {
+        copy(a->server, sizeof a->server, value);
     } else if (strcasecmp(name, "last-modified") == 0) {
         a->last_modified = take_date(value);
     } else if (strcasecmp(name, "retry-after") == 0) {

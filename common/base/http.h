@@ -63,6 +63,7 @@ struct http_answer {
     char region[64]; /* x-amz-bucket-region */
     char date[64];
     char content_type[96];
+    char server[32];        /* what it calls itself */
     int64_t last_modified;  /* Unix seconds, -1: not given */
     unsigned retry_after_s; /* 0: not given */
     /* x-amz-meta-NAME, x-bce-meta-NAME; "": not given */

@@ -19,8 +19,9 @@ SPEC = settings joined by ',':  size=N (1000)  and faults FAULT=K, each for the 
   late=K:MS             the first K answers begin MS milliseconds late
   slow=BYTES            so many bytes a second, until somebody asks for /_fast; again from /_slow on
 PUT stores an object under any key. POST ?uploads, PUT ?partNumber&uploadId, POST ?uploadId, DELETE as S3 does.
-GET /BUCKET?list-type=2 lists made-up buckets: flat-N (img_000000…), tree-DxF (class_DDDD/file_FFFF.jpg), deep-N, else what was PUT.
+GET /BUCKET?list-type=2 lists made-up buckets: flat-N (img_000000…), tree-DxF (class_DDDD/file_FFFF.jpg), deep-N, else what was PUT; minio-KIND-… the same, by a server of that name.
 GET /_count/PATH answers how many requests /PATH had; /_peak the most requests at once;
+/_cuts how many listings began in mid-folder;
 /_open how many connections clients hold open, without the one that asks.
 """
 import argparse
@@ -36,7 +37,7 @@ import urllib.parse
 J = bytes((7 * j + 13 * (j >> 8)) & 255 for j in range(65521))
 COUNTS, STORED, UPLOADS = {}, {}, {}
 READERS = set()  # one a connection
-NOW = PEAK = 0
+NOW = PEAK = CUTS = 0
 FAST = asyncio.Event()
 
 
@@ -112,7 +113,7 @@ def reset(writer):
 
 
 def keys_of(bucket):
-    kind, _, rest = bucket.partition("-")
+    kind, _, rest = bucket.removeprefix("minio-").partition("-")
     if kind == "flat":
         return ["img_%06d" % i for i in range(int(rest))]
     if kind == "tree":
@@ -290,10 +291,13 @@ async def answer_object(r, writer, key):
 
 
 async def answer(r, writer):
+    global CUTS
     if r.path.startswith("/_count/"):
         return send(writer, 200, {}, str(COUNTS.get(r.path[7:], 0)).encode())
     if r.path == "/_peak":
         return send(writer, 200, {}, str(PEAK).encode())
+    if r.path == "/_cuts":
+        return send(writer, 200, {}, str(CUTS).encode())
     if r.path == "/_open":
         return send(writer, 200, {}, str(sum(not reader.at_eof() for reader in READERS) - 1).encode())
     if r.path in ("/_fast", "/_slow"):
@@ -305,7 +309,9 @@ async def answer(r, writer):
     key = r.path.lstrip("/")
     bucket = key.rstrip("/")
     if r.method == "GET" and "list-type" in r.query:
-        return send(writer, 200, {"Content-Type": "application/xml"}, list_page(bucket, r.query))
+        CUTS += "start-after" in r.query
+        headers = {"Content-Type": "application/xml", **({"Server": "MinIO"} if bucket.startswith("minio-") else {})}
+        return send(writer, 200, headers, list_page(bucket, r.query))
     if r.method in ("PUT", "POST", "DELETE"):
         spec = key.split("/")[1] if "/" in key else ""
         spared = r.method == "DELETE" or "uploads" in r.query

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "clock.h"
 #include "mem.h"
 #include "server.h"
 
@@ -91,6 +92,33 @@ Test(list, each_object_exactly_once)
         store_close(store);
     }
     finish();
+}
+
+/* How many of its requests began in mid-folder. */
+static unsigned cuts_of(const char *bucket, uint64_t cut_page_ns)
+{
+    struct fetch_conf c;
+    struct err err = {0};
+    server_start(&server);
+    fetch_conf_defaults(&c);
+    c.cut_page_ns = cut_page_ns;
+    cr_assert_eq(fetch_new(&engine, &c, &err), 0, "%s", err.msg);
+    struct store *store = server_bucket(&server, bucket);
+    struct seen s;
+    list(store, 16, &s);
+    cr_expect_eq(s.n, 23456);
+    seen_release(&s);
+    store_close(store);
+    unsigned cuts = server_number(&server, "/_cuts");
+    finish();
+    return cuts;
+}
+
+Test(list, a_folder_is_listed_at_several_places_where_that_pays)
+{
+    cr_expect_geq(cuts_of("flat-23456", 0), 5);
+    cr_expect_eq(cuts_of("flat-23456", 3600 * NS_PER_S), 0);
+    cr_expect_eq(cuts_of("minio-flat-23456", 0), 0);
 }
 
 Test(list, the_keys_are_those_of_the_store)

@@ -279,26 +279,36 @@ Test(pace, learns_nothing_while_there_is_little_to_do)
 /* --- where a listing is cut ------------------------------------------------------------------- */
 
 static const struct split {
-    const char *prefix, *end, *last;
+    const char *prefix, *end, *first, *last;
     bool folders;
-    const char *at; /* NULL: nowhere */
+    size_t most;
+    const char *at; /* joined by blanks; "": nowhere */
 } splits[] = {
-    {"", "", "img_000999", false, "j"},
-    {"", "j", "img_000999", false, "in"},
-    {"", "in", "img_000999", false, "imh"},
-    {"", "img_1", "img_000999", false, "img_01"},
-    {"a/", "", "a/img", false, "a/j"},
-    {"a/", "", "b/img", false, NULL}, /* not below the prefix: a server that lists nonsense */
-    {"", "", "~~", false, NULL},      /* nothing to raise */
-    {"", "",
+    /* Where names differ, then nearer to the prefix: what follows in its row, and what is beyond.
+     */
+    {"", "", "7_068", "7_079", false, 99,
+     "7_08 7_09 7_0: 7_1 7_2 7_3 7_4 7_5 7_6 7_7 7_8 7_9 7_: 7` 8 9 :"},
+    {"", "7_4", "7_068", "7_079", false, 99, "7_08 7_09 7_0: 7_1 7_2 7_3"},
+    {"", "7_4", "7_068", "7_079", false, 3, "7_09 7_1 7_3"},
+    {"", "7_4", "7_068", "7_079", false, 1, "7_1"},
+    {"a/", "", "a/4c", "a/7d", false, 99, "a/8 a/9 a/:"},
+    {"a/", "", "a/cx", "a/dx", false, 99, "a/e a/f a/g"},
+    {"a/", "a/G", "a/Dx", "a/Ex", false, 99, "a/F"},
+    {"", "", "y", "yx", false, 99, "yy yz y{ z {"}, /* the first is where the last begins */
+    {"", "", "5/8", "5/8", false, 99, "5/9 5/: 50 6 7 8 9 :"},
+    {"a/", "", "b/img", "b/img", false, 99,
+     ""},                               /* not below the prefix: the server lists nonsense */
+    {"", "", "~", "~~", false, 99, ""}, /* nothing to raise */
+    {"", "", "\xc3\xa8",
      "\xc3\xa9"
-     "1",
-     false,
+     "8",
+     false, 9,
      "\xc3\xa9"
-     "2"}, /* never in the middle of a character */
-    {"", "img_000999\x01", "img_000999", false, NULL},
-    {"", "c", "b.x/", true, NULL}, /* '.' + 1 would be a '/' */
-    {"", "", "b/", true, "c"},
+     "9"}, /* never within a character */
+    {"", "img_000999\x01", "img_000000", "img_000999", false, 99, ""},
+    {"", "9", "7/", "8.8/", true, 99, "8.9"}, /* '.' + 1 would be a '/' */
+    {"", "", "7/", "8/", true, 99, "9 :"},
+    {"", "", "81/z", "82/z", true, 3, "84 88 9"},
 };
 
 Test(list, splits)
@@ -309,11 +319,14 @@ Test(list, splits)
                          .after = (char *)"",
                          .end = (char *)t->end,
                          .folders = t->folders};
-        struct bytes at = {0};
-        bool cut = span_split(&s, t->last, &at);
-        cr_expect_eq(cut, t->at != NULL, "%s", t->last);
-        if (cut && t->at)
-            cr_expect_str_eq(at.data, t->at, "%s", t->last);
-        bytes_release(&at);
+        struct bytes at[99] = {0}, joined = {0};
+        bytes_add_str(&joined, "");
+        size_t n = span_cuts(&s, t->first, t->last, t->most, at);
+        for (size_t k = 0; k < n; k++)
+            bytes_addf(&joined, "%s%s", k ? " " : "", at[k].data);
+        cr_expect_str_eq(joined.data, t->at, "row %zu: %s", i, joined.data);
+        for (size_t k = 0; k < n; k++)
+            bytes_release(&at[k]);
+        bytes_release(&joined);
     }
 }
