@@ -268,10 +268,10 @@ int checkpoint_load_named(const char *path, struct net *n, const struct checkpoi
 
 /* --- how it was built ------------------------------------------------------------------------- */
 
-static int side(const struct json *shape, const char *key, int *ret, struct err *err)
+static int side(const struct json *shape, const char *key, int most, int *ret, struct err *err)
 {
     int64_t n;
-    if (json_int(shape, key, 0, INT_MAX, &n, err))
+    if (json_int(shape, key, 0, most, &n, err))
         return -1;
     *ret = (int)n;
     return 0;
@@ -280,10 +280,11 @@ static int side(const struct json *shape, const char *key, int *ret, struct err 
 static int take_shape(const struct json *shape, struct model_shape *s, struct err *err)
 {
     struct json rows = json_get(shape, "rows");
-    if (json_want_object(shape, err) || side(shape, "height", &s->h, err) ||
-        side(shape, "width", &s->w, err) || side(shape, "channels", &s->c, err) ||
-        side(shape, "classes", &s->classes, err) || side(shape, "hidden", &s->hidden, err) ||
-        json_want_array(&rows, err))
+    if (json_want_object(shape, err) || side(shape, "height", MODEL_IMAGE_MAX, &s->h, err) ||
+        side(shape, "width", MODEL_IMAGE_MAX, &s->w, err) ||
+        side(shape, "channels", MODEL_CHANNELS, &s->c, err) ||
+        side(shape, "classes", INT_MAX, &s->classes, err) ||
+        side(shape, "hidden", MODEL_HIDDEN_MAX, &s->hidden, err) || json_want_array(&rows, err))
         return -1;
     for (size_t i = 0; i < json_count(&rows) && i < N_MOVIE_IDS; i++) {
         struct json row = json_at(&rows, i);

@@ -26,6 +26,10 @@ enum movie_ids {
 #define MOVIE_GENRES_MAX 6
 #define MOVIE_TITLE_MAX  15
 
+#define MODEL_IMAGE_MAX  4096 /* height and width */
+#define MODEL_HIDDEN_MAX (1 << 20)
+#define MODEL_CHANNELS   3
+
 struct model_shape {
     int h, w, c, classes;  /* of pictures */
     int rows[N_MOVIE_IDS]; /* of each embedding: ids are below it */

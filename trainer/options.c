@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend.h"
+#include "model.h"
 #include "options.h"
 
 #define AT(field) offsetof(struct options, field)
@@ -34,8 +35,8 @@ const struct conf_row options_rows[] = {
     TEXT(test_data, NULL, "DIR", "Samples to judge the model by after each pass"),
     TEXT(sampler, NULL, "SPEC",
          "Order of the samples (docs/formats/order.md); torch-distributed, shuffled"),
-    INT(image, "224", 1, 4096, "Height and width of pictures"),
-    INT(hidden, "128", 1, 1 << 20, "Width of mlp's layers"),
+    INT(image, "224", 1, MODEL_IMAGE_MAX, "Height and width of pictures"),
+    INT(hidden, "128", 1, MODEL_HIDDEN_MAX, "Width of mlp's layers"),
     INT(batch_size, "32", 1, 1 << 20, "Samples of a rank in a step"),
     INT(num_passes, "1", 1, 100000, "Passes over the data"),
     INT(max_steps, "0", 0, LARGE, "End after so many steps (0: no such end)"),

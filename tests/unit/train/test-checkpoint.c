@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <math.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -377,6 +378,35 @@ Test(checkpoint, how_the_net_was_built)
     free(place);
     cr_expect_eq(checkpoint_look(w.dir, 2, &got, &place, &err), -1);
     cr_expect(!place && err.class == ERR_NOT_FOUND, "%s", err.msg);
+    teardown(&w);
+}
+
+/* No larger than what can be trained: sizes that are multiplied stay numbers. */
+Test(checkpoint, of_a_shape_that_no_training_has)
+{
+    static const struct {
+        struct model_shape shape;
+        const char *want;
+    } rows[] = {
+        {{.h = INT_MAX, .w = 5, .c = 3}, "shape.height: want 0 to 4096"},
+        {{.h = 4, .w = 4097, .c = 3}, "shape.width: want 0 to 4096"},
+        {{.h = 4, .w = 5, .c = 4}, "shape.channels: want 0 to 3"},
+        {{.h = 4, .w = 5, .c = 3, .hidden = INT_MAX}, "shape.hidden: want 0 to 1048576"},
+    };
+    struct world w;
+    setup(&w);
+    fill(w.n, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct checkpoint c = {.pass = i + 1};
+        const struct checkpoint_about about = {.shape = rows[i].shape};
+        struct checkpoint_about got;
+        struct err err = {0};
+        char *place = NULL;
+        cr_assert_eq(checkpoint_save(w.dir, w.n, &c, &about, 0, NULL, 0, &err), 0, "%s", err.msg);
+        cr_expect_eq(checkpoint_look(w.dir, 0, &got, &place, &err), -1, "row %zu", i);
+        cr_expect(strstr(err.msg, rows[i].want), "row %zu: %s", i, err.msg);
+        free(place);
+    }
     teardown(&w);
 }
 
