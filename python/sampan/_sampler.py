@@ -38,7 +38,12 @@ def _library():
 class _Order:
     """One epoch of one rank."""
 
-    def __init__(self, spec=None, samples=0, token=None, ranks=0, rank=0):
+    def __init__(self, spec=None, samples=0, token=None, ranks=1, rank=0):
+        if not 0 <= samples < 1 << 64:  # ctypes would cut off what does not fit
+            raise ValueError(f"{samples} samples: want a number of 0 or more")
+        if not 0 <= rank < ranks < 1 << 32:
+            raise ValueError(f"rank {rank} of {ranks}: ranks are counted from 0")
+        self._made_of = spec, samples, token, ranks, rank
         err = _Err()
         if token is None:
             self._handle = _library().sampan_order_open(spec.encode(), samples, ctypes.byref(err))
@@ -51,6 +56,10 @@ class _Order:
     def __del__(self):
         if getattr(self, "_handle", None):
             _library().sampan_order_close(self._handle)
+
+    def __reduce__(self):
+        """A copy, here or in another process, has memory of its own in the library."""
+        return _Order, self._made_of
 
     def numbers(self, first=0):
         while first < self.length:
@@ -163,8 +172,11 @@ class Sampler:
         read twice and nothing is left out."""
         ranks = self._keys.get("ranks", 1) if ranks is None else ranks
         rank = self._keys.get("rank", 0) if rank is None else rank
-        order = _Order(token=state["token"], ranks=ranks, rank=rank)
-        self._resumed, self._current, self._taken, self.epoch = (order, state["epoch"]), None, 0, state["epoch"]
+        token, epoch = (state.get("token"), state.get("epoch")) if isinstance(state, dict) else (None, None)
+        if not isinstance(token, str) or not isinstance(epoch, int):
+            raise ValueError(f"{state!r}: want what state_dict() gave")
+        order = _Order(token=token, ranks=ranks, rank=rank)
+        self._resumed, self._current, self._taken, self.epoch = (order, epoch), None, 0, epoch
 
 
 def sampler(name, data, **options):

@@ -15,6 +15,8 @@ fi
 make_set --classes 3 --files 8
 mount_set "file://$SRC"
 cat >"$T/check.py" <<'PY'
+import copy
+import pickle
 import sys
 import sampan
 
@@ -53,6 +55,26 @@ for name, keys, part in (("randm", {}, "unknown name"), ("random", {"ranks": 0},
         raise AssertionError(f"{name} {keys} was taken")
     except ValueError as refused:
         assert part in str(refused), refused
+for samples in -1, 2 ** 64, 2 ** 33:
+    try:
+        sampan.sampler("sequence", samples)
+        raise AssertionError(f"{samples} samples were taken")
+    except ValueError as refused:
+        assert str(samples) in str(refused), refused
+s.set_epoch(0)
+for bad, keys in (({}, {}), (None, {}), ({"token": b"x", "epoch": 0}, {}), (state, {"ranks": 2 ** 32 + 3}), (state, {"rank": -1})):
+    try:
+        s.load_state_dict(bad, **keys)
+        raise AssertionError(f"{bad} {keys} was taken")
+    except ValueError as refused:
+        assert "state_dict()" in str(refused) or "ranks are counted from 0" in str(refused), refused
+same("it is what it was", list(s), [[4, 10], [9, 3]])
+# Copies, and what another process gets, are samplers of their own.
+again.load_state_dict(state)
+copies = [copy.deepcopy(again), pickle.loads(pickle.dumps(again)), copy.copy(again)]
+same("copies in the middle of an epoch", [list(c) for c in copies], 3 * [[[9, 3]]])
+del copies
+same("and the one they are copies of", list(again), [[9, 3]])
 # The mount hears of it.
 s = sampan.sampler("torch-distributed", n, ranks=2, rank=1, ranks_per_node=2, batch_size=4, mount=mount)
 status = sampan.status(mount)
