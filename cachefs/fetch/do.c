@@ -33,13 +33,27 @@ static void waiter_begin(struct waiter *w, struct err *err)
     cond_init(&w->ended);
 }
 
-/* `result` is of the start: without one nothing will come. */
-static int waiter_end(struct waiter *w, int result)
+/* Under the lock, which is given up for the look. */
+static void wait_watched(struct waiter *w, const struct fetch_watch *watch)
+{
+    if (cond_wait_for(&w->ended, &w->lock, watch->every_ns) != ETIMEDOUT || w->done)
+        return;
+    lock_drop(&w->lock);
+    watch->look(watch->arg);
+    lock_take(&w->lock);
+}
+
+/* `result` is of the start: without one nothing will come. `watch`: or NULL. */
+static int waiter_end(struct waiter *w, int result, const struct fetch_watch *watch)
 {
     if (result == 0) {
         ACQUIRE(&w->lock);
-        while (!w->done)
-            cond_wait(&w->ended, &w->lock);
+        while (!w->done) {
+            if (watch)
+                wait_watched(w, watch);
+            else
+                cond_wait(&w->ended, &w->lock);
+        }
         result = w->result;
     }
     cond_destroy(&w->ended);
@@ -47,9 +61,9 @@ static int waiter_end(struct waiter *w, int result)
     return result;
 }
 
-int whole_wait(struct fetch *f, struct store *s, enum prio prio, fetch_build_fn *build, void *arg,
-               size_t max_body, struct http_answer *ret_answer, struct bytes *ret_body,
-               struct err *err)
+static int wait_for_whole(struct fetch *f, struct store *s, enum prio prio, fetch_build_fn *build,
+                          void *arg, size_t max_body, const struct fetch_watch *watch,
+                          struct http_answer *ret_answer, struct bytes *ret_body, struct err *err)
 {
     struct waiter w;
     waiter_begin(&w, err);
@@ -62,15 +76,30 @@ int whole_wait(struct fetch *f, struct store *s, enum prio prio, fetch_build_fn 
                                 .prio = prio,
                                 .done = on_done,
                                 .arg = &w};
-    return waiter_end(&w, fetch_whole(f, &whole, err));
+    return waiter_end(&w, fetch_whole(f, &whole, err), watch);
+}
+
+int whole_wait(struct fetch *f, struct store *s, enum prio prio, fetch_build_fn *build, void *arg,
+               size_t max_body, struct http_answer *ret_answer, struct bytes *ret_body,
+               struct err *err)
+{
+    return wait_for_whole(f, s, prio, build, arg, max_body, NULL, ret_answer, ret_body, err);
+}
+
+int fetch_do_watched(struct fetch *f, struct store *s, fetch_build_fn *build, void *arg,
+                     size_t max_body, const struct fetch_watch *watch,
+                     struct http_answer *ret_answer, struct bytes *ret_body, struct err *err)
+{
+    if (store_caps(s) & STORE_LOCAL)
+        return err_set(err, ERR_USAGE, "%s: a local store takes no requests", store_uri(s));
+    return wait_for_whole(f, s, PRIO_READER, build, arg, max_body, watch, ret_answer, ret_body,
+                          err);
 }
 
 int fetch_do(struct fetch *f, struct store *s, fetch_build_fn *build, void *arg, size_t max_body,
              struct http_answer *ret_answer, struct bytes *ret_body, struct err *err)
 {
-    if (store_caps(s) & STORE_LOCAL)
-        return err_set(err, ERR_USAGE, "%s: a local store takes no requests", store_uri(s));
-    return whole_wait(f, s, PRIO_READER, build, arg, max_body, ret_answer, ret_body, err);
+    return fetch_do_watched(f, s, build, arg, max_body, NULL, ret_answer, ret_body, err);
 }
 
 int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *err)
@@ -117,7 +146,7 @@ int fetch_sink(struct fetch *f, const struct fetch_request *r, struct err *err)
     own.done = on_sunk;
     own.arg = &s;
     waiter_begin(&s.waiter, err);
-    return waiter_end(&s.waiter, fetch_start(f, &own, err));
+    return waiter_end(&s.waiter, fetch_start(f, &own, err), NULL);
 }
 
 int fetch_get_wait(struct fetch *f, const struct fetch_get *g, struct err *err)
@@ -127,7 +156,7 @@ int fetch_get_wait(struct fetch *f, const struct fetch_get *g, struct err *err)
     own.done = on_done;
     own.arg = &w;
     waiter_begin(&w, err);
-    return waiter_end(&w, fetch_get(f, &own, err));
+    return waiter_end(&w, fetch_get(f, &own, err), NULL);
 }
 
 /* --- one object ------------------------------------------------------------------------------ */

@@ -113,6 +113,16 @@ void fetch_give_up(struct fetch *f);
 typedef int fetch_build_fn(void *arg, struct http_req *r, struct err *err);
 int fetch_do(struct fetch *f, struct store *s, fetch_build_fn *build, void *arg, size_t max_body,
              struct http_answer *ret_answer, struct bytes *ret_body, struct err *err);
+/* The same. While there is no answer its thread looks every now and then what else it must see to.
+ */
+struct fetch_watch {
+    void (*look)(void *arg);
+    void *arg;
+    uint64_t every_ns;
+};
+int fetch_do_watched(struct fetch *f, struct store *s, fetch_build_fn *build, void *arg,
+                     size_t max_body, const struct fetch_watch *watch,
+                     struct http_answer *ret_answer, struct bytes *ret_body, struct err *err);
 
 /* Takes the bytes of a good answer as they come, on the engine's thread; must not block. -1 ends
  * the transfer with `err`. What was taken before a failed try is not taken back. */

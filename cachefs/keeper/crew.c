@@ -122,8 +122,10 @@ static bool take_request(struct crew *c, uint32_t desk)
         return true;
     if (n >= 0)
         log_error(c->log, "the kernel handed out %zd bytes, which is no request", n);
-    else if (n != -ENODEV) /* unmounted */
+    else if (n != -ENODEV)
         log_error(c->log, "read /dev/fuse: %s", strerror((int)-n));
+    else /* unmounted; another one may be at work for a while */
+        crew_end_wait(c);
     return false;
 }
 

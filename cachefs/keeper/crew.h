@@ -80,7 +80,7 @@ bool crew_refuses(struct crew *c, const struct keeper_request *r);
 
 /* At most CREW_WORKERS. */
 int crew_start(struct crew *c, unsigned n, struct err *err);
-/* Until no worker is left, or crew_end_wait(). */
+/* Until the mount is gone, no worker is left, or crew_end_wait(). */
 void crew_wait(struct crew *c);
 void crew_end_wait(struct crew *c);
 /* They end in their wait for a request; what they serve they serve to its end. */

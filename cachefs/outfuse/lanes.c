@@ -56,6 +56,8 @@ unsigned lanes_busy(const struct lanes *l)
 
     for (unsigned i = 0; i < LANES_MAX; i++)
         n += l->lanes[i].now != NULL;
+    for (unsigned i = 0; i < HERE_MAX; i++)
+        n += l->here[i] != NULL;
     return n;
 }
 
@@ -136,6 +138,7 @@ static struct job *new_job(struct outfuse *f, struct place p)
     const struct keeper_request *r = hands_at(&f->hands, p);
     struct job *j = xcalloc(1, sizeof(*j));
 
+    j->f = f;
     j->place = p;
     j->unique = r->unique & ~WIRE_RESENT;
     j->pid = r->pid;
@@ -187,6 +190,48 @@ void lanes_add(struct outfuse *f, struct place p)
     free(j);
 }
 
+/* --- on a worker ------------------------------------------------------------------------------ */
+
+/* Under the lock. NULL: enough workers wait. */
+static struct job **place_here(struct lanes *l)
+{
+    for (unsigned i = 0; i < HERE_MAX; i++)
+        if (!l->here[i])
+            return &l->here[i];
+    return NULL;
+}
+
+bool lanes_serve_here(struct outfuse *f, struct place p)
+{
+    struct lanes *l = &f->lanes;
+    const struct keeper_request *r = hands_at(&f->hands, p);
+    const struct wire_flush_in *in = (const void *)(r + 1);
+    struct job **here;
+
+    if (r->opcode != WIRE_FLUSH || r->len < sizeof(*r) + sizeof(*in) || crew_is_careful(&f->crew) ||
+        !stage_flush_is_light(f->stage, in->fh))
+        return false;
+    cleanup_free struct job *j = new_job(f, p);
+    {
+        ACQUIRE(&l->lock);
+        here = place_here(l);
+        if (!here)
+            return false;
+        *here = j;
+        if (was_interrupted(l, j->unique))
+            atomic_store(&j->interrupted, true);
+    }
+    serve_job(f, j);
+    {
+        ACQUIRE(&l->lock);
+        *here = NULL;
+        if (all_rest(l))
+            cond_broadcast(&l->rested);
+    }
+    hands_free(&f->hands, p);
+    return true;
+}
+
 /* --- who does not wait any more --------------------------------------------------------------- */
 
 /* Under the lock: in the queue, or in a lane. */
@@ -198,6 +243,9 @@ static struct job *find_job(struct lanes *l, uint64_t unique)
     for (unsigned i = 0; i < LANES_MAX; i++)
         if (l->lanes[i].now && l->lanes[i].now->unique == unique)
             return l->lanes[i].now;
+    for (unsigned i = 0; i < HERE_MAX; i++)
+        if (l->here[i] && l->here[i]->unique == unique)
+            return l->here[i];
     return NULL;
 }
 
@@ -266,6 +314,16 @@ bool job_given_up(void *arg)
         return caller_must_end(j->pid);
     /* Not at once: most closes take their moment, and end. */
     return j->flush && ++j->looks > QUICK_LOOKS && caller_was_killed(j->pid);
+}
+
+/* On the thread that serves it, whose answer nobody awaits any more. */
+void job_leave(void *arg)
+{
+    struct job *j = arg;
+
+    j->left = true;
+    if (outfuse_reply(j->f, hands_at(&j->f->hands, j->place)->unique, -EINTR, NULL) == 0)
+        counter_add(&j->f->given_up, 1);
 }
 
 void lanes_stop(struct outfuse *f)

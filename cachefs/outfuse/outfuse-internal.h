@@ -80,6 +80,7 @@ bool hands_was_done(const struct hands *h, const struct keeper_request *r);
 
 struct job {
     struct job *next;
+    struct outfuse *f;
     struct place place;
     uint64_t unique; /* of the request, without its marks */
     uint32_t pid;    /* of its caller; 0: not of ours to see */
@@ -88,7 +89,10 @@ struct job {
     atomic_bool interrupted;
     bool flush;     /* who ends closes his files where no signal reaches him any more */
     unsigned looks; /* of its lane */
+    bool left;      /* its caller was told EINTR; it is still at work */
 };
+/* So many workers may wait for a light close themselves: the others read on. */
+#define HERE_MAX (CREW_WORKERS / 2)
 enum lane_life { LANE_NONE, LANE_RUNS, LANE_ENDED };
 struct lanes {
     struct lock lock;
@@ -100,6 +104,7 @@ struct lanes {
     uint64_t early[EARLY_INTERRUPTS];
     unsigned n_early;
     bool stop;
+    struct job *here[HERE_MAX]; /* what workers serve, or NULL */
     struct lane {
         struct outfuse *f;
         pthread_t thread;
@@ -110,12 +115,16 @@ struct lanes {
 void lanes_init(struct outfuse *f);
 /* Serves what lies there on a thread that may wait. */
 void lanes_add(struct outfuse *f, struct place p);
+/* Serves what lies there on the worker itself, as a lane would, if it is a close that waits for one
+ * small request: no other thread is woken for it. False: it is a lane's. */
+bool lanes_serve_here(struct outfuse *f, struct place p);
 /* A signal came to who waits for this request. If he is to end, one that only looks is answered
  * EINTR at once (its lane answers in vain later), and so is one that was not begun; one that
  * changes something is answered EINTR by the stage, as soon as it only waits: what it was about
  * stays staged, and goes on being owed. */
 void lanes_interrupt(struct outfuse *f, uint64_t unique);
 bool job_given_up(void *job);               /* of a stage_call */
+void job_leave(void *job);                  /* the same */
 unsigned lanes_busy(const struct lanes *l); /* how many serve something; under its lock */
 /* Waits until all that was added is answered, or so long. */
 bool lanes_rest(struct outfuse *f, uint64_t ns);

@@ -184,7 +184,8 @@ static int run(struct call *c, size_t len, int *ret_error)
     rc = op->fn(c, &err);
     if (rc < 0) {
         *ret_error = -err_errno(&err);
-        if (*ret_error == -EINTR && c->who.given_up && c->who.given_up(c->who.arg))
+        const struct job *job = c->who.arg;
+        if (*ret_error == -EINTR && job && !job->left && job_given_up(c->who.arg))
             counter_add(&c->f->given_up, 1);
         if (is_trouble(&err))
             complain(c->f, h->nodeid, &err);
@@ -233,6 +234,7 @@ bool outfuse_serve(struct outfuse *f, struct keeper_request *at, struct job *job
                                 .gid = c.h->gid,
                                 .wait = wait,
                                 .given_up = wait ? job_given_up : NULL,
+                                .leave = wait ? job_leave : NULL,
                                 .arg = job,
                                 .since_ns = job ? job->since_ns : clock_mono_ns()};
     if (changes_content(at->opcode) && hands_was_done(&f->hands, at))
@@ -260,6 +262,8 @@ bool outfuse_serve(struct outfuse *f, struct keeper_request *at, struct job *job
         seen_refused(f, at->nodeid);
     if (rc == 0 && changes_content(at->opcode))
         at->padding = HAND_DONE;
+    if (job && job->left) /* answered */
+        rc = NO_REPLY;
     if (rc != NO_REPLY && outfuse_reply(f, c.h->unique, rc < 0 ? error : 0, &c) == -ENOENT &&
         rc == 0 && job && atomic_load(&job->interrupted))
         answered_in_vain(&c);

@@ -1,5 +1,6 @@
 /*
- * The workers (keeper's crew.h): each serves what needs no waiting and hands the rest to a lane.
+ * The workers (keeper's crew.h): each serves what needs no waiting and hands the rest to a lane,
+ * but for a small file that is closed: some of them wait for that one themselves.
  *
  * While one is careful, a request that must wait for the store is waited for, too, but only for a
  * moment: it is in no handler then, and a store that is away must not stop who works here.
@@ -84,6 +85,8 @@ static uint32_t serve_desk(void *arg, uint32_t desk)
         return desk;
     }
     struct place p = hands_park(h, desk);
+    if (p.slot && lanes_serve_here(f, p))
+        return desk;
     lanes_add(f, p);
     wait_for_lanes(f);
     return p.slot ? desk : hands_take_desk(h);

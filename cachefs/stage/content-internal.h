@@ -123,7 +123,16 @@ bool memory_take(struct stage *s, struct memory_use *m, uint64_t len, bool busy)
 void memory_give(struct stage *s, struct memory_use *m, uint64_t len); /* s->lock NOT held */
 
 /* publish.c: the content of one node goes to the store as an object; `wished`: unless nobody wishes
- * so any more (owed_withdraw()). No lock held. */
-int node_publish(struct stage *s, struct node *n, const char *key, bool wished, struct err *err);
+ * so any more (owed_withdraw()). `call`: of a light file (carry.c) who waits for it, on his
+ * own thread; NULL: it is a worker's. No lock held. */
+int node_publish(struct stage *s, struct node *n, const char *key, bool wished,
+                 const struct stage_call *call, struct err *err);
+
+/* carry.c: who carries his own file up may wait no longer meanwhile: then he leaves, once. */
+struct carrier {
+    const struct stage_call *call;
+    bool left;
+};
+void carrier_look(void *carrier); /* of a fetch_watch */
 
 #endif

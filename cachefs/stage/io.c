@@ -487,11 +487,23 @@ int stage_flush(struct stage *s, const struct stage_call *call, uint64_t fh, str
         return -1;
     if (!(fh & FH_WRITES) || n->row.flags & N_ORPHAN)
         return 0;
+    if (waits_for_store(s) && carry_is_light(s, n)) {
+        int result = call->wait ? carry_up(s, call, n, err) : STAGE_WAIT;
+        if (!call->wait || result != CARRY_NOT)
+            return result;
+    }
     if (owed_publish(s, n, err))
         return -1;
     if (!waits_for_store(s) || !node_owes(n))
         return 0;
     return call->wait ? owed_wait(s, call, n, err) : STAGE_WAIT;
+}
+
+bool stage_flush_is_light(struct stage *s, uint64_t fh)
+{
+    ACQUIRE(&s->lock);
+    const struct node *n = handle_node(s, fh, NULL);
+    return n && waits_for_store(s) && carry_is_light(s, n);
 }
 
 /* What a machine that stops leaves of it is whole. */

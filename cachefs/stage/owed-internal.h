@@ -7,7 +7,8 @@
 #include "remote-internal.h"
 
 bool node_owes(const struct node *n);
-void owed_add(struct stage *s, struct node *n); /* if it owes something */
+void owed_add(struct stage *s, struct node *n);     /* if it owes something */
+bool owed_enqueue(struct stage *s, struct node *n); /* the same; true: somebody must be woken */
 void owed_remove(struct stage *s, struct node *n);
 void owed_wake(struct stage *s);     /* there is work for one worker more */
 void owed_wake_all(struct stage *s); /* what nobody could do may be done now */
@@ -15,11 +16,15 @@ void dirty_add(struct stage *s, struct node *n);
 void dirty_remove(struct stage *s, struct node *n);
 /* The content as it is now is to be stored. */
 int owed_publish(struct stage *s, struct node *n, struct err *err);
+/* The same, in the row and the journal alone: the caller queues it (owed_enqueue()). */
+int owed_wish(struct stage *s, struct node *n, struct err *err);
 /* It is not, after all: whoever changes it now wishes so again when he is through. */
 int owed_withdraw(struct stage *s, struct node *n, struct err *err);
 /* Waits until the node's content of now is stored and it owes nothing else that it owed when
  * called, or the caller waits no longer. s->lock held, given up meanwhile. */
 int owed_wait(struct stage *s, const struct stage_call *c, struct node *n, struct err *err);
+/* What a call says that waits for what failed. -1 */
+int owed_give_up(const struct err *why, struct err *err);
 int doom_wait(struct stage *s, const struct stage_call *c, uint64_t ino, struct err *err);
 /* A call that waits for the store looks so often whether its caller does, too. */
 #define LOOK_NS (200 * NS_PER_MS)
@@ -38,6 +43,18 @@ int node_stored(struct stage *s, struct node *n, const char *key, const struct s
                 bool left, struct err *err);
 void node_lose(struct stage *s, struct node *n); /* list.c: the store has it no more */
 struct node *node_at(struct stage *s, const char *key);
+
+/* carry.c: whoever waits for a small file carries it up himself, and nobody is woken for it. */
+bool carry_is_light(const struct stage *s, const struct node *n);
+/* The content as it is now goes to the store, on this thread; s->lock is given up meanwhile. 0: it
+ * is there; -1: it can't be for now; CARRY_NOT: wait as for all else (owed_publish() and
+ * owed_wait()). */
+#define CARRY_NOT 1
+int carry_up(struct stage *s, const struct stage_call *c, struct node *n, struct err *err);
+/* A worker's work on one node, on any thread: done, well or not, when it returns. False: it is not
+ * the node's turn. */
+bool worker_do_now(struct stage *s, const struct stage_call *c, struct node *n);
+bool work_is_paused(const struct stage *s);
 
 /* Keys that a request is at work on. s->lock held. */
 bool key_flies(const struct stage *s, const char *key);

@@ -91,10 +91,10 @@ void owed_wake_all(struct stage *s)
     cond_broadcast(&s->work);
 }
 
-void owed_add(struct stage *s, struct node *n)
+bool owed_enqueue(struct stage *s, struct node *n)
 {
     if (!node_owes(n) && !n->parts_wanted)
-        return;
+        return false;
     if (n->queued && n->failed) {
         list_remove(&s->failed, n);
         n->queued = false;
@@ -102,13 +102,19 @@ void owed_add(struct stage *s, struct node *n)
     n->failed = false;
     n->due_ns = 0;
     if (n->queued)
-        return;
+        return false;
     if (!n->owed_ns)
         n->owed_ns = clock_mono_ns();
     n->queued = true;
     drop_list_remove(s, n);
     list_add(&s->owed, n);
-    owed_wake(s);
+    return true;
+}
+
+void owed_add(struct stage *s, struct node *n)
+{
+    if (owed_enqueue(s, n))
+        owed_wake(s);
 }
 
 void owed_remove(struct stage *s, struct node *n)
@@ -184,7 +190,7 @@ void store_answers(struct stage *s)
     s->progress++;
 }
 
-int owed_publish(struct stage *s, struct node *n, struct err *err)
+int owed_wish(struct stage *s, struct node *n, struct err *err)
 {
     if (!(n->row.flags & N_DIRTY) || n->row.flags & N_ORPHAN)
         return 0;
@@ -199,7 +205,15 @@ int owed_publish(struct stage *s, struct node *n, struct err *err)
             return -1;
         }
     }
-    owed_add(s, n);
+    return 0;
+}
+
+int owed_publish(struct stage *s, struct node *n, struct err *err)
+{
+    if (owed_wish(s, n, err))
+        return -1;
+    if (n->row.flags & N_DIRTY && !(n->row.flags & N_ORPHAN))
+        owed_add(s, n);
     return 0;
 }
 
@@ -219,7 +233,7 @@ int owed_withdraw(struct stage *s, struct node *n, struct err *err)
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
-static int give_up(const struct err *why, struct err *err)
+int owed_give_up(const struct err *why, struct err *err)
 {
     if (why && err)
         *err = *why;
@@ -267,7 +281,8 @@ static int wait_more(struct stage *s, struct waiting *w, bool busy, const struct
         wait_begin(s, w, w->call);
     if (wait_until(s, w->call, w->end_ns) == 0)
         return 0;
-    return s->stopping ? err_set(err, ERR_CANCELLED, "the mount is ending") : give_up(why, err);
+    return s->stopping ? err_set(err, ERR_CANCELLED, "the mount is ending")
+                       : owed_give_up(why, err);
 }
 
 static int wait_node(struct stage *s, const struct stage_call *c, struct node *n, struct err *err)
@@ -279,7 +294,7 @@ static int wait_node(struct stage *s, const struct stage_call *c, struct node *n
     owed_add(s, n);
     while (node_owes(n) && !(content && n->stored_seq >= want && !n->row.skey)) {
         if (n->failed)
-            return give_up(n->why, err);
+            return owed_give_up(n->why, err);
         if (wait_more(s, &w, n->busy && !n->why, n->why, err))
             return -1;
     }
@@ -312,7 +327,7 @@ int doom_wait(struct stage *s, const struct stage_call *c, uint64_t ino, struct 
     wait_begin(s, &w, c);
     while ((d = doom_of(s, ino))) {
         if (d->failed)
-            return give_up(d->why, err);
+            return owed_give_up(d->why, err);
         if (wait_more(s, &w, d->busy && !d->why, d->why, err))
             return -1;
     }

@@ -22,8 +22,11 @@ static int take_snapshot(struct content *c, struct snapshot *ret)
     return snapshot_is_withdrawn(ret, c->node) ? PUBLISH_WITHDRAWN : 0;
 }
 
-static int put_memory(struct content *c, const char *key, struct snapshot *ret, struct err *err)
+static int put_memory(struct content *c, const char *key, const struct stage_call *call,
+                      struct snapshot *ret, struct err *err)
 {
+    struct carrier carrier = {.call = call};
+    const struct fetch_watch watch = {carrier_look, &carrier, LOOK_NS};
     cleanup_free char *body = NULL;
     uint64_t size;
     {
@@ -37,17 +40,18 @@ static int put_memory(struct content *c, const char *key, struct snapshot *ret, 
         if (take_snapshot(c, ret))
             return PUBLISH_WITHDRAWN;
     }
-    return remote_put(c->stage, key, body, size, &ret->meta, &ret->seen, err);
+    return remote_put(c->stage, key, body, size, &ret->meta, call && call->leave ? &watch : NULL,
+                      &ret->seen, err);
 }
 
 /* `size` is what it was a moment ago; a file that grows meanwhile takes a little more than its due.
  */
-static int publish_memory(struct content *c, uint64_t size, const char *key, struct snapshot *ret,
-                          struct err *err)
+static int publish_memory(struct content *c, uint64_t size, const char *key,
+                          const struct stage_call *call, struct snapshot *ret, struct err *err)
 {
     if (!memory_take(c->stage, &c->stage->going_up, size, false))
         return err_set(err, ERR_CANCELLED, "stopping");
-    int result = put_memory(c, key, ret, err);
+    int result = put_memory(c, key, call, ret, err);
     memory_give(c->stage, &c->stage->going_up, size);
     return result;
 }
@@ -162,7 +166,8 @@ static int published(struct content *c, const char *key, const struct snapshot *
     return was_synced ? journal_sync(c->stage, err) : 0;
 }
 
-static int publish_content(struct content *c, const char *key, bool wished, struct err *err)
+static int publish_content(struct content *c, const char *key, bool wished,
+                           const struct stage_call *call, struct err *err)
 {
     struct stage *s = c->stage;
     struct snapshot snap = {.wished = wished};
@@ -186,18 +191,19 @@ static int publish_content(struct content *c, const char *key, bool wished, stru
                 return -1;
         }
         bool memory = !(s->caps & (STORE_LOCAL | STORE_APPENDS)) && size < STAGE_MULTIPART;
-        result =
-            memory ? publish_memory(c, size, key, &snap, err) : publish_file(c, key, &snap, err);
+        result = memory ? publish_memory(c, size, key, call, &snap, err)
+                        : publish_file(c, key, &snap, err);
     }
     if (result == PUBLISH_WITHDRAWN)
         return 0;
     return result ? -1 : published(c, key, &snap, err);
 }
 
-int node_publish(struct stage *s, struct node *n, const char *key, bool wished, struct err *err)
+int node_publish(struct stage *s, struct node *n, const char *key, bool wished,
+                 const struct stage_call *call, struct err *err)
 {
     struct content *c = content_take(s, n);
-    int result = publish_content(c, key, wished, err);
+    int result = publish_content(c, key, wished, call, err);
     if (result)
         counter_add(&s->counts->upload_failures, 1);
     content_done(c);

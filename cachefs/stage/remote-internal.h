@@ -26,8 +26,10 @@ typedef int level_fn(void *arg, const struct level_item *item, struct err *err);
 int remote_level(struct stage *s, const char *prefix, level_fn *fn, void *arg, struct err *err);
 int remote_look(struct stage *s, const char *key, struct object_meta *meta, bool *ret_known,
                 struct seen *ret, struct err *err);
+/* `watch`: what its thread sees to meanwhile, in stores with STORE_META; or NULL. */
 int remote_put(struct stage *s, const char *key, const void *body, size_t len,
-               const struct object_meta *meta, struct seen *ret, struct err *err);
+               const struct object_meta *meta, const struct fetch_watch *watch, struct seen *ret,
+               struct err *err);
 /* `temp`: where it grows first (STORE_APPENDS), or NULL. */
 int remote_put_file(struct stage *s, const char *key, const char *temp, int fd, uint64_t len,
                     const struct object_meta *meta, struct seen *ret, struct err *err);

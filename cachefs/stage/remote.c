@@ -232,28 +232,30 @@ static int learn(struct stage *s, const char *key, const char *etag, struct seen
 }
 
 /* With what the store keeps beside the bytes; `ret_etag` "" where it says none. */
-static int put_whole(struct stage *s, const struct store_put *put, char ret_etag[160],
-                     struct err *err)
+static int put_whole(struct stage *s, const struct store_put *put, const struct fetch_watch *watch,
+                     char ret_etag[160], struct err *err)
 {
     if (!(s->caps & STORE_META))
         return fetch_put_bytes(s->conf.fetch, s->conf.store, put->key, put->body, put->len, NULL,
                                ret_etag, err);
     struct put p = {s, *put};
     struct http_answer a;
-    if (fetch_do(s->conf.fetch, s->conf.store, build_put, &p, SMALL_BODY, &a, NULL, err))
+    if (fetch_do_watched(s->conf.fetch, s->conf.store, build_put, &p, SMALL_BODY, watch, &a, NULL,
+                         err))
         return -1;
     snprintf(ret_etag, 160, "%s", a.etag);
     return 0;
 }
 
 int remote_put(struct stage *s, const char *key, const void *body, size_t len,
-               const struct object_meta *meta, struct seen *ret, struct err *err)
+               const struct object_meta *meta, const struct fetch_watch *watch, struct seen *ret,
+               struct err *err)
 {
     char sum[STORE_SUM_SIZE], etag[160];
     store_payload_sum(s->conf.store, body, len, sum);
     const struct store_put put = {.key = key, .body = body, .len = len, .meta = meta, .sum = sum};
     *ret = (struct seen){.size = len, .mtime_ns = LIST_MTIME_UNKNOWN};
-    if (put_whole(s, &put, etag, err) || learn(s, key, etag, ret, err))
+    if (put_whole(s, &put, watch, etag, err) || learn(s, key, etag, ret, err))
         return err_wrap(err, "write \"%s\"", key);
     count_upload(s, len);
     return 0;
@@ -298,7 +300,7 @@ int remote_marker(struct stage *s, const char *key, const struct object_meta *me
                        (is_local(s) && store_local_set_attrs(s->conf.store, key, &attrs, err))
                    ? -1
                    : 0;
-    return put_whole(s, &put, etag, err) ? err_wrap(err, "make the folder \"%s\"", key) : 0;
+    return put_whole(s, &put, NULL, etag, err) ? err_wrap(err, "make the folder \"%s\"", key) : 0;
 }
 
 int remote_link(struct stage *s, const char *key, const char *target,
@@ -306,7 +308,7 @@ int remote_link(struct stage *s, const char *key, const char *target,
 {
     const struct local_attrs attrs = attrs_of(meta);
     if (!is_local(s))
-        return remote_put(s, key, target, strlen(target), meta, ret, err);
+        return remote_put(s, key, target, strlen(target), meta, NULL, ret, err);
     if (store_local_link(s->conf.store, key, target, err) ||
         store_local_set_attrs(s->conf.store, key, &attrs, err))
         return -1;

@@ -192,8 +192,8 @@ struct stage {
         struct node *first, *last;
         size_t n;
     } owed, failed;
-    unsigned n_busy;
-    struct gone *gone; /* what we deleted lately */
+    unsigned n_busy, n_carriers; /* nodes that are worked on; by those who wait for them */
+    struct gone *gone;           /* what we deleted lately */
     struct doom *dooms, *doom_last, **doom_hash;
     size_t n_dooms;
     struct flight *flying;

@@ -89,7 +89,9 @@ struct stage_conf {
     uint64_t refresh_ns; /* or STAGE_EACH_LOOK */
     uid_t uid;           /* owner of what carries no owner of its own */
     gid_t gid;
-    unsigned uploads;    /* requests at once that carry content up (0: 16) */
+    /* Requests at once that carry content up (0: 16); half as many small ones of callers who wait
+     * for them come on top. */
+    unsigned uploads;
     uint64_t body_bytes; /* of content that is in memory for them at once (0: 64 MiB) */
     uint64_t read_bytes; /* of content that is in memory while it comes (0: 32 MiB) */
     uint64_t copy_max;   /* larger objects are copied in parts (0: 5 GiB, as stores have it) */
@@ -123,6 +125,10 @@ struct stage_call {
      * call then ends with EINTR. Nothing is lost by that: bytes stay staged, a name that was
      * changed stays changed, and both go on being owed. NULL: it waits to the end. */
     bool (*given_up)(void *arg);
+    /* While the call is busy with what somebody else would do if it only waited (it carries a small
+     * file up itself), this is called instead, once: the caller is told EINTR at once, and hears
+     * nothing of what the call returns later. NULL: he waits until then. */
+    void (*leave)(void *arg);
     void *arg;
     uint64_t since_ns; /* when the caller asked (monotonic); 0: now */
 };
@@ -195,6 +201,8 @@ int stage_fallocate(struct stage *s, const struct stage_call *c, uint64_t fh, in
                     uint64_t off, uint64_t len, struct err *err);
 /* close(2) of one of the descriptors of this handle. */
 int stage_flush(struct stage *s, const struct stage_call *c, uint64_t fh, struct err *err);
+/* Whether that would wait for one small request, which the waiting thread carries itself. */
+bool stage_flush_is_light(struct stage *s, uint64_t fh);
 int stage_fsync(struct stage *s, const struct stage_call *c, uint64_t fh, bool data_only,
                 struct err *err);
 /* The last descriptor is gone. */

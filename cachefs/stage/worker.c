@@ -214,7 +214,8 @@ struct task {
     struct object_meta meta;
     char *target, *etag;
     struct flight to_flight, from_flight;
-    bool fetch; /* only make it independent of where it is */
+    bool fetch;                    /* only make it independent of where it is */
+    const struct stage_call *call; /* who waits for it and does it himself; NULL: a worker does */
 };
 
 static int do_link(struct stage *s, struct task *t, struct err *err)
@@ -279,7 +280,7 @@ static bool needs_parts(const struct stage *s, const struct task *t)
 static int do_move(struct stage *s, struct task *t, struct err *err)
 {
     if (needs_parts(s, t)) /* written there anew, of parts that the store copies */
-        return node_publish(s, t->n, t->key, /* wished= */ false, err);
+        return node_publish(s, t->n, t->key, /* wished= */ false, NULL, err);
     struct seen seen = {.size = t->n->row.rsize,
                         .mtime_ns = *t->etag ? LIST_MTIME_UNKNOWN : t->n->row.rmtime_ns};
     bool left = false;
@@ -396,7 +397,7 @@ static int do_task(struct stage *s, struct task *t, struct err *err)
     if (t->kind == NODE_LINK)
         return t->flags & N_DIRTY || !t->from ? do_link(s, t, err) : do_move(s, t, err);
     if (t->flags & N_DIRTY && t->flags & N_PUBLISH && !(t->flags & N_HELD))
-        return node_publish(s, t->n, t->key, /* wished= */ true, err);
+        return node_publish(s, t->n, t->key, /* wished= */ true, t->call, err);
     if (t->from || (t->flags & N_META && t->flags & N_STORED))
         return do_move(s, t, err);
     return do_parts(s, t, err);
@@ -472,6 +473,18 @@ static void run_task(struct stage *s, struct task *t)
     task_release(t);
 }
 
+bool worker_do_now(struct stage *s, const struct stage_call *c, struct node *n)
+{
+    struct node *holder = NULL;
+    struct task t = {.n = n, .key = node_key_new(n), .call = c};
+    if (may_go(s, n, t.key, &holder) != MAY_GO) {
+        free(t.key);
+        return false;
+    }
+    run_task(s, &t);
+    return true;
+}
+
 static bool pick_node(struct stage *s, struct task *t)
 {
     unsigned looked = 0;
@@ -508,7 +521,7 @@ static bool pick_node(struct stage *s, struct task *t)
 
 /* --- threads --------------------------------------------------------------------------------- */
 
-static bool is_paused(const struct stage *s)
+bool work_is_paused(const struct stage *s)
 {
     uint64_t now = clock_mono_ns();
     return now < s->paused_until_ns || now < s->grace_until_ns;
@@ -520,7 +533,7 @@ void *worker_main(void *arg)
     ACQUIRE(&s->lock);
     while (!s->stopping) {
         struct task t = {0};
-        if (!is_paused(s)) {
+        if (!work_is_paused(s)) {
             if (pick_node(s, &t)) {
                 run_task(s, &t);
                 continue;

@@ -1,8 +1,8 @@
 /*
  * A stage in memory, for tests of the front end: a few nodes, no store. A node whose name begins
  * with "slow" must be waited for: calls that may not wait give STAGE_WAIT, those that may wait
- * until fake_let_go(). A file "full" takes no byte. Changes are counted, and a repeat (the same
- * `unique`) changes nothing.
+ * until fake_let_go(); a close of "slow-light…" is light. A file "full" takes no byte. Changes are
+ * counted, and a repeat (the same `unique`) changes nothing.
  */
 #ifndef FAKE_STAGE_H
 #define FAKE_STAGE_H

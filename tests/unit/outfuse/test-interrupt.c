@@ -142,3 +142,44 @@ Test(interrupt, one_that_only_looks_is_answered_at_once)
     cr_assert_eq(kernel_take(k), -EINTR);
     cr_assert_eq(k->head.unique, unique);
 }
+
+/* Workers carry some, lanes the others; one worker at least reads on. */
+Test(interrupt, light_closes_hold_up_nobody)
+{
+    enum { MANY = 2 * CREW_WORKERS };
+    uint64_t fh;
+    uint64_t ino = kernel_create(k, "slow-light", &fh);
+    const struct wire_flush_in in = {.fh = fh};
+
+    k->pid = (uint32_t)getpid();
+    for (int i = 0; i < MANY; i++)
+        kernel_send(k, WIRE_FLUSH, ino, &in, sizeof(in), NULL, 0);
+    cr_assert_eq(kernel_ask_name(k, WIRE_LOOKUP, 1, NULL, 0, "x"), -ENOENT);
+    cr_assert(kernel_silent(k));
+    fake_let_go(s);
+    for (int i = 0; i < MANY; i++)
+        cr_assert_eq(kernel_take(k), 0);
+    cr_assert(kernel_silent(k));
+}
+
+/* Whether the first is carried by a worker or, where these have enough, in a lane. */
+Test(interrupt, who_carries_is_told_at_once_and_once)
+{
+    enum { MANY = CREW_WORKERS };
+    uint64_t fh, carried[MANY];
+    uint64_t ino = kernel_create(k, "slow-light", &fh);
+    const struct wire_flush_in in = {.fh = fh};
+
+    k->pid = gone();
+    for (int i = 0; i < MANY; i++)
+        carried[i] = kernel_send(k, WIRE_FLUSH, ino, &in, sizeof(in), NULL, 0);
+    for (int i = 0; i < MANY; i++)
+        interrupt(carried[i]);
+    for (int i = 0; i < MANY; i++)
+        cr_assert_eq(kernel_take(k), -EINTR);
+    fake_let_go(s);
+    cr_assert_eq(kernel_ask_name(k, WIRE_LOOKUP, 1, NULL, 0, "x"), -ENOENT);
+    lanes_rest(k->front, UINT64_C(10) * 1000 * 1000 * 1000);
+    cr_assert(kernel_silent(k), "answered once");
+    cr_assert_eq(counter_get(&k->front->given_up), MANY);
+}
