@@ -162,6 +162,20 @@ static void complain(struct outfuse *f, uint64_t ino, const struct err *err)
         log_warn(f->log, "a request for inode %llu failed: %s", (unsigned long long)ino, err->msg);
 }
 
+/* A handler that failed has left nothing but what its answer would have been. */
+static int run_patiently(struct call *c, const struct op *op, struct err *err)
+{
+    int rc;
+
+    while ((rc = op->fn(c, err)) < 0 && stage_ask_again(c->f->stage, &c->who, err)) {
+        free(c->more);
+        c->more = NULL;
+        c->more_len = c->out_len = 0;
+        *err = (struct err){0};
+    }
+    return rc;
+}
+
 /* Runs the handler. NO_REPLY, STAGE_WAIT, 0, or -1 with *ret_error set. */
 static int run(struct call *c, size_t len, int *ret_error)
 {
@@ -181,7 +195,7 @@ static int run(struct call *c, size_t len, int *ret_error)
         return wire_wants_no_reply(h->opcode) ? NO_REPLY : -1;
     if (c->f->conf.before)
         c->f->conf.before(c->f->conf.before_arg, suspect_op_name(h->opcode), h->nodeid);
-    rc = op->fn(c, &err);
+    rc = run_patiently(c, op, &err);
     if (rc < 0) {
         *ret_error = -err_errno(&err);
         const struct job *job = c->who.arg;

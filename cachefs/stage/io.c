@@ -503,7 +503,7 @@ bool stage_flush_is_light(struct stage *s, uint64_t fh)
 {
     ACQUIRE(&s->lock);
     const struct node *n = handle_node(s, fh, NULL);
-    return n && waits_for_store(s) && carry_is_light(s, n);
+    return n && waits_for_store(s) && !work_is_paused(s) && carry_is_light(s, n);
 }
 
 /* What a machine that stops leaves of it is whole. */

@@ -132,6 +132,9 @@ struct stage_call {
     void *arg;
     uint64_t since_ns; /* when the caller asked (monotonic); 0: now */
 };
+/* The call failed with `err`. True, after a moment: the store was in trouble, and the caller has
+ * patience left: make the call again. False: `err` is the answer (EINTR: he waits no longer). */
+bool stage_ask_again(struct stage *s, const struct stage_call *c, struct err *err);
 
 struct stage_attr {
     struct stat st;    /* st_ino is ours */

@@ -26,7 +26,7 @@ struct stage {
     bool let_go;
     struct node nodes[NODES];
     size_t n;
-    unsigned changes, writes;
+    unsigned changes, writes, failures;
     struct {
         uint64_t unique, ino;
     } journal[256];
@@ -76,6 +76,12 @@ unsigned fake_writes(struct stage *s)
     return s->writes;
 }
 
+unsigned fake_failures(struct stage *s)
+{
+    ACQUIRE(&s->lock);
+    return s->failures;
+}
+
 static struct node *of(struct stage *s, uint64_t ino)
 {
     for (size_t i = 0; i < s->n; i++)
@@ -107,6 +113,27 @@ void fake_news(struct stage *s, uint64_t ino, const char *name)
 }
 
 /* Under the lock. */
+static int fail_in_trouble(struct stage *s, const char *name, struct err *err)
+{
+    if (s->let_go || strncmp(name, "slow-trouble", 12) != 0)
+        return 0;
+    s->failures++;
+    return err_set(err, ERR_TRANSIENT, "the store has trouble");
+}
+
+bool stage_ask_again(struct stage *s, const struct stage_call *c, struct err *err)
+{
+    (void)s;
+    if (!c->wait || err->class != ERR_TRANSIENT)
+        return false;
+    if (c->given_up(c->arg)) {
+        err_sys(err, EINTR, "given up");
+        return false;
+    }
+    return true;
+}
+
+/* Under the lock. */
 static int wait_if_slow(struct stage *s, const struct stage_call *c, const char *name,
                         struct err *err)
 {
@@ -114,6 +141,8 @@ static int wait_if_slow(struct stage *s, const struct stage_call *c, const char 
         return 0;
     if (!c->wait)
         return STAGE_WAIT;
+    if (fail_in_trouble(s, name, err))
+        return -1;
     while (!s->let_go) {
         if (c->given_up && c->given_up(c->arg))
             return err_sys(err, EINTR, "given up");

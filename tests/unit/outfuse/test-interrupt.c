@@ -143,6 +143,45 @@ Test(interrupt, one_that_only_looks_is_answered_at_once)
     cr_assert_eq(k->head.unique, unique);
 }
 
+static void until_it_failed_again(void)
+{
+    for (unsigned seen = fake_failures(s); fake_failures(s) < seen + 3;)
+        cr_assert(kernel_silent(k), "it is not tried again");
+}
+
+Test(interrupt, what_fails_for_the_moment_is_tried_on)
+{
+    const struct wire_mkdir_in in = {.mode = 0755};
+
+    k->pid = (uint32_t)getpid();
+    uint64_t unique = kernel_send(k, WIRE_MKDIR, 1, &in, sizeof(in), "slow-trouble", 13);
+    until_it_failed_again();
+    fake_let_go(s);
+    cr_assert_eq(kernel_take(k), 0);
+    cr_assert_eq(k->head.unique, unique);
+    cr_assert_eq(fake_changes(s), 1);
+    cr_assert_eq(counter_get(&k->front->errors), 0);
+}
+
+Test(interrupt, who_tries_on_can_be_stopped)
+{
+    const struct wire_mkdir_in in = {.mode = 0755};
+
+    k->pid = (uint32_t)getpid();
+    uint64_t unique = kernel_send(k, WIRE_MKDIR, 1, &in, sizeof(in), "slow-trouble", 13);
+    until_it_failed_again();
+    interrupt(unique); /* of one who lives on: nothing */
+    until_it_failed_again();
+    k->pid = gone();
+    unique = kernel_send(k, WIRE_MKDIR, 1, &in, sizeof(in), "slow-trouble", 13);
+    interrupt(unique);
+    cr_assert_eq(kernel_take(k), -EINTR);
+    cr_assert_eq(k->head.unique, unique);
+    fake_let_go(s);
+    cr_assert_eq(kernel_take(k), 0);
+    cr_assert_eq(fake_changes(s), 1);
+}
+
 /* Workers carry some, lanes the others; one worker at least reads on. */
 Test(interrupt, light_closes_hold_up_nobody)
 {

@@ -96,6 +96,48 @@ Test(faults, passing_trouble_is_not_seen)
     bench_stop(&b);
 }
 
+static bool waits_no_more(void *arg)
+{
+    (void)arg;
+    return true;
+}
+
+Test(faults, who_has_patience_asks_again)
+{
+    struct bench b;
+    struct stage_attr a;
+    struct err err = {0};
+    bench_start(&b, true);
+    b.conf.patience_ns = 300 * NS_PER_S;
+    bench_open(&b, true);
+    ask_number(&b, "/_set?down=1");
+    struct stage_call call = waits;
+    call.since_ns = clock_mono_ns();
+    cr_expect_eq(stage_lookup(b.s, &call, STAGE_ROOT, "f", &a, &err), -1);
+    cr_expect_eq(err.class, ERR_TRANSIENT, "%s", err.msg);
+    cr_expect(stage_ask_again(b.s, &call, &err));
+    cr_expect_eq(err.class, ERR_TRANSIENT, "%s", err.msg);
+    struct err denied = {0};
+    err_set(&denied, ERR_DENIED, "no");
+    cr_expect_not(stage_ask_again(b.s, &call, &denied));
+    struct stage_call other = call;
+    other.wait = false;
+    cr_expect_not(stage_ask_again(b.s, &other, &err), "it is asked again where it may wait");
+    other = call;
+    other.since_ns -= b.conf.patience_ns;
+    cr_expect_not(stage_ask_again(b.s, &other, &err));
+    cr_expect_eq(err_errno(&err), EIO);
+    other = call;
+    other.given_up = waits_no_more;
+    cr_expect_not(stage_ask_again(b.s, &other, &err));
+    cr_expect_eq(err_errno(&err), EINTR, "%s", err.msg);
+    ask_number(&b, "/_set?down=0");
+    err = (struct err){0};
+    cr_expect_eq(stage_lookup(b.s, &call, STAGE_ROOT, "f", &a, &err), -1);
+    cr_expect_eq(err_errno(&err), ENOENT, "%s", err.msg);
+    bench_stop(&b);
+}
+
 static void check_full(struct bench *b)
 {
     struct err err = {0};
