@@ -92,6 +92,8 @@ static int file_line(struct conf *c, void *out, char *line, struct err *err)
     cut_comment(equals + 1);
     char *key = trim(line), *value = trim(equals + 1);
     size_t row = find_row(c, key, strlen(key));
+    if (row != SIZE_MAX && c->rows[row].type != CONF_LIST && c->origins[row] == CONF_FILE)
+        return err_set(err, ERR_USAGE, "%s: given twice in this file (keep one of them)", key);
     if (row != SIZE_MAX)
         return conf_store(c, row, CONF_FILE, key, value, out, err);
     for (size_t i = 0; i < sizeof built_in / sizeof built_in[0]; i++)
@@ -109,7 +111,9 @@ static int load_file(struct conf *c, const char *file, void *out, struct err *er
     size_t cap = 0, number = 0;
     while (getline(&line, &cap, f) >= 0) {
         number++;
-        if (file_line(c, out, line, err))
+        /* Some editors begin a file with a mark that it is UTF-8. */
+        bool marked = number == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0;
+        if (file_line(c, out, marked ? line + 3 : line, err))
             return err_wrap(err, "%s line %zu", file, number);
     }
     return ferror(f) ? err_sys(err, errno ? errno : EIO, "read the configuration: %s", file) : 0;

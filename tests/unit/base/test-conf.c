@@ -147,6 +147,32 @@ Test(conf, priority_of_the_four_origins)
     unlink(file);
 }
 
+Test(conf, a_file_says_each_value_once)
+{
+    char *file = config_file("memory = 1G\ncache = ssd:/a=1G\ncache = ssd:/b=1G\nmemory = 1G\n");
+    struct conf *c;
+    struct options o;
+    struct err e = {0};
+    char want[200];
+    cr_expect_eq(PARSE(&c, &o, &e, "--config", file), -1);
+    snprintf(want, sizeof want, "%s line 4: memory: given twice in this file (keep one of them)",
+             file);
+    cr_expect_str_eq(e.msg, want);
+    unlink(file);
+}
+
+Test(conf, a_file_may_begin_with_a_mark_of_its_encoding)
+{
+    char *file = config_file("\xef\xbb\xbfmemory = 3G\n");
+    struct conf *c;
+    struct options o;
+    struct err e = {0};
+    cr_assert_eq(PARSE(&c, &o, &e, "--config", file), 0, "%s", e.msg);
+    cr_expect_eq(o.memory, 3ull << 30);
+    conf_free(c);
+    unlink(file);
+}
+
 Test(conf, a_file_names_no_other_file)
 {
     char *file = config_file("config = other\n");
