@@ -54,10 +54,9 @@ static void mask_node(const struct json *node, struct json_writer *w, const char
         jw_array(w, key);
     else
         jw_object(w, key);
-    for (size_t i = 0; i < json_count(node); i++) {
-        struct json child = array ? json_at(node, i) : json_member(node, i);
+    struct json child = array ? json_at(node, 0) : json_member(node, 0);
+    for (size_t i = 0; child.node; child = array ? json_at(node, ++i) : json_after(node, &child))
         mask_node(&child, w, array ? NULL : child.key);
-    }
     jw_end(w);
 }
 

@@ -89,15 +89,25 @@ bool json_has(const struct json *obj, const char *key)
     return json_object_get(obj->node, key) != NULL;
 }
 
+static struct json member_at(const struct json *obj, void *it)
+{
+    if (!it)
+        return (struct json){.parent = obj, .key = "?"};
+    return (struct json){
+        .node = json_object_iter_value(it), .parent = obj, .key = json_object_iter_key(it)};
+}
+
 struct json json_member(const struct json *obj, size_t i)
 {
     void *it = json_object_iter(obj->node);
     while (it && i--)
         it = json_object_iter_next(obj->node, it);
-    if (!it)
-        return (struct json){.parent = obj, .key = "?"};
-    return (struct json){
-        .node = json_object_iter_value(it), .parent = obj, .key = json_object_iter_key(it)};
+    return member_at(obj, it);
+}
+
+struct json json_after(const struct json *obj, const struct json *member)
+{
+    return member_at(obj, json_object_iter_next(obj->node, json_object_key_to_iter(member->key)));
 }
 
 struct json_doc *json_doc_of(const struct json *j, const char *what)

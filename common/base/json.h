@@ -43,6 +43,9 @@ size_t json_count(const struct json *j); /* elements of an array or object, else
 bool json_has(const struct json *obj, const char *key);
 /* The i-th member of an object, in file order. */
 struct json json_member(const struct json *obj, size_t i);
+/* The one behind a member of it; .node NULL behind the last. For objects that may be large: the
+ * i-th is found by counting. */
+struct json json_after(const struct json *obj, const struct json *member);
 
 /* Each fails if the key is absent or of another type; the `_or` forms give the default if absent.
  */

@@ -39,6 +39,13 @@ Test(json, reads_values)
     struct json member = json_member(&root, 5);
     cr_expect_str_eq(member.key, "o");
     cr_expect_null(json_member(&root, 6).node);
+    member = json_member(&root, 0);
+    for (size_t i = 1; i < 6; i++) {
+        member = json_after(&root, &member);
+        cr_expect_str_eq(member.key, json_member(&root, i).key);
+        cr_expect_eq(member.node, json_member(&root, i).node);
+    }
+    cr_expect_null(json_after(&root, &member).node);
     cr_expect(json_has(&root, "o"));
     cr_expect_not(json_has(&root, "p"));
     cr_expect_eq(json_int_or(&root, "p", 0, 1, 9, &n, &e), 0);
