@@ -128,10 +128,14 @@ static inline int source_ahead(struct source *s, const struct piece *p, struct s
     return s->ops->ahead(s, p, wait, err);
 }
 
-#define GIVEN_UP "nobody wants it any more" /* why such a read was cancelled */
 static inline bool source_given_up(const atomic_bool *token)
 {
     return token && atomic_load(token);
+}
+/* How such a read ends. */
+static inline int err_given_up(struct err *err)
+{
+    return err_set(err, ERR_CANCELLED, "cancelled: nobody wants it any more");
 }
 
 static inline void source_give_up(struct source *s)

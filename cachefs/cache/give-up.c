@@ -34,7 +34,7 @@ void fill_give_up(struct cache *c)
             if (f->state == FILL_RUNNING)
                 take_waiters(f, &taken);
     }
-    err_set(&err, ERR_CANCELLED, "cancelled: " GIVEN_UP);
+    err_given_up(&err);
     while (taken) {
         struct waiter *w = taken;
         taken = w->next;

@@ -231,6 +231,7 @@ bool job_unwanted(const struct job *j); /* its token is set */
 void jobs_look_at_tokens(struct fetch *f);
 void jobs_give_up(struct fetch *f); /* those whose token is set */
 void jobs_cancel_all(struct fetch *f);
+int err_stopping(struct err *err); /* how a job ends whose engine does */
 /* Moves those of a list of which `which` says so to `taken`; returns how many. */
 size_t jobs_take(struct job **list, bool (*which)(const struct job *j), struct job **taken);
 

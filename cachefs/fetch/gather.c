@@ -168,7 +168,7 @@ static bool is_given_up(const struct waiting *w)
 static void fail_given_up(struct waiting *list)
 {
     struct err err = {0};
-    err_set(&err, ERR_CANCELLED, "cancelled: " GIVEN_UP);
+    err_given_up(&err);
     fail_all(list, &err);
 }
 

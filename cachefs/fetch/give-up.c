@@ -88,13 +88,16 @@ static void take_resumed(struct fetch *f, struct taking *t)
         f->again_end = &(*f->again_end)->next;
 }
 
+int err_stopping(struct err *err)
+{
+    return err_set(err, ERR_CANCELLED, "cancelled: the engine is stopping");
+}
+
 /* --- their end -------------------------------------------------------------------------------- */
 
-static void end_jobs(struct fetch *f, bool (*which)(const struct job *j), const char *why)
+static void end_jobs(struct fetch *f, bool (*which)(const struct job *j), const struct err *why)
 {
     struct taking t = {.which = which};
-    struct err err = {0};
-    err_set(&err, ERR_CANCELLED, "cancelled: %s", why);
     f->bound = false; /* what ends early says nothing of the line: the pace counts anew */
     take_waiting(f, &f->http, &t);
     take_waiting(f, &f->local, &t);
@@ -105,13 +108,15 @@ static void end_jobs(struct fetch *f, bool (*which)(const struct job *j), const 
     while (t.taken) {
         struct job *j = t.taken;
         t.taken = j->next;
-        job_finish_failed(f, j, &err);
+        job_finish_failed(f, j, why);
     }
 }
 
 void jobs_give_up(struct fetch *f)
 {
-    end_jobs(f, job_unwanted, GIVEN_UP);
+    struct err why = {0};
+    err_given_up(&why);
+    end_jobs(f, job_unwanted, &why);
 }
 
 static bool any(const struct job *j)
@@ -122,5 +127,7 @@ static bool any(const struct job *j)
 
 void jobs_cancel_all(struct fetch *f)
 {
-    end_jobs(f, any, "the engine is stopping");
+    struct err why = {0};
+    err_stopping(&why);
+    end_jobs(f, any, &why);
 }

@@ -85,8 +85,7 @@ static bool charge(struct fetch *f, const struct job *j, size_t len)
 
 static int cancelled(const struct job *j, struct err *err)
 {
-    return err_set(err, ERR_CANCELLED, "cancelled: %s",
-                   job_unwanted(j) ? GIVEN_UP : "the engine is stopping");
+    return job_unwanted(j) ? err_given_up(err) : err_stopping(err);
 }
 
 static int read_all(struct fetch *f, const struct job *j, struct err *err)
@@ -214,7 +213,8 @@ void local_stop(struct fetch *f)
         }
         if (!j)
             return;
-        const struct err err = {.class = ERR_CANCELLED, .msg = "cancelled: the engine is stopping"};
+        struct err err = {0};
+        err_stopping(&err);
         job_finish(f, j, &err);
     }
 }

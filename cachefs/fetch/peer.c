@@ -128,7 +128,7 @@ bool ask_given_up(const struct ask *a)
 static void ask_cancel(struct ask *a)
 {
     struct err err = {0};
-    err_set(&err, ERR_CANCELLED, "cancelled: " GIVEN_UP);
+    err_given_up(&err);
     a->wait->done(a->wait, NULL, &err);
     ask_put(a);
 }
