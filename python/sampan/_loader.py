@@ -98,7 +98,7 @@ def _load():
             ("next_within", ctypes.c_int, handle, ctypes.c_uint64, ctypes.POINTER(batch), err),
             ("release", None, handle, batch),
             ("rest", ctypes.c_bool, handle, ctypes.c_uint64),
-            ("set_epoch", ctypes.c_int, handle, ctypes.c_uint64, err),
+            ("set_epoch_within", ctypes.c_int, handle, ctypes.c_uint64, ctypes.c_uint64, err),
             ("token", ctypes.c_int, handle, ctypes.c_char_p, err),
             ("info", None, handle, ctypes.POINTER(_Info)),
             ("figures", None, handle, ctypes.POINTER(_Figures)),
@@ -130,17 +130,23 @@ class _Handle:
         """Not so in a process forked off: there are no threads, and locks may be held for ever."""
         return self.process == os.getpid()
 
-    def take(self):
-        """The next batch, or None at the epoch's end. Signals are heard while there is none yet."""
-        held, err = _Held(self), _Err()
+    def _patiently(self, function, *arguments):
+        """One that waits for threads that read, in pieces, between which signals are heard."""
+        err, rc = _Err(), LATE
         with self.turn:
-            while True:
-                rc = self.lib.loader_next_within(self.pointer, WAIT_NS, ctypes.byref(held.batch), ctypes.byref(err))
-                if rc != LATE:
-                    break
+            while rc == LATE:
+                rc = function(self.pointer, *arguments, ctypes.byref(err))
         if rc < 0:
             raise err.raised()
-        return held if rc else None
+        return rc
+
+    def take(self):
+        """The next batch, or None at the epoch's end."""
+        held = _Held(self)
+        return held if self._patiently(self.lib.loader_next_within, WAIT_NS, ctypes.byref(held.batch)) else None
+
+    def set_epoch(self, epoch):
+        self._patiently(self.lib.loader_set_epoch_within, epoch, WAIT_NS)
 
     def __del__(self):
         # A thread that a read never comes back to is left alone with its memory: whoever ends does not wait for it.
@@ -291,9 +297,10 @@ class Loader:
         return self.info()["epoch_batches"]
 
     def set_epoch(self, epoch):
-        err = _Err()
-        if self._lib.loader_set_epoch(self._pointer(), epoch, ctypes.byref(err)):
-            raise err.raised()
+        """The next batch is the first of this epoch."""
+        if not 0 <= epoch < 1 << 64:
+            raise ValueError(f"epoch {epoch}: want a number of 0 or more")
+        self._here().set_epoch(epoch)
 
     def __iter__(self):
         """To the end of the epoch; the next iteration is the next epoch."""

@@ -69,6 +69,8 @@ loader.load_state_dict(good)
 same("from a state", next(iter(loader)).step, 2)
 same("who iterated over what it was is at the end", list(batches), [])
 
+refused(ValueError, "epoch -1: want", loader.set_epoch, -1)
+
 # Numbers that fit into no field of the library.
 for name, value in (("batch_size", -1), ("batch_size", 2 ** 32 + 4), ("seed", -1), ("seed", 2 ** 64), ("epochs", -1), ("size", -3),
                     ("max_pixels", -1), ("threads", -2), ("depth", 2 ** 33)):
@@ -98,14 +100,24 @@ for _ in range(6):
         raise AssertionError(f"a sample that is not there was given: {next(batches).numbers}")
     except KeyboardInterrupt:
         pass
+threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    loader.set_epoch(3)
+    raise AssertionError("an epoch is set although a thread reads for another")
+except KeyboardInterrupt:
+    pass
 other = sampan.Loader(one_hangs, samples=names, batch_size=4, size=16, threads=1)
 same("before it", [b.step for _, b in zip(range(4), other)], list(range(4)))
 began = time.monotonic()
 other.close()
 del other
 assert time.monotonic() - began < 60, "closing waits for the sample"
-os.close(os.open(os.path.join(one_hangs, "class-001", "000004.jpg"), os.O_WRONLY))
-refused(sampan.LoaderError, "sample 16 (class-001/000004.jpg): not a file", lambda: list(batches))
+os.unlink(os.path.join(one_hangs, "class-001", "000004.jpg"))
+with open(os.path.join(one_hangs, "class-001", "000004.jpg"), "w") as sample:
+    sample.write("hello")
+os.close(os.open(os.path.join(os.path.dirname(one_hangs), "hangs"), os.O_WRONLY))  # whoever waits for it goes on
+loader.set_epoch(0)
+refused(sampan.LoaderError, "sample 16 (class-001/000004.jpg): neither JPEG nor PNG", lambda: list(batches))
 same("pixels", numpy.isfinite(batch.images).all(), True)
 PY
 "$NUMPY_PYTHON" -B -W error::ResourceWarning "$T/check.py" "$SRC" "$T/one-hangs" "$T/list" || fail "the module"
