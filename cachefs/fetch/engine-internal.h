@@ -138,6 +138,7 @@ struct fetch {
     uint64_t outstanding; /* bytes asked for and not yet received */
     struct flight **flying;
     size_t n_flying, cap_flying;
+    unsigned unpauses; /* calls of flights_unpause() */
     struct flight *idle;
     bool proxied; /* the environment names a proxy */
     struct plain_origin *origins;
@@ -179,8 +180,10 @@ void slot_give(struct fetch *f, bool low); /* no lock held */
 struct flight *flight_start(struct fetch *f, struct job *j, bool hedge, bool low, struct err *err);
 void flight_end(struct fetch *f, struct flight *fl); /* the handle goes back to the idle ones */
 void flight_free(struct flight *fl);
-/* Goes on with what the rate limit holds; returns when to come back, or NEVER_NS. */
+/* Goes on with what the rate limit holds, those of readers first (others at each eighth call);
+ * returns when to come back, or NEVER_NS. */
 uint64_t flights_unpause(struct fetch *f);
+bool flight_is_readers(const struct flight *fl);
 
 void flight_go(struct fetch *f, struct flight *fl); /* sends its request off, once more */
 void flight_leave_multi(struct fetch *f, struct flight *fl);

@@ -183,28 +183,41 @@ void job_resume(struct fetch *f, struct job *j)
     f->again_end = &j->next;
 }
 
+static uint64_t outstanding_of_readers(const struct fetch *f)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < f->n_flying; i++)
+        if (flight_is_readers(f->flying[i]))
+            bytes += f->flying[i]->want - f->flying[i]->got;
+    return bytes;
+}
+
 /*
- * Whether a limited line is asked for enough already. Without this gate every free slot would send
- * a request and the servers' answers would fill the sockets' buffers far beyond the limit.
+ * Which classes may ask a limited line for more. Without this gate every free slot would send a
+ * request and the servers' answers would fill the sockets' buffers far beyond the limit. What was
+ * asked for ahead does not keep a reader waiting: its bytes go before those (flights_unpause()).
  */
-static bool line_is_full(struct fetch *f)
+static unsigned line_classes(struct fetch *f)
 {
     uint64_t per_s = atomic_load_explicit(&f->bandwidth, memory_order_relaxed);
     if (!per_s)
-        return false;
-    uint64_t wait = rate_wait_ns(&f->rate, f->now_ns);
+        return QUEUES_ALL;
+    uint64_t wait = rate_wait_ns(&f->rate, f->now_ns), enough = per_s / (NS_PER_S / GATE_NS);
     if (wait)
         engine_due(f, f->now_ns + wait);
-    return wait || (f->outstanding && f->outstanding >= per_s / (NS_PER_S / GATE_NS));
+    if (!wait && (!f->outstanding || f->outstanding < enough))
+        return QUEUES_ALL;
+    uint64_t readers = outstanding_of_readers(f);
+    return !readers || readers < enough ? 1u << PRIO_READER : 0;
 }
 
 /* f->lock held. Jobs that were tried before come first; while very many of them pause, nobody new
  * is let in: an answer of "slow down" must not be met with more first tries. */
-static struct job *next_job(struct fetch *f, unsigned classes)
+static struct job *next_job(struct fetch *f, unsigned classes, unsigned line)
 {
-    if (!classes)
+    if (!(classes & line))
         return NULL;
-    if (f->again) {
+    if (f->again && line & 1u << job_prio(f->again)) {
         struct job *j = f->again;
         f->again = j->next;
         if (!f->again)
@@ -213,7 +226,7 @@ static struct job *next_job(struct fetch *f, unsigned classes)
     }
     if (f->n_parked >= 2 * (size_t)f->conf.connections + 16)
         return NULL;
-    return (struct job *)queues_pop(&f->http, classes);
+    return (struct job *)queues_pop(&f->http, classes & line);
 }
 
 /* f->lock held. */
@@ -230,8 +243,8 @@ static bool admit_one(struct fetch *f)
     struct job *j = NULL;
     {
         ACQUIRE(&f->lock);
-        if (!f->stopping && !line_is_full(f))
-            j = next_job(f, paced_classes(f));
+        if (!f->stopping)
+            j = next_job(f, paced_classes(f), line_classes(f));
         f->asleep = !j;
         if (!j)
             return false;

@@ -16,6 +16,7 @@
 #define ERROR_TEXT_MAX (64u << 10)  /* of an answer that is an error */
 #define BEYOND_MAX     (256u << 10) /* rather received than a connection lost */
 #define SCRATCH_MAX    (8u << 20)   /* of all hedges */
+#define OTHERS_TURN    8            /* one turn in so many at a limited line is not the readers' */
 #define TEXT_KEPT      (64u << 10)  /* a larger buffer is not kept with the handle */
 
 /* --- callbacks of the library ---------------------------------------------------------------- */
@@ -136,12 +137,18 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     return flight_take(fl, data, len) ? len : CURL_WRITEFUNC_ERROR;
 }
 
-uint64_t flights_unpause(struct fetch *f)
+bool flight_is_readers(const struct flight *fl)
+{
+    return fl->job && job_prio(fl->job) == PRIO_READER;
+}
+
+/* When the line may be used again, or NEVER_NS: all of them got their turn. */
+static uint64_t unpause(struct fetch *f, bool readers)
 {
     /* Backwards: a flight may land meanwhile, and then the last one moves to its place. */
     for (size_t i = f->n_flying; i-- > 0;) {
         struct flight *fl = i < f->n_flying ? f->flying[i] : NULL;
-        if (!fl || !fl->paused)
+        if (!fl || !fl->paused || flight_is_readers(fl) != readers)
             continue;
         uint64_t wait;
         {
@@ -158,6 +165,13 @@ uint64_t flights_unpause(struct fetch *f)
             curl_easy_pause(fl->easy, CURLPAUSE_CONT); /* hands out what it kept, may pause again */
     }
     return NEVER_NS;
+}
+
+uint64_t flights_unpause(struct fetch *f)
+{
+    bool readers = ++f->unpauses % OTHERS_TURN != 0;
+    uint64_t due = unpause(f, readers);
+    return due == NEVER_NS ? unpause(f, !readers) : due;
 }
 
 /* --- handles --------------------------------------------------------------------------------- */

@@ -412,6 +412,30 @@ Test(engine, the_rate_limit_holds)
     finish();
 }
 
+/* What was asked for ahead shares the line with a reader, and does not go before it. */
+Test(engine, a_reader_overtakes_on_a_limited_line)
+{
+    struct got ahead, reader;
+    _Atomic unsigned order = 0;
+    begin(4, false);
+    fetch_set_bandwidth(engine, 1000000);
+    got_prepare(&ahead, &server, "size=1000000/ahead", 0, 1000000, 1000000);
+    got_prepare(&reader, &server, "size=300000/reader", 0, 300000, 300000);
+    ahead.order = reader.order = &order;
+    ahead.get.prio = PRIO_WARMUP;
+    submit(&ahead);
+    while (counter_get(&fetch_counts(engine)->bytes) == 0)
+        poll(NULL, 0, 1);
+    submit(&reader);
+    got_wait(&ahead);
+    got_wait(&reader);
+    cr_expect(got_right(&ahead) && got_right(&reader));
+    cr_expect_lt(reader.place, ahead.place);
+    got_release(&ahead);
+    got_release(&reader);
+    finish();
+}
+
 Test(engine, stopping_cancels_all_at_once)
 {
     enum { N = 40 };
