@@ -87,6 +87,7 @@ wait_while_telling() { # KEY
     mkdir "$folder"
     echo here >"$folder/looked-at"
     echo here >"$folder/gone"
+    exec 9<"$folder/looked-at" # by its name it might have to be looked up, behind the remover
     # Who removes a name holds its folder until the store has answered.
     faults "stall-head key=$1/gone"
     rm "$folder/gone" 2>"$T/remover" &
@@ -95,10 +96,11 @@ wait_while_telling() { # KEY
     until_true 20 removing || fail "the remover does not wait"
     echo there | stored put-bytes "$1/new"
     telling() {
-        stat "$folder/looked-at" >"$T/stat" # has the folder listed anew
+        stat -L /proc/self/fd/9 >"$T/stat" # has the folder listed anew
         a_notification_waits "$(life)"
     }
     until_true 20 telling || fail "no notification waits"
+    exec 9<&-
 }
 
 remover_is_told() {
