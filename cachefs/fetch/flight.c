@@ -240,7 +240,7 @@ static int build(struct flight *fl, struct job *j, struct err *err)
     if (g->version)
         return store_req_get_version(g->store, g->key, g->key_len, g->version, g->off, len,
                                      &fl->req, err);
-    return store_req_get(g->store, g->key, g->key_len, g->off, len, "", &fl->req, err);
+    return store_req_get(g->store, g->key, g->key_len, g->off, len, &fl->req, err);
 }
 
 /* A hedge, and a try after a broken one, want no connection that others used. */

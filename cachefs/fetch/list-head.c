@@ -63,7 +63,7 @@ struct first_byte {
 static int build_first_byte(void *arg, struct http_req *r, struct err *err)
 {
     const struct first_byte *b = arg;
-    return store_req_get(b->store, b->key, strlen(b->key), 0, 1, NULL, r, err);
+    return store_req_get(b->store, b->key, strlen(b->key), 0, 1, r, err);
 }
 
 /* Some servers leave the length out of a HEAD (Apache, of an empty file): what comes with the first

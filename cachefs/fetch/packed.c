@@ -20,7 +20,7 @@
 static int build_pointer(void *arg, struct http_req *r, struct err *err)
 {
     static const char key[] = FETCH_PACKED_POINTER;
-    return store_req_get(arg, key, sizeof key - 1, 0, 0, "", r, err);
+    return store_req_get(arg, key, sizeof key - 1, 0, 0, r, err);
 }
 
 static int read_pointer(struct fetch *f, struct store *s, struct bytes *ret, struct err *err)

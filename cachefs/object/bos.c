@@ -92,9 +92,8 @@ static int bos_finish(struct store *s, const struct bos_target *t, struct http_r
 }
 
 static int bos_get(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
-                   const char *if_match, struct http_req *r, struct err *err)
+                   struct http_req *r, struct err *err)
 {
-    (void)if_match; /* not in BOS's manual for GET: the reader compares the answer's ETag */
     add_range(r, off, len);
     return bos_finish(s, &(struct bos_target){key, key_len, ""}, r, err);
 }

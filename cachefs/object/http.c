@@ -64,9 +64,8 @@ static int http_open(struct store *s, const struct uri *u, const struct store_co
 }
 
 static int http_get(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
-                    const char *if_match, struct http_req *r, struct err *err)
+                    struct http_req *r, struct err *err)
 {
-    (void)if_match;
     (void)err;
     bytes_addf(&r->url, "%s/", s->endpoint.base);
     url_add_path(&r->url, key, key_len);
@@ -78,7 +77,7 @@ static int http_get(struct store *s, const char *key, size_t key_len, uint64_t o
 static int http_head(struct store *s, const char *key, size_t key_len, struct http_req *r,
                      struct err *err)
 {
-    return http_get(s, key, key_len, 0, 0, NULL, r, err);
+    return http_get(s, key, key_len, 0, 0, r, err);
 }
 
 static int http_list(struct store *s, const char *prefix, bool delimiter, const char *token,

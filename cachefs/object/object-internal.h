@@ -81,7 +81,7 @@ struct store_ops {
     int (*open)(struct store *s, const struct uri *u, const struct store_conf *conf,
                 struct err *err);
     int (*get)(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
-               const char *if_match, struct http_req *r, struct err *err);
+               struct http_req *r, struct err *err);
     int (*get_version)(struct store *s, const char *key, size_t key_len, const char *version,
                        uint64_t off, uint64_t len, struct http_req *r, struct err *err);
     int (*head)(struct store *s, const char *key, size_t key_len, struct http_req *r,

@@ -280,12 +280,12 @@ static int done(int result, struct http_req *r)
 }
 
 int store_req_get(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
-                  const char *if_match, struct http_req *ret, struct err *err)
+                  struct http_req *ret, struct err *err)
 {
     if (!s->ops->get)
         return cannot(s, "send a GET", err);
     http_req_init(ret, HTTP_GET);
-    return done(s->ops->get(s, key, key_len, off, len, if_match, ret, err), ret);
+    return done(s->ops->get(s, key, key_len, off, len, ret, err), ret);
 }
 
 int store_req_get_version(struct store *s, const char *key, size_t key_len, const char *version,

@@ -94,7 +94,7 @@ uint64_t store_creds_expire_ns(const struct store *s);
 /* --- building requests. Keys are relative to the store's prefix. ------------------------------ */
 
 int store_req_get(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
-                  const char *if_match, struct http_req *ret, struct err *err); /* len 0: all */
+                  struct http_req *ret, struct err *err); /* len 0: all */
 /* The same of what the object was when it had that version id, of store_parse_versions(). */
 int store_req_get_version(struct store *s, const char *key, size_t key_len, const char *version,
                           uint64_t off, uint64_t len, struct http_req *ret, struct err *err);

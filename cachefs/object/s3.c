@@ -9,8 +9,8 @@
  * With a whole object comes the sum that its store keeps of it, if there is one: clients of today
  * send one along, and Amazon's S3 makes one where they don't. Of a range there is none.
  *
- * If-Match goes with every GET whose ETag is known: S3 answers 412 instead of a new object's bytes.
- * Servers that do not know the header ignore it, and the reader compares the answer's ETag anyway.
+ * No If-Match goes with a GET: whoever reads compares the answer's ETag, which tells what the
+ * object is now.
  */
 #include <string.h>
 
@@ -80,11 +80,9 @@ static void add_wanted(const struct store *s, struct http_req *r, uint64_t off, 
 }
 
 static int s3_get(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
-                  const char *if_match, struct http_req *r, struct err *err)
+                  struct http_req *r, struct err *err)
 {
     add_wanted(s, r, off, len);
-    if (if_match && *if_match && !store_etag_is_sum(if_match))
-        http_header(r, "If-Match", "\"%s\"", if_match);
     return s3_finish(s, &(struct s3_target){key, key_len, ""}, PAYLOAD_EMPTY, r, err);
 }
 

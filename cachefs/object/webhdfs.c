@@ -62,9 +62,8 @@ static void begin(struct store *s, const char *path, size_t len, const char *op,
 }
 
 static int webhdfs_get(struct store *s, const char *key, size_t key_len, uint64_t off, uint64_t len,
-                       const char *if_match, struct http_req *r, struct err *err)
+                       struct http_req *r, struct err *err)
 {
-    (void)if_match; /* there are no ETags: length and listing tell of changes */
     (void)err;
     begin(s, key, key_len, "OPEN", r);
     if (off)

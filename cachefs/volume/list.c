@@ -101,7 +101,7 @@ struct wanted {
 static int build_get(void *arg, struct http_req *r, struct err *err)
 {
     struct wanted *w = arg;
-    return store_req_get(w->store, w->key, strlen(w->key), 0, 0, NULL, r, err);
+    return store_req_get(w->store, w->key, strlen(w->key), 0, 0, r, err);
 }
 
 static int read_object(struct fetch *f, struct store *s, const char *key, struct bytes *ret,

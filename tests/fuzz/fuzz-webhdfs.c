@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (store_parse_head(s, data, size, &a, &err) == 0)
         assert(a.content_length >= 0);
     a.status = 403;
-    if (store_req_get(s, "k", 1, 0, 0, NULL, &r, &err) == 0) {
+    if (store_req_get(s, "k", 1, 0, 0, &r, &err) == 0) {
         assert(store_classify(s, &r, &a, data, size, &again, &err) == -1);
         http_req_release(&r);
     }

@@ -113,7 +113,7 @@ struct answer_row {
 static inline void check_answers(struct store *s, const struct answer_row *rows, size_t n)
 {
     struct http_req r;
-    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, NULL, &r, NULL), 0);
+    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, &r, NULL), 0);
     for (size_t i = 0; i < n; i++) {
         struct http_answer a;
         enum store_again again;

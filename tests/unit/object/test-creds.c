@@ -170,7 +170,7 @@ static const char *key_of(struct store *s)
 {
     static char text[512];
     struct http_req r;
-    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, NULL, &r, NULL), 0);
+    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, &r, NULL), 0);
     snprintf(text, sizeof text, "%s", http_header_get(&r, "Authorization"));
     text[strcspn(text, "/")] = '\0';
     http_req_release(&r);
@@ -189,7 +189,7 @@ Test(creds, rotation_while_in_use, .init = begin, .fini = end)
     struct http_answer a;
     enum store_again again;
     static const char denied[] = "<Error><Code>InvalidAccessKeyId</Code></Error>";
-    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, NULL, &r, NULL), 0);
+    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, &r, NULL), 0);
     http_answer_init(&a);
     a.status = 403;
     store_classify(s, &r, &a, denied, strlen(denied), &again, &err);

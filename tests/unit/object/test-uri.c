@@ -130,7 +130,7 @@ Test(uri, forms, .init = forget_environment)
         struct store *s = open_store(rows[i].uri, &conf);
         struct http_req r;
         struct err err = {0};
-        cr_assert_eq(store_req_get(s, "a b/c", 5, 0, 0, NULL, &r, &err), 0, "%s", err.msg);
+        cr_assert_eq(store_req_get(s, "a b/c", 5, 0, 0, &r, &err), 0, "%s", err.msg);
         cr_expect_str_eq(store_uri(s), rows[i].canonical, "%s: got %s", rows[i].uri, store_uri(s));
         cr_expect_str_eq(r.url.data, rows[i].url, "%s: got %s", rows[i].uri, r.url.data);
         http_req_release(&r);
@@ -144,14 +144,14 @@ Test(uri, environment_gives_endpoint_and_region, .init = forget_environment)
     setenv("AWS_REGION", "eu-north-1", 1);
     struct store *s = open_store("s3://b/", NULL);
     struct http_req r;
-    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, NULL, &r, NULL), 0);
+    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, &r, NULL), 0);
     cr_expect_str_eq(r.url.data, "http://h:1/b/k");
     cr_expect_not_null(strstr(http_header_get(&r, "Authorization"), "/eu-north-1/s3/aws4_request"));
     http_req_release(&r);
     store_close(s);
     setenv("AWS_ENDPOINT_URL_S3", "http://s3:2", 1);
     s = open_store("s3://b/", NULL);
-    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, NULL, &r, NULL), 0);
+    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, &r, NULL), 0);
     cr_expect_str_eq(r.url.data, "http://s3:2/b/k");
     http_req_release(&r);
     store_close(s);

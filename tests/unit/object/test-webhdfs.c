@@ -13,7 +13,7 @@ Test(webhdfs, requests, .init = forget_environment)
 {
     struct store *s = open_store("webhdfs://h/set", &me);
     struct http_req r;
-    cr_assert_eq(store_req_get(s, "a", 1, 7, 9, "x", &r, NULL), 0);
+    cr_assert_eq(store_req_get(s, "a", 1, 7, 9, &r, NULL), 0);
     cr_expect_str_eq(r.url.data, BASE "/a?op=OPEN&user.name=me&offset=7&length=9");
     cr_expect(r.follow && store_caps(s) & STORE_RANGE_200);
     http_req_release(&r);
