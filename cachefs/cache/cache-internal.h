@@ -401,7 +401,7 @@ uint64_t behind_available(const char *meminfo);
 uint64_t behind_limit(const char *text);
 /* So many cached bytes fit beside the copies that readers have: a third of what is ours. Pure. */
 uint64_t behind_threshold(uint64_t available, uint64_t limit);
-uint64_t behind_measure(void); /* the threshold, here and now */
+uint64_t behind_measure(void);             /* the threshold, here and now */
 bool behind_needed(const struct cache *c); /* is more cached than that? */
 /* These bytes of a pack's mapping were answered. */
 void behind_drop(const struct tier *t, const void *at, size_t len);
@@ -420,8 +420,8 @@ struct record {                    /* one record ready to be appended */
     const unsigned char *payload;
     uint64_t offset, bytes; /* where it landed, and what it takes there */
 };
-/* Appends to the active pack. for_reader: of units that a reader has had. *ret_grown: what the files
- * grew by, in failure too. */
+/* Appends to the active pack. for_reader: of units that a reader has had. *ret_grown: what the
+ * files grew by, in failure too. */
 int writer_append(struct tier *t, struct record *r, size_t n, bool for_reader, uint64_t *ret_grown,
                   struct err *err);
 struct place writer_entry(const struct tier *t, const struct record *r, uint8_t flags,

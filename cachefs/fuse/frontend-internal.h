@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "again-internal.h"
+#include "again.h"
 #include "crew.h"
 #include "device.h"
 #include "frontend.h"

@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "again.h"
 #include "crew.h"
 #include "device.h"
 #include "metrics.h"
@@ -211,6 +212,7 @@ struct outfuse {
 
     counter requests, waited, resent, errors, given_up;
     _Atomic uint64_t last_complaint_ns;
+    struct again again;
 };
 
 /* --- serve.c -------------------------------------------------------------------------------- */

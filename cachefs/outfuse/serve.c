@@ -176,6 +176,27 @@ static int run_patiently(struct call *c, const struct op *op, struct err *err)
     return rc;
 }
 
+/* 0, or what a read is answered that was answered so before (again.h). */
+static int error_again(const struct call *c)
+{
+    const struct wire_read_in *in = c->in;
+
+    if (c->h->opcode != WIRE_READ)
+        return 0;
+    return again_error(&c->f->again, c->h->pid, c->h->nodeid, in->offset, clock_mono_ns());
+}
+
+static void note_failed_read(const struct call *c, int error)
+{
+    const struct wire_read_in *in = c->in;
+
+    if (c->h->opcode != WIRE_READ)
+        return;
+    const struct failed_read read = {
+        .ino = c->h->nodeid, .off = in->offset, .size = in->size, .pid = c->h->pid, .error = error};
+    again_note(&c->f->again, &read, c->who.since_ns, clock_mono_ns());
+}
+
 /* Runs the handler. NO_REPLY, STAGE_WAIT, 0, or -1 with *ret_error set. */
 static int run(struct call *c, size_t len, int *ret_error)
 {
@@ -195,9 +216,13 @@ static int run(struct call *c, size_t len, int *ret_error)
         return wire_wants_no_reply(h->opcode) ? NO_REPLY : -1;
     if (c->f->conf.before)
         c->f->conf.before(c->f->conf.before_arg, suspect_op_name(h->opcode), h->nodeid);
+    *ret_error = -error_again(c);
+    if (*ret_error)
+        return -1;
     rc = run_patiently(c, op, &err);
     if (rc < 0) {
         *ret_error = -err_errno(&err);
+        note_failed_read(c, -*ret_error);
         const struct job *job = c->who.arg;
         if (*ret_error == -EINTR && job && !job->left && job_given_up(c->who.arg))
             counter_add(&c->f->given_up, 1);

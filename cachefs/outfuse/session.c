@@ -110,6 +110,7 @@ static struct outfuse *new_outfuse(struct stage *s, const struct outfuse_conf *c
     crew_init(&f->crew, &out_worker_ops, f, conf->log);
     lock_init(&f->seen_lock, RANK_METRICS, "fuse seen");
     lock_init(&f->news.lock, RANK_METRICS, "fuse news");
+    again_init(&f->again);
     cond_init(&f->news.due);
     helper_init(&f->news.helper, conf->helper, NULL, NULL);
     snapshots_init(&f->snapshots);
@@ -226,6 +227,7 @@ void outfuse_free(struct outfuse *f)
     lanes_destroy(f);
     cond_destroy(&f->news.due);
     crew_destroy(&f->crew);
+    again_destroy(&f->again);
     lock_destroy(&f->news.lock);
     lock_destroy(&f->seen_lock);
     free(f->seen);

@@ -216,7 +216,7 @@ struct stream {
     uint64_t id, pos; /* the furthest read: sample, and offset in it */
     /* Reads in a row that went on in the sample; to the next samples. */
     unsigned bytes_run, ids_run;
-    uint64_t run_from; /* where the run in the sample began */
+    uint64_t run_from;     /* where the run in the sample began */
     uint64_t units_issued; /* blocks of this sample up to here are asked for already */
     uint64_t ids_issued;   /* the same for the ids after it */
     uint64_t used;         /* age */

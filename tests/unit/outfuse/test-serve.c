@@ -68,6 +68,20 @@ Test(serve, a_file_is_made_written_and_read)
     cr_assert_eq(kernel_ask_name(k, WIRE_LOOKUP, STAGE_ROOT, NULL, 0, "a"), -ENOENT);
 }
 
+/* The kernel asks for the page once more. */
+Test(serve, a_read_that_waited_in_vain_fails_once_more_at_once)
+{
+    uint64_t fh;
+    uint64_t ino = kernel_create(k, "a", &fh);
+    struct wire_read_in in = {.fh = fh, .size = 100};
+    const struct failed_read failed = {.ino = ino, .size = 4096, .pid = k->pid = 42, .error = EIO};
+    uint64_t now = clock_mono_ns();
+
+    again_note(&k->front->again, &failed, now - AGAIN_LONG_NS, now + 600 * NS_PER_S);
+    cr_expect_eq(kernel_ask(k, WIRE_READ, ino, &in, sizeof(in), NULL, 0), -EIO);
+    cr_expect_eq(kernel_ask(k, WIRE_READ, ino, &in, sizeof(in), NULL, 0), 0);
+}
+
 Test(serve, attributes_and_how_long_they_hold)
 {
     uint64_t fh;

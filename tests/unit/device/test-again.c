@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "again-internal.h"
+#include "again.h"
 
 #define S NS_PER_S
 

@@ -1,6 +1,6 @@
 /* What the kernel asks a second time after a read that failed: again.c. */
-#ifndef SAMPAN_FUSE_AGAIN_INTERNAL_H
-#define SAMPAN_FUSE_AGAIN_INTERNAL_H
+#ifndef SAMPAN_DEVICE_AGAIN_H
+#define SAMPAN_DEVICE_AGAIN_H
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
  * it, which would wait as long again to be told the same. That one question has its answer already.
  * Whoever reads again after that is a new reader, and tries anew.
  */
-#include "again-internal.h"
+#include "again.h"
 
 void again_init(struct again *a)
 {
