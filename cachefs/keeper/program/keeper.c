@@ -270,15 +270,14 @@ static void hear(struct keeper *k)
         ssize_t n = recvmsg(k->channel, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
-        if (n <= 0) {
-            drop(&k->channel);
-            return;
-        }
-        take_descriptors(&msg, fds);
+        if (n >= 0)
+            take_descriptors(&msg, fds); /* an empty message may bring some, too */
         if (n == sizeof m)
             on_message(k, &m, fds);
         for (size_t i = 0; i < FDS_MAX; i++)
             drop(&fds[i]);
+        if (n <= 0)
+            drop(&k->channel);
     }
 }
 

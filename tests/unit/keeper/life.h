@@ -12,6 +12,7 @@
  *   w  wait for SIGTERM, then as d
  *   R  have another keeper take over             F  have a program try that which is none
  *   Y  start one that is to follow, and never tell the one there is
+ *   l  send an empty message with a descriptor, and end with code 0 when nobody holds that any more
  */
 #ifndef TEST_KEEPER_LIFE_H
 #define TEST_KEEPER_LIFE_H

@@ -140,6 +140,14 @@ Test(start, ready_is_told_once_and_done_ends_both)
     world_end(&w);
 }
 
+Test(start, what_an_empty_message_brings_is_not_kept)
+{
+    struct world w;
+    world_begin(&w, "l");
+    cr_expect_eq(keeper_end(&w), 0);
+    world_end(&w);
+}
+
 Test(start, a_state_that_is_none_is_refused)
 {
     cleanup_free char *program = keeper_program();
