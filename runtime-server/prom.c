@@ -43,6 +43,8 @@ static const struct row rows[] = {
      "Second requests sent because the first was slow"},
     {"fetch", "failures", "sampan_fetch_failures_total", "", "counter",
      "Requests that failed for good"},
+    {"fetch", "mismatches", "sampan_fetch_mismatches_total", "", "counter",
+     "Answers cut short, or whose bytes did not match their sum"},
     {"fetch", "in_flight", "sampan_fetch_in_flight", "", "gauge", "Requests under way"},
     {"fetch", "queued_ahead", "sampan_fetch_queued", "", "gauge", "Samples waiting to be fetched"},
     {"ahead", "outstanding", "sampan_ahead_outstanding", "", "gauge",

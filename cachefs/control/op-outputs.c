@@ -95,6 +95,7 @@ void control_outputs_counts(struct stage *s, struct fetch *f, struct json_writer
                  {"retries", counter_get(&c->retries)},
                  {"hedges", counter_get(&c->hedges)},
                  {"failures", counter_get(&c->failures)},
+                 {"mismatches", counter_get(&c->mismatches)},
                  {"in_flight", counter_get(&c->in_flight)},
                  {"in_flight_max", counter_get(&c->in_flight_max)},
                  {"queued_ahead", 0}},

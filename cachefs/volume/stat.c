@@ -102,6 +102,7 @@ static void write_fetch(struct volume *v, struct json_writer *w)
     jw_uint(w, "retries", counter_get(&n->retries));
     jw_uint(w, "hedges", counter_get(&n->hedges));
     jw_uint(w, "failures", counter_get(&n->failures));
+    jw_uint(w, "mismatches", counter_get(&n->mismatches));
     jw_uint(w, "in_flight", counter_get(&n->in_flight));
     jw_uint(w, "in_flight_max", counter_get(&n->in_flight_max));
     jw_uint(w, "queued_ahead", ahead_queued(v));

@@ -368,7 +368,7 @@ struct warm_progress { /* guarded by the volume's lock */
 struct stale_object {
     uint64_t id;
     int64_t at_ns;
-    char why[200];
+    char why[320];
 };
 
 struct gather;

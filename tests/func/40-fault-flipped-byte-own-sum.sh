@@ -10,6 +10,7 @@ mount_set "s3://$BUCKET/"
 faults "flip key=/class-001/000003 times=1" "flip key=/class-001/000007 times=1"
 same_bytes "$SRC" "$MNT"
 expect "retries" "$(status fetch.retries)" 2
+expect "bodies found wrong" "$(status fetch.mismatches)" 2
 expect "errors" "$(status reads.errors)" 0
 unmount
 # As if the bytes had changed in the store: told at once, not after ten tries.
