@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "hash.h"
 #include "mem.h"
@@ -80,8 +81,14 @@ static void finish(void)
     fetch_free(engine);
     store_close(store);
     pool_free(pool);
-    catalog_unref(catalog);
     free(bytes);
+    cleanup_free char *folder = xasprintf("%s/packs", dir);
+    cleanup_free char *path = xasprintf("%s/packs/p", dir);
+    cleanup_free char *where = xasprintf("%s/catalog", dir);
+    catalog_remove(catalog, where);
+    unlink(path);
+    rmdir(folder);
+    cr_expect_eq(rmdir(dir), 0, "something is left in %s", dir);
 }
 
 struct wait {
