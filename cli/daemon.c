@@ -53,9 +53,9 @@ static int wait_for_child(int fd, pid_t pid, struct err *err)
     do
         n = read(fd, &why, sizeof why);
     while (n < 0 && errno == EINTR);
-    if (n == 1)
-        return 1;
-    if (n != (ssize_t)sizeof why)
+    if (n > 0 && n < (ssize_t)sizeof why)
+        return 1; /* two bytes where the keeper was killed just after it had said so */
+    if (n <= 0)
         return describe_end(pid, err);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ; /* it cleans up before it ends */
