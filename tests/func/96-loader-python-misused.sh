@@ -22,6 +22,7 @@ import sampan
 
 folder, one_hangs, names = sys.argv[1:]
 signal.alarm(120)  # whatever hangs
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background of a script
 
 
 def same(what, got, want):
