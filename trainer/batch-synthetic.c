@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "batch-internal.h"
 #include "hash.h"
@@ -104,6 +105,12 @@ static void synthetic_close(struct batches *b)
 static const struct batches_ops ops = {begin, next, token, figures,        NULL,
                                        NULL,  NULL, NULL,  synthetic_close};
 
+/* More than that the system may promise, but never gives. */
+static size_t machine_memory(void)
+{
+    return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 int batch_synthetic(struct batches **ret, enum model_data kind, const struct batch_options *o,
                     uint64_t samples, int classes, struct err *err)
 {
@@ -124,15 +131,16 @@ int batch_synthetic(struct batches **ret, enum model_data kind, const struct bat
     s->numbers = xcalloc(o->batch, sizeof *s->numbers);
     s->labels = xcalloc(o->batch, sizeof *s->labels);
     s->targets = xcalloc(o->batch, sizeof *s->targets);
-    if (kind == MODEL_PICTURES)
-        s->x = calloc(o->batch * s->picture, sizeof *s->x);
+    size_t bytes = o->batch * s->picture * sizeof *s->x;
+    if (kind == MODEL_PICTURES && bytes < machine_memory())
+        s->x = calloc(1, bytes);
     for (int i = 0; i < N_MOVIE_IDS; i++)
         s->ids[i] = xcalloc(o->batch * MOVIE_TITLE_MAX, sizeof *s->ids[i]);
     if (kind == MODEL_PICTURES && !s->x)
         failed = err_set(
             err, ERR_LIMIT,
             "%s: no room for batches of %zu MiB (a smaller --batch_size or --image needs less)",
-            batch_option(o), o->batch * s->picture * sizeof *s->x >> 20);
+            batch_option(o), bytes >> 20);
     if (failed || dealer_init(&s->dealer, o, samples, err)) {
         synthetic_close(&s->base);
         return -1;
