@@ -103,14 +103,16 @@ static bool has_hung_up(int fd, int patience_ms)
     return poll(&p, 1, patience_ms) == 1 && p.revents & POLLHUP;
 }
 
-static void litter(void)
+static void litter(struct keeper *k)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC))
         _exit(87);
     send_raw("", 0, ends[1]);
     close(ends[1]);
-    _exit(has_hung_up(ends[0], 60000) ? 0 : 88);
+    bool closed = has_hung_up(ends[0], 60000);
+    keeper_detach(k);
+    _exit(closed ? 0 : 88);
 }
 
 static void do_step(struct keeper *k, char step)
@@ -173,7 +175,7 @@ static void do_step(struct keeper *k, char step)
             _exit(96);
         break;
     case 'l':
-        litter();
+        litter(k);
         break;
     case 'Y':
         start_follower(k);
@@ -192,15 +194,20 @@ __attribute__((constructor)) static void be_a_life(int argc, char **argv)
     sigset_t term;
     if (!getenv(KEEPER_ENV))
         return;
-    sscanf(getenv(KEEPER_ENV), "channel=%d", &channel_fd);
+    int channel = -1;
+    sscanf(getenv(KEEPER_ENV), "channel=%d", &channel);
     alarm(900); /* a test that failed has left us alone */
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
     sigprocmask(SIG_BLOCK, &term, NULL);
     const struct keeper_conf conf = {.watch_desks = true, .argv = argv};
-    if (keeper_attach(&k, &err) || keeper_watch(k, &conf, &err))
+    if (keeper_attach(&k, &err))
         _exit(94);
     struct keeper_state *s = keeper_state(k);
+    if (strchr(my_part(s), 'l')) /* of our own: the link closes its end when the keeper hangs up */
+        channel_fd = fcntl(channel, F_DUPFD_CLOEXEC, 3);
+    if (keeper_watch(k, &conf, &err))
+        _exit(94);
     struct life_notes *notes = keeper_area(s, "lives", 1, sizeof *notes);
     struct life_note *mine = &notes->of[s->keeper.life % LIVES_NOTED];
     mine->refuses = keeper_refuses(k);
