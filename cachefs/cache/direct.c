@@ -86,9 +86,10 @@ size_t direct_write(struct pool *pool, struct pack *p, const void *data, size_t 
         return 0;
     bool direct = go_direct(w, pool);
     uint64_t began = clock_mono_ns();
-    ssize_t n = pwrite(direct ? direct_fd(p) : p->fd, data, whole, (off_t)offset);
+    int fd = direct ? direct_fd(p) : p->fd;
+    ssize_t n = fd < 0 ? -1 : pwrite(fd, data, whole, (off_t)offset);
     if (n <= 0) {
-        w->refused = direct && (errno == EINVAL || errno == EOPNOTSUPP || errno == EBADF);
+        w->refused = direct && n < 0 && (errno == EINVAL || errno == EOPNOTSUPP);
         return 0;
     }
     note_time(&w->ns[direct], (clock_mono_ns() - began) * UNIT_BYTES / (size_t)n);
