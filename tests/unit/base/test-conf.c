@@ -147,18 +147,24 @@ Test(conf, priority_of_the_four_origins)
     unlink(file);
 }
 
-Test(conf, a_file_says_each_value_once)
+/* A file with this text is refused in these words, which follow its name. */
+static void expect_refused(const char *text, const char *words)
 {
-    char *file = config_file("memory = 1G\ncache = ssd:/a=1G\ncache = ssd:/b=1G\nmemory = 1G\n");
+    char *file = config_file(text);
     struct conf *c;
     struct options o;
     struct err e = {0};
     char want[200];
     cr_expect_eq(PARSE(&c, &o, &e, "--config", file), -1);
-    snprintf(want, sizeof want, "%s line 4: memory: given twice in this file (keep one of them)",
-             file);
+    snprintf(want, sizeof want, "%s %s", file, words);
     cr_expect_str_eq(e.msg, want);
     unlink(file);
+}
+
+Test(conf, a_file_says_each_value_once)
+{
+    expect_refused("memory = 1G\ncache = ssd:/a=1G\ncache = ssd:/b=1G\nmemory = 1G\n",
+                   "line 4: memory: given twice in this file (keep one of them)");
 }
 
 Test(conf, a_file_may_begin_with_a_mark_of_its_encoding)
@@ -175,27 +181,21 @@ Test(conf, a_file_may_begin_with_a_mark_of_its_encoding)
 
 Test(conf, a_file_names_no_other_file)
 {
-    char *file = config_file("config = other\n");
-    struct conf *c;
-    struct options o;
-    struct err e = {0};
-    char want[200];
-    cr_expect_eq(PARSE(&c, &o, &e, "--config", file), -1);
-    snprintf(want, sizeof want, "%s line 1: config: on the command line alone", file);
-    cr_expect_str_eq(e.msg, want);
-    unlink(file);
+    expect_refused("config = other\n", "line 1: config: on the command line alone");
 }
 
 Test(conf, a_bad_file_names_its_line)
+{
+    expect_refused("memory = 1G\nmemroy = 2G\n",
+                   "line 2: unknown option memroy (did you mean memory?)");
+}
+
+Test(conf, a_file_may_be_shared_with_another_program)
 {
     char *file = config_file("memory = 1G\nmemroy = 2G\n");
     struct conf *c;
     struct options o;
     struct err e = {0};
-    char want[200];
-    cr_expect_eq(PARSE(&c, &o, &e, "--config", file), -1);
-    snprintf(want, sizeof want, "%s line 2: unknown option memroy (did you mean memory?)", file);
-    cr_expect_str_eq(e.msg, want);
     static const char *const others[] = {"memroy"};
     char *argv[] = {file, (char *)(uintptr_t) "--config", file, NULL};
     cr_expect_eq(conf_parse_shared(&c, rows, N_ROWS, others, 1, &o, 3, argv, &e), 0);
