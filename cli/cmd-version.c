@@ -3,7 +3,7 @@
 #include <sys/utsname.h>
 
 #include "cli-internal.h"
-#include "hash.h"
+#include "crc.h"
 
 struct version_options {
     bool json;

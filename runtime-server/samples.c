@@ -22,7 +22,7 @@
 #include "clock.h"
 #include "control.h"
 #include "file.h"
-#include "hash.h"
+#include "crc.h"
 #include "mem.h"
 #include "peer-frames.h"
 #include "server-internal.h"

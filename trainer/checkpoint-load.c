@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "checkpoint-internal.h"
-#include "hash.h"
+#include "crc.h"
 #include "json.h"
 #include "mem.h"
 

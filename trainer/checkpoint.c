@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "checkpoint-internal.h"
-#include "hash.h"
+#include "crc.h"
 #include "json.h"
 #include "mem.h"
 

@@ -8,7 +8,7 @@
 
 #include "clock.h"
 #include "events-internal.h"
-#include "hash.h"
+#include "crc.h"
 
 #define FRAME_HEAD 12
 #define FRAME_TAIL 4

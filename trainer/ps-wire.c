@@ -3,7 +3,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "hash.h"
+#include "crc.h"
 #include "ps-wire.h"
 
 _Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "structures are sent as they are");

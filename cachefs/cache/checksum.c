@@ -1,7 +1,7 @@
 /* Sums of records. */
 #include "cache-internal.h"
 
-#include "hash.h"
+#include "crc.h"
 
 static uint32_t record_crc(const struct record_head *head, const struct chunk *table)
 {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "early.h"
+#include "crc.h"
 #include "hash.h"
 
 static uint32_t entry_check(uint64_t unit, const struct place *e)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "hash.h"
+#include "crc.h"
 
 #define BATCH 1024u
 

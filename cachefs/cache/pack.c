@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "hash.h"
+#include "crc.h"
 
 #define DIRECT_LEAST (256u << 10) /* less of a large unit is read through the page cache */
 

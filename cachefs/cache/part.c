@@ -4,7 +4,7 @@
  */
 #include "cache-internal.h"
 
-#include "hash.h"
+#include "crc.h"
 
 static int not_here(uint64_t unit, struct err *err)
 {

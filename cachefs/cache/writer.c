@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 
 #include "clock.h"
-#include "hash.h"
+#include "crc.h"
 
 #define BATCH_UNITS 16u
 #define IDLE_NS     (10 * NS_PER_S)

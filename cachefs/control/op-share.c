@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "clock.h"
-#include "hash.h"
+#include "crc.h"
 #include "mem.h"
 #include "peer-frames.h"
 

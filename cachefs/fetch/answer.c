@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine-internal.h"
-#include "hash.h"
+#include "crc.h"
 
 static bool ok(const struct flight *fl)
 {

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hash.h"
+#include "crc.h"
 
 #define CHECK_NS   NS_PER_S /* between checks of a machine that is put down, at first ... */
 #define CHECK_MOST (10 * NS_PER_S)

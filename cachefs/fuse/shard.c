@@ -12,7 +12,7 @@
 
 #include "cache.h"
 #include "cleanup.h"
-#include "hash.h"
+#include "crc.h"
 #include "mem.h"
 
 #define SHARD_MAGIC   0x31647268734e4d53ull /* "SMNshrd1" */

@@ -88,9 +88,10 @@ int store_check_own_sum(const struct http_answer *a, const void *data, size_t le
     if (!store_has_sum(a))
         return 0;
     bool wide = strcasecmp(a->sum_kind, "crc64nvme") == 0;
-    uint64_t sum = wide                                     ? crc_sum(CRC_64_NVME, data, len)
-                   : strcasecmp(a->sum_kind, "crc32c") == 0 ? crc32c(0, data, len)
-                                                            : crc_sum(CRC_32, data, len);
+    enum crc_kind kind = wide                                     ? CRC_64_NVME
+                         : strcasecmp(a->sum_kind, "crc32c") == 0 ? CRC_32C
+                                                                  : CRC_32;
+    uint64_t sum = crc_add(kind, 0, data, len);
     char got[sizeof a->sum];
     uint64_t bytes = htobe64(wide ? sum : sum << 32);
     base64(got, &bytes, wide ? 8 : 4);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "hash.h"
+#include "crc.h"
 #include "pack-internal.h"
 
 #define READS_AT_ONCE 32

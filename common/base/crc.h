@@ -1,4 +1,4 @@
-/* The CRCs besides CRC-32C (hash.h) that object stores keep of objects. */
+/* CRCs: that of Sampan's own files (CRC-32C) and those that object stores keep of objects. */
 #ifndef SAMPAN_BASE_CRC_H
 #define SAMPAN_BASE_CRC_H
 
@@ -8,16 +8,29 @@
 
 enum crc_kind {
     CRC_32,      /* of zlib, gzip and Ethernet */
+    CRC_32C,     /* of iSCSI; processors have an instruction for it */
     CRC_64_NVME, /* of NVM Express; S3's own default */
 };
 
-uint64_t crc_sum(enum crc_kind kind, const void *data, size_t len);
+/* The sum of a text that goes on; `sum` is that of what came before, 0 where nothing did. */
+uint64_t crc_add(enum crc_kind kind, uint64_t sum, const void *data, size_t len);
 
-/* All ways, the best first; the last, "table", is usable anywhere. The end has no name. */
+static inline uint32_t crc32c(uint32_t sum, const void *data, size_t len)
+{
+    return (uint32_t)crc_add(CRC_32C, sum, data, len);
+}
+
+/* The sum of a text whose first part has the sum `a` and whose rest, of `len_b` bytes, has `b`. */
+uint32_t crc32c_combine(uint32_t a, uint32_t b, uint64_t len_b);
+
+const char *crc32c_how(void); /* the name of the way that long texts take here */
+
+/* All ways, the best first; the last, "table", is for any text anywhere. The end has no name. */
 extern const struct crc_way {
     const char *name;
-    bool (*usable)(void);
-    uint64_t (*sum)(enum crc_kind kind, const void *data, size_t len);
+    size_t least; /* bytes of a text: shorter ones go another way */
+    bool (*usable)(enum crc_kind kind);
+    uint64_t (*add)(enum crc_kind kind, uint64_t sum, const void *data, size_t len);
 } crc_ways[];
 
 #endif

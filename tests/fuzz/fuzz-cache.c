@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "cache-internal.h"
-#include "hash.h"
+#include "crc.h"
 
 #define UNITS     12
 #define FILES_MAX 16

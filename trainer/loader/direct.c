@@ -5,7 +5,7 @@
 #include "clock.h"
 #include "direct-ask-internal.h"
 #include "guard.h"
-#include "hash.h"
+#include "crc.h"
 #include "mem.h"
 
 #define LOOK_AGAIN_NS (200 * 1000ull)

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "hash.h"
+#include "crc.h"
 
 static void flip(const char *path, uint64_t at)
 {

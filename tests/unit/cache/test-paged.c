@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "hash.h"
+#include "crc.h"
 
 #define LARGE 115000u
 #define UNITS 40u

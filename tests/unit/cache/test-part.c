@@ -4,7 +4,7 @@
 #include "fixture.h"
 
 #include "clock.h"
-#include "hash.h"
+#include "crc.h"
 
 /* The bytes of a part, wherever they are. */
 static void part_bytes(struct rig *r, const struct cache_part *p, unsigned char *out)

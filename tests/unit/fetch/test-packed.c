@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "crc.h"
 #include "hash.h"
 #include "mem.h"
 #include "server.h"

@@ -12,7 +12,7 @@
 #include "catalog.h"
 #include "clock.h"
 #include "fetch.h"
-#include "hash.h"
+#include "crc.h"
 #include "mem.h"
 #include "peer-frames.h"
 #include "peer.h"

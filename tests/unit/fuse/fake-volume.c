@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "crc.h"
 #include "hash.h"
 #include "mem.h"
 
