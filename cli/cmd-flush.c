@@ -24,7 +24,9 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     cleanup_mount struct control_mount m = {0};
     if (mount_of(conf_arg(conf, 0), &m, NULL, err))
         return -1;
-    return refuse_where_none_serves(&m, err) || pending_flush(&m, "flush", err) ? -1 : 0;
+    return refuse_where_none_serves(&m, err) || pending_flush(&m, "flush", /* torn= */ true, err)
+               ? -1
+               : 0;
 }
 
 const struct command cmd_flush = {
@@ -33,9 +35,9 @@ const struct command cmd_flush = {
     .summary = "wait until all that was written is stored",
     .about =
         "Returns when everything that the mount has taken in so far lies on its disks or, of a "
-        "mount "
-        "that can be written, in its store. What failed before is tried again at once; if it fails "
-        "again, the first such file is named, and all stay listed in `sampan status`.",
+        "mount that can be written, in its store. What failed before is tried again at once; if it "
+        "fails again, the first such file is named, and all stay listed in `sampan status`. What "
+        "a machine that stopped may have left incomplete is stored as it is.",
     .min_args = 1,
     .max_args = 1,
     .options_size = 1,

@@ -37,7 +37,7 @@ static bool needs_no_flush(const struct control_mount *m)
 
 static int flush(const struct control_mount *m, struct err *err)
 {
-    if (!needs_no_flush(m) && pending_flush(m, "umount", err))
+    if (!needs_no_flush(m) && pending_flush(m, "umount", /* torn= */ false, err))
         return err_wrap(err, "flush before unmounting %s (--lazy unmounts anyway)", m->mountpoint);
     return 0;
 }

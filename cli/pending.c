@@ -34,12 +34,14 @@ static bool tell(void *arg, const struct json *progress)
     return true;
 }
 
-int pending_flush(const struct control_mount *m, const char *verb, struct err *err)
+int pending_flush(const struct control_mount *m, const char *verb, bool torn, struct err *err)
 {
     cleanup_bytes struct bytes request = {0};
     cleanup_json struct json_doc *answer = NULL;
     struct json_writer w;
     ask_begin(&w, &request, "flush");
+    if (torn)
+        jw_bool(&w, "torn", true);
     return ask(m, &w, &request, tell, (void *)(uintptr_t)verb, &answer, err);
 }
 

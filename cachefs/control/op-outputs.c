@@ -31,6 +31,11 @@ static int tell_pending(struct request *r, struct err *err)
  * stored, or else for a minute. */
 int outputs_flush(struct request *r, struct err *err)
 {
+    bool torn;
+    if (json_bool_or(&r->root, "torn", false, &torn, err))
+        return -1;
+    if (torn)
+        stage_retry(r->stage);
     uint64_t seen = done_so_far(r->stage), since = clock_mono_ns();
     for (;;) {
         struct err why = {0};

@@ -241,7 +241,7 @@ static const struct op ops[] = {
     {"share", op_share, KEYS("version", "ids", "samples", "return", "packs"), NEEDS_VOLUME,
      ANYBODY},
     {"catalog", op_catalog, KEYS("version"), NEEDS_VOLUME, ANYBODY},
-    {"flush", op_flush, KEYS(), NEEDS_NOTHING, OWNER},
+    {"flush", op_flush, KEYS("torn"), NEEDS_NOTHING, OWNER},
     {"upgrade", op_upgrade, KEYS("program"), NEEDS_NOTHING, OWNER},
     {"descriptors", op_descriptors, KEYS("which"), NEEDS_NOTHING, OWNER},
     {"shutdown", op_shutdown, KEYS(), NEEDS_NOTHING, OWNER},
