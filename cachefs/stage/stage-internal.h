@@ -204,6 +204,7 @@ struct stage {
     uint64_t grace_until_ns;
     uint64_t progress;                  /* things settled so far */
     struct memory_use going_up, coming; /* content in memory, on its way to the store or from it */
+    struct pool *parts; /* of uploads: what a part was read into serves the next one */
     pthread_t workers[WORKERS_MAX], clock_thread, tell_thread;
     /* `wakes`: of the idle workers, those who were called. `passed_over`: some work waits for the
      * end of other work, as a worker saw since all were called. */

@@ -361,6 +361,7 @@ static struct stage *stage_new(const struct stage_conf *conf)
     cond_init(&s->work);
     cond_init(&s->clock);
     cond_init(&s->tell);
+    s->parts = pool_new(s->going_up.most);
     tree_init(s);
     return s;
 }
@@ -462,6 +463,7 @@ void stage_close(struct stage *s)
     journal_close(s);
     if (s->data_fd >= 0)
         close(s->data_fd);
+    pool_free(s->parts);
     cond_destroy(&s->changed);
     cond_destroy(&s->work);
     cond_destroy(&s->clock);

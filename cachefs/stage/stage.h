@@ -92,7 +92,9 @@ struct stage_conf {
     /* Requests at once that carry content up (0: 16); half as many small ones of callers who wait
      * for them come on top. */
     unsigned uploads;
-    uint64_t body_bytes; /* of content that is in memory for them at once (0: 64 MiB) */
+    /* Of content that is in memory for them at once (0: 64 MiB). While a large file goes up, as
+     * much memory at the most stays for its next parts. */
+    uint64_t body_bytes;
     uint64_t read_bytes; /* of content that is in memory while it comes (0: 32 MiB) */
     uint64_t copy_max;   /* larger objects are copied in parts (0: 5 GiB, as stores have it) */
     /* A call that waits for the store gives EIO after so long without success (0: 60 s). */

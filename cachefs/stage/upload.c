@@ -13,6 +13,7 @@
  * whose name never came back.
  */
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 #include "clock.h"
@@ -241,8 +242,8 @@ struct slot {
     struct sending *run;
     unsigned part;
     uint64_t len;
-    uint64_t taken;     /* of the memory for bodies */
-    unsigned char *buf; /* NULL: a copy within the store */
+    uint64_t taken;  /* of the memory for bodies */
+    struct buf *buf; /* NULL: a copy within the store */
     char sum[STORE_SUM_SIZE];
     struct store_copy copy;
     char *from, *if_match;
@@ -271,7 +272,7 @@ static int build_part(void *arg, struct http_req *r, struct err *err)
     if (!slot->buf)
         return store_req_copy_object(run->s->conf.store, &slot->copy, r, err);
     const struct store_put put = {.key = run->up->key,
-                                  .body = slot->buf,
+                                  .body = slot->buf->data,
                                   .len = slot->len,
                                   .sum = slot->sum,
                                   .upload = run->up->id,
@@ -328,16 +329,20 @@ static int fill_slot(struct sending *run, struct slot *slot, unsigned part, stru
         return -1;
     if (slot->len != length_now(c, part) || slot->len == 0)
         return 1;
-    slot->buf = xmalloc(slot->len);
-    return content_read(c, part_offset(part), slot->buf, slot->len, err);
+    if (slot->taken > pool_limit(run->s->parts)) /* it is alone: see memory_take() */
+        pool_set_limit(run->s->parts, slot->taken);
+    slot->buf = pool_get(run->s->parts, slot->len);
+    if (!slot->buf)
+        return err_sys(err, errno, "read a part of %llu bytes", (unsigned long long)slot->len);
+    return content_read(c, part_offset(part), slot->buf->data, slot->len, err);
 }
 
 static void slot_clear(struct sending *run, struct slot *slot)
 {
+    buf_unref(slot->buf);
     if (slot->taken)
         memory_give(run->s, &run->s->going_up, slot->taken);
     slot->taken = 0;
-    free(slot->buf);
     free(slot->from);
     free(slot->if_match);
     bytes_release(&slot->body);
@@ -351,7 +356,7 @@ static int send_slot(struct sending *run, struct slot *slot, struct err *err)
 {
     struct stage *s = run->s;
     if (slot->buf)
-        store_payload_sum(s->conf.store, slot->buf, slot->len, slot->sum);
+        store_payload_sum(s->conf.store, slot->buf->data, slot->len, slot->sum);
     const struct fetch_request r = {.store = s->conf.store,
                                     .build = build_part,
                                     .build_arg = slot,
@@ -621,6 +626,8 @@ int upload_parts(struct content *c, const char *key, bool finish, struct snapsho
     cond_init(&run.cond);
     struct err why = {0};
     int result = finish ? finish_upload(&run, ret, &why) : send_all(&run, &why);
+    if (finish) /* the next large file may be hours away */
+        pool_trim(run.s->parts);
     cond_destroy(&run.cond);
     lock_destroy(&run.lock);
     {
