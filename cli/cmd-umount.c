@@ -43,14 +43,14 @@ static int flush(const struct control_mount *m, struct err *err)
 }
 
 /* Nothing is lost by it, but who asked should know. */
-static void tell_pending(const struct control_mount *m)
+static void tell_pending(const struct control_mount *m, const char *then)
 {
     cleanup_bytes struct bytes text = {0};
     if (pending_of(m, &text))
         fprintf(stderr,
-                "sampan umount: %s: it stays in the cache folder, and is stored when %s is mounted "
+                "sampan umount: %s: it stays in the cache folder, and is %s when %s is mounted "
                 "again\n",
-                text.data, m->uri);
+                text.data, then, m->uri);
 }
 
 /* -1: that process is gone already, or the kernel is too old: then there is nothing to wait on. */
@@ -129,12 +129,12 @@ static int end_mount(const char *path, const struct control_mount *m,
     if (known && !m->mounted) {
         result = clean_up(m, err);
     } else {
-        if (known && m->alive && !o->lazy)
-            result = flush(m, err);
-        else if (known && m->alive && o->lazy)
-            tell_pending(m);
+        if (known && m->alive)
+            result = o->lazy ? 0 : flush(m, err);
         else if (known && control_is_abandoned(m))
             mount_make_dead(path);
+        if (known && m->alive && !result)
+            tell_pending(m, o->lazy ? "stored" : "there");
         if (!result)
             result = mount_end(path, o->lazy, err);
     }

@@ -418,25 +418,10 @@ static int settle_all(struct stage *s, const struct stage_call *c, uint64_t dead
     return settle(s, c, deadline_ns, err);
 }
 
-#define TORN                                                                                    \
-    "the machine stopped while it was written, so its content may be incomplete (sampan flush " \
-    "stores it as it is)"
-
-/* Nobody who ends the mount may take it for stored. */
-static int refuse_torn(const struct stage *s, struct err *err)
-{
-    for (const struct node *n = s->dirty_first; n; n = n->dirty_next)
-        if (n->row.flags & N_HELD) {
-            cleanup_free char *key = node_key_new(n);
-            return err_set(err, ERR_FAILED, "not stored: %s: " TORN, key);
-        }
-    return 0;
-}
-
 int stage_settle(struct stage *s, uint64_t deadline_ns, struct err *err)
 {
     ACQUIRE(&s->lock);
-    return settle_all(s, NULL, deadline_ns, err) || refuse_torn(s, err) ? -1 : 0;
+    return settle_all(s, NULL, deadline_ns, err);
 }
 
 int stage_sync(struct stage *s, const struct stage_call *c, struct err *err)
@@ -478,7 +463,9 @@ static void count_one(struct told *t, uint64_t bytes, uint64_t since_ns, bool fa
 
 static void each_node(struct told *t, const struct node *n, bool count)
 {
-    static const struct err held = {.msg = TORN};
+    static const struct err held = {
+        .msg = "the machine stopped while it was written, so its content may be incomplete (sampan "
+               "flush stores it as it is)"};
     for (; n; n = n->owed_next) {
         uint64_t bytes = n->row.flags & N_DIRTY ? n->row.size : 0;
         cleanup_free char *path = count ? NULL : node_key_new(n);

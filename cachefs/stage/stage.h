@@ -221,7 +221,7 @@ bool stage_disk_fails(struct stage *s, char *ret_why, size_t size);
 int stage_statfs(struct stage *s, struct statvfs *ret, struct err *err);
 /* Waits until nothing is owed, or `deadline_ns` (monotonic; 0: as long as it makes progress):
  * `sampan flush`, umount, SIGTERM. Fails with the first path that could not be stored, and how
- * many; or with one that the machine's stop may have torn. */
+ * many. What the machine's stop may have torn stays as it is. */
 int stage_settle(struct stage *s, uint64_t deadline_ns, struct err *err);
 /* The same as a call of somebody who may give up: fsync of the root. */
 int stage_sync(struct stage *s, const struct stage_call *c, struct err *err);
