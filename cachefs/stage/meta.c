@@ -413,10 +413,12 @@ int stage_setattr(struct stage *s, const struct stage_call *c, uint64_t ino, con
 
 /* --- names that go --------------------------------------------------------------------------- */
 
-bool node_is_stored(const struct node *n)
+bool node_is_stored(const struct stage *s, const struct node *n)
 {
-    if (node_is_folder(n) && !(n->row.flags & (N_META | N_KNOWN)))
-        return true; /* nobody asked for its marker yet */
+    bool implied = !(s->caps & STORE_FOLDERS); /* a folder may be there without a marker */
+    unsigned asked = implied ? N_META | N_KNOWN : N_META;
+    if (node_is_folder(n) && !(n->row.flags & asked))
+        return true; /* nobody asked for its marker yet, or the listing was the answer */
     return n->row.flags & N_STORED;
 }
 
@@ -452,7 +454,7 @@ int orphan_journal(struct stage *s, const struct node *n, struct err *err)
     struct record row = n->row;
     row.flags |= N_ORPHAN;
     cleanup_free char *key = node_stored_key(n), *path = node_key_new(n);
-    if (node_is_stored(n) && journal_doom(s, key, NULL, n->row.ino, err))
+    if (node_is_stored(s, n) && journal_doom(s, key, NULL, n->row.ino, err))
         return -1;
     if (node_maybe_at_path(n) && journal_doom(s, path, NULL, n->row.ino, err))
         return -1;
@@ -462,7 +464,7 @@ int orphan_journal(struct stage *s, const struct node *n, struct err *err)
 void orphan_apply(struct stage *s, struct node *n)
 {
     cleanup_free char *key = node_stored_key(n), *path = node_key_new(n);
-    bool stored = node_is_stored(n), maybe = node_maybe_at_path(n);
+    bool stored = node_is_stored(s, n), maybe = node_maybe_at_path(n);
     /* Open, and not all of it here: as long as it holds its key, that is neither deleted nor
      * written over. */
     bool absent = stored && n->row.kind == NODE_FILE && n->opens &&

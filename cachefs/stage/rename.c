@@ -60,7 +60,7 @@ static void collect(struct stage *s, struct move *m, struct node *n)
         m->cap = m->cap ? 2 * m->cap : 16;
         m->all = xrealloc(m->all, m->cap * sizeof m->all[0]);
     }
-    bool lies = node_is_stored(n) && !n->row.skey;
+    bool lies = node_is_stored(s, n) && !n->row.skey;
     m->all[m->count++] = (struct moved){.n = n,
                                         .key = lies ? node_key_new(n) : NULL,
                                         .left = node_maybe_at_path(n) ? node_key_new(n) : NULL};

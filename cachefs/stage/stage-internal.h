@@ -288,7 +288,7 @@ int child_now(struct stage *s, struct node *folder, const char *name, bool wait,
               struct err *err);
 /* Whether there is an object of it: at its stored key. And whether there may be one at its path
  * that nobody wrote down: a life that was killed after the store had taken it. */
-bool node_is_stored(const struct node *n);
+bool node_is_stored(const struct stage *s, const struct node *n);
 bool node_maybe_at_path(const struct node *n);
 /* An implied folder that lost its last child gets a marker, or it would vanish. */
 void keep_folder(struct stage *s, struct node *folder);
