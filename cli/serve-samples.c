@@ -9,6 +9,22 @@
 #include "layers.h"
 #endif
 
+/* Who mounts learns that he may not read, and not the first of his readers. A store that is away is
+ * another matter: what is cached is served. */
+static int ask_stores(struct mount *m, struct err *err)
+{
+    cleanup_bytes struct bytes away = {0};
+    if (volume_ask(m->volume, &away, err))
+        return -1;
+    for (char *line = away.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        log_warn(m->log.log, "only what is cached can be read now: %s", line);
+        if (!m->conf->options->quiet)
+            say_failure("mount", "only what is cached can be read now", line);
+    }
+    return 0;
+}
+
 static int open_volume(struct mount *m, struct err *err)
 {
     const struct mount_options *o = m->conf->options;
@@ -48,7 +64,9 @@ static int open_volume(struct mount *m, struct err *err)
     conf.fetch.verify_md5 = o->verify_etag;
     conf.fetch.log = m->log.log;
     owner_to_volume(m->conf->owner, &conf);
-    return volume_open(&m->volume, &conf, progress_volume, &m->progress, err);
+    if (volume_open(&m->volume, &conf, progress_volume, &m->progress, err))
+        return -1;
+    return m->successor ? 0 : ask_stores(m, err);
 }
 
 /* Whole objects (--profile shards) lie below the first tier on a disk and share its limit. */

@@ -106,3 +106,106 @@ int volume_probe(struct volume *v, struct json_writer *w, struct err *err)
     gate_leave(&v->gate);
     return rc;
 }
+
+/* --- may this mount read? --------------------------------------------------------------------- */
+
+/* A sample of each source with more than a few of them: ids of a source lie together. */
+#define PLACES       64
+#define EMPTY_PASSED 100 /* at a place: empty samples are read without a request */
+#define ASK_BUDGET_S 5
+
+struct found {
+    uint64_t *of_source; /* ids; 0: none yet */
+    size_t n_sources, n;
+    unsigned passed;
+};
+
+static bool take_sample(void *arg, const struct entry *e)
+{
+    struct found *f = arg;
+    if (e->size && e->source < f->n_sources && !f->of_source[e->source]) {
+        f->of_source[e->source] = e->id;
+        f->n++;
+    }
+    return !e->size && ++f->passed < EMPTY_PASSED;
+}
+
+/* A refused HEAD does not say why, a GET does; and where all is well, nothing is fetched. */
+static int ask_sample(struct fetch *f, struct store *s, struct catalog *c, uint64_t id,
+                      struct err *err)
+{
+    struct unit_info u = {0};
+    if (catalog_unit(c, id, &u, err))
+        return -1;
+    unsigned char byte;
+    const struct fetch_get get = {.store = s,
+                                  .key = u.key.data,
+                                  .key_len = u.key.len,
+                                  .off = u.pack_offset,
+                                  .len = 1,
+                                  .object_size = u.packed ? FETCH_SIZE_UNKNOWN : u.size,
+                                  .mtime_ns = u.packed ? 0 : u.mtime_ns,
+                                  .etag = "",
+                                  .dest = &byte,
+                                  .prio = PRIO_READER};
+    struct http_answer head;
+    int rc = store_creds_refresh(s, false, err) || fetch_head(f, s, get.key, &head, err) ? -1 : 0;
+    if (rc && err->class == ERR_DENIED)
+        rc = fetch_get_wait(f, &get, err);
+    unit_info_release(&u);
+    return rc;
+}
+
+static int ask_store(struct fetch *f, struct store *s, struct catalog *c, uint64_t id,
+                     struct bytes *away, struct err *err)
+{
+    struct err why = {0};
+    if (ask_sample(f, s, c, id, &why) == 0)
+        return 0;
+    if (why.class == ERR_DENIED || why.class == ERR_USAGE) {
+        *err = why;
+        return err_wrap(err, "read a sample of %s", store_uri(s));
+    }
+    if (why.class == ERR_TRANSIENT || why.class == ERR_FAILED)
+        bytes_addf(away, "%s: %s\n", store_uri(s), why.msg);
+    return 0;
+}
+
+static int ask_each(struct volume *v, struct catalog *c, struct found *found, struct bytes *away,
+                    struct err *err)
+{
+    struct fetch_conf conf = v->conf.fetch;
+    struct fetch *f;
+    uint64_t ids = catalog_info(c)->next_id;
+    for (unsigned i = 0; i < PLACES && found->n < found->n_sources; i++) {
+        found->passed = 0;
+        if (catalog_walk(c, ids * i / PLACES, take_sample, found, err))
+            return -1;
+    }
+    conf.counts = NULL; /* no reader asks */
+    conf.bandwidth = 0;
+    probe_patience(&conf);
+    conf.budget_ns = ASK_BUDGET_S * NS_PER_S;
+    int rc = fetch_new(&f, &conf, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < found->n_sources && !rc; i++)
+        if (found->of_source[i])
+            rc = ask_store(f, v->sources.stores[i], c, found->of_source[i], away, err);
+    fetch_free(f);
+    return rc;
+}
+
+int volume_ask(struct volume *v, struct bytes *away, struct err *err)
+{
+    struct found found = {.n_sources = v->sources.set.n};
+    struct catalog *c = volume_catalog(v);
+    found.of_source = xcalloc(found.n_sources ? found.n_sources : 1, sizeof *found.of_source);
+    /* Other machines may be all that this one is to read from. */
+    int rc = v->listed || arrival_goes_on(v) || (v->conf.peers && *v->conf.peers)
+                 ? 0
+                 : ask_each(v, c, &found, away, err);
+    free(found.of_source);
+    catalog_unref(c);
+    return rc;
+}

@@ -426,6 +426,7 @@ static int newest_version(struct volume *v, const char *folder, volume_progress_
         *ret = catalog_ref(known);
     else if (!rc)
         rc = scan_now(v, known, progress, arg, ret, NULL, err);
+    v->listed = !rc && !usable;
     if (known)
         catalog_unref(known);
     return rc;

@@ -413,6 +413,7 @@ struct volume {
     } listeners[4];
     size_t n_listeners;
     bool pinned; /* versions[0] stays; changed only with the claim of a scan */
+    bool listed; /* the first version came of a scan; set before there are others */
     struct follow follow;
     volume_order_fn *on_order;
     void *on_order_arg;

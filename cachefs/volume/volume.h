@@ -228,6 +228,13 @@ void probe_write(struct json_writer *w, const struct store *s, const struct stor
 void probe_patience(struct fetch_conf *c); /* who asks does not wait as long as readers do */
 /* "sources": of each uri, what, why, key. Into an open object. */
 int volume_probe(struct volume *v, struct json_writer *w, struct err *err);
+/*
+ * Where the version served was here already, no store has been asked for anything yet: now each is
+ * asked about one sample. -1: refused, and so would all reading be. `away` gets a line for
+ * each store that could not be asked: what is cached can be read all the same. Samples that the
+ * source changed since are a matter of who reads them.
+ */
+int volume_ask(struct volume *v, struct bytes *away, struct err *err);
 uint64_t process_resident(void); /* RssAnon + RssShmem of this process, in bytes */
 
 /* Raw counters that only grow (rates are made of two answers). Written into an open object. */
