@@ -52,6 +52,8 @@ const struct command *command_find(const char *name, struct err *err);
 /* Parses the words after a command's name; `options` has c->options_size zeroed bytes. */
 int command_parse(const struct command *c, struct conf **ret, void *options, int argc,
                   char *const *argv, struct err *err);
+/* Names variables that look like an option's, mistyped, on stderr. */
+void command_say_slips(const struct command *c);
 
 /* Names may hold line ends and what terminals obey: each such byte becomes a blank. */
 void one_line(char *text);
@@ -145,6 +147,8 @@ struct log_options {
     }
 
 void store_conf_of(const struct store_options *o, struct store_conf *ret);
+/* Is there a file, if --ca-file names one? Over plain HTTP nobody would look. */
+int check_ca_file(const struct command *c, const void *options, struct err *err);
 /* "10%" or "20GiB". */
 int free_space_of(const char *text, double *ret_fraction, uint64_t *ret_bytes, struct err *err);
 

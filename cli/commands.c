@@ -62,6 +62,20 @@ int command_parse(const struct command *c, struct conf **ret, void *options, int
     return result;
 }
 
+static void say_slip(void *arg, const char *variable, const char *meant)
+{
+    fprintf(stderr, "sampan %s: %s: no option reads this variable (did you mean %s?)\n",
+            (const char *)arg, variable, meant);
+}
+
+void command_say_slips(const struct command *c)
+{
+    size_t n;
+    const char **keys = all_keys(&n);
+    conf_env_slips(keys, n, say_slip, (void *)(uintptr_t)c->name);
+    free(keys);
+}
+
 void one_line(char *text)
 {
     for (unsigned char *p = (unsigned char *)text; *p; p++)

@@ -32,6 +32,8 @@ static int run_parsed(const struct command *c, int argc, char *const *argv, stru
     } else {
         result = check_args(c, conf, err);
         if (!result)
+            result = check_ca_file(c, options, err);
+        if (!result)
             result = c->run(conf, options, err);
     }
     conf_free(conf);
@@ -98,6 +100,7 @@ int main(int argc, char **argv)
     const struct command *c = command_find(verb_of(argv[1]), &err);
     if (!c)
         return complain(NULL, &err);
+    command_say_slips(c);
     int result =
         c->run_raw ? c->run_raw(argc - 1, argv + 1, &err) : run_parsed(c, argc - 1, argv + 1, &err);
     return result < 0 ? complain(c->name, &err) : result;

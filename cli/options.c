@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli-internal.h"
@@ -22,6 +23,22 @@ void store_conf_of(const struct store_options *o, struct store_conf *ret)
         .no_sums = o->no_store_sums,
         .path_style = o->path_style,
     };
+}
+
+int check_ca_file(const struct command *c, const void *options, struct err *err)
+{
+    for (size_t i = 0; i < c->n_rows; i++) {
+        if (strcmp(c->rows[i].name, "ca-file") != 0)
+            continue;
+        const char *path = *(const char *const *)((const char *)options + c->rows[i].offset);
+        struct stat st;
+        cleanup_close int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+        if (path && (fd < 0 || fstat(fd, &st)))
+            return err_sys(err, errno, "--ca-file: %s", path);
+        if (path && S_ISDIR(st.st_mode))
+            return err_set(err, ERR_USAGE, "--ca-file: %s: a folder (want one file, PEM)", path);
+    }
+    return 0;
 }
 
 int free_space_of(const char *text, double *ret_fraction, uint64_t *ret_bytes, struct err *err)

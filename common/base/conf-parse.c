@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "conf-internal.h"
 #include "mem.h"
@@ -12,6 +13,19 @@
 
 /* Understood by every command besides its rows. */
 static const char *const built_in[] = {"config", "help"};
+
+static bool is_one_of(const char *const *names, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_built_in(const char *name)
+{
+    return is_one_of(built_in, sizeof built_in / sizeof built_in[0], name);
+}
 
 static size_t find_row(const struct conf *c, const char *name, size_t len)
 {
@@ -71,15 +85,6 @@ static char *trim(char *text)
     return text;
 }
 
-/* One file serves all commands: a key of another one is fine here, a key of none is a mistake. */
-static bool is_elsewhere(const struct conf *c, const char *key)
-{
-    for (size_t i = 0; i < c->n_elsewhere; i++)
-        if (strcmp(c->elsewhere[i], key) == 0)
-            return true;
-    return false;
-}
-
 static int file_line(struct conf *c, void *out, char *line, struct err *err)
 {
     line = trim(line);
@@ -96,10 +101,11 @@ static int file_line(struct conf *c, void *out, char *line, struct err *err)
         return err_set(err, ERR_USAGE, "%s: given twice in this file (keep one of them)", key);
     if (row != SIZE_MAX)
         return conf_store(c, row, CONF_FILE, key, value, out, err);
-    for (size_t i = 0; i < sizeof built_in / sizeof built_in[0]; i++)
-        if (strcmp(key, built_in[i]) == 0)
-            return err_set(err, ERR_USAGE, "%s: on the command line alone", key);
-    return is_elsewhere(c, key) ? 0 : unknown(c, "", key, err);
+    if (is_built_in(key))
+        return err_set(err, ERR_USAGE, "%s: on the command line alone", key);
+    /* One file serves all commands: a key of another one is fine here, a key of none is a mistake.
+     */
+    return is_one_of(c->elsewhere, c->n_elsewhere, key) ? 0 : unknown(c, "", key, err);
 }
 
 static int load_file(struct conf *c, const char *file, void *out, struct err *err)
@@ -138,6 +144,27 @@ static int load_env(struct conf *c, void *out, struct err *err)
             return -1;
     }
     return 0;
+}
+
+void conf_env_slips(const char *const *names, size_t n, conf_slip_fn *fn, void *arg)
+{
+    static const char prefix[] = "SAMPAN_";
+    for (char **e = environ; e && *e; e++) {
+        if (strncmp(*e, prefix, sizeof prefix - 1) != 0)
+            continue;
+        size_t len = strcspn(*e, "=");
+        cleanup_free char *variable = xstrndup(*e, len),
+                          *name = xstrdup(variable + sizeof prefix - 1);
+        for (char *p = name; *p; p++)
+            *p = *p == '_' ? '-' : (char)tolower((unsigned char)*p);
+        const char *near =
+            is_one_of(names, n, name) || is_built_in(name) ? NULL : conf_mistyped(name, names, n);
+        if (!near)
+            continue;
+        cleanup_bytes struct bytes meant = {0};
+        env_name(near, &meant);
+        fn(arg, variable, meant.data);
+    }
 }
 
 /* --- the command line ------------------------------------------------------------------------- */

@@ -145,7 +145,9 @@ void conf_format_duration(double s, char out[32])
 
 /* --- the nearest word ------------------------------------------------------------------------- */
 
-#define WORD_MAX 40
+#define WORD_MAX      40
+#define LEAST_LETTERS 5 /* "port" is one letter from "sort", and no slip */
+#define LONG_WORD     9
 
 static unsigned min3(unsigned a, unsigned b, unsigned c)
 {
@@ -176,16 +178,29 @@ static unsigned edit_distance(const char *a, const char *b)
     return rows[la % 3][lb];
 }
 
-const char *conf_nearest(const char *word, const char *const *candidates, size_t n)
+/* The nearest that is less than `below` away. */
+static const char *nearest_below(const char *word, const char *const *candidates, size_t n,
+                                 unsigned below)
 {
     const char *best = NULL;
-    unsigned best_distance = (unsigned)(strlen(word) + 2) / 3 + 1; /* beyond: no typing mistake */
     for (size_t i = 0; i < n; i++) {
         unsigned d = edit_distance(word, candidates[i]);
-        if (d < best_distance) {
-            best_distance = d;
+        if (d < below) {
+            below = d;
             best = candidates[i];
         }
     }
     return best;
+}
+
+const char *conf_nearest(const char *word, const char *const *candidates, size_t n)
+{
+    return nearest_below(word, candidates, n, (unsigned)(strlen(word) + 2) / 3 + 1);
+}
+
+const char *conf_mistyped(const char *word, const char *const *candidates, size_t n)
+{
+    size_t len = strlen(word);
+    unsigned slips = len < LEAST_LETTERS ? 0 : len < LONG_WORD ? 1 : 2;
+    return nearest_below(word, candidates, n, slips + 1);
 }

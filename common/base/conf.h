@@ -82,5 +82,14 @@ void conf_format_size(uint64_t n, char out[32]);   /* "1.5 GiB" */
 void conf_format_duration(double s, char out[32]); /* "2m10s" */
 /* The nearest of the candidates by edit distance, or NULL if none is near. */
 const char *conf_nearest(const char *word, const char *const *candidates, size_t n);
+/* The same for a word that need not be meant as one of them: a slip of the finger away (two, if it
+ * is long), not more. */
+const char *conf_mistyped(const char *word, const char *const *candidates, size_t n);
+
+/* Variables like SAMPAN_NAME that no option of these names reads, but that look like a slip in
+ * writing one: `fn` hears of each, and which was meant. Others are let be: the environment is not
+ * ours alone (Kubernetes puts a SAMPAN_PORT into pods beside a service of that name). */
+typedef void conf_slip_fn(void *arg, const char *variable, const char *meant);
+void conf_env_slips(const char *const *names, size_t n, conf_slip_fn *fn, void *arg);
 
 #endif

@@ -22,6 +22,13 @@ says() { # TEXT CMD… : its output holds the text
 says '[0-9]\.[0-9]' sampan version
 says mount sampan help
 says --free-space sampan help mount
+# A variable that nearly is an option's is named, with the one that was meant; others are other people's.
+SAMPAN_ENDPIONT=http://127.0.0.1:1 SAMPAN_PORT=tcp://10.0.0.1:7716 sampan config mount >"$T/said" 2>"$T/said.err"
+expect "about variables" "$(cat "$T/said.err")" \
+    "sampan config: SAMPAN_ENDPIONT: no option reads this variable (did you mean SAMPAN_ENDPOINT?)"
+# Certificate authorities that are not there are missed before plain HTTP would not ask for them.
+refused 3 "--ca-file: $T/no.pem: No such file" sampan mount http://127.0.0.1:1/ "$MNT" --ca-file "$T/no.pem" --cache "ssd:$CACHE=1GiB"
+refused 2 "--ca-file: $T: a folder" sampan scan http://127.0.0.1:1/ --ca-file "$T"
 SAMPAN_MEMORY=300MiB says "memory .*300.*environment" sampan config
 # What config prints for a command is a configuration file that says the same.
 for verb in mount scan warmup sync serve plan bench doctor top stats evict; do

@@ -324,3 +324,39 @@ Test(units, nearest_word)
     cr_expect_str_eq(conf_nearest("satus", words, 5), "status");
     cr_expect_null(conf_nearest("frobnicate", words, 5));
 }
+
+Test(units, mistyped_word)
+{
+    static const char *const words[] = {"endpoint", "memory", "sort", "credentials"};
+    cr_expect_str_eq(conf_mistyped("endpiont", words, 4), "endpoint");
+    cr_expect_str_eq(conf_mistyped("memry", words, 4), "memory");
+    cr_expect_str_eq(conf_mistyped("credentails", words, 4), "credentials");
+    cr_expect_null(conf_mistyped("credential-list", words, 4));
+    cr_expect_null(conf_mistyped("port", words, 4));
+    cr_expect_null(conf_mistyped("mercury", words, 4));
+}
+
+static void note_slip(void *arg, const char *variable, const char *meant)
+{
+    bytes_addf(arg, "%s->%s\n", variable, meant);
+}
+
+Test(env, slips_are_named_and_others_let_be)
+{
+    static const char *const words[] = {"endpoint", "free-space", "sort"};
+    cleanup_bytes struct bytes said = {0};
+    clearenv();
+    setenv("SAMPAN_ENDPOINT", "right", 1);
+    setenv("SAMPAN_CONFIG", "right", 1);
+    setenv("SAMPAN_PORT", "tcp://10.0.0.1:7716", 1);
+    setenv("SAMPAN_RUNTIME_SERVICE_HOST", "10.0.0.1", 1);
+    setenv("ENDPIONT", "somebody else's", 1);
+    conf_env_slips(words, 3, note_slip, &said);
+    cr_expect_eq(said.len, 0);
+    setenv("SAMPAN_ENDPIONT", "wrong", 1);
+    setenv("SAMPAN_FREE_SPCAE", "", 1);
+    conf_env_slips(words, 3, note_slip, &said);
+    cr_assert_not_null(said.data);
+    cr_expect_str_eq(said.data, "SAMPAN_ENDPIONT->SAMPAN_ENDPOINT\n"
+                                "SAMPAN_FREE_SPCAE->SAMPAN_FREE_SPACE\n");
+}
