@@ -190,6 +190,9 @@ int owner_resolve(struct owner *ret, const char *set, const struct set_options *
 /* The owner that was resolved before: its folder and its tiers (in `o`) are taken as they are. */
 int owner_given(struct owner *ret, const char *dir, const struct set_options *o, struct err *err);
 int owner_make(struct owner *o, struct err *err);
+/* Has the file system of this folder, which need not be there yet, no room for the files that every
+ * cache begins with (or one that is there goes on with)? */
+bool owner_few_inodes(const char *dir, uint64_t *ret_left);
 /* The folders that owner_make() created, one a line, and back: for the process that serves. */
 void owner_made_text(const struct owner *o, struct bytes *ret);
 void owner_made_parse(struct owner *o, const char *text);

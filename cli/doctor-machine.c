@@ -162,19 +162,27 @@ void doctor_mounts(struct doctor *d)
 
 /* --- one mount -------------------------------------------------------------------------------- */
 
+/* An error's text that ends with what to do. */
+static bool says_cure(const char *why)
+{
+    size_t len = strlen(why);
+    return len && why[len - 1] == ')';
+}
+
 static void check_tiers(struct doctor *d, const struct json *status)
 {
     struct json cache = json_get(status, "cache"), tiers = json_get(&cache, "tiers");
     for (size_t i = 0; i < json_count(&tiers); i++) {
         struct json t = json_at(&tiers, i);
         const char *state = json_str_at(&t, "state"), *dir = json_str_at(&t, "dir");
+        const char *why = json_str_at(&t, "why");
         if (strcmp(state, "failed") == 0)
             finding(d, WRONG, "cache tier set aside: its disk fails",
-                    "replace the disk, or mount with another --cache folder", "%s: %s", dir,
-                    json_str_at(&t, "why"));
+                    "replace the disk, or mount with another --cache folder", "%s: %s", dir, why);
         else if (strcmp(state, "full") == 0)
-            finding(d, NOTE, "cache tier is full", "a larger --cache or evict makes room", "%s: %s",
-                    dir, json_str_at(&t, "why"));
+            finding(d, NOTE, "cache tier is full",
+                    says_cure(why) ? NULL : "a larger --cache or evict makes room", "%s: %s", dir,
+                    why);
         else
             finding(d, SOUND, "cache tier", NULL, "%s", dir);
     }

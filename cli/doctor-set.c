@@ -147,7 +147,13 @@ static void check_folder(struct doctor *d, const struct tier_conf *tier)
     }
     if (statvfs(path, &fs))
         return;
-    uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize;
+    uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize, files;
+    if (owner_few_inodes(tier->dir, &files)) {
+        finding(d, WRONG, "the cache's file system has no room for more files",
+                "see df -i; remove files there, or give another folder with --cache",
+                "%s: %llu more, whatever bytes are free", tier->dir, (unsigned long long)files);
+        return;
+    }
     char want[32], have[32];
     conf_format_size(tier->limit, want);
     conf_format_size(room, have);

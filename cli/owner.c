@@ -11,12 +11,15 @@
 
 #include "cli-internal.h"
 #include "device.h"
+#include "file.h"
 #include "hash.h"
 #include "mem.h"
 #include "volume.h"
 
 #define TIER_DEFAULT_BYTES (10ull << 30)
 #define NAME_READABLE      48
+#define CACHE_NEW_FILES \
+    16 /* more than a cache begins with: its folders, catalog, lock, index, socket, a pack */
 
 /* --- the name of a set's folder --------------------------------------------------------------- */
 
@@ -227,9 +230,45 @@ static bool is_empty(const char *dir)
     return d != NULL;
 }
 
+/* The folder or, as long as it is not there, the nearest one above it. */
+static int open_above(const char *dir)
+{
+    cleanup_free char *path = xstrdup(dir);
+    for (;;) {
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        char *slash = strrchr(path, '/');
+        if (fd >= 0 || errno != ENOENT || !slash || slash == path)
+            return fd >= 0 ? fd : open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        *slash = '\0';
+    }
+}
+
+bool owner_few_inodes(const char *dir, uint64_t *ret_left)
+{
+    uint64_t want = is_empty(dir) || access(dir, F_OK) ? CACHE_NEW_FILES : 1;
+    cleanup_close int fd = open_above(dir);
+    return fd >= 0 && file_few_inodes(fd, want, ret_left);
+}
+
+/* Else some file of many can't be made, at any point, for want of "space" on a disk that has it. */
+static int check_inodes(const struct owner *o, struct err *err)
+{
+    for (size_t i = 0; i <= o->n_tiers; i++) {
+        const char *dir = i ? o->tiers[i - 1].dir : o->dir;
+        uint64_t left;
+        if (owner_few_inodes(dir, &left))
+            return err_set(err, ERR_LIMIT,
+                           "%s: its file system has room for %llu more files, whatever bytes are "
+                           "free (see df -i; remove files there, or give another folder with "
+                           "--cache)",
+                           dir, (unsigned long long)left);
+    }
+    return 0;
+}
+
 int owner_make(struct owner *o, struct err *err)
 {
-    int result = make_path(o, o->dir, err);
+    int result = check_inodes(o, err) || make_path(o, o->dir, err) ? -1 : 0;
     for (size_t i = 0; i < o->n_tiers && !result; i++)
         result = make_path(o, o->tiers[i].dir, err);
     if (result)

@@ -173,7 +173,8 @@ struct health {
     uint64_t retry_ns; /* when it may be tried again */
     char why[256];
 };
-void health_error(struct health *h, const struct err *e);
+/* A write into the folder `dir_fd` failed. */
+void health_error(struct health *h, int dir_fd, const struct err *e);
 void health_full(struct health *h, const char *why); /* our own limit: tried again at once */
 void health_good(struct health *h);
 bool health_usable(const struct health *h, uint64_t now_ns);

@@ -8,21 +8,25 @@
 #include <stdio.h>
 
 #include "clock.h"
+#include "file.h"
 
 #define FAILED_PAUSE_NS (30 * NS_PER_S)
 #define FULL_PAUSE_NS   (5 * NS_PER_S)
+#define NO_INODE        " (no inode is left there, see df -i: remove other files)"
 
 static bool means_full(int error)
 {
     return error == ENOSPC || error == EDQUOT || error == EFBIG;
 }
 
-void health_error(struct health *h, const struct err *e)
+void health_error(struct health *h, int dir_fd, const struct err *e)
 {
     bool full = means_full(e->sys);
+    bool no_inode = e->sys == ENOSPC && file_few_inodes(dir_fd, 1, NULL);
     h->state = full ? HEALTH_FULL : HEALTH_FAILED;
     h->retry_ns = clock_mono_ns() + (full ? FULL_PAUSE_NS : FAILED_PAUSE_NS);
-    snprintf(h->why, sizeof h->why, "%.*s", (int)sizeof h->why - 1, e->msg);
+    snprintf(h->why, sizeof h->why, "%.*s%s", (int)(sizeof h->why - sizeof NO_INODE), e->msg,
+             no_inode ? NO_INODE : "");
 }
 
 void health_full(struct health *h, const char *why)

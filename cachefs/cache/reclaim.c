@@ -85,7 +85,7 @@ static void move_flush(struct move *m)
         publish_move(m->t, &m->records[i], &m->from[i]);
     if (m->failed && err.msg[0]) {
         ACQUIRE(&m->t->lock);
-        health_error(&m->t->health, &err);
+        health_error(&m->t->health, m->t->dir_fd, &err);
     }
     m->n = m->used = 0;
 }

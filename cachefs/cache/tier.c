@@ -366,7 +366,7 @@ void tier_failed(struct tier *t, uint64_t charged, const struct err *why)
     ACQUIRE(&t->lock);
     assert(t->used >= charged);
     t->used -= charged;
-    health_error(&t->health, why);
+    health_error(&t->health, t->dir_fd, why);
 }
 
 /* What the pinned samples that are missing will take, by their mean. */

@@ -276,7 +276,7 @@ static void note_result(struct tier *t, const struct err *failed, size_t n)
     ACQUIRE(&t->lock);
     t->done += n;
     if (failed)
-        health_error(&t->health, failed);
+        health_error(&t->health, t->dir_fd, failed);
     else if (t->health.state != HEALTH_OK && t->health.retry_ns &&
              health_usable(&t->health, clock_mono_ns()))
         health_good(&t->health); /* what was queued before the failure may fit, and proves little */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sys/file.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,4 +48,14 @@ int file_lock(int fd, uint64_t wait_ns)
         nanosleep(&pause, NULL);
     }
     return 0;
+}
+
+bool file_few_inodes(int fd, uint64_t want, uint64_t *ret)
+{
+    struct statvfs fs;
+    if (fstatvfs(fd, &fs) || !fs.f_files || fs.f_favail >= want)
+        return false;
+    if (ret)
+        *ret = fs.f_favail;
+    return true;
 }

@@ -1,9 +1,11 @@
 /*
- * Whole pieces of files: what one pread() or pwrite() leaves is asked for again. And their locks.
+ * Whole pieces of files: what one pread() or pwrite() leaves is asked for again. And their locks,
+ * and whether there is room for more of them.
  */
 #ifndef SAMPAN_BASE_FILE_H
 #define SAMPAN_BASE_FILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -14,5 +16,9 @@ int file_write(int fd, const void *data, size_t len, uint64_t off);
 /* Locks it for this process alone, waiting so long for who has it. -1: errno; EWOULDBLOCK: somebody
  * has it still. */
 int file_lock(int fd, uint64_t wait_ns);
+/* Can the file system that holds this open folder take fewer than `want` new files, however many
+ * bytes are free? *ret (may be NULL) says how many. Those that make inodes as they need them can
+ * take any number. */
+bool file_few_inodes(int fd, uint64_t want, uint64_t *ret);
 
 #endif
