@@ -5,12 +5,15 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "device.h"
 #include "mem.h"
 #include "program.h"
 #include "serve-internal.h"
+
+#define TAKEOVER_LOOKS 250 /* 20 ms each */
 
 static const struct conf_row rows[] = {
     SET_ROWS(mount_options, set),
@@ -94,6 +97,24 @@ static bool is_empty(const char *path)
     return true;
 }
 
+/* Is one of ours mounted right there? One whose server is being replaced is in between: those that
+ * the register names are gone, and who serves it now has not said so yet. */
+static bool find_ours(const char *real, struct control_mount *ret)
+{
+    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+    for (int i = 0;; i++) {
+        if (control_find(real, ret, NULL))
+            return false;
+        bool here = ret->mounted && strcmp(ret->mountpoint, real) == 0;
+        if (here && ret->alive)
+            return true;
+        control_mount_release(ret);
+        if (!here || i == TAKEOVER_LOOKS || mount_is_dead(real))
+            return false;
+        nanosleep(&pause, NULL);
+    }
+}
+
 /* What can be refused before a long scan is refused before it. The front end checks again. */
 static int check_mountpoint(const char *path, char **ret, struct err *err)
 {
@@ -118,18 +139,12 @@ static int check_mountpoint(const char *path, char **ret, struct err *err)
     cleanup_free char *real = realpath(path, NULL);
     if (!real)
         return err_sys(err, errno, "use the mount point: %s", path);
-    struct control_mount m;
-    if (control_find(real, &m, NULL) == 0) {
-        bool same = m.alive && m.mounted && strcmp(m.mountpoint, real) == 0;
-        if (same)
-            err_set(err, ERR_USAGE,
-                    "use the mount point: %s: %s is mounted there already, by process %d (sampan "
-                    "umount %s)",
-                    real, m.uri, m.pid, real);
-        control_mount_release(&m);
-        if (same)
-            return -1;
-    }
+    cleanup_mount struct control_mount m = {0};
+    if (find_ours(real, &m))
+        return err_set(err, ERR_USAGE,
+                       "use the mount point: %s: %s is mounted there already, by process %d "
+                       "(sampan umount %s)",
+                       real, m.uri, m.pid, real);
     if (!is_empty(real))
         return err_set(err, ERR_USAGE,
                        "use the mount point: %s: the folder is not empty (mount over an empty one)",

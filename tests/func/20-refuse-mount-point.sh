@@ -16,6 +16,15 @@ refused 2 "not empty|empty" try "$T/full"
 nothing_left
 mount_set "file://$SRC"
 refused 2 "already|mounted" try "$MNT"
+# Its processes were replaced, and those that serve now have not registered yet.
+record=$(echo "$SAMPAN_RUN_DIR"/*.json)
+cp "$record" "$T/record"
+sed 's/"\(start\|keeper\)_ticks":[0-9]*/"\1_ticks":1/g' "$T/record" >"$T/record.old"
+cmp -s "$T/record" "$T/record.old" && fail "the record has another form: $(cat "$record")"
+mv "$T/record.old" "$record"
+(sleep 1 && mv "$T/record" "$record") &
+refused 2 "is mounted there already, by process $(daemons)" try "$MNT"
+wait $!
 same_tree "$SRC" "$MNT"
 unmount
 nothing_left
