@@ -9,7 +9,7 @@
 #include "clock.h"
 #include "mem.h"
 
-#define TRIES    2
+#define TRIES    3 /* 2 of a listing or a HEAD: the first may find out the region, or the clock */
 #define BUDGET_S 15
 
 /* --- one store -------------------------------------------------------------------------------- */
@@ -130,7 +130,8 @@ static bool take_sample(void *arg, const struct entry *e)
     return !e->size && ++f->passed < EMPTY_PASSED;
 }
 
-/* A refused HEAD does not say why, a GET does; and where all is well, nothing is fetched. */
+/* Where all is well, nothing is fetched. A HEAD that fails does not say why (another region, say):
+ * a GET does. */
 static int ask_sample(struct fetch *f, struct store *s, struct catalog *c, uint64_t id,
                       struct err *err)
 {
@@ -150,7 +151,7 @@ static int ask_sample(struct fetch *f, struct store *s, struct catalog *c, uint6
                                   .prio = PRIO_READER};
     struct http_answer head;
     int rc = store_creds_refresh(s, false, err) || fetch_head(f, s, get.key, &head, err) ? -1 : 0;
-    if (rc && err->class == ERR_DENIED)
+    if (rc && err->class != ERR_TRANSIENT && err->class != ERR_NOT_FOUND)
         rc = fetch_get_wait(f, &get, err);
     unit_info_release(&u);
     return rc;
