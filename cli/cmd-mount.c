@@ -299,9 +299,11 @@ const struct command cmd_mount = {
     .args = "SET MOUNTPOINT",
     .summary = "show a set of samples as a folder",
     .about =
-        "Lists SET (or uses the version that is there), mounts it at MOUNTPOINT and returns when "
-        "the "
-        "mount is usable. If anything fails it says why and leaves nothing behind.\n\n"
+        "Lists SET (or uses the version that is there, and asks the store whether a sample of it "
+        "may "
+        "be read), mounts it at MOUNTPOINT and returns when the mount is usable. A store that is "
+        "away is said, and what is cached is served. If anything fails it says why and leaves "
+        "nothing behind.\n\n"
         "SET is a URI (file:///DIR, s3://BUCKET/PREFIX, minio://HOST:PORT/BUCKET/PREFIX, "
         "bos://BUCKET.ENDPOINT/PREFIX, http(s)://HOST/PATH/, webhdfs://HOST:PORT/PATH, "
         "hdfs://HOST/PATH), a catalog file, or a set file that joins several. Keys come from "
