@@ -112,7 +112,8 @@ int volume_probe(struct volume *v, struct json_writer *w, struct err *err)
 /* A sample of each source with more than a few of them: ids of a source lie together. */
 #define PLACES       64
 #define EMPTY_PASSED 100 /* at a place: empty samples are read without a request */
-#define ASK_BUDGET_S 5
+#define ASK_BUDGET_S 5   /* a mount waits for it */
+#define ASK_TRY_S    2
 
 struct found {
     uint64_t *of_source; /* ids; 0: none yet */
@@ -187,6 +188,7 @@ static int ask_each(struct volume *v, struct catalog *c, struct found *found, st
     conf.bandwidth = 0;
     probe_patience(&conf);
     conf.budget_ns = ASK_BUDGET_S * NS_PER_S;
+    conf.try_timeout_ns = conf.connect_timeout_ns = ASK_TRY_S * NS_PER_S;
     int rc = fetch_new(&f, &conf, err);
     if (rc)
         return rc;

@@ -46,4 +46,21 @@ sampan mount s3://samples/ "$MNT" --cache "ssd:$T/cache-odd=1GiB" 2>"$T/said"
 grep -q "only what is cached can be read now: s3://samples/.*could not connect" "$T/said" || fail "not said: $(cat "$T/said")"
 same_bytes "$T/near" "$MNT"
 unmount
+"$PYTHON" - "${S3_URL##*:}" "$T/silent" <<'PY' & # takes connections and says nothing
+import pathlib, socket, sys
+server = socket.socket()
+server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+server.bind(("127.0.0.1", int(sys.argv[1])))
+server.listen(8)
+pathlib.Path(sys.argv[2]).touch()
+held = []
+while True:
+    held.append(server.accept())
+PY
+on_exit "kill $!; wait $!"
+until_true 20 test -f "$T/silent" || fail "no server"
+sampan mount s3://samples/ "$MNT" --cache "ssd:$T/cache-odd=1GiB" 2>"$T/said"
+grep -q "only what is cached can be read now: s3://samples/.*no byte" "$T/said" || fail "not said: $(cat "$T/said")"
+same_bytes "$T/near" "$MNT"
+unmount
 nothing_left
