@@ -88,6 +88,7 @@ struct flight {
     bool in_multi;               /* `easy` is at work */
     struct plain_origin *origin; /* the request may go over a plain connection to it ... */
     struct plain *plain;         /* ... and does; NULL: the library has it, or makes a connection */
+    struct plain_origin *first_put; /* ... or has it to learn how PUTs are answered there */
     struct job *job;
     struct http_req req;
     struct curl_slist *headers;
@@ -200,6 +201,7 @@ bool flight_take(struct flight *fl, const char *data, size_t len);
  * by the library is wanted: plain_connected() takes it over. */
 bool plain_go(struct fetch *f, struct flight *fl, bool fresh);
 void plain_connected(struct fetch *f, struct flight *fl);
+void plain_learn(struct flight *fl); /* from a good answer to what the library sent */
 void plain_event(struct fetch *f, struct plain *c, uint32_t events);
 void plain_read(struct fetch *f, struct flight *fl); /* goes on after a pause */
 void plain_leave(struct fetch *f, struct flight *fl);

@@ -117,6 +117,8 @@ static void land_well(struct fetch *f, struct flight *fl)
             counter_add(&f->counts->hedge_wins, 1);
         }
     } else {
+        if (fl->first_put)
+            plain_learn(fl);
         if (j->whole.answer)
             *j->whole.answer = fl->answer;
         if (j->whole.body) {
@@ -290,7 +292,7 @@ static void start_hedge(struct fetch *f, struct job *j)
 static void look_at_upload(struct fetch *f, struct flight *fl)
 {
     curl_off_t sent = 0;
-    if (fl->job->is_get || curl_easy_getinfo(fl->easy, CURLINFO_SIZE_UPLOAD_T, &sent))
+    if (fl->job->is_get || fl->plain || curl_easy_getinfo(fl->easy, CURLINFO_SIZE_UPLOAD_T, &sent))
         return;
     if ((uint64_t)sent == fl->last_sent)
         return;

@@ -2,10 +2,12 @@
  * Plain connections: HTTP/1.1 over TCP without TLS or proxy, spoken here instead of by the library.
  *
  * Only the everyday case: a GET, answered by a status, a Content-Length and a body, which goes from
- * the socket straight to where it is wanted; and a HEAD, so that a scan leaves no connections of
- * the library's beside ours. Everything else (an odd head, a chunked body, a redirect to follow)
+ * the socket straight to where it is wanted; a HEAD, so that a scan leaves no connections of
+ * the library's beside ours; and a PUT with a body, which goes to the socket from where it lies.
+ * Everything else (an odd head, a chunked body, a redirect to follow)
  * closes the connection and is asked again through the library, which then serves that origin for a
- * while. Names are resolved and connections made by the library too.
+ * while. An object is not written twice for that: PUTs go this way once one that the library
+ * carried was answered plainly. Names are resolved and connections made by the library too.
  *
  * Why: of 10 000 bodies of 115 KB from a server on the same machine the library takes 0.70 CPU
  * seconds at the least, this 0.38 (a recv() a body less, no copy, no request object).
@@ -21,6 +23,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -31,6 +34,7 @@
 #define HEAD_STEP   1024u /* of the first recv(): most heads, and little of a body */
 #define ASIDE_BYTES (64u << 10)
 #define LIMITED     (64u << 10)     /* a recv() on a limited line */
+#define SEND_STEP   (512u << 10)    /* of a body; then others have their turn */
 #define IDLE_MAX_NS (60 * NS_PER_S) /* older ones may be gone without a word */
 #define DECLINE_NS  (60 * NS_PER_S)
 
@@ -38,6 +42,7 @@ struct plain_origin {
     struct plain_origin *next;
     struct plain *idle;
     uint64_t declined_until; /* the library serves it until then */
+    bool takes_puts;         /* it answers them plainly */
     char name[];             /* host:port */
 };
 
@@ -51,6 +56,7 @@ struct plain {
     bool keep;     /* it may be used again after this answer */
     bool hung_up;  /* the server sends no more than what is in the socket */
     uint64_t left; /* of the body */
+    size_t unsent; /* of the request's body */
     uint64_t idle_ns;
     size_t head_len;
     char head[HEAD_BYTES];
@@ -143,14 +149,56 @@ void plain_free(struct fetch *f)
 
 /* --- take-off -------------------------------------------------------------------------------- */
 
-static bool send_request(struct plain *c, struct flight *fl, struct bytes *text)
+static int watch(struct fetch *f, struct plain *c, int op)
 {
-    ssize_t n = send(c->fd, text->data, text->len, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n != (ssize_t)text->len) /* a request is far smaller than an empty socket's buffer */
+    struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = c};
+    return epoll_ctl(f->epoll_fd, op, c->fd, &e);
+}
+
+/* So much of the body was offered to the socket, and so much it took. */
+static void sent(struct fetch *f, struct plain *c, size_t offered, size_t took)
+{
+    struct flight *fl = c->flight;
+    c->unsent -= took;
+    fl->last_ns = f->now_ns;
+    fl->last_sent = fl->req.body_len - c->unsent;
+    if (c->unsent && took == offered)
+        watch(f, c, EPOLL_CTL_MOD); /* not full: an edge all the same */
+}
+
+static size_t next_step(const struct plain *c)
+{
+    return c->unsent < SEND_STEP ? c->unsent : SEND_STEP;
+}
+
+static bool send_request(struct fetch *f, struct plain *c, struct flight *fl,
+                         const struct bytes *text)
+{
+    c->unsent = fl->req.body_len;
+    struct iovec parts[] = {{text->data, text->len}, {(void *)fl->req.body, next_step(c)}};
+    const struct msghdr message = {.msg_iov = parts, .msg_iovlen = c->unsent ? 2 : 1};
+    ssize_t n = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < (ssize_t)text->len) /* a head is far smaller than an empty socket's buffer */
         return false;
     c->flight = fl;
     fl->plain = c;
+    if (c->unsent)
+        sent(f, c, parts[1].iov_len, (size_t)n - text->len);
     return true;
+}
+
+static void send_more(struct fetch *f, struct plain *c)
+{
+    const struct http_req *r = &c->flight->req;
+    const char *from = (const char *)r->body + (r->body_len - c->unsent);
+    size_t step = next_step(c);
+    ssize_t n = send(c->fd, from, step, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0)
+        sent(f, c, step, (size_t)n);
+    if (n >= 0 || errno == EAGAIN || errno == EINTR)
+        return;
+    c->unsent = 0; /* it hung up; perhaps it said why */
+    c->hung_up = true;
 }
 
 /* True: the request went out. */
@@ -158,11 +206,17 @@ static bool send_over_idle(struct fetch *f, struct flight *fl, struct bytes *tex
 {
     struct plain *c;
     while ((c = take_idle(f, fl->origin))) {
-        if (f->now_ns - c->idle_ns < IDLE_MAX_NS && send_request(c, fl, text))
+        if (f->now_ns - c->idle_ns < IDLE_MAX_NS && send_request(f, c, fl, text))
             return true;
         shut(f, c);
     }
     return false;
+}
+
+static bool is_everyday(const struct flight *fl)
+{
+    const struct http_req *r = &fl->req;
+    return fl->job->is_get || r->method == HTTP_HEAD || (r->method == HTTP_PUT && r->body_len);
 }
 
 bool plain_go(struct fetch *f, struct flight *fl, bool fresh)
@@ -170,19 +224,30 @@ bool plain_go(struct fetch *f, struct flight *fl, bool fresh)
     const struct http_peer *peer = store_peer(job_store(fl->job));
     struct bytes text = {0};
     cleanup_bytes struct bytes name = {0};
-    bool sent = false;
-    fl->origin = NULL;
-    if (!f->proxied && (fl->job->is_get || fl->req.method == HTTP_HEAD) && !peer->proxy &&
-        !peer->unix_path && http_plain_request(&fl->req, &text, &name)) {
+    bool went = false;
+    fl->origin = fl->first_put = NULL;
+    if (!f->proxied && is_everyday(fl) && !peer->proxy && !peer->unix_path &&
+        http_plain_request(&fl->req, &text, &name)) {
         struct plain_origin *o = origin_of(f, &name);
-        if (o->declined_until <= f->now_ns)
+        if (fl->req.method == HTTP_PUT && !o->takes_puts)
+            fl->first_put = o;
+        else if (o->declined_until <= f->now_ns)
             fl->origin = o;
-        sent = fl->origin && !fresh && send_over_idle(f, fl, &text);
+        went = fl->origin && !fresh && send_over_idle(f, fl, &text);
     }
     if (text.data)
         explicit_bzero(text.data, text.cap); /* it may be signed */
     bytes_release(&text);
-    return sent;
+    return went;
+}
+
+void plain_learn(struct flight *fl)
+{
+    long version = 0;
+    curl_easy_getinfo(fl->easy, CURLINFO_HTTP_VERSION, &version);
+    if (fl->first_put && version == CURL_HTTP_VERSION_1_1 && fl->answer.status != 204 &&
+        fl->answer.content_length >= 0)
+        fl->first_put->takes_puts = true;
 }
 
 static struct plain *adopt(struct fetch *f, struct flight *fl)
@@ -198,8 +263,7 @@ static struct plain *adopt(struct fetch *f, struct flight *fl)
     memset(c, 0, offsetof(struct plain, head));
     c->fd = fd;
     c->origin = fl->origin;
-    struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = c};
-    if (epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, fd, &e) == 0)
+    if (watch(f, c, EPOLL_CTL_ADD) == 0)
         return c;
     shut(f, c);
     return NULL;
@@ -213,7 +277,7 @@ void plain_connected(struct fetch *f, struct flight *fl)
     bool sent = false;
     http_plain_request(&fl->req, &text, &name);
     if (c)
-        sent = send_request(c, fl, &text);
+        sent = send_request(f, c, fl, &text);
     if (c && !sent)
         shut(f, c);
     explicit_bzero(text.data, text.cap);
@@ -283,14 +347,16 @@ static enum step read_head(struct fetch *f, struct plain *c)
     enum http_head how = http_answer_head(c->head, c->head_len, &fl->answer, &framing);
     if (how == HEAD_MORE)
         return STEP_ON;
-    if (how == HEAD_OTHER || (fl->req.follow && fl->answer.status / 100 == 3))
+    if (how == HEAD_OTHER || (fl->req.follow && fl->answer.status / 100 == 3) ||
+        (c->unsent && fl->answer.status / 100 == 2)) /* of a body that it has not got */
         return decline(f, c);
     size_t rest = c->head_len - framing.head_len;
     if (fl->req.method == HTTP_HEAD)
         framing.body_len = 0; /* the length is that of a GET's */
     c->in_body = true;
     c->left = framing.body_len;
-    c->keep = framing.keep && rest <= framing.body_len;
+    c->keep = framing.keep && rest <= framing.body_len && !c->unsent;
+    c->unsent = 0;
     if (rest > framing.body_len)
         rest = framing.body_len;
     flight_note_bytes(fl, rest);
@@ -344,6 +410,8 @@ void plain_event(struct fetch *f, struct plain *c, uint32_t events)
         return;
     if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
         c->hung_up = true;
+    if (c->flight && c->unsent)
+        send_more(f, c);
     if (c->flight)
         plain_read(f, c->flight);
     else if (recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN)

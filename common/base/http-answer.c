@@ -298,7 +298,11 @@ bool http_plain_request(const struct http_req *r, struct bytes *text, struct byt
 {
     static const char scheme[] = "http://";
     const char *host = r->url.data + sizeof scheme - 1;
-    if ((r->method != HTTP_GET && r->method != HTTP_HEAD) || r->url.len < sizeof scheme ||
+    const char *method = r->method == HTTP_GET    ? "GET"
+                         : r->method == HTTP_HEAD ? "HEAD"
+                         : r->method == HTTP_PUT  ? "PUT"
+                                                  : NULL;
+    if (!method || r->url.len < sizeof scheme ||
         memcmp(r->url.data, scheme, sizeof scheme - 1) != 0 ||
         !all_visible(r->url.data, r->url.len))
         return false;
@@ -310,9 +314,10 @@ bool http_plain_request(const struct http_req *r, struct bytes *text, struct byt
     bytes_add(origin, host, host_len);
     if (host_len > 3 && memcmp(host + host_len - 3, ":80", 3) == 0)
         host_len -= 3; /* as the library writes it, and signatures have it */
-    bytes_addf(text, "%s %s%s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: %s\r\nAccept: */*\r\n",
-               r->method == HTTP_GET ? "GET" : "HEAD", *path == '/' ? "" : "/", path, (int)host_len,
-               host, HTTP_AGENT);
+    bytes_addf(text, "%s %s%s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: %s\r\nAccept: */*\r\n", method,
+               *path == '/' ? "" : "/", path, (int)host_len, host, HTTP_AGENT);
+    if (r->method == HTTP_PUT)
+        bytes_addf(text, "Content-Length: %zu\r\n", r->body_len);
     for (size_t i = 0; i < r->n_headers; i++) {
         bytes_add(text, r->headers[i].data, r->headers[i].len);
         bytes_add_str(text, "\r\n");

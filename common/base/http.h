@@ -89,8 +89,9 @@ struct http_framing {
 };
 enum http_head http_answer_head(const char *data, size_t len, struct http_answer *ret,
                                 struct http_framing *framing);
-/* The request as bytes, and where to: "host:port" of an http:// URL. False: it has something that
- * only the library understands (TLS, a name with a password, an odd character, a body). Pure. */
+/* The request as bytes up to its body, and where to: "host:port" of an http:// URL. False: it has
+ * something that only the library understands (TLS, a name with a password, an odd character,
+ * another method than GET, HEAD and PUT). Pure. */
 bool http_plain_request(const struct http_req *r, struct bytes *text, struct bytes *origin);
 
 /* Sets the options of `easy` that are the same for all requests. Once. */

@@ -18,7 +18,7 @@ SPEC = settings joined by ',':  size=N (1000)  and faults FAULT=K, each for the 
   no-sums=400|501       refuses the header that asks for it
   late=K:MS             the first K answers begin MS milliseconds late
   slow=BYTES            so many bytes a second, until somebody asks for /_fast; again from /_slow on
-PUT stores an object under any key. POST ?uploads, PUT ?partNumber&uploadId, POST ?uploadId, DELETE as S3 does.
+PUT stores an object under any key; early=STATUS answers it before the body is read (0: never, nor is it read); chunked and close as above. POST ?uploads, PUT ?partNumber&uploadId, POST ?uploadId, DELETE as S3 does.
 GET /BUCKET?list-type=2 lists made-up buckets: flat-N (img_000000…), tree-DxF (class_DDDD/file_FFFF.jpg), deep-N, else what was PUT; minio-KIND-… the same, by a server of that name.
 GET /_count/PATH answers how many requests /PATH had; /_peak the most requests at once;
 /_cuts how many listings began in mid-folder;
@@ -81,6 +81,7 @@ class Request:
         path, _, query = target.partition("?")
         self.path = urllib.parse.unquote(path)
         self.query = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+        self.unread = 0
 
 
 async def read_request(reader):
@@ -93,7 +94,12 @@ async def read_request(reader):
         if name:
             headers[name.lower()] = value.strip()
     length = int(headers.get("content-length", 0))
-    return Request(method, target, headers, await reader.readexactly(length) if length else b"")
+    r = Request(method, target, headers, b"")
+    if method == "PUT" and "/early=" in r.path:
+        r.unread = length
+    elif length:
+        r.body = await reader.readexactly(length)
+    return r
 
 
 def send(writer, status, headers, body=b"", length=None):
@@ -183,7 +189,24 @@ def write(r, writer, key):
         STORED[key] = b"".join(parts[i] for i in sorted(parts))
         return send(writer, 200, {}, b"<CompleteMultipartUploadResult><ETag>x</ETag></CompleteMultipartUploadResult>")
     STORED[key] = r.body
-    return send(writer, 200, tag)
+    s = settings(key.split("/")[1]) if "/" in key else {}
+    send(writer, 200, tag, length=False if "chunked" in s else None)
+    if "chunked" in s or "close" in s:
+        writer.close()
+
+
+async def answer_early(r, reader, writer):
+    key = r.path.lstrip("/")
+    s = settings(key.split("/")[1])
+    COUNTS[r.path] = COUNTS.get(r.path, 0) + 1
+    if s["early"] == "0":
+        await asyncio.sleep(3600)
+    if s["early"] != "200":
+        error(writer, int(s["early"]), s)
+    else:
+        send(writer, 200, {"ETag": '"%08x"' % fnv(key)})
+    await writer.drain()
+    STORED[key] = await reader.readexactly(r.unread)
 
 
 # --- objects ----------------------------------------------------------------------------------------
@@ -330,7 +353,7 @@ async def serve(reader, writer):
             NOW += 1
             PEAK = max(PEAK, NOW)
             try:
-                await answer(r, writer)
+                await (answer_early(r, reader, writer) if r.unread else answer(r, writer))
                 if not writer.is_closing():
                     await writer.drain()
             finally:

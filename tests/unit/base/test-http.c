@@ -207,6 +207,12 @@ Test(http, plain_requests)
         cr_expect(http_plain_request(&req, &text, &origin));
         cr_expect_eq(strncmp(text.data, "HEAD ", 5), 0, "%s", text.data);
         req.method = HTTP_PUT;
+        req.body_len = 17;
+        bytes_clear(&text);
+        cr_expect(http_plain_request(&req, &text, &origin));
+        cr_expect_eq(strncmp(text.data, "PUT ", 4), 0, "%s", text.data);
+        cr_expect(strstr(text.data, "\r\nContent-Length: 17\r\n"), "%s", text.data);
+        req.method = HTTP_POST;
         cr_expect_not(http_plain_request(&req, &text, &origin));
     }
 }
