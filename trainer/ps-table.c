@@ -10,6 +10,7 @@
 #include "ps-table.h"
 
 #define DIM_MAX (1u << 28)
+#define STILL   1e-30f /* a momentum that changes no number, and soon would be slow to multiply */
 
 struct table {
     struct ps_shape shape;
@@ -17,9 +18,9 @@ struct table {
     uint32_t *seen; /* of each row: the clock up to which it is brought, plus 1; 0: untouched */
 };
 
-/* What one step did to all rows that had no gradient. */
+/* What one step did to all rows that had no gradient: v = momentum v, w -= rate v. */
 struct tick {
-    float rate, momentum;
+    float rate, momentum; /* LARS' v holds steps: 1 */
 };
 
 struct ps_tables {
@@ -123,20 +124,28 @@ int ps_tables_same(const struct ps_tables *t, uint64_t seed, const struct ps_sha
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* Without a gradient a step is v = m v, w -= rate v: many of them are one product and one sum. */
+/* What a step does to a row without a gradient. False: nor will any later one. */
+static bool coast(float *w, float *v, uint32_t dim, const struct tick *t)
+{
+    int moves = 0;
+    for (uint32_t k = 0; k < dim; k++) {
+        float next = t->momentum * v[k];
+        v[k] = fabsf(next) < STILL ? 0 : next;
+        w[k] -= t->rate * v[k];
+        moves |= v[k] != 0;
+    }
+    return moves;
+}
+
+/* Step by step, as a process that trains alone: so that the bits do not depend on when a row is
+ * looked at. */
 static void catch_up(const struct ps_tables *t, struct table *one, uint64_t row)
 {
     uint32_t dim = one->shape.dim;
     float *w = one->w + row * dim, *v = one->v + row * dim;
-    double keep = 1, sum = 0;
-    for (uint32_t i = one->seen[row] - 1; i < t->clock && keep > 1e-30; i++) {
-        keep *= t->past[i].momentum;
-        sum += keep * t->past[i].rate;
-    }
-    for (uint32_t k = 0; k < dim; k++) {
-        w[k] -= (float)sum * v[k];
-        v[k] *= (float)keep;
-    }
+    for (uint32_t i = one->seen[row] - 1; i < t->clock; i++)
+        if (!coast(w, v, dim, &t->past[i]))
+            break;
 }
 
 static float *row_of(const struct ps_tables *t, struct table *one, uint64_t row)
@@ -337,7 +346,7 @@ static void step(struct ps_tables *t, struct shares *s, const struct ps_push *p)
     }
     if ((t->clock & (t->clock + 1)) == 0) /* all ones: the room is full */
         t->past = xrealloc(t->past, (2 * (size_t)t->clock + 2) * sizeof *t->past);
-    t->past[t->clock++] = (struct tick){p->rate, p->momentum};
+    t->past[t->clock++] = (struct tick){u.trust > 0 ? 1 : u.rate, u.momentum};
 }
 
 int ps_tables_push(struct ps_tables *t, const struct bytes *pushed, size_t ranks,

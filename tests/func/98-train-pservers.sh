@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Two parameter servers with rows on ports of their own and two trainers learn what one process does; a server that is
-# killed is named, who sends garbage is refused, and training goes on from the last checkpoint.
+# killed is named, who sends garbage is refused, and training goes on from the last checkpoint, to the bits of a job that nothing stopped.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/pservers.sh"
 make_ratings "$SRC"
@@ -64,3 +64,15 @@ until_true 60 went_on || fail "it does not go on: $(logs)"
 kill -TERM "${trainers[1]}"
 all_ended 0 143
 grep -q "going on from $T/long/pass-" "$T/trainer1.log" || fail "it began anew: $(logs)"
+
+newest() {
+    ls -d "$T"/"$1"/pass-*/done | tail -n 1 | sed 's,/done$,,'
+}
+end=$(($("$PYTHON" -c 'import json, sys; print(json.load(open(sys.argv[1]))["step"])' "$(newest long)/state.json") + 15))
+for folder in long never-stopped; do
+    job --num_passes 100000 --max_steps $end --saving_period 0 --save_dir "$T/$folder"
+    all_ended 0 0
+done
+grep -q "done: step=$end " "$T/trainer0.log" || fail "$(logs)"
+expect "the same place" "$(basename "$(newest long)")" "$(basename "$(newest never-stopped)")"
+diff -r "$(newest long)" "$(newest never-stopped)" || fail "not the bits of a job that was never stopped"
