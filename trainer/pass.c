@@ -104,6 +104,8 @@ static int write_checkpoint(struct run *r, struct err *err)
 
 static int write_and_tell(struct run *r, struct err *err)
 {
+    if (claim_keep(r->saves, err))
+        return err_wrap(err, "--save_dir");
     if (write_checkpoint(r, err))
         return err_wrap(err, "pass %" PRIu64 " batch %" PRIu64, r->at.pass, r->at.batch);
     r->saved_at = r->at.step;

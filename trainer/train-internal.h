@@ -4,6 +4,7 @@
 
 #include "batch.h"
 #include "checkpoint.h"
+#include "claim.h"
 #include "collective.h"
 #include "events.h"
 #include "net.h"
@@ -25,7 +26,8 @@ struct run {
     struct checkpoint_about about; /* the whole model */
     struct batches *batches, *test;
     struct schedule schedule;
-    struct events *events; /* rank 0 with --log_dir, else NULL */
+    struct claim *saves, *shows; /* of --save_dir and --log_dir: rank 0's, while it runs */
+    struct events *events;       /* rank 0 with --log_dir, else NULL */
     struct report report;
     struct checkpoint at;  /* where training is; on rank 0 its token is always that of at.batch */
     uint64_t longest_pass; /* batches of the rank that has most */

@@ -256,11 +256,21 @@ static int load_net(struct run *r, struct net *n, struct err *err)
     return got > 0 && own_momentum(r, n, err) ? -1 : got;
 }
 
+/* This run may save there, and no other one does. */
+static int claim_saves(struct run *r, struct err *err)
+{
+    if (checkpoint_may_save(r->o->save_dir, err))
+        return -1;
+    return claim_take(&r->saves, r->o->save_dir, "saving.lock", r->log, err)
+               ? err_wrap(err, "--save_dir")
+               : 0;
+}
+
 static int load(struct run *r, struct err *err)
 {
     cleanup_backend struct backend *b = NULL;
     cleanup_net struct net *whole = NULL;
-    if (r->o->save_dir && checkpoint_may_save(r->o->save_dir, err))
+    if (r->o->save_dir && claim_saves(r, err))
         return -1;
     if (strcmp(r->o->resume, "never") == 0 || (goes_on(r->o) && !r->o->save_dir))
         return 0;
@@ -354,7 +364,8 @@ static int open_logs(struct run *r, struct err *err)
                                .json = r->o->json && is_first(r) ? stdout : NULL,
                                .passes = (uint64_t)r->o->num_passes};
     if (r->o->log_dir && is_first(r)) {
-        if (events_open(&r->events, r->o->log_dir, r->at.step, err))
+        if (claim_take(&r->shows, r->o->log_dir, "curves.lock", r->log, err) ||
+            events_open(&r->events, r->o->log_dir, r->at.step, err))
             return err_wrap(err, "--log_dir");
         if (r->at.step == 0)
             events_graph(r->events, r->n);
@@ -437,6 +448,8 @@ static void close_all(struct run *r, bool failed)
         r->c->failed = failed || r->c->broken;
     report_close(&r->report);
     events_close(r->events);
+    claim_release(r->shows);
+    claim_release(r->saves);
     collective_close(r->c); /* and with it r->ps */
     if (r->stuck) /* threads still read into its memory, for as long as their files hang */
         return;
