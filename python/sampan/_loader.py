@@ -121,7 +121,8 @@ class _Handle:
     def __init__(self, lib, options):
         self.lib, self.pointer, self.held = lib, ctypes.c_void_p(), 0
         self.process = os.getpid()
-        self.turn = threading.Lock()  # one thread at a time takes batches
+        self.turn = threading.RLock()  # one thread at a time takes batches
+        self.epochs = 0  # that were read to their end
         err = _Err()
         if lib.loader_open(ctypes.byref(self.pointer), ctypes.byref(options), ctypes.byref(err)):
             raise err.raised()
@@ -140,10 +141,16 @@ class _Handle:
             raise err.raised()
         return rc
 
-    def take(self):
-        """The next batch, or None at the epoch's end."""
-        held = _Held(self)
-        return held if self._patiently(self.lib.loader_next_within, WAIT_NS, ctypes.byref(held.batch)) else None
+    def take(self, epochs):
+        """The next batch, or None at the epoch's end: to all who began before it, also on other threads."""
+        with self.turn:
+            if self.epochs != epochs:
+                return None
+            held = _Held(self)
+            if self._patiently(self.lib.loader_next_within, WAIT_NS, ctypes.byref(held.batch)):
+                return held
+            self.epochs += 1
+            return None
 
     def set_epoch(self, epoch):
         self._patiently(self.lib.loader_set_epoch_within, epoch, WAIT_NS)
@@ -303,14 +310,15 @@ class Loader:
         self._here().set_epoch(epoch)
 
     def __iter__(self):
-        """To the end of the epoch; the next iteration is the next epoch."""
+        """To the end of the epoch; the next iteration is the next epoch. Threads may share the batches of one."""
         handle = self._here()
-        return iter(lambda: self._next(handle), None)  # no frame that would keep the batch that was given last
+        epochs = handle.epochs
+        return iter(lambda: self._next(handle, epochs), None)  # no frame that would keep the batch that was given last
 
-    def _next(self, handle):
+    def _next(self, handle, epochs):
         if self._handle is not handle:  # another one, or None: loaded, closed
             return None
-        held = self._here().take()
+        held = self._here().take(epochs)
         return held and self._taken(held)
 
     def _taken(self, held):

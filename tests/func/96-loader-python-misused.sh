@@ -81,14 +81,16 @@ for value in (1, 2), (1, 2, 3, 4), (float("nan"), 0, 0), (1e38, 1, 1):
     refused(ValueError, "want three numbers", opened, std=value)
 same("the largest seed", next(iter(opened(seed=2 ** 64 - 1))).step, 0)
 
-# Threads that take batches at once get each once. (Who is at the end of an epoch while others go on begins the next.)
-loader, taken = opened(batch_size=1, epochs=1, depth=8), []
-takers = [threading.Thread(target=lambda: taken.extend(int(b.numbers[0]) for b in loader)) for _ in range(4)]
-for t in takers:
-    t.start()
-for t in takers:
-    t.join()
-same("samples", sorted(taken), list(range(36)))
+# Threads that take batches at once get each once, and all end with the epoch that they began in.
+loader = opened(batch_size=1, depth=8)
+for epoch in range(2):
+    taken, iterators = [], [iter(loader) for _ in range(4)]
+    takers = [threading.Thread(target=lambda batches: taken.extend((b.epoch, int(b.numbers[0])) for b in batches), args=(i,)) for i in iterators]
+    for t in takers:
+        t.start()
+    for t in takers:
+        t.join()
+    same("samples", sorted(taken), [(epoch, i) for i in range(36)])
 
 # Ctrl-C while a sample hangs: at once, again and again; no memory is lost by it, and neither closing nor the end waits.
 loader = sampan.Loader(one_hangs, samples=names, batch_size=4, size=16, threads=1)
