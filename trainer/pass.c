@@ -2,6 +2,8 @@
  * signal asks for. */
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -102,12 +104,27 @@ static int write_checkpoint(struct run *r, struct err *err)
                            sizeof r->saved, err);
 }
 
-static int write_and_tell(struct run *r, struct err *err)
+static int write_ours(struct run *r, struct err *err)
 {
     if (claim_keep(r->saves, err))
         return err_wrap(err, "--save_dir");
-    if (write_checkpoint(r, err))
-        return err_wrap(err, "pass %" PRIu64 " batch %" PRIu64, r->at.pass, r->at.batch);
+    return write_checkpoint(r, err)
+               ? err_wrap(err, "pass %" PRIu64 " batch %" PRIu64, r->at.pass, r->at.batch)
+               : 0;
+}
+
+/* A signal that asks for the end comes after it: on a mount it would break a call off (EINTR). */
+static int write_and_tell(struct run *r, struct err *err)
+{
+    sigset_t ends, before;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &ends, &before);
+    int failed = write_ours(r, err);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed)
+        return -1;
     r->saved_at = r->at.step;
     report_break(&r->report);
     log_info(r->log, "Saving parameters to %s", r->saved);
