@@ -158,8 +158,8 @@ static void take_found(struct node *n, const struct found *f)
     }
 }
 
-/* A clean node's object was replaced by another writer. */
-static void replace_clean(struct stage *s, struct node *n, const struct found *f)
+/* A node's object was replaced by another writer, and nothing is here that it lacks. */
+static void replace(struct stage *s, struct node *n, const struct found *f)
 {
     bool goes_on = !n->given || (f->grew && f->gen == n->row.gen);
     n->same_back = goes_on ? n->same_back + 1 : 0;
@@ -173,6 +173,31 @@ static void replace_clean(struct stage *s, struct node *n, const struct found *f
         content_discard(s, n); /* else who uses it sees the new generation, and begins anew */
     n->row.flags &= ~(unsigned)(N_STAGED | N_MAP);
     tell(s, n->row.ino, NULL);
+}
+
+/* What the store has is whole and later than what its row knew: better than a torn remainder. */
+static void give_up_torn(struct stage *s, struct node *n)
+{
+    cleanup_free char *key = node_key_new(n);
+    log_warn(s->conf.log,
+             "the store has a later content than what the machine's stop has torn here: that "
+             "one is dropped path=%s",
+             key);
+    n->row.flags &= ~(unsigned)(N_DIRTY | N_PUBLISH | N_HELD | N_SYNCED | N_DURABLE);
+    n->row.flags |= N_STORED;
+    dirty_remove(s, n);
+    owed_remove(s, n);
+}
+
+void node_replaced(struct stage *s, struct node *n, const struct seen *seen,
+                   const struct object_meta *meta)
+{
+    struct found f = {.known = meta != NULL, .seen = *seen};
+    if (meta)
+        f.meta = *meta;
+    if (n->row.flags & N_HELD)
+        give_up_torn(s, n);
+    replace(s, n, &f);
 }
 
 static void changed_under_dirty(struct stage *s, struct node *n)
@@ -249,20 +274,6 @@ static void same_content(struct stage *s, struct node *n, const struct found *f)
     journal_put(s, n, NULL);
 }
 
-/* What the store has is whole and later than what its row knew: better than a torn remainder. */
-static void give_up_torn(struct stage *s, struct node *n)
-{
-    cleanup_free char *key = node_key_new(n);
-    log_warn(s->conf.log,
-             "the store has a later content than what the machine's stop has torn here: that "
-             "one is dropped path=%s",
-             key);
-    n->row.flags &= ~(unsigned)(N_DIRTY | N_PUBLISH | N_HELD | N_SYNCED | N_DURABLE);
-    n->row.flags |= N_STORED;
-    dirty_remove(s, n);
-    owed_remove(s, n);
-}
-
 static void merge_known(struct stage *s, struct node *n, const struct found *f, uint64_t moment)
 {
     if (n->mark == s->marks && node_is_folder(n) && !f->folder)
@@ -303,7 +314,7 @@ static void merge_known(struct stage *s, struct node *n, const struct found *f, 
         journal_put(s, n, NULL);
         return;
     }
-    replace_clean(s, n, f);
+    replace(s, n, f);
     journal_put(s, n, NULL);
 }
 

@@ -42,6 +42,11 @@ struct object_meta node_meta(const struct node *n);
 int node_stored(struct stage *s, struct node *n, const char *key, const struct seen *seen,
                 bool left, struct err *err);
 void node_lose(struct stage *s, struct node *n); /* list.c: the store has it no more */
+/* list.c: the store has another object in its place, and nothing (or torn bytes: N_HELD) is here
+ * that was not stored. `meta` NULL: its attributes stay as they are, or are not known. The caller
+ * saves the row. */
+void node_replaced(struct stage *s, struct node *n, const struct seen *seen,
+                   const struct object_meta *meta);
 struct node *node_at(struct stage *s, const char *key);
 
 /* carry.c: whoever waits for a small file carries it up himself, and nobody is woken for it. */

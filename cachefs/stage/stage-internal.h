@@ -9,8 +9,8 @@
  *
  *   row                                       the store must ...                      done in
  *   DIRTY and PUBLISH                         get the content under the node's path    upload.c
- *   at other key than its path (`skey`)       move the object to the path              owed.c
- *   META                                      get the attributes                       owed.c
+ *   at other key than its path (`skey`)       move the object to the path              move.c
+ *   META                                      get the attributes                       move.c
  *   `doomed` (a table of keys)                lose that key, or an upload in parts     owed.c
  *
  * A node's content is in data/INO (sparse; its size is the file's size) and, if some of it is only

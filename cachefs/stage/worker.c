@@ -16,7 +16,7 @@
 #include "log.h"
 #include "mem.h"
 #include "content-internal.h"
-#include "owed-internal.h"
+#include "task-internal.h"
 
 #define LOOK_AT     64 /* nodes of the queue, for one that may go now */
 #define CHAIN_LIMIT 16
@@ -123,8 +123,8 @@ static enum may may_go(struct stage *s, struct node *n, const char *key, struct 
 
 /* --- what is done for a node: no lock held --------------------------------------------------- */
 
-static int done_at(struct stage *s, struct node *n, const char *key, const struct seen *seen,
-                   bool left, const struct object_meta *meta, unsigned clear, struct err *err)
+int done_at(struct stage *s, struct node *n, const char *key, const struct seen *seen, bool left,
+            const struct object_meta *meta, unsigned clear, struct err *err)
 {
     ACQUIRE(&s->lock);
     unsigned flags = n->row.flags;
@@ -206,18 +206,6 @@ int node_stored(struct stage *s, struct node *n, const char *key, const struct s
     return 0;
 }
 
-struct task {
-    struct node *n;
-    char *key, *from; /* from: where its object is now, if elsewhere */
-    unsigned flags;
-    enum node_kind kind;
-    struct object_meta meta;
-    char *target, *etag;
-    struct flight to_flight, from_flight;
-    bool fetch;                    /* only make it independent of where it is */
-    const struct stage_call *call; /* who waits for it and does it himself; NULL: a worker does */
-};
-
 static int do_link(struct stage *s, struct task *t, struct err *err)
 {
     struct seen seen = {0};
@@ -237,65 +225,6 @@ static int do_folder(struct stage *s, struct task *t, struct err *err)
     if (remote_marker(s, t->key, &t->meta, err))
         return -1;
     return done_at(s, t->n, t->key, &seen, true, &t->meta, 0, err);
-}
-
-/* Its object vanished: what is here whole goes up again, the rest is lost. */
-static int vanished(struct stage *s, struct task *t)
-{
-    struct node *n = t->n;
-    ACQUIRE(&s->lock);
-    log_warn(s->conf.log, "deleted by another writer before it could be moved path=%s", t->key);
-    node_set_skey(s, n, NULL);
-    n->row.flags &= ~(unsigned)N_STORED;
-    if ((n->row.flags & (N_STAGED | N_MAP | N_ORPHAN)) == N_STAGED) {
-        n->row.flags |= N_DIRTY | N_PUBLISH;
-        dirty_add(s, n);
-        return journal_save(s, n, NULL);
-    }
-    if (!(n->row.flags & (N_DIRTY | N_ORPHAN)))
-        node_lose(s, n);
-    return 0;
-}
-
-/* A life that ended between the store's answer and its journal has moved it. */
-static bool is_there(struct stage *s, struct task *t, struct seen *ret)
-{
-    struct object_meta meta;
-    bool known;
-    const struct record *row = &t->n->row;
-    if (!t->from || remote_look(s, t->key, &meta, &known, ret, NULL))
-        return false;
-    if (*t->etag && *ret->etag)
-        return strcmp(t->etag, ret->etag) == 0;
-    return row->rsize == ret->size && row->rmtime_ns == ret->mtime_ns;
-}
-
-/* No store copies so much by one request. */
-static bool needs_parts(const struct stage *s, const struct task *t)
-{
-    return t->kind == NODE_FILE && !(s->caps & STORE_RENAME) && s->caps & STORE_MULTIPART &&
-           t->n->row.rsize > s->conf.copy_max;
-}
-
-static int do_move(struct stage *s, struct task *t, struct err *err)
-{
-    if (needs_parts(s, t)) /* written there anew, of parts that the store copies */
-        return node_publish(s, t->n, t->key, /* wished= */ false, NULL, err);
-    struct seen seen = {.size = t->n->row.rsize,
-                        .mtime_ns = *t->etag ? LIST_MTIME_UNKNOWN : t->n->row.rmtime_ns};
-    bool left = false;
-    struct err why = {0};
-    const char *from = t->from ? t->from : t->key;
-    if (remote_move(s, from, t->key, &t->meta, s->caps & STORE_LOCAL ? "" : t->etag, &left, &seen,
-                    &why) == 0)
-        return done_at(s, t->n, t->key, &seen, left, &t->meta, 0, err);
-    if (why.class == ERR_NOT_FOUND && is_there(s, t, &seen))
-        return done_at(s, t->n, t->key, &seen, /* left= */ false, &t->meta, 0, err);
-    if (why.class == ERR_NOT_FOUND)
-        return vanished(s, t);
-    if (err)
-        *err = why;
-    return -1;
 }
 
 /* Fetches all of it, so that its object may be overwritten. */

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "mem.h"
@@ -114,6 +115,50 @@ static void check_down_while_writing(struct bench *b)
 static void in_background(struct stage_conf *c)
 {
     c->commit = COMMIT_BACKGROUND;
+}
+
+static void replace_before_it_moves(struct bench *b)
+{
+    ask_number(b, "/_set?down=1");
+    t_rename(b, STAGE_ROOT, "f", STAGE_ROOT, "g");
+    ask_number(b, "/_put/out/f?text=theirs");
+    ask_number(b, "/_set?down=0");
+    stage_retry(b->s);
+    t_settle(b);
+}
+
+Test(down, replaced_before_it_moved)
+{
+    struct bench b;
+    bench_start(&b, true);
+    in_background(&b.conf);
+    ask_number(&b, "/_put/out/f?text=stored");
+    bench_open(&b, true);
+    t_lookup(&b, STAGE_ROOT, "f"); /* none of its content is here */
+    replace_before_it_moves(&b);
+    expect_stored(&b, "f", NULL);
+    expect_stored(&b, "g", "theirs");
+    expect_text(&b, STAGE_ROOT, "g", "theirs");
+    bench_stop(&b);
+}
+
+Test(down, replaced_before_it_moved_with_its_content_here)
+{
+    struct bench b;
+    bench_start(&b, true);
+    in_background(&b.conf);
+    b.conf.refresh_ns = STAGE_EACH_LOOK;
+    bench_open(&b, true);
+    t_file(&b, STAGE_ROOT, "f", "ours");
+    t_settle(&b);
+    replace_before_it_moves(&b);
+    expect_stored(&b, "f", "theirs");
+    expect_stored(&b, "g", "ours");
+    expect_text(&b, STAGE_ROOT, "g", "ours");
+    for (int i = 0; i < 30000 && lookup_errno(&b, STAGE_ROOT, "f"); i++)
+        usleep(10000); /* a listing that failed is not tried again at once */
+    expect_text(&b, STAGE_ROOT, "f", "theirs");
+    bench_stop(&b);
 }
 
 Test(down, work_goes_on_while_the_store_is_down)
