@@ -227,50 +227,57 @@ static int do_folder(struct stage *s, struct task *t, struct err *err)
     return done_at(s, t->n, t->key, &seen, true, &t->meta, 0, err);
 }
 
-/* Fetches all of it, so that its object may be overwritten. */
-static int fetch_content(struct stage *s, struct content *c, struct err *err)
+/* Its object may be overwritten from now on: what is here is all there is. s->lock held. */
+static int leave_object(struct stage *s, struct node *n, char *target, struct err *err)
 {
-    (void)s;
-    ACQUIRE(&c->lock);
-    return content_load(c, err) || content_need(c, 0, c->size, true, err) ||
-                   content_dirty(c, /* wait= */ true, err)
-               ? -1
-               : 0;
-}
-
-static int do_fetch(struct stage *s, struct task *t, struct err *err)
-{
-    struct node *n = t->n;
-    cleanup_bytes struct bytes target = {0};
-    if (t->kind == NODE_LINK) {
-        if (!t->target && remote_target(s, t->from, n->row.rsize, &target, err))
-            return -1;
-    } else {
-        struct content *c = content_take(s, n);
-        int result = fetch_content(s, c, err);
-        content_done(c);
-        if (result)
-            return -1;
-    }
-    ACQUIRE(&s->lock);
-    if (!n->row.skey)
-        return 0;
-    cleanup_free char *was = xstrdup(n->row.skey);
-    if (journal_begin(s, err))
-        return -1;
-    if (!n->row.target && target.data)
-        n->row.target = bytes_take(&target);
+    cleanup_free char *was = n->row.skey ? xstrdup(n->row.skey) : NULL;
+    unsigned flags = n->row.flags;
+    if (!was || journal_begin(s, err))
+        return was ? -1 : 0;
+    if (!n->row.target)
+        n->row.target = target ? xstrdup(target) : NULL;
     node_set_skey(s, n, NULL);
-    n->row.flags = (n->row.flags | N_DIRTY | N_PUBLISH) & ~(unsigned)N_STORED;
+    /* What was stored must outlive the machine's end, as it did there. */
+    n->row.flags = (flags | N_DIRTY | N_PUBLISH | N_SYNCED | N_DURABLE) & ~(unsigned)N_STORED;
     if (journal_doom(s, was, NULL, n->row.ino, err) || journal_put(s, n, err) ||
         journal_commit(s, err)) {
         journal_rollback(s);
         node_set_skey(s, n, take_ptr(&was));
-        n->row.flags |= N_STORED;
+        n->row.flags = flags;
         return -1;
     }
+    n->synced_seq = n->seq;
+    s->resolved++;
     doom_add(s, was, NULL, n->row.ino);
     return 0;
+}
+
+static int fetch_content(struct stage *s, struct node *n, struct err *err)
+{
+    struct content *c = content_take(s, n);
+    int result = -1;
+    {
+        ACQUIRE(&c->lock);
+        if (content_load(c, err) == 0 && content_need(c, 0, c->size, true, err) == 0 &&
+            content_dirty(c, /* wait= */ true, err) == 0 && content_sync(c, err) == 0) {
+            ACQUIRE(&s->lock);
+            result = leave_object(s, n, NULL, err);
+        }
+    }
+    content_done(c);
+    return result;
+}
+
+/* Fetches all of it, so that its object may be overwritten. */
+static int do_fetch(struct stage *s, struct task *t, struct err *err)
+{
+    cleanup_bytes struct bytes target = {0};
+    if (t->kind != NODE_LINK)
+        return fetch_content(s, t->n, err);
+    if (!t->target && remote_target(s, t->from, t->n->row.rsize, &target, err))
+        return -1;
+    ACQUIRE(&s->lock);
+    return leave_object(s, t->n, target.data, err);
 }
 
 static int do_parts(struct stage *s, struct task *t, struct err *err)

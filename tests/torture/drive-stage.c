@@ -16,12 +16,14 @@
  *   more:NAME:K      the same without the fsync
  *   safe:NAME:K      content K is written to NAME.tmp and synced, which is renamed to NAME
  *   move:A:B, remove:A
+ *   swap:A:B         three moves at once: each has the other's name
  *   settle           all that is owed is stored
+ *   pending          prints what is not stored, as `status` does
  *   export:FOLDER    copies all files, as a reader of the mount sees them
  *   close
  *
  * What a step is about to do and what it has reached is marked (mark:…, seen by meddle): begun,
- * put, synced, moving, moved, removing, removed, stored. A step that fails ends the run with its
+ * put, synced, moving, moved, swapping, removing, removed, stored. A step that fails ends the run with its
  * error: one line, exit 1; settle's is printed, and no more, after "try".
  */
 #include <errno.h>
@@ -226,6 +228,18 @@ static int step_move(struct drive *d, const struct words *w, struct err *err)
     return 0;
 }
 
+static int step_swap(struct drive *d, const struct words *w, struct err *err)
+{
+    char temp[72];
+    snprintf(temp, sizeof temp, "%s.swap", w->a);
+    mark("swapping", w->a, w->b);
+    return stage_rename(d->s, &waits, STAGE_ROOT, w->a, STAGE_ROOT, temp, 0, err) ||
+                   stage_rename(d->s, &waits, STAGE_ROOT, w->b, STAGE_ROOT, w->a, 0, err) ||
+                   stage_rename(d->s, &waits, STAGE_ROOT, temp, STAGE_ROOT, w->b, 0, err)
+               ? -1
+               : 0;
+}
+
 static int step_safe(struct drive *d, const struct words *w, struct err *err)
 {
     struct words temp = *w, move;
@@ -257,6 +271,19 @@ static int step_settle(struct drive *d, const struct words *w, struct err *err)
     else if (err)
         *err = why;
     return rc;
+}
+
+static int step_pending(struct drive *d, const struct words *w, struct err *err)
+{
+    struct json_writer json;
+    cleanup_bytes struct bytes text = {0};
+    (void)w, (void)err;
+    jw_init(&json, &text);
+    jw_object(&json, NULL);
+    stage_pending(d->s, &json);
+    jw_end(&json);
+    printf("%s\n", text.data);
+    return 0;
 }
 
 struct export
@@ -320,9 +347,11 @@ static const struct step {
     const char *name;
     int (*run)(struct drive *d, const struct words *w, struct err *err);
 } steps[] = {
-    {"open", step_open},     {"close", step_close},   {"put", step_put},       {"sync", step_sync},
-    {"log", step_log},       {"more", step_more},     {"safe", step_safe},     {"move", step_move},
-    {"remove", step_remove}, {"settle", step_settle}, {"export", step_export},
+    {"open", step_open},       {"close", step_close},     {"put", step_put},
+    {"sync", step_sync},       {"log", step_log},         {"more", step_more},
+    {"safe", step_safe},       {"move", step_move},       {"swap", step_swap},
+    {"remove", step_remove},   {"settle", step_settle},   {"pending", step_pending},
+    {"export", step_export},
 };
 
 static int run_step(struct drive *d, const char *word, struct err *err)

@@ -6,8 +6,9 @@ it, and the store as it was at that moment. Then a new mount of another boot ope
 
   - every object of the store is whole: all of a content that was written under its name at some time;
   - a file whose content was synced (fsync, or close with commit=close) and not touched since has it, in the store
-    and to a reader; one that was removed is gone; of a rename that nobody synced, the content is under one of the
-    two names;
+    and to a reader; one that was removed is gone; of a rename, or a swap, that nobody synced, each content is under one
+    of the names;
+  - a reader of the mount sees what the store has, unless the mount says that it is not stored;
   - a log keeps the records that were synced, also where nobody may store it before somebody has looked at it;
   - no upload in parts is left at the store.
 """
@@ -23,9 +24,9 @@ import s3mem
 
 RECORD = 700
 MULTIPART = 16 << 20
-LIFE = ("open put:a:1 sync:b:1 safe:c:1 log:l:1 more:l:2 log:l:3 settle put:a:2 sync:b:2 safe:c:2 log:l:4 put:d:1 move:d:e "
-        "remove:a sync:f:1 put:g:1 safe:c:3 log:l:5 more:l:6 settle safe:c:4 sync:h:1 put:b:3 move:f:g log:l:7 sync:i:1 remove:h "
-        "put:h:2 safe:c:5 put:a:4 sync:a:5 move:i:j sync:k:1 remove:b more:l:8 safe:c:6 close").split()
+LIFE = ("open put:a:1 sync:b:1 safe:c:1 log:l:1 more:l:2 log:l:3 sync:n:1 sync:p:1 sync:q:1 settle put:a:2 sync:b:2 safe:c:2 log:l:4 put:d:1 "
+        "move:d:e remove:a sync:f:1 put:n:2 move:n:o log:l:5 put:g:1 safe:c:3 swap:p:q log:l:6 more:l:7 settle safe:c:4 sync:h:1 put:b:3 move:f:g "
+        "log:l:8 sync:i:1 remove:h put:h:2 safe:c:5 put:a:4 sync:a:5 move:i:j swap:p:q sync:k:1 remove:b more:l:9 safe:c:6 close").split()
 # S3 takes what is large in parts: cut in the middle of an upload, of one that is begun anew, and of a copy.
 IN_PARTS = "open put:z:1 log:l:1 sync:a:1 log:l:2 settle sync:z:2 sync:a:2 log:l:3 put:z:3 remove:a safe:c:1 move:z:zz log:l:4 settle close".split()
 LIVES = {f"{store}-{commit}": (store, commit, LIFE) for store in ("file", "s3") for commit in ("background", "close")}
@@ -76,7 +77,7 @@ class File:
 
 class Model:
     def __init__(self, marks):
-        self.files, self.moves = {}, []
+        self.files, self.moves, self.swaps = {}, [], []
         for mark in marks:
             what, name, value = mark.split(":", 2)
             getattr(self, what)(name, value)
@@ -84,9 +85,14 @@ class Model:
     def of(self, name):
         return self.files.setdefault(name, File())
 
+    def touched(self, *names):
+        """What is known of moves that nobody synced holds no more where somebody changed one of their names."""
+        self.moves = [m for m in self.moves if not set(names) & set(m[:2])]
+        self.swaps = [s for s in self.swaps if not set(names) & set(s[0])]
+
     def begun(self, name, value):
         f = self.of(name)
-        self.moves = [m for m in self.moves if name not in m[:2]]
+        self.touched(name)
         if name == "l":
             f.log.append(int(value))
             f.set(records(name, f.log), False)
@@ -103,13 +109,13 @@ class Model:
         self.all_named()
 
     def all_named(self):
-        self.moves = []
+        self.moves, self.swaps = [], []
         for f in self.files.values():
             f.named = True
 
     def moving(self, name, to):
         a, b = self.of(name), self.of(to)
-        self.moves = [m for m in self.moves if not {name, to} & set(m[:2])]
+        self.touched(name, to)
         if a.hard and a.named:
             self.moves.append((name, to, a.now))
         b.ever |= a.ever
@@ -120,8 +126,19 @@ class Model:
     def moved(self, name, to):
         pass
 
+    def swapping(self, name, to):
+        a, b, temp = self.of(name), self.of(to), self.of(f"{name}.swap")
+        self.touched(name, to)
+        kept = [f.now for f in (a, b) if f.hard and f.named]
+        self.swaps.append(((name, to, f"{name}.swap"), kept))
+        a.ever |= b.ever
+        b.ever |= a.ever
+        temp.ever |= a.ever
+        a.now, a.hard, b.now, b.hard = b.now, b.hard, a.now, a.hard
+        a.named = b.named = temp.named = False
+
     def removing(self, name, value):
-        self.moves = [m for m in self.moves if name not in m[:2]]
+        self.touched(name)
         self.of(name).set(None, True)
         self.of(name).named = False
 
@@ -140,8 +157,11 @@ class Model:
             return len(data) % RECORD == 0 and records(name, self.of(name).log).startswith(data)
         return data in self.of(name).ever
 
-    def judge(self, store, view):
+    def judge(self, store, view, pending=None):
         wrong = []
+        for name in sorted(set(store) | set(view)) if pending is not None else []:
+            if name not in pending and store.get(name) != view.get(name):
+                wrong.append(f"{name} is {size(store.get(name))} in the store and other {size(view.get(name))} in the mount, and nothing is owed")
         for name, data in store.items():
             if not self.whole(name, data):
                 wrong.append(f"the store has something else under {name}: {len(data)} bytes")
@@ -155,6 +175,10 @@ class Model:
         for name, to, data in self.moves:
             if data not in (store.get(name), store.get(to)):
                 wrong.append(f"{name} was synced and then renamed to {to}: it is under neither name")
+        for names, contents in self.swaps:
+            for data in contents:
+                if data not in [store.get(name) for name in names]:
+                    wrong.append(f"{names[0]} and {names[1]} were synced and then swapped: {size(data)} are under none of {names}")
         return wrong
 
 
@@ -228,14 +252,15 @@ class StageCuts:
             view.mkdir()
             model = Model(told["marks"])
             wrong = [f"before: {w}" for w in model.judge(store.objects(bucket), {}) if "something else" in w]
-            drive = store.drive(self.tools / "drive-stage", bucket, stage, commit, "open", "settle:try", f"export:{view}", "close")
+            drive = store.drive(self.tools / "drive-stage", bucket, stage, commit, "open", "settle:try", f"export:{view}", "pending", "close")
             done = self.run(drive, self.other_boot())
             if done.code == 77:
                 return
             if done.code:
                 wrong.append(f"{done.end}: {' / '.join(done.lines[-2:])}")
             else:
-                wrong += model.judge(store.objects(bucket), files_in(view)) + store.left(bucket)
+                pending = [item["path"] for line in done.lines if line.startswith('{"pending"') for item in json.loads(line)["pending"]["items"]]
+                wrong += model.judge(store.objects(bucket), files_in(view), pending) + store.left(bucket)
                 wrong += [line for line in done.lines if line.startswith("unreadable ")]
             self.torture.verdict(f"stage of={name} life={log.parent} seed={seed}", wrong,
                                  f"cut at {told['cut']} of {told['ops']}, names {told['names']}, last: {told['marks'][-3:]}\n{done.text}")
