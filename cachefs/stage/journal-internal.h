@@ -26,6 +26,7 @@ enum stmt {
     ST_DOOM,
     ST_UNDOOM,
     ST_CALL,
+    ST_CALL_DROP,
     ST_META,
     ST_UPLOAD,
     ST_UPLOAD_DROP,
@@ -57,6 +58,8 @@ int journal_doom(struct stage *s, const char *key, const char *upload, uint64_t 
                  struct err *err);
 int journal_undoom(struct stage *s, const char *key, const char *upload, struct err *err);
 int journal_call(struct stage *s, const struct stage_call *c, uint64_t ino, struct err *err);
+/* The call was refused: it has no answer, and changes something again when it comes again. */
+int journal_call_drop(struct stage *s, const struct stage_call *c, struct err *err);
 int journal_meta(struct stage *s, const char *key, uint64_t value, struct err *err);
 #define UPLOAD_GROWS "~" /* as `id`: `key` is a temporary name of what grows there */
 int journal_upload(struct stage *s, uint64_t ino, const char *key, const char *id, struct err *err);

@@ -29,6 +29,7 @@ static const char *const texts[ST_COUNT] = {
     [ST_DOOM] = SQL_DOOM,
     [ST_UNDOOM] = SQL_UNDOOM,
     [ST_CALL] = SQL_CALL,
+    [ST_CALL_DROP] = SQL_CALL_DROP,
     [ST_META] = SQL_META,
     [ST_UPLOAD] = SQL_UPLOAD,
     [ST_UPLOAD_DROP] = SQL_UPLOAD_DROP,
@@ -176,6 +177,14 @@ int journal_call(struct stage *s, const struct stage_call *c, uint64_t ino, stru
     sqlite3_bind_int64(st, 2, (int64_t)c->unique);
     sqlite3_bind_int64(st, 3, (int64_t)ino);
     return run(s, ST_CALL, err);
+}
+
+int journal_call_drop(struct stage *s, const struct stage_call *c, struct err *err)
+{
+    if (!c->unique)
+        return 0;
+    sqlite3_bind_int64(s->journal.stmts[ST_CALL_DROP], 1, (int64_t)c->unique);
+    return run(s, ST_CALL_DROP, err);
 }
 
 int journal_meta(struct stage *s, const char *key, uint64_t value, struct err *err)

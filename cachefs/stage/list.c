@@ -24,7 +24,7 @@
 
 /* --- telling --------------------------------------------------------------------------------- */
 
-static void tell(struct stage *s, uint64_t ino, const char *name)
+void tell_change(struct stage *s, uint64_t ino, const char *name)
 {
     if (!s->changed_fn)
         return;
@@ -172,7 +172,7 @@ static void replace(struct stage *s, struct node *n, const struct found *f)
     if (!n->content)
         content_discard(s, n); /* else who uses it sees the new generation, and begins anew */
     n->row.flags &= ~(unsigned)(N_STAGED | N_MAP);
-    tell(s, n->row.ino, NULL);
+    tell_change(s, n->row.ino, NULL);
 }
 
 /* What the store has is whole and later than what its row knew: better than a torn remainder. */
@@ -225,7 +225,7 @@ static void add_found(struct stage *s, struct node *folder, const struct found *
     n->mark = s->marks;
     node_link(s, folder, n);
     journal_put(s, n, NULL);
-    tell(s, folder->row.ino, f->name);
+    tell_change(s, folder->row.ino, f->name);
 }
 
 /* Something is here, below or in it, that the store does not have. */
@@ -246,7 +246,7 @@ void node_lose(struct stage *s, struct node *n)
     while (n->first)
         node_lose(s, n->first);
     if (folder)
-        tell(s, folder->row.ino, n->row.name);
+        tell_change(s, folder->row.ino, n->row.name);
     node_unlink(s, n);
     n->row.flags = (n->row.flags | N_ORPHAN) & ~(unsigned)N_STORED;
     n->row.gen++;

@@ -10,6 +10,7 @@
 #include "mem.h"
 #include "content-internal.h"
 #include "owed-internal.h"
+#include "undo-internal.h"
 
 int refuse(int e, const char *name, struct err *err)
 {
@@ -260,8 +261,10 @@ static int make(struct stage *s, const struct stage_call *c, uint64_t parent,
         if (make_node(s, c, folder, like, &n, err))
             return -1;
     }
-    if (waits_for_store(s) && owed_wait(s, c, n, err))
+    if (waits_for_store(s) && owed_wait(s, c, n, err)) {
+        undo_make(s, c, n);
         return -1;
+    }
     n->lookups++;
     node_attr(s, n, ret);
     return 0;
@@ -488,20 +491,23 @@ void orphan_apply(struct stage *s, struct node *n)
     }
 }
 
-void keep_folder(struct stage *s, struct node *folder)
+bool keep_folder(struct stage *s, struct node *folder)
 {
     if (!folder->parent || folder->first || s->caps & STORE_FOLDERS ||
         folder->row.flags & (N_STORED | N_META))
-        return;
+        return false;
     folder->row.flags |= N_META | N_KNOWN;
-    if (journal_save(s, folder, NULL))
+    if (journal_save(s, folder, NULL)) {
         folder->row.flags &= ~(unsigned)N_META;
-    else
-        owed_add(s, folder);
+        return false;
+    }
+    owed_add(s, folder);
+    return true;
 }
 
 /* s->lock held. */
-static int remove_node(struct stage *s, const struct stage_call *c, struct node *n, struct err *err)
+static int remove_node(struct stage *s, const struct stage_call *c, struct node *n,
+                       struct removed *ret, struct err *err)
 {
     struct node *folder = n->parent;
     bool begun = journal_begin(s, err) == 0;
@@ -511,8 +517,9 @@ static int remove_node(struct stage *s, const struct stage_call *c, struct node 
             journal_rollback(s);
         return -1;
     }
+    removed_begin(ret, n);
     orphan_apply(s, n);
-    keep_folder(s, folder);
+    ret->kept = keep_folder(s, folder);
     return 0;
 }
 
@@ -528,7 +535,7 @@ static int child_there(struct stage *s, const struct stage_call *c, uint64_t par
 }
 
 static int unlink_child(struct stage *s, const struct stage_call *c, uint64_t parent,
-                        const char *name, uint64_t *ret_ino, struct err *err)
+                        const char *name, struct removed *ret, struct err *err)
 {
     struct node *n;
     int result = child_there(s, c, parent, name, &n, err);
@@ -536,12 +543,11 @@ static int unlink_child(struct stage *s, const struct stage_call *c, uint64_t pa
         return result;
     if (node_is_folder(n))
         return refuse(EISDIR, name, err);
-    *ret_ino = n->row.ino;
-    return remove_node(s, c, n, err);
+    return remove_node(s, c, n, ret, err);
 }
 
 static int rmdir_child(struct stage *s, const struct stage_call *c, uint64_t parent,
-                       const char *name, uint64_t *ret_ino, struct err *err)
+                       const char *name, struct removed *ret, struct err *err)
 {
     struct node *n;
     int result = child_there(s, c, parent, name, &n, err);
@@ -562,12 +568,11 @@ static int rmdir_child(struct stage *s, const struct stage_call *c, uint64_t par
     }
     if (n->first)
         return refuse(ENOTEMPTY, name, err);
-    *ret_ino = n->row.ino;
-    return remove_node(s, c, n, err);
+    return remove_node(s, c, n, ret, err);
 }
 
 typedef int remove_fn(struct stage *s, const struct stage_call *c, uint64_t parent,
-                      const char *name, uint64_t *ret_ino, struct err *err);
+                      const char *name, struct removed *ret, struct err *err);
 
 static int remove_name(struct stage *s, const struct stage_call *c, uint64_t parent,
                        const char *name, remove_fn *fn, struct err *err)
@@ -576,12 +581,18 @@ static int remove_name(struct stage *s, const struct stage_call *c, uint64_t par
     uint64_t ino;
     if (waits_for_store(s) && !c->wait)
         return STAGE_WAIT;
-    if (!call_answered(s, c, &ino)) {
-        int result = fn(s, c, parent, name, &ino, err);
-        if (result)
-            return result;
+    if (call_answered(s, c, &ino))
+        return waits_for_store(s) ? doom_wait(s, c, ino, err) : 0;
+    struct removed removed = {0};
+    int result = fn(s, c, parent, name, &removed, err);
+    if (result)
+        return result;
+    if (waits_for_store(s) && doom_wait(s, c, removed.n->row.ino, err)) {
+        undo_remove(s, c, &removed);
+        result = -1;
     }
-    return waits_for_store(s) ? doom_wait(s, c, ino, err) : 0;
+    removed_end(s, &removed);
+    return result;
 }
 
 int stage_unlink(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,

@@ -288,7 +288,7 @@ static int wait_more(struct stage *s, struct waiting *w, bool busy, const struct
 static int wait_node(struct stage *s, const struct stage_call *c, struct node *n, struct err *err)
 {
     uint64_t want = n->seq;
-    bool content = n->row.flags & N_DIRTY;
+    bool content = n->row.kind == NODE_FILE && n->row.flags & N_DIRTY;
     struct waiting w;
     wait_begin(s, &w, c);
     owed_add(s, n);

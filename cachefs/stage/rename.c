@@ -1,19 +1,22 @@
 /*
  * Rename. Here it is one transaction: the new name, and for each object below that has no key of
  * its own yet, the key where it lies now. From then on the difference between path and key is what
- * is owed; nothing else has to be remembered, and a restart goes on where it ended.
+ * is owed; nothing else has to be remembered, and a restart goes on where it ended. Where the store
+ * refuses it to a caller who waits, it is undone: a rename back, by the same means.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
 #include "mem.h"
-#include "owed-internal.h"
+#include "undo-internal.h"
 
 struct moved {
     struct node *n;
     char *key;  /* where its object lies */
     char *left; /* where there may be one, too, that must go */
+    uint64_t ino;
+    bool marked; /* its marker is owed for this alone */
 };
 
 struct move {
@@ -21,10 +24,15 @@ struct move {
     const char *name;
     struct moved *all;
     size_t count, cap;
+    struct stage *s;
+    struct removed removed; /* target, while the caller waits for the store */
+    bool kept;              /* the folder it left got a marker for that */
+    struct move *undoes;    /* this one, which was refused; NULL: a caller's own */
 };
 
 static void move_release(struct move *m)
 {
+    removed_end(m->s, &m->removed);
     for (size_t i = 0; i < m->count; i++) {
         free(m->all[i].key);
         free(m->all[i].left);
@@ -61,9 +69,12 @@ static void collect(struct stage *s, struct move *m, struct node *n)
         m->all = xrealloc(m->all, m->cap * sizeof m->all[0]);
     }
     bool lies = node_is_stored(s, n) && !n->row.skey;
+    /* What was refused has left nothing where it was to go. */
+    bool left = node_maybe_at_path(n) && (!m->undoes || n->busy);
     m->all[m->count++] = (struct moved){.n = n,
                                         .key = lies ? node_key_new(n) : NULL,
-                                        .left = node_maybe_at_path(n) ? node_key_new(n) : NULL};
+                                        .left = left ? node_key_new(n) : NULL,
+                                        .ino = n->row.ino};
     for (struct node *c = n->first; c; c = c->after)
         collect(s, m, c);
 }
@@ -92,16 +103,36 @@ static int write_rows(struct stage *s, const struct stage_call *c, const struct 
     }
     if (m->target && orphan_journal(s, m->target, err))
         return -1;
-    return journal_call(s, c, m->n->row.ino, err);
+    if (!m->undoes)
+        return journal_call(s, c, m->n->row.ino, err);
+    const struct move *was = m->undoes;
+    if (was->removed.n && removed_return_journal(s, &was->removed, was->folder, err))
+        return -1;
+    return journal_call_drop(s, c, err);
+}
+
+/* It lies where its path is: nothing is owed for that. */
+static void back_home(struct stage *s, const struct move *m, struct node *n)
+{
+    node_set_skey(s, n, NULL);
+    for (size_t i = 0; m->undoes && i < m->undoes->count; i++)
+        if (m->undoes->all[i].ino == n->row.ino && m->undoes->all[i].marked)
+            n->row.flags &= ~(unsigned)N_META;
+    journal_save(s, n, NULL);
+    if (!node_owes(n) && !n->busy)
+        owed_remove(s, n);
 }
 
 static void apply(struct stage *s, struct move *m)
 {
     struct node *old_folder = m->n->parent;
-    if (m->target)
+    if (m->target) {
+        removed_begin(&m->removed, m->target);
         orphan_apply(s, m->target);
+    }
     for (size_t i = 0; i < m->count; i++) {
         struct node *n = m->all[i].n;
+        m->all[i].marked = m->all[i].key && node_is_folder(n) && !(n->row.flags & N_META);
         if (m->all[i].key && node_is_folder(n))
             n->row.flags |= N_META;
         if (m->all[i].key)
@@ -115,17 +146,15 @@ static void apply(struct stage *s, struct move *m)
     node_touch_names(m->folder, m->n);
     for (size_t i = 0; i < m->count; i++) {
         struct node *n = m->all[i].n;
-        /* Back where it lies: nothing is owed. */
         cleanup_free char *path = n->row.skey ? node_key_new(n) : NULL;
-        if (path && strcmp(path, n->row.skey) == 0) {
-            node_set_skey(s, n, NULL);
-            journal_save(s, n, NULL);
-        }
+        if (path && strcmp(path, n->row.skey) == 0)
+            back_home(s, m, n);
         if (m->all[i].left)
             doom_add(s, m->all[i].left, NULL, n->row.ino);
         owed_add(s, n);
     }
-    keep_folder(s, old_folder);
+    if (!m->undoes)
+        m->kept = keep_folder(s, old_folder);
 }
 
 static int transact(struct stage *s, const struct stage_call *c, struct move *m, struct err *err)
@@ -215,6 +244,72 @@ static int wait_below(struct stage *s, const struct stage_call *c, struct node *
     return 0;
 }
 
+/* --- refused --------------------------------------------------------------------------------- */
+
+static bool failed_below(const struct node *n)
+{
+    if (n->failed)
+        return true;
+    for (const struct node *c = n->first; c; c = c->after)
+        if (failed_below(c))
+            return true;
+    return false;
+}
+
+/* Names that could not be deleted are there still. */
+static void pardon_below(struct stage *s, const struct node *n)
+{
+    for (struct doom *d = s->dooms, *next; d; d = next) {
+        next = d->next;
+        if (d->ino == n->row.ino && d->failed && !d->upload &&
+            journal_undoom(s, d->key, NULL, NULL) == 0)
+            doom_remove(s, d);
+    }
+    for (const struct node *c = n->first; c; c = c->after)
+        pardon_below(s, c);
+}
+
+/* Gives false where somebody made that impossible: then it stays owed. */
+static bool rename_back(struct stage *s, const struct stage_call *c, struct move *m,
+                        struct node *from, const char *name)
+{
+    struct node *n = m->n, *left = n->parent, *folder;
+    if (child_of(s, from, name) ||
+        (m->removed.n && !removed_can_return(s, &m->removed, n, &folder)))
+        return false;
+    CLEANUP(move_release)
+    struct move back = {.s = s, .n = n, .folder = from, .name = name, .undoes = m};
+    if (transact(s, c, &back, NULL))
+        return false;
+    if (m->removed.n)
+        removed_return(s, &m->removed, left);
+    if (m->kept)
+        unkeep_folder(s, from);
+    tell_change(s, left->row.ino, m->name);
+    return true;
+}
+
+static void undo_rename(struct stage *s, const struct stage_call *c, struct move *m,
+                        uint64_t parent, const char *name)
+{
+    struct node *n = m->n, *from = node_of(s, parent);
+    if (!n->parent || n->parent != m->folder || strcmp(n->row.name, m->name) != 0 || !from ||
+        from->row.flags & N_ORPHAN)
+        return;
+    if (failed_below(n) && !rename_back(s, c, m, from, name))
+        return;
+    pardon_below(s, n);
+    from->listed_ns = 0;
+    tell_change(s, from->row.ino, name);
+}
+
+static int wait_renamed(struct stage *s, const struct stage_call *c, struct node *n,
+                        struct err *err)
+{
+    int result = wait_below(s, c, n, err);
+    return result ? result : journal_barrier_held(s, err);
+}
+
 int stage_rename(struct stage *s, const struct stage_call *c, uint64_t parent, const char *name,
                  uint64_t new_parent, const char *new_name, unsigned flags, struct err *err)
 {
@@ -224,24 +319,20 @@ int stage_rename(struct stage *s, const struct stage_call *c, uint64_t parent, c
         return refuse(EINVAL, name, err);
     if (waits_for_store(s) && !c->wait)
         return STAGE_WAIT;
-    if (!call_answered(s, c, &ino)) {
-        int result;
-        do {
-            CLEANUP(move_release) struct move m = {.name = new_name};
-            result = try_rename(s, c, parent, name, new_parent, &m, flags, err);
-            ino = m.n ? m.n->row.ino : 0;
-        } while (result == 2);
-        if (result)
-            return result;
-    }
-    struct node *n = node_of(s, ino);
-    if (!n || !waits_for_store(s))
-        return 0;
-    n->pins++;
-    int result = wait_below(s, c, n, err);
-    if (result == 0)
-        result = journal_barrier_held(s, err);
-    n->pins--;
-    node_reap(s, n);
+    bool answered = call_answered(s, c, &ino);
+    int result;
+    do {
+        CLEANUP(move_release) struct move m = {.s = s, .name = new_name};
+        result = answered ? 0 : try_rename(s, c, parent, name, new_parent, &m, flags, err);
+        struct node *n = answered ? node_of(s, ino) : m.n;
+        if (result || !n || !waits_for_store(s))
+            continue;
+        n->pins++;
+        result = wait_renamed(s, c, n, err);
+        if (result && m.count)
+            undo_rename(s, c, &m, parent, name);
+        n->pins--;
+        node_reap(s, n);
+    } while (result == 2);
     return result;
 }

@@ -28,6 +28,7 @@
 #define SQL_DOOM   "INSERT OR REPLACE INTO doomed VALUES(?1, ?2, ?3)"
 #define SQL_UNDOOM "DELETE FROM doomed WHERE key = ?1 AND upload = ?2"
 #define SQL_CALL   "INSERT OR REPLACE INTO call VALUES(?1, ?2, ?3)"
+#define SQL_CALL_DROP "DELETE FROM call WHERE uniq = ?1"
 #define SQL_META   "INSERT OR REPLACE INTO meta VALUES(?1, ?2)"
 
 #define SQL_UPLOAD      "INSERT OR REPLACE INTO upload VALUES(?1, ?2, ?3)"

@@ -271,6 +271,8 @@ bool node_has_grown(struct stage *s, struct node *n, const struct seen *seen, ui
 /* folder_refresh() and node_look() are called with s->lock held and give it up while they wait; the
  * caller's pin keeps the node. */
 void *tell_main(void *arg); /* the thread that calls s->changed_fn */
+/* s->lock held. As stage_changed_fn has it. */
+void tell_change(struct stage *s, uint64_t ino, const char *name);
 
 /* health.c. Any lock of ours may be held. The disk refused what was asked of it (errno `code`;
  * `err` says it in words, or is NULL), or it did something well that it may have refused before. */
@@ -290,8 +292,8 @@ int child_now(struct stage *s, struct node *folder, const char *name, bool wait,
  * that nobody wrote down: a life that was killed after the store had taken it. */
 bool node_is_stored(const struct stage *s, const struct node *n);
 bool node_maybe_at_path(const struct node *n);
-/* An implied folder that lost its last child gets a marker, or it would vanish. */
-void keep_folder(struct stage *s, struct node *folder);
+/* An implied folder that lost its last child gets a marker, or it would vanish: true. */
+bool keep_folder(struct stage *s, struct node *folder);
 /* Within a transaction: what of a node that loses its name must go at the store. Then, after the
  * commit, its part in memory. */
 int orphan_journal(struct stage *s, const struct node *n, struct err *err);

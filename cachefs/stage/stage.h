@@ -22,7 +22,7 @@
  *     release.
  *  5. What the store refuses (denied, gone, full) is an error of the call that waits for it; the
  *     bytes stay here, listed by stage_pending(), tried again by stage_retry() and, for errors that
- *     pass, by themselves.
+ *     pass, by themselves. A change of names that is refused to a caller who waits is undone.
  *  6. The stage's files never exceed `limit` nor go below the free-space floor: ENOSPC at write,
  *     nothing half-written. Stored, closed content is dropped (oldest first) to make room; content
  *     that is owed never is. So a file that is being written has to fit: parts that went up stay

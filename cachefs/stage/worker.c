@@ -359,6 +359,15 @@ static void prepare(struct stage *s, struct task *t)
         key_departs(s, &t->from_flight, t->from);
 }
 
+/* A denied request has left nothing under a name that the node has no more: nothing must go. */
+static void pardon_denied(struct stage *s, const struct task *t)
+{
+    cleanup_free char *path = t->n->parent ? node_key_new(t->n) : NULL;
+    struct doom *d = path && strcmp(path, t->key) != 0 ? doom_find(s, t->key) : NULL;
+    if (d && d->ino == t->n->row.ino && !d->busy && journal_undoom(s, t->key, NULL, NULL) == 0)
+        doom_remove(s, d);
+}
+
 static void conclude(struct stage *s, struct task *t, int result, const struct err *err)
 {
     struct node *n = t->n;
@@ -376,6 +385,8 @@ static void conclude(struct stage *s, struct task *t, int result, const struct e
         n->why = NULL;
     } else {
         node_failed(s, n, err);
+        if (err->class == ERR_DENIED)
+            pardon_denied(s, t);
         log_warn(s->conf.log, "not stored yet path=%s why=%s", t->key, err->msg);
     }
     if (n->row.flags & N_ORPHAN)

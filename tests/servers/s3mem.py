@@ -9,11 +9,12 @@
 
 Objects with metadata and ETags as S3 makes them, listings by page, copies (also of ranges, with If-Match),
 uploads in parts. What nobody but the tests may do is below /_: GET
-  /_set?NAME=VALUE        deny=1 answers 403 to what writes, fail=N 503 to the next N requests, down=1 drops all connections,
+  /_set?NAME=VALUE        deny=1 answers 403 to what writes, deny=2 only to what deletes, fail=N 503 to the next N requests, down=1 drops all connections,
                           late=MS delays all answers, nocopy=1 answers 501 to copies of ranges, hold=1 keeps what writes
                           waiting until hold=0
   /_uploads /_objects     how many uploads were begun and not ended; objects there are
   /_held                  requests that wait
+  /_deny/KEY              answers 403 to what writes this key; of "" to none but what deny says
   /_count/METHOD          requests so far, "PUT" also counts parts; LIST, COPY, PART, ABORT, DELETES by their own names
   /_put/KEY?text=T        an object written by somebody else; /_delete/KEY
   /_meta/KEY?name=N       a metadata value, /_md5/KEY its content's sum, /_history/KEY the sizes it had, by ','
@@ -183,12 +184,17 @@ class S3(http.server.BaseHTTPRequestHandler):
                 if SETTINGS.get("fail"):
                     SETTINGS["fail"] -= 1
                     raise Refusal(503, "SlowDown")
-                if SETTINGS.get("deny") and self.command in ("PUT", "POST", "DELETE"):
+                if self.denies(key):
                     raise Refusal(403, "AccessDenied")
                 self.serve(key, body)
         except Refusal as why:
             text = f"<Error><Code>{why.code}</Code><Message>as told</Message></Error>"
             self.answer(why.status, text.encode())
+
+    def denies(self, key):
+        deletes = self.command == "DELETE" or "delete" in self.query
+        writes = self.command in ("PUT", "POST", "DELETE")
+        return {1: writes, 2: deletes}.get(SETTINGS.get("deny")) or (writes and key and key == SETTINGS.get("denied"))
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_one
 
@@ -204,6 +210,9 @@ class S3(http.server.BaseHTTPRequestHandler):
                 for name, value in self.query.items():
                     SETTINGS[name] = int(value)
                 GATE.notify_all()
+                text = "0"
+            elif what == "deny":
+                SETTINGS["denied"] = key
                 text = "0"
             elif what == "held":
                 text = str(COUNTS.get("held", 0))

@@ -23,8 +23,8 @@
  *   close
  *
  * What a step is about to do and what it has reached is marked (mark:…, seen by meddle): begun,
- * put, synced, moving, moved, swapping, removing, removed, stored. A step that fails ends the run with its
- * error: one line, exit 1; settle's is printed, and no more, after "try".
+ * put, synced, moving, moved, swapping, removing, removed, stored. A step that fails ends the run
+ * with its error: one line, exit 1; settle's is printed, and no more, after "try".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -347,10 +347,10 @@ static const struct step {
     const char *name;
     int (*run)(struct drive *d, const struct words *w, struct err *err);
 } steps[] = {
-    {"open", step_open},       {"close", step_close},     {"put", step_put},
-    {"sync", step_sync},       {"log", step_log},         {"more", step_more},
-    {"safe", step_safe},       {"move", step_move},       {"swap", step_swap},
-    {"remove", step_remove},   {"settle", step_settle},   {"pending", step_pending},
+    {"open", step_open},     {"close", step_close},   {"put", step_put},
+    {"sync", step_sync},     {"log", step_log},       {"more", step_more},
+    {"safe", step_safe},     {"move", step_move},     {"swap", step_swap},
+    {"remove", step_remove}, {"settle", step_settle}, {"pending", step_pending},
     {"export", step_export},
 };
 

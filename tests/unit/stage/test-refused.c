@@ -1,0 +1,225 @@
+/* Calls that the store refuses to a caller who waits for it: nothing is half there afterwards. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mem.h"
+#include "stage-testing.h"
+
+/* a: stored; b: stored; e/: an empty folder; d/: one and two; */
+static void begin(struct bench *b)
+{
+    bench_start(b, true);
+    bench_open(b, true);
+    t_file(b, STAGE_ROOT, "a", "content of a");
+    t_file(b, STAGE_ROOT, "b", "content of b");
+    t_mkdir(b, STAGE_ROOT, "e");
+    uint64_t d = t_mkdir(b, STAGE_ROOT, "d");
+    t_file(b, d, "one", "1");
+    t_file(b, d, "two", "2");
+}
+
+static void expect_nothing_owed(struct bench *b)
+{
+    struct bytes text = {0};
+    struct json_writer w;
+    jw_init(&w, &text);
+    jw_object(&w, NULL);
+    stage_pending(b->s, &w);
+    jw_end(&w);
+    cr_expect(strstr(text.data, "\"files\":0"), "%s", text.data);
+    bytes_release(&text);
+}
+
+static void expect_all(struct bench *b)
+{
+    char names[256];
+    names_in(b, STAGE_ROOT, names, sizeof names);
+    cr_expect_str_eq(names, "a b d e");
+    uint64_t d = t_lookup(b, STAGE_ROOT, "d");
+    names_in(b, d, names, sizeof names);
+    cr_expect_str_eq(names, "one two");
+    expect_text(b, STAGE_ROOT, "a", "content of a");
+    expect_text(b, STAGE_ROOT, "b", "content of b");
+    expect_text(b, d, "one", "1");
+    expect_text(b, d, "two", "2");
+    expect_stored(b, "a", "content of a");
+    expect_stored(b, "b", "content of b");
+    expect_stored(b, "d/one", "1");
+    expect_stored(b, "d/two", "2");
+    expect_stored(b, "d/", "");
+    expect_stored(b, "e/", "");
+}
+
+/* All is as before: now, to a life that follows, and once the store takes it again. */
+static void end(struct bench *b)
+{
+    t_settle(b);
+    expect_all(b);
+    expect_nothing_owed(b);
+    bench_close(b);
+    bench_open(b, false);
+    expect_all(b);
+    ask_number(b, "/_set?deny=0");
+    ask_number(b, "/_deny/");
+    stage_retry(b->s);
+    t_settle(b);
+    expect_all(b);
+    expect_nothing_owed(b);
+    cr_expect_eq(ask_number(b, "/_objects"), 6);
+    bench_stop(b);
+}
+
+enum what { MKDIR, SYMLINK, UNLINK, RMDIR, RENAME, RENAME_OVER, RENAME_FOLDER, RENAME_OVER_FOLDER };
+
+static int do_it(struct bench *b, enum what what, const struct stage_call *c, struct err *err)
+{
+    struct stage_attr a;
+    const uint64_t root = STAGE_ROOT;
+    switch (what) {
+    case MKDIR:
+        return stage_mkdir(b->s, c, root, "new", 0755, &a, err);
+    case SYMLINK:
+        return stage_symlink(b->s, c, root, "new", "a", &a, err);
+    case UNLINK:
+        return stage_unlink(b->s, c, root, "a", err);
+    case RMDIR:
+        return stage_rmdir(b->s, c, root, "e", err);
+    case RENAME:
+        return stage_rename(b->s, c, root, "a", t_lookup(b, root, "d"), "new", 0, err);
+    case RENAME_OVER:
+        return stage_rename(b->s, c, root, "a", root, "b", 0, err);
+    case RENAME_FOLDER:
+        return stage_rename(b->s, c, root, "d", root, "new", 0, err);
+    case RENAME_OVER_FOLDER:
+        return stage_rename(b->s, c, root, "d", root, "e", 0, err);
+    }
+    return 0;
+}
+
+static void refused(enum what what, const char *how)
+{
+    struct bench b;
+    struct err err = {0};
+    const struct stage_call call = {.unique = 10, .wait = true};
+    begin(&b);
+    ask_number(&b, how);
+    cr_expect_eq(do_it(&b, what, &call, &err), -1);
+    cr_expect_eq(err_errno(&err), EACCES, "%s", err.msg);
+    t_settle(&b); /* what was under way */
+    expect_all(&b);
+    expect_nothing_owed(&b);
+    bench_close(&b); /* killed before it could answer: the kernel asks again */
+    bench_open(&b, false);
+    err = (struct err){0};
+    cr_expect_eq(do_it(&b, what, &call, &err), -1);
+    cr_expect_eq(err_errno(&err), EACCES, "%s", err.msg);
+    end(&b);
+}
+
+#define DENIED "/_set?deny=1"
+
+Test(refused, mkdir)
+{
+    refused(MKDIR, DENIED);
+}
+Test(refused, symlink)
+{
+    refused(SYMLINK, DENIED);
+}
+Test(refused, unlink)
+{
+    refused(UNLINK, DENIED);
+}
+Test(refused, rmdir)
+{
+    refused(RMDIR, DENIED);
+}
+Test(refused, rename)
+{
+    refused(RENAME, DENIED);
+}
+Test(refused, rename_over_a_file)
+{
+    refused(RENAME_OVER, DENIED);
+}
+Test(refused, rename_of_a_folder)
+{
+    refused(RENAME_FOLDER, DENIED);
+}
+Test(refused, rename_over_an_empty_folder)
+{
+    refused(RENAME_OVER_FOLDER, DENIED);
+}
+
+/* Some of it went, some did not: what went comes back. */
+Test(refused, rename_of_a_folder_half_way)
+{
+    struct bench b;
+    struct err err = {0};
+    begin(&b);
+    ask_number(&b, "/_deny/out/new/two");
+    cr_expect_eq(do_it(&b, RENAME_FOLDER, &waits, &err), -1);
+    cr_expect_eq(err_errno(&err), EACCES, "%s", err.msg);
+    t_settle(&b);
+    expect_stored(&b, "new/one", NULL);
+    expect_stored(&b, "new/", NULL);
+    end(&b);
+}
+
+/* A copy that was let through, and whose origin can't go: both are there. */
+Test(refused, rename_whose_old_name_stays)
+{
+    struct bench b;
+    struct err err = {0};
+    begin(&b);
+    ask_number(&b, "/_set?deny=2");
+    cr_expect_eq(stage_rename(b.s, &waits, STAGE_ROOT, "a", STAGE_ROOT, "new", 0, &err), -1);
+    cr_expect_eq(err_errno(&err), EACCES, "%s", err.msg);
+    expect_nothing_owed(&b);
+    expect_text(&b, STAGE_ROOT, "a", "content of a");
+    expect_text(&b, STAGE_ROOT, "new", "content of a");
+    ask_number(&b, "/_set?deny=0");
+    t_unlink(&b, STAGE_ROOT, "new");
+    end(&b);
+}
+
+/* It has an open file, which goes on as if nothing had been tried. */
+Test(refused, unlink_of_an_open_file)
+{
+    struct bench b;
+    struct err err = {0};
+    begin(&b);
+    uint64_t fh = t_open(&b, t_lookup(&b, STAGE_ROOT, "a"), O_RDWR);
+    ask_number(&b, DENIED);
+    cr_expect_eq(do_it(&b, UNLINK, &waits, &err), -1);
+    ask_number(&b, "/_set?deny=0");
+    t_write(&b, fh, 0, "CONTENT");
+    t_close(&b, fh);
+    expect_stored(&b, "a", "CONTENT of a");
+    fh = t_open(&b, t_lookup(&b, STAGE_ROOT, "a"), O_RDWR);
+    t_write(&b, fh, 0, "content");
+    t_close(&b, fh);
+    end(&b);
+}
+
+/* Trouble that passes is no refusal: what it asked for comes. */
+Test(refused, the_store_is_only_away)
+{
+    struct bench b;
+    struct err err = {0};
+    struct stage_attr a;
+    bench_start(&b, true);
+    b.conf.patience_ns = 300000000;
+    bench_open(&b, true);
+    t_file(&b, STAGE_ROOT, "a", "content of a");
+    ask_number(&b, "/_set?down=1");
+    cr_expect_eq(stage_mkdir(b.s, &waits, STAGE_ROOT, "new", 0755, &a, &err), -1);
+    cr_expect_eq(err_errno(&err), EIO, "%s", err.msg);
+    ask_number(&b, "/_set?down=0");
+    stage_retry(b.s);
+    t_settle(&b);
+    expect_stored(&b, "new/", "");
+    bench_stop(&b);
+}
