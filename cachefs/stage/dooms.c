@@ -41,6 +41,14 @@ struct doom *doom_find(struct stage *s, const char *key)
     return s->n_dooms ? find_doom(s, key, NULL) : NULL;
 }
 
+char *doom_key_of(const struct stage *s, uint64_t ino, size_t nth)
+{
+    for (const struct doom *d = s->dooms; d; d = d->next)
+        if (d->ino == ino && !d->upload && !d->busy && nth-- == 0)
+            return xstrdup(d->key);
+    return NULL;
+}
+
 void doom_add(struct stage *s, const char *key, const char *upload, uint64_t ino)
 {
     struct doom *d = find_doom(s, key, upload);
@@ -114,13 +122,21 @@ static bool dooms_below(const struct stage *s, const struct doom *folder)
     return false;
 }
 
+/* A life that ended may have renamed a node's object to this key, and not have written it down:
+ * until the node is where it belongs, this may be the only one (move_from_left()). */
+static bool may_hold(struct stage *s, const struct doom *d)
+{
+    const struct node *n = s->caps & STORE_RENAME ? node_of(s, d->ino) : NULL;
+    return n && n->row.skey;
+}
+
 static bool doom_may_go(struct stage *s, const struct doom *d)
 {
     if (key_flies(s, d->key))
         return false;
     if (d->upload)
         return true;
-    if (holder_of(s, d->key))
+    if (holder_of(s, d->key) || may_hold(s, d))
         return false;
     const struct node *n = node_at(s, d->key);
     if (n && node_owes(n))

@@ -21,21 +21,11 @@
 #define CALLS_KEPT         4096u /* answers; the kernel resends only what nobody answered */
 
 static const char *const texts[ST_COUNT] = {
-    [ST_BEGIN] = "BEGIN",
-    [ST_COMMIT] = "COMMIT",
-    [ST_ROLLBACK] = "ROLLBACK",
-    [ST_PUT] = (SQL_PUT),
-    [ST_DROP] = SQL_DROP,
-    [ST_DOOM] = SQL_DOOM,
-    [ST_UNDOOM] = SQL_UNDOOM,
-    [ST_CALL] = SQL_CALL,
-    [ST_CALL_DROP] = SQL_CALL_DROP,
-    [ST_META] = SQL_META,
-    [ST_UPLOAD] = SQL_UPLOAD,
-    [ST_UPLOAD_DROP] = SQL_UPLOAD_DROP,
-    [ST_PART] = SQL_PART,
-    [ST_PART_DROP] = SQL_PART_DROP,
-    [ST_PARTS_DROP] = SQL_PARTS_DROP,
+    [ST_BEGIN] = "BEGIN",     [ST_COMMIT] = "COMMIT",         [ST_ROLLBACK] = "ROLLBACK",
+    [ST_PUT] = (SQL_PUT),     [ST_DROP] = SQL_DROP,           [ST_DOOM] = SQL_DOOM,
+    [ST_UNDOOM] = SQL_UNDOOM, [ST_CALL] = SQL_CALL,           [ST_CALL_DROP] = SQL_CALL_DROP,
+    [ST_META] = SQL_META,     [ST_UPLOAD] = SQL_UPLOAD,       [ST_UPLOAD_DROP] = SQL_UPLOAD_DROP,
+    [ST_PART] = SQL_PART,     [ST_PART_DROP] = SQL_PART_DROP, [ST_PARTS_DROP] = SQL_PARTS_DROP,
 };
 
 static int failed(struct stage *s, int code, struct err *ret_err)

@@ -50,6 +50,49 @@ static bool is_there(struct stage *s, struct task *t, struct seen *ret)
     return t->from && remote_look(s, t->key, &meta, &known, ret, NULL) == 0 && is_object_of(t, ret);
 }
 
+static bool lies_there(struct stage *s, struct task *t, const char *key)
+{
+    struct object_meta meta;
+    struct seen seen;
+    bool known;
+    return remote_look(s, key, &meta, &known, &seen, NULL) == 0 && is_object_of(t, &seen);
+}
+
+static bool now_lies_at(struct stage *s, struct node *n, char *key)
+{
+    struct record row = n->row;
+    row.skey = key;
+    if (journal_begin(s, NULL))
+        return false;
+    if (journal_undoom(s, key, NULL, NULL) || journal_put_record(s, &row, NULL) ||
+        journal_commit(s, NULL)) {
+        journal_rollback(s);
+        return false;
+    }
+    doom_forget(s, key);
+    node_set_skey(s, n, xstrdup(key));
+    return true;
+}
+
+bool move_from_left(struct stage *s, struct task *t)
+{
+    if (!t->from || !(s->caps & STORE_RENAME) || lies_there(s, t, t->from))
+        return false;
+    for (size_t nth = 0;; nth++) {
+        cleanup_free char *key = NULL;
+        {
+            ACQUIRE(&s->lock);
+            key = doom_key_of(s, t->n->row.ino, nth);
+        }
+        if (!key)
+            return false;
+        if (lies_there(s, t, key)) {
+            ACQUIRE(&s->lock);
+            return doom_find(s, key) && t->n->row.skey && now_lies_at(s, t->n, key);
+        }
+    }
+}
+
 /* No store copies so much by one request. */
 static bool needs_parts(const struct stage *s, const struct task *t)
 {
@@ -137,6 +180,8 @@ int do_move(struct stage *s, struct task *t, struct err *err)
     }
     if (why.class == ERR_NOT_FOUND && is_there(s, t, &seen))
         return done_at(s, t->n, t->key, &seen, /* left= */ false, &t->meta, 0, err);
+    if (why.class == ERR_NOT_FOUND && move_from_left(s, t))
+        return 0;
     if (why.class == ERR_NOT_FOUND)
         return vanished(s, t, "deleted by another writer");
     if (err)

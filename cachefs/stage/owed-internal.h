@@ -74,6 +74,8 @@ void why_keep(struct err **to, const struct err *why);
 
 /* dooms.c: s->lock held. */
 struct doom *doom_find(struct stage *s, const char *key);
+/* A copy of the n-th key that must go for this node; NULL: no more. */
+char *doom_key_of(const struct stage *s, uint64_t ino, size_t nth);
 /* The journal has it already. */
 void doom_add(struct stage *s, const char *key, const char *upload, uint64_t ino);
 void doom_forget(struct stage *s, const char *key);

@@ -24,12 +24,12 @@
 #define SQL_PUT                                                                                   \
     "INSERT OR REPLACE INTO node VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, " \
     "?14, ?15, ?16)"
-#define SQL_DROP   "DELETE FROM node WHERE ino = ?1"
-#define SQL_DOOM   "INSERT OR REPLACE INTO doomed VALUES(?1, ?2, ?3)"
-#define SQL_UNDOOM "DELETE FROM doomed WHERE key = ?1 AND upload = ?2"
-#define SQL_CALL   "INSERT OR REPLACE INTO call VALUES(?1, ?2, ?3)"
+#define SQL_DROP      "DELETE FROM node WHERE ino = ?1"
+#define SQL_DOOM      "INSERT OR REPLACE INTO doomed VALUES(?1, ?2, ?3)"
+#define SQL_UNDOOM    "DELETE FROM doomed WHERE key = ?1 AND upload = ?2"
+#define SQL_CALL      "INSERT OR REPLACE INTO call VALUES(?1, ?2, ?3)"
 #define SQL_CALL_DROP "DELETE FROM call WHERE uniq = ?1"
-#define SQL_META   "INSERT OR REPLACE INTO meta VALUES(?1, ?2)"
+#define SQL_META      "INSERT OR REPLACE INTO meta VALUES(?1, ?2)"
 
 #define SQL_UPLOAD      "INSERT OR REPLACE INTO upload VALUES(?1, ?2, ?3)"
 #define SQL_UPLOAD_DROP "DELETE FROM upload WHERE ino = ?1"

@@ -24,5 +24,8 @@ int done_at(struct stage *s, struct node *n, const char *key, const struct seen 
 
 /* move.c: its object goes to its key, or gets its attributes. */
 int do_move(struct stage *s, struct task *t, struct err *err);
+/* The object is not where the row says, in a store that renames: if it lies under a key that it may
+ * have left meanwhile, the row says so from now on, and the node's turn comes again. */
+bool move_from_left(struct stage *s, struct task *t);
 
 #endif

@@ -327,7 +327,7 @@ static int do_task(struct stage *s, struct task *t, struct err *err)
     if (t->flags & N_ORPHAN)
         return do_orphan(s, t);
     if (t->fetch)
-        return do_fetch(s, t, err);
+        return do_fetch(s, t, err) && !move_from_left(s, t) ? -1 : 0;
     if (t->kind == NODE_FOLDER)
         return do_folder(s, t, err);
     if (t->kind == NODE_LINK)
