@@ -80,3 +80,6 @@ grep -q "$T/mnt-2/out/saving.lock: before, machine $(uname -n), process $first, 
 kill -TERM "$pid"
 ended 143 "stopped by a signal" second "$pid"
 expect "after its end" "$(locked "$T/store")" ""
+for i in 1 2; do
+    sampan umount "$T/mnt-$i"
+done
