@@ -354,6 +354,9 @@ enum store_relation stores_relation(const struct store *a, const struct store *b
  *   time:SECONDS         the Last-Modified of a server that gives no ETag
  */
 bool store_etag_is_sum(const char *etag);
+/* The ETag of the object that S3 makes of these parts: the MD5 of their MD5s. False: theirs are
+ * none. Of a store that makes ETags otherwise it is just no object's. */
+bool store_parts_etag(const struct part_tag *parts, size_t n, char ret[160]);
 int store_check_sum(const char *etag, const void *data, size_t len,
                     struct err *err); /* ERR_CORRUPT */
 /* The same of the sum that came with a whole object, if one did. */

@@ -5,13 +5,29 @@
 
 #include "crc.h"
 #include "hash.h"
+#include "mem.h"
 #include "object-internal.h"
+#include "sign-internal.h"
 
 #define TIME_TAG "time:"
 
 bool store_etag_is_sum(const char *etag)
 {
     return strncmp(etag, "sum:", 4) == 0;
+}
+
+bool store_parts_etag(const struct part_tag *parts, size_t n, char ret[160])
+{
+    enum { MD5_LEN = 16 };
+    cleanup_free unsigned char *sums = xmalloc(n * MD5_LEN + 1);
+    char hex[2 * MD5_LEN + 1];
+    for (size_t i = 0; i < n; i++)
+        if (strlen(parts[i].etag) != 2 * MD5_LEN ||
+            hex_decode(sums + i * MD5_LEN, MD5_LEN, parts[i].etag))
+            return false;
+    md5_hex(hex, sums, n * MD5_LEN);
+    snprintf(ret, 160, "%s-%zu", hex, n);
+    return true;
 }
 
 void store_etag_add(char etag[160], const struct http_answer *head)

@@ -114,6 +114,18 @@ static inline bool snapshot_is_withdrawn(const struct snapshot *snap, const stru
 }
 int upload_parts(struct content *c, const char *key, bool finish, struct snapshot *ret,
                  struct err *err);
+/* After upload_parts() made an object, and the row says so. No lock held. */
+void upload_forget(struct content *c);
+
+/* ours.c: an upload that replaces the node's own object, parts of which it copies. Killed before
+ * the row says what the store has now, the next life would ask for those parts in vain: so what
+ * will be there is written down before. */
+/* On the disk, if the ETag is known beforehand. No lock held. */
+int ours_expect(struct content *c, const char *key, const struct part_tag *parts, unsigned n,
+                uint64_t size, struct err *err);
+/* The row's object is there no more. If that is our own doing, the row has the new one now: true.
+ * It has the same bytes wherever nothing was changed here. c->lock held, given up meanwhile. */
+bool ours_adopt(struct content *c);
 
 /* memory.c: content in memory, within what conf allows; one body alone always may. Waits until
  * others gave some back, unless `busy` (bodies of the caller's own are under way, and will give

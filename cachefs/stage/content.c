@@ -380,13 +380,13 @@ static int need_run(struct content *c, uint64_t first, uint64_t end, struct err 
     return result;
 }
 
-/* Moved at the store while we asked: its old key is gone, the new one has it. */
-static bool moved_meanwhile(struct content *c, const char *key)
+/* Moved at the store while we asked, or replaced by an upload of ours. */
+static bool is_elsewhere(struct content *c, const struct record *asked)
 {
-    struct stage *s = c->stage;
-    ACQUIRE(&s->lock);
-    cleanup_free char *now = node_stored_key(c->node);
-    return strcmp(now, key) != 0;
+    CLEANUP(record_release) struct record now;
+    content_row(c, &now);
+    return now.gen == c->gen &&
+           (strcmp(now.skey, asked->skey) != 0 || strcmp(now.etag, asked->etag) != 0);
 }
 
 static int need_block(struct content *c, uint64_t b, uint64_t last, struct err *err)
@@ -395,16 +395,20 @@ static int need_block(struct content *c, uint64_t b, uint64_t last, struct err *
     while (end < last && end - b < RUN_BLOCKS && c->map->blocks[end] == BLOCK_ABSENT)
         end++;
     for (unsigned tries = 0;; tries++) {
-        cleanup_free char *key = NULL;
-        {
-            ACQUIRE(&c->stage->lock);
-            key = node_stored_key(c->node);
-        }
-        if (need_run(c, b, end, err) == 0)
+        CLEANUP(record_release) struct record asked;
+        struct err why = {0};
+        content_row(c, &asked);
+        if (need_run(c, b, end, &why) == 0)
             return 0;
-        if (tries == 3 || !moved_meanwhile(c, key) || !c->map || end > content_blocks(c->size) ||
-            c->map->blocks[b] != BLOCK_ABSENT)
+        if (why.class == ERR_STALE && tries < 3)
+            ours_adopt(c);
+        if (tries == 3 || !is_elsewhere(c, &asked)) {
+            if (err)
+                *err = why;
             return -1;
+        }
+        if (!c->map || end > content_blocks(c->size) || c->map->blocks[b] != BLOCK_ABSENT)
+            return 0; /* the caller looks again */
     }
 }
 

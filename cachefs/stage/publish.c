@@ -181,11 +181,13 @@ static int publish_content(struct content *c, const char *key, bool wished,
         begun = c->up != NULL;
     }
     int result;
-    if (s->caps & STORE_MULTIPART && size >= STAGE_MULTIPART) {
+    bool parts = s->caps & STORE_MULTIPART && size >= STAGE_MULTIPART;
+    if (parts) {
         result = upload_parts(c, key, true, &snap, err);
     } else {
         if (begun) { /* it was longer once */
             ACQUIRE(&c->lock);
+            ours_adopt(c);
             ACQUIRE(&s->lock);
             if (upload_give_up(c, err))
                 return -1;
@@ -196,7 +198,11 @@ static int publish_content(struct content *c, const char *key, bool wished,
     }
     if (result == PUBLISH_WITHDRAWN)
         return 0;
-    return result ? -1 : published(c, key, &snap, err);
+    if (result || published(c, key, &snap, err))
+        return -1;
+    if (parts) /* not before: if this life ends here, the next one must know what it made */
+        upload_forget(c);
+    return 0;
 }
 
 int node_publish(struct stage *s, struct node *n, const char *key, bool wished,

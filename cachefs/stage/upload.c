@@ -143,7 +143,7 @@ int upload_give_up(struct content *c, struct err *err)
 
 static void take_sent(void *arg, unsigned part, uint64_t len, const char *etag)
 {
-    if (part == 0 || part > PARTS_MAX || !etag)
+    if (part == PART_WHOLE || part > PARTS_MAX || !etag)
         return;
     struct sent *sent = sent_of(arg, part);
     sent->len = len;
@@ -227,6 +227,7 @@ static int have_upload(struct content *c, const char *key, struct err *err)
     struct stage *s = c->stage;
     take_up(c);
     if (c->up && strcmp(c->up->key, key) != 0) { /* renamed since */
+        ours_adopt(c);
         ACQUIRE(&s->lock);
         if (upload_give_up(c, err))
             return -1;
@@ -259,6 +260,7 @@ struct sending {
     struct content *c;
     struct uploading *up;
     bool finish;
+    bool no_copy;     /* the object is not the one that the row says */
     struct lock lock; /* slots' `ended` */
     struct cond cond;
     struct slot slots[SLOTS];
@@ -300,8 +302,9 @@ static bool fill_copy(struct sending *run, struct slot *slot)
     uint64_t off = part_offset(slot->part);
     bool last = off + slot->len == c->size;
     ACQUIRE(&s->lock);
-    if (s->no_part_copy || !(s->caps & STORE_COPY) || !(c->node->row.flags & N_STORED) ||
-        !*c->node->row.etag || (slot->len < COPY_MIN && !last) || !content_same(c, off, slot->len))
+    if (run->no_copy || s->no_part_copy || !(s->caps & STORE_COPY) ||
+        !(c->node->row.flags & N_STORED) || !*c->node->row.etag ||
+        (slot->len < COPY_MIN && !last) || !content_same(c, off, slot->len))
         return false;
     slot->from = node_stored_key(c->node);
     slot->if_match = xstrdup(c->node->row.etag);
@@ -396,11 +399,20 @@ static int keep_part(struct sending *run, struct slot *slot, struct sent *sent, 
     return 0;
 }
 
-/* A store without such copies gets the bytes. */
+/* A store without such copies gets the bytes; so does one whose object is another by now, if they
+ * are all here. c->lock held, given up meanwhile. */
 static bool copy_refused(struct sending *run, const struct slot *slot)
 {
-    if (slot->buf || !slot->failed ||
-        (slot->err.class != ERR_FAILED && slot->err.class != ERR_USAGE))
+    if (slot->buf || !slot->failed)
+        return false;
+    if (slot->err.class == ERR_STALE) {
+        ours_adopt(run->c);
+        CLEANUP(record_release) struct record now;
+        content_row(run->c, &now);
+        run->no_copy |= strcmp(now.etag, slot->if_match) == 0;
+        return true;
+    }
+    if (slot->err.class != ERR_FAILED && slot->err.class != ERR_USAGE)
         return false;
     ACQUIRE(&run->s->lock);
     run->s->no_part_copy = true;
@@ -551,17 +563,11 @@ static int end_upload(struct sending *run, struct end *e, struct snapshot *ret, 
 {
     struct stage *s = run->s;
     cleanup_bytes struct bytes body = {0};
-    if (fetch_do(s->conf.fetch, s->conf.store, build_end, e, SMALL_BODY, NULL, &body, err) ||
+    if (ours_expect(run->c, e->up->key, e->tags, e->n, ret->seen.size, err) ||
+        fetch_do(s->conf.fetch, s->conf.store, build_end, e, SMALL_BODY, NULL, &body, err) ||
         store_parse_multipart_end(s->conf.store, body.data, body.len, err))
         return -1;
     store_parse_etag(s->conf.store, body.data, body.len, ret->seen.etag);
-    ACQUIRE(&run->c->lock);
-    ACQUIRE(&s->lock);
-    if (journal_upload_drop(s, run->c->node->row.ino, err))
-        return -1;
-    run->c->up = NULL;
-    uploading_free(run->up);
-    run->up = NULL;
     return 0;
 }
 
@@ -600,16 +606,29 @@ static int finish_upload(struct sending *run, struct snapshot *ret, struct err *
     return result;
 }
 
-/* The store knows the upload no more: what was sent is lost, the next try begins anew. */
-static void forget_upload(struct content *c)
+static void forget(struct content *c)
 {
     struct stage *s = c->stage;
-    ACQUIRE(&c->lock);
     ACQUIRE(&s->lock);
     if (journal_upload_drop(s, c->node->row.ino, NULL))
         return;
     uploading_free(c->up);
     c->up = NULL;
+}
+
+void upload_forget(struct content *c)
+{
+    ACQUIRE(&c->lock);
+    forget(c);
+}
+
+/* The store knows the upload no more: it was ended, by a life that was killed before it heard so or
+ * by a request whose answer was lost, or all that was sent is lost. The next try begins anew. */
+static void upload_is_gone(struct content *c)
+{
+    ACQUIRE(&c->lock);
+    ours_adopt(c);
+    forget(c);
 }
 
 int upload_parts(struct content *c, const char *key, bool finish, struct snapshot *ret,
@@ -638,7 +657,7 @@ int upload_parts(struct content *c, const char *key, bool finish, struct snapsho
     if (result >= 0)
         return result;
     if (why.class == ERR_NOT_FOUND) {
-        forget_upload(c);
+        upload_is_gone(c);
         why.class = ERR_TRANSIENT;
     }
     if (err)

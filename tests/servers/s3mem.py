@@ -11,11 +11,13 @@ Objects with metadata and ETags as S3 makes them, listings by page, copies (also
 uploads in parts. What nobody but the tests may do is below /_: GET
   /_set?NAME=VALUE        deny=1 answers 403 to what writes, deny=2 only to what deletes, fail=N 503 to the next N requests, down=1 drops all connections,
                           late=MS delays all answers, nocopy=1 answers 501 to copies of ranges, hold=1 keeps what writes
-                          waiting until hold=0
+                          waiting until hold=0, silent=1 does what ends an upload and answers it when silent=0,
+                          lost=N does the next N of these and drops their connections
   /_uploads /_objects     how many uploads were begun and not ended; objects there are
   /_held                  requests that wait
   /_deny/KEY              answers 403 to what writes this key; of "" to none but what deny says
-  /_count/METHOD          requests so far, "PUT" also counts parts; LIST, COPY, PART, ABORT, DELETES by their own names
+  /_count/METHOD          requests so far, "PUT" also counts parts; LIST, COPY, PART, ABORT, END (of an upload), DELETES by
+                          their own names
   /_put/KEY?text=T        an object written by somebody else; /_delete/KEY
   /_meta/KEY?name=N       a metadata value, /_md5/KEY its content's sum, /_history/KEY the sizes it had, by ','
 """
@@ -26,6 +28,7 @@ import http.server
 import itertools
 import json
 import os
+import socket
 import socketserver
 import subprocess
 import sys
@@ -361,6 +364,12 @@ class S3(http.server.BaseHTTPRequestHandler):
         store(key, Object(b"".join(whole), meta, etag))
         KEPT.drop("upload", self.query["uploadId"])
         del UPLOADS[self.query["uploadId"]]
+        self.count("END")
+        if SETTINGS.get("lost"):
+            SETTINGS["lost"] -= 1
+            self.close_connection = True
+            return self.connection.shutdown(socket.SHUT_RDWR)
+        GATE.wait_for(lambda: not SETTINGS.get("silent"))
         text = f"<CompleteMultipartUploadResult><ETag>&quot;{etag}&quot;</ETag></CompleteMultipartUploadResult>"
         return self.answer(200, text.encode())
 

@@ -103,3 +103,16 @@ Test(sums, a_refusal_of_sums_is_no_failure, .init = forget_environment)
         store_close(s);
     }
 }
+
+Test(sums, of_parts_make_the_whole_ones_etag)
+{
+    struct part_tag parts[] = {{1, "e09c80c42fda55f9d992e59ca6b3307d"},
+                               {2, "92eb5ffee6ae2fec3ad71c777531578f"}};
+    char etag[160] = "";
+    cr_expect(store_parts_etag(parts, 2, etag));
+    cr_expect_str_eq(etag, "3192ca8a7eba2efb8c52f8e48729e5f1-2");
+    parts[1].etag[31] = 'x';
+    cr_expect_not(store_parts_etag(parts, 2, etag), "it is no MD5");
+    parts[1].etag[30] = '\0';
+    cr_expect_not(store_parts_etag(parts, 2, etag), "it is too short");
+}

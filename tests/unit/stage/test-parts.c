@@ -2,7 +2,10 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "clock.h"
 #include "mem.h"
@@ -326,6 +329,139 @@ Test(parts, come_to_many_readers_one_after_another)
     t_close(&other, fh);
     expect_sum(&b, "f0", data, len);
     bench_stop(&other);
+    free(data);
+    bench_stop(&b);
+}
+
+/* --- an upload that ended, and nobody heard so ------------------------------------------------ */
+
+#define LARGE (41u * MIB + 3)
+
+/* Another stage of the same store, which has nothing of it here. */
+static void another_folder(struct bench *b, const char *name)
+{
+    snprintf(b->dir, sizeof b->dir, "%s/%s", b->root, name);
+    cr_assert_eq(mkdir(b->dir, 0700), 0);
+}
+
+static void change_a_little(struct bench *b, unsigned char *data)
+{
+    data[20 * MIB] ^= 255;
+    uint64_t fh = t_open(b, t_lookup(b, STAGE_ROOT, "big"), O_RDWR);
+    put(b, fh, 20 * MIB, data + 20 * MIB, 1);
+    t_close(b, fh);
+}
+
+/* Of a part that was copied, and did not come here before. */
+static void expect_read(struct bench *b, const unsigned char *data, size_t off)
+{
+    unsigned char got[4096];
+    struct err err = {0};
+    size_t n = 0;
+    uint64_t fh = t_open(b, t_lookup(b, STAGE_ROOT, "big"), O_RDONLY);
+    cr_assert_eq(stage_read(b->s, &waits, fh, off, got, sizeof got, &n, &err), 0, "%s", err.msg);
+    cr_expect(n == sizeof got && memcmp(got, data + off, n) == 0, "wrong bytes at %zu", off);
+    t_close(b, fh);
+}
+
+static void stored_and_elsewhere(struct bench *b, unsigned char *data)
+{
+    uint64_t fh;
+    bench_open(b, true);
+    t_create(b, STAGE_ROOT, "big", &fh);
+    put(b, fh, 0, data, LARGE);
+    t_close(b, fh);
+    bench_close(b);
+    another_folder(b, "second");
+}
+
+static void expect_settled(struct bench *b, const unsigned char *data)
+{
+    t_settle(b);
+    expect_sum(b, "big", data, LARGE);
+    cr_expect_eq(ask_number(b, "/_uploads"), 0);
+    cr_expect_eq(ask_number(b, "/_objects"), 1);
+}
+
+Test(parts, copied_by_a_life_that_was_killed_at_its_end)
+{
+    struct bench b;
+    bench_start_bare(&b, true);
+    unsigned char *data = pattern(LARGE, 8);
+    b.conf.grace_ns = 1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        bench_connect(&b);
+        stored_and_elsewhere(&b, data);
+        bench_open(&b, true);
+        ask_number(&b, "/_set?silent=1");
+        change_a_little(&b, data);
+        _exit(0);
+    }
+    until(&b, "/_count/END", 2);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    ask_number(&b, "/_set?silent=0");
+    data[20 * MIB] ^= 255;
+    snprintf(b.dir, sizeof b.dir, "%s/second", b.root);
+    bench_connect(&b);
+    bench_open(&b, false);
+    expect_read(&b, data, 33 * MIB);
+    expect_settled(&b, data);
+    cr_expect_leq(counter_get(&stage_counts(b.s)->fetched_bytes), 4 * MIB);
+    free(data);
+    bench_stop(&b);
+}
+
+Test(parts, copied_and_the_answer_at_the_end_is_lost)
+{
+    struct bench b;
+    bench_start(&b, true);
+    unsigned char *data = pattern(LARGE, 9);
+    stored_and_elsewhere(&b, data);
+    bench_open(&b, true);
+    ask_number(&b, "/_set?lost=1");
+    change_a_little(&b, data);
+    expect_settled(&b, data);
+    free(data);
+    bench_stop(&b);
+}
+
+Test(parts, copied_are_read_while_the_answer_is_awaited)
+{
+    struct bench b;
+    bench_start(&b, true);
+    unsigned char *data = pattern(LARGE, 10);
+    stored_and_elsewhere(&b, data);
+    b.conf.commit = COMMIT_BACKGROUND;
+    bench_open(&b, true);
+    ask_number(&b, "/_set?silent=1");
+    change_a_little(&b, data);
+    until(&b, "/_count/END", 2);
+    expect_read(&b, data, 33 * MIB);
+    ask_number(&b, "/_set?silent=0");
+    expect_settled(&b, data);
+    free(data);
+    bench_stop(&b);
+}
+
+/* Another writer's object in its place is not taken for ours: nothing is mixed with it. */
+Test(parts, copied_from_an_object_that_another_writer_replaces)
+{
+    struct bench b;
+    bench_start(&b, true);
+    unsigned char *data = pattern(LARGE, 11);
+    stored_and_elsewhere(&b, data);
+    b.conf.commit = COMMIT_BACKGROUND;
+    bench_open(&b, true);
+    uint64_t fh = t_open(&b, t_lookup(&b, STAGE_ROOT, "big"), O_RDWR);
+    put(&b, fh, 20 * MIB, "x", 1);
+    ask_number(&b, "/_put/out/big?text=other");
+    t_close(&b, fh);
+    struct err err = {0};
+    cr_expect_neq(stage_settle(b.s, clock_mono_ns() + 60 * NS_PER_S, &err), 0);
+    cr_expect_eq(err_errno(&err), ESTALE, "%s", err.msg);
+    expect_stored(&b, "big", "other");
     free(data);
     bench_stop(&b);
 }

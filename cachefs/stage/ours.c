@@ -1,0 +1,114 @@
+/*
+ * An object that an upload of ours made, and of which nobody heard: this life or an earlier one was
+ * killed, or the answer was lost. Parts of it may have been copied from the very object that it
+ * replaced, and those can't be had from there again. So before an upload in parts ends, the journal
+ * has the ETag of what it makes. Who finds another object than the row's compares: if it is that
+ * one, the row's object is that one from then on. What is here stays as it is: of each block that
+ * is only in the store, or here as stored, the new object has the bytes that the old one had.
+ */
+#define LOG_MODULE "stage"
+
+#include <string.h>
+
+#include "log.h"
+#include "mem.h"
+#include "content-internal.h"
+#include "owed-internal.h"
+
+/* s->lock held. */
+static bool is_own_key(const struct node *n, const char *key)
+{
+    cleanup_free char *stored = n->row.flags & N_STORED ? node_stored_key(n) : NULL;
+    return stored && strcmp(stored, key) == 0;
+}
+
+int ours_expect(struct content *c, const char *key, const struct part_tag *parts, unsigned n,
+                uint64_t size, struct err *err)
+{
+    struct stage *s = c->stage;
+    char etag[160];
+    if (!store_parts_etag(parts, n, etag))
+        return 0;
+    {
+        ACQUIRE(&s->lock);
+        if (!is_own_key(c->node, key))
+            return 0;
+        if (journal_part(s, c->node->row.ino, PART_WHOLE, size, etag, err))
+            return -1;
+    }
+    return journal_sync(s, err);
+}
+
+struct expected {
+    char *key, *id;
+    struct seen whole;
+};
+
+static void take_whole(void *arg, unsigned part, uint64_t len, const char *etag)
+{
+    struct expected *e = arg;
+    if (part != PART_WHOLE || !etag)
+        return;
+    e->whole = (struct seen){.size = len, .mtime_ns = LIST_MTIME_UNKNOWN};
+    snprintf(e->whole.etag, sizeof e->whole.etag, "%s", etag);
+}
+
+/* s->lock held. It was expected and is not what the row has. */
+static bool is_news(struct stage *s, const struct node *n, struct expected *ret)
+{
+    return journal_find_upload(s, n->row.ino, &ret->key, &ret->id, take_whole, ret) &&
+           *ret->whole.etag && is_own_key(n, ret->key) && strcmp(ret->whole.etag, n->row.etag) != 0;
+}
+
+static bool is_there(struct stage *s, const struct expected *e)
+{
+    struct object_meta meta;
+    struct seen now;
+    bool known;
+    return remote_look(s, e->key, &meta, &known, &now, NULL) == 0 && now.size == e->whole.size &&
+           strcmp(now.etag, e->whole.etag) == 0;
+}
+
+/* s->lock held. */
+static bool take(struct stage *s, struct node *n, const struct expected *e)
+{
+    struct record row = n->row;
+    row.etag = xstrdup(e->whole.etag);
+    row.rsize = e->whole.size;
+    row.rmtime_ns = e->whole.mtime_ns;
+    if (journal_put_record(s, &row, NULL)) {
+        free(row.etag);
+        return false;
+    }
+    free(n->row.etag);
+    n->row = row;
+    log_warn(s->conf.log, "an upload had ended without an answer: its object counts path=%s",
+             e->key);
+    return true;
+}
+
+bool ours_adopt(struct content *c)
+{
+    struct stage *s = c->stage;
+    struct node *n = c->node;
+    struct expected e = {0};
+    uint64_t gen;
+    bool news;
+    {
+        ACQUIRE(&s->lock);
+        gen = n->row.gen;
+        news = is_news(s, n, &e);
+    }
+    if (news) {
+        lock_drop(&c->lock);
+        news = is_there(s, &e);
+        lock_take(&c->lock);
+    }
+    if (news) {
+        ACQUIRE(&s->lock);
+        news = n->row.gen == gen && is_own_key(n, e.key) && take(s, n, &e);
+    }
+    free(e.key);
+    free(e.id);
+    return news;
+}
