@@ -278,6 +278,39 @@ static void content_stamp(const struct content *c)
         futimens(c->fd, times);
 }
 
+/* What of a block that was fetched counts, and is free for it. */
+static size_t taken_of(const struct content *c, uint64_t b, uint64_t start, uint64_t len)
+{
+    uint64_t at = b * STAGE_BLOCK, n = at - start < len ? len - (at - start) : 0;
+    if (n > STAGE_BLOCK)
+        n = STAGE_BLOCK;
+    if (at + n > c->map->base_len) /* cut meanwhile */
+        n = at < c->map->base_len ? c->map->base_len - at : 0;
+    return n;
+}
+
+static bool is_fetching(const struct content *c, uint64_t b)
+{
+    return c->map && b < content_blocks(c->size) && c->map->blocks[b] == BLOCK_FETCHING;
+}
+
+/* The map of a content that is SYNCED is believed after the machine's end, so that it may call a
+ * block CLEAN only when its bytes are on the disk. */
+static int sync_taken(const struct content *c, struct err *err)
+{
+    struct stage *s = c->stage;
+    bool synced;
+    {
+        ACQUIRE(&s->lock);
+        synced = c->node->row.flags & N_SYNCED;
+    }
+    if (!synced || fdatasync(c->fd) == 0)
+        return 0;
+    int code = errno;
+    err_sys(err, code, "sync a staged file in %s", s->dir);
+    return disk_failed(s, DISK_DATA_SYNC, code, err);
+}
+
 /* Puts what came for blocks [first, end) where nothing newer was written meanwhile. */
 static int take_run(struct content *c, uint64_t first, uint64_t end, const char *buf, uint64_t len,
                     struct err *err)
@@ -288,18 +321,16 @@ static int take_run(struct content *c, uint64_t first, uint64_t end, const char 
         return -1;
     int result = 0;
     for (uint64_t b = first; b < end && result == 0; b++) {
-        if (!c->map || b >= content_blocks(c->size) || c->map->blocks[b] != BLOCK_FETCHING)
-            continue;
-        uint64_t at = b * STAGE_BLOCK, n = at - start < len ? len - (at - start) : 0;
-        if (n > STAGE_BLOCK)
-            n = STAGE_BLOCK;
-        if (at + n > c->map->base_len) /* cut meanwhile */
-            n = at < c->map->base_len ? c->map->base_len - at : 0;
+        uint64_t at = b * STAGE_BLOCK;
+        size_t n = is_fetching(c, b) ? taken_of(c, b, start, len) : 0;
         if (pwrite(c->fd, buf + (at - start), n, (off_t)at) != (ssize_t)n)
             result = err_sys(err, errno ? errno : EIO, "write a staged file");
-        else
-            c->map->blocks[b] = BLOCK_CLEAN;
     }
+    if (result == 0)
+        result = sync_taken(c, err);
+    for (uint64_t b = first; b < end && result == 0; b++)
+        if (is_fetching(c, b))
+            c->map->blocks[b] = BLOCK_CLEAN;
     ACQUIRE(&s->lock);
     room_settle(s, c->node, c->fd, len);
     if (c->node->row.flags & N_DIRTY)

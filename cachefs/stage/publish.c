@@ -22,6 +22,21 @@ static int take_snapshot(struct content *c, struct snapshot *ret)
     return snapshot_is_withdrawn(ret, c->node) ? PUBLISH_WITHDRAWN : 0;
 }
 
+/* All of it is here. Of what was synced, that is so on the disk, too: what came from the object
+ * that is overwritten now can't come again. c->lock held, given up meanwhile. */
+static int have_whole(struct content *c, struct err *err)
+{
+    struct stage *s = c->stage;
+    if (content_need(c, 0, c->size, true, err))
+        return -1;
+    bool synced;
+    {
+        ACQUIRE(&s->lock);
+        synced = c->node->row.flags & N_SYNCED;
+    }
+    return synced && c->map ? content_sync(c, err) : 0;
+}
+
 static int put_memory(struct content *c, const char *key, const struct stage_call *call,
                       struct snapshot *ret, struct err *err)
 {
@@ -31,7 +46,7 @@ static int put_memory(struct content *c, const char *key, const struct stage_cal
     uint64_t size;
     {
         ACQUIRE(&c->lock);
-        if (content_need(c, 0, c->size, true, err))
+        if (have_whole(c, err))
             return -1;
         size = c->size;
         body = xmalloc(size + 1);
@@ -96,7 +111,7 @@ static int publish_file(struct content *c, const char *key, struct snapshot *ret
     uint64_t size;
     {
         ACQUIRE(&c->lock);
-        if (content_need(c, 0, c->size, true, err))
+        if (have_whole(c, err))
             return -1;
         size = c->size;
         if (take_snapshot(c, ret))

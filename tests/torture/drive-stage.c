@@ -15,6 +15,9 @@
  *   log:NAME:K       the file is open or made, and grows by one record; then fsync. It stays open
  *   more:NAME:K      the same without the fsync
  *   safe:NAME:K      content K is written to NAME.tmp and synced, which is renamed to NAME
+ *   other:NAME:K     another mount, with a stage of its own, stores content K of NAME
+ *   patch:NAME:K     of content K what differs from that of the others is written, and synced
+ *   look:NAME        a block is read that no patch changes
  *   move:A:B, remove:A
  *   swap:A:B         three moves at once: each has the other's name
  *   settle           all that is owed is stored
@@ -22,9 +25,9 @@
  *   export:FOLDER    copies all files, as a reader of the mount sees them
  *   close
  *
- * What a step is about to do and what it has reached is marked (mark:…, seen by meddle): begun,
- * put, synced, moving, moved, swapping, removing, removed, stored. A step that fails ends the run
- * with its error: one line, exit 1; settle's is printed, and no more, after "try".
+ * What a step is about to do and what it has reached is marked (mark:…, seen by meddle): other,
+ * begun, put, synced, moving, moved, swapping, removing, removed, stored. A step that fails ends
+ * the run with its error: one line, exit 1; settle's is printed, and no more, after "try".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +36,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -42,6 +46,7 @@
 #include "stage.h"
 
 #define OPEN_MAX_  8
+#define PATCH      STAGE_BLOCK
 #define RECORD_LEN 700
 
 static const struct stage_call waits = {.wait = true, .uid = 1000, .gid = 1000};
@@ -94,14 +99,21 @@ static unsigned char byte_of(unsigned seed, size_t i)
     return (unsigned char)(seed * 31 + i * 7 + (i >> 8) * 13 + (i >> 16) * 101);
 }
 
-/* A name that begins with z is large enough for an upload in parts. */
+static bool is_patched(const char *name)
+{
+    return name[0] == 'x' || name[0] == 'y';
+}
+
+/* A name that begins with x or z is large enough for an upload in parts, one with y for some
+ * blocks. Those of x and y differ from each other in the beginning alone. */
 static unsigned char *content_of(const char *name, unsigned k, size_t *ret_len)
 {
-    unsigned seed = seed_of(name, k);
-    size_t len = (name[0] == 'z' ? STAGE_MULTIPART : 300) + (size_t)seed * 131 % 60000;
+    unsigned seed = seed_of(name, is_patched(name) ? 1 : k), patch = seed_of(name, k);
+    size_t least = strchr("xz", name[0]) ? STAGE_MULTIPART : name[0] == 'y' ? 3 * STAGE_BLOCK : 300;
+    size_t len = least + (size_t)seed * 131 % 60000;
     unsigned char *data = xmalloc(len);
     for (size_t i = 0; i < len; i++)
-        data[i] = byte_of(seed, i);
+        data[i] = byte_of(i < PATCH ? patch : seed, i);
     *ret_len = len;
     return data;
 }
@@ -174,6 +186,48 @@ static int step_put(struct drive *d, const struct words *w, struct err *err)
 static int step_sync(struct drive *d, const struct words *w, struct err *err)
 {
     return write_all(d, w, true, err);
+}
+
+static int step_other(struct drive *d, const struct words *w, struct err *err)
+{
+    cleanup_free char *dir = xasprintf("%s.other", d->dir);
+    struct drive other = {.dir = dir, .conf = d->conf};
+    other.conf.dir = dir;
+    other.conf.commit = COMMIT_CLOSE;
+    if (mkdir(dir, 0700) && errno != EEXIST)
+        return err_sys(err, errno, "make the folder: %s", dir);
+    if (stage_open(&other.s, &other.conf, err))
+        return -1;
+    mark_k("other", w);
+    int rc = write_all(&other, w, false, err);
+    stage_close(other.s);
+    usleep(20000); /* the next look at the folder lists it anew */
+    return rc;
+}
+
+static int step_patch(struct drive *d, const struct words *w, struct err *err)
+{
+    uint64_t fh, size = 0;
+    size_t len;
+    mark_k("begun", w);
+    cleanup_free unsigned char *data = content_of(w->a, w->k, &len);
+    if (make(d, w->a, 0, &fh, &size, err) || stage_write(d->s, &waits, fh, 0, data, PATCH, err) ||
+        stage_fsync(d->s, &waits, fh, false, err))
+        return -1;
+    mark_k("synced", w);
+    return close_handle(d, fh, err);
+}
+
+static int step_look(struct drive *d, const struct words *w, struct err *err)
+{
+    static unsigned char buf[STAGE_BLOCK];
+    uint64_t fh, size = 0;
+    size_t n;
+    return make(d, w->a, 0, &fh, &size, err) ||
+                   stage_read(d->s, &waits, fh, PATCH, buf, sizeof buf, &n, err) ||
+                   close_handle(d, fh, err)
+               ? -1
+               : 0;
 }
 
 static struct open_file *log_of(struct drive *d, const char *name, struct err *err)
@@ -351,7 +405,8 @@ static const struct step {
     {"sync", step_sync},     {"log", step_log},       {"more", step_more},
     {"safe", step_safe},     {"move", step_move},     {"swap", step_swap},
     {"remove", step_remove}, {"settle", step_settle}, {"pending", step_pending},
-    {"export", step_export},
+    {"export", step_export}, {"other", step_other},   {"patch", step_patch},
+    {"look", step_look},
 };
 
 static int run_step(struct drive *d, const char *word, struct err *err)
@@ -362,7 +417,7 @@ static int run_step(struct drive *d, const char *word, struct err *err)
     w.k = (unsigned)strtoul(w.b, NULL, 10);
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
         if (strcmp(name, steps[i].name) == 0)
-            return d->s || steps[i].run == step_open
+            return d->s || steps[i].run == step_open || steps[i].run == step_other
                        ? steps[i].run(d, &w, err)
                        : err_set(err, ERR_USAGE, "%s: open first", word);
     return err_set(err, ERR_USAGE, "no such step: %s", word);
