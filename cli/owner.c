@@ -18,8 +18,7 @@
 
 #define TIER_DEFAULT_BYTES (10ull << 30)
 #define NAME_READABLE      48
-#define CACHE_NEW_FILES \
-    16 /* more than a cache begins with: its folders, catalog, lock, index, socket, a pack */
+#define CACHE_NEW_FILES    16 /* more than a cache begins with: folders, catalog, index, a pack */
 
 /* --- the name of a set's folder --------------------------------------------------------------- */
 
