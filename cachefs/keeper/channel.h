@@ -25,7 +25,7 @@ struct keeper_message {
 };
 
 /* The keeper's own arguments: this text, then the cachefs's words. -1: none. `life`: the pidfd of a
- * cachefs that runs already, with which it shares `channel`. `turn`: a pipe whose other end the
+ * cachefs that runs already, with which it shares `channel`. `turn`: a socket whose other end the
  * keeper before it gets with KEEPER_YIELD; until a byte comes there, that one is the keeper. */
 #define KEEPER_ARGS_FORMAT \
     "program=%d,state=%d,dev=%d,listen=%d,report=%d,channel=%d,life=%d,turn=%d"

@@ -29,7 +29,7 @@
  *
  * The keeper is replaced (keeper_replace(), at an upgrade): the life starts the new one, which maps
  * the state, says KEEPER_HELD and waits. The life sends the old one KEEPER_YIELD with the end of a
- * pipe; the old one writes a byte there and ends; that byte makes the new one the keeper. At no
+ * socket; the old one sends a byte there and ends; that byte makes the new one the keeper. At no
  * moment are there two that would start a life, whoever is killed: a new one without that byte ends
  * by itself, and an old one that was not told goes on.
  *
@@ -83,8 +83,8 @@ void keeper_desks_touch(struct keeper_state *s, uint32_t first, uint32_t n);
 int keeper_start(const char *program, char *const argv[], const struct keeper_fds *fds, bool adopt,
                  int *ret_channel, struct err *err);
 
-/* The same with `adopt`, for a keeper that waits for its turn (channel.h): `turn` is the read end
- * of a pipe. *ret_pidfd (NULL: not wanted) is set once it was started, even if it proves no
+/* The same with `adopt`, for a keeper that waits for its turn (channel.h): `turn` is its end of
+ * a pair of sockets. *ret_pidfd (NULL: not wanted) is set once it was started, even if it proves no
  * program. */
 int keeper_follow(const char *program, char *const argv[], const struct keeper_fds *fds, int turn,
                   int *ret_channel, int *ret_pidfd, struct err *err);

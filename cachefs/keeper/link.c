@@ -432,7 +432,7 @@ int keeper_replace(struct keeper *k, const char *program, struct err *err)
         if (heir_waits(k))
             return err_set(err, ERR_LIMIT, "a keeper waits already for the one before it to end");
     }
-    if (pipe2(turn, O_CLOEXEC))
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, turn))
         return err_sys(err, errno, "start the keeper");
     int rc = keeper_follow(program, k->conf.argv, &k->fds, turn[0], &channel, &follower, err);
     close(turn[0]);

@@ -32,8 +32,9 @@
 #include "deaths-internal.h"
 #include "score-internal.h"
 
-#define FDS_MAX     2 /* beside one message */
-#define REFUSING_MS 1000
+#define FDS_MAX       2 /* beside one message */
+#define REFUSING_MS   1000
+#define HEARD_AT_ONCE 1024 /* more than a channel holds: who never stops talking is left, too */
 
 struct keeper {
     char *const *argv; /* of each life */
@@ -194,12 +195,13 @@ static void on_next(struct keeper *k, int *program)
 
 /*
  * Another keeper waits for its turn, and holds all that this one does. The word is said first: if
- * that one has gone in the meantime, this one stays.
+ * that one has gone in the meantime, this one stays. Sent, and not written, it goes into a socket
+ * alone and waits for nobody, whatever a cachefs hands us.
  */
 static void on_yield(const struct keeper *k, int turn)
 {
     bool idle = k->held && k->ready && k->next < 0 && k->old < 0 && !k->done && !k->stop_signal;
-    if (idle && turn >= 0 && write(turn, "", 1) == 1)
+    if (idle && send(turn, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
         exit(0);
 }
 
@@ -255,7 +257,7 @@ static void take_descriptors(struct msghdr *msg, int fds[FDS_MAX])
 
 static void hear(struct keeper *k)
 {
-    while (k->channel >= 0) {
+    for (int left = HEARD_AT_ONCE; left > 0 && k->channel >= 0; left--) {
         union {
             struct cmsghdr align;
             char room[CMSG_SPACE(FDS_MAX * sizeof(int))];

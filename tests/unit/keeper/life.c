@@ -63,7 +63,7 @@ static void start_follower(struct keeper *k)
     struct keeper_message m = {0};
     struct err err = {0};
     int turn[2], channel;
-    if (pipe2(turn, O_CLOEXEC) ||
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, turn) ||
         keeper_follow(getenv("SAMPAN_KEEPER"), argv, keeper_held(k), turn[0], &channel, NULL,
                       &err) ||
         recv(channel, &m, sizeof m, 0) != sizeof m || m.word != KEEPER_HELD)
@@ -113,6 +113,29 @@ static void litter(struct keeper *k)
     bool closed = has_hung_up(ends[0], 60000);
     keeper_detach(k);
     _exit(closed ? 0 : 88);
+}
+
+/* Its turn is said where nobody listens, and nothing more fits in: once into a pipe, once into a
+ * socket. We keep the other ends. */
+static void yield_into(int fd)
+{
+    static const struct keeper_message yield = {.word = KEEPER_YIELD};
+    char full[4096] = {0};
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    while (write(fd, full, sizeof full) > 0 || write(fd, full, 1) > 0) {
+    }
+    fcntl(fd, F_SETFL, 0);
+    send_raw(&yield, sizeof yield, fd);
+    close(fd);
+}
+
+static void yield_to_nobody(void)
+{
+    int pipes[2], sockets[2];
+    if (pipe2(pipes, O_CLOEXEC) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets))
+        _exit(85);
+    yield_into(pipes[1]);
+    yield_into(sockets[1]);
 }
 
 static void do_step(struct keeper *k, char step)
@@ -177,6 +200,9 @@ static void do_step(struct keeper *k, char step)
     case 'l':
         litter(k);
         break;
+    case 'y':
+        yield_to_nobody();
+        break;
     case 'Y':
         start_follower(k);
         break;
@@ -204,7 +230,8 @@ __attribute__((constructor)) static void be_a_life(int argc, char **argv)
     if (keeper_attach(&k, &err))
         _exit(94);
     struct keeper_state *s = keeper_state(k);
-    if (strchr(my_part(s), 'l')) /* of our own: the link closes its end when the keeper hangs up */
+    /* Of our own: the link closes its end when the keeper hangs up. */
+    if (strpbrk(my_part(s), "ly"))
         channel_fd = fcntl(channel, F_DUPFD_CLOEXEC, 3);
     if (keeper_watch(k, &conf, &err))
         _exit(94);

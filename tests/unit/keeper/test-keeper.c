@@ -259,6 +259,7 @@ static bool is_replaced_once(const char *script)
 {
     struct world w;
     world_begin(&w, script);
+    life_pid(&w, 2); /* a keeper that hangs, too, ends the test here */
     bool once = keeper_end(&w) == 0 && w.s->keeper.life == 2;
     if (once)
         cr_expect_str_eq(w.s->keeper.why, "it hung, and was killed");
@@ -277,6 +278,11 @@ static void check_replaced(const char *script)
 Test(deaths, what_hangs_is_replaced)
 {
     check_replaced("rah,rd");
+}
+
+Test(deaths, what_hangs_is_replaced_though_it_filled_what_the_keeper_is_to_write_to)
+{
+    check_replaced("rayh,rd");
 }
 
 Test(deaths, workers_that_are_all_stuck_hang_too)
