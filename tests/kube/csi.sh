@@ -244,7 +244,7 @@ END
     claim "it is in the bucket, as objects" shows 'run/pvc-.*/run/complete' keys_of outputs
     kubectl delete pod writer checker >/dev/null
     kubectl delete pvc results >/dev/null
-    claim "the prefix goes with the claim" until_true 90 eval '! keys_of outputs | grep -q run/'
+    claim "the prefix and its mark go with the claim" until_true 90 eval 'keys_of outputs >"$W/keys" && ! grep /pvc- "$W/keys"'
 }
 
 # --- a node loses its power ---------------------------------------------------------------------------
