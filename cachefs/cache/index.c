@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "early.h"
 #include "crc.h"
+#include "early.h"
 #include "hash.h"
 
 static uint32_t entry_check(uint64_t unit, const struct place *e)

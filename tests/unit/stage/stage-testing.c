@@ -351,3 +351,20 @@ void on_both(void (*fn)(struct bench *b), void (*configure)(struct stage_conf *c
         bench_stop(&b);
     }
 }
+
+char *t_pending(struct bench *b)
+{
+    struct bytes text = {0};
+    struct json_writer w;
+    jw_init(&w, &text);
+    jw_object(&w, NULL);
+    stage_pending(b->s, &w);
+    jw_end(&w);
+    return bytes_take(&text);
+}
+
+void expect_pending(struct bench *b, const char *words)
+{
+    cleanup_free char *text = t_pending(b);
+    cr_expect(strstr(text, words), "%s not in %s", words, text);
+}

@@ -57,6 +57,9 @@ void expect_text(struct bench *b, uint64_t parent, const char *name, const char 
 int lookup_errno(struct bench *b, uint64_t parent, const char *name);
 /* What the store has under a key; NULL: nothing. */
 void expect_stored(struct bench *b, const char *key, const char *text);
+char *t_pending(struct bench *b); /* what stage_pending() tells: {"pending":…}, the caller's */
+/* These words stand in it. */
+void expect_pending(struct bench *b, const char *words);
 /* The names in a folder, sorted, joined by blanks. */
 void names_in(struct bench *b, uint64_t ino, char *ret, size_t size);
 void sum_of(const void *data, size_t len, char ret[33]); /* MD5 */

@@ -8,24 +8,6 @@
 #include "mem.h"
 #include "stage-testing.h"
 
-static char *pending(struct bench *b)
-{
-    struct bytes text = {0};
-    struct json_writer w;
-    jw_init(&w, &text);
-    jw_object(&w, NULL);
-    stage_pending(b->s, &w);
-    jw_end(&w);
-    return bytes_take(&text);
-}
-
-static void expect_pending(struct bench *b, const char *words)
-{
-    char *text = pending(b);
-    cr_expect(strstr(text, words), "%s not in %s", words, text);
-    free(text);
-}
-
 Test(faults, denied)
 {
     struct bench b;

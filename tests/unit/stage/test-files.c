@@ -161,15 +161,9 @@ static void check_background(struct bench *b)
         snprintf(name, sizeof name, "f%d", i);
         expect_stored(b, name, name);
     }
-    struct bytes text = {0};
-    struct json_writer w;
-    jw_init(&w, &text);
-    jw_object(&w, NULL);
-    stage_pending(b->s, &w);
-    jw_end(&w);
-    cr_expect_str_eq(text.data, "{\"pending\":{\"files\":0,\"bytes\":0,\"failed\":0,\"oldest_s\":0,"
-                                "\"items\":[]}}");
-    bytes_release(&text);
+    cleanup_free char *text = t_pending(b);
+    cr_expect_str_eq(text, "{\"pending\":{\"files\":0,\"bytes\":0,\"failed\":0,\"oldest_s\":0,"
+                           "\"items\":[]}}");
 }
 
 Test(files, in_the_background)
