@@ -61,6 +61,7 @@ int content_grow(struct content *c, uint64_t size, struct err *err);
 int content_truncate(struct content *c, uint64_t size, bool wait, struct err *err);
 /* All blocks are as the store has them now. True: there is a map, the row must say so. */
 bool content_published(struct content *c);
+bool content_is_synced(const struct content *c); /* takes s->lock */
 int content_sync(struct content *c, struct err *err);
 uint64_t content_blocks(uint64_t size);
 /* Whether [off, off + len) is as in the stored object, whose bytes all count there. */

@@ -294,17 +294,18 @@ static bool is_fetching(const struct content *c, uint64_t b)
     return c->map && b < content_blocks(c->size) && c->map->blocks[b] == BLOCK_FETCHING;
 }
 
+bool content_is_synced(const struct content *c)
+{
+    ACQUIRE(&c->stage->lock);
+    return c->node->row.flags & N_SYNCED;
+}
+
 /* The map of a content that is SYNCED is believed after the machine's end, so that it may call a
  * block CLEAN only when its bytes are on the disk. */
 static int sync_taken(const struct content *c, struct err *err)
 {
     struct stage *s = c->stage;
-    bool synced;
-    {
-        ACQUIRE(&s->lock);
-        synced = c->node->row.flags & N_SYNCED;
-    }
-    if (!synced || fdatasync(c->fd) == 0)
+    if (!content_is_synced(c) || fdatasync(c->fd) == 0)
         return 0;
     int code = errno;
     err_sys(err, code, "sync a staged file in %s", s->dir);

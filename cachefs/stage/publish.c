@@ -26,15 +26,9 @@ static int take_snapshot(struct content *c, struct snapshot *ret)
  * that is overwritten now can't come again. c->lock held, given up meanwhile. */
 static int have_whole(struct content *c, struct err *err)
 {
-    struct stage *s = c->stage;
     if (content_need(c, 0, c->size, true, err))
         return -1;
-    bool synced;
-    {
-        ACQUIRE(&s->lock);
-        synced = c->node->row.flags & N_SYNCED;
-    }
-    return synced && c->map ? content_sync(c, err) : 0;
+    return c->map && content_is_synced(c) ? content_sync(c, err) : 0;
 }
 
 static int put_memory(struct content *c, const char *key, const struct stage_call *call,
