@@ -145,9 +145,14 @@ struct push_window {
     uint64_t pushing_ns;   /* nanoseconds a position before the trial */
     uint64_t trial_from;   /* the first position of the next trial */
     uint64_t patience;     /* positions until the next one, if this one is lost */
+    unsigned unread;       /* orders in a row that were pushed for nobody */
 };
 #define PUSH_STRETCH 128
 #define PUSH_TRIAL   256
+/* So many orders that nobody read (all of it was in the page cache, or the reader takes bytes from
+ * packs): the next ones are pushed from the first READ on, not before it. */
+#define PUSH_UNREAD 2
+/* A new order; *w is the last one's, or zeroed. */
 void push_window_reset(struct push_window *w, uint64_t length, uint64_t window_samples);
 /* After push_window_reset(): another life saw a reader at `pos` and had pushed up to `next`. */
 void push_window_resume(struct push_window *w, uint64_t pos, uint64_t next);

@@ -40,7 +40,9 @@ static void pushing_pays(struct push_window *w)
 
 void push_window_reset(struct push_window *w, uint64_t length, uint64_t window_samples)
 {
-    *w = (struct push_window){.length = length};
+    unsigned unread = w->reader ? 0 : w->unread + (w->next > 0);
+
+    *w = (struct push_window){.length = length, .unread = unread};
     w->window = window_samples < WINDOW_MIN ? 0 : window_samples;
     w->tripwire = clamp(w->window / 4, TRIPWIRE_MIN, TRIPWIRE_MAX);
     /* A reader that is seen after the window's end has found nothing pushed meanwhile. */
@@ -142,7 +144,7 @@ bool push_window_is_worth(const struct push_window *w)
 
 uint64_t push_window_take(struct push_window *w)
 {
-    if (w->reader < w->paused_until || !w->window)
+    if (w->reader < w->paused_until || !w->window || (w->unread >= PUSH_UNREAD && !w->reader))
         return UINT64_MAX;
     if (w->next < w->reader)
         w->next = w->reader;

@@ -20,7 +20,7 @@ static uint64_t drain(struct push_window *w)
 
 Test(push_window, fills_the_window_and_waits)
 {
-    struct push_window w;
+    struct push_window w = {0};
 
     push_window_reset(&w, 100000, 1000);
     cr_assert_eq(w.tripwire, 250);
@@ -33,7 +33,7 @@ Test(push_window, fills_the_window_and_waits)
 
 Test(push_window, tripwires_cost_less_than_one_percent)
 {
-    struct push_window w;
+    struct push_window w = {0};
 
     for (uint64_t window = 512; window < 100000; window *= 3) {
         push_window_reset(&w, 10, window);
@@ -42,10 +42,26 @@ Test(push_window, tripwires_cost_less_than_one_percent)
     }
 }
 
+/* All of it was in the page cache, or the reader takes bytes from packs. */
+Test(push_window, what_nobody_reads_is_pushed_twice_and_then_when_somebody_does)
+{
+    struct push_window w = {0};
+
+    for (int order = 0; order < 5; order++) {
+        push_window_reset(&w, 100000, 1000);
+        cr_assert_eq(drain(&w), order < PUSH_UNREAD ? 1000 - 4 : 0, "order %d", order);
+    }
+    push_window_seen(&w, 0, 0);
+    cr_assert(push_window_is_worth(&w));
+    cr_assert_gt(drain(&w), 900);
+    push_window_reset(&w, 100000, 1000); /* there are readers again */
+    cr_assert_eq(drain(&w), 1000 - 4);
+}
+
 /* Few of large samples fit: a reader is seen before it has used up what was pushed for it. */
 Test(push_window, a_small_window_does_not_run_dry)
 {
-    struct push_window w;
+    struct push_window w = {0};
 
     for (uint64_t window = 4; window < 600; window++) {
         bool there[2000] = {false};
@@ -70,7 +86,7 @@ Test(push_window, a_small_window_does_not_run_dry)
 
 Test(push_window, samples_that_hardly_fit_are_not_pushed)
 {
-    struct push_window w;
+    struct push_window w = {0};
 
     for (uint64_t window = 0; window < 4; window++) {
         push_window_reset(&w, 100, window);
@@ -113,7 +129,7 @@ Test(push_queue, what_was_there_already_is_not_waited_for)
 
 Test(push_window, a_steady_reader_is_always_ahead_served)
 {
-    struct push_window w;
+    struct push_window w = {0};
     uint64_t reads = 0, pushed = 0;
     static bool there[50000];
 
@@ -137,7 +153,7 @@ Test(push_window, a_steady_reader_is_always_ahead_served)
 
 Test(push_window, nobody_is_woken_for_little)
 {
-    struct push_window w;
+    struct push_window w = {0};
 
     push_window_reset(&w, 100000, 1000);
     cr_expect(push_window_is_worth(&w));
@@ -177,7 +193,7 @@ static void read_until(struct push_window *w, bool paused, uint64_t pushing_ns, 
 
 Test(push_window, pauses_where_readers_are_as_fast_without)
 {
-    struct push_window w;
+    struct push_window w = {0};
 
     push_window_reset(&w, 100000, 1000);
     read_all(&w, PUSH_STRETCH, 45000, 42000);
@@ -192,7 +208,7 @@ Test(push_window, pauses_where_readers_are_as_fast_without)
 
 Test(push_window, pushes_on_where_readers_are_slower_without)
 {
-    struct push_window w;
+    struct push_window w = {0};
     uint64_t trials = 0;
 
     push_window_reset(&w, 1000000, 1000);
@@ -209,7 +225,7 @@ Test(push_window, pushes_on_where_readers_are_slower_without)
 
 Test(push_window, what_a_reader_does_between_reads_is_no_measure)
 {
-    struct push_window w;
+    struct push_window w = {0};
     uint64_t now = 1, second = 1000ull * 1000 * 1000;
 
     push_window_reset(&w, 100000, 1000);
@@ -223,7 +239,7 @@ Test(push_window, what_a_reader_does_between_reads_is_no_measure)
 
 Test(push_window, tries_ever_more_seldom_in_vain)
 {
-    struct push_window w;
+    struct push_window w = {0};
     uint64_t pauses[3];
 
     push_window_reset(&w, 1000000, 1000);
@@ -244,7 +260,7 @@ Test(push_window, tries_ever_more_seldom_in_vain)
 
 Test(push_window, jumps_with_the_reader)
 {
-    struct push_window w;
+    struct push_window w = {0};
     uint64_t p;
 
     push_window_reset(&w, 100000, 1000);
@@ -262,7 +278,7 @@ Test(push_window, jumps_with_the_reader)
 
 Test(push_window, ends)
 {
-    struct push_window w;
+    struct push_window w = {0};
 
     push_window_reset(&w, 0, 1000);
     cr_assert_eq(push_window_take(&w), UINT64_MAX);
