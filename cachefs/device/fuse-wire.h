@@ -206,6 +206,7 @@ struct wire_read_in {
     uint64_t lock_owner;
     uint32_t flags, padding;
 };
+#define WIRE_WRITE_KILL_SUIDGID (1u << 2) /* in write_flags */
 struct wire_write_in {
     uint64_t fh, offset;
     uint32_t size, write_flags;

@@ -45,7 +45,11 @@ void seen_refused(struct outfuse *f, uint64_t ino)
     f->seen[ino % SEEN_PLACES] = (struct seen){.ino = ino, .refused = true};
 }
 
-/* A file that can't be written through needs no FLUSH at its close. */
+/*
+ * A file that can't be written through needs no FLUSH at its close. One that can't be read through
+ * goes past the kernel's pages, one copy and one new page less for each that is written: who reads
+ * it later gets what is staged.
+ */
 static struct wire_open_out opened(struct call *c, uint64_t ino, uint64_t fh, uint32_t flags)
 {
     struct wire_open_out o = {.fh = fh};
@@ -54,6 +58,8 @@ static struct wire_open_out opened(struct call *c, uint64_t ino, uint64_t fh, ui
         o.open_flags |= WIRE_FOPEN_NOFLUSH;
     if (seen_again(c->f, ino, /* opens= */ true))
         o.open_flags |= WIRE_FOPEN_KEEP_CACHE;
+    if (c->f->past_pages && (flags & O_ACCMODE) == O_WRONLY)
+        o.open_flags |= WIRE_FOPEN_DIRECT_IO;
     return o;
 }
 
@@ -164,6 +170,19 @@ int out_read(struct call *c, struct err *err)
     return stage_read(c->f->stage, &c->who, in->fh, in->offset, c->more, size, &c->more_len, err);
 }
 
+/* Whoever writes a set-user-id file takes that away. Past its pages the kernel leaves it to us. */
+static int drop_set_ids(struct call *c, struct err *err)
+{
+    const struct stage_call look = {.wait = false};
+    struct stage_attr a;
+
+    if (stage_getattr(c->f->stage, &look, c->h->nodeid, &a, NULL) ||
+        !(a.st.st_mode & (S_ISUID | S_ISGID)))
+        return 0;
+    a.st.st_mode &= a.st.st_mode & S_IXGRP ? ~(mode_t)(S_ISUID | S_ISGID) : ~(mode_t)S_ISUID;
+    return stage_setattr(c->f->stage, &c->who, c->h->nodeid, &a.st, STAGE_SET_MODE, &a, err);
+}
+
 int out_write(struct call *c, struct err *err)
 {
     const struct wire_write_in *in = c->in;
@@ -173,6 +192,9 @@ int out_write(struct call *c, struct err *err)
         return err_sys(err, EINVAL, "a write");
     if (ino_is_ours(c->h->nodeid))
         return err_sys(err, EPERM, ".sampan is the mount's own");
+    rc = in->write_flags & WIRE_WRITE_KILL_SUIDGID ? drop_set_ids(c, err) : 0;
+    if (rc)
+        return rc;
     rc = stage_write(c->f->stage, &c->who, in->fh, in->offset, c->data, in->size, err);
     if (rc)
         return rc;

@@ -197,6 +197,7 @@ struct outfuse {
     dev_t mount_dev; /* of the mounted file system */
     bool adopted;
     bool readdirplus, async_read;
+    bool past_pages; /* what is only written goes past the kernel's pages */
 
     struct hands hands;
     struct lanes lanes;

@@ -32,10 +32,16 @@
     (WIRE_ASYNC_READ | WIRE_ATOMIC_O_TRUNC | WIRE_BIG_WRITES | WIRE_PARALLEL_DIROPS | \
      WIRE_DO_READDIRPLUS | WIRE_MAX_PAGES | WIRE_HAS_IOCTL_DIR | WIRE_ASYNC_DIO)
 
+/* Linux 6.18. Since then the kernel drops its pages of what is written past them not only before
+ * the write but after it, too: a reader may have brought old bytes back meanwhile. Of asynchronous
+ * writes it does not: those must be none. */
+#define MINOR_PAST_PAGES 45
+
 void session_learn_init(struct outfuse *f, const struct wire_init_in *in, size_t len)
 {
     f->readdirplus = in->flags & WIRE_DO_READDIRPLUS;
     f->async_read = in->flags & WIRE_ASYNC_READ;
+    f->past_pages = in->minor >= MINOR_PAST_PAGES;
     f->hands.state->can_resend = (in->flags & WIRE_INIT_EXT) &&
                                  len >= offsetof(struct wire_init_in, unused) &&
                                  (in->flags2 & WIRE2_HAS_RESEND);
@@ -55,7 +61,7 @@ int out_init(struct call *c, struct err *err)
         .major = WIRE_MAJOR,
         .minor = WIRE_MINOR,
         .max_readahead = MOUNT_MAX_READ,
-        .flags = in->flags & WANTED,
+        .flags = in->flags & (c->f->past_pages ? WANTED & ~WIRE_ASYNC_DIO : WANTED),
         .max_background = BACKGROUND,
         .congestion_threshold = BACKGROUND,
         .max_write = MAX_WRITE,

@@ -583,6 +583,11 @@ static void nobody_tries(void)
     check(write(fd, "x", 1) == 1, "write: %m");
     close(fd);
     check(!(mode_of("open/his") & S_ISUID), "a write takes set-uid away: %o", mode_of("open/his"));
+    fd = open("open/his", O_WRONLY);
+    GIVES(0, chmod("open/his", 06755));
+    check(write(fd, "x", 1) == 1, "write: %m");
+    close(fd);
+    check(mode_of("open/his") == 0755, "and what came after the open: %o", mode_of("open/his"));
     GIVES(EPERM, chown("open/his", 0, (gid_t)-1));
     GIVES(EACCES, open("closed/file", O_RDONLY));
     struct timespec t[2] = {{.tv_sec = 1}, {.tv_sec = 1}};

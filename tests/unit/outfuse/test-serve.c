@@ -130,6 +130,45 @@ Test(serve, pages_are_kept_while_nobody_else_writes)
     cr_assert(keeps_pages(ino, O_RDONLY));
 }
 
+static bool goes_past_pages(struct kernel *kernel, uint64_t ino, uint32_t flags)
+{
+    struct wire_open_in in = {.flags = flags};
+    struct wire_open_out out;
+
+    cr_assert_eq(kernel_ask(kernel, WIRE_OPEN, ino, &in, sizeof(in), NULL, 0), 0);
+    memcpy(&out, kernel->body, sizeof(out));
+    return out.open_flags & WIRE_FOPEN_DIRECT_IO;
+}
+
+Test(serve, what_is_only_written_goes_past_the_pages)
+{
+    uint64_t fh;
+    uint64_t ino = kernel_create(k, "a", &fh);
+
+    cr_assert_not(goes_past_pages(k, ino, O_RDONLY));
+    cr_assert_not(goes_past_pages(k, ino, O_RDWR));
+    cr_assert(goes_past_pages(k, ino, O_WRONLY | O_APPEND));
+}
+
+Test(serve, kernels_that_would_keep_old_bytes_write_through_their_pages)
+{
+    struct keeper_state *state = kernel_state(false);
+    struct kernel *older = calloc(1, sizeof(*older));
+    struct stage *files = fake_stage();
+    struct wire_init_in init;
+    uint64_t fh;
+
+    memcpy(&init, state->init, sizeof(init));
+    init.minor = 44;
+    memcpy(state->init, &init, sizeof(init));
+    kernel_adopt(older, files, state);
+    cr_assert_not(goes_past_pages(older, kernel_create(older, "a", &fh), O_WRONLY));
+    kernel_stop(older);
+    kernel_state_free(state);
+    fake_free(files);
+    free(older);
+}
+
 Test(serve, pages_of_a_refused_write_are_not_kept)
 {
     uint64_t fh;
