@@ -29,6 +29,7 @@
 struct exercise {
     char paths[2][PATH_LEN]; /* the file has one of two names */
     int name, fd;
+    int only_fd; /* it can only write: past the pages of `fd` */
     unsigned char *model, *scratch;
     size_t size, max;
     uint64_t random;
@@ -134,11 +135,11 @@ static void grow(struct exercise *e, size_t size)
     e->size = size;
 }
 
-static void write_at(struct exercise *e, size_t off, size_t len)
+static void write_at(struct exercise *e, int fd, size_t off, size_t len)
 {
     fill(e, len);
     for (size_t done = 0; done < len;) {
-        ssize_t n = pwrite(e->fd, e->scratch + done, len - done, (off_t)(off + done));
+        ssize_t n = pwrite(fd, e->scratch + done, len - done, (off_t)(off + done));
         if (n <= 0)
             fail_errno(e, "write");
         done += (size_t)n;
@@ -151,9 +152,10 @@ static void write_at(struct exercise *e, size_t off, size_t len)
 static void op_write(struct exercise *e)
 {
     size_t len = below(e, LONGEST), off = below(e, e->max - len);
+    bool only = below(e, 2);
 
-    note(e, "write     %zu + %zu (size %zu)", off, len, e->size);
-    write_at(e, off, len);
+    note(e, "write     %zu + %zu (size %zu)%s", off, len, e->size, only ? " (write-only)" : "");
+    write_at(e, only ? e->only_fd : e->fd, off, len);
 }
 
 static void op_append(struct exercise *e)
@@ -276,10 +278,11 @@ static void op_sync(struct exercise *e)
 static void op_reopen(struct exercise *e)
 {
     note(e, "close, open");
-    if (close(e->fd) < 0)
+    if (close(e->fd) < 0 || close(e->only_fd) < 0)
         fail_errno(e, "close");
     e->fd = open(e->paths[e->name], O_RDWR);
-    if (e->fd < 0)
+    e->only_fd = open(e->paths[e->name], O_WRONLY);
+    if (e->fd < 0 || e->only_fd < 0)
         fail_errno(e, "open");
 }
 
@@ -342,7 +345,8 @@ static void begin(struct exercise *e, const char *dir)
     e->scratch = malloc(e->max + LONGEST);
     e->allocates = e->punches = true;
     e->fd = open(e->paths[0], O_RDWR | O_CREAT | O_TRUNC, 0644);
-    if (!e->model || !e->scratch || e->fd < 0)
+    e->only_fd = open(e->paths[0], O_WRONLY);
+    if (!e->model || !e->scratch || e->fd < 0 || e->only_fd < 0)
         fail_errno(e, "begin");
 }
 
@@ -350,7 +354,8 @@ static void begin(struct exercise *e, const char *dir)
 static void end(struct exercise *e)
 {
     note(e, "the end");
-    if (close(e->fd) < 0 || (e->fd = open(e->paths[e->name], O_RDONLY)) < 0)
+    if (close(e->fd) < 0 || close(e->only_fd) < 0 ||
+        (e->fd = open(e->paths[e->name], O_RDONLY)) < 0)
         fail_errno(e, "open at the end");
     ssize_t n = pread(e->fd, e->scratch, e->max, 0);
     if (n < 0 || (size_t)n != e->size)
