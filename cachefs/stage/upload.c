@@ -399,8 +399,9 @@ static int keep_part(struct sending *run, struct slot *slot, struct sent *sent, 
     return 0;
 }
 
-/* A store without such copies gets the bytes; so does one whose object is another by now, if they
- * are all here. c->lock held, given up meanwhile. */
+/* A store without such copies gets the bytes; so does one whose object is another by now, or gone,
+ * if they are all here. A copy that finds nothing does not tell whether the object is gone or the
+ * upload: the bytes will. c->lock held, given up meanwhile. */
 static bool copy_refused(struct sending *run, const struct slot *slot)
 {
     if (slot->buf || !slot->failed)
@@ -410,6 +411,12 @@ static bool copy_refused(struct sending *run, const struct slot *slot)
         CLEANUP(record_release) struct record now;
         content_row(run->c, &now);
         run->no_copy |= strcmp(now.etag, slot->if_match) == 0;
+        return true;
+    }
+    if (slot->err.class == ERR_NOT_FOUND) {
+        if (ours_adopt(run->c)) /* the upload has ended */
+            return false;
+        run->no_copy = true;
         return true;
     }
     if (slot->err.class != ERR_FAILED && slot->err.class != ERR_USAGE)

@@ -465,3 +465,25 @@ Test(parts, copied_from_an_object_that_another_writer_replaces)
     free(data);
     bench_stop(&b);
 }
+
+/* Nor is the upload taken for gone then, to be begun anew for ever. */
+Test(parts, copied_from_an_object_that_another_writer_deletes)
+{
+    struct bench b;
+    bench_start(&b, true);
+    unsigned char *data = pattern(LARGE, 12);
+    stored_and_elsewhere(&b, data);
+    b.conf.commit = COMMIT_BACKGROUND;
+    bench_open(&b, true);
+    uint64_t fh = t_open(&b, t_lookup(&b, STAGE_ROOT, "big"), O_RDWR);
+    put(&b, fh, 16 * MIB, data, 8 * MIB); /* a whole part: its own bytes are asked for by nobody */
+    ask_number(&b, "/_delete/out/big");
+    t_close(&b, fh);
+    struct err err = {0};
+    cr_expect_neq(stage_settle(b.s, clock_mono_ns() + 20 * NS_PER_S, &err), 0);
+    cr_expect_eq(err_errno(&err), ESTALE, "%s", err.msg);
+    cr_expect_leq(ask_number(&b, "/_uploads"), 1);
+    cr_expect_eq(ask_number(&b, "/_objects"), 0);
+    free(data);
+    bench_stop(&b);
+}
