@@ -151,6 +151,7 @@ static uint64_t move_windows(struct volume *v, uint64_t id, uint64_t *ret_gen)
     uint64_t *last = &a->rank_pos[epoch_order_rank(o, pos)];
     bool began_again = pos + window < *last;
     *last = pos;
+    a->seen = true;
     if (pos >= a->next || began_again)
         a->next = pos + 1;
     uint64_t limit = pos + 1 + window < o->length ? pos + 1 + window : o->length;
@@ -181,11 +182,14 @@ void ahead_set_order(struct volume *v, struct epoch_order *o)
         a->order = o;
         a->next = a->disk_next = a->limit = a->disk_limit = 0;
         a->wasted = 0;
+        a->unseen = a->seen ? 0 : a->unseen + (old != NULL);
+        a->seen = false;
         memset(a->rank_pos, 0, sizeof a->rank_pos);
         if (o) {
             const struct catalog_info *info = catalog_info(o->catalog);
             a->limit = clamp(ahead_window(v, info), 0, o->length);
-            a->disk_limit = clamp(near_window(v, info), 0, o->length);
+            a->disk_limit =
+                a->unseen < AHEAD_UNSEEN ? clamp(near_window(v, info), 0, o->length) : 0;
             a->disk_chunk = disk_chunk(near_window(v, info));
         }
         cond_signal(&a->wake);

@@ -54,6 +54,7 @@ void gate_destroy(struct gate *g);
 
 /* --- spill: an array in an unlinked file of the owner's folder (not resident memory) --------- */
 
+/* A small one is in memory: each epoch makes some, and a file costs more than it saves. */
 struct spill {
     void *data;
     size_t bytes;
@@ -240,6 +241,9 @@ struct ahead_job streams_seen(struct streams *s, uint64_t id, uint64_t off, stru
 
 #define AHEAD_JOBS  64
 #define AHEAD_RANKS 64
+/* After so many orders that nobody read through the kernel, packs are not read ahead for one until
+ * somebody does: such readers map the packs, and the first window would be read for nobody. */
+#define AHEAD_UNSEEN 2
 struct ahead {
     struct lock lock;
     struct cond wake; /* work came, or something finished */
@@ -254,6 +258,8 @@ struct ahead {
     uint64_t disk_next, disk_limit; /* the same for the nearer window of readahead from packs */
     uint64_t disk_chunk;            /* positions of it taken at a time */
     uint64_t rank_pos[AHEAD_RANKS]; /* where each rank was seen last */
+    bool seen;                      /* a reader of the order was */
+    unsigned unseen;                /* orders before it, in a row, whose readers never were */
     unsigned outstanding;
     unsigned wasted; /* fetched ahead in a row, and not kept by the cache */
     counter fetched, failed, not_kept, no_room;

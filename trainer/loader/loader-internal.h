@@ -4,7 +4,8 @@
  *   index.c    which samples there are, and their labels     mount.c   tells the mount its order
  *   reader.c   a sample's bytes: a pack's, or a file's       direct.c  places in packs, leases
  *   plan.c     epochs and the batches they make              slots.c   the buffers of batches
- *   worker.c   threads that fill batches                     loader.c  the contract: open to close
+ *   worker.c   threads that fill batches                     wait.c    telling and waiting
+ *   loader.c   the contract: open to close
  *   picture-internal.h: from bytes to pixels
  */
 #ifndef SAMPAN_LOADER_INTERNAL_H
@@ -154,8 +155,9 @@ struct loader {
     uint32_t n_slots;
 
     struct lock lock;
-    struct cond work; /* there may be something to do for a thread */
-    struct cond done; /* … for the consumer */
+    struct cond work;      /* there may be something to do for a thread */
+    struct cond done;      /* … for the consumer */
+    _Atomic uint32_t news; /* how often either was signalled; changes under the lock */
     /* below: guarded by lock */
     bool stop, restart;     /* claim nothing: the loader ends; a new epoch is set */
     uint32_t busy;          /* threads that hold a claim */
@@ -184,6 +186,16 @@ bool plan_open(struct loader *l);
 bool plan_open_known(struct loader *l);
 /* Starts all over with this epoch. Nobody holds a claim. */
 void plan_restart(struct loader *l, uint64_t epoch);
+
+/* --- wait.c: the only way to signal `work` and `done` ----------------------------------------- */
+
+/* The lock is held for all of these. */
+void tell_workers(struct loader *l);
+void tell_consumer(struct loader *l);
+/* Before a wait for either, where a sample is read in less time than a thread is put to sleep and
+ * woken (bytes from packs): drops the lock and looks for news for some microseconds. False: there
+ * was none until now, so it is right to wait. */
+bool wait_awake(struct loader *l);
 
 /* worker.c */
 void *worker_main(void *worker);

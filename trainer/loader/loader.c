@@ -261,7 +261,7 @@ static void end_workers(struct loader *l)
     {
         ACQUIRE(&l->lock);
         l->stop = true;
-        cond_broadcast(&l->work);
+        tell_workers(l);
     }
     for (uint32_t i = 0; l->workers && i < l->o.threads; i++) {
         struct worker *w = &l->workers[i];
@@ -326,7 +326,7 @@ static void end_epoch(struct loader *l)
     }
     l->give_epoch++;
     l->given = 0;
-    cond_broadcast(&l->work);
+    tell_workers(l);
 }
 
 static int give(struct loader *l, struct slot *s, const struct loader_batch **ret, struct err *err)
@@ -356,7 +356,7 @@ static int give(struct loader *l, struct slot *s, const struct loader_batch **re
 /* Until there may be something new for the consumer, or this moment. */
 static void wait_for_batch(struct loader *l, uint64_t now, uint64_t until)
 {
-    if (worker_help(l))
+    if (worker_help(l) || wait_awake(l))
         return;
     if (until == UINT64_MAX)
         cond_wait(&l->done, &l->lock);
@@ -415,8 +415,8 @@ void loader_release(struct loader *l, const struct loader_batch *b)
     struct slot *s = &l->slots[b->slot];
     if (s->state == SLOT_HELD)
         s->state = SLOT_FREE;
-    cond_broadcast(&l->work);
-    cond_broadcast(&l->done);
+    tell_workers(l);
+    tell_consumer(l);
 }
 
 /* The lock is held. False: somebody reads or prepares still; nobody begins to. */
@@ -449,7 +449,7 @@ int loader_set_epoch_within(struct loader *l, uint64_t epoch, uint64_t wait_ns, 
         return LOADER_LATE;
     plan_restart(l, epoch);
     l->restart = false;
-    cond_broadcast(&l->work);
+    tell_workers(l);
     return 0;
 }
 

@@ -44,7 +44,7 @@ static void fail(struct loader *l, const struct err *why)
 {
     if (l->failed.class == ERR_NONE)
         l->failed = *why;
-    cond_broadcast(&l->done);
+    tell_consumer(l);
 }
 
 /* The order of an epoch takes a while: others go on meanwhile. */
@@ -69,8 +69,8 @@ static void prepare(struct loader *l, uint64_t number)
         fail(l, &why);
     else
         *epoch_of(l, number) = e;
-    cond_broadcast(&l->work);
-    cond_broadcast(&l->done);
+    tell_workers(l);
+    tell_consumer(l);
 }
 
 enum ready { READY, CHANGED, NOTHING };

@@ -38,7 +38,8 @@ static bool take_claim(struct worker *w, struct claim *ret)
         if (!l->restart && plan_open(l))
             continue;
         uint64_t began = clock_mono_ns();
-        cond_wait(&l->work, &l->lock);
+        if (!wait_awake(l))
+            cond_wait(&l->work, &l->lock);
         atomic_fetch_add_explicit(&w->counts.idle_ns, clock_mono_ns() - began,
                                   memory_order_relaxed);
     }
@@ -166,10 +167,10 @@ static void work_off(struct worker *w, const struct claim *c)
         slot_end(c->slot, l->sample_size); /* the last one: nobody else touches it */
         lock_take(&l->lock);
         c->slot->state = SLOT_READY;
-        cond_broadcast(&l->done);
+        tell_consumer(l);
     }
     if (--l->busy == 0 && l->restart)
-        cond_broadcast(&l->done);
+        tell_consumer(l);
 }
 
 void *worker_main(void *arg)

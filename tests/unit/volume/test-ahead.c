@@ -4,6 +4,7 @@
 
 #include "mem.h"
 #include "support.h"
+#include "volume-internal.h"
 
 #define FILES 64
 #define BYTES 20000
@@ -251,6 +252,35 @@ Test(ahead, the_window_of_the_order_is_fetched_and_moves)
     cr_assert_eq(volume_seen(v, ids[0]), 0); /* from the start again: what was skipped is fetched */
     for (unsigned i = 1; i < FILES; i++)
         volume_seen(v, ids[i]);
+    volume_close(v);
+    world_free(&w);
+}
+
+static bool packs_are_read_ahead(struct volume *v, uint64_t epoch)
+{
+    struct err err = {0};
+    cr_assert_eq(volume_set_epoch(v, epoch, &err), 0, "%s", err.msg);
+    ACQUIRE(&v->ahead.lock);
+    return v->ahead.disk_limit > 0;
+}
+
+Test(ahead, packs_are_not_read_ahead_for_an_order_that_nobody_reads)
+{
+    struct world w;
+    struct volume_conf conf;
+    world_new(&w);
+    put_set(&w);
+    world_conf(&w, &conf);
+    conf.sampler = "paddle-random,seed=3";
+    struct volume *v = world_open(&conf);
+    for (uint64_t epoch = 1; epoch < AHEAD_UNSEEN; epoch++)
+        cr_assert(packs_are_read_ahead(v, epoch));
+    cr_assert_not(packs_are_read_ahead(v, AHEAD_UNSEEN));
+    cr_assert_not(packs_are_read_ahead(v, AHEAD_UNSEEN + 1));
+    volume_seen(v, nth(v, 3)); /* a reader came: for it, and for the order that follows */
+    cr_assert(packs_are_read_ahead(v, AHEAD_UNSEEN + 2));
+    cr_assert(packs_are_read_ahead(v, AHEAD_UNSEEN + 3));
+    cr_assert_not(packs_are_read_ahead(v, AHEAD_UNSEEN + 4));
     volume_close(v);
     world_free(&w);
 }

@@ -44,11 +44,22 @@ Test(spill, is_zero_writable_and_leaves_no_file)
     spill_free(&s);
 }
 
+Test(spill, a_small_one_needs_no_file)
+{
+    struct spill s;
+    struct err err = {0};
+    cr_assert_eq(spill_new(&s, "/nonexistent", 4096, &err), 0, "%s", err.msg);
+    unsigned char *data = s.data;
+    cr_assert_eq(data[4095], 0);
+    data[4095] = 7;
+    spill_free(&s);
+}
+
 Test(spill, says_where_there_is_no_room)
 {
     struct spill s;
     struct err err = {0};
-    cr_assert_eq(spill_new(&s, "/nonexistent", 4096, &err), -1);
+    cr_assert_eq(spill_new(&s, "/nonexistent", 1 << 20, &err), -1);
     cr_assert_not_null(strstr(err.msg, "/nonexistent"), "%s", err.msg);
     err_clear(&err);
     cr_assert_eq(spill_new(&s, "/tmp", (size_t)1 << 55, &err), -1);
