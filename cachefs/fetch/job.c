@@ -35,7 +35,7 @@ static void count_failure(struct fetch *f, const struct err *err)
 {
     if (err->class == ERR_STALE)
         counter_add(&f->counts->stale, 1);
-    else if (err->class != ERR_CANCELLED)
+    else if (err->class != ERR_CANCELLED && err->class != ERR_NOT_FOUND) /* that is an answer */
         counter_add(&f->counts->failures, 1);
 }
 

@@ -49,6 +49,7 @@ Test(write, put_head_delete)
     cr_expect_eq(fetch_delete(engine, server.store, "s503=1/new", &err), 0, "%s", err.msg);
     cr_expect_eq(fetch_head(engine, server.store, "s404/none", &a, &err), -1);
     cr_expect_eq(err.class, ERR_NOT_FOUND, "%s", err.msg);
+    cr_expect_eq(counter_get(&fetch_counts(engine)->failures), 0, "that is an answer");
     finish();
 }
 
