@@ -90,6 +90,29 @@ static void add_version(struct bytes *out, const struct json *s)
     }
 }
 
+/* How old what is known of the source may be. */
+static void add_refresh(struct bytes *out, const struct json *s)
+{
+    struct json refresh = json_get(s, "refresh");
+    uint64_t failed = json_uint_at(&refresh, "failed");
+    double every = json_num_at(&refresh, "every_s"), age;
+    char text[32];
+    if (every <= 0 && !failed)
+        return;
+    conf_format_duration(every, text);
+    bytes_addf(out, "            listed %s%s", every > 0 ? "every " : "on demand",
+               every > 0 ? text : "");
+    bool known = json_num(&refresh, "ago_s", &age, NULL) == 0;
+    if (known) {
+        conf_format_duration(age, text);
+        bytes_addf(out, ", the last time %s ago", text);
+    }
+    if (failed)
+        bytes_addf(out, "; %s%" PRIu64 " failed: %s", known ? "since then " : "", failed,
+                   json_str_at(&refresh, "why"));
+    bytes_add_char(out, '\n');
+}
+
 #define PEERS_SHOWN 8
 
 /* How many there are and what came from them; by name those that are not well. */
@@ -205,6 +228,7 @@ static void add_set(struct bytes *out, const struct json *s)
                    "            not shown: %" PRIu64
                    " names that no file system can hold (sampan doctor lists them)\n",
                    bad);
+    add_refresh(out, s);
     add_version(out, s);
     add_arriving(out, s);
 }

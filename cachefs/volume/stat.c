@@ -1,6 +1,7 @@
 /* What a volume tells about itself: status, counters, objects that changed at the source. */
 #include "volume-internal.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "clock.h"
@@ -242,6 +243,19 @@ static void write_versions(struct volume *v, struct json_writer *w)
     jw_end(w);
 }
 
+/* How old what is known of the source may be. */
+static void write_refresh(struct volume *v, struct json_writer *w)
+{
+    ACQUIRE(&v->lock);
+    const struct refreshes *r = &v->refreshes;
+    jw_object(w, "refresh");
+    jw_num(w, "every_s", (double)v->conf.refresh_ns / 1e9);
+    jw_num(w, "ago_s", r->done_ns ? (double)(clock_mono_ns() - r->done_ns) / 1e9 : NAN);
+    jw_uint(w, "failed", r->failed);
+    jw_str(w, "why", r->why);
+    jw_end(w);
+}
+
 void volume_status(struct volume *v, struct json_writer *w)
 {
     struct snapshot s;
@@ -254,6 +268,7 @@ void volume_status(struct volume *v, struct json_writer *w)
     write_set(w, catalog_info(c));
     catalog_unref(c);
     write_versions(v, w);
+    write_refresh(v, w);
     follow_status(v, w);
     write_cache(w, &cache);
     write_reads(v, w);

@@ -258,6 +258,18 @@ static int fetch_newer(struct volume *v, const char *folder, struct catalog **re
                    v->conf.catalog);
 }
 
+static void note_refresh(struct volume *v, const struct err *why)
+{
+    struct refreshes *r = &v->refreshes;
+    ACQUIRE(&v->lock);
+    if (!why)
+        *r = (struct refreshes){.done_ns = clock_mono_ns()};
+    else if (why->class != ERR_CANCELLED) {
+        r->failed++;
+        snprintf(r->why, sizeof r->why, "%.*s", (int)sizeof r->why - 1, why->msg);
+    }
+}
+
 int volume_rescan(struct volume *v, struct rescan *ret, struct err *err)
 {
     if (!gate_enter(&v->gate))
@@ -269,11 +281,15 @@ int volume_rescan(struct volume *v, struct rescan *ret, struct err *err)
     struct catalog *previous = version_longest(v), *next;
     struct catalog_diff_counts diff = {0};
     cleanup_bytes struct bytes folder = {0};
-    int rc = catalog_folder(&v->conf, &folder, err);
+    struct err why = {0};
+    int rc = catalog_folder(&v->conf, &folder, &why);
     if (!rc && version_is_remote(v))
-        rc = fetch_newer(v, folder.data, &next, err);
+        rc = fetch_newer(v, folder.data, &next, &why);
     else if (!rc)
-        rc = scan_now(v, previous, NULL, NULL, &next, &diff, err);
+        rc = scan_now(v, previous, NULL, NULL, &next, &diff, &why);
+    note_refresh(v, rc ? &why : NULL);
+    if (rc && err)
+        *err = why;
     if (!rc) {
         if (ret)
             *ret = (struct rescan){diff, *catalog_info(next)};
@@ -427,6 +443,8 @@ static int newest_version(struct volume *v, const char *folder, volume_progress_
     else if (!rc)
         rc = scan_now(v, known, progress, arg, ret, NULL, err);
     v->listed = !rc && !usable;
+    if (v->listed)
+        v->refreshes.done_ns = clock_mono_ns();
     if (known)
         catalog_unref(known);
     return rc;

@@ -392,6 +392,13 @@ struct follow {
     bool started;
 };
 
+/* Listings while it is mounted, by --refresh or a scan; guarded by the volume's lock. */
+struct refreshes {
+    uint64_t done_ns; /* the last that was done, be it at the start; 0: there was none yet */
+    uint64_t failed;  /* since then */
+    char why[256];    /* the last of those */
+};
+
 struct volume {
     struct volume_conf conf;
     struct sources sources;
@@ -420,6 +427,7 @@ struct volume {
     size_t n_listeners;
     bool pinned; /* versions[0] stays; changed only with the claim of a scan */
     bool listed; /* the first version came of a scan; set before there are others */
+    struct refreshes refreshes;
     struct follow follow;
     volume_order_fn *on_order;
     void *on_order_arg;
