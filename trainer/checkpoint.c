@@ -302,7 +302,8 @@ int checkpoint_save(const char *dir, const struct net *n, const struct checkpoin
         remove_place(dir, name);
         return -1;
     }
-    if (fsync(fd))
+    cleanup_close int parent = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fsync(fd) || parent < 0 || fsync(parent)) /* its name, too, before older ones go */
         return err_sys(err, errno, "checkpoint: %s", path);
     if (ret)
         snprintf(ret, ret_len, "%s", path);
