@@ -188,7 +188,7 @@ class _Memory:
 
 
 class Batch:
-    """`images, labels = batch`, and numbers, epoch, step. For DLPack it is its images."""
+    """`images, labels = batch` or batch[0] and batch[1]; and numbers, epoch, step. For DLPack it is its images."""
 
     __slots__ = ("images", "labels", "numbers", "epoch", "step", "skipped")
 
@@ -199,7 +199,11 @@ class Batch:
     def __iter__(self):
         return iter((self.images, self.labels))
 
+    def __getitem__(self, which):
+        return (self.images, self.labels)[which]
+
     def __len__(self):
+        """Its samples."""
         return len(self.labels)
 
     def __dlpack__(self, *args, **keys):

@@ -37,6 +37,7 @@ same("classes", loader.classes, ["class-000", "class-001", "class-002"])
 kept, copies, numbers = [], [], []
 for batch in loader:
     images, labels = batch
+    assert batch[0] is images and batch[1] is labels and batch[-1] is labels
     same("shape", images.shape, (len(labels), 20, 24, 3))
     same("types", (images.dtype, labels.dtype), (numpy.float32, numpy.int32))
     same("labels", [loader.path(int(i))[6:9] for i in batch.numbers], [f"{i:03}" for i in labels])
