@@ -155,11 +155,15 @@ int store_req_parts(struct store *s, const char *key, const char *upload, const 
  *
  * What stands beside an object's bytes, kept by the store as s3fs writes it: decimal numbers in
  * x-amz-meta-mode (with the kind), -uid, -gid and -mtime (seconds, '.', nine digits). */
+#define STORE_MARK_SIZE 33
 struct object_meta {
     mode_t mode;
     uid_t uid;
     gid_t gid;
     int64_t mtime_ns;
+    /* x-amz-meta-sampan-upload: tells one upload in parts from all others; "": it has none. An
+     * answer's is in its meta_upload. */
+    char mark[STORE_MARK_SIZE];
 };
 /* What an answer to a HEAD says; fields that it does not say stay as they are in *ret. True: it
  * said the mode. */

@@ -81,6 +81,9 @@ void add_meta(struct http_req *r, const char *prefix, const struct object_meta *
         ns += (int64_t)NS_PER_S;
     }
     http_header(r, name, "%lld.%09lld", (long long)s, (long long)ns);
+    snprintf(name, sizeof name, "%s-sampan-upload", prefix);
+    if (*m->mark)
+        http_header(r, name, "%s", m->mark);
 }
 
 /* "application/x-directory" for a folder's marker. */

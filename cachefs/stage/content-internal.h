@@ -121,7 +121,7 @@ void upload_forget(struct content *c);
 /* ours.c: an upload that replaces the node's own object, parts of which it copies. Killed before
  * the row says what the store has now, the next life would ask for those parts in vain: so what
  * will be there is written down before. */
-/* On the disk, if the ETag is known beforehand. No lock held. */
+/* On the disk. No lock held. */
 int ours_expect(struct content *c, const char *key, const struct part_tag *parts, unsigned n,
                 uint64_t size, struct err *err);
 /* The row's object is there no more. If that is our own doing, the row has the new one now: true.

@@ -66,7 +66,8 @@ int journal_upload(struct stage *s, uint64_t ino, const char *key, const char *i
 int journal_upload_drop(struct stage *s, uint64_t ino, struct err *err); /* with its parts */
 int journal_part(struct stage *s, uint64_t ino, unsigned part, uint64_t len, const char *etag,
                  struct err *err);
-#define PART_WHOLE 0 /* no part: length and ETag of what all of them will be */
+#define PART_WHOLE 0     /* no part: length and ETag of what all of them will be */
+#define PART_MARK  10001 /* nor is that: the mark of the upload, and the mtime beside it */
 int journal_part_drop(struct stage *s, uint64_t ino, unsigned part, struct err *err);
 /* The upload of a node, if one was begun: id and parts. Gives false if there is none. */
 typedef void journal_part_fn(void *arg, unsigned part, uint64_t len, const char *etag);

@@ -1,10 +1,14 @@
 /*
  * An object that an upload of ours made, and of which nobody heard: this life or an earlier one was
  * killed, or the answer was lost. Parts of it may have been copied from the very object that it
- * replaced, and those can't be had from there again. So before an upload in parts ends, the journal
- * has the ETag of what it makes. Who finds another object than the row's compares: if it is that
+ * replaced, and those can't be had from there again. So each upload in parts has a mark, which its
+ * object carries as metadata, and before the upload ends the journal has that, and the ETag of what
+ * it makes where it can be known. Who finds another object than the row's compares: if it is that
  * one, the row's object is that one from then on. What is here stays as it is: of each block that
  * is only in the store, or here as stored, the new object has the bytes that the old one had.
+ *
+ * Other programs that change an object keep metadata which they do not know (s3fs). They change its
+ * mtime, so a mark counts only beside the mtime that it was sent with.
  */
 #define LOG_MODULE "stage"
 
@@ -28,7 +32,7 @@ int ours_expect(struct content *c, const char *key, const struct part_tag *parts
     struct stage *s = c->stage;
     char etag[160];
     if (!store_parts_etag(parts, n, etag))
-        return 0;
+        *etag = '\0';
     {
         ACQUIRE(&s->lock);
         if (!is_own_key(c->node, key))
@@ -41,32 +45,44 @@ int ours_expect(struct content *c, const char *key, const struct part_tag *parts
 
 struct expected {
     char *key, *id;
-    struct seen whole;
+    struct seen whole; /* size 0: the store was not asked to end the upload */
+    int64_t mtime_ns;  /* beside whole.mark */
 };
 
 static void take_whole(void *arg, unsigned part, uint64_t len, const char *etag)
 {
     struct expected *e = arg;
-    if (part != PART_WHOLE || !etag)
-        return;
-    e->whole = (struct seen){.size = len, .mtime_ns = LIST_MTIME_UNKNOWN};
-    snprintf(e->whole.etag, sizeof e->whole.etag, "%s", etag);
+    if (part == PART_WHOLE && etag) {
+        e->whole.size = len;
+        e->whole.mtime_ns = LIST_MTIME_UNKNOWN;
+        snprintf(e->whole.etag, sizeof e->whole.etag, "%s", etag);
+    } else if (part == PART_MARK && etag) {
+        e->mtime_ns = (int64_t)len;
+        snprintf(e->whole.mark, sizeof e->whole.mark, "%s", etag);
+    }
 }
 
 /* s->lock held. It was expected and is not what the row has. */
 static bool is_news(struct stage *s, const struct node *n, struct expected *ret)
 {
     return journal_find_upload(s, n->row.ino, &ret->key, &ret->id, take_whole, ret) &&
-           *ret->whole.etag && is_own_key(n, ret->key) && strcmp(ret->whole.etag, n->row.etag) != 0;
+           ret->whole.size && is_own_key(n, ret->key) && strcmp(ret->whole.etag, n->row.etag) != 0;
 }
 
-static bool is_there(struct stage *s, const struct expected *e)
+/* What is there, if it is that one, is in e->whole then: of one upload there is one object,
+ * whatever its later tries would have made of it. */
+static bool is_there(struct stage *s, struct expected *e)
 {
-    struct object_meta meta;
+    struct object_meta meta = {0};
     struct seen now;
     bool known;
-    return remote_look(s, e->key, &meta, &known, &now, NULL) == 0 && now.size == e->whole.size &&
-           strcmp(now.etag, e->whole.etag) == 0;
+    if (remote_look(s, e->key, &meta, &known, &now, NULL))
+        return false;
+    bool marked = *now.mark && strcmp(now.mark, e->whole.mark) == 0 && meta.mtime_ns == e->mtime_ns;
+    bool same = *now.etag && strcmp(now.etag, e->whole.etag) == 0 && now.size == e->whole.size;
+    snprintf(e->whole.etag, sizeof e->whole.etag, "%s", now.etag);
+    e->whole.size = now.size;
+    return marked || same;
 }
 
 /* s->lock held. */
@@ -106,7 +122,8 @@ bool ours_adopt(struct content *c)
     }
     if (news) {
         ACQUIRE(&s->lock);
-        news = n->row.gen == gen && is_own_key(n, e.key) && take(s, n, &e);
+        news = n->row.gen == gen && is_own_key(n, e.key) &&
+               strcmp(n->row.etag, e.whole.etag) != 0 && take(s, n, &e);
     }
     free(e.key);
     free(e.id);

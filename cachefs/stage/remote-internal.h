@@ -14,6 +14,7 @@ struct seen { /* what the store has */
     char etag[160];
     uint64_t size;
     int64_t mtime_ns;
+    char mark[STORE_MARK_SIZE]; /* of remote_look(): as in object_meta */
 };
 struct level_item {
     const char *name; /* without '/' */

@@ -65,6 +65,7 @@ static void seen_of_answer(const struct stage *s, const struct http_answer *a, s
     snprintf(ret->etag, sizeof ret->etag, "%s", a->etag);
     ret->size = a->content_length < 0 ? ret->size : (uint64_t)a->content_length;
     ret->mtime_ns = a->last_modified * (int64_t)NS_PER_S;
+    snprintf(ret->mark, sizeof ret->mark, "%s", a->meta_upload);
     if (s->caps & STORE_META)
         return;
     store_meta_of(a, &meta);

@@ -15,8 +15,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "clock.h"
+#include "hash.h"
 #include "mem.h"
 #include "content-internal.h"
 #include "owed-internal.h"
@@ -141,8 +143,16 @@ int upload_give_up(struct content *c, struct err *err)
     return 0;
 }
 
+static void take_mark(struct uploading *up, uint64_t mtime_ns, const char *mark)
+{
+    up->meta.mtime_ns = (int64_t)mtime_ns;
+    snprintf(up->meta.mark, sizeof up->meta.mark, "%s", mark);
+}
+
 static void take_sent(void *arg, unsigned part, uint64_t len, const char *etag)
 {
+    if (part == PART_MARK && etag)
+        take_mark(arg, len, etag);
     if (part == PART_WHOLE || part > PARTS_MAX || !etag)
         return;
     struct sent *sent = sent_of(arg, part);
@@ -159,12 +169,12 @@ static void take_up(struct content *c)
         return;
     struct uploading *up = xcalloc(1, sizeof *up);
     ACQUIRE(&s->lock);
+    up->meta = node_meta(c->node);
+    up->meta.mtime_ns = 0; /* if the journal does not say it, it is set again at the end */
     if (!journal_find_upload(s, c->node->row.ino, &up->key, &up->id, take_sent, up) || !*up->id) {
         uploading_free(up);
         return;
     }
-    up->meta = node_meta(c->node);
-    up->meta.mtime_ns = 0; /* not known any more: it is set again at the end */
     c->up = up;
 }
 
@@ -191,6 +201,15 @@ static int ask_for_upload(struct stage *s, struct uploading *up, struct err *err
     return 0;
 }
 
+static int draw_mark(char ret[STORE_MARK_SIZE], struct err *err)
+{
+    unsigned char random[STORE_MARK_SIZE / 2];
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return err_sys(err, errno, "draw random bytes");
+    hex_encode(ret, random, sizeof random);
+    return 0;
+}
+
 /* c->lock held, given up meanwhile. */
 static int begin_upload(struct content *c, const char *key, struct err *err)
 {
@@ -200,8 +219,13 @@ static int begin_upload(struct content *c, const char *key, struct err *err)
     int result;
     {
         ACQUIRE(&s->lock);
+        uint64_t ino = c->node->row.ino;
         up->meta = node_meta(c->node);
-        result = journal_upload(s, c->node->row.ino, key, "", err);
+        result =
+            draw_mark(up->meta.mark, err) || journal_upload(s, ino, key, "", err) ||
+                    journal_part(s, ino, PART_MARK, (uint64_t)up->meta.mtime_ns, up->meta.mark, err)
+                ? -1
+                : 0;
     }
     if (result == 0) {
         lock_drop(&c->lock);

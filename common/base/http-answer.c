@@ -92,6 +92,8 @@ static void take_meta(struct http_answer *a, const char *name, const char *value
         copy(a->meta_gid, sizeof a->meta_gid, value);
     else if (strcasecmp(name, "mtime") == 0)
         copy(a->meta_mtime, sizeof a->meta_mtime, value);
+    else if (strcasecmp(name, "sampan-upload") == 0)
+        copy(a->meta_upload, sizeof a->meta_upload, value);
 }
 
 /* Those that cost next to nothing to compare: an object may have others besides. */

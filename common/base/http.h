@@ -67,7 +67,7 @@ struct http_answer {
     int64_t last_modified;  /* Unix seconds, -1: not given */
     unsigned retry_after_s; /* 0: not given */
     /* x-amz-meta-NAME, x-bce-meta-NAME; "": not given */
-    char meta_mode[16], meta_uid[16], meta_gid[16], meta_mtime[40];
+    char meta_mode[16], meta_uid[16], meta_gid[16], meta_mtime[40], meta_upload[33];
     /* x-amz-checksum-KIND of the whole body, in base64; "": none, or none of a kind known here */
     char sum_kind[12], sum[16];
     bool sum_of_parts; /* it is made of the sums of the parts that the object was uploaded in */

@@ -12,13 +12,15 @@ uploads in parts. What nobody but the tests may do is below /_: GET
   /_set?NAME=VALUE        deny=1 answers 403 to what writes, deny=2 only to what deletes, fail=N 503 to the next N requests, down=1 drops all connections,
                           late=MS delays all answers, nocopy=1 answers 501 to copies of ranges, hold=1 keeps what writes
                           waiting until hold=0, silent=1 does what ends an upload and answers it when silent=0,
-                          lost=N does the next N of these and drops their connections
+                          lost=N does the next N of these and drops their connections, odd=1 makes ETags of nothing, as of
+                          buckets that are encrypted with a key of their own
   /_uploads /_objects     how many uploads were begun and not ended; objects there are
   /_held                  requests that wait
   /_deny/KEY              answers 403 to what writes this key; of "" to none but what deny says
   /_count/METHOD          requests so far, "PUT" also counts parts; LIST, COPY, PART, ABORT, END (of an upload), DELETES by
                           their own names
-  /_put/KEY?text=T        an object written by somebody else; /_delete/KEY
+  /_put/KEY?text=T        an object written by somebody else; /_delete/KEY; /_flip/KEY another first byte, and time: all other
+                          metadata is kept, as s3fs does
   /_meta/KEY?name=N       a metadata value, /_md5/KEY its content's sum, /_history/KEY the sizes it had, by ','
 """
 import argparse
@@ -45,10 +47,15 @@ OBJECTS, UPLOADS, COUNTS, SETTINGS, HISTORY = {}, {}, {}, {}, {}
 KEYS = []  # of OBJECTS, in order: a page of a listing costs that page, not all that the bucket holds
 
 
+def etag_of(body):
+    """`odd`: it says nothing of the bytes, and each write gives another one."""
+    return os.urandom(16).hex() if SETTINGS.get("odd") else hashlib.md5(body).hexdigest()
+
+
 class Object:
     def __init__(self, body, meta, etag=None, at=None):
         self.body, self.meta, self.at = body, meta, at or time.time()
-        self.etag = etag or hashlib.md5(body).hexdigest()
+        self.etag = etag or etag_of(body)
 
 
 class Keep:
@@ -86,10 +93,10 @@ class Keep:
             elif kind == "upload" and len(rest) == 1:
                 UPLOADS[rest[0]] = (head["key"], head["meta"], {})
             else:
-                parts.append((rest[0], rest[1], body))
-        for upload, number, body in parts:
+                parts.append((rest[0], rest[1], body, head["etag"]))
+        for upload, number, body, etag in parts:
             if upload in UPLOADS:
-                UPLOADS[upload][2][number] = (body, hashlib.md5(body).hexdigest())
+                UPLOADS[upload][2][number] = (body, etag)
 
 
 class Nothing:
@@ -231,6 +238,10 @@ class S3(http.server.BaseHTTPRequestHandler):
             elif what == "delete":
                 remove(key)
                 text = "0"
+            elif what == "flip":
+                old = OBJECTS[key]
+                store(key, Object(bytes([old.body[0] ^ 255]) + old.body[1:], {**old.meta, "x-amz-meta-mtime": str(time.time())}))
+                text = "0"
             elif what == "meta":
                 text = OBJECTS[key].meta.get(self.query["name"], "") if key in OBJECTS else "-"
             elif what == "md5":
@@ -311,14 +322,15 @@ class S3(http.server.BaseHTTPRequestHandler):
                 first, _, last = self.headers["x-amz-copy-source-range"].partition("=")[2].partition("-")
                 body = self.source().body[int(first):int(last) + 1]
                 self.count("COPY")
-            etag = hashlib.md5(body).hexdigest()
-            KEPT.put("upload", upload, int(self.query["partNumber"]), body=body)
+            etag = etag_of(body)
+            KEPT.put("upload", upload, int(self.query["partNumber"]), body=body, etag=etag)
             UPLOADS[upload][2][int(self.query["partNumber"])] = (body, etag)
         elif copied:
             self.count("COPY")
             old = self.source()
             replace = self.headers.get("x-amz-metadata-directive") == "REPLACE"
-            thing = Object(old.body, self.meta() if replace else old.meta, old.etag)
+            thing = Object(old.body, self.meta() if replace else old.meta,
+                           None if SETTINGS.get("odd") else old.etag)
             store(key, thing)
             etag = thing.etag
         else:
@@ -360,7 +372,7 @@ class S3(http.server.BaseHTTPRequestHandler):
             raise Refusal(400, "InvalidPartOrder")
         if any(len(part) < 5 << 20 for part in whole[:-1]):
             raise Refusal(400, "EntityTooSmall")
-        etag = f"{hashlib.md5(sums).hexdigest()}-{len(whole)}"
+        etag = f"{etag_of(sums)}-{len(whole)}"
         store(key, Object(b"".join(whole), meta, etag))
         KEPT.drop("upload", self.query["uploadId"])
         del UPLOADS[self.query["uploadId"]]

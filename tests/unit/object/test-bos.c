@@ -35,10 +35,12 @@ Test(bos, requests, .init = forget_environment)
     http_req_release(&r);
     struct part_tag parts[] = {{1, "aa"}};
     cr_assert_eq(store_req_multipart_end(s, "k", "u", parts, 1,
-                                         &(struct object_meta){.mode = 0100640}, &body, &r, NULL),
+                                         &(struct object_meta){.mode = 0100640, .mark = "0a1b"},
+                                         &body, &r, NULL),
                  0);
     cr_expect_str_eq(body.data, "{\"parts\":[{\"partNumber\":1,\"eTag\":\"aa\"}]}");
     cr_expect_str_eq(http_header_get(&r, "x-bce-meta-mode"), "33184");
+    cr_expect_str_eq(http_header_get(&r, "x-bce-meta-sampan-upload"), "0a1b");
     http_req_release(&r);
     cr_assert_eq(store_req_delete(s, "k", 1, &r, NULL), 0);
     cr_expect(r.method == HTTP_DELETE);

@@ -612,6 +612,7 @@ Test(s3, files_with_metadata, .init = forget_environment)
     cr_expect_str_eq(http_header_get(&r, "x-amz-meta-uid"), "7");
     cr_expect_str_eq(http_header_get(&r, "x-amz-meta-gid"), "8");
     cr_expect_str_eq(http_header_get(&r, "x-amz-meta-mtime"), "-1.500000000");
+    cr_expect_null(http_header_get(&r, "x-amz-meta-sampan-upload"));
     cr_expect_str_eq(http_header_get(&r, "Content-Type"), "application/x-directory");
     http_req_release(&r);
     const struct store_copy part = {

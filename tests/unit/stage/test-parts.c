@@ -383,7 +383,10 @@ static void expect_settled(struct bench *b, const unsigned char *data)
     cr_expect_eq(ask_number(b, "/_objects"), 1);
 }
 
-Test(parts, copied_by_a_life_that_was_killed_at_its_end)
+/* ETags that are made of the parts' MD5s, or that say nothing of the bytes. */
+enum { TELLING, ODD };
+
+static void killed_at_its_end(int etags, bool flipped)
 {
     struct bench b;
     bench_start_bare(&b, true);
@@ -392,6 +395,7 @@ Test(parts, copied_by_a_life_that_was_killed_at_its_end)
     pid_t pid = fork();
     if (pid == 0) {
         bench_connect(&b);
+        ask_number(&b, etags == ODD ? "/_set?odd=1" : "/_set?odd=0");
         stored_and_elsewhere(&b, data);
         bench_open(&b, true);
         ask_number(&b, "/_set?silent=1");
@@ -402,22 +406,47 @@ Test(parts, copied_by_a_life_that_was_killed_at_its_end)
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     ask_number(&b, "/_set?silent=0");
+    if (flipped)
+        ask_number(&b, "/_flip/out/big");
     data[20 * MIB] ^= 255;
     snprintf(b.dir, sizeof b.dir, "%s/second", b.root);
     bench_connect(&b);
     bench_open(&b, false);
-    expect_read(&b, data, 33 * MIB);
-    expect_settled(&b, data);
-    cr_expect_leq(counter_get(&stage_counts(b.s)->fetched_bytes), 4 * MIB);
+    if (flipped) {
+        struct err err = {0};
+        cr_expect_neq(stage_settle(b.s, clock_mono_ns() + 60 * NS_PER_S, &err), 0);
+        cr_expect_eq(err_errno(&err), ESTALE, "%s", err.msg);
+    } else {
+        expect_read(&b, data, 33 * MIB);
+        expect_settled(&b, data);
+        cr_expect_leq(counter_get(&stage_counts(b.s)->fetched_bytes), 4 * MIB);
+    }
     free(data);
     bench_stop(&b);
 }
 
-Test(parts, copied_and_the_answer_at_the_end_is_lost)
+Test(parts, copied_by_a_life_that_was_killed_at_its_end)
+{
+    killed_at_its_end(TELLING, false);
+}
+
+Test(parts, copied_by_a_life_that_was_killed_at_its_end_in_an_odd_store)
+{
+    killed_at_its_end(ODD, false);
+}
+
+/* Another program changed it since, and kept what it does not know: that is not ours. */
+Test(parts, copied_by_a_life_that_was_killed_and_changed_by_another_writer)
+{
+    killed_at_its_end(ODD, true);
+}
+
+static void answer_at_the_end_is_lost(int etags)
 {
     struct bench b;
     bench_start(&b, true);
     unsigned char *data = pattern(LARGE, 9);
+    ask_number(&b, etags == ODD ? "/_set?odd=1" : "/_set?odd=0");
     stored_and_elsewhere(&b, data);
     bench_open(&b, true);
     ask_number(&b, "/_set?lost=1");
@@ -427,11 +456,22 @@ Test(parts, copied_and_the_answer_at_the_end_is_lost)
     bench_stop(&b);
 }
 
-Test(parts, copied_are_read_while_the_answer_is_awaited)
+Test(parts, copied_and_the_answer_at_the_end_is_lost)
+{
+    answer_at_the_end_is_lost(TELLING);
+}
+
+Test(parts, copied_and_the_answer_at_the_end_is_lost_in_an_odd_store)
+{
+    answer_at_the_end_is_lost(ODD);
+}
+
+static void read_while_the_answer_is_awaited(int etags)
 {
     struct bench b;
     bench_start(&b, true);
     unsigned char *data = pattern(LARGE, 10);
+    ask_number(&b, etags == ODD ? "/_set?odd=1" : "/_set?odd=0");
     stored_and_elsewhere(&b, data);
     b.conf.commit = COMMIT_BACKGROUND;
     bench_open(&b, true);
@@ -443,6 +483,16 @@ Test(parts, copied_are_read_while_the_answer_is_awaited)
     expect_settled(&b, data);
     free(data);
     bench_stop(&b);
+}
+
+Test(parts, copied_are_read_while_the_answer_is_awaited)
+{
+    read_while_the_answer_is_awaited(TELLING);
+}
+
+Test(parts, copied_are_read_while_the_answer_is_awaited_in_an_odd_store)
+{
+    read_while_the_answer_is_awaited(ODD);
 }
 
 /* Another writer's object in its place is not taken for ours: nothing is mixed with it. */
