@@ -31,10 +31,11 @@ static void write_table(const struct au_report *r, struct bytes *out)
 {
     const struct au_model *m = r->conf->model;
     bytes_addf(out,
-               "%s: batches of %u, %g s each; AU >= %.0f %% is asked for; %u accelerators, %u "
-               "readers each\n",
+               "%s: batches of %u, %g s each; AU >= %.0f %% is asked for; %u accelerator%s, %u "
+               "reader%s each\n",
                m->title, m->batch, m->step_s, 100 * m->min_au, r->conf->accelerators,
-               r->conf->readers);
+               r->conf->accelerators == 1 ? "" : "s", r->conf->readers,
+               r->conf->readers == 1 ? "" : "s");
     bytes_addf(out, "%-12s %6s %8s %8s %11s %9s %9s  %s\n", "order", "epoch", "AU", "worst",
                "samples/s", "MB/s", "first s", "folder");
     for (size_t i = 0; i < r->n; i++) {

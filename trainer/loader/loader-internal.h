@@ -127,6 +127,7 @@ struct worker {
     struct decoder *decoder;
     struct resample *resample;
     struct counts counts;
+    unsigned sleeps; /* wait_awake()'s */
     unsigned char *scratch;
     size_t scratch_cap;
 };
@@ -194,8 +195,9 @@ void tell_workers(struct loader *l);
 void tell_consumer(struct loader *l);
 /* Before a wait for either, where a sample is read in less time than a thread is put to sleep and
  * woken (bytes from packs): drops the lock and looks for news for some microseconds. False: there
- * was none until now, so it is right to wait. */
-bool wait_awake(struct loader *l);
+ * was none until now, so it is right to wait. `sleeps` is this thread's: how often it is not to
+ * look, 0 at first. */
+bool wait_awake(struct loader *l, unsigned *sleeps);
 
 /* worker.c */
 void *worker_main(void *worker);

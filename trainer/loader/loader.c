@@ -356,7 +356,7 @@ static int give(struct loader *l, struct slot *s, const struct loader_batch **re
 /* Until there may be something new for the consumer, or this moment. */
 static void wait_for_batch(struct loader *l, uint64_t now, uint64_t until)
 {
-    if (worker_help(l) || wait_awake(l))
+    if (worker_help(l) || wait_awake(l, &l->helper.sleeps))
         return;
     if (until == UINT64_MAX)
         cond_wait(&l->done, &l->lock);

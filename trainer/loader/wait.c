@@ -6,6 +6,7 @@
 /* About what it costs to put a thread to sleep and wake it on a core that fell idle meanwhile, in
  * a virtual machine most of all. */
 #define AWAKE_NS (50 * 1000)
+#define SLEEPS   16 /* after a look in vain: a consumer that computes wants its cores for that */
 
 void tell_workers(struct loader *l)
 {
@@ -19,10 +20,14 @@ void tell_consumer(struct loader *l)
     cond_broadcast(&l->done);
 }
 
-bool wait_awake(struct loader *l)
+bool wait_awake(struct loader *l, unsigned *sleeps)
 {
     if (l->sample_size || !l->direct)
         return false; /* the next sample takes longer than to be woken */
+    if (*sleeps) {
+        --*sleeps;
+        return false;
+    }
     uint32_t seen = atomic_load_explicit(&l->news, memory_order_relaxed);
     lock_drop(&l->lock);
     uint64_t until = clock_mono_ns() + AWAKE_NS;
@@ -30,5 +35,7 @@ bool wait_awake(struct loader *l)
         sched_yield(); /* whoever brings the news may need this core */
     while (atomic_load_explicit(&l->news, memory_order_relaxed) == seen && clock_mono_ns() < until);
     lock_take(&l->lock);
-    return atomic_load_explicit(&l->news, memory_order_relaxed) != seen;
+    bool heard = atomic_load_explicit(&l->news, memory_order_relaxed) != seen;
+    *sleeps = heard ? 0 : SLEEPS;
+    return heard;
 }

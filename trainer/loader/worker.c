@@ -38,7 +38,7 @@ static bool take_claim(struct worker *w, struct claim *ret)
         if (!l->restart && plan_open(l))
             continue;
         uint64_t began = clock_mono_ns();
-        if (!wait_awake(l))
+        if (!wait_awake(l, &w->sleeps))
             cond_wait(&l->work, &l->lock);
         atomic_fetch_add_explicit(&w->counts.idle_ns, clock_mono_ns() - began,
                                   memory_order_relaxed);
