@@ -18,6 +18,7 @@
 #define SCRATCH_MAX    (8u << 20)   /* of all hedges */
 #define OTHERS_TURN    8            /* one turn in so many at a limited line is not the readers' */
 #define TEXT_KEPT      (64u << 10)  /* a larger buffer is not kept with the handle */
+#define NAMES_KEPT_S   60L          /* addresses of hosts */
 
 /* --- callbacks of the library ---------------------------------------------------------------- */
 
@@ -258,6 +259,8 @@ static int set_options(struct fetch *f, struct flight *fl, struct job *j, struct
     curl_easy_setopt(fl->easy, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER);
     curl_easy_setopt(fl->easy, CURLOPT_FRESH_CONNECT, is_fresh(fl) ? 1L : 0L);
     curl_easy_setopt(fl->easy, CURLOPT_CONNECT_ONLY, fl->origin ? 1L : 0L);
+    /* After a broken try the name is resolved anew: the server may have moved. */
+    curl_easy_setopt(fl->easy, CURLOPT_DNS_CACHE_TIMEOUT, j->fresh ? 0L : NAMES_KEPT_S);
     return 0;
 }
 
