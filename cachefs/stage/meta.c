@@ -299,7 +299,7 @@ int stage_symlink(struct stage *s, const struct stage_call *c, uint64_t parent, 
 
 /* --- attributes ------------------------------------------------------------------------------ */
 
-static void stamp_staged(struct stage *s, const struct node *n)
+void node_stamp(struct stage *s, const struct node *n)
 {
     char name[32];
     int64_t ns = n->row.mtime_ns;
@@ -343,7 +343,7 @@ static int set_attributes(struct stage *s, const struct stage_call *c, struct no
     if (what & STAGE_SET_MTIME) {
         n->names_ns = 0;
         n->explicit_mtime = true;
-        stamp_staged(s, n);
+        node_stamp(s, n);
     }
     owed_add(s, n);
     return 0;
@@ -380,6 +380,7 @@ static int set(struct stage *s, const struct stage_call *c, struct node *n, cons
     if (call_answered(s, c, &ino))
         what &= ~(unsigned)SET_META; /* cutting again changes nothing */
     int result = 0;
+    const struct attributes before = attributes_of(n);
     if (what & STAGE_SET_ATIME)
         n->atime_ns = ns_of(&st->st_atim);
     if (what & STAGE_SET_SIZE)
@@ -390,7 +391,12 @@ static int set(struct stage *s, const struct stage_call *c, struct node *n, cons
         return result;
     /* An open file's attributes go with its content. */
     bool later = n->row.flags & N_DIRTY && !(n->row.flags & N_PUBLISH);
-    return waits_for_store(s) && !later ? owed_wait(s, c, n, err) : 0;
+    const struct attributes made = attributes_of(n);
+    if (!waits_for_store(s) || later || owed_wait(s, c, n, err) == 0)
+        return 0;
+    if (what & SET_META)
+        undo_attributes(s, c, n, &before, &made);
+    return -1;
 }
 
 int stage_setattr(struct stage *s, const struct stage_call *c, uint64_t ino, const struct stat *st,

@@ -288,6 +288,8 @@ int folder_of(struct stage *s, uint64_t ino, struct node **ret, struct err *err)
  */
 int child_now(struct stage *s, struct node *folder, const char *name, bool wait, struct node **ret,
               struct err *err);
+/* The staged file has the node's mtime. */
+void node_stamp(struct stage *s, const struct node *n);
 /* Whether there is an object of it: at its stored key. And whether there may be one at its path
  * that nobody wrote down: a life that was killed after the store had taken it. */
 bool node_is_stored(const struct stage *s, const struct node *n);

@@ -1,8 +1,8 @@
 /*
  * A call that waited for the store and was refused (denied, full) has changed nothing here either:
- * what it made is gone, what it removed or replaced is back. Trouble that passes is no refusal, nor
- * is a caller who waits no longer: then the change stays, and goes on being owed. s->lock is held
- * throughout.
+ * what it made is gone, what it removed, replaced or set is back. Trouble that passes is no
+ * refusal, nor is a caller who waits no longer: then the change stays, and goes on being owed.
+ * s->lock is held throughout.
  */
 #ifndef SAMPAN_STAGE_UNDO_INTERNAL_H
 #define SAMPAN_STAGE_UNDO_INTERNAL_H
@@ -30,6 +30,19 @@ void removed_return(struct stage *s, struct removed *r, struct node *folder);
 /* What the call made, which nobody has put anything into meanwhile. */
 void undo_make(struct stage *s, const struct stage_call *c, struct node *n);
 void undo_remove(struct stage *s, const struct stage_call *c, struct removed *r);
+
+/* What setattr changes, but for the size: bytes that were cut off are gone. */
+struct attributes {
+    mode_t mode;
+    uid_t uid;
+    gid_t gid;
+    int64_t mtime_ns;
+    bool explicit_mtime, owed; /* N_META */
+};
+struct attributes attributes_of(const struct node *n);
+/* `made`: after the call. Does nothing where somebody changed them again meanwhile. */
+void undo_attributes(struct stage *s, const struct stage_call *c, struct node *n,
+                     const struct attributes *before, const struct attributes *made);
 /* Its folder needs no marker, after all. */
 void unkeep_folder(struct stage *s, struct node *folder);
 

@@ -112,6 +112,48 @@ void undo_remove(struct stage *s, const struct stage_call *c, struct removed *r)
         unkeep_folder(s, folder);
 }
 
+struct attributes attributes_of(const struct node *n)
+{
+    return (struct attributes){.mode = n->row.mode,
+                               .uid = n->row.uid,
+                               .gid = n->row.gid,
+                               .mtime_ns = n->row.mtime_ns,
+                               .explicit_mtime = n->explicit_mtime,
+                               .owed = n->row.flags & N_META};
+}
+
+static bool are_still(const struct node *n, const struct attributes *a)
+{
+    return n->row.mode == a->mode && n->row.uid == a->uid && n->row.gid == a->gid &&
+           n->row.mtime_ns == a->mtime_ns;
+}
+
+void undo_attributes(struct stage *s, const struct stage_call *c, struct node *n,
+                     const struct attributes *before, const struct attributes *made)
+{
+    if (!n->failed || n->busy || !are_still(n, made) || journal_begin(s, NULL))
+        return;
+    struct record row = n->row;
+    row.mode = before->mode;
+    row.uid = before->uid;
+    row.gid = before->gid;
+    row.mtime_ns = before->mtime_ns;
+    if (!before->owed)
+        row.flags &= ~(unsigned)N_META;
+    if (journal_put_record(s, &row, NULL) || journal_call_drop(s, c, NULL) ||
+        journal_commit(s, NULL)) {
+        journal_rollback(s);
+        return;
+    }
+    n->row = row;
+    n->explicit_mtime = before->explicit_mtime;
+    node_stamp(s, n);
+    if (!node_owes(n))
+        owed_remove(s, n);
+    drop_list_add(s, n);
+    tell_change(s, n->row.ino, NULL);
+}
+
 void unkeep_folder(struct stage *s, struct node *folder)
 {
     if (!folder->first || folder->busy || folder->row.flags & N_STORED)

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "mem.h"
@@ -20,9 +21,23 @@ static void begin(struct bench *b)
     t_file(b, d, "two", "2");
 }
 
+static void expect_attributes(struct bench *b, const char *name, mode_t mode, const char *stored)
+{
+    struct stage_attr a;
+    char path[64], got[64];
+    cr_assert_eq(stage_getattr(b->s, &waits, t_lookup(b, STAGE_ROOT, name), &a, NULL), 0);
+    cr_expect_eq(a.st.st_mode & 07777, mode, "%s: %o", name, a.st.st_mode);
+    cr_expect_neq(a.st.st_mtim.tv_sec, 1);
+    snprintf(path, sizeof path, "/_meta/out/%s?name=x-amz-meta-mode", stored);
+    ask(b, path, got, sizeof got);
+    cr_expect_eq((mode_t)strtoul(got, NULL, 10) & 07777, mode, "%s: %s", stored, got);
+}
+
 static void expect_all(struct bench *b)
 {
     char names[256];
+    expect_attributes(b, "a", 0644, "a");
+    expect_attributes(b, "e", 0755, "e/");
     names_in(b, STAGE_ROOT, names, sizeof names);
     cr_expect_str_eq(names, "a b d e");
     uint64_t d = t_lookup(b, STAGE_ROOT, "d");
@@ -59,7 +74,27 @@ static void end(struct bench *b)
     bench_stop(b);
 }
 
-enum what { MKDIR, SYMLINK, UNLINK, RMDIR, RENAME, RENAME_OVER, RENAME_FOLDER, RENAME_OVER_FOLDER };
+enum what {
+    MKDIR,
+    SYMLINK,
+    UNLINK,
+    RMDIR,
+    RENAME,
+    RENAME_OVER,
+    RENAME_FOLDER,
+    RENAME_OVER_FOLDER,
+    ATTRIBUTES,
+    ATTRIBUTES_OF_A_FOLDER
+};
+
+static int set_attributes(struct bench *b, const char *name, const struct stage_call *c,
+                          struct err *err)
+{
+    struct stage_attr a;
+    const struct stat st = {.st_mode = 0600, .st_mtim = {.tv_sec = 1}};
+    return stage_setattr(b->s, c, t_lookup(b, STAGE_ROOT, name), &st,
+                         STAGE_SET_MODE | STAGE_SET_MTIME, &a, err);
+}
 
 static int do_it(struct bench *b, enum what what, const struct stage_call *c, struct err *err)
 {
@@ -82,6 +117,10 @@ static int do_it(struct bench *b, enum what what, const struct stage_call *c, st
         return stage_rename(b->s, c, root, "d", root, "new", 0, err);
     case RENAME_OVER_FOLDER:
         return stage_rename(b->s, c, root, "d", root, "e", 0, err);
+    case ATTRIBUTES:
+        return set_attributes(b, "a", c, err);
+    case ATTRIBUTES_OF_A_FOLDER:
+        return set_attributes(b, "e", c, err);
     }
     return 0;
 }
@@ -139,6 +178,15 @@ Test(refused, rename_of_a_folder)
 Test(refused, rename_over_an_empty_folder)
 {
     refused(RENAME_OVER_FOLDER, DENIED);
+}
+
+Test(refused, attributes)
+{
+    refused(ATTRIBUTES, DENIED);
+}
+Test(refused, attributes_of_a_folder)
+{
+    refused(ATTRIBUTES_OF_A_FOLDER, DENIED);
 }
 
 /* Some of it went, some did not: what went comes back. */
