@@ -2,6 +2,7 @@
  * What the files of the volume share.
  *
  *   volume.c   open and close               switch.c  versions of the catalog, refresh
+ *   first.c    which version it begins with
  *   stack.c    the data path                read.c    one read, gather.c: over a unit's border
  *   sources.c  SET -> stores                ahead.c   reading ahead: order.c's window, and
  *   scan.c     listing -> catalog version   streams.c what readers seem to do
@@ -467,8 +468,16 @@ void stack_close(struct volume *v);
 /* switch.c */
 /* volume_catalog_of() with the id's row. */
 struct catalog *version_of(struct volume *v, uint64_t id, struct entry *ret, struct err *err);
-int versions_open(struct volume *v, volume_progress_fn *progress, void *arg, struct err *err);
 void versions_close(struct volume *v);
+/* Lists the sources into a new version, or finds that it is that of `previous`. */
+int version_scan(struct volume *v, struct catalog *previous, volume_progress_fn *progress,
+                 void *arg, struct catalog **ret, struct catalog_diff_counts *ret_diff,
+                 struct err *err);
+/* The caller's `served_version` names the one that is served. Lock held, or nobody else is there.
+ */
+void version_keep_served(struct volume *v);
+/* How large the set is that it caches. */
+void version_tell_cache(struct volume *v, struct catalog *c);
 /* Serves `c` (takes the reference) and tells the listeners. */
 void version_switch(struct volume *v, struct catalog *c);
 int version_take_newer(struct volume *v, struct err *err);
@@ -477,12 +486,15 @@ int version_newest(struct volume *v, const char *folder, struct catalog **ret, s
 bool version_is_pinned(struct volume *v);
 /* The kept version that has given out most ids; a reference. */
 struct catalog *version_longest(struct volume *v);
-/* Which file was named, if any: --catalog, or the SET itself. */
-const char *named_catalog(const struct volume *v);
 /* One scan or change of what is served at a time. */
 int scan_claim(struct volume *v, struct err *err);
 void scan_end(struct volume *v);
 int refresh_start(struct volume *v, struct err *err);
+
+/* first.c */
+int versions_open(struct volume *v, volume_progress_fn *progress, void *arg, struct err *err);
+/* Which file was named, if any: --catalog, or the SET itself. */
+const char *named_catalog(const struct volume *v);
 
 /* pin.c: the version that is pinned in the folder, from before. 1: it is to be served, 0: none is
  * pinned, -1. */
