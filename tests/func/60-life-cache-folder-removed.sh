@@ -33,6 +33,7 @@ sampan mount "file://$SRC" "$odd" --cache "ssd:$T/odd=100MiB"
 [ "$(sampan status | wc -l)" = 2 ] || fail "status: $(sampan status)"
 sampan status | grep -q "$T/a b " || fail "status: $(sampan status)"
 sampan status "$odd" | head -n 1 | grep -q "$T/a b  file://" || fail "status: $(sampan status "$odd")"
-sampan doctor | grep -q "mount: $T/a b (file://" || fail "doctor: $(sampan doctor)"
+sampan doctor >"$T/said" || true # this machine may have dead mounts of others
+grep -q "^ok .*mount: $T/a b (file://" "$T/said" || fail "doctor: $(cat "$T/said")"
 sampan umount "$odd"
 nothing_left
