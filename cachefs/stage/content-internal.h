@@ -58,6 +58,7 @@ void content_clear_absent(const struct content *c, uint64_t off, uint64_t len);
 int content_dirty(struct content *c, bool wait, struct err *err);
 /* The map has room for `size`; blocks past the old end are here: zeros. */
 int content_grow(struct content *c, uint64_t size, struct err *err);
+/* Refused, it has cut nothing. */
 int content_truncate(struct content *c, uint64_t size, bool wait, struct err *err);
 /* All blocks are as the store has them now. True: there is a map, the row must say so. */
 bool content_published(struct content *c);

@@ -499,31 +499,25 @@ int content_dirty(struct content *c, bool wait, struct err *err)
     return result == 0 && was_synced ? journal_sync(c->stage, err) : result;
 }
 
-/* All of it goes: no map is needed any more. */
-static int empty(struct content *c, struct err *err)
+/* All of it was cut off: no map is needed any more. Where the journal can't say so it stays, and is
+ * as true. */
+static void drop_map(struct content *c)
 {
     struct stage *s = c->stage;
     struct node *n = c->node;
-    if (ftruncate(c->fd, 0))
-        return err_sys(err, errno, "cut a staged file");
-    c->size = 0;
-    c->appending = true;
-    if (!c->map)
-        return 0;
     c->map->base_len = 0;
     {
         ACQUIRE(&s->lock);
         n->row.flags &= ~(unsigned)N_MAP;
-        if (journal_save(s, n, err)) {
+        if (journal_save(s, n, NULL)) {
             n->row.flags |= N_MAP;
-            return -1;
+            return;
         }
     }
     char name[32];
     content_name(n->row.ino, true, name);
     unmap(c);
     unlinkat(s->data_fd, name, 0);
-    return 0;
 }
 
 int content_grow(struct content *c, uint64_t size, struct err *err)
@@ -540,18 +534,16 @@ int content_grow(struct content *c, uint64_t size, struct err *err)
 
 static int resize(struct content *c, uint64_t size, struct err *err)
 {
-    uint64_t old = c->size;
-    if (size == 0)
-        return empty(c, err);
     if (content_grow(c, size, err))
         return -1;
     if (ftruncate(c->fd, (off_t)size))
         return err_sys(err, errno, "cut or lengthen a staged file");
     c->size = size;
+    c->appending = size == 0;
     if (c->map && c->map->base_len > size)
         c->map->base_len = size;
-    if (size != old)
-        c->appending = false;
+    if (c->map && size == 0)
+        drop_map(c);
     return 0;
 }
 

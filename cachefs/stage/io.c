@@ -105,11 +105,11 @@ static int create_node(struct stage *s, const struct stage_call *c, struct node 
 
 /* Of what an earlier close wanted stored nothing is left, and whoever empties the file is about to
  * write it anew: halves of that are not to be stored before he closes it. c->lock held. */
-static int withdraw(struct content *c, struct err *err)
+static void withdraw(struct content *c)
 {
     struct stage *s = c->stage;
     ACQUIRE(&s->lock);
-    return owed_withdraw(s, c->node, err);
+    owed_withdraw(s, c->node);
 }
 
 static int truncate_now(struct stage *s, struct node *n, bool wait, struct err *err)
@@ -122,7 +122,7 @@ static int truncate_now(struct stage *s, struct node *n, bool wait, struct err *
         if (result == 0)
             result = content_truncate(c, 0, wait, err);
         if (result == 0)
-            result = withdraw(c, err);
+            withdraw(c);
     }
     content_done(c);
     return result;

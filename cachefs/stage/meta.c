@@ -389,13 +389,16 @@ static int set(struct stage *s, const struct stage_call *c, struct node *n, cons
         result = set_attributes(s, c, n, st, what, err);
     if (result)
         return result;
-    /* An open file's attributes go with its content. */
-    bool later = n->row.flags & N_DIRTY && !(n->row.flags & N_PUBLISH);
+    /* An open file's attributes go with its content, and its size is content. */
+    bool later = n->row.flags & N_DIRTY &&
+                 (!(n->row.flags & N_PUBLISH) || (n->opens && !(what & SET_META)));
     const struct attributes made = attributes_of(n);
     if (!waits_for_store(s) || later || owed_wait(s, c, n, err) == 0)
         return 0;
     if (what & SET_META)
         undo_attributes(s, c, n, &before, &made);
+    if (what & STAGE_SET_SIZE) /* that stays, and is still owed */
+        tell_change(s, n->row.ino, NULL);
     return -1;
 }
 

@@ -19,7 +19,7 @@ int owed_publish(struct stage *s, struct node *n, struct err *err);
 /* The same, in the row and the journal alone: the caller queues it (owed_enqueue()). */
 int owed_wish(struct stage *s, struct node *n, struct err *err);
 /* It is not, after all: whoever changes it now wishes so again when he is through. */
-int owed_withdraw(struct stage *s, struct node *n, struct err *err);
+void owed_withdraw(struct stage *s, struct node *n);
 /* Waits until the node's content of now is stored and it owes nothing else that it owed when
  * called, or the caller waits no longer. s->lock held, given up meanwhile. */
 int owed_wait(struct stage *s, const struct stage_call *c, struct node *n, struct err *err);

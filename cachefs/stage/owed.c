@@ -217,18 +217,14 @@ int owed_publish(struct stage *s, struct node *n, struct err *err)
     return 0;
 }
 
-int owed_withdraw(struct stage *s, struct node *n, struct err *err)
+void owed_withdraw(struct stage *s, struct node *n)
 {
     if (!(n->row.flags & N_PUBLISH))
-        return 0;
+        return;
     n->row.flags &= ~(unsigned)N_PUBLISH;
-    if (journal_save(s, n, err)) {
-        n->row.flags |= N_PUBLISH;
-        return -1;
-    }
+    (void)journal_save(s, n, NULL); /* else halves may be stored, and the whole later */
     n->publish_seq = 0;
     cond_broadcast(&s->changed);
-    return 0;
 }
 
 /* --- waiting --------------------------------------------------------------------------------- */

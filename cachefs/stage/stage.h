@@ -232,8 +232,9 @@ void stage_retry(struct stage *s);
  * first 100). */
 void stage_pending(struct stage *s, struct json_writer *w);
 /* What the front end must tell the kernel: names and pages of another writer's change that a
- * listing brought. Called on a thread of the stage, with no lock held. `name` NULL: the inode's
- * attributes and pages, else the entry in the folder `ino`. */
+ * listing brought, and what a call that failed has left otherwise than it was. Called on a thread
+ * of the stage, with no lock held. `name` NULL: the inode's attributes and pages, else the entry in
+ * the folder `ino`. */
 typedef void stage_changed_fn(void *arg, uint64_t ino, const char *name);
 /* fn NULL: nothing is told any more once this returns. */
 void stage_on_change(struct stage *s, stage_changed_fn *fn, void *arg);

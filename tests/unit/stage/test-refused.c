@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "mem.h"
 #include "stage-testing.h"
@@ -238,6 +239,50 @@ Test(refused, unlink_of_an_open_file)
     t_write(&b, fh, 0, "content");
     t_close(&b, fh);
     end(&b);
+}
+
+static void hear(void *arg, uint64_t ino, const char *name)
+{
+    if (!name)
+        *(_Atomic uint64_t *)arg = ino;
+}
+
+/* The size of an open file is content: close or fsync tell of it, also where the last close was
+ * refused. Of one that nobody has open the cut itself does, and it stays: the kernel is told. */
+Test(refused, sizes)
+{
+    struct bench b;
+    struct err err = {0};
+    struct stage_attr attr;
+    _Atomic uint64_t told = 0;
+    begin(&b);
+    stage_on_change(b.s, hear, (void *)&told);
+    uint64_t a = t_lookup(&b, STAGE_ROOT, "a"), fh = t_open(&b, a, O_RDWR);
+    ask_number(&b, DENIED);
+    t_write(&b, fh, 0, "CONTENT");
+    cr_expect_eq(stage_flush(b.s, &waits, fh, &err), -1);
+    cr_expect_eq(
+        stage_setattr(b.s, &waits, a, &(struct stat){.st_size = 9}, STAGE_SET_SIZE, &attr, &err), 0,
+        "%s", err.msg);
+    cr_expect_eq(attr.st.st_size, 9);
+    cr_expect_eq(stage_flush(b.s, &waits, fh, &err), -1);
+    cr_expect_eq(stage_release(b.s, &waits, fh, &err), 0);
+    cr_expect_eq(told, 0);
+    cr_expect_eq(
+        stage_setattr(b.s, &waits, a, &(struct stat){.st_size = 7}, STAGE_SET_SIZE, &attr, &err),
+        -1);
+    cr_expect_eq(err_errno(&err), EACCES, "%s", err.msg);
+    for (int i = 0; i < 10000 && !told; i++)
+        usleep(1000);
+    cr_expect_eq(told, a);
+    expect_text(&b, STAGE_ROOT, "a", "CONTENT");
+    expect_stored(&b, "a", "content of a");
+    ask_number(&b, "/_set?deny=0");
+    stage_retry(b.s);
+    t_settle(&b);
+    expect_stored(&b, "a", "CONTENT");
+    stage_on_change(b.s, NULL, NULL);
+    bench_stop(&b);
 }
 
 /* Trouble that passes is no refusal: what it asked for comes. */
