@@ -15,9 +15,15 @@ VERBS       := $(patsubst cli/cmd-%.c,%,$(wildcard cli/cmd-*.c))
 PROGRAM     := $(BUILD)/bin/sampan
 PROGRAMS    := sampan sampan-csi sampan-operator sampan-train
 
+# What the headers of both libraries include: one recipe, as both may be installed at once (-j).
+.PHONY: err-header-install
+err-header-install:
+	@$(INSTALL) -d $(INCDIR)
+	@$(INSTALL) -m 0644 common/base/err.h $(INCDIR)/
+
 # The library alone.
 .PHONY: order-install
-order-install: $(BUILD)/lib/libsampan-order.a
+order-install: $(BUILD)/lib/libsampan-order.a err-header-install
 	@$(INSTALL) -d $(LIBDIR)/pkgconfig $(INCDIR)
 	@$(INSTALL) -m 0644 $(ORDER_LIB) $(LIBDIR)/
 	@$(INSTALL) -m 0644 $(ORDER_HEADERS) $(INCDIR)/

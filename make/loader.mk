@@ -4,7 +4,7 @@
 
 LOADER_SONAME  := libsampan-loader.so.0
 LOADER_SO      := $(BUILD)/lib/$(LOADER_SONAME)
-LOADER_HEADERS := trainer/loader/loader.h common/base/err.h
+LOADER_HEADERS := trainer/loader/loader.h
 LOADER_BASE    := buf clock crc err guard hash json json-write mem mountinfo sync
 LOADER_SRCS    := $(foreach m,loader order walk ctlwire,$(call srcs_of,$(m))) $(LOADER_BASE:%=common/base/%.c)
 LOADER_PIC     := $(LOADER_SRCS:%.c=$(BUILD)/pic/loader/%.o)
@@ -29,7 +29,7 @@ $(LOADER_SO): $(LOADER_PIC) trainer/loader/exports.map
 .PHONY: loader-lib loader-install
 loader-lib: $(LOADER_SO)
 all: $(LOADER_SO)
-loader-install: $(LOADER_SO)
+loader-install: $(LOADER_SO) err-header-install
 	@$(INSTALL) -d $(LIBDIR)/pkgconfig $(INCDIR)
 	@$(INSTALL) -m 0644 $(LOADER_SO) $(LIBDIR)/
 	@ln -sfn $(LOADER_SONAME) $(LIBDIR)/libsampan-loader.so

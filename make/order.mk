@@ -3,7 +3,7 @@
 # `make install` puts it, its headers and sampan-order.pc in place.
 
 ORDER_LIB     := $(BUILD)/lib/libsampan-order.a
-ORDER_HEADERS := common/order/order.h common/order/owner.h common/base/err.h
+ORDER_HEADERS := common/order/order.h common/order/owner.h
 ORDER_SRCS    := $(sort $(wildcard common/order/*.c)) common/base/err.c
 ORDER_PIC     := $(ORDER_SRCS:%.c=$(BUILD)/pic/%.o)
 
