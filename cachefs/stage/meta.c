@@ -390,8 +390,8 @@ static int set(struct stage *s, const struct stage_call *c, struct node *n, cons
     if (result)
         return result;
     /* An open file's attributes go with its content, and its size is content. */
-    bool later = n->row.flags & N_DIRTY &&
-                 (!(n->row.flags & N_PUBLISH) || (n->opens && !(what & SET_META)));
+    bool size_alone = n->opens && !(what & SET_META);
+    bool later = n->row.flags & N_DIRTY && (size_alone || !(n->row.flags & N_PUBLISH));
     const struct attributes made = attributes_of(n);
     if (!waits_for_store(s) || later || owed_wait(s, c, n, err) == 0)
         return 0;
