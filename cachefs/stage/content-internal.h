@@ -92,7 +92,7 @@ uint64_t part_length(unsigned part); /* of a whole one */
 unsigned part_at(uint64_t off);      /* the part that holds this byte */
 #define PARTS_MAX 10000u
 
-/* upload.c: an upload in parts. c->lock held. */
+/* upload.c, upload-send.c: an upload in parts. c->lock held. */
 /* Bytes [off, off + len) are about to change: what was sent of them counts no more. */
 int upload_overtaken(struct content *c, uint64_t off, uint64_t len, struct err *err);
 /* Whether a part in the middle was completed and may go up. */
