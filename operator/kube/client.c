@@ -208,7 +208,10 @@ static int set_options(struct kube_client *c, struct call *call, struct err *err
         return -1;
     CURL *e = call->easy;
     curl_easy_setopt(e, CURLOPT_PRIVATE, call);
-    curl_easy_setopt(e, CURLOPT_PIPEWAIT, 1L);
+    /* Until a connection is known to carry several requests, or not. Without TLS the library keeps
+     * those that wait for that waiting until another ends, and watches don't. */
+    bool many = strncmp(k->server, "https:", 6) == 0;
+    curl_easy_setopt(e, CURLOPT_PIPEWAIT, many ? 1L : 0L);
     curl_easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, on_socket);
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, call);

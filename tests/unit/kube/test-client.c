@@ -1,7 +1,10 @@
-/* A client's end, at any moment of its thread's round. */
+/* A client's end, at any moment of its thread's round; and what is asked beside a watch. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -55,5 +58,89 @@ Test(kube_client, what_is_under_way_is_ended_whenever_it_closes)
         cr_assert_eq(ended, 2, "round %d: %d of 2 calls were told of their end", i, (int)ended);
     }
     close(server);
+    free(config.server);
+}
+
+/* --- beside a watch --------------------------------------------------------------------------- */
+
+#define GIVE_UP_MS 60000 /* decides nothing where it works */
+
+struct api { /* a server without TLS */
+    int listening;
+    atomic_bool watched, asked;
+};
+
+static int take_request(int listening)
+{
+    struct pollfd p = {.fd = listening, .events = POLLIN};
+    char request[4096] = "";
+    size_t len = 0;
+    if (poll(&p, 1, GIVE_UP_MS) != 1)
+        return -1;
+    int fd = accept(listening, NULL, NULL);
+    while (!strstr(request, "\r\n\r\n") && len < sizeof request - 1) {
+        ssize_t n = read(fd, request + len, sizeof request - 1 - len);
+        if (n <= 0)
+            break;
+        len += (size_t)n;
+    }
+    return fd;
+}
+
+static void say(int fd, const char *text)
+{
+    cr_expect_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+/* Answers a watch, which goes on for ever, when another request was made; and that one. */
+static void *serve_two(void *arg)
+{
+    struct api *api = arg;
+    int watch = take_request(api->listening);
+    atomic_store(&api->watched, true);
+    usleep(100000); /* for the client to see to the other one */
+    say(watch, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n");
+    int other = take_request(api->listening);
+    atomic_store(&api->asked, other >= 0);
+    if (other >= 0) {
+        say(other, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+        close(other);
+    }
+    close(watch);
+    return NULL;
+}
+
+static void on_any_end(void *arg, const struct kube_answer *answer, const struct err *why)
+{
+    (void)answer, (void)why;
+    atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+/* The library may hold a request back until it knows whether a connection that is being made can
+ * carry several. Without TLS it learns that it can't, and tells the request only when another one
+ * ends: which watches don't. */
+Test(kube_client, what_is_asked_beside_a_watch_does_not_wait_for_its_end)
+{
+    static const struct kube_calls calls = {on_data, on_any_end};
+    const struct kube_request watch = {
+        .method = HTTP_GET, .path = "/api/v1/pods?watch=1", .watch = true};
+    const struct kube_request lease = {.method = HTTP_GET, .path = "/leases", .urgent = true};
+    struct kube_config config = {0};
+    struct api api = {.listening = listen_mute(&config.server)};
+    const struct kube_client_conf conf = {.config = &config};
+    struct kube_client *c;
+    atomic_int ended = 0;
+    pthread_t server;
+    cr_assert_eq(pthread_create(&server, NULL, serve_two, &api), 0);
+    cr_assert_eq(kube_open(&c, &conf, NULL), 0);
+    kube_start(c, &watch, 0, &calls, &ended);
+    while (!atomic_load(&api.watched))
+        usleep(1000);
+    kube_start(c, &lease, 0, &calls, &ended);
+    pthread_join(server, NULL);
+    cr_expect(api.asked, "it was held back");
+    kube_close(c);
+    cr_expect_eq(ended, 2);
+    close(api.listening);
     free(config.server);
 }
