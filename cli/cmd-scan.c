@@ -227,6 +227,8 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     struct store_conf store;
     cleanup_owner struct owner owner = {0};
     struct err no_mount = {0};
+    if (o->out && catalog_may_copy_to(o->out, err))
+        return err_wrap(err, "-o");
     if (!strstr(set, "://") && mount_of(set, &m, NULL, &no_mount) == 0)
         return scan_mount(&m, o, err);
     if (no_mount.class == ERR_FAILED) { /* a dead one: no folder of samples */
@@ -251,7 +253,8 @@ const struct command cmd_scan = {
     .about =
         "Lists SET in parallel and publishes a new version if anything changed; mounts of the set "
         "take it into use with --refresh, with set MOUNT epoch=N, or when SET is the mount itself, "
-        "at once. Names that no file system can hold are reported.",
+        "at once. Names that no file system can hold, and links of a folder that lead nowhere, are "
+        "reported: they are not in the set.",
     .min_args = 1,
     .max_args = 1,
     .rows = rows,

@@ -199,6 +199,10 @@ int catalog_builder_add(struct catalog_builder *b, const struct row *r, struct e
 int catalog_builder_list(struct catalog_builder *b, const char *text, size_t len, const char *what,
                          struct err *err);
 
+/* What a source has and the set can't: told among the bad names, with the reason. */
+int catalog_builder_leave_out(struct catalog_builder *b, uint32_t source, const char *key,
+                              size_t len, const char *why, struct err *err);
+
 /*
  * All that `from`, a version of the same sources that another folder gave its ids to, has: rows,
  * folders, bad names. Its numbers must be the walk's. What is finished gets the name of `from`,
@@ -233,7 +237,9 @@ int catalog_put_file(const char *dir, const char *file, const char *digest, bool
 char *catalog_version_file(const char *dir, const char *digest);
 bool catalog_is_version_name(const char *name);
 
-/* A copy of a version's file, whole or not at all. */
+/* A copy of a version's file, whole or not at all. What `to` leads to may be a file or nothing: no
+ * device, pipe or folder is replaced. */
+int catalog_may_copy_to(const char *to, struct err *err);
 int catalog_copy_file(const char *from, const char *to, struct err *err);
 
 /* Removes what builders that died have left. The caller knows that nobody builds there: it holds

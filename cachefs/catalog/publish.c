@@ -86,14 +86,40 @@ static int copy_bytes(const char *from, const char *to, bool durable, struct err
     return durable && fsync(out) < 0 ? err_sys(err, errno, "write %s", to) : 0;
 }
 
+/* The file that `to` is or leads to: a rename there must replace nothing else. */
+static int place_of_copy(const char *to, char **ret, struct err *err)
+{
+    struct stat st;
+    if (lstat(to, &st) < 0 && errno == ENOENT) {
+        *ret = xstrdup(to);
+        return 0;
+    }
+    *ret = realpath(to, NULL);
+    if (!*ret || stat(*ret, &st) < 0)
+        return err_sys(err, errno, "write %s", to);
+    if (S_ISREG(st.st_mode))
+        return 0;
+    free(take_ptr(ret));
+    return err_set(err, ERR_USAGE, "%s is no file: a catalog is written to a file, new or old", to);
+}
+
+int catalog_may_copy_to(const char *to, struct err *err)
+{
+    cleanup_free char *place = NULL;
+    return place_of_copy(to, &place, err);
+}
+
 int catalog_copy_file(const char *from, const char *to, struct err *err)
 {
-    cleanup_free char *part = xasprintf("%s.part-%d", to, (int)getpid());
+    cleanup_free char *place = NULL;
+    if (place_of_copy(to, &place, err) < 0)
+        return -1;
+    cleanup_free char *part = xasprintf("%s.part-%d", place, (int)getpid());
     if (copy_bytes(from, part, /* durable= */ true, err) < 0) {
         unlink(part);
         return -1;
     }
-    return rename_or_remove(part, to, err);
+    return rename_or_remove(part, place, err);
 }
 
 /* --- versions in a folder -------------------------------------------------------------------- */
