@@ -45,7 +45,7 @@ struct get {
 static int take_item(void *arg, const struct list_item *item, struct err *err)
 {
     struct objects *o = arg;
-    if (item->folder || item->unfinished)
+    if (item->folder || item->unfinished || item->dangling)
         return 0;
     if (o->n == o->most)
         return err_set(err, ERR_CANCELLED, "enough");

@@ -35,7 +35,7 @@ void doctor_set(struct doctor *d, const char *set, const struct doctor_options *
 void doctor_probed(struct doctor *d, const char *uri, const char *what, const char *why,
                    const char *key, bool may_be_empty);
 
-/* Names of the version in `dir`/catalog that no file system can hold. */
+/* What the sources have and the version in `dir`/catalog can't. */
 void doctor_names(struct doctor *d, const char *dir);
 
 #endif

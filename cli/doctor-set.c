@@ -26,8 +26,8 @@ static bool bad_name(void *arg, const char *key, size_t len, const char *why)
     struct names *names = arg;
     if (names->n++ == NAMES_SHOWN)
         return false;
-    finding(names->d, WRONG, "a name that no file system can hold: the sample is not in the mount",
-            "rename the object", "%.*s: %s", (int)(len > 1000 ? 1000 : len), key, why);
+    finding(names->d, WRONG, "an object that is not in the mount", "rename it, or mend the link",
+            "%.*s: %s", (int)(len > 1000 ? 1000 : len), key, why);
     return true;
 }
 

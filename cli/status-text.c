@@ -224,9 +224,7 @@ static void add_set(struct bytes *out, const struct json *s)
     bytes_addf(out, ", %" PRIu64 " folders, version %.12s\n", json_uint_at(&set, "folders"),
                json_str_at(s, "version"));
     if (bad)
-        bytes_addf(out,
-                   "            not shown: %" PRIu64
-                   " names that no file system can hold (sampan doctor lists them)\n",
+        bytes_addf(out, "            not shown: %" PRIu64 " objects (sampan doctor lists them)\n",
                    bad);
     add_refresh(out, s);
     add_version(out, s);

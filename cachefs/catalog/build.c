@@ -212,6 +212,15 @@ int catalog_builder_add(struct catalog_builder *b, const struct row *r, struct e
     return add_packed(b, r, folder, err);
 }
 
+int catalog_builder_leave_out(struct catalog_builder *b, uint32_t source, const char *key,
+                              size_t len, const char *why, struct err *err)
+{
+    bytes_clear(&b->key);
+    bytes_add_str(&b->key, b->ats[source]);
+    bytes_add(&b->key, key, len);
+    return bad_add(b, b->key.data, b->key.len, why, err);
+}
+
 /* --- a version from elsewhere ------------------------------------------------------------------
  */
 

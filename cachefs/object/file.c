@@ -146,6 +146,16 @@ static int emit_folder(struct walk *w, struct bytes *key, const struct stat *st,
     return w->recurse ? walk_push(w, key->data, err) : 0;
 }
 
+static int emit_dangling(struct walk *w, const struct bytes *key, struct err *err)
+{
+    struct list_item item = {.key = key->data,
+                             .key_len = key->len,
+                             .mtime_ns = LIST_MTIME_UNKNOWN,
+                             .etag = "",
+                             .dangling = true};
+    return w->fn(w->arg, &item, err);
+}
+
 static int list_entry(struct walk *w, int dir_fd, const char *dir, const char *folder,
                       const char *name, struct err *err)
 {
@@ -155,12 +165,12 @@ static int list_entry(struct walk *w, int dir_fd, const char *dir, const char *f
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return errno == ENOENT ? 0 : err_sys(err, errno, "cannot list: %s/%s", dir, name);
     bool is_link = S_ISLNK(st.st_mode);
-    if (is_link && fstatat(dir_fd, name, &st, 0))
-        return errno == ENOENT || errno == ELOOP || errno == EACCES
-                   ? 0
-                   : err_sys(err, errno, "cannot list: %s/%s", dir, name);
     cleanup_bytes struct bytes key = {0};
     bytes_addf(&key, "%s%s", folder, name);
+    if (is_link && fstatat(dir_fd, name, &st, 0))
+        return errno == ENOENT || errno == ELOOP || errno == EACCES || errno == ENOTDIR
+                   ? emit_dangling(w, &key, err)
+                   : err_sys(err, errno, "cannot list: %s/%s", dir, name);
     if (S_ISREG(st.st_mode))
         return emit_file(w, &key, &st, err);
     if (!S_ISDIR(st.st_mode))

@@ -239,6 +239,7 @@ struct list_item {
     /* A common prefix, a sub-folder or an empty object that marks one: key ends in '/'. */
     bool folder;
     bool unfinished; /* grows under a temporary name, or its writer died: no object yet */
+    bool dangling;   /* a local link that leads nowhere, or may not be followed: no object */
 };
 /* What we write under another name until it is whole. */
 #define STORE_TEMP_PREFIX ".sampan-put-"

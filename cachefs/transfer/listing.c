@@ -57,11 +57,38 @@ static void remove_left(struct lister *l, const struct list_item *item)
     }
 }
 
+/*
+ * A link of a source behind which there may be an object, or a folder of them, at other times: what
+ * the destination has of it is no extra. Whether a pattern leaves it out is asked of both.
+ */
+static void note_dangling(struct lister *l, const struct list_item *item)
+{
+    struct sync_run *r = l->run;
+    const struct sync_conf *c = r->conf;
+    bytes_clear(&l->key);
+    bytes_add_str(&l->key, r->sources[l->source].at);
+    bytes_add(&l->key, item->key, item->key_len);
+    cleanup_free char *folder = xasprintf("%s/", l->key.data);
+    if (store_is_trash(folder) ||
+        !sync_rules_pass(c->rules, c->n_rules, c->match_full_path, l->key.data, l->key.len) ||
+        !sync_rules_pass(c->rules, c->n_rules, c->match_full_path, folder, l->key.len + 1))
+        return;
+    r->n_dangling++;
+    if (!c->files_from &&
+        (!c->shares || sync_share(l->key.data, l->key.len, c->shares) == c->share))
+        run_left_out(r, l->key.data, "a link that leads nowhere or may not be followed");
+}
+
 static int on_item(void *arg, const struct list_item *item, struct err *err)
 {
     struct lister *l = arg;
     if (item->key_len == 0)
         return 0;
+    if (item->dangling) {
+        if (l->is_source)
+            note_dangling(l, item);
+        return 0;
+    }
     if (item->unfinished) {
         remove_left(l, item);
         return 0;

@@ -134,7 +134,7 @@ static enum fate fate_of(const struct join *j)
 {
     const struct sync_conf *c = j->run->conf;
     if (!j->s.there)
-        return c->delete_dst ? FATE_DROP : FATE_KEEP;
+        return j->run->deletes ? FATE_DROP : FATE_KEEP;
     if (!j->d.there)
         return FATE_WRITE;
     if (c->update && j->s.row.mtime_ns < j->d.row.mtime_ns)

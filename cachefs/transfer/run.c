@@ -58,15 +58,21 @@ bool run_is_over(struct sync_run *r)
     return r->gave_up;
 }
 
-void run_failed(struct sync_run *r, const char *key, const struct err *err)
+void run_left_out(struct sync_run *r, const char *key, const char *why)
 {
     struct failure *f = xcalloc(1, sizeof *f + strlen(key) + 1);
     memcpy(f->key, key, strlen(key));
-    f->why = xstrdup(err->msg);
+    f->why = xstrdup(why);
     counter_add(&r->counts.failed, 1);
     ACQUIRE(&r->lock);
     *r->last_failure = f;
     r->last_failure = &f->next;
+}
+
+void run_failed(struct sync_run *r, const char *key, const struct err *err)
+{
+    run_left_out(r, key, err->msg);
+    ACQUIRE(&r->lock);
     if (++r->failed_in_row >= GIVE_UP_AFTER && !r->gave_up) {
         r->gave_up = true;
         r->gave_up_why = *err;
@@ -277,8 +283,7 @@ void run_later(struct sync_run *r)
 
 int run_check_empty(struct sync_run *r, struct err *err)
 {
-    if (!r->conf->delete_dst || r->conf->allow_empty || sorter_count(r->src) ||
-        !sorter_count(r->dst))
+    if (!r->deletes || r->conf->allow_empty || sorter_count(r->src) || !sorter_count(r->dst))
         return 0;
     return err_set(err, ERR_USAGE,
                    "the source is empty, and deleting would take all %llu objects of %s (check the "
@@ -296,22 +301,36 @@ static int sync_disk(const struct sync_run *r, struct err *err)
     return syncfs(fd) ? err_sys(err, errno, "write %s to the disk", store_local_dir(r->to)) : 0;
 }
 
+/* The end of a run that kept what it was told to delete. */
+static int say_not_deleted(const struct sync_run *r, struct err *err)
+{
+    if (r->deletes || !r->conf->delete_dst)
+        return 0;
+    return err_set(err, ERR_FAILED,
+                   "nothing was deleted: links of the source that lead nowhere: %llu (mend them, "
+                   "leave them out by --exclude, or copy links as links by --links)",
+                   (unsigned long long)r->n_dangling);
+}
+
 static int run_phases(struct sync_run *r, struct err *err)
 {
     if (run_list(r, err))
         return -1;
+    r->deletes = r->conf->delete_dst && r->n_dangling == 0;
     for (size_t i = 0; i < r->n_sources; i++)
         r->sources[i].same_server = stores_share_server(r->to, r->sources[i].store);
     if (r->conf->pack_size)
-        return run_pack(r, err) ? -1 : sync_disk(r, err);
+        return run_pack(r, err) || sync_disk(r, err) ? -1 : say_not_deleted(r, err);
     if (run_check_empty(r, err) || run_copies(r, err))
         return -1;
-    if (!run_is_over(r) && r->conf->delete_dst && run_delete_extra(r, err))
+    if (!run_is_over(r) && r->deletes && run_delete_extra(r, err))
         return -1;
     if (!run_is_over(r) && r->conf->dirs && r->conf->perms && !r->conf->dry &&
         run_folder_attrs(r, err))
         return -1;
-    return run_is_over(r) ? 0 : sync_disk(r, err);
+    if (run_is_over(r))
+        return 0;
+    return sync_disk(r, err) ? -1 : say_not_deleted(r, err);
 }
 
 static int how_it_ended(struct sync_run *r, struct err *err)

@@ -97,6 +97,8 @@ struct sync_run {
     struct store *to;
     const char *temp_dir;
     unsigned n_threads, large_max;
+    bool deletes; /* what the destination alone has: asked for, and the source is listed whole */
+    uint64_t n_dangling; /* links of the sources behind which anything may lie */
     struct live_counts counts;
     uint64_t began_ns, told_ns;
     enum sync_phase phase;
@@ -121,6 +123,8 @@ struct sync_run {
 bool run_is_over(struct sync_run *r); /* stopped, or gave up */
 /* Any thread. `err` NULL: the last thing went well. */
 void run_failed(struct sync_run *r, const char *key, const struct err *err);
+/* A failure that says nothing about the next key: never a reason to give up. */
+void run_left_out(struct sync_run *r, const char *key, const char *why);
 void run_went_well(struct sync_run *r);
 /* On the caller's thread: tells failures and progress. */
 void run_tell(struct sync_run *r, bool now);

@@ -97,8 +97,8 @@ static void handle(struct sync_run *r, struct join *j, struct task **held)
     if (j->s.there) {
         handle_source(r, j, held);
     } else {
-        abort_uploads(j, r->conf->delete_dst && !store_is_output(j->key.data));
-        if (!r->conf->delete_dst)
+        abort_uploads(j, r->deletes && !store_is_output(j->key.data));
+        if (!r->deletes)
             counter_add(&r->counts.extra, 1);
     }
 }

@@ -17,7 +17,7 @@
 static int take_first(void *arg, const struct list_item *item, struct err *err)
 {
     struct store_probe *p = arg;
-    if (item->folder || item->unfinished || p->key)
+    if (item->folder || item->unfinished || item->dangling || p->key)
         return p->key ? err_set(err, ERR_CANCELLED, "enough") : 0;
     p->key = xstrndup(item->key, item->key_len);
     p->key_len = item->key_len;

@@ -41,6 +41,9 @@ static int add_item(void *arg, const struct list_item *item, struct err *err)
         return 0; /* what `sampan rmr` keeps for a day; what jobs wrote */
     if (item->unfinished)
         return 0;
+    if (item->dangling)
+        return catalog_builder_leave_out(s->builder, s->source, item->key, item->key_len,
+                                         "a link that leads nowhere or may not be followed", err);
     struct row row = {
         .key = item->key,
         .key_len = item->key_len,

@@ -11,6 +11,37 @@ expect "folders" "$(field folders <"$T/1.json")" 3
 expect "bytes" "$(field bytes <"$T/1.json")" "$(find "$SRC" -type f -printf '%s\n' | awk '{s += $1} END {print s}')"
 sampan scan "file://$SRC" -o "$T/v2.catalog" --json >"$T/2.json"
 expect "same version" "$(field version <"$T/2.json")" "$(field version <"$T/1.json")"
+# -o replaces a file, also one that a link leads to, and nothing else
+mkfifo "$T/pipe"
+ln -s nowhere "$T/broken"
+ln -s v2.catalog "$T/leads"
+for bad in "$T/pipe" /dev/null "$T/broken" "$T"; do
+    before=$(stat -c '%F %i' "$bad")
+    refused "[1-4]" "-o" sampan scan "file://$SRC" -o "$bad"
+    expect "$bad" "$(stat -c '%F %i' "$bad")" "$before"
+done
+rm "$T/v2.catalog"
+echo old >"$T/v2.catalog"
+sampan scan "file://$SRC" -o "$T/leads" >"$T/out"
+[ -L "$T/leads" ] || fail "-o replaced a link"
+cmp "$T/v1.catalog" "$T/v2.catalog"
+
+# what a link that leads nowhere stood for is told
+mv "$SRC/class-001" "$T/away"
+ln -s "$T/away" "$SRC/class-001"
+mv "$SRC/class-002/000003.bin" "$T/away-too"
+ln -s "$T/away-too" "$SRC/class-002/000003.bin"
+expect "through links" "$(sampan scan "file://$SRC" --json | field samples)" 21
+mv "$T/away" "$T/far"
+mv "$T/away-too" "$T/far-too"
+sampan scan "file://$SRC" --json >"$T/3.json" 2>"$T/err"
+expect "without them" "$(field samples <"$T/3.json") $(field bad_names <"$T/3.json")" "13 2"
+grep -q "class-001: a link that leads nowhere" "$T/err" || fail "said nothing of the link: $(cat "$T/err")"
+rm "$SRC/class-001" "$SRC/class-002/000003.bin"
+mv "$T/far" "$SRC/class-001"
+mv "$T/far-too" "$SRC/class-002/000003.bin"
+sampan scan "file://$SRC" >"$T/out"
+
 mount_set "file://$SRC" --catalog "$T/v1.catalog"
 same_tree "$SRC" "$MNT"
 version=$(status version)

@@ -29,6 +29,36 @@ refused 2 "the same" sampan sync "file://$D" "file://$T/alias" --delete-dst
 refused 2 "limit" sampan sync "file://$SRC" "file://$D" --delete-dst --limit 1
 same_bytes "$SRC" "$D"
 
+# behind a link that leads nowhere there may be anything at other times
+mkdir "$T/linked"
+cp -a "$SRC/class-000" "$T/away"
+ln -s "$T/away" "$T/linked/train"
+cp "$SRC/$(cd "$SRC" && find . -type f | head -1)" "$T/one"
+ln -s "$T/one" "$T/linked/one"
+cp "$T/one" "$T/linked/plain"
+sampan sync "file://$T/linked" "file://$T/copy" --quiet
+mv "$T/away" "$T/far"
+touch "$T/copy/extra"
+echo more >"$T/linked/more"
+code=0
+sampan sync "file://$T/linked" "file://$T/copy" --delete-dst --json >"$T/out" 2>"$T/err" || code=$?
+expect "exit code" "$code" 1
+grep -q "nothing was deleted" "$T/err" || fail "said: $(cat "$T/err")"
+expect "failed, deleted, copied" "$(field failed <"$T/out") $(field deleted <"$T/out") $(field copied <"$T/out")" "1 0 1"
+expect "copies" "$(find "$T/copy/train" -type f | wc -l)" 5
+[ -e "$T/copy/extra" ] || fail "deleted an extra"
+refused 1 "train: a link that leads nowhere" sampan sync "file://$T/linked" "file://$T/copy"
+sampan sync "file://$T/linked" "file://$T/copy" --delete-dst --exclude /train/ --json >"$T/out"
+expect "left out: failed, deleted" "$(field failed <"$T/out") $(field deleted <"$T/out")" "0 1"
+expect "copies left out" "$(find "$T/copy/train" -type f | wc -l)" 5
+mv "$T/far" "$T/away"
+sampan sync "file://$T/linked" "file://$T/packs" --pack 8MiB --quiet
+rm -r "$T/away"
+code=0
+sampan sync "file://$T/linked" "file://$T/packs" --pack 8MiB --delete-dst --json >"$T/out" 2>"$T/err" || code=$?
+expect "packed: code, failed, deleted, packed" "$code $(field failed <"$T/out") $(field deleted <"$T/out") $(field packed <"$T/out")" "1 1 0 8"
+rm -r "$T/linked" "$T/copy" "$T/packs"
+
 # a source is deleted only when its copy is the same, byte for byte
 cp -a "$SRC" "$T/going"
 one=$(cd "$SRC" && find . -type f -printf '%P\n' | sort | head -1)

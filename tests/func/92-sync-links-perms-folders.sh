@@ -12,7 +12,7 @@ truncate -s 5G "$SRC/holes"
 echo end >>"$SRC/holes"
 [ "$(id -u)" != 0 ] || chown 1234:2345 "$SRC/d/one" "$SRC/d"
 
-sampan sync "file://$SRC" "file://$T/a" --exclude holes --quiet
+refused 1 "dangling: a link that leads nowhere" sampan sync "file://$SRC" "file://$T/a" --exclude holes --quiet
 [ ! -L "$T/a/link" ] && [ -f "$T/a/folder/one" ] && [ ! -e "$T/a/dangling" ] && [ ! -e "$T/a/empty" ] || fail "links were not followed"
 expect "mode" "$(stat -c %a "$T/a/d/one")" 644
 

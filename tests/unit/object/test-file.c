@@ -61,7 +61,7 @@ static char *at(const char *name)
 static int keys_only(void *arg, const struct list_item *item, struct err *err)
 {
     (void)err;
-    bytes_addf(arg, "%.*s;", (int)item->key_len, item->key);
+    bytes_addf(arg, "%.*s%s;", (int)item->key_len, item->key, item->dangling ? " (dangling)" : "");
     return 0;
 }
 
@@ -103,8 +103,9 @@ Test(file, lists_what_is_there, .init = begin, .fini = end)
     close(open(temp, O_CREAT | O_WRONLY, 0600));
     cleanup_free char *flat = list("", false), *all = list("", true), *sub = list("d/", true),
                       *deep = list("d/e", false);
-    cr_expect_str_eq(flat, "a.txt d/ link n\xff todir/ ");
-    cr_expect_str_eq(all, "a.txt d/ d/e/ d/e/f.txt link n\xff todir/ todir/f.txt ");
+    cr_expect_str_eq(flat, "a.txt d/ link nothing (dangling) n\xff todir/ ");
+    cr_expect_str_eq(all, "a.txt d/ d/e/ d/e/f.txt link nothing (dangling) n\xff "
+                          "todir/ todir/f.txt ");
     cr_expect_str_eq(sub, "d/e/ d/e/f.txt ");
     cr_expect_str_eq(deep, "d/e/f.txt ");
     cleanup_bytes struct bytes none = {0};
