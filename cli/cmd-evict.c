@@ -3,13 +3,15 @@
 
 #include "evict-internal.h"
 
+#define SECOND 1000000000
+
 static const struct conf_row rows[] = {
     {"to", CONF_STRING, AT(evict_options, to), .arg = "SIZE",
      .help = "Drop what is least worth keeping until the cache is no larger than this; with "
              "--store, remove the oldest samples until the set is"},
-    {"older-than", CONF_DURATION, AT(evict_options, older_than), .arg = "DUR",
+    {"older-than", CONF_DURATION, AT(evict_options, older_than), .arg = "DUR", .min = SECOND,
      .help = "Drop samples that were last changed at the source longer ago than this"},
-    {"unused-for", CONF_DURATION, AT(evict_options, unused_for), .arg = "DUR",
+    {"unused-for", CONF_DURATION, AT(evict_options, unused_for), .arg = "DUR", .min = SECOND,
      .help = "Drop samples that were neither read nor pushed for so long, and that the running "
              "epoch does not read"},
     {"store", CONF_FLAG, AT(evict_options, store),
@@ -45,9 +47,9 @@ static int ask_evict(const struct control_mount *m, const struct evict_options *
     if (o->to)
         jw_uint(&w, "to", to);
     else if (o->older_than)
-        jw_uint(&w, "older_than_s", o->older_than / 1000000000u);
+        jw_uint(&w, "older_than_s", o->older_than / SECOND);
     else
-        jw_uint(&w, "unused_for_s", o->unused_for / 1000000000u);
+        jw_uint(&w, "unused_for_s", o->unused_for / SECOND);
     return ask(m, &w, &request, NULL, NULL, ret, err);
 }
 

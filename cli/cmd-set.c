@@ -14,7 +14,8 @@ static const char *const keys[] = {
     "sampler", "strategy",    "partition", "epoch", "bandwidth",       "memory", "connections",
     "refresh", "ahead-bytes", "weights",   "peers", "peer-token-file", "version"};
 
-static int add_setting(struct json_writer *w, const char *word, struct err *err)
+/* `seen`: a bit for each of the keys above. */
+static int add_setting(struct json_writer *w, const char *word, uint32_t *seen, struct err *err)
 {
     const char *equals = strchr(word, '=');
     if (!equals)
@@ -23,6 +24,9 @@ static int add_setting(struct json_writer *w, const char *word, struct err *err)
     for (size_t i = 0; i < COUNT(keys); i++) {
         if (strcmp(keys[i], key) != 0)
             continue;
+        if (*seen & 1u << i)
+            return err_set(err, ERR_USAGE, "%s is given twice", key);
+        *seen |= 1u << i;
         bool is_file = equals[1] && (strcmp(key, "peer-token-file") == 0 ||
                                      (strcmp(key, "peers") == 0 && !strstr(equals, "://")));
         cleanup_free char *path = is_file ? path_absolute(equals + 1) : NULL;
@@ -44,9 +48,10 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     cleanup_bytes struct bytes request = {0};
     cleanup_json struct json_doc *answer = NULL;
     struct json_writer w;
+    uint32_t seen = 0;
     ask_begin(&w, &request, "set");
     for (size_t i = 1; i < conf_n_args(conf); i++)
-        if (add_setting(&w, conf_arg(conf, i), err))
+        if (add_setting(&w, conf_arg(conf, i), &seen, err))
             return -1;
     if (mount_of(conf_arg(conf, 0), &m, NULL, err) ||
         ask(&m, &w, &request, NULL, NULL, &answer, err))

@@ -33,6 +33,26 @@ static int check_not_packed(struct catalog *c, const char *path, const struct en
                   : 0;
 }
 
+/* A path that no source has all of: one or more hang at it or below. */
+static int no_one_source(struct catalog *c, const char *path, struct err *err)
+{
+    cleanup_free char *folder = xasprintf("%s/", path);
+    const char *uri = NULL;
+    unsigned below = 0;
+    for (uint32_t i = 0; i < catalog_info(c)->n_sources; i++) {
+        const char *at = catalog_source_at(c, i);
+        below += strncmp(at, folder, strlen(folder)) == 0;
+        if (strcmp(at, folder) == 0)
+            uri = catalog_source_uri(c, i);
+    }
+    return below == 1 && uri
+               ? err_set(err, ERR_USAGE,
+                         "%s is a whole source: name its URI, %s, to remove it from the store",
+                         path, uri)
+               : err_set(err, ERR_USAGE, "%s is not in one source: name a path in one of them",
+                         path);
+}
+
 static int source_of(struct catalog *c, const char *path, char **ret, struct err *err)
 {
     uint32_t best = UINT32_MAX;
@@ -46,8 +66,7 @@ static int source_of(struct catalog *c, const char *path, char **ret, struct err
         }
     }
     if (best == UINT32_MAX)
-        return err_set(err, ERR_USAGE, "%s is more than one source: name a path in one of them",
-                       path);
+        return no_one_source(c, path, err);
     const char *uri = catalog_source_uri(c, best);
     size_t len = strlen(uri);
     *ret = xasprintf("%s%s%s", uri, len && uri[len - 1] == '/' ? "" : "/", path + best_len);

@@ -12,3 +12,12 @@ sampan umount "$MNT"
 ! is_mounted "$MNT" || fail "still mounted"
 until_true 20 no_daemon
 nothing_left
+
+# a device that only root may open: doctor knows before mount does
+chmod 600 "$T/fuse"
+code=0
+sampan doctor >"$T/doctor" || code=$?
+expect "exit code of doctor" "$code" 1
+grep -q "^wrong .*FUSE device cannot be opened.*chmod 666" "$T/doctor" || fail "doctor says: $(cat "$T/doctor")"
+refused 4 "chmod 666 /dev/fuse" sampan mount "file://$SRC" "$MNT" --no-keeper --cache "ssd:$CACHE=1GiB"
+nothing_left

@@ -12,3 +12,14 @@ until_true 20 gone || fail "still in the mount"
 expect "samples" "$(status set.samples)" 8
 refused 2 "whole set" sampan rmr "$MNT" --yes
 unmount
+
+# a folder of the mount that is one source, or holds several
+cat >"$T/set.json" <<EOF
+{"sources": [{"uri": "file://$SRC", "at": "one/"}, {"uri": "file://$SRC/class-000", "at": "many/a/"},
+             {"uri": "file://$SRC/class-002", "at": "many/b/"}]}
+EOF
+mount_set "$T/set.json"
+refused 2 "whole source: name its URI, file://$SRC/," sampan rmr "$MNT/one" --yes
+refused 2 "not in one source" sampan rmr "$MNT/many" --yes
+expect "samples" "$(find "$SRC/class-000" "$SRC/class-002" -type f | wc -l)" 8
+unmount
