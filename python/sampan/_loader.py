@@ -1,5 +1,6 @@
 """libsampan-loader by ctypes: batches of decoded pictures as numpy arrays."""
 import ctypes
+import operator
 import os
 import threading
 
@@ -16,6 +17,22 @@ _NAME = "libsampan-loader.so.0"
 
 class LoaderError(RuntimeError):
     """A sample that cannot be read or decoded; its path is in the text."""
+
+
+def _bytes(name, text):
+    """What C reads up to the first NUL."""
+    value = os.fsencode(text)
+    if b"\0" in value:
+        raise ValueError(f"{name}={text!r}: a NUL byte is in it")
+    return value
+
+
+def _whole(name, value):
+    """Of Python or numpy."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}={value!r}: want a whole number") from None
 
 
 class _Err(ctypes.Structure):
@@ -116,12 +133,16 @@ def _load():
 
 
 class _Handle:
-    """The loader in C: it ends when nobody needs it or an array of it any more."""
+    """The loader in C: it ends when nobody needs it or an array of it any more.
+
+    Of its `depth` batches at most depth - 1 are held by arrays while nobody is in his turn, so that whoever takes the
+    next one, on any thread, finds one that is filled or being filled: the last one is copied within the turn."""
 
     def __init__(self, lib, options):
-        self.lib, self.pointer, self.held = lib, ctypes.c_void_p(), 0
+        self.lib, self.pointer, self.held, self.depth = lib, ctypes.c_void_p(), 0, options.depth
         self.process = os.getpid()
         self.turn = threading.RLock()  # one thread at a time takes batches
+        self.counting = threading.RLock()  # arrays end on any thread, in the middle of a turn too
         self.epochs = 0  # that were read to their end
         err = _Err()
         if lib.loader_open(ctypes.byref(self.pointer), ctypes.byref(options), ctypes.byref(err)):
@@ -148,9 +169,15 @@ class _Handle:
                 return None
             held = _Held(self)
             if self._patiently(self.lib.loader_next_within, WAIT_NS, ctypes.byref(held.batch)):
-                return held
+                batch = _taken(held, copied=self.held >= self.depth)
+                del held  # what was copied is given back before the turn ends
+                return batch
             self.epochs += 1
             return None
+
+    def count(self, more):
+        with self.counting:
+            self.held += more
 
     def set_epoch(self, epoch):
         self._patiently(self.lib.loader_set_epoch_within, epoch, WAIT_NS)
@@ -166,12 +193,12 @@ class _Held:
 
     def __init__(self, handle):
         self.handle, self.batch = handle, ctypes.POINTER(_Batch)()
-        handle.held += 1
+        handle.count(1)
 
     def __del__(self):
-        self.handle.held -= 1
         if self.handle.is_here():
             self.handle.lib.loader_release(self.handle.pointer, self.batch)
+            self.handle.count(-1)
 
     def view(self, address, shape, kind):
         import numpy
@@ -213,6 +240,22 @@ class Batch:
         return self.images.__dlpack_device__()
 
 
+def _taken(held, copied):
+    import numpy
+    b = held.batch.contents
+    labels = numpy.ctypeslib.as_array(b.labels, (b.n,)).copy() if b.n else numpy.empty(0, numpy.int32)
+    numbers = numpy.ctypeslib.as_array(b.numbers, (b.n,)).copy() if b.n else numpy.empty(0, numpy.uint64)
+    if b.format == FORMATS["raw"]:
+        images = [held.view(b.data[i], (b.sizes[i],), "|u1") if b.sizes[i] else numpy.empty(0, numpy.uint8)
+                  for i in range(b.n)]
+    else:
+        kind = "<f4" if b.format == FORMATS["float"] else "|u1"
+        images = held.view(b.pixels, (b.n, b.h, b.w, b.c), kind)
+    if copied:
+        images = [i.copy() for i in images] if isinstance(images, list) else images.copy()
+    return Batch(images, labels, numbers, b)
+
+
 class Loader:
     """Batches of a mounted set (or any folder of class folders) in the exact order of a sampler.
 
@@ -228,17 +271,18 @@ class Loader:
     def __init__(self, folder, sampler="sequence", *, batch_size=0, size=224, format="float", crop="random", resize=0,
                  threads=0, depth=4, seed=0, epochs=0, drop_last=False, flip=True, mean=None, std=None, policy="fail",
                  direct="auto", samples=None, max_pixels=0, max_bytes=0, tell_mount=True, resume=None):
-        height, width = (size, size) if isinstance(size, int) else size
+        height, width = size if hasattr(size, "__len__") else (size, size)
         self._lib, self._handle = _load(), None
         o = self._options = _Options()
         self._lib.loader_options_init(ctypes.byref(o))
-        o.dir, o.sampler = os.fsencode(folder), sampler.encode()
-        o.list = None if samples is None else os.fsencode(samples)
+        o.dir, o.sampler = _bytes("folder", folder), _bytes("sampler", sampler)
+        o.list = None if samples is None else _bytes("samples", samples)
         o.drop_last, o.no_flip, o.quiet_mount = drop_last, not flip, not tell_mount
         for name, field, value in (
                 ("batch_size", "batch", batch_size), ("epochs", "epochs", epochs), ("threads", "threads", threads),
                 ("depth", "depth", depth), ("size", "height", height), ("size", "width", width), ("resize", "resize", resize),
                 ("seed", "seed", seed), ("max_pixels", "max_pixels", max_pixels), ("max_bytes", "max_bytes", max_bytes)):
+            value = _whole(name, value)
             setattr(o, field, value)
             if getattr(o, field) != value:  # ctypes cuts off what does not fit
                 raise ValueError(f"{name}={value}: want 0 to {2 ** (8 * getattr(_Options, field).size) - 1}")
@@ -286,7 +330,7 @@ class Loader:
         return {n: v.decode("utf-8", "replace") if isinstance(v, bytes) else v for n, v in values.items()}
 
     def skips(self):
-        """The last samples that were left out: (number, path and reason), newest first."""
+        """The last samples that were left out, of batches to come too: (number, path and reason), newest first."""
         skips = (_Skip * 16)()
         n = self._lib.loader_skips(self._pointer(), skips, 16)
         return [(s.number, s.why.decode("utf-8", "replace")) for s in skips[:n]]
@@ -298,7 +342,7 @@ class Loader:
 
     def path(self, number):
         """Of a sample, below the folder."""
-        path = self._lib.loader_path(self._pointer(), number)
+        path = self._lib.loader_path(self._pointer(), _whole("number", number))
         if path is None:
             raise IndexError(f"no sample {number}")
         return os.fsdecode(path)
@@ -309,36 +353,19 @@ class Loader:
 
     def set_epoch(self, epoch):
         """The next batch is the first of this epoch."""
+        epoch = _whole("epoch", epoch)
         if not 0 <= epoch < 1 << 64:
             raise ValueError(f"epoch {epoch}: want a number of 0 or more")
         self._here().set_epoch(epoch)
 
     def __iter__(self):
         """To the end of the epoch; the next iteration is the next epoch. Threads may share the batches of one."""
-        handle = self._here()
-        epochs = handle.epochs
-        return iter(lambda: self._next(handle, epochs), None)  # no frame that would keep the batch that was given last
+        return _Batches(self, self._here())
 
     def _next(self, handle, epochs):
         if self._handle is not handle:  # another one, or None: loaded, closed
             return None
-        held = self._here().take(epochs)
-        return held and self._taken(held)
-
-    def _taken(self, held):
-        import numpy
-        b = held.batch.contents
-        labels = numpy.ctypeslib.as_array(b.labels, (b.n,)).copy() if b.n else numpy.empty(0, numpy.int32)
-        numbers = numpy.ctypeslib.as_array(b.numbers, (b.n,)).copy() if b.n else numpy.empty(0, numpy.uint64)
-        if b.format == FORMATS["raw"]:
-            images = [held.view(b.data[i], (b.sizes[i],), "|u1") if b.sizes[i] else numpy.empty(0, numpy.uint8)
-                      for i in range(b.n)]
-        else:
-            kind = "<f4" if b.format == FORMATS["float"] else "|u1"
-            images = held.view(b.pixels, (b.n, b.h, b.w, b.c), kind)
-        if held.handle.held >= self._options.depth:  # nothing would be left to fill
-            images = [i.copy() for i in images] if isinstance(images, list) else images.copy()
-        return Batch(images, labels, numbers, b)
+        return self._here().take(epochs)
 
     def state_dict(self):
         """The place after the batch that was given last."""
@@ -362,6 +389,24 @@ class Loader:
 
     def __exit__(self, *why):
         self.close()
+
+
+class _Batches:
+    """Of one epoch. Threads may share it too; that its end is asked for by several is fine."""
+
+    __slots__ = ("loader", "handle", "epochs")
+
+    def __init__(self, loader, handle):
+        self.loader, self.handle, self.epochs = loader, handle, handle.epochs
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        batch = self.loader._next(self.handle, self.epochs)
+        if batch is None:
+            raise StopIteration
+        return batch
 
 
 try:

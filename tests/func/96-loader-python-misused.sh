@@ -92,6 +92,38 @@ for epoch in range(2):
         t.join()
     same("samples", sorted(taken), [(epoch, i) for i in range(36)])
 
+# However many they are, beside few batches; and what they keep is what one alone is given.
+want = {int(b.numbers[0]): b.images.copy() for b in opened(batch_size=1, seed=3)}
+for depth in 2, 3, 4:
+    loader, kept, errors = opened(batch_size=1, depth=depth, seed=3), [], []
+    batches = iter(loader)
+
+    def take_all():
+        try:
+            kept.extend(batches)
+        except Exception as why:
+            errors.append(why)
+    takers = [threading.Thread(target=take_all) for _ in range(8)]
+    for t in takers:
+        t.start()
+    for t in takers:
+        t.join()
+    same("errors", errors, [])
+    same("samples", sorted(int(b.numbers[0]) for b in kept), list(range(36)))
+    for b in kept:
+        assert numpy.array_equal(b.images, want[int(b.numbers[0])]), "a batch that is kept has changed"
+
+# Numbers of numpy, and names that C would cut off.
+loader = opened(size=numpy.int64(16), batch_size=numpy.uint32(4))
+loader.set_epoch(numpy.int64(1))
+batch = next(iter(loader))
+same("of numpy", (batch.images.shape, batch.epoch), ((4, 16, 16, 3), 1))
+same("path", loader.path(batch.numbers[0]), loader.path(int(batch.numbers[0])))
+refused(TypeError, "size=16.5: want a whole number", opened, size=16.5)
+refused(TypeError, "batch_size=4.0: want a whole number", opened, batch_size=4.0)
+refused(ValueError, "a NUL byte", sampan.Loader, "pictures\0x")
+refused(ValueError, "a NUL byte", opened, samples="list\0x")
+
 # Ctrl-C while a sample hangs: at once, again and again; no memory is lost by it, and neither closing nor the end waits.
 loader = sampan.Loader(one_hangs, samples=names, batch_size=4, size=16, threads=1)
 batches, given = iter(loader), 0
