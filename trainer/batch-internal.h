@@ -14,12 +14,22 @@ int batch_synthetic(struct batches **ret, enum model_data kind, const struct bat
  * another batch, is an error. */
 int batch_spec(const struct batch_options *o, char *out, size_t size, struct err *err);
 
+/*
+ * Who judges takes each sample once, however many ranks there are: without `o->sampler` rank r
+ * reads r, r + ranks and so on, and what makes the ranks equally long is another's, and the last
+ * one.
+ */
+static inline size_t batch_own(const struct batch_options *o, const uint64_t *numbers, size_t n)
+{
+    return !o->train && n && numbers[n - 1] % o->ranks != o->rank ? n - 1 : n;
+}
+
 /* A place in the order of a set whose samples are at hand by their number. */
 struct dealer {
     struct order_spec spec;
     struct order *order;
     uint64_t n, at; /* samples of the set; place in this rank's order */
-    size_t batch;
+    struct batch_options of;
     struct order_token token; /* where to begin, if `resumes` */
     bool resumes;
 };

@@ -10,8 +10,7 @@
 
 struct pictures {
     struct batches base;
-    bool (*ends)(void *arg); /* NULL: never */
-    void *arg;
+    struct batch_options of;
     struct loader *loader;
     const struct loader_batch *held;
     bool resumed; /* the first pass goes on where a token said */
@@ -37,12 +36,12 @@ static int begin(struct batches *b, uint64_t pass, struct err *err)
 
 static uint64_t patience(const struct pictures *p)
 {
-    return p->ends ? LOOK_NS : UINT64_MAX;
+    return p->of.ends ? LOOK_NS : UINT64_MAX;
 }
 
 static bool ends(const struct pictures *p)
 {
-    return p->ends && p->ends(p->arg);
+    return p->of.ends && p->of.ends(p->of.arg);
 }
 
 /* LOADER_LATE: nothing is waited for. */
@@ -83,9 +82,10 @@ static int next(struct batches *b, struct net_batch *ret, struct err *err)
         return BATCH_STOPPED;
     if (got < 0)
         return name_bad(&why, err);
-    if (got == 0)
+    size_t own = got ? batch_own(&p->of, p->held->numbers, p->held->n) : 0;
+    if (got == 0 || (own == 0 && p->held->n))
         return 0;
-    *ret = (struct net_batch){.n = p->held->n, .x = p->held->pixels, .labels = p->held->labels};
+    *ret = (struct net_batch){.n = own, .x = p->held->pixels, .labels = p->held->labels};
     p->skipped += p->held->skipped;
     return 1;
 }
@@ -169,8 +169,7 @@ int batch_pictures(struct batches **ret, const struct batch_options *o, struct e
     struct pictures *p = xcalloc(1, sizeof *p);
     p->base.ops = &ops;
     p->resumed = o->resume != NULL;
-    p->ends = o->ends;
-    p->arg = o->arg;
+    p->of = *o;
     if (loader_open(&p->loader, &lo, err)) {
         free(p);
         return err_wrap(err, "%s", batch_option(o));

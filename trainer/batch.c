@@ -59,7 +59,7 @@ int batch_spec(const struct batch_options *o, char *out, size_t size, struct err
 int dealer_init(struct dealer *d, const struct batch_options *o, uint64_t samples, struct err *err)
 {
     char text[1400];
-    *d = (struct dealer){.n = samples, .batch = o->batch};
+    *d = (struct dealer){.n = samples, .of = *o};
     if (samples == 0)
         return err_set(err, ERR_NOT_FOUND, "%s: %s: no sample is there", batch_option(o), o->data);
     if (batch_spec(o, text, sizeof text, err))
@@ -92,11 +92,11 @@ int dealer_begin(struct dealer *d, uint64_t pass, struct err *err)
 size_t dealer_next(struct dealer *d, uint64_t *numbers)
 {
     uint64_t left = order_length(d->order) - d->at;
-    size_t n = left < d->batch ? (size_t)left : d->batch;
+    size_t n = left < d->of.batch ? (size_t)left : d->of.batch;
     for (size_t i = 0; i < n; i++)
         numbers[i] = order_at(d->order, d->at + i);
     d->at += n;
-    return n;
+    return batch_own(&d->of, numbers, n);
 }
 
 int dealer_token(struct dealer *d, char ret[BATCH_TOKEN_LEN], struct err *err)
@@ -111,7 +111,7 @@ int dealer_token(struct dealer *d, char ret[BATCH_TOKEN_LEN], struct err *err)
 
 uint64_t dealer_batches(const struct dealer *d)
 {
-    return (order_length(d->order) + d->batch - 1) / d->batch;
+    return (order_length(d->order) + d->of.batch - 1) / d->of.batch;
 }
 
 void dealer_release(struct dealer *d)

@@ -24,7 +24,7 @@ struct batch_options {
     uint32_t ranks, rank;
     int height, width;       /* of pictures */
     uint32_t threads;        /* of the loader */
-    bool train;              /* random crops; else the middle */
+    bool train;              /* random crops; else the middle, and each sample once */
     uint32_t passes;         /* no more are asked for, so none is read ahead; 0: as many as are */
     bool skip_bad;           /* pictures that cannot be decoded are left out, not an error */
     const char *resume;      /* NULL, or a token */

@@ -7,7 +7,7 @@ models=(softmax:0.0005 mlp:0.01)
 for model in "${models[@]}"; do
     for ranks in 1 2 3 4; do
         train_ranks $ranks "$T/${model%:*}-$ranks" --model "${model%:*}" --learning_rate "${model#*:}" --image 8 --hidden 32 \
-            --data synthetic:4800,5 --test_data synthetic:240,5 --batch_size $((96 / ranks)) --num_passes 2 --schedule cosine --warmup_passes 1 \
+            --data synthetic:4800,5 --test_data synthetic:241,5 --batch_size $((96 / ranks)) --num_passes 2 --schedule cosine --warmup_passes 1 \
             --weight_decay 0.001 --label_smoothing 0.1 --histogram_period 0
     done
 done
@@ -26,4 +26,18 @@ for model in sys.argv[2:]:
         print(f"{n} ranks: off by at most {off:.1e}")
         wrong |= off > 1e-5
 sys.exit(wrong)
+PY
+
+# Pictures, too, are judged once each: by as many ranks as there are, or more.
+"$SAMPAN_BUILD/tools/make-pictures" "$T/many" 3 4 20 20
+"$SAMPAN_BUILD/tools/make-pictures" "$T/few" 3 1 20 20
+for ranks in 1 2 4; do
+    train_ranks $ranks "$T/few-$ranks" --model softmax --image 8 --data "$T/many" --test_data "$T/few" --batch_size $((12 / ranks)) --num_passes 1
+    grep -h -o '"test_loss":[^,]*' "$T/few-$ranks/train.jsonl" >"$T/judged-$ranks"
+done
+"$PYTHON" - "$T" <<'PY' || fail "pictures: judged otherwise"
+import sys
+one, *more = [float(open(f"{sys.argv[1]}/judged-{n}").read().split(":")[1]) for n in (1, 2, 4)]
+print(one, more)
+sys.exit(any(abs(loss / one - 1) > 1e-5 for loss in more))
 PY
