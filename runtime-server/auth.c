@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "conf.h"
 #include "log.h"
 #include "mem.h"
 #include "server-internal.h"
@@ -226,6 +227,8 @@ int listen_parse(const char *text, struct sockaddr_storage *ret, socklen_t *ret_
     char *colon = strrchr(host, ':');
     if (!colon)
         return bad_listen(text, "no port", err);
+    if (!conf_is_port(colon + 1))
+        return bad_listen(text, "no port from 0 to 65535", err);
     *colon = '\0';
     char *name = host;
     size_t len = strlen(name);

@@ -5,21 +5,20 @@
 #include <netinet/tcp.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "address.h"
+#include "conf.h"
 
 #define UNHEARD_MS 15000 /* bytes that are not acknowledged end a connection */
 
 bool address_split(const char *where, char *host, size_t size, char port[ADDRESS_PORT])
 {
     const char *colon = strrchr(where, ':');
-    size_t len = colon ? (size_t)(colon - where) : 0, digits = colon ? strlen(colon + 1) : 0;
-    if (len == 0 || len >= size || digits == 0 || digits > 5 ||
-        strspn(colon + 1, "0123456789") != digits || atoi(colon + 1) > UINT16_MAX)
+    size_t len = colon ? (size_t)(colon - where) : 0;
+    if (len == 0 || len >= size || !conf_is_port(colon + 1))
         return false;
     bool brackets = where[0] == '[' && where[len - 1] == ']';
     snprintf(host, size, "%.*s", (int)(brackets ? len - 2 : len), where + brackets);

@@ -1,5 +1,6 @@
 /* Sizes, rates, durations: text to number and back; and the nearest known word. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -91,6 +92,12 @@ int conf_rate(const char *text, uint64_t *ret, struct err *err)
     return err_set(err, ERR_USAGE,
                    "\"%s\" is not a rate (bytes a second, like 6MB or 512K, or bits: 50Mbit)",
                    text);
+}
+
+bool conf_is_port(const char *text)
+{
+    size_t n = strlen(text);
+    return n > 0 && n <= 5 && strspn(text, "0123456789") == n && atoi(text) <= UINT16_MAX;
 }
 
 int conf_duration(const char *text, uint64_t *ret, struct err *err)

@@ -78,6 +78,8 @@ void conf_help(const struct conf_row *rows, size_t n_rows, struct bytes *text);
 int conf_size(const char *text, uint64_t *ret, struct err *err);
 int conf_rate(const char *text, uint64_t *ret, struct err *err);
 int conf_duration(const char *text, uint64_t *ret, struct err *err);
+/* 0 to 65535, digits alone. Names of services are none, and getaddrinfo() takes any number. */
+bool conf_is_port(const char *text);
 void conf_format_size(uint64_t n, char out[32]);   /* "1.5 GiB" */
 void conf_format_duration(double s, char out[32]); /* "2m10s" */
 /* The nearest of the candidates by edit distance, or NULL if none is near. */

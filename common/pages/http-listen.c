@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "conf.h"
 #include "mem.h"
 
 #define BACKLOG 64
@@ -13,8 +14,9 @@
 static int split(const char *address, char **host, char **port, struct err *err)
 {
     const char *colon = strrchr(address, ':');
-    if (!colon || !colon[1])
-        return err_set(err, ERR_USAGE, "%s: want ADDR:PORT or :PORT", address);
+    if (!colon || !conf_is_port(colon + 1))
+        return err_set(err, ERR_USAGE, "%s: want ADDR:PORT or :PORT, with a port from 0 to 65535",
+                       address);
     bool bracket = address[0] == '[' && colon > address + 1 && colon[-1] == ']';
     const char *from = bracket ? address + 1 : address;
     size_t n = (size_t)(colon - from) - bracket;

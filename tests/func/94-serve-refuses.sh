@@ -12,6 +12,7 @@ refused 4 "--no-auth" serve --listen 0.0.0.0:0 --no-auth
 refused 2 "exclude each other" serve --listen 127.0.0.1:0 --no-auth --token-file "$T/token"
 refused 2 "--listen" serve --listen 127.0.0.1 --no-auth
 refused 2 "--listen" serve --listen ::1:7716 --no-auth
+refused 2 "--listen.*65535" serve --listen 127.0.0.1:99999 --no-auth
 refused 2 "--compat-peers" serve --listen 127.0.0.1:0 --no-auth --compat-peers 10.0.0.0/33
 refused 3 "token file" serve --listen 127.0.0.1:0 --token-file "$T/none"
 echo short >"$T/short"

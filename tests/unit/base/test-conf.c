@@ -283,6 +283,9 @@ Test(units, rates_and_durations)
     cr_expect(conf_rate("6MB/s", &n, NULL) == 0 && n == 6000000);
     cr_expect(conf_rate("1Gbit", &n, NULL) == 0 && n == 125000000);
     cr_expect(conf_rate("fast", &n, NULL) == -1);
+    cr_expect(conf_is_port("0") && conf_is_port("7716") && conf_is_port("65535"));
+    cr_expect(!conf_is_port("") && !conf_is_port("65536") && !conf_is_port("100000"));
+    cr_expect(!conf_is_port("http") && !conf_is_port("-1") && !conf_is_port(" 80"));
     cr_expect(conf_duration("250ms", &n, NULL) == 0 && n == 250000000);
     cr_expect(conf_duration("2s", &n, NULL) == 0 && n == 2000000000);
     cr_expect(conf_duration("1.5h", &n, NULL) == 0 && n == 5400000000000ull);
