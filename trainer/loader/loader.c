@@ -84,6 +84,8 @@ static int take_resume(struct loader *l, struct err *err)
     theirs.ranks = mine.ranks;
     theirs.rank = mine.rank;
     theirs.ranks_per_node = mine.ranks_per_node;
+    if (l->o.batch || mine.batch_size > 1) /* the token keeps what its epoch was dealt by */
+        theirs.batch_size = mine.batch_size;
     if (l->o.sampler && theirs.kind != mine.kind)
         return err_set(err, ERR_USAGE, "resume token: of the sampler %s, not %s",
                        order_kind_name(theirs.kind), order_kind_name(mine.kind));

@@ -221,17 +221,17 @@ Test(loader, a_token_goes_on_to_the_pixel)
     drop_folder(dir);
 }
 
-Test(loader, ranks_share_an_epoch_and_a_rest)
+/* Three ranks read a batch each of an epoch, two the rest of it in batches of `then`. */
+static void share_an_epoch(const char *dir, const char *sampler, uint32_t then)
 {
-    char *dir = picture_set();
     unsigned seen[SAMPLES] = {0};
     char token[LOADER_TOKEN_TEXT];
     struct err e = {0};
     const struct loader_batch *b;
-    for (int r = 0; r < 3; r++) { /* three ranks read a batch each … */
+    for (int r = 0; r < 3; r++) {
         struct loader_options o = options(dir);
         char spec[64];
-        snprintf(spec, sizeof spec, "torch-distributed,ranks=3,rank=%d", r);
+        snprintf(spec, sizeof spec, "%s,ranks=3,rank=%d", sampler, r);
         o.sampler = spec;
         struct loader *l = open_it(&o);
         cr_assert(loader_next(l, &b, &e) == 1);
@@ -240,14 +240,16 @@ Test(loader, ranks_share_an_epoch_and_a_rest)
         cr_assert(loader_token(l, token, &e) == 0);
         loader_close(l);
     }
-    for (int r = 0; r < 2; r++) { /* … and two the rest */
+    for (int r = 0; r < 2; r++) {
         struct loader_options o = options(dir);
         char spec[64];
-        snprintf(spec, sizeof spec, "torch-distributed,ranks=2,rank=%d", r);
+        snprintf(spec, sizeof spec, "%s,ranks=2,rank=%d", sampler, r);
         o.sampler = spec;
         o.resume = token;
+        o.batch = then;
         struct loader *l = open_it(&o);
         while (loader_next(l, &b, &e) > 0) {
+            cr_expect(b->n <= then);
             for (uint32_t i = 0; i < b->n; i++)
                 seen[b->numbers[i]]++;
             loader_release(l, b);
@@ -260,6 +262,15 @@ Test(loader, ranks_share_an_epoch_and_a_rest)
         repeats += seen[i] - 1;
     }
     cr_expect(repeats <= 1, "%u repeats", repeats);
+}
+
+Test(loader, ranks_share_an_epoch_and_a_rest)
+{
+    char *dir = picture_set();
+    for (uint32_t then = 3; then <= 5; then++) {
+        share_an_epoch(dir, "torch-distributed", then);
+        share_an_epoch(dir, "paddle-distributed", then);
+    }
     drop_folder(dir);
 }
 
