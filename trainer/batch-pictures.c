@@ -14,6 +14,7 @@ struct pictures {
     struct loader *loader;
     const struct loader_batch *held;
     bool resumed; /* the first pass goes on where a token said */
+    bool over;    /* all of the pass is given: the loader's next batch is of the one after it */
     bool behind;  /* threads still read for another pass than `pass` */
     uint64_t pass;
     uint64_t skipped, told; /* of the batches that were given; what skips() has told of */
@@ -25,10 +26,14 @@ static int begin(struct batches *b, uint64_t pass, struct err *err)
     loader_release(p->loader, p->held);
     p->held = NULL;
     if (p->resumed) {
+        struct loader_info info;
+        loader_info(p->loader, &info);
         p->resumed = false;
+        p->over = info.epoch > pass; /* the token was that of its end */
         return 0;
     }
     p->pass = pass;
+    p->over = false;
     int got = loader_set_epoch_within(p->loader, pass, 0, err);
     p->behind = got == LOADER_LATE; /* next() waits for them, as it can be stopped */
     return p->behind ? 0 : got;
@@ -72,6 +77,8 @@ static int next(struct batches *b, struct net_batch *ret, struct err *err)
     loader_release(p->loader, p->held);
     p->held = NULL;
     struct err why = {0};
+    if (p->over)
+        return 0;
     int got = catch_up(p, err);
     if (got)
         return got < 0 ? -1 : BATCH_STOPPED;
@@ -83,7 +90,8 @@ static int next(struct batches *b, struct net_batch *ret, struct err *err)
     if (got < 0)
         return name_bad(&why, err);
     size_t own = got ? batch_own(&p->of, p->held->numbers, p->held->n) : 0;
-    if (got == 0 || (own == 0 && p->held->n))
+    p->over = got == 0 || (own == 0 && p->held->n);
+    if (p->over)
         return 0;
     *ret = (struct net_batch){.n = own, .x = p->held->pixels, .labels = p->held->labels};
     p->skipped += p->held->skipped;

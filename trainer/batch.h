@@ -50,7 +50,8 @@ struct batch_figures {
 struct batches_ops {
     /* The next pass. The first call begins where the token says, if one was given. */
     int (*begin)(struct batches *b, uint64_t pass, struct err *err);
-    /* 1: *ret is set, its memory the source's until the next call. 0: the pass is over. -1: the
+    /* 1: *ret is set, its memory the source's until the next call. 0: the pass is over,
+     * however often it is asked. -1: the
      * error names the sample. BATCH_STOPPED: its samples are not here yet, and `ends` says so. */
     int (*next)(struct batches *b, struct net_batch *ret, struct err *err);
     /* The place after the batch given last, one printable line. */

@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "mem.h"
+#include "order.h"
 #include "ps-secret.h"
 #include "train-internal.h"
 
@@ -286,6 +287,14 @@ static int load(struct run *r, struct err *err)
 static int own_place(struct run *r, struct err *err)
 {
     struct batch_options o = source_of(r, r->o->data, true);
+    struct order_token t;
+    if (order_token_parse(&t, r->at.token, err))
+        return -1;
+    if (t.spec.batch_size != o.batch)
+        return err_set(err, ERR_USAGE,
+                       "--own_data: %s is within a pass with --batch_size %u: go on with that, or "
+                       "from the end of a pass (--resume)",
+                       r->at.from, t.spec.batch_size);
     return batch_place(&o, r->batches->samples, r->at.pass, r->at.batch, r->at.token, err);
 }
 
@@ -326,11 +335,6 @@ static int take_up(struct run *r, struct err *err)
         return -1;
     if (r->o->own_data && r->at.token[0] && own_place(r, err))
         return -1;
-    if (r->at.batch >= r->longest_pass) { /* stopped after the last batch of its pass */
-        r->at.pass++;
-        r->at.batch = 0;
-        r->at.token[0] = '\0';
-    }
     snprintf(r->saved, sizeof r->saved, "%s", r->at.from);
     if (goes_on(r->o)) /* from elsewhere: --save_dir has nothing yet */
         r->saved_at = r->at.step;

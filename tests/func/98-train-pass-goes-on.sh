@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# A pass is made to its end by whoever goes on with it: each of its samples once, whatever the number of ranks or the batch was
+# before and is now; and one that was left after its last step is judged, told and saved.
+. "$SAMPAN_TESTS/lib/common.sh"
+TRAIN="$SAMPAN_BUILD/bin/sampan-train"
+"$SAMPAN_BUILD/tools/make-pictures" "$SRC" 4 24 48 40 # 96 samples
+set=(--device cpu --trainer_count 1 --loader_threads 1 --image 8 --hidden 8 --model mlp --num_passes 2 --json --data "$SRC")
+trained() { # CODE FOLDER OPTIONS… : one rank; what it tells is in $T/0.json
+    local want=$1 folder=$2 code=0
+    shift 2
+    "$TRAIN" "${set[@]}" --save_dir "$T/$folder" "$@" >"$T/0.json" 2>"$T/0.log" || code=$?
+    [ "$code" = "$want" ] || fail "exit code $code, want $want: $(cat "$T/0.log")"
+}
+trained_by() { # RANKS FOLDER OPTIONS…
+    local n=$1 folder=$2 r pids=()
+    shift 2
+    rm -f "$T/place"
+    for ((r = 0; r < n; r++)); do
+        "$TRAIN" "${set[@]}" --save_dir "$T/$folder" --trainer_id $r --num_gradient_servers "$n" \
+            --rendezvous "file://$T/place" "$@" >"$T/$r.json" 2>"$T/$r.log" &
+        pids+=($!)
+        on_exit "kill -9 $!"
+    done
+    for r in "${!pids[@]}"; do
+        wait "${pids[r]}" || fail "rank $r of $n: $(cat "$T/$r.log")"
+    done
+}
+told() { # EVENT FIELD : of all lines of that event, one after the other
+    "$PYTHON" -c 'import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+print(*(line.get(sys.argv[3]) for line in lines if line["event"] == sys.argv[2]))' "$T/0.json" "$1" "$2"
+}
+
+# 40 of 96 samples are done.
+trained 0 five --batch_size 8 --max_steps 5
+for how in "4 8" "2 4" "1 100" "1 24" "1 4" "1 3"; do
+    read -r ranks batch <<<"$how"
+    cp -r "$T/five" "$T/$ranks-$batch"
+    trained_by "$ranks" "$ranks-$batch" --batch_size "$batch" --num_passes 1
+    grep -q "going on from .*: pass 0 batch 5 step 5" "$T/0.log" || fail "$how: $(cat "$T/0.log")"
+    expect "$how: passes that ended" "$(told epoch epoch)" 0
+    expect "$how: samples that were left of it" "$(told summary samples)" 56
+    each=$(((56 + ranks - 1) / ranks))
+    expect "$how: steps" "$(told summary step)" $((5 + (each + batch - 1) / batch))
+    [ -e "$T/$ranks-$batch/pass-00000/done" ] || fail "$how: the pass is not saved: $(ls "$T/$ranks-$batch")"
+done
+# Back and forth within one pass: 40 samples by one, 16 by two, the rest by one.
+cp -r "$T/five" "$T/forth"
+trained_by 2 forth --batch_size 4 --max_steps 7
+trained 0 forth --batch_size 16
+expect "samples of the rest, and of the pass after it" "$(told summary samples)" $((40 + 96))
+
+# Who has fewer samples of its own waits for the end of the pass: nothing of the next one is taken into it.
+"$SAMPAN_BUILD/tools/make-pictures" "$T/few" 4 4 48 40
+rm -f "$T/place"
+"$TRAIN" "${set[@]}" --own_data --trainer_id 1 --num_gradient_servers 2 --rendezvous "file://$T/place" 2>"$T/1.log" &
+second=$!
+on_exit "kill -9 $second"
+"$TRAIN" "${set[@]}" --data "$T/few" --own_data --trainer_id 0 --num_gradient_servers 2 --rendezvous "file://$T/place" \
+    >"$T/0.json" 2>"$T/0.log" || fail "$(cat "$T/0.log")"
+wait "$second" || fail "$(cat "$T/1.log")"
+expect "samples of two passes" "$(told summary samples)" $((2 * (16 + 96)))
+
+# Ranks with samples of their own know what they have read by the batches that they have made.
+trained_by 2 own --own_data --batch_size 8 --max_steps 5
+rm -f "$T/place"
+"$TRAIN" "${set[@]}" --save_dir "$T/own" --own_data --batch_size 4 2>"$T/0.log" && fail "it goes on somewhere"
+grep -q -- "--own_data: .*/own/pass-00000-batch-000000005 is within a pass with --batch_size 8: go on with that" "$T/0.log" ||
+    fail "$(cat "$T/0.log")"
