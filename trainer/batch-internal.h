@@ -38,7 +38,7 @@ int dealer_begin(struct dealer *d, uint64_t pass, struct err *err);
 /* The numbers of the next batch: how many, 0 at the end of the pass. */
 size_t dealer_next(struct dealer *d, uint64_t *numbers);
 int dealer_token(struct dealer *d, char ret[BATCH_TOKEN_LEN], struct err *err);
-uint64_t dealer_batches(const struct dealer *d);
+uint64_t dealer_batches(const struct dealer *d); /* from where it is to the end of the pass */
 void dealer_release(struct dealer *d);
 
 #endif

@@ -107,14 +107,17 @@ static int token(struct batches *b, char ret[BATCH_TOKEN_LEN], struct err *err)
 static void figures(struct batches *b, struct batch_figures *ret)
 {
     struct loader_figures f;
+    struct loader_info info;
     const struct pictures *p = (const struct pictures *)b;
     loader_figures(p->loader, &f);
+    loader_info(p->loader, &info);
     *ret = (struct batch_figures){.waited = f.waited_ns,
                                   .read = f.read_ns,
                                   .decoded = f.decode_ns,
                                   .direct = f.direct_samples,
                                   .mounted = f.mount_samples,
-                                  .skipped = p->skipped};
+                                  .skipped = p->skipped,
+                                  .left = p->over ? 0 : info.left_batches};
 }
 
 static const char *class_name(const struct batches *b, int label)

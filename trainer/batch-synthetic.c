@@ -85,8 +85,7 @@ static int token(struct batches *b, char ret[BATCH_TOKEN_LEN], struct err *err)
 
 static void figures(struct batches *b, struct batch_figures *ret)
 {
-    (void)b;
-    *ret = (struct batch_figures){0};
+    *ret = (struct batch_figures){.left = dealer_batches(&((struct synthetic *)b)->dealer)};
 }
 
 static void synthetic_close(struct batches *b)

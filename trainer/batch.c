@@ -111,7 +111,7 @@ int dealer_token(struct dealer *d, char ret[BATCH_TOKEN_LEN], struct err *err)
 
 uint64_t dealer_batches(const struct dealer *d)
 {
-    return (order_length(d->order) + d->of.batch - 1) / d->of.batch;
+    return (order_length(d->order) - d->at + d->of.batch - 1) / d->of.batch;
 }
 
 void dealer_release(struct dealer *d)

@@ -45,6 +45,7 @@ struct batch_figures {
     uint64_t waited, read, decoded;
     uint64_t direct, mounted; /* samples by where their bytes came from */
     uint64_t skipped;         /* left out of the batches that were given */
+    uint64_t left; /* batches of this pass that are still to come, once one of it was given */
 };
 
 struct batches_ops {

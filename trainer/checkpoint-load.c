@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +134,13 @@ static int check_classes(const struct reading *r, const struct json *root, struc
     return 0;
 }
 
+/* NaN: it was none, or an older program did not write it. */
+static double number_of(const struct json *root, const char *key)
+{
+    double n;
+    return json_num(root, key, &n, NULL) ? NAN : n;
+}
+
 static int take_state(struct reading *r, const struct json *root, struct checkpoint *c,
                       struct err *err)
 {
@@ -155,7 +163,9 @@ static int take_state(struct reading *r, const struct json *root, struct checkpo
     *c = (struct checkpoint){.pass = (uint64_t)pass,
                              .batch = (uint64_t)batch,
                              .step = (uint64_t)step,
-                             .seed = (uint64_t)seed};
+                             .seed = (uint64_t)seed,
+                             .loss = number_of(root, "loss"),
+                             .rate = number_of(root, "rate")};
     snprintf(c->token, sizeof c->token, "%s", token);
     snprintf(c->optimizer, sizeof c->optimizer, "%s", optimizer);
     return check_classes(r, root, err);

@@ -376,9 +376,17 @@ static void be_stuck(struct run *r)
              r->at.step + 1, r->o->data);
 }
 
+/* Are there samples for another step of the pass? None is waited for. */
+static bool has_more(const struct run *r)
+{
+    struct batch_figures f;
+    r->batches->ops->figures(r->batches, &f);
+    return r->looked ? r->ahead_got != 0 : f.left > 0;
+}
+
 /* 1: a step was made. 0: no rank has samples left: the pass is over. BATCH_STOPPED: none was made,
- * for a rank would wait for its samples and was asked to stop. Else a stop comes after the step, so
- * that the place in the data is that of what was learnt. */
+ * for --max_steps are, or a rank would wait for its samples and was asked to stop. Else a stop
+ * comes after the step, so that the place in the data is that of what was learnt. */
 static int advance(struct run *r, struct err *err)
 {
     struct net_batch in = {0};
@@ -386,7 +394,7 @@ static int advance(struct run *r, struct err *err)
     struct talk all;
     uint64_t start = clock_mono_ns();
     uint64_t wait = 0;
-    int got = take_batch(r, &in, &wait, err);
+    int got = run_at_end(r) ? has_more(r) : take_batch(r, &in, &wait, err);
     if (got < 0 || talk(r, got, &all, err))
         return -1;
     r->stopped = all.stop;
@@ -396,6 +404,8 @@ static int advance(struct run *r, struct err *err)
         return BATCH_STOPPED;
     if (!all.any)
         return 0;
+    if (run_at_end(r))
+        return BATCH_STOPPED;
     show_picture(r, &in);
     if (step(r, &in, sums, err))
         return -1;
@@ -403,6 +413,9 @@ static int advance(struct run *r, struct err *err)
     return 1;
 }
 
+/* 0: the pass is over. BATCH_STOPPED: it is, but for its judging, which whoever goes on begins
+ * anew.
+ */
 static int end_pass(struct run *r, struct err *err)
 {
     struct report_figures f;
@@ -412,12 +425,16 @@ static int end_pass(struct run *r, struct err *err)
                        " samples were left out (--skip_bad; the log names some)",
                        r->at.pass, r->skipped);
     report_pass(&r->report, r->at.pass, r->skipped, &f);
+    if (r->test && (r->at.pass + 1) % (uint64_t)r->o->test_period == 0) {
+        if (run_test(r, err))
+            return -1;
+        if (r->stopped)
+            return BATCH_STOPPED;
+    }
     r->skipped = 0;
     show_weights(r);
     events_scalar(r->events, "pass/loss", r->at.step, f.loss);
     events_scalar(r->events, "pass/stall", r->at.step, f.stall);
-    if (r->test && (r->at.pass + 1) % (uint64_t)r->o->test_period == 0 && run_test(r, err))
-        return -1;
     report_epoch(&r->report, r->at.pass, r->at.step, &f);
     r->at.pass++;
     r->at.batch = 0;
@@ -429,7 +446,7 @@ static int end_pass(struct run *r, struct err *err)
     return 0;
 }
 
-static bool at_end(const struct run *r)
+bool run_at_end(const struct run *r)
 {
     return r->o->max_steps > 0 && r->at.step >= (uint64_t)r->o->max_steps;
 }
@@ -439,7 +456,7 @@ int run_pass(struct run *r, struct err *err)
     int got = 1;
     if (r->batches->ops->begin(r->batches, r->at.pass, err))
         return -1;
-    while (got > 0 && !at_end(r) && !r->stopped) {
+    while (got == 1 && !r->stopped) {
         got = advance(r, err);
         if (got < 0 || (got == 1 && save_within(r, err)))
             return -1;
@@ -450,5 +467,5 @@ int run_pass(struct run *r, struct err *err)
         events_close(r->events);
         r->events = NULL;
     }
-    return got == 0 ? end_pass(r, err) : 0;
+    return got == 0 ? end_pass(r, err) : BATCH_STOPPED;
 }

@@ -57,8 +57,11 @@ static inline bool is_first(const struct run *r)
     return r->c->rank == 0;
 }
 
-/* Runs what is left of pass r->at.pass; leaves r->at at the begin of the next one. */
+/* Runs what is left of pass r->at.pass. 0: it is over, and r->at is at the begin of the next one.
+ * BATCH_STOPPED: it ended within it, for r->stopped or run_at_end(). */
 int run_pass(struct run *r, struct err *err);
+/* All of --max_steps are made. */
+bool run_at_end(const struct run *r);
 /* Was this rank asked to stop, or another? */
 bool run_asked(const struct run *r);
 /* Rank 0 writes; all wait for it. */

@@ -469,13 +469,30 @@ static void close_all(struct run *r, bool failed)
 
 /* --- running ---------------------------------------------------------------------------------- */
 
+/* Who calls it again with what it has done already asks why no step was made. */
+static void tell_idle(const struct run *r)
+{
+    if (r->at.pass >= (uint64_t)r->o->num_passes)
+        log_info(r->log,
+                 "nothing is left to do: %" PRIu64 " passes are made, --num_passes is %" PRId64,
+                 r->at.pass, r->o->num_passes);
+    else
+        log_info(r->log,
+                 "nothing is left to do: %" PRIu64 " steps are made, --max_steps is %" PRId64,
+                 r->at.step, r->o->max_steps);
+}
+
 static int run_passes(struct run *r, struct err *err)
 {
-    const struct options *o = r->o;
-    while (!r->stopped && r->at.pass < (uint64_t)o->num_passes &&
-           (o->max_steps == 0 || r->at.step < (uint64_t)o->max_steps))
-        if (run_pass(r, err))
-            return -1;
+    const uint64_t from_pass = r->at.pass, from_step = r->at.step;
+    int got = 0;
+    while (got == 0 && !r->stopped && r->at.pass < (uint64_t)r->o->num_passes &&
+           !(run_at_end(r) && r->at.batch == 0)) /* one that is begun may be at its end, too */
+        got = run_pass(r, err);
+    if (got < 0)
+        return -1;
+    if (!r->stopped && r->at.pass == from_pass && r->at.step == from_step)
+        tell_idle(r);
     if (r->is_async)
         return run_meet(r, err);
     return r->saved_at != r->at.step ? run_save(r, err) : 0;

@@ -67,3 +67,28 @@ rm -f "$T/place"
 "$TRAIN" "${set[@]}" --save_dir "$T/own" --own_data --batch_size 4 2>"$T/0.log" && fail "it goes on somewhere"
 grep -q -- "--own_data: .*/own/pass-00000-batch-000000005 is within a pass with --batch_size 8: go on with that" "$T/0.log" ||
     fail "$(cat "$T/0.log")"
+
+# --max_steps may be the last ones of a pass.
+passes=(--batch_size 8 --test_data "$SRC")
+trained 0 whole "${passes[@]}" --max_steps 12
+expect "a pass of 12 steps" "$(told epoch epoch) $(told epoch step) $(ls "$T/whole")" "0 12 pass-00000"
+trained 0 whole "${passes[@]}" --max_steps 12
+grep -q "nothing is left to do: 12 steps are made, --max_steps is 12" "$T/0.log" || fail "$(cat "$T/0.log")"
+! grep -q "cost=0$" "$T/0.log" || fail "a loss that was none: $(cat "$T/0.log")"
+expect "passes that ended" "$(told epoch epoch)" ""
+
+# Killed after a pass's last step, before the pass was saved: its folder is as it was then, without the pass.
+trained 0 killed "${passes[@]}" --saving_period_by_batches 12 --keep 0
+judged=$(told epoch test_loss)
+rm -r "$T/killed/pass-00001"
+trained 0 killed "${passes[@]}"
+grep -q "going on from .*: pass 1 batch 12 step 24" "$T/0.log" || fail "$(cat "$T/0.log")"
+expect "the pass that ended" "$(told epoch epoch) $(told epoch step)" "1 24"
+expect "what it is judged" "${judged% *} $(told epoch test_loss)" "$judged"
+[ -e "$T/killed/pass-00001/done" ] || fail "the pass is not saved: $(ls "$T/killed")"
+trained 0 killed "${passes[@]}"
+grep -q "nothing is left to do: 2 passes are made, --num_passes is 2" "$T/0.log" || fail "$(cat "$T/0.log")"
+rm -r "$T"/killed/pass-0000? "$T/killed/pass-00001-batch-000000012"
+trained 0 killed "${passes[@]}"
+expect "passes that ended" "$(told epoch epoch)" "0 1"
+expect "what they are judged" "$(told epoch test_loss)" "$judged"

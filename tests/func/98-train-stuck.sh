@@ -74,13 +74,19 @@ both() {
 until_stuck both
 is_stuck two.log || fail "the wrong rank waits: $(cat "$T/one.log")"
 
-# So is judging given up: what was learned in the pass is saved.
+# So is judging given up: what was learned in the pass is saved, and who goes on judges it.
 begin one --data "$SRC" --test_data "$MNT" --save_dir "$T/judged"
 until_true 30 grep -q "Pass=0 done" "$T/one.log" || fail "no pass: $(cat "$T/one.log")"
 kill -TERM "$pid"
 stopped one "$pid"
-expect "checkpoints" "$(ls "$T/judged")" pass-00000
+steps=$(tail -n 1 "$T/one.json" | field step)
+expect "checkpoints" "$(ls "$T/judged")" "$(printf 'pass-00000-batch-%09d' "$steps")"
 ! grep -q "Test Pass" "$T/one.log" || fail "judged without samples: $(cat "$T/one.log")"
+! grep -q '"event":"epoch"' "$T/one.json" || fail "the pass is told of without what it is worth: $(cat "$T/one.json")"
+begin one --data "$SRC" --test_data "$SRC" --save_dir "$T/judged" --max_steps "$steps"
+wait "$pid" || fail "it does not go on: $(cat "$T/one.log")"
+grep -q "\"event\":\"epoch\",\"epoch\":0,\"step\":$steps,.*\"test_loss\":[0-9]" "$T/one.json" || fail "it is not judged: $(cat "$T/one.json")"
+[ -e "$T/judged/pass-00000/done" ] || fail "the pass is not saved: $(ls "$T/judged")"
 
 # What is read ahead to judge again may hang long before it is wanted: neither the next judging nor the end waits for it. Of 12
 # samples in batches of 4 all are read when training begins, and one of them is never there again.
