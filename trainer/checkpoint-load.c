@@ -141,6 +141,22 @@ static double number_of(const struct json *root, const char *key)
     return json_num(root, key, &n, NULL) ? NAN : n;
 }
 
+static int take_learned(const struct json *root, struct checkpoint_learned *ret, struct err *err)
+{
+    struct json learned = json_get(root, "learned");
+    int64_t samples, skipped;
+    if (!json_has(root, "learned"))
+        return 0;
+    if (json_int(&learned, "samples", 0, INT64_MAX, &samples, err) ||
+        json_int(&learned, "skipped", 0, INT64_MAX, &skipped, err) ||
+        json_num(&learned, "loss", &ret->loss, err) ||
+        json_num(&learned, "right", &ret->right, err))
+        return -1;
+    ret->samples = (uint64_t)samples;
+    ret->skipped = (uint64_t)skipped;
+    return 0;
+}
+
 static int take_state(struct reading *r, const struct json *root, struct checkpoint *c,
                       struct err *err)
 {
@@ -168,7 +184,7 @@ static int take_state(struct reading *r, const struct json *root, struct checkpo
                              .rate = number_of(root, "rate")};
     snprintf(c->token, sizeof c->token, "%s", token);
     snprintf(c->optimizer, sizeof c->optimizer, "%s", optimizer);
-    return check_classes(r, root, err);
+    return take_learned(root, &c->learned, err) ? -1 : check_classes(r, root, err);
 }
 
 static int take_files(struct reading *r, const struct json *root, struct err *err)

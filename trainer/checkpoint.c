@@ -132,6 +132,16 @@ static void put_double(struct json_writer *w, const char *key, double value)
     jw_raw(w, key, strpbrk(text, "in") ? "null" : text);
 }
 
+static void put_learned(struct json_writer *w, const struct checkpoint_learned *l)
+{
+    jw_object(w, "learned");
+    jw_uint(w, "samples", l->samples);
+    jw_uint(w, "skipped", l->skipped);
+    put_double(w, "loss", l->loss);
+    put_double(w, "right", l->right);
+    jw_end(w);
+}
+
 static void put_about(struct json_writer *w, const struct checkpoint_about *a)
 {
     const struct model_shape *s = &a->shape;
@@ -178,6 +188,7 @@ static int write_state(struct writing *w, const struct net *n, const struct chec
     jw_str(&out, "token", c->token);
     put_double(&out, "loss", c->loss);
     put_double(&out, "rate", c->rate);
+    put_learned(&out, &c->learned);
     if (about)
         put_about(&out, about);
     jw_array(&out, "files");

@@ -24,15 +24,22 @@
 #include "log.h"
 #include "net.h"
 
+/* What was learned in a pass so far, by all runs that made a part of it: sums over its samples. */
+struct checkpoint_learned {
+    uint64_t samples, skipped;
+    double loss, right;
+};
+
 struct checkpoint {
     uint64_t pass;  /* the one to go on in; a whole pass N saved: N + 1 */
     uint64_t batch; /* batches of it that are done */
     uint64_t step;  /* updates so far */
     uint64_t seed;
-    char optimizer[16];          /* whose momentum it is */
-    double loss, rate;           /* of the last step, for people */
-    char token[BATCH_TOKEN_LEN]; /* the place in the middle of a pass; "" at its begin */
-    char from[600];              /* the folder that it was loaded from */
+    char optimizer[16];                /* whose momentum it is */
+    double loss, rate;                 /* of the last step, for people */
+    struct checkpoint_learned learned; /* zeroed also where an older program wrote none */
+    char token[BATCH_TOKEN_LEN];       /* the place in the middle of a pass; "" at its begin */
+    char from[600];                    /* the folder that it was loaded from */
 };
 
 /* What builds the same net again without its data: for predictors. */

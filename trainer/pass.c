@@ -23,6 +23,7 @@
 enum { TALK_HAS, TALK_STOP, TALK_STUCK, TALK_SKIPPED, N_TALK };
 struct talk {
     bool any, stop, stuck; /* of all ranks */
+    uint64_t skipped;
 };
 
 int run_lacks_others(struct run *r, int got, struct err *err)
@@ -42,8 +43,8 @@ static int talk(struct run *r, int got, struct talk *ret, struct err *err)
     r->skipped_here = f.skipped;
     if (!r->is_async && (r->c->ops->sum(r->c, t, N_TALK, err)))
         return -1;
-    *ret = (struct talk){t[TALK_HAS] > 0, t[TALK_STOP] > 0, t[TALK_STUCK] > 0};
-    r->skipped += (uint64_t)t[TALK_SKIPPED];
+    *ret = (struct talk){t[TALK_HAS] > 0, t[TALK_STOP] > 0, t[TALK_STUCK] > 0,
+                         (uint64_t)t[TALK_SKIPPED]};
     tell_skips(r);
     return 0;
 }
@@ -93,6 +94,8 @@ int run_read_sums(struct run *r, float ret[N_SUMS], struct err *err)
 static int write_checkpoint(struct run *r, struct err *err)
 {
     const struct net *n = r->n;
+    const struct report_sums *pass = &r->report.pass;
+    r->at.learned = (struct checkpoint_learned){pass->samples, r->skipped, pass->loss, pass->right};
     cleanup_backend struct backend *b = NULL;
     cleanup_net struct net *whole = NULL;
     if (r->ps) {
@@ -406,6 +409,7 @@ static int advance(struct run *r, struct err *err)
         return 0;
     if (run_at_end(r))
         return BATCH_STOPPED;
+    r->skipped += all.skipped;
     show_picture(r, &in);
     if (step(r, &in, sums, err))
         return -1;

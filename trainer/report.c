@@ -17,7 +17,10 @@
 
 int report_open(struct report *r, const struct report_options *o, struct err *err)
 {
-    *r = (struct report){.o = *o, .opened_ns = clock_mono_ns(), .test_loss = NAN};
+    *r = (struct report){.o = *o,
+                         .opened_ns = clock_mono_ns(),
+                         .newest = {.loss = NAN, .accuracy = NAN},
+                         .test_loss = NAN};
     if (!o->jsonl)
         return 0;
     r->jsonl = fopen(o->jsonl, "ae");
@@ -31,8 +34,23 @@ static void figures_of(const struct report_sums *s, struct report_figures *ret)
     double n = s->samples ? (double)s->samples : 1, ns = s->step_ns ? (double)s->step_ns : 1;
     *ret = (struct report_figures){.loss = s->loss / n,
                                    .accuracy = s->right / n,
-                                   .per_second = (double)s->samples / (ns / (double)NS_PER_S),
+                                   .per_second = (double)(s->samples - s->old_samples) /
+                                                 (ns / (double)NS_PER_S),
                                    .stall = (double)s->wait_ns / ns};
+}
+
+void report_resume(struct report *r, uint64_t pass, uint64_t batches, uint64_t samples, double loss,
+                   double right)
+{
+    r->epoch = pass;
+    r->pass = (struct report_sums){.batches = batches,
+                                   .samples = samples,
+                                   .loss = loss,
+                                   .right = right,
+                                   .old_batches = batches,
+                                   .old_samples = samples};
+    if (samples)
+        figures_of(&r->pass, &r->newest);
 }
 
 static void add(struct report_sums *to, const struct report_step *s)
@@ -75,7 +93,8 @@ static void draw(struct report *r, const struct report_step *s)
         return;
     r->drawn_ns = now;
     figures_of(&r->pass, &f);
-    double each = (double)r->pass.step_ns / (double)NS_PER_S / (double)r->pass.batches;
+    double each = (double)r->pass.step_ns / (double)NS_PER_S /
+                  (double)(r->pass.batches - r->pass.old_batches);
     double left = (double)(s->pass_batches > s->batch ? s->pass_batches - s->batch : 0) +
                   (double)(r->o.passes - s->pass - 1) * (double)s->pass_batches;
     report_line(line, sizeof line, &r->o, s, &f, each * left);
@@ -187,10 +206,12 @@ void report_epoch(struct report *r, uint64_t pass, uint64_t step, const struct r
             number(&w, "test_loss", r->test_loss);
             number(&w, "test_accuracy", r->test_accuracy);
         }
+        jw_uint(&w, "samples", r->pass.samples);
         jw_uint(&w, "skipped", r->skipped);
         end_event(r, &w, &text);
     }
     r->test_loss = NAN;
+    r->pass = r->period = (struct report_sums){0};
 }
 
 /* Loss and accuracy are those of the newest pass, the rest is over all. */
@@ -202,11 +223,8 @@ void report_end(struct report *r, uint64_t step, const char *state, const char *
     if (!r->o.json)
         return;
     figures_of(&r->all, &f);
-    f.loss = f.accuracy = NAN;
-    if (r->all.batches) {
-        f.loss = r->newest.loss;
-        f.accuracy = r->newest.accuracy;
-    }
+    f.loss = r->newest.loss;
+    f.accuracy = r->newest.accuracy;
     begin_event(&w, &text, "summary", r->epoch, step, &f);
     jw_str(&w, "state", state);
     jw_uint(&w, "samples", r->all.samples);
@@ -264,7 +282,6 @@ void report_pass(struct report *r, uint64_t pass, uint64_t skipped, struct repor
                  " AvgCost=%.6g Eval: error=%.6g images/s=%.1f stall=%.1f%%%s",
                  pass, r->pass.batches, r->pass.samples, ret->loss, 1 - ret->accuracy,
                  ret->per_second, 100 * ret->stall, left_out);
-    r->pass = r->period = (struct report_sums){0};
 }
 
 void report_test(struct report *r, uint64_t pass, uint64_t step, uint64_t samples, double loss,

@@ -27,6 +27,8 @@ struct report_options {
 struct report_sums {
     uint64_t batches, samples, wait_ns, step_ns;
     double loss, right; /* sums over samples */
+    uint64_t old_batches,
+        old_samples; /* of these, earlier runs': how long they took is not known */
 };
 
 /* What is known after a step at the end of a period. */
@@ -39,7 +41,7 @@ struct report {
     FILE *jsonl;
     struct report_sums period, pass, all;
     uint64_t drawn_ns, opened_ns, epoch; /* epoch: of the newest step */
-    struct report_figures newest;        /* of the pass in hand */
+    struct report_figures newest;        /* of the pass in hand; NaN: nothing was learned yet */
     double test_loss, test_accuracy;     /* of this pass; NaN: not judged */
     uint64_t skipped, all_skipped;       /* samples that were left out: of this pass, of all */
     bool dirty;                          /* something stands on the terminal's last line */
@@ -56,11 +58,15 @@ struct report_step {
 };
 
 int report_open(struct report *r, const struct report_options *o, struct err *err);
+/* A pass that earlier runs began is gone on with: loss and accuracy of it are those of all its
+ * samples, speed and stall those of this run's. */
+void report_resume(struct report *r, uint64_t pass, uint64_t batches, uint64_t samples, double loss,
+                   double right);
 /* True at the end of a period: *ret are its figures. */
 bool report_step(struct report *r, const struct report_step *s, struct report_figures *ret);
-/* `skipped`: samples that were left out of it. */
+/* Its line in the log. `skipped`: samples that were left out of it. */
 void report_pass(struct report *r, uint64_t pass, uint64_t skipped, struct report_figures *ret);
-/* The pass for those who read JSON; after its test. */
+/* The pass for those who read JSON; after its test. Another pass begins. */
 void report_epoch(struct report *r, uint64_t pass, uint64_t step, const struct report_figures *f);
 void report_test(struct report *r, uint64_t pass, uint64_t step, uint64_t samples, double loss,
                  double accuracy);

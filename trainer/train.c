@@ -376,7 +376,14 @@ static int open_logs(struct run *r, struct err *err)
         jsonl = xasprintf("%s/train.jsonl", r->o->log_dir);
         o.jsonl = jsonl;
     }
-    return report_open(&r->report, &o, err);
+    if (report_open(&r->report, &o, err))
+        return -1;
+    const struct checkpoint_learned *l = &r->at.learned;
+    uint64_t pass =
+        r->at.batch || !r->at.pass ? r->at.pass : r->at.pass - 1; /* the newest step's */
+    report_resume(&r->report, pass, r->at.batch, l->samples, l->loss, l->right);
+    r->skipped = l->skipped;
+    return 0;
 }
 
 static void plan_rates(struct run *r)

@@ -40,6 +40,7 @@ for how in "4 8" "2 4" "1 100" "1 24" "1 4" "1 3"; do
     grep -q "going on from .*: pass 0 batch 5 step 5" "$T/0.log" || fail "$how: $(cat "$T/0.log")"
     expect "$how: passes that ended" "$(told epoch epoch)" 0
     expect "$how: samples that were left of it" "$(told summary samples)" 56
+    expect "$how: samples of it that its loss is of" "$(told epoch samples)" 96
     each=$(((56 + ranks - 1) / ranks))
     expect "$how: steps" "$(told summary step)" $((5 + (each + batch - 1) / batch))
     [ -e "$T/$ranks-$batch/pass-00000/done" ] || fail "$how: the pass is not saved: $(ls "$T/$ranks-$batch")"
@@ -76,6 +77,12 @@ trained 0 whole "${passes[@]}" --max_steps 12
 grep -q "nothing is left to do: 12 steps are made, --max_steps is 12" "$T/0.log" || fail "$(cat "$T/0.log")"
 ! grep -q "cost=0$" "$T/0.log" || fail "a loss that was none: $(cat "$T/0.log")"
 expect "passes that ended" "$(told epoch epoch)" ""
+
+# What is told of a pass that was left in the middle is what is told of one that was not.
+trained 0 five "${passes[@]}"
+at_once="$(told epoch loss) $(told epoch accuracy)"
+trained 0 never "${passes[@]}"
+expect "loss and accuracy of both passes" "$at_once" "$(told epoch loss) $(told epoch accuracy)"
 
 # Killed after a pass's last step, before the pass was saved: its folder is as it was then, without the pass.
 trained 0 killed "${passes[@]}" --saving_period_by_batches 12 --keep 0

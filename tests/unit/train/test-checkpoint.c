@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "checkpoint.h"
+#include "crc.h"
 #include "mem.h"
 #include "model.h"
 
@@ -83,7 +84,12 @@ static bool holds(struct net *n, float with)
 static void save(struct world *w, uint64_t pass, uint64_t batch, float with)
 {
     struct err err = {0};
-    struct checkpoint c = {.pass = pass, .batch = batch, .step = 10 * pass + batch, .seed = 5};
+    struct checkpoint c = {.pass = pass,
+                           .batch = batch,
+                           .step = 10 * pass + batch,
+                           .seed = 5,
+                           .loss = 0.1,
+                           .learned = {8 * batch, 1, (double)batch / 3, 2}};
     snprintf(c.token, sizeof c.token, "%s", batch ? "a token" : "");
     fill(w->n, with);
     cr_assert_eq(checkpoint_save(w->dir, w->n, &c, NULL, 0, NULL, 0, &err), 0, "%s", err.msg);
@@ -119,10 +125,52 @@ Test(checkpoint, comes_back_to_the_bit)
     cr_assert_eq(load(&w, &c, &err), 1, "%s", err.msg);
     cr_expect(c.pass == 1 && c.batch == 3 && c.step == 13 && c.seed == 5);
     cr_expect_str_eq(c.token, "a token");
+    cr_expect(c.loss == 0.1 && c.learned.samples == 24 && c.learned.skipped == 1 &&
+              c.learned.loss == 1.0 && c.learned.right == 2);
     cr_expect(holds(w.n, 2));
     save(&w, 2, 0, 3);
     cr_assert_eq(load(&w, &c, &err), 1);
     cr_expect(c.pass == 2 && c.batch == 0 && holds(w.n, 3), "a whole pass is newer than a part");
+    teardown(&w);
+}
+
+static size_t read_text(const char *file, char *out, size_t size)
+{
+    FILE *f = fopen(file, "re");
+    cr_assert(f);
+    size_t n = fread(out, 1, size - 1, f);
+    fclose(f);
+    out[n] = '\0';
+    return n;
+}
+
+static void write_text(const char *file, const char *text)
+{
+    FILE *f = fopen(file, "we");
+    cr_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+/* Older programs did not write what was learned of the pass. */
+Test(checkpoint, of_an_older_program)
+{
+    struct world w;
+    setup(&w);
+    char text[8192], mark[64];
+    struct checkpoint c;
+    struct err err = {0};
+    save(&w, 1, 3, 2);
+    cleanup_free char *state = path(&w, "pass-00001-batch-000000003/state.json"),
+                      *done = path(&w, "pass-00001-batch-000000003/done");
+    cr_assert(read_text(state, text, sizeof text) < sizeof text - 1);
+    char *from = strstr(text, "\"learned\":{");
+    cr_assert(from);
+    char *end = strchr(from, '}') + 2;
+    memmove(from, end, strlen(end) + 1);
+    write_text(state, text);
+    snprintf(mark, sizeof mark, "sampan-checkpoint 1 %08x\n", crc32c(0, text, strlen(text)));
+    write_text(done, mark);
+    cr_assert_eq(load(&w, &c, &err), 1, "%s", w.text);
+    cr_expect(c.batch == 3 && c.learned.samples == 0 && c.learned.loss == 0 && holds(w.n, 2));
     teardown(&w);
 }
 

@@ -142,6 +142,36 @@ Test(report, line)
     cr_expect(strstr(line, "  0%"));
 }
 
+/* Of a pass that was gone on with, loss and accuracy are of all of it, speed of this run's part. */
+Test(report, figures_of_a_pass_gone_on_with)
+{
+    struct report_options o = {.log_period = 1, .passes = 1};
+    struct report r;
+    struct report_figures f;
+    cr_assert_eq(report_open(&r, &o, NULL), 0);
+    report_resume(&r, 2, 3, 30, 45, 12);
+    cr_expect(r.epoch == 2 && r.newest.loss == 1.5 && r.newest.accuracy == 0.4);
+    struct report_step s = {.pass = 2,
+                            .batch = 4,
+                            .samples = 10,
+                            .wait_ns = 50 * NS_PER_MS,
+                            .step_ns = NS_PER_S,
+                            .loss = 35,
+                            .right = 8};
+    cr_expect(report_step(&r, &s, &f));
+    cr_expect(f.loss == 3.5, "a period is of this run");
+    report_pass(&r, 2, 0, &f);
+    cr_expect(f.loss == 2 && f.accuracy == 0.5 && fabs(f.per_second - 10) < 1e-9 &&
+              fabs(f.stall - 0.05) < 1e-12);
+    report_epoch(&r, 2, 4, &f);
+    s.pass = 3;
+    s.batch = 1;
+    report_step(&r, &s, &f);
+    report_pass(&r, 3, 0, &f);
+    cr_expect(f.loss == 3.5, "the next one is of this run alone");
+    report_close(&r);
+}
+
 Test(report, figures_of_a_period)
 {
     char *text = NULL;
@@ -336,7 +366,7 @@ Test(report, json_lines)
     cr_expect_str_eq(line[1], "{\"event\":\"epoch\",\"epoch\":3,\"step\":8,\"loss\":2,"
                               "\"accuracy\":0.25,\"samples_per_s\":8.000,"
                               "\"stall_percent\":50.000,\"test_loss\":0.5,"
-                              "\"test_accuracy\":0.75,\"skipped\":2}");
+                              "\"test_accuracy\":0.75,\"samples\":8,\"skipped\":2}");
     cr_expect(has(line[2], "{\"event\":\"summary\",\"epoch\":3,\"step\":8,\"loss\":2,"
                            "\"accuracy\":0.25,\"samples_per_s\":8.000,\"stall_percent\":50.000,"
                            "\"state\":\"done\",\"samples\":8,\"skipped\":2,\"seconds\":") &&
