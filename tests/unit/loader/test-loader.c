@@ -221,42 +221,39 @@ Test(loader, a_token_goes_on_to_the_pixel)
     drop_folder(dir);
 }
 
+/* One rank of an epoch, from `resume` on (NULL: its begin): what it sees in so many batches. */
+static void see(const char *dir, const char *spec, const char *resume, uint32_t batch, int most,
+                unsigned seen[SAMPLES], char token[LOADER_TOKEN_TEXT])
+{
+    struct loader_options o = options(dir);
+    const struct loader_batch *b;
+    struct err e = {0};
+    o.sampler = spec;
+    o.resume = resume;
+    o.batch = batch;
+    struct loader *l = open_it(&o);
+    while (most-- && loader_next(l, &b, &e) > 0) {
+        cr_expect(b->n <= batch);
+        for (uint32_t i = 0; i < b->n; i++)
+            seen[b->numbers[i]]++;
+        loader_release(l, b);
+    }
+    cr_assert(loader_token(l, token, &e) == 0);
+    loader_close(l);
+}
+
 /* Three ranks read a batch each of an epoch, two the rest of it in batches of `then`. */
 static void share_an_epoch(const char *dir, const char *sampler, uint32_t then)
 {
-    unsigned seen[SAMPLES] = {0};
-    char token[LOADER_TOKEN_TEXT];
-    struct err e = {0};
-    const struct loader_batch *b;
-    for (int r = 0; r < 3; r++) {
-        struct loader_options o = options(dir);
-        char spec[64];
-        snprintf(spec, sizeof spec, "%s,ranks=3,rank=%d", sampler, r);
-        o.sampler = spec;
-        struct loader *l = open_it(&o);
-        cr_assert(loader_next(l, &b, &e) == 1);
-        for (uint32_t i = 0; i < b->n; i++)
-            seen[b->numbers[i]]++;
-        cr_assert(loader_token(l, token, &e) == 0);
-        loader_close(l);
+    unsigned seen[SAMPLES] = {0}, repeats = 0;
+    char token[LOADER_TOKEN_TEXT], end[LOADER_TOKEN_TEXT], spec[64];
+    for (int r = 0; r < 5; r++) {
+        snprintf(spec, sizeof spec, "%s,ranks=%d,rank=%d", sampler, r < 3 ? 3 : 2, r % 3);
+        if (r < 3)
+            see(dir, spec, NULL, 4, 1, seen, token);
+        else
+            see(dir, spec, token, then, -1, seen, end);
     }
-    for (int r = 0; r < 2; r++) {
-        struct loader_options o = options(dir);
-        char spec[64];
-        snprintf(spec, sizeof spec, "%s,ranks=2,rank=%d", sampler, r);
-        o.sampler = spec;
-        o.resume = token;
-        o.batch = then;
-        struct loader *l = open_it(&o);
-        while (loader_next(l, &b, &e) > 0) {
-            cr_expect(b->n <= then);
-            for (uint32_t i = 0; i < b->n; i++)
-                seen[b->numbers[i]]++;
-            loader_release(l, b);
-        }
-        loader_close(l);
-    }
-    unsigned repeats = 0;
     for (int i = 0; i < SAMPLES; i++) {
         cr_expect(seen[i] >= 1, "sample %d was left out", i);
         repeats += seen[i] - 1;
