@@ -47,13 +47,12 @@ static size_t whole(const struct events_format *f, const char *data, size_t len,
     return at;
 }
 
-/* Nothing of a run that begins anew is kept, its head neither. */
 static int cut(const struct events_format *f, int fd, uint64_t step)
 {
     struct stat st;
     if (fstat(fd, &st))
         return -1;
-    size_t len = (size_t)st.st_size, keep = 0;
+    size_t len = (size_t)st.st_size;
     cleanup_free char *data = xmalloc(len + 1);
     for (size_t got = 0; got < len;) {
         ssize_t n = pread(fd, data + got, len - got, (off_t)got);
@@ -61,9 +60,47 @@ static int cut(const struct events_format *f, int fd, uint64_t step)
             return -1;
         got += (size_t)n;
     }
-    if (step > 0)
-        keep = whole(f, data, len, step);
+    size_t keep = whole(f, data, len, step);
     return keep < len ? ftruncate(fd, (off_t)keep) : 0;
+}
+
+static bool is_of_run(const char *name)
+{
+    for (int i = 0; i < N_FORMATS; i++)
+        if (strncmp(name, formats[i]->marker, strlen(formats[i]->marker)) == 0)
+            return true;
+    return strcmp(name, EVENTS_LINES) == 0;
+}
+
+/* The first of earlier-1, earlier-2 … that is not there. */
+static char *make_aside(const char *dir, struct err *err)
+{
+    for (int n = 1; n < INT_MAX; n++) {
+        cleanup_free char *path = xasprintf("%s/earlier-%d", dir, n);
+        if (mkdir(path, 0755) == 0)
+            return xstrdup(path);
+        if (errno != EEXIST)
+            break;
+    }
+    err_sys(err, errno, "curves: set aside what is in %s", dir);
+    return NULL;
+}
+
+int events_set_aside(const char *dir, char **ret, struct err *err)
+{
+    cleanup_dir DIR *d = opendir(dir);
+    *ret = NULL;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (!is_of_run(e->d_name))
+            continue;
+        if (!*ret && !(*ret = make_aside(dir, err)))
+            return -1;
+        cleanup_free char *from = xasprintf("%s/%s", dir, e->d_name);
+        cleanup_free char *to = xasprintf("%s/%s", *ret, e->d_name);
+        if (rename(from, to))
+            return err_sys(err, errno, "curves: move %s to %s", from, *ret);
+    }
+    return 0;
 }
 
 static void put(struct events *e, int i, const struct bytes *record)

@@ -8,7 +8,9 @@
  * that goes on from a checkpoint goes on in the same files, which are cut back first: to whole
  * records of steps that the checkpoint has seen. So a curve is never torn nor doubled. Each record
  * is one write(), and one that is written in part is taken back: VisualDL cannot read a file that
- * ends within one.
+ * ends within one. A run that begins anew sets what is there aside:
+ *
+ *   DIR/earlier-N/                               all of it, and train.jsonl; N from 1
  *
  * The first failure stays; the functions do nothing after it, and events_flush() returns it.
  */
@@ -23,6 +25,9 @@
 
 struct events;
 
+/* The file of report.h beside them. */
+#define EVENTS_LINES "train.jsonl"
+
 /* Precision and recall at EVENTS_THRESHOLDS thresholds, from 0 to 1. */
 #define EVENTS_THRESHOLDS 101
 struct events_pr {
@@ -31,7 +36,10 @@ struct events_pr {
 };
 void events_pr_add(struct events_pr *p, double score, int right);
 
-/* Makes the folder if need be. Records of steps after `step` are cut off; 0: all of them. */
+/* What a run before left in the folder becomes another run, which both programs show beside the new
+ * one: *ret is its folder (the caller's, free). NULL: there was nothing. */
+int events_set_aside(const char *dir, char **ret, struct err *err);
+/* Makes the folder if need be. Records of steps after `step` are cut off. */
 int events_open(struct events **ret, const char *dir, uint64_t step, struct err *err);
 void events_close(struct events *e); /* NULL is fine */
 

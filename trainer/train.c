@@ -355,6 +355,18 @@ static int open_batches(struct run *r, struct err *err)
     return batch_open(&r->batches, kind, &o, err);
 }
 
+/* A run that begins anew draws a line of its own. */
+static int set_curves_aside(const struct run *r, struct err *err)
+{
+    cleanup_free char *place = NULL;
+    if (r->at.step > 0)
+        return 0;
+    int failed = events_set_aside(r->o->log_dir, &place, err);
+    if (place)
+        log_warn(r->log, "--log_dir: the curves of an earlier run are in %s now", place);
+    return failed;
+}
+
 static int open_logs(struct run *r, struct err *err)
 {
     cleanup_free char *jsonl = NULL;
@@ -369,11 +381,11 @@ static int open_logs(struct run *r, struct err *err)
                                .passes = (uint64_t)r->o->num_passes};
     if (r->o->log_dir && is_first(r)) {
         if (claim_take(&r->shows, r->o->log_dir, "curves.lock", r->log, err) ||
-            events_open(&r->events, r->o->log_dir, r->at.step, err))
+            set_curves_aside(r, err) || events_open(&r->events, r->o->log_dir, r->at.step, err))
             return err_wrap(err, "--log_dir");
         if (r->at.step == 0)
             events_graph(r->events, r->n);
-        jsonl = xasprintf("%s/train.jsonl", r->o->log_dir);
+        jsonl = xasprintf("%s/" EVENTS_LINES, r->o->log_dir);
         o.jsonl = jsonl;
     }
     if (report_open(&r->report, &o, err))

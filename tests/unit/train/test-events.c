@@ -162,10 +162,32 @@ Test(events, resumed_curves_are_one_line)
         steps(dir, f, got, sizeof got);
         cr_expect_str_eq(got, "- 1 2 3 4 5 6 7 ", "format %d: %s", f, got);
     }
-    write_steps(dir, 1, 2, 0); /* anew */
-    for (int f = 0; f < 2; f++) {
-        steps(dir, f, got, sizeof got);
-        cr_expect_str_eq(got, "- 1 2 ", "format %d: %s", f, got);
+    remove_all(dir);
+}
+
+/* Who begins anew loses nothing of the run before, nor takes it for its own. */
+Test(events, an_earlier_run_is_set_aside)
+{
+    char dir[] = "/tmp/sampan-unit-XXXXXX", got[200], *place;
+    struct err err = {0};
+    cr_assert(mkdtemp(dir));
+    for (int run = 0; run < 3; run++) {
+        cleanup_free char *lines = xasprintf("%s/" EVENTS_LINES, dir);
+        cleanup_free char *want = xasprintf("%s/earlier-%d", dir, run);
+        cr_assert_eq(events_set_aside(dir, &place, &err), 0, "%s", err.msg);
+        cr_expect(run ? place && strcmp(place, want) == 0 : !place, "run %d: %s", run, place);
+        cr_expect_eq(access(lines, F_OK), -1);
+        free(place);
+        write_steps(dir, 1, (uint64_t)run + 2, 0);
+        fclose(fopen(lines, "we"));
+        for (int f = 0; f < 2; f++) {
+            steps(dir, f, got, sizeof got);
+            cr_expect_str_eq(got, run == 0 ? "- 1 2 " : run == 1 ? "- 1 2 3 " : "- 1 2 3 4 ");
+            steps(run ? want : dir, f, got, sizeof got);
+            cr_expect_str_eq(got, run == 2 ? "- 1 2 3 " : "- 1 2 ");
+        }
+        cleanup_free char *moved = xasprintf("%s/" EVENTS_LINES, want);
+        cr_expect(!run || access(moved, F_OK) == 0);
     }
     remove_all(dir);
 }
