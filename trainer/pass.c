@@ -283,7 +283,7 @@ static int keep_place(struct run *r, struct err *err)
 
 static int step(struct run *r, const struct net_batch *in, float sums[N_SUMS], struct err *err)
 {
-    r->rate = schedule_rate(&r->schedule, r->at.step);
+    r->rate = schedule_rate(&r->schedule, r->at.step + (uint64_t)r->rates_ahead);
     if (learn(r, in, sums, err))
         return -1;
     if (!isfinite(sums[SUM_LOSS]))

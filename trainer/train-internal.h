@@ -25,7 +25,8 @@ struct run {
     struct net *shape;    /* the whole model, unfinished; n has room for a batch's rows alone */
     struct checkpoint_about about; /* the whole model */
     struct batches *batches, *test;
-    struct schedule schedule;
+    struct schedule schedule;    /* in steps as this run makes them: ... */
+    int64_t rates_ahead;         /* ... at.step and so many are made */
     struct claim *saves, *shows; /* of --save_dir and --log_dir: rank 0's, while it runs */
     struct events *events;       /* rank 0 with --log_dir, else NULL */
     struct report report;

@@ -398,7 +398,62 @@ static int open_logs(struct run *r, struct err *err)
     return 0;
 }
 
-static void plan_rates(struct run *r)
+/* Ranks with samples of their own may have more or fewer; rates are the same on all. */
+static int longest_of(struct run *r, uint64_t mine, uint64_t *ret, struct err *err)
+{
+    cleanup_free float *each = xcalloc(r->c->ranks, sizeof *each);
+    each[r->c->rank] = (float)mine;
+    if (r->c->ops->sum(r->c, each, r->c->ranks, err))
+        return -1;
+    *ret = 0;
+    for (uint32_t i = 0; i < r->c->ranks; i++)
+        if ((uint64_t)each[i] > *ret)
+            *ret = (uint64_t)each[i];
+    return 0;
+}
+
+static int find_longest_pass(struct run *r, struct err *err)
+{
+    if (longest_of(r, r->batches->pass_batches, &r->longest_pass, err))
+        return -1;
+    if (r->longest_pass > 0)
+        return 0;
+    return err_set(err, ERR_USAGE,
+                   "--sampler: no batch in a pass over %" PRIu64 " samples (drop-last: a smaller "
+                   "--batch_size)",
+                   r->batches->samples);
+}
+
+/* Batches that this rank makes of what is left of the pass. */
+static int left_of_pass(struct run *r, uint64_t *ret, struct err *err)
+{
+    const struct batch_options o = source_of(r, r->o->data, true);
+    struct order_token t;
+    struct order *order;
+    *ret = r->longest_pass;
+    if (!r->at.token[0])
+        return 0;
+    if (order_token_parse(&t, r->at.token, err) || order_resume(&order, &t, o.ranks, o.rank, err))
+        return -1;
+    *ret = (order_length(order) + o.batch - 1) / o.batch;
+    order_free(order);
+    return 0;
+}
+
+/* Rates go by passes. The steps of before may have been of other ranks or batches, so that their
+ * number says nothing of the place among those of this run. */
+static int place_rates(struct run *r, struct err *err)
+{
+    uint64_t mine, left;
+    if (r->at.step == 0 || r->is_async) /* there, each trainer counts its own */
+        return 0;
+    if (left_of_pass(r, &mine, err) || longest_of(r, mine, &left, err))
+        return -1;
+    r->rates_ahead = (int64_t)((r->at.pass + 1) * r->longest_pass - left - r->at.step);
+    return 0;
+}
+
+static int plan_rates(struct run *r, struct err *err)
 {
     uint64_t each = r->longest_pass;
     enum schedule_kind kind = SCHEDULE_CONSTANT;
@@ -409,24 +464,7 @@ static void plan_rates(struct run *r)
                                     .total = (uint64_t)r->o->num_passes * each,
                                     .every = (uint64_t)r->o->rate_passes * each,
                                     .factor = r->o->factor};
-}
-
-/* Ranks with samples of their own may have more or fewer; rates are the same on all. */
-static int find_longest_pass(struct run *r, struct err *err)
-{
-    cleanup_free float *each = xcalloc(r->c->ranks, sizeof *each);
-    each[r->c->rank] = (float)r->batches->pass_batches;
-    if (r->c->ops->sum(r->c, each, r->c->ranks, err))
-        return -1;
-    for (uint32_t i = 0; i < r->c->ranks; i++)
-        if ((uint64_t)each[i] > r->longest_pass)
-            r->longest_pass = (uint64_t)each[i];
-    if (r->longest_pass > 0)
-        return 0;
-    return err_set(err, ERR_USAGE,
-                   "--sampler: no batch in a pass over %" PRIu64 " samples (drop-last: a smaller "
-                   "--batch_size)",
-                   r->batches->samples);
+    return place_rates(r, err);
 }
 
 /* A model's shape is that of its data, and a source begins at a place that only the checkpoint
@@ -452,8 +490,7 @@ static int open_all(struct run *r, const struct roles *roles, struct err *err)
             return -1;
     }
     tell_empty_classes(r);
-    plan_rates(r);
-    return open_logs(r, err);
+    return plan_rates(r, err) || open_logs(r, err) ? -1 : 0;
 }
 
 /* Who ends early does not wait for what was read ahead, which may hang. */

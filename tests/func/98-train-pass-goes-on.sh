@@ -45,6 +45,11 @@ for how in "4 8" "2 4" "1 100" "1 3"; do
     expect "$how: steps" "$(told summary step)" $((5 + (each + batch - 1) / batch))
     [ -e "$T/$ranks-$batch/pass-00000/done" ] || fail "$how: the pass is not saved: $(ls "$T/$ranks-$batch")"
 done
+# Rates go by passes, whatever a step was before: 40 samples of 192 are no more than one of 8 steps of 24.
+cp -r "$T/five" "$T/rates"
+trained 0 rates --batch_size 24 --schedule cosine --learning_rate 1 --log_period 1 --log_dir "$T/rates-curves"
+expect "rates" "$("$PYTHON" -c 'import json, sys
+print(*(round(json.loads(line)["learning_rate"], 3) for line in sys.stdin))' <"$T/rates-curves/train.jsonl")" "0.962 0.854 0.691 0.5 0.309 0.146 0.038"
 # Back and forth within one pass: 40 samples by one, 16 by two, the rest by one.
 cp -r "$T/five" "$T/forth"
 trained_by 2 forth --batch_size 4 --max_steps 7
