@@ -1,4 +1,5 @@
-/* One run: what train.c sets up, pass.c runs, judge.c judges and report.c tells about. */
+/* One run: what train.c sets up and take-up.c goes on with, pass.c runs, judge.c judges and
+ * report.c tells about. */
 #ifndef SAMPAN_TRAIN_TRAIN_INTERNAL_H
 #define SAMPAN_TRAIN_TRAIN_INTERNAL_H
 
@@ -57,6 +58,15 @@ static inline bool is_first(const struct run *r)
 {
     return r->c->rank == 0;
 }
+
+/* A source of this rank's share of --data (`train`) or --test_data. */
+struct batch_options run_source(struct run *r, const char *data, bool train);
+
+/* take-up.c: r->longest_pass. */
+int run_find_longest_pass(struct run *r, struct err *err);
+/* Rank 0 reads the newest checkpoint; all get it from there. */
+int run_take_up(struct run *r, struct err *err);
+int run_plan_rates(struct run *r, struct err *err);
 
 /* Runs what is left of pass r->at.pass. 0: it is over, and r->at is at the begin of the next one.
  * BATCH_STOPPED: it ended within it, for r->stopped or run_at_end(). */

@@ -3,11 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "clock.h"
 #include "mem.h"
-#include "order.h"
 #include "ps-secret.h"
 #include "train-internal.h"
 
@@ -135,7 +133,7 @@ static bool waits_no_more(void *arg)
     return run_asked(r) || r->c->ops->check(r->c, NULL);
 }
 
-static struct batch_options source_of(struct run *r, const char *data, bool train)
+struct batch_options run_source(struct run *r, const char *data, bool train)
 {
     /* Who judges alone judges by all samples. */
     bool whole = r->o->own_data || (r->is_async && !train);
@@ -213,143 +211,12 @@ static int open_net(struct run *r, const struct model_shape *found, struct err *
     return r->o->ema_keep > 0 ? net_track_mean(r->n, err) : 0;
 }
 
-/* --- going on --------------------------------------------------------------------------------- */
-
-static int share_floats(struct run *r, float *x, struct err *err)
-{
-    size_t bytes = net_floats(r->n) * sizeof *x;
-    cleanup_free float *host = xmalloc(bytes + 1);
-    if (!x || r->c->ranks == 1)
-        return 0;
-    r->b->ops->get(r->b, host, x, bytes);
-    if (r->b->ops->sync(r->b, err) || r->c->ops->share(r->c, host, bytes, err))
-        return -1;
-    r->b->ops->put(r->b, x, host, bytes);
-    return r->b->ops->sync(r->b, err);
-}
-
-static bool goes_on(const struct options *o)
-{
-    return strcmp(o->resume, "auto") == 0;
-}
-
-/* Momentum means something else to another optimizer. */
-static int own_momentum(struct run *r, struct net *n, struct err *err)
-{
-    struct backend *b = net_backend(n);
-    if (strcmp(r->at.optimizer, r->o->optimizer) == 0)
-        return 0;
-    log_warn(r->log, "the checkpoint was made with --optimizer %s: momentum begins anew",
-             r->at.optimizer);
-    snprintf(r->at.optimizer, sizeof r->at.optimizer, "%s", r->o->optimizer);
-    b->ops->fill(b, net_velocities(n), net_floats(n), 0);
-    return b->ops->sync(b, err);
-}
-
-/* 1: loaded. 0: training begins anew. */
-static int load_net(struct run *r, struct net *n, struct err *err)
-{
-    const struct checkpoint_about *about = r->o->accept_classes ? NULL : &r->about;
-    int got = goes_on(r->o) ? checkpoint_load(r->o->save_dir, n, about, &r->at, r->log, err)
-                            : checkpoint_load_named(r->o->resume, n, about, &r->at, r->log, err);
-    if (got < 0)
-        return goes_on(r->o) ? -1 : err_wrap(err, "--resume");
-    return got > 0 && own_momentum(r, n, err) ? -1 : got;
-}
-
-/* This run may save there, and no other one does. */
-static int claim_saves(struct run *r, struct err *err)
-{
-    if (checkpoint_may_save(r->o->save_dir, err))
-        return -1;
-    return claim_take(&r->saves, r->o->save_dir, "saving.lock", r->log, err)
-               ? err_wrap(err, "--save_dir")
-               : 0;
-}
-
-static int load(struct run *r, struct err *err)
-{
-    cleanup_backend struct backend *b = NULL;
-    cleanup_net struct net *whole = NULL;
-    if (r->o->save_dir && claim_saves(r, err))
-        return -1;
-    if (strcmp(r->o->resume, "never") == 0 || (goes_on(r->o) && !r->o->save_dir))
-        return 0;
-    if (!r->ps)
-        return load_net(r, r->n, err);
-    if (run_whole(r, &b, &whole, err))
-        return -1;
-    int got = load_net(r, whole, err);
-    return got > 0 && remote_write(r->ps, whole, err) ? -1 : got;
-}
-
-/* The token is of rank 0's samples; this rank has others, and has made as many batches of them. */
-static int own_place(struct run *r, struct err *err)
-{
-    struct batch_options o = source_of(r, r->o->data, true);
-    struct order_token t;
-    if (order_token_parse(&t, r->at.token, err))
-        return -1;
-    if (t.spec.batch_size != o.batch)
-        return err_set(err, ERR_USAGE,
-                       "--own_data: %s is within a pass with --batch_size %u: go on with that, or "
-                       "from the end of a pass (--resume)",
-                       r->at.from, t.spec.batch_size);
-    return batch_place(&o, r->batches->samples, r->at.pass, r->at.batch, r->at.token, err);
-}
-
-/* Whoever goes on with --save_dir later takes the newest that is there, whichever run made it. */
-static void tell_others_saved(const struct run *r)
-{
-    const char *dir = goes_on(r->o) ? NULL : r->o->save_dir;
-    cleanup_free char *newest = dir ? checkpoint_newest(dir, 0, NULL) : NULL;
-    if (newest && strcmp(newest, r->at.from) != 0)
-        log_warn(r->log,
-                 "--save_dir: %s is of another run, and what --resume auto takes until this one "
-                 "has saved a later one (another --save_dir?)",
-                 newest);
-}
-
-/* Rank 0 reads the newest checkpoint; all get it from there. */
-static int take_up(struct run *r, struct err *err)
-{
-    struct err why = {0};
-    float found = 0;
-    if (is_first(r))
-        found = (float)load(r, &why);
-    if (is_first(r) && found >= 0)
-        tell_others_saved(r);
-    if (r->c->ops->share(r->c, &found, sizeof found, err))
-        return -1;
-    if (found < 0)
-        return is_first(r)
-                   ? err_set(err, why.class, "%s", why.msg)
-                   : err_set(err, ERR_FAILED, "rank 0 cannot use its checkpoints (see its log)");
-    if (found == 0)
-        return 0;
-    if (r->c->ops->share(r->c, &r->at, sizeof r->at, err))
-        return -1;
-    if (!r->ps &&
-        (share_floats(r, net_weights(r->n), err) || share_floats(r, net_velocities(r->n), err) ||
-         share_floats(r, net_mean(r->n), err)))
-        return -1;
-    if (r->o->own_data && r->at.token[0] && own_place(r, err))
-        return -1;
-    snprintf(r->saved, sizeof r->saved, "%s", r->at.from);
-    if (goes_on(r->o)) /* from elsewhere: --save_dir has nothing yet */
-        r->saved_at = r->at.step;
-    log_info(r->log, "going on from %s: pass %" PRIu64 " batch %" PRIu64 " step %" PRIu64, r->saved,
-             r->at.pass, r->at.batch, r->at.step);
-    if (r->at.seed != (uint64_t)r->o->seed)
-        log_warn(r->log, "the checkpoint was made with --seed %" PRIu64 ", this run has %" PRId64,
-                 r->at.seed, r->o->seed);
-    return 0;
-}
+/* --- all of it -------------------------------------------------------------------------------- */
 
 /* The source begins where the checkpoint is, which is known only now. */
 static int open_batches(struct run *r, struct err *err)
 {
-    struct batch_options o = source_of(r, r->o->data, true);
+    struct batch_options o = run_source(r, r->o->data, true);
     enum model_data kind = (enum model_data)model_data(r->o->model, NULL);
     o.resume = r->at.token[0] ? r->at.token : NULL;
     return batch_open(&r->batches, kind, &o, err);
@@ -398,75 +265,6 @@ static int open_logs(struct run *r, struct err *err)
     return 0;
 }
 
-/* Ranks with samples of their own may have more or fewer; rates are the same on all. */
-static int longest_of(struct run *r, uint64_t mine, uint64_t *ret, struct err *err)
-{
-    cleanup_free float *each = xcalloc(r->c->ranks, sizeof *each);
-    each[r->c->rank] = (float)mine;
-    if (r->c->ops->sum(r->c, each, r->c->ranks, err))
-        return -1;
-    *ret = 0;
-    for (uint32_t i = 0; i < r->c->ranks; i++)
-        if ((uint64_t)each[i] > *ret)
-            *ret = (uint64_t)each[i];
-    return 0;
-}
-
-static int find_longest_pass(struct run *r, struct err *err)
-{
-    if (longest_of(r, r->batches->pass_batches, &r->longest_pass, err))
-        return -1;
-    if (r->longest_pass > 0)
-        return 0;
-    return err_set(err, ERR_USAGE,
-                   "--sampler: no batch in a pass over %" PRIu64 " samples (drop-last: a smaller "
-                   "--batch_size)",
-                   r->batches->samples);
-}
-
-/* Batches that this rank makes of what is left of the pass. */
-static int left_of_pass(struct run *r, uint64_t *ret, struct err *err)
-{
-    const struct batch_options o = source_of(r, r->o->data, true);
-    struct order_token t;
-    struct order *order;
-    *ret = r->longest_pass;
-    if (!r->at.token[0])
-        return 0;
-    if (order_token_parse(&t, r->at.token, err) || order_resume(&order, &t, o.ranks, o.rank, err))
-        return -1;
-    *ret = (order_length(order) + o.batch - 1) / o.batch;
-    order_free(order);
-    return 0;
-}
-
-/* Rates go by passes. The steps of before may have been of other ranks or batches, so that their
- * number says nothing of the place among those of this run. */
-static int place_rates(struct run *r, struct err *err)
-{
-    uint64_t mine, left;
-    if (r->at.step == 0 || r->is_async) /* there, each trainer counts its own */
-        return 0;
-    if (left_of_pass(r, &mine, err) || longest_of(r, mine, &left, err))
-        return -1;
-    r->rates_ahead = (int64_t)((r->at.pass + 1) * r->longest_pass - left - r->at.step);
-    return 0;
-}
-
-static int plan_rates(struct run *r, struct err *err)
-{
-    uint64_t each = r->longest_pass;
-    enum schedule_kind kind = SCHEDULE_CONSTANT;
-    (void)schedule_kind(r->o->schedule, &kind, NULL);
-    r->schedule = (struct schedule){.kind = kind,
-                                    .base = r->o->rate,
-                                    .warmup = (uint64_t)r->o->warmup_passes * each,
-                                    .total = (uint64_t)r->o->num_passes * each,
-                                    .every = (uint64_t)r->o->rate_passes * each,
-                                    .factor = r->o->factor};
-    return place_rates(r, err);
-}
-
 /* A model's shape is that of its data, and a source begins at a place that only the checkpoint
  * knows: so the source is opened once to look, and again where training begins within a pass. */
 static int open_all(struct run *r, const struct roles *roles, struct err *err)
@@ -475,7 +273,7 @@ static int open_all(struct run *r, const struct roles *roles, struct err *err)
     if (model_data(r->o->model, err) < 0 || schedule_kind(r->o->schedule, &kind, err) ||
         open_backend(r, err) || open_collective(r, roles, err) || open_batches(r, err) ||
         open_net(r, &r->batches->shape, err) || check_ranks(r, err) || join_devices(r, err) ||
-        find_longest_pass(r, err) || take_up(r, err))
+        run_find_longest_pass(r, err) || run_take_up(r, err))
         return -1;
     if (r->at.token[0]) {
         batch_close(r->batches);
@@ -484,13 +282,13 @@ static int open_all(struct run *r, const struct roles *roles, struct err *err)
             return -1;
     }
     if (r->o->test_data && (is_first(r) || !r->is_async)) {
-        struct batch_options o = source_of(r, r->o->test_data, false);
+        struct batch_options o = run_source(r, r->o->test_data, false);
         if (batch_open(&r->test, (enum model_data)model_data(r->o->model, NULL), &o, err) ||
             check_test(r, err))
             return -1;
     }
     tell_empty_classes(r);
-    return plan_rates(r, err) || open_logs(r, err) ? -1 : 0;
+    return run_plan_rates(r, err) || open_logs(r, err) ? -1 : 0;
 }
 
 /* Who ends early does not wait for what was read ahead, which may hang. */
