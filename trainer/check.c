@@ -13,12 +13,16 @@
 
 /* What all ranks must have alike, or sums would add up numbers of different things. */
 struct likeness {
-    uint64_t floats, params, shapes, classes;
+    uint64_t floats, params, shapes, classes, samples;
 };
 
-static struct likeness likeness_of(const struct net *n, const struct checkpoint_about *about)
+static struct likeness likeness_of(const struct run *r)
 {
-    struct likeness l = {.floats = net_floats(n), .params = net_n_params(n)};
+    const struct net *n = r->n;
+    const struct checkpoint_about *about = &r->about;
+    struct likeness l = {.floats = net_floats(n),
+                         .params = net_n_params(n),
+                         .samples = r->o->own_data ? 0 : r->batches->samples};
     for (size_t i = 0; i < net_n_params(n); i++) {
         const struct param *p = net_param(n, i);
         l.shapes = hash64(p->name, strlen(p->name), l.shapes);
@@ -33,7 +37,7 @@ int check_ranks(struct run *r, struct err *err)
 {
     if (r->ps || r->c->ranks == 1)
         return 0; /* servers compare for themselves */
-    struct likeness own = likeness_of(r->n, &r->about), first = own;
+    struct likeness own = likeness_of(r), first = own;
     if (r->c->ops->share(r->c, &first, sizeof first, err))
         return -1;
     if (memcmp(&own, &first, sizeof own) == 0)
@@ -43,6 +47,11 @@ int check_ranks(struct run *r, struct err *err)
                        "rank %u has classes of other names than rank 0: a label would mean two "
                        "things (the same class folders in the --data of all ranks)",
                        r->c->rank);
+    if (own.shapes == first.shapes)
+        return err_set(err, ERR_USAGE,
+                       "rank %u has %" PRIu64 " samples in --data, rank 0 has %" PRIu64
+                       ": they must be the same (--own_data: each has its own)",
+                       r->c->rank, own.samples, first.samples);
     return err_set(err, ERR_USAGE,
                    "rank %u has another model than rank 0: %" PRIu64 " parameters of %" PRIu64
                    " numbers, not %" PRIu64 " of %" PRIu64

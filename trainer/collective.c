@@ -53,14 +53,16 @@ static const struct collective_ops alone = {"none",        alone_sum,   alone_sh
 /* --- Gloo ------------------------------------------------------------------------------------- */
 
 /*
- * Calls are made by a thread of their own, on memory of their own: Gloo does not always notice that
- * a peer is gone (its time limit would, minutes later), and never that nobody waits for it any
- * more. A call that is left alone ends with the process.
+ * Calls, that by which ranks meet too, are made by a thread of their own, on memory of their own:
+ * Gloo does not always notice that a peer is gone (its time limit would, minutes later), and never
+ * that nobody waits for it any more. A call that is left alone ends with the process, as does all
+ * that it may look at.
  */
-enum call { CALL_NONE, CALL_SUM, CALL_SHARE, CALL_BARRIER, CALL_END };
+enum call { CALL_NONE, CALL_MEET, CALL_SUM, CALL_SHARE, CALL_BARRIER, CALL_END };
 
 struct job {
     struct collective base;
+    struct rendezvous at;
     struct store *store;
     struct gloo_mesh *mesh;
     struct err met; /* why meeting failed, by the store */
@@ -112,6 +114,36 @@ static int broke(struct job *j, const char *what, struct err *err)
                    what, j->base.ranks, j->why);
 }
 
+static int mesh_set(void *arg, const char *key, const void *value, size_t len)
+{
+    struct job *j = arg;
+    return store_set(j->store, key, value, len, &j->met);
+}
+
+static int mesh_get(void *arg, const char *key, void **ret, size_t *len)
+{
+    struct job *j = arg;
+    return store_get(j->store, key, ret, len, &j->met);
+}
+
+static int make_call(struct job *j, enum call call)
+{
+    const struct gloo_store store = {mesh_set, mesh_get, j};
+    const struct rendezvous *r = &j->at;
+    switch (call) {
+    case CALL_MEET:
+        return gloo_mesh_open(&j->mesh, r->rank, r->ranks,
+                              r->interface[0] ? r->interface : store_address(j->store),
+                              r->answer_ns / NS_PER_MS, &store, j->why);
+    case CALL_SUM:
+        return gloo_mesh_sum(j->mesh, j->data, j->n / sizeof(float), j->why);
+    case CALL_SHARE:
+        return gloo_mesh_share(j->mesh, j->data, j->n, j->why);
+    default:
+        return gloo_mesh_barrier(j->mesh, j->why);
+    }
+}
+
 static void *make_calls(void *arg)
 {
     struct job *j = arg;
@@ -123,10 +155,7 @@ static void *make_calls(void *arg)
         }
         if (j->call == CALL_END)
             return NULL;
-        int result = j->call == CALL_SUM
-                         ? gloo_mesh_sum(j->mesh, j->data, j->n / sizeof(float), j->why)
-                     : j->call == CALL_SHARE ? gloo_mesh_share(j->mesh, j->data, j->n, j->why)
-                                             : gloo_mesh_barrier(j->mesh, j->why);
+        int result = make_call(j, j->call);
         ACQUIRE(&j->lock);
         j->result = result;
         j->call = CALL_NONE;
@@ -150,18 +179,29 @@ static bool is_done(struct job *j, uint64_t wait_ns)
     return j->call == CALL_NONE;
 }
 
+static int met_in_vain(struct job *j, struct err *err)
+{
+    j->base.broken = true;
+    return err_set(
+        err, ERR_TRANSIENT,
+        "rendezvous: rank %u has not reached all of %u ranks within --rendezvous_timeout "
+        "(do they reach each other's ports, and are all running?)",
+        j->at.rank, j->at.ranks);
+}
+
 /* The call in hand: done, or -1: it is waited for no longer. */
-static int await(struct job *j, struct err *err)
+static int await(struct job *j, uint64_t limit_ns, struct err *err)
 {
     uint32_t rank;
+    uint64_t began = clock_mono_ns();
     while (!is_done(j, LOOK_NS)) {
-        bool dead = store_dead(j->store, 0, &rank) == 0;
-        if (!dead && !store_late(j->store))
+        bool dead = store_dead(j->store, 0, &rank) == 0, late = store_late(j->store);
+        if (!dead && !late && clock_mono_ns() - began < limit_ns)
             continue;
         if (is_done(j, LAST_NS)) /* what was sent before may be on its way */
             break;
         j->abandoned = true;
-        return dead ? died(j, rank, err) : gave_up(j, err);
+        return dead ? died(j, rank, err) : late ? gave_up(j, err) : met_in_vain(j, err);
     }
     return 0;
 }
@@ -183,7 +223,7 @@ static int run_call(struct job *j, enum call call, const char *what, void *y, si
         memcpy(j->data, y, n);
     j->n = n;
     ask(j, call);
-    if (await(j, err))
+    if (await(j, UINT64_MAX, err))
         return -1;
     if (j->result)
         return broke(j, what, err);
@@ -224,9 +264,12 @@ static bool job_stops(struct collective *c)
 static void job_close(struct collective *c)
 {
     struct job *j = job_of(c);
-    store_close(j->store, !c->failed); /* first: the others shall know why connections break */
-    if (j->abandoned)
+    /* First: the others shall know why connections break. */
+    if (j->abandoned) {
+        store_leave(j->store, !c->failed);
         return;
+    }
+    store_close(j->store, !c->failed);
     if (j->calls) {
         ask(j, CALL_END);
         pthread_join(j->thread, NULL);
@@ -241,18 +284,6 @@ static void job_close(struct collective *c)
 
 static const struct collective_ops gloo = {"gloo",    job_sum,   job_share, job_barrier,
                                            job_check, job_stops, job_close};
-
-static int mesh_set(void *arg, const char *key, const void *value, size_t len)
-{
-    struct job *j = arg;
-    return store_set(j->store, key, value, len, &j->met);
-}
-
-static int mesh_get(void *arg, const char *key, void **ret, size_t *len)
-{
-    struct job *j = arg;
-    return store_get(j->store, key, ret, len, &j->met);
-}
 
 static int open_calls(struct job *j, struct err *err)
 {
@@ -270,19 +301,23 @@ static int open_calls(struct job *j, struct err *err)
 
 static int meet(struct job *j, const struct rendezvous *r, struct err *err)
 {
-    char why[GLOO_WHY] = "no memory";
-    struct gloo_store store = {mesh_set, mesh_get, j};
-    if (store_open(&j->store, r, j->base.stop, err))
+    uint32_t dead;
+    j->at = *r;
+    if (store_open(&j->store, r, j->base.stop, err) || open_calls(j, err))
         return -1;
-    const char *address = r->interface[0] ? r->interface : store_address(j->store);
-    if (!gloo_mesh_open(&j->mesh, r->rank, r->ranks, address, r->answer_ns / NS_PER_MS, &store,
-                        why))
-        return open_calls(j, err);
-    if (j->met.class == ERR_NONE)
-        return err_set(err, ERR_FAILED, "rendezvous: the ranks do not reach each other: %s", why);
-    if (err)
-        *err = j->met;
-    return -1;
+    ask(j, CALL_MEET);
+    if (await(j, r->timeout_ns + LAST_NS, err)) /* the store says better who does not come */
+        return -1;
+    if (!j->result)
+        return 0;
+    if (j->met.class != ERR_NONE) {
+        if (err)
+            *err = j->met;
+        return -1;
+    }
+    if (store_dead(j->store, NAME_NS, &dead) == 0)
+        return died(j, dead, err);
+    return err_set(err, ERR_FAILED, "rendezvous: the ranks do not reach each other: %s", j->why);
 }
 
 int collective_open(struct collective **ret, const struct rendezvous *r, const atomic_int *stop,

@@ -46,7 +46,7 @@ const struct conf_row options_rows[] = {
     /* The names that others of our programs have for the same. */
     SAME_INT("epochs", num_passes, 1, 100000),
     SAME_INT("batch-size", batch_size, 1, 1 << 20),
-    SAME_INT("workers", loader_threads, 0, 1024),
+    SAME_INT("workers", loader_threads, 0, 256),
     SAME_TEXT("save-dir", save_dir, "DIR"),
     SAME_TEXT("logdir", log_dir, "DIR"),
 
@@ -65,7 +65,7 @@ const struct conf_row options_rows[] = {
     TEXT(precision, "auto", "NAME", "On a GPU: fp32, tf32, bf16, or auto (bf16 where it can)"),
     INT(use_gpu, "-1", -1, 1, "0: --device cpu; 1: --device cuda"),
     INT(trainer_count, "1", 1, 1024, "Threads that compute"),
-    INT(loader_threads, "0", 0, 1024, "Threads that read and decode (0: one a core)"),
+    INT(loader_threads, "0", 0, 256, "Threads that read and decode (0: one a core)"),
     INT(local, "1", 0, 1, "0: learn with the servers of --pservers"),
     INT(trainer_id, "-1", -1, 4095, "This rank (-1: the launcher's environment says)"),
     INT(num_gradient_servers, "-1", -1, 4096, "Ranks (-1: the launcher's environment says)"),

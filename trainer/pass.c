@@ -188,8 +188,10 @@ static int not_a_number(struct run *r, size_t batch, struct err *err)
     char where[160];
     if (layer)
         snprintf(where, sizeof where, "rank %u, layer %s", r->c->rank, layer);
+    else if (r->c->ranks == 1)
+        snprintf(where, sizeof where, "the loss itself, of results that are numbers, too large");
     else
-        snprintf(where, sizeof where, "not on rank %u", r->c->rank);
+        snprintf(where, sizeof where, "another rank than %u, or the loss of one", r->c->rank);
     return err_set(err, ERR_FAILED,
                    "the loss is not a number: pass %" PRIu64 " batch %" PRIu64 " (step %" PRIu64
                    "): first in: %s (a smaller --learning_rate often helps; the last good "

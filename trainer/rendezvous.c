@@ -78,6 +78,12 @@ int rendezvous_find(struct rendezvous *ret, int64_t rank, int64_t ranks, const c
         return -1;
     if (where && *where)
         snprintf(r.where, sizeof r.where, "%s", where);
+    if (ranks < 0 && env_ranks > 1 && rank < 0 && env_rank < 0)
+        return err_set(
+            err, ERR_USAGE,
+            "environment: %lld ranks, but not which one this is (RANK beside WORLD_SIZE, "
+            "PADDLE_TRAINER_ID beside PADDLE_TRAINERS_NUM, or --trainer_id)",
+            (long long)env_ranks);
     ranks = ranks >= 0 ? ranks : env_ranks >= 0 ? env_ranks : 1;
     rank = rank >= 0 ? rank : env_rank >= 0 ? env_rank : 0;
     if (ranks < 1 || ranks > RENDEZVOUS_MAX_RANKS || rank >= ranks)

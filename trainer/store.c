@@ -36,6 +36,7 @@ struct store {
     struct cond news;
     enum answer answer;
     struct bytes value;
+    uint32_t ranks; /* that rank 0 counts on */
     bool dead_known, broken, leaving;
     uint32_t dead;
     bool stops;        /* a rank was asked to stop ... */
@@ -179,6 +180,8 @@ static void take_frame(struct store *s, const struct store_frame *f)
         bytes_add(&s->value, f->value, f->value_len);
         s->answer = ANSWER_VALUE;
     } else if (f->op == STORE_DONE || f->op == STORE_WRONG) {
+        if (!s->ranks)
+            s->ranks = f->rank; /* the answer to the first hello */
         s->answer = f->op == STORE_DONE ? ANSWER_DONE : ANSWER_WRONG;
     }
     cond_broadcast(&s->news);
@@ -218,6 +221,14 @@ static void *hear(void *arg)
     return NULL;
 }
 
+static int other_number(const struct store *s, struct err *err)
+{
+    return err_set(err, ERR_USAGE,
+                   "rendezvous: rank %u is one of %u, and rank 0 at %s one of %u "
+                   "(--num_gradient_servers, WORLD_SIZE or PADDLE_TRAINERS_NUM differ?)",
+                   s->r.rank, s->r.ranks, s->r.where, s->ranks);
+}
+
 static int ask(struct store *s, enum store_op op, const char *key, const void *value, size_t len,
                struct err *err)
 {
@@ -237,6 +248,8 @@ static int ask(struct store *s, enum store_op op, const char *key, const void *v
                            s->r.rank, s->r.ranks);
         cond_wait_for(&s->news, &s->lock, end - now);
     }
+    if (s->answer == ANSWER_WRONG && s->r.rank >= s->ranks)
+        return other_number(s, err);
     if (s->answer == ANSWER_WRONG)
         return err_set(err, ERR_USAGE,
                        "rendezvous: rank 0 at %s refuses rank %u of %u (two processes with one "
@@ -245,6 +258,13 @@ static int ask(struct store *s, enum store_op op, const char *key, const void *v
     if (s->answer == ANSWER_NONE)
         return err_set(err, ERR_TRANSIENT, "rank %u has died", s->dead);
     return 0;
+}
+
+/* Has rank 0 been told of as many? */
+static int check_number(struct store *s, struct err *err)
+{
+    ACQUIRE(&s->lock);
+    return s->ranks == s->r.ranks ? 0 : other_number(s, err);
 }
 
 /* --- the interface ---------------------------------------------------------------------------- */
@@ -271,7 +291,7 @@ int store_open(struct store **ret, const struct rendezvous *r, const atomic_int 
         goto failed;
     }
     s->listening = true;
-    if (ask(s, STORE_HELLO, NULL, NULL, 0, err))
+    if (ask(s, STORE_HELLO, NULL, NULL, 0, err) || check_number(s, err))
         goto failed;
     *ret = s;
     return 0;
@@ -282,7 +302,7 @@ failed:
 
 /* Sends the good bye, and waits a little for rank 0 to hang up: an end that is closed with bytes
  * unread would take back what it sent. */
-static void leave(struct store *s, bool well)
+static void say_bye(struct store *s, bool well)
 {
     cleanup_bytes struct bytes out = {0};
     store_frame_add(&out, STORE_BYE, s->r.rank, NULL, 0, NULL, 0);
@@ -297,15 +317,20 @@ static void leave(struct store *s, bool well)
     shutdown(s->fd, SHUT_RDWR);
 }
 
+void store_leave(struct store *s, bool well)
+{
+    if (s->listening) {
+        say_bye(s, well);
+        pthread_join(s->thread, NULL);
+    }
+    store_serve_end(s->server, well ? GOODBYES_NS : 0);
+}
+
 void store_close(struct store *s, bool well)
 {
     if (!s)
         return;
-    if (s->listening) {
-        leave(s, well);
-        pthread_join(s->thread, NULL);
-    }
-    store_serve_end(s->server, well ? GOODBYES_NS : 0);
+    store_leave(s, well);
     if (s->fd >= 0)
         close(s->fd);
     bytes_release(&s->value);

@@ -41,6 +41,8 @@ int store_open(struct store **ret, const struct rendezvous *r, const atomic_int 
 /* Says good bye (`well`): this rank has ended, and did not die. Rank 0 first waits (a few seconds
  * at most) for the good byes of the others. Not well: the others hear of a death. */
 void store_close(struct store *s, bool well);
+/* The same, but nothing is freed: a thread may be in store_set() or store_get() still. */
+void store_leave(struct store *s, bool well);
 
 int store_set(struct store *s, const char *key, const void *value, size_t len, struct err *err);
 /* Waits until somebody sets it, at most the rendezvous' time. `*ret` is the caller's (free). */

@@ -92,7 +92,11 @@ int run_lacks_others(struct run *r, int got, struct err *err);
 /* judge.c: what --test_data says of the weights (of their average with --ema). */
 int run_test(struct run *r, struct err *err);
 
-/* check.c: all ranks have the model of rank 0. */
+/* agree.c: all ranks were given what decides what they learn, and when they wait for each other,
+ * alike. Who was not says so, with both values; the others name it. */
+int run_agree(struct run *r, struct err *err);
+
+/* check.c: all ranks have the model of rank 0, and its samples. */
 int check_ranks(struct run *r, struct err *err);
 /* Labels of --test_data mean what those of --data do; ids of a batch are rows of the model. */
 int check_test(const struct run *r, struct err *err);

@@ -272,8 +272,8 @@ static int open_all(struct run *r, const struct roles *roles, struct err *err)
     enum schedule_kind kind;
     if (model_data(r->o->model, err) < 0 || schedule_kind(r->o->schedule, &kind, err) ||
         open_backend(r, err) || open_collective(r, roles, err) || open_batches(r, err) ||
-        open_net(r, &r->batches->shape, err) || check_ranks(r, err) || join_devices(r, err) ||
-        run_find_longest_pass(r, err) || run_take_up(r, err))
+        open_net(r, &r->batches->shape, err) || run_agree(r, err) || check_ranks(r, err) ||
+        join_devices(r, err) || run_find_longest_pass(r, err) || run_take_up(r, err))
         return -1;
     if (r->at.token[0]) {
         batch_close(r->batches);

@@ -17,6 +17,8 @@ trained() { # CODE TEXT OPTIONS… : how training ends
 trained 0 "done: step=4" --num_passes 1 --save_dir "$T/nan"
 trained 1 "^sampan-train: .*the loss is not a number: pass [12] batch [1-4] \(step [0-9]+\): first in: rank 0, layer __[a-z_]+_[0-9]__ .*last good checkpoint: $T/nan/pass-0000" \
     --num_passes 3 --save_dir "$T/nan" --learning_rate 1000000
+trained 1 "^sampan-train: .*the loss is not a number: .*: first in: the loss itself, of results that are numbers" \
+    --model softmax --data synthetic:96,4 --image 16 --batch_size 8 --learning_rate 1e6 --weight_decay 1 --num_passes 50
 trained 0 "going on from $T/nan/pass-00000: pass 1 batch 0 step 4" --num_passes 2 --resume "$T/nan/pass-00000"
 
 trained 0 "done: step=8" --num_passes 2 --save_dir "$T/two"

@@ -1,0 +1,123 @@
+/* All ranks of a job were given the same: else each would go its own way, or wait for what another
+ * one never does. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "buf.h"
+#include "mem.h"
+#include "train-internal.h"
+
+#define TOLD_MAX 4096 /* a sampler's text has at most 1400 */
+
+static void tell(struct bytes *to, const char *option, const char *value)
+{
+    bytes_addf(to, "%s %s\n", option, value && *value ? value : "(none)");
+}
+
+static void tell_int(struct bytes *to, const char *option, int64_t value)
+{
+    bytes_addf(to, "%s %" PRId64 "\n", option, value);
+}
+
+static void tell_number(struct bytes *to, const char *option, double value)
+{
+    bytes_addf(to, "%s %.9g\n", option, value);
+}
+
+static void tell_given(struct bytes *to, const char *option, bool given)
+{
+    tell(to, option, given ? "given" : "not given");
+}
+
+/* A line an option. Paths may differ, and what is a rank's own: threads, devices, logs. */
+static void tell_all(const struct options *o, struct bytes *to)
+{
+    bool names = strcmp(o->resume, "auto") != 0 && strcmp(o->resume, "never") != 0;
+    tell(to, "--model", o->model);
+    tell_int(to, "--image", o->image);
+    tell_int(to, "--hidden", o->hidden);
+    tell_int(to, "--batch_size", o->batch_size);
+    tell_int(to, "--num_passes", o->num_passes);
+    tell_int(to, "--max_steps", o->max_steps);
+    tell_int(to, "--seed", o->seed);
+    tell(to, "--sampler", o->sampler);
+    tell_given(to, "--own_data", o->own_data);
+    tell(to, "--optimizer", o->optimizer);
+    tell_number(to, "--learning_rate", o->rate);
+    tell_number(to, "--momentum", o->momentum_number);
+    tell_number(to, "--weight_decay", o->decay);
+    tell_number(to, "--label_smoothing", o->smoothing);
+    tell_number(to, "--ema", o->ema_keep);
+    tell(to, "--schedule", o->schedule);
+    tell_int(to, "--warmup_passes", o->warmup_passes);
+    tell_int(to, "--rate_passes", o->rate_passes);
+    tell_number(to, "--rate_factor", o->factor);
+    tell_given(to, "--save_dir", o->save_dir != NULL);
+    tell(to, "--resume", names ? "DIR" : o->resume);
+    tell_int(to, "--saving_period", o->saving_period);
+    tell_int(to, "--saving_period_by_batches", o->saving_period_by_batches);
+    tell_given(to, "--test_data", o->test_data != NULL);
+    tell_int(to, "--test_period", o->test_period);
+}
+
+/* The first line of `a` that is another one in `b`, counted from 1; 0: they are the same. Both
+ * lines are left in *ret_a and *ret_b. */
+static unsigned first_other(char *a, char *b, const char **ret_a, const char **ret_b)
+{
+    char *rest_a, *rest_b;
+    unsigned n = 1;
+    *ret_a = strtok_r(a, "\n", &rest_a);
+    *ret_b = strtok_r(b, "\n", &rest_b);
+    while (*ret_a && *ret_b && strcmp(*ret_a, *ret_b) == 0) {
+        *ret_a = strtok_r(NULL, "\n", &rest_a);
+        *ret_b = strtok_r(NULL, "\n", &rest_b);
+        n++;
+    }
+    return *ret_a && *ret_b ? n : 0;
+}
+
+/* "--seed 8" */
+static int refuse_own(const struct run *r, const char *own, const char *first, struct err *err)
+{
+    int name = (int)strcspn(own, " ");
+    return err_set(err, ERR_USAGE, "%.*s is %s on rank %u, and %s on rank 0: it must be the same",
+                   name, own, own + name + 1, r->c->rank, first + name + 1);
+}
+
+/* All hear of it, rank 0 too, whose own options are those that others are compared with. */
+static int refuse_other(const struct options *o, uint32_t rank, unsigned line, struct err *err)
+{
+    cleanup_bytes struct bytes all = {0};
+    char *rest, *one;
+    tell_all(o, &all);
+    one = strtok_r(all.data, "\n", &rest);
+    while (--line)
+        one = strtok_r(NULL, "\n", &rest);
+    return err_set(err, ERR_USAGE, "%.*s differs on rank %u from rank 0 (see its log)",
+                   (int)strcspn(one, " "), one, rank);
+}
+
+int run_agree(struct run *r, struct err *err)
+{
+    cleanup_bytes struct bytes own = {0};
+    char first[TOLD_MAX] = "";
+    const char *own_line, *first_line;
+    if (r->is_async || r->c->ranks == 1)
+        return 0;
+    cleanup_free float *others = xcalloc(r->c->ranks, sizeof *others);
+    tell_all(r->o, &own);
+    snprintf(first, sizeof first, "%s", own.data);
+    if (r->c->ops->share(r->c, first, sizeof first, err))
+        return -1;
+    unsigned line = first_other(own.data, first, &own_line, &first_line);
+    others[r->c->rank] = (float)line;
+    if (r->c->ops->sum(r->c, others, r->c->ranks, err))
+        return -1;
+    if (line)
+        return refuse_own(r, own_line, first_line, err);
+    for (uint32_t i = 0; i < r->c->ranks; i++)
+        if (others[i] > 0)
+            return refuse_other(r->o, i, (unsigned)others[i], err);
+    return 0;
+}
