@@ -166,6 +166,46 @@ void cache_pin(struct cache *c, uint64_t unit, bool pinned)
     index_store(&c->index, unit, e.flags ? &e : NULL);
 }
 
+struct naming {
+    struct cache *c;
+    const uint64_t *named;
+    uint64_t n;
+    bool all;
+};
+
+static bool is_named(const struct naming *n, uint64_t unit)
+{
+    return unit < n->n && n->named[unit / 64] >> (unit % 64) & 1;
+}
+
+static void name_one(void *arg, uint64_t unit, const struct place *seen)
+{
+    const struct naming *n = arg;
+    struct cache *c = n->c;
+    struct place e;
+    bool named = is_named(n, unit), left = seen->flags & UNIT_LEFT;
+    if (!(seen->flags & UNIT_IN_PACK) || (named && !(left && n->all)))
+        return;
+    ACQUIRE(&stripe_of(c, unit)->lock);
+    if (!settle(c, unit) || !place_load(c, unit, &e) || !(e.flags & UNIT_IN_PACK))
+        return;
+    if (named) {
+        e.flags &= (uint8_t)~UNIT_LEFT;
+    } else {
+        if ((e.flags & UNIT_PINNED) && (e.flags & UNIT_FIRST))
+            atomic_fetch_add_explicit(&c->pinned_samples, -1, memory_order_relaxed);
+        e.flags = (uint8_t)((e.flags & ~UNIT_PINNED) | UNIT_LEFT);
+        atomic_store(&c->tiers[e.tier]->left, true);
+    }
+    index_store(&c->index, unit, &e);
+}
+
+void cache_name(struct cache *c, const uint64_t *named, uint64_t n, bool all)
+{
+    struct naming naming = {c, named, n, all};
+    each_place(c, name_one, &naming);
+}
+
 bool cache_unused(struct cache *c, uint64_t unit, uint64_t age_ns)
 {
     struct place e;

@@ -218,7 +218,9 @@ struct tier {
     uint64_t goal; /* bytes of packs and journals to come down to, once asked for */
     enum mercy goal_mercy;
     uint64_t goal_asked, goal_done;
-    uint64_t room_wanted; /* by pinned newcomers that were not kept */
+    uint64_t room_wanted; /* by pinned newcomers that were not kept, ... */
+    uint64_t left_wanted; /* ... by any, while there is what is left */
+    atomic_bool left;     /* there may be units that nobody wants (UNIT_LEFT) */
     struct cond wake, ended;
 
     _Atomic(_Atomic(struct pack *) *) leaves[PACK_LEAVES];

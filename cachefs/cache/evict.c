@@ -115,17 +115,48 @@ static void look_at_folder(struct tier *t)
     reclaim_to(t, target, SPARE_NOTHING);
 }
 
+static void evict_left(void *arg, uint64_t unit, const struct place *e)
+{
+    struct choice *ch = arg;
+    if (!ch->idle_left || !concerns(ch, e) || !(e->flags & UNIT_LEFT))
+        return;
+    uint64_t bytes = place_cost(e);
+    ch->idle_left -= bytes < ch->idle_left ? bytes : ch->idle_left;
+    place_evict(ch->c, unit, e);
+}
+
+/* What nobody wants goes for any newcomer. */
+static void make_room_of_left(struct tier *t, uint64_t wanted)
+{
+    uint64_t asked = wanted > ROOM_LEAST ? wanted : ROOM_LEAST, have = packs_bytes(t);
+    cleanup_free struct choice *ch = xcalloc(1, sizeof *ch);
+    ch->c = t->c;
+    ch->tier = t->place;
+    ch->idle_left = asked;
+    each_place(t->c, evict_left, ch);
+    uint64_t freed = asked - ch->idle_left;
+    if (ch->idle_left) /* all that was left here is gone */
+        atomic_store(&t->left, false);
+    if (freed)
+        reclaim_to(t, have > freed ? have - freed : 0, SPARE_ALL);
+}
+
 static void make_room(struct tier *t)
 {
-    uint64_t wanted, now = clock_mono_ns();
+    uint64_t wanted, left_wanted, now = clock_mono_ns();
     {
         ACQUIRE(&t->lock);
         wanted = t->room_wanted;
-        t->room_wanted = 0;
+        left_wanted = t->left_wanted;
+        t->room_wanted = t->left_wanted = 0;
     }
-    if (!wanted || (t->room_made_ns && now - t->room_made_ns < ROOM_PAUSE_NS))
+    if ((!wanted && !left_wanted) || (t->room_made_ns && now - t->room_made_ns < ROOM_PAUSE_NS))
         return;
     t->room_made_ns = now;
+    if (left_wanted)
+        make_room_of_left(t, left_wanted);
+    if (!wanted)
+        return;
     cleanup_free struct choice *ch = xcalloc(1, sizeof *ch);
     ch->c = t->c;
     ch->tier = t->place;

@@ -31,7 +31,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the formats are writte
 #define UNIT_LZ4     2u /* chunks are LZ4 blocks where table[i].stored is less than their raw size */
 #define UNIT_FIRST   4u  /* begins a sample */
 #define UNIT_PINNED  8u  /* entry */
-#define UNIT_LEFT    16u /* entry: was unpinned and not read since: the first to go */
+#define UNIT_LEFT    16u /* entry: nobody wants it, nor read it since it was left: the first to go */
 #define UNIT_PAGED   32u /* the chunks begin with a page of the pack */
 
 struct pack_head { /* 64 bytes */

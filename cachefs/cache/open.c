@@ -53,6 +53,7 @@ static int own_folder(struct cache *c, const char *dir, struct err *err)
 static struct tier *tier_new(struct cache *c, int place)
 {
     struct tier *t = xcalloc(1, sizeof *t);
+    atomic_init(&t->left, true); /* who made room last may have ended before all was gone */
     t->c = c;
     t->place = place;
     t->dir_fd = t->marker_fd = t->view_fd = -1;

@@ -37,6 +37,7 @@ bool policy_pinned_goes(struct victims *v, bool pinned, uint32_t minutes, uint64
 struct newcomer {
     bool fits; /* there is room without touching anybody */
     bool pinned;
+    bool left; /* units that nobody wants any more take room */
 };
 enum admission { ADMIT, ADMIT_LATER, ADMIT_NEVER };
 enum admission policy_scan_admit(const struct newcomer *n);

@@ -3,7 +3,8 @@
  * keeping a fixed set: whatever is thrown out for the newcomer would have been read once in this
  * epoch too. So a full cache keeps what it has and the newcomer is served past it. Only pinned
  * newcomers (this node's share) make room, and only where units lie unread for long; units that
- * were unpinned have their last use cleared, so they count as such at once.
+ * were unpinned have their last use cleared, so they count as such at once. Any newcomer is better
+ * than units that nobody wants: those that were left.
  */
 #include "policy-internal.h"
 
@@ -11,7 +12,7 @@ enum admission policy_scan_admit(const struct newcomer *n)
 {
     if (n->fits)
         return ADMIT;
-    return n->pinned ? ADMIT_LATER : ADMIT_NEVER;
+    return n->pinned || n->left ? ADMIT_LATER : ADMIT_NEVER;
 }
 
 bool policy_scan_goes(bool pinned, uint32_t minutes)

@@ -386,21 +386,26 @@ static bool tiers_leave_room(struct cache *c, uint64_t bytes)
     return missing == 0 || cache_room(c) >= missing + bytes;
 }
 
-/* The first tier that has room; the bytes are reserved there. NULL: the unit is not kept. */
-/* A newcomer of so many bytes finds no room: the last tier is told, if it is to make some. */
+/* A newcomer finds no room: what is left is to go from all tiers, and for a pinned one what is idle
+ * from the last. */
 static void tier_want_room(struct cache *c, uint64_t bytes, bool pinned)
 {
-    struct newcomer n = {.fits = false, .pinned = pinned};
-    if (policy_scan_admit(&n) != ADMIT_LATER || !c->conf.n_tiers)
-        return;
-    struct tier *t = c->tiers[c->conf.n_tiers - 1];
-    {
-        ACQUIRE(&t->lock);
-        t->room_wanted += bytes;
+    for (size_t i = 0; i < c->conf.n_tiers; i++) {
+        struct tier *t = c->tiers[i];
+        const struct newcomer n = {.pinned = pinned && i + 1 == c->conf.n_tiers,
+                                   .left = atomic_load(&t->left)};
+        if (policy_scan_admit(&n) != ADMIT_LATER)
+            continue;
+        {
+            ACQUIRE(&t->lock);
+            t->left_wanted += n.left ? bytes : 0;
+            t->room_wanted += n.pinned ? bytes : 0;
+        }
+        writer_poke(t);
     }
-    writer_poke(t);
 }
 
+/* The first tier that has room; the bytes are reserved there. NULL: the unit is not kept. */
 struct tier *tier_choose(struct cache *c, uint64_t bytes, bool pinned)
 {
     if (!pinned && !tiers_leave_room(c, bytes))

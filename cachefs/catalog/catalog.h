@@ -257,6 +257,9 @@ int catalog_current(struct catalog **ret, const char *dir, struct err *err);
  * which one that is: the current one if nothing was noted, or its file is lost. */
 int catalog_set_told(const char *dir, const char *digest, struct err *err);
 int catalog_told(struct catalog **ret, const char *dir, struct err *err);
+/* Notes which version's units the cache was told of last (volume/left.c), durably; is it that? */
+int catalog_set_named(const char *dir, const char *digest, struct err *err);
+bool catalog_is_named(const char *dir, const char *digest);
 
 /* Notes in the folder that this version of it is to be served, whatever is published ("": no longer
  * so); durable. And which one that is: NOT_FOUND if none, CORRUPT if its file is lost. */

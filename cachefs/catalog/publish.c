@@ -6,6 +6,7 @@
  *   pinned           a link to the one that is to be served instead, if any
  *   told             of a folder whose versions come from another machine: the one that is
  *                    current there
+ *   named            a link to the one whose units a cache was last told of; it may be gone
  *   next-id          text: ids from here on were never in any version
  *   .build-PID-…     a version being written; of a process that died: rubbish
  *
@@ -321,6 +322,20 @@ int catalog_current(struct catalog **ret, const char *dir, struct err *err)
 int catalog_set_told(const char *dir, const char *digest, struct err *err)
 {
     return switch_link(dir, "told", digest, err);
+}
+
+int catalog_set_named(const char *dir, const char *digest, struct err *err)
+{
+    return switch_link(dir, "named", digest, err);
+}
+
+bool catalog_is_named(const char *dir, const char *digest)
+{
+    char target[CATALOG_DIGEST + sizeof SUFFIX];
+    cleanup_free char *path = xasprintf("%s/named", dir);
+    ssize_t n = readlink(path, target, sizeof target);
+    return n == CATALOG_DIGEST + (ssize_t)sizeof SUFFIX - 1 &&
+           memcmp(target, digest, CATALOG_DIGEST) == 0;
 }
 
 int catalog_told(struct catalog **ret, const char *dir, struct err *err)

@@ -108,6 +108,7 @@ void version_switch(struct volume *v, struct catalog *c)
         ACQUIRE(&v->lock);
         dropped = put_version(v, c, 0);
         version_keep_served(v);
+        v->left_wanted = true;
         n = v->n_listeners;
         v->telling++;
         for (size_t i = 0; i < n; i++) {

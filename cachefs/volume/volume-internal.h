@@ -457,9 +457,16 @@ struct volume {
     bool refresh_started;
     pthread_t settle_thread;
     bool settle_started;
+    pthread_t left_thread;
+    bool left_started, left_wanted; /* wanted: guarded by lock */
     pthread_t order_thread;
     bool order_started;
 };
+
+/* left.c: the cache is told what the served version names; left_now() waits until it was. */
+int left_start(struct volume *v, struct err *err);
+void left_stop(struct volume *v);
+void left_now(struct volume *v, struct catalog *c);
 
 /* stack.c */
 int stack_build(struct volume *v, struct err *err);

@@ -146,7 +146,8 @@ int volume_open(struct volume **ret, const struct volume_conf *conf, volume_prog
         volume_set_peers(v, conf->peers ? conf->peers : "", err) ||
         versions_open(v, progress, arg, err) ||
         cache_bind(v->cache, catalog_info(v->versions[0])->lineage, err) || sampler_start(v, err) ||
-        ahead_start(v, err) || epochs_start(v, err) || refresh_start(v, err)) {
+        ahead_start(v, err) || epochs_start(v, err) || refresh_start(v, err) ||
+        left_start(v, err)) {
         volume_close(v);
         return -1;
     }
@@ -171,6 +172,7 @@ static void stop_threads(struct volume *v)
         fetch_stop(v->fetch); /* what waits for a store ends now, with an error */
     if (v->refresh_started)
         pthread_join(v->refresh_thread, NULL);
+    left_stop(v);
     follow_stop(v);
     sampler_close(v);
     epochs_stop(v);

@@ -502,6 +502,23 @@ static void count_local(struct warm *w)
     }
 }
 
+/*
+ * What nobody wants any more goes first, as far as its place is needed; then what was not asked for
+ * by a warmup, the longest unused first. What reads bring at this moment is there before it is
+ * counted as missing.
+ */
+static int make_room(struct warm *w, struct err *err)
+{
+    struct cache *cache = w->v->cache;
+    if (cache_flush(cache, err))
+        return -1;
+    uint64_t missing = missing_bytes(w);
+    if (cache_room(cache) >= missing)
+        return 0;
+    left_now(w->v, w->catalog);
+    return cache_reclaim(cache, missing, err) || cache_make_room(cache, missing, err);
+}
+
 static int warm_up(struct warm *w, struct err *err)
 {
     if (find_targets(w, err) ||
@@ -512,10 +529,7 @@ static int warm_up(struct warm *w, struct err *err)
         count_local(w);
         return 0;
     }
-    /* What is in no share of this node goes, as far as the share needs its place. What reads bring
-     * at this moment is there before it is counted as missing. */
-    if (w->is_share &&
-        (cache_flush(w->v->cache, err) || cache_make_room(w->v->cache, missing_bytes(w), err)))
+    if (make_room(w, err))
         return -1;
     w->packed = is_packed(w);
     return run_rounds(w, err);

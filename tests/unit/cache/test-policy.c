@@ -52,10 +52,12 @@ Test(policy, part_of_a_bucket_goes)
 
 Test(policy, a_scan_never_makes_room)
 {
-    struct newcomer fits = {true, false}, scan = {false, false}, ours = {false, true};
+    struct newcomer fits = {.fits = true}, scan = {0}, ours = {.pinned = true},
+                    better = {.left = true};
     cr_assert_eq(policy_scan_admit(&fits), ADMIT);
     cr_assert_eq(policy_scan_admit(&scan), ADMIT_NEVER);
     cr_assert_eq(policy_scan_admit(&ours), ADMIT_LATER);
+    cr_assert_eq(policy_scan_admit(&better), ADMIT_LATER);
     cr_assert_not(policy_scan_goes(false, SCAN_IDLE_MINUTES - 1));
     cr_assert(policy_scan_goes(false, SCAN_IDLE_MINUTES));
     cr_assert_not(policy_scan_goes(true, UINT32_MAX));

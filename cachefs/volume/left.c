@@ -1,0 +1,93 @@
+/*
+ * What the served version does not name is of no use to who reads now: superseded samples, those
+ * that are gone. They stay in the cache for who still reads an older version, but they are unpinned
+ * and the first to go. The cache is told with each version that is served, by a thread of its own,
+ * for the whole set is walked; at a mount only if that version was not the last one it was told of.
+ */
+#define LOG_MODULE "volume"
+#include "volume-internal.h"
+
+#include "clock.h"
+#include "log.h"
+
+struct named {
+    struct volume *v;
+    uint64_t *bits, n;
+};
+
+static bool note_units(void *arg, const struct entry *e)
+{
+    struct named *x = arg;
+    uint64_t units = e->folder ? 0 : unit_count(e->size);
+    for (uint64_t u = e->id; u < e->id + units && u < x->n; u++)
+        x->bits[u / 64] |= 1ull << (u % 64);
+    return !atomic_load(&x->v->closing);
+}
+
+static bool is_divided(struct volume *v)
+{
+    ACQUIRE(&v->lock);
+    return v->share != NULL;
+}
+
+void left_now(struct volume *v, struct catalog *c)
+{
+    const struct catalog_info *info = catalog_info(c);
+    struct named x = {v, NULL, info->next_id + 1};
+    struct cache_stat stat;
+    struct err err = {0};
+    cleanup_bytes struct bytes folder = {0};
+    uint64_t began = clock_mono_ns();
+    cache_stat(v->cache, &stat);
+    if (stat.units) {
+        x.bits = xcalloc(x.n / 64 + 1, sizeof *x.bits);
+        int failed = catalog_walk(c, 0, note_units, &x, &err);
+        if (!failed && !atomic_load(&v->closing))
+            cache_name(v->cache, x.bits, x.n, !is_divided(v));
+        free(x.bits);
+    }
+    if (atomic_load(&v->closing))
+        return;
+    if (err.class || catalog_folder(&v->conf, &folder, &err) ||
+        catalog_set_named(folder.data, info->digest, &err))
+        log_warn(v->conf.log, "superseded samples may keep their room: %s", err.msg);
+    log_debug(v->conf.log, "the cache knows what version %.12s names after %llu ms", info->digest,
+              (unsigned long long)((clock_mono_ns() - began) / NS_PER_MS));
+}
+
+static bool wait_for_version(struct volume *v)
+{
+    ACQUIRE(&v->lock);
+    while (!v->left_wanted && !atomic_load(&v->closing))
+        cond_wait(&v->changed, &v->lock);
+    v->left_wanted = false;
+    return !atomic_load(&v->closing);
+}
+
+static void *left_main(void *arg)
+{
+    struct volume *v = arg;
+    while (wait_for_version(v)) {
+        struct catalog *c = volume_catalog(v);
+        left_now(v, c);
+        catalog_unref(c);
+    }
+    return NULL;
+}
+
+int left_start(struct volume *v, struct err *err)
+{
+    cleanup_bytes struct bytes folder = {0};
+    if (catalog_folder(&v->conf, &folder, err))
+        return -1;
+    v->left_wanted = !catalog_is_named(folder.data, catalog_info(v->versions[0])->digest);
+    int e = thread_start(&v->left_thread, "left", left_main, v);
+    v->left_started = !e;
+    return e ? err_sys(err, e, "start a thread that tells the cache of versions") : 0;
+}
+
+void left_stop(struct volume *v)
+{
+    if (v->left_started)
+        pthread_join(v->left_thread, NULL);
+}
