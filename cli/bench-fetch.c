@@ -12,6 +12,7 @@
 #define LISTINGS    16
 
 struct object {
+    struct store *store;
     char *key, *etag;
     size_t key_len;
     uint64_t size;
@@ -21,11 +22,13 @@ struct object {
 struct objects {
     struct object *items;
     size_t n, cap, most;
+    struct store *store; /* that is being listed */
 };
 
 struct run {
     struct fetch *fetch;
-    struct store *store;
+    struct store **stores; /* one a source of the set */
+    size_t n_stores;
     struct pool *pool;
     struct objects objects;
 
@@ -54,6 +57,7 @@ static int take_item(void *arg, const struct list_item *item, struct err *err)
         o->items = xrealloc(o->items, o->cap * sizeof *o->items);
     }
     o->items[o->n++] = (struct object){
+        .store = o->store,
         .key = xstrndup(item->key, item->key_len),
         .key_len = item->key_len,
         .etag = xstrdup(item->etag ? item->etag : ""),
@@ -63,18 +67,20 @@ static int take_item(void *arg, const struct list_item *item, struct err *err)
     return 0;
 }
 
-static int list_objects(struct run *r, struct err *err)
+static int list_objects(struct run *r, const char *set, struct err *err)
 {
-    _Atomic uint64_t seen = 0;
-    struct err why = {0};
-    if (fetch_list(r->fetch, r->store, LISTINGS, take_item, &r->objects, &seen, &why) &&
-        !(why.class == ERR_CANCELLED && r->objects.n == r->objects.most)) {
-        *err = why;
-        return -1;
+    for (size_t i = 0; i < r->n_stores && r->objects.n < r->objects.most; i++) {
+        _Atomic uint64_t seen = 0;
+        struct err why = {0};
+        r->objects.store = r->stores[i];
+        if (fetch_list(r->fetch, r->stores[i], LISTINGS, take_item, &r->objects, &seen, &why) &&
+            !(why.class == ERR_CANCELLED && r->objects.n == r->objects.most)) {
+            *err = why;
+            return -1;
+        }
     }
     if (!r->objects.n)
-        return err_set(err, ERR_NOT_FOUND, "nothing to fetch: %s: the listing is empty",
-                       store_uri(r->store));
+        return err_set(err, ERR_NOT_FOUND, "nothing to fetch: %s: the listing is empty", set);
     return 0;
 }
 
@@ -120,7 +126,7 @@ static void begin(struct run *r, const struct object *o)
     struct get *g = xcalloc(1, sizeof *g);
     *g = (struct get){.run = r, .buf = buf, .len = len};
     struct fetch_get get = {
-        .store = r->store,
+        .store = o->store,
         .key = o->key,
         .key_len = o->key_len,
         .len = len,
@@ -173,9 +179,9 @@ static int report(struct run *r, double seconds, bool json, struct err *err)
     return print_out(&out, err);
 }
 
-static int fetch_all(struct run *r, const struct bench_options *o, struct err *err)
+static int fetch_all(struct run *r, const char *set, const struct bench_options *o, struct err *err)
 {
-    if (list_objects(r, err))
+    if (list_objects(r, set, err))
         return -1;
     struct progress progress;
     progress_init(&progress, o->quiet);
@@ -201,8 +207,9 @@ static void run_release(struct run *r)
 {
     if (r->fetch)
         fetch_free(r->fetch);
-    if (r->store)
-        store_close(r->store);
+    for (size_t i = 0; i < r->n_stores; i++)
+        store_close(r->stores[i]);
+    free(r->stores);
     pool_free(r->pool);
     for (size_t i = 0; i < r->objects.n; i++) {
         free(r->objects.items[i].key);
@@ -214,24 +221,37 @@ static void run_release(struct run *r)
 }
 
 /* What a mount shows comes from there; keys and endpoint are those of our own options. */
-static int uri_of(const char *set, char **ret, struct err *err)
+static int set_of(const char *arg, char **ret, struct err *err)
 {
     cleanup_mount struct control_mount m = {0};
-    cleanup_json struct json_doc *answer = NULL;
-    if (strstr(set, "://") || mount_of(set, &m, NULL, NULL)) {
-        *ret = xstrdup(set);
-        return 0;
-    }
-    if (ask_status(&m, &answer, err))
+    int is_mount = mount_of_set(arg, &m, err);
+    if (is_mount < 0)
         return -1;
-    struct json root = json_root(answer), status = json_get(&root, "status");
-    *ret = xstrdup(json_str_at(&status, "uri"));
+    *ret = xstrdup(is_mount ? m.uri : arg);
     return 0;
+}
+
+static int open_stores(struct run *r, const char *set, const struct store_conf *conf,
+                       struct err *err)
+{
+    struct set sources;
+    int result = 0;
+    if (volume_sources(&sources, set, err))
+        return -1;
+    r->stores = xcalloc(sources.n ? sources.n : 1, sizeof *r->stores);
+    for (size_t i = 0; i < sources.n && !result; i++) {
+        result = store_open(&r->stores[i], sources.sources[i].uri, conf, err);
+        r->n_stores += !result;
+        if (!result)
+            result = store_creds_refresh(r->stores[i], false, err);
+    }
+    set_release(&sources);
+    return result;
 }
 
 int bench_fetch(const char *set, const struct bench_options *o, struct err *err)
 {
-    cleanup_free char *uri = NULL;
+    cleanup_free char *source = NULL;
     struct run r = {.objects.most = o->samples ? (size_t)o->samples : SIZE_MAX};
     struct store_conf store;
     struct fetch_conf fetch;
@@ -242,13 +262,11 @@ int bench_fetch(const char *set, const struct bench_options *o, struct err *err)
     fetch_conf_defaults(&fetch);
     fetch.connections = (unsigned)o->connections;
     fetch.hedge = false; /* what the store gives, not what we make of it */
-    int result = uri_of(set, &uri, err) || store_open(&r.store, uri, &store, err) ? -1 : 0;
+    int result = set_of(set, &source, err) || open_stores(&r, source, &store, err) ? -1 : 0;
     if (!result)
         result = fetch_new(&r.fetch, &fetch, err);
     if (!result)
-        result = store_creds_refresh(r.store, false, err);
-    if (!result)
-        result = fetch_all(&r, o, err);
+        result = fetch_all(&r, source, o, err);
     run_release(&r);
     return result;
 }

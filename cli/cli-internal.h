@@ -5,6 +5,7 @@
  *   commands.c  the table of commands
  *   options.c   option rows that several commands share, and what they become
  *   owner.c     which folder belongs to a set; making and removing folders
+ *   mounts.c    which mount is meant, and what in it
  *   kept.c      the options of a mount as every process that serves it takes them up
  *   daemon.c    a process in the background whose start is waited for
  *   interrupt.c commands that end in order when they are interrupted
@@ -219,15 +220,22 @@ void owner_to_volume(const struct owner *o, struct volume_conf *ret);
 /* "s3-bucket-train-0123456789abcdef" from a URI and what identifies the set. Pure. */
 char *owner_name(const char *uri, const void *identity, size_t len);
 
+/* --- naming mounts (mounts.c) ----------------------------------------------------------------- */
+
 /* The absolute path of a mount point that may be dead: only its parent is looked at. */
 int mount_path(const char *path, char **ret, struct err *err);
-/* The registered mount that `path` lies in, its process alive. `ret_below` (may be NULL) gets the
- * rest of the path, "" for the mount point itself. */
+/* The registered mount that `path` lies in, its process alive. `ret_below` gets the rest of the
+ * path, "" for the mount point itself. NULL: the whole mount is meant, and a path below it is
+ * NOT_FOUND. */
 int mount_of(const char *path, struct control_mount *ret, char **ret_below, struct err *err);
+/* Is this SET a mount? 1: that one. 0: a URI, a file, or what is not there. -1: a mount whose
+ * processes have ended, or what lies below a mount and is no file. */
+int mount_of_set(const char *set, struct control_mount *ret, struct err *err);
 /* The live mount whose owner's folder this is. */
 bool mount_by_folder(const char *dir, struct control_mount *ret);
-/* A user's path as one below the mount: absolute ones must lie in it, others are relative to it, or
- * to this folder if that leads into the mount and the mount has no such name. */
+/* A user's path as one below the mount, "" for its root: absolute ones must lie in it, through
+ * links or not; others are relative to it, or to this folder if that leads into the mount and the
+ * mount has no such name. "" is refused: an unset variable is not everything. */
 int path_in_mount(const struct control_mount *m, const char *path, char **ret, struct err *err);
 static inline void cleanup_mount_fn(struct control_mount *m)
 {

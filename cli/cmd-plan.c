@@ -73,7 +73,10 @@ static int open_set(const char *set, struct planning *g, struct err *err)
     const struct plan_options *o = g->options;
     cleanup_mount struct control_mount m = {0};
     struct stat st;
-    if (!strstr(set, "://") && mount_of(set, &m, NULL, NULL) == 0) {
+    int is_mount = mount_of_set(set, &m, err);
+    if (is_mount < 0)
+        return -1;
+    if (is_mount) {
         /* The socket lies in the owner's folder, and so do the versions. */
         cleanup_free char *dir = xstrndup(m.socket, (size_t)(strrchr(m.socket, '/') - m.socket));
         if (!g->has_room)

@@ -226,15 +226,11 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     cleanup_mount struct control_mount m = {0};
     struct store_conf store;
     cleanup_owner struct owner owner = {0};
-    struct err no_mount = {0};
     if (o->out && catalog_may_copy_to(o->out, err))
         return err_wrap(err, "-o");
-    if (!strstr(set, "://") && mount_of(set, &m, NULL, &no_mount) == 0)
-        return scan_mount(&m, o, err);
-    if (no_mount.class == ERR_FAILED) { /* a dead one: no folder of samples */
-        *err = no_mount;
-        return -1;
-    }
+    int is_mount = mount_of_set(set, &m, err);
+    if (is_mount)
+        return is_mount < 0 ? -1 : scan_mount(&m, o, err);
     store_conf_of(&o->store, &store);
     if (owner_resolve(&owner, set, &o->set, &store, err))
         return -1;

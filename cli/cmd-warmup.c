@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "mem.h"
 #include "warmup-internal.h"
@@ -230,22 +231,32 @@ static int warm_unmounted(const char *set, const struct path_list *paths,
     return report(&result, o, err);
 }
 
+/* A set file or a catalog. (A folder is a mount that is not there, rather than a source.) */
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 static int run(const struct conf *conf, const void *options, struct err *err)
 {
     static char root[] = "";
     const struct warmup_options *o = options;
     const struct control_mount unmounted = {.mountpoint = root};
     cleanup_path_list struct path_list paths = {0};
-    const char *target = conf_arg(conf, 0);
-    if (strstr(target, "://"))
-        return take_paths(&paths, &unmounted, "", conf, o, err)
-                   ? -1
-                   : warm_unmounted(target, &paths, o, err);
     cleanup_mount struct control_mount m = {0};
     cleanup_free char *below = NULL;
-    if (mount_of(target, &m, &below, err) || take_paths(&paths, &m, below, conf, o, err))
+    const char *target = conf_arg(conf, 0);
+    bool is_uri = strstr(target, "://") != NULL;
+    struct err why = {0};
+    bool is_mount = !is_uri && mount_of(target, &m, &below, &why) == 0;
+    if (!is_mount && !is_uri && !(why.class == ERR_NOT_FOUND && is_file(target))) {
+        *err = why;
         return -1;
-    return warm_mount(&m, &paths, o, err);
+    }
+    if (take_paths(&paths, is_mount ? &m : &unmounted, is_mount ? below : "", conf, o, err))
+        return -1;
+    return is_mount ? warm_mount(&m, &paths, o, err) : warm_unmounted(target, &paths, o, err);
 }
 
 const struct command cmd_warmup = {
@@ -254,7 +265,8 @@ const struct command cmd_warmup = {
     .summary = "bring samples into the cache before they are read",
     .about =
         "Fetches all samples of the mount, or those at and below PATH (below the mount, as it "
-        "is named from here, or absolute). A SET (a URI) needs no mount: give it the --cache and "
+        "is named from here, or absolute). A SET (a URI, a set file or a catalog) needs no mount: "
+        "give it the --cache and "
         "the keys that the mount will have. It is refused before its first byte if they cannot "
         "fit. Interrupting it stops it; what was fetched stays.\n\n"
         "Of a divided set (mount or set: partition=I/P; or --partition) only this node's share "

@@ -114,7 +114,13 @@ int set_from_arg(struct set *ret, const char *arg, struct err *err)
         return 0;
     }
     cleanup_bytes struct bytes text = {0};
-    if (read_small_file(arg, &text, NULL, err))
+    int unread = read_small_file(arg, &text, NULL, err);
+    if (text.data && strncmp(text.data, "SQLite format 3", 15) == 0)
+        return err_set(err, ERR_USAGE,
+                       "not a set file: %s: it is a catalog, one version of a set (want the set "
+                       "itself: its address or its set file)",
+                       arg);
+    if (unread)
         return err_wrap(err, "set file");
     if (!text.len || text.data[strspn(text.data, " \t\r\n")] != '{')
         return err_set(

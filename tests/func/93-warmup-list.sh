@@ -27,5 +27,51 @@ refused 3 "$T/none" sampan warmup "$MNT" --from "$T/none"
 refused 1 "read the list: Is a directory" sampan warmup "$MNT" --from "$SRC"
 for share in 0/0 3/0 0/65536 7/7 -1/3 1/2/3 x; do refused 2 partition sampan warmup "$MNT" --partition "$share"; done
 refused 2 "only 6 samples" sampan warmup "$MNT" --partition 0/7
+refused 2 "empty path" sampan warmup "$MNT" ""
 expect "brought by what was refused" "$(status cache.samples)" 0
+
+# A name is what it leads to: through links to the mount, with dots in it, from the folder where one is.
+ln -s "$MNT" "$T/link"
+mkdir "$T/beside"
+brings() { # SAMPLES WORD… : of an empty cache
+    sampan clear "$MNT" >"$T/out"
+    sampan warmup "${@:2}" --json --quiet >"$T/out" || fail "warmup ${*:2}"
+    expect "samples of ${*:2}" "$(field samples <"$T/out")" "$1"
+}
+for name in "$T/link/class-000" "$T/beside/../link/./class-000/" "$MNT/class-001/../class-000" "$MNT//class-000/." ./class-000//; do
+    brings 3 "$MNT" "$name"
+done
+for set in "$T/link" "$T/link/." "$T/beside/../link" "$MNT/class-001/.."; do brings 1 "$set" class-000/000000.bin; done
+cd "$T"
+brings 3 link link/class-000
+brings 3 link beside/../link/class-000
+cd "$MNT/class-001"
+brings 1 .. ../class-000/000001.bin
+brings 1 "$T/link" 000001.bin
+refused 2 "beside/x: not below $MNT" sampan warmup "$MNT" "$T/link/../beside/x"
+cd "$T"
+warm links "$T/link/class-000/000000.bin" "$MNT/./class-001" >"$T/out"
+expect "samples of a list" "$(field samples <"$T/out")" 4
+
+# All of a mount is meant by its mount point alone: not by what lies in it, is not there, or is empty.
+for verb in "evict --to 0" status flush stats "scan --quiet" upgrade "plan --sampler sequence" "bench fetch"; do
+    for below in nosuch class-000; do
+        refused 3 "$below: not a mount point .it lies in the mount $MNT:" sampan $verb "$MNT/$below"
+    done
+done
+refused 3 "not a mount point" sampan set "$MNT/class-000" memory=64MiB
+refused 2 "empty path" sampan clear "$MNT" ""
+refused 2 "empty path" sampan clear "$MNT" class-000 ""
+expect "left by what was refused" "$(status cache.samples)" 4
 unmount
+
+# A set file and a catalog are sets, too.
+printf '{"sources":[{"uri":"file://%s/class-000","at":"a/"},{"uri":"file://%s/class-001","at":"b/"}]}' "$SRC" "$SRC" >"$T/set.json"
+sampan scan "$T/set.json" --cache "ssd:$T/cache-set=1GiB" -o "$T/catalog" --quiet >"$T/out"
+for set in "$T/set.json" "$T/catalog"; do
+    sampan warmup "$set" b a/000000.bin --cache "ssd:$T/cache-$(basename "$set").d=1GiB" --json --quiet >"$T/out"
+    expect "samples of $set" "$(field samples <"$T/out")" 4
+    expect "objects of $set" "$(sampan bench fetch "$set" --json --quiet | field objects)" 6
+done
+refused 2 "it is a catalog" sampan sync "$T/catalog" "file://$T/copy"
+refused 3 "$T/beside: no mount" sampan warmup "$T/beside"
