@@ -56,7 +56,7 @@ static int add_path(struct json_writer *w, const struct control_mount *m, const 
     cleanup_free char *path = NULL;
     if (path_in_mount(m, word, &path, err))
         return -1;
-    jw_str(w, NULL, path);
+    jw_name(w, NULL, path);
     return 0;
 }
 
@@ -68,7 +68,7 @@ int ask_paths(struct json_writer *w, const struct control_mount *m, const char *
         return 0;
     jw_array(w, "paths");
     if (has_below)
-        jw_str(w, NULL, below);
+        jw_name(w, NULL, below);
     for (size_t i = first; i < conf_n_args(conf); i++)
         if (add_path(w, m, conf_arg(conf, i), err))
             return -1;

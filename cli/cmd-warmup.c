@@ -190,7 +190,7 @@ static int warm_mount(const struct control_mount *m, const struct path_list *pat
     if (paths->n) {
         jw_array(&w, "paths");
         for (size_t i = 0; i < paths->n; i++)
-            jw_str(&w, NULL, paths->items[i]);
+            jw_name(&w, NULL, paths->items[i]);
         jw_end(&w);
     }
     if (o->partition)

@@ -3,10 +3,10 @@
 
 static int find_sample(struct request *r, struct entry *ret, struct err *err)
 {
-    const char *path;
+    cleanup_free char *path = NULL;
     int64_t id;
     if (json_has(&r->root, "path")) {
-        if (json_str(&r->root, "path", &path, err))
+        if (json_name(&r->root, "path", &path, err))
             return -1;
         struct catalog *c = volume_catalog(r->volume);
         int rc = catalog_find(c, path, ret, err);

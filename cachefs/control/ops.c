@@ -139,13 +139,19 @@ int request_paths(const struct json *root, const char ***ret, size_t *n, struct 
         return err_set(err, ERR_USAGE, "paths: empty (leave it out to mean everything)");
     if (count > PATHS_MAX)
         return err_set(err, ERR_LIMIT, "paths: %zu of them: at most %d", count, PATHS_MAX);
-    cleanup_free const char **all = xcalloc(count, sizeof *all);
+    cleanup_bytes struct bytes names = {0};
     for (size_t i = 0; i < count; i++) {
         struct json path = json_at(&paths, i);
-        if (json_as_str(&path, &all[i], err))
+        cleanup_free char *name = NULL;
+        if (json_as_name(&path, &name, err))
             return -1;
+        bytes_add(&names, name, strlen(name) + 1);
     }
-    *ret = take_ptr(&all);
+    const char **all = xmalloc(count * sizeof *all + names.len);
+    char *name = memcpy(all + count, names.data, names.len);
+    for (size_t i = 0; i < count; i++, name += strlen(name) + 1)
+        all[i] = name;
+    *ret = all;
     *n = count;
     return 0;
 }

@@ -111,7 +111,7 @@ void leases_return(struct connection *c);
 int lease_note(struct connection *c, uint64_t lease, struct err *err);
 bool lease_return(struct connection *c, uint64_t lease);
 
-/* The "paths" of a request: NULL and 0 if absent. Borrowed from the request; free the array. */
+/* The "paths" of a request: NULL and 0 if absent. One block: free the array. */
 int request_paths(const struct json *root, const char ***ret, size_t *n, struct err *err);
 
 void *connection_main(void *connection);

@@ -113,6 +113,31 @@ void jw_str(struct json_writer *w, const char *key, const char *value)
         jw_raw(w, key, "null");
 }
 
+static bool is_utf8(const char *text)
+{
+    size_t left = strlen(text);
+    for (size_t n; left; text += n, left -= n) {
+        n = utf8_len((const unsigned char *)text, left);
+        if (!n)
+            return false;
+    }
+    return true;
+}
+
+void jw_name(struct json_writer *w, const char *key, const char *name)
+{
+    if (is_utf8(name)) {
+        jw_str(w, key, name);
+        return;
+    }
+    cleanup_bytes struct bytes hex = {0};
+    for (; *name; name++)
+        bytes_addf(&hex, "%02x", (unsigned char)*name);
+    jw_object(w, key);
+    jw_str(w, "hex", hex.data);
+    jw_end(w);
+}
+
 void jw_int(struct json_writer *w, const char *key, int64_t value)
 {
     item(w, key);

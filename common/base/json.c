@@ -217,6 +217,44 @@ int json_as_str(const struct json *j, const char **ret, struct err *err)
     return 0;
 }
 
+static int nibble(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int json_as_name(const struct json *j, char **ret, struct err *err)
+{
+    static const char *const keys[] = {"hex", NULL};
+    const char *text = "";
+    if (!json_is_object(node_of(j))) {
+        if (json_as_str(j, &text, err))
+            return -1;
+        *ret = xstrdup(text);
+        return 0;
+    }
+    struct json hex = json_get(j, "hex");
+    if (json_only_keys(j, keys, err) || json_as_str(&hex, &text, err))
+        return -1;
+    size_t len = strlen(text) / 2;
+    cleanup_free char *name = xcalloc(len + 1, 1);
+    bool good = strlen(text) % 2 == 0;
+    for (size_t i = 0; i < len && good; i++) {
+        int high = nibble(text[2 * i]), low = nibble(text[2 * i + 1]);
+        good = high >= 0 && low >= 0 && (high || low);
+        name[i] = (char)(good ? high << 4 | low : 0);
+    }
+    if (!good)
+        return unwanted(&hex, "a name's bytes as pairs of hexadecimal digits", err);
+    *ret = take_ptr(&name);
+    return 0;
+}
+
+int json_name(const struct json *obj, const char *key, char **ret, struct err *err)
+{
+    struct json j = json_get(obj, key);
+    return json_as_name(&j, ret, err);
+}
+
 int json_as_int(const struct json *j, int64_t min, int64_t max, int64_t *ret, struct err *err)
 {
     if (!json_is_integer(node_of(j)))

@@ -61,6 +61,9 @@ int json_int_or(const struct json *obj, const char *key, int64_t min, int64_t ma
 int json_bool_or(const struct json *obj, const char *key, bool dflt, bool *ret, struct err *err);
 /* The value of a node itself (array elements). */
 int json_as_str(const struct json *j, const char **ret, struct err *err);
+/* A name of a file, as jw_name() writes them: its very bytes, in memory of its own. */
+int json_as_name(const struct json *j, char **ret, struct err *err);
+int json_name(const struct json *obj, const char *key, char **ret, struct err *err);
 int json_as_int(const struct json *j, int64_t min, int64_t max, int64_t *ret, struct err *err);
 int json_want_array(const struct json *j, struct err *err);
 int json_want_object(const struct json *j, struct err *err);
@@ -99,6 +102,9 @@ void jw_array(struct json_writer *w, const char *key);
 void jw_end(struct json_writer *w); /* closes the innermost object or array */
 void jw_str(struct json_writer *w, const char *key, const char *value); /* NULL value: null */
 void jw_strn(struct json_writer *w, const char *key, const char *value, size_t len);
+/* A name of a file, which may be any bytes: the string, or {"hex":DIGITS} where that is not UTF-8.
+ */
+void jw_name(struct json_writer *w, const char *key, const char *name);
 void jw_int(struct json_writer *w, const char *key, int64_t value);
 void jw_uint(struct json_writer *w, const char *key, uint64_t value);
 void jw_num(struct json_writer *w, const char *key, double value); /* 3 decimals; NaN: null */

@@ -8,8 +8,8 @@
  *
  * Every mount on this machine is registered by a file in control_registry_dir(): one JSON object
  * {"mountpoint","uri","socket","pid","pids","start_ticks","keeper_pid","keeper_ticks","started"};
- * "pids" is the number of the PID namespace. A stale one (its processes gone, or the mount not
- * there) is what `doctor` and `umount` clean up.
+ * the first three as jw_name() writes names; "pids" is the number of the PID namespace. A stale one
+ * (its processes gone, or the mount not there) is what `doctor` and `umount` clean up.
  */
 #ifndef SAMPAN_CONTROL_H
 #define SAMPAN_CONTROL_H

@@ -118,9 +118,9 @@ int control_register(const char *mountpoint, const char *uri, const char *socket
     struct json_writer w;
     jw_init(&w, &text);
     jw_object(&w, NULL);
-    jw_str(&w, "mountpoint", mountpoint);
-    jw_str(&w, "uri", uri);
-    jw_str(&w, "socket", socket_path);
+    jw_name(&w, "mountpoint", mountpoint);
+    jw_name(&w, "uri", uri);
+    jw_name(&w, "socket", socket_path);
     jw_int(&w, "pid", getpid());
     jw_uint(&w, "pids", pid_namespace());
     jw_uint(&w, "start_ticks", start_ticks(getpid()));
@@ -196,24 +196,24 @@ static int entry_parse(const struct bytes *text, struct control_mount *ret, stru
     if (json_parse(&doc, "register of mounts", text->data, text->len, err))
         return -1;
     struct json root = json_root(doc);
-    const char *mountpoint, *uri, *socket_path;
+    struct control_mount m = {0};
     struct process owner, keeper;
     int64_t pids, started;
-    if (json_want_object(&root, err) || json_str(&root, "mountpoint", &mountpoint, err) ||
-        json_str(&root, "uri", &uri, err) || json_str(&root, "socket", &socket_path, err) ||
+    if (json_want_object(&root, err) || json_name(&root, "mountpoint", &m.mountpoint, err) ||
+        json_name(&root, "uri", &m.uri, err) || json_name(&root, "socket", &m.socket, err) ||
         json_int(&root, "pid", 1, INT32_MAX, &owner.pid, err) ||
         json_int(&root, "start_ticks", 0, INT64_MAX, &owner.ticks, err) ||
         json_int_or(&root, "pids", 0, INT64_MAX, 0, &pids, err) ||
         json_int_or(&root, "keeper_pid", 0, INT32_MAX, 0, &keeper.pid, err) ||
         json_int_or(&root, "keeper_ticks", 0, INT64_MAX, 0, &keeper.ticks, err) ||
-        json_int(&root, "started", 0, INT64_MAX, &started, err))
+        json_int(&root, "started", 0, INT64_MAX, &started, err)) {
+        control_mount_release(&m);
         return -1;
-    *ret = (struct control_mount){.mountpoint = xstrdup(mountpoint),
-                                  .uri = xstrdup(uri),
-                                  .socket = xstrdup(socket_path),
-                                  .started = started,
-                                  .mounted = is_mounted(mountpoint)};
-    find_processes(ret, &owner, &keeper, pids);
+    }
+    m.started = started;
+    m.mounted = is_mounted(m.mountpoint);
+    find_processes(&m, &owner, &keeper, pids);
+    *ret = m;
     return 0;
 }
 

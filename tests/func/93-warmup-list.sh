@@ -65,6 +65,27 @@ refused 2 "empty path" sampan clear "$MNT" class-000 ""
 expect "left by what was refused" "$(status cache.samples)" 4
 unmount
 
+# Names are bytes, those of mount points, too.
+odd=$'h\xff'
+mkdir "$SRC/$odd" "$T/$odd"
+echo x >"$SRC/$odd/a"$'\xe4'
+echo y >"$SRC/$odd/b"
+CACHE=$T/cache-$odd
+mount_set "file://$SRC" # the set's copy of before is elsewhere
+expect "samples" "$(warm odd "$odd/a"$'\xe4' class-000 | field samples)" 4
+expect "a folder" "$(sampan warmup "$MNT" "$MNT/$odd" --json | field samples)" 2
+expect "behind" "$(sampan warmup "$MNT" "$odd" --background --json | field started)" true
+warmed() { [ "$(status warmup.state)" = done ]; }
+until_true 10 warmed
+expect "dropped" "$(sampan clear "$MNT" "$odd/b" --json | field samples)" 1
+unmount
+mounts() { (MNT=$T/$odd && mount_set "file://$SRC"); }
+mounts
+expect "samples" "$(sampan warmup "$T/$odd" "$T/$odd/$odd" --json | field samples)" 2
+sampan status "$T/$odd" >"$T/out"
+sampan set "$T/$odd" bandwidth=50Mbit
+sampan umount "$T/$odd"
+
 # A set file and a catalog are sets, too.
 printf '{"sources":[{"uri":"file://%s/class-000","at":"a/"},{"uri":"file://%s/class-001","at":"b/"}]}' "$SRC" "$SRC" >"$T/set.json"
 sampan scan "$T/set.json" --cache "ssd:$T/cache-set=1GiB" -o "$T/catalog" --quiet >"$T/out"

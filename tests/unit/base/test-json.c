@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "json.h"
+#include "mem.h"
 
 static struct json_doc *parse(const char *text)
 {
@@ -10,6 +11,45 @@ static struct json_doc *parse(const char *text)
     struct err e = {0};
     cr_assert_eq(json_parse(&d, "set.json", text, strlen(text), &e), 0, "%s", e.msg);
     return d;
+}
+
+Test(json, names_are_bytes)
+{
+    static const char *const names[] = {"",     "a b", "h\xc3\xa9", "h\xff", "\xed\xa0\x80\n\"",
+                                        "a\xc3"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        cleanup_bytes struct bytes text = {0};
+        cleanup_free char *back = NULL;
+        struct json_writer w;
+        struct err e = {0};
+        jw_init(&w, &text);
+        jw_object(&w, NULL);
+        jw_name(&w, "name", names[i]);
+        jw_end(&w);
+        cleanup_json struct json_doc *d = parse(text.data);
+        struct json root = json_root(d);
+        cr_expect_eq(json_name(&root, "name", &back, &e), 0, "%s", e.msg);
+        cr_expect_str_eq(back, names[i]);
+    }
+}
+
+Test(json, refuses_what_is_no_name)
+{
+    static const char *const texts[] = {"{}",
+                                        "{\"name\":7}",
+                                        "{\"name\":{}}",
+                                        "{\"name\":{\"hex\":7}}",
+                                        "{\"name\":{\"hex\":\"fff\"}}",
+                                        "{\"name\":{\"hex\":\"0g\"}}",
+                                        "{\"name\":{\"hex\":\"6100\"}}",
+                                        "{\"name\":{\"hex\":\"ff\",\"more\":1}}"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        cleanup_json struct json_doc *d = parse(texts[i]);
+        struct json root = json_root(d);
+        char *name = NULL;
+        cr_expect_eq(json_name(&root, "name", &name, NULL), -1, "%s", texts[i]);
+        cr_expect_null(name);
+    }
 }
 
 Test(json, reads_values)
