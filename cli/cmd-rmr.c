@@ -201,6 +201,19 @@ static int remove_all(struct target *all, size_t n, const struct rmr_options *o,
     return 0;
 }
 
+static int say_interrupted(const struct target *all, size_t n, struct err *err)
+{
+    uint64_t removed = 0, objects = 0;
+    for (size_t i = 0; i < n; i++) {
+        removed += all[i].counts.removed;
+        objects += all[i].counts.objects;
+    }
+    return err_set(err, ERR_CANCELLED,
+                   "interrupted: %" PRIu64 " of %" PRIu64
+                   " objects were removed (the same call removes the rest)",
+                   removed, objects);
+}
+
 static int run(const struct conf *conf, const void *options, struct err *err)
 {
     const struct rmr_options *o = options;
@@ -216,12 +229,15 @@ static int run(const struct conf *conf, const void *options, struct err *err)
         result = find(&all[i], conf_arg(conf, i), o, err);
     for (size_t i = 0; i < n && result == 0; i++)
         result = confirm(&all[i], o, err);
-    if (result == 0)
+    bool agreed = result == 0;
+    if (agreed)
         result = remove_all(all, n, o, &t, err);
     progress_end(&t.progress);
     jw_end(&t.writer);
-    if (result == 0)
-        result = report(all, n, o, &t, err);
+    if (result && agreed && err->class == ERR_CANCELLED)
+        say_interrupted(all, n, err);
+    if (agreed && report(all, n, o, &t, result ? NULL : err))
+        result = -1;
     for (size_t i = 0; i < n; i++) {
         failed += all[i].counts.failed;
         target_release(&all[i]);
@@ -242,7 +258,9 @@ const struct command cmd_rmr = {
         "folder are removed, not followed; a whole bucket needs --yes --all.\n\n"
         "What is removed lies for a day in .trash/ beside it, which sets do not show, unless "
         "--skip-trash is given; the next rmr beside it removes what is older.\n\n"
-        "The exit code is 1 if something could not be removed.",
+        "Interrupted it ends within seconds and says how much was removed; nothing lies in both "
+        "places, unless the store did not answer. The exit code is 1 if something could not be "
+        "removed.",
     .min_args = 1,
     .max_args = -1,
     .rows = rows,

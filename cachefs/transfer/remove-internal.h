@@ -37,9 +37,13 @@ struct removal {
 int remove_keys(struct removal *r, struct sorter *keys, struct names *folders, const char *trash,
                 const struct remove_watch *watch, struct remove_counts *counts, struct err *err);
 
+/* Was it told to stop? `watch` may be NULL. */
+bool remove_is_over(const struct remove_watch *watch);
+
 /* remove-trash.c */
 char *trash_folder(void); /* ".trash/TIME-N/" of now */
-void trash_expire(struct removal *r, struct remove_counts *counts);
+void trash_expire(struct removal *r, const struct remove_watch *watch,
+                  struct remove_counts *counts);
 bool store_renames(const struct store *s);
 
 #endif

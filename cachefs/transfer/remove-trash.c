@@ -75,17 +75,18 @@ static int on_local(void *arg, const char *key, const struct stat *st, struct er
 }
 
 /* Best effort: what stays is tried again by the next removal. */
-void trash_expire(struct removal *r, struct remove_counts *counts)
+void trash_expire(struct removal *r, const struct remove_watch *watch, struct remove_counts *counts)
 {
     const char *tmp = secure_getenv("TMPDIR");
     struct expiring x = {.r = r, .keys = sorter_new(tmp && *tmp ? tmp : "/tmp", SORT_MEMORY)};
     struct remove_counts done = {0};
+    const struct remove_watch quiet = {.stop = watch ? watch->stop : NULL};
     int result =
         store_caps(r->parent) & STORE_LOCAL
             ? store_local_walk(r->parent, STORE_TRASH, on_local, &x, NULL)
             : fetch_list_below(r->fetch, r->parent, STORE_TRASH, LIST_PARALLEL, on_item, &x, NULL);
     if (result == 0 && (x.n || x.folders.n))
-        remove_keys(r, x.keys, &x.folders, "", NULL, &done, NULL);
+        remove_keys(r, x.keys, &x.folders, "", &quiet, &done, NULL);
     counts->expired = done.removed;
     names_release(&x.folders);
     sorter_free(x.keys);

@@ -1,5 +1,9 @@
-/* Removing key by key: workers take keys from the sorter, copy each into the trash where that is
- * wanted, and delete in batches; the folders go last, the deepest first. */
+/*
+ * Removing key by key: workers take keys from the sorter, copy each into the trash where that is
+ * wanted, and delete in batches; the folders go last, the deepest first. Told to stop they begin no
+ * other copy and delete what they have copied, so that nothing lies in both places; what does not
+ * answer is waited for no longer than STOP_AFTER_NS.
+ */
 #include <string.h>
 
 #include "clock.h"
@@ -7,7 +11,9 @@
 
 #define WORKERS       16
 #define BATCH         1000
+#define COPIES        16 /* of a helping: how far a worker is behind what is told of it */
 #define TELL_EVERY_NS (100 * NS_PER_MS)
+#define STOP_AFTER_NS (3 * NS_PER_S)
 
 struct work {
     struct removal *r;
@@ -18,21 +24,29 @@ struct work {
     struct sorter *keys;
     struct remove_counts *counts;
     unsigned running;
-    bool broken; /* the sorter failed: `err` */
+    size_t helping; /* keys that a worker takes at once */
+    bool broken;    /* the sorter failed: `err` */
     struct err err;
 };
 
+bool remove_is_over(const struct remove_watch *watch)
+{
+    return watch && watch->stop && atomic_load(watch->stop);
+}
+
 static bool is_over(const struct work *w)
 {
-    return w->watch && w->watch->stop && atomic_load(w->watch->stop);
+    return remove_is_over(w->watch);
 }
 
 static void not_removed(void *arg, const char *key, const struct err *why)
 {
     struct work *w = arg;
     ACQUIRE(&w->lock);
-    w->counts->failed++;
     w->counts->removed--;
+    if (why->class == ERR_CANCELLED && is_over(w))
+        return; /* it was only not waited for */
+    w->counts->failed++;
     if (w->watch && w->watch->failed)
         w->watch->failed(w->watch->arg, key, why->msg);
 }
@@ -77,29 +91,31 @@ static void move_all(struct work *w, struct names *names)
     }
 }
 
-/* Copies into the trash; what could not be copied is taken out of `names`. */
+/* Copies into the trash; what was not copied is taken out of `names`. */
 static void copy_all(struct work *w, struct names *names, const uint64_t sizes[BATCH])
 {
     size_t kept = 0;
     for (size_t i = 0; i < names->n; i++) {
         char *key = names->list[i];
+        if (is_over(w)) {
+            free(key);
+            continue;
+        }
         cleanup_free char *to = xasprintf("%s%s", w->trash, key);
         struct err err = {0};
         int result = sizes[i] > FETCH_COPY_MAX
                          ? err_set(&err, ERR_LIMIT,
                                    "too large to be copied into the trash (use --skip-trash)")
                          : fetch_copy(w->r->fetch, w->r->parent, to, w->r->parent, key, "", &err);
-        if (result == 0 && !is_over(w)) {
+        if (result == 0) {
             names->list[kept++] = key;
             continue;
         }
-        if (result) {
-            {
-                ACQUIRE(&w->lock);
-                w->counts->removed++; /* taken back with the failure */
-            }
-            not_removed(w, key, &err);
+        {
+            ACQUIRE(&w->lock);
+            w->counts->removed++; /* taken back with the failure */
         }
+        not_removed(w, key, &err);
         free(key);
     }
     names->n = kept;
@@ -110,8 +126,7 @@ static void *worker_main(void *arg)
     struct work *w = arg;
     uint64_t *sizes = xcalloc(BATCH, sizeof *sizes);
     for (struct names names = {0}; !is_over(w); names_release(&names)) {
-        /* Copies take their time: small helpings keep all workers busy. */
-        take_keys(w, &names, sizes, *w->trash ? BATCH / 10 : BATCH);
+        take_keys(w, &names, sizes, w->helping);
         if (names.n == 0)
             break;
         if (*w->trash && store_renames(w->r->parent)) {
@@ -134,9 +149,17 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
+/* Copies take their time: helpings are so small that all workers have some. */
+static size_t helping_of(const struct work *w)
+{
+    uint64_t each = w->counts->objects / WORKERS;
+    return !*w->trash ? BATCH : each < 1 ? 1 : each > COPIES ? COPIES : (size_t)each;
+}
+
 static void wait_for_workers(struct work *w)
 {
-    for (bool running = true; running;) {
+    uint64_t over_ns = 0;
+    for (bool running = true, stopped = false; running;) {
         struct remove_counts so_far;
         {
             ACQUIRE(&w->lock);
@@ -144,6 +167,12 @@ static void wait_for_workers(struct work *w)
                 cond_wait_for(&w->ended, &w->lock, TELL_EVERY_NS);
             running = w->running;
             so_far = *w->counts;
+        }
+        if (is_over(w) && !over_ns)
+            over_ns = clock_mono_ns();
+        if (running && over_ns && !stopped && clock_mono_ns() - over_ns > STOP_AFTER_NS) {
+            fetch_stop(w->r->fetch);
+            stopped = true;
         }
         if (w->watch && w->watch->progress)
             w->watch->progress(w->watch->arg, &so_far);
@@ -165,7 +194,7 @@ static int remove_folders(struct work *w, struct names *folders, struct err *err
             not_removed(w, key, &why);
         }
     }
-    return is_over(w) ? err_set(err, ERR_CANCELLED, "told to stop") : 0;
+    return is_over(w) ? err_set(err, ERR_CANCELLED, "interrupted") : 0;
 }
 
 int remove_keys(struct removal *r, struct sorter *keys, struct names *folders, const char *trash,
@@ -177,6 +206,7 @@ int remove_keys(struct removal *r, struct sorter *keys, struct names *folders, c
     int e = 0;
     if (sorter_rewind(keys, err))
         return -1;
+    w.helping = helping_of(&w);
     lock_init(&w.lock, RANK_VOLUME, "remove");
     cond_init(&w.ended);
     {

@@ -312,7 +312,9 @@ int remove_run(struct removal *r, bool skip_trash, const struct remove_watch *wa
     struct err ignored;
     err = err ? err : &ignored;
     cleanup_free char *key = xasprintf("%s/", r->name);
-    trash_expire(r, counts);
+    trash_expire(r, watch, counts);
+    if (remove_is_over(watch))
+        return err_set(err, ERR_CANCELLED, "interrupted");
     /* What lies in the trash already is not put there again. */
     if (skip_trash || store_is_trash(key) || store_is_trash(store_uri(r->parent)))
         folder[0] = '\0';

@@ -26,7 +26,8 @@ struct remove_watch {
     void (*failed)(void *arg, const char *key, const char *why); /* any thread, one at a time */
     void (*progress)(void *arg, const struct remove_counts *so_far);
     void *arg;
-    const atomic_bool *stop;
+    const atomic_bool
+        *stop; /* or NULL; it ends with ERR_CANCELLED within seconds, the counts true */
 };
 
 struct removal;

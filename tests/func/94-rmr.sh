@@ -56,6 +56,36 @@ AWS_ENDPOINT_URL=$PROXY_URL rmr "s3://$BUCKET/p/class-001" --yes --skip-trash ||
 expect "exit code" "$code" 4
 expect "objects left" "$(s3 keys "$BUCKET" | wc -l)" 4
 
+# copies go many at once; interrupted it ends, and says what is gone: all that, and nothing else, is in the trash
+mkdir "$T/many"
+(cd "$T/many" && for i in $(seq 96); do echo "$i" >"$i"; done)
+s3 put "$BUCKET" "$T/many" q/x/
+begin() { # FAULT : to be waited for
+    faults "$1 key=.trash/"
+    : >"$T/log/proxy.access"
+    AWS_ENDPOINT_URL=$PROXY_URL "$S" rmr "s3://$BUCKET/q/x" --yes --json >"$T/out" 2>"$T/err" &
+    running=$!
+}
+copies() { [ "$(grep -c '^PUT /.*\.trash/.* '"$2\$" "$T/log/proxy.access")" -ge "$1" ]; }
+interrupt() {
+    kill -INT $running
+    code=0
+    wait $running || code=$?
+    expect "exit code" "$code" 130
+    s3 keys "$BUCKET" >"$T/keys"
+    grep -q "interrupted: $(of removed) of $1 objects" "$T/err" || fail "no word of it: $(cat "$T/err")"
+    expect "failed" "$(of failed)" 0
+    expect "gone" "$(($1 - $(grep -c '^q/x/' "$T/keys" || true)))" "$(of removed)"
+}
+begin stall-head
+until_true 10 copies 16 "0 0" || fail "copied one after the other: $(cat "$T/log/proxy.access")"
+interrupt 96
+begin latency=200ms
+until_true 10 copies 1 "200 [0-9]*"
+interrupt 96
+expect "in the trash" "$(grep -c '^q/\.trash/' "$T/keys" || true)" "$(of removed)"
+rmr "s3://$BUCKET/q" --yes --skip-trash
+
 # a folder: links are removed, not followed
 cp -a "$SRC" "$T/dir"
 ln -s "$T/outside" "$T/dir/class-000/link"
