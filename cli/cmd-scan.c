@@ -213,8 +213,11 @@ static int scan_set(const char *set, struct owner *owner, struct store_conf *sto
     volume.fetch.connections = (unsigned)o->connections;
     volume.log = volume.fetch.log = store->log = log.log;
     volume.store = *store;
+    volume.stop = catch_interrupts();
     owner_to_volume(owner, &volume);
     int result = scan_folder(&volume, o, err);
+    if (result && atomic_load(volume.stop))
+        err_set(err, ERR_CANCELLED, "interrupted: no new version was made");
     log_file_close(&log);
     return result;
 }

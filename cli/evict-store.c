@@ -85,6 +85,7 @@ static int report(const struct retire *r, const struct evict_options *o,
     return print_out(&out, err);
 }
 
+/* What was removed is told although it was not all; the mount is not waited for then. */
 static int remove_chosen(const struct control_mount *m, struct retire *r,
                          const struct evict_options *o, struct remove_counts *n, struct err *err)
 {
@@ -92,9 +93,14 @@ static int remove_chosen(const struct control_mount *m, struct retire *r,
     struct progress progress;
     store_conf_of(&o->conf, &conf);
     progress_init(&progress, o->quiet);
-    const struct remove_watch watch = {.failed = say_failed, .progress = show, .arg = &progress};
+    const struct remove_watch watch = {say_failed, show, &progress, catch_interrupts()};
     int rc = retire_run(r, &conf, o->skip_trash, &watch, n, err);
     progress_end(&progress);
+    if (rc && err->class == ERR_CANCELLED)
+        err_set(err, ERR_CANCELLED,
+                "interrupted: %" PRIu64 " of %" PRIu64
+                " samples were removed (sampan scan %s shows what is left)",
+                n->removed, retire_samples(r), m->mountpoint);
     return rc ? -1 : ask_rescan(m, err);
 }
 
@@ -112,8 +118,9 @@ int evict_store(const struct control_mount *m, const struct evict_options *o, ui
     int rc = retire_new(&r, c, &conf, err);
     if (!rc && o->yes)
         rc = remove_chosen(m, r, o, &n, err);
-    if (!rc)
-        rc = report(r, o, &n, err);
+    bool told = !rc || (o->yes && err->class == ERR_CANCELLED);
+    if (told && report(r, o, &n, rc ? NULL : err))
+        rc = -1;
     retire_free(r);
     catalog_unref(c);
     return rc ? rc : n.failed ? 1 : 0;

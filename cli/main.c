@@ -63,13 +63,25 @@ static int complain(const char *command, const struct err *err)
     return code ? code : 1;
 }
 
+/* What a command says that has nothing to take back when it is interrupted; a handler has no other
+ * way to it. */
+static char interrupted_text[64];
+
 static void interrupted(int signal)
 {
     (void)signal;
-    static const char end[] = "\r\033[K";
-    if (isatty(STDERR_FILENO) && write(STDERR_FILENO, end, sizeof end - 1) < 0)
+    static const char clear[] = "\r\033[K"; /* a bar may stand there */
+    if (isatty(STDERR_FILENO) && write(STDERR_FILENO, clear, sizeof clear - 1) < 0)
+        _exit(130);
+    if (write(STDERR_FILENO, interrupted_text, strlen(interrupted_text)) < 0)
         _exit(130);
     _exit(130);
+}
+
+static void say_when_interrupted(const char *verb)
+{
+    snprintf(interrupted_text, sizeof interrupted_text, "sampan %s: interrupted\n", verb);
+    signal(SIGINT, interrupted);
 }
 
 /* "sampan --help" and "sampan --version" are habits from other programs. */
@@ -90,7 +102,6 @@ int main(int argc, char **argv)
         return helper_main();
     if (getenv(KEEPER_ENV))
         return life_main(argv);
-    signal(SIGINT, interrupted);
     if (argc < 2) {
         cleanup_bytes struct bytes text = {0};
         manual_overview(&text);
@@ -100,6 +111,7 @@ int main(int argc, char **argv)
     const struct command *c = command_find(verb_of(argv[1]), &err);
     if (!c)
         return complain(NULL, &err);
+    say_when_interrupted(c->name);
     command_say_slips(c);
     int result =
         c->run_raw ? c->run_raw(argc - 1, argv + 1, &err) : run_parsed(c, argc - 1, argv + 1, &err);

@@ -9,6 +9,7 @@
 
 struct watch {
     struct progress progress;
+    const atomic_bool *interrupted;
     struct bytes failures; /* a JSON array */
     struct json_writer w;
     uint64_t n_failures;
@@ -29,7 +30,7 @@ static enum warmup_wish show(void *arg, uint64_t done, uint64_t total, uint64_t 
 {
     struct watch *watch = arg;
     progress_show(&watch->progress, "samples", done, total, bytes);
-    return WARMUP_GO_ON;
+    return atomic_load(watch->interrupted) ? WARMUP_TAKE_BACK : WARMUP_GO_ON;
 }
 
 static void write_result(struct bytes *out, const struct warmup_result *r,
@@ -55,11 +56,13 @@ static void write_result(struct bytes *out, const struct warmup_result *r,
     jw_end(&w);
 }
 
+/* `ret_kept`: it was interrupted, and what was fetched stays. */
 static int warm_volume(const struct volume_conf *conf, const struct path_list *paths,
-                       const struct warmup_options *o, struct bytes *result, struct err *err)
+                       const struct warmup_options *o, struct bytes *result, bool *ret_kept,
+                       struct err *err)
 {
     struct volume *v;
-    struct watch watch = {0};
+    struct watch watch = {.interrupted = conf->stop};
     struct warmup_result r = {0};
     progress_init(&watch.progress, o->quiet);
     if (volume_open(&v, conf, progress_volume, &watch.progress, err)) {
@@ -80,7 +83,10 @@ static int warm_volume(const struct volume_conf *conf, const struct path_list *p
     int rc = volume_warmup(v, &w, show, note_failure, &watch, &r, err);
     progress_end(&watch.progress);
     jw_end(&watch.w);
-    if (!rc)
+    *ret_kept = rc && atomic_load(conf->stop);
+    if (*ret_kept)
+        cache_flush(volume_cache(v), NULL); /* a leftover is fetched again */
+    else if (!rc)
         rc = cache_flush(volume_cache(v), err);
     if (!rc)
         write_result(result, &r, &watch);
@@ -98,6 +104,8 @@ int warmup_set(const char *set, const struct path_list *paths, const struct warm
     store_conf_of(&o->store, &conf.store);
     if (owner_resolve(&owner, set, &o->set, &conf.store, err))
         return -1;
+    conf.stop = catch_interrupts();
+    bool kept = false;
     int rc = owner_make(&owner, err);
     if (!rc)
         rc = owner_lock(&owner, err);
@@ -109,10 +117,13 @@ int warmup_set(const char *set, const struct path_list *paths, const struct warm
         conf.fetch.bandwidth = o->bandwidth;
         conf.log = conf.store.log = conf.fetch.log = log.log;
         owner_to_volume(&owner, &conf);
-        rc = warm_volume(&conf, paths, o, result, err);
+        rc = warm_volume(&conf, paths, o, result, &kept, err);
     }
-    if (rc)
+    if (rc && !kept)
         owner_unmake(&owner);
+    if (rc && atomic_load(conf.stop))
+        err_set(err, ERR_CANCELLED, "interrupted: %s",
+                kept ? "what was fetched stays" : "nothing was fetched yet");
     log_file_close(&log);
     return rc;
 }

@@ -9,6 +9,7 @@
 #define LISTINGS_AT_ONCE 16
 #define LOOK_EVERY       1024 /* rows between two looks at the clock and the stop flag */
 #define SAY_EVERY_NS     (200 * NS_PER_MS)
+#define STOP_EVERY_NS    (50 * NS_PER_MS)
 
 struct scanning {
     const struct scan *scan;
@@ -22,7 +23,8 @@ struct scanning {
 
 static int look_up(struct scanning *s, struct err *err)
 {
-    if (s->scan->stop && atomic_load(s->scan->stop))
+    const atomic_bool *stop = s->scan->stop, *caller = s->scan->conf->stop;
+    if ((stop && atomic_load(stop)) || (caller && atomic_load(caller)))
         return err_set(err, ERR_CANCELLED, "the scan was told to stop");
     uint64_t now = clock_mono_ns();
     if (s->scan->progress && now - s->said_ns >= SAY_EVERY_NS) {
@@ -113,6 +115,51 @@ static int list_sources(struct scanning *s, struct err *err)
     return 0;
 }
 
+/* Who waits for a store looks at no flag: its engine is stopped from beside. */
+struct stopper {
+    const struct scan *scan;
+    struct lock lock; /* RANK_VOLUME */
+    struct cond ended;
+    bool over; /* the listing */
+    pthread_t thread;
+};
+
+static void *stopper_main(void *arg)
+{
+    struct stopper *s = arg;
+    bool stop = false;
+    {
+        ACQUIRE(&s->lock);
+        while (!s->over && !(stop = atomic_load(s->scan->conf->stop)))
+            cond_wait_for(&s->ended, &s->lock, STOP_EVERY_NS);
+    }
+    if (stop)
+        fetch_stop(s->scan->fetch);
+    return NULL;
+}
+
+static int list_until_stopped(struct scanning *state, struct err *err)
+{
+    struct stopper s = {.scan = state->scan};
+    if (!state->scan->conf->stop)
+        return list_sources(state, err);
+    lock_init(&s.lock, RANK_VOLUME, "scan-stop");
+    cond_init(&s.ended);
+    int e = thread_start(&s.thread, "scan-stop", stopper_main, &s);
+    int rc = e ? err_sys(err, e, "start the scan") : list_sources(state, err);
+    if (!e) {
+        {
+            ACQUIRE(&s.lock);
+            s.over = true;
+            cond_signal(&s.ended);
+        }
+        pthread_join(s.thread, NULL);
+    }
+    cond_destroy(&s.ended);
+    lock_destroy(&s.lock);
+    return rc;
+}
+
 static int number_by_list(struct scanning *s, struct err *err)
 {
     if (!s->scan->list || !*s->scan->list)
@@ -145,7 +192,7 @@ int scan_run(const struct scan *s, char **ret_file, struct catalog_diff_counts *
     struct catalog_diff_counts diff = {0};
     if (catalog_folder(s->conf, &folder, err) || scan_builder(s, folder.data, &state.builder, err))
         return -1;
-    int rc = list_sources(&state, err);
+    int rc = list_until_stopped(&state, err);
     if (!rc)
         rc = number_by_list(&state, err);
     if (!rc && s->progress)

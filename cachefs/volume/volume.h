@@ -78,6 +78,8 @@ struct volume_conf {
      * has got since. */
     char *served_version;
     build_layers_fn *build_layers; /* makes them; NULL (release builds): `layers` is refused */
+    const atomic_bool *stop;       /* once true a scan, the first one too, ends (CANCELLED), what
+                                    * waits for the store included; or NULL */
     struct log *log;
 };
 
