@@ -23,10 +23,10 @@ const struct store *job_store(const struct job *j)
 void job_name(const struct job *j, struct bytes *out)
 {
     const char *uri = store_uri(job_store(j));
-    size_t len = strlen(uri);
-    bytes_addf(out, "%s%s", uri, j->is_get && (!len || uri[len - 1] != '/') ? "/" : "");
     if (j->is_get)
-        bytes_add(out, j->get.key, j->get.key_len);
+        store_add_object_uri(out, uri, j->get.key, j->get.key_len);
+    else
+        bytes_add_str(out, uri);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */

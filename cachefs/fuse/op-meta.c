@@ -16,6 +16,7 @@
 #include "cleanup.h"
 #include "frontend-internal.h"
 #include "mem.h"
+#include "object.h"
 #include "sampan-ioctl.h"
 
 #define XATTR_PREFIX "user.sampan."
@@ -278,15 +279,10 @@ static void xattr_source(struct frontend *f, const struct entry *e, struct bytes
 {
     cleanup_catalog struct catalog *c = volume_catalog_of(f->volume, e->id, NULL);
     struct unit_info unit = {0};
-    const char *uri;
 
     if (!c || catalog_unit(c, e->id, &unit, NULL) < 0)
         return;
-    uri = catalog_source_uri(c, unit.source);
-    bytes_add_str(ret, uri);
-    if (*uri && uri[strlen(uri) - 1] != '/')
-        bytes_add_char(ret, '/');
-    bytes_add(ret, unit.key.data, unit.key.len);
+    store_add_object_uri(ret, catalog_source_uri(c, unit.source), unit.key.data, unit.key.len);
     unit_info_release(&unit);
 }
 

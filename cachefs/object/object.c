@@ -128,6 +128,18 @@ const char *store_uri(const struct store *s)
     return s->uri;
 }
 
+void store_add_object_uri(struct bytes *out, const char *uri, const char *key, size_t key_len)
+{
+    size_t len = strlen(uri);
+    if (strncmp(uri, "http://", 7) == 0 || strncmp(uri, "https://", 8) == 0)
+        while (len && uri[len - 1] != '/') /* what follows the last one is a manifest's name */
+            len--;
+    bytes_add(out, uri, len);
+    if (len && uri[len - 1] != '/')
+        bytes_add_char(out, '/');
+    bytes_add(out, key, key_len);
+}
+
 unsigned store_caps(const struct store *s)
 {
     unsigned caps = s->ops->caps;

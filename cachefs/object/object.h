@@ -71,6 +71,9 @@ int store_open(struct store **ret, const char *uri, const struct store_conf *con
 int store_check_uri(const char *uri, struct err *err);
 void store_close(struct store *s);
 const char *store_uri(const struct store *s); /* canonical, without secrets */
+/* Appends the address of an object of the store with this (canonical) URI, for people to read: it
+ * lies beside a web server's manifest, and below all else. Pure. */
+void store_add_object_uri(struct bytes *out, const char *uri, const char *key, size_t key_len);
 unsigned store_caps(const struct store *s);
 const struct http_peer *store_peer(const struct store *s);
 /* What tells one set's identity from another's, besides the URI: endpoint and a hash of the

@@ -224,3 +224,17 @@ Test(uri, a_canonical_form_is_not_longer_than_what_opens)
     cr_assert_eq(store_open(&s, text, &conf, &err), 0, "%s", err.msg);
     store_close(s);
 }
+
+Test(uri, of_an_object)
+{
+    static const char *const objects[][2] = {
+        {"http://h:8/a/", "http://h:8/a/k/f"},     {"https://h/a/manifest.tsv", "https://h/a/k/f"},
+        {"http://h/manifest.tsv", "http://h/k/f"}, {"s3://b/p", "s3://b/p/k/f"},
+        {"s3://b/p.tsv/", "s3://b/p.tsv/k/f"},     {"file:///d/", "file:///d/k/f"},
+    };
+    for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) {
+        cleanup_bytes struct bytes out = {0};
+        store_add_object_uri(&out, objects[i][0], "k/f", 3);
+        cr_expect_str_eq(out.data, objects[i][1]);
+    }
+}
