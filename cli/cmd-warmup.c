@@ -172,12 +172,32 @@ static int report(const struct json *result, const struct warmup_options *o, str
 struct shown {
     struct progress progress;
     const atomic_bool *interrupted;
+    uint64_t done, total, bytes; /* as it was told last */
 };
 
 static bool show(void *arg, const struct json *message)
 {
     struct shown *s = arg;
+    s->done = json_uint_at(message, "done");
+    s->total = json_uint_at(message, "total");
+    s->bytes = json_uint_at(message, "bytes");
     return progress_control(&s->progress, message) && !atomic_load(s->interrupted);
+}
+
+/* How far it was. */
+static int print_cancelled(const struct shown *s, struct err *err)
+{
+    cleanup_bytes struct bytes out = {0};
+    struct json_writer w;
+    jw_init(&w, &out);
+    jw_object(&w, NULL);
+    jw_str(&w, "state", "cancelled");
+    jw_uint(&w, "samples", s->total);
+    jw_uint(&w, "samples_done", s->done);
+    jw_uint(&w, "fetched_bytes", s->bytes);
+    jw_end(&w);
+    bytes_add_char(&out, '\n');
+    return print_out(&out, err);
 }
 
 static int warm_mount(const struct control_mount *m, const struct path_list *paths,
@@ -206,7 +226,10 @@ static int warm_mount(const struct control_mount *m, const struct path_list *pat
     progress_init(&shown.progress, o->quiet);
     int failed = ask(m, &w, &request, show, &shown, &answer, err);
     progress_end(&shown.progress);
-    if (failed && err && err->class == ERR_CANCELLED && atomic_load(shown.interrupted))
+    bool cancelled = failed && err && err->class == ERR_CANCELLED && atomic_load(shown.interrupted);
+    if (cancelled && o->json && print_cancelled(&shown, err))
+        return -1;
+    if (cancelled)
         return err_set(err, ERR_CANCELLED, "%s: told to stop; what was fetched stays",
                        m->mountpoint);
     if (failed)
@@ -268,7 +291,9 @@ const struct command cmd_warmup = {
         "is named from here, or absolute). A SET (a URI, a set file or a catalog) needs no mount: "
         "give it the --cache and "
         "the keys that the mount will have. It is refused before its first byte if they cannot "
-        "fit. Interrupting it stops it; what was fetched stays.\n\n"
+        "fit. Interrupting it stops it; what was fetched stays. With "
+        "--json it then says how far it was: state (cancelled), samples, samples_done and "
+        "fetched_bytes.\n\n"
         "Of a divided set (mount or set: partition=I/P; or --partition) only this node's share "
         "is brought: what its ranks will read, and nothing twice. Every node computes its own "
         "share from the catalog and the options, which must be the same on all. --partition "

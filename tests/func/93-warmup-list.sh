@@ -65,6 +65,24 @@ refused 2 "empty path" sampan clear "$MNT" class-000 ""
 expect "left by what was refused" "$(status cache.samples)" 4
 unmount
 
+# Interrupted it says how far it was.
+start_nginx
+head -c 5000000 /dev/urandom >"$SRC/slow"
+rm -r "$CACHE"
+mount_set "$HTTP_URL/" --bandwidth 100kB
+"$S" warmup "$MNT" --json >"$T/out" 2>"$T/err" &
+warming=$!
+runs() { [ "$(status warmup.samples_total)" = 7 ]; }
+until_true 30 runs || fail "it does not begin: $(cat "$T/err")"
+kill -INT $warming
+code=0
+wait $warming || code=$?
+expect "exit code" "$code" 130
+expect "state, samples" "$(field state <"$T/out") $(field samples <"$T/out")" "cancelled 7"
+expect "status" "$(status warmup.state)" cancelled
+unmount
+rm "$SRC/slow"
+
 # Names are bytes, those of mount points, too.
 odd=$'h\xff'
 mkdir "$SRC/$odd" "$T/$odd"
