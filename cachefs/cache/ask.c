@@ -251,6 +251,7 @@ static void stat_tier(struct tier *t, struct tier_stat *ret)
     ret->kind = t->kind;
     ret->dir = t->dir;
     ret->free = tier_free_bytes(t);
+    ret->capacity = tier_capacity(t);
     ACQUIRE(&t->lock);
     ret->limit = t->limit;
     ret->used = t->used + t->foreign + t->guests;

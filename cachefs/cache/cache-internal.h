@@ -251,6 +251,7 @@ bool cache_pinned(struct cache *c, uint64_t unit);
 /* What could be kept beyond a pack's worth, which reclaiming needs to copy. */
 uint64_t tier_room(struct tier *t);
 uint64_t tier_free_bytes(const struct tier *t);
+uint64_t tier_capacity(struct tier *t); /* bytes that packs can take in all */
 
 /* A tier's folder: its marker, and what others keep in it. */
 int folder_claim(const char *dir, int dir_fd, const char *set_id, unsigned char id[TIER_ID_BYTES],

@@ -79,6 +79,8 @@ struct tier_stat {
     enum tier_kind kind;
     const char *dir;
     uint64_t limit, used, free;
+    uint64_t capacity; /* bytes that packs can take in all: what else lies there, or must stay free
+                          on the disk, is left out; 0: it has failed */
     const char *state; /* "ok" "full" "failed" */
     char why[256];
 };

@@ -278,6 +278,20 @@ uint64_t tier_room(struct tier *t)
     return room < disk ? room : disk;
 }
 
+uint64_t tier_capacity(struct tier *t)
+{
+    uint64_t index = t->c->index.tier == t ? index_bytes(&t->c->index) : 0;
+    ACQUIRE(&t->lock);
+    if (t->health.state == HEALTH_FAILED)
+        return 0;
+    uint64_t others = t->foreign + t->guests + index + DIR_SLACK;
+    uint64_t most = others < t->limit ? t->limit - others : 0;
+    uint64_t disk = disk_room(t), packs = t->used - index;
+    if (disk == UINT64_MAX)
+        disk = tier_free_bytes(t);
+    return packs + disk < most ? packs + disk : most;
+}
+
 /* Lock held. */
 static bool may_take(struct tier *t, uint64_t bytes)
 {

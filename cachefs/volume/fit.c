@@ -11,12 +11,8 @@
 static uint64_t capacity(const struct cache_stat *s)
 {
     uint64_t room = 0;
-    for (size_t i = 0; i < s->n_tiers; i++) {
-        const struct tier_stat *t = &s->tiers[i];
-        if (strcmp(t->state, "failed") == 0)
-            continue;
-        room += t->used + t->free < t->limit ? t->used + t->free : t->limit;
-    }
+    for (size_t i = 0; i < s->n_tiers; i++)
+        room += s->tiers[i].capacity;
     return room;
 }
 

@@ -243,6 +243,7 @@ static void fetch_unit(struct warm_sample *s, uint64_t block)
                       .unit = s->target->id + block,
                       .len = UNIT_BYTES,
                       .prio = PRIO_WARMUP,
+                      .if_kept = true,
                       .given_up = &w->given_up};
     while (take_place(w)) {
         struct err err = {0};
@@ -254,7 +255,11 @@ static void fetch_unit(struct warm_sample *s, uint64_t block)
         if (rc == -1 && err.class != ERR_LIMIT)
             sample_failed(s, &err);
         atomic_fetch_sub(&s->left, 1); /* never the last: the starter's own is still in */
-        if (rc == 0 || err.class != ERR_LIMIT)
+        if (rc == 0 && p.if_kept && cache_where(w->v->cache, p.unit) < 0) {
+            p.if_kept = false; /* a reader fetches it: wait for that */
+            continue;
+        }
+        if (rc != -1 || err.class != ERR_LIMIT)
             return;
         pause_for(w, LIMIT_WAIT_NS);
         tick(w, false);
@@ -328,8 +333,7 @@ static bool is_there(struct warm *w, const struct target *t, struct err *err)
     uint64_t n = unit_count(t->size);
     if (!cache_has_all(w->v->cache, t->id, n)) {
         err_set(err, ERR_LIMIT,
-                "fetched, but the cache did not keep it (see `sampan status`: a "
-                "tier is full or set aside)");
+                "the cache did not keep it (see `sampan status`: a tier is full or set aside)");
         return false;
     }
     for (uint64_t i = 0; w->verify && i < n; i++)
@@ -444,9 +448,28 @@ static void totals(struct warm *w)
     w->v->warm.steps_total = w->verify ? 2 * all : all;
 }
 
+/*
+ * What nobody wants any more goes first, as far as its place is needed; then what was not asked for
+ * by a warmup, the longest unused first. What reads bring at this moment is there before it is
+ * counted as missing.
+ */
+static int make_room(struct warm *w, struct err *err)
+{
+    struct cache *cache = w->v->cache;
+    if (cache_flush(cache, err))
+        return -1;
+    uint64_t missing = missing_bytes(w);
+    if (cache_room(cache) >= missing)
+        return 0;
+    left_now(w->v, w->catalog);
+    return cache_reclaim(cache, missing, err) || cache_make_room(cache, missing, err);
+}
+
 static int run_rounds(struct warm *w, struct err *err)
 {
     for (int round = 0; round < ROUNDS; round++) {
+        if (make_room(w, err))
+            return -1;
         fetch_round(w);
         if (!ends(w) && cache_flush(w->v->cache, err))
             return -1;
@@ -502,23 +525,6 @@ static void count_local(struct warm *w)
     }
 }
 
-/*
- * What nobody wants any more goes first, as far as its place is needed; then what was not asked for
- * by a warmup, the longest unused first. What reads bring at this moment is there before it is
- * counted as missing.
- */
-static int make_room(struct warm *w, struct err *err)
-{
-    struct cache *cache = w->v->cache;
-    if (cache_flush(cache, err))
-        return -1;
-    uint64_t missing = missing_bytes(w);
-    if (cache_room(cache) >= missing)
-        return 0;
-    left_now(w->v, w->catalog);
-    return cache_reclaim(cache, missing, err) || cache_make_room(cache, missing, err);
-}
-
 static int warm_up(struct warm *w, struct err *err)
 {
     if (find_targets(w, err) ||
@@ -529,8 +535,6 @@ static int warm_up(struct warm *w, struct err *err)
         count_local(w);
         return 0;
     }
-    if (make_room(w, err))
-        return -1;
     w->packed = is_packed(w);
     return run_rounds(w, err);
 }

@@ -49,4 +49,16 @@ same_bytes "$SRC" "$MNT"
 expect "asked of the store" "$(wc -l <"$T/log/nginx.access")" 0
 unmount
 umount "$T/small"
+
+# What cannot fit above the floor of free space is refused before its first byte.
+mkdir "$T/smaller" "$SRC/large"
+mount -t tmpfs -o size=20m tmpfs "$T/smaller"
+on_exit "umount -l $T/smaller"
+head -c 19000000 /dev/urandom >"$SRC/large/one"
+: >"$T/log/nginx.access"
+mount_set "$HTTP_URL/large/" --cache "ssd:$T/smaller/cache=1GiB"
+refused 4 "the cache has room for" sampan warmup "$MNT"
+expect "requests for it" "$(grep -c 'GET /large/one' "$T/log/nginx.access")" 0
+unmount
+umount "$T/smaller"
 nothing_left
