@@ -9,9 +9,9 @@ static const struct conf_row rows[] = {
     {"to", CONF_STRING, AT(evict_options, to), .arg = "SIZE",
      .help = "Drop what is least worth keeping until the cache is no larger than this; with "
              "--store, remove the oldest samples until the set is"},
-    {"older-than", CONF_DURATION, AT(evict_options, older_than), .arg = "DUR", .min = SECOND,
+    {"older-than", CONF_DURATION, AT(evict_options, older_than), .arg = "DUR",
      .help = "Drop samples that were last changed at the source longer ago than this"},
-    {"unused-for", CONF_DURATION, AT(evict_options, unused_for), .arg = "DUR", .min = SECOND,
+    {"unused-for", CONF_DURATION, AT(evict_options, unused_for), .arg = "DUR",
      .help = "Drop samples that were neither read nor pushed for so long, and that the running "
              "epoch does not read"},
     {"store", CONF_FLAG, AT(evict_options, store),
@@ -25,8 +25,19 @@ static const struct conf_row rows[] = {
     QUIET_ROW(evict_options, quiet),
 };
 
-static int check(const struct evict_options *o, struct err *err)
+/* 0 is what is not given. (Files of configuration may say it.) */
+static int check_age(const struct conf *conf, const char *option, uint64_t age, struct err *err)
 {
+    return age < SECOND && conf_origin_of(conf, option) == CONF_CLI
+               ? err_set(err, ERR_USAGE, "--%s: at least 1s (--to 0 drops all)", option)
+               : 0;
+}
+
+static int check(const struct conf *conf, const struct evict_options *o, struct err *err)
+{
+    if (check_age(conf, "older-than", o->older_than, err) ||
+        check_age(conf, "unused-for", o->unused_for, err))
+        return -1;
     if (!!o->to + !!o->older_than + !!o->unused_for != 1)
         return err_set(err, ERR_USAGE, "want one of --to SIZE, --older-than DUR, --unused-for DUR");
     if (!o->store && (o->yes || o->skip_trash))
@@ -80,7 +91,7 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     cleanup_mount struct control_mount m = {0};
     cleanup_json struct json_doc *answer = NULL;
     uint64_t to = 0;
-    if (check(o, err))
+    if (check(conf, o, err))
         return -1;
     if (o->to && conf_size(o->to, &to, err))
         return err_wrap(err, "--to");

@@ -12,7 +12,7 @@ sampan evict "$MNT" --older-than 1s --json >"$T/older"
 expect "by age" "$(field samples <"$T/older") $(status cache.samples)" "20 0"
 refused 2 "want one of" sampan evict "$MNT"
 refused 2 "want one of" sampan evict "$MNT" --to 1MB --unused-for 1h
-refused 2 "older-than: \"0s\" is too short" sampan evict "$MNT" --older-than 0s
+refused 2 "older-than: at least 1s" sampan evict "$MNT" --older-than 0s
 refused 2 "goes with --store" sampan evict "$MNT" --to 1MB --yes
 refused 2 "knows only its own reads" sampan evict "$MNT" --unused-for 1h --store
 
