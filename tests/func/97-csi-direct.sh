@@ -113,7 +113,7 @@ until(answers)
 pod(direct, 65534)
 for _ in range(2):
     p.publish("open", "pod-1", uri=uri, direct="true")
-with open("/proc/self/mountinfo") as table:
+with open("/proc/self/mountinfo", errors="surrogateescape") as table:
     shown = [line.split()[4] for line in table if "/.sampan/direct " in line and T in line]
 expect("what is bound", shown, [direct + "/.sampan/direct"])
 p.unpublish("open", "pod-1"); p.unstage("open")

@@ -147,6 +147,6 @@ def until(check, seconds=30):
 def mounts():
     """Mount points of Sampan's mounts below $T."""
     top = os.environ["T"] + "/"
-    with open("/proc/self/mountinfo") as f:
+    with open("/proc/self/mountinfo", errors="surrogateescape") as f:
         rows = [line.split() for line in f]
     return [row[4] for row in rows if row[4].startswith(top) and row[row.index("-") + 1] == "fuse.sampan"]
