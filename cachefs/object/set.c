@@ -122,7 +122,7 @@ int set_from_arg(struct set *ret, const char *arg, struct err *err)
                        arg);
     if (unread)
         return err_wrap(err, "set file");
-    if (!text.len || text.data[strspn(text.data, " \t\r\n")] != '{')
+    if (!text.data || text.data[strspn(text.data, " \t\r\n")] != '{')
         return err_set(
             err, ERR_USAGE,
             "not a set: %s: neither a set file ({\"sources\": ...}) nor a catalog (want an "
