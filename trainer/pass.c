@@ -111,9 +111,15 @@ static int write_ours(struct run *r, struct err *err)
 {
     if (claim_keep(r->saves, err))
         return err_wrap(err, "--save_dir");
-    return write_checkpoint(r, err)
-               ? err_wrap(err, "pass %" PRIu64 " batch %" PRIu64, r->at.pass, r->at.batch)
-               : 0;
+    if (!write_checkpoint(r, err))
+        return 0;
+    /* Who has taken the folder over meanwhile removes what it takes for rubbish. */
+    struct err taken = {0};
+    if (claim_keep(r->saves, &taken) && taken.sys == 0) {
+        *err = taken;
+        return err_wrap(err, "--save_dir");
+    }
+    return err_wrap(err, "pass %" PRIu64 " batch %" PRIu64, r->at.pass, r->at.batch);
 }
 
 /* A signal that asks for the end comes after it: on a mount it would break a call off (EINTR). */
