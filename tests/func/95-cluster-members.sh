@@ -38,7 +38,8 @@ expect "url of 2" "$(answer members.2.url)" "http://127.0.0.1:${member_ports[2]}
 stop_member 1 TERM
 member_ports[1]=
 start_serve_alone() {
-    "$S" serve --listen 127.0.0.1:0 --state "$T/serve-x" --token-file "$T/token" "$@" >"$T/log/x" 2>&1 &
+    : >"$T/log/x" # the port of the one before it would be read otherwise
+    "$S" serve --listen 127.0.0.1:0 --state "$T/serve-x" --token-file "$T/token" "$@" >>"$T/log/x" 2>&1 &
     member_pids[9]=$!
     on_exit "stop_member 9 KILL"
     until_true 20 grep -q 'sampan serve: listening on port' "$T/log/x" || fail "$(cat "$T/log/x")"
