@@ -28,7 +28,7 @@
 
 #define UNIT_BYTES     (4u << 20)
 #define SOURCE_PENDING 1
-#define SOURCE_NO_ROOM 2 /* ahead() of a piece that is to be kept, or not asked for at all */
+#define SOURCE_NO_ROOM 2 /* ahead(): it could not stay until a reader comes */
 
 enum prio { PRIO_READER, PRIO_PREFETCH, PRIO_WARMUP, PRIO_COUNT };
 
@@ -44,7 +44,8 @@ struct piece {
     uint64_t unit;
     uint32_t off, len; /* inside the unit; a len past the unit's end is cut */
     enum prio prio;
-    /* ahead(): room to keep it is reserved before it is asked for, or it is not asked for. */
+    /* ahead(): room for it is reserved before it is asked for, or it is not asked for: room to keep
+     * it, or where this is false, to hold it until a reader comes soon. */
     bool if_kept;
     /* A lower layer puts the unit's bytes here (NULL: it may choose); not owned. */
     struct buf *into;

@@ -287,6 +287,7 @@ struct fill {
     struct waiter *waiters;
     atomic_bool given_up; /* by all that had waited: the inner layer's token; set once */
 
+    bool passes;      /* no tier keeps it: room is reserved among those that pass */
     struct place was; /* of a unit that comes from another pack: its entry there */
     bool carried;
     struct tier *tier; /* that will keep it, its room reserved; set before FILL_READY */
@@ -317,9 +318,35 @@ void fill_unref(struct fill *f);
 /* For a unit that comes from another pack: a slot, and a buffer to be filled with its bytes. Not
  * listed yet. NULL: there is no room for it now. */
 struct fill *fill_carried(struct tier *t, uint64_t unit, const struct place *was);
-void fill_view(const struct fill *f, const struct piece *p, enum origin from, struct view *ret);
 void fill_park(struct cache *c, const struct piece *p, struct source_wait *wait);
 void fill_drain(struct cache *c); /* waits until nothing is in flight and nobody parked */
+/* What a piece is of a unit whose `len` bytes are in `b`; it holds a reference. */
+void buf_view(struct buf *b, uint32_t len, const struct piece *p, struct view *ret);
+
+/* --- passing.c: units that no tier keeps, for who is in the midst of reading them --------------
+ */
+
+struct passing {
+    struct lock lock;            /* all below */
+    struct passing_unit *oldest; /* by last use */
+    uint64_t held;
+};
+
+void passing_init(struct cache *c);
+void passing_destroy(struct cache *c);
+/* For a unit that is fetched ahead. False: there is no room. */
+bool passing_reserve(struct cache *c, uint32_t len);
+void passing_give_back(struct cache *c, uint32_t len); /* ends a reservation */
+/* Its readers have had `taken` bytes of it. Its stripe is held, so that a drop comes before or
+ * after; what had to make way is returned, for passing_free() without a lock. */
+struct passing_unit *passing_put(struct cache *c, const struct fill *f, uint64_t taken);
+void passing_free(struct passing_unit *gone);
+/* The piece, and it counts as handed out. False: not here. */
+bool passing_find(struct cache *c, const struct piece *want, struct view *ret);
+bool passing_has(struct cache *c, uint64_t unit);
+void passing_drop(struct cache *c, uint64_t unit);
+void passing_clear(struct cache *c);
+void passing_expire(struct cache *c); /* those that nobody went on reading */
 
 /* --- give-up.c -------------------------------------------------------------------------------- */
 
@@ -361,6 +388,7 @@ struct cache {
     struct tier *tiers[CACHE_MAX_TIERS];
     struct stripe *stripes;
     struct slots slots;
+    struct passing passing;
     struct trial trial;
     struct leases *leases;
     struct cache_counts own_counts, *counts; /* counts: own_counts, or the caller's */

@@ -17,7 +17,7 @@
  *   fill->waiters may be non-empty                     -       yes      no         -
  *   fill->given_up may be set                          -       yes      no         -
  *   fill->buf holds all the unit's bytes               -       no       yes        -
- *   fill->tier has reserved room for it                -   if_kept      yes        -
+ *   fill->tier has reserved room for it                -   maybe        yes        -
  *   entry names a record of a pack in its tier's list  no      no       no         yes
  *   the record's bytes are in that pack's `live`       no      no       no         yes
  *
@@ -187,7 +187,7 @@ static enum found look_up(struct cache *c, const struct piece *p, struct source_
         ACQUIRE(&s->lock);
         struct fill *f = fill_find(s, p->unit);
         if (f && f->state == FILL_READY) {
-            fill_view(f, p, FROM_MEM, ret_view);
+            buf_view(f->buf, f->len, p, ret_view);
             return FOUND_BYTES;
         }
         if (!f && !place_ref(c, p->unit, ret_record))
@@ -255,6 +255,10 @@ int cache_try(struct cache *c, const struct piece *p, struct source_wait *wait, 
                 return rc;
             break;
         case FOUND_NOTHING:
+            if (passing_find(c, p, ret)) {
+                count_hit(c, ret);
+                return 0;
+            }
             rc = fill_lead(c, p, wait, false, resumed, err);
             if (rc == LEAD_NO_ROOM)
                 return READ_NO_ROOM;
@@ -302,6 +306,8 @@ static int layer_ahead(struct source *s, const struct piece *p, struct source_wa
         raise_flight(c, &urgent);
         if (f)
             return promised ? SOURCE_PENDING : 0;
+        if (!p->if_kept && passing_has(c, p->unit))
+            return 0;
         int rc = fill_lead(c, p, wait, true, false, err);
         if (rc == LEAD_NO_ROOM)
             return err_set(err, ERR_LIMIT, "cache: no room for more work ahead now");
@@ -329,12 +335,15 @@ void cache_drop(struct cache *c, uint64_t unit)
 {
     struct stripe *s = stripe_of(c, unit);
     struct place e;
-    ACQUIRE(&s->lock);
-    struct fill *f = fill_find(s, unit);
-    if (f)
-        f->unwanted = true;
-    if (place_load(c, unit, &e) && (e.flags & UNIT_IN_PACK))
-        place_clear(c, unit, &e);
+    {
+        ACQUIRE(&s->lock);
+        struct fill *f = fill_find(s, unit);
+        if (f)
+            f->unwanted = true;
+        if (place_load(c, unit, &e) && (e.flags & UNIT_IN_PACK))
+            place_clear(c, unit, &e);
+    }
+    passing_drop(c, unit);
 }
 
 static const struct source_ops ops = {

@@ -12,7 +12,8 @@
  * sparse file mapping. Only READY in a pack is ever in the file, so it survives kill -9 by itself,
  * and a restart maps it instead of replaying. The first reader of an ABSENT unit leads; all others
  * wait on its fill. Bytes arrive once, in a pool buffer; replies are sent from that buffer until
- * the tier's writer has appended it.
+ * the tier's writer has appended it; those of a unit that has no room anywhere are held, within a
+ * share of the pool, until its readers have had all of them.
  *
  * Every READ verifies the CRC-32C of the 128 KiB chunks it touches. A bad chunk makes the unit
  * ABSENT, is counted, and the bytes are fetched again: no reader ever sees them.

@@ -192,6 +192,7 @@ void evict_upkeep(struct tier *t)
 {
     cache_tick(t->c);
     leases_expire(t->c);
+    passing_expire(t->c);
     reach_goal(t);
     look_at_folder(t);
     make_room(t);
@@ -314,6 +315,7 @@ int cache_clear(struct cache *c, struct err *err)
 {
     (void)err;
     drop_fills(c);
+    passing_clear(c);
     each_place(c, forget_any, c);
     for (size_t i = 0; i < c->conf.n_tiers; i++)
         ask_goal(c->tiers[i], 0, SPARE_NOTHING);

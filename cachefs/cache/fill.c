@@ -8,7 +8,7 @@
  *   fill_lead()   nothing -> RUNNING         the leader is its first waiter; the layer below is
  *                                            asked
  *   came()        RUNNING -> READY, listed   a tier has reserved room: the writer gets it
- *                 RUNNING -> gone            an error, or no tier keeps it
+ *                 RUNNING -> gone            an error, or no tier keeps it: it passes (passing.c)
  *                 RUNNING -> gone            given up by all that waited, and ended for that
  *   publish()     READY -> gone              (writer.c) the index entry is set in the same hold of
  *                                            the lock
@@ -149,7 +149,7 @@ static void slot_give(struct fill *f)
         f->queue_next = c->slots.free;
         c->slots.free = f;
         c->slots.n_used--;
-        anybody = c->slots.parked != NULL;
+        anybody = c->slots.parked || c->slots.resuming; /* one that is tried stands in no list */
         cond_broadcast(&c->slots.idle);
     }
     if (anybody)
@@ -201,6 +201,7 @@ void fill_park(struct cache *c, const struct piece *p, struct source_wait *wait)
         *c->slots.parked_tail = w;
         c->slots.parked_tail = &w->next;
     }
+    passing_clear(c);
     resume_parked(c); /* room may have come back before it stood in the list */
 }
 
@@ -218,15 +219,19 @@ static void release_buf(struct view *v)
     buf_unref(v->owner);
 }
 
-void fill_view(const struct fill *f, const struct piece *p, enum origin from, struct view *ret)
+static uint32_t piece_len(const struct piece *p, uint32_t len)
 {
-    uint32_t off = p->off < f->len ? p->off : f->len;
-    uint32_t len = p->len < f->len - off ? p->len : f->len - off;
-    *ret = (struct view){.ptr = f->buf->data + off,
-                         .len = len,
-                         .origin = from,
+    uint32_t off = p->off < len ? p->off : len;
+    return p->len < len - off ? p->len : len - off;
+}
+
+void buf_view(struct buf *b, uint32_t len, const struct piece *p, struct view *ret)
+{
+    *ret = (struct view){.ptr = b->data + (p->off < len ? p->off : len),
+                         .len = piece_len(p, len),
+                         .origin = FROM_MEM,
                          .release = release_buf,
-                         .owner = buf_ref(f->buf)};
+                         .owner = buf_ref(b)};
 }
 
 static void answer_all(struct fill *f, struct waiter *list, enum origin from, const struct err *err)
@@ -234,8 +239,10 @@ static void answer_all(struct fill *f, struct waiter *list, enum origin from, co
     for (struct waiter *w = list, *next; w; w = next) {
         next = w->next;
         struct view view = {0};
-        if (!err && !w->ahead)
-            fill_view(f, &w->piece, from, &view);
+        if (!err && !w->ahead) {
+            buf_view(f->buf, f->len, &w->piece, &view);
+            view.origin = from;
+        }
         w->wait->done(w->wait, err || w->ahead ? NULL : &view, err);
         free(w);
     }
@@ -284,8 +291,31 @@ static bool find_tier(struct fill *f)
     return f->tier != NULL;
 }
 
+/* So many bytes of it are what these readers wait for. */
+static uint64_t bytes_taken(const struct fill *f, const struct waiter *list)
+{
+    uint64_t sum = 0;
+    for (const struct waiter *w = list; w; w = w->next)
+        sum += w->ahead ? 0 : piece_len(&w->piece, f->len);
+    return sum;
+}
+
+static bool anybody_parked(struct cache *c)
+{
+    ACQUIRE(&c->slots.lock);
+    return c->slots.parked || c->slots.resuming;
+}
+
+static void end_passage(struct fill *f)
+{
+    if (f->passes)
+        passing_give_back(f->c, f->len);
+    f->passes = false;
+}
+
 static void give_room_back(struct fill *f)
 {
+    end_passage(f);
     if (f->tier)
         tier_settle(f->tier, f->reserved, 0);
     f->tier = NULL;
@@ -303,7 +333,9 @@ static void came(struct fill *f, struct view *view, const struct err *failed)
     }
     if (!bad && !f->tier)
         find_tier(f);
+    end_passage(f);
 
+    struct passing_unit *gone = NULL;
     struct stripe *s = stripe_of(c, f->piece.unit);
     struct waiter *waiters;
     bool keep, given_up = bad && err.class == ERR_CANCELLED && atomic_load(&f->given_up);
@@ -316,9 +348,14 @@ static void came(struct fill *f, struct view *view, const struct err *failed)
             atomic_fetch_add(&f->refs, 1);
         else
             fill_unlist(s, f);
+        if (!keep && !bad && !f->unwanted)
+            gone = passing_put(c, f, bytes_taken(f, waiters));
     }
+    passing_free(gone);
     if (!keep)
         give_room_back(f);
+    if (!keep && anybody_parked(c))
+        passing_clear(c);
     if (!bad && !keep)
         counter_add(&c->counts->not_kept, 1);
     if (keep)
@@ -391,6 +428,15 @@ static int unit_facts(const struct piece *p, struct fill *f, struct unit_info *r
     return 0;
 }
 
+/* What is fetched ahead stays until a reader comes, or is not fetched. */
+static bool find_room(struct fill *f)
+{
+    if (find_tier(f))
+        return true;
+    f->passes = !f->piece.if_kept && passing_reserve(f->c, f->len);
+    return f->passes;
+}
+
 static int get_buffer(struct cache *c, struct fill *f, bool ahead, struct err *err)
 {
     struct pool *pool = c->conf.pool;
@@ -421,7 +467,8 @@ static bool list_fill(struct fill *f, const struct piece *p, struct source_wait 
     f->piece.row = NULL;
     f->piece.given_up = NULL;
     ACQUIRE(&s->lock);
-    if (fill_find(s, p->unit) || (place_load(c, p->unit, &e) && (e.flags & UNIT_IN_PACK)))
+    if (fill_find(s, p->unit) || (place_load(c, p->unit, &e) && (e.flags & UNIT_IN_PACK)) ||
+        (!p->if_kept && passing_has(c, p->unit)))
         return false;
     fill_join(f, p, wait, ahead);
     catalog_ref(f->piece.catalog); /* who is taken back lets go of its own */
@@ -448,8 +495,8 @@ int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, 
         return LEAD_NO_ROOM;
     f->piece = *p;
     int rc = unit_facts(p, f, &row, err);
-    if (rc == 0 && p->if_kept)
-        rc = find_tier(f) ? 0 : LEAD_NOT_KEPT;
+    if (rc == 0 && ahead)
+        rc = find_room(f) ? 0 : LEAD_NOT_KEPT;
     if (rc == 0)
         rc = get_buffer(c, f, ahead, err);
     if (rc == 0 && !list_fill(f, p, wait, ahead))

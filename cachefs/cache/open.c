@@ -119,6 +119,7 @@ static struct cache *cache_alloc(const struct cache_conf *conf)
     c->index.stripes = c->stripes;
     lock_init(&c->trial.lock, RANK_CACHE_TIER, "cache trial");
     slots_init(c, conf->fills_max ? conf->fills_max : FILLS_DEFAULT);
+    passing_init(c);
     leases_init(c);
     settle_init(c);
     cache_tick(c);
@@ -138,6 +139,7 @@ static void cache_free(struct cache *c, bool clean)
     }
     for (size_t i = 0; i < CACHE_MAX_TIERS && c->tiers[i]; i++)
         tier_close(c->tiers[i]);
+    passing_destroy(c);
     slots_destroy(c);
     settle_destroy(c);
     lock_destroy(&c->trial.lock);

@@ -20,7 +20,7 @@ static int find(struct cache *c, uint64_t unit, const struct piece *p, struct vi
         return 0;
     if (f->state != FILL_READY)
         return -1;
-    fill_view(f, p, FROM_MEM, ret_view);
+    buf_view(f->buf, f->len, p, ret_view);
     *ret_len = f->len;
     return 1;
 }

@@ -243,16 +243,31 @@ static void give_place(struct ahead *a, bool pause)
         cond_wait_for(&a->wake, &a->lock, LIMIT_WAIT_NS);
 }
 
-/* Begins to fetch the unit. False: it can't be had, there is no room for it (`if_kept`), or the
- * thread is to end. */
-static bool fetch_unit(struct volume *v, struct catalog *c, uint64_t unit, bool if_kept)
+/* The reader may be faster than this thread. */
+static bool has_been_asked_for(struct ahead *a, uint64_t id, uint64_t block)
 {
+    ACQUIRE(&a->lock);
+    return streams_passed(&a->streams, id, block);
+}
+
+/* A block that is not fetched `if_kept` is for the stream that reads its sample.
+ * FETCH_NO: it can't be had, or the thread is to end. */
+enum fetched { FETCH_OK, FETCH_NO_ROOM, FETCH_NO };
+
+static enum fetched fetch_unit(struct volume *v, struct catalog *c, uint64_t id, uint64_t block,
+                               bool if_kept)
+{
+    uint64_t unit = id + block;
     for (;;) {
         if (!take_place(v))
-            return false;
+            return FETCH_NO;
+        if (!if_kept && has_been_asked_for(&v->ahead, id, block)) {
+            give_place(&v->ahead, false);
+            return FETCH_OK;
+        }
         if (!gate_enter(&v->gate)) {
             give_place(&v->ahead, false);
-            return false;
+            return FETCH_NO;
         }
         struct ahead_op *op = xcalloc(1, sizeof *op);
         *op = (struct ahead_op){{ahead_done}, v, catalog_ref(c), unit};
@@ -264,7 +279,7 @@ static bool fetch_unit(struct volume *v, struct catalog *c, uint64_t unit, bool 
         struct err err = {0};
         int rc = source_ahead(v->top, &p, &op->wait, &err);
         if (rc == SOURCE_PENDING)
-            return true;
+            return FETCH_OK;
         catalog_unref(op->catalog);
         free(op);
         give_place(&v->ahead, rc == -1 && err.class == ERR_LIMIT);
@@ -272,7 +287,7 @@ static bool fetch_unit(struct volume *v, struct catalog *c, uint64_t unit, bool 
         if (rc == SOURCE_NO_ROOM)
             counter_add(&v->ahead.no_room, 1);
         if (rc >= 0 || err.class != ERR_LIMIT)
-            return rc == 0;
+            return rc == 0 ? FETCH_OK : rc == SOURCE_NO_ROOM ? FETCH_NO_ROOM : FETCH_NO;
     }
 }
 
@@ -281,7 +296,7 @@ static void fetch_sample(struct volume *v, struct catalog *c, uint64_t id, uint6
 {
     uint64_t n = unit_count(size);
     for (uint64_t i = 0; i < n && i < BLOCKS_A_SAMPLE; i++)
-        if (cache_where(v->cache, id + i) < 0 && !fetch_unit(v, c, id + i, true))
+        if (cache_where(v->cache, id + i) < 0 && fetch_unit(v, c, id, i, true) != FETCH_OK)
             return;
 }
 
@@ -291,15 +306,20 @@ static void fetch_blocks(struct volume *v, const struct ahead_job *job)
     struct catalog *c = version_of(v, job->id, &e, NULL);
     if (!c)
         return;
-    uint64_t n = unit_count(e.size);
-    for (uint64_t i = job->first; i <= job->last && i < n; i++) {
+    uint64_t n = unit_count(e.size), i;
+    enum fetched rc = FETCH_OK;
+    for (i = job->first; i <= job->last && i < n; i++) {
         uint64_t unit = job->id + i;
         if (cache_where(v->cache, unit) >= 0)
             cache_will_need(v->cache, &unit, 1);
-        else if (!fetch_unit(v, c, unit, false))
+        else if ((rc = fetch_unit(v, c, job->id, i, false)) != FETCH_OK)
             break;
     }
     catalog_unref(c);
+    if (rc == FETCH_NO_ROOM) { /* its reader makes some */
+        ACQUIRE(&v->ahead.lock);
+        streams_no_room(&v->ahead.streams, job->id, i);
+    }
 }
 
 struct siblings {

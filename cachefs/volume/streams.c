@@ -108,6 +108,23 @@ static struct ahead_job siblings_ahead(struct stream *s, unsigned depth)
     return (struct ahead_job){AHEAD_SIBLINGS, s->id, first, last};
 }
 
+void streams_no_room(struct streams *all, uint64_t id, uint64_t block)
+{
+    for (size_t i = 0; i < STREAMS; i++) {
+        struct stream *s = &all->s[i];
+        if (s->used && s->id == id && s->units_issued >= block)
+            s->units_issued = block - 1;
+    }
+}
+
+bool streams_passed(const struct streams *all, uint64_t id, uint64_t block)
+{
+    for (size_t i = 0; i < STREAMS; i++)
+        if (all->s[i].used && all->s[i].id == id && all->s[i].pos / UNIT_BYTES >= block)
+            return true;
+    return false;
+}
+
 struct ahead_job streams_seen(struct streams *all, uint64_t id, uint64_t off, struct reach reach)
 {
     enum step step;

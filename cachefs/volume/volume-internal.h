@@ -239,6 +239,10 @@ struct reach { /* at most */
 };
 /* A reader asked for offset `off` of sample `id`. Says what to fetch ahead. */
 struct ahead_job streams_seen(struct streams *s, uint64_t id, uint64_t off, struct reach reach);
+/* Has a reader asked for this block, or for one behind it? */
+bool streams_passed(const struct streams *s, uint64_t id, uint64_t block);
+/* There was no room for this block and those after it: they are asked for once more. */
+void streams_no_room(struct streams *s, uint64_t id, uint64_t block);
 
 #define AHEAD_JOBS  64
 #define AHEAD_RANKS 64

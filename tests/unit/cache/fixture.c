@@ -294,14 +294,24 @@ static void call_done(struct source_wait *wait, struct view *view, const struct 
     atomic_store(&c->done, err ? -1 : 1);
 }
 
-int call_start(struct rig *r, struct call *c, uint64_t unit, enum prio prio)
+static int begin_read(struct rig *r, struct call *c, struct piece p)
 {
-    struct piece p = {.catalog = &r->catalog, .unit = unit, .len = UNIT_BYTES, .prio = prio};
+    p.catalog = &r->catalog;
     *c = (struct call){.wait.done = call_done};
     int rc = source_read(r->top, &p, &c->view, &c->wait, &c->err);
     if (rc != SOURCE_PENDING)
         atomic_store(&c->done, rc == 0 ? 1 : -1);
     return rc;
+}
+
+int call_start(struct rig *r, struct call *c, uint64_t unit, enum prio prio)
+{
+    return begin_read(r, c, (struct piece){.unit = unit, .len = UNIT_BYTES, .prio = prio});
+}
+
+int call_piece(struct rig *r, struct call *c, uint64_t unit, uint32_t off, uint32_t len)
+{
+    return begin_read(r, c, (struct piece){.unit = unit, .off = off, .len = len});
 }
 
 static int begin_ahead(struct rig *r, struct call *c, struct piece p)

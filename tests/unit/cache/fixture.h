@@ -71,6 +71,7 @@ struct call { /* one read that may be pending */
     atomic_int done; /* 1 ok, -1 failed */
 };
 int call_start(struct rig *r, struct call *c, uint64_t unit, enum prio prio);
+int call_piece(struct rig *r, struct call *c, uint64_t unit, uint32_t off, uint32_t len);
 int call_if_kept(struct rig *r, struct call *c, uint64_t unit); /* ahead of readers */
 /* The same, with a token to take it back by. */
 int call_ahead(struct rig *r, struct call *c, uint64_t unit, const atomic_bool *token);

@@ -127,6 +127,23 @@ Test(streams, streams_share_the_room_for_blocks)
     cr_expect_eq(ahead[0], BLOCKS);
 }
 
+Test(streams, blocks_that_had_no_room_are_asked_for_again)
+{
+    struct streams s = {0};
+    struct ahead_job j = {.kind = AHEAD_NONE};
+    uint64_t off = 0;
+    for (; j.kind == AHEAD_NONE; off += 131072)
+        j = read_at(&s, 7, off);
+    cr_assert(j.first == 1 && j.last == 2);
+    cr_expect(streams_passed(&s, 7, 0) && !streams_passed(&s, 7, 1) && !streams_passed(&s, 8, 0));
+    streams_no_room(&s, 7, 2);
+    streams_no_room(&s, 8, 1); /* another sample */
+    j = read_at(&s, 7, off);
+    cr_expect(j.kind == AHEAD_UNITS && j.first == 2 && j.last == 2);
+    j = read_at(&s, 7, off + 131072);
+    cr_expect_eq(j.kind, AHEAD_NONE, "once");
+}
+
 Test(streams, a_sample_of_a_few_reads_asks_for_no_blocks)
 {
     struct streams s = {0};

@@ -1,0 +1,187 @@
+/*
+ * Units that no tier keeps, held for the readers that are in the midst of them.
+ *
+ * A read() is smaller than a unit, so a unit that went with the first of its reads would be fetched
+ * once more for the next. One is held from its fill's end until all its bytes were handed out,
+ * until it has to make way, or until nobody has read it for IDLE_NS; to everybody else it is
+ * ABSENT. What is to be fetched ahead reserves its room, while half of it is free; what readers
+ * wait for takes the place of what was not read for the longest time.
+ *
+ *   invariant: held == the bytes of all in the list + those reserved; it fits the share, but for
+ *              what was there when the pool became smaller
+ *   invariant: nothing is put here while a reader is parked, so what is held is never what a
+ *              reader waits for (came() in fill.c, fill_park())
+ */
+#include "cache-internal.h"
+
+#include "clock.h"
+
+#define SHARE   2 /* of the pool: a half */
+#define IDLE_NS (30 * NS_PER_S)
+
+struct passing_unit {
+    struct passing_unit *next;
+    uint64_t unit;
+    struct buf *buf;
+    uint32_t len;
+    uint64_t taken; /* bytes handed out */
+    uint64_t used_ns;
+};
+
+void passing_init(struct cache *c)
+{
+    lock_init(&c->passing.lock, RANK_CACHE_TIER, "cache passing");
+}
+
+void passing_destroy(struct cache *c)
+{
+    passing_clear(c);
+    lock_destroy(&c->passing.lock);
+}
+
+static uint64_t share(const struct cache *c)
+{
+    return pool_limit(c->conf.pool) / SHARE;
+}
+
+static struct passing_unit **find(struct passing *p, uint64_t unit)
+{
+    struct passing_unit **at = &p->oldest;
+    while (*at && (*at)->unit != unit)
+        at = &(*at)->next;
+    return at;
+}
+
+static struct passing_unit *take_off(struct passing_unit **at)
+{
+    struct passing_unit *u = *at;
+    *at = u->next;
+    u->next = NULL;
+    return u;
+}
+
+/* Takes it off for good: it goes into the list of those to be let go, without a lock. */
+static void let_go(struct passing *p, struct passing_unit **at, struct passing_unit **gone)
+{
+    struct passing_unit *u = take_off(at);
+    p->held -= u->len;
+    u->next = *gone;
+    *gone = u;
+}
+
+static void append(struct passing *p, struct passing_unit *u)
+{
+    struct passing_unit **at = &p->oldest;
+    while (*at)
+        at = &(*at)->next;
+    *at = u;
+    u->used_ns = clock_mono_ns();
+}
+
+void passing_free(struct passing_unit *gone)
+{
+    for (struct passing_unit *u = gone, *next; u; u = next) {
+        next = u->next;
+        buf_unref(u->buf); /* may resume a parked reader */
+        free(u);
+    }
+}
+
+bool passing_reserve(struct cache *c, uint32_t len)
+{
+    struct passing *p = &c->passing;
+    ACQUIRE(&p->lock);
+    if (p->held + len > share(c) / 2)
+        return false;
+    p->held += len;
+    return true;
+}
+
+void passing_give_back(struct cache *c, uint32_t len)
+{
+    ACQUIRE(&c->passing.lock);
+    c->passing.held -= len;
+}
+
+struct passing_unit *passing_put(struct cache *c, const struct fill *f, uint64_t taken)
+{
+    struct passing *p = &c->passing;
+    struct passing_unit *gone = NULL;
+    ACQUIRE(&p->lock);
+    if (taken >= f->len || f->len > share(c))
+        return NULL;
+    while (p->oldest && p->held + f->len > share(c))
+        let_go(p, &p->oldest, &gone);
+    if (p->held + f->len > share(c))
+        return gone;
+    struct passing_unit *u = xcalloc(1, sizeof *u);
+    *u = (struct passing_unit){
+        .unit = f->piece.unit, .buf = buf_ref(f->buf), .len = f->len, .taken = taken};
+    p->held += u->len;
+    append(p, u);
+    return gone;
+}
+
+bool passing_find(struct cache *c, const struct piece *want, struct view *ret)
+{
+    struct passing *p = &c->passing;
+    struct passing_unit *gone = NULL;
+    {
+        ACQUIRE(&p->lock);
+        struct passing_unit **at = find(p, want->unit), *u = *at;
+        if (!u)
+            return false;
+        buf_view(u->buf, u->len, want, ret);
+        u->taken += ret->len;
+        if (u->taken >= u->len)
+            let_go(p, at, &gone);
+        else
+            append(p, take_off(at));
+    }
+    passing_free(gone);
+    return true;
+}
+
+bool passing_has(struct cache *c, uint64_t unit)
+{
+    ACQUIRE(&c->passing.lock);
+    return *find(&c->passing, unit) != NULL;
+}
+
+void passing_drop(struct cache *c, uint64_t unit)
+{
+    struct passing *p = &c->passing;
+    struct passing_unit *gone = NULL;
+    {
+        ACQUIRE(&p->lock);
+        struct passing_unit **at = find(p, unit);
+        if (*at)
+            let_go(p, at, &gone);
+    }
+    passing_free(gone);
+}
+
+/* Those that nobody has read since; they lie in that order. */
+static void drop_unused_since(struct cache *c, uint64_t ns)
+{
+    struct passing *p = &c->passing;
+    struct passing_unit *gone = NULL;
+    {
+        ACQUIRE(&p->lock);
+        while (p->oldest && p->oldest->used_ns <= ns)
+            let_go(p, &p->oldest, &gone);
+    }
+    passing_free(gone);
+}
+
+void passing_clear(struct cache *c)
+{
+    drop_unused_since(c, UINT64_MAX);
+}
+
+void passing_expire(struct cache *c)
+{
+    uint64_t now = clock_mono_ns();
+    if (now > IDLE_NS)
+        drop_unused_since(c, now - IDLE_NS);
+}

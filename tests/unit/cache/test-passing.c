@@ -1,0 +1,200 @@
+/* A unit that no tier keeps is fetched once for who reads it piece by piece. */
+#include "fixture.h"
+
+#include "clock.h"
+
+#define UNIT  1000000u
+#define PIECE 131072u
+#define TINY  65536u /* a tier that keeps no such unit */
+
+static void begin(struct rig *r, size_t pool, bool threaded)
+{
+    rig_begin(r, UNIT, TINY, threaded);
+    pool_set_limit(r->pool, pool);
+    rig_open(r);
+}
+
+static void read_whole(struct rig *r, uint64_t unit)
+{
+    struct err err = {0};
+    for (uint32_t off = 0; off < UNIT; off += PIECE)
+        cr_assert_eq(rig_read(r, unit, off, PIECE, NULL, &err), 0, "%s", err.msg);
+}
+
+Test(passing, read_in_pieces_it_is_fetched_once)
+{
+    struct rig r;
+    begin(&r, 64u << 20, false);
+    for (int i = 1; i <= 3; i++) {
+        read_whole(&r, 5);
+        cr_expect_eq(atomic_load(&r.fake.reads), i, "once a time");
+        cr_expect_eq(pool_used(r.pool), 0, "nothing is held when all of it was read");
+        cr_expect_eq(cache_where(r.cache, 5), -1, "and it was never said to be cached");
+    }
+    cr_expect_eq(cache_counts(r.cache)->not_kept, 3);
+    rig_end(&r);
+}
+
+Test(passing, read_at_once_it_is_not_held)
+{
+    struct rig r;
+    begin(&r, 64u << 20, false);
+    cr_assert_eq(rig_read(&r, 5, 0, UNIT_BYTES, NULL, NULL), 0);
+    cr_expect_eq(pool_used(r.pool), 0);
+    rig_end(&r);
+}
+
+Test(passing, pieces_that_waited_together_count)
+{
+    struct rig r;
+    struct call calls[8];
+    begin(&r, 64u << 20, true);
+    rig_release(&r, true);
+    for (int i = 0; i < 8; i++)
+        cr_assert_eq(call_piece(&r, &calls[i], 5, (uint32_t)i * PIECE, PIECE), SOURCE_PENDING);
+    rig_release(&r, false);
+    for (int i = 0; i < 8; i++) {
+        call_wait(&calls[i]);
+        cr_assert(
+            unit_equal(&r.catalog, 5, (uint32_t)i * PIECE, calls[i].view.ptr, calls[i].view.len));
+        view_release(&calls[i].view);
+    }
+    cr_expect_eq(atomic_load(&r.fake.reads), 1);
+    rig_close(&r); /* waits for the flight's own end */
+    cr_expect_eq(pool_used(r.pool), 0);
+    rig_end(&r);
+}
+
+Test(passing, the_oldest_makes_way)
+{
+    struct rig r;
+    begin(&r, 6u << 20, false); /* a half is 3 MiB: three units */
+    for (uint64_t unit = 0; unit < 4; unit++)
+        cr_assert_eq(rig_read(&r, unit, 0, PIECE, NULL, NULL), 0);
+    cr_expect(pool_used(r.pool) <= 3 * (UNIT + UNIT / 8), "%zu", pool_used(r.pool));
+    for (uint64_t unit = 1; unit < 4; unit++)
+        cr_assert_eq(rig_read(&r, unit, PIECE, PIECE, NULL, NULL), 0);
+    cr_expect_eq(atomic_load(&r.fake.reads), 4);
+    cr_assert_eq(rig_read(&r, 0, PIECE, PIECE, NULL, NULL), 0);
+    cr_expect_eq(atomic_load(&r.fake.reads), 5);
+    cr_assert_eq(rig_read(&r, 2, 0, PIECE, NULL, NULL), 0);
+    cr_expect_eq(atomic_load(&r.fake.reads), 5, "1 was used before it");
+    rig_end(&r);
+}
+
+Test(passing, what_was_dropped_or_left_is_fetched_anew)
+{
+    struct rig r;
+    begin(&r, 64u << 20, false);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(rig_read(&r, 5, 0, PIECE, NULL, NULL), 0);
+        cr_expect_eq(atomic_load(&r.fake.reads), i + 1);
+        if (i == 0) {
+            cache_drop(r.cache, 5);
+        } else if (i == 1) {
+            cr_assert_eq(cache_clear(r.cache, NULL), 0);
+        } else {
+            clock_advance(NS_PER_S);
+            passing_expire(r.cache);
+            cr_expect_neq(pool_used(r.pool), 0, "it was read a moment ago");
+            clock_advance(100 * NS_PER_S);
+            passing_expire(r.cache);
+        }
+        cr_expect_eq(pool_used(r.pool), 0);
+    }
+    cr_assert_eq(rig_read(&r, 5, 0, PIECE, NULL, NULL), 0);
+    cr_expect_eq(atomic_load(&r.fake.reads), 4);
+    rig_end(&r);
+}
+
+Test(passing, a_drop_during_the_flight_holds_nothing)
+{
+    struct rig r;
+    struct call call;
+    begin(&r, 64u << 20, true);
+    rig_release(&r, true);
+    cr_assert_eq(call_piece(&r, &call, 5, 0, PIECE), SOURCE_PENDING);
+    cache_drop(r.cache, 5);
+    rig_release(&r, false);
+    call_wait(&call);
+    view_release(&call.view);
+    fill_drain(r.cache);
+    cr_expect_eq(pool_used(r.pool), 0);
+    rig_end(&r);
+}
+
+static uint64_t unit_between(const struct rig *r, uint32_t least, uint32_t most)
+{
+    uint64_t unit = 0;
+    while (unit_len(&r->catalog, unit) < least || unit_len(&r->catalog, unit) > most)
+        unit++;
+    return unit;
+}
+
+/* What is held leaves no memory for the large unit, whichever of the two comes first. */
+static void large_after_held(bool held_first)
+{
+    struct rig r;
+    struct call calls[2];
+    rig_begin(&r, UNIT_BYTES, TINY, true);
+    r.catalog.vary = true;
+    pool_set_limit(r.pool, 5u << 20);
+    rig_open(&r);
+    writer_stop(r.cache->tiers[0]); /* whose upkeep would let it go after a while */
+    rig_release(&r, true);
+    uint64_t small = unit_between(&r, 1200000, 5u << 18);
+    uint64_t large = unit_between(&r, UNIT_BYTES - 100000, UNIT_BYTES);
+    cr_assert_eq(call_piece(&r, &calls[0], small, 0, PIECE), SOURCE_PENDING);
+    if (held_first) {
+        rig_release(&r, false);
+        call_wait(&calls[0]);
+    }
+    cr_assert_eq(call_piece(&r, &calls[1], large, 0, PIECE), SOURCE_PENDING);
+    rig_release(&r, false);
+    for (int i = 0; i < 2; i++) {
+        call_wait(&calls[i]);
+        cr_assert_eq(atomic_load(&calls[i].done), 1, "%s", calls[i].err.msg);
+        view_release(&calls[i].view);
+    }
+    rig_end(&r);
+}
+
+Test(passing, who_finds_no_memory_gets_what_is_held, .timeout = 60)
+{
+    large_after_held(true);
+}
+
+Test(passing, who_waits_for_memory_is_not_passed_by, .timeout = 60)
+{
+    large_after_held(false);
+}
+
+Test(passing, ahead_of_readers_as_far_as_there_is_room)
+{
+    struct rig r;
+    struct call call;
+    begin(&r, 12u << 20, false); /* room for three */
+    cr_expect_eq(call_if_kept(&r, &call, 0), SOURCE_NO_ROOM, "it would not be kept");
+    for (uint64_t unit = 0; unit < 3; unit++)
+        cr_assert_eq(rig_ahead(&r, unit, NULL), 0);
+    cr_expect_eq(rig_ahead(&r, 3, NULL), SOURCE_NO_ROOM);
+    cr_expect_eq(rig_ahead(&r, 2, NULL), 0, "it is there");
+    cr_expect_eq(atomic_load(&r.fake.reads), 3);
+    read_whole(&r, 0);
+    cr_expect_eq(atomic_load(&r.fake.reads), 3, "it was there");
+    cr_assert_eq(rig_ahead(&r, 3, NULL), 0);
+    for (uint64_t unit = 1; unit < 4; unit++)
+        read_whole(&r, unit);
+    cr_expect_eq(atomic_load(&r.fake.reads), 4);
+    cr_expect_eq(pool_used(r.pool), 0);
+
+    atomic_store(&r.fake.failing, true);
+    cr_expect_eq(rig_ahead(&r, 0, NULL), -1);
+    atomic_store(&r.fake.failing, false);
+    atomic_store(&r.fake.refusing, true);
+    cr_expect_eq(rig_ahead(&r, 0, NULL), -1);
+    atomic_store(&r.fake.refusing, false);
+    for (uint64_t unit = 0; unit < 3; unit++) /* what failed has left its room */
+        cr_assert_eq(rig_ahead(&r, unit, NULL), 0);
+    rig_end(&r);
+}
