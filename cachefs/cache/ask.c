@@ -183,18 +183,21 @@ static void name_one(void *arg, uint64_t unit, const struct place *seen)
     const struct naming *n = arg;
     struct cache *c = n->c;
     struct place e;
-    bool named = is_named(n, unit), left = seen->flags & UNIT_LEFT;
-    if (!(seen->flags & UNIT_IN_PACK) || (named && !(left && n->all)))
+    bool named = is_named(n, unit);
+    uint8_t undone = n->all ? UNIT_FATE : UNIT_PAST; /* of one that is named */
+    if (!(seen->flags & UNIT_IN_PACK) || (named && !(seen->flags & undone)))
         return;
     ACQUIRE(&stripe_of(c, unit)->lock);
     if (!settle(c, unit) || !place_load(c, unit, &e) || !(e.flags & UNIT_IN_PACK))
         return;
+    if ((e.flags & UNIT_FIRST) && named == ((e.flags & UNIT_PAST) != 0))
+        atomic_fetch_add_explicit(&c->past_samples, named ? -1 : 1, memory_order_relaxed);
     if (named) {
-        e.flags &= (uint8_t)~UNIT_LEFT;
+        e.flags &= (uint8_t)~undone;
     } else {
         if ((e.flags & UNIT_PINNED) && (e.flags & UNIT_FIRST))
             atomic_fetch_add_explicit(&c->pinned_samples, -1, memory_order_relaxed);
-        e.flags = (uint8_t)((e.flags & ~UNIT_PINNED) | UNIT_LEFT);
+        e.flags = (uint8_t)((e.flags & ~UNIT_PINNED) | UNIT_FATE);
         atomic_store(&c->tiers[e.tier]->left, true);
     }
     index_store(&c->index, unit, &e);
@@ -262,10 +265,11 @@ static void stat_tier(struct tier *t, struct tier_stat *ret)
 void cache_stat(struct cache *c, struct cache_stat *ret)
 {
     settle_all(c);
+    uint64_t past = atomic_load(&c->past_samples), samples = atomic_load(&c->samples);
     *ret = (struct cache_stat){
         .units = atomic_load(&c->units),
         .bytes = atomic_load(&c->bytes),
-        .samples = atomic_load(&c->samples),
+        .samples = samples > past ? samples - past : 0,
         .pinned_samples = atomic_load(&c->pinned_samples),
         .n_tiers = c->conf.n_tiers,
         .compressed = atomic_load(&c->trial.verdict) > 0,

@@ -392,7 +392,7 @@ struct cache {
     struct trial trial;
     struct leases *leases;
     struct cache_counts own_counts, *counts; /* counts: own_counts, or the caller's */
-    _Atomic uint64_t units, bytes, samples, pinned_samples;
+    _Atomic uint64_t units, bytes, samples, pinned_samples, past_samples;
     _Atomic uint64_t expected_samples, expected_bytes; /* of pinned ones; cache_expect() */
     atomic_bool roomy;                                 /* cache_set_size() */
     _Atomic uint32_t now_min;

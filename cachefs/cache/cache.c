@@ -58,6 +58,8 @@ void place_count(struct cache *c, const struct place *e, int sign)
     atomic_fetch_add_explicit(&c->bytes, one * e->raw, memory_order_relaxed);
     if (e->flags & UNIT_FIRST)
         atomic_fetch_add_explicit(&c->samples, one, memory_order_relaxed);
+    if ((e->flags & UNIT_FIRST) && (e->flags & UNIT_PAST))
+        atomic_fetch_add_explicit(&c->past_samples, one, memory_order_relaxed);
     if ((e->flags & UNIT_FIRST) && (e->flags & UNIT_PINNED))
         atomic_fetch_add_explicit(&c->pinned_samples, one, memory_order_relaxed);
 }

@@ -87,7 +87,9 @@ struct tier_stat {
 };
 struct cache_stat {
     uint64_t units, bytes; /* cached (raw bytes) */
-    uint64_t samples;      /* units that begin a sample; exact where samples are single units */
+    /* Units that begin a sample which the set names (cache_name()); exact where samples are single
+     * units. */
+    uint64_t samples;
     uint64_t pinned_samples;
     struct tier_stat tiers[CACHE_MAX_TIERS];
     size_t n_tiers;

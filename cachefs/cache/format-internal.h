@@ -32,7 +32,9 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the formats are writte
 #define UNIT_FIRST   4u  /* begins a sample */
 #define UNIT_PINNED  8u  /* entry */
 #define UNIT_LEFT    16u /* entry: nobody wants it, nor read it since it was left: the first to go */
-#define UNIT_PAGED   32u /* the chunks begin with a page of the pack */
+#define UNIT_PAGED   32u                     /* the chunks begin with a page of the pack */
+#define UNIT_PAST    64u                     /* entry: the set as it is now does not name it */
+#define UNIT_FATE    (UNIT_LEFT | UNIT_PAST) /* what a copy in another pack inherits */
 
 struct pack_head { /* 64 bytes */
     uint32_t magic, number;

@@ -70,7 +70,7 @@ static void publish_move(struct tier *t, const struct record *r, const struct pl
     ACQUIRE(&stripe_of(t->c, r->unit)->lock);
     if (!place_load(t->c, r->unit, &now) || !same_place(&now, from))
         return; /* dropped meanwhile: the copy is garbage */
-    place_set(t->c, r->unit, writer_entry(t, r, now.flags & (UNIT_FIRST | UNIT_LEFT), now.used));
+    place_set(t->c, r->unit, writer_entry(t, r, now.flags & (UNIT_FIRST | UNIT_FATE), now.used));
 }
 
 static void move_flush(struct move *m)

@@ -238,7 +238,7 @@ static void publish(struct tier *t, struct fill *f, const struct record *r)
     bool kept = false;
     {
         ACQUIRE(&s->lock);
-        uint8_t flags = f->carried ? f->was.flags & UNIT_LEFT : 0;
+        uint8_t flags = f->carried ? f->was.flags & UNIT_FATE : 0;
         uint32_t used = f->carried ? f->was.used : atomic_load(&c->now_min);
         if (r && !f->unwanted)
             kept = place_set(c, f->piece.unit, writer_entry(t, r, flags, used));
