@@ -172,29 +172,28 @@ static int report(const struct json *result, const struct warmup_options *o, str
 struct shown {
     struct progress progress;
     const atomic_bool *interrupted;
-    uint64_t done, total, bytes; /* as it was told last */
+    struct how_far far;
 };
 
 static bool show(void *arg, const struct json *message)
 {
     struct shown *s = arg;
-    s->done = json_uint_at(message, "done");
-    s->total = json_uint_at(message, "total");
-    s->bytes = json_uint_at(message, "bytes");
+    s->far = (struct how_far){.done = json_uint_at(message, "done"),
+                              .total = json_uint_at(message, "total"),
+                              .bytes = json_uint_at(message, "bytes")};
     return progress_control(&s->progress, message) && !atomic_load(s->interrupted);
 }
 
-/* How far it was. */
-static int print_cancelled(const struct shown *s, struct err *err)
+static int print_cancelled(const struct how_far *far, struct err *err)
 {
     cleanup_bytes struct bytes out = {0};
     struct json_writer w;
     jw_init(&w, &out);
     jw_object(&w, NULL);
     jw_str(&w, "state", "cancelled");
-    jw_uint(&w, "samples", s->total);
-    jw_uint(&w, "samples_done", s->done);
-    jw_uint(&w, "fetched_bytes", s->bytes);
+    jw_uint(&w, "samples", far->total);
+    jw_uint(&w, "samples_done", far->done);
+    jw_uint(&w, "fetched_bytes", far->bytes);
     jw_end(&w);
     bytes_add_char(&out, '\n');
     return print_out(&out, err);
@@ -227,7 +226,7 @@ static int warm_mount(const struct control_mount *m, const struct path_list *pat
     int failed = ask(m, &w, &request, show, &shown, &answer, err);
     progress_end(&shown.progress);
     bool cancelled = failed && err && err->class == ERR_CANCELLED && atomic_load(shown.interrupted);
-    if (cancelled && o->json && print_cancelled(&shown, err))
+    if (cancelled && o->json && print_cancelled(&shown.far, err))
         return -1;
     if (cancelled)
         return err_set(err, ERR_CANCELLED, "%s: told to stop; what was fetched stays",
@@ -247,8 +246,12 @@ static int warm_unmounted(const char *set, const struct path_list *paths,
     cleanup_json struct json_doc *doc = NULL;
     if (o->background)
         return err_set(err, ERR_USAGE, "--background: %s is not mounted: nobody would go on", set);
-    if (warmup_set(set, paths, o, &text, err) ||
-        json_parse(&doc, "result", text.data, text.len, err))
+    struct how_far far = {0};
+    struct err unsaid = {0};
+    int failed = warmup_set(set, paths, o, &text, &far, err);
+    if (failed && o->json && err && err->class == ERR_CANCELLED && print_cancelled(&far, &unsaid))
+        *err = unsaid;
+    if (failed || json_parse(&doc, "result", text.data, text.len, err))
         return -1;
     struct json result = json_root(doc);
     return report(&result, o, err);

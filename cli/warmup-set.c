@@ -9,6 +9,7 @@
 
 struct watch {
     struct progress progress;
+    struct how_far far;
     const atomic_bool *interrupted;
     struct bytes failures; /* a JSON array */
     struct json_writer w;
@@ -29,6 +30,7 @@ static void note_failure(void *arg, const char *path, const char *why)
 static enum warmup_wish show(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
 {
     struct watch *watch = arg;
+    watch->far = (struct how_far){done, total, bytes};
     progress_show(&watch->progress, "samples", done, total, bytes);
     return atomic_load(watch->interrupted) ? WARMUP_TAKE_BACK : WARMUP_GO_ON;
 }
@@ -59,7 +61,7 @@ static void write_result(struct bytes *out, const struct warmup_result *r,
 /* `ret_kept`: it was interrupted, and what was fetched stays. */
 static int warm_volume(const struct volume_conf *conf, const struct path_list *paths,
                        const struct warmup_options *o, struct bytes *result, bool *ret_kept,
-                       struct err *err)
+                       struct how_far *ret_far, struct err *err)
 {
     struct volume *v;
     struct watch watch = {.interrupted = conf->stop};
@@ -83,6 +85,7 @@ static int warm_volume(const struct volume_conf *conf, const struct path_list *p
     int rc = volume_warmup(v, &w, show, note_failure, &watch, &r, err);
     progress_end(&watch.progress);
     jw_end(&watch.w);
+    *ret_far = watch.far;
     *ret_kept = rc && atomic_load(conf->stop);
     if (*ret_kept)
         cache_flush(volume_cache(v), NULL); /* a leftover is fetched again */
@@ -96,7 +99,7 @@ static int warm_volume(const struct volume_conf *conf, const struct path_list *p
 }
 
 int warmup_set(const char *set, const struct path_list *paths, const struct warmup_options *o,
-               struct bytes *result, struct err *err)
+               struct bytes *result, struct how_far *ret_far, struct err *err)
 {
     struct log_file log = {0};
     struct volume_conf conf = {.set = set, .memory = o->memory};
@@ -117,7 +120,7 @@ int warmup_set(const char *set, const struct path_list *paths, const struct warm
         conf.fetch.bandwidth = o->bandwidth;
         conf.log = conf.store.log = conf.fetch.log = log.log;
         owner_to_volume(&owner, &conf);
-        rc = warm_volume(&conf, paths, o, result, &kept, err);
+        rc = warm_volume(&conf, paths, o, result, &kept, ret_far, err);
     }
     if (rc && !kept)
         owner_unmake(&owner);

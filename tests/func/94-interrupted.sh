@@ -32,6 +32,8 @@ begin warmup "$SET" --cache "ssd:$T/warm=1GiB" --json
 until_true 10 asked 12 "^GET .*class-000/.* 20[06] "
 until_true 10 asked 1 "^GET .*class-001/"
 interrupt "interrupted: what was fetched stays"
+expect "how far" "$(field state <"$T/out") $(field samples <"$T/out")" "cancelled 24"
+at_most "samples done" "$(field samples_done <"$T/out")" 12
 faults
 sampan warmup "$SET" --cache "ssd:$T/warm=1GiB" --json >"$T/out"
 expect "samples, kept" "$(field samples <"$T/out") $(field already <"$T/out")" "24 12"
