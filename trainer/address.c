@@ -1,8 +1,10 @@
 /* Addresses, listening, connecting, sending. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +15,7 @@
 #include "conf.h"
 
 #define UNHEARD_MS 15000 /* bytes that are not acknowledged end a connection */
+#define CONNECT_MS 5000  /* the kernel by itself tries for two minutes */
 
 bool address_split(const char *where, char *host, size_t size, char port[ADDRESS_PORT])
 {
@@ -71,18 +74,46 @@ static void tune(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
 }
 
+/* False: not in CONNECT_MS, or errno. */
+static bool connects(int fd, const struct addrinfo *a)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    int failed = 0, n;
+    socklen_t len = sizeof failed;
+    if (connect(fd, a->ai_addr, a->ai_addrlen) == 0)
+        return true;
+    if (errno != EINPROGRESS)
+        return false;
+    while ((n = poll(&p, 1, CONNECT_MS)) < 0 && errno == EINTR)
+        ;
+    if (n > 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &len))
+        return false;
+    errno = n == 0 ? ETIMEDOUT : failed;
+    return errno == 0;
+}
+
+static int connect_one(const struct addrinfo *a)
+{
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    if (connects(fd, a) && fcntl(fd, F_SETFL, 0) == 0)
+        return fd;
+    int failed = errno;
+    close(fd);
+    errno = failed;
+    return -1;
+}
+
 int address_connect(const char *host, const char *port, char why[ADDRESS_WHY])
 {
     struct addrinfo want = {.ai_socktype = SOCK_STREAM}, *found = NULL;
     int code = getaddrinfo(host, port, &want, &found), fd = -1;
     snprintf(why, ADDRESS_WHY, "%s", code ? gai_strerror(code) : "no address");
     for (struct addrinfo *a = code ? NULL : found; a && fd < 0; a = a->ai_next) {
-        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen)) {
+        fd = connect_one(a);
+        if (fd < 0)
             snprintf(why, ADDRESS_WHY, "%s", strerrordesc_np(errno));
-            close(fd);
-            fd = -1;
-        }
     }
     if (!code)
         freeaddrinfo(found);

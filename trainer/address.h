@@ -18,7 +18,8 @@
 bool address_split(const char *where, char *host, size_t size, char port[ADDRESS_PORT]);
 /* A socket that listens; on all of this machine's addresses where `host` is NULL. -1: the error. */
 int address_listen(const char *host, const char *port, struct err *err);
-/* A connection that sends at once and notices when the other machine is gone; -1 and why. */
+/* A connection that sends at once and notices when the other machine is gone; -1 and why, after a
+ * few seconds at most for each address of the host. */
 int address_connect(const char *host, const char *port, char why[ADDRESS_WHY]);
 /* One of those that came to a listener, of the same kind. -1: none, or no descriptor is left for
  * it: ask again after ADDRESS_PAUSE_MS, for the listener stays readable. */
