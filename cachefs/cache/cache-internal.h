@@ -1,8 +1,8 @@
 /*
  * What the files of the cache share: its objects, who guards their fields, and which file has which
- * function. Lock order: the settling, a stripe, then the index's growth, then a tier or the slots,
- * then the pool. No file releases a pool buffer while it holds one of these locks: the pool may
- * call back.
+ * function. Lock order: the settling, a stripe, then the index's growth, then a tier, the slots or
+ * what passes, then the pool. No file releases a pool buffer while it holds one of these locks: the
+ * pool may call back.
  */
 #ifndef SAMPAN_CACHE_INTERNAL_H
 #define SAMPAN_CACHE_INTERNAL_H
