@@ -346,7 +346,8 @@ bool passing_find(struct cache *c, const struct piece *want, struct view *ret);
 bool passing_has(struct cache *c, uint64_t unit);
 void passing_drop(struct cache *c, uint64_t unit);
 void passing_clear(struct cache *c);
-void passing_expire(struct cache *c); /* those that nobody went on reading */
+bool passing_make_way(struct cache *c); /* the oldest goes; false: there is none */
+void passing_expire(struct cache *c);   /* those that nobody went on reading */
 
 /* --- give-up.c -------------------------------------------------------------------------------- */
 

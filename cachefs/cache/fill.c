@@ -140,19 +140,31 @@ void slots_destroy(struct cache *c)
     lock_destroy(&c->slots.lock);
 }
 
+/* Does a reader wait for room? One that is tried just now stands in no list. */
+static bool anybody_waits(struct cache *c)
+{
+    ACQUIRE(&c->slots.lock);
+    return c->slots.parked || c->slots.resuming;
+}
+
+/* What is held makes way for readers that wait; each unit that goes lets them try. */
+static void make_way(struct cache *c)
+{
+    while (anybody_waits(c) && passing_make_way(c))
+        ;
+}
+
 static void slot_give(struct fill *f)
 {
     struct cache *c = f->c;
-    bool anybody;
     {
         ACQUIRE(&c->slots.lock);
         f->queue_next = c->slots.free;
         c->slots.free = f;
         c->slots.n_used--;
-        anybody = c->slots.parked || c->slots.resuming; /* one that is tried stands in no list */
         cond_broadcast(&c->slots.idle);
     }
-    if (anybody)
+    if (anybody_waits(c))
         resume_parked(c);
 }
 
@@ -201,8 +213,8 @@ void fill_park(struct cache *c, const struct piece *p, struct source_wait *wait)
         *c->slots.parked_tail = w;
         c->slots.parked_tail = &w->next;
     }
-    passing_clear(c);
     resume_parked(c); /* room may have come back before it stood in the list */
+    make_way(c);
 }
 
 void fill_drain(struct cache *c)
@@ -300,12 +312,6 @@ static uint64_t bytes_taken(const struct fill *f, const struct waiter *list)
     return sum;
 }
 
-static bool anybody_parked(struct cache *c)
-{
-    ACQUIRE(&c->slots.lock);
-    return c->slots.parked || c->slots.resuming;
-}
-
 static void end_passage(struct fill *f)
 {
     if (f->passes)
@@ -354,8 +360,8 @@ static void came(struct fill *f, struct view *view, const struct err *failed)
     passing_free(gone);
     if (!keep)
         give_room_back(f);
-    if (!keep && anybody_parked(c))
-        passing_clear(c);
+    if (!keep)
+        make_way(c);
     if (!bad && !keep)
         counter_add(&c->counts->not_kept, 1);
     if (keep)

@@ -9,8 +9,8 @@
  *
  *   invariant: held == the bytes of all in the list + those reserved; it fits the share, but for
  *              what was there when the pool became smaller
- *   invariant: nothing is put here while a reader is parked, so what is held is never what a
- *              reader waits for (came() in fill.c, fill_park())
+ *   invariant: while a reader is parked it makes way, unit by unit, so that it is never what a
+ *              reader waits for (make_way() in fill.c)
  */
 #include "cache-internal.h"
 
@@ -161,27 +161,33 @@ void passing_drop(struct cache *c, uint64_t unit)
     passing_free(gone);
 }
 
-/* Those that nobody has read since; they lie in that order. */
-static void drop_unused_since(struct cache *c, uint64_t ns)
+/* Those that nobody has read since, or one of them; they lie in that order. False: none. */
+static bool drop_unused_since(struct cache *c, uint64_t ns, bool one)
 {
     struct passing *p = &c->passing;
     struct passing_unit *gone = NULL;
     {
         ACQUIRE(&p->lock);
-        while (p->oldest && p->oldest->used_ns <= ns)
+        while (p->oldest && p->oldest->used_ns <= ns && !(one && gone))
             let_go(p, &p->oldest, &gone);
     }
     passing_free(gone);
+    return gone != NULL;
 }
 
 void passing_clear(struct cache *c)
 {
-    drop_unused_since(c, UINT64_MAX);
+    drop_unused_since(c, UINT64_MAX, false);
+}
+
+bool passing_make_way(struct cache *c)
+{
+    return drop_unused_since(c, UINT64_MAX, true);
 }
 
 void passing_expire(struct cache *c)
 {
     uint64_t now = clock_mono_ns();
     if (now > IDLE_NS)
-        drop_unused_since(c, now - IDLE_NS);
+        drop_unused_since(c, now - IDLE_NS, false);
 }
