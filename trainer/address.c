@@ -86,7 +86,7 @@ static bool connects(int fd, const struct addrinfo *a)
         return false;
     while ((n = poll(&p, 1, CONNECT_MS)) < 0 && errno == EINTR)
         ;
-    if (n > 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &len))
+    if (n < 0 || (n > 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &len)))
         return false;
     errno = n == 0 ? ETIMEDOUT : failed;
     return errno == 0;

@@ -30,6 +30,19 @@ static void tell_given(struct bytes *to, const char *option, bool given)
     tell(to, option, given ? "given" : "not given");
 }
 
+/* Without what the job itself knows: a SPEC may say it, each rank its own (batch.c). */
+static void tell_sampler(struct bytes *to, const char *spec)
+{
+    cleanup_bytes struct bytes shared = {0};
+    for (const char *key = spec; key && *key;) {
+        size_t len = strcspn(key, ",");
+        if (strncmp(key, "ranks=", 6) != 0 && strncmp(key, "rank=", 5) != 0)
+            bytes_addf(&shared, "%s%.*s", shared.len ? "," : "", (int)len, key);
+        key += len + (key[len] == ',');
+    }
+    tell(to, "--sampler", shared.data);
+}
+
 /* A line an option. Paths may differ, and what is a rank's own: threads, devices, logs. */
 static void tell_all(const struct options *o, struct bytes *to)
 {
@@ -41,7 +54,7 @@ static void tell_all(const struct options *o, struct bytes *to)
     tell_int(to, "--num_passes", o->num_passes);
     tell_int(to, "--max_steps", o->max_steps);
     tell_int(to, "--seed", o->seed);
-    tell(to, "--sampler", o->sampler);
+    tell_sampler(to, o->sampler);
     tell_given(to, "--own_data", o->own_data);
     tell(to, "--optimizer", o->optimizer);
     tell_number(to, "--learning_rate", o->rate);

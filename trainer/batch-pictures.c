@@ -160,6 +160,7 @@ int batch_pictures(struct batches **ret, const struct batch_options *o, struct e
 {
     char spec[1400];
     struct loader_options lo;
+    struct order_spec sampler;
     if (batch_spec(o, spec, sizeof spec, err))
         return -1;
     loader_options_init(&lo);
@@ -189,6 +190,8 @@ int batch_pictures(struct batches **ret, const struct batch_options *o, struct e
     loader_info(p->loader, &info);
     p->base.samples = info.samples;
     p->base.pass_batches = info.epoch_batches;
+    p->base.whole_batches = order_spec_parse(&sampler, spec, NULL) == 0 && sampler.drop_last &&
+                            sampler.kind != ORDER_TORCH_DISTRIBUTED;
     p->base.shape =
         (struct model_shape){.h = o->height, .w = o->width, .c = 3, .classes = (int)info.classes};
     *ret = &p->base;

@@ -181,7 +181,7 @@ static int left_of_pass(struct run *r, uint64_t *ret, struct err *err)
         return 0;
     if (order_token_parse(&t, r->at.token, err) || order_resume(&order, &t, o.ranks, o.rank, err))
         return -1;
-    *ret = (order_length(order) + o.batch - 1) / o.batch;
+    *ret = (order_length(order) + (r->batches->whole_batches ? 0 : o.batch - 1)) / o.batch;
     order_free(order);
     return 0;
 }

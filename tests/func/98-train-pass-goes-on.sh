@@ -48,8 +48,15 @@ done
 # Rates go by passes, whatever a step was before: 40 samples of 192 are no more than one of 8 steps of 24.
 cp -r "$T/five" "$T/rates"
 trained 0 rates --batch_size 24 --schedule cosine --learning_rate 1 --log_period 1 --log_dir "$T/rates-curves"
-expect "rates" "$("$PYTHON" -c 'import json, sys
-print(*(round(json.loads(line)["learning_rate"], 3) for line in sys.stdin))' <"$T/rates-curves/train.jsonl")" "0.962 0.854 0.691 0.5 0.309 0.146 0.038"
+rates() { # FOLDER OF CURVES
+    "$PYTHON" -c 'import json, sys
+print(*(round(json.loads(line)["learning_rate"], 3) for line in sys.stdin))' <"$T/$1/train.jsonl"
+}
+expect "rates" "$(rates rates-curves)" "0.962 0.854 0.691 0.5 0.309 0.146 0.038"
+# Two batches of 36 are a pass where the rest of 24 is dropped, and so are those of the 94 that one step of 2 has left.
+trained 0 dropped --sampler paddle-distributed,drop-last=true --batch_size 2 --max_steps 1
+trained 0 dropped --sampler paddle-distributed,drop-last=true --batch_size 36 --schedule cosine --learning_rate 1 --log_period 1 --log_dir "$T/dropped-curves"
+expect "rates of whole batches" "$(rates dropped-curves)" "1 0.854 0.5 0.146"
 # Back and forth within one pass: 40 samples by one, 16 by two, the rest by one.
 cp -r "$T/five" "$T/forth"
 trained_by 2 forth --batch_size 4 --max_steps 7

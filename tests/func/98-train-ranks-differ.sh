@@ -39,6 +39,11 @@ first=()
 differs "1 2" "rank 1 has died" "rendezvous: rank 1 is one of 3, and rank 0 .* one of 2" --num_gradient_servers 3
 (unset RANK; WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 refused 2 "not which one this is" trains --data "$T/pictures" | sed 's/^/    /')
 
+# A SPEC may say what the job knows.
+first=(--sampler "torch-distributed,seed=3,ranks=2,rank=0")
+differs "2 2" "--num_passes differs on rank 1" "--num_passes is 2 on rank 1, and 1 on rank 0" --sampler "torch-distributed,ranks=2,rank=1,seed=3" --num_passes 2
+first=()
+
 # What rank 1 says of itself is not so, or no longer.
 cat >"$T/fake.py" <<'PY'
 import socket, struct, sys, time
