@@ -237,8 +237,8 @@ int catalog_put_file(const char *dir, const char *file, const char *digest, bool
 char *catalog_version_file(const char *dir, const char *digest);
 bool catalog_is_version_name(const char *name);
 
-/* A copy of a version's file, whole or not at all. What `to` leads to may be a file or nothing: no
- * device, pipe or folder is replaced. */
+/* A copy of a version's file, whole or not at all. `to` may be a file, lead to one, or be nothing
+ * yet: no device, pipe, folder or link is replaced. */
 int catalog_may_copy_to(const char *to, struct err *err);
 int catalog_copy_file(const char *from, const char *to, struct err *err);
 

@@ -96,6 +96,10 @@ static int place_of_copy(const char *to, char **ret, struct err *err)
         return 0;
     }
     *ret = realpath(to, NULL);
+    if (!*ret && errno == ENOENT)
+        return err_set(
+            err, ERR_USAGE,
+            "%s is a link that leads nowhere: a catalog is written to a file, new or old", to);
     if (!*ret || stat(*ret, &st) < 0)
         return err_sys(err, errno, "write %s", to);
     if (S_ISREG(st.st_mode))

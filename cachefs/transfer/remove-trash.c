@@ -43,6 +43,7 @@ bool remove_is_expired(const char *name, int64_t now_s)
 
 struct expiring {
     struct removal *r;
+    const struct remove_watch *watch;
     struct sorter *keys;
     struct names folders;
     uint64_t n;
@@ -51,6 +52,8 @@ struct expiring {
 static int take(struct expiring *x, const char *key, bool folder, struct err *err)
 {
     static const uint64_t no_size = 0;
+    if (remove_is_over(x->watch))
+        return err_set(err, ERR_CANCELLED, "interrupted");
     cleanup_free char *first = xstrndup(key, strcspn(key, "/"));
     if (!remove_is_expired(first, clock_wall_ns() / (int64_t)NS_PER_S))
         return 0;
@@ -78,7 +81,8 @@ static int on_local(void *arg, const char *key, const struct stat *st, struct er
 void trash_expire(struct removal *r, const struct remove_watch *watch, struct remove_counts *counts)
 {
     const char *tmp = secure_getenv("TMPDIR");
-    struct expiring x = {.r = r, .keys = sorter_new(tmp && *tmp ? tmp : "/tmp", SORT_MEMORY)};
+    struct expiring x = {
+        .r = r, .watch = watch, .keys = sorter_new(tmp && *tmp ? tmp : "/tmp", SORT_MEMORY)};
     struct remove_counts done = {0};
     const struct remove_watch quiet = {.stop = watch ? watch->stop : NULL};
     int result =

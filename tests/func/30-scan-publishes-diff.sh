@@ -20,6 +20,7 @@ for bad in "$T/pipe" /dev/null "$T/broken" "$T"; do
     refused "[1-4]" "-o" sampan scan "file://$SRC" -o "$bad"
     expect "$bad" "$(stat -c '%F %i' "$bad")" "$before"
 done
+refused 2 "leads nowhere" sampan scan "file://$SRC" -o "$T/broken"
 rm "$T/v2.catalog"
 echo old >"$T/v2.catalog"
 sampan scan "file://$SRC" -o "$T/leads" >"$T/out"
