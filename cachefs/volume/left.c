@@ -71,6 +71,7 @@ static void *left_main(void *arg)
         struct catalog *c = volume_catalog(v);
         left_now(v, c);
         catalog_unref(c);
+        share_follow(v);
     }
     return NULL;
 }

@@ -187,6 +187,26 @@ static int sampler_apply(struct volume *v, struct err *err)
     return rc;
 }
 
+void share_follow(struct volume *v)
+{
+    struct err err = {0};
+    struct share *s = volume_share(v);
+    struct catalog *now = volume_catalog(v);
+    bool stale = s && memcmp(catalog_info(s->catalog)->digest, catalog_info(now)->digest,
+                             CATALOG_DIGEST) != 0;
+    share_unref(s);
+    catalog_unref(now);
+    struct share_conf division;
+    uint64_t gen;
+    current_division(v, &division, &gen);
+    if (!stale)
+        return;
+    if (division.has_spec) /* with the next epoch; until then nothing of it is waited for */
+        cache_expect(v->cache, 0, 0);
+    else if (sampler_apply(v, &err) && err.class != ERR_CANCELLED)
+        log_warn(v->conf.log, "this node's share is that of an older version: %s", err.msg);
+}
+
 static void *build_main(void *arg)
 {
     struct volume *v = arg;

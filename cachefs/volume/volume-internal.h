@@ -201,6 +201,9 @@ int share_pin(const struct share *s, struct cache *cache, struct err *err);
 bool share_stays(struct volume *v, const struct share *s);
 /* What is kept is that of the volume's share from now on: somebody makes it local. */
 int share_move(struct volume *v, struct err *err);
+/* Another version is served: the share is made anew, but for one of an order, which keeps to the
+ * version of its epoch. */
+void share_follow(struct volume *v);
 /* The volume's, with a reference; NULL: it is not divided. */
 struct share *volume_share(struct volume *v);
 /* `cached`: samples of the share that are here; all of a share is pinned. */

@@ -498,6 +498,8 @@ static int find_targets(struct warm *w, struct err *err)
     struct share_conf division;
     if (division_for(w->v, c, &division, err))
         return -1;
+    if (!c->dry_run)
+        share_follow(w->v);
     struct share *share = division.partitions ? volume_share(w->v) : NULL;
     if (share && !share_serves(share, &division, w->catalog)) {
         share_unref(share);
