@@ -392,6 +392,8 @@ struct cache {
     struct passing passing;
     struct trial trial;
     struct leases *leases;
+    struct lock served_lock;
+    struct catalog *served;                  /* served_lock; referenced, or NULL */
     struct cache_counts own_counts, *counts; /* counts: own_counts, or the caller's */
     _Atomic uint64_t units, bytes, samples, pinned_samples, past_samples;
     _Atomic uint64_t expected_samples, expected_bytes; /* of pinned ones; cache_expect() */

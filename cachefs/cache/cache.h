@@ -114,6 +114,9 @@ void cache_will_need(struct cache *c, const uint64_t *units, size_t n);
 void cache_set_size(struct cache *c, uint64_t samples, uint64_t bytes);
 /* Pinned units are the last to go. */
 void cache_pin(struct cache *c, uint64_t unit, bool pinned);
+/* The version of the set that is served now (a reference is taken; NULL: none). What comes after
+ * this for older ones alone is as what cache_name() does not name. */
+void cache_serves(struct cache *c, struct catalog *now);
 /* The units that the set as it is now names: a bit each in `named`, for those below `n`. Others are
  * unpinned, and the first to go, for any newcomer. `all`: none of those is left any more. */
 void cache_name(struct cache *c, const uint64_t *named, uint64_t n, bool all);

@@ -119,6 +119,7 @@ static struct cache *cache_alloc(const struct cache_conf *conf)
     c->index.stripes = c->stripes;
     lock_init(&c->trial.lock, RANK_CACHE_TIER, "cache trial");
     slots_init(c, conf->fills_max ? conf->fills_max : FILLS_DEFAULT);
+    lock_init(&c->served_lock, RANK_CACHE_TIER, "cache served");
     passing_init(c);
     leases_init(c);
     settle_init(c);
@@ -140,6 +141,8 @@ static void cache_free(struct cache *c, bool clean)
     for (size_t i = 0; i < CACHE_MAX_TIERS && c->tiers[i]; i++)
         tier_close(c->tiers[i]);
     passing_destroy(c);
+    catalog_unref(c->served);
+    lock_destroy(&c->served_lock);
     slots_destroy(c);
     settle_destroy(c);
     lock_destroy(&c->trial.lock);

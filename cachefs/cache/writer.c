@@ -229,21 +229,53 @@ static size_t make_record(struct tier *t, const struct fill *f, struct record *r
     return packed;
 }
 
+void cache_serves(struct cache *c, struct catalog *now)
+{
+    struct catalog *before;
+    if (now)
+        catalog_ref(now);
+    {
+        ACQUIRE(&c->served_lock);
+        before = c->served;
+        c->served = now;
+    }
+    catalog_unref(before);
+}
+
+/* Is it of a version that is not served any more, and of no sample of the one that is? */
+static bool is_past(struct cache *c, const struct piece *p)
+{
+    struct unit_info row = {0};
+    struct err err = {0};
+    struct catalog *now = NULL;
+    {
+        ACQUIRE(&c->served_lock);
+        if (c->served && c->served != p->catalog)
+            now = catalog_ref(c->served);
+    }
+    bool past = now && catalog_unit(now, p->unit, &row, &err) && err.class == ERR_NOT_FOUND;
+    unit_info_release(&row);
+    catalog_unref(now);
+    return past;
+}
+
 /* READY in memory -> READY in a pack, or ABSENT if the append failed or it was dropped meanwhile.
  */
 static void publish(struct tier *t, struct fill *f, const struct record *r)
 {
     struct cache *c = t->c;
     struct stripe *s = stripe_of(c, f->piece.unit);
-    bool kept = false;
+    bool kept = false, past = r && is_past(c, &f->piece);
     {
         ACQUIRE(&s->lock);
-        uint8_t flags = f->carried ? f->was.flags & UNIT_FATE : 0;
+        uint8_t flags = past ? UNIT_FATE : f->carried ? f->was.flags & UNIT_FATE : 0;
         uint32_t used = f->carried ? f->was.used : atomic_load(&c->now_min);
         if (r && !f->unwanted)
             kept = place_set(c, f->piece.unit, writer_entry(t, r, flags, used));
         fill_unlist(s, f);
     }
+    if (kept && past)
+        atomic_store(&t->left, true);
     if (f->carried)
         counter_add(&c->counts->evicted_units, !kept && !f->unwanted);
     else if (kept)

@@ -89,6 +89,7 @@ void version_keep_served(struct volume *v)
 void version_tell_cache(struct volume *v, struct catalog *c)
 {
     const struct catalog_info *info = catalog_info(c);
+    cache_serves(v->cache, c);
     cache_set_size(v->cache, info->samples, info->bytes);
 }
 

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# What comes of an older version when another one is served already, in flight or through a file that was open, is not
+# counted as cached, and makes way.
+. "$SAMPAN_TESTS/lib/common.sh"
+need_mount
+mkdir -p "$SRC/d"
+for i in 1 2 3; do head -c 3000000 /dev/urandom >"$SRC/d/$i"; done
+start_nginx "limit_rate 400k;"
+mount_set "$HTTP_URL/" --cache "ssd:$CACHE=20MiB"
+readers=()
+for i in 1 2 3; do
+    cat "$MNT/d/$i" >"$T/old-$i" 2>"$T/err-$i" &
+    readers+=($!)
+done
+in_flight() { [ "$(status fetch.in_flight)" = 3 ]; }
+until_true 10 in_flight || fail "not in flight: $(sampan status "$MNT" --json)"
+for i in 1 2 3; do
+    head -c 3000000 /dev/urandom >"$T/new"
+    mv "$T/new" "$SRC/d/$i" # who is being answered has the old one
+done
+sampan scan "$MNT" >"$T/out"
+wait "${readers[@]}" || true
+counted() { [ "$(status cache.samples)" = "$1" ]; }
+until_true 10 counted 0 || fail "superseded samples are counted: $(status cache.samples)"
+expect "bytes of them" "$(status cache.bytes)" 9000000
+sampan warmup "$MNT" >"$T/out"
+counted 3 || fail "cached: $(status cache.samples), want 3"
+unmount
+mount_set "$HTTP_URL/" --cache "ssd:$CACHE=20MiB"
+counted 3 || fail "after a mount: $(status cache.samples), want 3"
