@@ -112,6 +112,8 @@ void cache_will_need(struct cache *c, const uint64_t *units, size_t n);
  * a smaller cache, or until it is said, no byte is spent so: it keeps as much of the set as it can.
  */
 void cache_set_size(struct cache *c, uint64_t samples, uint64_t bytes);
+/* The limit of the pool was lowered: what is held for readers beyond its share of it goes. */
+void cache_pool_shrank(struct cache *c);
 /* Pinned units are the last to go. */
 void cache_pin(struct cache *c, uint64_t unit, bool pinned);
 /* The version of the set that is served now (a reference is taken; NULL: none). What comes after

@@ -180,6 +180,18 @@ void passing_clear(struct cache *c)
     drop_unused_since(c, UINT64_MAX, false);
 }
 
+void cache_pool_shrank(struct cache *c)
+{
+    for (bool too_much = true; too_much;) {
+        {
+            ACQUIRE(&c->passing.lock);
+            too_much = c->passing.held > share(c);
+        }
+        too_much = too_much && passing_make_way(c);
+    }
+    pool_trim(c->conf.pool);
+}
+
 bool passing_make_way(struct cache *c)
 {
     return drop_unused_since(c, UINT64_MAX, true);

@@ -38,6 +38,7 @@ int volume_set_memory(struct volume *v, uint64_t bytes, struct err *err)
                        (unsigned long long)bytes);
     atomic_store(&v->memory, bytes);
     pool_set_limit(v->pool, pool_share(bytes));
+    cache_pool_shrank(v->cache);
     pool_set_limit(v->gather_pool, gather_share(bytes));
     return 0;
 }

@@ -82,6 +82,21 @@ Test(passing, the_oldest_makes_way)
     rig_end(&r);
 }
 
+Test(passing, a_smaller_pool_holds_less)
+{
+    struct rig r;
+    begin(&r, 24u << 20, false);
+    for (uint64_t unit = 0; unit < 10; unit++)
+        cr_assert_eq(rig_read(&r, unit, 0, PIECE, NULL, NULL), 0);
+    cr_expect(pool_used(r.pool) > 10 * UNIT);
+    pool_set_limit(r.pool, 6u << 20);
+    cache_pool_shrank(r.cache);
+    cr_expect(pool_used(r.pool) <= 3 * (UNIT + UNIT / 8), "%zu", pool_used(r.pool));
+    cr_assert_eq(rig_read(&r, 9, PIECE, PIECE, NULL, NULL), 0);
+    cr_expect_eq(atomic_load(&r.fake.reads), 10, "the newest stay");
+    rig_end(&r);
+}
+
 Test(passing, what_was_dropped_or_left_is_fetched_anew)
 {
     struct rig r;
