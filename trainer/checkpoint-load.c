@@ -246,6 +246,12 @@ static int load_place(const char *path, struct net *n, const struct checkpoint_a
     return b->ops->sync(b, err);
 }
 
+/* What is wrong is in it, and not that it cannot be read (or kept) just now. */
+static bool is_of_contents(const struct err *e)
+{
+    return e->sys ? e->sys == ENOENT : e->class == ERR_CORRUPT || e->class == ERR_USAGE;
+}
+
 int checkpoint_load(const char *dir, struct net *n, const struct checkpoint_about *about,
                     struct checkpoint *ret, struct log *log, struct err *err)
 {
@@ -264,6 +270,12 @@ int checkpoint_load(const char *dir, struct net *n, const struct checkpoint_abou
         cleanup_free char *path = xasprintf("%s/%s", dir, all[i].name);
         if (load_place(path, n, about, ret, &e) == 0)
             return 1;
+        if (!is_of_contents(&e)) /* going on from an older one would in the end remove it */
+            return err_set(
+                err, e.class,
+                "checkpoints: %s: %.400s (it may be whole: mend that and start again, or "
+                "--resume with another one, or --resume never)",
+                path, e.msg);
         log_warn(log, "%s/%s is passed over: %s", dir, all[i].name, e.msg);
         others |= e.class == ERR_USAGE;
         if (first.class == ERR_NONE || e.class == ERR_USAGE)
@@ -285,6 +297,8 @@ int checkpoint_load_named(const char *path, struct net *n, const struct checkpoi
         return err_sys(err, errno, "checkpoints: %s", path);
     if (access(state, F_OK) == 0)
         return load_place(path, n, about, ret, err) ? err_wrap(err, "checkpoint %s", path) : 1;
+    if (errno != ENOENT && errno != ENOTDIR)
+        return err_sys(err, errno, "checkpoints: %s", state);
     int got = checkpoint_load(path, n, about, ret, log, err);
     if (got == 0)
         return err_set(err, ERR_NOT_FOUND,

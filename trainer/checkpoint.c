@@ -247,6 +247,21 @@ static bool parse_name(const char *name, struct checkpoint_place *ret)
            end == 26 && !name[end];
 }
 
+/* Was it ever finished? That it cannot be known is not that it was not. */
+static int is_done(int dir, const char *name, bool *ret, struct err *err)
+{
+    cleanup_free char *done = xasprintf("%s/done", name);
+    *ret = faccessat(dir, done, F_OK, 0) == 0;
+    return *ret || errno == ENOENT || errno == ENOTDIR ? 0 : err_sys(err, errno, "%s", done);
+}
+
+/* The next name; NULL: there is none (errno 0), or it cannot be read. */
+static const struct dirent *next_of(DIR *d)
+{
+    errno = 0;
+    return readdir(d);
+}
+
 int checkpoint_list(const char *dir, struct checkpoint_place **ret, size_t *n, struct err *err)
 {
     *ret = NULL;
@@ -254,16 +269,18 @@ int checkpoint_list(const char *dir, struct checkpoint_place **ret, size_t *n, s
     cleanup_dir DIR *d = opendir(dir);
     if (!d)
         return errno == ENOENT ? 0 : err_sys(err, errno, "checkpoints: %s", dir);
-    for (struct dirent *e; (e = readdir(d));) {
+    for (const struct dirent *e; (e = next_of(d));) {
         struct checkpoint_place p = {0};
         if (!parse_name(e->d_name, &p))
             continue;
-        cleanup_free char *done = xasprintf("%s/done", e->d_name);
         snprintf(p.name, sizeof p.name, "%s", e->d_name);
-        p.done = faccessat(dirfd(d), done, F_OK, 0) == 0;
+        if (is_done(dirfd(d), p.name, &p.done, err))
+            return err_wrap(err, "checkpoints: %s", dir);
         *ret = xrealloc(*ret, (*n + 1) * sizeof **ret);
         (*ret)[(*n)++] = p;
     }
+    if (errno)
+        return err_sys(err, errno, "checkpoints: %s", dir);
     if (*n)
         qsort(*ret, *n, sizeof **ret, by_age);
     return 0;

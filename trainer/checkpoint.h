@@ -65,7 +65,8 @@ int checkpoint_save(const char *dir, const struct net *n, const struct checkpoin
 /*
  * Loads the newest that is whole and of this model. 1: loaded. 0: there is none. Torn ones and
  * those of another model are passed over, each with a line in the log; if only ones of another
- * model are there, that is an error, for beginning anew would in the end remove them.
+ * model are there, that is an error, for beginning anew would in the end remove them. So is one
+ * that cannot be read: it may be whole.
  *
  * Another model is also one whose labels have other names than `about` has (NULL: they are not
  * compared, nor where either has none).

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What ends training early says where, and leaves a checkpoint to go on from: a loss that is no number, a disk that is full, a
-# newest checkpoint that is torn; fewer samples than ranks end well.
+# newest checkpoint that is torn, or that cannot be read; fewer samples than ranks end well.
 . "$SAMPAN_TESTS/lib/common.sh"
 need_root "it mounts a small disk"
 own_namespace
@@ -43,6 +43,17 @@ trained 0 "done: step=8" --num_passes 2 --save_dir "$T/torn"
 truncate -s -1 "$T/torn/pass-00001/momentum"
 trained 0 "pass-00001 is passed over: momentum: it is torn" --num_passes 3 --save_dir "$T/torn"
 grep -q "going on from $T/torn/pass-00000: pass 1 batch 0 step 4" "$T/train.log" || fail "$(cat "$T/train.log")"
+
+# One that cannot be read may be whole: none before it is taken in its place, and nothing begins anew.
+trained 0 "done: step=8" --num_passes 2 --save_dir "$T/unread"
+mv "$T/unread/pass-00001/state.json" "$T/state"
+mkdir "$T/unread/pass-00001/state.json"
+trained 1 "^sampan-train: checkpoints: $T/unread/pass-00001: state.json: Is a directory \(it may be whole: mend that and start again, or --resume " \
+    --num_passes 3 --save_dir "$T/unread"
+expect "checkpoints" "$(echo "$T"/unread/pass-*)" "$T/unread/pass-00000 $T/unread/pass-00001"
+rmdir "$T/unread/pass-00001/state.json"
+mv "$T/state" "$T/unread/pass-00001/state.json"
+trained 0 "going on from $T/unread/pass-00001" --num_passes 3 --save_dir "$T/unread"
 
 trained 2 "^sampan-train: --sampler: no batch in a pass over 5 samples" --data synthetic:5,4 --sampler paddle-distributed,drop-last=true
 

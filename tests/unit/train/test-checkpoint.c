@@ -237,6 +237,39 @@ Test(checkpoint, torn_ones_are_passed_over)
     }
 }
 
+/* It may be whole: neither an older one is taken, nor does training begin anew. */
+Test(checkpoint, one_that_cannot_be_read_is_not_torn)
+{
+    static const struct {
+        const char *file;
+        bool folder; /* in its place; else a link that leads nowhere but to itself */
+        const char *why;
+    } rows[] = {
+        {"state.json", true, "/pass-00001: state.json: Is a directory"},
+        {"momentum", true, "/pass-00001: momentum: Is a directory"},
+        {"___fc_layer_1__.w0", true, "/pass-00001: ___fc_layer_1__.w0: Is a directory"},
+        {"___fc_layer_1__.w0", false, "___fc_layer_1__.w0: Too many levels of symbolic links"},
+        {"done", false, ": pass-00001/done: Too many levels of symbolic links"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct world w;
+        setup(&w);
+        struct checkpoint c;
+        struct err err = {0};
+        save(&w, 1, 0, 1);
+        save(&w, 2, 0, 2);
+        cleanup_free char *name = xasprintf("pass-00001/%s", rows[i].file), *file = path(&w, name);
+        cr_assert_eq(unlink(file), 0);
+        cr_assert_eq(rows[i].folder ? mkdir(file, 0700) : symlink(rows[i].file, file), 0);
+        cr_expect_eq(load(&w, &c, &err), -1, "row %zu", i);
+        cr_expect(strstr(err.msg, rows[i].why), "row %zu: %s", i, err.msg);
+        cr_expect(strcmp(rows[i].file, "done") == 0 || strstr(err.msg, "or --resume never"),
+                  "row %zu: %s", i, err.msg);
+        cr_expect(holds(w.n, 0), "row %zu: nothing of it got into the net", i);
+        teardown(&w);
+    }
+}
+
 Test(checkpoint, of_another_model)
 {
     struct world w;
