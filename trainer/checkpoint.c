@@ -14,6 +14,10 @@
 #include "json.h"
 #include "mem.h"
 
+/* Where one is written that takes another's place, and where that goes meanwhile. */
+#define BESIDE   "saving.new"
+#define REPLACED "saving.old"
+
 /* The folder's name of a checkpoint. */
 static void checkpoint_name(const struct checkpoint *c, char *out, size_t size)
 {
@@ -35,7 +39,8 @@ void checkpoint_head(unsigned char out[CHECKPOINT_HEAD], uint64_t numbers)
 
 struct writing {
     int dir;
-    const char *path; /* of the folder, for errors */
+    const char *path;  /* of the folder, for errors */
+    const char *place; /* where it will be */
     struct json_writer *files;
 };
 
@@ -96,7 +101,7 @@ static int write_params(struct writing *w, const struct net *n, const float *hos
                 return err_set(err, ERR_FAILED,
                                "%s is not saved: %s holds what is not a number (a smaller "
                                "--learning_rate often helps; the checkpoint before it stays)",
-                               w->path, p->name);
+                               w->place, p->name);
         checkpoint_head(head, p->n);
         if (write_file(w, p->name, head, sizeof head, host + p->at, p->n * sizeof *host, err))
             return -1;
@@ -309,15 +314,41 @@ int checkpoint_may_save(const char *dir, struct err *err)
     return access(inside, W_OK | X_OK) ? err_sys(err, errno, "checkpoints: write to %s", place) : 0;
 }
 
-int checkpoint_save(const char *dir, const struct net *n, const struct checkpoint *c,
-                    const struct checkpoint_about *about, unsigned keep, char *ret, size_t ret_len,
-                    struct err *err)
+static int sync_names(const char *dir, struct err *err)
 {
-    char name[CHECKPOINT_NAME];
-    checkpoint_name(c, name, sizeof name);
-    cleanup_free char *path = xasprintf("%s/%s", dir, name);
-    if (mkdir(dir, 0755) && errno != EEXIST)
-        return err_sys(err, errno, "checkpoint: make %s", dir);
+    cleanup_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 || fsync(fd) ? err_sys(err, errno, "checkpoint: %s", dir) : 0;
+}
+
+/* The whole one that was written beside takes the place of the whole one there, which goes when
+ * the names are on the disk. */
+static int replace(const char *dir, const char *name, struct err *err)
+{
+    cleanup_free char *from = xasprintf("%s/" BESIDE, dir), *to = xasprintf("%s/%s", dir, name),
+                      *old = xasprintf("%s/" REPLACED, dir);
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE)) { /* not every mount can */
+        remove_place(dir, REPLACED);
+        if (rename(to, old))
+            return err_sys(err, errno, "checkpoint: %s: make way", to);
+        if (rename(from, to)) {
+            err_sys(err, errno, "checkpoint: %s", to);
+            rename(old, to);
+            return -1;
+        }
+    }
+    if (sync_names(dir, err))
+        return -1;
+    remove_place(dir, BESIDE);
+    remove_place(dir, REPLACED);
+    return 0;
+}
+
+/* In its place, or beside it. */
+static int write_place(const char *dir, const char *as, const char *name, const struct net *n,
+                       const struct checkpoint *c, const struct checkpoint_about *about,
+                       struct err *err)
+{
+    cleanup_free char *path = xasprintf("%s/%s", dir, as), *place = xasprintf("%s/%s", dir, name);
     if (mkdir(path, 0755) && errno != EEXIST)
         return err_sys(err, errno, "checkpoint: make %s", path);
     cleanup_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -325,14 +356,30 @@ int checkpoint_save(const char *dir, const struct net *n, const struct checkpoin
         return err_sys(err, errno, "checkpoint: %s", path);
     if (unlinkat(fd, "done", 0) && errno != ENOENT)
         return err_sys(err, errno, "checkpoint: %s/done", path);
-    struct writing w = {.dir = fd, .path = path};
+    struct writing w = {.dir = fd, .path = path, .place = place};
     if (write_state(&w, n, c, about, err)) {
-        remove_place(dir, name);
+        remove_place(dir, as);
         return -1;
     }
-    cleanup_close int parent = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fsync(fd) || parent < 0 || fsync(parent)) /* its name, too, before older ones go */
-        return err_sys(err, errno, "checkpoint: %s", path);
+    return fsync(fd) ? err_sys(err, errno, "checkpoint: %s", path) : 0;
+}
+
+int checkpoint_save(const char *dir, const struct net *n, const struct checkpoint *c,
+                    const struct checkpoint_about *about, unsigned keep, char *ret, size_t ret_len,
+                    struct err *err)
+{
+    char name[CHECKPOINT_NAME];
+    bool whole;
+    checkpoint_name(c, name, sizeof name);
+    cleanup_free char *path = xasprintf("%s/%s", dir, name);
+    if (mkdir(dir, 0755) && errno != EEXIST)
+        return err_sys(err, errno, "checkpoint: make %s", dir);
+    if (is_done(AT_FDCWD, path, &whole, err))
+        return err_wrap(err, "checkpoint");
+    if (write_place(dir, whole ? BESIDE : name, name, n, c, about, err))
+        return -1;
+    if (whole ? replace(dir, name, err) : sync_names(dir, err)) /* before older ones go */
+        return -1;
     if (ret)
         snprintf(ret, ret_len, "%s", path);
     prune(dir, name, keep);

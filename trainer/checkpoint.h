@@ -11,9 +11,10 @@
  *       done                   written last: CRC-32C of state.json
  *
  * Every file is fsynced before `done` is there, and `done` is there whole (it is renamed to), so
- * that a folder with one is whole, whenever the program or the machine stopped; it works on a local
- * disk and on a mount where a file becomes visible at fsync. Only rank 0 touches the folder; what
- * it read, it gives to the others.
+ * that a folder with one is whole, whenever the program or the machine stopped; one that takes the
+ * place of a whole one of its name is written beside it (saving.new), and then renamed. It works on
+ * a local disk and on a mount where a file becomes visible at fsync. Only rank 0 touches the
+ * folder; what it read, it gives to the others.
  */
 #ifndef SAMPAN_TRAIN_CHECKPOINT_H
 #define SAMPAN_TRAIN_CHECKPOINT_H

@@ -1,5 +1,6 @@
 /* Checkpoints: what is written, what is read back, what is passed over, what stays. */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <limits.h>
@@ -329,6 +330,17 @@ Test(checkpoint, keeps_the_newest)
     teardown(&w);
 }
 
+static int entries(const struct world *w)
+{
+    int n = 0;
+    DIR *d = opendir(w->dir);
+    cr_assert(d);
+    for (const struct dirent *e; (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
 Test(checkpoint, written_over_itself)
 {
     struct world w;
@@ -339,6 +351,34 @@ Test(checkpoint, written_over_itself)
     save(&w, 1, 0, 4);
     cr_assert_eq(load(&w, &c, &err), 1, "%s", err.msg);
     cr_expect(holds(w.n, 4));
+    cr_expect_eq(entries(&w), 1, "nothing is left beside it");
+    teardown(&w);
+}
+
+/* What cannot be written to its end costs nothing that is whole, not even one of the same name. */
+Test(checkpoint, a_whole_one_outlives_a_failed_writing_of_its_name)
+{
+    struct world w;
+    setup(&w);
+    struct checkpoint c = {.pass = 1};
+    struct err err = {0};
+    save(&w, 1, 0, 1);
+    const struct param *last = net_param(w.n, net_n_params(w.n) - 1);
+    fill(w.n, 2);
+    net_weights(w.n)[last->at + last->n - 1] = INFINITY;
+    cr_expect_eq(checkpoint_save(w.dir, w.n, &c, NULL, 0, NULL, 0, &err), -1);
+    cr_expect(strstr(err.msg, "/pass-00000 is not saved"), "%s", err.msg);
+    cr_expect_eq(load(&w, &c, &err), 1, "it is gone");
+    cr_expect(holds(w.n, 1));
+    cr_expect_eq(entries(&w), 1, "nothing is left beside it");
+    /* The next one makes do with what a killed run has left. */
+    cleanup_free char *beside = path(&w, "saving.new"), *left = path(&w, "saving.new/momentum");
+    cr_assert_eq(mkdir(beside, 0700), 0);
+    write_text(left, "half of it");
+    save(&w, 1, 0, 3);
+    cr_expect_eq(load(&w, &c, &err), 1);
+    cr_expect(holds(w.n, 3));
+    cr_expect_eq(entries(&w), 1);
     teardown(&w);
 }
 
