@@ -103,10 +103,9 @@ static int take_classes(const struct json *names, struct checkpoint_about *ret, 
     ret->classes = xcalloc(n + 1, sizeof *ret->classes);
     for (size_t i = 0; i < n; i++) {
         struct json one = json_at(names, i);
-        const char *name;
-        if (json_as_str(&one, &name, err))
+        if (json_as_name(&one, &ret->classes[i], err))
             return -1;
-        ret->classes[ret->n_classes++] = xstrdup(name);
+        ret->n_classes++;
     }
     return 0;
 }

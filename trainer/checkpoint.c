@@ -163,7 +163,7 @@ static void put_about(struct json_writer *w, const struct checkpoint_about *a)
     jw_end(w);
     jw_array(w, "classes");
     for (size_t i = 0; i < a->n_classes; i++)
-        jw_str(w, NULL, a->classes[i]);
+        jw_name(w, NULL, a->classes[i]); /* a folder's: of any bytes */
     jw_end(w);
 }
 

@@ -129,6 +129,13 @@ expect "classes of the model" "$(field classes <"$T/named/pass-00001/state.json"
 trained 0 "going on from $T/named/pass-00001" --data "$T/renamed" --save_dir "$T/named" --num_passes 3 --optimizer lars
 says "the checkpoint was made with --optimizer momentum: momentum begins anew"
 
+# A class folder's name may be of any bytes: a run goes on from its own checkpoint.
+cp -r "$T/set" "$T/bytes"
+mv "$T/bytes/z" "$T/bytes/"$'rouge\xe9'
+trained 0 "done: step=" --data "$T/bytes" --save_dir "$T/of-bytes"
+expect "classes of the model" "$(field classes <"$T/of-bytes/pass-00000/state.json")" '["a", "empty", {"hex": "726f756765e9"}]'
+trained 0 "going on from $T/of-bytes/pass-00000" --data "$T/bytes" --save_dir "$T/of-bytes" --num_passes 2
+
 # Two ranks whose labels have other names would add up gradients of different things.
 two_ranks classes "classes of other names than rank 0: " "$T/set" "$T/renamed" --device cpu --image 8
 

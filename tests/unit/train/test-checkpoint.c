@@ -558,6 +558,33 @@ Test(checkpoint, of_classes_with_other_names)
     teardown(&w);
 }
 
+/* Folders have names of any bytes; older programs wrote all of them as text. */
+Test(checkpoint, of_classes_whose_names_are_no_text)
+{
+    struct world w;
+    char ant[] = "ant", red[] = "rouge\xe9", other[] = "rouge\xe8", cafe[] = "caf\303\251";
+    char *classes[] = {ant, red, cafe}, *others[] = {ant, other, cafe};
+    const struct checkpoint_about own = {.classes = classes, .n_classes = 3},
+                                  foreign = {.classes = others, .n_classes = 3};
+    struct checkpoint_about got;
+    struct checkpoint c = {.pass = 1};
+    struct err err = {0};
+    char *place = NULL;
+    setup(&w);
+    fill(w.n, 1);
+    cr_assert_eq(checkpoint_save(w.dir, w.n, &c, &own, 0, NULL, 0, &err), 0, "%s", err.msg);
+    cr_expect_eq(checkpoint_load(w.dir, w.n, &own, &c, w.log, &err), 1, "its own: %s", err.msg);
+    cr_expect_eq(checkpoint_load(w.dir, w.n, &foreign, &c, w.log, &err), -1);
+    cr_expect(strstr(err.msg, "class 1 of 3 was 'rouge\xe9', in --data it is 'rouge\xe8'"), "%s",
+              err.msg);
+    cr_assert_eq(checkpoint_look(w.dir, 0, &got, &place, &err), 0, "%s", err.msg);
+    cr_expect_str_eq(got.classes[1], red);
+    cr_expect_str_eq(got.classes[2], cafe);
+    checkpoint_about_release(&got);
+    free(place);
+    teardown(&w);
+}
+
 /* What could not be trained on from is no checkpoint; the one before it stays. */
 Test(checkpoint, numbers_that_are_none_are_not_saved)
 {
