@@ -1,4 +1,5 @@
 /* Sources of batches: which one, and the order of those that hold their samples in memory. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,10 @@ int dealer_init(struct dealer *d, const struct batch_options *o, uint64_t sample
     if (o->resume) {
         if (order_token_parse(&d->token, o->resume, err))
             return err_wrap(err, "resume");
+        if (d->token.n != samples) /* it names samples by their numbers */
+            return err_set(err, ERR_USAGE,
+                           "%s: resume token: of a set of %" PRIu64 " samples, here are %" PRIu64,
+                           batch_option(o), d->token.n, samples);
         d->resumes = true;
     }
     return order_new(&d->order, &d->spec, samples, err);

@@ -269,6 +269,29 @@ Test(batch, goes_on_where_a_token_says)
     batch_close(b);
 }
 
+/* Its numbers would name other samples, or none. */
+Test(batch, a_token_of_another_set)
+{
+    char token[BATCH_TOKEN_LEN];
+    struct net_batch in;
+    struct batches *b = open_rank(1, 0, 7, NULL);
+    struct err err = {0};
+    cr_assert_eq(b->ops->begin(b, 0, NULL), 0);
+    cr_assert_eq(b->ops->next(b, &in, NULL), 1);
+    cr_assert_eq(b->ops->token(b, token, NULL), 0);
+    batch_close(b);
+    const struct batch_options o = {.data = "synthetic:49,4",
+                                    .batch = 7,
+                                    .seed = 9,
+                                    .ranks = 1,
+                                    .height = 2,
+                                    .width = 2,
+                                    .train = true,
+                                    .resume = token};
+    cr_expect_eq(batch_open(&b, MODEL_PICTURES, &o, &err), -1);
+    cr_expect_str_eq(err.msg, "--data: resume token: of a set of 50 samples, here are 49");
+}
+
 Test(batch, refused)
 {
     static const struct {
