@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -380,6 +381,20 @@ char *checkpoint_newest(const char *dir, size_t skip, struct err *err)
         if (all[i].done && skip-- == 0)
             return xasprintf("%s/%s", dir, all[i].name);
     err_set(err, ERR_NOT_FOUND, "there is no whole one (look for its pass-… folders)");
+    return NULL;
+}
+
+char *checkpoint_pass_end(const char *place, uint64_t before)
+{
+    cleanup_free char *copy = xstrdup(place);
+    cleanup_free struct checkpoint_place *all = NULL;
+    const char *dir = dirname(copy);
+    size_t n;
+    if (checkpoint_list(dir, &all, &n, NULL))
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (all[i].done && all[i].batch == CHECKPOINT_OF_PASS && all[i].pass < before)
+            return xasprintf("%s/%s", dir, all[i].name);
     return NULL;
 }
 

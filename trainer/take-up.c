@@ -95,6 +95,18 @@ static int own_place(struct run *r, struct err *err)
     return batch_place(&o, r->batches->samples, r->at.pass, r->at.batch, r->at.token, err);
 }
 
+int run_lacks_place(struct run *r, struct err *err)
+{
+    if (!err || err->class != ERR_USAGE)
+        return -1;
+    cleanup_free char *end = checkpoint_pass_end(r->at.from, r->at.pass);
+    return err_set(err, ERR_USAGE,
+                   "%.400s (%s is within a pass, and goes on with the --data and --sampler of "
+                   "before: with others, %s%s%s--resume never)",
+                   err->msg, r->at.from, end ? "from the end of a pass: --resume " : "",
+                   end ? end : "", end ? ", or " : "");
+}
+
 /* Whoever goes on with --save_dir later takes the newest that is there, whichever run made it. */
 static void tell_others_saved(const struct run *r)
 {

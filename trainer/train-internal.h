@@ -67,6 +67,8 @@ int run_find_longest_pass(struct run *r, struct err *err);
 /* Rank 0 reads the newest checkpoint; all get it from there. */
 int run_take_up(struct run *r, struct err *err);
 int run_plan_rates(struct run *r, struct err *err);
+/* Samples are not those of the place in the pass: `err`, and what to do about it. Always -1. */
+int run_lacks_place(struct run *r, struct err *err);
 
 /* Runs what is left of pass r->at.pass. 0: it is over, and r->at is at the begin of the next one.
  * BATCH_STOPPED: it ended within it, for r->stopped or run_at_end(). */

@@ -279,7 +279,7 @@ static int open_all(struct run *r, const struct roles *roles, struct err *err)
         batch_close(r->batches);
         r->batches = NULL;
         if (open_batches(r, err))
-            return -1;
+            return run_lacks_place(r, err);
     }
     if (r->o->test_data && (is_first(r) || !r->is_async)) {
         struct batch_options o = run_source(r, r->o->test_data, false);

@@ -121,3 +121,27 @@ trained 0 new "${passes[@]}" --log_dir "$T/curves" --log_period 1 --max_steps 3
 grep -q -- "--log_dir: the curves of an earlier run are in $T/curves/earlier-1 now" "$T/0.log" || fail "$(cat "$T/0.log")"
 cmp "$T/lines" "$T/curves/earlier-1/train.jsonl" || fail "not what was there"
 expect "what is in each" "$(wc -l <"$T/curves/train.jsonl") $(ls "$T/curves" | wc -l) $(ls "$T/curves/earlier-1" | wc -l)" "3 4 3"
+
+# A place within a pass is of its data and its sampler: with others, the end of a pass is named, which goes on; so does the place.
+refused_within() { # WHAT-TO-DO OPTIONS…
+    local what=$1
+    shift
+    "$TRAIN" "${set[@]}" --batch_size 8 "$@" 2>"$T/0.log" >"$T/0.json" && fail "it goes on somewhere"
+    grep -q "^sampan-train: --data: resume token: of .* is within a pass, and goes on with the --data and --sampler of before: with others, $what)" \
+        "$T/0.log" || fail "it does not say '$what': $(cat "$T/0.log")"
+}
+cp -r "$SRC" "$T/more"
+cp "$(find "$SRC/class-000" -type f | head -n 1)" "$T/more/class-000/zz.jpg"
+trained 0 changed --batch_size 8 --max_steps 5
+refused_within "--resume never" --data "$T/more" --save_dir "$T/changed"
+trained 0 changed --batch_size 8 --max_steps 17
+for other in "--data $T/more" "--sampler sequence"; do
+    # shellcheck disable=SC2086
+    refused_within "from the end of a pass: --resume $T/changed/pass-00000, or --resume never" $other --save_dir "$T/changed"
+done
+trained 0 onwards --batch_size 8 --data "$T/more" --resume "$T/changed/pass-00000"
+expect "samples of the pass" "$(told epoch samples)" 97
+trained 0 changed --batch_size 8
+expect "samples of the rest" "$(told summary samples)" 56
+"$TRAIN" "${set[@]}" --batch_size 8 --max_steps 5 --data synthetic:96,4 --save_dir "$T/made" 2>"$T/0.log" >"$T/0.json" || fail "$(cat "$T/0.log")"
+refused_within "--resume never" --data synthetic:97,4 --save_dir "$T/made"

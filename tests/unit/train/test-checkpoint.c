@@ -458,6 +458,30 @@ Test(checkpoint, by_its_name)
     teardown(&w);
 }
 
+Test(checkpoint, end_of_a_pass_before)
+{
+    static const struct {
+        uint64_t before;
+        const char *want; /* NULL: none */
+    } rows[] = {{0, NULL}, {1, "/pass-00000"}, {2, "/pass-00000"}, {3, "/pass-00002"}};
+    struct world w;
+    setup(&w);
+    save(&w, 1, 0, 1);
+    save(&w, 1, 7, 1);
+    save(&w, 2, 0, 1);
+    save(&w, 3, 0, 1);
+    save(&w, 3, 4, 1);
+    cleanup_free char *place = path(&w, "pass-00003-batch-000000004/"),
+                      *torn = path(&w, "pass-00001/done");
+    cr_assert_eq(unlink(torn), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cleanup_free char *got = checkpoint_pass_end(place, rows[i].before);
+        cr_expect(rows[i].want ? got && strstr(got, rows[i].want) : !got, "row %zu: %s", i,
+                  got ? got : "none");
+    }
+    teardown(&w);
+}
+
 /* What a predictor builds the net by; and a checkpoint of a program that did not write it. */
 Test(checkpoint, how_the_net_was_built)
 {
