@@ -157,6 +157,21 @@ static int take_learned(const struct json *root, struct checkpoint_learned *ret,
     return 0;
 }
 
+static int take_period(const struct json *root, struct checkpoint_period *ret, struct err *err)
+{
+    struct json period = json_get(root, "period");
+    int64_t batches, samples;
+    if (!json_has(root, "period"))
+        return 0;
+    if (json_int(&period, "batches", 0, INT64_MAX, &batches, err) ||
+        json_int(&period, "samples", 0, INT64_MAX, &samples, err) ||
+        json_num(&period, "loss", &ret->loss, err) || json_num(&period, "right", &ret->right, err))
+        return -1;
+    ret->batches = (uint64_t)batches;
+    ret->samples = (uint64_t)samples;
+    return 0;
+}
+
 static int take_state(struct reading *r, const struct json *root, struct checkpoint *c,
                       struct err *err)
 {
@@ -184,7 +199,9 @@ static int take_state(struct reading *r, const struct json *root, struct checkpo
                              .rate = number_of(root, "rate")};
     snprintf(c->token, sizeof c->token, "%s", token);
     snprintf(c->optimizer, sizeof c->optimizer, "%s", optimizer);
-    return take_learned(root, &c->learned, err) ? -1 : check_classes(r, root, err);
+    if (take_learned(root, &c->learned, err) || take_period(root, &c->period, err))
+        return -1;
+    return check_classes(r, root, err);
 }
 
 static int take_files(struct reading *r, const struct json *root, struct err *err)

@@ -147,6 +147,16 @@ static void put_learned(struct json_writer *w, const struct checkpoint_learned *
     jw_end(w);
 }
 
+static void put_period(struct json_writer *w, const struct checkpoint_period *p)
+{
+    jw_object(w, "period");
+    jw_uint(w, "batches", p->batches);
+    jw_uint(w, "samples", p->samples);
+    put_double(w, "loss", p->loss);
+    put_double(w, "right", p->right);
+    jw_end(w);
+}
+
 static void put_about(struct json_writer *w, const struct checkpoint_about *a)
 {
     const struct model_shape *s = &a->shape;
@@ -194,6 +204,7 @@ static int write_state(struct writing *w, const struct net *n, const struct chec
     put_double(&out, "loss", c->loss);
     put_double(&out, "rate", c->rate);
     put_learned(&out, &c->learned);
+    put_period(&out, &c->period);
     if (about)
         put_about(&out, about);
     jw_array(&out, "files");

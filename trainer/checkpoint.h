@@ -31,6 +31,12 @@ struct checkpoint_learned {
     double loss, right;
 };
 
+/* The same since the last line of figures, which the next one tells, too. */
+struct checkpoint_period {
+    uint64_t batches, samples;
+    double loss, right;
+};
+
 struct checkpoint {
     uint64_t pass;  /* the one to go on in; a whole pass N saved: N + 1 */
     uint64_t batch; /* batches of it that are done */
@@ -39,6 +45,7 @@ struct checkpoint {
     char optimizer[16];                /* whose momentum it is */
     double loss, rate;                 /* of the last step, for people */
     struct checkpoint_learned learned; /* zeroed also where an older program wrote none */
+    struct checkpoint_period period;   /* likewise */
     char token[BATCH_TOKEN_LEN];       /* the place in the middle of a pass; "" at its begin */
     char from[600];                    /* the folder that it was loaded from */
 };

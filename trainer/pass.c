@@ -94,8 +94,9 @@ int run_read_sums(struct run *r, float ret[N_SUMS], struct err *err)
 static int write_checkpoint(struct run *r, struct err *err)
 {
     const struct net *n = r->n;
-    const struct report_sums *pass = &r->report.pass;
+    const struct report_sums *pass = &r->report.pass, *p = &r->report.period;
     r->at.learned = (struct checkpoint_learned){pass->samples, r->skipped, pass->loss, pass->right};
+    r->at.period = (struct checkpoint_period){p->batches, p->samples, p->loss, p->right};
     cleanup_backend struct backend *b = NULL;
     cleanup_net struct net *whole = NULL;
     if (r->ps) {

@@ -39,17 +39,25 @@ static void figures_of(const struct report_sums *s, struct report_figures *ret)
                                    .stall = (double)s->wait_ns / ns};
 }
 
-void report_resume(struct report *r, uint64_t pass, uint64_t batches, uint64_t samples, double loss,
-                   double right)
+/* How long it took is not known. */
+static struct report_sums of_earlier_runs(const struct report_sums *s)
+{
+    return (struct report_sums){.batches = s->batches,
+                                .samples = s->samples,
+                                .loss = s->loss,
+                                .right = s->right,
+                                .old_batches = s->batches,
+                                .old_samples = s->samples};
+}
+
+void report_resume(struct report *r, uint64_t pass, const struct report_sums *done,
+                   const struct report_sums *period)
 {
     r->epoch = pass;
-    r->pass = (struct report_sums){.batches = batches,
-                                   .samples = samples,
-                                   .loss = loss,
-                                   .right = right,
-                                   .old_batches = batches,
-                                   .old_samples = samples};
-    if (samples)
+    r->pass = of_earlier_runs(done);
+    if (period->batches == done->batches % r->o.log_period)
+        r->period = of_earlier_runs(period);
+    if (done->samples)
         figures_of(&r->pass, &r->newest);
 }
 

@@ -58,10 +58,11 @@ struct report_step {
 };
 
 int report_open(struct report *r, const struct report_options *o, struct err *err);
-/* A pass that earlier runs began is gone on with: loss and accuracy of it are those of all its
- * samples, speed and stall those of this run's. */
-void report_resume(struct report *r, uint64_t pass, uint64_t batches, uint64_t samples, double loss,
-                   double right);
+/* A pass that earlier runs began is gone on with, and so is the period in hand, unless its batches
+ * are not those of this --log_period: loss and accuracy are those of all samples, speed and stall
+ * those of this run's. */
+void report_resume(struct report *r, uint64_t pass, const struct report_sums *done,
+                   const struct report_sums *period);
 /* True at the end of a period: *ret are its figures. */
 bool report_step(struct report *r, const struct report_step *s, struct report_figures *ret);
 /* Its line in the log. `skipped`: samples that were left out of it. */

@@ -258,9 +258,15 @@ static int open_logs(struct run *r, struct err *err)
     if (report_open(&r->report, &o, err))
         return -1;
     const struct checkpoint_learned *l = &r->at.learned;
+    const struct checkpoint_period *p = &r->at.period;
     uint64_t pass =
         r->at.batch || !r->at.pass ? r->at.pass : r->at.pass - 1; /* the newest step's */
-    report_resume(&r->report, pass, r->at.batch, l->samples, l->loss, l->right);
+    report_resume(
+        &r->report, pass,
+        &(struct report_sums){
+            .batches = r->at.batch, .samples = l->samples, .loss = l->loss, .right = l->right},
+        &(struct report_sums){
+            .batches = p->batches, .samples = p->samples, .loss = p->loss, .right = p->right});
     r->skipped = l->skipped;
     return 0;
 }

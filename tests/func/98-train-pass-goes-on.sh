@@ -95,6 +95,18 @@ trained 0 five "${passes[@]}"
 at_once="$(told epoch loss) $(told epoch accuracy)"
 trained 0 never "${passes[@]}"
 expect "loss and accuracy of both passes" "$at_once" "$(told epoch loss) $(told epoch accuracy)"
+# So is what is told every --log_period of them, wherever in it the run was left.
+trained 0 told "${passes[@]}" --log_period 4
+at_once="$(told step step) $(told step loss) $(told step accuracy)"
+for at in 1 6 15; do
+    trained 0 "told-$at" "${passes[@]}" --log_period 4 --max_steps $at
+    cp "$T/0.json" "$T/first.json"
+    trained 0 "told-$at" "${passes[@]}" --log_period 4
+    grep -hv '"summary"' "$T/first.json" "$T/0.json" >"$T/both.json"
+    mv "$T/both.json" "$T/0.json"
+    expect "figures of a run left after $at steps" "$(told step step) $(told step loss) $(told step accuracy)" "$at_once"
+    cmp "$T/told/pass-00001/state.json" "$T/told-$at/pass-00001/state.json" || fail "another place"
+done
 
 # Killed after a pass's last step, before the pass was saved: its folder is as it was then, without the pass.
 trained 0 killed "${passes[@]}" --saving_period_by_batches 12 --keep 0

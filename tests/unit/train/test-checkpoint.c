@@ -90,7 +90,8 @@ static void save(struct world *w, uint64_t pass, uint64_t batch, float with)
                            .step = 10 * pass + batch,
                            .seed = 5,
                            .loss = 0.1,
-                           .learned = {8 * batch, 1, (double)batch / 3, 2}};
+                           .learned = {8 * batch, 1, (double)batch / 3, 2},
+                           .period = {2, 16, (double)batch / 7, 1}};
     snprintf(c.token, sizeof c.token, "%s", batch ? "a token" : "");
     fill(w->n, with);
     cr_assert_eq(checkpoint_save(w->dir, w->n, &c, NULL, 0, NULL, 0, &err), 0, "%s", err.msg);
@@ -128,6 +129,8 @@ Test(checkpoint, comes_back_to_the_bit)
     cr_expect_str_eq(c.token, "a token");
     cr_expect(c.loss == 0.1 && c.learned.samples == 24 && c.learned.skipped == 1 &&
               c.learned.loss == 1.0 && c.learned.right == 2);
+    cr_expect(c.period.batches == 2 && c.period.samples == 16 && c.period.loss == 3.0 / 7 &&
+              c.period.right == 1);
     cr_expect(holds(w.n, 2));
     save(&w, 2, 0, 3);
     cr_assert_eq(load(&w, &c, &err), 1);
@@ -151,7 +154,15 @@ static void write_text(const char *file, const char *text)
     cr_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
 }
 
-/* Older programs did not write what was learned of the pass. */
+static void cut_out(char *text, const char *key)
+{
+    char *from = strstr(text, key);
+    cr_assert(from, "%s", key);
+    const char *end = strchr(from, '}') + 2;
+    memmove(from, end, strlen(end) + 1);
+}
+
+/* Older programs did not write what was learned of the pass, nor of the period. */
 Test(checkpoint, of_an_older_program)
 {
     struct world w;
@@ -163,15 +174,14 @@ Test(checkpoint, of_an_older_program)
     cleanup_free char *state = path(&w, "pass-00001-batch-000000003/state.json"),
                       *done = path(&w, "pass-00001-batch-000000003/done");
     cr_assert(read_text(state, text, sizeof text) < sizeof text - 1);
-    char *from = strstr(text, "\"learned\":{");
-    cr_assert(from);
-    char *end = strchr(from, '}') + 2;
-    memmove(from, end, strlen(end) + 1);
+    cut_out(text, "\"learned\":{");
+    cut_out(text, "\"period\":{");
     write_text(state, text);
     snprintf(mark, sizeof mark, "sampan-checkpoint 1 %08x\n", crc32c(0, text, strlen(text)));
     write_text(done, mark);
     cr_assert_eq(load(&w, &c, &err), 1, "%s", w.text);
     cr_expect(c.batch == 3 && c.learned.samples == 0 && c.learned.loss == 0 && holds(w.n, 2));
+    cr_expect(c.period.batches == 0 && c.period.samples == 0 && c.period.loss == 0);
     teardown(&w);
 }
 

@@ -149,7 +149,8 @@ Test(report, figures_of_a_pass_gone_on_with)
     struct report r;
     struct report_figures f;
     cr_assert_eq(report_open(&r, &o, NULL), 0);
-    report_resume(&r, 2, 3, 30, 45, 12);
+    report_resume(&r, 2, &(struct report_sums){3, 30, .loss = 45, .right = 12},
+                  &(struct report_sums){0});
     cr_expect(r.epoch == 2 && r.newest.loss == 1.5 && r.newest.accuracy == 0.4);
     struct report_step s = {.pass = 2,
                             .batch = 4,
@@ -170,6 +171,30 @@ Test(report, figures_of_a_pass_gone_on_with)
     report_pass(&r, 3, 0, &f);
     cr_expect(f.loss == 3.5, "the next one is of this run alone");
     report_close(&r);
+}
+
+/* What a run tells that goes on within a period is what one tells that was never stopped. */
+Test(report, figures_of_a_period_gone_on_with)
+{
+    static const struct {
+        uint64_t log_period;
+        double want; /* of 2 batches of before and 1 more, or of that alone */
+    } rows[] = {{3, 2}, {6, 2}, {1, 4}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct report_options o = {.log_period = rows[i].log_period, .passes = 1};
+        struct report r;
+        struct report_figures f = {0};
+        cr_assert_eq(report_open(&r, &o, NULL), 0);
+        uint64_t done = rows[i].log_period - 1; /* with 1, it was another number */
+        report_resume(&r, 0, &(struct report_sums){done, 10 * done, .loss = 10.0 * (double)done},
+                      &(struct report_sums){rows[i].log_period == 6 ? 5 : 2, 20, .loss = 20});
+        struct report_step s = {
+            .batch = done + 1, .samples = 10, .step_ns = NS_PER_S, .loss = 40, .right = 8};
+        cr_expect(report_step(&r, &s, &f));
+        cr_expect(f.loss == rows[i].want, "row %zu: %g", i, f.loss);
+        cr_expect(fabs(f.per_second - 10) < 1e-9, "row %zu: %g", i, f.per_second);
+        report_close(&r);
+    }
 }
 
 Test(report, figures_of_a_period)
