@@ -144,6 +144,7 @@ refused() { # EXIT WORDS DIR
 # The newest is torn: the one before it answers, and the log says so. One that is named is not replaced by another.
 answers() { # DIR PLACE WORDS : which checkpoint it serves, and what its log says
     local port
+    rm -f "$T/why" # else what the one before said may still be there
     "$TRAIN" predict --checkpoint "$1" --listen 127.0.0.1:0 2>"$T/why" &
     until_true 30 grep -q "ready port=" "$T/why" || fail "it does not serve: $(cat "$T/why")"
     port=$(sed -n 's/.*ready port=//p' "$T/why")
