@@ -331,8 +331,7 @@ static int sync_names(const char *dir, struct err *err)
     return fd < 0 || fsync(fd) ? err_sys(err, errno, "checkpoint: %s", dir) : 0;
 }
 
-/* The whole one that was written beside takes the place of the whole one there, which goes when
- * the names are on the disk. */
+/* The whole one that was written beside takes the place of the whole one there. */
 static int replace(const char *dir, const char *name, struct err *err)
 {
     cleanup_free char *from = xasprintf("%s/" BESIDE, dir), *to = xasprintf("%s/%s", dir, name),
@@ -347,10 +346,6 @@ static int replace(const char *dir, const char *name, struct err *err)
             return -1;
         }
     }
-    if (sync_names(dir, err))
-        return -1;
-    remove_place(dir, BESIDE);
-    remove_place(dir, REPLACED);
     return 0;
 }
 
@@ -389,8 +384,10 @@ int checkpoint_save(const char *dir, const struct net *n, const struct checkpoin
         return err_wrap(err, "checkpoint");
     if (write_place(dir, whole ? BESIDE : name, name, n, c, about, err))
         return -1;
-    if (whole ? replace(dir, name, err) : sync_names(dir, err)) /* before older ones go */
+    if ((whole && replace(dir, name, err)) || sync_names(dir, err)) /* before others go */
         return -1;
+    remove_place(dir, BESIDE); /* what it replaced, or a killed run has left */
+    remove_place(dir, REPLACED);
     if (ret)
         snprintf(ret, ret_len, "%s", path);
     prune(dir, name, keep);

@@ -389,6 +389,10 @@ Test(checkpoint, a_whole_one_outlives_a_failed_writing_of_its_name)
     cr_expect_eq(load(&w, &c, &err), 1);
     cr_expect(holds(w.n, 3));
     cr_expect_eq(entries(&w), 1);
+    cr_assert_eq(mkdir(beside, 0700), 0);
+    write_text(left, "half of it");
+    save(&w, 2, 0, 4);
+    cr_expect_eq(entries(&w), 2, "one of another name removes it, too");
     teardown(&w);
 }
 
