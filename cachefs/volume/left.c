@@ -30,7 +30,17 @@ static bool is_divided(struct volume *v)
     return v->share != NULL;
 }
 
-void left_now(struct volume *v, struct catalog *c)
+/* If not, `left_wanted` was set for the one that is. */
+static bool is_served(struct volume *v, struct catalog *c)
+{
+    ACQUIRE(&v->lock);
+    return memcmp(catalog_info(v->versions[0])->digest, catalog_info(c)->digest, CATALOG_DIGEST) ==
+           0;
+}
+
+/* Lock held. Told of a version that is served no longer, the cache would take the place and the pin
+ * of what only the next one names. */
+static void name_version(struct volume *v, struct catalog *c)
 {
     const struct catalog_info *info = catalog_info(c);
     struct named x = {v, NULL, info->next_id + 1};
@@ -42,17 +52,25 @@ void left_now(struct volume *v, struct catalog *c)
     if (stat.units) {
         x.bits = xcalloc(x.n / 64 + 1, sizeof *x.bits);
         int failed = catalog_walk(c, 0, note_units, &x, &err);
-        if (!failed && !atomic_load(&v->closing))
+        if (!failed && !atomic_load(&v->closing) && is_served(v, c))
             cache_name(v->cache, x.bits, x.n, !is_divided(v));
         free(x.bits);
     }
-    if (atomic_load(&v->closing))
+    if (atomic_load(&v->closing) || !is_served(v, c))
         return;
     if (err.class || catalog_folder(&v->conf, &folder, &err) ||
         catalog_set_named(folder.data, info->digest, &err))
         log_warn(v->conf.log, "superseded samples may keep their room: %s", err.msg);
     log_debug(v->conf.log, "the cache knows what version %.12s names after %llu ms", info->digest,
               (unsigned long long)((clock_mono_ns() - began) / NS_PER_MS));
+}
+
+void left_now(struct volume *v)
+{
+    ACQUIRE(&v->left_lock);
+    struct catalog *c = volume_catalog(v);
+    name_version(v, c);
+    catalog_unref(c);
 }
 
 static bool wait_for_version(struct volume *v)
@@ -68,9 +86,7 @@ static void *left_main(void *arg)
 {
     struct volume *v = arg;
     while (wait_for_version(v)) {
-        struct catalog *c = volume_catalog(v);
-        left_now(v, c);
-        catalog_unref(c);
+        left_now(v);
         share_follow(v);
     }
     return NULL;
@@ -81,7 +97,13 @@ int left_start(struct volume *v, struct err *err)
     cleanup_bytes struct bytes folder = {0};
     if (catalog_folder(&v->conf, &folder, err))
         return -1;
-    v->left_wanted = !catalog_is_named(folder.data, catalog_info(v->versions[0])->digest);
+    struct catalog *c = volume_catalog(v);
+    bool named = catalog_is_named(folder.data, catalog_info(c)->digest);
+    catalog_unref(c);
+    {
+        ACQUIRE(&v->lock);
+        v->left_wanted |= !named; /* a refresh may have set it meanwhile */
+    }
     int e = thread_start(&v->left_thread, "left", left_main, v);
     v->left_started = !e;
     return e ? err_sys(err, e, "start a thread that tells the cache of versions") : 0;

@@ -464,6 +464,7 @@ struct volume {
     bool refresh_started;
     pthread_t settle_thread;
     bool settle_started;
+    struct lock left_lock; /* the cache is told of one version at a time */
     pthread_t left_thread;
     bool left_started, left_wanted; /* wanted: guarded by lock */
     pthread_t order_thread;
@@ -473,7 +474,7 @@ struct volume {
 /* left.c: the cache is told what the served version names; left_now() waits until it was. */
 int left_start(struct volume *v, struct err *err);
 void left_stop(struct volume *v);
-void left_now(struct volume *v, struct catalog *c);
+void left_now(struct volume *v);
 
 /* stack.c */
 int stack_build(struct volume *v, struct err *err);

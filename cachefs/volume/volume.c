@@ -122,6 +122,7 @@ static struct volume *volume_alloc(const struct volume_conf *conf)
     gate_init(&v->gate);
     lock_init(&v->lock, RANK_VOLUME, "volume");
     cond_init(&v->changed);
+    lock_init(&v->left_lock, RANK_NAMING, "left");
     lock_init(&v->ahead.lock, RANK_AHEAD, "ahead");
     cond_init(&v->ahead.wake);
     lock_init(&v->epochs.lock, RANK_AHEAD, "epochs");
@@ -206,6 +207,7 @@ void volume_close(struct volume *v)
     lock_destroy(&v->epochs.lock);
     cond_destroy(&v->ahead.wake);
     lock_destroy(&v->ahead.lock);
+    lock_destroy(&v->left_lock);
     cond_destroy(&v->changed);
     lock_destroy(&v->lock);
     gate_destroy(&v->gate);

@@ -461,7 +461,7 @@ static int make_room(struct warm *w, struct err *err)
     uint64_t missing = missing_bytes(w);
     if (cache_room(cache) >= missing)
         return 0;
-    left_now(w->v, w->catalog);
+    left_now(w->v);
     return cache_reclaim(cache, missing, err) || cache_make_room(cache, missing, err);
 }
 

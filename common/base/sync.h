@@ -27,6 +27,7 @@ enum lock_rank {
     RANK_QUEUE = 13,   /* keys that wait for their controller */
     RANK_EVENTS = 14,  /* events that were told */
     RANK_KUBE = 15,    /* requests to the API server that wait for their turn */
+    RANK_NAMING = 18,  /* the cache is told what a version names */
     RANK_VOLUME = 20,  /* versions, order, progress */
     RANK_AHEAD = 25,   /* windows of reading ahead */
     RANK_PUSH = 30,
