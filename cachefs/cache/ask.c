@@ -209,6 +209,11 @@ void cache_name(struct cache *c, const uint64_t *named, uint64_t n, bool all)
     each_place(c, name_one, &naming);
 }
 
+bool cache_knows_named(const struct cache *c)
+{
+    return c->index_believed;
+}
+
 bool cache_unused(struct cache *c, uint64_t unit, uint64_t age_ns)
 {
     struct place e;

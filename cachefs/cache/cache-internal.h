@@ -386,6 +386,7 @@ struct cache {
     int lock_fd;
     struct index index;
     struct settling settling;
+    bool index_believed; /* set when it is opened */
     struct tier *tiers[CACHE_MAX_TIERS];
     struct stripe *stripes;
     struct slots slots;

@@ -122,6 +122,9 @@ void cache_serves(struct cache *c, struct catalog *now);
 /* The units that the set as it is now names: a bit each in `named`, for those below `n`. Others are
  * unpinned, and the first to go, for any newcomer. `all`: none of those is left any more. */
 void cache_name(struct cache *c, const uint64_t *named, uint64_t n, bool all);
+/* Does it still know what an earlier life was told by that? Not where its index had to be made anew
+ * from the journals. */
+bool cache_knows_named(const struct cache *c);
 /* So many pinned samples, which take so many bytes of packs, are to live here in all. While some of
  * them are missing, what is not pinned is kept only where it leaves room for those. */
 void cache_expect(struct cache *c, uint64_t samples, uint64_t bytes);

@@ -121,6 +121,7 @@ int recover(struct cache *c, bool index_usable, struct err *err)
         continue_last(c->tiers[i], usable);
         any = any || c->tiers[i]->packs;
     }
+    c->index_believed = usable || !any;
     if (usable)
         atomic_store(&c->trial.verdict, c->index.head->verdict);
     if (usable)

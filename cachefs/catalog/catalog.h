@@ -257,7 +257,8 @@ int catalog_current(struct catalog **ret, const char *dir, struct err *err);
  * which one that is: the current one if nothing was noted, or its file is lost. */
 int catalog_set_told(const char *dir, const char *digest, struct err *err);
 int catalog_told(struct catalog **ret, const char *dir, struct err *err);
-/* Notes which version's units the cache was told of last (volume/left.c), durably; is it that? */
+/* Notes which version's units the cache was told of last (volume/left.c), durably ("": none; that
+ * need not be durable, for the cache knows when it has lost its index); is it that? */
 int catalog_set_named(const char *dir, const char *digest, struct err *err);
 bool catalog_is_named(const char *dir, const char *digest);
 

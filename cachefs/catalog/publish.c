@@ -330,7 +330,12 @@ int catalog_set_told(const char *dir, const char *digest, struct err *err)
 
 int catalog_set_named(const char *dir, const char *digest, struct err *err)
 {
-    return switch_link(dir, "named", digest, err);
+    if (digest[0])
+        return switch_link(dir, "named", digest, err);
+    cleanup_free char *path = xasprintf("%s/named", dir);
+    if (unlink(path) < 0 && errno != ENOENT)
+        return err_sys(err, errno, "remove %s", path);
+    return 0;
 }
 
 bool catalog_is_named(const char *dir, const char *digest)

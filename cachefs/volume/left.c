@@ -2,7 +2,8 @@
  * What the served version does not name is of no use to who reads now: superseded samples, those
  * that are gone. They stay in the cache for who still reads an older version, but they are unpinned
  * and the first to go. The cache is told with each version that is served, by a thread of its own,
- * for the whole set is walked; at a mount only if that version was not the last one it was told of.
+ * for the whole set is walked; at a mount only if that version was not the last one it was told of,
+ * or if it has lost its index since.
  */
 #define LOG_MODULE "volume"
 #include "volume-internal.h"
@@ -95,7 +96,8 @@ static void *left_main(void *arg)
 int left_start(struct volume *v, struct err *err)
 {
     cleanup_bytes struct bytes folder = {0};
-    if (catalog_folder(&v->conf, &folder, err))
+    if (catalog_folder(&v->conf, &folder, err) ||
+        (!cache_knows_named(v->cache) && catalog_set_named(folder.data, "", err)))
         return -1;
     struct catalog *c = volume_catalog(v);
     bool named = catalog_is_named(folder.data, catalog_info(c)->digest);

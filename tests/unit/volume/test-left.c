@@ -95,3 +95,34 @@ Test(left, a_warmup_of_an_older_version_names_the_one_that_is_served)
     volume_close(v);
     world_free(&w);
 }
+
+static bool none_counted(void *arg)
+{
+    return status_int(arg, "cache.samples") == 0;
+}
+
+Test(left, an_index_that_was_lost_is_made_up_for)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct warmup_result r;
+    world_new(&w);
+    put_files(&w, "set", FILES, 100);
+    world_conf(&w, &conf);
+    struct volume *v = world_open(&conf);
+    cr_assert_eq(volume_warmup(v, &(struct warmup_conf){0}, NULL, NULL, NULL, &r, NULL), 0);
+    put_files(&w, "set", FILES, 200);
+    rescan(v);
+    wait_until(none_counted, v, "superseded samples are not counted");
+    wait_until(is_named, v, "the cache knows the new version");
+    volume_close(v);
+    cleanup_free char *index = xasprintf("%s/index", w.own);
+    cr_assert_eq(unlink(index), 0);
+    v = world_open(&conf);
+    struct cache_stat stat;
+    cache_stat(volume_cache(v), &stat);
+    cr_expect_eq(stat.units, FILES, "its samples are there still");
+    wait_until(none_counted, v, "nor without the index");
+    volume_close(v);
+    world_free(&w);
+}
