@@ -164,6 +164,8 @@ void cache_pin(struct cache *c, uint64_t unit, bool pinned)
     if (!pinned && (e.flags & UNIT_IN_PACK))
         e.flags |= UNIT_LEFT; /* nobody wants it any more (policy-scan.c) */
     index_store(&c->index, unit, e.flags ? &e : NULL);
+    if (e.flags & UNIT_LEFT)
+        atomic_store(&c->tiers[e.tier]->left, true);
 }
 
 struct naming {
@@ -198,9 +200,10 @@ static void name_one(void *arg, uint64_t unit, const struct place *seen)
         if ((e.flags & UNIT_PINNED) && (e.flags & UNIT_FIRST))
             atomic_fetch_add_explicit(&c->pinned_samples, -1, memory_order_relaxed);
         e.flags = (uint8_t)((e.flags & ~UNIT_PINNED) | UNIT_FATE);
-        atomic_store(&c->tiers[e.tier]->left, true);
     }
     index_store(&c->index, unit, &e);
+    if (!named)
+        atomic_store(&c->tiers[e.tier]->left, true);
 }
 
 void cache_name(struct cache *c, const uint64_t *named, uint64_t n, bool all)

@@ -220,7 +220,7 @@ struct tier {
     uint64_t goal_asked, goal_done;
     uint64_t room_wanted; /* by pinned newcomers that were not kept, ... */
     uint64_t left_wanted; /* ... by any, while there is what is left */
-    atomic_bool left;     /* there may be units that nobody wants (UNIT_LEFT) */
+    atomic_bool left;     /* there may be units that nobody wants (UNIT_LEFT); set after they are */
     struct cond wake, ended;
 
     _Atomic(_Atomic(struct pack *) *) leaves[PACK_LEAVES];

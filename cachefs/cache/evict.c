@@ -133,10 +133,11 @@ static void make_room_of_left(struct tier *t, uint64_t wanted)
     ch->c = t->c;
     ch->tier = t->place;
     ch->idle_left = asked;
+    atomic_store(&t->left, false); /* before: what is left meanwhile sets it again */
     each_place(t->c, evict_left, ch);
     uint64_t freed = asked - ch->idle_left;
-    if (ch->idle_left) /* all that was left here is gone */
-        atomic_store(&t->left, false);
+    if (!ch->idle_left) /* there may be more of it */
+        atomic_store(&t->left, true);
     if (freed)
         reclaim_to(t, have > freed ? have - freed : 0, SPARE_ALL);
 }
