@@ -335,8 +335,9 @@ void epochs_status(struct volume *v, struct json_writer *w);
 
 enum target_state {
     TARGET_OPEN,
-    TARGET_HAD, /* was local before */
+    TARGET_HAD, /* was local before, or came for others */
     TARGET_FETCHED,
+    TARGET_NOT_KEPT, /* there was no room for all of it; looked at once more */
     TARGET_FAILED,
 };
 struct target {

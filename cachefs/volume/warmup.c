@@ -60,6 +60,7 @@ struct warm_sample {
     struct target *target;
     atomic_int left; /* units on their way, and one for who starts them */
     atomic_bool failed;
+    atomic_bool not_kept; /* there was no room for a part of it */
     atomic_bool given_up; /* the warmup was cancelled before all of it came */
     char why[400];        /* of the first failure */
     struct warm_unit {
@@ -143,20 +144,19 @@ static void add_failure(struct warm *w, uint64_t id, const char *why)
 static void sample_end(struct warm_sample *s)
 {
     struct warm *w = s->w;
-    bool failed = atomic_load(&s->failed);
+    enum target_state state = atomic_load(&s->failed)     ? TARGET_FAILED
+                              : atomic_load(&s->not_kept) ? TARGET_NOT_KEPT
+                                                          : TARGET_FETCHED;
     if (atomic_load(&s->given_up)) {
         free(s);
         return;
     }
-    if (failed) {
+    if (state == TARGET_FAILED)
         add_failure(w, s->target->id, s->why);
-        atomic_store(&s->target->state, TARGET_FAILED);
-    } else {
-        atomic_store(&s->target->state, TARGET_FETCHED);
-    }
+    atomic_store(&s->target->state, state);
     ACQUIRE(&w->lock);
     w->done++;
-    if (!failed) {
+    if (state == TARGET_FETCHED) {
         w->result.fetched++;
         w->fetched_bytes += s->target->size;
     }
@@ -195,12 +195,15 @@ static void unit_arrived(struct source_wait *wait, struct view *view, const stru
 {
     struct warm_sample *s = ((struct warm_unit *)wait)->sample;
     struct warm *w = s->w;
+    uint64_t unit = s->target->id + (uint64_t)((struct warm_unit *)wait - s->units);
     (void)view;
     /* "No room now" comes late where another's fill was joined: the next round asks again. */
     if (err && err->class == ERR_CANCELLED && atomic_load(&w->given_up))
         atomic_store(&s->given_up, true);
     else if (err && err->class != ERR_LIMIT)
         sample_failed(s, err);
+    else if (err || cache_where(w->v->cache, unit) < 0)
+        atomic_store(&s->not_kept, true);
     sample_leave(s);
     give_place(w);
 }
@@ -254,6 +257,8 @@ static void fetch_unit(struct warm_sample *s, uint64_t block)
         give_place(w);
         if (rc == -1 && err.class != ERR_LIMIT)
             sample_failed(s, &err);
+        if (rc == SOURCE_NO_ROOM)
+            atomic_store(&s->not_kept, true);
         atomic_fetch_sub(&s->left, 1); /* never the last: the starter's own is still in */
         if (rc == 0 && p.if_kept && cache_where(w->v->cache, p.unit) < 0) {
             p.if_kept = false; /* a reader fetches it: wait for that */
@@ -347,14 +352,25 @@ static bool is_there(struct warm *w, const struct target *t, struct err *err)
 /* It is not there after all: open again, or a failure in the last round. */
 static void reopen(struct warm *w, struct target *t, const struct err *err, bool last)
 {
-    bool had = atomic_load(&t->state) == TARGET_HAD;
+    uint32_t state = atomic_load(&t->state);
     atomic_store(&t->state, last ? TARGET_FAILED : TARGET_OPEN);
     if (last)
         add_failure(w, t->id, err->msg);
     ACQUIRE(&w->lock);
-    w->result.already -= had;
-    w->result.fetched -= !had;
+    w->result.already -= state == TARGET_HAD;
+    w->result.fetched -= state == TARGET_FETCHED;
+    w->fetched_bytes -= state == TARGET_FETCHED ? t->size : 0;
     w->done -= !last;
+}
+
+/* Others have brought what this warmup found no room for. */
+static void note_others(struct warm *w, struct target *t)
+{
+    if (atomic_load(&t->state) != TARGET_NOT_KEPT)
+        return;
+    atomic_store(&t->state, TARGET_HAD);
+    ACQUIRE(&w->lock);
+    w->result.already++;
 }
 
 /* Returns how many have to be fetched again. */
@@ -368,8 +384,12 @@ static size_t check_round(struct warm *w, bool last)
         w->steps++;
         if (i % 64 == 0)
             tick(w, false);
-        if (atomic_load(&t->state) == TARGET_FAILED || is_there(w, t, &err))
+        if (atomic_load(&t->state) == TARGET_FAILED)
             continue;
+        if (is_there(w, t, &err)) {
+            note_others(w, t);
+            continue;
+        }
         missing++;
         reopen(w, t, &err, last);
     }
@@ -378,13 +398,15 @@ static size_t check_round(struct warm *w, bool last)
 
 /* --- before the first byte ------------------------------------------------------------------- */
 
-/* Bytes that the missing targets will take, and a little for the packs around them. */
+/* Bytes that the missing targets will take, and a little for the packs around them. What failed is
+ * not fetched again. */
 static uint64_t missing_bytes(struct warm *w)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < w->targets.n; i++) {
         const struct target *t = target_at(&w->targets, i);
-        if (!cache_has_all(w->v->cache, t->id, unit_count(t->size)))
+        if (atomic_load(&t->state) != TARGET_FAILED &&
+            !cache_has_all(w->v->cache, t->id, unit_count(t->size)))
             bytes += plan_stored_bytes(t->size, 1.0);
     }
     return bytes + bytes / 32;

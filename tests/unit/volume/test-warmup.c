@@ -280,3 +280,52 @@ Test(room, evict_by_age)
     volume_close(v);
     world_free(&w);
 }
+
+#define MIB (1u << 20)
+
+/* Bytes that do not become fewer. */
+static void put_noise(const struct world *w, const char *folder, unsigned n)
+{
+    unsigned seed = (unsigned)folder[0];
+    cleanup_free char *data = xmalloc(MIB + 1);
+    for (unsigned i = 0; i < n; i++) {
+        for (unsigned at = 0; at < MIB; at++)
+            data[at] = (char)(1 + rand_r(&seed) % 255);
+        data[MIB] = '\0';
+        cleanup_free char *path = xasprintf("%s/%02u", folder, i);
+        put_text(w, path, data);
+    }
+}
+
+static enum warmup_wish note_bytes(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+{
+    (void)done, (void)total;
+    *(uint64_t *)arg = bytes;
+    return WARMUP_GO_ON;
+}
+
+Test(warmup, what_found_no_room_is_not_counted_as_fetched)
+{
+    static const char *const first[] = {"a"}, *const second[] = {"b"};
+    struct world w;
+    struct volume_conf conf;
+    struct failures f;
+    struct warmup_result r;
+    struct err err = {0};
+    uint64_t bytes = 0;
+    world_new(&w);
+    put_noise(&w, "a", 8);
+    put_noise(&w, "b", 8);
+    world_conf(&w, &conf);
+    conf.tiers[0].limit = 12 << 20;
+    struct volume *v = world_open(&conf);
+    warm(v, first, 1, false, &f);
+    cr_assert_eq(f.n, 0);
+    struct warmup_conf again = {.paths = second, .n_paths = 1};
+    cr_assert_eq(volume_warmup(v, &again, note_bytes, NULL, &bytes, &r, &err), 0, "%s", err.msg);
+    cr_expect_gt(r.failed, 0);
+    cr_expect_eq(r.already + r.fetched + r.failed, 8);
+    cr_expect_eq(bytes, r.fetched * MIB);
+    volume_close(v);
+    world_free(&w);
+}
