@@ -47,6 +47,9 @@ struct piece {
     /* ahead(): room for it is reserved before it is asked for, or it is not asked for: room to keep
      * it, or where this is false, to hold it until a reader comes soon. */
     bool if_kept;
+    /* ahead(), with if_kept: what is on its way for somebody who was promised no room for it is
+     * waited for, and may not be kept. */
+    bool waits;
     /* A lower layer puts the unit's bytes here (NULL: it may choose); not owned. */
     struct buf *into;
     /* What the catalog says of the unit, where the caller has looked it up (6 us a row in a version
@@ -91,10 +94,10 @@ struct source_ops {
 
     /*
      * Makes the unit of `p` local, at p->prio, handing out nothing. 0: it is here already (or, with
-     * p->if_kept, on its way for somebody who was promised no room for it); SOURCE_PENDING: begun
-     * (done() follows, with a NULL view); SOURCE_NO_ROOM: see p->if_kept; -1 with ERR_LIMIT: no
-     * room in the queue or the pool now, try later; -1 otherwise: it can't be had. NULL: a layer
-     * that keeps nothing.
+     * p->if_kept and without p->waits, on its way for somebody who was promised no room for it);
+     * SOURCE_PENDING: begun (done() follows, with a NULL view); SOURCE_NO_ROOM: see p->if_kept; -1
+     * with ERR_LIMIT: no room in the queue or the pool now, try later; -1 otherwise: it can't be
+     * had. NULL: a layer that keeps nothing.
      */
     int (*ahead)(struct source *s, const struct piece *p, struct source_wait *wait,
                  struct err *err);

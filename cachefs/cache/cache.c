@@ -290,7 +290,7 @@ static int layer_ahead(struct source *s, const struct piece *p, struct source_wa
     for (;;) {
         struct urgent urgent = {0};
         struct fill *f;
-        bool promised = true;
+        bool joins;
         {
             ACQUIRE(&stripe->lock);
             struct place e;
@@ -299,15 +299,15 @@ static int layer_ahead(struct source *s, const struct piece *p, struct source_wa
                 return 0;
             if (!f && place_load(c, p->unit, &e) && (e.flags & UNIT_IN_PACK))
                 return 0;
-            promised = !f || !p->if_kept || f->piece.if_kept;
-            if (f && promised)
+            joins = f && (!p->if_kept || f->piece.if_kept || p->waits);
+            if (joins)
                 join(f, p, wait, true, &urgent);
             else if (f)
                 hurry(f, p, &urgent);
         }
         raise_flight(c, &urgent);
         if (f)
-            return promised ? SOURCE_PENDING : 0;
+            return joins ? SOURCE_PENDING : 0;
         if (!p->if_kept && passing_has(c, p->unit))
             return 0;
         int rc = fill_lead(c, p, wait, true, false, err);

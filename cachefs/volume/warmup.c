@@ -247,6 +247,7 @@ static void fetch_unit(struct warm_sample *s, uint64_t block)
                       .len = UNIT_BYTES,
                       .prio = PRIO_WARMUP,
                       .if_kept = true,
+                      .waits = true,
                       .given_up = &w->given_up};
     while (take_place(w)) {
         struct err err = {0};
@@ -260,10 +261,6 @@ static void fetch_unit(struct warm_sample *s, uint64_t block)
         if (rc == SOURCE_NO_ROOM)
             atomic_store(&s->not_kept, true);
         atomic_fetch_sub(&s->left, 1); /* never the last: the starter's own is still in */
-        if (rc == 0 && p.if_kept && cache_where(w->v->cache, p.unit) < 0) {
-            p.if_kept = false; /* a reader fetches it: wait for that */
-            continue;
-        }
         if (rc != -1 || err.class != ERR_LIMIT)
             return;
         pause_for(w, LIMIT_WAIT_NS);

@@ -14,6 +14,13 @@ static void begin(struct rig *r, size_t pool, bool threaded)
     rig_open(r);
 }
 
+static void call_ended(struct source_wait *wait, struct view *view, const struct err *err)
+{
+    struct call *c = (struct call *)(void *)wait;
+    (void)view; /* ahead() hands out nothing */
+    atomic_store(&c->done, err ? -1 : 1);
+}
+
 static void read_whole(struct rig *r, uint64_t unit)
 {
     struct err err = {0};
@@ -211,5 +218,31 @@ Test(passing, ahead_of_readers_as_far_as_there_is_room)
     atomic_store(&r.fake.refusing, false);
     for (uint64_t unit = 0; unit < 3; unit++) /* what failed has left its room */
         cr_assert_eq(rig_ahead(&r, unit, NULL), 0);
+    rig_end(&r);
+}
+
+/* A warmup that finds a reader's fetch waits for it, and asks for nothing of its own. */
+Test(passing, who_waits_for_a_readers_fetch_leads_none)
+{
+    struct rig r;
+    struct call reader, ahead;
+    struct piece p = {.unit = 5, .len = UNIT_BYTES, .prio = PRIO_WARMUP, .if_kept = true};
+    begin(&r, 64u << 20, true);
+    p.catalog = &r.catalog;
+    rig_release(&r, true);
+    cr_assert_eq(call_start(&r, &reader, 5, PRIO_READER), SOURCE_PENDING);
+    cr_expect_eq(call_if_kept(&r, &ahead, 5), 0, "who does not wait goes on");
+    p.waits = true;
+    ahead = (struct call){.wait.done = call_ended};
+    cr_assert_eq(source_ahead(r.top, &p, &ahead.wait, &ahead.err), SOURCE_PENDING);
+    rig_release(&r, false);
+    call_wait(&reader);
+    call_wait(&ahead);
+    view_release(&reader.view);
+    cr_expect_eq(atomic_load(&ahead.done), 1, "%s", ahead.err.msg);
+    cr_expect_eq(source_ahead(r.top, &p, &ahead.wait, &ahead.err), SOURCE_NO_ROOM);
+    rig_close(&r);
+    cr_expect_eq(atomic_load(&r.fake.reads), 1);
+    cr_expect_eq(pool_used(r.pool), 0, "nothing is held for nobody");
     rig_end(&r);
 }
