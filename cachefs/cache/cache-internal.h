@@ -330,6 +330,7 @@ struct passing {
     struct lock lock;            /* all below */
     struct passing_unit *oldest; /* by last use */
     uint64_t held;
+    _Atomic uint64_t in_pool; /* what the buffers in the list take there; read without the lock */
 };
 
 void passing_init(struct cache *c);

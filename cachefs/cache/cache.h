@@ -102,6 +102,10 @@ void cache_stat(struct cache *c, struct cache_stat *ret);
 /* Is it local, and where? -1: not cached, else the tier's place. */
 int cache_where(struct cache *c, uint64_t unit);
 bool cache_has_all(struct cache *c, uint64_t unit, uint64_t n);
+/* What is taken of the pool by bytes on their way, in and out: all that is in use but what is held
+ * for readers in the midst of a unit that no tier keeps (passing.c), which makes way when a reader
+ * needs it. For who fetches ahead and leaves a part of the pool to others. */
+uint64_t cache_in_flight(struct cache *c);
 /* Advice to the kernel: these units will be read soon, in this order (readahead of pack extents).
  */
 void cache_will_need(struct cache *c, const uint64_t *units, size_t n);

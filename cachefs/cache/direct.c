@@ -25,7 +25,7 @@ struct buf *direct_read(struct pool *pool, const struct pack *p, uint64_t offset
     size_t skip = (size_t)(offset - from);
     size_t want = (skip + len + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
     size_t room = want < BUFFER_BYTES ? BUFFER_BYTES : want;
-    if (pool_used(pool) + room > pool_limit(pool) / 2)
+    if (cache_in_flight(p->tier->c) + room > pool_limit(pool) / 2)
         return NULL; /* what is to be fetched needs buffers, too, and has no other way */
     cleanup_buf struct buf *buf = pool_get(pool, room);
     if (!buf)
@@ -52,11 +52,12 @@ struct buf *direct_read(struct pool *pool, const struct pack *p, uint64_t offset
 #define TRY_OTHER 64u
 #define WEIGHT    8u /* a new unit's part of the mean, one in so many */
 
-static bool go_direct(struct ways_out *w, const struct pool *pool)
+static bool go_direct(struct tier *t, const struct pool *pool)
 {
+    struct ways_out *w = &t->ways;
     if (w->refused)
         return false;
-    if (pool_used(pool) <= pool_limit(pool) / 2)
+    if (cache_in_flight(t->c) <= pool_limit(pool) / 2)
         return true;
     bool direct = w->ns[true] / 3 <= w->ns[false] / 2; /* 0: not known */
     return w->turns++ % TRY_OTHER ? direct : !direct;
@@ -84,7 +85,7 @@ size_t direct_write(struct pool *pool, struct pack *p, const void *data, size_t 
     size_t whole = len & ~(size_t)(PAGE_BYTES - 1);
     if (p->tier->kind == TIER_MEM || (uintptr_t)data % PAGE_BYTES || offset % PAGE_BYTES)
         return 0;
-    bool direct = go_direct(w, pool);
+    bool direct = go_direct(p->tier, pool);
     uint64_t began = clock_mono_ns();
     int fd = direct ? direct_fd(p) : p->fd;
     ssize_t n = fd < 0 ? -1 : pwrite(fd, data, whole, (off_t)offset);

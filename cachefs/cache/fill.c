@@ -452,7 +452,7 @@ static int get_buffer(struct cache *c, struct fill *f, bool ahead, struct err *e
                        "a unit of %u bytes: the memory for samples is %zu bytes "
                        "(raise --memory)",
                        f->len, pool_limit(pool));
-    size_t used = pool_used(pool);
+    uint64_t used = cache_in_flight(c);
     if (ahead && used && used + want > pool_limit(pool) / 4 * 3)
         return LEAD_NO_ROOM;
     f->buf = pool_get(pool, f->len ? f->len : 1);

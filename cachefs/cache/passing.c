@@ -65,6 +65,7 @@ static void let_go(struct passing *p, struct passing_unit **at, struct passing_u
 {
     struct passing_unit *u = take_off(at);
     p->held -= u->len;
+    atomic_fetch_sub(&p->in_pool, u->buf->cap);
     u->next = *gone;
     *gone = u;
 }
@@ -85,6 +86,12 @@ void passing_free(struct passing_unit *gone)
         buf_unref(u->buf); /* may resume a parked reader */
         free(u);
     }
+}
+
+uint64_t cache_in_flight(struct cache *c)
+{
+    uint64_t used = pool_used(c->conf.pool), held = atomic_load(&c->passing.in_pool);
+    return used > held ? used - held : 0;
 }
 
 bool passing_reserve(struct cache *c, uint32_t len)
@@ -118,6 +125,7 @@ struct passing_unit *passing_put(struct cache *c, const struct fill *f, uint64_t
     *u = (struct passing_unit){
         .unit = f->piece.unit, .buf = buf_ref(f->buf), .len = f->len, .taken = taken};
     p->held += u->len;
+    atomic_fetch_add(&p->in_pool, u->buf->cap);
     append(p, u);
     return gone;
 }

@@ -226,7 +226,7 @@ static bool take_place(struct volume *v)
     for (;;) {
         if (a->stop)
             return false;
-        bool full = pool_used(v->pool) >= POOL_SHARE(pool_limit(v->pool));
+        bool full = cache_in_flight(v->cache) >= POOL_SHARE(pool_limit(v->pool));
         if (!full && a->outstanding < atomic_load(&v->connections))
             break;
         cond_wait_for(&a->wake, &a->lock, full ? FULL_WAIT_NS : NS_PER_S);

@@ -310,7 +310,7 @@ static bool take_place(struct run *r)
     struct epochs *e = r->e;
     struct pool *pool = r->v->pool;
     unsigned most = atomic_load(&r->v->connections) / 2;
-    bool full = pool_used(pool) >= POOL_SHARE(pool_limit(pool)) / 2;
+    bool full = cache_in_flight(r->v->cache) >= POOL_SHARE(pool_limit(pool)) / 2;
     ACQUIRE(&e->lock);
     if (e->stop || full || e->outstanding >= (most ? most : 1)) {
         if (!e->stop)

@@ -230,7 +230,7 @@ static bool take_place(struct warm *w)
 {
     struct pool *pool = w->v->pool;
     while (!ends(w)) {
-        if (place_free(w, pool_used(pool) >= POOL_SHARE(pool_limit(pool))))
+        if (place_free(w, cache_in_flight(w->v->cache) >= POOL_SHARE(pool_limit(pool))))
             return true;
         tick(w, false);
     }

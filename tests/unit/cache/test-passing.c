@@ -246,3 +246,32 @@ Test(passing, who_waits_for_a_readers_fetch_leads_none)
     cr_expect_eq(pool_used(r.pool), 0, "nothing is held for nobody");
     rig_end(&r);
 }
+
+/* Held bytes make way for readers: they are not what work ahead leaves a part of the pool for. */
+Test(passing, what_is_held_does_not_stop_what_is_kept)
+{
+    struct rig r;
+    struct call flights[2], ahead;
+    rig_begin(&r, UNIT, 64u << 20, true);
+    pool_set_limit(r.pool, 8u << 20);
+    rig_open(&r);
+    cache_expect(r.cache, 64, 64ull * UNIT); /* all of the tier: nothing else is kept */
+    cache_pin(r.cache, 100, true);
+    for (uint64_t unit = 1; unit <= 4; unit++)
+        cr_assert_eq(rig_read(&r, unit, 0, PIECE, NULL, NULL), 0);
+    cr_expect_geq(pool_used(r.pool), 4 * UNIT);
+    cr_expect_eq(cache_in_flight(r.cache), 0);
+    rig_release(&r, true);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(call_piece(&r, &flights[i], 10 + (uint64_t)i, 0, PIECE), SOURCE_PENDING);
+    cr_expect_geq(cache_in_flight(r.cache), 2 * UNIT);
+    cr_expect_eq(call_if_kept(&r, &ahead, 100), SOURCE_PENDING, "%s", ahead.err.msg);
+    rig_release(&r, false);
+    for (int i = 0; i < 2; i++) {
+        call_wait(&flights[i]);
+        view_release(&flights[i].view);
+    }
+    rig_close(&r);
+    cr_expect_eq(pool_used(r.pool), 0);
+    rig_end(&r);
+}
