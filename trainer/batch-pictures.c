@@ -64,11 +64,11 @@ static int catch_up(struct pictures *p, struct err *err)
 /* What to do about a picture that is no good; any other cause speaks for itself. */
 static int name_bad(const struct err *why, struct err *err)
 {
-    bool is_bad = why->class == ERR_CORRUPT || why->class == ERR_LIMIT;
     if (err)
         *err = *why;
-    return is_bad ? err_set(err, why->class, "%s (--skip_bad leaves such pictures out)", why->msg)
-                  : -1;
+    if (!loader_bad_sample(why))
+        return -1;
+    return err_set(err, why->class, "%s (--skip_bad leaves such pictures out)", why->msg);
 }
 
 static int next(struct batches *b, struct net_batch *ret, struct err *err)

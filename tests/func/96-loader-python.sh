@@ -79,11 +79,16 @@ same("bytes", (batch.images.dtype, batch.images.shape), (numpy.uint8, (n - 3, 16
 same("skipped", batch.skipped, 3)
 same("no epoch is left", list(whole), [])
 refused(sampan.LoaderError, "sample 12 (class-000/bad-cut.jpg): cut off: ", lambda: list(sampan.Loader(mount, batch_size=8)))
+with open(sys.argv[2], "w", encoding="utf-8") as listed:
+    listed.writelines(f"{whole.path(i)} 0\n" for i in (0, 12))
+    listed.write("class-000/gone.jpg 0\n")
+refused(FileNotFoundError, "sample 2 (class-000/gone.jpg): open: No such file",
+        lambda: list(sampan.Loader(mount, samples=sys.argv[2], policy="skip")))
 refused(FileNotFoundError, "/nonexistent", lambda: sampan.Loader("/nonexistent"))
 refused(ValueError, "randm", lambda: sampan.Loader(mount, "randm"))
 refused(ValueError, 'crop="left"', lambda: sampan.Loader(mount, crop="left"))
 PY
-"$NUMPY_PYTHON" "$T/check.py" "$MNT" || fail "the module"
+"$NUMPY_PYTHON" "$T/check.py" "$MNT" "$T/list" || fail "the module"
 
 # Beside a package that brings a JPEG library of the same name, older, as torchvision does: imported first, or else told what to do.
 name=$(ldd "$SAMPAN_LOADER_LIBRARY" | sed -n 's/^[[:space:]]*\(libjpeg[^ ]*\) =>.*/\1/p')

@@ -33,6 +33,20 @@ mkdir -p "$T/none/a" "$T/none/b"
 cp "$SRC"/class-000/bad-* "$T/none/a"
 trained 1 "^sampan-train: pass 0: nothing to learn from: all 3 samples were left out" --data "$T/none" --batch_size 2 --skip_bad
 
+# One that cannot be read is none of those: the store may have failed, and training would go on with what is left of the set.
+cp -r "$SRC" "$T/shrinks"
+timeout 600 "$TRAIN" --device cpu --image 8 --data "$T/shrinks" --batch_size 5 --num_passes 20000 --skip_bad --log_period 100000 \
+    >"$T/out" 2>"$T/shrinks.log" &
+pid=$!
+until_true 60 grep -q "Pass=0 done\|^sampan-train" "$T/shrinks.log" || fail "no pass: $(cat "$T/shrinks.log")"
+rm "$T/shrinks/class-001/000003.jpg"
+code=0
+wait "$pid" || code=$?
+expect "exit code of a run that a sample was taken from" "$code" 3
+cp "$T/shrinks.log" "$T/train.log"
+says "^sampan-train: sample [0-9]+ \(class-001/000003.jpg\): open: No such file or directory$"
+! grep -q "left out: .*class-001" "$T/train.log" || fail "it was left out: $(cat "$T/train.log")"
+
 # Folders without samples count as classes, which is said; a set of nothing but them is none.
 mkdir -p "$T/set/a" "$T/set/empty" "$T/set/z" "$T/void/a"
 cp "$SRC"/class-001/* "$T/set/a"

@@ -53,7 +53,9 @@ enum loader_crop {
 };
 enum loader_policy {
     LOADER_FAIL, /* a sample that cannot be read or decoded ends the epoch: path and reason */
-    LOADER_SKIP, /* it is left out of its batch (which is shorter then) and counted */
+    LOADER_SKIP, /* one that is no good (loader_bad_sample()) is left out of its batch (which is
+                    shorter then) and counted; one that cannot be read ends the epoch as above: a
+                    store that fails would pass for a set without it */
 };
 enum loader_direct {
     LOADER_DIRECT_AUTO, /* from packs where that works, else through the mount; figures say why */
@@ -201,6 +203,9 @@ struct loader_skip {
     char why[480]; /* path and reason */
 };
 uint32_t loader_skips(struct loader *l, struct loader_skip *ret, uint32_t max);
+/* Is an error about what is in a sample (it cannot be decoded, or is larger than the options
+ * allow), rather than about reading it? */
+bool loader_bad_sample(const struct err *why);
 
 /* One picture as a loader with these options would give it, for programs that get pictures from
  * elsewhere (a predictor). Of the options count format (FLOAT, UINT8), crop, height, width, resize,

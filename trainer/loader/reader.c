@@ -22,7 +22,7 @@ static int read_all(int fd, unsigned char *to, size_t size, struct err *err)
         if (n < 0)
             return err_sys(err, errno, "read at %zu", done);
         if (n == 0)
-            return err_set(err, ERR_CORRUPT, "it ends at %zu of %zu bytes", done, size);
+            return err_set(err, ERR_STALE, "it ends at %zu of %zu bytes", done, size);
         done += (size_t)n;
     }
     return 0;

@@ -1,5 +1,6 @@
 /* Threads that read and decode: each claims a few samples of the oldest batch that has some left.
  */
+#include <errno.h>
 #include <stdio.h>
 
 #include "clock.h"
@@ -68,7 +69,10 @@ struct raw_room {
 static void *raw_room(void *arg, size_t size, struct err *err)
 {
     struct raw_room *r = arg;
-    return slot_room(r->slot, r->o, size, err);
+    void *at = slot_room(r->slot, r->o, size, err);
+    if (!at && !err->sys)
+        err->sys = ENOMEM; /* no fault of the sample's */
+    return at;
 }
 
 static int fill_raw(struct worker *w, struct slot *s, uint32_t i, struct err *err)
@@ -113,10 +117,16 @@ static int fill_pixels(struct worker *w, struct slot *s, uint32_t i, uint64_t *d
     return rc;
 }
 
+bool loader_bad_sample(const struct err *why)
+{
+    /* What a system call refused (an errno) may be there the next time: it is not what is in it. */
+    return (why->class == ERR_CORRUPT || why->class == ERR_LIMIT) && !why->sys;
+}
+
 /* The lock is held. */
 static void note_bad(struct loader *l, struct slot *s, uint32_t i, const struct err *why)
 {
-    if (l->o.policy == LOADER_SKIP) {
+    if (l->o.policy == LOADER_SKIP && loader_bad_sample(why)) {
         struct loader_skip *kept = &l->skips[l->n_skips++ % SKIPS_KEPT];
         kept->number = s->numbers[i];
         snprintf(kept->why, sizeof kept->why, "%.*s", (int)sizeof kept->why - 1, why->msg);

@@ -1,4 +1,4 @@
-/* Batches: their order, what a thread count, a resume and a bad sample change, and what not. */
+/* Batches: their order, what a thread count and a resume change, and what not. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -10,41 +10,6 @@
 #include "loader.h"
 #include "order.h"
 #include "pictures.h"
-
-#define SAMPLES 23
-
-/* 3 classes with 10, 9 and 4 pictures, and one folder without any between them. */
-static char *picture_set(void)
-{
-    char *dir = new_folder();
-    for (int i = 0; i < SAMPLES; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "%s/%03d.jpg", i < 10 ? "ant" : i < 19 ? "cat" : "dog", i);
-        put_jpeg(dir, path, LOOK_RGB, 60 + 7 * (uint32_t)i, 90 - 2 * (uint32_t)i, (uint8_t)(9 * i));
-    }
-    put_folder(dir, "bee");
-    return dir;
-}
-
-static struct loader_options options(const char *dir)
-{
-    struct loader_options o;
-    loader_options_init(&o);
-    o.dir = dir;
-    o.height = o.width = 16;
-    o.batch = 4;
-    o.threads = 3;
-    o.sampler = "paddle-distributed,shuffle=true,epoch=2";
-    return o;
-}
-
-static struct loader *open_it(const struct loader_options *o)
-{
-    struct loader *l = NULL;
-    struct err e = {0};
-    cr_assert(loader_open(&l, o, &e) == 0, "%s", e.msg);
-    return l;
-}
 
 /* One epoch's numbers and a sum of its pixels and labels; returns how many samples. */
 static size_t read_epoch(struct loader *l, uint64_t *numbers, uint64_t *ret_sum)
@@ -95,11 +60,11 @@ Test(loader, epochs_are_the_samplers_whatever_the_threads)
     uint64_t sums[2] = {0}, numbers[64];
     for (uint32_t threads = 1; threads <= 8; threads += threads == 1 ? 1 : 3) {
         for (uint32_t depth = 2; depth < 12; depth += 4) {
-            struct loader_options o = options(dir);
+            struct loader_options o = picture_options(dir);
             o.threads = threads;
             o.depth = depth;
             o.epochs = 2;
-            struct loader *l = open_it(&o);
+            struct loader *l = open_loader(&o);
             for (uint64_t e = 0; e < 2; e++) {
                 uint64_t sum;
                 size_t n = read_epoch(l, numbers, &sum);
@@ -124,10 +89,10 @@ Test(loader, a_single_picture_is_that_of_a_batch)
     char *dir = new_folder();
     struct made m = make_jpeg(LOOK_RGB, 67, 41, 9);
     put_file(dir, "ant/0.jpg", m.data, m.len);
-    struct loader_options o = options(dir);
+    struct loader_options o = picture_options(dir);
     o.crop = LOADER_CROP_CENTRE;
     o.sampler = NULL;
-    struct loader *l = open_it(&o);
+    struct loader *l = open_loader(&o);
     const struct loader_batch *b;
     struct err e = {0};
     float single[16 * 16 * 3];
@@ -145,9 +110,9 @@ Test(loader, a_single_picture_is_that_of_a_batch)
 Test(loader, a_set_is_described)
 {
     char *dir = picture_set();
-    struct loader_options o = options(dir);
+    struct loader_options o = picture_options(dir);
     struct loader_info i;
-    struct loader *l = open_it(&o);
+    struct loader *l = open_loader(&o);
     loader_info(l, &i);
     cr_expect_eq(i.samples, SAMPLES);
     cr_expect_eq(i.classes, 4, "the empty folder is a class, as for the frameworks");
@@ -169,9 +134,9 @@ Test(loader, a_set_is_described)
 Test(loader, a_token_goes_on_to_the_pixel)
 {
     char *dir = picture_set();
-    struct loader_options o = options(dir);
+    struct loader_options o = picture_options(dir);
     uint64_t numbers[64], first[64], all;
-    struct loader *l = open_it(&o);
+    struct loader *l = open_loader(&o);
     size_t n = read_epoch(l, first, &all);
     loader_close(l);
     for (size_t stop = 0; stop <= 6; stop++) {
@@ -179,7 +144,7 @@ Test(loader, a_token_goes_on_to_the_pixel)
         struct err e = {0};
         uint64_t sum = 0;
         size_t had = 0;
-        l = open_it(&o);
+        l = open_loader(&o);
         for (size_t i = 0; i < stop; i++) {
             const struct loader_batch *b;
             cr_assert(loader_next(l, &b, &e) == 1);
@@ -195,7 +160,7 @@ Test(loader, a_token_goes_on_to_the_pixel)
         loader_close(l);
         struct loader_options again = o;
         again.resume = token;
-        l = open_it(&again);
+        l = open_loader(&again);
         struct loader_info info;
         loader_info(l, &info);
         cr_expect_eq(info.epoch, stop < 6 ? 2 : 3, "a finished epoch is not begun again");
@@ -225,13 +190,13 @@ Test(loader, a_token_goes_on_to_the_pixel)
 static void see(const char *dir, const char *spec, const char *resume, uint32_t batch, int most,
                 unsigned seen[SAMPLES], char token[LOADER_TOKEN_TEXT])
 {
-    struct loader_options o = options(dir);
+    struct loader_options o = picture_options(dir);
     const struct loader_batch *b;
     struct err e = {0};
     o.sampler = spec;
     o.resume = resume;
     o.batch = batch;
-    struct loader *l = open_it(&o);
+    struct loader *l = open_loader(&o);
     while (most-- && loader_next(l, &b, &e) > 0) {
         cr_expect(b->n <= batch);
         for (uint32_t i = 0; i < b->n; i++)
@@ -283,13 +248,13 @@ Test(loader, fewer_samples_than_ranks)
                 {"torch-distributed,ranks=5,rank=4,drop-last=true", 0},
                 {"paddle-distributed,ranks=5,rank=3", 1}};
     for (size_t i = 0; i < 3; i++) {
-        struct loader_options o = options(dir);
+        struct loader_options o = picture_options(dir);
         const struct loader_batch *b;
         struct err e = {0};
         size_t n = 0;
         o.sampler = rows[i].spec;
         o.epochs = 1;
-        struct loader *l = open_it(&o);
+        struct loader *l = open_loader(&o);
         int rc;
         while ((rc = loader_next(l, &b, &e)) > 0) {
             n += b->n;
@@ -297,94 +262,6 @@ Test(loader, fewer_samples_than_ranks)
         }
         cr_expect_eq(rc, 0, "%s", e.msg);
         cr_expect_eq(n, rows[i].n, "%s: %zu", rows[i].spec, n);
-        loader_close(l);
-    }
-    drop_folder(dir);
-}
-
-/* --- bad samples -------------------------------------------------------------------------------
- */
-
-static char *set_with_bad(void)
-{
-    char *dir = picture_set();
-    struct made m = make_jpeg(LOOK_RGB, 100, 100, 0);
-    put_file(dir, "ant/003.jpg", m.data, m.len / 2);
-    put_file(dir, "cat/011.jpg", "\x89PNG\r\n\x1a\n", 8);
-    put_file(dir, "cat/012.jpg", "", 0);
-    free(m.data);
-    return dir;
-}
-
-Test(loader, a_bad_sample_ends_it_with_its_path)
-{
-    char *dir = set_with_bad();
-    for (uint32_t threads = 1; threads < 8; threads += 3) {
-        struct loader_options o = options(dir);
-        const struct loader_batch *b;
-        struct err e = {0};
-        o.sampler = "sequence";
-        o.threads = threads;
-        o.batch = 2;
-        struct loader *l = open_it(&o);
-        cr_expect(loader_next(l, &b, &e) == 1, "what comes before it is given");
-        cr_expect_eq(b->numbers[1], 1);
-        loader_release(l, b);
-        for (int i = 0; i < 2; i++) {
-            int rc = loader_next(l, &b, &e);
-            cr_expect_eq(rc, -1);
-            cr_expect_eq(e.class, ERR_CORRUPT);
-            cr_expect_eq(strncmp(e.msg, "sample 3 (ant/003.jpg): cut off: ", 33), 0, "%s", e.msg);
-        }
-        cr_expect(loader_set_epoch(l, 1, &e) == 0);
-        cr_expect(loader_next(l, &b, &e) == 1, "another epoch begins afresh");
-        loader_release(l, b);
-        loader_close(l);
-    }
-    drop_folder(dir);
-}
-
-Test(loader, bad_samples_are_left_out_and_counted)
-{
-    char *dir = set_with_bad();
-    for (int raw = 0; raw < 2; raw++) {
-        struct loader_options o = options(dir);
-        const struct loader_batch *b;
-        struct err e = {0};
-        size_t n = 0;
-        uint32_t skipped = 0;
-        o.policy = LOADER_SKIP;
-        o.sampler = "sequence";
-        o.epochs = 1;
-        if (raw) {
-            o.format = LOADER_RAW;
-            o.max_bytes = 1 << 20;
-            char path[512];
-            snprintf(path, sizeof path, "%s/ant/003.jpg", dir);
-            cr_assert_eq(truncate(path, 2 << 20), 0);
-        }
-        struct loader *l = open_it(&o);
-        while (loader_next(l, &b, &e) > 0) {
-            for (uint32_t i = 0; i < b->n; i++, n++) {
-                cr_expect_eq(b->labels[i], b->numbers[i] < 10 ? 0 : b->numbers[i] < 19 ? 2 : 3);
-                if (raw)
-                    cr_expect(b->sizes[i] == 0 || b->data[i][0] == 0xff || b->data[i][0] == 0x89);
-            }
-            skipped += b->skipped;
-            cr_expect_eq(b->position, n + skipped);
-            loader_release(l, b);
-        }
-        cr_expect_eq(n, raw ? 22 : 20);
-        struct loader_figures f;
-        struct loader_skip skips[16];
-        loader_figures(l, &f);
-        cr_expect_eq(f.skipped, raw ? 1 : 3);
-        cr_expect_eq(loader_skips(l, skips, 16), f.skipped);
-        for (size_t i = 0; i < f.skipped; i++)
-            cr_expect(skips[i].number == 3 || skips[i].number == 11 || skips[i].number == 12);
-        if (raw)
-            cr_expect_str_eq(skips[0].why,
-                             "sample 3 (ant/003.jpg): 2097152 bytes: at most 1048576");
         loader_close(l);
     }
     drop_folder(dir);
@@ -401,13 +278,13 @@ Test(loader, raw_batches_grow)
         snprintf(path, sizeof path, "c/%d.bin", i);
         put_file(dir, path, big, (size_t)i * 300001);
     }
-    struct loader_options o = options(dir);
+    struct loader_options o = picture_options(dir);
     const struct loader_batch *b;
     struct err e = {0};
     o.format = LOADER_RAW;
     o.sampler = "sequence";
     o.batch = 5;
-    struct loader *l = open_it(&o);
+    struct loader *l = open_loader(&o);
     for (int epoch = 0; epoch < 3; epoch++)
         for (size_t n = 0; loader_next(l, &b, &e) > 0; loader_release(l, b))
             for (uint32_t i = 0; i < b->n; i++, n++) {
@@ -424,11 +301,11 @@ Test(loader, raw_batches_grow)
 Test(loader, held_batches_are_left_alone)
 {
     char *dir = picture_set();
-    struct loader_options o = options(dir);
+    struct loader_options o = picture_options(dir);
     const struct loader_batch *held[3], *b;
     struct err e = {0};
     o.depth = 3;
-    struct loader *l = open_it(&o);
+    struct loader *l = open_loader(&o);
     uint64_t numbers[3];
     for (int i = 0; i < 3; i++) {
         cr_assert(loader_next(l, &held[i], &e) == 1);
@@ -450,11 +327,11 @@ Test(loader, held_batches_are_left_alone)
 Test(loader, epochs_are_set_at_any_moment)
 {
     char *dir = picture_set();
-    struct loader_options o = options(dir);
+    struct loader_options o = picture_options(dir);
     const struct loader_batch *b;
     struct err e = {0};
     uint64_t numbers[64], sum;
-    struct loader *l = open_it(&o);
+    struct loader *l = open_loader(&o);
     for (uint64_t k = 0; k < 30; k++) {
         cr_assert(loader_set_epoch(l, k % 7, &e) == 0);
         for (uint64_t i = 0; i < k % 5; i++) {
@@ -495,13 +372,13 @@ static void give(void *arg, void *p, size_t size)
 Test(loader, batches_lie_where_the_caller_says)
 {
     char *dir = picture_set();
-    struct loader_options o = options(dir);
+    struct loader_options o = picture_options(dir);
     uint64_t numbers[64], sum;
     struct loader *l;
     struct err e = {0};
     o.depth = 4;
     o.memory = (struct loader_memory){take, give, NULL};
-    l = open_it(&o);
+    l = open_loader(&o);
     read_epoch(l, numbers, &sum);
     loader_close(l);
     cr_expect(atomic_load(&taken) == 4 && atomic_load(&given) == 4);
@@ -530,7 +407,7 @@ Test(loader, what_cannot_be_is_refused)
         {"sequence", NULL, 2000000, ERR_USAGE, "at most"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct loader_options o = options(dir);
+        struct loader_options o = picture_options(dir);
         o.sampler = rows[i].sampler;
         o.resume = rows[i].resume;
         o.batch = rows[i].batch;
@@ -538,19 +415,19 @@ Test(loader, what_cannot_be_is_refused)
         cr_expect_eq(e.class, rows[i].class, "row %zu: %s", i, e.msg);
         cr_expect_not_null(strstr(e.msg, rows[i].part), "%s", e.msg);
     }
-    struct loader_options o = options(empty);
+    struct loader_options o = picture_options(empty);
     put_folder(empty, "class");
     cr_expect(loader_open(&l, &o, &e) == -1);
     cr_expect_eq(e.class, ERR_NOT_FOUND);
     o.dir = "/nonexistent";
     cr_expect(loader_open(&l, &o, &e) == -1);
     cr_expect_eq(e.class, ERR_NOT_FOUND);
-    o = options(dir);
+    o = picture_options(dir);
     o.crop = LOADER_CROP_CENTRE;
     o.resize = UINT32_MAX;
     cr_expect(loader_open(&l, &o, &e) == -1);
     cr_expect_not_null(strstr(e.msg, "resize 4294967295: at most "), "%s", e.msg);
-    o = options(dir);
+    o = picture_options(dir);
     o.direct = LOADER_DIRECT_ONLY;
     cr_expect(loader_open(&l, &o, &e) == -1);
     cr_expect_not_null(strstr(e.msg, "directly"), "%s", e.msg);
@@ -569,12 +446,12 @@ Test(loader, a_list_gives_numbers_and_labels)
     char list[512];
     put_list(lists, "dog/020.jpg 7\n./ant/000.jpg\t0\n\ncat/013.jpg 1\r\ndog/019.jpg  2\n");
     snprintf(list, sizeof list, "%s/train.txt", lists);
-    struct loader_options o = options(dir);
+    struct loader_options o = picture_options(dir);
     const struct loader_batch *b;
     struct err e = {0};
     o.list = list;
     o.sampler = "sequence";
-    struct loader *l = open_it(&o);
+    struct loader *l = open_loader(&o);
     struct loader_info i;
     loader_info(l, &i);
     cr_expect_eq(i.classes, 8);
@@ -584,7 +461,7 @@ Test(loader, a_list_gives_numbers_and_labels)
     cr_expect_str_eq(loader_path(l, 1), "ant/000.jpg");
     loader_close(l);
     put_list(lists, "dog/020.jpg\ncat/013.jpg\n");
-    l = open_it(&o);
+    l = open_loader(&o);
     cr_assert(loader_next(l, &b, &e) == 1, "%s", e.msg);
     cr_expect(b->n == 2 && b->labels[0] == -1 && b->labels[1] == -1);
     loader_close(l);
@@ -602,14 +479,14 @@ Test(loader, a_batch_that_is_late_is_given_later)
     snprintf(list, sizeof list, "%s/train.txt", lists);
     snprintf(hangs, sizeof hangs, "%s/cat/pipe", dir);
     cr_assert_eq(mkfifo(hangs, 0600), 0);
-    struct loader_options o = options(dir);
+    struct loader_options o = picture_options(dir);
     const struct loader_batch *b = NULL;
     struct err e = {0};
     o.list = list;
     o.sampler = "sequence";
     o.epochs = 1;
     o.policy = LOADER_SKIP;
-    struct loader *l = open_it(&o);
+    struct loader *l = open_loader(&o);
     cr_expect_eq(loader_next_within(l, 0, &b, &e), LOADER_LATE);
     cr_expect_eq(loader_next_within(l, 20 * 1000 * 1000, &b, &e), LOADER_LATE);
     cr_expect_null(b);
@@ -634,14 +511,14 @@ Test(loader, another_epoch_is_not_waited_for_longer_than_is_said)
     snprintf(aside, sizeof aside, "%s/ant/aside", dir);
     snprintf(hangs, sizeof hangs, "%s/ant/pipe", dir);
     cr_assert_eq(mkfifo(hangs, 0600), 0);
-    struct loader_options o = options(dir);
+    struct loader_options o = picture_options(dir);
     const struct loader_batch *b = NULL;
     struct err e = {0};
     o.list = list;
     o.sampler = "sequence";
     o.batch = 1;
     o.depth = 2; /* the next epoch is read when the first batch is given back */
-    struct loader *l = open_it(&o);
+    struct loader *l = open_loader(&o);
     cr_assert_eq(loader_next(l, &b, &e), 1, "%s", e.msg);
     cr_assert(!rename(sample, aside) && !link(hangs, sample));
     loader_release(l, b);
@@ -678,7 +555,7 @@ Test(loader, a_list_with_wrong_lines_is_refused_by_line)
     char *dir = picture_set(), *lists = new_folder();
     char list[512];
     snprintf(list, sizeof list, "%s/train.txt", lists);
-    struct loader_options o = options(dir);
+    struct loader_options o = picture_options(dir);
     o.list = list;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct loader *l;
