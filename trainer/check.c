@@ -108,18 +108,19 @@ void tell_empty_classes(const struct run *r)
                  r->batches->shape.classes, n == 1 ? "is" : "are", name);
 }
 
-void tell_skips(struct run *r)
+void tell_skips(struct run *r, struct batches *of, uint64_t *said)
 {
     struct loader_skip skips[16];
-    if (!r->o->skip_bad || !r->batches->ops->skips || r->skips_said > SKIPS_SAID)
+    if (!r->o->skip_bad || !of->ops->skips || *said > SKIPS_SAID)
         return;
-    uint32_t n = r->batches->ops->skips(r->batches, skips, 16);
-    for (uint32_t i = n; i-- > 0 && r->skips_said < SKIPS_SAID; r->skips_said++) {
+    const char *whose = of == r->test ? "--test_data: " : "";
+    uint32_t n = of->ops->skips(of, skips, 16);
+    for (uint32_t i = n; i-- > 0 && *said < SKIPS_SAID; (*said)++) {
         report_break(&r->report);
-        log_warn(r->log, "left out: %s", skips[i].why);
+        log_warn(r->log, "%sleft out: %s", whose, skips[i].why);
     }
-    if (r->skips_said == SKIPS_SAID) {
-        log_warn(r->log, "others that are left out are counted, not named");
-        r->skips_said++;
+    if (*said == SKIPS_SAID) {
+        log_warn(r->log, "%sothers that are left out are counted, not named", whose);
+        (*said)++;
     }
 }

@@ -45,7 +45,7 @@ static int talk(struct run *r, int got, struct talk *ret, struct err *err)
         return -1;
     *ret = (struct talk){t[TALK_HAS] > 0, t[TALK_STOP] > 0, t[TALK_STUCK] > 0,
                          (uint64_t)t[TALK_SKIPPED]};
-    tell_skips(r);
+    tell_skips(r, r->batches, &r->skips_said);
     return 0;
 }
 

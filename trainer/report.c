@@ -20,7 +20,7 @@ int report_open(struct report *r, const struct report_options *o, struct err *er
     *r = (struct report){.o = *o,
                          .opened_ns = clock_mono_ns(),
                          .newest = {.loss = NAN, .accuracy = NAN},
-                         .test_loss = NAN};
+                         .test = {.loss = NAN}};
     if (!o->jsonl)
         return 0;
     r->jsonl = fopen(o->jsonl, "ae");
@@ -210,15 +210,17 @@ void report_epoch(struct report *r, uint64_t pass, uint64_t step, const struct r
     struct json_writer w;
     if (r->o.json) {
         begin_event(&w, &text, "epoch", pass, step, f);
-        if (isfinite(r->test_loss)) {
-            number(&w, "test_loss", r->test_loss);
-            number(&w, "test_accuracy", r->test_accuracy);
+        if (isfinite(r->test.loss)) {
+            number(&w, "test_loss", r->test.loss);
+            number(&w, "test_accuracy", r->test.accuracy);
         }
+        if (r->test.samples || r->test.skipped)
+            jw_uint(&w, "test_skipped", r->test.skipped);
         jw_uint(&w, "samples", r->pass.samples);
         jw_uint(&w, "skipped", r->skipped);
         end_event(r, &w, &text);
     }
-    r->test_loss = NAN;
+    r->test = (struct report_test){.loss = NAN};
     r->pass = r->period = (struct report_sums){0};
 }
 
@@ -275,42 +277,50 @@ bool report_step(struct report *r, const struct report_step *s, struct report_fi
     return true;
 }
 
+/* What a line says of samples that were left out: nothing, if none were. */
+static const char *left_out(uint64_t skipped, char out[40])
+{
+    out[0] = '\0';
+    if (skipped)
+        snprintf(out, 40, " skipped=%" PRIu64, skipped);
+    return out;
+}
+
 void report_pass(struct report *r, uint64_t pass, uint64_t skipped, struct report_figures *ret)
 {
-    char left_out[40] = "";
+    char left[40];
     figures_of(&r->pass, ret);
     r->skipped = skipped;
     r->all_skipped += skipped;
-    if (skipped)
-        snprintf(left_out, sizeof left_out, " skipped=%" PRIu64, skipped);
     report_break(r);
     if (r->o.log)
         log_info(r->o.log,
                  "Pass=%" PRIu64 " done: Batch=%" PRIu64 " samples=%" PRIu64
                  " AvgCost=%.6g Eval: error=%.6g images/s=%.1f stall=%.1f%%%s",
                  pass, r->pass.batches, r->pass.samples, ret->loss, 1 - ret->accuracy,
-                 ret->per_second, 100 * ret->stall, left_out);
+                 ret->per_second, 100 * ret->stall, left_out(skipped, left));
 }
 
-void report_test(struct report *r, uint64_t pass, uint64_t step, uint64_t samples, double loss,
-                 double accuracy)
+void report_test(struct report *r, const struct report_test *t)
 {
+    char left[40];
     report_break(r);
-    r->test_loss = loss;
-    r->test_accuracy = accuracy;
+    r->test = *t;
+    if (t->samples == 0)
+        return;
     if (r->o.log)
-        log_info(r->o.log, "Test Pass=%" PRIu64 " samples=%" PRIu64 " cost=%.6g Eval: error=%.6g",
-                 pass, samples, loss, 1 - accuracy);
+        log_info(r->o.log, "Test Pass=%" PRIu64 " samples=%" PRIu64 " cost=%.6g Eval: error=%.6g%s",
+                 t->pass, t->samples, t->loss, 1 - t->accuracy, left_out(t->skipped, left));
     if (!r->jsonl)
         return;
     cleanup_bytes struct bytes text = {0};
     struct json_writer w;
     jw_init(&w, &text);
     jw_object(&w, NULL);
-    jw_uint(&w, "pass", pass);
-    jw_uint(&w, "step", step);
-    number(&w, "test_loss", loss);
-    number(&w, "test_accuracy", accuracy);
+    jw_uint(&w, "pass", t->pass);
+    jw_uint(&w, "step", t->step);
+    number(&w, "test_loss", t->loss);
+    number(&w, "test_accuracy", t->accuracy);
     jw_end(&w);
     put_jsonl(r, &text);
 }

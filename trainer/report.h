@@ -36,13 +36,20 @@ struct report_figures {
     double loss, accuracy, per_second, stall; /* stall: 0 to 1 */
 };
 
+/* A test of all ranks. */
+struct report_test {
+    uint64_t pass, step, samples;
+    uint64_t skipped; /* left out of it */
+    double loss, accuracy;
+};
+
 struct report {
     struct report_options o;
     FILE *jsonl;
     struct report_sums period, pass, all;
     uint64_t drawn_ns, opened_ns, epoch; /* epoch: of the newest step */
     struct report_figures newest;        /* of the pass in hand; NaN: nothing was learned yet */
-    double test_loss, test_accuracy;     /* of this pass; NaN: not judged */
+    struct report_test test;             /* of this pass; loss NaN: not judged */
     uint64_t skipped, all_skipped;       /* samples that were left out: of this pass, of all */
     bool dirty;                          /* something stands on the terminal's last line */
 };
@@ -69,8 +76,8 @@ bool report_step(struct report *r, const struct report_step *s, struct report_fi
 void report_pass(struct report *r, uint64_t pass, uint64_t skipped, struct report_figures *ret);
 /* The pass for those who read JSON; after its test. Another pass begins. */
 void report_epoch(struct report *r, uint64_t pass, uint64_t step, const struct report_figures *f);
-void report_test(struct report *r, uint64_t pass, uint64_t step, uint64_t samples, double loss,
-                 double accuracy);
+/* One that judged no sample has no line; what was left out of it is counted all the same. */
+void report_test(struct report *r, const struct report_test *t);
 /* The last line: over all that was done. `state`: "done" or "stopped"; `saved`: the newest
  * checkpoint, "" if there is none. */
 void report_end(struct report *r, uint64_t step, const char *state, const char *saved);

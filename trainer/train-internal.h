@@ -43,7 +43,8 @@ struct run {
     bool met;         /* ... and end: all have made their last step */
     bool device_sums; /* gradients are summed by the devices themselves */
     uint64_t skipped; /* samples of all ranks that were left out of the pass in hand */
-    uint64_t skipped_here, skips_said; /* of this rank, in all; how many were named */
+    uint64_t skipped_here;                /* of this rank, in all */
+    uint64_t skips_said, test_skips_said; /* how many were named, of --data and of --test_data */
 
     /* The next batch, taken while a device computes with this one (if `looked`). */
     bool looked;
@@ -103,8 +104,9 @@ int check_ranks(struct run *r, struct err *err);
 /* Labels of --test_data mean what those of --data do; ids of a batch are rows of the model. */
 int check_test(const struct run *r, struct err *err);
 int check_ids(const struct run *r, const struct net_batch *in, struct err *err);
-/* In the log: folders without samples, and samples that were left out since the last call. */
+/* In the log: folders without samples, and samples of a source that were left out since the last
+ * call; `said`: how many of its were named so far. */
 void tell_empty_classes(const struct run *r);
-void tell_skips(struct run *r);
+void tell_skips(struct run *r, struct batches *of, uint64_t *said);
 
 #endif

@@ -147,7 +147,8 @@ struct batch_options run_source(struct run *r, const char *data, bool train)
                                   .width = (int)r->o->image,
                                   .threads = (uint32_t)r->o->loader_threads,
                                   .train = train,
-                                  .passes = train ? (uint32_t)r->o->num_passes : 0,
+                                  /* every test is the same one: none is read ahead */
+                                  .passes = train ? (uint32_t)r->o->num_passes : 1,
                                   .skip_bad = r->o->skip_bad,
                                   .ends = waits_no_more,
                                   .arg = r,

@@ -33,6 +33,25 @@ mkdir -p "$T/none/a" "$T/none/b"
 cp "$SRC"/class-000/bad-* "$T/none/a"
 trained 1 "^sampan-train: pass 0: nothing to learn from: all 3 samples were left out" --data "$T/none" --batch_size 2 --skip_bad
 
+# Those of what judges, too; of nothing there is no loss, which would be a perfect one.
+mkdir -p "$T/judges/class-000" "$T/judges/class-001" "$T/judges/class-002"
+cp "$SRC"/class-000/bad-* "$T/judges/class-000"
+judging=(--data "$SRC" --batch_size 4 --skip_bad)
+trained 0 "Test Pass=0 samples=22 cost=.* skipped=3$" "${judging[@]}" --test_data "$SRC" --json
+expect "pictures that are named" "$(grep -Ec "warn train: --test_data: left out: sample [678] \($bad" "$T/train.log")" 3
+expect "those that are counted" "$(grep '"event":"epoch"' "$T/out" | field test_skipped)" 3
+trained 0 "warn train: pass 0: nothing to judge by: all 3 samples of --test_data were left out" "${judging[@]}" --test_data "$T/judges" \
+    --json --log_dir "$T/curves"
+! grep -rq "test_loss\|Test Pass" "$T/out" "$T/train.log" "$T/curves/train.jsonl" || fail "it has figures: $(cat "$T/out" "$T/train.log")"
+expect "those that are counted" "$(grep '"event":"epoch"' "$T/out" | field test_skipped)" 3
+for r in 0 1; do
+    timeout 600 "$TRAIN" --device cpu --image 8 "${judging[@]}" --test_data "$SRC" --json --trainer_id $r --num_gradient_servers 2 \
+        --rendezvous "file://$T/place-judging" >"$T/out$r" 2>"$T/rank$r.log" &
+    ranks[r]=$!
+done
+wait "${ranks[0]}" "${ranks[1]}" || fail "$(cat "$T/rank0.log" "$T/rank1.log")"
+expect "what two ranks count" "$(grep '"event":"epoch"' "$T/out0" | field test_skipped)" 3
+
 # One that cannot be read is none of those: the store may have failed, and training would go on with what is left of the set.
 cp -r "$SRC" "$T/shrinks"
 timeout 600 "$TRAIN" --device cpu --image 8 --data "$T/shrinks" --batch_size 5 --num_passes 20000 --skip_bad --log_period 100000 \

@@ -399,7 +399,8 @@ Test(report, json_lines)
     s.step = 8;
     report_step(&r, &s, &f);
     report_pass(&r, 3, 2, &f);
-    report_test(&r, 3, 8, 10, 0.5, 0.75);
+    struct report_test t = {3, 8, 10, 1, 0.5, 0.75};
+    report_test(&r, &t);
     report_epoch(&r, 3, 8, &f);
     report_end(&r, 8, "done", "");
     report_close(&r);
@@ -411,10 +412,11 @@ Test(report, json_lines)
     cr_expect_str_eq(line[0], "{\"event\":\"step\",\"epoch\":3,\"step\":8,\"loss\":2,"
                               "\"accuracy\":0.25,\"samples_per_s\":8.000,"
                               "\"stall_percent\":50.000}");
-    cr_expect_str_eq(line[1], "{\"event\":\"epoch\",\"epoch\":3,\"step\":8,\"loss\":2,"
-                              "\"accuracy\":0.25,\"samples_per_s\":8.000,"
-                              "\"stall_percent\":50.000,\"test_loss\":0.5,"
-                              "\"test_accuracy\":0.75,\"samples\":8,\"skipped\":2}");
+    cr_expect_str_eq(line[1],
+                     "{\"event\":\"epoch\",\"epoch\":3,\"step\":8,\"loss\":2,"
+                     "\"accuracy\":0.25,\"samples_per_s\":8.000,"
+                     "\"stall_percent\":50.000,\"test_loss\":0.5,"
+                     "\"test_accuracy\":0.75,\"test_skipped\":1,\"samples\":8,\"skipped\":2}");
     cr_expect(has(line[2], "{\"event\":\"summary\",\"epoch\":3,\"step\":8,\"loss\":2,"
                            "\"accuracy\":0.25,\"samples_per_s\":8.000,\"stall_percent\":50.000,"
                            "\"state\":\"done\",\"samples\":8,\"skipped\":2,\"seconds\":") &&
