@@ -204,6 +204,18 @@ static int take_state(struct reading *r, const struct json *root, struct checkpo
     return check_classes(r, root, err);
 }
 
+static bool has_mean(const struct json *root)
+{
+    struct json files = json_get(root, "files");
+    for (size_t i = 0; i < json_count(&files); i++) {
+        struct json row = json_at(&files, i);
+        const char *name;
+        if (json_str(&row, "name", &name, NULL) == 0 && strcmp(name, "mean") == 0)
+            return true;
+    }
+    return false;
+}
+
 static int take_files(struct reading *r, const struct json *root, struct err *err)
 {
     struct json files = json_get(root, "files");
@@ -216,6 +228,8 @@ static int take_files(struct reading *r, const struct json *root, struct err *er
         if (take_file(r, &row, err))
             return -1;
     }
+    if (r->mean && !has_mean(root)) /* written without --ema: an average begins where it is */
+        memcpy(r->mean, r->weights, net_floats(r->n) * sizeof *r->mean);
     return 0;
 }
 
@@ -351,18 +365,6 @@ static int take_shape(const struct json *shape, struct model_shape *s, struct er
         s->rows[i] = (int)n;
     }
     return 0;
-}
-
-static bool has_mean(const struct json *root)
-{
-    struct json files = json_get(root, "files");
-    for (size_t i = 0; i < json_count(&files); i++) {
-        struct json row = json_at(&files, i);
-        const char *name;
-        if (json_str(&row, "name", &name, NULL) == 0 && strcmp(name, "mean") == 0)
-            return true;
-    }
-    return false;
 }
 
 static int look_at(const char *place, struct checkpoint_about *ret, struct err *err)

@@ -124,6 +124,13 @@ trained 0 killed "${passes[@]}"
 expect "passes that ended" "$(told epoch epoch)" "0 1"
 expect "what they are judged" "$(told epoch test_loss)" "$judged"
 
+# An average of weights that is asked for later begins at those of then, not at nothing.
+trained 0 averaged "${passes[@]}" --num_passes 1
+plain=$(told epoch test_loss)
+trained 0 averaged "${passes[@]}" --ema 0.99 --learning_rate 0.00001
+"$PYTHON" -c 'import sys; sys.exit(abs(float(sys.argv[1]) - float(sys.argv[2])) > 0.001)' "$plain" "$(told epoch test_loss)" ||
+    fail "the average is not that of the weights: $(told epoch test_loss), not $plain"
+
 # Its curves go on, too; who begins anew in their folder sets them aside.
 trained 0 drawn "${passes[@]}" --log_dir "$T/curves" --log_period 1 --max_steps 5
 trained 0 drawn "${passes[@]}" --log_dir "$T/curves" --log_period 1

@@ -421,6 +421,21 @@ Test(checkpoint, folder_that_cannot_be_written)
     teardown(&w);
 }
 
+Test(checkpoint, a_mean_that_was_not_kept_begins_at_the_weights)
+{
+    struct world w;
+    setup(&w);
+    struct checkpoint c;
+    struct err err = {0};
+    save(&w, 1, 0, 3);
+    cr_assert_eq(net_track_mean(w.n, &err), 0);
+    net_mean(w.n)[0] = 42;
+    cr_assert_eq(load(&w, &c, &err), 1, "%s", err.msg);
+    cr_expect(holds(w.n, 3));
+    cr_expect_eq(memcmp(net_mean(w.n), net_weights(w.n), net_floats(w.n) * sizeof(float)), 0);
+    teardown(&w);
+}
+
 Test(checkpoint, mean_is_kept)
 {
     struct world w;
