@@ -18,6 +18,7 @@ import pathlib
 import random
 import re
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -45,6 +46,12 @@ class Server:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as e:
             return e.code, e.read().decode()
+
+    def head(self, path):
+        with socket.create_connection(("127.0.0.1", int(self.url.rsplit(":", 1)[1])), 300) as s:
+            s.sendall(f"HEAD {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            head, _, body = b"".join(iter(lambda: s.recv(65536), b"")).partition(b"\r\n\r\n")
+        return int(head.split()[1]), body
 
     def predict(self, body, kind="application/json"):
         status, text = self.ask("/v1/predict", body if isinstance(body, bytes) else json.dumps(body).encode(), kind)
@@ -105,6 +112,10 @@ status, got = one.predict(picture, "image/jpeg")
 assert status == 200 and abs(sum(got["predictions"][0]["scores"]) - 1) < 1e-5, got
 assert two.predict(picture, "image/jpeg")[1] == got
 assert two.predict(picture, "image/png")[1] == got, "its bytes say what it is"
+assert two.predict(picture, "Image/JPEG; name=A")[1] == got, "types are the same in either case"
+assert two.predict({"instances": pixels[:1]}, "Application/JSON;charset=utf-8")[0] == 200
+for path, want in ("/healthz", 200), ("/v1/model", 200), ("/nothing", 404), ("/v1/predict", 405):
+    assert two.head(path) == (want, b""), (path, two.head(path))
 
 for body, kind, where in (
         ({"instances": [pixels[0], [1, 2]]}, "application/json", "instances[1]"),
@@ -114,12 +125,13 @@ for body, kind, where in (
         (b"{", "application/json", "request"),
         (picture[:300], "image/jpeg", "picture"),
         (b"", "image/jpeg", "picture"),
-        (picture, "text/plain", "Content-Type")):
+        (picture, "text/plain", "Content-Type"),
+        (picture, "image/jpegs", "Content-Type")):
     status, got = one.predict(body, kind)
     assert status == 400 and where in got["error"], (where, status, got)
 assert one.ask("/v1/predict")[0] == 405
 status, text = one.ask("/metrics")
-assert "sampan_predict_predictions_total 41\n" in text and "sampan_predict_refused_total 10\n" in text, text
+assert "sampan_predict_predictions_total 41\n" in text and "sampan_predict_refused_total 11\n" in text, text
 one.end()
 two.end()
 

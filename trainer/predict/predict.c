@@ -149,7 +149,9 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
     bool asks = strcmp(url, "/v1/predict") == 0;
     if (asks)
         counter_add(&p->requests, 1);
-    if (strcmp(method, asks ? MHD_HTTP_METHOD_POST : MHD_HTTP_METHOD_GET) != 0)
+    bool reads =
+        strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+    if (asks ? strcmp(method, MHD_HTTP_METHOD_POST) != 0 : !reads)
         return refuse(p, c, MHD_HTTP_METHOD_NOT_ALLOWED, asks ? "want POST" : "want GET");
     return asks ? predict(p, c, *state) : show(p, c, url);
 }

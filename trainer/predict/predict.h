@@ -10,6 +10,7 @@
  *                      -> {"predictions":[{"label","class","score","scores":[…]} | {"rating"}]}
  *   GET /v1/model      what it is: model, checkpoint, shape, classes
  *   GET /healthz /readyz /metrics
+ * (HEAD: the same without the body.)
  *
  * A picture goes the way of --test_data: the shorter side resized, the middle cropped, normalised.
  * With --ema it is the average of the weights that judges. An error is {"error":"…"}, which says

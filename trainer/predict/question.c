@@ -1,6 +1,7 @@
 /* Requests and answers of a predictor, as bytes. */
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "json.h"
 #include "loader.h"
@@ -131,12 +132,19 @@ static int take_instances(const struct predictor *p, const void *body, size_t le
     return 0;
 }
 
+/* Media types are the same in either case, and may have parameters. */
+static bool is_type(const char *type, const char *want)
+{
+    size_t n = strlen(want);
+    return strncasecmp(type, want, n) == 0 && (!type[n] || strchr("; \t", type[n]));
+}
+
 static int take_request(const struct predictor *p, const char *type, const void *body, size_t len,
                         struct inputs *in, struct err *err)
 {
-    if (strncmp(type, "application/json", 16) == 0)
+    if (is_type(type, "application/json"))
         return take_instances(p, body, len, in, err);
-    bool picture = strncmp(type, "image/jpeg", 10) == 0 || strncmp(type, "image/png", 9) == 0;
+    bool picture = is_type(type, "image/jpeg") || is_type(type, "image/png");
     if (!picture || p->kind != MODEL_PICTURES)
         return err_set(err, ERR_USAGE, "Content-Type: %.60s: want application/json%s",
                        *type ? type : "(none)",
