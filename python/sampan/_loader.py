@@ -342,7 +342,8 @@ class Loader:
 
     def path(self, number):
         """Of a sample, below the folder."""
-        path = self._lib.loader_path(self._pointer(), _whole("number", number))
+        number, handle = _whole("number", number), self._pointer()
+        path = self._lib.loader_path(handle, number) if 0 <= number < 1 << 64 else None  # ctypes cuts off what does not fit
         if path is None:
             raise IndexError(f"no sample {number}")
         return os.fsdecode(path)

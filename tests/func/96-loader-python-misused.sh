@@ -119,6 +119,8 @@ loader.set_epoch(numpy.int64(1))
 batch = next(iter(loader))
 same("of numpy", (batch.images.shape, batch.epoch), ((4, 16, 16, 3), 1))
 same("path", loader.path(batch.numbers[0]), loader.path(int(batch.numbers[0])))
+for number in 36, -1, 2 ** 64, 2 ** 64 + 5:
+    refused(IndexError, f"no sample {number}", loader.path, number)
 refused(TypeError, "size=16.5: want a whole number", opened, size=16.5)
 refused(TypeError, "batch_size=4.0: want a whole number", opened, batch_size=4.0)
 refused(ValueError, "a NUL byte", sampan.Loader, "pictures\0x")
