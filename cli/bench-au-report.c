@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "bench-au-internal.h"
 #include "mem.h"
@@ -152,6 +154,24 @@ static int write_svg(const struct au_report *r, const char *file, struct err *er
     size_t n = fwrite(text.data, 1, text.len, f);
     if (fclose(f) || n != text.len)
         return err_sys(err, errno, "--svg: write %s", file);
+    return 0;
+}
+
+int au_report_may_write(const struct bench_options *o, struct err *err)
+{
+    struct stat st;
+    if (!o->svg)
+        return 0;
+    if (!*o->svg)
+        return err_set(err, ERR_USAGE, "--svg: empty: want a file");
+    const char *slash = strrchr(o->svg, '/');
+    bool there = stat(o->svg, &st) == 0;
+    if (there ? S_ISDIR(st.st_mode) : slash && !slash[1])
+        return err_sys(err, EISDIR, "--svg: write %s", o->svg);
+    cleanup_free char *folder =
+        slash ? xstrndup(o->svg, (size_t)(slash - o->svg) + 1) : xstrdup(".");
+    if (there ? access(o->svg, W_OK) : access(folder, W_OK | X_OK))
+        return err_sys(err, errno, "--svg: write %s", o->svg);
     return 0;
 }
 

@@ -389,7 +389,7 @@ int bench_au(const char *dir, const struct bench_options *o, struct err *err)
 {
     struct au_conf conf;
     struct au_report report = {0};
-    if (take_conf(&conf, o, err))
+    if (take_conf(&conf, o, err) || au_report_may_write(o, err))
         return -1;
     report.conf = &conf;
     cleanup_free char *others = o->compare ? xstrdup(o->compare) : NULL;

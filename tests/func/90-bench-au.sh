@@ -24,6 +24,13 @@ grep -q "CosmoFlow on an H100, 2 of them" "$T/au.svg" || fail "the picture"
 expect "the sampler as before" "$(status order.sampler | cut -d, -f1)" sequence
 sampan bench au "$SRC" --model resnet50 --steps 1 >"$T/au.txt"
 grep -Eq "^blind +0 .* $SRC" "$T/au.txt" || fail "the table"
+# A picture that cannot be written is said before anything is measured.
+for file in "$T/nowhere/au.svg" "$T" "$T/au.txt/au.svg" ""; do
+    code=0
+    sampan bench au "$SRC" --model resnet50 --steps 1 --svg "$file" >"$T/out" 2>"$T/why" || code=$?
+    [ "$code" != 0 ] && grep -q -- "--svg: " "$T/why" || fail "$file: exit code $code: $(cat "$T/why")"
+    [ ! -s "$T/out" ] || fail "$file: it was measured first: $(cat "$T/out")"
+done
 # Every workload, with the constants of the benchmark, over two mounts and a folder in one run.
 mkdir "$T/second"
 sampan mount "file://$SRC" "$T/second" --cache "ssd:$T/cache-of-second=1GiB" --quiet
