@@ -37,6 +37,11 @@ static int store_flag(const char *text, bool *ret, struct err *err)
 static int store_int(const struct conf_row *row, const char *text, int64_t *ret, struct err *err)
 {
     char *end;
+    bool on;
+    if (row->max == 1 && row->min <= 0 && store_flag(text, &on, NULL) == 0) {
+        *ret = on;
+        return 0;
+    }
     bool digits = text[0] != '\0' && text[strspn(text, "-0123456789")] == '\0';
     long long n = digits ? strtoll(text, &end, 10) : 0;
     if (!digits || *end || strlen(text) > 19)

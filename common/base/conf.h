@@ -18,7 +18,7 @@
 
 enum conf_type {
     CONF_FLAG,     /* bool; --no-NAME where the row's name starts with "no-" is just a flag */
-    CONF_INT,      /* int64_t with min..max */
+    CONF_INT,      /* int64_t with min..max; of at most 1: also what a flag may be, for 0 and 1 */
     CONF_SIZE,     /* uint64_t bytes: 10GiB, 64K (1024), 5MB (1000) */
     CONF_RATE,     /* uint64_t bytes a second: 6MB, 50Mbit */
     CONF_DURATION, /* uint64_t nanoseconds: 250ms, 2s, 5m */

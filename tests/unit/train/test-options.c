@@ -59,7 +59,7 @@ Test(options, a_file_in_pythons_syntax)
     int fd = mkstemp(file);
     static const char text[] = "# a comment\nmodel = \"movie\"\nbatch_size = 64\n"
                                "learning_rate = 0.05\ndata='train'\nskip_bad = True\n"
-                               "own_data = False\n";
+                               "own_data = False\nuse_gpu = False\nlocal = True\n";
     cr_assert_eq(write(fd, text, sizeof text - 1), (ssize_t)sizeof text - 1);
     close(fd);
     const char *const words[] = {"--config", file, "--batch_size=7", NULL};
@@ -70,9 +70,23 @@ Test(options, a_file_in_pythons_syntax)
     cr_expect_str_eq(o.model, "movie");
     cr_expect_str_eq(o.data, "train");
     cr_expect(o.batch_size == 7 && o.rate == 0.05);
-    cr_expect(o.skip_bad && !o.own_data);
+    cr_expect(o.skip_bad && !o.own_data && o.use_gpu == 0 && o.local == 1);
+    cr_expect_str_eq(o.device, "cpu");
     conf_free(conf);
     unlink(file);
+}
+
+Test(options, zero_and_one_have_words)
+{
+    static const char *const words[][3] = {{"--use_gpu=true"}, {"--use_gpu", "True"}};
+    for (size_t i = 0; i < 2; i++) {
+        struct options o;
+        struct conf *conf = NULL;
+        struct err err = {0};
+        cr_assert_eq(read_words(&o, &conf, words[i], &err), 0, "%s", err.msg);
+        cr_expect_str_eq(o.device, "cuda");
+        conf_free(conf);
+    }
 }
 
 Test(options, refused)
@@ -84,6 +98,9 @@ Test(options, refused)
         {"--momentum=1.5", "--momentum: 1.5: want a number of 0 to 1"},
         {"--optimizer=adam", "--optimizer: adam: want momentum or lars"},
         {"--batch_size=0", "batch_size"},
+        {"--use_gpu=maybe", "\"maybe\" is not a whole number"},
+        {"--use_gpu=2", "2 is not within -1 to 1"},
+        {"--trainer_id=true", "\"true\" is not a whole number"},
         {"--num_pases=1", "did you mean --num_passes?"},
         {"data", "data: an option without its name"},
         {"--save_dir=", "--save_dir: empty: want a folder"},
