@@ -42,10 +42,10 @@ struct au_report {
     size_t n;
 };
 struct au_run *au_report_add(struct au_report *r);
-/* As a table or JSON, and as a picture if asked for. */
 /* Could it write what --svg names? So that nothing is measured for a picture that cannot be kept.
  */
 int au_report_may_write(const struct bench_options *o, struct err *err);
+/* As a table or JSON, and as a picture if asked for. */
 int au_report_print(const struct au_report *r, const struct bench_options *o, struct err *err);
 /* The picture alone. Pure. */
 void au_report_svg(const struct au_report *r, struct bytes *out);
