@@ -7,8 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "loader.h"
-
 struct made {
     unsigned char *data;
     size_t len;
@@ -33,12 +31,5 @@ void put_file(const char *dir, const char *path, const void *data, size_t len);
 void put_jpeg(const char *dir, const char *path, enum look look, uint32_t w, uint32_t h,
               uint8_t tint);
 void put_folder(const char *dir, const char *path);
-
-/* A folder of 3 classes with 10, 9 and 4 pictures, and one without any between them; options to
- * read it in batches of 4, and a loader that must open. */
-#define SAMPLES 23
-char *picture_set(void);
-struct loader_options picture_options(const char *dir);
-struct loader *open_loader(const struct loader_options *o);
 
 #endif

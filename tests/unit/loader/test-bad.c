@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "loader.h"
+#include "opened.h"
 #include "pictures.h"
 
 static char *set_with_bad(void)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "loader.h"
+#include "opened.h"
 #include "order.h"
 #include "pictures.h"
 
