@@ -7,6 +7,7 @@
 #include "mem.h"
 #include "order.h"
 #include "support.h"
+#include "volume-internal.h"
 
 #define FILES   360
 #define SIZE    100000
@@ -70,6 +71,12 @@ struct reached {
     uint64_t epoch;
 };
 
+static bool none_on_its_way(struct volume *v)
+{
+    ACQUIRE(&v->epochs.lock);
+    return v->epochs.outstanding == 0;
+}
+
 /* All of the epoch was looked at, and nothing is on its way. */
 static bool has_reached(void *arg)
 {
@@ -82,7 +89,7 @@ static bool has_reached(void *arg)
     bool whole =
         epoch > r->epoch || (epoch == r->epoch && length &&
                              (uint64_t)status_int(r->v, "epochs_ahead.position") == length);
-    return whole && done >= 1;
+    return whole && done >= 1 && none_on_its_way(r->v);
 }
 
 static bool is_still(void *arg)
