@@ -35,8 +35,7 @@ static bool is_divided(struct volume *v)
 static bool is_served(struct volume *v, struct catalog *c)
 {
     ACQUIRE(&v->lock);
-    return memcmp(catalog_info(v->versions[0])->digest, catalog_info(c)->digest, CATALOG_DIGEST) ==
-           0;
+    return same_version(v->versions[0], c);
 }
 
 /* Lock held. Told of a version that is served no longer, the cache would take the place and the pin

@@ -192,15 +192,14 @@ void share_follow(struct volume *v)
     struct err err = {0};
     struct share *s = volume_share(v);
     struct catalog *now = volume_catalog(v);
-    bool stale = s && memcmp(catalog_info(s->catalog)->digest, catalog_info(now)->digest,
-                             CATALOG_DIGEST) != 0;
+    bool stale = s && !same_version(s->catalog, now);
     share_unref(s);
     catalog_unref(now);
+    if (!stale)
+        return;
     struct share_conf division;
     uint64_t gen;
     current_division(v, &division, &gen);
-    if (!stale)
-        return;
     if (division.has_spec) /* with the next epoch; until then nothing of it is waited for */
         cache_expect(v->cache, 0, 0);
     else if (sampler_apply(v, &err) && err.class != ERR_CANCELLED)
@@ -255,10 +254,7 @@ static bool begun_already(struct volume *v, const struct order_spec *spec)
                     order_spec_same(&v->order->spec, spec) && order_spec_same(&v->spec, spec);
         o = same ? epoch_order_ref(v->order) : NULL;
     }
-    bool begun =
-        o &&
-        memcmp(catalog_info(o->catalog)->digest, catalog_info(now)->digest, CATALOG_DIGEST) == 0 &&
-        ahead_furthest(v) < o->length / 2;
+    bool begun = o && same_version(o->catalog, now) && ahead_furthest(v) < o->length / 2;
     epoch_order_unref(o);
     catalog_unref(now);
     return begun;

@@ -127,7 +127,7 @@ bool share_serves(const struct share *s, const struct share_conf *conf, struct c
            owner_weights_same(&s->conf.weights, &conf->weights) &&
            s->conf.has_strategy == conf->has_strategy && s->conf.strategy == conf->strategy &&
            s->conf.has_spec == conf->has_spec && order_spec_same(&s->conf.spec, &spec) &&
-           memcmp(catalog_info(s->catalog)->digest, catalog_info(c)->digest, CATALOG_DIGEST) == 0;
+           same_version(s->catalog, c);
 }
 
 struct pinning {

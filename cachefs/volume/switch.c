@@ -61,7 +61,7 @@ struct catalog *volume_catalog_named(struct volume *v, const char *digest, uint6
     return NULL;
 }
 
-static bool same_version(struct catalog *a, struct catalog *b)
+bool same_version(struct catalog *a, struct catalog *b)
 {
     return memcmp(catalog_info(a)->digest, catalog_info(b)->digest, CATALOG_DIGEST) == 0;
 }

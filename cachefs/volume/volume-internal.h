@@ -494,6 +494,7 @@ int version_scan(struct volume *v, struct catalog *previous, volume_progress_fn 
 void version_keep_served(struct volume *v);
 /* How large the set is that it caches. */
 void version_tell_cache(struct volume *v, struct catalog *c);
+bool same_version(struct catalog *a, struct catalog *b);
 /* Serves `c` (takes the reference) and tells the listeners. */
 void version_switch(struct volume *v, struct catalog *c);
 int version_take_newer(struct volume *v, struct err *err);
