@@ -168,6 +168,19 @@ void cache_pin(struct cache *c, uint64_t unit, bool pinned)
         atomic_store(&c->tiers[e.tier]->left, true);
 }
 
+void cache_serves(struct cache *c, struct catalog *now)
+{
+    struct catalog *before;
+    if (now)
+        catalog_ref(now);
+    {
+        ACQUIRE(&c->served_lock);
+        before = c->served;
+        c->served = now;
+    }
+    catalog_unref(before);
+}
+
 struct naming {
     struct cache *c;
     const uint64_t *named;

@@ -70,6 +70,12 @@ static void let_go(struct passing *p, struct passing_unit **at, struct passing_u
     *gone = u;
 }
 
+static void come_down_to(struct passing *p, uint64_t most, struct passing_unit **gone)
+{
+    while (p->oldest && p->held > most)
+        let_go(p, &p->oldest, gone);
+}
+
 static void append(struct passing *p, struct passing_unit *u)
 {
     struct passing_unit **at = &p->oldest;
@@ -117,8 +123,7 @@ struct passing_unit *passing_put(struct cache *c, const struct fill *f, uint64_t
     ACQUIRE(&p->lock);
     if (taken >= f->len || f->len > share(c))
         return NULL;
-    while (p->oldest && p->held + f->len > share(c))
-        let_go(p, &p->oldest, &gone);
+    come_down_to(p, share(c) - f->len, &gone);
     if (p->held + f->len > share(c))
         return gone;
     struct passing_unit *u = xcalloc(1, sizeof *u);
@@ -190,13 +195,12 @@ void passing_clear(struct cache *c)
 
 void cache_pool_shrank(struct cache *c)
 {
-    for (bool too_much = true; too_much;) {
-        {
-            ACQUIRE(&c->passing.lock);
-            too_much = c->passing.held > share(c);
-        }
-        too_much = too_much && passing_make_way(c);
+    struct passing_unit *gone = NULL;
+    {
+        ACQUIRE(&c->passing.lock);
+        come_down_to(&c->passing, share(c), &gone);
     }
+    passing_free(gone);
     pool_trim(c->conf.pool);
 }
 

@@ -229,19 +229,6 @@ static size_t make_record(struct tier *t, const struct fill *f, struct record *r
     return packed;
 }
 
-void cache_serves(struct cache *c, struct catalog *now)
-{
-    struct catalog *before;
-    if (now)
-        catalog_ref(now);
-    {
-        ACQUIRE(&c->served_lock);
-        before = c->served;
-        c->served = now;
-    }
-    catalog_unref(before);
-}
-
 /* Is it of a version that is not served any more, and of no sample of the one that is? */
 static bool is_past(struct cache *c, const struct piece *p)
 {
