@@ -36,7 +36,7 @@ static void tell_sampler(struct bytes *to, const char *spec)
     cleanup_bytes struct bytes shared = {0};
     for (const char *key = spec; key && *key;) {
         size_t len = strcspn(key, ",");
-        if (strncmp(key, "ranks=", 6) != 0 && strncmp(key, "rank=", 5) != 0)
+        if (!batch_is_own_key(key, len))
             bytes_addf(&shared, "%s%.*s", shared.len ? "," : "", (int)len, key);
         key += len + (key[len] == ',');
     }

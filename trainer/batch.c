@@ -10,27 +10,33 @@
 #define DEFAULT_SAMPLER "torch-distributed"
 
 /* A SPEC may say what the job itself knows, as one does that a mount was given, too. */
+enum own_key { OWN_RANKS, OWN_RANK, OWN_BATCH, OWN_KEYS };
+static const char *const own_keys[OWN_KEYS] = {"ranks=", "rank=", "batch-size="};
+
+static enum own_key own_key(const char *key, size_t len)
+{
+    unsigned i = 0;
+    while (i < OWN_KEYS &&
+           (len < strlen(own_keys[i]) || strncmp(key, own_keys[i], strlen(own_keys[i])) != 0))
+        i++;
+    return i;
+}
+
+bool batch_is_own_key(const char *key, size_t len)
+{
+    return own_key(key, len) != OWN_KEYS;
+}
+
 static int known_key(const struct batch_options *o, const char *key, size_t len, bool *ret,
                      struct err *err)
 {
-    const struct {
-        const char *name;
-        unsigned long long value;
-        const char *from;
-    } own[] = {{"ranks=", o->ranks, "the job has"},
-               {"rank=", o->rank, "this is rank"},
-               {"batch-size=", o->batch, "--batch_size is"}};
-    *ret = false;
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        size_t n = strlen(own[i].name);
-        if (len < n || strncmp(key, own[i].name, n) != 0)
-            continue;
-        *ret = true;
-        if (i != 1 && strtoull(key + n, NULL, 10) != own[i].value)
-            return err_set(err, ERR_USAGE, "--sampler: %.*s: but %s %llu (leave it away)", (int)len,
-                           key, own[i].from, own[i].value);
-    }
-    return 0;
+    const enum own_key own = own_key(key, len);
+    const unsigned long long want = own == OWN_RANKS ? o->ranks : o->batch;
+    *ret = own != OWN_KEYS;
+    if (!*ret || own == OWN_RANK || strtoull(key + strlen(own_keys[own]), NULL, 10) == want)
+        return 0;
+    return err_set(err, ERR_USAGE, "--sampler: %.*s: but %s %llu (leave it away)", (int)len, key,
+                   own == OWN_RANKS ? "the job has" : "--batch_size is", want);
 }
 
 int batch_spec(const struct batch_options *o, char *out, size_t size, struct err *err)

@@ -99,6 +99,8 @@ static inline const char *batch_option(const struct batch_options *o)
 /* The token of the place after `batches` batches of a pass over `samples` samples. */
 int batch_place(const struct batch_options *o, uint64_t samples, uint64_t pass, uint64_t batches,
                 char ret[BATCH_TOKEN_LEN], struct err *err);
+/* Is this key of a sampler's SPEC one of those that the job itself knows: ranks, rank, batch? */
+bool batch_is_own_key(const char *key, size_t len);
 static inline void cleanup_batches_fn(struct batches **b)
 {
     batch_close(*b);

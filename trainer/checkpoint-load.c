@@ -141,34 +141,20 @@ static double number_of(const struct json *root, const char *key)
     return json_num(root, key, &n, NULL) ? NAN : n;
 }
 
-static int take_learned(const struct json *root, struct checkpoint_learned *ret, struct err *err)
+/* Nothing, where an older program did not write it. `what`: put_sums() in checkpoint.c. */
+static int take_sums(const struct json *root, const char *key, struct checkpoint_sums *ret,
+                     const char *what, uint64_t *ret_count, struct err *err)
 {
-    struct json learned = json_get(root, "learned");
-    int64_t samples, skipped;
-    if (!json_has(root, "learned"))
+    struct json sums = json_get(root, key);
+    int64_t samples, count;
+    if (!json_has(root, key))
         return 0;
-    if (json_int(&learned, "samples", 0, INT64_MAX, &samples, err) ||
-        json_int(&learned, "skipped", 0, INT64_MAX, &skipped, err) ||
-        json_num(&learned, "loss", &ret->loss, err) ||
-        json_num(&learned, "right", &ret->right, err))
+    if (json_int(&sums, "samples", 0, INT64_MAX, &samples, err) ||
+        json_int(&sums, what, 0, INT64_MAX, &count, err) ||
+        json_num(&sums, "loss", &ret->loss, err) || json_num(&sums, "right", &ret->right, err))
         return -1;
     ret->samples = (uint64_t)samples;
-    ret->skipped = (uint64_t)skipped;
-    return 0;
-}
-
-static int take_period(const struct json *root, struct checkpoint_period *ret, struct err *err)
-{
-    struct json period = json_get(root, "period");
-    int64_t batches, samples;
-    if (!json_has(root, "period"))
-        return 0;
-    if (json_int(&period, "batches", 0, INT64_MAX, &batches, err) ||
-        json_int(&period, "samples", 0, INT64_MAX, &samples, err) ||
-        json_num(&period, "loss", &ret->loss, err) || json_num(&period, "right", &ret->right, err))
-        return -1;
-    ret->batches = (uint64_t)batches;
-    ret->samples = (uint64_t)samples;
+    *ret_count = (uint64_t)count;
     return 0;
 }
 
@@ -199,7 +185,8 @@ static int take_state(struct reading *r, const struct json *root, struct checkpo
                              .rate = number_of(root, "rate")};
     snprintf(c->token, sizeof c->token, "%s", token);
     snprintf(c->optimizer, sizeof c->optimizer, "%s", optimizer);
-    if (take_learned(root, &c->learned, err) || take_period(root, &c->period, err))
+    if (take_sums(root, "learned", &c->learned, "skipped", &c->skipped, err) ||
+        take_sums(root, "period", &c->period, "batches", &c->period_batches, err))
         return -1;
     return check_classes(r, root, err);
 }

@@ -137,23 +137,15 @@ static void put_double(struct json_writer *w, const char *key, double value)
     jw_raw(w, key, strpbrk(text, "in") ? "null" : text);
 }
 
-static void put_learned(struct json_writer *w, const struct checkpoint_learned *l)
+/* `what`: a count that these sums have besides. */
+static void put_sums(struct json_writer *w, const char *key, const struct checkpoint_sums *s,
+                     const char *what, uint64_t count)
 {
-    jw_object(w, "learned");
-    jw_uint(w, "samples", l->samples);
-    jw_uint(w, "skipped", l->skipped);
-    put_double(w, "loss", l->loss);
-    put_double(w, "right", l->right);
-    jw_end(w);
-}
-
-static void put_period(struct json_writer *w, const struct checkpoint_period *p)
-{
-    jw_object(w, "period");
-    jw_uint(w, "batches", p->batches);
-    jw_uint(w, "samples", p->samples);
-    put_double(w, "loss", p->loss);
-    put_double(w, "right", p->right);
+    jw_object(w, key);
+    jw_uint(w, "samples", s->samples);
+    jw_uint(w, what, count);
+    put_double(w, "loss", s->loss);
+    put_double(w, "right", s->right);
     jw_end(w);
 }
 
@@ -203,8 +195,8 @@ static int write_state(struct writing *w, const struct net *n, const struct chec
     jw_str(&out, "token", c->token);
     put_double(&out, "loss", c->loss);
     put_double(&out, "rate", c->rate);
-    put_learned(&out, &c->learned);
-    put_period(&out, &c->period);
+    put_sums(&out, "learned", &c->learned, "skipped", c->skipped);
+    put_sums(&out, "period", &c->period, "batches", c->period_batches);
     if (about)
         put_about(&out, about);
     jw_array(&out, "files");

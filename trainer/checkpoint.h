@@ -25,15 +25,9 @@
 #include "log.h"
 #include "net.h"
 
-/* What was learned in a pass so far, by all runs that made a part of it: sums over its samples. */
-struct checkpoint_learned {
-    uint64_t samples, skipped;
-    double loss, right;
-};
-
-/* The same since the last line of figures, which the next one tells, too. */
-struct checkpoint_period {
-    uint64_t batches, samples;
+/* Of samples that were learned from. */
+struct checkpoint_sums {
+    uint64_t samples;
     double loss, right;
 };
 
@@ -42,12 +36,15 @@ struct checkpoint {
     uint64_t batch; /* batches of it that are done */
     uint64_t step;  /* updates so far */
     uint64_t seed;
-    char optimizer[16];                /* whose momentum it is */
-    double loss, rate;                 /* of the last step, for people */
-    struct checkpoint_learned learned; /* zeroed also where an older program wrote none */
-    struct checkpoint_period period;   /* likewise */
-    char token[BATCH_TOKEN_LEN];       /* the place in the middle of a pass; "" at its begin */
-    char from[600];                    /* the folder that it was loaded from */
+    char optimizer[16]; /* whose momentum it is */
+    double loss, rate;  /* of the last step, for people */
+    /* Of the pass so far, by all runs that made a part of it, and of that since the last line of
+     * figures, which the next one tells, too. Zeroed also where an older program wrote none. */
+    struct checkpoint_sums learned, period;
+    uint64_t skipped;            /* samples of the pass that were left out */
+    uint64_t period_batches;     /* batches of the period */
+    char token[BATCH_TOKEN_LEN]; /* the place in the middle of a pass; "" at its begin */
+    char from[600];              /* the folder that it was loaded from */
 };
 
 /* What builds the same net again without its data: for predictors. */

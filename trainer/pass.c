@@ -95,8 +95,10 @@ static int write_checkpoint(struct run *r, struct err *err)
 {
     const struct net *n = r->n;
     const struct report_sums *pass = &r->report.pass, *p = &r->report.period;
-    r->at.learned = (struct checkpoint_learned){pass->samples, r->skipped, pass->loss, pass->right};
-    r->at.period = (struct checkpoint_period){p->batches, p->samples, p->loss, p->right};
+    r->at.learned = (struct checkpoint_sums){pass->samples, pass->loss, pass->right};
+    r->at.skipped = r->skipped;
+    r->at.period = (struct checkpoint_sums){p->samples, p->loss, p->right};
+    r->at.period_batches = p->batches;
     cleanup_backend struct backend *b = NULL;
     cleanup_net struct net *whole = NULL;
     if (r->ps) {

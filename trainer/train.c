@@ -235,6 +235,12 @@ static int set_curves_aside(const struct run *r, struct err *err)
     return failed;
 }
 
+static struct report_sums sums_of(const struct checkpoint_sums *s, uint64_t batches)
+{
+    return (struct report_sums){
+        .batches = batches, .samples = s->samples, .loss = s->loss, .right = s->right};
+}
+
 static int open_logs(struct run *r, struct err *err)
 {
     cleanup_free char *jsonl = NULL;
@@ -258,17 +264,12 @@ static int open_logs(struct run *r, struct err *err)
     }
     if (report_open(&r->report, &o, err))
         return -1;
-    const struct checkpoint_learned *l = &r->at.learned;
-    const struct checkpoint_period *p = &r->at.period;
     uint64_t pass =
         r->at.batch || !r->at.pass ? r->at.pass : r->at.pass - 1; /* the newest step's */
-    report_resume(
-        &r->report, pass,
-        &(struct report_sums){
-            .batches = r->at.batch, .samples = l->samples, .loss = l->loss, .right = l->right},
-        &(struct report_sums){
-            .batches = p->batches, .samples = p->samples, .loss = p->loss, .right = p->right});
-    r->skipped = l->skipped;
+    const struct report_sums done = sums_of(&r->at.learned, r->at.batch),
+                             period = sums_of(&r->at.period, r->at.period_batches);
+    report_resume(&r->report, pass, &done, &period);
+    r->skipped = r->at.skipped;
     return 0;
 }
 
