@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# What comes of an older version when another one is served already, in flight or through a file that was open, is not
-# counted as cached, and makes way.
+# What is in flight of an older version when another one is served already is not counted as cached, and makes way.
 . "$SAMPAN_TESTS/lib/common.sh"
 need_mount
 mkdir -p "$SRC/d"
 for i in 1 2 3; do head -c 3000000 /dev/urandom >"$SRC/d/$i"; done
 start_nginx "limit_rate 400k;"
-mount_set "$HTTP_URL/" --cache "ssd:$CACHE=20MiB"
+mount_set "$HTTP_URL/" --cache "ssd:$CACHE=16MiB" # not for both versions
 readers=()
 for i in 1 2 3; do
     cat "$MNT/d/$i" >"$T/old-$i" 2>"$T/err-$i" &
@@ -30,5 +29,5 @@ at_least "bytes of them" "$(status cache.bytes)" 9000000
 sampan warmup "$MNT" >"$T/out"
 expect "samples cached" "$(status cache.samples)" 3
 unmount
-mount_set "$HTTP_URL/" --cache "ssd:$CACHE=20MiB"
+mount_set "$HTTP_URL/" --cache "ssd:$CACHE=16MiB"
 expect "after a mount" "$(status cache.samples)" 3

@@ -32,7 +32,7 @@ done <<'ROWS'
 ROWS
 differs "2 2" "--save_dir differs on rank 1" "--save_dir is given on rank 1, and not given on rank 0" --save_dir "$T/saves"
 [ ! -e "$T/saves" ] || fail "something was saved"
-differs "1 2" "rank 1\( of 2\)\? has died" "rank 1 has 14 samples in --data, rank 0 has 16" --data "$T/fewer"
+differs "1 2" "rank 1\( of 2 has died or ended\| has died\)" "rank 1 has 14 samples in --data, rank 0 has 16" --data "$T/fewer"
 first=(--test_data "$T/pictures" --save_dir "$T/saves")
 differs "2 2" "--save_dir differs on rank 1" "--save_dir is not given on rank 1, and given on rank 0" --test_data "$T/pictures"
 first=()
