@@ -132,6 +132,11 @@ struct grid {
 };
 /* Enough blocks for n elements, each thread taking several where there are many. */
 struct grid cuda_grid(const struct cuda *c, size_t n);
+/* Values that a kernel moves at once. */
+size_t cuda_pack(const struct cuda *c);
+/* Do the rows of all of these begin where a pack may? */
+int cuda_aligned_rows(const struct cuda *c, size_t cols, const void *p, const void *q,
+                      const void *r);
 void cuda_launch(struct cuda *c, enum cuda_kernel k, struct grid g, void **args);
 /* The arguments must be of the kernel's own types. */
 #define LAUNCH(c, kernel, grid, ...) cuda_launch(c, K_##kernel, grid, (void *[]){__VA_ARGS__})

@@ -56,7 +56,9 @@ enum cuda_kernel {
 /* Dimensions that the text goes by, too. */
 #define CUDA_THREADS 256 /* of a block */
 #define CUDA_COLUMNS 32  /* of a block that sums rows, and the threads a column */
-#define CUDA_LINES   8
+#define CUDA_LINES   16
+#define CUDA_PACK    16 /* bytes of values that are moved at once */
+#define CUDA_ACROSS  32 /* packs of columns that a block which normalises stands for */
 
 /* The text, ended by a NUL. */
 extern const char cuda_kernels_text[];

@@ -27,6 +27,30 @@ void cuda_launch(struct cuda *c, enum cuda_kernel k, struct grid g, void **args)
     cuda_fail(c, ERR_FAILED, "start a kernel", why ? why : "unknown");
 }
 
+/* --- packs ------------------------------------------------------------------------------------ */
+
+size_t cuda_pack(const struct cuda *c)
+{
+    return CUDA_PACK / cuda_value_size(c);
+}
+
+static struct grid grid_of_packs(const struct cuda *c, size_t n)
+{
+    return cuda_grid(c, (n + cuda_pack(c) - 1) / cuda_pack(c));
+}
+
+/* Do all of these begin where a pack may? */
+static int aligned(const void *p, const void *q, const void *r)
+{
+    return ((uintptr_t)p | (uintptr_t)q | (uintptr_t)r) % CUDA_PACK == 0;
+}
+
+int cuda_aligned_rows(const struct cuda *c, size_t cols, const void *p, const void *q,
+                      const void *r)
+{
+    return cols % cuda_pack(c) == 0 && aligned(p, q, r);
+}
+
 /* --- element-wise ----------------------------------------------------------------------------- */
 
 void cuda_narrow(struct cuda *c, void *y, const float *x, size_t n)
@@ -63,16 +87,19 @@ void cuda_axpy(struct backend *b, float *y, float a, const float *x, size_t n)
 {
     struct cuda *c = cuda_of(b);
     u64 count = n;
-    if (n)
-        cuda_launch(c, cuda_is_value(c, y) ? K_axpy_act : K_axpy, cuda_grid(c, n),
-                    (void *[]){&y, &a, &x, &count});
+    int whole = aligned(x, y, NULL);
+    if (n && cuda_is_value(c, y))
+        LAUNCH(c, axpy_act, grid_of_packs(c, n), &y, &a, &x, &count, &whole);
+    else if (n)
+        LAUNCH(c, axpy, cuda_grid(c, n), &y, &a, &x, &count);
 }
 
 void cuda_add(struct backend *b, float *y, const float *p, const float *q, size_t n)
 {
     u64 count = n;
+    int whole = aligned(y, p, q);
     if (n)
-        LAUNCH(cuda_of(b), add, cuda_grid(cuda_of(b), n), &y, &p, &q, &count);
+        LAUNCH(cuda_of(b), add, grid_of_packs(cuda_of(b), n), &y, &p, &q, &count, &whole);
 }
 
 void cuda_blend(struct backend *b, float *y, const float *x, size_t n, float keep)
@@ -85,15 +112,17 @@ void cuda_blend(struct backend *b, float *y, const float *x, size_t n, float kee
 void cuda_relu(struct backend *b, float *y, size_t n)
 {
     u64 count = n;
+    int whole = aligned(y, NULL, NULL);
     if (n)
-        LAUNCH(cuda_of(b), relu, cuda_grid(cuda_of(b), n), &y, &count);
+        LAUNCH(cuda_of(b), relu, grid_of_packs(cuda_of(b), n), &y, &count, &whole);
 }
 
 void cuda_relu_grad(struct backend *b, float *dy, const float *y, size_t n)
 {
     u64 count = n;
+    int whole = aligned(dy, y, NULL);
     if (n)
-        LAUNCH(cuda_of(b), relu_grad, cuda_grid(cuda_of(b), n), &dy, &y, &count);
+        LAUNCH(cuda_of(b), relu_grad, grid_of_packs(cuda_of(b), n), &dy, &y, &count, &whole);
 }
 
 void cuda_columns(struct backend *b, float *y, int y_cols, int to, const float *x, int x_cols,
@@ -116,47 +145,72 @@ void cuda_bias(struct backend *b, float *y, const float *bias, size_t rows, size
 /* --- sums over rows --------------------------------------------------------------------------- */
 
 /* The parts depend on the shape alone, so that sums are the same bits on every GPU. */
-static struct grid grid_of_sums(size_t rows, size_t cols)
+static unsigned parts_of(size_t rows)
 {
     size_t parts = rows / PART_ROWS < PARTS ? rows / PART_ROWS : PARTS;
-    return (struct grid){(unsigned)((cols + CUDA_COLUMNS - 1) / CUDA_COLUMNS),
-                         (unsigned)(parts ? parts : 1), CUDA_COLUMNS, CUDA_LINES};
+    return (unsigned)(parts ? parts : 1);
+}
+
+static struct grid grid_of_columns(size_t cols, unsigned parts)
+{
+    return (struct grid){(unsigned)((cols + CUDA_COLUMNS - 1) / CUDA_COLUMNS), parts, CUDA_COLUMNS,
+                         CUDA_LINES};
 }
 
 void cuda_bias_grad(struct backend *b, float *db, const float *dy, size_t rows, size_t cols)
 {
     struct cuda *c = cuda_of(b);
-    struct grid g = grid_of_sums(rows, cols);
-    float *part = cuda_room(c, ROOM_PARTS, g.y * cols * sizeof *part);
+    unsigned parts = parts_of(rows), width = (unsigned)cols;
+    float *part = cuda_room(c, ROOM_PARTS, parts * cols * sizeof *part), *none = NULL;
     u64 count = rows;
-    unsigned width = (unsigned)cols;
-    LAUNCH(c, column_sums, g, &dy, &count, &width, &part);
-    LAUNCH(c, merge, cuda_grid(c, cols), &part, &g.y, &width, &db);
+    LAUNCH(c, column_sums, grid_of_columns(cols, parts), &dy, &count, &width, &part);
+    LAUNCH(c, merge, grid_of_columns(cols, 1), &part, &parts, &width, &db, &none);
 }
 
 /* --- batch normalisation ---------------------------------------------------------------------- */
 
+/* Blocks whose threads keep a pack of columns each (the text's struct place). */
+static struct grid grid_of_places(const struct cuda *c, size_t cols, size_t parts)
+{
+    size_t packs = (cols + cuda_pack(c) - 1) / cuda_pack(c);
+    size_t across = packs < CUDA_ACROSS ? packs : CUDA_ACROSS;
+    return (struct grid){(unsigned)((packs + across - 1) / across), (unsigned)parts, CUDA_THREADS,
+                         1};
+}
+
+/* Without sums any split of the rows will do: enough blocks for this GPU, of a few rows a thread.
+ */
+static struct grid grid_of_rows(const struct cuda *c, size_t rows, size_t cols)
+{
+    struct grid g = grid_of_places(c, cols, 1);
+    size_t most = cuda_grid(c, rows * cols).x / g.x;
+    size_t parts = rows / PART_ROWS < most ? rows / PART_ROWS : most;
+    g.y = (unsigned)(parts ? parts : 1);
+    return g;
+}
+
 static void scale_shift(struct cuda *c, const float *x, const float *line, size_t rows,
                         unsigned cols, float *y)
 {
-    u64 n = rows * cols;
-    LAUNCH(c, scale_shift, cuda_grid(c, n), &x, &line, &n, &cols, &y);
+    u64 count = rows;
+    int whole = cuda_aligned_rows(c, cols, x, y, NULL);
+    LAUNCH(c, scale_shift, grid_of_rows(c, rows, cols), &x, &line, &count, &cols, &whole, &y);
 }
 
 void cuda_norm(struct backend *b, const float *x, const float *gamma, const float *beta,
                size_t rows, size_t cols, float *y, float *saved, float *stats)
 {
     struct cuda *c = cuda_of(b);
-    struct grid g = grid_of_sums(rows, cols);
+    unsigned parts = parts_of(rows), width = (unsigned)cols;
+    int whole = cuda_aligned_rows(c, cols, x, NULL, NULL);
+    u64 count = rows;
     if (rows == 0)
         return;
-    float *part = cuda_room(c, ROOM_PARTS, 2 * g.y * cols * sizeof *part);
+    float *part = cuda_room(c, ROOM_PARTS, 2 * parts * cols * sizeof *part);
     float *line = cuda_room(c, ROOM_LINE, 2 * cols * sizeof *line);
-    u64 count = rows;
-    unsigned width = (unsigned)cols;
-    LAUNCH(c, norm_sums, g, &x, &count, &width, &part);
-    LAUNCH(c, norm_line, cuda_grid(c, cols), &part, &g.y, &x, &count, &width, &gamma, &beta, &saved,
-           &stats, &line);
+    LAUNCH(c, norm_sums, grid_of_places(c, cols, parts), &x, &count, &width, &whole, &part);
+    LAUNCH(c, norm_line, grid_of_columns(cols, 1), &part, &parts, &x, &count, &width, &gamma, &beta,
+           &saved, &stats, &line);
     scale_shift(c, x, line, rows, width, y);
 }
 
@@ -177,17 +231,16 @@ void cuda_norm_grad(struct backend *b, const float *x, const float *gamma, const
                     float *dbeta)
 {
     struct cuda *c = cuda_of(b);
-    struct grid g = grid_of_sums(rows, cols);
-    float *part = cuda_room(c, ROOM_PARTS, 2 * g.y * cols * sizeof *part);
-    float *betas = part ? part + g.y * cols : NULL;
+    unsigned parts = parts_of(rows), width = (unsigned)cols;
+    int whole = cuda_aligned_rows(c, cols, x, dy, dx);
     u64 count = rows;
-    unsigned width = (unsigned)cols;
-    LAUNCH(c, norm_grad_sums, g, &x, &saved, &dy, &count, &width, &part);
-    LAUNCH(c, merge, cuda_grid(c, cols), &part, &g.y, &width, &dgamma);
-    LAUNCH(c, merge, cuda_grid(c, cols), &betas, &g.y, &width, &dbeta);
+    float *part = cuda_room(c, ROOM_PARTS, 2 * parts * cols * sizeof *part);
+    LAUNCH(c, norm_grad_sums, grid_of_places(c, cols, parts), &x, &saved, &dy, &count, &width,
+           &whole, &part);
+    LAUNCH(c, merge, grid_of_columns(cols, 2), &part, &parts, &width, &dgamma, &dbeta);
     if (rows)
-        LAUNCH(c, norm_grad, cuda_grid(c, rows * cols), &x, &gamma, &saved, &dy, &dgamma, &dbeta,
-               &count, &width, &dx);
+        LAUNCH(c, norm_grad, grid_of_rows(c, rows, cols), &x, &gamma, &saved, &dy, &dgamma, &dbeta,
+               &count, &width, &whole, &dx);
 }
 
 /* --- embeddings, cosine ----------------------------------------------------------------------- */

@@ -7,49 +7,79 @@ struct pool {
     int window, stride, pad, out_h, out_w;
 };
 
-KERNEL k_maxpool(struct pool s, const act *x, act *y, int *from)
+/* Where a pack of channels lies: `i` counts packs, of which a pixel has `packs`. */
+struct spot {
+    int image, h, w;
+    u32 c, size; /* its first channel, and how many */
+};
+
+DEVICE struct spot spot_of(u64 i, int height, int width, int channels)
 {
-    EACH(i, (u64)s.n * (u32)s.out_h * (u32)s.out_w * (u32)s.c)
+    u32 packs = (u32)(((u32)channels + PACK - 1) / PACK);
+    u64 pixel = i / packs, row = pixel / (u32)width;
+    struct spot p;
+    p.c = (u32)(i % packs * PACK);
+    p.size = pack_size((u32)channels - p.c);
+    p.w = (int)(pixel % (u32)width);
+    p.h = (int)(row % (u32)height);
+    p.image = (int)(row / (u32)height);
+    return p;
+}
+
+KERNEL k_maxpool(struct pool s, const act *x, u64 packs, int aligned, act *y, int *from)
+{
+    EACH(i, packs)
     {
-        int c = (int)(i % (u32)s.c), ow = (int)(i / (u32)s.c % (u32)s.out_w);
-        u64 row = i / (u32)s.c / (u32)s.out_w;
-        int oh = (int)(row % (u32)s.out_h), image = (int)(row / (u32)s.out_h), best = -1;
-        int h0 = oh * s.stride - s.pad, w0 = ow * s.stride - s.pad;
-        float most = 0;
+        struct spot p = spot_of(i, s.out_h, s.out_w, s.c);
+        int h0 = p.h * s.stride - s.pad, w0 = p.w * s.stride - s.pad;
+        u64 to = (((u64)p.image * (u32)s.out_h + (u32)p.h) * (u32)s.out_w + (u32)p.w) * (u32)s.c +
+                 p.c;
+        struct pack most = {{{0}}};
+        int best[PACK];
+        for (u32 k = 0; k < PACK; k++)
+            best[k] = -1;
         for (int h = h0 < 0 ? 0 : h0; h < h0 + s.window && h < s.h; h++)
             for (int w = w0 < 0 ? 0 : w0; w < w0 + s.window && w < s.w; w++) {
-                int at = ((image * s.h + h) * s.w + w) * s.c + c;
-                float v = from_act(x[at]);
-                if (best < 0 || !(v <= most)) {
-                    most = v;
-                    best = at;
-                }
+                int at = ((p.image * s.h + h) * s.w + w) * s.c + (int)p.c;
+                struct pack v = pack_get(x + at, p.size, aligned);
+                for (u32 k = 0; k < PACK; k++)
+                    if (best[k] < 0 || !(from_act(v.v[k]) <= from_act(most.v[k]))) {
+                        most.v[k] = v.v[k];
+                        best[k] = at + (int)k;
+                    }
             }
-        y[i] = to_act(most);
-        from[i] = best;
+        pack_put(y + to, most, p.size, aligned);
+        for (u32 k = 0; k < PACK; k++)
+            if (k < p.size)
+                from[to + k] = best[k];
     }
 }
 
 /* Each input looks at the windows it lies in, in the order of outputs. */
-KERNEL k_maxpool_grad(struct pool s, const act *dy, const int *from, act *dx)
+KERNEL k_maxpool_grad(struct pool s, const act *dy, const int *from, u64 packs, int aligned,
+                      act *dx)
 {
-    EACH(i, (u64)s.n * (u32)s.h * (u32)s.w * (u32)s.c)
+    EACH(i, packs)
     {
-        int c = (int)(i % (u32)s.c), w = (int)(i / (u32)s.c % (u32)s.w);
-        u64 row = i / (u32)s.c / (u32)s.w;
-        int h = (int)(row % (u32)s.h), image = (int)(row / (u32)s.h);
-        int oh = h + s.pad - s.window + 1, ow0 = w + s.pad - s.window + 1;
+        struct spot p = spot_of(i, s.h, s.w, s.c);
+        int oh = p.h + s.pad - s.window + 1, ow0 = p.w + s.pad - s.window + 1;
+        int here = ((p.image * s.h + p.h) * s.w + p.w) * s.c + (int)p.c;
+        struct numbers sum = {{0}};
+        struct pack all;
         oh = oh <= 0 ? 0 : (oh + s.stride - 1) / s.stride;
         ow0 = ow0 <= 0 ? 0 : (ow0 + s.stride - 1) / s.stride;
-        float sum = 0;
-        for (; oh < s.out_h && oh * s.stride - s.pad <= h; oh++)
-            for (int ow = ow0; ow < s.out_w && ow * s.stride - s.pad <= w; ow++) {
-                u64 at = (((u64)image * (u32)s.out_h + (u32)oh) * (u32)s.out_w + (u32)ow) *
-                             (u32)s.c + (u32)c;
-                if (from[at] == (int)i)
-                    sum += from_act(dy[at]);
+        for (; oh < s.out_h && oh * s.stride - s.pad <= p.h; oh++)
+            for (int ow = ow0; ow < s.out_w && ow * s.stride - s.pad <= p.w; ow++) {
+                u64 at = (((u64)p.image * (u32)s.out_h + (u32)oh) * (u32)s.out_w + (u32)ow) *
+                             (u32)s.c + p.c;
+                struct pack d = pack_get(dy + at, p.size, aligned);
+                for (u32 k = 0; k < PACK; k++)
+                    if (k < p.size && from[at + k] == here + (int)k)
+                        sum.v[k] += from_act(d.v[k]);
             }
-        dx[i] = to_act(sum);
+        for (u32 k = 0; k < PACK; k++)
+            all.v[k] = to_act(sum.v[k]);
+        pack_put(dx + here, all, p.size, aligned);
     }
 }
 

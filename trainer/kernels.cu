@@ -22,7 +22,7 @@
 typedef unsigned long long u64;
 typedef unsigned int u32;
 
-#define LINES   8  /* threads of a block that share a column in sums over rows */
+#define LINES   16 /* threads of a block that share a column in sums over rows */
 #define COLUMNS 32 /* columns of such a block */
 #define THREADS 256
 
@@ -64,6 +64,53 @@ DEVICE act to_act(float x)
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < (n);                              \
          i += (u64)gridDim.x * blockDim.x)
 
+/* --- packs ------------------------------------------------------------------------------------ */
+
+/*
+ * Values of samples are moved 16 bytes at a time: memory answers late, and its width is only used
+ * while enough bytes are asked for, which threads that wait for one value each do not.
+ */
+#define PACK (16 / sizeof(act))
+
+struct pack {
+    union {
+        uint4 words; /* what one instruction moves */
+        act v[PACK];
+    };
+};
+
+#define EACH_PACK(at, n)                                                                           \
+    for (u64 at = ((u64)blockIdx.x * blockDim.x + threadIdx.x) * PACK; at < (n);                 \
+         at += (u64)gridDim.x * blockDim.x * PACK)
+
+DEVICE u32 pack_size(u64 left)
+{
+    return left < PACK ? (u32)left : (u32)PACK;
+}
+
+/* The first `size` of a pack; `aligned`: a whole one begins at a multiple of 16 bytes. */
+DEVICE struct pack pack_get(const act *x, u32 size, int aligned)
+{
+    struct pack p;
+    if (aligned && size == PACK)
+        p.words = *(const uint4 *)x;
+    else
+        for (u32 k = 0; k < PACK; k++)
+            p.v[k] = k < size ? x[k] : to_act(0);
+    return p;
+}
+
+DEVICE void pack_put(act *x, struct pack p, u32 size, int aligned)
+{
+    if (aligned && size == PACK) {
+        *(uint4 *)x = p.words;
+        return;
+    }
+    for (u32 k = 0; k < PACK; k++)
+        if (k < size)
+            x[k] = p.v[k];
+}
+
 /* What an update goes by: memory of the device, so that a recorded step reads new numbers. */
 #define RATE     0
 #define MOMENTUM 1
@@ -97,16 +144,28 @@ KERNEL k_axpy(float *y, float a, const float *x, u64 n)
     y[i] += a * x[i];
 }
 
-KERNEL k_axpy_act(act *y, float a, const act *x, u64 n)
+KERNEL k_axpy_act(act *y, float a, const act *x, u64 n, int aligned)
 {
-    EACH(i, n)
-    y[i] = to_act(from_act(y[i]) + a * from_act(x[i]));
+    EACH_PACK(at, n)
+    {
+        u32 size = pack_size(n - at);
+        struct pack p = pack_get(y + at, size, aligned), q = pack_get(x + at, size, aligned);
+        for (u32 k = 0; k < PACK; k++)
+            p.v[k] = to_act(from_act(p.v[k]) + a * from_act(q.v[k]));
+        pack_put(y + at, p, size, aligned);
+    }
 }
 
-KERNEL k_add(act *y, const act *p, const act *q, u64 n)
+KERNEL k_add(act *y, const act *p, const act *q, u64 n, int aligned)
 {
-    EACH(i, n)
-    y[i] = to_act(from_act(p[i]) + from_act(q[i]));
+    EACH_PACK(at, n)
+    {
+        u32 size = pack_size(n - at);
+        struct pack u = pack_get(p + at, size, aligned), v = pack_get(q + at, size, aligned);
+        for (u32 k = 0; k < PACK; k++)
+            u.v[k] = to_act(from_act(u.v[k]) + from_act(v.v[k]));
+        pack_put(y + at, u, size, aligned);
+    }
 }
 
 KERNEL k_blend(float *y, const float *x, u64 n, float keep)
@@ -115,16 +174,28 @@ KERNEL k_blend(float *y, const float *x, u64 n, float keep)
     y[i] = keep * y[i] + (1 - keep) * x[i];
 }
 
-KERNEL k_relu(act *y, u64 n)
+KERNEL k_relu(act *y, u64 n, int aligned)
 {
-    EACH(i, n)
-    y[i] = from_act(y[i]) < 0 ? to_act(0) : y[i]; /* a NaN stays one */
+    EACH_PACK(at, n)
+    {
+        u32 size = pack_size(n - at);
+        struct pack p = pack_get(y + at, size, aligned);
+        for (u32 k = 0; k < PACK; k++)
+            p.v[k] = from_act(p.v[k]) < 0 ? to_act(0) : p.v[k]; /* a NaN stays one */
+        pack_put(y + at, p, size, aligned);
+    }
 }
 
-KERNEL k_relu_grad(act *dy, const act *y, u64 n)
+KERNEL k_relu_grad(act *dy, const act *y, u64 n, int aligned)
 {
-    EACH(i, n)
-    dy[i] = from_act(y[i]) > 0 ? dy[i] : to_act(0);
+    EACH_PACK(at, n)
+    {
+        u32 size = pack_size(n - at);
+        struct pack p = pack_get(dy + at, size, aligned), q = pack_get(y + at, size, aligned);
+        for (u32 k = 0; k < PACK; k++)
+            p.v[k] = from_act(q.v[k]) > 0 ? p.v[k] : to_act(0);
+        pack_put(dy + at, p, size, aligned);
+    }
 }
 
 KERNEL k_columns(act *y, int y_cols, int to, const act *x, int x_cols, int from, int cols, u64 n)
@@ -146,20 +217,13 @@ KERNEL k_bias(act *y, const float *bias, u64 n, u32 cols)
 
 /*
  * A block has COLUMNS x LINES threads and sums part blockIdx.y of the rows for COLUMNS columns; the
- * sums of a part go to part[blockIdx.y][column], and a second kernel adds the parts in their order.
+ * sums of a part go to part[blockIdx.y][column], and a second kernel adds the parts. Which thread
+ * adds what in which order depends on the shape alone.
  */
-#define PART_ROWS(r)                                                                               \
-    for (u64 r = rows * blockIdx.y / gridDim.y + threadIdx.y,                                      \
+#define PART_ROWS(r, line, lines)                                                                  \
+    for (u64 r = rows * blockIdx.y / gridDim.y + (line),                                           \
              end_ = rows * (blockIdx.y + 1) / gridDim.y;                                           \
-         r < end_; r += LINES)
-
-DEVICE float lines_sum(float (*lines)[COLUMNS])
-{
-    float sum = 0;
-    for (int i = 0; i < LINES; i++)
-        sum += lines[i][threadIdx.x];
-    return sum;
-}
+         r < end_; r += (lines))
 
 KERNEL_SYNC k_column_sums(const act *x, u64 rows, u32 c, float *part)
 {
@@ -167,76 +231,150 @@ KERNEL_SYNC k_column_sums(const act *x, u64 rows, u32 c, float *part)
     u32 col = blockIdx.x * COLUMNS + threadIdx.x;
     float sum = 0;
     if (col < c)
-        PART_ROWS(r)
+        PART_ROWS(r, threadIdx.y, LINES)
     sum += from_act(x[r * c + col]);
     lines[threadIdx.y][threadIdx.x] = sum;
     BARRIER();
+    sum = 0;
+    for (int i = 0; i < LINES; i++)
+        sum += lines[i][threadIdx.x];
     if (threadIdx.y == 0 && col < c)
-        part[(u64)blockIdx.y * c + col] = lines_sum(lines);
+        part[(u64)blockIdx.y * c + col] = sum;
 }
 
-DEVICE double parts_sum(const float *part, u32 parts, u32 c, u32 col)
+/* The sum of a column's parts, by the LINES threads that share it. */
+DEVICE double parts_sum(const float *part, u32 parts, u32 c, u32 col, double (*room)[COLUMNS])
 {
     double sum = 0;
-    for (u32 p = 0; p < parts; p++)
+    for (u32 p = threadIdx.y; p < parts && col < c; p += LINES)
         sum += part[(u64)p * c + col];
+    BARRIER();
+    room[threadIdx.y][threadIdx.x] = sum;
+    BARRIER();
+    sum = 0;
+    for (int i = 0; i < LINES; i++)
+        sum += room[i][threadIdx.x];
     return sum;
 }
 
-KERNEL k_merge(const float *part, u32 parts, u32 c, float *y)
+/* Of blockIdx.y sums, whose parts follow each other, the first goes to `y` and the second to `z`. */
+KERNEL_SYNC k_merge(const float *part, u32 parts, u32 c, float *y, float *z)
 {
-    EACH(i, c)
-    y[i] = (float)parts_sum(part, parts, c, (u32)i);
+    SHARED double room[LINES][COLUMNS];
+    u32 col = blockIdx.x * COLUMNS + threadIdx.x;
+    double sum = parts_sum(part + (u64)blockIdx.y * parts * c, parts, c, col, room);
+    if (threadIdx.y == 0 && col < c)
+        (blockIdx.y ? z : y)[col] = (float)sum;
 }
 
 /* --- batch normalisation ---------------------------------------------------------------------- */
 
 #define EPSILON 1e-5f
 
+/*
+ * A block of THREADS threads stands for ACROSS packs of columns, or for all if they are fewer: a
+ * thread keeps a pack's columns, whose numbers it loads once, and walks the rows of part blockIdx.y
+ * in steps of `lines`, the threads that have the same columns.
+ */
+#define ACROSS 32
+#define DEEP   2 /* rows that a thread which sums asks for before it waits */
+
+struct place {
+    u32 col, size; /* the first of its columns and their number; 0: it has none */
+    u32 line, lines;
+    u32 width; /* columns of the block, with those beyond the last */
+};
+
+DEVICE struct place place_of(u32 c)
+{
+    u32 packs = (u32)((c + PACK - 1) / PACK), across = packs < ACROSS ? packs : ACROSS;
+    struct place p;
+    p.line = threadIdx.x / across;
+    p.lines = THREADS / across;
+    p.width = (u32)(across * PACK);
+    p.col = (u32)(blockIdx.x * p.width + threadIdx.x % across * PACK);
+    p.size = p.line < p.lines && p.col < c ? pack_size(c - p.col) : 0;
+    return p;
+}
+
+/* A number for each column of a place. */
+struct numbers {
+    float v[PACK];
+};
+
+DEVICE struct numbers numbers_of(const float *x, struct place p)
+{
+    struct numbers n;
+    for (u32 k = 0; k < PACK; k++)
+        n.v[k] = k < p.size ? x[p.col + k] : 0;
+    return n;
+}
+
+/* Adds up what the block's threads have for each column, and puts it to out[column]. */
+DEVICE void lines_sum(struct numbers mine, struct place p, u32 c, float *room, float *out)
+{
+    u32 first = p.line * p.width + p.col % p.width, col = blockIdx.x * p.width + threadIdx.x;
+    BARRIER();
+    for (u32 k = 0; k < PACK; k++)
+        if (p.line < p.lines)
+            room[first + k] = mine.v[k];
+    BARRIER();
+    if (threadIdx.x >= p.width || col >= c)
+        return;
+    float sum = 0;
+    for (u32 i = 0; i < p.lines; i++)
+        sum += room[i * p.width + threadIdx.x];
+    out[col] = sum;
+}
+
 /* Sums of x - x of the first row, and of its square: the shift keeps the squares small. The parts of
  * the squares follow those of the sums. */
-KERNEL_SYNC k_norm_sums(const act *x, u64 rows, u32 c, float *part)
+KERNEL_SYNC k_norm_sums(const act *x, u64 rows, u32 c, int aligned, float *part)
 {
-    SHARED float lines[LINES][COLUMNS];
-    SHARED float squares[LINES][COLUMNS];
-    u32 col = blockIdx.x * COLUMNS + threadIdx.x;
-    float sum = 0, square = 0;
-    if (col < c) {
-        float shift = from_act(x[col]);
-        PART_ROWS(r)
+    SHARED float room[THREADS * PACK];
+    struct place p = place_of(c);
+    struct numbers sum = {{0}}, square = {{0}};
+    if (p.size) {
+        struct pack shift = pack_get(x + p.col, p.size, aligned), some[DEEP];
+        PART_ROWS(r, p.line, DEEP * p.lines)
         {
-            float d = from_act(x[r * c + col]) - shift;
-            sum += d;
-            square += d * d;
+            for (u32 i = 0; i < DEEP; i++) {
+                some[i] = shift; /* which adds nothing */
+                if (r + i * p.lines < end_)
+                    some[i] = pack_get(x + (r + i * p.lines) * c + p.col, p.size, aligned);
+            }
+            for (u32 i = 0; i < DEEP; i++)
+                for (u32 k = 0; k < PACK; k++) {
+                    float d = from_act(some[i].v[k]) - from_act(shift.v[k]);
+                    sum.v[k] += d;
+                    square.v[k] += d * d;
+                }
         }
     }
-    lines[threadIdx.y][threadIdx.x] = sum;
-    squares[threadIdx.y][threadIdx.x] = square;
-    BARRIER();
-    if (threadIdx.y == 0 && col < c) {
-        part[(u64)blockIdx.y * c + col] = lines_sum(lines);
-        part[(u64)(gridDim.y + blockIdx.y) * c + col] = lines_sum(squares);
-    }
+    lines_sum(sum, p, c, room, part + (u64)blockIdx.y * c);
+    lines_sum(square, p, c, room, part + (u64)(gridDim.y + blockIdx.y) * c);
 }
 
 /* Mean and deviation, and the line y = a x + b that they make of gamma and beta. */
-KERNEL k_norm_line(const float *part, u32 parts, const act *x, u64 rows, u32 c, const float *gamma,
-                   const float *beta, float *saved, float *stats, float *line)
+KERNEL_SYNC k_norm_line(const float *part, u32 parts, const act *x, u64 rows, u32 c,
+                        const float *gamma, const float *beta, float *saved, float *stats,
+                        float *line)
 {
-    EACH(i, c)
-    {
-        double n = (double)rows, off = parts_sum(part, parts, c, (u32)i) / n;
-        double square = parts_sum(part + (u64)parts * c, parts, c, (u32)i) / n - off * off;
-        float mean = (float)(off + from_act(x[i])), variance = (float)(square > 0 ? square : 0);
-        float inverse = 1.0f / sqrtf(variance + EPSILON);
-        if (square != square)
-            inverse = variance = (float)square;
-        saved[i] = stats[i] = mean;
-        saved[c + i] = inverse;
-        stats[c + i] = variance * (rows > 1 ? (float)(n / (n - 1)) : 1);
-        line[i] = gamma[i] * inverse;
-        line[c + i] = beta[i] - mean * gamma[i] * inverse;
-    }
+    SHARED double room[LINES][COLUMNS];
+    u32 i = blockIdx.x * COLUMNS + threadIdx.x;
+    double n = (double)rows, off = parts_sum(part, parts, c, i, room) / n;
+    double square = parts_sum(part + (u64)parts * c, parts, c, i, room) / n - off * off;
+    if (threadIdx.y > 0 || i >= c)
+        return;
+    float mean = (float)(off + from_act(x[i])), variance = (float)(square > 0 ? square : 0);
+    float inverse = 1.0f / sqrtf(variance + EPSILON);
+    if (square != square)
+        inverse = variance = (float)square;
+    saved[i] = stats[i] = mean;
+    saved[c + i] = inverse;
+    stats[c + i] = variance * (rows > 1 ? (float)(n / (n - 1)) : 1);
+    line[i] = gamma[i] * inverse;
+    line[c + i] = beta[i] - mean * gamma[i] * inverse;
 }
 
 KERNEL k_norm_eval_line(const float *gamma, const float *beta, const float *mean,
@@ -249,47 +387,72 @@ KERNEL k_norm_eval_line(const float *gamma, const float *beta, const float *mean
     }
 }
 
-KERNEL k_scale_shift(const act *x, const float *line, u64 n, u32 c, act *y)
+KERNEL k_scale_shift(const act *x, const float *line, u64 rows, u32 c, int aligned, act *y)
 {
-    EACH(i, n)
-    y[i] = to_act(from_act(x[i]) * line[i % c] + line[c + i % c]);
+    struct place p = place_of(c);
+    struct numbers a = numbers_of(line, p), b = numbers_of(line + c, p);
+    if (p.size == 0)
+        return;
+    PART_ROWS(r, p.line, p.lines)
+    {
+        struct pack v = pack_get(x + r * c + p.col, p.size, aligned);
+        for (u32 k = 0; k < PACK; k++)
+            v.v[k] = to_act(from_act(v.v[k]) * a.v[k] + b.v[k]);
+        pack_put(y + r * c + p.col, v, p.size, aligned);
+    }
 }
 
 /* Parts of dgamma, then of dbeta. */
 KERNEL_SYNC k_norm_grad_sums(const act *x, const float *saved, const act *dy, u64 rows, u32 c,
-                             float *part)
+                             int aligned, float *part)
 {
-    SHARED float gammas[LINES][COLUMNS];
-    SHARED float betas[LINES][COLUMNS];
-    u32 col = blockIdx.x * COLUMNS + threadIdx.x;
-    float sum = 0, beta = 0;
-    if (col < c) {
-        float mean = saved[col], inverse = saved[c + col];
-        PART_ROWS(r)
+    SHARED float room[THREADS * PACK];
+    struct place p = place_of(c);
+    struct numbers mean = numbers_of(saved, p), inverse = numbers_of(saved + c, p);
+    struct numbers sum = {{0}}, beta = {{0}};
+    if (p.size)
+        PART_ROWS(r, p.line, DEEP * p.lines)
         {
-            float d = from_act(dy[r * c + col]);
-            sum += d * (from_act(x[r * c + col]) - mean) * inverse;
-            beta += d;
+            struct pack xs[DEEP] = {{{{0}}}}, dys[DEEP] = {{{{0}}}}; /* zeros add nothing */
+            for (u32 i = 0; i < DEEP; i++)
+                if (r + i * p.lines < end_) {
+                    u64 at = (r + i * p.lines) * c + p.col;
+                    xs[i] = pack_get(x + at, p.size, aligned);
+                    dys[i] = pack_get(dy + at, p.size, aligned);
+                }
+            for (u32 i = 0; i < DEEP; i++)
+                for (u32 k = 0; k < PACK; k++) {
+                    float g = from_act(dys[i].v[k]);
+                    sum.v[k] += g * (from_act(xs[i].v[k]) - mean.v[k]) * inverse.v[k];
+                    beta.v[k] += g;
+                }
         }
-    }
-    gammas[threadIdx.y][threadIdx.x] = sum;
-    betas[threadIdx.y][threadIdx.x] = beta;
-    BARRIER();
-    if (threadIdx.y == 0 && col < c) {
-        part[(u64)blockIdx.y * c + col] = lines_sum(gammas);
-        part[(u64)(gridDim.y + blockIdx.y) * c + col] = lines_sum(betas);
-    }
+    lines_sum(sum, p, c, room, part + (u64)blockIdx.y * c);
+    lines_sum(beta, p, c, room, part + (u64)(gridDim.y + blockIdx.y) * c);
 }
 
 KERNEL k_norm_grad(const act *x, const float *gamma, const float *saved, const act *dy,
-                   const float *dgamma, const float *dbeta, u64 rows, u32 c, act *dx)
+                   const float *dgamma, const float *dbeta, u64 rows, u32 c, int aligned, act *dx)
 {
     float share = 1.0f / (float)rows;
-    EACH(i, rows * c)
+    struct place p = place_of(c);
+    struct numbers mean = numbers_of(saved, p), inverse = numbers_of(saved + c, p);
+    struct numbers by = numbers_of(gamma, p);
+    struct numbers slope = numbers_of(dgamma, p), off = numbers_of(dbeta, p);
+    if (p.size == 0)
+        return;
+    for (u32 k = 0; k < PACK; k++) {
+        by.v[k] *= inverse.v[k];
+        slope.v[k] *= share * inverse.v[k];
+        off.v[k] *= share;
+    }
+    PART_ROWS(r, p.line, p.lines)
     {
-        u32 k = (u32)(i % c);
-        float unit = (from_act(x[i]) - saved[k]) * saved[c + k];
-        dx[i] = to_act(gamma[k] * saved[c + k] *
-                       (from_act(dy[i]) - share * (dbeta[k] + unit * dgamma[k])));
+        struct pack v = pack_get(x + r * c + p.col, p.size, aligned);
+        struct pack d = pack_get(dy + r * c + p.col, p.size, aligned);
+        for (u32 k = 0; k < PACK; k++)
+            v.v[k] = to_act(by.v[k] * (from_act(d.v[k]) - off.v[k] -
+                                       (from_act(v.v[k]) - mean.v[k]) * slope.v[k]));
+        pack_put(dx + r * c + p.col, v, p.size, aligned);
     }
 }

@@ -46,5 +46,9 @@ void fake_run_kernel(const struct fake_kernel *k, struct fake_dim grid, struct f
                      void **args);
 extern struct fake_dim fake_grid, fake_block, fake_block_at, fake_thread_at;
 void fake_barrier(void);
+/* The compiler of kernels' uint4. */
+struct fake_words {
+    unsigned x, y, z, w;
+} __attribute__((aligned(16), may_alias));
 
 #endif

@@ -8,7 +8,8 @@ text = "".join(open(f, encoding="utf-8").read() for f in files)
 print('#include <math.h>\n#include "parts.h"')
 if precision == "bf16":
     print("#define ACT_BF16")
-print("""#define KERNEL static void
+print("""#define uint4 struct fake_words
+#define KERNEL static void
 #define KERNEL_SYNC static void
 #define DEVICE static inline
 #define SHARED static
