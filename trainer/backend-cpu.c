@@ -110,12 +110,16 @@ static void cpu_axpy(struct backend *b, float *y, float a, const float *x, size_
         y[i] += a * x[i];
 }
 
-static void cpu_add(struct backend *b, float *y, const float *p, const float *q, size_t n)
+static void cpu_add(struct backend *b, float *y, const float *p, const float *q, size_t n,
+                    bool relu)
 {
     (void)b;
+    float least = cpu_least(relu);
 #pragma omp parallel for simd if (n > WORTH)
-    for (size_t i = 0; i < n; i++)
-        y[i] = p[i] + q[i];
+    for (size_t i = 0; i < n; i++) {
+        float sum = p[i] + q[i];
+        y[i] = sum < least ? least : sum;
+    }
 }
 
 static void cpu_relu(struct backend *b, float *y, size_t n)

@@ -108,7 +108,8 @@ struct backend_ops {
     /* x and y are both values or both are not. */
     void (*copy)(struct backend *b, float *y, const float *x, size_t n);
     void (*axpy)(struct backend *b, float *y, float a, const float *x, size_t n); /* y += a x */
-    void (*add)(struct backend *b, float *y, const float *p, const float *q, size_t n);
+    /* `relu`: what is negative in y becomes 0, as relu() does. */
+    void (*add)(struct backend *b, float *y, const float *p, const float *q, size_t n, bool relu);
 
     /* c[m][n] = op(a) op(b) + beta c, where op transposes if asked to. */
     void (*gemm)(struct backend *b, bool ta, bool tb, int m, int n, int k, const float *a,
@@ -128,11 +129,13 @@ struct backend_ops {
                         float *dw);
 
     /* Batch normalisation over rows of c channels. `saved`: 2 c floats (mean, 1/deviation) that
-     * the gradient needs; `stats`: 2 c floats, this batch's mean and unbiased variance. */
+     * the gradient needs; `stats`: 2 c floats, this batch's mean and unbiased variance; `relu`: as
+     * for add. */
     void (*norm)(struct backend *b, const float *x, const float *gamma, const float *beta,
-                 size_t rows, size_t c, float *y, float *saved, float *stats);
+                 size_t rows, size_t c, bool relu, float *y, float *saved, float *stats);
     void (*norm_eval)(struct backend *b, const float *x, const float *gamma, const float *beta,
-                      const float *mean, const float *variance, size_t rows, size_t c, float *y);
+                      const float *mean, const float *variance, size_t rows, size_t c, bool relu,
+                      float *y);
     void (*norm_grad)(struct backend *b, const float *x, const float *gamma, const float *saved,
                       const float *dy, size_t rows, size_t c, float *dx, float *dgamma,
                       float *dbeta);

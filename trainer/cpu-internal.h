@@ -2,6 +2,8 @@
 #ifndef SAMPAN_TRAIN_CPU_INTERNAL_H
 #define SAMPAN_TRAIN_CPU_INTERNAL_H
 
+#include <math.h>
+
 #include "backend.h"
 
 /* A reduction over rows is done in this many parts whatever the number of threads, so that its
@@ -34,6 +36,12 @@ static inline void cpu_part(size_t rows, int i, size_t *first, size_t *end)
     *end = rows * (size_t)(i + 1) / CPU_PARTS;
 }
 
+/* What a result is at least; a NaN is below nothing and stays one. */
+static inline float cpu_least(bool relu)
+{
+    return relu ? 0 : -INFINITY;
+}
+
 struct conv_plan *cpu_conv_plan(struct backend *b, const struct conv_shape *s);
 void cpu_conv(struct backend *b, struct conv_plan *p, const float *x, const float *w, float *y);
 void cpu_conv_grad_x(struct backend *b, struct conv_plan *p, const float *w, const float *dy,
@@ -43,9 +51,10 @@ void cpu_conv_grad_w(struct backend *b, struct conv_plan *p, const float *x, con
 void cpu_conv_free(struct cpu_conv *c);
 
 void cpu_norm(struct backend *b, const float *x, const float *gamma, const float *beta, size_t rows,
-              size_t c, float *y, float *saved, float *stats);
+              size_t c, bool relu, float *y, float *saved, float *stats);
 void cpu_norm_eval(struct backend *b, const float *x, const float *gamma, const float *beta,
-                   const float *mean, const float *variance, size_t rows, size_t c, float *y);
+                   const float *mean, const float *variance, size_t rows, size_t c, bool relu,
+                   float *y);
 void cpu_norm_grad(struct backend *b, const float *x, const float *gamma, const float *saved,
                    const float *dy, size_t rows, size_t c, float *dx, float *dgamma, float *dbeta);
 void cpu_maxpool(struct backend *b, const struct pool_shape *s, const float *x, float *y,

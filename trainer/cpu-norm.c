@@ -51,16 +51,19 @@ static void channel_variances(struct cpu *cpu, const float *x, const float *mean
 
 /* y = x * a + b, each channel its own. */
 static void scale_shift(const float *x, const float *a, const float *b, size_t rows, size_t c,
-                        float *y)
+                        bool relu, float *y)
 {
+    float least = cpu_least(relu);
 #pragma omp parallel for
     for (size_t r = 0; r < rows; r++)
-        for (size_t i = 0; i < c; i++)
-            y[r * c + i] = x[r * c + i] * a[i] + b[i];
+        for (size_t i = 0; i < c; i++) {
+            float v = x[r * c + i] * a[i] + b[i];
+            y[r * c + i] = v < least ? least : v;
+        }
 }
 
 void cpu_norm(struct backend *b, const float *x, const float *gamma, const float *beta, size_t rows,
-              size_t c, float *y, float *saved, float *stats)
+              size_t c, bool relu, float *y, float *saved, float *stats)
 {
     if (rows == 0)
         return;
@@ -75,11 +78,12 @@ void cpu_norm(struct backend *b, const float *x, const float *gamma, const float
         stats[i] = mean[i];
         variance[i] *= rows > 1 ? (float)rows / (float)(rows - 1) : 1;
     }
-    scale_shift(x, line, line + c, rows, c, y);
+    scale_shift(x, line, line + c, rows, c, relu, y);
 }
 
 void cpu_norm_eval(struct backend *b, const float *x, const float *gamma, const float *beta,
-                   const float *mean, const float *variance, size_t rows, size_t c, float *y)
+                   const float *mean, const float *variance, size_t rows, size_t c, bool relu,
+                   float *y)
 {
     (void)b;
     cleanup_free float *line = xmalloc(2 * c * sizeof *line);
@@ -87,7 +91,7 @@ void cpu_norm_eval(struct backend *b, const float *x, const float *gamma, const 
         line[i] = gamma[i] / sqrtf(variance[i] + EPSILON);
         line[c + i] = beta[i] - mean[i] * line[i];
     }
-    scale_shift(x, line, line + c, rows, c, y);
+    scale_shift(x, line, line + c, rows, c, relu, y);
 }
 
 /* dgamma = sum dy (x - mean) / deviation, dbeta = sum dy. */

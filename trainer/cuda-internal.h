@@ -147,7 +147,7 @@ void cuda_widen(struct cuda *c, float *y, const void *x, size_t n);
 void cuda_fill(struct backend *b, float *y, size_t n, float value);
 void cuda_copy(struct backend *b, float *y, const float *x, size_t n);
 void cuda_axpy(struct backend *b, float *y, float a, const float *x, size_t n);
-void cuda_add(struct backend *b, float *y, const float *p, const float *q, size_t n);
+void cuda_add(struct backend *b, float *y, const float *p, const float *q, size_t n, bool relu);
 void cuda_blend(struct backend *b, float *y, const float *x, size_t n, float keep);
 void cuda_bias(struct backend *b, float *y, const float *bias, size_t rows, size_t cols);
 void cuda_bias_grad(struct backend *b, float *db, const float *dy, size_t rows, size_t cols);
@@ -156,9 +156,10 @@ void cuda_relu_grad(struct backend *b, float *dy, const float *y, size_t n);
 void cuda_columns(struct backend *b, float *y, int y_cols, int to, const float *x, int x_cols,
                   int from, int cols, size_t rows);
 void cuda_norm(struct backend *b, const float *x, const float *gamma, const float *beta,
-               size_t rows, size_t cols, float *y, float *saved, float *stats);
+               size_t rows, size_t cols, bool relu, float *y, float *saved, float *stats);
 void cuda_norm_eval(struct backend *b, const float *x, const float *gamma, const float *beta,
-                    const float *mean, const float *variance, size_t rows, size_t cols, float *y);
+                    const float *mean, const float *variance, size_t rows, size_t cols, bool relu,
+                    float *y);
 void cuda_norm_grad(struct backend *b, const float *x, const float *gamma, const float *saved,
                     const float *dy, size_t rows, size_t cols, float *dx, float *dgamma,
                     float *dbeta);

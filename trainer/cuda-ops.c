@@ -94,12 +94,13 @@ void cuda_axpy(struct backend *b, float *y, float a, const float *x, size_t n)
         LAUNCH(c, axpy, cuda_grid(c, n), &y, &a, &x, &count);
 }
 
-void cuda_add(struct backend *b, float *y, const float *p, const float *q, size_t n)
+void cuda_add(struct backend *b, float *y, const float *p, const float *q, size_t n, bool relu)
 {
+    struct cuda *c = cuda_of(b);
     u64 count = n;
-    int whole = aligned(y, p, q);
+    int bend = relu, whole = aligned(y, p, q);
     if (n)
-        LAUNCH(cuda_of(b), add, grid_of_packs(cuda_of(b), n), &y, &p, &q, &count, &whole);
+        LAUNCH(c, add, grid_of_packs(c, n), &y, &p, &q, &count, &bend, &whole);
 }
 
 void cuda_blend(struct backend *b, float *y, const float *x, size_t n, float keep)
@@ -190,15 +191,16 @@ static struct grid grid_of_rows(const struct cuda *c, size_t rows, size_t cols)
 }
 
 static void scale_shift(struct cuda *c, const float *x, const float *line, size_t rows,
-                        unsigned cols, float *y)
+                        unsigned cols, bool relu, float *y)
 {
     u64 count = rows;
-    int whole = cuda_aligned_rows(c, cols, x, y, NULL);
-    LAUNCH(c, scale_shift, grid_of_rows(c, rows, cols), &x, &line, &count, &cols, &whole, &y);
+    int bend = relu, whole = cuda_aligned_rows(c, cols, x, y, NULL);
+    LAUNCH(c, scale_shift, grid_of_rows(c, rows, cols), &x, &line, &count, &cols, &bend, &whole,
+           &y);
 }
 
 void cuda_norm(struct backend *b, const float *x, const float *gamma, const float *beta,
-               size_t rows, size_t cols, float *y, float *saved, float *stats)
+               size_t rows, size_t cols, bool relu, float *y, float *saved, float *stats)
 {
     struct cuda *c = cuda_of(b);
     unsigned parts = parts_of(rows), width = (unsigned)cols;
@@ -211,11 +213,12 @@ void cuda_norm(struct backend *b, const float *x, const float *gamma, const floa
     LAUNCH(c, norm_sums, grid_of_places(c, cols, parts), &x, &count, &width, &whole, &part);
     LAUNCH(c, norm_line, grid_of_columns(cols, 1), &part, &parts, &x, &count, &width, &gamma, &beta,
            &saved, &stats, &line);
-    scale_shift(c, x, line, rows, width, y);
+    scale_shift(c, x, line, rows, width, relu, y);
 }
 
 void cuda_norm_eval(struct backend *b, const float *x, const float *gamma, const float *beta,
-                    const float *mean, const float *variance, size_t rows, size_t cols, float *y)
+                    const float *mean, const float *variance, size_t rows, size_t cols, bool relu,
+                    float *y)
 {
     struct cuda *c = cuda_of(b);
     float *line = cuda_room(c, ROOM_LINE, 2 * cols * sizeof *line);
@@ -223,7 +226,7 @@ void cuda_norm_eval(struct backend *b, const float *x, const float *gamma, const
     if (rows == 0)
         return;
     LAUNCH(c, norm_eval_line, cuda_grid(c, cols), &gamma, &beta, &mean, &variance, &width, &line);
-    scale_shift(c, x, line, rows, width, y);
+    scale_shift(c, x, line, rows, width, relu, y);
 }
 
 void cuda_norm_grad(struct backend *b, const float *x, const float *gamma, const float *saved,

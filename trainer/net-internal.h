@@ -36,6 +36,7 @@ struct layer {
     int in[NET_IDS], n_in, out; /* values; out -1: a loss */
     int params[4];              /* of the net; -1: none */
     int window, stride, pad;
+    bool relu;      /* a norm or add makes the relu that follows it; that relu: it is made */
     int width, ids; /* embed: ids a row, and which of the batch's */
     float number;   /* smoothing or scale */
     float *saved, *stats;

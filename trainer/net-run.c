@@ -136,11 +136,11 @@ static void norm(const struct pass *p, const struct layer *l)
     size_t c = (size_t)x->c;
     if (!p->train) {
         p->ops->norm_eval(p->n->b, x->data, weight(p, l, 0), weight(p, l, 1), weight(p, l, 2),
-                          weight(p, l, 3), rows_of(p, x), c, y->data);
+                          weight(p, l, 3), rows_of(p, x), c, l->relu, y->data);
         return;
     }
-    p->ops->norm(p->n->b, x->data, weight(p, l, 0), weight(p, l, 1), rows_of(p, x), c, y->data,
-                 l->saved, l->stats);
+    p->ops->norm(p->n->b, x->data, weight(p, l, 0), weight(p, l, 1), rows_of(p, x), c, l->relu,
+                 y->data, l->saved, l->stats);
     for (int i = 0; i < 2; i++) { /* weighted by samples, as gradients are sums over them */
         p->ops->fill(p->n->b, grad(p, l, 2 + i), c, 0);
         p->ops->axpy(p->n->b, grad(p, l, 2 + i), (float)p->batch, l->stats + (size_t)i * c, c);
@@ -158,7 +158,8 @@ static void norm_back(const struct pass *p, const struct layer *l)
 static void relu(const struct pass *p, const struct layer *l)
 {
     struct value *y = out_of(p, l);
-    p->ops->relu(p->n->b, y->data, y->size * p->batch);
+    if (!l->relu)
+        p->ops->relu(p->n->b, y->data, y->size * p->batch);
 }
 
 static void relu_back(const struct pass *p, const struct layer *l)
@@ -170,7 +171,8 @@ static void relu_back(const struct pass *p, const struct layer *l)
 static void add(const struct pass *p, const struct layer *l)
 {
     struct value *y = out_of(p, l);
-    p->ops->add(p->n->b, y->data, in_of(p, l, 0)->data, in_of(p, l, 1)->data, y->size * p->batch);
+    p->ops->add(p->n->b, y->data, in_of(p, l, 0)->data, in_of(p, l, 1)->data, y->size * p->batch,
+                l->relu);
 }
 
 static void add_back(const struct pass *p, const struct layer *l)

@@ -145,9 +145,11 @@ int net_norm(struct net *n, int in, float gamma)
 
 int net_relu(struct net *n, int in)
 {
-    struct layer *l = add_layer(n, LAYER_RELU);
+    struct layer *l = add_layer(n, LAYER_RELU), *before = l - 1;
     l->in[l->n_in++] = in;
     l->out = in;
+    if (before->out == in && (before->kind == LAYER_NORM || before->kind == LAYER_ADD))
+        l->relu = before->relu = true;
     return in;
 }
 

@@ -79,10 +79,12 @@ static void elementwise(const struct bench *t, const float *x, const float *y)
     const struct backend_ops *ops = t->b->ops;
     double *want = xmalloc(t->n * sizeof *want), bound = t->half ? 4e-3 : 1e-6;
     float *p = values(t, x), *q = values(t, y), *sum = values(t, x), *grad = values(t, y);
-    ops->add(t->b, sum, p, q, t->n);
-    for (size_t i = 0; i < t->n; i++)
-        want[i] = (double)x[i] + y[i];
-    expect(t, "add", sum, want, t->n, bound);
+    for (int relu = 0; relu < 2; relu++) {
+        ops->add(t->b, sum, p, q, t->n, relu);
+        for (size_t i = 0; i < t->n; i++)
+            want[i] = relu && x[i] + y[i] < 0 ? 0 : (double)x[i] + y[i];
+        expect(t, relu ? "add and relu" : "add", sum, want, t->n, bound);
+    }
     ops->axpy(t->b, q, 0.5f, p, t->n);
     for (size_t i = 0; i < t->n; i++)
         want[i] = y[i] + 0.5 * x[i];
@@ -141,13 +143,17 @@ static void normalised(const struct bench *t, const struct shape *s, const float
     float *seen = floats(t, NULL, 2 * c), *dg = floats(t, NULL, c), *db = floats(t, NULL, c);
     /* One row has no deviation: its gradient is what is left of numbers that cancel. */
     double bound = t->half ? 1.2e-2 : s->rows > 1 ? 1e-5 : 2e-3;
-    ops->norm(t->b, in, g, b, s->rows, c, out, saved, seen);
+    ops->norm(t->b, in, g, b, s->rows, c, false, out, saved, seen);
     expect(t, "norm", out, y, t->n, bound);
     expect(t, "its mean and variance", seen, stats, 2 * c, 1e-5);
     for (size_t i = 0; i < t->n; i++)
         y[i] = gamma[i % c] * (x[i] - stats[i % c]) / sqrt(stats[c + i % c] + 1e-5) + beta[i % c];
-    ops->norm_eval(t->b, in, g, b, seen, seen + c, s->rows, c, out);
+    ops->norm_eval(t->b, in, g, b, seen, seen + c, s->rows, c, false, out);
     expect(t, "norm_eval", out, y, t->n, bound);
+    for (size_t i = 0; i < t->n; i++)
+        y[i] = y[i] < 0 ? 0 : y[i];
+    ops->norm_eval(t->b, in, g, b, seen, seen + c, s->rows, c, true, out);
+    expect(t, "norm_eval and relu", out, y, t->n, bound);
     ops->norm_grad(t->b, in, g, saved, back, s->rows, c, to, dg, db);
     expect(t, "norm_grad", to, dx, t->n, bound);
     expect(t, "gamma's gradient", dg, dgamma, c, 1e-4);
