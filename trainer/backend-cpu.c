@@ -114,7 +114,7 @@ static void cpu_add(struct backend *b, float *y, const float *p, const float *q,
                     bool relu)
 {
     (void)b;
-    float least = cpu_least(relu);
+    float least = relu_least(relu);
 #pragma omp parallel for simd if (n > WORTH)
     for (size_t i = 0; i < n; i++) {
         float sum = p[i] + q[i];

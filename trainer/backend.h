@@ -14,6 +14,7 @@
 #ifndef SAMPAN_TRAIN_BACKEND_H
 #define SAMPAN_TRAIN_BACKEND_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -182,6 +183,12 @@ struct backend_ops {
     void (*blend)(struct backend *b, float *y, const float *x, size_t n, float keep);
     /* y = keep y + (1 - keep) x */
 };
+
+/* What results are at least where a relu may be made with them; a NaN is below nothing. */
+static inline float relu_least(bool relu)
+{
+    return relu ? 0 : -INFINITY;
+}
 
 /* The CPU: OpenBLAS for matrices, oneDNN for convolutions, loops on `threads` threads. */
 int backend_cpu(struct backend **ret, int threads, struct err *err);

@@ -2,8 +2,6 @@
 #ifndef SAMPAN_TRAIN_CPU_INTERNAL_H
 #define SAMPAN_TRAIN_CPU_INTERNAL_H
 
-#include <math.h>
-
 #include "backend.h"
 
 /* A reduction over rows is done in this many parts whatever the number of threads, so that its
@@ -34,12 +32,6 @@ static inline void cpu_part(size_t rows, int i, size_t *first, size_t *end)
 {
     *first = rows * (size_t)i / CPU_PARTS;
     *end = rows * (size_t)(i + 1) / CPU_PARTS;
-}
-
-/* What a result is at least; a NaN is below nothing and stays one. */
-static inline float cpu_least(bool relu)
-{
-    return relu ? 0 : -INFINITY;
 }
 
 struct conv_plan *cpu_conv_plan(struct backend *b, const struct conv_shape *s);

@@ -53,7 +53,7 @@ static void channel_variances(struct cpu *cpu, const float *x, const float *mean
 static void scale_shift(const float *x, const float *a, const float *b, size_t rows, size_t c,
                         bool relu, float *y)
 {
-    float least = cpu_least(relu);
+    float least = relu_least(relu);
 #pragma omp parallel for
     for (size_t r = 0; r < rows; r++)
         for (size_t i = 0; i < c; i++) {

@@ -98,9 +98,10 @@ void cuda_add(struct backend *b, float *y, const float *p, const float *q, size_
 {
     struct cuda *c = cuda_of(b);
     u64 count = n;
-    int bend = relu, whole = aligned(y, p, q);
+    float least = relu_least(relu);
+    int whole = aligned(y, p, q);
     if (n)
-        LAUNCH(c, add, grid_of_packs(c, n), &y, &p, &q, &count, &bend, &whole);
+        LAUNCH(c, add, grid_of_packs(c, n), &y, &p, &q, &count, &least, &whole);
 }
 
 void cuda_blend(struct backend *b, float *y, const float *x, size_t n, float keep)
@@ -194,8 +195,9 @@ static void scale_shift(struct cuda *c, const float *x, const float *line, size_
                         unsigned cols, bool relu, float *y)
 {
     u64 count = rows;
-    int bend = relu, whole = cuda_aligned_rows(c, cols, x, y, NULL);
-    LAUNCH(c, scale_shift, grid_of_rows(c, rows, cols), &x, &line, &count, &cols, &bend, &whole,
+    float least = relu_least(relu);
+    int whole = cuda_aligned_rows(c, cols, x, y, NULL);
+    LAUNCH(c, scale_shift, grid_of_rows(c, rows, cols), &x, &line, &count, &cols, &least, &whole,
            &y);
 }
 

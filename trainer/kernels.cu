@@ -144,10 +144,10 @@ KERNEL k_axpy(float *y, float a, const float *x, u64 n)
     y[i] += a * x[i];
 }
 
-/* With `relu`, what is negative is 0. A NaN stays one. */
-DEVICE float bent(float x, int relu)
+/* `least` is 0 where negative results become 0, else below all. A NaN stays one. */
+DEVICE float bent(float x, float least)
 {
-    return relu && x < 0 ? 0 : x;
+    return x < least ? least : x;
 }
 
 KERNEL k_axpy_act(act *y, float a, const act *x, u64 n, int aligned)
@@ -162,14 +162,14 @@ KERNEL k_axpy_act(act *y, float a, const act *x, u64 n, int aligned)
     }
 }
 
-KERNEL k_add(act *y, const act *p, const act *q, u64 n, int relu, int aligned)
+KERNEL k_add(act *y, const act *p, const act *q, u64 n, float least, int aligned)
 {
     EACH_PACK(at, n)
     {
         u32 size = pack_size(n - at);
         struct pack u = pack_get(p + at, size, aligned), v = pack_get(q + at, size, aligned);
         for (u32 k = 0; k < PACK; k++)
-            u.v[k] = to_act(bent(from_act(u.v[k]) + from_act(v.v[k]), relu));
+            u.v[k] = to_act(bent(from_act(u.v[k]) + from_act(v.v[k]), least));
         pack_put(y + at, u, size, aligned);
     }
 }
@@ -187,7 +187,7 @@ KERNEL k_relu(act *y, u64 n, int aligned)
         u32 size = pack_size(n - at);
         struct pack p = pack_get(y + at, size, aligned);
         for (u32 k = 0; k < PACK; k++)
-            p.v[k] = to_act(bent(from_act(p.v[k]), 1));
+            p.v[k] = to_act(bent(from_act(p.v[k]), 0));
         pack_put(y + at, p, size, aligned);
     }
 }
@@ -393,7 +393,7 @@ KERNEL k_norm_eval_line(const float *gamma, const float *beta, const float *mean
     }
 }
 
-KERNEL k_scale_shift(const act *x, const float *line, u64 rows, u32 c, int relu, int aligned,
+KERNEL k_scale_shift(const act *x, const float *line, u64 rows, u32 c, float least, int aligned,
                      act *y)
 {
     struct place p = place_of(c);
@@ -404,7 +404,7 @@ KERNEL k_scale_shift(const act *x, const float *line, u64 rows, u32 c, int relu,
     {
         struct pack v = pack_get(x + r * c + p.col, p.size, aligned);
         for (u32 k = 0; k < PACK; k++)
-            v.v[k] = to_act(bent(from_act(v.v[k]) * a.v[k] + b.v[k], relu));
+            v.v[k] = to_act(bent(from_act(v.v[k]) * a.v[k] + b.v[k], least));
         pack_put(y + r * c + p.col, v, p.size, aligned);
     }
 }
