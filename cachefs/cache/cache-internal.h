@@ -39,10 +39,11 @@ struct index {
     int fd;
     char *path;
     struct tier *tier; /* the tier whose folder holds the file and is charged for it, or NULL */
-    struct stripe *stripes;   /* the cache's */
-    struct index_head *head;  /* mapped */
-    struct lock lock;         /* growth */
-    _Atomic uint64_t n_units; /* entries below this one are inside the file; only grows */
+    struct stripe *stripes;    /* the cache's */
+    struct index_head *mapped; /* the file's header */
+    struct lock lock;          /* growth; and once writers run, `head` */
+    struct index_head head;    /* what the file's header is to say: index_head_store() */
+    _Atomic uint64_t n_units;  /* entries below this one are inside the file; only grows */
     _Atomic(struct place *) chunks[INDEX_CHUNKS];
 };
 
@@ -50,7 +51,7 @@ int index_open(struct index *ix, const char *dir, uint64_t set_hash, bool *ret_u
                struct err *err);
 int index_reset(struct index *ix, struct err *err); /* no entries; nobody else may use it */
 void index_close(struct index *ix, bool clean);
-void index_head_store(struct index *ix); /* after a change of *ix->head */
+void index_head_store(struct index *ix); /* after a change of ix->head */
 /* Makes room for the unit's entry. -1: no room in the tier, or the disk refuses. */
 int index_cover(struct index *ix, uint64_t unit);
 uint64_t index_bytes(const struct index *ix);

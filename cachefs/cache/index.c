@@ -38,20 +38,28 @@ static uint32_t head_crc(const struct index_head *h)
     return crc32c(0, (const char *)h + 8, offsetof(struct index_head, unused) - 8);
 }
 
-struct head_store {
+struct head_copy {
     struct index_head *to;
     const struct index_head *from;
 };
 
-static void head_copy(void *arg)
+static void copy_head(void *arg)
 {
-    struct head_store *s = arg;
-    *s->to = *s->from;
+    struct head_copy *c = arg;
+    memcpy(c->to, c->from, offsetof(struct index_head, unused));
 }
 
+static bool store_head(struct index *ix)
+{
+    struct head_copy store = {ix->mapped, &ix->head};
+    ix->head.crc = head_crc(&ix->head);
+    return guard_run(copy_head, &store);
+}
+
+/* One that cannot be written says what it said before: at worst the index is made anew. */
 void index_head_store(struct index *ix)
 {
-    ix->head->crc = head_crc(ix->head);
+    store_head(ix);
 }
 
 /* May the entries be believed? After a power loss they may be older than the packs, or torn. */
@@ -95,7 +103,7 @@ static int open_mapped(struct index *ix, struct stat *st, struct err *err)
     void *at = mmap(NULL, INDEX_HEAD, PROT_READ | PROT_WRITE, MAP_SHARED, ix->fd, 0);
     if (at == MAP_FAILED)
         return err_sys(err, errno, "cache: map the index %s", ix->path);
-    ix->head = at;
+    ix->mapped = at;
     return 0;
 }
 
@@ -109,24 +117,21 @@ int index_open(struct index *ix, const char *dir, uint64_t set_hash, bool *ret_u
         return -1;
     char boot[40];
     boot_id_read(boot);
-    struct index_head head = {0};
-    struct head_store load = {&head, ix->head};
-    bool readable = guard_run(head_copy, &load);
-    *ret_usable = readable && head_usable(&head, set_hash, boot);
-    bool was_clean = head.clean;
+    struct head_copy load = {&ix->head, ix->mapped};
+    bool readable = guard_run(copy_head, &load);
+    *ret_usable = readable && head_usable(&ix->head, set_hash, boot);
+    bool was_clean = ix->head.clean;
     if (!*ret_usable)
-        head = (struct index_head){.magic = INDEX_MAGIC, .set_hash = set_hash};
-    head.clean = 0;
-    memcpy(head.boot_id, boot, sizeof boot);
-    head.crc = head_crc(&head);
-    struct head_store store = {ix->head, &head};
-    if (!guard_run(head_copy, &store))
+        ix->head = (struct index_head){.magic = INDEX_MAGIC, .set_hash = set_hash};
+    ix->head.clean = 0;
+    memcpy(ix->head.boot_id, boot, sizeof boot);
+    if (!store_head(ix))
         return err_set(err, ERR_LIMIT,
                        "cache: write the index: %s: no space or a failing disk "
                        "(make room there, or give another folder)",
                        ix->path);
     /* From now on entries change: the disk must not go on saying that they are all there. */
-    if (was_clean && msync(ix->head, INDEX_HEAD, MS_SYNC))
+    if (was_clean && msync(ix->mapped, INDEX_HEAD, MS_SYNC))
         return err_sys(err, errno, "cache: write the index %s", ix->path);
     if (!*ret_usable)
         return index_reset(ix, err);
@@ -150,20 +155,17 @@ int index_reset(struct index *ix, struct err *err)
  * that speaks for them. */
 void index_close(struct index *ix, bool clean)
 {
-    if (ix->head && clean && fdatasync(ix->fd) == 0) {
-        struct index_head head = *ix->head;
-        head.clean = 1;
-        head.crc = head_crc(&head);
-        struct head_store store = {ix->head, &head};
-        guard_run(head_copy, &store);
+    if (ix->mapped && clean && fdatasync(ix->fd) == 0) {
+        ix->head.clean = 1;
+        store_head(ix);
     }
     for (size_t k = 0; k < INDEX_CHUNKS; k++) {
         struct place *at = atomic_load(&ix->chunks[k]);
         if (at)
             munmap(at, INDEX_CHUNK_BYTES);
     }
-    if (ix->head)
-        munmap(ix->head, INDEX_HEAD);
+    if (ix->mapped)
+        munmap(ix->mapped, INDEX_HEAD);
     if (ix->fd >= 0)
         close(ix->fd);
     free(ix->path);

@@ -135,7 +135,7 @@ static void cache_free(struct cache *c, bool clean)
     leases_destroy(c);
     if (c->index.path) {
         if (clean)
-            c->index.head->verdict = atomic_load(&c->trial.verdict);
+            c->index.head.verdict = atomic_load(&c->trial.verdict);
         index_close(&c->index, clean);
     }
     for (size_t i = 0; i < CACHE_MAX_TIERS && c->tiers[i]; i++)

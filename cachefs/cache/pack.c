@@ -118,8 +118,10 @@ int pack_create(struct tier *t, struct pack **ret, struct err *err)
         return err_set(err, ERR_LIMIT, "cache: %s: pack numbers are used up (clear the cache)",
                        t->dir);
     }
-    t->c->index.head->next_pack[t->place] = number + 1;
-    index_head_store(&t->c->index);
+    struct index *ix = &t->c->index;
+    ACQUIRE(&ix->lock); /* other tiers' writers begin packs, too */
+    ix->head.next_pack[t->place] = number + 1;
+    index_head_store(ix);
     *ret = p;
     return 0;
 }

@@ -38,7 +38,7 @@ static bool same_tiers(const struct cache *c)
 {
     static const unsigned char none[TIER_ID_BYTES];
     for (size_t i = 0; i < CACHE_MAX_TIERS; i++)
-        if (memcmp(c->index.head->tier_ids[i], i < c->conf.n_tiers ? c->tiers[i]->id : none,
+        if (memcmp(c->index.head.tier_ids[i], i < c->conf.n_tiers ? c->tiers[i]->id : none,
                    TIER_ID_BYTES) != 0)
             return false;
     return true;
@@ -46,7 +46,7 @@ static bool same_tiers(const struct cache *c)
 
 static void store_head(struct cache *c)
 {
-    struct index_head *h = c->index.head;
+    struct index_head *h = &c->index.head;
     memset(h->tier_ids, 0, sizeof h->tier_ids);
     for (size_t i = 0; i < c->conf.n_tiers; i++) {
         struct tier *t = c->tiers[i];
@@ -60,8 +60,8 @@ static void store_head(struct cache *c)
 static void keep_numbers(struct cache *c)
 {
     for (size_t i = 0; i < c->conf.n_tiers; i++)
-        if (c->index.head->next_pack[i] > c->tiers[i]->next_pack)
-            c->tiers[i]->next_pack = c->index.head->next_pack[i];
+        if (c->index.head.next_pack[i] > c->tiers[i]->next_pack)
+            c->tiers[i]->next_pack = c->index.head.next_pack[i];
 }
 
 static void count_record(void *arg, struct pack *p, const struct journal_record *r)
@@ -123,7 +123,7 @@ int recover(struct cache *c, bool index_usable, struct err *err)
     }
     c->index_believed = usable || !any;
     if (usable)
-        atomic_store(&c->trial.verdict, c->index.head->verdict);
+        atomic_store(&c->trial.verdict, c->index.head.verdict);
     if (usable)
         settle_begin(c);
     else if (rebuild(c, err))

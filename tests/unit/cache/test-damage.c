@@ -89,6 +89,61 @@ Test(damage, a_cut_pack_is_no_crash)
     rig_end(&r);
 }
 
+/* Units are not kept where their entries cannot be, and packs are begun all the same. */
+Test(damage, a_cut_index_is_no_crash)
+{
+    struct rig r;
+    rig_begin(&r, 2u << 20, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 1);
+    cr_assert_eq(truncate(rig_path(&r, "own/index"), 0), 0);
+    rig_fill(&r, 2, 4);
+    cr_assert(size_of(rig_path(&r, "00000001.pack")) > 0);
+    read_all(&r, 5);
+    rig_end(&r);
+}
+
+#define BEGUN 200 /* packs by each of two tiers */
+
+static void *begin_packs(void *arg)
+{
+    struct tier *t = arg;
+    struct pack *p;
+    for (int i = 0; i < BEGUN; i++)
+        if (!tier_charge(t, sizeof(struct pack_head) + sizeof(struct journal_record)) ||
+            pack_create(t, &p, NULL))
+            return arg;
+    return NULL;
+}
+
+Test(damage, the_index_is_believed_whoever_begins_packs)
+{
+    struct rig r;
+    struct index_head head;
+    pthread_t threads[2];
+    void *failed;
+    rig_begin(&r, 1000, 64u << 20, false);
+    char *second = xasprintf("%s-second", r.dir);
+    r.conf.n_tiers = 2;
+    r.conf.tiers[1] = (struct tier_conf){.kind = TIER_HDD, .dir = second, .limit = 64u << 20};
+    rig_open(&r);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, begin_packs, r.cache->tiers[i]), 0);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(pthread_join(threads[i], &failed), 0);
+        cr_assert_null(failed);
+    }
+    int fd = open(rig_path(&r, "own/index"), O_RDONLY);
+    cr_assert_eq(pread(fd, &head, sizeof head, 0), sizeof head);
+    close(fd);
+    cr_assert_eq(head.crc, crc32c(0, (char *)&head + 8, offsetof(struct index_head, unused) - 8));
+    cr_assert(head.next_pack[0] >= BEGUN && head.next_pack[1] >= BEGUN);
+    char *copy = xstrdup(second);
+    rig_end(&r);
+    rig_remove(copy);
+    free(copy);
+}
+
 Test(damage, a_restart_finds_all)
 {
     struct rig r;
