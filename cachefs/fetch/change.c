@@ -207,12 +207,12 @@ static int build_uploads(void *arg, struct http_req *r, struct err *err)
 int fetch_uploads(struct fetch *f, struct store *s, const char *prefix, upload_fn *fn, void *arg,
                   struct err *err)
 {
-    cleanup_bytes struct bytes token = {0}, body = {0};
-    bytes_add_str(&token, "");
+    cleanup_bytes struct bytes token = {0}, next = {0}, body = {0};
     do {
-        struct left l = {.store = s, .prefix = prefix, .token = token.data};
+        struct left l = {.store = s, .prefix = prefix, .token = token.len ? token.data : ""};
         if (whole_wait(f, s, PRIO_READER, build_uploads, &l, 16 * SMALL_BODY, NULL, &body, err) ||
-            store_parse_uploads(s, body.data, body.len, fn, arg, &token, err))
+            store_parse_uploads(s, body.data, body.len, fn, arg, &next, err) ||
+            page_turn(s, &token, &next, err))
             return err_wrap(err, "look for uploads that were broken off");
     } while (token.len);
     return 0;

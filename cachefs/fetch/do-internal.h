@@ -14,4 +14,8 @@ int head_wait(struct fetch *f, struct store *s, enum prio prio, const char *key,
 
 #define SMALL_BODY (1u << 20) /* of answers that only say how it went */
 
+/* Of what is listed in pages: on to the page that `next` names ("": there is none), which takes the
+ * place of the token that was asked for. -1: it is that one again. */
+int page_turn(const struct store *s, struct bytes *token, struct bytes *next, struct err *err);
+
 #endif

@@ -159,6 +159,18 @@ int fetch_get_wait(struct fetch *f, const struct fetch_get *g, struct err *err)
     return waiter_end(&w, fetch_get(f, &own, err), NULL);
 }
 
+/* --- pages ----------------------------------------------------------------------------------- */
+
+int page_turn(const struct store *s, struct bytes *token, struct bytes *next, struct err *err)
+{
+    if (next->len && next->len == token->len && memcmp(next->data, token->data, next->len) == 0)
+        return err_set(err, ERR_FAILED, "%s: the listing goes in circles", store_uri(s));
+    struct bytes swap = *token;
+    *token = *next;
+    *next = swap;
+    return 0;
+}
+
 /* --- one object ------------------------------------------------------------------------------ */
 
 struct about {

@@ -237,11 +237,8 @@ static int list_pages(struct lister *me, struct err *err)
         if (store_parse_list(l->store, unnamed, body.data, body.len, on_item, me, &next, err))
             return -1;
         head_push(me);
-        if (next.len && next.len == token.len && memcmp(next.data, token.data, token.len) == 0)
-            return err_set(err, ERR_FAILED, "%s: the listing goes in circles", store_uri(l->store));
-        struct bytes swap = token;
-        token = next;
-        next = swap;
+        if (page_turn(l->store, &token, &next, err))
+            return -1;
         if (cuts && ++pages >= PAGES_UNCUT && token.len && me->last.len && !me->past_end &&
             may_cut(l))
             share(me);

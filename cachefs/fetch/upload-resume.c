@@ -35,13 +35,13 @@ static int on_listed_part(void *arg, unsigned part, uint64_t size, const char *e
 int upload_parts_got(struct fetch *f, const struct fetch_stream *p, size_t part_len,
                      unsigned n_parts, struct part_tag *ret, struct err *err)
 {
-    cleanup_bytes struct bytes token = {0}, body = {0};
-    bytes_add_str(&token, "");
+    cleanup_bytes struct bytes token = {0}, next = {0}, body = {0};
     do {
-        struct got g = {p, token.data, part_len, n_parts, ret};
+        struct got g = {p, token.len ? token.data : "", part_len, n_parts, ret};
         if (whole_wait(f, p->store, PRIO_READER, build_parts, &g, 16 * SMALL_BODY, NULL, &body,
                        err) ||
-            store_parse_parts(p->store, body.data, body.len, on_listed_part, &g, &token, err))
+            store_parse_parts(p->store, body.data, body.len, on_listed_part, &g, &next, err) ||
+            page_turn(p->store, &token, &next, err))
             return -1;
     } while (token.len);
     return 0;

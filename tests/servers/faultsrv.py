@@ -20,6 +20,7 @@ SPEC = settings joined by ',':  size=N (1000)  and faults FAULT=K, each for the 
   slow=BYTES            so many bytes a second, until somebody asks for /_fast; again from /_slow on
 PUT stores an object under any key; early=STATUS answers it before the body is read (0: never, nor is it read); chunked and close as above. POST ?uploads, PUT ?partNumber&uploadId, POST ?uploadId, DELETE as S3 does.
 GET /BUCKET?list-type=2 lists made-up buckets: flat-N (img_000000…), tree-DxF (class_DDDD/file_FFFF.jpg), deep-N, else what was PUT; minio-KIND-… the same, by a server of that name.
+Bucket circles: whatever is listed there in pages (objects, uploads, parts of one) has the same page after each.
 GET /_count/PATH answers how many requests /PATH had; /_peak the most requests at once;
 /_cuts how many listings began in mid-folder;
 /_open how many connections clients hold open, without the one that asks.
@@ -313,6 +314,13 @@ async def answer_object(r, writer, key):
         writer.close()
 
 
+def circle(r, writer):
+    what = "Uploads" if "uploads" in r.query else "Parts" if "uploadId" in r.query else "Bucket"
+    marker = {"Uploads": "NextKeyMarker", "Parts": "NextPartNumberMarker", "Bucket": "NextContinuationToken"}[what]
+    text = "<List%sResult><IsTruncated>true</IsTruncated><%s>7</%s></List%sResult>" % (what, marker, marker, what)
+    send(writer, 200, {"Content-Type": "application/xml"}, text.encode())
+
+
 async def answer(r, writer):
     global CUTS
     if r.path.startswith("/_count/"):
@@ -331,6 +339,8 @@ async def answer(r, writer):
     COUNTS[r.path] = COUNTS.get(r.path, 0) + 1
     key = r.path.lstrip("/")
     bucket = key.rstrip("/")
+    if r.method == "GET" and bucket.startswith("circles") and r.query:
+        return circle(r, writer)
     if r.method == "GET" and "list-type" in r.query:
         CUTS += "start-after" in r.query
         headers = {"Content-Type": "application/xml", **({"Server": "MinIO"} if bucket.startswith("minio-") else {})}

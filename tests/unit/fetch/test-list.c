@@ -94,6 +94,45 @@ Test(list, each_object_exactly_once)
     finish();
 }
 
+static int no_upload(void *arg, const char *key, const char *upload, struct err *err)
+{
+    (void)arg, (void)key, (void)upload;
+    return err_set(err, ERR_BUG, "there is none");
+}
+
+static int read_zeros(void *arg, uint64_t off, void *buf, size_t len, struct err *err)
+{
+    (void)arg, (void)off, (void)err;
+    memset(buf, 0, len);
+    return 0;
+}
+
+/* A server that names the same page after each. */
+Test(list, circles_end)
+{
+    struct err err = {0};
+    struct seen s = {0};
+    uint64_t kept = 1;
+    begin();
+    struct store *store = server_bucket(&server, "circles");
+    cr_expect_eq(fetch_list(engine, store, 4, see, &s, NULL, &err), -1);
+    cr_expect(strstr(err.msg, "goes in circles"), "%s", err.msg);
+    err_clear(&err);
+    cr_expect_eq(fetch_uploads(engine, store, "", no_upload, NULL, &err), -1);
+    cr_expect(strstr(err.msg, "goes in circles"), "%s", err.msg);
+    err_clear(&err);
+    const struct fetch_stream up = {.store = store,
+                                    .key = "up",
+                                    .len = FETCH_PUT_WHOLE,
+                                    .read = read_zeros,
+                                    .resume = "broken-off",
+                                    .ret_kept = &kept};
+    cr_expect_eq(fetch_put_stream(engine, &up, &err), 0, "%s", err.msg); /* it begins anew */
+    cr_expect_eq(kept, 0);
+    store_close(store);
+    finish();
+}
+
 /* How many of its requests began in mid-folder. */
 static unsigned cuts_of(const char *bucket, uint64_t cut_page_ns)
 {
