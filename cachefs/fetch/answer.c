@@ -111,7 +111,7 @@ static int judge_status(struct flight *fl, enum again *ret, struct err *err)
     if (store_classify((struct store *)job_store(fl->job), &fl->req, &fl->answer, fl->text.data,
                        fl->text.len, &again, err) == 0) {
         if (!fl->job->is_get)
-            return 0; /* the first step of a write in two */
+            return 0; /* or the first step of a write in two */
         err_set(err, ERR_FAILED, "HTTP %d where data was expected", fl->answer.status);
     }
     switch (again) {
@@ -207,7 +207,8 @@ int answer_judge(struct fetch *f, struct flight *fl, CURLcode code, enum again *
     }
     if (code != CURLE_OK && !fl->enough)
         return judge_transport(fl, code, ret, err);
-    if (!ok(fl))
+    /* A good status may come with a failure, told in the body: the store knows. */
+    if (!ok(fl) || !fl->job->is_get)
         return judge_status(fl, ret, err);
     if (!fl->checked && answer_check_head(fl)) {
         *err = fl->why;

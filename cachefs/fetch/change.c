@@ -71,17 +71,9 @@ int fetch_copy(struct fetch *f, struct store *to_store, const char *to, struct s
                const char *from, const char *etag, struct err *err)
 {
     struct change c = {to_store, from_store, from, to, etag};
-    struct http_answer a;
-    struct err e = {0};
-    cleanup_bytes struct bytes body = {0};
-    http_answer_init(&a);
-    if (whole_wait(f, to_store, PRIO_READER, build_copy, &c, SMALL_BODY, &a, &body, &e) == 0)
-        return 0;
-    if (strstr(e.msg, "PreconditionFailed") || strstr(e.msg, "HTTP 412"))
-        e.class = ERR_STALE;
-    if (err)
-        *err = e;
-    return err_wrap(err, "copy \"%s\"", from);
+    if (whole_wait(f, to_store, PRIO_READER, build_copy, &c, SMALL_BODY, NULL, NULL, err))
+        return err_wrap(err, "copy \"%s\"", from);
+    return 0;
 }
 
 static int build_rename(void *arg, struct http_req *r, struct err *err)
@@ -180,15 +172,9 @@ int fetch_set_meta(struct fetch *f, struct store *s, const char *key, const char
                    const struct object_meta *meta, struct err *err)
 {
     struct described d = {s, key, etag, meta};
-    struct err e = {0};
-    cleanup_bytes struct bytes body = {0};
-    if (whole_wait(f, s, PRIO_READER, build_set_meta, &d, SMALL_BODY, NULL, &body, &e) == 0)
-        return 0;
-    if (strstr(e.msg, "PreconditionFailed") || strstr(e.msg, "HTTP 412"))
-        e.class = ERR_STALE;
-    if (err)
-        *err = e;
-    return err_wrap(err, "describe \"%s\"", key);
+    if (whole_wait(f, s, PRIO_READER, build_set_meta, &d, SMALL_BODY, NULL, NULL, err))
+        return err_wrap(err, "describe \"%s\"", key);
+    return 0;
 }
 
 /* --- uploads left behind ---------------------------------------------------------------------- */

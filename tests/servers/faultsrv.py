@@ -18,6 +18,7 @@ SPEC = settings joined by ',':  size=N (1000)  and faults FAULT=K, each for the 
   no-sums=400|501       refuses the header that asks for it
   late=K:MS             the first K answers begin MS milliseconds late
   slow=BYTES            so many bytes a second, until somebody asks for /_fast; again from /_slow on
+  late-error            a copy, or the end of an upload, fails after "200" was sent
 PUT stores an object under any key; early=STATUS answers it before the body is read (0: never, nor is it read); chunked and close as above. POST ?uploads, PUT ?partNumber&uploadId, POST ?uploadId, DELETE as S3 does.
 GET /BUCKET?list-type=2 lists made-up buckets: flat-N (img_000000…), tree-DxF (class_DDDD/file_FFFF.jpg), deep-N, else what was PUT; minio-KIND-… the same, by a server of that name.
 Bucket circles: whatever is listed there in pages (objects, uploads, parts of one) has the same page after each.
@@ -172,6 +173,10 @@ def list_page(bucket, q, made={}):
 
 def write(r, writer, key):
     tag = {"ETag": '"%08x"' % fnv(key)}
+    told = int(settings(key.split("/")[1]).get("late-error", "0")) if "/" in key else 0
+    ends = "x-amz-copy-source" in r.headers or (r.method == "POST" and "uploadId" in r.query)
+    if ends and COUNTS[r.path] <= told:
+        return error(writer, 200, {})
     if r.method == "DELETE":
         if "uploadId" in r.query:
             UPLOADS.pop(r.query["uploadId"], None)
@@ -214,7 +219,7 @@ async def answer_early(r, reader, writer):
 
 
 def error(writer, status, s):
-    code = {503: "SlowDown", 404: "NoSuchKey", 403: "AccessDenied"}.get(status, "InvalidRequest")
+    code = {200: "InternalError", 503: "SlowDown", 404: "NoSuchKey", 403: "AccessDenied"}.get(status, "InvalidRequest")
     headers = {"Content-Type": "application/xml"}
     if "retry-after" in s:
         headers["Retry-After"] = s["retry-after"]

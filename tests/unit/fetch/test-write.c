@@ -101,6 +101,49 @@ Test(write, a_failed_upload_is_aborted)
     finish();
 }
 
+/* What failed is told by what the store says, whatever a name looks like. */
+Test(write, a_copys_name_says_nothing_of_its_failure)
+{
+    static const struct object_meta meta = {.mode = 0644};
+    static const char key[] = "s503/PreconditionFailed";
+    struct err err = {0};
+    begin();
+    cr_expect_eq(fetch_copy(engine, server.store, key, server.store, "up/any", "", &err), -1);
+    cr_expect_eq(err.class, ERR_TRANSIENT, "%s", err.msg);
+    err_clear(&err);
+    cr_expect_eq(fetch_set_meta(engine, server.store, key, "", &meta, &err), -1);
+    cr_expect_eq(err.class, ERR_TRANSIENT, "%s", err.msg);
+    finish();
+}
+
+/* S3 begins to answer a copy, and the end of an upload, before it is done: "200" and then an error.
+ */
+Test(write, what_fails_after_200_has_failed)
+{
+    static const struct object_meta meta = {.mode = 0644};
+    struct err err = {0};
+    unsigned char *data;
+    begin();
+    cr_expect_eq(fetch_copy(engine, server.store, "late-error/a", server.store, "up/any", "", &err),
+                 -1);
+    cr_expect_eq(err.class, ERR_TRANSIENT, "%s", err.msg);
+    err_clear(&err);
+    cr_expect_eq(fetch_set_meta(engine, server.store, "late-error/b", "", &meta, &err), -1);
+    cr_expect_eq(err.class, ERR_TRANSIENT, "%s", err.msg);
+    err_clear(&err);
+    cleanup_close int fd = file_of(FETCH_PUT_WHOLE, &data);
+    cr_expect_eq(fetch_put_file(engine, server.store, "late-error/c", fd, FETCH_PUT_WHOLE, &err),
+                 -1);
+    cr_expect(strstr(err.msg, "InternalError"), "%s", err.msg);
+    free(data);
+    err_clear(&err);
+    /* Once is a passing failure. */
+    cr_expect_eq(
+        fetch_copy(engine, server.store, "late-error=1/d", server.store, "up/any", "", &err), 0,
+        "%s", err.msg);
+    finish();
+}
+
 /* --- into a folder ---------------------------------------------------------------------------- */
 
 #define LONG_BYTES (41u << 20) /* some pieces, and a part of one */
