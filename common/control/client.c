@@ -195,11 +195,25 @@ static int call_once(const char *socket_path, const struct bytes *request, struc
                      struct err *err)
 {
     cleanup_close int sock = -1;
+    struct err unsent = {0};
     call->cut = false;
     if (control_connect(socket_path, &sock, err))
         return -1;
-    call->cut = control_send(sock, request, -1, err) != 0;
-    return call->cut ? -1 : read_answer(sock, call, err);
+    if (control_send(sock, request, -1, &unsent) == 0)
+        return read_answer(sock, call, err);
+    /* Whoever is turned away is told why, and the socket is closed before all was asked. */
+    if (unsent.sys == EPIPE || unsent.sys == ECONNRESET) {
+        struct err said = {0};
+        int rc = read_answer(sock, call, &said);
+        if (rc && !call->cut && err)
+            *err = said;
+        if (!call->cut)
+            return rc;
+    }
+    call->cut = true;
+    if (err)
+        *err = unsent;
+    return -1;
 }
 
 int control_call_again(const char *socket_path, const struct bytes *request, unsigned tries,

@@ -96,15 +96,17 @@ Test(wire, end_truncation_and_lies_are_told_apart)
 struct script {
     int listener;
     const char *const *answers;
+    bool turns_away;
 };
 
-/* Answers one request with the given messages. */
+/* Answers one request with the given messages; one that is turned away before it was heard. */
 static void *serve(void *p)
 {
     struct script *s = p;
     int sock = accept(s->listener, NULL, NULL);
     cleanup_bytes struct bytes msg = {0};
-    control_recv(sock, &msg, NULL, NULL);
+    if (!s->turns_away)
+        control_recv(sock, &msg, NULL, NULL);
     for (size_t i = 0; s->answers[i]; i++) {
         add(&msg, s->answers[i]);
         control_send(sock, &msg, -1, NULL);
@@ -121,8 +123,8 @@ static bool count_progress(void *arg, const struct json *progress)
     return true;
 }
 
-static int call(const char *const *answers, int64_t *progress, struct json_doc **ret,
-                struct err *err)
+static int call_with(const struct bytes *request, bool turned_away, const char *const *answers,
+                     int64_t *progress, struct json_doc **ret, struct err *err)
 {
     /* A folder path far longer than a socket address. */
     char folder[300] = "/tmp/sampan-ctl-XXXXXX";
@@ -131,15 +133,13 @@ static int call(const char *const *answers, int64_t *progress, struct json_doc *
     snprintf(folder + len, sizeof folder - len, "/%0200d", 7);
     cr_assert_eq(mkdir(folder, 0700), 0);
     cleanup_free char *path = xasprintf("%s/control.sock", folder);
-    struct script s = {.answers = answers};
+    struct script s = {.answers = answers, .turns_away = turned_away};
     cr_assert_eq(control_listen(path, &s.listener, NULL), 0);
     struct stat st;
     cr_assert(stat(path, &st) == 0 && (st.st_mode & 0777) == 0600);
     pthread_t thread;
     cr_assert_eq(pthread_create(&thread, NULL, serve, &s), 0);
-    cleanup_bytes struct bytes request = {0};
-    add(&request, "{\"op\":\"x\"}");
-    int failed = control_call(path, &request, count_progress, progress, ret, NULL, err);
+    int failed = control_call(path, request, count_progress, progress, ret, NULL, err);
     pthread_join(thread, NULL);
     close(s.listener);
     struct err gone = {0};
@@ -153,6 +153,14 @@ static int call(const char *const *answers, int64_t *progress, struct json_doc *
     folder[len] = '\0';
     rmdir(folder);
     return failed;
+}
+
+static int call(const char *const *answers, int64_t *progress, struct json_doc **ret,
+                struct err *err)
+{
+    cleanup_bytes struct bytes request = {0};
+    add(&request, "{\"op\":\"x\"}");
+    return call_with(&request, false, answers, progress, ret, err);
 }
 
 Test(client, progress_then_answer)
@@ -194,6 +202,24 @@ Test(client, refusals_keep_their_class)
             cr_assert_str_eq(err.msg, rows[i].text);
         }
     }
+}
+
+/* The request is longer than what fits between the two, so it is never said whole. */
+Test(client, who_is_turned_away_hears_why)
+{
+    static const char *const answers[] = {
+        "{\"ok\":false,\"class\":\"limit\",\"error\":\"32 clients are served already\"}", NULL};
+    static const char *const nothing[] = {NULL};
+    cleanup_bytes struct bytes request = {0};
+    int64_t progress = 0;
+    struct err err = {0};
+    for (size_t i = 0; i < 4u << 20; i++)
+        bytes_add_char(&request, ' ');
+    cr_assert_eq(call_with(&request, true, answers, &progress, NULL, &err), -1);
+    cr_expect_eq(err.class, ERR_LIMIT, "%s", err.msg);
+    cr_expect_str_eq(err.msg, "32 clients are served already");
+    cr_assert_eq(call_with(&request, true, nothing, &progress, NULL, &err), -1);
+    cr_expect(strstr(err.msg, "control socket: send"), "%s", err.msg);
 }
 
 Test(client, a_living_owner_is_not_replaced)
