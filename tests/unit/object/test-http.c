@@ -49,6 +49,10 @@ static const struct {
      "\",\"mod_time\":\"2026-11-21T13:24:12Z\",\"is_dir\":true},"
      "{\"name\":\"a\",\"size\":3,\"mod_time\":\"2026-11-21T13:24:12.25Z\",\"is_dir\":false}]",
      "s/ folder 1795267452000000000 \na 3 1795267452250000000 \n", NULL},
+    {"http://h/set", "d/", /* neither the folder itself nor the one above */
+     "[{\"name\":\"..\",\"type\":\"directory\"},{\"name\":\"./\",\"is_dir\":true},"
+     "{\"name\":\"..a\",\"size\":3}]",
+     "d/..a 3 ? \n", NULL},
     {"http://h/set", "", "[{\"name\":\"a\",", "", "not JSON"},
     {"http://h/set", "", "[{\"name\":1}]", "", "want a string"},
     {"http://h/set", "", "hello", "", "no index page"},
