@@ -295,6 +295,7 @@ static int parse_html(struct store *s, const char *prefix, const char *body, siz
     size_t prefix_len = strlen(prefix);
     bool slash = prefix_len && prefix[prefix_len - 1] != '/';
     const char *end = body + len;
+    bool closes = true; /* is there an end of a link's text? It is not sought again in vain */
     for (const char *at = body; (at = find_nocase(at, end, "<a"));) {
         const char *tag = at + 2;
         const char *tag_end = memchr(tag, '>', (size_t)(end - tag));
@@ -307,8 +308,9 @@ static int parse_html(struct store *s, const char *prefix, const char *body, siz
         if (!isspace((unsigned char)*tag) || !find_href(tag + 1, tag_end, &href, &href_len) ||
             !take_link(s, &page, href, href_len, &link))
             continue;
-        const char *text_end = find_nocase(at, end, "</a>");
-        at = text_end ? text_end + 4 : at;
+        const char *text_end = closes ? find_nocase(at, end, "</a>") : NULL;
+        closes = text_end != NULL;
+        at = closes ? text_end + 4 : at;
         const char *stop = find_nocase(at, end, "<a");
         stop = stop ? stop : end;
         if ((size_t)(stop - at) > COLUMNS_MAX)

@@ -101,6 +101,29 @@ Test(http, listings, .init = forget_environment)
     }
 }
 
+static int count_items(void *arg, const struct list_item *item, struct err *err)
+{
+    (void)item, (void)err;
+    ++*(size_t *)arg;
+    return 0;
+}
+
+/* Looking through all the rest of the page for each link would take hours. */
+Test(http, a_long_page_of_links_without_end, .init = forget_environment)
+{
+    const size_t links = 1000000;
+    struct store *s = open_store("http://h/set", NULL);
+    cleanup_bytes struct bytes page = {0}, token = {0};
+    struct err err = {0};
+    size_t n = 0;
+    for (size_t i = 0; i < links; i++)
+        bytes_addf(&page, "<a href=%zu>", i);
+    cr_expect_eq(store_parse_list(s, "", page.data, page.len, count_items, &n, &token, &err), 0,
+                 "%s", err.msg);
+    cr_expect_eq(n, links);
+    store_close(s);
+}
+
 Test(http, requests, .init = forget_environment)
 {
     struct store *s = open_store("http://h:81/set", NULL);
