@@ -19,6 +19,7 @@
 #define THREADS_MAX   64
 #define PAGE_BODY_MAX (64u << 20)
 #define LIST_BODY_MAX (2ull << 30) /* a manifest is one answer */
+#define PATH_BYTES    4096u        /* no file system takes more: what is below is not looked at */
 
 static void batch_free(struct batch *b)
 {
@@ -137,7 +138,7 @@ static int on_item(void *arg, const struct list_item *item, struct err *err)
     if (!me->first.len || strcmp(key, me->first.data) < 0)
         remember(&me->first, key, item->key_len);
     bool below = item->folder && item->key_len > strlen(s->prefix);
-    if (below && s->folders)
+    if (below && s->folders && item->key_len <= PATH_BYTES) /* one may hold itself, without end */
         listing_push(me->l, span_new(key, item->key_len, "", ""));
     if (below && s->folders && !is_tree(me->l))
         return 0; /* a common prefix is no object: its contents speak for it */

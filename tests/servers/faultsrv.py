@@ -22,6 +22,7 @@ SPEC = settings joined by ',':  size=N (1000)  and faults FAULT=K, each for the 
 PUT stores an object under any key; early=STATUS answers it before the body is read (0: never, nor is it read); chunked and close as above. POST ?uploads, PUT ?partNumber&uploadId, POST ?uploadId, DELETE as S3 does.
 GET /BUCKET?list-type=2 lists made-up buckets: flat-N (img_000000…), tree-DxF (class_DDDD/file_FFFF.jpg), deep-N, else what was PUT; minio-KIND-… the same, by a server of that name.
 Bucket circles: whatever is listed there in pages (objects, uploads, parts of one) has the same page after each.
+GET /bottomless/…/ is an index page of a folder x that is such a folder again.
 GET /_count/PATH answers how many requests /PATH had; /_peak the most requests at once;
 /_cuts how many listings began in mid-folder;
 /_open how many connections clients hold open, without the one that asks.
@@ -344,6 +345,8 @@ async def answer(r, writer):
     COUNTS[r.path] = COUNTS.get(r.path, 0) + 1
     key = r.path.lstrip("/")
     bucket = key.rstrip("/")
+    if r.path.startswith("/bottomless/"):
+        return send(writer, 200, {"Content-Type": "text/html"}, b"<html><a href=x/>x/</a></html>")
     if r.method == "GET" and bucket.startswith("circles") and r.query:
         return circle(r, writer)
     if r.method == "GET" and "list-type" in r.query:

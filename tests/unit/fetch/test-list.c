@@ -133,6 +133,24 @@ Test(list, circles_end)
     finish();
 }
 
+/* A folder that holds itself, as a link in a web server's tree may. */
+Test(list, a_folder_without_bottom_ends)
+{
+    struct err err = {0};
+    struct seen s = {0};
+    struct store *store;
+    const struct store_conf conf = {.proxy = ""};
+    char uri[100];
+    begin();
+    snprintf(uri, sizeof uri, "http://127.0.0.1:%u/bottomless/", server.port);
+    cr_assert_eq(store_open(&store, uri, &conf, &err), 0, "%s", err.msg);
+    cr_expect_eq(fetch_list(engine, store, 4, see, &s, NULL, &err), 0, "%s", err.msg);
+    cr_expect(s.n > 2000 && s.n == s.folders, "%zu", s.n); /* the longest is told of, too */
+    seen_release(&s);
+    store_close(store);
+    finish();
+}
+
 /* How many of its requests began in mid-folder. */
 static unsigned cuts_of(const char *bucket, uint64_t cut_page_ns)
 {
