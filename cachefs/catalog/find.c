@@ -41,13 +41,19 @@ static int bad_row(const struct catalog *c, const char *what, uint64_t id, struc
                    (unsigned long long)id, what);
 }
 
+static bool is_name(const char *name, size_t len)
+{
+    bool dots = name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'));
+    return !dots && !memchr(name, '\0', len) && !memchr(name, '/', len);
+}
+
 static int row_name(const struct catalog *c, sqlite3_stmt *s, struct entry *e, struct err *err)
 {
     int len = sqlite3_column_bytes(s, 2);
     const void *name = sqlite3_column_blob(s, 2);
     bool root = e->id == CATALOG_ROOT_ID;
     if (len < 0 || (size_t)len >= sizeof e->name || root != (len == 0) ||
-        (len && (memchr(name, 0, (size_t)len) || memchr(name, '/', (size_t)len))))
+        (len && !is_name(name, (size_t)len)))
         return bad_row(c, "a name that no builder writes", e->id, err);
     if (len)
         memcpy(e->name, name, (size_t)len);

@@ -370,6 +370,26 @@ Test(read, damaged_rows)
     catalog_unref(c);
 }
 
+/* Of a version that somebody else made: its digest is that of its rows. */
+Test(read, names_that_lead_elsewhere)
+{
+    const char *const names[] = {"2e", "2e2e", "2f", "2e2e2f61", "6100"};
+    struct catalog *c = many();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        cleanup_free char *file = copy_of(c, "x");
+        cleanup_free char *sql = xasprintf("UPDATE node SET name = x'%s' WHERE id = 10", names[i]);
+        struct catalog *x;
+        struct entry e;
+        struct err err = {0};
+        change(file, sql);
+        cr_assert_eq(catalog_open(&x, file, &err), 0, "%s", err.msg);
+        cr_expect_eq(catalog_get(x, 10, &e, &err), -1, "%s", names[i]);
+        cr_expect_eq(err.class, ERR_CORRUPT, "%s: %s", names[i], err.msg);
+        catalog_unref(x);
+    }
+    catalog_unref(c);
+}
+
 /* Where the index of names has the folder "z" of the root: a record of three columns. */
 static long index_of_z(const unsigned char *data, size_t len)
 {
