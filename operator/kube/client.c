@@ -26,6 +26,7 @@
 #define PUT_OFF_MAX_S  60u
 #define PUT_OFF_TRIES  5
 #define POLL_MAX_MS    600000
+#define GRACE_NS       NS_PER_S /* the library ends what is late by itself, mostly */
 
 struct call {
     struct call *next;
@@ -436,6 +437,27 @@ static bool finish_done(struct kube_client *c)
     return any;
 }
 
+/* The library does not look at the clock of a request that it holds back until another's connection
+ * is there. *wake: when the next one is late. */
+static bool end_late(struct kube_client *c, uint64_t *wake)
+{
+    bool any = false;
+    uint64_t now = clock_mono_ns();
+    for (struct call *call = c->active, *next; call; call = next) {
+        uint64_t end = call->began + call->timeout + GRACE_NS;
+        next = call->next;
+        if (call->watch)
+            continue;
+        if (now < end) {
+            *wake = end < *wake ? end : *wake;
+            continue;
+        }
+        finish(c, call, CURLE_OPERATION_TIMEDOUT);
+        any = true;
+    }
+    return any;
+}
+
 static void *client_main(void *arg)
 {
     struct kube_client *c = arg;
@@ -444,6 +466,7 @@ static void *client_main(void *arg)
         bool closing = is_closing(c); /* first: what this round finds then has been ended */
         bool any = begin_due(c, closing, &wake);
         any |= finish_done(c);
+        any |= end_late(c, &wake);
         if (any)
             continue;
         if (closing)
