@@ -281,13 +281,16 @@ int checkpoint_load(const char *dir, struct net *n, const struct checkpoint_abou
         return -1;
     for (size_t i = 0; i < count; i++) {
         struct err e = {0};
+        struct checkpoint c; /* *ret is set by a whole one alone: else training begins anew */
         if (!all[i].done) {
             log_warn(log, "%s/%s is passed over: it was never finished", dir, all[i].name);
             continue;
         }
         cleanup_free char *path = xasprintf("%s/%s", dir, all[i].name);
-        if (load_place(path, n, about, ret, &e) == 0)
+        if (load_place(path, n, about, &c, &e) == 0) {
+            *ret = c;
             return 1;
+        }
         if (!is_of_contents(&e)) /* going on from an older one would in the end remove it */
             return err_set(
                 err, e.class,

@@ -207,7 +207,8 @@ Test(checkpoint, layout_is_paddles)
     teardown(&w);
 }
 
-/* Each way of being torn: the one before it is taken, and the log says why. */
+/* Each way of being torn: the one before it is taken, and the log says why. Where there is none
+ * before it, nothing of it is: training begins anew from its begin. */
 Test(checkpoint, torn_ones_are_passed_over)
 {
     static const struct {
@@ -246,6 +247,11 @@ Test(checkpoint, torn_ones_are_passed_over)
         cr_expect(c.pass == 1 && holds(w.n, 1), "row %zu", i);
         cr_expect(logged(&w, "pass-00001 is passed over: ") && logged(&w, rows[i].why),
                   "row %zu: %s", i, w.text);
+        cleanup_free char *before = path(&w, "pass-00000/done");
+        cr_assert_eq(unlink(before), 0);
+        c = (struct checkpoint){.seed = 7};
+        cr_expect_eq(load(&w, &c, &err), 0, "row %zu: %s", i, err.msg);
+        cr_expect(c.seed == 7 && c.pass == 0 && c.step == 0, "row %zu: pass %d", i, (int)c.pass);
         teardown(&w);
     }
 }
