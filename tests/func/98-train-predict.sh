@@ -10,6 +10,8 @@ TRAIN="$SAMPAN_BUILD/bin/sampan-train"
 make_ratings "$T/ratings"
 "$TRAIN" --model recommender --data "$T/ratings" --batch-size 50 --epochs 2 --device cpu --save-dir "$T/movies" \
     --log_level error 2>"$T/why" || fail "$(cat "$T/why")"
+"$TRAIN" --model recommender --data synthetic:200,2 --batch_size 50 --device cpu --save_dir "$T/made-up" --log_level error \
+    2>"$T/why" || fail "$(cat "$T/why")"
 
 "$PYTHON" - "$TRAIN" "$SRC" "$T" <<'END' || exit 1
 import json
@@ -145,6 +147,16 @@ for wrong, where in (({**known, "user": 1 << 30}, "user"), ({**known, "gender": 
     assert status == 400 and where in got["error"], (where, got)
 assert movies.predict(picture, "image/jpeg")[0] == 400
 movies.end()
+
+made_up = Server(top / "made-up")  # it has seen fewer ages, jobs and words than MovieLens has
+plain = {"user": 1, "movie": 2, "gender": "F", "age": 19, "job": 1}
+status, got = made_up.predict({"instances": [plain]})
+assert status == 200 and abs(got["predictions"][0]["rating"]) < 5.001, got
+for more, where in (({"age": 120}, "age: row 15 of a table that has 7"), ({"job": 31}, "job: row 31"),
+                    ({"title": " ".join(f"word{i}" for i in range(9))}, "title"), ({"genres": "|".join("abcdef")}, "genres")):
+    status, got = made_up.predict({"instances": [plain, {**plain, **more}]})
+    assert status == 400 and f"instances[1]: {where}" in got["error"], (where, got)
+made_up.end()
 END
 
 refused() { # EXIT WORDS DIR

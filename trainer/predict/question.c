@@ -51,6 +51,24 @@ static int take_row(const struct predictor *p, const struct json *row, float *to
 
 /* --- ratings ---------------------------------------------------------------------------------- */
 
+/* A model of other data than MovieLens' (synthetic:) knows fewer ages, jobs and words. */
+static int check_rows(const struct predictor *p, int32_t *const *ids, size_t at, struct err *err)
+{
+    static const char *const names[N_MOVIE_IDS] = {"user",  "gender", "age",  "job",
+                                                   "movie", "genres", "title"};
+    for (int i = 0; i < N_MOVIE_IDS; i++) {
+        size_t width = (size_t)net_ids_width(p->n, i);
+        int rows = p->about.shape.rows[i];
+        for (size_t k = at * width; k < (at + 1) * width; k++)
+            if (ids[i][k] >= rows)
+                return err_set(err, ERR_USAGE,
+                               "%s: row %d of a table that has %d (was the model made of "
+                               "MovieLens' files?)",
+                               names[i], ids[i][k], rows);
+    }
+    return 0;
+}
+
 /* MovieLens' own fields; the last three may be left out. */
 static int take_rating(const struct predictor *p, const struct json *one, int32_t *const *ids,
                        size_t at, struct err *err)
@@ -78,7 +96,7 @@ static int take_rating(const struct predictor *p, const struct json *one, int32_
                                     .title = title_words,
                                     .genres = genre_words};
     rating_ids(&f, ids, at);
-    return 0;
+    return check_rows(p, ids, at, err);
 }
 
 /* --- what is asked ---------------------------------------------------------------------------- */
