@@ -7,6 +7,7 @@
 #include "backend.h"
 #include "model.h"
 #include "options.h"
+#include "ps-wire.h"
 
 #define AT(field) offsetof(struct options, field)
 #define INT(field_, dflt_, min_, max_, help_)                                               \
@@ -182,6 +183,8 @@ static int check(struct options *o, struct err *err)
         one_of("progress", o->progress, "auto", "no", "yes", err) ||
         one_of("log_format", o->log_format, "text", "json", NULL, err) || check_folders(o, err))
         return -1;
+    if (strlen(o->comment) >= PS_NAME) /* what is cut off would never be the server's */
+        return err_set(err, ERR_USAGE, "--comment: longer than %d letters", PS_NAME - 1);
     if (o->use_gpu >= 0)
         o->device = o->use_gpu ? "cuda" : "cpu";
     return 0;

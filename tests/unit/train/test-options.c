@@ -105,6 +105,8 @@ Test(options, refused)
         {"data", "data: an option without its name"},
         {"--save_dir=", "--save_dir: empty: want a folder"},
         {"--test_data=", "--test_data: empty: want a folder"},
+        {"--comment=a-name-of-64-letters-123456789-123456789-123456789-123456789-123",
+         "--comment: longer than 63 letters"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *const words[] = {rows[i].word, NULL};
