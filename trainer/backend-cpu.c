@@ -23,6 +23,16 @@ static void cpu_close(struct backend *b)
     free(c);
 }
 
+/* Of OpenMP's settings each thread has its own. */
+static void cpu_enter(struct backend *b)
+{
+#ifdef _OPENMP
+    omp_set_num_threads(cpu_of(b)->threads);
+#else
+    (void)b;
+#endif
+}
+
 static int cpu_alloc(struct backend *b, size_t n, void **ret, struct err *err)
 {
     (void)b;
@@ -241,6 +251,7 @@ static const struct backend_ops ops = {
     .name = "cpu",
     .host = true,
     .close = cpu_close,
+    .enter = cpu_enter,
     .describe = cpu_describe,
     .alloc = cpu_alloc,
     .alloc_values = cpu_alloc_values,
@@ -285,13 +296,11 @@ int backend_cpu(struct backend **ret, int threads, struct err *err)
 {
     if (threads < 1 || threads > 1024)
         return err_set(err, ERR_USAGE, "--trainer_count: %d: want 1 to 1024 threads", threads);
-#ifdef _OPENMP
-    omp_set_num_threads(threads);
-#endif
     openblas_set_num_threads(threads);
     struct cpu *c = xcalloc(1, sizeof *c);
     c->base.ops = &ops;
     c->threads = threads;
+    cpu_enter(&c->base);
     *ret = &c->base;
     return 0;
 }

@@ -140,6 +140,13 @@ static void cuda_close(struct backend *b)
     free(c);
 }
 
+/* Kernels are started in the context of the calling thread, which has none at first. */
+static void cuda_enter(struct backend *b)
+{
+    struct cuda *c = cuda_of(b);
+    cuda_ok(c, c->lib.cudaSetDevice(c->o.device), "take the device");
+}
+
 static int refused(struct cuda *c, int code, const char *what, struct err *err)
 {
     return err_set(err, code == CUDA_E_MEMORY ? ERR_LIMIT : ERR_FAILED,
@@ -221,6 +228,7 @@ static void cuda_describe(const struct backend *b, char *out, size_t size)
 static const struct backend_ops ops = {
     .name = "cuda",
     .close = cuda_close,
+    .enter = cuda_enter,
     .describe = cuda_describe,
     .alloc = cuda_alloc,
     .alloc_values = cuda_alloc_values,

@@ -5,7 +5,8 @@
  * and is the device's: only put() and get() move bytes between it and the host (on the CPU both are
  * a memcpy and a buffer may be read directly after sync()). Operations are queued in order and
  * return nothing: the first failure stays with the backend, and the next sync() returns it; what
- * was queued after it has no meaning. One thread calls a backend.
+ * was queued after it has no meaning. One thread at a time calls a backend; one that did not open
+ * it begins with enter().
  *
  * Layouts: matrices are row-major; images are NHWC; filters are [K][R][S][C]. No operation adds to
  * its output unless it says so. All are deterministic: the same inputs, the same number of threads
@@ -53,6 +54,8 @@ struct backend_ops {
     const char *name;
     bool host; /* its memory is the host's: pointers may be read and written after sync() */
     void (*close)(struct backend *b);
+    /* What is a thread's own is made this one's, too: the device, how many threads compute. */
+    void (*enter)(struct backend *b);
     void (*describe)(const struct backend *b, char *out, size_t size);
 
     /* Zeroed memory for `n` floats (or 32-bit integers). ERR_LIMIT: the device has no room. */

@@ -12,10 +12,13 @@ make_ratings "$T/ratings"
     --log_level error 2>"$T/why" || fail "$(cat "$T/why")"
 "$TRAIN" --model recommender --data synthetic:200,2 --batch_size 50 --device cpu --save_dir "$T/made-up" --log_level error \
     2>"$T/why" || fail "$(cat "$T/why")"
+"$TRAIN" --model resnet18 --image 32 --data synthetic:8,3 --batch_size 4 --device cpu --save_dir "$T/net" --log_level error \
+    2>"$T/why" || fail "$(cat "$T/why")"
 
 "$PYTHON" - "$TRAIN" "$SRC" "$T" <<'END' || exit 1
 import json
 import math
+import os
 import pathlib
 import random
 import re
@@ -31,8 +34,8 @@ train, source, top = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.ar
 
 
 class Server:
-    def __init__(self, checkpoint):
-        self.p = subprocess.Popen([train, "predict", "--checkpoint", str(checkpoint), "--listen", "127.0.0.1:0"],
+    def __init__(self, checkpoint, *words):
+        self.p = subprocess.Popen([train, "predict", "--checkpoint", str(checkpoint), "--listen", "127.0.0.1:0", *words],
                                   stderr=subprocess.PIPE, text=True)
         for line in self.p.stderr:
             ready = re.search(r"ready port=(\d+)", line)
@@ -157,6 +160,13 @@ for more, where in (({"age": 120}, "age: row 15 of a table that has 7"), ({"job"
     status, got = made_up.predict({"instances": [plain, {**plain, **more}]})
     assert status == 400 and f"instances[1]: {where}" in got["error"], (where, got)
 made_up.end()
+
+alone = Server(top / "net", "--threads", "1")
+tasks = pathlib.Path(f"/proc/{alone.p.pid}/task")
+before = len(os.listdir(tasks))
+status, got = alone.predict({"instances": [[7] * (32 * 32 * 3)] * 8})
+assert status == 200 and len(os.listdir(tasks)) == before, (got, before, len(os.listdir(tasks)))
+alone.end()
 END
 
 refused() { # EXIT WORDS DIR

@@ -132,6 +132,7 @@ int predictor_run(struct predictor *p, const struct net_batch *in, float *out, s
     all.labels = labels;
     all.targets = targets;
     ACQUIRE(&p->lock);
+    ops->enter(p->b); /* requests come on threads of the server's */
     for (size_t at = 0; at < in->n; at += p->batch) {
         size_t n = in->n - at < p->batch ? in->n - at : p->batch;
         const struct net_batch some = part(p, &all, at, n);

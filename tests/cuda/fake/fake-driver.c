@@ -51,10 +51,15 @@ int cudaRuntimeGetVersion(int *version)
     return 0;
 }
 
+static _Thread_local bool has_context;
+
 int cudaSetDevice(int device)
 {
     FAULT();
-    return device < fake.devices ? 0 : 101;
+    if (device >= fake.devices)
+        return 101;
+    has_context = true;
+    return 0;
 }
 
 int cudaDeviceGetAttribute(int *ret, int what, int device)
@@ -157,6 +162,8 @@ int cuModuleLoadData(struct CUmod_st **ret, const void *image)
 {
     char want[16];
     FAULT();
+    if (!has_context)
+        return NO_CONTEXT;
     snprintf(want, sizeof want, "sm_%d%d ", fake.major, fake.minor);
     if (strncmp(image, want, strlen(want)) != 0)
         return 209; /* no binary for this GPU */
@@ -209,6 +216,8 @@ int cuLaunchKernel(struct CUfunc_st *f, unsigned gx, unsigned gy, unsigned gz, u
     (void)shared;
     (void)extra;
     FAULT();
+    if (!has_context)
+        return NO_CONTEXT;
     struct launch l = {.kernel = &f->kernel, .grid = {gx, gy, gz}, .block = {bx, by, bz}};
     if (!gx || !gy || !gz || bx * by * bz == 0 || bx * by * bz > 1024)
         return INVALID;

@@ -6,6 +6,7 @@
  *    only as far as an event demands: what was not ordered is not done. (`eager_feeds`: all streams
  *    but the first made run at once as far as events let them: what ran too early shows.)
  *  - pinned sources are read when the copy runs, not when it is queued;
+ *  - a thread that has not taken the device cannot start kernels;
  *  - new memory is full of 0xA5, and its sum is bounded;
  *  - calls that a recording forbids fail.
  *

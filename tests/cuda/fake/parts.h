@@ -9,6 +9,7 @@
 #define NOT_READY     600
 #define NOT_PERMITTED 800 /* in a recording */
 #define INVALID       1
+#define NO_CONTEXT    201 /* CUDA_ERROR_INVALID_CONTEXT */
 
 extern struct fake_state fake;
 

@@ -2,6 +2,7 @@
  * is free to choose, from recordings as without them, without a copy too many. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
@@ -251,6 +252,40 @@ Test(cuda, same_bits_in_every_order)
         free_end(&got);
     }
     free_end(&want);
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+struct turn {
+    struct backend *b;
+    float *y;
+};
+
+static void *take_turn(void *arg)
+{
+    const struct turn *t = arg;
+    t->b->ops->enter(t->b);
+    t->b->ops->fill(t->b, t->y, 1000, 3);
+    return NULL;
+}
+
+/* A predictor's requests come on any thread. */
+Test(cuda, threads_take_turns)
+{
+    static const struct way way = {.precision = PRECISION_FP32};
+    struct backend *b = cuda(&way);
+    struct err err = {0};
+    void *y = NULL;
+    pthread_t other;
+    cr_assert_eq(b->ops->alloc(b, 1000, &y, &err), 0, "%s", err.msg);
+    struct turn turn = {b, y};
+    cr_assert_eq(pthread_create(&other, NULL, take_turn, &turn), 0);
+    pthread_join(other, NULL);
+    float *got = copy_of(b, y, 1000);
+    cr_expect(got[0] == 3 && got[999] == 3, "%g", (double)got[0]);
+    free(got);
+    b->ops->release(b, y);
+    backend_close(b);
 }
 
 /* --- ranks ------------------------------------------------------------------------------------ */
