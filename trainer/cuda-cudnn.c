@@ -16,7 +16,7 @@ struct cuda_dnn {
     struct cudnn_way forward, grad_x, grad_w;
 };
 
-#define WAYS 8
+#define WAYS 16 /* at least as many as there are: each algorithm, with and without tensor cores */
 
 static int describe(struct cuda *c, struct cuda_dnn *d, const struct conv_shape *s)
 {
@@ -45,11 +45,14 @@ static int describe(struct cuda *c, struct cuda_dnn *d, const struct conv_shape 
     return code;
 }
 
-/* The first way that works and is exact from run to run. */
-static bool choose(const struct cudnn_way *ways, int n, struct cudnn_way *ret)
+/* The first way that works and is exact from run to run; in floats, if nothing else was asked for.
+ */
+static bool choose(const struct cuda *c, const struct cudnn_way *ways, int n, struct cudnn_way *ret)
 {
+    bool exact = c->o.precision == PRECISION_FP32 && c->major >= 8; /* before, there is no TF32 */
     for (int i = 0; i < n; i++)
-        if (ways[i].status == 0 && ways[i].same_bits == CUDNN_SAME_BITS) {
+        if (ways[i].status == 0 && ways[i].same_bits == CUDNN_SAME_BITS &&
+            (!exact || ways[i].math == CUDNN_FMA)) {
             *ret = ways[i];
             return true;
         }
@@ -62,15 +65,15 @@ static bool choose_all(struct cuda *c, struct cuda_dnn *d)
     struct cudnn_way ways[WAYS];
     int n = 0;
     if (l->cudnnGetConvolutionForwardAlgorithm(c->dnn, d->x, d->w, d->conv, d->y, WAYS, &n, ways) ||
-        !choose(ways, n, &d->forward))
+        !choose(c, ways, n, &d->forward))
         return false;
     if (l->cudnnGetConvolutionBackwardDataAlgorithm(c->dnn, d->w, d->y, d->conv, d->x, WAYS, &n,
                                                     ways) ||
-        !choose(ways, n, &d->grad_x))
+        !choose(c, ways, n, &d->grad_x))
         return false;
     return l->cudnnGetConvolutionBackwardFilterAlgorithm(c->dnn, d->x, d->y, d->conv, d->w, WAYS,
                                                          &n, ways) == 0 &&
-           choose(ways, n, &d->grad_w);
+           choose(c, ways, n, &d->grad_w);
 }
 
 struct cuda_dnn *cuda_dnn_new(struct cuda *c, const struct conv_shape *s)
@@ -99,10 +102,18 @@ void cuda_dnn_free(struct cuda *c, struct cuda_dnn *d)
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-static void check(struct cuda *c, int code)
+static bool check(struct cuda *c, int code)
 {
     if (code)
         cuda_fail(c, ERR_FAILED, "a convolution", c->lib.cudnnGetErrorString(code));
+    return code == 0;
+}
+
+/* A way is one of computing (`how`) and of multiplying (`math`): the memory that it needs is known
+ * of both together, and the three directions share a descriptor. */
+static bool take(struct cuda *c, struct cuda_dnn *d, const struct cudnn_way *way)
+{
+    return !cuda_failed(c) && check(c, c->lib.cudnnSetConvolutionMathType(d->conv, way->math));
 }
 
 static const float one = 1, zero;
@@ -111,7 +122,7 @@ void cuda_dnn_forward(struct cuda *c, struct cuda_dnn *d, const float *x, const 
 {
     const void *filters = cuda_as_values(c, ROOM_RIGHT, w, d->filters);
     void *room = cuda_room(c, ROOM_CUDNN, d->forward.memory);
-    if (!cuda_failed(c))
+    if (take(c, d, &d->forward))
         check(c, c->lib.cudnnConvolutionForward(c->dnn, &one, d->x, x, d->w, filters, d->conv,
                                                 d->forward.how, room, d->forward.memory, &zero,
                                                 d->y, y));
@@ -121,7 +132,7 @@ void cuda_dnn_grad_x(struct cuda *c, struct cuda_dnn *d, const float *w, const f
 {
     const void *filters = cuda_as_values(c, ROOM_RIGHT, w, d->filters);
     void *room = cuda_room(c, ROOM_CUDNN, d->grad_x.memory);
-    if (!cuda_failed(c))
+    if (take(c, d, &d->grad_x))
         check(c, c->lib.cudnnConvolutionBackwardData(c->dnn, &one, d->w, filters, d->y, dy, d->conv,
                                                      d->grad_x.how, room, d->grad_x.memory, &zero,
                                                      d->x, dx));
@@ -132,7 +143,7 @@ void cuda_dnn_grad_w(struct cuda *c, struct cuda_dnn *d, const float *x, const f
 {
     void *out = c->half ? cuda_room(c, ROOM_OUT, d->filters * cuda_value_size(c)) : dw;
     void *room = cuda_room(c, ROOM_CUDNN, d->grad_w.memory);
-    if (cuda_failed(c))
+    if (!take(c, d, &d->grad_w))
         return;
     check(c, c->lib.cudnnConvolutionBackwardFilter(c->dnn, &one, d->x, x, d->y, dy, d->conv,
                                                    d->grad_w.how, room, d->grad_w.memory, &zero,

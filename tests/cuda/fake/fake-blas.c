@@ -140,7 +140,7 @@ struct cudnnFilterStruct {
     int type, k, c, h, w;
 };
 struct cudnnConvolutionStruct {
-    int pad, stride;
+    int pad, stride, math;
 };
 
 size_t cudnnGetVersion(void)
@@ -209,7 +209,7 @@ int cudnnSetFilter4dDescriptor(struct cudnnFilterStruct *f, int type, int format
 int cudnnSetConvolution2dDescriptor(struct cudnnConvolutionStruct *c, int pad_h, int pad_w, int u,
                                     int v, int dh, int dw, int mode, int compute)
 {
-    *c = (struct cudnnConvolutionStruct){pad_h, u};
+    *c = (struct cudnnConvolutionStruct){pad_h, u, 0};
     return pad_h == pad_w && u == v && dh == 1 && dw == 1 && mode == CUDNN_CROSS &&
                    compute == CUDNN_FLOAT
                ? 0
@@ -218,18 +218,26 @@ int cudnnSetConvolution2dDescriptor(struct cudnnConvolutionStruct *c, int pad_h,
 
 int cudnnSetConvolutionMathType(struct cudnnConvolutionStruct *c, int math)
 {
-    (void)c;
-    (void)math;
+    c->math = math;
     return 0;
 }
 
 /* --- cuDNN: ways ------------------------------------------------------------------------------ */
 
-/* The fastest way is one whose bits change from run to run: nobody here may take it. */
-static int ways(int want, int *got, struct cudnn_way *ret)
+#define PLAIN 0 /* CUDNN_DEFAULT_MATH */
+#define FAST  4096
+#define SLOW  8192
+
+/* The fastest way is one whose bits change from run to run: nobody here may take it. Tensor cores
+ * may be used, and are not by the way that is slower and needs more memory: GRAD_X has only that.
+ */
+static int ways(int want, int *got, struct cudnn_way *ret, const struct cudnnConvolutionStruct *c,
+                bool slow)
 {
-    struct cudnn_way all[] = {{.how = 7, .same_bits = 0, .memory = 64},
-                              {.how = 1, .same_bits = CUDNN_SAME_BITS, .memory = 4096}};
+    int math = c->math == CUDNN_TENSOR_MATH && slow ? PLAIN : c->math;
+    struct cudnn_way all[] = {
+        {.how = 7, .same_bits = 0, .memory = 64, .math = c->math},
+        {.how = 1, .same_bits = CUDNN_SAME_BITS, .memory = slow ? SLOW : FAST, .math = math}};
     *got = want < 2 ? want : 2;
     memcpy(ret, all, (size_t)*got * sizeof *ret);
     return 0;
@@ -241,8 +249,8 @@ int cudnnGetConvolutionForwardAlgorithm_v7(struct cudnnContext *h, struct cudnnT
                                            struct cudnnTensorStruct *y, int want, int *got,
                                            struct cudnn_way *ret)
 {
-    (void)h, (void)x, (void)w, (void)c, (void)y;
-    return ways(want, got, ret);
+    (void)h, (void)x, (void)w, (void)y;
+    return ways(want, got, ret, c, false);
 }
 
 int cudnnGetConvolutionBackwardDataAlgorithm_v7(struct cudnnContext *h, struct cudnnFilterStruct *w,
@@ -251,8 +259,8 @@ int cudnnGetConvolutionBackwardDataAlgorithm_v7(struct cudnnContext *h, struct c
                                                 struct cudnnTensorStruct *dx, int want, int *got,
                                                 struct cudnn_way *ret)
 {
-    (void)h, (void)w, (void)dy, (void)c, (void)dx;
-    return ways(want, got, ret);
+    (void)h, (void)w, (void)dy, (void)dx;
+    return ways(want, got, ret, c, true);
 }
 
 int cudnnGetConvolutionBackwardFilterAlgorithm_v7(struct cudnnContext *h,
@@ -262,8 +270,8 @@ int cudnnGetConvolutionBackwardFilterAlgorithm_v7(struct cudnnContext *h,
                                                   struct cudnnFilterStruct *dw, int want, int *got,
                                                   struct cudnn_way *ret)
 {
-    (void)h, (void)x, (void)dy, (void)c, (void)dw;
-    return ways(want, got, ret);
+    (void)h, (void)x, (void)dy, (void)dw;
+    return ways(want, got, ret, c, false);
 }
 
 /* --- cuDNN: computing ------------------------------------------------------------------------- */
@@ -345,8 +353,10 @@ static bool run_convolution(void *payload)
 static int convolve(struct cudnnContext *h, struct convolution *v, int how, const void *room,
                     size_t n)
 {
-    if (how != 1 || n < 4096 || !fake_is_device(room, n) || !fake_is_device(v->xp, 1) ||
-        !fake_is_device(v->wp, 1) || !fake_is_device(v->yp, 1) || v->x.type != v->w.type) {
+    bool slow = v->direction == GRAD_X, plain = v->c.math == PLAIN;
+    if (how != 1 || n < (slow ? SLOW : FAST) || (v->c.math != CUDNN_FMA && plain != slow) ||
+        !fake_is_device(room, n) || !fake_is_device(v->xp, 1) || !fake_is_device(v->wp, 1) ||
+        !fake_is_device(v->yp, 1) || v->x.type != v->w.type) {
         fake.wrong++;
         return 3;
     }
