@@ -125,13 +125,28 @@ static int allocate_input(struct net *n, struct input *in, struct err *err)
     return own_ids(n, n->batch, &in->labels, err) || own_floats(n, n->batch, &in->targets, err);
 }
 
+/* Pooling keeps places within a value, and libraries of convolutions count in it, as int32_t. */
+static int check_batch(const struct net *n, size_t largest, struct err *err)
+{
+    size_t most = INT32_MAX / (largest ? largest : 1);
+    if (n->batch <= most)
+        return 0;
+    return err_set(err, ERR_LIMIT,
+                   "a batch of %zu: a layer makes %zu numbers of each sample, of which at most %zu "
+                   "samples fit (a smaller --batch_size, or --image)",
+                   n->batch, largest, most);
+}
+
 int net_allocate(struct net *n, struct err *err)
 {
     size_t largest = 0;
+    for (size_t i = 0; i < n->n_values; i++)
+        largest = n->values[i].size > largest ? n->values[i].size : largest;
+    if (check_batch(n, largest, err))
+        return -1;
     n->image = -1;
     for (size_t i = 0; i < n->n_values; i++) {
         struct value *v = &n->values[i];
-        largest = v->size > largest ? v->size : largest;
         if (own_values(n, v->size * n->batch, &v->data, err))
             return -1;
         if (n->layers[v->maker].kind == LAYER_IMAGE) {

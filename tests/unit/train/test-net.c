@@ -268,6 +268,21 @@ Test(net, same_bits_twice)
     }
 }
 
+/* Places in a value are int32_t: a batch beyond them is refused before memory is taken. */
+Test(net, a_batch_of_too_many_numbers)
+{
+    struct backend *b = cpu(1);
+    struct net *n = net_new(b, "wide");
+    struct err err = {0};
+    net_softmax_loss(n, net_dense(n, net_maxpool(n, net_image(n, 64, 64, 64), 2, 2, 0), 2), 0);
+    cr_expect_eq(net_finish(n, 8192, 1, &err), -1); /* 2^31 */
+    cr_expect_eq(err.class, ERR_LIMIT);
+    cr_expect(strstr(err.msg, "a batch of 8192: ") && strstr(err.msg, "at most 8191 "), "%s",
+              err.msg);
+    net_free(n);
+    backend_close(b);
+}
+
 Test(net, weights_start_from_seed_and_name)
 {
     struct err err = {0};
