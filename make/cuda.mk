@@ -4,7 +4,7 @@
 #   abi       our declarations against the vendor's headers    (wheels of PyPI, or CUDA_WHEELS=FOLDER)
 #   kernels   machine code for sm_80 and sm_90 by the real NVRTC            (the same)
 #   run       the same training on the CPU and on the GPU, then resnet50 on the GPU alone, in fp32
-#             and bf16; beside PyTorch where python3 has it                 (a GPU)
+#             and bf16, and of pictures from a mount; beside PyTorch where python3 has it  (a GPU)
 #
 # The wheels go below build/ and are used for these checks alone.
 
@@ -44,5 +44,5 @@ $(FAKE_CUDA): $(FAKE_CUDA_OBJS)
 $(BUILD)/unit/train: | $(FAKE_CUDA)
 
 .PHONY: cuda
-cuda: $(BUILD)/bin/sampan-train $(BUILD)/tools/compile-kernels
+cuda: $(BUILD)/bin/sampan-train $(BUILD)/tools/compile-kernels $(BUILD)/bin/sampan $(BUILD)/tools/make-pictures
 	@tests/cuda/check.sh $(CUDA_WHEELS) $(BUILD)

@@ -15,13 +15,16 @@
 
 #define NOISE      2.0f
 #define MOVIE_ROWS 60
+#define WORTH      (1u << 19) /* numbers that are worth waking threads for: a millisecond's */
 
 struct synthetic {
     struct batches base;
     struct dealer dealer;
     enum model_data kind;
     uint64_t seed;
-    size_t picture; /* numbers of one */
+    size_t most;                 /* samples of a batch */
+    size_t picture;              /* numbers of one */
+    struct loader_memory memory; /* where pictures lie; without alloc: plain memory */
     float *x, *targets;
     int32_t *labels, *ids[N_MOVIE_IDS];
     uint64_t *numbers;
@@ -70,6 +73,8 @@ static int next(struct batches *b, struct net_batch *ret, struct err *err)
     (void)err;
     struct synthetic *s = (struct synthetic *)b;
     size_t n = dealer_next(&s->dealer, s->numbers);
+    /* On all cores that compute: a GPU takes a batch in less time than one core makes it. */
+#pragma omp parallel for if (s->kind == MODEL_PICTURES && n * s->picture > WORTH)
     for (size_t i = 0; i < n; i++)
         (s->kind == MODEL_PICTURES ? picture : rating)(s, i, s->numbers[i]);
     *ret = (struct net_batch){.n = n, .x = s->x, .labels = s->labels, .targets = s->targets};
@@ -88,11 +93,19 @@ static void figures(struct batches *b, struct batch_figures *ret)
     *ret = (struct batch_figures){.left = dealer_batches(&((struct synthetic *)b)->dealer)};
 }
 
+static size_t picture_bytes(const struct synthetic *s) /* of a batch */
+{
+    return s->most * s->picture * sizeof *s->x;
+}
+
 static void synthetic_close(struct batches *b)
 {
     struct synthetic *s = (struct synthetic *)b;
     dealer_release(&s->dealer);
-    free(s->x);
+    if (s->x && s->memory.alloc)
+        s->memory.free(s->memory.arg, s->x, picture_bytes(s));
+    else
+        free(s->x);
     free(s->targets);
     free(s->labels);
     for (int i = 0; i < N_MOVIE_IDS; i++)
@@ -108,6 +121,19 @@ static const struct batches_ops ops = {begin, next, token, figures,        NULL,
 static size_t machine_memory(void)
 {
     return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static int take_room(struct synthetic *s, const struct batch_options *o, struct err *err)
+{
+    size_t bytes = picture_bytes(s);
+    if (s->memory.alloc)
+        return (s->x = s->memory.alloc(s->memory.arg, bytes, err)) ? 0 : -1;
+    if (bytes < machine_memory() && (s->x = calloc(1, bytes)))
+        return 0;
+    return err_set(
+        err, ERR_LIMIT,
+        "%s: no room for batches of %zu MiB (a smaller --batch_size or --image needs less)",
+        batch_option(o), bytes >> 20);
 }
 
 int batch_synthetic(struct batches **ret, enum model_data kind, const struct batch_options *o,
@@ -130,16 +156,12 @@ int batch_synthetic(struct batches **ret, enum model_data kind, const struct bat
     s->numbers = xcalloc(o->batch, sizeof *s->numbers);
     s->labels = xcalloc(o->batch, sizeof *s->labels);
     s->targets = xcalloc(o->batch, sizeof *s->targets);
-    size_t bytes = o->batch * s->picture * sizeof *s->x;
-    if (kind == MODEL_PICTURES && bytes < machine_memory())
-        s->x = calloc(1, bytes);
+    s->most = o->batch;
+    s->memory = o->memory;
+    if (kind == MODEL_PICTURES)
+        failed = take_room(s, o, err);
     for (int i = 0; i < N_MOVIE_IDS; i++)
         s->ids[i] = xcalloc(o->batch * MOVIE_TITLE_MAX, sizeof *s->ids[i]);
-    if (kind == MODEL_PICTURES && !s->x)
-        failed = err_set(
-            err, ERR_LIMIT,
-            "%s: no room for batches of %zu MiB (a smaller --batch_size or --image needs less)",
-            batch_option(o), bytes >> 20);
     if (failed || dealer_init(&s->dealer, o, samples, err)) {
         synthetic_close(&s->base);
         return -1;

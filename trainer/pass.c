@@ -246,7 +246,7 @@ static int take_batch(struct run *r, struct net_batch *in, uint64_t *wait, struc
     }
     r->looked = false;
     *in = r->ahead;
-    *wait = r->ahead_wait;
+    *wait = 0; /* it was waited for in the step before */
     if (r->ahead_got < 0 && err)
         *err = r->ahead_err;
     return r->ahead_got;
@@ -424,7 +424,7 @@ static int advance(struct run *r, struct err *err)
     show_picture(r, &in);
     if (step(r, &in, sums, err))
         return -1;
-    tell(r, sums, wait, clock_mono_ns() - start);
+    tell(r, sums, wait + r->ahead_wait, clock_mono_ns() - start);
     return 1;
 }
 

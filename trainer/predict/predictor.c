@@ -69,7 +69,7 @@ static int load_newest(struct predictor *p, const struct predict_options *o, str
 int predictor_open(struct predictor **ret, const struct predict_options *o, struct log *log,
                    struct err *err)
 {
-    char why[160] = "";
+    char why[160] = "", what[160];
     const struct backend_options bo = {.device = o->device,
                                        .precision = o->precision,
                                        .threads = o->threads ? (int)o->threads
@@ -83,6 +83,8 @@ int predictor_open(struct predictor **ret, const struct predict_options *o, stru
     }
     if (why[0])
         log_info(log, "on the CPU: %s", why);
+    backend_describe(p->b, what, sizeof what);
+    log_info(log, "computes on %s", what);
     *ret = p;
     return 0;
 }
