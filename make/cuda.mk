@@ -42,6 +42,7 @@ $(FAKE_CUDA): $(FAKE_CUDA_OBJS)
 	@echo "  LD    $@"
 	@$(CC) -shared $(filter-out -pie,$(LDFLAGS)) -o $@ $^ $(shell pkg-config --libs openblas) -lm
 $(BUILD)/unit/train: | $(FAKE_CUDA)
+tools: $(FAKE_CUDA)
 
 .PHONY: cuda
 cuda: $(BUILD)/bin/sampan-train $(BUILD)/tools/compile-kernels $(BUILD)/bin/sampan $(BUILD)/tools/make-pictures
