@@ -63,7 +63,8 @@ static int cuda_sync(struct backend *b, struct err *err)
 static bool cuda_busy(struct backend *b)
 {
     struct cuda *c = cuda_of(b);
-    return c->lib.cudaStreamQuery(c->streams[LANE_COMPUTE]) == CUDA_E_NOT_READY;
+    return cuda_ranks_busy(c) ||
+           c->lib.cudaStreamQuery(c->streams[LANE_COMPUTE]) == CUDA_E_NOT_READY;
 }
 
 static void after(struct cuda *c, enum lane lane, struct CUevent_st *e)
@@ -114,11 +115,13 @@ static void cuda_use_end(struct backend *b, int set)
 static void cuda_close(struct backend *b)
 {
     struct cuda *c = cuda_of(b);
+    if (cuda_failed(c))
+        cuda_abort_ranks(c);
     for (int i = 0; i < N_LANES; i++)
         if (c->streams[i])
             (void)c->lib.cudaStreamSynchronize(c->streams[i]);
     if (c->ranks)
-        (void)(cuda_failed(c) ? c->lib.ncclCommAbort : c->lib.ncclCommDestroy)(c->ranks);
+        (void)c->lib.ncclCommDestroy(c->ranks);
     if (c->lib.has[CUDA_RUNTIME]) {
         cuda_forget_recordings(c);
         cuda_conv_free(c);

@@ -79,7 +79,7 @@ struct backend_ops {
      * feed_begin .. feed_end: the put()s between them fill set 0 or 1 of a step's input while
      * another step is computed; they wait until the step that used the set last is done with it
      * (use_begin .. use_end around what reads the set). feed_wait: until what was fed is copied.
-     * busy: is there queued work that is not done?
+     * busy: is there work that is not done? Never waits.
      */
     void *(*host_alloc)(struct backend *b, size_t bytes, struct err *err);
     void (*host_free)(struct backend *b, void *p);
@@ -98,9 +98,10 @@ struct backend_ops {
     bool (*work_end)(struct backend *b, enum backend_work answer);
     /*
      * Sums over ranks by the device's own engine. join_id: rank 0 makes what the others need to
-     * meet it (`id` NULL: only whether there is an engine). sum: y = the sum over all ranks, queued
-     * like all else. leave: after the death of a rank, so that what was queued ends. join_id NULL
-     * or ERR_NOT_FOUND: there is no such engine.
+     * meet it (`id` NULL: only whether there is an engine). join: meets them. sum: y = the sum over
+     * all ranks. Neither waits: it is done, or has failed (sync), when nothing is busy any more,
+     * and nothing is queued before. leave: after the death of a rank, so that what was begun ends.
+     * join_id NULL or ERR_NOT_FOUND: there is no such engine.
      */
     int (*join_id)(struct backend *b, char *id, struct err *err); /* BACKEND_ID_LEN bytes */
     int (*join)(struct backend *b, const char id[BACKEND_ID_LEN], uint32_t ranks, uint32_t rank,

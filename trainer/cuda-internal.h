@@ -225,6 +225,9 @@ void cuda_forget_recordings(struct cuda *c);
 int cuda_join_id(struct backend *b, char *id, struct err *err);
 int cuda_join(struct backend *b, const char id[BACKEND_ID_LEN], uint32_t ranks, uint32_t rank,
               struct err *err);
+/* NCCL has not finished what it was asked for. What it finds wrong meanwhile is the failure. */
+bool cuda_ranks_busy(struct cuda *c);
+void cuda_abort_ranks(struct cuda *c); /* what waits for other ranks in a stream ends */
 void cuda_sum(struct backend *b, float *y, size_t n);
 void cuda_leave(struct backend *b);
 

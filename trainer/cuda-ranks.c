@@ -3,6 +3,9 @@
 
 #include "cuda-internal.h"
 
+#define NCCL_HELP \
+    "%s (each rank needs a GPU of its own: --device cuda:N; NCCL_DEBUG=INFO says more)"
+
 int cuda_join_id(struct backend *b, char *id, struct err *err)
 {
     struct cuda *c = cuda_of(b);
@@ -19,19 +22,21 @@ int cuda_join_id(struct backend *b, char *id, struct err *err)
     return 0;
 }
 
+/* It does not wait for the others, as NCCL may for ever where one of them does not come: busy()
+ * tells when all have. */
 int cuda_join(struct backend *b, const char id[BACKEND_ID_LEN], uint32_t ranks, uint32_t rank,
               struct err *err)
 {
     struct cuda *c = cuda_of(b);
     ncclUniqueId unique;
+    ncclConfig_t config = {
+        .size = sizeof config, .magic = 0xcafebeef, .version = NCCL_CONFIG_VERSION};
     memcpy(&unique, id, sizeof unique);
-    int code = c->lib.ncclCommInitRank(&c->ranks, (int)ranks, unique, (int)rank);
-    if (code == 0)
+    int code = c->lib.ncclCommInitRankConfig(&c->ranks, (int)ranks, unique, (int)rank, &config);
+    if (code == 0 || code == NCCL_BUSY)
         return 0;
     c->ranks = NULL;
-    return err_set(err, ERR_FAILED,
-                   "NCCL: rank %u of %u does not meet the others: %s (each rank needs a GPU of its "
-                   "own: --device cuda:N; NCCL_DEBUG=INFO says more)",
+    return err_set(err, ERR_FAILED, "NCCL: rank %u of %u does not meet the others: " NCCL_HELP,
                    rank, ranks, c->lib.ncclGetErrorString(code));
 }
 
@@ -45,11 +50,32 @@ void cuda_sum(struct backend *b, float *y, size_t n)
         cuda_fail(c, ERR_FAILED, "the sum over ranks", c->lib.ncclGetErrorString(code));
 }
 
-void cuda_leave(struct backend *b)
+void cuda_abort_ranks(struct cuda *c)
 {
-    struct cuda *c = cuda_of(b);
     if (c->ranks)
         (void)c->lib.ncclCommAbort(c->ranks);
     c->ranks = NULL;
+}
+
+bool cuda_ranks_busy(struct cuda *c)
+{
+    int state = 0;
+    if (!c->ranks || cuda_failed(c))
+        return false;
+    int code = c->lib.ncclCommGetAsyncError(c->ranks, &state);
+    code = code ? code : state;
+    if (code == NCCL_BUSY)
+        return true;
+    if (code) { /* a sum that was begun would not end */
+        err_set(&c->err, ERR_FAILED, "NCCL: " NCCL_HELP, c->lib.ncclGetErrorString(code));
+        cuda_abort_ranks(c);
+    }
+    return false;
+}
+
+void cuda_leave(struct backend *b)
+{
+    struct cuda *c = cuda_of(b);
+    cuda_abort_ranks(c);
     cuda_fail(c, ERR_FAILED, "the sum over ranks", "a rank has died");
 }

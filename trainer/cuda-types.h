@@ -36,6 +36,7 @@ enum cuda_number {
     NCCL_FLOAT = 7,               /* ncclFloat32 */
     NCCL_SUM = 0,                 /* ncclSum */
     NCCL_BUSY = 7,                /* ncclInProgress */
+    NCCL_CONFIG_VERSION = 21400,  /* NCCL_VERSION(2, 14, 0) */
 };
 
 struct CUstream_st;
@@ -66,5 +67,11 @@ typedef struct cudnn_way cudnnConvolutionBwdFilterAlgoPerf_t;
 typedef struct {
     char internal[128];
 } ncclUniqueId;
+/* As NCCL 2.14 had it; later versions take for not said what they have behind it. */
+typedef struct {
+    size_t size;
+    unsigned magic, version;
+    int blocking;
+} ncclConfig_t;
 
 #endif

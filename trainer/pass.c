@@ -15,6 +15,7 @@
 #define LOG_MODULE "train"
 #define POLL_US    200
 #define MEET_US    50000
+#define NAME_NS    (3 * NS_PER_S)
 
 /* --- together --------------------------------------------------------------------------------- */
 
@@ -49,8 +50,17 @@ static int talk(struct run *r, int got, struct talk *ret, struct err *err)
     return 0;
 }
 
-/* Until the devices have made a sum; a rank that dies would be waited for for ever. */
-static int wait_for_ranks(struct run *r, struct err *err)
+/* What broke may have been the death of a rank, which is told by its number if it becomes known. */
+static int name_death(struct run *r, struct err *err)
+{
+    uint64_t end = clock_mono_ns() + NAME_NS;
+    while (r->c->ops->check(r->c, err) == 0 && clock_mono_ns() < end)
+        usleep(POLL_US);
+    return -1;
+}
+
+/* A rank that dies would be waited for for ever. */
+int run_wait_for_ranks(struct run *r, struct err *err)
 {
     const struct backend_ops *ops = r->b->ops;
     while (ops->busy(r->b)) {
@@ -60,7 +70,7 @@ static int wait_for_ranks(struct run *r, struct err *err)
         }
         usleep(POLL_US);
     }
-    return ops->sync(r->b, err);
+    return ops->sync(r->b, err) ? name_death(r, err) : 0;
 }
 
 /* `n` floats of the backend, summed over all ranks. */
@@ -71,7 +81,7 @@ static int sum_ranks(struct run *r, float *x, size_t n, struct err *err)
         return ops->sync(r->b, err);
     if (r->device_sums) {
         ops->sum(r->b, x, n);
-        return wait_for_ranks(r, err);
+        return run_wait_for_ranks(r, err);
     }
     float *host = ops->host ? x : r->sums;
     if (!ops->host)

@@ -86,6 +86,8 @@ int run_save_alone(struct run *r, struct err *err);
 int run_meet(struct run *r, struct err *err);
 /* A net of the whole model, on the CPU, for all numbers that servers keep. */
 int run_whole(struct run *r, struct backend **ret_backend, struct net **ret, struct err *err);
+/* Until the devices have made a sum, or met. -1: a rank died, or what they say themselves. */
+int run_wait_for_ranks(struct run *r, struct err *err);
 /* What a step added up, of the backend. */
 int run_read_sums(struct run *r, float ret[N_SUMS], struct err *err);
 /* Nobody was asked to stop, and samples are not waited for (`got`): for an end that others have

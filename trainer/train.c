@@ -118,7 +118,9 @@ static int join_devices(struct run *r, struct err *err)
     if (r->c->ops->sum(r->c, &can, 1, err) || r->c->ops->share(r->c, id, sizeof id, err))
         return -1;
     r->device_sums = ops->join && can == (float)r->c->ranks;
-    return ops->join && r->device_sums ? ops->join(r->b, id, r->c->ranks, r->c->rank, err) : 0;
+    if (!ops->join || !r->device_sums)
+        return 0;
+    return ops->join(r->b, id, r->c->ranks, r->c->rank, err) || run_wait_for_ranks(r, err) ? -1 : 0;
 }
 
 bool run_asked(const struct run *r)

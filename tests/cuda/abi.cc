@@ -71,6 +71,7 @@ constexpr auto c_gemm = static_cast<cublasStatus_t (*)(
 #define cudnnConvolutionBwdDataAlgoPerf_t   our_data
 #define cudnnConvolutionBwdFilterAlgoPerf_t our_filter
 #define ncclUniqueId                        our_id
+#define ncclConfig_t                        our_config
 #include "cuda-types.h"
 #undef CUDA_R_32F
 #undef CUDA_R_16BF
@@ -78,6 +79,7 @@ constexpr auto c_gemm = static_cast<cublasStatus_t (*)(
 #undef cudnnConvolutionBwdDataAlgoPerf_t
 #undef cudnnConvolutionBwdFilterAlgoPerf_t
 #undef ncclUniqueId
+#undef ncclConfig_t
 
 #define SAME(ours, theirs) \
     static_assert(static_cast<int>(ours) == static_cast<int>(theirs), #theirs)
@@ -110,7 +112,11 @@ SAME(CUDNN_SAME_BITS, CUDNN_DETERMINISTIC);
 SAME(NCCL_FLOAT, ncclFloat32);
 SAME(NCCL_SUM, ncclSum);
 SAME(NCCL_BUSY, ncclInProgress);
+SAME(NCCL_CONFIG_VERSION, NCCL_VERSION(2, 14, 0));
 SAME(sizeof(our_id), sizeof(ncclUniqueId));
+SAME(offsetof(our_config, magic), offsetof(ncclConfig_t, magic));
+SAME(offsetof(our_config, version), offsetof(ncclConfig_t, version));
+SAME(offsetof(our_config, blocking), offsetof(ncclConfig_t, blocking));
 
 #define WAY(theirs, algo_)                                               \
     SAME(sizeof(cudnn_way), sizeof(theirs));                             \

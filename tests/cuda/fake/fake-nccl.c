@@ -24,6 +24,7 @@ struct meeting {
 
 struct ncclComm {
     struct meeting *all;
+    char id[128];
     int ranks, rank;
     unsigned long n; /* sums begun */
     bool wrote, aborted;
@@ -52,9 +53,13 @@ int ncclGetUniqueId(ncclUniqueId *ret)
     return 0;
 }
 
-int ncclCommInitRank(struct ncclComm **ret, int ranks, ncclUniqueId id, int rank)
+/* Its state tells when all are here: nobody is waited for. */
+int ncclCommInitRankConfig(struct ncclComm **ret, int ranks, ncclUniqueId id, int rank,
+                           ncclConfig_t *config)
 {
     FAULT();
+    if (config->size != sizeof *config || config->magic != 0xcafebeef || config->blocking)
+        return 4;
     int fd = open(id.internal, O_RDWR | O_CLOEXEC);
     if (fd < 0 || ranks > RANKS)
         return 2;
@@ -63,12 +68,18 @@ int ncclCommInitRank(struct ncclComm **ret, int ranks, ncclUniqueId id, int rank
     close(fd);
     c->ranks = ranks;
     c->rank = rank;
+    memcpy(c->id, id.internal, sizeof c->id);
     atomic_fetch_add(&c->all->here, 1);
-    while (atomic_load(&c->all->here) < (unsigned)ranks)
-        usleep(100);
-    unlink(id.internal);
     *ret = c;
-    return 0;
+    return NCCL_BUSY;
+}
+
+static bool have_met(const struct ncclComm *c)
+{
+    if (atomic_load(&c->all->here) < (unsigned)c->ranks)
+        return false;
+    unlink(c->id);
+    return true;
 }
 
 struct sum {
@@ -117,7 +128,8 @@ int ncclAllReduce(const void *from, void *to, size_t n, int type, int op, struct
 {
     FAULT();
     struct sum sum = {c, from, to, n};
-    if (type != NCCL_FLOAT || op != NCCL_SUM || n > ROOM || !fake_is_device(to, n * 4)) {
+    if (type != NCCL_FLOAT || op != NCCL_SUM || n > ROOM || !fake_is_device(to, n * 4) ||
+        !have_met(c)) {
         fake.wrong++;
         return 4;
     }
@@ -127,14 +139,14 @@ int ncclAllReduce(const void *from, void *to, size_t n, int type, int op, struct
 
 int ncclCommGetAsyncError(struct ncclComm *c, int *ret)
 {
-    (void)c;
-    *ret = 0;
+    *ret = fake.nccl_error ? fake.nccl_error : have_met(c) ? 0 : NCCL_BUSY;
     return 0;
 }
 
 int ncclCommAbort(struct ncclComm *c)
 {
     c->aborted = true;
+    unlink(c->id);
     fake_drain_all();
     munmap(c->all, sizeof *c->all);
     free(c);

@@ -26,6 +26,7 @@ struct fake_state {
     int devices, init_code, driver_version, major, minor;
     size_t memory;
     bool eager_feeds, no_cudnn;
+    int nccl_error; /* what NCCL finds wrong while it waits for the others */
     char fail_name[64];
     long fail_at; /* calls until it fails; 0: never */
     int fail_code;

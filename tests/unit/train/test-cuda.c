@@ -290,6 +290,13 @@ Test(cuda, threads_take_turns)
 
 /* --- ranks ------------------------------------------------------------------------------------ */
 
+static bool wait_for_ranks(struct backend *b)
+{
+    while (b->ops->busy(b))
+        usleep(100);
+    return b->ops->sync(b, NULL) == 0;
+}
+
 /* One of two ranks, a process each: 0 if all sums are right; the victim ends before the last. */
 static int rank(int me, const int *ends, bool dies)
 {
@@ -304,7 +311,8 @@ static int rank(int me, const int *ends, bool dies)
         return 2;
     if (me == 1 && read(ends[0], id, sizeof id) != sizeof id)
         return 3;
-    if (b->ops->join(b, id, 2, (uint32_t)me, &err) || b->ops->alloc(b, N, &y, &err))
+    if (b->ops->join(b, id, 2, (uint32_t)me, &err) || !wait_for_ranks(b) ||
+        b->ops->alloc(b, N, &y, &err))
         return 4;
     for (int k = 0; k < SUMS; k++) {
         for (int i = 0; i < N; i++)
@@ -318,9 +326,11 @@ static int rank(int me, const int *ends, bool dies)
             b->ops->leave(b);
             return busy && b->ops->sync(b, &err) && strstr(err.msg, "a rank has died") ? 0 : 5;
         }
+        if (!wait_for_ranks(b))
+            return 6;
         b->ops->get(b, host, y, sizeof host);
         if (b->ops->sync(b, &err))
-            return 6;
+            return 8;
         for (int i = 0; i < N; i++)
             if (host[i] != (float)(2 * (i + k) + 1000))
                 return 7;
@@ -347,5 +357,42 @@ Test(cuda, sums_over_ranks)
         }
         close(ends[0]);
         close(ends[1]);
+    }
+}
+
+/* Two ranks, of which one does not come, or whose network breaks: neither is waited for for ever.
+ */
+Test(cuda, ranks_that_do_not_answer)
+{
+    static const struct {
+        uint32_t ranks;
+        int error;
+        const char *want;
+    } rows[] = {
+        {2, 0, "a rank has died"},
+        {2, 6, "NCCL: unhandled system error (each rank needs a GPU of its own"},
+        {1, 6, "NCCL: unhandled system error (each rank needs a GPU of its own"},
+    };
+    static const struct way way = {.precision = PRECISION_FP32};
+    for (size_t i = 0; FIBERS && i < sizeof rows / sizeof rows[0]; i++) {
+        struct backend *b = cuda(&way);
+        struct err err = {0};
+        char id[BACKEND_ID_LEN];
+        void *y = NULL;
+        cr_assert_eq(b->ops->alloc(b, 10, &y, &err), 0, "%s", err.msg);
+        cr_assert_eq(b->ops->join_id(b, id, &err), 0, "%s", err.msg);
+        cr_assert_eq(b->ops->join(b, id, rows[i].ranks, 0, &err), 0, "%s", err.msg);
+        cr_expect_eq(b->ops->busy(b), rows[i].ranks == 2, "row %zu", i);
+        if (rows[i].ranks == 1)
+            b->ops->sum(b, y, 10);
+        fake_state()->nccl_error = rows[i].error;
+        cr_expect_eq(b->ops->busy(b), !rows[i].error, "row %zu", i);
+        fake_state()->nccl_error = 0;
+        if (!rows[i].error)
+            b->ops->leave(b);
+        cr_expect_eq(b->ops->sync(b, &err), -1, "row %zu", i);
+        cr_expect(strstr(err.msg, rows[i].want), "row %zu: %s", i, err.msg);
+        b->ops->release(b, y);
+        backend_close(b);
     }
 }
