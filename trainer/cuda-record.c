@@ -69,10 +69,11 @@ bool cuda_work_end(struct backend *b, enum backend_work answer)
         code = c->lib.cudaGraphInstantiateWithFlags(&r->graph, graph, 0);
     if (graph)
         (void)c->lib.cudaGraphDestroy(graph);
-    if (code || !r->graph) {
+    if (code || !r->graph) { /* nothing of it was done: as it is, from now on, it may be */
         r->never = true;
         r->graph = NULL;
-        return cuda_failed(c); /* as it is, from now on */
+        c->err = (struct err){0};
+        return false;
     }
     cuda_ok(c, c->lib.cudaGraphLaunch(r->graph, cuda_stream(c)), "replay a step");
     return true;

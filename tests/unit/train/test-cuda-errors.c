@@ -196,8 +196,15 @@ Test(cuda_errors, recording_fails)
 {
     static float x[4 * 192];
     static int32_t labels[4] = {0, 1, 2, 3};
+    static const struct {
+        const char *function;
+        long at; /* the fourth step is the first that is recorded: products 7 and 8 */
+    } rows[] = {{"cudaStreamEndCapture", 0},
+                {"cudaStreamEndCapture", 1},
+                {"cudaGraphInstantiateWithFlags", 1},
+                {"cublasGemmEx", 7}};
     float want[N_SUMS] = {0}, got[N_SUMS];
-    for (int i = 0; FIBERS && i < 2; i++) {
+    for (size_t i = 0; FIBERS && i < sizeof rows / sizeof rows[0]; i++) {
         struct fake_state *f = fake_state();
         struct err err = {0};
         struct backend *b;
@@ -207,19 +214,21 @@ Test(cuda_errors, recording_fails)
             x[k] = (float)(k % 7);
         cr_assert_eq(open_with(fake_path(), 0, PRECISION_FP32, &b, &err), 0, "%s", err.msg);
         struct net *n = small_net(b, 4, &err);
-        snprintf(f->fail_name, sizeof f->fail_name, "cudaStreamEndCapture");
-        f->fail_at = i;
+        snprintf(f->fail_name, sizeof f->fail_name, "%s", rows[i].function);
+        f->fail_at = rows[i].at;
         f->fail_code = 901;
         for (int k = 0; k < 8; k++) {
             net_step(n, &in, true);
             b->ops->get(b, i ? got : want, net_grads(n) + net_floats(n), sizeof got);
             net_update(n, &u, 4);
         }
-        cr_assert_eq(b->ops->sync(b, &err), 0, "%s", err.msg);
+        cr_assert_eq(b->ops->sync(b, &err), 0, "row %zu: %s", i, err.msg);
         net_free(n);
         backend_close(b);
+        cr_expect_eq(f->fail_at, 0, "row %zu: it did not fail", i);
         if (i)
-            cr_expect(memcmp(got, want, sizeof got) == 0, "%g, want %g", got[0], want[0]);
+            cr_expect(memcmp(got, want, sizeof got) == 0, "row %zu: %g, want %g", i, got[0],
+                      want[0]);
     }
 }
 
