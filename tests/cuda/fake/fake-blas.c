@@ -75,13 +75,6 @@ int cublasSetWorkspace_v2(struct cublasContext *h, void *p, size_t n)
     return h->room ? 0 : 7;
 }
 
-int cublasGetVersion_v2(struct cublasContext *h, int *version)
-{
-    (void)h;
-    *version = 130100;
-    return 0;
-}
-
 struct gemm {
     int ta, tb, m, n, k, a_type, lda, b_type, ldb, c_type, ldc;
     float alpha, beta;
@@ -142,11 +135,6 @@ struct cudnnFilterStruct {
 struct cudnnConvolutionStruct {
     int pad, stride, math;
 };
-
-size_t cudnnGetVersion(void)
-{
-    return 91900;
-}
 
 const char *cudnnGetErrorString(int code)
 {

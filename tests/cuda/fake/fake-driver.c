@@ -45,12 +45,6 @@ const char *cudaGetErrorString(int code)
     return text_of(code);
 }
 
-int cudaRuntimeGetVersion(int *version)
-{
-    *version = 13000;
-    return 0;
-}
-
 static _Thread_local bool has_context;
 
 int cudaSetDevice(int device)
@@ -75,13 +69,6 @@ struct _nvrtcProgram {
     char *source;
     char image[64]; /* "sm_90 bf16" */
 };
-
-int nvrtcVersion(int *major, int *minor)
-{
-    *major = 13;
-    *minor = 0;
-    return 0;
-}
 
 const char *nvrtcGetErrorString(int code)
 {

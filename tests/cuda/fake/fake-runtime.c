@@ -330,14 +330,6 @@ int cudaEventRecord(struct CUevent_st *e, struct CUstream_st *s)
     return 0;
 }
 
-int cudaEventSynchronize(struct CUevent_st *e)
-{
-    FAULT();
-    while (e->by && e->done < e->recorded && !drain_until(e->by, e, e->recorded))
-        usleep(100);
-    return 0;
-}
-
 int cudaStreamWaitEvent(struct CUstream_st *s, struct CUevent_st *e, unsigned flags)
 {
     (void)flags;
