@@ -10,6 +10,8 @@
 #include "mem.h"
 
 #define OLDEST_DRIVER 12000 /* of CUDA: driver 525 */
+/* Closed they stay where they are: threads that they have started may still run. */
+#define STAYING (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
 static const struct {
     const char *name, *get; /* what to do where it is missing */
@@ -91,13 +93,13 @@ static void *from_entry(const char *entry, enum cuda_library id, const char *son
     if (entry[0] != '/')
         return NULL; /* a name relative to the current folder is nobody's intention */
     if (is_file(entry))
-        return dlopen(entry, RTLD_NOW | RTLD_LOCAL);
+        return dlopen(entry, STAYING);
     if (id == CUDA_DRIVER)
         return NULL; /* it is the system's: one beside the others would be a stub */
     if (id == CUDA_NVRTC)
         load_builtins(entry);
     cleanup_free char *path = xasprintf("%s/%s", entry, soname);
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return dlopen(path, STAYING);
 }
 
 static void *find_one(const char *where, enum cuda_library id, const char *soname)
@@ -109,7 +111,7 @@ static void *find_one(const char *where, enum cuda_library id, const char *sonam
         if (found)
             return found;
     }
-    return dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+    return dlopen(soname, STAYING);
 }
 
 static int find(struct cuda_lib *l, enum cuda_library id, const char *where, struct err *err)

@@ -109,6 +109,16 @@ Test(cuda_errors, libraries_that_are_missing)
     expect_text(&err, ERR_NOT_FOUND, "libcuda.so.1 is not found", CPU);
 }
 
+/* Whatever they have started may still run. */
+Test(cuda_errors, libraries_stay)
+{
+    struct backend *b;
+    struct err err = {0};
+    cr_assert_eq(open_with(fake_path(), 0, PRECISION_FP32, &b, &err), 0, "%s", err.msg);
+    backend_close(b);
+    cr_expect(dlopen(fake_path(), RTLD_NOW | RTLD_NOLOAD), "it is gone");
+}
+
 Test(cuda_errors, device_names)
 {
     static const struct {
