@@ -294,7 +294,7 @@ int checkpoint_list(const char *dir, struct checkpoint_place **ret, size_t *n, s
     return 0;
 }
 
-/* Torn ones older than the newest whole one go, too. */
+/* Torn ones older than those that are kept go, too. */
 static void prune(const char *dir, const char *newest, unsigned keep)
 {
     cleanup_free struct checkpoint_place *all = NULL;

@@ -1,7 +1,8 @@
 /*
  * PNG to RGB, as Pillow's convert("RGB") has it, which the frameworks' loaders call: of 16 bits the
- * upper 8, alpha left out (not blended), gamma and profiles not applied. libpng reports by longjmp:
- * everything that lives across it is in struct png_reader.
+ * upper 8, alpha left out (not blended), gamma and profiles not applied. But for grey of 16 bits
+ * without alpha: there Pillow makes all above 255 white, and we take the upper 8 as well. libpng
+ * reports by longjmp: everything that lives across it is in struct png_reader.
  *
  * Memory is bounded as with JPEGs: row by row, of which the part is kept; an interlaced picture is
  * there as a whole only at its end, so that there the whole counts.
