@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "guard.h"
@@ -23,11 +24,13 @@ void loader_options_init(struct loader_options *o)
 
 /* --- options ---------------------------------------------------------------------------------- */
 
+/* That this process may use; not more than threads may be, however large the machine is. */
 static uint32_t cores(void)
 {
     cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-    return n > 0 ? (uint32_t)n : 1;
+    long n =
+        sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
+    return n < 1 ? 1 : n > THREADS_MAX ? THREADS_MAX : (uint32_t)n;
 }
 
 static int check_options(struct loader_options *o, struct err *err)

@@ -77,7 +77,8 @@ struct loader_options {
     bool drop_last;     /* leave a last batch that is not full out */
     uint32_t epochs;    /* so many, from the sampler's epoch on; 0: until closed */
 
-    uint32_t threads; /* readers and decoders (0: one a core that this process may use) */
+    uint32_t threads; /* readers and decoders (0: one a core that this process may use, 256 at most)
+                       */
     uint32_t depth;   /* batches in buffers (2: double buffers; what a consumer keeps counts) */
 
     enum loader_format format;

@@ -1,10 +1,12 @@
 /* Batches: their order, what a thread count and a resume change, and what not. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "loader.h"
@@ -574,4 +576,31 @@ Test(loader, a_list_with_wrong_lines_is_refused_by_line)
     cr_expect_not_null(strstr(e.msg, ": Is a directory"), "%s", e.msg);
     drop_folder(dir);
     drop_folder(lists);
+}
+
+/* In the place of the library's: as on a machine of so many cores. */
+static int pretended_cores;
+
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *ret)
+{
+    if (!pretended_cores)
+        return syscall(SYS_sched_getaffinity, pid, size, ret) < 0 ? -1 : 0;
+    CPU_ZERO(ret);
+    for (int i = 0; i < pretended_cores; i++)
+        CPU_SET(i, ret);
+    return 0;
+}
+
+Test(loader, a_machine_has_more_cores_than_threads_may_be)
+{
+    char *dir = picture_set();
+    struct loader_options o = picture_options(dir);
+    struct loader_info info;
+    o.threads = 0;
+    pretended_cores = 384;
+    struct loader *l = open_loader(&o);
+    loader_info(l, &info);
+    cr_expect_eq(info.threads, 256);
+    loader_close(l);
+    drop_folder(dir);
 }
