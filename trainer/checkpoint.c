@@ -11,6 +11,7 @@
 
 #include "checkpoint-internal.h"
 #include "crc.h"
+#include "file.h"
 #include "json.h"
 #include "mem.h"
 
@@ -49,21 +50,6 @@ static int failed(const struct writing *w, const char *name, int code, struct er
     return err_sys(err, code, "checkpoint: write %s/%s", w->path, name);
 }
 
-static int write_all(int fd, const void *data, size_t len)
-{
-    const char *p = data;
-    while (len > 0) {
-        ssize_t n = write(fd, p, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return errno;
-        p += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
 /* Two parts, so that a header needs no copy of what it heads. */
 static int write_file(struct writing *w, const char *name, const void *head, size_t head_len,
                       const void *data, size_t len, struct err *err)
@@ -72,15 +58,9 @@ static int write_file(struct writing *w, const char *name, const void *head, siz
         openat(w->dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0)
         return failed(w, name, errno, err);
-    int code = write_all(fd, head, head_len);
-    if (!code)
-        code = write_all(fd, data, len);
-    if (!code && fsync(fd))
-        code = errno;
-    if (!code && close(take_fd(&fd)))
-        code = errno;
-    if (code)
-        return failed(w, name, code, err);
+    if (file_write(fd, head, head_len, 0) || file_write(fd, data, len, head_len) || fsync(fd) ||
+        close(take_fd(&fd)))
+        return failed(w, name, errno, err);
     if (w->files) {
         jw_object(w->files, NULL);
         jw_str(w->files, "name", name);

@@ -10,6 +10,7 @@
 
 #include "clock.h"
 #include "events-internal.h"
+#include "file.h"
 #include "mem.h"
 
 #define N_FORMATS 2
@@ -52,16 +53,12 @@ static int cut(const struct events_format *f, int fd, uint64_t step)
     struct stat st;
     if (fstat(fd, &st))
         return -1;
-    size_t len = (size_t)st.st_size;
-    cleanup_free char *data = xmalloc(len + 1);
-    for (size_t got = 0; got < len;) {
-        ssize_t n = pread(fd, data + got, len - got, (off_t)got);
-        if (n <= 0)
-            return -1;
-        got += (size_t)n;
-    }
-    size_t keep = whole(f, data, len, step);
-    return keep < len ? ftruncate(fd, (off_t)keep) : 0;
+    cleanup_free char *data = xmalloc((size_t)st.st_size + 1);
+    ssize_t len = file_read(fd, data, (size_t)st.st_size, 0);
+    if (len < 0)
+        return -1;
+    size_t keep = whole(f, data, (size_t)len, step);
+    return keep < (size_t)len ? ftruncate(fd, (off_t)keep) : 0;
 }
 
 static bool is_of_run(const char *name)
