@@ -7,40 +7,37 @@
 #include "net-internal.h"
 
 /* Memory of the backend that lives as long as the net. */
-static int net_own(struct net *n, size_t floats, void **ret, struct err *err)
+static void *own(struct net *n, void *p)
 {
-    if (n->b->ops->alloc(n->b, floats, ret, err))
-        return -1;
     n->owned = xrealloc(n->owned, (n->n_owned + 1) * sizeof *n->owned);
-    n->owned[n->n_owned++] = *ret;
-    return 0;
+    return n->owned[n->n_owned++] = p;
 }
 
-static int own_floats(struct net *n, size_t floats, float **ret, struct err *err)
+static int own_floats(struct net *n, size_t count, float **ret, struct err *err)
 {
     void *p;
-    if (net_own(n, floats, &p, err))
+    if (n->b->ops->alloc(n->b, count, &p, err))
         return -1;
-    *ret = p;
+    *ret = own(n, p);
     return 0;
 }
 
 /* Values of samples, or their gradients. */
 static int own_values(struct net *n, size_t count, float **ret, struct err *err)
 {
-    if (n->b->ops->alloc_values(n->b, count, ret, err))
+    float *p;
+    if (n->b->ops->alloc_values(n->b, count, &p, err))
         return -1;
-    n->owned = xrealloc(n->owned, (n->n_owned + 1) * sizeof *n->owned);
-    n->owned[n->n_owned++] = *ret;
+    *ret = own(n, p);
     return 0;
 }
 
 static int own_ids(struct net *n, size_t count, int32_t **ret, struct err *err)
 {
     void *p;
-    if (net_own(n, count, &p, err))
+    if (n->b->ops->alloc(n->b, count, &p, err))
         return -1;
-    *ret = p;
+    *ret = own(n, p);
     return 0;
 }
 
