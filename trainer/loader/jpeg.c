@@ -105,9 +105,7 @@ void jpeg_free(struct jpeg *j)
     free(j);
 }
 
-/* --- which colours and part, how far scaled
- * -----------------------------------------------------------------
- */
+/* --- which colours and part, how far scaled --------------------------------------------------- */
 
 static void choose_colours(struct jpeg *j)
 {

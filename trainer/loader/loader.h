@@ -9,8 +9,8 @@
  *   bytes     straight from the packs of the mount's cache, where its owner hands them out
  *             (docs/formats/control.md, `share`); else by open, read, close
  *   pixels    JPEG (scaled by the DCT as far as the crop allows) or PNG, whichever the bytes are,
- * to RGB, cropped, resized, flipped batches   strictly in order, in buffers that come from the
- * caller's allocator
+ *             to RGB, cropped, resized, flipped
+ *   batches   strictly in order, in buffers that come from the caller's allocator
  *
  * The result depends on the options and the samples alone: not on the number of threads, nor on
  * where the bytes came from, nor on a resume in between. The draws of a sample are a function of
