@@ -10,6 +10,7 @@
 
 #define PATH_BYTES_MAX 4096u        /* of a path below the root */
 #define SIZE_MAX_BYTES (1ull << 62) /* of a sample */
+#define IDS_MAX        (1ull << 56) /* tables by id are sized without overflow */
 
 enum stmt {
     STMT_GET,

@@ -328,7 +328,8 @@ static int read_meta(struct catalog *c, struct conn *k, struct err *err)
         return damaged(c, "its meta rows are incomplete", err);
     int64_t most = (int64_t)(c->file_bytes / NODE_BYTES_MIN);
     if (v[META_SAMPLES] > most || v[META_FOLDERS] > most || v[META_NUMBERED] > v[META_SAMPLES] ||
-        v[META_SOURCES] > UINT16_MAX || v[META_NEXT_ID] <= v[META_SAMPLES] + v[META_FOLDERS])
+        v[META_SOURCES] > UINT16_MAX || v[META_NEXT_ID] <= v[META_SAMPLES] + v[META_FOLDERS] ||
+        v[META_NEXT_ID] > (int64_t)IDS_MAX)
         return damaged(c, "its counts contradict each other", err);
     c->info.samples = (uint64_t)v[META_SAMPLES];
     c->info.bytes = (uint64_t)v[META_BYTES];

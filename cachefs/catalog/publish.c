@@ -146,7 +146,7 @@ static int read_next_id(const char *dir, uint64_t *ret)
     cleanup_free char *path = xasprintf("%s/next-id", dir);
     cleanup_file FILE *f = fopen(path, "re");
     unsigned long long id;
-    if (!f || fscanf(f, "%llu", &id) != 1 || id >= SIZE_MAX_BYTES)
+    if (!f || fscanf(f, "%llu", &id) != 1 || id >= IDS_MAX)
         return -1;
     *ret = id;
     return 0;

@@ -99,6 +99,8 @@ static int write_folders(struct writer *w, struct err *err)
         bind_folder(w, &r, f);
         got = insert(w, w->node, err);
     }
+    if (got == 0 && unit > IDS_MAX)
+        return err_set(err, ERR_LIMIT, "the ids of this catalog's folder are used up");
     w->next_id = unit;
     b->info.next_id = unit;
     return got;

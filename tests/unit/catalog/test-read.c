@@ -301,6 +301,7 @@ Test(read, meta_and_tables_that_contradict)
         {"UPDATE meta SET value = -1 WHERE key = 'bytes'", "incomplete"},
         {"UPDATE meta SET value = 9999 WHERE key = 'numbered'", "contradict"},
         {"UPDATE meta SET value = 500 WHERE key = 'next_id'", "contradict"},
+        {"UPDATE meta SET value = 9223372036854775807 WHERE key = 'next_id'", "contradict"},
         {"UPDATE meta SET value = 9223372036854775807 WHERE key = 'samples'", "contradict"},
         {"UPDATE meta SET value = 9223372036854775807 WHERE key = 'folders'", "contradict"},
         {"UPDATE meta SET value = 2 WHERE key = 'sources'", "a source is missing"},

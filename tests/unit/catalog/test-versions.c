@@ -126,6 +126,21 @@ Test(versions, back_to_earlier_rows_gives_the_earlier_ids_and_no_id_twice)
     catalog_unref(more);
 }
 
+/* Tables are made of ids: what their size is counted with must hold them. */
+Test(versions, ids_end)
+{
+    struct catalog_builder *b = builder(NULL);
+    cleanup_free char *path = in_folder("next-id");
+    FILE *f = fopen(path, "we");
+    cr_assert(f && fprintf(f, "%llu\n", (1ull << 56) - 1) > 0 && fclose(f) == 0);
+    cleanup_free char *file = NULL;
+    struct err err = {0};
+    add_rows(b, "x 1\ny 1");
+    cr_expect_eq(catalog_builder_finish(b, NULL, &file, NULL, &err), -1);
+    cr_expect_eq(err.class, ERR_LIMIT, "%s", err.msg);
+    catalog_builder_free(b);
+}
+
 Test(versions, ids_stay_used_when_next_id_is_lost)
 {
     struct catalog *a = version(NULL, "x 1 1 a\ny 1");
