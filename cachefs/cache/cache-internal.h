@@ -21,7 +21,7 @@
 #define INDEX_CHUNK_BYTES (64u << 20) /* mapped at a time */
 #define INDEX_CHUNK_UNITS (INDEX_CHUNK_BYTES / ENTRY_BYTES)
 #define PAGE_ENTRIES      (4096u / ENTRY_BYTES)
-#define INDEX_CHUNKS      2048   /* 4 G units: 16 PiB in whole blocks */
+#define INDEX_CHUNKS      (CACHE_UNITS_MAX / INDEX_CHUNK_UNITS)
 #define INDEX_STEP        65536u /* bytes the index file grows by */
 #define PACK_LEAF         1024u
 #define PACK_LEAVES       4096u

@@ -38,6 +38,7 @@ struct log;
 
 enum tier_kind { TIER_MEM, TIER_SSD, TIER_HDD };
 #define CACHE_MAX_TIERS 8
+#define CACHE_UNITS_MAX (1ull << 32) /* 16 PiB in whole blocks: none beyond is kept */
 
 struct tier_conf {
     enum tier_kind kind;

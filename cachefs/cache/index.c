@@ -137,7 +137,7 @@ int index_open(struct index *ix, const char *dir, uint64_t set_hash, bool *ret_u
         return index_reset(ix, err);
     uint64_t units =
         st.st_size > (off_t)INDEX_HEAD ? ((uint64_t)st.st_size - INDEX_HEAD) / ENTRY_BYTES : 0;
-    uint64_t most = (uint64_t)INDEX_CHUNKS * INDEX_CHUNK_UNITS;
+    uint64_t most = CACHE_UNITS_MAX;
     if (publish_units(ix, units < most ? units : most))
         return err_sys(err, errno, "cache: map the index %s", ix->path);
     return 0;
@@ -181,7 +181,7 @@ int index_cover(struct index *ix, uint64_t unit)
 {
     if (unit < atomic_load_explicit(&ix->n_units, memory_order_acquire))
         return 0;
-    if (unit >= (uint64_t)INDEX_CHUNKS * INDEX_CHUNK_UNITS)
+    if (unit >= CACHE_UNITS_MAX)
         return -1;
     ACQUIRE(&ix->lock);
     uint64_t have = atomic_load(&ix->n_units);

@@ -13,15 +13,17 @@
 
 struct named {
     struct volume *v;
-    uint64_t *bits, n;
+    struct spill bits; /* uint64_t[n / 64 + 1] */
+    uint64_t n;
 };
 
 static bool note_units(void *arg, const struct entry *e)
 {
     struct named *x = arg;
     uint64_t units = e->folder ? 0 : unit_count(e->size);
+    uint64_t *bits = x->bits.data;
     for (uint64_t u = e->id; u < e->id + units && u < x->n; u++)
-        x->bits[u / 64] |= 1ull << (u % 64);
+        bits[u / 64] |= 1ull << (u % 64);
     return !atomic_load(&x->v->closing);
 }
 
@@ -43,18 +45,20 @@ static bool is_served(struct volume *v, struct catalog *c)
 static void name_version(struct volume *v, struct catalog *c)
 {
     const struct catalog_info *info = catalog_info(c);
-    struct named x = {v, NULL, info->next_id + 1};
+    struct named x = {.v = v, .n = info->next_id + 1};
     struct cache_stat stat;
     struct err err = {0};
     cleanup_bytes struct bytes folder = {0};
     uint64_t began = clock_mono_ns();
     cache_stat(v->cache, &stat);
     if (stat.units) {
-        x.bits = xcalloc(x.n / 64 + 1, sizeof *x.bits);
-        int failed = catalog_walk(c, 0, note_units, &x, &err);
+        if (x.n > CACHE_UNITS_MAX)
+            x.n = CACHE_UNITS_MAX;
+        int failed = spill_new(&x.bits, v->conf.dir, (x.n / 64 + 1) * sizeof(uint64_t), &err) ||
+                     catalog_walk(c, 0, note_units, &x, &err);
         if (!failed && !atomic_load(&v->closing) && is_served(v, c))
-            cache_name(v->cache, x.bits, x.n, !is_divided(v));
-        free(x.bits);
+            cache_name(v->cache, x.bits.data, x.n, !is_divided(v));
+        spill_free(&x.bits);
     }
     if (atomic_load(&v->closing) || !is_served(v, c))
         return;

@@ -126,3 +126,28 @@ Test(left, an_index_that_was_lost_is_made_up_for)
     volume_close(v);
     world_free(&w);
 }
+
+/* Of a source that lies about its sizes, or a version from elsewhere: the tables are as large as
+ * what the cache can hold. */
+Test(left, ids_may_be_any_number)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct warmup_result r;
+    cleanup_bytes struct bytes path = {0};
+    world_new(&w);
+    put_files(&w, "set", FILES, 100);
+    world_conf(&w, &conf);
+    struct volume *v = world_open(&conf);
+    cr_assert_eq(volume_warmup(v, &(struct warmup_conf){0}, NULL, NULL, NULL, &r, NULL), 0);
+    cr_assert_eq(catalog_folder(&v->conf, &path, NULL), 0);
+    bytes_add_str(&path, "/next-id");
+    FILE *f = fopen(path.data, "we");
+    cr_assert(f && fprintf(f, "%llu\n", 1ull << 50) > 0 && fclose(f) == 0);
+    put_files(&w, "set", FILES, 200);
+    rescan(v);
+    wait_until(is_named, v, "the cache knows the new version");
+    cr_expect(none_counted(v), "superseded samples are not counted");
+    volume_close(v);
+    world_free(&w);
+}
