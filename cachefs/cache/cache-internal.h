@@ -83,7 +83,7 @@ struct pack {
     uint64_t map_len;                    /* room for all that it may grow to */
     _Atomic uint64_t size, journal_size; /* bytes of the two files */
     _Atomic uint64_t live;               /* bytes of the records that entries point to */
-    bool unsynced;                       /* tier lock */
+    uint64_t appends, synced;            /* tier lock; so many of them are on the disk for sure */
     uint64_t retired_ns;                 /* tier lock; 0: in the list */
     struct pack *next;                   /* tier lock: the tier's list */
     struct pack *next_made;              /* all ever made: freed with the tier */

@@ -189,17 +189,35 @@ static int sync_file(struct tier *t, uint32_t number, const char *suffix, struct
     return fdatasync(fd) ? err_sys(err, errno, "sync %s/%s", t->dir, name) : 0;
 }
 
-/* A pack that was appended to since it was last on the disk; false: none. */
-static bool next_unsynced(struct tier *t, uint32_t *ret)
+/* The last pack below number *pack that was appended to since it was last on the disk; false: none.
+ * From the last to the first: a writer that appends all the while keeps nobody here. */
+static bool next_unsynced(struct tier *t, uint32_t *pack, uint64_t *ret_appends)
 {
+    const struct pack *found = NULL;
     ACQUIRE(&t->lock);
-    for (struct pack *p = t->packs; p; p = p->next)
-        if (p->unsynced) {
-            p->unsynced = false;
-            *ret = p->number;
-            return true;
-        }
-    return false;
+    for (const struct pack *p = t->packs; p; p = p->next)
+        if (p->synced < p->appends && p->number < *pack && (!found || p->number > found->number))
+            found = p;
+    if (found) {
+        *pack = found->number;
+        *ret_appends = found->appends;
+    }
+    return found;
+}
+
+/* Noted once it has succeeded: what failed, or is under way for somebody else, is done again. */
+static int sync_pack(struct tier *t, uint32_t number, uint64_t appends, struct err *err)
+{
+    if (sync_file(t, number, "pack", err) || sync_file(t, number, "idx", err))
+        return -1;
+    /* New packs, and the marker, must have their names on the disk too. */
+    if (fsync(t->dir_fd))
+        return err_sys(err, errno, "sync %s", t->dir);
+    struct pack *p = tier_pack(t, number);
+    ACQUIRE(&t->lock);
+    if (p && p->synced < appends)
+        p->synced = appends;
+    return 0;
 }
 
 static int flush_tier(struct tier *t, struct err *err)
@@ -210,16 +228,11 @@ static int flush_tier(struct tier *t, struct err *err)
         while (t->done < asked)
             cond_wait(&t->ended, &t->lock);
     }
-    uint32_t number;
-    bool any = false;
-    while (next_unsynced(t, &number)) {
-        any = true;
-        if (sync_file(t, number, "pack", err) || sync_file(t, number, "idx", err))
+    uint32_t number = UINT32_MAX;
+    uint64_t appends;
+    while (next_unsynced(t, &number, &appends))
+        if (sync_pack(t, number, appends, err))
             return -1;
-    }
-    /* New packs, and the marker, must have their names on the disk too. */
-    if (any && fsync(t->dir_fd))
-        return err_sys(err, errno, "sync %s", t->dir);
     return 0;
 }
 

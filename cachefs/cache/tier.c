@@ -119,7 +119,7 @@ static struct pack *found_pack(struct tier *t, uint32_t number, uint64_t size)
     char name[32];
     struct stat st;
     struct pack *p = pack_new(t, number);
-    p->unsynced = true; /* an earlier run may have been killed, or did not ask */
+    p->appends = 1; /* an earlier run may have been killed, or did not ask */
     atomic_store(&p->size, size);
     if (p->map_len < size)
         p->map_len = size;

@@ -171,7 +171,7 @@ int writer_append(struct tier *t, struct record *r, size_t n, bool for_reader, u
         cut_back(t, p);
     *ret_grown = file_bytes(p) - before;
     ACQUIRE(&t->lock);
-    p->unsynced = true;
+    p->appends++;
     return rc;
 }
 

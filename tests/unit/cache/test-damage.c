@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -532,4 +533,35 @@ Test(damage, a_torn_marker_is_made_anew)
         cr_assert_eq(rig_try_open(&r, &err) == 0, m->opens, "%zu: %s", i, err.msg);
         rig_end(&r);
     }
+}
+
+static bool all_synced(struct rig *r)
+{
+    bool all = true;
+    for (struct pack *p = r->cache->tiers[0]->packs; p; p = p->next)
+        all &= p->synced == p->appends;
+    return all;
+}
+
+/* Who asks for it to be on the disk was told that it is not: asked again, it is tried again. */
+Test(damage, what_did_not_reach_the_disk_is_tried_again)
+{
+    struct rig r;
+    struct err err = {0};
+    struct rlimit was, none = {0};
+    rig_begin(&r, 5000, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 2);
+    cr_expect(all_synced(&r));
+    cr_assert_eq(rig_read(&r, 3, 0, UNIT_BYTES, NULL, &err), 0, "%s", err.msg);
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
+    none.rlim_max = was.rlim_max;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int rc = cache_flush(r.cache, &err);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+    cr_expect_eq(rc, -1);
+    cr_expect_not(all_synced(&r));
+    cr_assert_eq(cache_flush(r.cache, NULL), 0);
+    cr_expect(all_synced(&r));
+    rig_end(&r);
 }
