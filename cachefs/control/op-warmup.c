@@ -196,7 +196,6 @@ static int warm_behind(struct control_server *s, const struct bytes *text, struc
     if (volume_warmup_claim(s->conf.volume, err))
         return -1;
     b->conf.claimed = true;
-    atomic_store(&s->cancel_background, false);
     int error = thread_start(&b->thread, "warmup", background_main, s);
     if (error) {
         volume_warmup_disclaim(s->conf.volume);
@@ -221,12 +220,14 @@ void background_end(struct control_server *s)
 
 /* --- both ------------------------------------------------------------------------------------ */
 
-static int claim(struct control_server *s, struct err *err)
+static int claim(struct control_server *s, bool background, struct err *err)
 {
     ACQUIRE(&s->lock);
     if (s->warming)
         return err_set(err, ERR_LIMIT, "a warmup is running already (see `sampan status`)");
     s->warming = true;
+    s->behind = background;
+    atomic_store(&s->cancel_background, false); /* from here on it can be cancelled */
     return 0;
 }
 
@@ -251,9 +252,11 @@ int op_warmup(struct request *r, struct err *err)
     cleanup_free const char **paths = NULL;
     bool background;
     if (json_bool_or(&r->root, "background", false, &background, err) ||
-        warmup_of(&r->root, &conf, &paths, err) || claim(s, err))
+        warmup_of(&r->root, &conf, &paths, err))
         return -1;
     background = background && !conf.dry_run;
+    if (claim(s, background, err))
+        return -1;
     int rc = background ? start_behind(r, err) : warm_in_front(r, &conf, err);
     if (!background || rc)
         unclaim(s);
@@ -267,7 +270,7 @@ int warmup_resume(struct control_server *s, struct err *err)
     if (!*text)
         return 0;
     bytes_add_str(&request, text);
-    if (claim(s, err))
+    if (claim(s, true, err))
         return -1;
     if (warm_behind(s, &request, err)) {
         unclaim(s);
@@ -281,7 +284,7 @@ int op_warmup_cancel(struct request *r, struct err *err)
     struct control_server *s = r->connection->server;
     (void)err;
     ACQUIRE(&s->lock);
-    jw_bool(r->w, "cancelled", s->warming);
+    jw_bool(r->w, "cancelled", s->warming && s->behind);
     atomic_store(&s->cancel_background, true);
     return 0;
 }

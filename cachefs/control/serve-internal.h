@@ -68,6 +68,7 @@ struct control_server {
     size_t n_connections[2]; /* of the owner's user; of guests */
     bool stop;
     bool warming; /* a warmup runs, in front or in the background */
+    bool behind;  /* the last one began in the background */
     struct background background;
     atomic_bool cancel_background;
     struct keeper_text *kept_warmup; /* a request, as `warmup` takes it; "": none */

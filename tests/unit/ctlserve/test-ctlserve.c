@@ -260,10 +260,54 @@ Test(ctlserve, a_background_warmup_outlives_its_client)
 {
     struct owner o;
     owner_new(&o, "delay=read:20");
+    volume_set_connections(o.volume, 1);
     json_doc_free(ask(&o, "{\"op\":\"warmup\",\"background\":true}", NULL));
     expect_refusal(&o, "{\"op\":\"warmup\"}", ERR_LIMIT, "running");
     wait_until(is_idle, &o, "the warmup has ended");
     cr_assert_eq(status_int(o.volume, "warmup.samples_done"), FILES);
+    owner_free(&o);
+}
+
+static bool cancels(struct owner *o)
+{
+    struct json_doc *doc = ask(o, "{\"op\":\"warmup-cancel\"}", NULL);
+    struct json root = json_root(doc);
+    bool cancelled = false;
+    cr_assert_eq(json_bool(&root, "cancelled", &cancelled, NULL), 0);
+    json_doc_free(doc);
+    return cancelled;
+}
+
+static bool has_nothing_to_cancel(void *arg)
+{
+    return !cancels(arg);
+}
+
+static bool try_to_cancel(void *arg, const struct json *progress)
+{
+    (void)progress;
+    cr_expect_not(cancels(arg));
+    return true;
+}
+
+Test(ctlserve, what_is_cancelled_runs_in_the_background)
+{
+    struct owner o;
+    struct err err = {0};
+    struct json_doc *doc;
+    cleanup_bytes struct bytes text = {0};
+    owner_new(&o, "delay=read:100");
+    cr_expect_not(cancels(&o));
+    bytes_add_str(&text, "{\"op\":\"warmup\",\"paths\":[\"class1\"]}");
+    cr_assert_eq(control_call(o.path, &text, try_to_cancel, &o, &doc, NULL, &err), 0, "%s",
+                 err.msg);
+    json_doc_free(doc);
+    volume_set_connections(o.volume, 1);
+    json_doc_free(ask(&o, "{\"op\":\"warmup\",\"background\":true}", NULL));
+    cr_expect(cancels(&o));
+    wait_until(is_idle, &o, "the warmup has ended");
+    cr_expect_lt(status_int(o.volume, "warmup.samples_done"), FILES);
+    wait_until(has_nothing_to_cancel, &o, "its thread has ended");
     owner_free(&o);
 }
 
