@@ -328,6 +328,7 @@ struct flight *flight_start(struct fetch *f, struct job *j, bool hedge, bool low
         return NULL;
     reset(f, fl, j, low);
     if (launch(f, fl, j, hedge, err)) {
+        flight_leave_multi(f, fl);
         flight_put(f, fl);
         return NULL;
     }

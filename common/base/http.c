@@ -24,6 +24,8 @@ void http_req_release(struct http_req *r)
         explicit_bzero(r->headers[i].data, r->headers[i].cap);
         bytes_release(&r->headers[i]);
     }
+    if (r->url.data)
+        explicit_bzero(r->url.data, r->url.cap);
     bytes_release(&r->url);
     *r = (struct http_req){.method = r->method};
 }
