@@ -189,10 +189,12 @@ void creds_collect(struct fetch *f)
             if (!j->first_ns)
                 j->first_ns = f->now_ns;
             j->creds_seen = true;
-            if (v->failed)
+            if (v->failed) {
+                j->tries++; /* who gives out keys is asked at growing pauses, too */
                 job_failed(f, j, v->err.class == ERR_TRANSIENT ? AGAIN_LATER : OVER, 0, &v->err);
-            else
+            } else {
                 job_resume(f, j);
+            }
         }
         free(v);
         hand_over(f);

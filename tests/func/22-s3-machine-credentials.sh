@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Credentials of the machine's metadata service (IMDSv2) and of a web identity; renewed before they run out.
+# Credentials of the machine's metadata service (IMDSv2) and of a web identity; renewed before they run out. A
+# service in trouble is asked again after pauses that grow, and not for long.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/servers/start.sh"
 need_mount
@@ -26,4 +27,14 @@ unmount
 printf false >"$T/identity"
 AWS_WEB_IDENTITY_TOKEN_FILE=$T/identity AWS_ROLE_ARN=arn:aws:iam::1:role/reader \
     refused 4 "InvalidIdentityToken|identity" sampan mount s3://samples/ "$MNT" --cache "ssd:$T/cache3=1GiB"
+nothing_left
+
+start_proxy "$S3_URL"
+export AWS_EC2_METADATA_SERVICE_ENDPOINT=$PROXY_URL
+faults 'status=500 key=security-credentials'
+refused 1 "metadata service: status 500.*tries" sampan mount s3://samples/ "$MNT" --cache "ssd:$T/cache4=1GiB"
+at_most "questions to a service in trouble" "$(wc -l <"$T/log/proxy.access")" 20
+faults 'status=500 key=security-credentials times=2'
+mount_set s3://samples/ --cache "ssd:$T/cache4=1GiB"
+unmount
 nothing_left
