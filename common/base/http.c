@@ -2,6 +2,7 @@
 #include "http.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -360,12 +361,36 @@ static void origin_of(const char *url, struct bytes *out)
     bytes_add(out, url, (size_t)(host - url) + len);
 }
 
+/* What a proxy answered instead of leading us through to a TLS server; 0: it is not that. The
+ * library tells it in words alone once the transfer has ended. */
+static int tunnel_refusal(const char *why)
+{
+    const char *said = strstr(why, "CONNECT tunnel failed, response ");
+    return said ? atoi(strrchr(said, ' ')) : 0;
+}
+
+static int tunnel_error(int status, const char *where, const char *why, struct err *err)
+{
+    if (status == 407 || status == 401)
+        return err_set(err, ERR_DENIED,
+                       "the proxy wants a password: %s: %s (check that of --proxy, HTTPS_PROXY and "
+                       "HTTP_PROXY)",
+                       where, why);
+    return err_set(err, status >= 500 ? ERR_TRANSIENT : ERR_DENIED,
+                   "the proxy does not lead there: %s: %s (check --proxy, HTTPS_PROXY and "
+                   "HTTP_PROXY, or add the host to NO_PROXY)",
+                   where, why);
+}
+
 int http_transport_error(CURLcode code, const char *detail, const char *url, struct err *err)
 {
     cleanup_bytes struct bytes origin = {0};
     origin_of(url, &origin);
     const char *where = origin.data ? origin.data : "?";
     const char *why = detail && *detail ? detail : curl_easy_strerror(code);
+    int refused = tunnel_refusal(why);
+    if (refused)
+        return tunnel_error(refused, where, why, err);
     for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
         const struct failure *f = &failures[i];
         if (f->code != code)

@@ -280,6 +280,26 @@ Test(http, transport_failures_say_what_to_do)
     }
 }
 
+Test(http, a_proxy_that_refuses_a_tunnel_is_named)
+{
+    static const struct {
+        const char *detail;
+        enum err_class class;
+        const char *word;
+    } rows[] = {
+        {"CONNECT tunnel failed, response 407", ERR_DENIED, "password"},
+        {"CONNECT tunnel failed, response 403", ERR_DENIED, "NO_PROXY"},
+        {"CONNECT tunnel failed, response 503", ERR_TRANSIENT, "NO_PROXY"},
+        {"something else failed, response 407", ERR_TRANSIENT, "transfer failed"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct err e = {0};
+        http_transport_error(CURLE_RECV_ERROR, rows[i].detail, "https://h:1/k", &e);
+        cr_expect_eq(e.class, rows[i].class, "%s", e.msg);
+        cr_expect_not_null(strstr(e.msg, rows[i].word), "%s", e.msg);
+    }
+}
+
 /* --- a server of one answer ------------------------------------------------------------------- */
 
 struct server {
