@@ -85,11 +85,13 @@ const struct catalog_info *catalog_info(const struct catalog *c);
 const char *catalog_source_uri(const struct catalog *c, uint32_t i);
 const char *catalog_source_at(const struct catalog *c, uint32_t i);
 
+#define CATALOG_NO_MTIME INT64_MIN /* the source does not tell it */
+
 struct entry {
     uint64_t id, parent; /* parent of the root is 0 */
     bool folder;
     uint64_t size;
-    int64_t mtime_ns;
+    int64_t mtime_ns; /* or CATALOG_NO_MTIME */
     uint32_t source;
     uint64_t number; /* CATALOG_NO_INDEX: not numbered (or a folder) */
     char name[256];  /* "" for the root */

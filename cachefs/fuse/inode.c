@@ -7,8 +7,12 @@
 #define BLOCK_SIZE   (128u << 10) /* one chunk of the cache: the read that costs least a byte */
 #define LISTING_SIZE (256u << 10) /* what C libraries list a folder with: 1400 entries at once */
 
+/* A time that the source did not tell (a manifest without times) is 1970: as the number that stands
+ * for it, it would be a day in 1677, at which tar and rsync take offence. */
 static void set_times(struct stat *st, int64_t ns)
 {
+    if (ns == CATALOG_NO_MTIME)
+        ns = 0;
     int64_t s = ns / (int64_t)NS_PER_S;
     int64_t rest = ns % (int64_t)NS_PER_S;
 

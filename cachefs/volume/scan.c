@@ -34,6 +34,8 @@ static int look_up(struct scanning *s, struct err *err)
     return 0;
 }
 
+_Static_assert(LIST_MTIME_UNKNOWN == CATALOG_NO_MTIME, "a listing's times are the catalog's");
+
 static int add_item(void *arg, const struct list_item *item, struct err *err)
 {
     struct scanning *s = arg;

@@ -51,6 +51,10 @@ Test(inode, attributes_of_a_folder_and_of_old_times)
     cr_assert_eq(st.st_mode, S_IFDIR | 0555);
     cr_assert_eq(st.st_mtim.tv_sec, -1);
     cr_assert_eq(st.st_mtim.tv_nsec, 999999999);
+    e.mtime_ns = CATALOG_NO_MTIME;
+    attr_of_entry(&f, &e, &st);
+    cr_assert_eq(st.st_mtim.tv_sec, 0);
+    cr_assert_eq(st.st_mtim.tv_nsec, 0);
 }
 
 Test(inode, a_size_of_one_byte_takes_a_block)
