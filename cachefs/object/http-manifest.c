@@ -153,6 +153,8 @@ int http_parse_manifest(struct store *s, const char *prefix, const void *body, s
 {
     struct manifest m = {.s = s, .prefix = prefix};
     const char *at = body ? body : "", *end = at + len;
+    if (len >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0)
+        at += 3; /* some editors begin a file with a mark that it is UTF-8 */
     while (at < end) {
         const char *nl = memchr(at, '\n', (size_t)(end - at));
         size_t n = (size_t)((nl ? nl : end) - at);

@@ -180,6 +180,19 @@ static bool digits(const char *text, size_t n, unsigned *ret)
     return true;
 }
 
+/* Seconds that "+02:00", "-0530" or "+01" is ahead of UTC; 0 for "Z" and what is none of these. */
+static int64_t zone_offset_s(const char *text)
+{
+    unsigned hours, minutes = 0;
+    if ((*text != '+' && *text != '-') || strlen(text) < 3 || !digits(text + 1, 2, &hours))
+        return 0;
+    const char *rest = text + 3 + (text[3] == ':');
+    if (strlen(rest) >= 2 && !digits(rest, 2, &minutes))
+        return 0;
+    int64_t seconds = hours * 3600 + minutes * 60;
+    return *text == '-' ? -seconds : seconds;
+}
+
 int64_t parse_iso8601_ns(const char *text)
 {
     unsigned year, month, day, hour, minute, second;
@@ -194,13 +207,14 @@ int64_t parse_iso8601_ns(const char *text)
         year < 1700 || year > 2200)
         return LIST_MTIME_UNKNOWN;
     int64_t ns = 0;
-    if (text[19] == '.') {
+    const char *rest = text + 19;
+    if (*rest == '.') {
         int64_t unit = 100000000;
-        for (const char *p = text + 20; *p >= '0' && *p <= '9'; p++, unit /= 10)
-            ns += (*p - '0') * unit;
+        for (rest++; *rest >= '0' && *rest <= '9'; rest++, unit /= 10)
+            ns += (*rest - '0') * unit;
     }
     int64_t s = days_from_civil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
-    return s * (int64_t)NS_PER_S + ns;
+    return (s - zone_offset_s(rest)) * (int64_t)NS_PER_S + ns;
 }
 
 bool take_server_clock(struct store *s, const struct http_answer *a)

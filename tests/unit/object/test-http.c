@@ -75,6 +75,11 @@ static const struct {
     {"http://h/m.tsv", "b/", "a/x\t1\nb/x\t2\n", "b/x 2 ? \n", NULL},
     {"http://h/m.tsv", "", "a\t1\t\t-\nb\t2\t\tcrc32c:9a71bb4c\n",
      "a 1 ? \nb 2 ? sum:crc32c:9a71bb4c\n", NULL},
+    {"http://h/m.tsv", "", /* a mark of UTF-8, and times of other zones */
+     "\xef\xbb\xbf"
+     "a\t1\t2026-11-21T15:24:12+02:00\r\nb\t1\t2026-11-21T07:54:12.5-0530\r\n"
+     "c\t1\t2026-11-21T14:24:12+01\r\n",
+     "a 1 1795267452000000000 \nb 1 1795267452500000000 \nc 1 1795267452000000000 \n", NULL},
     {"http://h/m.tsv", "", "", "", NULL},
     {"http://h/m.tsv", "", "a\t1\nb\n", "a 1 ? \n", "line 2: no TAB"},
     {"http://h/m.tsv", "", "a\t-1\n", "", "line 1: the size is no number"},
