@@ -1,6 +1,6 @@
 /*
- * Credentials from files: INI files as the AWS tools keep them, profiles with roles, and a folder
- * with one file a key, as a Kubernetes Secret is mounted.
+ * Credentials from files: profiles as the AWS tools keep them (creds-ini.c reads the text), with
+ * roles, and a folder with one file a key, as a Kubernetes Secret is mounted.
  */
 #include "creds-internal.h"
 
@@ -12,92 +12,6 @@
 #include "mem.h"
 
 #define ROLE_CHAIN_MAX 4
-
-/* --- INI ------------------------------------------------------------------------------------- */
-
-struct span {
-    const char *text;
-    size_t len;
-};
-
-static struct span trim(const char *text, size_t len)
-{
-    while (len && isspace((unsigned char)*text)) {
-        text++;
-        len--;
-    }
-    while (len && isspace((unsigned char)text[len - 1]))
-        len--;
-    return (struct span){text, len};
-}
-
-static bool span_is(struct span s, const char *text)
-{
-    return strlen(text) == s.len && strncasecmp(s.text, text, s.len) == 0;
-}
-
-/* "[profile x]" and "[x]" are x. */
-static struct span section_name(struct span line)
-{
-    struct span name = trim(line.text + 1, line.len - 2);
-    if (name.len > 8 && strncmp(name.text, "profile", 7) == 0 &&
-        isspace((unsigned char)name.text[7]))
-        name = trim(name.text + 8, name.len - 8);
-    return name;
-}
-
-static bool next_line(const char **at, const char *end, struct span *ret)
-{
-    if (*at >= end)
-        return false;
-    const char *nl = memchr(*at, '\n', (size_t)(end - *at));
-    const char *stop = nl ? nl : end;
-    *ret = trim(*at, (size_t)(stop - *at));
-    *at = nl ? nl + 1 : end;
-    return true;
-}
-
-static bool is_section(struct span line)
-{
-    return line.len >= 2 && line.text[0] == '[' && line.text[line.len - 1] == ']';
-}
-
-/* A value of a section, appended; false if absent. Section "" is what stands before the first. */
-static bool ini_get(const char *text, size_t len, const char *section, const char *key,
-                    struct bytes *ret)
-{
-    const char *at = text, *end = text + len;
-    bool inside = *section == '\0';
-    for (struct span line; next_line(&at, end, &line);) {
-        if (is_section(line)) {
-            struct span name = section_name(line);
-            inside = strlen(section) == name.len && memcmp(section, name.text, name.len) == 0;
-            continue;
-        }
-        const char *eq = line.len ? memchr(line.text, '=', line.len) : NULL;
-        if (!inside || !eq || line.text[0] == '#' || line.text[0] == ';')
-            continue;
-        if (!span_is(trim(line.text, (size_t)(eq - line.text)), key))
-            continue;
-        struct span value = trim(eq + 1, (size_t)(line.text + line.len - eq - 1));
-        bytes_add(ret, value.text, value.len);
-        return value.len > 0;
-    }
-    return false;
-}
-
-static bool ini_has_section(const char *text, size_t len, const char *section)
-{
-    const char *at = text, *end = text + len;
-    for (struct span line; next_line(&at, end, &line);) {
-        if (!is_section(line))
-            continue;
-        struct span name = section_name(line);
-        if (strlen(section) == name.len && memcmp(section, name.text, name.len) == 0)
-            return true;
-    }
-    return false;
-}
 
 /* --- files of profiles ----------------------------------------------------------------------- */
 
@@ -128,6 +42,17 @@ static void profiles_release(struct profiles *p)
         free(p->files[i].path);
         wipe(&p->files[i].text);
     }
+}
+
+/* What people and programs put around the one value that a file has goes. */
+static char *without_blanks(const struct bytes *b)
+{
+    size_t start = 0, end = b->len;
+    while (start < end && isspace((unsigned char)b->data[start]))
+        start++;
+    while (end > start && isspace((unsigned char)b->data[end - 1]))
+        end--;
+    return xstrndup(b->data ? b->data + start : "", end - start);
 }
 
 static int add_ini(struct profiles *p, char *path, bool must_exist, struct err *err)
@@ -162,15 +87,22 @@ static int profiles_load(struct profiles *p, struct err *err)
     return add_ini(p, home_path("AWS_CONFIG_FILE", ".aws/config"), env_get("AWS_CONFIG_FILE"), err);
 }
 
-static bool lookup(const struct profiles *p, const char *profile, const char *key,
-                   struct bytes *ret)
+/* `above`: the key that it stands below, "" for none. */
+static bool lookup_below(const struct profiles *p, const char *section, const char *above,
+                         const char *key, struct bytes *ret)
 {
     bytes_clear(ret);
     for (size_t i = 0; i < p->n; i++)
         if (p->files[i].exists && p->files[i].text.len &&
-            ini_get(p->files[i].text.data, p->files[i].text.len, profile, key, ret))
+            ini_get(p->files[i].text.data, p->files[i].text.len, section, above, key, ret))
             return true;
     return false;
+}
+
+static bool lookup(const struct profiles *p, const char *profile, const char *key,
+                   struct bytes *ret)
+{
+    return lookup_below(p, profile, "", key, ret);
 }
 
 static bool has_profile(const struct profiles *p, const char *profile)
@@ -193,6 +125,24 @@ bool profile_value(const char *key, struct bytes *ret)
 {
     CLEANUP(profiles_release) struct profiles p = {0};
     return profiles_load(&p, NULL) == 0 && lookup(&p, current_profile(), key, ret);
+}
+
+/* Of the section of services that the profile names, then below the service's name in the profile
+ * (as a plug-in of the AWS command line has it), then of the profile. */
+bool profile_endpoint(const char *service, struct bytes *ret)
+{
+    static const char key[] = "endpoint_url";
+    CLEANUP(profiles_release) struct profiles p = {0};
+    cleanup_bytes struct bytes services = {0};
+    const char *profile = current_profile();
+    if (profiles_load(&p, NULL))
+        return false;
+    if (lookup(&p, profile, "services", &services)) {
+        cleanup_free char *section = xasprintf("services %s", services.data);
+        if (lookup_below(&p, section, service, key, ret))
+            return true;
+    }
+    return lookup_below(&p, profile, service, key, ret) || lookup(&p, profile, key, ret);
 }
 
 static void watch_all(struct creds *c, const struct profiles *p)
@@ -285,8 +235,7 @@ static int take_role(struct creds *ret, const struct profiles *p, const char *pr
         cleanup_wiped struct bytes token = {0};
         if (read_small_file(file.data, &token, NULL, err))
             return err_wrap(err, "web identity token");
-        struct span text = trim(token.data ? token.data : "", token.len);
-        cleanup_free char *bare = xstrndup(text.text, text.len);
+        cleanup_free char *bare = without_blanks(&token);
         return sts_assume(ret, &role, NULL, bare, conf->peer, err) ? -1 : 1;
     }
     cleanup_creds struct creds by = {0};
@@ -434,8 +383,9 @@ static int read_part(struct creds *c, const char *folder, const char *name, stru
     struct stat st;
     if (read_small_file(path, &text, &st, err))
         return -1;
-    struct span value = trim(text.data ? text.data : "", text.len);
-    bytes_add(ret, value.text, value.len);
+    cleanup_free char *value = without_blanks(&text);
+    bytes_add_str(ret, value);
+    explicit_bzero(value, strlen(value));
     creds_watch(c, path, &st);
     return 0;
 }

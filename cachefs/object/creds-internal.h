@@ -80,6 +80,14 @@ const char *env_get(const char *name);
 /* A value of the current profile of ~/.aws/config or credentials, for the region; false if absent.
  */
 bool profile_value(const char *key, struct bytes *ret);
+/* Where that profile has a service ("s3", "sts"); false if it does not say. */
+bool profile_endpoint(const char *service, struct bytes *ret);
+
+/* A value of INI text (creds-ini.c), appended; false if it is absent or empty. Section "" is what
+ * stands before the first; `above` is the key that it stands below, "" for none. Pure. */
+bool ini_get(const char *text, size_t len, const char *section, const char *above, const char *key,
+             struct bytes *ret);
+bool ini_has_section(const char *text, size_t len, const char *section);
 
 /* AssumeRole (signed by `by`) or AssumeRoleWithWebIdentity (`web_token`). */
 struct role {

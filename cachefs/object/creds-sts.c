@@ -16,6 +16,9 @@ static char *sts_endpoint(const char *region)
 {
     const char *env = env_get("AWS_ENDPOINT_URL_STS");
     env = env ? env : env_get("AWS_ENDPOINT_URL");
+    cleanup_bytes struct bytes own = {0};
+    if (!env && profile_endpoint("sts", &own))
+        env = own.data;
     if (env)
         return xasprintf("%s%s", env, env[strlen(env) - 1] == '/' ? "" : "/");
     bool china = strncmp(region, "cn-", 3) == 0;

@@ -54,7 +54,7 @@ def first_user(endpoint):
     iam.put_user_policy(UserName="tester", PolicyName="all", PolicyDocument=json.dumps(ALLOW_ALL))
     key = iam.create_access_key(UserName="tester")["AccessKey"]
     # A role of one day gives credentials with a session token.
-    trust = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "sts:AssumeRole"}]}
+    trust = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}]}
     iam.create_role(RoleName="reader", AssumeRolePolicyDocument=json.dumps(trust))
     iam.put_role_policy(RoleName="reader", PolicyName="all", PolicyDocument=json.dumps(ALLOW_ALL))
     sts = boto3.client("sts", **start)

@@ -117,6 +117,47 @@ Test(creds, profiles, .init = begin, .fini = end)
     cr_expect_eq(err.class, ERR_NOT_FOUND);
 }
 
+Test(creds, profiles_as_people_write_them, .init = begin, .fini = end)
+{
+    cleanup_free char *file =
+        put("credentials", "\xef\xbb\xbf[default] # the usual one\naws_access_key_id: ak1\n"
+                           "aws_secret_access_key: sk1=\n[my training] ; [other]\n"
+                           "aws_access_key_id = ak2\naws_secret_access_key = sk:2\n");
+    cleanup_free char *config =
+        put("config", "[default]\nregion = eu-west-1\nservices = near\ns3 =\n  region = nowhere\n"
+                      "  endpoint_url = http://plug-in\n\nsts =\n  endpoint_url = http://sts\n"
+                      "output = json\n  endpoint_url = http://all\n"
+                      "[services near]\ns3 =\n  endpoint_url = http://near\n"
+                      "[profile \"my training\"] # quoted\n"
+                      "s3 =\n    addressing_style = path\n    endpoint_url = http://plug-in\n"
+                      "endpoint_url = http://other\n");
+    setenv("AWS_SHARED_CREDENTIALS_FILE", file, 1);
+    setenv("AWS_CONFIG_FILE", config, 1);
+    struct creds_conf conf = {.kind = CREDS_AWS};
+    static const struct {
+        const char *profile, *keys, *region, *s3, *sts;
+    } rows[] = {
+        {"default", "ak1 sk1= -", "eu-west-1", "http://near", "http://sts"},
+        {"my training", "ak2 sk:2 -", NULL, "http://plug-in", "http://other"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cleanup_bytes struct bytes region = {0}, s3 = {0}, sts = {0};
+        setenv("AWS_PROFILE", rows[i].profile, 1);
+        expect(&conf, rows[i].keys);
+        cr_expect_eq(profile_value("region", &region), rows[i].region != NULL);
+        if (rows[i].region)
+            cr_expect_str_eq(region.data, rows[i].region);
+        cr_expect(profile_endpoint("s3", &s3));
+        cr_expect_str_eq(s3.data, rows[i].s3);
+        cr_expect(profile_endpoint("sts", &sts));
+        cr_expect_str_eq(sts.data, rows[i].sts);
+    }
+    cleanup_bytes struct bytes all = {0};
+    setenv("AWS_PROFILE", "default", 1);
+    cr_expect(profile_endpoint("iam", &all)); /* below a key that has a value: no key of that */
+    cr_expect_str_eq(all.data, "http://all");
+}
+
 Test(creds, given_file, .init = begin, .fini = end)
 {
     cleanup_free char *bare = put("bare", "access_key=ak1\nsecret_key=sk1\n");
