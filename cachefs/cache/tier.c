@@ -46,6 +46,18 @@ static int kind_parse(const char *text, size_t len, enum tier_kind *ret)
     return -1;
 }
 
+/* "ssd:/a=1GiB,hdd:/b=1TiB" would be one strange folder. */
+static bool holds_another(const char *dir, const char *end)
+{
+    enum tier_kind kind;
+    for (const char *p = dir; (p = memchr(p, ',', (size_t)(end - p))); p++) {
+        const char *colon = memchr(p, ':', (size_t)(end - p));
+        if (colon && kind_parse(p + 1, (size_t)(colon - p) - 1, &kind) == 0)
+            return true;
+    }
+    return false;
+}
+
 int tier_conf_parse(struct tier_conf *ret, const char *text, struct err *err)
 {
     const char *colon = strchr(text, ':'), *equals = strrchr(text, '=');
@@ -58,6 +70,9 @@ int tier_conf_parse(struct tier_conf *ret, const char *text, struct err *err)
     if (kind_parse(text, (size_t)(colon - text), &out.kind))
         return err_set(err, ERR_USAGE, "cache tier \"%s\": unknown kind \"%.*s\" (mem, ssd or hdd)",
                        text, (int)(colon - text), text);
+    if (holds_another(colon + 1, equals))
+        return err_set(err, ERR_USAGE, "cache tier \"%s\": more than one (give one each time)",
+                       text);
     if (conf_size(equals + 1, &out.limit, err))
         return err_wrap(err, "cache tier \"%s\"", text);
     out.dir = xstrndup(colon + 1, (size_t)(equals - colon - 1));

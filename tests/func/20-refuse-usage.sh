@@ -6,6 +6,10 @@ refused 2 "free-space" sampan mount "file://$SRC" "$MNT" --free-spcae 10
 refused 2 "mount" sampan mout x y
 refused 2 "size|cache|12potatoes" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=12potatoes"
 refused 2 "memory.*at least 64" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --memory 1KiB
+refused 2 "cache tier .*more than one" sampan mount "file://$SRC" "$MNT" --cache "ssd:$T/one=1GiB,hdd:$T/two=1GiB"
+[ ! -e "$T/one=1GiB,hdd:$T" ] || fail "a folder was made of two tiers"
+(cd "$SRC" && refused 2 "name is empty" sampan mount "" "$MNT" --cache "ssd:$CACHE=1GiB")
+(cd "$SRC" && refused 2 "name is empty" sampan sync "" "file://$T/copy")
 echo junk >"$T/junk"
 refused 2 "not a set.*neither a set file.*nor a catalog" sampan mount "$T/junk" "$MNT" --cache "ssd:$CACHE=1GiB"
 refused 2 "sampler|known" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --sampler no-such-sampler
