@@ -94,8 +94,8 @@ static int cache_base(const char *asked, struct bytes *ret, struct err *err)
 char *path_absolute(const char *path)
 {
     char cwd[PATH_MAX];
-    if (path[0] == '/' || !getcwd(cwd, sizeof cwd))
-        return xstrdup(path);
+    if (!*path || path[0] == '/' || !getcwd(cwd, sizeof cwd))
+        return xstrdup(path); /* an empty name is none: not this folder's */
     return xasprintf("%s/%s", cwd, path);
 }
 

@@ -102,6 +102,8 @@ int set_from_arg(struct set *ret, const char *arg, struct err *err)
         return 0;
     }
     struct stat st;
+    if (!*arg)
+        return err_set(err, ERR_USAGE, "not a set: its name is empty (an unset variable?)");
     if (stat(arg, &st))
         return err_sys(
             err, errno,
