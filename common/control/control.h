@@ -60,8 +60,8 @@ int control_call_again(const char *socket_path, const struct bytes *request, uns
                        control_progress_fn *progress, void *arg, struct json_doc **ret, int *ret_fd,
                        struct err *err);
 
-/* /run/sampan, or $XDG_RUNTIME_DIR/sampan, or /tmp/sampan-UID; $SAMPAN_RUN_DIR wins. Made if
- * needed. */
+/* /run/sampan of root, or $XDG_RUNTIME_DIR/sampan if that is a folder of this user, or
+ * /tmp/sampan-UID; $SAMPAN_RUN_DIR wins. Made if needed. */
 int control_registry_dir(struct bytes *ret, struct err *err);
 struct control_mount {
     char *mountpoint, *uri, *socket;

@@ -36,6 +36,13 @@ static int usable_dir(const char *path, struct err *err)
     return 0;
 }
 
+/* Of a folder that `su` left of another user, or that nobody made, no register can be had. */
+static bool is_own_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+}
+
 int control_registry_dir(struct bytes *ret, struct err *err)
 {
     const char *set = getenv("SAMPAN_RUN_DIR");
@@ -45,7 +52,7 @@ int control_registry_dir(struct bytes *ret, struct err *err)
         bytes_add_str(ret, set);
     else if (geteuid() == 0)
         bytes_add_str(ret, "/run/sampan");
-    else if (xdg && *xdg)
+    else if (xdg && *xdg && is_own_folder(xdg))
         bytes_addf(ret, "%s/sampan", xdg);
     else
         bytes_addf(ret, "/tmp/sampan-%u", (unsigned)geteuid());

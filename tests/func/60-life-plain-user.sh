@@ -13,6 +13,11 @@ sampan umount "$MNT"
 until_true 20 no_daemon
 nothing_left
 
+# XDG_RUNTIME_DIR as su leaves it: another user's folder is not used
+mkdir "$T/roots"
+as_user env -u SAMPAN_RUN_DIR XDG_RUNTIME_DIR="$T/roots" "$S" status >"$T/said" || fail "another user's folder is in the way"
+rmdir /tmp/sampan-65534 2>/dev/null || true
+
 # a device that only root may open: doctor knows before mount does
 chmod 600 "$T/fuse"
 code=0
