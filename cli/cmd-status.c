@@ -5,6 +5,7 @@
 
 #include "cli-internal.h"
 #include "mem.h"
+#include "mountinfo.h"
 
 struct status_options {
     bool json;
@@ -119,6 +120,48 @@ static void show_silent(const struct control_mount *m, bool json, struct bytes *
                      m->alive ? "its daemon is being started" : "sampan umount cleans up");
 }
 
+/* --- mounts of others ------------------------------------------------------------------------- */
+
+struct others {
+    struct bytes known; /* (major, minor) of those in the register, then of those named */
+    struct bytes names;
+};
+
+static bool seen_before(struct others *o, const struct mount_row *row)
+{
+    const unsigned device[2] = {row->major, row->minor};
+    for (size_t at = 0; at < o->known.len; at += sizeof device)
+        if (memcmp(o->known.data + at, device, sizeof device) == 0)
+            return true;
+    bytes_add(&o->known, device, sizeof device);
+    return false;
+}
+
+static void name_other(void *arg, const struct mount_row *row)
+{
+    struct others *o = arg;
+    if (strcmp(row->type, "fuse.sampan") == 0 && !seen_before(o, row))
+        bytes_addf(&o->names, "%s%s (user %u)", o->names.len ? ", " : "", row->mountpoint,
+                   row->user);
+}
+
+/* What another user mounted is in that user's register, which is not read: it is named. */
+static void tell_others(const struct control_mount *mounts, size_t n)
+{
+    struct others o = {0};
+    cleanup_free struct mount_row *row = xmalloc(sizeof *row);
+    for (size_t i = 0; i < n; i++)
+        if (mount_find(mounts[i].mountpoint, row, NULL) == 0)
+            seen_before(&o, row);
+    if (mount_each(name_other, &o, NULL) == 0 && o.names.len)
+        fprintf(stderr,
+                "sampan status: mounted, too, but in another register: %s (ask as that user, or "
+                "read .sampan/status.json there)\n",
+                o.names.data);
+    bytes_release(&o.known);
+    bytes_release(&o.names);
+}
+
 static int show_all(bool json, struct err *err)
 {
     struct control_mount *mounts;
@@ -135,9 +178,10 @@ static int show_all(bool json, struct err *err)
         if (!mounts[i].alive || mounts[i].recovering || show(&mounts[i], json, false, &out, NULL))
             show_silent(&mounts[i], json, &out);
     }
+    tell_others(mounts, n);
     control_mounts_free(mounts, n);
     if (!json && !n)
-        bytes_add_str(&out, "nothing is mounted\n");
+        bytes_add_str(&out, "nothing is mounted by this user\n");
     return print_out(&out, err);
 }
 
@@ -167,7 +211,9 @@ const struct command cmd_status = {
         ".sampan/status.json of each mount. A mount whose process has died is \"recovering\" while "
         "its "
         "keeper starts the next one, \"degraded\" if none of them lives (why and since when are "
-        "said), and \"dead\" without a keeper.",
+        "said), and \"dead\" without a keeper. Mounts of other users are named on the standard "
+        "error: "
+        "they are asked for as that user.",
     .max_args = 1,
     .rows = rows,
     .n_rows = COUNT(rows),

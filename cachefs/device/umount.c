@@ -245,6 +245,10 @@ int mount_end(const char *mountpoint, bool lazy, struct err *err)
     if (strcmp(row->type, "fuse.sampan") != 0)
         return err_set(err, ERR_USAGE, "umount %s: that is a mount of type %s, not one of Sampan",
                        path, row->type);
+    if (geteuid() && row->user != geteuid()) /* the helper says no more than that it failed */
+        return err_set(err, ERR_DENIED,
+                       "umount %s: user %u mounted it (that user and root alone may end it)", path,
+                       row->user);
     /* The pusher opens a file for some microseconds at a time: try again before calling it busy. */
     for (int i = 0; i < BUSY_TRIES; i++) {
         e = umount_once(path, lazy);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cleanup.h"
@@ -34,6 +35,15 @@ static const char *take_field(const char *at, char *out, size_t size)
     return at;
 }
 
+/* "rw,user_id=1000,group_id=1000,…" */
+static unsigned take_user(const char *options)
+{
+    static const char key[] = "user_id=";
+    const char *at = strstr(options, key);
+
+    return at ? (unsigned)strtoul(at + sizeof(key) - 1, NULL, 10) : 0;
+}
+
 bool mountinfo_line(const char *line, struct mount_row *ret)
 {
     char skipped[4096];
@@ -52,29 +62,51 @@ bool mountinfo_line(const char *line, struct mount_row *ret)
     do {
         at = take_field(at, skipped, sizeof(skipped));
     } while (at && strcmp(skipped, "-") != 0);
-    return at && (at = take_field(at, ret->type, sizeof(ret->type))) &&
-           take_field(at, ret->source, sizeof(ret->source));
+    if (!at || !(at = take_field(at, ret->type, sizeof(ret->type))) ||
+        !(at = take_field(at, ret->source, sizeof(ret->source))))
+        return false;
+    ret->user = take_field(at, skipped, sizeof(skipped)) ? take_user(skipped) : 0;
+    return true;
+}
+
+int mount_each(mount_row_fn *fn, void *arg, struct err *err)
+{
+    cleanup_file FILE *f = fopen("/proc/self/mountinfo", "re");
+    cleanup_free char *line = NULL;
+    cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
+    size_t size = 0;
+
+    if (!f)
+        return err_sys(err, errno, "read /proc/self/mountinfo");
+    while (getline(&line, &size, f) > 0)
+        if (mountinfo_line(line, row))
+            fn(arg, row);
+    return 0;
+}
+
+struct search {
+    const char *path;
+    struct mount_row *ret;
+    bool found;
+};
+
+static void look_at(void *arg, const struct mount_row *row)
+{
+    struct search *s = arg;
+
+    if (strcmp(row->mountpoint, s->path) != 0)
+        return;
+    *s->ret = *row; /* a later line covers an earlier one */
+    s->found = true;
 }
 
 int mount_find(const char *path, struct mount_row *ret, struct err *err)
 {
-    cleanup_file FILE *f = fopen("/proc/self/mountinfo", "re");
-    cleanup_free char *line = NULL;
-    struct mount_row *row;
-    size_t size = 0;
-    bool found = false;
+    struct search s = {.path = path, .ret = ret};
 
-    if (!f)
-        return err_sys(err, errno, "read /proc/self/mountinfo");
-    row = xmalloc(sizeof(*row));
-    while (getline(&line, &size, f) > 0) {
-        if (mountinfo_line(line, row) && !strcmp(row->mountpoint, path)) {
-            *ret = *row; /* a later line covers an earlier one */
-            found = true;
-        }
-    }
-    free(row);
-    if (!found)
+    if (mount_each(look_at, &s, err) < 0)
+        return -1;
+    if (!s.found)
         return err_set(err, ERR_NOT_FOUND, "%s: nothing is mounted there", path);
     return 0;
 }

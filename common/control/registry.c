@@ -324,6 +324,20 @@ static struct control_mount *elsewhere(struct control_mount *list, size_t n, con
     return NULL;
 }
 
+/* A mount of ours, but not in our register. */
+static int not_registered(const char *path, struct err *err)
+{
+    cleanup_free struct mount_row *row = xmalloc(sizeof *row);
+    if (mount_find(path, row, NULL) || strcmp(row->type, "fuse.sampan") != 0)
+        return err_set(err, ERR_NOT_FOUND,
+                       "%s: no mount of ours is here (sampan status lists them)", path);
+    return err_set(err, ERR_NOT_FOUND,
+                   "%s: a mount that user %u made, or that is in another register (ask as that "
+                   "user, in the same SAMPAN_RUN_DIR or XDG_RUNTIME_DIR, or read its "
+                   ".sampan/status.json)",
+                   path, row->user);
+}
+
 int control_find(const char *path, struct control_mount *ret, struct err *err)
 {
     struct control_mount *list = NULL;
@@ -338,10 +352,7 @@ int control_find(const char *path, struct control_mount *ret, struct err *err)
         *best = (struct control_mount){0};
     }
     control_mounts_free(list, n);
-    if (!best)
-        return err_set(err, ERR_NOT_FOUND,
-                       "%s: no mount of ours is here (sampan status lists them)", path);
-    return 0;
+    return best ? 0 : not_registered(path, err);
 }
 
 bool control_is_abandoned(const struct control_mount *m)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A user who is not root mounts through fusermount3, reads all, and unmounts.
+# A user who is not root mounts through fusermount3, reads all, and unmounts. Others are told whose mount it is.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/plain-user.sh"
 sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB"
@@ -13,8 +13,22 @@ sampan umount "$MNT"
 until_true 20 no_daemon
 nothing_left
 
+# whose mount it is, who may ask it and who may end it
+sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB"
+mkdir "$T/roots" "$T/others"
+chown 65533 "$T/others"
+SAMPAN_RUN_DIR=$T/roots "$S" status >"$T/said" 2>&1
+grep -qF "$MNT (user 65534)" "$T/said" || fail "another user's mount is not named: $(cat "$T/said")"
+sampan status >"$T/said" 2>&1
+! grep -qF "$MNT (user 65534)" "$T/said" || fail "the user's own mount is another's: $(cat "$T/said")"
+SAMPAN_RUN_DIR=$T/roots refused 3 "a mount that user 65534 made" "$S" status "$MNT"
+as_other() { setpriv --reuid=65533 --regid=65533 --clear-groups env SAMPAN_RUN_DIR="$T/others" "$@"; }
+refused 4 "user 65534 mounted it" as_other "$S" umount "$MNT"
+is_mounted "$MNT" || fail "another user ended it"
+sampan umount "$MNT"
+nothing_left
+
 # XDG_RUNTIME_DIR as su leaves it: another user's folder is not used
-mkdir "$T/roots"
 as_user env -u SAMPAN_RUN_DIR XDG_RUNTIME_DIR="$T/roots" "$S" status >"$T/said" || fail "another user's folder is in the way"
 rmdir /tmp/sampan-65534 2>/dev/null || true
 

@@ -9,8 +9,9 @@ Test(mountinfo, lines)
     struct mount_row *r = calloc(1, sizeof(*r));
 
     cr_assert(mountinfo_line("43 27 0:39 / /mnt/a\\040b\\134c ro,nosuid,nodev,relatime shared:5 "
-                             "master:1 - fuse.sampan s3://b/p\\011x ro,user_id=0\n",
+                             "master:1 - fuse.sampan s3://b/p\\011x ro,user_id=1000,group_id=7\n",
                              r));
+    cr_assert_eq(r->user, 1000);
     cr_assert_str_eq(r->mountpoint, "/mnt/a b\\c");
     cr_assert_str_eq(r->type, "fuse.sampan");
     cr_assert_str_eq(r->source, "s3://b/p\tx");
@@ -18,6 +19,7 @@ Test(mountinfo, lines)
     cr_assert_eq(r->minor, 39);
     cr_assert(mountinfo_line("1 0 254:0 / / rw - ext4 /dev/vda rw", r));
     cr_assert_str_eq(r->mountpoint, "/");
+    cr_assert_eq(r->user, 0);
     cr_assert_eq(r->major, 254);
     /* A backslash that begins no escape stays. */
     cr_assert(mountinfo_line("1 0 0:1 / /a\\9 rw - t s rw", r));
