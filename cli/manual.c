@@ -124,14 +124,10 @@ static void add_man_option(struct bytes *out, const struct conf_row *row)
         bytes_add_str(out, "\\fR");
     }
     bytes_add_char(out, '\n');
-    add_roff_str(out, row->help);
-    if (row->type == CONF_LIST)
-        bytes_add_str(out, "; repeatable");
-    if (row->dflt && *row->dflt && row->type != CONF_FLAG) {
-        bytes_add_str(out, " (default ");
-        add_roff_str(out, row->dflt);
-        bytes_add_char(out, ')');
-    }
+    cleanup_bytes struct bytes help = {0};
+    bytes_add_str(&help, row->help);
+    conf_notes(row, &help);
+    add_roff_str(out, help.data);
     bytes_add_str(out, ". Variable \\fB");
     add_env_name(out, row->name);
     bytes_add_str(out, "\\fR.\n");

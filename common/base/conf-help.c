@@ -31,7 +31,7 @@ static void add_wrapped(struct bytes *out, const char *text, size_t column)
     bytes_add_char(out, '\n');
 }
 
-static void add_notes(struct bytes *text, const struct conf_row *row)
+void conf_notes(const struct conf_row *row, struct bytes *text)
 {
     if (row->type == CONF_LIST)
         bytes_add_str(text, "; repeatable");
@@ -63,7 +63,7 @@ void conf_help(const struct conf_row *rows, size_t n_rows, struct bytes *text)
             bytes_addf(text, "%*s", (int)(HELP_COLUMN - column), "");
         cleanup_bytes struct bytes help = {0};
         bytes_add_str(&help, row->help ? row->help : "");
-        add_notes(&help, row);
+        conf_notes(row, &help);
         add_wrapped(text, help.len ? help.data : "", HELP_COLUMN);
     }
 }

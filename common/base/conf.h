@@ -73,6 +73,8 @@ conf_origin_name(enum conf_origin o); /* "default", "file", "environment", "comm
 void conf_print_value(const struct conf *c, const struct conf_row *row, const void *out,
                       struct bytes *text);
 void conf_help(const struct conf_row *rows, size_t n_rows, struct bytes *text);
+/* What it says behind a row's help: whether it may be repeated, its bounds and its default. */
+void conf_notes(const struct conf_row *row, struct bytes *text);
 
 /* The parsers alone. */
 int conf_size(const char *text, uint64_t *ret, struct err *err);

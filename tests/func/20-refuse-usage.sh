@@ -47,6 +47,8 @@ says 'cache  *= ssd:/a #b=1GiB  *# file' cat "$T/conf-two"
 says 'memory  *= 300MiB  *# file' cat "$T/conf-two"
 says 'quiet  *= true  *# file' cat "$T/conf-two"
 says "^.TH" sampan help --man mount
+says "at least 64.0 MiB .256MiB" sampan help --man mount
+says "; 1 to 1024 .64" sampan help --man mount
 says complete sampan help --completion bash
 says compdef sampan help --completion zsh
 nothing_left
