@@ -7,7 +7,9 @@ INSTALL     ?= install
 BINDIR      := $(DESTDIR)$(PREFIX)/bin
 MANDIR      := $(DESTDIR)$(PREFIX)/share/man/man1
 BASHDIR     := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-ZSHDIR      := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+# Where zsh looks below its own prefix; Debian's looks elsewhere for what packages bring.
+ZSH_SITE    ?= share/zsh/site-functions
+ZSHDIR      := $(DESTDIR)$(PREFIX)/$(ZSH_SITE)
 LIBDIR      := $(DESTDIR)$(PREFIX)/lib
 LIBEXECDIR  := $(DESTDIR)$(PREFIX)/libexec/sampan
 INCDIR      := $(DESTDIR)$(PREFIX)/include/sampan
@@ -53,7 +55,7 @@ DEB_ARCH = $(shell dpkg --print-architecture)
 DEB      = build/sampan_$(VERSION)_$(DEB_ARCH).deb
 deb: all
 	@rm -rf build/deb
-	@$(MAKE) --no-print-directory install DESTDIR=$(CURDIR)/build/deb PREFIX=/usr
+	@$(MAKE) --no-print-directory install DESTDIR=$(CURDIR)/build/deb PREFIX=/usr ZSH_SITE=share/zsh/vendor-completions
 	@strip --strip-unneeded $(PROGRAMS:%=build/deb/usr/bin/%) build/deb/usr/libexec/sampan/*
 	@gzip -9n build/deb/usr/share/man/man1/*.1
 	@mkdir -p build/deb/DEBIAN build/deb/usr/share/doc/sampan
