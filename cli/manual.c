@@ -217,6 +217,10 @@ static void completion_bash(struct bytes *out)
     bytes_add_str(out, "# bash completion for sampan\n_sampan() {\n"
                        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} "
                        "verb=${COMP_WORDS[1]} words=\n"
+                       "    case $cur$prev in # --option=value is three words here\n"
+                       "    =*) cur= ;;\n"
+                       "    *=) prev=${COMP_WORDS[COMP_CWORD-2]} ;;\n"
+                       "    esac\n"
                        "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words=\"");
     add_words(out);
     bytes_add_str(out, "\"\n    else\n        case $verb$prev in\n");
@@ -229,9 +233,9 @@ static void completion_bash(struct bytes *out)
         add_flags(out, commands[i]);
         bytes_add_str(out, "\" ;;\n");
     }
-    bytes_add_str(out,
-                  "            esac\n        elif [ \"$verb\" = help ] || [ \"$verb\" = config ]; "
-                  "then\n            words=\"");
+    bytes_add_str(
+        out, "            esac\n        elif [ -z \"$words\" ] && [[ $verb == help || $verb == "
+             "config ]]; then\n            words=\"");
     add_words(out);
     bytes_add_str(out, "\"\n        fi\n    fi\n"
                        "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\n"
