@@ -80,6 +80,10 @@ int dealer_init(struct dealer *d, const struct batch_options *o, uint64_t sample
             return err_set(err, ERR_USAGE,
                            "%s: resume token: of a set of %" PRIu64 " samples, here are %" PRIu64,
                            batch_option(o), d->token.n, samples);
+        if (d->token.spec.kind != d->spec.kind)
+            return err_set(err, ERR_USAGE, "%s: resume token: of the sampler %s, not %s",
+                           batch_option(o), order_kind_name(d->token.spec.kind),
+                           order_kind_name(d->spec.kind));
         d->resumes = true;
     }
     return order_new(&d->order, &d->spec, samples, err);
@@ -157,22 +161,49 @@ void batch_close(struct batches *b)
         b->ops->close(b);
 }
 
-int batch_place(const struct batch_options *o, uint64_t samples, uint64_t pass, uint64_t batches,
-                char ret[BATCH_TOKEN_LEN], struct err *err)
+/* `mine` is what `o` says; *theirs the same ranks and batches in the order that the token has. (It
+ * does not keep a list.) */
+static int specs_of(const struct batch_options *o, const char *token, struct order_spec *mine,
+                    struct order_spec *theirs, struct err *err)
 {
     char text[1400];
-    struct order_spec spec;
+    struct order_token t;
+    if (batch_spec(o, text, sizeof text, err) || order_spec_parse(mine, text, err) ||
+        order_token_parse(&t, token, err))
+        return -1;
+    *theirs = *mine;
+    theirs->kind = t.spec.kind;
+    theirs->seed = t.spec.seed;
+    theirs->shuffle = t.spec.shuffle;
+    theirs->drop_last = t.spec.drop_last;
+    theirs->workers = t.spec.workers;
+    theirs->generator = t.spec.generator;
+    theirs->persistent = t.spec.persistent;
+    theirs->rotate = t.spec.rotate;
+    return 0;
+}
+
+bool batch_reorders(const struct batch_options *o, const char *token)
+{
+    struct order_spec mine, theirs; /* if they cannot be read, opening the source says why */
+    return specs_of(o, token, &mine, &theirs, NULL) == 0 && !order_spec_same(&mine, &theirs);
+}
+
+int batch_place(const struct batch_options *o, uint64_t samples, uint64_t pass, uint64_t batches,
+                char token[BATCH_TOKEN_LEN], struct err *err)
+{
+    struct order_spec mine, theirs;
     struct order *order;
     struct order_token t;
-    if (batch_spec(o, text, sizeof text, err) || order_spec_parse(&spec, text, err))
+    if (specs_of(o, token, &mine, &theirs, err))
         return -1;
-    spec.epoch = pass;
-    if (order_new(&order, &spec, samples, err))
+    theirs.epoch = pass;
+    if (order_new(&order, &theirs, samples, err))
         return -1;
     uint64_t at = batches * o->batch, all = order_length(order);
     int failed = order_token_of(order, at < all ? at : all, &t, err);
     order_free(order);
     if (!failed)
-        order_token_print(&t, ret);
+        order_token_print(&t, token);
     return failed;
 }

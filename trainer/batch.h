@@ -96,9 +96,13 @@ static inline const char *batch_option(const struct batch_options *o)
 {
     return o->train ? "--data" : "--test_data";
 }
-/* The token of the place after `batches` batches of a pass over `samples` samples. */
+/* Makes another rank's token that of the place after `batches` batches of a pass over `samples`
+ * samples, which are in the same order. */
 int batch_place(const struct batch_options *o, uint64_t samples, uint64_t pass, uint64_t batches,
-                char ret[BATCH_TOKEN_LEN], struct err *err);
+                char token[BATCH_TOKEN_LEN], struct err *err);
+/* Is what is left of the token's pass in another order than the passes after it, which are those of
+ * `o`? */
+bool batch_reorders(const struct batch_options *o, const char *token);
 /* Is this key of a sampler's SPEC one of those that the job itself knows: ranks, rank, batch? */
 bool batch_is_own_key(const char *key, size_t len);
 static inline void cleanup_batches_fn(struct batches **b)

@@ -119,6 +119,22 @@ static void tell_others_saved(const struct run *r)
                  newest);
 }
 
+/* Later checkpoints are of this run's seed. */
+static void tell_other_order(struct run *r)
+{
+    const struct batch_options o = run_source(r, r->o->data, true);
+    const uint64_t mine = (uint64_t)r->o->seed;
+    if (r->at.seed != mine)
+        log_warn(r->log, "the checkpoint was made with --seed %" PRIu64 ", this run has %" PRIu64,
+                 r->at.seed, mine);
+    r->at.seed = mine;
+    if (r->at.token[0] && batch_reorders(&o, r->at.token))
+        log_warn(r->log,
+                 "what is left of pass %" PRIu64 " is read in the order of before (--sampler, "
+                 "--seed), the passes after it in that of this run",
+                 r->at.pass);
+}
+
 int run_take_up(struct run *r, struct err *err)
 {
     struct err why = {0};
@@ -148,9 +164,7 @@ int run_take_up(struct run *r, struct err *err)
         r->saved_at = r->at.step;
     log_info(r->log, "going on from %s: pass %" PRIu64 " batch %" PRIu64 " step %" PRIu64, r->saved,
              r->at.pass, r->at.batch, r->at.step);
-    if (r->at.seed != (uint64_t)r->o->seed)
-        log_warn(r->log, "the checkpoint was made with --seed %" PRIu64 ", this run has %" PRId64,
-                 r->at.seed, r->o->seed);
+    tell_other_order(r);
     return 0;
 }
 

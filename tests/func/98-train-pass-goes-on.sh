@@ -164,3 +164,28 @@ trained 0 changed --batch_size 8
 expect "samples of the rest" "$(told summary samples)" 56
 "$TRAIN" "${set[@]}" --batch_size 8 --max_steps 5 --data synthetic:96,4 --save_dir "$T/made" 2>"$T/0.log" >"$T/0.json" || fail "$(cat "$T/0.log")"
 refused_within "--resume never" --data synthetic:97,4 --save_dir "$T/made"
+refused_within "--resume never" --data synthetic:96,4 --sampler sequence --save_dir "$T/made"
+
+# With another --seed what is left of the pass keeps its order, also where ranks have samples of their own, and those after it have
+# that of now.
+seed_of() { # FOLDER OF A CHECKPOINT : that of the order within it
+    grep -o 'seed=[0-9]*' "$1/state.json" || fail "no place in $1"
+}
+for how in "--data $SRC" "--data synthetic:96,4" "--data $SRC --own_data"; do
+    rm -rf "$T/seeds"
+    reseeded() { # STEPS SEED
+        # shellcheck disable=SC2086
+        trained 0 seeds --batch_size 8 $how --saving_period 0 --max_steps "$1" --seed "$2"
+    }
+    reseeded 5 3
+    reseeded 7 4
+    grep -q "made with --seed 3, this run has 4" "$T/0.log" || fail "$how: $(cat "$T/0.log")"
+    grep -q "what is left of pass 0 is read in the order of before (--sampler, --seed), the passes after it in that of this run" "$T/0.log" ||
+        fail "$how: $(cat "$T/0.log")"
+    expect "$how: the order within pass 0" "$(seed_of "$T/seeds/pass-00000-batch-000000007")" "seed=3"
+    reseeded 14 4
+    ! grep -q "made with --seed" "$T/0.log" || fail "$how: the checkpoint is of this run's seed: $(cat "$T/0.log")"
+    expect "$how: the order within pass 1" "$(seed_of "$T/seeds/pass-00001-batch-000000002")" "seed=4"
+    reseeded 15 4
+    ! grep -q "the order of before" "$T/0.log" || fail "$how: it is no other order: $(cat "$T/0.log")"
+done

@@ -135,7 +135,8 @@ struct worker {
 struct loader {
     struct loader_options o; /* texts are ours */
     struct order_spec spec;
-    struct order_token token; /* of o.resume */
+    struct order_token token; /* of o.resume ... */
+    struct order_spec rest;   /* ... and the order of what it left of its epoch */
     bool resumed;
     struct index index;
     int dir;
@@ -173,6 +174,7 @@ struct loader {
     struct order_token given_token; /* of the place after the batch given last */
     uint64_t batches, samples, skipped, waited_ns, first_ns, began_ns, last_ns;
     char mount_why[256];
+    bool tell_sampler; /* the mount was told the order of `rest`: ours, with the epoch after it */
 };
 
 /* plan.c: prepares the order of `e->number`. Slow; without the lock. */

@@ -68,38 +68,40 @@ static int agree_on_batch(struct loader *l, struct err *err)
         return err_set(err, ERR_USAGE, "loader: batches of %u, and batch-size=%u of the sampler",
                        ours, theirs);
     l->o.batch = ours ? ours : theirs > 1 ? theirs : 32;
-    l->spec.batch_size = l->o.batch;
+    l->spec.batch_size = l->rest.batch_size = l->o.batch;
     l->o.drop_last |= l->spec.drop_last && l->spec.kind != ORDER_TORCH_DISTRIBUTED;
     return 0;
 }
 
+/* What is left of the token's epoch is dealt to the ranks that there are now; the epochs after it
+ * are those of this loader's own sampler, whatever seed the token's has. */
 static int take_resume(struct loader *l, struct err *err)
 {
     if (!l->o.resume || !*l->o.resume)
         return 0;
     if (order_token_parse(&l->token, l->o.resume, err))
         return -1;
-    struct order_spec mine = l->spec;
-    mine.epoch = l->token.spec.epoch;
-    mine.list[0] = mine.root[0] = '\0';
-    struct order_spec theirs = l->token.spec;
-    theirs.list[0] = theirs.root[0] = '\0';
-    theirs.ranks = mine.ranks;
-    theirs.rank = mine.rank;
-    theirs.ranks_per_node = mine.ranks_per_node;
-    if (l->o.batch || mine.batch_size > 1) /* the token keeps what its epoch was dealt by */
-        theirs.batch_size = mine.batch_size;
-    if (l->o.sampler && theirs.kind != mine.kind)
+    const struct order_spec mine = l->spec;
+    struct order_spec *rest = &l->rest;
+    *rest = l->token.spec;
+    if (l->o.sampler && rest->kind != mine.kind)
         return err_set(err, ERR_USAGE, "resume token: of the sampler %s, not %s",
-                       order_kind_name(theirs.kind), order_kind_name(mine.kind));
-    theirs.has_rank = mine.has_rank;
-    theirs.has_ranks = mine.has_ranks;
-    theirs.has_ranks_per_node = mine.has_ranks_per_node;
-    memcpy(theirs.list, l->spec.list, sizeof theirs.list);
-    memcpy(theirs.root, l->spec.root, sizeof theirs.root);
-    uint64_t first = l->spec.epoch; /* epochs are counted from there, however often it is resumed */
-    l->spec = theirs;
-    l->spec.epoch = first;
+                       order_kind_name(rest->kind), order_kind_name(mine.kind));
+    rest->ranks = mine.ranks;
+    rest->rank = mine.rank;
+    rest->ranks_per_node = mine.ranks_per_node;
+    if (l->o.batch || mine.batch_size > 1) /* the token keeps what its epoch was dealt by */
+        rest->batch_size = mine.batch_size;
+    rest->has_rank = mine.has_rank;
+    rest->has_ranks = mine.has_ranks;
+    rest->has_ranks_per_node = mine.has_ranks_per_node;
+    memcpy(rest->list, mine.list, sizeof rest->list);
+    memcpy(rest->root, mine.root, sizeof rest->root);
+    rest->epoch = mine.epoch; /* epochs are counted from there, however often it is resumed */
+    rest->epochs = mine.epochs;
+    if (!l->o.sampler)
+        l->spec = *rest;
+    l->spec.batch_size = rest->batch_size;
     l->resumed = true;
     return 0;
 }
@@ -193,8 +195,11 @@ static int open_epoch(struct loader *l, struct err *err)
     }
     l->plan_epoch = l->give_epoch = first;
     l->epochs[first % 2] = e;
+    const struct order_spec *told =
+        l->resumed && first == l->token.spec.epoch ? &l->rest : &l->spec;
+    l->tell_sampler = !order_spec_same(told, &l->spec);
     if (!l->o.quiet_mount &&
-        (mount_tell_sampler(l->dir, &l->spec, &why) || mount_tell_epoch(l->dir, first, &why)))
+        (mount_tell_sampler(l->dir, told, &why) || mount_tell_epoch(l->dir, first, &why)))
         snprintf(l->mount_why, sizeof l->mount_why, "%.*s", (int)sizeof l->mount_why - 1, why.msg);
     return 0;
 }

@@ -70,9 +70,10 @@ struct loader_options {
     const char *list;
     /* NULL: "sequence"; a SPEC with ranks= and rank= (docs/formats/order.md) */
     const char *sampler;
-    const char *resume; /* NULL, or a token of loader_token(): the rest of its epoch first.
-                           `sampler` gives rank and ranks then, which may differ from before, as
-                           may `batch` */
+    const char *resume; /* NULL, or a token of loader_token(): the rest of its epoch first, in the
+                           order of then, dealt to the ranks of `sampler`, which may differ from
+                           before, as may `batch`. `sampler` has the same name then (NULL: the
+                           token's), and the epochs after it are its, with its seed */
     uint32_t batch;     /* samples a batch (32) */
     bool drop_last;     /* leave a last batch that is not full out */
     uint32_t epochs;    /* so many, from the sampler's epoch on; 0: until closed */

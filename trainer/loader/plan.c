@@ -47,17 +47,25 @@ static void fail(struct loader *l, const struct err *why)
     tell_consumer(l);
 }
 
+static int tell_mount(struct loader *l, bool sampler, uint64_t epoch, struct err *err)
+{
+    if (sampler && mount_tell_sampler(l->dir, &l->spec, err))
+        return -1;
+    return mount_tell_epoch(l->dir, epoch, err);
+}
+
 /* The order of an epoch takes a while: others go on meanwhile. */
 static void prepare(struct loader *l, uint64_t number)
 {
     struct epoch e = {.number = number};
     struct err why = {0}, quiet = {0};
     l->planning = true;
-    bool tell = !l->o.quiet_mount && !l->mount_why[0];
+    bool tell = !l->o.quiet_mount && !l->mount_why[0], sampler = tell && l->tell_sampler;
+    l->tell_sampler = false;
     lock_drop(&l->lock);
     int rc = epoch_prepare(l, &e, false, &why);
-    tell = tell && !rc && !(l->direct && direct_tell(l->direct, number));
-    int told = tell ? mount_tell_epoch(l->dir, number, &quiet) : 0;
+    tell = tell && !rc && (sampler || !(l->direct && direct_tell(l->direct, number)));
+    int told = tell ? tell_mount(l, sampler, number, &quiet) : 0;
     if (l->direct && !rc)
         direct_epoch(l->direct);
     lock_take(&l->lock);

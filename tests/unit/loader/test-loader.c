@@ -189,6 +189,44 @@ Test(loader, a_token_goes_on_to_the_pixel)
     drop_folder(dir);
 }
 
+/* The rest of an epoch stays what it was; the epochs after it are the sampler's of now. */
+Test(loader, another_seed_begins_with_the_epoch_after_the_token)
+{
+    char *dir = picture_set();
+    struct loader_options o = picture_options(dir);
+    const struct loader_batch *b;
+    char token[LOADER_TOKEN_TEXT], again[LOADER_TOKEN_TEXT];
+    uint64_t numbers[64], sum;
+    struct err e = {0};
+    const char *before = "torch-distributed,seed=5,epoch=2",
+               *now = "torch-distributed,seed=6,epoch=2";
+    o.sampler = before;
+    struct loader *l = open_loader(&o);
+    cr_assert(loader_next(l, &b, &e) == 1);
+    size_t n = b->n;
+    memcpy(numbers, b->numbers, n * sizeof *numbers);
+    loader_release(l, b);
+    cr_assert(loader_token(l, token, &e) == 0);
+    loader_close(l);
+    o.sampler = now;
+    o.resume = token;
+    l = open_loader(&o);
+    cr_assert(loader_next(l, &b, &e) == 1);
+    memcpy(numbers + n, b->numbers, b->n * sizeof *numbers);
+    n += b->n;
+    loader_release(l, b);
+    cr_assert(loader_token(l, again, &e) == 0);
+    loader_close(l);
+    o.resume = again; /* a place within it does not forget that */
+    l = open_loader(&o);
+    n += read_epoch(l, numbers + n, &sum);
+    expect_order(before, 2, numbers, n);
+    n = read_epoch(l, numbers, &sum);
+    expect_order(now, 3, numbers, n);
+    loader_close(l);
+    drop_folder(dir);
+}
+
 /* One rank of an epoch, from `resume` on (NULL: its begin): what it sees in so many batches. */
 static void see(const char *dir, const char *spec, const char *resume, uint32_t batch, int most,
                 unsigned seen[SAMPLES], char token[LOADER_TOKEN_TEXT])
