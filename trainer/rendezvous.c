@@ -35,6 +35,12 @@ static int number(get_fn *get, const char *name, const char *other, long most, i
     return 0;
 }
 
+/* A pod of a PaddleJob has the words of both; those of a launcher that runs in it count. */
+static bool by_torchrun(get_fn *get)
+{
+    return value(get, "TORCHELASTIC_RUN_ID") != NULL;
+}
+
 static int by_paddle(struct rendezvous *r, get_fn *get, int64_t *rank, int64_t *ranks,
                      struct err *err)
 {
@@ -72,7 +78,7 @@ int rendezvous_find(struct rendezvous *ret, int64_t rank, int64_t ranks, const c
 {
     struct rendezvous r = {.timeout_ns = 300 * NS_PER_S, .answer_ns = 300 * NS_PER_S};
     int64_t env_rank = -1, env_ranks = -1;
-    if (by_paddle(&r, get, &env_rank, &env_ranks, err))
+    if (!by_torchrun(get) && by_paddle(&r, get, &env_rank, &env_ranks, err))
         return -1;
     if (env_ranks < 0 && by_torch(&r, get, &env_rank, &env_ranks, err))
         return -1;
@@ -104,8 +110,10 @@ int rendezvous_find(struct rendezvous *ret, int64_t rank, int64_t ranks, const c
 
 int rendezvous_local_rank(get_fn *get)
 {
-    static const char *const names[] = {"LOCAL_RANK", "PADDLE_LOCAL_RANK", "FLAGS_selected_gpus"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    /* torchrun's first where it is one; else the pod's own last. */
+    static const char *const names[] = {"LOCAL_RANK", "PADDLE_LOCAL_RANK", "FLAGS_selected_gpus",
+                                        "LOCAL_RANK"};
+    for (size_t i = !by_torchrun(get); i < sizeof names / sizeof names[0]; i++) {
         int64_t n = 0;
         if (value(get, names[i]))
             return number(get, names[i], NULL, RENDEZVOUS_MAX_RANKS, &n, NULL) ? 0 : (int)n;

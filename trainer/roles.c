@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "address.h"
+#include "conf.h"
 #include "mem.h"
 #include "roles.h"
 
@@ -53,18 +54,23 @@ static bool is_address(const char *text)
     return address_split(text, host, sizeof host, port);
 }
 
-static int add_hosts(struct roles *r, const char *hosts, const char *what, struct err *err)
+static int check_hosts(const char *hosts, const char *what, struct err *err)
 {
     for (size_t i = 0; i < count(hosts); i++) {
-        char *one = nth(hosts, i);
-        if (!is_address(one)) {
-            err_set(err, ERR_USAGE, "%s: %s: want HOST:PORT,HOST:PORT…", what, one);
-            free(one);
-            return -1;
-        }
-        if (add(r->dense, &r->n_dense, one, err))
-            return -1;
+        cleanup_free char *one = nth(hosts, i);
+        if (!is_address(one))
+            return err_set(err, ERR_USAGE, "%s: %s: want HOST:PORT,HOST:PORT…", what, one);
     }
+    return 0;
+}
+
+static int add_hosts(struct roles *r, const char *hosts, const char *what, struct err *err)
+{
+    if (check_hosts(hosts, what, err))
+        return -1;
+    for (size_t i = 0; i < count(hosts); i++)
+        if (add(r->dense, &r->n_dense, nth(hosts, i), err))
+            return -1;
     return 0;
 }
 
@@ -94,7 +100,8 @@ static int by_tasks(struct roles *r, const struct options *o, struct err *err)
         return err_set(err, ERR_USAGE, "--task_index: %lld: there are %zu of --%s_hosts",
                        (long long)o->task_index, count(own), o->job_name);
     r->ranks = (int64_t)count(o->worker_hosts);
-    if (add_hosts(r, o->ps_hosts, "--ps_hosts", err) || share_dense(r, err))
+    if (add_hosts(r, o->ps_hosts, "--ps_hosts", err) || share_dense(r, err) ||
+        check_hosts(o->worker_hosts, "--worker_hosts", err))
         return -1;
     if (!is_ps) {
         r->role = ROLE_WORKER;
@@ -157,21 +164,27 @@ static int serve_ports(struct roles *r, const struct options *o, struct err *err
 
 /* --- the environment -------------------------------------------------------------------------- */
 
+/* Where servers are named nobody learns alone for a role that is not understood. */
 static int by_environment(struct roles *r, get_fn *get, struct err *err)
 {
-    const char *role = get("TRAINING_ROLE"), *list = get("PADDLE_PSERVERS_IP_PORT_LIST"),
-               *port = get("PADDLE_PORT"), *ip = get("POD_IP");
-    if (!role || !list || !*list)
+    static const char names[] = "PADDLE_PSERVERS_IP_PORT_LIST";
+    const char *role = get("TRAINING_ROLE"), *list = get(names), *port = get("PADDLE_PORT"),
+               *ip = get("POD_IP");
+    if (!list || !*list)
         return 0;
-    if (strcmp(role, "PSERVER") == 0) {
-        r->role = ROLE_SERVER;
-        snprintf(r->address, sizeof r->address, "%s", ip ? ip : "");
-        return add(r->ports, &r->n_ports, xstrdup(port && *port ? port : "7164"), err);
+    if (role && strcmp(role, "TRAINER") == 0) {
+        r->role = ROLE_WORKER;
+        return add_hosts(r, list, names, err) || share_dense(r, err);
     }
-    if (strcmp(role, "TRAINER") != 0)
-        return 0;
-    r->role = ROLE_WORKER;
-    return add_hosts(r, list, "PADDLE_PSERVERS_IP_PORT_LIST", err) || share_dense(r, err);
+    if (!role || strcmp(role, "PSERVER") != 0)
+        return err_set(err, ERR_USAGE,
+                       "environment: TRAINING_ROLE%s%s: want PSERVER or TRAINER beside %s",
+                       role ? "=" : " is not set", role ? role : "", names);
+    if (port && *port && !conf_is_port(port))
+        return err_set(err, ERR_USAGE, "environment: PADDLE_PORT=%s: want a port", port);
+    r->role = ROLE_SERVER;
+    snprintf(r->address, sizeof r->address, "%s", ip ? ip : "");
+    return add(r->ports, &r->n_ports, xstrdup(port && *port ? port : "7164"), err);
 }
 
 int roles_find(struct roles *ret, const struct options *o, bool is_server, get_fn *get,
@@ -179,7 +192,10 @@ int roles_find(struct roles *ret, const struct options *o, bool is_server, get_f
 {
     *ret = (struct roles){.rank = -1, .ranks = -1};
     int failed;
-    if (o->job_name)
+    if (!o->job_name && (o->ps_hosts || o->worker_hosts))
+        failed = err_set(err, ERR_USAGE,
+                         "--ps_hosts, --worker_hosts: want --job_name ps or worker, too");
+    else if (o->job_name)
         failed = by_tasks(ret, o, err);
     else if (is_server)
         failed = serve_ports(ret, o, err);

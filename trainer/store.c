@@ -47,7 +47,7 @@ struct store {
 
 static const char *file_of(const struct rendezvous *r)
 {
-    return strncmp(r->where, "file://", 7) == 0 ? r->where + 7 : NULL;
+    return strncmp(r->where, "file:///", 8) == 0 ? r->where + 7 : NULL;
 }
 
 /* Rank 0 writes where it listens; written aside and renamed, so that nobody reads half of it. */

@@ -102,6 +102,8 @@ static int run(const struct options *o, bool is_server, struct log *log, struct 
     if (roles_find(&roles, o, is_server, (const char *(*)(const char *))getenv, err))
         return -1;
     bool serves = roles.role == ROLE_SERVER;
+    if (roles.role == ROLE_ALONE && o->pservers && *o->pservers)
+        log_warn(log, "--pservers: without effect, for --local is 1");
     const struct train_signals signals = {&stop, &at_once};
     int code = serves ? serve(o, &roles, log, err) : train_run(o, &roles, log, &signals, &end, err);
     roles_release(&roles);

@@ -32,7 +32,7 @@ static const char *get(const char *name)
 Test(rendezvous, environment_of_launchers)
 {
     static const struct {
-        const char *env[8];
+        const char *env[10];
         int64_t rank, ranks;
         const char *where;
         const char *want; /* "RANK/RANKS WHERE", or a part of the error */
@@ -60,6 +60,21 @@ Test(rendezvous, environment_of_launchers)
          -1,
          NULL,
          "1/2 m:29401"},
+        /* A pod of a PaddleJob, 1 of 2, and torchrun or Paddle's launcher in it, 8 ranks each. */
+        {{"PADDLE_TRAINER_ID=1", "PADDLE_TRAINERS_NUM=2",
+          "PADDLE_TRAINER_ENDPOINTS=10.0.0.1:6000,10.0.0.2:6000", "RANK=11", "WORLD_SIZE=16",
+          "MASTER_ADDR=m", "MASTER_PORT=29400", "TORCHELASTIC_RUN_ID=none"},
+         -1,
+         -1,
+         NULL,
+         "11/16 m:29400"},
+        {{"PADDLE_TRAINER_ID=11", "PADDLE_TRAINERS_NUM=16",
+          "PADDLE_TRAINER_ENDPOINTS=10.0.0.1:6070,10.0.0.1:6071", "RANK=1", "WORLD_SIZE=2",
+          "MASTER_ADDR=m", "MASTER_PORT=29400"},
+         -1,
+         -1,
+         NULL,
+         "11/16 10.0.0.1:6070"},
         {{"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=m"}, 0, 3, "n:1", "0/3 n:1"},
         {{"RANK=2", "WORLD_SIZE=2", "MASTER_ADDR=m"}, -1, -1, NULL, "rank 2 of 2"},
         {{"RANK=x", "WORLD_SIZE=2"}, -1, -1, NULL, "RANK=x: want a number"},
@@ -84,6 +99,26 @@ Test(rendezvous, environment_of_launchers)
             snprintf(got, sizeof got, "%u/%u %s", r.rank, r.ranks, r.where);
         cr_expect(strstr(got, rows[i].want) == got || (err.class && strstr(got, rows[i].want)),
                   "row %zu: %s, want %s", i, got, rows[i].want);
+    }
+}
+
+Test(rendezvous, a_rank_of_its_host)
+{
+    static const struct {
+        const char *env[4];
+        int want;
+    } rows[] = {
+        {{NULL}, 0},
+        {{"LOCAL_RANK=3"}, 3},
+        {{"FLAGS_selected_gpus=5"}, 5},
+        {{"LOCAL_RANK=0", "PADDLE_LOCAL_RANK=3"}, 3}, /* the pod's, and the launcher's in it */
+        {{"LOCAL_RANK=3", "PADDLE_LOCAL_RANK=0", "TORCHELASTIC_RUN_ID=none"}, 3},
+        {{"LOCAL_RANK=0", "FLAGS_selected_gpus=3"}, 3},
+        {{"LOCAL_RANK=x"}, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        environment = rows[i].env;
+        cr_expect_eq(rendezvous_local_rank(get), rows[i].want, "row %zu", i);
     }
 }
 

@@ -172,6 +172,12 @@ Test(roles, refused)
          false,
          "a:65536: want HOST"},
         {{"--job_name=worker", "--ps_hosts=[]:1", "--worker_hosts=b:1"}, false, "[]:1: want HOST"},
+        {{"--job_name=worker", "--ps_hosts=a:1", "--worker_hosts=b:1,,c:1"},
+         false,
+         "--worker_hosts: : want HOST"},
+        {{"--ps_hosts=a:1", "--worker_hosts=b:1", "--task_index=0"},
+         false,
+         "want --job_name ps or worker"},
         {{"--port=65535", "--ports_num=2"}, true, "ports end at 65535"},
         {{"--local=0", "--pservers=a", "--port=65535", "--ports_num_for_sparse=1"},
          false,
@@ -194,6 +200,30 @@ Test(roles, refused)
         cr_expect_eq(roles_find(&r, &o, rows[i].server, get, &err), -1, "row %zu", i);
         cr_expect(strstr(err.msg, rows[i].want), "row %zu: %s", i, err.msg);
         conf_free(conf);
+    }
+}
+
+/* Where servers are named nobody learns alone by mistake. */
+Test(roles, environment_refused)
+{
+    static const struct {
+        const char *env[4];
+        const char *want;
+    } rows[] = {
+        {{"TRAINING_ROLE=trainer", "PADDLE_PSERVERS_IP_PORT_LIST=a:1"},
+         "environment: TRAINING_ROLE=trainer: want PSERVER or TRAINER"},
+        {{"PADDLE_PSERVERS_IP_PORT_LIST=a:1"},
+         "environment: TRAINING_ROLE is not set: want PSERVER"},
+        {{"TRAINING_ROLE=PSERVER", "PADDLE_PSERVERS_IP_PORT_LIST=a:1", "PADDLE_PORT=abc"},
+         "environment: PADDLE_PORT=abc: want a port"},
+    };
+    const struct options o = {.local = 1};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct roles r;
+        struct err err = {0};
+        environment = rows[i].env;
+        cr_expect_eq(roles_find(&r, &o, false, get, &err), -1, "row %zu", i);
+        cr_expect(strstr(err.msg, rows[i].want), "row %zu: %s", i, err.msg);
     }
 }
 
