@@ -100,22 +100,36 @@ static void write_json(const struct au_report *r, struct bytes *out)
 #define LEFT  250
 #define WIDTH 500
 
+/* What XML cannot hold is left out, and bytes that are no UTF-8 are U+FFFD. */
 static void add_escaped(struct bytes *out, const char *text)
 {
-    for (; *text; text++) {
-        if (*text == '<' || *text == '>' || *text == '&')
-            bytes_addf(out, "&#%d;", *text);
-        else if ((unsigned char)*text >= ' ')
-            bytes_add_char(out, *text);
+    const unsigned char *p = (const unsigned char *)text, *end = p + strlen(text);
+    for (size_t n; p < end; p += n ? n : 1) {
+        n = utf8_len(p, (size_t)(end - p));
+        if (n == 0 || (n == 3 && memcmp(p, "\xef\xbf", 2) == 0 && p[2] > 0xbd))
+            bytes_add(out, "\xef\xbf\xbd", 3);
+        else if (n > 1 || !strchr("<>&", *p))
+            bytes_add(out, p, *p >= ' ' ? n : 0);
+        else
+            bytes_addf(out, "&#%d;", *p);
     }
+}
+
+/* The last so many letters of a text. */
+static const char *tail(const char *text, size_t letters)
+{
+    const char *p = text + strlen(text);
+    while (p > text && letters > 0)
+        letters -= (*--p & 0xc0) != 0x80;
+    return p;
 }
 
 static void add_bar(const struct au_report *r, size_t i, struct bytes *out)
 {
     const struct au_run *run = &r->runs[i];
-    size_t y = 50 + i * BAR, len = strlen(run->dir);
+    size_t y = 50 + i * BAR;
     bytes_addf(out, "<text x=\"%d\" y=\"%zu\" text-anchor=\"end\">", LEFT - 8, y + 15);
-    add_escaped(out, len > 26 ? run->dir + len - 26 : run->dir);
+    add_escaped(out, tail(run->dir, 26));
     bytes_addf(out, " %s</text><rect x=\"%d\" y=\"%zu\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>",
                mode(run), LEFT, y, WIDTH * run->au, BAR - 6, run->known ? "#2a7ab0" : "#8a8f98");
     bytes_addf(out, "<text x=\"%.1f\" y=\"%zu\">%.2f %%</text>\n", LEFT + WIDTH * run->au + 6,

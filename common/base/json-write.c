@@ -11,9 +11,7 @@ void jw_init(struct json_writer *w, struct bytes *out)
     *w = (struct json_writer){.out = out};
 }
 
-/* Length of the well-formed UTF-8 sequence at `p`, 0 if there is none (RFC 3629: no surrogates, no
- * overlong forms, nothing above U+10FFFF). */
-static size_t utf8_len(const unsigned char *p, size_t left)
+size_t utf8_len(const unsigned char *p, size_t left)
 {
     if (p[0] < 0x80)
         return 1;

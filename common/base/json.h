@@ -86,6 +86,10 @@ bool json_patch_changes(const struct json *object, const struct json *patch);
 /* Appends a node as text again, in its members' order, on one line. */
 void json_text(const struct json *j, struct bytes *out);
 
+/* Length of the well-formed UTF-8 sequence at `p`, 0 if there is none (RFC 3629: no surrogates, no
+ * overlong forms, nothing above U+10FFFF). */
+size_t utf8_len(const unsigned char *p, size_t left);
+
 /*
  * Writer. Keys are NULL inside arrays and at the top. Strings that are not UTF-8 are written with
  * U+FFFD in place of the bad bytes. Commas and nesting are the writer's business.

@@ -170,3 +170,27 @@ Test(bench, utilisations_are_drawn)
     cr_expect_str_eq(out.data + out.len - 7, "</svg>\n");
     bytes_release(&out);
 }
+
+/* A picture is XML whatever folders are called: the end of a long name begins with a letter. */
+Test(bench, names_of_folders_are_drawn)
+{
+    static const struct {
+        const char *dir, *drawn;
+    } rows[] = {
+        {"\u00fcxxxxxxxxxxxxxxxxxxxxxxxxx", "\u00fcxxxxxxxxxxxxxxxxxxxxxxxxx"},
+        {"/mnt/\u00fc\u4e2dxxxxxxxxxxxxxxxxxxxxxxxxx", "\u4e2dxxxxxxxxxxxxxxxxxxxxxxxxx"},
+        {"/a\xff\xc3(&\x01", "/a\ufffd\ufffd(&#38;"},
+        {"/\xef\xbf\xbf", "/\ufffd"},
+        {"", ""},
+    };
+    struct err e = {0};
+    struct au_conf conf = {.model = au_model_find("retinanet", &e), .accelerators = 1};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct au_run run = {.dir = rows[i].dir, .au = 0.5};
+        struct au_report r = {&conf, &run, 1};
+        cleanup_bytes struct bytes out = {0}, want = {0};
+        au_report_svg(&r, &out);
+        bytes_addf(&want, "text-anchor=\"end\">%s blind</text>", rows[i].drawn);
+        cr_expect_not_null(strstr(out.data, want.data), "%s in %s", want.data, out.data);
+    }
+}
