@@ -13,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -385,11 +386,26 @@ static int take_conf(struct au_conf *c, const struct bench_options *o, struct er
     return 0;
 }
 
+/* One that is not there is said before others are measured. */
+static int look_at(const char *compare, struct err *err)
+{
+    cleanup_free char *all = compare ? xstrdup(compare) : NULL;
+    char *rest = all, *one;
+    struct stat st;
+    while ((one = strsep(&rest, ","))) {
+        if (*one && stat(one, &st))
+            return err_sys(err, errno, "--compare: %s", one);
+        if (*one && !S_ISDIR(st.st_mode))
+            return err_sys(err, ENOTDIR, "--compare: %s", one);
+    }
+    return 0;
+}
+
 int bench_au(const char *dir, const struct bench_options *o, struct err *err)
 {
     struct au_conf conf;
     struct au_report report = {0};
-    if (take_conf(&conf, o, err) || au_report_may_write(o, err))
+    if (take_conf(&conf, o, err) || au_report_may_write(o, err) || look_at(o->compare, err))
         return -1;
     report.conf = &conf;
     cleanup_free char *others = o->compare ? xstrdup(o->compare) : NULL;

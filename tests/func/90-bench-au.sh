@@ -89,4 +89,9 @@ refused 2 "unknown model" sampan bench au "$SRC" --model alexnet
 refused 2 "no mounted set" sampan bench au "$SRC" --mode clairvoyant --model cosmoflow
 refused 2 "no rank=" sampan bench au "$SRC" --sampler torch-distributed,ranks=2,rank=1
 refused 3 "nonexistent" sampan bench au "$T/nonexistent"
+# One to compare with that is not there is said first: nothing was measured for it.
+mkdir "$T/empty"
+for other in "$T/nonexistent:No such file" "$T/au.txt:Not a directory"; do
+    refused 3 "--compare: ${other/:/: }" sampan bench au "$T/empty" --compare "$SRC,${other%:*}"
+done
 unmount
