@@ -71,6 +71,18 @@ static int name_bad(const struct err *why, struct err *err)
     return err_set(err, why->class, "%s (--skip_bad leaves such pictures out)", why->msg);
 }
 
+/* What was left out of the batch in hand, `own` samples of which are this rank's; not the sample of
+ * another one that makes the ranks equally long, if it is that which was. */
+static uint64_t own_skipped(const struct pictures *p, size_t own)
+{
+    const struct loader_batch *b = p->held;
+    struct loader_info info;
+    loader_info(p->loader, &info);
+    uint64_t rest = info.samples % info.ranks;
+    bool filled = !p->of.train && rest && info.rank >= rest && b->position == info.epoch_samples;
+    return filled && own == b->n ? b->skipped - 1 : b->skipped;
+}
+
 static int next(struct batches *b, struct net_batch *ret, struct err *err)
 {
     struct pictures *p = (struct pictures *)b;
@@ -91,10 +103,10 @@ static int next(struct batches *b, struct net_batch *ret, struct err *err)
         return name_bad(&why, err);
     size_t own = got ? batch_own(&p->of, p->held->numbers, p->held->n) : 0;
     p->over = got == 0 || (own == 0 && p->held->n);
+    p->skipped += got ? own_skipped(p, own) : 0;
     if (p->over)
         return 0;
     *ret = (struct net_batch){.n = own, .x = p->held->pixels, .labels = p->held->labels};
-    p->skipped += p->held->skipped;
     return 1;
 }
 
@@ -135,10 +147,15 @@ static uint32_t skips(struct batches *b, struct loader_skip *ret, uint32_t max)
 {
     struct pictures *p = (struct pictures *)b;
     struct loader_figures f;
+    uint32_t own = 0;
     loader_figures(p->loader, &f);
     uint64_t more = f.skipped - p->told;
     p->told = f.skipped;
-    return loader_skips(p->loader, ret, more < max ? (uint32_t)more : max);
+    uint32_t n = loader_skips(p->loader, ret, more < max ? (uint32_t)more : max);
+    for (uint32_t i = 0; i < n; i++)
+        if (p->of.train || ret[i].number % p->of.ranks == p->of.rank)
+            ret[own++] = ret[i];
+    return own;
 }
 
 static bool rests(struct batches *b, uint64_t wait_ns)

@@ -44,13 +44,29 @@ trained 0 "warn train: pass 0: nothing to judge by: all 3 samples of --test_data
     --json --log_dir "$T/curves"
 ! grep -rq "test_loss\|Test Pass" "$T/out" "$T/train.log" "$T/curves/train.jsonl" || fail "it has figures: $(cat "$T/out" "$T/train.log")"
 expect "those that are counted" "$(grep '"event":"epoch"' "$T/out" | field test_skipped)" 3
-for r in 0 1; do
-    timeout 600 "$TRAIN" --device cpu --image 8 "${judging[@]}" --test_data "$SRC" --json --trainer_id $r --num_gradient_servers 2 \
-        --rendezvous "file://$T/place-judging" >"$T/out$r" 2>"$T/rank$r.log" &
-    ranks[r]=$!
-done
-wait "${ranks[0]}" "${ranks[1]}" || fail "$(cat "$T/rank0.log" "$T/rank1.log")"
+judged_by_two() { # OPTIONS… : what rank 0 tells is in $T/out0
+    local r ranks=()
+    rm -f "$T/place-judging"
+    for r in 0 1; do
+        timeout 600 "$TRAIN" --device cpu --image 8 "$@" --json --trainer_id $r --num_gradient_servers 2 \
+            --rendezvous "file://$T/place-judging" >"$T/out$r" 2>"$T/rank$r.log" &
+        ranks[r]=$!
+    done
+    wait "${ranks[0]}" && wait "${ranks[1]}" || fail "$(cat "$T/rank0.log" "$T/rank1.log")"
+}
+judged_by_two "${judging[@]}" --test_data "$SRC"
 expect "what two ranks count" "$(grep '"event":"epoch"' "$T/out0" | field test_skipped)" 3
+# What makes the shares of two equally long is another's, and only that one's when it is bad.
+mkdir -p "$T/filled/class-000" "$T/filled/class-001" "$T/filled/class-002"
+cp "$SRC"/class-000/bad-cut.jpg "$T/filled/class-000"
+cp "$SRC"/class-001/000003.jpg "$T/filled/class-001"
+cp "$SRC"/class-002/000003.jpg "$T/filled/class-002"
+for size in 1 4; do
+    judged_by_two --data "$SRC" --batch_size $size --skip_bad --test_data "$T/filled"
+    expect "what is counted, in batches of $size" "$(grep '"event":"epoch"' "$T/out0" | field test_skipped)" 1
+    expect "who names it" "$(cat "$T/rank0.log" "$T/rank1.log" | grep -c "test_data: left out: sample 0 ")" 1
+    grep -q "Test Pass=0 samples=2 " "$T/rank0.log" || fail "$(cat "$T/rank0.log")"
+done
 
 # One that cannot be read is none of those: the store may have failed, and training would go on with what is left of the set.
 cp -r "$SRC" "$T/shrinks"
