@@ -3,10 +3,11 @@
  *
  *   endpoint   --endpoint, else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile's
  *              endpoint_url (that of s3 first), else what stands behind the bucket in
- * s3://BUCKET.ENDPOINT/, else s3.REGION.amazonaws.com. Without a scheme it is https, but http on a
- * loopback host. BUCKET.ENDPOINT is split before ".s3." or ".s3-" of an amazonaws.com name; else,
- * if no endpoint was given, at the first dot when what follows has a dot, a port or is a loopback
- * name. region     --region, AWS_REGION, AWS_DEFAULT_REGION, the profile's, the endpoint's, else
+ *              s3://BUCKET.ENDPOINT/, else s3.REGION.amazonaws.com. Without a scheme it is https,
+ *              but http on a loopback host. BUCKET.ENDPOINT is split before ".s3." or ".s3-" of an
+ *              amazonaws.com name; else, if no endpoint was given, at the first dot when what
+ *              follows has a dot, a port or is a loopback name.
+ *   region     --region, AWS_REGION, AWS_DEFAULT_REGION, the profile's, the endpoint's, else
  *              us-east-1; a redirect corrects it.
  *   bucket     in the host's name for amazonaws.com, other clouds known to want it, and where the
  *              URI was written so; never for an address, a port, --path-style, or a bucket whose
