@@ -95,6 +95,7 @@ int journal_commit(struct stage *s, struct err *err)
 
 void journal_rollback(struct stage *s)
 {
+    s->ino_reserved = s->next_ino; /* so that it is said again, if it was said in there */
     if (!sqlite3_get_autocommit(s->journal.db))
         run(s, ST_ROLLBACK, NULL);
 }
@@ -414,6 +415,8 @@ static char *take_bytes(sqlite3_stmt *st, int i)
 static void take_row(struct stage *s, sqlite3_stmt *st)
 {
     uint64_t ino = (uint64_t)sqlite3_column_int64(st, 0);
+    if (ino >= s->next_ino)
+        s->next_ino = s->ino_reserved = ino + 1; /* a damaged journal: no number is used twice */
     struct node *n = ino == STAGE_ROOT ? s->root : node_new(s, ino);
     struct record *r = &n->row;
     r->parent = (uint64_t)sqlite3_column_int64(st, 1);

@@ -2,7 +2,10 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "clock.h"
 #include "mem.h"
@@ -489,4 +492,51 @@ static void check_three_mounts(struct bench *first)
 Test(faults, three_mounts_make_one_folder)
 {
     on_both(check_three_mounts, quick);
+}
+
+/* --- a disk that takes no more of the journal ------------------------------------------------ */
+
+static void journal_limit(const struct bench *b, bool full)
+{
+    struct rlimit r;
+    struct stat st;
+    cleanup_free char *wal = xasprintf("%s/journal.db-wal", b->dir);
+    cr_assert(stat(wal, &st) == 0 && getrlimit(RLIMIT_FSIZE, &r) == 0);
+    r.rlim_cur = full ? (rlim_t)st.st_size : r.rlim_max;
+    cr_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR && setrlimit(RLIMIT_FSIZE, &r) == 0);
+}
+
+/* What others stored is listed, and nothing of it can be written down: neither are the inode
+ * numbers that were taken for it. */
+Test(faults, inode_numbers_that_the_journal_never_had)
+{
+    struct bench b;
+    char names[256];
+    bench_start(&b, false);
+    b.conf.commit = COMMIT_BACKGROUND;
+    for (int i = 0; i < 8; i++) {
+        cleanup_free char *path = xasprintf("%s/%d", b.bucket, i);
+        cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        cr_assert_geq(fd, 0);
+    }
+    bench_open(&b, true);
+    journal_limit(&b, true);
+    names_in(&b, STAGE_ROOT, names, sizeof names);
+    cr_expect_str_eq(names, "0 1 2 3 4 5 6 7");
+    journal_limit(&b, false);
+    uint64_t fh, ino = t_create(&b, STAGE_ROOT, "mine", &fh);
+    t_write(&b, fh, 0, "mine");
+    bench_close(&b);
+    bench_open(&b, false);
+    for (int i = 0; i < 16; i++) {
+        cleanup_free char *name = xasprintf("other%d", i);
+        uint64_t other_fh, other = t_create(&b, STAGE_ROOT, name, &other_fh);
+        cr_expect_neq(other, ino);
+        t_close(&b, other_fh);
+    }
+    expect_text(&b, STAGE_ROOT, "mine", "mine");
+    t_close(&b, fh);
+    t_settle(&b);
+    expect_stored(&b, "mine", "mine");
+    bench_stop(&b);
 }
