@@ -421,12 +421,21 @@ static bool is_elsewhere(struct content *c, const struct record *asked)
            (strcmp(now.skey, asked->skey) != 0 || strcmp(now.etag, asked->etag) != 0);
 }
 
-static int need_block(struct content *c, uint64_t b, uint64_t last, struct err *err)
+/* How far the blocks from `b` on are ABSENT now. */
+static uint64_t run_end(const struct content *c, uint64_t b, uint64_t last)
 {
     uint64_t end = b + 1;
+    if (last > content_blocks(c->size))
+        last = content_blocks(c->size);
     while (end < last && end - b < RUN_BLOCKS && c->map->blocks[end] == BLOCK_ABSENT)
         end++;
+    return end;
+}
+
+static int need_block(struct content *c, uint64_t b, uint64_t last, struct err *err)
+{
     for (unsigned tries = 0;; tries++) {
+        uint64_t end = run_end(c, b, last); /* they may have been written since the last try */
         CLEANUP(record_release) struct record asked;
         struct err why = {0};
         content_row(c, &asked);
@@ -439,7 +448,7 @@ static int need_block(struct content *c, uint64_t b, uint64_t last, struct err *
                 *err = why;
             return -1;
         }
-        if (!c->map || end > content_blocks(c->size) || c->map->blocks[b] != BLOCK_ABSENT)
+        if (!c->map || b >= content_blocks(c->size) || c->map->blocks[b] != BLOCK_ABSENT)
             return 0; /* the caller looks again */
     }
 }

@@ -183,6 +183,8 @@ class S3(http.server.BaseHTTPRequestHandler):
                 GATE.wait_for(lambda: not SETTINGS.get("hold"))
                 COUNTS["held"] -= 1
         if SETTINGS.get("late"):
+            with GATE:
+                COUNTS["late"] = COUNTS.get("late", 0) + 1
             time.sleep(SETTINGS["late"] / 1000)
         if SETTINGS.get("down"):
             self.close_connection = True
