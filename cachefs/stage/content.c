@@ -119,14 +119,13 @@ static int map_open(struct content *c, uint64_t size, int flags, struct err *err
         return err_set(err, ERR_LIMIT, "no room: %s: the map of a file's blocks", c->stage->dir);
     if (c->map && bytes <= c->map_size)
         return 0;
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->map_fd, 0);
+    if (at == MAP_FAILED) /* the old one stays: without any, all blocks would be here alone */
+        return err_sys(err, errno, "map %s/data/%s", c->stage->dir, name);
     if (c->map)
         munmap(c->map, c->map_size);
+    c->map = at;
     c->map_size = bytes;
-    c->map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->map_fd, 0);
-    if (c->map == MAP_FAILED) {
-        c->map = NULL;
-        return err_sys(err, errno, "map %s/data/%s", c->stage->dir, name);
-    }
     return 0;
 }
 

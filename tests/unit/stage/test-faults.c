@@ -540,3 +540,41 @@ Test(faults, inode_numbers_that_the_journal_never_had)
     expect_stored(&b, "mine", "mine");
     bench_stop(&b);
 }
+
+static void limit_memory(bool none)
+{
+    struct rlimit r;
+    cr_assert_eq(getrlimit(RLIMIT_AS, &r), 0);
+    r.rlim_cur = none ? 1 : r.rlim_max;
+    cr_assert_eq(setrlimit(RLIMIT_AS, &r), 0);
+}
+
+/* A map of blocks that could not be made longer goes on saying which of them are not here. */
+Test(faults, no_memory_for_a_longer_map)
+{
+    enum { MIB = 1 << 20 };
+    struct bench b;
+    struct err err = {0};
+    struct stage_attr a;
+    cleanup_free char *data = xmalloc(2 * MIB), *got = xcalloc(1, 2 * MIB);
+    size_t n = 0;
+    memset(data, 'x', 2 * MIB);
+    bench_start(&b, false);
+    b.conf.commit = COMMIT_BACKGROUND;
+    cleanup_free char *path = xasprintf("%s/f", b.bucket);
+    FILE *f = fopen(path, "we");
+    cr_assert(f && fwrite(data, 2 * MIB, 1, f) == 1 && fclose(f) == 0);
+    bench_open(&b, true);
+    uint64_t ino = t_lookup(&b, STAGE_ROOT, "f"), fh = t_open(&b, ino, O_RDWR);
+    t_write(&b, fh, 0, "x");
+    limit_memory(true);
+    int rc = stage_setattr(b.s, &waits, ino, &(struct stat){.st_size = 1ll << 33}, STAGE_SET_SIZE,
+                           &a, &err);
+    limit_memory(false);
+    cr_expect_eq(rc, -1);
+    cr_expect_eq(err_errno(&err), ENOMEM, "%s", err.msg);
+    cr_assert_eq(stage_read(b.s, &waits, fh, 0, got, 2 * MIB, &n, &err), 0, "%s", err.msg);
+    cr_expect(n == 2 * MIB && memcmp(got, data, n) == 0);
+    t_close(&b, fh);
+    bench_stop(&b);
+}
