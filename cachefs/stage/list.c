@@ -420,6 +420,11 @@ bool folder_is_fresh(const struct stage *s, const struct node *folder)
     return folder->listed_ns && now - folder->listed_ns < keep;
 }
 
+bool folder_was_listed(const struct node *folder, uint64_t since_ns)
+{
+    return folder->listed_ns >= since_ns || folder->list_again_ns >= since_ns + LIST_AGAIN;
+}
+
 static int list_now(struct stage *s, struct node *folder, bool force, struct err *err)
 {
     CLEANUP(collected_release) struct collected found = {0};

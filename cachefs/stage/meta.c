@@ -38,8 +38,7 @@ int child_now(struct stage *s, struct node *folder, const char *name, bool wait,
               struct err *err)
 {
     *ret = child_of(s, folder, name);
-    /* What is ours alone needs no listing. */
-    if (*ret && ((*ret)->row.flags & (N_DIRTY | N_META) || (*ret)->row.skey))
+    if (*ret && node_is_ours(*ret))
         return 0;
     folder->pins++;
     int result = folder_refresh(s, folder, wait, false, err);

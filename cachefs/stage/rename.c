@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "clock.h"
 #include "mem.h"
 #include "undo-internal.h"
 
@@ -22,6 +23,7 @@ struct moved {
 struct move {
     struct node *n, *folder, *target; /* target: what has the new name now, or NULL */
     const char *name;
+    uint64_t since; /* the call began: no folder is listed for it twice */
     struct moved *all;
     size_t count, cap;
     struct stage *s;
@@ -42,24 +44,33 @@ static void move_release(struct move *m)
 
 /* --- what is below --------------------------------------------------------------------------- */
 
-/* Everything below a folder is known here: what is not listed can't be moved. 1: begin again, the
- * lock was given up. */
-static int know_below(struct stage *s, struct node *folder, bool wait, struct err *err)
+/* What is in the folder is known here. 2: begin again, the lock was given up. */
+static int know(struct stage *s, const struct stage_call *c, const struct move *m,
+                struct node *folder, struct err *err)
 {
-    if (!folder_is_fresh(s, folder)) {
-        folder->pins++;
-        int result = folder_refresh(s, folder, wait, false, err);
-        folder->pins--;
-        if (result)
-            return result == STAGE_WAIT ? STAGE_WAIT : -1;
-        return folder_is_fresh(s, folder) ? 2 : 0;
-    }
-    for (struct node *n = folder->first; n; n = n->after) {
-        int result = node_is_folder(n) ? know_below(s, n, wait, err) : 0;
-        if (result)
-            return result;
-    }
-    return 0;
+    if (folder_is_fresh(s, folder) || folder_was_listed(folder, m->since))
+        return 0;
+    folder->pins++;
+    int result = folder_refresh(s, folder, c->wait, false, err);
+    folder->pins--;
+    return result == 0 ? 2 : result == STAGE_WAIT ? STAGE_WAIT : -1;
+}
+
+/* Everything below a folder: what is not listed can't be moved. */
+static int know_below(struct stage *s, const struct stage_call *c, const struct move *m,
+                      struct node *folder, struct err *err)
+{
+    int result = know(s, c, m, folder, err);
+    for (struct node *n = folder->first; n && result == 0; n = n->after)
+        result = node_is_folder(n) ? know_below(s, c, m, n, err) : 0;
+    return result;
+}
+
+static int know_child(struct stage *s, const struct stage_call *c, const struct move *m,
+                      struct node *folder, const char *name, struct node **ret, struct err *err)
+{
+    *ret = child_of(s, folder, name);
+    return *ret && node_is_ours(*ret) ? 0 : know(s, c, m, folder, err);
 }
 
 static void collect(struct stage *s, struct move *m, struct node *n)
@@ -186,14 +197,9 @@ static int check_target(struct stage *s, const struct stage_call *c, const struc
         return refuse(ENOTDIR, m->name, err);
     if (!node_is_folder(t))
         return 0;
-    if (!t->first && !folder_is_fresh(s, t)) {
-        t->pins++;
-        int result = folder_refresh(s, t, c->wait, false, err);
-        t->pins--;
-        if (result)
-            return result;
-        return 2;
-    }
+    int result = t->first ? 0 : know(s, c, m, t, err);
+    if (result)
+        return result;
     return t->first ? refuse(ENOTEMPTY, m->name, err) : 0;
 }
 
@@ -205,16 +211,13 @@ static int try_rename(struct stage *s, const struct stage_call *c, uint64_t pare
     struct node *from;
     if (folder_of(s, parent, &from, err) || folder_of(s, new_parent, &m->folder, err))
         return -1;
-    uint64_t listings = counter_get(&s->counts->lists);
-    int result = child_now(s, from, name, c->wait, &m->n, err);
+    int result = know_child(s, c, m, from, name, &m->n, err);
     if (result == 0 && !m->n)
         result = not_there(name, err);
     if (result == 0)
-        result = child_now(s, m->folder, m->name, c->wait, &m->target, err);
+        result = know_child(s, c, m, m->folder, m->name, &m->target, err);
     if (result)
         return result;
-    if (counter_get(&s->counts->lists) != listings)
-        return 2;
     if (m->n == m->target)
         return 0;
     if (name_check(s, m->folder, m->name, err))
@@ -223,7 +226,7 @@ static int try_rename(struct stage *s, const struct stage_call *c, uint64_t pare
         return refuse(EINVAL, m->name, err);
     result = check_target(s, c, m, flags, err);
     if (result == 0 && node_is_folder(m->n))
-        result = know_below(s, m->n, c->wait, err);
+        result = know_below(s, c, m, m->n, err);
     return result ? result : transact(s, c, m, err);
 }
 
@@ -320,9 +323,10 @@ int stage_rename(struct stage *s, const struct stage_call *c, uint64_t parent, c
     if (waits_for_store(s) && !c->wait)
         return STAGE_WAIT;
     bool answered = call_answered(s, c, &ino);
+    uint64_t since = clock_mono_ns();
     int result;
     do {
-        CLEANUP(move_release) struct move m = {.s = s, .name = new_name};
+        CLEANUP(move_release) struct move m = {.s = s, .name = new_name, .since = since};
         result = answered ? 0 : try_rename(s, c, parent, name, new_parent, &m, flags, err);
         struct node *n = answered ? node_of(s, ino) : m.n;
         if (result || !n || !waits_for_store(s))
@@ -333,6 +337,6 @@ int stage_rename(struct stage *s, const struct stage_call *c, uint64_t parent, c
             undo_rename(s, c, &m, parent, name);
         n->pins--;
         node_reap(s, n);
-    } while (result == 2);
-    return result;
+    } while (result == 2 && !is_given_up(c));
+    return result == 2 ? given_up(err) : result;
 }

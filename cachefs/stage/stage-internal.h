@@ -247,6 +247,11 @@ static inline bool node_is_folder(const struct node *n)
 {
     return n->row.kind == NODE_FOLDER;
 }
+/* What is ours alone needs no listing. */
+static inline bool node_is_ours(const struct node *n)
+{
+    return n->row.flags & (N_DIRTY | N_META) || n->row.skey;
+}
 void record_release(struct record *r);
 int name_check(const struct stage *s, const struct node *parent, const char *name, struct err *err);
 /* A node made now: row filled with defaults, an inode number; neither linked nor saved. */
@@ -263,6 +268,8 @@ bool handle_is_stale(const struct node *n, uint64_t fh);
 /* The folder's listing is at most `refresh` old when it returns 0. STAGE_WAIT without `wait`. */
 int folder_refresh(struct stage *s, struct node *folder, bool wait, bool force, struct err *err);
 bool folder_is_fresh(const struct stage *s, const struct node *folder);
+/* Or it was tried, and what was known before goes on to hold. */
+bool folder_was_listed(const struct node *folder, uint64_t since_ns);
 /* The attributes of an object of somebody else. STAGE_WAIT without `wait`. */
 int node_look(struct stage *s, struct node *n, bool wait, struct err *err);
 /* grown.c: whether the object that a listing shows is that of an open file, longer. s->lock held,

@@ -387,3 +387,31 @@ Test(files, bytes_that_the_map_does_not_know)
     cr_expect_str_eq(got, want);
     bench_stop(&b);
 }
+
+/* It is all listed before, once, however long that takes and however soon a listing is old. */
+Test(files, a_folder_of_many_folders_moves)
+{
+    enum { FOLDERS = 20 };
+    struct bench b, other;
+    bench_start(&b, true);
+    bench_open(&b, true);
+    uint64_t top = t_mkdir(&b, STAGE_ROOT, "d");
+    for (int i = 0; i < FOLDERS; i++) {
+        cleanup_free char *name = xasprintf("s%02d", i);
+        t_file(&b, t_mkdir(&b, top, name), "f", name);
+    }
+    bench_other(&other, &b);
+    other.conf.refresh_ns = 50 * NS_PER_MS;
+    bench_open(&other, true);
+    ask_number(&b, "/_set?late=20");
+    t_rename(&other, STAGE_ROOT, "d", STAGE_ROOT, "e");
+    ask_number(&b, "/_set?late=0");
+    for (int i = 0; i < FOLDERS; i++) {
+        cleanup_free char *was = xasprintf("d/s%02d/f", i), *is = xasprintf("e/s%02d/f", i);
+        cleanup_free char *text = xasprintf("s%02d", i);
+        expect_stored(&b, was, NULL);
+        expect_stored(&b, is, text);
+    }
+    bench_stop(&other);
+    bench_stop(&b);
+}
