@@ -125,13 +125,13 @@ static void count_read(struct stage *s, const struct stage_call *call, size_t n,
     histogram_add(&s->counts->read_latency, call->since_ns ? clock_mono_ns() - call->since_ns : 0);
 }
 
-/* What was read is of the content that is there now: it counts as given. False: another writer
- * replaced it meanwhile. */
-static bool may_give(struct content *c, size_t len)
+/* What was read is of the content that is there now, which is the one that was opened: it counts as
+ * given. False: another writer replaced it meanwhile. */
+static bool may_give(struct content *c, uint64_t fh, size_t len)
 {
     struct stage *s = c->stage;
     ACQUIRE(&s->lock);
-    if (c->node->row.gen != c->gen)
+    if (c->node->row.gen != c->gen || handle_is_stale(c->node, fh))
         return false;
     c->node->given |= len > 0;
     return true;
@@ -167,7 +167,7 @@ static int read_handle(struct content *c, uint64_t fh, bool wait, uint64_t off, 
     for (unsigned tries = 0;; tries++) {
         struct err why = {0};
         int result = read_content(c, wait, off, buf, len, ret, &why);
-        if (result == 0 && may_give(c, buf ? ret->len : 0))
+        if (result == 0 && may_give(c, fh, buf ? ret->len : 0))
             return 0;
         if (result == STAGE_WAIT)
             return result;

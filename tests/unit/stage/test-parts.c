@@ -308,6 +308,56 @@ Test(parts, written_while_they_are_fetched)
     bench_stop(&b);
 }
 
+static void *read_of_two(void *arg)
+{
+    const struct reader *r = arg;
+    cleanup_free unsigned char *got = xmalloc(MIB);
+    struct err err = {0};
+    size_t n = 0;
+    cr_expect_eq(stage_read(r->b->s, &waits, r->fh, 6 * MIB, got, MIB, &n, &err), -1);
+    cr_expect_eq(err_errno(&err), ESTALE, "%s", err.msg);
+    return NULL;
+}
+
+/* Who has had bytes of a file gets none of the one in its place, though somebody else has opened
+ * that while he waited. */
+Test(parts, of_a_file_in_the_place_of_another)
+{
+    struct bench b, other;
+    begin(&b);
+    size_t len = 8 * MIB, n = 0;
+    unsigned char *data = pattern(len, 9), *got = xmalloc(MIB);
+    struct err err = {0};
+    uint64_t fh;
+    t_create(&b, STAGE_ROOT, "f", &fh);
+    put(&b, fh, 0, data, len);
+    t_close(&b, fh);
+    bench_other(&other, &b);
+    other.conf.refresh_ns = STAGE_EACH_LOOK;
+    bench_open(&other, true);
+    struct reader r = {&other, t_open(&other, t_lookup(&other, STAGE_ROOT, "f"), O_RDONLY)};
+    cr_assert_eq(stage_read(other.s, &waits, r.fh, 0, got, MIB, &n, &err), 0, "%s", err.msg);
+    pthread_t thread;
+    ask_number(&b, "/_set?late=3000");
+    cr_assert_eq(pthread_create(&thread, NULL, read_of_two, &r), 0);
+    until(&b, "/_count/late", 1);
+    ask_number(&b, "/_set?late=0");
+    memset(data, 'z', len);
+    fh = t_open(&b, t_lookup(&b, STAGE_ROOT, "f"), O_RDWR);
+    put(&b, fh, 0, data, len);
+    t_close(&b, fh);
+    uint64_t new = t_open(&other, t_lookup(&other, STAGE_ROOT, "f"), O_RDONLY);
+    cr_assert_eq(stage_read(other.s, &waits, new, 0, got, MIB, &n, &err), 0, "%s", err.msg);
+    cr_expect(n == MIB && memcmp(got, data, n) == 0);
+    pthread_join(thread, NULL);
+    t_close(&other, new);
+    cr_expect_eq(stage_release(other.s, &waits, r.fh, &err), 0);
+    bench_stop(&other);
+    free(got);
+    free(data);
+    bench_stop(&b);
+}
+
 struct many_readers {
     struct bench *b;
     uint64_t fh;
