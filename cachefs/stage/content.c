@@ -22,6 +22,7 @@
 #include <sys/mman.h>
 
 #include "clock.h"
+#include "file.h"
 #include "mem.h"
 #include "content-internal.h"
 #include "owed-internal.h"
@@ -323,8 +324,8 @@ static int take_run(struct content *c, uint64_t first, uint64_t end, const char 
     for (uint64_t b = first; b < end && result == 0; b++) {
         uint64_t at = b * STAGE_BLOCK;
         size_t n = is_fetching(c, b) ? taken_of(c, b, start, len) : 0;
-        if (pwrite(c->fd, buf + (at - start), n, (off_t)at) != (ssize_t)n)
-            result = err_sys(err, errno ? errno : EIO, "write a staged file");
+        if (n && file_write(c->fd, buf + (at - start), n, at))
+            result = err_sys(err, errno, "write a staged file in %s", s->dir);
     }
     if (result == 0)
         result = sync_taken(c, err);

@@ -379,9 +379,9 @@ int journal_open(struct stage *s, struct err *err)
     /* A life that was killed may have committed more than it synced; and names are on the disk when
      * their folder is. */
     cleanup_close int dir = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0 || fsync(dir) || journal_sync(s, err))
+    if (dir < 0 || fsync(dir))
         return err_sys(err, errno, "sync the folder: %s", s->dir);
-    return 0;
+    return journal_sync(s, err);
 }
 
 void journal_close(struct stage *s)

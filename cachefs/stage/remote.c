@@ -152,7 +152,7 @@ static int level_pages(struct stage *s, struct level *l, struct err *err)
         bytes_clear(&token);
         bytes_add(&token, next.data ? next.data : "", next.len);
     } while (token.len && !atomic_load(&s->stopping));
-    return 0;
+    return token.len ? err_set(err, ERR_CANCELLED, "stopping") : 0; /* half of it is not all */
 }
 
 /* One a listing: a store that does not let it go is not asked for more than that. */
