@@ -22,20 +22,41 @@ int content_read(const struct content *c, uint64_t off, void *buf, size_t len, s
     return 0;
 }
 
+/* From the store, to the reader alone. c->lock is given up meanwhile. */
+static int read_remote(struct content *c, uint64_t off, void *buf, size_t len, struct err *err)
+{
+    struct stage *s = c->stage;
+    uint64_t gen = c->gen;
+    CLEANUP(record_release) struct record row;
+    content_row(c, &row);
+    lock_drop(&c->lock);
+    int result = remote_read(s, row.skey, &row, off, buf, (uint32_t)len, err);
+    lock_take(&c->lock);
+    if (result == 0 && c->gen != gen)
+        return err_set(err, ERR_STALE,
+                       "replaced by another writer while it was read (open it again)");
+    return result;
+}
+
+static bool is_absent(const struct content *c, uint64_t off)
+{
+    unsigned char state = c->map ? c->map->blocks[off / STAGE_BLOCK] : BLOCK_DIRTY;
+    return state == BLOCK_ABSENT || state == BLOCK_FETCHING;
+}
+
 /* There is no room to keep what comes: it goes to the reader alone, block by block. */
 static int read_through(struct content *c, uint64_t off, char *buf, size_t len, struct err *err)
 {
-    struct stage *s = c->stage;
     while (len) {
-        uint64_t b = off / STAGE_BLOCK, end = (b + 1) * STAGE_BLOCK;
+        uint64_t end = (off / STAGE_BLOCK + 1) * STAGE_BLOCK;
         size_t n = end - off < len ? (size_t)(end - off) : len;
-        if (c->map && (c->map->blocks[b] == BLOCK_ABSENT || c->map->blocks[b] == BLOCK_FETCHING)) {
+        if (off + n > c->size) { /* cut meanwhile */
+            memset(buf, 0, n);
+        } else if (is_absent(c, off)) {
             uint64_t base = c->map->base_len;
             size_t stored = off >= base ? 0 : base - off < n ? (size_t)(base - off) : n;
-            CLEANUP(record_release) struct record row;
-            content_row(c, &row);
             memset(buf + stored, 0, n - stored);
-            if (stored && remote_read(s, row.skey, &row, off, buf, (uint32_t)stored, err))
+            if (stored && read_remote(c, off, buf, stored, err))
                 return -1;
         } else if (content_read(c, off, buf, n, err)) {
             return -1;
@@ -69,7 +90,7 @@ static int read_unstaged(struct content *c, bool wait, uint64_t off, void *buf, 
     ret->from_store = true;
     ret->len = len < row.size - off ? len : (size_t)(row.size - off);
     *why = (struct err){0};
-    return buf ? remote_read(c->stage, row.skey, &row, off, buf, (uint32_t)ret->len, why) : 0;
+    return buf ? read_remote(c, off, buf, ret->len, why) : 0;
 }
 
 /* `buf` NULL: as stage_read() has it. */

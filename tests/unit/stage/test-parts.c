@@ -308,6 +308,40 @@ Test(parts, written_while_they_are_fetched)
     bench_stop(&b);
 }
 
+/* Where the stage is full, what comes is kept by nobody; and nobody waits for it but its reader. */
+Test(parts, read_past_a_full_stage)
+{
+    struct bench b, other;
+    begin(&b);
+    size_t n = 0;
+    unsigned char *data = pattern(4 * MIB, 9), *got = xmalloc(MIB);
+    struct err err = {0};
+    uint64_t fh;
+    t_create(&b, STAGE_ROOT, "f", &fh);
+    put(&b, fh, 0, data, 4 * MIB);
+    t_close(&b, fh);
+    bench_other(&other, &b);
+    other.conf.limit = 1 << 18;
+    bench_open(&other, true);
+    struct reader r = {&other, t_open(&other, t_lookup(&other, STAGE_ROOT, "f"), O_RDONLY)};
+    cr_assert_eq(stage_read(other.s, &waits, r.fh, 0, got, MIB, &n, &err), 0, "%s", err.msg);
+    cr_expect(n == MIB && memcmp(got, data, n) == 0);
+    pthread_t thread;
+    ask_number(&b, "/_set?late=2000");
+    cr_assert_eq(pthread_create(&thread, NULL, read_the_first, &r), 0);
+    until(&b, "/_count/late", 2); /* what is to be kept, and then what can't be */
+    uint64_t began = clock_mono_ns();
+    cr_expect_eq(stage_read(other.s, &hurries, r.fh, 0, got, MIB, &n, &err), STAGE_WAIT);
+    cr_expect_lt(clock_mono_ns() - began, NS_PER_S);
+    ask_number(&b, "/_set?late=0");
+    pthread_join(thread, NULL);
+    t_close(&other, r.fh);
+    bench_stop(&other);
+    free(got);
+    free(data);
+    bench_stop(&b);
+}
+
 static void *read_of_two(void *arg)
 {
     const struct reader *r = arg;
