@@ -131,6 +131,10 @@ static int read_target(struct sync_run *r, struct store *s, const char *key,
     if (is_local(s))
         return store_local_readlink(s, key, ret, err) ? -1 : 1;
     char target[PATH_MAX];
+    /* Short when it was listed; it may be another object by now. */
+    if (side->row.size == 0 || side->row.size >= sizeof target)
+        return err_set(err, ERR_CORRUPT, "a link to nowhere: its target has %llu bytes",
+                       (unsigned long long)side->row.size);
     const struct fetch_get get = {.store = s,
                                   .key = key,
                                   .key_len = strlen(key),
