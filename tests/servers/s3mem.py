@@ -11,14 +11,15 @@ Objects with metadata and ETags as S3 makes them, listings by page, copies (also
 uploads in parts. What nobody but the tests may do is below /_: GET
   /_set?NAME=VALUE        deny=1 answers 403 to what writes, deny=2 only to what deletes, fail=N 503 to the next N requests, down=1 drops all connections,
                           late=MS delays all answers, nocopy=1 answers 501 to copies of ranges, hold=1 keeps what writes
-                          waiting until hold=0, silent=1 does what ends an upload and answers it when silent=0,
+                          waiting until hold=0, park=1 keeps each request waiting that comes until park=0, the Nth of
+                          them until free=N, silent=1 does what ends an upload and answers it when silent=0,
                           lost=N does the next N of these and drops their connections, odd=1 makes ETags of nothing, as of
                           buckets that are encrypted with a key of their own
   /_uploads /_objects     how many uploads were begun and not ended; objects there are
   /_held                  requests that wait
   /_deny/KEY              answers 403 to what writes this key; of "" to none but what deny says
   /_count/METHOD          requests so far, "PUT" also counts parts; LIST, COPY, PART, ABORT, END (of an upload), DELETES by
-                          their own names
+                          their own names, /_count/parked what park=1 kept
   /_put/KEY?text=T        an object written by somebody else; /_delete/KEY; /_flip/KEY another first byte, and time: all other
                           metadata is kept, as s3fs does
   /_meta/KEY?name=N       a metadata value, /_md5/KEY its content's sum, /_history/KEY the sizes it had, by ','
@@ -182,9 +183,11 @@ class S3(http.server.BaseHTTPRequestHandler):
                 COUNTS["held"] = COUNTS.get("held", 0) + 1
                 GATE.wait_for(lambda: not SETTINGS.get("hold"))
                 COUNTS["held"] -= 1
-        if SETTINGS.get("late"):
+        if SETTINGS.get("park"):
             with GATE:
-                COUNTS["late"] = COUNTS.get("late", 0) + 1
+                mine = COUNTS["parked"] = COUNTS.get("parked", 0) + 1
+                GATE.wait_for(lambda: SETTINGS.get("free", 0) >= mine)
+        if SETTINGS.get("late"):
             time.sleep(SETTINGS["late"] / 1000)
         if SETTINGS.get("down"):
             self.close_connection = True

@@ -291,14 +291,15 @@ Test(parts, written_while_they_are_fetched)
     bench_open(&other, true);
     struct reader r = {&other, t_open(&other, t_lookup(&other, STAGE_ROOT, "f"), O_RDWR)};
     pthread_t thread;
-    ask_number(&b, "/_set?late=3000");
+    ask_number(&b, "/_set?park=1");
     cr_assert_eq(pthread_create(&thread, NULL, read_the_first, &r), 0);
-    until(&b, "/_count/late", 1);
-    ask_number(&b, "/_set?late=0");
+    until(&b, "/_count/parked", 1);
+    ask_number(&b, "/_set?park=0");
     t_rename(&other, STAGE_ROOT, "f", STAGE_ROOT, "g");
     t_settle(&other);
     memset(data + MIB, 'z', MIB);
     put(&other, r.fh, MIB, data + MIB, MIB);
+    ask_number(&b, "/_set?free=1");
     pthread_join(thread, NULL);
     t_close(&other, r.fh);
     t_settle(&other);
@@ -327,13 +328,13 @@ Test(parts, read_past_a_full_stage)
     cr_assert_eq(stage_read(other.s, &waits, r.fh, 0, got, MIB, &n, &err), 0, "%s", err.msg);
     cr_expect(n == MIB && memcmp(got, data, n) == 0);
     pthread_t thread;
-    ask_number(&b, "/_set?late=2000");
+    ask_number(&b, "/_set?park=1");
     cr_assert_eq(pthread_create(&thread, NULL, read_the_first, &r), 0);
-    until(&b, "/_count/late", 2); /* what is to be kept, and then what can't be */
-    uint64_t began = clock_mono_ns();
+    until(&b, "/_count/parked", 1); /* what is to be kept, and then what can't be */
+    ask_number(&b, "/_set?free=1");
+    until(&b, "/_count/parked", 2);
     cr_expect_eq(stage_read(other.s, &hurries, r.fh, 0, got, MIB, &n, &err), STAGE_WAIT);
-    cr_expect_lt(clock_mono_ns() - began, NS_PER_S);
-    ask_number(&b, "/_set?late=0");
+    ask_number(&b, "/_set?park=0&free=1000"); /* had it waited, this would not have been reached */
     pthread_join(thread, NULL);
     t_close(&other, r.fh);
     bench_stop(&other);
@@ -372,10 +373,10 @@ Test(parts, of_a_file_in_the_place_of_another)
     struct reader r = {&other, t_open(&other, t_lookup(&other, STAGE_ROOT, "f"), O_RDONLY)};
     cr_assert_eq(stage_read(other.s, &waits, r.fh, 0, got, MIB, &n, &err), 0, "%s", err.msg);
     pthread_t thread;
-    ask_number(&b, "/_set?late=3000");
+    ask_number(&b, "/_set?park=1");
     cr_assert_eq(pthread_create(&thread, NULL, read_of_two, &r), 0);
-    until(&b, "/_count/late", 1);
-    ask_number(&b, "/_set?late=0");
+    until(&b, "/_count/parked", 1);
+    ask_number(&b, "/_set?park=0");
     memset(data, 'z', len);
     fh = t_open(&b, t_lookup(&b, STAGE_ROOT, "f"), O_RDWR);
     put(&b, fh, 0, data, len);
@@ -383,6 +384,7 @@ Test(parts, of_a_file_in_the_place_of_another)
     uint64_t new = t_open(&other, t_lookup(&other, STAGE_ROOT, "f"), O_RDONLY);
     cr_assert_eq(stage_read(other.s, &waits, new, 0, got, MIB, &n, &err), 0, "%s", err.msg);
     cr_expect(n == MIB && memcmp(got, data, n) == 0);
+    ask_number(&b, "/_set?free=1");
     pthread_join(thread, NULL);
     t_close(&other, new);
     cr_expect_eq(stage_release(other.s, &waits, r.fh, &err), 0);
