@@ -36,7 +36,7 @@ launch() { # IP [OPTIONS…]
     local ip=$1
     shift
     mkdir -p "$T/pod-$ip"
-    env JOB_NAME=paddle-cluster-job JOB_PATH="$T/share" JOB_NAMESPACE=default TRAIN_CONFIG_DIR=recommendation CONF_PADDLE_NIC=eth0 \
+    env --ignore-signal=CHLD JOB_NAME=paddle-cluster-job JOB_PATH="$T/share" JOB_NAMESPACE=default TRAIN_CONFIG_DIR=recommendation CONF_PADDLE_NIC=eth0 \
         CONF_PADDLE_PORT=7164 CONF_PADDLE_PORTS_NUM=2 CONF_PADDLE_PORTS_NUM_SPARSE=2 CONF_PADDLE_GRADIENT_NUM=3 POD_IP="$net.$ip" \
         KUBECONFIG="$T/kubeconfig" "$TRAIN" launch --work "$T/pod-$ip" --poll 100ms "$@" >"$T/pod-$ip.out" 2>"$T/pod-$ip.log" &
     pods[ip]=$!

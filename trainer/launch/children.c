@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +145,7 @@ int launch_children(const struct launch_conf *c, const struct launch_nodes *n, i
     if (setenv("PADDLE_TRAINERS_NUM", trainers, 1) ||
         (own_data && setenv("SAMPAN_OWN_DATA", "true", 1)))
         return err_sys(err, errno, "launch: environment");
+    signal(SIGCHLD, SIG_DFL); /* an inherited "ignore" would keep how they ended from us */
     char **server = launch_server_words(c, n->ip[id]), **trainer = launch_trainer_words(c, n, id);
     print_words(log, server);
     int code = -1;
