@@ -8,7 +8,8 @@
  *   nvrtc    libnvrtc.so.13|12    compiles trainer/kernels.cu for the device that is there
  *   cublas   libcublas.so.13|12   matrices
  *   cudnn    libcudnn.so.9        convolutions; without it, im2col and cublas
- *   nccl     libnccl.so.2         sums over ranks; without it, through the host by Gloo
+ *   nccl     libnccl.so.2         sums over ranks; without it (2.14 or later), through the host by
+ *                                 Gloo
  *
  * Where: first the folders of `where` (absolute, ':' between them; an entry that ends in .so serves
  * all libraries: tests have one), then wherever the system's loader looks. Of the versions of a

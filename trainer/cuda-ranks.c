@@ -12,7 +12,8 @@ int cuda_join_id(struct backend *b, char *id, struct err *err)
     ncclUniqueId unique;
     _Static_assert(sizeof unique == BACKEND_ID_LEN, "NCCL's id is what ranks share");
     if (!c->lib.has[CUDA_NCCL])
-        return err_set(err, ERR_NOT_FOUND, "libnccl.so.2 is not found: sums go through the host");
+        return err_set(err, ERR_NOT_FOUND,
+                       "libnccl.so.2 of NCCL 2.14 or later is not found: sums go through the host");
     if (!id)
         return 0;
     int code = c->lib.ncclGetUniqueId(&unique);
