@@ -53,6 +53,13 @@ static bool is_folder(int dir, const struct dirent *e, bool *ret_file)
     return S_ISDIR(st.st_mode);
 }
 
+/* The next name; NULL: there is none (errno 0), or it cannot be read. */
+static const struct dirent *next_of(DIR *d)
+{
+    errno = 0;
+    return readdir(d);
+}
+
 /* `path` is "DIR" or "DIR/a/b"; what is added starts after `top` bytes of it. */
 static int gather(struct file_list *l, struct bytes *path, size_t top, int depth, struct err *err)
 {
@@ -63,7 +70,7 @@ static int gather(struct file_list *l, struct bytes *path, size_t top, int depth
         return err_set(err, ERR_LIMIT, "read the folder %s: more than %d levels deep", path->data,
                        DEPTH_MAX);
     size_t len = path->len;
-    for (const struct dirent *e; (e = readdir(d));) {
+    for (const struct dirent *e; (e = next_of(d));) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
         bool file;
@@ -77,7 +84,7 @@ static int gather(struct file_list *l, struct bytes *path, size_t top, int depth
         if (result)
             return -1;
     }
-    return 0;
+    return errno ? err_sys(err, errno, "read the folder %s", path->data) : 0;
 }
 
 static int compare_part(const char *a, size_t la, const char *b, size_t lb)
@@ -129,12 +136,14 @@ int file_list_classes(struct file_list *ret, const char *dir, struct err *err)
     cleanup_dir DIR *d = opendir(dir);
     if (!d)
         return err_sys(err, errno, "read the folder %s", dir);
-    for (const struct dirent *e; (e = readdir(d));) {
+    for (const struct dirent *e; (e = next_of(d));) {
         bool file;
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
             strcmp(e->d_name, ".sampan") != 0 && is_folder(dirfd(d), e, &file))
             file_list_add(ret, e->d_name, strlen(e->d_name), e->d_ino);
     }
+    if (errno)
+        return err_sys(err, errno, "read the folder %s", dir);
     if (ret->n)
         qsort_r(ret->at, ret->n, sizeof *ret->at, by_name, ret->text.data);
     return 0;

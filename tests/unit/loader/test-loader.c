@@ -1,5 +1,8 @@
 /* Batches: their order, what a thread count and a resume change, and what not. */
 #include <criterion/criterion.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -640,5 +643,44 @@ Test(loader, a_machine_has_more_cores_than_threads_may_be)
     loader_info(l, &info);
     cr_expect_eq(info.threads, 256);
     loader_close(l);
+    drop_folder(dir);
+}
+
+/* In the place of the library's: it fails at the n-th name. */
+static int fails_in;
+
+struct dirent *readdir(DIR *d)
+{
+    static struct dirent *(*real)(DIR *);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "readdir");
+    if (fails_in > 0 && --fails_in == 0) {
+        errno = EIO;
+        return NULL;
+    }
+    return real(d);
+}
+
+/* What cannot be read of a folder is not its end: the set would have lost samples unnoticed. */
+Test(loader, a_folder_that_cannot_be_read_to_its_end)
+{
+    char *dir = picture_set();
+    struct loader_options o = picture_options(dir);
+    int failed = 0;
+    o.direct = LOADER_DIRECT_OFF; /* which reads folders of its own */
+    for (int at = 1;; at++) {
+        struct loader *l = NULL;
+        struct err e = {0};
+        fails_in = at;
+        int rc = loader_open(&l, &o, &e);
+        if (rc == 0)
+            loader_close(l);
+        if (fails_in > 0) /* so many names are not there */
+            break;
+        cr_expect(rc == -1 && strstr(e.msg, "Input/output error"), "name %d: %s", at, e.msg);
+        failed++;
+    }
+    fails_in = 0;
+    cr_expect(failed > SAMPLES, "%d", failed);
     drop_folder(dir);
 }
