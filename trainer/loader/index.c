@@ -133,6 +133,18 @@ static void count_listed(struct index *x, uint32_t *ret_classes)
     *ret_classes = (uint32_t)(most + 1);
 }
 
+/* Folders are listed before files. */
+static int check_classes(const struct index *x, const char *dir, struct err *err)
+{
+    for (size_t i = 0; i < x->files.n; i++)
+        if (x->labels[i] < 0)
+            return err_set(err, ERR_STALE,
+                           "%s changed while it was listed: the class of %s has come meanwhile "
+                           "(start again)",
+                           dir, file_list_get(&x->files, i));
+    return 0;
+}
+
 int index_open(struct index *ret, const char *dir, const char *list, struct err *err)
 {
     struct index x = {0};
@@ -144,6 +156,7 @@ int index_open(struct index *ret, const char *dir, const char *list, struct err 
         if (!rc) {
             file_list_numbered(&x.files);
             label_by_folder(&x);
+            rc = check_classes(&x, dir, err);
         }
     }
     if (!rc && !x.files.n)
