@@ -259,7 +259,7 @@ int remote_answer(struct remote *r, struct remote_server *s, enum ps_kind want, 
 int remote_send(struct remote *r, struct remote_server *s, struct err *err)
 {
     struct err why = {0};
-    int failed = address_send(s->fd, s->out.data, s->out.len);
+    int failed = address_send(s->fd, s->out.data, s->out.len) ? errno : 0;
     bytes_clear(&s->out);
     if (!failed)
         return 0;
@@ -267,7 +267,7 @@ int remote_send(struct remote *r, struct remote_server *s, struct err *err)
     if (remote_answer(r, s, PS_ERROR, &why) && err && why.class == ERR_FAILED)
         *err = why;
     else
-        died(r, s, strerrordesc_np(errno), err);
+        died(r, s, strerrordesc_np(failed), err);
     return -1;
 }
 
