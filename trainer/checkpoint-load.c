@@ -264,8 +264,7 @@ static int load_place(const char *path, struct net *n, const struct checkpoint_a
     return b->ops->sync(b, err);
 }
 
-/* What is wrong is in it, and not that it cannot be read (or kept) just now. */
-static bool is_of_contents(const struct err *e)
+bool checkpoint_is_bad(const struct err *e)
 {
     return e->sys ? e->sys == ENOENT : e->class == ERR_CORRUPT || e->class == ERR_USAGE;
 }
@@ -291,7 +290,7 @@ int checkpoint_load(const char *dir, struct net *n, const struct checkpoint_abou
             *ret = c;
             return 1;
         }
-        if (!is_of_contents(&e)) /* going on from an older one would in the end remove it */
+        if (!checkpoint_is_bad(&e)) /* going on from an older one would in the end remove it */
             return err_set(
                 err, e.class,
                 "checkpoints: %s: %.400s (it may be whole: mend that and start again, or "

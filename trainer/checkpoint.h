@@ -82,6 +82,9 @@ int checkpoint_load(const char *dir, struct net *n, const struct checkpoint_abou
  * That nothing can be loaded is an error: ERR_NOT_FOUND if none is there. */
 int checkpoint_load_named(const char *path, struct net *n, const struct checkpoint_about *about,
                           struct checkpoint *ret, struct log *log, struct err *err);
+/* Is an error of loading one about what is in it (so that the one before it will do), rather than
+ * that it cannot be read, or kept, just now? */
+bool checkpoint_is_bad(const struct err *why);
 
 /* The newest finished one in a folder of them, the `skip` newest passed over (the caller's, free).
  * NULL: there is none (left). */

@@ -171,7 +171,7 @@ END
 
 refused() { # EXIT WORDS DIR
     local code=0
-    "$TRAIN" predict --checkpoint "$3" --listen 127.0.0.1:0 2>"$T/why" || code=$?
+    timeout 60 "$TRAIN" predict --checkpoint "$3" --listen 127.0.0.1:0 2>"$T/why" || code=$?
     expect "exit code for $3" "$code" "$1"
     grep -q "$2" "$T/why" || fail "no \"$2\" in: $(cat "$T/why")"
 }
@@ -194,6 +194,13 @@ rm "$T/torn/pass-00001/___fc_layer_1__.w0"
 answers "$T/torn" "$T/torn/pass-00000" "warn predict: $T/torn/pass-00001 is passed over: .*fc_layer_1"
 printf x >>"$T/torn/pass-00000/state.json"
 refused 1 "pass-00002: .*fc_layer_0" "$T/torn"
+# One that cannot be read may be whole: no older one answers in its place.
+for file in ___fc_layer_0__.w0 state.json; do
+    cp -r "$T/saved" "$T/unread-$file"
+    rm "$T/unread-$file/pass-00002/$file"
+    mkdir "$T/unread-$file/pass-00002/$file"
+    refused 1 "$T/unread-$file/pass-00002 cannot be read, though it may be whole .*$file: Is a directory" "$T/unread-$file"
+done
 refused 3 "no such\|No such" "$T/nothing"
 mkdir "$T/empty"
 refused 3 "no whole one" "$T/empty"

@@ -30,17 +30,30 @@ static void forget(struct predictor *p)
     free(take_ptr(&p->place));
 }
 
+/* Replicas that find the same folder answer alike: one that cannot read its newest just now does
+ * not answer by an older one. */
+static int passes_over(const struct predictor *p, struct err *err)
+{
+    if (!p->place || err->class == ERR_USAGE)
+        return -1;
+    return checkpoint_is_bad(err) ? 1
+                                  : err_wrap(err,
+                                             "%s cannot be read, though it may be whole "
+                                             "(mend that, or --checkpoint with another one)",
+                                             p->place);
+}
+
 /* The newest of them, but for `skip`. 1: it is torn or damaged, as `err` says; another may do. */
 static int load(struct predictor *p, const struct predict_options *o, size_t skip, struct log *log,
                 struct err *err)
 {
     struct checkpoint found;
     if (checkpoint_look(o->checkpoint, skip, &p->about, &p->place, err))
-        return p->place && err->class != ERR_USAGE ? 1 : -1;
+        return passes_over(p, err);
     if (build(p, err))
         return -1;
     if (checkpoint_load_named(p->place, p->n, NULL, &found, log, err) < 0)
-        return err->class != ERR_USAGE ? 1 : -1;
+        return passes_over(p, err);
     if (p->about.mean)
         net_swap_mean(p->n);
     log_info(log, "%s of %s: step=%llu mean=%s listen=%s", p->about.model, p->place,
