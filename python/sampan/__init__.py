@@ -9,8 +9,8 @@
 `sampler` gives the indices that Paddle's or PyTorch's own sampler gives, to the bit, and tells the mounted
 set which epoch begins, so that its samples are there before they are read. Nothing but the standard library
 is needed for it; requests to the mount are ioctls on its root, so they work inside a container. `Loader` reads,
-decodes and augments by itself (libsampan-loader) and gives numpy arrays; torch.from_dlpack() and
-paddle.utils.dlpack.from_dlpack() take them without a copy.
+decodes and augments by itself (libsampan-loader) and gives numpy arrays; torch.from_dlpack(images) takes them
+without a copy, paddle.utils.dlpack.from_dlpack(images.__dlpack__()) with one that Paddle 2.6 makes.
 """
 from ._loader import Batch, Loader, LoaderError
 from ._mount import set_epoch, set_sampler, status

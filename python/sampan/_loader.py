@@ -35,6 +35,33 @@ def _whole(name, value):
         raise TypeError(f"{name}={value!r}: want a whole number") from None
 
 
+def _sides(size):
+    """Height and width: of one number both."""
+    if not hasattr(size, "__len__"):
+        return size, size
+    if len(size) != 2 or isinstance(size, (str, bytes)):
+        raise ValueError(f"size={size!r}: want one number, or (height, width)")
+    return tuple(size)
+
+
+def _colours(name, value):
+    try:
+        numbers = [float(v) for v in value]
+    except (TypeError, ValueError):
+        numbers = []
+    if len(numbers) != 3 or not all(abs(v) < 1e30 for v in numbers):
+        raise ValueError(f"{name}={value!r}: want three numbers, of red, green and blue")
+    return (ctypes.c_float * 3)(*numbers)
+
+
+def _token(state):
+    """Of a state, or its text itself."""
+    token = state.get("token") if isinstance(state, dict) else state
+    if not token or not isinstance(token, str):
+        raise ValueError(f"{state!r}: want what state_dict() gave")
+    return token
+
+
 class _Err(ctypes.Structure):
     _fields_ = [("kind", ctypes.c_int), ("sys", ctypes.c_int), ("msg", ctypes.c_char * 1000)]
 
@@ -263,15 +290,34 @@ class Loader:
         for epoch in range(90):
             loader.set_epoch(epoch)
             for images, labels in loader:    # float32 NHWC, int32; views of the loader's memory
-                step(torch.from_dlpack(images), torch.from_dlpack(labels))
+                step(torch.from_dlpack(images), torch.from_dlpack(labels).long())
 
     An array may be kept: its batch's memory is filled anew only when no array looks at it any more. If so
-    many are kept that the loader would run dry, further ones are copies. format="raw" gives the files' bytes."""
+    many are kept that the loader would run dry, further ones are copies.
+
+        sampler       a SPEC (`sampan help plan`); with ranks= it says which rank= this is
+        batch_size    samples of a batch (0: the sampler's, else 32); drop_last leaves out one that is not full
+        size          height and width of what comes out, or (height, width)
+        format        "float": (value / 255 - mean) / std; "uint8": as decoded; "raw": the files' bytes, a list of arrays
+        mean, std     of red, green and blue in 0 to 1 (ImageNet's; a std of 0 is 1)
+        crop          "random": 8 to 100 % of the area, 3:4 to 4:3, and flip every other one; "centre": the shorter
+                      side to `resize` (0: 256 / 224 of the larger of size), then the middle; "none": all of it
+        threads       that read and decode (0: one a core); depth: batches in memory
+        epochs        so many, and no iteration has a batch after them (0: no such end)
+        seed          of the crops and flips; that of the order is the sampler's
+        policy        "fail" or "skip": what becomes of pictures that cannot be decoded (loader.skips())
+        direct        "auto", "off" or "only": bytes straight from the cache's packs
+        samples       a file of lines "PATH", or all of them "PATH LABEL", below the folder
+        max_pixels, max_bytes    what is larger is refused (0: 64 Mi pixels, 64 MiB)
+        tell_mount    the mount hears of the sampler and of each epoch
+        resume        what state_dict() gave, as load_state_dict() takes it, or its token
+
+    ValueError: an option is wrong; FileNotFoundError, PermissionError, LoaderError: a sample, with its path."""
 
     def __init__(self, folder, sampler="sequence", *, batch_size=0, size=224, format="float", crop="random", resize=0,
                  threads=0, depth=4, seed=0, epochs=0, drop_last=False, flip=True, mean=None, std=None, policy="fail",
                  direct="auto", samples=None, max_pixels=0, max_bytes=0, tell_mount=True, resume=None):
-        height, width = size if hasattr(size, "__len__") else (size, size)
+        height, width = _sides(size)
         self._lib, self._handle = _load(), None
         o = self._options = _Options()
         self._lib.loader_options_init(ctypes.byref(o))
@@ -288,18 +334,16 @@ class Loader:
                 raise ValueError(f"{name}={value}: want 0 to {2 ** (8 * getattr(_Options, field).size) - 1}")
         for name, known, value in (("format", FORMATS, format), ("crop", CROPS, crop), ("policy", POLICIES, policy),
                                    ("direct", DIRECT, direct)):
-            if value not in known:
+            if not isinstance(value, str) or value not in known:
                 raise ValueError(f'{name}="{value}": unknown (known: {", ".join(known)})')
             setattr(o, name, known[value])
         for name, value in (("mean", mean), ("std", std)):
             if value is not None:
-                if len(value) != 3 or not all(abs(v) < 1e30 for v in value):
-                    raise ValueError(f"{name}={value}: want three numbers, of red, green and blue")
-                setattr(o, name, (ctypes.c_float * 3)(*value))
+                setattr(o, name, _colours(name, value))
         self._open(resume)
 
     def _open(self, resume):
-        self._options.resume = resume.encode() if resume else None
+        self._options.resume = None if resume is None else _bytes("resume", _token(resume))
         self._handle = _Handle(self._lib, self._options)  # the one before stays if there is none
 
     def _here(self):
@@ -376,11 +420,11 @@ class Loader:
         return {"token": text.value.decode()}
 
     def load_state_dict(self, state):
-        """Goes on from there, with as many ranks as this loader's sampler says."""
-        token = state.get("token") if isinstance(state, dict) else None
-        if not token or not isinstance(token, str):
+        """Goes on from there, with as many ranks as this loader's sampler says: the rest of the epoch in the order of
+        then, the epochs after it in that of now."""
+        if not isinstance(state, dict):
             raise ValueError(f"{state!r}: want what state_dict() gave")
-        self._open(token)
+        self._open(state)
 
     def close(self):
         self._handle = None

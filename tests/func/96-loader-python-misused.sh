@@ -70,15 +70,26 @@ loader.load_state_dict(good)
 same("from a state", next(iter(loader)).step, 2)
 same("who iterated over what it was is at the end", list(batches), [])
 
+# So it is where a loader is made: what is no state does not begin anew.
+for bad in {}, "", {"token": ""}, 5, b"x", True:
+    refused(ValueError, "want what state_dict() gave", opened, resume=bad)
+refused(ValueError, "a NUL byte", opened, resume="x\0")
+for state in good, good["token"]:
+    same("made from a state", next(iter(opened(resume=state))).step, 2)
+
 refused(ValueError, "epoch -1: want", loader.set_epoch, -1)
 
 # Numbers that fit into no field of the library.
 for name, value in (("batch_size", -1), ("batch_size", 2 ** 32 + 4), ("seed", -1), ("seed", 2 ** 64), ("epochs", -1), ("size", -3),
                     ("max_pixels", -1), ("threads", -2), ("depth", 2 ** 33)):
     refused(ValueError, f"{name}={value}: want 0 to ", opened, **{name: value})
-for value in (1, 2), (1, 2, 3, 4), (float("nan"), 0, 0), (1e38, 1, 1):
+for value in (1, 2), (1, 2, 3, 4), (float("nan"), 0, 0), (1e38, 1, 1), 3, "abc", (1, 2, None):
     refused(ValueError, "want three numbers", opened, mean=value)
     refused(ValueError, "want three numbers", opened, std=value)
+for value in (3,), (), (1, 2, 3), "24":
+    refused(ValueError, "want one number, or (height, width)", opened, size=value)
+for name in "format", "crop", "policy", "direct":
+    refused(ValueError, "unknown (known: ", opened, **{name: ["x"]})
 same("the largest seed", next(iter(opened(seed=2 ** 64 - 1))).step, 0)
 
 # Threads that take batches at once get each once, and all end with the epoch that they began in.
