@@ -166,6 +166,8 @@ static int check_folders(const struct options *o, struct err *err)
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
         if (folders[i].value && !*folders[i].value)
             return err_set(err, ERR_USAGE, "--%s: empty: want a folder", folders[i].name);
+    if (!*o->resume)
+        return err_set(err, ERR_USAGE, "--resume: empty: want auto, never or a folder");
     return 0;
 }
 

@@ -107,6 +107,7 @@ Test(options, refused)
         {"--test_data=", "--test_data: empty: want a folder"},
         {"--comment=a-name-of-64-letters-123456789-123456789-123456789-123456789-123",
          "--comment: longer than 63 letters"},
+        {"--resume=", "--resume: empty: want auto, never or a folder"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *const words[] = {rows[i].word, NULL};
