@@ -61,6 +61,14 @@ int batch_spec(const struct batch_options *o, char *out, size_t size, struct err
     return 0;
 }
 
+bool batch_deals(const struct batch_options *o)
+{
+    char text[1400];
+    struct order_spec spec; /* if it cannot be read, opening the source says why */
+    return o->ranks == 1 || batch_spec(o, text, sizeof text, NULL) ||
+           order_spec_parse(&spec, text, NULL) || order_spec_deals(&spec);
+}
+
 /* --- dealing ---------------------------------------------------------------------------------- */
 
 int dealer_init(struct dealer *d, const struct batch_options *o, uint64_t samples, struct err *err)

@@ -103,6 +103,8 @@ int batch_place(const struct batch_options *o, uint64_t samples, uint64_t pass, 
 /* Is what is left of the token's pass in another order than the passes after it, which are those of
  * `o`? */
 bool batch_reorders(const struct batch_options *o, const char *token);
+/* Do ranks have shares of the samples? Else each of several reads all of them. */
+bool batch_deals(const struct batch_options *o);
 /* Is this key of a sampler's SPEC one of those that the job itself knows: ranks, rank, batch? */
 bool batch_is_own_key(const char *key, size_t len);
 static inline void cleanup_batches_fn(struct batches **b)

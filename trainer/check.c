@@ -108,6 +108,16 @@ void tell_empty_classes(const struct run *r)
                  r->batches->shape.classes, n == 1 ? "is" : "are", name);
 }
 
+void tell_undealt(struct run *r)
+{
+    const struct batch_options o = run_source(r, r->o->data, true);
+    if (is_first(r) && !batch_deals(&o))
+        log_warn(r->log,
+                 "--sampler %s: each of %u ranks reads all samples, none a share of them (those "
+                 "called distributed deal, and so does local)",
+                 r->o->sampler, o.ranks);
+}
+
 void tell_skips(struct run *r, struct batches *of, uint64_t *said)
 {
     struct loader_skip skips[16];

@@ -106,8 +106,9 @@ int check_ranks(struct run *r, struct err *err);
 /* Labels of --test_data mean what those of --data do; ids of a batch are rows of the model. */
 int check_test(const struct run *r, struct err *err);
 int check_ids(const struct run *r, const struct net_batch *in, struct err *err);
-/* In the log: folders without samples, and samples of a source that were left out since the last
- * call; `said`: how many of its were named so far. */
+/* In the log: ranks that read all samples each; folders without samples, and samples of a source
+ * that were left out since the last call; `said`: how many of its were named so far. */
+void tell_undealt(struct run *r);
 void tell_empty_classes(const struct run *r);
 void tell_skips(struct run *r, struct batches *of, uint64_t *said);
 

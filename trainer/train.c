@@ -297,6 +297,7 @@ static int open_all(struct run *r, const struct roles *roles, struct err *err)
             check_test(r, err))
             return -1;
     }
+    tell_undealt(r);
     tell_empty_classes(r);
     return run_plan_rates(r, err) || open_logs(r, err) ? -1 : 0;
 }

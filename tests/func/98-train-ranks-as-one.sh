@@ -41,3 +41,11 @@ one, *more = [float(open(f"{sys.argv[1]}/judged-{n}").read().split(":")[1]) for 
 print(one, more)
 sys.exit(any(abs(loss / one - 1) > 1e-5 for loss in more))
 PY
+
+# A sampler that has no shares gives each rank all samples, as the frameworks' do: nobody finds out by the figures alone.
+for how in "sequence 2 1" "torch-random 2 1" "torch-distributed 2 0" "sequence 1 0"; do
+    read -r sampler ranks warnings <<<"$how"
+    train_ranks "$ranks" "$T/undealt-$sampler-$ranks" --model softmax --image 8 --data synthetic:64,4 --batch_size 8 --sampler "$sampler"
+    expect "$how: warnings" "$(cat "$T"/rank[01].log | grep -c "warn train: --sampler $sampler: each of 2 ranks reads all samples")" "$warnings"
+    rm "$T"/rank?.log
+done
