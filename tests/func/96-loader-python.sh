@@ -73,6 +73,18 @@ batch = next(iter(second))
 same("an epoch that is set", (batch.epoch, batch.step), (7, 0))
 same("and the mount hears it", sampan.status(mount)["order"]["sampler"].split(",")[0], "torch-distributed")
 
+# With another seed the rest of the epoch is that of before, and the mount hears of ours with the epoch after it.
+def told():
+    return sampan.status(mount)["order"]["sampler"].split("seed=")[1].split(",")[0]
+
+
+reseeded = sampan.Loader(mount, "torch-distributed,seed=2", resume=state, depth=2, **options)  # of 3 batches 2 are in memory
+same("told with the rest", told(), "1")
+rest = [batch.images.copy() for batch in reseeded]
+assert all(numpy.array_equal(p, c) for p, c in zip(rest, copies[3:], strict=True)), "another rest"
+batch = next(iter(reseeded))
+same("told with the next epoch", (batch.epoch, told()), (1, "2"))
+
 whole = sampan.Loader(mount, "sequence", batch_size=n, format="uint8", size=16, crop="none", policy="skip", epochs=1)
 (batch,) = whole
 same("bytes", (batch.images.dtype, batch.images.shape), (numpy.uint8, (n - 3, 16, 16, 3)))
