@@ -71,6 +71,8 @@ void run_left_out(struct sync_run *r, const char *key, const char *why)
 
 void run_failed(struct sync_run *r, const char *key, const struct err *err)
 {
+    if (err->class == ERR_CANCELLED)
+        return; /* told to stop: the next run does it */
     run_left_out(r, key, err->msg);
     ACQUIRE(&r->lock);
     if (++r->failed_in_row >= GIVE_UP_AFTER && !r->gave_up) {
@@ -348,8 +350,11 @@ static int how_it_ended(struct sync_run *r, struct err *err)
 static int run_threads(struct sync_run *r, struct err *err)
 {
     pthread_t threads[THREADS_MAX];
+    struct stopper stopper;
     unsigned n = 0;
     int e = 0;
+    if (stopper_begin(&stopper, r, err))
+        return -1;
     while (n < r->n_threads && (e = thread_start(&threads[n], "sync", worker_main, r)) == 0)
         n++;
     int result = n ? run_phases(r, err) : err_sys(err, e, "start a thread that copies");
@@ -360,6 +365,7 @@ static int run_threads(struct sync_run *r, struct err *err)
     }
     for (unsigned i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
+    stopper_end(&stopper);
     run_tell(r, true);
     struct err why = {0};
     if (how_it_ended(r, &why)) {

@@ -139,6 +139,18 @@ struct buf *run_buf(struct sync_run *r, size_t cap);
 bool large_enter(struct sync_run *r);
 void large_leave(struct sync_run *r);
 
+/* run-stop.c: who ends the engine's work if it does not end by itself. */
+struct stopper {
+    struct sync_run *run;
+    struct lock lock; /* RANK_VOLUME */
+    struct cond ended;
+    bool over; /* the run; lock */
+    bool started;
+    pthread_t thread;
+};
+int stopper_begin(struct stopper *s, struct sync_run *r, struct err *err);
+void stopper_end(struct stopper *s); /* before the engine is freed */
+
 /* --- phases ----------------------------------------------------------------------------------- */
 
 int run_list(struct sync_run *r, struct err *err);

@@ -10,9 +10,11 @@ begin() { # WORD… : of a command that will be interrupted
     "$S" "$@" >"$T/out" 2>"$T/err" &
     running=$!
 }
+ended() { ! kill -0 $running; }
 asked() { [ "$(grep -c "$2" "$T/log/proxy.access")" -ge "$1" ]; }
 interrupt() { # TEXT
     kill -INT $running
+    until_true 4 ended || fail "it waits for the store"
     code=0
     wait $running || code=$?
     expect "exit code" "$code" 130
@@ -27,7 +29,17 @@ for verb in "scan --cache ssd:$T/new/cache=1GiB" "warmup --cache ssd:$T/new/cach
     [ ! -e "$T/new" ] || fail "$verb left $(find "$T/new")"
 done
 
+begin sync "$SET" "file://$T/copy" --quiet
+until_true 10 asked 1 GET
+interrupt "^sampan sync: told to stop"
+
 faults "stall-head key=class-001/"
+begin sync "$SET" "file://$T/copy" --json --quiet
+until_true 10 asked 12 "^GET .*class-000/.* 20[06] "
+until_true 10 asked 1 "^GET .*class-001/"
+interrupt "^sampan sync: told to stop"
+[ -z "$(find "$T/copy" -name '.sampan-put-*')" ] || fail "half a file was left: $(find "$T/copy")"
+expect "failures" "$(field failed <"$T/out")" 0
 begin warmup "$SET" --cache "ssd:$T/warm=1GiB" --json
 until_true 10 asked 12 "^GET .*class-000/.* 20[06] "
 until_true 10 asked 1 "^GET .*class-001/"
