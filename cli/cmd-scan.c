@@ -78,7 +78,7 @@ static bool add_change(void *arg, char kind, const char *path, size_t len, bool 
     (void)old_id, (void)new_id;
     struct bytes *out = arg;
     if (!folder || kind != '~') /* a folder's time changes with what is in it */
-        bytes_addf(out, "%c %.*s%s\n", kind, (int)len, path, folder ? "/" : "");
+        add_one_line(out, "%c %.*s%s", kind, (int)len, path, folder ? "/" : "");
     return true;
 }
 
@@ -105,7 +105,7 @@ static int list_changes(struct catalog *before, const char *file, struct bytes *
 static bool say_bad(void *arg, const char *key, size_t len, const char *why)
 {
     struct bytes *out = arg;
-    bytes_addf(out, "sampan scan: warning: not in the set: %.*s: %s\n", (int)len, key, why);
+    add_one_line(out, "sampan scan: warning: not in the set: %.*s: %s", (int)len, key, why);
     return out->len < (64u << 10); /* doctor lists all of them */
 }
 

@@ -118,8 +118,11 @@ static void say_would(void *arg, enum sync_act act, const char *key, uint64_t si
                                         [SYNC_DELETE] = "delete",
                                         [SYNC_DELETE_SRC] = "delete at the source"};
     const struct telling *t = arg;
-    if (!t->options->json && names[act])
-        printf("%s %s (%" PRIu64 " bytes)\n", names[act], key, size);
+    if (t->options->json || !names[act])
+        return;
+    cleanup_bytes struct bytes line = {0};
+    add_one_line(&line, "%s %s (%" PRIu64 " bytes)", names[act], key, size);
+    fwrite(line.data, 1, line.len, stdout);
 }
 
 static void add_json(struct bytes *out, const struct sync_counts *n, const struct telling *t)
