@@ -90,7 +90,9 @@ static int take_endpoint(const char *text, struct uri *ret, char **ret_base, str
     if (strstr(text, "://")) {
         whole = xstrdup(text);
     } else {
-        cleanup_free char *host = xstrndup(text, strcspn(text, ":/"));
+        const char *close = text[0] == '[' ? strchr(text, ']') : NULL; /* of an IPv6 address */
+        size_t len = close ? (size_t)(close + 1 - text) : strcspn(text, ":/");
+        cleanup_free char *host = xstrndup(text, len);
         whole = xasprintf("%s://%s", host_is_loopback(host) ? "http" : "https", text);
     }
     if (uri_parse(ret, whole, err))

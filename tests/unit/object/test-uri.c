@@ -62,6 +62,7 @@ static const struct row rows[] = {
      {.endpoint = "localhost:9000"},
      "s3://data/x/",
      "http://localhost:9000/data/x/a%20b/c"},
+    {"s3://data/x", {.endpoint = "[::1]:9000"}, "s3://data/x/", "http://[::1]:9000/data/x/a%20b/c"},
     {"s3://data/x",
      {.endpoint = "https://[::1]:9000"},
      "s3://data/x/",
