@@ -44,8 +44,10 @@ static void add_line(const char *line, size_t len, const char *root, struct byte
         line += 2;
         len -= 2;
     }
-    if (len == 0)
+    if (len == 0) {
+        bytes_add_char(ret, '\n'); /* so that the lines after it keep their numbers */
         return;
+    }
     size_t root_len = strlen(root);
     while (root_len > 0 && root[root_len - 1] == '/')
         root_len--;
@@ -59,9 +61,12 @@ static void add_line(const char *line, size_t len, const char *root, struct byte
 
 void list_clean(const char *text, size_t len, const char *root, struct bytes *ret)
 {
+    const char *end = text + len;
     while (*root == '/')
         root++;
-    for (const char *end = text + len; text < end;) {
+    if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        text += 3; /* some editors begin a file with a mark that it is UTF-8 */
+    while (text < end) {
         const char *stop = memchr(text, '\n', (size_t)(end - text));
         if (!stop)
             stop = end;

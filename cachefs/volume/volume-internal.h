@@ -104,7 +104,7 @@ int scan_builder(const struct scan *s, const char *folder, struct catalog_builde
 /* The lines of a list file as paths below the set's root, one a line (list.c). */
 int list_read(const struct sources *s, struct fetch *f, const char *list, const char *root,
               struct bytes *ret, struct err *err);
-/* The lines of `text` joined to `root`, without labels. Pure. */
+/* The lines of `text` joined to `root`, without labels; empty ones stay. Pure. */
 void list_clean(const char *text, size_t len, const char *root, struct bytes *ret);
 
 /* Which list numbered a version is noted in the owner's folder (numbering.c). */

@@ -7,7 +7,7 @@ make_set --classes 3 --files 8 --size 20000
 mkdir "$SRC/lists"
 (cd "$SRC" && find class-000 class-002 -name '*.bin' | sort -r | head -12 | sed 's/^class-//; s/$/ 7/') >"$T/train"
 sed 's/^/.\/class-/' "$T/train" >"$SRC/lists/train.txt"
-printf 'class-001/000001.bin 1\nclass-001/nowhere.bin 1\n' >"$SRC/lists/wrong.txt"
+printf '\n\nclass-001/000001.bin 1\nclass-001/nowhere.bin 1\n' >"$SRC/lists/wrong.txt"
 start_nginx
 spec="sequence,list=lists/train.txt"
 mount_set "$HTTP_URL/" --sampler "$spec" --connections 1 --no-hedge
@@ -20,7 +20,7 @@ same_bytes "$SRC" "$MNT"
 unmount
 
 try() { sampan mount "$HTTP_URL/" "$MNT" --cache "ssd:$T/other=1GiB" --sampler "$1"; }
-refused 2 "nowhere.bin" try "sequence,list=lists/wrong.txt"
+refused 2 "wrong.txt line 4: .*nowhere.bin" try "sequence,list=lists/wrong.txt"
 refused 3 "lists/none.txt" try "sequence,list=lists/none.txt"
 nothing_left
 # root= says below what the list's paths lie.

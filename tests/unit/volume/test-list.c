@@ -13,7 +13,10 @@ Test(list, lines_become_paths)
         {"a/1.jpg\na/2.jpg\n", "", "a/1.jpg\na/2.jpg\n"},
         {"a/1.jpg 0\na/2.jpg 17", "", "a/1.jpg\na/2.jpg\n"},
         {"a b.jpg\t5\r\n", "", "a b.jpg\n"},
-        {"a b.jpg\r\n\r\n\n", "", "a b.jpg\n"},
+        {"a b.jpg\r\n\r\n\nc\n", "x", "x/a b.jpg\n\n\nx/c\n"},
+        {"\xef\xbb\xbf"
+         "a 1\r\n",
+         "", "a\n"},
         {"a 1/b.jpg 3\n", "", "a 1/b.jpg\n"},
         {"./x.jpg   12\n", "", "x.jpg\n"},
         {"x.jpg 1\n", "train", "train/x.jpg\n"},
