@@ -86,6 +86,8 @@ int file_list_read(struct file_list *ret, const char *file, struct err *err)
     while ((n = getline(&line, &cap, f)) > 0) {
         if (line[n - 1] == '\n')
             n--;
+        if (n && line[n - 1] == '\r')
+            n--;
         if (n)
             file_list_add(ret, line, (size_t)n, 0);
     }

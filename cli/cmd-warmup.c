@@ -71,6 +71,8 @@ static int add_lines(struct path_list *l, const struct control_mount *m, FILE *f
     while ((n = getline(&line, &cap, f)) > 0) {
         if (line[n - 1] == '\n')
             line[--n] = '\0';
+        if (n && line[n - 1] == '\r') /* as other systems end a line */
+            line[--n] = '\0';
         if (strlen(line) != (size_t)n)
             return err_set(err, ERR_USAGE,
                            "\"%.100s\" is followed by a zero byte (want one path a line)", line);

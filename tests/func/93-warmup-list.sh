@@ -14,6 +14,8 @@ expect "samples, fetched, already" "$(field samples <"$T/out") $(field fetched <
 expect "cached" "$(status cache.samples)" 5
 warm good class-000 class-000 >"$T/out"
 expect "samples, fetched, already" "$(field samples <"$T/out") $(field fetched <"$T/out") $(field already <"$T/out")" "3 1 2"
+warm good 'class-000/000001.bin\r' '\r' 'class-001\r' >"$T/out"
+expect "samples of a list with other ends of lines" "$(field samples <"$T/out")" 4
 
 sampan clear "$MNT" >"$T/out"
 refused 3 "class-000/nowhere.bin" warm missing class-000/000000.bin class-000/nowhere.bin
