@@ -100,6 +100,22 @@ static int walk_push(struct walk *w, const char *folder, struct err *err)
     return 0;
 }
 
+/* Whether the walk came through this folder on its way from `root` to `dir`: of two folders with
+ * links to each other none is above the other. */
+static bool came_through(const char *root, const char *dir, const struct stat *folder)
+{
+    cleanup_free char *path = xstrdup(dir);
+    struct stat st;
+    for (size_t len = strlen(path), least = strlen(root); len >= least && len; len--) {
+        if (path[len] != '/' && path[len] != '\0')
+            continue;
+        path[len] = '\0';
+        if (stat(path, &st) == 0 && st.st_ino == folder->st_ino && st.st_dev == folder->st_dev)
+            return true;
+    }
+    return false;
+}
+
 /* Whether a link in the folder `dir` leads to that folder or one above it. */
 static bool leads_up(const char *dir, const char *link)
 {
@@ -176,7 +192,7 @@ static int list_entry(struct walk *w, int dir_fd, const char *dir, const char *f
     if (!S_ISDIR(st.st_mode))
         return 0;
     cleanup_free char *path = is_link ? xasprintf("%s/%s", dir, name) : NULL;
-    if (is_link && leads_up(dir, path))
+    if (is_link && (leads_up(dir, path) || came_through(w->s->dir, dir, &st)))
         return 0;
     return emit_folder(w, &key, &st, err);
 }

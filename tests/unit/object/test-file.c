@@ -114,6 +114,18 @@ Test(file, lists_what_is_there, .init = begin, .fini = end)
     cr_expect_eq(err.class, ERR_NOT_FOUND);
 }
 
+Test(file, folders_with_links_to_each_other_end, .init = begin, .fini = end)
+{
+    put("x/f", "1");
+    put("y/g", "2");
+    cleanup_free char *to_y = at("x/toy"), *to_x = at("y/tox");
+    cr_assert_eq(symlink("../y", to_y), 0);
+    cr_assert_eq(symlink("../x", to_x), 0);
+    cleanup_free char *all = list("", true), *below = list("x/toy/", true);
+    cr_expect_str_eq(all, "x/ x/f x/toy/ x/toy/g y/ y/g y/tox/ y/tox/f ");
+    cr_expect_str_eq(below, "x/toy/g ");
+}
+
 struct seen {
     uint64_t size;
     int64_t mtime_ns;
