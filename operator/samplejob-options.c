@@ -206,6 +206,18 @@ static const char *set_store_uri(const struct job_plan *p)
     return s->sync ? s->sync->destination : s->source ? s->source->uri : NULL;
 }
 
+/* The store that holds what the set shows, and whose keys open it. */
+static void store_of_set(const struct job_plan *p, struct end *e)
+{
+    const struct sampleset_sync *own = p->set_spec->sync;
+    end_of_set(p, e);
+    if (!own)
+        return;
+    job_text(&e->uri, xstrdup(own->destination));
+    e->endpoint = e->region = NULL;
+    e->secret = own->secret ? own->secret : p->set_spec->secret;
+}
+
 static bool source_of(struct job_plan *p, const struct samplejob_sync *o, struct end *e)
 {
     if (!o->source || !*o->source) {
@@ -234,12 +246,8 @@ static bool destination_of(struct job_plan *p, const struct samplejob_sync *o, s
                    "the set)");
     if (leads_out(path))
         return bad(p, "InvalidPath", "syncOptions.destination", "leads out of the set");
-    end_of_set(p, e);
+    store_of_set(p, e);
     job_text(&e->uri, *path ? below(base, path) : xstrdup(base));
-    if (own) {
-        e->endpoint = e->region = NULL;
-        e->secret = own->secret ? own->secret : p->set_spec->secret;
-    }
     return true;
 }
 
@@ -329,11 +337,15 @@ static bool write_sync(struct job_plan *p, bool secrets, struct json_writer *w, 
     return ok;
 }
 
-/* Keys with which what is in the set's own store is changed. */
-static bool set_keys(struct job_plan *p, bool secrets, struct json_writer *w, bool *ret_wait)
+/* Where the set's own store is, and the keys with which what is there is changed. */
+static bool write_store(struct job_plan *p, bool secrets, struct json_writer *w, bool *ret_wait)
 {
     struct end store = {0};
-    end_of_set(p, &store);
+    store_of_set(p, &store);
+    if (store.endpoint && *store.endpoint)
+        jw_str(w, "endpoint", store.endpoint);
+    if (store.region && *store.region)
+        jw_str(w, "region", store.region);
     struct keys k = p->spec->secret
                         ? keys_of(p, p->ns, p->spec->secret, store.uri, store.endpoint)
                         : keys_of(p, store.secret_ns, store.secret, store.uri, store.endpoint);
@@ -352,7 +364,7 @@ static bool write_rmr(struct job_plan *p, bool secrets, struct json_writer *w, b
         return false;
     if (p->spec->rmr->skip_trash)
         jw_bool(w, "skipTrash", true);
-    return set_keys(p, secrets, w, ret_wait);
+    return write_store(p, secrets, w, ret_wait);
 }
 
 static bool write_evict(struct job_plan *p, bool secrets, struct json_writer *w, bool *ret_wait)
@@ -380,7 +392,7 @@ static bool write_evict(struct job_plan *p, bool secrets, struct json_writer *w,
         jw_uint(w, "to", o->to_size);
     if (store)
         jw_bool(w, "store", true);
-    return !store || set_keys(p, secrets, w, ret_wait);
+    return !store || write_store(p, secrets, w, ret_wait);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */

@@ -116,6 +116,44 @@ static const struct {
      "\"s3://data/imagenet/new\"}"},
 };
 
+/* What `job` is posted with, for a set of this spec. */
+static void posts(const char *set, const char *job, const char *options)
+{
+    cleanup_free char *objects = xasprintf(
+        "[{" API ",\"kind\":\"SampleSet\",\"metadata\":{\"name\":\"imagenet\",\"namespace\":"
+        "\"" NS "\"},\"spec\":{%s}}," NODES "," SECRET("keys", KEYS) "," SECRET(
+            "copy", "\"access-key\":\"QzE=\",\"secret-key\":\"QzI=\"") "]",
+        set);
+    cleanup_free char *one = xasprintf(JOB("w", "%s"), job);
+    struct model *m = model_new(objects);
+    model_settle(m, 20);
+    bytes_clear(&m->log);
+    model_add(m, one);
+    model_settle(m, 20);
+    cr_assert(strstr(m->log.data, options), "want %s in:\n%s", options, m->log.data);
+    model_free(m);
+}
+
+Test(operator_samplejob, what_changes_the_store_goes_where_the_set_lies)
+{
+    const char *source = "\"source\":{\"uri\":\"s3://data/imagenet\",\"endpoint\":"
+                         "\"https://s3.example\",\"region\":\"here\"},\"secretRef\":{\"name\":"
+                         "\"keys\"}";
+    cleanup_free char *copied =
+        xasprintf("%s,\"sync\":{\"destination\":\"minio://copies.example/b/imagenet\","
+                  "\"secretRef\":{\"name\":\"copy\"}}",
+                  source);
+    posts(source, "\"type\":\"rmr\",\"rmrOptions\":{\"paths\":[\"old\"]}",
+          "{\"paths\":[\"old\"],\"endpoint\":\"https://s3.example\",\"region\":\"here\","
+          "\"credentials\":{\"accessKeyId\":\"AK\",\"secretAccessKey\":\"SK\"}}");
+    posts(source, "\"type\":\"evict\",\"evictOptions\":{\"olderThan\":\"24h\",\"from\":\"store\"}",
+          "{\"older_than_s\":86400,\"store\":true,\"endpoint\":\"https://s3.example\","
+          "\"region\":\"here\",\"credentials\":");
+    posts(copied, "\"type\":\"rmr\",\"rmrOptions\":{\"paths\":[\"old\"]}",
+          "{\"paths\":[\"old\"],\"credentials\":{\"accessKeyId\":\"C1\",\"secretAccessKey\":"
+          "\"C2\"}}");
+}
+
 Test(operator_samplejob, posts_what_is_meant)
 {
     struct model *base = ready();
