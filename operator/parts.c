@@ -303,6 +303,13 @@ static bool same(const char *a, const char *b)
     return a && b && strcmp(a, b) == 0;
 }
 
+int64_t part_condition_since(const struct part_conditions *c, const char *type, const char *status)
+{
+    struct json old = condition_was(c, type);
+    int64_t since = part_time(part_text(&old, "lastTransitionTime"));
+    return since >= 0 && same(part_text(&old, "status"), status) ? since : c->now;
+}
+
 static struct part_condition *slot(struct part_conditions *c, const char *type)
 {
     for (size_t i = 0; i < c->n; i++)

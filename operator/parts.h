@@ -141,6 +141,8 @@ void part_condition_keep(struct part_conditions *c, const char *type);
 /* What the status says now: NULL if the condition is not there. */
 const char *part_condition_was(const struct part_conditions *c, const char *type);
 const char *part_condition_reason_was(const struct part_conditions *c, const char *type);
+/* Since when, in seconds, it has had this status; now, where it has another one or is not there. */
+int64_t part_condition_since(const struct part_conditions *c, const char *type, const char *status);
 /* Writes the member "conditions". */
 void part_conditions_write(const struct part_conditions *c, struct json_writer *w);
 void part_conditions_release(struct part_conditions *c);

@@ -37,13 +37,13 @@ static bool blocked(struct set_plan *p)
  * is under way. */
 static bool clears(struct set_plan *p)
 {
-    struct json meta = json_get(p->object, "metadata");
-    int64_t since = part_time(part_text(&meta, "deletionTimestamp"));
+    /* Since it goes, not since it was asked to: until its jobs were over it waited. */
+    int64_t since = part_condition_since(&p->conditions, DELETION, "True");
     const struct sampleset_cache *cache = p->spec ? p->spec->cache : NULL;
     bool retain = cache && cache->reclaim && strcmp(cache->reclaim, "Retain") == 0;
     const struct json *sts = view_get(p->v, KIND_STATEFULSET, p->ns, p->runtime);
     if (retain || !sts || object_is_deleted(sts) || !p->n_rows || !p->rows[0].ready ||
-        (since >= 0 && view_now(p->v) - since > CLEAR_WAIT_S))
+        view_now(p->v) - since > CLEAR_WAIT_S)
         return false;
     cleanup_free char *url = part_server_url(p->ns, p->name, 0, "/v1/jobs/" CLEAR_JOB);
     const struct view_answer *a = view_fetch(p->v, url);

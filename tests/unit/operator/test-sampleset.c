@@ -463,9 +463,11 @@ Test(operator_sampleset, is_not_deleted_while_jobs_use_it)
                                 "paddle-system/resnet"),
                  1);
     cr_assert_str_eq(label_of(m, "n1"), "imagenet-runtime-0");
+    m->now += 3600; /* however long it was: the caches are cleared */
     model_patch(m, "PaddleJob", NS, "resnet", "{\"status\":{\"phase\":\"Completed\"}}");
     model_settle(m, 20);
     cr_assert(!model_get(m, "SampleSet", NS, "imagenet"));
+    cr_assert(strstr(m->log.data, "clear-for-deletion"), "%s", m->log.data);
     cr_assert_eq(json_array_size(m->objects), 4);
     model_free(m);
 }
