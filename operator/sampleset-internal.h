@@ -142,6 +142,8 @@ void set_sync(struct set_plan *p);
 
 /* Which order the set is read in; tells it to the mounts that do not know. Fills sampler. */
 void set_order(struct set_plan *p);
+/* Does a mount know an order, whoever told it? */
+bool set_order_shown(const struct set_plan *p);
 
 /* --- sampleset-version.c ---------------------------------------------------------------------- */
 

@@ -14,6 +14,17 @@
 
 #define ORDER "OrderKnown"
 
+bool set_order_shown(const struct set_plan *p)
+{
+    for (size_t k = 0; k < p->n_rows; k++) {
+        struct json order = json_get(&p->rows[k].mount, "order");
+        const char *sampler = part_text(&order, "sampler");
+        if (sampler && *sampler)
+            return true;
+    }
+    return false;
+}
+
 static void tell_mounts(struct set_plan *p)
 {
     for (size_t k = 0; k < p->n_rows; k++) {
@@ -28,7 +39,11 @@ void set_order(struct set_plan *p)
     struct order_spec spec;
     struct err err = {0};
     p->sampler = sampler_complete(p->spec->sampler, object_annotation(p->object, SAMPLER_NOTE));
-    if (!p->sampler) {
+    if (!p->sampler && set_order_shown(p)) {
+        /* Without the order's own words: each epoch has others. */
+        part_condition(&p->conditions, ORDER, "True", "ToldByReaders",
+                       "who reads the samples has told the mounts the order");
+    } else if (!p->sampler) {
         part_condition(&p->conditions, ORDER, "Unknown", "Unknown",
                        "nobody has said in which order samples are read (spec.sampler, or that of "
                        "a job): nodes keep them by a hash of their names");

@@ -17,20 +17,6 @@ static void write_texts(struct json_writer *w, const char *key, char *const *ite
     jw_end(w);
 }
 
-/* "true" where the order of reading is known: by the set, or by a job that uses it. */
-static const char *order_of(const struct set_plan *p)
-{
-    if (p->sampler)
-        return "known";
-    for (size_t k = 0; k < p->n_rows; k++) {
-        struct json order = json_get(&p->rows[k].mount, "order");
-        const char *sampler = part_text(&order, "sampler");
-        if (sampler && *sampler)
-            return "known";
-    }
-    return "unknown";
-}
-
 static const char *version_of(const struct set_plan *p)
 {
     for (size_t k = 0; k < p->n_rows; k++) {
@@ -132,7 +118,7 @@ static void write_all(const struct set_plan *p, struct json_writer *w)
     if (version)
         jw_str(w, "version", version);
     write_versions(p, w);
-    jw_str(w, "order", order_of(p));
+    jw_str(w, "order", p->sampler || set_order_shown(p) ? "known" : "unknown");
     if (p->n_rows) {
         set_write_numbers(p, w);
         write_servers(p, w);

@@ -132,6 +132,15 @@ Test(operator_sampler, mounts_are_told_the_order_that_is_known)
     job_shows(m, "ranks=4,ranks-per-node=2");
     cr_assert_str_eq(set_at(m, "status|order"), "unknown");
     cr_assert_eq(m->told, 0);
+    /* What a job itself has told a mount is one, of which the set says nothing else. */
+    json_object_set_new(m->samplers, "imagenet-runtime-0",
+                        json_string("torch-distributed,ranks=4,epoch=2"));
+    model_patch(m, "SampleSet", NS, "imagenet", "{\"metadata\":{\"annotations\":{\"a\":\"a\"}}}");
+    model_settle(m, 20);
+    cr_assert_str_eq(set_at(m, "status|order"), "known");
+    cr_assert_str_eq(condition(m, "OrderKnown"), "True ToldByReaders");
+    cr_assert_eq(m->told, 0);
+    json_object_del(m->samplers, "imagenet-runtime-0");
     /* A set's own order takes them up. */
     model_patch(m, "SampleSet", NS, "imagenet",
                 "{\"spec\":{\"sampler\":\"torch-distributed,batch-size=8\"}}");
