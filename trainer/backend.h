@@ -100,8 +100,9 @@ struct backend_ops {
      * Sums over ranks by the device's own engine. join_id: rank 0 makes what the others need to
      * meet it (`id` NULL: only whether there is an engine). join: meets them. sum: y = the sum over
      * all ranks. Neither waits: it is done, or has failed (sync), when nothing is busy any more,
-     * and nothing is queued before. leave: after the death of a rank, so that what was begun ends.
-     * join_id NULL or ERR_NOT_FOUND: there is no such engine.
+     * and nothing is queued before. leave: where others are waited for no longer, so that what was
+     * begun ends; its numbers have no meaning, all others have. join_id NULL or ERR_NOT_FOUND:
+     * there is no such engine.
      */
     int (*join_id)(struct backend *b, char *id, struct err *err); /* BACKEND_ID_LEN bytes */
     int (*join)(struct backend *b, const char id[BACKEND_ID_LEN], uint32_t ranks, uint32_t rank,

@@ -297,6 +297,18 @@ static bool wait_for_ranks(struct backend *b)
     return b->ops->sync(b, NULL) == 0;
 }
 
+/* What a device has learned is kept although others do not answer. */
+static bool reads_back(struct backend *b)
+{
+    struct err err = {0};
+    void *y = NULL;
+    float got = 0;
+    cr_assert_eq(b->ops->alloc(b, 1, &y, &err), 0, "%s", err.msg);
+    b->ops->fill(b, y, 1, 7);
+    b->ops->get(b, &got, y, sizeof got);
+    return b->ops->sync(b, &err) == 0 && got == 7;
+}
+
 /* One of two ranks, a process each: 0 if all sums are right; the victim ends before the last. */
 static int rank(int me, const int *ends, bool dies)
 {
@@ -324,7 +336,7 @@ static int rank(int me, const int *ends, bool dies)
         if (dies && me == 0 && k == SUMS - 1) {
             bool busy = b->ops->busy(b); /* for ever: nobody comes */
             b->ops->leave(b);
-            return busy && b->ops->sync(b, &err) && strstr(err.msg, "a rank has died") ? 0 : 5;
+            return busy && !b->ops->busy(b) && reads_back(b) ? 0 : 5;
         }
         if (!wait_for_ranks(b))
             return 6;
@@ -369,7 +381,7 @@ Test(cuda, ranks_that_do_not_answer)
         int error;
         const char *want;
     } rows[] = {
-        {2, 0, "a rank has died"},
+        {2, 0, NULL},
         {2, 6, "NCCL: unhandled system error (each rank needs a GPU of its own"},
         {1, 6, "NCCL: unhandled system error (each rank needs a GPU of its own"},
     };
@@ -390,8 +402,11 @@ Test(cuda, ranks_that_do_not_answer)
         fake_state()->nccl_error = 0;
         if (!rows[i].error)
             b->ops->leave(b);
-        cr_expect_eq(b->ops->sync(b, &err), -1, "row %zu", i);
-        cr_expect(strstr(err.msg, rows[i].want), "row %zu: %s", i, err.msg);
+        if (rows[i].want) {
+            cr_expect_eq(b->ops->sync(b, &err), -1, "row %zu", i);
+            cr_expect(strstr(err.msg, rows[i].want), "row %zu: %s", i, err.msg);
+        } else
+            cr_expect(reads_back(b), "row %zu", i);
         b->ops->release(b, y);
         backend_close(b);
     }
