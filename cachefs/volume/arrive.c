@@ -284,12 +284,21 @@ static int open_rows(struct arrival *a, int (*wait)(void *, uint64_t, uint64_t, 
     return catalog_open_arriving(ret, a->path, &pages, err);
 }
 
+static int check_name(const struct arrival *a, struct catalog *c, struct err *err)
+{
+    const char *digest = catalog_info(c)->digest;
+    return strcmp(digest, a->digest) == 0
+               ? 0
+               : err_set(err, ERR_CORRUPT, "it is version %.12s, another than its name says",
+                         digest);
+}
+
 static int verify(struct arrival *a, struct err *err)
 {
     struct catalog *c;
     if (open_rows(a, wait_unless_stopped, &c, err))
         return -1;
-    int rc = catalog_verify(c, err);
+    int rc = check_name(a, c, err) ? -1 : catalog_verify(c, err);
     catalog_unref(c);
     return rc;
 }
@@ -472,7 +481,7 @@ static int adopt_whole(struct arrival *a, struct catalog **ret, struct err *err)
 {
     a->hurry = true;
     if (start_threads(a, other_main, err) || wait_for_range(a, 0, a->head.size, err) ||
-        settle(a, err) || version_adopt(a->part, a->folder, ret, err))
+        verify(a, err) || settle(a, err) || version_adopt(a->part, a->folder, ret, err))
         return -1;
     arrival_remove_files(a);
     arrival_free(a->volume);
@@ -484,10 +493,7 @@ static int serve_early(struct arrival *a, struct catalog **ret, struct err *err)
     struct catalog *c;
     if (open_rows(a, wait_for_range, &c, err))
         return -1;
-    int rc = strcmp(catalog_info(c)->digest, a->digest) == 0
-                 ? start_threads(a, first_main, err)
-                 : err_set(err, ERR_CORRUPT, "it is version %.12s, another than its name says",
-                           catalog_info(c)->digest);
+    int rc = check_name(a, c, err) ? -1 : start_threads(a, first_main, err);
     if (rc)
         catalog_unref(c);
     else

@@ -429,6 +429,13 @@ Test(arrive, a_folder_with_versions_takes_what_goes_on_from_them)
             cr_assert_eq(symlink(e->d_name, current), 0); /* the version before is the newest */
     closedir(d);
     p.conf.catalog = p.uri;
+    char *name = memmem(p.bytes, p.size, "new.jpg", 7);
+    cr_assert_not_null(name);
+    name[0] = 'm'; /* it is checked as one that comes while it is served */
+    write_whole(p.object, p.bytes, p.size);
+    refuse(&p, ERR_CORRUPT, "catalog");
+    name[0] = 'n';
+    write_whole(p.object, p.bytes, p.size);
     v = world_open(&p.conf);
     cr_expect(has_name(&p));
     check_file(v, "c00/new.jpg", 500, 77);
