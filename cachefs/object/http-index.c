@@ -8,6 +8,7 @@
 #include "json.h"
 #include "list-xml-internal.h"
 #include "mem.h"
+#include "zone.h"
 
 #define HREF_MAX    4096 /* after decoding */
 #define COLUMNS_MAX 512  /* bytes looked at after a link */
@@ -224,7 +225,7 @@ static int64_t take_date(const char *word)
         return -1;
     if (a < 1970 || a > 2200 || b < 1 || b > 12 || c < 1 || c > 31)
         return -1;
-    return days_from_civil(a, (unsigned)b, (unsigned)c);
+    return civil_days(a, (unsigned)b, (unsigned)c);
 }
 
 static int64_t take_time(const char *word)

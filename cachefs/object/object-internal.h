@@ -187,8 +187,6 @@ void add_range(struct http_req *r, uint64_t off, uint64_t len);
 /* Nanoseconds since 1970 of "2026-11-21T13:24:12.123Z", "…12Z" or "…12+02:00"; LIST_MTIME_UNKNOWN
  * if it is none. */
 int64_t parse_iso8601_ns(const char *text);
-/* Days since 1970-01-01 of a date of the Gregorian calendar. */
-int64_t days_from_civil(int64_t year, unsigned month, unsigned day);
 
 /* What the server's clock shows now, in Unix seconds; lock held by the caller. */
 int64_t server_now_s(const struct store *s);

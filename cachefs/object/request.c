@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "mem.h"
 #include "object-internal.h"
+#include "zone.h"
 
 #define SKEW_ALLOWED_S 240 /* S3 allows 15 minutes, Baidu 30; less is not what was refused */
 
@@ -158,16 +159,6 @@ int64_t server_now_s(const struct store *s)
 
 /* --- times ----------------------------------------------------------------------------------- */
 
-int64_t days_from_civil(int64_t year, unsigned month, unsigned day)
-{
-    /* Years that begin in March put the leap day at their end; 400 of them are 146097 days. */
-    year -= month <= 2;
-    int64_t era = (year >= 0 ? year : year - 399) / 400;
-    int64_t in_era = year - era * 400;
-    int64_t in_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    return era * 146097 + in_era * 365 + in_era / 4 - in_era / 100 + in_year - 719468;
-}
-
 static bool digits(const char *text, size_t n, unsigned *ret)
 {
     unsigned value = 0;
@@ -213,7 +204,7 @@ int64_t parse_iso8601_ns(const char *text)
         for (rest++; *rest >= '0' && *rest <= '9'; rest++, unit /= 10)
             ns += (*rest - '0') * unit;
     }
-    int64_t s = days_from_civil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
+    int64_t s = civil_days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
     return (s - zone_offset_s(rest)) * (int64_t)NS_PER_S + ns;
 }
 
