@@ -162,7 +162,7 @@ void doctor_mounts(struct doctor *d)
 
 /* --- one mount -------------------------------------------------------------------------------- */
 
-/* An error's text that ends with what to do. */
+/* Texts that say what to do end with it, in brackets. */
 static bool says_cure(const char *why)
 {
     size_t len = strlen(why);

@@ -317,7 +317,8 @@ static bool may_take(struct tier *t, uint64_t bytes)
         return false;
     }
     if (!above_floor(t, bytes)) {
-        health_full(&t->health, "the disk's free space is at the floor (--free-space)");
+        health_full(&t->health, "the disk's free space is at the floor (make room there, or lower "
+                                "--free-space)");
         return false;
     }
     if (t->health.state == HEALTH_FULL && t->health.retry_ns == 0)
