@@ -46,6 +46,8 @@ enum xml_event xml_next(struct xml *x);
 bool xml_is(const struct xml_name *n, const char *name);
 /* The element around the event's element: after XML_CLOSE of a root's child, the root. */
 bool xml_parent_is(const struct xml *x, const char *name);
+/* The text of the event's element, in place of what was there. */
+void xml_take(struct bytes *to, const struct xml *x);
 /* Fills `err` after XML_BAD: "what: not XML at byte 12: why". Returns -1. */
 int xml_error(const struct xml *x, const char *what, struct err *err);
 

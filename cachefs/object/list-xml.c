@@ -22,6 +22,12 @@ bool xml_is(const struct xml_name *n, const char *name)
     return strlen(name) == n->len && memcmp(n->text, name, n->len) == 0;
 }
 
+void xml_take(struct bytes *to, const struct xml *x)
+{
+    bytes_clear(to);
+    bytes_add(to, x->text.data ? x->text.data : "", x->text.len);
+}
+
 bool xml_parent_is(const struct xml *x, const char *name)
 {
     return x->depth > 0 && xml_is(&x->stack[x->depth - 1], name);

@@ -18,12 +18,6 @@ static void texts_release(struct upload_texts *t)
     bytes_release(&t->next_id);
 }
 
-static void take(struct bytes *to, const struct xml *x)
-{
-    bytes_clear(to);
-    bytes_add(to, x->text.data ? x->text.data : "", x->text.len);
-}
-
 /* An element has ended: what it said is kept; true at the end of an upload. */
 static bool take_element(struct upload_texts *t, const struct xml *x)
 {
@@ -31,15 +25,15 @@ static bool take_element(struct upload_texts *t, const struct xml *x)
         return true;
     if (xml_parent_is(x, "Upload")) {
         if (xml_is(&x->name, "Key"))
-            take(&t->key, x);
+            xml_take(&t->key, x);
         else if (xml_is(&x->name, "UploadId"))
-            take(&t->id, x);
+            xml_take(&t->id, x);
         return false;
     }
     if (xml_is(&x->name, "NextKeyMarker"))
-        take(&t->next_key, x);
+        xml_take(&t->next_key, x);
     else if (xml_is(&x->name, "NextUploadIdMarker"))
-        take(&t->next_id, x);
+        xml_take(&t->next_id, x);
     else if (xml_is(&x->name, "IsTruncated"))
         t->truncated = x->text.len == 4 && memcmp(x->text.data, "true", 4) == 0;
     return false;
@@ -98,13 +92,13 @@ static bool take_part_element(struct part_texts *t, const struct xml *x)
         return true;
     if (xml_parent_is(x, "Part")) {
         if (xml_is(&x->name, "PartNumber"))
-            take(&t->number, x);
+            xml_take(&t->number, x);
         else if (xml_is(&x->name, "Size"))
-            take(&t->size, x);
+            xml_take(&t->size, x);
         else if (xml_is(&x->name, "ETag"))
-            take(&t->etag, x);
+            xml_take(&t->etag, x);
     } else if (xml_is(&x->name, "NextPartNumberMarker")) {
-        take(&t->next, x);
+        xml_take(&t->next, x);
     } else if (xml_is(&x->name, "IsTruncated")) {
         t->truncated = x->text.len == 4 && memcmp(x->text.data, "true", 4) == 0;
     }

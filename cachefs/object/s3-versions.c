@@ -21,20 +21,14 @@ static void texts_release(struct version_texts *t)
     bytes_release(&t->next_id);
 }
 
-static void take(struct bytes *to, const struct xml *x)
-{
-    bytes_clear(to);
-    bytes_add(to, x->text.data ? x->text.data : "", x->text.len);
-}
-
 static void take_of_version(struct version_texts *t, const struct xml *x)
 {
     if (xml_is(&x->name, "Key"))
         s3_take_key(&x->text, t->url_encoded, &t->key);
     else if (xml_is(&x->name, "VersionId"))
-        take(&t->id, x);
+        xml_take(&t->id, x);
     else if (xml_is(&x->name, "Size"))
-        take(&t->size, x);
+        xml_take(&t->size, x);
     else if (xml_is(&x->name, "ETag"))
         s3_take_etag(&x->text, &t->etag);
 }
@@ -46,7 +40,7 @@ static void take_of_page(struct version_texts *t, const struct xml *x)
     else if (xml_is(&x->name, "NextKeyMarker"))
         s3_take_key(&x->text, t->url_encoded, &t->next_key);
     else if (xml_is(&x->name, "NextVersionIdMarker"))
-        take(&t->next_id, x);
+        xml_take(&t->next_id, x);
 }
 
 static bool is_key(const struct store *s, const struct bytes *text, const char *key)
