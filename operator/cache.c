@@ -440,12 +440,6 @@ void cache_bookmark(struct cache *c, enum kind kind, const char *version)
     hold_version(table_of(c, kind), version);
 }
 
-bool cache_synced(struct cache *c, enum kind kind)
-{
-    ACQUIRE(&c->lock);
-    return table_of(c, kind)->synced;
-}
-
 /* An object that the watch would have brought, had it not gone meanwhile, is passed over: all up to
  * the table's version is known. */
 void cache_put(struct cache *c, enum kind kind, struct object *o)

@@ -51,7 +51,6 @@ void cache_replace(struct cache *c, enum kind kind, struct object **objects, siz
 /* One change; takes the reference. */
 void cache_changed(struct cache *c, enum kind kind, struct object *o, bool deleted);
 void cache_bookmark(struct cache *c, enum kind kind, const char *version);
-bool cache_synced(struct cache *c, enum kind kind); /* was listed once */
 
 /* --- what our writes bring --- */
 
