@@ -28,7 +28,8 @@
 #include "owed-internal.h"
 
 #define MAP_MAGIC  "sampmap1"
-#define RUN_BLOCKS 4 /* fetched at once */
+#define RUN_BLOCKS 4                  /* fetched at once */
+#define MAP_MOST   ((size_t)64 << 20) /* of a file of 64 TiB */
 
 void content_name(uint64_t ino, bool map, char out[32])
 {
@@ -114,6 +115,10 @@ static int map_open(struct content *c, uint64_t size, int flags, struct err *err
         c->map_fd = openat(c->stage->data_fd, name, O_RDWR | O_CLOEXEC | flags, 0600);
     size_t bytes = map_bytes(size);
     struct stat st;
+    /* No store has an object that large: it would only fill the disk. */
+    if (bytes > MAP_MOST)
+        return err_set(err, ERR_LIMIT, "no room: %s: the map of a file of %llu bytes",
+                       c->stage->dir, (unsigned long long)size);
     if (c->map_fd < 0 || fstat(c->map_fd, &st))
         return err_sys(err, errno, "open %s/data/%s", c->stage->dir, name);
     if ((uint64_t)st.st_size < bytes && posix_fallocate(c->map_fd, 0, (off_t)bytes))

@@ -2,6 +2,7 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <ftw.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -538,6 +539,40 @@ Test(faults, inode_numbers_that_the_journal_never_had)
     t_close(&b, fh);
     t_settle(&b);
     expect_stored(&b, "mine", "mine");
+    bench_stop(&b);
+}
+
+static blkcnt_t largest;
+
+static int take_largest(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+    (void)path, (void)kind, (void)ftw;
+    if (st->st_blocks > largest)
+        largest = st->st_blocks;
+    return 0;
+}
+
+/* Whatever size a store, or a caller, gives a file: what is known of its blocks fills no disk. */
+Test(faults, a_file_larger_than_any)
+{
+    struct bench b;
+    struct err err = {0};
+    struct stage_attr a;
+    bench_start(&b, false);
+    b.conf.commit = COMMIT_BACKGROUND;
+    cleanup_free char *path = xasprintf("%s/f", b.bucket);
+    FILE *f = fopen(path, "we");
+    cr_assert(f && fputs("text", f) >= 0 && fclose(f) == 0);
+    bench_open(&b, true);
+    uint64_t ino = t_lookup(&b, STAGE_ROOT, "f"), fh = t_open(&b, ino, O_RDWR);
+    t_write(&b, fh, 0, "t");
+    cr_expect_eq(stage_setattr(b.s, &waits, ino, &(struct stat){.st_size = 1ll << 47},
+                               STAGE_SET_SIZE, &a, &err),
+                 -1);
+    cr_assert_eq(nftw(b.dir, take_largest, 16, FTW_PHYS), 0);
+    cr_expect_lt(largest * 512, 1 << 20);
+    t_close(&b, fh);
+    expect_text(&b, STAGE_ROOT, "f", "text");
     bench_stop(&b);
 }
 
