@@ -121,7 +121,18 @@ static int http_classify(struct store *s, const struct http_req *r, const struct
             s->uri);
     if (a->status >= 200 && a->status < 300)
         return 0;
-    return classify_status(s, r, a->status, "", "", again, err);
+    if (a->status != 401 && a->status != 403)
+        return classify_status(s, r, a->status, "", "", again, err);
+    /* What is read from a web server is read without keys. */
+    const char *url = request_url(r);
+    bool is_folder = *url && url[strlen(url) - 1] == '/';
+    *again = AGAIN_NO;
+    return status_error(r, a->status, "", "", ERR_DENIED, "not allowed",
+                        is_folder ? "turn the server's directory listing on, or write a "
+                                    "manifest.tsv; sets of web servers are read without a password"
+                                  : "sets of web servers are read without a password: is this "
+                                    "open to all?",
+                        err);
 }
 
 const struct store_ops http_ops = {

@@ -195,6 +195,9 @@ int64_t server_now_s(const struct store *s);
  * are what the server said, or "". */
 int classify_status(const struct store *s, const struct http_req *r, int status, const char *code,
                     const char *why, enum store_again *again, struct err *err);
+/* The words for an answer: what was refused, where and why. Always -1. */
+int status_error(const struct http_req *r, int status, const char *code, const char *why,
+                 enum err_class class, const char *what, const char *todo, struct err *err);
 const char *request_url(const struct http_req *r); /* never NULL */
 /* A server's words, fit for one line: no control characters, not endless. */
 void tame(char *out, size_t size, const char *text, size_t len);

@@ -290,8 +290,8 @@ static struct status_row row_of_status(int status)
     return (struct status_row){status, ERR_FAILED, AGAIN_NO, "refused", "check the address"};
 }
 
-static int fill(const struct http_req *r, int status, const char *code, const char *why,
-                enum err_class class, const char *what, const char *todo, struct err *err)
+int status_error(const struct http_req *r, int status, const char *code, const char *why,
+                 enum err_class class, const char *what, const char *todo, struct err *err)
 {
     cleanup_bytes struct bytes name = {0};
     request_name(r, &name);
@@ -305,7 +305,7 @@ int classify_status(const struct store *s, const struct http_req *r, int status,
     (void)s;
     struct status_row row = row_of_status(status);
     *again = row.again;
-    return fill(r, status, code, why, row.class, row.what, row.todo, err);
+    return status_error(r, status, code, why, row.class, row.what, row.todo, err);
 }
 
 /* What S3 and the stores made after it agree in. */
@@ -347,7 +347,7 @@ int classify_code(const struct store *s, const struct http_req *r, int status,
     if (!row)
         return classify_status(s, r, status, code, why, again, err);
     *again = row->again;
-    return fill(r, status, code, why, row->class, "refused", row->todo, err);
+    return status_error(r, status, code, why, row->class, "refused", row->todo, err);
 }
 
 /* --- listings -------------------------------------------------------------------------------- */

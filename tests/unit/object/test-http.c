@@ -152,6 +152,15 @@ Test(http, requests, .init = forget_environment)
     a.status = 404;
     cr_expect_eq(store_classify(s, &r, &a, "", 0, &again, &err), -1);
     cr_expect_eq(err.class, ERR_NOT_FOUND);
+    a.status = 403;
+    cr_expect_eq(store_classify(s, &r, &a, "", 0, &again, &err), -1);
+    cr_expect_eq(err.class, ERR_DENIED);
+    cr_expect_not_null(strstr(err.msg, "open to all?"), "%s", err.msg);
+    http_req_release(&r);
+    cr_assert_eq(store_req_list(s, "a b", true, "", "", &r, NULL), 0);
+    cr_expect_eq(store_classify(s, &r, &a, "", 0, &again, &err), -1);
+    cr_expect_not_null(strstr(err.msg, "directory listing"), "%s", err.msg);
+    cr_expect_eq(again, AGAIN_NO);
     http_req_release(&r);
     cr_expect_eq(store_req_put(s, "k", 1, "", 0, &r, &err), -1);
     cr_expect_not_null(strstr(err.msg, "HTTP stores do not offer it"));
