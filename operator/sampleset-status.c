@@ -63,8 +63,8 @@ static void write_figures(struct json_writer *w, const struct set_row *row)
     jw_int(w, "cachedSamples", part_int(divided ? &share : &cache, divided ? "cached" : "samples"));
     if (divided)
         size_text(w, "bytes", &share, "bytes");
-    if (row->mount.node)
-        size_text(w, "cachedBytes", &cache, "bytes");
+    if (row->mount.node) /* a node keeps more than its share: what it had of others before */
+        size_text(w, "cachedBytes", divided ? &share : &cache, divided ? "cached_bytes" : "bytes");
 }
 
 static const char *row_state(const struct set_row *row)

@@ -157,8 +157,8 @@ void cache_pin(struct cache *c, uint64_t unit, bool pinned)
         e = (struct place){.used = atomic_load(&c->now_min)};
     if (pinned == ((e.flags & UNIT_PINNED) != 0))
         return;
-    if ((e.flags & UNIT_IN_PACK) && (e.flags & UNIT_FIRST))
-        atomic_fetch_add_explicit(&c->pinned_samples, pinned ? 1 : -1, memory_order_relaxed);
+    if (e.flags & UNIT_IN_PACK)
+        place_count_pinned(c, &e, pinned ? 1 : -1);
     e.flags ^= UNIT_PINNED;
     e.flags &= (uint8_t)~UNIT_LEFT;
     if (!pinned && (e.flags & UNIT_IN_PACK))
@@ -210,8 +210,8 @@ static void name_one(void *arg, uint64_t unit, const struct place *seen)
     if (named) {
         e.flags &= (uint8_t)~undone;
     } else {
-        if ((e.flags & UNIT_PINNED) && (e.flags & UNIT_FIRST))
-            atomic_fetch_add_explicit(&c->pinned_samples, -1, memory_order_relaxed);
+        if (e.flags & UNIT_PINNED)
+            place_count_pinned(c, &e, -1);
         e.flags = (uint8_t)((e.flags & ~UNIT_PINNED) | UNIT_FATE);
     }
     index_store(&c->index, unit, &e);
@@ -292,6 +292,7 @@ void cache_stat(struct cache *c, struct cache_stat *ret)
         .bytes = atomic_load(&c->bytes),
         .samples = samples > past ? samples - past : 0,
         .pinned_samples = atomic_load(&c->pinned_samples),
+        .pinned_bytes = atomic_load(&c->pinned_bytes),
         .n_tiers = c->conf.n_tiers,
         .compressed = atomic_load(&c->trial.verdict) > 0,
         .ratio = trial_ratio(&c->trial),

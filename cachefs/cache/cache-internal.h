@@ -398,7 +398,7 @@ struct cache {
     struct lock served_lock;
     struct catalog *served;                  /* served_lock; referenced, or NULL */
     struct cache_counts own_counts, *counts; /* counts: own_counts, or the caller's */
-    _Atomic uint64_t units, bytes, samples, pinned_samples, past_samples;
+    _Atomic uint64_t units, bytes, samples, pinned_samples, pinned_bytes, past_samples;
     _Atomic uint64_t expected_samples, expected_bytes; /* of pinned ones; cache_expect() */
     atomic_bool roomy;                                 /* cache_set_size() */
     _Atomic uint32_t now_min;
@@ -425,6 +425,8 @@ bool place_load(struct cache *c, uint64_t unit, struct place *ret);
 bool place_set(struct cache *c, uint64_t unit, struct place e);
 void place_clear(struct cache *c, uint64_t unit, const struct place *e);
 void place_count(struct cache *c, const struct place *e, int sign);
+/* The share of it that counts as kept: the entry is pinned, and in a pack. */
+void place_count_pinned(struct cache *c, const struct place *e, int sign);
 bool same_place(const struct place *a, const struct place *b);
 /* Forgets the unit's place if it is still this one. */
 bool place_forget(struct cache *c, uint64_t unit, const struct place *e);

@@ -48,6 +48,14 @@ bool same_place(const struct place *a, const struct place *b)
            (a->flags & b->flags & UNIT_IN_PACK);
 }
 
+void place_count_pinned(struct cache *c, const struct place *e, int sign)
+{
+    uint64_t one = (uint64_t)(int64_t)sign;
+    atomic_fetch_add_explicit(&c->pinned_bytes, one * e->raw, memory_order_relaxed);
+    if (e->flags & UNIT_FIRST)
+        atomic_fetch_add_explicit(&c->pinned_samples, one, memory_order_relaxed);
+}
+
 void place_count(struct cache *c, const struct place *e, int sign)
 {
     uint64_t one = (uint64_t)(int64_t)sign;
@@ -60,8 +68,8 @@ void place_count(struct cache *c, const struct place *e, int sign)
         atomic_fetch_add_explicit(&c->samples, one, memory_order_relaxed);
     if ((e->flags & UNIT_FIRST) && (e->flags & UNIT_PAST))
         atomic_fetch_add_explicit(&c->past_samples, one, memory_order_relaxed);
-    if ((e->flags & UNIT_FIRST) && (e->flags & UNIT_PINNED))
-        atomic_fetch_add_explicit(&c->pinned_samples, one, memory_order_relaxed);
+    if (e->flags & UNIT_PINNED)
+        place_count_pinned(c, e, sign);
 }
 
 bool place_load(struct cache *c, uint64_t unit, struct place *ret)

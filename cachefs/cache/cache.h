@@ -91,7 +91,7 @@ struct cache_stat {
     /* Units that begin a sample which the set names (cache_name()); exact where samples are single
      * units. */
     uint64_t samples;
-    uint64_t pinned_samples;
+    uint64_t pinned_samples, pinned_bytes;
     struct tier_stat tiers[CACHE_MAX_TIERS];
     size_t n_tiers;
     bool compressed; /* LZ4 chosen for this set by its trial … */

@@ -235,7 +235,7 @@ size_t share_owners(void *volume, uint64_t id, uint32_t *ret, size_t max)
     return add_owner(first == v->share ? v->share_before : v->share, id, ret, n, max);
 }
 
-void share_status(struct volume *v, uint64_t cached, struct json_writer *w)
+void share_status(struct volume *v, const struct cache_stat *now, struct json_writer *w)
 {
     struct share *s = volume_share(v), *kept = kept_share(v);
     if (!s) {
@@ -251,7 +251,8 @@ void share_status(struct volume *v, uint64_t cached, struct json_writer *w)
     jw_uint(w, "kept_epoch", kept && kept->conf.has_spec ? kept->conf.spec.epoch : 0);
     jw_uint(w, "samples", s->samples);
     jw_uint(w, "bytes", s->bytes);
-    jw_uint(w, "cached", cached);
+    jw_uint(w, "cached", now->pinned_samples);
+    jw_uint(w, "cached_bytes", now->pinned_bytes);
     jw_uint(w, "repeats", s->repeats);
     jw_array(w, "weights");
     for (uint32_t i = 0; i < s->conf.weights.n; i++)

@@ -277,7 +277,7 @@ void volume_status(struct volume *v, struct json_writer *w)
     write_warmup(w, &s.warm);
     write_order(w, &s);
     arrival_status(v, w);
-    share_status(v, cache.pinned_samples, w);
+    share_status(v, &cache, w);
     peer_status(v->peers, w);
     epochs_status(v, w);
     jw_object(w, "ahead");

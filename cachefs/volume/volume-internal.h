@@ -207,7 +207,7 @@ void share_follow(struct volume *v);
 /* The volume's, with a reference; NULL: it is not divided. */
 struct share *volume_share(struct volume *v);
 /* `cached`: samples of the share that are here; all of a share is pinned. */
-void share_status(struct volume *v, uint64_t cached, struct json_writer *w);
+void share_status(struct volume *v, const struct cache_stat *now, struct json_writer *w);
 /* The other partitions that may have the sample: its owner, and who owned it before (a
  * peer_owners_fn of a volume). */
 size_t share_owners(void *volume, uint64_t id, uint32_t *ret, size_t max);

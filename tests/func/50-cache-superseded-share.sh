@@ -20,6 +20,7 @@ for sampler in "" "torch-distributed,ranks=2,ranks-per-node=1,shuffle=false"; do
         [ -z "$sampler" ] || sampan set "$MNT" epoch=$((size - 500000))
         until_true 10 is_of $size || fail "$sampler: the share is of $(status partition.bytes) bytes, $(status partition.samples) samples"
         expect "cached of the share" "$(status partition.cached)" "$(status partition.samples)"
+        expect "bytes of the share" "$(status partition.cached_bytes)" "$(status partition.bytes)"
     done
     # and by reads alone
     publish 500004

@@ -7,7 +7,7 @@ mount_set "file://$SRC" --bandwidth 20K
 sampan set "$MNT" sampler=torch-distributed,ranks=4,batch-size=4 partition=2/4
 sampan set "$MNT" epoch=3
 share() { # but for what of it is here by now
-    status partition 2>/dev/null | "$PYTHON" -c 'import json, sys; d = json.load(sys.stdin); del d["cached"]; print(json.dumps(d))'
+    status partition 2>/dev/null | "$PYTHON" -c 'import json, sys; d = json.load(sys.stdin); del d["cached"], d["cached_bytes"]; print(json.dumps(d))'
 }
 before=$(share)
 sampan warmup "$MNT" --background

@@ -46,6 +46,11 @@ static json_t *mount_status(struct model *m, const char *key)
             kept, json_pack("{s:s}", "version", strcmp(served, "v2") == 0 ? m->older : "v2"));
     json_object_set_new(mount, "pinned", json_boolean(*pin));
     json_object_set_new(mount, "versions", kept);
+    if (m->kept)
+        json_object_set_new(mount, "partition",
+                            json_pack("{s:i,s:i,s:I,s:I}", "samples", 500, "bytes", 500000,
+                                      "cached", (json_int_t)m->kept, "cached_bytes",
+                                      (json_int_t)m->kept * 1000));
     return body;
 }
 

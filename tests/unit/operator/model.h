@@ -29,6 +29,7 @@ struct model {
     const char *jobs_end; /* the state that jobs come to: "succeeded" */
     const char *job_error;
     int64_t cached, limit, reads, local; /* of each server */
+    int64_t kept; /* of the 500 samples and 500000 bytes of each one's share; 0: it tells of none */
     /* Of decisions. */
     int64_t actions;    /* applied so far, without AGAIN */
     int64_t kill_after; /* the operator is killed after so many actions, once; -1: never */

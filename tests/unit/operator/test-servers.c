@@ -77,3 +77,17 @@ Test(operator_servers, one_that_does_not_answer_is_told_of_once)
     cr_expect_str_eq(model_at(m, "SampleSet", NS, "s", "status|cacheStatus|errorMassage"), "");
     model_free(m);
 }
+
+/* A node that has been given another share still has what it kept of the one before. */
+Test(operator_servers, a_partition_counts_what_is_there_of_its_own)
+{
+    struct model *m = model_new("[" SET "," NODE "]");
+    m->kept = 300;
+    m->cached = 900000;
+    model_settle(m, 20);
+    cr_expect_str_eq(model_at(m, "SampleSet", NS, "s", "status|partitions|0|cachedSamples"), "300");
+    cr_expect_str_eq(model_at(m, "SampleSet", NS, "s", "status|partitions|0|bytes"), "500000");
+    cr_expect_str_eq(model_at(m, "SampleSet", NS, "s", "status|partitions|0|cachedBytes"),
+                     "300000");
+    model_free(m);
+}
