@@ -80,7 +80,7 @@ struct pack {
 };
 
 #define EACH_PACK(at, n)                                                                           \
-    for (u64 at = ((u64)blockIdx.x * blockDim.x + threadIdx.x) * PACK; at < (n);                 \
+    for (u64 at = ((u64)blockIdx.x * blockDim.x + threadIdx.x) * PACK; at < (n);                   \
          at += (u64)gridDim.x * blockDim.x * PACK)
 
 DEVICE u32 pack_size(u64 left)
