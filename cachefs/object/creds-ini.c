@@ -31,7 +31,7 @@ static struct span trim(const char *text, size_t len)
 
 static bool same_name(struct span s, const char *name)
 {
-    return strlen(name) == s.len && strncasecmp(s.text, name, s.len) == 0;
+    return strlen(name) == s.len && (!s.len || strncasecmp(s.text, name, s.len) == 0);
 }
 
 /* A walk over the lines. */
