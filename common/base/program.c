@@ -61,14 +61,24 @@ static int print_help(const struct program_about *about, struct err *err)
 {
     cleanup_bytes struct bytes text = {0};
     conf_help(about->rows, about->n_rows, &text);
-    printf("%s: %s\n\nusage: %s [OPTIONS]\n\n%s", about->name, about->summary, about->name,
-           text.data);
+    printf("%s: %s\n\nusage: %s [OPTIONS]\n       %s --version\n\n%s", about->name, about->summary,
+           about->name, about->name, text.data);
     return fflush(stdout) ? err_set(err, ERR_FAILED, "print help") : 1;
+}
+
+bool program_version(const char *name, int argc, char *const *argv)
+{
+    if (argc != 2 || (strcmp(argv[1], "--version") != 0 && strcmp(argv[1], "-V") != 0))
+        return false;
+    printf("%s %s\n", name, SAMPAN_VERSION);
+    return true;
 }
 
 int program_options(struct conf **ret, const struct program_about *about, void *options, int argc,
                     char *const *argv, struct err *err)
 {
+    if (program_version(about->name, argc, argv))
+        return fflush(stdout) ? err_set(err, ERR_FAILED, "print the version") : 1;
     if (conf_parse(ret, about->rows, about->n_rows, options, argc, argv, err))
         return -1;
     if (conf_help_asked(*ret))

@@ -7,6 +7,7 @@
 #define SAMPAN_BASE_PROGRAM_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "conf.h"
@@ -49,7 +50,10 @@ struct program_about {
     const struct conf_row *rows;
     size_t n_rows;
 };
-/* Parses the command line, which has options only. 1: help was asked for, and printed. */
+/* Was the version asked for? Then it is printed. */
+bool program_version(const char *name, int argc, char *const *argv);
+/* Parses the command line, which has options only. 1: help, or the version, was asked for, and
+ * printed. */
 int program_options(struct conf **ret, const struct program_about *about, void *options, int argc,
                     char *const *argv, struct err *err);
 /* The exit code; an error's line goes to stderr. */

@@ -59,6 +59,7 @@ static void help(void)
                          "sampan-train ui --log_dir DIR   shows how training goes, as a page\n"
                          "sampan-train launch [OPTION]…   both, in each pod of a batch/v1 Job\n"
                          "sampan-train split --parts N SRC JOB  deals samples out for that\n"
+                         "sampan-train --version          says which it is\n"
                          "\n");
     conf_help(options_rows, options_n_rows, &text);
     fputs(text.data, stdout);
@@ -243,6 +244,8 @@ static int split(int argc, char **argv)
 int main(int argc, char **argv)
 {
     program_keep_standard();
+    if (program_version("sampan-train", argc, argv))
+        return fflush(stdout) ? 1 : 0;
     if (argc > 1 && strcmp(argv[1], "launch") == 0)
         return launch(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "split") == 0)
