@@ -210,6 +210,10 @@ int check_cache_folders(const struct owner *o, const char *mountpoint, struct er
 /* Takes the folders for this process until it ends or owner_release(); refuses, naming the process
  * that has them. After a fork: the lock's holder is the one who takes it. */
 int owner_lock(struct owner *o, struct err *err);
+/* Does a mount have this folder now, of whatever container? (It is taken for a moment to see.) */
+bool owner_in_use(const char *dir);
+/* The folder below which each set has its own: `asked`, or the usual one. */
+int owner_base(const char *asked, struct bytes *ret, struct err *err);
 /* Nothing of a failed start stays: what came to lie in folders that were empty goes, and so do the
  * folders that owner_make() created. */
 void owner_unmake(struct owner *o);

@@ -6,6 +6,8 @@
 #include "doctor-internal.h"
 
 static const struct conf_row rows[] = {
+    {"gc", CONF_FLAG, AT(doctor_options, gc),
+     .help = "Name the cache folders below --cache-dir that no mount uses, with their sizes"},
     SET_ROWS(doctor_options, set),
     STORE_ROWS(doctor_options, store),
     JSON_ROW(doctor_options, json),
@@ -22,6 +24,7 @@ void finding(struct doctor *d, enum verdict v, const char *what, const char *cur
     vsnprintf(where, sizeof where, where_fmt, ap);
     va_end(ap);
     d->wrong += v == WRONG;
+    d->notes += v == NOTE;
     if (d->json) {
         jw_object(d->json, NULL);
         jw_str(d->json, "verdict", verdict_names[v]);
@@ -40,6 +43,8 @@ static void look(struct doctor *d, const char *arg, const struct doctor_options 
     cleanup_mount struct control_mount m = {0};
     cleanup_free char *path = NULL;
     doctor_machine(d);
+    if (o->gc)
+        doctor_unused(d, o->set.cache_dir);
     if (!arg)
         doctor_mounts(d);
     else if (!strstr(arg, "://") && mount_path(arg, &path, NULL) == 0 &&
@@ -84,7 +89,9 @@ const struct command cmd_doctor = {
         "stored, objects that changed at the source, the other machines that they ask. Of a SET or "
         "MOUNT that is given it asks the store, too (can it be listed and read, are the clocks "
         "together), and looks at its cache folder (permission, space) and for names that no file "
-        "system can hold. One line a finding; exit code 1 if something is wrong.",
+        "system can hold. With --gc it names what sets that are not mounted any more have left "
+        "below --cache-dir; nothing is removed. One line a finding; exit code 1 if something is "
+        "wrong.",
     .max_args = 1,
     .rows = rows,
     .n_rows = COUNT(rows),

@@ -73,7 +73,7 @@ static int set_identity(const char *arg, const struct store_conf *conf, struct b
 
 /* --- the folders ------------------------------------------------------------------------------ */
 
-static int cache_base(const char *asked, struct bytes *ret, struct err *err)
+int owner_base(const char *asked, struct bytes *ret, struct err *err)
 {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (asked)
@@ -129,7 +129,7 @@ int owner_resolve(struct owner *ret, const char *set, const struct set_options *
     if (ret->dir)
         return 0;
     cleanup_bytes struct bytes base = {0}, identity = {0}, uri = {0};
-    if (cache_base(o->cache_dir, &base, err) || set_identity(set, store, &identity, &uri, err))
+    if (owner_base(o->cache_dir, &base, err) || set_identity(set, store, &identity, &uri, err))
         return -1;
     cleanup_free char *top = path_absolute(base.data ? base.data : "/");
     cleanup_free char *name =
@@ -386,6 +386,12 @@ static int lock_folder(struct owner *o, const char *dir, bool own, struct err *e
                    "cache folder in use: %s: by %s (each mount needs a folder of its own: give "
                    "another one with --cache, or end that mount)",
                    dir, who);
+}
+
+bool owner_in_use(const char *dir)
+{
+    cleanup_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
 }
 
 int owner_lock(struct owner *o, struct err *err)
