@@ -96,6 +96,20 @@ static void look_at(struct doctor *d, const char *dir)
             set.data, size, when);
 }
 
+/* Caches lie in the folder itself; those of versions that a volume names one below it. */
+static void look_below(struct doctor *d, DIR *all, const char *base, bool versions)
+{
+    for (const struct dirent *e; (e = readdir(all));) {
+        cleanup_free char *dir = xasprintf("%s/%s", base, e->d_name);
+        bool of_version = versions && strncmp(e->d_name, "version-", 8) == 0;
+        cleanup_dir DIR *more = of_version ? open_folder(dirfd(all), e->d_name) : NULL;
+        if (more)
+            look_below(d, more, dir, false);
+        else if (!is_dot(e->d_name) && is_cache(dir) && !owner_in_use(dir))
+            look_at(d, dir);
+    }
+}
+
 void doctor_unused(struct doctor *d, const char *cache_dir)
 {
     cleanup_bytes struct bytes asked = {0};
@@ -113,11 +127,8 @@ void doctor_unused(struct doctor *d, const char *cache_dir)
         return;
     }
     unsigned before = d->notes;
-    for (const struct dirent *e; all && (e = readdir(all));) {
-        cleanup_free char *dir = xasprintf("%s/%s", base, e->d_name);
-        if (!is_dot(e->d_name) && is_cache(dir) && !owner_in_use(dir))
-            look_at(d, dir);
-    }
+    if (all)
+        look_below(d, all, base, true);
     if (d->notes == before)
         finding(d, SOUND, "no cache folder is unused", NULL, "%s", base);
 }
