@@ -332,7 +332,7 @@ static int not_registered(const char *path, struct err *err)
         return err_set(err, ERR_NOT_FOUND,
                        "%s: no mount of ours is here (sampan status lists them)", path);
     return err_set(err, ERR_NOT_FOUND,
-                   "%s: a mount that user %u made, or that is in another register (ask as that "
+                   "%s: no mount of this register: user %u made the one that is there (ask as that "
                    "user, in the same SAMPAN_RUN_DIR or XDG_RUNTIME_DIR, or read its "
                    ".sampan/status.json)",
                    path, row->user);

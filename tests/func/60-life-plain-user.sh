@@ -21,7 +21,7 @@ SAMPAN_RUN_DIR=$T/roots "$S" status >"$T/said" 2>&1
 grep -qF "$MNT (user 65534)" "$T/said" || fail "another user's mount is not named: $(cat "$T/said")"
 sampan status >"$T/said" 2>&1
 ! grep -qF "$MNT (user 65534)" "$T/said" || fail "the user's own mount is another's: $(cat "$T/said")"
-SAMPAN_RUN_DIR=$T/roots refused 3 "a mount that user 65534 made" "$S" status "$MNT"
+SAMPAN_RUN_DIR=$T/roots refused 3 "user 65534 made the one that is there" "$S" status "$MNT"
 as_other() { setpriv --reuid=65533 --regid=65533 --clear-groups env SAMPAN_RUN_DIR="$T/others" "$@"; }
 refused 4 "user 65534 mounted it" as_other "$S" umount "$MNT"
 is_mounted "$MNT" || fail "another user ended it"
