@@ -118,6 +118,34 @@ static void move_disk_window(struct volume *v, struct ahead *a, uint64_t pos)
         cond_signal(&a->wake);
 }
 
+/*
+ * What the pusher has asked for is in the kernel's pages, or on its way there, whether the cache
+ * keeps it or not: fetched ahead as well it would come twice for one read.
+ */
+static void mark_pushed(struct ahead *a, uint64_t pos)
+{
+    if (pos >= a->marked_from && pos - a->marked_from < AHEAD_MARKS)
+        a->marks[pos % AHEAD_MARKS / 64] |= 1ull << (pos % 64);
+}
+
+/* What lies before `pos` is asked for no more. */
+static void marks_go_on(struct ahead *a, uint64_t pos)
+{
+    if (pos < a->marked_from || pos - a->marked_from >= AHEAD_MARKS) {
+        memset(a->marks, 0, sizeof a->marks);
+        a->marked_from = pos;
+    }
+    for (; a->marked_from < pos; a->marked_from++)
+        a->marks[a->marked_from % AHEAD_MARKS / 64] &= ~(1ull << (a->marked_from % 64));
+}
+
+static bool was_pushed(struct ahead *a, const struct epoch_order *o, uint64_t pos)
+{
+    ACQUIRE(&a->lock);
+    return a->order == o && pos >= a->marked_from && pos - a->marked_from < AHEAD_MARKS &&
+           (a->marks[pos % AHEAD_MARKS / 64] >> (pos % 64) & 1);
+}
+
 void ahead_pushed(struct volume *v, uint64_t id)
 {
     struct ahead *a = &v->ahead;
@@ -128,6 +156,7 @@ void ahead_pushed(struct volume *v, uint64_t id)
         if (pos == UINT64_MAX)
             return;
         gen = a->order->gen;
+        mark_pushed(a, pos);
         move_disk_window(v, a, pos);
     }
     epochs_seen(v, gen, pos, /*pushed*/ true);
@@ -185,6 +214,8 @@ void ahead_set_order(struct volume *v, struct epoch_order *o)
         a->unseen = a->seen ? 0 : a->unseen + (old != NULL);
         a->seen = false;
         memset(a->rank_pos, 0, sizeof a->rank_pos);
+        memset(a->marks, 0, sizeof a->marks);
+        a->marked_from = 0;
         if (o) {
             const struct catalog_info *info = catalog_info(o->catalog);
             a->limit = clamp(ahead_window(v, info), 0, o->length);
@@ -403,6 +434,8 @@ static bool take_work(struct ahead *a, struct work *w)
     w->n_fetch = take_window(&a->next, a->limit, CHUNK, &w->fetch_first);
     if (!w->n_disk && !w->n_fetch)
         return false;
+    if (w->n_fetch)
+        marks_go_on(a, w->fetch_first);
     w->order = epoch_order_ref(a->order);
     return true;
 }
@@ -414,7 +447,8 @@ static void fetch_positions(struct volume *v, const struct work *w)
         uint64_t id = epoch_order_id(o, w->fetch_first + i);
         struct entry e;
         bool local = cache_where(v->cache, id) >= 0;
-        if ((local && o->single_units) || catalog_get(o->catalog, id, &e, NULL))
+        if ((local && o->single_units) || was_pushed(&v->ahead, o, w->fetch_first + i) ||
+            catalog_get(o->catalog, id, &e, NULL))
             continue;
         fetch_sample(v, o->catalog, id, e.size);
     }

@@ -252,6 +252,9 @@ void streams_no_room(struct streams *s, uint64_t id, uint64_t block);
 /* After so many orders that nobody read through the kernel, packs are not read ahead for one until
  * somebody does: such readers map the packs, and the first window would be read for nobody. */
 #define AHEAD_UNSEEN 2
+/* More positions than the pusher goes ahead by. */
+#define AHEAD_MARKS (1u << 17)
+
 struct ahead {
     struct lock lock;
     struct cond wake; /* work came, or something finished */
@@ -268,6 +271,8 @@ struct ahead {
     uint64_t rank_pos[AHEAD_RANKS]; /* where each rank was seen last */
     bool seen;                      /* a reader of the order was */
     unsigned unseen;                /* orders before it, in a row, whose readers never were */
+    /* Which positions from `marked_from` on the pusher has asked for: a bit each, in a ring. */
+    uint64_t marks[AHEAD_MARKS / 64], marked_from;
     unsigned outstanding;
     unsigned wasted; /* fetched ahead in a row, and not kept by the cache */
     counter fetched, failed, not_kept, no_room;

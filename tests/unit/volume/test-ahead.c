@@ -256,6 +256,46 @@ Test(ahead, the_window_of_the_order_is_fetched_and_moves)
     world_free(&w);
 }
 
+static bool window_is_done(void *arg)
+{
+    return ahead_queued(arg) == 0;
+}
+
+static bool is_here(struct volume *v, uint64_t id)
+{
+    return cache_where(volume_cache(v), id) >= 0;
+}
+
+/* The kernel has its pages: whether the cache kept it or not, it is not fetched once more. */
+Test(ahead, what_was_pushed_is_not_fetched)
+{
+    struct world w;
+    struct volume_conf conf;
+    uint64_t ids[FILES];
+    world_new(&w);
+    put_set(&w);
+    world_conf(&w, &conf);
+    conf.sampler = "paddle-random,seed=3";
+    conf.prefetch = 16;
+    struct volume *v = world_open(&conf);
+    volume_order_ids(v, 0, FILES, ids, NULL);
+    wait_until(window_is_done, v, "the first window is done");
+    for (int again = 0; again < 2; again++) { /* again: read from the start, pages are gone */
+        ahead_pushed(v, ids[20]);
+        for (int i = 17; i < 32; i++)
+            cache_drop(volume_cache(v), ids[i]);
+        volume_seen(v, ids[15]);
+        wait_until(window_is_done, v, "the second window is done");
+        for (int i = 17; i < 32; i++)
+            cr_expect_eq(is_here(v, ids[i]), i != 20, "position %d", i);
+        cr_assert_eq(volume_seen(v, ids[50]), 50);
+        cr_assert_eq(volume_seen(v, ids[0]), 0);
+        wait_until(window_is_done, v, "the first window again");
+    }
+    volume_close(v);
+    world_free(&w);
+}
+
 static bool packs_are_read_ahead(struct volume *v, uint64_t epoch)
 {
     struct err err = {0};
