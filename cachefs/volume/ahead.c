@@ -139,13 +139,6 @@ static void marks_go_on(struct ahead *a, uint64_t pos)
         a->marks[a->marked_from % AHEAD_MARKS / 64] &= ~(1ull << (a->marked_from % 64));
 }
 
-static bool was_pushed(struct ahead *a, const struct epoch_order *o, uint64_t pos)
-{
-    ACQUIRE(&a->lock);
-    return a->order == o && pos >= a->marked_from && pos - a->marked_from < AHEAD_MARKS &&
-           (a->marks[pos % AHEAD_MARKS / 64] >> (pos % 64) & 1);
-}
-
 void ahead_pushed(struct volume *v, uint64_t id)
 {
     struct ahead *a = &v->ahead;
@@ -274,25 +267,42 @@ static void give_place(struct ahead *a, bool pause)
         cond_wait_for(&a->wake, &a->lock, LIMIT_WAIT_NS);
 }
 
-/* The reader may be faster than this thread. */
-static bool has_been_asked_for(struct ahead *a, uint64_t id, uint64_t block)
+/* Where in an order a sample is fetched for; order NULL: for none. */
+struct turn {
+    const struct epoch_order *order;
+    uint64_t pos;
+};
+
+/* It was pushed, or its order is followed no more. */
+static bool is_over(const struct ahead *a, const struct turn *t)
 {
-    ACQUIRE(&a->lock);
-    return streams_passed(&a->streams, id, block);
+    if (a->order != t->order)
+        return true;
+    return t->pos >= a->marked_from && t->pos - a->marked_from < AHEAD_MARKS &&
+           (a->marks[t->pos % AHEAD_MARKS / 64] >> (t->pos % 64) & 1);
 }
 
-/* A block that is not fetched `if_kept` is for the stream that reads its sample.
+/* The reader, or the pusher, may be faster than this thread, which waits for its place at times. */
+static bool has_been_asked_for(struct ahead *a, uint64_t id, uint64_t block,
+                               const struct turn *turn)
+{
+    ACQUIRE(&a->lock);
+    return turn->order ? is_over(a, turn) : streams_passed(&a->streams, id, block);
+}
+
+/* A block that is not fetched `if_kept` is for the stream that reads its sample; others have a
+ * turn in an order, or are a walk's.
  * FETCH_NO: it can't be had, or the thread is to end. */
 enum fetched { FETCH_OK, FETCH_NO_ROOM, FETCH_NO };
 
 static enum fetched fetch_unit(struct volume *v, struct catalog *c, uint64_t id, uint64_t block,
-                               bool if_kept)
+                               bool if_kept, const struct turn *turn)
 {
     uint64_t unit = id + block;
     for (;;) {
         if (!take_place(v))
             return FETCH_NO;
-        if (!if_kept && has_been_asked_for(&v->ahead, id, block)) {
+        if ((!if_kept || turn->order) && has_been_asked_for(&v->ahead, id, block, turn)) {
             give_place(&v->ahead, false);
             return FETCH_OK;
         }
@@ -323,11 +333,12 @@ static enum fetched fetch_unit(struct volume *v, struct catalog *c, uint64_t id,
 }
 
 /* What the cache would not keep is not fetched ahead: its reader would fetch it once more. */
-static void fetch_sample(struct volume *v, struct catalog *c, uint64_t id, uint64_t size)
+static void fetch_sample(struct volume *v, struct catalog *c, uint64_t id, uint64_t size,
+                         struct turn turn)
 {
     uint64_t n = unit_count(size);
     for (uint64_t i = 0; i < n && i < BLOCKS_A_SAMPLE; i++)
-        if (cache_where(v->cache, id + i) < 0 && fetch_unit(v, c, id, i, true) != FETCH_OK)
+        if (cache_where(v->cache, id + i) < 0 && fetch_unit(v, c, id, i, true, &turn) != FETCH_OK)
             return;
 }
 
@@ -338,12 +349,13 @@ static void fetch_blocks(struct volume *v, const struct ahead_job *job)
     if (!c)
         return;
     uint64_t n = unit_count(e.size), i;
+    const struct turn none = {0};
     enum fetched rc = FETCH_OK;
     for (i = job->first; i <= job->last && i < n; i++) {
         uint64_t unit = job->id + i;
         if (cache_where(v->cache, unit) >= 0)
             cache_will_need(v->cache, &unit, 1);
-        else if ((rc = fetch_unit(v, c, job->id, i, false)) != FETCH_OK)
+        else if ((rc = fetch_unit(v, c, job->id, i, false, &none)) != FETCH_OK)
             break;
     }
     catalog_unref(c);
@@ -387,7 +399,7 @@ static void fetch_siblings(struct volume *v, const struct ahead_job *job)
     if (!catalog_walk(c, job->first - 1, sibling, &s, NULL)) {
         will_need(v, s.ids, s.n);
         for (size_t i = 0; i < s.n; i++)
-            fetch_sample(v, c, s.ids[i], s.sizes[i]);
+            fetch_sample(v, c, s.ids[i], s.sizes[i], (struct turn){0});
     }
     catalog_unref(c);
 }
@@ -447,10 +459,9 @@ static void fetch_positions(struct volume *v, const struct work *w)
         uint64_t id = epoch_order_id(o, w->fetch_first + i);
         struct entry e;
         bool local = cache_where(v->cache, id) >= 0;
-        if ((local && o->single_units) || was_pushed(&v->ahead, o, w->fetch_first + i) ||
-            catalog_get(o->catalog, id, &e, NULL))
+        if ((local && o->single_units) || catalog_get(o->catalog, id, &e, NULL))
             continue;
-        fetch_sample(v, o->catalog, id, e.size);
+        fetch_sample(v, o->catalog, id, e.size, (struct turn){o, w->fetch_first + i});
     }
 }
 
