@@ -1,8 +1,9 @@
 /* Help, manual pages and shell completion: three views of the table of commands and their rows. */
-#include <ctype.h>
 #include <string.h>
 
 #include "cli-internal.h"
+#include "mem.h"
+#include "roff.h"
 
 #define SUMMARY_COLUMN 12
 #define TEXT_WIDTH     92
@@ -19,10 +20,11 @@ void manual_overview(struct bytes *out)
                   "and --config FILE.\n");
 }
 
-/* A paragraph in lines of at most TEXT_WIDTH. */
+/* A paragraph in lines of at most TEXT_WIDTH, below an empty line. */
 static void add_paragraph(struct bytes *out, const char *text, size_t len)
 {
     size_t column = 0;
+    bytes_add_char(out, '\n');
     while (len) {
         size_t word = 0;
         while (word < len && text[word] != ' ')
@@ -46,23 +48,9 @@ static void add_paragraph(struct bytes *out, const char *text, size_t len)
     bytes_add_char(out, '\n');
 }
 
-typedef void paragraph_fn(struct bytes *out, const char *text, size_t len);
-
-static void each_paragraph(const char *text, struct bytes *out, paragraph_fn *fn)
-{
-    while (text && *text) {
-        const char *end = strstr(text, "\n\n");
-        size_t len = end ? (size_t)(end - text) : strlen(text);
-        fn(out, text, len);
-        text = end ? end + 2 : NULL;
-        if (text && fn == add_paragraph)
-            bytes_add_char(out, '\n');
-    }
-}
-
 void manual_help(const struct command *c, struct bytes *out)
 {
-    bytes_addf(out, "sampan %s: %s\n\nusage: sampan %s%s%s%s\n\n", c->name, c->summary, c->name,
+    bytes_addf(out, "sampan %s: %s\n\nusage: sampan %s%s%s%s\n", c->name, c->summary, c->name,
                c->n_rows ? " [OPTIONS]" : "", *c->args ? " " : "", c->args);
     each_paragraph(c->about, out, add_paragraph);
     if (!c->n_rows)
@@ -72,66 +60,6 @@ void manual_help(const struct command *c, struct bytes *out)
 }
 
 /* --- manual pages ----------------------------------------------------------------------------- */
-
-/* Text that roff reads as text: no dot at a line's start, backslashes and dashes as they are. */
-static void add_roff(struct bytes *out, const char *text, size_t len)
-{
-    bool line_start = true;
-    for (size_t i = 0; i < len; i++) {
-        char c = text[i];
-        if (line_start && (c == '.' || c == '\''))
-            bytes_add_str(out, "\\&");
-        if (c == '\\')
-            bytes_add_str(out, "\\e");
-        else if (c == '-')
-            bytes_add_str(out, "\\-");
-        else
-            bytes_add_char(out, c);
-        line_start = c == '\n';
-    }
-}
-
-static void add_roff_str(struct bytes *out, const char *text)
-{
-    add_roff(out, text, strlen(text));
-}
-
-static void add_man_paragraph(struct bytes *out, const char *text, size_t len)
-{
-    bytes_add_str(out, ".PP\n");
-    add_roff(out, text, len);
-    bytes_add_char(out, '\n');
-}
-
-static void add_env_name(struct bytes *out, const char *name)
-{
-    bytes_add_str(out, "SAMPAN_");
-    for (; *name; name++)
-        bytes_add_char(out, *name == '-' ? '_' : (char)toupper((unsigned char)*name));
-}
-
-static void add_man_option(struct bytes *out, const struct conf_row *row)
-{
-    bool is_short = strlen(row->name) == 1;
-    bytes_add_str(out, ".TP\n\\fB");
-    add_roff_str(out, is_short ? "-" : "--");
-    add_roff_str(out, row->name);
-    bytes_add_str(out, "\\fR");
-    const char *arg = row->type == CONF_ENUM ? row->choices : row->arg;
-    if (arg && row->type != CONF_FLAG) {
-        bytes_add_str(out, " \\fI");
-        add_roff_str(out, arg);
-        bytes_add_str(out, "\\fR");
-    }
-    bytes_add_char(out, '\n');
-    cleanup_bytes struct bytes help = {0};
-    bytes_add_str(&help, row->help);
-    conf_notes(row, &help);
-    add_roff_str(out, help.data);
-    bytes_add_str(out, ". Variable \\fB");
-    add_env_name(out, row->name);
-    bytes_add_str(out, "\\fR.\n");
-}
 
 static void add_man_tail(struct bytes *out)
 {
@@ -143,14 +71,13 @@ static void add_man_tail(struct bytes *out)
 
 static void man_overview(struct bytes *out)
 {
+    roff_begin(out, "sampan", "sample sets as folders at the speed of the local disk");
     bytes_add_str(out,
-                  ".TH SAMPAN 1 \"\" \"sampan " SAMPAN_VERSION "\" \"Sampan\"\n.SH NAME\n"
-                  "sampan \\- sample sets as folders at the speed of the local disk\n"
                   ".SH SYNOPSIS\n\\fBsampan\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] \\fIARGS\\fR\n"
                   ".SH COMMANDS\n");
     for (size_t i = 0; i < n_commands; i++) {
         bytes_addf(out, ".TP\n\\fBsampan\\-%s\\fR(1)\n", commands[i]->name);
-        add_roff_str(out, commands[i]->summary);
+        roff_str(out, commands[i]->summary);
         bytes_add_char(out, '\n');
     }
     bytes_add_str(
@@ -166,21 +93,14 @@ void manual_man(const struct command *c, struct bytes *out)
         man_overview(out);
         return;
     }
-    bytes_add_str(out, ".TH SAMPAN\\-");
-    for (const char *p = c->name; *p; p++)
-        bytes_add_char(out, (char)toupper((unsigned char)*p));
-    bytes_addf(out, " 1 \"\" \"sampan %s\" \"Sampan\"\n.SH NAME\nsampan\\-%s \\- ", SAMPAN_VERSION,
-               c->name);
-    add_roff_str(out, c->summary);
-    bytes_addf(out, "\n.SH SYNOPSIS\n\\fBsampan %s\\fR%s \\fI", c->name,
+    cleanup_free char *name = xasprintf("sampan-%s", c->name);
+    roff_begin(out, name, c->summary);
+    bytes_addf(out, ".SH SYNOPSIS\n\\fBsampan %s\\fR%s \\fI", c->name,
                c->n_rows ? " [\\fIOPTIONS\\fR]" : "");
-    add_roff_str(out, c->args);
+    roff_str(out, c->args);
     bytes_add_str(out, "\\fR\n.SH DESCRIPTION\n");
-    each_paragraph(c->about, out, add_man_paragraph);
-    if (c->n_rows)
-        bytes_add_str(out, ".SH OPTIONS\n");
-    for (size_t i = 0; i < c->n_rows; i++)
-        add_man_option(out, &c->rows[i]);
+    each_paragraph(c->about, out, roff_paragraph);
+    roff_options(out, c->rows, c->n_rows, /*variables*/ true);
     add_man_tail(out);
     bytes_add_str(out, ".SH SEE ALSO\n\\fBsampan\\fR(1)\n");
 }

@@ -1,4 +1,4 @@
-# `make install` (DESTDIR, PREFIX): the programs, a manual page a verb, completion for bash and zsh: all
+# `make install` (DESTDIR, PREFIX): the programs, their manual pages, completion for bash and zsh: all
 # of that text comes from the program itself; and libsampan-order and libsampan-loader for other programs. `make deb` packs
 # the same tree into build/sampan_*.deb.
 
@@ -42,6 +42,8 @@ install: all order-install loader-install
 	@$(INSTALL) -m 0755 $(BUILD)/bin/sampan-barrier $(LIBEXECDIR)/sampan-barrier
 	@for verb in $(VERBS); do $(PROGRAM) help --man $$verb >$(MANDIR)/sampan-$$verb.1; done
 	@$(PROGRAM) help --man >$(MANDIR)/sampan.1
+	@for program in $(filter-out sampan,$(PROGRAMS)); do $(BUILD)/bin/$$program --man >$(MANDIR)/$$program.1; done
+	@for verb in predict ui launch split; do $(BUILD)/bin/sampan-train $$verb --man >$(MANDIR)/sampan-train-$$verb.1; done
 	@$(PROGRAM) help --completion bash >$(BASHDIR)/sampan
 	@$(PROGRAM) help --completion zsh >$(ZSHDIR)/_sampan
 	@echo "  INSTALL $(DESTDIR)$(PREFIX)"

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "buf.h"
+#include "roff.h"
 
 void program_keep_standard(void)
 {
@@ -57,32 +58,61 @@ int program_log_open(struct log **ret, const struct program_log *o, struct err *
     return 0;
 }
 
-static int print_help(const struct program_about *about, struct err *err)
+void program_print_help(const struct program_about *about)
 {
     cleanup_bytes struct bytes text = {0};
     conf_help(about->rows, about->n_rows, &text);
-    printf("%s: %s\n\nusage: %s [OPTIONS]\n       %s --version\n\n%s", about->name, about->summary,
-           about->name, about->name, text.data);
-    return fflush(stdout) ? err_set(err, ERR_FAILED, "print help") : 1;
+    printf("%s: %s\n\nusage: %s [OPTIONS]%s%s\n       %s --version\n       %s --man\n\n%s",
+           about->name, about->summary, about->name, about->args ? " " : "",
+           about->args ? about->args : "", about->name, about->name, text.data);
 }
 
-bool program_version(const char *name, int argc, char *const *argv)
+static void print_man(const struct program_about *about)
 {
-    if (argc != 2 || (strcmp(argv[1], "--version") != 0 && strcmp(argv[1], "-V") != 0))
-        return false;
-    printf("%s %s\n", name, SAMPAN_VERSION);
-    return true;
+    cleanup_bytes struct bytes text = {0};
+    roff_begin(&text, about->name, about->summary);
+    bytes_addf(&text, ".SH SYNOPSIS\n\\fB%s\\fR [\\fIOPTIONS\\fR] \\fI", about->name);
+    roff_str(&text, about->args ? about->args : "");
+    bytes_add_str(&text, "\\fR\n");
+    if (about->more)
+        bytes_add_str(&text, ".SH DESCRIPTION\n");
+    each_paragraph(about->more, &text, roff_paragraph);
+    roff_options(&text, about->rows, about->n_rows, !about->words_only);
+    bytes_add_str(&text, ".SH EXIT STATUS\n0 done, or told to end; 1 the work failed; 2 wrong "
+                         "usage; 3 the thing named does not exist; 4 refused (permission, "
+                         "credentials, a limit).\n.SH SEE ALSO\n\\fBsampan\\fR(1)\n");
+    fputs(text.data, stdout);
+}
+
+static int printed(struct err *err)
+{
+    bool failed = fflush(stdout) || ferror(stdout);
+    return failed ? err_set(err, ERR_FAILED, "print what was asked for") : 1;
+}
+
+int program_told(const struct program_about *about, int argc, char *const *argv, struct err *err)
+{
+    if (argc != 2)
+        return 0;
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
+        printf("%s %s\n", about->name, SAMPAN_VERSION);
+    else if (strcmp(argv[1], "--man") == 0)
+        print_man(about);
+    else
+        return 0;
+    return printed(err);
 }
 
 int program_options(struct conf **ret, const struct program_about *about, void *options, int argc,
                     char *const *argv, struct err *err)
 {
-    if (program_version(about->name, argc, argv))
-        return fflush(stdout) ? err_set(err, ERR_FAILED, "print the version") : 1;
-    if (conf_parse(ret, about->rows, about->n_rows, options, argc, argv, err))
-        return -1;
-    if (conf_help_asked(*ret))
-        return print_help(about, err);
+    int told = program_told(about, argc, argv, err);
+    if (told || conf_parse(ret, about->rows, about->n_rows, options, argc, argv, err))
+        return told ? told : -1;
+    if (conf_help_asked(*ret)) {
+        program_print_help(about);
+        return printed(err);
+    }
     if (conf_n_args(*ret))
         return err_set(err, ERR_USAGE, "%s: no such argument", conf_arg(*ret, 0));
     return 0;

@@ -49,11 +49,15 @@ struct program_about {
     const char *name, *summary;
     const struct conf_row *rows;
     size_t n_rows;
+    const char *args; /* what stands behind its options; NULL: nothing may */
+    const char *more; /* paragraphs for its manual page, below the summary; NULL: none */
+    bool words_only;  /* options are words alone: neither variables nor a file give them */
 };
-/* Was the version asked for? Then it is printed. */
-bool program_version(const char *name, int argc, char *const *argv);
-/* Parses the command line, which has options only. 1: help, or the version, was asked for, and
- * printed. */
+/* 1: the version, or the manual page's source, was asked for, and printed. 0: it was not. */
+int program_told(const struct program_about *about, int argc, char *const *argv, struct err *err);
+void program_print_help(const struct program_about *about);
+/* Parses the command line, which has options only. 1: help, the manual page or the version was
+ * asked for, and printed. */
 int program_options(struct conf **ret, const struct program_about *about, void *options, int argc,
                     char *const *argv, struct err *err);
 /* The exit code; an error's line goes to stderr. */

@@ -285,8 +285,10 @@ static int run(struct program *p, const sigset_t *signals, struct err *err)
 
 int main(int argc, char **argv)
 {
-    static const struct program_about about = {"sampan-csi", "the CSI driver of Sampan", rows,
-                                               N_ROWS};
+    static const struct program_about about = {.name = "sampan-csi",
+                                               .summary = "the CSI driver of Sampan",
+                                               .rows = rows,
+                                               .n_rows = N_ROWS};
     struct program p = {.lock = -1};
     struct conf *conf = NULL;
     struct err err = {0};

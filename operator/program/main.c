@@ -267,8 +267,10 @@ static int run(struct program *p, const sigset_t *signals, struct err *err)
 int main(int argc, char **argv)
 {
     static const struct program_about about = {
-        "sampan-operator", "the controllers of SampleSet, SampleJob, PaddleJob and TrainingJob",
-        rows, N_ROWS};
+        .name = "sampan-operator",
+        .summary = "the controllers of SampleSet, SampleJob, PaddleJob and TrainingJob",
+        .rows = rows,
+        .n_rows = N_ROWS};
     struct program p = {0};
     struct conf *conf = NULL;
     struct err err = {0};

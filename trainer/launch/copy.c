@@ -238,6 +238,19 @@ static const struct conf_row rows[] = {
     {"parts", CONF_INT, offsetof(struct split_options, parts), .dflt = "1", .arg = "N", .min = 1,
      .max = LAUNCH_NODES, .help = "For so many trainers"},
 };
+const struct program_about split_about = {
+    .name = "sampan-train split",
+    .summary = "deals the samples of a folder out to trainers",
+    .rows = rows,
+    .n_rows = sizeof rows / sizeof rows[0],
+    .args = "SRC JOB",
+    .more =
+        "Makes JOB/data/0 to JOB/data/N-1, one for each trainer. Of ratings each gets all users "
+        "and movies, and every N-th rating; of pictures every N-th of a class, and all "
+        "classes. Parts that are there already are an error, and an error leaves none half "
+        "dealt.",
+    .words_only = true,
+};
 
 int split_run(int argc, char **argv, struct err *err)
 {
@@ -247,11 +260,7 @@ int split_run(int argc, char **argv, struct err *err)
     if (conf_parse_words(&conf, rows, 1, &o, argc, argv, err))
         return -1;
     if (conf_help_asked(conf)) {
-        cleanup_bytes struct bytes text = {0};
-        bytes_add_str(&text, "sampan-train split --parts N SRC JOB\n"
-                             "  deals the samples of SRC out to JOB/data/0 …\n\n");
-        conf_help(rows, 1, &text);
-        fputs(text.data, stdout);
+        program_print_help(&split_about);
         all = 0;
     } else if (conf_n_args(conf) != 2) {
         err_set(err, ERR_USAGE, "split: want --parts N SRC JOB");

@@ -38,15 +38,20 @@ static const struct conf_row rows[] = {
 };
 #define N_ROWS (sizeof rows / sizeof rows[0])
 
-void launch_help(void)
-{
-    cleanup_bytes struct bytes text = {0};
-    bytes_add_str(&text,
-                  "sampan-train launch [OPTION]… [TRAINER'S OPTION]…\n"
-                  "  runs a parameter server and a trainer in each pod of a batch/v1 Job\n\n");
-    conf_help(rows, N_ROWS, &text);
-    fputs(text.data, stdout);
-}
+const struct program_about launch_about = {
+    .name = "sampan-train launch",
+    .summary = "a parameter server and a trainer in each pod of a batch/v1 Job",
+    .rows = rows,
+    .n_rows = N_ROWS,
+    .args = "[TRAINER'S OPTIONS]",
+    .more = "Each pod finds the others by the API server, numbers itself by their addresses, and "
+            "waits until all reach each other. The job's variables say what it is: JOB_NAME, "
+            "JOB_PATH, TRAIN_CONFIG_DIR, CONF_PADDLE_GRADIENT_NUM; and, where they differ from "
+            "the default, JOB_NAMESPACE, CONF_PADDLE_NIC, CONF_PADDLE_PORT, CONF_PADDLE_PORTS_NUM "
+            "and CONF_PADDLE_PORTS_NUM_SPARSE.\n\n"
+            "The trainer's exit code is launch's own, and SIGTERM goes on to it.",
+    .words_only = true,
+};
 
 static int64_t row_of(const char *word)
 {

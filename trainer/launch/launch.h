@@ -22,6 +22,7 @@
 
 #include "json.h"
 #include "log.h"
+#include "program.h"
 
 #define LAUNCH_NODES 1024
 
@@ -38,6 +39,8 @@ struct launch_conf {
     const char *program; /* sampan-train */
 };
 
+extern const struct program_about launch_about, split_about;
+
 /* Reads options and environment. `argv` begins with "launch". The texts are those of both. */
 int launch_read(struct launch_conf *ret, int argc, char **argv,
                 const char *(*get)(const char *name), struct err *err);
@@ -45,7 +48,6 @@ void launch_release(struct launch_conf *c);
 /* The exit code of this pod's trainer, or -1. A signal in `stop` goes on to the trainer. */
 int launch_run(const struct launch_conf *c, struct log *log, const atomic_int *stop,
                struct err *err);
-void launch_help(void);
 
 /* --- parts, for tests ------------------------------------------------------------------------- */
 

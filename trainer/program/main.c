@@ -50,6 +50,23 @@ static int complain(const struct err *err)
     return err_exit_code(err);
 }
 
+static struct program_about about(void)
+{
+    return (struct program_about){
+        .name = "sampan-train",
+        .summary = "trains a model on a folder of samples",
+        .rows = options_rows,
+        .n_rows = options_n_rows,
+        .more =
+            "sampan-train pserver keeps parameters for trainers, sampan-train predict answers by "
+            "what was learned, sampan-train ui shows how training goes, sampan-train launch runs a "
+            "server and a trainer in each pod of a batch/v1 Job, and sampan-train split deals "
+            "samples out for that. Each but pserver, whose options are these, has a page of its "
+            "own.\n\n"
+            "SIGTERM and SIGINT end a training after its step, with a checkpoint where there is a "
+            "--save_dir: it exits with 143 or 130, and the same command goes on from there."};
+}
+
 static void help(void)
 {
     cleanup_bytes struct bytes text = {0};
@@ -60,6 +77,7 @@ static void help(void)
                          "sampan-train launch [OPTION]…   both, in each pod of a batch/v1 Job\n"
                          "sampan-train split --parts N SRC JOB  deals samples out for that\n"
                          "sampan-train --version          says which it is\n"
+                         "sampan-train --man              the manual page's source (man -l -)\n"
                          "\n");
     conf_help(options_rows, options_n_rows, &text);
     fputs(text.data, stdout);
@@ -172,8 +190,11 @@ static int launch(int argc, char **argv)
     struct err err = {0};
     struct launch_conf c;
     char self[PATH_MAX];
+    int told = program_told(&launch_about, argc, argv, &err);
+    if (told)
+        return told < 0 ? complain(&err) : 0;
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-        launch_help();
+        program_print_help(&launch_about);
         return 0;
     }
     struct log *log;
@@ -238,14 +259,18 @@ static int curves(int argc, char **argv)
 static int split(int argc, char **argv)
 {
     struct err err = {0};
-    return split_run(argc, argv, &err) ? complain(&err) : 0;
+    int told = program_told(&split_about, argc, argv, &err);
+    return told < 0 || (!told && split_run(argc, argv, &err)) ? complain(&err) : 0;
 }
 
 int main(int argc, char **argv)
 {
     program_keep_standard();
-    if (program_version("sampan-train", argc, argv))
-        return fflush(stdout) ? 1 : 0;
+    const struct program_about own = about();
+    struct err err = {0};
+    int told = program_told(&own, argc, argv, &err);
+    if (told)
+        return told < 0 ? complain(&err) : 0;
     if (argc > 1 && strcmp(argv[1], "launch") == 0)
         return launch(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "split") == 0)
