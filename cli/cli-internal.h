@@ -75,36 +75,38 @@ struct store_options {
     int64_t webhdfs_port;
     bool no_sign_request, requester_pays, no_store_sums, path_style;
 };
-#define STORE_ROWS(type, f)                                                                   \
-    {"endpoint", CONF_STRING, AT(type, f.endpoint), .arg = "URL",                             \
-     .help = "Address of the store, if not AWS_ENDPOINT_URL or the store's own"},             \
-        {"region", CONF_STRING, AT(type, f.region), .arg = "NAME",                            \
-         .help = "Region that requests are signed for, if not AWS_REGION or the profile's"},  \
-        {"credentials", CONF_STRING, AT(type, f.credentials), .arg = "FILE|DIR",              \
-         .help = "Where the keys are: an AWS-style INI file, or a folder of one file a key"}, \
-        {"ca-file", CONF_STRING, AT(type, f.ca_file), .arg = "FILE",                          \
-         .help = "Certificate authorities (PEM) that servers are checked against"},           \
-        {"proxy", CONF_STRING, AT(type, f.proxy), .arg = "URL",                               \
-         .help = "Proxy to use, if not that of HTTPS_PROXY, HTTP_PROXY and NO_PROXY"},        \
-        {"webhdfs-port",                                                                      \
-         CONF_INT,                                                                            \
-         AT(type, f.webhdfs_port),                                                            \
-         .arg = "N",                                                                          \
-         .dflt = "9870",                                                                      \
-         .min = 1,                                                                            \
-         .max = 65535,                                                                        \
-         .help = "Port of the name node's WebHDFS, for hdfs:// sets"},                        \
-        {"webhdfs-user", CONF_STRING, AT(type, f.user), .arg = "NAME",                        \
-         .help = "user.name of WebHDFS requests, if not HADOOP_USER_NAME or your own"},       \
-        {"no-sign-request", CONF_FLAG, AT(type, f.no_sign_request),                           \
-         .help = "Send no signature and look for no credentials (public buckets)"},           \
-        {"requester-pays", CONF_FLAG, AT(type, f.requester_pays),                             \
-         .help = "Agree to pay for requests to a requester-pays bucket"},                     \
-        {"no-store-sums", CONF_FLAG, AT(type, f.no_store_sums),                               \
-         .help = "Don't ask an S3 store for the CRC that it keeps of an object"},             \
-    {                                                                                         \
-        "path-style", CONF_FLAG, AT(type, f.path_style),                                      \
-            .help = "Put the bucket into the path even where a host name is possible"         \
+#define STORE_ROWS(type, f)                                                                     \
+    {"endpoint", CONF_STRING, AT(type, f.endpoint), .arg = "URL",                               \
+     .help = "Address of the store, if not AWS_ENDPOINT_URL or the store's own"},               \
+        {"region", CONF_STRING, AT(type, f.region), .arg = "NAME",                              \
+         .help = "Region that requests are signed for, if not AWS_REGION or the profile's"},    \
+        {"credentials", CONF_STRING, AT(type, f.credentials), .arg = "FILE|DIR",                \
+         .help = "Where the keys are: an AWS-style INI file, or a folder of one file a key"},   \
+        {"ca-file", CONF_STRING, AT(type, f.ca_file), .arg = "FILE",                            \
+         .help =                                                                                \
+             "Certificate authorities (PEM) that servers are checked against, if not those of " \
+             "AWS_CA_BUNDLE, SSL_CERT_FILE or the system"},                                     \
+        {"proxy", CONF_STRING, AT(type, f.proxy), .arg = "URL",                                 \
+         .help = "Proxy to use, if not that of HTTPS_PROXY, HTTP_PROXY and NO_PROXY"},          \
+        {"webhdfs-port",                                                                        \
+         CONF_INT,                                                                              \
+         AT(type, f.webhdfs_port),                                                              \
+         .arg = "N",                                                                            \
+         .dflt = "9870",                                                                        \
+         .min = 1,                                                                              \
+         .max = 65535,                                                                          \
+         .help = "Port of the name node's WebHDFS, for hdfs:// sets"},                          \
+        {"webhdfs-user", CONF_STRING, AT(type, f.user), .arg = "NAME",                          \
+         .help = "user.name of WebHDFS requests, if not HADOOP_USER_NAME or your own"},         \
+        {"no-sign-request", CONF_FLAG, AT(type, f.no_sign_request),                             \
+         .help = "Send no signature and look for no credentials (public buckets)"},             \
+        {"requester-pays", CONF_FLAG, AT(type, f.requester_pays),                               \
+         .help = "Agree to pay for requests to a requester-pays bucket"},                       \
+        {"no-store-sums", CONF_FLAG, AT(type, f.no_store_sums),                                 \
+         .help = "Don't ask an S3 store for the CRC that it keeps of an object"},               \
+    {                                                                                           \
+        "path-style", CONF_FLAG, AT(type, f.path_style),                                        \
+            .help = "Put the bucket into the path even where a host name is possible"           \
     }
 
 struct set_options {

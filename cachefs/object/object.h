@@ -40,7 +40,7 @@ struct store_conf {
     /* --credentials, a file or folder; NULL: environment, profile files, metadata services */
     const char *credentials;
     const struct store_keys *keys; /* these and no others, copied; NULL: looked up as said above */
-    const char *ca_file;
+    const char *ca_file; /* --ca-file; NULL: AWS_CA_BUNDLE, the profile (S3), or the system's */
     const char *proxy;
     const char *user;      /* webhdfs user.name; NULL: HADOOP_USER_NAME or the process's user */
     uint16_t webhdfs_port; /* 0: 9870 */

@@ -9,11 +9,14 @@
  *              follows has a dot, a port or is a loopback name.
  *   region     --region, AWS_REGION, AWS_DEFAULT_REGION, the profile's, the endpoint's, else
  *              us-east-1; a redirect corrects it.
+ *   authorities  --ca-file, AWS_CA_BUNDLE, the profile's ca_bundle, else the system's.
  *   bucket     in the host's name for amazonaws.com, other clouds known to want it, and where the
  *              URI was written so; never for an address, a port, --path-style, or a bucket whose
  *              name is no host's (a dot would break the certificate's wildcard).
  */
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "mem.h"
 #include "s3-internal.h"
@@ -152,6 +155,23 @@ static char *find_endpoint(const struct store_conf *conf)
     return NULL;
 }
 
+/* Who signs certificates, where --ca-file does not say. */
+static int find_authorities(struct store *s, const struct store_conf *conf, struct err *err)
+{
+    cleanup_bytes struct bytes value = {0};
+    const char *path = env_get("AWS_CA_BUNDLE"), *from = path ? "AWS_CA_BUNDLE" : "ca_bundle";
+    if (s->ca_file)
+        return 0;
+    if (!path && !conf->anonymous && profile_value("ca_bundle", &value))
+        path = value.data;
+    if (!path)
+        return 0;
+    if (access(path, R_OK))
+        return err_sys(err, errno, "%s: %s", from, path);
+    s->peer.ca_file = s->ca_file = xstrdup(path);
+    return 0;
+}
+
 /* From "https://host" to "https://bucket.host". */
 static void put_bucket_in_host(struct store *s)
 {
@@ -222,6 +242,8 @@ int s3_open(struct store *s, const struct uri *u, const struct store_conf *conf,
                        "a user in an address is refused: %s://…@%s (use --credentials or the "
                        "environment)",
                        u->scheme, u->host);
+    if (find_authorities(s, conf, err))
+        return -1;
     cleanup_free char *region = find_region(conf);
     if (strcmp(u->scheme, "s3") != 0)
         return open_minio(s, u, region, err);

@@ -162,12 +162,19 @@ static CURLcode set_pems(CURL *easy, const struct http_peer *peer)
     return c;
 }
 
+/* As OpenSSL's programs and curl take it from the environment; the library does not. */
+static const char *authorities(const char *variable, const char *systems)
+{
+    const char *set = getenv(variable);
+    return set && *set ? set : systems;
+}
+
 static CURLcode set_peer(CURL *easy, const struct http_req *r, const struct http_peer *peer)
 {
     const curl_version_info_data *lib = curl_version_info(CURLVERSION_NOW);
     bool own = peer->ca_file || peer->ca_pem;
-    const char *ca_file = own ? peer->ca_file : lib->cainfo;
-    const char *ca_path = own ? NULL : lib->capath;
+    const char *ca_file = own ? peer->ca_file : authorities("SSL_CERT_FILE", lib->cainfo);
+    const char *ca_path = own ? NULL : authorities("SSL_CERT_DIR", lib->capath);
     uint64_t connect_ns = peer->connect_timeout_ns ? peer->connect_timeout_ns : CONNECT_TIMEOUT;
     CURLcode c = curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file);
     c = c ? c : curl_easy_setopt(easy, CURLOPT_CAPATH, ca_path);
@@ -317,7 +324,7 @@ static const struct failure failures[] = {
     {CURLE_PEER_FAILED_VERIFICATION, ERR_FAILED, "the server's certificate is not trusted",
      "give the authority that signed it with --ca-file"},
     {CURLE_SSL_CACERT_BADFILE, ERR_USAGE, "cannot read the certificate authorities",
-     "check the file given with --ca-file"},
+     "check the file given with --ca-file or SSL_CERT_FILE"},
     {CURLE_SSL_CONNECT_ERROR, ERR_TRANSIENT, "TLS failed",
      "does the server speak https on this port? see --ca-file for a private authority"},
     {CURLE_URL_MALFORMAT, ERR_USAGE, "not a usable address", "check the URI and --endpoint"},

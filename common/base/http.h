@@ -27,8 +27,8 @@ enum http_method { HTTP_GET, HTTP_HEAD, HTTP_PUT, HTTP_POST, HTTP_DELETE, HTTP_P
 
 /* How to reach a server; shared by all requests to it; strings are borrowed and outlive it. */
 struct http_peer {
-    const char *ca_file;            /* PEM bundle; NULL: the system's */
-    const char *ca_pem;             /* the same as text, instead of it */
+    const char *ca_file; /* PEM bundle; NULL: SSL_CERT_FILE and SSL_CERT_DIR, or the system's */
+    const char *ca_pem;  /* the same as text, instead of it */
     const char *cert_pem, *key_pem; /* who we are to the server; NULL: nobody */
     const char *proxy;              /* NULL: HTTPS_PROXY, HTTP_PROXY, NO_PROXY decide */
     const char *unix_path;          /* NULL: TCP */

@@ -33,3 +33,6 @@ nothing_left
 mount_set "https://localhost:$own/" --ca-file "$T/own.pem"
 same_bytes "$SRC" "$MNT"
 unmount
+SSL_CERT_FILE=$T/own.pem mount_set "https://localhost:$own/" --cache "ssd:$T/cache2=1GiB"
+same_bytes "$SRC" "$MNT"
+unmount
