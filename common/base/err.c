@@ -57,7 +57,7 @@ static enum err_class class_of_errno(int errnum)
     }
 }
 
-int err_set(struct err *e, enum err_class class, const char *fmt, ...)
+int err_set(struct err *e, enum err_class c, const char *fmt, ...)
 {
     if (!e)
         return -1;
@@ -66,7 +66,7 @@ int err_set(struct err *e, enum err_class class, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    e->class = class;
+    e->class = c;
     e->sys = 0;
     memcpy(e->msg, text, sizeof text);
     return -1;
@@ -121,7 +121,7 @@ int err_exit_code(const struct err *e)
     return class_rows[e->class].exit_code;
 }
 
-const char *err_class_name(enum err_class class)
+const char *err_class_name(enum err_class c)
 {
-    return class_rows[class].name;
+    return class_rows[c].name;
 }

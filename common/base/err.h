@@ -12,6 +12,10 @@
 
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum err_class {
     ERR_NONE = 0,
     ERR_NOT_FOUND, /* the thing named does not exist: ENOENT, exit 3 */
@@ -27,14 +31,18 @@ enum err_class {
 };
 
 struct err {
+#ifdef __cplusplus
+    enum err_class error_class; /* `class` is a word of that language */
+#else
     enum err_class class;
+#endif
     int sys; /* the errno to answer with; 0: the one of the class */
     char msg[1000];
 };
 
 /* Fills `e` (if any). Always returns -1, so that `return err_set(...)` reads well. */
-__attribute__((format(printf, 3, 4))) int err_set(struct err *e, enum err_class class,
-                                                  const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) int err_set(struct err *e, enum err_class c, const char *fmt,
+                                                  ...);
 
 /* The same from an errno: the class follows from it and ": strerror" is appended. Returns -1. */
 __attribute__((format(printf, 3, 4))) int err_sys(struct err *e, int errnum, const char *fmt, ...);
@@ -45,6 +53,10 @@ __attribute__((format(printf, 2, 3))) int err_wrap(struct err *e, const char *fm
 void err_clear(struct err *e);
 int err_errno(const struct err *e);     /* positive errno for a reader */
 int err_exit_code(const struct err *e); /* of a program that ends with it (docs: cli.md) */
-const char *err_class_name(enum err_class class);
+const char *err_class_name(enum err_class c);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

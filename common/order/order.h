@@ -13,6 +13,10 @@
 
 #include "err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum order_kind {
     ORDER_SEQUENCE,
     ORDER_PADDLE_RANDOM,
@@ -120,5 +124,9 @@ static inline uint32_t order_crc_value(const struct order_crc *c)
 {
     return ~c->crc;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -17,6 +17,10 @@
 
 #include "order.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum owner_strategy { OWNER_SEQUENCE, OWNER_RANDOM, OWNER_HASH, OWNER_LOCAL };
 int owner_strategy_parse(enum owner_strategy *ret, const char *text, struct err *err);
 const char *owner_strategy_name(enum owner_strategy s);
@@ -78,5 +82,9 @@ uint64_t owner_key(uint64_t number);
  * ranks-per-node, the ranks are spread evenly if P divides them, else one a partition. */
 uint32_t owner_ranks(const struct order_spec *s, uint32_t partitions, uint32_t partition,
                      uint32_t *ret_first);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -31,6 +31,10 @@
 
 #include "err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Where batches lie. A GPU backend gives pinned memory here; NULL members mean plain memory,
  * aligned to 64 bytes. Called in loader_open() and loader_close() only (and, for raw batches, when
  * a batch outgrows its buffer: then on a thread of the loader). */
@@ -218,5 +222,9 @@ int loader_picture(const struct loader_options *o, const void *bytes, size_t len
 /* For bindings: the size of struct loader_options (0), _batch (1), _info (2), _figures (3) and
  * _skip (4) as this library was compiled; 0: none of them. */
 uint32_t loader_layout(uint32_t which);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
