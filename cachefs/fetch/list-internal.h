@@ -5,6 +5,7 @@
  *               asked about), the threads that list them, and the batches that carry what they find
  *               to the caller's thread
  * list-split.c  where to cut a span in two (pure)
+ * list-circle.c whether a folder holds itself (pure)
  * list-head.c   what a listing does not say is asked of the objects themselves
  */
 #ifndef SAMPAN_FETCH_LIST_INTERNAL_H
@@ -30,6 +31,19 @@ struct batch {
 void batch_add(struct batch *b, const struct list_item *item); /* n < BATCH_ITEMS */
 void batch_seal(struct batch *b);
 
+/* What a web server's folder lists, for those below it: its sum is whole before they are spans. */
+struct level {
+    struct level *above;
+    _Atomic unsigned refs;
+    uint64_t sum;
+    uint64_t files, folders;
+};
+struct level *level_new(struct level *above); /* takes a reference of its own */
+struct level *level_ref(struct level *v);     /* NULL is fine */
+void level_unref(struct level *v);
+void level_add(struct level *v, const char *prefix, const struct list_item *item);
+bool level_is_circle(const struct level *v);
+
 /*
  * The keys k below `prefix` with after < k <= end ("" as `end`: without one), one level of them if
  * `folders`, otherwise all that is below. Or, with `ask`, the objects of that batch.
@@ -39,6 +53,7 @@ struct span {
     char *prefix, *after, *end;
     bool folders;
     struct batch *ask;
+    struct level *above; /* of a web server's folder: that of the folder it lies in */
 };
 
 struct listing {
@@ -72,6 +87,8 @@ struct lister {
     struct batch *batch;
     struct batch *ask;        /* objects of the page that are to be asked about */
     struct bytes first, last; /* the least and the greatest key of the page */
+    struct level *level;      /* of the folder that is listed, or NULL */
+    struct span *below;       /* its folders: spans when it is all read */
     bool past_end;
     uint64_t n_items; /* met in the span */
 };

@@ -37,6 +37,7 @@ static void span_free(struct span *s)
     free(s->after);
     free(s->end);
     batch_free(s->ask);
+    level_unref(s->above);
     free(s);
 }
 
@@ -123,12 +124,24 @@ static void remember(struct bytes *key, const char *text, size_t len)
     bytes_add(key, text, len);
 }
 
+static void go_below(struct lister *me, struct span *s)
+{
+    if (!me->level) {
+        listing_push(me->l, s);
+        return;
+    }
+    s->next = me->below;
+    me->below = s;
+}
+
 static int on_item(void *arg, const struct list_item *item, struct err *err)
 {
     struct lister *me = arg;
     const struct span *s = me->span;
     cleanup_free char *key = xstrndup(item->key, item->key_len);
     me->n_items++;
+    if (me->level)
+        level_add(me->level, s->prefix, item);
     if (*s->end && strcmp(key, s->end) > 0) {
         me->past_end = true; /* another span's; a page may name folders after files, so go on */
         return 0;
@@ -138,8 +151,8 @@ static int on_item(void *arg, const struct list_item *item, struct err *err)
     if (!me->first.len || strcmp(key, me->first.data) < 0)
         remember(&me->first, key, item->key_len);
     bool below = item->folder && item->key_len > strlen(s->prefix);
-    if (below && s->folders && item->key_len <= PATH_BYTES) /* one may hold itself, without end */
-        listing_push(me->l, span_new(key, item->key_len, "", ""));
+    if (below && s->folders && item->key_len <= PATH_BYTES)
+        go_below(me, span_new(key, item->key_len, "", ""));
     if (below && s->folders && !is_tree(me->l))
         return 0; /* a common prefix is no object: its contents speak for it */
     struct list_item kept = *item;
@@ -247,6 +260,29 @@ static int list_pages(struct lister *me, struct err *err)
     return 0;
 }
 
+/* A folder of a web server, which may be a link to one above it. */
+static int list_page_of_links(struct lister *me, struct err *err)
+{
+    struct span *s = me->span, *below;
+    me->level = level_new(s->above);
+    int rc = list_pages(me, err);
+    if (rc == 0 && level_is_circle(me->level))
+        rc = err_set(err, ERR_FAILED,
+                     "%s%s: it lists the same as folders above it: is there a link that leads "
+                     "back? (take it out, or write a manifest.tsv)",
+                     store_uri(me->l->store), s->prefix);
+    while ((below = me->below)) {
+        me->below = below->next;
+        below->above = level_ref(me->level);
+        if (rc == 0)
+            listing_push(me->l, below);
+        else
+            span_free(below);
+    }
+    level_unref(take_ptr(&me->level));
+    return rc;
+}
+
 /*
  * A common prefix that turns out to hold nothing is there for the sake of the object that marks it,
  * which the listing of the folder itself does not name.
@@ -274,6 +310,8 @@ static int list_span(struct lister *me, struct err *err)
         me->span->folders = true;
         return store_local_list(l->store, me->span->prefix, false, on_item, me, err);
     }
+    if (is_tree(l) && !(l->caps & STORE_WRITES))
+        return list_page_of_links(me, err);
     return list_pages(me, err) ? -1 : emit_if_empty(me, err);
 }
 

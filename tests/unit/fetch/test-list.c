@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "clock.h"
+#include "list-internal.h"
 #include "mem.h"
 #include "server.h"
 
@@ -149,6 +150,46 @@ Test(list, a_folder_without_bottom_ends)
     seen_release(&s);
     store_close(store);
     finish();
+}
+
+static unsigned turns_until_told(const struct list_item *items, size_t n)
+{
+    struct level *v = NULL;
+    unsigned turns = 0;
+    for (; turns < 100; turns++) {
+        struct level *below = level_new(v);
+        level_unref(v);
+        v = below;
+        for (size_t i = 0; i < n; i++) /* in another order each time */
+            level_add(v, "", &items[(i + turns) % n]);
+        if (level_is_circle(v))
+            break;
+    }
+    level_unref(v);
+    return turns;
+}
+
+Test(list, a_circle_is_told_by_what_lies_beside_it)
+{
+    const struct list_item items[] = {
+        {.key = "latest/", .key_len = 7, .mtime_ns = 7, .folder = true},
+        {.key = "up/", .key_len = 3, .mtime_ns = 7, .folder = true},
+        {.key = "one.jpg", .key_len = 7, .mtime_ns = 7, .size = 1},
+    };
+    cr_expect_eq(turns_until_told(items, 3), 4);
+    cr_expect_eq(turns_until_told(items + 1, 2), 4);
+    cr_expect_eq(turns_until_told(items, 2), 10); /* shards by a hash's digits lie so */
+    cr_expect_eq(turns_until_told(items, 1), 100);
+    cr_expect_eq(turns_until_told(items + 2, 1), 100); /* nothing leads on */
+
+    struct list_item newer = items[2];
+    newer.mtime_ns++;
+    struct level *v = level_new(NULL), *below = level_new(v);
+    level_add(v, "", &items[2]);
+    level_add(below, "", &newer);
+    cr_expect_neq(v->sum, below->sum);
+    level_unref(v);
+    level_unref(below);
 }
 
 /* How many of its requests began in mid-folder. */
