@@ -265,25 +265,26 @@ void job_start(struct fetch *f, struct job *j)
     watch(f, j);
 }
 
-/* A second request for a late one, if a slot is free and 5 % are not used up. */
-static void start_hedge(struct fetch *f, struct job *j)
+/* A second request for a late one. False: no slot is free, or 5 % are used up. */
+static bool start_hedge(struct fetch *f, struct job *j)
 {
     enum prio prio = job_prio(j);
     bool low;
-    j->hedged = true;
     {
         ACQUIRE(&f->lock);
         if (!(slots_classes(f, f->now_ns) & 1u << prio) || !hedge_take(hedge_of(f, j)))
-            return;
+            return false;
         slot_take(f, prio, f->now_ns, &low);
     }
+    j->hedged = true;
     j->hedge = flight_start(f, j, true, low, NULL);
     if (!j->hedge) {
         slot_give(f, low);
-        return;
+        return true;
     }
     counter_add(&f->counts->hedges, 1);
     watch(f, j);
+    return true;
 }
 
 /* --- clocks ---------------------------------------------------------------------------------- */
@@ -337,10 +338,8 @@ static void check_late(struct fetch *f, struct flight *fl)
         return;
     if (took < after)
         engine_due(f, fl->started_ns + after);
-    else if (is_reader(j) || straggles(f, fl))
-        start_hedge(f, j);
-    else
-        engine_due(f, f->now_ns + HEDGE_LOOK_NS);
+    else if (!(is_reader(j) || straggles(f, fl)) || !start_hedge(f, j))
+        engine_due(f, f->now_ns + after); /* what is in its way may have ended then */
 }
 
 static void check_flight(struct fetch *f, struct flight *fl)

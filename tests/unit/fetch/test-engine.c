@@ -365,6 +365,37 @@ Test(engine, a_straggler_waits_for_the_others_before_it_is_asked_for_again)
     finish();
 }
 
+/* All slots are taken when it is found late, and nothing else waits for one. */
+Test(engine, a_straggler_without_a_slot_is_asked_for_again_when_there_is_one)
+{
+    static const enum prio prios[] = {PRIO_WARMUP, PRIO_READER};
+    begin(2, true);
+    for (unsigned i = 0; i < 2; i++) {
+        struct got late, blocker;
+        uint64_t before = counter_get(&fetch_counts(engine)->hedge_wins);
+        cleanup_free char *key = xasprintf("size=1000,stall-head=1/late%u", i);
+        cleanup_free char *slow = xasprintf("size=100000,slow=1000/blocker%u", i);
+        server_number(&server, "/_slow");
+        get_a_hundred(prios[i]);
+        got_prepare(&blocker, &server, slow, 0, 100000, 100000);
+        got_prepare(&late, &server, key, 0, 1000, 1000);
+        blocker.get.prio = PRIO_WARMUP;
+        late.get.prio = prios[i];
+        submit(&blocker);
+        submit(&late);
+        poll(NULL, 0, 3 * HEDGE_LOOK_NS / NS_PER_MS); /* it is looked at meanwhile, most likely */
+        server_number(&server, "/_fast");
+        got_wait(&blocker);
+        got_wait(&late);
+        cr_expect(got_right(&late), "%s", late.err.msg);
+        cr_expect_eq(counter_get(&fetch_counts(engine)->hedge_wins), before + 1);
+        got_release(&late);
+        got_release(&blocker);
+    }
+    cr_expect_eq(counter_get(&fetch_counts(engine)->retries), 0);
+    finish();
+}
+
 Test(engine, a_raised_request_overtakes)
 {
     struct got blocker, a, b;
