@@ -66,6 +66,12 @@ static bool is_below(const char *path, const char *folder)
     return strncmp(path, folder, n) == 0 && (n == 1 || path[n] == '/');
 }
 
+bool path_is_in(const char *path, const char *folder)
+{
+    cleanup_free char *inside = xasprintf("%s/", path);
+    return !has_dots(path) && is_below(inside, folder);
+}
+
 /* Links on the way must not lead out of the folder: the nearest part that exists tells. */
 static bool leads_out(const char *path, const char *folder)
 {

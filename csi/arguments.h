@@ -23,6 +23,9 @@ enum rpc_code check_name(const char *what, const char *name, struct err *err);
  * and no file. Whether it exists is another question. */
 enum rpc_code check_path(const char *what, const char *path, const char *folder, struct err *err);
 
+/* The folder itself, or below it, by its text: no "." or ".." in it, links are not looked at. */
+bool path_is_in(const char *path, const char *folder);
+
 /* A capability as the volume will be used. */
 struct capability {
     bool reader_only;   /* the access mode allows no writing */
@@ -38,6 +41,8 @@ enum rpc_code check_capabilities(PB(VolumeCapability) *const *list, size_t n, st
 const char *pair_get(PB(Pair) *const *pairs, size_t n, const char *key);
 
 /* --- attributes of a set ---------------------------------------------------------------------- */
+
+#define CACHE_DIR_DEFAULT "/var/cache/sampan" /* as `sampan mount` has it for root */
 
 /* What a StorageClass's `parameters`, a PV's `volumeAttributes` and its mount options may say. */
 enum attribute {

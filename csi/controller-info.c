@@ -7,7 +7,6 @@
 #include "controller-internal.h"
 #include "mem.h"
 
-#define DEFAULT_CACHE    "/var/cache/sampan"
 #define DEFAULT_CAPACITY (10ll << 30) /* of a cache that nobody sized */
 
 static struct controller *of(void *arg)
@@ -168,7 +167,7 @@ enum rpc_code controller_get_capacity(void *arg, struct rpc_call *call, const vo
         r->available_capacity = room_of(a.value[ATTR_CACHE]);
         return RPC_OK;
     }
-    int64_t room = free_below(c->conf.cache_dir ? c->conf.cache_dir : DEFAULT_CACHE);
+    int64_t room = free_below(c->conf.cache_dir ? c->conf.cache_dir : CACHE_DIR_DEFAULT);
     r->available_capacity = room < DEFAULT_CAPACITY ? room : DEFAULT_CAPACITY;
     return RPC_OK;
 }

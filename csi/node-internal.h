@@ -6,6 +6,7 @@
  *   set-files.c what lies beside a set: folders, secrets for its mount
  *   binds.c     what pods see of it
  *   node.c      handlers: stage, publish, and back
+ *   inline.c    what an inline volume may not name
  *   node-info.c handlers: statistics, health, capabilities
  *   watch.c     holds what keepers hold, and heals
  *   cut-off.c   pods that still see a mount which is no more
@@ -65,6 +66,12 @@ struct node {
         counter volumes, sets, mounts, revived, healed, lost, cut_off, told, untold;
     } stats;
 };
+
+/* Where caches of sets lie that name none. */
+static inline const char *node_cache_dir(const struct node *n)
+{
+    return n->conf.cache_dir ? n->conf.cache_dir : CACHE_DIR_DEFAULT;
+}
 
 int volumes_load(struct node *n, struct err *err);
 void volumes_free(struct node *n);
@@ -191,6 +198,12 @@ int set_write_secrets(struct node *n, const struct set *s, const struct secrets 
 /* Folders, and what `sampan mount` reads beside the secrets. */
 int set_make_files(struct node *n, const struct set *s, struct err *err);
 void set_remove_files(struct node *n, const struct set *s);
+
+/* --- inline volumes --------------------------------------------------------------------------- */
+
+/* After attributes_check(). `a` NULL: of a volume that is there; a Secret comes with each call. */
+enum rpc_code inline_check(const struct node *n, const struct attributes *a,
+                           const struct secrets *secrets, struct err *err);
 
 /* --- handlers of node-info.c ------------------------------------------------------------------ */
 

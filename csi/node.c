@@ -446,6 +446,8 @@ static enum rpc_code publish_volume(void *arg, struct rpc_call *call, const void
     if (!code)
         code =
             v->recorded ? settle_as_staged(&r, v, call->arena, err) : settle(&r, call->arena, err);
+    if (!code && is_inline(q))
+        code = inline_check(n, v->recorded ? NULL : &r.attributes, &r.secrets, err);
     bool read_only =
         q->readonly || !r.writable || r.capability.reader_only || r.attributes.read_only;
     if (!code)

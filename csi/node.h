@@ -23,15 +23,17 @@
 #include <stdbool.h>
 
 #include "buf.h"
+#include "conf.h"
 #include "err.h"
 #include "log.h"
 #include "mounter.h"
 
 struct node_conf {
-    const char *state;       /* folder for records and mount points */
-    const char *run;         /* folder for credentials: in memory, root's alone */
-    const char *kubelet_dir; /* paths must lie below it; "": anywhere */
-    const char *cache_dir;   /* of sets that name no cache; NULL: sampan's own default */
+    const char *state;             /* folder for records and mount points */
+    const char *run;               /* folder for credentials: in memory, root's alone */
+    const char *kubelet_dir;       /* paths must lie below it; "": anywhere */
+    const char *cache_dir;         /* of sets that name no cache; NULL: sampan's own default */
+    struct conf_list inline_files; /* folders of the node that inline volumes may show */
     const char *node_id, *driver_name;
     struct mounter *mounter;
     const char *program; /* a copy (programs.h) that all mounts are to run on; NULL: as they are */

@@ -278,7 +278,7 @@ static void choose_words(const struct node *n, const char *key, const struct set
     const struct attributes *a = wish->attributes;
     const char *version = a->value[ATTR_VERSION];
     attributes_words(a, wish->gid, out);
-    const char *base = n->conf.cache_dir ? n->conf.cache_dir : "/var/cache/sampan";
+    const char *base = node_cache_dir(n);
     if (!a->value[ATTR_CACHE] && (n->conf.cache_dir || version)) {
         /* A pinned version has a cache of its own: the folder of the set may be its newest
          * version's. */

@@ -33,6 +33,7 @@
 struct options {
     const char *endpoint, *node_id, *state, *driver_name, *metrics, *kubelet_dir, *cache_dir,
         *run_dir, *program, *account;
+    struct conf_list inline_files;
     struct program_log log;
     bool controller, node, host;
 };
@@ -55,6 +56,10 @@ static const struct conf_row rows[] = {
      .help = "Refuse staging and target paths outside this folder (anywhere)"},
     {"cache-dir", CONF_STRING, AT(cache_dir), .arg = "DIR",
      .help = "Folder for caches of sets that name none; default /var/cache/sampan"},
+    {"inline-file", CONF_LIST, AT(inline_files), .arg = "DIR",
+     .help =
+         "Folder of the node whose sets (file://DIR/...) inline volumes of any pod may show; none "
+         "without it: PersistentVolumes and StorageClasses alone name folders of the node"},
     {"run-dir", CONF_STRING, AT(run_dir), .arg = "DIR",
      .help = "Folder in memory for credentials of mounts; default /run/sampan-csi"},
     {"sampan", CONF_STRING, AT(program), .arg = "FILE",
@@ -106,6 +111,10 @@ static int check_options(struct options *o, struct err *err)
         o->controller = o->node = true;
     if (o->node && (!o->node_id || !*o->node_id))
         return err_set(err, ERR_USAGE, "--node-id: missing (the node's name in the cluster)");
+    for (size_t i = 0; i < o->inline_files.n; i++)
+        if (o->inline_files.items[i][0] != '/')
+            return err_set(err, ERR_USAGE, "--inline-file: %s: want the absolute path of a folder",
+                           o->inline_files.items[i]);
     return check_name(o->driver_name, err);
 }
 
@@ -197,6 +206,7 @@ static int open_services(struct program *p, struct err *err)
         .run = p->run_dir,
         .kubelet_dir = p->o.kubelet_dir,
         .cache_dir = p->o.cache_dir,
+        .inline_files = p->o.inline_files,
         .node_id = p->o.node_id,
         .driver_name = p->o.driver_name,
         .mounter = p->mounter,

@@ -31,6 +31,18 @@ refused(bad, "volume_mount_group", stage, uri=uri, cap=capability(group="staff")
 refused("UNAUTHENTICATED", "half a credential", stage, uri=uri, secrets={"access-key": "AKIA"})
 refused(bad, "secrets: secret-key: empty", stage, uri=uri, secrets={"access-key": "AKIA", "secret-key": ""})
 refused("NOT_FOUND", "no such folder", stage, uri="file:///nonexistent/set")
+# Who makes a pod writes its inline volumes: they name nothing of the node.
+own = p.publish_fields("i", "pod")["target_path"]
+def inline(secrets={}, **kw):
+    context = {"csi.storage.k8s.io/ephemeral": "true", **kw}
+    p.call("NodePublishVolume", **p.publish_fields("i", "pod", secrets=secrets, **context) | {"staging_target_path": ""})
+refused(bad, "--inline-file", inline, uri=uri)
+refused(bad, "--inline-file", inline, uri='{"sources":[{"uri":"%s"}]}' % uri)
+refused(bad, "an inline volume's cache lies below " + p.root + "/cache", inline, uri="s3://b/set", cache="ssd:/etc=1GiB")
+refused(bad, "an inline volume's cache lies below", inline, uri="s3://b/set", mountOptions="cache-dir=/dev/shm/x,cache-size=100")
+refused(bad, "no file of the node", inline, uri="s3://b/set", peers="/etc/shadow")
+refused(bad, "web_identity_token_file", inline, uri="s3://b/set", secrets={"credentials": "[default]\nrole_arn=a\nweb_identity_token_file=/etc/shadow\n"})
+expect("what was made for it", (os.path.exists(own), mounts()), (False, []))
 gone = p.stage_fields("v", uri=uri) | {"staging_target_path": p.pods + "/never-made"}
 refused(pre, "kubelet makes it", p.call, "NodeStageVolume", **gone)
 os.symlink("/etc", p.pods + "/link"); open(p.pods + "/file", "w").close()

@@ -4,8 +4,8 @@
 . "$SAMPAN_TESTS/lib/csi.sh"
 make_set --classes 2 --files 10
 csi_python <<'PY'
-p = plugin(args=["--metrics", "127.0.0.1:0"])
 uri = "file://" + src
+p = plugin(args=["--metrics", "127.0.0.1:0", "--inline-file", src])
 def same(path):
     return subprocess.run(["diff", "-r", src, path]).returncode == 0
 expect("name", p.call("GetPluginInfo").name, "csi.sampan.io")
