@@ -137,6 +137,11 @@ int state_write(struct state_dir *d, const char *id, const struct bytes *json, s
     cleanup_free char *path = record_path(d, id);
     if (state_known(d, id, err))
         return -1;
+    if (json->len > RECORD_MAX)
+        return err_set(err, ERR_LIMIT,
+                       "%s: its record would have %zu bytes (at most %u: name fewer sources or "
+                       "machines)",
+                       id, json->len, RECORD_MAX);
     step(d, "write a record");
     return file_write_whole(path, json->data, json->len, 0600, err);
 }

@@ -46,6 +46,7 @@ int state_known(const struct state_dir *d, const char *id, struct err *err);
 /* A strange record is still there: nobody knows what it speaks of. */
 bool state_has_strange(const struct state_dir *d);
 
+/* One that state_walk() would find too long (1 MiB) is refused; what was there stays. */
 int state_write(struct state_dir *d, const char *id, const struct bytes *json, struct err *err);
 /* No such record: fine. */
 int state_remove(struct state_dir *d, const char *id, struct err *err);

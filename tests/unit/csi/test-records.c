@@ -182,3 +182,43 @@ Test(records, a_strange_claim_is_refused_and_its_prefix_stays)
         world_remove(&w);
     }
 }
+
+static int take_any(void *arg, const struct json *record, struct err *err)
+{
+    (void)record;
+    (void)err;
+    ++*(int *)arg;
+    return 0;
+}
+
+static void fill_record(struct bytes *out, const char *id, size_t total)
+{
+    struct json_writer w;
+    bytes_clear(out);
+    state_begin(&w, out, id);
+    cleanup_free char *text = xcalloc(total, 1);
+    memset(text, 'x', total - out->len - strlen(",\"t\":\"\"}"));
+    jw_str(&w, "t", text);
+    jw_end(&w);
+    cr_assert(out->len == total, "%zu", out->len);
+}
+
+Test(records, one_that_could_not_be_read_is_not_written)
+{
+    const size_t most = 1u << 20;
+    struct world w;
+    struct err err = {0};
+    int n = 0;
+    world_make(&w);
+    struct state_dir d;
+    cleanup_bytes struct bytes text = {0};
+    cr_assert(state_open(&d, w.top, "records", &err) == 0);
+    fill_record(&text, "v", most);
+    cr_assert(state_write(&d, "v", &text, &err) == 0, "%s", err.msg);
+    fill_record(&text, "v", most + 1);
+    cr_assert(state_write(&d, "v", &text, &err) != 0 && err.class == ERR_LIMIT);
+    cr_assert(strstr(err.msg, "1048577 bytes"), "%s", err.msg);
+    cr_assert(state_walk(&d, take_any, &n, NULL, &err) == 0 && n == 1 && !state_has_strange(&d));
+    state_close(&d);
+    world_remove(&w);
+}
