@@ -1,8 +1,19 @@
 /* What pods see: a set's mount bound on their targets, and taken off again. */
+#define LOG_MODULE "node"
 #include "mem.h"
 #include "node-internal.h"
 
 #define LAYERS_MOST 1000 /* one for each time that a mount was lost under a pod */
+
+bool may_be_mount(struct node *n, const char *path)
+{
+    struct mount_look look;
+    struct err why = {0};
+    if (n->mounter->ops->look(n->mounter, path, &look, &why) == 0)
+        return look.mounted;
+    log_warn(n->conf.log, "%s: it is taken for mounted, since nobody can tell: %s", path, why.msg);
+    return true;
+}
 
 static int is_foreign(const char *path, struct err *err)
 {

@@ -68,12 +68,12 @@ static struct condition condition_of(struct node *n, const struct known *k)
     cleanup_free char *mountpoint = set_mountpoint(n, k->set);
     struct mount_look set = {0}, there = {0};
     struct mount_serving serving = {0};
-    n->mounter->ops->look(n->mounter, mountpoint, &set, NULL);
+    bool unseen = n->mounter->ops->look(n->mounter, mountpoint, &set, NULL) != 0;
     n->mounter->ops->serving(n->mounter, mountpoint, &serving);
-    if (!set.mounted || !serving.alive)
+    if ((!set.mounted && !unseen) || !serving.alive)
         return (struct condition){true, "MountLost",
                                   "nobody serves the mount at the moment; it is being restored"};
-    if (!*k->path || n->mounter->ops->look(n->mounter, k->path, &there, NULL))
+    if (unseen || !*k->path || n->mounter->ops->look(n->mounter, k->path, &there, NULL))
         return (struct condition){.reason = "", .message = "the set is served"};
     if (!there.mounted)
         return (struct condition){true, "NotMounted", "the path shows no set any more"};

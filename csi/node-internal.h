@@ -163,6 +163,9 @@ int set_renew(struct node *n, const char *key, const struct secrets *secrets, st
  * folder of the socket that tells where samples lie is bound on .sampan/direct in it. */
 int set_bind(struct node *n, const char *key, const char *path, bool read_only, bool direct,
              struct err *err);
+/* False: nothing is mounted there, for certain. What cannot be looked at is neither ended nor given
+ * to somebody else. */
+bool may_be_mount(struct node *n, const char *path);
 /* Takes every mount of ours off the path. */
 int path_clear(struct node *n, const char *path, struct err *err);
 /* Keys of all sets that no call works on; the caller frees them. */

@@ -100,16 +100,10 @@ static void set_text(char **at, const char *text)
     *at = xstrdup(text);
 }
 
-static bool is_mount(struct node *n, const char *path)
-{
-    struct mount_look look;
-    return n->mounter->ops->look(n->mounter, path, &look, NULL) == 0 && look.mounted;
-}
-
 static bool is_published(struct node *n, const struct volume *v)
 {
     for (size_t i = 0; i < v->n_targets; i++)
-        if (is_mount(n, v->targets[i].path))
+        if (may_be_mount(n, v->targets[i].path))
             return true;
     return false;
 }
@@ -190,7 +184,8 @@ static int let_go(struct node *n, struct volume *v, uint64_t deadline_ns, struct
  * those of other volumes. */
 static bool is_staged_elsewhere(const struct volume *v, const char *path)
 {
-    return *v->staging && strcmp(v->staging, path) != 0 && access(v->staging, F_OK) == 0;
+    return *v->staging && strcmp(v->staging, path) != 0 &&
+           (access(v->staging, F_OK) == 0 || errno != ENOENT);
 }
 
 static enum rpc_code check_staged(const struct volume *v, const struct request *r, const char *path,
@@ -326,11 +321,11 @@ static enum rpc_code check_publishable(struct node *n, const struct volume *v,
                                        const struct request *r, bool read_only, struct err *err)
 {
     const struct target *t = volume_target(v, q->target_path);
-    if (t && t->read_only != read_only && is_mount(n, t->path))
+    if (t && t->read_only != read_only && may_be_mount(n, t->path))
         return rpc_fail(err, RPC_ALREADY_EXISTS, "volume %s: published at %s already, %s", v->id,
                         t->path, t->read_only ? "read-only" : "for writing");
     for (size_t i = 0; r->capability.single_writer && i < v->n_targets; i++)
-        if (&v->targets[i] != t && is_mount(n, v->targets[i].path))
+        if (&v->targets[i] != t && may_be_mount(n, v->targets[i].path))
             return rpc_fail(err, RPC_FAILED_PRECONDITION,
                             "volume %s: one pod alone may use it, and it is published at %s "
                             "(SINGLE_NODE_SINGLE_WRITER)",

@@ -323,16 +323,10 @@ static void empty(struct node *n, struct set *s)
     *s->uri = '\0';
 }
 
-static bool is_mounted(struct node *n, const struct set *s)
-{
-    struct mount_look look;
-    return n->mounter->ops->look(n->mounter, s->mountpoint, &look, NULL) == 0 && look.mounted;
-}
-
 static bool is_up(struct node *n, const struct set *s)
 {
     struct mount_serving serving;
-    if (!is_mounted(n, s))
+    if (!may_be_mount(n, s->mountpoint))
         return false;
     n->mounter->ops->serving(n->mounter, s->mountpoint, &serving);
     return serving.alive;
@@ -497,7 +491,7 @@ int set_heal(struct node *n, const char *key, bool *ret_done, uint64_t deadline_
         return 0;
     }
     struct err why = {0};
-    if (s->holds && is_mounted(n, s)) {
+    if (s->holds && may_be_mount(n, s->mountpoint)) {
         if (n->mounter->ops->revive(n->mounter, s->held, deadline_ns, &why) == 0 || is_up(n, s)) {
             counter_add(&n->stats.revived, 1);
             log_warn(n->conf.log, "set %s: keeper and owner were killed: revived", s->uri);
@@ -535,7 +529,7 @@ static int end_once(struct node *n, const struct set *s, uint64_t deadline_ns, s
     const char *const argv[] = {"sampan", "umount",      "--timeout", ENDS_WITHIN,
                                 "--",     s->mountpoint, NULL};
     struct mount_serving serving;
-    bool mounted = is_mounted(n, s);
+    bool mounted = may_be_mount(n, s->mountpoint);
     n->mounter->ops->serving(n->mounter, s->mountpoint, &serving);
     if ((!mounted && !serving.alive) ||
         n->mounter->ops->run(n->mounter, argv, deadline_ns, NULL, err) == 0)
@@ -552,7 +546,7 @@ static int end_mount(struct node *n, const struct set *s, uint64_t deadline_ns, 
     struct err why = {0};
     if (end_once(n, s, deadline_ns, &why) == 0)
         return 0;
-    if (is_mounted(n, s)) {
+    if (may_be_mount(n, s->mountpoint)) {
         if (err)
             *err = why;
         return -1;

@@ -168,8 +168,9 @@ static int fake_look(struct mounter *m, const char *path, struct mount_look *ret
 {
     LOCKED(m);
     const struct fake_mount *at = find(of(m), path);
-    (void)err;
     *ret = (struct mount_look){0};
+    if (of(m)->blind)
+        return err_sys(err, EMFILE, "read /proc/self/mountinfo");
     if (at)
         *ret = (struct mount_look){.mounted = true, .ours = at->dev != 0, .dev = at->dev};
     return 0;

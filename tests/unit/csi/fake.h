@@ -29,6 +29,7 @@ struct fake {
     int die_at;            /* 0: never */
     enum err_class refuse; /* what every `sampan mount` and work on a store says; 0: it works */
     bool late;             /* they take longer than they may */
+    bool blind;            /* no mount can be looked at */
     uint64_t deadline_ns;  /* of the last program */
     int busy;              /* so many say "cache folder in use" first */
     int mounted, unmounted, upgraded; /* programs run so far */

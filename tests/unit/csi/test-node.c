@@ -1,6 +1,7 @@
 /* Volumes and sets over the machine in memory. */
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "node-internal.h"
@@ -254,20 +255,65 @@ Test(node, what_others_mounted_is_left_alone)
     world_remove(&w);
 }
 
-Test(node, statistics_tell_the_condition)
+static bool is_abnormal(struct world *w)
 {
-    struct world w;
-    world_make(&w);
-    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
-    fake_lose(w.fake);
     PB(NodeGetVolumeStatsRequest) q = PB_INIT(NODE_GET_VOLUME_STATS_REQUEST);
     PB(NodeGetVolumeStatsResponse) r;
     struct arena arena = {0};
     static char id[] = "v";
     q.volume_id = id;
-    q.volume_path = w.staging;
-    cr_assert(call_in(&w, &arena, "NodeGetVolumeStats", &q, &r) == RPC_OK, "%s", w.err.msg);
-    cr_assert(r.volume_condition->abnormal && *r.volume_condition->message);
+    q.volume_path = w->staging;
+    cr_assert(call_in(w, &arena, "NodeGetVolumeStats", &q, &r) == RPC_OK, "%s", w->err.msg);
+    bool abnormal = r.volume_condition->abnormal;
+    cr_assert(*r.volume_condition->message);
     arena_release(&arena);
+    return abnormal;
+}
+
+Test(node, statistics_tell_the_condition)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    cr_assert(!is_abnormal(&w));
+    fake_lose(w.fake);
+    cr_assert(is_abnormal(&w));
+    world_remove(&w);
+}
+
+/* No descriptor is free, say: that is no word of what is mounted. */
+Test(node, a_mount_that_cannot_be_looked_at_may_be_there)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+    w.fake->blind = true;
+    cr_assert(!is_abnormal(&w));
+    cr_assert(do_unstage(&w, "v") == RPC_FAILED_PRECONDITION, "its set went under a pod");
+    cr_assert(do_publish(&w, "v", w.target, false, "late keys") != RPC_OK);
+    cr_assert(do_unpublish(&w, "v", w.target) != RPC_OK);
+    node_heal(w.node);
+    cr_assert(w.fake->unmounted == 0 && w.fake->mounted == 1);
+    w.fake->blind = false;
+    cr_assert(fake_count(w.fake) == 2);
+    cr_assert(do_unpublish(&w, "v", w.target) == RPC_OK && do_unstage(&w, "v") == RPC_OK);
+    cr_assert(fake_count(w.fake) == 0 && world_records(&w) == 0);
+    world_remove(&w);
+}
+
+Test(node, a_staging_path_that_cannot_be_looked_at_may_be_there)
+{
+    struct world w;
+    char first[sizeof w.staging];
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    snprintf(first, sizeof first, "%s", w.staging);
+    snprintf(w.staging, sizeof w.staging, "%s/elsewhere", w.top);
+    cr_assert(mkdir(w.staging, 0755) == 0 && rmdir(first) == 0);
+    cr_assert(symlink(first, first) == 0, "ELOOP");
+    cr_assert(do_stage(&w, "v", NULL) == RPC_FAILED_PRECONDITION, "%s", w.err.msg);
+    cr_assert(unlink(first) == 0);
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK, "%s", w.err.msg);
     world_remove(&w);
 }
