@@ -32,7 +32,7 @@ static const struct conf_row rows[] = {
     {"no-auth", CONF_FLAG, AT(serve_options, no_auth),
      .help = "Let everybody ask (on a loopback address only)"},
     {"state", CONF_STRING, AT(serve_options, state), .arg = "DIR", .dflt = "/var/lib/sampan/server",
-     .help = "Where jobs are kept"},
+     .help = "Where jobs are kept: a folder of this server alone"},
     {"tls-cert", CONF_STRING, AT(serve_options, tls_cert), .arg = "FILE",
      .help = "Serve HTTPS with this certificate (PEM); read again when the file changes"},
     {"tls-key", CONF_STRING, AT(serve_options, tls_key), .arg = "FILE", .help = "Its key (PEM)"},

@@ -99,7 +99,7 @@ struct job_kind {
 /* --- the jobs ------------------------------------------------------------------------------- */
 
 struct jobs_conf {
-    const char *dir; /* jobs.db lies here */
+    const char *dir; /* jobs.db lies here; it is locked for these jobs */
     const struct job_kind *kinds;
     size_t n_kinds;
     void *server;                 /* handed to run() */

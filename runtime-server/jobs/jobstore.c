@@ -4,14 +4,19 @@
  * is there after a power loss.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "clock.h"
+#include "file.h"
 #include "jobs-internal.h"
 
-#define FORMAT 1
+#define FORMAT       1
+#define LOCK_WAIT_NS (3 * NS_PER_S)
 
 struct jobstore {
+    int lock; /* of the folder */
     sqlite3 *db;
     char *file;
 };
@@ -118,10 +123,30 @@ static int set_up(struct jobstore *s, struct err *err)
     return execute(s, sql, err);
 }
 
+/* One server a folder: each of two would take what the other runs for what a killed one left, and
+ * run it as well. One that was killed may take a moment to end. */
+static int lock_folder(struct jobstore *s, const char *dir, struct err *err)
+{
+    s->lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->lock < 0)
+        return err_sys(err, errno, "open the jobs: %s", dir);
+    if (file_lock(s->lock, LOCK_WAIT_NS) == 0)
+        return 0;
+    if (errno == EWOULDBLOCK)
+        return err_set(err, ERR_LIMIT,
+                       "jobs: %s: another server keeps its jobs in this folder (give each its own)",
+                       dir);
+    return err_sys(err, errno, "jobs: lock %s", dir);
+}
+
 int jobstore_open(struct jobstore **ret, const char *dir, struct err *err)
 {
     struct jobstore *s = xcalloc(1, sizeof *s);
     s->file = xasprintf("%s/jobs.db", dir);
+    if (lock_folder(s, dir, err)) {
+        jobstore_close(s);
+        return -1;
+    }
     mode_t old = umask(077);
     int rc = sqlite3_open_v2(
         s->file, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, NULL);
@@ -142,6 +167,8 @@ void jobstore_close(struct jobstore *s)
     if (!s)
         return;
     sqlite3_close(s->db);
+    if (s->lock >= 0)
+        close(s->lock);
     free(s->file);
     free(s);
 }
