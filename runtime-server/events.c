@@ -1,7 +1,7 @@
 /*
- * /events: server-sent events, one for each change of a job. The newest EVENTS_KEPT are kept, so
- * that a client that comes back with Last-Event-ID misses nothing short of a long absence; one that
- * reads too slowly skips what is gone, and sees so by the gap in the numbers. A stream ends when
+ * /events: server-sent events, one for each change of a job. The newest are kept, so that a
+ * client that comes back with Last-Event-ID misses nothing short of a long absence; one that reads
+ * too slowly skips what is gone, and sees so by the gap in the numbers. A stream ends when
  * the token that it was asked for with is no longer good: nothing is told to who shows an old one,
  * and within BEAT_S it hears so.
  */
@@ -11,9 +11,8 @@
 #include "mem.h"
 #include "server-internal.h"
 
-#define EVENTS_KEPT 1024
-#define LISTENERS   64 /* each holds a connection and its thread */
-#define BEAT_S      10 /* a comment, so that dead connections are noticed */
+#define LISTENERS 64 /* each holds a connection and its thread */
+#define BEAT_S    10 /* a comment, so that dead connections are noticed */
 
 struct listener {
     struct server *server;
@@ -48,6 +47,7 @@ static void drop_oldest(struct events *e)
     if (!e->oldest)
         e->end = &e->oldest;
     e->n--;
+    e->bytes -= old->len;
     free(old->text);
     free(old);
 }
@@ -59,16 +59,19 @@ void events_destroy(struct events *e)
     lock_destroy(&e->lock);
 }
 
-static void add_event(struct events *e, const char *name, const char *data)
+void events_add(struct events *e, const char *name, const char *data)
 {
     struct event *event = xcalloc(1, sizeof *event);
     ACQUIRE(&e->lock);
     event->seq = ++e->seq;
     event->text =
         xasprintf("id: %llu\nevent: %s\ndata: %s\n\n", (unsigned long long)event->seq, name, data);
+    event->len = strlen(event->text);
+    e->bytes += event->len;
     *e->end = event;
     e->end = &event->next;
-    if (++e->n > EVENTS_KEPT)
+    e->n++;
+    while (e->n > EVENTS_KEPT || (e->bytes > EVENTS_BYTES && e->n > 1))
         drop_oldest(e);
     for (struct listener *l = e->listeners; l; l = l->next)
         cond_broadcast(&l->news);
@@ -81,7 +84,7 @@ void events_job_changed(void *server, const char *id)
     struct json_writer w;
     jw_init(&w, &text);
     if (s->jobs && jobs_write(s->jobs, id, &w, NULL) == 0)
-        add_event(&s->events, "job", text.data);
+        events_add(&s->events, "job", text.data);
 }
 
 /* --- one client ------------------------------------------------------------------------------- */

@@ -282,18 +282,23 @@ int run_sync(struct job_run *r, void *server, const struct json *o, struct bytes
 extern const struct job_kind job_kinds[];
 extern const size_t n_job_kinds;
 
+#define EVENTS_KEPT  1024
+#define EVENTS_BYTES (8u << 20)
+
 struct event {
     struct event *next;
     uint64_t seq;
     char *text; /* as it goes over the wire */
+    size_t len;
 };
 struct listener;
 struct events {
     struct lock lock;
     uint64_t seq;         /* of the newest */
-    struct event *oldest; /* EVENTS_KEPT of them */
+    struct event *oldest; /* at most EVENTS_KEPT of them, and of EVENTS_BYTES beside the newest */
     struct event **end;
     unsigned n;
+    size_t bytes; /* of their texts */
     struct listener *listeners;
     unsigned n_listeners;
     bool stopping;
@@ -301,6 +306,7 @@ struct events {
 void events_init(struct events *e);
 void events_stop(struct events *e); /* wakes all listeners for their end */
 void events_destroy(struct events *e);
+void events_add(struct events *e, const char *name, const char *data);
 void events_job_changed(void *server, const char *id);
 void serve_events(struct request *r, struct answer *a);
 
