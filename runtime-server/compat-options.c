@@ -140,26 +140,45 @@ static int copy_paths(const struct json *body, bool strict, struct json_writer *
 
 /* --- warmup ----------------------------------------------------------------------------------- */
 
-/* Any sample may be named, however large it is. */
-static int read_list_file(const char *path, struct bytes *ret, struct err *err)
+/* Follows no link: who can write into the set would name any file of this machine with it. */
+static int open_below(const char *folder, const char *path)
 {
-    cleanup_file FILE *f = fopen(path, "re");
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (const char *p = path + strspn(path, "/"), *next; fd >= 0 && *p; p = next) {
+        size_t len = strcspn(p, "/");
+        next = p + len + strspn(p + len, "/");
+        cleanup_free char *part = xstrndup(p, len);
+        cleanup_close int above = fd;
+        fd = openat(above, part,
+                    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (*next ? O_DIRECTORY : 0));
+    }
+    return fd;
+}
+
+/* Any sample may be named, however large it is. */
+static int read_list_file(const char *mount, const char *path, struct bytes *ret, struct err *err)
+{
+    cleanup_close int fd = open_below(mount, path);
+    cleanup_file FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
     char part[64 << 10];
     size_t n;
+    if (!f && errno == ELOOP)
+        return err_set(err, ERR_DENIED, "%s/%s: a symbolic link: it is not followed", mount, path);
     if (!f)
-        return err_sys(err, errno, "%s", path);
+        return err_sys(err, errno, "%s/%s", mount, path);
+    take_fd(&fd);
     while ((n = fread(part, 1, sizeof part, f)) > 0) {
         bytes_add(ret, part, n);
         if (ret->len > LIST_MAX)
-            return err_set(err, ERR_USAGE, "%s: longer than 64 MiB", path);
+            return err_set(err, ERR_USAGE, "%s/%s: longer than 64 MiB", mount, path);
     }
-    return ferror(f) ? err_sys(err, errno, "%s", path) : 0;
+    return ferror(f) ? err_sys(err, errno, "%s/%s", mount, path) : 0;
 }
 
-static int read_lines(const char *path, struct bytes *ret, struct err *err)
+static int read_lines(const char *mount, const char *path, struct bytes *ret, struct err *err)
 {
     cleanup_bytes struct bytes text = {0};
-    if (read_list_file(path, &text, err))
+    if (read_list_file(mount, path, &text, err))
         return -1;
     for (const char *p = text.data, *end = p + text.len, *next; p < end; p = next) {
         const char *newline = memchr(p, '\n', (size_t)(end - p));
@@ -190,8 +209,7 @@ static int copy_file(const struct server *s, const struct json *body, struct jso
                        file);
     if (mount_choose(s, "", &mount, err))
         return -1;
-    cleanup_free char *path = xasprintf("%s/%s", mount, inner);
-    if (read_lines(path, &text, err) ||
+    if (read_lines(mount, inner, &text, err) ||
         lists_keep(s, text.data ? text.data : "", text.len, digest, &paths, &duplicates, err))
         return err_wrap(err, "file");
     jw_str(w, "list", digest);
