@@ -53,14 +53,16 @@ static int add_url(char ***urls, size_t *n, const char *text, size_t len, struct
     return 0;
 }
 
-/* URLs between `separator`s; empty places and, between lines, comments are skipped. */
-static int parse_urls(const char *text, char separator, char ***ret, size_t *n, struct err *err)
+/* URLs between `separator`s; empty places and, between lines, comments are skipped. The number of
+ * the first that is none, from 1; 0: all are. */
+static unsigned parse_urls(const char *text, char separator, char ***ret, size_t *n,
+                           struct err *err)
 {
-    while (*text) {
+    for (unsigned number = 1; *text; number++) {
         size_t len = strcspn(text, separator == ',' ? "," : "\n");
         bool blank = strspn(text, " \t\r") >= len || (separator == '\n' && *text == '#');
         if (!blank && add_url(ret, n, text, len, err))
-            return -1;
+            return number;
         text += len + (text[len] != '\0');
     }
     return 0;
@@ -336,17 +338,28 @@ static int set_service(struct peer_layer *l, const char *url, struct err *err)
     return 0;
 }
 
+/* What stands there is not repeated: who names a file need not be one who may read it. */
+static int parse_file(const char *path, char ***urls, size_t *n, struct err *err)
+{
+    cleanup_bytes struct bytes text = {0};
+    if (read_small(path, LIST_BYTES, &text, NULL, err))
+        return -1;
+    unsigned line = parse_urls(text.data, '\n', urls, n, NULL);
+    if (!line)
+        return 0;
+    return err_set(err, ERR_USAGE,
+                   "read %s: line %u: want one of at most %d machines, http://HOST:PORT or "
+                   "https://HOST:PORT",
+                   path, line, PEERS_MAX);
+}
+
 static int parse_list(const char *text, char ***urls, size_t *n, bool *ret_service, struct err *err)
 {
-    cleanup_bytes struct bytes file = {0};
     *ret_service = false;
     if (!*text)
         return 0;
     if (strchr(text, ':') == NULL || *text == '/' || *text == '.')
-        return read_small(text, LIST_BYTES, &file, NULL, err) ||
-                       parse_urls(file.data ? file.data : "", '\n', urls, n, err)
-                   ? -1
-                   : 0;
+        return parse_file(text, urls, n, err);
     if (parse_urls(text, ',', urls, n, err))
         return -1;
     *ret_service = *n == 1 && !strchr(text, ',');

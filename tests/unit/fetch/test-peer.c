@@ -595,6 +595,22 @@ Test(peer, closing_ends_what_waits)
     finish();
 }
 
+Test(peer, a_file_that_is_no_list_is_not_repeated)
+{
+    static const char text[] = "# machines\n\nthe-secret:x:0:0\n";
+    char path[] = "/tmp/peers-XXXXXX";
+    struct err err = {0};
+    begin(GOOD);
+    int fd = mkstemp(path);
+    cr_assert(fd >= 0 && write(fd, text, sizeof text - 1) == sizeof text - 1);
+    close(fd);
+    cr_expect_eq(peer_set_list(layer, path, &err), -1);
+    cr_expect(strstr(err.msg, path) && strstr(err.msg, "line 3: want"), "%s", err.msg);
+    cr_expect(!strstr(err.msg, "secret"), "%s", err.msg);
+    unlink(path);
+    finish();
+}
+
 Test(peer, lists_that_are_wrong_change_nothing)
 {
     static const char *const bad[] = {"ftp://h:1,http://h:2", "http://u@h:1,http://h:2",
