@@ -94,7 +94,8 @@ static void uris_release(struct uris *u)
     free(u->items);
 }
 
-static int collect(const struct json *o, bool again, struct uris *ret, struct err *err)
+static int collect(const struct server *s, const struct json *o, bool again, struct uris *ret,
+                   struct err *err)
 {
     struct json paths = json_get(o, "paths"), uris = json_get(o, "uris");
     struct control_mount m = {0};
@@ -127,6 +128,7 @@ static int collect(const struct json *o, bool again, struct uris *ret, struct er
         struct json item = json_at(&uris, i);
         const char *uri = "";
         json_as_str(&item, &uri, NULL);
+        rc = options_check_uri(s, "uris", uri, err);
         ret->items[ret->n++] = xstrdup(uri);
     }
     return rc;
@@ -191,7 +193,7 @@ static int remove_all(struct removing *r, struct server *s, const struct json *o
     struct uris uris = {0};
     bool skip = false;
     json_bool_or(o, "skipTrash", false, &skip, NULL);
-    int rc = collect(o, job_try(r->run) > 1, &uris, err);
+    int rc = collect(s, o, job_try(r->run) > 1, &uris, err);
     for (size_t i = 0; i < uris.n && !rc && !atomic_load(&r->stop); i++)
         rc = remove_one(r, uris.items[i], conf, skip, err);
     if (r->before.removed)

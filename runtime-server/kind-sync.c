@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "mem.h"
 #include "object.h"
@@ -43,9 +44,12 @@ static bool is_ours(const struct server *s, const char *path)
 {
     cleanup_free char *copy = xstrdup(path);
     cleanup_free char *real = NULL;
+    struct stat st;
     if (strstr(path, "/../") || (strlen(path) >= 3 && !strcmp(path + strlen(path) - 3, "/..")))
         return false;
     while (!(real = realpath(copy, NULL))) {
+        if (lstat(copy, &st) == 0)
+            return false; /* a link to what does not exist yet, say */
         char *slash = strrchr(copy, '/');
         if (!slash || slash == copy)
             return false;
@@ -59,15 +63,13 @@ static bool is_ours(const struct server *s, const char *path)
     return false;
 }
 
-/* A URI that jobs may name: none with keys in it, and no local folder but of our mounts. */
-static int options_check_uri(const struct server *s, const char *where, const char *uri,
-                             struct err *err)
+int options_check_uri(const struct server *s, const char *where, const char *uri, struct err *err)
 {
     if (!strstr(uri, "://"))
         return err_set(err, ERR_USAGE, "options.%s: want a URI (s3://BUCKET/PREFIX, …)", where);
     if (store_check_uri(uri, err))
         return err_wrap(err, "options.%s", where);
-    if (strncmp(uri, "file://", 7) != 0 || is_ours(s, uri + 7))
+    if (strncasecmp(uri, "file:", 5) != 0 || (uri[7] == '/' && is_ours(s, uri + 7)))
         return 0;
     return err_set(err, ERR_DENIED,
                    "options.%s: \"%s\": a local folder must lie below a mount of this server",
@@ -427,6 +429,16 @@ static int sync_local(struct job_run *r, struct sync_conf *c, struct bytes *resu
     return rc;
 }
 
+/* What lay below a mount when the job was posted may be a link to elsewhere now, or the mount may
+ * be another server's. */
+static int check_again(const struct server *s, const struct sync_conf *c, struct err *err)
+{
+    for (size_t i = 0; i < c->n_sources; i++)
+        if (options_check_uri(s, "sources", c->sources[i], err))
+            return -1;
+    return options_check_uri(s, "destination", c->destination, err);
+}
+
 int run_sync(struct job_run *r, void *server, const struct json *o, struct bytes *result,
              struct err *err)
 {
@@ -440,7 +452,8 @@ int run_sync(struct job_run *r, void *server, const struct json *o, struct bytes
     c.sources = sources;
     c.rules = rules;
     c.from.log = c.to.log = s->conf.log;
-    if (read_conf(o, &c, err) || read_keys(o, job_secret(r), &c, &from, &to, err))
+    if (read_conf(o, &c, err) || check_again(s, &c, err) ||
+        read_keys(o, job_secret(r), &c, &from, &to, err))
         return -1;
     return sync_local(r, &c, result, err);
 }

@@ -268,6 +268,9 @@ int secrets_take(const struct json *o, const char *const *names, struct json_wri
  * is ERR_DENIED. */
 int secrets_read(const struct json *o, const char *secret, const char *name, struct job_keys *ret,
                  const struct store_keys **ret_keys, struct err *err);
+/* A URI that jobs may name: none with keys in it, and no local folder but of our mounts, links
+ * resolved. Checked when it is posted, and again when it is used. */
+int options_check_uri(const struct server *s, const char *where, const char *uri, struct err *err);
 /* Copies options.NAME, an array of such URIs. */
 int options_copy_uris(const struct server *s, const struct json *o, const char *name,
                       struct json_writer *w, struct err *err);
