@@ -155,9 +155,7 @@ static int bring_up(struct node *n, struct volume *v, const struct request *r, u
         set_choose(n, &wish, key);
     }
     volume_take_set(n, v, key);
-    if (volume_store(n, v, err))
-        return -1;
-    if (set_up(n, key, &wish, deadline_ns, err) == 0)
+    if (volume_store(n, v, err) == 0 && set_up(n, key, &wish, deadline_ns, err) == 0)
         return 0;
     volume_take_set(n, v, before);
     return -1;

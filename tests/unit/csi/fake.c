@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "fake-store.h"
@@ -39,8 +40,14 @@ void fake_step(void *fake, const char *what)
 {
     struct fake *f = fake;
     (void)what;
-    if (++f->step == f->die_at)
+    int step = ++f->step;
+    if (step == f->die_at)
         _exit(FAKE_DIED);
+    struct rlimit limit;
+    if (step == f->full_at && getrlimit(RLIMIT_FSIZE, &limit) == 0) {
+        limit.rlim_cur = 0;
+        setrlimit(RLIMIT_FSIZE, &limit);
+    }
 }
 
 /* The topmost mount on a path. */

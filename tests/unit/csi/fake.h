@@ -27,6 +27,7 @@ struct fake {
     uint64_t last_dev;
     _Atomic int step;      /* so many changes so far */
     int die_at;            /* 0: never */
+    int full_at;           /* from then on no file takes a byte (SIGXFSZ is ignored); 0: never */
     enum err_class refuse; /* what every `sampan mount` and work on a store says; 0: it works */
     bool late;             /* they take longer than they may */
     bool blind;            /* no mount can be looked at */
