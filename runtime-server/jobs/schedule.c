@@ -107,8 +107,10 @@ static void replace(struct jobs *j, const struct bytes *active, struct bytes *ch
             atomic_store(&run->wish, JOB_CANCEL);
             jobstore_set_wish(j->store, id, JOB_CANCEL, NULL);
         } else if (jobstore_set_state(j->store, id, JOB_CANCELLED, jobs_now(j), "replaced", NULL,
-                                      NULL) == 0)
+                                      NULL) == 0) {
+            secret_drop(j, id);
             bytes_add(changed, id, strlen(id) + 1);
+        }
     }
 }
 
