@@ -13,6 +13,7 @@
 #include "hash.h"
 #include "members.h"
 #include "mem.h"
+#include "object.h"
 #include "secret-file.h"
 #include "server.h"
 #include "workers-internal.h"
@@ -82,7 +83,7 @@ static int name_workers(struct workers *w, struct err *err)
 
 static bool is_local(const char *uri)
 {
-    return !strstr(uri, "://") || strncmp(uri, "file://", 7) == 0;
+    return !strstr(uri, "://") || store_uri_folder(uri);
 }
 
 /* What other nodes cannot do for us. */

@@ -13,6 +13,7 @@
 #include "control.h"
 #include "http.h"
 #include "mem.h"
+#include "object.h"
 #include "server-internal.h"
 
 /* --- secrets in what was posted --------------------------------------------------------------- */
@@ -271,8 +272,9 @@ static int copy_end(const struct server *s, const struct json *body, const char 
     cleanup_bytes struct bytes access = {0}, secret = {0};
     if (json_str(body, key, &uri, err))
         return -1;
-    if (strncmp(uri, "file://", 7) == 0)
-        return store_uri_of(s, uri + 7, ret_uri, err) ? err_wrap(err, "%s", key) : 0;
+    const char *folder = store_uri_folder(uri);
+    if (folder)
+        return store_uri_of(s, folder, ret_uri, err) ? err_wrap(err, "%s", key) : 0;
     if (take_keys(uri, ret_uri, &access, &secret))
         write_keys(w, keys_name, &access, &secret);
     if (secret.len)

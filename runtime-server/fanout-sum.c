@@ -3,15 +3,11 @@
 
 #include "fanout-internal.h"
 #include "mem.h"
+#include "object.h"
 
 #define LISTED_MAX 1000 /* items of a list */
 
 /* --- what a child is told --------------------------------------------------------------------- */
-
-static bool is_local(const char *uri)
-{
-    return strncmp(uri, "file://", 7) == 0;
-}
 
 /* Packs are made by one alone; a local folder is another one on each server. */
 bool fanout_is_single(const char *type, const struct json *options)
@@ -29,10 +25,10 @@ bool fanout_is_single(const char *type, const struct json *options)
     struct json sources = json_get(options, "sources");
     for (size_t i = 0; i < json_count(&sources); i++) {
         struct json item = json_at(&sources, i);
-        if (json_as_str(&item, &uri, NULL) == 0 && is_local(uri))
+        if (json_as_str(&item, &uri, NULL) == 0 && store_uri_folder(uri))
             return true;
     }
-    return pack > 0 || is_local(destination);
+    return pack > 0 || store_uri_folder(destination);
 }
 
 static void add_members(struct json_writer *w, const struct json *object)

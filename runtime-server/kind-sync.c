@@ -69,7 +69,8 @@ int options_check_uri(const struct server *s, const char *where, const char *uri
         return err_set(err, ERR_USAGE, "options.%s: want a URI (s3://BUCKET/PREFIX, …)", where);
     if (store_check_uri(uri, err))
         return err_wrap(err, "options.%s", where);
-    if (strncasecmp(uri, "file:", 5) != 0 || (uri[7] == '/' && is_ours(s, uri + 7)))
+    const char *folder = store_uri_folder(uri);
+    if (!folder || is_ours(s, folder))
         return 0;
     return err_set(err, ERR_DENIED,
                    "options.%s: \"%s\": a local folder must lie below a mount of this server",

@@ -67,6 +67,14 @@ int store_check_uri(const char *uri, struct err *err)
     return uri_parse(&u, uri, err);
 }
 
+const char *store_uri_folder(const char *uri)
+{
+    static const char scheme[] = "file://";
+    if (strncasecmp(uri, scheme, strlen(scheme)) != 0)
+        return NULL;
+    return strchrnul(uri + strlen(scheme), '/'); /* behind the host, which is this one or refused */
+}
+
 int store_open(struct store **ret, const char *uri, const struct store_conf *conf, struct err *err)
 {
     static const struct store_conf no_conf;

@@ -69,6 +69,8 @@ enum {
 int store_open(struct store **ret, const char *uri, const struct store_conf *conf, struct err *err);
 /* The address alone: is its form right, and does it hold no password? No error repeats one. */
 int store_check_uri(const char *uri, struct err *err);
+/* The path in a URI whose form is right, if it is of a folder of this machine; else NULL. Pure. */
+const char *store_uri_folder(const char *uri);
 void store_close(struct store *s);
 const char *store_uri(const struct store *s); /* canonical, without secrets */
 /* Appends the address of an object of the store with this (canonical) URI, for people to read: it

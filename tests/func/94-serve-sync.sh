@@ -17,6 +17,14 @@ wait_job s2 succeeded
 expect "copied and skipped" "$(answer result.copied) $(answer result.skipped)" "10 10"
 expect_code 403 POST /v1/jobs -d "{\"id\":\"x\",\"type\":\"sync\",\"options\":{\"sources\":[\"file:///etc\"],\"destination\":\"s3://$BUCKET/to-etc\"}}"
 expect_code 403 POST /v1/jobs -d "{\"id\":\"x\",\"type\":\"sync\",\"options\":{\"sources\":[\"file://$MNT/../src\"],\"destination\":\"s3://$BUCKET/to-etc\"}}"
+for uri in FILE:///etc file://localhost/etc File://localhost/etc; do # however it is written
+    expect_code 403 POST /v1/jobs -d "{\"id\":\"x\",\"type\":\"sync\",\"options\":{\"sources\":[\"$uri\"],\"destination\":\"s3://$BUCKET/to-etc\"}}"
+    expect_code 403 POST /v1/jobs -d "{\"id\":\"x\",\"type\":\"sync\",\"options\":{\"sources\":[\"s3://$BUCKET/train\"],\"destination\":\"$uri\"}}"
+    expect_code 403 POST /v1/jobs -d "{\"id\":\"x\",\"type\":\"rmr\",\"options\":{\"uris\":[\"$uri/sampan-none\"]}}"
+done
+expect_code 201 POST /v1/jobs -d "{\"id\":\"m\",\"type\":\"sync\",\"options\":{\"sources\":[\"FILE://localhost$MNT\"],\"destination\":\"s3://$BUCKET/from-mount\"}}"
+wait_job m succeeded
+expect "copied from the mount" "$(answer result.copied)" 20
 expect_code 400 POST /v1/jobs -d "{\"id\":\"x\",\"type\":\"sync\",\"options\":{\"sources\":[],\"destination\":\"s3://$BUCKET/to-etc\"}}"
 expect_code 400 POST /v1/jobs -d "{\"id\":\"x\",\"type\":\"sync\",\"options\":{\"sources\":[\"s3://$BUCKET/train\"],\"destination\":\"nowhere\"}}"
 expect_code 201 POST /v1/jobs -d "{\"id\":\"n\",\"type\":\"sync\",\"options\":{\"sources\":[\"s3://none/train\"],\"destination\":\"s3://$BUCKET/to-copy\"}}"
