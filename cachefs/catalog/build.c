@@ -188,6 +188,27 @@ static int add_packed(struct catalog_builder *b, const struct row *r, bool folde
     return sorter_add(b->rows, b->key.data, b->key.len, b->packed.data, b->packed.len, err);
 }
 
+/* `path`: where the row is to lie; it is the key behind its source's place. */
+static const char *bad_row(const struct row *r, const char *path, size_t len)
+{
+    bool folder = r->key_len > 0 && r->key[r->key_len - 1] == '/';
+    const char *why = r->key_len == 0 ? "the name is empty" : NULL;
+    if (!why && r->key[0] == '/')
+        why = "the name starts with '/'";
+    if (!why)
+        why = bad_path(path, len - folder);
+    if (!why && folder && r->size > 0)
+        why = "the name ends in '/' but the object is not empty";
+    if (!why && r->size > SIZE_MAX_BYTES)
+        why = "no object is that big";
+    return why;
+}
+
+bool catalog_holds_row(const struct row *r)
+{
+    return !bad_row(r, r->key, r->key_len);
+}
+
 int catalog_builder_add(struct catalog_builder *b, const struct row *r, struct err *err)
 {
     if (r->source >= b->n_sources)
@@ -195,20 +216,11 @@ int catalog_builder_add(struct catalog_builder *b, const struct row *r, struct e
     bytes_clear(&b->key);
     bytes_add_str(&b->key, b->ats[r->source]);
     bytes_add(&b->key, r->key, r->key_len);
-    bool folder = r->key_len > 0 && r->key[r->key_len - 1] == '/';
-    size_t len = b->key.len - folder;
-    const char *why = r->key_len == 0 ? "the name is empty" : NULL;
-    if (!why && r->key[0] == '/')
-        why = "the name starts with '/'";
-    if (!why)
-        why = bad_path(b->key.data, len);
-    if (!why && folder && r->size > 0)
-        why = "the name ends in '/' but the object is not empty";
-    if (!why && r->size > SIZE_MAX_BYTES)
-        why = "no object is that big";
+    const char *why = bad_row(r, b->key.data, b->key.len);
     if (why)
         return bad_add(b, b->key.data, b->key.len, why, err);
-    b->key.len = len;
+    bool folder = r->key[r->key_len - 1] == '/';
+    b->key.len -= folder;
     return add_packed(b, r, folder, err);
 }
 

@@ -196,6 +196,8 @@ struct row {
 /* A key that ends in '/' with size 0 makes an empty folder. A name no file system can hold goes to
  * the bad names and is not an error. */
 int catalog_builder_add(struct catalog_builder *b, const struct row *r, struct err *err);
+/* May such a row of a source at "" be in a set, as far as it alone tells? Pure. */
+bool catalog_holds_row(const struct row *r);
 /* Numbers come from these lines (paths below the root) instead of the walk. Before finish. A line
  * that names no sample, or one twice, is an error that gives the line. */
 int catalog_builder_list(struct catalog_builder *b, const char *text, size_t len, const char *what,

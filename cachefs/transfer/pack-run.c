@@ -247,6 +247,10 @@ static int settle(struct packing *p, const struct join *j, struct err *err)
     if (fate == FATE_DROP)
         return 0;
     if (fate == FATE_WRITE) {
+        const struct row row = {
+            .key = j->key.data, .key_len = j->key.len, .size = j->s.row.size, .etag = ""};
+        if (!catalog_holds_row(&row))
+            return pack_add_row(p, &row, err); /* to be told among the bad names */
         new_sample(p, j, j->s.row.size)->old = j->d;
         return 0;
     }
@@ -300,6 +304,15 @@ int pack_add_row(struct packing *p, const struct row *row, struct err *err)
 
 /* --- publishing and cleaning up --------------------------------------------------------------- */
 
+/* What the source has and the set can't is a failure, never left out in silence. */
+static bool tell_bad(void *arg, const char *key, size_t len, const char *why)
+{
+    cleanup_free char *name = xstrndup(key, len);
+    cleanup_free char *said = xasprintf("no set can have it: %s", why);
+    run_left_out(arg, name, said);
+    return true;
+}
+
 static int put_catalog(struct packing *p, const char *file, struct packed_pointer *new,
                        struct err *err)
 {
@@ -314,7 +327,10 @@ static int put_catalog(struct packing *p, const char *file, struct packed_pointe
     *new = (struct packed_pointer){.size = (uint64_t)st.st_size};
     memcpy(new->digest, catalog_info(c)->digest, sizeof new->digest);
     atomic_store(&r->counts.packed, catalog_info(c)->samples);
+    int told = catalog_bad_names(c, tell_bad, r, err);
     catalog_unref(c);
+    if (told)
+        return -1;
     if (p->has_old && strcmp(new->digest, p->old.digest) == 0)
         return 0;
     if (p->has_old)
