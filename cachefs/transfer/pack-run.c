@@ -58,6 +58,25 @@ static int take_listing(struct packing *p, struct err *err)
     return more;
 }
 
+/* The objects of a packed set are packs, which no set shows: packed again they would be a set of
+ * nothing. */
+static int check_sources(struct sync_run *r, struct err *err)
+{
+    for (size_t i = 0; i < r->conf->n_sources; i++) {
+        struct store *from = r->sources[i].store;
+        struct packed_pointer pointer;
+        int found = fetch_packed_pointer(r->fetch, from, &pointer, err);
+        if (found < 0)
+            return -1;
+        if (found)
+            return err_set(err, ERR_USAGE,
+                           "%s is a packed set: without --pack it is copied as it is; to pack its "
+                           "samples anew, mount it and copy from there",
+                           store_uri(from));
+    }
+    return 0;
+}
+
 struct old_rows {
     struct packing *packing;
     struct sorter *to;
@@ -411,7 +430,8 @@ static int work(struct packing *p, struct err *err)
     const struct sync_conf *c = r->conf;
     const struct catalog_source_row source = {store_uri(r->to), ""};
     struct packed_pointer new = {0};
-    if (take_listing(p, err) || take_catalog(p, err) || run_check_empty(r, err))
+    if (check_sources(r, err) || take_listing(p, err) || take_catalog(p, err) ||
+        run_check_empty(r, err))
         return -1;
     r->phase = SYNC_COPYING;
     if (weigh(p, err))

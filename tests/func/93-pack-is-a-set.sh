@@ -57,4 +57,6 @@ same_bytes "$SRC" "$MNT/a"
 same_bytes "$SRC" "$MNT/b"
 unmount
 refused 2 "prefix of its own" sampan sync "file://$SRC" "s3://$BUCKET/" --pack 8MiB
+refused 2 "is a packed set" sampan sync "s3://$BUCKET/packed" "s3://$BUCKET/again" --pack 8MiB --quiet
+expect "made of a packed set" "$(s3 keys "$BUCKET" | grep -c ^again || true)" 0
 refused 2 "8MiB to 64MiB" sampan sync "file://$SRC" "s3://$BUCKET/x" --pack 1MiB
