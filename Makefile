@@ -12,7 +12,7 @@ VERSION     := 0.1.0
 # SAMPAN_TEST_LAYERS refer to them, so that a release links none of it.
 MODULES := base order walk api ctlwire device object catalog layers warmup cache fetch transfer stage volume keeper fuse outfuse ctlserve jobs server cli pages csi loader kube operator train launch predict curves
 # Modules that are programs of their own: nothing of them is in build/bin/sampan.
-APART := api pages csi loader kube operator train launch predict curves
+APART := api csi loader kube operator train launch predict curves
 
 DIR_base     := common/base
 DIR_order    := common/order
@@ -67,8 +67,8 @@ USES_outfuse  := base device keeper stage source catalog fetch object
 USES_fuse     := keeper base device source catalog cache fetch object order warmup volume
 USES_ctlserve := keeper base device source catalog cache fetch object order warmup volume fuse ctlwire stage
 USES_jobs     := base
-USES_server   := base order ctlwire jobs source catalog object fetch transfer
-USES_cli      := keeper base walk device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve transfer layers jobs server stage outfuse
+USES_server   := base order ctlwire pages jobs source catalog object fetch transfer
+USES_cli      := keeper base walk device source catalog cache fetch object order warmup volume fuse ctlwire ctlserve transfer layers jobs pages server stage outfuse
 USES_pages    := base
 USES_csi      := base ctlwire pages
 USES_loader   := base order walk ctlwire device

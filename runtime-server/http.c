@@ -194,7 +194,7 @@ static enum MHD_Result begin(struct request *r, const char *method, const char *
     struct server *s = r->server;
     char methods[METHODS_MAX];
     counter_add(&s->requests, 1);
-    limits_step(r->connection, STEP_REQUEST);
+    http_clients_step(r->connection, STEP_REQUEST);
     if (!limits_take(&s->limits, peer_of(r), r->began_ns)) {
         counter_add(&s->limited, 1);
         return refuse(r, MHD_HTTP_TOO_MANY_REQUESTS, "limit",
@@ -228,10 +228,10 @@ static enum MHD_Result finish(struct request *r)
                           ? "the body is larger than 64 MiB (send it in parts)"
                           : "the body is larger than 1 MiB (POST a long list of "
                             "paths to /v1/lists and name its digest)");
-    limits_step(r->connection, STEP_UNLIMITED); /* the time is ours now */
+    http_clients_step(r->connection, STEP_UNLIMITED); /* the time is ours now */
     r->route->serve(r, &a);
     if (r->route->serve != serve_events)
-        limits_step(r->connection, STEP_ANSWER);
+        http_clients_step(r->connection, STEP_ANSWER);
     histogram_add(&r->server->latency, clock_mono_ns() - r->began_ns);
     enum MHD_Result rc = a.status ? send_answer(r->connection, &a) : MHD_YES;
     if (a.status >= 500)
@@ -271,7 +271,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **st
     struct request *r = *state;
     (void)cls;
     (void)why;
-    limits_step(connection, STEP_REQUEST); /* the next one */
+    http_clients_step(connection, STEP_REQUEST); /* the next one */
     if (!r)
         return;
     bytes_release(&r->body);
@@ -351,12 +351,13 @@ static struct MHD_Daemon *start_daemon(struct server *s)
         flags |= MHD_USE_TLS;
     return MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, s,
-        MHD_OPTION_NOTIFY_CONNECTION, limits_on_connection, &s->limits, MHD_OPTION_LISTEN_SOCKET,
-        listener, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)PER_ADDRESS,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, s->cert ? tls : plain, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_CONNECTION, http_clients_on_connection, &s->clients,
+        MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)PER_ADDRESS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE,
+        (size_t)STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
+        s->cert ? tls : plain, MHD_OPTION_END);
 }
 
 /* Lets what is under way end, for a while. */

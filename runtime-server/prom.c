@@ -242,8 +242,8 @@ static void add_clients(struct bytes *out, struct server *s)
 {
     uint64_t connections, listeners;
     {
-        ACQUIRE(&s->limits.lock);
-        connections = s->limits.connections;
+        ACQUIRE(&s->clients.lock);
+        connections = s->clients.n;
     }
     {
         ACQUIRE(&s->events.lock);
@@ -265,7 +265,7 @@ static void add_own(struct bytes *out, struct server *s)
         {"sampan_http_limited_total", NULL, METRIC_COUNTER, offsetof(struct server, limited),
          "Requests refused as their address asked too often"},
         {"sampan_http_timed_out_total", NULL, METRIC_COUNTER,
-         offsetof(struct server, limits.timed_out),
+         offsetof(struct server, clients.timed_out),
          "Connections ended as a request or the taking of its answer took too long"},
         {"sampan_http_request_duration_seconds", NULL, METRIC_HISTOGRAM,
          offsetof(struct server, latency), "Time from a request's head to its answer"},

@@ -10,6 +10,7 @@
 #include "buf.h"
 #include "clock.h"
 #include "control.h"
+#include "http-clients.h"
 #include "jobs.h"
 #include "json.h"
 #include "log.h"
@@ -117,32 +118,16 @@ int networks_parse(const char *text, struct network **ret, size_t *n, struct err
 #define LIMITS_SETS 256
 
 struct bucket;
-struct client;
 struct limits {
-    double rate;         /* requests a second from one address; 0: any */
-    uint64_t request_ns; /* for a request's head, and for its body, to arrive */
-    struct lock lock;    /* guards all below */
-    struct cond wake;
-    struct bucket *buckets;
-    struct client *clients;
-    uint64_t connections;
-    bool stopping;
-    bool watches; /* before other threads are there */
-    pthread_t watcher;
-    counter timed_out; /* no lock needed */
+    double rate; /* requests a second from one address; 0: any */
+    struct lock lock;
+    struct bucket *buckets; /* under lock */
 };
-void limits_init(struct limits *l);
-int limits_start(struct limits *l, double rate, uint64_t request_ns, struct err *err);
+void limits_init(struct limits *l, double rate);
 void limits_destroy(struct limits *l);
 /* May this address ask once more? */
 bool limits_take(struct limits *l, const struct sockaddr *peer, uint64_t now);
 void limits_refused(struct limits *l, const struct sockaddr *peer, uint64_t now);
-/* For the library; cls is the limits. */
-void limits_on_connection(void *cls, struct MHD_Connection *connection, void **context,
-                          enum MHD_ConnectionNotificationCode what);
-/* What the client has to do next, within its time from now. */
-enum limits_step { STEP_REQUEST, STEP_ANSWER, STEP_UNLIMITED };
-void limits_step(struct MHD_Connection *connection, enum limits_step step);
 
 /* --- mounts.c --------------------------------------------------------------------------------- */
 
@@ -368,6 +353,7 @@ struct server {
     char **mounts;
     struct auth auth;
     struct limits limits;
+    struct http_clients clients;
     struct jobs *_Atomic jobs; /* NULL until they are open: their first events find it so */
     struct events events;
     struct members *members;

@@ -79,7 +79,8 @@ static struct server *server_new(const struct server_conf *conf)
     cond_init(&s->cert_stop);
     events_init(&s->events);
     peers_init(s);
-    limits_init(&s->limits);
+    limits_init(&s->limits, (double)conf->rate_limit);
+    http_clients_init(&s->clients);
     return s;
 }
 
@@ -93,8 +94,8 @@ int server_start(struct server **ret, const struct server_conf *conf, struct err
     struct server *s = server_new(conf);
     if (auth_open(&s->auth, conf, err) || listen_on(s, &addr, len, err) || cluster_start(s, err) ||
         open_jobs(s, err) || owed_start(s, err) ||
-        limits_start(&s->limits, (double)conf->rate_limit,
-                     conf->request_ns ? conf->request_ns : REQUEST_S * NS_PER_S, err) ||
+        http_clients_start(&s->clients, conf->request_ns ? conf->request_ns : REQUEST_S * NS_PER_S,
+                           err) ||
         http_start(s, err) || guide_start(s, err)) {
         server_stop(s);
         return -1;
@@ -116,6 +117,7 @@ void server_stop(struct server *s)
     events_stop(&s->events);
     peers_stop(s);
     http_stop(s); /* closes the listener if it took it over */
+    http_clients_destroy(&s->clients);
     limits_destroy(&s->limits);
     owed_stop(s);
     jobs_close(s->jobs);

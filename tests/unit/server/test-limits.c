@@ -9,13 +9,6 @@
 
 static struct limits limits;
 
-static void start(double rate)
-{
-    struct err err;
-    limits_init(&limits);
-    cr_assert_eq(limits_start(&limits, rate, NS_PER_S, &err), 0, "%s", err.msg);
-}
-
 static struct sockaddr_in6 address(const char *text)
 {
     struct sockaddr_in6 a = {.sin6_family = AF_INET6};
@@ -34,7 +27,7 @@ static unsigned taken(const char *text, unsigned n, uint64_t at)
 
 Test(limits, a_second_holds_the_rate)
 {
-    start(50);
+    limits_init(&limits, 50);
     cr_expect_eq(taken("::ffff:10.0.0.1", 200, START), 50);
     cr_expect_eq(taken("::ffff:10.0.0.1", 200, START + NS_PER_S / 2), 25);
     cr_expect_eq(taken("::ffff:10.0.0.1", 200, START + NS_PER_S * 100), 50,
@@ -46,7 +39,7 @@ Test(limits, a_second_holds_the_rate)
 /* Two threads ask at once: the one that looked at the clock first may come to the bucket last. */
 Test(limits, who_comes_late_fills_nothing)
 {
-    start(50);
+    limits_init(&limits, 50);
     cr_expect_eq(taken("::ffff:10.0.0.1", 60, START + NS_PER_S), 50);
     cr_expect_eq(taken("::ffff:10.0.0.1", 60, START), 0, "a time before the last one's");
     cr_expect_eq(taken("::ffff:10.0.0.1", 60, START + NS_PER_S), 0, "the clock was not set back");
@@ -55,7 +48,7 @@ Test(limits, who_comes_late_fills_nothing)
 
 Test(limits, a_network_of_ipv6_is_one_client)
 {
-    start(50);
+    limits_init(&limits, 50);
     cr_expect_eq(taken("2001:db8::1", 30, START), 30);
     cr_expect_eq(taken("2001:db8::2", 30, START), 20);
     cr_expect_eq(taken("2001:db8:0:1::1", 30, START), 30);
@@ -64,7 +57,7 @@ Test(limits, a_network_of_ipv6_is_one_client)
 
 Test(limits, what_is_refused_weighs_more)
 {
-    start(1000);
+    limits_init(&limits, 1000);
     struct sockaddr_in6 a = address("::ffff:10.0.0.1");
     const struct sockaddr *any = (const struct sockaddr *)(const void *)&a;
     unsigned n = 0;
@@ -78,7 +71,7 @@ Test(limits, what_is_refused_weighs_more)
 
 Test(limits, zero_is_any_rate)
 {
-    start(0);
+    limits_init(&limits, 0);
     cr_expect_eq(taken("::ffff:10.0.0.1", 5000, START), 5000);
     limits_destroy(&limits);
 }
@@ -86,7 +79,7 @@ Test(limits, zero_is_any_rate)
 /* More addresses than there is room for: whoever asks most is not forgotten for them. */
 Test(limits, a_flood_of_addresses)
 {
-    start(50);
+    limits_init(&limits, 50);
     cr_expect_eq(taken("::ffff:10.0.0.1", 60, START), 50);
     for (unsigned i = 0; i < 100000; i++) {
         char text[40];
