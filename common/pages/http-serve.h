@@ -4,18 +4,34 @@
 
 #include <microhttpd.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "err.h"
 #include "log.h"
 
-#define HTTP_SERVE_IDLE_S 60 /* a silent connection is closed */
+/* A request that has come whole. */
+struct http_asked {
+    const char *method, *url;
+    const void *body;
+    size_t len;
+    bool too_large; /* longer than body_max: it has no body then */
+};
 
-/*
- * `address` as http_listen() takes it, the value of --listen. `more` ends with MHD_OPTION_END: the
- * program's own options of the library. Logs "ready port=N" once it listens, and returns 0 after
- * one of `ends`, which the caller has blocked.
- */
-int http_serve(const char *address, MHD_AccessHandlerCallback answer, void *arg,
-               struct MHD_OptionItem *more, const sigset_t *ends, struct log *log, struct err *err);
+struct http_service {
+    const char *address; /* as http_listen() takes it, the value of --listen */
+    uint64_t request_ns; /* for a request's head, and for its body, to arrive; 0: 60 s */
+    size_t body_max;
+    unsigned connections;
+    /* Queues the answer. Each connection has a thread of its own, so it may take its time. */
+    enum MHD_Result (*answer)(void *arg, struct MHD_Connection *c, const struct http_asked *q);
+    void *arg;
+};
+
+/* Logs "ready port=N" once it listens, and returns 0 after one of `ends`, which the caller has
+ * blocked. */
+int http_serve(const struct http_service *s, const sigset_t *ends, struct log *log,
+               struct err *err);
 
 #endif

@@ -5,7 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "http-clients.h"
 #include "http-listen.h"
+#include "clock.h"
 #include "mem.h"
 
 #define CONNECTIONS 16
@@ -14,6 +16,7 @@
 struct metrics_http {
     struct metrics_http_conf conf;
     struct MHD_Daemon *daemon;
+    struct http_clients clients;
 };
 
 static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const struct bytes *text)
@@ -24,6 +27,7 @@ static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const s
     if (!r)
         return MHD_NO;
     MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; charset=utf-8");
+    http_clients_step(c, STEP_ANSWER);
     enum MHD_Result result = MHD_queue_response(c, status, r);
     MHD_destroy_response(r);
     return result;
@@ -67,6 +71,13 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
     return answer(c, status, &text);
 }
 
+static void on_completed(void *arg, struct MHD_Connection *c, void **state,
+                         enum MHD_RequestTerminationCode why)
+{
+    (void)arg, (void)state, (void)why;
+    http_clients_step(c, STEP_REQUEST); /* the next one */
+}
+
 int metrics_http_start(struct metrics_http **ret, const struct metrics_http_conf *conf,
                        struct err *err)
 {
@@ -75,13 +86,21 @@ int metrics_http_start(struct metrics_http **ret, const struct metrics_http_conf
         return err_wrap(err, "--metrics");
     struct metrics_http *m = xcalloc(1, sizeof *m);
     m->conf = *conf;
-    m->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL,
-                                 on_request, m, MHD_OPTION_LISTEN_SOCKET, sock,
-                                 MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
-                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_END);
-    if (!m->daemon) {
-        free(m);
+    http_clients_init(&m->clients);
+    if (http_clients_start(&m->clients, conf->request_ns ? conf->request_ns : IDLE_S * NS_PER_S,
+                           err)) {
         close(sock);
+        metrics_http_stop(m);
+        return -1;
+    }
+    m->daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, on_request, m,
+        MHD_OPTION_LISTEN_SOCKET, sock, MHD_OPTION_NOTIFY_CONNECTION, http_clients_on_connection,
+        &m->clients, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_END);
+    if (!m->daemon) {
+        close(sock);
+        metrics_http_stop(m);
         return err_set(err, ERR_FAILED, "--metrics: cannot serve %s", conf->address);
     }
     *ret = m;
@@ -98,6 +117,8 @@ void metrics_http_stop(struct metrics_http *m)
 {
     if (!m)
         return;
-    MHD_stop_daemon(m->daemon);
+    if (m->daemon)
+        MHD_stop_daemon(m->daemon);
+    http_clients_destroy(&m->clients);
     free(m);
 }

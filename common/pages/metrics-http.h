@@ -6,6 +6,7 @@
 #define SAMPAN_METRICS_HTTP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "buf.h"
 #include "err.h"
@@ -16,6 +17,7 @@ struct metrics_http_conf {
     bool (*healthy)(void *arg, struct err *why);
     bool (*ready)(void *arg, struct err *why); /* NULL: there is no such page */
     void *arg;
+    uint64_t request_ns; /* for a request to arrive; 0: 10 s */
 };
 struct metrics_http;
 int metrics_http_start(struct metrics_http **ret, const struct metrics_http_conf *conf,

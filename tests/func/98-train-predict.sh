@@ -16,6 +16,7 @@ make_ratings "$T/ratings"
     2>"$T/why" || fail "$(cat "$T/why")"
 
 "$PYTHON" - "$TRAIN" "$SRC" "$T" <<'END' || exit 1
+import http.client
 import json
 import math
 import os
@@ -27,6 +28,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 
@@ -51,6 +53,15 @@ class Server:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as e:
             return e.code, e.read().decode()
+
+    def connect(self):
+        return http.client.HTTPConnection("127.0.0.1", int(self.url.rsplit(":", 1)[1]), timeout=300)
+
+    def ask_on(self, connection, method, path, body=None):
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
 
     def head(self, path):
         with socket.create_connection(("127.0.0.1", int(self.url.rsplit(":", 1)[1])), 300) as s:
@@ -161,11 +172,30 @@ for more, where in (({"age": 120}, "age: row 15 of a table that has 7"), ({"job"
     assert status == 400 and f"instances[1]: {where}" in got["error"], (where, got)
 made_up.end()
 
-alone = Server(top / "net", "--threads", "1")
+alone = Server(top / "net", "--threads", "1", "--request-timeout", "5s")
 tasks = pathlib.Path(f"/proc/{alone.p.pid}/task")
+many = json.dumps({"instances": [[7] * (32 * 32 * 3)] * 200}).encode()
+c = alone.connect()  # it has its thread, from whose computing no other one comes
+assert alone.ask_on(c, "GET", "/healthz") == 200
 before = len(os.listdir(tasks))
-status, got = alone.predict({"instances": [[7] * (32 * 32 * 3)] * 8})
-assert status == 200 and len(os.listdir(tasks)) == before, (got, before, len(os.listdir(tasks)))
+assert alone.ask_on(c, "POST", "/v1/predict", many) == 200 and len(os.listdir(tasks)) == before, (before, os.listdir(tasks))
+
+# Those who want to know how it is do not wait for what is computed, whichever connections they have.
+asking = [alone.connect() for _ in range(32)]
+assert all(alone.ask_on(c, "GET", "/healthz") == 200 for c in asking)
+waiting = [threading.Thread(target=lambda: alone.ask_on(alone.connect(), "POST", "/v1/predict", many)) for _ in range(16)]
+for t in waiting:
+    t.start()
+while all(t.is_alive() for t in waiting) and "sampan_predict_requests_total 17\n" not in alone.ask("/metrics")[1]:
+    pass
+assert all(alone.ask_on(c, "GET", "/healthz") == 200 for c in asking)
+assert sum(t.is_alive() for t in waiting) > 12, "health waits for what is computed"
+for t in waiting:
+    t.join()
+for c in asking:
+    c.close()
+drip = [sys.executable, pathlib.Path(os.environ["SAMPAN_TESTS"]) / "lib/drip.py", alone.url.rsplit(":", 1)[1], "256"]
+subprocess.run(drip, check=True)  # all its places
 alone.end()
 END
 

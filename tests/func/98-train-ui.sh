@@ -65,6 +65,13 @@ done
 ask /points -X POST -d something
 expect "POST" "$code $(head_of Allow)" "405 GET, HEAD"
 
+# All its places are taken by clients who send a byte now and then: they are cut off, and others come in.
+"$TRAIN" ui --log_dir "$T/curves" --listen 127.0.0.1:0 --request-timeout 2s 2>"$T/slow.log" &
+slow=$!
+on_exit "kill -9 $slow"
+until_true 30 grep -q "ready port=" "$T/slow.log" || fail "$(cat "$T/slow.log")"
+"$PYTHON" "$SAMPAN_TESTS/lib/drip.py" "$(sed -n 's/.*ready port=//p' "$T/slow.log")" 64 || fail "slow clients keep others out"
+
 if command -v chromium >/dev/null; then
     "$PYTHON" - "$SAMPAN_TESTS/lib" "$T" "$url" <<'PY' || fail "the page does not show it"
 import sys

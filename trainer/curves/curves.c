@@ -23,6 +23,8 @@ static const struct conf_row rows[] = {
      .help = "The --log_dir of a training: its train.jsonl is shown"},
     {"listen", CONF_STRING, AT(listen), .arg = "ADDR:PORT", .dflt = "127.0.0.1:8081",
      .help = "Serve here, without any authentication; \":PORT\" means every address"},
+    {"request-timeout", CONF_DURATION, AT(request_timeout), .arg = "TIME", .dflt = "60s",
+     .help = "A request's head, and then its body, must arrive within this"},
     PROGRAM_LOG_ROWS(struct curves_options, log, "text"),
 };
 const struct program_about curves_about = {
@@ -95,24 +97,17 @@ static enum MHD_Result points(const char *file, struct MHD_Connection *c)
     return reply(c, MHD_HTTP_OK, "application/jsonl; charset=utf-8", lines.data, lines.len, more);
 }
 
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url,
-                                  const char *method, const char *version, const char *upload,
-                                  size_t *upload_size, void **state)
+static enum MHD_Result answer(void *arg, struct MHD_Connection *c, const struct http_asked *q)
 {
     static const struct header allow[] = {{MHD_HTTP_HEADER_ALLOW, "GET, HEAD"}, {NULL, NULL}};
     static const char want[] = "want GET\n";
-    (void)version, (void)upload, (void)state;
-    if (*upload_size) {
-        *upload_size = 0; /* whatever it is */
-        return MHD_YES;
-    }
-    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+    if (strcmp(q->method, MHD_HTTP_METHOD_GET) != 0 && strcmp(q->method, MHD_HTTP_METHOD_HEAD) != 0)
         return reply(c, MHD_HTTP_METHOD_NOT_ALLOWED, TEXT, want, sizeof want - 1, allow);
-    if (strcmp(url, "/points") == 0)
+    if (strcmp(q->url, "/points") == 0)
         return points(arg, c);
-    if (strcmp(url, "/healthz") == 0)
+    if (strcmp(q->url, "/healthz") == 0)
         return say(c, MHD_HTTP_OK, "ok\n");
-    const struct page_file *f = page_find(url);
+    const struct page_file *f = page_find(q->url);
     if (f)
         return reply(c, MHD_HTTP_OK, f->type, f->begin, (size_t)(f->end - f->begin), NULL);
     return say(c, MHD_HTTP_NOT_FOUND, "/, /points and /healthz are here\n");
@@ -123,9 +118,12 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 static int serve(char *file, const struct curves_options *o, const sigset_t *ends, struct log *log,
                  struct err *err)
 {
-    struct MHD_OptionItem more[] = {{MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, NULL},
-                                    {MHD_OPTION_END, 0, NULL}};
-    return http_serve(o->listen, on_request, file, more, ends, log, err);
+    const struct http_service service = {.address = o->listen,
+                                         .request_ns = o->request_timeout,
+                                         .connections = CONNECTIONS,
+                                         .answer = answer,
+                                         .arg = file};
+    return http_serve(&service, ends, log, err);
 }
 
 int curves_run(const struct curves_options *o, const sigset_t *ends, struct err *err)

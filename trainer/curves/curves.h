@@ -15,6 +15,7 @@
 #define SAMPAN_CURVES_H
 
 #include <signal.h>
+#include <stdint.h>
 
 #include "program.h"
 
@@ -22,6 +23,7 @@
 
 struct curves_options {
     const char *log_dir, *listen;
+    uint64_t request_timeout;
     struct program_log log;
 };
 extern const struct program_about curves_about;

@@ -12,7 +12,6 @@
 
 #define BODY_MAX    (64u << 20)
 #define CONNECTIONS 256
-#define THREADS     4
 
 /* --- options ---------------------------------------------------------------------------------- */
 
@@ -30,6 +29,8 @@ static const struct conf_row rows[] = {
      .help = "Threads that compute on the CPU; 0: one a core"},
     {"batch", CONF_INT, AT(batch), .arg = "N", .dflt = "32", .min = 1, .max = 4096,
      .help = "Samples computed at once at most"},
+    {"request-timeout", CONF_DURATION, AT(request_timeout), .arg = "TIME", .dflt = "60s",
+     .help = "A request's head, and then its body, must arrive within this"},
     PROGRAM_LOG_ROWS(struct predict_options, log, "text"),
 };
 const struct program_about predict_about = {
@@ -40,11 +41,6 @@ const struct program_about predict_about = {
 };
 
 /* --- requests --------------------------------------------------------------------------------- */
-
-struct request {
-    struct bytes body;
-    bool too_large;
-};
 
 static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, const char *type,
                              const struct bytes *text)
@@ -73,7 +69,7 @@ static enum MHD_Result refuse(struct predictor *p, struct MHD_Connection *c, uns
 }
 
 static enum MHD_Result predict(struct predictor *p, struct MHD_Connection *c,
-                               const struct request *q)
+                               const struct http_asked *q)
 {
     cleanup_bytes struct bytes text = {0};
     struct err err = {0};
@@ -81,8 +77,7 @@ static enum MHD_Result predict(struct predictor *p, struct MHD_Connection *c,
         MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
     if (q->too_large)
         return refuse(p, c, MHD_HTTP_CONTENT_TOO_LARGE, "the body is larger than 64 MiB");
-    if (question_answer(p, type ? type : "", q->body.data ? q->body.data : "", q->body.len, &text,
-                        &err))
+    if (question_answer(p, type ? type : "", q->body, q->len, &text, &err))
         return refuse(
             p, c, err.class == ERR_USAGE ? MHD_HTTP_BAD_REQUEST : MHD_HTTP_INTERNAL_SERVER_ERROR,
             err.msg);
@@ -122,49 +117,17 @@ static enum MHD_Result show(struct predictor *p, struct MHD_Connection *c, const
     return reply(c, MHD_HTTP_OK, "text/plain; charset=utf-8", &text);
 }
 
-static void take_body(struct request *q, const char *upload, size_t n)
-{
-    q->too_large |= q->body.len + n > BODY_MAX;
-    if (q->too_large)
-        bytes_release(&q->body);
-    else
-        bytes_add(&q->body, upload, n);
-}
-
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url,
-                                  const char *method, const char *version, const char *upload,
-                                  size_t *upload_size, void **state)
+static enum MHD_Result answer(void *arg, struct MHD_Connection *c, const struct http_asked *q)
 {
     struct predictor *p = arg;
-    (void)version;
-    if (!*state) { /* the head alone has come */
-        *state = xcalloc(1, sizeof(struct request));
-        return MHD_YES;
-    }
-    if (*upload_size) {
-        take_body(*state, upload, *upload_size);
-        *upload_size = 0;
-        return MHD_YES;
-    }
-    bool asks = strcmp(url, "/v1/predict") == 0;
+    bool asks = strcmp(q->url, "/v1/predict") == 0;
     if (asks)
         counter_add(&p->requests, 1);
     bool reads =
-        strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
-    if (asks ? strcmp(method, MHD_HTTP_METHOD_POST) != 0 : !reads)
+        strcmp(q->method, MHD_HTTP_METHOD_GET) == 0 || strcmp(q->method, MHD_HTTP_METHOD_HEAD) == 0;
+    if (asks ? strcmp(q->method, MHD_HTTP_METHOD_POST) != 0 : !reads)
         return refuse(p, c, MHD_HTTP_METHOD_NOT_ALLOWED, asks ? "want POST" : "want GET");
-    return asks ? predict(p, c, *state) : show(p, c, url);
-}
-
-static void on_end(void *arg, struct MHD_Connection *c, void **state,
-                   enum MHD_RequestTerminationCode why)
-{
-    struct request *q = *state;
-    (void)arg, (void)c, (void)why;
-    if (q)
-        bytes_release(&q->body);
-    free(q);
-    *state = NULL;
+    return asks ? predict(p, c, q) : show(p, c, q->url);
 }
 
 /* --- the program ------------------------------------------------------------------------------ */
@@ -172,11 +135,13 @@ static void on_end(void *arg, struct MHD_Connection *c, void **state,
 static int serve(struct predictor *p, const struct predict_options *o, const sigset_t *ends,
                  struct log *log, struct err *err)
 {
-    struct MHD_OptionItem more[] = {{MHD_OPTION_THREAD_POOL_SIZE, THREADS, NULL},
-                                    {MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, NULL},
-                                    {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_end, NULL},
-                                    {MHD_OPTION_END, 0, NULL}};
-    return http_serve(o->listen, on_request, p, more, ends, log, err);
+    const struct http_service service = {.address = o->listen,
+                                         .request_ns = o->request_timeout,
+                                         .body_max = BODY_MAX,
+                                         .connections = CONNECTIONS,
+                                         .answer = answer,
+                                         .arg = p};
+    return http_serve(&service, ends, log, err);
 }
 
 int predict_run(const struct predict_options *o, const sigset_t *ends, struct err *err)

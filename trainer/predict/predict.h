@@ -27,6 +27,7 @@
 struct predict_options {
     const char *checkpoint, *listen, *device, *precision;
     int64_t threads, batch;
+    uint64_t request_timeout;
     struct program_log log;
 };
 extern const struct program_about predict_about;

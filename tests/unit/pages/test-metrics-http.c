@@ -1,0 +1,60 @@
+/* Pages of a program: clients that are slow. */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "clock.h"
+#include "metrics-http.h"
+
+static bool healthy(void *arg, struct err *why)
+{
+    (void)arg, (void)why;
+    return true;
+}
+
+static int client_of(const struct metrics_http *m)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)metrics_http_port(m)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(connect(sock, (const struct sockaddr *)&to, sizeof to), 0);
+    return sock;
+}
+
+static void send_text(int sock, const char *text)
+{
+    send(sock, text, strlen(text), MSG_NOSIGNAL);
+}
+
+static bool is_cut_off(int sock)
+{
+    struct pollfd p = {.fd = sock, .events = POLLIN};
+    char byte;
+    return poll(&p, 1, 50) == 1 && recv(sock, &byte, 1, 0) <= 0;
+}
+
+/* It would never be silent, and hold its place for ever. */
+Test(metrics_http, who_sends_a_byte_now_and_then_is_cut_off, .timeout = 100)
+{
+    const struct metrics_http_conf conf = {
+        .address = "127.0.0.1:0", .healthy = healthy, .request_ns = NS_PER_S / 2};
+    struct metrics_http *m = NULL;
+    struct err err = {0};
+    cr_assert_eq(metrics_http_start(&m, &conf, &err), 0, "%s", err.msg);
+    cleanup_close int slow = client_of(m);
+    send_text(slow, "GET /heal");
+    while (!is_cut_off(slow))
+        send_text(slow, "x");
+    char answer[16] = "";
+    cleanup_close int other = client_of(m);
+    send_text(other, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    cr_expect_eq(recv(other, answer, 12, MSG_WAITALL), 12);
+    cr_expect_str_eq(answer, "HTTP/1.1 200");
+    metrics_http_stop(m);
+}
