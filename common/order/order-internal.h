@@ -7,6 +7,7 @@
 #include "order.h"
 
 #define ORDER_MAX_SAMPLES UINT32_MAX /* sample numbers are kept as 32 bits */
+#define ORDER_MAX_EPOCH   INT64_MAX  /* what is added to one does not overflow */
 
 /* --- rng.c: Mersenne Twister 19937, the engine of numpy's RandomState and of torch's CPU generator
  */

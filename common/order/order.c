@@ -40,6 +40,9 @@ static int check_bounds(const struct order_spec *s, uint64_t n, struct err *err)
     if (s->rank >= s->ranks)
         return err_set(err, ERR_USAGE, "sampler %s: rank=%u: there are %u ranks, counted from 0",
                        name, s->rank, s->ranks);
+    if (s->epoch > ORDER_MAX_EPOCH)
+        return err_set(err, ERR_USAGE, "sampler %s: epoch=%llu: out of reach: the last is %llu",
+                       name, (unsigned long long)s->epoch, (unsigned long long)ORDER_MAX_EPOCH);
     if (n > ORDER_MAX_SAMPLES - s->ranks)
         return err_set(err, ERR_LIMIT, "sampler %s: %llu samples: at most %u can be ordered", name,
                        (unsigned long long)n, ORDER_MAX_SAMPLES - s->ranks);

@@ -69,7 +69,7 @@ static const struct key_row keys[] = {
     {"rank", KEY_RANK, VALUE_U32, 0, (1u << 20) - 1, AT(rank)},
     {"ranks-per-node", KEY_RANKS_PER_NODE, VALUE_U32, 1, 1u << 20, AT(ranks_per_node)},
     {"batch-size", KEY_BATCH_SIZE, VALUE_U32, 1, 1u << 30, AT(batch_size)},
-    {"epoch", KEY_EPOCH, VALUE_U64, 0, INT64_MAX, AT(epoch)},
+    {"epoch", KEY_EPOCH, VALUE_U64, 0, ORDER_MAX_EPOCH, AT(epoch)},
     {"epochs", KEY_EPOCHS, VALUE_U32, 1, 1u << 30, AT(epochs)},
     {"seed", KEY_SEED, VALUE_U64, 0, UINT64_MAX, AT(seed)},
     {"shuffle", KEY_SHUFFLE, VALUE_BOOL, 0, 0, AT(shuffle)},

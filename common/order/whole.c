@@ -72,6 +72,30 @@ static void draw_torch_generator(struct order *o)
     rng_randperm(&g, o->table, o->n);
 }
 
+/* Minutes of drawing at most: who waits for an order can't end it. */
+#define STEPS_MAX (1ull << 36)
+
+/* Those that are taken for each epoch before this one. */
+static uint64_t steps_an_epoch(const struct order *o)
+{
+    const struct order_spec *s = &o->spec;
+    if (s->kind == ORDER_PADDLE_RANDOM || s->kind == ORDER_PADDLE_LOADER)
+        return o->n + 2;
+    return s->generator ? 4 * o->n + 2 : 4;
+}
+
+static int check_reach(const struct order *o, struct err *err)
+{
+    uint64_t last = STEPS_MAX / steps_an_epoch(o);
+    if (o->spec.epoch <= last)
+        return 0;
+    return err_set(err, ERR_USAGE,
+                   "sampler %s: epoch=%llu: out of reach, since each epoch is drawn from where the "
+                   "one before ended: of %llu samples the last is %llu",
+                   order_kind_name(o->spec.kind), (unsigned long long)o->spec.epoch,
+                   (unsigned long long)o->n, (unsigned long long)last);
+}
+
 int order_init_whole(struct order *o, struct err *err)
 {
     const struct order_spec *s = &o->spec;
@@ -82,7 +106,7 @@ int order_init_whole(struct order *o, struct err *err)
     if (o->n == 0)
         return err_set(err, ERR_USAGE, "sampler %s: the set is empty: the library refuses that too",
                        order_kind_name(s->kind));
-    if (order_table_new(o, o->n, err))
+    if (check_reach(o, err) || order_table_new(o, o->n, err))
         return -1;
     if (s->kind == ORDER_PADDLE_RANDOM || s->kind == ORDER_PADDLE_LOADER)
         draw_paddle(o);

@@ -281,6 +281,43 @@ Test(order, what_the_libraries_refuse)
     }
 }
 
+/* Whoever reaches an epoch by drawing those before it is told when that would take too long, and
+ * what is beyond the numbers of epochs is refused by all. */
+Test(order, epochs_out_of_reach_are_refused)
+{
+    static const struct {
+        const char *spec;
+        uint64_t n, epoch;
+        const char *says; /* NULL: it is an order */
+    } rows[] = {
+        {"paddle-random", 1u << 20, 1u << 16, "epoch=65536: out of reach"},
+        {"paddle-random", 1u << 20, INT64_MAX, "of 1048576 samples the last is 65535"},
+        {"paddle-loader,workers=1", 1, INT64_MAX, "out of reach"},
+        {"torch-random,generator=true", 1000, 1ull << 40, "out of reach"},
+        {"torch-random", 10, 1ull << 62, "out of reach"},
+        {"torch-loader", 10, INT64_MAX, "out of reach"},
+        {"torch-loader", 10, 1000000, NULL},
+        {"torch-loader,shuffle=false", 10, INT64_MAX, NULL},
+        {"torch-distributed,ranks=3,seed=18446744073709551615", 10, INT64_MAX, NULL},
+        {"local,ranks=3,rank=2,rotate=1", 10, INT64_MAX, NULL},
+        {"local,ranks=3,rank=2,rotate=1", 10, UINT64_MAX, "the last is 9223372036854775807"},
+        {"sequence", 10, UINT64_MAX, "out of reach"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct order_spec s;
+        struct order *o = NULL;
+        struct err err = {0};
+        cr_assert_eq(order_spec_parse(&s, rows[i].spec, NULL), 0, "%s", rows[i].spec);
+        s.epoch = rows[i].epoch;
+        int rc = order_new(&o, &s, rows[i].n, &err);
+        cr_expect_eq(rc, rows[i].says ? -1 : 0, "%zu: %s", i, rows[i].spec);
+        if (rc)
+            cr_expect(err.class == ERR_USAGE && strstr(err.msg, rows[i].says), "%zu: %s", i,
+                      err.msg);
+        order_free(o);
+    }
+}
+
 Test(order, the_sum_of_a_range_is_that_of_its_numbers)
 {
     static const uint64_t ranges[][2] = {
