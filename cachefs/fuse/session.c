@@ -288,6 +288,7 @@ static int start_serving(struct frontend *f, struct err *err)
     if (f->adopted ? negotiate_again(f, err) : negotiate(f, err))
         return -1;
     f->mount_dev = mount_learn(f->conf.mountpoint, READ_AHEAD_KIB);
+    volume_served_as(f->volume, f->mount_dev);
     if (passthrough_start(f, err) < 0 || chores_start(f, err) < 0)
         return -1;
     if (f->adopted)

@@ -75,12 +75,23 @@ void list_clean(const char *text, size_t len, const char *root, struct bytes *re
     }
 }
 
-static int read_file(const char *path, struct bytes *ret, struct err *err)
+/*
+ * A file in the mount that is to be ordered by it is refused before it is read: the next life would
+ * read it before it serves, and wait for itself.
+ */
+static int read_file(const struct sources *s, const char *path, struct bytes *ret, struct err *err)
 {
-    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* A pipe that nobody writes to is not waited for. */
+    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     struct stat st;
     if (fd < 0 || fstat(fd, &st))
         return err_sys(err, errno, "list %s", path);
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, ERR_USAGE, "list %s: not a regular file", path);
+    if (st.st_dev == atomic_load(&s->served_as))
+        return err_set(err, ERR_USAGE,
+                       "list %s: it lies in this mount itself (name it by its path in the set)",
+                       path);
     if ((uint64_t)st.st_size > LIST_MAX)
         return err_set(err, ERR_LIMIT, "list %s: %lld bytes: at most 2 GiB are read", path,
                        (long long)st.st_size);
@@ -109,16 +120,17 @@ static int build_get(void *arg, struct http_req *r, struct err *err)
     return store_req_get(w->store, w->key, strlen(w->key), 0, 0, r, err);
 }
 
-static int read_object(struct fetch *f, struct store *s, const char *key, struct bytes *ret,
-                       struct err *err)
+static int read_object(const struct sources *s, size_t i, struct fetch *f, const char *key,
+                       struct bytes *ret, struct err *err)
 {
-    if (store_caps(s) & STORE_LOCAL) {
-        cleanup_free char *path = xasprintf("%s/%s", store_local_dir(s), key);
-        return read_file(path, ret, err);
+    struct store *store = s->stores[i];
+    if (store_caps(store) & STORE_LOCAL) {
+        cleanup_free char *path = xasprintf("%s/%s", store_local_dir(store), key);
+        return read_file(s, path, ret, err);
     }
-    struct wanted w = {s, key};
+    struct wanted w = {store, key};
     struct http_answer answer;
-    return fetch_do(f, s, build_get, &w, LIST_MAX, &answer, ret, err);
+    return fetch_do(f, store, build_get, &w, LIST_MAX, &answer, ret, err);
 }
 
 /* Below the set first (the source whose folder holds the path), then as a path of this machine. */
@@ -126,7 +138,7 @@ static int read_anywhere(const struct sources *s, struct fetch *f, const char *l
                          struct bytes *ret, struct err *err)
 {
     if (list[0] == '/')
-        return read_file(list, ret, err);
+        return read_file(s, list, ret, err);
     struct err e = {0};
     for (size_t i = 0; i < s->set.n; i++) {
         const char *at = s->set.sources[i].at;
@@ -134,14 +146,14 @@ static int read_anywhere(const struct sources *s, struct fetch *f, const char *l
             continue;
         bytes_clear(ret);
         err_clear(&e);
-        if (!read_object(f, s->stores[i], list + strlen(at), ret, &e))
+        if (!read_object(s, i, f, list + strlen(at), ret, &e))
             return 0;
         if (e.class != ERR_NOT_FOUND)
             break;
     }
     bytes_clear(ret);
     if ((!e.class || e.class == ERR_NOT_FOUND) && access(list, R_OK) == 0)
-        return read_file(list, ret, err);
+        return read_file(s, list, ret, err);
     if (err)
         *err = e;
     if (!e.class)

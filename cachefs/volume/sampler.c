@@ -260,6 +260,11 @@ static bool begun_already(struct volume *v, const struct order_spec *spec)
     return begun;
 }
 
+void volume_served_as(struct volume *v, dev_t dev)
+{
+    atomic_store(&v->sources.served_as, dev);
+}
+
 int volume_set_sampler(struct volume *v, const char *text, struct err *err)
 {
     struct order_spec spec = {0};

@@ -67,10 +67,11 @@ void spill_free(struct spill *s);
 /* --- sources: a SET argument as open stores -------------------------------------------------- */
 
 struct sources {
-    struct set set;        /* uri and at, as given */
-    struct store **stores; /* stores[i] serves set.sources[i] */
-    struct bytes identity; /* what tells this set from others; holds no secret */
-    char *catalog_file;    /* SET was a catalog file; else NULL */
+    struct set set;          /* uri and at, as given */
+    struct store **stores;   /* stores[i] serves set.sources[i] */
+    struct bytes identity;   /* what tells this set from others; holds no secret */
+    char *catalog_file;      /* SET was a catalog file; else NULL */
+    _Atomic dev_t served_as; /* the mount of this set, as soon as there is one; or 0 */
 };
 int sources_open(struct sources *ret, const struct volume_conf *conf, struct err *err);
 void sources_close(struct sources *s);

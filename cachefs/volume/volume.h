@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "cache.h"
 #include "catalog.h"
@@ -143,6 +144,9 @@ int volume_set_version(struct volume *v, const char *digest, struct err *err);
 typedef void volume_switch_fn(void *arg, struct catalog *from, struct catalog *to);
 /* A NULL `fn` takes the listeners of `arg` away, and waits until none of them is being told. */
 void volume_on_switch(struct volume *v, volume_switch_fn *fn, void *arg);
+
+/* What it is mounted as (st_dev): no file of that mount is read for a sampler. */
+void volume_served_as(struct volume *v, dev_t dev);
 
 /* The order to come. set_sampler("") turns it off. set_epoch also takes a newer version into use.
  */

@@ -17,10 +17,14 @@ fetched() { sed -n 's/^GET \/\(class[^ ]*bin\) .*/\1/p' "$T/log/nginx.access"; }
 expect "fetched in the list's order, and nothing else" "$(fetched)" "$(sed 's/^/class-/; s/ 7$//' "$T/train")"
 expect "samples in the order" "$(sampan plan "$MNT" --sampler "$spec" --print order | wc -l)" 12
 same_bytes "$SRC" "$MNT"
+# Read through the mount that it is for, it would be waited for by the next life before that serves.
+refused 2 "in this mount itself" sampan set "$MNT" "sampler=sequence,list=$MNT/lists/train.txt"
 unmount
 
 try() { sampan mount "$HTTP_URL/" "$MNT" --cache "ssd:$T/other=1GiB" --sampler "$1"; }
 refused 2 "wrong.txt line 4: .*nowhere.bin" try "sequence,list=lists/wrong.txt"
+mkfifo "$T/pipe"
+refused 2 "not a regular file" try "sequence,list=$T/pipe"
 refused 3 "lists/none.txt" try "sequence,list=lists/none.txt"
 nothing_left
 # root= says below what the list's paths lie.

@@ -300,6 +300,12 @@ struct cache *volume_cache(struct volume *v)
 {
     return (struct cache *)v;
 }
+void volume_served_as(struct volume *v, dev_t dev)
+{
+    (void)v;
+    (void)dev;
+}
+
 void volume_on_switch(struct volume *v, volume_switch_fn *fn, void *arg)
 {
     v->on_switch = fn;

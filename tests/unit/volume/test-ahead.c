@@ -1,5 +1,6 @@
 /* The order of training, and what is fetched ahead of readers. */
 #include <criterion/criterion.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "mem.h"
@@ -172,6 +173,35 @@ Test(order, bad_specs_change_nothing)
     cr_assert_eq(volume_set_sampler(v, "paddle-distributed,ranks=1000", &err), -1);
     cr_assert_eq(volume_order_length(v, NULL), FILES);
     cr_assert_eq(volume_set_epoch(v, 3, &err), 0, "%s", err.msg);
+    volume_close(v);
+    world_free(&w);
+}
+
+/* None of them is waited for. */
+Test(order, a_list_is_a_regular_file_and_of_another_mount)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct stat st;
+    world_new(&w);
+    put_set(&w);
+    world_conf(&w, &conf);
+    struct volume *v = world_open(&conf);
+    cleanup_free char *pipe = xasprintf("%s/pipe", w.src);
+    cleanup_free char *link = xasprintf("%s/link", w.src);
+    cleanup_free char *file = xasprintf("%s/class0/003.jpg", w.src);
+    cr_assert(!mkfifo(pipe, 0600) && !symlink("pipe", link) && !stat(file, &st));
+    volume_served_as(v, st.st_dev);
+    const char *rows[][2] = {{pipe, "not a regular file"},     {link, "not a regular file"},
+                             {"pipe", "not a regular file"},   {w.src, "not a regular file"},
+                             {"class0", "not a regular file"}, {"/dev/zero", "not a regular file"},
+                             {file, "in this mount itself"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct err err = {0};
+        cleanup_free char *spec = xasprintf("sequence,list=%s", rows[i][0]);
+        cr_expect_eq(volume_set_sampler(v, spec, &err), -1, "%s", spec);
+        cr_expect(err.class == ERR_USAGE && strstr(err.msg, rows[i][1]), "%s: %s", spec, err.msg);
+    }
     volume_close(v);
     world_free(&w);
 }
