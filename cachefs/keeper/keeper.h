@@ -34,7 +34,8 @@
  * by itself, and an old one that was not told goes on.
  *
  * The keeper dies: the channel's end says so. The cachefs carries on with its own descriptors and
- * starts a new keeper, which watches it by pidfd; SIGSTOP of either for a minute harms nothing.
+ * starts a new keeper (five that end at once: it goes on without, and says so), which watches it by
+ * pidfd; SIGSTOP of either for a minute harms nothing.
  * Whoever else holds device, state and listener (the node plugin asks for them with the control
  * operation "descriptors", root only) can start a keeper with keeper_start() after both are gone.
  */

@@ -256,25 +256,30 @@ static void report_instead(struct keeper *k)
     close_fd(&k->fds.report);
 }
 
-/* True: there is a new one. */
-static bool renew(struct keeper *k, struct err *why)
+/* True: there is a new one. `tries` counts those since one has spoken: they may start and end at
+ * once, too. */
+static bool renew(struct keeper *k, unsigned *tries, struct err *why)
 {
     if (!wants_new(k)) {
         err_set(why, ERR_FAILED, "the keeper was killed before the mount was ready");
         return false;
     }
     report_instead(k);
-    for (int i = 0; i < TRIES; i++) {
+    while (*tries < TRIES) {
         cleanup_free char *program = NULL;
         int channel = -1;
-        if (i && asked_to_end(k, 200 * i))
+        if (*tries && asked_to_end(k, (int)(200 * *tries)))
             return false;
+        ++*tries;
         if (keeper_find(&program, why) ||
             keeper_start(program, k->conf.argv, &k->fds, /* adopt= */ true, &channel, why))
             continue;
         set_channel(k, channel);
         return true;
     }
+    if (why->class == ERR_NONE)
+        err_set(why, ERR_FAILED, "the new one ends as soon as it is started (tried %d times)",
+                TRIES);
     return false;
 }
 
@@ -333,6 +338,7 @@ static void *link_main(void *arg)
     struct keeper *k = arg;
     bool is_new = false;  /* the keeper has not spoken yet … */
     bool follows = false; /* … and was to follow the one before */
+    unsigned tries = 0;
     for (;;) {
         struct pollfd fds[] = {{.fd = k->channel, .events = POLLIN},
                                {.fd = k->wake, .events = POLLIN}};
@@ -346,6 +352,7 @@ static void *link_main(void *arg)
             else if (is_new && k->conf.renewed)
                 k->conf.renewed(k->conf.arg);
             is_new = follows = false;
+            tries = 0;
             continue;
         }
         struct err why = {0};
@@ -353,7 +360,7 @@ static void *link_main(void *arg)
         if (follows)
             continue;
         set_channel(k, -1);
-        is_new = renew(k, &why);
+        is_new = renew(k, &tries, &why);
         if (!is_new) {
             if (k->conf.lost && !asked_to_end(k, 0))
                 k->conf.lost(k->conf.arg, &why);
