@@ -295,9 +295,11 @@ static int start_serving(struct frontend *f, struct err *err)
         worker_take_over(f);
     if (workers_start(f, err) < 0)
         return -1;
-    f->mounted = true;
     volume_on_switch(f->volume, invalidate_on_switch, f);
-    return push_start(f, err);
+    if (push_start(f, err) < 0)
+        return -1;
+    f->mounted = true;
+    return 0;
 }
 
 int frontend_start(struct frontend *f, struct err *err)

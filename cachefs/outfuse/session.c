@@ -74,6 +74,15 @@ int out_init(struct call *c, struct err *err)
     return 0;
 }
 
+/* Later lives: what the first one learned. One that only refuses needs nothing of it. */
+static int negotiate_again(const struct outfuse *f, struct err *err)
+{
+    if (f->hands.state->init_len || f->conf.refuse)
+        return 0;
+    return err_set(err, ERR_FAILED,
+                   "the keeper's state holds no INIT: the mount can't be taken over (umount it)");
+}
+
 /* INIT comes first and alone: the kernel holds everything else back until it is answered. */
 static int negotiate(struct outfuse *f, struct err *err)
 {
@@ -110,8 +119,7 @@ static struct outfuse *new_outfuse(struct stage *s, const struct outfuse_conf *c
     f->stage = s;
     f->log = conf->log;
     f->dev = conf->dev;
-    f->adopted = conf->dev >= 0;
-    f->mounted = f->adopted;
+    f->adopted = conf->dev >= 0 && conf->state;
     f->seen = xcalloc(SEEN_PLACES, sizeof(*f->seen));
     crew_init(&f->crew, &out_worker_ops, f, conf->log);
     lock_init(&f->seen_lock, RANK_METRICS, "fuse seen");
@@ -142,7 +150,7 @@ int outfuse_mount(struct outfuse **ret, struct stage *s, const struct outfuse_co
 {
     struct outfuse *f = new_outfuse(s, conf);
 
-    if (hands_open(&f->hands, conf->state, err) < 0 || (!f->adopted && make_mount(f, err) < 0))
+    if (hands_open(&f->hands, conf->state, err) < 0 || (f->dev < 0 && make_mount(f, err) < 0))
         goto fail;
     struct kept_snapshots *texts = keeper_area(f->hands.state, "snapshots", SNAPSHOTS_KEPT_VERSION,
                                                sizeof(struct kept_snapshots));
@@ -166,16 +174,17 @@ int outfuse_device(const struct outfuse *f)
 
 int outfuse_start(struct outfuse *f, struct err *err)
 {
-    bool negotiated = f->adopted && f->hands.state->init_len;
-
-    if (!negotiated && negotiate(f, err) < 0)
+    if (f->adopted ? negotiate_again(f, err) : negotiate(f, err))
         return -1;
     f->mount_dev = mount_learn(f->conf.mountpoint, READ_AHEAD_KIB);
     if (f->stage && news_start(f, err) < 0)
         return -1;
-    if (negotiated)
+    if (f->adopted)
         out_workers_take_up(f);
-    return crew_start(&f->crew, CREW_WORKERS, err);
+    if (crew_start(&f->crew, CREW_WORKERS, err) < 0)
+        return -1;
+    f->mounted = true; /* not before: one that we fail to take over is another life's to end */
+    return 0;
 }
 
 void outfuse_wait(struct outfuse *f)

@@ -4,8 +4,12 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
 
+#include "device.h"
 #include "kernel.h"
+#include "mountinfo.h"
 
 #define MKDIR_NUMBER 40
 
@@ -178,5 +182,38 @@ Test(lives, a_state_of_another_kind_of_mount)
     cr_assert_str_eq(err.msg, "the state left by another life is not of a mount that can be "
                               "written");
     state->n_desks = OUTFUSE_DESKS;
+    kernel_state_free(state);
+}
+
+/* What was negotiated is not known, or the state is none: the next life may do better. */
+Test(lives, a_mount_that_is_not_taken_over_stays)
+{
+    struct keeper_state *state = kernel_state(true);
+    struct mount_row row;
+    struct err err = {0};
+    struct outfuse *f;
+    char folder[] = "/tmp/sampan-unit-outfuse.XXXXXX";
+    struct mount_conf how = {.mountpoint = folder, .source = "x", .writable = true};
+    int dev;
+
+    if (geteuid() != 0 || access("/dev/fuse", R_OK | W_OK) < 0)
+        cr_skip_test("needs root and /dev/fuse");
+    cr_assert(mkdtemp(folder) && mount_fuse(&how, &dev, &err) == 0, "%s", err.msg);
+    struct outfuse_conf conf = {
+        .mountpoint = folder, .source = "x", .dev = dup(dev), .state = state};
+    state->n_desks = 4;
+    cr_expect_eq(outfuse_mount(&f, NULL, &conf, &err), -1);
+    cr_expect_eq(mount_find(folder, &row, NULL), 0, "unmounted by one that found no state");
+    state->n_desks = OUTFUSE_DESKS;
+    conf.dev = dup(dev);
+    state->init_len = 0;
+    cr_assert_eq(outfuse_mount(&f, NULL, &conf, &err), 0, "%s", err.msg);
+    cr_expect_eq(outfuse_start(f, &err), -1);
+    cr_expect(strstr(err.msg, "holds no INIT"), "%s", err.msg);
+    outfuse_free(f);
+    cr_expect_eq(mount_find(folder, &row, NULL), 0, "unmounted by one that knew no INIT");
+    umount2(folder, MNT_DETACH);
+    rmdir(folder);
+    close(dev);
     kernel_state_free(state);
 }
