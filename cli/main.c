@@ -98,6 +98,7 @@ int main(int argc, char **argv)
 {
     struct err err = {0};
     program_keep_standard();
+    program_hear_children();
     if (argc == 2 && strcmp(argv[1], HELPER_WORD) == 0)
         return helper_main();
     if (getenv(KEEPER_ENV))

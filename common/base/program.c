@@ -20,6 +20,11 @@ void program_keep_standard(void)
             abort();
 }
 
+void program_hear_children(void)
+{
+    signal(SIGCHLD, SIG_DFL);
+}
+
 void program_keep_secrets(void)
 {
     const struct rlimit none = {0, 0};

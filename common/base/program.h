@@ -17,6 +17,9 @@
 /* No file that is opened later becomes standard input, output or error where these are closed: what
  * is printed would be written into it. Called before anything is opened. */
 void program_keep_standard(void);
+/* How a process that we start ends is ours to hear, though whoever started us ignores it (SIGCHLD):
+ * the kernel would put it away unheard, and its number could be another's when it is killed. */
+void program_hear_children(void);
 /* Memory holds keys: no core dump, and no look into it by others of the same user. */
 void program_keep_secrets(void);
 /* As many descriptors as this process may have at all. Where there are fewer than the work wants,

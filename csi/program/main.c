@@ -304,6 +304,7 @@ int main(int argc, char **argv)
     struct err err = {0};
     sigset_t signals;
     program_keep_standard();
+    program_hear_children();
     program_hold_signals(&signals);
     program_keep_secrets();
     program_raise_files(); /* three descriptors a mount are held */

@@ -16,6 +16,7 @@
 #include "clock.h"
 #include "launch.h"
 #include "mem.h"
+#include "program.h"
 
 #define LOG_MODULE "launch"
 #define SERVER_NS  (60 * NS_PER_S) /* for the other trainers to end, too */
@@ -145,7 +146,7 @@ int launch_children(const struct launch_conf *c, const struct launch_nodes *n, i
     if (setenv("PADDLE_TRAINERS_NUM", trainers, 1) ||
         (own_data && setenv("SAMPAN_OWN_DATA", "true", 1)))
         return err_sys(err, errno, "launch: environment");
-    signal(SIGCHLD, SIG_DFL); /* an inherited "ignore" would keep how they ended from us */
+    program_hear_children();
     char **server = launch_server_words(c, n->ip[id]), **trainer = launch_trainer_words(c, n, id);
     print_words(log, server);
     int code = -1;
