@@ -213,6 +213,12 @@ void push_hush(struct frontend *f);
 /* --- invalidate.c --- */
 
 void invalidate_on_switch(void *arg, struct catalog *from, struct catalog *to);
+/* Before the kernel is answered: it will know the version served now, or goes on knowing what an
+ * earlier life told it. */
+void invalidate_begin(struct frontend *f);
+/* Once switches are heard of, and workers serve: what was switched unheard, or not told to the end.
+ */
+void invalidate_untold(struct frontend *f);
 
 /* --- passthrough.c --- */
 
@@ -307,6 +313,8 @@ struct frontend {
     struct push push;
     struct passthrough *passthrough; /* --profile shards */
     struct kept *kept;
+    struct lock telling;       /* one diff after the other is told */
+    struct keeper_text *known; /* by the kernel: a version's name; under telling */
     _Atomic uint64_t last_complaint_ns;
     struct again again;
 };

@@ -2,11 +2,16 @@
  * A new version: the kernel forgets the names that changed and the listings of their folders,
  * nothing else. Runs on the thread that switched the version, never on a worker
  * (frontend-internal.h says why). Open files keep their old id, and so their old bytes.
+ *
+ * Names are remembered for a day, so of none may the kernel hear nothing: which version it knows
+ * outlives this life, and changes when all was told. A life that ended in the middle is followed by
+ * one that tells it all again.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "frontend-internal.h"
+#include "keeper.h"
 #include "mem.h"
 
 #define LOG_MODULE "fuse"
@@ -66,15 +71,66 @@ static bool invalidate_one(void *arg, char kind, const char *path, size_t len, b
     return true;
 }
 
-void invalidate_on_switch(void *arg, struct catalog *from, struct catalog *to)
+static void tell(struct frontend *f, struct catalog *from, struct catalog *to)
 {
-    struct invalidation i = {.f = arg, .from = from, .to = to};
+    struct invalidation i = {.f = f, .from = from, .to = to};
     struct err err = {0};
+    ACQUIRE(&f->telling);
 
     /* Without notifications the timeouts are a second, and that is all there is. */
-    if (i.f->mode.notify && catalog_diff(from, to, invalidate_one, &i, &err) < 0)
-        log_error(i.f->log, "names of the new version may show up late: %s", err.msg);
+    if (f->mode.notify && catalog_diff(from, to, invalidate_one, &i, &err) < 0)
+        log_error(f->log, "names of the new version may show up late: %s", err.msg);
+    /* Who is told of a switch before what an earlier life left was told does not hide that. */
+    if (strcmp(keeper_text_get(f->known), catalog_info(from)->digest) == 0)
+        keeper_text_set(f->known, catalog_info(to)->digest, NULL);
     free(i.folder);
+}
+
+void invalidate_on_switch(void *arg, struct catalog *from, struct catalog *to)
+{
+    tell(arg, from, to);
+}
+
+void invalidate_begin(struct frontend *f)
+{
+    struct catalog *now = volume_catalog(f->volume);
+
+    f->known = keeper_text(f->hand.state, "kernel knows", CATALOG_DIGEST);
+    if (!f->adopted || !*keeper_text_get(f->known))
+        keeper_text_set(f->known, catalog_info(now)->digest, NULL);
+    catalog_unref(now);
+}
+
+/* The version that the kernel knows, if it is not the one served. */
+static struct catalog *left_untold(struct frontend *f, struct catalog *now)
+{
+    char digest[CATALOG_DIGEST + 1];
+    {
+        ACQUIRE(&f->telling);
+        snprintf(digest, sizeof(digest), "%s", keeper_text_get(f->known));
+    }
+    if (!*digest || strcmp(digest, catalog_info(now)->digest) == 0)
+        return NULL;
+    struct catalog *known = volume_catalog_named(f->volume, digest, 0);
+    if (!known)
+        log_warn(f->log,
+                 "what changed since version %.12s can't be told: it is kept no more, and "
+                 "names may be remembered for a day",
+                 digest);
+    return known;
+}
+
+void invalidate_untold(struct frontend *f)
+{
+    struct catalog *now = volume_catalog(f->volume), *known;
+
+    while ((known = left_untold(f, now))) {
+        tell(f, known, now);
+        catalog_unref(known);
+        catalog_unref(now);
+        now = volume_catalog(f->volume); /* it may have been switched meanwhile */
+    }
+    catalog_unref(now);
 }
 
 void frontend_drop_pages(struct frontend *f, uint64_t id)

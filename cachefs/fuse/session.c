@@ -218,6 +218,7 @@ static struct frontend *new_frontend(struct volume *v, const struct frontend_con
     if (conf->shards_dir)
         f->conf.shards_dir = xstrdup(conf->shards_dir);
     crew_init(&f->crew, &worker_ops, f, conf->log);
+    lock_init(&f->telling, RANK_PUSH - 1, "fuse telling");
     lock_init(&f->chores_lock, RANK_METRICS, "fuse chores");
     cond_init(&f->chores_due);
     again_init(&f->again);
@@ -291,11 +292,13 @@ static int start_serving(struct frontend *f, struct err *err)
     volume_served_as(f->volume, f->mount_dev);
     if (passthrough_start(f, err) < 0 || chores_start(f, err) < 0)
         return -1;
+    invalidate_begin(f);
     if (f->adopted)
         worker_take_over(f);
     if (workers_start(f, err) < 0)
         return -1;
     volume_on_switch(f->volume, invalidate_on_switch, f);
+    invalidate_untold(f);
     if (push_start(f, err) < 0)
         return -1;
     f->mounted = true;
@@ -392,6 +395,7 @@ void frontend_free(struct frontend *f)
     pages_destroy(&f->pages);
     cond_destroy(&f->push.moved);
     lock_destroy(&f->push.lock);
+    lock_destroy(&f->telling);
     crew_destroy(&f->crew);
     cond_destroy(&f->chores_due);
     lock_destroy(&f->chores_lock);
