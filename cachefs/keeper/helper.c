@@ -162,7 +162,8 @@ void helper_init(struct helper *h, const char *program, void (*told)(void *arg, 
     lock_init(&h->lock, RANK_METRICS, "fuse helper");
 }
 
-/* Both ends at once have other numbers than those they get in the helper. */
+/* Both ends at once have other numbers than those they get in the helper. Without one of them (no
+ * descriptor is left) it could only end, and what it was asked for would be lost. */
 static int spawn(struct helper *h, int end)
 {
     char word[] = HELPER_WORD, name[] = "sampan";
@@ -173,6 +174,8 @@ static int spawn(struct helper *h, int end)
     pid_t pid;
     int e;
 
+    if (channel < 0 || device < 0)
+        return errno;
     posix_spawn_file_actions_init(&actions);
     for (int fd = 0; fd < CHANNEL_FD; fd++) /* whoever waits for ours to be closed is not to wait */
         posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);

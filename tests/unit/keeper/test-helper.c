@@ -1,0 +1,41 @@
+/* The helper's master, where no helper can be had. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "helper.h"
+
+/* All but `left` of the descriptors that this process may have. */
+static void use_up_descriptors(int left)
+{
+    const struct rlimit few = {64, 64};
+    int last = -1;
+
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (int fd; (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;)
+        last = fd;
+    for (; left > 0; left--)
+        close(last--);
+}
+
+/* The channel's two ends are the last ones: none is left to be passed on. */
+Test(helper, without_descriptors_for_it_the_caller_tells_the_kernel_itself)
+{
+    char word[] = "told", got[sizeof(word)] = "";
+    const struct iovec iov = {.iov_base = word, .iov_len = sizeof(word)};
+    struct helper h;
+    int device[2];
+
+    helper_init(&h, "/bin/true", NULL, NULL);
+    cr_assert_eq(pipe2(device, O_CLOEXEC | O_NONBLOCK), 0);
+    h.device = device[1];
+    use_up_descriptors(2);
+    cr_expect_eq(helper_notify(&h, &iov, 1), (ssize_t)sizeof(word));
+    cr_expect_eq(read(device[0], got, sizeof(got)), (ssize_t)sizeof(got), "nobody told it");
+    cr_expect_str_eq(got, word);
+    helper_stop(&h);
+    close(device[0]);
+    close(device[1]);
+}
