@@ -5,8 +5,10 @@
  * comes second puts it away.
  *
  * A reply is written from a mapping of a pack. If the disk below fails at that moment, the kernel's
- * copy stops with EFAULT (the process is not hit by SIGBUS, as it does not touch the page itself):
- * then the local copy is dropped and the bytes are asked for once more.
+ * copy stops with EFAULT (the process is not hit by SIGBUS, as it does not touch the page itself)
+ * and the READ has ended with EIO: no other reply can be given. The local copy is dropped; what the
+ * kernel read ahead it asks for again as soon as a reader wants it, and that one is served from
+ * elsewhere.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,11 +27,8 @@ struct parked {
     uint64_t ino, off;
     uint32_t size, pid;
     uint32_t slot;
-    bool again;           /* this is the second try */
     _Atomic bool settled; /* the worker has parked it, or it was answered */
 };
-
-static bool ask(struct parked *p);
 
 /* Tells the log, at most once a second: a broken store must not fill a disk with lines. */
 static void complain(struct frontend *f, uint64_t ino, const struct err *err)
@@ -90,8 +89,7 @@ static void drop_units(struct parked *p)
         cache_drop(volume_cache(p->f->volume), unit);
 }
 
-/* False: `p` waits again, in other hands. */
-static bool answer(struct parked *p, struct view *view)
+static void answer(struct parked *p, struct view *view)
 {
     struct err err = {0};
     size_t len = view->len;
@@ -100,17 +98,12 @@ static bool answer(struct parked *p, struct view *view)
     view_release(view);
     if (rc != -EFAULT) {
         count_reply(p, rc, len);
-        return true;
+        return;
     }
     counter_add(&p->f->kept->refetched, 1);
     drop_units(p);
-    if (p->again) {
-        err_set(&err, ERR_FAILED, "the cached copy can't be read, twice in a row");
-        fail(p, &err);
-        return true;
-    }
-    p->again = true;
-    return ask(p);
+    err_set(&err, ERR_FAILED, "the cached copy can't be read: it is fetched anew when asked for");
+    complain(p->f, p->ino, &err);
 }
 
 static void settle(struct parked *p)
@@ -125,8 +118,8 @@ static void came(struct volume_read *r, struct view *view, const struct err *err
 
     if (err)
         fail(p, err);
-    else if (!answer(p, view))
-        return;
+    else
+        answer(p, view);
     settle(p);
 }
 
@@ -140,8 +133,9 @@ static bool ask(struct parked *p)
     if (rc == SOURCE_PENDING)
         return false;
     if (rc == 0)
-        return answer(p, &view);
-    fail(p, &err);
+        answer(p, &view);
+    else
+        fail(p, &err);
     return true;
 }
 

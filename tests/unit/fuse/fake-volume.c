@@ -30,6 +30,8 @@ struct catalog {
     size_t n;
 };
 
+#define UNREADABLE_BYTES ((size_t)2 << 20)
+
 struct late {
     struct late *next;
     uint64_t due;
@@ -41,6 +43,7 @@ struct volume {
     struct catalog *catalog, *older;
     const unsigned char *pack;
     size_t pack_len;
+    void *unreadable; /* NULL, or what views point at until the first is dropped */
     volume_switch_fn *on_switch;
     void *on_switch_arg;
     volume_order_fn *on_order;
@@ -203,6 +206,12 @@ struct volume *fake_volume_new(const char *folder, const char *pack)
     return v;
 }
 
+void fake_volume_unreadable(struct volume *v)
+{
+    v->unreadable =
+        mmap(NULL, UNREADABLE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
 void fake_volume_free(struct volume *v)
 {
     pthread_mutex_lock(&v->lock);
@@ -339,6 +348,11 @@ int volume_read(struct volume *v, uint64_t id, uint64_t off, uint32_t len, struc
     if (off < n->e.size)
         view.len = n->e.size - off < len ? n->e.size - off : len;
     view.ptr = v->pack + n->offset + off;
+    if (v->unreadable) {
+        view.ptr = v->unreadable;
+        *ret = view;
+        return 0;
+    }
     if (crc32c(0, view.ptr, view.len) != n->crc && view.len == n->e.size)
         return err_set(err, ERR_CORRUPT, "crc");
     if (!v->delay || r->push) {
@@ -395,8 +409,12 @@ int volume_set_epoch(struct volume *v, uint64_t epoch, struct err *err)
 
 void cache_drop(struct cache *c, uint64_t unit)
 {
-    (void)c;
+    struct volume *v = (struct volume *)(void *)c;
+
     (void)unit;
+    if (v->unreadable)
+        munmap(v->unreadable, UNREADABLE_BYTES);
+    v->unreadable = NULL;
 }
 int cache_where(struct cache *c, uint64_t unit)
 {

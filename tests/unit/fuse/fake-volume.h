@@ -10,6 +10,8 @@
 
 /* Loads the tree below `folder`; the bytes go to one file `pack`. */
 struct volume *fake_volume_new(const char *folder, const char *pack);
+/* Its views are of memory that can't be read, as of a disk that fails, until one is dropped. */
+void fake_volume_unreadable(struct volume *v);
 void fake_volume_free(struct volume *v);
 /* Reads of readers answer after so long, on another thread; 0: at once. */
 void fake_volume_delay(struct volume *v, uint64_t ns);

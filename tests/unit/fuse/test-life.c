@@ -31,7 +31,7 @@ struct world {
 
 struct life {
     uint64_t delay_ns;
-    bool refuse;
+    bool refuse, unreadable;
     const char *mask;
 };
 
@@ -99,6 +99,8 @@ static void status_text(void *arg, struct bytes *out)
 static void live(const struct world *w, const struct life *how, int tell)
 {
     struct volume *v = how->refuse ? NULL : fake_volume_new(w->source, w->pack);
+    if (how->unreadable)
+        fake_volume_unreadable(v);
     struct frontend_conf conf = {.mountpoint = w->mount,
                                  .dev = w->dev,
                                  .state = w->state,
@@ -294,6 +296,19 @@ Test(life, one_that_refuses_answers_eio_at_once)
     end_life(pid);
     pid = begin_life(&w, (struct life){0}); /* and the mount is well again */
     cr_assert_eq(end_read(begin_read(&w, 'b')).outcome, 0);
+    end_life(pid);
+    end_world(&w);
+}
+
+/* Its READ ends with EIO, and the kernel, which read ahead, asks again. */
+Test(life, a_copy_that_cannot_be_read_is_dropped)
+{
+    if (!may_mount())
+        return;
+    struct world w = new_world();
+    pid_t pid = begin_life(&w, (struct life){.unreadable = true});
+
+    cr_assert_eq(end_read(begin_read(&w, 'a')).outcome, 0);
     end_life(pid);
     end_world(&w);
 }
