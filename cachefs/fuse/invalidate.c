@@ -112,11 +112,14 @@ static struct catalog *left_untold(struct frontend *f, struct catalog *now)
     if (!*digest || strcmp(digest, catalog_info(now)->digest) == 0)
         return NULL;
     struct catalog *known = volume_catalog_named(f->volume, digest, 0);
-    if (!known)
+    if (!known) {
         log_warn(f->log,
                  "what changed since version %.12s can't be told: it is kept no more, and "
                  "names may be remembered for a day",
                  digest);
+        ACQUIRE(&f->telling);
+        keeper_text_set(f->known, catalog_info(now)->digest, NULL);
+    }
     return known;
 }
 
