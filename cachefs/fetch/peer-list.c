@@ -344,7 +344,7 @@ static int parse_file(const char *path, char ***urls, size_t *n, struct err *err
     cleanup_bytes struct bytes text = {0};
     if (read_small(path, LIST_BYTES, &text, NULL, err))
         return -1;
-    unsigned line = parse_urls(text.data, '\n', urls, n, NULL);
+    unsigned line = parse_urls(text.data ? text.data : "", '\n', urls, n, NULL);
     if (!line)
         return 0;
     return err_set(err, ERR_USAGE,
