@@ -341,6 +341,8 @@ __attribute__((format(printf, 2, 0))) static void on_library_log(void *cls, cons
 static struct MHD_Daemon *start_daemon(struct server *s)
 {
     int listener = fcntl(s->listener, F_DUPFD_CLOEXEC, 3);
+    if (listener < 0)
+        return NULL; /* else it would listen on a port of its own choice */
     unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
                      MHD_USE_POLL | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, s->cert},
@@ -360,9 +362,11 @@ static struct MHD_Daemon *start_daemon(struct server *s)
         s->cert ? tls : plain, MHD_OPTION_END);
 }
 
-/* Lets what is under way end, for a while. */
+/* Lets what is under way end, for a while. NULL: nothing is. */
 static void retire(struct MHD_Daemon *daemon)
 {
+    if (!daemon)
+        return;
     for (int i = 0; i < RETIRE_TRIES; i++) {
         const union MHD_DaemonInfo *info =
             MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
@@ -374,14 +378,15 @@ static void retire(struct MHD_Daemon *daemon)
 }
 
 /* A new daemon on the same socket: no connection is refused meanwhile, they wait in its queue. A
- * pair that does not fit (half of it is renewed) is looked at again. */
+ * pair that does not fit (half of it is renewed) is looked at again; where the old pair did not get
+ * a daemon either (no memory, no descriptors), there is none until then. */
 static void renew(struct server *s)
 {
     struct err err = {0};
     struct MHD_Daemon *old = s->daemon;
     char *cert = xstrdup(s->cert), *key = xstrdup(s->key);
     if (read_certificate(s, &err) == 0) {
-        int left = MHD_quiesce_daemon(old);
+        int left = old ? MHD_quiesce_daemon(old) : -1;
         if (left >= 0)
             close(left);
         s->daemon = start_daemon(s);
