@@ -27,6 +27,7 @@
 #define LAST_SETTLE_NS (30 * NS_PER_S) /* when it is unmounted already */
 
 struct outputs {
+    struct mount *mount;
     struct store *store;
     struct fetch *fetch;
     struct stage *stage; /* NULL in a degraded life */
@@ -109,8 +110,10 @@ static void desks(unsigned *ret_n, uint64_t *ret_bytes)
 
 static struct outputs *outputs_of(struct mount *m)
 {
-    if (!m->outputs)
+    if (!m->outputs) {
         m->outputs = xcalloc(1, sizeof *m->outputs);
+        m->outputs->mount = m;
+    }
     return m->outputs;
 }
 
@@ -346,9 +349,8 @@ static uint64_t done_so_far(const struct stage *s)
 
 /* As long as something gets stored, and so long without. In steps, so that a second wish to end is
  * heard. */
-static void settle(struct mount *m, uint64_t patience_ns)
+static void settle(struct outputs *p, uint64_t patience_ns)
 {
-    struct outputs *p = m->outputs;
     uint64_t seen = done_so_far(p->stage), give_up = clock_mono_ns() + patience_ns, step;
     struct err err = {0};
     int result;
@@ -361,15 +363,16 @@ static void settle(struct mount *m, uint64_t patience_ns)
         }
     } while (result && clock_mono_ns() >= step && step < give_up && !atomic_load(&p->in_a_hurry));
     if (result)
-        log_warn(m->log.log, "%s (it stays in %s, and is stored when this is mounted again)",
+        log_warn(p->mount->log.log, "%s (it stays in %s, and is stored when this is mounted again)",
                  err.msg, p->dir);
 }
 
+/* close_outputs() may have taken `p` from the mount already, and waits for this thread. */
 static void *settle_main(void *arg)
 {
-    struct mount *m = arg;
-    settle(m, SETTLE_NS);
-    serve_end_now(m);
+    struct outputs *p = arg;
+    settle(p, SETTLE_NS);
+    serve_end_now(p->mount);
     return NULL;
 }
 
@@ -384,7 +387,7 @@ static void end_soon(struct mount *m)
         at_once = p->settling || !m->mounted || !p->stage;
         if (at_once)
             atomic_store(&p->in_a_hurry, true);
-        else if (thread_start(&p->settler, "settle", settle_main, m) == 0)
+        else if (thread_start(&p->settler, "settle", settle_main, p) == 0)
             p->settling = true;
         else
             at_once = true;
@@ -420,7 +423,7 @@ static void close_outputs(struct mount *m)
     if (!p)
         return;
     if (p->front && p->stage && !p->settling && !atomic_load(&p->in_a_hurry))
-        settle(m, LAST_SETTLE_NS);
+        settle(p, LAST_SETTLE_NS);
     {
         ACQUIRE(&m->lock);
         m->outputs = NULL;
