@@ -1,9 +1,12 @@
 /* The Node service: statistics, health, capabilities, who this node is. */
 #include <string.h>
 
+#include "clock.h"
 #include "mem.h"
 #include "node-internal.h"
 #include "service.h"
+
+#define ANSWER_NS (2 * NS_PER_S)
 
 /* --- the volume that is asked about ----------------------------------------------------------- */
 
@@ -98,6 +101,46 @@ static PB(VolumeUsage) *
     return u;
 }
 
+/* A set that is asked; on the stack of who asks. */
+struct asking {
+    struct asking *next;
+    const char *set;
+};
+
+static bool is_asked(const struct node *n, const char *set)
+{
+    for (const struct asking *a = n->asking; a; a = a->next)
+        if (strcmp(a->set, set) == 0)
+            return true;
+    return false;
+}
+
+/* Served or not, a mount may not answer, and keeps the thread that asks: one at a time, so that the
+ * others are there for all else. */
+static int ask_usage(struct node *n, const struct known *k, struct mount_usage *ret)
+{
+    struct asking mine = {.set = k->set};
+    {
+        ACQUIRE(&n->lock);
+        uint64_t until = clock_mono_ns() + ANSWER_NS;
+        for (uint64_t now; is_asked(n, k->set);) {
+            if ((now = clock_mono_ns()) >= until)
+                return -1;
+            cond_wait_for(&n->cond, &n->lock, until - now);
+        }
+        mine.next = n->asking;
+        n->asking = &mine;
+    }
+    int result = n->mounter->ops->usage(n->mounter, k->path, ret, NULL);
+    ACQUIRE(&n->lock);
+    struct asking **at = &n->asking;
+    while (*at != &mine)
+        at = &(*at)->next;
+    *at = mine.next;
+    cond_broadcast(&n->cond);
+    return result;
+}
+
 enum rpc_code node_get_stats(void *arg, struct rpc_call *call, const void *request, void *response,
                              struct err *err)
 {
@@ -105,20 +148,22 @@ enum rpc_code node_get_stats(void *arg, struct rpc_call *call, const void *reque
     const PB(NodeGetVolumeStatsRequest) *q = request;
     PB(NodeGetVolumeStatsResponse) *r = response;
     struct known k = {0};
-    struct mount_usage u;
+    struct mount_usage u = {0};
     enum rpc_code code = want_path(q->volume_path, err);
     if (!code)
         code = know(n, call, q->volume_id, q->volume_path, &k, err);
     if (code)
         return code;
     struct condition c = condition_of(n, &k);
+    /* What cannot be told is zero. */
+    if (!c.abnormal && ask_usage(n, &k, &u)) {
+        u = (struct mount_usage){0};
+        c = (struct condition){true, "NoAnswer", "the mount does not answer"};
+    }
     r->volume_condition = PB_NEW(call->arena, VolumeCondition, VOLUME_CONDITION);
     r->volume_condition->abnormal = c.abnormal;
     r->volume_condition->message = arena_text(call->arena, c.message);
     r->usage = arena_alloc(call->arena, 2 * sizeof *r->usage);
-    /* Nobody would answer: what cannot be told is zero. */
-    if (c.abnormal || n->mounter->ops->usage(n->mounter, k.path, &u, NULL))
-        u = (struct mount_usage){0};
     r->usage[0] = usage(call->arena, u.bytes_total, u.bytes_used, u.bytes_free, true);
     r->usage[1] = usage(call->arena, u.files_total, u.files_used, u.files_free, false);
     r->n_usage = 2;

@@ -52,16 +52,18 @@ struct volume {
     size_t n_cut_off; /* targets with lost mounts */
 };
 
+struct asking; /* node-info.c */
 struct node {
     struct node_conf conf;
     struct mounter *mounter;
     struct state_dir volumes_dir, sets_dir;
     char *mounts; /* folder of the sets' mount points */
     struct lock lock;
-    struct cond cond; /* a set is free again; the watch is to look */
+    struct cond cond; /* a set is free again, or answered; the watch is to look */
     struct volume *volumes;
     struct set *sets;
-    struct watch *watch; /* NULL: none */
+    struct asking *asking; /* whose mounts are asked how much they hold; guarded by the lock */
+    struct watch *watch;   /* NULL: none */
     struct {
         counter volumes, sets, mounts, revived, healed, lost, cut_off, told, untold;
     } stats;

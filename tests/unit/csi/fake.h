@@ -9,6 +9,8 @@
 #ifndef SAMPAN_TEST_CSI_FAKE_H
 #define SAMPAN_TEST_CSI_FAKE_H
 
+#include <stdatomic.h>
+
 #include "mounter.h"
 #include "node.h"
 #include "service.h"
@@ -31,6 +33,8 @@ struct fake {
     enum err_class refuse; /* what every `sampan mount` and work on a store says; 0: it works */
     bool late;             /* they take longer than they may */
     bool blind;            /* no mount can be looked at */
+    atomic_bool frozen;    /* none says how much it holds */
+    _Atomic int asked;     /* so many calls asked for that */
     uint64_t deadline_ns;  /* of the last program */
     int busy;              /* so many say "cache folder in use" first */
     int mounted, unmounted, upgraded; /* programs run so far */

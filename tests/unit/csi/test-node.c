@@ -1,5 +1,6 @@
 /* Volumes and sets over the machine in memory. */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -278,6 +279,30 @@ Test(node, statistics_tell_the_condition)
     cr_assert(!is_abnormal(&w));
     fake_lose(w.fake);
     cr_assert(is_abnormal(&w));
+    world_remove(&w);
+}
+
+static void *ask(void *world)
+{
+    struct world w = *(struct world *)world; /* its own place for errors */
+    return is_abnormal(&w) ? NULL : world;
+}
+
+Test(node, one_thread_waits_for_a_mount_that_does_not_answer, .timeout = 60)
+{
+    struct world w;
+    pthread_t first;
+    void *answer;
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    w.fake->frozen = true;
+    cr_assert(pthread_create(&first, NULL, ask, &w) == 0);
+    while (!w.fake->asked)
+        usleep(1000);
+    cr_assert(is_abnormal(&w) && is_abnormal(&w) && w.fake->asked == 1);
+    w.fake->frozen = false;
+    cr_assert(pthread_join(first, &answer) == 0 && answer == &w);
+    cr_assert(!is_abnormal(&w));
     world_remove(&w);
 }
 
