@@ -3,10 +3,12 @@
  * otherwise (remove.h). It names paths of a mount's set, or URIs. All that one of them names is
  * found before its first object goes; what a run before a restart has removed is not missed.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "control.h"
 #include "mem.h"
+#include "object.h"
 #include "removing-internal.h"
 
 static const char *const secret_names[] = {"credentials", NULL};
@@ -38,6 +40,25 @@ static int check_named(const struct json *o, struct err *err)
     return 0;
 }
 
+/* Nor does a URI name the folder that a mount is: its trash would lie beside it, where jobs may
+ * touch nothing. */
+static int check_uris(const struct server *s, const struct json *o, struct err *err)
+{
+    struct json uris = json_get(o, "uris");
+    for (size_t i = 0; i < count_of(o, "uris"); i++) {
+        struct json item = json_at(&uris, i);
+        const char *uri = "", *mount;
+        json_as_str(&item, &uri, NULL);
+        const char *folder = store_uri_folder(uri);
+        cleanup_free char *real = folder ? realpath(folder, NULL) : NULL;
+        if (real && mount_choose(s, real, &mount, NULL) == 0)
+            return err_set(err, ERR_DENIED,
+                           "options.uris[%zu]: \"%s\": is a whole mount (name what lies below it)",
+                           i, uri);
+    }
+    return 0;
+}
+
 int check_rmr(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
               struct err *err)
 {
@@ -53,7 +74,8 @@ int check_rmr(void *server, const struct json *o, struct bytes *ret, struct byte
         options_begin(server, o, json_has(o, "paths"), &w, ret, err) ||
         options_copy_paths(o, &w, err) ||
         (json_has(o, "uris") && options_copy_uris(server, o, "uris", &w, err)) ||
-        check_named(o, err) || secrets_take(o, secret_names, &w, secret, err))
+        check_named(o, err) || check_uris(server, o, err) ||
+        secrets_take(o, secret_names, &w, secret, err))
         return -1;
     if (*endpoint)
         jw_str(&w, "endpoint", endpoint);

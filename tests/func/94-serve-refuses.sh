@@ -35,6 +35,8 @@ expect_code 400 POST /v1/jobs -d '{"id":"a","type":"warmup","options":{"paths":"
 expect_code 400 POST /v1/jobs -d '{"id":"a","type":"warmup","options":{"mount":"/etc"}}'
 expect_code 400 POST /v1/jobs -d '{"id":"a","id":"b","type":"warmup"}'
 expect_code 400 POST /v1/jobs -d '{"id":"a","type":"evict"}'
+expect_code 403 POST /v1/jobs -d "{\"id\":\"a\",\"type\":\"rmr\",\"options\":{\"uris\":[\"file://$MNT/\"]}}"
+grep -q 'whole mount' "$T/answer" || fail "the error is another one: $(cat "$T/answer")"
 head -c 1100000 /dev/zero | tr '\0' x >"$T/huge"
 expect_code 413 POST /v1/jobs --data-binary "@$T/huge"
 expect_code 200 GET /v1/jobs
