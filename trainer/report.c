@@ -3,17 +3,36 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "buf.h"
 #include "clock.h"
 #include "conf.h"
+#include "file.h"
 #include "json.h"
 #include "report.h"
 
 #define LOG_MODULE "train"
 #define DRAW_NS    (100 * NS_PER_MS)
 #define BAR        24
+#define LINE_MOST  4096 /* of train.jsonl */
 #define ERASE_LINE "\r\033[K"
+
+/* Half a line, as a full disk leaves one or a machine that dies, would spoil the one after it. */
+static int cut_half_line(int fd)
+{
+    char tail[LINE_MOST];
+    struct stat st;
+    if (fstat(fd, &st))
+        return -1;
+    uint64_t from = (uint64_t)st.st_size > sizeof tail ? (uint64_t)st.st_size - sizeof tail : 0;
+    ssize_t n = file_read(fd, tail, sizeof tail, from);
+    if (n <= 0 || tail[n - 1] == '\n')
+        return n < 0 ? -1 : 0;
+    const char *end = memrchr(tail, '\n', (size_t)n);
+    return end || from == 0 ? ftruncate(fd, (off_t)from + (end ? end + 1 - tail : 0)) : 0;
+}
 
 int report_open(struct report *r, const struct report_options *o, struct err *err)
 {
@@ -23,8 +42,8 @@ int report_open(struct report *r, const struct report_options *o, struct err *er
                          .test = {.loss = NAN}};
     if (!o->jsonl)
         return 0;
-    r->jsonl = fopen(o->jsonl, "ae");
-    if (!r->jsonl)
+    r->jsonl = fopen(o->jsonl, "a+e");
+    if (!r->jsonl || cut_half_line(fileno(r->jsonl)))
         return err_sys(err, errno, "log: %s", o->jsonl);
     return 0;
 }

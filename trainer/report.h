@@ -18,7 +18,7 @@ struct report_options {
     struct log *log;   /* NULL: silence (all ranks but the first) */
     FILE *terminal;    /* NULL: no progress line, no dots */
     FILE *json;        /* NULL, or gets each period, pass and the end, an object a line */
-    const char *jsonl; /* NULL: none. Lines are appended */
+    const char *jsonl; /* NULL: none. Lines are appended to whole ones */
     bool line;         /* a progress line */
     uint64_t log_period, dot_period, passes;
 };

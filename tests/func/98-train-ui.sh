@@ -31,8 +31,8 @@ at=$(head_of X-Next)
 printf '{"pass": 1, "st' >>"$T/curves/train.jsonl" # a line that is being written
 ask "/points?from=$at"
 expect "half a line" "$(head_of X-From) $(head_of X-Next) $(wc -c <"$T/body")" "$at $at 0"
-truncate -s "$at" "$T/curves/train.jsonl"
-train 0
+train 0 # half a line that a full disk left is cut off: it would spoil the first one of this run
+! grep -q "{.*{" "$T/curves/train.jsonl" || fail "two lines in one"
 ask "/points?from=$at"
 cat "$T/body" >>"$T/all"
 cmp "$T/all" "$T/curves/train.jsonl" || fail "not the file"
