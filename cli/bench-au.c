@@ -6,6 +6,11 @@
  *
  * from the moment the first batch is there. Each accelerator is a rank of the sampler, with readers
  * that fetch its samples in order, so many batches ahead as a framework's workers do.
+ *
+ * A sleep lasts longer than it was asked to, by the more the busier the machine is. So the time of
+ * an accelerator is reckoned, not measured: it begins with a batch when that is there and the one
+ * before is done, and is done with it one step later. What a thread woke up too late is made good
+ * by the sleeps after it; it is neither computing nor waiting.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -73,10 +78,11 @@ struct accelerator {
     bool stop;
     uint64_t next, taken; /* the next sample to be read; batches computed */
     uint32_t *missing;    /* samples that are still to come, of batch i % ahead */
+    uint64_t *there_ns;   /* when the last of them came */
     uint64_t bytes, errors;
     struct err first_error;
     /* the accelerator's thread alone */
-    uint64_t computed_ns, began_ns, ended_ns, start_ns;
+    uint64_t began_ns, ended_ns, start_ns; /* ended: with the last batch so far */
 };
 
 static uint32_t batch_size(const struct accelerator *a, uint64_t batch)
@@ -129,40 +135,50 @@ static void *reader_main(void *arg)
         a->bytes += bytes;
         if (rc && a->errors++ == 0)
             a->first_error = why;
-        if (--a->missing[i / a->conf->model->batch % a->ahead] == 0)
+        uint64_t slot = i / a->conf->model->batch % a->ahead;
+        if (--a->missing[slot] == 0) {
+            a->there_ns[slot] = clock_mono_ns();
             cond_broadcast(&a->changed);
+        }
     }
     return NULL;
 }
 
-static void compute(struct accelerator *a)
+static uint64_t step_ns(const struct accelerator *a)
 {
-    uint64_t began = clock_mono_ns(), at = began + (uint64_t)(a->conf->model->step_s * 1e9);
-    struct timespec t = {.tv_sec = (time_t)(at / NS_PER_S), .tv_nsec = (long)(at % NS_PER_S)};
+    return (uint64_t)(a->conf->model->step_s * 1e9);
+}
+
+static void compute(struct accelerator *a, uint64_t there_ns)
+{
+    uint64_t begin = there_ns > a->ended_ns ? there_ns : a->ended_ns;
+    if (!a->began_ns)
+        a->began_ns = begin;
+    a->ended_ns = begin + step_ns(a);
+    struct timespec t = {.tv_sec = (time_t)(a->ended_ns / NS_PER_S),
+                         .tv_nsec = (long)(a->ended_ns % NS_PER_S)};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
         ;
-    a->ended_ns = clock_mono_ns();
-    a->computed_ns += a->ended_ns - began;
 }
 
 static void *accelerator_main(void *arg)
 {
     struct accelerator *a = arg;
     for (uint64_t batch = 0; batch < a->batches; batch++) {
+        uint64_t slot = batch % a->ahead, there_ns;
         {
             ACQUIRE(&a->lock);
-            while (!a->stop && a->missing[batch % a->ahead])
+            while (!a->stop && a->missing[slot])
                 cond_wait(&a->changed, &a->lock);
             if (a->stop)
                 break;
+            there_ns = a->there_ns[slot];
             a->taken++;
             if (batch + a->ahead < a->batches)
-                a->missing[batch % a->ahead] = batch_size(a, batch + a->ahead);
+                a->missing[slot] = batch_size(a, batch + a->ahead);
             cond_broadcast(&a->changed);
         }
-        if (batch == 0)
-            a->began_ns = clock_mono_ns();
-        compute(a);
+        compute(a, there_ns);
     }
     return NULL;
 }
@@ -189,6 +205,7 @@ static int accelerator_init(struct accelerator *a, const struct au_conf *conf, c
     }
     a->ahead = AHEAD_EACH * conf->readers;
     a->missing = xcalloc(a->ahead, sizeof *a->missing);
+    a->there_ns = xcalloc(a->ahead, sizeof *a->there_ns);
     for (uint64_t b = 0; b < a->ahead && b < a->batches; b++)
         a->missing[b] = batch_size(a, b);
     a->readers = xcalloc(conf->readers, sizeof *a->readers);
@@ -201,6 +218,7 @@ static void accelerator_release(struct accelerator *a)
         free(a->readers[i].buffer);
     free(a->readers);
     free(a->missing);
+    free(a->there_ns);
     order_free(a->order);
     cond_destroy(&a->changed);
     lock_destroy(&a->lock);
@@ -254,7 +272,7 @@ static void add_up(const struct accelerator *all, uint32_t n, struct au_run *run
         last = a->ended_ns > last ? a->ended_ns : last;
         if (!a->batches)
             continue;
-        double au = (double)a->computed_ns / (double)(a->ended_ns - a->began_ns);
+        double au = (double)(a->batches * step_ns(a)) / (double)(a->ended_ns - a->began_ns);
         double wait = (double)(a->began_ns - a->start_ns) / 1e9;
         run->au += au;
         run->au_min = au < run->au_min ? au : run->au_min;
