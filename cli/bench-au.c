@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/ioctl.h>
@@ -230,11 +231,11 @@ static int accelerator_start(struct accelerator *a, struct err *err)
     for (; a->n_readers < a->conf->readers; a->n_readers++) {
         struct au_reader *r = &a->readers[a->n_readers];
         r->a = a;
-        r->buffer = xmalloc(a->conf->buffer);
-        int error = thread_start(&r->thread, "reader", reader_main, r);
+        r->buffer = malloc(a->conf->buffer);
+        int error = r->buffer ? thread_start(&r->thread, "reader", reader_main, r) : ENOMEM;
         if (error) {
             free(r->buffer);
-            return err_sys(err, error, "start a thread");
+            return err_sys(err, error, "start one more reader of --threads, with its --buffer");
         }
     }
     int error = thread_start(&a->thread, "accelerator", accelerator_main, a);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -153,9 +154,10 @@ static int run_readers(struct epoch *e, struct err *err)
     e->began_ns = clock_mono_ns();
     for (; started < n && !error; started++) {
         struct reader *r = &readers[started];
-        *r = (struct reader){.e = e, .first = started == 0, .buffer = xmalloc(e->o->buffer)};
-        r->other = e->o->compare ? xmalloc(e->o->buffer) : NULL;
-        error = thread_start(&r->thread, "reader", reader_main, r);
+        *r = (struct reader){.e = e, .first = started == 0, .buffer = malloc(e->o->buffer)};
+        r->other = e->o->compare ? malloc(e->o->buffer) : NULL;
+        bool has_room = r->buffer && (r->other || !e->o->compare);
+        error = has_room ? thread_start(&r->thread, "reader", reader_main, r) : ENOMEM;
         if (error) {
             free(r->buffer);
             free(r->other);
@@ -169,7 +171,7 @@ static int run_readers(struct epoch *e, struct err *err)
         free(readers[i].other);
     }
     free(readers);
-    return error ? err_sys(err, error, "start a thread") : 0;
+    return error ? err_sys(err, error, "start one more reader of --threads, with its --buffer") : 0;
 }
 
 static int by_value(const void *a, const void *b)

@@ -89,6 +89,12 @@ refused 2 "unknown model" sampan bench au "$SRC" --model alexnet
 refused 2 "no mounted set" sampan bench au "$SRC" --mode clairvoyant --model cosmoflow
 refused 2 "no rank=" sampan bench au "$SRC" --sampler torch-distributed,ranks=2,rank=1
 refused 3 "nonexistent" sampan bench au "$T/nonexistent"
+little_room() { # OPTIONS… : of the address space
+    (ulimit -v 4000000 && sampan bench "$@")
+}
+for what in au epoch; do
+    refused 4 "one more reader of --threads, with its --buffer: Cannot allocate" little_room $what "$SRC" --threads 8 --buffer 1GiB
+done
 # One to compare with that is not there is said first: nothing was measured for it.
 mkdir "$T/empty"
 for other in "$T/nonexistent:No such file" "$T/au.txt:Not a directory"; do
