@@ -171,6 +171,7 @@ class _Handle:
         self.turn = threading.RLock()  # one thread at a time takes batches
         self.counting = threading.RLock()  # arrays end on any thread, in the middle of a turn too
         self.epochs = 0  # that were read to their end
+        self.interrupted = False  # Ctrl-C, where no exception may leave from: told with the next batch
         err = _Err()
         if lib.loader_open(ctypes.byref(self.pointer), ctypes.byref(options), ctypes.byref(err)):
             raise err.raised()
@@ -192,6 +193,9 @@ class _Handle:
     def take(self, epochs):
         """The next batch, or None at the epoch's end: to all who began before it, also on other threads."""
         with self.turn:
+            if self.interrupted:
+                self.interrupted = False
+                raise KeyboardInterrupt
             if self.epochs != epochs:
                 return None
             held = _Held(self)
@@ -224,7 +228,10 @@ class _Held:
 
     def __del__(self):
         if self.handle.is_here():
-            self.handle.lib.loader_release(self.handle.pointer, self.batch)
+            try:
+                self.handle.lib.loader_release(self.handle.pointer, self.batch)
+            except KeyboardInterrupt:  # it came back; what leaves from here Python ignores
+                self.handle.interrupted = True
             self.handle.count(-1)
 
     def view(self, address, shape, kind):

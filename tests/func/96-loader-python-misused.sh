@@ -137,6 +137,28 @@ refused(TypeError, "batch_size=4.0: want a whole number", opened, batch_size=4.0
 refused(ValueError, "a NUL byte", sampan.Loader, "pictures\0x")
 refused(ValueError, "a NUL byte", opened, samples="list\0x")
 
+# Ctrl-C while an array ends, out of which Python lets no exception: it comes with the next batch, and is not lost.
+class Interrupted:
+    def __init__(self, lib):
+        self.lib = lib
+
+    def __getattr__(self, name):
+        return getattr(self.lib, name)
+
+    def loader_release(self, *arguments):
+        self.lib.loader_release(*arguments)
+        signal.raise_signal(signal.SIGINT)
+
+
+loader = opened(batch_size=4)
+handle, batches = loader._handle, iter(loader)
+array = next(batches)
+handle.lib = Interrupted(handle.lib)
+del array
+handle.lib = handle.lib.lib
+refused(KeyboardInterrupt, "", next, batches)
+same("it goes on", (next(batches).step, handle.held), (1, 0))
+
 # Ctrl-C while a sample hangs: at once, again and again; no memory is lost by it, and neither closing nor the end waits.
 loader = sampan.Loader(one_hangs, samples=names, batch_size=4, size=16, threads=1)
 batches, given = iter(loader), 0
