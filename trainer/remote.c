@@ -97,14 +97,12 @@ static void deal(struct remote *r)
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
-static int died(const struct remote *r, const struct remote_server *s, const char *why,
-                struct err *err)
+static int died(const struct remote_server *s, const char *why, struct err *err)
 {
     return err_set(err, ERR_FAILED,
-                   "pserver %td of %zu (%s) has died or ended%s%s (see its log; start again: "
-                   "training goes on from the last checkpoint)",
-                   r ? s - r->servers : 0, r ? r->n_servers : 0, s->where, why ? ": " : "",
-                   why ? why : "");
+                   "pserver %s has died or ended%s%s (see its log; start again: training goes on "
+                   "from the last checkpoint)",
+                   s->where, why ? ": " : "", why ? why : "");
 }
 
 static int silent(const struct remote_server *s, struct err *err)
@@ -114,9 +112,8 @@ static int silent(const struct remote_server *s, struct err *err)
                    s->where);
 }
 
-/* All of it. ERR_FAILED: the server hung up. `r` may be NULL: nobody reads the words. */
-static int receive(const struct remote *r, struct remote_server *s, void *to, size_t len,
-                   struct err *err)
+/* All of it. ERR_FAILED: the server hung up. */
+static int receive(struct remote_server *s, void *to, size_t len, struct err *err)
 {
     char *p = to;
     while (len) {
@@ -126,7 +123,7 @@ static int receive(const struct remote *r, struct remote_server *s, void *to, si
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return silent(s, err);
         if (n <= 0)
-            return died(r, s, NULL, err);
+            return died(s, NULL, err);
         p += n;
         len -= (size_t)n;
     }
@@ -143,12 +140,12 @@ static bool ends_silently(struct remote_server *s)
     struct timeval t = {.tv_usec = CAUSE_MS * 1000};
     setsockopt(s->fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
     while (kind != PS_ERROR) {
-        if (receive(NULL, s, head, sizeof head, &why))
+        if (receive(s, head, sizeof head, &why))
             return why.class == ERR_FAILED;
         int64_t left = ps_head(head, PS_MAX, &kind);
         for (size_t n; left > 0; left -= (int64_t)n) {
             n = left < (int64_t)sizeof rest ? (size_t)left : sizeof rest;
-            if (receive(NULL, s, rest, n, &why))
+            if (receive(s, rest, n, &why))
                 return why.class == ERR_FAILED;
         }
         if (left < 0)
@@ -223,13 +220,13 @@ static int read_answer(struct remote *r, struct remote_server *s, enum ps_kind w
     unsigned char head[PS_HEAD];
     enum ps_kind kind;
     bytes_clear(&s->in);
-    if (wait_for(r, s, err) || receive(r, s, head, sizeof head, err))
+    if (wait_for(r, s, err) || receive(s, head, sizeof head, err))
         return -1;
     int64_t len = ps_head(head, PS_MAX, &kind);
     if (len < 0)
         return err_set(err, ERR_CORRUPT, "pserver %s: it is no parameter server", s->where);
     bytes_reserve(&s->in, (size_t)len);
-    if (len > 0 && receive(r, s, s->in.data, (size_t)len, err))
+    if (len > 0 && receive(s, s->in.data, (size_t)len, err))
         return -1;
     s->in.len = (size_t)len;
     if (ps_check(head, s->in.data, s->in.len))
@@ -237,7 +234,7 @@ static int read_answer(struct remote *r, struct remote_server *s, enum ps_kind w
                        s->where);
     if (kind == PS_ERROR) {
         const struct remote_server *dead = find_dead(r, s);
-        return dead ? died(r, dead, NULL, err)
+        return dead ? died(dead, NULL, err)
                     : err_set(err, ERR_FAILED, "pserver %s: %.*s", s->where, (int)s->in.len,
                               s->in.data ? s->in.data : "");
     }
@@ -267,7 +264,7 @@ int remote_send(struct remote *r, struct remote_server *s, struct err *err)
     if (remote_answer(r, s, PS_ERROR, &why) && err && why.class == ERR_FAILED)
         *err = why;
     else
-        died(r, s, strerrordesc_np(failed), err);
+        died(s, strerrordesc_np(failed), err);
     return -1;
 }
 
@@ -288,9 +285,9 @@ static int reach(struct remote *r, struct remote_server *s, uint64_t end, struct
     while ((s->fd = address_connect(host, port, why)) < 0) {
         if (clock_mono_ns() >= end)
             return err_set(err, ERR_TRANSIENT,
-                           "trainer %u does not reach pserver %td of %zu at %s: %s (is it running, "
-                           "and the port open?)",
-                           r->conf.rank, s - r->servers, r->n_servers, s->where, why);
+                           "trainer %u does not reach pserver %s: %s (is it running, and the port "
+                           "open?)",
+                           r->conf.rank, s->where, why);
         nanosleep(&pause, NULL);
     }
     setsockopt(s->fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
@@ -368,7 +365,7 @@ static int meet(struct remote *r, struct remote_server *s, uint64_t end, struct 
         if (!says_nothing(s))
             break;
         if (clock_mono_ns() >= end)
-            return died(r, s, "it hangs up on a greeting", err);
+            return died(s, "it hangs up on a greeting", err);
         close(s->fd);
         s->fd = -1;
         nanosleep(&pause, NULL);

@@ -53,8 +53,8 @@ ended "the other server" 1 "${servers[1]}"
 ended "trainer 0" 1 "${trainers[0]}"
 ended "trainer 1" 1 "${trainers[1]}"
 # Trainer 0 alone asks servers for what it saves; if that is when one dies, trainer 1 hears of no more than a save that failed.
-grep -q "^sampan-train: .*pserver . of 4 ($net.2:716[45]) has died" "$T/trainer0.log" || fail "who died is not said: $(logs)"
-grep -Eq "^sampan-train: (pserver . of 4 \($net.2:716[45]\) has died|rank 0 could not write)" "$T/trainer1.log" || fail "$(logs)"
+grep -q "^sampan-train: .*pserver $net.2:716[45] has died" "$T/trainer0.log" || fail "who died is not said: $(logs)"
+grep -Eq "^sampan-train: (pserver $net.2:716[45] has died|rank 0 could not write)" "$T/trainer1.log" || fail "$(logs)"
 
 job --num_passes 100000 --save_dir "$T/long" --keep 2
 went_on() {
