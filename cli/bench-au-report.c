@@ -8,6 +8,8 @@
 #include "bench-au-internal.h"
 #include "mem.h"
 
+#define FEW_STEPS 10
+
 struct au_run *au_report_add(struct au_report *r)
 {
     r->runs = xrealloc(r->runs, (r->n + 1) * sizeof *r->runs);
@@ -29,6 +31,15 @@ static bool met(const struct au_report *r, const struct au_run *run)
     return !run->errors && run->au_min >= r->conf->model->min_au;
 }
 
+/* What is read before the clock starts weighs the more, the fewer steps there are. */
+static bool has_few_steps(const struct au_report *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->runs[i].steps < (uint64_t)FEW_STEPS * r->conf->accelerators)
+            return true;
+    return false;
+}
+
 static void write_table(const struct au_report *r, struct bytes *out)
 {
     const struct au_model *m = r->conf->model;
@@ -47,6 +58,11 @@ static void write_table(const struct au_report *r, struct bytes *out)
                    rate((double)run->samples, run), rate((double)run->bytes, run) / 1e6,
                    run->first_s, run->dir, met(r, run) ? "" : " (missed)");
     }
+    if (has_few_steps(r))
+        bytes_addf(out,
+                   "fewer than %d steps an accelerator say little: the first batch, and what comes "
+                   "while it is waited for, is not in the AU\n",
+                   FEW_STEPS);
 }
 
 static void write_fraction(struct json_writer *w, const char *key, double value)
