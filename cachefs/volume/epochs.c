@@ -178,6 +178,12 @@ static bool read_later(const struct run *r, uint64_t id, size_t last)
     return false;
 }
 
+/* The positions that were seen are those of the order that is set now. Lock held. */
+static bool run_done_with(const struct run *r, uint64_t pos)
+{
+    return r->e->now == r->orders[0] && done_with(r->e, pos);
+}
+
 static bool needed_now(const struct run *r, uint64_t id)
 {
     const struct epoch_order *o = r->orders[0];
@@ -185,7 +191,7 @@ static bool needed_now(const struct run *r, uint64_t id)
     if (pos == UINT64_MAX)
         return false;
     ACQUIRE(&r->e->lock);
-    return epoch_order_repeats(o, id) || !done_with(r->e, pos);
+    return epoch_order_repeats(o, id) || !run_done_with(r, pos);
 }
 
 /* Drops the sample if neither the running epoch nor those to come up to the `last`-th read it any
@@ -208,7 +214,7 @@ static uint64_t drop_unless_read(struct run *r, uint64_t id, size_t last)
 static bool swept_is_done(struct run *r)
 {
     ACQUIRE(&r->e->lock);
-    return done_with(r->e, r->swept);
+    return run_done_with(r, r->swept);
 }
 
 /* What no known epoch reads again: leftovers first, then what was read longest ago. */

@@ -233,6 +233,27 @@ Test(epochs, nothing_before_the_first_read_and_nothing_after_the_last_epoch)
     world_free(&w);
 }
 
+/* The order is taken away in the middle of making room for the next epoch. */
+Test(epochs, an_order_may_end_while_room_is_made)
+{
+    struct world w;
+    struct volume *v = open_node(&w, SHARE / 2 + (5u << 20), 1ull << 40);
+    struct reached r = {v, 0};
+    for (uint64_t epoch = 0; epoch < 30; epoch++) {
+        uint64_t ids[FILES], n, before = counter_get(&v->epochs.dropped);
+        set_epoch(v, epoch);
+        n = volume_order_length(v, NULL);
+        cr_assert_eq(volume_order_ids(v, 0, n, ids, NULL), 0);
+        for (uint64_t i = 0; i < n; i++)
+            volume_seen(v, ids[i]);
+        while (counter_get(&v->epochs.dropped) == before && !is_still(&r))
+            ;
+        epochs_set_order(v, NULL, NULL);
+    }
+    volume_close(v);
+    world_free(&w);
+}
+
 static uint64_t evict_unused(struct volume *v, uint64_t hours)
 {
     struct drop_result r = {0};
