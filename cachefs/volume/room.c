@@ -70,11 +70,21 @@ struct aged {
     uint64_t dropped; /* counted one by one: reads may fill the cache meanwhile */
 };
 
+/* Is any of it here? A reader may have begun in its middle. */
+static bool is_here(struct cache *c, const struct entry *e)
+{
+    uint64_t units = e->folder ? 0 : unit_count(e->size);
+    for (uint64_t u = 0; u < units; u++)
+        if (cache_where(c, e->id + u) >= 0)
+            return true;
+    return false;
+}
+
 static bool aged_sample(void *arg, const struct entry *e)
 {
     struct aged *a = arg;
     a->last = e->id;
-    if (cache_where(a->v->cache, e->id) >= 0 && a->goes(a, e)) {
+    if (is_here(a->v->cache, e) && a->goes(a, e)) {
         a->ids[a->n] = e->id;
         a->sizes[a->n++] = e->size;
     }

@@ -281,6 +281,27 @@ Test(room, evict_by_age)
     world_free(&w);
 }
 
+/* A reader began in its middle. */
+Test(room, evict_by_age_what_is_here_without_its_beginning)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct drop_result d;
+    struct err err = {0};
+    world_new(&w);
+    put_file(&w, "big.bin", 3ull * UNIT_BYTES, 5);
+    world_conf(&w, &conf);
+    struct volume *v = world_open(&conf);
+    uint64_t id = id_of(v, "big.bin");
+    check_range(v, id, 5, UNIT_BYTES, 4096, 4096);
+    cr_assert(cache_has_all(volume_cache(v), id + 1, 1));
+    cr_assert_eq(volume_evict_older(v, 0, NULL, NULL, &d, &err), 0, "%s", err.msg);
+    cr_expect_not(cache_has_all(volume_cache(v), id + 1, 1));
+    cr_expect_eq(d.samples, 1);
+    volume_close(v);
+    world_free(&w);
+}
+
 #define MIB (1u << 20)
 
 /* Bytes that do not become fewer. */
