@@ -500,6 +500,15 @@ static int run_rounds(struct warm *w, struct err *err)
     return ends(w) ? err_set(err, ERR_CANCELLED, "the warmup was cancelled") : 0;
 }
 
+/* Another version is served since: the cache was told of it before the last pins. */
+static void drop_old_pins(struct warm *w)
+{
+    struct catalog *now = volume_catalog(w->v);
+    if (!same_version(now, w->catalog))
+        left_now(w->v);
+    catalog_unref(now);
+}
+
 static bool is_packed(const struct warm *w)
 {
     struct unit_info unit;
@@ -557,7 +566,9 @@ static int warm_up(struct warm *w, struct err *err)
         return 0;
     }
     w->packed = is_packed(w);
-    return run_rounds(w, err);
+    int rc = run_rounds(w, err);
+    drop_old_pins(w);
+    return rc;
 }
 
 /* Why it is not all there, as the status tells it: written into err's text if the work itself went

@@ -4,6 +4,7 @@
 
 #include "mem.h"
 #include "support.h"
+#include "volume-internal.h"
 
 #define FILES 200
 
@@ -232,6 +233,59 @@ Test(warmup, stops_when_told_and_goes_on_later)
     cr_assert_gt(r.already, 0);
     cr_assert_eq(r.already + r.fetched, FILES + 1);
     check_warmup_state(v, "done");
+    volume_close(v);
+    world_free(&w);
+}
+
+static bool cache_was_told(void *arg)
+{
+    struct volume *v = arg;
+    ACQUIRE(&v->lock);
+    return !v->left_wanted;
+}
+
+struct replacement {
+    struct world *w;
+    struct volume *v;
+    bool done;
+};
+
+/* The first sample is replaced when it was fetched, and the cache has heard of it. */
+static enum warmup_wish replace_first(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
+{
+    struct replacement *r = arg;
+    struct err err = {0};
+    (void)total, (void)bytes;
+    if (done == 0 || r->done)
+        return WARMUP_GO_ON;
+    put_file(r->w, "class0/000.jpg", 1000, 99);
+    cr_assert_eq(volume_rescan(r->v, NULL, &err), 0, "%s", err.msg);
+    wait_until(cache_was_told, r->v, "the cache is told of the version");
+    left_now(r->v);
+    r->done = true;
+    return WARMUP_GO_ON;
+}
+
+Test(warmup, what_was_superseded_meanwhile_is_not_pinned)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct warmup_result result;
+    struct cache_stat stat;
+    struct err err = {0};
+    world_new(&w);
+    put_set(&w);
+    world_conf(&w, &conf);
+    conf.fetch.connections = 1;
+    conf.layers = "delay=read:20";
+    struct volume *v = world_open(&conf);
+    struct replacement r = {.w = &w, .v = v};
+    cr_assert_eq(volume_warmup(v, &(struct warmup_conf){0}, replace_first, NULL, &r, &result, &err),
+                 0, "%s", err.msg);
+    cr_assert(r.done);
+    cr_assert_eq(result.fetched, FILES + 1);
+    cache_stat(volume_cache(v), &stat);
+    cr_expect_eq(stat.pinned_samples, FILES);
     volume_close(v);
     world_free(&w);
 }
