@@ -22,7 +22,7 @@
 #define WINDOW_LEAST  16
 #define NEAR_BYTES    (64ull << 20) /* read from packs ahead of the pusher */
 #define SIBLINGS_MOST 256
-#define CHUNK         16 /* positions taken at a time */
+#define CHUNK         16 /* positions taken at a time, at most */
 #define DISK_CHUNK    64
 #define FULL_WAIT_NS  (2 * NS_PER_MS)  /* the pool is full: look again */
 #define LIMIT_WAIT_NS (10 * NS_PER_MS) /* a queue below is full: try again */
@@ -67,11 +67,11 @@ static uint64_t near_window(const struct volume *v, const struct catalog_info *i
     return clamp(NEAR_BYTES / mean_bytes(info), WINDOW_LEAST, ahead_window(v, info));
 }
 
-/* Positions whose packs are read ahead at a time: half a window at most, so that the other half is
- * there while they are read. */
-static uint64_t disk_chunk(uint64_t near)
+/* Positions taken at a time: half a window at most, so that the other half is there while they
+ * come. */
+static uint64_t chunk_of(uint64_t window, uint64_t most)
 {
-    return clamp(near / 2, 1, DISK_CHUNK);
+    return clamp(window / 2, 1, most);
 }
 
 static unsigned siblings_depth(const struct volume *v)
@@ -179,7 +179,7 @@ static uint64_t move_windows(struct volume *v, uint64_t id, uint64_t *ret_gen)
     uint64_t limit = pos + 1 + window < o->length ? pos + 1 + window : o->length;
     if (limit > a->limit || began_again)
         a->limit = limit;
-    if (a->limit >= a->next + CHUNK || (limit == o->length && a->next < limit))
+    if (a->limit >= a->next + a->chunk || (limit == o->length && a->next < limit))
         cond_signal(&a->wake);
     move_disk_window(v, a, pos);
     *ret_gen = o->gen;
@@ -214,7 +214,8 @@ void ahead_set_order(struct volume *v, struct epoch_order *o)
             a->limit = clamp(ahead_window(v, info), 0, o->length);
             a->disk_limit =
                 a->unseen < AHEAD_UNSEEN ? clamp(near_window(v, info), 0, o->length) : 0;
-            a->disk_chunk = disk_chunk(near_window(v, info));
+            a->chunk = chunk_of(ahead_window(v, info), CHUNK);
+            a->disk_chunk = chunk_of(near_window(v, info), DISK_CHUNK);
         }
         cond_signal(&a->wake);
     }
@@ -427,7 +428,7 @@ static void skip_if_wasted(struct ahead *a)
     if (a->wasted < WASTED_RUN || a->next >= a->limit)
         return;
     a->next = a->limit;
-    a->wasted = WASTED_RUN - CHUNK;
+    a->wasted = WASTED_RUN - (unsigned)a->chunk;
 }
 
 static bool take_work(struct ahead *a, struct work *w)
@@ -443,7 +444,7 @@ static bool take_work(struct ahead *a, struct work *w)
         return false;
     skip_if_wasted(a);
     w->n_disk = take_window(&a->disk_next, a->disk_limit, a->disk_chunk, &w->disk_first);
-    w->n_fetch = take_window(&a->next, a->limit, CHUNK, &w->fetch_first);
+    w->n_fetch = take_window(&a->next, a->limit, a->chunk, &w->fetch_first);
     if (!w->n_disk && !w->n_fetch)
         return false;
     if (w->n_fetch)

@@ -268,7 +268,7 @@ struct ahead {
     struct epoch_order *order;      /* whose window is fetched; NULL: none */
     uint64_t next, limit;           /* positions: fetched up to; wanted up to */
     uint64_t disk_next, disk_limit; /* the same for the nearer window of readahead from packs */
-    uint64_t disk_chunk;            /* positions of it taken at a time */
+    uint64_t chunk, disk_chunk;     /* positions of each taken at a time */
     uint64_t rank_pos[AHEAD_RANKS]; /* where each rank was seen last */
     bool seen;                      /* a reader of the order was */
     unsigned unseen;                /* orders before it, in a row, whose readers never were */

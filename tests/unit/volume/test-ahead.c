@@ -286,6 +286,35 @@ Test(ahead, the_window_of_the_order_is_fetched_and_moves)
     world_free(&w);
 }
 
+/* Samples so large that few of them are a whole window of packs to be read ahead. */
+Test(ahead, a_small_window_of_large_samples_moves_with_its_reader)
+{
+    enum { LARGE = 12, WINDOW = 4 };
+    struct world w;
+    struct volume_conf conf;
+    struct local l = {0};
+    uint64_t ids[LARGE];
+    world_new(&w);
+    for (unsigned i = 0; i < LARGE; i++) {
+        cleanup_free char *path = xasprintf("%02u.bin", i);
+        put_file(&w, path, UNIT_BYTES + 65536, i);
+    }
+    world_conf(&w, &conf);
+    conf.sampler = "sequence";
+    conf.prefetch = WINDOW;
+    struct volume *v = l.v = world_open(&conf);
+    volume_order_ids(v, 0, LARGE, ids, NULL);
+    for (unsigned i = 0; i + WINDOW < LARGE; i++) {
+        cr_assert_eq(volume_seen(v, ids[i]), i);
+        l.n = WINDOW / 2 + 1;
+        memcpy(l.ids, ids + i, l.n * sizeof *ids);
+        l.ids[0] = l.ids[1]; /* its reader's own */
+        wait_until(are_local, &l, "what comes next is local");
+    }
+    volume_close(v);
+    world_free(&w);
+}
+
 /* What is still to be fetched has been taken in hand. */
 static bool window_is_taken(void *arg)
 {
