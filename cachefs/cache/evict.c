@@ -207,6 +207,9 @@ static void ask_goal(struct tier *t, uint64_t goal, enum mercy mercy)
     ACQUIRE(&t->lock);
     if (mercy == SPARE_ALL && t->goal_asked != t->goal_done)
         return; /* a stricter one is under way, or another gentle one */
+    /* Who asked for another goal waits for that one. */
+    while (t->goal_asked != t->goal_done)
+        cond_wait(&t->ended, &t->lock);
     t->goal = goal;
     t->goal_mercy = mercy;
     t->goal_asked++;

@@ -356,6 +356,35 @@ Test(evict, readers_go_on_while_all_is_evicted_again_and_again)
     rig_end(&r);
 }
 
+static void *evict_half(void *arg)
+{
+    struct churner *me = arg;
+    while (!atomic_load(me->stop))
+        cr_assert_eq(cache_evict_to(me->r->cache, 12u << 20, NULL), 0);
+    return NULL;
+}
+
+Test(evict, all_is_cleared_whoever_wants_less_meanwhile)
+{
+    struct rig r;
+    atomic_bool stop = false;
+    struct churner me = {&r, &stop, 0};
+    pthread_t threads[4];
+    rig_begin(&r, 100000, 64u << 20, false);
+    rig_open(&r);
+    for (int i = 0; i < 4; i++)
+        thread_start(&threads[i], "evictor", evict_half, &me);
+    for (int i = 0; i < 40; i++) {
+        rig_fill(&r, 1, 200);
+        cr_assert_eq(cache_clear(r.cache, NULL), 0);
+        cr_expect_eq(packs_bytes(r.cache->tiers[0]), 0);
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    rig_end(&r);
+}
+
 /* Reads the unit until the cache keeps it (or `left` is told to be over), at other times: upkeep
  * makes room now and then. */
 static bool is_kept_at_last(struct rig *r, uint64_t unit, bool until_none_left)
