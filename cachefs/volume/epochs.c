@@ -253,6 +253,13 @@ static uint64_t tier_limits(const struct volume *v)
     return sum;
 }
 
+/* Never, if it is larger than all tiers: there is no room for it, whatever goes. */
+static bool may_fit(const struct volume *v, uint64_t bytes)
+{
+    uint64_t limits = tier_limits(v);
+    return bytes <= limits - limits / SHARE_SLACK;
+}
+
 /* Readers have gone on since: what was needed then may have been done with. */
 static void look_again(struct run *r)
 {
@@ -422,7 +429,8 @@ static bool advance(struct run *r, const char **why, uint64_t *ret_wait)
     bool local = cache_where(r->v->cache, id) >= 0;
     bool theirs = r->k == 0 || epoch_order_position(r->orders[0], id) != UINT64_MAX;
     if ((r->k == 0 && already_seen(r)) || (local && theirs && o->single_units) ||
-        catalog_get(o->catalog, id, &entry, NULL)) {
+        catalog_get(o->catalog, id, &entry, NULL) ||
+        !may_fit(r->v, plan_stored_bytes(entry.size, 1.0))) {
         r->pos++;
         return true;
     }

@@ -1,6 +1,7 @@
 /* Epochs ahead: what is fetched while an epoch is read, and what leaves for it. */
 #include <criterion/criterion.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "json.h"
@@ -29,11 +30,9 @@ static void put_set(const struct world *w)
     }
 }
 
-static struct volume *open_node(struct world *w, uint64_t limit, uint64_t ahead)
+static struct volume *open_node_of(struct world *w, uint64_t limit, uint64_t ahead)
 {
     struct volume_conf conf;
-    world_new(w);
-    put_set(w);
     world_conf(w, &conf);
     conf.partition = "0/3";
     conf.sampler = SAMPLER;
@@ -43,6 +42,13 @@ static struct volume *open_node(struct world *w, uint64_t limit, uint64_t ahead)
     conf.build_layers = layers_build;
     conf.tiers[0].limit = limit;
     return world_open(&conf);
+}
+
+static struct volume *open_node(struct world *w, uint64_t limit, uint64_t ahead)
+{
+    world_new(w);
+    put_set(w);
+    return open_node_of(w, limit, ahead);
 }
 
 static uint64_t store_reads(void)
@@ -229,6 +235,27 @@ Test(epochs, nothing_before_the_first_read_and_nothing_after_the_last_epoch)
     cleanup_free char *after = state_of(v);
     cr_expect_str_eq(after, "done");
     cr_expect_eq(store_reads(), fetched);
+    volume_close(v);
+    world_free(&w);
+}
+
+/* It is fetched when it is read, and keeps nothing else from coming. */
+Test(epochs, a_sample_larger_than_the_cache_is_passed)
+{
+    struct world w;
+    uint64_t limit = SHARE * 5;
+    world_new(&w);
+    put_set(&w);
+    for (unsigned i = 0; i < 6; i++) {
+        cleanup_free char *path = xasprintf("class0/large%u.jpg", i);
+        cleanup_free char *full = xasprintf("%s/%s", w.src, path);
+        put_text(&w, path, "");
+        cr_assert_eq(truncate(full, (off_t)limit), 0);
+    }
+    struct volume *v = open_node_of(&w, limit, 1ull << 40);
+    read_epoch(v);
+    struct reached r = {v, EPOCHS_AHEAD};
+    wait_until(has_reached, &r, "the last of the epochs to come");
     volume_close(v);
     world_free(&w);
 }
