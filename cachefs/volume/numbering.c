@@ -89,17 +89,31 @@ int numbering_check(struct volume *v, struct catalog *c, bool *ret, struct err *
     return 0;
 }
 
+static int check_served(struct volume *v, bool *ret, struct err *err)
+{
+    struct catalog *c = volume_catalog(v);
+    int rc = numbering_check(v, c, ret, err);
+    catalog_unref(c);
+    return rc;
+}
+
 int number_anew(struct volume *v, struct err *err)
 {
     bool right;
-    struct catalog *c = volume_catalog(v);
-    int rc = numbering_check(v, c, &right, err);
-    catalog_unref(c);
+    int rc = check_served(v, &right, err);
     if (rc || right)
         return rc;
     if (version_is_pinned(v))
         return err_set(err, ERR_USAGE,
                        "a version is pinned, which is numbered otherwise than by the list= given "
                        "(set version= first)");
-    return volume_rescan(v, NULL, err);
+    if (volume_rescan(v, NULL, err))
+        return -1;
+    if (!follow_is_on(v)) /* else what was found is served only if they serve it */
+        return 0;
+    rc = check_served(v, &right, err);
+    return rc || right ? rc
+                       : err_set(err, ERR_USAGE,
+                                 "the servers of the set serve a version that is numbered "
+                                 "otherwise than by the list= given (set the sampler there first)");
 }

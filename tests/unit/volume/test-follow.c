@@ -99,6 +99,27 @@ Test(follow, what_it_finds_itself_is_kept_and_not_served)
     end(&f);
 }
 
+/* What its numbers belong to would not be served, and an order be one of other samples. */
+Test(follow, a_list_that_numbers_no_served_version_gives_no_order)
+{
+    struct followed f;
+    struct err err = {0};
+    begin(&f);
+    put_text(&f.w, "../list.txt", "a/2.jpg\na/1.jpg\n");
+    cleanup_free char *by_list = xasprintf("sequence,list=%s/list.txt", f.w.root);
+    goes(&f, &f.second, false);
+    cr_expect_eq(volume_set_sampler(f.v, by_list, &err), -1);
+    cr_expect(err.class == ERR_USAGE && strstr(err.msg, "numbered otherwise"), "%s", err.msg);
+    cr_expect_eq(volume_order_length(f.v, NULL), 0);
+    cr_expect_eq(volume_set_sampler(f.v, "sequence", &err), 0, "%s", err.msg);
+    cr_assert_eq(volume_set_peers(f.v, "", &err), 0, "%s", err.msg);
+    cr_expect_eq(volume_set_sampler(f.v, by_list, &err), 0, "%s", err.msg);
+    uint64_t ids[2];
+    cr_assert_eq(volume_order_ids(f.v, 0, 2, ids, &err), 0, "%s", err.msg);
+    cr_expect_eq(ids[0], id_of(f.v, "a/2.jpg"));
+    end(&f);
+}
+
 static bool says_why(void *arg)
 {
     return !status_has(((struct followed *)arg)->v, "\"follows_why\":\"\"");
