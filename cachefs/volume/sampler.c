@@ -265,6 +265,15 @@ void volume_served_as(struct volume *v, dev_t dev)
     atomic_store(&v->sources.served_as, dev);
 }
 
+/* The sampler before stays: the version that is served may be numbered by the other one's list. */
+static void number_back(struct volume *v)
+{
+    struct err err = {0};
+    if (number_anew(v, &err) && err.class != ERR_CANCELLED)
+        log_warn(v->conf.log, "the samples are not numbered as the sampler wants them: %s",
+                 err.msg);
+}
+
 int volume_set_sampler(struct volume *v, const char *text, struct err *err)
 {
     struct order_spec spec = {0};
@@ -287,10 +296,13 @@ int volume_set_sampler(struct volume *v, const char *text, struct err *err)
     }
     if (!number_anew(v, err) && !sampler_apply(v, err))
         return 0;
-    ACQUIRE(&v->lock);
-    v->spec = old_spec;
-    v->has_spec = had_spec;
-    v->last_epoch = old_last;
+    {
+        ACQUIRE(&v->lock);
+        v->spec = old_spec;
+        v->has_spec = had_spec;
+        v->last_epoch = old_last;
+    }
+    number_back(v);
     return -1;
 }
 

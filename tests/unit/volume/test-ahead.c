@@ -177,6 +177,28 @@ Test(order, bad_specs_change_nothing)
     world_free(&w);
 }
 
+Test(order, a_sampler_that_fails_leaves_no_numbers)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct err err = {0};
+    unsigned want[FILES];
+    world_new(&w);
+    put_set(&w);
+    put_text(&w, "lists/train.txt", "class2/040.jpg\nclass0/003.jpg\n");
+    world_conf(&w, &conf);
+    conf.sampler = "sequence";
+    struct volume *v = world_open(&conf);
+    cr_assert_eq(volume_set_sampler(v, "paddle-distributed,ranks=1000,list=lists/train.txt", &err),
+                 -1);
+    cr_assert_eq(volume_set_epoch(v, 1, &err), 0, "%s", err.msg);
+    for (unsigned i = 0; i < FILES; i++)
+        want[i] = i;
+    check_order(v, want, FILES);
+    volume_close(v);
+    world_free(&w);
+}
+
 /* None of them is waited for. */
 Test(order, a_list_is_a_regular_file_and_of_another_mount)
 {
