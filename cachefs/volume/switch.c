@@ -93,13 +93,13 @@ void version_tell_cache(struct volume *v, struct catalog *c)
     cache_set_size(v->cache, info->samples, info->bytes);
 }
 
-void version_switch(struct volume *v, struct catalog *c)
+bool version_switch(struct volume *v, struct catalog *c)
 {
     struct catalog *from = volume_catalog(v), *dropped;
     if (same_version(from, c)) {
         catalog_unref(from);
         catalog_unref(c);
-        return;
+        return false;
     }
     volume_switch_fn *fns[sizeof v->listeners / sizeof v->listeners[0]];
     void *args[sizeof v->listeners / sizeof v->listeners[0]];
@@ -131,6 +131,7 @@ void version_switch(struct volume *v, struct catalog *c)
         catalog_unref(dropped);
     catalog_unref(from);
     catalog_unref(to);
+    return true;
 }
 
 bool version_is_pinned(struct volume *v)
@@ -334,9 +335,10 @@ int version_take_newer(struct volume *v, struct err *err)
         return -1;
     bool stays = version_stays(v);
     int rc = stays ? 0 : version_newest(v, folder.data, &c, &e);
-    if (!rc && !stays)
-        version_switch(v, c);
+    bool other = !rc && !stays && version_switch(v, c);
     scan_end(v);
+    if (other) /* who scanned need not have known the sampler's list */
+        return number_anew(v, err);
     if (!rc || e.class == ERR_NOT_FOUND)
         return 0;
     if (err)

@@ -501,8 +501,8 @@ void version_keep_served(struct volume *v);
 /* How large the set is that it caches. */
 void version_tell_cache(struct volume *v, struct catalog *c);
 bool same_version(struct catalog *a, struct catalog *b);
-/* Serves `c` (takes the reference) and tells the listeners. */
-void version_switch(struct volume *v, struct catalog *c);
+/* Serves `c` (takes the reference) and tells the listeners. False: it is served already. */
+bool version_switch(struct volume *v, struct catalog *c);
 int version_take_newer(struct volume *v, struct err *err);
 /* The one that would be served if none were pinned. */
 int version_newest(struct volume *v, const char *folder, struct catalog **ret, struct err *err);

@@ -199,6 +199,30 @@ Test(order, a_sampler_that_fails_leaves_no_numbers)
     world_free(&w);
 }
 
+Test(order, a_version_from_elsewhere_is_numbered_by_the_list)
+{
+    static const unsigned want[] = {40, 3, 17};
+    struct world w;
+    struct volume_conf conf;
+    struct scan_result r;
+    struct err err = {0};
+    world_new(&w);
+    put_set(&w);
+    put_text(&w, "lists/train.txt", "class2/040.jpg\nclass0/003.jpg\nclass1/017.jpg\n");
+    world_conf(&w, &conf);
+    conf.sampler = "sequence,list=lists/train.txt";
+    struct volume *v = world_open(&conf);
+    put_file(&w, "class9/new.jpg", 5, 5);
+    conf.sampler = NULL;
+    cr_assert_eq(volume_scan(&conf, NULL, NULL, NULL, &r, &err), 0, "%s", err.msg);
+    free(r.file);
+    cr_assert_eq(volume_set_epoch(v, 1, &err), 0, "%s", err.msg);
+    cr_expect_eq(status_int(v, "set.samples"), FILES + 2);
+    check_order(v, want, 3);
+    volume_close(v);
+    world_free(&w);
+}
+
 /* None of them is waited for. */
 Test(order, a_list_is_a_regular_file_and_of_another_mount)
 {
