@@ -198,6 +198,8 @@ int version_go_to(struct volume *v, const char *digest, bool pinned, struct err 
         catalog_prune(folder.data, VERSIONS_KEPT, NULL); /* a leftover is no reason to fail */
         scan_end(v);
     }
+    if (!rc && !*digest) /* whoever made the newest need not have known the sampler's list */
+        rc = number_anew(v, err);
     gate_leave(&v->gate);
     return rc;
 }

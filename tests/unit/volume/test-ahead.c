@@ -219,6 +219,16 @@ Test(order, a_version_from_elsewhere_is_numbered_by_the_list)
     cr_assert_eq(volume_set_epoch(v, 1, &err), 0, "%s", err.msg);
     cr_expect_eq(status_int(v, "set.samples"), FILES + 2);
     check_order(v, want, 3);
+
+    struct digest pinned = served(v);
+    cr_assert_eq(volume_set_version(v, pinned.text, &err), 0, "%s", err.msg);
+    put_file(&w, "class9/newer.jpg", 6, 6);
+    cr_assert_eq(volume_scan(&conf, NULL, NULL, NULL, &r, &err), 0, "%s", err.msg);
+    free(r.file);
+    cr_assert_eq(volume_set_version(v, "", &err), 0, "%s", err.msg);
+    cr_assert_eq(volume_set_epoch(v, 2, &err), 0, "%s", err.msg);
+    cr_expect_eq(status_int(v, "set.samples"), FILES + 3);
+    check_order(v, want, 3);
     volume_close(v);
     world_free(&w);
 }
