@@ -147,6 +147,9 @@ void peer_batch_body(struct bytes *out, const char *version, uint64_t ids,
 /* Lock held. Those all of whose asks were given up; fetch_give_up() follows. One goes on while it
  * carries anything that is wanted. */
 void requests_give_up(struct peer_layer *l);
+/* Lock held. What was sent as prefetch is a reader's from now on: as late as theirs, and as urgent
+ * at the store should the machine fail. False: it is in no request. */
+bool requests_raise(struct peer_layer *l, const struct buf *into, enum prio prio);
 /* Late readers: sent to the store as well. Returns when to look again. */
 uint64_t requests_hedge(struct peer_layer *l, uint64_t now);
 

@@ -390,6 +390,22 @@ void requests_give_up(struct peer_layer *l)
             atomic_store(&q->given_up, true);
 }
 
+bool requests_raise(struct peer_layer *l, const struct buf *into, enum prio prio)
+{
+    for (struct peer_request *q = l->requests; q; q = q->next) {
+        for (uint32_t i = 0; i < q->n; i++) {
+            struct ask *a = q->asks[i];
+            if (!a || a->piece.into != into || a->piece.prio <= prio)
+                continue;
+            a->piece.prio = prio;
+            q->has_reader = q->has_reader || prio == PRIO_READER;
+            watch_poke(l);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* --- late readers ----------------------------------------------------------------------------- */
 
 /* After how long a reader's ask is late: UINT64_MAX: never. Lock held. */

@@ -338,9 +338,11 @@ static void layer_raise(struct source *s, const struct piece *piece)
 {
     struct peer_layer *l = (struct peer_layer *)(void *)s;
     struct peer *found = NULL;
+    bool sent;
     {
         ACQUIRE(&l->lock);
-        for (size_t i = 0; i < l->n_peers && !found; i++)
+        sent = requests_raise(l, piece->into, piece->prio);
+        for (size_t i = 0; i < l->n_peers && !found && !sent; i++)
             if (l->peers[i] && raise_queued(l->peers[i], piece->into, piece->prio))
                 found = l->peers[i];
         if (found)
@@ -349,7 +351,7 @@ static void layer_raise(struct source *s, const struct piece *piece)
     if (found) {
         requests_start(found);
         peer_unref(found);
-    } else if (s->inner->ops->raise) {
+    } else if (!sent && s->inner->ops->raise) {
         s->inner->ops->raise(s->inner, piece);
     }
 }

@@ -95,7 +95,7 @@ static void answer_batch(int sock, const char *body, int mode)
     peer_stream_head((unsigned char *)out.data, n);
     atomic_fetch_add(&machine.requests, n > 0);
     atomic_fetch_add(&machine.samples, (int)n);
-    while (n && mode == GOOD && atomic_load(&machine.held) && !atomic_load(&machine.stop))
+    while (n && atomic_load(&machine.held) && !atomic_load(&machine.stop))
         poll(NULL, 0, 1);
     if (n && mode == CUT) { /* a whole answer over HTTP, but not of frames */
         out.len -= 5;
@@ -170,7 +170,7 @@ static void machine_stop(void)
 
 /* --- the store -------------------------------------------------------------------------------- */
 
-static _Atomic int store_reads, store_fails;
+static _Atomic int store_reads, store_fails, store_prio; /* the last one's */
 
 static void no_release(struct view *v)
 {
@@ -182,6 +182,7 @@ static int store_read(struct source *s, const struct piece *p, struct view *ret,
 {
     (void)s, (void)wait;
     atomic_fetch_add(&store_reads, 1);
+    atomic_store(&store_prio, (int)p->prio);
     if (atomic_load(&store_fails))
         return err_set(err, ERR_TRANSIENT, "the store is gone");
     fill(p->unit, p->into->data);
@@ -388,6 +389,24 @@ Test(peer, a_prefetch_that_a_reader_wants_goes_first)
     atomic_store(&machine.held, 0);
     for (int i = 0; i < 8; i++)
         cr_expect_eq(call_end(&calls[i], ids[i]), FROM_PEER);
+    finish();
+}
+
+Test(peer, a_prefetch_that_a_reader_wants_is_one_at_the_store_too)
+{
+    struct call c;
+    begin(GOOD);
+    wait_for(SECOND_IS("ok"));
+    atomic_store(&machine.mode, CUT);
+    atomic_store(&machine.held, 1);
+    call_start(&c, ids[0], PRIO_WARMUP);
+    while (atomic_load(&machine.requests) < 1)
+        poll(NULL, 0, 1);
+    const struct piece p = {.catalog = catalog, .unit = ids[0], .into = c.into};
+    layer->ops->raise(layer, &p);
+    atomic_store(&machine.held, 0);
+    call_end(&c, ids[0]);
+    cr_expect_eq(atomic_load(&store_prio), PRIO_READER);
     finish();
 }
 
