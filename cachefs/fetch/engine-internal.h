@@ -256,7 +256,8 @@ void local_stop(struct fetch *f); /* f->stopping is set */
 void local_free(struct fetch *f);
 /* Work came; f->lock held. -1: there is no thread to do it and none can be had. */
 int local_work(struct fetch *f, struct err *err);
-void local_poke(struct fetch *f); /* room came, or a limit changed; f->lock held */
+void local_poke(struct fetch *f);         /* room came, or a limit changed; f->lock held */
+void local_rate_changed(struct fetch *f); /* f->lock held */
 
 static inline enum prio job_prio(const struct job *j)
 {

@@ -519,7 +519,7 @@ void fetch_set_bandwidth(struct fetch *f, uint64_t bytes_per_s)
     ACQUIRE(&f->lock);
     rate_set(&f->rate, bytes_per_s, clock_mono_ns());
     f->bandwidth = bytes_per_s;
-    local_poke(f);
+    local_rate_changed(f);
     engine_wake(f);
 }
 

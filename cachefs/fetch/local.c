@@ -21,8 +21,8 @@ struct local_pool {
     pthread_t threads[LOCAL_THREADS];
     unsigned n, waiting;        /* waiting: for work; f->lock */
     struct cond work;           /* a job waits, room came, or it is time to end */
-    struct cond tick;           /* it is time to end, all or what was given up; not signalled while
-                                   only time passes */
+    struct cond tick;           /* it is time to end, all or what was given up, or the rate limit is
+                                   another; not signalled while only time passes */
     struct retry_budget budget; /* f->lock */
 };
 
@@ -49,6 +49,11 @@ void local_poke(struct fetch *f)
         cond_broadcast(&f->local_pool->work);
 }
 
+void local_rate_changed(struct fetch *f)
+{
+    cond_broadcast(&f->local_pool->tick);
+}
+
 /* f->lock held. */
 static bool is_wanted(const struct fetch *f, const struct job *j)
 {
@@ -67,20 +72,16 @@ static bool pause_for(struct fetch *f, const struct job *j, uint64_t ns)
 
 static bool charge(struct fetch *f, const struct job *j, size_t len)
 {
-    for (;;) {
-        uint64_t wait;
-        {
-            ACQUIRE(&f->lock);
-            uint64_t now = clock_mono_ns();
-            wait = rate_wait_ns(&f->rate, now);
-            if (!wait) {
-                rate_take(&f->rate, len, now);
-                return true;
-            }
+    ACQUIRE(&f->lock);
+    while (is_wanted(f, j)) {
+        uint64_t now = clock_mono_ns(), wait = rate_wait_ns(&f->rate, now);
+        if (!wait) {
+            rate_take(&f->rate, len, now);
+            return true;
         }
-        if (!pause_for(f, j, wait))
-            return false;
+        cond_wait_for(&f->local_pool->tick, &f->lock, wait);
     }
+    return false;
 }
 
 static int cancelled(const struct job *j, struct err *err)

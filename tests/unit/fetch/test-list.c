@@ -1,6 +1,7 @@
 /* Listing in parallel: each object exactly once, whatever the shape of the tree. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -385,6 +386,47 @@ Test(local, reads_under_the_same_rules)
             cr_expect_str_eq(dest, r->text);
     }
     cr_expect_leq(counter_get(&fetch_counts(engine)->in_flight_max), 2);
+    fetch_free(engine);
+    store_close(store);
+    remove_tree(dir);
+}
+
+/* The second waits for a line on which it would come in 51 minutes. */
+Test(local, a_limit_that_is_lifted_holds_nothing_up)
+{
+    enum { LEN = 3000 };
+    static char bytes[LEN], dest[2][LEN];
+    struct fetch_conf c;
+    struct got g[2] = {0};
+    char *dir = make_tree();
+    cleanup_free char *path = xasprintf("%s/long", dir);
+    cleanup_file FILE *f = fopen(path, "we");
+    cr_assert_eq(fwrite(bytes, 1, LEN, f), (size_t)LEN);
+    fflush(f);
+    struct store *store = local_store(dir);
+    fetch_conf_defaults(&c);
+    c.connections = 1;
+    c.bandwidth = 1;
+    cr_assert_eq(fetch_new(&engine, &c, NULL), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        g[i].get = (struct fetch_get){.store = store,
+                                      .key = "long",
+                                      .key_len = 4,
+                                      .len = LEN,
+                                      .object_size = LEN,
+                                      .etag = "",
+                                      .dest = dest[i],
+                                      .done = on_done,
+                                      .arg = &g[i]};
+        cr_assert_eq(fetch_get(engine, &g[i].get, NULL), 0);
+    }
+    while (counter_get(&fetch_counts(engine)->requests) < 2)
+        poll(NULL, 0, 1);
+    poll(NULL, 0, 20); /* it waits by now, most likely */
+    fetch_set_bandwidth(engine, 0);
+    for (unsigned i = 0; i < 2; i++)
+        got_wait(&g[i]);
+    cr_expect_eq(g[1].err.class, ERR_NONE, "%s", g[1].err.msg);
     fetch_free(engine);
     store_close(store);
     remove_tree(dir);
