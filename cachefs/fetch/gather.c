@@ -217,8 +217,12 @@ static void on_run(void *arg, const struct err *err)
 
 static void start_run(struct gather *g, struct run *r)
 {
-    struct fetch_get get = r->reads->get;
+    struct fetch_get get;
     struct err err = {0};
+    {
+        ACQUIRE(&g->lock); /* it may be raised meanwhile */
+        get = r->reads->get;
+    }
     if (r->data) {
         get.off = r->off;
         get.len = r->len;
@@ -275,9 +279,10 @@ void gather_add(struct gather *g, const struct fetch_get *get)
         start_runs(g);
 }
 
-/* Lock held. A read that waits is taken out; for one under way, `ret_dest` is where its run lands.
- */
-static struct waiting *find(struct gather *g, const void *dest, const void **ret_dest)
+/* Lock held. A read that waits is taken out; for one under way, `ret_dest` is where its run lands,
+ * and should the run fail, it is asked for alone as what it is now. */
+static struct waiting *find(struct gather *g, const void *dest, enum prio prio,
+                            const void **ret_dest)
 {
     struct waiting *before = NULL;
     for (struct waiting **at = &g->first; *at; at = &(*at)->next) {
@@ -290,10 +295,14 @@ static struct waiting *find(struct gather *g, const void *dest, const void **ret
         }
         before = w;
     }
-    for (const struct run *r = g->runs; r; r = r->next)
-        for (const struct waiting *w = r->data ? r->reads : NULL; w; w = w->next)
-            if (w->get.dest == dest)
-                *ret_dest = r->data;
+    for (const struct run *r = g->runs; r; r = r->next) {
+        for (struct waiting *w = r->data ? r->reads : NULL; w; w = w->next) {
+            if (w->get.dest != dest)
+                continue;
+            w->get.prio = prio;
+            *ret_dest = r->data;
+        }
+    }
     return NULL;
 }
 
@@ -303,7 +312,7 @@ void gather_raise(struct gather *g, const void *dest, enum prio prio)
     const void *at = dest;
     {
         ACQUIRE(&g->lock);
-        w = find(g, dest, &at);
+        w = find(g, dest, prio, &at);
     }
     if (w) {
         w->get.prio = prio;

@@ -97,9 +97,12 @@ struct wait {
     struct buf *into;
     _Atomic int done;
     int result;
+    unsigned place; /* when it ended, counted by `ended` */
     bool cancelled;
     const atomic_bool *given_up;
 };
+
+static _Atomic unsigned ended;
 
 static void on_done(struct source_wait *wait, struct view *view, const struct err *err)
 {
@@ -108,6 +111,7 @@ static void on_done(struct source_wait *wait, struct view *view, const struct er
     w->cancelled = err && err->class == ERR_CANCELLED;
     if (view)
         view_release(view);
+    w->place = atomic_fetch_add(&ended, 1);
     w->done++;
 }
 
@@ -173,6 +177,43 @@ Test(packed, a_reader_raises_what_waits, .init = begin, .fini = finish)
         buf_unref(waits[i].into);
     }
     free(waits);
+}
+
+/* Sample 7 comes with others, is wrong, and is asked for once more. */
+Test(packed, a_reader_of_a_run_stays_one_when_it_is_asked_for_alone, .init = begin, .fini = finish)
+{
+    enum { OTHERS = 9, FIRST = 5, N = 3 };
+    struct wait others[OTHERS] = {0}, w[N] = {0};
+    atomic_bool token = false;
+    fetch_set_connections(engine, 1);
+    fetch_set_bandwidth(engine, 1);
+    for (unsigned i = 0; i < OTHERS; i++) { /* the line brings the first, and the second waits */
+        others[i].given_up = i == OTHERS - 1 ? &token : NULL;
+        ask(&others[i], 100 + 10 * i, PRIO_WARMUP);
+        if (i == 0)
+            wait_for(&others[0]);
+    }
+    while (counter_get(&fetch_counts(engine)->requests) < 2)
+        poll(NULL, 0, 1);
+    for (unsigned i = 0; i < N; i++)
+        ask(&w[i], FIRST + i, PRIO_WARMUP);
+    atomic_store(&token, true);
+    source_give_up(layer);
+    wait_for(&others[OTHERS - 1]); /* the run has its place */
+    const struct piece p = {.catalog = catalog, .prio = PRIO_READER, .into = w[N - 1].into};
+    layer->ops->raise(layer, &p);
+    fetch_set_bandwidth(engine, 0);
+    for (unsigned i = 0; i < N; i++) {
+        wait_for(&w[i]);
+        cr_expect_eq(w[i].result, FIRST + i == 7 ? -1 : 0);
+        buf_unref(w[i].into);
+    }
+    for (unsigned i = 0; i < OTHERS; i++) {
+        wait_for(&others[i]);
+        if (i > 1 && i < OTHERS - 1)
+            cr_expect_gt(others[i].place, w[N - 1].place, "%u came before the reader's", i);
+        buf_unref(others[i].into);
+    }
 }
 
 Test(packed, a_reader_asks_alone, .init = begin, .fini = finish)
