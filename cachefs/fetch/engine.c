@@ -161,10 +161,15 @@ void fetch_raise(struct fetch *f, const void *dest, enum prio prio)
         if (j->get.dest != dest || job_prio(j) <= prio)
             continue;
         bool local = store_caps(job_store(j)) & STORE_LOCAL;
-        if (j->item.queued)
-            queues_move(local ? &f->local : &f->http, &j->item, prio);
-        else
+        if (!j->item.queued) {
             atomic_store_explicit(&j->item.prio, (int)prio, memory_order_relaxed);
+            continue;
+        }
+        queues_move(local ? &f->local : &f->http, &j->item, prio);
+        if (local)
+            local_poke(f);
+        else if (f->asleep) /* there may be room for this class */
+            engine_wake(f);
     }
 }
 

@@ -23,7 +23,7 @@ PUT stores an object under any key; early=STATUS answers it before the body is r
 GET /BUCKET?list-type=2 lists made-up buckets: flat-N (img_000000…), tree-DxF (class_DDDD/file_FFFF.jpg), deep-N, else what was PUT; minio-KIND-… the same, by a server of that name.
 Bucket circles: whatever is listed there in pages (objects, uploads, parts of one) has the same page after each.
 GET /bottomless/…/ is an index page of a folder x that is such a folder again.
-GET /_count/PATH answers how many requests /PATH had; /_peak the most requests at once;
+GET /_count/PATH answers how many requests /PATH had; /_peak the most requests at once, /_now how many there are, this one too;
 /_cuts how many listings began in mid-folder;
 /_open how many connections clients hold open, without the one that asks.
 """
@@ -333,6 +333,8 @@ async def answer(r, writer):
         return send(writer, 200, {}, str(COUNTS.get(r.path[7:], 0)).encode())
     if r.path == "/_peak":
         return send(writer, 200, {}, str(PEAK).encode())
+    if r.path == "/_now":
+        return send(writer, 200, {}, str(NOW).encode())
     if r.path == "/_cuts":
         return send(writer, 200, {}, str(CUTS).encode())
     if r.path == "/_open":

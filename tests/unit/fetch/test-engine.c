@@ -420,6 +420,30 @@ Test(engine, a_raised_request_overtakes)
     finish();
 }
 
+/* What is under way below readers fills its share of the slots, and moves not. */
+Test(engine, a_raised_request_needs_no_other_to_end)
+{
+    static struct got got[PACE_START + 1];
+    static char keys[PACE_START + 1][40];
+    struct got *last = &got[PACE_START];
+    begin(2 * PACE_START, false);
+    for (unsigned i = 0; i <= PACE_START; i++) {
+        snprintf(keys[i], sizeof keys[i], "size=1000%s/%u", i < PACE_START ? ",stall-head" : "", i);
+        got_prepare(&got[i], &server, keys[i], 0, 1000, 1000);
+        got[i].get.prio = PRIO_WARMUP;
+        submit(&got[i]);
+    }
+    while (server_number(&server, "/_now") <= PACE_START)
+        poll(NULL, 0, 1);
+    poll(NULL, 0, 100); /* the engine sleeps by now, most likely */
+    fetch_raise(engine, last->dest, PRIO_READER);
+    got_wait(last);
+    cr_expect(got_right(last), "%s", last->err.msg);
+    finish();
+    for (unsigned i = 0; i <= PACE_START; i++)
+        got_release(&got[i]);
+}
+
 Test(engine, the_rate_limit_holds)
 {
     enum { N = 10, LEN = 100000 };
