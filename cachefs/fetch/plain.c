@@ -201,12 +201,20 @@ static void send_more(struct fetch *f, struct plain *c)
     c->hung_up = true;
 }
 
+/* What an idle connection has to say is no answer: the rest of a body that is longer than its
+ * length says, or that the server closes it. */
+static bool is_silent(const struct plain *c)
+{
+    char byte;
+    return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
 /* True: the request went out. */
 static bool send_over_idle(struct fetch *f, struct flight *fl, struct bytes *text)
 {
     struct plain *c;
     while ((c = take_idle(f, fl->origin))) {
-        if (f->now_ns - c->idle_ns < IDLE_MAX_NS && send_request(f, c, fl, text))
+        if (f->now_ns - c->idle_ns < IDLE_MAX_NS && is_silent(c) && send_request(f, c, fl, text))
             return true;
         shut(f, c);
     }
@@ -405,7 +413,6 @@ void plain_read(struct fetch *f, struct flight *fl)
 
 void plain_event(struct fetch *f, struct plain *c, uint32_t events)
 {
-    char byte;
     if (c->fd < 0)
         return;
     if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
@@ -414,6 +421,6 @@ void plain_event(struct fetch *f, struct plain *c, uint32_t events)
         send_more(f, c);
     if (c->flight)
         plain_read(f, c->flight);
-    else if (recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN)
-        forget_idle(f, c); /* closed, or it talks out of turn */
+    else if (!is_silent(c))
+        forget_idle(f, c);
 }

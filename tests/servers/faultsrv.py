@@ -11,6 +11,7 @@ SPEC = settings joined by ',':  size=N (1000)  and faults FAULT=K, each for the 
   truncate              half the body, then close      shorten      half the body, and Content-Length says so
   stall stall-head      no byte any more in mid-body, or before the head
   etag total range      lie about ETag, total size, start of the range
+  longer                behind the body, another answer
   norange               answer 200 with the whole object         chunked   without Content-Length
   flip                  one wrong byte          garbage             no HTTP         close   close unannounced after the answer
   sum=KIND              a whole object's sum (crc32, crc32c, crc64nvme) for those who ask; with another-sum, a wrong one,
@@ -315,7 +316,7 @@ async def answer_object(r, writer, key):
             except asyncio.TimeoutError:
                 pass
         return
-    send(writer, status, headers, body, length)
+    send(writer, status, headers, body + b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % length + body if has("longer") else body, length)
     if has("close"):
         writer.close()
 

@@ -238,6 +238,23 @@ Test(engine, a_connection_closed_while_idle_is_no_failure)
     finish();
 }
 
+/* Its rest is another answer to whatever is asked next, if somebody believes it. */
+Test(engine, an_answer_longer_than_it_says_is_not_the_next_ones)
+{
+    begin(1, false);
+    for (unsigned i = 0; i < 5; i++) {
+        struct got g;
+        cleanup_free char *key = xasprintf("size=5000,longer/%u", i);
+        got_prepare(&g, &server, key, 0, 5000, 5000);
+        g.get.etag = "";
+        submit(&g);
+        got_wait(&g);
+        cr_expect(got_right(&g), "%s", key);
+        got_release(&g);
+    }
+    finish();
+}
+
 Test(engine, an_etag_or_size_that_differs_is_stale)
 {
     struct got g;
