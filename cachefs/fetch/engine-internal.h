@@ -9,7 +9,7 @@
  *   FLYING    1 flight, or 2 with a hedge       job_start()              engine thread
  *   PARKED    pausing before the next try       job_failed()             engine thread
  *   UNSIGNED  its store looks up credentials    creds_hold()             engine thread
- *   AGAIN     for a free slot, before all that wait   job_resume()       engine thread
+ *   WAITING   again, before those not tried yet job_resume()             engine thread
  *   (gone)    done() was called, memory freed   job_finish()             engine thread
  *
  * From each of these states jobs_give_up() takes what was given up, on the engine's thread between
@@ -148,7 +148,6 @@ struct fetch {
     char *aside;               /* for bytes that go nowhere, or to a text */
     struct job *parked;
     size_t n_parked;
-    struct job *again, **again_end;
     size_t scratch_used;
     struct retry_budget retry_budget;
     struct hedge hedges[2]; /* of readers; of those below them */

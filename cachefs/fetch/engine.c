@@ -183,9 +183,8 @@ void engine_due(struct fetch *f, uint64_t at_ns)
 
 void job_resume(struct fetch *f, struct job *j)
 {
-    j->next = NULL;
-    *f->again_end = j;
-    f->again_end = &j->next;
+    ACQUIRE(&f->lock);
+    queues_push_tried(&f->http, &j->item);
 }
 
 static uint64_t outstanding_of_readers(const struct fetch *f)
@@ -216,22 +215,13 @@ static unsigned line_classes(struct fetch *f)
     return !readers || readers < enough ? 1u << PRIO_READER : 0;
 }
 
-/* f->lock held. Jobs that were tried before come first; while very many of them pause, nobody new
- * is let in: an answer of "slow down" must not be met with more first tries. */
-static struct job *next_job(struct fetch *f, unsigned classes, unsigned line)
+/* f->lock held. While very many jobs pause that were tried before, nobody new is let in: an answer
+ * of "slow down" must not be met with more first tries. */
+static struct job *next_job(struct fetch *f, unsigned allowed)
 {
-    if (!(classes & line))
-        return NULL;
-    if (f->again && line & 1u << job_prio(f->again)) {
-        struct job *j = f->again;
-        f->again = j->next;
-        if (!f->again)
-            f->again_end = &f->again;
-        return j;
-    }
-    if (f->n_parked >= 2 * (size_t)f->conf.connections + 16)
-        return NULL;
-    return (struct job *)queues_pop(&f->http, classes & line);
+    bool storm = f->n_parked >= 2 * (size_t)f->conf.connections + 16;
+    return (struct job *)(storm ? queues_pop_tried(&f->http, allowed)
+                                : queues_pop(&f->http, allowed));
 }
 
 /* f->lock held. */
@@ -249,7 +239,7 @@ static bool admit_one(struct fetch *f)
     {
         ACQUIRE(&f->lock);
         if (!f->stopping)
-            j = next_job(f, paced_classes(f), line_classes(f));
+            j = next_job(f, paced_classes(f) & line_classes(f));
         f->asleep = !j;
         if (!j)
             return false;
@@ -469,7 +459,6 @@ int fetch_new(struct fetch **ret, const struct fetch_conf *conf, struct err *err
     atomic_store(&f->counts->in_flight, 0); /* what was under way in another life is not */
     f->epoll_fd = f->wake_fd = -1;
     f->curl_due_ns = f->next_due_ns = NEVER_NS;
-    f->again_end = &f->again;
     f->seed = clock_mono_ns() ^ (uintptr_t)f;
     f->now_ns = clock_mono_ns();
     lock_init(&f->lock, RANK_FETCH_QUEUE, "fetch-queue");

@@ -80,14 +80,6 @@ static void take_flying(struct fetch *f, struct taking *t)
     }
 }
 
-static void take_resumed(struct fetch *f, struct taking *t)
-{
-    jobs_take(&f->again, t->which, &t->taken);
-    f->again_end = &f->again;
-    while (*f->again_end)
-        f->again_end = &(*f->again_end)->next;
-}
-
 int err_stopping(struct err *err)
 {
     return err_set(err, ERR_CANCELLED, "cancelled: the engine is stopping");
@@ -102,7 +94,6 @@ static void end_jobs(struct fetch *f, bool (*which)(const struct job *j), const 
     take_waiting(f, &f->http, &t);
     take_waiting(f, &f->local, &t);
     take_flying(f, &t);
-    take_resumed(f, &t);
     f->n_parked -= jobs_take(&f->parked, which, &t.taken);
     creds_take_waiting(f, which, &t.taken);
     while (t.taken) {

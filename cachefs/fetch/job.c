@@ -92,7 +92,7 @@ static struct hedge *hedge_of(struct fetch *f, const struct job *j)
 /* Nothing waits for a slot, and no store asks for patience. */
 static bool line_is_idle(struct fetch *f)
 {
-    if (f->again || f->parked)
+    if (f->parked)
         return false;
     ACQUIRE(&f->lock);
     return !queues_have(&f->http, QUEUES_ALL);

@@ -22,13 +22,17 @@ static const char *const class_names[PRIO_COUNT] = {
 void queues_init(struct queues *q, size_t limit)
 {
     *q = (struct queues){.limit = limit};
-    for (size_t i = 0; i < PRIO_COUNT; i++)
-        q->heads[i].prev = q->heads[i].next = &q->heads[i];
+    for (size_t i = 0; i < PRIO_COUNT; i++) {
+        for (size_t tried = 0; tried < 2; tried++) {
+            struct queue_item *head = &q->heads[tried][i];
+            head->prev = head->next = head;
+        }
+    }
 }
 
-static void link_after(struct queues *q, struct queue_item *place, struct queue_item *item,
-                       enum prio prio)
+static void link_last(struct queues *q, struct queue_item *item, enum prio prio)
 {
+    struct queue_item *place = q->heads[item->tried][prio].prev;
     assert(!item->queued);
     item->prev = place;
     item->next = place->next;
@@ -44,8 +48,15 @@ int queues_push(struct queues *q, struct queue_item *item, enum prio prio, struc
     if (q->n[prio] >= q->limit)
         return err_set(err, ERR_LIMIT, "queue a transfer: %zu %s wait already (try again later)",
                        q->n[prio], class_names[prio]);
-    link_after(q, q->heads[prio].prev, item, prio);
+    item->tried = false;
+    link_last(q, item, prio);
     return 0;
+}
+
+void queues_push_tried(struct queues *q, struct queue_item *item)
+{
+    item->tried = true;
+    link_last(q, item, (enum prio)atomic_load_explicit(&item->prio, memory_order_relaxed));
 }
 
 void queues_remove(struct queues *q, struct queue_item *item)
@@ -58,35 +69,50 @@ void queues_remove(struct queues *q, struct queue_item *item)
     q->n[atomic_load_explicit(&item->prio, memory_order_relaxed)]--;
 }
 
-static struct queue_item *pop_class(struct queues *q, unsigned class, unsigned allowed)
+static struct queue_item *pop_class(struct queues *q, unsigned class, unsigned allowed,
+                                    bool only_tried)
 {
-    if (!(allowed & 1u << class) || q->n[class] == 0)
+    struct queue_item *tried = &q->heads[true][class], *head = &q->heads[false][class];
+    if (tried->next != tried || only_tried)
+        head = tried;
+    struct queue_item *item = head->next;
+    if (!(allowed & 1u << class) || item == head)
         return NULL;
-    struct queue_item *item = q->heads[class].next;
     queues_remove(q, item);
     return item;
 }
 
-struct queue_item *queues_pop(struct queues *q, unsigned allowed)
+static struct queue_item *pop(struct queues *q, unsigned allowed, bool only_tried)
 {
-    struct queue_item *item = pop_class(q, first_of_turn[q->turn % TURNS], allowed);
+    struct queue_item *item = pop_class(q, first_of_turn[q->turn % TURNS], allowed, only_tried);
     for (unsigned prio = 0; !item && prio < PRIO_COUNT; prio++)
-        item = pop_class(q, prio, allowed);
+        item = pop_class(q, prio, allowed, only_tried);
     if (item)
         q->turn++;
     return item;
 }
 
+struct queue_item *queues_pop(struct queues *q, unsigned allowed)
+{
+    return pop(q, allowed, false);
+}
+
+struct queue_item *queues_pop_tried(struct queues *q, unsigned allowed)
+{
+    return pop(q, allowed, true);
+}
+
 void queues_move(struct queues *q, struct queue_item *item, enum prio prio)
 {
     queues_remove(q, item);
-    link_after(q, q->heads[prio].prev, item, prio);
+    link_last(q, item, prio);
 }
 
 void queues_each(struct queues *q, void (*fn)(void *arg, struct queue_item *item), void *arg)
 {
-    for (size_t i = 0; i < PRIO_COUNT; i++) {
-        for (struct queue_item *item = q->heads[i].next, *next; item != &q->heads[i]; item = next) {
+    for (size_t i = 0; i < 2 * PRIO_COUNT; i++) {
+        struct queue_item *head = &q->heads[i / PRIO_COUNT][i % PRIO_COUNT];
+        for (struct queue_item *item = head->next, *next; item != head; item = next) {
             next = item->next;
             fn(arg, item);
         }

@@ -437,6 +437,55 @@ Test(engine, a_raised_request_overtakes)
     finish();
 }
 
+static bool all_wait(unsigned warmups)
+{
+    ACQUIRE(&engine->lock);
+    return engine->http.n[PRIO_READER] == 1 && engine->http.n[PRIO_WARMUP] == warmups;
+}
+
+/* All are refused once and wait for the slot that the blocker has. False: it came too late. */
+static bool try_again_in_order(unsigned round)
+{
+    enum { N = 6 }; /* the last is the reader's */
+    struct got blocker, got[N];
+    char keys[N][64];
+    _Atomic unsigned order = 0;
+    uint64_t refused = counter_get(&fetch_counts(engine)->retries) + N;
+    server_number(&server, "/_slow");
+    for (unsigned i = 0; i < N; i++) {
+        snprintf(keys[i], sizeof keys[i], "size=1000,s503=1,retry-after=1/%u-%u", round, i);
+        got_prepare(&got[i], &server, keys[i], 0, 1000, 1000);
+        got[i].get.prio = i < N - 1 ? PRIO_WARMUP : PRIO_READER;
+        got[i].order = &order;
+        submit(&got[i]);
+    }
+    while (counter_get(&fetch_counts(engine)->retries) < refused)
+        poll(NULL, 0, 1);
+    got_prepare(&blocker, &server, "size=100000,slow=1000/blocker", 0, 100000, 100000);
+    submit(&blocker);
+    while (!all_wait(N - 1) && !atomic_load(&order))
+        poll(NULL, 0, 1);
+    bool in_time = !atomic_load(&order);
+    server_number(&server, "/_fast");
+    got_wait(&blocker);
+    for (unsigned i = 0; i < N; i++)
+        got_wait(&got[i]);
+    cr_expect(!in_time || got[N - 1].place == 0, "the reader's came as number %u",
+              got[N - 1].place);
+    for (unsigned i = 0; i < N; i++)
+        got_release(&got[i]);
+    got_release(&blocker);
+    return in_time;
+}
+
+Test(engine, a_reader_that_is_tried_again_does_not_wait_behind_a_warmup)
+{
+    begin(1, false);
+    for (unsigned round = 0; round < 20 && !try_again_in_order(round); round++)
+        ;
+    finish();
+}
+
 /* What is under way below readers fills its share of the slots, and moves not. */
 Test(engine, a_raised_request_needs_no_other_to_end)
 {

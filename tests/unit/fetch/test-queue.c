@@ -90,3 +90,26 @@ Test(queue, moving_up_overtakes_and_removal_keeps_the_rest)
     cr_assert_eq(queues_pop(&q, QUEUES_ALL), &items[PRIO_WARMUP][1]);
     cr_assert_not(queues_have(&q, QUEUES_ALL));
 }
+
+Test(queue, what_was_tried_goes_before_its_own_class_alone)
+{
+    struct queues q;
+    queues_init(&q, 2);
+    fill(&q, PRIO_READER, 2);
+    fill(&q, PRIO_WARMUP, 2);
+    struct queue_item *reader = queues_pop(&q, 1u << PRIO_READER);
+    struct queue_item *warmup = queues_pop(&q, 1u << PRIO_WARMUP);
+    cr_assert_eq(queues_push(&q, &items[PRIO_READER][2], PRIO_READER, NULL), 0);
+    queues_push_tried(&q, warmup);
+    queues_push_tried(&q, reader);
+    cr_assert_eq(queues_pop(&q, QUEUES_ALL), reader, "not the warmup, which came before");
+    queues_push_tried(&q, reader);
+    cr_assert_eq(queues_pop_tried(&q, QUEUES_ALL), reader);
+    cr_assert_eq(queues_pop(&q, 1u << PRIO_READER), &items[PRIO_READER][1]);
+    queues_move(&q, warmup, PRIO_READER);
+    cr_assert_eq(queues_pop(&q, QUEUES_ALL), warmup, "raised, before those not tried yet");
+    cr_assert_null(queues_pop_tried(&q, QUEUES_ALL));
+    cr_assert_eq(queues_pop(&q, QUEUES_ALL), &items[PRIO_READER][2]);
+    cr_assert_eq(queues_pop(&q, QUEUES_ALL), &items[PRIO_WARMUP][1]);
+    cr_assert_not(queues_have(&q, QUEUES_ALL));
+}
