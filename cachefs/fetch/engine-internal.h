@@ -126,6 +126,7 @@ struct fetch {
     bool asleep;                       /* the engine waits and wants to be woken; f->lock */
     bool stopping;                     /* f->lock */
     bool given_up;                     /* some tokens were set since the last look; f->lock */
+    bool rate_changed;                 /* since the last look; f->lock */
     struct rate rate;                  /* f->lock */
     _Atomic uint64_t bandwidth;        /* rate.per_s, for a look without the lock */
 

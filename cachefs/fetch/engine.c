@@ -359,7 +359,9 @@ static bool goes_on(struct fetch *f)
         if (f->stopping)
             return false;
         given_up = f->given_up;
-        f->given_up = false;
+        if (f->rate_changed)
+            f->next_due_ns = 0; /* clocks that the old rate has set */
+        f->given_up = f->rate_changed = false;
     }
     if (given_up)
         jobs_give_up(f);
@@ -513,6 +515,7 @@ void fetch_set_bandwidth(struct fetch *f, uint64_t bytes_per_s)
     ACQUIRE(&f->lock);
     rate_set(&f->rate, bytes_per_s, clock_mono_ns());
     f->bandwidth = bytes_per_s;
+    f->rate_changed = true;
     local_rate_changed(f);
     engine_wake(f);
 }

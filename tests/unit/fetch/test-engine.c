@@ -510,6 +510,34 @@ Test(engine, a_raised_request_needs_no_other_to_end)
         got_release(&got[i]);
 }
 
+/* On the line as it was the rest would come in a day. */
+static void lift_the_limit(void)
+{
+    struct got g;
+    begin(2, false);
+    fetch_set_bandwidth(engine, 1);
+    got_prepare(&g, &server, "size=300000/held", 0, 300000, 300000);
+    submit(&g);
+    poll(NULL, 0, 300); /* some of it has come, and the rest waits, most likely */
+    fetch_set_bandwidth(engine, 0);
+    got_wait(&g);
+    cr_expect(got_right(&g), "%s", g.err.msg);
+    cr_expect_eq(counter_get(&fetch_counts(engine)->retries), 0);
+    got_release(&g);
+    finish();
+}
+
+Test(engine, a_limit_that_is_lifted_holds_nothing_up)
+{
+    lift_the_limit();
+}
+
+Test(engine, a_limit_that_is_lifted_holds_nothing_up_in_the_library)
+{
+    through_the_library();
+    lift_the_limit();
+}
+
 Test(engine, the_rate_limit_holds)
 {
     enum { N = 10, LEN = 100000 };
