@@ -82,13 +82,6 @@ static int build_rename(void *arg, struct http_req *r, struct err *err)
     return store_req_rename(c->store, c->from, c->to, r, err);
 }
 
-static int local_rename(struct store *s, const char *from, const char *to, struct err *err)
-{
-    cleanup_free char *a = xasprintf("%s/%s", store_local_dir(s), from);
-    cleanup_free char *b = xasprintf("%s/%s", store_local_dir(s), to);
-    return rename(a, b) ? err_sys(err, errno, "rename %s to %s", a, b) : 0;
-}
-
 /* A store that replaces says nothing; one that cannot says whether it renamed, and has not where
  * something of that name is there. */
 static int try_rename(struct fetch *f, struct change *c, bool *ret_done, struct err *err)
@@ -110,7 +103,7 @@ int fetch_rename(struct fetch *f, struct store *s, const char *from, const char 
                  struct err *err)
 {
     if (store_caps(s) & STORE_LOCAL)
-        return local_rename(s, from, to, err);
+        return store_local_rename(s, from, to, err);
     struct change c = {.store = s, .from = from, .to = to};
     bool done;
     int result = try_rename(f, &c, &done, err);

@@ -193,9 +193,8 @@ static int build_delete(void *arg, struct http_req *r, struct err *err)
 static int local_head(struct store *s, const char *key, struct http_answer *ret, struct err *err)
 {
     struct stat st;
-    cleanup_free char *path = xasprintf("%s/%s", store_local_dir(s), key);
-    if (stat(path, &st))
-        return err_sys(err, errno, "look at %s", path);
+    if (store_local_look(s, key, &st, err))
+        return -1;
     http_answer_init(ret);
     ret->status = 200;
     ret->content_length = st.st_size;

@@ -209,19 +209,11 @@ int store_local_link(struct store *s, const char *key, const char *target, struc
     return err_sys(err, e, "cannot make the link: %s", path);
 }
 
-static size_t bare_len(const char *key)
-{
-    size_t len = strlen(key);
-    while (len && key[len - 1] == '/')
-        len--;
-    return len;
-}
-
 int store_local_folder(struct store *s, const char *key, struct err *err)
 {
     char path[PATH_MAX];
     struct stat st;
-    if (file_path(s, key, bare_len(key), path, err) || file_parents(s, path, err))
+    if (file_path(s, key, file_bare_len(key), path, err) || file_parents(s, path, err))
         return -1;
     if (mkdir(path, 0777) == 0)
         return 0;
@@ -236,7 +228,7 @@ int store_local_set_attrs(struct store *s, const char *key, const struct local_a
 {
     char path[PATH_MAX];
     struct stat st;
-    if (file_path(s, key, bare_len(key), path, err))
+    if (file_path(s, key, file_bare_len(key), path, err))
         return -1;
     if (lstat(path, &st))
         return err_sys(err, errno, "look at %s", path);
@@ -250,10 +242,19 @@ int store_local_set_attrs(struct store *s, const char *key, const struct local_a
     return 0;
 }
 
+int store_local_rename(struct store *s, const char *from, const char *to, struct err *err)
+{
+    char a[PATH_MAX], b[PATH_MAX];
+    if (file_path(s, from, file_bare_len(from), a, err) ||
+        file_path(s, to, file_bare_len(to), b, err))
+        return -1;
+    return rename(a, b) ? err_sys(err, errno, "rename %s to %s", a, b) : 0;
+}
+
 int store_local_remove_folder(struct store *s, const char *key, struct err *err)
 {
     char path[PATH_MAX];
-    if (file_path(s, key, bare_len(key), path, err))
+    if (file_path(s, key, file_bare_len(key), path, err))
         return -1;
     if (rmdir(path) == 0 || errno == ENOENT || errno == ENOTEMPTY || errno == EEXIST)
         return 0;
@@ -263,7 +264,7 @@ int store_local_remove_folder(struct store *s, const char *key, struct err *err)
 int store_local_stat(struct store *s, const char *key, struct stat *ret, struct err *err)
 {
     char path[PATH_MAX];
-    if (file_path(s, key, bare_len(key), path, err))
+    if (file_path(s, key, file_bare_len(key), path, err))
         return -1;
     return lstat(path, ret) ? err_sys(err, errno, "look at %s", path) : 0;
 }

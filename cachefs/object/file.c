@@ -63,6 +63,14 @@ int file_path(const struct store *s, const char *key, size_t len, char out[PATH_
     return 0;
 }
 
+size_t file_bare_len(const char *key)
+{
+    size_t len = strlen(key);
+    while (len && key[len - 1] == '/')
+        len--;
+    return len;
+}
+
 static int64_t mtime_of(const struct stat *st)
 {
     return (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec;
@@ -279,6 +287,17 @@ int store_local_read(struct store *s, const char *key, size_t key_len, uint64_t 
                        path);
     /* Written to while we read: the bytes may be of both. */
     return check_same(fd, path, want_size, want_mtime_ns, err);
+}
+
+int store_local_look(struct store *s, const char *key, struct stat *ret, struct err *err)
+{
+    char path[PATH_MAX];
+    size_t len = file_bare_len(key);
+    if (file_path(s, key, len, path, err))
+        return -1;
+    if (stat(path, ret))
+        return err_sys(err, errno, "look at %s", path);
+    return key[len] && !S_ISDIR(ret->st_mode) ? err_sys(err, ENOTDIR, "look at %s", path) : 0;
 }
 
 /* --- writing --------------------------------------------------------------------------------- */

@@ -231,6 +231,7 @@ int file_path(const struct store *s, const char *key, size_t len, char out[PATH_
               struct err *err);
 /* The store's folder and those above a file of it. */
 int file_parents(const struct store *s, const char *path, struct err *err);
+size_t file_bare_len(const char *key); /* without '/' at its end */
 /* Up to its last '/'. */
 int file_folder_len(const char *path);
 /* Removes what a put of this file left that was killed while it replaced it. */

@@ -284,6 +284,8 @@ int store_local_list(struct store *s, const char *prefix, bool recurse, list_fn 
 /* Reads exactly `len` bytes; ERR_STALE if size or mtime are not those expected (0: don't check). */
 int store_local_read(struct store *s, const char *key, size_t key_len, uint64_t off, void *buf,
                      size_t len, uint64_t want_size, int64_t want_mtime_ns, struct err *err);
+/* Of what a read of `key` would read: links are followed. */
+int store_local_look(struct store *s, const char *key, struct stat *ret, struct err *err);
 int store_local_delete(struct store *s, const char *key, struct err *err);
 
 /*
@@ -314,6 +316,8 @@ int store_local_folder(struct store *s, const char *key, struct err *err);
 /* Mode, owner and time of what `key` names, links not followed; a trailing '/' is ignored. */
 int store_local_set_attrs(struct store *s, const char *key, const struct local_attrs *attrs,
                           struct err *err);
+/* Over whatever file is there. */
+int store_local_rename(struct store *s, const char *from, const char *to, struct err *err);
 /* An empty folder goes; one that is not empty, or not there, stays, and that is no error. */
 int store_local_remove_folder(struct store *s, const char *key, struct err *err);
 struct stat;

@@ -42,10 +42,9 @@ static int look(struct sync_run *r, struct store *store, const char *key, struct
                 struct err *err)
 {
     if (store_caps(store) & STORE_LOCAL) {
-        cleanup_free char *path = xasprintf("%s/%s", store_local_dir(store), key);
         struct stat st;
-        if (stat(path, &st)) /* follows links, as reading does */
-            return err_sys(err, errno, "look at %s", path);
+        if (store_local_look(store, key, &st, err))
+            return -1;
         ret->row.size = (uint64_t)st.st_size;
         ret->row.mtime_ns = (int64_t)st.st_mtim.tv_sec * (int64_t)NS_PER_S + st.st_mtim.tv_nsec;
         ret->etag[0] = '\0';

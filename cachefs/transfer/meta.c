@@ -30,10 +30,10 @@ static bool is_local(const struct store *s)
 static int meta_of_file(struct store *s, const char *key, bool follow, struct meta *ret,
                         struct err *err)
 {
-    cleanup_free char *path = xasprintf("%s/%s", store_local_dir(s), key);
     struct stat st;
-    if (follow ? stat(path, &st) : lstat(path, &st))
-        return err_sys(err, errno, "look at %s", path);
+    follow = follow || key[strlen(key) - 1] == '/'; /* a folder, be it behind a link */
+    if (follow ? store_local_look(s, key, &st, err) : store_local_stat(s, key, &st, err))
+        return -1;
     ret->known = true;
     ret->m = (struct object_meta){.mode = st.st_mode,
                                   .uid = st.st_uid,

@@ -187,6 +187,29 @@ Test(file, keys_stay_inside, .init = begin, .fini = end)
     cr_expect_eq(err.class, ERR_USAGE);
 }
 
+/* Followed by a look, as by a read, and moved as the link it is. A key that ends in '/' is a
+ * folder's. */
+Test(file, links_are_looked_through_and_renamed, .init = begin, .fini = end)
+{
+    struct err err = {0};
+    struct stat st;
+    put("d/x", "12345");
+    put("old", "1");
+    cr_assert_eq(store_local_link(s, "l", "d/x", &err), 0);
+    cr_assert_eq(store_local_look(s, "l", &st, &err), 0, "%s", err.msg);
+    cr_expect_eq(st.st_size, 5);
+    cr_expect_eq(store_local_look(s, "d/", &st, &err), 0, "%s", err.msg);
+    cr_expect_eq(store_local_look(s, "l/", &st, &err), -1);
+    cr_expect_eq(store_local_rename(s, "l", "old", &err), 0, "%s", err.msg);
+    cr_expect_eq(store_local_stat(s, "old", &st, &err), 0);
+    cr_expect(S_ISLNK(st.st_mode));
+    cr_expect_eq(store_local_rename(s, "d/", "e/", &err), 0, "%s", err.msg);
+    cr_expect_eq(store_local_look(s, "old", &st, &err), -1, "it leads nowhere now");
+    cr_expect_eq(err.class, ERR_NOT_FOUND);
+    cr_expect_eq(store_local_rename(s, "../x", "y", &err), -1);
+    cr_expect_eq(err.class, ERR_USAGE);
+}
+
 Test(file, a_failed_write_leaves_nothing, .init = begin, .fini = end)
 {
     put("d/x", "1");
