@@ -7,12 +7,6 @@
 #include "mem.h"
 #include "object-internal.h"
 
-static void sweep(const struct store *s, const char *dir, const char *name)
-{
-    cleanup_free char *temp = xasprintf("%s/%s", dir, name);
-    file_sweep(s, temp);
-}
-
 static int level_entry(const struct store *s, int dir_fd, const char *dir, const char *name,
                        local_level_fn *fn, void *arg, struct err *err)
 {
@@ -21,7 +15,7 @@ static int level_entry(const struct store *s, int dir_fd, const char *dir, const
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return 0;
     if (store_is_temp(name)) {
-        sweep(s, dir, name);
+        file_sweep(s, dir_fd, name);
         return 0;
     }
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
@@ -41,7 +35,7 @@ int store_local_level(struct store *s, const char *folder, local_level_fn *fn, v
         snprintf(path, sizeof path, "%s/", s->dir);
     else if (file_path(s, folder, len - (folder[len - 1] == '/'), path, err))
         return -1;
-    cleanup_dir DIR *d = opendir(path);
+    cleanup_dir DIR *d = file_open_folder(s, path, 0);
     if (!d)
         return err_sys(err, errno, "cannot list: %s", path);
     for (;;) {

@@ -23,16 +23,12 @@
 
 #define TEMP_NAMES 100 /* of one file: as many can be about to replace it at once */
 
-int file_folder_len(const char *path)
+static char *temp_name(const struct file_place *p, const char *kind, unsigned which)
 {
-    return (int)(strrchr(path, '/') - path);
-}
-
-static char *temp_name(const char *path, const char *kind, unsigned which)
-{
-    const char *name = strrchr(path, '/') + 1;
+    int len = file_folder_len(p->name);
+    const char *name = p->name + len;
     uint64_t n = hash_mix64(hash64(name, strlen(name), 0) + which);
-    return xasprintf("%.*s/" STORE_TEMP_PREFIX "%s%012llx", file_folder_len(path), path, kind,
+    return xasprintf("%.*s" STORE_TEMP_PREFIX "%s%012llx", len, p->name, kind,
                      (unsigned long long)(n & 0xffffffffffffull));
 }
 
@@ -42,63 +38,63 @@ static bool is_older(const struct stat *st, unsigned seconds)
     return seconds == 0 || time(NULL) - st->st_ctim.tv_sec >= (time_t)seconds;
 }
 
-bool file_has_name(int fd, const char *path)
+bool file_has_name(int fd, int dir, const char *name)
 {
     struct stat held, there;
-    return fstat(fd, &held) == 0 && lstat(path, &there) == 0 && held.st_dev == there.st_dev &&
-           held.st_ino == there.st_ino;
+    return fstat(fd, &held) == 0 && fstatat(dir, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+           held.st_dev == there.st_dev && held.st_ino == there.st_ino;
 }
 
 /* Some servers lock only what may be written. */
-static int open_left(const char *temp)
+static int open_left(int dir, const char *temp)
 {
-    int fd = open(temp, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    return fd >= 0 ? fd : open(temp, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = openat(dir, temp, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return fd >= 0 ? fd : openat(dir, temp, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 }
 
 /* Removes what a process that is no more has left. The lock is tried after the file was opened, so
  * the name may belong to another by then; while it is held and the name is the file's, it is not
  * anybody's. */
-static bool remove_left(const char *temp, unsigned seconds)
+static bool remove_left(int dir, const char *temp, unsigned seconds)
 {
     struct stat st;
-    cleanup_close int fd = open_left(temp);
-    return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && file_has_name(fd, temp) &&
-           fstat(fd, &st) == 0 && is_older(&st, seconds) && unlink(temp) == 0;
+    cleanup_close int fd = open_left(dir, temp);
+    return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && file_has_name(fd, dir, temp) &&
+           fstat(fd, &st) == 0 && is_older(&st, seconds) && unlinkat(dir, temp, 0) == 0;
 }
 
-void file_remove_left(const char *path)
+void file_remove_left(const struct file_place *p)
 {
-    cleanup_free char *temp = temp_name(path, "", 0);
-    remove_left(temp, 0);
+    cleanup_free char *temp = temp_name(p, "", 0);
+    remove_left(p->dir, temp, 0);
 }
 
-void file_sweep(const struct store *s, const char *temp)
+void file_sweep(const struct store *s, int dir, const char *temp)
 {
     struct stat st;
-    if (lstat(temp, &st) || !is_older(&st, s->left_s))
+    if (fstatat(dir, temp, &st, AT_SYMLINK_NOFOLLOW) || !is_older(&st, s->left_s))
         return;
     if (S_ISLNK(st.st_mode))
-        unlink(temp); /* it had that name for a moment */
+        unlinkat(dir, temp, 0); /* it had that name for a moment */
     else if (S_ISREG(st.st_mode))
-        remove_left(temp, s->left_s);
+        remove_left(dir, temp, s->left_s);
 }
 
-int file_link_temp(int fd, const char *path, char **ret)
+int file_link_temp(int fd, const struct file_place *p, char **ret)
 {
     cleanup_free char *from = xasprintf("/proc/self/fd/%d", fd);
     int e = EEXIST;
     /* Where locks are not known nobody gets one, and nothing is removed. */
     flock(fd, LOCK_EX | LOCK_NB);
     for (unsigned i = 0; e == EEXIST && i < TEMP_NAMES; i++) {
-        cleanup_free char *temp = temp_name(path, "", i);
+        cleanup_free char *temp = temp_name(p, "", i);
         for (int tries = 0; tries < 2; tries++) {
-            e = linkat(AT_FDCWD, from, AT_FDCWD, temp, AT_SYMLINK_FOLLOW) ? errno : 0;
+            e = linkat(AT_FDCWD, from, p->dir, temp, AT_SYMLINK_FOLLOW) ? errno : 0;
             if (!e) {
                 *ret = take_ptr(&temp);
                 return 0;
             }
-            if (e != EEXIST || !remove_left(temp, 0))
+            if (e != EEXIST || !remove_left(p->dir, temp, 0))
                 break;
         }
     }
@@ -107,32 +103,32 @@ int file_link_temp(int fd, const char *path, char **ret)
 }
 
 /* Between its making and its lock, somebody who tidies up may have had both: then it is his. */
-static int make_temp(const char *temp)
+static int make_temp(int dir, const char *temp)
 {
-    int fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = openat(dir, temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -1;
     bool taken = flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
-    if (!taken && file_has_name(fd, temp))
+    if (!taken && file_has_name(fd, dir, temp))
         return fd;
     close(fd);
     errno = EEXIST;
     return -1;
 }
 
-int file_make_temp(const struct store *s, const char *path, char **ret)
+int file_make_temp(const struct store *s, const struct file_place *p, char **ret)
 {
     for (unsigned i = 0; i < TEMP_NAMES; i++) {
-        cleanup_free char *temp = temp_name(path, "w", i);
+        cleanup_free char *temp = temp_name(p, "w", i);
         for (int tries = 0; tries < 2; tries++) {
-            int fd = make_temp(temp);
+            int fd = make_temp(p->dir, temp);
             if (fd >= 0) {
                 *ret = take_ptr(&temp);
                 return fd;
             }
             if (errno != EEXIST)
                 return -1;
-            if (!remove_left(temp, s->left_s))
+            if (!remove_left(p->dir, temp, s->left_s))
                 break;
         }
     }

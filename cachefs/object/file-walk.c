@@ -61,23 +61,18 @@ static int look_into(struct local_walk *w, const char *folder, struct err *err)
         return -1;
     /* The folder itself may have been replaced by a link since it was seen; the store's own may be
      * one. */
-    int fd = open(len ? path : w->store->dir,
-                  O_RDONLY | O_DIRECTORY | O_CLOEXEC | (len ? O_NOFOLLOW : 0));
-    if (fd < 0)
+    cleanup_dir DIR *d =
+        file_open_folder(w->store, len ? path : w->store->dir, len ? O_NOFOLLOW : 0);
+    if (!d)
         return errno == ENOENT && len
                    ? 0
                    : err_sys(err, errno, "cannot list: %s", len ? path : w->store->dir);
-    cleanup_dir DIR *d = fdopendir(fd);
-    if (!d) {
-        close(fd);
-        return err_sys(err, errno, "cannot list: %s%s", w->store->uri, folder);
-    }
     for (;;) {
         errno = 0;
         const struct dirent *e = readdir(d);
         if (!e)
             return errno ? err_sys(err, errno, "cannot list: %s%s", w->store->uri, folder) : 0;
-        if (entry(w, fd, folder, e->d_name, err))
+        if (entry(w, dirfd(d), folder, e->d_name, err))
             return -1;
     }
 }

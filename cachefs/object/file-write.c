@@ -25,36 +25,42 @@ struct local_file {
     int fd;
     char *temp;    /* its name so far; NULL: it has none */
     uint64_t size; /* when it is whole: of what was appended, or as told */
-    char path[PATH_MAX];
+    struct file_place at;
 };
 
 static void local_free(struct local_file *f)
 {
     if (f->temp)
-        unlink(f->temp); /* before the lock goes with the descriptor: until then it is our name */
+        /* Before the lock goes with the descriptor: until then it is our name. */
+        unlinkat(f->at.dir, f->temp, 0);
     if (f->fd >= 0)
         close(f->fd);
+    file_place_release(&f->at);
     free(f->temp);
     free(f);
 }
 
-/* The folder of a path, as far as its last '/'. */
+/* The folder of a place. */
+static int open_above(const struct file_place *p, int flags)
+{
+    int len = file_folder_len(p->name);
+    cleanup_free char *folder = len ? xstrndup(p->name, (size_t)len) : xstrdup(".");
+    return openat(p->dir, folder, flags | O_CLOEXEC, 0600);
+}
+
 static int open_unnamed(const struct store *s, struct local_file *f, struct err *err)
 {
-    int len = file_folder_len(f->path);
-    cleanup_free char *folder = xasprintf("%.*s", len ? len : 1, f->path);
-    f->fd = s->all_named ? -1 : open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    f->fd = s->all_named ? -1 : open_above(&f->at, O_TMPFILE | O_WRONLY);
     if (f->fd < 0)
-        f->fd = file_make_temp(s, f->path, &f->temp);
-    return f->fd < 0 ? err_sys(err, errno, "cannot write: %s", f->path) : 0;
+        f->fd = file_make_temp(s, &f->at, &f->temp);
+    return f->fd < 0 ? err_sys(err, errno, "cannot write: %s", f->at.path) : 0;
 }
 
 int store_local_begin(struct store *s, const char *key, struct local_file **ret, struct err *err)
 {
     struct local_file *f = xcalloc(1, sizeof *f);
     f->fd = -1;
-    if (file_path(s, key, strlen(key), f->path, err) || file_parents(s, f->path, err) ||
-        open_unnamed(s, f, err)) {
+    if (file_place_new(s, key, strlen(key), &f->at, err) || open_unnamed(s, f, err)) {
         local_free(f);
         return -1;
     }
@@ -80,7 +86,7 @@ int store_local_write(const struct local_file *f, const void *data, size_t len, 
                !is_zero(at + piece, HOLE_BYTES))
             piece += HOLE_BYTES;
         if (!hole && file_write(f->fd, at, piece, off))
-            return err_sys(err, errno, "cannot write: %s", f->path);
+            return err_sys(err, errno, "cannot write: %s", f->at.path);
         off += piece;
         at += piece;
     }
@@ -113,24 +119,26 @@ void store_local_abort(struct local_file *f)
 static int name_it(struct local_file *f, struct err *err)
 {
     cleanup_free char *from = xasprintf("/proc/self/fd/%d", f->fd);
-    if (linkat(AT_FDCWD, from, AT_FDCWD, f->path, AT_SYMLINK_FOLLOW) == 0) {
-        file_remove_left(f->path);
+    if (linkat(AT_FDCWD, from, f->at.dir, f->at.name, AT_SYMLINK_FOLLOW) == 0) {
+        file_remove_left(&f->at);
         return 0;
     }
-    if (errno == EEXIST && file_link_temp(f->fd, f->path, &f->temp) == 0)
+    if (errno == EEXIST && file_link_temp(f->fd, &f->at, &f->temp) == 0)
         return 0;
-    return err_sys(err, errno, "cannot write: %s", f->path);
+    return err_sys(err, errno, "cannot write: %s", f->at.path);
 }
 
 /* Under the name that it has so far there may be another one by now, of somebody who took this for
  * left: on a server that tells nobody of locks, after an hour without a write. */
 static int rename_it(struct local_file *f, struct err *err)
 {
-    if (!file_has_name(f->fd, f->temp)) {
+    if (!file_has_name(f->fd, f->at.dir, f->temp)) {
         free(take_ptr(&f->temp));
-        return err_sys(err, ESTALE, "cannot write: %s", f->path);
+        return err_sys(err, ESTALE, "cannot write: %s", f->at.path);
     }
-    return rename(f->temp, f->path) ? err_sys(err, errno, "cannot write: %s", f->path) : 0;
+    return renameat(f->at.dir, f->temp, f->at.dir, f->at.name)
+               ? err_sys(err, errno, "cannot write: %s", f->at.path)
+               : 0;
 }
 
 static struct timespec time_of(int64_t ns)
@@ -154,12 +162,11 @@ static int set_attrs(int fd, const char *path, const struct local_attrs *a, stru
 }
 
 /* A name is durable when the folder that holds it is. */
-static int sync_name(const char *path, struct err *err)
+static int sync_name(const struct file_place *p, struct err *err)
 {
-    cleanup_free char *folder = xasprintf("%.*s", file_folder_len(path), path);
-    cleanup_close int fd = open(*folder ? folder : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_close int fd = open_above(p, O_RDONLY | O_DIRECTORY);
     if (fd < 0 || fsync(fd))
-        return err_sys(err, errno, "cannot write: %s", path);
+        return err_sys(err, errno, "cannot write: %s", p->path);
     return 0;
 }
 
@@ -169,13 +176,13 @@ int store_local_commit(struct local_file *f, const struct local_attrs *attrs, bo
     static const struct local_attrs plain = {.has_mode = true, .mode = 0644};
     int result = 0;
     if (ftruncate(f->fd, (off_t)f->size)) /* it may end in a hole */
-        result = err_sys(err, errno, "cannot write: %s", f->path);
+        result = err_sys(err, errno, "cannot write: %s", f->at.path);
     if (result == 0)
-        result = set_attrs(f->fd, f->path, attrs ? attrs : &plain, err);
+        result = set_attrs(f->fd, f->at.path, attrs ? attrs : &plain, err);
     if (result == 0 && attrs && !attrs->has_mode && fchmod(f->fd, 0644))
-        result = err_sys(err, errno, "cannot write: %s", f->path);
+        result = err_sys(err, errno, "cannot write: %s", f->at.path);
     if (result == 0 && durable && fsync(f->fd))
-        result = err_sys(err, errno, "cannot write: %s", f->path);
+        result = err_sys(err, errno, "cannot write: %s", f->at.path);
     if (result == 0 && !f->temp)
         result = name_it(f, err);
     if (result == 0 && f->temp)
@@ -183,7 +190,7 @@ int store_local_commit(struct local_file *f, const struct local_attrs *attrs, bo
     if (result == 0)
         free(take_ptr(&f->temp));
     if (result == 0 && durable)
-        result = sync_name(f->path, err);
+        result = sync_name(&f->at, err);
     local_free(f);
     return result;
 }
@@ -192,91 +199,99 @@ int store_local_commit(struct local_file *f, const struct local_attrs *attrs, bo
 
 int store_local_link(struct store *s, const char *key, const char *target, struct err *err)
 {
-    char path[PATH_MAX];
-    if (file_path(s, key, strlen(key), path, err) || file_parents(s, path, err))
+    cleanup_place struct file_place p = FILE_PLACE_INIT;
+    if (file_place_new(s, key, strlen(key), &p, err))
         return -1;
-    if (symlink(target, path) == 0)
+    if (symlinkat(target, p.dir, p.name) == 0)
         return 0;
     cleanup_free char *temp =
-        xasprintf("%.*s/" STORE_TEMP_PREFIX "%012llx", file_folder_len(path), path,
+        xasprintf("%.*s" STORE_TEMP_PREFIX "%012llx", file_folder_len(p.name), p.name,
                   (unsigned long long)(hash_mix64(clock_mono_ns()) & 0xffffffffffffull));
-    if (symlink(target, temp))
-        return err_sys(err, errno, "cannot make the link: %s", path);
-    if (rename(temp, path) == 0)
+    if (symlinkat(target, p.dir, temp))
+        return err_sys(err, errno, "cannot make the link: %s", p.path);
+    if (renameat(p.dir, temp, p.dir, p.name) == 0)
         return 0;
     int e = errno;
-    unlink(temp);
-    return err_sys(err, e, "cannot make the link: %s", path);
+    unlinkat(p.dir, temp, 0);
+    return err_sys(err, e, "cannot make the link: %s", p.path);
 }
 
 int store_local_folder(struct store *s, const char *key, struct err *err)
 {
-    char path[PATH_MAX];
+    cleanup_place struct file_place p = FILE_PLACE_INIT;
     struct stat st;
-    if (file_path(s, key, file_bare_len(key), path, err) || file_parents(s, path, err))
+    if (file_place_new(s, key, file_bare_len(key), &p, err))
         return -1;
-    if (mkdir(path, 0777) == 0)
+    if (mkdirat(p.dir, p.name, 0777) == 0)
         return 0;
     int e = errno;
-    if (e == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+    if (e == EEXIST && fstatat(p.dir, p.name, &st, s->no_links ? AT_SYMLINK_NOFOLLOW : 0) == 0 &&
+        S_ISDIR(st.st_mode))
         return 0;
-    return err_sys(err, e, "cannot make the folder: %s", path);
+    return err_sys(err, e, "cannot make the folder: %s", p.path);
 }
 
 int store_local_set_attrs(struct store *s, const char *key, const struct local_attrs *a,
                           struct err *err)
 {
-    char path[PATH_MAX];
+    cleanup_place struct file_place p = FILE_PLACE_INIT;
     struct stat st;
-    if (file_path(s, key, file_bare_len(key), path, err))
+    if (file_place(s, key, file_bare_len(key), &p, err))
         return -1;
-    if (lstat(path, &st))
-        return err_sys(err, errno, "look at %s", path);
-    if (a->has_owner && lchown(path, a->uid, a->gid))
-        return err_sys(err, errno, "cannot change the owner: %s", path);
-    if (a->has_mode && !S_ISLNK(st.st_mode) && chmod(path, (mode_t)(a->mode & 07777)))
-        return err_sys(err, errno, "cannot change the mode: %s", path);
+    if (fstatat(p.dir, p.name, &st, AT_SYMLINK_NOFOLLOW))
+        return err_sys(err, errno, "look at %s", p.path);
+    if (a->has_owner && fchownat(p.dir, p.name, a->uid, a->gid, AT_SYMLINK_NOFOLLOW))
+        return err_sys(err, errno, "cannot change the owner: %s", p.path);
+    if (a->has_mode && !S_ISLNK(st.st_mode) &&
+        fchmodat(p.dir, p.name, (mode_t)(a->mode & 07777), s->no_links ? AT_SYMLINK_NOFOLLOW : 0))
+        return err_sys(err, errno, "cannot change the mode: %s", p.path);
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, time_of(a->mtime_ns)};
-    if (a->has_mtime && utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW))
-        return err_sys(err, errno, "cannot set the time: %s", path);
+    if (a->has_mtime && utimensat(p.dir, p.name, times, AT_SYMLINK_NOFOLLOW))
+        return err_sys(err, errno, "cannot set the time: %s", p.path);
     return 0;
 }
 
 int store_local_rename(struct store *s, const char *from, const char *to, struct err *err)
 {
-    char a[PATH_MAX], b[PATH_MAX];
-    if (file_path(s, from, file_bare_len(from), a, err) ||
-        file_path(s, to, file_bare_len(to), b, err))
+    cleanup_place struct file_place a = FILE_PLACE_INIT, b = FILE_PLACE_INIT;
+    if (file_place(s, from, file_bare_len(from), &a, err) ||
+        file_place(s, to, file_bare_len(to), &b, err))
         return -1;
-    return rename(a, b) ? err_sys(err, errno, "rename %s to %s", a, b) : 0;
+    return renameat(a.dir, a.name, b.dir, b.name)
+               ? err_sys(err, errno, "rename %s to %s", a.path, b.path)
+               : 0;
 }
 
 int store_local_remove_folder(struct store *s, const char *key, struct err *err)
 {
-    char path[PATH_MAX];
-    if (file_path(s, key, file_bare_len(key), path, err))
+    cleanup_place struct file_place p = FILE_PLACE_INIT;
+    if (file_place(s, key, file_bare_len(key), &p, err))
         return -1;
-    if (rmdir(path) == 0 || errno == ENOENT || errno == ENOTEMPTY || errno == EEXIST)
+    if (unlinkat(p.dir, p.name, AT_REMOVEDIR) == 0 || errno == ENOENT || errno == ENOTEMPTY ||
+        errno == EEXIST)
         return 0;
-    return err_sys(err, errno, "cannot remove the folder: %s", path);
+    return err_sys(err, errno, "cannot remove the folder: %s", p.path);
 }
 
 int store_local_stat(struct store *s, const char *key, struct stat *ret, struct err *err)
 {
-    char path[PATH_MAX];
-    if (file_path(s, key, file_bare_len(key), path, err))
+    cleanup_place struct file_place p = FILE_PLACE_INIT;
+    if (file_place(s, key, file_bare_len(key), &p, err))
         return -1;
-    return lstat(path, ret) ? err_sys(err, errno, "look at %s", path) : 0;
+    return fstatat(p.dir, p.name, ret, AT_SYMLINK_NOFOLLOW)
+               ? err_sys(err, errno, "look at %s", p.path)
+               : 0;
 }
 
 int store_local_readlink(struct store *s, const char *key, struct bytes *ret, struct err *err)
 {
-    char path[PATH_MAX], target[PATH_MAX];
-    if (file_path(s, key, strlen(key), path, err))
+    cleanup_place struct file_place p = FILE_PLACE_INIT;
+    char target[PATH_MAX];
+    if (file_place(s, key, strlen(key), &p, err))
         return -1;
-    ssize_t n = readlink(path, target, sizeof target);
+    ssize_t n = readlinkat(p.dir, p.name, target, sizeof target);
     if (n < 0)
-        return err_sys(err, errno, "cannot read the link: %s", path);
+        return err_sys(err, errno, "cannot read the link: %s", p.path);
     bytes_clear(ret);
     bytes_add(ret, target, (size_t)n);
     return 0;

@@ -2,7 +2,8 @@
  * A folder of this machine as a store. Paths are opened relative to the folder, and a key that
  * would leave it is refused.
  *
- * Links to files are followed, links to folders too, unless they lead to a folder above themselves.
+ * Links to files are followed, links to folders too, unless they lead to a folder above themselves
+ * or the store follows none.
  * What is neither file nor folder, a link to nothing, and our own temporary files are not listed.
  */
 #include <errno.h>
@@ -22,7 +23,6 @@
 static int file_open(struct store *s, const struct uri *u, const struct store_conf *conf,
                      struct err *err)
 {
-    (void)conf;
     if (*u->host && strcmp(u->host, "localhost") != 0)
         return err_set(err, ERR_USAGE, "not a local folder: file://%s/…: want file:///PATH",
                        u->host);
@@ -32,43 +32,9 @@ static int file_open(struct store *s, const struct uri *u, const struct store_co
     s->dir = xasprintf("/%.*s", (int)len, u->path);
     s->prefix = xstrdup("");
     s->left_s = LEFT_S;
+    s->no_links = conf->no_links;
     s->uri = xasprintf("file://%s%s", s->dir, len ? "/" : "");
     return 0;
-}
-
-/* --- keys ------------------------------------------------------------------------------------ */
-
-static bool is_dots(const char *part, size_t len)
-{
-    return (len == 1 && part[0] == '.') || (len == 2 && memcmp(part, "..", 2) == 0);
-}
-
-/* Keys come from catalogs and lists: they may name nothing outside. */
-int file_path(const struct store *s, const char *key, size_t len, char out[PATH_MAX],
-              struct err *err)
-{
-    if (!s->dir)
-        return err_set(err, ERR_BUG, "%s is no local store", s->uri);
-    bool bad = len == 0 || memchr(key, '\0', len);
-    for (size_t i = 0; i <= len && !bad;) {
-        const char *slash = i < len ? memchr(key + i, '/', len - i) : NULL;
-        size_t part = (slash ? (size_t)(slash - key) : len) - i;
-        bad = part == 0 || is_dots(key + i, part) || part > NAME_MAX;
-        i += part + 1;
-    }
-    int n = snprintf(out, PATH_MAX, "%s/%.*s", s->dir, (int)(len < PATH_MAX ? len : PATH_MAX), key);
-    if (bad || n < 0 || n >= PATH_MAX)
-        return err_set(err, ERR_USAGE, "not a path inside the set: %s: '%.*s'", s->uri,
-                       (int)(len < 200 ? len : 200), key);
-    return 0;
-}
-
-size_t file_bare_len(const char *key)
-{
-    size_t len = strlen(key);
-    while (len && key[len - 1] == '/')
-        len--;
-    return len;
 }
 
 static int64_t mtime_of(const struct stat *st)
@@ -184,13 +150,15 @@ static int list_entry(struct walk *w, int dir_fd, const char *dir, const char *f
                       const char *name, struct err *err)
 {
     struct stat st;
-    if (is_dots(name, strlen(name)) || store_is_temp(name))
+    if (file_is_dots(name, strlen(name)) || store_is_temp(name))
         return 0;
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return errno == ENOENT ? 0 : err_sys(err, errno, "cannot list: %s/%s", dir, name);
     bool is_link = S_ISLNK(st.st_mode);
     cleanup_bytes struct bytes key = {0};
     bytes_addf(&key, "%s%s", folder, name);
+    if (is_link && w->s->no_links)
+        return emit_dangling(w, &key, err);
     if (is_link && fstatat(dir_fd, name, &st, 0))
         return errno == ENOENT || errno == ELOOP || errno == EACCES || errno == ENOTDIR
                    ? emit_dangling(w, &key, err)
@@ -208,7 +176,7 @@ static int list_entry(struct walk *w, int dir_fd, const char *dir, const char *f
 static int list_folder(struct walk *w, const char *folder, struct err *err)
 {
     cleanup_free char *dir = xasprintf("%s/%s", w->s->dir, folder);
-    cleanup_dir DIR *d = opendir(dir);
+    cleanup_dir DIR *d = file_open_folder(w->s, dir, 0);
     if (!d) {
         if (errno == ENOENT && w->begun)
             return 0; /* removed while we list */
@@ -271,61 +239,51 @@ static int check_same(int fd, const char *path, uint64_t want_size, int64_t want
 int store_local_read(struct store *s, const char *key, size_t key_len, uint64_t off, void *buf,
                      size_t len, uint64_t want_size, int64_t want_mtime_ns, struct err *err)
 {
-    char path[PATH_MAX];
-    if (file_path(s, key, key_len, path, err))
+    cleanup_place struct file_place p = FILE_PLACE_INIT;
+    if (file_place(s, key, key_len, &p, err))
         return -1;
-    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    cleanup_close int fd =
+        openat(p.dir, p.name,
+               O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (s->no_links ? O_NOFOLLOW : 0));
     if (fd < 0)
-        return err_sys(err, errno, "cannot read: %s", path);
-    if (check_same(fd, path, want_size, want_mtime_ns, err))
+        return err_sys(err, errno, "cannot read: %s", p.path);
+    if (check_same(fd, p.path, want_size, want_mtime_ns, err))
         return -1;
     ssize_t n = file_read(fd, buf, len, off);
     if (n < 0)
-        return err_sys(err, errno, "cannot read: %s", path);
+        return err_sys(err, errno, "cannot read: %s", p.path);
     if ((size_t)n < len)
         return err_set(err, ERR_STALE, "replaced: %s: shorter than it was (scan the set again)",
-                       path);
+                       p.path);
     /* Written to while we read: the bytes may be of both. */
-    return check_same(fd, path, want_size, want_mtime_ns, err);
+    return check_same(fd, p.path, want_size, want_mtime_ns, err);
 }
 
 int store_local_look(struct store *s, const char *key, struct stat *ret, struct err *err)
 {
-    char path[PATH_MAX];
+    cleanup_place struct file_place p = FILE_PLACE_INIT;
     size_t len = file_bare_len(key);
-    if (file_path(s, key, len, path, err))
+    if (file_place(s, key, len, &p, err))
         return -1;
-    if (stat(path, ret))
-        return err_sys(err, errno, "look at %s", path);
-    return key[len] && !S_ISDIR(ret->st_mode) ? err_sys(err, ENOTDIR, "look at %s", path) : 0;
+    if (fstatat(p.dir, p.name, ret, s->no_links ? AT_SYMLINK_NOFOLLOW : 0))
+        return err_sys(err, errno, "look at %s", p.path);
+    if (S_ISLNK(ret->st_mode))
+        return err_set(err, ERR_DENIED, "%s: is a link, which is not followed", p.path);
+    return key[len] && !S_ISDIR(ret->st_mode) ? err_sys(err, ENOTDIR, "look at %s", p.path) : 0;
 }
 
-/* --- writing --------------------------------------------------------------------------------- */
-
-int file_parents(const struct store *s, const char *path, struct err *err)
-{
-    if (mkdir(s->dir, 0777) && errno != EEXIST)
-        return err_sys(err, errno, "cannot make the folder: %s", s->dir);
-    char folder[PATH_MAX];
-    snprintf(folder, sizeof folder, "%s", path);
-    for (char *p = folder + strlen(s->dir); (p = strchr(p + 1, '/'));) {
-        *p = '\0';
-        if (mkdir(folder, 0777) && errno != EEXIST)
-            return err_sys(err, errno, "cannot make the folder: %s", folder);
-        *p = '/';
-    }
-    return 0;
-}
+/* --- deleting -------------------------------------------------------------------------------- */
 
 /* As in the other stores, deleting what is not there succeeds. */
 int store_local_delete(struct store *s, const char *key, struct err *err)
 {
-    char path[PATH_MAX];
-    if (file_path(s, key, strlen(key), path, err))
+    cleanup_place struct file_place p = FILE_PLACE_INIT;
+    if (file_place(s, key, strlen(key), &p, err))
         return -1;
-    if (unlink(path) && errno != ENOENT)
-        return err_sys(err, errno, "cannot delete: %s", path);
-    file_remove_left(path);
+    if (unlinkat(p.dir, p.name, 0) && errno != ENOENT)
+        return err_sys(err, errno, "cannot delete: %s", p.path);
+    if (*p.name) /* else there is nothing to lie beside */
+        file_remove_left(&p);
     return 0;
 }
 

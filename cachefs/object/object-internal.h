@@ -5,6 +5,7 @@
 #ifndef SAMPAN_OBJECT_INTERNAL_H
 #define SAMPAN_OBJECT_INTERNAL_H
 
+#include <dirent.h>
 #include <limits.h>
 
 #include "creds-internal.h"
@@ -53,6 +54,7 @@ struct store {
     char *dir;       /* file: the folder */
     unsigned left_s; /* file: a temporary file so old is nobody's, if nobody has its lock */
     bool all_named;  /* file: do as if there were no files without names */
+    bool no_links;   /* file: of store_conf */
     char *user;      /* webhdfs: user.name */
     char *page;      /* http: the manifest's name; NULL: index pages */
     struct http_peer peer;
@@ -224,24 +226,45 @@ bool creds_changed_on_disk(struct store *s);
 int emit_item(struct store *s, const char *skip_key, struct list_item *item, list_fn *fn, void *arg,
               struct err *err);
 
-/* --- local files (file.c) -------------------------------------------------------------------- */
-
-/* The path of a key, which may name nothing outside of the store. */
+/* --- local files (file-place.c, file-temp.c) ---------------------------------------------------
+ *
+ * Where a file is, or is to be: a name as seen from `dir`. That is the whole path; or, in a store
+ * that follows no links, its last part, seen from the folder that holds it. "": there is no such
+ * folder, and calls that are given that name say so (ENOENT). */
+struct file_place {
+    int dir; /* AT_FDCWD, or ours */
+    const char *name;
+    char path[PATH_MAX]; /* for messages; `name` is a part of it */
+};
+#define FILE_PLACE_INIT \
+    {                   \
+        .dir = AT_FDCWD \
+    }
+/* The place of a key, which may name nothing outside of the store. */
+int file_place(const struct store *s, const char *key, size_t len, struct file_place *ret,
+               struct err *err);
+/* The same, once the folders above it have been made. */
+int file_place_new(const struct store *s, const char *key, size_t len, struct file_place *ret,
+                   struct err *err);
+void file_place_release(struct file_place *p);
+#define cleanup_place CLEANUP(file_place_release)
+/* The path alone, of what is opened by file_open_folder(); `flags`: more than a folder takes. */
 int file_path(const struct store *s, const char *key, size_t len, char out[PATH_MAX],
               struct err *err);
-/* The store's folder and those above a file of it. */
-int file_parents(const struct store *s, const char *path, struct err *err);
+DIR *file_open_folder(const struct store *s, const char *path, int flags);
 size_t file_bare_len(const char *key); /* without '/' at its end */
-/* Up to its last '/'. */
+/* Up to its last '/' and with it; 0: it has none. */
 int file_folder_len(const char *path);
+bool file_is_dots(const char *part, size_t len); /* "." or ".." */
+
 /* Removes what a put of this file left that was killed while it replaced it. */
-void file_remove_left(const char *path);
+void file_remove_left(const struct file_place *p);
 /* The same of a temporary file whatever, if it is old enough. */
-void file_sweep(const struct store *s, const char *temp);
-/* A temporary name beside `path`, locked: for a file without a name, or for a new one that is
+void file_sweep(const struct store *s, int dir, const char *temp);
+/* A temporary name beside that of `p`, locked: for a file without a name, or for a new one that is
  * opened. -1: errno. */
-int file_link_temp(int fd, const char *path, char **ret);
-int file_make_temp(const struct store *s, const char *path, char **ret);
-bool file_has_name(int fd, const char *path);
+int file_link_temp(int fd, const struct file_place *p, char **ret);
+int file_make_temp(const struct store *s, const struct file_place *p, char **ret);
+bool file_has_name(int fd, int dir, const char *name);
 
 #endif

@@ -48,6 +48,9 @@ struct store_conf {
     bool requester_pays;
     bool no_sums;    /* don't ask for the sums that S3 keeps of objects */
     bool path_style; /* force; automatic for an endpoint that is an address or has a port */
+    /* file: no symbolic link is followed, neither below the folder nor in its own path, whoever
+     * puts one there and when. */
+    bool no_links;
     struct log *log;
 };
 
@@ -284,7 +287,7 @@ int store_local_list(struct store *s, const char *prefix, bool recurse, list_fn 
 /* Reads exactly `len` bytes; ERR_STALE if size or mtime are not those expected (0: don't check). */
 int store_local_read(struct store *s, const char *key, size_t key_len, uint64_t off, void *buf,
                      size_t len, uint64_t want_size, int64_t want_mtime_ns, struct err *err);
-/* Of what a read of `key` would read: links are followed. */
+/* Of what a read of `key` would read: links are followed, if the store follows any. */
 int store_local_look(struct store *s, const char *key, struct stat *ret, struct err *err);
 int store_local_delete(struct store *s, const char *key, struct err *err);
 
