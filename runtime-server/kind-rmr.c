@@ -103,10 +103,11 @@ void touches_rmr(const struct json *o, struct bytes *ret)
 
 /* --- the work --------------------------------------------------------------------------------- */
 
-/* The URIs that the job means; a path that is no longer there was removed before. */
+/* The URIs that the job means; a path that is no longer there was removed before. Those of the
+ * set's own paths come first. */
 struct uris {
     char **items;
-    size_t n;
+    size_t n, of_set;
 };
 
 static void uris_release(struct uris *u)
@@ -114,6 +115,28 @@ static void uris_release(struct uris *u)
     for (size_t i = 0; i < u->n; i++)
         free(u->items[i]);
     free(u->items);
+}
+
+/* What goes goes under its own name, a link too: only what is above it is resolved. */
+static int real_uri(const struct server *s, const char *uri, char **ret, struct err *err)
+{
+    size_t len = strlen(uri);
+    if (options_check_uri(s, "uris", uri, err))
+        return -1;
+    if (!store_uri_folder(uri)) {
+        *ret = xstrdup(uri);
+        return 0;
+    }
+    while (len && uri[len - 1] == '/')
+        len--;
+    while (len && uri[len - 1] != '/')
+        len--;
+    cleanup_free char *above = xstrndup(uri, len);
+    cleanup_free char *real = NULL;
+    if (options_real_uri(s, "uris", above, &real, err))
+        return -1;
+    *ret = xasprintf("%s/%s", real, uri + len);
+    return 0;
 }
 
 static int collect(const struct server *s, const struct json *o, bool again, struct uris *ret,
@@ -146,12 +169,13 @@ static int collect(const struct server *s, const struct json *o, bool again, str
             *err = why;
     }
     control_mount_release(&m);
+    ret->of_set = ret->n;
     for (size_t i = 0; i < count_of(o, "uris") && !rc; i++) {
         struct json item = json_at(&uris, i);
         const char *uri = "";
         json_as_str(&item, &uri, NULL);
-        rc = options_check_uri(s, "uris", uri, err);
-        ret->items[ret->n++] = xstrdup(uri);
+        rc = real_uri(s, uri, &ret->items[ret->n], err);
+        ret->n += !rc;
     }
     return rc;
 }
@@ -210,14 +234,16 @@ static void look_again(struct server *s, const struct json *o)
 }
 
 static int remove_all(struct removing *r, struct server *s, const struct json *o,
-                      const struct store_conf *conf, struct err *err)
+                      struct store_conf *conf, struct err *err)
 {
     struct uris uris = {0};
     bool skip = false;
     json_bool_or(o, "skipTrash", false, &skip, NULL);
     int rc = collect(s, o, job_try(r->run) > 1, &uris, err);
-    for (size_t i = 0; i < uris.n && !rc && !atomic_load(&r->stop); i++)
+    for (size_t i = 0; i < uris.n && !rc && !atomic_load(&r->stop); i++) {
+        conf->no_links = i >= uris.of_set; /* where the set lies is not the job's word */
         rc = remove_one(r, uris.items[i], conf, skip, err);
+    }
     if (r->before.removed)
         look_again(s, o);
     uris_release(&uris);

@@ -38,43 +38,52 @@ static const struct {
     {"matchFullPath", offsetof(struct sync_conf, match_full_path)},
 };
 
-/* Is the folder of a file:// URI below one of our mounts, links resolved? What does not exist yet
- * is judged by the folder above it. */
-static bool is_ours(const struct server *s, const char *path)
+/* The folder of a file:// URI, links resolved, if it is below one of our mounts; else NULL. What
+ * does not exist yet is judged by the folder above it. */
+static char *real_of_ours(const struct server *s, const char *path)
 {
     cleanup_free char *copy = xstrdup(path);
     cleanup_free char *real = NULL;
     struct stat st;
     if (strstr(path, "/../") || (strlen(path) >= 3 && !strcmp(path + strlen(path) - 3, "/..")))
-        return false;
+        return NULL;
     while (!(real = realpath(copy, NULL))) {
         if (lstat(copy, &st) == 0)
-            return false; /* a link to what does not exist yet, say */
+            return NULL; /* a link to what does not exist yet, say */
         char *slash = strrchr(copy, '/');
         if (!slash || slash == copy)
-            return false;
+            return NULL;
         *slash = '\0';
     }
     for (size_t i = 0; i < s->conf.n_mounts; i++) {
         size_t n = strlen(s->mounts[i]);
         if (strncmp(real, s->mounts[i], n) == 0 && (real[n] == '/' || !real[n]))
-            return true;
+            return xasprintf("%s%s", real, path + strlen(copy));
     }
-    return false;
+    return NULL;
 }
 
-int options_check_uri(const struct server *s, const char *where, const char *uri, struct err *err)
+int options_real_uri(const struct server *s, const char *where, const char *uri, char **ret,
+                     struct err *err)
 {
     if (!strstr(uri, "://"))
         return err_set(err, ERR_USAGE, "options.%s: want a URI (s3://BUCKET/PREFIX, …)", where);
     if (store_check_uri(uri, err))
         return err_wrap(err, "options.%s", where);
     const char *folder = store_uri_folder(uri);
-    if (!folder || is_ours(s, folder))
-        return 0;
-    return err_set(err, ERR_DENIED,
-                   "options.%s: \"%s\": a local folder must lie below a mount of this server",
-                   where, uri);
+    cleanup_free char *real = folder ? real_of_ours(s, folder) : NULL;
+    if (folder && !real)
+        return err_set(err, ERR_DENIED,
+                       "options.%s: \"%s\": a local folder must lie below a mount of this server",
+                       where, uri);
+    *ret = folder ? xasprintf("file://%s", real) : xstrdup(uri);
+    return 0;
+}
+
+int options_check_uri(const struct server *s, const char *where, const char *uri, struct err *err)
+{
+    cleanup_free char *real = NULL;
+    return options_real_uri(s, where, uri, &real, err);
 }
 
 int options_copy_uris(const struct server *s, const struct json *o, const char *name,
@@ -430,14 +439,31 @@ static int sync_local(struct job_run *r, struct sync_conf *c, struct bytes *resu
     return rc;
 }
 
-/* What lay below a mount when the job was posted may be a link to elsewhere now, or the mount may
- * be another server's. */
-static int check_again(const struct server *s, const struct sync_conf *c, struct err *err)
+/* The URIs as they are used: what lay below a mount when the job was posted may be a link to
+ * elsewhere now, or the mount may be another server's. The destination comes last. */
+static int real_uris(const struct server *s, const struct sync_conf *c, char **ret, struct err *err)
 {
     for (size_t i = 0; i < c->n_sources; i++)
-        if (options_check_uri(s, "sources", c->sources[i], err))
+        if (options_real_uri(s, "sources", c->sources[i], &ret[i], err))
             return -1;
-    return options_check_uri(s, "destination", c->destination, err);
+    return options_real_uri(s, "destination", c->destination, &ret[c->n_sources], err);
+}
+
+static int sync_real(const struct server *s, struct job_run *r, struct sync_conf *c,
+                     struct bytes *result, struct err *err)
+{
+    char **uris = xcalloc(c->n_sources + 1, sizeof *uris);
+    size_t n = c->n_sources;
+    int rc = real_uris(s, c, uris, err);
+    c->sources = (const char *const *)uris;
+    c->destination = uris[n];
+    c->from.no_links = c->to.no_links = true;
+    if (rc == 0)
+        rc = sync_local(r, c, result, err);
+    for (size_t i = 0; i <= n; i++)
+        free(uris[i]);
+    free(uris);
+    return rc;
 }
 
 int run_sync(struct job_run *r, void *server, const struct json *o, struct bytes *result,
@@ -453,8 +479,7 @@ int run_sync(struct job_run *r, void *server, const struct json *o, struct bytes
     c.sources = sources;
     c.rules = rules;
     c.from.log = c.to.log = s->conf.log;
-    if (read_conf(o, &c, err) || check_again(s, &c, err) ||
-        read_keys(o, job_secret(r), &c, &from, &to, err))
+    if (read_conf(o, &c, err) || read_keys(o, job_secret(r), &c, &from, &to, err))
         return -1;
-    return sync_local(r, &c, result, err);
+    return sync_real(s, r, &c, result, err);
 }

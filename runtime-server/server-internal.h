@@ -256,6 +256,10 @@ int secrets_read(const struct json *o, const char *secret, const char *name, str
 /* A URI that jobs may name: none with keys in it, and no local folder but of our mounts, links
  * resolved. Checked when it is posted, and again when it is used. */
 int options_check_uri(const struct server *s, const char *where, const char *uri, struct err *err);
+/* The same, and the URI with links resolved: for a store that follows none (store_conf.no_links),
+ * so that what is opened is what was checked. */
+int options_real_uri(const struct server *s, const char *where, const char *uri, char **ret,
+                     struct err *err);
 /* Copies options.NAME, an array of such URIs. */
 int options_copy_uris(const struct server *s, const struct json *o, const char *name,
                       struct json_writer *w, struct err *err);
