@@ -318,7 +318,8 @@ static struct slot *finished(struct loader *l, bool *ret_all_held)
     for (uint32_t i = 0; i < l->o.depth; i++) {
         struct slot *s = &l->slots[i];
         *ret_all_held &= s->state == SLOT_HELD;
-        if (s->state == SLOT_READY && s->sequence == l->give_sequence)
+        /* Of an epoch that is left nothing is given. */
+        if (s->state == SLOT_READY && s->sequence == l->give_sequence && !l->restart)
             found = s;
     }
     return found;

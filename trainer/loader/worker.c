@@ -198,7 +198,7 @@ void *worker_main(void *arg)
 bool worker_help(struct loader *l)
 {
     struct claim c;
-    if (l->o.format != LOADER_RAW || !l->direct || l->stop)
+    if (l->o.format != LOADER_RAW || !l->direct || l->stop || l->restart)
         return false;
     plan_open_known(l);
     if (!claim_of(l, &c))

@@ -1,6 +1,7 @@
 /* Batches: their order, what a thread count and a resume change, and what not. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -576,6 +577,58 @@ Test(loader, another_epoch_is_not_waited_for_longer_than_is_said)
     cr_expect(b->n == 1 && b->numbers[0] == 0 && b->epoch == 0);
     loader_close(l);
     drop_folder(lists);
+    drop_folder(dir);
+}
+
+struct held_up {
+    sem_t entered, go;
+    int asked;
+};
+
+static void *third_waits(void *arg, size_t size, struct err *err)
+{
+    struct held_up *h = arg;
+    (void)err;
+    if (++h->asked == 3) {
+        sem_post(&h->entered);
+        sem_wait(&h->go);
+    }
+    return malloc(size);
+}
+
+static void free_held_up(void *arg, void *p, size_t size)
+{
+    (void)arg, (void)size;
+    free(p);
+}
+
+/* What is finished of the epoch that was left is none of the one that is awaited. */
+Test(loader, no_batch_comes_before_another_epoch_is_set)
+{
+    char *dir = picture_set();
+    struct held_up h = {0};
+    struct loader_options o = picture_options(dir);
+    const struct loader_batch *b = NULL;
+    struct err e = {0};
+    sem_init(&h.entered, 0, 0);
+    sem_init(&h.go, 0, 0);
+    o.sampler = "sequence";
+    o.format = LOADER_RAW;
+    o.batch = 1;
+    o.depth = 3;
+    o.threads = 1;
+    o.memory = (struct loader_memory){third_waits, free_held_up, &h};
+    struct loader *l = open_loader(&o);
+    cr_assert_eq(loader_next(l, &b, &e), 1, "%s", e.msg);
+    sem_wait(&h.entered); /* the second batch is done */
+    cr_assert_eq(loader_set_epoch_within(l, 0, 0, &e), LOADER_LATE);
+    loader_release(l, b);
+    cr_expect_eq(loader_next_within(l, 0, &b, &e), LOADER_LATE);
+    sem_post(&h.go);
+    cr_assert_eq(loader_set_epoch(l, 0, &e), 0, "%s", e.msg);
+    cr_assert_eq(loader_next(l, &b, &e), 1, "%s", e.msg);
+    cr_expect(b->numbers[0] == 0 && b->step == 0);
+    loader_close(l);
     drop_folder(dir);
 }
 
