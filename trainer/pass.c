@@ -155,7 +155,8 @@ static int write_and_tell(struct run *r, struct err *err)
 
 int run_save_alone(struct run *r, struct err *err)
 {
-    return r->o->save_dir && r->saved_at != r->at.step ? write_and_tell(r, err) : 0;
+    bool is_new = r->is_async || r->saved_at != r->at.step; /* others' steps count, too */
+    return r->o->save_dir && is_new ? write_and_tell(r, err) : 0;
 }
 
 int run_save(struct run *r, struct err *err)

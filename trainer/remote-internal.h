@@ -41,12 +41,15 @@ struct remote {
     float *host;       /* the net's numbers on their way */
     bool stops;        /* a trainer was asked to stop, this one or another ... */
     uint64_t stops_ns; /* ... at this moment, as far as is known here */
+    uint64_t last_ns;  /* since when the others' last steps are waited for all the same; 0: not */
 };
 
 extern const struct collective_ops remote_collective_ops;
 
 /* Word of a stop came, or this trainer was asked to. */
 void remote_now_stops(struct remote *r);
+/* Others are waited for no longer after a stop: the error, ERR_CANCELLED. Always -1. */
+int remote_give_up(const struct remote *r, struct err *err);
 /* Sends what stands in s->out; its answer then stands in s->in. */
 int remote_send(struct remote *r, struct remote_server *s, struct err *err);
 int remote_answer(struct remote *r, struct remote_server *s, enum ps_kind want, struct err *err);

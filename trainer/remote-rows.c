@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "mem.h"
 #include "remote-internal.h"
+#include "store.h"
 
 #define PART_FLOATS (4u << 20) /* of a table at once */
 
@@ -244,7 +246,15 @@ int remote_done(struct remote *r, bool *stop, bool *all, struct err *err)
         return -1;
     *stop |= others.stop > 0;
     *all = others.left == 0;
-    return 0;
+    if (*all || !*stop)
+        return 0;
+    uint64_t now = clock_mono_ns();
+    if (!r->last_ns)
+        r->last_ns = now;
+    if (now - r->last_ns < STORE_STOP_NS)
+        return 0;
+    r->base.broken = true; /* one of them may stand still */
+    return remote_give_up(r, err);
 }
 
 /* --- whole tables ----------------------------------------------------------------------------- */

@@ -190,6 +190,13 @@ static bool ask_who_is_late(const struct remote_server *s)
     return send(s->fd, out.data, out.len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)out.len;
 }
 
+int remote_give_up(const struct remote *r, struct err *err)
+{
+    return err_set(err, ERR_CANCELLED,
+                   "asked to stop, and not all of %u trainers have answered %llu s later",
+                   r->conf.ranks, (unsigned long long)(STORE_STOP_NS / NS_PER_S));
+}
+
 /* Until the server says something: for as long as other trainers may take, but not long once one of
  * them was asked to stop. */
 static int wait_for(struct remote *r, const struct remote_server *s, struct err *err)
@@ -201,9 +208,7 @@ static int wait_for(struct remote *r, const struct remote_server *s, struct err 
         uint64_t now = clock_mono_ns();
         tell_stop(r);
         if (r->stops && !r->base.broken && now >= r->stops_ns + STORE_STOP_NS)
-            return err_set(err, ERR_CANCELLED,
-                           "asked to stop, and not all of %u trainers have answered %llu s later",
-                           r->conf.ranks, (unsigned long long)(STORE_STOP_NS / NS_PER_S));
+            return remote_give_up(r, err);
         if (now < end)
             continue;
         if (asked || !ask_who_is_late(s))

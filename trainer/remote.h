@@ -51,7 +51,8 @@ int remote_pull(struct remote *r, const struct net_batch *in, struct net_batch *
  * shall stop, and becomes true when one of them told so. */
 int remote_push(struct remote *r, const struct update *u, uint64_t step, float sums[N_SUMS],
                 bool *stop, struct err *err);
-/* Async: this trainer makes no more steps. `*stop` as above; `*all`: nor does any other. */
+/* Async: this trainer makes no more steps. `*stop` as above; `*all`: nor does any other. -1 also
+ * where others still do when all were asked to stop STORE_STOP_NS before. */
 int remote_done(struct remote *r, bool *stop, bool *all, struct err *err);
 /* All numbers into a finished net of the whole shape (on the CPU), and from it. One trainer alone,
  * while the others do neither. */

@@ -85,6 +85,22 @@ until_true 60 passed 0 1 || fail "$(logs)"
 kill -TERM "${trainers[0]}"
 all_ended 0 143
 
+# But one that stands still is waited for 10 s then; what all have learned until then is saved.
+job --async --num_passes 100000 --save_dir "$T/frozen" --saving_period 0
+until_true 60 passed 0 2 || fail "no pass: $(logs)"
+kill -STOP "${trainers[1]}"
+kill -TERM "${trainers[0]}"
+timeout 300 tail --pid="${trainers[0]}" -f /dev/null || fail "it waits: $(logs)"
+ended "trainer 0" 143 "${trainers[0]}"
+grep -q "warn train: stops after step [0-9]* without the others: asked to stop, and not all of 2 trainers have answered 10 s later" \
+    "$T/trainer0.log" || fail "it does not say so: $(logs)"
+[ -e "$T/frozen"/pass-*/done ] || fail "nothing is saved: $(logs)"
+kill -CONT "${trainers[1]}"
+ended "trainer 1" 1 "${trainers[1]}"
+for i in 1 2; do
+    ended "server $i" 1 "${servers[i]}"
+done
+
 # All of a job are of one kind; and it takes servers.
 for i in 1 2; do
     server $i
