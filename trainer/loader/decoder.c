@@ -39,11 +39,22 @@ static bool begins(const uint8_t *data, size_t len, const char *with, size_t n)
     return len >= n && memcmp(data, with, n) == 0;
 }
 
-/* A picture that ends early is damaged whichever part of it is wanted. Its last mark lies at its
- * end but for what some programs append. */
-static int check_end(const uint8_t *data, size_t len, const char *mark, size_t n, struct err *err)
+/* Where the first scan of a JPEG begins: before it may lie another picture, a thumbnail, with an
+ * end of its own. */
+static size_t jpeg_scan(const uint8_t *data, size_t len)
 {
-    for (size_t i = len; i >= n; i--)
+    size_t at = 2;
+    while (at + 4 <= len && data[at] == 0xff && data[at + 1] != 0xda && data[at + 1] != 0xd9)
+        at += data[at + 1] == 0xff ? 1 : 2 + ((size_t)data[at + 2] << 8 | data[at + 3]);
+    return at;
+}
+
+/* A picture that ends early is damaged whichever part of it is wanted. Its last mark lies at its
+ * end but for what some programs append, and behind `from`. */
+static int check_end(const uint8_t *data, size_t len, size_t from, const char *mark, size_t n,
+                     struct err *err)
+{
+    for (size_t i = len; i >= from + n; i--)
         if (data[i - n] == (uint8_t)mark[0] && memcmp(data + i - n, mark, n) == 0)
             return 0;
     return err_set(err, ERR_CORRUPT, "cut off: %zu bytes without the mark of the end", len);
@@ -79,11 +90,11 @@ int decoder_run(struct decoder *d, const void *data, size_t len, const struct au
                 uint64_t max_pixels, struct region *ret, struct err *err)
 {
     if (begins(data, len, "\xff\xd8", 2))
-        return check_end(data, len, "\xff\xd9", 2, err)
+        return check_end(data, len, jpeg_scan(data, len), "\xff\xd9", 2, err)
                    ? -1
                    : jpeg_decode(d->jpeg, data, len, a, max_pixels, ret, err);
     if (begins(data, len, "\x89PNG\r\n\x1a\n", 8))
-        return check_end(data, len, "IEND\xae\x42\x60\x82", 8, err)
+        return check_end(data, len, 0, "IEND\xae\x42\x60\x82", 8, err)
                    ? -1
                    : png_reader_decode(d->png, data, len, a, max_pixels, ret, err);
     return refuse(data, len, err);

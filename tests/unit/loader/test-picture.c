@@ -229,6 +229,39 @@ Test(picture, what_is_no_whole_picture_is_told_apart)
     free(long_one.data);
 }
 
+/* The first draw whose part lies in this many rows at the top, or columns anywhere. */
+static struct augment draw_of(uint32_t w, uint32_t h, uint32_t rows, uint32_t columns)
+{
+    struct augment a = {.crop = LOADER_CROP_RANDOM, .out_w = 32, .out_h = 32};
+    struct box b;
+    bool flip;
+    do {
+        a.number++;
+        augment_box(&a, w, h, &b, &flip);
+    } while (b.y + b.h > rows || b.w > columns);
+    return a;
+}
+
+/* A camera's thumbnail is a picture of its own, with an end, before that of the file. */
+Test(picture, the_end_of_a_thumbnail_is_not_that_of_the_picture)
+{
+    static const uint8_t exif[] = {0xff, 0xd8, 0xff, 0xe1, 0, 12,   'E',  'x',  'i', 'f', 0,
+                                   0xff, 0xd8, 0xff, 0xd9, 0, 0xff, 0xff, 0xfe, 0,   2};
+    struct made m = make_jpeg(LOOK_RGB, 300, 200, 0);
+    struct made with = {malloc(sizeof exif + m.len), sizeof exif + m.len - 2};
+    struct augment a = draw_of(300, 200, 60, 300);
+    uint8_t out[32 * 32 * 3];
+    struct err e = {0};
+    memcpy(with.data, exif, sizeof exif);
+    memcpy(with.data + sizeof exif, m.data + 2, m.len - 2);
+    cr_expect_eq(pixels_of(&with, &a, 1 << 20, out, &e), 0, "%s", e.msg);
+    with.len -= m.len / 3; /* below the part that is wanted */
+    cr_expect_eq(pixels_of(&with, &a, 1 << 20, out, &e), -1);
+    cr_expect_eq(strncmp(e.msg, "cut off: ", 9), 0, "%s", e.msg);
+    free(with.data);
+    free(m.data);
+}
+
 Test(picture, a_large_progressive_one_is_refused_before_it_takes_memory)
 {
     struct made m = make_jpeg(LOOK_PROGRESSIVE, 1200, 900, 0);
