@@ -129,7 +129,8 @@ static unsigned choose_scale(const struct box *box, const struct augment *a)
     return denom;
 }
 
-static void read_rows(struct jpeg *j, struct region *r)
+/* `left`: of four components a row comes whole, and the part begins there. */
+static void read_rows(struct jpeg *j, uint32_t left, struct region *r)
 {
     bool cmyk = j->c.out_color_space == JCS_CMYK;
     /* What Adobe's programs write is inverted. */
@@ -140,7 +141,7 @@ static void read_rows(struct jpeg *j, struct region *r)
         if (jpeg_read_scanlines(&j->c, &row, 1) != 1)
             continue;
         for (uint32_t x = 0; cmyk && x < r->w; x++) {
-            const uint8_t *p = j->row.at + 4 * (size_t)x;
+            const uint8_t *p = j->row.at + 4 * (size_t)(left + x);
             uint32_t k = p[3] ^ flip;
             for (int i = 0; i < 3; i++)
                 to[3 * x + i] = (uint8_t)(((uint32_t)(p[i] ^ flip) * k + 127) / 255);
@@ -157,10 +158,9 @@ static int decode_part(struct jpeg *j, struct span x, struct span y, uint64_t ma
                        x.to - x.from, y.to - y.from, (unsigned long long)max_pixels);
     jpeg_start_decompress(&j->c);
     JDIMENSION left = x.from, width = x.to - x.from;
-    if (width < j->c.output_width && j->c.out_color_space == JCS_RGB)
+    bool cmyk = j->c.out_color_space == JCS_CMYK;
+    if (width < j->c.output_width && !cmyk)
         jpeg_crop_scanline(&j->c, &left, &width); /* to the left as far as a block begins */
-    else
-        left = 0, width = j->c.output_width;
     if (y.from)
         jpeg_skip_scanlines(&j->c, y.from);
     ret->w = width;
@@ -169,9 +169,9 @@ static int decode_part(struct jpeg *j, struct span x, struct span y, uint64_t ma
     ret->box.x -= left;
     ret->box.y -= y.from;
     room_reserve(&j->rgb, ret->stride * ret->h);
-    if (j->c.out_color_space == JCS_CMYK)
-        room_reserve(&j->row, 4 * (size_t)width);
-    read_rows(j, ret);
+    if (cmyk)
+        room_reserve(&j->row, 4 * (size_t)j->c.output_width);
+    read_rows(j, left, ret);
     ret->rgb = j->rgb.at;
     return 0;
 }

@@ -66,6 +66,7 @@ static struct made make(enum look look, uint32_t w, uint32_t h, pixel_fn *pixel,
         for (uint32_t x = 0; x < w && (y == 0 || pixel != plain); x++) {
             uint8_t p[4];
             pixel(colour, x, y, w, h, p);
+            p[3] = 0xff; /* of four: no black, as Adobe's custom inverts all */
             memcpy(row + (size_t)x * (size_t)each, p, (size_t)each);
         }
         jpeg_write_scanlines(&c, &at, 1);
