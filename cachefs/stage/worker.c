@@ -432,21 +432,11 @@ bool worker_do_now(struct stage *s, const struct stage_call *c, struct node *n)
     return true;
 }
 
-static bool pick_node(struct stage *s, struct task *t)
+/* The task of a node whose turn it is; or of the one that it waits for, which may stand so far
+ * behind in the queue that nobody looks at it. */
+static bool take_turn(struct stage *s, struct task *t, struct node *n)
 {
-    unsigned looked = 0;
-    for (struct node *n = s->owed.first, *next; n && looked < LOOK_AT; n = next, looked++) {
-        next = n->owed_next;
-        if (n->busy) {
-            looked--;
-            continue;
-        }
-        if (!node_owes(n) && (!n->parts_wanted || n->row.flags & N_ORPHAN)) {
-            n->parts_wanted = false;
-            owed_remove(s, n);
-            node_reap(s, n);
-            continue;
-        }
+    for (unsigned i = 0; i < CHAIN_LIMIT; i++) {
         struct node *holder = NULL;
         t->key = n->fetch_first ? xstrdup(n->row.skey) : node_key_new(n);
         enum may may = may_go(s, n, t->key, &holder);
@@ -462,6 +452,30 @@ static bool pick_node(struct stage *s, struct task *t)
         free(t->key);
         t->key = NULL;
         s->passed_over = true;
+        if (!holder || holder->busy || holder->failed || !holder->queued)
+            return false;
+        n = holder;
+    }
+    return false;
+}
+
+static bool pick_node(struct stage *s, struct task *t)
+{
+    unsigned looked = 0;
+    for (struct node *n = s->owed.first, *next; n && looked < LOOK_AT; n = next, looked++) {
+        next = n->owed_next;
+        if (n->busy) {
+            looked--;
+            continue;
+        }
+        if (!node_owes(n) && (!n->parts_wanted || n->row.flags & N_ORPHAN)) {
+            n->parts_wanted = false;
+            owed_remove(s, n);
+            node_reap(s, n);
+            continue;
+        }
+        if (take_turn(s, t, n))
+            return true;
     }
     return false;
 }

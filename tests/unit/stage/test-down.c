@@ -310,3 +310,37 @@ Test(down, emptied_while_it_waits_for_the_store)
     check_emptied_while_it_waits(&b, "three", "four");
     bench_stop(&b);
 }
+
+static void make_files(struct bench *b, const char *folder, unsigned n)
+{
+    uint64_t ino = t_mkdir(b, STAGE_ROOT, folder);
+    for (unsigned i = 0; i < n; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "f%u", i);
+        t_file(b, ino, name, folder);
+    }
+}
+
+/* Objects that move into the place of others come first in the queue of a new life, and more of
+ * them than are looked at. */
+Test(down, many_wait_for_what_comes_after_them)
+{
+    struct bench b;
+    bench_start(&b, true);
+    in_background(&b.conf);
+    b.conf.patience_ns = 20 * NS_PER_S;
+    bench_open(&b, true);
+    make_files(&b, "older", 80);
+    make_files(&b, "newer", 80);
+    t_settle(&b);
+    ask_number(&b, "/_set?down=1");
+    t_rename(&b, STAGE_ROOT, "newer", STAGE_ROOT, "away");
+    t_rename(&b, STAGE_ROOT, "older", STAGE_ROOT, "newer");
+    bench_close(&b);
+    ask_number(&b, "/_set?down=0");
+    bench_open(&b, false);
+    t_settle(&b);
+    expect_stored(&b, "newer/f79", "older");
+    expect_stored(&b, "away/f79", "newer");
+    bench_stop(&b);
+}
