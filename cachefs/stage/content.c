@@ -83,6 +83,8 @@ void content_unref(struct stage *s, struct content *c)
     cond_destroy(&c->cond);
     lock_destroy(&c->lock);
     free(c);
+    if (!(n->row.flags & N_STAGED))
+        content_discard(s, n); /* another writer's object took its place while it was in use */
     drop_list_add(s, n);
     node_reap(s, n);
 }

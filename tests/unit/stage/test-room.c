@@ -1,0 +1,58 @@
+/* The disk that staged files take: what is of no use any more gives it back. */
+#include <criterion/criterion.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "mem.h"
+#include "stage-testing.h"
+
+static bool is_staged(const struct bench *b, uint64_t ino)
+{
+    cleanup_free char *file = xasprintf("%s/data/%016llx", b->dir, (unsigned long long)ino);
+    cleanup_free char *map = xasprintf("%s.map", file);
+    return access(file, F_OK) == 0 || access(map, F_OK) == 0;
+}
+
+static uint64_t free_blocks(struct bench *b)
+{
+    struct statvfs v;
+    struct err err = {0};
+    cr_assert_eq(stage_statfs(b->s, &v, &err), 0, "%s", err.msg);
+    return v.f_bfree;
+}
+
+static void quick(struct stage_conf *c)
+{
+    c->refresh_ns = STAGE_EACH_LOOK;
+}
+
+/* Replaced by another writer while it was open: the bytes that were here are of nothing. */
+static void check_replaced(struct bench *b)
+{
+    struct bench o;
+    struct err err = {0};
+    char buf[8];
+    size_t n;
+    t_file(b, STAGE_ROOT, "f", "first");
+    bench_other(&o, b);
+    bench_open(&o, true);
+    uint64_t before = free_blocks(&o), ino = t_lookup(&o, STAGE_ROOT, "f");
+    uint64_t fh = t_open(&o, ino, O_RDONLY);
+    cr_assert_eq(stage_read(o.s, &waits, fh, 0, buf, sizeof buf, &n, &err), 0, "%s", err.msg);
+    cr_assert(is_staged(&o, ino));
+    uint64_t again = t_open(b, t_lookup(b, STAGE_ROOT, "f"), O_WRONLY | O_TRUNC);
+    t_write(b, again, 0, "second");
+    t_close(b, again);
+    t_lookup(&o, STAGE_ROOT, "f");
+    t_close(&o, fh);
+    cr_expect_not(is_staged(&o, ino), "the old bytes are here still");
+    cr_expect_eq(free_blocks(&o), before);
+    expect_text(&o, STAGE_ROOT, "f", "second");
+    bench_stop(&o);
+}
+
+Test(room, of_what_another_replaced)
+{
+    on_both(check_replaced, quick);
+}
