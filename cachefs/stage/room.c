@@ -40,13 +40,13 @@ static bool drop_one(struct stage *s)
     struct node *n = s->drop_first;
     if (!n)
         return false;
-    drop_list_remove(s, n);
     unsigned flags = n->row.flags;
     n->row.flags &= ~(unsigned)(N_STAGED | N_MAP);
     if (journal_save(s, n, NULL)) {
         n->row.flags = flags;
-        return false;
+        return false; /* it stays in the list: it may go when the journal works again */
     }
+    drop_list_remove(s, n);
     content_discard(s, n);
     return true;
 }
