@@ -145,6 +145,8 @@ static int note_published(struct content *c, const char *key, const struct snaps
     if (n->synced_seq <= snap->seq)
         n->row.flags &= ~(unsigned)N_DURABLE;
     *ret_was_synced = unchanged && flags & N_SYNCED;
+    if (unchanged)
+        n->parts_wanted = false; /* they went with the whole */
     if (unchanged && content_published(c))
         n->row.flags |= N_MAP;
     if (n->publish_seq <= snap->seq)
