@@ -31,6 +31,9 @@ static int have_whole(struct content *c, struct err *err)
     return c->map && content_is_synced(c) ? content_sync(c, err) : 0;
 }
 
+/* It was small when it was asked for, and is no more: it goes another way. */
+#define PUBLISH_GREW 2
+
 static int put_memory(struct content *c, const char *key, const struct stage_call *call,
                       struct snapshot *ret, struct err *err)
 {
@@ -43,6 +46,8 @@ static int put_memory(struct content *c, const char *key, const struct stage_cal
         if (have_whole(c, err))
             return -1;
         size = c->size;
+        if (size >= STAGE_MULTIPART)
+            return PUBLISH_GREW;
         body = xmalloc(size + 1);
         if (content_read(c, 0, body, size, err))
             return -1;
@@ -177,11 +182,11 @@ static int published(struct content *c, const char *key, const struct snapshot *
     return was_synced ? journal_sync(c->stage, err) : 0;
 }
 
-static int publish_content(struct content *c, const char *key, bool wished,
-                           const struct stage_call *call, struct err *err)
+/* c->lock not held. PUBLISH_GREW: nothing was done. */
+static int publish_as_it_is(struct content *c, const char *key, const struct stage_call *call,
+                            struct snapshot *ret, bool *ret_parts, struct err *err)
 {
     struct stage *s = c->stage;
-    struct snapshot snap = {.wished = wished};
     uint64_t size;
     bool begun;
     {
@@ -191,22 +196,29 @@ static int publish_content(struct content *c, const char *key, bool wished,
         size = c->size;
         begun = c->up != NULL;
     }
-    int result;
-    bool parts = s->caps & STORE_MULTIPART && size >= STAGE_MULTIPART;
-    if (parts) {
-        result = upload_parts(c, key, true, &snap, err);
-    } else {
-        if (begun) { /* it was longer once */
-            ACQUIRE(&c->lock);
-            ours_adopt(c);
-            ACQUIRE(&s->lock);
-            if (upload_give_up(c, err))
-                return -1;
-        }
-        bool memory = !(s->caps & (STORE_LOCAL | STORE_APPENDS)) && size < STAGE_MULTIPART;
-        result = memory ? publish_memory(c, size, key, call, &snap, err)
-                        : publish_file(c, key, &snap, err);
+    *ret_parts = s->caps & STORE_MULTIPART && size >= STAGE_MULTIPART;
+    if (*ret_parts)
+        return upload_parts(c, key, true, ret, err);
+    if (begun) { /* it was longer once */
+        ACQUIRE(&c->lock);
+        ours_adopt(c);
+        ACQUIRE(&s->lock);
+        if (upload_give_up(c, err))
+            return -1;
     }
+    bool memory = !(s->caps & (STORE_LOCAL | STORE_APPENDS)) && size < STAGE_MULTIPART;
+    return memory ? publish_memory(c, size, key, call, ret, err) : publish_file(c, key, ret, err);
+}
+
+static int publish_content(struct content *c, const char *key, bool wished,
+                           const struct stage_call *call, struct err *err)
+{
+    struct snapshot snap = {.wished = wished};
+    bool parts;
+    int result;
+    do
+        result = publish_as_it_is(c, key, call, &snap, &parts, err);
+    while (result == PUBLISH_GREW);
     if (result == PUBLISH_WITHDRAWN)
         return 0;
     if (result || published(c, key, &snap, err))

@@ -58,3 +58,27 @@ Test(growing, a_part_more_goes_with_the_whole)
     t_close(&b, fh);
     bench_stop(&b);
 }
+
+/* It was small when it got its turn, and large when there was memory for that. */
+Test(growing, what_became_large_goes_in_parts)
+{
+    struct bench b;
+    uint64_t fh;
+    start(&b);
+    t_create(&b, STAGE_ROOT, "first", &fh);
+    add(&b, fh, 0, 1);
+    ask_number(&b, "/_set?hold=1");
+    t_close(&b, fh);
+    until(&b, "/_held", 1);
+    t_create(&b, STAGE_ROOT, "f", &fh);
+    add(&b, fh, 0, 1);
+    flush(&b, fh);
+    usleep(200000); /* it waits for memory by now, or the test says nothing */
+    add(&b, fh, 1, 20);
+    ask_number(&b, "/_set?hold=0");
+    t_settle(&b);
+    cr_expect_eq(ask_number(&b, "/_count/END"), 1);
+    cr_expect_eq(ask_number(&b, "/_uploads"), 0);
+    t_close(&b, fh);
+    bench_stop(&b);
+}
