@@ -89,6 +89,22 @@ static bool in_the_way(struct stage *s, const char *key)
     return doom_find(s, folder) != NULL;
 }
 
+/* Whose object must leave first: it lies at that key, or (in stores with folders) in its way. */
+static struct node *holder_before(struct stage *s, const char *key)
+{
+    struct node *holder = holder_of(s, key);
+    if (holder || !(s->caps & STORE_FOLDERS))
+        return holder;
+    cleanup_free char *part = xstrdup(key);
+    for (char *p = part; !holder && (p = strchr(p, '/')); p++) {
+        *p = '\0';
+        holder = holder_of(s, part);
+        *p = '/';
+    }
+    cleanup_free char *folder = xasprintf("%s/", key);
+    return holder ? holder : holder_of(s, folder);
+}
+
 /* Moves wait for each other in a circle, or for one that failed. */
 static bool is_stuck(struct stage *s, const struct node *n, const struct node *holder)
 {
@@ -96,7 +112,7 @@ static bool is_stuck(struct stage *s, const struct node *n, const struct node *h
         if (holder->failed)
             return true;
         cleanup_free char *key = node_key_new(holder);
-        holder = holder_of(s, key);
+        holder = holder_before(s, key);
         if (!holder)
             return false;
         if (holder == n)
@@ -111,8 +127,8 @@ static enum may may_go(struct stage *s, struct node *n, const char *key, struct 
 {
     if (key_flies(s, key) || (n->row.skey && key_flies(s, n->row.skey)) || in_the_way(s, key))
         return MAY_NOT;
-    struct node *holder = holder_of(s, key);
-    if (!holder || holder == n)
+    struct node *holder = holder_before(s, key);
+    if (!holder || (holder == n && n->fetch_first)) /* else it lies in its own way */
         return MAY_GO;
     *ret_holder = holder;
     return !holder->busy && !holder->fetch_first && !node_is_folder(holder) &&

@@ -1,0 +1,76 @@
+/* A name that was a file's becomes a folder's, and the other way round, in a store with folders. */
+#include <criterion/criterion.h>
+
+#include "clock.h"
+#include "mem.h"
+#include "stage-testing.h"
+
+static void settle(struct bench *b, const char *when)
+{
+    struct err err = {0};
+    cr_assert_eq(stage_settle(b->s, clock_mono_ns() + 20 * NS_PER_S, &err), 0, "%s: %s", when,
+                 err.msg);
+}
+
+/* The only worker is busy meanwhile: what is owed is queued by number in the next life. */
+static void occupy(struct bench *b, const char *name)
+{
+    uint64_t fh;
+    struct err err = {0};
+    cleanup_free char *data = xcalloc(1, 1 << 20);
+    t_create(b, STAGE_ROOT, name, &fh);
+    for (unsigned i = 0; i < 128; i++)
+        cr_assert_eq(stage_write(b->s, &waits, fh, (uint64_t)i << 20, data, 1 << 20, &err), 0);
+    t_close(b, fh);
+}
+
+static void start(struct bench *b)
+{
+    bench_start(b, false);
+    b->conf.commit = COMMIT_BACKGROUND;
+    b->conf.uploads = 1;
+    b->conf.refresh_ns = 3600 * NS_PER_S;
+    bench_open(b, true);
+    t_file(b, t_mkdir(b, STAGE_ROOT, "d"), "f", "in the folder");
+    t_file(b, STAGE_ROOT, "x", "file");
+    settle(b, "made");
+    occupy(b, "large");
+}
+
+static void check_next_life(struct bench *b, const char *file, const char *in_folder)
+{
+    bench_close(b);
+    bench_open(b, false);
+    settle(b, "moved");
+    expect_stored(b, file, "file");
+    expect_stored(b, in_folder, "in the folder");
+    bench_stop(b);
+}
+
+Test(kinds, a_folder_moves_where_a_file_was)
+{
+    struct bench b;
+    start(&b);
+    t_rename(&b, STAGE_ROOT, "x", STAGE_ROOT, "y");
+    t_rename(&b, STAGE_ROOT, "d", STAGE_ROOT, "x");
+    check_next_life(&b, "y", "x/f");
+}
+
+Test(kinds, a_file_and_a_folder_change_places)
+{
+    struct bench b;
+    start(&b);
+    t_rename(&b, STAGE_ROOT, "x", STAGE_ROOT, "y");
+    t_rename(&b, STAGE_ROOT, "d", STAGE_ROOT, "x");
+    t_rename(&b, STAGE_ROOT, "y", STAGE_ROOT, "d");
+    check_next_life(&b, "d", "x/f");
+}
+
+Test(kinds, a_file_moves_below_its_own_name)
+{
+    struct bench b;
+    start(&b);
+    t_rename(&b, STAGE_ROOT, "x", STAGE_ROOT, "y");
+    t_rename(&b, STAGE_ROOT, "y", t_mkdir(&b, STAGE_ROOT, "x"), "y");
+    check_next_life(&b, "x/y", "d/f");
+}
