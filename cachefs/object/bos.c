@@ -393,7 +393,7 @@ static enum store_again how_again(struct store *s, const struct http_req *r,
     if (s->creds_conf.anonymous || (a->status != 403 && a->status != 401 && a->status != 400))
         return AGAIN_NO;
     bool silent = r->method == HTTP_HEAD;
-    if ((strcmp(code, "RequestExpired") == 0 || silent) && take_server_clock(s, a))
+    if ((strcmp(code, "RequestExpired") == 0 || silent) && take_server_clock(s, r, a))
         return AGAIN_CLOCK;
     return a->status != 400 && creds_changed_on_disk(s) ? AGAIN_CREDS : AGAIN_NO;
 }

@@ -215,8 +215,8 @@ int classify_code(const struct store *s, const struct http_req *r, int status,
                   const struct code_row *rows, size_t n, const char *code, const char *why,
                   enum store_again *again, struct err *err);
 
-/* A skewed clock: takes over the date of `a` unless that was tried already. True: build anew. */
-bool take_server_clock(struct store *s, const struct http_answer *a);
+/* A skewed clock: takes over the date of `a` unless the request went by it. True: build anew. */
+bool take_server_clock(struct store *s, const struct http_req *r, const struct http_answer *a);
 
 /* A credential that is refused may have been changed on disk meanwhile. True: refresh and build
  * anew. */

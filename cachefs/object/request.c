@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "clock.h"
 #include "mem.h"
@@ -208,16 +209,33 @@ int64_t parse_iso8601_ns(const char *text)
     return (s - zone_offset_s(rest)) * (int64_t)NS_PER_S + ns;
 }
 
-bool take_server_clock(struct store *s, const struct http_answer *a)
+/* When the request was signed, by the clock that the store went by then; -1: it is not signed. */
+static time_t signed_at(const struct http_req *r)
 {
-    time_t theirs = a->date[0] ? curl_getdate(a->date, NULL) : -1;
-    if (theirs == -1)
-        return false;
+    struct tm tm = {0};
+    const char *v4 = http_header_get(r, "X-Amz-Date"), *bce = http_header_get(r, "x-bce-date");
+    const char *end = v4    ? strptime(v4, "%Y%m%dT%H%M%SZ", &tm)
+                      : bce ? strptime(bce, "%Y-%m-%dT%H:%M:%SZ", &tm)
+                            : NULL;
+    return end ? timegm(&tm) : -1;
+}
+
+static bool is_skewed(int64_t ahead)
+{
+    return ahead <= -SKEW_ALLOWED_S || ahead >= SKEW_ALLOWED_S;
+}
+
+/* The request's own time counts: of those that were under way together, the first that is refused
+ * puts the store's clock right, and the others have to be built anew all the same. */
+bool take_server_clock(struct store *s, const struct http_req *r, const struct http_answer *a)
+{
+    time_t theirs = a->date[0] ? curl_getdate(a->date, NULL) : -1, ours = signed_at(r);
+    if (theirs == -1 || ours == -1 || !is_skewed((int64_t)theirs - ours))
+        return false; /* it was not that */
     ACQUIRE(&s->lock);
     int64_t ahead = (int64_t)theirs - server_now_s(s);
-    if (ahead > -SKEW_ALLOWED_S && ahead < SKEW_ALLOWED_S)
-        return false; /* taken over already, and it was not that */
-    s->clock_offset_s += ahead;
+    if (is_skewed(ahead))
+        s->clock_offset_s += ahead;
     return true;
 }
 

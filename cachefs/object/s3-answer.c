@@ -314,7 +314,7 @@ static enum store_again how_again(struct store *s, const struct http_req *r,
         return AGAIN_NO;
     bool silent = r->method == HTTP_HEAD && a->status == 403;
     if ((is_code(e, "RequestTimeTooSkewed") || is_code(e, "RequestExpired") || silent) &&
-        take_server_clock(s, a))
+        take_server_clock(s, r, a))
         return AGAIN_CLOCK;
     bool about_key = is_code(e, "InvalidAccessKeyId") || is_code(e, "SignatureDoesNotMatch") ||
                      is_code(e, "InvalidToken") || is_code(e, "AccessDenied") || silent;
