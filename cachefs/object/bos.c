@@ -395,7 +395,7 @@ static enum store_again how_again(struct store *s, const struct http_req *r,
     bool silent = r->method == HTTP_HEAD;
     if ((strcmp(code, "RequestExpired") == 0 || silent) && take_server_clock(s, r, a))
         return AGAIN_CLOCK;
-    return a->status != 400 && creds_changed_on_disk(s) ? AGAIN_CREDS : AGAIN_NO;
+    return a->status != 400 && creds_changed_since(s, r) ? AGAIN_CREDS : AGAIN_NO;
 }
 
 static int bos_classify(struct store *s, const struct http_req *r, const struct http_answer *a,

@@ -218,9 +218,9 @@ int classify_code(const struct store *s, const struct http_req *r, int status,
 /* A skewed clock: takes over the date of `a` unless the request went by it. True: build anew. */
 bool take_server_clock(struct store *s, const struct http_req *r, const struct http_answer *a);
 
-/* A credential that is refused may have been changed on disk meanwhile. True: refresh and build
- * anew. */
-bool creds_changed_on_disk(struct store *s);
+/* The credential of a request that is refused may have been changed meanwhile, on disk or (for
+ * another request) here already. True: refresh and build anew. */
+bool creds_changed_since(struct store *s, const struct http_req *r);
 
 /* The next field of a key-by-key listing goes to `fn` with the store's prefix taken off. */
 int emit_item(struct store *s, const char *skip_key, struct list_item *item, list_fn *fn, void *arg,

@@ -278,10 +278,20 @@ uint64_t store_creds_expire_ns(const struct store *s)
     return s->creds.access_key ? s->creds.expire_ns : 0;
 }
 
-bool creds_changed_on_disk(struct store *s)
+/* Whether the request carries the key: "Credential=KEY/" (S3), "bce-auth-v1/KEY/" (BOS). */
+static bool is_signed_with(const struct http_req *r, const char *key)
+{
+    const char *text = http_header_get(r, "Authorization");
+    const char *at = text ? strpbrk(text, "=/") : NULL;
+    size_t len = strlen(key);
+    return at && strncmp(at + 1, key, len) == 0 && at[1 + len] == '/';
+}
+
+bool creds_changed_since(struct store *s, const struct http_req *r)
 {
     ACQUIRE(&s->lock);
-    return s->creds.access_key && creds_files_changed(&s->creds);
+    return s->creds.access_key &&
+           (!is_signed_with(r, s->creds.access_key) || creds_files_changed(&s->creds));
 }
 
 /* --- to the scheme's own functions ----------------------------------------------------------- */

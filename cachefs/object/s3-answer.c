@@ -318,7 +318,7 @@ static enum store_again how_again(struct store *s, const struct http_req *r,
         return AGAIN_CLOCK;
     bool about_key = is_code(e, "InvalidAccessKeyId") || is_code(e, "SignatureDoesNotMatch") ||
                      is_code(e, "InvalidToken") || is_code(e, "AccessDenied") || silent;
-    return about_key && creds_changed_on_disk(s) ? AGAIN_CREDS : AGAIN_NO;
+    return about_key && creds_changed_since(s, r) ? AGAIN_CREDS : AGAIN_NO;
 }
 
 /* A copy or the end of an upload may fail after "200" was sent: then the root is <Error>. */

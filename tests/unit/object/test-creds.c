@@ -239,9 +239,15 @@ Test(creds, rotation_while_in_use, .init = begin, .fini = end)
     free(put("creds", "[default]\naws_access_key_id=new\naws_secret_access_key=y\n"));
     store_classify(s, &r, &a, denied, strlen(denied), &again, &err);
     cr_expect_eq(again, AGAIN_CREDS);
-    http_req_release(&r);
     cr_assert_eq(store_creds_refresh(s, false, &err), 0);
     cr_expect_str_eq(key_of(s), "new");
+    store_classify(s, &r, &a, denied, strlen(denied), &again, &err);
+    cr_expect_eq(again, AGAIN_CREDS, "it was signed with the old ones");
+    http_req_release(&r);
+    cr_assert_eq(store_req_get(s, "k", 1, 0, 0, &r, NULL), 0);
+    store_classify(s, &r, &a, denied, strlen(denied), &again, &err);
+    cr_expect_eq(again, AGAIN_NO);
+    http_req_release(&r);
 
     unlink(file); /* being replaced: the old ones go on */
     cr_expect_eq(store_creds_refresh(s, false, &err), 0);
