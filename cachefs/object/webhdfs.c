@@ -91,8 +91,8 @@ static int webhdfs_list(struct store *s, const char *prefix, bool delimiter, con
     size_t len = strlen(prefix);
     while (len && prefix[len - 1] == '/')
         len--;
-    bool batch;
-    {
+    bool batch = *token; /* a listing that has begun in pages goes on in pages */
+    if (!batch) {
         ACQUIRE(&s->lock);
         batch = !s->no_batch_list;
     }
@@ -304,11 +304,13 @@ static void read_error(const void *body, size_t len, char code[64], char why[200
         tame(why, 200, text, strcspn(text, "\n"));
 }
 
-/* An old server's answer to LISTSTATUS_BATCH: it does not know the word. */
+/* An old server's answer to LISTSTATUS_BATCH: it does not know the word. Where a page was got
+ * already it does, and has trouble: asked for the whole now, it would tell of that page again. */
 static bool batch_unknown(struct store *s, const struct http_req *r, int status)
 {
-    if ((status != 400 && status != 501 && status != 500) ||
-        !strstr(request_url(r), "op=LISTSTATUS_BATCH"))
+    const char *url = request_url(r);
+    if ((status != 400 && status != 501 && status != 500) || !strstr(url, "op=LISTSTATUS_BATCH") ||
+        strstr(url, "&startAfter="))
         return false;
     ACQUIRE(&s->lock);
     s->no_batch_list = true;

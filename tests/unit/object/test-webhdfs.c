@@ -117,8 +117,17 @@ Test(webhdfs, answers, .init = forget_environment)
     struct err err = {0};
     check_answers(s, rows, sizeof rows / sizeof rows[0]);
 
+    /* Trouble in the midst of pages is no word of an old server: the next page is asked for. */
+    http_answer_init(&a);
+    a.status = 500;
+    cr_assert_eq(store_req_list(s, "", true, "f", "", &r, NULL), 0);
+    cr_expect_eq(store_classify(s, &r, &a, "", 0, &again, &err), -1);
+    cr_expect_eq(again, AGAIN_BACKOFF);
+    http_req_release(&r);
+
     /* A server that does not know pages is asked for the whole from then on. */
     cr_assert_eq(store_req_list(s, "", true, "", "", &r, NULL), 0);
+    cr_expect_str_eq(r.url.data, BASE "?op=LISTSTATUS_BATCH&user.name=me");
     http_answer_init(&a);
     a.status = 400;
     static const char unknown[] = REMOTE("IllegalArgumentException");
@@ -129,6 +138,10 @@ Test(webhdfs, answers, .init = forget_environment)
     cr_expect_str_eq(r.url.data, BASE "?op=LISTSTATUS&user.name=me");
     cr_expect_eq(store_classify(s, &r, &a, unknown, strlen(unknown), &again, &err), -1);
     cr_expect_eq(again, AGAIN_NO);
+    http_req_release(&r);
+    cr_assert_eq(store_req_list(s, "", true, "f", "", &r, NULL), 0);
+    cr_expect_str_eq(r.url.data, BASE "?op=LISTSTATUS_BATCH&user.name=me&startAfter=f",
+                     "the whole would tell again of what came before f");
     http_req_release(&r);
 
     static const char status[] =
