@@ -112,19 +112,24 @@ static int pass_line(struct join *j, struct err *err)
     return next_wanted(j, err);
 }
 
+/* The line at hand is before the key (< 0), the key itself, or after it. */
+static int compare_line(const struct join *j)
+{
+    return j->more_want ? compare(j->want.key, j->want.key_len, j->key.data, j->key.len) : 1;
+}
+
 /* 1: wanted, 0: not. */
 static int is_listed(struct join *j, struct err *err)
 {
     if (!j->run->listed)
         return 1;
-    while (j->more_want && compare(j->want.key, j->want.key_len, j->key.data, j->key.len) < 0)
+    while (compare_line(j) < 0)
         if (pass_line(j, err))
             return -1;
-    bool exact =
-        j->more_want && compare(j->want.key, j->want.key_len, j->key.data, j->key.len) == 0;
-    bool is_folder = exact && j->key.data[j->key.len - 1] == '/';
-    if (exact && (is_folder ? pass_line(j, err) : next_wanted(j, err)))
-        return -1;
+    bool exact = false, is_folder = j->key.data[j->key.len - 1] == '/';
+    for (; compare_line(j) == 0; exact = true) /* a list may name it twice */
+        if (is_folder ? pass_line(j, err) : next_wanted(j, err))
+            return -1;
     if (!starts_with(&j->key, &j->folder))
         return exact;
     j->folder_used = true;

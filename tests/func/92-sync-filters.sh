@@ -20,7 +20,7 @@ got "a/1.jpg a/2.txt a/b/3.jpg " --include 'a/***' --exclude '*'
 got "7.jpg a/1.jpg a/b/3.jpg c/4.jpg d/6.jpg " --match-full-path --include '*.jpg' --exclude '**'
 got "a/1.jpg a/2.txt a/b/3.jpg c/4.jpg " --start a/1.jpg --end c/4.jpg
 got "7.jpg a/1.jpg a/2.txt " --limit 3
-printf 'c/\n./7.jpg\na/b/\n' >"$T/list"
+printf 'c/\n./7.jpg\na/b/\n/7.jpg\nc/\n' >"$T/list" # some twice
 got "7.jpg a/b/3.jpg c/4.jpg c/5.tmp " --files-from "$T/list"
 printf 'nowhere\nnofolder/\n7.jpg\n' >"$T/list"
 rm -rf "$T/dst"
