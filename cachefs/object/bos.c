@@ -14,6 +14,7 @@
 #define LIST_PAGE      1000
 #define SIGNED_FOR_S   1800
 #define DEFAULT_REGION "bj"
+#define COPY_SOURCE    "x-bce-copy-source"
 
 /* --- opening --------------------------------------------------------------------------------- */
 
@@ -144,7 +145,7 @@ static int bos_put_object(struct store *s, const struct store_put *p, struct htt
 static int bos_copy_object(struct store *s, const struct store_copy *c, struct http_req *r,
                            struct err *err)
 {
-    static const struct copy_names names = {.source = "x-bce-copy-source",
+    static const struct copy_names names = {.source = COPY_SOURCE,
                                             .if_match = "x-bce-copy-source-if-match",
                                             .quote = "",
                                             .range = "x-bce-copy-source-range",
@@ -200,7 +201,7 @@ static int bos_copy_from(struct store *s, const struct store *from_store, const 
 {
     cleanup_bytes struct bytes source = {0};
     url_add_copy_source(&source, from_store, from);
-    http_header(r, "x-bce-copy-source", "%s", source.data);
+    http_header(r, COPY_SOURCE, "%s", source.data);
     if (*if_match && !store_etag_is_sum(if_match))
         http_header(r, "x-bce-copy-source-if-match", "%s", if_match);
     return bos_finish(s, &(struct bos_target){to, strlen(to), ""}, r, err);
@@ -401,12 +402,16 @@ static enum store_again how_again(struct store *s, const struct http_req *r,
 static int bos_classify(struct store *s, const struct http_req *r, const struct http_answer *a,
                         const void *body, size_t len, enum store_again *again, struct err *err)
 {
-    if (a->status >= 200 && a->status < 300)
+    char code[64] = "", why[200];
+    bool fine = a->status >= 200 && a->status < 300;
+    /* A long copy may fail after "200" was sent: then the body has a code. */
+    if (!fine || http_header_get(r, COPY_SOURCE))
+        read_error(body, len, code, why);
+    if (fine && !*code)
         return 0;
-    char code[64], why[200];
-    read_error(body, len, code, why);
     enum store_again how = how_again(s, r, a, code);
-    classify_code(s, r, a->status, codes, sizeof codes / sizeof codes[0], code, why, again, err);
+    classify_code(s, r, fine ? 500 : a->status, codes, sizeof codes / sizeof codes[0], code, why,
+                  again, err);
     if (how != AGAIN_NO)
         *again = how;
     return -1;

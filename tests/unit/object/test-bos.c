@@ -96,6 +96,31 @@ Test(bos, answers, .init = forget_environment)
     store_close(s);
 }
 
+Test(bos, a_copy_may_fail_with_200, .init = forget_environment)
+{
+    static const struct answer_row rows[] = {
+        {200, "  \n{\"eTag\":\"aa\"}", ERR_NONE, AGAIN_NO},
+        {200, "", ERR_NONE, AGAIN_NO},
+        {200, "  \n{\"code\":\"InternalError\",\"message\":\"no\"}", ERR_TRANSIENT, AGAIN_BACKOFF},
+        {200, "{\"code\":\"NoSuchKey\",\"message\":\"no\"}", ERR_NOT_FOUND, AGAIN_NO},
+    };
+    struct store *s = open_store("bos://b/p", &local);
+    struct http_req r;
+    cr_assert_eq(store_req_copy_from(s, s, "k", "", "to", &r, NULL), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct http_answer a;
+        struct err err = {0};
+        enum store_again again = AGAIN_NO;
+        http_answer_init(&a);
+        a.status = rows[i].status;
+        store_classify(s, &r, &a, rows[i].body, strlen(rows[i].body), &again, &err);
+        cr_expect_eq(err.class, rows[i].class, "row %zu: %s", i, err.msg);
+        cr_expect_eq(again, rows[i].again, "row %zu", i);
+    }
+    http_req_release(&r);
+    store_close(s);
+}
+
 static int on_part(void *arg, unsigned part, uint64_t size, const char *etag, struct err *err)
 {
     char *text = arg;
