@@ -79,6 +79,14 @@ static void note_dangling(struct lister *l, const struct list_item *item)
         run_left_out(r, l->key.data, "a link that leads nowhere or may not be followed");
 }
 
+/* Of a folder's files it is their size and time, which copies share whatever their bytes are. */
+static const char *vouching_etag(const struct lister *l, const struct list_item *item)
+{
+    const struct sync_run *r = l->run;
+    const struct store *s = l->is_source ? r->sources[l->source].store : r->to;
+    return (store_caps(s) & STORE_LOCAL) || !item->etag ? "" : item->etag;
+}
+
 static int on_item(void *arg, const struct list_item *item, struct err *err)
 {
     struct lister *l = arg;
@@ -97,7 +105,7 @@ static int on_item(void *arg, const struct list_item *item, struct err *err)
                            .mtime_ns = item->mtime_ns,
                            .source = l->source,
                            .kind = item->folder ? SYNC_FOLDER : SYNC_OBJECT};
-    return add(l, item->key, item->key_len, &row, item->etag ? item->etag : "", err);
+    return add(l, item->key, item->key_len, &row, vouching_etag(l, item), err);
 }
 
 static int on_local(void *arg, const char *key, const struct stat *st, struct err *err)

@@ -63,6 +63,7 @@ rm -r "$T/linked" "$T/copy" "$T/packs"
 cp -a "$SRC" "$T/going"
 one=$(cd "$SRC" && find . -type f -printf '%P\n' | sort | head -1)
 printf X | dd of="$D/$one" conv=notrunc status=none
+touch -r "$SRC/$one" "$D/$one" # neither its size nor its time tells
 two=$(cd "$SRC" && find . -type f -printf '%P\n' | sort | tail -1)
 rm "$D/$two"
 sampan sync "file://$T/going" "file://$D" --delete-src --json >"$T/out"
