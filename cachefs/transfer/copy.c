@@ -342,6 +342,19 @@ static int do_compare(const struct copying *c, struct err *err)
     return c->run->conf->delete_src ? delete_source(c, err) : 0;
 }
 
+/* Both sides had one ETag when they were listed; the source may be another object by now. */
+static int do_delete_source(const struct copying *c, struct err *err)
+{
+    const struct side listed = *c->src;
+    if (look(c->run, c->source->store, c->from, c->src, err))
+        return -1;
+    if (strcmp(c->src->etag, listed.etag) != 0)
+        return do_copy(c, err);
+    counter_add(&c->run->counts.skipped, 1);
+    counter_add(&c->run->counts.skipped_bytes, c->src->row.size);
+    return delete_source(c, err);
+}
+
 static void not_deleted(void *arg, const char *key, const struct err *why)
 {
     struct sync_run *r = arg;
@@ -373,7 +386,7 @@ static int do_key(const struct copying *c, struct err *err)
     case TASK_REFRESH:
         return meta_refresh(c->run, c->src->row.source, c->key, err);
     default:
-        return delete_source(c, err);
+        return do_delete_source(c, err);
     }
 }
 

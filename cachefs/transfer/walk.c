@@ -74,7 +74,7 @@ static void handle_source(struct sync_run *r, struct join *j, struct task **held
         would(r, act, j);
         return;
     }
-    if (act == SYNC_SKIP || act == SYNC_DELETE_SRC)
+    if (act == SYNC_SKIP)
         skip(r, j);
     bool refresh = r->conf->perms && j->d.there && s.kind == SYNC_OBJECT && !r->conf->dry;
     if (act == SYNC_SKIP && !refresh) {

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# A source that has its copy's ETag when it is listed, and is replaced before it is deleted, is copied first.
+. "$SAMPAN_TESTS/lib/common.sh"
+mkdir -p "$SRC"
+for f in stays changes; do echo "$f" >"$SRC/$f"; done
+use_s3_proxy from/
+s3 put "$BUCKET" "$SRC" to/
+
+faults "status=503 key=prefix=to"
+sampan sync "s3://$BUCKET/from" "s3://$BUCKET/to" --delete-src --json >"$T/out" 2>"$T/err" &
+moving=$!
+until_true 20 grep -q '^GET .*prefix=from.* 200 ' "$T/log/proxy.access" || fail "the source is not listed"
+echo changed >"$SRC/changes"
+s3 put "$BUCKET" "$SRC" from/
+faults
+wait $moving || fail "said: $(cat "$T/err")"
+expect "deleted at the source" "$(field deleted_src <"$T/out")" 2
+expect "copied, left alone" "$(field copied <"$T/out") $(field skipped <"$T/out")" "1 1"
+expect "keys" "$(s3 keys "$BUCKET" | tr '\n' ' ')" "to/changes to/stays "
+expect "what was changed" "$(s3 cat "$BUCKET" to/changes)" changed
