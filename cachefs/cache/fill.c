@@ -261,21 +261,25 @@ static void answer_all(struct fill *f, struct waiter *list, enum origin from, co
 }
 
 /* The fill that they waited for ended before they had a chance: readers are parked and try again,
- * work ahead of readers is refused. `leader` (or NULL) is told by others. */
-static void begin_anew(struct cache *c, struct waiter *list, const struct source_wait *leader,
+ * work ahead of readers is refused. `leader` (or NULL) is told by others: was it among them? */
+static bool begin_anew(struct cache *c, struct waiter *list, const struct source_wait *leader,
                        const char *why)
 {
+    bool led = false;
     for (struct waiter *w = list, *next; w; w = next) {
         next = w->next;
         struct err err = {0};
-        if (w->wait != leader && !w->ahead) {
+        if (w->wait == leader) {
+            led = true;
+        } else if (!w->ahead) {
             fill_park(c, &w->piece, w->wait);
-        } else if (w->wait != leader) {
+        } else {
             err_set(&err, ERR_LIMIT, "%s", why);
             w->wait->done(w->wait, NULL, &err);
         }
         free(w);
     }
+    return led;
 }
 
 /* --- the flight ------------------------------------------------------------------------------ */
@@ -380,8 +384,9 @@ static void inner_done(struct source_wait *wait, struct view *view, const struct
     came((struct fill *)(void *)wait, err ? NULL : view, err);
 }
 
-/* The inner layer refused at once: the leader is told by the return value, all others try anew. */
-static void refused(struct fill *f, const struct source_wait *leader)
+/* The inner layer refused at once: the leader is told by the return value, all others try anew.
+ * False: the leader was given up meanwhile, and has had its answer. */
+static bool refused(struct fill *f, const struct source_wait *leader)
 {
     struct cache *c = f->c;
     struct stripe *s = stripe_of(c, f->piece.unit);
@@ -393,7 +398,7 @@ static void refused(struct fill *f, const struct source_wait *leader)
     }
     give_room_back(f);
     fill_unref(f);
-    begin_anew(c, waiters, leader, "the queue below the cache is full");
+    return begin_anew(c, waiters, leader, "the queue below the cache is full");
 }
 
 static int ask_inner(struct fill *f, const struct unit_info *row, struct source_wait *leader,
@@ -414,9 +419,8 @@ static int ask_inner(struct fill *f, const struct unit_info *row, struct source_
     int rc = source_read(inner, &asked, &view, &f->wait, &failed);
     if (rc == 0)
         came(f, &view, NULL);
-    if (rc >= 0)
+    if (rc >= 0 || !refused(f, leader))
         return SOURCE_PENDING;
-    refused(f, leader);
     if (err)
         *err = failed;
     return -1;

@@ -110,6 +110,8 @@ static int fake_read(struct source *s, const struct piece *p, struct view *ret,
                      struct source_wait *wait, struct err *err)
 {
     struct fake *f = (struct fake *)(void *)s;
+    if (atomic_load(&f->refusing) && f->on_refusal)
+        f->on_refusal(f->on_refusal_arg);
     if (atomic_load(&f->refusing))
         return err_set(err, ERR_LIMIT, "the queue is full");
     atomic_fetch_add(&f->reads, 1);

@@ -31,7 +31,9 @@ struct fake {
     bool threaded, held, stop; /* held: answers wait */
     atomic_int reads, raised;
     atomic_bool failing, short_answers, refusing;
-    atomic_bool stubborn; /* what is given up ends by fake_end_unwanted() only */
+    atomic_bool stubborn;          /* what is given up ends by fake_end_unwanted() only */
+    void (*on_refusal)(void *arg); /* called before a read is refused; NULL: nothing is */
+    void *on_refusal_arg;
     pthread_t threads[FAKE_THREADS];
 };
 

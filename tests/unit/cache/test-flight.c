@@ -330,3 +330,31 @@ Test(flight, bytes_that_come_all_the_same_are_kept)
     expect_nothing_held(&r);
     rig_end(&r);
 }
+
+struct taker {
+    struct rig *r;
+    atomic_bool token;
+};
+
+static void take_back(void *arg)
+{
+    struct taker *t = arg;
+    give_up(t->r, &t->token);
+}
+
+Test(flight, who_is_given_up_while_the_source_refuses_is_answered_once)
+{
+    struct rig r;
+    struct call ours;
+    struct taker taker = {.r = &r};
+    rig_begin(&r, 115000, 64u << 20, true);
+    rig_open(&r);
+    r.fake.on_refusal = take_back;
+    r.fake.on_refusal_arg = &taker;
+    atomic_store(&r.fake.refusing, true);
+    cr_expect_eq(call_ahead(&r, &ours, 3, &taker.token), SOURCE_PENDING);
+    cr_expect_eq(atomic_load(&ours.done), -1);
+    cr_expect_eq(ours.err.class, ERR_CANCELLED);
+    expect_nothing_held(&r);
+    rig_end(&r);
+}
