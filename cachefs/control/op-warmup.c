@@ -126,6 +126,13 @@ static void log_failure(void *arg, const char *path, const char *why)
     log_warn(s->conf.log, "warmup: %s: %s", path, why);
 }
 
+/* No life is to begin it again. */
+static void keep_nothing(struct control_server *s)
+{
+    ACQUIRE(&s->lock);
+    keeper_text_set(s->kept_warmup, "", NULL);
+}
+
 static void unclaim(struct control_server *s)
 {
     ACQUIRE(&s->lock);
@@ -145,7 +152,7 @@ static void *background_main(void *arg)
                  (unsigned long long)result.samples, (unsigned long long)result.fetched,
                  (unsigned long long)result.already, (unsigned long long)result.failed);
     if (!server_stopping(s))
-        keeper_text_set(s->kept_warmup, "", NULL); /* over: no life is to begin it again */
+        keep_nothing(s);
     unclaim(s);
     return NULL;
 }
@@ -208,6 +215,9 @@ static int warm_behind(struct control_server *s, const struct bytes *text, struc
 static void keep(struct control_server *s, const struct bytes *text)
 {
     struct err err = {0};
+    ACQUIRE(&s->lock);
+    if (atomic_load(&s->cancel_background))
+        return; /* cancelled already */
     if (keeper_text_set(s->kept_warmup, text->data, &err))
         log_warn(s->conf.log, "the warmup will not outlive this process: %s", err.msg);
 }
@@ -238,7 +248,7 @@ static int start_behind(struct request *r, struct err *err)
     json_text(&r->root, &text);
     keep(s, &text);
     if (warm_behind(s, &text, err)) {
-        keeper_text_set(s->kept_warmup, "", NULL);
+        keep_nothing(s);
         return -1;
     }
     jw_bool(r->w, "started", true);
@@ -284,7 +294,10 @@ int op_warmup_cancel(struct request *r, struct err *err)
     struct control_server *s = r->connection->server;
     (void)err;
     ACQUIRE(&s->lock);
-    jw_bool(r->w, "cancelled", s->warming && s->behind);
+    bool cancelled = s->warming && s->behind;
+    jw_bool(r->w, "cancelled", cancelled);
     atomic_store(&s->cancel_background, true);
+    if (cancelled) /* now: this life may end before the warmup's thread has */
+        keeper_text_set(s->kept_warmup, "", NULL);
     return 0;
 }

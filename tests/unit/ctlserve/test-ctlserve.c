@@ -13,6 +13,7 @@
 #include "volume/support.h"
 #include "control-serve.h"
 #include "control.h"
+#include "keeper.h"
 #include "mem.h"
 
 #define FILES 40
@@ -22,6 +23,7 @@ struct owner {
     struct volume *volume;
     struct control_server *server;
     char *path;
+    struct keeper_state *state; /* what outlives the server, or NULL */
     atomic_int shutdowns;
 };
 
@@ -53,6 +55,7 @@ static void owner_serve(struct owner *o)
         .volume = o->volume,
         .status = write_status,
         .shutdown = on_shutdown,
+        .state = o->state,
         .arg = o,
     };
     struct err err = {0};
@@ -60,17 +63,22 @@ static void owner_serve(struct owner *o)
     cr_assert_eq(control_accept(o->server, NULL, &err), 0, "%s", err.msg);
 }
 
-static void owner_new(struct owner *o, const char *layers)
+static void owner_open(struct owner *o, const char *layers)
 {
     struct volume_conf conf;
-    *o = (struct owner){0};
-    world_new(&o->world);
-    put_set(&o->world);
     world_conf(&o->world, &conf);
     conf.layers = layers;
     o->volume = world_open(&conf);
-    o->path = xasprintf("%s/control.sock", o->world.own);
     owner_serve(o);
+}
+
+static void owner_new(struct owner *o, const char *layers)
+{
+    *o = (struct owner){0};
+    world_new(&o->world);
+    put_set(&o->world);
+    o->path = xasprintf("%s/control.sock", o->world.own);
+    owner_open(o, layers);
 }
 
 static void owner_free(struct owner *o)
@@ -78,8 +86,19 @@ static void owner_free(struct owner *o)
     control_server_free(o->server);
     cr_assert_neq(access(o->path, F_OK), 0, "the socket is still there");
     volume_close(o->volume);
+    keeper_state_unmap(o->state);
     free(o->path);
     world_free(&o->world);
+}
+
+/* Its first life, which leaves something. */
+static void owner_new_kept(struct owner *o, const char *layers)
+{
+    struct err err = {0};
+    owner_new(o, layers);
+    control_server_free(o->server);
+    cr_assert_eq(keeper_state_own(1, 8192, &o->state, &err), 0, "%s", err.msg);
+    owner_serve(o);
 }
 
 /* One request that must succeed. */
@@ -308,6 +327,19 @@ Test(ctlserve, what_is_cancelled_runs_in_the_background)
     wait_until(is_idle, &o, "the warmup has ended");
     cr_expect_lt(status_int(o.volume, "warmup.samples_done"), FILES);
     wait_until(has_nothing_to_cancel, &o, "its thread has ended");
+    owner_free(&o);
+}
+
+Test(ctlserve, what_is_cancelled_is_not_begun_again_by_the_next_life)
+{
+    struct owner o;
+    owner_new_kept(&o, "delay=read:100");
+    const struct keeper_text *kept = keeper_text(o.state, "warmup", CONTROL_MAX);
+    volume_set_connections(o.volume, 1);
+    json_doc_free(ask(&o, "{\"op\":\"warmup\",\"background\":true}", NULL));
+    cr_expect_str_neq(keeper_text_get(kept), "");
+    cr_expect(cancels(&o));
+    cr_expect_str_eq(keeper_text_get(kept), "");
     owner_free(&o);
 }
 
