@@ -43,7 +43,8 @@ int control_serve(struct control_server **ret, const struct control_server_conf 
 /* The listening descriptor; stays the server's. */
 int control_server_listener(const struct control_server *s);
 /* Takes up what the life before was told: its settings, its background warmup. Before
- * control_accept(): what a client sets must come after what was kept, not before. */
+ * control_accept(): what a client sets must come after what was kept, not before. -1: some of it
+ * was refused, the first in *err; all else is taken up. */
 int control_resume(struct control_server *s, struct err *err);
 /* Serves whoever has connected since control_serve(), and will. `frontend`: of a mount of samples,
  * or NULL. */

@@ -193,15 +193,25 @@ static int apply_one(const struct control_server_conf *c, size_t i, const struct
                     : settings[i].set(c->volume, value, err);
 }
 
+/* 1: it is applied; 0: it is not among them. */
+static int apply_given(const struct control_server_conf *c, size_t i, const struct json *values,
+                       struct err *err)
+{
+    if (!json_has(values, settings[i].name))
+        return 0;
+    struct json value = json_get(values, settings[i].name);
+    return apply_one(c, i, &value, err) ? err_wrap(err, "set %s", settings[i].name) : 1;
+}
+
 static int apply(const struct control_server_conf *c, const struct json *values,
                  struct json_writer *ret_set, size_t *n, struct err *err)
 {
     for (size_t i = 0; i < N_SETTINGS; i++) {
-        if (!json_has(values, settings[i].name))
+        int rc = apply_given(c, i, values, err);
+        if (rc < 0)
+            return -1;
+        if (rc == 0)
             continue;
-        struct json value = json_get(values, settings[i].name);
-        if (apply_one(c, i, &value, err))
-            return err_wrap(err, "set %s", settings[i].name);
         if (ret_set)
             jw_str(ret_set, NULL, settings[i].name);
         (*n)++;
@@ -286,11 +296,25 @@ int settings_resume(struct control_server *s, struct err *err)
 {
     ACQUIRE(&s->settings);
     cleanup_json struct json_doc *doc = kept_values(s->kept_settings);
-    size_t n = 0;
+    int rc = 0;
     if (!doc)
         return 0;
     struct json root = json_root(doc);
-    return apply(&s->conf, &root, NULL, &n, err);
+    /* One that is refused now takes no other with it, but for the epoch of a sampler. The first is
+     * told. */
+    bool no_sampler = false;
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        struct err why = {0};
+        if (no_sampler && strcmp(settings[i].name, "epoch") == 0)
+            continue;
+        if (apply_given(&s->conf, i, &root, &why) >= 0)
+            continue;
+        no_sampler = no_sampler || strcmp(settings[i].name, "sampler") == 0;
+        if (!rc)
+            *err = why;
+        rc = -1;
+    }
+    return rc;
 }
 
 bool control_kept_sampler(struct keeper_state *state)

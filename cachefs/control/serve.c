@@ -191,7 +191,13 @@ int control_server_listener(const struct control_server *s)
 
 int control_resume(struct control_server *s, struct err *err)
 {
-    return settings_resume(s, err) || warmup_resume(s, err) ? -1 : 0;
+    struct err why = {0};
+    int rc = settings_resume(s, err);
+    if (warmup_resume(s, &why) && !rc) {
+        *err = why;
+        rc = -1;
+    }
+    return rc;
 }
 
 int control_accept(struct control_server *s, struct frontend *frontend, struct err *err)

@@ -91,6 +91,15 @@ static void owner_free(struct owner *o)
     world_free(&o->world);
 }
 
+/* A life ends, and another one begins with what it left. Returns control_resume(). */
+static int owner_next_life(struct owner *o, struct err *err)
+{
+    control_server_free(o->server);
+    volume_close(o->volume);
+    owner_open(o, NULL);
+    return control_resume(o->server, err);
+}
+
 /* Its first life, which leaves something. */
 static void owner_new_kept(struct owner *o, const char *layers)
 {
@@ -207,6 +216,41 @@ Test(ctlserve, set_takes_numbers_and_text)
     owner_free(&o);
 }
 
+static bool is_idle(void *arg)
+{
+    struct owner *o = arg;
+    struct bytes text = {0};
+    status_text(o->volume, &text);
+    bool idle = !strstr(text.data, "\"state\":\"running\"");
+    bytes_release(&text);
+    return idle;
+}
+
+/* --- settings that are kept ------------------------------------------------------------------- */
+
+static void keep(const struct owner *o, const char *name, size_t max, const char *text)
+{
+    struct err err = {0};
+    cr_assert_eq(keeper_text_set(keeper_text(o->state, name, max), text, &err), 0, "%s", err.msg);
+}
+
+Test(ctlserve, a_kept_setting_that_is_refused_takes_nothing_else_with_it)
+{
+    struct owner o;
+    struct err err = {0};
+    owner_new_kept(&o, NULL);
+    keep(&o, "settings", 8192,
+         "{\"sampler\":\"list=/nowhere\",\"epoch\":2,"
+         "\"memory\":134217728}");
+    keep(&o, "warmup", CONTROL_MAX, "{\"op\":\"warmup\",\"background\":true}");
+    cr_expect_eq(owner_next_life(&o, &err), -1);
+    cr_expect_not_null(strstr(err.msg, "set sampler"), "%s", err.msg);
+    cr_expect_eq(status_int(o.volume, "memory.limit"), 134217728);
+    wait_until(is_idle, &o, "the warmup has ended");
+    cr_expect_eq(status_int(o.volume, "warmup.samples_done"), FILES);
+    owner_free(&o);
+}
+
 struct watched {
     unsigned n;
     bool go_on;
@@ -245,16 +289,6 @@ Test(ctlserve, warmup_clear_and_rescan)
     cr_assert_eq(field(doc, NULL, "samples"), FILES + 1);
     json_doc_free(doc);
     owner_free(&o);
-}
-
-static bool is_idle(void *arg)
-{
-    struct owner *o = arg;
-    struct bytes text = {0};
-    status_text(o->volume, &text);
-    bool idle = !strstr(text.data, "\"state\":\"running\"");
-    bytes_release(&text);
-    return idle;
 }
 
 Test(ctlserve, a_warmup_ends_with_its_client)
