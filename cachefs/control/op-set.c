@@ -203,10 +203,12 @@ static int apply_given(const struct control_server_conf *c, size_t i, const stru
     return apply_one(c, i, &value, err) ? err_wrap(err, "set %s", settings[i].name) : 1;
 }
 
+/* *ret_end: of the rows below it, those that are given are in force, in failure too. */
 static int apply(const struct control_server_conf *c, const struct json *values,
-                 struct json_writer *ret_set, size_t *n, struct err *err)
+                 struct json_writer *ret_set, size_t *n, size_t *ret_end, struct err *err)
 {
     for (size_t i = 0; i < N_SETTINGS; i++) {
+        *ret_end = i;
         int rc = apply_given(c, i, values, err);
         if (rc < 0)
             return -1;
@@ -216,6 +218,7 @@ static int apply(const struct control_server_conf *c, const struct json *values,
             jw_str(ret_set, NULL, settings[i].name);
         (*n)++;
     }
+    *ret_end = N_SETTINGS;
     return 0;
 }
 
@@ -227,9 +230,18 @@ static struct json_doc *kept_values(const struct keeper_text *t)
     return *text && !json_parse(&doc, "kept settings", text, strlen(text), NULL) ? doc : NULL;
 }
 
-/* The kept object with `values` over it. An epoch belongs to the sampler it was given for: a new
- * sampler drops that of the old one. */
-static void keep(struct control_server *s, const struct json *values)
+/* Was it set by the rows below `end`? */
+static bool was_set(const struct json *values, size_t end, const char *name)
+{
+    for (size_t i = 0; i < end; i++)
+        if (strcmp(settings[i].name, name) == 0)
+            return json_has(values, name);
+    return false;
+}
+
+/* The kept object with the rows of `values` below `end` over it. An epoch belongs to the sampler it
+ * was given for: a new sampler drops that of the old one. */
+static void keep(struct control_server *s, const struct json *values, size_t end)
 {
     cleanup_json struct json_doc *doc = kept_values(s->kept_settings);
     cleanup_bytes struct bytes text = {0};
@@ -240,8 +252,8 @@ static void keep(struct control_server *s, const struct json *values)
     jw_object(&w, NULL);
     for (size_t i = 0; i < N_SETTINGS; i++) {
         const char *name = settings[i].name;
-        bool fresh = json_has(values, name);
-        bool outdated = strcmp(name, "epoch") == 0 && json_has(values, "sampler");
+        bool fresh = was_set(values, end, name);
+        bool outdated = strcmp(name, "epoch") == 0 && was_set(values, end, "sampler");
         if (strcmp(name, "version") == 0)
             continue;
         if (!fresh && (outdated || !doc || !json_has(&old, name)))
@@ -260,10 +272,11 @@ static int set(struct control_server *s, const struct json *values, struct json_
                size_t *n, struct err *err)
 {
     ACQUIRE(&s->settings);
-    if (apply(&s->conf, values, ret_set, n, err))
-        return -1;
-    keep(s, values);
-    return 0;
+    size_t end;
+    int rc = apply(&s->conf, values, ret_set, n, &end, err);
+    if (*n)
+        keep(s, values, end);
+    return rc;
 }
 
 int control_set(struct control_server *s, const char *key, const char *value, struct err *err)

@@ -251,6 +251,22 @@ Test(ctlserve, a_kept_setting_that_is_refused_takes_nothing_else_with_it)
     owner_free(&o);
 }
 
+Test(ctlserve, what_was_set_before_another_setting_was_refused_is_kept)
+{
+    struct owner o;
+    struct err err = {0};
+    owner_new_kept(&o, NULL);
+    expect_refusal(&o,
+                   "{\"op\":\"set\",\"sampler\":\"paddle-random,seed=1\",\"epoch\":\"x\","
+                   "\"memory\":134217728}",
+                   ERR_USAGE, "epoch");
+    cr_expect_eq(volume_order_length(o.volume, NULL), FILES);
+    cr_expect_eq(owner_next_life(&o, &err), 0, "%s", err.msg);
+    cr_expect_eq(volume_order_length(o.volume, NULL), FILES);
+    cr_expect_neq(status_int(o.volume, "memory.limit"), 134217728);
+    owner_free(&o);
+}
+
 struct watched {
     unsigned n;
     bool go_on;
