@@ -10,6 +10,7 @@
 
 #include "conf.h"
 #include "log.h"
+#include "owner.h"
 
 /* A number, or text as on the command line. */
 static int number_or_text(const struct json *value,
@@ -239,8 +240,31 @@ static bool was_set(const struct json *values, size_t end, const char *name)
     return false;
 }
 
-/* The kept object with the rows of `values` below `end` over it. An epoch belongs to the sampler it
- * was given for: a new sampler drops that of the old one. */
+/* Are there as many of them as partitions? */
+static bool weights_fit(const struct json *weights, const struct json *partition)
+{
+    struct owner_weights w;
+    uint32_t i, n;
+    const char *text;
+    return !json_as_str(weights, &text, NULL) && !owner_weights_parse(&w, text, NULL) &&
+           !json_as_str(partition, &text, NULL) && *text &&
+           !owner_share_parse(text, &i, &n, NULL) && w.n == n;
+}
+
+/* Does what is kept of the row belong to what was set anew? An epoch does to its sampler, and
+ * weights to a number of partitions. */
+static bool is_outdated(const char *name, const struct json *old, const struct json *values,
+                        size_t end)
+{
+    if (strcmp(name, "epoch") == 0)
+        return was_set(values, end, "sampler");
+    if (strcmp(name, "weights") != 0 || !was_set(values, end, "partition"))
+        return false;
+    struct json weights = json_get(old, name), partition = json_get(values, "partition");
+    return !weights_fit(&weights, &partition);
+}
+
+/* The kept object with the rows of `values` below `end` over it. */
 static void keep(struct control_server *s, const struct json *values, size_t end)
 {
     cleanup_json struct json_doc *doc = kept_values(s->kept_settings);
@@ -253,10 +277,9 @@ static void keep(struct control_server *s, const struct json *values, size_t end
     for (size_t i = 0; i < N_SETTINGS; i++) {
         const char *name = settings[i].name;
         bool fresh = was_set(values, end, name);
-        bool outdated = strcmp(name, "epoch") == 0 && was_set(values, end, "sampler");
         if (strcmp(name, "version") == 0)
             continue;
-        if (!fresh && (outdated || !doc || !json_has(&old, name)))
+        if (!fresh && (!doc || !json_has(&old, name) || is_outdated(name, &old, values, end)))
             continue;
         cleanup_bytes struct bytes value = {0};
         struct json from = json_get(fresh ? values : &old, name);

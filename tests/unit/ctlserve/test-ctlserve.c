@@ -267,6 +267,23 @@ Test(ctlserve, what_was_set_before_another_setting_was_refused_is_kept)
     owner_free(&o);
 }
 
+Test(ctlserve, weights_are_kept_for_as_many_partitions_alone)
+{
+    struct owner o;
+    struct err err = {0};
+    owner_new_kept(&o, NULL);
+    json_doc_free(ask(&o,
+                      "{\"op\":\"set\",\"strategy\":\"hash\",\"partition\":\"0/2\","
+                      "\"weights\":\"1,3\"}",
+                      NULL));
+    json_doc_free(ask(&o, "{\"op\":\"set\",\"partition\":\"1/2\"}", NULL));
+    const struct keeper_text *kept = keeper_text(o.state, "settings", 8192);
+    cr_expect_not_null(strstr(keeper_text_get(kept), "\"1,3\""));
+    json_doc_free(ask(&o, "{\"op\":\"set\",\"partition\":\"0/3\"}", NULL));
+    cr_expect_eq(owner_next_life(&o, &err), 0, "%s", err.msg);
+    owner_free(&o);
+}
+
 struct watched {
     unsigned n;
     bool go_on;
