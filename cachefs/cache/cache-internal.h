@@ -101,6 +101,7 @@ struct pack *pack_new(struct tier *t, uint32_t number);
 bool pack_ref(struct pack *p); /* false: it is gone */
 void pack_unref(struct pack *p);
 void pack_name(char out[32], uint32_t number, const char *suffix);
+void pack_unlink(const struct tier *t, uint32_t number); /* with its journal */
 int pack_create(struct tier *t, struct pack **ret, struct err *err);
 int pack_reopen(struct pack *p, struct err *err); /* to append to the last one of an earlier run */
 void pack_seal(struct pack *p);                   /* closes what appending needs */

@@ -88,13 +88,13 @@ static int open_files(struct pack *p, int flags, struct err *err)
     return 0;
 }
 
-static void unlink_files(struct pack *p)
+void pack_unlink(const struct tier *t, uint32_t number)
 {
     char name[32];
-    pack_name(name, p->number, "pack");
-    unlinkat(p->tier->dir_fd, name, 0);
-    pack_name(name, p->number, "idx");
-    unlinkat(p->tier->dir_fd, name, 0);
+    pack_name(name, number, "pack");
+    unlinkat(t->dir_fd, name, 0);
+    pack_name(name, number, "idx");
+    unlinkat(t->dir_fd, name, 0);
 }
 
 int pack_create(struct tier *t, struct pack **ret, struct err *err)
@@ -106,13 +106,13 @@ int pack_create(struct tier *t, struct pack **ret, struct err *err)
     }
     struct pack *p = pack_new(t, number);
     if (open_files(p, O_CREAT | O_EXCL, err) || write_head(p, err) || journal_create(p, err)) {
-        unlink_files(p);
+        pack_unlink(t, number);
         pack_seal(p);
         free(p);
         return -1;
     }
     if (tier_add_pack(t, p)) {
-        unlink_files(p);
+        pack_unlink(t, number);
         pack_seal(p);
         free(p);
         return err_set(err, ERR_LIMIT, "cache: %s: pack numbers are used up (clear the cache)",

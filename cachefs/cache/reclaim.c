@@ -13,7 +13,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "clock.h"
 
@@ -34,7 +33,6 @@ void place_evict(struct cache *c, uint64_t unit, const struct place *e)
 
 void pack_retire(struct tier *t, struct pack *p)
 {
-    char name[32];
     {
         ACQUIRE(&t->lock);
         struct pack **at = &t->packs;
@@ -45,10 +43,7 @@ void pack_retire(struct tier *t, struct pack *p)
         _Atomic(struct pack *) *leaf = atomic_load(&t->leaves[p->number / PACK_LEAF]);
         atomic_store(&leaf[p->number % PACK_LEAF], NULL);
     }
-    pack_name(name, p->number, "pack");
-    unlinkat(t->dir_fd, name, 0);
-    pack_name(name, p->number, "idx");
-    unlinkat(t->dir_fd, name, 0);
+    pack_unlink(t, p->number);
     counter_add(&t->c->counts->retired_packs, 1);
     pack_unref(p); /* the list's */
 }

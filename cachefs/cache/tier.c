@@ -177,10 +177,14 @@ int tier_find_packs(struct tier *t, struct err *err)
         if (!own_number(e->d_name, "pack", &number) ||
             fstatat(t->dir_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
             continue;
-        struct pack *p = found_pack(t, number, (uint64_t)st.st_size);
-        t->used += atomic_load(&p->size) + atomic_load(&p->journal_size);
         if (number >= t->next_pack)
             t->next_pack = number + 1;
+        if (st.st_size < (off_t)sizeof(struct pack_head)) { /* its maker was killed */
+            pack_unlink(t, number);
+            continue;
+        }
+        struct pack *p = found_pack(t, number, (uint64_t)st.st_size);
+        t->used += atomic_load(&p->size) + atomic_load(&p->journal_size);
         tier_add_pack(t, p);
     }
     return 0;

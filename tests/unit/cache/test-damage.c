@@ -274,6 +274,30 @@ static const struct breakage {
     {"journal gone", "00000000.idx", -1, 100},
 };
 
+Test(damage, a_pack_that_was_killed_as_it_began_hides_no_garbage)
+{
+    struct rig r;
+    rig_begin(&r, 1u << 20, 256u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 40); /* more than one pack */
+    rig_close(&r);
+    uint64_t before = folder_size(r.dir);
+    int fd = open(rig_path(&r, "00000050.pack"), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    cr_assert_geq(fd, 0);
+    close(fd);
+    rig_open(&r);
+    cr_expect_eq(access(rig_path(&r, "00000050.pack"), F_OK), -1);
+    cr_expect_eq(r.cache->tiers[0]->next_pack, 51);
+    for (uint64_t u = 1; u <= 40; u++)
+        if (u % 5)
+            cache_drop(r.cache, u);
+    writer_poke(r.cache->tiers[0]);
+    for (int i = 0; i < 3000 && folder_size(r.dir) > before * 7 / 10; i++)
+        usleep(10000);
+    cr_expect_leq(folder_size(r.dir), before * 7 / 10);
+    rig_end(&r);
+}
+
 Test(damage, index_and_journal_are_made_anew)
 {
     for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++)
