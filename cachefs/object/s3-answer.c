@@ -308,11 +308,11 @@ static enum store_again how_again(struct store *s, const struct http_req *r,
                      SUM_MODE);
         return AGAIN_REDIRECT;
     }
-    if (is_elsewhere(r, a, e))
-        return learned_place(s, r, a, e) ? AGAIN_REDIRECT : AGAIN_NO;
+    if (is_elsewhere(r, a, e) && learned_place(s, r, a, e))
+        return AGAIN_REDIRECT;
     if (s->creds_conf.anonymous || (a->status != 403 && a->status != 401 && a->status != 400))
         return AGAIN_NO;
-    bool silent = r->method == HTTP_HEAD && a->status == 403;
+    bool silent = r->method == HTTP_HEAD && a->status != 401; /* 400: of a token that is too old */
     if ((is_code(e, "RequestTimeTooSkewed") || is_code(e, "RequestExpired") || silent) &&
         take_server_clock(s, r, a))
         return AGAIN_CLOCK;

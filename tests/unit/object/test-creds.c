@@ -243,6 +243,13 @@ Test(creds, rotation_while_in_use, .init = begin, .fini = end)
     cr_expect_str_eq(key_of(s), "new");
     store_classify(s, &r, &a, denied, strlen(denied), &again, &err);
     cr_expect_eq(again, AGAIN_CREDS, "it was signed with the old ones");
+    r.method = HTTP_HEAD; /* a token that is too old is 400, and a HEAD's answer has no words */
+    a.status = 400;
+    snprintf(a.region, sizeof a.region, "us-east-1");
+    store_classify(s, &r, &a, "", 0, &again, &err);
+    cr_expect_eq(again, AGAIN_CREDS);
+    http_answer_init(&a);
+    a.status = 403;
     http_req_release(&r);
     cr_assert_eq(store_req_get(s, "k", 1, 0, 0, &r, NULL), 0);
     store_classify(s, &r, &a, denied, strlen(denied), &again, &err);
