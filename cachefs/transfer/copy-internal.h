@@ -14,6 +14,10 @@ struct copying {
     const char *from; /* the key as the source has it */
 };
 
+/* What an object is now: fills size, time and ETag. Follows links, as reading does. */
+int look(struct sync_run *r, struct store *store, const char *key, struct side *ret,
+         struct err *err);
+
 /* 1: equal, 0: not. */
 int compare_bytes(const struct copying *c, const struct side *dst, struct err *err);
 

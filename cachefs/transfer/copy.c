@@ -38,8 +38,8 @@ void get_of(const struct sync_run *r, const struct side *s, const char *key, boo
 
 /* --- looking ---------------------------------------------------------------------------------- */
 
-static int look(struct sync_run *r, struct store *store, const char *key, struct side *ret,
-                struct err *err)
+int look(struct sync_run *r, struct store *store, const char *key, struct side *ret,
+         struct err *err)
 {
     if (store_caps(store) & STORE_LOCAL) {
         struct stat st;

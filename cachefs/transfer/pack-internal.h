@@ -2,7 +2,8 @@
  * A sync into packs (docs/formats/packed-set.md): what its files share.
  *
  *   pack-plan.c   which packs are rewritten (pure); the table of packs
- *   pack-run.c    the set's current catalog, both walks, publishing, removing what nobody needs
+ *   pack-run.c    the set's current catalog, both walks, publishing
+ *   pack-old.c    removing what nobody needs
  *   pack-write.c  one pack: samples read side by side into one buffer, summed, written, made rows
  */
 #ifndef SAMPAN_TRANSFER_PACK_INTERNAL_H
@@ -73,5 +74,7 @@ struct packing {
 /* The row that the set has already. */
 int pack_keep_row(struct packing *p, const char *key, const struct side *d, struct err *err);
 int pack_add_row(struct packing *p, const struct row *row, struct err *err);
+/* Removes what neither `new`, the current version, nor the one before it needs. Best effort. */
+void pack_remove_old(struct packing *p, const struct packed_pointer *new);
 
 #endif

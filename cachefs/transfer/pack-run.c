@@ -11,13 +11,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "clock.h"
 #include "pack-internal.h"
 
 #define SORT_MEMORY   (32u << 20)
 #define WASTE_DEFAULT 0.5
-/* A pack that no catalog names may be another run's that is about to be named. */
-#define ORPHAN_AGE_NS (3600 * (int64_t)NS_PER_S)
 #define BATCH_SAMPLES 65536
 
 /* --- the set as it is ------------------------------------------------------------------------- */
@@ -377,42 +374,6 @@ static int publish(struct packing *p, struct packed_pointer *new, struct err *er
     return fetch_put(r->fetch, r->to, FETCH_PACKED_POINTER, text.data, text.len, err);
 }
 
-static void not_removed(void *arg, const char *key, const struct err *why)
-{
-    struct sync_run *r = arg;
-    (void)key;
-    (void)why; /* left for the next run */
-    atomic_fetch_sub_explicit(&r->counts.packs_deleted, 1, memory_order_relaxed);
-}
-
-/* Packs that neither the version before this run nor the one it made knows. */
-static void remove_orphans(struct packing *p)
-{
-    struct sync_run *r = p->run;
-    const char **keys = xcalloc(p->packs.n + 1, sizeof *keys);
-    size_t n = 0;
-    for (size_t i = 0; i < p->packs.n; i++) {
-        const struct pack *pack = &p->packs.list[i];
-        bool old = pack->mtime_ns != LIST_MTIME_UNKNOWN &&
-                   clock_wall_ns() - pack->mtime_ns > ORPHAN_AGE_NS;
-        if (pack->there && !pack->named && old)
-            keys[n++] = pack->name;
-    }
-    counter_add(&r->counts.packs_deleted, n);
-    fetch_delete_many(r->fetch, r->to, keys, n, not_removed, r);
-    free(keys);
-}
-
-/* The catalog before the one that was replaced: nobody starts from it any more. */
-static void remove_catalog(struct packing *p, const struct packed_pointer *new)
-{
-    const char *gone = p->old.previous;
-    if (!p->has_old || !*gone || strcmp(gone, new->digest) == 0 || strcmp(gone, new->previous) == 0)
-        return;
-    cleanup_free char *key = xasprintf(FETCH_PACKED_CATALOG "%s", gone);
-    fetch_delete(p->run->fetch, p->run->to, key, NULL);
-}
-
 static int on_upload(void *arg, const char *key, const char *upload, struct err *err)
 {
     struct sync_run *r = arg;
@@ -449,8 +410,7 @@ static int work(struct packing *p, struct err *err)
         return 0;
     if (publish(p, &new, err))
         return -1;
-    remove_orphans(p);
-    remove_catalog(p, &new);
+    pack_remove_old(p, &new);
     return 0;
 }
 

@@ -1,8 +1,11 @@
 /* Whole runs between local folders: copied, gone on with, packed; failures told; a stop obeyed. */
 #include <criterion/criterion.h>
+#include <dirent.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "hash.h"
@@ -165,6 +168,41 @@ Test(run, packs_hold_everything_once, .init = begin, .fini = finish)
     struct sync_conf plain = {.limit = 1, .delete_dst = true};
     cr_expect_eq(sync_with(plain, NULL, &n, &err), -1);
     cr_expect_eq(err.class, ERR_USAGE);
+}
+
+/* How many packs are at the destination; all of them look two hours old afterwards. */
+static unsigned age_packs(void)
+{
+    cleanup_free char *packs = xasprintf("%s/.sampan/packs", to);
+    const struct timespec times[2] = {{.tv_sec = time(NULL) - 7200}, {.tv_sec = time(NULL) - 7200}};
+    cleanup_dir DIR *d = opendir(packs);
+    unsigned n = 0;
+    cr_assert_not_null(d);
+    for (struct dirent *e; (e = readdir(d));)
+        if (e->d_name[0] != '.') {
+            cr_assert_eq(utimensat(dirfd(d), e->d_name, times, 0), 0);
+            n++;
+        }
+    return n;
+}
+
+Test(run, packs_of_the_version_before_stay_until_another_is_made, .init = begin, .fini = finish)
+{
+    struct sync_counts n;
+    struct err err = {0};
+    const struct sync_conf pack = {.pack_size = 8u << 20};
+    cr_assert_eq(sync_with(pack, NULL, &n, &err), 0, "%s", err.msg);
+    for (unsigned i = 0; i < FILES; i++)
+        write_file(from, i, i * 37 % 5000 + 1);
+    cr_assert_eq(sync_with(pack, NULL, &n, &err), 0, "%s", err.msg);
+    cr_expect_eq(n.copied, FILES);
+    cr_expect_eq(age_packs(), 2, "the first version may be mounted");
+    cr_assert_eq(sync_with(pack, NULL, &n, &err), 0, "%s", err.msg);
+    cr_expect_eq(age_packs(), 2, "no other version was made");
+    write_file(from, 7, 4999);
+    cr_assert_eq(sync_with(pack, NULL, &n, &err), 0, "%s", err.msg);
+    cr_expect_eq(n.packs_deleted, 1);
+    cr_expect_eq(age_packs(), 2);
 }
 
 Test(remove, takes_what_is_named, .init = begin, .fini = finish)

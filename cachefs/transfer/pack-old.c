@@ -1,0 +1,91 @@
+/* What of a packed set nobody needs any more: packs that no version names, and a catalog. */
+#include <string.h>
+
+#include "clock.h"
+#include "copy-internal.h"
+#include "pack-internal.h"
+
+/* A pack that no catalog names may be another run's that is about to be named. */
+#define ORPHAN_AGE_NS (3600 * (int64_t)NS_PER_S)
+
+static bool is_orphan(const struct pack *pack)
+{
+    return pack->there && !pack->named && pack->mtime_ns != LIST_MTIME_UNKNOWN &&
+           clock_wall_ns() - pack->mtime_ns > ORPHAN_AGE_NS;
+}
+
+static bool any_orphan(const struct packs *packs)
+{
+    for (size_t i = 0; i < packs->n; i++)
+        if (is_orphan(&packs->list[i]))
+            return true;
+    return false;
+}
+
+static int name_pack(void *arg, const struct row *row, struct err *err)
+{
+    struct pack *pack = row->object ? packs_find(arg, row->object) : NULL;
+    (void)err;
+    if (pack)
+        pack->named = true;
+    return 0;
+}
+
+/* Where this run made no version, the one before the current is still the pointer's previous. */
+static int name_packs_before(struct packing *p)
+{
+    struct sync_run *r = p->run;
+    struct catalog *c;
+    struct side at = {0};
+    struct packed_pointer before = {0};
+    memcpy(before.digest, p->old.previous, sizeof before.digest);
+    cleanup_free char *key = xasprintf(FETCH_PACKED_CATALOG "%s", before.digest);
+    cleanup_free char *file = xasprintf("%s/before", p->dir);
+    if (look(r, r->to, key, &at, NULL))
+        return -1;
+    before.size = at.row.size;
+    if (fetch_packed_catalog(r->fetch, r->to, &before, file, &c, NULL))
+        return -1;
+    int result = catalog_rows(c, name_pack, &p->packs, NULL);
+    catalog_unref(c);
+    return result;
+}
+
+static void not_removed(void *arg, const char *key, const struct err *why)
+{
+    struct sync_run *r = arg;
+    (void)key;
+    (void)why; /* left for the next run */
+    atomic_fetch_sub_explicit(&r->counts.packs_deleted, 1, memory_order_relaxed);
+}
+
+static void remove_orphans(struct packing *p)
+{
+    struct sync_run *r = p->run;
+    const char **keys = xcalloc(p->packs.n + 1, sizeof *keys);
+    size_t n = 0;
+    for (size_t i = 0; i < p->packs.n; i++)
+        if (is_orphan(&p->packs.list[i]))
+            keys[n++] = p->packs.list[i].name;
+    counter_add(&r->counts.packs_deleted, n);
+    fetch_delete_many(r->fetch, r->to, keys, n, not_removed, r);
+    free(keys);
+}
+
+/* The catalog before the one that was replaced: nobody starts from it any more. */
+static void remove_catalog(struct packing *p, const struct packed_pointer *new)
+{
+    const char *gone = p->old.previous;
+    if (!p->has_old || !*gone || strcmp(gone, new->digest) == 0 || strcmp(gone, new->previous) == 0)
+        return;
+    cleanup_free char *key = xasprintf(FETCH_PACKED_CATALOG "%s", gone);
+    fetch_delete(p->run->fetch, p->run->to, key, NULL);
+}
+
+void pack_remove_old(struct packing *p, const struct packed_pointer *new)
+{
+    bool replaced = strcmp(new->digest, p->old.digest) != 0;
+    if (any_orphan(&p->packs) && (replaced || !*p->old.previous || name_packs_before(p) == 0))
+        remove_orphans(p);
+    remove_catalog(p, new);
+}
