@@ -130,10 +130,15 @@ static int is_listed(struct join *j, struct err *err)
     for (; compare_line(j) == 0; exact = true) /* a list may name it twice */
         if (is_folder ? pass_line(j, err) : next_wanted(j, err))
             return -1;
-    if (!starts_with(&j->key, &j->folder))
-        return exact;
-    j->folder_used = true;
-    return 1;
+    /* What the destination alone has was not meant to be missing if it is to be deleted. */
+    bool found = j->s.there || j->run->deletes;
+    if (starts_with(&j->key, &j->folder)) {
+        j->folder_used = j->folder_used || found;
+        return 1;
+    }
+    if (exact && !found)
+        missing(j, j->key.data);
+    return exact;
 }
 
 static bool is_in_range(const struct join *j)

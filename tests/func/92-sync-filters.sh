@@ -29,6 +29,13 @@ sampan sync "file://$SRC" "file://$T/dst" --files-from "$T/list" --json >"$T/out
 expect "exit code" "$code" 1
 expect "missing" "$(field failed <"$T/out")" 2
 expect "copied" "$(field copied <"$T/out")" 1
+mkdir "$T/dst/nofolder"
+touch "$T/dst/nowhere" "$T/dst/nofolder/x"
+code=0
+sampan sync "file://$SRC" "file://$T/dst" --files-from "$T/list" --json >"$T/out" 2>"$T/err" || code=$?
+expect "missing, but at the destination: code, failed" "$code $(field failed <"$T/out")" "1 2"
+sampan sync "file://$SRC" "file://$T/dst" --files-from "$T/list" --delete-dst --json >"$T/out"
+expect "deleted there" "$(field deleted <"$T/out")" 2
 
 rm -rf "$T/dst"
 for i in 0 1 2; do sampan sync "file://$SRC" "file://$T/dst" --share $i/3 --json | field copied; done >"$T/shares"
