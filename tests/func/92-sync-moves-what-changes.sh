@@ -5,14 +5,20 @@ mkdir -p "$SRC"
 for f in stays changes; do echo "$f" >"$SRC/$f"; done
 use_s3_proxy from/
 s3 put "$BUCKET" "$SRC" to/
+to=$PROXY_URL
+to_pid=$PROXY_PID
+rm "$T/proxy.port"
+mv "$T/log/proxy.access" "$T/log/proxy-to.access"
+start_proxy "$MOTO_URL"
 
-faults "status=503 key=prefix=to"
-sampan sync "s3://$BUCKET/from" "s3://$BUCKET/to" --delete-src --json >"$T/out" 2>"$T/err" &
+kill -STOP "$to_pid" # the destination is not listed before it goes on
+sampan sync "s3://$BUCKET/from" "s3://$BUCKET/to" --endpoint "$PROXY_URL" --dst-endpoint "$to" --delete-src --json \
+    >"$T/out" 2>"$T/err" &
 moving=$!
 until_true 20 grep -q '^GET .*prefix=from.* 200 ' "$T/log/proxy.access" || fail "the source is not listed"
 echo changed >"$SRC/changes"
 s3 put "$BUCKET" "$SRC" from/
-faults
+kill -CONT "$to_pid"
 wait $moving || fail "said: $(cat "$T/err")"
 expect "deleted at the source" "$(field deleted_src <"$T/out")" 2
 expect "copied, left alone" "$(field copied <"$T/out") $(field skipped <"$T/out")" "1 1"
