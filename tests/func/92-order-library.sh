@@ -3,6 +3,7 @@
 # tree is built against those alone.
 . "$SAMPAN_TESTS/lib/common.sh"
 need_command pkg-config
+need_command c++
 make --no-print-directory -C "$SAMPAN_TESTS/.." order-install DESTDIR="$T/root" PREFIX=/usr BUILD="$SAMPAN_BUILD" >"$T/log/install"
 cat >"$T/embed.c" <<'C'
 #include <inttypes.h>
@@ -39,6 +40,19 @@ C
 export PKG_CONFIG_PATH="$T/root/usr/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$T/root" PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
 # shellcheck disable=SC2046
 (cd "$T" && cc -std=c17 -Wall -Werror -o embed embed.c $(pkg-config --cflags --libs sampan-order))
+cat >"$T/embed.cc" <<'C'
+#include <owner.h>
+
+int main()
+{
+    struct order_spec spec;
+    struct err err = {};
+    bool refused = order_spec_parse(&spec, "nonsense", &err) == -1 && err.error_class == ERR_USAGE;
+    return refused && owner_key(4) != owner_key(5) ? 0 : 1;
+}
+C
+# shellcheck disable=SC2046
+(cd "$T" && c++ -std=c++17 -Wall -Wextra -Werror -o embed-cc embed.cc $(pkg-config --cflags --libs sampan-order) && ./embed-cc)
 expect "what it prints" "$("$T/embed")" "4 10 9 3 sampan-order-1:1 1"
 if nm -g --defined-only "$T/root/usr/lib/libsampan-order.a" | awk 'NF == 3 { print $3 }' | grep -Ev '^(order_|owner|err_)' >"$T/names"; then
     fail "names that are not its headers': $(cat "$T/names")"
