@@ -2,19 +2,19 @@
  * Where the keys of a local folder lie: none of them leaves it by its own text.
  *
  * A store that follows no links (store_conf.no_links) follows none of the whole path, be it above a
- * file or the file itself. The kernel opens what is above, and refuses links on its way; the file
- * is then named as seen from there. So who may write there gains nothing by being quick.
+ * file or the file itself. What is above is opened part by part, and links on its way refused; the
+ * file is then named as seen from there. So who may write there gains nothing by being quick.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "mem.h"
 #include "object-internal.h"
+
+#define FOLDER_ABOVE (O_PATH | O_DIRECTORY | O_CLOEXEC)
 
 bool file_is_dots(const char *part, size_t len)
 {
@@ -55,11 +55,29 @@ int file_folder_len(const char *path)
     return slash ? (int)(slash + 1 - path) : 0;
 }
 
-/* No link is followed, wherever in the path. */
+/* ELOOP for a link, which is no folder then. */
+static int open_part(int above, const char *part, int flags)
+{
+    struct stat st;
+    int fd = openat(above, part, flags | O_NOFOLLOW);
+    if (fd < 0 && errno == ENOTDIR && fstatat(above, part, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        errno = S_ISLNK(st.st_mode) ? ELOOP : ENOTDIR;
+    return fd;
+}
+
+/* A folder. No link is followed, wherever in the path: one part is opened from the other.
+ * (openat2() would do it at once, where kernel and container let it.) */
 static int open_without_links(const char *path, int flags)
 {
-    const struct open_how how = {.flags = (unsigned)flags, .resolve = RESOLVE_NO_SYMLINKS};
-    return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+    int fd = open("/", path[strspn(path, "/")] ? FOLDER_ABOVE : flags);
+    for (const char *p = path + strspn(path, "/"), *next; fd >= 0 && *p; p = next) {
+        size_t len = strcspn(p, "/");
+        next = p + len + strspn(p + len, "/");
+        cleanup_free char *part = xstrndup(p, len);
+        cleanup_close int above = fd;
+        fd = open_part(above, part, *next ? FOLDER_ABOVE : flags);
+    }
+    return fd;
 }
 
 DIR *file_open_folder(const struct store *s, const char *path, int flags)
@@ -81,7 +99,7 @@ static int place(const struct store *s, struct file_place *p, struct err *err)
         return 0;
     int len = file_folder_len(p->path);
     cleanup_free char *above = xasprintf("%.*s", len, p->path);
-    int fd = open_without_links(above, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = open_without_links(above, FOLDER_ABOVE);
     if (fd < 0 && errno == ELOOP)
         return err_set(err, ERR_DENIED, "%s: lies behind a link, which is not followed", p->path);
     if (fd < 0 && errno != ENOENT)
