@@ -71,17 +71,21 @@ static struct fill *slot_take(struct cache *c, bool ahead, bool resumed)
     return f;
 }
 
-/* Tries parked readers in order, until one finds no room again. */
+/* There may be room. Lock held. True: the caller is to resume_parked(). */
+static bool kick(struct slots *s)
+{
+    s->kicked = true; /* the one that resumes already sees it */
+    if (s->resuming || !s->parked)
+        return false;
+    s->resuming = true; /* until it is over nobody ends the cache */
+    return true;
+}
+
+/* Tries parked readers in order, until one finds no room again. After kick(). */
 static void resume_parked(struct cache *c)
 {
     struct slots *s = &c->slots;
     lock_take(&s->lock);
-    s->kicked = true;
-    if (s->resuming) { /* the one that does it sees `kicked` */
-        lock_drop(&s->lock);
-        return;
-    }
-    s->resuming = true;
     while (s->kicked && s->parked) {
         struct waiter *w = s->parked;
         s->parked = w->next;
@@ -114,7 +118,14 @@ static void resume_parked(struct cache *c)
 
 static void on_pool_space(void *arg)
 {
-    resume_parked(arg);
+    struct cache *c = arg;
+    bool resumes;
+    {
+        ACQUIRE(&c->slots.lock);
+        resumes = kick(&c->slots);
+    }
+    if (resumes)
+        resume_parked(c);
 }
 
 void slots_init(struct cache *c, unsigned n)
@@ -154,17 +165,20 @@ static void make_way(struct cache *c)
         ;
 }
 
+/* With the last one the cache may end: it is not looked at again. */
 static void slot_give(struct fill *f)
 {
     struct cache *c = f->c;
+    bool resumes;
     {
         ACQUIRE(&c->slots.lock);
         f->queue_next = c->slots.free;
         c->slots.free = f;
         c->slots.n_used--;
+        resumes = kick(&c->slots);
         cond_broadcast(&c->slots.idle);
     }
-    if (anybody_waits(c))
+    if (resumes)
         resume_parked(c);
 }
 
@@ -208,12 +222,15 @@ struct fill *fill_carried(struct tier *t, uint64_t unit, const struct place *was
 void fill_park(struct cache *c, const struct piece *p, struct source_wait *wait)
 {
     struct waiter *w = waiter_new(p, wait, false);
+    bool resumes;
     {
         ACQUIRE(&c->slots.lock);
         *c->slots.parked_tail = w;
         c->slots.parked_tail = &w->next;
+        resumes = kick(&c->slots); /* room may have come back before it stood in the list */
     }
-    resume_parked(c); /* room may have come back before it stood in the list */
+    if (resumes)
+        resume_parked(c);
     make_way(c);
 }
 
