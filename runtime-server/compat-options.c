@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "control.h"
+#include "file.h"
 #include "http.h"
 #include "mem.h"
 #include "object.h"
@@ -141,25 +142,13 @@ static int copy_paths(const struct json *body, bool strict, struct json_writer *
 
 /* --- warmup ----------------------------------------------------------------------------------- */
 
-/* Follows no link: who can write into the set would name any file of this machine with it. */
-static int open_below(const char *folder, const char *path)
-{
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    for (const char *p = path + strspn(path, "/"), *next; fd >= 0 && *p; p = next) {
-        size_t len = strcspn(p, "/");
-        next = p + len + strspn(p + len, "/");
-        cleanup_free char *part = xstrndup(p, len);
-        cleanup_close int above = fd;
-        fd = openat(above, part,
-                    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (*next ? O_DIRECTORY : 0));
-    }
-    return fd;
-}
-
-/* Any sample may be named, however large it is. */
+/* Any sample may be named, however large it is. No link is followed: who can write into the set
+ * would name any file of this machine with it. */
 static int read_list_file(const char *mount, const char *path, struct bytes *ret, struct err *err)
 {
-    cleanup_close int fd = open_below(mount, path);
+    cleanup_close int folder = open(mount, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    cleanup_close int fd =
+        folder < 0 ? -1 : file_open_no_links(folder, path, O_RDONLY | O_NONBLOCK);
     cleanup_file FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
     char part[64 << 10];
     size_t n;

@@ -11,10 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "mem.h"
 #include "object-internal.h"
-
-#define FOLDER_ABOVE (O_PATH | O_DIRECTORY | O_CLOEXEC)
 
 bool file_is_dots(const char *part, size_t len)
 {
@@ -55,29 +54,11 @@ int file_folder_len(const char *path)
     return slash ? (int)(slash + 1 - path) : 0;
 }
 
-/* ELOOP for a link, which is no folder then. */
-static int open_part(int above, const char *part, int flags)
-{
-    struct stat st;
-    int fd = openat(above, part, flags | O_NOFOLLOW);
-    if (fd < 0 && errno == ENOTDIR && fstatat(above, part, &st, AT_SYMLINK_NOFOLLOW) == 0)
-        errno = S_ISLNK(st.st_mode) ? ELOOP : ENOTDIR;
-    return fd;
-}
-
-/* A folder. No link is followed, wherever in the path: one part is opened from the other.
- * (openat2() would do it at once, where kernel and container let it.) */
+/* A folder. No link is followed, wherever in the path. */
 static int open_without_links(const char *path, int flags)
 {
-    int fd = open("/", path[strspn(path, "/")] ? FOLDER_ABOVE : flags);
-    for (const char *p = path + strspn(path, "/"), *next; fd >= 0 && *p; p = next) {
-        size_t len = strcspn(p, "/");
-        next = p + len + strspn(p + len, "/");
-        cleanup_free char *part = xstrndup(p, len);
-        cleanup_close int above = fd;
-        fd = open_part(above, part, *next ? FOLDER_ABOVE : flags);
-    }
-    return fd;
+    cleanup_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return root < 0 ? -1 : file_open_no_links(root, path, flags);
 }
 
 DIR *file_open_folder(const struct store *s, const char *path, int flags)
@@ -99,7 +80,7 @@ static int place(const struct store *s, struct file_place *p, struct err *err)
         return 0;
     int len = file_folder_len(p->path);
     cleanup_free char *above = xasprintf("%.*s", len, p->path);
-    int fd = open_without_links(above, FOLDER_ABOVE);
+    int fd = open_without_links(above, O_PATH | O_DIRECTORY);
     if (fd < 0 && errno == ELOOP)
         return err_set(err, ERR_DENIED, "%s: lies behind a link, which is not followed", p->path);
     if (fd < 0 && errno != ENOENT)

@@ -13,12 +13,6 @@
 #define HREF_MAX    4096 /* after decoding */
 #define COLUMNS_MAX 512  /* bytes looked at after a link */
 
-/* "." and "..": the folder itself, and the one above it. */
-static bool is_dots(const char *name, size_t len)
-{
-    return (len == 1 && name[0] == '.') || (len == 2 && memcmp(name, "..", 2) == 0);
-}
-
 /* --- JSON ------------------------------------------------------------------------------------ */
 
 /* nginx: name, type, mtime, size; Caddy: name (folders end in '/'), is_dir, mod_time, size. */
@@ -38,7 +32,7 @@ static int emit_entry(const char *prefix, const struct json *entry, list_fn *fn,
     size_t name_len = strlen(name);
     while (name_len && name[name_len - 1] == '/')
         name_len--;
-    if (!name_len || memchr(name, '/', name_len) || is_dots(name, name_len))
+    if (!name_len || memchr(name, '/', name_len) || file_is_dots(name, name_len))
         return 0;
     cleanup_bytes struct bytes key = {0};
     bytes_addf(&key, "%s%.*s%s", prefix, (int)name_len, name, is_dir ? "/" : "");
@@ -196,7 +190,8 @@ static bool take_link(const struct store *s, const struct bytes *page, const cha
     }
     ret->folder = ret->len && name[ret->len - 1] == '/';
     size_t bare = ret->len - (ret->folder ? 1 : 0);
-    return bare && !is_dots(name, bare) && !memchr(name, '/', bare) && !memchr(name, '\0', bare);
+    return bare && !file_is_dots(name, bare) && !memchr(name, '/', bare) &&
+           !memchr(name, '\0', bare);
 }
 
 /* --- columns --------------------------------------------------------------------------------- */

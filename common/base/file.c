@@ -2,12 +2,17 @@
 #include "file.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "cleanup.h"
 #include "clock.h"
+#include "mem.h"
 
 #define LOCK_LOOK_NS (20 * NS_PER_MS)
 
@@ -58,4 +63,28 @@ bool file_few_inodes(int fd, uint64_t want, uint64_t *ret)
     if (ret)
         *ret = fs.f_favail;
     return true;
+}
+
+/* A link is no folder; it is told as what it is. */
+static int open_part(int above, const char *part, int flags)
+{
+    struct stat st;
+    int fd = openat(above, part, flags | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOTDIR && fstatat(above, part, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        errno = S_ISLNK(st.st_mode) ? ELOOP : ENOTDIR;
+    return fd;
+}
+
+int file_open_no_links(int at, const char *path, int flags)
+{
+    const char *p = path + strspn(path, "/"), *next;
+    int fd = *p ? fcntl(at, F_DUPFD_CLOEXEC, 3) : openat(at, ".", flags | O_CLOEXEC);
+    for (; fd >= 0 && *p; p = next) {
+        size_t len = strcspn(p, "/");
+        next = p + len + strspn(p + len, "/");
+        cleanup_free char *part = xstrndup(p, len);
+        cleanup_close int above = fd;
+        fd = open_part(above, part, *next ? O_PATH | O_DIRECTORY : flags);
+    }
+    return fd;
 }

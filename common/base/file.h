@@ -16,6 +16,10 @@ int file_write(int fd, const void *data, size_t len, uint64_t off);
 /* Locks it for this process alone, waiting so long for who has it. -1: errno; EWOULDBLOCK: somebody
  * has it still. */
 int file_lock(int fd, uint64_t wait_ns);
+/* Opens `path` from the open folder `at` on, part by part: no link is followed, wherever in it
+ * (ELOOP). So whoever may write there gains nothing by being quick. (openat2() would do it at once,
+ * where kernel and container let it.) */
+int file_open_no_links(int at, const char *path, int flags);
 /* Can the file system that holds this open folder take fewer than `want` new files, however many
  * bytes are free? *ret (may be NULL) says how many. Those that make inodes as they need them can
  * take any number. */

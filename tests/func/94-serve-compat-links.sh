@@ -20,7 +20,7 @@ warmup_from 200 b folder/list
 warmup_from 200 c folder//list
 warmup_from 403 d file-link
 grep -q 'file-link: a symbolic link' "$T/answer" || fail "$(cat "$T/answer")"
-warmup_from 404 e folder-link/list
+warmup_from 403 e folder-link/list # a link on the way is told as one, too
 warmup_from 404 f nothing
 ! grep -rq the-secret "$T/serve" "$T/log/serve" || fail "it was read"
 stop_serve
