@@ -110,21 +110,28 @@ struct answer_row {
     enum store_again again;
 };
 
+/* As answers to this request, which is released. */
+static inline void check_answers_of(struct store *s, struct http_req *r,
+                                    const struct answer_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct http_answer a;
+        enum store_again again = AGAIN_NO;
+        struct err err = {0};
+        http_answer_init(&a);
+        a.status = rows[i].status;
+        store_classify(s, r, &a, rows[i].body, strlen(rows[i].body), &again, &err);
+        cr_expect_eq(err.class, rows[i].class, "row %zu: %s", i, err.msg);
+        cr_expect_eq(again, rows[i].again, "row %zu", i);
+    }
+    http_req_release(r);
+}
+
 static inline void check_answers(struct store *s, const struct answer_row *rows, size_t n)
 {
     struct http_req r;
     cr_assert_eq(store_req_get(s, "k", 1, 0, 0, &r, NULL), 0);
-    for (size_t i = 0; i < n; i++) {
-        struct http_answer a;
-        enum store_again again;
-        struct err err = {0};
-        http_answer_init(&a);
-        a.status = rows[i].status;
-        store_classify(s, &r, &a, rows[i].body, strlen(rows[i].body), &again, &err);
-        cr_expect_eq(err.class, rows[i].class, "row %zu: %s", i, err.msg);
-        cr_expect_eq(again, rows[i].again, "row %zu", i);
-    }
-    http_req_release(&r);
+    check_answers_of(s, &r, rows, n);
 }
 
 #endif

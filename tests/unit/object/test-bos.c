@@ -107,17 +107,7 @@ Test(bos, a_copy_may_fail_with_200, .init = forget_environment)
     struct store *s = open_store("bos://b/p", &local);
     struct http_req r;
     cr_assert_eq(store_req_copy_from(s, s, "k", "", "to", &r, NULL), 0);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct http_answer a;
-        struct err err = {0};
-        enum store_again again = AGAIN_NO;
-        http_answer_init(&a);
-        a.status = rows[i].status;
-        store_classify(s, &r, &a, rows[i].body, strlen(rows[i].body), &again, &err);
-        cr_expect_eq(err.class, rows[i].class, "row %zu: %s", i, err.msg);
-        cr_expect_eq(again, rows[i].again, "row %zu", i);
-    }
-    http_req_release(&r);
+    check_answers_of(s, &r, rows, sizeof rows / sizeof rows[0]);
     store_close(s);
 }
 

@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "clock.h"
@@ -367,4 +369,14 @@ void expect_pending(struct bench *b, const char *words)
 {
     cleanup_free char *text = t_pending(b);
     cr_expect(strstr(text, words), "%s not in %s", words, text);
+}
+
+void t_journal_full(const struct bench *b, bool full)
+{
+    struct rlimit r;
+    struct stat st;
+    cleanup_free char *wal = xasprintf("%s/journal.db-wal", b->dir);
+    cr_assert(stat(wal, &st) == 0 && getrlimit(RLIMIT_FSIZE, &r) == 0);
+    r.rlim_cur = full ? (rlim_t)st.st_size : r.rlim_max;
+    cr_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR && setrlimit(RLIMIT_FSIZE, &r) == 0);
 }

@@ -64,6 +64,8 @@ void expect_pending(struct bench *b, const char *words);
 void names_in(struct bench *b, uint64_t ino, char *ret, size_t size);
 void sum_of(const void *data, size_t len, char ret[33]); /* MD5 */
 void t_settle(struct bench *b);
+/* The disk takes no more of the journal; or does again. */
+void t_journal_full(const struct bench *b, bool full);
 
 /* Runs `fn` once over a local folder and once over S3. */
 void on_both(void (*fn)(struct bench *b), void (*configure)(struct stage_conf *c));

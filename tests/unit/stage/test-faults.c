@@ -3,7 +3,6 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <ftw.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -497,16 +496,6 @@ Test(faults, three_mounts_make_one_folder)
 
 /* --- a disk that takes no more of the journal ------------------------------------------------ */
 
-static void journal_limit(const struct bench *b, bool full)
-{
-    struct rlimit r;
-    struct stat st;
-    cleanup_free char *wal = xasprintf("%s/journal.db-wal", b->dir);
-    cr_assert(stat(wal, &st) == 0 && getrlimit(RLIMIT_FSIZE, &r) == 0);
-    r.rlim_cur = full ? (rlim_t)st.st_size : r.rlim_max;
-    cr_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR && setrlimit(RLIMIT_FSIZE, &r) == 0);
-}
-
 /* What others stored is listed, and nothing of it can be written down: neither are the inode
  * numbers that were taken for it. */
 Test(faults, inode_numbers_that_the_journal_never_had)
@@ -521,10 +510,10 @@ Test(faults, inode_numbers_that_the_journal_never_had)
         cr_assert_geq(fd, 0);
     }
     bench_open(&b, true);
-    journal_limit(&b, true);
+    t_journal_full(&b, true);
     names_in(&b, STAGE_ROOT, names, sizeof names);
     cr_expect_str_eq(names, "0 1 2 3 4 5 6 7");
-    journal_limit(&b, false);
+    t_journal_full(&b, false);
     uint64_t fh, ino = t_create(&b, STAGE_ROOT, "mine", &fh);
     t_write(&b, fh, 0, "mine");
     bench_close(&b);

@@ -1,8 +1,6 @@
 /* The disk that staged files take: what is of no use any more gives it back. */
 #include <criterion/criterion.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -59,16 +57,6 @@ Test(room, of_what_another_replaced)
     on_both(check_replaced, quick);
 }
 
-static void limit_files(const struct bench *b, bool to_the_log)
-{
-    struct rlimit r;
-    struct stat st;
-    cleanup_free char *log = xasprintf("%s/journal.db-wal", b->dir);
-    cr_assert(stat(log, &st) == 0 && getrlimit(RLIMIT_FSIZE, &r) == 0);
-    r.rlim_cur = to_the_log ? (rlim_t)st.st_size : r.rlim_max;
-    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &r), 0);
-}
-
 /* The journal could not say that content goes, so it stayed: it may go later. */
 Test(room, of_what_could_not_go_at_first)
 {
@@ -77,7 +65,6 @@ Test(room, of_what_could_not_go_at_first)
     struct err err = {0};
     uint64_t fh;
     cleanup_free char *data = xcalloc(1, 4 * MIB);
-    signal(SIGXFSZ, SIG_IGN);
     bench_start(&b, false);
     b.conf.limit = 6 * MIB;
     bench_open(&b, true);
@@ -85,9 +72,9 @@ Test(room, of_what_could_not_go_at_first)
     cr_assert_eq(stage_write(b.s, &waits, fh, 0, data, 4 * MIB, &err), 0, "%s", err.msg);
     t_close(&b, fh);
     t_create(&b, STAGE_ROOT, "new", &fh);
-    limit_files(&b, true);
+    t_journal_full(&b, true);
     int rc = stage_write(b.s, &waits, fh, 0, data, 4 * MIB, &err);
-    limit_files(&b, false);
+    t_journal_full(&b, false);
     cr_assert(rc == -1 && is_staged(&b, old));
     err = (struct err){0};
     cr_expect_eq(stage_write(b.s, &waits, fh, 0, data, 4 * MIB, &err), 0, "%s", err.msg);
