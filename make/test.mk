@@ -19,6 +19,7 @@ func: all tools
 unit-build: $(UNIT_MODULES:%=$(BUILD)/unit/%)
 
 # Small C programs that tests and benchmarks run beside sampan: tests/tools/NAME.c -> build/tools/NAME.
+TOOL_LIBS_json-field := -ljansson
 TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tools/%,$(wildcard tests/tools/*.c))
 .PHONY: tools
 tools: $(TOOLS) $(BUILD)/tools/object-live
@@ -30,7 +31,7 @@ $(BUILD)/tools/object-live: tests/servers/object-live.c $(call lib_of,object bas
 $(BUILD)/tools/%: tests/tools/%.c Makefile
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	@$(CC) $(filter-out -include common/base/banned.h,$(CFLAGS)) $(LDFLAGS) -o $@ $<
+	@$(CC) $(filter-out -include common/base/banned.h,$(CFLAGS)) $(LDFLAGS) -o $@ $< $(TOOL_LIBS_$*)
 
 # Suites from outside. Each part says what it skips and why. LOADERS=1: PyTorch and Paddle, too (3 GB).
 # K='csi hdfs server fsx pjdfstest fio' runs these alone; FSX_OPS=1000000 runs fsx long.

@@ -171,12 +171,7 @@ daemon_pid() {
 # --- asking -----------------------------------------------------------------------------------------
 
 field() { # FIELD <JSON : reads.store, cache.tiers.0.used
-    "$PYTHON" -c '
-import json, sys
-value = json.load(sys.stdin)
-for part in sys.argv[1].split("."):
-    value = value[int(part)] if isinstance(value, list) else value[part]
-print(json.dumps(value) if isinstance(value, (dict, list, bool)) or value is None else value)' "$1"
+    "$SAMPAN_BUILD/tools/json-field" "$1"
 }
 
 status() { # FIELD
