@@ -268,7 +268,7 @@ s3_names() { # removes from $SRC what an S3 key (UTF-8) or moto (no line breaks)
 }
 
 s3() { # VERB ARGS… (tests/lib/s3.py), straight to the store, past any proxy
-    AWS_ENDPOINT_URL=${MOTO_OPEN_URL:-$MOTO_URL} "$VENV/bin/python" "$SAMPAN_TESTS/lib/s3.py" "$@"
+    AWS_ENDPOINT_URL=${MOTO_OPEN_URL:-$MOTO_URL} "$SAMPAN_BUILD/tools/s3" "$S3_SERVED" "$@"
 }
 
 use_open_s3() { # a moto of the test's own that checks nothing: for anonymous access
