@@ -7,6 +7,7 @@
 FUZZ_sample-list := loader
 FUZZ_rank-store  := train
 FUZZ_ps-wire     := train
+FUZZ_events      := curves
 # Threads of the server may be about to end when an input does: leaks are looked for at the end alone.
 FUZZ_FLAGS_guest-ops := -detect_leaks=0
 FUZZ_FLAGS_http      := -detect_leaks=0

@@ -7,25 +7,7 @@
 
 #include "buf.h"
 #include "events.h"
-
-/* --- protobuf (protobuf.c) -------------------------------------------------------------------- */
-
-void pb_varint(struct bytes *out, unsigned field, uint64_t value);
-void pb_double(struct bytes *out, unsigned field, double value);
-void pb_float(struct bytes *out, unsigned field, float value);
-void pb_bytes(struct bytes *out, unsigned field, const void *data, size_t len);
-void pb_text(struct bytes *out, unsigned field, const char *text);
-void pb_doubles(struct bytes *out, unsigned field, const double *x, size_t n); /* packed */
-void pb_varints(struct bytes *out, unsigned field, const uint64_t *x, size_t n);
-
-struct pb_field {
-    unsigned number, type; /* type: 0 varint, 1 eight bytes, 2 bytes, 5 four bytes */
-    uint64_t value;        /* of a varint */
-    const char *data;
-    size_t len;
-};
-/* Takes the next field off *data. 1, 0 at the end, -1: no such thing as a message. */
-int pb_next(const char **data, size_t *len, struct pb_field *ret);
+#include "protobuf.h"
 
 /* --- what is written -------------------------------------------------------------------------- */
 

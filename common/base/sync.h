@@ -15,6 +15,7 @@
 #include "cleanup.h"
 
 enum lock_rank {
+    RANK_RUNS = 3,     /* what `sampan-train ui` has read of event files */
     RANK_TRAIN = 4,    /* the trainer's store of ranks: news from rank 0; its end */
     RANK_MOUNT = 5,    /* the program around a volume: what is up */
     RANK_RPC = 6,      /* calls of the CSI plugin that wait for a worker */

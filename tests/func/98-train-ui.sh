@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `sampan-train ui` shows how a training goes while it runs: each figure of train.jsonl once, only what is new when it is asked
-# again, in a page that a browser draws without asking anybody else; what it cannot show is said.
+# again, and what files of events hold, in a page that a browser draws without asking anybody else; what it cannot show is said.
 . "$SAMPAN_TESTS/lib/common.sh"
 TRAIN="$SAMPAN_BUILD/bin/sampan-train"
 mkdir "$T/curves"
@@ -55,6 +55,32 @@ done
 cmp "$T/got" "$T/curves/train.jsonl" || fail "the parts are not the file"
 cp "$T/short" "$T/curves/train.jsonl"
 
+# What the training wrote into files of events.
+ask /runs
+expect "the runs" "$code $(head_of Content-Type) $(field runs.0.run <"$T/body") $(field runs.0.damaged <"$T/body") $(field runs.0.graph <"$T/body")" \
+    "200 application/json; charset=utf-8 . null true"
+field runs.0.scalars <"$T/body" | grep -q '"train/loss"' || fail "$(cat "$T/body")"
+ask "/scalars?run=."
+"$PYTHON" - "$T" <<'PY' || fail "not what train.jsonl says"
+import json, sys
+told = [json.loads(line) for line in open(sys.argv[1] + "/curves/train.jsonl")]
+told = [(p["step"], p["loss"]) for p in told if "loss" in p]
+drawn = [(step, value) for step, _, value in json.load(open(sys.argv[1] + "/body"))["train/loss"]]
+assert len(drawn) == len(told) and all(a[0] == b[0] and abs(a[1] - b[1]) <= 1e-6 * abs(b[1]) for a, b in zip(drawn, told)), (drawn, told)
+PY
+ask "/histograms?run=.&tag=___fc_layer_0__.w0"
+expect "histograms of each pass" "$code $(field 2.step <"$T/body")" "200 120"
+ask "/graph"
+grep -q '\["__fc_layer_0__","fc_layer",\["__data_0__"\]\]' "$T/body" || fail "$(head -c 300 "$T/body")"
+ask "/images?tag=input/first"
+place=$(field 0.2 <"$T/body")
+ask "/image?tag=input/first&place=$place"
+expect "a picture" "$code $(head_of Content-Type) $(head -c 4 "$T/body" | tail -c 3)" "200 image/png PNG"
+for path in "/scalars?run=nobody 404" "/histograms?tag=nothing 404" "/image?tag=input/first&place=0-1-0 404" "/runs/ 404"; do
+    ask "${path% *}"
+    expect "${path% *}" "$code" "${path#* }"
+done
+
 ask /
 expect "the page" "$code $(head_of Content-Type)" "200 text/html; charset=utf-8"
 [[ $(head_of Content-Security-Policy) == "default-src 'none'; "* ]] || fail "$(cat "$T/head")"
@@ -91,6 +117,13 @@ with Browser(sys.argv[2]) as b:
     with open(sys.argv[2] + "/curves/train.jsonl", "a") as f:  # step 100 is made again, and one more
         f.write('{"time":1.0,"pass":2,"batch":20,"step":100,"loss":0.5,"accuracy":0.5,"stall":0.25,"samples_per_second":7}\n')
     b.wait("document.querySelector('#loss .curve').points.length === 20", 30)
+    b.js("for (const part of ['scalars', 'histograms', 'images', 'graph']) document.querySelector('#' + part).open = true")
+    b.wait("document.querySelector('#scalars [data-tag=\"train/loss\"] polyline')?.points.length === 24")
+    b.wait("document.querySelectorAll('#graph .node').length > 3 && document.querySelectorAll('#graph .edge').length > 2")
+    b.js("document.querySelector('#histograms details').open = true")
+    b.wait("document.querySelectorAll('#histograms polygon').length === 3")
+    b.wait("document.querySelector('#images img')?.naturalWidth === 8")
+    assert not b.complaints, b.complaints
     assert "step 100" in b.text("#place") and "25.0 %" in b.text("#stall figcaption"), b.text("#stall figcaption")
 PY
 fi

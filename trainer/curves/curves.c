@@ -11,6 +11,7 @@
 #include "curves-internal.h"
 #include "http-serve.h"
 #include "mem.h"
+#include "runs.h"
 
 #define CONNECTIONS 64
 #define TEXT        "text/plain; charset=utf-8"
@@ -20,7 +21,7 @@
 #define AT(field) offsetof(struct curves_options, field)
 static const struct conf_row rows[] = {
     {"log_dir", CONF_STRING, AT(log_dir), .arg = "DIR",
-     .help = "The --log_dir of a training: its train.jsonl is shown"},
+     .help = "The --log_dir of a training: its train.jsonl and all event files there and below"},
     {"listen", CONF_STRING, AT(listen), .arg = "ADDR:PORT", .dflt = "127.0.0.1:8081",
      .help = "Serve here, without any authentication; \":PORT\" means every address"},
     {"request-timeout", CONF_DURATION, AT(request_timeout), .arg = "TIME", .dflt = "60s",
@@ -48,7 +49,7 @@ static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, const ch
         {MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache"},
         {"Content-Security-Policy",
          "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-         "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+         "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
          "require-trusted-types-for 'script'"},
         {"X-Content-Type-Options", "nosniff"},
         {"Referrer-Policy", "no-referrer"},
@@ -97,32 +98,73 @@ static enum MHD_Result points(const char *file, struct MHD_Connection *c)
     return reply(c, MHD_HTTP_OK, "application/jsonl; charset=utf-8", lines.data, lines.len, more);
 }
 
+static enum MHD_Result failed(struct MHD_Connection *c, const struct err *err)
+{
+    return say(c, err->class == ERR_NOT_FOUND ? MHD_HTTP_NOT_FOUND : MHD_HTTP_INTERNAL_SERVER_ERROR,
+               err->msg);
+}
+
+/* What is asked of runs, by its path. */
+static enum MHD_Result of_runs(struct runs *r, struct MHD_Connection *c, const char *path)
+{
+    const char *type = "application/json; charset=utf-8";
+    const char *run = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "run");
+    const char *tag = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "tag");
+    const char *place = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "place");
+    cleanup_bytes struct bytes out = {0};
+    struct err err = {0};
+    int result;
+    run = run ? run : ".";
+    tag = tag ? tag : "";
+    if (strcmp(path, "/runs") == 0)
+        result = runs_list(r, &out, &err);
+    else if (strcmp(path, "/scalars") == 0)
+        result = runs_scalars(r, run, &out, &err);
+    else if (strcmp(path, "/histograms") == 0)
+        result = runs_histograms(r, run, tag, &out, &err);
+    else if (strcmp(path, "/images") == 0)
+        result = runs_images(r, run, tag, &out, &err);
+    else if (strcmp(path, "/image") == 0)
+        result = runs_image(r, run, tag, place ? place : "", &out, &type, &err);
+    else if (strcmp(path, "/graph") == 0)
+        result = runs_graph(r, run, &out, &err);
+    else
+        return say(c, MHD_HTTP_NOT_FOUND, "see /\n");
+    return result ? failed(c, &err) : reply(c, MHD_HTTP_OK, type, out.data, out.len, NULL);
+}
+
+struct shown {
+    char *lines; /* train.jsonl */
+    struct runs *runs;
+};
+
 static enum MHD_Result answer(void *arg, struct MHD_Connection *c, const struct http_asked *q)
 {
     static const struct header allow[] = {{MHD_HTTP_HEADER_ALLOW, "GET, HEAD"}, {NULL, NULL}};
     static const char want[] = "want GET\n";
+    const struct shown *shown = arg;
     if (strcmp(q->method, MHD_HTTP_METHOD_GET) != 0 && strcmp(q->method, MHD_HTTP_METHOD_HEAD) != 0)
         return reply(c, MHD_HTTP_METHOD_NOT_ALLOWED, TEXT, want, sizeof want - 1, allow);
     if (strcmp(q->url, "/points") == 0)
-        return points(arg, c);
+        return points(shown->lines, c);
     if (strcmp(q->url, "/healthz") == 0)
         return say(c, MHD_HTTP_OK, "ok\n");
     const struct page_file *f = page_find(q->url);
     if (f)
         return reply(c, MHD_HTTP_OK, f->type, f->begin, (size_t)(f->end - f->begin), NULL);
-    return say(c, MHD_HTTP_NOT_FOUND, "/, /points and /healthz are here\n");
+    return of_runs(shown->runs, c, q->url);
 }
 
 /* --- the program ------------------------------------------------------------------------------ */
 
-static int serve(char *file, const struct curves_options *o, const sigset_t *ends, struct log *log,
-                 struct err *err)
+static int serve(struct shown *shown, const struct curves_options *o, const sigset_t *ends,
+                 struct log *log, struct err *err)
 {
     const struct http_service service = {.address = o->listen,
                                          .request_ns = o->request_timeout,
                                          .connections = CONNECTIONS,
                                          .answer = answer,
-                                         .arg = file};
+                                         .arg = shown};
     return http_serve(&service, ends, log, err);
 }
 
@@ -138,8 +180,10 @@ int curves_run(const struct curves_options *o, const sigset_t *ends, struct err 
         return err_sys(err, ENOTDIR, "--log_dir: %s", o->log_dir);
     if (program_log_open(&log, &o->log, err))
         return -1;
-    cleanup_free char *file = xasprintf("%s/train.jsonl", o->log_dir);
-    int result = serve(file, o, ends, log, err);
+    struct shown shown = {xasprintf("%s/train.jsonl", o->log_dir), runs_new(o->log_dir)};
+    int result = serve(&shown, o, ends, log, err);
+    runs_free(shown.runs);
+    free(shown.lines);
     log_free(log);
     return result;
 }

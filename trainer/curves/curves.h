@@ -1,13 +1,16 @@
 /*
  * `sampan-train ui`: how training goes, as a page: what stands in the train.jsonl of a folder that
- * --log_dir names, while it is written or later. It reads that one file and has no state, so it may
- * run beside the training, or elsewhere over a shared folder.
+ * --log_dir names, and in files of events there and below, whoever wrote them, while they are
+ * written or later. It only reads, so it may run beside the training, or elsewhere over a shared
+ * folder.
  *
- *   GET /                the page, and its parts (/curves.js /style.css)
+ *   GET /                the page, and its parts
  *   GET /points?from=N   the whole lines of train.jsonl from byte N on, at most POINTS_MAX bytes;
  *                        X-Next: the N to go on with. A file that is shorter than N is another one,
  *                        and is given from its begin (X-From: the byte that was begun with)
- *   GET /healthz
+ *   GET /runs            which runs there are, and their tags; what else is asked of a run names
+ * it: GET /scalars?run=R   /histograms?run=R&tag=T   /images?run=R&tag=T   /graph?run=R GET
+ * /image?run=R&tag=T&place=P                 (runs.h says what each answers) GET /healthz
  *
  * There is no authentication: it listens on this machine alone if nothing else is said.
  */

@@ -1,7 +1,7 @@
-/* As much of protobuf's wire format as event files need. */
-#include <string.h>
+/* The wire format of protobuf, both ways. */
+#include "protobuf.h"
 
-#include "events-internal.h"
+#include <string.h>
 
 static void raw_varint(struct bytes *out, uint64_t v)
 {

@@ -1,0 +1,53 @@
+/* Files of events and models, which anybody's program writes: the first byte says which. */
+#include <assert.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "records.h"
+#include "runs-internal.h"
+
+static bool take(void *arg, const struct event_value *v)
+{
+    size_t *total = arg;
+    cleanup_bars struct bars b = {0};
+    cleanup_bytes struct bytes out = {0};
+    for (size_t i = 0; i < v->tag_len; i++)
+        *total += (unsigned char)v->tag[i];
+    for (size_t i = 0; i < v->len; i++)
+        *total += (unsigned char)v->data[i];
+    if (v->kind == VALUE_HISTOGRAM && bars_of(v, &b) == 0)
+        for (size_t i = 0; i < b.n; i++)
+            assert(isfinite(b.counts[i]) && isfinite(b.edges[i]) && isfinite(b.edges[i + 1]));
+    if (v->kind == VALUE_GRAPH && graph_answer(v->data, v->len, &out, NULL) == 0)
+        assert(out.len > 0 && out.data[out.len - 1] == '}');
+    return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    cleanup_bytes struct bytes record = {0}, out = {0};
+    size_t total = 0;
+    if (size < 2)
+        return 0;
+    unsigned kind = data[0] % 4;
+    if (kind < EVENTS_FORMATS) { /* a message, out of its frame */
+        record_values(kind, (const char *)data + 1, size - 1, take, &total);
+        return 0;
+    }
+    cleanup_file FILE *f = fmemopen((void *)(uintptr_t)(data + 1), size - 1, "r");
+    assert(f);
+    if (kind == 2) {
+        struct err err = {0};
+        if (model_answer(f, &out, &err))
+            assert(err.msg[0]);
+        return 0;
+    }
+    uint64_t at = 0;
+    while (record_next(f, EVENTS_VISUALDL, &at, &record) == 1) {
+        assert(at <= size - 1);
+        record_values(EVENTS_VISUALDL, record.data, record.len, take, &total);
+    }
+    return 0;
+}

@@ -1,0 +1,297 @@
+/* Runs below a folder: found, read on as they grow, and bounded whatever comes. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "curves-testing.h"
+#include "file.h"
+#include "json.h"
+#include "mem.h"
+#include "runs.h"
+
+static char dir[] = "/tmp/curves-XXXXXX";
+static struct runs *runs;
+
+static void world_begin(void)
+{
+    cr_assert_not_null(mkdtemp(dir));
+    runs = runs_new(dir);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static void world_end(void)
+{
+    runs_free(runs);
+    nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+TestSuite(runs, .init = world_begin, .fini = world_end);
+
+static void put(const char *name, int flags, const struct bytes *b)
+{
+    cleanup_free char *path = xasprintf("%s/%s", dir, name);
+    cleanup_close int fd = open(path, O_WRONLY | O_CREAT | flags, 0644);
+    cr_assert(fd >= 0 && write(fd, b->data, b->len) == (ssize_t)b->len);
+}
+
+static void folder(const char *name)
+{
+    cleanup_free char *path = xasprintf("%s/%s", dir, name);
+    cr_assert_eq(mkdir(path, 0755), 0);
+}
+
+static void expect_list(const char *want)
+{
+    cleanup_bytes struct bytes got = {0};
+    cr_assert_eq(runs_list(runs, &got, NULL), 0);
+    cr_expect_str_eq(got.data, want);
+}
+
+/* The steps of a tag, as many as there are. */
+static size_t steps_of(const char *run, const char *tag, int64_t *steps, size_t max)
+{
+    cleanup_bytes struct bytes got = {0};
+    cleanup_json struct json_doc *doc = NULL;
+    cr_assert_eq(runs_scalars(runs, run, &got, NULL), 0);
+    cr_assert_eq(json_parse(&doc, "scalars", got.data, got.len, NULL), 0);
+    struct json root = json_root(doc), points = json_get(&root, tag);
+    size_t n = json_count(&points);
+    for (size_t i = 0; i < n && i < max; i++) {
+        struct json point = json_at(&points, i), step = json_at(&point, 0);
+        json_as_int(&step, INT64_MIN, INT64_MAX, &steps[i], NULL);
+    }
+    return n;
+}
+
+#define TB "events.out.tfevents.1700000000.host.1.0"
+
+Test(runs, found_in_all_folders)
+{
+    struct bytes file = {0};
+    add_scalar(&file, EVENTS_TENSORBOARD, 1, "loss", 2);
+    folder("b");
+    folder("b/deep");
+    folder("empty");
+    put("b/deep/" TB, 0, &file);
+    put(TB, 0, &file);
+    put("notes.txt", 0, &file);
+    cleanup_free char *loop = xasprintf("%s/b/again", dir);
+    cr_assert_eq(symlink(dir, loop), 0);
+    cleanup_free char *odd = xasprintf("%s/\xff", dir);
+    cr_assert_eq(mkdir(odd, 0755), 0);
+    put("\xff/" TB, 0, &file); /* which no page could ask for */
+    cleanup_free char *want = xasprintf(
+        "{\"runs\":[{\"run\":\".\",\"bytes\":%zu,\"damaged\":null,\"scalars\":[\"loss\"],"
+        "\"histograms\":[],\"images\":[],\"graph\":false},{\"run\":\"b/deep\",\"bytes\":%zu,"
+        "\"damaged\":null,\"scalars\":[\"loss\"],\"histograms\":[],\"images\":[],\"graph\":false}]"
+        "}",
+        file.len, file.len);
+    expect_list(want);
+
+    cleanup_free char *path = xasprintf("%s/%s", dir, TB);
+    cleanup_free char *gone = xasprintf("%s/b/deep/%s", dir, TB);
+    cr_assert(unlink(path) == 0 && unlink(gone) == 0);
+    expect_list("{\"runs\":[]}");
+    bytes_release(&file);
+}
+
+Test(runs, read_on_and_anew)
+{
+    struct bytes file = {0};
+    int64_t steps[8];
+    for (int i = 1; i <= 3; i++)
+        add_scalar(&file, EVENTS_TENSORBOARD, i, "loss", 2);
+    size_t whole = file.len / 3, kept = file.len;
+    file.len = whole + 5; /* the second one is being written */
+    put(TB, 0, &file);
+    cr_expect_eq(steps_of(".", "loss", steps, 8), 1);
+    file.len = kept;
+    put(TB, O_TRUNC, &file);
+    cr_expect(steps_of(".", "loss", steps, 8) == 3 && steps[2] == 3);
+    /* It went on from a checkpoint: cut back to step 1, then another 2. */
+    file.len = whole;
+    put(TB, O_TRUNC, &file);
+    cr_expect_eq(steps_of(".", "loss", steps, 8), 1);
+    bytes_clear(&file);
+    add_scalar(&file, EVENTS_TENSORBOARD, 2, "loss", 2);
+    put(TB, O_APPEND, &file);
+    cr_expect(steps_of(".", "loss", steps, 8) == 2 && steps[1] == 2);
+    bytes_release(&file);
+}
+
+Test(runs, many_points_are_thinned)
+{
+    struct bytes file = {0};
+    static int64_t steps[POINTS_KEPT + 1];
+    for (int i = 0; i < 5000; i++)
+        add_scalar(&file, EVENTS_VISUALDL, i, "loss", 2);
+    put("vdlrecords.1.log", 0, &file);
+    size_t n = steps_of(".", "loss", steps, POINTS_KEPT + 1);
+    cr_assert(n > POINTS_KEPT / 2 && n <= POINTS_KEPT + 1, "%zu", n);
+    cr_expect_eq(steps[n - 1], 4999, "the newest");
+    for (size_t i = 0; i + 1 < n; i++)
+        cr_assert_eq(steps[i], 8 * (int64_t)i, "point %zu is of step %ld", i, (long)steps[i]);
+    bytes_release(&file);
+}
+
+/* As our trainer writes them, both formats side by side say the same: once. */
+Test(runs, both_formats_are_one_run)
+{
+    struct bytes a = {0}, b = {0};
+    int64_t steps[4];
+    add_scalar(&a, EVENTS_TENSORBOARD, 1, "loss", 2);
+    add_scalar(&b, EVENTS_VISUALDL, 1, "loss", 2);
+    put("vdlrecords.1.log", 0, &b);
+    cr_expect_eq(steps_of(".", "loss", steps, 4), 1);
+    put(TB, 0, &a);
+    cr_expect_eq(steps_of(".", "loss", steps, 4), 1);
+    bytes_release(&a);
+    bytes_release(&b);
+}
+
+Test(runs, damage_is_told)
+{
+    struct bytes file = {0}, got = {0};
+    add_scalar(&file, EVENTS_TENSORBOARD, 1, "loss", 2);
+    size_t one = file.len;
+    add_scalar(&file, EVENTS_TENSORBOARD, 2, "loss", 2);
+    file.data[file.len - 6] ^= 1;
+    put(TB, 0, &file);
+    cr_assert_eq(runs_list(runs, &got, NULL), 0);
+    cleanup_free char *want =
+        xasprintf("\"damaged\":\"" TB " is damaged at byte %zu, what follows is lost\"", one);
+    cr_expect(strstr(got.data, want), "%s", got.data);
+    bytes_release(&file);
+    bytes_release(&got);
+}
+
+/* --- images, histograms, graphs --------------------------------------------------------------- */
+
+static void add_image(struct bytes *out, int64_t step, const char *encoded)
+{
+    cleanup_bytes struct bytes part = {0}, value = {0}, record = {0};
+    pb_text(&part, 4, encoded);
+    pb_text(&value, 1, "in");
+    pb_bytes(&value, 4, part.data, part.len);
+    event_record(&record, step, &value);
+    add_record(out, EVENTS_TENSORBOARD, &record);
+}
+
+Test(runs, images_are_read_where_they_lie)
+{
+    struct bytes file = {0}, got = {0};
+    const char *type = NULL;
+    struct err err = {0};
+    add_scalar(&file, EVENTS_TENSORBOARD, 1, "loss", 2);
+    size_t first = file.len;
+    add_image(&file, 1, "\x89PNG one");
+    size_t second = file.len;
+    add_image(&file, 2, "<svg>");
+    put(TB, 0, &file);
+    cleanup_free char *want =
+        xasprintf("[[1,1700000000.000,\"0-%zu-0\"],[2,1700000000.000,\"0-%zu-0\"]]", first, second);
+    cr_assert_eq(runs_images(runs, ".", "in", &got, NULL), 0);
+    cr_expect_str_eq(got.data, want);
+    bytes_clear(&got);
+    cleanup_free char *place = xasprintf("0-%zu-0", first);
+    cr_assert_eq(runs_image(runs, ".", "in", place, &got, &type, NULL), 0);
+    cr_expect_str_eq(got.data, "\x89PNG one");
+    cr_expect_str_eq(type, "image/png");
+    cleanup_free char *page = xasprintf("0-%zu-0", second);
+    cr_expect(runs_image(runs, ".", "in", page, &got, &type, &err) && err.class == ERR_NOT_FOUND,
+              "what a browser might run is not handed out");
+    cr_expect(runs_image(runs, ".", "in", "0-0-0", &got, &type, &err) &&
+              err.class == ERR_NOT_FOUND);
+    cr_expect(runs_image(runs, "..", "in", place, &got, &type, &err) && err.class == ERR_NOT_FOUND);
+    cr_expect(runs_images(runs, ".", "loss", &got, &err) && err.class == ERR_NOT_FOUND);
+    bytes_release(&file);
+    bytes_release(&got);
+}
+
+Test(runs, histograms_of_all_steps_evenly)
+{
+    struct bytes file = {0}, got = {0};
+    for (int step = 0; step < 50; step++) {
+        cleanup_bytes struct bytes histo = {0}, value = {0}, record = {0};
+        pb_doubles(&histo, 1, (double[]){1, 2}, 2);
+        pb_doubles(&histo, 2, (double[]){0, 0.5, 1}, 3);
+        pb_varint(&value, 1, (uint64_t)step);
+        pb_text(&value, 2, "w");
+        pb_bytes(&value, 8, histo.data, histo.len);
+        pb_bytes(&record, 1, value.data, value.len);
+        add_record(&file, EVENTS_VISUALDL, &record);
+    }
+    put("vdlrecords.1.log", 0, &file);
+    cr_assert_eq(runs_histograms(runs, ".", "w", &got, NULL), 0);
+    cleanup_json struct json_doc *doc = NULL;
+    cr_assert_eq(json_parse(&doc, "histograms", got.data, got.len, NULL), 0);
+    struct json all = json_root(doc);
+    size_t n = json_count(&all);
+    cr_assert(n > BARS_SHOWN / 2 && n <= BARS_SHOWN, "%zu", n);
+    struct json last = json_at(&all, n - 1);
+    cleanup_bytes struct bytes text = {0};
+    json_text(&last, &text);
+    cr_expect_str_eq(text.data, "{\"step\":49,\"edges\":[0,0.5,1],\"counts\":[1,2]}");
+    bytes_release(&file);
+    bytes_release(&got);
+}
+
+static void add_node(struct bytes *graph, unsigned name, unsigned op, unsigned input,
+                     unsigned output, const char *const text[4])
+{
+    cleanup_bytes struct bytes node = {0};
+    pb_text(&node, name, text[0]);
+    pb_text(&node, op, text[1]);
+    pb_text(&node, input, text[2]);
+    if (output)
+        pb_text(&node, output, text[3]);
+    pb_bytes(graph, 1, node.data, node.len);
+}
+
+Test(runs, graphs)
+{
+    struct bytes graph = {0}, file = {0}, event = {0}, model = {0}, got = {0};
+    struct err err = {0};
+    /* A model: what is no node is passed over. */
+    pb_varint(&model, 1, 8);
+    pb_text(&graph, 2, "net");
+    add_node(&graph, 3, 4, 1, 2, (const char *[]){"n", "Conv", "x", "y"});
+    pb_bytes(&graph, 5, "weights", 7);
+    add_node(&graph, 3, 4, 1, 2, (const char *[]){"", "Relu", "y", "z"});
+    pb_bytes(&model, 7, graph.data, graph.len);
+    put("net.onnx", 0, &model);
+    cr_assert_eq(runs_graph(runs, ".", &got, NULL), 0);
+    cr_expect_str_eq(got.data, "{\"nodes\":[[\"n\",\"Conv\",[\"x\"],[\"y\"]],"
+                               "[\"\",\"Relu\",[\"y\"],[\"z\"]]]}");
+    /* Cut anywhere, it is damaged, and nothing worse. */
+    for (size_t n = 0; n + 1 < model.len; n++) {
+        struct bytes part = {.data = model.data, .len = n};
+        put("net.onnx", O_TRUNC, &part);
+        bytes_clear(&got);
+        cr_expect(runs_graph(runs, ".", &got, &err) && err.class == ERR_CORRUPT, "%zu bytes", n);
+    }
+    /* An event file's own graph comes first. */
+    bytes_clear(&graph);
+    bytes_clear(&got);
+    add_node(&graph, 1, 2, 3, 0, (const char *[]){"conv", "Conv2D", "data:0", ""});
+    pb_bytes(&event, 4, graph.data, graph.len);
+    add_record(&file, EVENTS_TENSORBOARD, &event);
+    put(TB, 0, &file);
+    cr_assert_eq(runs_graph(runs, ".", &got, NULL), 0);
+    cr_expect_str_eq(got.data, "{\"nodes\":[[\"conv\",\"Conv2D\",[\"data:0\"]]]}");
+    bytes_release(&graph);
+    bytes_release(&file);
+    bytes_release(&event);
+    bytes_release(&model);
+    bytes_release(&got);
+}

@@ -1,0 +1,292 @@
+/* What is said of runs, as JSON. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "mem.h"
+#include "runs-internal.h"
+
+/* Numbers as exact as a double has them; what JSON cannot say is null. */
+static void add_number(struct json_writer *w, const char *key, double x)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.9g", x);
+    jw_raw(w, key, isfinite(x) ? text : "null");
+}
+
+static const struct run *find_run(struct runs *r, const char *name, struct err *err)
+{
+    if (runs_refresh(r, err))
+        return NULL;
+    for (size_t i = 0; i < r->n; i++)
+        if (strcmp(r->run[i].name, name) == 0)
+            return &r->run[i];
+    err_set(err, ERR_NOT_FOUND, "no run of this name: %s", name);
+    return NULL;
+}
+
+static const struct series *find_series(const struct run *run, enum value_kind kind,
+                                        const char *tag, struct err *err)
+{
+    const struct series *s = run ? run_series(run, kind, tag, strlen(tag)) : NULL;
+    if (run && !s)
+        err_set(err, ERR_NOT_FOUND, "no tag of this name: %s", tag);
+    return s;
+}
+
+/* --- lists ------------------------------------------------------------------------------------ */
+
+static void list_tags(struct json_writer *w, const char *key, const struct run *run,
+                      enum value_kind kind)
+{
+    jw_array(w, key);
+    for (size_t i = 0; i < run->n_series; i++)
+        if (run->series[i].kind == kind)
+            jw_str(w, NULL, run->series[i].tag);
+    jw_end(w);
+}
+
+static void list_run(struct json_writer *w, const struct run *run)
+{
+    char damage[400];
+    const char *damaged = NULL;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < run->n_files; i++) {
+        const struct event_file *f = &run->files[i];
+        bytes += f->at;
+        if (!f->damaged)
+            continue;
+        snprintf(damage, sizeof damage,
+                 "%.300s is damaged at byte %" PRIu64 ", what follows is lost", f->name, f->at);
+        damaged = damage;
+    }
+    jw_object(w, NULL);
+    jw_str(w, "run", run->name);
+    jw_uint(w, "bytes", bytes);
+    jw_str(w, "damaged", damaged);
+    list_tags(w, "scalars", run, VALUE_SCALAR);
+    list_tags(w, "histograms", run, VALUE_HISTOGRAM);
+    list_tags(w, "images", run, VALUE_IMAGE);
+    jw_bool(w, "graph", run->model || run_series(run, VALUE_GRAPH, "", 0));
+    jw_end(w);
+}
+
+int runs_list(struct runs *r, struct bytes *out, struct err *err)
+{
+    struct json_writer w;
+    ACQUIRE(&r->lock);
+    if (runs_refresh(r, err))
+        return -1;
+    jw_init(&w, out);
+    jw_object(&w, NULL);
+    jw_array(&w, "runs");
+    for (size_t i = 0; i < r->n; i++)
+        list_run(&w, &r->run[i]);
+    jw_end(&w);
+    jw_end(&w);
+    return 0;
+}
+
+/* --- series ----------------------------------------------------------------------------------- */
+
+/* Points of a series; the newest is one more where the stride has left it out. */
+static size_t n_points(const struct series *s)
+{
+    return s->n + ((s->came - 1) % s->stride != 0);
+}
+
+static const struct point *point_at(const struct series *s, size_t i)
+{
+    return i < s->n ? &s->points[i] : &s->newest;
+}
+
+int runs_scalars(struct runs *r, const char *name, struct bytes *out, struct err *err)
+{
+    struct json_writer w;
+    ACQUIRE(&r->lock);
+    const struct run *run = find_run(r, name, err);
+    if (!run)
+        return -1;
+    jw_init(&w, out);
+    jw_object(&w, NULL);
+    for (size_t i = 0; i < run->n_series; i++) {
+        const struct series *s = &run->series[i];
+        if (s->kind != VALUE_SCALAR)
+            continue;
+        jw_array(&w, s->tag);
+        for (size_t k = 0; k < n_points(s); k++) {
+            const struct point *p = point_at(s, k);
+            jw_array(&w, NULL);
+            jw_int(&w, NULL, p->step);
+            jw_num(&w, NULL, p->time);
+            add_number(&w, NULL, p->scalar);
+            jw_end(&w);
+        }
+        jw_end(&w);
+    }
+    jw_end(&w);
+    return 0;
+}
+
+/* The nth value of the record at a place. */
+struct wanted {
+    uint32_t nth;
+    bool found;
+    struct event_value value;
+};
+
+static bool take_nth(void *arg, const struct event_value *v)
+{
+    struct wanted *w = arg;
+    w->found = w->nth-- == 0;
+    w->value = *v;
+    return !w->found;
+}
+
+/* Reads what a point stands for again; its bytes lie in `record`. */
+static int value_at(const struct runs *r, const struct run *run, const struct point *p,
+                    struct bytes *record, struct event_value *ret, struct err *err)
+{
+    const struct event_file *f = &run->files[p->place.file];
+    cleanup_file FILE *file = NULL;
+    struct wanted w = {.nth = p->place.nth};
+    uint64_t at = p->place.at;
+    if (run_open(r, run, f->name, &file, err))
+        return -1;
+    if (fseeko(file, (off_t)at, SEEK_SET) || record_next(file, f->format, &at, record) != 1 ||
+        record_values(f->format, record->data, record->len, take_nth, &w) || !w.found)
+        return err_set(err, ERR_TRANSIENT, "%s is another file now", f->name);
+    *ret = w.value;
+    return 0;
+}
+
+static void add_numbers(struct json_writer *w, const char *key, const double *x, size_t n)
+{
+    jw_array(w, key);
+    for (size_t i = 0; i < n; i++)
+        add_number(w, NULL, x[i]);
+    jw_end(w);
+}
+
+int runs_histograms(struct runs *r, const char *name, const char *tag, struct bytes *out,
+                    struct err *err)
+{
+    struct json_writer w;
+    cleanup_bytes struct bytes record = {0};
+    ACQUIRE(&r->lock);
+    const struct run *run = find_run(r, name, err);
+    const struct series *s = find_series(run, VALUE_HISTOGRAM, tag, err);
+    if (!s)
+        return -1;
+    size_t n = n_points(s), each = (n + BARS_SHOWN - 1) / BARS_SHOWN;
+    jw_init(&w, out);
+    jw_array(&w, NULL);
+    for (size_t i = (n - 1) % each; i < n; i += each) {
+        cleanup_bars struct bars b = {0};
+        struct event_value v = {0};
+        if (value_at(r, run, point_at(s, i), &record, &v, err))
+            return -1;
+        if (bars_of(&v, &b))
+            continue;
+        jw_object(&w, NULL);
+        jw_int(&w, "step", v.step);
+        add_numbers(&w, "edges", b.edges, b.n + 1);
+        add_numbers(&w, "counts", b.counts, b.n);
+        jw_end(&w);
+    }
+    jw_end(&w);
+    return 0;
+}
+
+/* --- images ----------------------------------------------------------------------------------- */
+
+static char *place_of(const struct point *p)
+{
+    return xasprintf("%" PRIu32 "-%" PRIu64 "-%" PRIu32, p->place.file, p->place.at, p->place.nth);
+}
+
+int runs_images(struct runs *r, const char *name, const char *tag, struct bytes *out,
+                struct err *err)
+{
+    struct json_writer w;
+    ACQUIRE(&r->lock);
+    const struct run *run = find_run(r, name, err);
+    const struct series *s = find_series(run, VALUE_IMAGE, tag, err);
+    if (!s)
+        return -1;
+    jw_init(&w, out);
+    jw_array(&w, NULL);
+    for (size_t i = 0; i < n_points(s); i++) {
+        const struct point *p = point_at(s, i);
+        cleanup_free char *place = place_of(p);
+        jw_array(&w, NULL);
+        jw_int(&w, NULL, p->step);
+        jw_num(&w, NULL, p->time);
+        jw_str(&w, NULL, place);
+        jw_end(&w);
+    }
+    jw_end(&w);
+    return 0;
+}
+
+/* Pictures alone: nothing that a browser would take for a page. NULL: it is none. */
+static const char *picture_type(const char *data, size_t len)
+{
+    static const struct {
+        const char *begin, *type;
+        size_t len;
+    } kinds[] = {
+        {"\x89PNG", "image/png", 4}, {"\xff\xd8\xff", "image/jpeg", 3}, {"GIF8", "image/gif", 4}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (len >= kinds[i].len && memcmp(data, kinds[i].begin, kinds[i].len) == 0)
+            return kinds[i].type;
+    return NULL;
+}
+
+int runs_image(struct runs *r, const char *name, const char *tag, const char *place,
+               struct bytes *out, const char **type, struct err *err)
+{
+    const struct point *p = NULL;
+    struct event_value v = {0};
+    cleanup_bytes struct bytes record = {0};
+    ACQUIRE(&r->lock);
+    const struct run *run = find_run(r, name, err);
+    const struct series *s = find_series(run, VALUE_IMAGE, tag, err);
+    if (!s)
+        return -1;
+    for (size_t i = 0; i < n_points(s) && !p; i++) {
+        cleanup_free char *at = place_of(point_at(s, i));
+        if (strcmp(at, place) == 0)
+            p = point_at(s, i);
+    }
+    if (!p)
+        return err_set(err, ERR_NOT_FOUND, "no image is kept at this place: %s", place);
+    if (value_at(r, run, p, &record, &v, err))
+        return -1;
+    *type = picture_type(v.data, v.len);
+    if (!*type)
+        return err_set(err, ERR_NOT_FOUND, "not a PNG, a JPEG or a GIF");
+    bytes_add(out, v.data, v.len);
+    return 0;
+}
+
+/* --- graphs ----------------------------------------------------------------------------------- */
+
+int runs_graph(struct runs *r, const char *name, struct bytes *out, struct err *err)
+{
+    struct event_value v = {0};
+    cleanup_bytes struct bytes record = {0};
+    cleanup_file FILE *f = NULL;
+    ACQUIRE(&r->lock);
+    const struct run *run = find_run(r, name, err);
+    if (!run)
+        return -1;
+    const struct series *s = run_series(run, VALUE_GRAPH, "", 0);
+    if (s)
+        return value_at(r, run, &s->newest, &record, &v, err)
+                   ? -1
+                   : graph_answer(v.data, v.len, out, err);
+    if (!run->model)
+        return err_set(err, ERR_NOT_FOUND, "the run has no graph");
+    return run_open(r, run, run->model, &f, err) ? -1 : model_answer(f, out, err);
+}

@@ -1,0 +1,371 @@
+/* Records of event files. */
+#include "records.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "crc.h"
+#include "mem.h"
+#include "protobuf.h"
+
+#define DT_FLOAT  1
+#define DT_DOUBLE 2
+
+enum event_format event_format_of(const char *name)
+{
+    return strstr(name, "tfevents")     ? EVENTS_TENSORBOARD
+           : strstr(name, "vdlrecords") ? EVENTS_VISUALDL
+                                        : EVENTS_FORMATS;
+}
+
+static uint64_t little_endian(const char *p, int bytes)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < bytes; i++)
+        v |= (uint64_t)(unsigned char)p[i] << 8 * i;
+    return v;
+}
+
+static bool sum_is_right(const char *data, size_t len, const char *sum)
+{
+    uint32_t c = crc32c(0, data, len);
+    return (uint32_t)little_endian(sum, 4) == (c >> 15 | c << 17) + 0xa282ead8u;
+}
+
+int record_next(FILE *f, enum event_format format, uint64_t *at, struct bytes *ret)
+{
+    bool sums = format == EVENTS_TENSORBOARD;
+    size_t head_len = sums ? 12 : 8, tail_len = sums ? 4 : 0;
+    char head[12];
+    bytes_clear(ret);
+    if (fread(head, 1, head_len, f) < head_len)
+        return 0;
+    uint64_t len = little_endian(head, 8);
+    if ((sums && !sum_is_right(head, 8, head + 8)) || len > RECORD_MAX)
+        return -1;
+    bytes_reserve(ret, (size_t)len + tail_len);
+    if (fread(ret->data, 1, (size_t)len + tail_len, f) < len + tail_len)
+        return 0;
+    if (sums && !sum_is_right(ret->data, (size_t)len, ret->data + len))
+        return -1;
+    ret->len = (size_t)len;
+    *at += head_len + len + tail_len;
+    return 1;
+}
+
+/* --- numbers ---------------------------------------------------------------------------------- */
+
+static double double_at(const char *p)
+{
+    uint64_t bits = little_endian(p, 8);
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static double float_at(const char *p)
+{
+    uint32_t bits = (uint32_t)little_endian(p, 4);
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return (double)x;
+}
+
+static double number_at(const char *p, size_t width)
+{
+    return width == 4 ? float_at(p) : double_at(p);
+}
+
+/* A message's field that is a message or a string itself; the last one counts. */
+static bool part_of(const char *data, size_t len, unsigned number, struct pb_field *ret)
+{
+    struct pb_field f;
+    *ret = (struct pb_field){0};
+    while (pb_next(&data, &len, &f) == 1)
+        if (f.number == number && f.type == 2)
+            *ret = f;
+    return ret->data != NULL;
+}
+
+/* --- values ----------------------------------------------------------------------------------- */
+
+static bool text_is(const struct pb_field *f, const char *text)
+{
+    return f->len == strlen(text) && memcmp(f->data, text, f->len) == 0;
+}
+
+/* Of a tensor of strings (width, height, pictures …) the first picture. */
+static bool image_of(const struct pb_field *tensor, struct event_value *v)
+{
+    const char *data = tensor->data;
+    size_t len = tensor->len, n = 0;
+    struct pb_field f;
+    while (pb_next(&data, &len, &f) == 1)
+        if (f.number == 8 && f.type == 2 && n++ == 2) {
+            v->data = f.data;
+            v->len = f.len;
+            return true;
+        }
+    return false;
+}
+
+/* The forms that TensorFlow 2 writes: a tensor, and the name of the plugin that knows what it is.
+ */
+static bool take_tensor(const struct pb_field *tensor, const struct pb_field *metadata,
+                        struct event_value *v)
+{
+    struct pb_field plugin, name, f, numbers = {0};
+    uint64_t type = 0;
+    if (!part_of(metadata->data, metadata->len, 1, &plugin) ||
+        !part_of(plugin.data, plugin.len, 1, &name))
+        return false;
+    if (text_is(&name, "images")) {
+        v->kind = VALUE_IMAGE;
+        return image_of(tensor, v);
+    }
+    const char *data = tensor->data;
+    size_t len = tensor->len;
+    while (pb_next(&data, &len, &f) == 1) {
+        if (f.number == 1 && f.type == 0)
+            type = f.value;
+        else if ((f.number >= 4 && f.number <= 6 && f.type == 2) ||
+                 (f.number == 5 && f.type == 5) || (f.number == 6 && f.type == 1))
+            numbers = f;
+    }
+    if ((type != DT_FLOAT && type != DT_DOUBLE) || !numbers.data)
+        return false;
+    size_t width = type == DT_FLOAT ? 4 : 8;
+    if (text_is(&name, "scalars") && numbers.len >= width) {
+        v->kind = VALUE_SCALAR;
+        v->scalar = number_at(numbers.data, width);
+        return true;
+    }
+    v->kind = VALUE_HISTOGRAM;
+    v->bars = type == DT_FLOAT ? BARS_FLOATS : BARS_DOUBLES;
+    v->data = numbers.data;
+    v->len = numbers.len;
+    return text_is(&name, "histograms");
+}
+
+/* One Value of a Summary. false: of no kind that is shown. */
+static int tensorboard_value(const struct pb_field *value, struct event_value *v)
+{
+    const char *data = value->data;
+    size_t len = value->len;
+    struct pb_field f, tensor = {0}, metadata = {0};
+    int got, found = 0;
+    while ((got = pb_next(&data, &len, &f)) == 1) {
+        if (f.number == 1 && f.type == 2) {
+            v->tag = f.data;
+            v->tag_len = f.len;
+        } else if (f.number == 2 && f.type == 5) {
+            v->kind = VALUE_SCALAR;
+            v->scalar = float_at(f.data);
+            found = 1;
+        } else if (f.number == 4 && f.type == 2 && part_of(f.data, f.len, 4, &f)) {
+            v->kind = VALUE_IMAGE;
+            v->data = f.data;
+            v->len = f.len;
+            found = 1;
+        } else if (f.number == 5 && f.type == 2) {
+            v->kind = VALUE_HISTOGRAM;
+            v->bars = BARS_LIMITS;
+            v->data = f.data;
+            v->len = f.len;
+            found = 1;
+        } else if (f.number == 8 && f.type == 2) {
+            tensor = f;
+        } else if (f.number == 9 && f.type == 2) {
+            metadata = f;
+        }
+    }
+    if (!found && tensor.data && metadata.data)
+        found = take_tensor(&tensor, &metadata, v);
+    return got < 0 ? -1 : found;
+}
+
+static int tensorboard_values(const char *data, size_t len,
+                              bool (*take)(void *arg, const struct event_value *v), void *arg)
+{
+    struct pb_field f, summary = {0};
+    struct event_value event = {.tag = ""};
+    int got;
+    while ((got = pb_next(&data, &len, &f)) == 1) {
+        if (f.number == 1 && f.type == 1) {
+            event.time = double_at(f.data);
+        } else if (f.number == 2 && f.type == 0) {
+            event.step = (int64_t)f.value;
+        } else if (f.number == 4 && f.type == 2) {
+            event.kind = VALUE_GRAPH;
+            event.data = f.data;
+            event.len = f.len;
+        } else if (f.number == 5 && f.type == 2) {
+            summary = f;
+        }
+    }
+    if (got < 0)
+        return -1;
+    if (event.data && !take(arg, &event))
+        return 0;
+    while ((got = pb_next(&summary.data, &summary.len, &f)) == 1) {
+        struct event_value v = {.step = event.step, .time = event.time, .tag = ""};
+        int found = f.number == 1 && f.type == 2 ? tensorboard_value(&f, &v) : 0;
+        if (found < 0)
+            return -1;
+        if (found && !take(arg, &v))
+            return 0;
+    }
+    return got;
+}
+
+static int visualdl_value(const struct pb_field *value, struct event_value *v)
+{
+    const char *data = value->data;
+    size_t len = value->len;
+    struct pb_field f;
+    int got, found = 0;
+    while ((got = pb_next(&data, &len, &f)) == 1) {
+        if (f.number == 1 && f.type == 0) {
+            v->step = (int64_t)f.value;
+        } else if (f.number == 2 && f.type == 2) {
+            v->tag = f.data;
+            v->tag_len = f.len;
+        } else if (f.number == 3 && f.type == 0) {
+            v->time = (double)f.value / 1000;
+        } else if (f.number == 4 && f.type == 5) {
+            v->kind = VALUE_SCALAR;
+            v->scalar = float_at(f.data);
+            found = 1;
+        } else if (f.number == 5 && f.type == 2 && part_of(f.data, f.len, 4, &f)) {
+            v->kind = VALUE_IMAGE;
+            v->data = f.data;
+            v->len = f.len;
+            found = 1;
+        } else if (f.number == 8 && f.type == 2) {
+            v->kind = VALUE_HISTOGRAM;
+            v->bars = BARS_EDGES;
+            v->data = f.data;
+            v->len = f.len;
+            found = 1;
+        }
+    }
+    return got < 0 ? -1 : found;
+}
+
+int record_values(enum event_format format, const char *data, size_t len,
+                  bool (*take)(void *arg, const struct event_value *v), void *arg)
+{
+    struct pb_field f;
+    int got;
+    if (format == EVENTS_TENSORBOARD)
+        return tensorboard_values(data, len, take, arg);
+    while ((got = pb_next(&data, &len, &f)) == 1) {
+        struct event_value v = {.tag = ""};
+        int found = f.number == 1 && f.type == 2 ? visualdl_value(&f, &v) : 0;
+        if (found < 0)
+            return -1;
+        if (found && !take(arg, &v))
+            return 0;
+    }
+    return got;
+}
+
+/* --- histograms ------------------------------------------------------------------------------- */
+
+/* Numbers of eight bytes that lie packed. */
+static double *doubles_of(const struct pb_field *f, size_t *n)
+{
+    *n = f->len / 8;
+    double *ret = xcalloc(*n + 1, sizeof *ret);
+    for (size_t i = 0; i < *n; i++)
+        ret[i] = double_at(f->data + 8 * i);
+    return ret;
+}
+
+/* Rows of left end, right end and count. */
+static int bars_of_rows(const struct event_value *v, size_t width, struct bars *ret)
+{
+    ret->n = v->len / (3 * width);
+    ret->edges = xcalloc(ret->n + 1, sizeof *ret->edges);
+    ret->counts = xcalloc(ret->n + 1, sizeof *ret->counts);
+    for (size_t i = 0; i < ret->n; i++) {
+        const char *row = v->data + 3 * width * i;
+        if (i == 0)
+            ret->edges[0] = number_at(row, width);
+        ret->edges[i + 1] = number_at(row + width, width);
+        ret->counts[i] = number_at(row + 2 * width, width);
+    }
+    return 0;
+}
+
+static bool all_finite(const double *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
+/* TensorBoard names upper ends alone, and its writers' first and last are far out (1e308): what
+ * holds nothing there is cut off, and bars begin and end where the values do. */
+static void cut_empty_ends(struct bars *b, double min, double max)
+{
+    size_t first = 0, end = b->n;
+    while (first < end && b->counts[first] == 0)
+        first++;
+    while (end > first && b->counts[end - 1] == 0)
+        end--;
+    memmove(b->edges, b->edges + first, (end - first + 1) * sizeof *b->edges);
+    memmove(b->counts, b->counts + first, (end - first) * sizeof *b->counts);
+    b->n = end - first;
+    if (b->n > 0 && min > b->edges[0] && min < b->edges[1])
+        b->edges[0] = min;
+    if (b->n > 0 && max < b->edges[b->n] && max > b->edges[b->n - 1])
+        b->edges[b->n] = max;
+}
+
+static int bars_of_message(const struct event_value *v, struct bars *ret)
+{
+    bool limits = v->bars == BARS_LIMITS;
+    struct pb_field edges = {0}, counts = {0}, f;
+    const char *data = v->data;
+    size_t len = v->len, n_edges, n_counts;
+    double ends[2] = {0};
+    while (limits && pb_next(&data, &len, &f) == 1)
+        if (f.type == 1 && (f.number == 1 || f.number == 2))
+            ends[f.number - 1] = double_at(f.data);
+    if (!part_of(v->data, v->len, limits ? 6 : 2, &edges) ||
+        !part_of(v->data, v->len, limits ? 7 : 1, &counts))
+        return -1;
+    ret->counts = doubles_of(&counts, &n_counts);
+    ret->edges = doubles_of(&edges, &n_edges);
+    ret->n = n_counts;
+    if (n_counts == 0 || n_edges != n_counts + (limits ? 0 : 1))
+        return -1;
+    if (limits) {
+        ret->edges = xrealloc(ret->edges, (n_edges + 1) * sizeof *ret->edges);
+        memmove(ret->edges + 1, ret->edges, n_edges * sizeof *ret->edges);
+        ret->edges[0] = fmin(ends[0], ret->edges[1]);
+        cut_empty_ends(ret, ends[0], ends[1]);
+    }
+    return 0;
+}
+
+int bars_of(const struct event_value *v, struct bars *ret)
+{
+    *ret = (struct bars){0};
+    int result = v->bars == BARS_DOUBLES  ? bars_of_rows(v, 8, ret)
+                 : v->bars == BARS_FLOATS ? bars_of_rows(v, 4, ret)
+                                          : bars_of_message(v, ret);
+    if (result == 0 && all_finite(ret->edges, ret->n + 1) && all_finite(ret->counts, ret->n))
+        return 0;
+    bars_release(ret);
+    return -1;
+}
+
+void bars_release(struct bars *b)
+{
+    free(b->edges);
+    free(b->counts);
+    *b = (struct bars){0};
+}

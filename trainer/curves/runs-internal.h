@@ -1,0 +1,72 @@
+/*
+ * Inside of runs:
+ *
+ *   runs.c     which runs and files there are, and what was read of them
+ *   answers.c  what is said of them
+ *   model.c    the graph in an ONNX file
+ */
+#ifndef SAMPAN_CURVES_RUNS_INTERNAL_H
+#define SAMPAN_CURVES_RUNS_INTERNAL_H
+
+#include "json.h"
+#include "records.h"
+#include "runs.h"
+#include "sync.h"
+
+struct point {
+    int64_t step;
+    double time;
+    union {
+        double scalar;
+        struct { /* the value's record, and which of its values it is */
+            uint64_t at;
+            uint32_t file, nth;
+        } place;
+    };
+};
+
+struct series {
+    enum value_kind kind;
+    char *tag;
+    struct point *points; /* each stride-th that came, so at most POINTS_KEPT */
+    size_t n, stride, came;
+    struct point newest;
+};
+
+struct event_file {
+    char *name; /* in the run's folder */
+    enum event_format format;
+    uint64_t at, inode;
+    bool damaged; /* at `at`: not read on */
+};
+
+struct run {
+    char *name;
+    struct event_file *files;
+    size_t n_files;
+    struct series *series; /* one of kind VALUE_GRAPH is the graph */
+    size_t n_series;
+    char *model; /* the newest by name, in the run's folder; or NULL */
+    bool there;  /* while folders are looked through */
+};
+
+struct runs {
+    char *dir;
+    struct lock lock; /* guards all below */
+    struct run *run;  /* by name */
+    size_t n;
+};
+
+/* With the lock held: finds what is new. */
+int runs_refresh(struct runs *r, struct err *err);
+const struct series *run_series(const struct run *r, enum value_kind kind, const char *tag,
+                                size_t tag_len);
+/* Opens a file of the run: a plain file, or an error. */
+int run_open(const struct runs *r, const struct run *run, const char *name, FILE **ret,
+             struct err *err);
+
+/* Appends {"nodes":[[NAME,OP,[INPUT…]]…]} of a GraphDef; of an ONNX file. */
+int graph_answer(const char *data, size_t len, struct bytes *out, struct err *err);
+int model_answer(FILE *f, struct bytes *out, struct err *err);
+
+#endif

@@ -1,0 +1,304 @@
+/* Which runs there are, and what was read of their files. */
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "mem.h"
+#include "runs-internal.h"
+
+#define DEPTH_MAX 16
+
+struct runs *runs_new(const char *dir)
+{
+    struct runs *r = xcalloc(1, sizeof *r);
+    r->dir = xstrdup(dir);
+    lock_init(&r->lock, RANK_RUNS, "runs");
+    return r;
+}
+
+static void forget_series(struct run *run)
+{
+    for (size_t i = 0; i < run->n_series; i++) {
+        free(run->series[i].tag);
+        free(run->series[i].points);
+    }
+    free(run->series);
+    run->series = NULL;
+    run->n_series = 0;
+}
+
+static void forget_run(struct run *run)
+{
+    forget_series(run);
+    for (size_t i = 0; i < run->n_files; i++)
+        free(run->files[i].name);
+    free(run->files);
+    free(run->model);
+    free(run->name);
+}
+
+void runs_free(struct runs *r)
+{
+    if (!r)
+        return;
+    for (size_t i = 0; i < r->n; i++)
+        forget_run(&r->run[i]);
+    free(r->run);
+    free(r->dir);
+    lock_destroy(&r->lock);
+    free(r);
+}
+
+/* --- folders and files ------------------------------------------------------------------------ */
+
+/* The run of this name, with those before it by name before it; a new one if need be. NULL: there
+ * are too many. */
+static struct run *run_named(struct runs *r, const char *name)
+{
+    size_t at = 0;
+    while (at < r->n && strcmp(r->run[at].name, name) < 0)
+        at++;
+    if (at < r->n && strcmp(r->run[at].name, name) == 0)
+        return &r->run[at];
+    if (r->n == RUNS_MAX)
+        return NULL;
+    r->run = xrealloc(r->run, (r->n + 1) * sizeof *r->run);
+    memmove(r->run + at + 1, r->run + at, (r->n - at) * sizeof *r->run);
+    r->n++;
+    r->run[at] = (struct run){.name = xstrdup(name)};
+    return &r->run[at];
+}
+
+static void note_file(struct run *run, const char *name, enum event_format format)
+{
+    for (size_t i = 0; i < run->n_files; i++)
+        if (strcmp(run->files[i].name, name) == 0)
+            return;
+    run->files = xrealloc(run->files, (run->n_files + 1) * sizeof *run->files);
+    run->files[run->n_files++] = (struct event_file){.name = xstrdup(name), .format = format};
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t len = strlen(name), n = strlen(end);
+    return len > n && strcmp(name + len - n, end) == 0;
+}
+
+static bool is_text(const char *name)
+{
+    size_t len = strlen(name), n;
+    for (const unsigned char *p = (const unsigned char *)name; len > 0; p += n, len -= n)
+        if (!(n = utf8_len(p, len)))
+            return false;
+    return true;
+}
+
+/* One plain file below the folder: of a run, or nothing to us. */
+static void take_file(struct runs *r, const char *path, const char *name)
+{
+    enum event_format format = event_format_of(name);
+    bool model = ends_with(name, ".onnx");
+    if ((format == EVENTS_FORMATS && !model) || !is_text(path)) /* which the page could not name */
+        return;
+    const char *below = path + strlen(r->dir);
+    while (*below == '/')
+        below++;
+    size_t len = strlen(below) - strlen(name);
+    cleanup_free char *run_name = len ? xstrndup(below, len - 1) : xstrdup(".");
+    struct run *run = run_named(r, run_name);
+    if (!run)
+        return;
+    run->there = true;
+    if (format != EVENTS_FORMATS) {
+        note_file(run, name, format);
+    } else {
+        free(run->model);
+        run->model = xstrdup(name);
+    }
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+/* Finds new runs and files; runs that are gone are forgotten. */
+static int look_through(struct runs *r, struct err *err)
+{
+    char *const top[] = {r->dir, NULL};
+    FTS *fts = fts_open(top, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    if (!fts)
+        return err_sys(err, errno, "%s", r->dir);
+    for (size_t i = 0; i < r->n; i++)
+        r->run[i].there = false;
+    for (FTSENT *e; (e = fts_read(fts));) {
+        if (e->fts_info == FTS_D && e->fts_level > DEPTH_MAX)
+            fts_set(fts, e, FTS_SKIP);
+        else if (e->fts_info == FTS_F)
+            take_file(r, e->fts_path, e->fts_name);
+    }
+    fts_close(fts);
+    size_t kept = 0;
+    for (size_t i = 0; i < r->n; i++)
+        if (r->run[i].there)
+            r->run[kept++] = r->run[i];
+        else
+            forget_run(&r->run[i]);
+    r->n = kept;
+    return 0;
+}
+
+int run_open(const struct runs *r, const struct run *run, const char *name, FILE **ret,
+             struct err *err)
+{
+    cleanup_free char *path = xasprintf("%s/%s/%s", r->dir, run->name, name);
+    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st))
+        return err_sys(err, errno, "%s", path);
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, ERR_FAILED, "%s: no plain file", path);
+    *ret = fdopen(fd, "r");
+    if (!*ret)
+        return err_sys(err, errno, "%s", path);
+    take_fd(&fd);
+    return 0;
+}
+
+/* --- what is read ----------------------------------------------------------------------------- */
+
+const struct series *run_series(const struct run *r, enum value_kind kind, const char *tag,
+                                size_t tag_len)
+{
+    for (size_t i = 0; i < r->n_series; i++) {
+        const struct series *s = &r->series[i];
+        if (s->kind == kind && strlen(s->tag) == tag_len && memcmp(s->tag, tag, tag_len) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+static struct series *series_of(struct run *r, const struct event_value *v)
+{
+    const struct series *found = run_series(r, v->kind, v->tag, v->tag_len);
+    if (found)
+        return &r->series[found - r->series];
+    if (r->n_series == TAGS_MAX || memchr(v->tag, 0, v->tag_len))
+        return NULL;
+    r->series = xrealloc(r->series, (r->n_series + 1) * sizeof *r->series);
+    struct series *s = &r->series[r->n_series++];
+    *s = (struct series){.kind = v->kind, .tag = xstrndup(v->tag, v->tag_len), .stride = 1};
+    return s;
+}
+
+static void keep(struct series *s, const struct point *p)
+{
+    s->newest = *p;
+    if (s->came++ % s->stride != 0)
+        return;
+    if (s->n == POINTS_KEPT) { /* every other one goes; this one stays, for the number is even */
+        for (size_t i = 0; i < POINTS_KEPT / 2; i++)
+            s->points[i] = s->points[2 * i];
+        s->n = POINTS_KEPT / 2;
+        s->stride *= 2;
+    }
+    if (s->n % 64 == 0)
+        s->points = xrealloc(s->points, (s->n + 64) * sizeof *s->points);
+    s->points[s->n++] = *p;
+}
+
+struct reading {
+    struct run *run;
+    uint64_t at;
+    uint32_t file, nth;
+};
+
+static bool take_value(void *arg, const struct event_value *v)
+{
+    struct reading *r = arg;
+    struct point p = {.step = v->step, .time = v->time};
+    if (v->kind == VALUE_SCALAR) {
+        p.scalar = v->scalar;
+    } else {
+        p.place.at = r->at;
+        p.place.file = r->file;
+        p.place.nth = r->nth;
+    }
+    r->nth++;
+    struct series *s = series_of(r->run, v);
+    if (s)
+        keep(s, &p);
+    return true;
+}
+
+static void read_on(const struct runs *r, struct run *run, size_t i)
+{
+    struct event_file *f = &run->files[i];
+    cleanup_file FILE *file = NULL;
+    cleanup_bytes struct bytes record = {0};
+    if (f->damaged || run_open(r, run, f->name, &file, NULL) ||
+        fseeko(file, (off_t)f->at, SEEK_SET))
+        return;
+    for (int got = 1; got == 1;) {
+        struct reading reading = {.run = run, .at = f->at, .file = (uint32_t)i};
+        got = record_next(file, f->format, &f->at, &record);
+        f->damaged = got < 0 || (got == 1 && record_values(f->format, record.data, record.len,
+                                                           take_value, &reading));
+    }
+}
+
+static bool has_tensorboard(const struct run *run)
+{
+    for (size_t i = 0; i < run->n_files; i++)
+        if (run->files[i].format == EVENTS_TENSORBOARD)
+            return true;
+    return false;
+}
+
+/* The same values in both formats, as our own trainer writes them, are one run's. */
+static bool is_read(const struct event_file *f, bool tensorboard)
+{
+    return f->format == EVENTS_TENSORBOARD || !tensorboard;
+}
+
+/* Are all files those that were read before, and at least as long? */
+static bool files_grew(const struct runs *r, struct run *run, bool tensorboard)
+{
+    bool same = true;
+    for (size_t i = 0; i < run->n_files; i++) {
+        struct event_file *f = &run->files[i];
+        cleanup_free char *path = xasprintf("%s/%s/%s", r->dir, run->name, f->name);
+        struct stat st = {0};
+        bool there = stat(path, &st) == 0;
+        same = same && there && (f->inode == 0 || f->inode == st.st_ino) &&
+               (uint64_t)st.st_size >= f->at && (f->at == 0 || is_read(f, tensorboard));
+        f->inode = there ? st.st_ino : 0;
+    }
+    return same;
+}
+
+static void read_run(const struct runs *r, struct run *run)
+{
+    bool tensorboard = has_tensorboard(run);
+    if (!files_grew(r, run, tensorboard)) {
+        forget_series(run);
+        for (size_t i = 0; i < run->n_files; i++) {
+            run->files[i].at = 0;
+            run->files[i].damaged = false;
+        }
+    }
+    for (size_t i = 0; i < run->n_files; i++)
+        if (is_read(&run->files[i], tensorboard))
+            read_on(r, run, i);
+}
+
+int runs_refresh(struct runs *r, struct err *err)
+{
+    if (look_through(r, err))
+        return -1;
+    for (size_t i = 0; i < r->n; i++)
+        read_run(r, &r->run[i]);
+    return 0;
+}
