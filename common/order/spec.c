@@ -297,7 +297,10 @@ static void print_keys(const struct order_spec *s, unsigned set, const struct or
 
 void order_spec_print(const struct order_spec *s, char *out, size_t size)
 {
-    print_keys(s, s->has_rank ? ~0u : ~(unsigned)KEY_RANK, NULL, out, size);
+    /* What was not given would be taken for given by who reads this. */
+    unsigned not_given = (s->has_rank ? 0u : (unsigned)KEY_RANK) |
+                         (s->has_ranks_per_node ? 0u : (unsigned)KEY_RANKS_PER_NODE);
+    print_keys(s, ~not_given, NULL, out, size);
 }
 
 void order_spec_print_brief(const struct order_spec *s, char *out, size_t size)

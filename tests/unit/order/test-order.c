@@ -260,6 +260,20 @@ Test(spec, prints_what_it_read)
     cr_assert_str_eq(again.list, "a.txt");
 }
 
+Test(order, a_printed_spec_says_no_more_than_was_given)
+{
+    static const char *const specs[] = {"random,ranks=8,batch-size=4", "random,ranks=8,rank=0",
+                                        "local,ranks=8,ranks-per-node=1", "sequence"};
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        struct order_spec given, again;
+        char text[1024];
+        cr_assert_eq(order_spec_parse(&given, specs[i], NULL), 0);
+        order_spec_print(&given, text, sizeof text);
+        cr_assert_eq(order_spec_parse(&again, text, NULL), 0, "%s", text);
+        cr_assert(order_spec_same(&given, &again), "%s became %s", specs[i], text);
+    }
+}
+
 Test(order, what_the_libraries_refuse)
 {
     static const struct {
