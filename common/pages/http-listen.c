@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,6 +27,33 @@ static int split(const char *address, char **host, char **port, struct err *err)
     return 0;
 }
 
+/* -1: errno says why. */
+static int listen_at(const struct addrinfo *a)
+{
+    const int yes = 1, no = 0;
+    cleanup_close int sock = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (sock < 0)
+        return -1;
+    setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (a->ai_family == AF_INET6)
+        setsockopt(sock, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+    if (bind(sock, a->ai_addr, a->ai_addrlen) || listen(sock, BACKLOG))
+        return -1;
+    return take_fd(&sock);
+}
+
+/* Where one of them can be had. Every address is the one of IPv6: its socket hears IPv4 as well. */
+static int listen_at_one(const struct addrinfo *found, bool every)
+{
+    int sock = -1;
+    for (const struct addrinfo *a = found; every && a && sock < 0; a = a->ai_next)
+        if (a->ai_family == AF_INET6)
+            sock = listen_at(a);
+    for (const struct addrinfo *a = found; a && sock < 0; a = a->ai_next)
+        sock = listen_at(a);
+    return sock;
+}
+
 int http_listen(const char *address, int *ret, struct err *err)
 {
     cleanup_free char *host = NULL, *port = NULL;
@@ -34,16 +63,11 @@ int http_listen(const char *address, int *ret, struct err *err)
     int code = getaddrinfo(host, port, &hints, &found);
     if (code)
         return err_set(err, ERR_USAGE, "%s: %s", address, gai_strerror(code));
-    int one = 1;
-    cleanup_close int sock = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (sock >= 0)
-        setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    bool ok = sock >= 0 && bind(sock, found->ai_addr, found->ai_addrlen) == 0 &&
-              listen(sock, BACKLOG) == 0;
+    int sock = listen_at_one(found, !host);
     int why = errno;
     freeaddrinfo(found);
-    if (!ok)
+    if (sock < 0)
         return err_sys(err, why, "listen on %s", address);
-    *ret = take_fd(&sock);
+    *ret = sock;
     return 0;
 }

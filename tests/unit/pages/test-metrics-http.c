@@ -17,14 +17,26 @@ static bool healthy(void *arg, struct err *why)
     return true;
 }
 
+static int connected(const void *to, socklen_t len)
+{
+    int sock = socket(((const struct sockaddr *)to)->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(connect(sock, to, len), 0, "%m");
+    return sock;
+}
+
 static int client_of(const struct metrics_http *m)
 {
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)metrics_http_port(m)),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(connect(sock, (const struct sockaddr *)&to, sizeof to), 0);
-    return sock;
+    return connected(&to, sizeof to);
+}
+
+static bool machine_has_ipv6(void)
+{
+    struct sockaddr_in6 own = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    cleanup_close int sock = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return bind(sock, (const struct sockaddr *)&own, sizeof own) == 0;
 }
 
 static void send_text(int sock, const char *text)
@@ -56,5 +68,21 @@ Test(metrics_http, who_sends_a_byte_now_and_then_is_cut_off, .timeout = 100)
     send_text(other, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
     cr_expect_eq(recv(other, answer, 12, MSG_WAITALL), 12);
     cr_expect_str_eq(answer, "HTTP/1.1 200");
+    metrics_http_stop(m);
+}
+
+/* The address of a pod may be of either family, or of IPv6 alone. */
+Test(metrics_http, every_address_is_of_both_families, .timeout = 100)
+{
+    const struct metrics_http_conf conf = {.address = ":0", .healthy = healthy};
+    struct metrics_http *m = NULL;
+    struct err err = {0};
+    cr_assert_eq(metrics_http_start(&m, &conf, &err), 0, "%s", err.msg);
+    close(client_of(m));
+    struct sockaddr_in6 to = {.sin6_family = AF_INET6,
+                              .sin6_port = htons((uint16_t)metrics_http_port(m)),
+                              .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    if (machine_has_ipv6())
+        close(connected(&to, sizeof to));
     metrics_http_stop(m);
 }
