@@ -49,9 +49,9 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
     unsigned status = MHD_HTTP_OK;
     (void)version;
     (void)upload;
-    *upload_size = 0;
-    if (!*state) { /* the head alone has come */
+    if (!*state || *upload_size) { /* the library takes an answer when all has come */
         *state = c;
+        *upload_size = 0;
         return MHD_YES;
     }
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {

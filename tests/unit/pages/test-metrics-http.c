@@ -86,3 +86,17 @@ Test(metrics_http, every_address_is_of_both_families, .timeout = 100)
         close(connected(&to, sizeof to));
     metrics_http_stop(m);
 }
+
+Test(metrics_http, a_request_with_a_body_is_told_what_is_wrong, .timeout = 100)
+{
+    const struct metrics_http_conf conf = {.address = "127.0.0.1:0", .healthy = healthy};
+    struct metrics_http *m = NULL;
+    struct err err = {0};
+    char answer[16] = "";
+    cr_assert_eq(metrics_http_start(&m, &conf, &err), 0, "%s", err.msg);
+    cleanup_close int sock = client_of(m);
+    send_text(sock, "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
+    cr_expect_eq(recv(sock, answer, 12, MSG_WAITALL), 12);
+    cr_expect_str_eq(answer, "HTTP/1.1 405");
+    metrics_http_stop(m);
+}
