@@ -98,19 +98,10 @@ static int check_length(const struct api_field *f, const struct json *j, size_t 
     return wrong(j, err);
 }
 
-static bool is_choice(const char *choices, const char *text)
-{
-    size_t len = strlen(text);
-    for (const char *c = choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL)
-        if (strncmp(c, text, len) == 0 && (c[len] == '|' || !c[len]))
-            return true;
-    return false;
-}
-
 static int check_text(const struct api_field *f, const char *text, struct err *err)
 {
     struct cron cron;
-    if (f->type == API_ENUM && !is_choice(f->choices, text))
+    if (f->type == API_ENUM && !conf_is_choice(f->choices, text))
         return err_set(err, ERR_USAGE, "\"%s\": want one of %s", text, f->choices);
     return f->type == API_CRON ? cron_parse(&cron, text, err) : 0;
 }

@@ -67,7 +67,7 @@ static int store_size(const struct conf_row *row, const char *text, uint64_t *re
     return 0;
 }
 
-static bool is_choice(const char *choices, const char *text)
+bool conf_is_choice(const char *choices, const char *text)
 {
     size_t len = strlen(text);
     for (const char *p = choices;; p++) {
@@ -113,7 +113,7 @@ static int store_value(struct conf *c, size_t i, enum conf_origin origin, const 
         store_list(c, i, origin, text, to);
         return 0;
     case CONF_ENUM:
-        if (!is_choice(row->choices, text))
+        if (!conf_is_choice(row->choices, text))
             return err_set(err, ERR_USAGE, "\"%s\" is not one of %s", text, row->choices);
         *(const char **)to = conf_own(c, xstrdup(text));
         return 0;

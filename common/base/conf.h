@@ -82,6 +82,8 @@ int conf_rate(const char *text, uint64_t *ret, struct err *err);
 int conf_duration(const char *text, uint64_t *ret, struct err *err);
 /* 0 to 65535, digits alone. Names of services are none, and getaddrinfo() takes any number. */
 bool conf_is_port(const char *text);
+/* Is it one of "a|b|c"? */
+bool conf_is_choice(const char *choices, const char *text);
 void conf_format_size(uint64_t n, char out[32]);   /* "1.5 GiB" */
 void conf_format_duration(double s, char out[32]); /* "2m10s" */
 /* The nearest of the candidates by edit distance, or NULL if none is near. */

@@ -114,6 +114,8 @@ Test(api, errors_name_the_path)
          "spec: spec.cache.levels[0]: path is missing"},
         {&api_sampleset, "{\"cache\":{\"levels\":[{\"mediumType\":\"TAPE\",\"path\":\"/a\"}]}}",
          "spec: spec.cache.levels[0].mediumType: \"TAPE\": want one of MEM|SSD|HDD"},
+        {&api_sampleset, "{\"cache\":{\"levels\":[{\"mediumType\":\"MEM|SSD\",\"path\":\"/a\"}]}}",
+         "spec: spec.cache.levels[0].mediumType: \"MEM|SSD\": want one of MEM|SSD|HDD"},
         {&api_sampleset, "{\"cache\":{\"memory\":\"lots\"}}",
          "spec: spec.cache.memory: \"lots\": want a quantity"},
         {&api_sampleset, "{\"refresh\":{\"cron\":\"every day\"}}", "spec: spec.refresh.cron: "},
