@@ -119,19 +119,24 @@ static int read_text(const struct api_field *f, const struct json *j, char **ret
     return 0;
 }
 
-/* A number, or text that `parse` takes. */
+/* Text that `parse` takes. */
 static int read_amount(const struct json *j, int (*parse)(const char *, uint64_t *, struct err *),
                        uint64_t *ret, struct err *err)
 {
-    int64_t n;
     const char *text;
-    if (!json_as_int(j, 0, INT64_MAX, &n, NULL)) {
-        *ret = (uint64_t)n;
-        return 0;
-    }
     if (json_as_str(j, &text, err))
         return -1;
     return parse(text, ret, err) ? wrong(j, err) : 0;
+}
+
+/* Bytes need no unit; a duration does. */
+static int read_bytes(const struct json *j, uint64_t *ret, struct err *err)
+{
+    int64_t n;
+    if (json_as_int(j, 0, INT64_MAX, &n, NULL))
+        return read_amount(j, api_quantity, ret, err);
+    *ret = (uint64_t)n;
+    return 0;
 }
 
 static int read_bool(const struct json *j, bool *ret, struct err *err)
@@ -219,7 +224,7 @@ static int read_field(const struct api_field *f, const struct json *j, void *mem
     case API_BOOL:
         return read_bool(j, member, err);
     case API_BYTES:
-        return read_amount(j, api_quantity, member, err);
+        return read_bytes(j, member, err);
     case API_DURATION:
         return read_amount(j, conf_duration, member, err);
     case API_OBJECT:

@@ -125,6 +125,8 @@ Test(api, errors_name_the_path)
          "spec: spec.rmrOptions.paths: want 1 to 100000 items, got 0"},
         {&api_samplejob, "{\"type\":\"rmr\",\"rmrOptions\":{\"paths\":[\"a\",7]}}",
          "spec: spec.rmrOptions.paths[1]: want"},
+        {&api_samplejob, "{\"type\":\"evict\",\"evictOptions\":{\"unusedFor\":3600}}",
+         "spec: spec.evictOptions.unusedFor: want a string, got an integer"},
         {&api_paddlejob, "{\"worker\":{}}", "spec: spec.worker: replicas is missing"},
         {&api_paddlejob, "{\"intranet\":\"Pod\"}", "spec: spec.intranet: \"Pod\": want one of"},
     };
