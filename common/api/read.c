@@ -106,6 +106,15 @@ static int check_text(const struct api_field *f, const char *text, struct err *e
     return f->type == API_CRON ? cron_parse(&cron, text, err) : 0;
 }
 
+/* As the API server counts. */
+static size_t characters(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += (*text & 0xc0) != 0x80; /* not inside one of UTF-8 */
+    return n;
+}
+
 static int read_text(const struct api_field *f, const struct json *j, char **ret, struct err *err)
 {
     const char *text;
@@ -113,7 +122,7 @@ static int read_text(const struct api_field *f, const struct json *j, char **ret
         return -1;
     if (check_text(f, text, err))
         return wrong(j, err);
-    if (f->type == API_STRING && check_length(f, j, strlen(text), "bytes", err))
+    if (f->type == API_STRING && check_length(f, j, characters(text), "characters", err))
         return -1;
     *ret = xstrdup(text);
     return 0;

@@ -86,6 +86,20 @@ Test(api, lists_defaults_and_amounts)
     api_free(api_sampleset.spec, s);
 }
 
+Test(api, lengths_are_counted_in_characters)
+{
+    struct err err = {0};
+    cleanup_bytes struct bytes text = {0};
+    bytes_add_str(&text, "{\"spec\":{\"version\":\"");
+    for (int i = 0; i < 128; i++)
+        bytes_add_str(&text, "\xe6\x9c\xac");
+    bytes_add_str(&text, "\"}}");
+    struct sampleset_spec *s = read_spec(&api_sampleset, text.data, &err);
+    cr_assert(s, "%s", err.msg);
+    cr_assert_eq(strlen(s->version), 3 * 128);
+    api_free(api_sampleset.spec, s);
+}
+
 Test(api, both_spellings_of_the_strategy)
 {
     struct err err = {0};
