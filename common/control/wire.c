@@ -95,6 +95,12 @@ static void collect_fds(struct msghdr *m, struct came *came)
     }
 }
 
+static int cut_short(struct err *err)
+{
+    return err_set(err, ERR_TRANSIENT,
+                   "control socket: the other side ended in the middle of a message");
+}
+
 /* Exactly `len` bytes. Returns 1 if the stream ended before the first of them. */
 static int recv_all(int sock, void *data, size_t len, struct came *came, struct err *err)
 {
@@ -115,8 +121,7 @@ static int recv_all(int sock, void *data, size_t len, struct came *came, struct 
         if (n == 0 && got == 0)
             return 1;
         if (n == 0)
-            return err_set(err, ERR_TRANSIENT,
-                           "control socket: the other side ended in the middle of a message");
+            return cut_short(err);
         got += (size_t)n;
     }
     return 0;
@@ -138,9 +143,9 @@ static int recv_message(int sock, size_t most, struct bytes *msg, struct came *c
                        "control socket: a message claims %u bytes: the limit is %zu", len, most);
     bytes_clear(msg);
     bytes_reserve(msg, len);
-    if (len && recv_all(sock, msg->data, len, came, err) != 0)
-        return err_set(err, ERR_TRANSIENT,
-                       "control socket: the other side ended in the middle of a message");
+    end = len ? recv_all(sock, msg->data, len, came, err) : 0;
+    if (end)
+        return end > 0 ? cut_short(err) : -1;
     msg->len = len;
     if (msg->data)
         msg->data[len] = '\0';

@@ -93,6 +93,22 @@ Test(wire, end_truncation_and_lies_are_told_apart)
     }
 }
 
+/* Who waits no longer is not told that the other side has ended. */
+Test(wire, a_rest_that_does_not_come_is_late)
+{
+    const struct timeval patience = {.tv_usec = 1000};
+    int pair[2];
+    cleanup_bytes struct bytes in = {0};
+    struct err err = {0};
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    cr_assert_eq(setsockopt(pair[1], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    cr_assert_eq(write(pair[0], "\x05\0\0\0ab", 6), 6);
+    cr_assert_eq(control_recv(pair[1], &in, NULL, &err), -1);
+    cr_assert_eq(err.sys, EAGAIN, "%s", err.msg);
+    close(pair[0]);
+    close(pair[1]);
+}
+
 struct script {
     int listener;
     const char *const *answers;
