@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conf.h"
 #include "mem.h"
 #include "object.h"
 #include "sampleset-internal.h"
@@ -183,7 +184,7 @@ int64_t set_partitions(struct set_plan *p)
 static void size_member(struct json_writer *w, const char *key, int64_t bytes)
 {
     char text[32];
-    api_size_text((uint64_t)(bytes > 0 ? bytes : 0), text, sizeof text);
+    conf_format_size((uint64_t)(bytes > 0 ? bytes : 0), text);
     jw_str(w, key, text);
 }
 

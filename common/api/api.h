@@ -113,7 +113,5 @@ void api_crd(const struct api_kind *k, struct bytes *out);
 
 /* A Kubernetes quantity of bytes. */
 int api_quantity(const char *text, uint64_t *ret, struct err *err);
-/* As `kubectl get` shows it: "1.2 GiB". */
-void api_size_text(uint64_t bytes, char *ret, size_t size);
 
 #endif

@@ -2,7 +2,6 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,16 +65,4 @@ int api_quantity(const char *text, uint64_t *ret, struct err *err)
         return err_set(err, ERR_USAGE, "\"%s\": more than any disk holds", text);
     *ret = (uint64_t)bytes;
     return 0;
-}
-
-void api_size_text(uint64_t bytes, char *ret, size_t size)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    while (value >= 1024 && unit + 1 < sizeof units / sizeof units[0]) {
-        value /= 1024;
-        unit++;
-    }
-    snprintf(ret, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }

@@ -195,19 +195,6 @@ Test(api, quantities)
     }
 }
 
-Test(api, sizes_as_people_read_them)
-{
-    static const struct {
-        uint64_t bytes;
-        const char *text;
-    } rows[] = {{0, "0 B"}, {1023, "1023 B"}, {1536, "1.5 KiB"}, {147ull << 30, "147.0 GiB"}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char text[32];
-        api_size_text(rows[i].bytes, text, sizeof text);
-        cr_assert_str_eq(text, rows[i].text);
-    }
-}
-
 /* --- the definitions -------------------------------------------------------------------------- */
 
 static void read_file(const char *path, struct bytes *ret)

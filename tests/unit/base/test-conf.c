@@ -297,6 +297,8 @@ Test(units, rates_and_durations)
 Test(units, formats)
 {
     char out[32];
+    conf_format_size(0, out);
+    cr_expect_str_eq(out, "0 B");
     conf_format_size(1023, out);
     cr_expect_str_eq(out, "1023 B");
     conf_format_size(1536, out);
