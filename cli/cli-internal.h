@@ -56,8 +56,6 @@ int command_parse(const struct command *c, struct conf **ret, void *options, int
 /* Names variables that look like an option's, mistyped, on stderr. */
 void command_say_slips(const struct command *c);
 
-/* Names may hold line ends and what terminals obey: each such byte becomes a blank. */
-void one_line(char *text);
 /* Adds a line, which stays one whatever the names in it hold. */
 void add_one_line(struct bytes *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A line on stderr: what failed of all that a command was to do. */

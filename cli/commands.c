@@ -7,6 +7,7 @@
 
 #include "cli-internal.h"
 #include "mem.h"
+#include "program.h"
 
 extern const struct command cmd_mount, cmd_umount, cmd_set, cmd_flush, cmd_scan, cmd_warmup,
     cmd_sync, cmd_rmr, cmd_clear, cmd_evict, cmd_upgrade, cmd_status, cmd_stats, cmd_top,
@@ -74,13 +75,6 @@ void command_say_slips(const struct command *c)
     const char **keys = all_keys(&n);
     conf_env_slips(keys, n, say_slip, (void *)(uintptr_t)c->name);
     free(keys);
-}
-
-void one_line(char *text)
-{
-    for (unsigned char *p = (unsigned char *)text; *p; p++)
-        if (*p < ' ' || *p == 0x7f)
-            *p = ' ';
 }
 
 void add_one_line(struct bytes *out, const char *fmt, ...)

@@ -51,16 +51,12 @@ static const char *without_verb(const char *text, const char *verb)
     return strncmp(text + len, " /", 2) == 0 ? text + len + 1 : text;
 }
 
-/* One line whatever the text holds; a name with a line end in it must not look like two errors. */
 static int complain(const char *command, const struct err *err)
 {
-    char text[sizeof err->msg];
-    snprintf(text, sizeof text, "%s", err->msg[0] ? err->msg : "failed without a reason");
-    one_line(text);
-    fprintf(stderr, "sampan%s%s: %s\n", command ? " " : "", command ? command : "",
-            without_verb(text, command));
-    int code = err_exit_code(err);
-    return code ? code : 1;
+    cleanup_free char *name = xasprintf("sampan%s%s", command ? " " : "", command ? command : "");
+    struct err said = *err;
+    snprintf(said.msg, sizeof said.msg, "%s", without_verb(err->msg, command));
+    return program_complain(name, &said);
 }
 
 /* What a command says that has nothing to take back when it is interrupted; a handler has no other

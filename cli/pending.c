@@ -5,6 +5,7 @@
 
 #include "cli-internal.h"
 #include "pending-internal.h"
+#include "program.h"
 
 void pending_text(const struct json *pending, struct bytes *out)
 {

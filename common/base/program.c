@@ -123,10 +123,24 @@ int program_options(struct conf **ret, const struct program_about *about, void *
     return 0;
 }
 
+void one_line(char *text)
+{
+    for (unsigned char *p = (unsigned char *)text; *p; p++)
+        if (*p < ' ' || *p == 0x7f)
+            *p = ' ';
+}
+
+int program_complain(const char *name, const struct err *err)
+{
+    char text[sizeof err->msg];
+    snprintf(text, sizeof text, "%s", err->msg[0] ? err->msg : "failed without a reason");
+    one_line(text);
+    fprintf(stderr, "%s: %s\n", name, text);
+    int code = err_exit_code(err);
+    return code ? code : 1;
+}
+
 int program_end(const struct program_about *about, int result, const struct err *err)
 {
-    if (result >= 0)
-        return 0;
-    fprintf(stderr, "%s: %s\n", about->name, err->msg);
-    return err_exit_code(err);
+    return result >= 0 ? 0 : program_complain(about->name, err);
 }

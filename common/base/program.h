@@ -63,7 +63,11 @@ void program_print_help(const struct program_about *about);
  * asked for, and printed. */
 int program_options(struct conf **ret, const struct program_about *about, void *options, int argc,
                     char *const *argv, struct err *err);
-/* The exit code; an error's line goes to stderr. */
+/* Names may hold line ends and what terminals obey: each such byte becomes a blank. */
+void one_line(char *text);
+/* Says the error on stderr, in one line whatever it holds: the exit code, which is never 0. */
+int program_complain(const char *name, const struct err *err);
+/* The exit code; an error is said. */
 int program_end(const struct program_about *about, int result, const struct err *err);
 
 #endif
