@@ -41,16 +41,20 @@ void file_list_release(struct file_list *l)
 
 /* --- the walk --------------------------------------------------------------------------------- */
 
-static bool is_folder(int dir, const struct dirent *e, bool *ret_file)
+/* DT_REG, DT_DIR or another: of a link what it leads to, which is nothing if that is not there.
+ * What cannot be looked at is no reason to leave a sample out: all behind it would change their
+ * numbers.
+ */
+static int type_of(int dir, const struct dirent *e, unsigned char *ret)
 {
-    struct stat st = {0};
-    *ret_file = e->d_type == DT_REG;
-    if (e->d_type == DT_DIR || e->d_type == DT_REG)
-        return e->d_type == DT_DIR;
-    if ((e->d_type != DT_UNKNOWN && e->d_type != DT_LNK) || fstatat(dir, e->d_name, &st, 0))
-        return false;
-    *ret_file = S_ISREG(st.st_mode);
-    return S_ISDIR(st.st_mode);
+    struct stat st;
+    *ret = e->d_type;
+    if (*ret != DT_UNKNOWN && *ret != DT_LNK)
+        return 0;
+    if (fstatat(dir, e->d_name, &st, 0))
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -1;
+    *ret = IFTODT(st.st_mode);
+    return 0;
 }
 
 /* The next name; NULL: there is none (errno 0), or it cannot be read. */
@@ -73,12 +77,13 @@ static int gather(struct file_list *l, struct bytes *path, size_t top, int depth
     for (const struct dirent *e; (e = next_of(d));) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
-        bool file;
-        bool folder = is_folder(dirfd(d), e, &file);
+        unsigned char type;
+        if (type_of(dirfd(d), e, &type))
+            return err_sys(err, errno, "look at %s/%s", path->data, e->d_name);
         bytes_addf(path, "/%s", e->d_name);
-        if (file)
+        if (type == DT_REG)
             file_list_add(l, path->data + top, path->len - top, e->d_ino);
-        int result = folder ? gather(l, path, top, depth + 1, err) : 0;
+        int result = type == DT_DIR ? gather(l, path, top, depth + 1, err) : 0;
         path->len = len;
         path->data[len] = '\0';
         if (result)
@@ -137,9 +142,11 @@ int file_list_classes(struct file_list *ret, const char *dir, struct err *err)
     if (!d)
         return err_sys(err, errno, "read the folder %s", dir);
     for (const struct dirent *e; (e = next_of(d));) {
-        bool file;
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-            strcmp(e->d_name, ".sampan") != 0 && is_folder(dirfd(d), e, &file))
+        unsigned char type;
+        if (type_of(dirfd(d), e, &type))
+            return err_sys(err, errno, "look at %s/%s", dir, e->d_name);
+        if (type == DT_DIR && strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+            strcmp(e->d_name, ".sampan") != 0)
             file_list_add(ret, e->d_name, strlen(e->d_name), e->d_ino);
     }
     if (errno)
