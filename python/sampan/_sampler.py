@@ -118,8 +118,10 @@ class Sampler:
         return self._order
 
     def set_epoch(self, epoch):
+        """The next pass is over this epoch; over its rest, where a state of it was loaded."""
         self.epoch = epoch
-        self._resumed = None
+        if self._resumed and self._resumed[1] != epoch:
+            self._resumed = None
 
     def __len__(self):
         n = self._take_order().length
@@ -137,25 +139,20 @@ class Sampler:
         self.epoch += 1
 
     def _indices(self, order):
-        for i, number in enumerate(order.numbers()):
-            if i == 0:
-                self._begin(order)
+        self._begin(order)
+        for number in order.numbers():
             self._taken += 1
             yield number
 
     def _batches(self, order):
-        batch, begun = [], False
+        self._begin(order)
+        batch = []
         for number in order.numbers():
             batch.append(number)
             if len(batch) == self.batch_size:
-                if not begun:
-                    self._begin(order)
-                    begun = True
                 self._taken += len(batch)
                 yield batch
                 batch = []
-        if batch and not begun:
-            self._begin(order)
         if batch:
             self._taken += len(batch)
             yield batch
