@@ -1,8 +1,9 @@
 """libsampan-loader by ctypes: batches of decoded pictures as numpy arrays."""
 import ctypes
-import operator
 import os
 import threading
+
+from ._arguments import c_text, whole
 
 FORMATS = {"float": 0, "uint8": 1, "raw": 2}
 CROPS = {"random": 0, "centre": 1, "center": 1, "none": 2}
@@ -17,22 +18,6 @@ _NAME = "libsampan-loader.so.0"
 
 class LoaderError(RuntimeError):
     """A sample that cannot be read or decoded; its path is in the text."""
-
-
-def _bytes(name, text):
-    """What C reads up to the first NUL."""
-    value = os.fsencode(text)
-    if b"\0" in value:
-        raise ValueError(f"{name}={text!r}: a NUL byte is in it")
-    return value
-
-
-def _whole(name, value):
-    """Of Python or numpy."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}={value!r}: want a whole number") from None
 
 
 def _sides(size):
@@ -328,14 +313,14 @@ class Loader:
         self._lib, self._handle = _load(), None
         o = self._options = _Options()
         self._lib.loader_options_init(ctypes.byref(o))
-        o.dir, o.sampler = _bytes("folder", folder), _bytes("sampler", sampler)
-        o.list = None if samples is None else _bytes("samples", samples)
+        o.dir, o.sampler = c_text("folder", folder), c_text("sampler", sampler)
+        o.list = None if samples is None else c_text("samples", samples)
         o.drop_last, o.no_flip, o.quiet_mount = drop_last, not flip, not tell_mount
         for name, field, value in (
                 ("batch_size", "batch", batch_size), ("epochs", "epochs", epochs), ("threads", "threads", threads),
                 ("depth", "depth", depth), ("size", "height", height), ("size", "width", width), ("resize", "resize", resize),
                 ("seed", "seed", seed), ("max_pixels", "max_pixels", max_pixels), ("max_bytes", "max_bytes", max_bytes)):
-            value = _whole(name, value)
+            value = whole(name, value)
             setattr(o, field, value)
             if getattr(o, field) != value:  # ctypes cuts off what does not fit
                 raise ValueError(f"{name}={value}: want 0 to {2 ** (8 * getattr(_Options, field).size) - 1}")
@@ -350,7 +335,7 @@ class Loader:
         self._open(resume)
 
     def _open(self, resume):
-        self._options.resume = None if resume is None else _bytes("resume", _token(resume))
+        self._options.resume = None if resume is None else c_text("resume", _token(resume))
         self._handle = _Handle(self._lib, self._options)  # the one before stays if there is none
 
     def _here(self):
@@ -393,7 +378,7 @@ class Loader:
 
     def path(self, number):
         """Of a sample, below the folder."""
-        number, handle = _whole("number", number), self._pointer()
+        number, handle = whole("number", number), self._pointer()
         path = self._lib.loader_path(handle, number) if 0 <= number < 1 << 64 else None  # ctypes cuts off what does not fit
         if path is None:
             raise IndexError(f"no sample {number}")
@@ -405,7 +390,7 @@ class Loader:
 
     def set_epoch(self, epoch):
         """The next batch is the first of this epoch."""
-        epoch = _whole("epoch", epoch)
+        epoch = whole("epoch", epoch)
         if not 0 <= epoch < 1 << 64:
             raise ValueError(f"epoch {epoch}: want a number of 0 or more")
         self._here().set_epoch(epoch)

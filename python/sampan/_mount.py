@@ -6,6 +6,8 @@ import json
 import os
 import struct
 
+from ._arguments import c_text
+
 STATUS, SET_EPOCH, SET_SAMPLER = 0xBFFCB501, 0x4008B502, 0x4400B503
 STATUS_BYTES, SPEC_BYTES = 16380, 1024
 
@@ -31,11 +33,11 @@ def set_epoch(mount, epoch):
 
 def set_sampler(mount, spec):
     """The order to come; "" turns it off."""
-    text = os.fsencode(spec)
-    if len(text) >= SPEC_BYTES:
-        raise ValueError(f"a SPEC of {len(text)} bytes: at most {SPEC_BYTES - 1}")
+    told = c_text("spec", spec)
+    if len(told) >= SPEC_BYTES:
+        raise ValueError(f"a SPEC of {len(told)} bytes: at most {SPEC_BYTES - 1}")
     with _root(mount) as fd:
-        fcntl.ioctl(fd, SET_SAMPLER, text.ljust(SPEC_BYTES, b"\0"))
+        fcntl.ioctl(fd, SET_SAMPLER, told.ljust(SPEC_BYTES, b"\0"))
 
 
 def status(mount):

@@ -5,6 +5,7 @@ import functools
 import os
 
 from . import _mount
+from ._arguments import c_text, whole
 
 PIECE = 1 << 16  # numbers fetched from the library at a time
 TOKEN_BYTES = 1600
@@ -46,9 +47,9 @@ class _Order:
         self._made_of = spec, samples, token, ranks, rank
         err = _Err()
         if token is None:
-            self._handle = _library().sampan_order_open(spec.encode(), samples, ctypes.byref(err))
+            self._handle = _library().sampan_order_open(c_text("sampler", spec), samples, ctypes.byref(err))
         else:
-            self._handle = _library().sampan_order_resume(token.encode(), ranks, rank, ctypes.byref(err))
+            self._handle = _library().sampan_order_resume(c_text("token", token), ranks, rank, ctypes.byref(err))
         if not self._handle:
             raise err.raised()
         self.length = _library().sampan_order_length(self._handle)
@@ -86,16 +87,17 @@ class Sampler:
     batch is taken; `set_epoch` says which one comes next."""
 
     def __init__(self, name, data, *, mount=None, batch_size=None, epoch=0, **keys):
-        self.samples = data if isinstance(data, int) else len(data)
-        self.mount, self.batch_size, self.epoch = mount, batch_size, epoch
+        self.samples = len(data) if hasattr(data, "__len__") else whole("data", data)
+        self.mount, self.epoch = mount, whole("epoch", epoch)
+        self.batch_size = None if batch_size is None else whole("batch_size", batch_size)
         if batch_size is not None:
-            keys["batch_size"] = batch_size
+            keys["batch_size"] = self.batch_size
         self._keys = keys
         self._spec = ",".join([name, *(f"{k.replace('_', '-')}={_value(v)}" for k, v in keys.items())])
         self._resumed = None  # (order, epoch) of a loaded state, until it has been iterated
         self._current, self._taken = None, 0
         self._order = _Order(self.spec(), self.samples)
-        self._order_epoch = epoch
+        self._order_epoch = self.epoch
         if mount is not None:
             _mount.set_sampler(mount, self._node_spec())
 
@@ -119,8 +121,8 @@ class Sampler:
 
     def set_epoch(self, epoch):
         """The next pass is over this epoch; over its rest, where a state of it was loaded."""
-        self.epoch = epoch
-        if self._resumed and self._resumed[1] != epoch:
+        self.epoch = whole("epoch", epoch)
+        if self._resumed and self._resumed[1] != self.epoch:
             self._resumed = None
 
     def __len__(self):

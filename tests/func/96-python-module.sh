@@ -73,6 +73,28 @@ for samples in -1, 2 ** 64, 2 ** 33:
         raise AssertionError(f"{samples} samples were taken")
     except ValueError as refused:
         assert str(samples) in str(refused), refused
+# Numbers as programs have them: of numpy too, and no text, whose batches would never be full.
+class Number:
+    def __init__(self, n):
+        self.n = n
+
+    def __index__(self):
+        return self.n
+
+
+same("numbers of another kind", list(sampan.sampler("sequence", Number(5), batch_size=Number(2))), [[0, 1], [2, 3], [4]])
+for keys in {"batch_size": "2"}, {"batch_size": 2.0}, {"epoch": "1"}:
+    try:
+        sampan.sampler("sequence", 5, **keys)
+        raise AssertionError(f"{keys} was taken")
+    except TypeError as refused:
+        assert "want a whole number" in str(refused), refused
+for call in lambda: sampan.sampler("sequence\0", 5), lambda: sampan.set_sampler(mount, "sequence\0"):
+    try:
+        call()
+        raise AssertionError("what is behind a NUL byte was left out")
+    except ValueError as refused:
+        assert "a NUL byte" in str(refused), refused
 s.set_epoch(0)
 for bad, keys in (({}, {}), (None, {}), ({"token": b"x", "epoch": 0}, {}), (state, {"ranks": 2 ** 32 + 3}), (state, {"rank": -1})):
     try:
