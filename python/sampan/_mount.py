@@ -46,8 +46,11 @@ def status(mount):
     with _root(mount) as fd:
         try:
             fcntl.ioctl(fd, STATUS, answer)
-        except OSError:  # too long for an ioctl
-            with open(os.path.join(mount, ".sampan", "status.json"), encoding="utf-8") as text:
-                return json.load(text)
+        except OSError as refused:  # too long for an ioctl, perhaps
+            try:
+                with open(os.path.join(mount, ".sampan", "status.json"), encoding="utf-8") as text:
+                    return json.load(text)
+            except FileNotFoundError:
+                raise refused from None
     length = struct.unpack_from("=I", answer)[0]
     return json.loads(answer[4:4 + length])
