@@ -54,7 +54,7 @@ def contents_of(path):
 
 
 def python_files():
-    return sorted(n for n in os.listdir(os.path.join(HERE, "sampan")) if n.endswith(".py"))
+    return sorted(n for n in os.listdir(os.path.join(HERE, "sampan")) if n.endswith((".py", ".typed")))
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):

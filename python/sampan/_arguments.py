@@ -1,9 +1,10 @@
 """Arguments as C takes them: what ctypes would cut off is refused."""
 import operator
 import os
+from typing import Any, SupportsIndex, Union
 
 
-def c_text(name, value):
+def c_text(name: str, value: Union[str, bytes, "os.PathLike[Any]"]) -> bytes:
     """What C reads up to the first NUL."""
     encoded = os.fsencode(value)
     if b"\0" in encoded:
@@ -11,7 +12,7 @@ def c_text(name, value):
     return encoded
 
 
-def whole(name, value):
+def whole(name: str, value: SupportsIndex) -> int:
     """A number of Python or numpy."""
     try:
         return operator.index(value)

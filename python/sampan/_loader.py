@@ -1,10 +1,19 @@
 """libsampan-loader by ctypes: batches of decoded pictures as numpy arrays."""
+from __future__ import annotations
+
 import ctypes
 import os
 import threading
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, SupportsIndex, Tuple, Union
 
 from ._arguments import c_text, whole
 
+if TYPE_CHECKING:  # neither is needed before there are batches
+    import numpy
+    from numpy.typing import NDArray
+    from typing import Literal
+
+Path = Union[str, bytes, "os.PathLike[Any]"]
 FORMATS = {"float": 0, "uint8": 1, "raw": 2}
 CROPS = {"random": 0, "centre": 1, "center": 1, "none": 2}
 POLICIES = {"fail": 0, "skip": 1}
@@ -55,7 +64,7 @@ class _Err(ctypes.Structure):
         return {USAGE: ValueError, NOT_FOUND: FileNotFoundError, DENIED: PermissionError}.get(self.kind, LoaderError)(text)
 
 
-class _Memory(ctypes.Structure):
+class _Allocator(ctypes.Structure):
     _fields_ = [("alloc", ctypes.c_void_p), ("free", ctypes.c_void_p), ("arg", ctypes.c_void_p)]
 
 
@@ -67,7 +76,7 @@ class _Options(ctypes.Structure):
         ("height", ctypes.c_uint32), ("width", ctypes.c_uint32), ("resize", ctypes.c_uint32),
         ("mean", ctypes.c_float * 3), ("std", ctypes.c_float * 3), ("no_flip", ctypes.c_bool), ("seed", ctypes.c_uint64),
         ("policy", ctypes.c_int), ("max_pixels", ctypes.c_uint64), ("max_bytes", ctypes.c_uint64),
-        ("direct", ctypes.c_int), ("verify_always", ctypes.c_bool), ("quiet_mount", ctypes.c_bool), ("memory", _Memory)]
+        ("direct", ctypes.c_int), ("verify_always", ctypes.c_bool), ("quiet_mount", ctypes.c_bool), ("memory", _Allocator)]
 
 
 class _Batch(ctypes.Structure):
@@ -221,10 +230,10 @@ class _Held:
 
     def view(self, address, shape, kind):
         import numpy
-        return numpy.asarray(_Memory(self, {"version": 3, "data": (address, False), "shape": shape, "typestr": kind}))
+        return numpy.asarray(_Window(self, {"version": 3, "data": (address, False), "shape": shape, "typestr": kind}))
 
 
-class _Memory:
+class _Window:
     """What numpy looks at, and keeps as long as it does."""
 
     __slots__ = ("held", "__array_interface__")
@@ -238,24 +247,31 @@ class Batch:
 
     __slots__ = ("images", "labels", "numbers", "epoch", "step", "skipped")
 
-    def __init__(self, images, labels, numbers, of):
+    images: Any  # an array (samples, height, width, 3); of format="raw" a list of arrays
+    labels: NDArray[numpy.int32]
+    numbers: NDArray[numpy.uint64]
+    epoch: int
+    step: int
+    skipped: int
+
+    def __init__(self, images: Any, labels: NDArray[numpy.int32], numbers: NDArray[numpy.uint64], of: _Batch) -> None:
         self.images, self.labels, self.numbers = images, labels, numbers
         self.epoch, self.step, self.skipped = of.epoch, of.step, of.skipped
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter((self.images, self.labels))
 
-    def __getitem__(self, which):
+    def __getitem__(self, which: int) -> Any:
         return (self.images, self.labels)[which]
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Its samples."""
         return len(self.labels)
 
-    def __dlpack__(self, *args, **keys):
+    def __dlpack__(self, *args: Any, **keys: Any) -> Any:
         return self.images.__dlpack__(*args, **keys)
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> Tuple[int, int]:
         return self.images.__dlpack_device__()
 
 
@@ -306,11 +322,19 @@ class Loader:
 
     ValueError: an option is wrong; FileNotFoundError, PermissionError, LoaderError: a sample, with its path."""
 
-    def __init__(self, folder, sampler="sequence", *, batch_size=0, size=224, format="float", crop="random", resize=0,
-                 threads=0, depth=4, seed=0, epochs=0, drop_last=False, flip=True, mean=None, std=None, policy="fail",
-                 direct="auto", samples=None, max_pixels=0, max_bytes=0, tell_mount=True, resume=None):
+    def __init__(self, folder: Path, sampler: str = "sequence", *, batch_size: SupportsIndex = 0,
+                 size: Union[SupportsIndex, Sequence[SupportsIndex]] = 224,
+                 format: Literal["float", "uint8", "raw"] = "float",
+                 crop: Literal["random", "centre", "center", "none"] = "random", resize: SupportsIndex = 0,
+                 threads: SupportsIndex = 0, depth: SupportsIndex = 4, seed: SupportsIndex = 0, epochs: SupportsIndex = 0,
+                 drop_last: bool = False, flip: bool = True, mean: Optional[Sequence[float]] = None,
+                 std: Optional[Sequence[float]] = None, policy: Literal["fail", "skip"] = "fail",
+                 direct: Literal["auto", "off", "only"] = "auto", samples: Optional[Path] = None,
+                 max_pixels: SupportsIndex = 0, max_bytes: SupportsIndex = 0, tell_mount: bool = True,
+                 resume: Union[Dict[str, Any], str, None] = None) -> None:
         height, width = _sides(size)
-        self._lib, self._handle = _load(), None
+        self._lib = _load()
+        self._handle: Optional[_Handle] = None
         o = self._options = _Options()
         self._lib.loader_options_init(ctypes.byref(o))
         o.dir, o.sampler = c_text("folder", folder), c_text("sampler", sampler)
@@ -352,51 +376,52 @@ class Loader:
     def __reduce__(self):
         raise TypeError("a loader cannot be pickled, it has threads: make one in each process (state_dict() can be)")
 
-    def info(self):
+    def info(self) -> Dict[str, int]:
         """What was found: samples, classes, batches of an epoch, …"""
         info = _Info()
         self._lib.loader_info(self._pointer(), ctypes.byref(info))
-        return {name: getattr(info, name) for name, _ in _Info._fields_}
+        return {name: getattr(info, name) for name, *_ in _Info._fields_}
 
-    def figures(self):
+    def figures(self) -> Dict[str, Any]:
         """Counters: waiting, reading and decoding times, bytes by source, what was skipped."""
         figures = _Figures()
         self._lib.loader_figures(self._pointer(), ctypes.byref(figures))
-        values = {name: getattr(figures, name) for name, _ in _Figures._fields_}
+        values = {name: getattr(figures, name) for name, *_ in _Figures._fields_}
         return {n: v.decode("utf-8", "replace") if isinstance(v, bytes) else v for n, v in values.items()}
 
-    def skips(self):
+    def skips(self) -> List[Tuple[int, str]]:
         """The last samples that were left out, of batches to come too: (number, path and reason), newest first."""
         skips = (_Skip * 16)()
         n = self._lib.loader_skips(self._pointer(), skips, 16)
         return [(s.number, s.why.decode("utf-8", "replace")) for s in skips[:n]]
 
     @property
-    def classes(self):
+    def classes(self) -> List[Optional[str]]:
         names = (self._lib.loader_class(self._pointer(), i) for i in range(self.info()["classes"]))
         return [None if name is None else os.fsdecode(name) for name in names]
 
-    def path(self, number):
+    def path(self, number: SupportsIndex) -> str:
         """Of a sample, below the folder."""
-        number, handle = whole("number", number), self._pointer()
-        path = self._lib.loader_path(handle, number) if 0 <= number < 1 << 64 else None  # ctypes cuts off what does not fit
+        which, handle = whole("number", number), self._pointer()
+        path = self._lib.loader_path(handle, which) if 0 <= which < 1 << 64 else None  # ctypes cuts off what does not fit
         if path is None:
-            raise IndexError(f"no sample {number}")
+            raise IndexError(f"no sample {which}")
         return os.fsdecode(path)
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Batches of a whole epoch."""
         return self.info()["epoch_batches"]
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: SupportsIndex) -> None:
         """The next batch is the first of this epoch."""
-        epoch = whole("epoch", epoch)
-        if not 0 <= epoch < 1 << 64:
-            raise ValueError(f"epoch {epoch}: want a number of 0 or more")
-        self._here().set_epoch(epoch)
+        which = whole("epoch", epoch)
+        if not 0 <= which < 1 << 64:
+            raise ValueError(f"epoch {which}: want a number of 0 or more")
+        self._here().set_epoch(which)
 
-    def __iter__(self):
-        """To the end of the epoch; the next iteration is the next epoch. Threads may share the batches of one."""
+    def __iter__(self) -> Iterator[Batch]:
+        """To the end of the epoch; the next iteration is the next epoch, or goes on where one was left before the end
+        (set_epoch() begins anew). Threads may share the batches of one."""
         return _Batches(self, self._here())
 
     def _next(self, handle, epochs):
@@ -404,27 +429,27 @@ class Loader:
             return None
         return self._here().take(epochs)
 
-    def state_dict(self):
+    def state_dict(self) -> Dict[str, str]:
         """The place after the batch that was given last."""
         err, text = _Err(), ctypes.create_string_buffer(TOKEN_BYTES)
         if self._lib.loader_token(self._pointer(), text, ctypes.byref(err)):
             raise err.raised()
         return {"token": text.value.decode()}
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Goes on from there, with as many ranks as this loader's sampler says: the rest of the epoch in the order of
         then, the epochs after it in that of now."""
         if not isinstance(state, dict):
             raise ValueError(f"{state!r}: want what state_dict() gave")
         self._open(state)
 
-    def close(self):
+    def close(self) -> None:
         self._handle = None
 
-    def __enter__(self):
+    def __enter__(self) -> Loader:
         return self
 
-    def __exit__(self, *why):
+    def __exit__(self, *why: object) -> None:
         self.close()
 
 

@@ -1,14 +1,18 @@
 """Requests to a mounted set: ioctls on its root folder (docs/formats/ioctl.md)."""
+from __future__ import annotations
+
 import contextlib
 import errno
 import fcntl
 import json
 import os
 import struct
+from typing import Any, Dict, SupportsIndex, Union
 
 from ._arguments import c_text
 
 STATUS, SET_EPOCH, SET_SAMPLER = 0xBFFCB501, 0x4008B502, 0x4400B503
+Path = Union[str, "os.PathLike[str]"]
 STATUS_BYTES, SPEC_BYTES = 16380, 1024
 
 
@@ -25,13 +29,13 @@ def _root(mount):
         os.close(fd)
 
 
-def set_epoch(mount, epoch):
+def set_epoch(mount: Path, epoch: SupportsIndex) -> None:
     """Epoch `epoch` of the set's sampler begins."""
     with _root(mount) as fd:
         fcntl.ioctl(fd, SET_EPOCH, struct.pack("=Q", epoch))
 
 
-def set_sampler(mount, spec):
+def set_sampler(mount: Path, spec: str) -> None:
     """The order to come; "" turns it off."""
     told = c_text("spec", spec)
     if len(told) >= SPEC_BYTES:
@@ -40,7 +44,7 @@ def set_sampler(mount, spec):
         fcntl.ioctl(fd, SET_SAMPLER, told.ljust(SPEC_BYTES, b"\0"))
 
 
-def status(mount):
+def status(mount: Path) -> Dict[str, Any]:
     """What `sampan status --json` prints, as a dict."""
     answer = bytearray(STATUS_BYTES)
     with _root(mount) as fd:

@@ -1,8 +1,11 @@
 """The orders of common/order as iterables."""
+from __future__ import annotations
+
 import array
 import ctypes
 import functools
 import os
+from typing import Any, Dict, Iterator, Optional, Sized, SupportsIndex, Tuple, Union
 
 from . import _mount
 from ._arguments import c_text, whole
@@ -86,22 +89,23 @@ class Sampler:
     `batch_sampler=` of a DataLoader. As with Paddle's samplers the epoch moves on by one when its first
     batch is taken; `set_epoch` says which one comes next."""
 
-    def __init__(self, name, data, *, mount=None, batch_size=None, epoch=0, **keys):
-        self.samples = len(data) if hasattr(data, "__len__") else whole("data", data)
+    def __init__(self, name: str, data: Union[Sized, SupportsIndex], *, mount: Optional[_mount.Path] = None,
+                 batch_size: Optional[SupportsIndex] = None, epoch: SupportsIndex = 0, **keys: Any) -> None:
+        self.samples = len(data) if isinstance(data, Sized) else whole("data", data)
         self.mount, self.epoch = mount, whole("epoch", epoch)
         self.batch_size = None if batch_size is None else whole("batch_size", batch_size)
         if batch_size is not None:
             keys["batch_size"] = self.batch_size
         self._keys = keys
         self._spec = ",".join([name, *(f"{k.replace('_', '-')}={_value(v)}" for k, v in keys.items())])
-        self._resumed = None  # (order, epoch) of a loaded state, until it has been iterated
+        self._resumed: Optional[Tuple[_Order, int]] = None  # (order, epoch) of a loaded state, until it has been iterated
         self._current, self._taken = None, 0
         self._order = _Order(self.spec(), self.samples)
         self._order_epoch = self.epoch
         if mount is not None:
             _mount.set_sampler(mount, self._node_spec())
 
-    def spec(self, epoch=None):
+    def spec(self, epoch: Optional[int] = None) -> str:
         return f"{self._spec},epoch={self.epoch if epoch is None else epoch}"
 
     def _node_spec(self):
@@ -119,17 +123,17 @@ class Sampler:
             self._order, self._order_epoch = _Order(self.spec(), self.samples), self.epoch
         return self._order
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: SupportsIndex) -> None:
         """The next pass is over this epoch; over its rest, where a state of it was loaded."""
         self.epoch = whole("epoch", epoch)
         if self._resumed and self._resumed[1] != self.epoch:
             self._resumed = None
 
-    def __len__(self):
+    def __len__(self) -> int:
         n = self._take_order().length
         return n if self.batch_size is None else -(-n // self.batch_size)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         order = self._take_order()
         if self.mount is not None:
             _mount.set_epoch(self.mount, self.epoch)
@@ -159,14 +163,14 @@ class Sampler:
             self._taken += len(batch)
             yield batch
 
-    def state_dict(self, taken=None):
+    def state_dict(self, taken: Optional[int] = None) -> Dict[str, Any]:
         """What a checkpoint keeps. `taken`: samples this rank has read of the epoch under way (a DataLoader
         with workers takes batches ahead of training); without it, those that were taken here."""
         if self._current is None:
             return {"token": self._take_order().token(0), "epoch": self.epoch}
         return {"token": self._current.token(self._taken if taken is None else taken), "epoch": self.epoch - 1}
 
-    def load_state_dict(self, state, ranks=None, rank=None):
+    def load_state_dict(self, state: Dict[str, Any], ranks: Optional[int] = None, rank: Optional[int] = None) -> None:
         """Goes on from there. With another number of ranks the rest of the epoch is dealt anew: nothing is
         read twice and nothing is left out."""
         ranks = self._keys.get("ranks", 1) if ranks is None else ranks
@@ -178,7 +182,7 @@ class Sampler:
         self._resumed, self._current, self._taken, self.epoch = (order, epoch), None, 0, epoch
 
 
-def sampler(name, data, **options):
+def sampler(name: str, data: Union[Sized, SupportsIndex], **options: Any) -> Sampler:
     """sampler("paddle-distributed", dataset, ranks=4, rank=0, batch_size=64, shuffle=True, mount=None, …)
 
     `name` and further options are those of a SPEC (`sampan help plan`), with _ for -; `data` is a dataset or

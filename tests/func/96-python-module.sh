@@ -16,11 +16,23 @@ make_set --classes 3 --files 8
 mount_set "file://$SRC"
 cat >"$T/check.py" <<'PY'
 import copy
+import inspect
+import os
 import pickle
 import sys
 import sampan
 
 mount, n = sys.argv[1], int(sys.argv[2])
+
+# Editors and checkers of types are told what there is (PEP 561).
+assert os.path.exists(os.path.join(os.path.dirname(sampan.__file__), "py.typed")), "no py.typed"
+for name in sampan.__all__:
+    thing = getattr(sampan, name)
+    members = {k: v for k, v in vars(thing).items() if not k.startswith("_") or k in ("__init__", "__iter__", "__len__")}
+    for function in [thing] if inspect.isfunction(thing) else filter(inspect.isfunction, members.values()):
+        signature = inspect.signature(function)
+        types = [p.annotation for p in signature.parameters.values() if p.name != "self"]
+        assert inspect.Signature.empty not in [signature.return_annotation, *types], f"{function.__qualname__}: a type is missing"
 
 
 def same(what, got, want):
