@@ -26,19 +26,24 @@ static int make_folders(const char *path, struct err *err)
     return 0;
 }
 
-/* `flags`: O_TRUNC, or O_EXCL. */
+/* `flags`: 0, or O_EXCL. A file that is there becomes a copy, but for the one that is copied. */
 static int copy_file(const char *from, const char *to, int flags, struct err *err)
 {
     char buf[65536];
     ssize_t n;
+    struct stat source, target;
     if (make_folders(to, err))
         return -1;
     cleanup_close int in = open(from, O_RDONLY | O_CLOEXEC);
-    if (in < 0)
+    if (in < 0 || fstat(in, &source))
         return err_sys(err, errno, "%s", from);
     cleanup_close int out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
-    if (out < 0)
+    if (out < 0 || fstat(out, &target))
         return err_sys(err, errno, "%s", to);
+    if (source.st_dev == target.st_dev && source.st_ino == target.st_ino)
+        return 0;
+    if (ftruncate(out, 0))
+        return err_sys(err, errno, "write %s", to);
     while ((n = read(in, buf, sizeof buf)) > 0)
         for (ssize_t done = 0, part; done < n; done += part) {
             part = write(out, buf + done, (size_t)(n - done));
@@ -58,7 +63,7 @@ int64_t launch_copy(const char *from, const char *to, struct err *err)
     for (size_t i = 0; i < list.n; i++) {
         cleanup_free char *src = xasprintf("%s/%s", from, file_list_get(&list, i));
         cleanup_free char *dst = xasprintf("%s/%s", to, file_list_get(&list, i));
-        if (copy_file(src, dst, O_TRUNC, err))
+        if (copy_file(src, dst, 0, err))
             return -1;
     }
     return (int64_t)list.n;

@@ -183,6 +183,27 @@ static void remove_all(char *dir)
     waitpid(pid, NULL, 0);
 }
 
+Test(launch, folders_are_copied_over_what_is_there)
+{
+    char dir[] = "/tmp/sampan-unit-XXXXXX";
+    struct err err = {0};
+    cr_assert(mkdtemp(dir));
+    cleanup_free char *from = xasprintf("%s/from", dir), *to = xasprintf("%s/to", dir);
+    put(from, "train.py", "new");
+    put(from, "lists/a", "a");
+    put(to, "train.py", "longer than new");
+    put(to, "other", "o");
+    cr_expect_eq(launch_copy(from, to, &err), 2, "%s", err.msg);
+    cr_expect(holds(to, "train.py", "new") && holds(to, "lists/a", "a") && holds(to, "other", "o"));
+    /* The pod works in the job's own folder, by whatever name. */
+    cleanup_free char *link = xasprintf("%s/link", dir);
+    cr_assert_eq(symlink("from", link), 0);
+    cr_expect_eq(launch_copy(from, from, &err), 2, "%s", err.msg);
+    cr_expect_eq(launch_copy(from, link, &err), 2, "%s", err.msg);
+    cr_expect(holds(from, "train.py", "new") && holds(from, "lists/a", "a"));
+    remove_all(dir);
+}
+
 Test(split, pictures_and_ratings)
 {
     char dir[] = "/tmp/sampan-unit-XXXXXX";
