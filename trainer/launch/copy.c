@@ -55,12 +55,14 @@ static int copy_file(const char *from, const char *to, int flags, struct err *er
     return close(take_fd(&out)) ? err_sys(err, errno, "write %s", to) : 0;
 }
 
-int64_t launch_copy(const char *from, const char *to, struct err *err)
+int64_t launch_copy(const char *from, const char *to, const atomic_int *stop, struct err *err)
 {
     cleanup_file_list struct file_list list = {0};
     if (file_list_walk(&list, from, err))
         return -1;
     for (size_t i = 0; i < list.n; i++) {
+        if (*stop)
+            return err_set(err, ERR_CANCELLED, "stopped by a signal");
         cleanup_free char *src = xasprintf("%s/%s", from, file_list_get(&list, i));
         cleanup_free char *dst = xasprintf("%s/%s", to, file_list_get(&list, i));
         if (copy_file(src, dst, 0, err))

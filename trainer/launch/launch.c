@@ -268,12 +268,12 @@ static int own_address(const struct launch_conf *c, char out[64], struct err *er
 }
 
 static int fetch_folders(const struct launch_conf *c, int64_t id, bool *own_data, struct log *log,
-                         struct err *err)
+                         const atomic_int *stop, struct err *err)
 {
     cleanup_free char *config = xasprintf("%s/%s/%s", c->path, c->job, c->config_dir);
     cleanup_free char *data = xasprintf("%s/%s/data/%lld", c->path, c->job, (long long)id);
     cleanup_free char *to = xasprintf("%s/data", c->work);
-    int64_t files = launch_copy(config, c->work, err);
+    int64_t files = launch_copy(config, c->work, stop, err);
     if (files < 0)
         return err_wrap(err, "launch: TRAIN_CONFIG_DIR");
     *own_data = access(data, F_OK) == 0;
@@ -281,7 +281,7 @@ static int fetch_folders(const struct launch_conf *c, int64_t id, bool *own_data
         log_warn(log, "%s is not there: the trainer reads what its own --data says", data);
         return 0;
     }
-    int64_t samples = launch_copy(data, to, err);
+    int64_t samples = launch_copy(data, to, stop, err);
     if (samples < 0)
         return err_wrap(err, "launch: data");
     log_info(log, "copied %lld files of %s and %lld of %s", (long long)files, config,
@@ -306,7 +306,7 @@ int launch_run(const struct launch_conf *c, struct log *log, const atomic_int *s
         bytes_addf(&list, "%s%s", i ? "," : "", n->ip[i]);
     log_info(log, "--pservers=%s", list.data);
     log_info(log, "trainer_id %lld (%s)", (long long)id, own);
-    if (launch_reach(c, n, id, stop, err) || fetch_folders(c, id, &own_data, log, err))
+    if (launch_reach(c, n, id, stop, err) || fetch_folders(c, id, &own_data, log, stop, err))
         return -1;
     return launch_children(c, n, id, own_data, stop, log, err);
 }

@@ -68,7 +68,7 @@ void launch_words_free(char **words);
 int launch_reach(const struct launch_conf *c, const struct launch_nodes *n, int64_t id,
                  const atomic_int *stop, struct err *err);
 /* All files below `from`, which must be there, to below `to`. How many, or -1. */
-int64_t launch_copy(const char *from, const char *to, struct err *err);
+int64_t launch_copy(const char *from, const char *to, const atomic_int *stop, struct err *err);
 /* Starts both and waits for the trainer. */
 int launch_children(const struct launch_conf *c, const struct launch_nodes *n, int64_t id,
                     bool own_data, const atomic_int *stop, struct log *log, struct err *err);

@@ -1,5 +1,6 @@
 /* Launching: which pods count, who has which number, command lines, folders, what is refused. */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,17 +190,22 @@ Test(launch, folders_are_copied_over_what_is_there)
     struct err err = {0};
     cr_assert(mkdtemp(dir));
     cleanup_free char *from = xasprintf("%s/from", dir), *to = xasprintf("%s/to", dir);
+    atomic_int stop = SIGTERM;
     put(from, "train.py", "new");
     put(from, "lists/a", "a");
+    cr_expect_eq(launch_copy(from, to, &stop, &err), -1);
+    cr_expect_eq(err.class, ERR_CANCELLED, "%s", err.msg);
+    cr_expect_neq(access(to, F_OK), 0, "it was copied all the same");
+    stop = 0;
     put(to, "train.py", "longer than new");
     put(to, "other", "o");
-    cr_expect_eq(launch_copy(from, to, &err), 2, "%s", err.msg);
+    cr_expect_eq(launch_copy(from, to, &stop, &err), 2, "%s", err.msg);
     cr_expect(holds(to, "train.py", "new") && holds(to, "lists/a", "a") && holds(to, "other", "o"));
     /* The pod works in the job's own folder, by whatever name. */
     cleanup_free char *link = xasprintf("%s/link", dir);
     cr_assert_eq(symlink("from", link), 0);
-    cr_expect_eq(launch_copy(from, from, &err), 2, "%s", err.msg);
-    cr_expect_eq(launch_copy(from, link, &err), 2, "%s", err.msg);
+    cr_expect_eq(launch_copy(from, from, &stop, &err), 2, "%s", err.msg);
+    cr_expect_eq(launch_copy(from, link, &stop, &err), 2, "%s", err.msg);
     cr_expect(holds(from, "train.py", "new") && holds(from, "lists/a", "a"));
     remove_all(dir);
 }
