@@ -58,7 +58,8 @@ struct direct {
     bool tell, telling, tell_failed; /* `epoch` is to be told the mount, is just told; one was
                                         refused */
     uint64_t epoch;
-    uint64_t known, revoked;
+    int64_t known; /* less than 0 while a place was found bad before it is counted */
+    uint64_t revoked;
     char why[256];
 };
 

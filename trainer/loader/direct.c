@@ -91,7 +91,9 @@ bool direct_copy(struct direct *d, struct direct_hand *h, void *to)
         atomic_store_explicit(&p->checked, good, memory_order_relaxed);
     }
     if (!good) { /* the mount finds out by itself, and repairs it elsewhere */
-        atomic_store(&p->pack, PLACE_NEVER);
+        uint32_t was = atomic_load(&h->pack);
+        ACQUIRE(&d->lock);
+        d->known -= atomic_compare_exchange_strong(&p->pack, &was, PLACE_NEVER);
         direct_drop(h);
     }
     return good;
@@ -107,7 +109,7 @@ static bool in_use(struct direct *d, uint32_t pack)
 
 void pack_forget(struct direct *d, uint32_t pack)
 {
-    uint64_t lost = 0;
+    int64_t lost = 0;
     for (size_t i = 0; i < d->n; i++) {
         uint32_t was = pack;
         lost += atomic_compare_exchange_strong(&d->places[i].pack, &was, PLACE_UNKNOWN);
@@ -137,7 +139,7 @@ void direct_epoch(struct direct *d)
 bool direct_tell(struct direct *d, uint64_t epoch)
 {
     ACQUIRE(&d->lock);
-    d->tell = d->known == d->n && d->sock >= 0 && !d->tell_failed;
+    d->tell = d->known == (int64_t)d->n && d->sock >= 0 && !d->tell_failed;
     while (!d->tell && d->telling)
         cond_wait(&d->asked, &d->lock); /* an older epoch must not be told after this one */
     if (!d->tell)
@@ -151,7 +153,7 @@ void direct_figures(struct direct *d, uint64_t *ret_known, uint64_t *ret_revoked
                     size_t why_size)
 {
     ACQUIRE(&d->lock);
-    *ret_known = d->known;
+    *ret_known = d->known > 0 ? (uint64_t)d->known : 0;
     *ret_revoked = d->revoked;
     snprintf(ret_why, why_size, "%s", d->why);
 }
