@@ -88,6 +88,7 @@ static int serve(const struct http_service *s, struct http_clients *clients, con
     while (sigwait(ends, &signal_number))
         ;
     log_info(log, "ending signal=%d", signal_number);
+    pthread_sigmask(SIG_UNBLOCK, ends, NULL); /* a second one does not wait for what is in hand */
     MHD_stop_daemon(d);
     return 0;
 }

@@ -30,7 +30,8 @@ struct http_service {
 };
 
 /* Logs "ready port=N" once it listens, and returns 0 after one of `ends`, which the caller has
- * blocked. */
+ * blocked, when the requests in hand are answered. A second one does what it does by itself: it
+ * ends the process. */
 int http_serve(const struct http_service *s, const sigset_t *ends, struct log *log,
                struct err *err);
 
