@@ -17,7 +17,11 @@
 #include "mem.h"
 #include "picture-internal.h"
 
-#define SCANS_MAX 200 /* each scan of a progressive picture costs a pass over it */
+/* Each scan of a progressive picture costs a pass over it, however few bytes it has: encoders make
+ * about ten. The larger it is, the fewer; but never less than SCANS_LEAST. */
+#define SCANS_MAX    200u
+#define SCANS_LEAST  32u
+#define SCANS_PIXELS (800u << 20)
 
 struct jpeg {
     struct jpeg_decompress_struct c;
@@ -65,9 +69,12 @@ static void no_output(j_common_ptr c)
 static void watch_scans(j_common_ptr c)
 {
     struct jpeg *j = c->client_data;
-    if (j->c.input_scan_number <= SCANS_MAX)
+    uint64_t most = SCANS_PIXELS / ((uint64_t)j->c.image_width * j->c.image_height);
+    most = most > SCANS_MAX ? SCANS_MAX : most < SCANS_LEAST ? SCANS_LEAST : most;
+    if ((uint64_t)j->c.input_scan_number <= most)
         return;
-    snprintf(j->why, sizeof j->why, "more than %d scans", SCANS_MAX);
+    snprintf(j->why, sizeof j->why, "more than %u scans of %ux%u pixels", (unsigned)most,
+             j->c.image_width, j->c.image_height);
     j->class = ERR_LIMIT;
     longjmp(j->jump, 1);
 }

@@ -289,6 +289,63 @@ Test(picture, a_large_progressive_one_is_refused_before_it_takes_memory)
     free(m.data);
 }
 
+static void put_bytes(struct made *m, const void *bytes, size_t n)
+{
+    m->data = realloc(m->data, m->len + n);
+    memcpy(m->data + m->len, bytes, n);
+    m->len += n;
+}
+
+/* Grey, progressive, of scans that say of 32767 blocks at once that they are empty. */
+static struct made make_scans(uint16_t w, uint16_t h, int scans)
+{
+    static const uint8_t head[] = {0xff, 0xd8, 0xff, 0xc4, 0, 20, 0x10, 1, 0, 0, 0, 0,
+                                   0,    0,    0,    0,    0, 0,  0,    0, 0, 0, 0, 0xe0};
+    static const uint8_t quality[] = {0xff, 0xdb, 0, 67, 0};
+    const uint8_t frame[] = {
+        0xff,       0xc2, 0, 11,   8, (uint8_t)(h >> 8), (uint8_t)h, (uint8_t)(w >> 8),
+        (uint8_t)w, 1,    1, 0x11, 0};
+    static const uint8_t scan[] = {0xff, 0xda, 0, 8, 1, 1, 0, 1, 63, 0};
+    /* 0, and 14 bits of 1, eight times; a byte of 0xff is followed by one of 0 */
+    static const uint8_t runs[] = {0x7f, 0xfe, 0xff, 0, 0xfd, 0xff, 0, 0xfb, 0xff, 0, 0xf7, 0xff,
+                                   0,    0xef, 0xff, 0, 0xdf, 0xff, 0, 0xbf, 0xff, 0, 0x7f};
+    uint8_t ones[64];
+    struct made m = {0};
+    memset(ones, 1, sizeof ones);
+    put_bytes(&m, head, sizeof head);
+    put_bytes(&m, quality, sizeof quality);
+    put_bytes(&m, ones, sizeof ones);
+    put_bytes(&m, frame, sizeof frame);
+    for (int i = 0; i < scans; i++) {
+        put_bytes(&m, scan, sizeof scan);
+        put_bytes(&m, runs, sizeof runs);
+    }
+    put_bytes(&m, "\xff\xd9", 2);
+    return m;
+}
+
+Test(picture, scans_are_few_of_a_picture_that_is_large)
+{
+    static const struct {
+        uint16_t side;
+        int scans, most;
+    } pictures[] = {
+        {64, 200, 200}, {64, 201, 200}, {1448, 200, 200}, {4000, 52, 52}, {4000, 53, 52}};
+    for (size_t i = 0; i < sizeof pictures / sizeof pictures[0]; i++) {
+        struct made m = make_scans(pictures[i].side, pictures[i].side, pictures[i].scans);
+        struct augment a = {LOADER_CROP_CENTRE, 32, 32, 36, true, 0, 0, 0};
+        uint8_t out[32 * 32 * 3];
+        char want[80];
+        struct err e = {0};
+        int code = pixels_of(&m, &a, 64 << 20, out, &e);
+        snprintf(want, sizeof want, "damaged JPEG: more than %d scans of %ux%u pixels",
+                 pictures[i].most, pictures[i].side, pictures[i].side);
+        cr_expect_eq(code, pictures[i].scans > pictures[i].most ? -1 : 0, "%zu: %s", i, e.msg);
+        cr_expect_str_eq(e.msg, code ? want : "");
+        free(m.data);
+    }
+}
+
 /* --- PNG ---------------------------------------------------------------------------------------
  */
 
