@@ -125,6 +125,11 @@ with Browser(sys.argv[2]) as b:
     b.wait("document.querySelector('#images img')?.naturalWidth === 8")
     assert not b.complaints, b.complaints
     assert "step 100" in b.text("#place") and "25.0 %" in b.text("#stall figcaption"), b.text("#stall figcaption")
+    with open(sys.argv[2] + "/curves/train.jsonl", "a") as f:  # a long training, each step of which is told
+        for step in range(101, 200001):
+            f.write('{"time":1.0,"pass":3,"batch":1,"step":%d,"loss":0.25,"accuracy":1,"stall":0,"samples_per_second":7}\n' % step)
+    b.wait("/step 200000,|No answer/.test(document.querySelector('#place').innerText)", 60)
+    assert "step 200000" in b.text("#place") and "0.250" in b.text("#loss figcaption"), b.text("#place")
 PY
 fi
 
