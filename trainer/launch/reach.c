@@ -53,6 +53,13 @@ static void read_line(int fd, char out[LINE_MAX_LEN])
     }
 }
 
+/* One that has waited too long asks again, and may find nobody then: it has not been answered. */
+static bool has_gone(int fd)
+{
+    char c;
+    return recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 /* Somebody comes: one of ours is told that it was heard. */
 static void hear(struct reach *r, int wait_ms)
 {
@@ -66,7 +73,7 @@ static void hear(struct reach *r, int wait_ms)
     read_line(fd, line);
     for (int64_t i = 0; i < r->n->n; i++) {
         hello_of(r, i, r->id, want);
-        if (strcmp(line, want) == 0 && address_send(fd, "ok\n", 3) == 0)
+        if (strcmp(line, want) == 0 && !has_gone(fd) && address_send(fd, "ok\n", 3) == 0)
             r->heard[i] = true;
     }
 }

@@ -1,9 +1,13 @@
 /* Launching: which pods count, who has which number, command lines, folders, what is refused. */
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -149,6 +153,65 @@ Test(launch, environments_refused)
         cr_expect_eq(launch_read(&c, 1, argv, get, &err), -1, "row %zu", i);
         cr_expect(strstr(err.msg, refused[i].want), "row %zu: %s", i, err.msg);
     }
+}
+
+/* --- reaching each other ---------------------------------------------------------------------- */
+
+/* Of 127.0.0.N. Port 0: any, which is returned then. */
+static int socket_at(int n, int *port, bool listens)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)*port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK + (uint32_t)n - 1)};
+    socklen_t len = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listens)
+        cr_assert(bind(fd, (struct sockaddr *)&at, len) == 0 && listen(fd, 8) == 0);
+    while (!listens && connect(fd, (struct sockaddr *)&at, len))
+        usleep(1000);
+    cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    if (listens)
+        *port = ntohs(at.sin_port);
+    return fd;
+}
+
+#define FROM_1_TO_0 "sampan-launch j 1 0\n"
+
+static void say(int fd, const char *text)
+{
+    cr_assert_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+/* A pod that was busy for long finds those in its queue that have given up. */
+Test(launch, who_has_given_up_was_not_heard, .timeout = 60)
+{
+    int port = 0, status = 0;
+    char got[40] = "";
+    cleanup_close int listener = socket_at(2, &port, true);
+    struct launch_conf c = {.job = "j", .port = port, .reach_ns = 50000000000u};
+    cleanup_free struct launch_nodes *n = xcalloc(1, sizeof *n);
+    *n = (struct launch_nodes){.ip = {"127.0.0.1", "127.0.0.2"}, .n = 2};
+    pid_t pod = fork();
+    if (pod == 0) {
+        atomic_int stop = 0;
+        struct err err = {0};
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(launch_reach(&c, n, 0, &stop, &err) ? 1 : 0);
+    }
+    cleanup_close int asked = accept(listener, NULL, NULL);
+    cr_assert_gt(recv(asked, got, sizeof got - 1, 0), 0);
+    cr_expect_str_eq(got, "sampan-launch j 0 1\n");
+    kill(pod, SIGSTOP);
+    cr_assert(waitpid(pod, &status, WUNTRACED) == pod && WIFSTOPPED(status));
+    say(asked, "ok\n");
+    int given_up = socket_at(1, &port, false);
+    say(given_up, FROM_1_TO_0);
+    close(given_up);
+    kill(pod, SIGCONT);
+    cleanup_close int again = socket_at(1, &port, false);
+    say(again, FROM_1_TO_0);
+    cr_expect_eq(recv(again, got, 3, MSG_WAITALL), 3, "it has gone");
+    cr_expect(waitpid(pod, &status, 0) == pod && status == 0);
 }
 
 /* --- folders ---------------------------------------------------------------------------------- */
