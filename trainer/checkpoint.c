@@ -17,7 +17,7 @@
 
 /* Where one is written that takes another's place, and where that goes meanwhile. */
 #define BESIDE   "saving.new"
-#define REPLACED "saving.old"
+#define REPLACED ".old" /* behind its name: of the same place, as long as there is no other */
 
 /* The folder's name of a checkpoint. */
 static void checkpoint_name(const struct checkpoint *c, char *out, size_t size)
@@ -218,7 +218,14 @@ static int by_age(const void *a, const void *b)
     const struct checkpoint_place *p = a, *q = b;
     if (p->pass != q->pass)
         return p->pass < q->pass ? 1 : -1;
-    return p->batch == q->batch ? 0 : p->batch < q->batch ? 1 : -1;
+    if (p->batch != q->batch)
+        return p->batch < q->batch ? 1 : -1;
+    return strcmp(p->name, q->name); /* what took the place of a replaced one comes first */
+}
+
+static bool ends_name(const char *rest)
+{
+    return !*rest || strcmp(rest, REPLACED) == 0;
 }
 
 static bool parse_name(const char *name, struct checkpoint_place *ret)
@@ -227,12 +234,13 @@ static bool parse_name(const char *name, struct checkpoint_place *ret)
     ret->batch = CHECKPOINT_OF_PASS;
     if (strlen(name) >= sizeof ret->name)
         return false;
-    if (sscanf(name, "pass-%5" SCNu64 "%n", &ret->pass, &end) == 1 && end == 10 && !name[end])
+    if (sscanf(name, "pass-%5" SCNu64 "%n", &ret->pass, &end) == 1 && end == 10 &&
+        ends_name(name + end))
         return true;
     end = 0;
     return sscanf(name, "pass-%5" SCNu64 "-batch-%9" SCNu64 "%n", &ret->pass, &ret->batch, &end) ==
                2 &&
-           end == 26 && !name[end];
+           end == 26 && ends_name(name + end);
 }
 
 /* Was it ever finished? That it cannot be known is not that it was not. */
@@ -307,10 +315,11 @@ static int sync_names(const char *dir, struct err *err)
 static int replace(const char *dir, const char *name, struct err *err)
 {
     cleanup_free char *from = xasprintf("%s/" BESIDE, dir), *to = xasprintf("%s/%s", dir, name),
-                      *old = xasprintf("%s/" REPLACED, dir);
+                      *replaced = xasprintf("%s" REPLACED, name),
+                      *old = xasprintf("%s/%s", dir, replaced);
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE)) { /* not every mount can */
-        remove_place(dir, REPLACED);
-        if (rename(to, old))
+        remove_place(dir, replaced);
+        if (rename(to, old)) /* whoever is killed now leaves that one, which is listed, too */
             return err_sys(err, errno, "checkpoint: %s: make way", to);
         if (rename(from, to)) {
             err_sys(err, errno, "checkpoint: %s", to);
@@ -350,6 +359,7 @@ int checkpoint_save(const char *dir, const struct net *n, const struct checkpoin
     bool whole;
     checkpoint_name(c, name, sizeof name);
     cleanup_free char *path = xasprintf("%s/%s", dir, name);
+    cleanup_free char *replaced = xasprintf("%s" REPLACED, name);
     if (mkdir(dir, 0755) && errno != EEXIST)
         return err_sys(err, errno, "checkpoint: make %s", dir);
     if (is_done(AT_FDCWD, path, &whole, err))
@@ -359,7 +369,7 @@ int checkpoint_save(const char *dir, const struct net *n, const struct checkpoin
     if ((whole && replace(dir, name, err)) || sync_names(dir, err)) /* before others go */
         return -1;
     remove_place(dir, BESIDE); /* what it replaced, or a killed run has left */
-    remove_place(dir, REPLACED);
+    remove_place(dir, replaced);
     if (ret)
         snprintf(ret, ret_len, "%s", path);
     prune(dir, name, keep);

@@ -402,6 +402,30 @@ Test(checkpoint, a_whole_one_outlives_a_failed_writing_of_its_name)
     teardown(&w);
 }
 
+/* On a mount that cannot exchange two folders one is out of its place for a moment. */
+Test(checkpoint, one_that_was_about_to_be_replaced)
+{
+    struct world w;
+    setup(&w);
+    struct checkpoint c;
+    struct err err = {0};
+    save(&w, 1, 0, 1);
+    save(&w, 1, 3, 2);
+    cleanup_free char *place = path(&w, "pass-00001-batch-000000003"),
+                      *old = path(&w, "pass-00001-batch-000000003.old");
+    cr_assert_eq(rename(place, old), 0);
+    cr_assert_eq(load(&w, &c, &err), 1, "%s", err.msg);
+    cr_expect(c.batch == 3 && holds(w.n, 2), "an older one");
+    cr_assert_eq(mkdir(place, 0700), 0); /* the next one of its name is being written */
+    cr_assert_eq(load(&w, &c, &err), 1, "%s", err.msg);
+    cr_expect(c.batch == 3 && holds(w.n, 2), "an older one");
+    save(&w, 1, 3, 4);
+    cr_assert_eq(load(&w, &c, &err), 1, "%s", err.msg);
+    cr_expect(c.batch == 3 && holds(w.n, 4));
+    cr_expect_eq(entries(&w), 2, "nothing is left beside it");
+    teardown(&w);
+}
+
 Test(checkpoint, folder_that_cannot_be_written)
 {
     struct world w;
