@@ -126,6 +126,7 @@ class Sampler:
     def set_epoch(self, epoch: SupportsIndex) -> None:
         """The next pass is over this epoch; over its rest, where a state of it was loaded."""
         self.epoch = whole("epoch", epoch)
+        self._current, self._taken = None, 0
         if self._resumed and self._resumed[1] != self.epoch:
             self._resumed = None
 
