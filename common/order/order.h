@@ -96,6 +96,8 @@ struct order_token {
     size_t n_parts;         /* at least 1 */
     struct order_part parts[ORDER_PARTS];
 };
+/* That of an epoch's begin. */
+void order_token_begin(const struct order_spec *spec, uint64_t samples, struct order_token *ret);
 /* The token of `o` when each of its ranks has read `pos` samples of it. ERR_LIMIT: dealt anew too
  * often within one epoch. */
 int order_token_of(const struct order *o, uint64_t pos, struct order_token *ret, struct err *err);

@@ -108,6 +108,15 @@ int order_token_parse(struct order_token *ret, const char *text, struct err *err
     return 0;
 }
 
+void order_token_begin(const struct order_spec *spec, uint64_t samples, struct order_token *ret)
+{
+    *ret = (struct order_token){
+        .n = samples, .spec = *spec, .n_parts = 1, .parts = {{.ranks = spec->ranks}}};
+    ret->spec.rank = 0;
+    ret->spec.ranks = ret->spec.ranks_per_node = 1;
+    ret->spec.has_rank = ret->spec.has_ranks = ret->spec.has_ranks_per_node = false;
+}
+
 int order_token_of(const struct order *o, uint64_t pos, struct order_token *ret, struct err *err)
 {
     uint64_t read = o->skip + pos;
@@ -118,12 +127,9 @@ int order_token_of(const struct order *o, uint64_t pos, struct order_token *ret,
     if (o->n_parts == ORDER_PARTS)
         return err_set(err, ERR_LIMIT, "resume token: dealt anew %d times within one epoch",
                        ORDER_PARTS);
-    struct order_token t = {.n = o->n, .spec = o->spec, .n_parts = o->n_parts};
-    memcpy(t.parts, o->parts, sizeof t.parts);
-    t.parts[t.n_parts++] = (struct order_part){o->spec.ranks, read};
-    t.spec.rank = 0;
-    t.spec.ranks = t.spec.ranks_per_node = 1;
-    t.spec.has_rank = t.spec.has_ranks = t.spec.has_ranks_per_node = false;
-    *ret = t;
+    order_token_begin(&o->spec, o->n, ret);
+    memcpy(ret->parts, o->parts, sizeof ret->parts);
+    ret->parts[o->n_parts] = (struct order_part){o->spec.ranks, read};
+    ret->n_parts = o->n_parts + 1;
     return 0;
 }

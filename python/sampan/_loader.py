@@ -430,7 +430,7 @@ class Loader:
         return self._here().take(epochs)
 
     def state_dict(self) -> Dict[str, str]:
-        """The place after the batch that was given last."""
+        """The place after the batch that was given last, or where an epoch that was set since begins."""
         err, text = _Err(), ctypes.create_string_buffer(TOKEN_BYTES)
         if self._lib.loader_token(self._pointer(), text, ctypes.byref(err)):
             raise err.raised()

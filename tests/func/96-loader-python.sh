@@ -69,6 +69,7 @@ second.load_state_dict(state)
 pixels += [batch.images.copy() for batch in second]
 assert all(numpy.array_equal(p, c) for p, c in zip(pixels, copies)) and len(pixels) == 6, "other pixels after a resume"
 second.set_epoch(7)
+same("a state between epochs", second.state_dict(), sampan.Loader(mount, f"{spec},epoch=7", **options).state_dict())
 batch = next(iter(second))
 same("an epoch that is set", (batch.epoch, batch.step), (7, 0))
 same("and the mount hears it", sampan.status(mount)["order"]["sampler"].split(",")[0], "torch-distributed")

@@ -459,6 +459,9 @@ int loader_set_epoch_within(struct loader *l, uint64_t epoch, uint64_t wait_ns, 
     if (!rest(l, wait_ns))
         return LOADER_LATE;
     plan_restart(l, epoch);
+    struct order_spec spec = l->spec;
+    spec.epoch = epoch;
+    order_token_begin(&spec, l->index.files.n, &l->given_token);
     l->restart = false;
     tell_workers(l);
     return 0;

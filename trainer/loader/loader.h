@@ -159,8 +159,9 @@ int loader_set_epoch_within(struct loader *l, uint64_t epoch, uint64_t wait_ns, 
  * loader_close() would wait for it, for as long as its file hangs. */
 bool loader_rest(struct loader *l, uint64_t wait_ns);
 
-/* What a checkpoint keeps: the place after the batch that loader_next() gave last, or (the second
- * form) after that batch. One printable line of less than LOADER_TOKEN_TEXT bytes. */
+/* What a checkpoint keeps: the place after the batch that loader_next() gave last (or where an
+ * epoch that was set since begins), or (the second form) after that batch. One printable line of
+ * less than LOADER_TOKEN_TEXT bytes. */
 #define LOADER_TOKEN_TEXT 1600
 int loader_token(struct loader *l, char ret[LOADER_TOKEN_TEXT], struct err *err);
 int loader_token_after(struct loader *l, const struct loader_batch *b, char ret[LOADER_TOKEN_TEXT],
