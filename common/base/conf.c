@@ -175,6 +175,7 @@ static void print_size(uint64_t n, struct bytes *text)
     bytes_addf(text, "%" PRIu64 "%s", n, names[i]);
 }
 
+/* As conf_duration() reads it back. */
 static void print_duration(uint64_t ns, struct bytes *text)
 {
     static const struct {
@@ -188,7 +189,14 @@ static void print_duration(uint64_t ns, struct bytes *text)
             return;
         }
     }
-    bytes_addf(text, "%gms", (double)ns / 1e6);
+    bytes_addf(text, "%" PRIu64, ns / 1000000);
+    int digits = 6;
+    uint64_t part = ns % 1000000;
+    for (; part && part % 10 == 0; part /= 10)
+        digits--;
+    if (part)
+        bytes_addf(text, ".%0*" PRIu64, digits, part);
+    bytes_add_str(text, "ms");
 }
 
 void conf_print_value(const struct conf *c, const struct conf_row *row, const void *out,

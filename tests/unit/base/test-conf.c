@@ -228,6 +228,26 @@ Test(conf, values_print_as_they_are_read)
     conf_free(c);
 }
 
+/* Who takes a mount over reads what was printed. */
+Test(conf, durations_print_as_they_are_read)
+{
+    static const char *const same[] = {"0ms", "250ms", "1500500ms", "0.00001ms",
+                                       "1234567.000001ms"};
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
+        struct conf *c;
+        struct options o;
+        struct err e = {0};
+        struct bytes text = {0};
+        cr_assert_eq(PARSE(&c, &o, &e, "--refresh", (char *)(uintptr_t)same[i]), 0, "%s", e.msg);
+        for (size_t k = 0; k < N_ROWS; k++)
+            if (rows[k].type == CONF_DURATION)
+                conf_print_value(c, &rows[k], &o, &text);
+        cr_expect_str_eq(text.data, same[i]);
+        bytes_release(&text);
+        conf_free(c);
+    }
+}
+
 Test(conf, help_shows_every_row)
 {
     struct bytes text = {0};
