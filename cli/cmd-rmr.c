@@ -79,8 +79,11 @@ static int confirm(const struct target *t, const struct rmr_options *o, struct e
 {
     char size[32], answer[16];
     conf_format_size(t->counts.bytes, size);
-    if (!o->json && !o->quiet)
-        fprintf(stderr, "%s: %" PRIu64 " objects, %s\n", t->uri, t->counts.objects, size);
+    if (!o->json && !o->quiet) {
+        cleanup_bytes struct bytes line = {0};
+        add_one_line(&line, "%s: %" PRIu64 " objects, %s", t->uri, t->counts.objects, size);
+        fwrite(line.data, 1, line.len, stderr);
+    }
     if (o->yes || o->dry)
         return 0;
     if (!isatty(STDIN_FILENO))
@@ -140,6 +143,7 @@ static void rescan(const struct control_mount *m)
 static void report_one(struct bytes *out, const struct target *t, const struct rmr_options *o)
 {
     char size[32];
+    size_t at = out->len;
     const struct remove_counts *n = &t->counts;
     conf_format_size(n->bytes, size);
     bytes_addf(out, "%s: %s%" PRIu64 " of %" PRIu64 " objects (%s)", t->uri,
@@ -151,6 +155,7 @@ static void report_one(struct bytes *out, const struct target *t, const struct r
         bytes_addf(out, ", %" PRIu64 " of the trash were a day old and are gone", n->expired);
     if (t->trash.len)
         bytes_addf(out, "; in %s for a day", t->trash.data);
+    one_line(out->data + at);
     bytes_add_char(out, '\n');
 }
 

@@ -153,11 +153,13 @@ static void tell_others(const struct control_mount *mounts, size_t n)
     for (size_t i = 0; i < n; i++)
         if (mount_find(mounts[i].mountpoint, row, NULL) == 0)
             seen_before(&o, row);
-    if (mount_each(name_other, &o, NULL) == 0 && o.names.len)
+    if (mount_each(name_other, &o, NULL) == 0 && o.names.len) {
+        one_line(o.names.data);
         fprintf(stderr,
                 "sampan status: mounted, too, but in another register: %s (ask as that user, or "
                 "read .sampan/status.json there)\n",
                 o.names.data);
+    }
     bytes_release(&o.known);
     bytes_release(&o.names);
 }

@@ -101,11 +101,11 @@ static int upgrade(const struct control_mount *m, const char *program,
                        "%s: %s did not get ready: %s (%s serves again, pid %" PRIu64 ")",
                        m->mountpoint, program, now.why, now.version, now.pid);
     if (!o->json) {
-        bytes_addf(out,
-                   "%s: %s -> %s, pid %" PRIu64 " -> %" PRIu64 ", keeper %" PRIu64 " -> %" PRIu64
-                   ", %.0f ms\n",
-                   m->mountpoint, before.version, now.version, before.pid, now.pid,
-                   before.keeper_pid, now.keeper_pid, ms);
+        add_one_line(out,
+                     "%s: %s -> %s, pid %" PRIu64 " -> %" PRIu64 ", keeper %" PRIu64 " -> %" PRIu64
+                     ", %.0f ms",
+                     m->mountpoint, before.version, now.version, before.pid, now.pid,
+                     before.keeper_pid, now.keeper_pid, ms);
         return 0;
     }
     struct json_writer w;
@@ -135,6 +135,7 @@ static int upgrade_all(const char *program, const struct upgrade_options *o, str
         if (!mounts[i].alive || !upgrade(&mounts[i], program, o, out, &why))
             continue;
         failed++;
+        one_line(why.msg);
         fprintf(stderr, "sampan upgrade: %s\n", why.msg);
     }
     control_mounts_free(mounts, n);

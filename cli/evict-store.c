@@ -68,10 +68,10 @@ static int add_text(struct bytes *out, const struct retire *r, const struct evic
     bytes_addf(out, "would remove %" PRIu64 " samples, %s, from the store%s\n", samples, size,
                samples ? " (--yes removes them); the oldest:" : "");
     for (uint64_t i = 0; i < samples && i < NAMED; i++) {
-        bytes_add_str(out, "  ");
-        if (retire_path(r, i, out, err))
+        cleanup_bytes struct bytes path = {0};
+        if (retire_path(r, i, &path, err))
             return -1;
-        bytes_add_char(out, '\n');
+        add_one_line(out, "  %.*s", (int)path.len, path.data);
     }
     return 0;
 }

@@ -279,10 +279,19 @@ static void add_writes(struct bytes *out, const struct json *s)
     bytes_add_char(out, '\n');
 }
 
+/* What a store or another machine said, or how a folder is named, may be what terminals obey. */
+static void disarm(char *text)
+{
+    for (unsigned char *p = (unsigned char *)text; *p; p++)
+        if ((*p < ' ' && *p != '\n') || *p == 0x7f)
+            *p = ' ';
+}
+
 void status_text(struct bytes *out, const struct json *s)
 {
     struct json memory = json_get(s, "memory"), pending = json_get(s, "pending");
     char up[32];
+    size_t at = out->len;
     conf_format_duration(json_num_at(s, "uptime_s"), up);
     add_one_line(out, "%s  %s", json_str_at(s, "mountpoint"), json_str_at(s, "uri"));
     bytes_addf(out, "  state     %s, up %s, pid %" PRIu64 "\n", json_str_at(s, "state"), up,
@@ -310,4 +319,5 @@ void status_text(struct bytes *out, const struct json *s)
         add_warmup(out, s);
         add_stale(out, s);
     }
+    disarm(out->data + at);
 }

@@ -105,6 +105,22 @@ Test(names, a_line_stays_one)
     cr_expect_str_eq(out.data, "/mnt/a b   [2J\n");
 }
 
+Test(names, a_status_says_nothing_to_the_terminal)
+{
+    static const char text[] =
+        "{\"mountpoint\":\"/mnt\",\"uri\":\"s3://b\",\"mode_why\":\"\\u001b]0;owned\\u0007\","
+        "\"refresh\":{\"every_s\":60,\"failed\":1,\"why\":\"AccessDenied: \\u001b[2J\"}}";
+    cleanup_bytes struct bytes out = {0};
+    cleanup_json struct json_doc *doc = NULL;
+    struct err e = {0};
+    cr_assert_eq(json_parse(&doc, "status", text, strlen(text), &e), 0, "%s", e.msg);
+    struct json root = json_root(doc);
+    status_text(&out, &root);
+    cr_expect_not_null(strstr(out.data, "failed: AccessDenied:  [2J\n"), "%s", out.data);
+    for (const char *p = out.data; *p; p++)
+        cr_expect(*p == '\n' || *p >= ' ');
+}
+
 Test(options, free_space)
 {
     double share;
