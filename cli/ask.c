@@ -9,6 +9,7 @@
  * the user. */
 #define ASK_TRIES      100
 #define RECOVERY_LOOKS 100
+#define PATIENCE_S     20 /* a keeper replaces a daemon that hangs after 10 s */
 
 void ask_begin(struct json_writer *w, struct bytes *request, const char *op)
 {
@@ -24,12 +25,19 @@ int ask(const struct control_mount *m, struct json_writer *w, struct bytes *requ
     return control_call_again(m->socket, request, ASK_TRIES, progress, arg, ret, NULL, err);
 }
 
+int ask_soon(const struct control_mount *m, struct json_writer *w, struct bytes *request,
+             struct json_doc **ret, struct err *err)
+{
+    jw_end(w);
+    return control_ask(m->socket, request, ASK_TRIES, PATIENCE_S, ret, err);
+}
+
 int ask_status(const struct control_mount *m, struct json_doc **ret, struct err *err)
 {
     cleanup_bytes struct bytes request = {0};
     struct json_writer w;
     ask_begin(&w, &request, "status");
-    return ask(m, &w, &request, NULL, NULL, ret, err);
+    return ask_soon(m, &w, &request, ret, err);
 }
 
 bool status_refuses(const struct json *status)

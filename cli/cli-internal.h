@@ -316,6 +316,9 @@ void ask_begin(struct json_writer *w, struct bytes *request, const char *op);
  * next one. Only for what may be done twice. */
 int ask(const struct control_mount *m, struct json_writer *w, struct bytes *request,
         control_progress_fn *progress, void *arg, struct json_doc **ret, struct err *err);
+/* The same for what any daemon answers at once: one that hangs is not waited for. */
+int ask_soon(const struct control_mount *m, struct json_writer *w, struct bytes *request,
+             struct json_doc **ret, struct err *err);
 int ask_status(const struct control_mount *m, struct json_doc **ret, struct err *err);
 /* Does no life serve the mount any more? (A mount that serves may be degraded, too.) */
 bool status_refuses(const struct json *status);

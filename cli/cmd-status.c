@@ -117,7 +117,9 @@ static void show_silent(const struct control_mount *m, bool json, struct bytes *
         add_one_line(out, "%-28s %-10s %10s %10s %7s %8d  %s (%s)", m->mountpoint,
                      m->alive ? "recovering" : "dead", "-", "-", "-",
                      m->recovering ? m->keeper_pid : m->pid, m->uri,
-                     m->alive ? "its daemon is being started" : "sampan umount cleans up");
+                     m->recovering ? "its daemon is being started"
+                     : m->alive    ? "its daemon does not answer: see sampan doctor"
+                                   : "sampan umount cleans up");
 }
 
 /* --- mounts of others ------------------------------------------------------------------------- */
@@ -213,7 +215,8 @@ const struct command cmd_status = {
         ".sampan/status.json of each mount. A mount whose process has died is \"recovering\" while "
         "its "
         "keeper starts the next one, \"degraded\" if none of them lives (why and since when are "
-        "said), and \"dead\" without a keeper. Mounts of other users are named on the standard "
+        "said), and \"dead\" without a keeper. One that does not answer within 20 s is told so. "
+        "Mounts of other users are named on the standard "
         "error: "
         "they are asked for as that user.",
     .max_args = 1,

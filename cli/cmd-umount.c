@@ -37,7 +37,9 @@ static bool needs_no_flush(const struct control_mount *m)
 
 static int flush(const struct control_mount *m, struct err *err)
 {
-    if (!needs_no_flush(m) && pending_flush(m, "umount", /* torn= */ false, err))
+    cleanup_json struct json_doc *answer = NULL; /* one that hangs would flush for ever */
+    if (!needs_no_flush(m) &&
+        (ask_status(m, &answer, err) || pending_flush(m, "umount", /* torn= */ false, err)))
         return err_wrap(err, "flush before unmounting %s (--lazy unmounts anyway)", m->mountpoint);
     return 0;
 }
@@ -176,7 +178,9 @@ const struct command cmd_umount = {
     .about =
         "Asks the mount's process to write what is pending, unmounts, and returns when that "
         "process has ended. A mount in use is refused with the list of its users. A mount whose "
-        "process is dead is removed all the same.",
+        "process is dead is removed all the same; one whose process hangs, and has nobody to "
+        "replace "
+        "it, with --lazy.",
     .min_args = 1,
     .max_args = 1,
     .rows = rows,

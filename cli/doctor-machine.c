@@ -91,10 +91,11 @@ static bool answers(const struct control_mount *m, struct err *err)
     cleanup_json struct json_doc *answer = NULL;
     struct json_writer w;
     ask_begin(&w, &request, "ping");
-    return ask(m, &w, &request, NULL, NULL, &answer, err) == 0;
+    return ask_soon(m, &w, &request, &answer, err) == 0;
 }
 
-static void check_mount(struct doctor *d, const struct control_mount *m)
+/* True: its daemon can be asked more. */
+static bool check_mount(struct doctor *d, const struct control_mount *m)
 {
     struct err why = {0};
     cleanup_free char *cure = xasprintf("sampan umount %s", m->mountpoint);
@@ -118,6 +119,7 @@ static void check_mount(struct doctor *d, const struct control_mount *m)
                 why.msg);
     else
         finding(d, SOUND, "mount", NULL, "%s (%s)", m->mountpoint, m->uri);
+    return m->alive && !m->recovering && !why.class;
 }
 
 static bool is_registered(const struct control_mount *mounts, size_t n, const char *path)
@@ -287,10 +289,8 @@ static void check_arriving(struct doctor *d, const struct json *status)
 void doctor_mount(struct doctor *d, const struct control_mount *m, bool whole)
 {
     cleanup_json struct json_doc *answer = NULL;
-    struct err err = {0};
-    check_mount(d, m);
-    if (!m->alive || m->recovering || ask_status(m, &answer, &err))
-        return; /* check_mount() has said so */
+    if (!check_mount(d, m) || ask_status(m, &answer, NULL))
+        return;
     struct json root = json_root(answer), status = json_get(&root, "status");
     struct json set = json_get(&status, "set"), pending = json_get(&status, "pending");
     if (status_refuses(&status)) {

@@ -39,14 +39,18 @@ static int address_of(const char *path, struct sockaddr_un *ret, int *ret_dir, s
     return 0;
 }
 
-int control_connect(const char *socket_path, int *ret_sock, struct err *err)
+/* Neither the connection nor any message is waited for longer; 0: for ever. */
+static int connect_within(const char *socket_path, unsigned patience_s, int *ret_sock,
+                          struct err *err)
 {
+    const struct timeval patience = {.tv_sec = patience_s};
     struct sockaddr_un address;
     cleanup_close int dir = -1;
     if (address_of(socket_path, &address, &dir, err))
         return -1;
     cleanup_close int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (sock < 0)
+    if (sock < 0 || setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) ||
+        setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience))
         return err_sys(err, errno, "control socket");
     if (connect(sock, (struct sockaddr *)&address, sizeof address)) {
         int e = errno;
@@ -59,6 +63,11 @@ int control_connect(const char *socket_path, int *ret_sock, struct err *err)
     }
     *ret_sock = take_fd(&sock);
     return 0;
+}
+
+int control_connect(const char *socket_path, int *ret_sock, struct err *err)
+{
+    return connect_within(socket_path, 0, ret_sock, err);
 }
 
 /* In the place of whatever is there. */
@@ -137,7 +146,8 @@ struct call {
     void *arg;
     struct json_doc **ret;
     int *ret_fd;
-    bool cut; /* the other side ended before it had answered */
+    unsigned patience_s; /* 0: for ever */
+    bool cut;            /* the other side ended before it had answered */
 };
 
 /* The request is to end: we say so by saying no more, and listen until it has. (Closing alone would
@@ -167,9 +177,13 @@ static int read_answer(int sock, struct call *call, struct err *err)
     cleanup_bytes struct bytes msg = {0};
     for (;;) {
         cleanup_close int fd = -1;
-        call->cut = control_recv(sock, &msg, &fd, err) != 0;
-        if (call->cut)
+        struct err why = {0};
+        if (control_recv(sock, &msg, &fd, &why)) {
+            call->cut = why.sys != EAGAIN;
+            if (err)
+                *err = why;
             return -1;
+        }
         cleanup_json struct json_doc *doc = NULL;
         if (json_parse(&doc, "answer of the mount's daemon", msg.data ? msg.data : "", msg.len,
                        err))
@@ -197,7 +211,7 @@ static int call_once(const char *socket_path, const struct bytes *request, struc
     cleanup_close int sock = -1;
     struct err unsent = {0};
     call->cut = false;
-    if (control_connect(socket_path, &sock, err))
+    if (connect_within(socket_path, call->patience_s, &sock, err))
         return -1;
     if (control_send(sock, request, -1, &unsent) == 0)
         return read_answer(sock, call, err);
@@ -210,10 +224,20 @@ static int call_once(const char *socket_path, const struct bytes *request, struc
         if (!call->cut)
             return rc;
     }
-    call->cut = true;
+    call->cut = unsent.sys != EAGAIN;
     if (err)
         *err = unsent;
     return -1;
+}
+
+static int call_again(const char *socket_path, const struct bytes *request, unsigned tries,
+                      struct call *call, struct err *err)
+{
+    for (;;) {
+        int result = call_once(socket_path, request, call, err);
+        if (!result || !call->cut || request->len > CONTROL_MAX || tries-- <= 1)
+            return result;
+    }
 }
 
 int control_call_again(const char *socket_path, const struct bytes *request, unsigned tries,
@@ -221,11 +245,24 @@ int control_call_again(const char *socket_path, const struct bytes *request, uns
                        struct err *err)
 {
     struct call call = {.progress = progress, .arg = arg, .ret = ret, .ret_fd = ret_fd};
-    for (;;) {
-        int result = call_once(socket_path, request, &call, err);
-        if (!result || !call.cut || request->len > CONTROL_MAX || tries-- <= 1)
-            return result;
-    }
+    return call_again(socket_path, request, tries, &call, err);
+}
+
+int control_ask(const char *socket_path, const struct bytes *request, unsigned tries,
+                unsigned patience_s, struct json_doc **ret, struct err *err)
+{
+    struct call call = {.ret = ret, .patience_s = patience_s};
+    struct err why = {0};
+    if (call_again(socket_path, request, tries, &call, &why) == 0)
+        return 0;
+    if (why.sys == EAGAIN)
+        return err_set(err, ERR_TRANSIENT,
+                       "control socket: %s: no answer within %u s (the mount's daemon hangs: "
+                       "kill it, and unmount or mount again)",
+                       socket_path, patience_s);
+    if (err)
+        *err = why;
+    return -1;
 }
 
 int control_call(const char *socket_path, const struct bytes *request,

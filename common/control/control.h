@@ -59,6 +59,10 @@ int control_call(const char *socket_path, const struct bytes *request,
 int control_call_again(const char *socket_path, const struct bytes *request, unsigned tries,
                        control_progress_fn *progress, void *arg, struct json_doc **ret, int *ret_fd,
                        struct err *err);
+/* The same for a question that is answered at once, or not at all: a daemon that hangs, and that no
+ * keeper replaces, is not waited for longer than `patience_s` for any message. */
+int control_ask(const char *socket_path, const struct bytes *request, unsigned tries,
+                unsigned patience_s, struct json_doc **ret, struct err *err);
 
 /* /run/sampan of root, or $XDG_RUNTIME_DIR/sampan if that is a folder of this user, or
  * /tmp/sampan-UID; $SAMPAN_RUN_DIR wins. Made if needed. */

@@ -195,6 +195,27 @@ Test(client, progress_then_answer)
     json_doc_free(doc);
 }
 
+Test(client, one_that_hangs_is_not_waited_for)
+{
+    char path[] = "/tmp/sampan-ctl-XXXXXX/control.sock";
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    cr_assert(mkdtemp(path));
+    *slash = '/';
+    int listener; /* whom nobody accepts */
+    cr_assert_eq(control_listen(path, &listener, NULL), 0);
+    cleanup_bytes struct bytes request = {0};
+    add(&request, "{\"op\":\"status\"}");
+    struct err err = {0};
+    cr_expect_eq(control_ask(path, &request, 100, 1, NULL, &err), -1);
+    cr_expect_eq(err.class, ERR_TRANSIENT);
+    cr_expect_not_null(strstr(err.msg, "no answer within 1 s"), "%s", err.msg);
+    close(listener);
+    unlink(path);
+    *slash = '\0';
+    rmdir(path);
+}
+
 Test(client, refusals_keep_their_class)
 {
     static const struct {
