@@ -1,6 +1,7 @@
 /* How far a long operation is: a bar on a terminal, a plain line every five seconds otherwise. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli-internal.h"
@@ -37,6 +38,18 @@ void progress_line(struct bytes *out, const char *what, uint64_t done, uint64_t 
     }
 }
 
+/* Of a line that wraps only the last part would be drawn over. */
+static void cut_to_terminal(struct bytes *line)
+{
+    struct winsize size;
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col;
+    size_t most = (known ? size.ws_col : 80u) - 1u;
+    if (line->len > most) {
+        line->len = most;
+        line->data[most] = '\0';
+    }
+}
+
 void progress_show(struct progress *p, const char *what, uint64_t done, uint64_t total,
                    uint64_t bytes)
 {
@@ -52,10 +65,12 @@ void progress_show(struct progress *p, const char *what, uint64_t done, uint64_t
         bytes_add_char(&line, ' ');
     }
     progress_line(&line, what, done, total, bytes, (double)(now - p->began_ns) / NS_PER_S);
-    if (p->tty)
+    if (p->tty) {
+        cut_to_terminal(&line);
         fprintf(stderr, "\r\033[K%s", line.data);
-    else
+    } else {
         fprintf(stderr, "%s\n", line.data);
+    }
     fflush(stderr);
     p->shown = p->tty;
 }

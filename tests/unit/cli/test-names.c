@@ -1,7 +1,9 @@
 /* Names of folders, paths below mounts, and other small pure helpers. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -153,4 +155,26 @@ Test(progress, line)
                       rows[i].seconds);
         cr_expect_str_eq(line.data, rows[i].want);
     }
+}
+
+Test(progress, a_bar_is_no_wider_than_the_terminal)
+{
+    const struct winsize narrow = {.ws_col = 40, .ws_row = 24};
+    char drawn[300] = "";
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY), kept = dup(STDERR_FILENO);
+    cr_assert(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+    int end = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+    cr_assert_eq(ioctl(end, TIOCSWINSZ, &narrow), 0);
+    cr_assert_eq(dup2(end, STDERR_FILENO), STDERR_FILENO);
+    struct progress p;
+    progress_init(&p, false);
+    p.last_ns = 0;
+    progress_show(&p, "samples", 1234567, 12345678, 123456789);
+    cr_assert_eq(dup2(kept, STDERR_FILENO), STDERR_FILENO);
+    cr_assert(p.shown);
+    cr_assert_gt(read(terminal, drawn, sizeof drawn - 1), 0);
+    cr_expect_str_eq(drawn, "\r\033[K##...................... samples 123456");
+    close(end);
+    close(terminal);
+    close(kept);
 }
