@@ -10,6 +10,7 @@
 #include "device.h"
 #include "doctor-internal.h"
 #include "mem.h"
+#include "mountinfo.h"
 
 static void check_device(struct doctor *d)
 {
@@ -122,29 +123,26 @@ static bool check_mount(struct doctor *d, const struct control_mount *m)
     return m->alive && !m->recovering && !why.class;
 }
 
-static bool is_registered(const struct control_mount *mounts, size_t n, const char *path)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(mounts[i].mountpoint, path) == 0)
-            return true;
-    return false;
-}
+struct registered {
+    struct doctor *d;
+    const struct control_mount *mounts;
+    size_t n;
+};
 
 /* A dead mount whose registration is gone too (another run folder, a machine that was cleaned). */
-static void check_unregistered(struct doctor *d, const struct control_mount *mounts, size_t n)
+static void look_unregistered(void *arg, const struct mount_row *row)
 {
-    cleanup_file FILE *f = fopen("/proc/self/mounts", "re");
-    cleanup_free char *line = NULL;
-    size_t cap = 0;
-    while (f && getline(&line, &cap, f) > 0) {
-        char path[1024], type[64];
-        if (sscanf(line, "%*s %1023s %63s", path, type) != 2 || strcmp(type, "fuse.sampan") != 0)
-            continue;
-        if (is_registered(mounts, n, path) || !mount_is_dead(path))
-            continue;
-        cleanup_free char *cure = xasprintf("sampan umount %s", path);
-        finding(d, WRONG, "dead mount: its process has ended, readers fail", cure, "%s", path);
-    }
+    const struct registered *r = arg;
+    if (strcmp(row->type, "fuse.sampan") != 0)
+        return;
+    for (size_t i = 0; i < r->n; i++)
+        if (strcmp(r->mounts[i].mountpoint, row->mountpoint) == 0)
+            return;
+    if (!mount_is_dead(row->mountpoint))
+        return;
+    cleanup_free char *cure = xasprintf("sampan umount %s", row->mountpoint);
+    finding(r->d, WRONG, "dead mount: its process has ended, readers fail", cure, "%s",
+            row->mountpoint);
 }
 
 void doctor_mounts(struct doctor *d)
@@ -158,7 +156,7 @@ void doctor_mounts(struct doctor *d)
     }
     for (size_t i = 0; i < n; i++)
         doctor_mount(d, &mounts[i], /* whole= */ false);
-    check_unregistered(d, mounts, n);
+    mount_each(look_unregistered, &(struct registered){d, mounts, n}, NULL);
     control_mounts_free(mounts, n);
 }
 
