@@ -201,11 +201,14 @@ void owner_made_parse(struct owner *o, const char *text);
 void owner_clean(struct owner *o);
 /* Relative paths would move with the daemon's working directory. */
 char *path_absolute(const char *path);
+/* Where a folder that is there lies, however it is named: "../cache" goes on to mean the same when
+ * the working directory is gone. */
+char *real_folder(const char *path);
 /* Refuses a cache folder or a mount point (may be NULL) that lies in a local source of the set.
  * After owner_make(). */
 int check_nested(const char *set, const struct store_conf *conf, const struct owner *o,
                  const char *mountpoint, struct err *err);
-/* Refuses a cache folder in the mount point, and one that is given twice. */
+/* Refuses a cache folder in the mount point, and one that is given twice. After owner_make(). */
 int check_cache_folders(const struct owner *o, const char *mountpoint, struct err *err);
 /* Takes the folders for this process until it ends or owner_release(); refuses, naming the process
  * that has them. After a fork: the lock's holder is the one who takes it. */

@@ -276,8 +276,8 @@ static int run(const struct conf *c, const void *options, struct err *err)
     if (check_direct(o, err) || heal(conf_arg(c, 1), err) ||
         check_mountpoint(conf_arg(c, 1), &mountpoint, err) ||
         owner_resolve(&owner, conf.set, &o->set, &store, err) ||
-        check_cache_folders(&owner, mountpoint, err) ||
         outputs_check(o, &owner, conf.set, &store, err) || owner_make(&owner, err) ||
+        check_cache_folders(&owner, mountpoint, err) ||
         check_nested(conf.set, &store, &owner, mountpoint, err)) {
         owner_unmake(&owner);
         return -1;

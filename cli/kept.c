@@ -39,13 +39,6 @@ static char *take_word(const char *line, size_t len)
     return word;
 }
 
-/* "../cache" goes on to mean the same when the working directory is gone. */
-static char *real_folder(const char *path)
-{
-    char *real = realpath(path, NULL);
-    return real ? real : path_absolute(path);
-}
-
 static void add_tiers(struct bytes *out, const struct owner *o)
 {
     static const char *const kinds[] = {[TIER_MEM] = "mem", [TIER_SSD] = "ssd", [TIER_HDD] = "hdd"};

@@ -9,8 +9,7 @@
 #include "cli-internal.h"
 #include "volume.h"
 
-/* By their names: the last parts of a cache folder need not be there yet. */
-static bool will_lie_in(const char *outer, const char *path)
+static bool is_in(const char *outer, const char *path)
 {
     size_t n = strlen(outer);
     return strncmp(path, outer, n) == 0 && (n == 1 || path[n] == '/' || !path[n]);
@@ -19,23 +18,25 @@ static bool will_lie_in(const char *outer, const char *path)
 static bool lies_in(const char *outer, const char *path)
 {
     char real[PATH_MAX];
-    return path && realpath(path, real) && will_lie_in(outer, real);
+    return path && realpath(path, real) && is_in(outer, real);
 }
 
 int check_cache_folders(const struct owner *o, const char *mountpoint, struct err *err)
 {
     for (size_t i = 0; i < o->n_tiers; i++) {
-        const char *dir = o->tiers[i].dir;
-        if (will_lie_in(mountpoint, dir))
+        cleanup_free char *dir = real_folder(o->tiers[i].dir);
+        if (is_in(mountpoint, dir))
             return err_set(err, ERR_USAGE,
                            "use the cache folder: %s: it lies in the mount point %s, which will "
                            "hide it (give a folder elsewhere with --cache)",
                            dir, mountpoint);
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(o->tiers[k].dir, dir) == 0)
+        for (size_t k = 0; k < i; k++) {
+            cleanup_free char *other = real_folder(o->tiers[k].dir);
+            if (strcmp(other, dir) == 0)
                 return err_set(err, ERR_USAGE,
                                "--cache: %s: given twice (each tier needs a folder of its own)",
                                dir);
+        }
     }
     return 0;
 }

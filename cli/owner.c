@@ -99,6 +99,12 @@ char *path_absolute(const char *path)
     return xasprintf("%s/%s", cwd, path);
 }
 
+char *real_folder(const char *path)
+{
+    char *real = realpath(path, NULL);
+    return real ? real : path_absolute(path);
+}
+
 static int parse_tiers(struct owner *o, const struct conf_list *list, struct err *err)
 {
     if (list->n > CACHE_MAX_TIERS)

@@ -16,6 +16,10 @@ unmount
 nothing_left
 refused 2 "lies in the mount point" sampan mount "file://$SRC" "$MNT" --cache "ssd:$MNT/cache=1GiB"
 refused 2 "given twice" sampan mount "file://$SRC" "$MNT" --cache "ssd:$T/tier=1GiB" --cache "hdd:$T/tier=1GiB"
+# ... however it is named
+ln -s "$MNT" "$T/link"
+refused 2 "lies in the mount point" sampan mount "file://$SRC" "$MNT" --cache "ssd:$T/link/cache=1GiB"
+(cd "$T" && refused 2 "given twice" sampan mount "file://$SRC" "$MNT" --cache "ssd:tier/=1GiB" --cache "hdd:$T/./tier=1GiB")
 [ ! -e "$T/tier" ] && [ ! -e "$MNT/cache" ] || fail "a folder was made"
 mkdir -p "$T/home-of-somebody/letters"
 echo dear >"$T/home-of-somebody/letters/first"
