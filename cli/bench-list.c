@@ -91,5 +91,5 @@ int file_list_read(struct file_list *ret, const char *file, struct err *err)
         if (n)
             file_list_add(ret, line, (size_t)n, 0);
     }
-    return 0;
+    return ferror(f) ? err_sys(err, errno, "read the order %s", file) : 0;
 }

@@ -10,6 +10,7 @@ for name in samples seconds samples_per_s bytes_per_s p50_us p99_us max_us error
 done
 expect "samples" "$(field samples <"$T/epoch.json")" 100
 sampan bench epoch "$SRC" --threads 2 --json | field samples_per_s >/dev/null || fail "a plain folder can be measured too"
+refused 1 "read the order $T: Is a directory" sampan bench epoch "$MNT" --order "$T"
 sampan bench meta "$MNT" --json | field seconds >/dev/null || fail "bench meta"
 expect "objects of its source" "$(sampan bench fetch "$MNT" --json | field objects)" 100
 unmount
