@@ -155,6 +155,10 @@ int path_in_mount(const struct control_mount *m, const char *path, char **ret, s
     if (!*path)
         return err_set(err, ERR_USAGE, "\"\": an empty path (an unset variable?)");
     char *below = *path == '/' ? below_really(m, path) : below_from_here(m, path);
+    if (!below && *path == '/' && !*m->mountpoint)
+        return err_set(err, ERR_USAGE,
+                       "%s: begins with / (of a set that is not mounted, name what it holds)",
+                       path);
     if (!below && *path == '/')
         return err_set(err, ERR_USAGE, "%s: not below %s", path, m->mountpoint);
     *ret = below ? below : clean_name(path);

@@ -64,6 +64,7 @@ done
 refused 3 "not a mount point" sampan set "$MNT/class-000" memory=64MiB
 refused 2 "empty path" sampan clear "$MNT" ""
 refused 2 "empty path" sampan clear "$MNT" class-000 ""
+refused 2 "/class-000: begins with /" sampan warmup "file://$SRC" /class-000 --cache "ssd:$T/unmounted=1GiB"
 expect "left by what was refused" "$(status cache.samples)" 4
 unmount
 
