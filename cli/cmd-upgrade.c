@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -147,9 +148,10 @@ static int program_of(const struct upgrade_options *o, char ret[PATH_MAX], struc
     const char *path = o->program ? o->program : "/proc/self/exe";
     if (!realpath(path, ret))
         return err_sys(err, errno, "the program %s", path);
-    if (access(ret, X_OK))
+    struct stat st;
+    if (stat(ret, &st) || access(ret, X_OK))
         return err_sys(err, errno, "the program %s", ret);
-    return 0;
+    return S_ISREG(st.st_mode) ? 0 : err_set(err, ERR_USAGE, "the program %s: not a file", ret);
 }
 
 static int run(const struct conf *conf, const void *options, struct err *err)

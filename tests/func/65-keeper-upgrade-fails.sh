@@ -8,6 +8,9 @@ mount_set "file://$SRC"
 start_readers
 refused 1 "false did not get ready: it ended with code 1" sampan upgrade "$MNT" --program "$(readlink -f /bin/false)"
 refused 4 "Permission denied" sampan upgrade "$MNT" --program "$SRC/class-000/000000.bin"
+restarts=$(status restarts)
+refused 2 "$SRC: not a file" sampan upgrade "$MNT" --program "$SRC"
+expect "restarts" "$(status restarts)" "$restarts"
 refused 3 "No such file" sampan upgrade "$MNT" --program "$T/nowhere"
 refused 2 "MOUNT, --all" sampan upgrade
 expect "program" "$(readlink "/proc/$(life)/exe")" "$(readlink -f "$S")"
