@@ -111,6 +111,8 @@ int warmup_set(const char *set, const struct path_list *paths, const struct warm
     bool kept = false;
     int rc = owner_make(&owner, err);
     if (!rc)
+        rc = check_nested(set, &conf.store, &owner, /* mountpoint= */ NULL, err);
+    if (!rc)
         rc = owner_lock(&owner, err);
     if (!rc)
         rc = log_file_open(&log, &o->log, false, err);

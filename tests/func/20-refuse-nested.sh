@@ -13,6 +13,7 @@ done
 refused 2 "cache folder.*lies in the source" sampan mount "file://$SRC" "$MNT" --cache "ssd:$SRC/cache=1GiB"
 refused 2 "cache folder.*lies in the source" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --cache "mem:$SRC/m=1GiB"
 refused 2 "cache folder.*lies in the source" sampan scan "file://$SRC" --cache "ssd:$SRC/cache=1GiB"
+refused 2 "cache folder.*lies in the source" sampan warmup "file://$SRC" --cache "ssd:$SRC/cache=1GiB"
 expect "the source" "$(listing "$SRC" | sha256sum)" "$before"
 nothing_left
 mkdir "$T/srcs"
