@@ -65,7 +65,7 @@ static const struct conf_row rows[] = {
  */
 static int register_mount(const char *mount, const char *control, bool *ret_done, struct err *err)
 {
-    cleanup_bytes struct bytes request = {0};
+    const struct control_mount there = {.socket = (char *)(uintptr_t)control};
     cleanup_json struct json_doc *answer = NULL;
     cleanup_mount struct control_mount known = {0};
     const char *where, *uri;
@@ -74,8 +74,7 @@ static int register_mount(const char *mount, const char *control, bool *ret_done
                    ? 0
                    : err_set(err, ERR_USAGE, "--control %s: %s is served at %s", control, mount,
                              known.socket);
-    bytes_add_str(&request, "{\"op\":\"status\"}");
-    if (control_call(control, &request, NULL, NULL, &answer, NULL, err))
+    if (ask_status(&there, &answer, err))
         return err_wrap(err, "--control");
     struct json root = json_root(answer), status = json_get(&root, "status");
     if (json_str(&status, "mountpoint", &where, err) || json_str(&status, "uri", &uri, err))

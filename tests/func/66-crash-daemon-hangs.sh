@@ -21,6 +21,9 @@ asked all sampan status
 asked doctor sampan doctor
 asked stats sampan stats "$MNT" --count 1
 asked umount sampan umount "$MNT"
+mkdir -m 700 "$T/elsewhere"
+SAMPAN_RUN_DIR=$T/elsewhere asked serve sampan serve --mount "$MNT" --control "$CACHE/control.sock" --no-auth \
+    --listen 127.0.0.1:0 --state "$T/state"
 wait
 said() { # NAME TEXT: and it failed, or not
     grep -qE -- "$2" "$T/$1" || fail "$1: $(cat "$T/$1")"
@@ -32,6 +35,7 @@ said all "^exit 0"
 said doctor "wrong .*does not answer"
 said doctor "^exit 1"
 said stats "no answer within"
+said serve "no answer within"
 said umount "--lazy unmounts anyway"
 is_mounted "$MNT" || fail "unmounted without a flush"
 sampan umount "$MNT" --lazy
