@@ -158,8 +158,7 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     if (chdir("/") < 0) /* whoever works in the mount, it should not be us */
         return err_sys(err, errno, "leave this folder");
     struct control_mount m = {0};
-    struct err why = {0};
-    if (control_find(path, &m, &why) == 0 && strcmp(m.mountpoint, path) != 0) {
+    if (control_find(path, &m, NULL) == 0 && strcmp(m.mountpoint, path) != 0) {
         err_set(err, ERR_USAGE,
                 "%s is not a mount point (sampan umount %s ends the mount it lies in)", path,
                 m.mountpoint);
