@@ -177,8 +177,8 @@ void cache_guests_give(struct tier *t, uint64_t bytes);
  * counted against a limit. `own_folder`: the owner's index, lock and catalogs may lie there too. */
 int cache_folder_check(const char *dir, int dir_fd, bool own_folder, struct err *err);
 
-/* Removes the packs and the index in a tier's folder that no process uses; whatever else lies there
- * stays. Refuses a folder that is no cache of ours, or is in use. */
+/* Removes the packs, the index and whole objects in a tier's folder that no process uses; whatever
+ * else lies there stays. Refuses a folder that is no cache of ours, or is in use. */
 int cache_erase(const char *dir, uint64_t *ret_bytes, struct err *err);
 
 /* What is given away is not to be written: a descriptor of the same file or folder (O_PATH) in a

@@ -1,22 +1,31 @@
-/* Emptying a cache folder that no process uses: packs, their journals and the index, nothing else.
- */
+/* Emptying a cache folder that no process uses: packs, their journals, the index and whole objects,
+ * nothing else. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cache.h"
 
 #define MARKER "sampan-cache"
+#define SHARDS "shards" /* where mounts with --profile shards keep whole objects */
 
-static bool is_ours(const char *name)
+static bool is_packs(const char *name)
 {
     if (strcmp(name, "index") == 0)
         return true;
     return strspn(name, "0123456789") == 8 &&
            (strcmp(name + 8, ".pack") == 0 || strcmp(name + 8, ".idx") == 0);
+}
+
+/* "17.data", "17.sums" */
+static bool is_shards(const char *name)
+{
+    size_t digits = strspn(name, "0123456789");
+    return digits && (strcmp(name + digits, ".data") == 0 || strcmp(name + digits, ".sums") == 0);
 }
 
 /* The marker's lock is what a running mount holds. */
@@ -33,24 +42,45 @@ static int lock_marker(int dir_fd, const char *dir, int *ret_fd, struct err *err
     return 0;
 }
 
-int cache_erase(const char *dir, uint64_t *ret_bytes, struct err *err)
+/* Removes the files in an open folder that are ours, and closes it. */
+static int erase_files(int dir_fd, const char *dir, bool (*is_ours)(const char *name),
+                       uint64_t *bytes, struct err *err)
 {
-    cleanup_dir DIR *d = opendir(dir);
-    if (!d)
-        return err_sys(err, errno, "open %s", dir);
-    cleanup_close int marker = -1;
-    if (lock_marker(dirfd(d), dir, &marker, err))
-        return -1;
-    uint64_t bytes = 0;
+    cleanup_dir DIR *d = fdopendir(dir_fd);
+    if (!d) {
+        int why = errno;
+        close(dir_fd);
+        return err_sys(err, why, "read %s", dir);
+    }
     for (const struct dirent *e; (e = readdir(d));) {
         struct stat st;
-        if (!is_ours(e->d_name) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+        if (!is_ours(e->d_name) || fstatat(dir_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
             !S_ISREG(st.st_mode))
             continue;
-        if (unlinkat(dirfd(d), e->d_name, 0))
+        if (unlinkat(dir_fd, e->d_name, 0))
             return err_sys(err, errno, "remove %s/%s", dir, e->d_name);
-        bytes += (uint64_t)st.st_size;
+        *bytes += (uint64_t)st.st_blocks * 512; /* some are sparse */
     }
+    return 0;
+}
+
+int cache_erase(const char *dir, uint64_t *ret_bytes, struct err *err)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(err, errno, "open %s", dir);
+    cleanup_close int marker = -1;
+    if (lock_marker(fd, dir, &marker, err)) {
+        close(fd);
+        return -1;
+    }
+    uint64_t bytes = 0;
+    int shards = openat(fd, SHARDS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int failed = erase_files(fd, dir, is_packs, &bytes, err);
+    if (shards >= 0)
+        failed = erase_files(shards, dir, is_shards, &bytes, failed ? NULL : err) || failed;
+    if (failed)
+        return -1;
     *ret_bytes = bytes;
     return 0;
 }

@@ -20,3 +20,9 @@ PY
 same_tree "$SRC" "$MNT"
 expect "profile" "$(status profile)" shards
 unmount
+# Cleared, the folder holds none of them any more.
+[ -s "$CACHE/shards/$(ls "$CACHE/shards" | grep -m 1 data)" ] || fail "no whole object lies there"
+echo mine >"$CACHE/shards/1.mine"
+sampan clear "$CACHE" --json >"$T/cleared"
+at_least "bytes" "$(field bytes <"$T/cleared")" 22000000
+expect "left" "$(ls "$CACHE/shards")" 1.mine
