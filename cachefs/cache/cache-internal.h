@@ -303,6 +303,7 @@ struct slots {
     struct fill *all, *free;
     unsigned n, n_used;
     struct waiter *parked, **parked_tail; /* readers that found no slot or no memory, in order */
+    unsigned parking; /* whose reader may be answered already, but who makes way for it still */
     bool kicked, resuming;
     struct cond idle;
 };

@@ -154,8 +154,8 @@ enum found { FOUND_NOTHING, FOUND_BYTES, FOUND_FLIGHT, FOUND_RECORD };
 
 /* A flight that somebody more urgent joined. */
 struct urgent {
-    bool raise;
-    struct piece piece; /* .into referenced */
+    struct fill *flight; /* referenced: what has joined may be answered meanwhile; NULL: none */
+    struct piece piece;
 };
 
 /* Stripe held. */
@@ -164,10 +164,10 @@ static void hurry(struct fill *f, const struct piece *p, struct urgent *ret)
     if (p->prio >= f->prio)
         return;
     f->prio = p->prio;
-    ret->raise = true;
+    atomic_fetch_add(&f->refs, 1);
+    ret->flight = f;
     ret->piece = f->piece;
     ret->piece.prio = p->prio;
-    buf_ref(f->buf);
 }
 
 /* Stripe held. */
@@ -180,11 +180,11 @@ static void join(struct fill *f, const struct piece *p, struct source_wait *wait
 
 static void raise_flight(struct cache *c, const struct urgent *u)
 {
-    if (!u->raise)
+    if (!u->flight)
         return;
     if (c->source.inner->ops->raise)
         c->source.inner->ops->raise(c->source.inner, &u->piece);
-    buf_unref(u->piece.into);
+    fill_unref(u->flight);
 }
 
 /* Looks the unit up and, in the same hold of the lock, takes what was found. */
@@ -206,6 +206,7 @@ static enum found look_up(struct cache *c, const struct piece *p, struct source_
             touch(c, p->unit, &ret_record->entry);
             return FOUND_RECORD;
         }
+        counter_add(&c->counts->waits, 1);
         join(f, p, wait, false, &urgent);
     }
     raise_flight(c, &urgent);
@@ -255,7 +256,6 @@ int cache_try(struct cache *c, const struct piece *p, struct source_wait *wait, 
             count_hit(c, ret);
             return 0;
         case FOUND_FLIGHT:
-            counter_add(&c->counts->waits, 1);
             return SOURCE_PENDING;
         case FOUND_RECORD:
             rc = read_record(c, p, &x, ret, err);

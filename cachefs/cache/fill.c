@@ -227,18 +227,23 @@ void fill_park(struct cache *c, const struct piece *p, struct source_wait *wait)
         ACQUIRE(&c->slots.lock);
         *c->slots.parked_tail = w;
         c->slots.parked_tail = &w->next;
+        c->slots.parking++;
         resumes = kick(&c->slots); /* room may have come back before it stood in the list */
     }
     if (resumes)
         resume_parked(c);
     make_way(c);
+    ACQUIRE(&c->slots.lock);
+    c->slots.parking--;
+    cond_broadcast(&c->slots.idle);
 }
 
 void fill_drain(struct cache *c)
 {
-    ACQUIRE(&c->slots.lock);
-    while (c->slots.n_used || c->slots.parked || c->slots.resuming)
-        cond_wait(&c->slots.idle, &c->slots.lock);
+    struct slots *s = &c->slots;
+    ACQUIRE(&s->lock);
+    while (s->n_used || s->parked || s->resuming || s->parking)
+        cond_wait(&s->idle, &s->lock);
 }
 
 /* --- answering ------------------------------------------------------------------------------- */

@@ -135,6 +135,8 @@ static void fake_raise(struct source *s, const struct piece *p)
     struct fake *f = (struct fake *)(void *)s;
     cr_assert_eq(p->prio, PRIO_READER);
     atomic_fetch_add(&f->raised, 1);
+    if (f->on_raise)
+        f->on_raise(f->on_raise_arg);
 }
 
 static struct ask *take_unwanted(struct fake *f)

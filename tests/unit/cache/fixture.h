@@ -34,6 +34,8 @@ struct fake {
     atomic_bool stubborn;          /* what is given up ends by fake_end_unwanted() only */
     void (*on_refusal)(void *arg); /* called before a read is refused; NULL: nothing is */
     void *on_refusal_arg;
+    void (*on_raise)(void *arg); /* called when a read is raised; NULL: nothing is */
+    void *on_raise_arg;
     pthread_t threads[FAKE_THREADS];
 };
 
