@@ -8,7 +8,8 @@
  * free: used + idle <= limit, unless the limit was lowered below what is in use.
  *
  * A refusal that ends when a buffer comes back (EAGAIN) is told from one that nothing here ends
- * (ENOMEM) under the lock: whoever is told to wait is sure to be called.
+ * (ENOMEM) under the lock: whoever is told to wait is sure to be called. A buffer that is being
+ * made may never be: where no other is out, its end is waited for.
  */
 #include "mem.h"
 
@@ -95,6 +96,7 @@ struct slot {
 
 struct pool {
     struct lock lock;
+    struct cond made; /* a buffer that was charged is out, or will not be had */
     size_t limit;
     size_t used; /* handed out, and being made */
     size_t out;  /* handed out: each comes back through put_back() */
@@ -202,6 +204,7 @@ struct pool *pool_new(size_t limit)
 {
     struct pool *p = xcalloc(1, sizeof *p);
     lock_init(&p->lock, RANK_POOL, "pool");
+    cond_init(&p->made);
     p->limit = limit;
     return p;
 }
@@ -212,16 +215,24 @@ void pool_free(struct pool *p)
         return;
     assert(p->used == 0);
     pool_trim(p);
+    cond_destroy(&p->made);
     lock_destroy(&p->lock);
     free(p);
+}
+
+static bool has_room(const struct pool *p, size_t cap)
+{
+    return cap <= p->limit && p->used <= p->limit - cap;
 }
 
 /* Charges the class. Returns false if the limit forbids it; `ret` gets an idle slot or NULL (make a
  * new one), `trash` what had to be given back to make room. */
 static bool reserve(struct pool *p, unsigned class, struct slot **ret, struct slot **trash)
 {
-    ACQUIRE(&p->lock);
     size_t cap = class_size(class);
+    ACQUIRE(&p->lock);
+    while (!has_room(p, cap) && p->used && !p->out)
+        cond_wait(&p->made, &p->lock);
     *ret = p->lists[class];
     if (*ret && p->used + p->idle <= p->limit) {
         p->lists[class] = (*ret)->next;
@@ -229,7 +240,7 @@ static bool reserve(struct pool *p, unsigned class, struct slot **ret, struct sl
         p->out += cap;
     } else {
         *ret = NULL;
-        if (cap > p->limit || p->used > p->limit - cap) {
+        if (!has_room(p, cap)) {
             p->refused = true;
             return false;
         }
@@ -250,6 +261,7 @@ static int system_refused(struct pool *p, size_t cap)
         if (!trash) {
             p->used -= cap;
             p->refused = p->refused || p->out;
+            cond_broadcast(&p->made);
             return p->out ? EAGAIN : ENOMEM;
         }
     }
@@ -270,6 +282,7 @@ static struct slot *make_slot(struct pool *p, unsigned class)
     }
     ACQUIRE(&p->lock);
     p->out += s->buf.cap;
+    cond_broadcast(&p->made);
     return s;
 }
 

@@ -1,11 +1,14 @@
 /* The bounded pool and byte strings. */
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "buf.h"
 #include "mem.h"
@@ -202,6 +205,51 @@ Test(pool, no_memory_is_told_from_no_room)
     cr_expect_eq(calls, 1);
     cr_expect_null(pool_get(p, 8ull << 30));
     cr_expect_eq(errno, EAGAIN, "the limit says so");
+    pool_free(p);
+}
+
+struct other { /* asks while a buffer is made that can't be had */
+    struct pool *pool;
+    pthread_t thread;
+    atomic_bool ended;
+    int refusal;
+};
+static struct other *other; /* begins with the next small buffer */
+
+static void *ask(void *arg)
+{
+    struct other *o = arg;
+    struct buf *b = pool_get(o->pool, 4096);
+    o->refusal = b ? 0 : errno;
+    buf_unref(b);
+    atomic_store(&o->ended, true);
+    return NULL;
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    static void *(*real)(size_t, size_t);
+    struct other *o = other;
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "aligned_alloc");
+    if (!o)
+        return real(alignment, size);
+    other = NULL;
+    cr_assert_eq(pthread_create(&o->thread, NULL, ask, o), 0);
+    for (int i = 0; i < 100 && !atomic_load(&o->ended); i++)
+        usleep(1000);
+    return NULL;
+}
+
+Test(pool, nobody_waits_for_a_buffer_that_is_never_made)
+{
+    struct pool *p = pool_new(4096);
+    struct other o = {.pool = p};
+    other = &o;
+    cr_expect_null(pool_get(p, 4096));
+    cr_expect_eq(errno, ENOMEM);
+    pthread_join(o.thread, NULL);
+    cr_expect_eq(o.refusal, 0, "%s", strerror(o.refusal));
     pool_free(p);
 }
 
