@@ -4,8 +4,9 @@
  * (frontend-internal.h says why). Open files keep their old id, and so their old bytes.
  *
  * Names are remembered for a day, so of none may the kernel hear nothing: which version it knows
- * outlives this life, and changes when all was told. A life that ended in the middle is followed by
- * one that tells it all again.
+ * outlives this life, and changes when all was told. What could not be told (a catalog that can't
+ * be read) is told with the next switch, or by the next life, as is what a life that ended in the
+ * middle did not tell.
  */
 #include <errno.h>
 #include <string.h>
@@ -71,24 +72,27 @@ static bool invalidate_one(void *arg, char kind, const char *path, size_t len, b
     return true;
 }
 
-static void tell(struct frontend *f, struct catalog *from, struct catalog *to)
+static bool tell(struct frontend *f, struct catalog *from, struct catalog *to)
 {
     struct invalidation i = {.f = f, .from = from, .to = to};
     struct err err = {0};
     ACQUIRE(&f->telling);
 
     /* Without notifications the timeouts are a second, and that is all there is. */
-    if (f->mode.notify && catalog_diff(from, to, invalidate_one, &i, &err) < 0)
+    bool told = !f->mode.notify || catalog_diff(from, to, invalidate_one, &i, &err) == 0;
+    if (!told)
         log_error(f->log, "names of the new version may show up late: %s", err.msg);
-    /* Who is told of a switch before what an earlier life left was told does not hide that. */
-    if (strcmp(keeper_text_get(f->known), catalog_info(from)->digest) == 0)
+    /* A switch that is told before what was left untold does not hide that. */
+    if (told && strcmp(keeper_text_get(f->known), catalog_info(from)->digest) == 0)
         keeper_text_set(f->known, catalog_info(to)->digest, NULL);
     free(i.folder);
+    return told;
 }
 
 void invalidate_on_switch(void *arg, struct catalog *from, struct catalog *to)
 {
-    tell(arg, from, to);
+    if (tell(arg, from, to))
+        invalidate_untold(arg);
 }
 
 void invalidate_begin(struct frontend *f)
@@ -126,9 +130,10 @@ static struct catalog *left_untold(struct frontend *f, struct catalog *now)
 void invalidate_untold(struct frontend *f)
 {
     struct catalog *now = volume_catalog(f->volume), *known;
+    bool told = true;
 
-    while ((known = left_untold(f, now))) {
-        tell(f, known, now);
+    while (told && (known = left_untold(f, now))) {
+        told = tell(f, known, now);
         catalog_unref(known);
         catalog_unref(now);
         now = volume_catalog(f->volume); /* it may have been switched meanwhile */

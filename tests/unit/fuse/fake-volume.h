@@ -12,6 +12,8 @@
 struct volume *fake_volume_new(const char *folder, const char *pack);
 /* Its views are of memory that can't be read, as of a disk that fails, until one is dropped. */
 void fake_volume_unreadable(struct volume *v);
+/* What changed from one version to the next can't be told. */
+void fake_volume_fail_diffs(struct volume *v, bool fail);
 void fake_volume_free(struct volume *v);
 /* Reads of readers answer after so long, on another thread; 0: at once. */
 void fake_volume_delay(struct volume *v, uint64_t ns);
