@@ -18,7 +18,8 @@ struct sampan_ioc_status {
     char json[16380 - 4];
 };
 
-/* A sampler SPEC, NUL-terminated; "" turns the known order off. */
+/* A sampler SPEC, NUL-terminated; "" turns the known order off. E2BIG: longer than this. */
+#define SAMPAN_IOC_SPEC_MOST 951
 struct sampan_ioc_sampler {
     char spec[1024];
 };

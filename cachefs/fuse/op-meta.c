@@ -388,15 +388,32 @@ static void ioctl_status(fuse_req_t req, size_t out_size)
     fuse_reply_ioctl(req, 0, out, sizeof(*out));
 }
 
+/* A request is kept as far as a slot holds it (hand_park()): a longer SPEC would be another sampler
+ * in a later life. */
+_Static_assert(sizeof(struct wire_in_header) + sizeof(struct wire_ioctl_in) + SAMPAN_IOC_SPEC_MOST +
+                       1 <=
+                   KEEPER_SLOT_BYTES,
+               "a SPEC is kept whole");
+
+static int check_set(enum chore_kind kind, const void *in, size_t in_size)
+{
+    const struct chore *c = NULL;
+
+    if (kind == CHORE_SET_EPOCH)
+        return in_size < sizeof(c->epoch) ? EINVAL : 0;
+    if (in_size < sizeof(c->spec) || !memchr(in, '\0', sizeof(c->spec)))
+        return EINVAL;
+    return strlen(in) > SAMPAN_IOC_SPEC_MOST ? E2BIG : 0;
+}
+
 /* Setting an order may wait for the kernel (invalidations): never on a worker. */
 static void ioctl_set(fuse_req_t req, enum chore_kind kind, const void *in, size_t in_size)
 {
     struct chore *c;
-    int e;
+    int e = check_set(kind, in, in_size);
 
-    if (in_size < (kind == CHORE_SET_EPOCH ? sizeof(c->epoch) : sizeof(c->spec)) ||
-        (kind == CHORE_SET_SAMPLER && !memchr(in, '\0', sizeof(c->spec)))) {
-        fuse_reply_err(req, EINVAL);
+    if (e) {
+        fuse_reply_err(req, e);
         return;
     }
     c = xcalloc(1, sizeof(*c));

@@ -12,8 +12,8 @@ from typing import Any, Dict, SupportsIndex, Union
 from ._arguments import c_text
 
 STATUS, SET_EPOCH, SET_SAMPLER = 0xBFFCB501, 0x4008B502, 0x4400B503
+STATUS_BYTES, SPEC_BYTES, SPEC_MOST = 16380, 1024, 951
 Path = Union[str, "os.PathLike[str]"]
-STATUS_BYTES, SPEC_BYTES = 16380, 1024
 
 
 @contextlib.contextmanager
@@ -38,8 +38,8 @@ def set_epoch(mount: Path, epoch: SupportsIndex) -> None:
 def set_sampler(mount: Path, spec: str) -> None:
     """The order to come; "" turns it off."""
     told = c_text("spec", spec)
-    if len(told) >= SPEC_BYTES:
-        raise ValueError(f"a SPEC of {len(told)} bytes: at most {SPEC_BYTES - 1}")
+    if len(told) > SPEC_MOST:
+        raise ValueError(f"a SPEC of {len(told)} bytes: at most {SPEC_MOST}")
     with _root(mount) as fd:
         fcntl.ioctl(fd, SET_SAMPLER, told.ljust(SPEC_BYTES, b"\0"))
 

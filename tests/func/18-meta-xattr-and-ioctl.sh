@@ -15,4 +15,19 @@ until_true 10 now_cached || fail "user.sampan.cached is '$before' before and aft
 attribute source | grep -q 'file://' || fail "source: $(attribute source)"
 attribute partition >"$T/p" || fail "no partition attribute"
 getfattr -d --absolute-names "$f" | grep -q user.sampan.etag || fail "listxattr does not name it"
+
+# a SPEC that no later life would have whole is refused, and one that it would have is read to its end
+cat >"$T/set.py" <<'PY'
+import errno, fcntl, os, sys
+root = os.open(sys.argv[1], os.O_RDONLY)
+def answer(spec):
+    try:
+        fcntl.ioctl(root, 0x4400b503, spec.ljust(1024, b"\0"))
+    except OSError as e:
+        return errno.errorcode[e.errno]
+    return "taken"
+print(answer(b"sequence,list=" + 938 * b"x"), answer(b"sequence,ranks=".ljust(950, b"0") + b"1"),
+      answer(b"sequence,ranks=".ljust(950, b"0") + b"x"))
+PY
+expect "longest SPEC" "$(python3 "$T/set.py" "$MNT")" "E2BIG taken EINVAL"
 unmount
