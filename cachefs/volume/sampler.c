@@ -187,6 +187,33 @@ static int sampler_apply(struct volume *v, struct err *err)
     return rc;
 }
 
+/* Order claimed: no other share takes its place meanwhile. */
+static int pin_moved(struct volume *v, struct err *err)
+{
+    {
+        ACQUIRE(&v->lock);
+        if (!v->stays)
+            return 0;
+    }
+    struct share *s = volume_share(v);
+    int rc = share_pin(s, v->cache, err);
+    share_unref(s);
+    if (rc)
+        return -1;
+    ACQUIRE(&v->lock);
+    v->stays = false;
+    return 0;
+}
+
+int share_move(struct volume *v, struct err *err)
+{
+    if (claim_order(v, err))
+        return -1;
+    int rc = pin_moved(v, err);
+    end_order(v);
+    return rc;
+}
+
 void share_follow(struct volume *v)
 {
     struct err err = {0};

@@ -181,19 +181,6 @@ bool share_stays(struct volume *v, const struct share *s)
     return stays;
 }
 
-int share_move(struct volume *v, struct err *err)
-{
-    struct share *s;
-    {
-        ACQUIRE(&v->lock);
-        s = v->stays ? share_ref(v->share) : NULL;
-        v->stays = false;
-    }
-    int rc = s ? share_pin(s, v->cache, err) : 0;
-    share_unref(s);
-    return rc;
-}
-
 /* --- the volume's own --------------------------------------------------------------------------
  */
 

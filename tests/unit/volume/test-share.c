@@ -6,6 +6,7 @@
 #include "mem.h"
 #include "order.h"
 #include "support.h"
+#include "volume-internal.h"
 
 #define FILES 240
 #define SIZE  120000
@@ -214,6 +215,46 @@ Test(share, larger_than_the_cache)
     }
     cr_assert_eq(volume_warmup(v, &wet, NULL, NULL, NULL, &again, &err), 0, "%s", err.msg);
     cr_expect_eq(again.fetched, 0, "and was not displaced by the rest");
+    volume_close(v);
+    world_free(&w);
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    static char bytes[1u << 20];
+    cleanup_file FILE *in = fopen(from, "re"), *out = fopen(to, "we");
+    cr_assert(in && out);
+    fwrite(bytes, 1, fread(bytes, 1, sizeof bytes, in), out);
+}
+
+/* What is kept is of another epoch than the share; it is to move, and can't at first. */
+Test(share, what_could_not_move_moves_later)
+{
+    struct world w;
+    struct volume_conf conf;
+    struct err err = {0};
+    struct catalog *copy;
+    world_new(&w);
+    put_set(&w);
+    world_conf(&w, &conf);
+    conf.partition = "0/3";
+    conf.sampler = "torch-distributed,ranks=3,batch-size=4";
+    struct volume *v = world_open(&conf);
+    cr_assert_eq(volume_set_epoch(v, 1, NULL), 0);
+    cleanup_free char *cut = xasprintf("%s/cut", w.root);
+    copy_file(catalog_file(v->versions[0]), cut);
+    cr_assert_eq(catalog_open(&copy, cut, &err), 0, "%s", err.msg);
+    catalog_unref(v->share->catalog);
+    v->share->catalog = copy;
+    v->stays = true;
+
+    cr_assert_eq(truncate(cut, 4096), 0);
+    cr_expect_eq(share_move(v, &err), -1);
+    cr_expect(v->stays);
+    catalog_unref(copy);
+    v->share->catalog = catalog_ref(v->versions[0]);
+    cr_expect_eq(share_move(v, &err), 0, "%s", err.msg);
+    cr_expect_not(v->stays);
     volume_close(v);
     world_free(&w);
 }
