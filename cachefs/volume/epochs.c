@@ -194,21 +194,36 @@ static bool needed_now(const struct run *r, uint64_t id)
     return epoch_order_repeats(o, id) || !run_done_with(r, pos);
 }
 
+/* Of a large sample some units may be here, and the first of them elsewhere. Returns the bytes of
+ * those that were. */
+static uint64_t drop_units(struct cache *c, uint64_t id, uint64_t size)
+{
+    uint64_t bytes = 0, n = unit_count(size);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t left = size - i * UNIT_BYTES;
+        cache_pin(c, id + i, false);
+        if (cache_where(c, id + i) < 0)
+            continue;
+        cache_drop(c, id + i);
+        bytes += left < UNIT_BYTES ? left : UNIT_BYTES;
+    }
+    return bytes;
+}
+
 /* Drops the sample if neither the running epoch nor those to come up to the `last`-th read it any
  * more. Returns the room that gives back. */
 static uint64_t drop_unless_read(struct run *r, uint64_t id, size_t last)
 {
     struct entry entry;
-    struct cache *c = r->v->cache;
-    if (cache_where(c, id) < 0 || read_later(r, id, last) || needed_now(r, id) ||
-        catalog_get(r->orders[0]->catalog, id, &entry, NULL) || entry.folder)
+    const struct epoch_order *now = r->orders[0];
+    if ((now->single_units && cache_where(r->v->cache, id) < 0) || read_later(r, id, last) ||
+        needed_now(r, id) || catalog_get(now->catalog, id, &entry, NULL) || entry.folder)
         return 0;
-    for (uint64_t i = 0; i < unit_count(entry.size); i++) {
-        cache_pin(c, id + i, false);
-        cache_drop(c, id + i);
-    }
+    uint64_t bytes = drop_units(r->v->cache, id, entry.size);
+    if (!bytes)
+        return 0;
     counter_add(&r->e->dropped, 1);
-    return plan_stored_bytes(entry.size, 1.0);
+    return plan_stored_bytes(bytes, 1.0);
 }
 
 static bool swept_is_done(struct run *r)

@@ -261,6 +261,64 @@ Test(epochs, a_sample_larger_than_the_cache_is_passed)
     world_free(&w);
 }
 
+static bool reads(struct volume *v, uint64_t id)
+{
+    uint64_t ids[FILES + 1], n = volume_order_length(v, NULL);
+    cr_assert_eq(volume_order_ids(v, 0, n, ids, NULL), 0);
+    for (uint64_t i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+/* Two epochs are known, of which this node reads the sample in none. */
+static void set_sampler_without(struct volume *v, uint64_t id)
+{
+    bool read = true;
+    for (unsigned seed = 0; read; seed++) {
+        cleanup_free char *spec = xasprintf(SAMPLER ",epochs=2,seed=%u", seed);
+        read = false;
+        for (uint64_t epoch = 2; epoch-- > 0 && !read;) {
+            cr_assert_eq(volume_set_sampler(v, spec, NULL), 0);
+            if (epoch)
+                set_epoch(v, epoch);
+            read = reads(v, id);
+        }
+    }
+}
+
+struct part {
+    struct volume *v;
+    uint64_t unit;
+};
+
+static bool has_gone(void *arg)
+{
+    const struct part *p = arg;
+    return cache_where(volume_cache(p->v), p->unit) < 0;
+}
+
+/* The first block of a sample is not here, the second is, and no epoch reads it. */
+Test(epochs, half_a_sample_makes_room, .timeout = 60)
+{
+    struct world w;
+    world_new(&w);
+    put_set(&w);
+    put_file(&w, "class0/large.jpg", 2 * UNIT_BYTES, 1);
+    struct volume *v = open_node_of(&w, SHARE + (6u << 20), 1ull << 40);
+    uint64_t large = id_of(v, "class0/large.jpg");
+    struct part part = {v, large + 1};
+    set_sampler_without(v, large);
+    cache_pin(volume_cache(v), part.unit, true); /* as of a share before */
+    check_range(v, large, 1, UNIT_BYTES, SIZE, SIZE);
+    cr_expect_lt(cache_where(volume_cache(v), large), 0);
+    cr_expect_not(has_gone(&part));
+    read_epoch(v);
+    wait_until(has_gone, &part, "the block to make room for the next epoch");
+    volume_close(v);
+    world_free(&w);
+}
+
 static bool has_let_go(void *arg)
 {
     cleanup_free char *state = state_of(arg);
