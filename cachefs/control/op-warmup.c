@@ -56,7 +56,7 @@ static enum warmup_wish send_progress(void *arg, uint64_t done, uint64_t total, 
     if (server_stopping(watched->connection->server)) /* first: it shuts the socket down itself */
         return WARMUP_TAKE_BACK;
     enum warmup_wish wish = wish_of(watched->connection->sock);
-    if (wish == WARMUP_GO_ON && control_send(watched->connection->sock, &text, -1, NULL))
+    if (wish != WARMUP_END && control_send(watched->connection->sock, &text, -1, NULL))
         return WARMUP_END;
     return wish;
 }

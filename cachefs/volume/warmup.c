@@ -495,8 +495,7 @@ static int run_rounds(struct warm *w, struct err *err)
         if (ends(w) || check_round(w, round == ROUNDS - 1) == 0)
             break;
     }
-    if (!ends(w))
-        tick(w, true); /* the last failures, and the final figures */
+    tick(w, true); /* the last failures, and the final figures */
     return ends(w) ? err_set(err, ERR_CANCELLED, "the warmup was cancelled") : 0;
 }
 

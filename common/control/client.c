@@ -150,9 +150,9 @@ struct call {
     bool cut;            /* the other side ended before it had answered */
 };
 
-/* The request is to end: we say so by saying no more, and listen until it has. (Closing alone would
- * look like our own death.) */
-static int call_off(int sock, struct err *err)
+/* The request is to end: we say so by saying no more, and listen to how far it came until it has.
+ * (Closing alone would look like our own death.) */
+static int call_off(int sock, const struct call *call, struct err *err)
 {
     const struct timeval patience = {.tv_sec = CALL_OFF_S};
     cleanup_bytes struct bytes msg = {0};
@@ -165,8 +165,10 @@ static int call_off(int sock, struct err *err)
         over = control_recv(sock, &msg, &fd, NULL) ||
                json_parse(&doc, "answer", msg.data ? msg.data : "", msg.len, NULL);
         if (!over) {
-            struct json root = json_root(doc);
-            over = !json_has(&root, "progress");
+            struct json root = json_root(doc), step = json_get(&root, "progress");
+            over = !step.node;
+            if (!over)
+                call->progress(call->arg, &step);
         }
     }
     return err_set(err, ERR_CANCELLED, "interrupted");
@@ -192,7 +194,7 @@ static int read_answer(int sock, struct call *call, struct err *err)
         struct json step = json_get(&root, "progress");
         if (step.node) {
             if (call->progress && !call->progress(call->arg, &step))
-                return call_off(sock, err);
+                return call_off(sock, call, err);
             continue;
         }
         if (final_answer(&root, err))

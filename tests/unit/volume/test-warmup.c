@@ -191,6 +191,7 @@ Test(warmup, what_cannot_fit_is_refused_before_the_first_byte)
 
 struct stopper {
     unsigned ticks;
+    uint64_t done; /* as it was told last */
 };
 
 static enum warmup_wish stop_soon(void *arg, uint64_t done, uint64_t total, uint64_t bytes)
@@ -198,7 +199,10 @@ static enum warmup_wish stop_soon(void *arg, uint64_t done, uint64_t total, uint
     struct stopper *s = arg;
     (void)bytes;
     cr_assert_leq(done, total);
-    return ++s->ticks < 2 ? WARMUP_GO_ON : WARMUP_TAKE_BACK;
+    s->done = done;
+    if (++s->ticks == 2)
+        usleep(100000); /* more comes meanwhile */
+    return s->ticks < 2 ? WARMUP_GO_ON : WARMUP_TAKE_BACK;
 }
 
 static void check_warmup_state(struct volume *v, const char *want)
@@ -231,6 +235,7 @@ Test(warmup, stops_when_told_and_goes_on_later)
     volume_set_connections(v, 32);
     r = warm(v, NULL, 0, false, &f);
     cr_assert_gt(r.already, 0);
+    cr_expect_eq(stopper.done, r.already, "what came after the word to stop is told, too");
     cr_assert_eq(r.already + r.fetched, FILES + 1);
     check_warmup_state(v, "done");
     volume_close(v);
