@@ -5,6 +5,7 @@
 
 #include "cli-internal.h"
 #include "mem.h"
+#include "program.h"
 #include "remove.h"
 
 struct rmr_options {

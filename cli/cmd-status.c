@@ -6,6 +6,7 @@
 #include "cli-internal.h"
 #include "mem.h"
 #include "mountinfo.h"
+#include "program.h"
 
 struct status_options {
     bool json;

@@ -11,6 +11,7 @@
 #include "cli-internal.h"
 #include "clock.h"
 #include "mem.h"
+#include "program.h"
 
 #define LOOK_NS (5 * 1000 * 1000)
 
