@@ -114,7 +114,8 @@ const struct command cmd_evict = {
         "change: those older than DUR, or the oldest until the set is no larger than SIZE. The set "
         "is scanned first; then it says what would go and removes nothing, until --yes is given. "
         "What is removed lies for a day in .trash/ at the root of the source, unless --skip-trash "
-        "is given; the mount shows the new version then. The exit code is 1 if something could "
+        "is given; the mount shows the new version then. Nothing is removed behind a link of a "
+        "local folder: such a sample is told as failed. The exit code is 1 if something could "
         "not be removed.",
     .min_args = 1,
     .max_args = 1,

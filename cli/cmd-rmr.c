@@ -68,6 +68,8 @@ static int find(struct target *t, const char *arg, const struct rmr_options *o, 
         t->uri = xstrdup(arg);
     else if (uri_of_path(t, arg, err))
         return -1;
+    else
+        conf.no_links = true;
     if (remove_open(&t->removal, t->uri, &conf, &is_root, err))
         return -1;
     if (is_root && !(o->yes && o->all))
@@ -261,7 +263,8 @@ const struct command cmd_rmr = {
         "Removes the object that URI names and everything below URI/ from the store; a path of a "
         "mount stands for what it is at its source, and the mount looks again afterwards. It says "
         "how much that is and asks; where nobody can be asked it needs --yes. Links of a local "
-        "folder are removed, not followed; a whole bucket needs --yes --all.\n\n"
+        "folder are removed, not followed, nor is one on the way of a mount's path; a whole bucket "
+        "needs --yes --all.\n\n"
         "What is removed lies for a day in .trash/ beside it, which sets do not show, unless "
         "--skip-trash is given; the next rmr beside it removes what is older.\n\n"
         "Interrupted it ends within seconds and says how much was removed; nothing lies in both "

@@ -103,11 +103,10 @@ void touches_rmr(const struct json *o, struct bytes *ret)
 
 /* --- the work --------------------------------------------------------------------------------- */
 
-/* The URIs that the job means; a path that is no longer there was removed before. Those of the
- * set's own paths come first. */
+/* The URIs that the job means; a path that is no longer there was removed before. */
 struct uris {
     char **items;
-    size_t n, of_set;
+    size_t n;
 };
 
 static void uris_release(struct uris *u)
@@ -169,7 +168,6 @@ static int collect(const struct server *s, const struct json *o, bool again, str
             *err = why;
     }
     control_mount_release(&m);
-    ret->of_set = ret->n;
     for (size_t i = 0; i < count_of(o, "uris") && !rc; i++) {
         struct json item = json_at(&uris, i);
         const char *uri = "";
@@ -234,16 +232,14 @@ static void look_again(struct server *s, const struct json *o)
 }
 
 static int remove_all(struct removing *r, struct server *s, const struct json *o,
-                      struct store_conf *conf, struct err *err)
+                      const struct store_conf *conf, struct err *err)
 {
     struct uris uris = {0};
     bool skip = false;
     json_bool_or(o, "skipTrash", false, &skip, NULL);
     int rc = collect(s, o, job_try(r->run) > 1, &uris, err);
-    for (size_t i = 0; i < uris.n && !rc && !atomic_load(&r->stop); i++) {
-        conf->no_links = i >= uris.of_set; /* where the set lies is not the job's word */
+    for (size_t i = 0; i < uris.n && !rc && !atomic_load(&r->stop); i++)
         rc = remove_one(r, uris.items[i], conf, skip, err);
-    }
     if (r->before.removed)
         look_again(s, o);
     uris_release(&uris);
@@ -255,7 +251,7 @@ int run_rmr(struct job_run *run, void *server, const struct json *o, struct byte
 {
     struct server *s = server;
     struct removing r = {.run = run};
-    struct store_conf conf = {.log = s->conf.log};
+    struct store_conf conf = {.no_links = true, .log = s->conf.log};
     cleanup_job_keys struct job_keys keys = {0};
     if (cluster_is_job(o))
         return fanout_run(run, s, o, result, err);

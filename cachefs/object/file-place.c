@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,6 +38,16 @@ int file_path(const struct store *s, const char *key, size_t len, char out[PATH_
     if (bad || n < 0 || n >= PATH_MAX)
         return err_set(err, ERR_USAGE, "not a path inside the set: %s: '%.*s'", s->uri,
                        (int)(len < 200 ? len : 200), key);
+    return 0;
+}
+
+int store_uri_resolved(const char *uri, char **ret, struct err *err)
+{
+    const char *folder = store_uri_folder(uri);
+    cleanup_free char *real = folder ? realpath(folder, NULL) : NULL;
+    if (folder && !real)
+        return err_sys(err, errno, "look at %s", folder);
+    *ret = real ? xasprintf("file://%s", real) : xstrdup(uri);
     return 0;
 }
 

@@ -74,6 +74,9 @@ int store_open(struct store **ret, const char *uri, const struct store_conf *con
 int store_check_uri(const char *uri, struct err *err);
 /* The path in a URI whose form is right, if it is of a folder of this machine; else NULL. Pure. */
 const char *store_uri_folder(const char *uri);
+/* A canonical URI, of a local folder with the links in its path resolved: for a store that is to
+ * follow none below it (store_conf.no_links). */
+int store_uri_resolved(const char *uri, char **ret, struct err *err);
 void store_close(struct store *s);
 const char *store_uri(const struct store *s); /* canonical, without secrets */
 /* Appends the address of an object of the store with this (canonical) URI, for people to read: it

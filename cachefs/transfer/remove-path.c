@@ -3,6 +3,7 @@
 
 #include "catalog.h"
 #include "mem.h"
+#include "object.h"
 #include "remove.h"
 
 static bool keep_first(void *arg, const struct entry *e)
@@ -67,7 +68,9 @@ static int source_of(struct catalog *c, const char *path, char **ret, struct err
     }
     if (best == UINT32_MAX)
         return no_one_source(c, path, err);
-    const char *uri = catalog_source_uri(c, best);
+    cleanup_free char *uri = NULL;
+    if (store_uri_resolved(catalog_source_uri(c, best), &uri, err))
+        return -1;
     size_t len = strlen(uri);
     *ret = xasprintf("%s%s%s", uri, len && uri[len - 1] == '/' ? "" : "/", path + best_len);
     return 0;

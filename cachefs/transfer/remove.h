@@ -48,7 +48,8 @@ int remove_run(struct removal *r, bool skip_trash, const struct remove_watch *wa
                struct remove_counts *counts, struct bytes *trash, struct err *err);
 
 /* The URI of what a mount shows at `path`; `catalog_file`: its current version. Samples of packs
- * have none of their own: ERR_USAGE. */
+ * have none of their own: ERR_USAGE. The mount does not tell what lies behind a link of a local
+ * source: open it with no_links, so that none of that goes. */
 int remove_uri_of(const char *catalog_file, const char *path, char **ret, struct err *err);
 
 /* Whether a folder of the trash ("2026-11-21T135959Z-1a2b") is to go at that time. Pure. */

@@ -109,6 +109,19 @@ int retire_path(const struct retire *r, uint64_t i, struct bytes *ret, struct er
     return catalog_path(r->catalog, r->list[i].id, ret, err);
 }
 
+/* The set lies where it lies, but who may write there chose where links in it lead to. */
+static int open_source(const struct retire *r, uint32_t source, const struct store_conf *conf,
+                       struct removal **ret, struct err *err)
+{
+    struct store_conf inside = *conf;
+    cleanup_free char *uri = NULL;
+    inside.no_links = true;
+    return store_uri_resolved(catalog_source_uri(r->catalog, source), &uri, err) ||
+                   remove_open_list(ret, uri, &inside, err)
+               ? -1
+               : 0;
+}
+
 /* Opens the removal with the first sample of the source; without one *ret stays NULL. */
 static int collect(struct retire *r, uint32_t source, const struct store_conf *conf,
                    struct removal **ret, struct remove_counts *counts, struct err *err)
@@ -119,7 +132,7 @@ static int collect(struct retire *r, uint32_t source, const struct store_conf *c
             return -1;
         int rc = 0;
         if (unit.source == source && !*ret)
-            rc = remove_open_list(ret, catalog_source_uri(r->catalog, source), conf, err);
+            rc = open_source(r, source, conf, ret, err);
         if (unit.source == source && !rc)
             rc = remove_add(*ret, unit.key.data, r->list[i].size, counts, err);
         unit_info_release(&unit);

@@ -28,7 +28,7 @@ uint64_t retire_bytes(const struct retire *r);
 /* The path of the i-th that goes, the oldest first. */
 int retire_path(const struct retire *r, uint64_t i, struct bytes *ret, struct err *err);
 /* Removes them: into the trash of their source for a day, or for good. Failures of single samples
- * are counted and told to `watch`. */
+ * are counted and told to `watch`; what lies behind a link of a local source is one. */
 int retire_run(struct retire *r, const struct store_conf *conf, bool skip_trash,
                const struct remove_watch *watch, struct remove_counts *ret, struct err *err);
 

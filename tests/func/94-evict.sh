@@ -37,4 +37,13 @@ sampan evict "$MNT" --older-than 1d --store --yes --skip-trash >"$T/gone"
 grep -q "7 of 7 samples" "$T/gone" || fail "by age: $(cat "$T/gone")"
 expect "for good" "$(find "$SRC/.trash" -type f | wc -l) $(find "$MNT" -type f | wc -l)" "10 3"
 same_bytes "$SRC/class-000" "$MNT/class-000"
+# What lies behind a link of the source is none of its to remove.
+mkdir "$T/outside"
+echo 1 >"$T/outside/sample"
+ln -s "$T/outside" "$SRC/linked"
+for trash in "" --skip-trash; do
+    sampan evict "$MNT" --to 0 --store --yes $trash 2>"$T/err" && fail "all is said to be gone"
+    grep -q "linked/sample.*behind a link, which is not followed" "$T/err" || fail "$(cat "$T/err")"
+done
+[ -e "$T/outside/sample" ] || fail "what a link leads to is gone"
 unmount

@@ -29,5 +29,15 @@ if ! [ -w "$SRC/class-000" ]; then
     expect "why" "$(answer result.failed) $(answer result.failures.0.path | grep -c class-000)" "3 1"
 fi
 chmod 0755 "$SRC/class-000"
+# What somebody who may write into the source linked to is neither found old nor removed by its path.
+mkdir "$T/outside"
+touch -d '3 days ago' "$T/outside/sample"
+ln -s "$T/outside" "$SRC/linked"
+expect_code 201 POST /v1/jobs -d '{"id":"far","type":"evict","options":{"older_than_s":86400,"store":true}}'
+wait_job far failed
+expect "why" "$(answer result.failures.0.path) $(answer result.failures.0.why | grep -c "behind a link")" "linked/sample 1"
+expect_code 201 POST /v1/jobs -d '{"id":"path","type":"rmr","options":{"paths":["linked/sample"],"skipTrash":true}}'
+wait_job path failed
+[ -e "$T/outside/sample" ] || fail "what a link leads to is gone"
 stop_serve
 unmount
