@@ -293,14 +293,26 @@ static int begin(struct upload *up, struct err *err)
     return store_parse_multipart_begin(up->store, body.data, body.len, &up->id, err);
 }
 
+/* Whose answer is lost has ended, and a second try finds no such upload. The ETag is that of all
+ * its parts: other bytes under this key do not have it. */
+static bool has_ended(const struct upload *up)
+{
+    char etag[160];
+    struct http_answer a;
+    return store_parts_etag(up->tags, up->n_parts, etag) &&
+           head_wait(up->fetch, up->store, PRIO_READER, up->key, &a, NULL) == 0 &&
+           a.content_length == (int64_t)up->len && strcmp(a.etag, etag) == 0;
+}
+
 static int end(struct upload *up, struct err *err)
 {
     struct step step = {.up = up};
     cleanup_bytes struct bytes body = {0};
     int result = whole_wait(up->fetch, up->store, PRIO_READER, build_end, &step, SMALL_BODY, NULL,
-                            &body, err);
+                            &body, err) ||
+                 store_parse_multipart_end(up->store, body.data, body.len, err);
     bytes_release(&step.body);
-    return result ? -1 : store_parse_multipart_end(up->store, body.data, body.len, err);
+    return result && !has_ended(up) ? -1 : 0;
 }
 
 static void part_sizes(struct upload *up)

@@ -16,6 +16,19 @@ mkdir "$T/boto"
 s3 get "$BUCKET" "$T/boto"
 same_bytes "$SRC" "$T/boto/up"
 
+# an upload that ended without an answer has made its object; one that did not has failed, whatever else is there
+long() { sampan sync "file://$SRC" "s3://$BUCKET/up" --include large --exclude '*' --force-update --json >"$T/out" 2>"$T/err"; }
+faults "truncate key=?uploadId= times=1" "status=404 key=?uploadId="
+long || fail "$(cat "$T/err")"
+expect "copied" "$(field copied <"$T/out") $(field failed <"$T/out")" "1 0"
+head -c 18000000 /dev/urandom >"$SRC/large"
+faults "status=404 key=?uploadId="
+code=0
+long || code=$?
+expect "exit code, failed" "$code $(field failed <"$T/out")" "1 1"
+faults
+long || fail "$(cat "$T/err")"
+
 # flipped bytes are no object's: its ETag says so
 rm -rf "$T/dst"
 faults "flip key=/class- times=5"
