@@ -202,7 +202,7 @@ int stage_release(struct stage *s, const struct stage_call *c, uint64_t fh, stru
         return 0;
     /* Nobody is left who would: a life may have ended between flush and release. */
     if (!(n->row.flags & N_PUBLISH) || n->publish_seq != n->seq)
-        owed_publish(s, n, NULL);
+        owed_insist(s, n);
     if (n->held) {
         n->held = false;
         content_unref(s, n->content); /* may free the node */

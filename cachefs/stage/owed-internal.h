@@ -18,6 +18,9 @@ void dirty_remove(struct stage *s, struct node *n);
 int owed_publish(struct stage *s, struct node *n, struct err *err);
 /* The same, in the row and the journal alone: the caller queues it (owed_enqueue()). */
 int owed_wish(struct stage *s, struct node *n, struct err *err);
+/* The same, by who could tell nobody that it failed: what the journal does not take now is wished
+ * for in memory. */
+void owed_insist(struct stage *s, struct node *n);
 /* It is not, after all: whoever changes it now wishes so again when he is through. */
 void owed_withdraw(struct stage *s, struct node *n);
 /* Waits until the node's content of now is stored and it owes nothing else that it owed when

@@ -217,6 +217,15 @@ int owed_publish(struct stage *s, struct node *n, struct err *err)
     return 0;
 }
 
+void owed_insist(struct stage *s, struct node *n)
+{
+    if (owed_publish(s, n, NULL) == 0)
+        return;
+    n->row.flags = (n->row.flags | N_PUBLISH) & ~(unsigned)N_HELD;
+    n->publish_seq = n->seq;
+    owed_add(s, n);
+}
+
 void owed_withdraw(struct stage *s, struct node *n)
 {
     if (!(n->row.flags & N_PUBLISH))

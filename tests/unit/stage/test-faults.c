@@ -531,6 +531,26 @@ Test(faults, inode_numbers_that_the_journal_never_had)
     bench_stop(&b);
 }
 
+/* Written after the last flush, through a mapping say: who closes it hears of no error. */
+Test(faults, a_close_that_the_journal_never_had)
+{
+    struct bench b;
+    struct err err = {0};
+    uint64_t fh;
+    bench_start(&b, false);
+    b.conf.commit = COMMIT_BACKGROUND;
+    bench_open(&b, true);
+    t_create(&b, STAGE_ROOT, "f", &fh);
+    t_write(&b, fh, 0, "late");
+    t_journal_full(&b, true);
+    cr_expect_eq(stage_release(b.s, &waits, fh, &err), 0, "%s", err.msg);
+    expect_pending(&b, "\"files\":1");
+    t_journal_full(&b, false);
+    t_settle(&b);
+    expect_stored(&b, "f", "late");
+    bench_stop(&b);
+}
+
 static blkcnt_t largest;
 
 static int take_largest(const char *path, const struct stat *st, int kind, struct FTW *ftw)
