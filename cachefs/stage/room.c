@@ -64,25 +64,33 @@ static bool disk_has(const struct stage *s, uint64_t len)
     return free_now >= floor + len;
 }
 
+/* What does not fit is at no time counted: another's might, meanwhile. `ret_used`: what is. */
+static bool fits(struct stage *s, uint64_t want, uint64_t *ret_used)
+{
+    *ret_used = atomic_load(&s->used);
+    do {
+        if (s->conf.limit && *ret_used + want > s->conf.limit)
+            return false;
+    } while (!atomic_compare_exchange_weak(&s->used, ret_used, *ret_used + want));
+    return true;
+}
+
 int room_take(struct stage *s, uint64_t len, struct err *err)
 {
-    uint64_t want = len + SLACK;
+    uint64_t want = len + SLACK, used;
     for (;;) {
-        uint64_t before = atomic_fetch_add(&s->used, want);
-        bool limit = s->conf.limit && before + want > s->conf.limit;
-        if (!limit && disk_has(s, want))
+        bool disk = disk_has(s, want);
+        if (disk && fits(s, want, &used))
             return 0;
-        atomic_fetch_sub(&s->used, want);
         if (drop_one(s))
             continue;
-        return limit
-                   ? err_set(err, ERR_LIMIT,
-                             "no room: %s: %llu of %llu bytes hold what is not stored yet (wait, "
-                             "or raise the limit of the stage)",
-                             s->dir, (unsigned long long)before, (unsigned long long)s->conf.limit)
-                   : err_set(err, ERR_LIMIT,
-                             "no room: %s: the disk is full up to the space kept free (make room)",
-                             s->dir);
+        return disk ? err_set(err, ERR_LIMIT,
+                              "no room: %s: %llu of %llu bytes hold what is not stored yet (wait, "
+                              "or raise the limit of the stage)",
+                              s->dir, (unsigned long long)used, (unsigned long long)s->conf.limit)
+                    : err_set(err, ERR_LIMIT,
+                              "no room: %s: the disk is full up to the space kept free (make room)",
+                              s->dir);
     }
 }
 

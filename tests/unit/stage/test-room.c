@@ -1,5 +1,7 @@
 /* The disk that staged files take: what is of no use any more gives it back. */
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -79,6 +81,46 @@ Test(room, of_what_could_not_go_at_first)
     err = (struct err){0};
     cr_expect_eq(stage_write(b.s, &waits, fh, 0, data, 4 * MIB, &err), 0, "%s", err.msg);
     cr_expect_not(is_staged(&b, old));
+    t_close(&b, fh);
+    bench_stop(&b);
+}
+
+struct greedy {
+    struct bench *b;
+    uint64_t fh;
+    const char *data;
+    size_t len;
+    atomic_bool stop;
+};
+
+static void *ask_for_too_much(void *arg)
+{
+    struct greedy *g = arg;
+    while (!atomic_load(&g->stop))
+        stage_write(g->b->s, &waits, g->fh, 0, g->data, g->len, NULL);
+    return NULL;
+}
+
+/* What one asks for and does not get is not missing to another. */
+Test(room, of_what_another_did_not_get)
+{
+    enum { MIB = 1 << 20 };
+    struct bench b;
+    pthread_t thread;
+    uint64_t fh;
+    cleanup_free char *data = xcalloc(1, 8 * MIB);
+    struct greedy g = {.b = &b, .data = data, .len = 8 * MIB};
+    bench_start(&b, false);
+    b.conf.limit = 6 * MIB;
+    bench_open(&b, true);
+    t_create(&b, STAGE_ROOT, "large", &g.fh);
+    t_create(&b, STAGE_ROOT, "small", &fh);
+    cr_assert_eq(pthread_create(&thread, NULL, ask_for_too_much, &g), 0);
+    for (int i = 0; i < 20000; i++)
+        t_write(&b, fh, 0, "small");
+    atomic_store(&g.stop, true);
+    pthread_join(thread, NULL);
+    t_close(&b, g.fh);
     t_close(&b, fh);
     bench_stop(&b);
 }
