@@ -154,10 +154,11 @@ static size_t pick_dooms(struct stage *s, struct doom **ret, struct flight *flig
     size_t n = 0;
     unsigned looked = 0;
     bool batches = s->caps & STORE_BATCH_DELETE;
-    for (struct doom *d = s->dooms; d && n < BATCH && looked < 2 * BATCH; d = d->next, looked++) {
+    for (struct doom *d = s->dooms; d && n < BATCH && looked < 2 * BATCH; d = d->next) {
         bool alone = d->upload || d->tries || !batches;
         if (d->busy || d->failed || d->due_ns > now)
             continue;
+        looked++;
         if ((n && alone) || !doom_may_go(s, d)) {
             s->passed_over = true;
             continue;

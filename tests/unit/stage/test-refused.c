@@ -304,3 +304,42 @@ Test(refused, the_store_is_only_away)
     expect_stored(&b, "new/", "");
     bench_stop(&b);
 }
+
+static void wait_for_pending(struct bench *b, const char *words)
+{
+    for (bool there = false; !there; usleep(10000)) {
+        cleanup_free char *text = t_pending(b);
+        there = strstr(text, words);
+    }
+}
+
+/* However many keys the store does not give up, the next one is tried. */
+Test(refused, keys_that_stay_hold_up_no_others)
+{
+    enum { MANY = 1001 };
+    struct bench b;
+    char name[16];
+    bench_start(&b, true);
+    b.conf.commit = COMMIT_BACKGROUND;
+    bench_open(&b, true);
+    for (int i = 0; i <= MANY; i++) {
+        snprintf(name, sizeof name, "%d", i);
+        t_file(&b, STAGE_ROOT, name, "x");
+    }
+    t_settle(&b);
+    ask_number(&b, "/_set?deny=2");
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "%d", i);
+        t_unlink(&b, STAGE_ROOT, name);
+    }
+    wait_for_pending(&b, "\"failed\":1001");
+    ask_number(&b, "/_set?deny=0");
+    t_unlink(&b, STAGE_ROOT, "1001");
+    while (ask_number(&b, "/_objects") != MANY)
+        usleep(10000);
+    expect_pending(&b, "\"failed\":1001");
+    stage_retry(b.s);
+    t_settle(&b);
+    cr_expect_eq(ask_number(&b, "/_objects"), 0);
+    bench_stop(&b);
+}
