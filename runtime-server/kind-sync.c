@@ -213,6 +213,51 @@ static int copy_scope(const struct server *s, const struct json *o, struct json_
     return 0;
 }
 
+static void read_flags(const struct json *o, struct sync_conf *c)
+{
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        bool on = false;
+        json_bool_or(o, flags[i].key, false, &on, NULL);
+        *(bool *)(void *)((char *)c + flags[i].offset) = on;
+    }
+}
+
+/* What is plain in the options; texts are the options'. */
+static int read_conf(const struct json *o, struct sync_conf *c, struct err *err)
+{
+    int64_t threads = 16, bandwidth = 0, pack = 0, limit = 0;
+    const char *share;
+    json_int(o, "threads", 1, 256, &threads, NULL);
+    json_int(o, "bandwidth", 0, INT64_MAX, &bandwidth, NULL);
+    json_int(o, "pack", 0, INT64_MAX, &pack, NULL);
+    json_int(o, "limit", 0, INT64_MAX, &limit, NULL);
+    read_flags(o, c);
+    c->threads = (unsigned)threads;
+    c->bandwidth = (uint64_t)bandwidth;
+    c->pack_size = (uint64_t)pack;
+    c->limit = (uint64_t)limit;
+    json_str_or(o, "start", NULL, &c->start, NULL);
+    json_str_or(o, "end", NULL, &c->end, NULL);
+    json_str_or(o, "endpoint", NULL, &c->from.endpoint, NULL);
+    json_str_or(o, "region", NULL, &c->from.region, NULL);
+    json_str_or(o, "destinationEndpoint", c->from.endpoint, &c->to.endpoint, NULL);
+    json_str_or(o, "destinationRegion", c->from.region, &c->to.region, NULL);
+    if (json_str(o, "share", &share, NULL) == 0 &&
+        owner_share_parse(share, &c->share, &c->shares, err))
+        return -1;
+    return json_str(o, "destination", &c->destination, err);
+}
+
+/* What no run could do together is not begun. */
+static int check_together(const struct json *o, struct err *err)
+{
+    struct json sources = json_get(o, "sources");
+    struct sync_conf c = {.n_sources = json_count(&sources)};
+    if (read_conf(o, &c, err))
+        return -1;
+    return sync_check(&c, err) ? err_wrap(err, "options") : 0;
+}
+
 int check_sync(void *server, const struct json *o, struct bytes *ret, struct bytes *secret,
                struct err *err)
 {
@@ -263,7 +308,7 @@ int check_sync(void *server, const struct json *o, struct bytes *ret, struct byt
         json_int_or(o, "bandwidth", 0, INT64_MAX, 0, &bandwidth, err) ||
         json_int_or(o, "limit", 0, INT64_MAX, 0, &limit, err) ||
         json_int_or(o, "pack", 0, 64 << 20, 0, &pack, err) || copy_flags(o, &w, err) ||
-        copy_texts(o, &w, err) || copy_share(o, pack, &w, err) ||
+        copy_texts(o, &w, err) || copy_share(o, pack, &w, err) || check_together(o, err) ||
         secrets_take(o, secret_names, &w, secret, err))
         return -1;
     options_copy_compat(o, &w);
@@ -345,15 +390,6 @@ static void write_counts(struct bytes *result, const struct sync_counts *n, cons
     jw_end(&w);
 }
 
-static void read_flags(const struct json *o, struct sync_conf *c)
-{
-    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
-        bool on = false;
-        json_bool_or(o, flags[i].key, false, &on, NULL);
-        *(bool *)(void *)((char *)c + flags[i].offset) = on;
-    }
-}
-
 static const char **read_sources(const struct json *o, size_t *ret_n)
 {
     struct json list = json_get(o, "sources");
@@ -378,32 +414,6 @@ static struct sync_rule *read_rules(const struct json *o, size_t *ret_n)
     }
     *ret_n = n;
     return rules;
-}
-
-/* What is plain in the options; texts are the options'. */
-static int read_conf(const struct json *o, struct sync_conf *c, struct err *err)
-{
-    int64_t threads = 16, bandwidth = 0, pack = 0, limit = 0;
-    const char *share;
-    json_int(o, "threads", 1, 256, &threads, NULL);
-    json_int(o, "bandwidth", 0, INT64_MAX, &bandwidth, NULL);
-    json_int(o, "pack", 0, INT64_MAX, &pack, NULL);
-    json_int(o, "limit", 0, INT64_MAX, &limit, NULL);
-    read_flags(o, c);
-    c->threads = (unsigned)threads;
-    c->bandwidth = (uint64_t)bandwidth;
-    c->pack_size = (uint64_t)pack;
-    c->limit = (uint64_t)limit;
-    json_str_or(o, "start", NULL, &c->start, NULL);
-    json_str_or(o, "end", NULL, &c->end, NULL);
-    json_str_or(o, "endpoint", NULL, &c->from.endpoint, NULL);
-    json_str_or(o, "region", NULL, &c->from.region, NULL);
-    json_str_or(o, "destinationEndpoint", c->from.endpoint, &c->to.endpoint, NULL);
-    json_str_or(o, "destinationRegion", c->from.region, &c->to.region, NULL);
-    if (json_str(o, "share", &share, NULL) == 0 &&
-        owner_share_parse(share, &c->share, &c->shares, err))
-        return -1;
-    return json_str(o, "destination", &c->destination, err);
 }
 
 /* Of one store: both ends have the keys. */

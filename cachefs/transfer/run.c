@@ -378,7 +378,7 @@ static int run_threads(struct sync_run *r, struct err *err)
 
 /* --- what was asked for ----------------------------------------------------------------------- */
 
-static int check_conf(const struct sync_conf *c, struct err *err)
+int sync_check(const struct sync_conf *c, struct err *err)
 {
     if (c->n_sources == 0)
         return err_set(err, ERR_USAGE, "want a source");
@@ -549,7 +549,7 @@ int sync_run(const struct sync_conf *conf, const struct sync_watch *watch, struc
     struct err ignored;
     *ret = (struct sync_counts){0};
     err = err ? err : &ignored;
-    if (check_conf(conf, err))
+    if (sync_check(conf, err))
         return -1;
     run_init(&r);
     int result =

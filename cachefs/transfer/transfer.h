@@ -114,6 +114,8 @@ int sync_run(const struct sync_conf *conf, const struct sync_watch *watch, struc
 
 /* --- the pure parts --------------------------------------------------------------------------- */
 
+/* ERR_USAGE for what sync_run() would refuse before it opens a store. */
+int sync_check(const struct sync_conf *conf, struct err *err);
 /* ERR_USAGE for a pattern that can fit nothing. */
 int sync_rules_check(const struct sync_rule *rules, size_t n, struct err *err);
 /* Whether a key passes the rules. `key` of a folder ends in '/'. */

@@ -37,6 +37,9 @@ bad sync '{"sources":["s3://a/b"],"destination":"s3://c/d","share":"2/2"}' optio
 bad sync '{"sources":["s3://a/b"],"destination":"s3://c/d","share":"0/2","pack":8388608}' options.share
 bad sync '{"sources":["s3://a/b"],"destination":"s3://c/d","rules":[{"include":"a"},{"include":"a","exclude":"b"}]}' 'options.rules[1]'
 bad sync '{"sources":["s3://a/b"],"destination":"s3://c/d","threads":1000}' options.threads
+for no in '"limit":1,"deleteDst":true' '"existing":true,"ignoreExisting":true' '"pack":1' '"pack":8388608,"perms":true' '"pack":8388608,"limit":1'; do
+    bad sync "{\"sources\":[\"s3://a/b\"],\"destination\":\"s3://c/d\",$no}" options:
+done
 bad rmr '{"paths":["a"],"skipTrash":1}' options.skipTrash
 bad rmr '{"uris":["s3://a/b","c"]}' 'options.uris[1]'
 bad warmup "$(printf '[%.0s' $(seq 5000))$(printf ']%.0s' $(seq 5000))" depth
