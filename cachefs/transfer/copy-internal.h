@@ -14,9 +14,16 @@ struct copying {
     const char *from; /* the key as the source has it */
 };
 
+#define CHANGES_MAX 3 /* so often a copy is begun anew */
+
 /* What an object is now: fills size, time and ETag. Follows links, as reading does. */
 int look(struct sync_run *r, struct store *store, const char *key, struct side *ret,
          struct err *err);
+
+/* After many reads: where there are no ETags, they are of one object only if it is still what it
+ * was when it was listed. ERR_STALE if it is not. */
+int check_unchanged(struct sync_run *r, const struct side *listed, const char *key,
+                    struct err *err);
 
 /* 1: equal, 0: not. */
 int compare_bytes(const struct copying *c, const struct side *dst, struct err *err);

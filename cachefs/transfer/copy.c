@@ -12,7 +12,6 @@
 #include "clock.h"
 #include "copy-internal.h"
 
-#define CHANGES_MAX   3
 #define COMPARE_PIECE (4u << 20)
 
 const char *source_key(const struct sync_run *r, const struct side *s, const char *key)
@@ -170,21 +169,26 @@ static int read_source(void *arg, uint64_t off, void *buf, size_t len, struct er
     return fetch_read(s->c->run->fetch, &get, buf, len, err);
 }
 
-/* Where there are no ETags, many reads are of one object only if it is still what it was. */
+int check_unchanged(struct sync_run *r, const struct side *listed, const char *key, struct err *err)
+{
+    struct store *store = r->sources[listed->row.source].store;
+    struct side now = *listed;
+    if (*listed->etag && !(store_caps(store) & STORE_LOCAL))
+        return 0;
+    if (look(r, store, source_key(r, listed, key), &now, err))
+        return -1;
+    bool same_time =
+        now.row.mtime_ns / (int64_t)NS_PER_S == listed->row.mtime_ns / (int64_t)NS_PER_S;
+    if (now.row.size == listed->row.size &&
+        (same_time || listed->row.mtime_ns == LIST_MTIME_UNKNOWN))
+        return 0;
+    return err_set(err, ERR_STALE, "it changed while it was copied");
+}
+
 static int check_source(void *arg, struct err *err)
 {
     const struct stream *s = arg;
-    struct side now = *s->c->src;
-    if (*s->c->src->etag && !(store_caps(s->c->source->store) & STORE_LOCAL))
-        return 0;
-    if (look(s->c->run, s->c->source->store, s->c->from, &now, err))
-        return -1;
-    bool same_time =
-        now.row.mtime_ns / (int64_t)NS_PER_S == s->c->src->row.mtime_ns / (int64_t)NS_PER_S;
-    if (now.row.size == s->c->src->row.size &&
-        (same_time || s->c->src->row.mtime_ns == LIST_MTIME_UNKNOWN))
-        return 0;
-    return err_set(err, ERR_STALE, "it changed while it was copied");
+    return check_unchanged(s->c->run, s->c->src, s->c->key, err);
 }
 
 static int copy_large(const struct copying *c, const struct fetch_put_opts *opts, struct err *err)

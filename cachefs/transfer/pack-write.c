@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "copy-internal.h"
 #include "crc.h"
 #include "pack-internal.h"
 
@@ -123,21 +124,24 @@ static void read_all(struct sync_run *r, struct pack_batch *b, unsigned char *da
     lock_destroy(&b->lock);
 }
 
-/* A source that changed since it was listed, but not its length: as it is now. */
+/* A source that changed since it was listed: as it is now. */
+static int look_now(struct sync_run *r, struct pack_sample *s, struct err *err)
+{
+    const struct sync_source *from = &r->sources[s->src.row.source];
+    return look(r, from->store, source_key(r, &s->src, s->key), &s->src, err);
+}
+
+/* Of the same length it still fits. */
 static int read_again(struct sync_run *r, struct pack_sample *s, unsigned char *data,
                       struct err *err)
 {
-    struct http_answer a;
-    const struct sync_source *from = &r->sources[s->src.row.source];
-    if (fetch_head(r->fetch, from->store, source_key(r, &s->src, s->key), &a, err))
-        return -1;
-    if (a.content_length < 0 || (uint64_t)a.content_length != s->src.row.size)
-        return err_set(err, ERR_STALE, "it changed since it was listed (sync again)");
+    uint64_t size = s->src.row.size;
     struct fetch_get g;
-    s->src.row.mtime_ns = a.last_modified * 1000000000ll;
-    snprintf(s->src.etag, sizeof s->src.etag, "%s", a.etag);
+    if (look_now(r, s, err))
+        return -1;
+    if (s->src.row.size != size)
+        return err_set(err, ERR_STALE, "it changed since it was listed (sync again)");
     get_sample(r, s, &g);
-    g.mtime_ns = 0; /* told in seconds */
     return fetch_read(r->fetch, &g, data + s->offset, s->src.row.size, err);
 }
 
@@ -272,6 +276,7 @@ static int write_filled(struct sync_run *r, struct pack_batch *b, const unsigned
 
 struct whole_sample {
     struct sync_run *run;
+    const struct pack_sample *sample;
     struct fetch_get get;
     uint64_t base;
 };
@@ -285,11 +290,17 @@ static int read_sample(void *arg, uint64_t off, void *buf, size_t len, struct er
     return fetch_read(w->run->fetch, &w->get, buf, len, err);
 }
 
-static int write_large(struct sync_run *r, struct pack_batch *b, struct err *err)
+static int check_sample(void *arg, struct err *err)
 {
-    struct pack_sample *s = &b->samples[0];
-    struct whole_sample w = {.run = r};
-    char name[64];
+    const struct whole_sample *w = arg;
+    const struct pack_sample *s = w->sample;
+    return s->old_object ? 0 : check_unchanged(w->run, &s->src, s->key, err);
+}
+
+static int stream_sample(struct sync_run *r, const struct pack_sample *s, const char *name,
+                         struct err *err)
+{
+    struct whole_sample w = {.run = r, .sample = s};
     get_sample(r, s, &w.get);
     w.base = w.get.off;
     w.get.sum_of_range = false;
@@ -299,16 +310,25 @@ static int write_large(struct sync_run *r, struct pack_batch *b, struct err *err
                                    .key = name,
                                    .len = s->src.row.size,
                                    .read = read_sample,
+                                   .check = check_sample,
                                    .arg = &w,
                                    .opts = {.hasty = true}};
-    if (new_name(name, err))
-        return -1;
     if (!large_enter(r))
         return err_set(err, ERR_CANCELLED, "told to stop");
     int result = fetch_put_stream(r->fetch, &p, err);
     large_leave(r);
-    if (result)
+    return result;
+}
+
+static int write_large(struct sync_run *r, struct pack_batch *b, struct err *err)
+{
+    struct pack_sample *s = &b->samples[0];
+    char name[64];
+    if (new_name(name, err))
         return -1;
+    for (unsigned i = 0; stream_sample(r, s, name, err); i++)
+        if (err->class != ERR_STALE || s->old_object || i == CHANGES_MAX || look_now(r, s, err))
+            return -1;
     counter_add(&r->counts.packs, 1);
     s->offset = 0;
     add_sample(r, b->packing, s, name, "", err); /* a failure is kept for the walk's end */

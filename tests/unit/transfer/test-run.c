@@ -186,6 +186,33 @@ static unsigned age_packs(void)
     return n;
 }
 
+static void change_the_last(void *arg, enum sync_phase phase, const struct sync_counts *so_far,
+                            uint64_t total)
+{
+    bool *changed = arg;
+    (void)so_far, (void)total;
+    if (phase == SYNC_COPYING && !*changed)
+        write_file(from, 99, 99 * 37);
+    *changed |= phase == SYNC_COPYING;
+}
+
+/* Changed since it was listed, not in its length: it is packed as it is now. */
+Test(run, packs_have_what_changed, .init = begin, .fini = finish)
+{
+    struct sync_counts n;
+    struct err err = {0};
+    bool changed = false;
+    const struct sync_watch watch = {.progress = change_the_last, .arg = &changed};
+    const struct sync_conf c = {.pack_size = 8 << 20, .bandwidth = 400000};
+    const struct sync_conf newer = {.pack_size = 8 << 20, .update = true};
+    cr_assert_eq(sync_with(c, &watch, &n, &err), 0, "%s", err.msg);
+    cr_expect(changed);
+    cr_expect_eq(n.failed, 0);
+    cr_expect_eq(n.copied, FILES);
+    cr_assert_eq(sync_with(newer, NULL, &n, &err), 0, "%s", err.msg);
+    cr_expect_eq(n.copied, 0, "its time is of what was packed");
+}
+
 Test(run, packs_of_the_version_before_stay_until_another_is_made, .init = begin, .fini = finish)
 {
     struct sync_counts n;
