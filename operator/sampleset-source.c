@@ -349,11 +349,37 @@ void set_store_release(struct set_store *s)
 
 #define SOURCE "SourceValid"
 
+/* A folder of the node: root of the node reads it, and writes it where a sync leads there. Whoever
+ * makes a set may name those alone that the administrator allows. */
+static bool may_name(const struct set_plan *p, const char *uri)
+{
+    const char *folder = strstr(uri, "://") + strlen("://");
+    if (strncasecmp(uri, "file:", strlen("file:")) != 0)
+        return true;
+    for (size_t i = 0; i < p->config->set_files.n; i++) {
+        const char *allowed = p->config->set_files.items[i];
+        size_t len = strlen(allowed);
+        while (len && allowed[len - 1] == '/')
+            len--;
+        if (strncmp(folder, allowed, len) == 0 && (folder[len] == '/' || !folder[len]))
+            return true;
+    }
+    return false;
+}
+
 static bool uri_use(struct set_plan *p, struct set_store *s, const char *field, const char *uri)
 {
     cleanup_free char *why = store_uri_check(uri);
     if (why) {
         part_condition_warn(&p->conditions, SOURCE, "InvalidURI", "%s: %s", field, why);
+        return false;
+    }
+    if (!may_name(p, uri)) {
+        part_condition_warn(&p->conditions, SOURCE, "FolderOfNode",
+                            "%s: \"%s\" is a folder of the nodes (have an administrator make it a "
+                            "PersistentVolume and name its claim, or allow the folder with the "
+                            "operator's --set-file)",
+                            field, uri);
         return false;
     }
     s->uri = uri;

@@ -25,6 +25,7 @@
 struct options {
     const char *kubeconfig, *context, *namespace_, *image, *csi_driver, *etcd, *token_secret,
         *token_file, *server_ca, *lease_name, *metrics, *scheduling;
+    struct conf_list set_files;
     struct program_log log;
     uint64_t lease_duration, lease_renew, lease_retry;
     int64_t workers, qps, burst, port_from, port_to;
@@ -46,6 +47,9 @@ static const struct conf_row rows[] = {
      .help = "Image of runtime servers, unless a SampleSet names another"},
     {"csi-driver", CONF_STRING, AT(csi_driver), .arg = "NAME", .dflt = "csi.sampan.io",
      .help = "Name of the CSI driver that mounts sets"},
+    {"set-file", CONF_LIST, AT(set_files), .arg = "DIR",
+     .help = "Folder of the nodes that SampleSets may name (file://DIR/...); none by default: who "
+             "makes them would read what root of the node can"},
     {"etcd", CONF_STRING, AT(etcd), .arg = "URL[,URL...]",
      .help = "etcd of elastic jobs; default: elastic jobs are refused"},
     {"port-from", CONF_INT, AT(port_from), .arg = "PORT", .dflt = "35000", .min = 1024,
@@ -99,6 +103,10 @@ struct program {
 
 static int check_options(const struct options *o, struct err *err)
 {
+    for (size_t i = 0; i < o->set_files.n; i++)
+        if (o->set_files.items[i][0] != '/')
+            return err_set(err, ERR_USAGE, "--set-file: %s: want the absolute path of a folder",
+                           o->set_files.items[i]);
     if (o->port_from > o->port_to)
         return err_set(err, ERR_USAGE, "--port-from: %lld is above --port-to",
                        (long long)o->port_from);
@@ -225,7 +233,8 @@ static int start(struct program *p, const sigset_t *signals, struct err *err)
                    .token_key = p->key.text,
                    .port_from = (unsigned)o->port_from,
                    .port_to = (unsigned)o->port_to,
-                   .volcano = strcmp(o->scheduling, "volcano") == 0},
+                   .volcano = strcmp(o->scheduling, "volcano") == 0,
+                   .set_files = o->set_files},
         .workers = (unsigned)o->workers,
         .server_ca_file = o->server_ca,
     };

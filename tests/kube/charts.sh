@@ -33,6 +33,7 @@ charts() {
         'holds driver-name=other.test --set csi.driverName=other.test && ! grep -v "^ *description:\|^ *-* *name: csi.sampan.io$" "$W/rendered.yaml" | grep -q "csi\.sampan\.io"'
     claim "keys of a registry, policies, tolerations" holds 'imagePullSecrets: \[\{"name":"k"\}\]' --set 'imagePullSecrets[0].name=k' \
         --set imagePullPolicy=Always --set 'csi.node.tolerations[0].key=gpu' --set 'csi.node.affinity.x=y' --set 'csi.node.extraArgs[0]=--x'
+    claim "folders of nodes for sets" holds '- "--set-file=/data/sets"' --set 'operator.setFiles[0]=/data/sets'
     claim "folders of nodes for inline volumes" holds '- "--inline-file=/data/sets"' --set 'csi.node.inlineFiles[0]=/data/sets'
     claim "no liveness sidecar" eval 'holds "port: metrics}, initialDelaySeconds: 15, periodSeconds: 30, timeoutSeconds" --set csi.node.livenessSidecar=false &&
         ! grep -q "livenessprobe:\|9809" "$W/rendered.yaml"'

@@ -13,10 +13,13 @@
 #define PASSES_MOST 200
 #define LOG_SHOWN   4000
 
+static const char *set_files[] = {"/data/sets/", "/x"};
+
 const struct operator_config model_config = {.image = "sampan/sampan",
                                              .namespace_ = "sampan-system",
                                              .csi_driver = "csi.sampan.io",
-                                             .token_key = "0123456789abcdef"};
+                                             .token_key = "0123456789abcdef",
+                                             .set_files = {.items = set_files, .n = 2}};
 
 /* --- objects ---------------------------------------------------------------------------------- */
 

@@ -96,6 +96,35 @@ Test(operator_source, a_claim_that_cannot_be_used_is_explained)
     }
 }
 
+/* What a claim leads to an administrator has made; a URI is the word of whoever makes sets. */
+Test(operator_source, folders_of_nodes_are_those_that_are_allowed)
+{
+    static const struct {
+        const char *set;
+        bool ok;
+    } rows[] = {
+        {SET("\"source\":{\"uri\":\"file:///data/sets\"}"), true},
+        {SET("\"source\":{\"uri\":\"file:///data/sets/a\"}"), true},
+        {SET("\"source\":{\"uri\":\"file:///data/sets-of-others\"}"), false},
+        {SET("\"source\":{\"uri\":\"file:///\"}"), false},
+        {SET("\"source\":{\"uri\":\"file:///etc\"}"), false},
+        {SET("\"source\":{\"uri\":\"file:////data/sets\"}"), false},
+        {SET("\"sources\":[{\"uri\":\"file:///etc\",\"at\":\"a/\"},"
+             "{\"uri\":\"s3://b/q\",\"at\":\"b/\"}]"),
+         false},
+        {SET("\"source\":{\"uri\":\"s3://b/q\"},\"sync\":{\"destination\":\"file:///etc\"}"),
+         false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct model *m = settled(rows[i].set, "");
+        const char *got = model_condition(m, "SampleSet", NS, "s", "SourceValid");
+        cr_expect_str_eq(got, rows[i].ok ? "True Parsed" : "False FolderOfNode", "row %zu: %s", i,
+                         got);
+        cr_expect_eq(model_count(m, "PersistentVolume") > 0, rows[i].ok, "row %zu", i);
+        model_free(m);
+    }
+}
+
 Test(operator_source, several_are_one_set)
 {
     struct model *m =
