@@ -374,20 +374,6 @@ static const struct code_row codes[] = {
     {"TooManyRequests", ERR_TRANSIENT, AGAIN_BACKOFF, "lower --connections"},
 };
 
-static void read_error(const void *body, size_t len, char code[64], char why[200])
-{
-    cleanup_json struct json_doc *doc = NULL;
-    const char *text;
-    code[0] = why[0] = '\0';
-    if (len == 0 || json_parse(&doc, "error", body, len, NULL))
-        return;
-    struct json root = json_root(doc);
-    if (json_str(&root, "code", &text, NULL) == 0)
-        tame(code, 64, text, strlen(text));
-    if (json_str(&root, "message", &text, NULL) == 0)
-        tame(why, 200, text, strlen(text));
-}
-
 static enum store_again how_again(struct store *s, const struct http_req *r,
                                   const struct http_answer *a, const char *code)
 {
@@ -406,7 +392,7 @@ static int bos_classify(struct store *s, const struct http_req *r, const struct 
     bool fine = a->status >= 200 && a->status < 300;
     /* A long copy may fail after "200" was sent: then the body has a code. */
     if (!fine || http_header_get(r, COPY_SOURCE))
-        read_error(body, len, code, why);
+        read_json_error(body, len, NULL, "code", code, why);
     if (fine && !*code)
         return 0;
     enum store_again how = how_again(s, r, a, code);

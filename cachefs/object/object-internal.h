@@ -203,6 +203,10 @@ int status_error(const struct http_req *r, int status, const char *code, const c
 const char *request_url(const struct http_req *r); /* never NULL */
 /* A server's words, fit for one line: no control characters, not endless. */
 void tame(char *out, size_t size, const char *text, size_t len);
+/* What an error's JSON says, in the object `inside` of it (NULL: itself): the code under that key,
+ * and the first line of "message". Each "" where it says nothing. */
+void read_json_error(const void *body, size_t len, const char *inside, const char *code_key,
+                     char code[64], char why[200]);
 
 /* One row of a table of error codes: a store's own, before those that all have in common. */
 struct code_row {

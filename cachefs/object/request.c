@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "clock.h"
+#include "json.h"
 #include "mem.h"
 #include "object-internal.h"
 #include "zone.h"
@@ -249,6 +250,21 @@ void tame(char *out, size_t size, const char *text, size_t len)
         out[n++] = c < 0x20 || c == 0x7f ? ' ' : text[i];
     }
     out[n] = '\0';
+}
+
+void read_json_error(const void *body, size_t len, const char *inside, const char *code_key,
+                     char code[64], char why[200])
+{
+    cleanup_json struct json_doc *doc = NULL;
+    const char *text;
+    code[0] = why[0] = '\0';
+    if (len == 0 || json_parse(&doc, "error", body, len, NULL))
+        return;
+    struct json root = json_root(doc), said = inside ? json_get(&root, inside) : root;
+    if (json_str(&said, code_key, &text, NULL) == 0)
+        tame(code, 64, text, strlen(text));
+    if (json_str(&said, "message", &text, NULL) == 0)
+        tame(why, 200, text, strcspn(text, "\n"));
 }
 
 const char *request_url(const struct http_req *r)

@@ -287,23 +287,6 @@ static const struct code_row codes[] = {
     {"IOException", ERR_TRANSIENT, AGAIN_BACKOFF, "it may work later"},
 };
 
-static void read_error(const void *body, size_t len, char code[64], char why[200])
-{
-    cleanup_json struct json_doc *doc = NULL;
-    const char *text;
-    code[0] = why[0] = '\0';
-    if (len == 0 || json_parse(&doc, "error", body, len, NULL))
-        return;
-    struct json root = json_root(doc);
-    struct json remote = json_get(&root, "RemoteException");
-    if (!remote.node)
-        return;
-    if (json_str(&remote, "exception", &text, NULL) == 0)
-        tame(code, 64, text, strlen(text));
-    if (json_str(&remote, "message", &text, NULL) == 0)
-        tame(why, 200, text, strcspn(text, "\n"));
-}
-
 /* An old server's answer to LISTSTATUS_BATCH: it does not know the word. Where a page was got
  * already it does, and has trouble: asked for the whole now, it would tell of that page again. */
 static bool batch_unknown(struct store *s, const struct http_req *r, int status)
@@ -323,7 +306,7 @@ static int webhdfs_classify(struct store *s, const struct http_req *r, const str
     if ((a->status >= 200 && a->status < 300) || (a->status == 307 && a->location[0]))
         return 0;
     char code[64], why[200];
-    read_error(body, len, code, why);
+    read_json_error(body, len, "RemoteException", "exception", code, why);
     bool old = batch_unknown(s, r, a->status);
     classify_code(s, r, a->status, codes, sizeof codes / sizeof codes[0], code, why, again, err);
     if (old)
