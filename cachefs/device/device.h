@@ -14,6 +14,8 @@
 
 #define MOUNT_MAX_READ (1u << 20)
 
+struct log;
+
 struct mount_conf {
     const char *mountpoint; /* absolute, real path */
     const char *source;     /* what /proc/mounts shows */
@@ -43,9 +45,9 @@ int mount_end(const char *mountpoint, bool lazy, struct err *err);
 bool mount_elsewhere(dev_t dev, struct bytes *ret);
 /* Which file system is mounted there now; 0: none is. Raises its readahead as well. */
 dev_t mount_learn(const char *mountpoint, unsigned readahead_kib);
-/* Lazily, and only the mount that `dev` says (0: not learnt yet): one that took its place is not
- * ours to end. */
-int mount_leave(const char *mountpoint, dev_t dev, struct err *err);
+/* If it is mounted (`mounted`, false then): lazily, and only the mount that `dev` says (0: not
+ * learnt yet): one that took its place is not ours to end. What fails is a warning. */
+void mount_leave(bool *mounted, const char *mountpoint, dev_t dev, struct log *log);
 /* Ends the connection, unless a keeper holds it too: the kernel fails every request from here on.
  * The number of the descriptor stays taken, for replies that are still to come. */
 void mount_hang_up(int dev);

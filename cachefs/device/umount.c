@@ -2,6 +2,8 @@
  * Ending a mount from any process, alive or dead behind it: the descriptor of the mount tells all
  * we need, so nothing here touches the mounted tree (a dead server would make that fail or hang).
  */
+#define LOG_MODULE "fuse"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -20,6 +22,7 @@
 
 #include "cleanup.h"
 #include "device-internal.h"
+#include "log.h"
 #include "mem.h"
 #include "sampan-ioctl.h"
 
@@ -277,13 +280,18 @@ dev_t mount_learn(const char *mountpoint, unsigned readahead_kib)
     return makedev(row->major, row->minor);
 }
 
-int mount_leave(const char *mountpoint, dev_t dev, struct err *err)
+void mount_leave(bool *mounted, const char *mountpoint, dev_t dev, struct log *log)
 {
     cleanup_free struct mount_row *row = xmalloc(sizeof(*row));
+    struct err err = {0};
+    bool was = *mounted;
 
-    if (mount_find(mountpoint, row, NULL) < 0 || (dev && makedev(row->major, row->minor) != dev))
-        return 0;
-    return mount_end(mountpoint, /* lazy= */ true, err);
+    *mounted = false;
+    if (!was || mount_find(mountpoint, row, NULL) < 0 ||
+        (dev && makedev(row->major, row->minor) != dev))
+        return;
+    if (mount_end(mountpoint, /* lazy= */ true, &err) < 0)
+        log_warn(log, "%s", err.msg);
 }
 
 void mount_hang_up(int dev)

@@ -340,20 +340,9 @@ static void wait_for_parked(struct frontend *f, uint64_t at_most_ns)
         nanosleep(&pause, NULL);
 }
 
-static void leave_mount(struct frontend *f)
-{
-    struct err err = {0};
-
-    if (!f->mounted)
-        return;
-    f->mounted = false;
-    if (mount_leave(f->conf.mountpoint, f->mount_dev, &err) < 0)
-        log_warn(f->log, "%s", err.msg);
-}
-
 void frontend_detach(struct frontend *f)
 {
-    leave_mount(f);
+    mount_leave(&f->mounted, f->conf.mountpoint, f->mount_dev, f->log);
     chores_stop(f);
 }
 
@@ -384,7 +373,7 @@ void frontend_free(struct frontend *f)
 {
     if (!f)
         return;
-    leave_mount(f);
+    mount_leave(&f->mounted, f->conf.mountpoint, f->mount_dev, f->log);
     stop_serving(f);
     if (f->session)
         fuse_session_destroy(f->session); /* closes the device */

@@ -197,20 +197,9 @@ void outfuse_stop(struct outfuse *f)
     crew_end_wait(&f->crew);
 }
 
-static void leave_mount(struct outfuse *f)
-{
-    struct err err = {0};
-
-    if (!f->mounted)
-        return;
-    f->mounted = false;
-    if (mount_leave(f->conf.mountpoint, f->mount_dev, &err) < 0)
-        log_warn(f->log, "%s", err.msg);
-}
-
 void outfuse_detach(struct outfuse *f)
 {
-    leave_mount(f);
+    mount_leave(&f->mounted, f->conf.mountpoint, f->mount_dev, f->log);
 }
 
 void outfuse_leave(struct outfuse *f)
@@ -224,7 +213,7 @@ void outfuse_free(struct outfuse *f)
 {
     if (!f)
         return;
-    leave_mount(f);
+    mount_leave(&f->mounted, f->conf.mountpoint, f->mount_dev, f->log);
     news_stop(f);
     helper_stop(&f->news.helper);
     crew_stop(&f->crew);
