@@ -23,6 +23,10 @@ at_most "packs" "$(s3 keys "$BUCKET" | grep -c packed/.sampan/packs/)" 2
 mount_set "s3://$BUCKET/packed"
 expect "samples" "$(cat "$MNT/a/b" "$MNT/good")" "$(printf 'body of a/b\nbody of good')"
 unmount
+sampan scan "s3://$BUCKET/packed" -o "$T/catalog" 2>"$T/err"
+for why in '\ba\b.*same name' 'x//y.*empty' 'd/../e.*part' '\.sampan/z.*hides' 'nnn.*255'; do
+    grep -q "$why" "$T/err" || fail "a scan does not tell of $why: $(cat "$T/err")"
+done
 for key in a 'x//y' d/../e .sampan/z "$(printf 'n%.0s' {1..300})"; do s3 delete "$BUCKET" "src/$key"; done
 pack 0
 expect "samples of the set, failures" "$(of packed) $(of failed)" "2 0"
