@@ -10,6 +10,7 @@
 
 #include "clock.h"
 #include "hash.h"
+#include "items.h"
 #include "log.h"
 #include "mem.h"
 #include "metrics.h"
@@ -76,31 +77,40 @@ static void drop_items(struct informer *i)
     free(take_ptr(&i->more));
 }
 
-static void add_item(struct informer *i, const struct json *item)
+static void add_item(void *arg, const char *text, size_t len)
 {
+    struct informer *i = arg;
+    struct json_doc *doc = NULL;
+    struct err err = {0};
+    if (json_parse(&doc, kinds[i->conf.kind].kind, text, len, &err)) {
+        log_warn(i->conf.log, "kind=%s: an object is passed over: %s", kinds[i->conf.kind].kind,
+                 err.msg);
+        return;
+    }
+    struct json root = json_root(doc);
+    if (!object_name(&root)) {
+        json_doc_free(doc);
+        return;
+    }
     if (i->n == i->room) {
         i->room = i->room ? 2 * i->room : 64;
         i->items = xrealloc(i->items, i->room * sizeof(struct object *));
     }
-    i->items[i->n++] = object_new(i->conf.kind, json_doc_of(item, kinds[i->conf.kind].kind));
+    i->items[i->n++] = object_new(i->conf.kind, doc);
 }
 
 static int take_page(struct informer *i, struct err *err)
 {
     cleanup_json struct json_doc *doc = NULL;
+    cleanup_bytes struct bytes rest = {0};
     const char *version, *more;
-    if (json_parse(&doc, "list", i->text.data, i->text.len, err))
+    items_cut(i->text.data, i->text.len, add_item, i, &rest);
+    if (json_parse(&doc, "list", rest.data, rest.len, err))
         return -1;
-    struct json root = json_root(doc), meta = json_get(&root, "metadata"),
-                items = json_get(&root, "items");
+    struct json root = json_root(doc), meta = json_get(&root, "metadata");
     if (json_str(&meta, "resourceVersion", &version, err) ||
         json_str_or(&meta, "continue", "", &more, err))
         return -1;
-    for (size_t n = 0, all = json_count(&items); n < all; n++) {
-        struct json item = json_at(&items, n);
-        if (object_name(&item))
-            add_item(i, &item);
-    }
     free(i->version);
     free(i->more);
     i->version = xstrdup(version);
@@ -205,10 +215,13 @@ static void take_lines(struct informer *i)
     char *from = i->text.data, *end = i->text.data + i->text.len, *line;
     while ((line = memchr(from, '\n', (size_t)(end - from)))) {
         struct err err = {0};
-        if (line > from && take_event(i, from, (size_t)(line - from), &err))
+        if (line == from || take_event(i, from, (size_t)(line - from), &err) == 0)
+            i->alive = true;
+        else if (err.class == ERR_STALE)
             log_info(i->conf.log, "kind=%s: %s", kinds[i->conf.kind].kind, err.msg);
         else
-            i->alive = true;
+            log_warn(i->conf.log, "kind=%s: a change is passed over: %s", kinds[i->conf.kind].kind,
+                     err.msg);
         from = line + 1;
     }
     size_t left = (size_t)(end - from);
