@@ -165,18 +165,18 @@ static void tell_phase(struct set_plan *p)
 
 static bool figures_changed(const struct set_plan *p)
 {
-    cleanup_bytes struct bytes was = {0}, now = {0};
-    struct json old = json_get(&p->status, "cacheStatus");
+    cleanup_bytes struct bytes text = {0};
+    cleanup_json struct json_doc *doc = NULL;
     struct json_writer w;
-    jw_init(&w, &now);
+    jw_init(&w, &text);
     jw_object(&w, NULL);
     set_write_numbers(p, &w);
     jw_end(&w);
-    bytes_add_str(&was, "{\"cacheStatus\":");
-    if (old.node)
-        json_text(&old, &was);
-    bytes_add_str(&was, "}");
-    return was.len != now.len || memcmp(was.data, now.data, now.len) != 0;
+    if (json_parse(&doc, "cacheStatus", text.data, text.len, NULL))
+        return true;
+    struct json root = json_root(doc), now = json_get(&root, "cacheStatus"),
+                was = json_get(&p->status, "cacheStatus");
+    return !json_same(&was, &now); /* not as texts: the API server has an order of its own */
 }
 
 static void look_again(struct set_plan *p)

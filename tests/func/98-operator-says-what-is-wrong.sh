@@ -37,7 +37,7 @@ def bad_set(name, kind, reason, *words, partitions=1, **spec):
 # --- sets
 s3 = {"uri": "s3://bucket/flowers"}
 bad_set("no-secret", "SecretUsable", "SecretMissing", "default/nobody", "create it", source=s3, secretRef={"name": "nobody"})
-bad_set("odd-secret", "SecretUsable", "WrongKeyNames", "holds user, password", "access-key and secret-key", source=s3, secretRef={"name": "odd"})
+bad_set("odd-secret", "SecretUsable", "WrongKeyNames", "holds password, user", "access-key and secret-key", source=s3, secretRef={"name": "odd"})
 bad_set("no-uri", "SourceValid", "InvalidURI", "bucket/flowers", "want SCHEME://", source={"uri": "bucket/flowers"})
 bad_set("no-scheme", "SourceValid", "InvalidURI", "ftp", "want one of s3", source={"uri": "ftp://bucket/flowers"})
 bad_set("none", "SpecValid", "InvalidSpec", "partitions", partitions=0)

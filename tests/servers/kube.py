@@ -5,8 +5,8 @@
 
 Objects of any kind by their paths: create, get, list (limit and continue), watch (from a version, with
 bookmarks), merge patch, the status subresource (a write to one part never changes the other), delete with
-preconditions and finalizers. One counter of versions for all, as etcd has; a patch whose metadata has an
-old resourceVersion is a 409, a version older than the last N (--keep) changes is a 410. What an owner's
+preconditions and finalizers. Answers have their members sorted. One counter of versions for all, as etcd has; a patch
+whose metadata has an old resourceVersion is a 409, a version older than the last N (--keep) changes is a 410. What an owner's
 death takes along goes at once, and so does what is made for an owner that has gone. The generation counts changes of the spec; an object's uid follows from its name and
 from how many had that name before.
 
@@ -215,7 +215,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.server.log.flush()
 
     def answer(self, status, obj, retry_after=None):
-        body = json.dumps(obj).encode()
+        body = json.dumps(obj, sort_keys=True).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -398,7 +398,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return {"kind": "List", "apiVersion": "v1", "metadata": meta, "items": items}
 
     def chunk(self, event):
-        text = json.dumps(event).encode() + b"\n"
+        text = json.dumps(event, sort_keys=True).encode() + b"\n"
         self.wfile.write(b"%x\r\n%s\r\n" % (len(text), text))
 
     def watch(self, place, query):

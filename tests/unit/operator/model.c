@@ -361,7 +361,8 @@ static struct view *look_at(struct model *m, size_t at)
     static const struct view_source source = {look_get, look_list, look_fetch, look_free};
     struct look *l = xcalloc(1, sizeof *l);
     struct err err = {0};
-    cleanup_free char *text = json_dumps(m->objects, 0);
+    /* The API server sorts the members of objects. */
+    cleanup_free char *text = json_dumps(m->objects, JSON_SORT_KEYS);
     cr_assert_eq(json_parse(&l->doc, "cluster", text, strlen(text), &err), 0, "%s", err.msg);
     l->m = m;
     l->root = json_root(l->doc);

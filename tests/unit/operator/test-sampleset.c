@@ -170,7 +170,7 @@ static const struct fault faults[] = {
     {"wrong key names",
      "[" ARTICLE "," SECRET("\"user\":\"QUs=\",\"password\":\"U0s=\"") "," NODES "]",
      "SecretUsable", "False WrongKeyNames", "",
-     "Warning WrongKeyNames: Secret paddle-system/imagenet holds user, password: want "
+     "Warning WrongKeyNames: Secret paddle-system/imagenet holds password, user: want "
      "access-key "
      "and secret-key (write both into it)"},
     {"half a key", "[" ARTICLE "," SECRET("\"access-key\":\"QUs=\"") "," NODES "]", "SecretUsable",
