@@ -4,7 +4,8 @@
  * Of pods, services and whatever else the operator makes, it watches only its own: those with the
  * label MANAGED_KEY=MANAGED_BY. So every object that an ACTION_CREATE makes carries that label, and
  * so does the template of its pods. Seen whole are: the four kinds of users' objects, claims
- * (persistent volume claims, which a user may name as a source) and nodes (without their images).
+ * (persistent volume claims, which a user may name as a source) and their volumes, and nodes
+ * (without their images).
  * A name that a foreign object holds is seen too, once a create has failed on it: view_get() then
  * gives that object, which lacks the label.
  */

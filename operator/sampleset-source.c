@@ -347,7 +347,8 @@ void set_store_release(struct set_store *s)
 
 /* --- the source ------------------------------------------------------------------------------- */
 
-#define SOURCE "SourceValid"
+#define SOURCE       "SourceValid"
+#define CLAIM_WAIT_S 5 /* a claim's news do not say whose source it is */
 
 /* A folder of the node: root of the node reads it, and writes it where a sync leads there. Whoever
  * makes a set may name those alone that the administrator allows. */
@@ -390,6 +391,7 @@ static bool claim_fails(struct set_plan *p, const char *reason, const char *clai
 {
     part_condition_warn(&p->conditions, SOURCE, reason, "spec.source.persistentVolumeClaim %s: %s",
                         claim, why);
+    plan_again(p, CLAIM_WAIT_S);
     return false;
 }
 
