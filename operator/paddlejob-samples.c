@@ -153,6 +153,7 @@ static bool want_both(struct job *j, const struct json *set, const char *claim, 
             "the job)",
             claim, volume);
         job_says(j, "the claim %s or the volume %s is somebody else's", claim, volume);
+        job_again(j, 30);
         return false;
     }
     if ((pvc && object_is_deleted(pvc)) || (pv && object_is_deleted(pv)) ||

@@ -10,7 +10,8 @@
 #include "object.h"
 #include "sampleset-internal.h"
 
-#define BOUND "VolumeBound"
+#define BOUND        "VolumeBound"
+#define TAKEN_WAIT_S 15 /* others' volumes and claims do not wake a set */
 
 struct pair {
     char *key, *volume, *claim, *annotation;
@@ -95,6 +96,7 @@ static void name_taken(struct set_plan *p, const char *what, const char *ns, con
     part_condition_warn(&p->conditions, BOUND, "NameTaken",
                         "%s %s%s%s is not of this set (delete it, or give the set another name)",
                         what, ns ? ns : "", ns ? "/" : "", name);
+    plan_again(p, TAKEN_WAIT_S);
 }
 
 static bool pair_wanted(struct set_plan *p, const char *for_ns)

@@ -166,6 +166,7 @@ static const struct {
      0, 0},
     {"pdj-output-not-bound", OUTPUT_JOB OUTPUT("Pending") END, 0, 0},
     {"pdj-output-bound", OUTPUT_JOB OUTPUT("Bound") END, 0, 0},
+    {"pdj-output-taken", OUTPUT_JOB "," CLAIM("resnet-output") END, 0, 0},
     {"pdj-claim-not-bound-elsewhere",
      JOB ARTICLE OBJECTS SET(
          "paddle-system",
