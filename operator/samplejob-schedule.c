@@ -169,15 +169,17 @@ static void keep_time(char **to, int64_t t)
     job_text(to, xstrdup(text));
 }
 
-/* May a run begin now? With Replace, those under way are deleted, which cancels them. */
-static bool may_begin(struct job_plan *p, const struct run *runs, size_t n, struct actions *drops)
+/* May the run of `due` begin now? With Replace, those under way are deleted, which cancels them. It
+ * may have been made already, by who was cut off before the status said so. */
+static bool may_begin(struct job_plan *p, int64_t due, const struct run *runs, size_t n,
+                      struct actions *drops)
 {
     const char *policy = p->spec->schedule->concurrency;
     bool replace = policy && strcmp(policy, "Replace") == 0;
     if (policy && strcmp(policy, "Allow") == 0)
         return true;
     for (size_t i = 0; i < n; i++) {
-        if (job_is_over(runs[i].phase))
+        if (job_is_over(runs[i].phase) || runs[i].made == due / 60)
             continue;
         if (!replace)
             return false;
@@ -203,7 +205,7 @@ static void next_run(struct job_plan *p, const struct run *runs, size_t n, struc
     int64_t due = due_at(p, &cron, zone, &next);
     zone_free(zone);
     part_condition(&p->conditions, SCHEDULED, "True", "Scheduled", "runs begin by the clock");
-    if (due && !may_begin(p, runs, n, drops))
+    if (due && !may_begin(p, due, runs, n, drops))
         part_condition(&p->conditions, SCHEDULED, "True", "WaitsForRun",
                        "a run is due and waits for the one under way");
     else if (due && make_run(p, due))

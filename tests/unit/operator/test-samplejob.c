@@ -519,11 +519,11 @@ Test(operator_samplejob, policies_of_runs_that_overlap)
     model_free(m);
 }
 
-Test(operator_samplejob, killed_at_any_action_a_due_run_is_made_once)
+static void kill_at_any_action(const char *daily)
 {
     int64_t all = 1;
     struct model *base = ready();
-    model_add(base, DAILY());
+    model_add(base, daily);
     model_settle(base, 0);
     for (int64_t n = -1; n < all; n++) {
         struct model *m = model_copy(base);
@@ -540,4 +540,10 @@ Test(operator_samplejob, killed_at_any_action_a_due_run_is_made_once)
     }
     cr_assert_gt(all, 5);
     model_free(base);
+}
+
+Test(operator_samplejob, killed_at_any_action_a_due_run_is_made_once)
+{
+    kill_at_any_action(DAILY());
+    kill_at_any_action(DAILY(",\"concurrencyPolicy\":\"Replace\""));
 }
