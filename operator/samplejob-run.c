@@ -362,8 +362,11 @@ void job_run(struct job_plan *p)
     }
     cleanup_free char *base = base_of(p, &options);
     int64_t tries = try_of(was, base);
-    if (tries && job_is_over(p->phase))
+    if (tries && job_is_over(p->phase)) { /* something else in its spec has changed */
+        const char *said = part_text(&p->status, "message");
+        job_text(&p->message, said ? xstrdup(said) : NULL);
         return;
+    }
     if (!tries) { /* new, or its options have changed after it failed */
         begun = false;
         job_text(&p->ended, NULL);

@@ -290,6 +290,7 @@ Test(operator_samplejob, failed_is_tried_again_as_often_as_it_may)
     model_patch(m, "SampleJob", NS, "w", "{\"spec\":{\"backoffLimit\":1}}");
     model_settle(m, 30);
     cr_assert_str_eq(phase(m, "w"), "Failed");
+    cr_assert_str_eq(job_at(m, "w", "status|message"), "a/b: 404");
     model_patch(m, "SampleJob", NS, "w", "{\"spec\":{\"warmupOptions\":{\"paths\":[\"a\"]}}}");
     model_settle(m, 30);
     cr_assert_str_eq(phase(m, "w"), "Succeeded");
