@@ -74,7 +74,7 @@ static bool is_taken(const struct ports *others, int64_t port)
 /* 0: all are taken. */
 static int64_t free_port(const struct job *j, const struct ports *others)
 {
-    int64_t rows = ((int64_t)j->config->port_to - j->config->port_from) / JOB_PORTS;
+    int64_t rows = ((int64_t)j->config->port_to - j->config->port_from + 1) / JOB_PORTS;
     if (rows < 1)
         return 0;
     int64_t first = (int64_t)(hash64(j->uid, strlen(j->uid), 0) % (uint64_t)rows);
@@ -106,8 +106,8 @@ static bool gate_ports(struct job *j)
         part_condition_warn(
             &j->conditions, "PortsReady", "NoPorts",
             "all ports %u to %u are taken by jobs with intranet: Host (wait for one "
-            "to end, use intranet: Service, or start the operator with a wider "
-            "--port-range)",
+            "to end, use intranet: Service, or start the operator with --port-from and --port-to "
+            "further apart)",
             j->config->port_from, j->config->port_to);
         job_says(j, "waits for free ports on nodes");
         job_again(j, 30);

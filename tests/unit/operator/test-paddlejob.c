@@ -403,3 +403,13 @@ Test(operator_paddlejob, decisions)
         golden_check(&paddlejob_controller, &config, rows[i].name, rows[i].view);
     }
 }
+
+Test(operator_paddlejob, ports_are_those_of_the_range_and_its_ends)
+{
+    static const char job[] = JOB "{\"intranet\":\"Host\"," WORKERS(2) "}" OBJECTS END;
+    struct operator_config config = golden_config;
+    config.port_to = config.port_from + 59;
+    golden_check(&paddlejob_controller, &config, "pdj-host-in-the-only-row", job);
+    config.port_to--;
+    golden_check(&paddlejob_controller, &config, "pdj-host-no-row", job);
+}
