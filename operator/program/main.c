@@ -1,6 +1,7 @@
 /* sampan-operator: options, then the controllers until a signal comes. */
 #define LOG_MODULE "operator"
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,8 +157,8 @@ static void lead_changed(void *arg, bool leads)
 static int make_identity(struct program *p, struct err *err)
 {
     unsigned char dice[8];
-    char host[64] = "", hex[2 * sizeof dice + 1];
-    if (getrandom(dice, sizeof dice, 0) != sizeof dice || gethostname(host, sizeof host - 1))
+    char host[HOST_NAME_MAX + 1], hex[2 * sizeof dice + 1];
+    if (getrandom(dice, sizeof dice, 0) != sizeof dice || gethostname(host, sizeof host))
         return err_sys(err, errno, "make an identity");
     hex_encode(hex, dice, sizeof dice);
     snprintf(p->identity, sizeof p->identity, "%s_%s", host, hex);
