@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,7 @@ struct program {
     struct kube_client *client;
     struct operator* operator;
     struct metrics_http *http;
+    atomic_bool works; /* set when all of the above is there; the pages come before */
 };
 
 static int check_options(const struct options *o, struct err *err)
@@ -129,19 +131,22 @@ static void metrics(void *arg, struct bytes *out)
                "# HELP sampan_operator_leads Whether this operator leads\n"
                "# TYPE sampan_operator_leads gauge\nsampan_operator_leads %d\n",
                lead_leads(p->lead));
-    operator_metrics(p->operator, out);
+    if (atomic_load(&p->works))
+        operator_metrics(p->operator, out);
     kube_metrics(p->client, out);
 }
 
 static bool healthy(void *arg, struct err *why)
 {
     struct program *p = arg;
-    return lead_healthy(p->lead, why);
+    return !atomic_load(&p->works) || lead_healthy(p->lead, why);
 }
 
 static bool ready(void *arg, struct err *why)
 {
     struct program *p = arg;
+    if (!atomic_load(&p->works))
+        return err_set(why, ERR_TRANSIENT, "the key of tokens is not known yet"), false;
     return operator_synced(p->operator, why);
 }
 
@@ -215,7 +220,10 @@ static int get_key(struct program *p, const sigset_t *signals, struct err *err)
 static int start(struct program *p, const sigset_t *signals, struct err *err)
 {
     const struct options *o = &p->o;
-    if (open_client(p, err) || get_key(p, signals, err))
+    const struct metrics_http_conf http = {
+        .address = o->metrics, .metrics = metrics, .healthy = healthy, .ready = ready, .arg = p};
+    if (open_client(p, err) || (o->metrics && metrics_http_start(&p->http, &http, err)) ||
+        get_key(p, signals, err))
         return -1;
     size_t n_controllers = 0;
     while (controllers[n_controllers])
@@ -241,9 +249,8 @@ static int start(struct program *p, const sigset_t *signals, struct err *err)
     };
     if (operator_start(&p->operator, & conf, err) || lead_start(p->lead, p->client, err))
         return -1;
-    const struct metrics_http_conf http = {
-        .address = o->metrics, .metrics = metrics, .healthy = healthy, .ready = ready, .arg = p};
-    return o->metrics ? metrics_http_start(&p->http, &http, err) : 0;
+    atomic_store(&p->works, true);
+    return 0;
 }
 
 /* Decisions end first, then the lease is given back: no other operator begins before. */

@@ -4,7 +4,13 @@
 . "$SAMPAN_TESTS/lib/operator.sh"
 operator_python <<'PY'
 kube = Kube("--bookmarks", "0.5", "--token", "one")
+kube.control(fail={"status": 500, "n": 1000000, "path": "/api/v1/namespaces/default/secrets"})
 op = Operator(kube, "one")
+expect("without a key it is healthy", op.page("/healthz"), (200, "ok\n"))
+expect("but not ready", op.page("/readyz")[0], 503)
+expect("and says so", op.metric("sampan_operator_leads"), 0)
+kube.control(mend=True)
+until("it is ready", lambda: op.page("/readyz")[0] == 200)
 kube.job("first", children=1)
 kube.running("first")
 def storm(name, **fault):
