@@ -198,7 +198,8 @@ static int open_client(struct program *p, struct err *err)
 static bool rest(const sigset_t *signals, time_t seconds)
 {
     const struct timespec time = {.tv_sec = seconds};
-    return sigtimedwait(signals, NULL, &time) > 0;
+    int signal = sigtimedwait(signals, NULL, &time);
+    return signal > 0 && signal != SIGHUP;
 }
 
 /* The API server may come later than we do. */
