@@ -14,6 +14,7 @@ case " $* " in
     *) cat "$ASKED/state" ;;
     esac
     ;;
+*" get sampleset "*partitions*) cat "$ASKED/pod" ;;
 *create*generateName* | *create*) echo flowers-warmup-x7k ;;
 esac
 K
@@ -26,8 +27,18 @@ object() { field "$1" <"$ASKED/object"; }
 
 "$plugin" status -n team
 expect "status" "$(words)" "-n team get samplesets "
+echo flowers-runtime-0 >"$ASKED/pod"
 "$plugin" logs flowers --partition 1 -f --context=other
 expect "logs" "$(words)" "--context=other logs flowers-runtime-1 -f "
+echo flowers-v2-b0f60e31-runtime-0 >"$ASKED/pod" # a host's name has no dots, and no more than 63 characters
+"$plugin" logs flowers.v2 --partition 3
+expect "logs of a name with a dot" "$(words)" "logs flowers-v2-b0f60e31-runtime-3 "
+"$plugin" logs flowers.v2
+expect "all of them" "$(words)" "logs -l name=flowers-v2-b0f60e31-runtime --prefix --tail=-1 --max-log-requests=100 "
+: >"$ASKED/pod"
+code=0
+"$plugin" logs flowers 2>"$T/err" || code=$?
+expect "no servers" "$code $(cat "$T/err")" "1 kubectl sampan: flowers: has no servers yet (kubectl sampan status flowers says why)"
 odd="a \"b\"/\$(touch $T/ran)/'c'\\d"
 "$plugin" warmup flowers "$odd" --verify >"$T/out"
 expect "its name" "$(cat "$T/out")" "samplejob/flowers-warmup-x7k"
