@@ -408,9 +408,10 @@ static bool claim_use(struct set_plan *p, struct set_store *s, const struct samp
         return false;
     if (!claim)
         return claim_fails(p, "ClaimMissing", name, "there is none (create it)");
-    struct json spec = json_get(claim, "spec");
-    const char *volume = part_text(&spec, "volumeName");
-    if (!volume)
+    struct json spec = json_get(claim, "spec"), status = json_get(claim, "status");
+    const char *volume = part_text(&spec, "volumeName"), *phase = part_text(&status, "phase");
+    /* Who makes a claim may name any volume in it: only the binding says that it is theirs. */
+    if (!volume || !phase || strcmp(phase, "Bound") != 0)
         return claim_fails(p, "ClaimPending", name, "is not bound to a volume yet");
     const struct json *pv = view_get(p->v, KIND_PV, NULL, volume);
     if (view_incomplete(p->v))

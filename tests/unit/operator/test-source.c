@@ -11,9 +11,10 @@
 #define SET(spec)                                                                               \
     "{\"apiVersion\":\"batch.paddlepaddle.org/v1alpha1\",\"kind\":\"SampleSet\",\"metadata\":{" \
     "\"name\":\"s\",\"namespace\":\"" NS "\"},\"spec\":{" spec "}}"
-#define CLAIM(spec)                                                                     \
+#define CLAIM_THAT_IS(phase, spec)                                                      \
     "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolumeClaim\",\"metadata\":{\"name\":" \
-    "\"data\",\"namespace\":\"" NS "\"},\"spec\":{" spec "},\"status\":{\"phase\":\"Bound\"}}"
+    "\"data\",\"namespace\":\"" NS "\"},\"spec\":{" spec "},\"status\":{\"phase\":\"" phase "\"}}"
+#define CLAIM(spec) CLAIM_THAT_IS("Bound", spec)
 #define VOLUME(spec)                                                                      \
     "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolume\",\"metadata\":{\"name\":\"v\"}," \
     "\"spec\":{" spec "},\"status\":{\"phase\":\"Bound\"}}"
@@ -75,6 +76,9 @@ Test(operator_source, a_claim_that_cannot_be_used_is_explained)
         {SET("\"source\":{\"persistentVolumeClaim\":{\"name\":\"data\",\"namespace\":\"other\"}}"),
          BOUND, "ClaimElsewhere"},
         {SET(BY_CLAIM("")), CLAIM(""), "ClaimPending"},
+        /* Who makes a claim may name any volume in it. */
+        {SET(BY_CLAIM("")), CLAIM_THAT_IS("Pending", "\"volumeName\":\"v\"") "," OURS(STORE),
+         "ClaimPending"},
         {SET(BY_CLAIM("")), BOUND, "ClaimUnknown"},
         {SET(BY_CLAIM(",\"path\":\"../etc\"")),
          BOUND "," VOLUME("\"hostPath\":{\"path\":\"/data\"}"), "InvalidPath"},
