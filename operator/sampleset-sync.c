@@ -47,14 +47,26 @@ static int64_t try_of(const char *id, const char *base)
 
 /* --- what is sent ----------------------------------------------------------------------------- */
 
+/* The URI of several sources is their set file, which knows where those that are claims lie. */
+static void write_sources(const struct set_plan *p, struct json_writer *w)
+{
+    cleanup_json struct json_doc *doc = NULL;
+    struct json root = {0};
+    if (!p->spec->sources.n)
+        jw_str(w, NULL, p->from.uri);
+    else if (json_parse(&doc, "sources", p->from.uri, strlen(p->from.uri), NULL) == 0)
+        root = json_root(doc);
+    struct json all = json_get(&root, "sources");
+    for (size_t i = 0; i < json_count(&all); i++) {
+        struct json one = json_at(&all, i);
+        jw_str(w, NULL, part_text(&one, "uri"));
+    }
+}
+
 static void write_copy(const struct set_plan *p, struct json_writer *w)
 {
-    const struct api_list *several = &p->spec->sources;
     jw_array(w, "sources");
-    if (!several->n)
-        jw_str(w, NULL, p->from.uri);
-    for (size_t i = 0; i < several->n; i++)
-        jw_str(w, NULL, ((const struct sampleset_source *)several->items)[i].uri);
+    write_sources(p, w);
     jw_end(w);
     jw_str(w, "destination", p->store.uri);
     if (p->from.endpoint)

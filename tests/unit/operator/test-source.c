@@ -146,3 +146,15 @@ Test(operator_source, several_are_one_set)
     cr_expect_eq(model_count(m, "StatefulSet"), 0);
     model_free(m);
 }
+
+Test(operator_source, several_are_copied_from_where_they_are)
+{
+    struct model *m =
+        settled(SET("\"sources\":[{\"persistentVolumeClaim\":{\"name\":\"data\"}},{\"uri\":"
+                    "\"s3://b/q\"}],\"sync\":{\"destination\":\"s3://near/s\"}"),
+                BOUND "," OURS(STORE));
+    cr_assert(strstr(m->log.data, "\"type\":\"sync\",\"options\":{\"sources\":[\"s3://b/p\","
+                                  "\"s3://b/q\"],\"destination\":\"s3://near/s\""),
+              "%s", m->log.data);
+    model_free(m);
+}
