@@ -44,6 +44,8 @@ odd="a \"b\"/\$(touch $T/ran)/'c'\\d"
 expect "its name" "$(cat "$T/out")" "samplejob/flowers-warmup-x7k"
 expect "set" "$(object spec.sampleSetRef.name) $(object spec.type) $(object spec.warmupOptions.verify)" "flowers warmup true"
 expect "path" "$(object spec.warmupOptions.paths.0)" "$odd"
+"$plugin" warmup "$(printf 'f%.0s' {1..39}).b" >"$T/out" # a name's part cannot begin with '-'
+expect "what names begin with" "$(object metadata.generateName)" "$(printf 'f%.0s' {1..39})-warmup-"
 waited() { # STATE CODE TEXT
     local code=0
     echo "$1" >"$ASKED/state"
