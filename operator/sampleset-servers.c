@@ -229,12 +229,21 @@ static bool want_pods(struct set_plan *p)
     return want(p, KIND_STATEFULSET, p->runtime, build_statefulset);
 }
 
-/* Secrets are not watched, so each look is a request: servers that all run need none of theirs. One
- * that starts anew without it is not ready, and then it is made. */
+/* Their token is not ours: the operator's key is not the one that it was made of. */
+static bool token_is_refused(const struct set_plan *p)
+{
+    for (size_t k = 0; k < p->n_rows; k++)
+        if (p->rows[k].answer && p->rows[k].answer->status == 401)
+            return true;
+    return false;
+}
+
+/* Secrets are not watched, so each look is a request: servers that all run and take our token need
+ * none of theirs. One that starts anew without it is not ready, and then it is made. */
 static bool want_token(struct set_plan *p)
 {
     cleanup_free char *token = build_token_name(p);
-    if (p->ready == p->partitions && p->replicas == p->partitions)
+    if (p->ready == p->partitions && p->replicas == p->partitions && !token_is_refused(p))
         return true;
     return want(p, KIND_SECRET, token, build_token);
 }

@@ -78,7 +78,9 @@ json_t *model_answer(struct model *m, const char *url, int *ret_status)
     cr_assert(split_url(url, pod, service, &path), "%s", url);
     if (m->away || !pod_is_ready(m, pod, service))
         return NULL;
-    *ret_status = 200;
+    *ret_status = m->refuses ? 401 : 200;
+    if (m->refuses)
+        return json_pack("{s:s}", "error", "want the bearer token");
     if (strcmp(path, "/v1/status") == 0)
         return mount_status(m, pod);
     cleanup_free char *key = xasprintf("%s/%s", service, path + strlen("/v1/jobs/"));

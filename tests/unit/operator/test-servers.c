@@ -91,3 +91,19 @@ Test(operator_servers, a_partition_counts_what_is_there_of_its_own)
                      "300000");
     model_free(m);
 }
+
+/* The operator's key is another one: a life of it that lost the Secret made anew. */
+Test(operator_servers, those_that_refuse_its_token_are_given_the_new_one)
+{
+    struct model *m = model_new("[" SET "," NODE "]");
+    model_settle(m, 20);
+    cr_assert_str_eq(model_at(m, "SampleSet", NS, "s", "status|phase"), "Ready", "%s", m->log.data);
+    model_patch(m, "Secret", NS, "s-runtime-token",
+                "{\"metadata\":{\"annotations\":{\"sampan.io/made-of\":\"another\"}},"
+                "\"stringData\":{\"token\":\"another\"}}");
+    model_patch(m, "SampleSet", NS, "s", "{\"metadata\":{\"annotations\":{\"look\":\"now\"}}}");
+    m->refuses = true;
+    model_settle(m, 3);
+    cr_expect_str_neq(model_at(m, "Secret", NS, "s-runtime-token", "stringData|token"), "another");
+    model_free(m);
+}
