@@ -18,7 +18,7 @@ struct operator_config {
     const char *token_key;       /* from which tokens of runtime servers are made (parts.h) */
     unsigned port_from, port_to; /* of jobs on the host's network */
     bool volcano;                /* PodGroups are made and waited for */
-    struct conf_list set_files;  /* folders of the nodes that sets may name, and what is below */
+    struct conf_list set_files;  /* all folders of the nodes that sets may name; empty: any */
 };
 
 /* The object that a change of another object concerns: writes its key "ns/name" (or "name"). */

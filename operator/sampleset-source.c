@@ -350,12 +350,12 @@ void set_store_release(struct set_store *s)
 #define SOURCE       "SourceValid"
 #define CLAIM_WAIT_S 5 /* a claim's news do not say whose source it is */
 
-/* A folder of the node: root of the node reads it, and writes it where a sync leads there. Whoever
- * makes a set may name those alone that the administrator allows. */
+/* A folder of the node: root of the node reads it, and writes it where a sync leads there. The
+ * administrator may say which. */
 static bool may_name(const struct set_plan *p, const char *uri)
 {
     const char *folder = strstr(uri, "://") + strlen("://");
-    if (strncasecmp(uri, "file:", strlen("file:")) != 0)
+    if (p->config->set_files.n == 0 || strncasecmp(uri, "file:", strlen("file:")) != 0)
         return true;
     for (size_t i = 0; i < p->config->set_files.n; i++) {
         const char *allowed = p->config->set_files.items[i];

@@ -9,7 +9,7 @@ static const struct api_field source_fields[] = {
               "Where the samples are: s3://BUCKET.ENDPOINT/PREFIX, bos://, http(s)://, webhdfs://, "
               "hdfs:// "
               "or "
-              "file:///FOLDER (a folder of each node, which the operator allows).",
+              "file:///FOLDER (a folder of each node).",
               .max = 4096, .pattern = "^[a-z0-9]+://"),
     API_FIELD("persistentVolumeClaim", API_OBJECT, sampleset_source, claim,
               "A claim in this namespace that holds the samples, in place of a URI.",

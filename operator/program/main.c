@@ -50,8 +50,8 @@ static const struct conf_row rows[] = {
     {"csi-driver", CONF_STRING, AT(csi_driver), .arg = "NAME", .dflt = "csi.sampan.io",
      .help = "Name of the CSI driver that mounts sets"},
     {"set-file", CONF_LIST, AT(set_files), .arg = "DIR",
-     .help = "Folder of the nodes that SampleSets may name (file://DIR/...); none by default: who "
-             "makes them would read what root of the node can"},
+     .help = "Of the folders of nodes, SampleSets may name this one alone and what is below it "
+             "(file://DIR/...); default: any that root of the node can read"},
     {"etcd", CONF_STRING, AT(etcd), .arg = "URL[,URL...]",
      .help = "etcd of elastic jobs; default: elastic jobs are refused"},
     {"port-from", CONF_INT, AT(port_from), .arg = "PORT", .dflt = "35000", .min = 1024,

@@ -91,8 +91,7 @@ with open(f"{T}/kubeconfig", "w") as f:
                "contexts": [{"name": "t", "context": {"cluster": "t", "user": "t"}}],
                "clusters": [{"name": "t", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
                "users": [{"name": "t", "user": {"token": "test"}}]}, f)
-operator = start([os.environ["O"], "--kubeconfig", f"{T}/kubeconfig", "--namespace", "default", "--token-key-file", f"{T}/key", "--set-file", os.environ["SRC"]],
-                 "operator")
+operator = start([os.environ["O"], "--kubeconfig", f"{T}/kubeconfig", "--namespace", "default", "--token-key-file", f"{T}/key"], "operator")
 make("/api/v1/nodes", "Node", "node-1")
 make(SETS, "SampleSet", "set", "batch.paddlepaddle.org/v1alpha1", spec={"source": {"uri": "file://" + os.environ["SRC"]}})
 

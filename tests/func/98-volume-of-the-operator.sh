@@ -13,7 +13,7 @@ operator_python <<'PY'
 kube = Kube()
 kube.make("/api/v1/nodes", "node-a", "Node")
 kube.make("/api/v1/namespaces/default/secrets", "keys", "Secret", stringData={"access-key": "A", "secret-key": "S"})
-Operator(kube, "one", "--namespace", "default", "--token-key-file", T + "/key", "--set-file", os.environ["SRC"], program=os.environ["OPERATOR"])
+Operator(kube, "one", "--namespace", "default", "--token-key-file", T + "/key", program=os.environ["OPERATOR"])
 source = {"uri": "file://" + os.environ["SRC"]}
 levels = {"levels": [{"mediumType": "SSD", "path": T + "/tier", "cacheSize": 64}]}
 sets = {

@@ -112,5 +112,5 @@ def differences(a, b, at=""):
 
 def operator(kube, name, *options):
     """The program itself, with its four controllers; "default" is its namespace."""
-    return Operator(kube, name, "--namespace", "default", "--token-key-file", f"{T}/key", "--set-file", "/samples", *LEASE_TIMES, *options,
+    return Operator(kube, name, "--namespace", "default", "--token-key-file", f"{T}/key", *LEASE_TIMES, *options,
                     program=os.environ["OPERATOR"])
