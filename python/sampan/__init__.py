@@ -10,11 +10,13 @@
 set which epoch begins, so that its samples are there before they are read. Nothing but the standard library
 is needed for it; requests to the mount are ioctls on its root, so they work inside a container. `Loader` reads,
 decodes and augments by itself (libsampan-loader) and gives numpy arrays; torch.from_dlpack(images) takes them
-without a copy, paddle.utils.dlpack.from_dlpack(images.__dlpack__()) with one that Paddle 2.6 makes.
+without a copy, paddle.utils.dlpack.from_dlpack(images.__dlpack__()) with one that Paddle 2.6 makes. `LogWriter` keeps
+curves that TensorBoard, VisualDL and `sampan-train ui` show.
 """
 from ._loader import Batch, Loader, LoaderError
+from ._logs import LogWriter
 from ._mount import set_epoch, set_sampler, status
 from ._sampler import Sampler, sampler
 
-__all__ = ["Batch", "Loader", "LoaderError", "Sampler", "sampler", "set_epoch", "set_sampler", "status"]
+__all__ = ["Batch", "Loader", "LoaderError", "LogWriter", "Sampler", "sampler", "set_epoch", "set_sampler", "status"]
 __version__ = "0.1.0"

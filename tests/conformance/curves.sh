@@ -1,5 +1,5 @@
 # Sourced by `run`: the trainer's curves as TensorBoard's and VisualDL's own readers see them. A run that was killed in the
-# middle and went on is one clean line for both.
+# middle and went on is one clean line for both. And the page over what others' writers write; both readers over ours in Python.
 
 curves=$cache/curves
 if [ ! -e "$curves/made" ]; then
@@ -7,7 +7,7 @@ if [ ! -e "$curves/made" ]; then
     rm -rf "$curves"
     # Their readers need no more than this; all that VisualDL asks for is ten times as much.
     { /usr/bin/python3 -m venv "$curves" &&
-        "$curves/bin/pip" install -q --disable-pip-version-check tensorboard==2.20.0 'setuptools<81' &&
+        "$curves/bin/pip" install -q --disable-pip-version-check tensorboard==2.20.0 'setuptools<81' tensorboardX==2.6.5 onnx==1.23.2 &&
         "$curves/bin/pip" install -q --disable-pip-version-check --no-deps visualdl==2.5.3 six; } >"$cache/curves.log" 2>&1 &&
         touch "$curves/made" || tail -3 "$cache/curves.log"
 fi
@@ -22,6 +22,9 @@ if [ -e "$curves/made" ]; then
         "$curves/bin/python" -W ignore tests/conformance/curves.py $reader "$T/curves" 2>"$T/curves.why" || { tail -3 "$T/curves.why"; false; }
         result "$reader: reads every scalar of a run that went on, histograms, the picture, precision and recall" $?
     done
+    "$curves/bin/python" -W ignore tests/conformance/curves-of-others.py "$T/others" "$(dirname "$SAMPAN")/sampan-train" 2>"$T/curves.why" ||
+        { tail -3 "$T/curves.why"; false; }
+    result "sampan-train ui: shows what tensorboardX, VisualDL and ONNX wrote; their readers, what sampan.LogWriter did" $?
 else
     skipped "TensorBoard, VisualDL" "pip could not fetch them"
 fi

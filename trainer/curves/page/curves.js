@@ -26,6 +26,7 @@ function draw(chart, box, all) {
 
 function drawInput(all) {
   const now = all.at(-1), before = all.at(-2);
+  document.querySelector("#input").closest("section").hidden = !Number.isFinite(now.stall); // another's loader fed it
   const since = (key) => Math.max(0, (now[key] ?? 0) - (before && before[key] <= now[key] ? before[key] : 0));
   const packs = since("from_packs"), mount = since("from_mount");
   const rows = [["Stall", percent(now.stall)], ["Reading", `${since("read_seconds").toFixed(2)} s`], ["Decoding", `${since("decode_seconds").toFixed(2)} s`],
