@@ -100,11 +100,11 @@ static void take_file(struct runs *r, const char *path, const char *name)
 {
     enum event_format format = event_format_of(name);
     bool model = ends_with(name, ".onnx");
-    if ((format == EVENTS_FORMATS && !model) || !is_text(path)) /* which the page could not name */
-        return;
     const char *below = path + strlen(r->dir);
     while (*below == '/')
         below++;
+    if ((format == EVENTS_FORMATS && !model) || !is_text(below)) /* which the page could not name */
+        return;
     size_t len = strlen(below) - strlen(name);
     cleanup_free char *run_name = len ? xstrndup(below, len - 1) : xstrdup(".");
     struct run *run = run_named(r, run_name);
@@ -128,7 +128,7 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 static int look_through(struct runs *r, struct err *err)
 {
     char *const top[] = {r->dir, NULL};
-    FTS *fts = fts_open(top, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    FTS *fts = fts_open(top, FTS_COMFOLLOW | FTS_PHYSICAL | FTS_NOCHDIR, by_name);
     if (!fts)
         return err_sys(err, errno, "%s", r->dir);
     for (size_t i = 0; i < r->n; i++)

@@ -105,6 +105,26 @@ Test(runs, found_in_all_folders)
     bytes_release(&file);
 }
 
+Test(runs, found_behind_a_link_and_below_any_name)
+{
+    struct bytes file = {0}, got = {0};
+    add_scalar(&file, EVENTS_TENSORBOARD, 1, "loss", 2);
+    folder("\xfe");
+    put("\xfe/" TB, 0, &file);
+    cleanup_free char *odd = xasprintf("%s/\xfe", dir), *link = xasprintf("%s/link", dir);
+    cr_assert_eq(symlink(odd, link), 0);
+    const char *const names[] = {odd, link};
+    for (size_t i = 0; i < 2; i++) {
+        struct runs *r = runs_new(names[i]);
+        bytes_clear(&got);
+        cr_expect(runs_list(r, &got, NULL) == 0 && strstr(got.data, "[\"loss\"]"), "%s: %s",
+                  names[i], got.data);
+        runs_free(r);
+    }
+    bytes_release(&file);
+    bytes_release(&got);
+}
+
 Test(runs, read_on_and_anew)
 {
     struct bytes file = {0};
