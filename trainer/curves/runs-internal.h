@@ -38,6 +38,7 @@ struct event_file {
     enum event_format format;
     uint64_t at, inode;
     bool damaged; /* at `at`: not read on */
+    bool there;   /* while folders are looked through */
 };
 
 struct run {

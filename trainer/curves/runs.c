@@ -74,10 +74,13 @@ static struct run *run_named(struct runs *r, const char *name)
 static void note_file(struct run *run, const char *name, enum event_format format)
 {
     for (size_t i = 0; i < run->n_files; i++)
-        if (strcmp(run->files[i].name, name) == 0)
+        if (strcmp(run->files[i].name, name) == 0) {
+            run->files[i].there = true;
             return;
+        }
     run->files = xrealloc(run->files, (run->n_files + 1) * sizeof *run->files);
-    run->files[run->n_files++] = (struct event_file){.name = xstrdup(name), .format = format};
+    run->files[run->n_files++] =
+        (struct event_file){.name = xstrdup(name), .format = format, .there = true};
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -124,30 +127,65 @@ static int by_name(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* Finds new runs and files; runs that are gone are forgotten. */
-static int look_through(struct runs *r, struct err *err)
+/* Finds the runs in this folder (ours, or below it) and at most so deep below. */
+static int look_through(struct runs *r, char *folder, int depth, struct err *err)
 {
-    char *const top[] = {r->dir, NULL};
+    char *const top[] = {folder, NULL};
     FTS *fts = fts_open(top, FTS_COMFOLLOW | FTS_PHYSICAL | FTS_NOCHDIR, by_name);
     if (!fts)
-        return err_sys(err, errno, "%s", r->dir);
-    for (size_t i = 0; i < r->n; i++)
-        r->run[i].there = false;
+        return err_sys(err, errno, "%s", folder);
     for (FTSENT *e; (e = fts_read(fts));) {
-        if (e->fts_info == FTS_D && e->fts_level > DEPTH_MAX)
+        if (e->fts_info == FTS_D && e->fts_level > depth)
             fts_set(fts, e, FTS_SKIP);
         else if (e->fts_info == FTS_F)
             take_file(r, e->fts_path, e->fts_name);
     }
     fts_close(fts);
+    return 0;
+}
+
+static void look_anew(struct run *run)
+{
+    run->there = false;
+    free(take_ptr(&run->model));
+    for (size_t i = 0; i < run->n_files; i++)
+        run->files[i].there = false;
+}
+
+static void read_anew(struct run *run)
+{
+    forget_series(run);
+    for (size_t i = 0; i < run->n_files; i++) {
+        run->files[i].at = 0;
+        run->files[i].damaged = false;
+    }
+}
+
+/* Points name files by their number: what is left is read anew. */
+static void forget_files_gone(struct run *run)
+{
+    size_t kept = 0, n = run->n_files;
+    for (size_t i = 0; i < n; i++)
+        if (run->files[i].there)
+            run->files[kept++] = run->files[i];
+        else
+            free(run->files[i].name);
+    run->n_files = kept;
+    if (kept < n)
+        read_anew(run);
+}
+
+static void forget_what_is_gone(struct runs *r)
+{
     size_t kept = 0;
     for (size_t i = 0; i < r->n; i++)
-        if (r->run[i].there)
+        if (r->run[i].there) {
+            forget_files_gone(&r->run[i]);
             r->run[kept++] = r->run[i];
-        else
+        } else {
             forget_run(&r->run[i]);
+        }
     r->n = kept;
-    return 0;
 }
 
 int run_open(const struct runs *r, const struct run *run, const char *name, FILE **ret,
@@ -282,13 +320,8 @@ static bool files_grew(const struct runs *r, struct run *run, bool tensorboard)
 static void read_run(const struct runs *r, struct run *run)
 {
     bool tensorboard = has_tensorboard(run);
-    if (!files_grew(r, run, tensorboard)) {
-        forget_series(run);
-        for (size_t i = 0; i < run->n_files; i++) {
-            run->files[i].at = 0;
-            run->files[i].damaged = false;
-        }
-    }
+    if (!files_grew(r, run, tensorboard))
+        read_anew(run);
     for (size_t i = 0; i < run->n_files; i++)
         if (is_read(&run->files[i], tensorboard))
             read_on(r, run, i);
@@ -296,8 +329,11 @@ static void read_run(const struct runs *r, struct run *run)
 
 int runs_refresh(struct runs *r, struct err *err)
 {
-    if (look_through(r, err))
+    for (size_t i = 0; i < r->n; i++)
+        look_anew(&r->run[i]);
+    if (look_through(r, r->dir, DEPTH_MAX, err))
         return -1;
+    forget_what_is_gone(r);
     for (size_t i = 0; i < r->n; i++)
         read_run(r, &r->run[i]);
     return 0;

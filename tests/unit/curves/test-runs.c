@@ -149,6 +149,29 @@ Test(runs, read_on_and_anew)
     bytes_release(&file);
 }
 
+/* Nothing of it is waited for again and again, and what is left is read once. */
+Test(runs, files_that_are_gone_are_forgotten)
+{
+    struct bytes one = {0}, two = {0}, got = {0};
+    int64_t steps[8];
+    add_scalar(&one, EVENTS_TENSORBOARD, 1, "loss", 2);
+    add_scalar(&two, EVENTS_TENSORBOARD, 2, "loss", 2);
+    put("1." TB, 0, &one);
+    put("2." TB, 0, &two);
+    put("net.onnx", 0, &one);
+    cr_expect_eq(steps_of(".", "loss", steps, 8), 2);
+    cleanup_free char *gone = xasprintf("%s/1." TB, dir), *model = xasprintf("%s/net.onnx", dir);
+    cr_assert(unlink(gone) == 0 && unlink(model) == 0);
+    cr_expect(steps_of(".", "loss", steps, 8) == 1 && steps[0] == 2);
+    cr_expect(runs_list(runs, &got, NULL) == 0 && strstr(got.data, "\"graph\":false"), "%s",
+              got.data);
+    put("2." TB, 0, &one); /* as long: nobody looks there again */
+    cr_expect(steps_of(".", "loss", steps, 8) == 1 && steps[0] == 2);
+    bytes_release(&one);
+    bytes_release(&two);
+    bytes_release(&got);
+}
+
 Test(runs, many_points_are_thinned)
 {
     struct bytes file = {0};
