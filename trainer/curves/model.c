@@ -116,7 +116,8 @@ static int file_find(FILE *f, unsigned number, off_t end, uint64_t *len)
             return -1;
         if (type == 0)
             continue;
-        if (*len > (uint64_t)(end - ftello(f)))
+        off_t left = end - ftello(f); /* less than 0 where the number itself goes on behind it */
+        if (left < 0 || *len > (uint64_t)left)
             return -1;
         if (type == 2 && key >> 3 == number)
             return 1;

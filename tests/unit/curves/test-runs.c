@@ -338,3 +338,16 @@ Test(runs, graphs)
     bytes_release(&model);
     bytes_release(&got);
 }
+
+/* A length that begins in the graph and goes on behind it would lead back to its begin, for ever.
+ */
+Test(runs, a_model_that_leads_back, .timeout = 60)
+{
+    static const char text[] = "\x3a\x01\x2a\xf5\xff\xff\xff\xff\xff\xff\xff\xff\x01";
+    const struct bytes model = {.data = (char *)(uintptr_t)text, .len = sizeof text - 1};
+    struct bytes got = {0};
+    struct err err = {0};
+    put("net.onnx", 0, &model);
+    cr_expect(runs_graph(runs, ".", &got, &err) && err.class == ERR_CORRUPT);
+    bytes_release(&got);
+}
