@@ -14,17 +14,6 @@ static void add_number(struct json_writer *w, const char *key, double x)
     jw_raw(w, key, isfinite(x) ? text : "null");
 }
 
-static const struct run *find_run(struct runs *r, const char *name, struct err *err)
-{
-    if (runs_refresh(r, err))
-        return NULL;
-    for (size_t i = 0; i < r->n; i++)
-        if (strcmp(r->run[i].name, name) == 0)
-            return &r->run[i];
-    err_set(err, ERR_NOT_FOUND, "no run of this name: %s", name);
-    return NULL;
-}
-
 static const struct series *find_series(const struct run *run, enum value_kind kind,
                                         const char *tag, struct err *err)
 {
@@ -104,7 +93,7 @@ int runs_scalars(struct runs *r, const char *name, struct bytes *out, struct err
 {
     struct json_writer w;
     ACQUIRE(&r->lock);
-    const struct run *run = find_run(r, name, err);
+    const struct run *run = runs_find(r, name, err);
     if (!run)
         return -1;
     jw_init(&w, out);
@@ -174,7 +163,7 @@ int runs_histograms(struct runs *r, const char *name, const char *tag, struct by
     struct json_writer w;
     cleanup_bytes struct bytes record = {0};
     ACQUIRE(&r->lock);
-    const struct run *run = find_run(r, name, err);
+    const struct run *run = runs_find(r, name, err);
     const struct series *s = find_series(run, VALUE_HISTOGRAM, tag, err);
     if (!s)
         return -1;
@@ -210,7 +199,7 @@ int runs_images(struct runs *r, const char *name, const char *tag, struct bytes 
 {
     struct json_writer w;
     ACQUIRE(&r->lock);
-    const struct run *run = find_run(r, name, err);
+    const struct run *run = runs_find(r, name, err);
     const struct series *s = find_series(run, VALUE_IMAGE, tag, err);
     if (!s)
         return -1;
@@ -250,7 +239,7 @@ int runs_image(struct runs *r, const char *name, const char *tag, const char *pl
     struct event_value v = {0};
     cleanup_bytes struct bytes record = {0};
     ACQUIRE(&r->lock);
-    const struct run *run = find_run(r, name, err);
+    const struct run *run = runs_find(r, name, err);
     const struct series *s = find_series(run, VALUE_IMAGE, tag, err);
     if (!s)
         return -1;
@@ -278,7 +267,7 @@ int runs_graph(struct runs *r, const char *name, struct bytes *out, struct err *
     cleanup_bytes struct bytes record = {0};
     cleanup_file FILE *f = NULL;
     ACQUIRE(&r->lock);
-    const struct run *run = find_run(r, name, err);
+    const struct run *run = runs_find(r, name, err);
     if (!run)
         return -1;
     const struct series *s = run_series(run, VALUE_GRAPH, "", 0);

@@ -58,8 +58,10 @@ struct runs {
     size_t n;
 };
 
-/* With the lock held: finds what is new. */
+/* With the lock held: finds what is new of all. */
 int runs_refresh(struct runs *r, struct err *err);
+/* With the lock held: this one, with what is new of it. ERR_NOT_FOUND: there is none. */
+const struct run *runs_find(struct runs *r, const char *name, struct err *err);
 const struct series *run_series(const struct run *r, enum value_kind kind, const char *tag,
                                 size_t tag_len);
 /* Opens a file of the run: a plain file, or an error. */

@@ -53,14 +53,22 @@ void runs_free(struct runs *r)
 
 /* --- folders and files ------------------------------------------------------------------------ */
 
-/* The run of this name, with those before it by name before it; a new one if need be. NULL: there
- * are too many. */
-static struct run *run_named(struct runs *r, const char *name)
+/* Where the run of this name stands, or would. */
+static size_t place_by_name(const struct runs *r, const char *name, bool *ret_known)
 {
     size_t at = 0;
     while (at < r->n && strcmp(r->run[at].name, name) < 0)
         at++;
-    if (at < r->n && strcmp(r->run[at].name, name) == 0)
+    *ret_known = at < r->n && strcmp(r->run[at].name, name) == 0;
+    return at;
+}
+
+/* The run of this name; a new one if need be. NULL: there are too many. */
+static struct run *run_named(struct runs *r, const char *name)
+{
+    bool known;
+    size_t at = place_by_name(r, name, &known);
+    if (known)
         return &r->run[at];
     if (r->n == RUNS_MAX)
         return NULL;
@@ -131,7 +139,8 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 static int look_through(struct runs *r, char *folder, int depth, struct err *err)
 {
     char *const top[] = {folder, NULL};
-    FTS *fts = fts_open(top, FTS_COMFOLLOW | FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    int follow = folder == r->dir ? FTS_COMFOLLOW : 0;
+    FTS *fts = fts_open(top, follow | FTS_PHYSICAL | FTS_NOCHDIR, by_name);
     if (!fts)
         return err_sys(err, errno, "%s", folder);
     for (FTSENT *e; (e = fts_read(fts));) {
@@ -186,6 +195,18 @@ static void forget_what_is_gone(struct runs *r)
             forget_run(&r->run[i]);
         }
     r->n = kept;
+}
+
+/* What is new in a run's own folder alone. */
+static int look_into(struct runs *r, struct run *run, struct err *err)
+{
+    bool own = strcmp(run->name, ".") == 0;
+    cleanup_free char *path = own ? NULL : xasprintf("%s/%s", r->dir, run->name);
+    look_anew(run);
+    if (look_through(r, own ? r->dir : path, 0, err))
+        return -1;
+    forget_what_is_gone(r);
+    return 0;
 }
 
 int run_open(const struct runs *r, const struct run *run, const char *name, FILE **ret,
@@ -337,4 +358,17 @@ int runs_refresh(struct runs *r, struct err *err)
     for (size_t i = 0; i < r->n; i++)
         read_run(r, &r->run[i]);
     return 0;
+}
+
+const struct run *runs_find(struct runs *r, const char *name, struct err *err)
+{
+    bool known;
+    size_t at = place_by_name(r, name, &known);
+    if (known ? look_into(r, &r->run[at], err) : runs_refresh(r, err))
+        return NULL;
+    at = place_by_name(r, name, &known);
+    if (!known)
+        return err_set(err, ERR_NOT_FOUND, "no run of this name: %s", name), NULL;
+    read_run(r, &r->run[at]);
+    return &r->run[at];
 }

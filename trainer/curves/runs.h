@@ -1,6 +1,7 @@
 /*
  * Runs: the folders at and below --log_dir that hold files of events or a model (*.onnx), and what
- * stands in them, found again at each question.
+ * stands in them. All are looked for when they are listed, or when one is asked for that is not
+ * known; of one that is, its own folder is looked at and its own files are read on.
  *
  * A file is read once, each time on from where it was left. What is kept of a tag is at most
  * POINTS_KEPT points, evenly over all that came, and the newest: of an image or a histogram its

@@ -172,6 +172,36 @@ Test(runs, files_that_are_gone_are_forgotten)
     bytes_release(&got);
 }
 
+/* A page asks for each run by itself: that costs no look at all the others. */
+Test(runs, who_asks_for_one_reads_no_other)
+{
+    struct bytes one = {0}, two = {0}, got = {0};
+    struct err err = {0};
+    int64_t steps[8];
+    add_scalar(&one, EVENTS_TENSORBOARD, 1, "loss", 2);
+    add_scalar(&two, EVENTS_TENSORBOARD, 2, "loss", 2);
+    folder("a");
+    folder("b");
+    put("a/1." TB, 0, &one);
+    put("b/1." TB, 0, &one);
+    cr_assert_eq(runs_list(runs, &got, NULL), 0);
+    put("b/1." TB, O_APPEND, &one);
+    put("a/2." TB, 0, &two);
+    cr_expect(steps_of("a", "loss", steps, 8) == 2 && steps[1] == 2, "its own new file is read");
+    struct bytes both = {0};
+    bytes_add(&both, one.data, one.len);
+    bytes_add(&both, two.data, two.len);
+    put("b/1." TB, 0, &both);
+    cr_expect(steps_of("b", "loss", steps, 8) == 2 && steps[1] == 2, "what is there by now");
+    cleanup_free char *first = xasprintf("%s/a/1." TB, dir), *second = xasprintf("%s/a/2." TB, dir);
+    cr_assert(unlink(first) == 0 && unlink(second) == 0);
+    cr_expect(runs_scalars(runs, "a", &got, &err) && err.class == ERR_NOT_FOUND);
+    bytes_release(&one);
+    bytes_release(&two);
+    bytes_release(&both);
+    bytes_release(&got);
+}
+
 Test(runs, many_points_are_thinned)
 {
     struct bytes file = {0};
