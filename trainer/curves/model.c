@@ -12,10 +12,12 @@
 
 #define NODES_MAX 20000
 #define NODE_MAX  (16u << 20) /* a constant may lie in a node */
+#define NAME_MOST 4096        /* what is longer is cut */
+#define TEXT_MOST (16u << 20) /* of an answer */
 
 static void add_text(struct json_writer *w, const struct pb_field *f)
 {
-    jw_strn(w, NULL, f->len ? f->data : "", f->len);
+    jw_strn(w, NULL, f->len ? f->data : "", f->len < NAME_MOST ? f->len : NAME_MOST);
 }
 
 static void begin(struct json_writer *w, struct bytes *out)
@@ -40,14 +42,14 @@ static void add_texts(struct json_writer *w, unsigned number, const char *data, 
 {
     struct pb_field f;
     jw_array(w, NULL);
-    while (pb_next(&data, &len, &f) == 1)
+    while (w->out->len <= TEXT_MOST && pb_next(&data, &len, &f) == 1)
         if (f.type == 2 && f.number == number)
             add_text(w, &f);
     jw_end(w);
 }
 
 static int add_node(struct json_writer *w, const struct node_form *form, const char *data,
-                    size_t len)
+                    size_t len, struct err *err)
 {
     struct pb_field f, name = {0}, op = {0};
     const char *again = data;
@@ -59,7 +61,7 @@ static int add_node(struct json_writer *w, const struct node_form *form, const c
         else if (f.type == 2 && f.number == form->op)
             op = f;
     if (got < 0)
-        return -1;
+        return err_set(err, ERR_CORRUPT, "the graph is damaged");
     jw_array(w, NULL);
     add_text(w, &name);
     add_text(w, &op);
@@ -67,6 +69,8 @@ static int add_node(struct json_writer *w, const struct node_form *form, const c
     if (form->output)
         add_texts(w, form->output, data, len);
     jw_end(w);
+    if (w->out->len > TEXT_MOST)
+        return err_set(err, ERR_LIMIT, "the graph is too large to be shown");
     return 0;
 }
 
@@ -79,8 +83,8 @@ int graph_answer(const char *data, size_t len, struct bytes *out, struct err *er
     begin(&w, out);
     while ((got = pb_next(&data, &len, &f)) == 1 && n < NODES_MAX)
         if (f.number == 1 && f.type == 2) {
-            if (add_node(&w, &form, f.data, f.len))
-                return err_set(err, ERR_CORRUPT, "the graph is damaged");
+            if (add_node(&w, &form, f.data, f.len, err))
+                return -1;
             n++;
         }
     end_answer(&w);
@@ -148,9 +152,10 @@ int model_answer(FILE *f, struct bytes *out, struct err *err)
         if (len > NODE_MAX)
             return err_set(err, ERR_LIMIT, "a node of the model is longer than %u bytes", NODE_MAX);
         bytes_reserve(&node, (size_t)len);
-        if (fread(node.data, 1, (size_t)len, f) < len ||
-            add_node(&w, &form, node.data, (size_t)len))
+        if (fread(node.data, 1, (size_t)len, f) < len)
             return err_set(err, ERR_CORRUPT, damaged);
+        if (add_node(&w, &form, node.data, (size_t)len, err))
+            return -1;
     }
     end_answer(&w);
     return got < 0 ? err_set(err, ERR_CORRUPT, damaged) : 0;

@@ -354,6 +354,8 @@ static int bars_of_message(const struct event_value *v, struct bars *ret)
 int bars_of(const struct event_value *v, struct bars *ret)
 {
     *ret = (struct bars){0};
+    if (v->len > BARS_BYTES)
+        return -1;
     int result = v->bars == BARS_DOUBLES  ? bars_of_rows(v, 8, ret)
                  : v->bars == BARS_FLOATS ? bars_of_rows(v, 4, ret)
                                           : bars_of_message(v, ret);

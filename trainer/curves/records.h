@@ -46,7 +46,9 @@ struct event_value {
 int record_values(enum event_format format, const char *data, size_t len,
                   bool (*take)(void *arg, const struct event_value *v), void *arg);
 
-/* Bar i is from edges[i] to edges[i + 1]; `n` bars. The caller frees both. -1: it is none. */
+/* Bar i is from edges[i] to edges[i + 1]; `n` bars. The caller frees both. -1: it is none, or
+ * longer than BARS_BYTES, which no page could draw. */
+#define BARS_BYTES (256u << 10)
 struct bars {
     double *edges, *counts;
     size_t n;

@@ -188,6 +188,9 @@ Test(records, bars_that_are_none)
     cr_expect_eq(limits(&b, 0, 3, NULL, 0, NULL, 0), -1, "nothing");
     cr_expect_eq(limits(&b, 0, 3, (double[]){1, NAN}, 2, counts, 2), -1, "no number");
     cr_expect_null(b.edges);
+    static const double rows[BARS_BYTES / sizeof(double) + 3];
+    struct event_value v = {.bars = BARS_DOUBLES, .data = (const char *)rows, .len = sizeof rows};
+    cr_expect_eq(bars_of(&v, &b), -1, "more than any page draws");
 }
 
 Test(records, bars_of_other_writers)

@@ -381,3 +381,37 @@ Test(runs, a_model_that_leads_back, .timeout = 60)
     cr_expect(runs_graph(runs, ".", &got, &err) && err.class == ERR_CORRUPT);
     bytes_release(&got);
 }
+
+/* A file of any length makes no answer of any length. */
+Test(runs, a_graph_too_large_to_be_shown)
+{
+    struct bytes input = {0}, node = {0}, graph = {0}, event = {0}, file = {0}, got = {0};
+    struct err err = {0};
+    char name[6000];
+    memset(name, 'x', sizeof name);
+    pb_bytes(&input, 3, name, sizeof name);
+    pb_bytes(&graph, 1, input.data, input.len);
+    pb_bytes(&event, 4, graph.data, graph.len);
+    add_record(&file, EVENTS_TENSORBOARD, &event);
+    put(TB, 0, &file);
+    cr_expect(runs_graph(runs, ".", &got, &err) == 0 && got.len < 5000, "a name is cut: %zu",
+              got.len);
+    while (node.len < 32u << 20)
+        bytes_add(&node, input.data, input.len);
+    bytes_clear(&graph);
+    bytes_clear(&event);
+    bytes_clear(&file);
+    pb_bytes(&graph, 1, node.data, node.len);
+    pb_bytes(&event, 4, graph.data, graph.len);
+    add_record(&file, EVENTS_TENSORBOARD, &event);
+    put(TB, O_TRUNC, &file);
+    bytes_clear(&got);
+    cr_expect(runs_graph(runs, ".", &got, &err) && err.class == ERR_LIMIT && got.len < 17u << 20,
+              "%zu bytes", got.len);
+    bytes_release(&input);
+    bytes_release(&node);
+    bytes_release(&graph);
+    bytes_release(&event);
+    bytes_release(&file);
+    bytes_release(&got);
+}
