@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "hash.h"
+#include "json.h"
 #include "mem.h"
 #include "object-internal.h"
 
@@ -179,34 +180,9 @@ const char *store_local_dir(const struct store *s)
     return s->dir;
 }
 
-static bool is_utf8(const char *text)
-{
-    const unsigned char *p = (const unsigned char *)text;
-    while (*p) {
-        unsigned more = *p < 0x80       ? 0
-                        : *p >> 5 == 6  ? 1
-                        : *p >> 4 == 14 ? 2
-                        : *p >> 3 == 30 ? 3
-                                        : 4;
-        uint32_t c = more == 0 ? *p : *p & (0x3fu >> more);
-        if (more == 4)
-            return false;
-        p++;
-        for (unsigned i = 0; i < more; i++, p++) {
-            if ((*p & 0xc0) != 0x80)
-                return false;
-            c = c << 6 | (*p & 0x3f);
-        }
-        static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-        if (c < least[more] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-            return false;
-    }
-    return true;
-}
-
 bool store_can_name(const struct store *s, const char *text)
 {
-    return (store_caps(s) & STORE_LOCAL) || is_utf8(text);
+    return (store_caps(s) & STORE_LOCAL) || is_utf8(text, strlen(text));
 }
 
 /* --- credentials ----------------------------------------------------------------------------- */

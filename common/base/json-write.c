@@ -26,6 +26,16 @@ size_t utf8_len(const unsigned char *p, size_t left)
     return bad ? 0 : len;
 }
 
+bool is_utf8(const char *text, size_t len)
+{
+    for (size_t n; len; text += n, len -= n) {
+        n = utf8_len((const unsigned char *)text, len);
+        if (!n)
+            return false;
+    }
+    return true;
+}
+
 static void add_escaped(struct bytes *out, unsigned char c)
 {
     static const char shorts[][3] = {['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n", ['\f'] = "\\f",
@@ -111,20 +121,9 @@ void jw_str(struct json_writer *w, const char *key, const char *value)
         jw_raw(w, key, "null");
 }
 
-static bool is_utf8(const char *text)
-{
-    size_t left = strlen(text);
-    for (size_t n; left; text += n, left -= n) {
-        n = utf8_len((const unsigned char *)text, left);
-        if (!n)
-            return false;
-    }
-    return true;
-}
-
 void jw_name(struct json_writer *w, const char *key, const char *name)
 {
-    if (is_utf8(name)) {
+    if (is_utf8(name, strlen(name))) {
         jw_str(w, key, name);
         return;
     }

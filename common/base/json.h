@@ -89,6 +89,7 @@ void json_text(const struct json *j, struct bytes *out);
 /* Length of the well-formed UTF-8 sequence at `p`, 0 if there is none (RFC 3629: no surrogates, no
  * overlong forms, nothing above U+10FFFF). */
 size_t utf8_len(const unsigned char *p, size_t left);
+bool is_utf8(const char *text, size_t len);
 
 /*
  * Writer. Keys are NULL inside arrays and at the top. Strings that are not UTF-8 are written with

@@ -97,15 +97,6 @@ static bool ends_with(const char *name, const char *end)
     return len > n && strcmp(name + len - n, end) == 0;
 }
 
-static bool is_text(const char *name)
-{
-    size_t len = strlen(name), n;
-    for (const unsigned char *p = (const unsigned char *)name; len > 0; p += n, len -= n)
-        if (!(n = utf8_len(p, len)))
-            return false;
-    return true;
-}
-
 /* One plain file below the folder: of a run, or nothing to us. */
 static void take_file(struct runs *r, const char *path, const char *name)
 {
@@ -114,8 +105,8 @@ static void take_file(struct runs *r, const char *path, const char *name)
     const char *below = path + strlen(r->dir);
     while (*below == '/')
         below++;
-    if ((format == EVENTS_FORMATS && !model) || !is_text(below)) /* which the page could not name */
-        return;
+    if ((format == EVENTS_FORMATS && !model) || !is_utf8(below, strlen(below)))
+        return; /* what is no text the page could not name */
     size_t len = strlen(below) - strlen(name);
     cleanup_free char *run_name = len ? xstrndup(below, len - 1) : xstrdup(".");
     struct run *run = run_named(r, run_name);
