@@ -235,8 +235,8 @@ static struct series *series_of(struct run *r, const struct event_value *v)
     const struct series *found = run_series(r, v->kind, v->tag, v->tag_len);
     if (found)
         return &r->series[found - r->series];
-    if (r->n_series == TAGS_MAX || memchr(v->tag, 0, v->tag_len))
-        return NULL;
+    if (r->n_series == TAGS_MAX || memchr(v->tag, 0, v->tag_len) || !is_utf8(v->tag, v->tag_len))
+        return NULL; /* which the page could not name */
     r->series = xrealloc(r->series, (r->n_series + 1) * sizeof *r->series);
     struct series *s = &r->series[r->n_series++];
     *s = (struct series){.kind = v->kind, .tag = xstrndup(v->tag, v->tag_len), .stride = 1};

@@ -232,6 +232,19 @@ Test(runs, both_formats_are_one_run)
     bytes_release(&b);
 }
 
+/* A tag is what the page asks by: what it could not say again it is not told. */
+Test(runs, tags_are_texts)
+{
+    struct bytes file = {0}, got = {0};
+    add_scalar(&file, EVENTS_TENSORBOARD, 1, "\xff", 2);
+    add_scalar(&file, EVENTS_TENSORBOARD, 1, "\"</script>\n\xc3\xa9", 2);
+    put(TB, 0, &file);
+    cr_assert_eq(runs_list(runs, &got, NULL), 0);
+    cr_expect(strstr(got.data, "\"scalars\":[\"\\\"</script>\\n\xc3\xa9\"]"), "%s", got.data);
+    bytes_release(&file);
+    bytes_release(&got);
+}
+
 Test(runs, damage_is_told)
 {
     struct bytes file = {0}, got = {0};
