@@ -6,7 +6,7 @@
 #include "mem.h"
 #include "runs-internal.h"
 
-/* Numbers as exact as a double has them; what JSON cannot say is null. */
+/* As exact as a float, which nearly all are; what JSON cannot say is null. */
 static void add_number(struct json_writer *w, const char *key, double x)
 {
     char text[40];

@@ -8,9 +8,13 @@
  *   GET /points?from=N   the whole lines of train.jsonl from byte N on, at most POINTS_MAX bytes;
  *                        X-Next: the N to go on with. A file that is shorter than N is another one,
  *                        and is given from its begin (X-From: the byte that was begun with)
- *   GET /runs            which runs there are, and their tags; what else is asked of a run names
- * it: GET /scalars?run=R   /histograms?run=R&tag=T   /images?run=R&tag=T   /graph?run=R GET
- * /image?run=R&tag=T&place=P                 (runs.h says what each answers) GET /healthz
+ *   GET /runs            which runs there are, and their tags
+ *   GET /scalars?run=R
+ *   GET /histograms?run=R&tag=T
+ *   GET /images?run=R&tag=T
+ *   GET /image?run=R&tag=T&place=P
+ *   GET /graph?run=R     what stands in one (runs.h says how each is answered)
+ *   GET /healthz
  *
  * There is no authentication: it listens on this machine alone if nothing else is said.
  */
