@@ -2,6 +2,7 @@
 `sampan-train ui` draws its first charts from."""
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -16,15 +17,19 @@ from ._loader import Loader
 from ._mount import Path
 
 BARS = 30
-_crc_table = []
+HUGE = 1e300  # beyond it a histogram's width is no number any more
+
+
+def _crc_of_byte(n: int) -> int:
+    for _ in range(8):
+        n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
+    return n
+
+
+_crc_table = [_crc_of_byte(n) for n in range(256)]
 
 
 def _crc32c(data: bytes) -> int:
-    if not _crc_table:
-        for n in range(256):
-            for _ in range(8):
-                n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
-            _crc_table.append(n)
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _crc_table[(crc ^ byte) & 255] ^ crc >> 8
@@ -166,32 +171,39 @@ class LogWriter:
         try:
             if os.write(file, record) == len(record):
                 return
-            raise OSError(28, "No space left on device", self.folder)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.folder)
         except OSError:
             os.ftruncate(file, end)
             raise
 
-    def _add(self, tag: str, step: int, kind: str, *of: Any) -> None:
+    def _open_files(self) -> Dict[Any, int]:
         if not self._files:
             raise ValueError("the writer is closed")
+        return self._files
+
+    def _add(self, tag: str, step: int, kind: str, *of: Any) -> None:
+        files = self._open_files()
         if not tag or "%" in tag or "\0" in tag:
             raise ValueError(f"tag={tag!r}: want a name without % (VisualDL takes none)")
         at, now = whole("step", step), time.time()
-        for form, file in self._files.items():
+        for form, file in files.items():
             self._append(file, form.value(now, at, tag.encode(), getattr(form, kind)(*of)))
 
     def add_scalar(self, tag: str, value: float, step: int) -> None:
         self._add(tag, step, "scalar", float(value))
 
     def add_histogram(self, tag: str, values: Any, step: int) -> None:
-        """Of all numbers of an array; those that are not finite are left out."""
+        """Of all numbers of an array; those that are not finite, or beyond 1e300, are left out."""
         import numpy
 
         flat = numpy.asarray(values, dtype=numpy.float64).ravel()
-        flat = flat[numpy.isfinite(flat)]
+        flat = flat[numpy.abs(flat) <= HUGE]
         low, high = (flat.min(), flat.max()) if flat.size else (0.0, 0.0)
-        counts, edges = numpy.histogram(flat, bins=BARS, range=(low, high if high > low else low + BARS * 1e-6))
-        self._add(tag, step, "histogram", flat, counts.astype("<f8"), edges.astype("<f8"))
+        if high - low <= BARS * 1e-14 * abs(low):  # one number, or nearly: bars are not narrower than numbers are apart
+            high = low + BARS * 1e-6 * (abs(low) or 1)
+        counts, edges = numpy.histogram(flat, bins=BARS, range=(low, high))
+        with numpy.errstate(over="ignore"):  # in the sum of squares
+            self._add(tag, step, "histogram", flat, counts.astype("<f8"), edges.astype("<f8"))
 
     def add_image(self, tag: str, image: Any, step: int) -> None:
         """Rows of pixels: height, width and, if there are any, 1 or 3 colours; of uint8, or of floats from 0 to 1."""
@@ -212,6 +224,8 @@ class LogWriter:
     def add_step(self, step: int, *, loss: Optional[float] = None, accuracy: Optional[float] = None,
                  learning_rate: Optional[float] = None, epoch: int = 0, batch: int = 0, loader: Optional[Loader] = None) -> None:
         """What stands at the head of `sampan-train ui`: how it learns, and what its input cost since the call before."""
+        self._open_files()
+        place = {"pass": whole("epoch", epoch), "batch": whole("batch", batch), "step": whole("step", step)}
         learned = {"loss": loss, "accuracy": accuracy, "learning_rate": learning_rate}
         line: Dict[str, Any] = {name: value if value is None else float(value) for name, value in learned.items()}
         if loader is not None:
@@ -222,7 +236,7 @@ class LogWriter:
                 self.add_scalar(f"{'train' if name in learned else 'input'}/{name}", value, step)
         if self._lines is None:
             self._lines = self._open("train.jsonl")
-        text = json.dumps({"time": time.time(), "pass": whole("epoch", epoch), "batch": whole("batch", batch), "step": whole("step", step), **line})
+        text = json.dumps({"time": time.time(), **place, **line})
         self._append(self._lines, text.encode() + b"\n")
 
     def _input(self, loader: Loader) -> Dict[str, Any]:

@@ -20,20 +20,25 @@ with sampan.LogWriter(f"{T}/curves/one") as log, sampan.Loader(f"{T}/pictures", 
         log.add_histogram("weights", numpy.arange(100.0) * (step + 1), step)
         log.add_image("noise", numpy.full((4, 6, 3), step, "u1"), step)
     log.add_histogram("nothing", [math.nan], 0)
+    for n, numbers in enumerate(([3e38] * 3, [1e9, numpy.nextafter(1e9, 2e9)], [-1e308, 1e308, 7], [1e200, -1e200])):  # a training that has blown up
+        with numpy.errstate(all="raise"):
+            log.add_histogram("large", numbers, n)
     for what, call, kind in [("a tag with %", lambda: log.add_scalar("a%b", 1, 1), ValueError), ("no tag", lambda: log.add_scalar("", 1, 1), ValueError),
                              ("two colours", lambda: log.add_image("x", numpy.zeros((3, 3, 2), "u1"), 1), ValueError),
                              ("wide pixels", lambda: log.add_image("x", numpy.zeros((3, 3), "i4"), 1), TypeError),
-                             ("half a step", lambda: log.add_scalar("x", 1, 1.5), TypeError)]:
+                             ("half a step", lambda: log.add_scalar("x", 1, 1.5), TypeError),
+                             ("half an epoch", lambda: log.add_step(9, loss=7, epoch=1.5), TypeError)]:
         try:
             call()
         except kind:
             continue
         sys.exit(f"{what} is taken")
-try:
-    log.add_scalar("x", 1, 1)
+for call in (lambda: log.add_scalar("x", 1, 1), lambda: log.add_step(1)):
+    try:
+        call()
+    except ValueError:
+        continue
     sys.exit("a closed writer writes")
-except ValueError:
-    pass
 
 # Full in the middle of a record: none of it stays, and what follows is read when there is room again.
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -57,9 +62,12 @@ until_true 30 grep -q "ready port=" "$T/ui.log" || fail "$(cat "$T/ui.log")"
 url=http://127.0.0.1:$(sed -n 's/.*ready port=//p' "$T/ui.log")
 curl -sS "$url/runs" >"$T/runs"
 expect "runs" "$(field runs.0.run <"$T/runs") $(field runs.1.run <"$T/runs") $(field runs.0.damaged <"$T/runs") $(field runs.1.damaged <"$T/runs")" "full one null null"
-expect "histograms" "$(field runs.1.histograms <"$T/runs")" '["weights", "nothing"]'
+expect "histograms" "$(field runs.1.histograms <"$T/runs")" '["weights", "nothing", "large"]'
+counts=$(curl -sS "$url/histograms?run=one&tag=large" | "$PYTHON" -c 'import json, sys; print(*(sum(h["counts"]) for h in json.load(sys.stdin)))')
+expect "each number is in a bar" "$counts" "3 2 1 2"
 curl -sS "$url/scalars?run=one" >"$T/scalars"
 expect "the last loss" "$(field train/loss.3.0 <"$T/scalars") $(field train/loss.3.2 <"$T/scalars")" "4 0.25"
+field train/loss.4 <"$T/scalars" 2>/dev/null && fail "half of what was refused is there"
 expect "no number is none" "$(field train/accuracy.1.2 <"$T/scalars")" null
 field input/from_mount <"$T/scalars" >/dev/null || fail "nothing of the input"
 curl -sS "$url/scalars?run=full" | field x.1.0 >"$T/full"
