@@ -100,7 +100,7 @@ until_true 30 grep -q "ready port=" "$T/slow.log" || fail "$(cat "$T/slow.log")"
 
 if command -v chromium >/dev/null; then
     "$PYTHON" - "$SAMPAN_TESTS/lib" "$T" "$url" <<'PY' || fail "the page does not show it"
-import sys
+import os, struct, sys
 sys.path.insert(0, sys.argv[1])
 from browser import Browser
 
@@ -123,6 +123,25 @@ with Browser(sys.argv[2]) as b:
     b.js("document.querySelector('#histograms details').open = true")
     b.wait("document.querySelectorAll('#histograms polygon').length === 3")
     b.wait("document.querySelector('#images img')?.naturalWidth === 8")
+    def picture(step):  # as VisualDL writes one
+        def part(number, data):
+            return bytes([number << 3 | 2, len(data)]) + data
+
+        record = part(1, bytes([1 << 3, step]) + part(2, b"in") + part(5, part(4, b"\x89PNG")))
+        with open(sys.argv[2] + "/curves/pictures/vdlrecords.1.log", "ab") as f:
+            f.write(struct.pack("<Q", len(record)) + record)
+
+    os.mkdir(sys.argv[2] + "/curves/pictures")
+    picture(1)
+    picture(2)
+    b.wait("!!document.querySelector('#images [data-tag=in]')", 30)
+    b.js("document.querySelector('#images [data-tag=in]').open = true")
+    b.wait("!!document.querySelector('#images [data-tag=in] input')")
+    b.js("const slider = document.querySelector('#images [data-tag=in] input'); slider.value = 0; slider.dispatchEvent(new Event('input'))")
+    first = b.js("document.querySelector('#images [data-tag=in] img').src")
+    picture(3)
+    b.wait("document.querySelector('#images [data-tag=in] input')?.max === '2'", 30)  # drawn anew, and who looks back still does
+    assert b.js("document.querySelector('#images [data-tag=in] img').src") == first, first
     assert not b.complaints, b.complaints
     assert "step 100" in b.text("#place") and "25.0 %" in b.text("#stall figcaption"), b.text("#stall figcaption")
     with open(sys.argv[2] + "/curves/train.jsonl", "a") as f:  # a long training, each step of which is told

@@ -71,15 +71,21 @@ async function histogram(run, tag) {
   return el("figure", {}, el("figcaption", {}, el("span", { class: `key ${colour(run)}` }, title(run))), ...(all.length ? [ridges(all, colour(run))] : []));
 }
 
+const looked = new Map(); // run and tag -> the place of the picture that somebody went back to
+
 async function image(run, tag) {
-  const all = await ask("images", { run, tag }), picture = el("img", { alt: tag }), step = el("span", {});
-  const slider = el("input", { type: "range", min: 0, max: all.length - 1, value: all.length - 1, "aria-label": `Step of ${tag}` });
+  const all = await ask("images", { run, tag }), key = JSON.stringify([run, tag]), last = all.length - 1, picture = el("img", { alt: tag }), step = el("span", {});
+  const before = all.findIndex((p) => p[2] === looked.get(key));
+  const slider = el("input", { type: "range", min: 0, max: last, value: before < 0 ? last : before, "aria-label": `Step of ${tag}` });
   const show = () => {
     const [at, , place] = all[Number(slider.value)];
     picture.src = `image?${new URLSearchParams({ run, tag, place })}`;
     step.textContent = `step ${at}`;
   };
-  slider.addEventListener("input", show);
+  slider.addEventListener("input", () => {
+    looked.set(key, Number(slider.value) < last && all[Number(slider.value)][2]); // the newest is the newest when there is more, too
+    show();
+  });
   show();
   return el("figure", {}, el("figcaption", {}, el("span", { class: `key ${colour(run)}` }, title(run)), " ", step), picture, ...(all.length > 1 ? [slider] : []));
 }
@@ -99,7 +105,7 @@ function drawGraph({ nodes }) {
       if (--waits[i] === 0) ready.push(i);
     }
   const inRow = [], place = nodes.map((_, i) => [(inRow[row[i]] = (inRow[row[i]] ?? 0) + 1) - 1, row[i]]);
-  const width = W * Math.max(...inRow.filter(Boolean)) + 20, height = H * inRow.length + 20;
+  const width = W * Math.max(0, ...inRow.filter(Boolean)) + 20, height = H * inRow.length + 20;
   const drawing = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${nodes.length} nodes` });
   const x = (i) => 10 + W * place[i][0], y = (i) => 10 + H * place[i][1];
   from.forEach((f, i) => f.forEach((k) => drawing.append(svg("path", { class: "edge", d: `M${x(k) + 80},${y(k) + 40}C${x(k) + 80},${y(k) + 60} ${x(i) + 80},${y(i) - 20} ${x(i) + 80},${y(i)}` }))));
