@@ -193,6 +193,8 @@ void http_answer_line(struct http_answer *a, const char *line, size_t len)
     while (len && (line[len - 1] == '\r' || line[len - 1] == '\n' || line[len - 1] == ' '))
         len--;
     char text[2048];
+    if (len == 0)
+        a->headed = true;
     if (len == 0 || len >= sizeof text || memchr(line, '\0', len))
         return; /* no field that matters is that long */
     memcpy(text, line, len);
@@ -203,7 +205,7 @@ void http_answer_line(struct http_answer *a, const char *line, size_t len)
         return;
     }
     char *colon = strchr(text, ':');
-    if (!colon)
+    if (!colon || a->headed)
         return;
     *colon = '\0';
     const char *value = colon + 1;

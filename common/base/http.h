@@ -55,7 +55,8 @@ const char *http_header_get(const struct http_req *r, const char *name); /* NULL
 
 /* The header fields of an answer that anybody here needs. */
 struct http_answer {
-    int status;                                  /* 0: no answer came */
+    int status;  /* 0: no answer came */
+    bool headed; /* the empty line came: fields behind it are trailers, which say nothing here */
     int64_t content_length;                      /* -1: not given */
     int64_t range_start, range_end, range_total; /* of Content-Range; -1 where absent or '*' */
     char etag[160];                              /* without W/ and quotes */

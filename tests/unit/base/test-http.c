@@ -42,6 +42,17 @@ Test(http, answer_fields)
     cr_expect_eq(a.last_modified, 1445412480);
 }
 
+Test(http, trailers_say_nothing_of_the_answer)
+{
+    struct http_answer a;
+    LINES(&a, "HTTP/1.1 307 X\r\n", "Location: http://x/\r\n", "\r\n", "HTTP/1.1 200 OK\r\n",
+          "ETag: \"abc\"\r\n", "\r\n", "ETag: \"other\"\r\n", "Content-Length: 1\r\n", "\r\n");
+    cr_expect_eq(a.status, 200);
+    cr_expect_str_eq(a.location, "");
+    cr_expect_str_eq(a.etag, "abc");
+    cr_expect_eq(a.content_length, -1);
+}
+
 Test(http, dates_of_answers)
 {
     for (int64_t t = 0; t < 7258118400; t += 12345677) { /* to the year 2200 */
