@@ -215,6 +215,29 @@ static void on_run(void *arg, const struct err *err)
     run_free(r);
 }
 
+/* Lock held. That of its most urgent read. */
+static enum prio prio_of(const struct run *r)
+{
+    enum prio prio = r->reads->get.prio;
+    for (const struct waiting *w = r->reads->next; w; w = w->next)
+        prio = w->get.prio < prio ? w->get.prio : prio;
+    return prio;
+}
+
+/* A read that was raised before the engine knew of its run was only marked by find(). The run may
+ * be gone by now, and another be at its address: then this raises nothing, or in vain. */
+static void raise_marked(struct gather *g, const struct run *sent, const void *dest, enum prio prio)
+{
+    enum prio now = prio;
+    {
+        ACQUIRE(&g->lock);
+        for (const struct run *r = g->runs; r; r = r->next)
+            now = r == sent ? prio_of(r) : now;
+    }
+    if (now < prio)
+        fetch_raise(g->fetch, dest, now);
+}
+
 static void start_run(struct gather *g, struct run *r)
 {
     struct fetch_get get;
@@ -222,6 +245,7 @@ static void start_run(struct gather *g, struct run *r)
     {
         ACQUIRE(&g->lock); /* it may be raised meanwhile */
         get = r->reads->get;
+        get.prio = prio_of(r);
     }
     if (r->data) {
         get.off = r->off;
@@ -233,8 +257,10 @@ static void start_run(struct gather *g, struct run *r)
     }
     get.done = on_run;
     get.arg = r;
-    if (fetch_get(g->fetch, &get, &err) == 0)
+    if (fetch_get(g->fetch, &get, &err) == 0) {
+        raise_marked(g, r, get.dest, get.prio);
         return;
+    }
     run_leave(r);
     fail_all(r->reads, &err);
     run_free(r);
@@ -279,8 +305,8 @@ void gather_add(struct gather *g, const struct fetch_get *get)
         start_runs(g);
 }
 
-/* Lock held. A read that waits is taken out; for one under way, `ret_dest` is where its run lands,
- * and should the run fail, it is asked for alone as what it is now. */
+/* Lock held. A read that waits is taken out; one under way is marked, and `ret_dest` is where its
+ * run lands: should the run fail, it is asked for alone as what it is now. */
 static struct waiting *find(struct gather *g, const void *dest, enum prio prio,
                             const void **ret_dest)
 {
@@ -296,11 +322,11 @@ static struct waiting *find(struct gather *g, const void *dest, enum prio prio,
         before = w;
     }
     for (const struct run *r = g->runs; r; r = r->next) {
-        for (struct waiting *w = r->data ? r->reads : NULL; w; w = w->next) {
+        for (struct waiting *w = r->reads; w; w = w->next) {
             if (w->get.dest != dest)
                 continue;
             w->get.prio = prio;
-            *ret_dest = r->data;
+            *ret_dest = r->data ? r->data : dest;
         }
     }
     return NULL;
