@@ -33,7 +33,7 @@ struct creds_desk {
     struct visit *visits; /* the list: engine's thread; a new one is published under f->lock */
     struct visit *todo;   /* the one at hand; f->lock. Others wait in the list until it is done. */
     const struct store *last_store;
-    uint64_t last_ns; /* when the last look-up was asked for */
+    uint64_t last_ns; /* when the last look-up that brought keys was asked for */
     uint64_t early_ns;
 };
 
@@ -182,15 +182,18 @@ void creds_collect(struct fetch *f)
     struct visit *v;
     while ((v = take_finished(f))) {
         struct job *next;
-        f->creds->last_store = v->store;
-        f->creds->last_ns = v->asked_ns;
+        if (!v->failed) {
+            f->creds->last_store = v->store;
+            f->creds->last_ns = v->asked_ns;
+        }
         for (struct job *j = v->waiting; j; j = next) {
             next = j->next;
             if (!j->first_ns)
                 j->first_ns = f->now_ns;
             j->creds_seen = true;
             if (v->failed) {
-                j->tries++; /* who gives out keys is asked at growing pauses, too */
+                j->tries++;                /* who gives out keys is asked at growing pauses, too */
+                j->force_creds = v->force; /* until then the keys are those that were refused */
                 job_failed(f, j, v->err.class == ERR_TRANSIENT ? AGAIN_LATER : OVER, 0, &v->err);
             } else {
                 job_resume(f, j);
