@@ -432,8 +432,9 @@ static bool is_late(struct peer *p, struct ask *a, uint64_t now, uint64_t *ret_d
         return false;
     }
     struct buf *scratch = pool_get(p->layer->scratches, a->unit_len);
-    if (!scratch || !hedge_take(&p->hedge)) {
+    if (!scratch || !hedge_take(&p->hedge)) { /* others may end, or bring more, meanwhile */
         buf_unref(scratch);
+        *ret_due = now + after < *ret_due ? now + after : *ret_due;
         return false;
     }
     a->scratch = scratch;

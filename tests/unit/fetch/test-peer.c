@@ -12,6 +12,7 @@
 #include "catalog.h"
 #include "clock.h"
 #include "fetch.h"
+#include "hedge-internal.h"
 #include "crc.h"
 #include "mem.h"
 #include "peer-frames.h"
@@ -566,6 +567,35 @@ Test(peer, a_late_reader_is_served_by_the_store_and_nobody_waits)
         hedged = !status_has("\"hedges\":0,\"why\":\"\"");
     }
     cr_expect(hedged);
+    finish();
+}
+
+/* Those that came while there were enough second requests already get theirs later. */
+Test(peer, late_readers_without_a_second_request_are_looked_at_again)
+{
+    enum { LATE = 4, N = LATE + 100 };
+    static struct call calls[N];
+    begin(GOOD);
+    cleanup_free char *twice =
+        xasprintf("http://127.0.0.1:%u,http://127.0.0.1:%u", machine.port, machine.port);
+    set_peers(twice); /* none is lost: no check of it wakes who looks */
+    wait_for(SECOND_IS("ok"));
+    for (int i = 0; i < HEDGE_ENOUGH; i++) /* one in twenty may be late: three */
+        cr_assert_geq(read_one(ids[i % SAMPLES]), 0);
+    atomic_store(&machine.held, 1);
+    for (int i = 0; i < N; i++) {
+        if (i == LATE)
+            poll(NULL, 0, 300); /* what is allowed is used up by then, most likely */
+        call_start(&calls[i], ids[i % SAMPLES], PRIO_READER);
+    }
+    for (int i = 0, ms = 0; i < LATE && ms < 60000; ms++, poll(NULL, 0, 1))
+        while (i < LATE && atomic_load(&calls[i].done))
+            i++;
+    atomic_store(&machine.held, 0);
+    for (int i = 0; i < N; i++) {
+        int from = call_end(&calls[i], ids[i % SAMPLES]);
+        cr_expect(from == FROM_STORE || (i >= LATE && from == FROM_PEER), "%d from %d", i, from);
+    }
     finish();
 }
 
