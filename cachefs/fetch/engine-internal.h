@@ -75,6 +75,7 @@ struct job {
     bool low;          /* holds a slot as prefetch or warmup */
     uint64_t first_ns; /* of the first try; 0: none yet */
     uint64_t sent_ns;  /* of the last */
+    uint64_t held_ns;  /* so long the rate limit paused it */
     uint64_t due_ns;   /* PARKED: when it goes on */
     struct err *why;   /* of the last failure, or NULL */
     char text[];
@@ -97,7 +98,6 @@ struct flight {
     bool paced;        /* it counts among f->n_paced */
     bool checked;      /* the answer's head was judged */
     bool data;         /* ... and its body is what was asked for: bytes go to `to` */
-    bool paused;       /* by the rate limit */
     unsigned char *to; /* dest, or the hedge's own scratch */
     unsigned char *scratch;
     uint64_t skip;      /* bytes of a whole object before the range */
@@ -109,6 +109,7 @@ struct flight {
     bool cut;           /* ended by a callback or a clock: `why` says so */
     struct err why;
     uint64_t started_ns, last_ns, last_sent;
+    uint64_t paused_ns;             /* since then, by the rate limit; 0: it is not */
     uint64_t floor_ns, floor_bytes; /* progress after the budget's end */
     char detail[CURL_ERROR_SIZE];
 };

@@ -88,6 +88,16 @@ bool flight_is_limited(const struct fetch *f)
     return atomic_load_explicit(&f->bandwidth, memory_order_relaxed) != 0;
 }
 
+/* How long it is held up here is not laid to the server's charge. */
+static void set_paused(struct flight *fl, bool paused)
+{
+    uint64_t now = fl->fetch->now_ns, held = fl->paused_ns ? now - fl->paused_ns : 0;
+    fl->paused_ns = paused ? now : 0;
+    fl->floor_ns += fl->floor_ns ? held : 0;
+    if (fl == fl->job->main)
+        fl->job->held_ns += held;
+}
+
 /* False: the limited line is used up for now, and the flight is paused. */
 bool flight_may_receive(struct flight *fl)
 {
@@ -99,8 +109,8 @@ bool flight_may_receive(struct flight *fl)
     uint64_t wait = rate_wait_ns(&f->rate, now);
     if (wait)
         engine_due(f, now + wait);
-    fl->paused = wait != 0;
-    return !fl->paused;
+    set_paused(fl, wait != 0);
+    return wait == 0;
 }
 
 void flight_note_bytes(struct flight *fl, size_t len)
@@ -149,7 +159,7 @@ static uint64_t unpause(struct fetch *f, bool readers)
     /* Backwards: a flight may land meanwhile, and then the last one moves to its place. */
     for (size_t i = f->n_flying; i-- > 0;) {
         struct flight *fl = i < f->n_flying ? f->flying[i] : NULL;
-        if (!fl || !fl->paused || flight_is_readers(fl) != readers)
+        if (!fl || !fl->paused_ns || flight_is_readers(fl) != readers)
             continue;
         uint64_t wait;
         {
@@ -158,7 +168,7 @@ static uint64_t unpause(struct fetch *f, bool readers)
         }
         if (wait)
             return f->now_ns + wait;
-        fl->paused = false;
+        set_paused(fl, false);
         fl->last_ns = f->now_ns;
         if (fl->plain)
             plain_read(f, fl); /* `fl` may be gone */
@@ -281,9 +291,9 @@ static void reset(struct fetch *f, struct flight *fl, struct job *j, bool low)
 {
     fl->job = j;
     fl->low = low;
-    fl->checked = fl->data = fl->paused = fl->cut = fl->enough = false;
+    fl->checked = fl->data = fl->cut = fl->enough = false;
     fl->skip = fl->got = fl->beyond = fl->last_sent = fl->sunk = 0;
-    fl->floor_ns = fl->floor_bytes = 0;
+    fl->floor_ns = fl->floor_bytes = fl->paused_ns = 0;
     fl->started_ns = fl->last_ns = f->now_ns;
     fl->detail[0] = '\0';
     bytes_clear(&fl->text);

@@ -150,6 +150,12 @@ static enum retry_how how_to_go_on(struct job *j, enum again again, const struct
     }
 }
 
+/* Of its budget, in which what the rate limit holds up is not counted. */
+static uint64_t spent_ns(const struct fetch *f, const struct job *j)
+{
+    return j->first_ns ? f->now_ns - j->first_ns - j->held_ns : 0;
+}
+
 static void park(struct fetch *f, struct job *j, uint64_t pause_ns)
 {
     j->due_ns = f->now_ns + pause_ns;
@@ -173,7 +179,7 @@ void job_failed(struct fetch *f, struct job *j, enum again again, unsigned retry
     f->seed = hash_mix64(f->seed + 1);
     const struct retry_ask ask = {.how = how_to_go_on(j, again, err),
                                   .tries = j->tries ? j->tries : 1,
-                                  .elapsed_ns = j->first_ns ? f->now_ns - j->first_ns : 0,
+                                  .elapsed_ns = spent_ns(f, j),
                                   .server_asks_ns = retry_after_s * NS_PER_S,
                                   .now_ns = f->now_ns,
                                   .random = f->seed};
@@ -304,7 +310,7 @@ static void look_at_upload(struct fetch *f, struct flight *fl)
 /* After its job's budget a try goes on only while it moves at a useful rate. */
 static const char *over_budget(const struct fetch *f, struct flight *fl)
 {
-    uint64_t elapsed = f->now_ns - fl->job->first_ns;
+    uint64_t elapsed = spent_ns(f, fl->job);
     if (elapsed < f->conf.budget_ns)
         return NULL;
     if (elapsed >= BUDGETS_AT_MOST * f->conf.budget_ns)
@@ -346,7 +352,7 @@ static void check_flight(struct fetch *f, struct flight *fl)
 {
     struct job *j = fl->job;
     uint64_t patience = patience_ns(f, j);
-    if (fl->paused) {
+    if (fl->paused_ns) {
         engine_due(f, f->now_ns + patience);
         return;
     }

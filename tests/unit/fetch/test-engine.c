@@ -538,6 +538,30 @@ Test(engine, a_limit_that_is_lifted_holds_nothing_up_in_the_library)
     lift_the_limit();
 }
 
+/* Six times as long as the budget; false: more than the pauses was too long. */
+static bool is_in_time(uint64_t budget_ns)
+{
+    struct got g;
+    begin(2, false);
+    engine->conf.budget_ns = budget_ns;
+    fetch_set_bandwidth(engine, 300000 * NS_PER_S / (6 * budget_ns));
+    got_prepare(&g, &server, "size=300000/slowly", 0, 300000, 300000);
+    submit(&g);
+    got_wait(&g);
+    bool right = got_right(&g);
+    cr_expect(right || strstr(g.err.msg, "time budget"), "%s", g.err.msg);
+    got_release(&g);
+    finish();
+    return right;
+}
+
+/* A machine that stands still uses up a budget too: then with a larger one. */
+Test(engine, what_the_limit_holds_up_is_not_too_slow)
+{
+    through_the_library();
+    cr_expect(is_in_time(NS_PER_S / 10) || is_in_time(NS_PER_S) || is_in_time(4 * NS_PER_S));
+}
+
 Test(engine, the_rate_limit_holds)
 {
     enum { N = 10, LEN = 100000 };
