@@ -346,13 +346,28 @@ static int do_compare(const struct copying *c, struct err *err)
     return c->run->conf->delete_src ? delete_source(c, err) : 0;
 }
 
-/* Both sides had one ETag when they were listed; the source may be another object by now. */
+/* As it was listed? 0: another object, or none. */
+static int is_as_listed(const struct copying *c, const struct side *listed, struct err *err)
+{
+    struct side now = *listed;
+    if (look(c->run, c->run->to, c->key, &now, err) == 0)
+        return strcmp(now.etag, listed->etag) == 0;
+    if (err->class != ERR_NOT_FOUND)
+        return -1;
+    err_clear(err);
+    return 0;
+}
+
+/* Both sides had one ETag when they were listed; either may be another object by now, or gone. */
 static int do_delete_source(const struct copying *c, struct err *err)
 {
     const struct side listed = *c->src;
     if (look(c->run, c->source->store, c->from, c->src, err))
         return -1;
-    if (strcmp(c->src->etag, listed.etag) != 0)
+    int kept = is_as_listed(c, c->dst, err);
+    if (kept < 0)
+        return -1;
+    if (!kept || strcmp(c->src->etag, listed.etag) != 0)
         return do_copy(c, err);
     counter_add(&c->run->counts.skipped, 1);
     counter_add(&c->run->counts.skipped_bytes, c->src->row.size);
