@@ -220,7 +220,8 @@ int remove_keys(struct removal *r, struct sorter *keys, struct names *folders, c
         pthread_join(threads[i], NULL);
     int result = n ? 0 : err_sys(err, e, "start a thread that removes");
     if (result == 0 && w.broken) {
-        *err = w.err;
+        if (err)
+            *err = w.err;
         result = -1;
     }
     if (result == 0)

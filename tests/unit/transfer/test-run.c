@@ -10,7 +10,7 @@
 
 #include "hash.h"
 #include "mem.h"
-#include "remove.h"
+#include "remove-internal.h"
 #include "transfer.h"
 
 #define FILES 300
@@ -251,5 +251,45 @@ Test(remove, takes_what_is_named, .init = begin, .fini = finish)
     cr_assert_eq(remove_open(&r, from_uri, NULL, &root, &err), 0, "%s", err.msg);
     cr_expect_eq(remove_find(r, &n, &err), -1);
     cr_expect_eq(err.class, ERR_NOT_FOUND);
+    remove_close(r);
+}
+
+/* Cuts what the sorter keeps in its unnamed file, below `dir`. */
+static void cut_unnamed(off_t by)
+{
+    cleanup_free char *below = xasprintf("%s/", dir);
+    for (int fd = 3; fd < 256; fd++) {
+        struct stat st;
+        char path[64], at[256] = "";
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (readlink(path, at, sizeof at - 1) > 0 && strncmp(at, below, strlen(below)) == 0 &&
+            fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > by)
+            cr_assert_eq(ftruncate(fd, st.st_size - by), 0);
+    }
+}
+
+Test(remove, a_sorter_that_breaks_is_an_error, .init = begin, .fini = finish)
+{
+    enum { KEYS = 100, DATA = 8192 };
+    static const char data[DATA];
+    struct removal *r;
+    struct err err = {0};
+    bool root;
+    cr_assert_eq(remove_open(&r, from_uri, NULL, &root, &err), 0, "%s", err.msg);
+    for (int told = 0; told < 2; told++) {
+        struct remove_counts n = {0};
+        struct names folders = {0};
+        struct sorter *keys = sorter_new(dir, 256u << 10);
+        for (int i = 0; i < KEYS; i++) {
+            char key[16];
+            int len = snprintf(key, sizeof key, "none-%03d", i);
+            cr_assert_eq(sorter_add(keys, key, (size_t)len, data, DATA, &err), 0, "%s", err.msg);
+        }
+        cr_assert_eq(sorter_rewind(keys, &err), 0, "%s", err.msg);
+        cut_unnamed(DATA);
+        cr_expect_eq(remove_keys(r, keys, &folders, "", NULL, &n, told ? &err : NULL), -1);
+        sorter_free(keys);
+    }
+    cr_expect(strstr(err.msg, "temporary file"), "%s", err.msg);
     remove_close(r);
 }
