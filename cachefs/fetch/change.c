@@ -99,6 +99,16 @@ static int try_rename(struct fetch *f, struct change *c, bool *ret_done, struct 
     return json_bool_or(&root, "boolean", false, ret_done, err);
 }
 
+/* A rename whose answer was lost is asked for again, and then it is refused: what is there is what
+ * was renamed, and must stay. */
+static bool may_replace(struct fetch *f, struct store *s, const char *from, const char *to)
+{
+    struct http_answer a;
+    struct err err = {0};
+    return fetch_head(f, s, from, &a, NULL) == 0 ||
+           (fetch_head(f, s, to, &a, &err) && err.class == ERR_NOT_FOUND);
+}
+
 int fetch_rename(struct fetch *f, struct store *s, const char *from, const char *to,
                  struct err *err)
 {
@@ -107,7 +117,7 @@ int fetch_rename(struct fetch *f, struct store *s, const char *from, const char 
     struct change c = {.store = s, .from = from, .to = to};
     bool done;
     int result = try_rename(f, &c, &done, err);
-    if (result == 0 && !done && fetch_delete(f, s, to, NULL) == 0)
+    if (result == 0 && !done && may_replace(f, s, from, to) && fetch_delete(f, s, to, NULL) == 0)
         result = try_rename(f, &c, &done, err);
     if (result == 0 && !done)
         result = err_set(err, ERR_FAILED, "to \"%s\": the store did not", to);

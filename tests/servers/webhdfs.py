@@ -9,6 +9,7 @@ CREATE are answered by 307 to the data node, on a port of its own, which closes 
     --page N      entries of one LISTSTATUS_BATCH page (1000)
     --no-batch    knows LISTSTATUS alone and no rename that replaces, as servers before Hadoop 2.8
     --stall FILE  while FILE is there, a data node takes half of what it is sent and no more, until the sender goes
+    --lose FILE   while FILE is there: takes it away, and a rename is done without an answer
     --standby     a name node that is not the active one
 Each request is one line of --log: SERVER METHOD TARGET STATUS.
 """
@@ -152,6 +153,10 @@ class NameNode(Node):
         free = os.path.lexists(self.full) and not os.path.lexists(to) and os.path.isdir(os.path.dirname(to))
         if free:
             os.rename(self.full, to)
+        if self.server.options.lose and os.path.exists(self.server.options.lose):
+            os.unlink(self.server.options.lose)
+            self.close_connection = True
+            return
         self.tell({"boolean": free})
 
     def put_mkdirs(self):
@@ -219,6 +224,7 @@ def main():
     parser.add_argument("--no-batch", action="store_true")
     parser.add_argument("--standby", action="store_true")
     parser.add_argument("--stall")
+    parser.add_argument("--lose")
     options = parser.parse_args()
     log, lock = open(options.log, "a", encoding="utf-8", errors="replace"), threading.Lock()
     data = serve("data", DataNode, options, log, lock)
