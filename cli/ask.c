@@ -9,7 +9,6 @@
  * the user. */
 #define ASK_TRIES      100
 #define RECOVERY_LOOKS 100
-#define PATIENCE_S     20 /* a keeper replaces a daemon that hangs after 10 s */
 
 void ask_begin(struct json_writer *w, struct bytes *request, const char *op)
 {
@@ -18,18 +17,30 @@ void ask_begin(struct json_writer *w, struct bytes *request, const char *op)
     jw_str(w, "op", op);
 }
 
+int ask_within(const struct control_mount *m, unsigned patience_s, struct json_writer *w,
+               struct bytes *request, struct json_doc **ret, struct err *err)
+{
+    jw_end(w);
+    return control_ask(m->socket, request, ASK_TRIES, patience_s, ret, err);
+}
+
+int ask_ping(const struct control_mount *m, unsigned patience_s, struct json_doc **ret,
+             struct err *err)
+{
+    cleanup_bytes struct bytes request = {0};
+    struct json_writer w;
+    ask_begin(&w, &request, "ping");
+    return ask_within(m, patience_s, &w, &request, ret, err);
+}
+
 int ask(const struct control_mount *m, struct json_writer *w, struct bytes *request,
         control_progress_fn *progress, void *arg, struct json_doc **ret, struct err *err)
 {
+    cleanup_json struct json_doc *alive = NULL;
     jw_end(w);
+    if (!m->recovering && ask_ping(m, ASK_PATIENCE_S, &alive, err))
+        return -1;
     return control_call_again(m->socket, request, ASK_TRIES, progress, arg, ret, NULL, err);
-}
-
-int ask_soon(const struct control_mount *m, struct json_writer *w, struct bytes *request,
-             struct json_doc **ret, struct err *err)
-{
-    jw_end(w);
-    return control_ask(m->socket, request, ASK_TRIES, PATIENCE_S, ret, err);
 }
 
 int ask_status(const struct control_mount *m, struct json_doc **ret, struct err *err)
@@ -37,7 +48,7 @@ int ask_status(const struct control_mount *m, struct json_doc **ret, struct err 
     cleanup_bytes struct bytes request = {0};
     struct json_writer w;
     ask_begin(&w, &request, "status");
-    return ask_soon(m, &w, &request, ret, err);
+    return ask_within(m, ASK_PATIENCE_S, &w, &request, ret, err);
 }
 
 bool status_refuses(const struct json *status)

@@ -316,12 +316,16 @@ double percent_of(double part, double whole);
 /* {"op":NAME in an open object: add fields, then ask(). */
 void ask_begin(struct json_writer *w, struct bytes *request, const char *op);
 /* Ends the object and sends it; sends it again if the daemon dies over it and a keeper starts the
- * next one. Only for what may be done twice. */
+ * next one. Only for what may be done twice. The answer may take its time; a daemon that hangs,
+ * and does not answer a ping in ASK_PATIENCE_S, is not asked. */
+#define ASK_PATIENCE_S 20 /* a keeper replaces a daemon that hangs after 10 s */
 int ask(const struct control_mount *m, struct json_writer *w, struct bytes *request,
         control_progress_fn *progress, void *arg, struct json_doc **ret, struct err *err);
-/* The same for what any daemon answers at once: one that hangs is not waited for. */
-int ask_soon(const struct control_mount *m, struct json_writer *w, struct bytes *request,
-             struct json_doc **ret, struct err *err);
+/* The same for what any daemon answers at once: no message is waited for longer. */
+int ask_within(const struct control_mount *m, unsigned patience_s, struct json_writer *w,
+               struct bytes *request, struct json_doc **ret, struct err *err);
+int ask_ping(const struct control_mount *m, unsigned patience_s, struct json_doc **ret,
+             struct err *err);
 int ask_status(const struct control_mount *m, struct json_doc **ret, struct err *err);
 /* Does no life serve the mount any more? (A mount that serves may be degraded, too.) */
 bool status_refuses(const struct json *status);

@@ -31,7 +31,7 @@ static int take(const struct control_mount *m, struct json_doc **ret, struct err
     cleanup_bytes struct bytes request = {0};
     struct json_writer w;
     ask_begin(&w, &request, "stats");
-    return ask_soon(m, &w, &request, ret, err);
+    return ask_within(m, ASK_PATIENCE_S, &w, &request, ret, err);
 }
 
 static double grown(const struct json *before, const struct json *after, const char *object,

@@ -37,9 +37,7 @@ static bool needs_no_flush(const struct control_mount *m)
 
 static int flush(const struct control_mount *m, struct err *err)
 {
-    cleanup_json struct json_doc *answer = NULL; /* one that hangs would flush for ever */
-    if (!needs_no_flush(m) &&
-        (ask_status(m, &answer, err) || pending_flush(m, "umount", /* torn= */ false, err)))
+    if (!needs_no_flush(m) && pending_flush(m, "umount", /* torn= */ false, err))
         return err_wrap(err, "flush before unmounting %s (--lazy unmounts anyway)", m->mountpoint);
     return 0;
 }

@@ -36,13 +36,11 @@ struct server {
     char version[64], outcome[16], why[600];
 };
 
-static int look(const struct control_mount *m, struct server *ret, struct err *err)
+static int look(const struct control_mount *m, unsigned patience_s, struct server *ret,
+                struct err *err)
 {
-    cleanup_bytes struct bytes request = {0};
     cleanup_json struct json_doc *answer = NULL;
-    struct json_writer w;
-    ask_begin(&w, &request, "ping");
-    if (ask(m, &w, &request, NULL, NULL, &answer, err))
+    if (ask_ping(m, patience_s, &answer, err))
         return -1;
     struct json root = json_root(answer);
     *ret = (struct server){.pid = json_uint_at(&root, "pid"),
@@ -71,9 +69,15 @@ static int wait_for_outcome(const struct control_mount *m, const struct server *
                             struct err *err)
 {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
-    do {
-        if (look(m, now, err))
+    for (uint64_t at; (at = clock_mono_ns()) < deadline; nanosleep(&pause, NULL)) {
+        struct err silent = {0};
+        if (look(m, (unsigned)((deadline - at) / NS_PER_S) + 1, now, &silent)) {
+            if (clock_mono_ns() >= deadline)
+                break;
+            if (err)
+                *err = silent;
             return -1;
+        }
         if (now->upgrades == before->upgrades && refused->class) {
             if (err)
                 *err = *refused; /* it was not cut off: it was refused */
@@ -81,8 +85,7 @@ static int wait_for_outcome(const struct control_mount *m, const struct server *
         }
         if (now->upgrades > before->upgrades && strcmp(now->outcome, "starting") != 0)
             return 0;
-        nanosleep(&pause, NULL);
-    } while (clock_mono_ns() < deadline);
+    }
     return err_set(err, ERR_FAILED, "%s: the new program does not serve yet", m->mountpoint);
 }
 
@@ -91,7 +94,7 @@ static int upgrade(const struct control_mount *m, const char *program,
 {
     struct server before, now;
     struct err refused = {0};
-    if (look(m, &before, err))
+    if (look(m, ASK_PATIENCE_S, &before, err))
         return err_wrap(err, "%s", m->mountpoint);
     uint64_t began = clock_mono_ns();
     ask_for_room(m, program, &refused);

@@ -88,11 +88,8 @@ void doctor_machine(struct doctor *d)
 
 static bool answers(const struct control_mount *m, struct err *err)
 {
-    cleanup_bytes struct bytes request = {0};
     cleanup_json struct json_doc *answer = NULL;
-    struct json_writer w;
-    ask_begin(&w, &request, "ping");
-    return ask_soon(m, &w, &request, &answer, err) == 0;
+    return ask_ping(m, ASK_PATIENCE_S, &answer, err) == 0;
 }
 
 /* True: its daemon can be asked more. */

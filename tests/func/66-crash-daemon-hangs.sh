@@ -21,6 +21,11 @@ asked all sampan status
 asked doctor sampan doctor
 asked stats sampan stats "$MNT" --count 1
 asked umount sampan umount "$MNT"
+asked upgrade sampan upgrade "$MNT"
+asked evict sampan evict "$MNT" --to 0
+asked set sampan set "$MNT" memory=1G
+asked scan sampan scan "$MNT"
+asked warmup sampan warmup "$MNT"
 mkdir -m 700 "$T/elsewhere"
 SAMPAN_RUN_DIR=$T/elsewhere asked serve sampan serve --mount "$MNT" --control "$CACHE/control.sock" --no-auth \
     --listen 127.0.0.1:0 --state "$T/state"
@@ -35,7 +40,10 @@ said all "^exit 0"
 said doctor "wrong .*does not answer"
 said doctor "^exit 1"
 said stats "no answer within"
-said serve "no answer within"
+for name in serve upgrade evict set scan warmup; do
+    said "$name" "no answer within"
+    said "$name" "^exit 1"
+done
 said umount "--lazy unmounts anyway"
 is_mounted "$MNT" || fail "unmounted without a flush"
 sampan umount "$MNT" --lazy
