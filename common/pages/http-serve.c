@@ -8,29 +8,79 @@
 #include "http-clients.h"
 #include "http-listen.h"
 #include "mem.h"
+#include "sync.h"
 
 #define IDLE_S    60 /* a silent connection is closed */
 #define REQUEST_S 60
 
-struct request {
-    struct bytes body;
-    bool too_large;
+struct serving {
+    const struct http_service *s;
+    struct lock lock;
+    struct cond turn;
+    size_t here, answered;  /* bytes of bodies; under lock */
+    uint64_t tickets, next; /* turns to answer a body: given out, and whose it is; under lock */
 };
 
-static void take_body(struct request *r, size_t max, const char *upload, size_t n)
+struct request {
+    struct bytes body; /* counted in `here` */
+    bool too_large, no_room;
+};
+
+/* --- bodies ----------------------------------------------------------------------------------- */
+
+static bool take_room(struct serving *v, size_t n)
 {
-    r->too_large |= r->body.len + n > max;
-    if (r->too_large)
-        bytes_release(&r->body);
+    ACQUIRE(&v->lock);
+    if (n > v->s->bodies_max - v->here)
+        return false;
+    v->here += n;
+    return true;
+}
+
+static void drop_body(struct serving *v, struct request *r)
+{
+    ACQUIRE(&v->lock);
+    v->here -= r->body.len;
+    bytes_release(&r->body);
+}
+
+static void take_body(struct serving *v, struct request *r, const char *upload, size_t n)
+{
+    r->too_large |= r->body.len + n > v->s->body_max;
+    r->no_room |= !r->too_large && !take_room(v, n);
+    if (r->too_large || r->no_room)
+        drop_body(v, r);
     else
         bytes_add(&r->body, upload, n);
 }
+
+static void begin_turn(struct serving *v, size_t n)
+{
+    if (!n)
+        return;
+    ACQUIRE(&v->lock);
+    uint64_t mine = v->tickets++;
+    while (mine != v->next || n > v->s->body_max - v->answered)
+        cond_wait(&v->turn, &v->lock);
+    v->next++;
+    v->answered += n;
+    cond_broadcast(&v->turn);
+}
+
+static void end_turn(struct serving *v, size_t n)
+{
+    ACQUIRE(&v->lock);
+    v->answered -= n;
+    cond_broadcast(&v->turn);
+}
+
+/* --- requests --------------------------------------------------------------------------------- */
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url,
                                   const char *method, const char *version, const char *upload,
                                   size_t *upload_size, void **state)
 {
-    const struct http_service *s = arg;
+    struct serving *v = arg;
     struct request *r = *state;
     (void)version;
     if (!r) { /* the head alone has come */
@@ -39,7 +89,9 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
         return MHD_YES;
     }
     if (*upload_size) {
-        take_body(r, s->body_max, upload, *upload_size);
+        /* What has no room once stays without, whatever becomes free meanwhile. */
+        if (!r->too_large && !r->no_room)
+            take_body(v, r, upload, *upload_size);
         *upload_size = 0;
         return MHD_YES;
     }
@@ -47,9 +99,12 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
                                  .url = url,
                                  .body = r->body.data ? r->body.data : "",
                                  .len = r->body.len,
-                                 .too_large = r->too_large};
+                                 .too_large = r->too_large,
+                                 .no_room = r->no_room};
     http_clients_step(c, STEP_UNLIMITED); /* the time is ours now */
-    enum MHD_Result result = s->answer(s->arg, c, &q);
+    begin_turn(v, q.len);
+    enum MHD_Result result = v->s->answer(v->s->arg, c, &q);
+    end_turn(v, q.len);
     http_clients_step(c, STEP_ANSWER);
     return result;
 }
@@ -58,27 +113,30 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **state,
                          enum MHD_RequestTerminationCode why)
 {
     struct request *r = *state;
-    (void)arg, (void)why;
+    (void)why;
     http_clients_step(c, STEP_REQUEST); /* the next one */
     if (r)
-        bytes_release(&r->body);
+        drop_body(arg, r);
     free(r);
     *state = NULL;
 }
 
-static int serve(const struct http_service *s, struct http_clients *clients, const sigset_t *ends,
+/* --- the server ------------------------------------------------------------------------------- */
+
+static int serve(struct serving *v, struct http_clients *clients, const sigset_t *ends,
                  struct log *log, struct err *err)
 {
+    const struct http_service *s = v->s;
     int sock = -1, signal_number = 0;
     if (http_listen(s->address, &sock, err))
         return err_wrap(err, "--listen");
     struct MHD_Daemon *d = MHD_start_daemon(
         MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
             MHD_USE_ITC,
-        0, NULL, NULL, on_request, (void *)(uintptr_t)s, MHD_OPTION_LISTEN_SOCKET, sock,
-        MHD_OPTION_NOTIFY_CONNECTION, http_clients_on_connection, clients,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT,
-        s->connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_END);
+        0, NULL, NULL, on_request, v, MHD_OPTION_LISTEN_SOCKET, sock, MHD_OPTION_NOTIFY_CONNECTION,
+        http_clients_on_connection, clients, MHD_OPTION_NOTIFY_COMPLETED, on_completed, v,
+        MHD_OPTION_CONNECTION_LIMIT, s->connections, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_S, MHD_OPTION_END);
     if (!d) {
         close(sock);
         return err_set(err, ERR_FAILED, "--listen: cannot serve %s", s->address);
@@ -96,12 +154,17 @@ static int serve(const struct http_service *s, struct http_clients *clients, con
 int http_serve(const struct http_service *s, const sigset_t *ends, struct log *log, struct err *err)
 {
     struct http_clients clients = {0};
+    struct serving v = {.s = s};
+    lock_init(&v.lock, RANK_METRICS, "bodies of requests");
+    cond_init(&v.turn);
     http_clients_init(&clients);
     int result =
         http_clients_start(&clients, s->request_ns ? s->request_ns : REQUEST_S * NS_PER_S, err) ||
-                serve(s, &clients, ends, log, err)
+                serve(&v, &clients, ends, log, err)
             ? -1
             : 0;
     http_clients_destroy(&clients);
+    cond_destroy(&v.turn);
+    lock_destroy(&v.lock);
     return result;
 }

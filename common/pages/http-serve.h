@@ -17,14 +17,17 @@ struct http_asked {
     const void *body;
     size_t len;
     bool too_large; /* longer than body_max: it has no body then */
+    bool no_room;   /* others have taken bodies_max: nor then */
 };
 
 struct http_service {
-    const char *address; /* as http_listen() takes it, the value of --listen */
-    uint64_t request_ns; /* for a request's head, and for its body, to arrive; 0: 60 s */
-    size_t body_max;
+    const char *address;         /* as http_listen() takes it, the value of --listen */
+    uint64_t request_ns;         /* for a request's head, and for its body, to arrive; 0: 60 s */
+    size_t body_max, bodies_max; /* of one request; of all that are here together */
     unsigned connections;
-    /* Queues the answer. Each connection has a thread of its own, so it may take its time. */
+    /* Queues the answer. Each connection has a thread of its own, so it may take its time. Bodies
+     * that are answered at once are never more than body_max together: what is made of them may be
+     * far larger. The others wait, in the order in which they came. */
     enum MHD_Result (*answer)(void *arg, struct MHD_Connection *c, const struct http_asked *q);
     void *arg;
 };

@@ -11,6 +11,7 @@
 #include "predict-internal.h"
 
 #define BODY_MAX    (64u << 20)
+#define BODIES_MAX  (256u << 20)
 #define CONNECTIONS 256
 
 /* --- options ---------------------------------------------------------------------------------- */
@@ -77,6 +78,9 @@ static enum MHD_Result predict(struct predictor *p, struct MHD_Connection *c,
         MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
     if (q->too_large)
         return refuse(p, c, MHD_HTTP_CONTENT_TOO_LARGE, "the body is larger than 64 MiB");
+    if (q->no_room)
+        return refuse(p, c, MHD_HTTP_SERVICE_UNAVAILABLE,
+                      "bodies of 256 MiB are here already: try again");
     if (question_answer(p, type ? type : "", q->body, q->len, &text, &err))
         return refuse(
             p, c, err.class == ERR_USAGE ? MHD_HTTP_BAD_REQUEST : MHD_HTTP_INTERNAL_SERVER_ERROR,
@@ -138,6 +142,7 @@ static int serve(struct predictor *p, const struct predict_options *o, const sig
     const struct http_service service = {.address = o->listen,
                                          .request_ns = o->request_timeout,
                                          .body_max = BODY_MAX,
+                                         .bodies_max = BODIES_MAX,
                                          .connections = CONNECTIONS,
                                          .answer = answer,
                                          .arg = p};

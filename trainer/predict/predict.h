@@ -14,7 +14,7 @@
  *
  * A picture goes the way of --test_data: the shorter side resized, the middle cropped, normalised.
  * With --ema it is the average of the weights that judges. An error is {"error":"…"}, which says
- * where in the request, and a status of 4xx.
+ * where in the request, and a status of 4xx; 503 if its body has no room beside those of others.
  */
 #ifndef SAMPAN_PREDICT_H
 #define SAMPAN_PREDICT_H
