@@ -303,6 +303,8 @@ static int layer_ahead(struct source *s, const struct piece *p, struct source_wa
             ACQUIRE(&stripe->lock);
             struct place e;
             f = fill_find(stripe, p->unit);
+            if (f)
+                f->unwanted = false; /* what was dropped meanwhile is asked for again */
             if (f && f->state == FILL_READY)
                 return 0;
             if (!f && place_load(c, p->unit, &e) && (e.flags & UNIT_IN_PACK))

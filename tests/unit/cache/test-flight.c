@@ -358,3 +358,39 @@ Test(flight, who_is_given_up_while_the_source_refuses_is_answered_once)
     expect_nothing_held(&r);
     rig_end(&r);
 }
+
+/* It may lie in memory still, on its way to a pack. */
+Test(flight, what_was_dropped_and_is_asked_for_ahead_again_is_kept)
+{
+    struct rig r;
+    rig_begin(&r, 115000, 64u << 20, true);
+    rig_open(&r);
+    for (uint64_t unit = 0; unit < 64; unit++) {
+        cr_assert_eq(rig_ahead(&r, unit, NULL), 0);
+        cache_drop(r.cache, unit);
+        cr_assert_eq(rig_ahead(&r, unit, NULL), 0);
+    }
+    cr_assert_eq(cache_flush(r.cache, NULL), 0);
+    cr_expect(cache_has_all(r.cache, 0, 64));
+    rig_end(&r);
+}
+
+/* And so may be what was dropped while it came. */
+Test(flight, what_was_dropped_on_its_way_and_is_asked_for_again_is_kept)
+{
+    struct rig r;
+    struct call calls[2];
+    rig_begin(&r, 115000, 64u << 20, true);
+    rig_open(&r);
+    rig_release(&r, true);
+    cr_assert_eq(call_if_kept(&r, &calls[0], 7), SOURCE_PENDING);
+    cache_drop(r.cache, 7);
+    cr_assert_eq(call_if_kept(&r, &calls[1], 7), SOURCE_PENDING);
+    rig_release(&r, false);
+    call_wait(&calls[0]);
+    call_wait(&calls[1]);
+    cr_assert_eq(cache_flush(r.cache, NULL), 0);
+    cr_expect(cache_has_all(r.cache, 7, 1));
+    cr_expect_eq(atomic_load(&r.fake.reads), 1);
+    rig_end(&r);
+}
