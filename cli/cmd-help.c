@@ -41,7 +41,7 @@ const struct command cmd_help = {
     .summary = "tell about the commands, or about one in full",
     .about =
         "Prints what man sampan-COMMAND says. With --man the page's source, with --completion a "
-        "script that completes commands and options.",
+        "script that completes commands and options. SAMPAN_CONFIG is not read.",
     .max_args = 1,
     .rows = rows,
     .n_rows = COUNT(rows),

@@ -18,7 +18,7 @@ static const struct conf_row rows[] = {
     {"files-from", CONF_STRING, AT(sync_options, files_from), .arg = "FILE",
      .help = "Only the keys of this list, one a line; a line that ends in / is all below"},
     {"limit", CONF_INT, AT(sync_options, limit), .arg = "N", .min = 0, .max = INT64_MAX,
-     .help = "Look at so many objects, no more"},
+     .help = "Look at so many objects, no more; 0: at all"},
     {"update", CONF_FLAG, AT(sync_options, update),
      .help = "Copy what is newer at the source; without it, what has another size"},
     {"force-update", CONF_FLAG, AT(sync_options, force_update), .help = "Copy everything"},
@@ -55,7 +55,7 @@ static const struct conf_row rows[] = {
     {"worker", CONF_STRING, AT(sync_options, worker), .arg = "HOST,...",
      .help = "Let the runtime servers of these nodes (HOST, HOST:PORT or a URL) each do a share"},
     {"token-file", CONF_STRING, AT(sync_options, token_file), .arg = "FILE",
-     .help = "The workers' bearer token"},
+     .help = "With --worker: their bearer token"},
     {"pack", CONF_SIZE, AT(sync_options, pack), .arg = "SIZE",
      .help = "Write packs of this size (8MiB to 64MiB) with their catalog instead of objects"},
     {"repack", CONF_FLAG, AT(sync_options, repack),
@@ -264,6 +264,17 @@ static int conf_of(const struct sync_options *o, struct sync_conf *ret, struct e
 
 /* --- running ---------------------------------------------------------------------------------- */
 
+/* What only goes with another option. (Files of configuration and the environment, which serve
+ * other calls too, may say it.) */
+static int check(const struct conf *conf, const struct sync_options *o, struct err *err)
+{
+    if (!o->pack && o->repack && conf_origin_of(conf, "repack") == CONF_CLI)
+        return err_set(err, ERR_USAGE, "--repack: goes with --pack");
+    if (!o->worker && o->token_file && conf_origin_of(conf, "token-file") == CONF_CLI)
+        return err_set(err, ERR_USAGE, "--token-file: goes with --worker");
+    return 0;
+}
+
 static int report(const struct sync_counts *n, const struct telling *t, struct err *err)
 {
     cleanup_bytes struct bytes out = {0};
@@ -280,7 +291,7 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     const struct sync_options *o = options;
     size_t n = conf_n_args(conf);
     struct sync_conf c;
-    if (conf_of(o, &c, err))
+    if (check(conf, o, err) || conf_of(o, &c, err))
         return -1;
     struct log_file log;
     if (log_file_open(&log, &o->log, false, err))

@@ -39,7 +39,8 @@ const struct command cmd_version = {
     .name = "version",
     .args = "",
     .summary = "print the version",
-    .about = "Prints the version; with --json also the libraries and the kernel it runs on.",
+    .about = "Prints the version; with --json also the libraries and the kernel it runs on. "
+             "SAMPAN_CONFIG is not read.",
     .rows = rows,
     .n_rows = COUNT(rows),
     .options_size = sizeof(struct version_options),

@@ -263,6 +263,8 @@ static int load_all(struct conf *c, void *out, int argc, char *const *argv, stru
     const char *config = NULL;
     if (load_defaults(c, out, err) || walk(c, out, ignore_option, argc, argv, &config, err))
         return -1;
+    if (c->help_asked)
+        return 0; /* whatever the file and the environment say */
     if (!config)
         config = getenv("SAMPAN_CONFIG");
     if (config && *config && load_file(c, config, out, err))

@@ -52,3 +52,18 @@ says "; 1 to 1024 .64" sampan help --man mount
 says complete sampan help --completion bash
 says compdef sampan help --completion zsh
 nothing_left
+
+# What goes with another option is not left out in silence; who asks for help is helped whatever a file says.
+refused 2 "--repack: goes with --pack" sampan sync "file://$T/from/" "file://$T/to/" --repack
+refused 2 "--token-file: goes with --worker" sampan sync "file://$T/from/" "file://$T/to/" --token-file /dev/null
+mkdir "$T/from"
+SAMPAN_TOKEN_FILE=/dev/null sampan sync "file://$T/from/" "file://$T/to/" --quiet # as of a server that runs here
+echo "no-such-option=1" >"$T/broken"
+export SAMPAN_CONFIG=$T/broken
+refused 2 "no-such-option" sampan status
+for words in help version "help sync" "sync --help"; do
+    # shellcheck disable=SC2086
+    sampan $words >"$T/said" || fail "$words"
+done
+grep -q "0: at all" "$T/said" || fail "sync --limit 0: $(cat "$T/said")"
+unset SAMPAN_CONFIG
