@@ -53,6 +53,9 @@ int address_listen(const char *host, const char *port, struct err *err)
     int code = getaddrinfo(host, port, &want, &found), fd = -1;
     if (code)
         return err_set(err, ERR_USAGE, "%s:%s: %s", host ? host : "*", port, gai_strerror(code));
+    for (struct addrinfo *a = found; !host && a && fd < 0; a = a->ai_next)
+        if (a->ai_family == AF_INET6)
+            fd = listen_one(a);
     for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next)
         fd = listen_one(a);
     int failed = errno;

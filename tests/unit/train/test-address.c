@@ -40,6 +40,23 @@ Test(address, reached_it_is_one_that_waits)
     cr_expect_str_neq(why, "");
 }
 
+/* Of IPv6, too, where there is any. */
+Test(address, of_none_is_every_address)
+{
+    struct err err = {0};
+    char port[ADDRESS_PORT], why[ADDRESS_WHY];
+    int own = address_listen("::1", "0", NULL), listener = address_listen(NULL, "0", &err);
+    cr_assert_geq(listener, 0, "%s", err.msg);
+    port_of(listener, port);
+    int v4 = address_connect("127.0.0.1", port, why), v6 = address_connect("::1", port, why);
+    cr_expect_geq(v4, 0);
+    cr_expect(own < 0 || v6 >= 0, "%s", why);
+    close(v4);
+    close(v6);
+    close(own);
+    close(listener);
+}
+
 /* A listener whose queue is full answers nobody, as a machine that is gone. */
 Test(address, one_that_says_nothing_is_given_up, .timeout = 60)
 {
