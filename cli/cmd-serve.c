@@ -25,8 +25,8 @@ static const struct conf_row rows[] = {
      .help =
          "The control socket of the one mount, where this machine's register of mounts does not "
          "tell it (a mount made in another container)"},
-    {"listen", CONF_STRING, AT(serve_options, listen), .arg = "ADDR:PORT", .dflt = "0.0.0.0:7716",
-     .help = "Where to listen; port 0 takes any that is free"},
+    {"listen", CONF_STRING, AT(serve_options, listen), .arg = "ADDR:PORT", .dflt = ":7716",
+     .help = "Where to listen; \":PORT\" means every address, port 0 takes any that is free"},
     {"token-file", CONF_STRING, AT(serve_options, token_file), .arg = "FILE",
      .help = "The bearer token that clients must have; read again when the file changes"},
     {"no-auth", CONF_FLAG, AT(serve_options, no_auth),

@@ -235,7 +235,7 @@ static void write_args(const struct set_plan *p, struct json_writer *w)
     jw_array(w, "args");
     jw_str(w, NULL, "serve");
     jw_str(w, NULL, mount);
-    jw_str(w, NULL, "--listen=0.0.0.0:7716");
+    jw_str(w, NULL, "--listen=:7716");
     jw_str(w, NULL, "--token-file=" TOKEN_DIR "/" RUNTIME_TOKEN_NAME);
     jw_str(w, NULL, "--state=" STATE_DIR);
     jw_str(w, NULL, partitions);

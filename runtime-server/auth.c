@@ -4,12 +4,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 
 #include "conf.h"
+#include "http-listen.h"
 #include "log.h"
 #include "mem.h"
 #include "server-internal.h"
@@ -220,35 +221,37 @@ static int bad_listen(const char *text, const char *why, struct err *err)
                    "--listen: \"%s\": %s (want ADDRESS:PORT, :PORT or [ADDRESS6]:PORT)", text, why);
 }
 
-int listen_parse(const char *text, struct sockaddr_storage *ret, socklen_t *ret_len,
-                 bool *ret_loopback, struct err *err)
+static int check_listen(const char *text, struct err *err)
 {
-    cleanup_free char *host = xstrdup(text);
-    char *colon = strrchr(host, ':');
+    const char *colon = strrchr(text, ':');
     if (!colon)
         return bad_listen(text, "no port", err);
     if (!conf_is_port(colon + 1))
         return bad_listen(text, "no port from 0 to 65535", err);
-    *colon = '\0';
-    char *name = host;
-    size_t len = strlen(name);
-    if (name[0] == '[' && len > 1 && name[len - 1] == ']') {
-        name[len - 1] = '\0';
-        name++;
-    } else if (strchr(name, ':')) {
+    bool brackets = text[0] == '[' && colon > text + 1 && colon[-1] == ']';
+    if (!brackets && memchr(text, ':', (size_t)(colon - text)))
         return bad_listen(text, "an IPv6 address goes into brackets", err);
-    }
-    struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                             .ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV},
-                    *found;
-    int e = getaddrinfo(*name ? name : NULL, colon + 1, &hints, &found);
-    if (e)
-        return bad_listen(text, gai_strerror(e), err);
-    memcpy(ret, found->ai_addr, found->ai_addrlen);
-    *ret_len = found->ai_addrlen;
-    *ret_loopback = is_loopback(found->ai_addr);
-    freeaddrinfo(found);
+    return 0;
+}
+
+int listen_open(const char *text, int *ret, uint16_t *ret_port, bool *ret_loopback, struct err *err)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } got = {.v6 = {0}};
+    socklen_t len = sizeof got;
+    cleanup_close int sock = -1;
+    if (check_listen(text, err))
+        return -1;
+    if (http_listen(text, &sock, err))
+        return err_wrap(err, "--listen");
+    if (getsockname(sock, &got.any, &len))
+        return err_sys(err, errno, "listen on %s", text);
+    *ret_port = ntohs(got.any.sa_family == AF_INET6 ? got.v6.sin6_port : got.v4.sin_port);
+    *ret_loopback = is_loopback(&got.any);
+    *ret = take_fd(&sock);
     return 0;
 }
 

@@ -108,9 +108,9 @@ bool auth_is_compat_peer(const struct auth *a, const struct sockaddr *peer);
 bool auth_is_foreign_page(bool open, const char *site, const char *origin, const char *host);
 /* IPv4 as ::ffff:a.b.c.d; false for what is neither. */
 bool address_bytes(const struct sockaddr *addr, unsigned char ret[16]);
-/* Parses "ADDR:PORT"; *ret_loopback tells whether only this machine can reach it. */
-int listen_parse(const char *text, struct sockaddr_storage *ret, socklen_t *ret_len,
-                 bool *ret_loopback, struct err *err);
+/* Listens on "ADDR:PORT"; *ret_loopback tells whether only this machine can reach it. */
+int listen_open(const char *text, int *ret, uint16_t *ret_port, bool *ret_loopback,
+                struct err *err);
 int networks_parse(const char *text, struct network **ret, size_t *n, struct err *err);
 
 /* --- limits.c --------------------------------------------------------------------------------- */

@@ -27,27 +27,6 @@ static int check_conf(const struct server_conf *conf, bool loopback, struct err 
     return 0;
 }
 
-static int listen_on(struct server *s, const struct sockaddr_storage *addr, socklen_t len,
-                     struct err *err)
-{
-    const int on = 1;
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } got = {.v6 = {0}};
-    socklen_t got_len = sizeof got;
-    s->listener = socket(addr->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (s->listener < 0)
-        return err_sys(err, errno, "listen on %s", s->conf.listen);
-    setsockopt(s->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(s->listener, (const struct sockaddr *)addr, len) || listen(s->listener, 256) ||
-        getsockname(s->listener, &got.any, &got_len))
-        return err_sys(err, errno, "listen on %s", s->conf.listen);
-    s->port = ntohs(got.any.sa_family == AF_INET6 ? got.v6.sin6_port : got.v4.sin_port);
-    return 0;
-}
-
 static int open_jobs(struct server *s, struct err *err)
 {
     struct jobs_conf conf = {.dir = s->conf.state,
@@ -86,14 +65,17 @@ static struct server *server_new(const struct server_conf *conf)
 
 int server_start(struct server **ret, const struct server_conf *conf, struct err *err)
 {
-    struct sockaddr_storage addr = {0};
-    socklen_t len = 0;
+    cleanup_close int listener = -1;
+    uint16_t port;
     bool loopback;
-    if (listen_parse(conf->listen, &addr, &len, &loopback, err) || check_conf(conf, loopback, err))
+    if (listen_open(conf->listen, &listener, &port, &loopback, err) ||
+        check_conf(conf, loopback, err))
         return -1;
     struct server *s = server_new(conf);
-    if (auth_open(&s->auth, conf, err) || listen_on(s, &addr, len, err) || cluster_start(s, err) ||
-        open_jobs(s, err) || owed_start(s, err) ||
+    s->listener = take_fd(&listener);
+    s->port = port;
+    if (auth_open(&s->auth, conf, err) || cluster_start(s, err) || open_jobs(s, err) ||
+        owed_start(s, err) ||
         http_clients_start(&s->clients, conf->request_ns ? conf->request_ns : REQUEST_S * NS_PER_S,
                            err) ||
         http_start(s, err) || guide_start(s, err)) {

@@ -11,7 +11,7 @@
 #include "conf.h"
 #include "mem.h"
 
-#define BACKLOG 64
+#define BACKLOG 256
 
 static int split(const char *address, char **host, char **port, struct err *err)
 {
