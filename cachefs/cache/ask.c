@@ -269,7 +269,7 @@ int cache_verify(struct cache *c, uint64_t unit, struct err *err)
 
 /* --- statistics ------------------------------------------------------------------------------ */
 
-static void stat_tier(struct tier *t, struct tier_stat *ret)
+static void stat_tier(struct tier *t, struct cache_stat *all, struct tier_stat *ret)
 {
     static const char *const states[] = {"ok", "full", "failed"};
     ret->kind = t->kind;
@@ -279,6 +279,8 @@ static void stat_tier(struct tier *t, struct tier_stat *ret)
     ACQUIRE(&t->lock);
     ret->limit = t->limit;
     ret->used = t->used + t->foreign + t->guests;
+    all->samples += t->guest_samples;
+    all->bytes += t->guest_bytes;
     ret->state = states[t->health.state];
     snprintf(ret->why, sizeof ret->why, "%s", t->health.why);
 }
@@ -299,5 +301,5 @@ void cache_stat(struct cache *c, struct cache_stat *ret)
         .index_bytes = index_bytes(&c->index),
     };
     for (size_t i = 0; i < c->conf.n_tiers; i++)
-        stat_tier(c->tiers[i], &ret->tiers[i]);
+        stat_tier(c->tiers[i], ret, &ret->tiers[i]);
 }

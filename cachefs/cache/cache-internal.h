@@ -211,6 +211,7 @@ struct tier {
     uint64_t limit, used, reserved, foreign;
     uint64_t guests; /* what cache_guests_take() was given; `foreign` leaves it out then */
     bool has_guests;
+    uint64_t guest_samples, guest_bytes; /* cache_guests_hold() */
     struct health health;
     uint32_t next_pack;
     struct pack *packs, *made;

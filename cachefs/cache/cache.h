@@ -87,9 +87,9 @@ struct tier_stat {
     char why[256];
 };
 struct cache_stat {
-    uint64_t units, bytes; /* cached (raw bytes) */
+    uint64_t units, bytes; /* cached (raw bytes; of guests bytes alone) */
     /* Units that begin a sample which the set names (cache_name()); exact where samples are single
-     * units. */
+     * units. And what guests hold. */
     uint64_t samples;
     uint64_t pinned_samples, pinned_bytes;
     struct tier_stat tiers[CACHE_MAX_TIERS];
@@ -172,6 +172,8 @@ struct tier;
 struct tier *cache_guests(struct cache *c, const char *dir);
 bool cache_guests_take(struct tier *t, uint64_t bytes);
 void cache_guests_give(struct tier *t, uint64_t bytes);
+/* So much of what is cached lies in them: more (or, below 0, less) than was said before. */
+void cache_guests_hold(struct tier *t, int64_t samples, int64_t bytes);
 
 /* Refuses a folder that holds anything but a cache: nothing of a user's is ever mixed with ours or
  * counted against a limit. `own_folder`: the owner's index, lock and catalogs may lie there too. */

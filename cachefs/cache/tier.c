@@ -379,6 +379,13 @@ void cache_guests_give(struct tier *t, uint64_t bytes)
     t->guests -= bytes < t->guests ? bytes : t->guests;
 }
 
+void cache_guests_hold(struct tier *t, int64_t samples, int64_t bytes)
+{
+    ACQUIRE(&t->lock);
+    t->guest_samples += (uint64_t)samples;
+    t->guest_bytes += (uint64_t)bytes;
+}
+
 bool tier_charge(struct tier *t, uint64_t bytes)
 {
     ACQUIRE(&t->lock);

@@ -29,10 +29,12 @@ struct shard {
     int data, sums;           /* descriptors */
     _Atomic uint8_t *present; /* one a block */
     _Atomic uint64_t n_present;
-    _Atomic bool checked; /* what was on the disk has been verified */
-    bool wanted;          /* on the filler's list */
-    unsigned users;       /* opens, the filler: it stays while there are any */
-    uint64_t used_at;     /* age */
+    _Atomic uint8_t *held; /* one a block: counted as cached, present or still to be verified */
+    struct tier *tier;     /* that counts it; NULL: none */
+    _Atomic bool checked;  /* what was on the disk has been verified */
+    bool wanted;           /* on the filler's list */
+    unsigned users;        /* opens, the filler: it stays while there are any */
+    uint64_t used_at;      /* age */
     struct shard *next;
 };
 

@@ -56,7 +56,35 @@ static void shard_free(struct shard *x)
     close(x->data);
     close(x->sums);
     free((void *)x->present);
+    free((void *)x->held);
     free(x);
+}
+
+static void hold(struct shard *x, uint64_t block, bool here)
+{
+    int64_t len = shard_block_len(x, block);
+
+    if (atomic_exchange(&x->held[block], here) != here && x->tier)
+        cache_guests_hold(x->tier, block ? 0 : here ? 1 : -1, here ? len : -len);
+}
+
+/* All of it at once: with `sign` 1 from now on, with -1 no more. */
+static void count_all(struct shard *x, struct tier *tier, int sign)
+{
+    x->tier = tier;
+    for (uint64_t i = 0; tier && i < x->n_blocks; i++)
+        if (atomic_load(&x->held[i]))
+            cache_guests_hold(tier, i ? 0 : sign, sign * (int64_t)shard_block_len(x, i));
+}
+
+/* All 0 where there is none. */
+static struct block_sum read_sum(const struct shard *x, uint64_t block)
+{
+    struct block_sum sum;
+
+    if (pread(x->sums, &sum, sizeof(sum), sum_at(block)) != (ssize_t)sizeof(sum))
+        return (struct block_sum){0};
+    return sum;
 }
 
 /* Opens or makes the files of a shard; files of another size are begun anew. NULL: the disk
@@ -87,8 +115,11 @@ static struct shard *shard_open(const struct shards *s, uint64_t id, uint64_t si
     x->size = size;
     x->n_blocks = unit_blocks(size);
     x->present = xcalloc(x->n_blocks ? x->n_blocks : 1, 1);
+    x->held = xcalloc(x->n_blocks ? x->n_blocks : 1, 1);
     x->data = take_fd(&data);
     x->sums = take_fd(&sums);
+    for (uint64_t i = 0; i < x->n_blocks; i++)
+        atomic_store(&x->held[i], read_sum(x, i).present == 1);
     return x;
 }
 
@@ -102,6 +133,7 @@ static void forget(struct shards *s, struct shard *x)
     *at = x->next;
     s->used -= cost(x->size);
     remove_files(s, x->id);
+    count_all(x, x->tier, -1);
     if (s->tier)
         cache_guests_give(s->tier, cost(x->size));
     shard_free(x);
@@ -146,6 +178,7 @@ static struct shard *add(struct shards *s, uint64_t id, uint64_t size)
             cache_guests_give(s->tier, cost(size));
         return NULL;
     }
+    count_all(x, s->tier, 1);
     s->used += cost(size);
     x->next = s->list;
     s->list = x;
@@ -261,6 +294,8 @@ void shards_set_tier(struct shards *s, struct tier *tier)
         forget(s, x);
     }
     s->tier = tier;
+    for (struct shard *x = s->list; x; x = x->next)
+        count_all(x, tier, 1);
 }
 
 void shards_close(struct shards *s)
@@ -283,20 +318,22 @@ static void set_present(struct shard *x, uint64_t block)
 {
     if (!atomic_exchange(&x->present[block], 1))
         atomic_fetch_add(&x->n_present, 1);
+    hold(x, block, true);
 }
 
 /* Verifies one block that an earlier process left, with `buf` of UNIT_BYTES. Any thread. */
 static void check_block(struct shard *x, uint64_t block, void *buf)
 {
-    struct block_sum sum = {0};
+    struct block_sum sum = read_sum(x, block);
     uint32_t len = shard_block_len(x, block);
 
     if (atomic_load(&x->present[block]))
         return;
-    if (pread(x->sums, &sum, sizeof(sum), sum_at(block)) == (ssize_t)sizeof(sum) &&
-        sum.present == 1 && pread(x->data, buf, len, (off_t)(block * UNIT_BYTES)) == (ssize_t)len &&
+    if (sum.present == 1 && pread(x->data, buf, len, (off_t)(block * UNIT_BYTES)) == (ssize_t)len &&
         crc32c(0, buf, len) == sum.crc)
         set_present(x, block);
+    else
+        hold(x, block, false);
 }
 
 void shard_check(struct shard *shard)

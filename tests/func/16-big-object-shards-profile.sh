@@ -19,6 +19,15 @@ for _ in range(3):
 PY
 same_tree "$SRC" "$MNT"
 expect "profile" "$(status profile)" shards
+# They are told as cached, in this mount as in the next one, which clears them. (What is read ahead may be in packs, too.)
+all_told() { [ "$(status cache.samples)" -ge 3 ] && [ "$(status cache.bytes)" -ge 22000784 ]; }
+until_true 60 all_told || fail "cached: $(sampan status "$MNT" --json)"
+unmount
+mount_set "file://$SRC" --profile shards
+all_told || fail "cached before: $(sampan status "$MNT" --json)"
+at_least "cleared" "$(sampan clear "$MNT" --json | field samples)" 3
+expect "left" "$(status cache.samples)" 0
+same_tree "$SRC" "$MNT"
 unmount
 # Cleared, the folder holds none of them any more.
 [ -s "$CACHE/shards/$(ls "$CACHE/shards" | grep -m 1 data)" ] || fail "no whole object lies there"

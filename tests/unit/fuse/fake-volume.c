@@ -455,6 +455,12 @@ void cache_guests_give(struct tier *t, uint64_t bytes)
 {
     ((struct fake_tier *)(void *)t)->taken -= bytes;
 }
+void cache_guests_hold(struct tier *t, int64_t samples, int64_t bytes)
+{
+    struct fake_tier *tier = (struct fake_tier *)(void *)t;
+    tier->samples += samples;
+    tier->bytes += bytes;
+}
 void cache_stat(struct cache *c, struct cache_stat *ret)
 {
     (void)c;

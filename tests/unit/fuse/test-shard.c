@@ -91,6 +91,42 @@ Test(shard, shares_the_limit_of_its_tier)
     end(&s);
 }
 
+/* Blocks are, and an object with its first; of an earlier process too, until one proves torn. */
+Test(shard, what_is_cached_is_counted)
+{
+    struct shards s;
+    struct err err = {0};
+    struct fake_tier tier = {.limit = 64 << 20};
+    char path[128];
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
+    shards_set_tier(&s, (struct tier *)(void *)&tier);
+    struct shard *x = shards_use(&s, 9, UNIT_BYTES + 5);
+    cr_expect_eq(tier.bytes, 0);
+    put(x, 1);
+    cr_expect(tier.samples == 0 && tier.bytes == 5);
+    put(x, 0);
+    put(x, 0);
+    cr_expect(tier.samples == 1 && tier.bytes == UNIT_BYTES + 5);
+    shards_close(&s);
+    snprintf(path, sizeof(path), "%s/9.data", dir);
+    int fd = open(path, O_WRONLY);
+    cr_assert_eq(pwrite(fd, "x", 1, UNIT_BYTES + 1), 1);
+    close(fd);
+    tier = (struct fake_tier){.limit = 64 << 20};
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
+    shards_set_tier(&s, (struct tier *)(void *)&tier);
+    cr_expect(tier.samples == 1 && tier.bytes == UNIT_BYTES + 5);
+    x = shards_use(&s, 9, UNIT_BYTES + 5);
+    shard_check(x);
+    cr_expect(tier.samples == 1 && tier.bytes == UNIT_BYTES);
+    shards_unuse(&s, x);
+    shards_drop(&s, 9);
+    cr_expect(tier.samples == 0 && tier.bytes == 0);
+    end(&s);
+}
+
 Test(shard, of_another_lineage_is_another_object)
 {
     struct shards s;
