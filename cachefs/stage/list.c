@@ -293,7 +293,7 @@ static void merge_known(struct stage *s, struct node *n, const struct found *f, 
         if (f->known && !(n->row.flags & N_META)) {
             int64_t mtime = n->row.mtime_ns;
             take_meta(n, &f->meta);
-            if (s->caps & STORE_LOCAL && n->explicit_mtime)
+            if (s->caps & STORE_LOCAL && (n->explicit_mtime || n->names_ns || n->stirred))
                 n->row.mtime_ns = mtime; /* what we publish in it moves the store's */
             journal_put(s, n, NULL);
         }

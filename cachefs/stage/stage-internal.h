@@ -96,6 +96,7 @@ struct node {
     bool fetch_first;  /* an orphan that is open: its content comes here before its object goes */
     bool parts_wanted; /* a part in the middle of a file being written is complete */
     bool explicit_mtime; /* set by a call, not by writing */
+    bool stirred;        /* a folder: something in it was stored by this life */
     bool listing;        /* somebody lists this folder now */
     bool looking;        /* somebody looks at this object now */
     uint64_t listed_ns;  /* a folder: when its listing began; 0: never */

@@ -367,6 +367,8 @@ static void prepare(struct stage *s, struct task *t)
     t->target = n->row.target ? xstrdup(n->row.target) : NULL;
     t->etag = xstrdup(n->row.etag);
     n->busy = true;
+    if (n->parent)
+        n->parent->stirred = true;
     n->parts_wanted = false;
     n->pins++;
     s->n_busy++;

@@ -273,6 +273,74 @@ Test(files, time_of_a_folder)
     on_both(check_folder_time, background);
 }
 
+static int64_t mtime_ns_of(struct bench *b, const char *name)
+{
+    struct err err = {0};
+    struct stage_attr a;
+    cr_assert_eq(stage_lookup(b->s, &waits, STAGE_ROOT, name, &a, &err), 0, "%s", err.msg);
+    return a.st.st_mtim.tv_sec * (int64_t)1000000000 + a.st.st_mtim.tv_nsec;
+}
+
+/* The file is written and stored, until the store's folder is later than that. */
+static void stir(struct bench *b, uint64_t folder, const char *path, int64_t than)
+{
+    char at[200];
+    struct stat st;
+    struct err err = {0};
+    snprintf(at, sizeof at, "%s/%s", b->bucket, path);
+    do {
+        uint64_t fh = t_open(b, t_lookup(b, folder, "f"), O_WRONLY | O_TRUNC);
+        t_write(b, fh, 0, "other");
+        t_close(b, fh);
+        cr_assert_eq(stage_sync(b->s, &waits, &err), 0, "%s", err.msg);
+        if (b->s3)
+            return;
+        cr_assert_eq(stat(at, &st), 0);
+    } while (st.st_mtim.tv_sec * (int64_t)1000000000 + st.st_mtim.tv_nsec <= than);
+}
+
+static void remove_and_look(struct bench *b, uint64_t folder, const char *file)
+{
+    struct err err = {0};
+    t_unlink(b, folder, file);
+    int64_t made = mtime_ns_of(b, "d");
+    cr_assert_eq(stage_sync(b->s, &waits, &err), 0, "%s", err.msg);
+    cr_expect_eq(mtime_ns_of(b, "d"), made, "%s", file);
+}
+
+/* A folder's time is that of its names, not of when the store learns of them, or of what is in its
+ * files: neither of those that this life made, nor of those that it found. */
+static void check_folder_time_of_names(struct bench *b)
+{
+    char file[16];
+    b->conf.refresh_ns = 0;
+    bench_close(b);
+    bench_open(b, false);
+    uint64_t dir = t_mkdir(b, STAGE_ROOT, "d");
+    t_file(b, dir, "f", "text");
+    for (unsigned i = 0; i < 20; i++) {
+        snprintf(file, sizeof file, "%u", i);
+        t_file(b, dir, file, "text");
+    }
+    for (unsigned life = 0; life < 2; life++) {
+        int64_t made = mtime_ns_of(b, "d");
+        stir(b, dir, "d", made);
+        cr_expect_eq(mtime_ns_of(b, "d"), made);
+        bench_close(b);
+        bench_open(b, false);
+        dir = t_lookup(b, STAGE_ROOT, "d");
+    }
+    for (unsigned i = 0; i < 20; i++) {
+        snprintf(file, sizeof file, "%u", i);
+        remove_and_look(b, dir, file);
+    }
+}
+
+Test(files, time_of_a_folder_is_of_its_names)
+{
+    on_both(check_folder_time_of_names, background);
+}
+
 static void check_cut(struct bench *b)
 {
     struct err err = {0};
