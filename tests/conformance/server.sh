@@ -14,7 +14,7 @@ fi
 schemathesis=$cache/schemathesis
 [ -x "$schemathesis/bin/schemathesis" ] ||
     { python3 -m venv "$schemathesis" && "$schemathesis/bin/pip" install -q --disable-pip-version-check schemathesis==4.32.5 openapi-spec-validator==0.9.0; } >"$cache/schemathesis.log" 2>&1
-"$SAMPAN" mount "file://$T/src" "$T/mnt" --cache "ssd:$T/cache5=1GiB"
+"$SAMPAN" mount "file://$T/src" "$T/mnt" --cache "ssd:$T/cache-server=1GiB"
 token=conformance-token-of-enough-length
 echo "$token" >"$T/token"
 "$SAMPAN" serve --listen 127.0.0.1:0 --state "$T/serve" --token-file "$T/token" --mount "$T/mnt" 2>"$T/serve.log" &
