@@ -252,7 +252,9 @@ power() {
     RESTART=Always pod steady flowers 1 /usr/bin/verify-reader --drop --threads 2 --seconds 36000 /reference /data | apply
     claim "a pod reads on node-1" eval 'ended steady Running && until_true 30 reads_go_on steady'
     cluster cut 1
+    mkdir "$W/outside" && "$SAMPAN" mount "file://$W/set" "$W/outside" --cache "ssd:$W/outside-cache=64MiB"
     cluster up --level 3 --nodes 2
+    claim "a mount of the machine ends, whoever has booted meanwhile" "$SAMPAN" umount "$W/outside"
     claim "the node is back" kubectl wait --for=condition=Ready node/node-1 --timeout=120s
     claim "its plugin is back" until_true 120 plugin_ready 1
     claim "the pod's containers are started again, and read" until_true 120 reads_go_on steady
