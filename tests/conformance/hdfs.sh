@@ -21,8 +21,8 @@ hdfs_run() { # PART MAIN-CLASS [ARGS…]
     shift
     exec java -Xmx300m --add-opens=java.base/java.lang=ALL-UNNAMED -cp "$T/hdfs/conf:$hdfs_jars/*" "$@" >"$log" 2>&1
 }
-hdfs_ask() { # METHOD PATH?OPERATION
-    curl -sf -X "$1" "http://127.0.0.1:$hdfs_port/webhdfs/v1$2&user.name=${HADOOP_USER_NAME:-}"
+hdfs_ask() { # METHOD PATH?OPERATION [OPTION OF CURL]
+    curl -sf "${@:3}" -X "$1" "http://127.0.0.1:$hdfs_port/webhdfs/v1$2&user.name=${HADOOP_USER_NAME:-}"
 }
 hdfs_is_up() { hdfs_ask GET "/?op=LISTSTATUS" >/dev/null && curl -sf "http://127.0.0.1:$hdfs_port/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState" | grep -q '"NumLiveDataNodes" : 1'; }
 hdfs_data() {
@@ -73,18 +73,21 @@ hdfs_part() {
     diff -r "$T/odd" "$T/mnt" && "$SAMPAN" umount "$T/mnt"
     result "HDFS: what is cached is read without the data node" $?
     hdfs_data
-    for _ in $(seq 300); do hdfs_ask GET "/set/large?op=OPEN&length=1&offset=39999999" >/dev/null; [ $? = 0 ] && break; sleep 0.2; done
+    # Until it is heard of, the name node sends all to where the former one was.
+    for _ in $(seq 600); do hdfs_ask GET "/set/large?op=OPEN&length=1&offset=39999999" -L >/dev/null && break; sleep 0.2; done
 
     HADOOP_USER_NAME=stranger "$SAMPAN" sync "file://$T/src" "$uri/set" "${there[@]}" --force-update --quiet 2>"$T/err"
-    [ $? = 1 ] && grep -q 'Permission denied\|AccessControl' "$T/err" && { "$SAMPAN" mount "$uri/nowhere" "$T/mnt" "${there[@]}" 2>"$T/err"; [ $? = 3 ]; }
+    [ $? = 1 ] && grep -q 'Permission denied\|AccessControl' "$T/err" && { "$SAMPAN" mount "$uri/nowhere" "$T/mnt" "${there[@]}" 2>"$T/err"; [ $? = 3 ]; } || { tail -n 3 "$T/err"; false; }
     result "HDFS: who may not write is told so; what is not there is not found" $?
 
     # Killed at whatever moment, nothing is seen half: old or new, of its full length.
     mkdir -p "$T/new"
     for i in $(seq 40); do head -c 3000000 /dev/urandom >"$T/new/$i"; done
-    for _ in 1 2 3 4 5; do
+    stored() { hdfs_ask GET "/whole?op=LISTSTATUS" | grep -oE '"pathSuffix":"[0-9]+"' | wc -l; }
+    for i in 1 2 3 4 5; do
         "$SAMPAN" sync "file://$T/new" "$uri/whole" "${there[@]}" --quiet &
         pid=$!
+        until [ "$(stored)" -ge "$i" ] || ! kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
         sleep "0.$((RANDOM % 7 + 1))"
         kill -9 "$pid" 2>/dev/null
         wait "$pid" 2>/dev/null
