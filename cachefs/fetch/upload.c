@@ -312,7 +312,10 @@ static int end(struct upload *up, struct err *err)
                             &body, err) ||
                  store_parse_multipart_end(up->store, body.data, body.len, err);
     bytes_release(&step.body);
-    return result && !has_ended(up) ? -1 : 0;
+    if (result && !has_ended(up))
+        return -1;
+    err_clear(err);
+    return 0;
 }
 
 static void part_sizes(struct upload *up)
