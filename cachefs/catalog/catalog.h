@@ -135,6 +135,12 @@ static inline uint64_t unit_count(uint64_t size)
 {
     return size <= UNIT_BYTES ? 1 : (size + UNIT_BYTES - 1) / UNIT_BYTES;
 }
+/* Of the i-th unit of a sample. */
+static inline uint32_t unit_length(uint64_t size, uint64_t i)
+{
+    uint64_t left = size - i * UNIT_BYTES;
+    return left < UNIT_BYTES ? (uint32_t)left : UNIT_BYTES;
+}
 
 /* number -> id; fails outside 0..numbered-1. catalog_numbers() fills `out` with n ids from `first`.
  */

@@ -236,11 +236,10 @@ static int unit_key(struct catalog *c, struct borrowed *b, const struct entry *e
 
 static void unit_fill(struct unit_info *ret, const struct entry *e, uint64_t block, int64_t pack)
 {
-    uint64_t offset = block * UNIT_BYTES, left = e->size - offset;
     ret->sample = e->id;
     ret->block = (uint32_t)block;
-    ret->len = (uint32_t)(left < UNIT_BYTES ? left : UNIT_BYTES);
-    ret->offset = offset;
+    ret->len = unit_length(e->size, block);
+    ret->offset = block * UNIT_BYTES;
     ret->size = e->size;
     ret->source = e->source;
     ret->mtime_ns = e->mtime_ns;

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "catalog.h"
 #include "err.h"
 #include "source.h"
 #include "sync.h"
@@ -80,9 +81,7 @@ static inline bool shard_complete(const struct shard *shard)
 }
 static inline uint32_t shard_block_len(const struct shard *shard, uint64_t block)
 {
-    uint64_t left = shard->size - block * UNIT_BYTES;
-
-    return left < UNIT_BYTES ? (uint32_t)left : UNIT_BYTES;
+    return unit_length(shard->size, block);
 }
 
 #endif

@@ -200,12 +200,11 @@ static uint64_t drop_units(struct cache *c, uint64_t id, uint64_t size)
 {
     uint64_t bytes = 0, n = unit_count(size);
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t left = size - i * UNIT_BYTES;
         cache_pin(c, id + i, false);
         if (cache_where(c, id + i) < 0)
             continue;
         cache_drop(c, id + i);
-        bytes += left < UNIT_BYTES ? left : UNIT_BYTES;
+        bytes += unit_length(size, i);
     }
     return bytes;
 }
@@ -405,10 +404,8 @@ static bool fetch_sample(struct run *r, uint64_t id, uint64_t size)
 {
     uint64_t n = unit_count(size);
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t left = size - i * UNIT_BYTES;
         cache_pin(r->v->cache, id + i, true);
-        if (cache_where(r->v->cache, id + i) < 0 &&
-            !fetch_unit(r, id + i, left < UNIT_BYTES ? (uint32_t)left : UNIT_BYTES))
+        if (cache_where(r->v->cache, id + i) < 0 && !fetch_unit(r, id + i, unit_length(size, i)))
             return false;
     }
     return true;
