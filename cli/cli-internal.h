@@ -41,6 +41,7 @@ struct command {
     const struct conf_row *rows;
     size_t n_rows;
     size_t options_size; /* of the struct that the rows fill */
+    bool no_config;      /* SAMPAN_CONFIG is not read: what is wrong with it may be looked for */
     /* 0: done; -1: `err` says why; a positive exit code: what went wrong has been printed. */
     int (*run)(const struct conf *conf, const void *options, struct err *err);
     /* Instead of rows and run: a command that reads its words itself. */

@@ -46,5 +46,6 @@ const struct command cmd_help = {
     .rows = rows,
     .n_rows = COUNT(rows),
     .options_size = sizeof(struct help_options),
+    .no_config = true,
     .run = run,
 };

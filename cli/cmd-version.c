@@ -44,5 +44,6 @@ const struct command cmd_version = {
     .rows = rows,
     .n_rows = COUNT(rows),
     .options_size = sizeof(struct version_options),
+    .no_config = true,
     .run = run,
 };

@@ -58,8 +58,8 @@ int command_parse(const struct command *c, struct conf **ret, void *options, int
 {
     size_t n;
     const char **keys = all_keys(&n);
-    if (c == &cmd_help || c == &cmd_version)
-        unsetenv("SAMPAN_CONFIG"); /* who looks for help may look for what is wrong with it */
+    if (c->no_config)
+        unsetenv("SAMPAN_CONFIG");
     int result = conf_parse_shared(ret, c->rows, c->n_rows, keys, n, options, argc, argv, err);
     free(keys);
     return result;

@@ -71,7 +71,7 @@ static int add_text(struct bytes *out, const struct retire *r, const struct evic
         cleanup_bytes struct bytes path = {0};
         if (retire_path(r, i, &path, err))
             return -1;
-        add_one_line(out, "  %.*s", (int)path.len, path.data);
+        add_one_line(out, "  %s", path.data);
     }
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "cli-internal.h"
 #include "pending-internal.h"
+#include "program.h"
 
 static void add_size(struct bytes *out, uint64_t n)
 {
@@ -279,14 +280,6 @@ static void add_writes(struct bytes *out, const struct json *s)
     bytes_add_char(out, '\n');
 }
 
-/* What a store or another machine said, or how a folder is named, may be what terminals obey. */
-static void disarm(char *text)
-{
-    for (unsigned char *p = (unsigned char *)text; *p; p++)
-        if ((*p < ' ' && *p != '\n') || *p == 0x7f)
-            *p = ' ';
-}
-
 void status_text(struct bytes *out, const struct json *s)
 {
     struct json memory = json_get(s, "memory"), pending = json_get(s, "pending");
@@ -319,5 +312,5 @@ void status_text(struct bytes *out, const struct json *s)
         add_warmup(out, s);
         add_stale(out, s);
     }
-    disarm(out->data + at);
+    disarm(out->data + at); /* what a store or another machine said, or how a folder is named */
 }

@@ -123,11 +123,21 @@ int program_options(struct conf **ret, const struct program_about *about, void *
     return 0;
 }
 
+static void blank(char *text, char but)
+{
+    for (char *p = text; *p; p++)
+        if (((unsigned char)*p < ' ' || *p == 0x7f) && *p != but)
+            *p = ' ';
+}
+
 void one_line(char *text)
 {
-    for (unsigned char *p = (unsigned char *)text; *p; p++)
-        if (*p < ' ' || *p == 0x7f)
-            *p = ' ';
+    blank(text, '\0');
+}
+
+void disarm(char *text)
+{
+    blank(text, '\n');
 }
 
 int program_complain(const char *name, const struct err *err)

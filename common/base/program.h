@@ -63,8 +63,10 @@ void program_print_help(const struct program_about *about);
  * asked for, and printed. */
 int program_options(struct conf **ret, const struct program_about *about, void *options, int argc,
                     char *const *argv, struct err *err);
-/* Names may hold line ends and what terminals obey: each such byte becomes a blank. */
+/* Names may hold line ends and what terminals obey: each such byte becomes a blank; with disarm()
+ * line ends stay. */
 void one_line(char *text);
+void disarm(char *text);
 /* Says the error on stderr, in one line whatever it holds: the exit code, which is never 0. */
 int program_complain(const char *name, const struct err *err);
 /* The exit code; an error is said. */
