@@ -15,33 +15,13 @@
 #define PR_ROWS    6
 #define DT_FLOAT   1
 
-static uint32_t masked(const void *data, size_t len)
-{
-    uint32_t c = crc32c(0, data, len);
-    return (c >> 15 | c << 17) + 0xa282ead8u;
-}
-
-static void add_le(struct bytes *out, uint64_t v, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        bytes_add_char(out, (char)(v >> 8 * i));
-}
-
-static uint64_t get_le(const char *p, int bytes)
-{
-    uint64_t v = 0;
-    for (int i = 0; i < bytes; i++)
-        v |= (uint64_t)(unsigned char)p[i] << 8 * i;
-    return v;
-}
-
 static void frame(struct bytes *out, const struct bytes *event)
 {
     size_t at = out->len;
-    add_le(out, event->len, 8);
-    add_le(out, masked(out->data + at, 8), 4);
+    pb_fixed(out, event->len, 8);
+    pb_fixed(out, crc32c_masked(out->data + at, 8), 4);
     bytes_add(out, event->data, event->len);
-    add_le(out, masked(event->data, event->len), 4);
+    pb_fixed(out, crc32c_masked(event->data, event->len), 4);
 }
 
 static void begin(struct bytes *event, int64_t ns, uint64_t step)
@@ -113,7 +93,7 @@ static void add_floats(struct bytes *out, const uint64_t *x)
         float f = (float)x[i];
         uint32_t bits;
         memcpy(&bits, &f, sizeof bits);
-        add_le(out, bits, 4);
+        pb_fixed(out, bits, 4);
     }
 }
 
@@ -132,7 +112,7 @@ static void pr(struct bytes *out, int64_t ns, uint64_t step, const char *tag,
             float f = (float)(k ? p->recall[i] : p->precision[i]);
             uint32_t bits;
             memcpy(&bits, &f, sizeof bits);
-            add_le(&rows, bits, 4);
+            pb_fixed(&rows, bits, 4);
         }
     pb_varint(&dim, 1, PR_ROWS);
     pb_bytes(&shape, 2, dim.data, dim.len);
@@ -175,11 +155,11 @@ void tensorboard_graph(struct bytes *out, int64_t ns, const struct net *n)
 
 static size_t first(const char *data, size_t len, uint64_t *step)
 {
-    if (len < FRAME_HEAD + FRAME_TAIL || get_le(data + 8, 4) != masked(data, 8))
+    if (len < FRAME_HEAD + FRAME_TAIL || pb_fixed_at(data + 8, 4) != crc32c_masked(data, 8))
         return 0;
-    uint64_t n = get_le(data, 8);
+    uint64_t n = pb_fixed_at(data, 8);
     if (n > len - FRAME_HEAD - FRAME_TAIL ||
-        get_le(data + FRAME_HEAD + n, 4) != masked(data + FRAME_HEAD, (size_t)n))
+        pb_fixed_at(data + FRAME_HEAD + n, 4) != crc32c_masked(data + FRAME_HEAD, (size_t)n))
         return 0;
     const char *event = data + FRAME_HEAD;
     size_t left = (size_t)n;

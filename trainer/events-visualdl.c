@@ -21,8 +21,7 @@ static void frame(struct bytes *out, const struct bytes *value)
 {
     cleanup_bytes struct bytes record = {0};
     pb_bytes(&record, 1, value->data, value->len);
-    for (int i = 0; i < FRAME_HEAD; i++)
-        bytes_add_char(out, (char)((uint64_t)record.len >> 8 * i));
+    pb_fixed(out, record.len, FRAME_HEAD);
     bytes_add(out, record.data, record.len);
 }
 
@@ -82,12 +81,10 @@ static void pr(struct bytes *out, int64_t ns, uint64_t step, const char *tag,
 
 static size_t first(const char *data, size_t len, uint64_t *step)
 {
-    uint64_t n = 0;
     struct pb_field record, f;
     if (len < FRAME_HEAD)
         return 0;
-    for (int i = 0; i < FRAME_HEAD; i++)
-        n |= (uint64_t)(unsigned char)data[i] << 8 * i;
+    uint64_t n = pb_fixed_at(data, FRAME_HEAD);
     if (n > len - FRAME_HEAD)
         return 0;
     const char *p = data + FRAME_HEAD;

@@ -169,13 +169,6 @@ static void put_jsonl(struct report *r, const struct bytes *text)
         fclose(file);
 }
 
-static void number(struct json_writer *w, const char *key, double value)
-{
-    char text[40];
-    snprintf(text, sizeof text, "%.9g", value);
-    jw_raw(w, key, isfinite(value) ? text : "null");
-}
-
 static void json_line(struct report *r, const struct report_step *s, const struct report_figures *f)
 {
     if (!r->jsonl)
@@ -189,13 +182,13 @@ static void json_line(struct report *r, const struct report_step *s, const struc
     jw_uint(&w, "pass", s->pass);
     jw_uint(&w, "batch", s->batch);
     jw_uint(&w, "step", s->step);
-    number(&w, "loss", f->loss);
-    number(&w, "accuracy", f->accuracy);
-    number(&w, "learning_rate", s->rate);
-    number(&w, "samples_per_second", f->per_second);
-    number(&w, "stall", f->stall);
-    number(&w, "read_seconds", (double)s->read_ns / (double)NS_PER_S);
-    number(&w, "decode_seconds", (double)s->decode_ns / (double)NS_PER_S);
+    jw_float(&w, "loss", f->loss);
+    jw_float(&w, "accuracy", f->accuracy);
+    jw_float(&w, "learning_rate", s->rate);
+    jw_float(&w, "samples_per_second", f->per_second);
+    jw_float(&w, "stall", f->stall);
+    jw_float(&w, "read_seconds", (double)s->read_ns / (double)NS_PER_S);
+    jw_float(&w, "decode_seconds", (double)s->decode_ns / (double)NS_PER_S);
     jw_uint(&w, "from_packs", s->from_packs);
     jw_uint(&w, "from_mount", s->from_mount);
     jw_end(&w);
@@ -211,8 +204,8 @@ static void begin_event(struct json_writer *w, struct bytes *text, const char *e
     jw_str(w, "event", event);
     jw_uint(w, "epoch", epoch);
     jw_uint(w, "step", step);
-    number(w, "loss", f->loss);
-    number(w, "accuracy", f->accuracy);
+    jw_float(w, "loss", f->loss);
+    jw_float(w, "accuracy", f->accuracy);
     jw_num(w, "samples_per_s", f->per_second);
     jw_num(w, "stall_percent", 100 * f->stall);
 }
@@ -230,8 +223,8 @@ void report_epoch(struct report *r, uint64_t pass, uint64_t step, const struct r
     if (r->o.json) {
         begin_event(&w, &text, "epoch", pass, step, f);
         if (isfinite(r->test.loss)) {
-            number(&w, "test_loss", r->test.loss);
-            number(&w, "test_accuracy", r->test.accuracy);
+            jw_float(&w, "test_loss", r->test.loss);
+            jw_float(&w, "test_accuracy", r->test.accuracy);
         }
         if (r->test.samples || r->test.skipped)
             jw_uint(&w, "test_skipped", r->test.skipped);
@@ -338,8 +331,8 @@ void report_test(struct report *r, const struct report_test *t)
     jw_object(&w, NULL);
     jw_uint(&w, "pass", t->pass);
     jw_uint(&w, "step", t->step);
-    number(&w, "test_loss", t->loss);
-    number(&w, "test_accuracy", t->accuracy);
+    jw_float(&w, "test_loss", t->loss);
+    jw_float(&w, "test_accuracy", t->accuracy);
     jw_end(&w);
     put_jsonl(r, &text);
 }

@@ -20,6 +20,13 @@ static inline uint32_t crc32c(uint32_t sum, const void *data, size_t len)
     return (uint32_t)crc_add(CRC_32C, sum, data, len);
 }
 
+/* As TFRecords keep it: a sum over what holds sums would be no good one. */
+static inline uint32_t crc32c_masked(const void *data, size_t len)
+{
+    uint32_t c = crc32c(0, data, len);
+    return (c >> 15 | c << 17) + 0xa282ead8u;
+}
+
 /* The sum of a text whose first part has the sum `a` and whose rest, of `len_b` bytes, has `b`. */
 uint32_t crc32c_combine(uint32_t a, uint32_t b, uint64_t len_b);
 

@@ -157,6 +157,13 @@ void jw_num(struct json_writer *w, const char *key, double value)
     bytes_addf(w->out, "%.3f", value);
 }
 
+void jw_float(struct json_writer *w, const char *key, double value)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.9g", value);
+    jw_raw(w, key, isfinite(value) ? text : "null");
+}
+
 void jw_bool(struct json_writer *w, const char *key, bool value)
 {
     jw_raw(w, key, value ? "true" : "false");

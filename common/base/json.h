@@ -113,6 +113,8 @@ void jw_name(struct json_writer *w, const char *key, const char *name);
 void jw_int(struct json_writer *w, const char *key, int64_t value);
 void jw_uint(struct json_writer *w, const char *key, uint64_t value);
 void jw_num(struct json_writer *w, const char *key, double value); /* 3 decimals; NaN: null */
+/* As exact as a float; NaN: null. */
+void jw_float(struct json_writer *w, const char *key, double value);
 void jw_bool(struct json_writer *w, const char *key, bool value);
 void jw_raw(struct json_writer *w, const char *key, const char *json_text);
 

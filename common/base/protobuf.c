@@ -17,12 +17,25 @@ static void key(struct bytes *out, unsigned field, unsigned type)
     raw_varint(out, (uint64_t)field << 3 | type);
 }
 
+void pb_fixed(struct bytes *out, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        bytes_add_char(out, (char)(value >> 8 * i));
+}
+
+uint64_t pb_fixed_at(const char *p, int bytes)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < bytes; i++)
+        v |= (uint64_t)(unsigned char)p[i] << 8 * i;
+    return v;
+}
+
 static void raw_double(struct bytes *out, double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    for (int i = 0; i < 8; i++)
-        bytes_add_char(out, (char)(bits >> 8 * i));
+    pb_fixed(out, bits, 8);
 }
 
 void pb_varint(struct bytes *out, unsigned field, uint64_t value)
@@ -42,8 +55,7 @@ void pb_float(struct bytes *out, unsigned field, float value)
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     key(out, field, 5);
-    for (int i = 0; i < 4; i++)
-        bytes_add_char(out, (char)(bits >> 8 * i));
+    pb_fixed(out, bits, 4);
 }
 
 void pb_bytes(struct bytes *out, unsigned field, const void *data, size_t len)

@@ -5,6 +5,10 @@
 
 #include "buf.h"
 
+/* A number of so many bytes, the lowest first: alone, as the frames around messages have them. */
+void pb_fixed(struct bytes *out, uint64_t value, int bytes);
+uint64_t pb_fixed_at(const char *p, int bytes);
+
 void pb_varint(struct bytes *out, unsigned field, uint64_t value);
 void pb_double(struct bytes *out, unsigned field, double value);
 void pb_float(struct bytes *out, unsigned field, float value);

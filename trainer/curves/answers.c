@@ -6,19 +6,13 @@
 #include "mem.h"
 #include "runs-internal.h"
 
-/* As exact as a float, which nearly all are; what JSON cannot say is null. */
-static void add_number(struct json_writer *w, const char *key, double x)
+/* Of a run, which becomes *run. */
+static const struct series *find_series(struct runs *r, const char *name, enum value_kind kind,
+                                        const char *tag, const struct run **run, struct err *err)
 {
-    char text[40];
-    snprintf(text, sizeof text, "%.9g", x);
-    jw_raw(w, key, isfinite(x) ? text : "null");
-}
-
-static const struct series *find_series(const struct run *run, enum value_kind kind,
-                                        const char *tag, struct err *err)
-{
-    const struct series *s = run ? run_series(run, kind, tag, strlen(tag)) : NULL;
-    if (run && !s)
+    *run = runs_find(r, name, err);
+    const struct series *s = *run ? run_series(*run, kind, tag, strlen(tag)) : NULL;
+    if (*run && !s)
         err_set(err, ERR_NOT_FOUND, "no tag of this name: %s", tag);
     return s;
 }
@@ -108,7 +102,7 @@ int runs_scalars(struct runs *r, const char *name, struct bytes *out, struct err
             jw_array(&w, NULL);
             jw_int(&w, NULL, p->step);
             jw_num(&w, NULL, p->time);
-            add_number(&w, NULL, p->scalar);
+            jw_float(&w, NULL, p->scalar);
             jw_end(&w);
         }
         jw_end(&w);
@@ -153,18 +147,18 @@ static void add_numbers(struct json_writer *w, const char *key, const double *x,
 {
     jw_array(w, key);
     for (size_t i = 0; i < n; i++)
-        add_number(w, NULL, x[i]);
+        jw_float(w, NULL, x[i]);
     jw_end(w);
 }
 
 int runs_histograms(struct runs *r, const char *name, const char *tag, struct bytes *out,
                     struct err *err)
 {
+    const struct run *run;
     struct json_writer w;
     cleanup_bytes struct bytes record = {0};
     ACQUIRE(&r->lock);
-    const struct run *run = runs_find(r, name, err);
-    const struct series *s = find_series(run, VALUE_HISTOGRAM, tag, err);
+    const struct series *s = find_series(r, name, VALUE_HISTOGRAM, tag, &run, err);
     if (!s)
         return -1;
     size_t n = n_points(s), each = (n + BARS_SHOWN - 1) / BARS_SHOWN;
@@ -197,10 +191,10 @@ static char *place_of(const struct point *p)
 int runs_images(struct runs *r, const char *name, const char *tag, struct bytes *out,
                 struct err *err)
 {
+    const struct run *run;
     struct json_writer w;
     ACQUIRE(&r->lock);
-    const struct run *run = runs_find(r, name, err);
-    const struct series *s = find_series(run, VALUE_IMAGE, tag, err);
+    const struct series *s = find_series(r, name, VALUE_IMAGE, tag, &run, err);
     if (!s)
         return -1;
     jw_init(&w, out);
@@ -235,12 +229,12 @@ static const char *picture_type(const char *data, size_t len)
 int runs_image(struct runs *r, const char *name, const char *tag, const char *place,
                struct bytes *out, const char **type, struct err *err)
 {
+    const struct run *run;
     const struct point *p = NULL;
     struct event_value v = {0};
     cleanup_bytes struct bytes record = {0};
     ACQUIRE(&r->lock);
-    const struct run *run = runs_find(r, name, err);
-    const struct series *s = find_series(run, VALUE_IMAGE, tag, err);
+    const struct series *s = find_series(r, name, VALUE_IMAGE, tag, &run, err);
     if (!s)
         return -1;
     for (size_t i = 0; i < n_points(s) && !p; i++) {

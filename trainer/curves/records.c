@@ -18,20 +18,6 @@ enum event_format event_format_of(const char *name)
                                         : EVENTS_FORMATS;
 }
 
-static uint64_t little_endian(const char *p, int bytes)
-{
-    uint64_t v = 0;
-    for (int i = 0; i < bytes; i++)
-        v |= (uint64_t)(unsigned char)p[i] << 8 * i;
-    return v;
-}
-
-static bool sum_is_right(const char *data, size_t len, const char *sum)
-{
-    uint32_t c = crc32c(0, data, len);
-    return (uint32_t)little_endian(sum, 4) == (c >> 15 | c << 17) + 0xa282ead8u;
-}
-
 int record_next(FILE *f, enum event_format format, uint64_t *at, struct bytes *ret)
 {
     bool sums = format == EVENTS_TENSORBOARD;
@@ -40,13 +26,13 @@ int record_next(FILE *f, enum event_format format, uint64_t *at, struct bytes *r
     bytes_clear(ret);
     if (fread(head, 1, head_len, f) < head_len)
         return 0;
-    uint64_t len = little_endian(head, 8);
-    if ((sums && !sum_is_right(head, 8, head + 8)) || len > RECORD_MAX)
+    uint64_t len = pb_fixed_at(head, 8);
+    if ((sums && pb_fixed_at(head + 8, 4) != crc32c_masked(head, 8)) || len > RECORD_MAX)
         return -1;
     bytes_reserve(ret, (size_t)len + tail_len);
     if (fread(ret->data, 1, (size_t)len + tail_len, f) < len + tail_len)
         return 0;
-    if (sums && !sum_is_right(ret->data, (size_t)len, ret->data + len))
+    if (sums && pb_fixed_at(ret->data + len, 4) != crc32c_masked(ret->data, (size_t)len))
         return -1;
     ret->len = (size_t)len;
     *at += head_len + len + tail_len;
@@ -57,7 +43,7 @@ int record_next(FILE *f, enum event_format format, uint64_t *at, struct bytes *r
 
 static double double_at(const char *p)
 {
-    uint64_t bits = little_endian(p, 8);
+    uint64_t bits = pb_fixed_at(p, 8);
     double x;
     memcpy(&x, &bits, sizeof x);
     return x;
@@ -65,7 +51,7 @@ static double double_at(const char *p)
 
 static double float_at(const char *p)
 {
-    uint32_t bits = (uint32_t)little_endian(p, 4);
+    uint32_t bits = (uint32_t)pb_fixed_at(p, 4);
     float x;
     memcpy(&x, &bits, sizeof x);
     return (double)x;
@@ -94,6 +80,19 @@ static bool text_is(const struct pb_field *f, const char *text)
     return f->len == strlen(text) && memcmp(f->data, text, f->len) == 0;
 }
 
+static void set_bytes(struct event_value *v, enum value_kind kind, const struct pb_field *f)
+{
+    v->kind = kind;
+    v->data = f->data;
+    v->len = f->len;
+}
+
+static void set_scalar(struct event_value *v, double x)
+{
+    v->kind = VALUE_SCALAR;
+    v->scalar = x;
+}
+
 /* Of a tensor of strings (width, height, pictures …) the first picture. */
 static bool image_of(const struct pb_field *tensor, struct event_value *v)
 {
@@ -102,8 +101,7 @@ static bool image_of(const struct pb_field *tensor, struct event_value *v)
     struct pb_field f;
     while (pb_next(&data, &len, &f) == 1)
         if (f.number == 8 && f.type == 2 && n++ == 2) {
-            v->data = f.data;
-            v->len = f.len;
+            set_bytes(v, VALUE_IMAGE, &f);
             return true;
         }
     return false;
@@ -119,10 +117,8 @@ static bool take_tensor(const struct pb_field *tensor, const struct pb_field *me
     if (!part_of(metadata->data, metadata->len, 1, &plugin) ||
         !part_of(plugin.data, plugin.len, 1, &name))
         return false;
-    if (text_is(&name, "images")) {
-        v->kind = VALUE_IMAGE;
+    if (text_is(&name, "images"))
         return image_of(tensor, v);
-    }
     const char *data = tensor->data;
     size_t len = tensor->len;
     while (pb_next(&data, &len, &f) == 1) {
@@ -136,18 +132,15 @@ static bool take_tensor(const struct pb_field *tensor, const struct pb_field *me
         return false;
     size_t width = type == DT_FLOAT ? 4 : 8;
     if (text_is(&name, "scalars") && numbers.len >= width) {
-        v->kind = VALUE_SCALAR;
-        v->scalar = number_at(numbers.data, width);
+        set_scalar(v, number_at(numbers.data, width));
         return true;
     }
-    v->kind = VALUE_HISTOGRAM;
+    set_bytes(v, VALUE_HISTOGRAM, &numbers);
     v->bars = type == DT_FLOAT ? BARS_FLOATS : BARS_DOUBLES;
-    v->data = numbers.data;
-    v->len = numbers.len;
     return text_is(&name, "histograms");
 }
 
-/* One Value of a Summary. false: of no kind that is shown. */
+/* One Value of a Summary. 1; 0: of no kind that is shown; -1: no such message. */
 static int tensorboard_value(const struct pb_field *value, struct event_value *v)
 {
     const char *data = value->data;
@@ -159,19 +152,14 @@ static int tensorboard_value(const struct pb_field *value, struct event_value *v
             v->tag = f.data;
             v->tag_len = f.len;
         } else if (f.number == 2 && f.type == 5) {
-            v->kind = VALUE_SCALAR;
-            v->scalar = float_at(f.data);
+            set_scalar(v, float_at(f.data));
             found = 1;
         } else if (f.number == 4 && f.type == 2 && part_of(f.data, f.len, 4, &f)) {
-            v->kind = VALUE_IMAGE;
-            v->data = f.data;
-            v->len = f.len;
+            set_bytes(v, VALUE_IMAGE, &f);
             found = 1;
         } else if (f.number == 5 && f.type == 2) {
-            v->kind = VALUE_HISTOGRAM;
+            set_bytes(v, VALUE_HISTOGRAM, &f);
             v->bars = BARS_LIMITS;
-            v->data = f.data;
-            v->len = f.len;
             found = 1;
         } else if (f.number == 8 && f.type == 2) {
             tensor = f;
@@ -182,6 +170,25 @@ static int tensorboard_value(const struct pb_field *value, struct event_value *v
     if (!found && tensor.data && metadata.data)
         found = take_tensor(&tensor, &metadata, v);
     return got < 0 ? -1 : found;
+}
+
+/* The values in the message's fields 1; what `common` says holds of all. */
+static int each_value(const char *data, size_t len,
+                      int (*value)(const struct pb_field *field, struct event_value *v),
+                      const struct event_value *common,
+                      bool (*take)(void *arg, const struct event_value *v), void *arg)
+{
+    struct pb_field f;
+    int got;
+    while ((got = pb_next(&data, &len, &f)) == 1) {
+        struct event_value v = *common;
+        int found = f.number == 1 && f.type == 2 ? value(&f, &v) : 0;
+        if (found < 0)
+            return -1;
+        if (found && !take(arg, &v))
+            return 0;
+    }
+    return got;
 }
 
 static int tensorboard_values(const char *data, size_t len,
@@ -196,9 +203,7 @@ static int tensorboard_values(const char *data, size_t len,
         } else if (f.number == 2 && f.type == 0) {
             event.step = (int64_t)f.value;
         } else if (f.number == 4 && f.type == 2) {
-            event.kind = VALUE_GRAPH;
-            event.data = f.data;
-            event.len = f.len;
+            set_bytes(&event, VALUE_GRAPH, &f);
         } else if (f.number == 5 && f.type == 2) {
             summary = f;
         }
@@ -207,15 +212,8 @@ static int tensorboard_values(const char *data, size_t len,
         return -1;
     if (event.data && !take(arg, &event))
         return 0;
-    while ((got = pb_next(&summary.data, &summary.len, &f)) == 1) {
-        struct event_value v = {.step = event.step, .time = event.time, .tag = ""};
-        int found = f.number == 1 && f.type == 2 ? tensorboard_value(&f, &v) : 0;
-        if (found < 0)
-            return -1;
-        if (found && !take(arg, &v))
-            return 0;
-    }
-    return got;
+    const struct event_value common = {.step = event.step, .time = event.time, .tag = ""};
+    return each_value(summary.data, summary.len, tensorboard_value, &common, take, arg);
 }
 
 static int visualdl_value(const struct pb_field *value, struct event_value *v)
@@ -233,19 +231,14 @@ static int visualdl_value(const struct pb_field *value, struct event_value *v)
         } else if (f.number == 3 && f.type == 0) {
             v->time = (double)f.value / 1000;
         } else if (f.number == 4 && f.type == 5) {
-            v->kind = VALUE_SCALAR;
-            v->scalar = float_at(f.data);
+            set_scalar(v, float_at(f.data));
             found = 1;
         } else if (f.number == 5 && f.type == 2 && part_of(f.data, f.len, 4, &f)) {
-            v->kind = VALUE_IMAGE;
-            v->data = f.data;
-            v->len = f.len;
+            set_bytes(v, VALUE_IMAGE, &f);
             found = 1;
         } else if (f.number == 8 && f.type == 2) {
-            v->kind = VALUE_HISTOGRAM;
+            set_bytes(v, VALUE_HISTOGRAM, &f);
             v->bars = BARS_EDGES;
-            v->data = f.data;
-            v->len = f.len;
             found = 1;
         }
     }
@@ -255,19 +248,9 @@ static int visualdl_value(const struct pb_field *value, struct event_value *v)
 int record_values(enum event_format format, const char *data, size_t len,
                   bool (*take)(void *arg, const struct event_value *v), void *arg)
 {
-    struct pb_field f;
-    int got;
-    if (format == EVENTS_TENSORBOARD)
-        return tensorboard_values(data, len, take, arg);
-    while ((got = pb_next(&data, &len, &f)) == 1) {
-        struct event_value v = {.tag = ""};
-        int found = f.number == 1 && f.type == 2 ? visualdl_value(&f, &v) : 0;
-        if (found < 0)
-            return -1;
-        if (found && !take(arg, &v))
-            return 0;
-    }
-    return got;
+    static const struct event_value common = {.tag = ""};
+    return format == EVENTS_TENSORBOARD ? tensorboard_values(data, len, take, arg)
+                                        : each_value(data, len, visualdl_value, &common, take, arg);
 }
 
 /* --- histograms ------------------------------------------------------------------------------- */

@@ -41,7 +41,8 @@ int runs_images(struct runs *r, const char *run, const char *tag, struct bytes *
 /* The picture itself; *type is its media type. */
 int runs_image(struct runs *r, const char *run, const char *tag, const char *place,
                struct bytes *out, const char **type, struct err *err);
-/* {"nodes":[[NAME,OP,[INPUT…]]…]}: of the run's event files, else of its model. */
+/* {"nodes":[[NAME,OP,[INPUT…]]…]}: of the run's event files, else of its model, whose nodes also
+ * have [OUTPUT…], by which others name them as their input. */
 int runs_graph(struct runs *r, const char *run, struct bytes *out, struct err *err);
 
 #endif
