@@ -247,11 +247,11 @@ Test(pool, nobody_waits_for_a_buffer_that_is_never_made)
     struct other o = {.pool = p};
     other = &o;
     struct buf *b = pool_get(p, 4096);
-    if (other) { /* valgrind's allocator was asked in place of ours */
+    if (other) {
         other = NULL;
         buf_unref(b);
         pool_free(p);
-        return;
+        cr_skip_test("a checker's allocator was asked in place of ours");
     }
     cr_expect_null(b);
     cr_expect_eq(errno, ENOMEM);

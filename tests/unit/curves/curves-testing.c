@@ -39,30 +39,16 @@ void scalar_record(struct bytes *out, enum event_format format, int64_t step, co
     }
 }
 
-static void add_le(struct bytes *out, uint64_t v, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        bytes_add_char(out, (char)(v >> 8 * i));
-}
-
-static void add_sum(struct bytes *out, const char *data, size_t len)
-{
-    uint32_t c = crc32c(0, data, len);
-    add_le(out, (c >> 15 | c << 17) + 0xa282ead8u, 4);
-}
-
 void add_record(struct bytes *out, enum event_format format, const struct bytes *message)
 {
     size_t at = out->len;
-    char head[8];
-    add_le(out, message->len, 8);
-    for (int i = 0; i < 8; i++)
-        head[i] = out->data[at + (size_t)i];
-    if (format == EVENTS_TENSORBOARD)
-        add_sum(out, head, 8);
+    bool sums = format == EVENTS_TENSORBOARD;
+    pb_fixed(out, message->len, 8);
+    if (sums)
+        pb_fixed(out, crc32c_masked(out->data + at, 8), 4);
     bytes_add(out, message->data, message->len);
-    if (format == EVENTS_TENSORBOARD)
-        add_sum(out, message->data, message->len);
+    if (sums)
+        pb_fixed(out, crc32c_masked(message->data, message->len), 4);
 }
 
 void add_scalar(struct bytes *out, enum event_format format, int64_t step, const char *tag, float x)

@@ -39,6 +39,13 @@ static void end(struct frontend *f)
     lock_destroy(&f->telling);
 }
 
+/* Its diff fails, as those to come do. */
+static void switch_untold(struct frontend *f)
+{
+    fake_volume_fail_diffs(f->volume, true);
+    fake_volume_add(f->volume, "a", "");
+}
+
 Test(invalidate, a_switch_is_told)
 {
     struct kept kept = {0};
@@ -57,8 +64,7 @@ Test(invalidate, what_could_not_be_told_stays_untold)
     struct frontend f;
 
     begin(&f, &kept);
-    fake_volume_fail_diffs(f.volume, true);
-    fake_volume_add(f.volume, "a", "");
+    switch_untold(&f);
     cr_expect_not(knows_served(&f));
     invalidate_untold(&f);
     cr_expect_not(knows_served(&f));
@@ -75,8 +81,7 @@ Test(invalidate, the_next_switch_tells_what_was_left)
     struct frontend f;
 
     begin(&f, &kept);
-    fake_volume_fail_diffs(f.volume, true);
-    fake_volume_add(f.volume, "a", "");
+    switch_untold(&f);
     fake_volume_fail_diffs(f.volume, false);
     fake_volume_add(f.volume, "b", "");
     cr_expect(knows_served(&f));
