@@ -169,6 +169,21 @@ static bool next_order(struct run *r)
 
 /* --- room ------------------------------------------------------------------------------------ */
 
+static uint64_t tier_limits(const struct volume *v)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < v->conf.n_tiers; i++)
+        sum += v->conf.tiers[i].limit;
+    return sum;
+}
+
+/* Never, if it is larger than all tiers: there is no room for it, whatever goes. */
+static bool sample_may_fit(const struct volume *v, const struct entry *e)
+{
+    uint64_t limits = tier_limits(v);
+    return plan_stored_bytes(e->size, 1.0) <= limits - limits / SHARE_SLACK;
+}
+
 /* Does one of the epochs to come, the `last`-th at most, read it? */
 static bool read_later(const struct run *r, uint64_t id, size_t last)
 {
@@ -210,13 +225,18 @@ static uint64_t drop_units(struct cache *c, uint64_t id, uint64_t size)
 }
 
 /* Drops the sample if neither the running epoch nor those to come up to the `last`-th read it any
- * more. Returns the room that gives back. */
+ * more. One that never fits is kept for none of those to come: its parts would hold up all that
+ * do. Returns the room that gives back. */
 static uint64_t drop_unless_read(struct run *r, uint64_t id, size_t last)
 {
     struct entry entry;
     const struct epoch_order *now = r->orders[0];
-    if ((now->single_units && cache_where(r->v->cache, id) < 0) || read_later(r, id, last) ||
-        needed_now(r, id) || catalog_get(now->catalog, id, &entry, NULL) || entry.folder)
+    if (now->single_units && cache_where(r->v->cache, id) < 0)
+        return 0;
+    bool later = read_later(r, id, last); /* told apart by size only where some are large */
+    if ((later && now->single_units) || needed_now(r, id) ||
+        catalog_get(now->catalog, id, &entry, NULL) || entry.folder ||
+        (later && sample_may_fit(r->v, &entry)))
         return 0;
     uint64_t bytes = drop_units(r->v->cache, id, entry.size);
     if (!bytes)
@@ -257,21 +277,6 @@ static uint64_t drop_later(struct run *r, uint64_t want)
         }
     }
     return got;
-}
-
-static uint64_t tier_limits(const struct volume *v)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < v->conf.n_tiers; i++)
-        sum += v->conf.tiers[i].limit;
-    return sum;
-}
-
-/* Never, if it is larger than all tiers: there is no room for it, whatever goes. */
-static bool may_fit(const struct volume *v, uint64_t bytes)
-{
-    uint64_t limits = tier_limits(v);
-    return bytes <= limits - limits / SHARE_SLACK;
 }
 
 /* Readers have gone on since: what was needed then may have been done with. */
@@ -441,8 +446,7 @@ static bool advance(struct run *r, const char **why, uint64_t *ret_wait)
     bool local = cache_where(r->v->cache, id) >= 0;
     bool theirs = r->k == 0 || epoch_order_position(r->orders[0], id) != UINT64_MAX;
     if ((r->k == 0 && already_seen(r)) || (local && theirs && o->single_units) ||
-        catalog_get(o->catalog, id, &entry, NULL) ||
-        !may_fit(r->v, plan_stored_bytes(entry.size, 1.0))) {
+        catalog_get(o->catalog, id, &entry, NULL) || !sample_may_fit(r->v, &entry)) {
         r->pos++;
         return true;
     }

@@ -17,17 +17,23 @@
 #define SHARE   (FILES / 3ull * SIZE)
 
 /* Bytes that no compression makes smaller. */
+static void put_noise(const struct world *w, const char *path, size_t size, uint64_t seed)
+{
+    char *text = xmalloc(size + 1);
+    for (size_t k = 0; k < size; k++) {
+        seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+        text[k] = (char)(1 + (seed >> 33) % 255);
+    }
+    text[size] = '\0';
+    put_text(w, path, text);
+    free(text);
+}
+
 static void put_set(const struct world *w)
 {
-    static char text[SIZE + 1];
     for (unsigned i = 0; i < FILES; i++) {
         cleanup_free char *path = xasprintf("class%u/%03u.jpg", i / 60, i);
-        uint64_t x = i + 1;
-        for (unsigned k = 0; k < SIZE; k++) {
-            x = x * 6364136223846793005ull + 1442695040888963407ull;
-            text[k] = (char)(1 + (x >> 33) % 255);
-        }
-        put_text(w, path, text);
+        put_noise(w, path, SIZE, i + 1);
     }
 }
 
@@ -240,20 +246,30 @@ Test(epochs, nothing_before_the_first_read_and_nothing_after_the_last_epoch)
     world_free(&w);
 }
 
-/* It is fetched when it is read, and keeps nothing else from coming. */
+/* It is fetched when it is read, and keeps nothing else from coming: neither itself, nor the parts
+ * of it that are here. */
 Test(epochs, a_sample_larger_than_the_cache_is_passed)
 {
+    enum { LARGE = 6, PARTS = 3 }; /* the parts fill the cache */
     struct world w;
     uint64_t limit = SHARE * 5;
     world_new(&w);
     put_set(&w);
-    for (unsigned i = 0; i < 6; i++) {
+    for (unsigned i = 0; i < LARGE; i++) {
         cleanup_free char *path = xasprintf("class0/large%u.jpg", i);
         cleanup_free char *full = xasprintf("%s/%s", w.src, path);
-        put_text(&w, path, "");
+        put_noise(&w, path, PARTS * UNIT_BYTES, 1000 + i);
         cr_assert_eq(truncate(full, (off_t)limit), 0);
     }
     struct volume *v = open_node_of(&w, limit, 1ull << 40);
+    for (unsigned i = 0; i < LARGE * PARTS; i++) {
+        cleanup_free char *path = xasprintf("class0/large%u.jpg", i / PARTS);
+        struct view view;
+        cr_assert_eq(volume_read_wait(v, id_of(v, path), i % PARTS * (uint64_t)UNIT_BYTES, SIZE,
+                                      &view, NULL),
+                     0);
+        view_release(&view);
+    }
     read_epoch(v);
     struct reached r = {v, EPOCHS_AHEAD};
     wait_until(has_reached, &r, "the last of the epochs to come");
