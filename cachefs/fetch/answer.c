@@ -80,8 +80,10 @@ static enum again again_of_class(enum err_class class)
 
 static int judge_transport(struct flight *fl, CURLcode code, enum again *ret, struct err *err)
 {
+    if (code == CURLE_UNSUPPORTED_PROTOCOL && fl->answer.status / 100 == 3)
+        http_redirect_refused(fl->req.url.data, err);
     /* Something answered, but not in HTTP: as passing as a broken connection. */
-    if (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY)
+    else if (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY)
         err_set(err, ERR_TRANSIENT, "the answer is not HTTP (%s)", fl->detail);
     else
         http_transport_error(code, fl->detail, fl->req.url.data, err);

@@ -28,11 +28,6 @@ struct s3_target {
     const char *query; /* "?uploads=", encoded; or "" */
 };
 
-static bool over_tls(const struct store *s)
-{
-    return strncmp(s->endpoint.base, "https:", 6) == 0;
-}
-
 /* Lock held. */
 static int sign(struct store *s, struct http_req *r, const char *payload, struct err *err)
 {
@@ -141,7 +136,7 @@ static int send_body(struct store *s, const struct s3_target *t, const void *bod
     bool tls;
     {
         ACQUIRE(&s->lock);
-        tls = over_tls(s);
+        tls = http_is_tls(s->endpoint.base);
     }
     char digest[2 * SHA256_LEN + 1] = PAYLOAD_UNSIGNED;
     if (!tls && !s->creds_conf.anonymous) {
@@ -161,7 +156,7 @@ void store_payload_sum(struct store *s, const void *body, size_t len, char ret[S
     bool tls;
     {
         ACQUIRE(&s->lock);
-        tls = over_tls(s);
+        tls = http_is_tls(s->endpoint.base);
     }
     if (!tls)
         sha256_hex(ret, body, len);

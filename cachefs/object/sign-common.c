@@ -56,7 +56,7 @@ const char *method_name(enum http_method m)
 /* The HTTP library sends no port in Host where it is the scheme's own. */
 static size_t host_without_default_port(const char *url, const char *host, size_t len)
 {
-    const char *port = strncasecmp(url, "https:", 6) == 0 ? ":443" : ":80";
+    const char *port = http_is_tls(url) ? ":443" : ":80";
     size_t n = strlen(port);
     return len > n && memcmp(host + len - n, port, n) == 0 ? len - n : len;
 }

@@ -122,6 +122,11 @@ static int webhdfs_follow(struct store *s, const struct http_answer *a, const vo
         return err_set(
             err, ERR_FAILED,
             "cannot write: %s: the name node's redirect names no address (is it WebHDFS?)", s->uri);
+    if (http_is_tls(s->endpoint.base) && !http_is_tls(a->location))
+        return err_set(err, ERR_FAILED,
+                       "cannot write: %s: the name node redirects to a data node without TLS "
+                       "(give webhdfs:// for a cluster without it)",
+                       s->uri);
     bytes_add_str(&r->url, a->location);
     if (strstr(a->location, "op=APPEND"))
         r->method = HTTP_POST;

@@ -210,10 +210,22 @@ int http_prepare(CURL *easy, struct err *err)
     for (size_t i = 0; i < sizeof longs / sizeof longs[0] && !c; i++)
         c = curl_easy_setopt(easy, longs[i].option, longs[i].value);
     c = c ? c : curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    c = c ? c : curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
     c = c ? c : curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, NULL);
     c = c ? c : curl_easy_setopt(easy, CURLOPT_USERAGENT, HTTP_AGENT);
     return c ? err_set(err, ERR_FAILED, "set up a request: %s", curl_easy_strerror(c)) : 0;
+}
+
+bool http_is_tls(const char *url)
+{
+    return strncasecmp(url, "https:", 6) == 0;
+}
+
+/* What was asked for over TLS comes over TLS, wherever it comes from. */
+static CURLcode set_redirects(CURL *easy, const struct http_req *r)
+{
+    const char *allowed = http_is_tls(r->url.data) ? "https" : "http,https";
+    CURLcode c = curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, r->follow ? 1L : 0L);
+    return c ? c : curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, allowed);
 }
 
 int http_apply(CURL *easy, const struct http_req *r, const struct http_peer *peer,
@@ -225,7 +237,7 @@ int http_apply(CURL *easy, const struct http_req *r, const struct http_peer *pee
         return -1;
     }
     CURLcode c = set_peer(easy, r, peer);
-    c = c ? c : curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, r->follow ? 1L : 0L);
+    c = c ? c : set_redirects(easy, r);
     c = c ? c : curl_easy_setopt(easy, CURLOPT_URL, r->url.data);
     c = c ? c : set_method(easy, r);
     c = c ? c : curl_easy_setopt(easy, CURLOPT_HTTPHEADER, list);
@@ -387,6 +399,18 @@ static int tunnel_error(int status, const char *where, const char *why, struct e
                    "the proxy does not lead there: %s: %s (check --proxy, HTTPS_PROXY and "
                    "HTTP_PROXY, or add the host to NO_PROXY)",
                    where, why);
+}
+
+int http_redirect_refused(const char *url, struct err *err)
+{
+    cleanup_bytes struct bytes origin = {0};
+    origin_of(url, &origin);
+    return err_set(err, ERR_FAILED,
+                   "redirected to an address that is refused: %s: %s (give the address that serves "
+                   "it in the URI)",
+                   origin.data ? origin.data : "?",
+                   http_is_tls(url) ? "what is asked for over TLS comes over TLS"
+                                    : "neither http nor https");
 }
 
 int http_transport_error(CURLcode code, const char *detail, const char *url, struct err *err)

@@ -112,6 +112,9 @@ int http_do(const struct http_req *r, const struct http_peer *peer, uint64_t tim
  */
 int http_transport_error(CURLcode code, const char *detail, const char *url, struct err *err);
 
+/* The library ended a transfer with CURLE_UNSUPPORTED_PROTOCOL after an answer that redirects. */
+int http_redirect_refused(const char *url, struct err *err);
+bool http_is_tls(const char *url);
 void url_encode(struct bytes *out, const char *text, size_t len, bool keep_slash);
 size_t url_decode(char *out, const char *text, size_t len); /* writes at most len bytes */
 

@@ -211,7 +211,7 @@ static int set_options(struct kube_client *c, struct call *call, struct err *err
     curl_easy_setopt(e, CURLOPT_PRIVATE, call);
     /* Until a connection is known to carry several requests, or not. Without TLS the library keeps
      * those that wait for that waiting until another ends, and watches don't. */
-    bool many = strncmp(k->server, "https:", 6) == 0;
+    bool many = http_is_tls(k->server);
     curl_easy_setopt(e, CURLOPT_PIPEWAIT, many ? 1L : 0L);
     curl_easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, on_socket);
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_body);

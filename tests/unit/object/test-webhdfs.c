@@ -59,6 +59,23 @@ Test(webhdfs, a_write_has_two_steps, .init = forget_environment)
     store_close(s);
 }
 
+Test(webhdfs, what_is_written_over_tls_goes_to_nobody_without, .init = forget_environment)
+{
+    struct store *s = open_store("swebhdfs://h/set", &me);
+    struct http_req r;
+    struct http_answer a;
+    struct err err = {0};
+    http_answer_init(&a);
+    a.status = 307;
+    snprintf(a.location, sizeof a.location, "http://dn:9864/webhdfs/v1/set/a?op=CREATE");
+    cr_expect_eq(store_req_follow(s, &a, "body", 4, &r, &err), -1);
+    cr_expect(err.class == ERR_FAILED && strstr(err.msg, "without TLS"), "%s", err.msg);
+    snprintf(a.location, sizeof a.location, "https://dn:9865/webhdfs/v1/set/a?op=CREATE");
+    cr_expect_eq(store_req_follow(s, &a, "body", 4, &r, &err), 0);
+    http_req_release(&r);
+    store_close(s);
+}
+
 static const struct list_row lists[] = {
     {"", "{\"FileStatuses\":{\"FileStatus\":[" FILE_A "," DIR_D "]}}",
      "a 24930 1320171722771000000 \nd/ folder 1320895981256000000 \n", "", NULL},
