@@ -305,7 +305,7 @@ const struct command cmd_mount = {
         "away is said, and what is cached is served. If anything fails it says why and leaves "
         "nothing behind.\n\n"
         "SET is a URI (file:///DIR, s3://BUCKET/PREFIX, minio://HOST:PORT/BUCKET/PREFIX, "
-        "bos://BUCKET.ENDPOINT/PREFIX, http(s)://HOST/PATH/, webhdfs://HOST:PORT/PATH, "
+        "bos://BUCKET.ENDPOINT/PREFIX, http(s)://HOST/PATH/, (s)webhdfs://HOST:PORT/PATH, "
         "hdfs://HOST/PATH), a catalog file, or a set file that joins several. Keys come from "
         "--credentials, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE, "
         "BCE_ACCESS_KEY_ID and BCE_SECRET_ACCESS_KEY; a URI with a password in it is refused.\n\n"
