@@ -33,6 +33,18 @@ static void cpu_enter(struct backend *b)
 #endif
 }
 
+static void cpu_place(const struct backend *b, char *out, size_t size)
+{
+    (void)b;
+    snprintf(out, size, "/device:CPU:0");
+}
+
+static size_t cpu_value_size(const struct backend *b)
+{
+    (void)b;
+    return sizeof(float);
+}
+
 static int cpu_alloc(struct backend *b, size_t n, void **ret, struct err *err)
 {
     (void)b;
@@ -253,8 +265,10 @@ static const struct backend_ops ops = {
     .close = cpu_close,
     .enter = cpu_enter,
     .describe = cpu_describe,
+    .place = cpu_place,
     .alloc = cpu_alloc,
     .alloc_values = cpu_alloc_values,
+    .value_size = cpu_value_size,
     .release = cpu_release,
     .put = cpu_put,
     .get = cpu_put,

@@ -228,13 +228,25 @@ static void cuda_describe(const struct backend *b, char *out, size_t size)
              c->lib.driver_version / 1000, c->lib.driver_version % 1000 / 10);
 }
 
+static void place(const struct backend *b, char *out, size_t size)
+{
+    snprintf(out, size, "/device:GPU:%d", ((const struct cuda *)b)->o.device);
+}
+
+static size_t value_size(const struct backend *b)
+{
+    return cuda_value_size((const struct cuda *)b);
+}
+
 static const struct backend_ops ops = {
     .name = "cuda",
     .close = cuda_close,
     .enter = cuda_enter,
     .describe = cuda_describe,
+    .place = place,
     .alloc = cuda_alloc,
     .alloc_values = cuda_alloc_values,
+    .value_size = value_size,
     .release = cuda_release,
     .put = cuda_put,
     .get = cuda_get,

@@ -57,6 +57,8 @@ struct backend_ops {
     /* What is a thread's own is made this one's, too: the device, how many threads compute. */
     void (*enter)(struct backend *b);
     void (*describe)(const struct backend *b, char *out, size_t size);
+    /* The device as graphs name it: "/device:CPU:0". */
+    void (*place)(const struct backend *b, char *out, size_t size);
 
     /* Zeroed memory for `n` floats (or 32-bit integers). ERR_LIMIT: the device has no room. */
     int (*alloc)(struct backend *b, size_t n, void **ret, struct err *err);
@@ -64,6 +66,7 @@ struct backend_ops {
      * x, y, dx, dy and p, q below are such memory, put() and get() convert them. Everything else
      * (parameters, their gradients, sums) is float. */
     int (*alloc_values)(struct backend *b, size_t n, float **ret, struct err *err);
+    size_t (*value_size)(const struct backend *b); /* bytes of one of these */
     void (*release)(struct backend *b, void *p);
     /* put() has read `from_host` when it returns, unless that came from host_alloc(): then it must
      * stay as it is until the next sync() or feed_wait(). */

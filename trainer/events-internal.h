@@ -42,5 +42,6 @@ struct events_format {
 };
 extern const struct events_format events_tensorboard, events_visualdl;
 void tensorboard_graph(struct bytes *out, int64_t ns, const struct net *n);
+void tensorboard_costs(struct bytes *out, int64_t ns, uint64_t step, const struct net *n);
 
 #endif

@@ -4,6 +4,8 @@
  * Event {1 wall_time, 2 step, 3 file_version, 4 graph_def, 5 summary}; Summary {1 value};
  * Value {1 tag, 2 simple_value, 4 image, 5 histo, 8 tensor, 9 metadata}.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "clock.h"
@@ -132,10 +134,13 @@ static void pr(struct bytes *out, int64_t ns, uint64_t step, const char *tag,
     record(out, ns, step, &value);
 }
 
-/* GraphDef {1 node {1 name, 2 op, 3 input, 4 device}, 4 versions {1 producer}}. */
+/* GraphDef {1 node {1 name, 2 op, 3 input, 4 device}, 4 versions {1 producer}}. The device goes by
+ * the name under which tensorboard_costs() tells its times. */
 void tensorboard_graph(struct bytes *out, int64_t ns, const struct net *n)
 {
     cleanup_bytes struct bytes event = {0}, graph = {0}, versions = {0};
+    char device[32];
+    net_backend(n)->ops->place(net_backend(n), device, sizeof device);
     for (size_t i = 0; i < net_n_layers(n); i++) {
         cleanup_bytes struct bytes node = {0};
         struct net_layer l;
@@ -144,12 +149,58 @@ void tensorboard_graph(struct bytes *out, int64_t ns, const struct net *n)
         pb_text(&node, 2, l.kind);
         for (int k = 0; l.inputs[k]; k++)
             pb_text(&node, 3, l.inputs[k]);
+        pb_text(&node, 4, device);
         pb_bytes(&graph, 1, node.data, node.len);
     }
     pb_varint(&versions, 1, 22);
     pb_bytes(&graph, 4, versions.data, versions.len);
     begin(&event, ns, 0);
     pb_bytes(&event, 4, graph.data, graph.len);
+    frame(out, &event);
+}
+
+/* NodeExecStats {1 node_name, 2 all_start_micros, 4 op_end_rel_micros, 5 all_end_rel_micros,
+ * 6 memory {1 allocator_name, 2 total_bytes}, 16 all_end_rel_nanos}: "op" is the way forward, "all"
+ * both ways. Readers take 0 for unknown. */
+static void add_cost(struct bytes *out, const char *name, uint64_t begun_ns,
+                     const struct net_cost *c)
+{
+    cleanup_bytes struct bytes node = {0}, memory = {0};
+    uint64_t all = c->forward_ns + c->backward_ns;
+    pb_text(&node, 1, name);
+    pb_varint(&node, 2, begun_ns / 1000);
+    pb_varint(&node, 4, (c->forward_ns + 999) / 1000);
+    pb_varint(&node, 5, (all + 999) / 1000);
+    pb_text(&memory, 1, "training");
+    pb_varint(&memory, 2, c->bytes);
+    pb_bytes(&node, 6, memory.data, memory.len);
+    pb_varint(&node, 16, all);
+    pb_bytes(out, 2, node.data, node.len);
+}
+
+/* Event {8 tagged_run_metadata {1 tag, 2 RunMetadata {1 step_stats {1 dev_stats {1 device,
+ * 2 node_stats}}}}}. */
+void tensorboard_costs(struct bytes *out, int64_t ns, uint64_t step, const struct net *n)
+{
+    cleanup_bytes struct bytes event = {0}, tagged = {0}, run = {0}, steps = {0}, device = {0};
+    char text[40];
+    uint64_t begun = (uint64_t)ns;
+    net_backend(n)->ops->place(net_backend(n), text, sizeof text);
+    pb_text(&device, 1, text);
+    for (size_t i = 0; i < net_n_layers(n); i++) {
+        const struct net_cost *c = &net_costs(n)[i];
+        struct net_layer l;
+        net_layer(n, i, &l);
+        add_cost(&device, l.name, begun, c);
+        begun += c->forward_ns + c->backward_ns;
+    }
+    pb_bytes(&steps, 1, device.data, device.len);
+    pb_bytes(&run, 1, steps.data, steps.len);
+    snprintf(text, sizeof text, "step %" PRIu64, step);
+    pb_text(&tagged, 1, text);
+    pb_bytes(&tagged, 2, run.data, run.len);
+    begin(&event, ns, step);
+    pb_bytes(&event, 8, tagged.data, tagged.len);
     frame(out, &event);
 }
 

@@ -226,6 +226,15 @@ void events_graph(struct events *e, const struct net *n)
     put(e, 0, &record);
 }
 
+void events_costs(struct events *e, const struct net *n, uint64_t step)
+{
+    cleanup_bytes struct bytes record = {0};
+    if (!e || !net_costs(n))
+        return;
+    tensorboard_costs(&record, clock_wall_ns(), step, n);
+    put(e, 0, &record);
+}
+
 int events_flush(struct events *e, struct err *err)
 {
     for (int i = 0; e && i < N_FORMATS; i++)

@@ -51,6 +51,8 @@ void events_image(struct events *e, const char *tag, uint64_t step, const uint8_
 void events_pr_curve(struct events *e, const char *tag, uint64_t step, const struct events_pr *p);
 /* The net's layers (TensorBoard alone: VisualDL draws graphs from model files). */
 void events_graph(struct events *e, const struct net *n);
+/* What the net's layers cost in the step that was measured, beside the graph. */
+void events_costs(struct events *e, const struct net *n, uint64_t step);
 /* To the disk; and the first failure of all calls before. */
 int events_flush(struct events *e, struct err *err);
 

@@ -69,11 +69,15 @@ struct net {
     int n_inputs, input;    /* input: that of the step in hand */
     int image;              /* the value that is the input `x`; -1: none */
     struct net_batch ahead; /* what lies in the other one; n 0: nothing */
+    struct net_cost *costs; /* of each layer, in the step measured last; NULL: none was */
+    bool measures;          /* the next step */
     void **owned;           /* all other memory of the backend */
     size_t n_owned;
 };
 
 /* Values, gradients (shared between values that are not needed at one time), layers' own. */
 int net_allocate(struct net *n, struct err *err);
+/* net_cost.bytes */
+size_t net_layer_bytes(const struct net *n, const struct layer *l);
 
 #endif

@@ -166,6 +166,22 @@ int net_allocate(struct net *n, struct err *err)
     return allocate_grads(n, err);
 }
 
+size_t net_layer_bytes(const struct net *n, const struct layer *l)
+{
+    const struct value *v = l->out >= 0 ? &n->values[l->out] : NULL;
+    size_t bytes = 0, results = v ? v->size * n->batch : 0, kept_of_each = n->mean ? 4 : 3;
+    if (v && &n->layers[v->maker] == l)
+        bytes += results * n->b->ops->value_size(n->b);
+    if (v && l->saved)
+        bytes += 4 * (size_t)v->c * sizeof *l->saved; /* with stats */
+    if (l->from)
+        bytes += results * sizeof *l->from;
+    for (size_t i = 0; i < sizeof l->params / sizeof l->params[0]; i++)
+        if (l->params[i] >= 0)
+            bytes += kept_of_each * n->params[l->params[i]].n * sizeof(float);
+    return bytes;
+}
+
 int net_track_mean(struct net *n, struct err *err)
 {
     if (n->mean)

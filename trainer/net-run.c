@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "hash.h"
 #include "mem.h"
 #include "net-internal.h"
@@ -13,6 +14,7 @@ struct pass {
     const struct backend_ops *ops;
     size_t batch;
     bool train;
+    struct net_cost *costs; /* NULL: no times are taken */
 };
 
 static struct value *in_of(const struct pass *p, const struct layer *l, int i)
@@ -359,15 +361,42 @@ static void take_input(struct net *n, const struct net_batch *in)
         n->b->ops->use_begin(n->b, n->input);
 }
 
+/* Runs one layer, and (where times are taken) waits for it. A failure stays with the backend. */
+static void run_layer(const struct pass *p, size_t i, layer_fn *fn, uint64_t *ret_ns)
+{
+    uint64_t begun = ret_ns ? clock_mono_ns() : 0;
+    fn(p, &p->n->layers[i]);
+    if (!ret_ns)
+        return;
+    p->ops->sync(p->n->b, NULL);
+    *ret_ns = clock_mono_ns() - begun;
+}
+
 static void queue(const struct pass *p)
 {
     struct net *n = p->n;
+    struct net_cost *costs = p->costs;
+    if (costs)
+        p->ops->sync(n->b, NULL); /* what was queued before is no layer's */
     for (size_t i = 0; i < n->n_values; i++)
         n->values[i].written = false;
     for (size_t i = 0; i < n->n_layers; i++)
-        kinds[n->layers[i].kind].forward(p, &n->layers[i]);
+        run_layer(p, i, kinds[n->layers[i].kind].forward, costs ? &costs[i].forward_ns : NULL);
     for (size_t i = n->n_layers; p->train && i-- > 0;)
-        kinds[n->layers[i].kind].backward(p, &n->layers[i]);
+        run_layer(p, i, kinds[n->layers[i].kind].backward, costs ? &costs[i].backward_ns : NULL);
+}
+
+/* Where the times of this step go, if it is measured. */
+static struct net_cost *begin_costs(struct net *n)
+{
+    if (!n->measures)
+        return NULL;
+    n->measures = false;
+    free(n->costs);
+    n->costs = xcalloc(n->n_layers, sizeof *n->costs);
+    for (size_t i = 0; i < n->n_layers; i++)
+        n->costs[i].bytes = net_layer_bytes(n, &n->layers[i]);
+    return n->costs;
 }
 
 /* Work with the same key touches the same memory in the same way. */
@@ -393,7 +422,8 @@ void net_step(struct net *n, const struct net_batch *in, bool train)
         return;
     }
     take_input(n, in);
-    if (ops->work_begin)
+    p.costs = begin_costs(n);
+    if (ops->work_begin && !p.costs)
         work = ops->work_begin(n->b, key_of(n, train ? 't' : 'e', n->input, in->n));
     if (work != WORK_QUEUED)
         queue(&p);

@@ -40,6 +40,7 @@ void net_free(struct net *n)
     for (size_t i = 0; i < n->n_owned; i++)
         n->b->ops->release(n->b, n->owned[i]);
     free(n->owned);
+    free(n->costs);
     free(n->layers);
     free(n->values);
     free(n->params);
@@ -339,4 +340,14 @@ void net_layer(const struct net *n, size_t i, struct net_layer *ret)
         .name = l->name, .kind = kind_names[l->kind], .h = v->h, .w = v->w, .c = v->c};
     for (int k = 0; k < l->n_in && k < NET_IDS - 1; k++)
         ret->inputs[k] = maker_before(n, l->in[k], i);
+}
+
+void net_measure(struct net *n)
+{
+    n->measures = true;
+}
+
+const struct net_cost *net_costs(const struct net *n)
+{
+    return n->costs;
 }

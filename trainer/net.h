@@ -89,6 +89,8 @@ void net_draw(const char *name, uint64_t seed, bool drawn, float first, uint64_t
 void net_ahead(struct net *n, const struct net_batch *in);
 /* Forward, loss, and (train) all gradients. The sums are those of this rank's samples. */
 void net_step(struct net *n, const struct net_batch *in, bool train);
+/* The next net_step() waits after each layer and takes its time; what it makes is the same. */
+void net_measure(struct net *n);
 /* The result before the loss, per sample net_outputs() numbers. */
 const float *net_result(const struct net *n);
 size_t net_outputs(const struct net *n);
@@ -126,5 +128,13 @@ struct net_layer {
     int h, w, c;                 /* of its result */
 };
 void net_layer(const struct net *n, size_t i, struct net_layer *ret);
+/* What a layer took in the step that was measured, and what it holds on the device: its result of a
+ * whole batch, what its gradient needs of it, its parameters with their gradients and velocities.
+ * Gradients of results are shared between layers, and no layer's. */
+struct net_cost {
+    uint64_t forward_ns, backward_ns, bytes;
+};
+/* Of each layer. NULL: no step was measured. */
+const struct net_cost *net_costs(const struct net *n);
 
 #endif

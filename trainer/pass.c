@@ -323,72 +323,7 @@ static int step(struct run *r, const struct net_batch *in, float sums[N_SUMS], s
     return r->b->ops->host ? r->b->ops->sync(r->b, err) : 0; /* a device goes on meanwhile */
 }
 
-static void tell(struct run *r, const float sums[N_SUMS], uint64_t wait_ns, uint64_t step_ns)
-{
-    struct batch_figures b;
-    r->batches->ops->figures(r->batches, &b);
-    struct report_step s = {.pass = r->at.pass,
-                            .batch = r->at.batch,
-                            .pass_batches = r->longest_pass,
-                            .step = r->at.step,
-                            .samples = (uint64_t)sums[SUM_COUNT],
-                            .wait_ns = wait_ns,
-                            .step_ns = step_ns,
-                            .loss = sums[SUM_LOSS],
-                            .right = sums[SUM_RIGHT],
-                            .rate = r->rate,
-                            .read_ns = b.read,
-                            .decode_ns = b.decoded,
-                            .from_packs = b.direct,
-                            .from_mount = b.mounted};
-    struct report_figures f;
-    if (!report_step(&r->report, &s, &f))
-        return;
-    events_scalar(r->events, "train/loss", s.step, f.loss);
-    events_scalar(r->events, "train/accuracy", s.step, f.accuracy);
-    events_scalar(r->events, "train/learning_rate", s.step, r->rate);
-    events_scalar(r->events, "input/stall", s.step, f.stall);
-    events_scalar(r->events, "input/samples_per_second", s.step, f.per_second);
-    events_scalar(r->events, "input/read_seconds", s.step, (double)b.read / (double)NS_PER_S);
-    events_scalar(r->events, "input/decode_seconds", s.step, (double)b.decoded / (double)NS_PER_S);
-    events_scalar(r->events, "input/from_packs", s.step, (double)b.direct);
-    events_scalar(r->events, "input/from_mount", s.step, (double)b.mounted);
-}
-
 /* --- the pass --------------------------------------------------------------------------------- */
-
-static void show_picture(struct run *r, const struct net_batch *in)
-{
-    const struct model_shape *s = &r->batches->shape;
-    if (!r->events || r->at.step > 0 || !in->x || in->n == 0 || s->c != 3)
-        return;
-    size_t n = (size_t)s->h * (size_t)s->w * 3;
-    cleanup_free uint8_t *rgb = xmalloc(n + 1);
-    float low = INFINITY, high = -INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        low = fminf(low, in->x[i]);
-        high = fmaxf(high, in->x[i]);
-    }
-    for (size_t i = 0; i < n; i++)
-        rgb[i] = (uint8_t)(high > low ? 255 * (in->x[i] - low) / (high - low) : 0);
-    events_image(r->events, "input/first", 1, rgb, s->h, s->w);
-}
-
-static void show_weights(struct run *r)
-{
-    int64_t every = r->o->histogram_period;
-    if (!r->events || every == 0 || r->at.pass % (uint64_t)every)
-        return;
-    for (size_t i = 0; i < net_n_params(r->n); i++) {
-        const struct param *p = net_param(r->n, i);
-        if (r->ps && p->kind == PARAM_ROWS)
-            continue; /* they are on the servers */
-        cleanup_free float *host = xmalloc(p->n * sizeof *host);
-        r->b->ops->get(r->b, host, net_weights(r->n) + p->at, p->n * sizeof *host);
-        if (r->b->ops->sync(r->b, NULL) == 0)
-            events_histogram(r->events, p->name, r->at.step, host, p->n);
-    }
-}
 
 /* What would hold up the end that a signal asked for is left where it is. */
 static void be_stuck(struct run *r)
@@ -432,10 +367,12 @@ static int advance(struct run *r, struct err *err)
     if (run_at_end(r))
         return BATCH_STOPPED;
     r->skipped += all.skipped;
-    show_picture(r, &in);
+    run_show_picture(r, &in);
+    run_measure(r);
     if (step(r, &in, sums, err))
         return -1;
-    tell(r, sums, wait + r->ahead_wait, clock_mono_ns() - start);
+    run_show_costs(r);
+    run_tell(r, sums, wait + r->ahead_wait, clock_mono_ns() - start);
     return 1;
 }
 
@@ -458,7 +395,7 @@ static int end_pass(struct run *r, struct err *err)
             return BATCH_STOPPED;
     }
     r->skipped = 0;
-    show_weights(r);
+    run_show_weights(r);
     events_scalar(r->events, "pass/loss", r->at.step, f.loss);
     events_scalar(r->events, "pass/stall", r->at.step, f.stall);
     report_epoch(&r->report, r->at.pass, r->at.step, &f);

@@ -94,6 +94,16 @@ int run_read_sums(struct run *r, float ret[N_SUMS], struct err *err);
  * found, which is the error. */
 int run_lacks_others(struct run *r, int got, struct err *err);
 
+/* show.c: after a step, its line and its points of the curves. */
+void run_tell(struct run *r, const float sums[N_SUMS], uint64_t wait_ns, uint64_t step_ns);
+/* Before the first step: a picture of it. */
+void run_show_picture(struct run *r, const struct net_batch *in);
+/* Before a step: times are taken in it, if it is the one for that; after it: they are written. */
+void run_measure(struct run *r);
+void run_show_costs(struct run *r);
+/* At the end of a pass: histograms. */
+void run_show_weights(struct run *r);
+
 /* judge.c: what --test_data says of the weights (of their average with --ema). */
 int run_test(struct run *r, struct err *err);
 

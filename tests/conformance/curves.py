@@ -54,7 +54,11 @@ class TensorBoard:
         (picture,) = self.log.Images("input/first")
         assert (picture.width, picture.height) == (8, 8) and picture.encoded_image_string.startswith(b"\x89PNG"), picture
         assert "test/precision_recall" in self.tags["tensors"], self.tags
+        costs = self.log.RunMetadata("step 3").step_stats.dev_stats
+        assert [d.device for d in costs] == ["/device:CPU:0"], costs
+        assert all(n.all_end_rel_micros > 0 and n.memory[0].total_bytes >= 0 for n in costs[0].node_stats), costs
         layers = {n.name for n in self.log.Graph().node}
+        assert {n.node_name for n in costs[0].node_stats} == layers, costs
         assert layers >= {"__fc_layer_0__", "__fc_layer_1__", "__fc_layer_2__"}, layers
 
 

@@ -74,7 +74,7 @@ for how in dies stays; do
     rm -f "$T/place"
     "$PYTHON" "$T/fake.py" "$T/place" $how &
     fake=$!
-    text="rank 1 of 2 has died or ended"
+    text="rank 1\( of 2\)\? has died or ended (see its log" # whoever sees it first
     [ $how = dies ] || text="has not reached all of 2 ranks within --rendezvous_timeout"
     refused 1 "$text" timeout 60 "$TRAIN" --device cpu --model softmax --image 8 --data "$T/pictures" --log_level error \
         --rendezvous "file://$T/place" --rendezvous_timeout 2s --trainer_id 0 --num_gradient_servers 2

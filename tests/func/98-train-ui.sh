@@ -72,6 +72,17 @@ ask "/histograms?run=.&tag=___fc_layer_0__.w0"
 expect "histograms of each pass" "$code $(field 2.step <"$T/body")" "200 120"
 ask "/graph"
 grep -q '\["__fc_layer_0__","fc_layer",\["__data_0__"\]\]' "$T/body" || fail "$(head -c 300 "$T/body")"
+"$PYTHON" - "$T/body" <<'PY' || fail "nothing of what layers cost: $(head -c 600 "$T/body")"
+import json, sys
+graph = json.load(open(sys.argv[1]))
+costs = graph["costs"]
+assert costs["tag"] == "step 3" and costs["devices"] == ["/device:CPU:0"], costs
+assert [n[0] for n in costs["nodes"]] == [n[0] for n in graph["nodes"]], costs
+dense = next(n for n in costs["nodes"] if n[0] == "__fc_layer_0__")
+assert dense[1] == 0 and 0 < dense[2] < 60e6, dense
+outputs = 128 # mlp's first layer
+assert dense[3] == 16 * outputs * 4 + 3 * 4 * (8 * 8 * 3 * outputs + outputs), dense
+PY
 ask "/images?tag=input/first"
 place=$(field 0.2 <"$T/body")
 ask "/image?tag=input/first&place=$place"
@@ -120,6 +131,8 @@ with Browser(sys.argv[2]) as b:
     b.js("for (const part of ['scalars', 'histograms', 'images', 'graph']) document.querySelector('#' + part).open = true")
     b.wait("document.querySelector('#scalars [data-tag=\"train/loss\"] polyline')?.points.length === 24")
     b.wait("document.querySelectorAll('#graph .node').length > 3 && document.querySelectorAll('#graph .edge').length > 2")
+    assert " ms, " in b.js("document.querySelector('#graph .cost').textContent")
+    assert "step 3, /device:CPU:0: " in b.text("#graph .device"), b.text("#graph .device")
     b.js("document.querySelector('#histograms details').open = true")
     b.wait("document.querySelectorAll('#histograms polygon').length === 3")
     b.wait("document.querySelector('#images img')?.naturalWidth === 8")

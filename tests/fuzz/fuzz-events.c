@@ -20,8 +20,14 @@ static bool take(void *arg, const struct event_value *v)
     if (v->kind == VALUE_HISTOGRAM && bars_of(v, &b) == 0)
         for (size_t i = 0; i < b.n; i++)
             assert(isfinite(b.counts[i]) && isfinite(b.edges[i]) && isfinite(b.edges[i + 1]));
-    if (v->kind == VALUE_GRAPH && graph_answer(v->data, v->len, &out, NULL) == 0)
-        assert(out.len > 0 && out.data[out.len - 1] == '}');
+    struct json_writer w;
+    jw_init(&w, &out);
+    jw_object(&w, NULL);
+    if ((v->kind == VALUE_GRAPH && graph_answer(v->data, v->len, &w, NULL) == 0) ||
+        (v->kind == VALUE_COSTS && costs_answer(v, &w, NULL) == 0)) {
+        jw_end(&w);
+        assert(out.len > 2 && out.data[out.len - 1] == '}'); /* all that was begun has ended */
+    }
     return true;
 }
 
@@ -40,7 +46,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     assert(f);
     if (kind == 2) {
         struct err err = {0};
-        if (model_answer(f, &out, &err))
+        struct json_writer w;
+        jw_init(&w, &out);
+        jw_object(&w, NULL);
+        if (model_answer(f, &w, &err))
             assert(err.msg[0]);
         return 0;
     }

@@ -255,21 +255,55 @@ int runs_image(struct runs *r, const char *name, const char *tag, const char *pl
 
 /* --- graphs ----------------------------------------------------------------------------------- */
 
-int runs_graph(struct runs *r, const char *name, struct bytes *out, struct err *err)
+/* The step that was measured last, under whatever name. */
+static const struct series *newest_costs(const struct run *run)
+{
+    const struct series *found = NULL;
+    for (size_t i = 0; i < run->n_series; i++) {
+        const struct series *s = &run->series[i];
+        if (s->kind == VALUE_COSTS && (!found || s->newest.time >= found->newest.time))
+            found = s;
+    }
+    return found;
+}
+
+static int add_nodes(const struct runs *r, const struct run *run, struct json_writer *w,
+                     struct err *err)
 {
     struct event_value v = {0};
     cleanup_bytes struct bytes record = {0};
     cleanup_file FILE *f = NULL;
+    const struct series *s = run_series(run, VALUE_GRAPH, "", 0);
+    if (s)
+        return value_at(r, run, &s->newest, &record, &v, err) ? -1
+                                                              : graph_answer(v.data, v.len, w, err);
+    if (!run->model)
+        return err_set(err, ERR_NOT_FOUND, "the run has no graph");
+    return run_open(r, run, run->model, &f, err) ? -1 : model_answer(f, w, err);
+}
+
+static int add_costs(const struct runs *r, const struct run *run, struct json_writer *w,
+                     struct err *err)
+{
+    struct event_value v = {0};
+    cleanup_bytes struct bytes record = {0};
+    const struct series *s = newest_costs(run);
+    if (!s)
+        return 0;
+    return value_at(r, run, &s->newest, &record, &v, err) ? -1 : costs_answer(&v, w, err);
+}
+
+int runs_graph(struct runs *r, const char *name, struct bytes *out, struct err *err)
+{
+    struct json_writer w;
     ACQUIRE(&r->lock);
     const struct run *run = runs_find(r, name, err);
     if (!run)
         return -1;
-    const struct series *s = run_series(run, VALUE_GRAPH, "", 0);
-    if (s)
-        return value_at(r, run, &s->newest, &record, &v, err)
-                   ? -1
-                   : graph_answer(v.data, v.len, out, err);
-    if (!run->model)
-        return err_set(err, ERR_NOT_FOUND, "the run has no graph");
-    return run_open(r, run, run->model, &f, err) ? -1 : model_answer(f, out, err);
+    jw_init(&w, out);
+    jw_object(&w, NULL);
+    if (add_nodes(r, run, &w, err) || add_costs(r, run, &w, err))
+        return -1;
+    jw_end(&w);
+    return 0;
 }

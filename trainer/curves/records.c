@@ -194,7 +194,7 @@ static int each_value(const char *data, size_t len,
 static int tensorboard_values(const char *data, size_t len,
                               bool (*take)(void *arg, const struct event_value *v), void *arg)
 {
-    struct pb_field f, summary = {0};
+    struct pb_field f, summary = {0}, part, tag = {0};
     struct event_value event = {.tag = ""};
     int got;
     while ((got = pb_next(&data, &len, &f)) == 1) {
@@ -206,10 +206,17 @@ static int tensorboard_values(const char *data, size_t len,
             set_bytes(&event, VALUE_GRAPH, &f);
         } else if (f.number == 5 && f.type == 2) {
             summary = f;
+        } else if (f.number == 8 && f.type == 2 && part_of(f.data, f.len, 2, &part)) {
+            set_bytes(&event, VALUE_COSTS, &part);
+            part_of(f.data, f.len, 1, &tag);
         }
     }
     if (got < 0)
         return -1;
+    if (event.kind == VALUE_COSTS && tag.data) {
+        event.tag = tag.data;
+        event.tag_len = tag.len;
+    }
     if (event.data && !take(arg, &event))
         return 0;
     const struct event_value common = {.step = event.step, .time = event.time, .tag = ""};

@@ -2,9 +2,10 @@
  * What stands in files of events, whoever wrote them: TensorBoard's writers (torch, TensorFlow,
  * ours) and VisualDL's. All but record_next() are pure functions on bytes, which may be anything.
  *
- * Event {1 wall_time, 2 step, 4 graph_def, 5 summary}; Summary {1 value}; Value {1 tag,
- * 2 simple_value, 4 image {4 encoded}, 5 histo {6 limits, 7 counts}, 8 tensor {1 dtype, 4 content,
- * 5 floats, 6 doubles, 8 strings}, 9 metadata {1 plugin {1 name}}}.
+ * Event {1 wall_time, 2 step, 4 graph_def, 5 summary, 8 tagged_run_metadata {1 tag, 2 metadata}};
+ * Summary {1 value}; Value {1 tag, 2 simple_value, 4 image {4 encoded}, 5 histo {6 limits, 7
+ * counts}, 8 tensor {1 dtype, 4 content, 5 floats, 6 doubles, 8 strings}, 9 metadata {1 plugin {1
+ * name}}}.
  *
  * Record {1 value}; Value {1 step, 2 tag, 3 timestamp in ms, 4 value, 5 image {4 encoded},
  * 8 histogram {1 counts, 2 edges}}.
@@ -29,7 +30,14 @@ enum event_format event_format_of(const char *name);
  * grow); -1: it is damaged, and nothing behind it can be found. */
 int record_next(FILE *f, enum event_format format, uint64_t *at, struct bytes *ret);
 
-enum value_kind { VALUE_SCALAR, VALUE_HISTOGRAM, VALUE_IMAGE, VALUE_GRAPH, VALUE_KINDS };
+enum value_kind {
+    VALUE_SCALAR,
+    VALUE_HISTOGRAM,
+    VALUE_IMAGE,
+    VALUE_GRAPH,
+    VALUE_COSTS,
+    VALUE_KINDS
+};
 struct event_value {
     enum value_kind kind;
     int64_t step;
@@ -37,7 +45,7 @@ struct event_value {
     const char *tag;
     size_t tag_len;
     double scalar;
-    const char *data; /* an image as it was encoded; GraphDef; a histogram in one of its forms */
+    const char *data; /* an image as it was encoded; GraphDef; RunMetadata; a histogram in a form */
     size_t len;
     enum { BARS_LIMITS, BARS_EDGES, BARS_DOUBLES, BARS_FLOATS } bars;
 };

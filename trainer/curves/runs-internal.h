@@ -68,8 +68,10 @@ const struct series *run_series(const struct run *r, enum value_kind kind, const
 int run_open(const struct runs *r, const struct run *run, const char *name, FILE **ret,
              struct err *err);
 
-/* Appends {"nodes":[[NAME,OP,[INPUT…]]…]} of a GraphDef; of an ONNX file. */
-int graph_answer(const char *data, size_t len, struct bytes *out, struct err *err);
-int model_answer(FILE *f, struct bytes *out, struct err *err);
+/* Adds to an object what runs_graph() says: "nodes" of a GraphDef, of an ONNX file; "costs" of
+ * RunMetadata. */
+int graph_answer(const char *data, size_t len, struct json_writer *w, struct err *err);
+int model_answer(FILE *f, struct json_writer *w, struct err *err);
+int costs_answer(const struct event_value *v, struct json_writer *w, struct err *err);
 
 #endif

@@ -42,7 +42,9 @@ int runs_images(struct runs *r, const char *run, const char *tag, struct bytes *
 int runs_image(struct runs *r, const char *run, const char *tag, const char *place,
                struct bytes *out, const char **type, struct err *err);
 /* {"nodes":[[NAME,OP,[INPUT…]]…]}: of the run's event files, else of its model, whose nodes also
- * have [OUTPUT…], by which others name them as their input. */
+ * have [OUTPUT…], by which others name them as their input. Where a writer has measured a step
+ * (the newest of them): "costs":{"tag","devices":[NAME…],"nodes":[[NAME,DEVICE,MICROSECONDS,BYTES]
+ * …]}, DEVICE being a place in that list; a node may be there more than once. */
 int runs_graph(struct runs *r, const char *run, struct bytes *out, struct err *err);
 
 #endif

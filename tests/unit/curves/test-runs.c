@@ -382,6 +382,65 @@ Test(runs, graphs)
     bytes_release(&got);
 }
 
+/* Event.8 of two devices: step_stats.dev_stats {device, node_stats {name, micros, memory, nanos}}.
+ */
+static void add_costs(struct bytes *event, const char *tag, double time, uint64_t micros)
+{
+    cleanup_bytes struct bytes steps = {0}, run = {0}, tagged = {0};
+    for (int i = 0; i < 2; i++) {
+        cleanup_bytes struct bytes device = {0}, node = {0}, memory = {0};
+        pb_text(&device, 1, i ? "/device:GPU:0" : "/device:CPU:0");
+        pb_text(&node, 1, "conv");
+        pb_varint(&node, 2, 77);
+        pb_varint(&node, 5, micros);
+        for (int k = 0; k < 2; k++) {
+            bytes_clear(&memory);
+            pb_text(&memory, 1, "pool");
+            pb_varint(&memory, 2, 500);
+            pb_bytes(&node, 6, memory.data, memory.len);
+        }
+        if (i)
+            pb_varint(&node, 16, 1500);
+        pb_bytes(&device, 2, node.data, node.len);
+        pb_bytes(&steps, 1, device.data, device.len);
+    }
+    pb_bytes(&run, 1, steps.data, steps.len);
+    pb_text(&tagged, 1, tag);
+    pb_bytes(&tagged, 2, run.data, run.len);
+    bytes_clear(event);
+    pb_double(event, 1, time);
+    pb_bytes(event, 8, tagged.data, tagged.len);
+}
+
+Test(runs, what_nodes_cost)
+{
+    struct bytes graph = {0}, file = {0}, event = {0}, got = {0};
+    add_costs(&event, "old", 1, 9);
+    add_record(&file, EVENTS_TENSORBOARD, &event);
+    put(TB, 0, &file);
+    struct err err = {0};
+    cr_expect(runs_graph(runs, ".", &got, &err) && err.class == ERR_NOT_FOUND, "of no graph");
+    bytes_clear(&file);
+    bytes_clear(&event);
+    bytes_clear(&got);
+    add_node(&graph, 1, 2, 3, 0, (const char *[]){"conv", "Conv2D", "data", ""});
+    pb_bytes(&event, 4, graph.data, graph.len);
+    add_record(&file, EVENTS_TENSORBOARD, &event);
+    add_costs(&event, "new", 3, 7); /* is newer than what follows */
+    add_record(&file, EVENTS_TENSORBOARD, &event);
+    add_costs(&event, "older", 2, 8);
+    add_record(&file, EVENTS_TENSORBOARD, &event);
+    put(TB, O_APPEND, &file);
+    cr_assert_eq(runs_graph(runs, ".", &got, &err), 0, "%s", err.msg);
+    cr_expect_str_eq(got.data, "{\"nodes\":[[\"conv\",\"Conv2D\",[\"data\"]]],\"costs\":{\"tag\":"
+                               "\"new\",\"devices\":[\"/device:CPU:0\",\"/device:GPU:0\"],"
+                               "\"nodes\":[[\"conv\",0,7.000,1000],[\"conv\",1,1.500,1000]]}}");
+    bytes_release(&graph);
+    bytes_release(&file);
+    bytes_release(&event);
+    bytes_release(&got);
+}
+
 /* A length that begins in the graph and goes on behind it would lead back to its begin, for ever.
  */
 Test(runs, a_model_that_leads_back, .timeout = 60)

@@ -192,13 +192,34 @@ Test(events, an_earlier_run_is_set_aside)
     remove_all(dir);
 }
 
+/* Of a net that has made a step; without one nothing is told of what it costs. TensorBoard alone.
+ */
+static void write_graph(struct events *e)
+{
+    static const float x[4 * 4 * 3];
+    static const int32_t label;
+    struct backend *b;
+    struct err err = {0};
+    cr_assert_eq(backend_cpu(&b, 1, &err), 0, "%s", err.msg);
+    struct net *n = net_new(b, "small");
+    net_softmax_loss(n, net_dense(n, net_image(n, 4, 4, 3), 2), 0);
+    cr_assert_eq(net_finish(n, 1, 1, &err), 0, "%s", err.msg);
+    events_graph(e, n);
+    events_costs(e, n, 3);
+    net_measure(n);
+    net_step(n, &(struct net_batch){.n = 1, .x = x, .labels = &label}, true);
+    events_costs(e, n, 4);
+    net_free(n);
+    backend_close(b);
+}
+
 Test(events, other_kinds_are_whole_records)
 {
     char dir[] = "/tmp/sampan-unit-XXXXXX", got[200];
     struct events *e;
     struct err err = {0};
     struct events_pr pr = {0};
-    float x[100];
+    float x[100] = {0};
     uint8_t rgb[5 * 4 * 3];
     cr_assert(mkdtemp(dir));
     cr_assert_eq(events_open(&e, dir, 0, &err), 0, "%s", err.msg);
@@ -210,11 +231,12 @@ Test(events, other_kinds_are_whole_records)
     events_histogram(e, "w", 1, x, 100);
     events_image(e, "i", 2, rgb, 5, 4);
     events_pr_curve(e, "p", 3, &pr);
+    write_graph(e);
     cr_expect_eq(events_flush(e, &err), 0, "%s", err.msg);
     events_close(e);
     for (int f = 0; f < 2; f++) {
         steps(dir, f, got, sizeof got);
-        cr_expect_str_eq(got, "- 1 2 3 ");
+        cr_expect_str_eq(got, f == 0 ? "- 1 2 3 - 4 " : "- 1 2 3 ");
     }
     remove_all(dir);
 }

@@ -208,9 +208,25 @@ Test(net, gradients_of_layers)
     }
 }
 
-/* Trains `steps` steps; the loss of each, and the weights at the end. */
+/* Of each layer: all took some time together, and who has parameters holds them. */
+static void check_costs(const struct net *n)
+{
+    const struct net_cost *costs = net_costs(n);
+    uint64_t forward = 0, backward = 0, bytes = 0;
+    cr_assert_not_null(costs);
+    for (size_t i = 0; i < net_n_layers(n); i++) {
+        forward += costs[i].forward_ns;
+        backward += costs[i].backward_ns;
+        bytes += costs[i].bytes;
+    }
+    cr_expect(forward > 0 && backward > 0);
+    cr_expect_geq(bytes, 3 * net_floats(n) * sizeof(float));
+}
+
+/* Trains `steps` steps, and takes times in all of them or in none; the loss of each, and the
+ * weights at the end. */
 static uint64_t train(const char *model, int side, size_t batch, int steps, int threads,
-                      double *first, double *last)
+                      bool measured, double *first, double *last)
 {
     struct err err = {0};
     enum model_data kind = (enum model_data)model_data(model, &err);
@@ -224,6 +240,8 @@ static uint64_t train(const char *model, int side, size_t batch, int steps, int 
             cr_assert_eq(b->ops->begin(b, 1, &err), 0);
             cr_assert_eq(b->ops->next(b, &in, &err), 1);
         }
+        if (measured)
+            net_measure(n);
         double loss = loss_of(n, &in, true) / (double)in.n;
         if (i == 0)
             *first = loss;
@@ -231,6 +249,10 @@ static uint64_t train(const char *model, int side, size_t batch, int steps, int 
         net_update(n, &u, (double)in.n);
     }
     uint64_t sum = hash64(net_weights(n), net_floats(n) * sizeof(float), 0);
+    if (measured)
+        check_costs(n);
+    else
+        cr_expect_null(net_costs(n));
     net_free(n);
     batch_close(b);
     backend_close(be);
@@ -249,11 +271,12 @@ Test(net, models_learn)
                 {"resnet18", 32, 4, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         double first, last;
-        train(rows[i].model, rows[i].side, 16, rows[i].steps, 1, &first, &last);
+        train(rows[i].model, rows[i].side, 16, rows[i].steps, 1, false, &first, &last);
         cr_expect(last < rows[i].to * first, "%s: loss %g after %g", rows[i].model, last, first);
     }
 }
 
+/* Whether times are taken or not. */
 Test(net, same_bits_twice)
 {
     static const struct {
@@ -262,8 +285,10 @@ Test(net, same_bits_twice)
     } rows[] = {{"mlp", 3, 2}, {"movie", 3, 1}, {"resnet18", 1, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         double first, last;
-        uint64_t a = train(rows[i].model, 32, 8, rows[i].steps, rows[i].threads, &first, &last);
-        uint64_t b = train(rows[i].model, 32, 8, rows[i].steps, rows[i].threads, &first, &last);
+        uint64_t a =
+            train(rows[i].model, 32, 8, rows[i].steps, rows[i].threads, false, &first, &last);
+        uint64_t b =
+            train(rows[i].model, 32, 8, rows[i].steps, rows[i].threads, true, &first, &last);
         cr_expect_eq(a, b, "%s", rows[i].model);
     }
 }

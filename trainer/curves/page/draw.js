@@ -1,6 +1,8 @@
 // What the parts of the page draw with: elements of HTML and of SVG, and numbers as people read them.
 
 export const percent = (x) => `${(100 * x).toFixed(1)} %`;
+export const milliseconds = (micros) => `${(micros / 1000).toPrecision(3)} ms`;
+export const megabytes = (bytes) => `${(bytes / 1e6).toPrecision(3)} MB`;
 export const short = (x) => (Math.abs(x) >= 1000 || x === 0 ? x.toFixed(0) : x.toPrecision(3));
 
 function make(space, name, attributes, ...children) {

@@ -1,6 +1,6 @@
 // What stands in files of events, of any program: asked for when a part of it is opened, and again when there is more.
 
-import { el, plot, short, svg } from "./draw.js";
+import { el, megabytes, milliseconds, plot, short, svg } from "./draw.js";
 
 const EVERY_MS = 5000, COLOURS = 8, MOST_NODES = 3000;
 const $ = (selector) => document.querySelector(selector);
@@ -92,8 +92,32 @@ async function image(run, tag) {
 
 // --- graphs: each node below all that it takes from ---
 
-function drawGraph({ nodes }) {
-  const W = 190, H = 64, makers = new Map();
+// Of each node its time and bytes on all devices, in a step that was measured.
+function costsOf({ costs }) {
+  const of = new Map();
+  for (const [name, , micros, bytes] of costs?.nodes ?? []) {
+    const sum = of.get(name) ?? { micros: 0, bytes: 0 };
+    of.set(name, { micros: sum.micros + micros, bytes: sum.bytes + bytes });
+  }
+  return of;
+}
+
+function deviceLines({ costs }) {
+  return (costs?.devices ?? []).map((device, i) => {
+    const own = costs.nodes.filter((n) => n[1] === i);
+    return el("p", { class: "soft device" }, `${costs.tag}, ${device}: ${milliseconds(own.reduce((sum, n) => sum + n[2], 0))}, ${megabytes(own.reduce((sum, n) => sum + n[3], 0))}`);
+  });
+}
+
+// The bar at a node's foot is its share of the time of the slowest.
+function drawCost(cost, most) {
+  return cost ? [svg("rect", { class: "heat", y: 50, height: 4, width: most ? (160 * cost.micros / most).toFixed(1) : 0 }),
+    svg("text", { class: "cost", x: 8, y: 46 }, `${milliseconds(cost.micros)}, ${megabytes(cost.bytes)}`)] : [];
+}
+
+function drawGraph(graph) {
+  const { nodes } = graph, costs = costsOf(graph), box = costs.size ? 54 : 40, W = 190, H = box + 24, makers = new Map();
+  const most = [...costs.values()].reduce((m, c) => Math.max(m, c.micros), 0);
   nodes.forEach(([name, , , outputs], i) => (outputs ?? [name]).forEach((o) => makers.set(o, i)));
   const from = nodes.map(([, , inputs, outputs]) => [...new Set(inputs.map((n) => makers.get(outputs ? n : n.replace(/^\^/, "").replace(/:\d+$/, ""))).filter((k) => k !== undefined))]);
   const row = new Array(nodes.length).fill(0), waits = from.map((f) => f.length), takers = nodes.map(() => []);
@@ -108,16 +132,16 @@ function drawGraph({ nodes }) {
   const width = W * Math.max(0, ...inRow.filter(Boolean)) + 20, height = H * inRow.length + 20;
   const drawing = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${nodes.length} nodes` });
   const x = (i) => 10 + W * place[i][0], y = (i) => 10 + H * place[i][1];
-  from.forEach((f, i) => f.forEach((k) => drawing.append(svg("path", { class: "edge", d: `M${x(k) + 80},${y(k) + 40}C${x(k) + 80},${y(k) + 60} ${x(i) + 80},${y(i) - 20} ${x(i) + 80},${y(i)}` }))));
+  from.forEach((f, i) => f.forEach((k) => drawing.append(svg("path", { class: "edge", d: `M${x(k) + 80},${y(k) + box}C${x(k) + 80},${y(k) + box + 20} ${x(i) + 80},${y(i) - 20} ${x(i) + 80},${y(i)}` }))));
   nodes.forEach(([name, op], i) => drawing.append(svg("g", { class: "node", transform: `translate(${x(i)},${y(i)})` },
-    svg("title", {}, `${op} ${name}`), svg("rect", { width: 160, height: 40, rx: 6 }),
+    svg("title", {}, `${op} ${name}`), svg("rect", { width: 160, height: box, rx: 6 }), ...drawCost(costs.get(name), most),
     svg("text", { class: "op", x: 8, y: 16 }, op.slice(0, 22)), svg("text", { x: 8, y: 32 }, name.length > 24 ? `…${name.slice(-23)}` : name))));
   return drawing;
 }
 
 async function drawGraphs(box) {
   const all = await Promise.all(selected().filter((r) => r.graph).map(async (r) => [r.run, await ask("graph", { run: r.run })]));
-  box.replaceChildren(...all.flatMap(([run, graph]) => [el("p", { class: `key ${colour(run)}` }, `${title(run)}: ${graph.nodes.length} nodes`),
+  box.replaceChildren(...all.flatMap(([run, graph]) => [el("p", { class: `key ${colour(run)}` }, `${title(run)}: ${graph.nodes.length} nodes`), ...deviceLines(graph),
     graph.nodes.length > MOST_NODES ? el("p", { class: "soft" }, "Too many to draw.") : drawGraph(graph)]));
 }
 
