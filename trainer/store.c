@@ -256,7 +256,8 @@ static int ask(struct store *s, enum store_op op, const char *key, const void *v
                        "rank, or another job's port?)",
                        s->r.where, s->r.rank, s->r.ranks);
     if (s->answer == ANSWER_NONE)
-        return err_set(err, ERR_TRANSIENT, "rank %u has died or ended (see its log)", s->dead);
+        return err_set(err, ERR_TRANSIENT, "rank %u of %u has died or ended (see its log)", s->dead,
+                       s->r.ranks);
     return 0;
 }
 
