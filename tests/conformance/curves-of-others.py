@@ -17,6 +17,7 @@ import numpy as np
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
 FOLDER, TRAIN = sys.argv[1:]
 STEPS = 30
+np.int, np.float = int, float  # VisualDL 2.5.3 asks for them, and numpy has them no longer
 rng = np.random.default_rng(1)
 
 
@@ -26,16 +27,19 @@ def others_write():
     from tensorboardX import SummaryWriter
     from visualdl import LogWriter
     picture = (rng.random((16, 12, 3)) * 255).astype("uint8")
+    labels, scores = rng.integers(2, size=500), rng.random(500)
     with SummaryWriter(f"{FOLDER}/tensorboardx") as w:
         for i in range(STEPS):
             w.add_scalar("train/loss", 1 / (i + 1), i)
             w.add_histogram("weights", rng.normal(size=1000), i)
         w.add_image("input", picture, 7, dataformats="HWC")
+        w.add_pr_curve("judged", labels, scores, 9)
     with LogWriter(f"{FOLDER}/visualdl") as w:
         for i in range(STEPS):
             w.add_scalar("train/loss", 1 / (i + 1), i)
             w.add_histogram("weights", rng.normal(size=1000), i)
         w.add_image("input", picture, 7)
+        w.add_pr_curve("judged", labels, scores, 9)
     nodes = [helper.make_node("Conv", ["x", "k"], ["y"], name="first"), helper.make_node("Relu", ["y"], ["z"])]
     weights = helper.make_tensor("k", TensorProto.FLOAT, [4, 3, 3, 3], [0.0] * 108)
     ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, None)] for name in "xz"]
@@ -59,6 +63,10 @@ def the_page_shows():
             assert [p[0] for p in points] == list(range(STEPS)) and all(abs(p[2] - 1 / (p[0] + 1)) < 1e-6 for p in points), points
             bars = ask("histograms", run=run, tag="weights")
             assert len(bars) >= 12 and all(sum(b["counts"]) == 1000 and -6 < b["edges"][0] < b["edges"][-1] < 6 for b in bars), bars
+            curve, = ask("pr", run=run, tag="judged")
+            recall = curve["recall"]
+            assert curve["step"] == 9 and len(recall) >= 10 and recall[0] == 1 and recall == sorted(recall)[::-1], curve
+            assert abs(curve["precision"][0] - 0.5) < 0.1, curve
             (step, _, place), = ask("images", run=run, tag="input")
             assert step == 7 and ask("image", run=run, tag="input", place=place)[:4] == b"\x89PNG"
         assert ask("graph", run="model")["nodes"] == [["first", "Conv", ["x", "k"], ["y"]], ["", "Relu", ["y"], ["z"]]]

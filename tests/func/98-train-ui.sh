@@ -70,6 +70,14 @@ assert len(drawn) == len(told) and all(a[0] == b[0] and abs(a[1] - b[1]) <= 1e-6
 PY
 ask "/histograms?run=.&tag=___fc_layer_0__.w0"
 expect "histograms of each pass" "$code $(field 2.step <"$T/body")" "200 120"
+ask "/pr?tag=test/precision_recall"
+"$PYTHON" - "$T/body" <<'PY' || fail "no precision and recall: $(head -c 300 "$T/body")"
+import json, sys
+curves = json.load(open(sys.argv[1]))
+assert [c["step"] for c in curves] == [40, 80, 120], curves
+for c in curves:
+    assert len(c["recall"]) == len(c["precision"]) == 101 and c["recall"][0] == 1 and c["recall"] == sorted(c["recall"])[::-1], c
+PY
 ask "/graph"
 grep -q '\["__fc_layer_0__","fc_layer",\["__data_0__"\]\]' "$T/body" || fail "$(head -c 300 "$T/body")"
 "$PYTHON" - "$T/body" <<'PY' || fail "nothing of what layers cost: $(head -c 600 "$T/body")"
@@ -128,11 +136,12 @@ with Browser(sys.argv[2]) as b:
     with open(sys.argv[2] + "/curves/train.jsonl", "a") as f:  # step 100 is made again, and one more
         f.write('{"time":1.0,"pass":2,"batch":20,"step":100,"loss":0.5,"accuracy":0.5,"stall":0.25,"samples_per_second":7}\n')
     b.wait("document.querySelector('#loss .curve').points.length === 20", 30)
-    b.js("for (const part of ['scalars', 'histograms', 'images', 'graph']) document.querySelector('#' + part).open = true")
+    b.js("for (const part of ['scalars', 'histograms', 'pr', 'images', 'graph']) document.querySelector('#' + part).open = true")
     b.wait("document.querySelector('#scalars [data-tag=\"train/loss\"] polyline')?.points.length === 24")
     b.wait("document.querySelectorAll('#graph .node').length > 3 && document.querySelectorAll('#graph .edge').length > 2")
     assert " ms, " in b.js("document.querySelector('#graph .cost').textContent")
     assert "step 3, /device:CPU:0: " in b.text("#graph .device"), b.text("#graph .device")
+    b.wait("document.querySelectorAll('#pr polyline').length === 3 && document.querySelectorAll('#pr .before').length === 2")
     b.js("document.querySelector('#histograms details').open = true")
     b.wait("document.querySelectorAll('#histograms polygon').length === 3")
     b.wait("document.querySelector('#images img')?.naturalWidth === 8")

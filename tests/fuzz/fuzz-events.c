@@ -12,6 +12,7 @@ static bool take(void *arg, const struct event_value *v)
 {
     size_t *total = arg;
     cleanup_bars struct bars b = {0};
+    cleanup_pr struct pr p = {0};
     cleanup_bytes struct bytes out = {0};
     for (size_t i = 0; i < v->tag_len; i++)
         *total += (unsigned char)v->tag[i];
@@ -20,6 +21,9 @@ static bool take(void *arg, const struct event_value *v)
     if (v->kind == VALUE_HISTOGRAM && bars_of(v, &b) == 0)
         for (size_t i = 0; i < b.n; i++)
             assert(isfinite(b.counts[i]) && isfinite(b.edges[i]) && isfinite(b.edges[i + 1]));
+    if (v->kind == VALUE_PR && pr_of(v, &p) == 0)
+        for (size_t i = 0; i < p.n; i++)
+            assert(isfinite(p.precision[i]) && isfinite(p.recall[i]));
     struct json_writer w;
     jw_init(&w, &out);
     jw_object(&w, NULL);

@@ -49,6 +49,7 @@ static void list_run(struct json_writer *w, const struct run *run)
     jw_str(w, "damaged", damaged);
     list_tags(w, "scalars", run, VALUE_SCALAR);
     list_tags(w, "histograms", run, VALUE_HISTOGRAM);
+    list_tags(w, "pr", run, VALUE_PR);
     list_tags(w, "images", run, VALUE_IMAGE);
     jw_bool(w, "graph", run->model || run_series(run, VALUE_GRAPH, "", 0));
     jw_end(w);
@@ -151,34 +152,64 @@ static void add_numbers(struct json_writer *w, const char *key, const double *x,
     jw_end(w);
 }
 
-int runs_histograms(struct runs *r, const char *name, const char *tag, struct bytes *out,
-                    struct err *err)
+static void add_bars(struct json_writer *w, const struct event_value *v)
+{
+    cleanup_bars struct bars b = {0};
+    if (bars_of(v, &b))
+        return;
+    jw_object(w, NULL);
+    jw_int(w, "step", v->step);
+    add_numbers(w, "edges", b.edges, b.n + 1);
+    add_numbers(w, "counts", b.counts, b.n);
+    jw_end(w);
+}
+
+static void add_pr(struct json_writer *w, const struct event_value *v)
+{
+    cleanup_pr struct pr p = {0};
+    if (pr_of(v, &p))
+        return;
+    jw_object(w, NULL);
+    jw_int(w, "step", v->step);
+    add_numbers(w, "recall", p.recall, p.n);
+    add_numbers(w, "precision", p.precision, p.n);
+    jw_end(w);
+}
+
+/* At most BARS_SHOWN of a tag, evenly, the newest among them. */
+static int add_evenly(struct runs *r, const char *name, enum value_kind kind, const char *tag,
+                      void (*add)(struct json_writer *w, const struct event_value *v),
+                      struct bytes *out, struct err *err)
 {
     const struct run *run;
     struct json_writer w;
     cleanup_bytes struct bytes record = {0};
     ACQUIRE(&r->lock);
-    const struct series *s = find_series(r, name, VALUE_HISTOGRAM, tag, &run, err);
+    const struct series *s = find_series(r, name, kind, tag, &run, err);
     if (!s)
         return -1;
     size_t n = n_points(s), each = (n + BARS_SHOWN - 1) / BARS_SHOWN;
     jw_init(&w, out);
     jw_array(&w, NULL);
     for (size_t i = (n - 1) % each; i < n; i += each) {
-        cleanup_bars struct bars b = {0};
         struct event_value v = {0};
         if (value_at(r, run, point_at(s, i), &record, &v, err))
             return -1;
-        if (bars_of(&v, &b))
-            continue;
-        jw_object(&w, NULL);
-        jw_int(&w, "step", v.step);
-        add_numbers(&w, "edges", b.edges, b.n + 1);
-        add_numbers(&w, "counts", b.counts, b.n);
-        jw_end(&w);
+        add(&w, &v);
     }
     jw_end(&w);
     return 0;
+}
+
+int runs_histograms(struct runs *r, const char *name, const char *tag, struct bytes *out,
+                    struct err *err)
+{
+    return add_evenly(r, name, VALUE_HISTOGRAM, tag, add_bars, out, err);
+}
+
+int runs_pr(struct runs *r, const char *name, const char *tag, struct bytes *out, struct err *err)
+{
+    return add_evenly(r, name, VALUE_PR, tag, add_pr, out, err);
 }
 
 /* --- images ----------------------------------------------------------------------------------- */

@@ -122,6 +122,8 @@ static enum MHD_Result of_runs(struct runs *r, struct MHD_Connection *c, const c
         result = runs_scalars(r, run, &out, &err);
     else if (strcmp(path, "/histograms") == 0)
         result = runs_histograms(r, run, tag, &out, &err);
+    else if (strcmp(path, "/pr") == 0)
+        result = runs_pr(r, run, tag, &out, &err);
     else if (strcmp(path, "/images") == 0)
         result = runs_images(r, run, tag, &out, &err);
     else if (strcmp(path, "/image") == 0)

@@ -10,6 +10,7 @@
 
 #define DT_FLOAT  1
 #define DT_DOUBLE 2
+#define PR_ROWS   6
 
 enum event_format event_format_of(const char *name)
 {
@@ -135,9 +136,10 @@ static bool take_tensor(const struct pb_field *tensor, const struct pb_field *me
         set_scalar(v, number_at(numbers.data, width));
         return true;
     }
-    set_bytes(v, VALUE_HISTOGRAM, &numbers);
-    v->bars = type == DT_FLOAT ? BARS_FLOATS : BARS_DOUBLES;
-    return text_is(&name, "histograms");
+    bool pr = text_is(&name, "pr_curves");
+    set_bytes(v, pr ? VALUE_PR : VALUE_HISTOGRAM, &numbers);
+    v->form = type == DT_FLOAT ? FORM_FLOATS : FORM_DOUBLES;
+    return pr || text_is(&name, "histograms");
 }
 
 /* One Value of a Summary. 1; 0: of no kind that is shown; -1: no such message. */
@@ -159,7 +161,7 @@ static int tensorboard_value(const struct pb_field *value, struct event_value *v
             found = 1;
         } else if (f.number == 5 && f.type == 2) {
             set_bytes(v, VALUE_HISTOGRAM, &f);
-            v->bars = BARS_LIMITS;
+            v->form = FORM_LIMITS;
             found = 1;
         } else if (f.number == 8 && f.type == 2) {
             tensor = f;
@@ -245,7 +247,11 @@ static int visualdl_value(const struct pb_field *value, struct event_value *v)
             found = 1;
         } else if (f.number == 8 && f.type == 2) {
             set_bytes(v, VALUE_HISTOGRAM, &f);
-            v->bars = BARS_EDGES;
+            v->form = FORM_EDGES;
+            found = 1;
+        } else if (f.number == 9 && f.type == 2) {
+            set_bytes(v, VALUE_PR, &f);
+            v->form = FORM_EDGES;
             found = 1;
         }
     }
@@ -316,7 +322,7 @@ static void cut_empty_ends(struct bars *b, double min, double max)
 
 static int bars_of_message(const struct event_value *v, struct bars *ret)
 {
-    bool limits = v->bars == BARS_LIMITS;
+    bool limits = v->form == FORM_LIMITS;
     struct pb_field edges = {0}, counts = {0}, f;
     const char *data = v->data;
     size_t len = v->len, n_edges, n_counts;
@@ -346,8 +352,8 @@ int bars_of(const struct event_value *v, struct bars *ret)
     *ret = (struct bars){0};
     if (v->len > BARS_BYTES)
         return -1;
-    int result = v->bars == BARS_DOUBLES  ? bars_of_rows(v, 8, ret)
-                 : v->bars == BARS_FLOATS ? bars_of_rows(v, 4, ret)
+    int result = v->form == FORM_DOUBLES  ? bars_of_rows(v, 8, ret)
+                 : v->form == FORM_FLOATS ? bars_of_rows(v, 4, ret)
                                           : bars_of_message(v, ret);
     if (result == 0 && all_finite(ret->edges, ret->n + 1) && all_finite(ret->counts, ret->n))
         return 0;
@@ -360,4 +366,51 @@ void bars_release(struct bars *b)
     free(b->edges);
     free(b->counts);
     *b = (struct bars){0};
+}
+
+/* --- precision and recall --------------------------------------------------------------------- */
+
+/* The last two of six rows: true and false positives, true and false negatives, both shares. */
+static void pr_of_rows(const struct event_value *v, size_t width, struct pr *ret)
+{
+    ret->n = v->len / (PR_ROWS * width);
+    ret->precision = xcalloc(ret->n + 1, sizeof *ret->precision);
+    ret->recall = xcalloc(ret->n + 1, sizeof *ret->recall);
+    for (size_t i = 0; i < ret->n; i++) {
+        ret->precision[i] = number_at(v->data + ((PR_ROWS - 2) * ret->n + i) * width, width);
+        ret->recall[i] = number_at(v->data + ((PR_ROWS - 1) * ret->n + i) * width, width);
+    }
+}
+
+static void pr_of_message(const struct event_value *v, struct pr *ret)
+{
+    struct pb_field precision, recall;
+    size_t n;
+    part_of(v->data, v->len, 5, &precision);
+    part_of(v->data, v->len, 6, &recall);
+    ret->precision = doubles_of(&precision, &n);
+    ret->recall = doubles_of(&recall, &ret->n);
+    ret->n = ret->n == n ? n : 0;
+}
+
+int pr_of(const struct event_value *v, struct pr *ret)
+{
+    *ret = (struct pr){0};
+    if (v->len > BARS_BYTES)
+        return -1;
+    if (v->form == FORM_EDGES)
+        pr_of_message(v, ret);
+    else
+        pr_of_rows(v, v->form == FORM_FLOATS ? 4 : 8, ret);
+    if (ret->n && all_finite(ret->precision, ret->n) && all_finite(ret->recall, ret->n))
+        return 0;
+    pr_release(ret);
+    return -1;
+}
+
+void pr_release(struct pr *p)
+{
+    free(p->precision);
+    free(p->recall);
+    *p = (struct pr){0};
 }

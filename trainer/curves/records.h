@@ -8,7 +8,7 @@
  * name}}}.
  *
  * Record {1 value}; Value {1 step, 2 tag, 3 timestamp in ms, 4 value, 5 image {4 encoded},
- * 8 histogram {1 counts, 2 edges}}.
+ * 8 histogram {1 counts, 2 edges}, 9 precision and recall {5 precision, 6 recall}}.
  */
 #ifndef SAMPAN_CURVES_RECORDS_H
 #define SAMPAN_CURVES_RECORDS_H
@@ -34,6 +34,7 @@ enum value_kind {
     VALUE_SCALAR,
     VALUE_HISTOGRAM,
     VALUE_IMAGE,
+    VALUE_PR,
     VALUE_GRAPH,
     VALUE_COSTS,
     VALUE_KINDS
@@ -47,7 +48,9 @@ struct event_value {
     double scalar;
     const char *data; /* an image as it was encoded; GraphDef; RunMetadata; a histogram in a form */
     size_t len;
-    enum { BARS_LIMITS, BARS_EDGES, BARS_DOUBLES, BARS_FLOATS } bars;
+    /* Of a histogram and of precision and recall: a message that names upper ends, or all edges
+     * (and VisualDL's); a tensor's numbers. */
+    enum { FORM_LIMITS, FORM_EDGES, FORM_DOUBLES, FORM_FLOATS } form;
 };
 /* Hands over each value of a record that is of one of these kinds, until `take` says false. -1: it
  * is no such message (some may have been handed over). */
@@ -64,5 +67,15 @@ struct bars {
 int bars_of(const struct event_value *v, struct bars *ret);
 void bars_release(struct bars *b);
 #define cleanup_bars CLEANUP(bars_release)
+
+/* A curve of precision and recall, by threshold. The caller frees both. -1: it is none, or longer
+ * than BARS_BYTES. */
+struct pr {
+    double *precision, *recall;
+    size_t n;
+};
+int pr_of(const struct event_value *v, struct pr *ret);
+void pr_release(struct pr *p);
+#define cleanup_pr CLEANUP(pr_release)
 
 #endif

@@ -18,7 +18,7 @@
 #define POINTS_KEPT 1000
 #define TAGS_MAX    5000 /* of a run */
 #define RUNS_MAX    500
-#define BARS_SHOWN  24 /* histograms of a tag in one answer */
+#define BARS_SHOWN  24 /* histograms, or curves, of a tag in one answer */
 
 struct runs;
 struct runs *runs_new(const char *dir);
@@ -26,7 +26,7 @@ void runs_free(struct runs *r); /* NULL is fine */
 
 /* Each appends one JSON text. An error is ERR_NOT_FOUND where there is no such run or tag. */
 
-/* {"runs":[{"run","bytes","damaged","scalars":[TAG…],"histograms":[TAG…],"images":[TAG…],"graph"}]}
+/* {"runs":[{"run","bytes","damaged","scalars":[TAG…],"histograms":[TAG…],"pr":[TAG…],"images":[TAG…],"graph"}]}
  * By name; the folder itself is "."; "bytes" grows when something is new; "damaged" says where, or
  * is null. */
 int runs_list(struct runs *r, struct bytes *out, struct err *err);
@@ -35,6 +35,8 @@ int runs_scalars(struct runs *r, const char *run, struct bytes *out, struct err 
 /* [{"step","edges":[…],"counts":[…]}…] */
 int runs_histograms(struct runs *r, const char *run, const char *tag, struct bytes *out,
                     struct err *err);
+/* [{"step","recall":[…],"precision":[…]}…], by threshold */
+int runs_pr(struct runs *r, const char *run, const char *tag, struct bytes *out, struct err *err);
 /* [[STEP,TIME,PLACE]…]; what `image` takes */
 int runs_images(struct runs *r, const char *run, const char *tag, struct bytes *out,
                 struct err *err);

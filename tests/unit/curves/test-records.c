@@ -103,7 +103,7 @@ Test(records, scalars)
     /* Of another plugin: of no kind that is shown. */
     bytes_clear(&record);
     bytes_clear(&value);
-    tensor_value(&value, "x", "pr_curves", &tensor);
+    tensor_value(&value, "x", "audio", &tensor);
     event_record(&record, 9, &value);
     cr_assert_eq(values_of(EVENTS_TENSORBOARD, &record), 0);
     cr_expect_eq(seen.n, 0);
@@ -149,7 +149,7 @@ static int limits(struct bars *ret, double min, double max, const double *ends, 
                   const double *counts, size_t n)
 {
     struct bytes histo = {0};
-    struct event_value v = {.kind = VALUE_HISTOGRAM, .bars = BARS_LIMITS};
+    struct event_value v = {.kind = VALUE_HISTOGRAM, .form = FORM_LIMITS};
     pb_double(&histo, 1, min);
     pb_double(&histo, 2, max);
     pb_doubles(&histo, 6, ends, n_ends);
@@ -189,14 +189,14 @@ Test(records, bars_that_are_none)
     cr_expect_eq(limits(&b, 0, 3, (double[]){1, NAN}, 2, counts, 2), -1, "no number");
     cr_expect_null(b.edges);
     static const double rows[BARS_BYTES / sizeof(double) + 3];
-    struct event_value v = {.bars = BARS_DOUBLES, .data = (const char *)rows, .len = sizeof rows};
+    struct event_value v = {.form = FORM_DOUBLES, .data = (const char *)rows, .len = sizeof rows};
     cr_expect_eq(bars_of(&v, &b), -1, "more than any page draws");
 }
 
 Test(records, bars_of_other_writers)
 {
     struct bytes histo = {0};
-    struct event_value v = {.kind = VALUE_HISTOGRAM, .bars = BARS_EDGES};
+    struct event_value v = {.kind = VALUE_HISTOGRAM, .form = FORM_EDGES};
     struct bars b;
     pb_doubles(&histo, 1, (double[]){5, 6}, 2);
     pb_doubles(&histo, 2, (double[]){0, 1, 4}, 3);
@@ -207,7 +207,7 @@ Test(records, bars_of_other_writers)
     bars_release(&b);
 
     double rows[] = {0, 1, 5, 1, 4, 6};
-    v = (struct event_value){.bars = BARS_DOUBLES, .data = (char *)rows, .len = sizeof rows};
+    v = (struct event_value){.form = FORM_DOUBLES, .data = (char *)rows, .len = sizeof rows};
     cr_assert_eq(bars_of(&v, &b), 0);
     cr_expect(b.n == 2 && b.edges[0] == 0 && b.edges[2] == 4 && b.counts[1] == 6);
     bars_release(&b);
@@ -216,4 +216,27 @@ Test(records, bars_of_other_writers)
     cr_expect_eq(b.n, 0);
     bars_release(&b);
     bytes_release(&histo);
+}
+
+/* --- precision and recall --------------------------------------------------------------------- */
+
+/* Six rows of two thresholds, the shares last. */
+Test(records, precision_and_recall)
+{
+    static const float rows[12] = {9, 9, 9, 9, 9, 9, 9, 9, 0.5f, 0.75f, 1, 0.25f};
+    struct event_value v = {
+        .kind = VALUE_PR, .form = FORM_FLOATS, .data = (const char *)rows, .len = sizeof rows};
+    struct pr p;
+    cr_assert_eq(pr_of(&v, &p), 0);
+    cr_expect(p.n == 2 && p.precision[0] == 0.5 && p.precision[1] == 0.75);
+    cr_expect(p.recall[0] == 1 && p.recall[1] == 0.25);
+    pr_release(&p);
+    v.len = 5 * sizeof(float);
+    cr_expect_eq(pr_of(&v, &p), -1, "no whole column");
+    v.len = BARS_BYTES + 1;
+    cr_expect_eq(pr_of(&v, &p), -1, "more than any page draws");
+    static const float none[6] = {9, 9, 9, 9, NAN, 1};
+    v = (struct event_value){.form = FORM_FLOATS, .data = (const char *)none, .len = sizeof none};
+    cr_expect_eq(pr_of(&v, &p), -1, "no number");
+    cr_expect_null(p.recall);
 }

@@ -92,9 +92,10 @@ Test(runs, found_in_all_folders)
     put("\xff/" TB, 0, &file); /* which no page could ask for */
     cleanup_free char *want = xasprintf(
         "{\"runs\":[{\"run\":\".\",\"bytes\":%zu,\"damaged\":null,\"scalars\":[\"loss\"],"
-        "\"histograms\":[],\"images\":[],\"graph\":false},{\"run\":\"b/deep\",\"bytes\":%zu,"
-        "\"damaged\":null,\"scalars\":[\"loss\"],\"histograms\":[],\"images\":[],\"graph\":false}]"
-        "}",
+        "\"histograms\":[],\"pr\":[],\"images\":[],\"graph\":false},{\"run\":\"b/"
+        "deep\",\"bytes\":%zu,"
+        "\"damaged\":null,\"scalars\":[\"loss\"],\"histograms\":[],\"pr\":[],\"images\":[],"
+        "\"graph\":false}]}",
         file.len, file.len);
     expect_list(want);
 
@@ -328,6 +329,36 @@ Test(runs, histograms_of_all_steps_evenly)
     cleanup_bytes struct bytes text = {0};
     json_text(&last, &text);
     cr_expect_str_eq(text.data, "{\"step\":49,\"edges\":[0,0.5,1],\"counts\":[1,2]}");
+    bytes_release(&file);
+    bytes_release(&got);
+}
+
+/* As VisualDL writes it. */
+static void add_pr(struct bytes *out, int64_t step, size_t n_precision, size_t n_recall)
+{
+    static const double precision[] = {0.25, 0.5, 1}, recall[] = {1, 0.75, 0};
+    cleanup_bytes struct bytes curve = {0}, value = {0}, record = {0};
+    pb_varints(&curve, 1, (uint64_t[]){3, 2, 0}, 3);
+    pb_doubles(&curve, 5, precision, n_precision);
+    pb_doubles(&curve, 6, recall, n_recall);
+    pb_varint(&value, 1, (uint64_t)step);
+    pb_text(&value, 2, "test");
+    pb_bytes(&value, 9, curve.data, curve.len);
+    pb_bytes(&record, 1, value.data, value.len);
+    add_record(out, EVENTS_VISUALDL, &record);
+}
+
+Test(runs, precision_and_recall)
+{
+    struct bytes file = {0}, got = {0};
+    add_pr(&file, 1, 3, 3);
+    add_pr(&file, 2, 3, 2); /* which belongs to which? */
+    add_pr(&file, 3, 0, 0);
+    add_pr(&file, 4, 1, 1);
+    put("vdlrecords.1.log", 0, &file);
+    cr_assert_eq(runs_pr(runs, ".", "test", &got, NULL), 0);
+    cr_expect_str_eq(got.data, "[{\"step\":1,\"recall\":[1,0.75,0],\"precision\":[0.25,0.5,1]},"
+                               "{\"step\":4,\"recall\":[1],\"precision\":[0.25]}]");
     bytes_release(&file);
     bytes_release(&got);
 }

@@ -71,6 +71,25 @@ async function histogram(run, tag) {
   return el("figure", {}, el("figcaption", {}, el("span", { class: `key ${colour(run)}` }, title(run))), ...(all.length ? [ridges(all, colour(run))] : []));
 }
 
+// --- precision over recall: the newest, and those before it behind ---
+
+function squares(all, kind) {
+  const W = 300, LEFT = 34, BELOW = 22, x = (r) => LEFT + (W - LEFT - 8) * r, y = (p) => 8 + (W - BELOW - 8) * (1 - p);
+  const drawing = svg("svg", { viewBox: `0 0 ${W} ${W}`, role: "img", "aria-label": `Precision over recall, step ${all.at(-1).step}` });
+  for (const v of [0, 0.5, 1]) {
+    drawing.append(svg("line", { class: "grid", x1: x(0), x2: x(1), y1: y(v), y2: y(v) }), svg("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, String(v)));
+    drawing.append(svg("text", { x: x(v), y: W - 4, "text-anchor": v === 1 ? "end" : "middle" }, v === 1 ? "recall 1" : String(v)));
+  }
+  all.forEach((curve, i) => drawing.append(svg("polyline", { class: `line ${kind}${i < all.length - 1 ? " before" : ""}`,
+    points: curve.recall.map((r, k) => `${x(r).toFixed(1)},${y(curve.precision[k]).toFixed(1)}`).join(" ") }, svg("title", {}, `step ${curve.step}`))));
+  return drawing;
+}
+
+async function precision(run, tag) {
+  const all = await ask("pr", { run, tag });
+  return el("figure", {}, el("figcaption", {}, el("span", { class: `key ${colour(run)}` }, title(run)), all.length ? ` step ${all.at(-1).step}` : ""), ...(all.length ? [squares(all, colour(run))] : []));
+}
+
 const looked = new Map(); // run and tag -> the place of the picture that somebody went back to
 
 async function image(run, tag) {
@@ -150,6 +169,7 @@ async function drawGraphs(box) {
 const parts = {
   scalars: { n: () => tags("scalars").length, draw: drawScalars },
   histograms: { n: () => tags("histograms").length, draw: (box) => drawEach("histograms", box, histogram) },
+  pr: { n: () => tags("pr").length, draw: (box) => drawEach("pr", box, precision) },
   images: { n: () => tags("images").length, draw: (box) => drawEach("images", box, image) },
   graph: { n: () => selected().filter((r) => r.graph).length, draw: drawGraphs },
 };
