@@ -26,11 +26,28 @@ static int make_folders(const char *path, struct err *err)
     return 0;
 }
 
-/* `flags`: 0, or O_EXCL. A file that is there becomes a copy, but for the one that is copied. */
-static int copy_file(const char *from, const char *to, int flags, struct err *err)
+static int copy_bytes(int in, const char *from, int out, const char *to, const atomic_int *stop,
+                      struct err *err)
 {
     char buf[65536];
     ssize_t n;
+    while ((n = read(in, buf, sizeof buf)) > 0) {
+        if (stop && *stop)
+            return err_set(err, ERR_CANCELLED, "stopped by a signal");
+        for (ssize_t done = 0, part; done < n; done += part) {
+            part = write(out, buf + done, (size_t)(n - done));
+            if (part < 0)
+                return err_sys(err, errno, "write %s", to);
+        }
+    }
+    return n < 0 ? err_sys(err, errno, "read %s", from) : 0;
+}
+
+/* `flags`: 0, or O_EXCL. A file that is there becomes a copy, but for the one that is copied. What
+ * could not be copied whole, or until `stop` (may be NULL), is removed. */
+static int copy_file(const char *from, const char *to, int flags, const atomic_int *stop,
+                     struct err *err)
+{
     struct stat source, target;
     if (make_folders(to, err))
         return -1;
@@ -44,15 +61,12 @@ static int copy_file(const char *from, const char *to, int flags, struct err *er
         return 0;
     if (ftruncate(out, 0))
         return err_sys(err, errno, "write %s", to);
-    while ((n = read(in, buf, sizeof buf)) > 0)
-        for (ssize_t done = 0, part; done < n; done += part) {
-            part = write(out, buf + done, (size_t)(n - done));
-            if (part < 0)
-                return err_sys(err, errno, "write %s", to);
-        }
-    if (n < 0)
-        return err_sys(err, errno, "read %s", from);
-    return close(take_fd(&out)) ? err_sys(err, errno, "write %s", to) : 0;
+    int failed = copy_bytes(in, from, out, to, stop, err);
+    if (close(take_fd(&out)) && !failed)
+        failed = err_sys(err, errno, "write %s", to);
+    if (failed)
+        unlink(to);
+    return failed;
 }
 
 int64_t launch_copy(const char *from, const char *to, const atomic_int *stop, struct err *err)
@@ -65,7 +79,7 @@ int64_t launch_copy(const char *from, const char *to, const atomic_int *stop, st
             return err_set(err, ERR_CANCELLED, "stopped by a signal");
         cleanup_free char *src = xasprintf("%s/%s", from, file_list_get(&list, i));
         cleanup_free char *dst = xasprintf("%s/%s", to, file_list_get(&list, i));
-        if (copy_file(src, dst, 0, err))
+        if (copy_file(src, dst, 0, stop, err))
             return -1;
     }
     return (int64_t)list.n;
@@ -103,7 +117,7 @@ static int64_t deal_ratings(const char *src, const char *part_dir, int64_t part,
     for (int i = 0; i < 2; i++) {
         cleanup_free char *from = xasprintf("%s/%s", src, whole[i]);
         cleanup_free char *to = xasprintf("%s/%s", part_dir, whole[i]);
-        if (copy_file(from, to, O_EXCL, err))
+        if (copy_file(from, to, O_EXCL, NULL, err))
             return -1;
     }
     cleanup_free char *from = xasprintf("%s/ratings.dat", src);
@@ -135,7 +149,7 @@ static int64_t deal_pictures(const char *src, const char *part_dir, int64_t part
             continue;
         cleanup_free char *from = xasprintf("%s/%s", src, name);
         cleanup_free char *to = xasprintf("%s/%s", part_dir, name);
-        if (copy_file(from, to, O_EXCL, err))
+        if (copy_file(from, to, O_EXCL, NULL, err))
             return -1;
         taken++;
     }

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -270,6 +271,42 @@ Test(launch, folders_are_copied_over_what_is_there)
     cr_expect_eq(launch_copy(from, from, &stop, &err), 2, "%s", err.msg);
     cr_expect_eq(launch_copy(from, link, &stop, &err), 2, "%s", err.msg);
     cr_expect(holds(from, "train.py", "new") && holds(from, "lists/a", "a"));
+    remove_all(dir);
+}
+
+struct signaller {
+    char *path;
+    atomic_int stop;
+};
+
+/* As soon as some of the file is there. */
+static void *stop_copying(void *arg)
+{
+    struct signaller *s = arg;
+    struct stat st = {0};
+    while (stat(s->path, &st) || st.st_size == 0)
+        usleep(100);
+    s->stop = SIGTERM;
+    return NULL;
+}
+
+Test(launch, a_long_file_holds_up_no_signal)
+{
+    char dir[] = "/tmp/sampan-unit-XXXXXX";
+    struct err err = {0};
+    pthread_t thread;
+    cr_assert(mkdtemp(dir));
+    cleanup_free char *from = xasprintf("%s/from", dir), *to = xasprintf("%s/to", dir);
+    cleanup_free char *long_one = xasprintf("%s/long", from);
+    struct signaller s = {.path = xasprintf("%s/long", to)};
+    put(from, "long", "");
+    cr_assert_eq(truncate(long_one, 2ll << 30), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, stop_copying, &s), 0);
+    cr_expect_eq(launch_copy(from, to, &s.stop, &err), -1);
+    cr_expect_eq(err.class, ERR_CANCELLED, "%s", err.msg);
+    cr_expect_neq(access(s.path, F_OK), 0, "half a file was left");
+    pthread_join(thread, NULL);
+    free(s.path);
     remove_all(dir);
 }
 
