@@ -1,5 +1,7 @@
 /* Runs the tests of one program one after the other, each in a child process. */
 #include <criterion/criterion.h>
+#include <fnmatch.h>
+#include <getopt.h>
 #include <stdarg.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -96,18 +98,20 @@ static enum verdict run(const struct plain_test *t)
     return WIFEXITED(status) && WEXITSTATUS(status) == t->extra->exit_code ? PASSED : FAILED;
 }
 
-/* Arguments of Criterion's runner are accepted and ignored, but for a --filter=TEXT. */
+/* Arguments of Criterion's runner are accepted and ignored, but for --filter PATTERN. */
 int main(int argc, char **argv)
 {
-    const char *filter = "";
-    for (int i = 1; i < argc; i++)
-        if (strncmp(argv[i], "--filter=", 9) == 0)
-            filter = argv[i] + 9;
+    static const struct option options[] = {{"filter", required_argument, NULL, 'f'}, {0}};
+    const char *filter = "*";
+    opterr = 0;
+    for (int c; (c = getopt_long(argc, argv, "j:", options, NULL)) != -1;)
+        if (c == 'f')
+            filter = optarg;
     unsigned n[3] = {0};
     for (const struct plain_test *t = tests; t; t = t->next) {
         char name[200];
         snprintf(name, sizeof name, "%s/%s", t->suite, t->name);
-        if (!strstr(name, filter) || t->extra->disabled || suite_of(t)->disabled)
+        if (fnmatch(filter, name, 0) || t->extra->disabled || suite_of(t)->disabled)
             continue;
         enum verdict v = run(t);
         n[v]++;
