@@ -82,6 +82,9 @@ struct set_plan {
     const char *new_phase;
 };
 
+/* To the next look at a set at rest: any pod may read it, which is told to nobody. */
+#define SET_REST_S 302
+
 static inline void plan_again(struct set_plan *p, unsigned seconds)
 {
     if (!p->again || seconds < p->again)

@@ -20,7 +20,7 @@
 #include "sampleset-internal.h"
 
 #define LOOK_S        31 /* seconds to the next look while figures change */
-#define LOOK_USED_S   62 /* while a job reads */
+#define LOOK_USED_S   62 /* while a job reads, or the number of servers goes by how they fare */
 #define LOOK_WORK_S   10 /* while a SampleJob changes what is cached */
 #define FINALIZER_MAX 63
 
@@ -189,8 +189,10 @@ static void look_again(struct set_plan *p)
         plan_again(p, LOOK_WORK_S);
     else if (figures_changed(p))
         plan_again(p, LOOK_S);
-    else if (p->job_runs)
+    else if (p->job_runs || p->spec->autoscale)
         plan_again(p, LOOK_USED_S);
+    else
+        act_again(p->out, SET_REST_S);
 }
 
 /* --- the decision ----------------------------------------------------------------------------- */

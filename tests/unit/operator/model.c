@@ -8,6 +8,7 @@
 #include "mem.h"
 #include "object.h"
 #include "parts.h"
+#include "sampleset-internal.h"
 #include "view-internal.h"
 
 #define PASSES_MOST 200
@@ -424,7 +425,9 @@ static bool apply(struct model *m, const struct action *a)
     case ACTION_SEND:
         return model_server_takes(m, a);
     case ACTION_AGAIN:
-        if (!m->again || a->after_s < m->again)
+        if (a->after_s == SET_REST_S)
+            m->rests = true;
+        else if (!m->again || a->after_s < m->again)
             m->again = a->after_s;
         return true;
     }
@@ -664,6 +667,7 @@ static bool kubernetes(struct model *m)
 bool model_pass(struct model *m)
 {
     m->again = 0;
+    m->rests = false;
     bool changed = decide_all(m);
     changed = kubernetes(m) || changed;
     return model_servers_work(m) || changed;

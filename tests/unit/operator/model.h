@@ -35,7 +35,9 @@ struct model {
     int64_t actions;    /* applied so far, without AGAIN */
     int64_t kill_after; /* the operator is killed after so many actions, once; -1: never */
     bool killed;
-    unsigned again;   /* seconds: the soonest that was asked for in the last pass; 0: none */
+    bool rests;     /* a set asked for no other look than that of a set at rest */
+    unsigned again; /* seconds, that look aside: the soonest that was asked for in the last pass; 0:
+                       none */
     struct bytes log; /* the actions, as lines */
 };
 
