@@ -285,6 +285,11 @@ static void stat_tier(struct tier *t, struct cache_stat *all, struct tier_stat *
     snprintf(ret->why, sizeof ret->why, "%s", t->health.why);
 }
 
+uint64_t cache_index_growth(const struct cache *c, uint64_t unit)
+{
+    return index_growth(&c->index, unit);
+}
+
 void cache_stat(struct cache *c, struct cache_stat *ret)
 {
     settle_all(c);

@@ -55,6 +55,8 @@ void index_head_store(struct index *ix); /* after a change of ix->head */
 /* Makes room for the unit's entry. -1: no room in the tier, or the disk refuses. */
 int index_cover(struct index *ix, uint64_t unit);
 uint64_t index_bytes(const struct index *ix);
+/* What index_cover() would take of a tier. */
+uint64_t index_growth(const struct index *ix, uint64_t unit);
 
 /* The stripe of the unit is held for these two; its page is settled (place_load()). */
 bool index_load(const struct index *ix, uint64_t unit,

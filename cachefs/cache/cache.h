@@ -99,6 +99,8 @@ struct cache_stat {
     uint64_t index_bytes;
 };
 void cache_stat(struct cache *c, struct cache_stat *ret);
+/* Bytes that the index takes more of the tiers' capacity once it knows units up to `unit`. */
+uint64_t cache_index_growth(const struct cache *c, uint64_t unit);
 
 /* Is it local, and where? -1: not cached, else the tier's place. */
 int cache_where(struct cache *c, uint64_t unit);

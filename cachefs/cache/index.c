@@ -177,6 +177,17 @@ uint64_t index_bytes(const struct index *ix)
     return INDEX_HEAD + atomic_load(&ix->n_units) * ENTRY_BYTES;
 }
 
+static uint64_t entries_bytes(uint64_t last_unit)
+{
+    return ((last_unit + 1) * ENTRY_BYTES + INDEX_STEP - 1) / INDEX_STEP * INDEX_STEP;
+}
+
+uint64_t index_growth(const struct index *ix, uint64_t unit)
+{
+    uint64_t have = atomic_load(&ix->n_units);
+    return unit < have || !ix->tier ? 0 : entries_bytes(unit) - have * ENTRY_BYTES;
+}
+
 int index_cover(struct index *ix, uint64_t unit)
 {
     if (unit < atomic_load_explicit(&ix->n_units, memory_order_acquire))
@@ -187,7 +198,7 @@ int index_cover(struct index *ix, uint64_t unit)
     uint64_t have = atomic_load(&ix->n_units);
     if (unit < have)
         return 0;
-    uint64_t want = ((unit + 1) * ENTRY_BYTES + INDEX_STEP - 1) / INDEX_STEP * INDEX_STEP;
+    uint64_t want = entries_bytes(unit);
     uint64_t grow = want - have * ENTRY_BYTES;
     if (ix->tier && !tier_charge(ix->tier, grow))
         return -1;

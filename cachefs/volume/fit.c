@@ -8,12 +8,19 @@
 #include "conf.h"
 #include "plan.h"
 
-static uint64_t capacity(const struct cache_stat *s)
+/* For packs, once the index knows all the targets. */
+static uint64_t capacity(struct volume *v, const struct cache_stat *s, struct targets *t)
 {
-    uint64_t room = 0;
+    uint64_t room = 0, last = 0;
     for (size_t i = 0; i < s->n_tiers; i++)
         room += s->tiers[i].capacity;
-    return room;
+    for (size_t i = 0; i < t->n; i++) {
+        const struct target *target = target_at(t, i);
+        uint64_t end = target->id + unit_count(target->size) - 1;
+        last = end > last ? end : last;
+    }
+    uint64_t index = cache_index_growth(v->cache, last);
+    return index < room ? room - index : 0;
 }
 
 static void leave_out(struct volume *v, struct targets *t, const struct plan_fit *fit,
@@ -36,7 +43,7 @@ int targets_fit(struct volume *v, struct catalog *c, struct targets *t, bool is_
 {
     struct cache_stat s;
     cache_stat(v->cache, &s);
-    uint64_t room = capacity(&s);
+    uint64_t room = capacity(v, &s, t);
     /* Heads of packs, and room to copy one. */
     struct plan_fit fit = {.room = room, .ratio = s.compressed && s.ratio > 0 ? s.ratio : 1.0};
     if (is_share)

@@ -239,7 +239,9 @@ Test(capacity, knows_what_a_pack_adds)
     cr_expect_geq(plan_stored_bytes(5000, 1.0), 5000 + head);
     cr_expect_leq(plan_stored_bytes(5000, 1.0), 5000 + 256);
     cr_expect_geq(plan_stored_bytes(115000, 1.0), 115000 + head);
-    cr_expect_geq(plan_stored_bytes(10u << 20, 1.0), (10u << 20) + 3 * head);
+    cr_expect_geq(plan_stored_bytes(10u << 20, 1.0), (10u << 20) + 3 * (head + 4096));
+    cr_expect_geq(plan_stored_bytes(985, 1.0), 985 + head + 63); /* the longest padding */
+    cr_expect_leq(plan_stored_bytes((512u << 10) - 1, 1.0), (512u << 10) + 256);
 }
 
 Test(capacity, names_what_does_not_fit)
