@@ -1,4 +1,5 @@
 /* rmr: removes from the store what a URI or a path of a mount names, with all below it. */
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,6 +55,10 @@ static int uri_of_path(struct target *t, const char *arg, struct err *err)
     const char *slash = strrchr(t->mount.socket, '/');
     cleanup_free char *file =
         xasprintf("%.*s/catalog/current", (int)(slash - t->mount.socket), t->mount.socket);
+    if (access(file, F_OK) != 0 && errno == ENOENT)
+        return err_set(err, ERR_USAGE,
+                       "%s: this mount can be written: it has no versions (rm -r removes it there)",
+                       arg);
     return remove_uri_of(file, below, &t->uri, err);
 }
 
@@ -261,10 +266,10 @@ const struct command cmd_rmr = {
     .summary = "remove from the store, with all below, after showing what",
     .about =
         "Removes the object that URI names and everything below URI/ from the store; a path of a "
-        "mount stands for what it is at its source, and the mount looks again afterwards. It says "
-        "how much that is and asks; where nobody can be asked it needs --yes. Links of a local "
-        "folder are removed, not followed, nor is one on the way of a mount's path; a whole bucket "
-        "needs --yes --all.\n\n"
+        "mount of samples stands for what it is at its source, and the mount looks again "
+        "afterwards. It says how much that is and asks; where nobody can be asked it needs --yes. "
+        "Links of a local folder are removed, not followed, nor is one on the way of a mount's "
+        "path; a whole bucket needs --yes --all.\n\n"
         "What is removed lies for a day in .trash/ beside it, which sets do not show, unless "
         "--skip-trash is given; the next rmr beside it removes what is older.\n\n"
         "Interrupted it ends within seconds and says how much was removed; nothing lies in both "

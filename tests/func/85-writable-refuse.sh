@@ -20,6 +20,7 @@ nothing_left
 sampan mount "file://$T/later" "$MNT" --cache "ssd:$CACHE=1GiB" --writable
 [ ! -e "$T/later" ] || fail "it is made before there is anything in it"
 echo result >"$MNT/r"
+refused 2 "can be written.*rm -r" sampan rmr "$MNT/r" --yes
 sampan umount "$MNT"
 [ "$(cat "$T/later/r")" = result ] || fail "what was written is not there"
 nothing_left
