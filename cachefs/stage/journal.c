@@ -320,8 +320,8 @@ static int check_uri(struct stage *s, struct err *err)
         result = 0;
     else
         err_set(err, ERR_LIMIT,
-                "the stage of another store: %s: it holds what is owed to %s, not to %s (settle it "
-                "there, or give another cache folder)",
+                "the stage of another store: %s: it may hold what is owed to %s, not to %s (give "
+                "another cache folder; or mount that there, flush it, unmount, and remove this)",
                 s->dir, uri ? uri : "?", store_uri(s->conf.store));
     sqlite3_finalize(st);
     return result;

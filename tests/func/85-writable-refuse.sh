@@ -22,5 +22,6 @@ sampan mount "file://$T/later" "$MNT" --cache "ssd:$CACHE=1GiB" --writable
 echo result >"$MNT/r"
 refused 2 "can be written.*rm -r" sampan rmr "$MNT/r" --yes
 sampan umount "$MNT"
+refused 4 "stage of another store.*remove this" sampan mount "file://$T/other" "$MNT" --cache "ssd:$CACHE=1GiB" --writable
 [ "$(cat "$T/later/r")" = result ] || fail "what was written is not there"
 nothing_left
