@@ -302,6 +302,10 @@ static int from_ini_path(struct creds *ret, const struct creds_conf *conf, const
     if (!has_profile(&p, profile) && !env_get("AWS_PROFILE"))
         profile = ""; /* keys without any section */
     int found = load_profile(ret, &p, profile, conf, 0, err);
+    if (found == 0 && *profile && !has_profile(&p, profile))
+        return err_set(err, ERR_DENIED,
+                       "no such profile: AWS_PROFILE=%s: not in %s (check the name)", profile,
+                       path);
     if (found == 1) {
         watch_all(ret, &p);
         ret->from = "the file given with --credentials";

@@ -170,6 +170,9 @@ Test(creds, given_file, .init = begin, .fini = end)
     expect(&conf, "ak1 sk1 -");
     conf.path = ini;
     expect(&conf, "ak2 sk2 -");
+    setenv("AWS_PROFILE", "missing", 1);
+    expect(&conf, "no such profile: AWS_PROFILE=missing");
+    unsetenv("AWS_PROFILE");
     conf.path = empty;
     expect(&conf, "no credentials: ");
 }
