@@ -110,6 +110,6 @@ const struct command cmd_config = {
         "Prints the options that COMMAND (all commands, if none is named) would run with if it "
         "were given OPTIONS now, and where each value came from: the command line, a SAMPAN_ "
         "variable, --config FILE or the default.\n\nWhat is printed for one COMMAND is itself a "
-        "configuration file.",
+        "configuration file: lines of key = value, in which a # between blanks begins a comment.",
     .run_raw = run_raw,
 };
