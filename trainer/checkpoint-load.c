@@ -379,16 +379,15 @@ static int look_at(const char *place, struct checkpoint_about *ret, struct err *
     return 0;
 }
 
-char *checkpoint_newest(const char *dir, size_t skip, struct err *err)
+char *checkpoint_newest(const char *dir)
 {
     cleanup_free struct checkpoint_place *all = NULL;
     size_t n;
-    if (checkpoint_list(dir, &all, &n, err))
+    if (checkpoint_list(dir, &all, &n, NULL))
         return NULL;
     for (size_t i = 0; i < n; i++)
-        if (all[i].done && skip-- == 0)
+        if (all[i].done)
             return xasprintf("%s/%s", dir, all[i].name);
-    err_set(err, ERR_NOT_FOUND, "there is no whole one (look for its pass-… folders)");
     return NULL;
 }
 
@@ -406,6 +405,21 @@ char *checkpoint_pass_end(const char *place, uint64_t before)
     return NULL;
 }
 
+/* Of a folder of them, finished or not. */
+static int look_past(const char *dir, size_t skip, struct checkpoint_about *ret, char **ret_place,
+                     struct err *err)
+{
+    cleanup_free struct checkpoint_place *all = NULL;
+    size_t n;
+    if (checkpoint_list(dir, &all, &n, err))
+        return -1;
+    if (skip >= n)
+        return err_set(err, ERR_NOT_FOUND, "there is no whole one (look for its pass-… folders)");
+    *ret_place = xasprintf("%s/%s", dir, all[skip].name);
+    return all[skip].done ? look_at(*ret_place, ret, err)
+                          : err_set(err, ERR_CORRUPT, "it was never finished");
+}
+
 int checkpoint_look(const char *path, size_t skip, struct checkpoint_about *ret, char **ret_place,
                     struct err *err)
 {
@@ -417,8 +431,9 @@ int checkpoint_look(const char *path, size_t skip, struct checkpoint_about *ret,
         return err_sys(err, errno, "checkpoints: %s", path);
     if (is_one && skip)
         return err_set(err, ERR_NOT_FOUND, "checkpoints: %s: there is no other", path);
-    *ret_place = is_one ? xstrdup(path) : checkpoint_newest(path, skip, err);
-    if (*ret_place && look_at(*ret_place, ret, err) == 0)
+    if (is_one)
+        *ret_place = xstrdup(path);
+    if ((is_one ? look_at(path, ret, err) : look_past(path, skip, ret, ret_place, err)) == 0)
         return 0;
     checkpoint_about_release(ret);
     return err_wrap(err, "checkpoints: %s", *ret_place ? *ret_place : path);

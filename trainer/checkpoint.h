@@ -86,16 +86,15 @@ int checkpoint_load_named(const char *path, struct net *n, const struct checkpoi
  * that it cannot be read, or kept, just now? */
 bool checkpoint_is_bad(const struct err *why);
 
-/* The newest finished one in a folder of them, the `skip` newest passed over (the caller's, free).
- * NULL: there is none (left). */
-char *checkpoint_newest(const char *dir, size_t skip, struct err *err);
+/* The newest finished one in a folder of them (the caller's, free). NULL: there is none. */
+char *checkpoint_newest(const char *dir);
 /* The newest finished one beside `place` that is of the end of a pass before this one (the
  * caller's, free). NULL: there is none. */
 char *checkpoint_pass_end(const char *place, uint64_t before);
-/* How the net of one checkpoint's folder, or of the newest finished one in a folder of them (the
- * `skip` newest passed over), was built; `*ret_place` is the folder that it was, also where it is
- * torn (the caller's, free). NULL: there is none (left): ERR_NOT_FOUND. ERR_USAGE: it was written
- * without. */
+/* How the net of one checkpoint's folder, or of the newest in a folder of them (the `skip` newest
+ * passed over), was built; `*ret_place` is the folder that it was, also where it is torn or was
+ * never finished (the caller's, free). NULL: there is none (left): ERR_NOT_FOUND. ERR_USAGE: it was
+ * written without. */
 int checkpoint_look(const char *path, size_t skip, struct checkpoint_about *ret, char **ret_place,
                     struct err *err);
 

@@ -111,7 +111,7 @@ int run_lacks_place(struct run *r, struct err *err)
 static void tell_others_saved(const struct run *r)
 {
     const char *dir = goes_on(r->o) ? NULL : r->o->save_dir;
-    cleanup_free char *newest = dir ? checkpoint_newest(dir, 0, NULL) : NULL;
+    cleanup_free char *newest = dir ? checkpoint_newest(dir) : NULL;
     if (newest && strcmp(newest, r->at.from) != 0)
         log_warn(r->log,
                  "--save_dir: %s is of another run, and what --resume auto takes until this one "

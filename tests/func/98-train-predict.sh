@@ -227,6 +227,11 @@ rm "$T/torn/pass-00001/___fc_layer_1__.w0"
 answers "$T/torn" "$T/torn/pass-00000" "warn predict: $T/torn/pass-00001 is passed over: .*fc_layer_1"
 printf x >>"$T/torn/pass-00000/state.json"
 refused 1 "pass-00002: .*fc_layer_0" "$T/torn"
+cp -r "$T/saved" "$T/unfinished"
+rm "$T/unfinished/pass-00002/done"
+answers "$T/unfinished" "$T/unfinished/pass-00001" "warn predict: $T/unfinished/pass-00002 is passed over: .*never finished"
+rm "$T"/unfinished/*/done
+refused 1 "pass-00002: it was never finished" "$T/unfinished"
 # One that cannot be read may be whole: no older one answers in its place.
 for file in ___fc_layer_0__.w0 state.json; do
     cp -r "$T/saved" "$T/unread-$file"
