@@ -172,8 +172,8 @@ class Sampler:
         return {"token": self._current.token(self._taken if taken is None else taken), "epoch": self.epoch - 1}
 
     def load_state_dict(self, state: Dict[str, Any], ranks: Optional[int] = None, rank: Optional[int] = None) -> None:
-        """Goes on from there. With another number of ranks the rest of the epoch is dealt anew: nothing is
-        read twice and nothing is left out."""
+        """Goes on from there. With another number of ranks the rest of the epoch is dealt anew: each sample
+        once, but for repeats (fewer than ranks, so that all have as many) and what drop_last leaves out."""
         ranks = self._keys.get("ranks", 1) if ranks is None else ranks
         rank = self._keys.get("rank", 0) if rank is None else rank
         token, epoch = (state.get("token"), state.get("epoch")) if isinstance(state, dict) else (None, None)
