@@ -133,7 +133,8 @@ static int read_object(const struct sources *s, size_t i, struct fetch *f, const
     return fetch_do(f, store, build_get, &w, LIST_MAX, &answer, ret, err);
 }
 
-/* Below the set first (the source whose folder holds the path), then as a path of this machine. */
+/* Below the set (in the source whose folder holds the path), or an absolute path of this machine:
+ * no other one would mean the same file to the daemon, whose folder is not the user's. */
 static int read_anywhere(const struct sources *s, struct fetch *f, const char *list,
                          struct bytes *ret, struct err *err)
 {
@@ -152,13 +153,11 @@ static int read_anywhere(const struct sources *s, struct fetch *f, const char *l
             break;
     }
     bytes_clear(ret);
-    if ((!e.class || e.class == ERR_NOT_FOUND) && access(list, R_OK) == 0)
-        return read_file(s, list, ret, err);
+    if (!e.class)
+        err_set(&e, ERR_NOT_FOUND, "no source of the set is there");
     if (err)
         *err = e;
-    if (!e.class)
-        err_set(err, ERR_NOT_FOUND, "no such file in the set, nor here");
-    return err_wrap(err, "list \"%s\"", list);
+    return err_wrap(err, "list \"%s\" of the set (one of this machine begins with /)", list);
 }
 
 int list_read(const struct sources *s, struct fetch *f, const char *list, const char *root,

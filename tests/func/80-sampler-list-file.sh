@@ -26,6 +26,10 @@ refused 2 "wrong.txt line 4: .*nowhere.bin" try "sequence,list=lists/wrong.txt"
 mkfifo "$T/pipe"
 refused 2 "not a regular file" try "sequence,list=$T/pipe"
 refused 3 "lists/none.txt" try "sequence,list=lists/none.txt"
+# In the caller's folder, which is not the daemon's: a later scan would not find it.
+mkdir "$T/lists"
+cp "$SRC/lists/train.txt" "$T/lists/own.txt"
+(cd "$T" && refused 3 "own.txt.*begins with /.*404" try "sequence,list=lists/own.txt")
 nothing_left
 # root= says below what the list's paths lie.
 mkdir "$SRC/deep"
