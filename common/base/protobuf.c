@@ -120,3 +120,13 @@ int pb_next(const char **data, size_t *len, struct pb_field *ret)
     *len -= (size_t)n;
     return 1;
 }
+
+bool pb_part(const char *data, size_t len, unsigned number, struct pb_field *ret)
+{
+    struct pb_field f;
+    *ret = (struct pb_field){0};
+    while (pb_next(&data, &len, &f) == 1)
+        if (f.number == number && f.type == 2)
+            *ret = f;
+    return ret->data != NULL;
+}

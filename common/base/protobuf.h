@@ -3,6 +3,10 @@
 #ifndef SAMPAN_BASE_PROTOBUF_H
 #define SAMPAN_BASE_PROTOBUF_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "buf.h"
 
 /* A number of so many bytes, the lowest first: alone, as the frames around messages have them. */
@@ -25,5 +29,8 @@ struct pb_field {
 };
 /* Takes the next field off *data. 1, 0 at the end, -1: no such thing as a message. */
 int pb_next(const char **data, size_t *len, struct pb_field *ret);
+/* A message's field that is a message or a string itself; the last one counts. False: there is
+ * none, and *ret is empty. */
+bool pb_part(const char *data, size_t len, unsigned number, struct pb_field *ret);
 
 #endif

@@ -145,20 +145,14 @@ static int add_costs_of(struct json_writer *w, struct pb_field device, size_t i,
 
 int costs_answer(const struct event_value *v, struct json_writer *w, struct err *err)
 {
-    struct pb_field f, steps = {0}, device, again;
-    const char *data = v->data;
-    size_t len = v->len, n = 0, i = 0;
-    while (pb_next(&data, &len, &f) == 1)
-        if (f.number == 1 && f.type == 2)
-            steps = f;
+    struct pb_field steps, device, again, name;
+    size_t n = 0, i = 0;
+    pb_part(v->data, v->len, 1, &steps);
     jw_object(w, "costs");
     jw_strn(w, "tag", v->tag, v->tag_len);
     jw_array(w, "devices");
     for (again = steps; i < DEVICES_MAX && next_device(&again, &device); i++) {
-        struct pb_field name = {0};
-        while (pb_next(&device.data, &device.len, &f) == 1)
-            if (f.number == 1 && f.type == 2)
-                name = f;
+        pb_part(device.data, device.len, 1, &name);
         add_text(w, &name);
     }
     jw_end(w);

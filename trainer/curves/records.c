@@ -63,17 +63,6 @@ static double number_at(const char *p, size_t width)
     return width == 4 ? float_at(p) : double_at(p);
 }
 
-/* A message's field that is a message or a string itself; the last one counts. */
-static bool part_of(const char *data, size_t len, unsigned number, struct pb_field *ret)
-{
-    struct pb_field f;
-    *ret = (struct pb_field){0};
-    while (pb_next(&data, &len, &f) == 1)
-        if (f.number == number && f.type == 2)
-            *ret = f;
-    return ret->data != NULL;
-}
-
 /* --- values ----------------------------------------------------------------------------------- */
 
 static bool text_is(const struct pb_field *f, const char *text)
@@ -115,8 +104,8 @@ static bool take_tensor(const struct pb_field *tensor, const struct pb_field *me
 {
     struct pb_field plugin, name, f, numbers = {0};
     uint64_t type = 0;
-    if (!part_of(metadata->data, metadata->len, 1, &plugin) ||
-        !part_of(plugin.data, plugin.len, 1, &name))
+    if (!pb_part(metadata->data, metadata->len, 1, &plugin) ||
+        !pb_part(plugin.data, plugin.len, 1, &name))
         return false;
     if (text_is(&name, "images"))
         return image_of(tensor, v);
@@ -156,7 +145,7 @@ static int tensorboard_value(const struct pb_field *value, struct event_value *v
         } else if (f.number == 2 && f.type == 5) {
             set_scalar(v, float_at(f.data));
             found = 1;
-        } else if (f.number == 4 && f.type == 2 && part_of(f.data, f.len, 4, &f)) {
+        } else if (f.number == 4 && f.type == 2 && pb_part(f.data, f.len, 4, &f)) {
             set_bytes(v, VALUE_IMAGE, &f);
             found = 1;
         } else if (f.number == 5 && f.type == 2) {
@@ -208,9 +197,9 @@ static int tensorboard_values(const char *data, size_t len,
             set_bytes(&event, VALUE_GRAPH, &f);
         } else if (f.number == 5 && f.type == 2) {
             summary = f;
-        } else if (f.number == 8 && f.type == 2 && part_of(f.data, f.len, 2, &part)) {
+        } else if (f.number == 8 && f.type == 2 && pb_part(f.data, f.len, 2, &part)) {
             set_bytes(&event, VALUE_COSTS, &part);
-            part_of(f.data, f.len, 1, &tag);
+            pb_part(f.data, f.len, 1, &tag);
         }
     }
     if (got < 0)
@@ -242,7 +231,7 @@ static int visualdl_value(const struct pb_field *value, struct event_value *v)
         } else if (f.number == 4 && f.type == 5) {
             set_scalar(v, float_at(f.data));
             found = 1;
-        } else if (f.number == 5 && f.type == 2 && part_of(f.data, f.len, 4, &f)) {
+        } else if (f.number == 5 && f.type == 2 && pb_part(f.data, f.len, 4, &f)) {
             set_bytes(v, VALUE_IMAGE, &f);
             found = 1;
         } else if (f.number == 8 && f.type == 2) {
@@ -330,8 +319,8 @@ static int bars_of_message(const struct event_value *v, struct bars *ret)
     while (limits && pb_next(&data, &len, &f) == 1)
         if (f.type == 1 && (f.number == 1 || f.number == 2))
             ends[f.number - 1] = double_at(f.data);
-    if (!part_of(v->data, v->len, limits ? 6 : 2, &edges) ||
-        !part_of(v->data, v->len, limits ? 7 : 1, &counts))
+    if (!pb_part(v->data, v->len, limits ? 6 : 2, &edges) ||
+        !pb_part(v->data, v->len, limits ? 7 : 1, &counts))
         return -1;
     ret->counts = doubles_of(&counts, &n_counts);
     ret->edges = doubles_of(&edges, &n_edges);
@@ -386,8 +375,8 @@ static void pr_of_message(const struct event_value *v, struct pr *ret)
 {
     struct pb_field precision, recall;
     size_t n;
-    part_of(v->data, v->len, 5, &precision);
-    part_of(v->data, v->len, 6, &recall);
+    pb_part(v->data, v->len, 5, &precision);
+    pb_part(v->data, v->len, 6, &recall);
     ret->precision = doubles_of(&precision, &n);
     ret->recall = doubles_of(&recall, &ret->n);
     ret->n = ret->n == n ? n : 0;
