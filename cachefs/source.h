@@ -50,7 +50,10 @@ struct piece {
     /* ahead(), with if_kept: what is on its way for somebody who was promised no room for it is
      * waited for, and may not be kept. */
     bool waits;
-    /* A lower layer puts the unit's bytes here (NULL: it may choose); not owned. */
+    /* read(): a lower layer fetches these bytes alone, not their unit. */
+    bool alone;
+    /* A lower layer puts what it fetches here, from the beginning (NULL: it may choose); not owned.
+     */
     struct buf *into;
     /* What the catalog says of the unit, where the caller has looked it up (6 us a row in a version
      * of 1 M); else NULL. Valid during the call: who keeps a piece for later clears it. */
@@ -58,6 +61,20 @@ struct piece {
     /* NULL, or the token of who asks: see give_up(). Valid until done(). */
     const atomic_bool *given_up;
 };
+
+/* Bytes of a unit. */
+struct unit_span {
+    uint32_t off, len;
+};
+
+/* What a lower layer fetches for the piece, of a unit of `unit_len` bytes. */
+static inline struct unit_span piece_fetched(const struct piece *p, uint32_t unit_len)
+{
+    if (!p->alone)
+        return (struct unit_span){0, unit_len};
+    uint32_t off = p->off < unit_len ? p->off : unit_len;
+    return (struct unit_span){off, p->len < unit_len - off ? p->len : unit_len - off};
+}
 
 struct view {
     const void *ptr;

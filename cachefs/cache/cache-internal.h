@@ -281,8 +281,8 @@ struct fill {
     atomic_int refs;    /* the flight's and, once it is to be kept, the writer's */
     struct piece piece; /* as the inner layer was asked; the catalog is referenced */
     struct buf *buf;
-    uint32_t len;
-    bool first; /* the unit begins a sample */
+    uint32_t len; /* of the unit; of the piece, where that is fetched alone */
+    bool first;   /* the unit begins a sample */
 
     /* guarded by the stripe's lock */
     struct fill *next;
@@ -301,6 +301,23 @@ struct fill {
     struct fill *queue_next; /* tier lock; then the free list */
 };
 
+struct fill *fill_find(struct stripe *s, uint64_t unit); /* stripe held */
+void fill_unlist(struct stripe *s, struct fill *f);      /* stripe held */
+struct waiter *waiter_new(const struct piece *p, struct source_wait *wait, bool ahead);
+void fill_join(struct fill *f, const struct piece *p, struct source_wait *wait, bool ahead);
+/* Besides SOURCE_PENDING and -1. */
+enum lead { LEAD_LOST = 2, LEAD_NO_ROOM = 3, LEAD_NOT_KEPT = 4 };
+int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, bool ahead,
+              bool resumed, struct err *err);
+void fill_unref(struct fill *f);
+/* For a unit that comes from another pack: a slot, and a buffer to be filled with its bytes. Not
+ * listed yet. NULL: there is no room for it now. */
+struct fill *fill_carried(struct tier *t, uint64_t unit, const struct place *was);
+/* What a piece is of a unit whose `len` bytes are in `b`; it holds a reference. */
+void buf_view(struct buf *b, uint32_t len, const struct piece *p, struct view *ret);
+
+/* --- slots.c: room for units on their way in, and who waits for it ---------------------------- */
+
 struct slots {
     struct lock lock; /* all below */
     struct fill *all, *free;
@@ -313,40 +330,46 @@ struct slots {
 
 void slots_init(struct cache *c, unsigned n);
 void slots_destroy(struct cache *c);
-struct fill *fill_find(struct stripe *s, uint64_t unit); /* stripe held */
-void fill_unlist(struct stripe *s, struct fill *f);      /* stripe held */
-void fill_join(struct fill *f, const struct piece *p, struct source_wait *wait, bool ahead);
-/* Besides SOURCE_PENDING and -1. */
-enum lead { LEAD_LOST = 2, LEAD_NO_ROOM = 3, LEAD_NOT_KEPT = 4 };
-int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, bool ahead,
-              bool resumed, struct err *err);
-void fill_unref(struct fill *f);
-/* For a unit that comes from another pack: a slot, and a buffer to be filled with its bytes. Not
- * listed yet. NULL: there is no room for it now. */
-struct fill *fill_carried(struct tier *t, uint64_t unit, const struct place *was);
-void fill_park(struct cache *c, const struct piece *p, struct source_wait *wait);
-void fill_drain(struct cache *c); /* waits until nothing is in flight and nobody parked */
-/* What a piece is of a unit whose `len` bytes are in `b`; it holds a reference. */
-void buf_view(struct buf *b, uint32_t len, const struct piece *p, struct view *ret);
+/* An empty fill, or NULL: no slot is free, or not for this one. `resumed`: a parked reader is tried
+ * again. */
+struct fill *slots_take(struct cache *c, bool ahead, bool resumed);
+void slots_give(struct fill *f, bool wakes); /* `wakes`: parked readers try again */
+void slots_park(struct cache *c, const struct piece *p, struct source_wait *wait);
+/* What passes makes way for readers that wait; each unit that goes lets them try. */
+void slots_make_way(struct cache *c);
+void slots_drain(struct cache *c); /* waits until nothing is in flight and nobody parked */
 
 /* --- passing.c: units that no tier keeps, for who is in the midst of reading them --------------
  */
+
+#define PASSING_ALONE 64u
+
+struct passing_alone {
+    uint64_t unit, used_ns;
+};
 
 struct passing {
     struct lock lock;            /* all below */
     struct passing_unit *oldest; /* by last use */
     uint64_t held;
     _Atomic uint64_t in_pool; /* what the buffers in the list take there; read without the lock */
+    struct passing_alone alone[PASSING_ALONE]; /* blocks that are; used_ns 0: none */
+    unsigned next_alone;
 };
 
 void passing_init(struct cache *c);
 void passing_destroy(struct cache *c);
-/* For a unit that is fetched ahead. False: there is no room. */
-bool passing_reserve(struct cache *c, uint32_t len);
+/* For a unit that is fetched ahead, or for a reader. False: there is no room. */
+bool passing_reserve(struct cache *c, uint32_t len, bool ahead);
 void passing_give_back(struct cache *c, uint32_t len); /* ends a reservation */
-/* Its readers have had `taken` bytes of it. Its stripe is held, so that a drop comes before or
- * after; what had to make way is returned, for passing_free() without a lock. */
-struct passing_unit *passing_put(struct cache *c, const struct fill *f, uint64_t taken);
+/* Is the block fetched as it is read? From the first piece on, until one ends it or none was read
+ * for some time. */
+bool passing_is_alone(struct cache *c, uint64_t unit);
+void passing_alone(struct cache *c, const struct piece *p, bool ends);
+/* Ends the fill's reservation, if any. Its readers have had `taken` bytes of it. Its stripe is
+ * held, so that a drop comes before or after; what had to make way is returned, for passing_free()
+ * without a lock. */
+struct passing_unit *passing_put(struct cache *c, struct fill *f, uint64_t taken);
 void passing_free(struct passing_unit *gone);
 /* The piece, and it counts as handed out. False: not here. */
 bool passing_find(struct cache *c, const struct piece *want, struct view *ret);

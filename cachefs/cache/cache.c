@@ -286,7 +286,7 @@ static int layer_read(struct source *s, const struct piece *p, struct view *ret,
     int rc = cache_try(c, p, wait, false, ret, err);
     if (rc != READ_NO_ROOM)
         return rc;
-    fill_park(c, p, wait);
+    slots_park(c, p, wait);
     return SOURCE_PENDING;
 }
 

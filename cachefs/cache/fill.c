@@ -13,9 +13,8 @@
  *   publish()     READY -> gone              (writer.c) the index entry is set in the same hold of
  *                                            the lock
  *
- * Readers that find no slot or no memory are parked in order and try again whenever a slot or pool
- * memory comes back; work ahead of readers is refused instead, and may use three quarters of both.
- * Where the system has no memory and nothing could come back, the reader gets that error.
+ * A piece that is fetched alone (passing.c) is listed nowhere, and goes with its answer.
+ * Who finds no room for a fill: slots.c.
  */
 #include "cache-internal.h"
 
@@ -38,7 +37,7 @@ void fill_unlist(struct stripe *s, struct fill *f)
     *at = f->next;
 }
 
-static struct waiter *waiter_new(const struct piece *p, struct source_wait *wait, bool ahead)
+struct waiter *waiter_new(const struct piece *p, struct source_wait *wait, bool ahead)
 {
     struct waiter *w = xcalloc(1, sizeof *w);
     w->piece = *p;
@@ -54,141 +53,13 @@ void fill_join(struct fill *f, const struct piece *p, struct source_wait *wait, 
     f->waiters = w;
 }
 
-/* --- slots ----------------------------------------------------------------------------------- */
-
-static struct fill *slot_take(struct cache *c, bool ahead, bool resumed)
-{
-    struct slots *s = &c->slots;
-    ACQUIRE(&s->lock);
-    if (!s->free || (ahead && s->n_used >= s->n - s->n / 4) || (!ahead && !resumed && s->parked))
-        return NULL;
-    struct fill *f = s->free;
-    s->free = f->queue_next;
-    s->n_used++;
-    memset(f, 0, sizeof *f);
-    f->c = c;
-    atomic_init(&f->refs, 1);
-    return f;
-}
-
-/* There may be room. Lock held. True: the caller is to resume_parked(). */
-static bool kick(struct slots *s)
-{
-    s->kicked = true; /* the one that resumes already sees it */
-    if (s->resuming || !s->parked)
-        return false;
-    s->resuming = true; /* until it is over nobody ends the cache */
-    return true;
-}
-
-/* Tries parked readers in order, until one finds no room again. After kick(). */
-static void resume_parked(struct cache *c)
-{
-    struct slots *s = &c->slots;
-    lock_take(&s->lock);
-    while (s->kicked && s->parked) {
-        struct waiter *w = s->parked;
-        s->parked = w->next;
-        if (!s->parked)
-            s->parked_tail = &s->parked;
-        s->kicked = false;
-        lock_drop(&s->lock);
-        struct view view = {0};
-        struct err err = {0};
-        int rc = cache_try(c, &w->piece, w->wait, true /* resumed */, &view, &err);
-        if (rc == 0)
-            w->wait->done(w->wait, &view, NULL);
-        else if (rc == -1)
-            w->wait->done(w->wait, NULL, &err);
-        lock_take(&s->lock);
-        if (rc == READ_NO_ROOM) {
-            w->next = s->parked;
-            if (!s->parked)
-                s->parked_tail = &w->next;
-            s->parked = w;
-        } else {
-            free(w);
-            s->kicked = true;
-        }
-    }
-    s->resuming = false;
-    cond_broadcast(&s->idle);
-    lock_drop(&s->lock);
-}
-
-static void on_pool_space(void *arg)
-{
-    struct cache *c = arg;
-    bool resumes;
-    {
-        ACQUIRE(&c->slots.lock);
-        resumes = kick(&c->slots);
-    }
-    if (resumes)
-        resume_parked(c);
-}
-
-void slots_init(struct cache *c, unsigned n)
-{
-    struct slots *s = &c->slots;
-    lock_init(&s->lock, RANK_CACHE_TIER, "cache fill slots");
-    cond_init(&s->idle);
-    s->parked_tail = &s->parked;
-    pool_on_space(c->conf.pool, on_pool_space, c);
-    s->n = n;
-    s->all = xcalloc(n, sizeof *s->all);
-    for (unsigned i = 0; i < n; i++) {
-        s->all[i].queue_next = s->free;
-        s->free = &s->all[i];
-    }
-}
-
-void slots_destroy(struct cache *c)
-{
-    pool_on_space(c->conf.pool, NULL, NULL);
-    free(c->slots.all);
-    cond_destroy(&c->slots.idle);
-    lock_destroy(&c->slots.lock);
-}
-
-/* Does a reader wait for room? One that is tried just now stands in no list. */
-static bool anybody_waits(struct cache *c)
-{
-    ACQUIRE(&c->slots.lock);
-    return c->slots.parked || c->slots.resuming;
-}
-
-/* What is held makes way for readers that wait; each unit that goes lets them try. */
-static void make_way(struct cache *c)
-{
-    while (anybody_waits(c) && passing_make_way(c))
-        ;
-}
-
-/* With the last one the cache may end: it is not looked at again. */
-static void slot_give(struct fill *f)
-{
-    struct cache *c = f->c;
-    bool resumes;
-    {
-        ACQUIRE(&c->slots.lock);
-        f->queue_next = c->slots.free;
-        c->slots.free = f;
-        c->slots.n_used--;
-        resumes = kick(&c->slots);
-        cond_broadcast(&c->slots.idle);
-    }
-    if (resumes)
-        resume_parked(c);
-}
-
 void fill_unref(struct fill *f)
 {
     if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) > 1)
         return;
     catalog_unref(f->piece.catalog);
     buf_unref(f->buf); /* may resume a parked reader */
-    slot_give(f);
+    slots_give(f, true);
 }
 
 /* Does a unit begin with a page? A large one does, since it is written past the page cache. */
@@ -200,7 +71,7 @@ static uint32_t paged(const struct cache *c, uint32_t raw)
 
 struct fill *fill_carried(struct tier *t, uint64_t unit, const struct place *was)
 {
-    struct fill *f = slot_take(t->c, true /* ahead */, false);
+    struct fill *f = slots_take(t->c, true /* ahead */, false);
     if (!f)
         return NULL;
     f->piece = (struct piece){.unit = unit, .prio = PRIO_PREFETCH};
@@ -215,35 +86,8 @@ struct fill *fill_carried(struct tier *t, uint64_t unit, const struct place *was
     f->buf = pool_get(t->c->conf.pool, was->raw);
     if (f->buf)
         return f;
-    slot_give(f);
+    slots_give(f, true);
     return NULL;
-}
-
-void fill_park(struct cache *c, const struct piece *p, struct source_wait *wait)
-{
-    struct waiter *w = waiter_new(p, wait, false);
-    bool resumes;
-    {
-        ACQUIRE(&c->slots.lock);
-        *c->slots.parked_tail = w;
-        c->slots.parked_tail = &w->next;
-        c->slots.parking++;
-        resumes = kick(&c->slots); /* room may have come back before it stood in the list */
-    }
-    if (resumes)
-        resume_parked(c);
-    make_way(c);
-    ACQUIRE(&c->slots.lock);
-    c->slots.parking--;
-    cond_broadcast(&c->slots.idle);
-}
-
-void fill_drain(struct cache *c)
-{
-    struct slots *s = &c->slots;
-    ACQUIRE(&s->lock);
-    while (s->n_used || s->parked || s->resuming || s->parking)
-        cond_wait(&s->idle, &s->lock);
 }
 
 /* --- answering ------------------------------------------------------------------------------- */
@@ -294,7 +138,7 @@ static bool begin_anew(struct cache *c, struct waiter *list, const struct source
         if (w->wait == leader) {
             led = true;
         } else if (!w->ahead) {
-            fill_park(c, &w->piece, w->wait);
+            slots_park(c, &w->piece, w->wait);
         } else {
             err_set(&err, ERR_LIMIT, "%s", why);
             w->wait->done(w->wait, NULL, &err);
@@ -353,19 +197,42 @@ static void give_room_back(struct fill *f)
     f->tier = NULL;
 }
 
+/* The bytes are in f->buf and the view is released, or it is an error. */
+static int take_in(struct fill *f, struct view *view, const struct err *failed, struct err *err)
+{
+    if (failed)
+        *err = *failed;
+    if (!view)
+        return -1;
+    int rc = check_bytes(f, view, err);
+    view_release(view);
+    return rc;
+}
+
+/* One piece, for the one that leads. */
+static void came_alone(struct fill *f, struct view *view, const struct err *failed)
+{
+    struct err err = {0};
+    enum origin from = view ? view->origin : FROM_STORE;
+    int rc = take_in(f, view, failed, &err);
+    if (rc == 0)
+        counter_add(&f->c->counts->not_kept, 1);
+    answer_all(f, take_ptr(&f->waiters), from, rc ? &err : NULL);
+    fill_unref(f);
+}
+
 static void came(struct fill *f, struct view *view, const struct err *failed)
 {
     struct cache *c = f->c;
-    struct err err = failed ? *failed : (struct err){0};
-    bool bad = failed != NULL;
-    enum origin from = view ? view->origin : FROM_STORE;
-    if (view) {
-        bad = check_bytes(f, view, &err) != 0;
-        view_release(view);
+    if (f->piece.alone) {
+        came_alone(f, view, failed);
+        return;
     }
+    struct err err = {0};
+    enum origin from = view ? view->origin : FROM_STORE;
+    bool bad = take_in(f, view, failed, &err) != 0;
     if (!bad && !f->tier)
         find_tier(f);
-    end_passage(f);
 
     struct passing_unit *gone = NULL;
     struct stripe *s = stripe_of(c, f->piece.unit);
@@ -384,10 +251,11 @@ static void came(struct fill *f, struct view *view, const struct err *failed)
             gone = passing_put(c, f, bytes_taken(f, waiters));
     }
     passing_free(gone);
+    end_passage(f);
     if (!keep)
         give_room_back(f);
     if (!keep)
-        make_way(c);
+        slots_make_way(c);
     if (!bad && !keep)
         counter_add(&c->counts->not_kept, 1);
     if (keep)
@@ -416,7 +284,8 @@ static bool refused(struct fill *f, const struct source_wait *leader)
     {
         ACQUIRE(&s->lock);
         waiters = take_ptr(&f->waiters);
-        fill_unlist(s, f);
+        if (!f->piece.alone)
+            fill_unlist(s, f);
     }
     give_room_back(f);
     fill_unref(f);
@@ -437,7 +306,8 @@ static int ask_inner(struct fill *f, const struct unit_info *row, struct source_
     }
     struct piece asked = f->piece;
     asked.row = row;
-    asked.given_up = &f->given_up;
+    if (!asked.alone)
+        asked.given_up = &f->given_up;
     int rc = source_read(inner, &asked, &view, &f->wait, &failed);
     if (rc == 0)
         came(f, &view, NULL);
@@ -465,8 +335,23 @@ static bool find_room(struct fill *f)
 {
     if (find_tier(f))
         return true;
-    f->passes = !f->piece.if_kept && passing_reserve(f->c, f->len);
+    f->passes = !f->piece.if_kept && !passing_is_alone(f->c, f->piece.unit) &&
+                passing_reserve(f->c, f->len, true);
     return f->passes;
+}
+
+/* A reader's block of a large sample that there is no room for is fetched as it is read. */
+static void find_room_for_block(struct fill *f)
+{
+    struct cache *c = f->c;
+    bool alone = passing_is_alone(c, f->piece.unit);
+    if (!alone)
+        f->passes = passing_reserve(c, f->len, false);
+    if (f->passes || (!alone && find_tier(f)))
+        return;
+    passing_alone(c, &f->piece, f->piece.len >= f->len - f->piece.off);
+    f->piece.alone = true;
+    f->len = piece_len(&f->piece, f->len);
 }
 
 static int get_buffer(struct cache *c, struct fill *f, bool ahead, struct err *err)
@@ -510,6 +395,17 @@ static bool list_fill(struct fill *f, const struct piece *p, struct source_wait 
     return true;
 }
 
+/* Nobody else can wait for it: it is in no list. */
+static void begin_alone(struct fill *f, struct source_wait *wait)
+{
+    struct piece from_start = f->piece;
+    from_start.off = 0; /* in the buffer */
+    fill_join(f, &from_start, wait, false);
+    catalog_ref(f->piece.catalog);
+    f->piece.into = f->buf;
+    f->piece.row = NULL;
+}
+
 static void cleanup_unit_info_fn(struct unit_info *u)
 {
     unit_info_release(u);
@@ -522,30 +418,26 @@ int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, 
     cleanup_unit_info struct unit_info row = {0};
     if (!c->source.inner)
         return err_set(err, ERR_NOT_FOUND, "unit %llu is not cached", (unsigned long long)p->unit);
-    struct fill *f = slot_take(c, ahead, resumed);
+    struct fill *f = slots_take(c, ahead, resumed);
     if (!f)
         return LEAD_NO_ROOM;
     f->piece = *p;
     int rc = unit_facts(p, f, &row, err);
     if (rc == 0 && ahead)
         rc = find_room(f) ? 0 : LEAD_NOT_KEPT;
+    else if (rc == 0 && row.size > UNIT_BYTES)
+        find_room_for_block(f);
     if (rc == 0)
         rc = get_buffer(c, f, ahead, err);
-    if (rc == 0 && !list_fill(f, p, wait, ahead))
+    if (rc == 0 && f->piece.alone)
+        begin_alone(f, wait);
+    else if (rc == 0 && !list_fill(f, p, wait, ahead))
         rc = LEAD_LOST;
     if (rc) {
         give_room_back(f);
         buf_unref(f->buf);
         f->buf = NULL;
-        if (rc == LEAD_NO_ROOM && resumed) {
-            /* The reader that resumes stays first in line: no need to wake itself. */
-            ACQUIRE(&c->slots.lock);
-            f->queue_next = c->slots.free;
-            c->slots.free = f;
-            c->slots.n_used--;
-        } else {
-            slot_give(f);
-        }
+        slots_give(f, !(rc == LEAD_NO_ROOM && resumed)); /* that one stays first in line */
         return rc;
     }
     counter_add(&c->counts->misses, 1);

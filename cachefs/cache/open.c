@@ -173,7 +173,7 @@ int cache_open(struct cache **ret, const struct cache_conf *conf, struct err *er
 void cache_close(struct source *s)
 {
     struct cache *c = (struct cache *)(void *)s;
-    fill_drain(c);
+    slots_drain(c);
     cache_free(c, true);
 }
 

@@ -7,10 +7,16 @@
  * ABSENT. What is to be fetched ahead reserves its room, while half of it is free; what readers
  * wait for takes the place of what was not read for the longest time.
  *
+ * Not so a block of a large sample. Readers of more such files than there is room for would each
+ * take the place of the others' blocks, over and over, and have all of them fetched twice. So a
+ * reader's block, too, reserves its room first, for which only what was not read for REST_NS makes
+ * way; where there is none it is fetched alone, piece by piece as it is read, to its end: nothing
+ * of it is held, and nothing is fetched twice.
+ *
  *   invariant: held == the bytes of all in the list + those reserved; it fits the share, but for
  *              what was there when the pool became smaller
  *   invariant: while a reader is parked it makes way, unit by unit, so that it is never what a
- *              reader waits for (make_way() in fill.c)
+ *              reader waits for (slots_make_way())
  */
 #include "cache-internal.h"
 
@@ -18,6 +24,7 @@
 
 #define SHARE   2 /* of the pool: a half */
 #define IDLE_NS (30 * NS_PER_S)
+#define REST_NS (5 * NS_PER_S)
 
 struct passing_unit {
     struct passing_unit *next;
@@ -100,14 +107,21 @@ uint64_t cache_in_flight(struct cache *c)
     return used > held ? used - held : 0;
 }
 
-bool passing_reserve(struct cache *c, uint32_t len)
+bool passing_reserve(struct cache *c, uint32_t len, bool ahead)
 {
     struct passing *p = &c->passing;
-    ACQUIRE(&p->lock);
-    if (p->held + len > share(c) / 2)
-        return false;
-    p->held += len;
-    return true;
+    struct passing_unit *gone = NULL;
+    uint64_t most = ahead ? share(c) / 2 : share(c), now = clock_mono_ns();
+    bool fits;
+    {
+        ACQUIRE(&p->lock);
+        while (!ahead && p->held + len > most && p->oldest && p->oldest->used_ns + REST_NS <= now)
+            let_go(p, &p->oldest, &gone);
+        fits = p->held + len <= most;
+        p->held += fits ? len : 0;
+    }
+    passing_free(gone);
+    return fits;
 }
 
 void passing_give_back(struct cache *c, uint32_t len)
@@ -116,11 +130,41 @@ void passing_give_back(struct cache *c, uint32_t len)
     c->passing.held -= len;
 }
 
-struct passing_unit *passing_put(struct cache *c, const struct fill *f, uint64_t taken)
+/* Lock held. NULL: it is none of them. */
+static struct passing_alone *find_alone(struct passing *p, uint64_t unit)
+{
+    for (unsigned i = 0; i < PASSING_ALONE; i++)
+        if (p->alone[i].used_ns && p->alone[i].unit == unit)
+            return &p->alone[i];
+    return NULL;
+}
+
+bool passing_is_alone(struct cache *c, uint64_t unit)
+{
+    struct passing *p = &c->passing;
+    ACQUIRE(&p->lock);
+    const struct passing_alone *a = find_alone(p, unit);
+    return a && clock_mono_ns() < a->used_ns + IDLE_NS;
+}
+
+void passing_alone(struct cache *c, const struct piece *piece, bool ends)
+{
+    struct passing *p = &c->passing;
+    ACQUIRE(&p->lock);
+    struct passing_alone *a = find_alone(p, piece->unit);
+    if (!a)
+        a = &p->alone[p->next_alone++ % PASSING_ALONE];
+    *a = (struct passing_alone){piece->unit, ends ? 0 : clock_mono_ns()};
+}
+
+struct passing_unit *passing_put(struct cache *c, struct fill *f, uint64_t taken)
 {
     struct passing *p = &c->passing;
     struct passing_unit *gone = NULL;
     ACQUIRE(&p->lock);
+    if (f->passes)
+        p->held -= f->len;
+    f->passes = false;
     if (taken >= f->len || f->len > share(c))
         return NULL;
     come_down_to(p, share(c) - f->len, &gone);

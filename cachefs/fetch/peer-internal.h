@@ -54,10 +54,10 @@ struct ask {
     struct source_wait *wait; /* the caller's */
     struct piece piece;       /* .into referenced, .row NULL */
     uint64_t sample;
-    uint64_t sample_off; /* of the unit in the sample */
-    uint32_t unit_len;
-    uint32_t crc;     /* of what came so far */
-    uint64_t read_ns; /* when it was queued at this machine */
+    uint32_t off, len;   /* what is fetched of the unit */
+    uint64_t sample_off; /* where that begins in the sample */
+    uint32_t crc;        /* of what came so far */
+    uint64_t read_ns;    /* when it was queued at this machine */
     struct peer *peer;
     uint32_t candidates[PEER_CANDIDATES];
     size_t n_candidates, next_candidate;

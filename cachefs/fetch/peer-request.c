@@ -43,7 +43,7 @@ void peer_batch_body(struct bytes *out, const char *version, uint64_t ids,
     for (size_t i = 0; i < n; i++)
         bytes_addf(out, "%s{\"id\":%llu,\"offset\":%llu,\"length\":%u}", i ? "," : "",
                    (unsigned long long)asks[i]->sample, (unsigned long long)asks[i]->sample_off,
-                   asks[i]->unit_len);
+                   asks[i]->len);
     bytes_add_str(out, "]}");
 }
 
@@ -74,14 +74,14 @@ static void gather(struct peer_request *q, struct peer *p, unsigned which, uint6
 {
     for (struct ask **at = &p->first[which]; *at && q->n < PEER_SAMPLES_MAX;) {
         struct ask *a = *at;
-        bool fits = q->n == 0 || (*bytes + a->unit_len <= PEER_BYTES_MAX &&
+        bool fits = q->n == 0 || (*bytes + a->len <= PEER_BYTES_MAX &&
                                   a->piece.catalog == q->asks[0]->piece.catalog);
         if (!fits) {
             at = &a->next;
             continue;
         }
         *at = a->next;
-        *bytes += a->unit_len;
+        *bytes += a->len;
         q->asks[q->n++] = a;
     }
     struct ask **end = &p->first[which];
@@ -135,9 +135,9 @@ static int on_begin(void *arg, const struct peer_frame *f, struct err *err)
     struct peer_request *q = arg;
     const struct ask *a = ask_at(q, f->index);
     assert(a); /* each is ended by its own frame alone */
-    if (f->status == PEER_HERE && f->len != a->unit_len)
+    if (f->status == PEER_HERE && f->len != a->len)
         return err_set(err, ERR_CORRUPT, "it sent %u bytes of a sample that has %u", f->len,
-                       a->unit_len);
+                       a->len);
     return 0;
 }
 
@@ -157,14 +157,14 @@ static void on_bytes(void *arg, const struct peer_frame *f, uint32_t off, const 
 static void count_good(struct peer *p, const struct ask *a)
 {
     counter_add(&p->samples, 1);
-    counter_add(&p->bytes, a->unit_len);
+    counter_add(&p->bytes, a->len);
     ACQUIRE(&p->layer->lock);
     p->state = PEER_OK;
     p->pause_ns = 0;
     if (p->lies && counter_get(&p->samples) % GOOD_A_LIE == 0)
         p->lies--;
     if (a->piece.prio == PRIO_READER)
-        hedge_learn(&p->hedge, a->unit_len, clock_mono_ns() - a->read_ns, 1);
+        hedge_learn(&p->hedge, a->len, clock_mono_ns() - a->read_ns, 1);
 }
 
 static void count_bad(struct peer *p)
@@ -424,14 +424,14 @@ static bool is_late(struct peer *p, struct ask *a, uint64_t now, uint64_t *ret_d
 {
     if (!a || a->hedged || a->answered || a->piece.prio != PRIO_READER)
         return false;
-    uint64_t after = late_after_ns(p, a->unit_len);
+    uint64_t after = late_after_ns(p, a->len);
     if (after == UINT64_MAX)
         return false;
     if (now - a->read_ns < after) {
         *ret_due = a->read_ns + after < *ret_due ? a->read_ns + after : *ret_due;
         return false;
     }
-    struct buf *scratch = pool_get(p->layer->scratches, a->unit_len);
+    struct buf *scratch = pool_get(p->layer->scratches, a->len);
     if (!scratch || !hedge_take(&p->hedge)) { /* others may end, or bring more, meanwhile */
         buf_unref(scratch);
         *ret_due = now + after < *ret_due ? now + after : *ret_due;

@@ -24,12 +24,14 @@ static struct ask *ask_new(struct peer_layer *l, const struct piece *p, const st
                            struct source_wait *wait)
 {
     struct ask *a = xcalloc(1, sizeof *a);
+    struct unit_span fetched = piece_fetched(p, row->len);
     *a = (struct ask){.layer = l,
                       .wait = wait,
                       .piece = *p,
                       .sample = row->sample,
-                      .sample_off = (uint64_t)row->block * UNIT_BYTES,
-                      .unit_len = row->len,
+                      .off = fetched.off,
+                      .len = fetched.len,
+                      .sample_off = (uint64_t)row->block * UNIT_BYTES + fetched.off,
                       .refs = 1};
     a->piece.row = NULL;
     buf_ref(p->into);
@@ -69,9 +71,9 @@ static void release_into(struct view *v)
 static void answer_good(struct ask *a, enum origin from)
 {
     struct buf *into = a->piece.into;
-    uint32_t off = a->piece.off < a->unit_len ? a->piece.off : a->unit_len;
-    uint32_t room = a->unit_len - off;
-    into->len = a->unit_len;
+    uint32_t off = a->piece.off - a->off < a->len ? a->piece.off - a->off : a->len;
+    uint32_t room = a->len - off;
+    into->len = a->len;
     struct view v = {.ptr = into->data + off,
                      .len = a->piece.len < room ? a->piece.len : room,
                      .origin = from,
@@ -182,8 +184,8 @@ void ask_hedge(struct ask *a)
     struct err err = {0};
     struct piece p = a->piece;
     p.into = a->scratch;
-    p.off = 0;
-    p.len = a->unit_len;
+    p.off = a->off;
+    p.len = a->len;
     p.given_up = NULL; /* the token may be gone before this side has ended */
     a->store_wait.done = store_done;
     int rc = source_read(a->layer->source.inner, &p, &view, &a->store_wait, &err);
@@ -278,7 +280,7 @@ static int ask_peers(struct peer_layer *l, const struct piece *p, const struct u
 {
     uint32_t owners[PEER_CANDIDATES];
     size_t n = row->len ? l->conf.owners(l->conf.arg, row->sample, owners, PEER_CANDIDATES) : 0;
-    if (!n || row->len > p->into->cap)
+    if (!n || piece_fetched(p, row->len).len > p->into->cap)
         return 0;
     struct ask *a = ask_new(l, p, row, wait);
     memcpy(a->candidates, owners, n * sizeof *owners);

@@ -27,9 +27,10 @@ struct store_read {
     struct store_layer *layer;
     struct source_wait *wait;
     struct buf *into;
-    uint32_t off, len, unit_len;
-    struct fetch_get get; /* what was asked for; key and etag point into `text` */
-    bool older;           /* and an older version of it since */
+    struct unit_span fetched; /* of the unit; `into` holds it */
+    uint32_t off, len;        /* of that, what is asked for */
+    struct fetch_get get;     /* what was asked for; key and etag point into `text` */
+    bool older;               /* and an older version of it since */
     char text[];
 };
 
@@ -46,13 +47,13 @@ static void count(struct store_layer *l, int change)
         cond_broadcast(&l->idle);
 }
 
-/* The piece's part of the unit, which into holds whole. */
-static struct view view_of(struct buf *into, uint32_t unit_len, uint32_t off, uint32_t len)
+/* A piece of the `got` bytes in `into`. */
+static struct view view_of(struct buf *into, uint32_t got, uint32_t off, uint32_t len)
 {
-    into->len = unit_len;
-    uint32_t start = off < unit_len ? off : unit_len;
+    into->len = got;
+    uint32_t start = off < got ? off : got;
     return (struct view){.ptr = into->data + start,
-                         .len = len < unit_len - start ? len : unit_len - start,
+                         .len = len < got - start ? len : got - start,
                          .origin = FROM_STORE,
                          .release = view_unref,
                          .owner = into};
@@ -71,7 +72,7 @@ static void on_done(void *arg, const struct err *err)
         buf_unref(r->into);
         r->wait->done(r->wait, NULL, err);
     } else {
-        struct view v = view_of(r->into, r->unit_len, r->off, r->len);
+        struct view v = view_of(r->into, r->fetched.len, r->off, r->len);
         r->wait->done(r->wait, &v, NULL);
     }
     free(r);
@@ -84,7 +85,7 @@ static int check_unit(const struct store_layer *l, const struct piece *p,
     if (unit->source >= l->n_stores)
         return err_set(err, ERR_CORRUPT, "the catalog names source %u of %zu (scan again)",
                        unit->source, l->n_stores);
-    if (unit->len > p->into->cap)
+    if (piece_fetched(p, unit->len).len > p->into->cap)
         return err_set(err, ERR_CORRUPT, "the catalog gives unit %llu %u bytes (scan again)",
                        (unsigned long long)p->unit, unit->len);
     return 0;
@@ -93,22 +94,23 @@ static int check_unit(const struct store_layer *l, const struct piece *p,
 static int start(struct store_layer *l, const struct piece *p, const struct unit_info *unit,
                  struct source_wait *wait, struct err *err)
 {
+    struct unit_span fetched = piece_fetched(p, unit->len);
     size_t etag_len = strlen(unit->etag);
     struct store_read *r = xmalloc(sizeof *r + unit->key.len + 1 + etag_len + 1);
     *r = (struct store_read){.layer = l,
                              .wait = wait,
                              .into = buf_ref(p->into),
-                             .off = p->off,
-                             .len = p->len,
-                             .unit_len = unit->len};
+                             .fetched = fetched,
+                             .off = p->off - fetched.off,
+                             .len = p->len};
     /* A packed sample's sum is that of the whole sample. */
-    bool summed = unit->packed && unit->len == unit->size && store_etag_is_sum(unit->etag);
+    bool summed = unit->packed && fetched.len == unit->size && store_etag_is_sum(unit->etag);
     const struct fetch_get g = {
         .store = l->stores[unit->source],
         .key = unit->key.data,
         .key_len = unit->key.len,
-        .off = unit->pack_offset + unit->offset,
-        .len = unit->len,
+        .off = unit->pack_offset + unit->offset + fetched.off,
+        .len = fetched.len,
         .object_size = unit->packed ? FETCH_SIZE_UNKNOWN : unit->size,
         .mtime_ns = unit->packed ? 0 : unit->mtime_ns,
         .etag = unit->packed && !summed ? "" : unit->etag,

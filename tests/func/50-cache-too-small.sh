@@ -8,6 +8,7 @@ start_nginx
 mkdir -p "$SRC/d"
 size=9400000
 for i in 1 2 3; do head -c $size /dev/urandom >"$SRC/d/$i"; done
+for i in $(seq 4 12); do cp "$SRC/d/1" "$SRC/d/$i"; done
 mount_set "$HTTP_URL/" --cache "ssd:$CACHE=1MiB"
 fetched() { # WHAT FILES : since it was asked last
     local now
@@ -33,4 +34,16 @@ for i in 1 2 3; do
 done
 wait "${readers[@]}"
 fetched "three readers" 3
+
+# What all of them read at once is more than may be held for them: blocks are fetched as they are read, not over and over.
+"$SAMPAN" umount "$MNT"
+mount_set "$HTTP_URL/" --cache "ssd:$CACHE=1MiB" --memory 64MiB
+had=$(status fetch.bytes)
+readers=()
+for i in $(seq 1 12); do
+    cmp "$SRC/d/$i" "$MNT/d/$i" &
+    readers+=($!)
+done
+wait "${readers[@]}"
+fetched "twelve readers" 12
 expect "samples kept" "$(status cache.samples)" 0

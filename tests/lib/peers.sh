@@ -30,14 +30,14 @@ peer_stop() { # I [SIGNAL]
     wait "${SERVE_PID[$1]}" 2>/dev/null || true
 }
 
-peer_nodes() { # N SET [OPTIONS…]
+peer_nodes() { # N SET [OPTIONS…]; PEER_CACHE: the size of each one's cache
     local n=$1 set=$2 i list
     shift 2
     N_NODES=$n
     for ((i = 0; i < n; i++)); do
         mkdir -p "$T/m$i"
         on_exit "sampan umount '$T/m$i' || umount -l '$T/m$i'"
-        sampan mount "$set" "$T/m$i" --cache "ssd:$T/c$i=1GiB" --partition "$i/$n" --peer-token-file "$T/token" \
+        sampan mount "$set" "$T/m$i" --cache "ssd:$T/c$i=${PEER_CACHE:-1GiB}" --partition "$i/$n" --peer-token-file "$T/token" \
             --prefetch 1 "$@"
         peer_serve "$i"
     done

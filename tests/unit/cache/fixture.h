@@ -15,6 +15,7 @@ struct catalog {  /* what the units of a test look like */
     bool vary;    /* … or between 1 and len */
     bool compressible;
     bool half;       /* … but every other 32 KiB of it is not */
+    bool blocks;     /* units are blocks of larger samples */
     atomic_int refs; /* by fills */
 };
 uint32_t unit_len(const struct catalog *k, uint64_t unit);
@@ -30,6 +31,7 @@ struct fake {
     struct ask *queue;
     bool threaded, held, stop; /* held: answers wait */
     atomic_int reads, raised;
+    _Atomic uint64_t bytes; /* that these fetched */
     atomic_bool failing, short_answers, refusing;
     atomic_bool stubborn;          /* what is given up ends by fake_end_unwanted() only */
     void (*on_refusal)(void *arg); /* called before a read is refused; NULL: nothing is */

@@ -226,7 +226,7 @@ static void give_up(struct rig *r, atomic_bool *token)
 static void expect_nothing_held(struct rig *r)
 {
     cr_assert_eq(cache_flush(r->cache, NULL), 0);
-    fill_drain(r->cache);
+    slots_drain(r->cache);
     cr_expect_eq(pool_used(r->pool), 0);
     cr_expect_eq(r->cache->slots.n_used, 0);
     cr_expect_eq(r->cache->tiers[0]->reserved, 0);

@@ -140,7 +140,7 @@ Test(passing, a_drop_during_the_flight_holds_nothing)
     rig_release(&r, false);
     call_wait(&call);
     view_release(&call.view);
-    fill_drain(r.cache);
+    slots_drain(r.cache);
     cr_expect_eq(pool_used(r.pool), 0);
     rig_end(&r);
 }
@@ -274,4 +274,131 @@ Test(passing, what_is_held_does_not_stop_what_is_kept)
     rig_close(&r);
     cr_expect_eq(pool_used(r.pool), 0);
     rig_end(&r);
+}
+
+/* --- blocks of large samples ------------------------------------------------------------------ */
+
+#define BLOCK 1048576u /* so that a pool of 8 MiB has room for four */
+
+static void begin_blocks(struct rig *r, uint64_t tier, bool threaded)
+{
+    rig_begin(r, BLOCK, tier, threaded);
+    r->catalog.blocks = true;
+    pool_set_limit(r->pool, 8u << 20);
+    rig_open(r);
+}
+
+/* Each reads its own blocks, from `from` on, a piece at a time, in turns. */
+static void read_in_turns(struct rig *r, unsigned readers, uint32_t from)
+{
+    for (uint64_t block = 0; block < 3; block++)
+        for (uint32_t off = from; off < BLOCK; off += PIECE)
+            for (uint64_t i = 0; i < readers; i++)
+                cr_assert_eq(rig_read(r, i * 1000 + block, off, PIECE, NULL, NULL), 0);
+}
+
+Test(passing, blocks_of_more_readers_than_there_is_room_for_are_fetched_once)
+{
+    struct rig r;
+    begin_blocks(&r, TINY, false);
+    read_in_turns(&r, 12, 0);
+    cr_expect_eq(atomic_load(&r.fake.bytes), 12ull * 3 * BLOCK);
+    cr_expect_eq(pool_used(r.pool), 0);
+    uint64_t reads = (uint64_t)atomic_load(&r.fake.reads);
+    cr_expect(reads < 12ull * 3 * BLOCK / PIECE, "those that fit are fetched whole: %llu",
+              (unsigned long long)reads);
+    rig_end(&r);
+}
+
+Test(passing, a_block_is_fetched_in_one_way_to_its_end)
+{
+    struct rig r;
+    begin_blocks(&r, TINY, false);
+    for (uint64_t i = 0; i < 5; i++)
+        cr_assert_eq(rig_read(&r, i * 1000, 0, PIECE, NULL, NULL), 0);
+    cr_expect_eq(atomic_load(&r.fake.bytes), 4 * BLOCK + PIECE, "the fifth has no room");
+    for (uint32_t off = PIECE; off < BLOCK; off += PIECE)
+        cr_assert_eq(rig_read(&r, 0, off, PIECE, NULL, NULL), 0);
+    cr_expect_leq(pool_used(r.pool), 3 * (BLOCK + BLOCK / 8), "the first has left");
+    for (uint32_t off = PIECE; off < BLOCK; off += PIECE)
+        cr_assert_eq(rig_read(&r, 4000, off, PIECE, NULL, NULL), 0);
+    cr_expect_eq(atomic_load(&r.fake.bytes), 5 * BLOCK);
+    cr_assert_eq(rig_read(&r, 4000, 0, PIECE, NULL, NULL), 0);
+    cr_expect_eq(atomic_load(&r.fake.bytes), 6 * BLOCK, "from its end on it is like any other");
+    rig_end(&r);
+}
+
+Test(passing, what_nobody_has_read_for_some_time_makes_way_for_a_block)
+{
+    struct rig r;
+    begin_blocks(&r, TINY, false);
+    for (uint64_t i = 0; i < 4; i++)
+        cr_assert_eq(rig_read(&r, i * 1000, 0, PIECE, NULL, NULL), 0);
+    clock_advance(10 * NS_PER_S);
+    cr_assert_eq(rig_read(&r, 1000, PIECE, PIECE, NULL, NULL), 0);
+    cr_assert_eq(rig_read(&r, 4000, 0, PIECE, NULL, NULL), 0);
+    cr_assert_eq(rig_read(&r, 4000, PIECE, PIECE, NULL, NULL), 0);
+    cr_assert_eq(rig_read(&r, 1000, PIECE, PIECE, NULL, NULL), 0);
+    cr_expect_eq(atomic_load(&r.fake.bytes), 5 * BLOCK);
+    for (uint64_t i = 4; i < 8; i++) /* the last finds no more room */
+        cr_assert_eq(rig_read(&r, i * 1000, 0, PIECE, NULL, NULL), 0);
+    cr_expect_eq(atomic_load(&r.fake.bytes), 7 * BLOCK + PIECE);
+    clock_advance(100 * NS_PER_S);
+    cr_assert_eq(rig_read(&r, 7000, PIECE, PIECE, NULL, NULL), 0);
+    cr_expect_eq(atomic_load(&r.fake.bytes), 8 * BLOCK + PIECE, "whole, after so long");
+    rig_end(&r);
+}
+
+Test(passing, a_block_that_a_tier_keeps_is_fetched_whole)
+{
+    struct rig r;
+    begin_blocks(&r, 64u << 20, false);
+    for (int round = 0; round < 2; round++)
+        read_in_turns(&r, 12, PIECE);
+    cr_expect_eq(atomic_load(&r.fake.bytes), 12ull * 3 * BLOCK);
+    cr_expect_eq(cache_counts(r.cache)->not_kept, 0);
+    rig_end(&r);
+}
+
+Test(passing, more_blocks_under_way_than_may_pass_are_fetched_whole_for_a_tier)
+{
+    struct rig r;
+    struct call calls[6];
+    begin_blocks(&r, 64u << 20, true);
+    rig_release(&r, true);
+    for (uint64_t i = 0; i < 6; i++)
+        cr_assert_eq(call_piece(&r, &calls[i], i * 1000, 0, PIECE), SOURCE_PENDING);
+    rig_release(&r, false);
+    for (int i = 0; i < 6; i++) {
+        call_wait(&calls[i]);
+        view_release(&calls[i].view);
+    }
+    cr_expect_eq(atomic_load(&r.fake.bytes), 6 * BLOCK);
+    rig_end(&r);
+}
+
+Test(passing, a_piece_alone_that_fails_leaves_nothing)
+{
+    struct rig r;
+    struct err err = {0};
+    begin_blocks(&r, TINY, true);
+    for (uint64_t i = 0; i < 4; i++)
+        cr_assert_eq(rig_read(&r, i * 1000, 0, PIECE, NULL, NULL), 0);
+    atomic_store(&r.fake.failing, true);
+    cr_expect_eq(rig_read(&r, 4000, 0, PIECE, NULL, &err), -1);
+    cr_expect_eq(err.class, ERR_TRANSIENT);
+    atomic_store(&r.fake.failing, false);
+    atomic_store(&r.fake.refusing, true);
+    cr_expect_eq(rig_read(&r, 4000, 0, PIECE, NULL, NULL), -1);
+    atomic_store(&r.fake.refusing, false);
+    atomic_store(&r.fake.short_answers, true);
+    cr_expect_eq(rig_read(&r, 4000, 0, PIECE, NULL, NULL), -1);
+    atomic_store(&r.fake.short_answers, false);
+    cr_assert_eq(rig_read(&r, 4000, PIECE, 1, NULL, NULL), 0);
+    cr_expect_eq(atomic_load(&r.fake.bytes), 4 * BLOCK + PIECE + 1);
+    passing_clear(r.cache);
+    rig_close(&r);
+    cr_expect_eq(pool_used(r.pool), 0);
+    rig_end(&r);
+    cr_expect_eq(atomic_load(&r.catalog.refs), 0);
 }

@@ -68,18 +68,19 @@ static void answer(int sock, int status, const struct bytes *body)
         put(sock, body->data, body->len);
 }
 
-static void add_sample(struct bytes *out, uint64_t id, uint32_t index, int mode)
+static void add_sample(struct bytes *out, uint64_t id, uint32_t off, uint32_t len, uint32_t index,
+                       int mode)
 {
-    unsigned char bytes[SIZE], head[PEER_HEAD];
-    fill(id, bytes);
-    struct peer_frame f = {PEER_HERE, SIZE, crc32c(0, bytes, SIZE), index};
+    unsigned char whole[SIZE], *bytes = whole + off, head[PEER_HEAD];
+    fill(id, whole);
+    struct peer_frame f = {PEER_HERE, len, crc32c(0, bytes, len), index};
     if (mode == ABSENT)
         f = (struct peer_frame){.status = PEER_ABSENT, .index = index};
     if (mode == LENGTH)
         f.len--;
     if (mode == ORDER)
         f.index++;
-    bytes[SIZE / 2] ^= mode == FLIP;
+    bytes[len / 2] ^= mode == FLIP;
     peer_frame_head(head, &f);
     bytes_add(out, head, sizeof head);
     bytes_add(out, bytes, f.len);
@@ -91,8 +92,12 @@ static void answer_batch(int sock, const char *body, int mode)
     unsigned char head[PEER_HEAD];
     uint32_t n = 0;
     bytes_add(&out, head, sizeof head);
-    for (const char *at = body; (at = strstr(at, "\"id\":")); n++)
-        add_sample(&out, strtoull(at += 5, NULL, 10), n, mode);
+    for (const char *at = body; (at = strstr(at, "\"id\":")); at++) {
+        uint64_t id;
+        uint32_t off, len;
+        cr_assert_eq(sscanf(at, "\"id\":%lu,\"offset\":%u,\"length\":%u", &id, &off, &len), 3);
+        add_sample(&out, id, off, len, n++, mode);
+    }
     peer_stream_head((unsigned char *)out.data, n);
     atomic_fetch_add(&machine.requests, n > 0);
     atomic_fetch_add(&machine.samples, (int)n);
@@ -186,8 +191,11 @@ static int store_read(struct source *s, const struct piece *p, struct view *ret,
     atomic_store(&store_prio, (int)p->prio);
     if (atomic_load(&store_fails))
         return err_set(err, ERR_TRANSIENT, "the store is gone");
-    fill(p->unit, p->into->data);
-    *ret = (struct view){.ptr = p->into->data + p->off,
+    unsigned char whole[SIZE];
+    struct unit_span got = piece_fetched(p, SIZE);
+    fill(p->unit, whole);
+    memcpy(p->into->data, whole + got.off, got.len);
+    *ret = (struct view){.ptr = p->into->data + p->off - got.off,
                          .len = p->len < SIZE - p->off ? p->len : SIZE - p->off,
                          .origin = FROM_STORE,
                          .release = no_release,
@@ -273,7 +281,7 @@ static void finish(void)
 
 struct call {
     struct source_wait wait; /* first */
-    struct buf *into;
+    struct piece piece;
     struct view view;
     struct err err;
     _Atomic int done;
@@ -289,23 +297,25 @@ static void on_done(struct source_wait *wait, struct view *view, const struct er
     atomic_fetch_add(&c->done, 1);
 }
 
-static void call_begin(struct call *c, uint64_t id, enum prio prio, const atomic_bool *token)
+static void call_begin(struct call *c, const struct piece *what)
 {
-    *c = (struct call){.wait.done = on_done, .into = pool_get(pool, SIZE)};
-    const struct piece p = {.catalog = catalog,
-                            .unit = id,
-                            .len = SIZE,
-                            .into = c->into,
-                            .prio = prio,
-                            .given_up = token};
-    int rc = source_read(layer, &p, &c->view, &c->wait, &c->err);
+    *c = (struct call){.wait.done = on_done, .piece = *what};
+    c->piece.catalog = catalog;
+    c->piece.into = pool_get(pool, SIZE);
+    int rc = source_read(layer, &c->piece, &c->view, &c->wait, &c->err);
     if (rc != SOURCE_PENDING)
         atomic_store(&c->done, 1);
 }
 
 static void call_start(struct call *c, uint64_t id, enum prio prio)
 {
-    call_begin(c, id, prio, NULL);
+    call_begin(c, &(struct piece){.unit = id, .len = SIZE, .prio = prio});
+}
+
+static void call_warm(struct call *c, uint64_t id, const atomic_bool *token)
+{
+    const struct piece p = {.unit = id, .len = SIZE, .prio = PRIO_WARMUP, .given_up = token};
+    call_begin(c, &p);
 }
 
 /* Waits; returns where the bytes came from, which were right; -1: it failed. */
@@ -317,12 +327,12 @@ static int call_end(struct call *c, uint64_t id)
     int from = -1;
     if (!c->err.class) {
         fill(id, want);
-        cr_assert_eq(c->view.len, SIZE);
-        cr_assert_eq(memcmp(c->view.ptr, want, SIZE), 0, "wrong bytes");
+        cr_assert_eq(c->view.len, c->piece.len);
+        cr_assert_eq(memcmp(c->view.ptr, want + c->piece.off, c->view.len), 0, "wrong bytes");
         from = (int)c->view.origin;
         view_release(&c->view);
     }
-    buf_unref(c->into);
+    buf_unref(c->piece.into);
     cr_assert_eq(atomic_load(&c->done), 1);
     return from;
 }
@@ -383,7 +393,7 @@ Test(peer, a_prefetch_that_a_reader_wants_goes_first)
         call_start(&calls[i], ids[i], PRIO_PREFETCH);
     while (atomic_load(&machine.requests) < 2)
         poll(NULL, 0, 1);
-    const struct piece p = {.catalog = catalog, .unit = ids[5], .into = calls[5].into};
+    const struct piece p = {.catalog = catalog, .unit = ids[5], .into = calls[5].piece.into};
     layer->ops->raise(layer, &p); /* a third request, past the two that prefetch may have */
     while (atomic_load(&machine.requests) < 3)
         poll(NULL, 0, 1);
@@ -403,7 +413,7 @@ Test(peer, a_prefetch_that_a_reader_wants_is_one_at_the_store_too)
     call_start(&c, ids[0], PRIO_WARMUP);
     while (atomic_load(&machine.requests) < 1)
         poll(NULL, 0, 1);
-    const struct piece p = {.catalog = catalog, .unit = ids[0], .into = c.into};
+    const struct piece p = {.catalog = catalog, .unit = ids[0], .into = c.piece.into};
     layer->ops->raise(layer, &p);
     atomic_store(&machine.held, 0);
     call_end(&c, ids[0]);
@@ -420,7 +430,7 @@ Test(peer, what_is_given_up_ends_and_the_machine_is_no_worse_for_it)
     wait_for(SECOND_IS("ok"));
     atomic_store(&machine.held, 1);
     for (int i = 0; i < N; i++) /* two are sent, each alone; the others wait */
-        call_begin(&calls[i], ids[i], PRIO_WARMUP, i % 3 ? &token : NULL);
+        call_warm(&calls[i], ids[i], i % 3 ? &token : NULL);
     while (atomic_load(&machine.requests) < 2)
         poll(NULL, 0, 1);
     atomic_store(&token, true);
@@ -449,7 +459,7 @@ Test(peer, a_request_goes_on_for_one_that_is_wanted)
     wait_for(SECOND_IS("ok"));
     atomic_store(&machine.held, 1);
     for (int i = 0; i < N; i++)
-        call_begin(&calls[i], ids[i], PRIO_WARMUP, i == 0 ? &first : i < N - 1 ? &most : NULL);
+        call_warm(&calls[i], ids[i], i == 0 ? &first : i < N - 1 ? &most : NULL);
     while (atomic_load(&machine.requests) < 2)
         poll(NULL, 0, 1);
     atomic_store(&first, true); /* its request ends, and all that wait go in the next */
@@ -543,6 +553,19 @@ Test(peer, that_is_busy_is_asked_again)
     check_fault(BUSY, "\"errors\":1");
 }
 
+Test(peer, a_piece_alone_is_all_that_is_fetched)
+{
+    struct call c;
+    begin(GOOD);
+    const struct piece p = {.unit = ids[7], .off = 1000, .len = 500, .alone = true};
+    for (int i = 0; i < 2; i++) {
+        call_begin(&c, &p);
+        cr_expect_eq(call_end(&c, p.unit), i ? FROM_STORE : FROM_PEER);
+        atomic_store(&machine.mode, ABSENT);
+    }
+    finish();
+}
+
 Test(peer, and_store_that_both_fail_are_an_error)
 {
     begin(ABSENT);
@@ -599,7 +622,7 @@ Test(peer, late_readers_without_a_second_request_are_looked_at_again)
     finish();
 }
 
-/* The machine answers after its 95th percentile: nobody else is asked. */
+/* The machine answers late: nobody else is asked. */
 static void check_patience(const struct peer_conf *conf)
 {
     begin_with(conf, GOOD);

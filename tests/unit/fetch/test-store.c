@@ -87,15 +87,20 @@ static void on_done(struct source_wait *wait, struct view *view, const struct er
 }
 
 /* Reads a piece; the answer is in w->view or w->err. */
-static void read_piece(const char *key, uint32_t block, uint32_t off, uint32_t len, struct wait *w)
+static void read_piece(const char *key, uint32_t block, uint32_t off, uint32_t len, bool alone,
+                       struct wait *w)
 {
     struct entry e;
     struct err err = {0};
     *w = (struct wait){.wait.done = on_done};
     cr_assert_eq(catalog_find(catalog, key, &e, &err), 0, "%s", err.msg);
-    struct buf *into = pool_get(pool, UNIT_BYTES);
-    const struct piece p = {
-        .catalog = catalog, .unit = e.id + block, .off = off, .len = len, .into = into};
+    struct buf *into = pool_get(pool, alone ? len : UNIT_BYTES);
+    const struct piece p = {.catalog = catalog,
+                            .unit = e.id + block,
+                            .off = off,
+                            .len = len,
+                            .alone = alone,
+                            .into = into};
     int result = source_read(layer, &p, &w->view, &w->wait, &err);
     cr_assert_geq(result, 0, "%s", err.msg);
     while (result == SOURCE_PENDING && !atomic_load(&w->done))
@@ -107,14 +112,18 @@ static const struct read_row {
     const char *key;
     uint32_t block, off, len;
     size_t want;
+    bool alone;
 } read_rows[] = {
-    {"size=115000/small", 0, 0, 115000, 115000},
-    {"size=115000/small", 0, 100, 50, 50},
-    {"size=115000/small", 0, 114000, 5000, 1000}, /* cut at the end */
-    {"size=115000/small", 0, 200000, 10, 0},
-    {"size=5000000/two-units", 0, 10, UNIT_BYTES, UNIT_BYTES - 10},
-    {"size=5000000/two-units", 1, 0, UNIT_BYTES, 5000000 - UNIT_BYTES},
-    {"size=0/empty", 0, 0, 4096, 0},
+    {"size=115000/small", 0, 0, 115000, 115000, false},
+    {"size=115000/small", 0, 100, 50, 50, false},
+    {"size=115000/small", 0, 114000, 5000, 1000, false}, /* cut at the end */
+    {"size=115000/small", 0, 200000, 10, 0, false},
+    {"size=5000000/two-units", 0, 10, UNIT_BYTES, UNIT_BYTES - 10, false},
+    {"size=5000000/two-units", 1, 0, UNIT_BYTES, 5000000 - UNIT_BYTES, false},
+    {"size=5000000/two-units", 0, 1000, 5000, 5000, true},
+    {"size=5000000/two-units", 1, 1000, 5000, 5000, true},
+    {"size=5000000/two-units", 1, 800000, 100000, 5000000 - UNIT_BYTES - 800000, true},
+    {"size=0/empty", 0, 0, 4096, 0, false},
 };
 
 Test(store, pieces_of_units)
@@ -123,7 +132,7 @@ Test(store, pieces_of_units)
     for (size_t i = 0; i < sizeof read_rows / sizeof read_rows[0]; i++) {
         const struct read_row *r = &read_rows[i];
         struct wait w;
-        read_piece(r->key, r->block, r->off, r->len, &w);
+        read_piece(r->key, r->block, r->off, r->len, r->alone, &w);
         cr_assert_eq(w.err.class, ERR_NONE, "%s: %s", r->key, w.err.msg);
         cr_assert_eq(w.view.len, r->want, "%s: %zu bytes", r->key, w.view.len);
         cr_expect_eq(w.view.origin, FROM_STORE);
@@ -141,7 +150,7 @@ Test(store, a_deleted_object_is_stale)
 {
     struct wait w;
     begin();
-    read_piece("size=9,s404/gone", 0, 0, 9, &w);
+    read_piece("size=9,s404/gone", 0, 0, 9, false, &w);
     cr_expect_eq(w.err.class, ERR_STALE, "%s", w.err.msg);
     cr_expect_eq(pool_used(pool), 0);
     finish();
