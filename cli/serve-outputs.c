@@ -138,6 +138,7 @@ static int open_store(struct mount *m, struct outputs *p, struct err *err)
     fetch.connections = (unsigned)o->connections;
     fetch.bandwidth = o->bandwidth;
     fetch.hedge = !o->no_hedge;
+    fetch.verify_md5 = o->verify_etag;
     fetch.log = m->log.log;
     return store_open(&p->store, m->conf->set, &store, err) || fetch_new(&p->fetch, &fetch, err)
                ? -1
