@@ -39,8 +39,11 @@ static const struct json *set_volume(struct job *j, const struct json *set)
 
 static void write_attributes(struct json_writer *w, const struct json *csi, const char *below)
 {
-    /* Two owners do not share a cache folder: results pass through the driver's own. */
-    static const char *const ours[] = {"uri", "writable", "version", "catalogs", "cache", NULL};
+    /* Two owners do not share a cache folder: results pass through the driver's own. What reading
+     * is tuned by goes not with writing, where the driver refuses it or takes it otherwise. */
+    static const char *const ours[] = {"uri",     "writable", "version", "catalogs",
+                                       "cache",   "profile",  "peers",   "prefetch",
+                                       "refresh", "direct",   NULL};
     struct json attributes = json_get(csi, "volumeAttributes");
     const char *uri = part_text(&attributes, "uri");
     size_t len = uri ? strlen(uri) : 0;

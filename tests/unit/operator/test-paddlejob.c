@@ -51,7 +51,8 @@
     "\"name\":\"imagenet\",\"uid\":\"u-pvc\"},\"csi\":{\"driver\":\"csi.sampan.io\",\"readOnly\":" \
     "true,"                                                                                        \
     "\"volumeHandle\":\"paddle-system-imagenet\",\"volumeAttributes\":{\"uri\":"                   \
-    "\"bos://paddleflow-public.hkg.bcebos.com/imagenet\",\"version\":\"abc\",\"cache\":\"/c\"},"   \
+    "\"bos://paddleflow-public.hkg.bcebos.com/imagenet\",\"version\":\"abc\",\"cache\":\"/c\","    \
+    "\"profile\":\"shards\",\"peers\":\"http://imagenet:7716\",\"refresh\":\"1h\"},"               \
     "\"nodePublishSecretRef\":{\"name\":\"imagenet\",\"namespace\":\"paddle-system\"}}}}"
 
 #define CLAIM(name)                                                                            \
