@@ -403,10 +403,10 @@ enum rpc_code attributes_check(struct attributes *a, struct arena *arena, struct
                         "cache-size: goes with cache-dir: name the folders, too");
     if (a->value[ATTR_COMMIT] && !writable)
         return rpc_fail(err, RPC_INVALID_ARGUMENT, "commit: goes with writable: \"true\" alone");
-    if (writable && (a->value[ATTR_VERSION] ||
+    if (writable && (a->value[ATTR_VERSION] || a->value[ATTR_PEERS] ||
                      (a->value[ATTR_PROFILE] && strcmp(a->value[ATTR_PROFILE], "samples") != 0)))
         return rpc_fail(err, RPC_INVALID_ARGUMENT,
-                        "writable: goes neither with profile: shards nor with a version");
+                        "writable: goes neither with profile: shards nor with a version or peers");
     if (writable && attribute_true(a, ATTR_DIRECT))
         return rpc_fail(err, RPC_INVALID_ARGUMENT,
                         "direct: goes not with writable: what is written lies in no packs");

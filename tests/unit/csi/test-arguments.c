@@ -195,6 +195,7 @@ Test(attributes, what_does_not_go_together)
     static const char *const rows[][2] = {
         {"commit=close", "writable"},
         {"writable=true,profile=shards", "writable"},
+        {"writable=true,peers=http://a:7716", "writable"},
         {"", "uri: missing"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
