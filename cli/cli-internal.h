@@ -108,6 +108,10 @@ struct store_options {
             .help = "Put the bucket into the path even where a host name is possible"           \
     }
 
+#define STORE_NAMES                                                                          \
+    "endpoint", "region", "credentials", "ca-file", "proxy", "webhdfs-port", "webhdfs-user", \
+        "no-sign-request", "requester-pays", "no-store-sums", "path-style"
+
 struct set_options {
     struct conf_list cache;
     const char *cache_dir;
@@ -153,6 +157,14 @@ void store_conf_of(const struct store_options *o, struct store_conf *ret);
 int check_ca_file(const struct command *c, const void *options, struct err *err);
 /* "10%" or "20GiB". */
 int free_space_of(const char *text, double *ret_fraction, uint64_t *ret_bytes, struct err *err);
+
+/* Refuses an option of the command line that is none of `names` (NULL ends them): it has no effect,
+ * and `why` says with what it has one. */
+int refuse_besides(const struct conf *c, const char *const *names, const char *why,
+                   struct err *err);
+/* The same of a command that was given the mount `m`, whose own process does the work. */
+int refuse_of_mount(const struct conf *c, const char *const *names, const struct control_mount *m,
+                    struct err *err);
 
 /* A log into a file (appended to, 0600), or into stderr where `file` is NULL and `to_stderr`; else
  * *ret is NULL: silence. */

@@ -47,19 +47,37 @@ static const struct conf_row rows[] = {
     QUIET_ROW(bench_options, quiet),
 };
 
+/* What each of them goes by. */
+static const char *const of_epoch[] = {"threads", "order",  "seed",    "sampler", "rate",  "epochs",
+                                       "buffer",  "verify", "compare", "json",    "quiet", NULL};
+static const char *const of_au[] = {"threads", "seed",  "sampler",      "epochs", "buffer",
+                                    "compare", "model", "accelerators", "steps",  "mode",
+                                    "svg",     "json",  "quiet",        NULL};
+static const char *const of_meta[] = {"passes", "json", "quiet", NULL};
+static const char *const of_fetch[] = {"samples", "connections", STORE_NAMES,
+                                       "json",    "quiet",       NULL};
+
 static int run(const struct conf *conf, const void *options, struct err *err)
 {
     static const struct {
         const char *name;
         int (*fn)(const char *target, const struct bench_options *o, struct err *err);
-    } kinds[] = {
-        {"epoch", bench_epoch}, {"au", bench_au}, {"meta", bench_meta}, {"fetch", bench_fetch}};
+        const char *const *options;
+    } kinds[] = {{"epoch", bench_epoch, of_epoch},
+                 {"au", bench_au, of_au},
+                 {"meta", bench_meta, of_meta},
+                 {"fetch", bench_fetch, of_fetch}};
     const struct bench_options *o = options;
     if (o->buffer < 4096 || o->buffer > (1u << 30))
         return err_set(err, ERR_USAGE, "--buffer: want 4KiB to 1GiB");
-    for (size_t i = 0; i < COUNT(kinds); i++)
-        if (strcmp(kinds[i].name, conf_arg(conf, 0)) == 0)
-            return kinds[i].fn(conf_arg(conf, 1), o, err);
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        if (strcmp(kinds[i].name, conf_arg(conf, 0)) != 0)
+            continue;
+        if (refuse_besides(conf, kinds[i].options,
+                           "goes with another benchmark (sampan help bench)", err))
+            return -1;
+        return kinds[i].fn(conf_arg(conf, 1), o, err);
+    }
     return err_set(err, ERR_USAGE, "unknown benchmark \"%s\" (known: epoch, au, meta, fetch)",
                    conf_arg(conf, 0));
 }

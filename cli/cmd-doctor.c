@@ -38,18 +38,35 @@ void finding(struct doctor *d, enum verdict v, const char *what, const char *cur
                  cure ? cure : "", cure ? ")" : "");
 }
 
-static void look(struct doctor *d, const char *arg, const struct doctor_options *o)
+/* Is it a mount of the register? A dead one is, too. */
+static bool is_mount(const char *arg, struct control_mount *ret)
 {
-    cleanup_mount struct control_mount m = {0};
     cleanup_free char *path = NULL;
+    return !strstr(arg, "://") && mount_path(arg, &path, NULL) == 0 &&
+           control_find(path, ret, NULL) == 0;
+}
+
+/* What has no effect without a SET that is not mounted. */
+static int check(const struct conf *conf, const struct doctor_options *o,
+                 const struct control_mount *m, struct err *err)
+{
+    static const char *const plain[] = {"gc", "json", NULL};
+    static const char *const with_gc[] = {"gc", "json", "cache-dir", NULL};
+    const char *const *names = o->gc ? with_gc : plain;
+    return m->mountpoint ? refuse_of_mount(conf, names, m, err)
+                         : refuse_besides(conf, names, "goes with a SET (name one)", err);
+}
+
+static void look(struct doctor *d, const char *arg, const struct control_mount *m,
+                 const struct doctor_options *o)
+{
     doctor_machine(d);
     if (o->gc)
         doctor_unused(d, o->set.cache_dir);
     if (!arg)
         doctor_mounts(d);
-    else if (!strstr(arg, "://") && mount_path(arg, &path, NULL) == 0 &&
-             control_find(path, &m, NULL) == 0)
-        doctor_mount(d, &m, /* whole= */ true); /* a dead one, too */
+    else if (m->mountpoint)
+        doctor_mount(d, m, /* whole= */ true);
     else
         doctor_set(d, arg, o);
 }
@@ -57,15 +74,19 @@ static void look(struct doctor *d, const char *arg, const struct doctor_options 
 static int run(const struct conf *conf, const void *options, struct err *err)
 {
     const struct doctor_options *o = options;
+    const char *arg = conf_arg(conf, 0);
+    cleanup_mount struct control_mount m = {0};
     struct doctor d = {0};
     struct json_writer w;
+    if ((!arg || is_mount(arg, &m)) && check(conf, o, &m, err))
+        return -1;
     if (o->json) {
         jw_init(&w, &d.out);
         jw_object(&w, NULL);
         jw_array(&w, "findings");
         d.json = &w;
     }
-    look(&d, conf_arg(conf, 0), o);
+    look(&d, arg, &m, o);
     if (o->json) {
         jw_end(&w);
         jw_uint(&w, "wrong", d.wrong);

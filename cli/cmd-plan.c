@@ -68,15 +68,21 @@ static void room_of_mount(const struct control_mount *m, struct planning *g)
     g->has_room = json_count(&tiers) > 0;
 }
 
-static int open_set(const char *set, struct planning *g, struct err *err)
+static int open_set(const struct conf *conf, struct planning *g, struct err *err)
 {
+    static const char *const of_mounts[] = {"sampler",   "strategy", "weights",  "partitions",
+                                            "partition", "print",    "position", "cache",
+                                            "json",      NULL};
     const struct plan_options *o = g->options;
+    const char *set = conf_arg(conf, 0);
     cleanup_mount struct control_mount m = {0};
     struct stat st;
     int is_mount = mount_of_set(set, &m, err);
     if (is_mount < 0)
         return -1;
     if (is_mount) {
+        if (refuse_of_mount(conf, of_mounts, &m, err))
+            return -1;
         /* The socket lies in the owner's folder, and so do the versions. */
         cleanup_free char *dir = xstrndup(m.socket, (size_t)(strrchr(m.socket, '/') - m.socket));
         if (!g->has_room)
@@ -163,7 +169,7 @@ static int take_set(struct planning *g, const struct conf *conf, const struct or
     if (sets != 1)
         return err_set(err, ERR_USAGE, "want one of: a SET, --count N, --resume TOKEN");
     if (conf_n_args(conf)) {
-        if (open_set(conf_arg(conf, 0), g, err))
+        if (open_set(conf, g, err))
             return -1;
         g->samples = catalog_info(g->conf.catalog)->numbered;
         return 0;

@@ -30,6 +30,9 @@ static const struct conf_row rows[] = {
     QUIET_ROW(scan_options, quiet),
 };
 
+/* Those that go with a mount, too. */
+static const char *const of_mounts[] = {"o", "diff", "json", "quiet", NULL};
+
 /* What both ways of scanning tell. */
 struct outcome {
     char version[CATALOG_DIGEST + 1];
@@ -233,12 +236,19 @@ static int run(const struct conf *conf, const void *options, struct err *err)
         return err_wrap(err, "-o");
     int is_mount = mount_of_set(set, &m, err);
     if (is_mount)
-        return is_mount < 0 ? -1 : scan_mount(&m, o, err);
+        return is_mount < 0 || refuse_of_mount(conf, of_mounts, &m, err) ? -1
+                                                                         : scan_mount(&m, o, err);
     store_conf_of(&o->store, &store);
     if (owner_resolve(&owner, set, &o->set, &store, err))
         return -1;
-    if (mount_by_folder(owner.dir, &m))
+    if (mount_by_folder(owner.dir, &m)) {
+        if (o->sampler && conf_origin_of(conf, "sampler") == CONF_CLI)
+            return err_set(err, ERR_USAGE,
+                           "--sampler: %s is mounted at %s, whose sampler numbers its samples "
+                           "(mount it with this one)",
+                           set, m.mountpoint);
         return scan_mount(&m, o, err);
+    }
     int result = scan_set(set, &owner, &store, o, err);
     if (result)
         owner_unmake(&owner);

@@ -37,6 +37,10 @@ static const struct conf_row rows[] = {
     QUIET_ROW(warmup_options, quiet),
 };
 
+/* Those that go with a mount, too. */
+static const char *const of_mounts[] = {"from",    "partition",  "strategy", "sampler", "verify",
+                                        "dry-run", "background", "json",     "quiet",   NULL};
+
 /* Takes the path over. */
 static void path_list_add(struct path_list *l, char *path)
 {
@@ -282,6 +286,8 @@ static int run(const struct conf *conf, const void *options, struct err *err)
         *err = why;
         return -1;
     }
+    if (is_mount && refuse_of_mount(conf, of_mounts, &m, err))
+        return -1;
     if (take_paths(&paths, is_mount ? &m : &unmounted, is_mount ? below : "", conf, o, err))
         return -1;
     return is_mount ? warm_mount(&m, &paths, o, err) : warm_unmounted(target, &paths, o, err);
@@ -295,7 +301,8 @@ const struct command cmd_warmup = {
         "Fetches all samples of the mount, or those at and below PATH (below the mount, as it "
         "is named from here, or absolute). A SET (a URI, a set file or a catalog) needs no mount: "
         "give it the --cache and "
-        "the keys that the mount will have. It is refused before its first byte if they cannot "
+        "the keys that the mount will have; a mount has its own, and such options are refused. It "
+        "is refused before its first byte if they cannot "
         "fit. Interrupting it stops it; what was fetched stays. With "
         "--json it then says how far it was: state (cancelled), samples, samples_done and "
         "fetched_bytes.\n\n"

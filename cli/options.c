@@ -25,6 +25,22 @@ void store_conf_of(const struct store_options *o, struct store_conf *ret)
     };
 }
 
+int refuse_besides(const struct conf *c, const char *const *names, const char *why, struct err *err)
+{
+    const char *name = conf_given_besides(c, names);
+    return name ? err_set(err, ERR_USAGE, "--%s: %s", name, why) : 0;
+}
+
+int refuse_of_mount(const struct conf *c, const char *const *names, const struct control_mount *m,
+                    struct err *err)
+{
+    cleanup_free char *why =
+        xasprintf("goes with a SET that is not mounted: %s has what it was mounted with (leave it "
+                  "out; sampan set changes some of a mount)",
+                  m->mountpoint);
+    return refuse_besides(c, names, why, err);
+}
+
 int check_ca_file(const struct command *c, const void *options, struct err *err)
 {
     for (size_t i = 0; i < c->n_rows; i++) {

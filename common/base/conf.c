@@ -159,6 +159,21 @@ enum conf_origin conf_origin_of(const struct conf *c, const char *name)
     return CONF_DEFAULT;
 }
 
+static bool is_among(const char *const *names, const char *name)
+{
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+const char *conf_given_besides(const struct conf *c, const char *const *names)
+{
+    for (size_t i = 0; i < c->n_rows; i++)
+        if (c->origins[i] == CONF_CLI && !is_among(names, c->rows[i].name))
+            return c->rows[i].name;
+    return NULL;
+}
+
 const char *conf_origin_name(enum conf_origin o)
 {
     static const char *const names[] = {"default", "file", "environment", "command line"};

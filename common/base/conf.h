@@ -68,6 +68,9 @@ size_t conf_n_args(const struct conf *c);
 const char *conf_arg(const struct conf *c, size_t i);
 bool conf_help_asked(const struct conf *c);
 enum conf_origin conf_origin_of(const struct conf *c, const char *name);
+/* The first option, in the rows' order, that the command line gives and that is none of `names`
+ * (NULL ends them); NULL: there is none. Files and the environment serve other calls too. */
+const char *conf_given_besides(const struct conf *c, const char *const *names);
 const char *
 conf_origin_name(enum conf_origin o); /* "default", "file", "environment", "command line" */
 void conf_print_value(const struct conf *c, const struct conf_row *row, const void *out,

@@ -161,6 +161,22 @@ static void expect_refused(const char *text, const char *words)
     unlink(file);
 }
 
+Test(conf, what_the_command_line_gives_besides)
+{
+    static const char *const refresh[] = {"refresh", NULL}, *const both[] = {"o", "refresh", NULL},
+                             *const none[] = {NULL};
+    struct conf *c;
+    struct options o;
+    struct err e = {0};
+    setenv("SAMPAN_MEMORY", "1GiB", 1);
+    cr_assert_eq(PARSE(&c, &o, &e, "--refresh", "5m", "-o", "x"), 0, "%s", e.msg);
+    cr_expect_str_eq(conf_given_besides(c, none), "refresh");
+    cr_expect_str_eq(conf_given_besides(c, refresh), "o");
+    cr_expect_null(conf_given_besides(c, both));
+    conf_free(c);
+    unsetenv("SAMPAN_MEMORY");
+}
+
 Test(conf, a_file_says_each_value_once)
 {
     expect_refused("memory = 1G\ncache = ssd:/a=1G\ncache = ssd:/b=1G\nmemory = 1G\n",
