@@ -155,6 +155,10 @@ struct log_options {
 void store_conf_of(const struct store_options *o, struct store_conf *ret);
 /* Is there a file, if --ca-file names one? Over plain HTTP nobody would look. */
 int check_ca_file(const struct command *c, const void *options, struct err *err);
+/* Does --log-level name modules that there are? Of the command line alone: what the environment
+ * says may be meant for other programs, and what is kept of a mount for another version. */
+int check_log_level(const struct command *c, const struct conf *conf, const void *options,
+                    struct err *err);
 /* "10%" or "20GiB". */
 int free_space_of(const char *text, double *ret_fraction, uint64_t *ret_bytes, struct err *err);
 

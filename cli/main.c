@@ -34,6 +34,8 @@ static int run_parsed(const struct command *c, int argc, char *const *argv, stru
         if (!result)
             result = check_ca_file(c, options, err);
         if (!result)
+            result = check_log_level(c, conf, options, err);
+        if (!result)
             result = c->run(conf, options, err);
     }
     conf_free(conf);

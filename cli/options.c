@@ -41,19 +41,34 @@ int refuse_of_mount(const struct conf *c, const char *const *names, const struct
     return refuse_besides(c, names, why, err);
 }
 
+/* The value of a text option; NULL: it is not given, or the command has none of this name. */
+static const char *text_of(const struct command *c, const void *options, const char *name)
+{
+    for (size_t i = 0; i < c->n_rows; i++)
+        if (strcmp(c->rows[i].name, name) == 0)
+            return *(const char *const *)((const char *)options + c->rows[i].offset);
+    return NULL;
+}
+
 int check_ca_file(const struct command *c, const void *options, struct err *err)
 {
-    for (size_t i = 0; i < c->n_rows; i++) {
-        if (strcmp(c->rows[i].name, "ca-file") != 0)
-            continue;
-        const char *path = *(const char *const *)((const char *)options + c->rows[i].offset);
-        struct stat st;
-        cleanup_close int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-        if (path && (fd < 0 || fstat(fd, &st)))
-            return err_sys(err, errno, "--ca-file: %s", path);
-        if (path && S_ISDIR(st.st_mode))
-            return err_set(err, ERR_USAGE, "--ca-file: %s: a folder (want one file, PEM)", path);
-    }
+    const char *path = text_of(c, options, "ca-file");
+    struct stat st;
+    cleanup_close int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (path && (fd < 0 || fstat(fd, &st)))
+        return err_sys(err, errno, "--ca-file: %s", path);
+    if (path && S_ISDIR(st.st_mode))
+        return err_set(err, ERR_USAGE, "--ca-file: %s: a folder (want one file, PEM)", path);
+    return 0;
+}
+
+int check_log_level(const struct command *c, const struct conf *conf, const void *options,
+                    struct err *err)
+{
+    if (conf_origin_of(conf, "log-level") != CONF_CLI)
+        return 0;
+    if (log_check_modules(text_of(c, options, "log-level"), err))
+        return err_wrap(err, "--log-level");
     return 0;
 }
 

@@ -19,9 +19,13 @@ static const char *const level_names[] = {"error", "warn", "info", "debug"};
 #define MODULES_MAX 32
 
 struct module_level {
-    char name[24];
+    struct log_module module;
     enum log_level level;
 };
+
+/* Where the linker's array begins and ends; NULL both, where nothing logs. */
+extern const struct log_module __start_log_modules[] __attribute__((weak, visibility("hidden")));
+extern const struct log_module __stop_log_modules[] __attribute__((weak, visibility("hidden")));
 
 struct levels {
     enum log_level all;
@@ -76,9 +80,9 @@ static int levels_add(struct levels *levels, const char *part, size_t len)
         return level_of(part, len, &levels->all);
     struct module_level m = {0};
     size_t name_len = (size_t)(equals - part);
-    if (name_len == 0 || name_len >= sizeof m.name || levels->n == MODULES_MAX)
+    if (name_len == 0 || name_len >= sizeof m.module.name || levels->n == MODULES_MAX)
         return -1;
-    memcpy(m.name, part, name_len);
+    memcpy(m.module.name, part, name_len);
     if (level_of(equals + 1, len - name_len - 1, &m.level))
         return -1;
     levels->modules[levels->n++] = m;
@@ -103,10 +107,51 @@ int log_set_levels(struct log *l, const char *spec)
     return 0;
 }
 
+static bool is_module(const char *name, size_t len)
+{
+    for (const struct log_module *m = __start_log_modules; m < __stop_log_modules; m++)
+        if (strlen(m->name) == len && memcmp(m->name, name, len) == 0)
+            return true;
+    return false;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct log_module *)a)->name, ((const struct log_module *)b)->name);
+}
+
+/* Each once: a module has as many rows as files that log. */
+static void list_modules(struct bytes *out)
+{
+    size_t n = (size_t)(__stop_log_modules - __start_log_modules);
+    cleanup_free struct log_module *all = xcalloc(n, sizeof *all);
+    memcpy(all, __start_log_modules, n * sizeof *all);
+    qsort(all, n, sizeof *all, by_name);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || by_name(&all[i - 1], &all[i]) != 0)
+            bytes_addf(out, "%s%s", i ? ", " : "", all[i].name);
+}
+
+int log_check_modules(const char *spec, struct err *err)
+{
+    cleanup_bytes struct bytes known = {0};
+    for (const char *part = spec;; part++) {
+        size_t len = strcspn(part, ","), name = strcspn(part, ",=");
+        if (name < len && !is_module(part, name)) {
+            list_modules(&known);
+            return err_set(err, ERR_USAGE, "\"%.*s\" is no module that logs here (want one of %s)",
+                           (int)name, part, known.data ? known.data : "none");
+        }
+        part += len;
+        if (!*part)
+            return 0;
+    }
+}
+
 static bool wants_locked(const struct log *l, enum log_level level, const char *module)
 {
     for (size_t i = 0; i < l->levels.n; i++)
-        if (strcmp(l->levels.modules[i].name, module) == 0)
+        if (strcmp(l->levels.modules[i].module.name, module) == 0)
             return level <= l->levels.modules[i].level;
     return level <= l->levels.all;
 }

@@ -1,4 +1,5 @@
 /* What long-running programs have in common. */
+#define LOG_MODULE "program"
 #include "program.h"
 
 #include <fcntl.h>
@@ -60,6 +61,9 @@ int program_log_open(struct log **ret, const struct program_log *o, struct err *
     if (log_set_levels(*ret, o->level))
         return err_set(err, ERR_USAGE, "--log-level: %s: no level (error, warn, info or debug)",
                        o->level);
+    struct err why = {0};
+    if (log_check_modules(o->level, &why)) /* it may be meant for a program that this one starts */
+        log_warn(*ret, "--log-level: %s", why.msg);
     return 0;
 }
 

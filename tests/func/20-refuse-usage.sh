@@ -8,6 +8,10 @@ refused 2 "size|cache|12potatoes" sampan mount "file://$SRC" "$MNT" --cache "ssd
 refused 2 "memory.*at least 64" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --memory 1KiB
 refused 2 "cache tier .*more than one" sampan mount "file://$SRC" "$MNT" --cache "ssd:$T/one=1GiB,hdd:$T/two=1GiB"
 [ ! -e "$T/one=1GiB,hdd:$T" ] || fail "a folder was made of two tiers"
+refused 2 '^sampan mount: --log-level: "nosuch" is no module.*cache, .*fuse, .*volume' sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --log-level info,nosuch=debug
+refused 2 '"fetched" is no module' sampan scan "file://$SRC" --cache "ssd:$CACHE=1GiB" --log-level fetch=warn,fetched=debug
+SAMPAN_LOG_LEVEL=info,rpc=debug sampan scan "file://$SRC" --cache "ssd:$T/scan=1GiB" --log-level info,fetch=debug >"$T/said"
+SAMPAN_LOG_LEVEL=info,rpc=debug sampan scan "file://$SRC" --cache "ssd:$T/scan=1GiB" >"$T/said" # as of the CSI driver
 (cd "$SRC" && refused 2 "name is empty" sampan mount "" "$MNT" --cache "ssd:$CACHE=1GiB")
 (cd "$SRC" && refused 2 "name is empty" sampan sync "" "file://$T/copy")
 echo junk >"$T/junk"

@@ -108,6 +108,17 @@ Test(log, levels_by_module)
     memory_close(&m);
 }
 
+Test(log, a_module_that_logs_nothing_is_named)
+{
+    struct err e = {0};
+    cr_expect_eq(log_check_modules("debug", &e), 0);
+    cr_expect_eq(log_check_modules("info," LOG_MODULE "=debug," LOG_MODULE "=warn", &e), 0);
+    cr_expect_eq(log_check_modules(LOG_MODULE "=debug,nosuch=debug", &e), -1);
+    cr_expect_eq(e.class, ERR_USAGE);
+    cr_expect(strstr(e.msg, "\"nosuch\"") && strstr(e.msg, LOG_MODULE), "%s", e.msg);
+    cr_expect_eq(log_check_modules(LOG_MODULE "x=debug", NULL), -1);
+}
+
 Test(log, null_is_silence)
 {
     log_error(NULL, "nobody hears this");
