@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli-internal.h"
+#include "clock.h"
 #include "mem.h"
 #include "program.h"
 #include "server.h"
@@ -57,7 +58,8 @@ static const struct conf_row rows[] = {
      .help = "Requests a second from one address; 0: any. A refused one counts for a hundredth of "
              "them"},
     {"request-timeout", CONF_DURATION, AT(serve_options, request_timeout), .arg = "DUR",
-     .dflt = "20s", .help = "A request's head, and then its body, must arrive within this time"},
+     .dflt = "20s", .min = 100 * NS_PER_MS,
+     .help = "A request's head, and then its body, must arrive within this time"},
     LOG_ROWS(serve_options, log),
 };
 

@@ -16,7 +16,7 @@ struct stats_options {
 
 static const struct conf_row rows[] = {
     {"interval", CONF_DURATION, AT(stats_options, interval), .arg = "DUR", .dflt = "1s",
-     .help = "Time between two lines"},
+     .min = 10 * NS_PER_MS, .help = "Time between two lines"},
     {"count", CONF_INT, AT(stats_options, count), .arg = "N", .dflt = "0", .min = 0,
      .max = INT32_MAX, .help = "End after so many lines; 0: go on until interrupted"},
     JSON_ROW(stats_options, json),
@@ -103,8 +103,6 @@ static int run(const struct conf *conf, const void *options, struct err *err)
 {
     const struct stats_options *o = options;
     cleanup_mount struct control_mount m = {0};
-    if (o->interval == 0)
-        return err_set(err, ERR_USAGE, "--interval: zero is too short");
     cleanup_json struct json_doc *before = NULL;
     if (mount_of(conf_arg(conf, 0), &m, NULL, err) || take(&m, &before, err))
         return -1;

@@ -24,7 +24,7 @@ struct top_options {
 
 static const struct conf_row rows[] = {
     {"interval", CONF_DURATION, AT(top_options, interval), .arg = "DUR", .dflt = "1s",
-     .help = "Time between two looks"},
+     .min = 10 * NS_PER_MS, .help = "Time between two looks"},
     {"count", CONF_INT, AT(top_options, count), .arg = "N", .dflt = "0", .min = 0, .max = INT32_MAX,
      .help = "End after so many; 0: go on until interrupted"},
     {"token-file", CONF_STRING, AT(top_options, token_file), .arg = "FILE",
@@ -209,8 +209,6 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     const char *what = conf_n_args(conf) ? conf_arg(conf, 0) : NULL;
     struct top t = {.options = o, .screen = {.signals = -1}};
     t.where = (struct top_where){.token_file = o->token_file, .ca_file = o->ca_file};
-    if (o->interval == 0)
-        return err_set(err, ERR_USAGE, "--interval: zero is too short");
     if (what && (strncmp(what, "http://", 7) == 0 || strncmp(what, "https://", 8) == 0))
         t.where.server = what;
     else

@@ -40,6 +40,10 @@ void conf_notes(const struct conf_row *row, struct bytes *text)
         conf_format_size((uint64_t)row->min, least);
         bytes_addf(text, "; at least %s", least);
     }
+    if (row->type == CONF_DURATION && row->min) {
+        conf_format_duration((double)row->min / 1e9, least);
+        bytes_addf(text, "; at least %s", least);
+    }
     if (row->type == CONF_INT && (row->min || row->max))
         bytes_addf(text, "; %" PRId64 " to %" PRId64, row->min, row->max);
     if (row->dflt && *row->dflt && row->type != CONF_FLAG)

@@ -67,6 +67,21 @@ static int store_size(const struct conf_row *row, const char *text, uint64_t *re
     return 0;
 }
 
+static int store_duration(const struct conf_row *row, const char *text, uint64_t *ret,
+                          struct err *err)
+{
+    uint64_t ns;
+    char least[32];
+    if (conf_duration(text, &ns, err))
+        return -1;
+    if (ns < (uint64_t)row->min) {
+        conf_format_duration((double)row->min / 1e9, least);
+        return err_set(err, ERR_USAGE, "\"%s\" is too short (at least %s)", text, least);
+    }
+    *ret = ns;
+    return 0;
+}
+
 bool conf_is_choice(const char *choices, const char *text)
 {
     size_t len = strlen(text);
@@ -108,7 +123,7 @@ static int store_value(struct conf *c, size_t i, enum conf_origin origin, const 
     case CONF_RATE:
         return conf_rate(text, to, err);
     case CONF_DURATION:
-        return conf_duration(text, to, err);
+        return store_duration(row, text, to, err);
     case CONF_LIST:
         store_list(c, i, origin, text, to);
         return 0;

@@ -40,7 +40,7 @@ struct conf_row {
     const char *dflt;    /* as a user would write it; NULL: zero / empty */
     const char *arg;     /* "SIZE", shown in help; NULL for flags */
     const char *choices; /* CONF_ENUM */
-    int64_t min, max;    /* CONF_INT; both 0: no bound. CONF_SIZE: at least `min` */
+    int64_t min, max;    /* CONF_INT; both 0: no bound. CONF_SIZE, CONF_DURATION: at least `min` */
     const char *help;    /* one sentence */
 };
 

@@ -6,6 +6,8 @@ refused 2 "free-space" sampan mount "file://$SRC" "$MNT" --free-spcae 10
 refused 2 "mount" sampan mout x y
 refused 2 "size|cache|12potatoes" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=12potatoes"
 refused 2 "memory.*at least 64" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --memory 1KiB
+refused 2 "request-timeout: .0. is too short .at least 100ms" sampan serve --mount "$MNT" --no-auth --listen 127.0.0.1:0 --state "$T/server" --request-timeout 0
+refused 2 "interval: .0. is too short" sampan stats "$MNT" --interval 0
 refused 2 "cache tier .*more than one" sampan mount "file://$SRC" "$MNT" --cache "ssd:$T/one=1GiB,hdd:$T/two=1GiB"
 [ ! -e "$T/one=1GiB,hdd:$T" ] || fail "a folder was made of two tiers"
 refused 2 '^sampan mount: --log-level: "nosuch" is no module.*cache, .*fuse, .*volume' sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --log-level info,nosuch=debug

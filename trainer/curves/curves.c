@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "clock.h"
 #include "curves-internal.h"
 #include "http-serve.h"
 #include "mem.h"
@@ -25,6 +26,7 @@ static const struct conf_row rows[] = {
     {"listen", CONF_STRING, AT(listen), .arg = "ADDR:PORT", .dflt = "127.0.0.1:8081",
      .help = "Serve here, without any authentication; \":PORT\" means every address"},
     {"request-timeout", CONF_DURATION, AT(request_timeout), .arg = "TIME", .dflt = "60s",
+     .min = 100 * NS_PER_MS,
      .help = "A request's head, and then its body, must arrive within this"},
     PROGRAM_LOG_ROWS(struct curves_options, log, "text"),
 };

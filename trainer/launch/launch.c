@@ -29,7 +29,7 @@ static const struct conf_row rows[] = {
      .help = "This pod's own address (POD_IP, else what its name resolves to)"},
     {"work", CONF_STRING, AT(work), .arg = "DIR", .dflt = ".",
      .help = "Where the configuration is copied to and the trainer runs"},
-    {"poll", CONF_DURATION, AT(poll_ns), .arg = "TIME", .dflt = "10s",
+    {"poll", CONF_DURATION, AT(poll_ns), .arg = "TIME", .dflt = "10s", .min = 100 * NS_PER_MS,
      .help = "How often the API server is asked while pods are missing"},
     {"wait", CONF_DURATION, AT(wait_ns), .arg = "TIME", .dflt = "1h",
      .help = "How long all pods may take to run"},

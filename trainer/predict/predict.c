@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "http-serve.h"
 #include "json.h"
 #include "mem.h"
@@ -31,6 +32,7 @@ static const struct conf_row rows[] = {
     {"batch", CONF_INT, AT(batch), .arg = "N", .dflt = "32", .min = 1, .max = 4096,
      .help = "Samples computed at once at most"},
     {"request-timeout", CONF_DURATION, AT(request_timeout), .arg = "TIME", .dflt = "60s",
+     .min = 100 * NS_PER_MS,
      .help = "A request's head, and then its body, must arrive within this"},
     PROGRAM_LOG_ROWS(struct predict_options, log, "text"),
 };

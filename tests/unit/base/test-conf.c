@@ -244,6 +244,30 @@ Test(conf, values_print_as_they_are_read)
     conf_free(c);
 }
 
+Test(conf, a_duration_has_a_least)
+{
+    static const struct conf_row row = {
+        "every",          CONF_DURATION,          AT(refresh), .arg = "DUR", .dflt = "1s",
+        .min = 100000000, .help = "Look so often"};
+    static const char *const short_ones[] = {"0", "0s", "99ms"};
+    struct options o = {0};
+    struct conf *c;
+    struct bytes text = {0};
+    for (size_t i = 0; i < sizeof short_ones / sizeof short_ones[0]; i++) {
+        char *argv[] = {(char *)"test", (char *)"--every", (char *)(uintptr_t)short_ones[i]};
+        struct err e = {0};
+        cr_expect_eq(conf_parse(&c, &row, 1, &o, 3, argv, &e), -1, "%s", short_ones[i]);
+        cr_expect(strstr(e.msg, "is too short (at least 100ms)"), "%s", e.msg);
+    }
+    char *argv[] = {(char *)"test", (char *)"--every", (char *)"100ms"};
+    cr_assert_eq(conf_parse(&c, &row, 1, &o, 3, argv, NULL), 0);
+    cr_expect_eq(o.refresh, 100000000);
+    conf_help(&row, 1, &text);
+    cr_expect(strstr(text.data, "Look so often; at least 100ms (1s)"), "%s", text.data);
+    bytes_release(&text);
+    conf_free(c);
+}
+
 /* Who takes a mount over reads what was printed. */
 Test(conf, durations_print_as_they_are_read)
 {
