@@ -124,6 +124,30 @@ int fetch_rename(struct fetch *f, struct store *s, const char *from, const char 
     return result ? err_wrap(err, "rename \"%s\"", from) : 0;
 }
 
+/* Is what was refused what a former try has done already, whose answer was lost? */
+static bool was_done(struct fetch *f, const struct change *c, int64_t size, const struct err *why)
+{
+    struct http_answer a;
+    struct err err = {0};
+    return (why->class == ERR_NOT_FOUND || why->class == ERR_FAILED) &&
+           fetch_head(f, c->store, c->from, &a, &err) && err.class == ERR_NOT_FOUND &&
+           fetch_head(f, c->store, c->to, &a, NULL) == 0 && (size < 0 || a.content_length == size);
+}
+
+int fetch_rename_own(struct fetch *f, struct store *s, const char *from, const char *to,
+                     int64_t size, struct err *err)
+{
+    struct err why = {0};
+    const struct change c = {.store = s, .from = from, .to = to};
+    if (fetch_rename(f, s, from, to, &why) == 0)
+        return 0;
+    if (!(store_caps(s) & STORE_LOCAL) && was_done(f, &c, size, &why))
+        return 0;
+    if (err)
+        *err = why;
+    return -1;
+}
+
 static int build_folder(void *arg, struct http_req *r, struct err *err)
 {
     const struct change *c = arg;

@@ -235,6 +235,11 @@ int fetch_set_meta(struct fetch *f, struct store *s, const char *key, const char
 /* STORE_APPENDS or local. A file of the new name is replaced. */
 int fetch_rename(struct fetch *f, struct store *s, const char *from, const char *to,
                  struct err *err);
+/* The same of a file of which nobody else uses one of the two names (what is written aside; a place
+ * in the trash): the one gone and the other there, of `size` bytes (-1: any), it is done, even if
+ * an answer was lost and the request tried again was refused. */
+int fetch_rename_own(struct fetch *f, struct store *s, const char *from, const char *to,
+                     int64_t size, struct err *err);
 int fetch_head(struct fetch *f, struct store *s, const char *key, struct http_answer *ret,
                struct err *err);
 /* Uploads in parts that somebody has begun below `prefix` and not ended. */

@@ -146,7 +146,7 @@ int stream_by_appending(struct fetch *f, const struct fetch_stream *p, struct er
     if (result == 0 && p->len > APPEND_PIECE)
         result = check_length(&g, p->len, err);
     if (result == 0)
-        result = fetch_rename(f, p->store, temp, p->key, err);
+        result = fetch_rename_own(f, p->store, temp, p->key, (int64_t)p->len, err);
     if (result)
         fetch_delete(f, p->store, temp, NULL);
     return result ? err_wrap(err, "write \"%s\"", p->key) : 0;

@@ -74,7 +74,7 @@ static void move_one(struct work *w, const char *key, const char *to)
     const char *slash = strrchr(to, '/');
     cleanup_free char *folder = xstrndup(to, (size_t)(slash + 1 - to));
     int result = fetch_folder(w->r->fetch, w->r->parent, folder, &err) ||
-                 fetch_rename(w->r->fetch, w->r->parent, key, to, &err);
+                 fetch_rename_own(w->r->fetch, w->r->parent, key, to, /* size= */ -1, &err);
     {
         ACQUIRE(&w->lock);
         w->counts->removed++;

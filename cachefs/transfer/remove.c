@@ -295,14 +295,32 @@ int remove_find(struct removal *r, struct remove_counts *ret, struct err *err)
 
 /* --- removing --------------------------------------------------------------------------------- */
 
-/* One rename takes all of it. Fills `trash`, relative to the parent. */
+static int on_any(void *arg, const struct list_item *item, struct err *err)
+{
+    (void)arg, (void)item;
+    return err_set(err, ERR_CANCELLED, "there is something");
+}
+
+/* A rename of a folder that is refused, and that found it before: a former try has done it, and its
+ * answer was lost. */
+static bool is_gone(struct removal *r, const struct err *why)
+{
+    struct err e = {0};
+    return !(store_caps(r->parent) & STORE_LOCAL) &&
+           (why->class == ERR_NOT_FOUND || why->class == ERR_FAILED) &&
+           fetch_list_marks(r->fetch, r->folder, /* parallel= */ 1, on_any, NULL, &e) &&
+           e.class == ERR_NOT_FOUND;
+}
+
+/* One rename takes all of it, into a folder of our own. */
 static int move_away(struct removal *r, const char *trash, struct err *err)
 {
     cleanup_free char *to = xasprintf("%s%s", trash, r->name);
-    return fetch_folder(r->fetch, r->parent, trash, err) ||
-                   fetch_rename(r->fetch, r->parent, r->name, to, err)
-               ? -1
-               : 0;
+    if (fetch_folder(r->fetch, r->parent, trash, err))
+        return -1;
+    if (r->is_object)
+        return fetch_rename_own(r->fetch, r->parent, r->name, to, /* size= */ -1, err);
+    return fetch_rename(r->fetch, r->parent, r->name, to, err) && !is_gone(r, err) ? -1 : 0;
 }
 
 int remove_run(struct removal *r, bool skip_trash, const struct remove_watch *watch,

@@ -41,11 +41,15 @@ killed_in_the_middle
 killed_in_the_middle --no-batch
 nothing_left
 
-# Where a rename does not replace: one that was done and whose answer was lost takes nothing away.
-SRC="$T/lost"
-mkdir "$SRC"
-start_webhdfs --no-batch --lose "$T/lose"
-touch "$T/lose"
-"$SAMPAN" sync "file://$T/new" "webhdfs://127.0.0.1:$HDFS_PORT/set" --quiet 2>"$T/err" || true
-[ ! -e "$T/lose" ] || fail "no answer was lost"
-cmp "$T/new/sample" "$SRC/set/sample" || fail "the object is gone: $(cat "$T/err")"
+# A rename that was done and whose answer was lost is done, and where a rename does not replace it takes nothing away.
+for how in "" --no-batch; do
+    SRC="$T/lost$how"
+    mkdir "$SRC"
+    # shellcheck disable=SC2086
+    start_webhdfs $how --lose "$T/lose"
+    touch "$T/lose"
+    "$SAMPAN" sync "file://$T/new" "webhdfs://127.0.0.1:$HDFS_PORT/set" --quiet || fail "it was copied"
+    [ ! -e "$T/lose" ] || fail "no answer was lost"
+    cmp "$T/new/sample" "$SRC/set/sample" || fail "the object is gone"
+    stop_webhdfs
+done

@@ -111,3 +111,15 @@ rmr "$H/class-000" --yes
 expect "in the trash" "$(find "$T/hdfs/.trash" -type f | wc -l)" 4
 rmr "$H/class-001" --yes --skip-trash
 [ ! -e "$T/hdfs/class-001" ] || fail "the folder is still there"
+# An answer that was lost does not make it undone.
+stop_webhdfs
+cp -a "$SRC" "$T/lossy"
+SRC="$T/lossy" start_webhdfs --lose "$T/lose"
+H="webhdfs://127.0.0.1:$HDFS_PORT"
+for name in class-000 class-001/000000.bin; do
+    touch "$T/lose"
+    rmr "$H/$name" --yes || fail "$name was moved into the trash"
+    [ ! -e "$T/lose" ] || fail "no answer was lost"
+    [ ! -e "$T/lossy/$name" ] || fail "$name is still there"
+    expect "of $name in the trash" "$(find "$T/lossy" -regex ".*/\.trash/[^/]*/${name##*/}" | wc -l)" 1
+done

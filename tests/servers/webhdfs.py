@@ -148,16 +148,21 @@ class NameNode(Node):
         to = os.path.join(self.server.root, self.query["destination"].strip("/"))
         if self.query.get("renameoptions", "") == "OVERWRITE" and not self.server.options.no_batch:
             os.rename(self.full, to)
-            self.answer(200)
+            if not self.lost():
+                self.answer(200)
             return
         free = os.path.lexists(self.full) and not os.path.lexists(to) and os.path.isdir(os.path.dirname(to))
         if free:
             os.rename(self.full, to)
-        if self.server.options.lose and os.path.exists(self.server.options.lose):
-            os.unlink(self.server.options.lose)
-            self.close_connection = True
-            return
-        self.tell({"boolean": free})
+        if not self.lost():
+            self.tell({"boolean": free})
+
+    def lost(self):
+        if not self.server.options.lose or not os.path.exists(self.server.options.lose):
+            return False
+        os.unlink(self.server.options.lose)
+        self.close_connection = True
+        return True
 
     def put_mkdirs(self):
         os.makedirs(self.full, exist_ok=True)
