@@ -90,16 +90,34 @@ static bool map_is_below(int proc, const char *top, char *ret, size_t size)
     return false;
 }
 
+/* A small file of /proc, without the end of its line; false: it cannot be read. */
+static bool read_line(int dir, const char *name, char *ret, size_t size)
+{
+    cleanup_close int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, ret, size - 1);
+
+    if (n <= 0)
+        return false;
+    ret[ret[n - 1] == '\n' ? n - 1 : n] = '\0';
+    return true;
+}
+
+static int open_process(const char *pid)
+{
+    char dir[64];
+
+    snprintf(dir, sizeof(dir), "/proc/%.20s", pid);
+    return open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 /* How process `pid` uses the mount: a phrase in `ret`, or false. */
 static bool use_of(const char *pid, const char *top, char *ret, size_t size)
 {
-    char dir[64];
     char path[4096];
     char comm[64] = "?";
     const char *how;
 
-    snprintf(dir, sizeof(dir), "/proc/%.20s", pid);
-    cleanup_close int proc = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_close int proc = open_process(pid);
     if (proc < 0)
         return false;
     if (link_is_below(proc, "cwd", top, path, sizeof(path)))
@@ -112,15 +130,41 @@ static bool use_of(const char *pid, const char *top, char *ret, size_t size)
         how = "maps";
     else
         return false;
-    cleanup_close int fd = openat(proc, "comm", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, comm, sizeof(comm) - 1);
-    if (n > 0)
-        comm[comm[n - 1] == '\n' ? n - 1 : n] = '\0';
+    read_line(proc, "comm", comm, sizeof(comm));
     snprintf(ret, size, "%.40s (pid %.20s) %s %.200s", comm, pid, how, path);
     return true;
 }
 
-static unsigned list_users(const char *top, struct bytes *ret)
+/* Who waits in a call for the answer of a FUSE server has nothing open yet that would say of which:
+ * the kernel tells where in it a thread sleeps. */
+static bool wait_of(const char *pid, const char *top, char *ret, size_t size)
+{
+    char where[64];
+    char comm[64] = "?";
+    const struct dirent *e;
+
+    (void)top;
+    cleanup_close int proc = open_process(pid);
+    int fd = proc < 0 ? -1 : openat(proc, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0)
+        close(fd);
+    while (d && (e = readdir(d))) {
+        char name[300];
+        snprintf(name, sizeof(name), "%s/wchan", e->d_name);
+        if (!read_line(dirfd(d), name, where, sizeof(where)) ||
+            strcmp(where, "request_wait_answer") != 0)
+            continue;
+        read_line(proc, "comm", comm, sizeof(comm));
+        snprintf(ret, size, "%.40s (pid %.20s)", comm, pid);
+        return true;
+    }
+    return false;
+}
+
+typedef bool look_fn(const char *pid, const char *top, char *ret, size_t size);
+
+static unsigned list_processes(look_fn *look, const char *top, struct bytes *ret)
 {
     cleanup_dir DIR *d = opendir("/proc");
     const struct dirent *e;
@@ -128,7 +172,7 @@ static unsigned list_users(const char *top, struct bytes *ret)
     char use[400];
 
     while (d && (e = readdir(d))) {
-        if (!isdigit((unsigned char)e->d_name[0]) || !use_of(e->d_name, top, use, sizeof(use)))
+        if (!isdigit((unsigned char)e->d_name[0]) || !look(e->d_name, top, use, sizeof(use)))
             continue;
         if (n < MAX_USERS_NAMED)
             bytes_addf(ret, "%s%s", n ? ", " : "", use);
@@ -141,9 +185,15 @@ static unsigned list_users(const char *top, struct bytes *ret)
 
 static int busy_error(const char *mountpoint, struct err *err)
 {
-    cleanup_bytes struct bytes users = {0};
+    cleanup_bytes struct bytes users = {0}, waiting = {0};
 
-    if (!list_users(mountpoint, &users))
+    if (!list_processes(use_of, mountpoint, &users) &&
+        list_processes(wait_of, mountpoint, &waiting))
+        bytes_addf(&users,
+                   "no process that this user may look at has anything of it open, but these wait "
+                   "for the answer of a FUSE mount, perhaps of this one: %s",
+                   waiting.data);
+    else if (!users.len)
         bytes_add_str(&users, "no process that this user may look at (another user, a mount inside "
                               "it, or another mount namespace)");
     return err_set(err, ERR_LIMIT, "umount %s: busy: %s (end them, or use --lazy)", mountpoint,
