@@ -101,8 +101,16 @@ static bool stopped(struct passthrough *pt)
     return pt->stop;
 }
 
-/* Reads block by block through the volume. Each unit is dropped from the packs: one copy is enough.
- */
+/* One copy is enough: what was read ahead, or warmed, while or after the filler went by its block
+ * goes from the packs. */
+static void drop_copies(struct frontend *f, const struct shard *x)
+{
+    for (uint64_t i = 0; i < x->n_blocks; i++)
+        cache_drop(volume_cache(f->volume), x->id + i);
+}
+
+/* Reads block by block through the volume. Each unit is dropped from the packs at once: they need
+ * not have room for the whole object. */
 static int fill(struct frontend *f, struct shard *x, struct err *err)
 {
     struct passthrough *pt = f->passthrough;
@@ -150,6 +158,7 @@ static void *filler_run(void *arg)
             log_warn(f->log, "object of id %llu stays incomplete: %s", (unsigned long long)x->id,
                      err.msg);
         } else if (shard_complete(x)) {
+            drop_copies(f, x);
             counter_add(&pt->opens.kept->filled, 1);
         }
         shards_unuse(&pt->shards, x);
@@ -269,6 +278,8 @@ static void count_release(struct frontend *f, uint64_t ino, const struct wire_in
     if (to.backing_id)
         backing_close(f, to.backing_id);
     shard = take_ptr(&pt->used_by[opens_at(&pt->opens, e)]);
+    if (shard && shard_complete(shard))
+        drop_copies(f, shard);
     if (shard)
         shards_unuse(&pt->shards, shard);
 }
