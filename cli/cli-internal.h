@@ -108,6 +108,8 @@ struct store_options {
             .help = "Put the bucket into the path even where a host name is possible"           \
     }
 
+/* How the store is reached. Scripts give it to all commands alike: a mount's own is the same, and
+ * it is not refused there. */
 #define STORE_NAMES                                                                          \
     "endpoint", "region", "credentials", "ca-file", "proxy", "webhdfs-port", "webhdfs-user", \
         "no-sign-request", "requester-pays", "no-store-sums", "path-style"

@@ -4,7 +4,7 @@
 need_mount
 make_set --classes 1 --files 3
 mount_set "file://$SRC"
-of_sets=("--cache ssd:$T/other=1GiB" "--cache-dir $T/other" "--free-space 5%" "--endpoint http://127.0.0.1:1" "--no-sign-request" "--path-style")
+of_sets=("--cache ssd:$T/other=1GiB" "--cache-dir $T/other" "--free-space 5%")
 for option in "${of_sets[@]}" "--memory 512MiB" "--bandwidth 1MB" "--connections 3" "--log $T/log/warm" "--log-level debug" "--log-format json"; do
     # shellcheck disable=SC2086
     refused 2 "^sampan warmup: ${option%% *}: .*not mounted: $MNT has" sampan warmup "$MNT" $option
@@ -20,16 +20,16 @@ for option in "${of_sets[@]}"; do
     refused 2 "^sampan doctor: ${option%% *}: goes with a SET" sampan doctor $option
 done
 refused 2 "^sampan plan: --cache-dir: .*not mounted: $MNT has" sampan plan "$MNT" --cache-dir "$T/other"
-refused 2 "^sampan evict: --endpoint: goes with --store" sampan evict "$MNT" --to 0 --endpoint http://127.0.0.1:1
 refused 2 "^sampan scan: --sampler: file://$SRC is mounted at $MNT" sampan scan "file://$SRC" --cache "ssd:$CACHE=1GiB" --sampler sequence
 refused 2 "^sampan bench: --model: goes with another" sampan bench epoch "$MNT" --model unet3d
 refused 2 "^sampan bench: --verify: goes with another" sampan bench au "$MNT" --verify
 refused 2 "^sampan bench: --threads: goes with another" sampan bench meta "$MNT" --threads 2
 refused 2 "^sampan bench: --passes: goes with another" sampan bench fetch "$MNT" --passes 2
 [ ! -e "$T/other" ] || fail "a cache was made"
-# What files and the environment say is said to all commands, and what has an effect is taken.
+# What files and the environment say is said to all commands, and so is how the store is reached; what has an effect is taken.
 SAMPAN_CACHE=ssd:$T/other=1GiB SAMPAN_CONNECTIONS=3 sampan warmup "$MNT" --verify --quiet
-sampan scan "$MNT" --diff --quiet
+sampan scan "$MNT" --diff --quiet --endpoint http://127.0.0.1:1 --no-sign-request
+sampan warmup "$MNT" --quiet --region nowhere
 sampan plan "$MNT" --cache "mem:$T/none=1GiB" >"$T/plan"
 sampan doctor --gc --cache-dir "$T/none" >"$T/doctor" || true # its exit code is of all of this machine
 sampan bench fetch "$MNT" --connections 3 --path-style --json >"$T/bench"
