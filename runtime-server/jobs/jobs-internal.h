@@ -26,7 +26,7 @@ enum policy { POLICY_ALLOW, POLICY_FORBID, POLICY_REPLACE };
 /* A row. Strings are its own. */
 struct job_row {
     int64_t seq; /* order of submission */
-    char *id, *type, *options, *error, *result, *note, *parent;
+    char *id, *type, *options, *error, *result, *parent;
     char *schedule, *zone; /* "" : no template */
     enum job_state state;
     enum policy policy;
@@ -58,7 +58,6 @@ int jobstore_set_progress(struct jobstore *s, const char *id, const struct job_p
 /* What was wished of a job that runs (JOB_GO_ON: nothing), until its runner has ended. */
 int jobstore_set_wish(struct jobstore *s, const char *id, enum job_wish wish, struct err *err);
 enum job_wish jobstore_wish(struct jobstore *s, const char *id);
-int jobstore_set_note(struct jobstore *s, const char *id, const char *note, struct err *err);
 int jobstore_set_due(struct jobstore *s, const char *id, int64_t due, struct err *err);
 /* A due time's child and the template's next time, both or neither. */
 int jobstore_spawn(struct jobstore *s, const struct job_row *child, int64_t next_due,
@@ -90,7 +89,7 @@ struct job_run {
     struct job_run *next; /* under the lock */
     struct jobs *jobs;
     const struct job_kind *kind;
-    char *id, *options, *note, *touches;
+    char *id, *options, *touches;
     struct secret secret; /* empty: none */
     unsigned tries;
     _Atomic int wish; /* enum job_wish, or WISH_CLOSE */

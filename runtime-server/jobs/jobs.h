@@ -74,9 +74,6 @@ void job_tell(struct job_run *r, const struct job_progress *p);
 /* A row of "partitions"; `error` NULL or "": none. */
 void job_tell_partition(struct job_run *r, uint32_t partition, enum job_state state,
                         const struct job_progress *p, const char *error);
-/* A text that the runner keeps for its own resuming. */
-int job_note_set(struct job_run *r, const char *text, struct err *err);
-const char *job_note(const struct job_run *r); /* "" at first */
 /* What check() took out of the options, or NULL: none, or lost in a restart. */
 const char *job_secret(const struct job_run *r);
 

@@ -21,6 +21,7 @@ struct jobstore {
     char *file;
 };
 
+/* `note` is of no use any more, but part of format 1: it is written empty. */
 static const char schema[] =
     "CREATE TABLE job(seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
     " type TEXT NOT NULL, options TEXT NOT NULL, state INTEGER NOT NULL, error TEXT NOT NULL,"
@@ -40,8 +41,8 @@ static const char schema[] =
 static const char wishes[] = "CREATE TABLE IF NOT EXISTS wish(id TEXT PRIMARY KEY,"
                              " wish INTEGER NOT NULL) STRICT, WITHOUT ROWID;";
 
-#define COLUMNS                                                                                    \
-    "seq,id,type,options,state,error,result,note,parent,schedule,zone,policy,deadline,due,secret," \
+#define COLUMNS                                                                               \
+    "seq,id,type,options,state,error,result,parent,schedule,zone,policy,deadline,due,secret," \
     "items,bytes,total_items,total_bytes,failed,eta,created,started,ended,tries"
 
 /* --- statements ------------------------------------------------------------------------------ */
@@ -177,8 +178,8 @@ void jobstore_close(struct jobstore *s)
 
 void row_release(struct job_row *r)
 {
-    char **texts[] = {&r->id,   &r->type,   &r->options,  &r->error, &r->result,
-                      &r->note, &r->parent, &r->schedule, &r->zone};
+    char **texts[] = {&r->id,     &r->type,   &r->options,  &r->error,
+                      &r->result, &r->parent, &r->schedule, &r->zone};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         free(*texts[i]);
     *r = (struct job_row){0};
@@ -216,19 +217,18 @@ static void read_row(sqlite3_stmt *q, struct job_row *ret)
         .state = column_state(q, 4),
         .error = column_text(q, 5),
         .result = column_text(q, 6),
-        .note = column_text(q, 7),
-        .parent = column_text(q, 8),
-        .schedule = column_text(q, 9),
-        .zone = column_text(q, 10),
-        .policy = (enum policy)sqlite3_column_int(q, 11),
-        .deadline_s = sqlite3_column_int64(q, 12),
-        .due = sqlite3_column_int64(q, 13),
-        .has_secret = sqlite3_column_int(q, 14) != 0,
-        .progress = column_progress(q, 15),
-        .created = sqlite3_column_int64(q, 21),
-        .started = sqlite3_column_int64(q, 22),
-        .ended = sqlite3_column_int64(q, 23),
-        .tries = sqlite3_column_int64(q, 24),
+        .parent = column_text(q, 7),
+        .schedule = column_text(q, 8),
+        .zone = column_text(q, 9),
+        .policy = (enum policy)sqlite3_column_int(q, 10),
+        .deadline_s = sqlite3_column_int64(q, 11),
+        .due = sqlite3_column_int64(q, 12),
+        .has_secret = sqlite3_column_int(q, 13) != 0,
+        .progress = column_progress(q, 14),
+        .created = sqlite3_column_int64(q, 20),
+        .started = sqlite3_column_int64(q, 21),
+        .ended = sqlite3_column_int64(q, 22),
+        .tries = sqlite3_column_int64(q, 23),
     };
 }
 
@@ -323,11 +323,6 @@ enum job_wish jobstore_wish(struct jobstore *s, const char *id)
         wish = sqlite3_column_int(q, 0);
     sqlite3_finalize(q);
     return wish == JOB_PAUSE || wish == JOB_CANCEL ? (enum job_wish)wish : JOB_GO_ON;
-}
-
-int jobstore_set_note(struct jobstore *s, const char *id, const char *note, struct err *err)
-{
-    return change(s, err, "UPDATE job SET note=?2 WHERE id=?1", "ss", id, note);
 }
 
 int jobstore_set_due(struct jobstore *s, const char *id, int64_t due, struct err *err)

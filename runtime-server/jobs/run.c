@@ -36,24 +36,9 @@ enum job_wish job_wanted(struct job_run *r)
     return wish == WISH_CLOSE ? JOB_PAUSE : (enum job_wish)wish;
 }
 
-const char *job_note(const struct job_run *r)
-{
-    return r->note;
-}
-
 const char *job_secret(const struct job_run *r)
 {
     return r->secret.text;
-}
-
-int job_note_set(struct job_run *r, const char *text, struct err *err)
-{
-    ACQUIRE(&r->jobs->lock);
-    if (jobstore_set_note(r->jobs->store, r->id, text, err))
-        return -1;
-    free(r->note);
-    r->note = xstrdup(text);
-    return 0;
 }
 
 /* In memory each time; on the disk and to listeners at most once a second. */
@@ -176,7 +161,6 @@ static void run_free(struct job_run *r)
 {
     free(r->id);
     free(r->options);
-    free(r->note);
     free(r->touches);
     secret_release(&r->secret);
     free(r);
@@ -258,7 +242,6 @@ static struct job_run *run_new(struct jobs *j, const struct job_row *row,
     r->kind = kind;
     r->id = xstrdup(row->id);
     r->options = xstrdup(row->options);
-    r->note = xstrdup(row->note);
     r->touches = touches_of(kind, row->options);
     if (secret)
         secret_set(&r->secret, secret, strlen(secret));

@@ -82,7 +82,7 @@ static void note_due(void *arg, const struct job_row *r)
     copy->options = xstrdup(r->options);
     copy->schedule = xstrdup(r->schedule);
     copy->zone = xstrdup(r->zone);
-    copy->error = copy->result = copy->note = copy->parent = NULL;
+    copy->error = copy->result = copy->parent = NULL;
 }
 
 struct children {

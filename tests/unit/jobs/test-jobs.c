@@ -12,9 +12,9 @@
 #include "zone.h"
 
 /*
- * The kind "steps" takes `n` steps, each when the test allows it; it notes the steps done, so that
- * it resumes. "deaf" takes one and hears of no wish before; "asks" is such a one that waits for
- * others. "fails" fails.
+ * The kind "steps" takes `n` steps, each when the test allows it; it resumes
+ * after those that it told of. "deaf" takes one and hears of no wish before; "asks" is such a one
+ * that waits for others. "fails" fails.
  */
 struct world {
     char dir[64];
@@ -67,7 +67,7 @@ static int run_steps(struct job_run *r, void *server, const struct json *o, stru
                      struct err *err)
 {
     struct world *world = server;
-    int64_t n, done = strtol(job_note(r), NULL, 10);
+    int64_t n, done = (int64_t)r->progress.items;
     if (json_int(o, "n", 0, 1000, &n, err))
         return -1;
     atomic_fetch_add(&world->begun, 1);
@@ -75,18 +75,14 @@ static int run_steps(struct job_run *r, void *server, const struct json *o, stru
     if (now > atomic_load(&world->most))
         atomic_store(&world->most, now);
     while (done < n && job_wanted(r) == JOB_GO_ON) {
-        char note[24];
         if (!take_step(world)) {
             usleep(200);
             continue;
         }
         done++;
         atomic_fetch_add(&world->steps, 1);
-        snprintf(note, sizeof note, "%lld", (long long)done);
         struct job_progress p = {
             .items = (uint64_t)done, .total_items = (uint64_t)n, .eta_s = n - done};
-        if (job_note_set(r, note, err))
-            break;
         job_tell(r, &p);
         job_tell_partition(r, 1, JOB_RUNNING, &p, "");
     }
