@@ -25,10 +25,10 @@ struct item {
 
 struct queue {
     struct lock lock;
-    struct cond changed, idle;
+    struct cond changed;
     struct item *buckets[BUCKETS];
     struct item **heap; /* those that wait and nobody works on: by due, then order */
-    size_t n_heap, room, n_waiting, n_failing, n_worked_on;
+    size_t n_heap, room, n_waiting, n_failing;
     uint64_t base, cap, orders, taken, retried;
     bool paused, ended;
 };
@@ -38,7 +38,6 @@ struct queue *queue_new(uint64_t base_ns, uint64_t cap_ns)
     struct queue *q = xcalloc(1, sizeof *q);
     lock_init(&q->lock, RANK_QUEUE, "queue");
     cond_init(&q->changed);
-    cond_init(&q->idle);
     q->base = base_ns;
     q->cap = cap_ns;
     q->paused = true;
@@ -58,7 +57,6 @@ void queue_free(struct queue *q)
         }
     free(q->heap);
     cond_destroy(&q->changed);
-    cond_destroy(&q->idle);
     lock_destroy(&q->lock);
     free(q);
 }
@@ -181,7 +179,6 @@ char *queue_take(struct queue *q)
         first->waiting = false;
         first->worked_on = true;
         q->n_waiting--;
-        q->n_worked_on++;
         q->taken++;
         if (q->n_heap)
             cond_signal(&q->changed); /* another worker looks when the next is due */
@@ -205,7 +202,6 @@ void queue_done(struct queue *q, const char *key, bool failed)
     assert(i && i->worked_on);
     bool failed_before = i->failures > 0;
     i->worked_on = false;
-    q->n_worked_on--;
     i->failures = failed ? i->failures + 1 : 0;
     q->n_failing += failed && !failed_before;
     q->n_failing -= !failed && failed_before;
@@ -223,8 +219,6 @@ void queue_done(struct queue *q, const char *key, bool failed)
     if (i->waiting)
         heap_add(q, i);
     cond_signal(&q->changed);
-    if (!q->n_worked_on)
-        cond_broadcast(&q->idle);
     if (!i->waiting) {
         *at = i->next;
         free(i->key);
@@ -246,13 +240,6 @@ void queue_end(struct queue *q)
     ACQUIRE(&q->lock);
     q->ended = true;
     cond_broadcast(&q->changed);
-}
-
-void queue_wait_idle(struct queue *q)
-{
-    ACQUIRE(&q->lock);
-    while (q->n_worked_on)
-        cond_wait(&q->idle, &q->lock);
 }
 
 void queue_numbers(struct queue *q, struct queue_numbers *ret)

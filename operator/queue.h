@@ -27,7 +27,6 @@ void queue_done(struct queue *q, const char *key, bool failed);
 
 void queue_pause(struct queue *q, bool pause); /* a new queue is paused */
 void queue_end(struct queue *q);
-void queue_wait_idle(struct queue *q); /* until no worker has a key; call it paused or ended */
 
 struct queue_numbers {
     size_t waiting, failing; /* known keys that wait; those whose last work failed */
