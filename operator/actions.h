@@ -60,11 +60,4 @@ struct action *act_send(struct actions *a, const char *method, const char *url);
 void act_again(struct actions *a, unsigned after_s);
 void actions_release(struct actions *a);
 
-/* One line an action, for golden tests:
- *   create Pod ns/name {…}                 status SampleSet ns/name version=12 {…}
- *   delete Pod ns/name uid=…               event Warning Reason: message
- *   send POST http://… [filename: x] {…}   again 5s
- */
-void actions_text(const struct actions *a, struct bytes *out);
-
 #endif

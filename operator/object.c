@@ -63,12 +63,6 @@ bool object_is_managed(const struct json *o)
     return by && strcmp(by, MANAGED_BY) == 0;
 }
 
-enum kind object_kind(const struct json *o)
-{
-    const char *version = text(o, "apiVersion"), *kind = text(o, "kind");
-    return version && kind ? kind_of(version, kind) : KIND_N;
-}
-
 static int compare_text(const char *a, const char *b)
 {
     return strcmp(a ? a : "", b ? b : "");

@@ -15,8 +15,6 @@ const char *object_label(const struct json *o, const char *key);
 const char *object_annotation(const struct json *o, const char *key);
 bool object_is_deleted(const struct json *o); /* has a deletionTimestamp: waits for finalizers */
 bool object_is_managed(const struct json *o); /* has our label */
-/* By apiVersion and kind; KIND_N: none of ours. */
-enum kind object_kind(const struct json *o);
 
 /* What objects are listed by as if it were a label; no label's key begins like these. */
 #define MARK_NAME ":name" /* metadata.name, whatever the namespace */

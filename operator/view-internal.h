@@ -1,5 +1,4 @@
-/* How a view gets at its facts: from the caches of the operator (round.c), or from a test's text.
- */
+/* How a view gets at its facts: from the caches of the operator (round.c), or from a test. */
 #ifndef SAMPAN_OPERATOR_VIEW_INTERNAL_H
 #define SAMPAN_OPERATOR_VIEW_INTERNAL_H
 

@@ -49,11 +49,6 @@ const struct view_answer *view_fetch(struct view *v, const char *url);
 bool view_incomplete(const struct view *v);
 int64_t view_now(const struct view *v); /* Unix seconds */
 
-/* --- for tests --- */
-
-/* A complete view of the objects of a text: {"now":…, "object":{…}, "objects":[{…}…],
- * "answers":{"URL":{"status":200,"body":…}}}. Kinds come from apiVersion and kind. */
-int view_of_text(struct view **ret, const char *text, struct err *err);
 void view_free(struct view *v);
 
 #endif

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "as-text.h"
 #include "mem.h"
 #include "object.h"
-#include "view.h"
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "view.h"
+#include "as-text.h"
 
 const struct operator_config golden_config = {.image = "sampan:1",
                                               .namespace_ = "paddle-system",

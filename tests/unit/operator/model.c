@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "as-text.h"
 #include "mem.h"
 #include "object.h"
 #include "parts.h"

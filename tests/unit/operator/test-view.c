@@ -1,9 +1,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "actions.h"
+#include "as-text.h"
 #include "object.h"
-#include "view.h"
 
 static const char facts[] =
     "{\"now\":1000,"

@@ -1,4 +1,6 @@
-/* A view of the objects of a text, for tests: all of them are known, and so are all answers. */
+/* A view of a text: all its objects are known, and so are all answers. Actions as a text. */
+#include "as-text.h"
+
 #include <string.h>
 
 #include "mem.h"
@@ -31,6 +33,14 @@ static void facts_free(void *arg)
     free(f->objects);
     json_doc_free(f->doc);
     free(f);
+}
+
+enum kind object_kind(const struct json *o)
+{
+    const char *version, *kind;
+    if (json_str(o, "apiVersion", &version, NULL) || json_str(o, "kind", &kind, NULL))
+        return KIND_N;
+    return kind_of(version, kind);
 }
 
 static bool same(const char *a, const char *b)
@@ -132,4 +142,58 @@ int view_of_text(struct view **ret, const char *text, struct err *err)
 fail:
     facts_free(f);
     return -1;
+}
+
+/* --- actions --------------------------------------------------------------------------------- */
+
+static void add_body(const struct action *x, struct bytes *out)
+{
+    if (x->body.len)
+        bytes_addf(out, " %s", x->body.data);
+}
+
+static void add_object(const char *verb, const struct action *x, struct bytes *out)
+{
+    bytes_addf(out, "%s %s %s%s%s", verb, kinds[x->kind].kind, x->ns ? x->ns : "", x->ns ? "/" : "",
+               x->name);
+    if (x->version)
+        bytes_addf(out, " version=%s", x->version);
+    if (x->uid)
+        bytes_addf(out, " uid=%s", x->uid);
+    add_body(x, out);
+}
+
+void actions_text(const struct actions *a, struct bytes *out)
+{
+    for (size_t i = 0; i < a->n; i++) {
+        const struct action *x = &a->items[i];
+        switch (x->type) {
+        case ACTION_CREATE:
+            add_object("create", x, out);
+            break;
+        case ACTION_PATCH:
+            add_object("patch", x, out);
+            break;
+        case ACTION_STATUS:
+            add_object("status", x, out);
+            break;
+        case ACTION_DELETE:
+            add_object("delete", x, out);
+            break;
+        case ACTION_EVENT:
+            bytes_addf(out, "event %s %s: %s", x->warning ? "Warning" : "Normal", x->reason,
+                       x->message);
+            break;
+        case ACTION_SEND:
+            bytes_addf(out, "send %s %s", x->method, x->url);
+            if (x->header)
+                bytes_addf(out, " [%s]", x->header);
+            add_body(x, out);
+            break;
+        case ACTION_AGAIN:
+            bytes_addf(out, "again %us", x->after_s);
+            break;
+        }
+        bytes_add_char(out, '\n');
+    }
 }
