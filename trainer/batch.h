@@ -107,10 +107,5 @@ bool batch_reorders(const struct batch_options *o, const char *token);
 bool batch_deals(const struct batch_options *o);
 /* Is this key of a sampler's SPEC one of those that the job itself knows: ranks, rank, batch? */
 bool batch_is_own_key(const char *key, size_t len);
-static inline void cleanup_batches_fn(struct batches **b)
-{
-    batch_close(*b);
-}
-#define cleanup_batches CLEANUP(cleanup_batches_fn)
 
 #endif

@@ -55,10 +55,5 @@ struct collective_ops {
 int collective_open(struct collective **ret, const struct rendezvous *r, const atomic_int *stop,
                     struct err *err);
 void collective_close(struct collective *c);
-static inline void cleanup_collective_fn(struct collective **c)
-{
-    collective_close(*c);
-}
-#define cleanup_collective CLEANUP(cleanup_collective_fn)
 
 #endif

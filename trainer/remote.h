@@ -16,8 +16,6 @@
 #include "collective.h"
 #include "net.h"
 
-#define REMOTE_SERVERS 256
-
 struct remote_conf {
     const char *const *dense; /* HOST:PORT of the servers of dense parameters, in order */
     size_t n_dense;

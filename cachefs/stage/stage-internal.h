@@ -218,7 +218,6 @@ struct stage {
     stage_changed_fn *changed_fn;
     void *changed_arg;
     bool telling; /* changed_fn runs */
-    bool full_told;
 };
 
 /* tree.c: nodes in memory. s->lock held for all. */
