@@ -216,8 +216,6 @@ rpc_handler node_get_stats, node_get_health, node_expand, node_get_capabilities,
 
 /* --- watch ------------------------------------------------------------------------------------ */
 
-int node_watch_start(struct node *n, struct err *err);
-void node_watch_stop(struct node *n);
 /* Something changed: look soon. Any thread. */
 void node_watch_poke(struct node *n);
 /* --- cut-off pods ----------------------------------------------------------------------------- */

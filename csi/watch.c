@@ -254,7 +254,7 @@ static void *watch_main(void *arg)
     return NULL;
 }
 
-int node_watch_start(struct node *n, struct err *err)
+static int watch_start(struct node *n, struct err *err)
 {
     struct watch *w = xcalloc(1, sizeof *w);
     w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -275,7 +275,7 @@ void node_watch_poke(struct node *n)
     (void)ignored;
 }
 
-void node_watch_stop(struct node *n)
+static void watch_stop(struct node *n)
 {
     if (!n->watch)
         return;
@@ -302,8 +302,7 @@ int node_open(struct node **ret, const struct node_conf *conf, struct err *err)
     n->volumes_dir.step = n->sets_dir.step = conf->step;
     n->volumes_dir.step_arg = n->sets_dir.step_arg = conf->step_arg;
     if (result || folder_make(n->mounts, err) || folder_make(conf->run, err) ||
-        volumes_load(n, err) || sets_load(n, err) ||
-        (!conf->no_watch && node_watch_start(n, err))) {
+        volumes_load(n, err) || sets_load(n, err) || (!conf->no_watch && watch_start(n, err))) {
         node_close(n);
         return -1;
     }
@@ -315,7 +314,7 @@ void node_close(struct node *n)
 {
     if (!n)
         return;
-    node_watch_stop(n);
+    watch_stop(n);
     volumes_free(n);
     sets_free(n);
     state_close(&n->volumes_dir);

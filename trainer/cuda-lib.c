@@ -50,15 +50,12 @@ static const struct {
 #define CUDNN   CUDA_CUDNN
 #define NCCL    CUDA_NCCL
 
-const struct cuda_row cuda_rows[] = {
-#define FN(library, type, name, symbol, args) {library, #symbol},
-#include "cuda-lib.def"
-#undef FN
-};
-const size_t cuda_n_rows = sizeof cuda_rows / sizeof cuda_rows[0];
-
-static const size_t offsets[] = {
-#define FN(library, type, name, symbol, args) offsetof(struct cuda_lib, name),
+static const struct {
+    enum cuda_library library;
+    const char *symbol;
+    size_t offset; /* in struct cuda_lib */
+} functions[] = {
+#define FN(library, type, name, symbol, args) {library, #symbol, offsetof(struct cuda_lib, name)},
 #include "cuda-lib.def"
 #undef FN
 };
@@ -127,17 +124,17 @@ static int find(struct cuda_lib *l, enum cuda_library id, const char *where, str
 
 static int resolve(struct cuda_lib *l, enum cuda_library id, struct err *err)
 {
-    for (size_t i = 0; i < cuda_n_rows; i++) {
-        if (cuda_rows[i].library != id)
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        if (functions[i].library != id)
             continue;
-        void *p = dlsym(l->handles[id], cuda_rows[i].symbol);
+        void *p = dlsym(l->handles[id], functions[i].symbol);
         if (!p)
             return err_set(
                 err, ERR_NOT_FOUND,
                 "%s: has no %s: too old or another library (install a newer one; " CUDA_CPU_INSTEAD
                 ")",
-                libraries[id].name, cuda_rows[i].symbol);
-        memcpy((char *)l + offsets[i], &p, sizeof p);
+                libraries[id].name, functions[i].symbol);
+        memcpy((char *)l + functions[i].offset, &p, sizeof p);
     }
     l->has[id] = true;
     return 0;

@@ -54,12 +54,4 @@ int cuda_lib_open(struct cuda_lib *l, const char *where, struct err *err);
 int cuda_lib_compiler(struct cuda_lib *l, const char *where, struct err *err);
 void cuda_lib_close(struct cuda_lib *l);
 
-/* Each function's library and symbol, for tests. */
-struct cuda_row {
-    enum cuda_library library;
-    const char *symbol;
-};
-extern const struct cuda_row cuda_rows[];
-extern const size_t cuda_n_rows;
-
 #endif

@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-void roff_text(struct bytes *out, const char *text, size_t len)
+static void add_text(struct bytes *out, const char *text, size_t len)
 {
     bool line_start = true;
     for (size_t i = 0; i < len; i++) {
@@ -23,13 +23,13 @@ void roff_text(struct bytes *out, const char *text, size_t len)
 
 void roff_str(struct bytes *out, const char *text)
 {
-    roff_text(out, text, strlen(text));
+    add_text(out, text, strlen(text));
 }
 
 void roff_paragraph(struct bytes *out, const char *text, size_t len)
 {
     bytes_add_str(out, ".PP\n");
-    roff_text(out, text, len);
+    add_text(out, text, len);
     bytes_add_char(out, '\n');
 }
 
@@ -52,9 +52,9 @@ void roff_begin(struct bytes *out, const char *name, const char *summary)
         bytes_add_char(&title, (char)toupper((unsigned char)c));
     }
     bytes_add_str(out, ".TH ");
-    roff_text(out, title.data, title.len);
+    add_text(out, title.data, title.len);
     bytes_add_str(out, " 1 \"\" \"sampan " SAMPAN_VERSION "\" \"Sampan\"\n.SH NAME\n");
-    roff_text(out, page.data, page.len);
+    add_text(out, page.data, page.len);
     bytes_add_str(out, " \\- ");
     roff_str(out, summary);
     bytes_add_char(out, '\n');
@@ -85,7 +85,7 @@ static void add_option(struct bytes *out, const struct conf_row *row, bool varia
     cleanup_bytes struct bytes help = {0};
     bytes_add_str(&help, row->help);
     conf_notes(row, &help);
-    roff_text(out, help.data, help.len);
+    add_text(out, help.data, help.len);
     if (variable)
         add_variable(out, row->name);
     bytes_add_str(out, ".\n");

@@ -14,7 +14,6 @@
 /* The page's title, and its section NAME: "sampan-mount" and what it does. */
 void roff_begin(struct bytes *out, const char *name, const char *summary);
 /* A dot at a line's start, backslashes and dashes are what they look like. */
-void roff_text(struct bytes *out, const char *text, size_t len);
 void roff_str(struct bytes *out, const char *text);
 void roff_paragraph(struct bytes *out, const char *text, size_t len);
 /* The section OPTIONS; `variables`: a variable SAMPAN_NAME gives each, too. */

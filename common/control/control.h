@@ -6,7 +6,9 @@
  * answered by zero or more progress messages {"progress":{…}} and a final one: {"ok":true, …} or
  * {"ok":false,"class":NAME,"error":TEXT}. Descriptors (pack extents) travel beside that one.
  *
- * Every mount on this machine is registered by a file in control_registry_dir(): one JSON object
+ * Every mount on this machine is registered by a file in /run/sampan of root, or
+ * $XDG_RUNTIME_DIR/sampan if that is a folder of this user, or /tmp/sampan-UID; $SAMPAN_RUN_DIR
+ * wins. It is one JSON object
  * {"mountpoint","uri","socket","pid","pids","start_ticks","keeper_pid","keeper_ticks","started"};
  * the first three as jw_name() writes names; "pids" is the number of the PID namespace. A stale one
  * (its processes gone, or the mount not there) is what `doctor` and `umount` clean up.
@@ -64,9 +66,6 @@ int control_call_again(const char *socket_path, const struct bytes *request, uns
 int control_ask(const char *socket_path, const struct bytes *request, unsigned tries,
                 unsigned patience_s, struct json_doc **ret, struct err *err);
 
-/* /run/sampan of root, or $XDG_RUNTIME_DIR/sampan if that is a folder of this user, or
- * /tmp/sampan-UID; $SAMPAN_RUN_DIR wins. Made if needed. */
-int control_registry_dir(struct bytes *ret, struct err *err);
 struct control_mount {
     char *mountpoint, *uri, *socket;
     int pid;

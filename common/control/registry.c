@@ -43,7 +43,8 @@ static bool is_own_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
 }
 
-int control_registry_dir(struct bytes *ret, struct err *err)
+/* Made if needed. */
+static int registry_dir(struct bytes *ret, struct err *err)
 {
     const char *set = getenv("SAMPAN_RUN_DIR");
     const char *xdg = getenv("XDG_RUNTIME_DIR");
@@ -88,7 +89,7 @@ static uint64_t pid_namespace(void)
 
 static int entry_path(const char *mountpoint, struct bytes *ret, struct err *err)
 {
-    if (control_registry_dir(ret, err))
+    if (registry_dir(ret, err))
         return -1;
     bytes_addf(ret, "/%016" PRIx64 ".json", hash64(mountpoint, strlen(mountpoint), 0));
     return 0;
@@ -248,7 +249,7 @@ static int by_mountpoint(const void *a, const void *b)
 int control_mounts(struct control_mount **ret, size_t *n, struct err *err)
 {
     cleanup_bytes struct bytes path = {0};
-    if (control_registry_dir(&path, err))
+    if (registry_dir(&path, err))
         return -1;
     cleanup_dir DIR *dir = opendir(path.data);
     if (!dir)
