@@ -168,12 +168,6 @@ static void *scheduler_main(void *arg)
     return NULL;
 }
 
-void jobs_kick(struct jobs *j)
-{
-    ACQUIRE(&j->lock);
-    cond_broadcast(&j->news);
-}
-
 /* --- opening and closing ---------------------------------------------------------------------- */
 
 int jobs_open(struct jobs **ret, const struct jobs_conf *conf, struct err *err)

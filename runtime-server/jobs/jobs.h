@@ -102,7 +102,7 @@ struct jobs_conf {
     void *server;                 /* handed to run() */
     unsigned parallel;            /* 0: 4 */
     uint64_t keep_s;              /* ended jobs are forgotten after this; 0: 7 days */
-    int64_t (*wall_s)(void *arg); /* NULL: the clock. Tests move it, then call jobs_kick() */
+    int64_t (*wall_s)(void *arg); /* NULL: the clock */
     void *wall_arg;
     /* A job's state or progress changed. Must not block. */
     void (*changed)(void *arg, const char *id);
@@ -124,7 +124,6 @@ int jobs_submit(struct jobs *j, const struct json *root, bool *ret_new, struct e
 int jobs_cancel(struct jobs *j, const char *id, struct err *err); /* of an ended one: no change */
 int jobs_pause(struct jobs *j, const char *id, struct err *err);
 int jobs_resume(struct jobs *j, const char *id, struct err *err);
-void jobs_kick(struct jobs *j); /* look at the clock now */
 
 /* One job as an object of `GET /v1/jobs/ID`: id, type, state, progress {items, bytes, total,
  * total_bytes, failed, percent, eta_s}, error, result, options, partitions, created, started, ended

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "jobs-internal.h"
+#include "kick.h"
 
 #define MINUTE_0 1700000040ll
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "jobs-internal.h"
+#include "kick.h"
 #include "log.h"
 #include "zone.h"
 
