@@ -142,9 +142,7 @@ static inline uint32_t unit_length(uint64_t size, uint64_t i)
     return left < UNIT_BYTES ? (uint32_t)left : UNIT_BYTES;
 }
 
-/* number -> id; fails outside 0..numbered-1. catalog_numbers() fills `out` with n ids from `first`.
- */
-int catalog_number(struct catalog *c, uint64_t number, uint64_t *ret_id, struct err *err);
+/* The ids of n numbers from `first`; fails outside 0..numbered-1. */
 int catalog_numbers(struct catalog *c, uint64_t first, uint64_t n, uint64_t *out, struct err *err);
 
 /* Walks all samples in id order, starting above `after_id`; fn returns false to stop. */

@@ -340,8 +340,3 @@ int catalog_numbers(struct catalog *c, uint64_t first, uint64_t n, uint64_t *out
     }
     return 0;
 }
-
-int catalog_number(struct catalog *c, uint64_t number, uint64_t *ret_id, struct err *err)
-{
-    return catalog_numbers(c, number, 1, ret_id, err);
-}

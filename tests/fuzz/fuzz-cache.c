@@ -255,7 +255,8 @@ static void build_catalog(void)
         must(catalog_builder_add(b, &r, NULL) == 0);
     }
     must(catalog_builder_finish(b, NULL, &file, NULL, NULL) == 0 &&
-         catalog_open(&catalog, file, NULL) == 0 && catalog_number(catalog, 0, &first, NULL) == 0);
+         catalog_open(&catalog, file, NULL) == 0 &&
+         catalog_numbers(catalog, 0, 1, &first, NULL) == 0);
     catalog_builder_free(b);
     free(file);
 }

@@ -79,7 +79,7 @@ static void check(const char *file, size_t n_rows)
         uint64_t id;
         struct entry entry, found;
         struct bytes path = {0};
-        must(catalog_number(c, k, &id, NULL) == 0 && catalog_get(c, id, &entry, NULL) == 0);
+        must(catalog_numbers(c, k, 1, &id, NULL) == 0 && catalog_get(c, id, &entry, NULL) == 0);
         must(entry.number == k && catalog_path(c, id, &path, NULL) == 0);
         must(catalog_find(c, path.data, &found, NULL) == 0 && found.id == id);
         bytes_release(&path);

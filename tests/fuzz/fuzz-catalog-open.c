@@ -82,7 +82,7 @@ static void read_all(struct catalog *c)
             unit_info_release(&u);
         catalog_get(c, i, &e, NULL);
         catalog_path(c, i, &text, NULL);
-        catalog_number(c, i, &id, NULL);
+        catalog_numbers(c, i, 1, &id, NULL);
         catalog_page(c, 1 + i % 4, i, see_page, &left, NULL);
     }
     bytes_release(&text);

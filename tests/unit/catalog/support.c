@@ -99,7 +99,7 @@ const char *by_number(struct catalog *c)
     for (uint64_t i = 0; i < catalog_info(c)->numbered; i++) {
         uint64_t id;
         struct entry entry;
-        cr_assert_eq(catalog_number(c, i, &id, &e), 0, "%s", e.msg);
+        cr_assert_eq(catalog_numbers(c, i, 1, &id, &e), 0, "%s", e.msg);
         cr_assert_eq(catalog_get(c, id, &entry, &e), 0, "%s", e.msg);
         cr_assert_eq(entry.number, i);
         if (i)

@@ -20,7 +20,7 @@ Test(build, an_empty_set_is_a_valid_version)
     cr_expect_eq(i->n_sources, 1);
     cr_expect_eq(i->next_id, 2);
     cr_expect_str_eq(children(c, ""), "");
-    cr_expect_eq(catalog_number(c, 0, &id, &e), -1);
+    cr_expect_eq(catalog_numbers(c, 0, 1, &id, &e), -1);
     cr_expect_eq(e.class, ERR_USAGE);
     catalog_unref(c);
 }
@@ -252,7 +252,7 @@ Test(build, numbers_over_many_chunks)
     for (uint64_t i = 0; i < n; i++) {
         uint64_t id;
         struct entry entry;
-        cr_assert_eq(catalog_number(c, i, &id, &e), 0);
+        cr_assert_eq(catalog_numbers(c, i, 1, &id, &e), 0);
         cr_assert_eq(id, ids[i]);
         cr_assert_eq(catalog_get(c, id, &entry, &e), 0);
         cr_assert_eq(entry.number, i);

@@ -176,7 +176,7 @@ static void *reader(void *arg)
         uint64_t id, n = i * 7919 % 1003;
         struct entry e;
         struct unit_info u;
-        if (catalog_number(c, n, &id, NULL) < 0 || catalog_get(c, id, &e, NULL) < 0 ||
+        if (catalog_numbers(c, n, 1, &id, NULL) < 0 || catalog_get(c, id, &e, NULL) < 0 ||
             e.size != n || catalog_unit(c, id, &u, NULL) < 0)
             return (void *)1;
         unit_info_release(&u);
@@ -452,9 +452,9 @@ Test(read, damaged_numbers)
         uint64_t id;
         change(file, cases[i]);
         cr_assert_eq(catalog_open(&x, file, &e), 0, "%s: %s", cases[i], e.msg);
-        cr_expect_eq(catalog_number(x, 700, &id, &e), -1, "%s", cases[i]);
+        cr_expect_eq(catalog_numbers(x, 700, 1, &id, &e), -1, "%s", cases[i]);
         cr_expect_eq(e.class, ERR_CORRUPT);
-        cr_expect_eq(catalog_number(x, 10, &id, NULL), 0);
+        cr_expect_eq(catalog_numbers(x, 10, 1, &id, NULL), 0);
         catalog_unref(x);
     }
     catalog_unref(c);

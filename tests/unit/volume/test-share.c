@@ -38,7 +38,7 @@ static uint64_t id_of_number(struct volume *v, uint64_t number)
 {
     struct catalog *c = volume_catalog(v);
     uint64_t id;
-    cr_assert_eq(catalog_number(c, number, &id, NULL), 0);
+    cr_assert_eq(catalog_numbers(c, number, 1, &id, NULL), 0);
     catalog_unref(c);
     return id;
 }
