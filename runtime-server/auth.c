@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "conf.h"
-#include "http-listen.h"
+#include "listen.h"
 #include "log.h"
 #include "mem.h"
 #include "server-internal.h"
@@ -215,25 +215,6 @@ static bool is_loopback(const struct sockaddr *addr)
            (memcmp(a, one, 16) == 0 || (a[10] == 0xff && a[11] == 0xff && a[12] == 127));
 }
 
-static int bad_listen(const char *text, const char *why, struct err *err)
-{
-    return err_set(err, ERR_USAGE,
-                   "--listen: \"%s\": %s (want ADDRESS:PORT, :PORT or [ADDRESS6]:PORT)", text, why);
-}
-
-static int check_listen(const char *text, struct err *err)
-{
-    const char *colon = strrchr(text, ':');
-    if (!colon)
-        return bad_listen(text, "no port", err);
-    if (!conf_is_port(colon + 1))
-        return bad_listen(text, "no port from 0 to 65535", err);
-    bool brackets = text[0] == '[' && colon > text + 1 && colon[-1] == ']';
-    if (!brackets && memchr(text, ':', (size_t)(colon - text)))
-        return bad_listen(text, "an IPv6 address goes into brackets", err);
-    return 0;
-}
-
 int listen_open(const char *text, int *ret, uint16_t *ret_port, bool *ret_loopback, struct err *err)
 {
     union {
@@ -242,10 +223,11 @@ int listen_open(const char *text, int *ret, uint16_t *ret_port, bool *ret_loopba
         struct sockaddr_in6 v6;
     } got = {.v6 = {0}};
     socklen_t len = sizeof got;
-    cleanup_close int sock = -1;
-    if (check_listen(text, err))
-        return -1;
-    if (http_listen(text, &sock, err))
+    if (*text != '[' && strchr(text, ':') != strrchr(text, ':'))
+        return err_set(err, ERR_USAGE, "--listen: \"%s\": an IPv6 address goes into brackets",
+                       text);
+    cleanup_close int sock = address_listen_at(text, err);
+    if (sock < 0)
         return err_wrap(err, "--listen");
     if (getsockname(sock, &got.any, &len))
         return err_sys(err, errno, "listen on %s", text);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "listen.h"
 #include "members.h"
 #include "mem.h"
 
@@ -35,12 +36,10 @@ static int check_url(const char *url, size_t len, size_t *ret_len, struct err *e
     size_t scheme = strncmp(url, "https://", 8) == 0 ? 8 : strncmp(url, "http://", 7) == 0 ? 7 : 0;
     if (len > scheme && url[len - 1] == '/')
         len--;
-    const char *host = url + scheme, *end = url + len;
-    const char *colon = scheme && len > scheme ? memrchr(host, ':', len - scheme) : NULL;
-    bool good = colon && colon > host && colon + 1 < end && end - colon <= 6;
-    for (const char *p = colon; good && ++p < end;)
-        good = *p >= '0' && *p <= '9';
-    for (const char *p = host; good && p < colon; p++)
+    cleanup_free char *where = xstrndup(url + scheme, len - scheme);
+    char host[ADDRESS_HOST], port[ADDRESS_PORT];
+    bool good = scheme && address_split(where, host, sizeof host, port);
+    for (const char *p = host; good && *p; p++)
         good = (unsigned char)*p > ' ' && !strchr("/@?#\\\"'%", *p);
     if (!good)
         return err_set(err, ERR_USAGE, "\"%.*s\": want http://HOST:PORT or https://HOST:PORT",
@@ -117,13 +116,12 @@ static int read_file(const char *path, char **ret, struct err *err)
 /* One URL a distinct address of the name. */
 static int resolve(const char *url, struct member_list *ret, struct err *err)
 {
-    const char *host = strstr(url, "://") + 3, *colon = strrchr(host, ':');
-    bool brackets = *host == '[' && colon > host && colon[-1] == ']';
-    cleanup_free char *name =
-        xstrndup(host + brackets, (size_t)(colon - host) - (brackets ? 2 : 0));
+    const char *where = strstr(url, "://") + 3;
+    char host[ADDRESS_HOST], port[ADDRESS_PORT];
+    (void)address_split(where, host, sizeof host, port); /* as check_url() did */
     const struct addrinfo want = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
     struct addrinfo *all;
-    int e = getaddrinfo(name, colon + 1, &want, &all);
+    int e = getaddrinfo(host, port, &want, &all);
     if (e)
         return err_set(err, ERR_TRANSIENT, "%s: %s", url, gai_strerror(e));
     for (const struct addrinfo *a = all; a; a = a->ai_next) {
@@ -131,8 +129,8 @@ static int resolve(const char *url, struct member_list *ret, struct err *err)
         if (getnameinfo(a->ai_addr, a->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST))
             continue;
         bool six = a->ai_family == AF_INET6;
-        cleanup_free char *one = xasprintf("%.*s%s%s%s%s", (int)(host - url), url, six ? "[" : "",
-                                           text, six ? "]" : "", colon);
+        cleanup_free char *one = xasprintf("%.*s%s%s%s:%s", (int)(where - url), url, six ? "[" : "",
+                                           text, six ? "]" : "", port);
         add_url(ret, one, strlen(one));
     }
     freeaddrinfo(all);

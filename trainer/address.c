@@ -1,4 +1,4 @@
-/* Addresses, listening, connecting, sending. */
+/* Connecting, accepting, sending. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -12,58 +12,9 @@
 #include <unistd.h>
 
 #include "address.h"
-#include "conf.h"
 
 #define UNHEARD_MS 15000 /* bytes that are not acknowledged end a connection */
 #define CONNECT_MS 5000  /* the kernel by itself tries for two minutes */
-
-bool address_split(const char *where, char *host, size_t size, char port[ADDRESS_PORT])
-{
-    const char *colon = strrchr(where, ':');
-    size_t len = colon ? (size_t)(colon - where) : 0;
-    if (len == 0 || len >= size || !conf_is_port(colon + 1))
-        return false;
-    bool brackets = where[0] == '[' && where[len - 1] == ']';
-    snprintf(host, size, "%.*s", (int)(brackets ? len - 2 : len), where + brackets);
-    snprintf(port, ADDRESS_PORT, "%s", colon + 1);
-    return *host != '\0';
-}
-
-/* Where no address is given: one socket for both families, if there are both. */
-static int listen_one(const struct addrinfo *a)
-{
-    int yes = 1, no = 0;
-    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (a->ai_family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-    if (bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, 512) == 0)
-        return fd;
-    int failed = errno;
-    close(fd);
-    errno = failed;
-    return -1;
-}
-
-int address_listen(const char *host, const char *port, struct err *err)
-{
-    struct addrinfo want = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
-    int code = getaddrinfo(host, port, &want, &found), fd = -1;
-    if (code)
-        return err_set(err, ERR_USAGE, "%s:%s: %s", host ? host : "*", port, gai_strerror(code));
-    for (struct addrinfo *a = found; !host && a && fd < 0; a = a->ai_next)
-        if (a->ai_family == AF_INET6)
-            fd = listen_one(a);
-    for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next)
-        fd = listen_one(a);
-    int failed = errno;
-    freeaddrinfo(found);
-    if (fd < 0)
-        return err_sys(err, failed, "cannot listen on %s:%s", host ? host : "*", port);
-    return fd;
-}
 
 static void tune(int fd)
 {

@@ -1,23 +1,17 @@
 /*
- * Addresses of the job's processes, and TCP connections between them.
+ * TCP connections between the job's processes.
  */
 #ifndef SAMPAN_TRAIN_ADDRESS_H
 #define SAMPAN_TRAIN_ADDRESS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
-#include "err.h"
+#include "listen.h"
 
-#define ADDRESS_WHY  160
-#define ADDRESS_PORT 16
+#define ADDRESS_WHY 160
 
 #define ADDRESS_PAUSE_MS 100
 
-/* HOST:PORT, [V6]:PORT. False: it is none. */
-bool address_split(const char *where, char *host, size_t size, char port[ADDRESS_PORT]);
-/* A socket that listens; on all of this machine's addresses where `host` is NULL. -1: the error. */
-int address_listen(const char *host, const char *port, struct err *err);
 /* A connection that sends at once and notices when the other machine is gone; -1 and why, after a
  * few seconds at most for each address of the host. */
 int address_connect(const char *host, const char *port, char why[ADDRESS_WHY]);

@@ -6,7 +6,7 @@
 #include "buf.h"
 #include "clock.h"
 #include "http-clients.h"
-#include "http-listen.h"
+#include "listen.h"
 #include "mem.h"
 #include "sync.h"
 
@@ -127,8 +127,8 @@ static int serve(struct serving *v, struct http_clients *clients, const sigset_t
                  struct log *log, struct err *err)
 {
     const struct http_service *s = v->s;
-    int sock = -1, signal_number = 0;
-    if (http_listen(s->address, &sock, err))
+    int sock = address_listen_at(s->address, err), signal_number = 0;
+    if (sock < 0)
         return err_wrap(err, "--listen");
     struct MHD_Daemon *d = MHD_start_daemon(
         MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |

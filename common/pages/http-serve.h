@@ -21,7 +21,7 @@ struct http_asked {
 };
 
 struct http_service {
-    const char *address;         /* as http_listen() takes it, the value of --listen */
+    const char *address;         /* as address_listen_at() takes it, the value of --listen */
     uint64_t request_ns;         /* for a request's head, and for its body, to arrive; 0: 60 s */
     size_t body_max, bodies_max; /* of one request; of all that are here together */
     unsigned connections;

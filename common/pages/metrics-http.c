@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "http-clients.h"
-#include "http-listen.h"
+#include "listen.h"
 #include "clock.h"
 #include "mem.h"
 
@@ -81,8 +81,8 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **state,
 int metrics_http_start(struct metrics_http **ret, const struct metrics_http_conf *conf,
                        struct err *err)
 {
-    int sock = -1;
-    if (http_listen(conf->address, &sock, err))
+    int sock = address_listen_at(conf->address, err);
+    if (sock < 0)
         return err_wrap(err, "--metrics");
     struct metrics_http *m = xcalloc(1, sizeof *m);
     m->conf = *conf;

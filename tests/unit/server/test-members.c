@@ -33,10 +33,10 @@ Test(members, lists)
 Test(members, bad_lists)
 {
     static const char want[] = "want http://HOST:PORT or https://HOST:PORT";
-    const char *const bad[] = {"a:1",          "ftp://a:1",    "http://a",        "http://a:",
-                               "http://:1",    "http://a:b",   "http://a:1/x",    "http://u@a:1",
-                               "http://a:1?x", "http://a:1#x", "http://a:123456", "http://a b:1",
-                               "http://a:1//"};
+    const char *const bad[] = {"a:1",          "ftp://a:1",     "http://a",        "http://a:",
+                               "http://:1",    "http://a:b",    "http://a:1/x",    "http://u@a:1",
+                               "http://a:1?x", "http://a:1#x",  "http://a:123456", "http://a b:1",
+                               "http://a:1//", "http://a:65536"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char text[200];
         snprintf(text, sizeof text, "\"%.*s\": %s",
