@@ -21,14 +21,15 @@ struct names {
     unsigned n;
 };
 
-static bool bad_name(void *arg, const char *key, size_t len, const char *why)
+static int bad_name(void *arg, const char *key, size_t len, const char *why, struct err *err)
 {
     struct names *names = arg;
+    (void)err;
     if (names->n++ == NAMES_SHOWN)
-        return false;
+        return 1;
     finding(names->d, WRONG, "an object that is not in the mount", "rename it, or mend the link",
             "%.*s: %s", (int)(len > 1000 ? 1000 : len), key, why);
-    return true;
+    return 0;
 }
 
 void doctor_names(struct doctor *d, const char *dir)

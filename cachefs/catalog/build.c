@@ -269,24 +269,13 @@ static int take_rows(struct catalog_builder *b, struct catalog *from, struct err
     return got;
 }
 
-struct taking {
-    struct catalog_builder *b;
-    struct err *err;
-    int rc;
-};
-
-static bool take_bad(void *arg, const char *key, size_t len, const char *why)
+static int take_bad(void *arg, const char *key, size_t len, const char *why, struct err *err)
 {
-    struct taking *t = arg;
-    t->rc = bad_add(t->b, key, len, why, t->err);
-    return t->rc == 0;
+    return bad_add(arg, key, len, why, err);
 }
 
 int catalog_builder_take(struct catalog_builder *b, struct catalog *from, struct err *err)
 {
-    struct taking t = {.b = b, .err = err};
     memcpy(b->wanted, from->info.digest, sizeof b->wanted);
-    if (take_rows(b, from, err) || catalog_bad_names(from, take_bad, &t, err))
-        return -1;
-    return t.rc;
+    return take_rows(b, from, err) || catalog_bad_names(from, take_bad, b, err) ? -1 : 0;
 }

@@ -160,8 +160,10 @@ struct row;
 typedef int catalog_row_fn(void *arg, const struct row *r, struct err *err);
 int catalog_rows(struct catalog *c, catalog_row_fn *fn, void *arg, struct err *err);
 
-/* Names that the source has but a file system can't hold: reported, never dropped in silence. */
-typedef bool catalog_bad_fn(void *arg, const char *key, size_t len, const char *why);
+/* Names that the source has but a file system can't hold: reported, never dropped in silence. -1
+ * from fn stops with its err, 1 because that is enough. */
+typedef int catalog_bad_fn(void *arg, const char *key, size_t len, const char *why,
+                           struct err *err);
 int catalog_bad_names(struct catalog *c, catalog_bad_fn *fn, void *arg, struct err *err);
 
 /* What changed from `a` to `b`: kind '+' added, '-' removed, '~' changed. `old_id`/`new_id` 0 if

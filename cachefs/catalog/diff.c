@@ -125,12 +125,13 @@ static void close_folders(struct verify *v, const struct bytes *key)
     }
 }
 
-static bool verify_bad(void *arg, const char *key, size_t len, const char *why)
+static int verify_bad(void *arg, const char *key, size_t len, const char *why, struct err *err)
 {
     struct verify *v = arg;
+    (void)err;
     digest_bad(v->digest, key, len, why);
     v->bad++;
-    return true;
+    return 0;
 }
 
 /* What says which sample has a number must name the one that says it has it. */

@@ -277,8 +277,9 @@ static int bad_rows(struct catalog *c, struct conn *k, catalog_bad_fn *fn, void 
         const void *key = sqlite3_column_blob(s, 0);
         size_t len = (size_t)sqlite3_column_bytes(s, 0);
         const char *why = (const char *)sqlite3_column_text(s, 1);
-        if (!fn(arg, key ? key : "", len, why ? why : ""))
-            return 0;
+        int told = fn(arg, key ? key : "", len, why ? why : "", err);
+        if (told)
+            return told < 0 ? -1 : 0;
     }
     return got;
 }

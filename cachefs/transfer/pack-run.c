@@ -321,12 +321,13 @@ int pack_add_row(struct packing *p, const struct row *row, struct err *err)
 /* --- publishing and cleaning up --------------------------------------------------------------- */
 
 /* What the source has and the set can't is a failure, never left out in silence. */
-static bool tell_bad(void *arg, const char *key, size_t len, const char *why)
+static int tell_bad(void *arg, const char *key, size_t len, const char *why, struct err *err)
 {
+    (void)err;
     cleanup_free char *name = xstrndup(key, len);
     cleanup_free char *said = xasprintf("no set can have it: %s", why);
     run_left_out(arg, name, said);
-    return true;
+    return 0;
 }
 
 static int put_catalog(struct packing *p, const char *file, struct packed_pointer *new,

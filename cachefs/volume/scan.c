@@ -75,18 +75,10 @@ static int add_packed(void *arg, const struct row *r, struct err *err)
     return catalog_builder_add(s->builder, &row, err);
 }
 
-struct leaving {
-    struct scanning *scanning;
-    struct err *err;
-    int rc;
-};
-
-static bool leave_out(void *arg, const char *key, size_t len, const char *why)
+static int leave_out(void *arg, const char *key, size_t len, const char *why, struct err *err)
 {
-    struct leaving *l = arg;
-    struct scanning *s = l->scanning;
-    l->rc = catalog_builder_leave_out(s->builder, s->source, key, len, why, l->err);
-    return l->rc == 0;
+    struct scanning *s = arg;
+    return catalog_builder_leave_out(s->builder, s->source, key, len, why, err);
 }
 
 /* A packed source has its rows in a catalog of its own: nothing is listed. */
@@ -100,11 +92,10 @@ static int take_packed(struct scanning *s, struct store *store, const struct pac
     bytes_addf(&file, "/packed-%u.part", s->source);
     if (fetch_packed_catalog(s->scan->fetch, store, p, file.data, &c, err))
         return -1;
-    struct leaving l = {.scanning = s, .err = err};
-    int result = catalog_rows(c, add_packed, s, err) || catalog_bad_names(c, leave_out, &l, err);
+    int result = catalog_rows(c, add_packed, s, err) || catalog_bad_names(c, leave_out, s, err);
     catalog_unref(c);
     unlink(file.data);
-    return result || l.rc ? -1 : 0;
+    return result ? -1 : 0;
 }
 
 static int list_source(struct scanning *s, struct store *store, struct err *err)

@@ -50,10 +50,10 @@ static bool see_row(void *arg, const struct entry *e)
     return see_page(arg, e, 0);
 }
 
-static bool see_bad(void *arg, const char *key, size_t len, const char *why)
+static int see_bad(void *arg, const char *key, size_t len, const char *why, struct err *err)
 {
-    (void)key, (void)len, (void)why;
-    return see_page(arg, NULL, 0);
+    (void)key, (void)len, (void)why, (void)err;
+    return see_page(arg, NULL, 0) ? 0 : 1;
 }
 
 static bool see_change(void *arg, char kind, const char *name, size_t len, bool folder,

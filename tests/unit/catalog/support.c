@@ -127,10 +127,11 @@ const char *children(struct catalog *c, const char *path)
     return text;
 }
 
-static bool bad(void *arg, const char *key, size_t len, const char *why)
+static int bad(void *arg, const char *key, size_t len, const char *why, struct err *err)
 {
+    (void)err;
     bytes_addf(arg, "%.*s: %s\n", (int)(len < 60 ? len : 60), key, why);
-    return true;
+    return 0;
 }
 
 const char *bad_names(struct catalog *c)
