@@ -46,7 +46,7 @@ DIR_curves   := trainer/curves
 DIR_kube     := operator/kube
 DIR_operator := operator
 
-# `source` is a header alone (cachefs/source.h): it comes with -Icachefs.
+# `source` is headers alone (cachefs/source.h, pack-sizes.h): they come with -Icachefs.
 USES_base     :=
 USES_order    := base
 USES_walk     := base

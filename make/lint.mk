@@ -1,7 +1,7 @@
 # `make lint`: format, the project's own rules (tests/lint/rules.py), clang-tidy, scripts. Nothing is
 # exempt and no warning is accepted. `make complexity` shows the longest files and functions.
 
-C_FILES := $(sort $(wildcard $(foreach m,$(MODULES),$(DIR_$(m))/*.[ch])) cachefs/source.h $(wildcard cachefs/keeper/program/*.[ch] csi/program/*.c trainer/program/*.c trainer/*.cc operator/program/*.[ch] operator/barrier/*.c) \
+C_FILES := $(sort $(wildcard $(foreach m,$(MODULES),$(DIR_$(m))/*.[ch])) $(wildcard cachefs/*.h cachefs/keeper/program/*.[ch] csi/program/*.c trainer/program/*.c trainer/*.cc operator/program/*.[ch] operator/barrier/*.c) \
                   $(wildcard tests/unit/*/*.[ch] tests/layers/*.[ch] tests/fuzz/*.c tests/tools/*.c tests/torture/*.[ch]))
 JOBS    ?= $(shell nproc)
 

@@ -1,21 +1,19 @@
 /* Does it fit? Asked before the first byte is fetched. Pure. */
 #include "conf.h"
+#include "pack-sizes.h"
 #include "plan.h"
+#include "source.h"
 
 /* What a unit takes besides its bytes, at most: its head and padding in the pack, its record in the
- * pack's journal; from LARGE_BYTES on its bytes begin with a page. (A cache that has room for more
- * than the set takes that page for smaller ones, too.) */
-#define UNIT_OVERHEAD  (32 + 63 + 48)
-#define LARGE_BYTES    (512u << 10)
-#define PAGE_BYTES     4096
-#define CHUNK_BYTES    (128u << 10)
-#define CHUNK_OVERHEAD 8
+ * pack's journal; a large one a page. (A cache that has room for more than the set takes that page
+ * for smaller ones, too.) */
+#define UNIT_OVERHEAD (RECORD_HEAD_BYTES + RECORD_ALIGN - 1 + JOURNAL_RECORD_BYTES)
 
 uint64_t plan_stored_bytes(uint64_t size, double ratio)
 {
-    uint64_t units = size / PLAN_UNIT_BYTES + 1, page = size < LARGE_BYTES ? 0 : PAGE_BYTES;
+    uint64_t units = size / UNIT_BYTES + 1, page = size < LARGE_BYTES ? 0 : PAGE_BYTES;
     return (uint64_t)((double)size * ratio) + units * (UNIT_OVERHEAD + page) +
-           (size / CHUNK_BYTES + 1) * CHUNK_OVERHEAD;
+           (size / CHUNK_BYTES + 1) * CHUNK_HEAD_BYTES;
 }
 
 void plan_fit_add(struct plan_fit *f, uint64_t id, uint64_t size)

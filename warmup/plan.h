@@ -67,8 +67,6 @@ double plan_local_share(const struct plan_part *part);
 /* --- room (capacity.c) --------------------------------------------------------------------------
  */
 
-#define PLAN_UNIT_BYTES (4u << 20) /* as a cache divides samples: source.h says the same */
-
 /* What a sample takes in packs, at most. `ratio`: stored / raw of its bytes (1: uncompressed). */
 uint64_t plan_stored_bytes(uint64_t size, double ratio);
 

@@ -109,10 +109,6 @@ int pack_reopen(struct pack *p, struct err *err); /* to append to the last one o
 void pack_seal(struct pack *p);                   /* closes what appending needs */
 const unsigned char *pack_map(struct pack *p, struct err *err);
 
-/* Stored bytes from which a unit is a large one: it is asked for without what is around it, and
- * read and written past the page cache (direct.c). */
-#define LARGE_BYTES (512u << 10)
-
 /* The bytes [off, off+len) of a unit, verified. */
 enum pack_result { PACK_OK, PACK_BAD, PACK_IO, PACK_NO_ROOM, PACK_NO_MEMORY };
 enum pack_result pack_view(struct cache *c, const struct extent_ref *x, uint64_t unit, uint32_t off,

@@ -8,14 +8,12 @@
 #include <assert.h>
 #include <stdint.h>
 
+#include "pack-sizes.h"
 #include "source.h"
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the formats are written as they lie");
 
-#define CHUNK_BYTES   (128u << 10)
 #define CHUNKS_MAX    (UNIT_BYTES / CHUNK_BYTES)
-#define RECORD_ALIGN  64u
-#define PAGE_BYTES    4096u
 #define PAGED_LEAST   (64u << 10) /* stored as they are: from here on a page's padding is little */
 #define TIER_ID_BYTES 16
 #define ENTRY_BYTES   32u
@@ -92,8 +90,9 @@ struct index_head {
 };
 
 static_assert(sizeof(struct pack_head) == 64, "format");
-static_assert(sizeof(struct record_head) == 32, "format");
-static_assert(sizeof(struct journal_record) == 48, "format");
+static_assert(sizeof(struct record_head) == RECORD_HEAD_BYTES, "format");
+static_assert(sizeof(struct chunk) == CHUNK_HEAD_BYTES, "format");
+static_assert(sizeof(struct journal_record) == JOURNAL_RECORD_BYTES, "format");
 static_assert(sizeof(struct place) == ENTRY_BYTES, "format");
 static_assert(sizeof(struct index_head) == INDEX_HEAD, "format");
 

@@ -8,8 +8,6 @@
 #include "conf.h"
 #include "plan.h"
 
-_Static_assert(PLAN_UNIT_BYTES == UNIT_BYTES, "a plan divides samples as the cache does");
-
 /* For packs, once the index knows all the targets. */
 static uint64_t capacity(struct volume *v, const struct cache_stat *s, struct targets *t)
 {
