@@ -154,7 +154,8 @@ static int want_tier(const char *v, size_t len, struct err *err)
     const char *dir = strchr(tier, ':'), *size = strrchr(tier, '=');
     bool kind = dir && (strncmp(tier, "mem:", 4) == 0 || strncmp(tier, "ssd:", 4) == 0 ||
                         strncmp(tier, "hdd:", 4) == 0);
-    if (!kind || !size || dir[1] != '/' || size < dir + 3 || strstr(dir, "/../"))
+    cleanup_free char *folder = kind && size ? xasprintf("%.*s/", (int)(size - dir), dir) : NULL;
+    if (!folder || dir[1] != '/' || size < dir + 3 || strstr(folder, "/../"))
         return err_set(
             err, ERR_USAGE,
             "\"%s\": want TIER:/DIR=SIZE, for example ssd:/var/cache/sampan=100GiB (TIER "

@@ -43,6 +43,8 @@ Test(attributes, values_are_checked)
         {"cache", "ssd:/a", "want TIER:/DIR=SIZE"},
         {"cache", "nvme:/a=1GiB", "want TIER"},
         {"cache", "ssd:/a/../b=1GiB", "want TIER"},
+        {"cache", "ssd:/a/..=1GiB", "want TIER"},
+        {"cache", "ssd:/a/..b=1GiB", NULL},
         {"cache", "ssd:/a=1GiB,", "want TIER"},
         {"cache", "ssd:/a=lots", "lots"},
         {"memory", "256MiB", NULL},
