@@ -94,7 +94,7 @@ static bool is_among(const char *const *list, const char *name)
     return *list != NULL;
 }
 
-static void add_option(struct json_writer *w, const struct json *m)
+static char *option_text(const struct json *m)
 {
     const char *text;
     cleanup_bytes struct bytes plain = {0};
@@ -102,15 +102,32 @@ static void add_option(struct json_writer *w, const struct json *m)
         json_text(m, &plain);
         text = plain.data;
     }
-    cleanup_free char *option = xasprintf("%s=%s", m->key, text);
+    char *option = xasprintf("%s=%s", m->key, text);
     if (strcmp(option + strlen(m->key), "=true") == 0 && strcmp(m->key, "read-only") == 0)
         option[strlen(m->key)] = '\0';
-    jw_str(w, NULL, option);
+    return option;
 }
 
-static void add_options(const char *text, const char *const *known, const char *const *more,
-                        struct json_writer *w, struct bytes *unknown)
+/* Why an option is not handed on; NULL: it is. The driver parts options at commas: one in a value
+ * would begin another option, which the spec does not allow or says elsewhere (uri=file:///…). */
+static const char *why_not(const struct set_plan *p, const char *option)
 {
+    if (strchr(option, ','))
+        return "has a comma in it";
+    if (strncmp(option, "catalogs=", 9) == 0 && !set_may_name(p, option + 9))
+        return "is a folder of the nodes";
+    return NULL;
+}
+
+/* Of spec.csi: those that nobody knows, and those that are refused. */
+struct not_used {
+    struct bytes unknown, refused;
+};
+
+static void add_options(const struct set_plan *p, const char *text, const char *const *known,
+                        const char *const *more, struct json_writer *w, struct not_used *not_used)
+{
+    struct bytes *unknown = &not_used->unknown, *refused = &not_used->refused;
     cleanup_json struct json_doc *doc = NULL;
     if (!text || json_parse(&doc, "options", text, strlen(text), NULL))
         return;
@@ -119,10 +136,16 @@ static void add_options(const char *text, const char *const *known, const char *
         struct json m = json_member(&all, i);
         struct json *item = &m;
         bool scalar = json_want_object(item, NULL) && json_want_array(item, NULL);
-        if (scalar && (is_among(known, m.key) || (more && is_among(more, m.key))))
-            add_option(w, &m);
-        else
+        if (!scalar || (!is_among(known, m.key) && !(more && is_among(more, m.key)))) {
             bytes_addf(unknown, "%s%s", unknown->len ? ", " : "", m.key);
+            continue;
+        }
+        cleanup_free char *option = option_text(&m);
+        const char *why = why_not(p, option);
+        if (why)
+            bytes_addf(refused, "%s%s %s", refused->len ? ", " : "", m.key, why);
+        else
+            jw_str(w, NULL, option);
     }
 }
 
@@ -130,21 +153,26 @@ static void write_options(struct set_plan *p, struct json_writer *w)
 {
     const struct sampleset_csi *csi = p->spec->csi;
     const struct sampleset_cache *cache = p->spec->cache;
-    cleanup_bytes struct bytes unknown = {0};
+    struct not_used not_used = {0};
     if (!csi)
         return;
     bool levels = cache && cache->levels.n;
     jw_array(w, "mountOptions");
-    add_options(csi->options, own_options, NULL, w, &unknown);
-    add_options(csi->juicefs, juicefs_options, levels ? NULL : juicefs_cache, w, &unknown);
+    add_options(p, csi->options, own_options, NULL, w, &not_used);
+    add_options(p, csi->juicefs, juicefs_options, levels ? NULL : juicefs_cache, w, &not_used);
     jw_end(w);
-    if (unknown.len)
+    if (not_used.refused.len)
+        part_condition_warn(&p->conditions, "OptionsKnown", "RefusedOptions",
+                            "these options of spec.csi are not used: %s", not_used.refused.data);
+    else if (not_used.unknown.len)
         part_condition_warn(&p->conditions, "OptionsKnown", "UnknownOptions",
                             "these options of spec.csi have no counterpart and are not used: %s "
                             "(docs/csi.md lists those that have)",
-                            unknown.data);
+                            not_used.unknown.data);
     else
         part_condition(&p->conditions, "OptionsKnown", "True", "Known", "all options are used");
+    bytes_release(&not_used.unknown);
+    bytes_release(&not_used.refused);
 }
 
 static bool has_option(const struct set_plan *p, const char *name)

@@ -350,13 +350,14 @@ void set_store_release(struct set_store *s)
 #define SOURCE       "SourceValid"
 #define CLAIM_WAIT_S 5 /* a claim's news do not say whose source it is */
 
-/* A folder of the node: root of the node reads it, and writes it where a sync leads there. The
- * administrator may say which. */
-static bool may_name(const struct set_plan *p, const char *uri)
+bool set_may_name(const struct set_plan *p, const char *uri)
 {
-    const char *folder = strstr(uri, "://") + strlen("://");
+    static const char scheme[] = "file://";
     if (p->config->set_files.n == 0 || strncasecmp(uri, "file:", strlen("file:")) != 0)
         return true;
+    const char *folder = uri + strlen(scheme);
+    if (strncasecmp(uri, scheme, strlen(scheme)) != 0 || strstr(folder, "/.."))
+        return false;
     for (size_t i = 0; i < p->config->set_files.n; i++) {
         const char *allowed = p->config->set_files.items[i];
         size_t len = strlen(allowed);
@@ -375,7 +376,7 @@ static bool uri_use(struct set_plan *p, struct set_store *s, const char *field, 
         part_condition_warn(&p->conditions, SOURCE, "InvalidURI", "%s: %s", field, why);
         return false;
     }
-    if (!may_name(p, uri)) {
+    if (!set_may_name(p, uri)) {
         part_condition_warn(&p->conditions, SOURCE, "FolderOfNode",
                             "%s: \"%s\" is a folder of the nodes (have an administrator make it a "
                             "PersistentVolume and name its claim, or allow the folder with the "

@@ -129,6 +129,25 @@ Test(operator_source, folders_of_nodes_are_those_that_are_allowed)
     }
 }
 
+/* Neither by an option, nor by one within another: the driver parts them at commas. */
+Test(operator_source, options_name_no_folder_either)
+{
+    struct model *m =
+        settled(SET("\"source\":{\"uri\":\"s3://b/"
+                    "q\"},\"csi\":{\"mountOptions\":{\"region\":\"x,uri=file:///etc\","
+                    "\"catalogs\":\"file:///x/../etc\",\"memory\":\"1GiB\"}}"),
+                "");
+    cr_expect_str_eq(model_condition(m, "SampleSet", NS, "s", "OptionsKnown"),
+                     "False RefusedOptions");
+    cr_expect_eq(model_event(m, "Warning RefusedOptions: these options of spec.csi are not used: "
+                                "catalogs is a folder of the nodes, region has a comma in it"),
+                 1, "%s", m->log.data);
+    cr_expect_str_eq(model_at(m, "PersistentVolume", NULL, NS ".s", "spec|mountOptions|0"),
+                     "memory=1GiB");
+    cr_expect_str_eq(model_at(m, "PersistentVolume", NULL, NS ".s", "spec|mountOptions|1"), "");
+    model_free(m);
+}
+
 Test(operator_source, several_are_one_set)
 {
     struct model *m =
