@@ -84,6 +84,15 @@ static void set_count(struct events *e, uint64_t id, int64_t count)
         t->count = count;
 }
 
+/* It could not be written: when it is told again, it is as new. */
+static void forget(struct events *e, uint64_t id)
+{
+    ACQUIRE(&e->lock);
+    struct told *t = &e->told[id % KNOWN];
+    if (t->id == id)
+        *t = (struct told){0};
+}
+
 static void time_text(char out[32])
 {
     time_t seconds = (time_t)(clock_wall_ns() / (int64_t)NS_PER_S);
@@ -213,5 +222,9 @@ int event_tell(struct events *e, enum kind kind, const struct json *about, bool 
     struct event ev = {kind, about, warning, reason, message, ns ? ns : "default", name};
     cleanup_free char *path = kind_path(KIND_EVENT, ev.ns, name);
     int result = count == 1 ? 1 : write_count(e, path, count, err);
-    return result > 0 ? tell_new(e, id, &ev, path, err) : result;
+    if (result > 0)
+        result = tell_new(e, id, &ev, path, err);
+    if (result)
+        forget(e, id);
+    return result;
 }

@@ -48,6 +48,11 @@ wanted = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fas
 bad_set("picky", "NodesFound", "NoNodeFits", "none of 2 nodes", "label nodes",
         nodeAffinity={"required": {"nodeSelectorTerms": [wanted]}})
 
+# An event that cannot be written is told again with the round that failed with it.
+for method, path in (("POST", "/api/v1/namespaces/default/events"), ("PATCH", f"{SETS}/late/status")):
+    kube.control(fail={"status": 500, "n": 1, "method": method, "path": path})
+bad_set("late", "SourceValid", "InvalidURI", "ftp", source={"uri": "ftp://bucket/late"})
+
 # --- jobs
 kube.paddlejob("no-set", "nowhere")
 told(f"{JOBS}/no-set", "SamplesReady", "NoSampleSet", "nowhere", "create it")
