@@ -3,7 +3,6 @@
 #include "events.h"
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -43,11 +42,8 @@ struct events {
 
 static void put_time(struct json_writer *w, const char *key, int64_t now_s)
 {
-    char text[32];
-    struct tm tm;
-    time_t t = (time_t)now_s;
-    gmtime_r(&t, &tm);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    char text[CLOCK_TEXT];
+    clock_text(now_s, text);
     jw_str(w, key, text);
 }
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "clock.h"
 #include "hash.h"
@@ -93,12 +92,9 @@ static void forget(struct events *e, uint64_t id)
         *t = (struct told){0};
 }
 
-static void time_text(char out[32])
+static void time_text(char out[CLOCK_TEXT])
 {
-    time_t seconds = (time_t)(clock_wall_ns() / (int64_t)NS_PER_S);
-    struct tm tm;
-    gmtime_r(&seconds, &tm);
-    strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    clock_text(clock_wall_ns() / (int64_t)NS_PER_S, out);
 }
 
 static void write_reference(struct json_writer *w, enum kind kind, const struct json *about)
@@ -139,7 +135,7 @@ struct event {
 static void write_new(const struct events *e, const struct event *ev, struct bytes *out)
 {
     struct json_writer w;
-    char now[32];
+    char now[CLOCK_TEXT];
     time_text(now);
     jw_init(&w, out);
     jw_object(&w, NULL);
@@ -169,7 +165,7 @@ static int write_count(struct events *e, const char *path, int64_t count, struct
     cleanup_bytes struct bytes body = {0};
     struct json_writer w;
     struct kube_answer answer;
-    char now[32];
+    char now[CLOCK_TEXT];
     time_text(now);
     jw_init(&w, &body);
     jw_object(&w, NULL);

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "clock.h"
 #include "object.h"
@@ -93,12 +92,9 @@ uint64_t lease_write_until(const struct lease *l, uint64_t now)
 /* "2026-01-01T00:00:00.000000Z" */
 static void time_text(int64_t wall_ns, char out[40])
 {
-    time_t seconds = (time_t)(wall_ns / (int64_t)NS_PER_S);
-    struct tm tm;
-    char date[24];
-    gmtime_r(&seconds, &tm);
-    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(out, 40, "%s.%06dZ", date, (int)(wall_ns % (int64_t)NS_PER_S / 1000));
+    char date[CLOCK_TEXT];
+    clock_text(wall_ns / (int64_t)NS_PER_S, date);
+    snprintf(out, 40, "%.19s.%06dZ", date, (int)(wall_ns % (int64_t)NS_PER_S / 1000));
 }
 
 void lease_body(const struct lease *l, enum lease_step step, bool release, const char *ns,

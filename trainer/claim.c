@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -29,12 +28,9 @@ struct claim {
 
 static void introduce(struct claim *c)
 {
-    char host[65] = "?", when[32] = "?";
-    struct tm at;
-    time_t now = (time_t)(clock_wall_ns() / (int64_t)NS_PER_S);
+    char host[65] = "?", when[CLOCK_TEXT];
     gethostname(host, sizeof host - 1);
-    if (gmtime_r(&now, &at))
-        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &at);
+    clock_text(clock_wall_ns() / (int64_t)NS_PER_S, when);
     snprintf(c->machine, sizeof c->machine, "machine %s,", host);
     snprintf(c->text, sizeof c->text, "%s process %d, since %s", c->machine, (int)getpid(), when);
 }

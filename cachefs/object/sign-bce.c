@@ -4,8 +4,8 @@
 #include <openssl/crypto.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
+#include "clock.h"
 #include "hash.h"
 
 static bool is_signed(const char *name, size_t len)
@@ -68,11 +68,8 @@ static void canonical_headers(const struct http_req *r, const struct url_parts *
 
 void bce_sign(struct http_req *r, const struct bce_params *p)
 {
-    time_t now = (time_t)p->now_s;
-    struct tm tm;
-    gmtime_r(&now, &tm);
-    char stamp[32];
-    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    char stamp[CLOCK_TEXT];
+    clock_text(p->now_s, stamp);
     http_header(r, "x-bce-date", "%s", stamp);
     if (p->token && p->token->text)
         http_header(r, "x-bce-security-token", "%s", p->token->text);

@@ -24,6 +24,14 @@ int64_t clock_wall_ns(void)
     return (int64_t)read_clock(CLOCK_REALTIME);
 }
 
+void clock_text(int64_t unix_s, char out[CLOCK_TEXT])
+{
+    time_t t = (time_t)unix_s;
+    struct tm tm;
+    if (!gmtime_r(&t, &tm) || !strftime(out, CLOCK_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm))
+        *out = '\0';
+}
+
 void clock_advance(uint64_t ns)
 {
     atomic_fetch_add(&advanced_ns, ns);

@@ -9,6 +9,9 @@
 
 uint64_t clock_mono_ns(void);
 int64_t clock_wall_ns(void);
+/* Seconds since 1970 as "2026-01-01T00:00:00Z"; "" where a year has more than four digits. */
+#define CLOCK_TEXT 21
+void clock_text(int64_t unix_s, char out[CLOCK_TEXT]);
 
 /* Moves both clocks of this process forward by `ns` from now on (tests only). */
 void clock_advance(uint64_t ns);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "buf.h"
 #include "clock.h"
@@ -168,12 +167,9 @@ bool log_wants(const struct log *l, enum log_level level, const char *module)
 static void add_time(struct bytes *line)
 {
     int64_t ns = clock_wall_ns();
-    time_t s = (time_t)(ns / (int64_t)NS_PER_S);
-    struct tm tm;
-    gmtime_r(&s, &tm);
-    char text[32];
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
-    bytes_addf(line, "%s.%03dZ", text, (int)(ns / (int64_t)NS_PER_MS % 1000));
+    char text[CLOCK_TEXT];
+    clock_text(ns / (int64_t)NS_PER_S, text);
+    bytes_addf(line, "%.19s.%03dZ", text, (int)(ns / (int64_t)NS_PER_MS % 1000));
 }
 
 /* Control characters would let a file name forge a line. */

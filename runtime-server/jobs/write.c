@@ -1,18 +1,14 @@
 /* Jobs as JSON: what clients see of them. */
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "jobs-internal.h"
 
 static void write_time(struct json_writer *w, const char *key, int64_t at)
 {
-    char text[32];
-    time_t t = (time_t)at;
-    struct tm tm;
-    if (at <= 0 || !gmtime_r(&t, &tm) || !strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm))
-        jw_str(w, key, NULL);
-    else
-        jw_str(w, key, text);
+    char text[CLOCK_TEXT];
+    clock_text(at, text);
+    jw_str(w, key, at > 0 && *text ? text : NULL);
 }
 
 /* By bytes where their total is known: samples differ in size. 100 is said of a job that succeeded,
