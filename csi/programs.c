@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "clock.h"
+#include "file.h"
 #include "hash.h"
 #include "mem.h"
 #include "spawn.h"
@@ -74,11 +75,10 @@ static int read_whole(const char *path, struct bytes *ret, struct err *err)
     if (!S_ISREG(st.st_mode) || st.st_size > (off_t)PROGRAM_MAX)
         return err_set(err, ERR_FAILED, "read %s: it is no program", path);
     bytes_reserve(ret, (size_t)st.st_size + 1);
-    for (ssize_t n; ret->len < (size_t)st.st_size; ret->len += (size_t)n) {
-        n = read(fd, ret->data + ret->len, (size_t)st.st_size - ret->len);
-        if (n <= 0)
-            return err_sys(err, n ? errno : EIO, "read %s", path);
-    }
+    ssize_t n = file_read(fd, ret->data, (size_t)st.st_size, 0);
+    if (n != st.st_size)
+        return err_sys(err, n < 0 ? errno : EIO, "read %s", path);
+    ret->len = (size_t)n;
     return 0;
 }
 

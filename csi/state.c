@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "file.h"
 #include "hash.h"
 #include "mem.h"
 
@@ -72,17 +73,10 @@ int file_read_whole(const char *path, size_t max, struct bytes *ret, struct err 
     if (fd < 0)
         return err_sys(err, errno, "read %s", path);
     bytes_reserve(ret, ret->len + max + 1);
-    for (size_t room = max;;) {
-        ssize_t n = read(fd, ret->data + ret->len, room);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_sys(err, errno, "read %s", path);
-        if (n == 0)
-            break;
-        ret->len += (size_t)n;
-        room -= (size_t)n;
-    }
+    ssize_t n = file_read(fd, ret->data + ret->len, max, 0);
+    if (n < 0)
+        return err_sys(err, errno, "read %s", path);
+    ret->len += (size_t)n;
     ret->data[ret->len] = '\0';
     return 0;
 }
@@ -94,20 +88,6 @@ static int sync_folder_of(const char *path)
     return fd < 0 || fsync(fd) ? -1 : 0;
 }
 
-static bool write_all(int fd, const char *data, size_t len)
-{
-    while (len) {
-        ssize_t n = write(fd, data, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        data += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
 int file_write_whole(const char *path, const void *data, size_t len, unsigned mode, struct err *err)
 {
     /* Always the same name, so that what a killed process leaves is overwritten by the next. */
@@ -116,7 +96,7 @@ int file_write_whole(const char *path, const void *data, size_t len, unsigned mo
     cleanup_close int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
     if (fd < 0)
         return err_sys(err, errno, "write %s", aside);
-    if (!write_all(fd, data, len) || fsync(fd) || rename(aside, path) || sync_folder_of(path)) {
+    if (file_write(fd, data, len, 0) || fsync(fd) || rename(aside, path) || sync_folder_of(path)) {
         int e = errno;
         unlink(aside);
         return err_sys(err, e, "write %s", path);

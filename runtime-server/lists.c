@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "file.h"
 #include "hash.h"
 #include "mem.h"
 #include "server-internal.h"
@@ -128,12 +129,11 @@ static int read_list(const struct server *s, const char *digest, struct bytes *r
     if (fd < 0 || fstat(fd, &st))
         return err_sys(err, errno, "%s", path);
     bytes_reserve(ret, (size_t)st.st_size + 1);
-    ssize_t n;
-    while ((n = read(fd, ret->data + ret->len, (size_t)st.st_size - ret->len)) > 0)
-        ret->len += (size_t)n;
-    ret->data[ret->len] = '\0';
+    ssize_t n = file_read(fd, ret->data, (size_t)st.st_size, 0);
     if (n < 0)
         return err_sys(err, errno, "%s", path);
+    ret->len = (size_t)n;
+    ret->data[n] = '\0';
     char sum[DIGEST_LEN + 1];
     sha256_hex(sum, ret->data, ret->len);
     if (strcmp(sum, digest) != 0)
@@ -152,11 +152,8 @@ static int write_list(const struct server *s, const char *digest, const struct b
     if (mkdir(dir, 0700) && errno != EEXIST)
         return err_sys(err, errno, "%s", dir);
     cleanup_close int fd = mkostemp(new, O_CLOEXEC);
-    size_t done = 0;
-    ssize_t n = 0;
-    while (fd >= 0 && done < text->len && (n = write(fd, text->data + done, text->len - done)) > 0)
-        done += (size_t)n;
-    if (fd >= 0 && done == text->len && fsync(fd) == 0 && rename(new, path) == 0)
+    if (fd >= 0 && file_write(fd, text->data, text->len, 0) == 0 && fsync(fd) == 0 &&
+        rename(new, path) == 0)
         return 0;
     int e = errno;
     if (fd >= 0)
