@@ -54,12 +54,26 @@ static bool is_address(const char *text)
     return address_split(text, host, sizeof host, port);
 }
 
+/* Each has parameters, or samples, of its own: the i-th is none of those before it. */
+static int check_new(const char *list, size_t i, const char *one, const char *what, struct err *err)
+{
+    for (size_t len = strlen(one); i > 0; i--) {
+        size_t n = strcspn(list, ",");
+        if (n == len && memcmp(list, one, n) == 0)
+            return err_set(err, ERR_USAGE, "%s: %s is named twice", what, one);
+        list += n + 1;
+    }
+    return 0;
+}
+
 static int check_hosts(const char *hosts, const char *what, struct err *err)
 {
     for (size_t i = 0; i < count(hosts); i++) {
         cleanup_free char *one = nth(hosts, i);
         if (!is_address(one))
             return err_set(err, ERR_USAGE, "%s: %s: want HOST:PORT,HOST:PORT…", what, one);
+        if (check_new(hosts, i, one, what, err))
+            return -1;
     }
     return 0;
 }
@@ -145,7 +159,7 @@ static int by_ports(struct roles *r, const struct options *o, struct err *err)
         return -1;
     for (size_t i = 0; i < count(o->pservers); i++) {
         cleanup_free char *host = nth(o->pservers, i);
-        if (add_ports(r, o, host, err))
+        if (check_new(o->pservers, i, host, "--pservers", err) || add_ports(r, o, host, err))
             return -1;
     }
     return share_dense(r, err);

@@ -183,6 +183,13 @@ Test(roles, refused)
          false,
          "ports end at 65535"},
         {{"--local=0", "--pservers=a,,b"}, false, "--pservers: a,,b: want HOST,HOST"},
+        {{"--local=0", "--pservers=a,b,a"}, false, "--pservers: a is named twice"},
+        {{"--job_name=ps", "--ps_hosts=aa:1,a:1,aa:1", "--worker_hosts=b:1"},
+         false,
+         "--ps_hosts: aa:1 is named twice"},
+        {{"--job_name=ps", "--ps_hosts=a:1", "--worker_hosts=b:1,b:1"},
+         false,
+         "--worker_hosts: b:1 is named twice"},
         {{"--local=0", "--pservers="}, false, "--local=0: nobody says where"},
         {{"--local=0"}, false, "--local=0: nobody says where"},
     };
