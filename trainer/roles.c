@@ -178,27 +178,61 @@ static int serve_ports(struct roles *r, const struct options *o, struct err *err
 
 /* --- the environment -------------------------------------------------------------------------- */
 
-/* Where servers are named nobody learns alone for a role that is not understood. */
+static const char servers[] = "PADDLE_PSERVERS_IP_PORT_LIST";
+
+static const char *value(get_fn *get, const char *name)
+{
+    const char *text = get(name);
+    return text && *text ? text : NULL;
+}
+
+/* Nobody comes to a server that the list does not name. */
+static int check_own(const char *list, const char *ip, const char *port, struct err *err)
+{
+    char host[256], number[ADDRESS_PORT];
+    for (size_t i = 0; i < count(list); i++) {
+        cleanup_free char *one = nth(list, i);
+        (void)address_split(one, host, sizeof host, number);
+        if (strcmp(host, ip) == 0 && strcmp(number, port) == 0)
+            return 0;
+    }
+    return err_set(err, ERR_USAGE, "environment: POD_IP=%s with port %s is none of %s=%s", ip, port,
+                   servers, list);
+}
+
+static int serve_pod(struct roles *r, const char *list, get_fn *get, struct err *err)
+{
+    const char *port = value(get, "PADDLE_PORT"), *ip = value(get, "POD_IP");
+    if (port && !conf_is_port(port))
+        return err_set(err, ERR_USAGE, "environment: PADDLE_PORT=%s: want a port", port);
+    port = port ? port : "7164";
+    if (check_hosts(list, servers, err) || (ip && check_own(list, ip, port, err)))
+        return -1;
+    r->role = ROLE_SERVER;
+    snprintf(r->address, sizeof r->address, "%s", ip ? ip : "");
+    return add(r->ports, &r->n_ports, xstrdup(port), err);
+}
+
+/* A trainer without servers learns with the other ranks. Nobody learns alone for a role that is not
+ * understood, or as a server that is told half. */
 static int by_environment(struct roles *r, get_fn *get, struct err *err)
 {
-    static const char names[] = "PADDLE_PSERVERS_IP_PORT_LIST";
-    const char *role = get("TRAINING_ROLE"), *list = get(names), *port = get("PADDLE_PORT"),
-               *ip = get("POD_IP");
-    if (!list || !*list)
+    const char *role = value(get, "TRAINING_ROLE"), *list = value(get, servers);
+    bool learns = role && strcmp(role, "TRAINER") == 0;
+    if (!list && (learns || !role))
         return 0;
-    if (role && strcmp(role, "TRAINER") == 0) {
+    if (learns) {
         r->role = ROLE_WORKER;
-        return add_hosts(r, list, names, err) || share_dense(r, err);
+        return add_hosts(r, list, servers, err) || share_dense(r, err);
     }
     if (!role || strcmp(role, "PSERVER") != 0)
         return err_set(err, ERR_USAGE,
                        "environment: TRAINING_ROLE%s%s: want PSERVER or TRAINER beside %s",
-                       role ? "=" : " is not set", role ? role : "", names);
-    if (port && *port && !conf_is_port(port))
-        return err_set(err, ERR_USAGE, "environment: PADDLE_PORT=%s: want a port", port);
-    r->role = ROLE_SERVER;
-    snprintf(r->address, sizeof r->address, "%s", ip ? ip : "");
-    return add(r->ports, &r->n_ports, xstrdup(port && *port ? port : "7164"), err);
+                       role ? "=" : " is not set", role ? role : "", servers);
+    if (!list)
+        return err_set(err, ERR_USAGE, "environment: TRAINING_ROLE=PSERVER, but %s is not set",
+                       servers);
+    return serve_pod(r, list, get, err);
 }
 
 int roles_find(struct roles *ret, const struct options *o, bool is_server, get_fn *get,

@@ -6,7 +6,8 @@
  *   --job_name ps|worker --task_index I --ps_hosts H:P,… --worker_hosts H:P,…
  *   --pservers IP,… --local=0, with --port, --ports_num, --ports_num_for_sparse: a server a port,
  *     those of host 0 first; ports for rows come after the dense ones on each host
- *   TRAINING_ROLE=PSERVER|TRAINER and PADDLE_PSERVERS_IP_PORT_LIST (with PADDLE_PORT and POD_IP)
+ *   TRAINING_ROLE=PSERVER|TRAINER and PADDLE_PSERVERS_IP_PORT_LIST (with PADDLE_PORT and POD_IP,
+ *     which that list must name); a trainer without that list learns without servers
  * `sampan-train pserver …` is a server whatever else is said. Without ports of their own, rows are
  * kept by the dense servers, too.
  */

@@ -92,7 +92,7 @@ static const struct {
      -1,
      1},
     {{"--data=x"},
-     {"TRAINING_ROLE=PSERVER", "PADDLE_PSERVERS_IP_PORT_LIST=a:1", "PADDLE_PORT=36",
+     {"TRAINING_ROLE=PSERVER", "PADDLE_PSERVERS_IP_PORT_LIST=a:1,1.2.3.4:36", "PADDLE_PORT=36",
       "POD_IP=1.2.3.4"},
      false,
      ROLE_SERVER,
@@ -100,6 +100,17 @@ static const struct {
      "",
      "36",
      "1.2.3.4",
+     -1,
+     -1},
+    {{"--data=x"},
+     {"TRAINING_ROLE=PSERVER", "PADDLE_PSERVERS_IP_PORT_LIST=[fd::1]:7164",
+      "PADDLE_PORT=", "POD_IP=fd::1"},
+     false,
+     ROLE_SERVER,
+     "",
+     "",
+     "7164",
+     "fd::1",
      -1,
      -1},
     {{"--data=x"},
@@ -210,11 +221,11 @@ Test(roles, refused)
     }
 }
 
-/* Where servers are named nobody learns alone by mistake. */
+/* Nobody learns alone by mistake, and nobody serves whom no trainer finds. */
 Test(roles, environment_refused)
 {
     static const struct {
-        const char *env[4];
+        const char *env[5];
         const char *want;
     } rows[] = {
         {{"TRAINING_ROLE=trainer", "PADDLE_PSERVERS_IP_PORT_LIST=a:1"},
@@ -223,6 +234,13 @@ Test(roles, environment_refused)
          "environment: TRAINING_ROLE is not set: want PSERVER"},
         {{"TRAINING_ROLE=PSERVER", "PADDLE_PSERVERS_IP_PORT_LIST=a:1", "PADDLE_PORT=abc"},
          "environment: PADDLE_PORT=abc: want a port"},
+        {{"TRAINING_ROLE=PSERVER", "PADDLE_PSERVERS_IP_PORT_LIST="},
+         "environment: TRAINING_ROLE=PSERVER, but PADDLE_PSERVERS_IP_PORT_LIST is not set"},
+        {{"TRAINING_ROLE=HETER"}, "environment: TRAINING_ROLE=HETER: want PSERVER or TRAINER"},
+        {{"TRAINING_ROLE=PSERVER", "PADDLE_PSERVERS_IP_PORT_LIST=a:1,b:7164", "POD_IP=a"},
+         "environment: POD_IP=a with port 7164 is none of PADDLE_PSERVERS_IP_PORT_LIST=a:1,b"},
+        {{"TRAINING_ROLE=PSERVER", "PADDLE_PSERVERS_IP_PORT_LIST=a:1,b"},
+         "PADDLE_PSERVERS_IP_PORT_LIST: b: want HOST:PORT"},
     };
     const struct options o = {.local = 1};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
