@@ -73,6 +73,12 @@ static int by_torch(struct rendezvous *r, get_fn *get, int64_t *rank, int64_t *r
     return 0;
 }
 
+static bool names_several(get_fn *get)
+{
+    const char *all = value(get, "PADDLE_TRAINER_ENDPOINTS");
+    return all && strchr(all, ',');
+}
+
 int rendezvous_find(struct rendezvous *ret, int64_t rank, int64_t ranks, const char *where,
                     get_fn *get, struct err *err)
 {
@@ -90,6 +96,11 @@ int rendezvous_find(struct rendezvous *ret, int64_t rank, int64_t ranks, const c
             "environment: %lld ranks, but not which one this is (RANK beside WORLD_SIZE, "
             "PADDLE_TRAINER_ID beside PADDLE_TRAINERS_NUM, or --trainer_id)",
             (long long)env_ranks);
+    if (ranks < 0 && env_ranks < 0 && ((rank < 0 && env_rank >= 0) || names_several(get)))
+        return err_set(err, ERR_USAGE,
+                       "environment: this is one rank, but nobody says of how many "
+                       "(WORLD_SIZE beside RANK, PADDLE_TRAINERS_NUM beside PADDLE_TRAINER_ID or "
+                       "PADDLE_TRAINER_ENDPOINTS, or --num_gradient_servers)");
     ranks = ranks >= 0 ? ranks : env_ranks >= 0 ? env_ranks : 1;
     rank = rank >= 0 ? rank : env_rank >= 0 ? env_rank : 0;
     if (ranks < 1 || ranks > RENDEZVOUS_MAX_RANKS || rank >= ranks)
