@@ -145,6 +145,9 @@ static int number(const char *name, const char *text, double min, double max, do
     return 0;
 }
 
+/* If all stays in each step, an average never moves, and a velocity never fades. */
+#define MOST_KEPT 0.999999
+
 static int one_of(const char *name, const char *text, const char *a, const char *b, const char *c,
                   struct err *err)
 {
@@ -175,10 +178,10 @@ static int check(struct options *o, struct err *err)
 {
     enum precision precision;
     if (number("learning_rate", o->learning_rate, 0, 1e6, &o->rate, err) ||
-        number("momentum", o->momentum, 0, 1, &o->momentum_number, err) ||
+        number("momentum", o->momentum, 0, MOST_KEPT, &o->momentum_number, err) ||
         number("weight_decay", o->weight_decay, 0, 1, &o->decay, err) ||
         number("label_smoothing", o->label_smoothing, 0, 0.999, &o->smoothing, err) ||
-        number("ema", o->ema, 0, 1, &o->ema_keep, err) ||
+        number("ema", o->ema, 0, MOST_KEPT, &o->ema_keep, err) ||
         number("rate_factor", o->rate_factor, 0, 10, &o->factor, err) ||
         precision_parse(&precision, o->precision, err) ||
         one_of("optimizer", o->optimizer, "momentum", "lars", NULL, err) ||

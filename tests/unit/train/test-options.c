@@ -95,7 +95,11 @@ Test(options, refused)
         const char *word, *want;
     } rows[] = {
         {"--learning_rate=x", "--learning_rate: x: want a number of 0 to"},
-        {"--momentum=1.5", "--momentum: 1.5: want a number of 0 to 1"},
+        {"--momentum=1.5", "--momentum: 1.5: want a number of 0 to 0.999999"},
+        {"--momentum=1", "--momentum: 1: want a number of 0 to 0.999999"},
+        {"--ema=1", "--ema: 1: want a number of 0 to 0.999999"},
+        {"--ema=0.99999999", "--ema: 0.99999999: want a number of 0 to 0.999999"},
+        {"--ema=nan", "--ema: nan: want a number"},
         {"--optimizer=adam", "--optimizer: adam: want momentum or lars"},
         {"--batch_size=0", "batch_size"},
         {"--use_gpu=maybe", "\"maybe\" is not a whole number"},
