@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend.h"
+#include "clock.h"
 #include "model.h"
 #include "options.h"
 #include "ps-wire.h"
@@ -72,9 +73,9 @@ const struct conf_row options_rows[] = {
     INT(num_gradient_servers, "-1", -1, 4096, "Ranks (-1: the launcher's environment says)"),
     TEXT(rendezvous, NULL, "WHERE", "Where ranks meet: HOST:PORT of rank 0, or file:///PATH"),
     {"rendezvous_timeout", CONF_DURATION, AT(rendezvous_timeout), .dflt = "5m", .arg = "TIME",
-     .help = "How long ranks wait for each other at the start"},
+     .min = NS_PER_S, .help = "How long ranks wait for each other at the start"},
     {"collective_timeout", CONF_DURATION, AT(collective_timeout), .dflt = "5m", .arg = "TIME",
-     .help = "How long a step waits for the other ranks"},
+     .min = NS_PER_S, .help = "How long a step waits for the other ranks"},
 
     TEXT(save_dir, NULL, "DIR", "Folder for checkpoints (none are made without)"),
     TEXT(resume, "auto", "auto|never|DIR",

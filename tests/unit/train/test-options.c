@@ -102,6 +102,8 @@ Test(options, refused)
         {"--ema=nan", "--ema: nan: want a number"},
         {"--optimizer=adam", "--optimizer: adam: want momentum or lars"},
         {"--batch_size=0", "batch_size"},
+        {"--rendezvous_timeout=0", "--rendezvous_timeout: \"0\" is too short (at least 1.0s)"},
+        {"--collective_timeout=999ms", "\"999ms\" is too short"},
         {"--use_gpu=maybe", "\"maybe\" is not a whole number"},
         {"--use_gpu=2", "2 is not within -1 to 1"},
         {"--trainer_id=true", "\"true\" is not a whole number"},
