@@ -122,6 +122,17 @@ static int number(int64_t *ret, const char *(*get)(const char *name), const char
     return 0;
 }
 
+/* The trainer would refuse them, but only when all pods are there. */
+static int check_ports(const struct launch_conf *c, struct err *err)
+{
+    int64_t last = c->port + c->ports_num + c->ports_num_for_sparse - 1;
+    return last <= UINT16_MAX ? 0
+                              : err_set(err, ERR_USAGE,
+                                        "launch: CONF_PADDLE_PORT, CONF_PADDLE_PORTS_NUM: the last "
+                                        "port would be %lld, ports end at %d",
+                                        (long long)last, UINT16_MAX);
+}
+
 int launch_read(struct launch_conf *ret, int argc, char **argv,
                 const char *(*get)(const char *name), struct err *err)
 {
@@ -143,7 +154,8 @@ int launch_read(struct launch_conf *ret, int argc, char **argv,
             number(&c.nodes, get, "CONF_PADDLE_GRADIENT_NUM", NULL, 1, LAUNCH_NODES, err) ||
             number(&c.port, get, "CONF_PADDLE_PORT", "7164", 1, 65535, err) ||
             number(&c.ports_num, get, "CONF_PADDLE_PORTS_NUM", "1", 1, 64, err) ||
-            number(&c.ports_num_for_sparse, get, "CONF_PADDLE_PORTS_NUM_SPARSE", "1", 0, 64, err);
+            number(&c.ports_num_for_sparse, get, "CONF_PADDLE_PORTS_NUM_SPARSE", "1", 0, 64, err) ||
+            check_ports(&c, err);
     c.namespace_ = get("JOB_NAMESPACE");
     if (!failed && c.namespace_)
         failed = check_name("JOB_NAMESPACE", c.namespace_, err);

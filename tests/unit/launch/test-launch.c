@@ -136,6 +136,7 @@ Test(launch, environments_refused)
         {3, NULL, "launch: TRAIN_CONFIG_DIR is not set"},
         {8, NULL, "launch: CONF_PADDLE_GRADIENT_NUM is not set"},
         {8, "CONF_PADDLE_GRADIENT_NUM=0", "CONF_PADDLE_GRADIENT_NUM=0: want a number of 1 to"},
+        {5, "CONF_PADDLE_PORT=65534", "the last port would be 65537, ports end at 65535"},
         {5, "CONF_PADDLE_PORT=7x", "CONF_PADDLE_PORT=7x: want a number of 1 to 65535"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
