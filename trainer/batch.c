@@ -1,5 +1,6 @@
 /* Sources of batches: which one, and the order of those that hold their samples in memory. */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,16 +150,17 @@ int batch_open(struct batches **ret, enum model_data kind, const struct batch_op
                struct err *err)
 {
     unsigned long long samples;
-    int classes = 10, end = 0;
+    long long classes;
+    int end = 0;
     if (!o->data || !*o->data)
         return err_set(err, ERR_USAGE, "%s: missing (a folder, or synthetic:SAMPLES,CLASSES)",
                        batch_option(o));
     if (strncmp(o->data, "synthetic:", 10) == 0) {
-        if (sscanf(o->data, "synthetic:%llu,%d%n", &samples, &classes, &end) < 2 || o->data[end] ||
-            strchr(o->data, '-') || classes < 2)
+        if (sscanf(o->data, "synthetic:%llu,%lld%n", &samples, &classes, &end) < 2 ||
+            o->data[end] || strchr(o->data, '-') || classes < 2 || classes > INT_MAX)
             return err_set(err, ERR_USAGE, "%s: %s: want synthetic:SAMPLES,CLASSES",
                            batch_option(o), o->data);
-        return batch_synthetic(ret, kind, o, samples, classes, err);
+        return batch_synthetic(ret, kind, o, samples, (int)classes, err);
     }
     return kind == MODEL_PICTURES ? batch_pictures(ret, o, err) : batch_ratings(ret, o, err);
 }

@@ -354,6 +354,7 @@ Test(batch, refused)
         {"synthetic:5", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
         {"synthetic:5,1", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
         {"synthetic:-1,3", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
+        {"synthetic:5,99999999999", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
         {"synthetic:99999999999999999999,3", "at most ", MODEL_PICTURES, NULL},
         {"synthetic:0,3", "no sample is there", MODEL_PICTURES, NULL},
         {"/nowhere", "/nowhere/users.dat: No such file", MODEL_RATINGS, NULL},
