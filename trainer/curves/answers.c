@@ -65,7 +65,7 @@ int runs_list(struct runs *r, struct bytes *out, struct err *err)
     jw_object(&w, NULL);
     jw_array(&w, "runs");
     for (size_t i = 0; i < r->n; i++)
-        list_run(&w, &r->run[i]);
+        list_run(&w, r->run[i]);
     jw_end(&w);
     jw_end(&w);
     return 0;

@@ -49,18 +49,22 @@ struct run {
     size_t n_series;
     char *model; /* the newest by name, in the run's folder; or NULL */
     bool there;  /* while folders are looked through */
+    bool busy;   /* one reads it on and lets the lock go meanwhile: it stays, as do its files */
 };
 
 struct runs {
     char *dir;
     struct lock lock; /* guards all below */
-    struct run *run;  /* by name */
+    struct cond idle; /* a run is not busy any more */
+    struct run **run; /* by name */
     size_t n;
 };
 
-/* With the lock held: finds what is new of all. */
+/* Both with the lock held, which they let go while they read: what was found before may be gone. */
+
+/* Finds what is new of all but those that somebody reads already. */
 int runs_refresh(struct runs *r, struct err *err);
-/* With the lock held: this one, with what is new of it. ERR_NOT_FOUND: there is none. */
+/* This one, with all that is new of it. ERR_NOT_FOUND: there is none. */
 const struct run *runs_find(struct runs *r, const char *name, struct err *err);
 const struct series *run_series(const struct run *r, enum value_kind kind, const char *tag,
                                 size_t tag_len);

@@ -15,6 +15,7 @@ struct runs *runs_new(const char *dir)
     struct runs *r = xcalloc(1, sizeof *r);
     r->dir = xstrdup(dir);
     lock_init(&r->lock, RANK_RUNS, "runs");
+    cond_init(&r->idle);
     return r;
 }
 
@@ -37,6 +38,7 @@ static void forget_run(struct run *run)
     free(run->files);
     free(run->model);
     free(run->name);
+    free(run);
 }
 
 void runs_free(struct runs *r)
@@ -44,9 +46,10 @@ void runs_free(struct runs *r)
     if (!r)
         return;
     for (size_t i = 0; i < r->n; i++)
-        forget_run(&r->run[i]);
+        forget_run(r->run[i]);
     free(r->run);
     free(r->dir);
+    cond_destroy(&r->idle);
     lock_destroy(&r->lock);
     free(r);
 }
@@ -57,9 +60,9 @@ void runs_free(struct runs *r)
 static size_t place_by_name(const struct runs *r, const char *name, bool *ret_known)
 {
     size_t at = 0;
-    while (at < r->n && strcmp(r->run[at].name, name) < 0)
+    while (at < r->n && strcmp(r->run[at]->name, name) < 0)
         at++;
-    *ret_known = at < r->n && strcmp(r->run[at].name, name) == 0;
+    *ret_known = at < r->n && strcmp(r->run[at]->name, name) == 0;
     return at;
 }
 
@@ -69,14 +72,15 @@ static struct run *run_named(struct runs *r, const char *name)
     bool known;
     size_t at = place_by_name(r, name, &known);
     if (known)
-        return &r->run[at];
+        return r->run[at];
     if (r->n == RUNS_MAX)
         return NULL;
-    r->run = xrealloc(r->run, (r->n + 1) * sizeof *r->run);
+    r->run = xrealloc((void *)r->run, (r->n + 1) * sizeof *r->run);
     memmove(r->run + at + 1, r->run + at, (r->n - at) * sizeof *r->run);
     r->n++;
-    r->run[at] = (struct run){.name = xstrdup(name)};
-    return &r->run[at];
+    r->run[at] = xcalloc(1, sizeof *r->run[at]);
+    r->run[at]->name = xstrdup(name);
+    return r->run[at];
 }
 
 static void note_file(struct run *run, const char *name, enum event_format format)
@@ -165,6 +169,8 @@ static void read_anew(struct run *run)
 static void forget_files_gone(struct run *run)
 {
     size_t kept = 0, n = run->n_files;
+    if (run->busy)
+        return;
     for (size_t i = 0; i < n; i++)
         if (run->files[i].there)
             run->files[kept++] = run->files[i];
@@ -179,11 +185,11 @@ static void forget_what_is_gone(struct runs *r)
 {
     size_t kept = 0;
     for (size_t i = 0; i < r->n; i++)
-        if (r->run[i].there) {
-            forget_files_gone(&r->run[i]);
+        if (r->run[i]->there || r->run[i]->busy) {
+            forget_files_gone(r->run[i]);
             r->run[kept++] = r->run[i];
         } else {
-            forget_run(&r->run[i]);
+            forget_run(r->run[i]);
         }
     r->n = kept;
 }
@@ -195,6 +201,16 @@ static int look_into(struct runs *r, struct run *run, struct err *err)
     cleanup_free char *path = own ? NULL : xasprintf("%s/%s", r->dir, run->name);
     look_anew(run);
     if (look_through(r, own ? r->dir : path, 0, err))
+        return -1;
+    forget_what_is_gone(r);
+    return 0;
+}
+
+static int look_everywhere(struct runs *r, struct err *err)
+{
+    for (size_t i = 0; i < r->n; i++)
+        look_anew(r->run[i]);
+    if (look_through(r, r->dir, DEPTH_MAX, err))
         return -1;
     forget_what_is_gone(r);
     return 0;
@@ -283,18 +299,24 @@ static bool take_value(void *arg, const struct event_value *v)
     return true;
 }
 
-static void read_on(const struct runs *r, struct run *run, size_t i)
+/* The lock is let go while a record comes: others are answered meanwhile. */
+static void read_on(struct runs *r, struct run *run, size_t i)
 {
     struct event_file *f = &run->files[i];
+    const enum event_format format = f->format;
+    uint64_t at = f->at;
     cleanup_file FILE *file = NULL;
     cleanup_bytes struct bytes record = {0};
-    if (f->damaged || run_open(r, run, f->name, &file, NULL) ||
-        fseeko(file, (off_t)f->at, SEEK_SET))
+    if (f->damaged || run_open(r, run, f->name, &file, NULL) || fseeko(file, (off_t)at, SEEK_SET))
         return;
     for (int got = 1; got == 1;) {
-        struct reading reading = {.run = run, .at = f->at, .file = (uint32_t)i};
-        got = record_next(file, f->format, &f->at, &record);
-        f->damaged = got < 0 || (got == 1 && record_values(f->format, record.data, record.len,
+        struct reading reading = {.run = run, .at = at, .file = (uint32_t)i};
+        lock_drop(&r->lock);
+        got = record_next(file, format, &at, &record);
+        lock_take(&r->lock);
+        f = &run->files[i]; /* it lies elsewhere where another one has come */
+        f->at = at;
+        f->damaged = got < 0 || (got == 1 && record_values(format, record.data, record.len,
                                                            take_value, &reading));
     }
 }
@@ -329,37 +351,52 @@ static bool files_grew(const struct runs *r, struct run *run, bool tensorboard)
     return same;
 }
 
-static void read_run(const struct runs *r, struct run *run)
+static void read_run(struct runs *r, struct run *run)
 {
     bool tensorboard = has_tensorboard(run);
     if (!files_grew(r, run, tensorboard))
         read_anew(run);
+    run->busy = true;
     for (size_t i = 0; i < run->n_files; i++)
         if (is_read(&run->files[i], tensorboard))
             read_on(r, run, i);
+    run->busy = false;
+    cond_broadcast(&r->idle);
 }
 
 int runs_refresh(struct runs *r, struct err *err)
 {
-    for (size_t i = 0; i < r->n; i++)
-        look_anew(&r->run[i]);
-    if (look_through(r, r->dir, DEPTH_MAX, err))
+    bool known;
+    if (look_everywhere(r, err))
         return -1;
-    forget_what_is_gone(r);
-    for (size_t i = 0; i < r->n; i++)
-        read_run(r, &r->run[i]);
+    for (size_t i = 0; i < r->n; i++) {
+        struct run *run = r->run[i];
+        if (run->busy)
+            continue;
+        read_run(r, run);
+        i = place_by_name(r, run->name, &known); /* others may have come and gone */
+    }
     return 0;
+}
+
+/* NULL: there is none of this name, or no more. */
+static struct run *idle_run(struct runs *r, const char *name)
+{
+    bool known;
+    size_t at;
+    while (at = place_by_name(r, name, &known), known && r->run[at]->busy)
+        cond_wait(&r->idle, &r->lock);
+    return known ? r->run[at] : NULL;
 }
 
 const struct run *runs_find(struct runs *r, const char *name, struct err *err)
 {
-    bool known;
-    size_t at = place_by_name(r, name, &known);
-    if (known ? look_into(r, &r->run[at], err) : runs_refresh(r, err))
+    struct run *run = idle_run(r, name);
+    if (run ? look_into(r, run, err) : look_everywhere(r, err))
         return NULL;
-    at = place_by_name(r, name, &known);
-    if (!known)
+    run = idle_run(r, name);
+    if (!run)
         return err_set(err, ERR_NOT_FOUND, "no run of this name: %s", name), NULL;
-    read_run(r, &r->run[at]);
-    return &r->run[at];
+    read_run(r, run);
+    return run;
 }

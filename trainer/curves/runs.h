@@ -1,13 +1,15 @@
 /*
  * Runs: the folders at and below --log_dir that hold files of events or a model (*.onnx), and what
  * stands in them. All are looked for when they are listed, or when one is asked for that is not
- * known; of one that is, its own folder is looked at and its own files are read on.
+ * known; of one that is, its own folder is looked at. Who asks for one has its own files read on.
  *
  * A file is read once, each time on from where it was left. What is kept of a tag is at most
  * POINTS_KEPT points, evenly over all that came, and the newest: of an image or a histogram its
  * place in the file, where it is read again by whoever asks for it. A file that has become shorter
  * or another one has its run read anew. Links to folders are not followed. All functions may be
- * called from any thread.
+ * called from any thread: the
+ * first reading of a long file keeps those waiting who ask for the same run. A list says of it what
+ * has been read so far.
  */
 #ifndef SAMPAN_CURVES_RUNS_H
 #define SAMPAN_CURVES_RUNS_H

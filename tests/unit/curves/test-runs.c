@@ -2,6 +2,8 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -73,7 +75,8 @@ static size_t steps_of(const char *run, const char *tag, int64_t *steps, size_t 
     return n;
 }
 
-#define TB "events.out.tfevents.1700000000.host.1.0"
+#define VDL "vdlrecords.1700000000.log"
+#define TB  "events.out.tfevents.1700000000.host.1.0"
 
 Test(runs, found_in_all_folders)
 {
@@ -201,6 +204,60 @@ Test(runs, who_asks_for_one_reads_no_other)
     bytes_release(&two);
     bytes_release(&both);
     bytes_release(&got);
+}
+
+/* Is a file of this name open in this process? */
+static bool is_open(const char *name)
+{
+    char target[4096];
+    for (int fd = 3; fd < 256; fd++) {
+        cleanup_free char *link = xasprintf("/proc/self/fd/%d", fd);
+        ssize_t n = readlink(link, target, sizeof target - 1);
+        target[n > 0 ? n : 0] = '\0';
+        if (strstr(target, name))
+            return true;
+    }
+    return false;
+}
+
+static void *ask_for_long(void *arg)
+{
+    cleanup_bytes struct bytes got = {0};
+    int *code = arg;
+    *code = runs_scalars(runs, "long", &got, NULL);
+    return NULL;
+}
+
+/* A file that nobody reads to its end is cut off when the others have their answers. */
+Test(runs, a_long_file_keeps_only_its_own_run, .timeout = 60)
+{
+    cleanup_bytes struct bytes b = {0}, list = {0};
+    cleanup_free char *path = xasprintf("%s/long/" VDL, dir), *other = xasprintf("%s/kept", dir);
+    int64_t step;
+    int code = -1;
+    pthread_t asks;
+    add_scalar(&b, EVENTS_VISUALDL, 3, "loss", 0.5f);
+    folder("long");
+    folder("short");
+    put("long/" VDL, 0, &b);
+    put("short/" VDL, 0, &b);
+    cr_assert_eq(truncate(path, 1ll << 40), 0); /* what follows are records of no bytes */
+    cr_assert_eq(link(path, other), 0);
+    cr_assert_eq(pthread_create(&asks, NULL, ask_for_long, &code), 0);
+    while (!is_open("long/" VDL))
+        sched_yield();
+    cr_expect_eq(steps_of("short", "loss", &step, 1), 1);
+    cr_expect_eq(runs_list(runs, &list, NULL), 0);
+    cr_expect(strstr(list.data, "{\"run\":\"long\",\"bytes\":"), "%s", list.data);
+    cr_expect_eq(unlink(path), 0); /* whoever looks meanwhile leaves the run to its reader */
+    bytes_clear(&list);
+    cr_expect_eq(runs_list(runs, &list, NULL), 0);
+    cr_expect(strstr(list.data, "{\"run\":\"long\",\"bytes\":"), "%s", list.data);
+    cr_expect_eq(truncate(other, 0), 0);
+    cr_assert_eq(pthread_join(asks, NULL), 0);
+    cr_expect_eq(code, 0);
+    expect_list("{\"runs\":[{\"run\":\"short\",\"bytes\":30,\"damaged\":null,\"scalars\":"
+                "[\"loss\"],\"histograms\":[],\"pr\":[],\"images\":[],\"graph\":false}]}");
 }
 
 Test(runs, many_points_are_thinned)
