@@ -11,19 +11,17 @@
 static bool take(void *arg, const struct event_value *v)
 {
     size_t *total = arg;
-    cleanup_bars struct bars b = {0};
-    cleanup_pr struct pr p = {0};
+    cleanup_drawn struct drawn d = {0};
     cleanup_bytes struct bytes out = {0};
     for (size_t i = 0; i < v->tag_len; i++)
         *total += (unsigned char)v->tag[i];
     for (size_t i = 0; i < v->len; i++)
         *total += (unsigned char)v->data[i];
-    if (v->kind == VALUE_HISTOGRAM && bars_of(v, &b) == 0)
-        for (size_t i = 0; i < b.n; i++)
-            assert(isfinite(b.counts[i]) && isfinite(b.edges[i]) && isfinite(b.edges[i + 1]));
-    if (v->kind == VALUE_PR && pr_of(v, &p) == 0)
-        for (size_t i = 0; i < p.n; i++)
-            assert(isfinite(p.precision[i]) && isfinite(p.recall[i]));
+    if ((v->kind == VALUE_HISTOGRAM || v->kind == VALUE_PR) && drawn_of(v, &d) == 0) {
+        assert(d.n_x == d.n + (v->kind == VALUE_HISTOGRAM));
+        for (size_t i = 0; i < d.n_x; i++)
+            assert(isfinite(d.x[i]) && (i == d.n || isfinite(d.y[i])));
+    }
     struct json_writer w;
     jw_init(&w, &out);
     jw_object(&w, NULL);

@@ -152,33 +152,21 @@ static void add_numbers(struct json_writer *w, const char *key, const double *x,
     jw_end(w);
 }
 
-static void add_bars(struct json_writer *w, const struct event_value *v)
+static void add_drawn(struct json_writer *w, const struct event_value *v)
 {
-    cleanup_bars struct bars b = {0};
-    if (bars_of(v, &b))
+    bool is_pr = v->kind == VALUE_PR;
+    cleanup_drawn struct drawn d = {0};
+    if (drawn_of(v, &d))
         return;
     jw_object(w, NULL);
     jw_int(w, "step", v->step);
-    add_numbers(w, "edges", b.edges, b.n + 1);
-    add_numbers(w, "counts", b.counts, b.n);
-    jw_end(w);
-}
-
-static void add_pr(struct json_writer *w, const struct event_value *v)
-{
-    cleanup_pr struct pr p = {0};
-    if (pr_of(v, &p))
-        return;
-    jw_object(w, NULL);
-    jw_int(w, "step", v->step);
-    add_numbers(w, "recall", p.recall, p.n);
-    add_numbers(w, "precision", p.precision, p.n);
+    add_numbers(w, is_pr ? "recall" : "edges", d.x, d.n_x);
+    add_numbers(w, is_pr ? "precision" : "counts", d.y, d.n);
     jw_end(w);
 }
 
 /* At most BARS_SHOWN of a tag, evenly, the newest among them. */
 static int add_evenly(struct runs *r, const char *name, enum value_kind kind, const char *tag,
-                      void (*add)(struct json_writer *w, const struct event_value *v),
                       struct bytes *out, struct err *err)
 {
     const struct run *run;
@@ -195,7 +183,7 @@ static int add_evenly(struct runs *r, const char *name, enum value_kind kind, co
         struct event_value v = {0};
         if (value_at(r, run, point_at(s, i), &record, &v, err))
             return -1;
-        add(&w, &v);
+        add_drawn(&w, &v);
     }
     jw_end(&w);
     return 0;
@@ -204,12 +192,12 @@ static int add_evenly(struct runs *r, const char *name, enum value_kind kind, co
 int runs_histograms(struct runs *r, const char *name, const char *tag, struct bytes *out,
                     struct err *err)
 {
-    return add_evenly(r, name, VALUE_HISTOGRAM, tag, add_bars, out, err);
+    return add_evenly(r, name, VALUE_HISTOGRAM, tag, out, err);
 }
 
 int runs_pr(struct runs *r, const char *name, const char *tag, struct bytes *out, struct err *err)
 {
-    return add_evenly(r, name, VALUE_PR, tag, add_pr, out, err);
+    return add_evenly(r, name, VALUE_PR, tag, out, err);
 }
 
 /* --- images ----------------------------------------------------------------------------------- */

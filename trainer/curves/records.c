@@ -268,20 +268,93 @@ static double *doubles_of(const struct pb_field *f, size_t *n)
 }
 
 /* Rows of left end, right end and count. */
-static int bars_of_rows(const struct event_value *v, size_t width, struct bars *ret)
+static int bars_of_rows(const struct event_value *v, size_t width, struct drawn *ret)
 {
     ret->n = v->len / (3 * width);
-    ret->edges = xcalloc(ret->n + 1, sizeof *ret->edges);
-    ret->counts = xcalloc(ret->n + 1, sizeof *ret->counts);
+    ret->n_x = ret->n + 1;
+    ret->x = xcalloc(ret->n_x, sizeof *ret->x);
+    ret->y = xcalloc(ret->n_x, sizeof *ret->y);
     for (size_t i = 0; i < ret->n; i++) {
         const char *row = v->data + 3 * width * i;
         if (i == 0)
-            ret->edges[0] = number_at(row, width);
-        ret->edges[i + 1] = number_at(row + width, width);
-        ret->counts[i] = number_at(row + 2 * width, width);
+            ret->x[0] = number_at(row, width);
+        ret->x[i + 1] = number_at(row + width, width);
+        ret->y[i] = number_at(row + 2 * width, width);
     }
     return 0;
 }
+
+/* TensorBoard names upper ends alone, and its writers' first and last are far out (1e308): what
+ * holds nothing there is cut off, and bars begin and end where the values do. */
+static void cut_empty_ends(struct drawn *d, double min, double max)
+{
+    size_t first = 0, end = d->n;
+    while (first < end && d->y[first] == 0)
+        first++;
+    while (end > first && d->y[end - 1] == 0)
+        end--;
+    d->n = end - first;
+    d->n_x = d->n + 1;
+    memmove(d->x, d->x + first, d->n_x * sizeof *d->x);
+    memmove(d->y, d->y + first, d->n * sizeof *d->y);
+    if (d->n > 0 && min > d->x[0] && min < d->x[1])
+        d->x[0] = min;
+    if (d->n > 0 && max < d->x[d->n] && max > d->x[d->n - 1])
+        d->x[d->n] = max;
+}
+
+static int bars_of_message(const struct event_value *v, struct drawn *ret)
+{
+    bool limits = v->form == FORM_LIMITS;
+    struct pb_field edges = {0}, counts = {0}, f;
+    const char *data = v->data;
+    size_t len = v->len;
+    double ends[2] = {0};
+    while (limits && pb_next(&data, &len, &f) == 1)
+        if (f.type == 1 && (f.number == 1 || f.number == 2))
+            ends[f.number - 1] = double_at(f.data);
+    if (!pb_part(v->data, v->len, limits ? 6 : 2, &edges) ||
+        !pb_part(v->data, v->len, limits ? 7 : 1, &counts))
+        return -1;
+    ret->y = doubles_of(&counts, &ret->n);
+    ret->x = doubles_of(&edges, &ret->n_x);
+    if (ret->n == 0 || ret->n_x != ret->n + (limits ? 0 : 1))
+        return -1;
+    if (limits) {
+        ret->x = xrealloc(ret->x, (ret->n_x + 1) * sizeof *ret->x);
+        memmove(ret->x + 1, ret->x, ret->n_x * sizeof *ret->x);
+        ret->x[0] = fmin(ends[0], ret->x[1]);
+        cut_empty_ends(ret, ends[0], ends[1]);
+    }
+    return 0;
+}
+
+/* --- precision and recall --------------------------------------------------------------------- */
+
+/* The last two of six rows: true and false positives, true and false negatives, both shares. */
+static int pr_of_rows(const struct event_value *v, size_t width, struct drawn *ret)
+{
+    ret->n = ret->n_x = v->len / (PR_ROWS * width);
+    ret->y = xcalloc(ret->n + 1, sizeof *ret->y);
+    ret->x = xcalloc(ret->n + 1, sizeof *ret->x);
+    for (size_t i = 0; i < ret->n; i++) {
+        ret->y[i] = number_at(v->data + ((PR_ROWS - 2) * ret->n + i) * width, width);
+        ret->x[i] = number_at(v->data + ((PR_ROWS - 1) * ret->n + i) * width, width);
+    }
+    return ret->n ? 0 : -1;
+}
+
+static int pr_of_message(const struct event_value *v, struct drawn *ret)
+{
+    struct pb_field precision, recall;
+    pb_part(v->data, v->len, 5, &precision);
+    pb_part(v->data, v->len, 6, &recall);
+    ret->y = doubles_of(&precision, &ret->n);
+    ret->x = doubles_of(&recall, &ret->n_x);
+    return ret->n && ret->n_x == ret->n ? 0 : -1;
+}
+
+/* --- both ------------------------------------------------------------------------------------- */
 
 static bool all_finite(const double *x, size_t n)
 {
@@ -291,115 +364,25 @@ static bool all_finite(const double *x, size_t n)
     return true;
 }
 
-/* TensorBoard names upper ends alone, and its writers' first and last are far out (1e308): what
- * holds nothing there is cut off, and bars begin and end where the values do. */
-static void cut_empty_ends(struct bars *b, double min, double max)
+int drawn_of(const struct event_value *v, struct drawn *ret)
 {
-    size_t first = 0, end = b->n;
-    while (first < end && b->counts[first] == 0)
-        first++;
-    while (end > first && b->counts[end - 1] == 0)
-        end--;
-    memmove(b->edges, b->edges + first, (end - first + 1) * sizeof *b->edges);
-    memmove(b->counts, b->counts + first, (end - first) * sizeof *b->counts);
-    b->n = end - first;
-    if (b->n > 0 && min > b->edges[0] && min < b->edges[1])
-        b->edges[0] = min;
-    if (b->n > 0 && max < b->edges[b->n] && max > b->edges[b->n - 1])
-        b->edges[b->n] = max;
-}
-
-static int bars_of_message(const struct event_value *v, struct bars *ret)
-{
-    bool limits = v->form == FORM_LIMITS;
-    struct pb_field edges = {0}, counts = {0}, f;
-    const char *data = v->data;
-    size_t len = v->len, n_edges, n_counts;
-    double ends[2] = {0};
-    while (limits && pb_next(&data, &len, &f) == 1)
-        if (f.type == 1 && (f.number == 1 || f.number == 2))
-            ends[f.number - 1] = double_at(f.data);
-    if (!pb_part(v->data, v->len, limits ? 6 : 2, &edges) ||
-        !pb_part(v->data, v->len, limits ? 7 : 1, &counts))
+    bool is_pr = v->kind == VALUE_PR;
+    size_t width = v->form == FORM_FLOATS ? 4 : 8;
+    *ret = (struct drawn){0};
+    if (v->len > DRAWN_BYTES)
         return -1;
-    ret->counts = doubles_of(&counts, &n_counts);
-    ret->edges = doubles_of(&edges, &n_edges);
-    ret->n = n_counts;
-    if (n_counts == 0 || n_edges != n_counts + (limits ? 0 : 1))
-        return -1;
-    if (limits) {
-        ret->edges = xrealloc(ret->edges, (n_edges + 1) * sizeof *ret->edges);
-        memmove(ret->edges + 1, ret->edges, n_edges * sizeof *ret->edges);
-        ret->edges[0] = fmin(ends[0], ret->edges[1]);
-        cut_empty_ends(ret, ends[0], ends[1]);
-    }
-    return 0;
-}
-
-int bars_of(const struct event_value *v, struct bars *ret)
-{
-    *ret = (struct bars){0};
-    if (v->len > BARS_BYTES)
-        return -1;
-    int result = v->form == FORM_DOUBLES  ? bars_of_rows(v, 8, ret)
-                 : v->form == FORM_FLOATS ? bars_of_rows(v, 4, ret)
-                                          : bars_of_message(v, ret);
-    if (result == 0 && all_finite(ret->edges, ret->n + 1) && all_finite(ret->counts, ret->n))
+    int result = v->form == FORM_DOUBLES || v->form == FORM_FLOATS
+                     ? (is_pr ? pr_of_rows : bars_of_rows)(v, width, ret)
+                     : (is_pr ? pr_of_message : bars_of_message)(v, ret);
+    if (result == 0 && all_finite(ret->x, ret->n_x) && all_finite(ret->y, ret->n))
         return 0;
-    bars_release(ret);
+    drawn_release(ret);
     return -1;
 }
 
-void bars_release(struct bars *b)
+void drawn_release(struct drawn *d)
 {
-    free(b->edges);
-    free(b->counts);
-    *b = (struct bars){0};
-}
-
-/* --- precision and recall --------------------------------------------------------------------- */
-
-/* The last two of six rows: true and false positives, true and false negatives, both shares. */
-static void pr_of_rows(const struct event_value *v, size_t width, struct pr *ret)
-{
-    ret->n = v->len / (PR_ROWS * width);
-    ret->precision = xcalloc(ret->n + 1, sizeof *ret->precision);
-    ret->recall = xcalloc(ret->n + 1, sizeof *ret->recall);
-    for (size_t i = 0; i < ret->n; i++) {
-        ret->precision[i] = number_at(v->data + ((PR_ROWS - 2) * ret->n + i) * width, width);
-        ret->recall[i] = number_at(v->data + ((PR_ROWS - 1) * ret->n + i) * width, width);
-    }
-}
-
-static void pr_of_message(const struct event_value *v, struct pr *ret)
-{
-    struct pb_field precision, recall;
-    size_t n;
-    pb_part(v->data, v->len, 5, &precision);
-    pb_part(v->data, v->len, 6, &recall);
-    ret->precision = doubles_of(&precision, &n);
-    ret->recall = doubles_of(&recall, &ret->n);
-    ret->n = ret->n == n ? n : 0;
-}
-
-int pr_of(const struct event_value *v, struct pr *ret)
-{
-    *ret = (struct pr){0};
-    if (v->len > BARS_BYTES)
-        return -1;
-    if (v->form == FORM_EDGES)
-        pr_of_message(v, ret);
-    else
-        pr_of_rows(v, v->form == FORM_FLOATS ? 4 : 8, ret);
-    if (ret->n && all_finite(ret->precision, ret->n) && all_finite(ret->recall, ret->n))
-        return 0;
-    pr_release(ret);
-    return -1;
-}
-
-void pr_release(struct pr *p)
-{
-    free(p->precision);
-    free(p->recall);
-    *p = (struct pr){0};
+    free(d->x);
+    free(d->y);
+    *d = (struct drawn){0};
 }

@@ -57,25 +57,16 @@ struct event_value {
 int record_values(enum event_format format, const char *data, size_t len,
                   bool (*take)(void *arg, const struct event_value *v), void *arg);
 
-/* Bar i is from edges[i] to edges[i + 1]; `n` bars. The caller frees both. -1: it is none, or
- * longer than BARS_BYTES, which no page could draw. */
-#define BARS_BYTES (256u << 10)
-struct bars {
-    double *edges, *counts;
-    size_t n;
+/* Of a histogram: bar i goes from x[i] to x[i + 1], and y[i] is its count. Of precision over
+ * recall: x is recall, y is precision, by threshold. The caller releases it. -1: it is neither, or
+ * longer than DRAWN_BYTES, which no page could draw. */
+#define DRAWN_BYTES (256u << 10)
+struct drawn {
+    double *x, *y;
+    size_t n_x, n; /* one more x than y, or as many */
 };
-int bars_of(const struct event_value *v, struct bars *ret);
-void bars_release(struct bars *b);
-#define cleanup_bars CLEANUP(bars_release)
-
-/* A curve of precision and recall, by threshold. The caller frees both. -1: it is none, or longer
- * than BARS_BYTES. */
-struct pr {
-    double *precision, *recall;
-    size_t n;
-};
-int pr_of(const struct event_value *v, struct pr *ret);
-void pr_release(struct pr *p);
-#define cleanup_pr CLEANUP(pr_release)
+int drawn_of(const struct event_value *v, struct drawn *ret);
+void drawn_release(struct drawn *d);
+#define cleanup_drawn CLEANUP(drawn_release)
 
 #endif

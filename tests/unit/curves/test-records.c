@@ -145,7 +145,7 @@ Test(records, images)
 
 /* --- histograms ------------------------------------------------------------------------------- */
 
-static int limits(struct bars *ret, double min, double max, const double *ends, size_t n_ends,
+static int limits(struct drawn *ret, double min, double max, const double *ends, size_t n_ends,
                   const double *counts, size_t n)
 {
     struct bytes histo = {0};
@@ -156,7 +156,7 @@ static int limits(struct bars *ret, double min, double max, const double *ends, 
     pb_doubles(&histo, 7, counts, n);
     v.data = histo.data;
     v.len = histo.len;
-    int result = bars_of(&v, ret);
+    int result = drawn_of(&v, ret);
     bytes_release(&histo);
     return result;
 }
@@ -165,56 +165,60 @@ static int limits(struct bars *ret, double min, double max, const double *ends, 
 Test(records, bars_end_where_the_values_do)
 {
     static const double ends[] = {-1e308, -1, 0, 1, 1e308}, counts[] = {0, 0, 3, 4, 1};
-    struct bars b;
+    struct drawn b;
     cr_assert_eq(limits(&b, -0.5, 2.5, ends, 5, counts, 5), 0);
     cr_assert_eq(b.n, 3);
-    cr_expect(b.edges[0] == -0.5 && b.edges[1] == 0 && b.edges[2] == 1 && b.edges[3] == 2.5);
-    cr_expect(b.counts[0] == 3 && b.counts[1] == 4 && b.counts[2] == 1);
-    bars_release(&b);
+    cr_expect(b.x[0] == -0.5 && b.x[1] == 0 && b.x[2] == 1 && b.x[3] == 2.5);
+    cr_expect(b.y[0] == 3 && b.y[1] == 4 && b.y[2] == 1);
+    drawn_release(&b);
     cr_assert_eq(limits(&b, 1, 1, ends, 5, (double[]){0, 0, 0, 0, 0}, 5), 0);
     cr_expect_eq(b.n, 0, "nothing was counted");
-    bars_release(&b);
+    drawn_release(&b);
     cr_assert_eq(limits(&b, 1, 3, (double[]){3}, 1, (double[]){8}, 1), 0);
-    cr_expect(b.n == 1 && b.edges[0] == 1 && b.edges[1] == 3);
-    bars_release(&b);
+    cr_expect(b.n == 1 && b.x[0] == 1 && b.x[1] == 3);
+    drawn_release(&b);
 }
 
 Test(records, bars_that_are_none)
 {
     static const double ends[] = {1, 2, 3}, counts[] = {1, 1, 1};
-    struct bars b;
+    struct drawn b;
     cr_expect_eq(limits(&b, 0, 3, ends, 3, counts, 2), -1, "an end more");
     cr_expect_eq(limits(&b, 0, 3, ends, 2, counts, 3), -1, "a count more");
     cr_expect_eq(limits(&b, 0, 3, NULL, 0, NULL, 0), -1, "nothing");
     cr_expect_eq(limits(&b, 0, 3, (double[]){1, NAN}, 2, counts, 2), -1, "no number");
-    cr_expect_null(b.edges);
-    static const double rows[BARS_BYTES / sizeof(double) + 3];
-    struct event_value v = {.form = FORM_DOUBLES, .data = (const char *)rows, .len = sizeof rows};
-    cr_expect_eq(bars_of(&v, &b), -1, "more than any page draws");
+    cr_expect_null(b.x);
+    static const double rows[DRAWN_BYTES / sizeof(double) + 3];
+    struct event_value v = {.kind = VALUE_HISTOGRAM,
+                            .form = FORM_DOUBLES,
+                            .data = (const char *)rows,
+                            .len = sizeof rows};
+    cr_expect_eq(drawn_of(&v, &b), -1, "more than any page draws");
 }
 
 Test(records, bars_of_other_writers)
 {
     struct bytes histo = {0};
     struct event_value v = {.kind = VALUE_HISTOGRAM, .form = FORM_EDGES};
-    struct bars b;
+    struct drawn b;
     pb_doubles(&histo, 1, (double[]){5, 6}, 2);
     pb_doubles(&histo, 2, (double[]){0, 1, 4}, 3);
     v.data = histo.data;
     v.len = histo.len;
-    cr_assert_eq(bars_of(&v, &b), 0);
-    cr_expect(b.n == 2 && b.edges[2] == 4 && b.counts[1] == 6);
-    bars_release(&b);
+    cr_assert_eq(drawn_of(&v, &b), 0);
+    cr_expect(b.n == 2 && b.x[2] == 4 && b.y[1] == 6);
+    drawn_release(&b);
 
     double rows[] = {0, 1, 5, 1, 4, 6};
-    v = (struct event_value){.form = FORM_DOUBLES, .data = (char *)rows, .len = sizeof rows};
-    cr_assert_eq(bars_of(&v, &b), 0);
-    cr_expect(b.n == 2 && b.edges[0] == 0 && b.edges[2] == 4 && b.counts[1] == 6);
-    bars_release(&b);
+    v = (struct event_value){
+        .kind = VALUE_HISTOGRAM, .form = FORM_DOUBLES, .data = (char *)rows, .len = sizeof rows};
+    cr_assert_eq(drawn_of(&v, &b), 0);
+    cr_expect(b.n == 2 && b.x[0] == 0 && b.x[2] == 4 && b.y[1] == 6);
+    drawn_release(&b);
     v.len = 23; /* no whole row */
-    cr_assert_eq(bars_of(&v, &b), 0);
+    cr_assert_eq(drawn_of(&v, &b), 0);
     cr_expect_eq(b.n, 0);
-    bars_release(&b);
+    drawn_release(&b);
     bytes_release(&histo);
 }
 
@@ -226,17 +230,18 @@ Test(records, precision_and_recall)
     static const float rows[12] = {9, 9, 9, 9, 9, 9, 9, 9, 0.5f, 0.75f, 1, 0.25f};
     struct event_value v = {
         .kind = VALUE_PR, .form = FORM_FLOATS, .data = (const char *)rows, .len = sizeof rows};
-    struct pr p;
-    cr_assert_eq(pr_of(&v, &p), 0);
-    cr_expect(p.n == 2 && p.precision[0] == 0.5 && p.precision[1] == 0.75);
-    cr_expect(p.recall[0] == 1 && p.recall[1] == 0.25);
-    pr_release(&p);
+    struct drawn p;
+    cr_assert_eq(drawn_of(&v, &p), 0);
+    cr_expect(p.n == 2 && p.y[0] == 0.5 && p.y[1] == 0.75);
+    cr_expect(p.x[0] == 1 && p.x[1] == 0.25);
+    drawn_release(&p);
     v.len = 5 * sizeof(float);
-    cr_expect_eq(pr_of(&v, &p), -1, "no whole column");
-    v.len = BARS_BYTES + 1;
-    cr_expect_eq(pr_of(&v, &p), -1, "more than any page draws");
+    cr_expect_eq(drawn_of(&v, &p), -1, "no whole column");
+    v.len = DRAWN_BYTES + 1;
+    cr_expect_eq(drawn_of(&v, &p), -1, "more than any page draws");
     static const float none[6] = {9, 9, 9, 9, NAN, 1};
-    v = (struct event_value){.form = FORM_FLOATS, .data = (const char *)none, .len = sizeof none};
-    cr_expect_eq(pr_of(&v, &p), -1, "no number");
-    cr_expect_null(p.recall);
+    v = (struct event_value){
+        .kind = VALUE_PR, .form = FORM_FLOATS, .data = (const char *)none, .len = sizeof none};
+    cr_expect_eq(drawn_of(&v, &p), -1, "no number");
+    cr_expect_null(p.x);
 }
