@@ -145,11 +145,11 @@ with Browser(sys.argv[2]) as b:
     b.js("document.querySelector('#histograms details').open = true")
     b.wait("document.querySelectorAll('#histograms polygon').length === 3")
     b.wait("document.querySelector('#images img')?.naturalWidth === 8")
+    def part(number, data):
+        return bytes([number << 3 | 2]) + (bytes([len(data)]) if len(data) < 128 else bytes([len(data) & 127 | 128, len(data) >> 7])) + data
     def picture(step):  # as VisualDL writes one
-        def part(number, data):
-            return bytes([number << 3 | 2, len(data)]) + data
-
-        record = part(1, bytes([1 << 3, step]) + part(2, b"in") + part(5, part(4, b"\x89PNG")))
+        add(part(1, bytes([1 << 3, step]) + part(2, b"in") + part(5, part(4, b"\x89PNG"))))
+    def add(record):
         with open(sys.argv[2] + "/curves/pictures/vdlrecords.1.log", "ab") as f:
             f.write(struct.pack("<Q", len(record)) + record)
 
@@ -164,6 +164,13 @@ with Browser(sys.argv[2]) as b:
     picture(3)
     b.wait("document.querySelector('#images [data-tag=in] input')?.max === '2'", 30)  # drawn anew, and who looks back still does
     assert b.js("document.querySelector('#images [data-tag=in] img').src") == first, first
+    wav = b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 8000, 8000, 1, 8) + b"data" + struct.pack("<I", 800) + bytes([128] * 800)
+    add(part(1, bytes([1 << 3, 3]) + part(2, b"voice") + part(6, part(4, b"RIFF" + struct.pack("<I", len(wav)) + wav))))
+    b.wait("!document.querySelector('#audio').hidden", 30)
+    b.js("document.querySelector('#audio').open = true")
+    b.wait("!!document.querySelector('#audio audio')")
+    b.js("document.querySelector('#audio audio').load(); document.querySelector('#audio audio').preload = 'auto'")
+    b.wait("document.querySelector('#audio audio').duration === 0.1", 3)
     assert not b.complaints, b.complaints
     assert "step 100" in b.text("#place") and "25.0 %" in b.text("#stall figcaption"), b.text("#stall figcaption")
     with open(sys.argv[2] + "/curves/train.jsonl", "a") as f:  # a long training, each step of which is told

@@ -51,6 +51,7 @@ static void list_run(struct json_writer *w, const struct run *run)
     list_tags(w, "histograms", run, VALUE_HISTOGRAM);
     list_tags(w, "pr", run, VALUE_PR);
     list_tags(w, "images", run, VALUE_IMAGE);
+    list_tags(w, "audio", run, VALUE_AUDIO);
     jw_bool(w, "graph", run->model || run_series(run, VALUE_GRAPH, "", 0));
     jw_end(w);
 }
@@ -200,20 +201,20 @@ int runs_pr(struct runs *r, const char *name, const char *tag, struct bytes *out
     return add_evenly(r, name, VALUE_PR, tag, out, err);
 }
 
-/* --- images ----------------------------------------------------------------------------------- */
+/* --- images and audio ------------------------------------------------------------------------- */
 
 static char *place_of(const struct point *p)
 {
     return xasprintf("%" PRIu32 "-%" PRIu64 "-%" PRIu32, p->place.file, p->place.at, p->place.nth);
 }
 
-int runs_images(struct runs *r, const char *name, const char *tag, struct bytes *out,
-                struct err *err)
+static int list_places(struct runs *r, const char *name, enum value_kind kind, const char *tag,
+                       struct bytes *out, struct err *err)
 {
     const struct run *run;
     struct json_writer w;
     ACQUIRE(&r->lock);
-    const struct series *s = find_series(r, name, VALUE_IMAGE, tag, &run, err);
+    const struct series *s = find_series(r, name, kind, tag, &run, err);
     if (!s)
         return -1;
     jw_init(&w, out);
@@ -231,29 +232,45 @@ int runs_images(struct runs *r, const char *name, const char *tag, struct bytes 
     return 0;
 }
 
-/* Pictures alone: nothing that a browser would take for a page. NULL: it is none. */
-static const char *picture_type(const char *data, size_t len)
+int runs_images(struct runs *r, const char *name, const char *tag, struct bytes *out,
+                struct err *err)
+{
+    return list_places(r, name, VALUE_IMAGE, tag, out, err);
+}
+
+int runs_audio(struct runs *r, const char *name, const char *tag, struct bytes *out,
+               struct err *err)
+{
+    return list_places(r, name, VALUE_AUDIO, tag, out, err);
+}
+
+/* Pictures and sounds alone: nothing that a browser would take for a page. NULL: it is none. */
+static const char *media_type(const struct event_value *v)
 {
     static const struct {
+        enum value_kind kind;
         const char *begin, *type;
-        size_t len;
-    } kinds[] = {
-        {"\x89PNG", "image/png", 4}, {"\xff\xd8\xff", "image/jpeg", 3}, {"GIF8", "image/gif", 4}};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (len >= kinds[i].len && memcmp(data, kinds[i].begin, kinds[i].len) == 0)
-            return kinds[i].type;
+    } types[] = {{VALUE_IMAGE, "\x89PNG", "image/png"}, {VALUE_IMAGE, "\xff\xd8\xff", "image/jpeg"},
+                 {VALUE_IMAGE, "GIF8", "image/gif"},    {VALUE_AUDIO, "RIFF", "audio/wav"},
+                 {VALUE_AUDIO, "OggS", "audio/ogg"},    {VALUE_AUDIO, "fLaC", "audio/flac"},
+                 {VALUE_AUDIO, "ID3", "audio/mpeg"},    {VALUE_AUDIO, "\xff\xfb", "audio/mpeg"}};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        size_t len = strlen(types[i].begin);
+        if (v->kind == types[i].kind && v->len >= len && memcmp(v->data, types[i].begin, len) == 0)
+            return types[i].type;
+    }
     return NULL;
 }
 
-int runs_image(struct runs *r, const char *name, const char *tag, const char *place,
-               struct bytes *out, const char **type, struct err *err)
+static int read_media(struct runs *r, const char *name, enum value_kind kind, const char *tag,
+                      const char *place, struct bytes *out, const char **type, struct err *err)
 {
     const struct run *run;
     const struct point *p = NULL;
     struct event_value v = {0};
     cleanup_bytes struct bytes record = {0};
     ACQUIRE(&r->lock);
-    const struct series *s = find_series(r, name, VALUE_IMAGE, tag, &run, err);
+    const struct series *s = find_series(r, name, kind, tag, &run, err);
     if (!s)
         return -1;
     for (size_t i = 0; i < n_points(s) && !p; i++) {
@@ -262,14 +279,28 @@ int runs_image(struct runs *r, const char *name, const char *tag, const char *pl
             p = point_at(s, i);
     }
     if (!p)
-        return err_set(err, ERR_NOT_FOUND, "no image is kept at this place: %s", place);
+        return err_set(err, ERR_NOT_FOUND, "nothing is kept at this place: %s", place);
     if (value_at(r, run, p, &record, &v, err))
         return -1;
-    *type = picture_type(v.data, v.len);
+    *type = media_type(&v);
     if (!*type)
-        return err_set(err, ERR_NOT_FOUND, "not a PNG, a JPEG or a GIF");
+        return err_set(err, ERR_NOT_FOUND, "not a %s",
+                       kind == VALUE_IMAGE ? "PNG, a JPEG or a GIF"
+                                           : "WAV, an Ogg, a FLAC or an MP3");
     bytes_add(out, v.data, v.len);
     return 0;
+}
+
+int runs_image(struct runs *r, const char *name, const char *tag, const char *place,
+               struct bytes *out, const char **type, struct err *err)
+{
+    return read_media(r, name, VALUE_IMAGE, tag, place, out, type, err);
+}
+
+int runs_clip(struct runs *r, const char *name, const char *tag, const char *place,
+              struct bytes *out, const char **type, struct err *err)
+{
+    return read_media(r, name, VALUE_AUDIO, tag, place, out, type, err);
 }
 
 /* --- graphs ----------------------------------------------------------------------------------- */

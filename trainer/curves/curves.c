@@ -51,7 +51,8 @@ static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, const ch
         {MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache"},
         {"Content-Security-Policy",
          "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-         "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+         "img-src 'self' data:; media-src 'self'; base-uri 'none'; form-action 'none'; "
+         "frame-ancestors 'none'; "
          "require-trusted-types-for 'script'"},
         {"X-Content-Type-Options", "nosniff"},
         {"Referrer-Policy", "no-referrer"},
@@ -130,6 +131,10 @@ static enum MHD_Result of_runs(struct runs *r, struct MHD_Connection *c, const c
         result = runs_images(r, run, tag, &out, &err);
     else if (strcmp(path, "/image") == 0)
         result = runs_image(r, run, tag, place ? place : "", &out, &type, &err);
+    else if (strcmp(path, "/audio") == 0)
+        result = runs_audio(r, run, tag, &out, &err);
+    else if (strcmp(path, "/clip") == 0)
+        result = runs_clip(r, run, tag, place ? place : "", &out, &type, &err);
     else if (strcmp(path, "/graph") == 0)
         result = runs_graph(r, run, &out, &err);
     else

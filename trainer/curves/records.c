@@ -83,15 +83,16 @@ static void set_scalar(struct event_value *v, double x)
     v->scalar = x;
 }
 
-/* Of a tensor of strings (width, height, pictures …) the first picture. */
-static bool image_of(const struct pb_field *tensor, struct event_value *v)
+/* Of a tensor of strings this one. */
+static bool string_of(const struct pb_field *tensor, size_t nth, enum value_kind kind,
+                      struct event_value *v)
 {
     const char *data = tensor->data;
     size_t len = tensor->len, n = 0;
     struct pb_field f;
     while (pb_next(&data, &len, &f) == 1)
-        if (f.number == 8 && f.type == 2 && n++ == 2) {
-            set_bytes(v, VALUE_IMAGE, &f);
+        if (f.number == 8 && f.type == 2 && n++ == nth) {
+            set_bytes(v, kind, &f);
             return true;
         }
     return false;
@@ -107,8 +108,10 @@ static bool take_tensor(const struct pb_field *tensor, const struct pb_field *me
     if (!pb_part(metadata->data, metadata->len, 1, &plugin) ||
         !pb_part(plugin.data, plugin.len, 1, &name))
         return false;
-    if (text_is(&name, "images"))
-        return image_of(tensor, v);
+    if (text_is(&name, "images")) /* width, height, pictures … */
+        return string_of(tensor, 2, VALUE_IMAGE, v);
+    if (text_is(&name, "audio")) /* sounds and their labels by turns */
+        return string_of(tensor, 0, VALUE_AUDIO, v);
     const char *data = tensor->data;
     size_t len = tensor->len;
     while (pb_next(&data, &len, &f) == 1) {
@@ -136,7 +139,7 @@ static int tensorboard_value(const struct pb_field *value, struct event_value *v
 {
     const char *data = value->data;
     size_t len = value->len;
-    struct pb_field f, tensor = {0}, metadata = {0};
+    struct pb_field f, part, tensor = {0}, metadata = {0};
     int got, found = 0;
     while ((got = pb_next(&data, &len, &f)) == 1) {
         if (f.number == 1 && f.type == 2) {
@@ -145,8 +148,9 @@ static int tensorboard_value(const struct pb_field *value, struct event_value *v
         } else if (f.number == 2 && f.type == 5) {
             set_scalar(v, float_at(f.data));
             found = 1;
-        } else if (f.number == 4 && f.type == 2 && pb_part(f.data, f.len, 4, &f)) {
-            set_bytes(v, VALUE_IMAGE, &f);
+        } else if ((f.number == 4 || f.number == 6) && f.type == 2 &&
+                   pb_part(f.data, f.len, 4, &part)) {
+            set_bytes(v, f.number == 4 ? VALUE_IMAGE : VALUE_AUDIO, &part);
             found = 1;
         } else if (f.number == 5 && f.type == 2) {
             set_bytes(v, VALUE_HISTOGRAM, &f);
@@ -218,7 +222,7 @@ static int visualdl_value(const struct pb_field *value, struct event_value *v)
 {
     const char *data = value->data;
     size_t len = value->len;
-    struct pb_field f;
+    struct pb_field f, part;
     int got, found = 0;
     while ((got = pb_next(&data, &len, &f)) == 1) {
         if (f.number == 1 && f.type == 0) {
@@ -231,8 +235,9 @@ static int visualdl_value(const struct pb_field *value, struct event_value *v)
         } else if (f.number == 4 && f.type == 5) {
             set_scalar(v, float_at(f.data));
             found = 1;
-        } else if (f.number == 5 && f.type == 2 && pb_part(f.data, f.len, 4, &f)) {
-            set_bytes(v, VALUE_IMAGE, &f);
+        } else if ((f.number == 5 || f.number == 6) && f.type == 2 &&
+                   pb_part(f.data, f.len, 4, &part)) {
+            set_bytes(v, f.number == 5 ? VALUE_IMAGE : VALUE_AUDIO, &part);
             found = 1;
         } else if (f.number == 8 && f.type == 2) {
             set_bytes(v, VALUE_HISTOGRAM, &f);

@@ -4,11 +4,12 @@
  *
  * Event {1 wall_time, 2 step, 4 graph_def, 5 summary, 8 tagged_run_metadata {1 tag, 2 metadata}};
  * Summary {1 value}; Value {1 tag, 2 simple_value, 4 image {4 encoded}, 5 histo {6 limits, 7
- * counts}, 8 tensor {1 dtype, 4 content, 5 floats, 6 doubles, 8 strings}, 9 metadata {1 plugin {1
- * name}}}.
+ * counts}, 6 audio {4 encoded}, 8 tensor {1 dtype, 4 content, 5 floats, 6 doubles, 8 strings}, 9
+ * metadata {1 plugin {1 name}}}.
  *
  * Record {1 value}; Value {1 step, 2 tag, 3 timestamp in ms, 4 value, 5 image {4 encoded},
- * 8 histogram {1 counts, 2 edges}, 9 precision and recall {5 precision, 6 recall}}.
+ * 6 audio {4 encoded}, 8 histogram {1 counts, 2 edges}, 9 precision and recall {5 precision, 6
+ * recall}}.
  */
 #ifndef SAMPAN_CURVES_RECORDS_H
 #define SAMPAN_CURVES_RECORDS_H
@@ -34,6 +35,7 @@ enum value_kind {
     VALUE_SCALAR,
     VALUE_HISTOGRAM,
     VALUE_IMAGE,
+    VALUE_AUDIO,
     VALUE_PR,
     VALUE_GRAPH,
     VALUE_COSTS,
@@ -46,7 +48,8 @@ struct event_value {
     const char *tag;
     size_t tag_len;
     double scalar;
-    const char *data; /* an image as it was encoded; GraphDef; RunMetadata; a histogram in a form */
+    const char *data; /* an image or a sound as it was encoded; GraphDef; RunMetadata; a histogram
+                         in a form */
     size_t len;
     /* Of a histogram and of precision and recall: a message that names upper ends, or all edges
      * (and VisualDL's); a tensor's numbers. */

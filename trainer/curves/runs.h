@@ -28,7 +28,7 @@ void runs_free(struct runs *r); /* NULL is fine */
 
 /* Each appends one JSON text. An error is ERR_NOT_FOUND where there is no such run or tag. */
 
-/* {"runs":[{"run","bytes","damaged","scalars":[TAG…],"histograms":[TAG…],"pr":[TAG…],"images":[TAG…],"graph"}]}
+/* {"runs":[{"run","bytes","damaged","scalars":[TAG…],"histograms":[TAG…],"pr":[TAG…],"images":[TAG…],"audio":[TAG…],"graph"}]}
  * By name; the folder itself is "."; "bytes" grows when something is new; "damaged" says where, or
  * is null. */
 int runs_list(struct runs *r, struct bytes *out, struct err *err);
@@ -39,12 +39,16 @@ int runs_histograms(struct runs *r, const char *run, const char *tag, struct byt
                     struct err *err);
 /* [{"step","recall":[…],"precision":[…]}…], by threshold */
 int runs_pr(struct runs *r, const char *run, const char *tag, struct bytes *out, struct err *err);
-/* [[STEP,TIME,PLACE]…]; what `image` takes */
+/* [[STEP,TIME,PLACE]…]; what runs_image() and runs_clip() take */
 int runs_images(struct runs *r, const char *run, const char *tag, struct bytes *out,
                 struct err *err);
-/* The picture itself; *type is its media type. */
+int runs_audio(struct runs *r, const char *run, const char *tag, struct bytes *out,
+               struct err *err);
+/* The picture, the sound itself; *type is its media type. */
 int runs_image(struct runs *r, const char *run, const char *tag, const char *place,
                struct bytes *out, const char **type, struct err *err);
+int runs_clip(struct runs *r, const char *run, const char *tag, const char *place,
+              struct bytes *out, const char **type, struct err *err);
 /* {"nodes":[[NAME,OP,[INPUT…]]…]}: of the run's event files, else of its model, whose nodes also
  * have [OUTPUT…], by which others name them as their input. Where a writer has measured a step
  * (the newest of them): "costs":{"tag","devices":[NAME…],"nodes":[[NAME,DEVICE,MICROSECONDS,BYTES]

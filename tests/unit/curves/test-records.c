@@ -143,6 +143,32 @@ Test(records, images)
     bytes_release(&part);
 }
 
+Test(records, sounds)
+{
+    cleanup_bytes struct bytes record = {0}, value = {0}, part = {0};
+    pb_float(&part, 1, 8000);
+    pb_text(&part, 4, "RIFF");
+    pb_text(&part, 5, "audio/wav");
+    pb_text(&value, 1, "voice");
+    pb_bytes(&value, 6, part.data, part.len);
+    event_record(&record, 1, &value);
+    cr_assert_eq(values_of(EVENTS_TENSORBOARD, &record), 0);
+    cr_expect(seen.n == 1 && seen.last.kind == VALUE_AUDIO);
+    cr_expect_str_eq(seen.data, "RIFF");
+
+    bytes_clear(&record);
+    bytes_clear(&value);
+    bytes_clear(&part);
+    pb_varint(&part, 1, 7);
+    pb_text(&part, 8, "RIFF the first");
+    pb_text(&part, 8, "its label");
+    tensor_value(&value, "voice", "audio", &part);
+    event_record(&record, 1, &value);
+    cr_assert_eq(values_of(EVENTS_TENSORBOARD, &record), 0);
+    cr_expect(seen.n == 1 && seen.last.kind == VALUE_AUDIO);
+    cr_expect_str_eq(seen.data, "RIFF the first");
+}
+
 /* --- histograms ------------------------------------------------------------------------------- */
 
 static int limits(struct drawn *ret, double min, double max, const double *ends, size_t n_ends,

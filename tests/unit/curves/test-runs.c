@@ -95,9 +95,10 @@ Test(runs, found_in_all_folders)
     put("\xff/" TB, 0, &file); /* which no page could ask for */
     cleanup_free char *want = xasprintf(
         "{\"runs\":[{\"run\":\".\",\"bytes\":%zu,\"damaged\":null,\"scalars\":[\"loss\"],"
-        "\"histograms\":[],\"pr\":[],\"images\":[],\"graph\":false},{\"run\":\"b/"
+        "\"histograms\":[],\"pr\":[],\"images\":[],\"audio\":[],\"graph\":false},{\"run\":\"b/"
         "deep\",\"bytes\":%zu,"
         "\"damaged\":null,\"scalars\":[\"loss\"],\"histograms\":[],\"pr\":[],\"images\":[],"
+        "\"audio\":[],"
         "\"graph\":false}]}",
         file.len, file.len);
     expect_list(want);
@@ -256,8 +257,9 @@ Test(runs, a_long_file_keeps_only_its_own_run, .timeout = 60)
     cr_expect_eq(truncate(other, 0), 0);
     cr_assert_eq(pthread_join(asks, NULL), 0);
     cr_expect_eq(code, 0);
-    expect_list("{\"runs\":[{\"run\":\"short\",\"bytes\":30,\"damaged\":null,\"scalars\":"
-                "[\"loss\"],\"histograms\":[],\"pr\":[],\"images\":[],\"graph\":false}]}");
+    expect_list(
+        "{\"runs\":[{\"run\":\"short\",\"bytes\":30,\"damaged\":null,\"scalars\":"
+        "[\"loss\"],\"histograms\":[],\"pr\":[],\"images\":[],\"audio\":[],\"graph\":false}]}");
 }
 
 Test(runs, many_points_are_thinned)
@@ -360,6 +362,30 @@ Test(runs, images_are_read_where_they_lie)
     cr_expect(runs_images(runs, ".", "loss", &got, &err) && err.class == ERR_NOT_FOUND);
     bytes_release(&file);
     bytes_release(&got);
+}
+
+Test(runs, sounds_are_read_where_they_lie)
+{
+    cleanup_bytes struct bytes file = {0}, got = {0}, sound = {0}, value = {0}, record = {0};
+    const char *type = NULL;
+    struct err err = {0};
+    pb_text(&sound, 4, "RIFF one");
+    pb_varint(&value, 1, 7);
+    pb_text(&value, 2, "voice");
+    pb_bytes(&value, 6, sound.data, sound.len);
+    pb_bytes(&record, 1, value.data, value.len);
+    add_record(&file, EVENTS_VISUALDL, &record);
+    put(VDL, 0, &file);
+    cr_assert_eq(runs_audio(runs, ".", "voice", &got, NULL), 0);
+    cr_expect_str_eq(got.data, "[[7,0.000,\"0-0-0\"]]");
+    bytes_clear(&got);
+    cr_assert_eq(runs_clip(runs, ".", "voice", "0-0-0", &got, &type, NULL), 0);
+    cr_expect_str_eq(got.data, "RIFF one");
+    cr_expect_str_eq(type, "audio/wav");
+    cr_expect(runs_image(runs, ".", "voice", "0-0-0", &got, &type, &err) &&
+              err.class == ERR_NOT_FOUND);
+    cr_expect(runs_clip(runs, ".", "voice", "0-1-0", &got, &type, &err) &&
+              err.class == ERR_NOT_FOUND);
 }
 
 Test(runs, histograms_of_all_steps_evenly)

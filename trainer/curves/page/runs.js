@@ -90,15 +90,17 @@ async function precision(run, tag) {
   return el("figure", {}, el("figcaption", {}, el("span", { class: `key ${colour(run)}` }, title(run)), all.length ? ` step ${all.at(-1).step}` : ""), ...(all.length ? [squares(all, colour(run))] : []));
 }
 
-const looked = new Map(); // run and tag -> the place of the picture that somebody went back to
+// --- images and sounds, step by step ---
 
-async function image(run, tag) {
-  const all = await ask("images", { run, tag }), key = JSON.stringify([run, tag]), last = all.length - 1, picture = el("img", { alt: tag }), step = el("span", {});
+const looked = new Map(); // kind, run and tag -> the place of what somebody went back to
+
+async function media(kind, one, made, run, tag) {
+  const all = await ask(kind, { run, tag }), key = JSON.stringify([kind, run, tag]), last = all.length - 1, step = el("span", {});
   const before = all.findIndex((p) => p[2] === looked.get(key));
   const slider = el("input", { type: "range", min: 0, max: last, value: before < 0 ? last : before, "aria-label": `Step of ${tag}` });
   const show = () => {
     const [at, , place] = all[Number(slider.value)];
-    picture.src = `image?${new URLSearchParams({ run, tag, place })}`;
+    made.src = `${one}?${new URLSearchParams({ run, tag, place })}`;
     step.textContent = `step ${at}`;
   };
   slider.addEventListener("input", () => {
@@ -106,8 +108,11 @@ async function image(run, tag) {
     show();
   });
   show();
-  return el("figure", {}, el("figcaption", {}, el("span", { class: `key ${colour(run)}` }, title(run)), " ", step), picture, ...(all.length > 1 ? [slider] : []));
+  return el("figure", {}, el("figcaption", {}, el("span", { class: `key ${colour(run)}` }, title(run)), " ", step), made, ...(all.length > 1 ? [slider] : []));
 }
+
+const image = (run, tag) => media("images", "image", el("img", { alt: tag }), run, tag);
+const sound = (run, tag) => media("audio", "clip", el("audio", { controls: "", preload: "none", "aria-label": tag }), run, tag);
 
 // --- graphs: each node below all that it takes from ---
 
@@ -171,6 +176,7 @@ const parts = {
   histograms: { n: () => tags("histograms").length, draw: (box) => drawEach("histograms", box, histogram) },
   pr: { n: () => tags("pr").length, draw: (box) => drawEach("pr", box, precision) },
   images: { n: () => tags("images").length, draw: (box) => drawEach("images", box, image) },
+  audio: { n: () => tags("audio").length, draw: (box) => drawEach("audio", box, sound) },
   graph: { n: () => selected().filter((r) => r.graph).length, draw: drawGraphs },
 };
 
