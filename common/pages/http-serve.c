@@ -12,6 +12,7 @@
 
 #define IDLE_S    60 /* a silent connection is closed */
 #define REQUEST_S 60
+#define END_S     20 /* for what is in hand at the end: less than a pod is given */
 
 struct serving {
     const struct http_service *s;
@@ -19,11 +20,14 @@ struct serving {
     struct cond turn;
     size_t here, answered;  /* bytes of bodies; under lock */
     uint64_t tickets, next; /* turns to answer a body: given out, and whose it is; under lock */
+    size_t in_hand;         /* requests that came whole and whose answer has not gone; under lock */
+    bool ending;            /* no other turn is given; under lock */
 };
 
 struct request {
     struct bytes body; /* counted in `here` */
     bool too_large, no_room;
+    bool in_hand; /* counted there */
 };
 
 /* --- bodies ----------------------------------------------------------------------------------- */
@@ -44,6 +48,14 @@ static void drop_body(struct serving *v, struct request *r)
     bytes_release(&r->body);
 }
 
+static void forget(struct serving *v, struct request *r)
+{
+    drop_body(v, r);
+    ACQUIRE(&v->lock);
+    v->in_hand -= r->in_hand;
+    cond_broadcast(&v->turn);
+}
+
 static void take_body(struct serving *v, struct request *r, const char *upload, size_t n)
 {
     r->too_large |= r->body.len + n > v->s->body_max;
@@ -54,17 +66,23 @@ static void take_body(struct serving *v, struct request *r, const char *upload, 
         bytes_add(&r->body, upload, n);
 }
 
-static void begin_turn(struct serving *v, size_t n)
+/* False: it ends, and what is not being answered yet will not be. */
+static bool begin_turn(struct serving *v, struct request *r)
 {
-    if (!n)
-        return;
+    size_t n = r->body.len;
     ACQUIRE(&v->lock);
-    uint64_t mine = v->tickets++;
-    while (mine != v->next || n > v->s->body_max - v->answered)
+    v->in_hand++;
+    r->in_hand = true;
+    uint64_t mine = v->tickets;
+    v->tickets += n > 0;
+    while (n && !v->ending && (mine != v->next || n > v->s->body_max - v->answered))
         cond_wait(&v->turn, &v->lock);
-    v->next++;
+    if (v->ending)
+        return false;
+    v->next += n > 0;
     v->answered += n;
     cond_broadcast(&v->turn);
+    return true;
 }
 
 static void end_turn(struct serving *v, size_t n)
@@ -74,7 +92,30 @@ static void end_turn(struct serving *v, size_t n)
     cond_broadcast(&v->turn);
 }
 
+/* What is being answered is answered to its end, and goes, if the clients take it in time. */
+static void end_turns(struct serving *v)
+{
+    uint64_t end = clock_mono_ns() + END_S * NS_PER_S, now;
+    ACQUIRE(&v->lock);
+    v->ending = true;
+    cond_broadcast(&v->turn);
+    while (v->in_hand && (now = clock_mono_ns()) < end)
+        cond_wait_for(&v->turn, &v->lock, end - now);
+}
+
 /* --- requests --------------------------------------------------------------------------------- */
+
+static enum MHD_Result refuse(struct MHD_Connection *c)
+{
+    static const char why[] = "it is ending: ask again\n";
+    struct MHD_Response *r = MHD_create_response_from_buffer(sizeof why - 1, (void *)(uintptr_t)why,
+                                                             MHD_RESPMEM_PERSISTENT);
+    if (!r)
+        return MHD_NO;
+    enum MHD_Result result = MHD_queue_response(c, MHD_HTTP_SERVICE_UNAVAILABLE, r);
+    MHD_destroy_response(r);
+    return result;
+}
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url,
                                   const char *method, const char *version, const char *upload,
@@ -102,9 +143,10 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
                                  .too_large = r->too_large,
                                  .no_room = r->no_room};
     http_clients_step(c, STEP_UNLIMITED); /* the time is ours now */
-    begin_turn(v, q.len);
-    enum MHD_Result result = v->s->answer(v->s->arg, c, &q);
-    end_turn(v, q.len);
+    bool answers = begin_turn(v, r);
+    enum MHD_Result result = answers ? v->s->answer(v->s->arg, c, &q) : refuse(c);
+    if (answers)
+        end_turn(v, q.len);
     http_clients_step(c, STEP_ANSWER);
     return result;
 }
@@ -116,7 +158,7 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **state,
     (void)why;
     http_clients_step(c, STEP_REQUEST); /* the next one */
     if (r)
-        drop_body(arg, r);
+        forget(arg, r);
     free(r);
     *state = NULL;
 }
@@ -147,7 +189,11 @@ static int serve(struct serving *v, struct http_clients *clients, const sigset_t
         ;
     log_info(log, "ending signal=%d", signal_number);
     pthread_sigmask(SIG_UNBLOCK, ends, NULL); /* a second one does not wait for what is in hand */
-    MHD_stop_daemon(d);
+    int listener = MHD_quiesce_daemon(d);     /* nobody else comes */
+    end_turns(v);
+    MHD_stop_daemon(d); /* which cuts off everybody */
+    if (listener >= 0)
+        close(listener);
     return 0;
 }
 

@@ -33,8 +33,9 @@ struct http_service {
 };
 
 /* Logs "ready port=N" once it listens, and returns 0 after one of `ends`, which the caller has
- * blocked, when the requests in hand are answered. A second one does what it does by itself: it
- * ends the process. */
+ * blocked. What is being answered then is answered to its end, and within 20 s its client may take
+ * it; what still waits for its turn, or comes later, is refused with 503. A second one does what it
+ * does by itself: it ends the process. */
 int http_serve(const struct http_service *s, const sigset_t *ends, struct log *log,
                struct err *err);
 

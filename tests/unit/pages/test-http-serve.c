@@ -148,6 +148,33 @@ Test(http_serve, bodies_together_have_a_limit, .timeout = 60)
     end(pid);
 }
 
+Test(http_serve, the_end_waits_for_what_is_being_answered_alone, .timeout = 60)
+{
+    struct sockaddr_in to;
+    int begun[2], go_on[2], status = 0;
+    char byte;
+    cr_assert(pipe(begun) == 0 && pipe(go_on) == 0);
+    struct held held = {begun[1], go_on[0]};
+    pid_t pid = start(
+        &(struct http_service){
+            .connections = 8, .body_max = 8, .bodies_max = 99, .answer = answer_held, .arg = &held},
+        &to);
+    int first = ask(&to, POST(8, "12345678"));
+    cr_assert_eq(read(begun[0], &byte, 1), 1);
+    int waits = ask(&to, POST(8, "12345678")), idle = ask(&to, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    char head[4096] = "";
+    for (size_t n = 0; !strstr(head, "\r\n\r\n") && n + 1 < sizeof head; n++)
+        cr_assert_eq(recv(idle, head + n, 1, 0), 1);
+    kill(pid, SIGTERM);
+    cr_expect_eq(answer_of(waits), 503);
+    cr_assert_eq(send(idle, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, MSG_NOSIGNAL), 27);
+    cr_expect_eq(answer_of(idle), 503);
+    cr_assert_eq(write(go_on[1], "x", 1), 1);
+    cr_expect_eq(answer_of(first), 200);
+    cr_expect_eq(waitpid(pid, &status, 0), pid);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static enum MHD_Result answer_alone(void *arg, struct MHD_Connection *c, const struct http_asked *q)
 {
     atomic_int *here = arg;
