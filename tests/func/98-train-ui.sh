@@ -188,4 +188,6 @@ refused 2 "want --log_dir DIR" "$TRAIN" --ui
 refused 3 "--log_dir: $T/nowhere: No such file" "$TRAIN" ui --log_dir "$T/nowhere"
 refused 3 "--log_dir: $T/ui.log: Not a directory" "$TRAIN" ui --log_dir "$T/ui.log"
 refused 2 "--listen" "$TRAIN" ui --log_dir "$T/curves" --listen nonsense --log-level error
+refused 2 '--request-timeout: "0" is too short' "$TRAIN" ui --log_dir "$T/curves" --listen nonsense --request-timeout 0
+refused 2 '--request-timeout: "0" is too short' "$TRAIN" predict --checkpoint "$T/out" --listen nonsense --request-timeout 0
 refused 2 "--listen.*65535" "$TRAIN" ui --log_dir "$T/curves" --listen 127.0.0.1:99999 --log-level error

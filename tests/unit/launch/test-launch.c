@@ -118,6 +118,16 @@ Test(launch, command_lines_of_the_article)
     free(n);
 }
 
+Test(launch, it_asks_with_a_pause)
+{
+    char *argv[] = {(char *)"launch", (char *)"--poll=0", NULL};
+    struct launch_conf c;
+    struct err err = {0};
+    environment = article;
+    cr_expect_eq(launch_read(&c, 2, argv, get, &err), -1);
+    cr_expect_str_eq(err.msg, "--poll: \"0\" is too short (at least 100ms)");
+}
+
 #define LONG_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define LONG    LONG_64 LONG_64 LONG_64 LONG_64
 
