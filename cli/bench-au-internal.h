@@ -24,6 +24,7 @@ struct au_conf {
     uint64_t buffer;
     bool blind, known;
     struct order_spec sampler;
+    const atomic_bool *interrupted;
 };
 
 struct au_run {

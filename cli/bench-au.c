@@ -110,6 +110,16 @@ static int read_whole(struct au_reader *r, const char *path, uint64_t *ret_bytes
     }
 }
 
+/* Lock held. */
+static bool is_over(struct accelerator *a)
+{
+    if (!a->stop && atomic_load(a->conf->interrupted)) {
+        a->stop = true;
+        cond_broadcast(&a->changed);
+    }
+    return a->stop;
+}
+
 /* False: no sample is left. */
 static bool claim(struct accelerator *a, uint64_t *ret)
 {
@@ -118,7 +128,7 @@ static bool claim(struct accelerator *a, uint64_t *ret)
            a->next / a->conf->model->batch >= a->taken + a->ahead)
         cond_wait(&a->changed, &a->lock);
     *ret = a->next;
-    return !a->stop && a->next++ < a->samples;
+    return !is_over(a) && a->next++ < a->samples;
 }
 
 static void *reader_main(void *arg)
@@ -171,7 +181,7 @@ static void *accelerator_main(void *arg)
             ACQUIRE(&a->lock);
             while (!a->stop && a->missing[slot])
                 cond_wait(&a->changed, &a->lock);
-            if (a->stop)
+            if (is_over(a))
                 break;
             there_ns = a->there_ns[slot];
             a->taken++;
@@ -297,6 +307,8 @@ static int run_epoch(const struct au_conf *conf, const struct file_list *files,
         rc = accelerator_start(&all[i], err);
     for (uint32_t i = 0; i < ready; i++)
         accelerator_join(&all[i], rc != 0);
+    if (!rc && atomic_load(conf->interrupted))
+        rc = err_set(err, ERR_CANCELLED, "interrupted");
     if (!rc)
         add_up(all, n, run);
     for (uint32_t i = 0; i < ready; i++)
@@ -422,7 +434,7 @@ static int look_at(const char *compare, struct err *err)
 
 int bench_au(const char *dir, const struct bench_options *o, struct err *err)
 {
-    struct au_conf conf;
+    struct au_conf conf = {.interrupted = catch_interrupts()};
     struct au_report report = {0};
     if (take_conf(&conf, o, err) || au_report_may_write(o, err) || look_at(o->compare, err))
         return -1;

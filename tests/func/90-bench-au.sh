@@ -22,6 +22,16 @@ for run in report["runs"]:
 PY
 grep -q "CosmoFlow on an H100, 2 of them" "$T/au.svg" || fail "the picture"
 expect "the sampler as before" "$(status order.sampler | cut -d, -f1)" sequence
+# Interrupted it says so, and the sampler stands again as well.
+"$SAMPAN" bench au "$MNT" --model cosmoflow --mode clairvoyant --epochs 100000 >"$T/au.txt" 2>"$T/au.err" &
+bench=$! code=0
+told() { [ "$(status order.sampler | cut -d, -f1)" = torch-distributed ]; }
+until_true 20 told || fail "the mount was not told the order"
+kill -INT $bench
+wait $bench || code=$?
+expect "exit code of one interrupted" $code 130
+grep -q "^sampan bench: interrupted" "$T/au.err" || fail "$(cat "$T/au.err")"
+expect "the sampler as before" "$(status order.sampler | cut -d, -f1)" sequence
 sampan bench au "$SRC" --model resnet50 --steps 1 >"$T/au.txt"
 grep -Eq "^blind +0 .* $SRC" "$T/au.txt" || fail "the table"
 grep -q "fewer than 10 steps an accelerator say little" "$T/au.txt" || fail "one step is taken for a measurement"
