@@ -7,9 +7,8 @@
  * POINTS_KEPT points, evenly over all that came, and the newest: of an image or a histogram its
  * place in the file, where it is read again by whoever asks for it. A file that has become shorter
  * or another one has its run read anew. Links to folders are not followed. All functions may be
- * called from any thread: the
- * first reading of a long file keeps those waiting who ask for the same run. A list says of it what
- * has been read so far.
+ * called from any thread: the first reading of a long file keeps those waiting who ask for the same
+ * run, and a list says of it what has been read so far.
  */
 #ifndef SAMPAN_CURVES_RUNS_H
 #define SAMPAN_CURVES_RUNS_H
