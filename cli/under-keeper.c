@@ -169,10 +169,12 @@ int under_keeper_descriptor(void *mount, const char *which, int *ret_fd, struct 
     if (!m->conf->keeper)
         return err_set(err, ERR_USAGE, "%s runs without a keeper", m->conf->mountpoint);
     const struct keeper_fds *held = keeper_held(m->conf->keeper);
+    if (strcmp(which, "state") == 0)
+        return keeper_state_reopen(held->state, ret_fd, err); /* our lock is not handed out */
     const struct {
         const char *name;
         int fd;
-    } all[] = {{"dev", held->dev}, {"state", held->state}, {"listen", held->listen}};
+    } all[] = {{"dev", held->dev}, {"listen", held->listen}};
     for (size_t i = 0; i < COUNT(all); i++) {
         if (strcmp(all[i].name, which) != 0)
             continue;

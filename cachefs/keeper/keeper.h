@@ -38,6 +38,9 @@
  * pidfd; SIGSTOP of either for a minute harms nothing.
  * Whoever else holds device, state and listener (the node plugin asks for them with the control
  * operation "descriptors", root only) can start a keeper with keeper_start() after both are gone.
+ * That is told by the state's lock: keepers and lives of one mount hand on one open file of the
+ * state, which has it, and whoever else got the state has another open file. So a life that its
+ * keeper started in its last moment is never joined by a second one.
  */
 #ifndef SAMPAN_KEEPER_H
 #define SAMPAN_KEEPER_H
@@ -59,8 +62,13 @@ struct keeper_fds {
 int keeper_find(char **ret_path, struct err *err);
 /* The one that came with `program`: beside it, or in ../libexec/sampan/ from it. */
 int keeper_beside(const char *program, char **ret_path, struct err *err);
-/* A new state memfd, sealed against shrinking and growing. */
+/* A new state memfd, sealed against shrinking and growing; claimed. */
 int keeper_state_make(uint32_t n_desks, uint64_t desk_bytes, int *ret_fd, struct err *err);
+/* The same state through an open file of its own, without the lock. */
+int keeper_state_reopen(int fd, int *ret_fd, struct err *err);
+/* Takes the lock for this open file, and who inherits it. ERR_LIMIT: a keeper or a life is there.
+ */
+int keeper_state_claim(int fd, struct err *err);
 /* Maps a whole state (sparse: what is not used takes no memory) and checks it. */
 int keeper_state_map(int fd, struct keeper_state **ret, struct err *err);
 /* The same layout in plain memory, for a mount without a keeper. */

@@ -65,8 +65,28 @@ int keeper_state_make(uint32_t n_desks, uint64_t desk_bytes, int *ret_fd, struct
         return err_sys(err, errno, "map the keeper's state");
     keeper_state_init(s, n_desks, desk_bytes);
     munmap(s, sizeof *s);
+    if (keeper_state_claim(fd, err))
+        return -1;
     *ret_fd = take_fd(&fd);
     return 0;
+}
+
+int keeper_state_reopen(int fd, int *ret_fd, struct err *err)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    *ret_fd = open(path, O_RDWR | O_CLOEXEC);
+    return *ret_fd < 0 ? err_sys(err, errno, "open the keeper's state once more") : 0;
+}
+
+int keeper_state_claim(int fd, struct err *err)
+{
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(fd, F_OFD_SETLK, &all) == 0)
+        return 0;
+    if (errno == EAGAIN || errno == EACCES)
+        return err_set(err, ERR_LIMIT, "the mount has a keeper or a daemon");
+    return err_sys(err, errno, "lock the keeper's state");
 }
 
 int keeper_state_map(int fd, struct keeper_state **ret, struct err *err)
