@@ -39,8 +39,8 @@ for _ in 1 2 3; do
     cat "$MNT/.sampan/status.json" >"$T/inside.json"
     "$PYTHON" "$T/check.py" "$T/inside.json" "$MNT"
 done
-! ls -A "$MNT" | grep -q sampan || fail ".sampan shows in a listing"
-sampan status --json | grep -q "\"$MNT\"" || fail "status without a mount does not list this one"
+! ls -A "$MNT" | has sampan || fail ".sampan shows in a listing"
+sampan status --json | has "\"$MNT\"" || fail "status without a mount does not list this one"
 sampan stats "$MNT" --count 1 --interval 100ms >"$T/stats"
 for source in mem disk peer store; do
     grep -q " $source/s " "$T/stats" || fail "stats do not show what came from $source: $(cat "$T/stats")"

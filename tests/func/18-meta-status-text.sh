@@ -15,7 +15,7 @@ text_lacks() { # MOUNT PATTERN
     sampan status "$1" >"$T/text" || fail "no status of $1"
     ! grep -E -- "$2" "$T/text" || fail "the text says '$2'"
 }
-says_lost() { sampan status "$T/m0" | grep -Eq "partition 1, ${URL[1]}.*: lost: .*connect"; }
+says_lost() { sampan status "$T/m0" | has -E "partition 1, ${URL[1]}.*: lost: .*connect"; }
 
 peer_nodes 2 "file://$SRC"
 all_peers_ok 2

@@ -12,9 +12,9 @@ before=$(attribute cached)
 cat "$f" >"$T/x"
 now_cached() { [ "$(attribute cached)" != "$before" ]; }
 until_true 10 now_cached || fail "user.sampan.cached is '$before' before and after the read"
-attribute source | grep -q 'file://' || fail "source: $(attribute source)"
+attribute source | has 'file://' || fail "source: $(attribute source)"
 attribute partition >"$T/p" || fail "no partition attribute"
-getfattr -d --absolute-names "$f" | grep -q user.sampan.etag || fail "listxattr does not name it"
+getfattr -d --absolute-names "$f" | has user.sampan.etag || fail "listxattr does not name it"
 
 # a SPEC that no later life would have whole is refused, and one that it would have is read to its end
 cat >"$T/set.py" <<'PY'

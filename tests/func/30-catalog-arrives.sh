@@ -54,7 +54,7 @@ degraded() { [ "$(status state)" = degraded ]; }
 until_true 60 degraded || fail "another version is served"
 ! find "$MNT" 2>"$T/find" || fail "names of another version"
 grep -q "Input/output error" "$T/find" || fail "find: $(cat "$T/find")"
-sampan status "$MNT" | grep -q "are here: what came from s3.*is not that version" || fail "$(sampan status "$MNT")"
+sampan status "$MNT" | has "are here: what came from s3.*is not that version" || fail "$(sampan status "$MNT")"
 sampan doctor "$MNT" >"$T/doctor" || true
 grep -q "^wrong .*not believed" "$T/doctor" || fail "doctor: $(cat "$T/doctor")"
 expect "left of it" "$(parts)$(kept)" ""

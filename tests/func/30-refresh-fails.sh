@@ -11,8 +11,8 @@ listed || fail "it failed before: $(status refresh.why)"
 mv "$SRC" "$SRC.away"
 twice() { [ "$(status refresh.failed)" -ge 2 ]; }
 until_true 30 twice || fail "status does not count what failed"
-status refresh.why | grep -q "$SRC" || fail "status does not say why: $(status refresh.why)"
-sampan status "$MNT" | grep -q "listed every 1.0s, the last time .* ago; since then [0-9]* failed: .*$SRC" ||
+status refresh.why | has "$SRC" || fail "status does not say why: $(status refresh.why)"
+sampan status "$MNT" | has "listed every 1.0s, the last time .* ago; since then [0-9]* failed: .*$SRC" ||
     fail "the text says nothing of it: $(sampan status "$MNT")"
 sampan scan "$MNT" 2>/dev/null && fail "a scan of nothing was done"
 expect "the version" "$(status version)" "$version"
@@ -27,7 +27,7 @@ mount_set "file://$SRC"
 mv "$SRC" "$SRC.away"
 sampan scan "$MNT" 2>/dev/null && fail "a scan of nothing was done"
 expect "failed" "$(status refresh.failed) $(status refresh.every_s)" "1 0.0"
-sampan status "$MNT" | grep -q "listed on demand; 1 failed: .*$SRC" || fail "the text says nothing of it: $(sampan status "$MNT")"
+sampan status "$MNT" | has "listed on demand; 1 failed: .*$SRC" || fail "the text says nothing of it: $(sampan status "$MNT")"
 mv "$SRC.away" "$SRC"
 sampan scan "$MNT" >/dev/null
 expect "failed" "$(status refresh.failed)" 0

@@ -15,7 +15,7 @@ for f in 000003 000004; do
 done
 cmp "$SRC/class-000/000005.bin" "$MNT/class-000/000005.bin"
 for f in 000003 000004; do
-    status stale_objects | grep -q "class-000/$f.bin" || fail "the status does not name $f: $(status stale_objects)"
+    status stale_objects | has "class-000/$f.bin" || fail "the status does not name $f: $(status stale_objects)"
 done
 sampan doctor "$MNT" >"$T/doctor" && fail "doctor finds nothing wrong"
 grep -q "000003.bin.*sampan scan" "$T/doctor" || fail "doctor names no cure: $(cat "$T/doctor")"

@@ -44,7 +44,7 @@ expect "asked for" "$(gets)" "$before"
 for f in "$b" "$c"; do
     cat "$MNT/$f" >"$T/out" 2>"$T/err" && fail "$f was read, which is gone"
     grep -q Stale "$T/err" || fail "$f: $(cat "$T/err")"
-    status stale_objects | grep -q "$f" || fail "the status does not name $f: $(status stale_objects)"
+    status stale_objects | has "$f" || fail "the status does not name $f: $(status stale_objects)"
 done
 [ ! -e "$MNT/new.bin" ] || fail "a sample of the other version is there"
 cmp "$SRC/$b" /dev/fd/7 || fail "who read the newer version lost it"

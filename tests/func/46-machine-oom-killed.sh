@@ -30,7 +30,7 @@ until_true 30 told || fail "nobody answers although there is memory again: $(cat
 if [ ! -s "$T/told" ]; then # the keeper as well
     sampan mount "file://$SRC" "$MNT" --memory 64MiB --cache "ssd:$CACHE=1GiB" --free-space 0
 elif [ "$(field state <"$T/told")" = degraded ]; then
-    field why <"$T/told" | grep -q "out of memory" || fail "why: $(field why <"$T/told")"
+    field why <"$T/told" | has "out of memory" || fail "why: $(field why <"$T/told")"
     sampan upgrade "$MNT"
 fi
 served_right 2

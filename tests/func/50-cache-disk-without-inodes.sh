@@ -33,9 +33,9 @@ expect "inodes left" "$(left | tr -d ' ')" 0
 same_tree "$SRC" "$MNT"
 is_full() { [ "$(status cache.tiers.0.state)" = full ]; }
 until_true 20 is_full || fail "the tier is $(status cache.tiers.0.state)"
-status cache.tiers.0.why | grep -q "no inode is left there, see df -i" || fail "status says: $(status cache.tiers.0.why)"
+status cache.tiers.0.why | has "no inode is left there, see df -i" || fail "status says: $(status cache.tiers.0.why)"
 sampan doctor "$MNT" >"$T/doctor" || fail "doctor says: $(cat "$T/doctor")"
-grep "cache tier is full" "$T/doctor" | grep -vq "evict" || fail "doctor's cure is none: $(cat "$T/doctor")"
+grep "cache tier is full" "$T/doctor" | has -v "evict" || fail "doctor's cure is none: $(cat "$T/doctor")"
 expect "errors" "$(status reads.errors)" 0
 unmount
 nothing_left

@@ -14,7 +14,7 @@ for i in 1 2 3 4; do
 done
 expect "the keeper stays" "$(keeper)" "$keeper"
 expect "restarts" "$(status restarts)" 4
-status last_end | grep -q "killed from outside" || fail "status does not say how it ended: $(status last_end)"
+status last_end | has "killed from outside" || fail "status does not say how it ended: $(status last_end)"
 expect "state" "$(status state)" ready
 readers_ok
 unmount

@@ -13,7 +13,7 @@ kill -9 "$(life)"
 degraded() { [ "$(status state)" = degraded ]; }
 until_true 30 degraded || fail "not degraded: $(status state)"
 status why
-status why | grep -q "5 lives in a row.*ended with code.*no such folder" || fail "why: $(status why)"
+status why | has "5 lives in a row.*ended with code.*no such folder" || fail "why: $(status why)"
 at_least "since" "$(status since)" $((begun))
 "$PYTHON" - "$MNT" <<'PY'
 import errno, os, sys

@@ -9,7 +9,7 @@ keeper=$(keeper)
 rss=$(awk '/^VmRSS:/ { print $2 }' "/proc/$keeper/status")
 if [ -z "$(nm "$(dirname "$S")/sampan-keeper" | grep -m1 __asan_)" ] && [ -z "$(nm "$(dirname "$S")/sampan-keeper" | grep -m1 __tsan_)" ]; then
     at_most "resident KiB" "$rss" 2047
-    ! ldd "$(dirname "$S")/sampan-keeper" 2>/dev/null | grep -q "=>" || fail "it needs a library"
+    ! ldd "$(dirname "$S")/sampan-keeper" 2>/dev/null | has "=>" || fail "it needs a library"
 fi
 ticks() { awk '{ print $14 + $15 }' "/proc/$keeper/stat"; }
 is_idle() {

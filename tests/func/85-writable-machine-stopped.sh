@@ -24,7 +24,7 @@ assert db.execute("UPDATE meta SET value = value + 1 WHERE key = \"boot\"").rowc
 db.commit()' "$journal"
 mount_writable "$STORE/out" --commit background
 expect "pending" "$(pending files)/$(pending failed)" 1/1
-sampan status --json | grep -q "the machine stopped while it was written" || fail "status: $(sampan status --json)"
+sampan status --json | has "the machine stopped while it was written" || fail "status: $(sampan status --json)"
 code=0
 sampan doctor >"$T/doctor" || code=$?
 expect "exit code of doctor" "$code" 1

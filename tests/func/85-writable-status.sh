@@ -24,7 +24,7 @@ for path in sys.argv[1:]:
     assert status["writable"] is True and status["commit"] == "interval=1s" and status["state"] == "ready"
     assert set("tier dir limit used free state why".split()) <= set(status["cache"]["tiers"][0])
 PY
-sampan status "$MNT" | grep -q "pending   nothing" || fail "not for people: $(sampan status "$MNT")"
+sampan status "$MNT" | has "pending   nothing" || fail "not for people: $(sampan status "$MNT")"
 sampan set "$MNT" refresh=100ms bandwidth=50MB connections=4
 refused 2 "sampler is no setting" sampan set "$MNT" sampler=sequence
 refused 2 "can be written" sampan warmup "$MNT"
@@ -32,5 +32,5 @@ sampan stats "$MNT" --count 1 --interval 100ms --json >"$T/stats"
 touch "$SRC/from-elsewhere"
 until_true 5 test -e "$MNT/from-elsewhere" || fail "another writer's file is not seen"
 ! mkdir "$MNT/.sampan" 2>/dev/null || fail ".sampan can be made"
-ls -a "$MNT" | grep -q sampan && fail ".sampan is listed"
+ls -a "$MNT" | has sampan && fail ".sampan is listed"
 unmount

@@ -35,7 +35,7 @@ expect "the sampler as before" "$(status order.sampler | cut -d, -f1)" sequence
 sampan bench au "$SRC" --model resnet50 --steps 1 >"$T/au.txt"
 grep -Eq "^blind +0 .* $SRC" "$T/au.txt" || fail "the table"
 grep -q "fewer than 10 steps an accelerator say little" "$T/au.txt" || fail "one step is taken for a measurement"
-sampan bench au "$SRC" --model cosmoflow --accelerators 2 | grep -q "fewer than" && fail "12 steps are taken for few"
+sampan bench au "$SRC" --model cosmoflow --accelerators 2 | has "fewer than" && fail "12 steps are taken for few"
 # A picture that cannot be written is said before anything is measured.
 for file in "$T/nowhere/au.svg" "$T" "$T/au.txt/au.svg" ""; do
     code=0

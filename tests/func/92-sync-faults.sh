@@ -42,7 +42,7 @@ sampan sync "file://$SRC" "s3://$BUCKET/den" --json >"$T/out" 2>"$T/err" || code
 expect "exit code" "$code" 1
 expect "failed" "$(field failed <"$T/out")" 30
 expect "copied" "$(field copied <"$T/out")" 31
-field failures.0.error <"$T/out" | grep -qi denied || fail "the failure does not say why: $(field failures.0 <"$T/out")"
+field failures.0.error <"$T/out" | has -i denied || fail "the failure does not say why: $(field failures.0 <"$T/out")"
 faults
 sampan sync "file://$SRC" "s3://$BUCKET/den" --json >"$T/out"
 expect "copied later" "$(field copied <"$T/out")" 30
@@ -53,7 +53,7 @@ changer=$!
 on_exit "kill $changer"
 for i in 1 2 3; do
     sampan sync "file://$SRC" "s3://$BUCKET/up" --include changing --exclude '*' --force-update --quiet >"$T/out" 2>"$T/err" || true
-    s3 keys "$BUCKET" | grep -q up/changing || continue
+    s3 keys "$BUCKET" | has up/changing || continue
     rm -rf "$T/one"
     sampan sync "s3://$BUCKET/up" "file://$T/one" --include changing --exclude '*' --quiet
     expect "kinds of bytes" "$(fold -w 1000000 "$T/one/changing" | cut -c1 | sort -u | wc -l)" 1
@@ -71,5 +71,5 @@ on_exit "umount -l $T/small"
 code=0
 sampan sync "file://$SRC" "file://$T/small/dst" --json >"$T/out" 2>"$T/err" || code=$?
 expect "exit code" "$code" 1
-field failures.0.error <"$T/out" | grep -qi "no space" || fail "it does not say that the disk is full"
+field failures.0.error <"$T/out" | has -i "no space" || fail "it does not say that the disk is full"
 (cd "$T/small/dst" && find . -type f -print0 | xargs -0 -r -I{} cmp {} "$SRC/{}") || fail "half a file"

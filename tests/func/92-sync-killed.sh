@@ -41,7 +41,7 @@ same_bytes "$SRC" "$T/dst"
 # a polite end says so, and takes back what it began
 "$S" sync "file://$SRC" "s3://$BUCKET/again/" --bwlimit 1MB --quiet >"$T/out" 2>"$T/err" &
 pid=$!
-began() { s3 uploads "$BUCKET" | grep -q again/; }
+began() { s3 uploads "$BUCKET" | has again/; }
 until_true 20 began || fail "no upload in parts"
 kill -INT $pid
 code=0

@@ -45,8 +45,8 @@ plan --strategy hash --partitions 3 --print partition >"$T/three"
 plan --strategy hash --partitions 4 --print partition >"$T/four"
 expect "moved elsewhere than to the newcomer" "$(paste "$T/three" "$T/four" | awk '$2 != $4 && $4 != 3' | wc -l)" 0
 # Room.
-plan --cache ssd:/nowhere=1GiB --json | field partitions.0.fits | grep -q true || fail "1 GiB does not fit the set"
-plan --cache ssd:/nowhere=1K --json | field partitions.0.fits | grep -q false || fail "1 KiB fits the set"
+plan --cache ssd:/nowhere=1GiB --json | field partitions.0.fits | has true || fail "1 GiB does not fit the set"
+plan --cache ssd:/nowhere=1K --json | field partitions.0.fits | has false || fail "1 KiB fits the set"
 # Every rank reads everything: a quarter is at home, and plan says so.
 at_most "local reads of four partitions of a shuffled whole" "$(plan --sampler torch-loader --partitions 4 --json | field local_reads)" 0.3
 refused 2 'only the sampler "local"' plan --strategy local

@@ -60,7 +60,7 @@ for e in 0 1 2 3; do
 done
 expect "fetched in vain" "$(status epochs_ahead.not_kept)" 0
 at_most "the cache's limit" "$(status cache.tiers.0.used)" 28000000
-sampan status "$MNT" | grep -q "  ahead     epoch" || fail "status does not speak of what is fetched ahead"
+sampan status "$MNT" | has "  ahead     epoch" || fail "status does not speak of what is fetched ahead"
 unmount
 
 # Half a share: set while mounted.

@@ -72,7 +72,7 @@ said 10 "trainer_id 0 ($net.10)" && said 2 "trainer_id 1 ($net.2)" && said 3 "tr
 expect "the share" "$(cd "$job/output" && find . -maxdepth 2 -name '*.log' -o -maxdepth 2 -name done | sort | tr '\n' ' ')" \
     "./node_0/server.log ./node_0/train.log ./node_1/server.log ./node_1/train.log ./node_2/server.log ./node_2/train.log ./pass-00000/done ./pass-00001/done "
 want="--nics=eth0 --port=7164 --ports_num=2 --comment=paddle_process_by_paddle --pservers=$net.10,$net.2,$net.3 --ports_num_for_sparse=2 ${words[*]} --trainer_id=0 --save_dir=$job/output"
-head -n 1 "$job/output/node_0/train.log" | grep -qF -- "$want" || fail "its first line: $(head -n 1 "$job/output/node_0/train.log")"
+head -n 1 "$job/output/node_0/train.log" | has -F -- "$want" || fail "its first line: $(head -n 1 "$job/output/node_0/train.log")"
 grep -q "pserver 5 $net.3:7165" "$job/output/node_0/train.log" || fail "not six servers: $(grep pserver "$job/output/node_0/train.log")"
 grep -q "Pass=1 done: Batch=10 samples=600" "$job/output/node_0/train.log" || fail "not all samples: $(grep done: "$job/output/node_0/train.log")"
 cmp "$job/output/node_0/train.log" "$T/pod-10.out" || fail "the pod's own log lacks what its trainer said"

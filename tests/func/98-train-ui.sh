@@ -37,7 +37,7 @@ ask "/points?from=$at"
 cat "$T/body" >>"$T/all"
 cmp "$T/all" "$T/curves/train.jsonl" || fail "not the file"
 expect "steps" "$(grep -c '"loss"' "$T/all") $(grep -c '"test_loss"' "$T/all")" "24 3"
-tail -n 2 "$T/all" | head -n 1 | grep -q '"read_seconds":.*"decode_seconds":.*"from_packs":.*"from_mount":' || fail "nothing of the input: $(tail -n 2 "$T/all")"
+tail -n 2 "$T/all" | head -n 1 | has '"read_seconds":.*"decode_seconds":.*"from_packs":.*"from_mount":' || fail "nothing of the input: $(tail -n 2 "$T/all")"
 ask "/points?from=999999999"
 expect "beyond the end: another file" "$code $(head_of X-From)" "200 0"
 
@@ -59,7 +59,7 @@ cp "$T/short" "$T/curves/train.jsonl"
 ask /runs
 expect "the runs" "$code $(head_of Content-Type) $(field runs.0.run <"$T/body") $(field runs.0.damaged <"$T/body") $(field runs.0.graph <"$T/body")" \
     "200 application/json; charset=utf-8 . null true"
-field runs.0.scalars <"$T/body" | grep -q '"train/loss"' || fail "$(cat "$T/body")"
+field runs.0.scalars <"$T/body" | has '"train/loss"' || fail "$(cat "$T/body")"
 ask "/scalars?run=."
 "$PYTHON" - "$T" <<'PY' || fail "not what train.jsonl says"
 import json, sys

@@ -178,6 +178,13 @@ status() { # FIELD
     sampan status "$MNT" --json | field "$1"
 }
 
+# As grep -q, but it reads all: who writes into it is not ended by a pipe that nobody reads, which would be a failure.
+has() { # OPTIONS and PATTERN of grep
+    local text
+    text=$(cat)
+    grep -q "$@" <<<"$text"
+}
+
 expect() { # WHAT GOT WANT
     [ "$2" = "$3" ] || fail "$1: got '$2', want '$3'"
 }
