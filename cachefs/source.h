@@ -67,13 +67,17 @@ struct unit_span {
     uint32_t off, len;
 };
 
-/* What a lower layer fetches for the piece, of a unit of `unit_len` bytes. */
-static inline struct unit_span piece_fetched(const struct piece *p, uint32_t unit_len)
+/* The piece of a unit of `unit_len` bytes, cut at its end. */
+static inline struct unit_span piece_span(const struct piece *p, uint32_t unit_len)
 {
-    if (!p->alone)
-        return (struct unit_span){0, unit_len};
     uint32_t off = p->off < unit_len ? p->off : unit_len;
     return (struct unit_span){off, p->len < unit_len - off ? p->len : unit_len - off};
+}
+
+/* What a lower layer fetches for it. */
+static inline struct unit_span piece_fetched(const struct piece *p, uint32_t unit_len)
+{
+    return p->alone ? piece_span(p, unit_len) : (struct unit_span){0, unit_len};
 }
 
 struct view {

@@ -361,7 +361,7 @@ void passing_give_back(struct cache *c, uint32_t len); /* ends a reservation */
 /* Is the block fetched as it is read? From the first piece on, until one ends it or none was read
  * for some time. */
 bool passing_is_alone(struct cache *c, uint64_t unit);
-void passing_alone(struct cache *c, const struct piece *p, bool ends);
+void passing_alone(struct cache *c, uint64_t unit, bool ends);
 /* Ends the fill's reservation, if any. Its readers have had `taken` bytes of it. Its stripe is
  * held, so that a drop comes before or after; what had to make way is returned, for passing_free()
  * without a lock. */

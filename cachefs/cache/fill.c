@@ -97,16 +97,11 @@ static void release_buf(struct view *v)
     buf_unref(v->owner);
 }
 
-static uint32_t piece_len(const struct piece *p, uint32_t len)
-{
-    uint32_t off = p->off < len ? p->off : len;
-    return p->len < len - off ? p->len : len - off;
-}
-
 void buf_view(struct buf *b, uint32_t len, const struct piece *p, struct view *ret)
 {
-    *ret = (struct view){.ptr = b->data + (p->off < len ? p->off : len),
-                         .len = piece_len(p, len),
+    struct unit_span span = piece_span(p, len);
+    *ret = (struct view){.ptr = b->data + span.off,
+                         .len = span.len,
                          .origin = FROM_MEM,
                          .release = release_buf,
                          .owner = buf_ref(b)};
@@ -178,7 +173,7 @@ static uint64_t bytes_taken(const struct fill *f, const struct waiter *list)
 {
     uint64_t sum = 0;
     for (const struct waiter *w = list; w; w = w->next)
-        sum += w->ahead ? 0 : piece_len(&w->piece, f->len);
+        sum += w->ahead ? 0 : piece_span(&w->piece, f->len).len;
     return sum;
 }
 
@@ -340,18 +335,21 @@ static bool find_room(struct fill *f)
     return f->passes;
 }
 
-/* A reader's block of a large sample that there is no room for is fetched as it is read. */
-static void find_room_for_block(struct fill *f)
+static bool find_room_for_block(struct fill *f)
 {
-    struct cache *c = f->c;
-    bool alone = passing_is_alone(c, f->piece.unit);
-    if (!alone)
-        f->passes = passing_reserve(c, f->len, false);
-    if (f->passes || (!alone && find_tier(f)))
-        return;
-    passing_alone(c, &f->piece, f->piece.len >= f->len - f->piece.off);
+    if (passing_is_alone(f->c, f->piece.unit))
+        return false;
+    f->passes = passing_reserve(f->c, f->len, false);
+    return f->passes || find_tier(f);
+}
+
+/* Only what the reader wants of the block is fetched. */
+static void cut_to_piece(struct fill *f)
+{
+    struct unit_span span = piece_span(&f->piece, f->len);
+    passing_alone(f->c, f->piece.unit, span.off + span.len == f->len);
     f->piece.alone = true;
-    f->len = piece_len(&f->piece, f->len);
+    f->len = span.len;
 }
 
 static int get_buffer(struct cache *c, struct fill *f, bool ahead, struct err *err)
@@ -425,8 +423,8 @@ int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, 
     int rc = unit_facts(p, f, &row, err);
     if (rc == 0 && ahead)
         rc = find_room(f) ? 0 : LEAD_NOT_KEPT;
-    else if (rc == 0 && row.size > UNIT_BYTES)
-        find_room_for_block(f);
+    else if (rc == 0 && row.size > UNIT_BYTES && !find_room_for_block(f))
+        cut_to_piece(f);
     if (rc == 0)
         rc = get_buffer(c, f, ahead, err);
     if (rc == 0 && f->piece.alone)

@@ -147,14 +147,15 @@ bool passing_is_alone(struct cache *c, uint64_t unit)
     return a && clock_mono_ns() < a->used_ns + IDLE_NS;
 }
 
-void passing_alone(struct cache *c, const struct piece *piece, bool ends)
+void passing_alone(struct cache *c, uint64_t unit, bool ends)
 {
     struct passing *p = &c->passing;
     ACQUIRE(&p->lock);
-    struct passing_alone *a = find_alone(p, piece->unit);
-    if (!a)
+    struct passing_alone *a = find_alone(p, unit);
+    if (!a && !ends)
         a = &p->alone[p->next_alone++ % PASSING_ALONE];
-    *a = (struct passing_alone){piece->unit, ends ? 0 : clock_mono_ns()};
+    if (a)
+        *a = (struct passing_alone){unit, ends ? 0 : clock_mono_ns()};
 }
 
 struct passing_unit *passing_put(struct cache *c, struct fill *f, uint64_t taken)

@@ -330,6 +330,22 @@ Test(passing, a_block_is_fetched_in_one_way_to_its_end)
     rig_end(&r);
 }
 
+/* What ends at once is no block to be remembered in the place of one. */
+Test(passing, ends_of_blocks_do_not_push_out_those_that_are_read)
+{
+    struct rig r;
+    begin_blocks(&r, TINY, false);
+    for (uint64_t i = 0; i < 5; i++) /* the last is fetched as it is read */
+        cr_assert_eq(rig_read(&r, i * 1000, 0, PIECE, NULL, NULL), 0);
+    for (uint64_t i = 0; i < PASSING_ALONE; i++)
+        cr_assert_eq(rig_read(&r, 100000 + i, BLOCK - PIECE, PIECE, NULL, NULL), 0);
+    passing_clear(r.cache);
+    uint64_t before = atomic_load(&r.fake.bytes);
+    cr_assert_eq(rig_read(&r, 4000, PIECE, PIECE, NULL, NULL), 0);
+    cr_expect_eq(atomic_load(&r.fake.bytes) - before, PIECE);
+    rig_end(&r);
+}
+
 Test(passing, what_nobody_has_read_for_some_time_makes_way_for_a_block)
 {
     struct rig r;
