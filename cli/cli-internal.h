@@ -108,12 +108,6 @@ struct store_options {
             .help = "Put the bucket into the path even where a host name is possible"           \
     }
 
-/* How the store is reached. Scripts give it to all commands alike: a mount's own is the same, and
- * it is not refused there. */
-#define STORE_NAMES                                                                          \
-    "endpoint", "region", "credentials", "ca-file", "proxy", "webhdfs-port", "webhdfs-user", \
-        "no-sign-request", "requester-pays", "no-store-sums", "path-style"
-
 struct set_options {
     struct conf_list cache;
     const char *cache_dir;
@@ -165,7 +159,8 @@ int check_log_level(const struct command *c, const struct conf *conf, const void
 int free_space_of(const char *text, double *ret_fraction, uint64_t *ret_bytes, struct err *err);
 
 /* Refuses an option of the command line that is none of `names` (NULL ends them): it has no effect,
- * and `why` says with what it has one. */
+ * and `why` says with what it has one. How the store is reached is never refused: scripts give it
+ * to all commands of a set alike. */
 int refuse_besides(const struct conf *c, const char *const *names, const char *why,
                    struct err *err);
 /* The same of a command that was given the mount `m`, whose own process does the work. */

@@ -54,8 +54,7 @@ static const char *const of_au[] = {"threads", "seed",  "sampler",      "epochs"
                                     "compare", "model", "accelerators", "steps",  "mode",
                                     "svg",     "json",  "quiet",        NULL};
 static const char *const of_meta[] = {"passes", "json", "quiet", NULL};
-static const char *const of_fetch[] = {"samples", "connections", STORE_NAMES,
-                                       "json",    "quiet",       NULL};
+static const char *const of_fetch[] = {"samples", "connections", "json", "quiet", NULL};
 
 static int run(const struct conf *conf, const void *options, struct err *err)
 {

@@ -50,8 +50,8 @@ static bool is_mount(const char *arg, struct control_mount *ret)
 static int check(const struct conf *conf, const struct doctor_options *o,
                  const struct control_mount *m, struct err *err)
 {
-    static const char *const plain[] = {"gc", "json", STORE_NAMES, NULL};
-    static const char *const with_gc[] = {"gc", "json", "cache-dir", STORE_NAMES, NULL};
+    static const char *const plain[] = {"gc", "json", NULL};
+    static const char *const with_gc[] = {"gc", "json", "cache-dir", NULL};
     const char *const *names = o->gc ? with_gc : plain;
     return m->mountpoint ? refuse_of_mount(conf, names, m, err)
                          : refuse_besides(conf, names, "goes with a SET (name one)", err);

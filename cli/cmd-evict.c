@@ -42,8 +42,7 @@ static int check(const struct conf *conf, const struct evict_options *o, struct 
         return err_set(err, ERR_USAGE, "want one of --to SIZE, --older-than DUR, --unused-for DUR");
     if (!o->store && (o->yes || o->skip_trash))
         return err_set(err, ERR_USAGE, "%s: goes with --store", o->yes ? "--yes" : "--skip-trash");
-    static const char *const here[] = {"to",    "older-than", "unused-for", "json",
-                                       "quiet", STORE_NAMES,  NULL};
+    static const char *const here[] = {"to", "older-than", "unused-for", "json", "quiet", NULL};
     if (!o->store && refuse_besides(conf, here, "goes with --store", err))
         return -1;
     if (o->store && o->unused_for)

@@ -70,9 +70,9 @@ static void room_of_mount(const struct control_mount *m, struct planning *g)
 
 static int open_set(const struct conf *conf, struct planning *g, struct err *err)
 {
-    static const char *const of_mounts[] = {"sampler",   "strategy",  "weights",  "partitions",
-                                            "partition", "print",     "position", "cache",
-                                            "json",      STORE_NAMES, NULL};
+    static const char *const of_mounts[] = {"sampler",   "strategy", "weights",  "partitions",
+                                            "partition", "print",    "position", "cache",
+                                            "json",      NULL};
     const struct plan_options *o = g->options;
     const char *set = conf_arg(conf, 0);
     cleanup_mount struct control_mount m = {0};

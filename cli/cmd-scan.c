@@ -31,7 +31,7 @@ static const struct conf_row rows[] = {
 };
 
 /* Those that go with a mount, too. */
-static const char *const of_mounts[] = {"o", "diff", "json", "quiet", STORE_NAMES, NULL};
+static const char *const of_mounts[] = {"o", "diff", "json", "quiet", NULL};
 
 /* What both ways of scanning tell. */
 struct outcome {

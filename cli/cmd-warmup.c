@@ -38,9 +38,8 @@ static const struct conf_row rows[] = {
 };
 
 /* Those that go with a mount, too. */
-static const char *const of_mounts[] = {"from",   "partition", "strategy",   "sampler",
-                                        "verify", "dry-run",   "background", "json",
-                                        "quiet",  STORE_NAMES, NULL};
+static const char *const of_mounts[] = {"from",    "partition",  "strategy", "sampler", "verify",
+                                        "dry-run", "background", "json",     "quiet",   NULL};
 
 /* Takes the path over. */
 static void path_list_add(struct path_list *l, char *path)

@@ -1,4 +1,5 @@
 /* What the shared option rows become. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -25,9 +26,23 @@ void store_conf_of(const struct store_options *o, struct store_conf *ret)
     };
 }
 
+#define NAMES_MAX 40
+
 int refuse_besides(const struct conf *c, const char *const *names, const char *why, struct err *err)
 {
-    const char *name = conf_given_besides(c, names);
+    struct just_store {
+        struct store_options store;
+    };
+    static const struct conf_row of_store[] = {STORE_ROWS(just_store, store)};
+    const char *taken[NAMES_MAX + 1] = {NULL};
+    size_t n = 0;
+    for (; *names; names++) {
+        assert(n + COUNT(of_store) < NAMES_MAX);
+        taken[n++] = *names;
+    }
+    for (size_t i = 0; i < COUNT(of_store); i++)
+        taken[n++] = of_store[i].name;
+    const char *name = conf_given_besides(c, taken);
     return name ? err_set(err, ERR_USAGE, "--%s: %s", name, why) : 0;
 }
 
