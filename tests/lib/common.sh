@@ -18,10 +18,11 @@ on_exit() {
     cleanups=("$1" "${cleanups[@]}")
 }
 
-# A child of this shell, or a process that carries this test's token.
+# A child of this shell, a process that carries this test's token, or a child of one (a helper has no environment).
 is_ours() { # PID
-    [ "$(awk '/^PPid:/ { print $2 }' "/proc/$1/status" 2>/dev/null)" = $$ ] ||
-        has_token "$1"
+    local parent
+    parent=$(awk '/^PPid:/ { print $2 }' "/proc/$1/status" 2>/dev/null)
+    [ "$parent" = $$ ] || has_token "$1" || has_token "$parent"
 }
 
 has_token() { # PID
