@@ -7,6 +7,7 @@ need_mount
 use_store # use_s3
 mount_writable "$STORE/out" --refresh 100ms
 echo 0 >"$MNT/file"
+exec 8<"$MNT/file" # what is held open the kernel does not forget by itself
 shows() { [ "$(cat "$MNT/file")" = "$1" ]; }
 helper() { pgrep -P "$(life)" -f fuse-helper; }
 told_are() { [ "$(status requests.told)" = "$1" ]; }
@@ -22,5 +23,6 @@ first=$(helper) || fail "no helper tells it"
 kill -9 "$first"
 replace 2
 [ "$(helper)" != "$first" ] || fail "the same helper again"
+exec 8<&-
 unmount
 nothing_left
