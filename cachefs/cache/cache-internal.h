@@ -252,6 +252,8 @@ bool cache_pinned(struct cache *c, uint64_t unit);
 /* What could be kept beyond a pack's worth, which reclaiming needs to copy. */
 uint64_t tier_room(struct tier *t);
 uint64_t tier_free_bytes(const struct tier *t);
+/* Counts what others keep in its folder. */
+void tier_look(struct tier *t);
 uint64_t tier_capacity(struct tier *t); /* bytes that packs can take in all */
 
 /* A tier's folder: its marker, and what others keep in it. */
@@ -259,7 +261,7 @@ int folder_claim(const char *dir, int dir_fd, const char *set_id, unsigned char 
                  int *ret_marker_fd, struct err *err);
 uint64_t folder_lineage(int marker_fd);
 int folder_set_lineage(const char *dir, int marker_fd, uint64_t lineage, struct err *err);
-uint64_t folder_foreign(const struct tier *t, const char *index_path);
+uint64_t folder_foreign(const struct tier *t, bool has_guests);
 bool folder_contains(const char *outer, const char *inner); /* both real paths */
 
 /* --- fill.c: units on their way in ----------------------------------------------------------- */

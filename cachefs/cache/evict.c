@@ -99,19 +99,17 @@ static uint64_t pack_bytes(struct tier *t)
 
 static void look_at_folder(struct tier *t)
 {
-    struct cache *c = t->c;
-    uint64_t foreign = folder_foreign(t, c->index.tier == t ? c->index.path : NULL);
     uint64_t over = 0;
+    tier_look(t);
     {
         ACQUIRE(&t->lock);
-        t->foreign = foreign;
         uint64_t taken = t->used + t->foreign + t->guests;
         over = taken > t->limit ? taken - t->limit : 0;
     }
     if (!over)
         return;
     uint64_t have = pack_bytes(t), target = have > over ? have - over : 0;
-    evict_down_to(c, t->place, target - target / 256, true);
+    evict_down_to(t->c, t->place, target - target / 256, true);
     reclaim_to(t, target, SPARE_NOTHING);
 }
 
@@ -361,11 +359,7 @@ void cache_recount(struct cache *c)
 {
     for (size_t i = 0; i < c->conf.n_tiers; i++) {
         struct tier *t = c->tiers[i];
-        uint64_t foreign = folder_foreign(t, c->index.tier == t ? c->index.path : NULL);
-        {
-            ACQUIRE(&t->lock);
-            t->foreign = foreign;
-        }
+        tier_look(t);
         writer_poke(t); /* makes room if that is too much now */
     }
 }

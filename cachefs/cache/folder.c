@@ -233,12 +233,13 @@ static void add_folder(struct sum *s, int dir_fd, const char *name, int depth)
     }
 }
 
-uint64_t folder_foreign(const struct tier *t, const char *index_path)
+uint64_t folder_foreign(const struct tier *t, bool has_guests)
 {
+    const struct index *ix = &t->c->index;
     struct stat index = {0};
-    if (!index_path || stat(index_path, &index))
+    if (ix->tier != t || stat(ix->path, &index))
         index = (struct stat){0};
-    struct sum s = {.index = &index, .has_guests = t->has_guests};
+    struct sum s = {.index = &index, .has_guests = has_guests};
     add_folder(&s, t->dir_fd, ".", 0);
     return s.bytes;
 }

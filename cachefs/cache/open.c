@@ -92,7 +92,7 @@ static int start(struct cache *c, struct err *err)
 {
     for (size_t i = 0; i < c->conf.n_tiers; i++) {
         struct tier *t = c->tiers[i];
-        t->foreign = folder_foreign(t, c->index.tier == t ? c->index.path : NULL);
+        tier_look(t);
         t->poked = true; /* the limit may be lower than it was */
         if (writer_start(t, err))
             return -1;

@@ -348,6 +348,20 @@ void tier_settle(struct tier *t, uint64_t reserved, uint64_t used)
     t->used += used;
 }
 
+/* cache_guests() looks for itself: a sum that was begun before it has the guests in it, too. */
+void tier_look(struct tier *t)
+{
+    bool has_guests;
+    {
+        ACQUIRE(&t->lock);
+        has_guests = t->has_guests;
+    }
+    uint64_t foreign = folder_foreign(t, has_guests);
+    ACQUIRE(&t->lock);
+    if (t->has_guests == has_guests)
+        t->foreign = foreign;
+}
+
 struct tier *cache_guests(struct cache *c, const char *dir)
 {
     cleanup_free char *real = realpath(dir, NULL);
@@ -358,7 +372,7 @@ struct tier *cache_guests(struct cache *c, const char *dir)
             continue;
         ACQUIRE(&t->lock);
         t->has_guests = true;
-        t->foreign = folder_foreign(t, c->index.tier == t ? c->index.path : NULL);
+        t->foreign = folder_foreign(t, true);
         return t;
     }
     return NULL;

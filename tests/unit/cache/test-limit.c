@@ -230,6 +230,56 @@ Test(limit, foreign_bytes_count)
     rig_end(&r);
 }
 
+struct looker {
+    struct tier *tier;
+    atomic_int looks;
+    atomic_bool stop;
+};
+
+static void *look(void *arg)
+{
+    struct looker *me = arg;
+    do {
+        tier_look(me->tier);
+        atomic_fetch_add(&me->looks, 1);
+    } while (!atomic_load(&me->stop));
+    return NULL;
+}
+
+/* Also those that are told of while the writer looks at the folder, as it does after each start. */
+Test(limit, guests_are_counted_once)
+{
+    const uint64_t files = 2000, bytes = files * 10000;
+    struct cache_stat st;
+    struct rig r;
+    rig_begin(&r, 1000, 64u << 20, false);
+    cr_assert_eq(mkdir(rig_path(&r, CACHE_GUESTS), 0700), 0);
+    for (uint64_t i = 0; i < files; i++) {
+        char name[64];
+        snprintf(name, sizeof name, CACHE_GUESTS "/%llu.data", (unsigned long long)i);
+        int fd = open(rig_path(&r, name), O_WRONLY | O_CREAT, 0600);
+        cr_assert_eq(ftruncate(fd, 10000), 0);
+        close(fd);
+    }
+    for (int turn = 0; turn < 5; turn++) {
+        rig_open(&r);
+        struct looker looker = {.tier = r.cache->tiers[0]};
+        pthread_t thread;
+        thread_start(&thread, "looker", look, &looker);
+        while (atomic_load(&looker.looks) < 2)
+            usleep(100);
+        atomic_store(&looker.stop, true); /* one look is under way, most likely */
+        struct tier *t = cache_guests(r.cache, rig_path(&r, CACHE_GUESTS));
+        cr_assert(t && cache_guests_take(t, bytes));
+        pthread_join(thread, NULL);
+        cache_stat(r.cache, &st);
+        cr_expect_geq(st.tiers[0].used, bytes);
+        cr_expect_lt(st.tiers[0].used, bytes + bytes / 2);
+        rig_close(&r);
+    }
+    rig_end(&r);
+}
+
 Test(limit, a_file_size_limit_is_a_full_disk)
 {
     struct rig r;
