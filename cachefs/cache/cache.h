@@ -174,6 +174,8 @@ struct tier;
 struct tier *cache_guests(struct cache *c, const char *dir);
 bool cache_guests_take(struct tier *t, uint64_t bytes);
 void cache_guests_give(struct tier *t, uint64_t bytes);
+/* Does the free-space floor allow it? Of files with holes the bytes are taken long before. */
+bool cache_guests_may_write(struct tier *t, uint64_t bytes);
 /* So much of what is cached lies in them: more (or, below 0, less) than was said before. */
 void cache_guests_hold(struct tier *t, int64_t samples, int64_t bytes);
 

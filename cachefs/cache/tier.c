@@ -393,6 +393,12 @@ void cache_guests_give(struct tier *t, uint64_t bytes)
     t->guests -= bytes < t->guests ? bytes : t->guests;
 }
 
+bool cache_guests_may_write(struct tier *t, uint64_t bytes)
+{
+    ACQUIRE(&t->lock);
+    return above_floor(t, bytes);
+}
+
 void cache_guests_hold(struct tier *t, int64_t samples, int64_t bytes)
 {
     ACQUIRE(&t->lock);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "cache.h"
@@ -15,8 +14,7 @@
 #include "crc.h"
 #include "mem.h"
 
-#define SHARD_MAGIC   0x31647268734e4d53ull /* "SMNshrd1" */
-#define FREE_FRACTION 10                    /* a tenth of the disk stays free */
+#define SHARD_MAGIC 0x31647268734e4d53ull /* "SMNshrd1" */
 
 struct sums_head {
     uint64_t magic, id, size;
@@ -345,17 +343,6 @@ void shard_check(struct shard *shard)
     atomic_store(&shard->checked, true);
 }
 
-static int want_free_space(const struct shard *shard, uint32_t len, struct err *err)
-{
-    struct statvfs st;
-
-    if (fstatvfs(shard->data, &st) < 0)
-        return err_sys(err, errno, "free space");
-    if (st.f_bavail * st.f_frsize < len + st.f_blocks * st.f_frsize / FREE_FRACTION)
-        return err_set(err, ERR_LIMIT, "the disk is nearly full");
-    return 0;
-}
-
 int shard_put(struct shard *shard, uint64_t block, const void *bytes, size_t len, struct err *err)
 {
     struct block_sum sum = {.crc = crc32c(0, bytes, len), .present = 1};
@@ -363,8 +350,10 @@ int shard_put(struct shard *shard, uint64_t block, const void *bytes, size_t len
     if (len != shard_block_len(shard, block))
         return err_set(err, ERR_CORRUPT, "block %llu has %zu bytes, not %u",
                        (unsigned long long)block, len, shard_block_len(shard, block));
-    if (want_free_space(shard, (uint32_t)len, err) < 0)
-        return -1;
+    if (shard->tier && !cache_guests_may_write(shard->tier, len))
+        return err_set(err, ERR_LIMIT,
+                       "the disk's free space is at the floor (make room there, or lower "
+                       "--free-space)");
     errno = ENOSPC; /* what a short write means */
     if (pwrite(shard->data, bytes, len, (off_t)(block * UNIT_BYTES)) != (ssize_t)len ||
         pwrite(shard->sums, &sum, sizeof(sum), sum_at(block)) != (ssize_t)sizeof(sum))

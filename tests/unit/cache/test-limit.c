@@ -280,6 +280,22 @@ Test(limit, guests_are_counted_once)
     rig_end(&r);
 }
 
+Test(limit, guests_leave_the_free_space_floor_alone)
+{
+    struct rig r;
+    rig_begin(&r, 1000, 64u << 20, false);
+    cr_assert_eq(mkdir(rig_path(&r, CACHE_GUESTS), 0700), 0);
+    rig_open(&r);
+    struct tier *t = cache_guests(r.cache, rig_path(&r, CACHE_GUESTS));
+    cr_expect(cache_guests_may_write(t, 1));
+    rig_close(&r);
+    r.conf.free_bytes = 1ull << 60;
+    rig_open(&r);
+    t = cache_guests(r.cache, rig_path(&r, CACHE_GUESTS));
+    cr_expect_not(cache_guests_may_write(t, 1));
+    rig_end(&r);
+}
+
 Test(limit, a_file_size_limit_is_a_full_disk)
 {
     struct rig r;

@@ -455,6 +455,10 @@ void cache_guests_give(struct tier *t, uint64_t bytes)
 {
     ((struct fake_tier *)(void *)t)->taken -= bytes;
 }
+bool cache_guests_may_write(struct tier *t, uint64_t bytes)
+{
+    return bytes <= ((struct fake_tier *)(void *)t)->disk_room;
+}
 void cache_guests_hold(struct tier *t, int64_t samples, int64_t bytes)
 {
     struct fake_tier *tier = (struct fake_tier *)(void *)t;

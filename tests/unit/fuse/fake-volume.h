@@ -26,7 +26,7 @@ void fake_volume_add(struct volume *v, const char *path, const char *text);
 
 /* Stands in for a tier of the cache: cast it to struct tier. */
 struct fake_tier {
-    uint64_t limit, taken;
+    uint64_t limit, taken, disk_room;
     int64_t samples, bytes; /* held */
 };
 
