@@ -406,8 +406,13 @@ int passthrough_start(struct frontend *f, struct err *err)
     struct passthrough *pt;
     const char *refused;
 
-    if (!f->conf.shards)
+    if (!f->conf.shards) {
+        /* Nobody reads them here, nor would clear() or evict() find them: all that they take is
+         * room. */
+        if (f->conf.shards_dir && shards_remove_all(f->conf.shards_dir))
+            cache_recount(volume_cache(f->volume));
         return 0;
+    }
     pt = f->passthrough = xcalloc(1, sizeof(*pt));
     lock_init(&pt->lock, RANK_PUSH - 1, "fuse opens");
     cond_init(&pt->work);

@@ -56,6 +56,8 @@ static inline uint64_t unit_blocks(uint64_t size)
 
 int shards_open(struct shards *s, const char *dir, uint64_t limit, uint64_t lineage,
                 struct err *err);
+/* Removes what mounts with whole objects have left in the folder. Was there any? */
+bool shards_remove_all(const char *dir);
 /* The tier whose limit the files share, from now on; what does not fit goes. Before the first use.
  */
 void shards_set_tier(struct shards *s, struct tier *tier);

@@ -34,18 +34,18 @@ static uint64_t cost(uint64_t size)
     return size + (uint64_t)sum_at(unit_blocks(size));
 }
 
-static void path_of(const struct shards *s, uint64_t id, const char *kind, char *out, size_t size)
+static void path_of(const char *dir, uint64_t id, const char *kind, char *out, size_t size)
 {
-    snprintf(out, size, "%s/%llu.%s", s->dir, (unsigned long long)id, kind);
+    snprintf(out, size, "%s/%llu.%s", dir, (unsigned long long)id, kind);
 }
 
-static void remove_files(const struct shards *s, uint64_t id)
+static void remove_files(const char *dir, uint64_t id)
 {
     char path[4200];
 
-    path_of(s, id, "data", path, sizeof(path));
+    path_of(dir, id, "data", path, sizeof(path));
     unlink(path);
-    path_of(s, id, "sums", path, sizeof(path));
+    path_of(dir, id, "sums", path, sizeof(path));
     unlink(path);
 }
 
@@ -93,9 +93,9 @@ static struct shard *shard_open(const struct shards *s, uint64_t id, uint64_t si
     struct sums_head head = {0};
     char path[4200];
 
-    path_of(s, id, "data", path, sizeof(path));
+    path_of(s->dir, id, "data", path, sizeof(path));
     cleanup_close int data = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    path_of(s, id, "sums", path, sizeof(path));
+    path_of(s->dir, id, "sums", path, sizeof(path));
     cleanup_close int sums = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (data < 0 || sums < 0)
         return NULL;
@@ -130,7 +130,7 @@ static void forget(struct shards *s, struct shard *x)
         at = &(*at)->next;
     *at = x->next;
     s->used -= cost(x->size);
-    remove_files(s, x->id);
+    remove_files(s->dir, x->id);
     count_all(x, x->tier, -1);
     if (s->tier)
         cache_guests_give(s->tier, cost(x->size));
@@ -171,7 +171,7 @@ static struct shard *add(struct shards *s, uint64_t id, uint64_t size)
         return NULL;
     x = shard_open(s, id, size);
     if (!x) {
-        remove_files(s, id);
+        remove_files(s->dir, id);
         if (s->tier)
             cache_guests_give(s->tier, cost(size));
         return NULL;
@@ -242,7 +242,7 @@ static void take_up(struct shards *s, const char *name)
     cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
         head.magic != s->magic || head.id != id || !add(s, id, head.size))
-        remove_files(s, id);
+        remove_files(s->dir, id);
 }
 
 static void remove_orphan(struct shards *s, const char *name)
@@ -251,7 +251,27 @@ static void remove_orphan(struct shards *s, const char *name)
     int end = 0;
 
     if (sscanf(name, "%llu.data%n", &id, &end) == 1 && !name[end] && !find(s, id))
-        remove_files(s, id);
+        remove_files(s->dir, id);
+}
+
+bool shards_remove_all(const char *dir)
+{
+    cleanup_dir DIR *d = opendir(dir);
+    const struct dirent *e;
+    bool found = false;
+
+    while (d && (e = readdir(d))) {
+        unsigned long long id;
+        int end = 0;
+        bool ours = (sscanf(e->d_name, "%llu.data%n", &id, &end) == 1 && end) ||
+                    (sscanf(e->d_name, "%llu.sums%n", &id, &end) == 1 && end);
+
+        if (!ours || e->d_name[end])
+            continue;
+        remove_files(dir, id);
+        found = true;
+    }
+    return found;
 }
 
 int shards_open(struct shards *s, const char *dir, uint64_t limit, uint64_t lineage,

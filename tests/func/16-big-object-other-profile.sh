@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Whole objects that a mount with --profile shards left take no room from one with samples, which reads none of them.
+. "$SAMPAN_TESTS/lib/common.sh"
+need_mount
+make_set --spec '{"s/0.tar": 5000007, "s/1.tar": 4000000, "s/small.idx": 777}'
+mount_set "file://$SRC" --profile shards --cache "ssd:$CACHE=12MiB"
+case $(status mode) in passthrough*) ;; *) skip "no passthrough here: $(status mode)" ;; esac
+told() { cat "$MNT"/s/* >"$T/all" && [ -n "$(find "$CACHE/shards" -name '*.data' -size +4M)" ]; }
+until_true 6 told || fail "no whole object: $(ls -l "$CACHE/shards")"
+unmount
+echo mine >"$CACHE/shards/1.mine"
+mount_set "file://$SRC" --cache "ssd:$CACHE=12MiB"
+expect "left" "$(ls "$CACHE/shards")" 1.mine
+at_most "used by nothing" "$(status cache.tiers.0.used)" 2000000
+sampan warmup "$MNT" --verify --quiet
+expect "cached" "$(status cache.samples)" 3
+same_tree "$SRC" "$MNT"
+unmount
+nothing_left
