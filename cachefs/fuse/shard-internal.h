@@ -27,7 +27,7 @@
 
 struct shard {
     uint64_t id, size, n_blocks;
-    int data, sums;           /* descriptors */
+    int data, sums;           /* descriptors, while there are users */
     _Atomic uint8_t *present; /* one a block */
     _Atomic uint64_t n_present;
     _Atomic uint8_t *held; /* one a block: counted as cached, present or still to be verified */

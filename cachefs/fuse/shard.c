@@ -49,10 +49,18 @@ static void remove_files(const char *dir, uint64_t id)
     unlink(path);
 }
 
+static void close_files(struct shard *x)
+{
+    if (x->data >= 0)
+        close(x->data);
+    if (x->sums >= 0)
+        close(x->sums);
+    x->data = x->sums = -1;
+}
+
 static void shard_free(struct shard *x)
 {
-    close(x->data);
-    close(x->sums);
+    close_files(x);
     free((void *)x->present);
     free((void *)x->held);
     free(x);
@@ -85,37 +93,58 @@ static struct block_sum read_sum(const struct shard *x, uint64_t block)
     return sum;
 }
 
-/* Opens or makes the files of a shard; files of another size are begun anew. NULL: the disk
- * refuses. */
-static struct shard *shard_open(const struct shards *s, uint64_t id, uint64_t size)
+static bool open_files(const struct shards *s, struct shard *x, int flags)
 {
-    struct sums_head want = {.magic = s->magic, .id = id, .size = size};
-    struct sums_head head = {0};
     char path[4200];
 
-    path_of(s->dir, id, "data", path, sizeof(path));
-    cleanup_close int data = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    path_of(s->dir, id, "sums", path, sizeof(path));
-    cleanup_close int sums = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (data < 0 || sums < 0)
-        return NULL;
-    if (pread(sums, &head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
-        memcmp(&head, &want, sizeof(head)) != 0) {
-        if (ftruncate(sums, 0) < 0 || ftruncate(data, 0) < 0 ||
-            pwrite(sums, &want, sizeof(want), 0) != (ssize_t)sizeof(want) ||
-            ftruncate(sums, sum_at(unit_blocks(size))) < 0)
-            return NULL;
-    }
-    if (ftruncate(data, (off_t)size) < 0)
-        return NULL;
+    path_of(s->dir, x->id, "data", path, sizeof(path));
+    x->data = open(path, O_RDWR | O_CLOEXEC | flags, 0600);
+    path_of(s->dir, x->id, "sums", path, sizeof(path));
+    x->sums = x->data < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC | flags, 0600);
+    return x->sums >= 0;
+}
+
+static bool is_known(const struct shard *x, const struct sums_head *want)
+{
+    struct sums_head head = {0};
+
+    return pread(x->sums, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+           memcmp(&head, want, sizeof(head)) == 0;
+}
+
+static struct sums_head head_of(const struct shards *s, const struct shard *x)
+{
+    return (struct sums_head){.magic = s->magic, .id = x->id, .size = x->size};
+}
+
+/* Opens or makes the files of a shard; files of another size are begun anew. */
+static bool make_files(const struct shards *s, struct shard *x)
+{
+    const struct sums_head head = head_of(s, x);
+
+    if (!open_files(s, x, O_CREAT))
+        return false;
+    if (!is_known(x, &head) && (ftruncate(x->sums, 0) < 0 || ftruncate(x->data, 0) < 0 ||
+                                pwrite(x->sums, &head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
+                                ftruncate(x->sums, sum_at(x->n_blocks)) < 0))
+        return false;
+    return ftruncate(x->data, (off_t)x->size) == 0;
+}
+
+/* NULL: the disk refuses. */
+static struct shard *shard_open(const struct shards *s, uint64_t id, uint64_t size)
+{
     struct shard *x = xcalloc(1, sizeof(*x));
+
     x->id = id;
     x->size = size;
     x->n_blocks = unit_blocks(size);
     x->present = xcalloc(x->n_blocks ? x->n_blocks : 1, 1);
     x->held = xcalloc(x->n_blocks ? x->n_blocks : 1, 1);
-    x->data = take_fd(&data);
-    x->sums = take_fd(&sums);
+    if (!make_files(s, x)) {
+        shard_free(x);
+        return NULL;
+    }
     for (uint64_t i = 0; i < x->n_blocks; i++)
         atomic_store(&x->held[i], read_sum(x, i).present == 1);
     return x;
@@ -183,12 +212,30 @@ static struct shard *add(struct shards *s, uint64_t id, uint64_t size)
     return x;
 }
 
+/* Opens the files of one that nobody used till now. NULL: they are gone, and so is it, or
+ * *ret_refused: they could not be opened. */
+static struct shard *open_again(struct shards *s, struct shard *x, bool *ret_refused)
+{
+    const struct sums_head head = head_of(s, x);
+
+    if (open_files(s, x, 0) && is_known(x, &head))
+        return x;
+    *ret_refused = x->sums < 0 && errno != ENOENT;
+    close_files(x);
+    if (!*ret_refused)
+        forget(s, x);
+    return NULL;
+}
+
 struct shard *shards_use(struct shards *s, uint64_t id, uint64_t size)
 {
     ACQUIRE(&s->lock);
     struct shard *x = find(s, id);
+    bool refused = false;
 
-    if (!x)
+    if (x && !x->users)
+        x = open_again(s, x, &refused);
+    if (!x && !refused)
         x = add(s, id, size);
     if (x) {
         x->users++;
@@ -201,7 +248,8 @@ void shards_unuse(struct shards *s, struct shard *shard)
 {
     ACQUIRE(&s->lock);
 
-    shard->users--;
+    if (!--shard->users)
+        close_files(shard);
 }
 
 void shards_drop(struct shards *s, uint64_t id)
@@ -232,6 +280,7 @@ uint64_t shards_used(struct shards *s)
 static void take_up(struct shards *s, const char *name)
 {
     struct sums_head head;
+    struct shard *x = NULL;
     unsigned long long id;
     char path[4200];
     int end = 0;
@@ -240,8 +289,12 @@ static void take_up(struct shards *s, const char *name)
         return;
     snprintf(path, sizeof(path), "%s/%s", s->dir, name);
     cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
-        head.magic != s->magic || head.id != id || !add(s, id, head.size))
+    if (fd >= 0 && pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+        head.magic == s->magic && head.id == id)
+        x = add(s, id, head.size);
+    if (x)
+        close_files(x);
+    else
         remove_files(s->dir, id);
 }
 

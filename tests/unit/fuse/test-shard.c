@@ -1,4 +1,5 @@
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,6 +210,49 @@ Test(shard, the_limit_holds_and_the_oldest_unused_goes)
     cr_assert_leq(shards_used(&s), 3000);
     cr_assert_eq(s.list->id, 3);
     cr_assert_eq(s.list->next->id, 2); /* 1 was the oldest */
+    end(&s);
+}
+
+static size_t descriptors(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    size_t n = 0;
+
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+/* As many objects as fit on a disk may lie there. */
+Test(shard, nobodys_has_no_descriptor)
+{
+    struct shards s;
+    struct err err = {0};
+    char path[128];
+
+    begin();
+    size_t before = descriptors();
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
+    struct shard *x = shards_use(&s, 8, 5);
+    struct shard *y = shards_use(&s, 9, 5);
+    put(x, 0);
+    put(y, 0);
+    cr_expect_eq(descriptors(), before + 4);
+    shards_unuse(&s, x);
+    shards_unuse(&s, y);
+    cr_expect_eq(descriptors(), before);
+    x = shards_use(&s, 8, 5);
+    cr_expect(shard_complete(x)); /* it was verified, and still is */
+    cr_expect_eq(shard_fd_for(x, 0, 5), x->data);
+    shards_unuse(&s, x);
+    snprintf(path, sizeof(path), "%s/9.data", dir);
+    cr_assert_eq(unlink(path), 0);
+    y = shards_use(&s, 9, 5);
+    cr_expect_not(shard_complete(y)); /* somebody removed it meanwhile */
+    shards_close(&s);
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
+    cr_expect_eq(descriptors(), before);
     end(&s);
 }
 
