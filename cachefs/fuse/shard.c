@@ -416,6 +416,13 @@ void shard_check(struct shard *shard)
     atomic_store(&shard->checked, true);
 }
 
+/* Half a block would fill a disk to its last byte, and leave no room for catalogs. */
+static void give_back(const struct shard *x, uint64_t block)
+{
+    (void)fallocate(x->data, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    (off_t)(block * UNIT_BYTES), shard_block_len(x, block));
+}
+
 int shard_put(struct shard *shard, uint64_t block, const void *bytes, size_t len, struct err *err)
 {
     struct block_sum sum = {.crc = crc32c(0, bytes, len), .present = 1};
@@ -429,8 +436,11 @@ int shard_put(struct shard *shard, uint64_t block, const void *bytes, size_t len
                        "--free-space)");
     errno = ENOSPC; /* what a short write means */
     if (pwrite(shard->data, bytes, len, (off_t)(block * UNIT_BYTES)) != (ssize_t)len ||
-        pwrite(shard->sums, &sum, sizeof(sum), sum_at(block)) != (ssize_t)sizeof(sum))
-        return err_sys(err, errno, "write a whole object");
+        pwrite(shard->sums, &sum, sizeof(sum), sum_at(block)) != (ssize_t)sizeof(sum)) {
+        err_sys(err, errno, "write a whole object");
+        give_back(shard, block);
+        return -1;
+    }
     set_present(shard, block);
     return 0;
 }

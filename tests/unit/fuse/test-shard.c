@@ -1,8 +1,10 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -105,6 +107,29 @@ Test(shard, leaves_the_free_space_floor_of_its_tier_alone)
     cr_expect(strstr(err.msg, "--free-space"), "%s", err.msg);
     tier.disk_room = 5;
     put(x, 1);
+    end(&s);
+}
+
+Test(shard, half_a_block_takes_no_room)
+{
+    struct shards s;
+    struct err err = {0};
+    struct rlimit limit;
+    struct stat before, after;
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
+    struct shard *x = shards_use(&s, 9, 2 * UNIT_BYTES);
+    put(x, 0);
+    cr_assert_eq(fstat(x->data, &before), 0);
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = UNIT_BYTES + UNIT_BYTES / 2; /* a disk that is full there */
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    cr_expect_eq(shard_put(x, 1, block, UNIT_BYTES, &err), -1);
+    cr_expect_eq(err.sys, ENOSPC);
+    cr_assert_eq(fstat(x->data, &after), 0);
+    cr_expect_eq(after.st_blocks, before.st_blocks);
+    cr_expect_eq(after.st_size, before.st_size);
     end(&s);
 }
 
