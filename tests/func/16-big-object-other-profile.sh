@@ -6,7 +6,7 @@ make_set --spec '{"s/0.tar": 5000007, "s/1.tar": 4000000, "s/small.idx": 777}'
 mount_set "file://$SRC" --profile shards --cache "ssd:$CACHE=12MiB"
 case $(status mode) in passthrough*) ;; *) skip "no passthrough here: $(status mode)" ;; esac
 told() { cat "$MNT"/s/* >"$T/all" && [ -n "$(find "$CACHE/shards" -name '*.data' -size +4M)" ]; }
-until_true 6 told || fail "no whole object: $(ls -l "$CACHE/shards")"
+until_true 30 told || fail "no whole object: $(ls -l "$CACHE/shards")"
 unmount
 echo mine >"$CACHE/shards/1.mine"
 mount_set "file://$SRC" --cache "ssd:$CACHE=12MiB"
