@@ -274,6 +274,20 @@ static void drop_stale(struct set_plan *p, const struct label *l)
     }
 }
 
+/* Another partition's server is there, too, as while one that was evicted is still spoken of: a
+ * node has one label, and it is that of the server that is ready, else of the first. */
+static bool is_anothers(const struct set_plan *p, size_t k)
+{
+    const struct set_row *mine = &p->rows[k];
+    for (size_t i = 0; i < p->n_rows && (int64_t)i < p->partitions; i++) {
+        const struct set_row *row = &p->rows[i];
+        if (i != k && row->node && strcmp(row->node, mine->node) == 0 &&
+            (row->ready != mine->ready ? row->ready : i < k))
+            return true;
+    }
+    return false;
+}
+
 void set_nodes(struct set_plan *p)
 {
     struct label l = label_begin(p);
@@ -281,7 +295,7 @@ void set_nodes(struct set_plan *p)
     for (size_t k = 0; k < p->n_rows && (int64_t)k < p->partitions; k++) {
         const struct json *node = node_of(p, p->rows[k].node);
         cleanup_free char *value = part_node_value(p->name, (int64_t)k);
-        if (node && !set_label(p, &l, node, value))
+        if (node && !is_anothers(p, k) && !set_label(p, &l, node, value))
             p->labelled++;
     }
     drop_stale(p, &l);

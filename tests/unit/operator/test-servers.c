@@ -107,3 +107,22 @@ Test(operator_servers, those_that_refuse_its_token_are_given_the_new_one)
     cr_expect_str_neq(model_at(m, "Secret", NS, "s-runtime-token", "stringData|token"), "another");
     model_free(m);
 }
+
+/* An evicted pod keeps its node until it is deleted, and the scheduler does not count it any more.
+ */
+Test(operator_servers, two_on_one_node_do_not_fight_for_its_label)
+{
+    static const char *const label = "metadata|labels|sampan.io/" NS ".s";
+    struct model *m = model_new("[" SET "," NODE ",{\"apiVersion\":\"v1\",\"kind\":\"Node\","
+                                "\"metadata\":{\"name\":\"n2\"}}]");
+    model_patch(m, "SampleSet", NS, "s", "{\"spec\":{\"partitions\":2}}");
+    model_settle(m, 20);
+    cr_assert_str_eq(model_at(m, "Node", NULL, "n1", label), "s-runtime-0");
+    model_patch(m, "Pod", NS, "s-runtime-1", "{\"spec\":{\"nodeName\":\"n1\"}}");
+    model_settle(m, 20);
+    cr_assert_str_eq(model_at(m, "Node", NULL, "n1", label), "s-runtime-0");
+    model_patch(m, "Pod", NS, "s-runtime-0", "{\"status\":{\"conditions\":[]}}");
+    model_settle(m, 20);
+    cr_assert_str_eq(model_at(m, "Node", NULL, "n1", label), "s-runtime-1");
+    model_free(m);
+}
