@@ -178,9 +178,9 @@ static void begin_or_pause(struct operator* op)
     op->working = work;
     for (size_t i = 0; i < op->conf.n_controllers; i++) {
         struct department *d = &op->departments[i];
+        queue_pause(d->queue, !work);
         if (work)
             cache_list(op->cache, d->controller->kind, NULL, NULL, NULL, add_listed, d);
-        queue_pause(d->queue, !work);
     }
     log_info(op->conf.log, "%s", work ? "at work" : "pausing");
 }

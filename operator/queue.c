@@ -1,6 +1,7 @@
 /*
  * A key's life: unknown -> WAITING (due at a time) -> WORKED ON -> unknown, or WAITING again where
- * it was added meanwhile, or failed. A key that failed is remembered until it works.
+ * it was added meanwhile, or failed. A key that failed is remembered until it works. A paused
+ * queue knows those alone that are still worked on.
  */
 #include "queue.h"
 
@@ -145,7 +146,7 @@ static void wait_until(struct queue *q, struct item *i, uint64_t due)
 void queue_add_after(struct queue *q, const char *key, uint64_t delay_ns)
 {
     ACQUIRE(&q->lock);
-    if (q->ended)
+    if (q->ended || q->paused)
         return;
     struct item **at = find(q, key);
     if (!*at) {
@@ -200,6 +201,7 @@ void queue_done(struct queue *q, const char *key, bool failed)
     ACQUIRE(&q->lock);
     struct item **at = find(q, key), *i = *at;
     assert(i && i->worked_on);
+    failed = failed && !q->paused;
     bool failed_before = i->failures > 0;
     i->worked_on = false;
     i->failures = failed ? i->failures + 1 : 0;
@@ -228,10 +230,30 @@ void queue_done(struct queue *q, const char *key, bool failed)
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
+/* The lock is held. */
+static void forget_all(struct queue *q)
+{
+    for (size_t b = 0; b < BUCKETS; b++)
+        for (struct item **at = &q->buckets[b], *i; (i = *at);) {
+            i->waiting = false;
+            if (i->worked_on) {
+                at = &i->next;
+                continue;
+            }
+            q->n_failing -= i->failures > 0;
+            *at = i->next;
+            free(i->key);
+            free(i);
+        }
+    q->n_heap = q->n_waiting = 0;
+}
+
 void queue_pause(struct queue *q, bool pause)
 {
     ACQUIRE(&q->lock);
     q->paused = pause;
+    if (pause)
+        forget_all(q);
     cond_broadcast(&q->changed);
 }
 

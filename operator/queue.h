@@ -19,13 +19,14 @@ void queue_add(struct queue *q, const char *key);
 /* Not before `delay_ns` from now; sooner if it waits for an earlier time already. */
 void queue_add_after(struct queue *q, const char *key, uint64_t delay_ns);
 
-/* Waits for a key that is due: a copy, the caller's. NULL: the queue ends. While the queue is
- * paused nothing is given out. */
+/* Waits for a key that is due: a copy, the caller's. NULL: the queue ends. */
 char *queue_take(struct queue *q);
 /* The key's work ended; after it failed it comes again by itself, later each time. */
 void queue_done(struct queue *q, const char *key, bool failed);
 
-void queue_pause(struct queue *q, bool pause); /* a new queue is paused */
+/* A new queue is paused. One that pauses forgets its keys, and takes none until it goes on: whoever
+ * lets it go on adds all that there is to do. */
+void queue_pause(struct queue *q, bool pause);
 void queue_end(struct queue *q);
 
 struct queue_numbers {

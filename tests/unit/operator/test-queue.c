@@ -113,6 +113,31 @@ Test(operator_queue, paused_and_ended)
     queue_free(q);
 }
 
+/* Whoever does not lead keeps no account of what others do, and tells of no failure of before. */
+Test(operator_queue, paused_it_forgets)
+{
+    struct queue *q = open_queue();
+    struct queue_numbers n;
+    queue_add(q, "failed");
+    expect_next(q, "failed");
+    queue_done(q, "failed", true);
+    queue_add(q, "fails");
+    expect_next(q, "fails");
+    queue_add(q, "fails");
+    queue_add(q, "waits");
+    queue_pause(q, true);
+    queue_add(q, "later");
+    queue_done(q, "fails", true);
+    queue_numbers(q, &n);
+    cr_expect_eq(n.waiting, 0);
+    cr_expect_eq(n.failing, 0);
+    queue_pause(q, false);
+    queue_add(q, "next");
+    expect_next(q, "next");
+    queue_done(q, "next", false);
+    queue_free(q);
+}
+
 /* --- workers ---------------------------------------------------------------------------------- */
 
 struct crowd {
