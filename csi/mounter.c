@@ -43,14 +43,15 @@ static bool speaks_of_keys(const char *text)
     return false;
 }
 
-/* The exit codes are a promise of the command line. */
-static enum err_class class_of(int code, const char *text)
+/* The exit codes are a promise of the command line. What umount does not find is no volume: callers
+ * take one that is not found for ended. */
+static enum err_class class_of(int code, const char *verb, const char *text)
 {
     switch (code) {
     case 2:
         return ERR_USAGE;
     case 3:
-        return ERR_NOT_FOUND;
+        return strcmp(verb, "umount") == 0 ? ERR_FAILED : ERR_NOT_FOUND;
     case 4:
         return speaks_of_keys(text) ? ERR_DENIED : ERR_LIMIT;
     case 130:
@@ -78,7 +79,7 @@ static int say_why(int code, const char *verb, struct bytes *errors, struct err 
     cleanup_free char *prefix = xasprintf("sampan %s: ", verb);
     if (strncmp(line, prefix, strlen(prefix)) == 0)
         line += strlen(prefix);
-    return err_set(err, class_of(code, line), "%s: %s", verb, line);
+    return err_set(err, class_of(code, verb, line), "%s: %s", verb, line);
 }
 
 static int run_with(struct real *r, const char *const *argv, const int *keep, size_t n_keep,
