@@ -23,9 +23,9 @@ expect "profile" "$(status profile)" shards
 # goes when a whole object is closed, which it is read from.
 all_told() { [ "$(status cache.samples) $(status cache.bytes)" = "3 22000784" ]; }
 told_when_read() { cat "$MNT"/s/* >"$T/all" && all_told; }
-until_true 6 told_when_read || fail "cached: $(sampan status "$MNT" --json)"
+until_true 30 told_when_read || fail "cached: $(sampan status "$MNT" --json)"
 sampan warmup "$MNT" --quiet
-until_true 6 told_when_read || fail "cached twice: $(sampan status "$MNT" --json)"
+until_true 30 told_when_read || fail "cached twice: $(sampan status "$MNT" --json)"
 unmount
 mount_set "file://$SRC" --profile shards
 all_told || fail "cached before: $(sampan status "$MNT" --json)"
