@@ -137,6 +137,8 @@ void runs_reap(struct jobs *j);
  * added to what those touch: jobs that touch the same run in the order of their submission. Lock
  * held. */
 bool run_fits(const struct jobs *j, const struct job_row *r, struct bytes *waiting);
+/* Does its runner only wait for work that others do? */
+bool run_waits(const struct jobs *j, const struct job_row *r);
 
 /* --- schedule.c ------------------------------------------------------------------------------ */
 

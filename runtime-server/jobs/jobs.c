@@ -361,6 +361,17 @@ static int not_now(const struct job_row *row, const char *what, struct err *err)
     return -1;
 }
 
+/* What others do for the job is to stop, too: its runner is started to tell them. */
+static int wish_begun(struct jobs *j, const struct job_row *row, enum job_wish wish,
+                      struct err *err)
+{
+    if (jobstore_set_wish(j->store, row->id, wish, err) ||
+        jobstore_set_state(j->store, row->id, JOB_PENDING, jobs_now(j), NULL, NULL, err))
+        return -1;
+    cond_broadcast(&j->news);
+    return 0;
+}
+
 /* Changes a job that does not run; one that runs is told. */
 static int wish(struct jobs *j, const char *id, enum job_wish wish, struct err *err)
 {
@@ -384,8 +395,10 @@ static int wish(struct jobs *j, const char *id, enum job_wish wish, struct err *
             log_warn(j->conf.log, "job %s: %s", id, why.msg);
         return 0;
     }
-    if (row.state == to)
+    if (row.state == to || (wish == JOB_PAUSE && jobstore_wish(j->store, id) == JOB_CANCEL))
         return 0;
+    if (row.tries && run_waits(j, &row))
+        return wish_begun(j, &row, wish, err);
     if (to == JOB_CANCELLED)
         secret_drop(j, id);
     return jobstore_set_state(j->store, id, to, jobs_now(j), NULL, NULL, err);

@@ -175,6 +175,12 @@ static bool waits(const struct job_kind *kind, const char *options)
     return kind->waits(&root);
 }
 
+bool run_waits(const struct jobs *j, const struct job_row *row)
+{
+    const struct job_kind *kind = kind_of(j, row->type);
+    return kind && waits(kind, row->options);
+}
+
 static char *touches_of(const struct job_kind *kind, const char *options)
 {
     cleanup_json struct json_doc *doc = NULL;

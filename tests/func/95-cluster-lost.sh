@@ -75,6 +75,16 @@ at 0 wait_job k cancelled
 for k in 0 1 2; do row_is 0 k "$k" state cancelled || fail "$(cat "$T/answer")"; done
 at 2 wait_job k.p2 cancelled
 
+# a cancel of one that is paused reaches them, too
+at 2 expect_code 201 POST /v1/jobs -d '{"id":"pk","type":"warmup"}'
+until_true 30 row_is 0 pk 2 state running || fail "$(cat "$T/answer")"
+at 1 expect_code 200 POST /v1/jobs/pk/pause
+at 1 wait_job pk paused
+at 1 expect_code 200 DELETE /v1/jobs/pk
+at 1 wait_job pk cancelled
+for k in 0 1 2; do row_is 1 pk "$k" state cancelled || fail "$(cat "$T/answer")"; done
+at 2 wait_job pk.p2 cancelled
+
 # one that stays away is given up; the others' work counts
 stop_member 1
 see_states 0 "ok lost ok"
