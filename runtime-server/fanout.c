@@ -346,9 +346,11 @@ int fanout_run(struct job_run *r, struct server *s, const struct json *options,
 {
     struct fanout f = {.run = r, .server = s, .options = options, .type = job_type(r)};
     cleanup_job_keys struct job_keys from = {0}, to = {0};
-    const struct store_keys *keys; /* a mask without keys is not handed on */
-    if (secrets_read(options, job_secret(r), "credentials", &from, &keys, err) ||
-        secrets_read(options, job_secret(r), "destinationCredentials", &to, &keys, err))
+    const struct store_keys *keys;
+    /* A mask without keys is not handed on. Who only tells children to stop, needs none. */
+    if (job_wanted(r) == JOB_GO_ON &&
+        (secrets_read(options, job_secret(r), "credentials", &from, &keys, err) ||
+         secrets_read(options, job_secret(r), "destinationCredentials", &to, &keys, err)))
         return -1;
     int64_t lost_after = LOST_AFTER_S;
     while (!atomic_load(&s->jobs))

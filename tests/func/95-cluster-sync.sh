@@ -52,4 +52,19 @@ old=${member_ports[2]}
 LISTEN_PORT=$old start_member 2
 until_true 50 test -e "$T/ended" || fail "$(cat "$T/err")"
 expect "copied by all" "$(s3 keys "$BUCKET" | grep -c '^slow/')" 60
+
+# Cancelled with keys of its own, and server 0 killed before the others heard of it: they stop all the same.
+start_proxy "$MOTO_URL"
+faults "stall-head key=keyed/class"
+keys="{\"accessKeyId\":\"$AWS_ACCESS_KEY_ID\",\"secretAccessKey\":\"$AWS_SECRET_ACCESS_KEY\"}"
+at 1 expect_code 201 POST /v1/jobs -d "{\"id\":\"k\",\"type\":\"sync\",\"options\":{\"sources\":[\"s3://$BUCKET/train\"],\"destination\":\"s3://$BUCKET/keyed\",\"destinationEndpoint\":\"$PROXY_URL\",\"credentials\":$keys,\"destinationCredentials\":$keys}}"
+share_runs() { at 2 ask GET /v1/jobs/k && [ "$(answer partitions.2.state 2>/dev/null)" = running ]; }
+until_true 30 share_runs || fail "no share is under way: $(cat "$T/answer")"
+kill -STOP "${member_pids[2]}"
+at 0 expect_code 200 DELETE /v1/jobs/k
+stop_member 0 KILL
+kill -CONT "${member_pids[2]}"
+start_member 0
+at 1 wait_job k cancelled
+at 2 wait_job k.p2 cancelled
 stop_cluster
