@@ -95,6 +95,7 @@ struct job_run {
     _Atomic int wish; /* enum job_wish, or WISH_CLOSE */
     _Atomic int told; /* the wish that the runner has seen: what its return means */
     bool waits;       /* takes no place */
+    bool keys_lost;   /* since a restart: it fails, once those are told who work for it */
     bool ended;       /* its thread is about to return; under the lock */
     pthread_t thread;
     struct job_progress progress; /* under the lock */

@@ -78,6 +78,8 @@ void job_tell_partition(struct job_run *r, uint32_t partition, enum job_state st
 static enum job_state state_after(const struct job_run *r, int rc)
 {
     int told = atomic_load(&r->told), wish = atomic_load(&r->wish);
+    if (r->keys_lost)
+        return JOB_FAILED;
     if (told == JOB_CANCEL || (rc && wish == JOB_CANCEL))
         return JOB_CANCELLED;
     if (told == WISH_CLOSE || (rc && wish == WISH_CLOSE))
@@ -141,6 +143,13 @@ static int do_work(struct job_run *r, struct bytes *result, struct err *err)
     return r->kind->run(r, r->jobs->conf.server, &options, result, err);
 }
 
+static int keys_are_lost(struct err *err)
+{
+    return err_set(err, ERR_DENIED,
+                   "the credentials given with the job are lost since the server's restart "
+                   "(submit it again under another id, or give the server a credentials file)");
+}
+
 static void *run_main(void *arg)
 {
     struct job_run *r = arg;
@@ -150,6 +159,8 @@ static void *run_main(void *arg)
     cleanup_free char *id = xstrdup(r->id);
     jobs_changed(j, id);
     int rc = do_work(r, &result, &why);
+    if (r->keys_lost)
+        rc = keys_are_lost(&why);
     finish(r, rc, result.len ? result.data : NULL, &why);
     jobs_changed(j, id); /* `r` may be gone */
     return NULL;
@@ -280,17 +291,18 @@ enum begun run_start(struct jobs *j, const struct job_row *row, struct err *err)
         return REFUSED;
     }
     /* What others do for the job is to end, too: its runner tells them. */
-    if (wish != JOB_GO_ON && !waits(kind, row->options))
+    bool tells = waits(kind, row->options);
+    if (wish != JOB_GO_ON && !tells)
         return stop_unstarted(j, row, wish, err);
-    if (wish == JOB_GO_ON && row->has_secret && !secret_find(j, row->id)) {
-        err_set(err, ERR_DENIED,
-                "the credentials given with the job are lost since the server's restart "
-                "(submit it again under another id, or give the server a credentials file)");
+    bool keys_lost = wish == JOB_GO_ON && row->has_secret && !secret_find(j, row->id);
+    if (keys_lost && !(tells && row->tries)) {
+        keys_are_lost(err);
         return REFUSED;
     }
     if (jobstore_set_state(j->store, row->id, JOB_RUNNING, jobs_now(j), "", NULL, err))
         return NOT_SAVED;
-    struct job_run *r = run_new(j, row, kind, wish);
+    struct job_run *r = run_new(j, row, kind, keys_lost ? JOB_CANCEL : wish);
+    r->keys_lost = keys_lost;
     int e = thread_start(&r->thread, "job", run_main, r);
     if (e) {
         run_free(r);

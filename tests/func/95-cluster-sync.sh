@@ -57,9 +57,12 @@ expect "copied by all" "$(s3 keys "$BUCKET" | grep -c '^slow/')" 60
 start_proxy "$MOTO_URL"
 faults "stall-head key=keyed/class"
 keys="{\"accessKeyId\":\"$AWS_ACCESS_KEY_ID\",\"secretAccessKey\":\"$AWS_SECRET_ACCESS_KEY\"}"
-at 1 expect_code 201 POST /v1/jobs -d "{\"id\":\"k\",\"type\":\"sync\",\"options\":{\"sources\":[\"s3://$BUCKET/train\"],\"destination\":\"s3://$BUCKET/keyed\",\"destinationEndpoint\":\"$PROXY_URL\",\"credentials\":$keys,\"destinationCredentials\":$keys}}"
-share_runs() { at 2 ask GET /v1/jobs/k && [ "$(answer partitions.2.state 2>/dev/null)" = running ]; }
-until_true 30 share_runs || fail "no share is under way: $(cat "$T/answer")"
+share_runs() { at 2 ask GET "/v1/jobs/$1" && [ "$(answer partitions.2.state 2>/dev/null)" = running ]; }
+keyed() { # ID : until it is under way
+    at 1 expect_code 201 POST /v1/jobs -d "{\"id\":\"$1\",\"type\":\"sync\",\"options\":{\"sources\":[\"s3://$BUCKET/train\"],\"destination\":\"s3://$BUCKET/keyed\",\"destinationEndpoint\":\"$PROXY_URL\",\"credentials\":$keys,\"destinationCredentials\":$keys}}"
+    until_true 30 share_runs "$1" || fail "no share is under way: $(cat "$T/answer")"
+}
+keyed k
 kill -STOP "${member_pids[2]}"
 at 0 expect_code 200 DELETE /v1/jobs/k
 stop_member 0 KILL
@@ -67,4 +70,11 @@ kill -CONT "${member_pids[2]}"
 start_member 0
 at 1 wait_job k cancelled
 at 2 wait_job k.p2 cancelled
+# So they do when it fails, as nobody has the keys any more.
+keyed f
+stop_member 0 KILL
+start_member 0
+at 1 wait_job f failed
+case $(answer error) in *"credentials given with the job are lost"*) ;; *) fail "$(cat "$T/answer")" ;; esac
+for k in 1 2; do at "$k" wait_job "f.p$k" cancelled; done
 stop_cluster
