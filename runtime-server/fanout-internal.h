@@ -33,6 +33,9 @@ struct fanout {
 bool fanout_is_single(const char *type, const struct json *options);
 /* The child's job as it is submitted; holds secrets, wipe it. */
 void fanout_body(const struct fanout *f, unsigned partition, const char *id, struct bytes *ret);
+/* The sum of what they have done; totals that some have not told yet are taken to be like the
+ * others'. */
+struct job_progress fanout_progress(const struct child *children, unsigned n);
 /* Numbers summed, truths all true, lists one behind the other; -1: they do not go together. */
 int fanout_sum(const struct fanout *f, struct bytes *ret, struct err *err);
 

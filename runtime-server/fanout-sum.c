@@ -74,6 +74,31 @@ void fanout_body(const struct fanout *f, unsigned partition, const char *id, str
     jw_end(&w);
 }
 
+/* --- how far they are ------------------------------------------------------------------------- */
+
+struct job_progress fanout_progress(const struct child *children, unsigned n)
+{
+    struct job_progress sum = {.eta_s = -1};
+    unsigned known = 0;
+    for (unsigned i = 0; i < n; i++) {
+        const struct job_progress *p = &children[i].progress;
+        bool done = children[i].ended;
+        sum.items += p->items;
+        sum.bytes += p->bytes;
+        sum.failed += p->failed;
+        sum.total_items += p->total_items;
+        sum.total_bytes += p->total_bytes;
+        known += p->total_items || p->total_bytes || done;
+        if (!done && p->eta_s > sum.eta_s)
+            sum.eta_s = p->eta_s;
+    }
+    if (known && known < n) {
+        sum.total_items += sum.total_items * (n - known) / known;
+        sum.total_bytes += sum.total_bytes * (n - known) / known;
+    }
+    return sum;
+}
+
 /* --- what they answer ------------------------------------------------------------------------- */
 
 /* One field over all results. */

@@ -78,27 +78,9 @@ static void tell_row(struct fanout *f, struct child *c)
     job_tell_partition(f->run, c->partition, c->state, &c->progress, c->error);
 }
 
-/* What is not known of some is taken to be like the others. */
 static void tell_sum(struct fanout *f)
 {
-    struct job_progress sum = {.eta_s = -1};
-    unsigned known = 0;
-    for (unsigned i = 0; i < f->n; i++) {
-        const struct job_progress *p = &f->children[i].progress;
-        bool done = f->children[i].ended;
-        sum.items += p->items;
-        sum.bytes += p->bytes;
-        sum.failed += p->failed;
-        sum.total_items += p->total_items;
-        sum.total_bytes += p->total_bytes;
-        known += p->total_items || p->total_bytes || done;
-        if (!done && p->eta_s > sum.eta_s)
-            sum.eta_s = p->eta_s;
-    }
-    if (known && known < f->n) {
-        sum.total_items = sum.total_items / known * f->n;
-        sum.total_bytes = sum.total_bytes / known * f->n;
-    }
+    struct job_progress sum = fanout_progress(f->children, f->n);
     job_tell(f->run, &sum);
 }
 
