@@ -9,10 +9,12 @@ void loader_info(struct loader *l, struct loader_info *ret)
 {
     ACQUIRE(&l->lock);
     const struct epoch *e = &l->epochs[l->give_epoch % 2];
+    uint64_t batches = epoch_batches(l, l->epoch_samples);
     *ret = (struct loader_info){.samples = l->index.files.n,
                                 .epoch_samples = l->epoch_samples,
-                                .epoch_batches = epoch_batches(l, l->epoch_samples),
-                                .left_batches = e->order ? e->batches - l->given : 0,
+                                .epoch_batches = batches,
+                                /* one that is not prepared yet is a whole one */
+                                .left_batches = e->order ? e->batches - l->given : batches,
                                 .epoch = l->give_epoch,
                                 .classes = l->index.n_classes,
                                 .empty_classes = l->index.empty,

@@ -173,6 +173,17 @@ static int open_direct(struct loader *l, struct err *err)
     return 0;
 }
 
+/* A rest that was dealt to other ranks says nothing of the length of an epoch. */
+static int measure_epoch(struct loader *l, uint64_t number, struct err *err)
+{
+    struct epoch whole = {.number = number};
+    if (epoch_prepare(l, &whole, false, err))
+        return -1;
+    l->epoch_samples = whole.samples;
+    epoch_release(&whole);
+    return 0;
+}
+
 /* The first epoch: what is wrong with the sampler is told here. */
 static int open_epoch(struct loader *l, struct err *err)
 {
@@ -180,15 +191,16 @@ static int open_epoch(struct loader *l, struct err *err)
     struct err why = {0};
     struct epoch e = {.number = first};
     l->last_epoch = l->o.epochs ? l->spec.epoch + l->o.epochs : UINT64_MAX;
-    if (epoch_prepare(l, &e, l->resumed, err))
+    if ((l->resumed && measure_epoch(l, first, err)) || epoch_prepare(l, &e, l->resumed, err))
         return -1;
+    if (!l->resumed)
+        l->epoch_samples = e.samples;
     if (l->resumed && !e.batches && first + 1 < l->last_epoch) { /* it was at its end */
         epoch_release(&e);
         e.number = ++first;
         if (epoch_prepare(l, &e, false, err))
             return -1;
     }
-    l->epoch_samples = e.before + e.samples;
     if (order_token_of(e.order, 0, &l->given_token, err)) {
         epoch_release(&e);
         return -1;

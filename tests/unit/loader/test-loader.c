@@ -226,6 +226,38 @@ Test(loader, another_seed_begins_with_the_epoch_after_the_token)
     drop_folder(dir);
 }
 
+/* What is told of whole epochs, and of the one to come, is so wherever the loader is. */
+Test(loader, a_set_is_described_after_a_token_and_a_set_epoch)
+{
+    char *dir = picture_set();
+    struct loader_options o = picture_options(dir);
+    const struct loader_batch *b;
+    struct loader_info i;
+    char token[LOADER_TOKEN_TEXT];
+    struct err e = {0};
+    o.sampler = "torch-distributed";
+    struct loader *l = open_loader(&o);
+    for (uint64_t epoch = 100; epoch--;) {
+        cr_assert(loader_set_epoch(l, epoch, &e) == 0);
+        loader_info(l, &i); /* as like as not before a thread has prepared it */
+        cr_expect_eq(i.left_batches, 6);
+        cr_assert(loader_next(l, &b, &e) == 1);
+        loader_release(l, b);
+    }
+    cr_assert(loader_token(l, token, &e) == 0);
+    loader_close(l);
+    o.sampler = "torch-distributed,ranks=2";
+    o.resume = token;
+    o.batch = 5;
+    l = open_loader(&o);
+    loader_info(l, &i);
+    cr_expect_eq(i.left_batches, 2, "of 19 samples one of two ranks has 10");
+    cr_expect_eq(i.epoch_samples, 12);
+    cr_expect_eq(i.epoch_batches, 3);
+    loader_close(l);
+    drop_folder(dir);
+}
+
 /* One rank of an epoch, from `resume` on (NULL: its begin): what it sees in so many batches. */
 static void see(const char *dir, const char *spec, const char *resume, uint32_t batch, int most,
                 unsigned seen[SAMPLES], char token[LOADER_TOKEN_TEXT])
