@@ -16,11 +16,12 @@ enum store_op {
     STORE_SET,
     STORE_GET,
     STORE_BYE,
-    STORE_VALUE, /* server: the answer to GET */
-    STORE_DONE,  /* server: the answer to HELLO and SET */
-    STORE_DEAD,  /* server: this rank died */
-    STORE_WRONG, /* server: no such rank, or it is here already; then it hangs up */
-    STORE_STOP,  /* client: I was asked to stop; server, to all: this rank was */
+    STORE_VALUE,  /* server: the answer to GET */
+    STORE_DONE,   /* server: the answer to HELLO and SET */
+    STORE_DEAD,   /* server: this rank died */
+    STORE_WRONG,  /* server: no such rank, or it is here already; then it hangs up */
+    STORE_STOP,   /* client: I was asked to stop; server, to all: this rank was */
+    STORE_ABSENT, /* client: who has not come? server: these, as text; "" if none */
 };
 
 struct store_frame {

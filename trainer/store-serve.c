@@ -16,6 +16,7 @@
 #define NOBODY   UINT32_MAX
 #define PEERS    (RENDEZVOUS_MAX_RANKS + 64)
 #define KEYS_MAX 65536
+#define NAMED    200 /* bytes of text about ranks: where many are not there, some are enough */
 
 struct peer {
     int fd;
@@ -72,7 +73,7 @@ long store_frame_parse(const char *data, size_t len, struct store_frame *ret)
     if (len < STORE_HEAD)
         return 0;
     size_t key = get_u32(data + 5), value = get_u32(data + 9);
-    if (data[0] < STORE_HELLO || data[0] > STORE_STOP || key > STORE_KEY_MAX ||
+    if (data[0] < STORE_HELLO || data[0] > STORE_ABSENT || key > STORE_KEY_MAX ||
         value > STORE_VALUE_MAX)
         return -1;
     if (len < STORE_HEAD + key + value)
@@ -151,6 +152,21 @@ static void get(struct store_server *s, struct peer *p, const struct store_frame
         answer(p, STORE_VALUE, 0, &e->value);
 }
 
+static void tell_absent(struct store_server *s, struct peer *p)
+{
+    cleanup_bytes struct bytes absent = {0};
+    cleanup_free bool *here = xcalloc(s->ranks, sizeof *here);
+    for (size_t i = 0; i < s->n_peers; i++)
+        if (s->peers[i].rank != NOBODY)
+            here[s->peers[i].rank] = true;
+    for (uint32_t r = 0; r < s->ranks && absent.len < NAMED; r++)
+        if (!here[r] && !s->gone[r])
+            bytes_addf(&absent, "%s%u", absent.len ? ", " : "", r);
+    if (absent.len >= NAMED)
+        bytes_add_str(&absent, " ...");
+    answer(p, STORE_ABSENT, 0, &absent);
+}
+
 /* A rank's second connection, or one of another job, is refused. */
 static int hello(struct store_server *s, struct peer *p, uint32_t rank)
 {
@@ -180,6 +196,9 @@ static int take_frame(struct store_server *s, struct peer *p, const struct store
         return 0;
     case STORE_STOP:
         tell_all(s, STORE_STOP, p->rank);
+        return 0;
+    case STORE_ABSENT:
+        tell_absent(s, p);
         return 0;
     case STORE_BYE:
         p->bye = true;

@@ -18,6 +18,7 @@
 
 #define RETRY_NS    (50 * NS_PER_MS)
 #define GOODBYES_NS (5 * NS_PER_S)
+#define NAMES_NS    (2 * NS_PER_S)
 #define HOST        512
 #define LOOK_MS     100 /* how often it is looked whether this rank is to stop */
 
@@ -36,7 +37,9 @@ struct store {
     struct cond news;
     enum answer answer;
     struct bytes value;
-    uint32_t ranks; /* that rank 0 counts on */
+    bool absent_known;
+    struct bytes absent; /* the ranks that did not come, as text */
+    uint32_t ranks;      /* that rank 0 counts on */
     bool dead_known, broken, leaving;
     uint32_t dead;
     bool stops;        /* a rank was asked to stop ... */
@@ -175,6 +178,9 @@ static void take_frame(struct store *s, const struct store_frame *f)
         s->dead = f->rank;
     } else if (f->op == STORE_STOP) {
         now_stops(s);
+    } else if (f->op == STORE_ABSENT) {
+        s->absent_known = true;
+        bytes_add(&s->absent, f->value, f->value_len);
     } else if (f->op == STORE_VALUE) {
         bytes_clear(&s->value);
         bytes_add(&s->value, f->value, f->value_len);
@@ -229,6 +235,24 @@ static int other_number(const struct store *s, struct err *err)
                    s->r.rank, s->r.ranks, s->r.where, s->ranks);
 }
 
+/* The lock is held. Rank 0 knows for whom. */
+static int waits_in_vain(struct store *s, struct err *err)
+{
+    cleanup_bytes struct bytes out = {0};
+    uint64_t end = clock_mono_ns() + NAMES_NS, now;
+    store_frame_add(&out, STORE_ABSENT, s->r.rank, NULL, 0, NULL, 0);
+    (void)address_send(s->fd, out.data, out.len); /* if it fails, recv() sees it */
+    while (!s->absent_known && !s->broken && (now = clock_mono_ns()) < end)
+        cond_wait_for(&s->news, &s->lock, end - now);
+    if (s->absent.len)
+        return err_set(err, ERR_TRANSIENT,
+                       "rendezvous: rank %u waits in vain: of %u ranks these did not come: %.*s",
+                       s->r.rank, s->r.ranks, (int)s->absent.len, s->absent.data);
+    return err_set(err, ERR_TRANSIENT,
+                   "rendezvous: rank %u waits in vain for other ranks (are all %u running?)",
+                   s->r.rank, s->r.ranks);
+}
+
 static int ask(struct store *s, enum store_op op, const char *key, const void *value, size_t len,
                struct err *err)
 {
@@ -242,10 +266,7 @@ static int ask(struct store *s, enum store_op op, const char *key, const void *v
     while (s->answer == ANSWER_NONE && !s->dead_known) {
         uint64_t now = clock_mono_ns();
         if (now >= end)
-            return err_set(err, ERR_TRANSIENT,
-                           "rendezvous: rank %u waits in vain for other ranks (are all %u "
-                           "running?)",
-                           s->r.rank, s->r.ranks);
+            return waits_in_vain(s, err);
         cond_wait_for(&s->news, &s->lock, end - now);
     }
     if (s->answer == ANSWER_WRONG && s->r.rank >= s->ranks)
@@ -335,6 +356,7 @@ void store_close(struct store *s, bool well)
     if (s->fd >= 0)
         close(s->fd);
     bytes_release(&s->value);
+    bytes_release(&s->absent);
     cond_destroy(&s->news);
     lock_destroy(&s->lock);
     free(s);

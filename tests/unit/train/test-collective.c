@@ -312,6 +312,34 @@ Test(collective, nobody_there)
     cr_expect(strstr(err.msg, "want HOST:PORT"), "%s", err.msg);
 }
 
+/* A rank that waits says whom for: what is missing is found in its own log. */
+Test(store, names_who_did_not_come)
+{
+    char dir[] = "/tmp/sampan-unit-XXXXXX";
+    struct rendezvous first = {.ranks = 4, .timeout_ns = 300 * NS_PER_S};
+    struct store *a, *b;
+    struct err err = {0};
+    void *value;
+    size_t len;
+    cr_assert(mkdtemp(dir));
+    snprintf(first.where, sizeof first.where, "file://%s/place", dir);
+    struct rendezvous third = first;
+    third.rank = 2;
+    for (third.timeout_ns = NS_PER_S;; third.timeout_ns *= 2) { /* enough to come to rank 0 */
+        cr_assert_eq(store_open(&a, &first, NULL, &err), 0, "%s", err.msg);
+        if (store_open(&b, &third, NULL, &err) == 0)
+            break;
+        store_close(a, false);
+    }
+    cr_assert_eq(store_get(b, "nobody sets it", &value, &len, &err), -1);
+    cr_expect_str_eq(err.msg,
+                     "rendezvous: rank 2 waits in vain: of 4 ranks these did not come: 1, 3");
+    store_close(b, true);
+    store_close(a, false);
+    unlink(first.where + 7);
+    rmdir(dir);
+}
+
 /* --- the store out of descriptors ------------------------------------------------------------- */
 
 static double cpu_seconds(void)
