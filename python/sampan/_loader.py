@@ -413,7 +413,8 @@ class Loader:
         return self.info()["epoch_batches"]
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
-        """The next batch is the first of this epoch."""
+        """The next batch is the first of this epoch. The rest of one that was gone on with stays, as loops have it, as
+        long as none of it was taken."""
         which = whole("epoch", epoch)
         if not 0 <= which < 1 << 64:
             raise ValueError(f"epoch {which}: want a number of 0 or more")
