@@ -73,7 +73,7 @@ static int cpu_alloc_values(struct backend *b, size_t n, float **ret, struct err
 static void cpu_describe(const struct backend *b, char *out, size_t size)
 {
     int threads = ((const struct cpu *)b)->threads;
-    snprintf(out, size, "cpu: %d thread%s", threads, threads == 1 ? "" : "s");
+    snprintf(out, size, "cpu: %d thread%s, fp32", threads, threads == 1 ? "" : "s");
 }
 
 static void cpu_release(struct backend *b, void *p)

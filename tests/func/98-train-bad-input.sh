@@ -17,6 +17,9 @@ says() { # TEXT
     grep -Eq -- "$1" "$T/train.log" || fail "it does not say '$1': $(cat "$T/train.log")"
 }
 
+# What a CPU does not have is not asked for unheard.
+trained 0 "computes on cpu: 1 thread, fp32$" --data synthetic:8,2 --precision bf16
+
 # Three pictures of 25 cannot be decoded: an end that names the first of its batch, or they are left out, named and counted.
 "$SAMPAN_BUILD/tools/make-pictures" "$SRC" 3 6 40 30 --bad
 bad="class-000/bad-(cut|empty|png).jpg\): "
