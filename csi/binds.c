@@ -83,3 +83,35 @@ int set_bind(struct node *n, const char *key, const char *path, bool read_only, 
         return -1;
     return direct ? bind_direct(n, key, path, is_new, err) : 0;
 }
+
+static bool show_from(struct node *n, const struct set *s, const char *target)
+{
+    struct mount_look there;
+    struct err why = {0};
+    if (n->mounter->ops->look(n->mounter, target, &there, NULL) || !there.mounted ||
+        there.dev != s->dev)
+        return false;
+    if (n->mounter->ops->bind(n->mounter, target, s->mountpoint, false, &why)) {
+        log_warn(n->conf.log, "set %s: it is not mounted at %s any more: %s", s->uri, s->mountpoint,
+                 why.msg);
+        return false;
+    }
+    log_warn(n->conf.log, "set %s: somebody unmounted %s: it is mounted there again", s->uri,
+             s->mountpoint);
+    return true;
+}
+
+bool set_show_again(struct node *n, const struct set *s)
+{
+    struct mount_serving serving;
+    bool shown = false;
+    size_t count;
+    n->mounter->ops->serving(n->mounter, s->mountpoint, &serving);
+    if (!s->dev || !serving.alive || may_be_mount(n, s->mountpoint))
+        return false;
+    char **targets = targets_of_set(n, s->key, &count);
+    for (size_t i = 0; i < count && !shown; i++)
+        shown = show_from(n, s, targets[i]);
+    ids_free(targets, count);
+    return shown;
+}

@@ -43,8 +43,8 @@ struct volume {
     char *staging;              /* "": not staged */
     char *options;              /* attributes and group, as attributes_text() */
     bool writable, ephemeral;
-    bool deferred; /* staged without keys that the store wants: publish may bring them */
-    struct target *targets;
+    bool deferred;          /* staged without keys that the store wants: publish may bring them */
+    struct target *targets; /* changed under node->lock, too: their paths may be read under it */
     size_t n_targets;
     bool recorded;    /* on the disk */
     bool pending;     /* somebody has it; guarded by node->lock, as the next two */
@@ -92,13 +92,16 @@ bool volume_is_direct(const struct volume *v);
 /* Sets the key of its set, seen by all who count references. */
 void volume_take_set(struct node *n, struct volume *v, const char *key);
 struct target *volume_target(const struct volume *v, const char *path);
-void volume_add_target(struct volume *v, const char *path, bool read_only);
-void volume_drop_target(struct volume *v, const char *path);
+void volume_add_target(struct node *n, struct volume *v, const char *path, bool read_only);
+void volume_drop_target(struct node *n, struct volume *v, const char *path);
 void target_add_lost(struct target *t, uint64_t dev);
 void target_set_pod(struct target *t, const char *name, const char *namespace, const char *uid);
 /* Ids of all volumes of a set (NULL: of those with pods that are cut off); the caller frees them.
  */
 char **volumes_of_set(struct node *n, const char *key, size_t *ret_n);
+/* Where it is shown as it is: not where a set that is written is only read. The caller frees them.
+ */
+char **targets_of_set(struct node *n, const char *key, size_t *ret_n);
 void ids_free(char **ids, size_t n);
 
 struct volume_scope {
@@ -128,6 +131,7 @@ struct set {
     bool busy;           /* one of them works on it; guarded by node->lock */
     bool holds;          /* `held` are descriptors of the mount; changed while begun */
     uint64_t hold_after; /* and not tried again before, since it failed */
+    uint64_t dev;        /* of its mount, as last seen at its mount point; 0: never */
     int held[MOUNT_FDS];
 };
 
@@ -165,6 +169,10 @@ int set_renew(struct node *n, const char *key, const struct secrets *secrets, st
  * folder of the socket that tells where samples lie is bound on .sampan/direct in it. */
 int set_bind(struct node *n, const char *key, const char *path, bool read_only, bool direct,
              struct err *err);
+/* A set that is begun, whose mount point was unmounted by somebody while its targets show it still,
+ * so that its owner goes on and lets nobody else have its cache: it is mounted there again from one
+ * of them. False: that is not so, or it can't be done. */
+bool set_show_again(struct node *n, const struct set *s);
 /* False: nothing is mounted there, for certain. What cannot be looked at is neither ended nor given
  * to somebody else. */
 bool may_be_mount(struct node *n, const char *path);

@@ -388,7 +388,7 @@ static int publish(struct node *n, struct volume *v, const struct request *r,
 {
     const char *target = q->target_path;
     if (!volume_target(v, target))
-        volume_add_target(v, target, read_only);
+        volume_add_target(n, v, target, read_only);
     struct target *t = volume_target(v, target);
     t->read_only = read_only;
     target_set_pod(t, kubelets(q, "csi.storage.k8s.io/pod.name"),
@@ -412,7 +412,7 @@ static void undo_publish(struct node *n, struct volume *v, const char *target, b
 {
     if (path_clear(n, target, NULL) == 0)
         rmdir(target);
-    volume_drop_target(v, target);
+    volume_drop_target(n, v, target);
     if (was_recorded ? volume_store(n, v, NULL) : let_go(n, v, deadline_ns, NULL))
         log_warn(n->conf.log, "volume %s: what its publishing left stays until it is unpublished",
                  v->id);
@@ -477,7 +477,7 @@ static enum rpc_code unpublish_volume(void *arg, struct rpc_call *call, const vo
         return failed(v, err);
     bool last = v->ephemeral && v->n_targets == 1;
     if (!last)
-        volume_drop_target(v, q->target_path);
+        volume_drop_target(n, v, q->target_path);
     if (last ? let_go(n, v, call->deadline_ns, err) : volume_store(n, v, err))
         return failed(v, err);
     return RPC_OK;

@@ -459,7 +459,7 @@ int set_up(struct node *n, const char *key, const struct set_wish *wish, uint64_
 {
     cleanup_set struct set_scope scope = {n, begin_or_add(n, key)};
     struct set *s = scope.set;
-    if (*s->uri && is_up(n, s))
+    if (*s->uri && (is_up(n, s) || set_show_again(n, s)))
         return 0;
     if (state_known(&n->sets_dir, key, err))
         return -1;
@@ -485,7 +485,7 @@ int set_heal(struct node *n, const char *key, bool *ret_done, uint64_t deadline_
     *ret_done = false;
     if (!s || !*s->uri)
         return 0;
-    if (is_up(n, s)) {
+    if (is_up(n, s) || set_show_again(n, s)) {
         if (!s->holds && clock_mono_ns() >= s->hold_after)
             set_hold(n, s);
         return 0;

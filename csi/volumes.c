@@ -156,8 +156,9 @@ struct target *volume_target(const struct volume *v, const char *path)
     return NULL;
 }
 
-void volume_add_target(struct volume *v, const char *path, bool read_only)
+void volume_add_target(struct node *n, struct volume *v, const char *path, bool read_only)
 {
+    ACQUIRE(&n->lock);
     v->targets = xrealloc(v->targets, (v->n_targets + 1) * sizeof *v->targets);
     v->targets[v->n_targets++] = (struct target){
         .path = xstrdup(path),
@@ -188,13 +189,29 @@ void target_add_lost(struct target *t, uint64_t dev)
     t->lost[t->n_lost++] = (struct lost_mount){dev, false};
 }
 
-void volume_drop_target(struct volume *v, const char *path)
+void volume_drop_target(struct node *n, struct volume *v, const char *path)
 {
+    ACQUIRE(&n->lock);
     struct target *t = volume_target(v, path);
     if (!t)
         return;
     target_free(t);
     *t = v->targets[--v->n_targets];
+}
+
+char **targets_of_set(struct node *n, const char *key, size_t *ret_n)
+{
+    ACQUIRE(&n->lock);
+    char **paths = NULL;
+    *ret_n = 0;
+    for (const struct volume *v = n->volumes; v; v = v->next)
+        for (size_t i = 0; strcmp(v->set, key) == 0 && i < v->n_targets; i++) {
+            if (v->writable && v->targets[i].read_only)
+                continue;
+            paths = xrealloc(paths, (*ret_n + 1) * sizeof *paths);
+            paths[(*ret_n)++] = xstrdup(v->targets[i].path);
+        }
+    return paths;
 }
 
 /* --- records ---------------------------------------------------------------------------------- */
@@ -251,7 +268,7 @@ int volume_forget(struct node *n, struct volume *v, struct err *err)
     return 0;
 }
 
-static int load_target(struct volume *v, const struct json *t, struct err *err)
+static int load_target(struct node *n, struct volume *v, const struct json *t, struct err *err)
 {
     const char *path, *name, *space, *uid;
     bool read_only;
@@ -259,7 +276,7 @@ static int load_target(struct volume *v, const struct json *t, struct err *err)
         json_str_or(t, "pod", "", &name, err) || json_str_or(t, "namespace", "", &space, err) ||
         json_str_or(t, "uid", "", &uid, err))
         return -1;
-    volume_add_target(v, path, read_only);
+    volume_add_target(n, v, path, read_only);
     struct target *new = &v->targets[v->n_targets - 1];
     target_set_pod(new, name, space, uid);
     struct json lost = json_get(t, "lost");
@@ -274,25 +291,27 @@ static int load_target(struct volume *v, const struct json *t, struct err *err)
     return 0;
 }
 
-static int load_targets(struct volume *v, const struct json *record, struct err *err)
+static int load_targets(struct node *n, struct volume *v, const struct json *record,
+                        struct err *err)
 {
     struct json targets = json_get(record, "targets");
     for (size_t i = 0; i < json_count(&targets); i++) {
         struct json t = json_at(&targets, i);
-        if (load_target(v, &t, err))
+        if (load_target(n, v, &t, err))
             return -1;
     }
     return 0;
 }
 
-static int load_fields(struct volume *v, const struct json *record, struct err *err)
+static int load_fields(struct node *n, struct volume *v, const struct json *record, struct err *err)
 {
     const char *set, *staging, *options;
     if (json_str(record, "set", &set, err) || json_str(record, "staging", &staging, err) ||
         json_str(record, "options", &options, err) ||
         json_bool(record, "writable", &v->writable, err) ||
         json_bool(record, "ephemeral", &v->ephemeral, err) ||
-        json_bool_or(record, "deferred", false, &v->deferred, err) || load_targets(v, record, err))
+        json_bool_or(record, "deferred", false, &v->deferred, err) ||
+        load_targets(n, v, record, err))
         return -1;
     snprintf(v->set, sizeof v->set, "%s", set);
     free(v->staging);
@@ -310,7 +329,7 @@ static int load_one(void *arg, const struct json *record, struct err *err)
     if (json_str(record, "id", &id, err))
         return -1;
     struct volume *v = add(n, id);
-    if (load_fields(v, record, NULL) == 0)
+    if (load_fields(n, v, record, NULL) == 0)
         return 0;
     drop(n, v);
     return 1;

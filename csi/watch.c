@@ -43,8 +43,10 @@ void set_let_go(struct set *s)
 
 void set_hold(struct node *n, struct set *s)
 {
+    struct mount_look look;
     struct err why = {0};
     set_let_go(s);
+    s->dev = n->mounter->ops->look(n->mounter, s->mountpoint, &look, NULL) ? 0 : look.dev;
     s->holds = n->mounter->ops->hold(n->mounter, s->mountpoint, s->held, &why) == 0;
     s->hold_after = s->holds ? 0 : clock_mono_ns() + AGAIN_NS;
     if (!s->holds)

@@ -84,26 +84,44 @@ static void put(struct fake *f, const char *path, uint64_t dev, bool read_only)
     snprintf(m->path, sizeof m->path, "%s", path);
 }
 
-static bool is_served(const struct fake *f, uint64_t dev)
+static struct fake_owner *owner_of(struct fake *f, uint64_t dev)
 {
     for (int i = 0; i < FAKE_MOUNTS; i++)
-        if (f->served[i] == dev && dev)
-            return true;
-    return false;
+        if (f->served[i].dev == dev)
+            return &f->served[i];
+    return NULL;
 }
 
-static void set_served(struct fake *f, uint64_t dev, bool on)
+static void serve(struct fake *f, uint64_t dev, const char *mountpoint)
 {
-    for (int i = 0; i < FAKE_MOUNTS; i++)
-        if (f->served[i] == (on ? 0 : dev)) {
-            f->served[i] = on ? dev : 0;
-            return;
-        }
+    struct fake_owner *o = owner_of(f, 0);
+    o->dev = dev;
+    snprintf(o->mountpoint, sizeof o->mountpoint, "%s", mountpoint);
+}
+
+static void serve_no_more(struct fake *f, uint64_t dev)
+{
+    struct fake_owner *o = dev ? owner_of(f, dev) : NULL;
+    if (o)
+        *o = (struct fake_owner){0};
 }
 
 void fake_lose(struct fake *f)
 {
     memset(f->served, 0, sizeof f->served);
+}
+
+/* With its last mount a file system ends. */
+void fake_umount(struct fake *f, const char *path)
+{
+    struct fake_mount *at = find(f, path);
+    if (!at)
+        return;
+    *at->path = '\0';
+    for (int i = 0; i < FAKE_MOUNTS; i++)
+        if (*f->mounts[i].path && f->mounts[i].dev == at->dev)
+            return;
+    serve_no_more(f, at->dev);
 }
 
 /* --- programs --------------------------------------------------------------------------------- */
@@ -117,11 +135,14 @@ static int run_mount(struct fake *f, const char *mountpoint, struct err *err)
     if (f->refuse)
         return err_set(err, f->refuse, "mount: refused by the test");
     fake_step(f, "mount begins");
+    for (int i = 0; i < FAKE_MOUNTS; i++)
+        if (f->served[i].dev && strcmp(f->served[i].mountpoint, mountpoint) == 0)
+            return err_set(err, ERR_LIMIT, "mount: it is served still");
     struct fake_mount *dead = find(f, mountpoint);
     if (dead)
         *dead->path = '\0';
     uint64_t dev = ++f->last_dev;
-    set_served(f, dev, true);
+    serve(f, dev, mountpoint);
     put(f, mountpoint, dev, true);
     f->mounted++;
     fake_step(f, "mount ended");
@@ -134,7 +155,7 @@ static int run_umount(struct fake *f, const char *mountpoint, struct err *err)
     fake_step(f, "umount begins");
     if (!m)
         return err_set(err, ERR_NOT_FOUND, "umount: nothing is mounted there");
-    set_served(f, m->dev, false);
+    serve_no_more(f, m->dev);
     *m->path = '\0';
     f->unmounted++;
     fake_step(f, "umount ended");
@@ -186,10 +207,10 @@ static int fake_look(struct mounter *m, const char *path, struct mount_look *ret
 static void fake_serving(struct mounter *m, const char *mountpoint, struct mount_serving *ret)
 {
     LOCKED(m);
-    const struct fake_mount *at = find(of(m), mountpoint);
     *ret = (struct mount_serving){0};
-    if (at && is_served(of(m), at->dev))
-        *ret = (struct mount_serving){.alive = true, .pid = 1, .keeper_pid = 1};
+    for (int i = 0; i < FAKE_MOUNTS; i++)
+        if (of(m)->served[i].dev && strcmp(of(m)->served[i].mountpoint, mountpoint) == 0)
+            *ret = (struct mount_serving){.alive = true, .pid = 1, .keeper_pid = 1};
 }
 
 static int fake_hold(struct mounter *m, const char *mountpoint, int ret_fds[MOUNT_FDS],
@@ -230,13 +251,10 @@ static int fake_bind(struct mounter *m, const char *from, const char *to, bool r
 static int fake_unbind(struct mounter *m, const char *path, struct err *err)
 {
     LOCKED(m);
-    struct fake *f = of(m);
-    struct fake_mount *at = find(f, path);
     (void)err;
-    fake_step(f, "unbind begins");
-    if (at)
-        *at->path = '\0';
-    fake_step(f, "unbind ended");
+    fake_step(of(m), "unbind begins");
+    fake_umount(of(m), path);
+    fake_step(of(m), "unbind ended");
     return 0;
 }
 

@@ -25,7 +25,10 @@ struct fake_mount {
 };
 struct fake {
     struct fake_mount mounts[FAKE_MOUNTS];
-    uint64_t served[FAKE_MOUNTS]; /* devices that somebody serves */
+    struct fake_owner {
+        uint64_t dev; /* 0: free */
+        char mountpoint[256];
+    } served[FAKE_MOUNTS];
     uint64_t last_dev;
     _Atomic int step;      /* so many changes so far */
     int die_at;            /* 0: never */
@@ -48,7 +51,8 @@ struct fake *fake_new(void);
 struct mounter *fake_mounter(struct fake *f);
 size_t fake_count(const struct fake *f);
 const struct fake_mount *fake_at(const struct fake *f, const char *path);
-void fake_lose(struct fake *f); /* every daemon and keeper is killed */
+void fake_lose(struct fake *f);                     /* every daemon and keeper is killed */
+void fake_umount(struct fake *f, const char *path); /* somebody else does, lazily */
 void fake_step(void *fake, const char *what);
 
 #endif

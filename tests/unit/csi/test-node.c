@@ -143,6 +143,30 @@ Test(node, what_was_lost_comes_back_with_its_binds)
     world_remove(&w);
 }
 
+/* Its owner goes on for the pods, and has its cache: it cannot be mounted anew. */
+Test(node, a_mount_point_that_somebody_unmounted_is_shown_again)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", "s") == RPC_OK);
+    cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+    struct fake_mount set = w.fake->mounts[0];
+    fake_umount(w.fake, set.path);
+    cr_assert(!fake_at(w.fake, set.path) && fake_count(w.fake) == 1);
+    cr_expect(do_publish(&w, "v", w.target2, false, NULL) == RPC_OK, "%s", w.err.msg);
+    cr_assert(fake_at(w.fake, set.path) && fake_at(w.fake, w.target2));
+    cr_expect(fake_at(w.fake, set.path)->dev == set.dev);
+    cr_expect(fake_at(w.fake, w.target2)->dev == set.dev);
+    cr_expect_eq(w.fake->mounted, 1);
+    fake_umount(w.fake, set.path);
+    node_heal(w.node);
+    cr_expect(fake_at(w.fake, set.path), "whoever looks at the sets does so, too");
+    cr_assert(do_unpublish(&w, "v", w.target) == RPC_OK &&
+              do_unpublish(&w, "v", w.target2) == RPC_OK);
+    cr_assert(do_unstage(&w, "v") == RPC_OK && fake_count(w.fake) == 0 && world_records(&w) == 0);
+    world_remove(&w);
+}
+
 /* Who looks at the sets passes over one that a call works on: that one is looked at again. */
 Test(node, a_set_that_was_busy_is_held_afterwards)
 {
