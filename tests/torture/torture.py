@@ -359,18 +359,22 @@ class Torture:
 
     def train(self):
         kills = TrainKills(self, BUILD / "bin/sampan-train", TOOLS)
-        if "seed" not in self.keys:
+        if "seed" not in self.keys and "others" not in self.keys:
             points = list(self.some("train", kills.count(), 4))
             if "nth" not in self.keys and len(points) > 100:  # each is two jobs
                 points = random.Random(f"{self.options.seed} train").sample(points, 100)
             self.pool([(kills.cut, n) for n in points])
-        if "nth" in self.keys:
-            return
         first, most = self.options.seed * 1_000_000, self.options.cuts // 15
-        self.pool([(kills.kill, s) for s in ([int(self.keys["seed"])] if "seed" in self.keys else range(first, first + most))])
+        asked = [key for key in ("nth", "seed", "others") if key in self.keys]
+        for key, play in (("seed", kills.kill), ("others", kills.change)):
+            if key in self.keys:
+                self.pool([(play, int(self.keys[key]))])
+            elif not asked:
+                self.pool([(play, s) for s in range(first, first + most)])
         until = time.monotonic() + self.options.seconds
-        while self.options.seconds and "seed" not in self.keys and time.monotonic() < until:
-            self.pool([(kills.kill, random.SystemRandom().randrange(1 << 40))])
+        while self.options.seconds and not asked and time.monotonic() < until:
+            seed = random.SystemRandom().randrange(1 << 40)
+            self.pool([(kills.kill, seed), (kills.change, seed)])
 
 
 def main():

@@ -2,10 +2,12 @@
 
     nth=N     rank 0 of two is killed before its N-th call that changes the folder of checkpoints
     seed=N    of two to four ranks one is killed at a step; the job goes on, is killed again, and so on
+    others=N  the same, but with another number of ranks each time, which share the batches of one
 
 The others must end within LIMIT_S and name the rank that died; every checkpoint with a `done` must be whole; the same commands
 then go on, and the last checkpoint must be, bit for bit, that of as many ranks that nobody killed. Checkpoints go below saves=FOLDER,
-where that is given: a writable mount; store=FOLDER is what it stores to, and there the same must hold.
+where that is given: a writable mount; store=FOLDER is what it stores to, and there the same must hold. Of other numbers of ranks it is each
+step's loss that must be, but for rounding, that of one process.
 """
 import filecmp
 import json
@@ -24,7 +26,9 @@ MODELS = {
     "lars": "--model mlp --data synthetic:480,4 --image 8 --hidden 16 --optimizer lars --learning_rate 0.5 --schedule step --rate_passes 1",
     "movie": "--model movie --data synthetic:480,4",
 }
-ALL = "--device cpu --batch_size 4 --num_passes 2 --keep 2 --saving_period_by_batches 11 --log_period 1 --json --collective_timeout 50s"
+ALL = "--device cpu --num_passes 2 --keep 2 --saving_period_by_batches 11 --log_period 1 --json --collective_timeout 50s"
+BATCH = 12  # of all ranks together, where their number changes
+ROUNDING = {"mlp": 2e-5, "lars": 2e-4, "movie": 2e-5}
 
 
 def tables():
@@ -68,12 +72,12 @@ def newest(save):
 class Job:
     """All ranks of one life. `meddle`: what rank 0 is run by."""
 
-    def __init__(self, train, folder, save, model, ranks, meddle=()):
-        self.ranks, self.steps, self.stepped = [], 0, threading.Condition()
+    def __init__(self, train, folder, save, model, ranks, meddle=(), batch=4):
+        self.ranks, self.steps, self.losses, self.stepped = [], 0, {}, threading.Condition()
         self.logs = [folder / f"rank{r}.log" for r in range(ranks)]
         place = Path(tempfile.mktemp(prefix="place-", dir=folder))
         for r, log in enumerate(self.logs):
-            command = [*(meddle if r == 0 else ()), train, *ALL.split(), *MODELS[model].split(), "--save_dir", save, "--trainer_id", r,
+            command = [*(meddle if r == 0 else ()), train, *ALL.split(), "--batch_size", batch, *MODELS[model].split(), "--save_dir", save, "--trainer_id", r,
                        "--num_gradient_servers", ranks, "--rendezvous", f"file://{place}"]
             with open(log, "wb") as f:
                 self.ranks.append(subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stderr=f,
@@ -83,9 +87,12 @@ class Job:
 
     def read(self):
         for line in self.ranks[0].stdout:
-            with self.stepped:
-                self.steps += b'"event":"step"' in line
-                self.stepped.notify()
+            if b'"event":"step"' in line:
+                step = json.loads(line)
+                with self.stepped:
+                    self.losses[step["step"]] = step["loss"]
+                    self.steps += 1
+                    self.stepped.notify()
         with self.stepped:
             self.steps = 1 << 40  # there are no more
             self.stepped.notify()
@@ -131,7 +138,7 @@ class TrainKills:
         self.torture, self.train, self.tools = torture, train, tools
         self.saves = Path(torture.keys.get("saves", torture.world.base))
         self.store = Path(torture.keys["store"]) if "store" in torture.keys else None
-        self.undisturbed, self.lock = {}, threading.Lock()
+        self.undisturbed, self.alone, self.lock = {}, {}, threading.Lock()
 
     def want(self, model, ranks):
         with self.lock:
@@ -216,6 +223,48 @@ class TrainKills:
             return wrong + more, told + rest
 
         self.in_folder(f"train seed={seed}{self.where()}", point)
+
+    def losses(self, model):
+        """Of each step, of one process."""
+        with self.lock:
+            if model not in self.alone:
+                folder = Path(tempfile.mkdtemp(prefix=f"alone-{model}-", dir=self.torture.world.base))
+                job = Job(self.train, folder, folder / "save", model, 1, batch=BATCH)
+                wrong = job.end()
+                assert not wrong and job.ranks[0].returncode == 0, job.last_lines()
+                self.alone[model] = job.losses
+            return self.alone[model]
+
+    def other(self, job, model):
+        want = self.losses(model)
+        return [f"step {step} of {len(job.ranks)} ranks: loss {loss}, of one process {want.get(step)}" for step, loss in job.losses.items()
+                if step not in want or not abs(loss - want[step]) <= ROUNDING[model] * max(1, abs(want[step]))][:3]
+
+    def of_any(self, folder, save, model, chance):
+        ranks = chance.randint(1, 4)
+        return Job(self.train, folder, save, model, ranks, batch=BATCH // ranks)
+
+    def change(self, seed):
+        chance = random.Random(seed)
+        model = chance.choice(sorted(MODELS))
+
+        def point(folder, save):
+            wrong, told = [], ""
+            for _ in range(chance.randint(1, 3)):
+                job = self.of_any(folder, save, model, chance)
+                dead = chance.randrange(len(job.ranks))
+                job.kill(dead, chance.randint(1, 40))
+                wrong += job.judge(dead) + self.whole(save) + self.other(job, model)
+                told += job.last_lines() + "\n"
+            job = self.of_any(folder, save, model, chance)
+            wrong += job.end() + [f"rank {r} ends with {p.returncode}" for r, p in enumerate(job.ranks) if p.returncode]
+            wrong += self.whole(save) + self.other(job, model)
+            last = max(self.losses(model))
+            if job.losses and max(job.losses) != last:
+                wrong.append(f"it ends at step {max(job.losses)}, not at {last}")
+            return wrong, told + job.last_lines()
+
+        self.in_folder(f"train others={seed}{self.where()}", point)
 
     def where(self):
         return "".join(f" {key}={self.torture.keys[key]}" for key in ("saves", "store") if key in self.torture.keys)
