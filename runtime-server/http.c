@@ -72,7 +72,8 @@ int request_json(const struct request *r, struct json_doc **ret, struct err *err
 {
     if (json_parse(ret, "body", r->body.data ? r->body.data : "", r->body.len, err) == 0)
         return 0;
-    err->class = ERR_USAGE; /* the client's, not ours */
+    if (err)
+        err->class = ERR_USAGE; /* the client's, not ours */
     return -1;
 }
 

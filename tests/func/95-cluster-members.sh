@@ -20,6 +20,8 @@ expect "partition" "$(answer members.2.partition)" 2/3
 at 1 expect_code 200 GET /v1/identity
 expect "ordinal" "$(answer ordinal)" 1
 BEARER= at 1 expect_code 401 GET /v1/members
+# What cannot be read is refused by whichever server it comes to, and ends none.
+for k in 0 1 2; do at $k expect_code 400 POST /v1/jobs -d '{'; done
 
 stop_member 2 KILL
 see_states 0 "ok ok lost"
