@@ -338,6 +338,16 @@ __attribute__((format(printf, 2, 0))) static void on_library_log(void *cls, cons
     log_debug(s->conf.log, "http: %s", text);
 }
 
+/* A zero byte would end a name, which is then another one: it becomes a byte that no name has. */
+static size_t unescape(void *cls, struct MHD_Connection *connection, char *text)
+{
+    (void)cls, (void)connection;
+    size_t n = MHD_http_unescape(text);
+    for (char *zero; (zero = memchr(text, '\0', n));)
+        *zero = '\1';
+    return n;
+}
+
 /* The library closes the socket it is given, also when it fails: it gets one of its own. */
 static struct MHD_Daemon *start_daemon(struct server *s)
 {
@@ -354,13 +364,13 @@ static struct MHD_Daemon *start_daemon(struct server *s)
         flags |= MHD_USE_TLS;
     return MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, s,
-        MHD_OPTION_NOTIFY_CONNECTION, http_clients_on_connection, &s->clients,
-        MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)PER_ADDRESS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE,
-        (size_t)STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
-        s->cert ? tls : plain, MHD_OPTION_END);
+        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+        http_clients_on_connection, &s->clients, MHD_OPTION_LISTEN_SOCKET, listener,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)PER_ADDRESS,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, s->cert ? tls : plain, MHD_OPTION_END);
 }
 
 /* Lets what is under way end, for a while. NULL: nothing is. */

@@ -28,6 +28,10 @@ expect_code 405 DELETE /v1/status
 expect_code 404 GET /v1/jobs/none
 expect_code 404 DELETE /v1/jobs/none
 expect_code 404 GET /v1/jobs/a/b/c
+# A zero byte ends no name: what follows it is not passed over.
+expect_code 404 GET /v1/jobs%00x
+expect_code 404 GET /healthz%00
+expect_code 400 GET /v1/jobs?state=failed%00x
 expect_code 400 POST /v1/jobs -d '{'
 expect_code 400 POST /v1/jobs -d '{"id":"a","type":"warmup","options":{"paths":["../etc"]}}'
 grep -q 'options.paths' "$T/answer" || fail "the error names no place: $(cat "$T/answer")"
