@@ -26,6 +26,7 @@ struct listener {
 
 void events_init(struct events *e)
 {
+    lock_init(&e->telling, RANK_JOBS - 1, "server job told");
     lock_init(&e->lock, RANK_METRICS, "server events");
     /* Numbers of another life are lower: what a client saw before a restart hides nothing. */
     e->seq = (uint64_t)clock_wall_ns() / NS_PER_MS;
@@ -57,6 +58,7 @@ void events_destroy(struct events *e)
     while (e->oldest)
         drop_oldest(e);
     lock_destroy(&e->lock);
+    lock_destroy(&e->telling);
 }
 
 void events_add(struct events *e, const char *name, const char *data)
@@ -83,6 +85,7 @@ void events_job_changed(void *server, const char *id)
     cleanup_bytes struct bytes text = {0};
     struct json_writer w;
     jw_init(&w, &text);
+    ACQUIRE(&s->events.telling);
     if (s->jobs && jobs_write(s->jobs, id, &w, NULL) == 0)
         events_add(&s->events, "job", text.data);
 }

@@ -285,6 +285,7 @@ struct event {
 };
 struct listener;
 struct events {
+    struct lock telling; /* of a job: looked up and added as one, so that the newest comes last */
     struct lock lock;
     uint64_t seq;         /* of the newest */
     struct event *oldest; /* at most EVENTS_KEPT of them, and of EVENTS_BYTES beside the newest */
