@@ -269,11 +269,11 @@ static int no_such_type(const struct jobs *j, const char *type, struct err *err)
 static int parse_submit(struct jobs *j, const struct json *root, struct job_row *ret,
                         struct bytes *secret, struct err *err)
 {
-    const char *id, *type;
+    const char *id, *type, *schedule;
     cleanup_bytes struct bytes options = {0};
     if (json_want_object(root, err) || json_only_keys(root, submit_keys, err) ||
-        json_str(root, "id", &id, err) || check_id(id, json_has(root, "schedule"), err) ||
-        json_str(root, "type", &type, err))
+        json_str_or(root, "schedule", "", &schedule, err) || json_str(root, "id", &id, err) ||
+        check_id(id, *schedule != '\0', err) || json_str(root, "type", &type, err))
         return -1;
     const struct job_kind *kind = kind_of(j, type);
     if (!kind)

@@ -67,6 +67,8 @@ submit 400 180 ',"schedule":"@yearly"'
 case $(answer error) in *"want 1 to 179 letters"*) ;; *) fail "$(answer error)" ;; esac
 submit 201 179 ',"schedule":"@yearly"'
 expect_code 200 DELETE "/v1/jobs/$(answer id)"
+submit 201 190 ',"schedule":""' # none
+wait_job "$(answer id)" succeeded
 submit 201 200 ""
 wait_job "$(answer id)" succeeded
 # The root is all of the set, also where options are handed on as they were kept.
