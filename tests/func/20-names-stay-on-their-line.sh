@@ -25,3 +25,5 @@ mkdir -m 700 "$T/elsewhere"
 SAMPAN_RUN_DIR=$T/elsewhere sampan status >/dev/null 2>"$T/others"
 plain "$T/others" 1
 sampan umount "$T/$evil"
+! "$SAMPAN_BUILD/bin/sampan-train" "$evil" 2>"$T/train" || fail "an option without its name"
+plain "$T/train" 1

@@ -46,8 +46,7 @@ static void watch_signals(void)
 
 static int complain(const struct err *err)
 {
-    fprintf(stderr, "sampan-train: %s\n", err->msg);
-    return err_exit_code(err);
+    return program_complain("sampan-train", err);
 }
 
 static struct program_about about(void)
