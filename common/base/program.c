@@ -2,6 +2,7 @@
 #define LOG_MODULE "program"
 #include "program.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -67,13 +68,20 @@ int program_log_open(struct log **ret, const struct program_log *o, struct err *
     return 0;
 }
 
-void program_print_help(const struct program_about *about)
+int program_printed(struct err *err)
+{
+    bool failed = fflush(stdout) || ferror(stdout);
+    return failed ? err_sys(err, errno, "print what was asked for") : 1;
+}
+
+int program_print_help(const struct program_about *about, struct err *err)
 {
     cleanup_bytes struct bytes text = {0};
     conf_help(about->rows, about->n_rows, &text);
     printf("%s: %s\n\nusage: %s [OPTIONS]%s%s\n       %s --version\n       %s --man\n\n%s",
            about->name, about->summary, about->name, about->args ? " " : "",
            about->args ? about->args : "", about->name, about->name, text.data);
+    return program_printed(err);
 }
 
 static void print_man(const struct program_about *about)
@@ -93,12 +101,6 @@ static void print_man(const struct program_about *about)
     fputs(text.data, stdout);
 }
 
-static int printed(struct err *err)
-{
-    bool failed = fflush(stdout) || ferror(stdout);
-    return failed ? err_set(err, ERR_FAILED, "print what was asked for") : 1;
-}
-
 int program_told(const struct program_about *about, int argc, char *const *argv, struct err *err)
 {
     if (argc != 2)
@@ -109,7 +111,7 @@ int program_told(const struct program_about *about, int argc, char *const *argv,
         print_man(about);
     else
         return 0;
-    return printed(err);
+    return program_printed(err);
 }
 
 int program_options(struct conf **ret, const struct program_about *about, void *options, int argc,
@@ -118,10 +120,8 @@ int program_options(struct conf **ret, const struct program_about *about, void *
     int told = program_told(about, argc, argv, err);
     if (told || conf_parse(ret, about->rows, about->n_rows, options, argc, argv, err))
         return told ? told : -1;
-    if (conf_help_asked(*ret)) {
-        program_print_help(about);
-        return printed(err);
-    }
+    if (conf_help_asked(*ret))
+        return program_print_help(about, err);
     if (conf_n_args(*ret))
         return err_set(err, ERR_USAGE, "%s: no such argument", conf_arg(*ret, 0));
     return 0;

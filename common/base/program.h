@@ -58,7 +58,9 @@ struct program_about {
 };
 /* 1: the version, or the manual page's source, was asked for, and printed. 0: it was not. */
 int program_told(const struct program_about *about, int argc, char *const *argv, struct err *err);
-void program_print_help(const struct program_about *about);
+int program_print_help(const struct program_about *about, struct err *err);
+/* 1: what was printed is out. -1: not all of it (a full disk, a closed pipe). */
+int program_printed(struct err *err);
 /* Parses the command line, which has options only. 1: help, the manual page or the version was
  * asked for, and printed. */
 int program_options(struct conf **ret, const struct program_about *about, void *options, int argc,

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Each program says its version, which is one of all; where that cannot be said, it fails. It has a manual page.
+# Each program says its version, which is one of all, and its help; where that cannot be said, it fails. It has a manual page.
 . "$SAMPAN_TESTS/lib/common.sh"
 version=$("$SAMPAN" --version) || fail "sampan --version"
 [[ $version =~ ^sampan\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "sampan --version says: $version"
@@ -17,4 +17,7 @@ for command in "train" "train predict" "train ui" "train launch" "train split" "
     "$SAMPAN_BUILD"/bin/sampan-$command --help | grep -oE '^  --[a-z_-]+' | while read -r option; do
         grep -qF "fB${option#  }fR" "$T/page" || fail "the page of $command does not know $option"
     done
+    # shellcheck disable=SC2086
+    ! "$SAMPAN_BUILD"/bin/sampan-$command --help >/dev/full 2>"$T/why" || fail "$command: a help that nobody could read"
+    grep -q "print what was asked for: No space left on device" "$T/why" || fail "$command says: $(cat "$T/why")"
 done

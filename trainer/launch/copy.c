@@ -281,8 +281,7 @@ int split_run(int argc, char **argv, struct err *err)
     if (conf_parse_words(&conf, rows, 1, &o, argc, argv, err))
         return -1;
     if (conf_help_asked(conf)) {
-        program_print_help(&split_about);
-        all = 0;
+        all = program_print_help(&split_about, err);
     } else if (conf_n_args(conf) != 2) {
         err_set(err, ERR_USAGE, "split: want --parts N SRC JOB");
     } else {

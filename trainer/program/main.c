@@ -66,7 +66,7 @@ static struct program_about about(void)
             "--save_dir: it exits with 143 or 130, and the same command goes on from there."};
 }
 
-static void help(void)
+static int help(struct err *err)
 {
     cleanup_bytes struct bytes text = {0};
     bytes_add_str(&text, "sampan-train [OPTION]…          trains a model\n"
@@ -80,6 +80,7 @@ static void help(void)
                          "\n");
     conf_help(options_rows, options_n_rows, &text);
     fputs(text.data, stdout);
+    return program_printed(err);
 }
 
 /* The log begins with how the trainer was called. */
@@ -141,12 +142,12 @@ static int train(int argc, char **argv, bool is_server)
     struct err err = {0};
     struct conf *conf = NULL;
     struct options o;
-    if (options_read(&o, &conf, argc - is_server, argv + is_server, &err))
-        return complain(&err);
-    if (conf_help_asked(conf)) {
-        help();
+    int told = options_read(&o, &conf, argc - is_server, argv + is_server, &err);
+    if (told == 0 && conf_help_asked(conf))
+        told = help(&err);
+    if (told) {
         conf_free(conf);
-        return 0;
+        return told < 0 ? complain(&err) : 0;
     }
     struct log *log;
     const struct program_log how = {.level = o.log_level, .format = o.log_format};
@@ -192,10 +193,8 @@ static int launch(int argc, char **argv)
     int told = program_told(&launch_about, argc, argv, &err);
     if (told)
         return told < 0 ? complain(&err) : 0;
-    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-        program_print_help(&launch_about);
-        return 0;
-    }
+    if (argc > 1 && strcmp(argv[1], "--help") == 0)
+        return program_print_help(&launch_about, &err) < 0 ? complain(&err) : 0;
     struct log *log;
     const struct program_log how = {.level = "info", .format = "text"};
     if (!find_self(self))
