@@ -315,3 +315,8 @@ void secrets_release(struct secrets *s)
     wipe(&s->keys);
     wipe(&s->token);
 }
+
+void secrets_forget_token(struct secrets *s)
+{
+    wipe(&s->token);
+}

@@ -111,6 +111,7 @@ struct secrets {
  * "peer-token". Errors name keys, never values. */
 enum rpc_code secrets_read(PB(Pair) *const *pairs, size_t n, struct secrets *ret, struct err *err);
 void secrets_release(struct secrets *s); /* wipes */
+void secrets_forget_token(struct secrets *s);
 #define cleanup_secrets CLEANUP(secrets_release)
 
 #endif

@@ -57,6 +57,8 @@ static enum rpc_code settle(struct request *r, struct arena *arena, struct err *
     if (code)
         return code;
     r->writable = attribute_true(a, ATTR_WRITABLE);
+    if (r->writable) /* it asks no other node, but may share its Secret with sets that do */
+        secrets_forget_token(&r->secrets);
     attributes_text(a, &r->options);
     return RPC_OK;
 }

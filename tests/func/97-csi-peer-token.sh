@@ -65,6 +65,12 @@ p.publish("kept", "pod", secrets={"peer-token": token})
 p.stage("kept", secrets={"peer-token": token}, **attributes)
 expect("the same mount", pids(), first)
 p.unpublish("kept", "pod"); p.unstage("kept")
+# A folder that is written asks no other node, but may share its Secret with sets that do.
+p.stage("out", secrets={"peer-token": token}, uri="file://" + T + "/out", writable="true")
+first = pids()
+p.publish("out", "pod", secrets={"peer-token": token})
+expect("files with a token, and the mount", (files(p.run), pids()), ([], first))
+p.unpublish("out", "pod"); p.unstage("out")
 refused("INVALID_ARGUMENT", "peer-token: empty", p.stage, "x", secrets={"peer-token": ""}, **attributes)
 PY
 unpeer
