@@ -66,13 +66,19 @@ int outputs_check(const struct mount_options *o, const struct owner *owner, cons
     const struct {
         bool given;
         const char *name;
-    } refused[] = {
-        {o->sampler != NULL, "--sampler"}, {o->catalog != NULL, "--catalog"},
-        {o->rescan, "--rescan"},           {strcmp(o->profile, "shards") == 0, "--profile shards"},
-        {o->prefetch != 0, "--prefetch"},  {o->push_window != 0, "--push-window"},
-        {o->direct != NULL, "--direct"},   {o->ahead_bytes != 0, "--ahead-bytes"},
-        {o->peers != NULL, "--peers"},     {o->partition != NULL, "--partition"},
-        {o->weights != NULL, "--weights"}, {strcmp(o->strategy, "auto") != 0, "--strategy"}};
+    } refused[] = {{o->sampler != NULL, "--sampler"},
+                   {o->catalog != NULL, "--catalog"},
+                   {o->rescan, "--rescan"},
+                   {strcmp(o->profile, "shards") == 0, "--profile shards"},
+                   {o->prefetch != 0, "--prefetch"},
+                   {o->push_window != 0, "--push-window"},
+                   {o->direct != NULL, "--direct"},
+                   {o->ahead_bytes != 0, "--ahead-bytes"},
+                   {o->peers != NULL, "--peers"},
+                   {o->partition != NULL, "--partition"},
+                   {o->weights != NULL, "--weights"},
+                   {strcmp(o->strategy, "auto") != 0, "--strategy"},
+                   {o->peer_token_file != NULL, "--peer-token-file"}};
     enum stage_commit commit;
     uint64_t interval;
     struct store *store;

@@ -4,7 +4,7 @@
 need_mount
 mkdir -p "$SRC"
 for option in "--sampler sequence" "--catalog $T/none" "--profile shards" --rescan "--prefetch 5" \
-    "--partition 0/2" "--peers http://127.0.0.1:7716" "--weights 1,1" "--strategy hash"; do
+    "--partition 0/2" "--peers http://127.0.0.1:7716" "--peer-token-file $T/token" "--weights 1,1" "--strategy hash"; do
     # shellcheck disable=SC2086
     refused 2 "writable and ${option%% *}" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB" --writable $option
 done
