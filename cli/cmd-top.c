@@ -213,6 +213,11 @@ static int run(const struct conf *conf, const void *options, struct err *err)
         t.where.server = what;
     else
         t.where.mount = what;
+    static const char *const of_mounts[] = {"interval", "count", "json", NULL};
+    const char *idle = t.where.server ? NULL : conf_given_besides(conf, of_mounts);
+    if (idle)
+        return err_set(err, ERR_USAGE,
+                       "--%s: goes with the URL of a runtime server (http://HOST:7716)", idle);
     signal(SIGPIPE, SIG_IGN);
     int rc = loop(&t, err);
     screen_end(&t.screen);

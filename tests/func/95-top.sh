@@ -9,9 +9,9 @@ mount_set "file://$SRC"
 start_serve
 url="http://127.0.0.1:$PORT"
 cat "$MNT"/*/* >/dev/null
-for of in "$MNT" "" "$url"; do
+for of in "$MNT" "" "$url --token-file $T/token"; do
     # shellcheck disable=SC2086
-    sampan top $of --count 1 --interval 50ms --json --token-file "$T/token" >"$T/top"
+    sampan top $of --count 1 --interval 50ms --json >"$T/top"
     expect "lines of '$of'" "$(wc -l <"$T/top")" 1
     expect "mount of '$of'" "$(field mounts.0.mountpoint <"$T/top")" "$MNT"
     expect "samples of '$of'" "$(field mounts.0.set.samples <"$T/top")" 20
@@ -22,6 +22,9 @@ expect "lines at all" "$(wc -l <"$T/top")" 4
 refused 4 "401.*token" sampan top "$url" --count 1
 refused 3 "no mount" sampan top "$T/src" --count 1
 refused 2 "--interval" sampan top --interval 0s
+refused 2 "--token-file: goes with the URL of a runtime server" sampan top "$MNT" --count 1 --token-file "$T/token"
+refused 2 "--ca-file: goes with the URL of a runtime server" sampan top --count 1 --ca-file /dev/null
+SAMPAN_TOKEN_FILE=$T/token sampan top "$MNT" --count 1 --interval 50ms >"$T/top" # as of a server that runs here
 
 "$PYTHON" - "$S" "$url" "$T/token" <<'PY' || fail "the screen is not what it should be"
 import os, pty, select, signal, subprocess, sys, termios
