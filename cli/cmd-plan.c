@@ -161,6 +161,20 @@ static int take_partitions(struct planning *g, struct err *err)
     return 0;
 }
 
+/* What only goes with another option, or with a SET. */
+static int check(const struct conf *conf, const struct plan_options *o, struct err *err)
+{
+    static const char *const of_counts[] = {
+        "count", "sample-size", "sampler",  "strategy", "weights", "partitions", "partition",
+        "print", "resume",      "position", "cache",    "json",    NULL};
+    bool set = conf_n_args(conf) > 0;
+    if (strcmp(o->print, "token") != 0 && conf_origin_of(conf, "position") == CONF_CLI)
+        return err_set(err, ERR_USAGE, "--position: goes with --print token");
+    if (set && conf_origin_of(conf, "sample-size") == CONF_CLI)
+        return err_set(err, ERR_USAGE, "--sample-size: goes with --count (the SET has its own)");
+    return set ? 0 : refuse_besides(conf, of_counts, "goes with a SET (name one)", err);
+}
+
 static int take_set(struct planning *g, const struct conf *conf, const struct order_token *token,
                     struct err *err)
 {
@@ -208,8 +222,8 @@ static int run(const struct conf *conf, const void *options, struct err *err)
     if (o->resume && order_token_parse(&token, o->resume, err))
         return err_wrap(err, "--resume");
     const struct order_token *resume = o->resume ? &token : NULL;
-    if (take_sampler(&g, resume, err) || take_partitions(&g, err) || room_of_tiers(&g, err) ||
-        take_set(&g, conf, resume, err))
+    if (check(conf, o, err) || take_sampler(&g, resume, err) || take_partitions(&g, err) ||
+        room_of_tiers(&g, err) || take_set(&g, conf, resume, err))
         return -1;
     int result = print(&g, err);
     if (g.conf.catalog)

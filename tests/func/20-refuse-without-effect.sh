@@ -21,6 +21,10 @@ for option in "${of_sets[@]}"; do
 done
 refused 2 "^sampan plan: --cache-dir: .*not mounted: $MNT has" sampan plan "$MNT" --cache-dir "$T/other"
 refused 2 "^sampan scan: --sampler: file://$SRC is mounted at $MNT" sampan scan "file://$SRC" --cache "ssd:$CACHE=1GiB" --sampler sequence
+refused 2 "^sampan plan: --sample-size: goes with --count" sampan plan "$MNT" --sample-size 1M
+refused 2 "^sampan plan: --cache-dir: goes with a SET" sampan plan --count 4 --cache-dir "$T/other"
+refused 2 "^sampan plan: --free-space: goes with a SET" sampan plan --count 4 --free-space 5%
+refused 2 "^sampan plan: --position: goes with --print token" sampan plan --count 4 --position 2
 refused 2 "^sampan bench: --model: goes with another" sampan bench epoch "$MNT" --model unet3d
 refused 2 "^sampan bench: --verify: goes with another" sampan bench au "$MNT" --verify
 refused 2 "^sampan bench: --threads: goes with another" sampan bench meta "$MNT" --threads 2
@@ -31,5 +35,6 @@ SAMPAN_CACHE=ssd:$T/other=1GiB SAMPAN_CONNECTIONS=3 sampan warmup "$MNT" --verif
 sampan scan "$MNT" --diff --quiet --endpoint http://127.0.0.1:1 --no-sign-request
 sampan warmup "$MNT" --quiet --region nowhere
 sampan plan "$MNT" --cache "mem:$T/none=1GiB" >"$T/plan"
+SAMPAN_CACHE_DIR=$T/none SAMPAN_POSITION=2 sampan plan --count 4 --cache "mem:$T/none=1GiB" --sample-size 1M >"$T/plan"
 sampan doctor --gc --cache-dir "$T/none" >"$T/doctor" || true # its exit code is of all of this machine
 sampan bench fetch "$MNT" --connections 3 --path-style --json >"$T/bench"
