@@ -25,6 +25,7 @@ refused 2 "^sampan plan: --sample-size: goes with --count" sampan plan "$MNT" --
 refused 2 "^sampan plan: --cache-dir: goes with a SET" sampan plan --count 4 --cache-dir "$T/other"
 refused 2 "^sampan plan: --free-space: goes with a SET" sampan plan --count 4 --free-space 5%
 refused 2 "^sampan plan: --position: goes with --print token" sampan plan --count 4 --position 2
+refused 2 "^sampan sync: --allow-empty: goes with --delete-dst" sampan sync "file://$SRC" "file://$T/other" --allow-empty
 refused 2 "^sampan bench: --model: goes with another" sampan bench epoch "$MNT" --model unet3d
 refused 2 "^sampan bench: --verify: goes with another" sampan bench au "$MNT" --verify
 refused 2 "^sampan bench: --threads: goes with another" sampan bench meta "$MNT" --threads 2
