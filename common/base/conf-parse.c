@@ -108,21 +108,39 @@ static int file_line(struct conf *c, void *out, char *line, struct err *err)
     return is_one_of(c->elsewhere, c->n_elsewhere, key) ? 0 : unknown(c, "", key, err);
 }
 
-static int load_file(struct conf *c, const char *file, void *out, struct err *err)
+/* A device may have no end, and no line that ends. */
+static int read_file(const char *file, struct bytes *ret, struct err *err)
 {
     cleanup_file FILE *f = fopen(file, "re");
     if (!f)
         return err_sys(err, errno, "open the configuration: %s", file);
-    cleanup_free char *line = NULL;
-    size_t cap = 0, number = 0;
-    while (getline(&line, &cap, f) >= 0) {
+    char part[4096];
+    for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0 && ret->len <= FILE_MAX;)
+        bytes_add(ret, part, n);
+    if (ferror(f))
+        return err_sys(err, errno ? errno : EIO, "read the configuration: %s", file);
+    if (ret->len > FILE_MAX || (ret->len && memchr(ret->data, '\0', ret->len)))
+        return err_set(err, ERR_USAGE, "%s: no configuration: want text, a line for each key",
+                       file);
+    return 0;
+}
+
+static int load_file(struct conf *c, const char *file, void *out, struct err *err)
+{
+    cleanup_bytes struct bytes text = {0};
+    if (read_file(file, &text, err))
+        return -1;
+    char *rest = text.data;
+    size_t number = 0;
+    /* Some editors begin a file with a mark that it is UTF-8. */
+    if (rest && strncmp(rest, "\xef\xbb\xbf", 3) == 0)
+        rest += 3;
+    for (char *line; (line = strsep(&rest, "\n"));) {
         number++;
-        /* Some editors begin a file with a mark that it is UTF-8. */
-        bool marked = number == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0;
-        if (file_line(c, out, marked ? line + 3 : line, err))
+        if (file_line(c, out, line, err))
             return err_wrap(err, "%s line %zu", file, number);
     }
-    return ferror(f) ? err_sys(err, errno ? errno : EIO, "read the configuration: %s", file) : 0;
+    return 0;
 }
 
 /* --- the environment -------------------------------------------------------------------------- */

@@ -206,6 +206,24 @@ Test(conf, a_bad_file_names_its_line)
                    "line 2: unknown option memroy (did you mean memory?)");
 }
 
+Test(conf, a_file_that_is_no_text_is_refused_and_no_device_read_for_ever)
+{
+    char *file = config_file("memory = 1G\n");
+    FILE *f = fopen(file, "a");
+    cr_assert_eq(fwrite("connections = 9\0\n", 1, 17, f), 17);
+    fclose(f);
+    const char *const files[] = {file, "/dev/zero"};
+    for (int i = 0; i < 2; i++) {
+        struct conf *c;
+        struct options o;
+        struct err e = {0};
+        cr_expect_eq(PARSE(&c, &o, &e, "--config", files[i]), -1);
+        cr_expect_eq(e.class, ERR_USAGE);
+        cr_expect_not_null(strstr(e.msg, "no configuration: want text"), "%s", e.msg);
+    }
+    unlink(file);
+}
+
 Test(conf, a_file_may_be_shared_with_another_program)
 {
     char *file = config_file("memory = 1G\nmemroy = 2G\n");
