@@ -120,13 +120,14 @@ static int take_sampler(struct planning *g, const struct order_token *token, str
 {
     const struct plan_options *o = g->options;
     struct order_spec given;
-    if (order_spec_parse(&given, o->sampler ? o->sampler : "sequence", err))
+    uint32_t ranks = token ? token->parts[token->n_parts - 1].ranks : 1;
+    if (order_spec_parse_among(&given, o->sampler ? o->sampler : "sequence", ranks, err))
         return err_wrap(err, "--sampler");
     g->conf.sampler = given;
     if (!token)
         return 0;
     g->conf.sampler = token->spec;
-    g->conf.sampler.ranks = given.has_ranks ? given.ranks : token->parts[token->n_parts - 1].ranks;
+    g->conf.sampler.ranks = given.ranks;
     g->conf.sampler.rank = given.rank;
     g->conf.sampler.has_rank = given.has_rank;
     g->resume = token;

@@ -49,6 +49,9 @@ struct order_spec {
 
 /* An unknown name or key, or a value out of bounds, is ERR_USAGE and lists those known. */
 int order_spec_parse(struct order_spec *ret, const char *text, struct err *err);
+/* The same, among so many ranks where it does not say ranks=. */
+int order_spec_parse_among(struct order_spec *ret, const char *text, uint32_t ranks,
+                           struct err *err);
 void order_spec_print(const struct order_spec *s, char *out, size_t size);
 const char *order_kind_name(enum order_kind k);
 /* Do both give every rank the same order, and each node the same ranks? */

@@ -215,6 +215,12 @@ static void defaults(struct order_spec *ret, enum order_kind kind)
 
 int order_spec_parse(struct order_spec *ret, const char *text, struct err *err)
 {
+    return order_spec_parse_among(ret, text, 1, err);
+}
+
+int order_spec_parse_among(struct order_spec *ret, const char *text, uint32_t ranks,
+                           struct err *err)
+{
     struct order_spec s;
     enum order_kind kind = ORDER_SEQUENCE;
     char copy[2048];
@@ -226,6 +232,7 @@ int order_spec_parse(struct order_spec *ret, const char *text, struct err *err)
     if (find_kind(copy, name_len, &kind, err))
         return -1;
     defaults(&s, kind);
+    s.ranks = ranks;
     unsigned seen = 0;
     char *rest = copy[name_len] ? copy + name_len + 1 : NULL;
     while (rest) {

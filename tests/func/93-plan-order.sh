@@ -29,7 +29,9 @@ expect "a rank's share of 2^31" \
 # A resume token goes on where it was, and deals the rest to other ranks once.
 token=$(plan --count 11 --sampler random,ranks=3,batch-size=2,shuffle=true --print token --position 2)
 expect "rest of rank 2" "$(plan --resume "$token" --sampler sequence,ranks=3,rank=2 --print order | paste -sd' ')" "0 5"
+expect "and of as many as before" "$(plan --resume "$token" --sampler sequence,rank=2 --print order | paste -sd' ')" "0 5"
 expect "rest for one rank" "$(plan --resume "$token" --sampler sequence,ranks=1 --print order | paste -sd' ')" "1 7 9 3 5"
+refused 2 "there are 3 ranks, counted from 0" plan --resume "$token" --sampler sequence,rank=3
 refused 2 "its sum is wrong" plan --resume "${token%?}x"
 refused 2 'unknown name \(known: sequence' plan --count 5 --sampler squence
 refused 2 'unknown key "seed" \(it knows: ranks rank' plan --count 5 --sampler sequence,seed=1
