@@ -283,6 +283,11 @@ int join_next(struct join *j, struct err *err)
         int ours = is_ours(j, err);
         if (ours < 0)
             return -1;
+        j->is_left_out = !ours && j->shows_kept && j->d.there;
+        if (j->is_left_out) {
+            j->s.there = false;
+            return 1;
+        }
         if (!ours || !imply_folders(j))
             continue;
         if (j->s.there && c->limit && j->looked_at == c->limit) {

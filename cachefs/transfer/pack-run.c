@@ -149,6 +149,8 @@ static bool is_unchanged(const struct sync_conf *c, const struct side *s, const 
 static enum fate fate_of(const struct join *j)
 {
     const struct sync_conf *c = j->run->conf;
+    if (j->is_left_out)
+        return FATE_KEEP;
     if (!j->s.there)
         return j->run->deletes ? FATE_DROP : FATE_KEEP;
     if (!j->d.there)
@@ -172,6 +174,8 @@ static struct pack *pack_of(const struct packing *p, const struct side *d, struc
 static void count_fate(struct sync_run *r, const struct join *j, enum fate fate)
 {
     struct live_counts *n = &r->counts;
+    if (j->is_left_out)
+        return;
     if (!j->s.there) {
         counter_add(fate == FATE_DROP ? &n->deleted : &n->extra, 1);
     } else if (fate == FATE_KEEP) {
@@ -186,13 +190,22 @@ static void count_fate(struct sync_run *r, const struct join *j, enum fate fate)
                         j->s.there ? j->s.row.size : j->d.row.size);
 }
 
+/* The new catalog has all of the old one that is not dropped, what this run leaves out included. */
+static int walk_begin(struct join *j, struct sync_run *r, bool counts, struct err *err)
+{
+    if (join_begin(j, r, counts, err))
+        return -1;
+    j->shows_kept = true;
+    return 1;
+}
+
 /* The first walk: how much of each pack lives on. */
 static int weigh(struct packing *p, struct err *err)
 {
     struct sync_run *r = p->run;
     struct join j;
     struct place place;
-    int more = join_begin(&j, r, true, err) ? -1 : 1;
+    int more = walk_begin(&j, r, true, err);
     while (more > 0 && !run_is_over(r) && (more = join_next(&j, err)) > 0) {
         enum fate fate = fate_of(&j);
         count_fate(r, &j, fate);
@@ -287,7 +300,7 @@ static int settle_all(struct packing *p, struct err *err)
 {
     struct sync_run *r = p->run;
     struct join j;
-    int more = join_begin(&j, r, false, err) ? -1 : 1;
+    int more = walk_begin(&j, r, false, err);
     while (more > 0 && !run_is_over(r) && (more = join_next(&j, err)) > 0) {
         if (settle(p, &j, err))
             more = -1;

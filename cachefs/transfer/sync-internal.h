@@ -163,7 +163,9 @@ struct join {
     struct sync_run *run;
     struct sorted src, dst, up, want;
     int more_src, more_dst, more_up, more_want; /* 1: the cursor stands on a record */
-    bool counts; /* the first walk: counts what it leaves out, tells what is missing */
+    bool counts;      /* the first walk: counts what it leaves out, tells what is missing */
+    bool shows_kept;  /* stops at what the destination has of what is not this run's, too: */
+    bool is_left_out; /* such a one is `key`, of which only `d` is told */
     uint64_t looked_at;
     struct bytes key, folder; /* folder: a listed one that is being passed */
     bool folder_used;
