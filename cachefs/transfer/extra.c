@@ -46,15 +46,18 @@ static void remove_folder(struct sync_run *r, uint32_t source, const char *key)
 {
     struct err err = {0};
     (void)source;
-    if (store_local_remove_folder(r->to, key, &err))
+    bool local = store_caps(r->to) & STORE_LOCAL;
+    if (local ? store_local_remove_folder(r->to, key, &err)
+              : fetch_delete(r->fetch, r->to, key, &err))
         run_failed(r, key, &err);
     else
         counter_add(&r->counts.deleted, 1);
 }
 
-static bool is_local(const struct sync_run *r)
+/* Folders that go only once they are empty. */
+static bool has_real_folders(const struct sync_run *r)
 {
-    return store_caps(r->to) & STORE_LOCAL;
+    return !(store_caps(r->to) & STORE_FLAT_LIST);
 }
 
 static void flush(struct sync_run *r, struct task **batch)
@@ -73,7 +76,7 @@ static int delete_one(struct sync_run *r, const struct join *j, struct task **ba
             r->watch->would(r->watch->arg, SYNC_DELETE, j->key.data, j->d.row.size);
         return 0;
     }
-    if (is_folder && is_local(r))
+    if (is_folder && has_real_folders(r))
         return add_folder(folders, &j->key, 0, err);
     if (!*batch)
         *batch = task_new(TASK_DELETE, "", 0);
