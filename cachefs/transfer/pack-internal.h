@@ -65,6 +65,7 @@ struct packing {
     char *dir; /* of temporary files */
     struct catalog *previous;
     struct packs packs;
+    struct packs catalogs; /* of the store, by name, time and `there` alone */
     struct catalog_builder *builder;
     struct pack_batch *batch; /* being filled */
     struct lock lock;         /* RANK_VOLUME + 1: the builder, while workers add rows */

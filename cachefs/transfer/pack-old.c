@@ -1,11 +1,11 @@
-/* What of a packed set nobody needs any more: packs that no version names, and a catalog. */
+/* What of a packed set nobody needs any more: packs that no version names, and catalogs. */
 #include <string.h>
 
 #include "clock.h"
 #include "copy-internal.h"
 #include "pack-internal.h"
 
-/* A pack that no catalog names may be another run's that is about to be named. */
+/* A pack or catalog that nothing names may be another run's that is about to be named. */
 #define ORPHAN_AGE_NS (3600 * (int64_t)NS_PER_S)
 
 static bool is_orphan(const struct pack *pack)
@@ -72,14 +72,18 @@ static void remove_orphans(struct packing *p)
     free(keys);
 }
 
-/* The catalog before the one that was replaced: nobody starts from it any more. */
-static void remove_catalog(struct packing *p, const struct packed_pointer *new)
+/* That before the one that was replaced, from which nobody starts any more, and what broken-off
+ * runs have left. */
+static void remove_catalogs(struct packing *p, const struct packed_pointer *new)
 {
-    const char *gone = p->old.previous;
-    if (!p->has_old || !*gone || strcmp(gone, new->digest) == 0 || strcmp(gone, new->previous) == 0)
-        return;
-    cleanup_free char *key = xasprintf(FETCH_PACKED_CATALOG "%s", gone);
-    fetch_delete(p->run->fetch, p->run->to, key, NULL);
+    for (size_t i = 0; i < p->catalogs.n; i++) {
+        const struct pack *catalog = &p->catalogs.list[i];
+        const char *digest = catalog->name + strlen(FETCH_PACKED_CATALOG);
+        if (strcmp(digest, new->digest) == 0 || strcmp(digest, new->previous) == 0)
+            continue;
+        if (strcmp(digest, p->old.previous) == 0 || is_orphan(catalog))
+            fetch_delete(p->run->fetch, p->run->to, catalog->name, NULL);
+    }
 }
 
 void pack_remove_old(struct packing *p, const struct packed_pointer *new)
@@ -87,5 +91,5 @@ void pack_remove_old(struct packing *p, const struct packed_pointer *new)
     bool replaced = strcmp(new->digest, p->old.digest) != 0;
     if (any_orphan(&p->packs) && (replaced || !*p->old.previous || name_packs_before(p) == 0))
         remove_orphans(p);
-    remove_catalog(p, new);
+    remove_catalogs(p, new);
 }

@@ -19,13 +19,17 @@
 
 /* --- the set as it is ------------------------------------------------------------------------- */
 
-static bool is_ours(const char *key)
+static bool starts_with(const char *key, const char *start)
 {
-    static const char ours[] = ".sampan/";
-    return strncmp(key, ours, sizeof ours - 1) == 0;
+    return strncmp(key, start, strlen(start)) == 0;
 }
 
-/* What the destination's listing tells: its packs; or that it is no packed set. */
+static bool is_ours(const char *key)
+{
+    return starts_with(key, ".sampan/");
+}
+
+/* What the destination's listing tells: its packs and catalogs; or that it is no packed set. */
 static int take_listing(struct packing *p, struct err *err)
 {
     struct sync_run *r = p->run;
@@ -44,9 +48,10 @@ static int take_listing(struct packing *p, struct err *err)
                            "%s holds objects (%s) beside packs: a packed set needs a prefix of its "
                            "own",
                            store_uri(r->to), key);
-        if (strncmp(key, FETCH_PACKED_PACKS, strlen(FETCH_PACKED_PACKS)) != 0)
+        bool is_pack = starts_with(key, FETCH_PACKED_PACKS);
+        if (!is_pack && !starts_with(key, FETCH_PACKED_CATALOG))
             continue;
-        struct pack *pack = packs_add(&p->packs, key);
+        struct pack *pack = packs_add(is_pack ? &p->packs : &p->catalogs, key);
         pack->size = side.row.size;
         pack->mtime_ns = side.row.mtime_ns;
         pack->there = true;
@@ -453,6 +458,7 @@ int run_pack(struct sync_run *r, struct err *err)
     if (p.previous)
         catalog_unref(p.previous);
     packs_release(&p.packs);
+    packs_release(&p.catalogs);
     lock_destroy(&p.lock);
     remove_dir(p.dir);
     free(p.dir);

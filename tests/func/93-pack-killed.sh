@@ -23,11 +23,18 @@ same_bytes "$SRC" "$MNT"
 unmount
 # what no version needs goes, once it is an hour old
 head -c 1000 /dev/zero >"$D/.sampan/packs/$(printf '0%.0s' {1..32})"
-find "$D/.sampan/packs" -type f -exec touch -d '-2 hours' {} +
+orphan="$D/.sampan/catalog-$(printf '0%.0s' {1..64})" young="$D/.sampan/catalog-$(printf '1%.0s' {1..64})"
+echo >"$orphan"
+find "$D/.sampan" -type f -exec touch -d '-2 hours' {} +
+echo >"$young" # another run's, maybe, that is about to be named
 before=$(find "$D/.sampan/packs" -type f | wc -l)
 sampan sync "file://$SRC" "file://$D" --pack 8MiB --json >"$T/out"
 at_least "packs removed" "$(field packs_deleted <"$T/out")" 1
 expect "packs" "$(find "$D/.sampan/packs" -type f | wc -l)" $((before - $(field packs_deleted <"$T/out")))
+[ ! -e "$orphan" ] || fail "a catalog that nothing names stays"
+for name in $(field catalog <"$D/.sampan/packed") $(field previous <"$D/.sampan/packed") "${young##*-}"; do
+    [ -e "$D/.sampan/catalog-$name" ] || fail "a catalog is gone: $name"
+done
 mount_set "file://$D" --cache "ssd:$T/other=1GiB"
 same_bytes "$SRC" "$MNT"
 unmount
