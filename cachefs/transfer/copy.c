@@ -331,6 +331,17 @@ static int do_copy(const struct copying *c, struct err *err)
     return conf->delete_src && c->src->row.kind != SYNC_FOLDER ? delete_source(c, err) : 0;
 }
 
+/* The destination has what the source has; --perms and --delete-src are still to be done. */
+static int leave_alone(const struct copying *c, struct err *err)
+{
+    const struct sync_conf *conf = c->run->conf;
+    if (conf->perms && meta_refresh(c->run, c->src->row.source, c->key, err))
+        return -1;
+    counter_add(&c->run->counts.skipped, 1);
+    counter_add(&c->run->counts.skipped_bytes, c->src->row.size);
+    return conf->delete_src ? delete_source(c, err) : 0;
+}
+
 static int do_compare(const struct copying *c, struct err *err)
 {
     bool is_link = c->src->row.kind == SYNC_LINK || c->dst->row.kind == SYNC_LINK;
@@ -339,11 +350,7 @@ static int do_compare(const struct copying *c, struct err *err)
         equal = 0;
     if (equal < 0)
         return err_wrap(err, "compare");
-    if (!equal)
-        return do_copy(c, err);
-    counter_add(&c->run->counts.skipped, 1);
-    counter_add(&c->run->counts.skipped_bytes, c->src->row.size);
-    return c->run->conf->delete_src ? delete_source(c, err) : 0;
+    return equal ? leave_alone(c, err) : do_copy(c, err);
 }
 
 /* As it was listed? 0: another object, or none. */
@@ -369,9 +376,7 @@ static int do_delete_source(const struct copying *c, struct err *err)
         return -1;
     if (!kept || strcmp(c->src->etag, listed.etag) != 0)
         return do_copy(c, err);
-    counter_add(&c->run->counts.skipped, 1);
-    counter_add(&c->run->counts.skipped_bytes, c->src->row.size);
-    return delete_source(c, err);
+    return leave_alone(c, err);
 }
 
 static void not_deleted(void *arg, const char *key, const struct err *why)
