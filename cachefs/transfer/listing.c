@@ -143,6 +143,9 @@ static int list_store(struct lister *l, struct store *s, struct err *err)
 {
     if (walks(l, s))
         return store_local_walk(s, "", on_local, l, err);
+    const struct sync_conf *c = l->run->conf;
+    if (!l->is_source && c->dirs && c->delete_dst) /* what marks a folder goes with its content */
+        return fetch_list_marks(l->run->fetch, s, LISTINGS_AT_ONCE, on_item, l, err);
     return fetch_list(l->run->fetch, s, LISTINGS_AT_ONCE, on_item, l, NULL, err);
 }
 
