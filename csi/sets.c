@@ -189,6 +189,9 @@ static int load_one(void *arg, const struct json *record, struct err *err)
         if (json_as_str(&w, &word, NULL) == 0)
             bytes_add(&s->words, word, strlen(word) + 1);
     }
+    /* Plugins of before gave one to sets that are written, too, which refuse it now. */
+    if (s->words.len && memmem(s->words.data, s->words.len, "--writable", sizeof "--writable"))
+        s->tokened = false;
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "mem.h"
+#include "node-internal.h"
 #include "state.h"
 #include "world.h"
 
@@ -68,6 +69,41 @@ Test(records, an_older_volume_is_adopted)
     cr_assert(w.fake->mounted == 1, "it was mounted again");
     cr_assert(do_unpublish(&w, "v", w.target) == RPC_OK && do_unstage(&w, "v") == RPC_OK);
     cr_assert(fake_count(w.fake) == 0 && world_records(&w) == 0);
+    world_remove(&w);
+}
+
+static char *replaced(const char *text, const char *what, const char *with)
+{
+    const char *at = strstr(text, what);
+    cr_assert(at, "%s in %s", what, text);
+    return xasprintf("%.*s%s%s", (int)(at - text), text, with, at + strlen(what));
+}
+
+/* Sets that are written had one, which they refuse now. */
+Test(records, an_older_written_set_is_mounted_without_a_token)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    cr_assert(do_publish(&w, "v", w.target, false, NULL) == RPC_OK);
+    size_t n;
+    char **keys = sets_keys(w.node, &n);
+    cr_assert(n == 1);
+    cleanup_free char *path = record_of(&w, "sets", keys[0]);
+    cleanup_bytes struct bytes text = {0};
+    cr_assert(file_read_whole(path, 1 << 16, &text, NULL) == 0);
+    cleanup_free char *tokened = replaced(text.data, "\"tokened\":false", "\"tokened\":true");
+    cleanup_free char *written = replaced(tokened, "\"words\":[", "\"words\":[\"--writable\",");
+    for (int i = 0; i < 2; i++) {
+        put(&w, "sets", keys[0], i ? written : tokened);
+        world_close(&w);
+        fake_lose(w.fake);
+        world_open(&w);
+        node_heal(w.node);
+        bool given = strstr(w.fake->words, "--peer-token-file");
+        cr_expect(given == (i == 0), "%s", w.fake->words);
+    }
+    ids_free(keys, n);
     world_remove(&w);
 }
 
