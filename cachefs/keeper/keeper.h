@@ -69,6 +69,9 @@ int keeper_state_reopen(int fd, int *ret_fd, struct err *err);
 /* Takes the lock for this open file, and who inherits it. ERR_LIMIT: a keeper or a life is there.
  */
 int keeper_state_claim(int fd, struct err *err);
+/* Nobody has the lock where a version that knew none made the mount: *state becomes an open file of
+ * our own that has it, for us and for whom we start. */
+void keeper_state_claim_older(int *state);
 /* Maps a whole state (sparse: what is not used takes no memory) and checks it. */
 int keeper_state_map(int fd, struct keeper_state **ret, struct err *err);
 /* The same layout in plain memory, for a mount without a keeper. */

@@ -76,6 +76,8 @@ int keeper_attach(struct keeper **ret, struct err *err)
     unsetenv(KEEPER_ENV);
     if (!rc)
         rc = keeper_state_map(k->fds.state, &k->state, err);
+    if (!rc)
+        keeper_state_claim_older(&k->fds.state);
     if (rc) {
         cond_destroy(&k->changed);
         lock_destroy(&k->lock);

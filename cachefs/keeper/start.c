@@ -89,6 +89,15 @@ int keeper_state_claim(int fd, struct err *err)
     return err_sys(err, errno, "lock the keeper's state");
 }
 
+void keeper_state_claim_older(int *state)
+{
+    cleanup_close int own = -1;
+    if (keeper_state_reopen(*state, &own, NULL) || keeper_state_claim(own, NULL))
+        return; /* who started us has it */
+    close(*state);
+    *state = take_fd(&own);
+}
+
 int keeper_state_map(int fd, struct keeper_state **ret, struct err *err)
 {
     struct stat st;

@@ -134,5 +134,7 @@ start_holder() {
 
 revive() {
     echo >"$T/go"
+    revived() { ! kill -0 "$HOLDER" 2>/dev/null; }
+    until_true 20 revived || fail "revive does not return"
     wait "$HOLDER" || fail "revive failed"
 }
