@@ -142,10 +142,12 @@ static void upgrade_one(struct node *n, struct set *s)
     n->mounter->ops->serving(n->mounter, s->mountpoint, &serving);
     if (!serving.alive || runs(serving.pid, program))
         return;
-    if (n->mounter->ops->run(n->mounter, argv, clock_mono_ns() + WORK_NS, NULL, &why))
+    if (n->mounter->ops->run(n->mounter, argv, clock_mono_ns() + WORK_NS, NULL, &why)) {
         log_warn(n->conf.log, "set %s: it goes on with its old program: %s", s->uri, why.msg);
-    else
-        log_info(n->conf.log, "set %s: handed over to %s", s->uri, program);
+        return;
+    }
+    log_info(n->conf.log, "set %s: handed over to %s", s->uri, program);
+    set_hold(n, s); /* an older one may have handed out the open file that has the state's lock */
 }
 
 bool node_upgrade(struct node *n)

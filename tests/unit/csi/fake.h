@@ -41,6 +41,7 @@ struct fake {
     uint64_t deadline_ns;  /* of the last program */
     int busy;              /* so many say "cache folder in use" first */
     int mounted, unmounted, upgraded; /* programs run so far */
+    int held;                         /* so many took the descriptors of a mount */
     char words[2048];                 /* of the last program */
     char pod_uid[64];                 /* a pod with processes, */
     uint64_t pod_dev;                 /* and the one mount that they see */

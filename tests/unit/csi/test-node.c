@@ -201,9 +201,11 @@ Test(node, a_set_that_was_busy_is_upgraded_afterwards)
     size_t n;
     char **keys = sets_keys(w.node, &n);
     struct set *s = set_begin(w.node, keys[0]);
-    cr_assert(!node_upgrade(w.node) && w.fake->upgraded == 0);
+    int held = w.fake->held;
+    cr_assert(!node_upgrade(w.node) && w.fake->upgraded == 0 && w.fake->held == held);
     set_end(w.node, s);
     cr_assert(node_upgrade(w.node) && w.fake->upgraded == 1);
+    cr_assert(s->holds && w.fake->held == held + 1, "what the new program hands out");
     cr_assert(strstr(w.fake->words, "--program /of/the/next/version"), "%s", w.fake->words);
     fake_lose(w.fake);
     cr_assert(node_upgrade(w.node) && w.fake->upgraded == 1, "there is nobody to hand it over");
