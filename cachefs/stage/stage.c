@@ -13,6 +13,7 @@
 #include <sys/random.h>
 
 #include "clock.h"
+#include "conf.h"
 #include "file.h"
 #include "hash.h"
 #include "log.h"
@@ -37,19 +38,14 @@ int stage_commit_parse(const char *text, enum stage_commit *ret, uint64_t *ret_i
         *ret = COMMIT_BACKGROUND;
         return 0;
     }
-    char *end = NULL;
-    double n = strncmp(text, "interval=", 9) == 0 ? strtod(text + 9, &end) : 0;
-    double unit = !end                     ? 0
-                  : strcmp(end, "ms") == 0 ? 1e6
-                  : strcmp(end, "s") == 0  ? 1e9
-                  : strcmp(end, "m") == 0  ? 6e10
-                                           : 0;
-    if (!(n * unit >= 1e7 && n * unit <= 86400e9))
+    uint64_t ns = 0;
+    if (strncmp(text, "interval=", 9) != 0 || conf_duration(text + 9, &ns, NULL) ||
+        ns < 10 * NS_PER_MS || ns > 24 * 3600 * NS_PER_S)
         return err_set(err, ERR_USAGE,
                        "--commit: %s: want close, background or interval=TIME (10ms to 24h, as 2s)",
                        text);
     *ret = COMMIT_INTERVAL;
-    *ret_interval_ns = (uint64_t)(n * unit);
+    *ret_interval_ns = ns;
     return 0;
 }
 

@@ -15,6 +15,28 @@ static void background(struct stage_conf *c)
     c->commit = COMMIT_BACKGROUND;
 }
 
+Test(files, commit_takes_every_duration)
+{
+    static const struct {
+        const char *text;
+        uint64_t ms; /* 0: refused */
+    } rows[] = {{"interval=10ms", 10},     {"interval=2s", 2000},     {"interval=0.5m", 30000},
+                {"interval=1h", 3600000},  {"interval=1d", 86400000}, {"interval=9ms", 0},
+                {"interval=25h", 0},       {"interval=5", 0},         {"interval=", 0},
+                {"interval=2s, or so", 0}, {"interval", 0},           {"", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        enum stage_commit how;
+        uint64_t ns;
+        struct err err = {0};
+        int rc = stage_commit_parse(rows[i].text, &how, &ns, &err);
+        cr_expect_eq(rc, rows[i].ms ? 0 : -1, "%s", rows[i].text);
+        if (!rc)
+            cr_expect(how == COMMIT_INTERVAL && ns == rows[i].ms * NS_PER_MS, "%s", rows[i].text);
+        else
+            cr_expect(strstr(err.msg, "10ms to 24h"), "%s", err.msg);
+    }
+}
+
 static void check_create(struct bench *b)
 {
     uint64_t fh, ino = t_create(b, STAGE_ROOT, "a", &fh);
