@@ -228,10 +228,9 @@ static void *ask(void *arg)
 
 void *aligned_alloc(size_t alignment, size_t size)
 {
-    static void *(*real)(size_t, size_t);
+    void *(*real)(size_t, size_t); /* not kept: several threads come here */
     struct other *o = other;
-    if (!real)
-        *(void **)&real = dlsym(RTLD_NEXT, "aligned_alloc");
+    *(void **)&real = dlsym(RTLD_NEXT, "aligned_alloc");
     if (!o)
         return real(alignment, size);
     other = NULL;
