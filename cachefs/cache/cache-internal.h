@@ -209,6 +209,7 @@ struct tier {
     uint64_t limit, used, reserved, foreign;
     uint64_t guests; /* what cache_guests_take() was given; `foreign` leaves it out then */
     bool has_guests;
+    uint64_t looks, looked; /* at the folder: begun so far, and the one that `foreign` is of */
     uint64_t guest_samples, guest_bytes; /* cache_guests_hold() */
     struct health health;
     uint32_t next_pack;

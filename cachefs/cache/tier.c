@@ -348,18 +348,23 @@ void tier_settle(struct tier *t, uint64_t reserved, uint64_t used)
     t->used += used;
 }
 
-/* cache_guests() looks for itself: a sum that was begun before it has the guests in it, too. */
+/* What a look that was begun earlier tells is older news, whenever it ends: it may have files in it
+ * that are gone since, or the guests of cache_guests(). */
 void tier_look(struct tier *t)
 {
+    uint64_t number;
     bool has_guests;
     {
         ACQUIRE(&t->lock);
+        number = ++t->looks;
         has_guests = t->has_guests;
     }
     uint64_t foreign = folder_foreign(t, has_guests);
     ACQUIRE(&t->lock);
-    if (t->has_guests == has_guests)
-        t->foreign = foreign;
+    if (number < t->looked)
+        return;
+    t->looked = number;
+    t->foreign = foreign;
 }
 
 struct tier *cache_guests(struct cache *c, const char *dir)
@@ -372,6 +377,7 @@ struct tier *cache_guests(struct cache *c, const char *dir)
             continue;
         ACQUIRE(&t->lock);
         t->has_guests = true;
+        t->looked = ++t->looks;
         t->foreign = folder_foreign(t, true);
         return t;
     }

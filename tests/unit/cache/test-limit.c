@@ -280,6 +280,49 @@ Test(limit, guests_are_counted_once)
     rig_end(&r);
 }
 
+/* A look that was begun before files went may end after one that was begun since. */
+Test(limit, what_is_gone_is_not_counted_by_an_earlier_look)
+{
+    const uint64_t files = 2000, bytes = files * 10000;
+    struct cache_stat st;
+    struct rig r;
+    rig_begin(&r, 1000, 64u << 20, false);
+    rig_open(&r);
+    for (int turn = 0; turn < 5; turn++) {
+        char name[64];
+        snprintf(name, sizeof name, "others-%d", turn);
+        cleanup_free char *folder = xstrdup(rig_path(&r, name));
+        cleanup_free char *away = xstrdup(rig_path(&r, ""));
+        away[strlen(away) - 1] = '-'; /* beside the cache's folder */
+        cr_assert_eq(mkdir(folder, 0700), 0);
+        for (uint64_t i = 0; i < files; i++) {
+            cleanup_free char *file = xasprintf("%s/%llu", folder, (unsigned long long)i);
+            int fd = open(file, O_WRONLY | O_CREAT, 0600);
+            cr_assert_eq(ftruncate(fd, 10000), 0);
+            close(fd);
+        }
+        struct looker looker = {.tier = r.cache->tiers[0]};
+        pthread_t thread;
+        thread_start(&thread, "looker", look, &looker);
+        while (atomic_load(&looker.looks) < 2)
+            usleep(100);
+        usleep(500); /* one is under way, most likely */
+        cr_assert_eq(rename(folder, away), 0);
+        atomic_store(&looker.stop, true);
+        tier_look(r.cache->tiers[0]);
+        pthread_join(thread, NULL);
+        cache_stat(r.cache, &st);
+        cr_expect_lt(st.tiers[0].used, bytes / 2);
+        cr_assert_eq(rename(away, folder), 0);
+        for (uint64_t i = 0; i < files; i++) {
+            cleanup_free char *file = xasprintf("%s/%llu", folder, (unsigned long long)i);
+            unlink(file);
+        }
+        cr_assert_eq(rmdir(folder), 0);
+    }
+    rig_end(&r);
+}
+
 Test(limit, guests_leave_the_free_space_floor_alone)
 {
     struct rig r;
