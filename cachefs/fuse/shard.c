@@ -39,6 +39,18 @@ static void path_of(const char *dir, uint64_t id, const char *kind, char *out, s
     snprintf(out, size, "%s/%llu.%s", dir, (unsigned long long)id, kind);
 }
 
+/* The inverse: is `name` the `kind` of an object? */
+static bool is_file_of(const char *name, const char *kind, uint64_t *ret_id)
+{
+    unsigned long long id;
+    int end = 0;
+
+    if (sscanf(name, "%llu.%n", &id, &end) != 1 || !end || strcmp(name + end, kind) != 0)
+        return false;
+    *ret_id = id;
+    return true;
+}
+
 static void remove_files(const char *dir, uint64_t id)
 {
     char path[4200];
@@ -281,11 +293,10 @@ static void take_up(struct shards *s, const char *name)
 {
     struct sums_head head;
     struct shard *x = NULL;
-    unsigned long long id;
+    uint64_t id;
     char path[4200];
-    int end = 0;
 
-    if (sscanf(name, "%llu.sums%n", &id, &end) != 1 || name[end] || find(s, id))
+    if (!is_file_of(name, "sums", &id) || find(s, id))
         return;
     snprintf(path, sizeof(path), "%s/%s", s->dir, name);
     cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -300,10 +311,9 @@ static void take_up(struct shards *s, const char *name)
 
 static void remove_orphan(struct shards *s, const char *name)
 {
-    unsigned long long id;
-    int end = 0;
+    uint64_t id;
 
-    if (sscanf(name, "%llu.data%n", &id, &end) == 1 && !name[end] && !find(s, id))
+    if (is_file_of(name, "data", &id) && !find(s, id))
         remove_files(s->dir, id);
 }
 
@@ -314,12 +324,9 @@ bool shards_remove_all(const char *dir)
     bool found = false;
 
     while (d && (e = readdir(d))) {
-        unsigned long long id;
-        int end = 0;
-        bool ours = (sscanf(e->d_name, "%llu.data%n", &id, &end) == 1 && end) ||
-                    (sscanf(e->d_name, "%llu.sums%n", &id, &end) == 1 && end);
+        uint64_t id;
 
-        if (!ours || e->d_name[end])
+        if (!is_file_of(e->d_name, "data", &id) && !is_file_of(e->d_name, "sums", &id))
             continue;
         remove_files(dir, id);
         found = true;
