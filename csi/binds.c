@@ -106,8 +106,10 @@ bool set_show_again(struct node *n, const struct set *s)
     struct mount_serving serving;
     bool shown = false;
     size_t count;
+    if (!s->dev || may_be_mount(n, s->mountpoint))
+        return false;
     n->mounter->ops->serving(n->mounter, s->mountpoint, &serving);
-    if (!s->dev || !serving.alive || may_be_mount(n, s->mountpoint))
+    if (!serving.alive)
         return false;
     char **targets = targets_of_set(n, s->key, &count);
     for (size_t i = 0; i < count && !shown; i++)
