@@ -3,10 +3,7 @@
 # the mount for dead too early, starts no second daemon.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/keeper.sh"
-need_mount
-need_root "descriptors are given to root alone"
-make_set --classes 2 --files 10
-mount_set "file://$SRC"
+mount_for_a_holder
 start_readers
 "$PYTHON" "$SAMPAN_TESTS/lib/older_state.py" "$(life)"
 sampan upgrade "$MNT"

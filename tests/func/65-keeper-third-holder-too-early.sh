@@ -3,10 +3,7 @@
 # one before it, is there yet. No second daemon is started beside it, which would answer a part of all reads with errors.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/keeper.sh"
-need_mount
-need_root "descriptors are given to root alone"
-make_set --classes 2 --files 10
-mount_set "file://$SRC"
+mount_for_a_holder
 start_holder
 start_readers
 keeper=$(keeper) daemon=$(life)

@@ -2,10 +2,7 @@
 # Whoever holds device, state and listener as well can revive a mount after keeper and daemon were killed at once.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/keeper.sh"
-need_mount
-need_root "descriptors are given to root alone"
-make_set --classes 2 --files 10
-mount_set "file://$SRC"
+mount_for_a_holder
 start_holder
 start_readers
 keeper=$(keeper) daemon=$(life)

@@ -11,6 +11,7 @@
 #   wait_while_telling KEY  (of a folder, behind the proxy) returns while the kernel is told of a new file in it, which
 #                           waits for a lock that $remover has, who waits for the daemon
 #   remover_is_told         the remover waits no longer, and was told of an error
+#   mount_for_a_holder      a small set, mounted, whose descriptors are to be given away (root)
 #   start_holder, revive    a third process that has the descriptors of $MNT (root); it revives the mount with them
 
 life() {
@@ -122,6 +123,13 @@ readers_ok() {
     wait "$READERS" || code=$?
     cat "$T/readers.json" "$T/log/readers"
     [ "$code" = 0 ] || fail "a reader saw an error or a wrong byte"
+}
+
+mount_for_a_holder() {
+    need_mount
+    need_root "descriptors are given to root alone"
+    make_set --classes 2 --files 10
+    mount_set "file://$SRC"
 }
 
 start_holder() {
