@@ -92,6 +92,17 @@ void lock_init(struct lock *l, enum lock_rank rank, const char *name)
     check(pthread_mutex_init(&l->mutex, NULL), "init", name);
 }
 
+void lock_init_brief(struct lock *l, enum lock_rank rank, const char *name)
+{
+    pthread_mutexattr_t brief;
+    l->name = name;
+    l->rank = rank;
+    check(pthread_mutexattr_init(&brief), "init", name);
+    check(pthread_mutexattr_settype(&brief, PTHREAD_MUTEX_ADAPTIVE_NP), "init", name);
+    check(pthread_mutex_init(&l->mutex, &brief), "init", name);
+    check(pthread_mutexattr_destroy(&brief), "init", name);
+}
+
 void lock_destroy(struct lock *l)
 {
     check(pthread_mutex_destroy(&l->mutex), "destroy", l->name);

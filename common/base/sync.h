@@ -54,6 +54,9 @@ struct lock {
 };
 
 void lock_init(struct lock *l, enum lock_rank rank, const char *name);
+/* One that is held for less time than a thread takes to sleep and wake, and wanted often: who finds
+ * it taken looks for a moment before it sleeps. */
+void lock_init_brief(struct lock *l, enum lock_rank rank, const char *name);
 void lock_destroy(struct lock *l);
 void lock_take(struct lock *l);
 void lock_drop(struct lock *l);

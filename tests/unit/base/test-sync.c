@@ -29,15 +29,17 @@ static void *add_many(void *arg)
 
 Test(sync, acquire_ends_with_its_block)
 {
-    struct shared s = {0};
-    lock_init(&s.lock, RANK_POOL, "test");
-    pthread_t t[3];
-    for (int i = 0; i < 3; i++)
-        cr_assert_eq(thread_start(&t[i], "adder", add_many, &s), 0);
-    for (int i = 0; i < 3; i++)
-        pthread_join(t[i], NULL);
-    cr_expect_eq(s.value, 30000);
-    lock_destroy(&s.lock);
+    for (int brief = 0; brief < 2; brief++) {
+        struct shared s = {0};
+        (brief ? lock_init_brief : lock_init)(&s.lock, RANK_POOL, "test");
+        pthread_t t[3];
+        for (int i = 0; i < 3; i++)
+            cr_assert_eq(thread_start(&t[i], "adder", add_many, &s), 0);
+        for (int i = 0; i < 3; i++)
+            pthread_join(t[i], NULL);
+        cr_expect_eq(s.value, 30000);
+        lock_destroy(&s.lock);
+    }
 }
 
 static void *set_value(void *arg)
