@@ -56,6 +56,13 @@ figures = raw.figures()
 same("directly, and through the mount", (figures["direct_samples"], figures["mount_samples"]), (2 * n, 0))
 same("reasons", (figures["direct_why"], figures["mount_why"], figures["corrupt"]), ("", "", 0))
 
+# More threads than there are cores: some stay aside, and come back where those before them wait.
+crowd = sampan.Loader(mount, "torch-distributed,seed=7", batch_size=33, format="raw", direct="only", threads=17, epochs=20)
+for epoch in range(20):
+    same("every sample once", sorted(bytes_of_epoch(crowd)), list(range(n)))
+    time.sleep(0.01 * (epoch % 3))
+same("directly", crowd.figures()["direct_samples"], 20 * n)
+
 
 def pixels(**options):
     loader = sampan.Loader(mount, "torch-distributed,seed=5", batch_size=8, size=48, epochs=2, **options)

@@ -104,8 +104,18 @@ int slot_init(struct slot *s, const struct loader_options *o, size_t sample_size
 void slot_release(struct slot *s, const struct loader_options *o);
 /* Makes it the batch of these samples. */
 void slot_begin(struct slot *s, uint32_t wanted);
+/* What a thread took of a batch's room and has not used: threads that ask for each sample's, and
+ * whose samples lie by turns, wait for each other's cache lines. */
+struct piece {
+    struct slot *slot;
+    uint64_t sequence; /* of the batch */
+    unsigned char *at;
+    size_t left;
+};
+/* For samples of this batch: with what is left of the last claim of it. */
+void piece_begin(struct piece *p, struct slot *s);
 /* Room for the bytes of one raw sample. */
-void *slot_room(struct slot *s, const struct loader_options *o, size_t size, struct err *err);
+void *piece_room(struct piece *p, const struct loader_options *o, size_t size, struct err *err);
 /* All samples are there: leaves bad ones out. */
 void slot_end(struct slot *s, size_t sample_size);
 
@@ -127,6 +137,7 @@ struct worker {
     struct decoder *decoder;
     struct resample *resample;
     struct counts counts;
+    struct piece piece;
     unsigned sleeps; /* wait_awake()'s */
     unsigned char *scratch;
     size_t scratch_cap;
@@ -145,6 +156,8 @@ struct loader {
     struct normal normal;
     size_t sample_size;  /* bytes of one sample in `pixels`; 0: raw */
     uint32_t run;        /* samples that a thread claims at once */
+    uint32_t brisk_run;  /* … where the last claim was brisk */
+    uint32_t cores;      /* that this process may use */
     uint64_t last_epoch; /* the first that is not read any more */
     uint64_t opened_ns;
 
@@ -159,10 +172,12 @@ struct loader {
     struct lock lock;
     struct cond work;      /* there may be something to do for a thread */
     struct cond done;      /* … for the consumer */
+    struct cond aside;     /* the loader ends: for who waits in wait_aside() */
     _Atomic uint32_t news; /* how often either was signalled; changes under the lock */
     /* below: guarded by lock */
     bool stop, restart;     /* claim nothing: the loader ends; a new epoch is set */
     uint32_t busy;          /* threads that hold a claim */
+    bool brisk;             /* the last claim was: copied from memory, without a wait */
     bool planning;          /* a thread prepares an epoch without the lock */
     struct epoch epochs[2]; /* by number % 2 */
     uint64_t plan_epoch, plan_pos;
@@ -200,8 +215,13 @@ void tell_consumer(struct loader *l);
  * was none until now, so it is right to wait. `sleeps` is this thread's: how often it is not to
  * look, 0 at first. */
 bool wait_awake(struct loader *l, unsigned *sleeps);
+/* Leaves the work to others for a moment. News do not end it: to wake a thread costs them more
+ * than a claim. */
+void wait_aside(struct loader *l);
 
 /* worker.c */
+/* How much a thread claims at once: of the options and `cores`. */
+void worker_runs(struct loader *l);
 void *worker_main(void *worker);
 /* A consumer that would wait reads some samples itself, where that takes microseconds: bytes from
  * packs. So batches of small samples cost no wake-ups. The lock is held, and dropped meanwhile.

@@ -126,11 +126,8 @@ static int take_options(struct loader *l, const struct loader_options *o, struct
         l->o.list = copy(l->spec.list);
     size_t each = l->o.format == LOADER_FLOAT ? sizeof(float) : l->o.format == LOADER_UINT8 ? 1 : 0;
     l->sample_size = 3 * each * l->o.height * l->o.width;
-    /* Bytes are there at once, and the claim is what costs; pictures take milliseconds, and the
-     * last ones of a batch are waited for. */
-    bool raw = l->o.format == LOADER_RAW;
-    uint32_t most = raw ? 64 : 8, run = l->o.batch / ((raw ? 2 : 4) * l->o.threads);
-    l->run = run < 1 ? 1 : run > most ? most : run;
+    l->cores = cores();
+    worker_runs(l);
     return 0;
 }
 
@@ -259,9 +256,10 @@ int loader_open(struct loader **ret, const struct loader_options *o, struct err 
     struct loader *l = xcalloc(1, sizeof *l);
     l->dir = -1;
     l->opened_ns = clock_mono_ns();
-    lock_init(&l->lock, RANK_VOLUME, "loader");
+    lock_init_brief(&l->lock, RANK_VOLUME, "loader");
     cond_init(&l->work);
     cond_init(&l->done);
+    cond_init(&l->aside);
     guard_install();
     if (take_options(l, o, err) || open_samples(l, err) || open_slots(l, err) ||
         open_epoch(l, err) || open_direct(l, err)) {
@@ -284,6 +282,7 @@ static void end_workers(struct loader *l)
         ACQUIRE(&l->lock);
         l->stop = true;
         tell_workers(l);
+        cond_broadcast(&l->aside);
     }
     for (uint32_t i = 0; l->workers && i < l->o.threads; i++) {
         struct worker *w = &l->workers[i];
@@ -317,6 +316,7 @@ void loader_close(struct loader *l)
     free((char *)l->o.resume);
     cond_destroy(&l->work);
     cond_destroy(&l->done);
+    cond_destroy(&l->aside);
     lock_destroy(&l->lock);
     free(l);
 }

@@ -7,6 +7,7 @@
 
 #define CHUNK_LEAST (1u << 20)
 #define ALIGN       64
+#define PIECE       (64u << 10)
 
 static void *take_memory(const struct loader_options *o, size_t size, struct err *err)
 {
@@ -106,7 +107,7 @@ static struct chunk *add_chunk(struct slot *s, const struct loader_options *o, s
 }
 
 /* Chunks stay where they are: other threads are filling what they were given. */
-void *slot_room(struct slot *s, const struct loader_options *o, size_t size, struct err *err)
+static void *slot_room(struct slot *s, const struct loader_options *o, size_t size, struct err *err)
 {
     struct chunk *c = atomic_load(&s->filling);
     void *at = c ? chunk_room(c, size) : NULL;
@@ -120,6 +121,27 @@ void *slot_room(struct slot *s, const struct loader_options *o, size_t size, str
             return NULL;
         atomic_store(&s->filling, c);
     }
+    return at;
+}
+
+void piece_begin(struct piece *p, struct slot *s)
+{
+    if (p->slot != s || p->sequence != s->sequence)
+        *p = (struct piece){.slot = s, .sequence = s->sequence};
+}
+
+void *piece_room(struct piece *p, const struct loader_options *o, size_t size, struct err *err)
+{
+    size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    if (!p->at || size > p->left) {
+        p->left = size < PIECE ? PIECE : size;
+        p->at = slot_room(p->slot, o, p->left, err);
+        if (!p->at)
+            return NULL;
+    }
+    void *at = p->at;
+    p->at += size;
+    p->left -= size;
     return at;
 }
 

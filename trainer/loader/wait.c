@@ -7,6 +7,7 @@
  * a virtual machine most of all. */
 #define AWAKE_NS (50 * 1000)
 #define SLEEPS   16 /* after a look in vain: a consumer that computes wants its cores for that */
+#define ASIDE_NS (500 * 1000ull) /* between two looks of all threads that are one too many */
 
 void tell_workers(struct loader *l)
 {
@@ -18,6 +19,11 @@ void tell_consumer(struct loader *l)
 {
     atomic_fetch_add_explicit(&l->news, 1, memory_order_relaxed);
     cond_broadcast(&l->done);
+}
+
+void wait_aside(struct loader *l)
+{
+    cond_wait_for(&l->aside, &l->lock, ASIDE_NS * l->o.threads / l->cores);
 }
 
 bool wait_awake(struct loader *l, unsigned *sleeps)

@@ -7,10 +7,26 @@
 #include "loader-internal.h"
 #include "mem.h"
 
+/* What memory gives at least, where nothing has to be waited for. */
+#define BRISK_BYTES_NS 4
+#define BRISK_EACH_NS  1000
+
 struct claim {
     struct slot *slot;
     uint32_t first, n;
 };
+
+/* The last samples of a batch are waited for, so that claims are small. Where bytes are there at
+ * once the claim is what costs: so large that the buffers hold four for each core. */
+void worker_runs(struct loader *l)
+{
+    uint32_t threads = l->o.threads, active = threads < l->cores ? threads : l->cores;
+    bool raw = l->o.format == LOADER_RAW;
+    uint32_t most = raw ? 64 : 8, run = l->o.batch / ((raw ? 2 : 4) * threads);
+    uint64_t brisk = (uint64_t)l->o.batch * l->o.depth / (4 * active);
+    l->run = run < 1 ? 1 : run > most ? most : run;
+    l->brisk_run = brisk < l->run ? l->run : brisk > most ? most : (uint32_t)brisk;
+}
 
 static bool claim_of(struct loader *l, struct claim *ret)
 {
@@ -23,10 +39,18 @@ static bool claim_of(struct loader *l, struct claim *ret)
     }
     if (!oldest)
         return false;
-    uint32_t left = oldest->wanted - oldest->claimed, n = left < l->run ? left : l->run;
+    uint32_t left = oldest->wanted - oldest->claimed, most = l->brisk ? l->brisk_run : l->run;
+    uint32_t n = left < most ? left : most;
     *ret = (struct claim){oldest, oldest->claimed, n};
     oldest->claimed += n;
     return true;
+}
+
+/* As many threads are at it as there are cores, and what they copy is in memory: one more would
+ * only take its core from one of them, and all would wait for that one's samples. */
+static bool crowded(const struct loader *l)
+{
+    return l->brisk && l->busy >= l->cores;
 }
 
 /* Waits for something to do. False: the loader ends. */
@@ -34,12 +58,15 @@ static bool take_claim(struct worker *w, struct claim *ret)
 {
     struct loader *l = w->loader;
     while (!l->stop) {
-        if (!l->restart && claim_of(l, ret))
+        bool aside = crowded(l);
+        if (!l->restart && !aside && claim_of(l, ret))
             return true;
-        if (!l->restart && plan_open(l))
+        if (!l->restart && !aside && plan_open(l))
             continue;
         uint64_t began = clock_mono_ns();
-        if (!wait_awake(l, &w->sleeps))
+        if (aside)
+            wait_aside(l);
+        else if (!wait_awake(l, &w->sleeps))
             cond_wait(&l->work, &l->lock);
         atomic_fetch_add_explicit(&w->counts.idle_ns, clock_mono_ns() - began,
                                   memory_order_relaxed);
@@ -61,15 +88,10 @@ static void *scratch_room(void *arg, size_t size, struct err *err)
     return w->scratch;
 }
 
-struct raw_room {
-    struct slot *slot;
-    const struct loader_options *o;
-};
-
 static void *raw_room(void *arg, size_t size, struct err *err)
 {
-    struct raw_room *r = arg;
-    void *at = slot_room(r->slot, r->o, size, err);
+    struct worker *w = arg;
+    void *at = piece_room(&w->piece, &w->loader->o, size, err);
     if (!at && !err->sys)
         err->sys = ENOMEM; /* no fault of the sample's */
     return at;
@@ -78,11 +100,9 @@ static void *raw_room(void *arg, size_t size, struct err *err)
 static int fill_raw(struct worker *w, struct slot *s, uint32_t i, struct err *err)
 {
     struct loader *l = w->loader;
-    struct raw_room room = {s, &l->o};
     void *at;
     size_t len;
-    if (reader_read(&l->reader, s->numbers[i], w->hand, &w->counts, raw_room, &room, &at, &len,
-                    err))
+    if (reader_read(&l->reader, s->numbers[i], w->hand, &w->counts, raw_room, w, &at, &len, err))
         return -1;
     s->data[i] = at;
     s->sizes[i] = len;
@@ -139,12 +159,15 @@ static void note_bad(struct loader *l, struct slot *s, uint32_t i, const struct 
     }
 }
 
-static void fill(struct worker *w, const struct claim *c)
+/* True: brisk, all of it was in packs and in memory. */
+static bool fill(struct worker *w, const struct claim *c)
 {
     struct loader *l = w->loader;
     uint64_t began = clock_mono_ns(), decoding = 0;
+    uint64_t had = atomic_load_explicit(&w->counts.direct_bytes, memory_order_relaxed);
+    struct err why = {0};
+    piece_begin(&w->piece, c->slot);
     for (uint32_t i = c->first, end = i + c->n; i < end; i++) {
-        struct err why = {0};
         if (l->direct && i + 1 < end)
             direct_hint(l->direct, w->hand, c->slot->numbers[i + 1]);
         int rc = l->o.format == LOADER_RAW ? fill_raw(w, c->slot, i, &why)
@@ -155,12 +178,15 @@ static void fill(struct worker *w, const struct claim *c)
                  file_list_get(&l->index.files, c->slot->numbers[i]));
         ACQUIRE(&l->lock);
         note_bad(l, c->slot, i, &why);
+        why = (struct err){0};
     }
     if (l->direct)
         direct_drop(w->hand);
     uint64_t all = clock_mono_ns() - began;
     atomic_fetch_add_explicit(&w->counts.decode_ns, decoding, memory_order_relaxed);
     atomic_fetch_add_explicit(&w->counts.read_ns, all - decoding, memory_order_relaxed);
+    uint64_t bytes = atomic_load_explicit(&w->counts.direct_bytes, memory_order_relaxed) - had;
+    return all < c->n * BRISK_EACH_NS + bytes / BRISK_BYTES_NS;
 }
 
 /* The lock is held, and dropped meanwhile. */
@@ -169,8 +195,9 @@ static void work_off(struct worker *w, const struct claim *c)
     struct loader *l = w->loader;
     l->busy++;
     lock_drop(&l->lock);
-    fill(w, c);
+    bool brisk = fill(w, c);
     lock_take(&l->lock);
+    l->brisk = brisk;
     c->slot->done += c->n;
     if (c->slot->done == c->slot->wanted && !l->stop) {
         lock_drop(&l->lock);
