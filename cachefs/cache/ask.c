@@ -257,9 +257,13 @@ int cache_verify(struct cache *c, uint64_t unit, struct err *err)
         return err_set(err, ERR_NOT_FOUND, "unit %llu is not cached", (unsigned long long)unit);
     }
     enum pack_result rc = pack_verify(&x, unit);
-    if (rc != PACK_OK && place_forget(c, unit, &x.entry))
+    bool bad = rc == PACK_BAD || rc == PACK_IO;
+    if (bad && place_forget(c, unit, &x.entry))
         counter_add(&c->counts->corrupt, 1);
-    if (rc != PACK_OK)
+    if (rc == PACK_UNMAPPED)
+        err_set(err, ERR_LIMIT, "unit %llu: no descriptor or no memory left to look at it",
+                (unsigned long long)unit);
+    if (bad)
         err_set(err, ERR_CORRUPT, "unit %llu: pack %u in %s at %llu: %s", (unsigned long long)unit,
                 x.pack->number, x.pack->tier->dir, (unsigned long long)x.offset,
                 rc == PACK_IO ? "can't be read" : "a checksum does not match");

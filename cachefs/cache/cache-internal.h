@@ -110,7 +110,14 @@ void pack_seal(struct pack *p);                   /* closes what appending needs
 const unsigned char *pack_map(struct pack *p, struct err *err);
 
 /* The bytes [off, off+len) of a unit, verified. */
-enum pack_result { PACK_OK, PACK_BAD, PACK_IO, PACK_NO_ROOM, PACK_NO_MEMORY };
+enum pack_result {
+    PACK_OK,
+    PACK_BAD,
+    PACK_IO,
+    PACK_NO_ROOM,
+    PACK_NO_MEMORY,
+    PACK_UNMAPPED /* for want of descriptors or memory: nothing is wrong with it */
+};
 enum pack_result pack_view(struct cache *c, const struct extent_ref *x, uint64_t unit, uint32_t off,
                            uint32_t len, struct view *ret);
 /* Where the bytes of a whole unit lie in the pack's file, and their sum, as its record says. Stored
@@ -429,6 +436,7 @@ struct cache {
     _Atomic uint64_t expected_samples, expected_bytes; /* of pinned ones; cache_expect() */
     atomic_bool roomy;                                 /* cache_set_size() */
     _Atomic uint32_t now_min;
+    atomic_bool unmapped;  /* some pack was, and it was said */
     uint64_t behind_above; /* behind.c: with more bytes cached, pages are dropped behind readers */
 };
 
@@ -438,7 +446,7 @@ static inline struct stripe *stripe_of(struct cache *c, uint64_t unit)
     return &c->stripes[unit / PAGE_ENTRIES % STRIPES];
 }
 
-enum { READ_NO_ROOM = 4, READ_BAD = 5 };
+enum { READ_NO_ROOM = 4, READ_BAD = 5, READ_UNMAPPED = 6 };
 int cache_no_memory(size_t bytes, struct err *err); /* -1; the reader gets ENOMEM */
 int cache_try(struct cache *c, const struct piece *p, struct source_wait *wait, bool resumed,
               struct view *ret, struct err *err);

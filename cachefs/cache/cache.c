@@ -35,6 +35,9 @@
 
 #include "clock.h"
 
+#define LOG_MODULE "cache"
+#include "log.h"
+
 /* --- places ---------------------------------------------------------------------------------- */
 
 static struct pack *pack_of(const struct cache *c, const struct place *e)
@@ -228,7 +231,7 @@ int cache_no_memory(size_t bytes, struct err *err)
     return -1;
 }
 
-/* READ_BAD: the record was bad and is forgotten now. */
+/* READ_BAD: the record was bad and is forgotten now. READ_UNMAPPED: it stays, for later. */
 static int read_record(struct cache *c, const struct piece *p, struct extent_ref *x,
                        struct view *ret, struct err *err)
 {
@@ -242,7 +245,22 @@ static int read_record(struct cache *c, const struct piece *p, struct extent_ref
         return READ_NO_ROOM;
     if (rc == PACK_NO_MEMORY)
         return cache_no_memory(p->len, err);
+    if (rc == PACK_UNMAPPED)
+        return READ_UNMAPPED;
     return rc == PACK_OK ? 0 : READ_BAD;
+}
+
+/* Only what the reader wants is fetched, and it is not kept: the unit is in its pack. */
+static int read_past(struct cache *c, const struct piece *p, struct source_wait *wait, bool resumed,
+                     struct err *err)
+{
+    struct piece alone = *p;
+    alone.alone = true;
+    if (!atomic_exchange(&c->unmapped, true))
+        log_warn(c->conf.log, "packs cannot be mapped for want of descriptors or memory: samples "
+                              "in them are fetched (raise ulimit -n, or vm.max_map_count)");
+    int rc = fill_lead(c, &alone, wait, false, resumed, err);
+    return rc == LEAD_NO_ROOM ? READ_NO_ROOM : rc;
 }
 
 int cache_try(struct cache *c, const struct piece *p, struct source_wait *wait, bool resumed,
@@ -261,6 +279,8 @@ int cache_try(struct cache *c, const struct piece *p, struct source_wait *wait, 
             rc = read_record(c, p, &x, ret, err);
             if (rc == 0)
                 count_hit(c, ret);
+            if (rc == READ_UNMAPPED)
+                return read_past(c, p, wait, resumed, err);
             if (rc != READ_BAD)
                 return rc;
             break;

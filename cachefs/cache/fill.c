@@ -423,7 +423,7 @@ int fill_lead(struct cache *c, const struct piece *p, struct source_wait *wait, 
     int rc = unit_facts(p, f, &row, err);
     if (rc == 0 && ahead)
         rc = find_room(f) ? 0 : LEAD_NOT_KEPT;
-    else if (rc == 0 && row.size > UNIT_BYTES && !find_room_for_block(f))
+    else if (rc == 0 && (p->alone || (row.size > UNIT_BYTES && !find_room_for_block(f))))
         cut_to_piece(f);
     if (rc == 0)
         rc = get_buffer(c, f, ahead, err);

@@ -255,9 +255,10 @@ static enum pack_result look_begin(struct look *k, const struct extent_ref *x, u
     *k = (struct look){.x = x, .unit = unit};
     if (x->entry.raw > UNIT_BYTES || x->offset + bytes > atomic_load(&p->size))
         return PACK_BAD;
-    const unsigned char *map = pack_map(p, NULL);
+    struct err err = {0};
+    const unsigned char *map = pack_map(p, &err);
     if (!map)
-        return PACK_IO;
+        return err.class == ERR_LIMIT ? PACK_UNMAPPED : PACK_IO;
     k->record = map + x->offset;
     /* A fault at the head would make the kernel read around it, megabytes on some disks, which is
      * waited for. Around a small sample that is welcome: it brings the neighbours. */

@@ -567,25 +567,56 @@ static bool all_synced(struct rig *r)
     return all;
 }
 
+/* No file can be opened until the returned limit is set again. */
+static struct rlimit no_descriptors(void)
+{
+    struct rlimit was, none = {0};
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
+    none.rlim_max = was.rlim_max;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    return was;
+}
+
 /* Who asks for it to be on the disk was told that it is not: asked again, it is tried again. */
 Test(damage, what_did_not_reach_the_disk_is_tried_again)
 {
     struct rig r;
     struct err err = {0};
-    struct rlimit was, none = {0};
     rig_begin(&r, 5000, 64u << 20, false);
     rig_open(&r);
     rig_fill(&r, 1, 2);
     cr_expect(all_synced(&r));
     cr_assert_eq(rig_read(&r, 3, 0, UNIT_BYTES, NULL, &err), 0, "%s", err.msg);
-    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
-    none.rlim_max = was.rlim_max;
-    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    struct rlimit was = no_descriptors();
     int rc = cache_flush(r.cache, &err);
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
     cr_expect_eq(rc, -1);
     cr_expect_not(all_synced(&r));
     cr_assert_eq(cache_flush(r.cache, NULL), 0);
     cr_expect(all_synced(&r));
+    rig_end(&r);
+}
+
+/* Nothing is wrong with a record whose pack can't be mapped: its reader is served, and it stays. */
+Test(damage, what_cannot_be_mapped_is_fetched_and_stays)
+{
+    struct rig r;
+    struct err err = {0};
+    enum origin from;
+    rig_begin(&r, 300000, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 2);
+    struct rlimit was = no_descriptors();
+    cr_expect_eq(rig_read(&r, 1, 100, 2000, &from, &err), 0, "%s", err.msg);
+    cr_expect_eq(from, FROM_STORE);
+    cr_expect_eq(cache_verify(r.cache, 1, &err), -1);
+    cr_expect_eq(err.class, ERR_LIMIT, "%s", err.msg);
+    atomic_store(&r.fake.failing, true);
+    cr_expect_eq(rig_read(&r, 1, 0, UNIT_BYTES, &from, &err), -1);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+    cr_expect_eq(rig_read(&r, 1, 0, UNIT_BYTES, &from, &err), 0, "%s", err.msg);
+    cr_expect_eq(from, FROM_DISK);
+    cr_expect_eq(cache_verify(r.cache, 1, &err), 0, "%s", err.msg);
+    cr_expect_eq(counter_get(&cache_counts(r.cache)->corrupt), 0);
     rig_end(&r);
 }
