@@ -246,7 +246,16 @@ static struct pack *emptiest(struct tier *t, bool active_too)
     return best;
 }
 
-/* Ends a pack: what lives there is appended elsewhere. false: there is no room for that. */
+/* Without a mapping not even all that lives there might be found: its journal takes a descriptor,
+ * too. */
+static bool can_be_read(struct pack *p)
+{
+    struct err err = {0};
+    return pack_map(p, &err) || err.class != ERR_LIMIT;
+}
+
+/* Ends a pack: what lives there is appended elsewhere. false: there is no room for that, or no
+ * reading it now. */
 static bool reclaim(struct tier *t, struct pack *p)
 {
     if (p == t->active) {
@@ -254,6 +263,8 @@ static bool reclaim(struct tier *t, struct pack *p)
         t->active = NULL;
     }
     if (atomic_load(&p->live) > 0) {
+        if (!can_be_read(p))
+            return false;
         uint64_t cost = rewrite_cost(p);
         if (!tier_reserve(t, cost))
             return usable(t) && carry_out(t, p);
@@ -317,7 +328,8 @@ static void reclaim_hard(struct tier *t, uint64_t goal, bool pinned_too)
             return;
         given_up += atomic_load(&p->size);
         pack_each_record(p, forget_one, t);
-        reclaim(t, p);
+        if (!reclaim(t, p))
+            return;
     }
 }
 

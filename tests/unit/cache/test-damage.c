@@ -620,3 +620,23 @@ Test(damage, what_cannot_be_mapped_is_fetched_and_stays)
     cr_expect_eq(counter_get(&cache_counts(r.cache)->corrupt), 0);
     rig_end(&r);
 }
+
+/* What lives in a pack that can't be read now is not given up with it. */
+Test(damage, what_cannot_be_mapped_is_not_reclaimed)
+{
+    struct rig r;
+    struct err err = {0};
+    enum origin from;
+    rig_begin(&r, 300000, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 10);
+    for (uint64_t unit = 1; unit < 10; unit++)
+        cache_drop(r.cache, unit);
+    struct rlimit was = no_descriptors();
+    cr_expect_eq(cache_reclaim(r.cache, 64u << 20, &err), 0, "%s", err.msg);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+    atomic_store(&r.fake.failing, true);
+    cr_expect_eq(rig_read(&r, 10, 0, UNIT_BYTES, &from, &err), 0, "%s", err.msg);
+    cr_expect_eq(from, FROM_DISK);
+    rig_end(&r);
+}
