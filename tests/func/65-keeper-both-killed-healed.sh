@@ -18,7 +18,7 @@ sampan doctor >"$T/doctor" || code=$?
 expect "exit code of doctor" "$code" 1
 grep -q "dead mount.*$MNT.*sampan mount file://$SRC $MNT heals" "$T/doctor" || fail "doctor: $(cat "$T/doctor")"
 mount_set "file://$SRC"
-expect "one mount there" "$(grep -c " $MNT " /proc/self/mountinfo)" 1
+expect "one mount there" "$(grep -Fc " ${MNT// /\\040} " /proc/self/mountinfo)" 1
 same_bytes "$SRC" "$MNT"
 expect "nothing fetched again" "$(status fetch.requests)" 0
 refused 2 "mounted there already" sampan mount "file://$SRC" "$MNT" --cache "ssd:$CACHE=1GiB"

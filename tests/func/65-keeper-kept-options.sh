@@ -12,7 +12,7 @@ rm -r "$T/here"
 check() {
     expect "memory" "$(status memory.limit)" $((100 << 20))
     expect "owner" "$(stat -c %u "$MNT/class-000/000001.bin")" 4711
-    expect "tier" "$(status cache.tiers.0.dir | xargs realpath)" "$CACHE"
+    expect "tier" "$(realpath "$(status cache.tiers.0.dir)")" "$CACHE"
 }
 check
 kill_life

@@ -20,7 +20,7 @@ for cure in mount umount; do
     faults
     if [ $cure = mount ]; then
         sampan mount "$STORE/out" "$MNT" --cache "ssd:$CACHE=1GiB" --writable --free-space 0
-        expect "one mount there" "$(grep -c " $MNT " /proc/self/mountinfo)" 1
+        expect "one mount there" "$(grep -Fc " ${MNT// /\\040} " /proc/self/mountinfo)" 1
         expect "the folder" "$(cd "$MNT/$cure" && echo *)" "looked-at new"
         unmount
     else

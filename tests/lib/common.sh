@@ -122,8 +122,8 @@ use_loader() {
 
 # --- mounts -----------------------------------------------------------------------------------------
 
-is_mounted() {
-    awk -v m="$1" '$5 == m { found = 1 } END { exit !found }' /proc/self/mountinfo
+is_mounted() { # in mountinfo a space is \040
+    m=${1// /\\040} awk '$5 == ENVIRON["m"] { found = 1 } END { exit !found }' /proc/self/mountinfo
 }
 
 mount_set() { # SET [OPTIONS…]
