@@ -135,6 +135,7 @@ static void start_life(struct keeper *k)
             kill(pid, SIGKILL);
             waitpid(pid, NULL, 0);
         }
+        k->page->keeper.life--; /* it never was one */
         close(ends[0]);
         start_later(k);
         return;
