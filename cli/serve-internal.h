@@ -150,7 +150,6 @@ void serve_status(void *mount, struct bytes *json);
 /* A setting, by ioctl. */
 int serve_set(void *mount, const char *key, const char *value, struct err *err);
 void serve_end_now(struct mount *m); /* stops the front end; serve() goes on from there */
-void serve_break_off(struct mount *m, const struct err *why);
-bool serve_is_mounted(struct mount *m);
+void serve_break_off(struct mount *m, const struct err *why); /* returns once there is a mount */
 
 #endif

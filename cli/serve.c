@@ -43,16 +43,15 @@ static void on_shutdown(void *arg)
     end_soon(arg);
 }
 
-bool serve_is_mounted(struct mount *m)
-{
-    ACQUIRE(&m->lock);
-    return m->mounted;
-}
-
 /* Before there is a mount nothing waits that could be told to stop: the start is broken off. What
- * it has left is removed by the caller's cleanup on the way out of the process. */
+ * it has left is removed by the caller's cleanup on the way out of the process. The lock is held
+ * until then: who has mounted meanwhile waits for it, and hands nothing to the keeper, which would
+ * start lives without a cache. */
 void serve_break_off(struct mount *m, const struct err *why)
 {
+    ACQUIRE(&m->lock);
+    if (m->mounted)
+        return;
     progress_end(&m->progress);
     owner_unmake((struct owner *)m->conf->owner);
     if (m->conf->start)
@@ -75,7 +74,7 @@ static void *signal_main(void *arg)
         if (signal == SIGUSR2)
             return NULL;
         log_info(m->log.log, "signal %d (%s): unmounting", signal, strsignal(signal));
-        if (!m->successor && !m->conf->was_ready && !serve_is_mounted(m)) {
+        if (!m->successor && !m->conf->was_ready) {
             struct err why = {0};
             err_set(&why, ERR_CANCELLED, "interrupted");
             serve_break_off(m, &why);

@@ -46,8 +46,7 @@ static void on_lost(void *arg, const struct err *why)
             log_warn(m->log.log, "the register still names a keeper");
         return;
     }
-    if (!serve_is_mounted(m))
-        serve_break_off(m, why);
+    serve_break_off(m, why);
 }
 
 int under_keeper_watch(struct mount *m, struct err *err)
