@@ -161,6 +161,22 @@ static void write_group(const struct job *j, struct bytes *out)
     jw_end(&w);
 }
 
+/* Only Volcano gives a group its phase; where the kind is not known the group is never made. */
+static void say_group_waits(struct job *j, const char *phase)
+{
+    if (phase) {
+        part_condition(&j->conditions, "PodGroupReady", "False", "Waiting",
+                       "the PodGroup %s is %s: its queue has no room yet", j->name, phase);
+        job_says(j, "waits in the queue of its PodGroup");
+        return;
+    }
+    part_condition(&j->conditions, "PodGroupReady", "False", "Waiting",
+                   "the PodGroup %s is new: Volcano has not looked at it yet (kubectl get podgroup "
+                   "%s says whether it is there; does Volcano run?)",
+                   j->name, j->name);
+    job_says(j, "waits for Volcano to look at its PodGroup");
+}
+
 static bool gate_group(struct job *j)
 {
     j->grouped = wants_group(j);
@@ -180,10 +196,7 @@ static bool gate_group(struct job *j)
         part_condition(&j->conditions, "PodGroupReady", "True", phase, "it is the group's turn");
         return true;
     }
-    part_condition(&j->conditions, "PodGroupReady", "False", "Waiting",
-                   "the PodGroup %s is %s: its queue has no room yet", j->name,
-                   phase ? phase : "new");
-    job_says(j, "waits in the queue of its PodGroup");
+    say_group_waits(j, phase);
     return has_pods(j);
 }
 
