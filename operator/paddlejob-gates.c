@@ -278,6 +278,7 @@ static bool gate_etcd(struct job *j)
     j->elastic = told && strcmp(told, np) == 0 ? "DONE" : "DOING";
     if (told && strcmp(told, np) == 0)
         return true;
+    job_says(j, "waits for etcd (%s) to take the number of its pods", j->config->etcd_servers);
     if (!told)
         forget_former(j);
     else
