@@ -161,20 +161,21 @@ static void write_group(const struct job *j, struct bytes *out)
     jw_end(&w);
 }
 
-/* Only Volcano gives a group its phase; where the kind is not known the group is never made. */
+/* Only Volcano gives a group its phase; where the kind is not known the group is never made. A job
+ * that has pods does not wait: those that it lacks are made whatever the group's phase. */
 static void say_group_waits(struct job *j, const char *phase)
 {
-    if (phase) {
+    if (phase)
         part_condition(&j->conditions, "PodGroupReady", "False", "Waiting",
                        "the PodGroup %s is %s: its queue has no room yet", j->name, phase);
-        job_says(j, "waits in the queue of its PodGroup");
-        return;
-    }
-    part_condition(&j->conditions, "PodGroupReady", "False", "Waiting",
-                   "the PodGroup %s is new: Volcano has not looked at it yet (kubectl get podgroup "
-                   "%s says whether it is there; does Volcano run?)",
-                   j->name, j->name);
-    job_says(j, "waits for Volcano to look at its PodGroup");
+    else
+        part_condition(&j->conditions, "PodGroupReady", "False", "Waiting",
+                       "the PodGroup %s is new: Volcano has not looked at it yet (kubectl get "
+                       "podgroup %s says whether it is there; does Volcano run?)",
+                       j->name, j->name);
+    if (!has_pods(j))
+        job_says(j, phase ? "waits in the queue of its PodGroup"
+                          : "waits for Volcano to look at its PodGroup");
 }
 
 static bool gate_group(struct job *j)

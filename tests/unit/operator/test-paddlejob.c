@@ -200,6 +200,17 @@ static const struct {
             "\"sampan.io/owner\":\"u-job\"},\"annotations\":{\"sampan.io/made-of\":"
             "\"d9c3b1f3f3a94b43\"}},\"spec\":{},\"status\":{\"phase\":\"Inqueue\"}}" END,
      0, 1},
+    {"pdj-volcano-queues-again",
+     JOB "{" WORKERS(1) "}" OBJECTS POD(
+         "worker", 0, "", ON_NODE,
+         RUNS("10.0.0.1")) ","
+                           "{\"apiVersion\":\"scheduling.volcano.sh/"
+                           "v1beta1\",\"kind\":\"PodGroup\",\"metadata\":{"
+                           "\"name\":\"resnet\",\"namespace\":\"team\",\"uid\":\"u-g\",\"labels\":{"
+                           "\"sampan.io/owner\":\"u-job\"},\"annotations\":{\"sampan.io/made-of\":"
+                           "\"d9c3b1f3f3a94b43\"}},\"spec\":{},\"status\":{\"phase\":\"Pending\"}"
+                           "}" END,
+     0, 1},
     {"pdj-elastic-forgets",
      JOB "{\"elastic\":1,\"worker\":{\"replicas\":2,\"requests\":1,\"limits\":4," TEMPLATE
          "}}" OBJECTS END,
