@@ -133,6 +133,13 @@ static void want_role(struct training *t, bool servers)
                                     .n_ports = servers ? (size_t)(s->ports + s->sparse_ports) : 0});
 }
 
+/* Kubernetes starts no more trainers then, also where some have ended well. */
+static void fail_with_job(struct training *t, const char *name)
+{
+    t->phase = "Failed";
+    t->message = xasprintf("the Job %s has failed (kubectl describe job %s says why)", name, name);
+}
+
 static void see_trainers(struct training *t)
 {
     const struct trainingjob_role *r = t->spec->trainer;
@@ -154,6 +161,8 @@ static void see_trainers(struct training *t)
     if (part_has_condition(job, "Complete", "True") ||
         (training_most(r) == r->min && t->succeeded >= r->min))
         t->phase = "Succeed";
+    else if (part_has_condition(job, "Failed", "True"))
+        fail_with_job(t, name);
     else if (t->spec->fault_tolerant ? all_failed && !t->succeeded : t->failed > 0)
         t->phase = "Failed";
     else if (t->running + t->succeeded >= t->parallelism)
@@ -188,6 +197,7 @@ static void see_servers(struct training *t)
         if (!object_label(pods.items[i], SERVER_LABEL) || n <= most)
             continue;
         t->phase = "Failed";
+        free(t->message); /* of a Job that failed, this is why */
         t->message = xasprintf("the server %s has started again too often: %" PRId64
                                " (kubectl logs --previous says why; annotation " RESTARTS
                                ": how often it may)",

@@ -84,6 +84,11 @@ static const struct {
     {"tj-edl-loses-one",
      VIEW "},\"spec\":" EDL OBJECTS TRAINERS(2, "\"active\":1,\"failed\":1") END},
     {"tj-edl-loses-all", VIEW "},\"spec\":" EDL OBJECTS TRAINERS(2, "\"failed\":2") END},
+    {"tj-edl-fails-after-one-ended-well",
+     VIEW "},\"spec\":" EDL RUNS OBJECTS TRAINERS(
+         2,
+         "\"succeeded\":1,\"failed\":3,\"conditions\":[{\"type\":\"Failed\",\"status\":\"True\"}]")
+         END},
     {"tj-edl-succeeds",
      VIEW "},\"spec\":" EDL OBJECTS TRAINERS(
          2, "\"succeeded\":2,\"conditions\":[{\"type\":\"Complete\",\"status\":\"True\"}]") END},
