@@ -25,6 +25,15 @@ int64_t training_most(const struct trainingjob_role *r)
     return r->max >= r->min ? r->max : r->min;
 }
 
+/* A Job that was made for a fixed number of trainers keeps it: Kubernetes starts no more than its
+ * completions, which cannot be changed. */
+static int64_t most_of_job(const struct training *t)
+{
+    int64_t most = training_most(t->spec->trainer);
+    int64_t fixed = build_int(most, t->job, "spec", "completions", NULL);
+    return fixed < most ? fixed : most;
+}
+
 static int64_t unplaced(struct training *t)
 {
     struct view_list pods = view_list(t->v, KIND_POD, t->ns, PART_OWNER_LABEL, t->uid);
@@ -62,7 +71,7 @@ static void follow_room(struct training *t)
     int64_t now = t->parallelism, since = changed_at(t, &full), lacks = unplaced(t);
     int64_t left = since + (full && !lacks ? FULL_S : STEP_S) - view_now(t->v);
     bool shrinks = lacks > 0 && now > r->min;
-    bool grows = !lacks && !t->succeeded && t->running >= now && now < training_most(r);
+    bool grows = !lacks && !t->succeeded && t->running >= now && now < most_of_job(t);
     if ((shrinks || grows) && left > 0) {
         act_again(&t->children, (unsigned)left);
     } else if (shrinks) {
@@ -86,7 +95,12 @@ void training_scale(struct training *t)
     int64_t now = t->parallelism;
     if (!t->job)
         return;
-    int64_t within = now < r->min ? r->min : now > training_most(r) ? training_most(r) : now;
+    int64_t most = most_of_job(t), least = r->min < most ? r->min : most;
+    int64_t within = now < least ? least : now > most ? most : now;
+    if (most < training_most(r) && !t->message)
+        t->message = xasprintf("the Job %s was made for %" PRId64 " trainers and takes no more "
+                               "(deleted, it is made anew with more)",
+                               object_name(t->job), most);
     if (within != now)
         change(t, within, "bounds");
     else if ((!self || strcmp(self, "false") != 0) &&

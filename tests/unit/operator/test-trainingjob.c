@@ -28,6 +28,11 @@
     "\"namespace\":\"team\",\"uid\":\"u-t\",\"resourceVersion\":\"3\",\"labels\":{"           \
     "\"sampan.io/owner\":\"u-job\"}},\"spec\":{\"parallelism\":" #parallelism                 \
     "},\"status\":{" status "}}"
+#define FIXED(n, status)                                                                      \
+    "{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\",\"metadata\":{\"name\":\"mnist-trainer\"," \
+    "\"namespace\":\"team\",\"uid\":\"u-t\",\"resourceVersion\":\"3\",\"labels\":{"           \
+    "\"sampan.io/owner\":\"u-job\"}},\"spec\":{\"parallelism\":" #n ",\"completions\":" #n    \
+    "},\"status\":{" status "}}"
 #define SCALED(parallelism, note, status)                                                     \
     "{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\",\"metadata\":{\"name\":\"mnist-trainer\"," \
     "\"namespace\":\"team\",\"uid\":\"u-t\",\"resourceVersion\":\"3\",\"labels\":{"           \
@@ -67,6 +72,8 @@ static const struct {
      VIEW "},\"spec\":" EDL RUNS OBJECTS TRAINERS(2, "\"active\":2,\"ready\":2") END},
     {"tj-edl-grown", VIEW
      "},\"spec\":" EDL RUNS OBJECTS SCALED(3, "1795305590 grown", "\"active\":3,\"ready\":3") END},
+    {"tj-edl-of-a-fixed-number",
+     VIEW "},\"spec\":" EDL RUNS OBJECTS FIXED(2, "\"active\":2,\"ready\":2") END},
     {"tj-edl-is-left-alone", VIEW
      ",\"annotations\":{\"sampan.io/autoscale\":\"false\"}},\"spec\":" EDL RUNS OBJECTS TRAINERS(
          2, "\"active\":2,\"ready\":2") END},
