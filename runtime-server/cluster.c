@@ -223,8 +223,8 @@ int cluster_list_jobs(struct request *r, struct json_writer *w, struct err *err)
 
 /* --- asking for one job ----------------------------------------------------------------------- */
 
-static int ask_here(struct server *s, enum job_ask what, const char *id, const struct bytes *body,
-                    struct bytes *ret, struct err *err)
+static int ask_here(struct server *s, enum job_ask what, const char *id, const char *posting,
+                    const struct bytes *body, struct bytes *ret, struct err *err)
 {
     struct json_writer w;
     int rc = 0;
@@ -235,7 +235,7 @@ static int ask_here(struct server *s, enum job_ask what, const char *id, const s
         if (json_parse(&doc, "job", body->data, body->len, err))
             return -1;
         struct json root = json_root(doc);
-        rc = jobs_submit(s->jobs, &root, &new, err);
+        rc = jobs_submit(s->jobs, &root, posting, &new, err);
     } else if (what != ASK_STATE) {
         rc = (what == ASK_PAUSE    ? jobs_pause
               : what == ASK_RESUME ? jobs_resume
@@ -265,7 +265,8 @@ static int error_of(unsigned ordinal, const struct member_answer *answer, struct
 }
 
 static int ask_there(struct server *s, unsigned ordinal, enum job_ask what, const char *id,
-                     const struct bytes *body, struct bytes *ret, struct err *err)
+                     const char *posting, const struct bytes *body, struct bytes *ret,
+                     struct err *err)
 {
     static const struct {
         const char *method, *tail;
@@ -277,8 +278,9 @@ static int ask_there(struct server *s, unsigned ordinal, enum job_ask what, cons
     struct member_answer answer = {0};
     const struct bytes none = {0};
     bool posts = *asks[what].method == 'P';
-    cleanup_free char *path =
-        what == ASK_SUBMIT ? xstrdup("/v1/jobs") : xasprintf("/v1/jobs/%s%s", id, asks[what].tail);
+    cleanup_free char *path = what != ASK_SUBMIT ? xasprintf("/v1/jobs/%s%s", id, asks[what].tail)
+                              : *posting ? xasprintf("/v1/jobs?" MEMBERS_POSTING "=%s", posting)
+                                         : xstrdup("/v1/jobs");
     int rc = members_call(s->members, ordinal, asks[what].method, path,
                           body    ? body
                           : posts ? &none
@@ -293,10 +295,12 @@ static int ask_there(struct server *s, unsigned ordinal, enum job_ask what, cons
 }
 
 int cluster_ask(struct server *s, unsigned ordinal, enum job_ask what, const char *id,
-                const struct bytes *body, struct json_doc **ret, struct err *err)
+                const char *posting, const struct bytes *body, struct json_doc **ret,
+                struct err *err)
 {
     cleanup_bytes struct bytes text = {0};
-    int rc = ordinal == s->conf.ordinal ? ask_here(s, what, id, body, &text, err)
-                                        : ask_there(s, ordinal, what, id, body, &text, err);
+    int rc = ordinal == s->conf.ordinal
+                 ? ask_here(s, what, id, posting, body, &text, err)
+                 : ask_there(s, ordinal, what, id, posting, body, &text, err);
     return rc ? -1 : json_parse(ret, "job", text.data, text.len, err);
 }

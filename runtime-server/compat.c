@@ -98,7 +98,7 @@ static void post_options(struct request *r, struct answer *a, const char *type)
         return;
     }
     struct json root = json_root(doc);
-    if (jobs_submit(r->server->jobs, &root, &new, &err))
+    if (jobs_submit(r->server->jobs, &root, NULL, &new, &err))
         answer_error(a, &err);
     explicit_bzero(text.data, text.len); /* may hold keys */
 }

@@ -7,8 +7,10 @@
  *        +--- it has none --+        no answer: lost, asked again; too long: given up (ended)
  *
  * A child's id follows from the job's, and submitting is idempotent: so it does not matter when
- * this server is killed, and the next life goes on where the children are. Children are the job's:
- * one that somebody paused is resumed, one that somebody cancelled is a failure.
+ * this server is killed, and the next life goes on where the children are. The job's posting goes
+ * along: what ended under that id for an earlier job, which this server lost, is not taken over.
+ * Children are the job's: one that somebody paused is resumed, one that somebody cancelled is a
+ * failure.
  */
 #include <errno.h>
 #include <string.h>
@@ -163,7 +165,8 @@ static int ask(struct fanout *f, const struct child *c, enum job_ask what, struc
     fanout_child_id(job_id(f->run), c->partition, &id);
     if (what == ASK_SUBMIT)
         fanout_body(f, c->partition, id.data, &body);
-    int rc = cluster_ask(f->server, c->partition, what, id.data, body.len ? &body : NULL, ret, err);
+    int rc = cluster_ask(f->server, c->partition, what, id.data, job_posting(f->run),
+                         body.len ? &body : NULL, ret, err);
     if (body.len)
         explicit_bzero(body.data, body.len);
     return rc;

@@ -30,6 +30,9 @@
                              */
 #define MEMBERS_INSTANCE 17 /* bytes of one life's name, with the NUL */
 
+/* In the query of a job that is posted with that header: jobs_submit(). */
+#define MEMBERS_POSTING "posting"
+
 enum member_state { MEMBER_UNKNOWN, MEMBER_OK, MEMBER_LOST };
 
 struct members_conf {

@@ -63,13 +63,14 @@ static bool bring_in_line(struct server *s, const char *id, unsigned partition, 
     if (members_state(s->members, partition, NULL, NULL) == MEMBER_LOST)
         return false;
     fanout_child_id(id, partition, &child);
-    if (cluster_ask(s, partition, ASK_STATE, child.data, NULL, &doc, &err))
+    if (cluster_ask(s, partition, ASK_STATE, child.data, NULL, NULL, &doc, &err))
         return err.class == ERR_NOT_FOUND;
     struct json job = json_root(doc);
     const char *state = state_at(&job);
     if (is_final(state) || (paused && strcmp(state, "paused") == 0))
         return true;
-    if (cluster_ask(s, partition, paused ? ASK_PAUSE : ASK_CANCEL, child.data, NULL, &after, NULL))
+    if (cluster_ask(s, partition, paused ? ASK_PAUSE : ASK_CANCEL, child.data, NULL, NULL, &after,
+                    NULL))
         return false;
     jobs_set_partition(s->jobs, id, partition, paused ? JOB_PAUSED : JOB_CANCELLED, &none, "",
                        NULL);

@@ -33,7 +33,10 @@ static void submit_job(struct request *r, struct answer *a)
         return;
     }
     struct json root = json_root(doc);
-    if (jobs_submit(r->server->jobs, &root, &new, &err) || json_str(&root, "id", &id, &err)) {
+    const char *posting =
+        request_header(r, MEMBERS_RELAYED) ? request_query(r, MEMBERS_POSTING) : NULL;
+    if (jobs_submit(r->server->jobs, &root, posting, &new, &err) ||
+        json_str(&root, "id", &id, &err)) {
         answer_error(a, &err);
         return;
     }

@@ -156,10 +156,12 @@ bool cluster_relayed(struct request *r, struct answer *a);
 /* The cluster's jobs of server 0, into the array of GET /v1/jobs; why not, if it is lost. */
 int cluster_list_jobs(struct request *r, struct json_writer *w, struct err *err);
 
-/* Asks any server for a job, ourselves without a detour; `ret` gets the job's object. */
+/* Asks any server for a job, ourselves without a detour; `ret` gets the job's object. `posting`:
+ * jobs_submit(). */
 enum job_ask { ASK_SUBMIT, ASK_STATE, ASK_PAUSE, ASK_RESUME, ASK_CANCEL };
 int cluster_ask(struct server *s, unsigned ordinal, enum job_ask what, const char *id,
-                const struct bytes *body, struct json_doc **ret, struct err *err);
+                const char *posting, const struct bytes *body, struct json_doc **ret,
+                struct err *err);
 
 /* --- fanout.c: the work of a cluster's job ---------------------------------------------------- */
 

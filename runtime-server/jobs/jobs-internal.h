@@ -27,6 +27,7 @@ enum policy { POLICY_ALLOW, POLICY_FORBID, POLICY_REPLACE };
 struct job_row {
     int64_t seq; /* order of submission */
     char *id, *type, *options, *error, *result, *parent;
+    char *posting;         /* "": an older program's job */
     char *schedule, *zone; /* "" : no template */
     enum job_state state;
     enum policy policy;
@@ -44,6 +45,9 @@ struct jobstore;
 int jobstore_open(struct jobstore **ret, const char *dir, struct err *err);
 void jobstore_close(struct jobstore *s);
 int jobstore_insert(struct jobstore *s, const struct job_row *r, struct err *err);
+/* Instead of the one that has its id. */
+int jobstore_replace(struct jobstore *s, const struct job_row *r, struct err *err);
+int jobstore_set_posting(struct jobstore *s, const char *id, const char *posting, struct err *err);
 int jobstore_get(struct jobstore *s, const char *id, struct job_row *ret, struct err *err);
 /* Calls fn for each row, oldest first (`newest`: the other way); fn must not call the store. */
 typedef void row_fn(void *arg, const struct job_row *r);
@@ -89,7 +93,7 @@ struct job_run {
     struct job_run *next; /* under the lock */
     struct jobs *jobs;
     const struct job_kind *kind;
-    char *id, *options, *touches;
+    char *id, *options, *touches, *posting;
     struct secret secret; /* empty: none */
     unsigned tries;
     _Atomic int wish; /* enum job_wish, or WISH_CLOSE */

@@ -9,8 +9,10 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "clock.h"
+#include "hash.h"
 #include "log.h"
 
 #define ID_MAX      200
@@ -266,8 +268,18 @@ static int no_such_type(const struct jobs *j, const char *type, struct err *err)
                    known.data ? known.data : "");
 }
 
-static int parse_submit(struct jobs *j, const struct json *root, struct job_row *ret,
-                        struct bytes *secret, struct err *err)
+static int draw_posting(struct job_row *row, struct err *err)
+{
+    unsigned char random[8];
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return err_sys(err, errno, "random bytes");
+    row->posting = xcalloc(1, 2 * sizeof random + 1);
+    hex_encode(row->posting, random, sizeof random);
+    return 0;
+}
+
+static int parse_submit(struct jobs *j, const struct json *root, const char *posting,
+                        struct job_row *ret, struct bytes *secret, struct err *err)
 {
     const char *id, *type, *schedule;
     cleanup_bytes struct bytes options = {0};
@@ -295,6 +307,10 @@ static int parse_submit(struct jobs *j, const struct json *root, struct job_row 
                             .state = JOB_PENDING,
                             .has_secret = secret->len > 0,
                             .created = jobs_now(j)};
+    if (posting)
+        ret->posting = xstrdup(posting);
+    else if (draw_posting(ret, err))
+        return -1;
     return schedule_parse(ret, root, ret->created, err);
 }
 
@@ -306,28 +322,40 @@ static bool same_job(const struct job_row *a, const struct job_row *b)
            a->policy == b->policy && a->deadline_s == b->deadline_s;
 }
 
-static int submit_row(struct jobs *j, const struct job_row *row, const struct bytes *secret,
-                      bool *ret_new, struct err *err)
+/* It was done for a job that its server lost: that one's results are not this one's. One that has
+ * not ended does what is asked now, too. */
+static bool is_past(const struct job_row *old, const struct job_row *row)
+{
+    assert(old->posting && row->posting);
+    return job_state_final(old->state) && *old->posting && strcmp(old->posting, row->posting) != 0;
+}
+
+static int submit_row(struct jobs *j, const struct job_row *row, bool posted_for,
+                      const struct bytes *secret, bool *ret_new, struct err *err)
 {
     ACQUIRE(&j->lock);
     cleanup_row struct job_row old = {0};
     struct err why = {0};
-    if (jobstore_get(j->store, row->id, &old, &why) == 0) {
+    bool there = jobstore_get(j->store, row->id, &old, &why) == 0;
+    bool past = there && posted_for && is_past(&old, row);
+    if (there && !past) {
         *ret_new = false;
         if (same_job(row, &old))
-            return 0;
+            return posted_for && strcmp(row->posting, old.posting) != 0
+                       ? jobstore_set_posting(j->store, row->id, row->posting, err)
+                       : 0;
         err_set(err, ERR_DENIED,
                 "id: job %s is there already, with other options (choose another id)", row->id);
         if (err)
             err->sys = EEXIST;
         return -1;
     }
-    if (why.class != ERR_NOT_FOUND) {
+    if (!there && why.class != ERR_NOT_FOUND) {
         if (err)
             *err = why;
         return -1;
     }
-    if (jobstore_insert(j->store, row, err))
+    if ((past ? jobstore_replace : jobstore_insert)(j->store, row, err))
         return -1;
     if (secret->len)
         secret_keep(j, row->id, secret->data);
@@ -336,13 +364,16 @@ static int submit_row(struct jobs *j, const struct job_row *row, const struct by
     return 0;
 }
 
-int jobs_submit(struct jobs *j, const struct json *root, bool *ret_new, struct err *err)
+int jobs_submit(struct jobs *j, const struct json *root, const char *posting, bool *ret_new,
+                struct err *err)
 {
     cleanup_row struct job_row row = {0};
     struct bytes secret = {0};
-    int rc = parse_submit(j, root, &row, &secret, err);
+    if (posting && !*posting)
+        posting = NULL;
+    int rc = parse_submit(j, root, posting, &row, &secret, err);
     if (!rc)
-        rc = submit_row(j, &row, &secret, ret_new, err);
+        rc = submit_row(j, &row, posting != NULL, &secret, ret_new, err);
     if (secret.len)
         explicit_bzero(secret.data, secret.len);
     bytes_release(&secret);

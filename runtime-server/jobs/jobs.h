@@ -6,7 +6,9 @@
  * without secrets, its state, its progress, a row for each partition it runs on. What holds:
  *
  *  1. The same id with the same options is the same job, and its present state the answer; with
- *     other options it is refused (err_errno() EEXIST), and nothing changes.
+ *     other options it is refused (err_errno() EEXIST), and nothing changes. A job that has ended
+ *     makes room for one of another posting, where both are known: whoever posted it does not
+ *     know that one any more.
  *  2. A state is written before anybody is told of it:
  *       pending -> running -> succeeded | failed | cancelled      (pending | running) <-> paused
  *     A final state never changes. What was running when we were killed is pending again at the
@@ -65,6 +67,8 @@ struct job_run; /* a runner's view of its job */
 const char *job_id(const struct job_run *r);
 const char *job_type(const struct job_run *r);
 unsigned job_try(const struct job_run *r); /* 1: the first run; more: it resumes */
+/* Of all jobs that ever had its id it names this one; "": not known (an older program's job). */
+const char *job_posting(const struct job_run *r);
 /* JOB_PAUSE was wished because all jobs are being closed, and by nobody else. */
 bool job_is_closing(const struct job_run *r);
 /* After JOB_PAUSE and JOB_CANCEL run() returns 0 soon; a paused one is called again. */
@@ -118,9 +122,11 @@ void jobs_close(struct jobs *j);
 /*
  * {"id","type","options":{…}} and, for a template, "schedule" (a cron expression), "timeZone",
  * "concurrencyPolicy" (Allow | Forbid | Replace), "startingDeadlineSeconds", "suspend". *ret_new
- * tells a new job from one that was there.
+ * tells a new job from one that was there. `posting` names the job that it is done for; NULL or
+ * "": none, or none that is known.
  */
-int jobs_submit(struct jobs *j, const struct json *root, bool *ret_new, struct err *err);
+int jobs_submit(struct jobs *j, const struct json *root, const char *posting, bool *ret_new,
+                struct err *err);
 int jobs_cancel(struct jobs *j, const char *id, struct err *err); /* of an ended one: no change */
 int jobs_pause(struct jobs *j, const char *id, struct err *err);
 int jobs_resume(struct jobs *j, const char *id, struct err *err);

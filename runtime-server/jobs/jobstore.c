@@ -21,7 +21,7 @@ struct jobstore {
     char *file;
 };
 
-/* `note` is of no use any more, but part of format 1: it is written empty. */
+/* `note` has the posting: programs before it wrote it empty, and those go on using this. */
 static const char schema[] =
     "CREATE TABLE job(seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
     " type TEXT NOT NULL, options TEXT NOT NULL, state INTEGER NOT NULL, error TEXT NOT NULL,"
@@ -43,7 +43,7 @@ static const char wishes[] = "CREATE TABLE IF NOT EXISTS wish(id TEXT PRIMARY KE
 
 #define COLUMNS                                                                               \
     "seq,id,type,options,state,error,result,parent,schedule,zone,policy,deadline,due,secret," \
-    "items,bytes,total_items,total_bytes,failed,eta,created,started,ended,tries"
+    "items,bytes,total_items,total_bytes,failed,eta,created,started,ended,tries,note"
 
 /* --- statements ------------------------------------------------------------------------------ */
 
@@ -178,8 +178,8 @@ void jobstore_close(struct jobstore *s)
 
 void row_release(struct job_row *r)
 {
-    char **texts[] = {&r->id,     &r->type,   &r->options,  &r->error,
-                      &r->result, &r->parent, &r->schedule, &r->zone};
+    char **texts[] = {&r->id,     &r->type,     &r->options, &r->error,  &r->result,
+                      &r->parent, &r->schedule, &r->zone,    &r->posting};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         free(*texts[i]);
     *r = (struct job_row){0};
@@ -229,6 +229,7 @@ static void read_row(sqlite3_stmt *q, struct job_row *ret)
         .started = sqlite3_column_int64(q, 21),
         .ended = sqlite3_column_int64(q, 22),
         .tries = sqlite3_column_int64(q, 23),
+        .posting = column_text(q, 24),
     };
 }
 
@@ -238,9 +239,10 @@ int jobstore_insert(struct jobstore *s, const struct job_row *r, struct err *err
         s, err,
         "INSERT INTO job(id,type,options,state,error,result,note,parent,schedule,zone,"
         "policy,deadline,due,secret,items,bytes,total_items,total_bytes,failed,eta,created,"
-        "started,ended,tries) VALUES(?,?,?,?,'','','',?,?,?,?,?,?,?,0,0,0,0,0,-1,?,0,0,0)",
-        "sssisssiiiii", r->id, r->type, r->options, (int64_t)r->state, r->parent, r->schedule,
-        r->zone, (int64_t)r->policy, r->deadline_s, r->due, (int64_t)r->has_secret, r->created);
+        "started,ended,tries) VALUES(?,?,?,?,'','',?,?,?,?,?,?,?,?,0,0,0,0,0,-1,?,0,0,0)",
+        "sssissssiiiii", r->id, r->type, r->options, (int64_t)r->state, r->posting, r->parent,
+        r->schedule, r->zone, (int64_t)r->policy, r->deadline_s, r->due, (int64_t)r->has_secret,
+        r->created);
 }
 
 int jobstore_get(struct jobstore *s, const char *id, struct job_row *ret, struct err *err)
@@ -280,6 +282,26 @@ int jobstore_each(struct jobstore *s, enum row_filter which, bool newest, row_fn
     }
     sqlite3_finalize(q);
     return rc == SQLITE_DONE ? 0 : failed(s, "list the jobs", err);
+}
+
+static int forget_one(struct jobstore *s, const char *id, struct err *err)
+{
+    return change(s, err, "DELETE FROM job WHERE id=?", "s", id) ||
+                   change(s, err, "DELETE FROM part WHERE id=?", "s", id) ||
+                   change(s, err, "DELETE FROM wish WHERE id=?", "s", id)
+               ? -1
+               : 0;
+}
+
+int jobstore_replace(struct jobstore *s, const struct job_row *r, struct err *err)
+{
+    if (execute(s, "BEGIN IMMEDIATE", err))
+        return -1;
+    if (forget_one(s, r->id, err) || jobstore_insert(s, r, err) || execute(s, "COMMIT", err)) {
+        execute(s, "ROLLBACK", NULL);
+        return -1;
+    }
+    return 0;
 }
 
 /* --- changes --------------------------------------------------------------------------------- */
@@ -323,6 +345,11 @@ enum job_wish jobstore_wish(struct jobstore *s, const char *id)
         wish = sqlite3_column_int(q, 0);
     sqlite3_finalize(q);
     return wish == JOB_PAUSE || wish == JOB_CANCEL ? (enum job_wish)wish : JOB_GO_ON;
+}
+
+int jobstore_set_posting(struct jobstore *s, const char *id, const char *posting, struct err *err)
+{
+    return change(s, err, "UPDATE job SET note=?2 WHERE id=?1", "ss", id, posting);
 }
 
 int jobstore_set_due(struct jobstore *s, const char *id, int64_t due, struct err *err)

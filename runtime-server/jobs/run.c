@@ -28,6 +28,11 @@ unsigned job_try(const struct job_run *r)
     return r->tries;
 }
 
+const char *job_posting(const struct job_run *r)
+{
+    return r->posting;
+}
+
 enum job_wish job_wanted(struct job_run *r)
 {
     int wish = atomic_load(&r->wish);
@@ -173,6 +178,7 @@ static void run_free(struct job_run *r)
     free(r->id);
     free(r->options);
     free(r->touches);
+    free(r->posting);
     secret_release(&r->secret);
     free(r);
 }
@@ -259,6 +265,7 @@ static struct job_run *run_new(struct jobs *j, const struct job_row *row,
     r->kind = kind;
     r->id = xstrdup(row->id);
     r->options = xstrdup(row->options);
+    r->posting = xstrdup(row->posting);
     r->touches = touches_of(kind, row->options);
     if (secret)
         secret_set(&r->secret, secret, strlen(secret));

@@ -82,6 +82,7 @@ static void note_due(void *arg, const struct job_row *r)
     copy->options = xstrdup(r->options);
     copy->schedule = xstrdup(r->schedule);
     copy->zone = xstrdup(r->zone);
+    copy->posting = xstrdup(r->posting);
     copy->error = copy->result = copy->parent = NULL;
 }
 
@@ -159,6 +160,7 @@ static int spawn(struct jobs *j, const struct job_row *t, int64_t now, int64_t *
                                         .type = xstrdup(t->type),
                                         .options = xstrdup(t->options),
                                         .parent = xstrdup(t->id),
+                                        .posting = xstrdup(t->posting),
                                         .schedule = xstrdup(""),
                                         .zone = xstrdup(""),
                                         .state = JOB_PENDING,

@@ -85,6 +85,21 @@ at 1 wait_job pk cancelled
 for k in 0 1 2; do row_is 1 pk "$k" state cancelled || fail "$(cat "$T/answer")"; done
 at 2 wait_job pk.p2 cancelled
 
+# Server 0 lost its state: a job posted again under an old id is not the one that the others have ended.
+fast 0
+for type in clear warmup; do
+    at 1 expect_code 201 POST /v1/jobs -d "{\"id\":\"old-$type\",\"type\":\"$type\"}"
+    at 1 wait_job "old-$type" succeeded
+done
+at_least "cached" "$(mount_status 1 cache.samples)" 20
+stop_member 0
+rm -r "$T/serve-0"
+start_member 0
+see_states 0 "ok ok ok"
+at 0 expect_code 201 POST /v1/jobs -d '{"id":"old-clear","type":"clear"}'
+at 0 wait_job old-clear succeeded
+for k in 0 1 2; do expect "cached by $k" "$(mount_status "$k" cache.samples)" 0; done
+
 # one that stays away is given up; the others' work counts
 stop_member 1
 see_states 0 "ok lost ok"

@@ -82,7 +82,7 @@ Test(jobs_secrets, of_a_run_that_another_replaces_are_forgotten, .timeout = 60)
     cr_assert(jobs_open(&j, &conf, &err) == 0, "%s", err.msg);
     cr_assert(json_parse(&doc, "job", text, sizeof text - 1, &err) == 0);
     struct json root = json_root(doc);
-    cr_assert(jobs_submit(j, &root, &is_new, &err) == 0, "%s", err.msg);
+    cr_assert(jobs_submit(j, &root, NULL, &is_new, &err) == 0, "%s", err.msg);
     until(j, 1, 1, JOB_RUNNING);
     until(j, 2, 2, JOB_PENDING); /* the first one still runs */
     cleanup_free char *second = id_of_minute(2), *third = id_of_minute(3);

@@ -190,7 +190,7 @@ static int submit(struct world *w, const char *text, bool *ret_new, struct err *
     if (json_parse(&doc, "job", text, strlen(text), err))
         return -1;
     struct json root = json_root(doc);
-    return jobs_submit(w->jobs, &root, ret_new ? ret_new : &new, err);
+    return jobs_submit(w->jobs, &root, NULL, ret_new ? ret_new : &new, err);
 }
 
 #define SUBMIT(w, text)                                                    \

@@ -74,7 +74,7 @@ static void submit_suspended(struct jobs *j)
     bool new;
     cr_assert(json_parse(&doc, "job", text, strlen(text), NULL) == 0);
     struct json root = json_root(doc);
-    cr_assert(jobs_submit(j, &root, &new, NULL) == 0);
+    cr_assert(jobs_submit(j, &root, NULL, &new, NULL) == 0);
 }
 
 static void remove_jobs(const char *dir)
