@@ -88,6 +88,8 @@ void stage_forget(struct stage *s, uint64_t ino, uint64_t lookups)
     if (!n)
         return;
     n->lookups -= lookups < n->lookups ? lookups : n->lookups;
+    if (!n->lookups)
+        n->known_before = false;
     node_reap(s, n);
 }
 
@@ -480,6 +482,9 @@ void orphan_apply(struct stage *s, struct node *n)
      * written over. */
     bool absent = stored && n->row.kind == NODE_FILE && n->opens &&
                   (!(n->row.flags & N_STAGED) || n->row.flags & N_MAP);
+    /* It may be open since an earlier life; the kernel will say when it forgets it. */
+    if (n->known_before && !n->lookups)
+        n->lookups = 1;
     node_touch_names(n->parent, n);
     node_unlink(s, n);
     node_set_skey(s, n, absent ? xstrdup(key) : NULL);

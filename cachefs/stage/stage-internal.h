@@ -83,6 +83,7 @@ struct node {
     struct node *dirty_next, *dirty_prev;          /* among those that are DIRTY */
     struct content *content;                       /* while somebody uses it */
     uint64_t lookups;
+    bool known_before;  /* to the kernel, perhaps: in an earlier life, whose lookups are not here */
     uint64_t same_back; /* so many generations back the content was the beginning of this one */
     unsigned opens;
     unsigned folders; /* among its children */

@@ -151,7 +151,7 @@ static void judge_node(struct stage *s, struct node *n, bool same_boot)
     if (n == s->root)
         return;
     struct node *parent = node_of(s, n->row.parent);
-    n->given = !s->conf.fresh;
+    n->given = n->known_before = !s->conf.fresh;
     bool orphan = n->row.flags & N_ORPHAN;
     if (!orphan && (!parent || !node_is_folder(parent) || child_of(s, parent, n->row.name)))
         n->row.flags |= N_ORPHAN; /* a journal that somebody damaged: no name is better than two */

@@ -415,6 +415,40 @@ Test(files, unlinked_while_open)
     on_both(check_unlinked, NULL);
 }
 
+/* Opened in a life before the one that its name goes in: it is open until the kernel forgets it,
+ * which knows of more lookups than this life. */
+static void check_unlinked_later(struct bench *b)
+{
+    uint64_t fh[2];
+    uint64_t ino[2] = {t_create(b, STAGE_ROOT, "f", &fh[0]), t_create(b, STAGE_ROOT, "g", &fh[1])};
+    for (int i = 0; i < 2; i++)
+        t_write(b, fh[i], 0, "still here");
+    bench_close(b);
+    bench_open(b, false);
+    t_unlink(b, STAGE_ROOT, "f");
+    t_file(b, STAGE_ROOT, "other", "another");
+    t_rename(b, STAGE_ROOT, "other", STAGE_ROOT, "g");
+    for (int i = 0; i < 2; i++) {
+        char buf[16];
+        struct err err = {0};
+        struct stage_attr a;
+        size_t n = 0;
+        cr_expect_eq(stage_read(b->s, &waits, fh[i], 0, buf, sizeof buf, &n, &err), 0, "%s",
+                     err.msg);
+        cr_expect(n == 10 && memcmp(buf, "still here", 10) == 0);
+        t_close(b, fh[i]);
+        stage_forget(b->s, ino[i], 3);
+        cr_expect_eq(stage_getattr(b->s, &waits, ino[i], &a, &err), -1);
+    }
+    expect_stored(b, "f", NULL);
+    expect_stored(b, "g", "another");
+}
+
+Test(files, unlinked_while_open_from_an_earlier_life)
+{
+    on_both(check_unlinked_later, NULL);
+}
+
 static unsigned count_names(const char *dir, const char *prefix)
 {
     unsigned n = 0;
