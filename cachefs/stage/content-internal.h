@@ -128,6 +128,11 @@ int ours_expect(struct content *c, const char *key, const struct part_tag *parts
 /* The row's object is there no more. If that is our own doing, the row has the new one now: true.
  * It has the same bytes wherever nothing was changed here. c->lock held, given up meanwhile. */
 bool ours_adopt(struct content *c);
+/* The node is DIRTY, and the store's object has nothing that it lacks: the bytes that it begins
+ * with. So it is of a PUT of ours, or no loss. Nothing is written down for a PUT, so one whose
+ * answer nobody heard is known by that alone, where ETags are MD5s. s->lock held, given up
+ * meanwhile. */
+bool ours_begins(struct stage *s, struct node *n, const struct seen *seen);
 
 /* memory.c: content in memory, within what conf allows; one body alone always may. Waits until
  * others gave some back, unless `busy` (bodies of the caller's own are under way, and will give

@@ -79,6 +79,7 @@ struct found {
     char *name;
     bool folder, known;
     bool grew; /* it continues that generation of the node's content */
+    bool ours; /* what is being written here begins with it */
     uint64_t gen;
     struct object_meta meta;
     struct seen seen;
@@ -306,7 +307,7 @@ static void merge_known(struct stage *s, struct node *n, const struct found *f, 
     if (n->row.flags & N_HELD) { /* stored before the machine stopped, or by another since */
         give_up_torn(s, n);
     } else if (n->row.flags & N_DIRTY) {
-        if (n->row.flags & N_STORED || !(n->row.flags & N_PUBLISH))
+        if (!f->ours && (n->row.flags & N_STORED || !(n->row.flags & N_PUBLISH)))
             changed_under_dirty(s, n);
         /* Once is enough; what is ABSENT of the old one is gone, and reading it says so. */
         if (!(n->row.flags & N_MAP))
@@ -395,14 +396,18 @@ static void merge(struct stage *s, struct node *folder, const struct collected *
         folder->row.flags &= ~(unsigned)N_LISTED;
 }
 
-/* Open files that grew are told from those that were replaced, before anything is merged. */
-static void look_for_growth(struct stage *s, const struct node *folder, struct collected *c)
+/* Open files that grew are told from those that were replaced, and what we stored unheard from what
+ * others did, before anything is merged. */
+static void look_closer(struct stage *s, const struct node *folder, struct collected *c,
+                        uint64_t moment)
 {
     for (size_t i = 0; i < c->n; i++) {
         struct found *f = &c->items[i];
         struct node *n = f->folder ? NULL : child_of(s, folder, f->name);
-        if (n)
-            f->grew = node_has_grown(s, n, &f->seen, &f->gen);
+        if (!n || too_late(n, moment))
+            continue;
+        f->grew = node_has_grown(s, n, &f->seen, &f->gen);
+        f->ours = !n->foreign_told && !same_object(n, &f->seen) && ours_begins(s, n, &f->seen);
     }
 }
 
@@ -437,7 +442,7 @@ static int list_now(struct stage *s, struct node *folder, bool force, struct err
     int result = remote_level(s, prefix, collect, &found, &why);
     lock_take(&s->lock);
     if (result == 0)
-        look_for_growth(s, folder, &found);
+        look_closer(s, folder, &found, moment);
     folder->listing = false;
     folder->pins--;
     cond_broadcast(&s->changed);

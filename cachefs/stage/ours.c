@@ -12,8 +12,10 @@
  */
 #define LOG_MODULE "stage"
 
+#include <fcntl.h>
 #include <string.h>
 
+#include "file.h"
 #include "log.h"
 #include "mem.h"
 #include "content-internal.h"
@@ -128,4 +130,35 @@ bool ours_adopt(struct content *c)
     free(e.key);
     free(e.id);
     return news;
+}
+
+static bool begins_with(int fd, const struct seen *seen)
+{
+    cleanup_free char *sum = xasprintf("sum:md5:%s", seen->etag);
+    cleanup_free char *bytes = xmalloc(seen->size + 1);
+    return file_read(fd, bytes, seen->size, 0) == (ssize_t)seen->size &&
+           store_check_sum(sum, bytes, seen->size, NULL) == 0;
+}
+
+bool ours_begins(struct stage *s, struct node *n, const struct seen *seen)
+{
+    const unsigned looked_at = N_DIRTY | N_STAGED | N_MAP;
+    if ((n->row.flags & looked_at) != (N_DIRTY | N_STAGED) || !*seen->etag ||
+        seen->size >= STAGE_MULTIPART)
+        return false;
+    char name[32];
+    content_name(n->row.ino, false, name);
+    cleanup_close int fd = openat(s->data_fd, name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    n->pins++;
+    lock_drop(&s->lock);
+    bool same = false;
+    if (memory_take(s, &s->going_up, seen->size, true)) {
+        same = begins_with(fd, seen);
+        memory_give(s, &s->going_up, seen->size);
+    }
+    lock_take(&s->lock);
+    n->pins--;
+    return same;
 }
