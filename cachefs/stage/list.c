@@ -208,8 +208,8 @@ static void changed_under_dirty(struct stage *s, struct node *n)
     n->foreign_told = true;
     cleanup_free char *key = node_key_new(n);
     log_warn(s->conf.log,
-             "another writer changed a file that is being written here: ours will "
-             "replace it path=%s",
+             "the store has another content of a file that is being written here (another "
+             "writer's, or ours of which no answer came): ours will replace it path=%s",
              key);
 }
 

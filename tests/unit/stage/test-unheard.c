@@ -31,7 +31,7 @@ Test(unheard, what_we_hold_more_of_is_not_another_writers)
     ask_number(&b, "/_put/out/table?text=line-2,");
     names_in(&b, STAGE_ROOT, names, sizeof names);
     fflush(out);
-    cr_expect(strstr(text, "another writer changed") && strstr(text, "path=table"), "%s", text);
+    cr_expect(strstr(text, "ours will replace it") && strstr(text, "path=table"), "%s", text);
     for (int i = 0; i < 2; i++)
         t_close(&b, fh[i]);
     expect_stored(&b, "log", "line-1,line-2,");
