@@ -61,7 +61,7 @@ static const struct conf_row rows[] = {
     {"repack", CONF_FLAG, AT(sync_options, repack),
      .help = "With --pack: rewrite every pack that holds bytes nobody needs"},
     {"dst-endpoint", CONF_STRING, AT(sync_options, dst_endpoint), .arg = "URL",
-     .help = "Address of the destination's store, if not --endpoint"},
+     .help = "Address of the destination's store, if not that of --endpoint"},
     {"dst-region", CONF_STRING, AT(sync_options, dst_region), .arg = "NAME",
      .help = "Region of the destination, if not --region"},
     {"dst-credentials", CONF_STRING, AT(sync_options, dst_credentials), .arg = "FILE|DIR",

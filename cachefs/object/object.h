@@ -358,6 +358,8 @@ bool store_is_output(const char *key);
 
 /* --- how stores lie to each other ------------------------------------------------------------- */
 
+/* Whether both are spoken to in one way, so that one address may be meant for both. */
+bool stores_of_a_kind(const struct store *a, const struct store *b);
 /* Whether one request to the server of `to` can copy an object of `from`. */
 bool stores_share_server(const struct store *to, const struct store *from);
 enum store_relation { STORES_APART, STORES_SAME, STORE_HOLDS_OTHER, STORE_IN_OTHER };

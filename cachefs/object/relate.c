@@ -41,6 +41,11 @@ static struct place place_of(const struct store *s)
     };
 }
 
+bool stores_of_a_kind(const struct store *a, const struct store *b)
+{
+    return a->ops == b->ops;
+}
+
 bool stores_share_server(const struct store *to, const struct store *from)
 {
     if (to->ops != from->ops || !(to->ops->caps & STORE_COPY) || !to->ops->copy_from)

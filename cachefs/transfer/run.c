@@ -400,9 +400,25 @@ int sync_check(const struct sync_conf *c, struct err *err)
     return sync_rules_check(c->rules, c->n_rules, err);
 }
 
+/* An address is that of one store. Folders and web servers have it in their URI alone. */
+static int check_endpoint(const struct sync_run *r, const struct store *s, struct err *err)
+{
+    const char *from = r->conf->from.endpoint, *to = r->conf->to.endpoint;
+    bool both = (store_caps(s) & store_caps(r->to) & STORE_WRITES) &&
+                !((store_caps(s) | store_caps(r->to)) & STORE_LOCAL);
+    if (!from || !to || strcmp(from, to) != 0 || !both || stores_of_a_kind(s, r->to))
+        return 0;
+    return err_set(err, ERR_USAGE,
+                   "--endpoint: %s is no address of both %s and %s (give --endpoint for the "
+                   "source, --dst-endpoint for the destination)",
+                   from, store_uri(s), store_uri(r->to));
+}
+
 static int check_store(const struct sync_run *r, const struct store *s, struct err *err)
 {
     const struct sync_conf *c = r->conf;
+    if (check_endpoint(r, s, err))
+        return -1;
     switch (stores_relation(s, r->to)) {
     case STORES_APART:
         break;
