@@ -27,7 +27,8 @@ static const struct conf_row rows[] = {
     {"ignore-existing", CONF_FLAG, AT(sync_options, ignore_existing),
      .help = "Leave alone what the destination has"},
     {"delete-src", CONF_FLAG, AT(sync_options, delete_src),
-     .help = "Delete at the source what the destination has, byte for byte"},
+     .help =
+         "Delete at the source what the destination has, byte for byte; what differs is copied"},
     {"delete-dst", CONF_FLAG, AT(sync_options, delete_dst),
      .help = "Delete at the destination what the source does not have"},
     {"allow-empty", CONF_FLAG, AT(sync_options, allow_empty),
