@@ -386,6 +386,11 @@ int sync_check(const struct sync_conf *c, struct err *err)
         return err_set(err, ERR_USAGE, "--share: want I/N with I below N");
     if (c->limit && c->delete_dst)
         return err_set(err, ERR_USAGE, "--limit and --delete-dst exclude each other");
+    /* Broken off and run again, it would delete what it had moved. */
+    if (c->delete_src && c->delete_dst)
+        return err_set(err, ERR_USAGE,
+                       "--delete-src and --delete-dst exclude each other: what one run has moved, "
+                       "the next would delete");
     if (c->hasty && (c->delete_src || c->pack_size))
         return err_set(err, ERR_USAGE, "--no-fsync goes with no --delete-src and --pack");
     if (c->existing && c->ignore_existing)

@@ -26,6 +26,7 @@ refused 2 "lies in the destination" sampan sync "file://$D/class-000" "file://$D
 refused 2 "no-fsync" sampan sync "file://$SRC" "file://$D" --no-fsync --delete-src
 ln -s "$D" "$T/alias"
 refused 2 "the same" sampan sync "file://$D" "file://$T/alias" --delete-dst
+refused 2 "exclude each other" sampan sync "file://$SRC" "file://$D" --delete-dst --delete-src
 refused 2 "limit" sampan sync "file://$SRC" "file://$D" --delete-dst --limit 1
 same_bytes "$SRC" "$D"
 
