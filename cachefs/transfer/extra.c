@@ -10,15 +10,15 @@
 #define FOLDER_MEMORY (4u << 20)
 
 /* Deepest first: the number of its parts, turned round, before the key. */
-static int add_folder(struct sorter *to, const struct bytes *key, uint32_t source, struct err *err)
+static int add_folder(struct sorter *to, const char *key, uint32_t source, struct err *err)
 {
     uint32_t depth = 0;
-    for (size_t i = 0; i < key->len; i++)
-        depth += key->data[i] == '/';
+    for (const char *at = key; *at; at++)
+        depth += *at == '/';
     uint32_t turned = htonl(~depth);
     cleanup_bytes struct bytes text = {0};
     bytes_add(&text, &turned, sizeof turned);
-    bytes_add(&text, key->data, key->len);
+    bytes_add_str(&text, key);
     return sorter_add(to, text.data, text.len, &source, sizeof source, err);
 }
 
@@ -66,43 +66,91 @@ static void flush(struct sync_run *r, struct task **batch)
         run_push(r, take_ptr(batch));
 }
 
-static int delete_one(struct sync_run *r, const struct join *j, struct task **batch,
-                      struct sorter *folders, struct err *err)
+/* What goes, on its way there. Keys come in order: what is in a folder comes right after it. */
+struct going {
+    struct sync_run *run;
+    struct task *batch;
+    struct sorter *folders; /* that go once they are empty */
+    struct bytes above;     /* extra folders that the key at hand lies in, each ended by NUL */
+};
+
+static int delete_one(struct going *g, const char *key, uint64_t size, struct err *err)
 {
-    bool is_folder = j->d.row.kind == SYNC_FOLDER;
+    struct sync_run *r = g->run;
+    size_t len = strlen(key);
     if (r->conf->dry) {
         counter_add(&r->counts.deleted, 1);
         if (r->watch && r->watch->would)
-            r->watch->would(r->watch->arg, SYNC_DELETE, j->key.data, j->d.row.size);
+            r->watch->would(r->watch->arg, SYNC_DELETE, key, size);
         return 0;
     }
-    if (is_folder && has_real_folders(r))
-        return add_folder(folders, &j->key, 0, err);
-    if (!*batch)
-        *batch = task_new(TASK_DELETE, "", 0);
-    bytes_add(&(*batch)->keys, j->key.data, j->key.len);
-    bytes_add_char(&(*batch)->keys, '\0');
-    if (++(*batch)->n_keys == BATCH_KEYS)
-        flush(r, batch);
+    if (key[len - 1] == '/' && has_real_folders(r))
+        return add_folder(g->folders, key, 0, err);
+    if (!g->batch)
+        g->batch = task_new(TASK_DELETE, "", 0);
+    bytes_add(&g->batch->keys, key, len + 1);
+    if (++g->batch->n_keys == BATCH_KEYS)
+        flush(r, &g->batch);
+    return 0;
+}
+
+/* Where the last of the folders above begins. */
+static size_t last_above(const struct going *g)
+{
+    size_t at = g->above.len - 1;
+    while (at && g->above.data[at - 1])
+        at--;
+    return at;
+}
+
+/* The folders that end before the key had nothing to be kept in them. */
+static int leave_folders(struct going *g, const char *key, struct err *err)
+{
+    while (g->above.len) {
+        size_t at = last_above(g);
+        const char *folder = g->above.data + at;
+        if (strncmp(key, folder, strlen(folder)) == 0)
+            return 0;
+        if (delete_one(g, folder, 0, err))
+            return -1;
+        g->above.len = at;
+    }
+    return 0;
+}
+
+static int pass_key(struct going *g, const struct join *j, struct err *err)
+{
+    const char *key = j->key.data;
+    if (leave_folders(g, key, err))
+        return -1;
+    if (j->s.there || j->is_left_out || store_is_output(key)) { /* output: of jobs */
+        bytes_clear(&g->above);                                 /* the folders of what stays stay */
+        return 0;
+    }
+    if (j->d.row.kind != SYNC_FOLDER)
+        return delete_one(g, key, j->d.row.size, err);
+    bytes_add(&g->above, key, j->key.len + 1);
     return 0;
 }
 
 int run_delete_extra(struct sync_run *r, struct err *err)
 {
     struct join j;
-    struct task *batch = NULL;
-    struct sorter *folders = sorter_new(r->temp_dir, FOLDER_MEMORY);
+    struct going g = {.run = r, .folders = sorter_new(r->temp_dir, FOLDER_MEMORY)};
     int more = join_begin(&j, r, false, err) ? -1 : 1;
+    j.shows_kept = true;
     r->phase = SYNC_DELETING;
     while (more > 0 && !run_is_over(r) && (more = join_next(&j, err)) > 0)
-        if (!j.s.there && !store_is_output(j.key.data) && /* of jobs: the source never had them */
-            delete_one(r, &j, &batch, folders, err))
+        if (pass_key(&g, &j, err))
             more = -1;
+    if (more == 0 && leave_folders(&g, "", err))
+        more = -1;
     join_end(&j);
-    flush(r, &batch);
+    flush(r, &g.batch);
     run_drain(r);
-    int result = more < 0 ? -1 : each_folder(r, folders, remove_folder, err);
-    sorter_free(folders);
+    int result = more < 0 ? -1 : each_folder(r, g.folders, remove_folder, err);
+    sorter_free(g.folders);
+    bytes_release(&g.above);
     return result;
 }
 
@@ -125,7 +173,7 @@ static int add_implied(struct sorter *folders, const struct join *j, struct byte
             continue;
         cleanup_bytes struct bytes folder = {0};
         bytes_add(&folder, j->key.data, i + 1);
-        if (add_folder(folders, &folder, j->s.row.source, err))
+        if (add_folder(folders, folder.data, j->s.row.source, err))
             return -1;
     }
     bytes_clear(before);
@@ -143,7 +191,7 @@ int run_folder_attrs(struct sync_run *r, struct err *err)
         bool flat = j.s.there && (store_caps(r->sources[j.s.row.source].store) & STORE_FLAT_LIST);
         if (flat ? add_implied(folders, &j, &before, err)
                  : j.s.there && j.s.row.kind == SYNC_FOLDER &&
-                       add_folder(folders, &j.key, j.s.row.source, err))
+                       add_folder(folders, j.key.data, j.s.row.source, err))
             more = -1;
     }
     join_end(&j);
