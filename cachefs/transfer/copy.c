@@ -274,6 +274,18 @@ static int copy_once(const struct copying *c, struct err *err)
     return copy_object(c, err);
 }
 
+/* Folders that a run does not look at are no content: an empty one that has an object's name goes.
+ * One that is not empty stays. */
+static bool make_way(const struct copying *c)
+{
+    const struct sync_run *r = c->run;
+    struct stat st;
+    return (store_caps(r->to) & STORE_LOCAL) && !r->conf->dirs && c->src->row.kind != SYNC_FOLDER &&
+           store_local_stat(r->to, c->key, &st, NULL) == 0 && S_ISDIR(st.st_mode) &&
+           store_local_remove_folder(r->to, c->key, NULL) == 0 &&
+           store_local_stat(r->to, c->key, &st, NULL) != 0;
+}
+
 static int copy(const struct copying *c, struct err *err)
 {
     if (!store_can_name(c->run->to, c->key))
@@ -281,7 +293,7 @@ static int copy(const struct copying *c, struct err *err)
                        "its name is not UTF-8, which keys of the destination are (rename it)");
     for (unsigned i = 0;; i++) {
         struct err e = {0};
-        if (copy_once(c, &e) == 0)
+        if (copy_once(c, &e) == 0 || (make_way(c) && copy_once(c, &e) == 0))
             return 0;
         if (e.class == ERR_STALE && i < CHANGES_MAX &&
             look(c->run, c->source->store, c->from, c->src, &e) == 0)

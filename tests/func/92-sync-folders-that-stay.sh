@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A folder of the destination stays while something in it does, and is not counted as deleted.
+# A folder of the destination stays while something in it does, and is not counted as deleted; an empty one that a run
+# does not look at makes way for an object of its name.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/servers/start.sh"
 echo one >"$SRC/one"
@@ -25,3 +26,13 @@ for to in "file://$T/dst" "webhdfs://127.0.0.1:$HDFS_PORT/dst"; do
     expect "left at $to" "$(left "$dir")" "$stays"
 done
 
+rm -r "$T/dst"
+mkdir -p "$T/dst/one" "$T/dst/two"
+sampan sync "file://$from" "file://$T/dst" --quiet
+same_bytes "$from" "$T/dst"
+echo two >"$from/two"
+echo mine >"$T/dst/two/mine"
+refused 1 "two: .*is a directory" sampan sync "file://$from" "file://$T/dst"
+expect "what is in a folder of that name" "$(cat "$T/dst/two/mine")" mine
+rm "$T/dst/two/mine"
+refused 1 "two: .*is a directory" sampan sync "file://$from" "file://$T/dst" --dirs

@@ -114,9 +114,10 @@ Test(run, failures_are_told_and_many_end_it, .init = begin, .fini = finish)
     unsigned told = 0;
     const struct sync_watch watch = {.failed = count_failure, .arg = &told};
     cr_assert_eq(mkdir(to, 0700), 0);
-    for (unsigned i = 0; i < FILES; i++) { /* a folder where the file should go */
+    for (unsigned i = 0; i < FILES; i++) { /* a folder with something in it where the file goes */
         cleanup_free char *path = xasprintf("%s/%u", to, i);
         cr_assert_eq(mkdir(path, 0700), 0);
+        write_file(path, i, 1);
     }
     cr_assert_eq(sync_with((struct sync_conf){.threads = 4}, &watch, &n, &err), -1);
     cr_expect(strstr(err.msg, "gave up after 200 failures"), "%s", err.msg);
