@@ -4,6 +4,7 @@
  *   pack-plan.c   which packs are rewritten (pure); the table of packs
  *   pack-run.c    the set's current catalog, both walks, publishing
  *   pack-old.c    removing what nobody needs
+ *   pack-dir.c    the folder of temporary files
  *   pack-write.c  one pack: samples read side by side into one buffer, summed, written, made rows
  */
 #ifndef SAMPAN_TRANSFER_PACK_INTERNAL_H
@@ -63,6 +64,7 @@ struct packing {
     struct packed_pointer old;
     bool has_old;
     char *dir; /* of temporary files */
+    int dir_fd;
     struct catalog *previous;
     struct packs packs;
     struct packs catalogs; /* of the store, by name, time and `there` alone */
@@ -72,6 +74,10 @@ struct packing {
     bool failed;              /* lock: a row could not be added */
     struct err err;           /* lock */
 };
+/* A folder for temporary files in `temp_dir`, locked while its run lives: there, those that killed
+ * runs of this user have left are removed. */
+int pack_dir_make(const char *temp_dir, char **ret, int *ret_fd, struct err *err);
+void pack_dir_remove(char *dir, int fd); /* with its files; frees both */
 /* The row that the set has already. */
 int pack_keep_row(struct packing *p, const char *key, const struct side *d, struct err *err);
 int pack_add_row(struct packing *p, const struct row *row, struct err *err);

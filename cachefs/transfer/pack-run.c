@@ -433,23 +433,11 @@ static int work(struct packing *p, struct err *err)
     return 0;
 }
 
-static void remove_dir(const char *dir)
-{
-    cleanup_dir DIR *d = opendir(dir);
-    for (const struct dirent *e; d && (e = readdir(d));)
-        unlinkat(dirfd(d), e->d_name, 0);
-    rmdir(dir);
-}
-
 int run_pack(struct sync_run *r, struct err *err)
 {
     struct packing p = {.run = r};
-    p.dir = xasprintf("%s/sampan-pack-XXXXXX", r->temp_dir);
-    if (!mkdtemp(p.dir)) {
-        int e = errno;
-        free(p.dir);
-        return err_sys(err, e, "make a folder in %s", r->temp_dir);
-    }
+    if (pack_dir_make(r->temp_dir, &p.dir, &p.dir_fd, err))
+        return -1;
     lock_init(&p.lock, RANK_VOLUME + 1, "sync-pack");
     int result = work(&p, err);
     run_drain(r); /* no worker is in a batch of `p` any more */
@@ -460,7 +448,6 @@ int run_pack(struct sync_run *r, struct err *err)
     packs_release(&p.packs);
     packs_release(&p.catalogs);
     lock_destroy(&p.lock);
-    remove_dir(p.dir);
-    free(p.dir);
+    pack_dir_remove(p.dir, p.dir_fd);
     return result;
 }
