@@ -1,4 +1,5 @@
 /* The life of a command: find it, parse its options, run it, print its error. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,11 +54,19 @@ static const char *without_verb(const char *text, const char *verb)
     return strncmp(text + len, " /", 2) == 0 ? text + len + 1 : text;
 }
 
+/* What to do about a full disk, where the message ends with what the system calls it. */
+static const char *cure_of(const struct err *err)
+{
+    const char *why = err->sys == ENOSPC || err->sys == EDQUOT ? strerror(err->sys) : "";
+    size_t len = strlen(err->msg), n = strlen(why);
+    return n && len >= n && strcmp(err->msg + len - n, why) == 0 ? " (make room there)" : "";
+}
+
 static int complain(const char *command, const struct err *err)
 {
     cleanup_free char *name = xasprintf("sampan%s%s", command ? " " : "", command ? command : "");
     struct err said = *err;
-    snprintf(said.msg, sizeof said.msg, "%s", without_verb(err->msg, command));
+    snprintf(said.msg, sizeof said.msg, "%s%s", without_verb(err->msg, command), cure_of(err));
     return program_complain(name, &said);
 }
 
