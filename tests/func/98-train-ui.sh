@@ -100,6 +100,16 @@ for path in "/scalars?run=nobody 404" "/histograms?tag=nothing 404" "/image?tag=
     expect "${path% *}" "$code" "${path#* }"
 done
 
+# Where a file was written over, who asks is told to ask again.
+events=$(echo "$T/curves/"*tfevents*)
+cp "$events" "$T/events"
+dd if=/dev/zero of="$events" bs="$(wc -c <"$T/events")" count=1 conv=notrunc status=none
+ask "/image?tag=input/first&place=$place"
+expect "written over" "$code" 503
+mv "$T/events" "$events"
+ask "/image?tag=input/first&place=$place"
+expect "as it was" "$code" 200
+
 ask /
 expect "the page" "$code $(head_of Content-Type)" "200 text/html; charset=utf-8"
 [[ $(head_of Content-Security-Policy) == "default-src 'none'; "* ]] || fail "$(cat "$T/head")"

@@ -8,7 +8,7 @@
 
 /* Of a run, which becomes *run. */
 static const struct series *find_series(struct runs *r, const char *name, enum value_kind kind,
-                                        const char *tag, const struct run **run, struct err *err)
+                                        const char *tag, struct run **run, struct err *err)
 {
     *run = runs_find(r, name, err);
     const struct series *s = *run ? run_series(*run, kind, tag, strlen(tag)) : NULL;
@@ -113,8 +113,10 @@ int runs_scalars(struct runs *r, const char *name, struct bytes *out, struct err
     return 0;
 }
 
-/* The nth value of the record at a place. */
+/* The nth value of the record at a place, if it is still the point's. */
 struct wanted {
+    const struct series *series;
+    const struct point *point;
     uint32_t nth;
     bool found;
     struct event_value value;
@@ -123,24 +125,31 @@ struct wanted {
 static bool take_nth(void *arg, const struct event_value *v)
 {
     struct wanted *w = arg;
-    w->found = w->nth-- == 0;
+    const struct series *s = w->series;
+    if (w->nth-- > 0)
+        return true;
+    w->found = v->kind == s->kind && v->step == w->point->step && v->tag_len == strlen(s->tag) &&
+               memcmp(v->tag, s->tag, v->tag_len) == 0;
     w->value = *v;
-    return !w->found;
+    return false;
 }
 
 /* Reads what a point stands for again; its bytes lie in `record`. */
-static int value_at(const struct runs *r, const struct run *run, const struct point *p,
-                    struct bytes *record, struct event_value *ret, struct err *err)
+static int value_at(const struct runs *r, struct run *run, const struct series *s,
+                    const struct point *p, struct bytes *record, struct event_value *ret,
+                    struct err *err)
 {
     const struct event_file *f = &run->files[p->place.file];
     cleanup_file FILE *file = NULL;
-    struct wanted w = {.nth = p->place.nth};
+    struct wanted w = {.series = s, .point = p, .nth = p->place.nth};
     uint64_t at = p->place.at;
     if (run_open(r, run, f->name, &file, err))
         return -1;
     if (fseeko(file, (off_t)at, SEEK_SET) || record_next(file, f->format, &at, record) != 1 ||
-        record_values(f->format, record->data, record->len, take_nth, &w) || !w.found)
-        return err_set(err, ERR_TRANSIENT, "%s is another file now", f->name);
+        record_values(f->format, record->data, record->len, take_nth, &w) || !w.found) {
+        run->replaced = true;
+        return err_set(err, ERR_TRANSIENT, "%s is another file now: ask again", f->name);
+    }
     *ret = w.value;
     return 0;
 }
@@ -170,7 +179,7 @@ static void add_drawn(struct json_writer *w, const struct event_value *v)
 static int add_evenly(struct runs *r, const char *name, enum value_kind kind, const char *tag,
                       struct bytes *out, struct err *err)
 {
-    const struct run *run;
+    struct run *run;
     struct json_writer w;
     cleanup_bytes struct bytes record = {0};
     ACQUIRE(&r->lock);
@@ -182,7 +191,7 @@ static int add_evenly(struct runs *r, const char *name, enum value_kind kind, co
     jw_array(&w, NULL);
     for (size_t i = (n - 1) % each; i < n; i += each) {
         struct event_value v = {0};
-        if (value_at(r, run, point_at(s, i), &record, &v, err))
+        if (value_at(r, run, s, point_at(s, i), &record, &v, err))
             return -1;
         add_drawn(&w, &v);
     }
@@ -211,7 +220,7 @@ static char *place_of(const struct point *p)
 static int list_places(struct runs *r, const char *name, enum value_kind kind, const char *tag,
                        struct bytes *out, struct err *err)
 {
-    const struct run *run;
+    struct run *run;
     struct json_writer w;
     ACQUIRE(&r->lock);
     const struct series *s = find_series(r, name, kind, tag, &run, err);
@@ -265,7 +274,7 @@ static const char *media_type(const struct event_value *v)
 static int read_media(struct runs *r, const char *name, enum value_kind kind, const char *tag,
                       const char *place, struct bytes *out, const char **type, struct err *err)
 {
-    const struct run *run;
+    struct run *run;
     const struct point *p = NULL;
     struct event_value v = {0};
     cleanup_bytes struct bytes record = {0};
@@ -280,7 +289,7 @@ static int read_media(struct runs *r, const char *name, enum value_kind kind, co
     }
     if (!p)
         return err_set(err, ERR_NOT_FOUND, "nothing is kept at this place: %s", place);
-    if (value_at(r, run, p, &record, &v, err))
+    if (value_at(r, run, s, p, &record, &v, err))
         return -1;
     *type = media_type(&v);
     if (!*type)
@@ -317,37 +326,36 @@ static const struct series *newest_costs(const struct run *run)
     return found;
 }
 
-static int add_nodes(const struct runs *r, const struct run *run, struct json_writer *w,
-                     struct err *err)
+static int add_nodes(const struct runs *r, struct run *run, struct json_writer *w, struct err *err)
 {
     struct event_value v = {0};
     cleanup_bytes struct bytes record = {0};
     cleanup_file FILE *f = NULL;
     const struct series *s = run_series(run, VALUE_GRAPH, "", 0);
     if (s)
-        return value_at(r, run, &s->newest, &record, &v, err) ? -1
-                                                              : graph_answer(v.data, v.len, w, err);
+        return value_at(r, run, s, &s->newest, &record, &v, err)
+                   ? -1
+                   : graph_answer(v.data, v.len, w, err);
     if (!run->model)
         return err_set(err, ERR_NOT_FOUND, "the run has no graph");
     return run_open(r, run, run->model, &f, err) ? -1 : model_answer(f, w, err);
 }
 
-static int add_costs(const struct runs *r, const struct run *run, struct json_writer *w,
-                     struct err *err)
+static int add_costs(const struct runs *r, struct run *run, struct json_writer *w, struct err *err)
 {
     struct event_value v = {0};
     cleanup_bytes struct bytes record = {0};
     const struct series *s = newest_costs(run);
     if (!s)
         return 0;
-    return value_at(r, run, &s->newest, &record, &v, err) ? -1 : costs_answer(&v, w, err);
+    return value_at(r, run, s, &s->newest, &record, &v, err) ? -1 : costs_answer(&v, w, err);
 }
 
 int runs_graph(struct runs *r, const char *name, struct bytes *out, struct err *err)
 {
     struct json_writer w;
     ACQUIRE(&r->lock);
-    const struct run *run = runs_find(r, name, err);
+    struct run *run = runs_find(r, name, err);
     if (!run)
         return -1;
     jw_init(&w, out);

@@ -103,8 +103,10 @@ static enum MHD_Result points(const char *file, struct MHD_Connection *c)
 
 static enum MHD_Result failed(struct MHD_Connection *c, const struct err *err)
 {
-    return say(c, err->class == ERR_NOT_FOUND ? MHD_HTTP_NOT_FOUND : MHD_HTTP_INTERNAL_SERVER_ERROR,
-               err->msg);
+    unsigned status = err->class == ERR_NOT_FOUND   ? MHD_HTTP_NOT_FOUND
+                      : err->class == ERR_TRANSIENT ? MHD_HTTP_SERVICE_UNAVAILABLE
+                                                    : MHD_HTTP_INTERNAL_SERVER_ERROR;
+    return say(c, status, err->msg);
 }
 
 /* What is asked of runs, by its path. */

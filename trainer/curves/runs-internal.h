@@ -47,9 +47,10 @@ struct run {
     size_t n_files;
     struct series *series; /* one of kind VALUE_GRAPH is the graph */
     size_t n_series;
-    char *model; /* the newest by name, in the run's folder; or NULL */
-    bool there;  /* while folders are looked through */
-    bool busy;   /* one reads it on and lets the lock go meanwhile: it stays, as do its files */
+    char *model;   /* the newest by name, in the run's folder; or NULL */
+    bool there;    /* while folders are looked through */
+    bool replaced; /* a value was not where it had been read: all is read anew */
+    bool busy;     /* one reads it on and lets the lock go meanwhile: it stays, as do its files */
 };
 
 struct runs {
@@ -65,7 +66,7 @@ struct runs {
 /* Finds what is new of all but those that somebody reads already. */
 int runs_refresh(struct runs *r, struct err *err);
 /* This one, with all that is new of it. ERR_NOT_FOUND: there is none. */
-const struct run *runs_find(struct runs *r, const char *name, struct err *err);
+struct run *runs_find(struct runs *r, const char *name, struct err *err);
 const struct series *run_series(const struct run *r, enum value_kind kind, const char *tag,
                                 size_t tag_len);
 /* Opens a file of the run: a plain file, or an error. */

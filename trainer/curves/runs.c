@@ -159,6 +159,7 @@ static void look_anew(struct run *run)
 static void read_anew(struct run *run)
 {
     forget_series(run);
+    run->replaced = false;
     for (size_t i = 0; i < run->n_files; i++) {
         run->files[i].at = 0;
         run->files[i].damaged = false;
@@ -354,7 +355,7 @@ static bool files_grew(const struct runs *r, struct run *run, bool tensorboard)
 static void read_run(struct runs *r, struct run *run)
 {
     bool tensorboard = has_tensorboard(run);
-    if (!files_grew(r, run, tensorboard))
+    if (!files_grew(r, run, tensorboard) || run->replaced)
         read_anew(run);
     run->busy = true;
     for (size_t i = 0; i < run->n_files; i++)
@@ -389,7 +390,7 @@ static struct run *idle_run(struct runs *r, const char *name)
     return known ? r->run[at] : NULL;
 }
 
-const struct run *runs_find(struct runs *r, const char *name, struct err *err)
+struct run *runs_find(struct runs *r, const char *name, struct err *err)
 {
     struct run *run = idle_run(r, name);
     if (run ? look_into(r, run, err) : look_everywhere(r, err))

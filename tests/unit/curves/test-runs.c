@@ -364,6 +364,36 @@ Test(runs, images_are_read_where_they_lie)
     bytes_release(&got);
 }
 
+/* Nothing but the value itself tells: who asks again gets what is there now. */
+Test(runs, a_file_that_was_written_over_is_read_anew)
+{
+    cleanup_bytes struct bytes old = {0}, got = {0};
+    const char *type = NULL;
+    add_image(&old, 1, "\x89PNG one");
+    cleanup_free char *second = xasprintf("0-%zu-0", old.len);
+    add_image(&old, 2, "\x89PNG two");
+    const struct {
+        const char *run, *place, *first;
+    } rows[] = {{"another value is there", "0-0-0", "\x89PNG new"},
+                {"none is", second, "\x89PNG longer"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cleanup_bytes struct bytes new = {0};
+        cleanup_free char *name = xasprintf("%s/" TB, rows[i].run);
+        struct err err = {0};
+        folder(rows[i].run);
+        put(name, 0, &old);
+        cr_assert_eq(runs_image(runs, rows[i].run, "in", rows[i].place, &got, &type, NULL), 0);
+        add_image(&new, 3, rows[i].first);
+        add_image(&new, 4, "\x89PNG two");
+        put(name, 0, &new);
+        cr_expect(runs_image(runs, rows[i].run, "in", rows[i].place, &got, &type, &err));
+        cr_expect_eq(err.class, ERR_TRANSIENT, "%s", err.msg);
+        bytes_clear(&got);
+        cr_assert_eq(runs_images(runs, rows[i].run, "in", &got, NULL), 0);
+        cr_expect(strstr(got.data, "[3,") && strstr(got.data, "[4,"), "%s", got.data);
+    }
+}
+
 Test(runs, sounds_are_read_where_they_lie)
 {
     cleanup_bytes struct bytes file = {0}, got = {0}, sound = {0}, value = {0}, record = {0};
