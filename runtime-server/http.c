@@ -90,25 +90,16 @@ void answer_json(struct answer *a, struct json_writer *w)
 
 static enum MHD_Result send_answer(struct MHD_Connection *c, struct answer *a)
 {
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(a->body.len, a->body.data, MHD_RESPMEM_MUST_COPY);
-    if (!response)
-        return MHD_NO;
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
-                            a->type ? a->type : "application/json");
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    if (a->allow)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, a->allow);
-    if (a->status == MHD_HTTP_TOO_MANY_REQUESTS)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
-    if (a->location[0])
-        MHD_add_response_header(response, MHD_HTTP_HEADER_LOCATION, a->location);
-    if (a->status == MHD_HTTP_UNAUTHORIZED)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
-    enum MHD_Result rc = MHD_queue_response(c, a->status, response);
-    MHD_destroy_response(response);
-    return rc;
+    const struct reply_header more[] = {
+        {MHD_HTTP_HEADER_CACHE_CONTROL, "no-store"},
+        {"X-Content-Type-Options", "nosniff"},
+        {MHD_HTTP_HEADER_ALLOW, a->allow},
+        {MHD_HTTP_HEADER_RETRY_AFTER, a->status == MHD_HTTP_TOO_MANY_REQUESTS ? "1" : NULL},
+        {MHD_HTTP_HEADER_LOCATION, a->location[0] ? a->location : NULL},
+        {MHD_HTTP_HEADER_WWW_AUTHENTICATE, a->status == MHD_HTTP_UNAUTHORIZED ? "Bearer" : NULL},
+        {NULL, NULL},
+    };
+    return http_reply(c, a->status, a->type ? a->type : HTTP_JSON, a->body.data, a->body.len, more);
 }
 
 static enum MHD_Result send_refusal(struct request *r, unsigned status, const char *class,

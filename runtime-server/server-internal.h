@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "control.h"
 #include "http-clients.h"
+#include "http-reply.h"
 #include "jobs.h"
 #include "json.h"
 #include "log.h"

@@ -22,9 +22,7 @@ EMBED_FILE(ui_words_js, UI_FOLDER "words.js");
 
 #define JAVASCRIPT "text/javascript; charset=utf-8"
 
-static const struct ui_file {
-    const char *name, *type, *begin, *end;
-} files[] = {
+static const struct page_file files[] = {
     {"", "text/html; charset=utf-8", ui_index_html, ui_index_html_end},
     {"style.css", "text/css; charset=utf-8", ui_style_css, ui_style_css_end},
     {"icon.svg", "image/svg+xml", ui_icon_svg, ui_icon_svg_end},
@@ -34,19 +32,12 @@ static const struct ui_file {
     {"chart.js", JAVASCRIPT, ui_chart_js, ui_chart_js_end},
     {"jobs.js", JAVASCRIPT, ui_jobs_js, ui_jobs_js_end},
     {"words.js", JAVASCRIPT, ui_words_js, ui_words_js_end},
+    {NULL, NULL, NULL, NULL},
 };
-
-static const struct ui_file *find_file(const char *name)
-{
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        if (strcmp(files[i].name, name) == 0)
-            return &files[i];
-    return NULL;
-}
 
 void serve_ui(struct request *r, struct answer *a)
 {
-    static const char *const headers[][2] = {
+    static const struct reply_header more[] = {
         {MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache"},
         {"Content-Security-Policy",
          "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -57,24 +48,18 @@ void serve_ui(struct request *r, struct answer *a)
         {"Referrer-Policy", "no-referrer"},
         {"X-Content-Type-Options", "nosniff"},
         {"X-Frame-Options", "DENY"},
+        {NULL, NULL},
     };
-    const struct ui_file *f = find_file(r->id);
+    const struct page_file *f = page_find(files, r->id);
     if (!f) {
         struct err err = {0};
         err_set(&err, ERR_NOT_FOUND, "the dashboard has no such file");
         answer_error(a, &err);
         return;
     }
-    struct MHD_Response *response = MHD_create_response_from_buffer(
-        (size_t)(f->end - f->begin), (void *)(uintptr_t)f->begin, MHD_RESPMEM_PERSISTENT);
-    a->status = response ? 0 : MHD_HTTP_SERVICE_UNAVAILABLE;
-    if (!response)
-        return;
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, f->type);
-    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++)
-        MHD_add_response_header(response, headers[i][0], headers[i][1]);
-    MHD_queue_response(r->connection, MHD_HTTP_OK, response);
-    MHD_destroy_response(response);
+    bool queued = http_reply(r->connection, MHD_HTTP_OK, f->type, f->begin,
+                             (size_t)(f->end - f->begin), more) == MHD_YES;
+    a->status = queued ? 0 : MHD_HTTP_SERVICE_UNAVAILABLE;
 }
 
 /* For those who type an address. Relative, as there may be a proxy with a prefix of its own. */

@@ -6,6 +6,7 @@
 #include "buf.h"
 #include "clock.h"
 #include "http-clients.h"
+#include "http-reply.h"
 #include "listen.h"
 #include "mem.h"
 #include "sync.h"
@@ -108,13 +109,7 @@ static void end_turns(struct serving *v)
 static enum MHD_Result refuse(struct MHD_Connection *c)
 {
     static const char why[] = "it is ending: ask again\n";
-    struct MHD_Response *r = MHD_create_response_from_buffer(sizeof why - 1, (void *)(uintptr_t)why,
-                                                             MHD_RESPMEM_PERSISTENT);
-    if (!r)
-        return MHD_NO;
-    enum MHD_Result result = MHD_queue_response(c, MHD_HTTP_SERVICE_UNAVAILABLE, r);
-    MHD_destroy_response(r);
-    return result;
+    return http_reply(c, MHD_HTTP_SERVICE_UNAVAILABLE, HTTP_TEXT, why, sizeof why - 1, NULL);
 }
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url,

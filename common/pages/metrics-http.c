@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "http-clients.h"
+#include "http-reply.h"
 #include "listen.h"
 #include "clock.h"
 #include "mem.h"
@@ -18,20 +19,6 @@ struct metrics_http {
     struct MHD_Daemon *daemon;
     struct http_clients clients;
 };
-
-static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const struct bytes *text)
-{
-    struct MHD_Response *r = MHD_create_response_from_buffer(
-        text->len, (void *)(text->data ? text->data : (char *)(uintptr_t) ""),
-        MHD_RESPMEM_MUST_COPY);
-    if (!r)
-        return MHD_NO;
-    MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; charset=utf-8");
-    http_clients_step(c, STEP_ANSWER);
-    enum MHD_Result result = MHD_queue_response(c, status, r);
-    MHD_destroy_response(r);
-    return result;
-}
 
 static unsigned say_how(bool ok, const struct err *why, struct bytes *text)
 {
@@ -54,7 +41,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
         *upload_size = 0;
         return MHD_YES;
     }
-    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
+    if (!http_reads(method)) {
         status = MHD_HTTP_METHOD_NOT_ALLOWED;
     } else if (strcmp(url, "/metrics") == 0) {
         m->conf.metrics(m->conf.arg, &text);
@@ -68,7 +55,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
         status = MHD_HTTP_NOT_FOUND;
         bytes_add_str(&text, "/metrics and /healthz are here\n");
     }
-    return answer(c, status, &text);
+    http_clients_step(c, STEP_ANSWER);
+    return http_reply(c, status, HTTP_TEXT, text.data, text.len, NULL);
 }
 
 static void on_completed(void *arg, struct MHD_Connection *c, void **state,

@@ -6,12 +6,9 @@
 
 #include "buf.h"
 #include "curves.h"
+#include "http-reply.h"
 
-struct page_file {
-    const char *path, *type, *begin, *end;
-};
-/* NULL: there is none of this name. */
-const struct page_file *page_find(const char *path);
+extern const struct page_file curves_files[];
 
 /* Whole lines of the file from `*from` on; `*from` becomes where they begin, `*next` where they
  * end. A file that is not there yet has none. */

@@ -15,7 +15,6 @@
 #include "runs.h"
 
 #define CONNECTIONS 64
-#define TEXT        "text/plain; charset=utf-8"
 
 /* --- options ---------------------------------------------------------------------------------- */
 
@@ -39,15 +38,13 @@ const struct program_about curves_about = {
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-struct header {
-    const char *name, *value;
-};
+static const struct reply_header none[2];
 
 static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, const char *type,
-                             const void *data, size_t len, const struct header *more)
+                             const void *data, size_t len, const struct reply_header more[2])
 {
     /* The page may load its own parts and ask this server, and nothing else. */
-    static const struct header always[] = {
+    const struct reply_header headers[] = {
         {MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache"},
         {"Content-Security-Policy",
          "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -56,24 +53,16 @@ static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, const ch
          "require-trusted-types-for 'script'"},
         {"X-Content-Type-Options", "nosniff"},
         {"Referrer-Policy", "no-referrer"},
+        more[0],
+        more[1],
+        {NULL, NULL},
     };
-    struct MHD_Response *r = MHD_create_response_from_buffer(
-        len, (void *)(uintptr_t)(len ? data : ""), MHD_RESPMEM_MUST_COPY);
-    if (!r)
-        return MHD_NO;
-    MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
-        MHD_add_response_header(r, always[i].name, always[i].value);
-    for (; more && more->name; more++)
-        MHD_add_response_header(r, more->name, more->value);
-    enum MHD_Result result = MHD_queue_response(c, status, r);
-    MHD_destroy_response(r);
-    return result;
+    return http_reply(c, status, type, data, len, headers);
 }
 
 static enum MHD_Result say(struct MHD_Connection *c, unsigned status, const char *text)
 {
-    return reply(c, status, TEXT, text, strlen(text), NULL);
+    return reply(c, status, HTTP_TEXT, text, strlen(text), none);
 }
 
 static int number(const char *text, uint64_t *ret)
@@ -97,7 +86,7 @@ static enum MHD_Result points(const char *file, struct MHD_Connection *c)
         return say(c, MHD_HTTP_INTERNAL_SERVER_ERROR, err.msg);
     snprintf(begun, sizeof begun, "%" PRIu64, from);
     snprintf(ended, sizeof ended, "%" PRIu64, next);
-    const struct header more[] = {{"X-From", begun}, {"X-Next", ended}, {NULL, NULL}};
+    const struct reply_header more[2] = {{"X-From", begun}, {"X-Next", ended}};
     return reply(c, MHD_HTTP_OK, "application/jsonl; charset=utf-8", lines.data, lines.len, more);
 }
 
@@ -141,7 +130,7 @@ static enum MHD_Result of_runs(struct runs *r, struct MHD_Connection *c, const c
         result = runs_graph(r, run, &out, &err);
     else
         return say(c, MHD_HTTP_NOT_FOUND, "see /\n");
-    return result ? failed(c, &err) : reply(c, MHD_HTTP_OK, type, out.data, out.len, NULL);
+    return result ? failed(c, &err) : reply(c, MHD_HTTP_OK, type, out.data, out.len, none);
 }
 
 struct shown {
@@ -151,18 +140,18 @@ struct shown {
 
 static enum MHD_Result answer(void *arg, struct MHD_Connection *c, const struct http_asked *q)
 {
-    static const struct header allow[] = {{MHD_HTTP_HEADER_ALLOW, "GET, HEAD"}, {NULL, NULL}};
+    static const struct reply_header allow[2] = {{MHD_HTTP_HEADER_ALLOW, "GET, HEAD"}};
     static const char want[] = "want GET\n";
     const struct shown *shown = arg;
-    if (strcmp(q->method, MHD_HTTP_METHOD_GET) != 0 && strcmp(q->method, MHD_HTTP_METHOD_HEAD) != 0)
-        return reply(c, MHD_HTTP_METHOD_NOT_ALLOWED, TEXT, want, sizeof want - 1, allow);
+    if (!http_reads(q->method))
+        return reply(c, MHD_HTTP_METHOD_NOT_ALLOWED, HTTP_TEXT, want, sizeof want - 1, allow);
     if (strcmp(q->url, "/points") == 0)
         return points(shown->lines, c);
     if (strcmp(q->url, "/healthz") == 0)
         return say(c, MHD_HTTP_OK, "ok\n");
-    const struct page_file *f = page_find(q->url);
+    const struct page_file *f = page_find(curves_files, q->url);
     if (f)
-        return reply(c, MHD_HTTP_OK, f->type, f->begin, (size_t)(f->end - f->begin), NULL);
+        return reply(c, MHD_HTTP_OK, f->type, f->begin, (size_t)(f->end - f->begin), none);
     return of_runs(shown->runs, c, q->url);
 }
 

@@ -1,6 +1,4 @@
 /* The files of the page, which are part of the program. */
-#include <string.h>
-
 #include "curves-internal.h"
 #include "embed.h"
 
@@ -12,18 +10,11 @@ EMBED_FILE(curves_curves_js, PAGE_FOLDER "curves.js");
 EMBED_FILE(curves_draw_js, PAGE_FOLDER "draw.js");
 EMBED_FILE(curves_runs_js, PAGE_FOLDER "runs.js");
 
-static const struct page_file files[] = {
+const struct page_file curves_files[] = {
     {"/", "text/html; charset=utf-8", curves_index_html, curves_index_html_end},
     {"/style.css", "text/css; charset=utf-8", curves_style_css, curves_style_css_end},
     {"/curves.js", "text/javascript; charset=utf-8", curves_curves_js, curves_curves_js_end},
     {"/draw.js", "text/javascript; charset=utf-8", curves_draw_js, curves_draw_js_end},
     {"/runs.js", "text/javascript; charset=utf-8", curves_runs_js, curves_runs_js_end},
+    {NULL, NULL, NULL, NULL},
 };
-
-const struct page_file *page_find(const char *path)
-{
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        if (strcmp(files[i].path, path) == 0)
-            return &files[i];
-    return NULL;
-}

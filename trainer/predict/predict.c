@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "http-reply.h"
 #include "http-serve.h"
 #include "json.h"
 #include "mem.h"
@@ -45,19 +46,6 @@ const struct program_about predict_about = {
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, const char *type,
-                             const struct bytes *text)
-{
-    struct MHD_Response *r = MHD_create_response_from_buffer(
-        text->len, text->data ? text->data : (char *)(uintptr_t) "", MHD_RESPMEM_MUST_COPY);
-    if (!r)
-        return MHD_NO;
-    MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    enum MHD_Result result = MHD_queue_response(c, status, r);
-    MHD_destroy_response(r);
-    return result;
-}
-
 static enum MHD_Result refuse(struct predictor *p, struct MHD_Connection *c, unsigned status,
                               const char *why)
 {
@@ -68,7 +56,7 @@ static enum MHD_Result refuse(struct predictor *p, struct MHD_Connection *c, uns
     jw_str(&w, "error", why);
     jw_end(&w);
     counter_add(&p->refused, 1);
-    return reply(c, status, "application/json", &text);
+    return http_reply(c, status, HTTP_JSON, text.data, text.len, NULL);
 }
 
 static enum MHD_Result predict(struct predictor *p, struct MHD_Connection *c,
@@ -87,7 +75,7 @@ static enum MHD_Result predict(struct predictor *p, struct MHD_Connection *c,
         return refuse(
             p, c, err.class == ERR_USAGE ? MHD_HTTP_BAD_REQUEST : MHD_HTTP_INTERNAL_SERVER_ERROR,
             err.msg);
-    return reply(c, MHD_HTTP_OK, "application/json", &text);
+    return http_reply(c, MHD_HTTP_OK, HTTP_JSON, text.data, text.len, NULL);
 }
 
 static void write_metrics(struct predictor *p, struct bytes *out)
@@ -111,7 +99,7 @@ static enum MHD_Result show(struct predictor *p, struct MHD_Connection *c, const
     cleanup_bytes struct bytes text = {0};
     if (strcmp(url, "/v1/model") == 0) {
         question_about(p, &text);
-        return reply(c, MHD_HTTP_OK, "application/json", &text);
+        return http_reply(c, MHD_HTTP_OK, HTTP_JSON, text.data, text.len, NULL);
     }
     if (strcmp(url, "/metrics") == 0)
         write_metrics(p, &text);
@@ -120,7 +108,7 @@ static enum MHD_Result show(struct predictor *p, struct MHD_Connection *c, const
     else
         return refuse(p, c, MHD_HTTP_NOT_FOUND,
                       "POST /v1/predict, GET /v1/model, /healthz, /readyz and /metrics are here");
-    return reply(c, MHD_HTTP_OK, "text/plain; charset=utf-8", &text);
+    return http_reply(c, MHD_HTTP_OK, HTTP_TEXT, text.data, text.len, NULL);
 }
 
 static enum MHD_Result answer(void *arg, struct MHD_Connection *c, const struct http_asked *q)
@@ -129,9 +117,7 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *c, const struct 
     bool asks = strcmp(q->url, "/v1/predict") == 0;
     if (asks)
         counter_add(&p->requests, 1);
-    bool reads =
-        strcmp(q->method, MHD_HTTP_METHOD_GET) == 0 || strcmp(q->method, MHD_HTTP_METHOD_HEAD) == 0;
-    if (asks ? strcmp(q->method, MHD_HTTP_METHOD_POST) != 0 : !reads)
+    if (asks ? strcmp(q->method, MHD_HTTP_METHOD_POST) != 0 : !http_reads(q->method))
         return refuse(p, c, MHD_HTTP_METHOD_NOT_ALLOWED, asks ? "want POST" : "want GET");
     return asks ? predict(p, c, q) : show(p, c, q->url);
 }
