@@ -34,6 +34,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
     cleanup_bytes struct bytes text = {0};
     struct err why = {0};
     unsigned status = MHD_HTTP_OK;
+    const char *allow = NULL;
     (void)version;
     (void)upload;
     if (!*state || *upload_size) { /* the library takes an answer when all has come */
@@ -43,6 +44,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
     }
     if (!http_reads(method)) {
         status = MHD_HTTP_METHOD_NOT_ALLOWED;
+        allow = "GET, HEAD";
+        bytes_add_str(&text, "want GET\n");
     } else if (strcmp(url, "/metrics") == 0) {
         m->conf.metrics(m->conf.arg, &text);
     } else if (strcmp(url, "/healthz") == 0) {
@@ -55,8 +58,9 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
         status = MHD_HTTP_NOT_FOUND;
         bytes_add_str(&text, "/metrics and /healthz are here\n");
     }
+    const struct reply_header more[] = {{MHD_HTTP_HEADER_ALLOW, allow}, {NULL, NULL}};
     http_clients_step(c, STEP_ANSWER);
-    return http_reply(c, status, HTTP_TEXT, text.data, text.len, NULL);
+    return http_reply(c, status, HTTP_TEXT, text.data, text.len, more);
 }
 
 static void on_completed(void *arg, struct MHD_Connection *c, void **state,

@@ -132,6 +132,12 @@ assert two.predict(picture, "Image/JPEG; name=A")[1] == got, "types are the same
 assert two.predict({"instances": pixels[:1]}, "Application/JSON;charset=utf-8")[0] == 200
 for path, want in ("/healthz", 200), ("/v1/model", 200), ("/nothing", 404), ("/v1/predict", 405):
     assert two.head(path) == (want, b""), (path, two.head(path))
+for method, path, allow in ("GET", "/v1/predict", "POST"), ("PUT", "/v1/model", "GET, HEAD"):
+    connection = two.connect()
+    connection.request(method, path)
+    refused = connection.getresponse()
+    assert (refused.status, refused.getheader("Allow")) == (405, allow), (path, refused.headers.items())
+    connection.close()
 
 for body, kind, where in (
         ({"instances": [pixels[0], [1, 2]]}, "application/json", "instances[1]"),

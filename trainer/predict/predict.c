@@ -46,9 +46,10 @@ const struct program_about predict_about = {
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static enum MHD_Result refuse(struct predictor *p, struct MHD_Connection *c, unsigned status,
-                              const char *why)
+static enum MHD_Result send_refusal(struct predictor *p, struct MHD_Connection *c, unsigned status,
+                                    const char *why, const char *allow)
 {
+    const struct reply_header more[] = {{MHD_HTTP_HEADER_ALLOW, allow}, {NULL, NULL}};
     cleanup_bytes struct bytes text = {0};
     struct json_writer w;
     jw_init(&w, &text);
@@ -56,7 +57,13 @@ static enum MHD_Result refuse(struct predictor *p, struct MHD_Connection *c, uns
     jw_str(&w, "error", why);
     jw_end(&w);
     counter_add(&p->refused, 1);
-    return http_reply(c, status, HTTP_JSON, text.data, text.len, NULL);
+    return http_reply(c, status, HTTP_JSON, text.data, text.len, more);
+}
+
+static enum MHD_Result refuse(struct predictor *p, struct MHD_Connection *c, unsigned status,
+                              const char *why)
+{
+    return send_refusal(p, c, status, why, NULL);
 }
 
 static enum MHD_Result predict(struct predictor *p, struct MHD_Connection *c,
@@ -118,7 +125,8 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *c, const struct 
     if (asks)
         counter_add(&p->requests, 1);
     if (asks ? strcmp(q->method, MHD_HTTP_METHOD_POST) != 0 : !http_reads(q->method))
-        return refuse(p, c, MHD_HTTP_METHOD_NOT_ALLOWED, asks ? "want POST" : "want GET");
+        return send_refusal(p, c, MHD_HTTP_METHOD_NOT_ALLOWED, asks ? "want POST" : "want GET",
+                            asks ? "POST" : "GET, HEAD");
     return asks ? predict(p, c, q) : show(p, c, q->url);
 }
 

@@ -92,11 +92,13 @@ Test(metrics_http, a_request_with_a_body_is_told_what_is_wrong, .timeout = 100)
     const struct metrics_http_conf conf = {.address = "127.0.0.1:0", .healthy = healthy};
     struct metrics_http *m = NULL;
     struct err err = {0};
-    char answer[16] = "";
+    char answer[1024] = "";
     cr_assert_eq(metrics_http_start(&m, &conf, &err), 0, "%s", err.msg);
     cleanup_close int sock = client_of(m);
-    send_text(sock, "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
-    cr_expect_eq(recv(sock, answer, 12, MSG_WAITALL), 12);
-    cr_expect_str_eq(answer, "HTTP/1.1 405");
+    send_text(sock, "POST /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                    "Content-Length: 3\r\n\r\nabc");
+    recv(sock, answer, sizeof answer - 1, MSG_WAITALL);
+    cr_expect(strncmp(answer, "HTTP/1.1 405", 12) == 0 && strstr(answer, "\nAllow: GET, HEAD\r"),
+              "%s", answer);
     metrics_http_stop(m);
 }
