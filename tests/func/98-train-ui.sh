@@ -181,8 +181,14 @@ with Browser(sys.argv[2]) as b:
     b.wait("!!document.querySelector('#audio audio')")
     b.js("document.querySelector('#audio audio').load(); document.querySelector('#audio audio').preload = 'auto'")
     b.wait("document.querySelector('#audio audio').duration === 0.1", 3)
+    for step, value in (1, 1.0), (2, 3e31), (3, float("nan")):
+        add(part(1, bytes([1 << 3, step]) + part(2, b"diverged") + bytes([4 << 3 | 5]) + struct.pack("<f", value)))
+    b.wait("document.querySelector('#scalars [data-tag=diverged] span')?.innerText === 'not finite'", 30)
     assert not b.complaints, b.complaints
     assert "step 100" in b.text("#place") and "25.0 %" in b.text("#stall figcaption"), b.text("#stall figcaption")
+    with open(sys.argv[2] + "/curves/train.jsonl", "a") as f:
+        f.write('{"time":1.0,"pass":2,"batch":21,"step":101,"loss":null,"accuracy":0.5,"stall":0.25,"samples_per_second":7}\n')
+    b.wait("document.querySelector('#loss figcaption').innerText.startsWith('Loss not finite')")
     with open(sys.argv[2] + "/curves/train.jsonl", "a") as f:  # a long training, each step of which is told
         for step in range(101, 200001):
             f.write('{"time":1.0,"pass":3,"batch":1,"step":%d,"loss":0.25,"accuracy":1,"stall":0,"samples_per_second":7}\n' % step)

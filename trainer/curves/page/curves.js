@@ -1,6 +1,6 @@
 // Curves of a training: asks for what was added to its train.jsonl, and draws it as SVG.
 
-import { el, percent, plot, short } from "./draw.js";
+import { el, figure, percent, plot, short } from "./draw.js";
 
 const EVERY_MS = 2000;
 const steps = new Map(); // the last line of a step counts: what went on from a checkpoint made it again
@@ -17,8 +17,9 @@ function draw(chart, box, all) {
   const good = (points) => points.filter((p) => Number.isFinite(p[1]));
   const train = good(all.map((p) => [p.step, chart.of(p)]));
   const judged = chart.test ? good(tests.map((t) => [t.step, chart.test(t)])) : [];
-  const newest = train.at(-1)?.[1], test = judged.at(-1)?.[1];
-  const words = newest === undefined ? "no figure yet" : chart.say(newest) + (test === undefined ? "" : `, test ${chart.say(test)}`);
+  const last = (list, of) => list.map(of).findLast((x) => x !== undefined);
+  const newest = last(all, chart.of), test = chart.test && last(tests, chart.test);
+  const words = newest === undefined ? "no figure yet" : figure(newest, chart.say) + (test === undefined ? "" : `, test ${figure(test, chart.say)}`);
   const lines = [{ points: train, kind: "curve" }, { points: judged.filter((p) => p[0] >= train[0]?.[0]), kind: "curve second" }];
   const drawing = plot(lines, { label: `${chart.title}: ${words}`, say: chart.say, zero: chart.zero });
   box.replaceChildren(el("figcaption", {}, `${chart.title} `, el("span", {}, words)), ...(drawing ? [drawing] : []));

@@ -4,6 +4,8 @@ export const percent = (x) => `${(100 * x).toFixed(1)} %`;
 export const milliseconds = (micros) => `${(micros / 1000).toPrecision(3)} ms`;
 export const megabytes = (bytes) => `${(bytes / 1e6).toPrecision(3)} MB`;
 export const short = (x) => (Math.abs(x) >= 1000 || x === 0 ? x.toFixed(0) : x.toPrecision(3));
+// JSON has null for what is infinite or not a number: a training that has diverged.
+export const figure = (x, say = short) => (x === null ? "not finite" : say(x));
 
 function make(space, name, attributes, ...children) {
   const node = space ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);

@@ -1,6 +1,6 @@
 // What stands in files of events, of any program: asked for when a part of it is opened, and again when there is more.
 
-import { el, megabytes, milliseconds, plot, short, svg } from "./draw.js";
+import { el, figure, megabytes, milliseconds, plot, short, svg } from "./draw.js";
 
 const EVERY_MS = 5000, COLOURS = 8, MOST_NODES = 3000;
 const $ = (selector) => document.querySelector(selector);
@@ -24,8 +24,9 @@ const title = (run) => (run === "." ? "this folder" : run);
 async function drawScalars(box) {
   const of = new Map(await Promise.all(selected().map(async (r) => [r.run, await ask("scalars", { run: r.run })])));
   box.replaceChildren(...tags("scalars").map((tag) => {
-    const lines = having("scalars", tag).map((run) => ({ run, points: (of.get(run)[tag] ?? []).filter((p) => p[2] !== null).map((p) => [p[0], p[2]]), kind: `line ${colour(run)}` }));
-    const words = lines.filter((l) => l.points.length).map((l) => el("span", { class: `key ${colour(l.run)}`, title: title(l.run) }, short(l.points.at(-1)[1])));
+    const all = having("scalars", tag).map((run) => ({ run, points: of.get(run)[tag] ?? [] })).filter((l) => l.points.length);
+    const lines = all.map((l) => ({ points: l.points.filter((p) => p[2] !== null).map((p) => [p[0], p[2]]), kind: `line ${colour(l.run)}` }));
+    const words = all.map((l) => el("span", { class: `key ${colour(l.run)}`, title: title(l.run) }, figure(l.points.at(-1)[2])));
     return el("figure", { "data-tag": tag }, el("figcaption", {}, `${tag} `, ...words), ...[plot(lines, { label: tag })].filter(Boolean));
   }));
 }
