@@ -184,6 +184,12 @@ with Browser(sys.argv[2]) as b:
     for step, value in (1, 1.0), (2, 3e31), (3, float("nan")):
         add(part(1, bytes([1 << 3, step]) + part(2, b"diverged") + bytes([4 << 3 | 5]) + struct.pack("<f", value)))
     b.wait("document.querySelector('#scalars [data-tag=diverged] span')?.innerText === 'not finite'", 30)
+    labels = b.js("[...document.querySelectorAll('#scalars [data-tag=diverged] text')].map((t) => t.textContent)")
+    assert labels[:3] == ["1.00", "1.50e+31", "3.00e+31"], labels
+    b.size(390, 800)
+    b.wait("document.querySelector('#loss svg text').getBoundingClientRect().height > 11")  # a phone's owner can read it, too
+    assert not b.js("document.documentElement.scrollWidth > innerWidth")
+    b.size(1280, 900)
     assert not b.complaints, b.complaints
     assert "step 100" in b.text("#place") and "25.0 %" in b.text("#stall figcaption"), b.text("#stall figcaption")
     with open(sys.argv[2] + "/curves/train.jsonl", "a") as f:

@@ -3,7 +3,7 @@
 export const percent = (x) => `${(100 * x).toFixed(1)} %`;
 export const milliseconds = (micros) => `${(micros / 1000).toPrecision(3)} ms`;
 export const megabytes = (bytes) => `${(bytes / 1e6).toPrecision(3)} MB`;
-export const short = (x) => (Math.abs(x) >= 1000 || x === 0 ? x.toFixed(0) : x.toPrecision(3));
+export const short = (x) => (x === 0 || (Math.abs(x) >= 1000 && Math.abs(x) < 1e9) ? x.toFixed(0) : x.toPrecision(3));
 // JSON has null for what is infinite or not a number: a training that has diverged.
 export const figure = (x, say = short) => (x === null ? "not finite" : say(x));
 
@@ -16,7 +16,7 @@ function make(space, name, attributes, ...children) {
 export const el = (name, attributes, ...children) => make(false, name, attributes, ...children);
 export const svg = (name, attributes, ...children) => make(true, name, attributes, ...children);
 
-const MOST = 800, WIDTH = 600, HEIGHT = 180, LEFT = 52;
+const MOST = 800, HEIGHT = 180, LEFT = 52;
 
 // At most MOST points: of each stretch the mean, so that a long run stays light to draw.
 function thin(points) {
@@ -37,6 +37,7 @@ export function plot(lines, { label, say = short, zero = false }) {
   const least = (x) => x.reduce((a, b) => Math.min(a, b)), most = (x) => x.reduce((a, b) => Math.max(a, b));
   const first = least(steps), last = most(steps), low = zero ? Math.min(0, least(values)) : least(values);
   const high = most(values) === low ? low + (Math.abs(low) || 1) : most(values);
+  const WIDTH = Math.min(600, innerWidth - 108); // no wider than a figure of a phone, which would shrink the text
   const x = (s) => LEFT + (WIDTH - LEFT) * (s - first) / (last - first || 1);
   const y = (v) => 8 + (HEIGHT - 30) * (1 - (v - low) / (high - low));
   const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label });
