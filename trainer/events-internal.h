@@ -37,8 +37,9 @@ struct events_format {
                   const struct bytes *png, int height, int width);
     void (*pr)(struct bytes *out, int64_t ns, uint64_t step, const char *tag,
                const struct pr_curve *p);
-    /* Bytes of the first record, whose step is *step; 0: not whole, or damaged. */
-    size_t (*first)(const char *data, size_t len, uint64_t *step);
+    /* Bytes of the first record, whose step is *step and whose tag is *tag (empty: it has none);
+     * 0: not whole, or damaged. */
+    size_t (*first)(const char *data, size_t len, uint64_t *step, struct pb_field *tag);
 };
 extern const struct events_format events_tensorboard, events_visualdl;
 void tensorboard_graph(struct bytes *out, int64_t ns, const struct net *n);

@@ -204,7 +204,7 @@ void tensorboard_costs(struct bytes *out, int64_t ns, uint64_t step, const struc
     frame(out, &event);
 }
 
-static size_t first(const char *data, size_t len, uint64_t *step)
+static size_t first(const char *data, size_t len, uint64_t *step, struct pb_field *tag)
 {
     if (len < FRAME_HEAD + FRAME_TAIL || pb_fixed_at(data + 8, 4) != crc32c_masked(data, 8))
         return 0;
@@ -222,6 +222,10 @@ static size_t first(const char *data, size_t len, uint64_t *step)
         if (f.number == 2 && f.type == 0)
             *step = f.value;
     }
+    struct pb_field summary, value;
+    pb_part(data + FRAME_HEAD, (size_t)n, 5, &summary);
+    pb_part(summary.data, summary.len, 1, &value);
+    pb_part(value.data, value.len, 1, tag);
     return FRAME_HEAD + (size_t)n + FRAME_TAIL;
 }
 

@@ -79,7 +79,7 @@ static void pr(struct bytes *out, int64_t ns, uint64_t step, const char *tag,
     frame(out, &value);
 }
 
-static size_t first(const char *data, size_t len, uint64_t *step)
+static size_t first(const char *data, size_t len, uint64_t *step, struct pb_field *tag)
 {
     struct pb_field record, f;
     if (len < FRAME_HEAD)
@@ -92,6 +92,7 @@ static size_t first(const char *data, size_t len, uint64_t *step)
     *step = 0;
     if (pb_next(&p, &left, &record) != 1 || record.number != 1 || record.type != 2)
         return 0;
+    pb_part(record.data, record.len, 2, tag);
     for (int got; (got = pb_next(&record.data, &record.len, &f)) != 0;) {
         if (got < 0)
             return 0;

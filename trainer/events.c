@@ -37,18 +37,28 @@ static bool newest(const char *dir, const struct events_format *f, char *ret, si
     return ret[0] != '\0';
 }
 
-/* How much of a file holds whole records of steps up to `step`. A record of a later step ends it:
+/* Is it told when a pass is over? The graph and its costs have no tag. */
+static bool is_of_pass(const struct pb_field *tag)
+{
+    return tag->len >= 6 && memcmp(tag->data, "train/", 6) != 0 &&
+           memcmp(tag->data, "input/", 6) != 0;
+}
+
+/* How much of a file holds whole records of before the checkpoint. The first one after it ends it:
  * steps only grow. */
-static size_t whole(const struct events_format *f, const char *data, size_t len, uint64_t step)
+static size_t whole(const struct events_format *f, const char *data, size_t len, uint64_t step,
+                    bool within)
 {
     size_t at = 0;
     uint64_t of;
-    for (size_t n; (n = f->first(data + at, len - at, &of)) != 0 && of <= step;)
-        at += n;
+    struct pb_field tag;
+    for (size_t n; (n = f->first(data + at, len - at, &of, &tag)) != 0; at += n)
+        if (of > step || (within && of == step && is_of_pass(&tag)))
+            break;
     return at;
 }
 
-static int cut(const struct events_format *f, int fd, uint64_t step)
+static int cut(const struct events_format *f, int fd, uint64_t step, bool within)
 {
     struct stat st;
     if (fstat(fd, &st))
@@ -57,7 +67,7 @@ static int cut(const struct events_format *f, int fd, uint64_t step)
     ssize_t len = file_read(fd, data, (size_t)st.st_size, 0);
     if (len < 0)
         return -1;
-    size_t keep = whole(f, data, (size_t)len, step);
+    size_t keep = whole(f, data, (size_t)len, step, within);
     return keep < (size_t)len ? ftruncate(fd, (off_t)keep) : 0;
 }
 
@@ -113,7 +123,7 @@ static void put(struct events *e, int i, const struct bytes *record)
         (void)!ftruncate(e->fds[i], end); /* a disk that is full takes a part of it */
 }
 
-static int open_file(struct events *e, int i, uint64_t step, struct err *err)
+static int open_file(struct events *e, int i, uint64_t step, bool within, struct err *err)
 {
     const struct events_format *f = formats[i];
     char name[NAME_MAX + 1], host[65] = "host";
@@ -129,7 +139,7 @@ static int open_file(struct events *e, int i, uint64_t step, struct err *err)
     }
     cleanup_free char *path = xasprintf("%s/%s", e->dir, name);
     e->fds[i] = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (e->fds[i] < 0 || cut(f, e->fds[i], step))
+    if (e->fds[i] < 0 || cut(f, e->fds[i], step, within))
         return err_sys(err, errno, "curves: %s", path);
     struct stat st;
     if (fstat(e->fds[i], &st) == 0 && st.st_size == 0) {
@@ -140,14 +150,14 @@ static int open_file(struct events *e, int i, uint64_t step, struct err *err)
     return 0;
 }
 
-int events_open(struct events **ret, const char *dir, uint64_t step, struct err *err)
+int events_open(struct events **ret, const char *dir, uint64_t step, bool within, struct err *err)
 {
     struct events *e = xcalloc(1, sizeof *e);
     e->dir = xstrdup(dir);
     e->fds[0] = e->fds[1] = -1;
     if (mkdir(dir, 0755) && errno != EEXIST)
         err_sys(err, errno, "curves: make %s", dir);
-    else if (open_file(e, 0, step, err) == 0 && open_file(e, 1, step, err) == 0) {
+    else if (open_file(e, 0, step, within, err) == 0 && open_file(e, 1, step, within, err) == 0) {
         *ret = e;
         return 0;
     }

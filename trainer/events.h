@@ -6,9 +6,9 @@
  *
  * One folder is one run, with one file of each (VisualDL shows only the newest of several). A run
  * that goes on from a checkpoint goes on in the same files, which are cut back first: to whole
- * records of steps that the checkpoint has seen. So a curve is never torn nor doubled. Each record
- * is one write(), and one that is written in part is taken back: VisualDL cannot read a file that
- * ends within one. A run that begins anew sets what is there aside:
+ * records that were written before the checkpoint. So a curve is never torn nor doubled. Each
+ * record is one write(), and one that is written in part is taken back: VisualDL cannot read a file
+ * that ends within one. A run that begins anew sets what is there aside:
  *
  *   DIR/earlier-N/                               all of it, and train.jsonl; N from 1
  *
@@ -17,6 +17,7 @@
 #ifndef SAMPAN_TRAIN_EVENTS_H
 #define SAMPAN_TRAIN_EVENTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,8 +40,9 @@ void events_pr_add(struct events_pr *p, double score, int right);
 /* What a run before left in the folder becomes another run, which both programs show beside the new
  * one: *ret is its folder (the caller's, free). NULL: there was nothing. */
 int events_set_aside(const char *dir, char **ret, struct err *err);
-/* Makes the folder if need be. Records of steps after `step` are cut off. */
-int events_open(struct events **ret, const char *dir, uint64_t step, struct err *err);
+/* Makes the folder if need be. Records of steps after `step` are cut off; if a pass is to go on
+ * (`within`), so is what was told when it was over, after that step: all but train/… and input/… */
+int events_open(struct events **ret, const char *dir, uint64_t step, bool within, struct err *err);
 void events_close(struct events *e); /* NULL is fine */
 
 void events_scalar(struct events *e, const char *tag, uint64_t step, double value);

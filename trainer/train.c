@@ -257,7 +257,8 @@ static int open_logs(struct run *r, struct err *err)
                                .passes = (uint64_t)r->o->num_passes};
     if (r->o->log_dir && is_first(r)) {
         if (claim_take(&r->shows, r->o->log_dir, "curves.lock", r->log, err) ||
-            set_curves_aside(r, err) || events_open(&r->events, r->o->log_dir, r->at.step, err))
+            set_curves_aside(r, err) ||
+            events_open(&r->events, r->o->log_dir, r->at.step, r->at.batch > 0, err))
             return err_wrap(err, "--log_dir");
         if (r->at.step == 0)
             events_graph(r->events, r->n);

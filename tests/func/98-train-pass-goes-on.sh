@@ -108,11 +108,21 @@ for at in 1 6 15; do
     cmp "$T/told/pass-00001/state.json" "$T/told-$at/pass-00001/state.json" || fail "another place"
 done
 
-# Killed after a pass's last step, before the pass was saved: its folder is as it was then, without the pass.
+# Killed after a pass's last step, before the pass was saved: its folder is as it was then, without the pass. Its curves have what was
+# told of it once.
+passes+=(--log_dir "$T/killed-curves" --log_period 1)
+drawn() {
+    local tag
+    for tag in train/loss pass/loss test/loss test/precision_recall; do
+        cat "$T/killed-curves/"*tfevents* | tr -d '\0' | grep -ao "$tag" | wc -l
+    done | paste -sd ' '
+}
 trained 0 killed "${passes[@]}" --saving_period_by_batches 12 --keep 0
 judged=$(told epoch test_loss)
+once=$(drawn)
 rm -r "$T/killed/pass-00001"
 trained 0 killed "${passes[@]}"
+expect "points of each curve" "$(drawn)" "$once"
 grep -q "going on from .*: pass 1 batch 12 step 24" "$T/0.log" || fail "$(cat "$T/0.log")"
 expect "the pass that ended" "$(told epoch epoch) $(told epoch step)" "1 24"
 expect "what it is judged" "${judged% *} $(told epoch test_loss)" "$judged"
@@ -123,6 +133,8 @@ rm -r "$T"/killed/pass-0000? "$T/killed/pass-00001-batch-000000012"
 trained 0 killed "${passes[@]}"
 expect "passes that ended" "$(told epoch epoch)" "0 1"
 expect "what they are judged" "$(told epoch test_loss)" "$judged"
+expect "points of each curve" "$(drawn)" "$once"
+passes=("${passes[@]:0:4}")
 
 # An average of weights that is asked for later begins at those of then, not at nothing.
 trained 0 averaged "${passes[@]}" --num_passes 1

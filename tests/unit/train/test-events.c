@@ -67,14 +67,17 @@ Test(events, first_record_whole_or_none)
     for (int f = 0; f < 2; f++) {
         struct bytes b = {0};
         uint64_t step;
+        struct pb_field tag;
         formats[f]->scalar(&b, T0, 300, "a/b", 2);
         for (size_t n = 0; n < b.len; n++)
-            cr_expect_eq(formats[f]->first(b.data, n, &step), 0, "format %d, %zu bytes", f, n);
-        cr_expect_eq(formats[f]->first(b.data, b.len, &step), b.len);
+            cr_expect_eq(formats[f]->first(b.data, n, &step, &tag), 0, "format %d, %zu bytes", f,
+                         n);
+        cr_expect_eq(formats[f]->first(b.data, b.len, &step, &tag), b.len);
         cr_expect_eq(step, 300);
+        cr_expect(tag.len == 3 && memcmp(tag.data, "a/b", 3) == 0);
         for (size_t n = 0; n < b.len && f == 0; n++) {
             b.data[n] ^= 1;
-            cr_expect_eq(formats[f]->first(b.data, b.len, &step), 0, "byte %zu", n);
+            cr_expect_eq(formats[f]->first(b.data, b.len, &step, &tag), 0, "byte %zu", n);
             b.data[n] ^= 1;
         }
         bytes_release(&b);
@@ -105,10 +108,11 @@ static void steps(const char *dir, int f, char *out, size_t size)
     char pattern[128];
     size_t len, at = 0;
     uint64_t step;
+    struct pb_field tag;
     snprintf(pattern, sizeof pattern, "%s/%s", dir, f ? "vdlrecords.*" : "*tfevents*");
     char *data = slurp(pattern, &len);
     out[0] = '\0';
-    for (size_t n; (n = formats[f]->first(data + at, len - at, &step)) != 0; at += n) {
+    for (size_t n; (n = formats[f]->first(data + at, len - at, &step, &tag)) != 0; at += n) {
         size_t used = strlen(out);
         snprintf(out + used, size - used, step ? "%d " : "- ", (int)step);
     }
@@ -120,7 +124,7 @@ static void write_steps(const char *dir, uint64_t from, uint64_t to, uint64_t re
 {
     struct events *e;
     struct err err = {0};
-    cr_assert_eq(events_open(&e, dir, resume, &err), 0, "%s", err.msg);
+    cr_assert_eq(events_open(&e, dir, resume, false, &err), 0, "%s", err.msg);
     for (uint64_t s = from; s <= to; s++)
         events_scalar(e, "train/loss", s, 1.0 / (double)s);
     cr_expect_eq(events_flush(e, &err), 0, "%s", err.msg);
@@ -163,6 +167,32 @@ Test(events, resumed_curves_are_one_line)
         cr_expect_str_eq(got, "- 1 2 3 4 5 6 7 ", "format %d: %s", f, got);
     }
     remove_all(dir);
+}
+
+/* What was told at a pass's end goes if the checkpoint is of just before, and stays if it is of
+ * just after: both are of one step. */
+Test(events, the_end_of_a_pass_that_goes_on_is_cut)
+{
+    static const char *const kept[2] = {"- 1 1 2 2 ", "- 1 1 2 "};
+    struct err err = {0};
+    for (int within = 0; within < 2; within++) {
+        char dir[] = "/tmp/sampan-unit-XXXXXX", got[200];
+        struct events *e;
+        cr_assert(mkdtemp(dir));
+        cr_assert_eq(events_open(&e, dir, 0, false, &err), 0, "%s", err.msg);
+        for (uint64_t pass = 1; pass <= 2; pass++) {
+            events_scalar(e, "train/loss", pass, 1);
+            events_scalar(e, "pass/loss", pass, 1);
+        }
+        events_close(e);
+        cr_assert_eq(events_open(&e, dir, 2, within, &err), 0, "%s", err.msg);
+        events_close(e);
+        for (int f = 0; f < 2; f++) {
+            steps(dir, f, got, sizeof got);
+            cr_expect_str_eq(got, kept[within], "format %d, within %d: %s", f, within, got);
+        }
+        remove_all(dir);
+    }
 }
 
 /* Who begins anew loses nothing of the run before, nor takes it for its own. */
@@ -222,7 +252,7 @@ Test(events, other_kinds_are_whole_records)
     float x[100] = {0};
     uint8_t rgb[5 * 4 * 3];
     cr_assert(mkdtemp(dir));
-    cr_assert_eq(events_open(&e, dir, 0, &err), 0, "%s", err.msg);
+    cr_assert_eq(events_open(&e, dir, 0, false, &err), 0, "%s", err.msg);
     for (int i = 0; i < 100; i++) {
         x[i] = (float)i;
         events_pr_add(&pr, i / 100.0, i >= 50);
@@ -248,7 +278,7 @@ Test(events, a_file_that_may_not_grow_ends_with_a_whole_record)
     struct err err = {0};
     const struct rlimit little = {200, 200};
     cr_assert(mkdtemp(dir));
-    cr_assert_eq(events_open(&e, dir, 0, &err), 0, "%s", err.msg);
+    cr_assert_eq(events_open(&e, dir, 0, false, &err), 0, "%s", err.msg);
     signal(SIGXFSZ, SIG_IGN);
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &little), 0);
     for (uint64_t s = 1; s < 9; s++)
@@ -267,7 +297,7 @@ Test(events, folder_that_cannot_be)
 {
     struct events *e;
     struct err err = {0};
-    cr_expect_eq(events_open(&e, "/proc/nowhere", 0, &err), -1);
+    cr_expect_eq(events_open(&e, "/proc/nowhere", 0, false, &err), -1);
     cr_expect(strstr(err.msg, "curves: make /proc/nowhere"), "%s", err.msg);
 }
 
