@@ -239,7 +239,8 @@ static int look_ahead(struct run *r, struct err *err)
     ops->feed_wait(r->b); /* the source takes the memory of this batch back */
     uint64_t start = clock_mono_ns();
     r->ahead_got = r->batches->ops->next(r->batches, &r->ahead, &r->ahead_err);
-    r->ahead_wait = ops->busy(r->b) ? 0 : clock_mono_ns() - start;
+    uint64_t waited = clock_mono_ns() - start; /* without what busy() takes */
+    r->ahead_wait = ops->busy(r->b) ? 0 : waited;
     if (r->ahead_got == 1)
         net_ahead(r->n, &r->ahead);
     r->looked = true;
