@@ -158,7 +158,8 @@ int batch_open(struct batches **ret, enum model_data kind, const struct batch_op
     if (strncmp(o->data, "synthetic:", 10) == 0) {
         if (sscanf(o->data, "synthetic:%llu,%lld%n", &samples, &classes, &end) < 2 ||
             o->data[end] || strchr(o->data, '-') || classes < 2 || classes > INT_MAX)
-            return err_set(err, ERR_USAGE, "%s: %s: want synthetic:SAMPLES,CLASSES",
+            return err_set(err, ERR_USAGE,
+                           "%s: %s: want synthetic:SAMPLES,CLASSES (of 2 classes or more)",
                            batch_option(o), o->data);
         return batch_synthetic(ret, kind, o, samples, (int)classes, err);
     }

@@ -352,7 +352,7 @@ Test(batch, refused)
     } rows[] = {
         {NULL, "--test_data: missing", MODEL_PICTURES, NULL},
         {"synthetic:5", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
-        {"synthetic:5,1", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
+        {"synthetic:5,1", "CLASSES (of 2 classes or more)", MODEL_PICTURES, NULL},
         {"synthetic:-1,3", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
         {"synthetic:5,99999999999", "want synthetic:SAMPLES,CLASSES", MODEL_PICTURES, NULL},
         {"synthetic:99999999999999999999,3", "at most ", MODEL_PICTURES, NULL},
