@@ -303,20 +303,13 @@ enum rpc_code secrets_read(PB(Pair) *const *pairs, size_t n, struct secrets *ret
     return code;
 }
 
-static void wipe(struct bytes *b)
-{
-    if (b->data)
-        explicit_bzero(b->data, b->cap);
-    bytes_release(b);
-}
-
 void secrets_release(struct secrets *s)
 {
-    wipe(&s->keys);
-    wipe(&s->token);
+    bytes_wipe(&s->keys);
+    bytes_wipe(&s->token);
 }
 
 void secrets_forget_token(struct secrets *s)
 {
-    wipe(&s->token);
+    bytes_wipe(&s->token);
 }

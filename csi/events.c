@@ -110,26 +110,11 @@ static int read_token(const struct events *e, struct bytes *ret, struct err *err
     return 0;
 }
 
-static void wipe_request(struct http_req *r)
-{
-    for (size_t i = 0; i < r->n_headers; i++)
-        if (r->headers[i].data)
-            explicit_bzero(r->headers[i].data, r->headers[i].cap);
-    http_req_release(r);
-}
-
-static void wipe(struct bytes *b)
-{
-    if (b->data)
-        explicit_bzero(b->data, b->cap);
-    bytes_release(b);
-}
-
 /* The status of the answer; 0: none came. */
 static int post(const struct events *e, const struct event *event, struct err *err)
 {
-    CLEANUP(wipe) struct bytes token = {0};
-    CLEANUP(wipe_request) struct http_req r;
+    cleanup_wiped struct bytes token = {0};
+    cleanup_http_req struct http_req r;
     cleanup_bytes struct bytes body = {0};
     struct http_answer answer;
     const struct http_peer peer = {.ca_file = e->ca_path, .connect_timeout_ns = TIMEOUT_NS};

@@ -169,18 +169,11 @@ static void read_body(struct one_call *c, struct bytes *ret)
     grpc_byte_buffer_reader_destroy(&reader);
 }
 
-static void wipe(struct bytes *b)
-{
-    if (b->data)
-        explicit_bzero(b->data, b->cap);
-    bytes_release(b);
-}
-
 /* On a worker. */
 static void work(struct one_call *c)
 {
     cleanup_arena struct arena arena = {0};
-    CLEANUP(wipe) struct bytes in = {0};
+    cleanup_wiped struct bytes in = {0};
     cleanup_bytes struct bytes out = {0};
     struct err err = {0};
     const char *subject = NULL;

@@ -223,7 +223,7 @@ static char *job_url(const struct job_plan *p, const char *id)
 
 static void post(struct job_plan *p, const char *id)
 {
-    cleanup_bytes struct bytes options = {0};
+    cleanup_wiped struct bytes options = {0};
     cleanup_free char *url = job_url(p, "");
     bool wait;
     if (!job_options(p, true, &options, &wait))
@@ -236,7 +236,6 @@ static void post(struct job_plan *p, const char *id)
     jw_str(&w, "type", job_wire_type(p));
     jw_raw(&w, "options", options.data);
     jw_end(&w);
-    explicit_bzero(options.data, options.len);
     job_text(&p->job, xstrdup(id));
     job_text(&p->message, NULL);
     p->new_phase = "Pending";

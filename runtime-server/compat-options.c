@@ -258,7 +258,8 @@ static int copy_end(const struct server *s, const struct json *body, const char 
                     struct err *err)
 {
     const char *uri;
-    cleanup_bytes struct bytes access = {0}, secret = {0};
+    cleanup_bytes struct bytes access = {0};
+    cleanup_wiped struct bytes secret = {0};
     if (json_str(body, key, &uri, err))
         return -1;
     const char *folder = store_uri_folder(uri);
@@ -266,8 +267,6 @@ static int copy_end(const struct server *s, const struct json *body, const char 
         return store_uri_of(s, folder, ret_uri, err) ? err_wrap(err, "%s", key) : 0;
     if (take_keys(uri, ret_uri, &access, &secret))
         write_keys(w, keys_name, &access, &secret);
-    if (secret.len)
-        explicit_bzero(secret.data, secret.len);
     return 0;
 }
 

@@ -74,7 +74,7 @@ static void post_options(struct request *r, struct answer *a, const char *type)
 {
     const char *name = request_header(r, "filename");
     const char *terminate = request_query(r, "terminate");
-    cleanup_bytes struct bytes text = {0};
+    cleanup_wiped struct bytes text = {0}; /* may hold keys */
     cleanup_json struct json_doc *doc = NULL;
     struct err err = {0};
     bool new;
@@ -100,7 +100,6 @@ static void post_options(struct request *r, struct answer *a, const char *type)
     struct json root = json_root(doc);
     if (jobs_submit(r->server->jobs, &root, NULL, &new, &err))
         answer_error(a, &err);
-    explicit_bzero(text.data, text.len); /* may hold keys */
 }
 
 static void get_options(struct request *r, struct answer *a, const char *type)

@@ -37,14 +37,13 @@ static void add_members(struct json_writer *w, const struct json *object)
     const char *mask;
     for (size_t i = 0; i < json_count(object); i++) {
         struct json value = json_member(object, i);
-        cleanup_bytes struct bytes text = {0};
+        cleanup_wiped struct bytes text = {0};
         if (strcmp(value.key, ours[0]) == 0 || strcmp(value.key, ours[1]) == 0)
             continue;
         if (json_as_str(&value, &mask, NULL) == 0 && strcmp(mask, SECRET_MASK) == 0)
             continue; /* the keys themselves follow */
         json_text(&value, &text);
         jw_raw(w, value.key, text.data);
-        explicit_bzero(text.data, text.len);
     }
 }
 

@@ -161,15 +161,13 @@ static void lose(struct fanout *f, struct child *c, const char *why)
 static int ask(struct fanout *f, const struct child *c, enum job_ask what, struct json_doc **ret,
                struct err *err)
 {
-    cleanup_bytes struct bytes id = {0}, body = {0};
+    cleanup_bytes struct bytes id = {0};
+    cleanup_wiped struct bytes body = {0};
     fanout_child_id(job_id(f->run), c->partition, &id);
     if (what == ASK_SUBMIT)
         fanout_body(f, c->partition, id.data, &body);
-    int rc = cluster_ask(f->server, c->partition, what, id.data, job_posting(f->run),
-                         body.len ? &body : NULL, ret, err);
-    if (body.len)
-        explicit_bzero(body.data, body.len);
-    return rc;
+    return cluster_ask(f->server, c->partition, what, id.data, job_posting(f->run),
+                       body.len ? &body : NULL, ret, err);
 }
 
 /* Asks and takes over the answer. */

@@ -394,7 +394,7 @@ int peer_set_list(struct source *s, const char *text, struct err *err)
 /* Lock held. Takes the token of the file if that is new. */
 static int take_token(struct peer_layer *l, const char *file, struct err *err)
 {
-    cleanup_bytes struct bytes text = {0};
+    cleanup_wiped struct bytes text = {0};
     struct timespec at;
     if (read_small(file, TOKEN_BYTES, &text, &at, err))
         return -1;
@@ -407,8 +407,6 @@ static int take_token(struct peer_layer *l, const char *file, struct err *err)
         secret_set(&l->token, text.data, len);
         l->token_at = at;
     }
-    if (text.data)
-        explicit_bzero(text.data, text.cap);
     return good ? 0 : err_set(err, ERR_USAGE, "read %s: want one line, the token", file);
 }
 

@@ -230,7 +230,7 @@ static bool is_everyday(const struct flight *fl)
 bool plain_go(struct fetch *f, struct flight *fl, bool fresh)
 {
     const struct http_peer *peer = store_peer(job_store(fl->job));
-    struct bytes text = {0};
+    cleanup_wiped struct bytes text = {0}; /* it may be signed */
     cleanup_bytes struct bytes name = {0};
     bool went = false;
     fl->origin = fl->first_put = NULL;
@@ -243,9 +243,6 @@ bool plain_go(struct fetch *f, struct flight *fl, bool fresh)
             fl->origin = o;
         went = fl->origin && !fresh && send_over_idle(f, fl, &text);
     }
-    if (text.data)
-        explicit_bzero(text.data, text.cap); /* it may be signed */
-    bytes_release(&text);
     return went;
 }
 
@@ -279,7 +276,7 @@ static struct plain *adopt(struct fetch *f, struct flight *fl)
 
 void plain_connected(struct fetch *f, struct flight *fl)
 {
-    struct bytes text = {0};
+    cleanup_wiped struct bytes text = {0};
     cleanup_bytes struct bytes name = {0};
     struct plain *c = adopt(f, fl);
     bool sent = false;
@@ -288,8 +285,6 @@ void plain_connected(struct fetch *f, struct flight *fl)
         sent = send_request(f, c, fl, &text);
     if (c && !sent)
         shut(f, c);
-    explicit_bzero(text.data, text.cap);
-    bytes_release(&text);
     if (!sent)
         flight_landed(f, fl, CURLE_SEND_ERROR);
 }

@@ -28,19 +28,11 @@ struct profiles {
     size_t n;
 };
 
-static void wipe(struct bytes *b)
-{
-    if (b->data)
-        explicit_bzero(b->data, b->cap);
-    bytes_release(b);
-}
-#define cleanup_wiped CLEANUP(wipe)
-
 static void profiles_release(struct profiles *p)
 {
     for (size_t i = 0; i < p->n; i++) {
         free(p->files[i].path);
-        wipe(&p->files[i].text);
+        bytes_wipe(&p->files[i].text);
     }
 }
 
@@ -422,7 +414,7 @@ static int from_folder(struct creds *ret, const struct creds_conf *conf, const c
         creds_set(ret, parts[PART_ACCESS].data, parts[PART_SECRET].data, parts[PART_TOKEN].data);
     ret->from = "the folder given with --credentials";
     for (int i = 0; i < PART_COUNT; i++)
-        wipe(&parts[i]);
+        bytes_wipe(&parts[i]);
     return result;
 }
 

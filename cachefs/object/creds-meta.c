@@ -64,7 +64,7 @@ static int ask_imds(struct creds *ret, const char *base, struct err *err)
 {
     static const char what[] = "the instance's metadata service";
     struct http_answer a;
-    cleanup_bytes struct bytes body = {0};
+    cleanup_wiped struct bytes body = {0};
     cleanup_free char *token_url = xasprintf("%s/latest/api/token", base);
     cleanup_free char *list_url = xasprintf("%s/latest/meta-data/iam/security-credentials/", base);
     if (ask(HTTP_PUT, token_url, "X-aws-ec2-metadata-token-ttl-seconds", "21600", &a, &body,
@@ -88,9 +88,7 @@ static int ask_imds(struct creds *ret, const char *base, struct err *err)
     if (a.status != 200)
         return err_set(err, ERR_TRANSIENT, "no credentials: %s: status %d for the role", what,
                        a.status);
-    int result = metadata_parse(ret, what, body.data, body.len, err);
-    explicit_bzero(body.data, body.cap);
-    return result ? -1 : 1;
+    return metadata_parse(ret, what, body.data, body.len, err) ? -1 : 1;
 }
 
 int creds_from_instance(struct creds *ret, const struct creds_conf *conf, struct err *err)
@@ -116,7 +114,7 @@ int creds_from_container(struct creds *ret, const struct creds_conf *conf, struc
     if (!relative && !full)
         return 0;
     cleanup_free char *url = relative ? xasprintf("%s%s", ECS_HOST, relative) : xstrdup(full);
-    cleanup_bytes struct bytes token = {0}, body = {0};
+    cleanup_wiped struct bytes token = {0}, body = {0};
     const char *file = env_get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
     if (file && read_small_file(file, &token, NULL, err))
         return err_wrap(err, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
@@ -133,7 +131,5 @@ int creds_from_container(struct creds *ret, const struct creds_conf *conf, struc
                          "no credentials: %s: status %d (check the task's role)", what, a.status);
     else
         result = metadata_parse(ret, what, body.data, body.len, err);
-    if (body.data)
-        explicit_bzero(body.data, body.cap);
     return result ? -1 : 1;
 }

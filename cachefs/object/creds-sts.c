@@ -53,15 +53,13 @@ static void build_form(struct bytes *body, const struct role *role, const char *
 
 int sts_parse(struct creds *ret, const void *body, size_t len, struct err *err)
 {
-    struct bytes access = {0}, secret = {0}, token = {0}, expires = {0};
-    int result = -1;
+    cleanup_bytes struct bytes access = {0}, expires = {0};
+    cleanup_wiped struct bytes secret = {0}, token = {0};
     if (!xml_find(body, len, "AccessKeyId", &access) ||
-        !xml_find(body, len, "SecretAccessKey", &secret) || !access.len || !secret.len) {
-        err_set(err, ERR_CORRUPT,
-                "take a role: the answer has no keys (is this STS? check "
-                "AWS_ENDPOINT_URL_STS)");
-        goto out;
-    }
+        !xml_find(body, len, "SecretAccessKey", &secret) || !access.len || !secret.len)
+        return err_set(err, ERR_CORRUPT,
+                       "take a role: the answer has no keys (is this STS? check "
+                       "AWS_ENDPOINT_URL_STS)");
     xml_find(body, len, "SessionToken", &token);
     if (xml_find(body, len, "Expiration", &expires)) {
         int64_t ns = parse_iso8601_ns(expires.data);
@@ -69,17 +67,7 @@ int sts_parse(struct creds *ret, const void *body, size_t len, struct err *err)
     }
     creds_set(ret, access.data, secret.data, token.data);
     ret->from = "a role taken at STS";
-    result = 0;
-out:
-    if (secret.data)
-        explicit_bzero(secret.data, secret.cap);
-    if (token.data)
-        explicit_bzero(token.data, token.cap);
-    bytes_release(&access);
-    bytes_release(&secret);
-    bytes_release(&token);
-    bytes_release(&expires);
-    return result;
+    return 0;
 }
 
 static int sts_refused(const struct role *role, int status, const struct bytes *body,
@@ -101,7 +89,7 @@ int sts_assume(struct creds *ret, const struct role *role, const struct creds *b
                const char *web_token, const struct http_peer *peer, struct err *err)
 {
     const char *region = role->region ? role->region : "us-east-1";
-    cleanup_bytes struct bytes form = {0}, body = {0};
+    cleanup_wiped struct bytes form = {0}, body = {0}; /* the form may hold the token */
     build_form(&form, role, web_token);
     cleanup_free char *url = sts_endpoint(region);
     cleanup_http_req struct http_req r;
@@ -130,9 +118,6 @@ int sts_assume(struct creds *ret, const struct role *role, const struct creds *b
         result = sts_refused(role, a.status, &body, err);
     else
         result = sts_parse(ret, body.data, body.len, err);
-    explicit_bzero(form.data, form.cap); /* may hold the token */
-    if (body.data)
-        explicit_bzero(body.data, body.cap);
     return result;
 }
 
@@ -142,7 +127,7 @@ int creds_from_web_identity(struct creds *ret, const struct creds_conf *conf, st
     const char *arn = env_get("AWS_ROLE_ARN");
     if (!file || !arn)
         return 0;
-    cleanup_bytes struct bytes token = {0};
+    cleanup_wiped struct bytes token = {0};
     if (read_small_file(file, &token, NULL, err))
         return err_wrap(err, "AWS_WEB_IDENTITY_TOKEN_FILE");
     while (token.len && (token.data[token.len - 1] == '\n' || token.data[token.len - 1] == ' '))
@@ -152,8 +137,5 @@ int creds_from_web_identity(struct creds *ret, const struct creds_conf *conf, st
     struct role role = {.arn = arn,
                         .session = session ? session : "sampan",
                         .region = region ? region : env_get("AWS_DEFAULT_REGION")};
-    int result = sts_assume(ret, &role, NULL, token.data ? token.data : "", conf->peer, err);
-    if (token.data)
-        explicit_bzero(token.data, token.cap);
-    return result ? -1 : 1;
+    return sts_assume(ret, &role, NULL, token.data ? token.data : "", conf->peer, err) ? -1 : 1;
 }

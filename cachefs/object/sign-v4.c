@@ -87,12 +87,10 @@ static void v4_canonical(const struct http_req *r, const char *payload, struct b
 
 static void derive(uint8_t key[SHA256_LEN], const struct v4_params *p, const char *date)
 {
-    struct bytes first = {0}; /* "AWS4" + secret: wiped below */
+    cleanup_wiped struct bytes first = {0}; /* "AWS4" + secret */
     bytes_add_str(&first, "AWS4");
     bytes_add(&first, p->secret->text, p->secret->len);
     hmac_sha256(key, first.data, first.len, date, strlen(date));
-    OPENSSL_cleanse(first.data, first.len);
-    bytes_release(&first);
     hmac_sha256(key, key, SHA256_LEN, p->region, strlen(p->region));
     hmac_sha256(key, key, SHA256_LEN, p->service, strlen(p->service));
     hmac_sha256(key, key, SHA256_LEN, "aws4_request", 12);

@@ -13,6 +13,13 @@ void bytes_release(struct bytes *b)
     *b = (struct bytes){0};
 }
 
+void bytes_wipe(struct bytes *b)
+{
+    if (b->data)
+        explicit_bzero(b->data, b->cap);
+    bytes_release(b);
+}
+
 void bytes_clear(struct bytes *b)
 {
     b->len = 0;

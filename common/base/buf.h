@@ -22,6 +22,7 @@ struct bytes {
 };
 
 void bytes_release(struct bytes *b); /* frees the data, leaves it empty and usable */
+void bytes_wipe(struct bytes *b);    /* the same for what is secret: overwrites it first */
 void bytes_clear(struct bytes *b);   /* length 0, keeps the memory */
 void bytes_reserve(struct bytes *b, size_t more);
 void bytes_add(struct bytes *b, const void *data, size_t len);
@@ -31,6 +32,7 @@ __attribute__((format(printf, 2, 3))) void bytes_addf(struct bytes *b, const cha
 char *bytes_take(struct bytes *b); /* the NUL-ended text, now the caller's; never NULL */
 
 #define cleanup_bytes CLEANUP(bytes_release)
+#define cleanup_wiped CLEANUP(bytes_wipe)
 
 struct pool;
 

@@ -21,13 +21,9 @@ void http_req_init(struct http_req *r, enum http_method method)
 void http_req_release(struct http_req *r)
 {
     /* Headers and presigned URLs carry secrets. */
-    for (size_t i = 0; i < r->n_headers; i++) {
-        explicit_bzero(r->headers[i].data, r->headers[i].cap);
-        bytes_release(&r->headers[i]);
-    }
-    if (r->url.data)
-        explicit_bzero(r->url.data, r->url.cap);
-    bytes_release(&r->url);
+    for (size_t i = 0; i < r->n_headers; i++)
+        bytes_wipe(&r->headers[i]);
+    bytes_wipe(&r->url);
     *r = (struct http_req){.method = r->method};
 }
 

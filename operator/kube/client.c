@@ -114,7 +114,7 @@ static void read_credentials(struct kube_client *c, uint64_t now)
         free(c->ca_pem);
         c->ca_pem = bytes_take(&ca);
     }
-    kube_wipe(&token);
+    bytes_wipe(&token);
     bytes_release(&ca);
     c->credentials_at = now;
 }
@@ -575,7 +575,7 @@ static void on_end(void *arg, const struct kube_answer *answer, const struct err
 static void ask_once(struct kube_client *c, const struct kube_request *r, struct waiter *w)
 {
     static const struct kube_calls calls = {on_data, on_end};
-    kube_wipe(&w->body);
+    bytes_wipe(&w->body);
     w->done = false;
     w->why = (struct err){0};
     kube_start(c, r, 0, &calls, w);
@@ -599,7 +599,7 @@ int kube_ask(struct kube_client *c, const struct kube_request *r, struct json_do
     int result = w.why.class ? -1 : 0;
     if (!result && w.body.len && ret)
         result = json_parse(&doc, "answer", w.body.data, w.body.len, &w.why);
-    kube_wipe(&w.body); /* it may have been a secret */
+    bytes_wipe(&w.body); /* it may have been a secret */
     cond_destroy(&w.cond);
     lock_destroy(&w.lock);
     *answer = w.answer;

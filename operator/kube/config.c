@@ -30,13 +30,6 @@ int kube_read_file(const char *path, struct bytes *ret, struct err *err)
     return 0;
 }
 
-void kube_wipe(struct bytes *b)
-{
-    if (b->data)
-        explicit_bzero(b->data, b->cap);
-    bytes_release(b);
-}
-
 /* Without white space at its ends. */
 void kube_trimmed(struct secret *ret, const char *text, size_t len)
 {
@@ -78,7 +71,7 @@ int kube_config_pod(struct kube_config **ret, const char *folder, const char *ho
     int result = kube_read_file(c->token_file, &token, err) || kube_read_file(c->ca_file, &ca, err)
                      ? err_wrap(err, "service account")
                      : 0;
-    kube_wipe(&token); /* it was only looked at: the client reads it again */
+    bytes_wipe(&token); /* it was only looked at: the client reads it again */
     if (!result && kube_read_file(ns_file, &ns, NULL) == 0)
         c->namespace_ = xstrndup(ns.data, strcspn(ns.data, " \r\n"));
     else
@@ -225,7 +218,7 @@ static int take_user(struct kube_config *c, const struct json *user, const char 
     int result = read_pem(user, "client-key", file, &key, NULL, err);
     if (!result && key.len)
         secret_set(&c->key, key.data, key.len);
-    kube_wipe(&key);
+    bytes_wipe(&key);
     if (result)
         return -1;
     if (!c->cert_pem != !c->key.text)
@@ -278,8 +271,8 @@ int kube_config_file(struct kube_config **ret, const char *file, const char *con
         if (result)
             err_wrap(err, "%s", file);
     }
-    kube_wipe(&text);
-    kube_wipe(&json);
+    bytes_wipe(&text);
+    bytes_wipe(&json);
     json_doc_free(doc);
     if (result)
         kube_config_free(c);

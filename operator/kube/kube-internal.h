@@ -5,7 +5,6 @@
 #include "kube.h"
 
 int kube_read_file(const char *path, struct bytes *ret, struct err *err);
-void kube_wipe(struct bytes *b); /* overwrites, then frees */
 void kube_trimmed(struct secret *ret, const char *text, size_t len);
 
 #endif

@@ -75,8 +75,7 @@ static int make_secret(struct kube_client *client, const char *ns, const char *n
     int result = kube_ask(client, &r, ret, answer, err);
     explicit_bzero(dice, sizeof dice);
     explicit_bzero(hex, sizeof hex);
-    explicit_bzero(body.data, body.cap);
-    bytes_release(&body);
+    bytes_wipe(&body);
     return result;
 }
 

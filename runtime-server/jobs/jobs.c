@@ -368,15 +368,12 @@ int jobs_submit(struct jobs *j, const struct json *root, const char *posting, bo
                 struct err *err)
 {
     cleanup_row struct job_row row = {0};
-    struct bytes secret = {0};
+    cleanup_wiped struct bytes secret = {0};
     if (posting && !*posting)
         posting = NULL;
     int rc = parse_submit(j, root, posting, &row, &secret, err);
     if (!rc)
         rc = submit_row(j, &row, posting != NULL, &secret, ret_new, err);
-    if (secret.len)
-        explicit_bzero(secret.data, secret.len);
-    bytes_release(&secret);
     if (!rc)
         jobs_changed(j, row.id);
     return rc;
