@@ -5,6 +5,7 @@
 
 #include "arguments.h"
 #include "conf.h"
+#include "hash.h"
 #include "json.h"
 #include "mem.h"
 
@@ -142,7 +143,7 @@ static int want_free_space(const char *v, struct err *err)
 
 static int want_digest(const char *v, struct err *err)
 {
-    if (strlen(v) == HEX_DIGEST && strspn(v, "0123456789abcdef") == HEX_DIGEST)
+    if (hex_is(v, HEX_DIGEST))
         return 0;
     return err_set(err, ERR_USAGE, "want the %d hex digits of a version", HEX_DIGEST);
 }

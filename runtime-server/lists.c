@@ -114,11 +114,6 @@ static char *file_of(const struct server *s, const char *digest)
     return xasprintf("%s/lists/%s", s->conf.state, digest);
 }
 
-static bool is_digest(const char *text)
-{
-    return strlen(text) == DIGEST_LEN && strspn(text, "0123456789abcdef") == DIGEST_LEN;
-}
-
 static int read_list(const struct server *s, const char *digest, struct bytes *ret, struct err *err)
 {
     cleanup_free char *path = file_of(s, digest);
@@ -179,7 +174,7 @@ static void forget_old(const struct server *s)
 int lists_check(const struct server *s, const char *digest, struct err *err)
 {
     cleanup_bytes struct bytes text = {0};
-    if (!is_digest(digest))
+    if (!hex_is(digest, DIGEST_LEN))
         return err_set(err, ERR_USAGE, "\"%.80s\": want the digest that POST /v1/lists gave",
                        digest);
     if (s->conf.ordinal != 0 && members_are_several(s->members))
@@ -263,7 +258,7 @@ void serve_list_post(struct request *r, struct answer *a)
 void serve_list_get(struct request *r, struct answer *a)
 {
     struct err err = {0};
-    if (!is_digest(r->id))
+    if (!hex_is(r->id, DIGEST_LEN))
         err_set(&err, ERR_NOT_FOUND, "list %.80s: there is none", r->id);
     else if (lists_get(r->server, r->id, &a->body, &err) == 0) {
         a->status = MHD_HTTP_OK;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "early.h"
+#include "hash.h"
 #include "mem.h"
 #include "sql.h"
 
@@ -286,11 +287,6 @@ static const char *const meta_names[META_NUMBERS_COUNT] = {
     [META_LINEAGE] = "lineage",    [META_IDS] = "ids",
 };
 
-static bool is_digest(const char *text)
-{
-    return strlen(text) == CATALOG_DIGEST && strspn(text, "0123456789abcdef") == CATALOG_DIGEST;
-}
-
 /* Returns a bit mask of what was found; bit META_NUMBERS_COUNT is the digest. */
 static unsigned take_meta(struct catalog *c, sqlite3_stmt *s, int64_t *values)
 {
@@ -299,7 +295,7 @@ static unsigned take_meta(struct catalog *c, sqlite3_stmt *s, int64_t *values)
         return 0;
     if (strcmp(key, "digest") == 0) {
         const char *text = (const char *)sqlite3_column_text(s, 1);
-        if (!text || !is_digest(text))
+        if (!text || !hex_is(text, CATALOG_DIGEST))
             return 0;
         memcpy(c->info.digest, text, CATALOG_DIGEST + 1);
         return 1u << META_NUMBERS_COUNT;

@@ -7,6 +7,7 @@
 
 #include "engine-internal.h"
 #include "crc.h"
+#include "hash.h"
 
 static bool ok(const struct flight *fl)
 {
@@ -134,11 +135,6 @@ static int judge_status(struct flight *fl, enum again *ret, struct err *err)
     return -1;
 }
 
-static bool is_md5(const char *etag)
-{
-    return strlen(etag) == 32 && strspn(etag, "0123456789abcdef") == 32;
-}
-
 /* Whether the store says itself what the sum of these bytes is. */
 static bool comes_with_sum(const struct flight *fl)
 {
@@ -158,7 +154,7 @@ static int check_sum(struct fetch *f, const struct flight *fl, struct err *err)
         return store_check_sum(g->etag, fl->to, g->len, err);
     if (comes_with_sum(fl))
         return store_check_own_sum(&fl->answer, fl->to, g->len, err);
-    if (!f->conf.verify_md5 || f->md5_useless || !is_md5(g->etag))
+    if (!f->conf.verify_md5 || f->md5_useless || !hex_is(g->etag, MD5_DIGITS))
         return 0;
     char sum[64];
     snprintf(sum, sizeof sum, "sum:md5:%s", g->etag);

@@ -9,6 +9,7 @@
 
 #include "do-internal.h"
 #include "file.h"
+#include "hash.h"
 #include "json.h"
 #include "mem.h"
 
@@ -39,11 +40,6 @@ static int read_pointer(struct fetch *f, struct store *s, struct bytes *ret, str
     return store_local_read(s, key, sizeof key - 1, 0, ret->data, ret->len, 0, 0, err);
 }
 
-static bool is_digest(const char *text)
-{
-    return strlen(text) == CATALOG_DIGEST && strspn(text, "0123456789abcdef") == CATALOG_DIGEST;
-}
-
 int packed_pointer_parse(const void *text, size_t len, struct packed_pointer *ret, struct err *err)
 {
     cleanup_json struct json_doc *doc = NULL;
@@ -61,7 +57,7 @@ int packed_pointer_parse(const void *text, size_t len, struct packed_pointer *re
         return err_set(err, ERR_FAILED,
                        "%s: written by a newer version (format %lld; update sampan)",
                        FETCH_PACKED_POINTER, (long long)format);
-    if (!is_digest(digest) || (*previous && !is_digest(previous)))
+    if (!hex_is(digest, CATALOG_DIGEST) || (*previous && !hex_is(previous, CATALOG_DIGEST)))
         return err_set(err, ERR_CORRUPT, "%s: that is no catalog's name", FETCH_PACKED_POINTER);
     *ret = (struct packed_pointer){.size = (uint64_t)size};
     memcpy(ret->digest, digest, CATALOG_DIGEST);

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "hash.h"
+
 #define LIST_BYTES  (256u << 10) /* of a file */
 #define TOKEN_BYTES 4096u
 #define URL_BYTES   2048u
@@ -120,7 +122,7 @@ int version_parse_answer(const void *text, size_t len, char ret_version[CATALOG_
     if (json_str(&root, "version", &version, err) ||
         json_bool_or(&root, "pinned", false, ret_pinned, err))
         return -1;
-    if (strlen(version) != CATALOG_DIGEST || strspn(version, "0123456789abcdef") != CATALOG_DIGEST)
+    if (!hex_is(version, CATALOG_DIGEST))
         return err_set(err, ERR_CORRUPT, "\"%.80s\" is no version", version);
     memcpy(ret_version, version, CATALOG_DIGEST + 1);
     return 0;

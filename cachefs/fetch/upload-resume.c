@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "do-internal.h"
+#include "hash.h"
 #include "upload-internal.h"
 
 struct got {
@@ -24,8 +25,7 @@ static int on_listed_part(void *arg, unsigned part, uint64_t size, const char *e
     const struct got *g = arg;
     uint64_t off = (uint64_t)(part - 1) * g->part_len;
     uint64_t want = g->from->len - off < g->part_len ? g->from->len - off : g->part_len;
-    bool is_md5 = strlen(etag) == 32 && strspn(etag, "0123456789abcdef") == 32;
-    if (part == 0 || part > g->n_parts || size != want || !is_md5)
+    if (part == 0 || part > g->n_parts || size != want || !hex_is(etag, MD5_DIGITS))
         return err_set(err, ERR_STALE, "part %u of the upload is of something else", part);
     g->tags[part - 1].part = part;
     snprintf(g->tags[part - 1].etag, sizeof g->tags[0].etag, "%s", etag);

@@ -376,6 +376,7 @@ enum store_relation stores_relation(const struct store *a, const struct store *b
  *   time:SECONDS         the Last-Modified of a server that gives no ETag
  */
 bool store_etag_is_sum(const char *etag);
+#define MD5_DIGITS 32 /* hex digits of an ETag that may be the MD5 of its object */
 /* The ETag of the object that S3 makes of these parts: the MD5 of their MD5s. False: theirs are
  * none. Of a store that makes ETags otherwise it is just no object's. */
 bool store_parts_etag(const struct part_tag *parts, size_t n, char ret[160]);

@@ -11,6 +11,7 @@
 
 #include "clock.h"
 #include "copy-internal.h"
+#include "hash.h"
 
 #define COMPARE_PIECE (4u << 20)
 
@@ -112,17 +113,12 @@ int compare_bytes(const struct copying *c, const struct side *dst, struct err *e
 
 /* --- copying ---------------------------------------------------------------------------------- */
 
-static bool is_md5(const char *etag)
-{
-    return strlen(etag) == 32 && strspn(etag, "0123456789abcdef") == 32;
-}
-
 /* The store's own sum of what it was sent. Some kinds of encryption give ETags that look like an
  * MD5 and are none: if no object had one that fits, none is believed. */
 static int check_written(struct sync_run *r, const char *etag, const void *data, size_t len,
                          struct err *err)
 {
-    if (!is_md5(etag) || atomic_load(&r->md5_useless))
+    if (!hex_is(etag, MD5_DIGITS) || atomic_load(&r->md5_useless))
         return 0;
     char sum[64];
     snprintf(sum, sizeof sum, "sum:md5:%.32s", etag);

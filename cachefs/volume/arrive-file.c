@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "early.h"
 #include "file.h"
+#include "hash.h"
 
 #define SIZE_MOST (1ull << 40)
 #define PART      ".catalog.part"
@@ -26,9 +27,7 @@ static const char map_title[16] = "sampan arriving";
 const char *arrival_digest(const char *uri)
 {
     const char *slash = strrchr(uri, '/');
-    bool is = slash && strlen(slash + 1) == CATALOG_DIGEST &&
-              strspn(slash + 1, "0123456789abcdef") == CATALOG_DIGEST;
-    return is ? slash + 1 : NULL;
+    return slash && hex_is(slash + 1, CATALOG_DIGEST) ? slash + 1 : NULL;
 }
 
 static bool ends_in(const char *text, const char *end, size_t before)

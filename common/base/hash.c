@@ -54,6 +54,11 @@ void hex_encode(char *out, const void *data, size_t len)
     *out = '\0';
 }
 
+bool hex_is(const char *text, size_t digits)
+{
+    return strlen(text) == digits && strspn(text, "0123456789abcdef") == digits;
+}
+
 int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')

@@ -12,6 +12,7 @@ uint64_t hash_mix64(uint64_t x);                              /* a bijection */
 void sha256_hex(char out[65], const void *data, size_t len);
 
 void hex_encode(char *out, const void *data, size_t len); /* 2 * len + 1 bytes, lower case */
+bool hex_is(const char *text, size_t digits);             /* so many, lower case, no more */
 int hex_digit(char c);                                    /* its value, or -1 */
 int hex_decode(void *out, size_t out_len,
                const char *hex); /* 0, or -1 if it isn't 2*out_len digits */

@@ -30,3 +30,14 @@ Test(hash, hex_round_trip_and_refusals)
     cr_expect_eq(hex_decode(back, sizeof back, "007fabfg"), -1);
     cr_expect_eq(hex_decode(back, sizeof back, "007fabff00"), -1);
 }
+
+Test(hash, hex_is_so_many_lower_case_digits)
+{
+    static const struct {
+        const char *text;
+        bool is;
+    } rows[] = {{"00ff", true},  {"00f", false},  {"00ff0", false},
+                {"00fF", false}, {"00f.", false}, {"", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        cr_expect_eq(hex_is(rows[i].text, 4), rows[i].is, "\"%s\"", rows[i].text);
+}
