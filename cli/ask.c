@@ -95,12 +95,6 @@ int ask_paths(struct json_writer *w, const struct control_mount *m, const char *
     return 0;
 }
 
-uint64_t json_uint_at(const struct json *obj, const char *key)
-{
-    int64_t n = 0;
-    return json_int_or(obj, key, 0, INT64_MAX, 0, &n, NULL) ? 0 : (uint64_t)n;
-}
-
 double json_num_at(const struct json *obj, const char *key)
 {
     double n = 0;

@@ -350,7 +350,6 @@ void ask_wait_recovered(struct control_mount *m);
 int ask_paths(struct json_writer *w, const struct control_mount *m, const char *below,
               const struct conf *conf, size_t first, struct err *err);
 /* Members of answers; 0 and "" where they are absent. */
-uint64_t json_uint_at(const struct json *obj, const char *key);
 double json_num_at(const struct json *obj, const char *key);
 const char *json_str_at(const struct json *obj, const char *key);
 /* Prints one node of an answer as a line. */

@@ -214,29 +214,22 @@ static int call(const struct workers *all, const struct worker *w, const char *m
                    status == 401 ? " (give --token-file)" : "");
 }
 
-static uint64_t uint_at(const struct json *o, const char *key)
-{
-    int64_t n = 0;
-    json_int_or(o, key, 0, INT64_MAX, 0, &n, NULL);
-    return (uint64_t)n;
-}
-
 static void take_result(struct worker *w, const struct json *r)
 {
-    w->counts = (struct sync_counts){.found = uint_at(r, "found"),
-                                     .found_bytes = uint_at(r, "found_bytes"),
-                                     .excluded = uint_at(r, "excluded"),
-                                     .copied = uint_at(r, "copied"),
-                                     .copied_bytes = uint_at(r, "copied_bytes"),
-                                     .skipped = uint_at(r, "skipped"),
-                                     .skipped_bytes = uint_at(r, "skipped_bytes"),
-                                     .checked = uint_at(r, "checked"),
-                                     .deleted = uint_at(r, "deleted"),
-                                     .deleted_src = uint_at(r, "deleted_src"),
-                                     .extra = uint_at(r, "extra"),
-                                     .failed = uint_at(r, "failed"),
-                                     .aborted_uploads = uint_at(r, "aborted_uploads"),
-                                     .resumed_bytes = uint_at(r, "resumed_bytes")};
+    w->counts = (struct sync_counts){.found = json_uint_at(r, "found"),
+                                     .found_bytes = json_uint_at(r, "found_bytes"),
+                                     .excluded = json_uint_at(r, "excluded"),
+                                     .copied = json_uint_at(r, "copied"),
+                                     .copied_bytes = json_uint_at(r, "copied_bytes"),
+                                     .skipped = json_uint_at(r, "skipped"),
+                                     .skipped_bytes = json_uint_at(r, "skipped_bytes"),
+                                     .checked = json_uint_at(r, "checked"),
+                                     .deleted = json_uint_at(r, "deleted"),
+                                     .deleted_src = json_uint_at(r, "deleted_src"),
+                                     .extra = json_uint_at(r, "extra"),
+                                     .failed = json_uint_at(r, "failed"),
+                                     .aborted_uploads = json_uint_at(r, "aborted_uploads"),
+                                     .resumed_bytes = json_uint_at(r, "resumed_bytes")};
     json_num(r, "seconds", &w->counts.seconds, NULL);
 }
 
@@ -249,9 +242,9 @@ static void take(struct worker *w, struct json_doc *doc)
     json_str(&job, "error", &error, NULL);
     w->asked = true;
     w->lost_ns = 0;
-    w->total = uint_at(&progress, "total");
-    w->counts.copied = uint_at(&progress, "items");
-    w->counts.copied_bytes = uint_at(&progress, "bytes");
+    w->total = json_uint_at(&progress, "total");
+    w->counts.copied = json_uint_at(&progress, "items");
+    w->counts.copied_bytes = json_uint_at(&progress, "bytes");
     w->failed = strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0;
     w->ended = w->failed || strcmp(state, "succeeded") == 0;
     json_doc_free(w->last);

@@ -12,7 +12,6 @@
 /* Packs are made by one alone; a local folder is another one on each server. */
 bool fanout_is_single(const char *type, const struct json *options)
 {
-    int64_t pack = 0;
     const char *destination = "", *uri;
     bool store = false;
     json_bool_or(options, "store", false, &store, NULL);
@@ -20,7 +19,6 @@ bool fanout_is_single(const char *type, const struct json *options)
         return true;
     if (strcmp(type, "sync") != 0)
         return false;
-    json_int_or(options, "pack", 0, INT64_MAX, 0, &pack, NULL);
     json_str(options, "destination", &destination, NULL);
     struct json sources = json_get(options, "sources");
     for (size_t i = 0; i < json_count(&sources); i++) {
@@ -28,7 +26,7 @@ bool fanout_is_single(const char *type, const struct json *options)
         if (json_as_str(&item, &uri, NULL) == 0 && store_uri_folder(uri))
             return true;
     }
-    return pack > 0 || store_uri_folder(destination);
+    return json_uint_at(options, "pack") || store_uri_folder(destination);
 }
 
 static void add_members(struct json_writer *w, const struct json *object)

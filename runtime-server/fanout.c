@@ -88,13 +88,6 @@ static void tell_sum(struct fanout *f)
 
 /* --- one child -------------------------------------------------------------------------------- */
 
-static uint64_t uint_at(const struct json *o, const char *key)
-{
-    int64_t n = 0;
-    json_int_or(o, key, 0, INT64_MAX, 0, &n, NULL);
-    return (uint64_t)n;
-}
-
 static enum job_state state_named(const char *name)
 {
     for (int i = 0; i < JOB_STATES; i++)
@@ -113,11 +106,11 @@ static void take(struct child *c, const struct json *job)
     json_str(job, "state", &state, NULL);
     json_str(job, "error", &error, NULL);
     json_int(&progress, "eta_s", 0, INT64_MAX, &eta, NULL);
-    c->progress = (struct job_progress){.items = uint_at(&progress, "items"),
-                                        .bytes = uint_at(&progress, "bytes"),
-                                        .total_items = uint_at(&progress, "total"),
-                                        .total_bytes = uint_at(&progress, "total_bytes"),
-                                        .failed = uint_at(&progress, "failed"),
+    c->progress = (struct job_progress){.items = json_uint_at(&progress, "items"),
+                                        .bytes = json_uint_at(&progress, "bytes"),
+                                        .total_items = json_uint_at(&progress, "total"),
+                                        .total_bytes = json_uint_at(&progress, "total_bytes"),
+                                        .failed = json_uint_at(&progress, "failed"),
                                         .eta_s = eta};
     c->asked = true;
     c->lost_ns = 0;

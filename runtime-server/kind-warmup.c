@@ -141,20 +141,13 @@ static int set_mount(const struct json *o, struct err *err)
 /* --- the sum of the batches ------------------------------------------------------------------- */
 
 struct warmed {
-    int64_t samples, bytes, already, fetched, failed, omitted;
+    uint64_t samples, bytes, already, fetched, failed, omitted;
     double seconds;
     bool verified;
     struct bytes failures; /* objects, with commas */
     size_t n_failures;
     char first[500]; /* of the failures */
 };
-
-static int64_t int_at(const struct json *o, const char *key)
-{
-    int64_t n = 0;
-    json_int_or(o, key, 0, INT64_MAX, 0, &n, NULL);
-    return n;
-}
 
 static void add_failures(struct warmed *all, const struct json *result)
 {
@@ -174,18 +167,18 @@ static void add_failures(struct warmed *all, const struct json *result)
         bytes_add_str(&all->failures, all->n_failures++ ? "," : "");
         json_text(&one, &all->failures);
     }
-    all->omitted += int_at(result, "failures_omitted");
+    all->omitted += json_uint_at(result, "failures_omitted");
 }
 
 static void add_result(struct warmed *all, const struct json *result)
 {
     double seconds = 0;
     bool verified = false;
-    all->samples += int_at(result, "samples");
-    all->bytes += int_at(result, "bytes");
-    all->already += int_at(result, "already");
-    all->fetched += int_at(result, "fetched");
-    all->failed += int_at(result, "failed");
+    all->samples += json_uint_at(result, "samples");
+    all->bytes += json_uint_at(result, "bytes");
+    all->already += json_uint_at(result, "already");
+    all->fetched += json_uint_at(result, "fetched");
+    all->failed += json_uint_at(result, "failed");
     json_num(result, "seconds", &seconds, NULL);
     json_bool(result, "verified", &verified, NULL);
     all->seconds += seconds;
@@ -199,14 +192,14 @@ static void write_result(const struct warmed *all, struct bytes *ret)
     struct json_writer w;
     jw_init(&w, ret);
     jw_object(&w, NULL);
-    jw_int(&w, "samples", all->samples);
-    jw_int(&w, "bytes", all->bytes);
+    jw_uint(&w, "samples", all->samples);
+    jw_uint(&w, "bytes", all->bytes);
     jw_num(&w, "seconds", all->seconds);
-    jw_int(&w, "already", all->already);
-    jw_int(&w, "fetched", all->fetched);
-    jw_int(&w, "failed", all->failed);
+    jw_uint(&w, "already", all->already);
+    jw_uint(&w, "fetched", all->fetched);
+    jw_uint(&w, "failed", all->failed);
     jw_raw(&w, "failures", failures);
-    jw_int(&w, "failures_omitted", all->omitted);
+    jw_uint(&w, "failures_omitted", all->omitted);
     jw_bool(&w, "verified", all->verified);
     jw_end(&w);
 }
@@ -217,8 +210,8 @@ static int judge(const struct warmed *all, struct err *err)
 {
     if (!all->failed)
         return 0;
-    return err_set(err, ERR_FAILED, "%lld of %lld samples could not be fetched; the first: %s",
-                   (long long)all->failed, (long long)all->samples, all->first);
+    return err_set(err, ERR_FAILED, "%llu of %llu samples could not be fetched; the first: %s",
+                   (unsigned long long)all->failed, (unsigned long long)all->samples, all->first);
 }
 
 /* --- the work --------------------------------------------------------------------------------- */
@@ -274,10 +267,10 @@ static int warm_list(struct job_run *r, struct server *s, const struct json *o, 
 
 static void tell_end(struct job_run *r, const struct warmed *all)
 {
-    struct job_progress p = {.items = (uint64_t)(all->samples - all->failed),
-                             .total_items = (uint64_t)all->samples,
-                             .bytes = (uint64_t)all->bytes,
-                             .failed = (uint64_t)all->failed,
+    struct job_progress p = {.items = all->samples - all->failed,
+                             .total_items = all->samples,
+                             .bytes = all->bytes,
+                             .failed = all->failed,
                              .eta_s = -1};
     job_tell(r, &p);
 }

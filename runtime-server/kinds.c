@@ -167,14 +167,12 @@ int owner_run(struct job_run *r, struct server *s, const struct json *o, const c
     if (rc)
         return rc < 0 ? -1 : 0;
     struct json root = json_root(doc);
-    int64_t samples = 0, bytes = 0;
+    uint64_t samples = json_uint_at(&root, "samples"), bytes = json_uint_at(&root, "bytes");
     json_text(&root, result);
-    json_int_or(&root, "samples", 0, INT64_MAX, 0, &samples, NULL);
-    json_int_or(&root, "bytes", 0, INT64_MAX, 0, &bytes, NULL);
-    struct job_progress p = {.items = (uint64_t)samples,
-                             .total_items = (uint64_t)samples,
-                             .bytes = (uint64_t)bytes,
-                             .total_bytes = (uint64_t)bytes,
+    struct job_progress p = {.items = samples,
+                             .total_items = samples,
+                             .bytes = bytes,
+                             .total_bytes = bytes,
                              .eta_s = -1};
     job_tell(r, &p);
     return 0;

@@ -329,6 +329,12 @@ int json_int_or(const struct json *obj, const char *key, int64_t min, int64_t ma
     return 0;
 }
 
+uint64_t json_uint_at(const struct json *obj, const char *key)
+{
+    int64_t n = 0;
+    return json_int_or(obj, key, 0, INT64_MAX, 0, &n, NULL) ? 0 : (uint64_t)n;
+}
+
 int json_bool_or(const struct json *obj, const char *key, bool dflt, bool *ret, struct err *err)
 {
     if (json_has(obj, key))

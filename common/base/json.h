@@ -59,6 +59,8 @@ int json_str_or(const struct json *obj, const char *key, const char *dflt, const
 int json_int_or(const struct json *obj, const char *key, int64_t min, int64_t max, int64_t dflt,
                 int64_t *ret, struct err *err);
 int json_bool_or(const struct json *obj, const char *key, bool dflt, bool *ret, struct err *err);
+/* A number of an answer; 0 where it is absent, or no such number. */
+uint64_t json_uint_at(const struct json *obj, const char *key);
 /* The value of a node itself (array elements). */
 int json_as_str(const struct json *j, const char **ret, struct err *err);
 /* A name of a file, as jw_name() writes them: its very bytes, in memory of its own. */
