@@ -25,6 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "early.h"
 #include "mem.h"
 
@@ -464,8 +465,7 @@ static size_t list_versions(DIR *d, const char *dir, const struct linked *linked
         if (catalog_is_version_name(e->d_name) && !is_linked(linked, e->d_name) &&
             lstat(path, &st) == 0) {
             v = xrealloc(v, (n + 1) * sizeof *v);
-            v[n++] = (struct version_file){take_ptr(&path),
-                                           st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec};
+            v[n++] = (struct version_file){take_ptr(&path), clock_ns_of(&st.st_mtim)};
         }
         free(path);
     }

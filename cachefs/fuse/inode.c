@@ -11,16 +11,7 @@
  * for it, it would be a day in 1677, at which tar and rsync take offence. */
 static void set_times(struct stat *st, int64_t ns)
 {
-    if (ns == CATALOG_NO_MTIME)
-        ns = 0;
-    int64_t s = ns / (int64_t)NS_PER_S;
-    int64_t rest = ns % (int64_t)NS_PER_S;
-
-    if (rest < 0) {
-        rest += (int64_t)NS_PER_S;
-        s--;
-    }
-    st->st_mtim = (struct timespec){.tv_sec = s, .tv_nsec = rest};
+    st->st_mtim = clock_timespec(ns == CATALOG_NO_MTIME ? 0 : ns);
     st->st_ctim = st->st_mtim;
     st->st_atim = st->st_mtim;
 }

@@ -141,13 +141,6 @@ static int rename_it(struct local_file *f, struct err *err)
                : 0;
 }
 
-static struct timespec time_of(int64_t ns)
-{
-    int64_t s = ns / (int64_t)NS_PER_S, rest = ns % (int64_t)NS_PER_S;
-    return (struct timespec){.tv_sec = s - (rest < 0),
-                             .tv_nsec = rest < 0 ? rest + 1000000000 : rest};
-}
-
 static int set_attrs(int fd, const char *path, const struct local_attrs *a, struct err *err)
 {
     /* The owner first: changing it takes the set-id bits away. */
@@ -155,7 +148,7 @@ static int set_attrs(int fd, const char *path, const struct local_attrs *a, stru
         return err_sys(err, errno, "cannot change the owner: %s", path);
     if (a->has_mode && fchmod(fd, (mode_t)(a->mode & 07777)))
         return err_sys(err, errno, "cannot change the mode: %s", path);
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, time_of(a->mtime_ns)};
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, clock_timespec(a->mtime_ns)};
     if (a->has_mtime && futimens(fd, times))
         return err_sys(err, errno, "cannot set the time: %s", path);
     return 0;
@@ -245,7 +238,7 @@ int store_local_set_attrs(struct store *s, const char *key, const struct local_a
     if (a->has_mode && !S_ISLNK(st.st_mode) &&
         fchmodat(p.dir, p.name, (mode_t)(a->mode & 07777), s->no_links ? AT_SYMLINK_NOFOLLOW : 0))
         return err_sys(err, errno, "cannot change the mode: %s", p.path);
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, time_of(a->mtime_ns)};
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, clock_timespec(a->mtime_ns)};
     if (a->has_mtime && utimensat(p.dir, p.name, times, AT_SYMLINK_NOFOLLOW))
         return err_sys(err, errno, "cannot set the time: %s", p.path);
     return 0;

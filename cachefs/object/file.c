@@ -37,11 +37,6 @@ static int file_open(struct store *s, const struct uri *u, const struct store_co
     return 0;
 }
 
-static int64_t mtime_of(const struct stat *st)
-{
-    return (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec;
-}
-
 /* --- listing --------------------------------------------------------------------------------- */
 
 struct walk {
@@ -107,7 +102,7 @@ void store_local_etag(const struct stat *st, char ret[64])
     ret[0] = '\0';
     if (S_ISREG(st->st_mode))
         snprintf(ret, 64, "%llx-%llx", (unsigned long long)st->st_size,
-                 (unsigned long long)mtime_of(st));
+                 (unsigned long long)clock_ns_of(&st->st_mtim));
 }
 
 static int emit_file(struct walk *w, const struct bytes *key, const struct stat *st,
@@ -118,7 +113,7 @@ static int emit_file(struct walk *w, const struct bytes *key, const struct stat 
     struct list_item item = {.key = key->data,
                              .key_len = key->len,
                              .size = (uint64_t)st->st_size,
-                             .mtime_ns = mtime_of(st),
+                             .mtime_ns = clock_ns_of(&st->st_mtim),
                              .etag = etag};
     return w->fn(w->arg, &item, err);
 }
@@ -128,7 +123,7 @@ static int emit_folder(struct walk *w, struct bytes *key, const struct stat *st,
     bytes_add_char(key, '/');
     struct list_item item = {.key = key->data,
                              .key_len = key->len,
-                             .mtime_ns = mtime_of(st),
+                             .mtime_ns = clock_ns_of(&st->st_mtim),
                              .etag = "",
                              .folder = true};
     if (w->fn(w->arg, &item, err))
@@ -230,7 +225,7 @@ static int check_same(int fd, const char *path, uint64_t want_size, int64_t want
         return err_set(err, ERR_STALE,
                        "replaced: %s: %lld bytes, %llu when it was listed (scan the set again)",
                        path, (long long)st.st_size, (unsigned long long)want_size);
-    if (want_mtime_ns && mtime_of(&st) != want_mtime_ns)
+    if (want_mtime_ns && clock_ns_of(&st.st_mtim) != want_mtime_ns)
         return err_set(err, ERR_STALE,
                        "replaced: %s: changed since it was listed (scan the set again)", path);
     return 0;

@@ -78,12 +78,8 @@ void add_meta(struct http_req *r, const char *prefix, const struct object_meta *
     snprintf(name, sizeof name, "%s-gid", prefix);
     http_header(r, name, "%u", (unsigned)m->gid);
     snprintf(name, sizeof name, "%s-mtime", prefix);
-    int64_t s = m->mtime_ns / (int64_t)NS_PER_S, ns = m->mtime_ns % (int64_t)NS_PER_S;
-    if (ns < 0) { /* before 1970: the digits count upwards all the same */
-        s--;
-        ns += (int64_t)NS_PER_S;
-    }
-    http_header(r, name, "%lld.%09lld", (long long)s, (long long)ns);
+    struct timespec t = clock_timespec(m->mtime_ns);
+    http_header(r, name, "%lld.%09ld", (long long)t.tv_sec, t.tv_nsec);
     snprintf(name, sizeof name, "%s-sampan-upload", prefix);
     if (*m->mark)
         http_header(r, name, "%s", m->mark);

@@ -9,11 +9,6 @@
 
 /* --- may the kernel keep its pages? ---------------------------------------------------------- */
 
-static int64_t ns_of(const struct timespec *t)
-{
-    return (int64_t)t->tv_sec * (int64_t)NS_PER_S + t->tv_nsec;
-}
-
 /* Notes what is there now. True: it is what was there the last time. Writes through this mount keep
  * the kernel's pages true by themselves, unless they are refused; what others change is told to
  * it (news.c), and forgotten here first. */
@@ -27,8 +22,8 @@ static bool seen_again(struct outfuse *f, uint64_t ino, bool opens)
         return false;
     struct seen now = {.ino = ino,
                        .size = (uint64_t)a.st.st_size,
-                       .mtime_ns = ns_of(&a.st.st_mtim),
-                       .ctime_ns = ns_of(&a.st.st_ctim)};
+                       .mtime_ns = clock_ns_of(&a.st.st_mtim),
+                       .ctime_ns = clock_ns_of(&a.st.st_ctim)};
     ACQUIRE(&f->seen_lock);
     struct seen *s = &f->seen[ino % SEEN_PLACES];
     if (!opens && (s->ino != ino || s->refused)) /* no open has dropped its pages since */

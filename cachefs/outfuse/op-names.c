@@ -94,8 +94,7 @@ static void own_stat(const struct outfuse *f, uint64_t ino, mode_t mode, uint64_
                          .st_size = (off_t)size,
                          .st_blocks = (blkcnt_t)((size + 511) / 512),
                          .st_blksize = 4096};
-    ret->st_mtim = (struct timespec){.tv_sec = made_ns / (int64_t)NS_PER_S,
-                                     .tv_nsec = made_ns % (int64_t)NS_PER_S};
+    ret->st_mtim = clock_timespec(made_ns);
     ret->st_atim = ret->st_ctim = ret->st_mtim;
 }
 
@@ -220,13 +219,6 @@ int out_getattr(struct call *c, struct err *err)
     return rc;
 }
 
-static struct timespec now(void)
-{
-    int64_t ns = clock_wall_ns();
-
-    return (struct timespec){.tv_sec = ns / (int64_t)NS_PER_S, .tv_nsec = ns % (int64_t)NS_PER_S};
-}
-
 int out_setattr(struct call *c, struct err *err)
 {
     static const struct {
@@ -254,9 +246,9 @@ int out_setattr(struct call *c, struct err *err)
         if (in->valid & bits[i].valid)
             what |= bits[i].what;
     if (in->valid & WIRE_SET_MTIME_NOW)
-        st.st_mtim = now();
+        st.st_mtim = clock_timespec(clock_wall_ns());
     if (in->valid & WIRE_SET_ATIME_NOW)
-        st.st_atim = now();
+        st.st_atim = clock_timespec(clock_wall_ns());
     rc = stage_setattr(c->f->stage, &c->who, c->h->nodeid, &st, what, &a, err);
     if (!rc)
         answer_attr(c, &a.st, a.valid_ns);

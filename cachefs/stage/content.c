@@ -278,9 +278,7 @@ bool content_same(const struct content *c, uint64_t off, uint64_t len)
 static void content_stamp(const struct content *c)
 {
     int64_t ns = c->node->row.mtime_ns;
-    const struct timespec times[2] = {
-        {.tv_nsec = UTIME_OMIT},
-        {.tv_sec = ns / (int64_t)NS_PER_S, .tv_nsec = ns % (int64_t)NS_PER_S}};
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, clock_timespec(ns)};
     if (ns >= 0)
         futimens(c->fd, times);
 }

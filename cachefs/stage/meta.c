@@ -304,17 +304,10 @@ void node_stamp(struct stage *s, const struct node *n)
 {
     char name[32];
     int64_t ns = n->row.mtime_ns;
-    const struct timespec times[2] = {
-        {.tv_nsec = UTIME_OMIT},
-        {.tv_sec = ns / (int64_t)NS_PER_S, .tv_nsec = ns % (int64_t)NS_PER_S}};
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, clock_timespec(ns)};
     content_name(n->row.ino, false, name);
     if (ns >= 0 && n->row.flags & N_DIRTY && n->row.flags & N_STAGED)
         utimensat(s->data_fd, name, times, 0);
-}
-
-static int64_t ns_of(const struct timespec *t)
-{
-    return (int64_t)t->tv_sec * (int64_t)NS_PER_S + t->tv_nsec;
 }
 
 static int set_attributes(struct stage *s, const struct stage_call *c, struct node *n,
@@ -328,7 +321,7 @@ static int set_attributes(struct stage *s, const struct stage_call *c, struct no
     if (what & STAGE_SET_GID)
         n->row.gid = st->st_gid;
     if (what & STAGE_SET_MTIME)
-        n->row.mtime_ns = ns_of(&st->st_mtim);
+        n->row.mtime_ns = clock_ns_of(&st->st_mtim);
     bool kept = s->caps & STORE_META && n->parent;
     if (kept)
         n->row.flags |= N_META | N_KNOWN;
@@ -383,7 +376,7 @@ static int set(struct stage *s, const struct stage_call *c, struct node *n, cons
     int result = 0;
     const struct attributes before = attributes_of(n);
     if (what & STAGE_SET_ATIME)
-        n->atime_ns = ns_of(&st->st_atim);
+        n->atime_ns = clock_ns_of(&st->st_atim);
     if (what & STAGE_SET_SIZE)
         result = set_size(s, c, n, (uint64_t)st->st_size, err);
     if (result == 0 && what & SET_META)

@@ -20,22 +20,19 @@ static bool is_local(const struct stage *s)
     return s->caps & STORE_LOCAL;
 }
 
-static int64_t mtime_of(const struct stat *st)
-{
-    return (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec;
-}
-
 static void seen_of_stat(const struct stat *st, const char *etag, struct seen *ret)
 {
     snprintf(ret->etag, sizeof ret->etag, "%s", etag);
     ret->size = S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0;
-    ret->mtime_ns = mtime_of(st);
+    ret->mtime_ns = clock_ns_of(&st->st_mtim);
 }
 
 static void meta_of_stat(const struct stat *st, struct object_meta *ret)
 {
-    *ret = (struct object_meta){
-        .mode = st->st_mode, .uid = st->st_uid, .gid = st->st_gid, .mtime_ns = mtime_of(st)};
+    *ret = (struct object_meta){.mode = st->st_mode,
+                                .uid = st->st_uid,
+                                .gid = st->st_gid,
+                                .mtime_ns = clock_ns_of(&st->st_mtim)};
 }
 
 static int local_look(struct stage *s, const char *key, struct object_meta *meta, struct seen *ret,

@@ -105,7 +105,7 @@ static bool is_torn(const struct stage *s, const struct node *n, bool same_boot)
 static void judge_dirty(struct stage *s, struct node *n, const struct stat *st, bool same_boot)
 {
     n->row.size = (uint64_t)st->st_size;
-    n->row.mtime_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec;
+    n->row.mtime_ns = clock_ns_of(&st->st_mtim);
     n->seq = n->synced_seq = 1;
     dirty_add(s, n);
     bool torn = is_torn(s, n, same_boot);

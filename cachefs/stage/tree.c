@@ -354,16 +354,6 @@ void node_touch_names(struct node *folder, struct node *child)
         child->touched_ns = now;
 }
 
-static struct timespec time_of(int64_t ns)
-{
-    struct timespec t = {.tv_sec = ns / (int64_t)NS_PER_S, .tv_nsec = ns % (int64_t)NS_PER_S};
-    if (t.tv_nsec < 0) {
-        t.tv_sec--;
-        t.tv_nsec += (long)NS_PER_S;
-    }
-    return t;
-}
-
 void node_attr(struct stage *s, const struct node *n, struct stage_attr *ret)
 {
     int64_t mtime = n->names_ns > n->row.mtime_ns ? n->names_ns : n->row.mtime_ns;
@@ -380,9 +370,9 @@ void node_attr(struct stage *s, const struct node *n, struct stage_attr *ret)
                .st_size = (off_t)size,
                .st_blocks = (blkcnt_t)((size + 511) / 512),
                .st_blksize = 1 << 17,
-               .st_mtim = time_of(mtime),
-               .st_ctim = time_of(ctime_ns),
-               .st_atim = time_of(n->atime_ns ? n->atime_ns : mtime)},
+               .st_mtim = clock_timespec(mtime),
+               .st_ctim = clock_timespec(ctime_ns),
+               .st_atim = clock_timespec(n->atime_ns ? n->atime_ns : mtime)},
         .valid_ns = node_valid_ns(s, n),
     };
 }

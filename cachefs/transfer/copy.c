@@ -46,7 +46,7 @@ int look(struct sync_run *r, struct store *store, const char *key, struct side *
         if (store_local_look(store, key, &st, err))
             return -1;
         ret->row.size = (uint64_t)st.st_size;
-        ret->row.mtime_ns = (int64_t)st.st_mtim.tv_sec * (int64_t)NS_PER_S + st.st_mtim.tv_nsec;
+        ret->row.mtime_ns = clock_ns_of(&st.st_mtim);
         ret->etag[0] = '\0';
         return 0;
     }

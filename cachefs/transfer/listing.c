@@ -114,8 +114,7 @@ static int on_local(void *arg, const char *key, const struct stat *st, struct er
     if (store_is_temp(key))
         return 0;
     struct side_row row = {.size = S_ISDIR(st->st_mode) ? 0 : (uint64_t)st->st_size,
-                           .mtime_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S +
-                                       st->st_mtim.tv_nsec,
+                           .mtime_ns = clock_ns_of(&st->st_mtim),
                            .source = l->source};
     if (S_ISDIR(st->st_mode))
         row.kind = SYNC_FOLDER;

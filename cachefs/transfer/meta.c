@@ -38,8 +38,7 @@ static int meta_of_file(struct store *s, const char *key, bool follow, struct me
     ret->m = (struct object_meta){.mode = st.st_mode,
                                   .uid = st.st_uid,
                                   .gid = st.st_gid,
-                                  .mtime_ns = (int64_t)st.st_mtim.tv_sec * (int64_t)NS_PER_S +
-                                              st.st_mtim.tv_nsec};
+                                  .mtime_ns = clock_ns_of(&st.st_mtim)};
     return 0;
 }
 

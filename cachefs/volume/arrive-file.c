@@ -97,7 +97,7 @@ static int ask(struct arrival *a, struct map_head *ret, struct err *err)
         if (stat(file, &st))
             return err_sys(err, errno, "%s", file);
         size = st.st_size;
-        ret->mtime_ns = st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec;
+        ret->mtime_ns = clock_ns_of(&st.st_mtim);
     } else {
         if (fetch_head(a->fetch, a->store, a->digest, &answer, err))
             return say_denied(a, err);

@@ -2,7 +2,6 @@
 #include "clock.h"
 
 #include <stdatomic.h>
-#include <time.h>
 
 static _Atomic uint64_t advanced_ns; /* tests only; 0 in every program */
 
@@ -22,6 +21,21 @@ uint64_t clock_mono_ns(void)
 int64_t clock_wall_ns(void)
 {
     return (int64_t)read_clock(CLOCK_REALTIME);
+}
+
+int64_t clock_ns_of(const struct timespec *t)
+{
+    return (int64_t)t->tv_sec * (int64_t)NS_PER_S + t->tv_nsec;
+}
+
+struct timespec clock_timespec(int64_t ns)
+{
+    int64_t s = ns / (int64_t)NS_PER_S, rest = ns % (int64_t)NS_PER_S;
+    if (rest < 0) {
+        rest += (int64_t)NS_PER_S;
+        s--;
+    }
+    return (struct timespec){.tv_sec = s, .tv_nsec = rest};
 }
 
 void clock_text(int64_t unix_s, char out[CLOCK_TEXT])

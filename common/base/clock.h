@@ -3,12 +3,16 @@
 #define SAMPAN_BASE_CLOCK_H
 
 #include <stdint.h>
+#include <time.h>
 
 #define NS_PER_S  1000000000ull
 #define NS_PER_MS 1000000ull
 
 uint64_t clock_mono_ns(void);
 int64_t clock_wall_ns(void);
+/* A file's time as stat(2) tells it, in nanoseconds since 1970, and back; before that, too. */
+int64_t clock_ns_of(const struct timespec *t);
+struct timespec clock_timespec(int64_t ns);
 /* Seconds since 1970 as "2026-01-01T00:00:00Z"; "" where a year has more than four digits. */
 #define CLOCK_TEXT 21
 void clock_text(int64_t unix_s, char out[CLOCK_TEXT]);

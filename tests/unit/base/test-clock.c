@@ -18,3 +18,23 @@ Test(clock, seconds_as_text)
         cr_expect_str_eq(text, rows[i].text, "%s", text);
     }
 }
+
+Test(clock, times_of_files_there_and_back)
+{
+    static const struct {
+        int64_t ns, s;
+        long rest;
+    } rows[] = {{0, 0, 0},
+                {1500000000000000007, 1500000000, 7},
+                {-1, -1, 999999999},
+                {-1000000000, -1, 0},
+                {-1500000000, -2, 500000000},
+                {INT64_MIN, -9223372037, 145224192}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct timespec t = clock_timespec(rows[i].ns);
+        cr_expect(t.tv_sec == rows[i].s && t.tv_nsec == rows[i].rest, "%lld.%09ld",
+                  (long long)t.tv_sec, t.tv_nsec);
+        if (rows[i].ns != INT64_MIN) /* its whole seconds alone are less */
+            cr_expect_eq(clock_ns_of(&t), rows[i].ns);
+    }
+}
