@@ -277,10 +277,9 @@ bool content_same(const struct content *c, uint64_t off, uint64_t len)
 /* The staged file gets the node's mtime. s->lock held. */
 static void content_stamp(const struct content *c)
 {
-    int64_t ns = c->node->row.mtime_ns;
-    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, clock_timespec(ns)};
-    if (ns >= 0)
-        futimens(c->fd, times);
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+                                      clock_timespec(c->node->row.mtime_ns)};
+    futimens(c->fd, times);
 }
 
 /* What of a block that was fetched counts, and is free for it. */

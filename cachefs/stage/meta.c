@@ -303,10 +303,9 @@ int stage_symlink(struct stage *s, const struct stage_call *c, uint64_t parent, 
 void node_stamp(struct stage *s, const struct node *n)
 {
     char name[32];
-    int64_t ns = n->row.mtime_ns;
-    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, clock_timespec(ns)};
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, clock_timespec(n->row.mtime_ns)};
     content_name(n->row.ino, false, name);
-    if (ns >= 0 && n->row.flags & N_DIRTY && n->row.flags & N_STAGED)
+    if (n->row.flags & N_DIRTY && n->row.flags & N_STAGED)
         utimensat(s->data_fd, name, times, 0);
 }
 

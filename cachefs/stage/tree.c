@@ -356,7 +356,9 @@ void node_touch_names(struct node *folder, struct node *child)
 
 void node_attr(struct stage *s, const struct node *n, struct stage_attr *ret)
 {
-    int64_t mtime = n->names_ns > n->row.mtime_ns ? n->names_ns : n->row.mtime_ns;
+    int64_t mtime = n->row.mtime_ns == LIST_MTIME_UNKNOWN ? 0 : n->row.mtime_ns;
+    if (n->names_ns && n->names_ns > mtime)
+        mtime = n->names_ns;
     int64_t ctime_ns = n->touched_ns > mtime ? n->touched_ns : mtime;
     uint64_t size = node_is_folder(n) ? 4096 : n->row.size;
     *ret = (struct stage_attr){

@@ -344,3 +344,34 @@ Test(down, many_wait_for_what_comes_after_them)
     expect_stored(&b, "away/f79", "newer");
     bench_stop(&b);
 }
+
+static void expect_old(const struct stage_attr *a)
+{
+    const struct timespec *t = &a->st.st_mtim;
+    cr_expect(t->tv_sec == -2 && t->tv_nsec == 500000000, "%lld.%09ld", (long long)t->tv_sec,
+              t->tv_nsec);
+}
+
+/* A time before 1970 counts like any other, in the next life too while the file is not stored. */
+Test(down, old_time_of_a_file_that_waits_for_the_store)
+{
+    const struct stat st = {.st_mtim = {.tv_sec = -2, .tv_nsec = 500000000}};
+    struct err err = {0};
+    struct stage_attr a;
+    struct bench b;
+    bench_start(&b, true);
+    in_background(&b.conf);
+    bench_open(&b, true);
+    t_file(&b, STAGE_ROOT, "before", "1");
+    ask_number(&b, "/_set?down=1");
+    t_file(&b, STAGE_ROOT, "f", "text");
+    uint64_t ino = t_lookup(&b, STAGE_ROOT, "f");
+    cr_assert_eq(stage_setattr(b.s, &waits, ino, &st, STAGE_SET_MTIME, &a, &err), 0, "%s", err.msg);
+    expect_old(&a);
+    bench_close(&b);
+    bench_open(&b, false);
+    cr_assert_eq(stage_getattr(b.s, &waits, ino, &a, &err), 0, "%s", err.msg);
+    expect_old(&a);
+    ask_number(&b, "/_set?down=0");
+    bench_stop(&b);
+}
