@@ -349,25 +349,18 @@ static int flush(struct mount *m, struct err *err)
     return 0;
 }
 
-static uint64_t done_so_far(const struct stage *s)
-{
-    const struct stage_counts *n = stage_counts(s);
-    return counter_get(&n->uploads) + counter_get(&n->uploaded_bytes) + counter_get(&n->deletes) +
-           counter_get(&n->copies);
-}
-
 /* As long as something gets stored, and so long without. In steps, so that a second wish to end is
  * heard. */
 static void settle(struct outputs *p, uint64_t patience_ns)
 {
-    uint64_t seen = done_so_far(p->stage), give_up = clock_mono_ns() + patience_ns, step;
+    uint64_t seen = stage_done(p->stage), give_up = clock_mono_ns() + patience_ns, step;
     struct err err = {0};
     int result;
     do {
         step = clock_mono_ns() + NS_PER_S;
         result = stage_settle(p->stage, step, &err);
-        if (done_so_far(p->stage) != seen) {
-            seen = done_so_far(p->stage);
+        if (stage_done(p->stage) != seen) {
+            seen = stage_done(p->stage);
             give_up = clock_mono_ns() + patience_ns;
         }
     } while (result && clock_mono_ns() >= step && step < give_up && !atomic_load(&p->in_a_hurry));

@@ -6,13 +6,6 @@
 #define TELL_NS   (2 * NS_PER_S)
 #define GIVE_UP_S 60 /* without anything having been stored */
 
-static uint64_t done_so_far(struct stage *s)
-{
-    const struct stage_counts *n = stage_counts(s);
-    return counter_get(&n->uploads) + counter_get(&n->uploaded_bytes) + counter_get(&n->deletes) +
-           counter_get(&n->copies);
-}
-
 /* What is pending, to a client who is waiting. */
 static int tell_pending(struct request *r, struct err *err)
 {
@@ -36,15 +29,15 @@ int outputs_flush(struct request *r, struct err *err)
         return -1;
     if (torn)
         stage_retry(r->stage);
-    uint64_t seen = done_so_far(r->stage), since = clock_mono_ns();
+    uint64_t seen = stage_done(r->stage), since = clock_mono_ns();
     for (;;) {
         struct err why = {0};
         uint64_t deadline = clock_mono_ns() + TELL_NS;
         if (stage_settle(r->stage, deadline, &why) == 0)
             return 0;
         uint64_t now = clock_mono_ns();
-        if (done_so_far(r->stage) != seen) {
-            seen = done_so_far(r->stage);
+        if (stage_done(r->stage) != seen) {
+            seen = stage_done(r->stage);
             since = now;
         }
         bool failed_for_good = now < deadline;

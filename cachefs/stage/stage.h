@@ -252,6 +252,13 @@ struct stage_counts {
     struct histogram read_latency; /* from the call's since_ns */
 };
 const struct stage_counts *stage_counts(const struct stage *s);
+/* Grows whenever something of what is owed has come to the store. */
+static inline uint64_t stage_done(const struct stage *s)
+{
+    const struct stage_counts *n = stage_counts(s);
+    return counter_get(&n->uploads) + counter_get(&n->uploaded_bytes) + counter_get(&n->deletes) +
+           counter_get(&n->copies);
+}
 /* The path of an inode, without a '/' before it; nothing if it has no name (any more). */
 void stage_path(struct stage *s, uint64_t ino, struct bytes *ret);
 
