@@ -25,7 +25,7 @@ uint64_t upload_part_length(const struct content *c, unsigned part); /* as the f
 /* It arrived, and its bytes are in the file still. */
 bool upload_part_counts(const struct content *c, unsigned part);
 /* The next part to send, or 0. Without `finish` only whole ones that nobody writes to any more. */
-unsigned upload_next_part(const struct content *c, unsigned from, bool finish);
+unsigned upload_next_part(const struct content *c, bool finish);
 /* The upload for this key is c->up, begun if there is none. The lock is given up meanwhile. */
 int upload_have(struct content *c, const char *key, struct err *err);
 /* It has ended: nobody looks for it any more. */

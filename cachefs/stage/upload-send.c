@@ -250,7 +250,7 @@ static struct slot *free_slot(struct sending *run)
 static unsigned part_to_send(const struct sending *run)
 {
     ACQUIRE(&run->c->lock);
-    return upload_next_part(run->c, 1, run->finish);
+    return upload_next_part(run->c, run->finish);
 }
 
 /* 1: one was sent; 0: nothing to send now. */
@@ -266,7 +266,7 @@ static int send_one(struct sending *run, struct err *err)
     {
         ACQUIRE(&c->lock);
         do
-            part = upload_next_part(c, 1, run->finish);
+            part = upload_next_part(c, run->finish);
         while (part && (result = fill_slot(run, slot, part, err)) == 1);
         if (part && result == 0)
             upload_part(run->up, part)->flying = true;

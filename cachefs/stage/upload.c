@@ -81,11 +81,11 @@ int upload_overtaken(struct content *c, uint64_t off, uint64_t len, struct err *
     return 0;
 }
 
-unsigned upload_next_part(const struct content *c, unsigned from, bool finish)
+unsigned upload_next_part(const struct content *c, bool finish)
 {
     if (!finish && !c->appending)
         return 0;
-    for (unsigned part = from; part <= upload_n_parts(c->size); part++) {
+    for (unsigned part = 1; part <= upload_n_parts(c->size); part++) {
         if (!finish && part_offset(part) + part_length(part) > c->size)
             return 0;
         bool flying = c->up && part <= c->up->n && c->up->parts[part - 1].flying;
@@ -97,7 +97,7 @@ unsigned upload_next_part(const struct content *c, unsigned from, bool finish)
 
 bool upload_has_work(const struct content *c)
 {
-    return c->size >= STAGE_MULTIPART && upload_next_part(c, 1, false) != 0;
+    return c->size >= STAGE_MULTIPART && upload_next_part(c, false) != 0;
 }
 
 /* --- beginning and giving up ----------------------------------------------------------------- */
