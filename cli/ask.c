@@ -1,4 +1,5 @@
 /* Asking the owner of a mount over its control socket. */
+#include <inttypes.h>
 #include <string.h>
 #include <time.h>
 
@@ -105,6 +106,28 @@ const char *json_str_at(const struct json *obj, const char *key)
 {
     const char *text = "";
     return json_str(obj, key, &text, NULL) ? "" : text;
+}
+
+int report_dropped(uint64_t samples, uint64_t bytes, bool json, struct err *err)
+{
+    cleanup_bytes struct bytes out = {0};
+    if (json) {
+        struct json_writer w;
+        jw_init(&w, &out);
+        jw_object(&w, NULL);
+        if (samples != UINT64_MAX)
+            jw_uint(&w, "samples", samples);
+        jw_uint(&w, "bytes", bytes);
+        jw_end(&w);
+        bytes_add_char(&out, '\n');
+    } else {
+        char size[32];
+        conf_format_size(bytes, size);
+        if (samples != UINT64_MAX)
+            bytes_addf(&out, "%" PRIu64 " samples, ", samples);
+        bytes_addf(&out, "%s dropped\n", size);
+    }
+    return print_out(&out, err);
 }
 
 int print_json(const struct json *j, struct err *err)

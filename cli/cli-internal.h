@@ -352,6 +352,8 @@ int ask_paths(struct json_writer *w, const struct control_mount *m, const char *
 /* Members of answers; 0 and "" where they are absent. */
 double json_num_at(const struct json *obj, const char *key);
 const char *json_str_at(const struct json *obj, const char *key);
+/* What clear and evict dropped; samples UINT64_MAX: not counted, files were removed whole. */
+int report_dropped(uint64_t samples, uint64_t bytes, bool json, struct err *err);
 /* Prints one node of an answer as a line. */
 int print_json(const struct json *j, struct err *err);
 

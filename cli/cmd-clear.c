@@ -1,6 +1,5 @@
 /* clear: drops local copies; the data stays in the store. */
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -13,29 +12,6 @@ struct clear_options {
 
 static const struct conf_row rows[] = {JSON_ROW(clear_options, json)};
 
-/* samples UINT64_MAX: not counted, files were removed whole. */
-static int report(uint64_t samples, uint64_t bytes, bool json, struct err *err)
-{
-    cleanup_bytes struct bytes out = {0};
-    if (json) {
-        struct json_writer w;
-        jw_init(&w, &out);
-        jw_object(&w, NULL);
-        if (samples != UINT64_MAX)
-            jw_uint(&w, "samples", samples);
-        jw_uint(&w, "bytes", bytes);
-        jw_end(&w);
-        bytes_add_char(&out, '\n');
-    } else {
-        char size[32];
-        conf_format_size(bytes, size);
-        if (samples != UINT64_MAX)
-            bytes_addf(&out, "%" PRIu64 " samples, ", samples);
-        bytes_addf(&out, "%s dropped\n", size);
-    }
-    return print_out(&out, err);
-}
-
 static int clear_mount(const struct control_mount *m, const char *below, const struct conf *conf,
                        bool json, struct err *err)
 {
@@ -46,7 +22,7 @@ static int clear_mount(const struct control_mount *m, const char *below, const s
     if (ask_paths(&w, m, below, conf, 1, err) || ask(m, &w, &request, NULL, NULL, &answer, err))
         return -1;
     struct json root = json_root(answer);
-    return report(json_uint_at(&root, "samples"), json_uint_at(&root, "bytes"), json, err);
+    return report_dropped(json_uint_at(&root, "samples"), json_uint_at(&root, "bytes"), json, err);
 }
 
 /* A cache folder that no process serves: its files are removed, nobody else's. */
@@ -55,7 +31,7 @@ static int clear_folder(const char *dir, bool json, struct err *err)
     uint64_t bytes = 0;
     if (cache_erase(dir, &bytes, err))
         return -1;
-    return report(UINT64_MAX, bytes, json, err);
+    return report_dropped(UINT64_MAX, bytes, json, err);
 }
 
 static int run(const struct conf *conf, const void *options, struct err *err)

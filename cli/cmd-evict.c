@@ -1,5 +1,4 @@
 /* evict: makes room in a mount's cache. */
-#include <inttypes.h>
 
 #include "evict-internal.h"
 
@@ -67,27 +66,6 @@ static int ask_evict(const struct control_mount *m, const struct evict_options *
     return ask(m, &w, &request, NULL, NULL, ret, err);
 }
 
-static int report(const struct json_doc *answer, bool as_json, struct err *err)
-{
-    cleanup_bytes struct bytes out = {0};
-    struct json_writer w;
-    struct json root = json_root(answer);
-    uint64_t samples = json_uint_at(&root, "samples"), bytes = json_uint_at(&root, "bytes");
-    if (as_json) {
-        jw_init(&w, &out);
-        jw_object(&w, NULL);
-        jw_uint(&w, "samples", samples);
-        jw_uint(&w, "bytes", bytes);
-        jw_end(&w);
-        bytes_add_char(&out, '\n');
-    } else {
-        char size[32];
-        conf_format_size(bytes, size);
-        bytes_addf(&out, "%" PRIu64 " samples, %s dropped\n", samples, size);
-    }
-    return print_out(&out, err);
-}
-
 static int run(const struct conf *conf, const void *options, struct err *err)
 {
     const struct evict_options *o = options;
@@ -102,7 +80,11 @@ static int run(const struct conf *conf, const void *options, struct err *err)
         return -1;
     if (o->store)
         return evict_store(&m, o, to, err);
-    return ask_evict(&m, o, to, &answer, err) ? -1 : report(answer, o->json, err);
+    if (ask_evict(&m, o, to, &answer, err))
+        return -1;
+    struct json root = json_root(answer);
+    return report_dropped(json_uint_at(&root, "samples"), json_uint_at(&root, "bytes"), o->json,
+                          err);
 }
 
 const struct command cmd_evict = {
