@@ -204,13 +204,14 @@ static enum rpc_code check_staged(const struct volume *v, const struct request *
     return RPC_OK;
 }
 
-static enum rpc_code check_folder(const char *what, const char *path, struct err *err)
+static enum rpc_code check_staging(const char *path, struct err *err)
 {
     struct stat st;
     if (lstat(path, &st) == 0 || errno == ENOTCONN)
         return RPC_OK;
-    return rpc_fail(err, RPC_FAILED_PRECONDITION, "%s: %s: %s (kubelet makes it: stage again)",
-                    what, path, strerror(errno));
+    return rpc_fail(err, RPC_FAILED_PRECONDITION,
+                    "staging_target_path: %s: %s (kubelet makes it: stage again)", path,
+                    strerror(errno));
 }
 
 static int stage(struct node *n, struct volume *v, const struct request *r, uint64_t deadline_ns,
@@ -250,7 +251,7 @@ static enum rpc_code stage_volume(void *arg, struct rpc_call *call, const void *
     if (!code)
         code = check_staged(v, &r, q->staging_target_path, err);
     if (!code)
-        code = check_folder("staging_target_path", q->staging_target_path, err);
+        code = check_staging(q->staging_target_path, err);
     if (code)
         return code;
     bool was_recorded = v->recorded;
@@ -373,7 +374,7 @@ static enum rpc_code check_source(const struct volume *v, const PB(NodePublishVo
         return rpc_fail(err, RPC_FAILED_PRECONDITION,
                         "volume %s: it is not staged at %s (NodeStageVolume comes first)", v->id,
                         q->staging_target_path);
-    return check_folder("staging_target_path", q->staging_target_path, err);
+    return check_staging(q->staging_target_path, err);
 }
 
 static int make_target(const char *path, struct err *err)
