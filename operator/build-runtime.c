@@ -154,7 +154,7 @@ struct folders {
     size_t n;
 };
 
-static void write_folder(struct folders *f, const char *name, const char *path, const char *type)
+static void write_folder(struct folders *f, const char *name, const char *path)
 {
     jw_object(f->w, NULL);
     jw_str(f->w, "name", name);
@@ -163,7 +163,7 @@ static void write_folder(struct folders *f, const char *name, const char *path, 
     } else {
         jw_object(f->w, "hostPath");
         jw_str(f->w, "path", path);
-        jw_str(f->w, "type", type);
+        jw_str(f->w, "type", "DirectoryOrCreate");
         jw_end(f->w);
     }
     jw_end(f->w);
@@ -176,14 +176,14 @@ static void add_folder(void *arg, const char *medium, const char *folder, int64_
     if (f->n == FOLDERS_MAX)
         return; /* the owner's socket is in the first */
     cleanup_free char *name = xasprintf("cache-%zu", f->n++);
-    write_folder(f, name, folder, "DirectoryOrCreate");
+    write_folder(f, name, folder);
 }
 
 static void write_folders(const struct set_plan *p, struct json_writer *w, bool mounts)
 {
     struct folders f = {.w = w, .mounts = mounts};
-    write_folder(&f, "register", REGISTER, "DirectoryOrCreate");
-    write_folder(&f, "owners", OWNERS, "DirectoryOrCreate");
+    write_folder(&f, "register", REGISTER);
+    write_folder(&f, "owners", OWNERS);
     build_cache_folders(p, add_folder, &f);
 }
 

@@ -228,12 +228,12 @@ static void base64(const char *text, struct bytes *out)
     }
 }
 
-/* To the first of the servers. */
-static struct action *ask_etcd(struct job *j, const char *path)
+/* A transaction, for the first of the servers. */
+static struct action *ask_etcd(struct job *j)
 {
     const char *servers = j->config->etcd_servers;
-    cleanup_free char *url = xasprintf("%s%.*s%s", strstr(servers, "://") ? "" : "http://",
-                                       (int)strcspn(servers, ","), servers, path);
+    cleanup_free char *url = xasprintf("%s%.*s/v3/kv/txn", strstr(servers, "://") ? "" : "http://",
+                                       (int)strcspn(servers, ","), servers);
     return act_send(&j->children, "POST", url);
 }
 
@@ -247,7 +247,7 @@ static void forget_former(struct job *j)
     base64(whole, &c);
     base64(first, &a);
     base64(end, &b);
-    struct action *send = ask_etcd(j, "/v3/kv/txn");
+    struct action *send = ask_etcd(j);
     bytes_addf(&send->body,
                "{\"success\":[{\"requestDeleteRange\":{\"key\":\"%s\"}},"
                "{\"requestDeleteRange\":{\"key\":\"%s\",\"range_end\":\"%s\"}}]}",
@@ -261,7 +261,7 @@ static void tell_size(struct job *j, const char *np)
     cleanup_bytes struct bytes k = {0}, value = {0};
     base64(key, &k);
     base64(np, &value);
-    struct action *send = ask_etcd(j, "/v3/kv/txn");
+    struct action *send = ask_etcd(j);
     bytes_addf(&send->body,
                "{\"compare\":[{\"key\":\"%s\",\"target\":\"VERSION\",\"result\":\"GREATER\","
                "\"version\":\"0\"}],\"success\":[{\"requestPut\":{\"key\":\"%s\",\"value\":\"%s\"}}"
