@@ -87,6 +87,14 @@ void act_again(struct actions *a, unsigned after_s)
     add(a, ACTION_AGAIN)->after_s = after_s;
 }
 
+void actions_move(struct actions *to, struct actions *from)
+{
+    for (size_t i = 0; i < from->n; i++)
+        *add(to, from->items[i].type) = from->items[i];
+    from->n = 0; /* what they hold is theirs now */
+    actions_release(from);
+}
+
 void actions_release(struct actions *a)
 {
     for (size_t i = 0; i < a->n; i++) {

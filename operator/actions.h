@@ -58,6 +58,8 @@ __attribute__((format(printf, 4, 5))) void act_event(struct actions *a, bool war
                                                      const char *reason, const char *fmt, ...);
 struct action *act_send(struct actions *a, const char *method, const char *url);
 void act_again(struct actions *a, unsigned after_s);
+/* All of them go behind those there; `from` is empty then. */
+void actions_move(struct actions *to, struct actions *from);
 void actions_release(struct actions *a);
 
 #endif

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mem.h"
 #include "object.h"
 #include "paddlejob-internal.h"
 
@@ -123,16 +122,9 @@ static void decide_deleted(struct job *j)
 /* Children follow the status: what cannot be made does not keep the user from seeing why. */
 static void append_children(struct job *j)
 {
-    struct actions *from = &j->children, *to = j->out;
-    if (from->n) {
-        to->items = xrealloc(to->items, (to->n + from->n) * sizeof *to->items);
-        memcpy(to->items + to->n, from->items, from->n * sizeof *from->items);
-        to->n += from->n;
-        to->room = to->n;
-        from->n = 0; /* they are theirs now */
-    }
+    actions_move(j->out, &j->children);
     if (j->again_s)
-        act_again(to, j->again_s);
+        act_again(j->out, j->again_s);
 }
 
 static void decide_unreadable(struct job *j, const struct err *why)

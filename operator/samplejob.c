@@ -66,13 +66,7 @@ static void plan_end(struct job_plan *p)
 {
     char *texts[] = {p->job,   p->message, p->progress, p->started,
                      p->ended, p->next,    p->last_run, p->last_success};
-    for (size_t i = 0; i < p->late.n; i++) {
-        struct action *from = &p->late.items[i];
-        struct action *to = act_send(p->out, from->method, from->url);
-        to->body = from->body;
-        from->body = (struct bytes){0};
-    }
-    actions_release(&p->late);
+    actions_move(p->out, &p->late);
     if (p->again)
         act_again(p->out, p->again);
     for (size_t i = 0; i < API_COUNT(texts); i++)

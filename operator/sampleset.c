@@ -47,13 +47,7 @@ static void plan_begin(struct set_plan *p, struct view *v, const struct operator
 
 static void plan_end(struct set_plan *p)
 {
-    for (size_t i = 0; i < p->late.n; i++) {
-        struct action *from = &p->late.items[i];
-        struct action *to = act_send(p->out, from->method, from->url);
-        to->body = from->body;
-        from->body = (struct bytes){0};
-    }
-    actions_release(&p->late);
+    actions_move(p->out, &p->late);
     if (p->again)
         act_again(p->out, p->again);
     set_store_release(&p->store);
