@@ -25,6 +25,13 @@ const char *part_text(const struct json *o, const char *key)
     return json_str(o, key, &text, NULL) ? NULL : text;
 }
 
+const char *part_phase(const struct json *o)
+{
+    struct json status = json_get(o, "status");
+    const char *phase = part_text(&status, "phase");
+    return phase ? phase : "";
+}
+
 int64_t part_int(const struct json *o, const char *key)
 {
     int64_t n;
@@ -257,9 +264,8 @@ const struct json *part_find_set(struct view *v, const char *in_ns, const char *
 
 bool part_volume_known(const struct json *pv)
 {
-    struct json none = {0}, status = json_get(pv ? pv : &none, "status");
-    const char *phase = part_text(&status, "phase");
-    return phase && *phase && strcmp(phase, "Pending") != 0;
+    const char *phase = pv ? part_phase(pv) : "";
+    return *phase && strcmp(phase, "Pending") != 0;
 }
 
 /* --- conditions ------------------------------------------------------------------------------- */

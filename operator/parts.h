@@ -19,6 +19,7 @@
 
 /* Members of an object of the API server, which has checked their types; absent: NULL, 0. */
 const char *part_text(const struct json *o, const char *key);
+const char *part_phase(const struct json *o); /* that of its status; "" if there is none */
 int64_t part_int(const struct json *o, const char *key);
 bool part_flag(const struct json *o, const char *key);
 /* "YYYY-MM-DDTHH:MM:SSZ", and back; -1: none. */

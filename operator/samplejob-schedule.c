@@ -43,9 +43,8 @@ static struct run *runs_of(struct job_plan *p, size_t *ret_n)
     *ret_n = 0;
     for (size_t i = 0; i < list.n; i++) {
         const char *name = object_name(list.items[i]), *dash = strrchr(name, '-');
-        const char *phase = status_text(list.items[i], "phase");
         runs[(*ret_n)++] = (struct run){.object = list.items[i],
-                                        .phase = phase ? phase : "",
+                                        .phase = part_phase(list.items[i]),
                                         .made = dash ? strtoll(dash + 1, NULL, 10) : 0};
     }
     qsort(runs, *ret_n, sizeof *runs, newest_first);

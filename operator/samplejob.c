@@ -46,8 +46,7 @@ static void plan_begin(struct job_plan *p, struct view *v, struct actions *out)
     p->ns = object_namespace(o);
     p->name = object_name(o);
     p->uid = object_uid(o) ? object_uid(o) : "";
-    p->phase = part_text(&p->status, "phase");
-    p->phase = p->phase ? p->phase : "";
+    p->phase = part_phase(o);
     p->new_phase = p->phase;
     cleanup_free char *name = part_name(FINALIZER_MAX, "samplejob-%s", p->name);
     p->finalizer = xasprintf("paddlepaddle.org/%s", name);

@@ -6,13 +6,6 @@
 #include "object.h"
 #include "sampleset-internal.h"
 
-static const char *phase_of(const struct json *o)
-{
-    struct json status = json_get(o, "status");
-    const char *phase = part_text(&status, "phase");
-    return phase ? phase : "";
-}
-
 static bool is_any(const char *phase, const char *const *list)
 {
     while (*list && strcmp(*list, phase) != 0)
@@ -38,7 +31,7 @@ static bool paddlejob_uses(struct set_plan *p, const struct json *job)
     struct json spec = json_get(job, "spec"), ref = json_get(&spec, "sampleSetRef");
     struct json output = json_get(&spec, "output"), to = json_get(&output, "sampleSetRef");
     const char *ns = object_namespace(job);
-    return !is_any(phase_of(job), over) && (means(p, ns, &ref) || means(p, ns, &to));
+    return !is_any(part_phase(job), over) && (means(p, ns, &ref) || means(p, ns, &to));
 }
 
 static bool samplejob_uses(struct set_plan *p, const struct json *job)
@@ -46,7 +39,7 @@ static bool samplejob_uses(struct set_plan *p, const struct json *job)
     static const char *const under_way[] = {"Pending", "Running", NULL};
     struct json spec = json_get(job, "spec"), ref = json_get(&spec, "sampleSetRef");
     const char *plain = part_text(&spec, "sampleset"), *ns = object_namespace(job);
-    if (!is_any(phase_of(job), under_way))
+    if (!is_any(part_phase(job), under_way))
         return false;
     return means(p, ns, &ref) || (plain && !strcmp(plain, p->name) && !strcmp(ns, p->ns));
 }
@@ -64,7 +57,7 @@ void set_find_users(struct set_plan *p)
         if (!paddlejob_uses(p, jobs.items[i]))
             continue;
         add_user(p, jobs.items[i]);
-        p->job_runs = p->job_runs || strcmp(phase_of(jobs.items[i]), "Running") == 0;
+        p->job_runs = p->job_runs || strcmp(part_phase(jobs.items[i]), "Running") == 0;
     }
     p->n_jobs = p->n_used_by;
     struct view_list work = view_list(p->v, KIND_SAMPLEJOB, NULL, MARK_USES, p->name);

@@ -37,20 +37,13 @@ static void pair_end(struct pair *pair)
     free(pair->annotation);
 }
 
-static const char *phase_of(const struct json *o)
-{
-    struct json status = json_get(o, "status");
-    const char *phase = part_text(&status, "phase");
-    return phase ? phase : "";
-}
-
 /* A volume whose claim is gone serves no other one: it is made anew. Nothing is in it that could be
  * lost. */
 static bool drop_released(struct set_plan *p, const char *name)
 {
     const struct json *pv = view_get(p->v, KIND_PV, NULL, name);
     if (!pv || !part_is_child(pv, p->object) || object_is_deleted(pv) ||
-        (strcmp(phase_of(pv), "Released") != 0 && strcmp(phase_of(pv), "Failed") != 0))
+        (strcmp(part_phase(pv), "Released") != 0 && strcmp(part_phase(pv), "Failed") != 0))
         return false;
     act_delete(p->out, KIND_PV, NULL, name, object_uid(pv));
     return true;
@@ -112,7 +105,7 @@ static bool pair_wanted(struct set_plan *p, const char *for_ns)
         name_taken(p, "PersistentVolumeClaim", for_ns, pair.claim);
     } else {
         const struct json *claim = view_get(p->v, KIND_PVC, for_ns, pair.claim);
-        bound = claim && !object_is_deleted(claim) && strcmp(phase_of(claim), "Bound") == 0;
+        bound = claim && !object_is_deleted(claim) && strcmp(part_phase(claim), "Bound") == 0;
         if (!strcmp(for_ns, p->ns))
             part_condition(&p->conditions, BOUND, bound ? "True" : "False",
                            bound ? "Bound" : "Pending", "claim %s/%s is %s", for_ns, pair.claim,

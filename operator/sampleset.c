@@ -35,8 +35,7 @@ static void plan_begin(struct set_plan *p, struct view *v, const struct operator
     p->ns = object_namespace(o);
     p->name = object_name(o);
     p->uid = object_uid(o) ? object_uid(o) : "";
-    p->phase = part_text(&p->status, "phase");
-    p->phase = p->phase ? p->phase : "";
+    p->phase = part_phase(o);
     p->new_phase = p->phase;
     p->runtime = part_runtime_name(p->name);
     p->service = part_service_name(p->name);
