@@ -26,7 +26,7 @@ $(TORTURE_DIR)/preload.so: tests/torture/preload.c
 	@mkdir -p $(@D)
 	@echo "  CC    $@"
 	@$(CC) $(filter-out -D_FILE_OFFSET_BITS=64,$(TORTURE_CFLAGS)) -fPIC -shared -o $@ $< -ldl
-$(TORTURE_DIR)/drive: tests/torture/drive.c $(call lib_of,$(TORTURE_USES))
+$(TORTURE_DIR)/drive: tests/torture/drive.c tests/unit/volume/read-wait.h $(call lib_of,$(TORTURE_USES))
 	@mkdir -p $(@D)
 	@echo "  CC    $@"
 	@$(CC) $(CFLAGS) $(foreach u,$(TORTURE_USES),$(call inc_of,$(u))) \

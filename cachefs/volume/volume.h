@@ -122,9 +122,6 @@ struct volume_read {
 };
 int volume_read(struct volume *v, uint64_t id, uint64_t off, uint32_t len, struct volume_read *r,
                 struct view *ret, struct err *err);
-/* The same for a thread that can wait. */
-int volume_read_wait(struct volume *v, uint64_t id, uint64_t off, uint32_t len, struct view *ret,
-                     struct err *err);
 
 /* Scans the source; publishes a new version if anything changed and serves it, unless another one
  * is pinned: then it is kept for the time after. `on_switch` listeners (the FUSE front end) learn

@@ -39,6 +39,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../unit/volume/read-wait.h"
 #include "mem.h"
 #include "volume.h"
 

@@ -3,6 +3,7 @@
 #define SAMPAN_TESTS_VOLUME_SUPPORT_H
 
 #include "layers.h"
+#include "read-wait.h"
 #include "volume.h"
 
 struct world {
