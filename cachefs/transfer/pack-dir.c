@@ -13,7 +13,7 @@
 
 #include "pack-internal.h"
 
-#define PREFIX     "sampan-pack-"
+#define PREFIX     "sampan-packing-"
 #define TRIES_MAX  100
 #define OPEN_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 

@@ -5,7 +5,7 @@ use_s3
 make_set --classes 1 --files 5
 start_proxy "$MOTO_URL"
 export AWS_ENDPOINT_URL=$PROXY_URL
-folders() { find "$TMPDIR" -maxdepth 1 -name 'sampan-pack-*' -printf '%p\n'; }
+folders() { find "$TMPDIR" -maxdepth 1 -name 'sampan-packing-*' -printf '%p\n'; }
 waits() { grep -q "$1" "$T/log/proxy.access"; }
 begin() { # PREFIX : a run that waits for the store
     : >"$T/log/proxy.access"
@@ -25,11 +25,11 @@ begin alive
 [ ! -e "$dead" ] || fail "what a killed run left stays"
 live=$(folders)
 [ -d "$live" ] || fail "no folder of the run that lives: $live"
-ln -s "$SRC" "$TMPDIR/sampan-pack-link"
+ln -s "$SRC" "$TMPDIR/sampan-packing-link"
 sampan sync "file://$SRC" "file://$T/other" --pack 8MiB --quiet
 expect "the folder of a run that lives" "$(folders | grep -v link)" "$live"
 expect "what a link leads to" "$(find "$SRC" -type f | wc -l)" 5
-rm "$TMPDIR/sampan-pack-link"
+rm "$TMPDIR/sampan-packing-link"
 kill -9 $pid
 wait $pid 2>/dev/null || true
 faults
