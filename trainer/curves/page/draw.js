@@ -16,7 +16,8 @@ function make(space, name, attributes, ...children) {
 export const el = (name, attributes, ...children) => make(false, name, attributes, ...children);
 export const svg = (name, attributes, ...children) => make(true, name, attributes, ...children);
 
-const MOST = 800, HEIGHT = 180, LEFT = 52;
+// AROUND: what the page and a figure's border leave free at both sides.
+const MOST = 800, WIDEST = 600, HEIGHT = 180, LEFT = 52, AROUND = 108;
 
 // At most MOST points: of each stretch the mean, so that a long run stays light to draw.
 function thin(points) {
@@ -37,13 +38,13 @@ export function plot(lines, { label, say = short, zero = false }) {
   const least = (x) => x.reduce((a, b) => Math.min(a, b)), most = (x) => x.reduce((a, b) => Math.max(a, b));
   const first = least(steps), last = most(steps), low = zero ? Math.min(0, least(values)) : least(values);
   const high = most(values) === low ? low + (Math.abs(low) || 1) : most(values);
-  const WIDTH = Math.min(600, innerWidth - 108); // no wider than a figure of a phone, which would shrink the text
-  const x = (s) => LEFT + (WIDTH - LEFT) * (s - first) / (last - first || 1);
+  const width = Math.min(WIDEST, innerWidth - AROUND); // a drawing that is shrunk to a phone's has tiny text
+  const x = (s) => LEFT + (width - LEFT) * (s - first) / (last - first || 1);
   const y = (v) => 8 + (HEIGHT - 30) * (1 - (v - low) / (high - low));
-  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label });
+  const drawing = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label });
   for (const v of [low, (low + high) / 2, high])
-    drawing.append(svg("line", { class: "grid", x1: LEFT, x2: WIDTH, y1: y(v), y2: y(v) }), svg("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, say(v)));
-  drawing.append(svg("text", { x: LEFT, y: HEIGHT - 4 }, `step ${first}`), svg("text", { x: WIDTH, y: HEIGHT - 4, "text-anchor": "end" }, `step ${last}`));
+    drawing.append(svg("line", { class: "grid", x1: LEFT, x2: width, y1: y(v), y2: y(v) }), svg("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, say(v)));
+  drawing.append(svg("text", { x: LEFT, y: HEIGHT - 4 }, `step ${first}`), svg("text", { x: width, y: HEIGHT - 4, "text-anchor": "end" }, `step ${last}`));
   for (const l of lines)
     drawing.append(svg("polyline", { class: l.kind, points: thin(l.points).map((p) => `${x(p[0]).toFixed(1)},${y(p[1]).toFixed(1)}`).join(" ") }));
   return drawing;
