@@ -289,7 +289,8 @@ void doctor_mount(struct doctor *d, const struct control_mount *m, bool whole)
     struct json root = json_root(answer), status = json_get(&root, "status");
     struct json set = json_get(&status, "set"), pending = json_get(&status, "pending");
     if (status_refuses(&status)) {
-        cleanup_free char *cure = xasprintf("sampan upgrade %s tries again", m->mountpoint);
+        cleanup_free char *cure = xasprintf(
+            "it is tried again now and then; sampan upgrade %s does so at once", m->mountpoint);
         finding(d, WRONG, "degraded: every read fails", cure, "%s: %s", m->mountpoint,
                 json_str_at(&status, "why"));
         return;

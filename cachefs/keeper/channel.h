@@ -38,14 +38,27 @@ struct keeper_message {
 
 #define KEEPER_PING_MS 2000
 #define KEEPER_HANG_MS 10000
-/* What says nothing for so long hangs; tests have less patience. */
-static inline uint64_t keeper_hang_ms(void)
+/* Milliseconds that the environment says; tests have other patience. */
+static inline uint64_t keeper_ms_of(const char *name, uint64_t otherwise)
 {
-    const char *text = getenv("SAMPAN_KEEPER_HANG_MS");
+    const char *text = getenv(name);
     long ms = text ? strtol(text, NULL, 10) : 0;
-    return ms >= 100 && ms <= 600000 ? (uint64_t)ms : KEEPER_HANG_MS;
+    return ms >= 100 && ms <= 600000 ? (uint64_t)ms : otherwise;
 }
 
-#define KEEPER_BRAKE 5 /* lives in a row that answered nothing */
+/* What says nothing for so long hangs. */
+static inline uint64_t keeper_hang_ms(void)
+{
+    return keeper_ms_of("SAMPAN_KEEPER_HANG_MS", KEEPER_HANG_MS);
+}
+
+#define KEEPER_BRAKE       5 /* lives in a row that answered nothing */
+#define KEEPER_TRIAL_MS    60000
+#define KEEPER_TRIALS_LATE (32 * 60000)
+/* After so long a degraded mount is tried for the first time. */
+static inline uint64_t keeper_trial_ms(void)
+{
+    return keeper_ms_of("SAMPAN_KEEPER_TRIAL_MS", KEEPER_TRIAL_MS);
+}
 
 #endif

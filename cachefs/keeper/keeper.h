@@ -21,8 +21,10 @@
  *   - anything else is a death: a new life at once, or after a pause if lives die without having
  *     answered anything (0, 50, 100, 200, 400 ms). Deaths by SIGKILL or SIGTERM from outside never
  *     count, those by the kernel's out-of-memory killer do (/proc/vmstat oom_kill rose). 5 in a
- *     row: degraded: the next life is started with refuse=1 and answers EIO to all; `sampan upgrade
- *     MOUNT` tries again, `sampan umount` ends it.
+ *     row: degraded: the next life is started with refuse=1 and answers EIO to all. After a minute
+ *     it is killed for one that does not refuse, for what lacked (memory, tasks, a disk) may be
+ *     there again; if that one ends without an answer, it is degraded as before, for twice as long,
+ *     32 minutes at most. `sampan upgrade MOUNT` tries at once, `sampan umount` ends it.
  *   - no pong for hang_ms (10 s; SAMPAN_KEEPER_HANG_MS for tests) although the keeper itself ran
  *     all the time: the child is killed and replaced; that counts as a death. A program that is
  *     tried after keeper_next() must be ready within that time.

@@ -12,6 +12,7 @@ set -euo pipefail
 
 S="$SAMPAN"
 export SAMPAN_KEEPER_HANG_MS=120000 # what waits so long for a processor has not hung
+export SAMPAN_KEEPER_TRIAL_MS=${SAMPAN_KEEPER_TRIAL_MS:-600000} # what is degraded stays so, or a slow test would find it healed
 cleanups=()
 
 on_exit() {

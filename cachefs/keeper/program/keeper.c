@@ -28,6 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "brake-internal.h"
 #include "channel.h"
 #include "deaths-internal.h"
 #include "score-internal.h"
@@ -50,7 +51,8 @@ struct keeper {
     bool ready;        /* this life is */
     bool done;         /* KEEPER_DONE came */
     bool was_degraded; /* before the program that is being tried */
-    int stop_signal;   /* to be passed on as soon as a life is ready; 0: none */
+    struct brake brake;
+    int stop_signal; /* to be passed on as soon as a life is ready; 0: none */
 
     struct life_start at_start;
     int score;          /* how readily the kernel kills it for want of memory */
@@ -177,8 +179,10 @@ static void on_ready(struct keeper *k)
         k->page->keeper.began = (int64_t)time(NULL);
     k->held = true;
     report_ready(k);
+    brake_put_off_trial(&k->brake, now_ms());
     if (k->old >= 0) {
         drop(&k->old);
+        k->brake.trial_ms = 0;
         k->page->keeper.upgrade_outcome = UPGRADE_DONE;
     }
     if (k->stop_signal)
@@ -331,10 +335,10 @@ static void after_death(struct keeper *k, const struct death *d)
     bool brake = death_count(part, d);
     if (death_is_crash(d))
         suspects_count(part, &k->layout, k->state);
-    if (brake && !part->degraded) {
-        part->degraded = 1;
-        part->since = (int64_t)time(NULL);
-    }
+    if (d->answered && !part->degraded)
+        k->brake.trial_ms = 0;
+    if (brake && !part->degraded)
+        brake_put_on(&k->brake, part);
     const uint32_t n =
         *(volatile uint32_t *)&part->idle_deaths; /* read once: a life can write it */
     if (n && n <= KEEPER_BRAKE)
@@ -363,8 +367,11 @@ static void on_death(struct keeper *k)
         run_next(k);
     else if (k->old >= 0 && !k->ready)
         run_old(k, &d);
+    else if (k->brake.trying)
+        brake_release(&k->page->keeper);
     else
         after_death(k, &d);
+    k->brake.trying = false;
     if (k->page->keeper.idle_deaths && mount_is_gone(k))
         exit(0);
 }
@@ -389,6 +396,16 @@ static void ping(struct keeper *k)
         tell(k, SIGKILL);
     }
     send(k->channel, &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* What lacked may be there again: memory, tasks, a disk. */
+static void try_again(struct keeper *k)
+{
+    bool busy = k->done || k->hung || k->next >= 0 || k->old >= 0 || k->stop_signal;
+    if (busy || !k->ready || !brake_trial_is_due(&k->brake, &k->page->keeper, now_ms()))
+        return;
+    k->brake.trying = true;
+    tell(k, SIGKILL);
 }
 
 static void on_signal(struct keeper *k)
@@ -422,8 +439,10 @@ static _Noreturn void keep(struct keeper *k)
             hear(k);
         if (fds[2].revents)
             on_death(k);
-        else if (k->life >= 0)
+        else if (k->life >= 0) {
             ping(k);
+            try_again(k);
+        }
     }
 }
 
@@ -531,6 +550,7 @@ int main(int argc, char **argv)
     k.ready = k.held && k.life >= 0;
     k.at_start = life_start_look(k.page);
     k.start_at = now_ms();
+    brake_put_off_trial(&k.brake, k.start_at);
     k.pinged_at = k.start_at - k.ping_ms; /* one that we adopt hears of us at once */
     keep(&k);
 }

@@ -199,6 +199,33 @@ Test(deaths, five_idle_lives_in_a_row_trip_the_brake)
     world_end(&w);
 }
 
+/* Each trial is one life; those that fail come ever later, and say no other moment. */
+Test(deaths, what_is_degraded_is_tried_again)
+{
+    static const struct {
+        int refuses;
+        unsigned lasts_ms; /* at least */
+    } lives[] = {[6] = {1, 300}, [7] = {0, 0},     [8] = {1, 600},
+                 [9] = {0, 0},   [10] = {1, 1200}, [11] = {0, 0}};
+    struct world w;
+    setenv("SAMPAN_KEEPER_TRIAL_MS", "300", 1);
+    world_begin(&w, "rs,s,s,s,s,raw,s,raw,e,rw,ras,rd");
+    life_pid(&w, 6);
+    int64_t since = w.s->keeper.since;
+    life_pid(&w, 10);
+    cr_expect_eq(w.s->keeper.since, since);
+    cr_expect_eq(keeper_end(&w), 0);
+    cr_expect_eq(w.s->keeper.life, 12);
+    cr_expect_eq(w.s->keeper.degraded, 0);
+    cr_expect_eq(w.s->keeper.idle_deaths, 0);
+    for (unsigned i = 6; i <= 11; i++) {
+        cr_expect_eq(w.notes->of[i].refuses, lives[i].refuses, "life %u", i);
+        cr_expect_geq(w.notes->of[i + 1].at_ms - w.notes->of[i].at_ms, lives[i].lasts_ms, "life %u",
+                      i);
+    }
+    world_end(&w);
+}
+
 Test(deaths, an_answer_in_between_starts_the_count_again)
 {
     struct world w;
