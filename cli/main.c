@@ -65,8 +65,9 @@ static const char *cure_of(const struct err *err)
 static int complain(const char *command, const struct err *err)
 {
     cleanup_free char *name = xasprintf("sampan%s%s", command ? " " : "", command ? command : "");
-    struct err said = *err;
-    snprintf(said.msg, sizeof said.msg, "%s%s", without_verb(err->msg, command), cure_of(err));
+    struct err said = {0};
+    err_set(&said, err->class, "%s%s", without_verb(err->msg, command), cure_of(err));
+    said.sys = err->sys;
     return program_complain(name, &said);
 }
 
