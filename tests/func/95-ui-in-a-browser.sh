@@ -7,14 +7,15 @@ need_mount
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || skip "no Chromium here (apt-get install chromium)"
 make_set --classes 4 --files 25 --size 20000
 start_nginx
-mount_set "$HTTP_URL/" --bandwidth 300KB
+mount_set "$HTTP_URL/" --bandwidth 50KB # slow until it was paused, however long that takes
 start_serve
 rm "$SRC/class-003/000000.bin" # at the source: a warmup cannot have it
-"$PYTHON" - "$SAMPAN_TESTS/lib" "$T" "http://127.0.0.1:$PORT" "$TOKEN" "$SRC" <<'PY' || fail "the page does not do what it should"
+"$PYTHON" - "$SAMPAN_TESTS/lib" "$T" "http://127.0.0.1:$PORT" "$TOKEN" "$SAMPAN" "$MNT" <<'PY' || fail "the page does not do what it should"
+import subprocess
 import sys
 sys.path.insert(0, sys.argv[1])
 from browser import Browser, Failed
-folder, base, token = sys.argv[2:5]
+folder, base, token, sampan, mount = sys.argv[2:]
 
 def expect(what, got, want):
     if got != want:
@@ -58,6 +59,7 @@ with Browser(folder) as b:
     expect("focus by Tab", focused(), "warmup-pause")
     b.press("Enter")
     b.wait("document.querySelector('#warmup-state').innerText === 'Paused'")
+    subprocess.run([sampan, "set", mount, "bandwidth=0"], check=True)
     b.js("document.querySelector('#warmup-resume').focus()")
     b.press("Space")
 
