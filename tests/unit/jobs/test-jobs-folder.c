@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "drop-folder.h"
 #include "jobs.h"
 #include "mem.h"
 
@@ -20,10 +21,5 @@ Test(jobs, a_folder_is_for_one_server_at_a_time)
     jobs_close(first);
     cr_assert(jobs_open(&second, &conf, &err) == 0, "%s", err.msg);
     jobs_close(second);
-    static const char *const files[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm"};
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        cleanup_free char *path = xasprintf("%s/%s", dir, files[i]);
-        unlink(path);
-    }
-    cr_assert(rmdir(dir) == 0);
+    jobs_drop_folder(dir);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "drop-folder.h"
 #include "jobs-internal.h"
 
 static _Atomic int runs;
@@ -80,10 +81,5 @@ Test(jobs_posting, what_has_ended_makes_room_for_a_job_of_another, .timeout = 60
     ends(j, 4);
     cr_expect(!is_new(j, "six"));
     jobs_close(j);
-    static const char *const files[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm"};
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        cleanup_free char *path = xasprintf("%s/%s", dir, files[i]);
-        unlink(path);
-    }
-    cr_assert(rmdir(dir) == 0);
+    jobs_drop_folder(dir);
 }

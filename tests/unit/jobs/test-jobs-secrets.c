@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "drop-folder.h"
 #include "kick.h"
 
 #define MINUTE_0 1700000040ll
@@ -92,10 +93,5 @@ Test(jobs_secrets, of_a_run_that_another_replaces_are_forgotten, .timeout = 60)
     cr_expect(has_secret(j, third) && has_secret(j, "t"));
     atomic_store(&hold, false);
     jobs_close(j);
-    static const char *const files[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm"};
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        cleanup_free char *path = xasprintf("%s/%s", dir, files[i]);
-        unlink(path);
-    }
-    cr_assert(rmdir(dir) == 0);
+    jobs_drop_folder(dir);
 }

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "drop-folder.h"
 #include "kick.h"
 #include "log.h"
 #include "zone.h"
@@ -173,13 +174,8 @@ static struct world *world_new(void)
 
 static void world_free(struct world *w)
 {
-    static const char *const files[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm"};
     jobs_close(w->jobs);
-    for (int i = 0; i < 3; i++) {
-        cleanup_free char *path = xasprintf("%s/%s", w->dir, files[i]);
-        unlink(path);
-    }
-    cr_expect_eq(rmdir(w->dir), 0, "nothing else is left behind");
+    jobs_drop_folder(w->dir);
     free(w);
 }
 
