@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "file.h"
+#include "hash.h"
 #include "log.h"
 #include "mem.h"
 #include "content-internal.h"
@@ -143,7 +144,7 @@ static bool begins_with(int fd, const struct seen *seen)
 bool ours_begins(struct stage *s, struct node *n, const struct seen *seen)
 {
     const unsigned looked_at = N_DIRTY | N_STAGED | N_MAP;
-    if ((n->row.flags & looked_at) != (N_DIRTY | N_STAGED) || !*seen->etag ||
+    if ((n->row.flags & looked_at) != (N_DIRTY | N_STAGED) || !hex_is(seen->etag, MD5_DIGITS) ||
         seen->size >= STAGE_MULTIPART)
         return false;
     char name[32];
