@@ -260,10 +260,10 @@ int cache_verify(struct cache *c, uint64_t unit, struct err *err)
     bool bad = rc == PACK_BAD || rc == PACK_IO;
     if (bad && place_forget(c, unit, &x.entry))
         counter_add(&c->counts->corrupt, 1);
-    if (rc == PACK_UNMAPPED)
+    if (rc != PACK_OK && !bad)
         err_set(err, ERR_LIMIT, "unit %llu: no descriptor or no memory left to look at it",
                 (unsigned long long)unit);
-    if (bad)
+    else if (bad)
         err_set(err, ERR_CORRUPT, "unit %llu: pack %u in %s at %llu: %s", (unsigned long long)unit,
                 x.pack->number, x.pack->tier->dir, (unsigned long long)x.offset,
                 rc == PACK_IO ? "can't be read" : "a checksum does not match");
