@@ -87,16 +87,14 @@ static inline void rank_pop(const struct lock *l)
 
 void lock_init(struct lock *l, enum lock_rank rank, const char *name)
 {
-    l->name = name;
-    l->rank = rank;
+    *l = (struct lock){.name = name, .rank = rank};
     check(pthread_mutex_init(&l->mutex, NULL), "init", name);
 }
 
 void lock_init_brief(struct lock *l, enum lock_rank rank, const char *name)
 {
     pthread_mutexattr_t brief;
-    l->name = name;
-    l->rank = rank;
+    *l = (struct lock){.name = name, .rank = rank};
     check(pthread_mutexattr_init(&brief), "init", name);
     check(pthread_mutexattr_settype(&brief, PTHREAD_MUTEX_ADAPTIVE_NP), "init", name);
     check(pthread_mutex_init(&l->mutex, &brief), "init", name);

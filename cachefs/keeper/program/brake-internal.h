@@ -10,8 +10,7 @@ struct brake {
     uint64_t trial_ms; /* … and how long it was put off; 0: not degraded, or well since */
 };
 
-/* From now on lives refuse. It is said of the moment when that began, whatever trials there were.
- */
+/* From now on lives refuse. `since` is when that began, whatever trials failed meanwhile. */
 void brake_put_on(struct brake *b, struct keeper_part *part);
 /* A life that refuses is ready. */
 void brake_put_off_trial(struct brake *b, uint64_t now_ms);

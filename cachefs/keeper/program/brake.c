@@ -1,6 +1,5 @@
 #include "brake-internal.h"
 
-#include <stdlib.h>
 #include <time.h>
 
 #include "channel.h"

@@ -437,9 +437,9 @@ static _Noreturn void keep(struct keeper *k)
             on_signal(k);
         if (fds[1].revents)
             hear(k);
-        if (fds[2].revents)
+        if (fds[2].revents) {
             on_death(k);
-        else if (k->life >= 0) {
+        } else if (k->life >= 0) {
             ping(k);
             try_again(k);
         }
