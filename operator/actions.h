@@ -22,7 +22,7 @@ enum action_type {
     ACTION_STATUS, /* the same, of the status subresource */
     ACTION_DELETE, /* only while its uid is `uid`, if set; children go with it in the background */
     ACTION_EVENT,  /* of the object decided about */
-    ACTION_SEND,   /* a request to a runtime server */
+    ACTION_SEND,   /* a request to a runtime server, or to etcd */
     ACTION_AGAIN,  /* decide again after `after_s`, if nothing has changed before */
 };
 
@@ -34,7 +34,7 @@ struct action {
     struct bytes body;      /* JSON */
     char *reason, *message; /* EVENT */
     bool warning;           /* EVENT: Warning, else Normal */
-    char *method, *url;     /* SEND */
+    char *method, *url;     /* SEND; of several, a space between, the first that takes it */
     char *header;           /* SEND: "filename: x", or NULL */
     unsigned after_s;       /* AGAIN */
 };

@@ -304,24 +304,43 @@ static int method_of(const char *name, enum http_method *ret, struct err *err)
     return err_set(err, ERR_BUG, "send: %s: no method", name);
 }
 
-static int send_to_server(const struct step *s, struct err *err)
+static int send_to(const struct step *s, enum http_method method, const char *url, struct err *err)
 {
     const struct action *x = s->action;
     cleanup_bytes struct bytes body = {0};
     struct http_answer answer;
-    enum http_method method = HTTP_GET;
     uint64_t now = clock_mono_ns(), until = lead_write_until(s->op->conf.lead);
     if (until <= now)
         return err_set(err, ERR_CANCELLED, "%s %s: not sent: another operator may lead now",
-                       x->method, x->url);
+                       x->method, url);
     uint64_t timeout = until - now < SEND_NS ? until - now : SEND_NS;
-    if (method_of(x->method, &method, err) ||
-        ask_server(s->op, method, x->url, x->header, &x->body, timeout, &answer, &body, err))
+    if (ask_server(s->op, method, url, x->header, &x->body, timeout, &answer, &body, err))
         return -1;
     if (answer.status / 100 == 2 || (answer.status == 404 && method == HTTP_DELETE))
         return 0;
     return err_set(err, answer.status >= 500 ? ERR_TRANSIENT : ERR_FAILED, "%s %s: %d: %.200s",
-                   x->method, x->url, answer.status, body.data ? body.data : "");
+                   x->method, url, answer.status, body.data ? body.data : "");
+}
+
+/* Whoever is asked after one that may have taken it finds it done: that is harmless (actions.h). */
+static int send_to_server(const struct step *s, struct err *err)
+{
+    enum http_method method = HTTP_GET;
+    int result = method_of(s->action->method, &method, err);
+    for (const char *at = s->action->url; !result && *at;) {
+        size_t len = strcspn(at, " ");
+        cleanup_free char *url = xstrndup(at, len);
+        struct err why = {0};
+        at += len + (at[len] == ' ');
+        if (send_to(s, method, url, &why) == 0)
+            return 0;
+        bool gone_on = *at && why.class != ERR_FAILED && why.class != ERR_CANCELLED;
+        if (gone_on)
+            log_warn(s->op->conf.log, "%s; the next one is asked", why.msg);
+        else
+            result = err_set(err, why.class, "%s", why.msg);
+    }
+    return result;
 }
 
 /* --- all of them ------------------------------------------------------------------------------ */

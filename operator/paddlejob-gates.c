@@ -1,6 +1,6 @@
 /*
  * What pods wait for before they are made: ports on nodes, the samples, their group's turn, and for
- * an elastic job a clean place in etcd.
+ * an elastic job a clean place in etcd (paddlejob-etcd.c).
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -209,85 +209,6 @@ void job_drop_group(struct job *j)
         act_delete(&j->children, KIND_PODGROUP, j->ns, j->name, object_uid(group));
 }
 
-/* --- etcd ------------------------------------------------------------------------------------- */
-
-static void base64(const char *text, struct bytes *out)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    size_t len = strlen(text);
-    for (size_t i = 0; i < len; i += 3) {
-        uint32_t three = (uint32_t)(unsigned char)text[i] << 16;
-        if (i + 1 < len)
-            three |= (uint32_t)(unsigned char)text[i + 1] << 8;
-        if (i + 2 < len)
-            three |= (unsigned char)text[i + 2];
-        bytes_add_char(out, digits[three >> 18]);
-        bytes_add_char(out, digits[three >> 12 & 63]);
-        bytes_add_char(out, i + 1 < len ? digits[three >> 6 & 63] : '=');
-        bytes_add_char(out, i + 2 < len ? digits[three & 63] : '=');
-    }
-}
-
-/* A transaction, for the first of the servers. */
-static struct action *ask_etcd(struct job *j)
-{
-    const char *servers = j->config->etcd_servers;
-    cleanup_free char *url = xasprintf("%s%.*s/v3/kv/txn", strstr(servers, "://") ? "" : "http://",
-                                       (int)strcspn(servers, ","), servers);
-    return act_send(&j->children, "POST", url);
-}
-
-/* What a former job of this name left would tell the launcher that all is done. */
-static void forget_former(struct job *j)
-{
-    cleanup_free char *first = xasprintf("/paddle/%s-%s/", j->ns, j->name);
-    cleanup_free char *end = xasprintf("/paddle/%s-%s0", j->ns, j->name); /* '/' + 1 */
-    cleanup_free char *whole = xasprintf("/paddle/%s-%s", j->ns, j->name);
-    cleanup_bytes struct bytes a = {0}, b = {0}, c = {0};
-    base64(whole, &c);
-    base64(first, &a);
-    base64(end, &b);
-    struct action *send = ask_etcd(j);
-    bytes_addf(&send->body,
-               "{\"success\":[{\"requestDeleteRange\":{\"key\":\"%s\"}},"
-               "{\"requestDeleteRange\":{\"key\":\"%s\",\"range_end\":\"%s\"}}]}",
-               c.data, a.data, b.data);
-}
-
-/* The launcher made the key; if it is not there yet, it will be made with the right number. */
-static void tell_size(struct job *j, const char *np)
-{
-    cleanup_free char *key = xasprintf("/paddle/%s-%s/np", j->ns, j->name);
-    cleanup_bytes struct bytes k = {0}, value = {0};
-    base64(key, &k);
-    base64(np, &value);
-    struct action *send = ask_etcd(j);
-    bytes_addf(&send->body,
-               "{\"compare\":[{\"key\":\"%s\",\"target\":\"VERSION\",\"result\":\"GREATER\","
-               "\"version\":\"0\"}],\"success\":[{\"requestPut\":{\"key\":\"%s\",\"value\":\"%s\"}}"
-               "]}",
-               k.data, k.data, value.data);
-}
-
-static bool gate_etcd(struct job *j)
-{
-    char np[24];
-    const char *told = object_annotation(j->object, NP_NOTE);
-    if (!job_is_elastic(j))
-        return true;
-    snprintf(np, sizeof np, "%zu", j->roles[job_deciding_role(j)].n);
-    j->elastic = told && strcmp(told, np) == 0 ? "DONE" : "DOING";
-    if (told && strcmp(told, np) == 0)
-        return true;
-    job_says(j, "waits for etcd (%s) to take the number of its pods", j->config->etcd_servers);
-    if (!told)
-        forget_former(j);
-    else
-        tell_size(j, np);
-    job_annotate(j, NP_NOTE, np);
-    return told != NULL;
-}
-
 /* --- the hint of an order --------------------------------------------------------------------- */
 
 static const char *made_at(const struct json *o)
@@ -296,8 +217,7 @@ static const char *made_at(const struct json *o)
     return text ? text : "";
 }
 
-/* Later made, or made in the same second and later in the alphabet. */
-static bool is_later(const struct json *a, const struct json *b)
+bool job_is_later(const struct json *a, const struct json *b)
 {
     int made = strcmp(made_at(a), made_at(b));
     int ns = made ? made : strcmp(object_namespace(a), object_namespace(b));
@@ -325,7 +245,7 @@ static bool has_the_say(const struct job *j)
     struct view_list all = view_list(j->v, KIND_PADDLEJOB, NULL, MARK_USES, object_name(j->set));
     for (size_t i = 0; i < all.n; i++)
         if (strcmp(object_uid(all.items[i]), j->uid) != 0 && will_read(j, all.items[i]) &&
-            is_later(all.items[i], j->object))
+            job_is_later(all.items[i], j->object))
             return false;
     return true;
 }
@@ -363,5 +283,5 @@ bool job_gates(struct job *j)
     bool samples = claims && job_samples_ready(j);
     bool ports = gate_ports(j);
     bool group = samples && ports && gate_group(j);
-    return group && gate_etcd(j);
+    return group && job_gate_etcd(j);
 }

@@ -7,7 +7,8 @@
  *   paddlejob-observe.c   the job, its pods and what state they are in
  *   paddlejob-check.c     what a user may have got wrong
  *   paddlejob-samples.c   the set, its claim in the job's namespace, the node of a partition
- *   paddlejob-gates.c     what pods wait for before they are made: samples, group, ports, etcd
+ *   paddlejob-gates.c     what pods wait for before they are made: samples, group, ports,
+ *   paddlejob-etcd.c      and an elastic job's place in etcd
  *   paddlejob-restart.c   which pods have to go: failed, moved, too many
  *   paddlejob-env.c       what pods are told of each other
  *   paddlejob-pods.c      services, ConfigMap, pods
@@ -145,6 +146,9 @@ void job_drop_claims(struct job *j);
 /* gates: false while pods must not be made yet */
 bool job_gates(struct job *j);
 int64_t job_port(const struct job *j, enum role role);
+/* Later made, or made in the same second and later in the alphabet. */
+bool job_is_later(const struct json *a, const struct json *b);
+bool job_gate_etcd(struct job *j);
 void job_drop_group(struct job *j);
 
 /* restart */

@@ -1,0 +1,133 @@
+/*
+ * The place of an elastic job in etcd: /paddle/NAMESPACE-NAME, as the launcher has it.
+ *
+ * Two jobs may read alike there (a/b-c and a-b/c). One of them waits until the other has ended:
+ * each would take the other's pods for its own.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "mem.h"
+#include "object.h"
+#include "paddlejob-internal.h"
+
+#define LOOK_S 10 /* whether the other one has ended: it does not wake us */
+
+static void base64(const char *text, struct bytes *out)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t len = strlen(text);
+    for (size_t i = 0; i < len; i += 3) {
+        uint32_t three = (uint32_t)(unsigned char)text[i] << 16;
+        if (i + 1 < len)
+            three |= (uint32_t)(unsigned char)text[i + 1] << 8;
+        if (i + 2 < len)
+            three |= (unsigned char)text[i + 2];
+        bytes_add_char(out, digits[three >> 18]);
+        bytes_add_char(out, digits[three >> 12 & 63]);
+        bytes_add_char(out, i + 1 < len ? digits[three >> 6 & 63] : '=');
+        bytes_add_char(out, i + 2 < len ? digits[three & 63] : '=');
+    }
+}
+
+/* A transaction, for any of the servers. */
+static struct action *ask_etcd(struct job *j)
+{
+    cleanup_bytes struct bytes urls = {0};
+    for (const char *at = j->config->etcd_servers; *at;) {
+        size_t len = strcspn(at, ",");
+        cleanup_free char *server = xstrndup(at, len);
+        if (len)
+            bytes_addf(&urls, "%s%s%s/v3/kv/txn", urls.len ? " " : "",
+                       strstr(server, "://") ? "" : "http://", server);
+        at += len + (at[len] == ',');
+    }
+    return act_send(&j->children, "POST", urls.data);
+}
+
+/* What a former job of this name left would tell the launcher that all is done. */
+static void forget_former(struct job *j)
+{
+    cleanup_free char *first = xasprintf("/paddle/%s-%s/", j->ns, j->name);
+    cleanup_free char *end = xasprintf("/paddle/%s-%s0", j->ns, j->name); /* '/' + 1 */
+    cleanup_free char *whole = xasprintf("/paddle/%s-%s", j->ns, j->name);
+    cleanup_bytes struct bytes a = {0}, b = {0}, c = {0};
+    base64(whole, &c);
+    base64(first, &a);
+    base64(end, &b);
+    struct action *send = ask_etcd(j);
+    bytes_addf(&send->body,
+               "{\"success\":[{\"requestDeleteRange\":{\"key\":\"%s\"}},"
+               "{\"requestDeleteRange\":{\"key\":\"%s\",\"range_end\":\"%s\"}}]}",
+               c.data, a.data, b.data);
+}
+
+/* The launcher made the key; if it is not there yet, it will be made with the right number. */
+static void tell_size(struct job *j, const char *np)
+{
+    cleanup_free char *key = xasprintf("/paddle/%s-%s/np", j->ns, j->name);
+    cleanup_bytes struct bytes k = {0}, value = {0};
+    base64(key, &k);
+    base64(np, &value);
+    struct action *send = ask_etcd(j);
+    bytes_addf(&send->body,
+               "{\"compare\":[{\"key\":\"%s\",\"target\":\"VERSION\",\"result\":\"GREATER\","
+               "\"version\":\"0\"}],\"success\":[{\"requestPut\":{\"key\":\"%s\",\"value\":\"%s\"}}"
+               "]}",
+               k.data, k.data, value.data);
+}
+
+/* Is it at our place, or will it be there before us? */
+static bool goes_first(const struct job *j, const struct json *other)
+{
+    struct json spec = json_get(other, "spec"), status = json_get(other, "status");
+    if (!json_has(&spec, "elastic") || json_has(&status, "completionTime"))
+        return false;
+    bool begins = !part_flag(&spec, "suspend") && !object_is_deleted(other) &&
+                  !part_has_condition(other, "Valid", "False");
+    return object_annotation(other, NP_NOTE) || (begins && job_is_later(j->object, other));
+}
+
+/* Another job that reads as ours does in etcd and goes first; NULL: none. */
+static const struct json *who_goes_first(struct job *j)
+{
+    cleanup_free char *id = xasprintf("%s-%s", j->ns, j->name);
+    for (char *dash = strchr(id, '-'); dash; dash = strchr(dash + 1, '-')) {
+        *dash = '\0'; /* id is a namespace, and dash + 1 a name */
+        const struct json *other =
+            strcmp(id, j->ns) == 0 ? NULL : view_get(j->v, KIND_PADDLEJOB, id, dash + 1);
+        if (other && goes_first(j, other))
+            return other;
+        *dash = '-';
+    }
+    return NULL;
+}
+
+bool job_gate_etcd(struct job *j)
+{
+    char np[24];
+    const char *told = object_annotation(j->object, NP_NOTE);
+    if (!job_is_elastic(j))
+        return true;
+    snprintf(np, sizeof np, "%zu", j->roles[job_deciding_role(j)].n);
+    j->elastic = told && strcmp(told, np) == 0 ? "DONE" : "DOING";
+    if (told && strcmp(told, np) == 0)
+        return true;
+    const struct json *other = told ? NULL : who_goes_first(j);
+    if (other) {
+        job_says(
+            j,
+            "waits for the end of job %s/%s: in etcd both are %s-%s (to run both at once, make "
+            "one of them anew under another name)",
+            object_namespace(other), object_name(other), j->ns, j->name);
+        job_again(j, LOOK_S);
+        return false;
+    }
+    job_says(j, "waits for etcd (%s) to take the number of its pods", j->config->etcd_servers);
+    if (!told)
+        forget_former(j);
+    else
+        tell_size(j, np);
+    job_annotate(j, NP_NOTE, np);
+    return told != NULL;
+}

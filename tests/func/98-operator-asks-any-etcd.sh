@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Of several etcds one that answers is enough: elastic jobs go on while others are away or without a leader. Two jobs that
+# etcd could not tell apart (a/b-c and a-b/c) take turns, the later one says what it waits for, and others are not held up.
+. "$SAMPAN_TESTS/lib/common.sh"
+. "$SAMPAN_TESTS/lib/operator.sh"
+own_world
+operator_story 120 <<'PY'
+import base64, http.server, socket, threading
+
+asked = []
+
+def etcd(status):
+    class Etcd(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            key = next(iter(body["success"][0].values()))["key"]
+            asked.append((status, base64.b64decode(key).decode()))
+            self.send_response(status)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+        def log_message(self, *_):
+            pass
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Etcd)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server.server_port
+
+away = socket.socket() # nobody listens there
+away.bind(("127.0.0.1", 0))
+servers = f"http://127.0.0.1:{away.getsockname()[1]},127.0.0.1:{etcd(503)},127.0.0.1:{etcd(200)}"
+kube = World(ends=False)
+op = operator(kube, "one", "--etcd", servers)
+until("a leader", kube.leader)
+
+def paths(ns, name):
+    return place(V1, "paddlejobs", ns) + "/" + name
+
+def pods(ns):
+    return [o["metadata"]["name"] for o in kube.get(f"/api/v1/namespaces/{ns}/pods")["items"]]
+
+def message(ns, name):
+    return kube.get(paths(ns, name)).get("status", {}).get("message", "")
+
+kube.paddlejob("b-c", ns="a", elastic=1)
+until("pods of the first", lambda: len(pods("a")) == 2)
+expect("who was asked for it, and by which key", asked, [(503, "/paddle/a-b-c"), (200, "/paddle/a-b-c")])
+
+kube.paddlejob("c", ns="a-b", elastic=1)
+kube.paddlejob("d", ns="a-b", elastic=1)
+until("pods of one whose name no other has", lambda: pods("a-b") == ["d-worker-0", "d-worker-1"])
+until(lambda: f"what the second waits for: {message('a-b', 'c')!r}", lambda: "waits for the end of job a/b-c: in etcd both are a-b-c" in message("a-b", "c"))
+expect("what the first says", "waits" in message("a", "b-c"), False)
+
+expect("the first goes", kube.ask("DELETE", paths("a", "b-c"))[0], 200)
+until("pods of the second", lambda: len(pods("a-b")) == 4)
+expect("keys", [key for status, key in asked if status == 200], ["/paddle/a-b-c", "/paddle/a-b-d", "/paddle/a-b-c"])
+op.stop()
+PY
