@@ -41,6 +41,14 @@ static bool by_torchrun(get_fn *get)
     return value(get, "TORCHELASTIC_RUN_ID") != NULL;
 }
 
+static int64_t count_names(const char *list)
+{
+    int64_t n = 1;
+    for (const char *comma = list; (comma = strchr(comma, ',')); comma++)
+        n++;
+    return n;
+}
+
 static int by_paddle(struct rendezvous *r, get_fn *get, int64_t *rank, int64_t *ranks,
                      struct err *err)
 {
@@ -52,6 +60,11 @@ static int by_paddle(struct rendezvous *r, get_fn *get, int64_t *rank, int64_t *
         snprintf(r->where, sizeof r->where, "%.*s", (int)strcspn(all, ","), all);
     else if (master)
         snprintf(r->where, sizeof r->where, "%s", master);
+    if (all && *ranks >= 0 && count_names(all) != *ranks)
+        return err_set(err, ERR_USAGE,
+                       "environment: %lld trainers (PADDLE_TRAINERS_NUM), but "
+                       "PADDLE_TRAINER_ENDPOINTS names %lld (make them agree)",
+                       (long long)*ranks, (long long)count_names(all));
     return 0;
 }
 
@@ -113,6 +126,12 @@ int rendezvous_find(struct rendezvous *ret, int64_t rank, int64_t ranks, const c
                        "%lld ranks, but nobody says where they meet (--rendezvous HOST:PORT, "
                        "MASTER_ADDR or PADDLE_TRAINER_ENDPOINTS)",
                        (long long)ranks);
+    if (ranks > 1 && !(where && *where) && strncmp(r.where, "etcd://", 7) == 0)
+        return err_set(err, ERR_USAGE,
+                       "environment: PADDLE_MASTER=%s: etcd is where Paddle's launcher meets, not "
+                       "this program (run it under that launcher, in a job without spec.elastic, "
+                       "or give --rendezvous HOST:PORT)",
+                       r.where);
     r.ranks = (uint32_t)ranks;
     r.rank = (uint32_t)rank;
     *ret = r;
