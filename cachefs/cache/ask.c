@@ -20,8 +20,10 @@ int cache_where(struct cache *c, uint64_t unit)
     struct place e;
     ACQUIRE(&s->lock);
     struct fill *f = fill_find(s, unit);
-    if (f)
+    if (f && !guests_have(c, unit))
         return f->state == FILL_READY && !f->unwanted ? f->tier->place : NO_TIER;
+    if (guests_have(c, unit))
+        return c->guests.tier->place;
     if (!place_load(c, unit, &e) || !(e.flags & UNIT_IN_PACK))
         return NO_TIER;
     return e.tier;
@@ -251,6 +253,8 @@ bool cache_pinned(struct cache *c, uint64_t unit)
 int cache_verify(struct cache *c, uint64_t unit, struct err *err)
 {
     struct extent_ref x;
+    if (cache_guests_have(c, unit))
+        return c->guests.ops->verify(c->guests.arg, unit, err);
     if (!place_find(c, unit, &x)) {
         if (cache_where(c, unit) >= 0)
             return 0; /* still in memory */

@@ -414,6 +414,21 @@ void each_place(struct cache *c, index_each_fn *fn, void *arg);
 
 /* --- cache.c --------------------------------------------------------------------------------- */
 
+/* --- guests.c: units in files of others (cache.h) --------------------------------------------- */
+
+struct guests {
+    struct tier *tier;      /* whose folder they lie in; NULL: there are none */
+    _Atomic uint64_t *bits; /* one a unit, changed under its stripe; NULL: there are none */
+    const struct guests_ops *ops;
+    void *arg;
+};
+
+bool guests_begin(struct tier *t, const struct guests_ops *ops, void *arg);
+void guests_end(struct cache *c);
+bool guests_have(const struct cache *c, uint64_t unit); /* stripe held */
+/* No lock held. READ_BAD: held no more; READ_UNMAPPED: they can't be had now. */
+int guests_read(struct cache *c, const struct piece *p, struct view *ret, struct err *err);
+
 struct cache {
     struct source source;   /* first */
     struct cache_conf conf; /* strings are copies below */
@@ -429,6 +444,7 @@ struct cache {
     struct passing passing;
     struct trial trial;
     struct leases *leases;
+    struct guests guests;
     struct lock served_lock;
     struct catalog *served;                  /* served_lock; referenced, or NULL */
     struct cache_counts own_counts, *counts; /* counts: own_counts, or the caller's */
@@ -459,6 +475,7 @@ bool place_load(struct cache *c, uint64_t unit, struct place *ret);
  */
 bool place_set(struct cache *c, uint64_t unit, struct place e);
 void place_clear(struct cache *c, uint64_t unit, const struct place *e);
+void place_drop(struct cache *c, uint64_t unit); /* it is to be neither here nor coming */
 void place_count(struct cache *c, const struct place *e, int sign);
 /* The share of it that counts as kept: the entry is pinned, and in a pack. */
 void place_count_pinned(struct cache *c, const struct place *e, int sign);

@@ -103,6 +103,16 @@ void place_clear(struct cache *c, uint64_t unit, const struct place *e)
         place_count(c, e, -1);
 }
 
+void place_drop(struct cache *c, uint64_t unit)
+{
+    struct place e;
+    struct fill *f = fill_find(stripe_of(c, unit), unit);
+    if (f)
+        f->unwanted = true;
+    if (place_load(c, unit, &e) && (e.flags & UNIT_IN_PACK))
+        place_clear(c, unit, &e);
+}
+
 bool place_forget(struct cache *c, uint64_t unit, const struct place *e)
 {
     struct place now;
@@ -153,7 +163,7 @@ static void touch(struct cache *c, uint64_t unit, struct place *e)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-enum found { FOUND_NOTHING, FOUND_BYTES, FOUND_FLIGHT, FOUND_RECORD };
+enum found { FOUND_NOTHING, FOUND_BYTES, FOUND_FLIGHT, FOUND_RECORD, FOUND_GUEST };
 
 /* A flight that somebody more urgent joined. */
 struct urgent {
@@ -203,6 +213,8 @@ static enum found look_up(struct cache *c, const struct piece *p, struct source_
             buf_view(f->buf, f->len, p, ret_view);
             return FOUND_BYTES;
         }
+        if (guests_have(c, p->unit))
+            return FOUND_GUEST;
         if (!f && !place_ref(c, p->unit, ret_record))
             return FOUND_NOTHING;
         if (!f) {
@@ -250,15 +262,15 @@ static int read_record(struct cache *c, const struct piece *p, struct extent_ref
     return rc == PACK_OK ? 0 : READ_BAD;
 }
 
-/* Only what the reader wants is fetched, and it is not kept: the unit is in its pack. */
+/* Only what the reader wants is fetched, and it is not kept: the unit is here, out of reach. */
 static int read_past(struct cache *c, const struct piece *p, struct source_wait *wait, bool resumed,
                      struct err *err)
 {
     struct piece alone = *p;
     alone.alone = true;
     if (!atomic_exchange(&c->unmapped, true))
-        log_warn(c->conf.log, "packs cannot be mapped for want of descriptors or memory: samples "
-                              "in them are fetched (raise ulimit -n, or vm.max_map_count)");
+        log_warn(c->conf.log, "what is cached cannot be opened for want of descriptors or memory: "
+                              "it is fetched (raise ulimit -n, or vm.max_map_count)");
     int rc = fill_lead(c, &alone, wait, false, resumed, err);
     return rc == LEAD_NO_ROOM ? READ_NO_ROOM : rc;
 }
@@ -269,14 +281,17 @@ int cache_try(struct cache *c, const struct piece *p, struct source_wait *wait, 
     for (;;) {
         struct extent_ref x;
         int rc = LEAD_LOST;
-        switch (look_up(c, p, wait, ret, &x)) {
+        enum found found = look_up(c, p, wait, ret, &x);
+        switch (found) {
         case FOUND_BYTES:
             count_hit(c, ret);
             return 0;
         case FOUND_FLIGHT:
             return SOURCE_PENDING;
         case FOUND_RECORD:
-            rc = read_record(c, p, &x, ret, err);
+        case FOUND_GUEST:
+            rc = found == FOUND_GUEST ? guests_read(c, p, ret, err)
+                                      : read_record(c, p, &x, ret, err);
             if (rc == 0)
                 count_hit(c, ret);
             if (rc == READ_UNMAPPED)
@@ -322,6 +337,8 @@ static int layer_ahead(struct source *s, const struct piece *p, struct source_wa
         {
             ACQUIRE(&stripe->lock);
             struct place e;
+            if (guests_have(c, p->unit))
+                return 0;
             f = fill_find(stripe, p->unit);
             if (f)
                 f->unwanted = false; /* what was dropped meanwhile is asked for again */
@@ -365,15 +382,9 @@ static void layer_drop(struct source *s, uint64_t unit)
 
 void cache_drop(struct cache *c, uint64_t unit)
 {
-    struct stripe *s = stripe_of(c, unit);
-    struct place e;
     {
-        ACQUIRE(&s->lock);
-        struct fill *f = fill_find(s, unit);
-        if (f)
-            f->unwanted = true;
-        if (place_load(c, unit, &e) && (e.flags & UNIT_IN_PACK))
-            place_clear(c, unit, &e);
+        ACQUIRE(&stripe_of(c, unit)->lock);
+        place_drop(c, unit);
     }
     passing_drop(c, unit);
 }

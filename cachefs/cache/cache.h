@@ -102,7 +102,8 @@ void cache_stat(struct cache *c, struct cache_stat *ret);
 /* Bytes that the index takes more of the tiers' capacity once it knows units up to `unit`. */
 uint64_t cache_index_growth(const struct cache *c, uint64_t unit);
 
-/* Is it local, and where? -1: not cached, else the tier's place. */
+/* Is it local (in a pack, on its way into one, or with a guest), and where? -1: not cached, else
+ * the tier's place. */
 int cache_where(struct cache *c, uint64_t unit);
 bool cache_has_all(struct cache *c, uint64_t unit, uint64_t n);
 /* What is taken of the pool by bytes on their way, in and out: all that is in use but what is held
@@ -168,16 +169,27 @@ void cache_recount(struct cache *c);
 
 /* Files that the owner itself keeps in the sub-folder CACHE_GUESTS of a tier's folder count against
  * the tier's limit to the byte, as packs do: taken before they grow, given back after they went.
- * NULL: `dir` lies in no tier's folder. */
+ * NULL: `dir` lies in no tier's folder, or there is no memory to know them by. */
 #define CACHE_GUESTS "shards"
 struct tier;
-struct tier *cache_guests(struct cache *c, const char *dir);
+/* How their bytes are had. From any thread, with no lock held, until the last read has ended. */
+struct guests_ops {
+    /* Bytes of a unit, cut at its end and verified: how many; -1: they can't be had. */
+    int64_t (*read)(void *arg, uint64_t unit, uint32_t off, void *buf, uint32_t len);
+    /* All of it, as the disk has it now: as cache_verify(). What is bad is to be held no more. */
+    int (*verify)(void *arg, uint64_t unit, struct err *err);
+};
+struct tier *cache_guests(struct cache *c, const char *dir, const struct guests_ops *ops,
+                          void *arg);
 bool cache_guests_take(struct tier *t, uint64_t bytes);
 void cache_guests_give(struct tier *t, uint64_t bytes);
 /* Does the free-space floor allow it? Of files with holes the bytes are taken long before. */
 bool cache_guests_may_write(struct tier *t, uint64_t bytes);
-/* So much of what is cached lies in them: more (or, below 0, less) than was said before. */
-void cache_guests_hold(struct tier *t, int64_t samples, int64_t bytes);
+/* A unit lies whole in one of them (or, not `here`, no more); `first`: it begins a sample. It is
+ * cached then, and no pack keeps it besides: a copy there goes. Once for each change. */
+void cache_guests_hold(struct tier *t, uint64_t unit, uint32_t bytes, bool first, bool here);
+/* Is it one of those? */
+bool cache_guests_have(struct cache *c, uint64_t unit);
 
 /* Refuses a folder that holds anything but a cache: nothing of a user's is ever mixed with ours or
  * counted against a limit. `own_folder`: the owner's index, lock and catalogs may lie there too. */

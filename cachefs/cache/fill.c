@@ -236,6 +236,7 @@ static void came(struct fill *f, struct view *view, const struct err *failed)
     {
         ACQUIRE(&s->lock);
         waiters = take_ptr(&f->waiters);
+        f->unwanted |= guests_have(c, f->piece.unit);
         keep = !bad && f->tier && !f->unwanted;
         f->state = FILL_READY;
         if (keep)
@@ -382,7 +383,8 @@ static bool list_fill(struct fill *f, const struct piece *p, struct source_wait 
     f->piece.row = NULL;
     f->piece.given_up = NULL;
     ACQUIRE(&s->lock);
-    if (fill_find(s, p->unit) || (place_load(c, p->unit, &e) && (e.flags & UNIT_IN_PACK)) ||
+    if (guests_have(c, p->unit) || fill_find(s, p->unit) ||
+        (place_load(c, p->unit, &e) && (e.flags & UNIT_IN_PACK)) ||
         (!p->if_kept && passing_has(c, p->unit)))
         return false;
     fill_join(f, p, wait, ahead);

@@ -141,6 +141,7 @@ static void cache_free(struct cache *c, bool clean)
     for (size_t i = 0; i < CACHE_MAX_TIERS && c->tiers[i]; i++)
         tier_close(c->tiers[i]);
     passing_destroy(c);
+    guests_end(c);
     catalog_unref(c->served);
     lock_destroy(&c->served_lock);
     slots_destroy(c);

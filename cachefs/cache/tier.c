@@ -367,7 +367,7 @@ void tier_look(struct tier *t)
     t->foreign = foreign;
 }
 
-struct tier *cache_guests(struct cache *c, const char *dir)
+struct tier *cache_guests(struct cache *c, const char *dir, const struct guests_ops *ops, void *arg)
 {
     cleanup_free char *real = realpath(dir, NULL);
     for (size_t i = 0; real && i < c->conf.n_tiers; i++) {
@@ -375,6 +375,8 @@ struct tier *cache_guests(struct cache *c, const char *dir)
         cleanup_free char *place = xasprintf("%s/" CACHE_GUESTS, t->dir);
         if (strcmp(place, real) != 0)
             continue;
+        if (!guests_begin(t, ops, arg))
+            return NULL;
         ACQUIRE(&t->lock);
         t->has_guests = true;
         t->looked = ++t->looks;
@@ -403,13 +405,6 @@ bool cache_guests_may_write(struct tier *t, uint64_t bytes)
 {
     ACQUIRE(&t->lock);
     return above_floor(t, bytes);
-}
-
-void cache_guests_hold(struct tier *t, int64_t samples, int64_t bytes)
-{
-    ACQUIRE(&t->lock);
-    t->guest_samples += (uint64_t)samples;
-    t->guest_bytes += (uint64_t)bytes;
 }
 
 bool tier_charge(struct tier *t, uint64_t bytes)

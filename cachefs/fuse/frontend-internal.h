@@ -226,11 +226,9 @@ struct passthrough;
 /* Decides, after INIT, whether the kernel takes our backing files; completes f->mode. */
 int passthrough_start(struct frontend *f, struct err *err);
 void passthrough_stop(struct frontend *f);
-/* OPEN, RELEASE and READ of that mode, from the wire. READ: false if it is not here. */
+/* OPEN and RELEASE of that mode, from the wire. */
 void passthrough_open(struct frontend *f, const struct wire_in_header *h);
 void passthrough_release(struct frontend *f, const struct wire_in_header *h);
-bool passthrough_read(struct frontend *f, const struct wire_in_header *h,
-                      const struct wire_read_in *in);
 void passthrough_drop(struct frontend *f, uint64_t id);
 /* Is all of an object here as one file? */
 bool passthrough_has(struct frontend *f, uint64_t id);

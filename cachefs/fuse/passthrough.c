@@ -101,16 +101,8 @@ static bool stopped(struct passthrough *pt)
     return pt->stop;
 }
 
-/* One copy is enough: what was read ahead, or warmed, while or after the filler went by its block
- * goes from the packs. */
-static void drop_copies(struct frontend *f, const struct shard *x)
-{
-    for (uint64_t i = 0; i < x->n_blocks; i++)
-        cache_drop(volume_cache(f->volume), x->id + i);
-}
-
-/* Reads block by block through the volume. Each unit is dropped from the packs at once: they need
- * not have room for the whole object. */
+/* Reads block by block through the volume. Each unit leaves the packs at once: they need not have
+ * room for the whole object. */
 static int fill(struct frontend *f, struct shard *x, struct err *err)
 {
     struct passthrough *pt = f->passthrough;
@@ -129,7 +121,6 @@ static int fill(struct frontend *f, struct shard *x, struct err *err)
         view_release(&view);
         if (rc < 0)
             return -1;
-        cache_drop(volume_cache(f->volume), x->id + i);
     }
     return 0;
 }
@@ -158,7 +149,6 @@ static void *filler_run(void *arg)
             log_warn(f->log, "object of id %llu stays incomplete: %s", (unsigned long long)x->id,
                      err.msg);
         } else if (shard_complete(x)) {
-            drop_copies(f, x);
             counter_add(&pt->opens.kept->filled, 1);
         }
         shards_unuse(&pt->shards, x);
@@ -278,8 +268,6 @@ static void count_release(struct frontend *f, uint64_t ino, const struct wire_in
     if (to.backing_id)
         backing_close(f, to.backing_id);
     shard = take_ptr(&pt->used_by[opens_at(&pt->opens, e)]);
-    if (shard && shard_complete(shard))
-        drop_copies(f, shard);
     if (shard)
         shards_unuse(&pt->shards, shard);
 }
@@ -310,31 +298,6 @@ void passthrough_release(struct frontend *f, const struct wire_in_header *h)
 {
     count_release(f, h->nodeid, h);
     dev_reply(f, h->unique, 0, NULL, 0);
-}
-
-bool passthrough_read(struct frontend *f, const struct wire_in_header *h,
-                      const struct wire_read_in *in)
-{
-    struct passthrough *pt = f->passthrough;
-    size_t size = in->size < MAX_READ ? in->size : MAX_READ;
-    struct shard *shard;
-    int fd;
-
-    lock_take(&pt->lock);
-    const struct kept_open *o = opens_find(&pt->opens, h->nodeid);
-    shard = o ? pt->used_by[opens_at(&pt->opens, o)] : NULL;
-    lock_drop(&pt->lock);
-    /* While this READ is under way its file is open, and so the shard stays. */
-    if (!shard || (fd = shard_fd_for(shard, in->offset, size)) < 0)
-        return false;
-    cleanup_free char *buf = xmalloc(size);
-    ssize_t n = pread(fd, buf, size, (off_t)in->offset);
-    if (n < 0)
-        return false;
-    dev_reply(f, h->unique, 0, buf, (size_t)n);
-    counter_add(&f->kept->reads, 1);
-    counter_add(&f->kept->read_bytes, (uint64_t)n);
-    return true;
 }
 
 /* --- life --- */
@@ -372,6 +335,8 @@ static bool start_opens(struct frontend *f)
     return kept != NULL;
 }
 
+static const struct guests_ops guests_ops = {.read = shards_read, .verify = shards_verify};
+
 static const char *start_shards(struct frontend *f)
 {
     struct passthrough *pt = f->passthrough;
@@ -389,9 +354,10 @@ static const char *start_shards(struct frontend *f)
         return "the folder of whole objects can't be used";
     }
     use_open_shards(pt);
-    tier = cache_guests(volume_cache(f->volume), f->conf.shards_dir);
-    if (tier)
-        shards_set_tier(&pt->shards, tier);
+    tier = cache_guests(volume_cache(f->volume), f->conf.shards_dir, &guests_ops, &pt->shards);
+    if (!tier)
+        return "the folder of whole objects is not the cache's";
+    shards_set_tier(&pt->shards, tier);
     refused = try_backing(f, f->conf.shards_dir);
     if (!refused && thread_start(&pt->filler, "fuse-filler", filler_run, f) == 0) {
         pt->filler_runs = true;

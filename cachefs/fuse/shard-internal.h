@@ -19,11 +19,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "catalog.h"
 #include "err.h"
 #include "source.h"
 #include "sync.h"
+
+#define SHARD_HEAD_BYTES 24 /* of `ID.sums`, before the sums */
 
 struct shard {
     uint64_t id, size, n_blocks;
@@ -34,6 +37,7 @@ struct shard {
     struct tier *tier;     /* that counts it; NULL: none */
     _Atomic bool checked;  /* what was on the disk has been verified */
     bool wanted;           /* on the filler's list */
+    bool doomed;           /* goes with its last user; under the shards' lock */
     unsigned users;        /* opens, the filler: it stays while there are any */
     uint64_t used_at;      /* age */
     struct shard *next;
@@ -69,14 +73,22 @@ void shards_unuse(struct shards *s, struct shard *shard);
 void shards_drop(struct shards *s, uint64_t id);
 bool shards_complete(struct shards *s, uint64_t id);
 uint64_t shards_used(struct shards *s);
+/* The shard that a unit is a block of, in use. NULL: none, or its files can't be opened. */
+struct shard *shards_use_holder(struct shards *s, uint64_t unit);
+/* One in use goes with its last user. */
+void shards_doom(struct shards *s, struct shard *shard);
+/* What the cache asks (struct guests_ops); `shards` is a struct shards. A bad block is held no
+ * more. */
+int64_t shards_read(void *shards, uint64_t unit, uint32_t off, void *buf, uint32_t len);
+int shards_verify(void *shards, uint64_t unit, struct err *err);
 
 /* Verifies what the disk has of a shard whose `checked` is false (filler only). */
 void shard_check(struct shard *shard);
 /* Stores a block (filler only). -1 and an err: the disk failed or is full. */
 int shard_put(struct shard *shard, uint64_t block, const void *bytes, size_t len, struct err *err);
-/* The descriptor to read [off, off + len) from, or -1 if a block of it is absent. Blocks that an
- * earlier process left are verified here if the filler has not come to them yet. */
-int shard_fd_for(struct shard *shard, uint64_t off, uint64_t len);
+/* Has a block a sum on the disk? And where that is. */
+bool shard_has_sum(const struct shard *shard, uint64_t block);
+off_t shard_sum_at(uint64_t block);
 static inline bool shard_complete(const struct shard *shard)
 {
     return atomic_load(&shard->n_present) == shard->n_blocks;

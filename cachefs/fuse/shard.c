@@ -1,6 +1,7 @@
 /* Files of whole objects: shard-internal.h tells their life. */
 #include "shard-internal.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,6 @@
 
 #include "cache.h"
 #include "cleanup.h"
-#include "crc.h"
 #include "mem.h"
 
 #define SHARD_MAGIC 0x31647268734e4d53ull /* "SMNshrd1" */
@@ -19,19 +19,12 @@
 struct sums_head {
     uint64_t magic, id, size;
 };
-struct block_sum {
-    uint32_t crc, present;
-};
-
-static off_t sum_at(uint64_t block)
-{
-    return (off_t)(sizeof(struct sums_head) + block * sizeof(struct block_sum));
-}
+static_assert(sizeof(struct sums_head) == SHARD_HEAD_BYTES, "format");
 
 /* What a shard takes on the disk at most. */
 static uint64_t cost(uint64_t size)
 {
-    return size + (uint64_t)sum_at(unit_blocks(size));
+    return size + (uint64_t)shard_sum_at(unit_blocks(size));
 }
 
 static void path_of(const char *dir, uint64_t id, const char *kind, char *out, size_t size)
@@ -78,31 +71,13 @@ static void shard_free(struct shard *x)
     free(x);
 }
 
-static void hold(struct shard *x, uint64_t block, bool here)
-{
-    int64_t len = shard_block_len(x, block);
-
-    if (atomic_exchange(&x->held[block], here) != here && x->tier)
-        cache_guests_hold(x->tier, block ? 0 : here ? 1 : -1, here ? len : -len);
-}
-
-/* All of it at once: with `sign` 1 from now on, with -1 no more. */
-static void count_all(struct shard *x, struct tier *tier, int sign)
+/* All of it at once: from now on, or no more. */
+static void count_all(struct shard *x, struct tier *tier, bool here)
 {
     x->tier = tier;
     for (uint64_t i = 0; tier && i < x->n_blocks; i++)
         if (atomic_load(&x->held[i]))
-            cache_guests_hold(tier, i ? 0 : sign, sign * (int64_t)shard_block_len(x, i));
-}
-
-/* All 0 where there is none. */
-static struct block_sum read_sum(const struct shard *x, uint64_t block)
-{
-    struct block_sum sum;
-
-    if (pread(x->sums, &sum, sizeof(sum), sum_at(block)) != (ssize_t)sizeof(sum))
-        return (struct block_sum){0};
-    return sum;
+            cache_guests_hold(tier, x->id + i, shard_block_len(x, i), i == 0, here);
 }
 
 static bool open_files(const struct shards *s, struct shard *x, int flags)
@@ -138,7 +113,7 @@ static bool make_files(const struct shards *s, struct shard *x)
         return false;
     if (!is_known(x, &head) && (ftruncate(x->sums, 0) < 0 || ftruncate(x->data, 0) < 0 ||
                                 pwrite(x->sums, &head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
-                                ftruncate(x->sums, sum_at(x->n_blocks)) < 0))
+                                ftruncate(x->sums, shard_sum_at(x->n_blocks)) < 0))
         return false;
     return ftruncate(x->data, (off_t)x->size) == 0;
 }
@@ -158,7 +133,7 @@ static struct shard *shard_open(const struct shards *s, uint64_t id, uint64_t si
         return NULL;
     }
     for (uint64_t i = 0; i < x->n_blocks; i++)
-        atomic_store(&x->held[i], read_sum(x, i).present == 1);
+        atomic_store(&x->held[i], shard_has_sum(x, i));
     return x;
 }
 
@@ -172,7 +147,7 @@ static void forget(struct shards *s, struct shard *x)
     *at = x->next;
     s->used -= cost(x->size);
     remove_files(s->dir, x->id);
-    count_all(x, x->tier, -1);
+    count_all(x, x->tier, false);
     if (s->tier)
         cache_guests_give(s->tier, cost(x->size));
     shard_free(x);
@@ -217,7 +192,7 @@ static struct shard *add(struct shards *s, uint64_t id, uint64_t size)
             cache_guests_give(s->tier, cost(size));
         return NULL;
     }
-    count_all(x, s->tier, 1);
+    count_all(x, s->tier, true);
     s->used += cost(size);
     x->next = s->list;
     s->list = x;
@@ -260,8 +235,11 @@ void shards_unuse(struct shards *s, struct shard *shard)
 {
     ACQUIRE(&s->lock);
 
-    if (!--shard->users)
-        close_files(shard);
+    if (--shard->users)
+        return;
+    close_files(shard);
+    if (shard->doomed)
+        forget(s, shard);
 }
 
 void shards_drop(struct shards *s, uint64_t id)
@@ -286,6 +264,28 @@ uint64_t shards_used(struct shards *s)
     ACQUIRE(&s->lock);
 
     return s->used;
+}
+
+struct shard *shards_use_holder(struct shards *s, uint64_t unit)
+{
+    ACQUIRE(&s->lock);
+    struct shard *x = s->list;
+    bool refused;
+
+    while (x && (unit < x->id || unit - x->id >= x->n_blocks))
+        x = x->next;
+    if (x && !x->users)
+        x = open_again(s, x, &refused);
+    if (x)
+        x->users++;
+    return x;
+}
+
+void shards_doom(struct shards *s, struct shard *shard)
+{
+    ACQUIRE(&s->lock);
+
+    shard->doomed = true;
 }
 
 /* Takes up what an earlier process left: pairs of files whose sums say what they are. */
@@ -373,7 +373,7 @@ void shards_set_tier(struct shards *s, struct tier *tier)
     }
     s->tier = tier;
     for (struct shard *x = s->list; x; x = x->next)
-        count_all(x, tier, 1);
+        count_all(x, tier, true);
 }
 
 void shards_close(struct shards *s)
@@ -388,86 +388,4 @@ void shards_close(struct shards *s)
     }
     free(s->dir);
     lock_destroy(&s->lock);
-}
-
-/* --- blocks --- */
-
-static void set_present(struct shard *x, uint64_t block)
-{
-    if (!atomic_exchange(&x->present[block], 1))
-        atomic_fetch_add(&x->n_present, 1);
-    hold(x, block, true);
-}
-
-/* Verifies one block that an earlier process left, with `buf` of UNIT_BYTES. Any thread. */
-static void check_block(struct shard *x, uint64_t block, void *buf)
-{
-    struct block_sum sum = read_sum(x, block);
-    uint32_t len = shard_block_len(x, block);
-
-    if (atomic_load(&x->present[block]))
-        return;
-    if (sum.present == 1 && pread(x->data, buf, len, (off_t)(block * UNIT_BYTES)) == (ssize_t)len &&
-        crc32c(0, buf, len) == sum.crc)
-        set_present(x, block);
-    else
-        hold(x, block, false);
-}
-
-void shard_check(struct shard *shard)
-{
-    cleanup_free char *buf = xmalloc(UNIT_BYTES);
-
-    for (uint64_t i = 0; i < shard->n_blocks; i++)
-        check_block(shard, i, buf);
-    atomic_store(&shard->checked, true);
-}
-
-/* Half a block would fill a disk to its last byte, and leave no room for catalogs. */
-static void give_back(const struct shard *x, uint64_t block)
-{
-    (void)fallocate(x->data, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                    (off_t)(block * UNIT_BYTES), shard_block_len(x, block));
-}
-
-int shard_put(struct shard *shard, uint64_t block, const void *bytes, size_t len, struct err *err)
-{
-    struct block_sum sum = {.crc = crc32c(0, bytes, len), .present = 1};
-
-    if (len != shard_block_len(shard, block))
-        return err_set(err, ERR_CORRUPT, "block %llu has %zu bytes, not %u",
-                       (unsigned long long)block, len, shard_block_len(shard, block));
-    if (shard->tier && !cache_guests_may_write(shard->tier, len))
-        return err_set(err, ERR_LIMIT,
-                       "the disk's free space is at the floor (make room there, or lower "
-                       "--free-space)");
-    errno = ENOSPC; /* what a short write means */
-    if (pwrite(shard->data, bytes, len, (off_t)(block * UNIT_BYTES)) != (ssize_t)len ||
-        pwrite(shard->sums, &sum, sizeof(sum), sum_at(block)) != (ssize_t)sizeof(sum)) {
-        err_sys(err, errno, "write a whole object");
-        give_back(shard, block);
-        return -1;
-    }
-    set_present(shard, block);
-    return 0;
-}
-
-int shard_fd_for(struct shard *shard, uint64_t off, uint64_t len)
-{
-    cleanup_free char *buf = NULL;
-
-    if (!len || off >= shard->size)
-        return -1;
-    if (len > shard->size - off)
-        len = shard->size - off;
-    for (uint64_t i = off / UNIT_BYTES; i <= (off + len - 1) / UNIT_BYTES; i++) {
-        if (!atomic_load(&shard->present[i]) && !atomic_load(&shard->checked)) {
-            if (!buf)
-                buf = xmalloc(UNIT_BYTES);
-            check_block(shard, i, buf);
-        }
-        if (!atomic_load(&shard->present[i]))
-            return -1;
-    }
-    return shard->data;
 }

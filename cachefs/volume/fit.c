@@ -23,6 +23,15 @@ static uint64_t capacity(struct volume *v, const struct cache_stat *s, struct ta
     return index < room ? room - index : 0;
 }
 
+/* What guests hold takes no room in packs: it is left out of that already. */
+static uint64_t size_in_packs(struct volume *v, const struct target *t)
+{
+    uint64_t size = 0;
+    for (uint64_t u = 0; u < unit_count(t->size); u++)
+        size += cache_guests_have(v->cache, t->id + u) ? 0 : unit_length(t->size, u);
+    return size;
+}
+
 static void leave_out(struct volume *v, struct targets *t, const struct plan_fit *fit,
                       struct warmup_result *ret)
 {
@@ -49,7 +58,7 @@ int targets_fit(struct volume *v, struct catalog *c, struct targets *t, bool is_
     if (is_share)
         fit.room -= room / SHARE_SLACK;
     for (size_t i = 0; i < t->n; i++)
-        plan_fit_add(&fit, target_at(t, i)->id, target_at(t, i)->size);
+        plan_fit_add(&fit, target_at(t, i)->id, size_in_packs(v, target_at(t, i)));
     cleanup_bytes struct bytes path = {0};
     if (fit.first_too_many_id)
         catalog_path(c, fit.first_too_many_id, &path, NULL);

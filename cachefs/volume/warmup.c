@@ -395,16 +395,16 @@ static size_t check_round(struct warm *w, bool last)
 
 /* --- before the first byte ------------------------------------------------------------------- */
 
-/* Bytes that the missing targets will take, and a little for the packs around them. What failed is
- * not fetched again. */
+/* Bytes that what is missing of the targets will take, and a little for the packs around it. What
+ * failed is not fetched again. */
 static uint64_t missing_bytes(struct warm *w)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < w->targets.n; i++) {
         const struct target *t = target_at(&w->targets, i);
-        if (atomic_load(&t->state) != TARGET_FAILED &&
-            !cache_has_all(w->v->cache, t->id, unit_count(t->size)))
-            bytes += plan_stored_bytes(t->size, 1.0);
+        for (uint64_t u = 0; u < unit_count(t->size); u++)
+            if (atomic_load(&t->state) != TARGET_FAILED && cache_where(w->v->cache, t->id + u) < 0)
+                bytes += plan_stored_bytes(unit_length(t->size, u), 1.0);
     }
     return bytes + bytes / 32;
 }

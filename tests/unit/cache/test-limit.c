@@ -269,7 +269,7 @@ Test(limit, guests_are_counted_once)
         while (atomic_load(&looker.looks) < 2)
             usleep(100);
         atomic_store(&looker.stop, true); /* one look is under way, most likely */
-        struct tier *t = cache_guests(r.cache, rig_path(&r, CACHE_GUESTS));
+        struct tier *t = cache_guests(r.cache, rig_path(&r, CACHE_GUESTS), NULL, NULL);
         cr_assert(t && cache_guests_take(t, bytes));
         pthread_join(thread, NULL);
         cache_stat(r.cache, &st);
@@ -329,12 +329,12 @@ Test(limit, guests_leave_the_free_space_floor_alone)
     rig_begin(&r, 1000, 64u << 20, false);
     cr_assert_eq(mkdir(rig_path(&r, CACHE_GUESTS), 0700), 0);
     rig_open(&r);
-    struct tier *t = cache_guests(r.cache, rig_path(&r, CACHE_GUESTS));
+    struct tier *t = cache_guests(r.cache, rig_path(&r, CACHE_GUESTS), NULL, NULL);
     cr_expect(cache_guests_may_write(t, 1));
     rig_close(&r);
     r.conf.free_bytes = 1ull << 60;
     rig_open(&r);
-    t = cache_guests(r.cache, rig_path(&r, CACHE_GUESTS));
+    t = cache_guests(r.cache, rig_path(&r, CACHE_GUESTS), NULL, NULL);
     cr_expect_not(cache_guests_may_write(t, 1));
     rig_end(&r);
 }

@@ -437,8 +437,10 @@ int cache_where(struct cache *c, uint64_t unit)
     (void)unit;
     return 0;
 }
-struct tier *cache_guests(struct cache *c, const char *dir)
+struct tier *cache_guests(struct cache *c, const char *dir, const struct guests_ops *ops, void *arg)
 {
+    (void)ops;
+    (void)arg;
     (void)c;
     (void)dir;
     return NULL;
@@ -463,11 +465,12 @@ bool cache_guests_may_write(struct tier *t, uint64_t bytes)
 {
     return bytes <= ((struct fake_tier *)(void *)t)->disk_room;
 }
-void cache_guests_hold(struct tier *t, int64_t samples, int64_t bytes)
+void cache_guests_hold(struct tier *t, uint64_t unit, uint32_t bytes, bool first, bool here)
 {
     struct fake_tier *tier = (struct fake_tier *)(void *)t;
-    tier->samples += samples;
-    tier->bytes += bytes;
+    (void)unit;
+    tier->samples += here ? first : -first;
+    tier->bytes += here ? (int64_t)bytes : -(int64_t)bytes;
 }
 void cache_stat(struct cache *c, struct cache_stat *ret)
 {

@@ -12,7 +12,7 @@
 #include "shard-internal.h"
 
 static char dir[64];
-static unsigned char block[UNIT_BYTES];
+static unsigned char block[UNIT_BYTES], got[UNIT_BYTES];
 
 static void begin(void)
 {
@@ -51,17 +51,17 @@ Test(shard, is_filled_block_by_block)
     cr_assert_eq(x->n_blocks, 2);
     cr_assert_eq(shard_block_len(x, 0), UNIT_BYTES);
     cr_assert_eq(shard_block_len(x, 1), 5);
-    cr_assert_eq(shard_fd_for(x, 0, 1), -1);
+    cr_assert_eq(shards_read(&s, 9, 0, got, 1), -1);
     put(x, 1);
-    cr_assert_geq(shard_fd_for(x, UNIT_BYTES, 1), 0);
-    cr_assert_eq(shard_fd_for(x, UNIT_BYTES - 1, 2), -1);
+    cr_assert_eq(shards_read(&s, 10, 0, got, 1), 1);
     cr_assert(!shard_complete(x));
     cr_assert_eq(shard_put(x, 0, block, 5, &err), -1); /* of the wrong size */
     put(x, 0);
     cr_assert(shard_complete(x));
     cr_assert(shards_complete(&s, 9));
-    cr_assert_geq(shard_fd_for(x, 0, 1 << 30), 0);
-    cr_assert_eq(shard_fd_for(x, UNIT_BYTES + 5, 1), -1);
+    cr_assert_eq(shards_read(&s, 9, 5, got, UNIT_BYTES), UNIT_BYTES - 5);
+    cr_assert_arr_eq(got, block + 5, UNIT_BYTES - 5);
+    cr_assert_eq(shards_read(&s, 10, 5, got, 1), 0);
     shards_unuse(&s, x);
     end(&s);
 }
@@ -204,13 +204,39 @@ Test(shard, survives_a_restart_but_not_a_flipped_bit)
     cr_assert_gt(shards_used(&s), 2 * UNIT_BYTES);
     x = shards_use(&s, 9, 2 * UNIT_BYTES);
     cr_assert(!shard_complete(x)); /* nothing counts before it was verified */
-    cr_assert_geq(shard_fd_for(x, 10, 100), 0);
+    cr_assert_eq(shards_read(&s, 9, 10, got, 100), 100);
     shard_check(x);
     cr_assert_eq(atomic_load(&x->n_present), 1);
-    cr_assert_eq(shard_fd_for(x, UNIT_BYTES, 1), -1);
+    cr_assert_eq(shards_read(&s, 10, 0, got, 1), -1);
     put(x, 1);
     cr_assert(shard_complete(x));
     shards_unuse(&s, x);
+    end(&s);
+}
+
+/* It is counted no more, and goes with its last user. */
+Test(shard, a_block_that_rots_is_found_when_it_is_verified)
+{
+    struct shards s;
+    struct err err = {0};
+    struct fake_tier tier = {.limit = 64 << 20, .disk_room = UINT64_MAX};
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
+    shards_set_tier(&s, (struct tier *)(void *)&tier);
+    struct shard *x = shards_use(&s, 9, UNIT_BYTES + 5);
+    put(x, 0);
+    put(x, 1);
+    cr_assert_eq(pwrite(x->data, "x", 1, UNIT_BYTES + 1), 1);
+    cr_expect_eq(shards_verify(&s, 9, &err), 0);
+    cr_expect_eq(shards_verify(&s, 10, &err), -1);
+    cr_expect_eq(err.class, ERR_CORRUPT);
+    cr_expect(tier.samples == 1 && tier.bytes == UNIT_BYTES);
+    cr_expect_eq(shards_verify(&s, 11, &err), -1);
+    cr_expect_eq(err.class, ERR_NOT_FOUND);
+    shards_unuse(&s, x);
+    cr_expect_null(s.list);
+    cr_expect(tier.samples == 0 && tier.bytes == 0);
     end(&s);
 }
 
@@ -269,7 +295,7 @@ Test(shard, nobodys_has_no_descriptor)
     cr_expect_eq(descriptors(), before);
     x = shards_use(&s, 8, 5);
     cr_expect(shard_complete(x)); /* it was verified, and still is */
-    cr_expect_eq(shard_fd_for(x, 0, 5), x->data);
+    cr_expect_eq(shards_read(&s, 8, 0, got, 5), 5);
     shards_unuse(&s, x);
     snprintf(path, sizeof(path), "%s/9.data", dir);
     cr_assert_eq(unlink(path), 0);
