@@ -190,8 +190,9 @@ struct naming {
     bool all;
 };
 
-static bool is_named(const struct naming *n, uint64_t unit)
+static bool is_named(const void *naming, uint64_t unit)
 {
+    const struct naming *n = naming;
     return unit < n->n && n->named[unit / 64] >> (unit % 64) & 1;
 }
 
@@ -225,6 +226,7 @@ void cache_name(struct cache *c, const uint64_t *named, uint64_t n, bool all)
 {
     struct naming naming = {c, named, n, all};
     each_place(c, name_one, &naming);
+    guests_name(c, is_named, &naming);
 }
 
 bool cache_knows_named(const struct cache *c)

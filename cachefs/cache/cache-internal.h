@@ -428,6 +428,10 @@ void guests_end(struct cache *c);
 bool guests_have(const struct cache *c, uint64_t unit); /* stripe held */
 /* No lock held. READ_BAD: held no more; READ_UNMAPPED: they can't be had now. */
 int guests_read(struct cache *c, const struct piece *p, struct view *ret, struct err *err);
+/* As guests_ops has them; nothing where there are no guests. */
+void guests_shrink(struct cache *c, uint64_t bytes);
+void guests_name(struct cache *c, bool (*named)(const void *ctx, uint64_t unit), const void *ctx);
+uint64_t guests_used(struct cache *c); /* bytes of their files, as the tier counts them */
 
 struct cache {
     struct source source;   /* first */

@@ -178,6 +178,11 @@ struct guests_ops {
     int64_t (*read)(void *arg, uint64_t unit, uint32_t off, void *buf, uint32_t len);
     /* All of it, as the disk has it now: as cache_verify(). What is bad is to be held no more. */
     int (*verify)(void *arg, uint64_t unit, struct err *err);
+    /* Files go, the longest unused first, until all together take no more than `bytes` … */
+    void (*shrink)(void *arg, uint64_t bytes);
+    /* … and those of samples that begin with a unit which is not named. One that is read goes with
+     * its last reader, here; there it stays. */
+    void (*name)(void *arg, bool (*named)(const void *ctx, uint64_t unit), const void *ctx);
 };
 struct tier *cache_guests(struct cache *c, const char *dir, const struct guests_ops *ops,
                           void *arg);

@@ -254,7 +254,9 @@ static int evict_to(struct cache *c, uint64_t bytes, enum mercy mercy, struct er
 
 int cache_evict_to(struct cache *c, uint64_t bytes, struct err *err)
 {
-    return evict_to(c, bytes, SPARE_NOTHING, err);
+    guests_shrink(c, bytes);
+    uint64_t guests = guests_used(c);
+    return evict_to(c, bytes > guests ? bytes - guests : 0, SPARE_NOTHING, err);
 }
 
 int cache_make_room(struct cache *c, uint64_t bytes, struct err *err)
@@ -319,6 +321,7 @@ int cache_clear(struct cache *c, struct err *err)
     drop_fills(c);
     passing_clear(c);
     each_place(c, forget_any, c);
+    guests_shrink(c, 0);
     for (size_t i = 0; i < c->conf.n_tiers; i++)
         ask_goal(c->tiers[i], 0, SPARE_NOTHING);
     for (size_t i = 0; i < c->conf.n_tiers; i++)

@@ -99,3 +99,24 @@ int guests_read(struct cache *c, const struct piece *p, struct view *ret, struct
                          .owner = buf};
     return 0;
 }
+
+void guests_shrink(struct cache *c, uint64_t bytes)
+{
+    if (c->guests.tier)
+        c->guests.ops->shrink(c->guests.arg, bytes);
+}
+
+void guests_name(struct cache *c, bool (*named)(const void *ctx, uint64_t unit), const void *ctx)
+{
+    if (c->guests.tier)
+        c->guests.ops->name(c->guests.arg, named, ctx);
+}
+
+uint64_t guests_used(struct cache *c)
+{
+    struct tier *t = c->guests.tier;
+    if (!t)
+        return 0;
+    ACQUIRE(&t->lock);
+    return t->guests;
+}

@@ -335,7 +335,8 @@ static bool start_opens(struct frontend *f)
     return kept != NULL;
 }
 
-static const struct guests_ops guests_ops = {.read = shards_read, .verify = shards_verify};
+static const struct guests_ops guests_ops = {
+    .read = shards_read, .verify = shards_verify, .shrink = shards_shrink, .name = shards_name};
 
 static const char *start_shards(struct frontend *f)
 {

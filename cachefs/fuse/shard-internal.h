@@ -81,6 +81,8 @@ void shards_doom(struct shards *s, struct shard *shard);
  * more. */
 int64_t shards_read(void *shards, uint64_t unit, uint32_t off, void *buf, uint32_t len);
 int shards_verify(void *shards, uint64_t unit, struct err *err);
+void shards_shrink(void *shards, uint64_t bytes);
+void shards_name(void *shards, bool (*named)(const void *ctx, uint64_t unit), const void *ctx);
 
 /* Verifies what the disk has of a shard whose `checked` is false (filler only). */
 void shard_check(struct shard *shard);

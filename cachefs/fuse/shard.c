@@ -153,11 +153,10 @@ static void forget(struct shards *s, struct shard *x)
     shard_free(x);
 }
 
-static bool make_room(struct shards *s, uint64_t need)
+/* False: what is left is in use. */
+static bool shrink_to(struct shards *s, uint64_t bytes)
 {
-    if (need > s->limit)
-        return false;
-    while (s->used + need > s->limit) {
+    while (s->used > bytes) {
         struct shard *oldest = NULL;
 
         for (struct shard *x = s->list; x; x = x->next)
@@ -168,6 +167,11 @@ static bool make_room(struct shards *s, uint64_t need)
         forget(s, oldest);
     }
     return true;
+}
+
+static bool make_room(struct shards *s, uint64_t need)
+{
+    return need <= s->limit && shrink_to(s, s->limit - need);
 }
 
 static struct shard *find(struct shards *s, uint64_t id)
@@ -281,6 +285,27 @@ struct shard *shards_use_holder(struct shards *s, uint64_t unit)
     return x;
 }
 
+void shards_shrink(void *shards, uint64_t bytes)
+{
+    struct shards *s = shards;
+    ACQUIRE(&s->lock);
+
+    shrink_to(s, bytes);
+}
+
+void shards_name(void *shards, bool (*named)(const void *ctx, uint64_t unit), const void *ctx)
+{
+    struct shards *s = shards;
+    ACQUIRE(&s->lock);
+
+    for (struct shard *x = s->list, *next; x; x = next) {
+        next = x->next;
+        x->doomed |= !named(ctx, x->id);
+        if (x->doomed && !x->users)
+            forget(s, x);
+    }
+}
+
 void shards_doom(struct shards *s, struct shard *shard)
 {
     ACQUIRE(&s->lock);
@@ -384,6 +409,8 @@ void shards_close(struct shards *s)
         struct shard *x = s->list;
 
         s->list = x->next;
+        if (x->doomed)
+            remove_files(s->dir, x->id);
         shard_free(x);
     }
     free(s->dir);

@@ -51,7 +51,7 @@ static void name_version(struct volume *v, struct catalog *c)
     cleanup_bytes struct bytes folder = {0};
     uint64_t began = clock_mono_ns();
     cache_stat(v->cache, &stat);
-    if (stat.units) {
+    if (stat.bytes) {
         if (x.n > CACHE_UNITS_MAX)
             x.n = CACHE_UNITS_MAX;
         int failed = spill_new(&x.bits, v->conf.dir, (x.n / 64 + 1) * sizeof(uint64_t), &err) ||

@@ -34,7 +34,7 @@ static int guest_verify(void *arg, uint64_t unit, struct err *err)
                      : 0;
 }
 
-static const struct guests_ops guest_ops = {guest_read, guest_verify};
+static const struct guests_ops guest_ops = {.read = guest_read, .verify = guest_verify};
 
 static struct tier *begin(struct rig *r, struct guest *g, bool threaded)
 {

@@ -264,6 +264,39 @@ Test(shard, the_limit_holds_and_the_oldest_unused_goes)
     end(&s);
 }
 
+static bool is_odd(const void *ctx, uint64_t unit)
+{
+    (void)ctx;
+    return unit % 2;
+}
+
+/* At once, or with the last user; also where that is the end of the process. */
+Test(shard, what_is_named_no_more_goes)
+{
+    struct shards s;
+    struct err err = {0};
+
+    begin();
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
+    for (uint64_t id = 1; id <= 4; id++)
+        shards_unuse(&s, shards_use(&s, id, 1000));
+    struct shard *x = shards_use(&s, 2, 1000);
+    shards_name(&s, is_odd, NULL);
+    cr_expect_eq(shards_used(&s), 3 * 1000 + 3 * 32);
+    shards_unuse(&s, x);
+    cr_expect_eq(shards_used(&s), 2 * 1000 + 2 * 32);
+    shards_use(&s, 6, 1000);
+    shards_name(&s, is_odd, NULL);
+    shards_close(&s);
+    cr_assert_eq(shards_open(&s, dir, 64 << 20, 1, &err), 0);
+    cr_expect_eq(shards_used(&s), 2 * 1000 + 2 * 32);
+    shards_shrink(&s, 1100);
+    cr_expect_eq(shards_used(&s), 1000 + 32);
+    shards_shrink(&s, 0);
+    cr_expect_null(s.list);
+    end(&s);
+}
+
 static size_t descriptors(void)
 {
     DIR *d = opendir("/proc/self/fd");
