@@ -88,10 +88,11 @@ static void look_at(struct doctor *d, const char *dir)
     conf_format_size(w.bytes, size);
     if (localtime_r(&w.last, &tm))
         strftime(when, sizeof when, "%Y-%m-%d", &tm);
+    cleanup_free char *word = shell_word(dir);
     cleanup_free char *cure =
         w.outputs ? xstrdup("it may hold what is not stored yet: mount it once more, --writable, "
                             "and sampan flush")
-                  : xasprintf("rm -r %s frees it; mounted again, its set goes on with it", dir);
+                  : xasprintf("rm -r %s frees it; mounted again, its set goes on with it", word);
     finding(d, NOTE, "cache folder that no mount uses", cure, "%s: %s, %s, last changed %s", dir,
             set.data, size, when);
 }

@@ -24,6 +24,9 @@ __attribute__((format(printf, 5, 6))) void finding(struct doctor *d, enum verdic
                                                    const char *what, const char *cure,
                                                    const char *where_fmt, ...);
 
+/* A path or URI as a shell takes it: in quotes if it must be. The caller's. */
+char *shell_word(const char *text);
+
 void doctor_machine(struct doctor *d);
 void doctor_mounts(struct doctor *d);
 /* Cache folders below `cache_dir` (NULL: the usual one) that no mount uses (doctor-gc.c). */

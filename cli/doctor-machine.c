@@ -96,10 +96,11 @@ static bool answers(const struct control_mount *m, struct err *err)
 static bool check_mount(struct doctor *d, const struct control_mount *m)
 {
     struct err why = {0};
-    cleanup_free char *cure = xasprintf("sampan umount %s", m->mountpoint);
+    cleanup_free char *at = shell_word(m->mountpoint), *set = shell_word(m->uri);
+    cleanup_free char *cure = xasprintf("sampan umount %s", at);
     cleanup_free char *heal =
         xasprintf("sampan mount %s %s heals it, given the options it had; sampan umount %s ends it",
-                  m->uri, m->mountpoint, m->mountpoint);
+                  set, at, at);
     if (!m->alive && m->mounted)
         finding(d, WRONG, "dead mount: its processes have ended, readers fail", heal,
                 "%s (process %d)", m->mountpoint, m->pid);
@@ -137,7 +138,8 @@ static void look_unregistered(void *arg, const struct mount_row *row)
             return;
     if (!mount_is_dead(row->mountpoint))
         return;
-    cleanup_free char *cure = xasprintf("sampan umount %s", row->mountpoint);
+    cleanup_free char *at = shell_word(row->mountpoint);
+    cleanup_free char *cure = xasprintf("sampan umount %s", at);
     finding(r->d, WRONG, "dead mount: its process has ended, readers fail", cure, "%s",
             row->mountpoint);
 }
@@ -193,8 +195,8 @@ static void check_stale(struct doctor *d, const struct control_mount *m)
     ask_begin(&w, &request, "stale");
     if (ask(m, &w, &request, NULL, NULL, &answer, NULL))
         return;
-    cleanup_free char *cure =
-        xasprintf("sampan scan %s takes the new version into use", m->mountpoint);
+    cleanup_free char *at = shell_word(m->mountpoint);
+    cleanup_free char *cure = xasprintf("sampan scan %s takes the new version into use", at);
     struct json root = json_root(answer), list = json_get(&root, "stale");
     for (size_t i = 0; i < json_count(&list); i++) {
         struct json s = json_at(&list, i);
@@ -207,7 +209,8 @@ static void check_stale(struct doctor *d, const struct control_mount *m)
 static void check_pending(struct doctor *d, const struct control_mount *m,
                           const struct json *pending)
 {
-    cleanup_free char *cure = xasprintf("sampan flush %s tries again", m->mountpoint);
+    cleanup_free char *at = shell_word(m->mountpoint);
+    cleanup_free char *cure = xasprintf("sampan flush %s tries again", at);
     struct json items = json_get(pending, "items");
     for (size_t i = 0; i < json_count(&items); i++) {
         struct json item = json_at(&items, i);
@@ -289,8 +292,9 @@ void doctor_mount(struct doctor *d, const struct control_mount *m, bool whole)
     struct json root = json_root(answer), status = json_get(&root, "status");
     struct json set = json_get(&status, "set"), pending = json_get(&status, "pending");
     if (status_refuses(&status)) {
-        cleanup_free char *cure = xasprintf(
-            "it is tried again now and then; sampan upgrade %s does so at once", m->mountpoint);
+        cleanup_free char *at = shell_word(m->mountpoint);
+        cleanup_free char *cure =
+            xasprintf("it is tried again now and then; sampan upgrade %s does so at once", at);
         finding(d, WRONG, "degraded: every read fails", cure, "%s: %s", m->mountpoint,
                 json_str_at(&status, "why"));
         return;

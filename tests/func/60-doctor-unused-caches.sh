@@ -46,6 +46,14 @@ assert len(found) == 2 and all(f["verdict"] == "note" for f in found), found
 outputs, = [f for f in found if "-writable: " in f["where"]]
 assert "not stored yet" in outputs["cure"] and "rm" not in outputs["cure"], outputs
 END
+# The command it gives is one that a shell takes.
+odd="$T/own caches of \$me, 'now'"
+mv "$base" "$odd"
+sampan doctor --gc --cache-dir "$odd" >"$T/said" || true
+sed -n 's/.*(\(rm -r .*\) frees it; mounted again.*/\1/p' "$T/said" >"$T/cure"
+expect "cures" "$(wc -l <"$T/cure")" 1
+sh "$T/cure"
+expect "left of the samples' caches" "$(find "$odd" -maxdepth 1 -name 'file-*' ! -name '*-writable' | wc -l)" 0
 touch "$T/no-folder"
 sampan doctor --gc --cache-dir "$T/no-folder" >"$T/said" || true
 grep -q "^wrong .*the folder of caches cannot be read" "$T/said" || fail "$(cat "$T/said")"

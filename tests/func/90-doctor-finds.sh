@@ -39,7 +39,7 @@ sampan mount "file://$SRC" "$T/a b" --no-keeper --cache "ssd:$T/cache-blank=1GiB
 kill -9 $(daemons)
 until_true 10 no_daemon
 SAMPAN_RUN_DIR=$T/other-run sampan doctor >"$T/dead" || true
-grep -q "^wrong .*dead mount: .*: $T/a b (sampan umount $T/a b)" "$T/dead" || fail "not found: $(cat "$T/dead")"
+grep -q "^wrong .*dead mount: .*: $T/a b (sampan umount '$T/a b')" "$T/dead" || fail "not found: $(cat "$T/dead")"
 sampan umount "$T/a b"
 
 # A mount that has read all, and whose store is gone.
