@@ -95,7 +95,7 @@ static int start_signals(struct mount *m, struct err *err)
     signal(SIGPIPE, SIG_IGN);
     int error = thread_start(&m->signal_thread, "signals", signal_main, m);
     if (error)
-        return err_sys(err, error, "start a thread");
+        return err_thread(err, error, "start a thread");
     m->signal_thread_runs = true;
     return 0;
 }

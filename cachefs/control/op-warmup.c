@@ -206,7 +206,7 @@ static int warm_behind(struct control_server *s, const struct bytes *text, struc
     int error = thread_start(&b->thread, "warmup", background_main, s);
     if (error) {
         volume_warmup_disclaim(s->conf.volume);
-        return err_sys(err, error, "start the warmup");
+        return err_thread(err, error, "start the warmup");
     }
     b->started = true;
     return 0;

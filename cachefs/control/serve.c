@@ -97,7 +97,7 @@ static int start_connection(struct control_server *s, int sock, bool guest, stru
     int error = thread_start(&c->thread, "control", connection_main, c);
     if (error) {
         free(c);
-        return err_sys(err, error, "control socket: start a thread");
+        return err_thread(err, error, "control socket: start a thread");
     }
     c->next = s->connections;
     s->connections = c;
@@ -205,7 +205,7 @@ int control_accept(struct control_server *s, struct frontend *frontend, struct e
     s->frontend = frontend;
     int error = thread_start(&s->thread, "control-accept", accept_main, s);
     if (error)
-        return err_sys(err, error, "control socket: start a thread");
+        return err_thread(err, error, "control socket: start a thread");
     s->accepting = true;
     return 0;
 }

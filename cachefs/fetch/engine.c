@@ -413,7 +413,7 @@ static int open_engine(struct fetch *f, struct err *err)
     curl_multi_setopt(f->multi, CURLMOPT_TIMERDATA, f);
     curl_multi_setopt(f->multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_KEPT);
     int e2 = thread_start(&f->thread, "fetch", engine_main, f);
-    return e2 ? err_sys(err, e2, "start the transfer engine's thread") : 0;
+    return e2 ? err_thread(err, e2, "start the transfer engine's thread") : 0;
 }
 
 static void release_all(struct fetch *f)

@@ -460,7 +460,7 @@ static unsigned start(struct listing *l, pthread_t *threads, struct err *err)
     l->ended += l->n_threads - n;
     cond_broadcast(&l->work);
     if (n == 0)
-        err_sys(err, e, "start a thread that lists");
+        err_thread(err, e, "start a thread that lists");
     return n;
 }
 

@@ -196,7 +196,7 @@ int local_work(struct fetch *f, struct err *err)
         return 0;
     int e = thread_start(&p->threads[p->n], "fetch-local", local_main, f);
     if (e && p->n == 0)
-        return err_sys(err, e, "start a thread that reads files");
+        return err_thread(err, e, "start a thread that reads files");
     p->n += !e;
     return 0;
 }

@@ -269,7 +269,7 @@ int watch_start(struct peer_layer *l, struct err *err)
 {
     int e = l->started ? 0 : thread_start(&l->thread, "fetch-peers", watch_main, l);
     if (e)
-        return err_sys(err, e, "start the thread that watches other machines");
+        return err_thread(err, e, "start the thread that watches other machines");
     l->started = true;
     return 0;
 }

@@ -92,7 +92,7 @@ int chores_start(struct frontend *f, struct err *err)
     int e = thread_start(&f->chores_thread, "fuse-chores", chores_run, f);
 
     if (e)
-        return err_sys(err, e, "start a thread");
+        return err_thread(err, e, "start a thread");
     f->chores_started = true;
     return 0;
 }

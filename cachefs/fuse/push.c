@@ -420,7 +420,7 @@ int push_start(struct frontend *f, struct err *err)
     if (e) {
         catalog_unref(p->catalog);
         free(p);
-        return err_sys(err, e, "start a thread");
+        return err_thread(err, e, "start a thread");
     }
     push->started = true;
     volume_on_order(f->volume, push_news, f);

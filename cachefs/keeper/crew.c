@@ -177,7 +177,7 @@ int crew_start(struct crew *c, unsigned n, struct err *err)
         int e = thread_start(&w->thread, name, worker_run, w);
         if (e) {
             count_running(c, -1);
-            return err_sys(err, e, "start a thread");
+            return err_thread(err, e, "start a thread");
         }
         c->n++;
     }

@@ -463,7 +463,7 @@ int keeper_watch(struct keeper *k, const struct keeper_conf *conf, struct err *e
         return err_sys(err, errno, "watch the keeper");
     int e = thread_start(&k->thread, "keeper", link_main, k);
     if (e)
-        return err_sys(err, e, "watch the keeper: start a thread");
+        return err_thread(err, e, "watch the keeper: start a thread");
     k->started = true;
     return 0;
 }

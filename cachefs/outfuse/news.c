@@ -134,7 +134,7 @@ int news_start(struct outfuse *f, struct err *err)
     int e = thread_start(&f->news.thread, "fuse-news", news_run, f);
 
     if (e)
-        return err_sys(err, e, "start a thread");
+        return err_thread(err, e, "start a thread");
     f->news.started = true;
     stage_on_change(f->stage, news_changed, f);
     return 0;

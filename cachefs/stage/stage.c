@@ -329,7 +329,7 @@ static int start_threads(struct stage *s, struct err *err)
         e = thread_start(&s->tell_thread, "stage-tell", tell_main, s);
     }
     s->n_threads += e == 0;
-    return e ? err_sys(err, e, "start a thread of the stage") : 0;
+    return e ? err_thread(err, e, "start a thread of the stage") : 0;
 }
 
 static struct stage *stage_new(const struct stage_conf *conf)

@@ -203,7 +203,7 @@ static int start(struct lister *l, struct err *err)
 {
     int e = thread_start(&l->thread, "sync-list", lister_main, l);
     l->started = e == 0;
-    return e ? err_sys(err, e, "start a thread that lists") : 0;
+    return e ? err_thread(err, e, "start a thread that lists") : 0;
 }
 
 static int finish(struct lister *l, int result, struct err *err)

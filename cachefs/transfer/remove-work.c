@@ -218,7 +218,7 @@ int remove_keys(struct removal *r, struct sorter *keys, struct names *folders, c
     wait_for_workers(&w);
     for (unsigned i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
-    int result = n ? 0 : err_sys(err, e, "start a thread that removes");
+    int result = n ? 0 : err_thread(err, e, "start a thread that removes");
     if (result == 0 && w.broken) {
         if (err)
             *err = w.err;

@@ -53,7 +53,7 @@ int stopper_begin(struct stopper *s, struct sync_run *r, struct err *err)
         return 0;
     cond_destroy(&s->ended);
     lock_destroy(&s->lock);
-    return err_sys(err, e, "start a thread");
+    return err_thread(err, e, "start a thread");
 }
 
 void stopper_end(struct stopper *s)

@@ -357,7 +357,7 @@ static int run_threads(struct sync_run *r, struct err *err)
         return -1;
     while (n < r->n_threads && (e = thread_start(&threads[n], "sync", worker_main, r)) == 0)
         n++;
-    int result = n ? run_phases(r, err) : err_sys(err, e, "start a thread that copies");
+    int result = n ? run_phases(r, err) : err_thread(err, e, "start a thread that copies");
     {
         ACQUIRE(&r->lock);
         r->no_more = true;

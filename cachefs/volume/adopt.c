@@ -150,7 +150,7 @@ int version_settle_start(struct volume *v, const char *named, struct err *err)
     *s = (struct settling){v->conf.log, {xstrdup(version), xstrdup(named ? named : version)}};
     int e = thread_start(&v->settle_thread, "settle-catalog", settle_main, s);
     v->settle_started = !e;
-    return e ? err_sys(err, e, "start a thread that makes the catalog durable") : 0;
+    return e ? err_thread(err, e, "start a thread that makes the catalog durable") : 0;
 }
 
 void version_settle_stop(struct volume *v)

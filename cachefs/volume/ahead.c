@@ -504,7 +504,7 @@ int ahead_start(struct volume *v, struct err *err)
 {
     int error = thread_start(&v->ahead.thread, "ahead", ahead_main, v);
     if (error)
-        return err_sys(err, error, "start the thread that reads ahead");
+        return err_thread(err, error, "start the thread that reads ahead");
     v->ahead.started = true;
     return 0;
 }

@@ -358,7 +358,7 @@ static int start_threads(struct arrival *a, void *(*first)(void *), struct err *
         int e = thread_start(&a->threads[a->n_threads], "bring-catalog",
                              a->n_threads ? other_main : first, a);
         if (e && a->n_threads == 0)
-            return err_sys(err, e, "start a thread that brings the catalog");
+            return err_thread(err, e, "start a thread that brings the catalog");
         if (e)
             break; /* fewer will do */
     }

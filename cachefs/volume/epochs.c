@@ -582,7 +582,7 @@ int epochs_start(struct volume *v, struct err *err)
 {
     int error = thread_start(&v->epochs.thread, "epochs", epochs_main, v);
     if (error)
-        return err_sys(err, error, "start the thread that fetches epochs ahead");
+        return err_thread(err, error, "start the thread that fetches epochs ahead");
     v->epochs.started = true;
     return 0;
 }

@@ -111,7 +111,7 @@ int left_start(struct volume *v, struct err *err)
     }
     int e = thread_start(&v->left_thread, "left", left_main, v);
     v->left_started = !e;
-    return e ? err_sys(err, e, "start a thread that tells the cache of versions") : 0;
+    return e ? err_thread(err, e, "start a thread that tells the cache of versions") : 0;
 }
 
 void left_stop(struct volume *v)

@@ -254,7 +254,7 @@ int sampler_start(struct volume *v, struct err *err)
         return sampler_apply(v, err);
     int error = thread_start(&v->order_thread, "order", build_main, v);
     if (error)
-        return err_sys(err, error, "start the thread that builds the order");
+        return err_thread(err, error, "start the thread that builds the order");
     v->order_started = true;
     return 0;
 }

@@ -154,7 +154,7 @@ static int list_until_stopped(struct scanning *state, struct err *err)
     lock_init(&s.lock, RANK_VOLUME, "scan-stop");
     cond_init(&s.ended);
     int e = thread_start(&s.thread, "scan-stop", stopper_main, &s);
-    int rc = e ? err_sys(err, e, "start the scan") : list_sources(state, err);
+    int rc = e ? err_thread(err, e, "start the scan") : list_sources(state, err);
     if (!e) {
         {
             ACQUIRE(&s.lock);

@@ -385,7 +385,7 @@ int refresh_start(struct volume *v, struct err *err)
         return 0;
     int error = thread_start(&v->refresh_thread, "refresh", refresh_main, v);
     if (error)
-        return err_sys(err, error, "start the refresh thread");
+        return err_thread(err, error, "start the refresh thread");
     v->refresh_started = true;
     return 0;
 }

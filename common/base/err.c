@@ -89,6 +89,20 @@ int err_sys(struct err *e, int errnum, const char *fmt, ...)
     return -1;
 }
 
+int err_thread(struct err *e, int errnum, const char *what)
+{
+    if (errnum != EAGAIN)
+        return err_sys(e, errnum, "%s", what);
+    err_set(
+        e, class_of_errno(errnum),
+        "%s: no more tasks are allowed here, or there is no memory for one (raise ulimit -u, or "
+        "pids.max of the control group)",
+        what);
+    if (e)
+        e->sys = errnum;
+    return -1;
+}
+
 int err_wrap(struct err *e, const char *fmt, ...)
 {
     if (!e)

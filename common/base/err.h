@@ -47,6 +47,9 @@ __attribute__((format(printf, 3, 4))) int err_set(struct err *e, enum err_class 
 /* The same from an errno: the class follows from it and ": strerror" is appended. Returns -1. */
 __attribute__((format(printf, 3, 4))) int err_sys(struct err *e, int errnum, const char *fmt, ...);
 
+/* The same where a thread or a process can't be started: what to raise is said. */
+int err_thread(struct err *e, int errnum, const char *what);
+
 /* Puts "context: " before the message of a filled `e`. Returns -1. */
 __attribute__((format(printf, 2, 3))) int err_wrap(struct err *e, const char *fmt, ...);
 

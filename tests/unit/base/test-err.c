@@ -74,3 +74,14 @@ Test(err, null_is_allowed_and_long_texts_are_cut)
     err_set(&e, ERR_FAILED, "again %s", e.msg); /* its own text as an argument */
     cr_expect_str_eq(e.msg, "again why: short");
 }
+
+Test(err, a_thread_that_cannot_be_started_says_what_to_raise)
+{
+    struct err e = {0};
+    cr_expect_eq(err_thread(NULL, EAGAIN, "x"), -1);
+    cr_expect_eq(err_thread(&e, EAGAIN, "start a thread"), -1);
+    cr_expect(strstr(e.msg, "start a thread: ") == e.msg && strstr(e.msg, "pids.max"), "%s", e.msg);
+    cr_expect_eq(e.sys, EAGAIN);
+    err_thread(&e, EPERM, "start a thread");
+    cr_expect_str_eq(e.msg, "start a thread: Operation not permitted");
+}
