@@ -53,10 +53,12 @@ static enum rpc_code read_request(struct request *r, struct arena *arena, const 
 static enum rpc_code settle(struct request *r, struct arena *arena, struct err *err)
 {
     struct attributes *a = &r->attributes;
+    r->writable = attribute_true(a, ATTR_WRITABLE);
+    if (r->writable) /* PersistentVolumes of before have them, for nothing, and cannot be changed */
+        a->value[ATTR_PEERS] = NULL;
     enum rpc_code code = attributes_check(a, arena, err);
     if (code)
         return code;
-    r->writable = attribute_true(a, ATTR_WRITABLE);
     if (r->writable) /* it asks no other node, but may share its Secret with sets that do */
         secrets_forget_token(&r->secrets);
     attributes_text(a, &r->options);

@@ -165,6 +165,20 @@ static int set_store(struct node *n, const struct set *s, struct err *err)
     return state_write(&n->sets_dir, s->key, &text, err);
 }
 
+/* A word, and the one behind it. */
+static void drop_option(struct bytes *words, const char *name)
+{
+    for (size_t at = 0; at < words->len; at += strlen(words->data + at) + 1) {
+        if (strcmp(words->data + at, name) != 0)
+            continue;
+        size_t end = at + strlen(name) + 1;
+        end += end < words->len ? strlen(words->data + end) + 1 : 0;
+        memmove(words->data + at, words->data + end, words->len - end);
+        words->len -= end - at;
+        return;
+    }
+}
+
 static int load_one(void *arg, const struct json *record, struct err *err)
 {
     struct node *n = arg;
@@ -189,9 +203,11 @@ static int load_one(void *arg, const struct json *record, struct err *err)
         if (json_as_str(&w, &word, NULL) == 0)
             bytes_add(&s->words, word, strlen(word) + 1);
     }
-    /* Plugins of before gave one to sets that are written, too, which refuse it now. */
-    if (s->words.len && memmem(s->words.data, s->words.len, "--writable", sizeof "--writable"))
+    /* Plugins of before gave both to sets that are written, too, which refuse them now. */
+    if (s->words.len && memmem(s->words.data, s->words.len, "--writable", sizeof "--writable")) {
         s->tokened = false;
+        drop_option(&s->words, "--peers");
+    }
     return 0;
 }
 

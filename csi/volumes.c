@@ -303,6 +303,14 @@ static int load_targets(struct node *n, struct volume *v, const struct json *rec
     return 0;
 }
 
+/* Plugins of before took peers for volumes that are written, too, and did nothing with them. */
+static char *options_of_now(const char *options, bool writable)
+{
+    const char *peers = writable ? strstr(options, "\npeers=") : NULL; /* uri stands first */
+    const char *end = peers ? strchr(peers + 1, '\n') : NULL;
+    return end ? xasprintf("%.*s%s", (int)(peers - options), options, end) : xstrdup(options);
+}
+
 static int load_fields(struct node *n, struct volume *v, const struct json *record, struct err *err)
 {
     const char *set, *staging, *options;
@@ -317,7 +325,7 @@ static int load_fields(struct node *n, struct volume *v, const struct json *reco
     free(v->staging);
     free(v->options);
     v->staging = xstrdup(staging);
-    v->options = xstrdup(options);
+    v->options = options_of_now(options, v->writable);
     v->recorded = true;
     return 0;
 }

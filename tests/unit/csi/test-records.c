@@ -79,6 +79,37 @@ static char *replaced(const char *text, const char *what, const char *with)
     return xasprintf("%.*s%s%s", (int)(at - text), text, with, at + strlen(what));
 }
 
+/* Volumes that are written had them, for nothing, and are refused with them now. */
+Test(records, an_older_written_volume_goes_on_without_peers)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    size_t n;
+    char **keys = sets_keys(w.node, &n);
+    cleanup_free char *volume = record_of(&w, "volumes", "v");
+    cleanup_free char *set = record_of(&w, "sets", keys[0]);
+    cleanup_bytes struct bytes of_volume = {0}, of_set = {0};
+    cr_assert(file_read_whole(volume, 1 << 16, &of_volume, NULL) == 0);
+    cr_assert(file_read_whole(set, 1 << 16, &of_set, NULL) == 0);
+    cleanup_free char *asked = replaced(of_volume.data, "uri=s3://b/set\\n",
+                                        "uri=s3://b/set\\npeers=http://p\\nwritable=true\\n");
+    cleanup_free char *written = replaced(asked, "\"writable\":false", "\"writable\":true");
+    cleanup_free char *words =
+        replaced(of_set.data, "\"words\":[", "\"words\":[\"--peers\",\"http://p\",\"--writable\",");
+    put(&w, "volumes", "v", written);
+    put(&w, "sets", keys[0], words);
+    world_close(&w);
+    fake_lose(w.fake);
+    world_open(&w);
+    node_heal(w.node);
+    cr_expect(strstr(w.fake->words, "--writable"), "%s", w.fake->words);
+    cr_expect(!strstr(w.fake->words, "http://p"), "%s", w.fake->words);
+    cr_expect(do_publish(&w, "v", w.target, false, NULL) == RPC_OK, "%s", w.err.msg);
+    ids_free(keys, n);
+    world_remove(&w);
+}
+
 /* Sets that are written had one, which they refuse now. */
 Test(records, an_older_written_set_is_mounted_without_a_token)
 {
