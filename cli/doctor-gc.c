@@ -97,13 +97,19 @@ static void look_at(struct doctor *d, const char *dir)
             set.data, size, when);
 }
 
-/* Caches lie in the folder itself; those of versions that a volume names one below it. */
-static void look_below(struct doctor *d, DIR *all, const char *base, bool versions)
+/* The CSI plugin's, of a set's version that a volume names, or with other keys. */
+static bool is_around_caches(const char *name)
+{
+    return strncmp(name, "version-", 8) == 0 || strncmp(name, "apart-", 6) == 0;
+}
+
+/* Caches lie in the folder itself, or one below it. */
+static void look_below(struct doctor *d, DIR *all, const char *base, bool deeper)
 {
     for (const struct dirent *e; (e = readdir(all));) {
         cleanup_free char *dir = xasprintf("%s/%s", base, e->d_name);
-        bool of_version = versions && strncmp(e->d_name, "version-", 8) == 0;
-        cleanup_dir DIR *more = of_version ? open_folder(dirfd(all), e->d_name) : NULL;
+        bool around = deeper && is_around_caches(e->d_name);
+        cleanup_dir DIR *more = around ? open_folder(dirfd(all), e->d_name) : NULL;
         if (more)
             look_below(d, more, dir, false);
         else if (!is_dot(e->d_name) && is_cache(dir) && !owner_in_use(dir))

@@ -3,6 +3,7 @@
  *
  *   volumes.c   the table of volumes and its records; one call a volume at a time
  *   sets.c      the table of sets: brought up, shared, ended
+ *   set-words.c what `sampan mount` is told of a set
  *   set-files.c what lies beside a set: folders, secrets for its mount
  *   binds.c     what pods see of it
  *   node.c      handlers: stage, publish, and back
@@ -189,6 +190,17 @@ bool sets_are_idle(struct node *n); /* no call works on any */
 struct set *set_begin(struct node *n, const char *key); /* NULL: there is none */
 struct set *set_try(struct node *n, const char *key);   /* the same, if no call works on it */
 void set_end(struct node *n, struct set *s);
+
+/* --- words of a set --------------------------------------------------------------------------- */
+
+/* `identity`: attributes_identity() of the wish. */
+void set_choose_words(struct node *n, const char *key, const struct set_wish *wish,
+                      const char *identity, struct bytes *out);
+/* The file that its words name as the catalog of a pinned version, or NULL. */
+const char *set_named_file(const struct set *s);
+/* Of a record: plugins of before gave a token and peers to sets that are written, too, which refuse
+ * them now. */
+void set_adopt_words(struct set *s);
 
 /* --- files of a set --------------------------------------------------------------------------- */
 

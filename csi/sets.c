@@ -165,20 +165,6 @@ static int set_store(struct node *n, const struct set *s, struct err *err)
     return state_write(&n->sets_dir, s->key, &text, err);
 }
 
-/* A word, and the one behind it. */
-static void drop_option(struct bytes *words, const char *name)
-{
-    for (size_t at = 0; at < words->len; at += strlen(words->data + at) + 1) {
-        if (strcmp(words->data + at, name) != 0)
-            continue;
-        size_t end = at + strlen(name) + 1;
-        end += end < words->len ? strlen(words->data + end) + 1 : 0;
-        memmove(words->data + at, words->data + end, words->len - end);
-        words->len -= end - at;
-        return;
-    }
-}
-
 static int load_one(void *arg, const struct json *record, struct err *err)
 {
     struct node *n = arg;
@@ -203,11 +189,7 @@ static int load_one(void *arg, const struct json *record, struct err *err)
         if (json_as_str(&w, &word, NULL) == 0)
             bytes_add(&s->words, word, strlen(word) + 1);
     }
-    /* Plugins of before gave both to sets that are written, too, which refuse them now. */
-    if (s->words.len && memmem(s->words.data, s->words.len, "--writable", sizeof "--writable")) {
-        s->tokened = false;
-        drop_option(&s->words, "--peers");
-    }
+    set_adopt_words(s);
     return 0;
 }
 
@@ -286,44 +268,12 @@ bool set_is_locked(struct node *n, const struct set_wish *wish)
 
 /* --- up --------------------------------------------------------------------------------------- */
 
-static void add_word(struct bytes *out, const char *word)
-{
-    bytes_add(out, word, strlen(word) + 1);
-}
-
-static void choose_words(const struct node *n, const char *key, const struct set_wish *wish,
-                         struct bytes *out)
-{
-    const struct attributes *a = wish->attributes;
-    const char *version = a->value[ATTR_VERSION];
-    attributes_words(a, wish->gid, out);
-    const char *base = node_cache_dir(n);
-    if (!a->value[ATTR_CACHE] && (n->conf.cache_dir || version)) {
-        /* A pinned version has a cache of its own: the folder of the set may be its newest
-         * version's. */
-        cleanup_free char *folder =
-            version ? xasprintf("%s/version-%.16s", base, version) : xstrdup(base);
-        add_word(out, "--cache-dir");
-        add_word(out, folder);
-    }
-    if (!attribute_true(a, ATTR_WRITABLE)) {
-        cleanup_free char *direct = set_path(n, key, SET_DIRECT);
-        add_word(out, "--direct");
-        add_word(out, direct);
-    }
-    if (version) {
-        cleanup_free char *catalog = catalog_word(n->conf.state, a);
-        add_word(out, "--catalog");
-        add_word(out, catalog);
-    }
-}
-
 /* Others look for their set meanwhile. */
 static void fill(struct node *n, struct set *s, const struct set_wish *wish)
 {
     cleanup_bytes struct bytes identity = {0}, words = {0};
     attributes_identity(wish->attributes, wish->gid, &identity);
-    choose_words(n, s->key, wish, &words);
+    set_choose_words(n, s->key, wish, identity.data, &words);
     ACQUIRE(&n->lock);
     free(s->uri);
     free(s->identity);
@@ -410,28 +360,17 @@ static int mount_until(struct node *n, const struct set *s, uint64_t deadline_ns
     }
 }
 
-/* The file that its words name as the catalog of a pinned version, or NULL. */
-static const char *named_file(const struct set *s)
-{
-    for (size_t at = 0; at < s->words.len; at += strlen(s->words.data + at) + 1)
-        if (strcmp(s->words.data + at, "--catalog") == 0) {
-            const char *word = s->words.data + at + sizeof "--catalog";
-            return catalog_word_is_file(word) ? word : NULL;
-        }
-    return NULL;
-}
-
 /* A start that was broken off before its file was there, by a plugin of before that copied it. */
 static bool lacks_file(const struct set *s)
 {
-    const char *file = named_file(s);
+    const char *file = set_named_file(s);
     return file && access(file, R_OK);
 }
 
 static int need_file(const struct node *n, const struct set *s, const struct attributes *a,
                      struct err *err)
 {
-    return named_file(s) ? catalog_need(n->conf.state, a->value[ATTR_VERSION], err) : 0;
+    return set_named_file(s) ? catalog_need(n->conf.state, a->value[ATTR_VERSION], err) : 0;
 }
 
 static int bring_up(struct node *n, struct set *s, uint64_t deadline_ns, struct err *err)
@@ -446,7 +385,7 @@ static int bring_up(struct node *n, struct set *s, uint64_t deadline_ns, struct 
 /* Another set may have it, too. */
 static void drop_version(struct node *n, const struct set *gone)
 {
-    const char *file = named_file(gone);
+    const char *file = set_named_file(gone);
     ACQUIRE(&n->lock);
     for (const struct set *s = n->sets; s && file; s = s->next)
         if (s != gone && *s->uri && memmem(s->words.data, s->words.len, file, strlen(file)))

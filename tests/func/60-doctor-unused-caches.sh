@@ -19,10 +19,12 @@ expect "unused while it is mounted" "$(unused)" 0
 unmount
 gc
 expect "unused after that" "$(unused)" 1
-mkdir "$base/version-1" && mv "$base"/file-* "$base/version-1" # as the driver keeps those of a pinned version
-gc
-expect "unused of a version" "$(unused)" 1
-mv "$base"/version-1/file-* "$base"
+for folder in version-1 apart-1; do # as the driver keeps those of a pinned version, or with other keys
+    mkdir "$base/$folder" && mv "$base"/file-* "$base/$folder"
+    gc
+    expect "unused in $folder" "$(unused)" 1
+    mv "$base/$folder"/file-* "$base"
+done
 gc
 grep -E "file://$SRC/, (1\.[0-9]|2\.[0-9]) MiB, last changed 20[0-9-]* .rm -r $base/[^ ]* frees it; mounted again" "$T/said" >"$T/line" || fail "$(cat "$T/said")"
 mount_set "file://$T/other" # a cache elsewhere is none of these

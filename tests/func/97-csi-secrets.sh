@@ -53,7 +53,12 @@ expect("plugin, keeper and owner are looked at", seen >= 3, True)
 inode = os.stat(found[0]).st_ino
 p.stage("v", secrets=keys | {"session-token": "fresh"}, **attributes)
 expect("a new file", os.stat(found[0]).st_ino != inode and b"fresh" in open(found[0], "rb").read(), True)
-for volume in ("v", "late"):
+# Whose Secret is another is not kept out by that mount, nor let into it.
+p.stage("other", secrets=keys, **attributes)
+expect("content", same(p.publish("other", "pod")), True)
+expect("mounts", len([m for m in mounts() if "/state/mnt/" in m]), 2)
+expect("the new keys stay", b"fresh" in open(found[0], "rb").read(), True)
+for volume in ("v", "late", "other"):
     p.unpublish(volume, "pod"); p.unstage(volume)
 PY
 nothing_of_csi

@@ -35,6 +35,33 @@ Test(node, a_set_with_keys_is_not_for_those_without)
     world_remove(&w);
 }
 
+/* As when a Secret is renewed while a pod of another volume has the set. */
+Test(node, a_set_with_other_keys_has_a_cache_of_its_own)
+{
+    static const struct {
+        const char *volume, *secret, *folder;
+    } rows[] = {
+        {"a", "s", NULL},        {"b", "t", "/apart-1 "},
+        {"c", "u", "/apart-2 "}, {"b", NULL, NULL}, /* unstaged */
+        {"d", "v", "/apart-1 "},
+    };
+    struct world w;
+    world_make(&w);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (!rows[i].secret) {
+            cr_assert(do_unstage(&w, rows[i].volume) == RPC_OK);
+            continue;
+        }
+        cr_assert(do_stage(&w, rows[i].volume, rows[i].secret) == RPC_OK, "%s", w.err.msg);
+        const char *words = w.fake->words;
+        cr_expect(rows[i].folder ? strstr(words, rows[i].folder) != NULL
+                                 : strstr(words, "/apart-") == NULL,
+                  "row %zu: %s", i, words);
+    }
+    cr_assert(w.fake->mounted == 4);
+    world_remove(&w);
+}
+
 Test(node, secrets_never_stand_in_words)
 {
     struct world w;
