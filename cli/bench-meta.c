@@ -1,5 +1,4 @@
 /* bench meta: lists a tree and looks at every entry, as find and du do. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,6 +8,7 @@
 
 #include "bench-internal.h"
 #include "clock.h"
+#include "dir.h"
 
 #define DEPTH_MAX 64
 
@@ -20,21 +20,14 @@ static int look_at(struct tree *t, int at, const char *name, int depth, struct e
 
 static int look_below(struct tree *t, int at, const char *name, int depth, struct err *err)
 {
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d) {
-        int why = errno;
-        if (fd >= 0)
-            close(fd);
-        return err_sys(err, why, "read the folder %s", name);
-    }
+    cleanup_dir DIR *d = dir_open(at, name, 0);
+    if (!d)
+        return err_sys(err, errno, "read the folder %s", name);
     if (depth == DEPTH_MAX)
         return err_set(err, ERR_LIMIT, "read the folder %s: more than %d levels deep", name,
                        DEPTH_MAX);
-    errno = 0;
-    for (const struct dirent *e; (e = readdir(d)); errno = 0)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-            look_at(t, dirfd(d), e->d_name, depth, err))
+    for (const struct dirent *e; (e = dir_next(d));)
+        if (look_at(t, dirfd(d), e->d_name, depth, err))
             return -1;
     return errno ? err_sys(err, errno, "read the folder %s", name) : 0;
 }

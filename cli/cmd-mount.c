@@ -1,7 +1,6 @@
 /* mount: a set becomes a folder. The parent waits until the mount is usable or says why not. */
 #define LOG_MODULE "mount"
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "dir.h"
 #include "mem.h"
 #include "program.h"
 #include "serve-internal.h"
@@ -91,10 +91,7 @@ static const struct conf_row rows[] = {
 static bool is_empty(const char *path)
 {
     cleanup_dir DIR *d = opendir(path);
-    for (const struct dirent *e; d && (e = readdir(d));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            return false;
-    return true;
+    return !d || !dir_next(d);
 }
 
 /* Is one of ours mounted right there? One whose server is being replaced is in between: those that

@@ -1,6 +1,5 @@
 /* Cache folders that no mount uses: what sets that are not mounted here any more have left. Nothing
  * is removed: a set that is mounted again finds its samples there. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "catalog.h"
+#include "dir.h"
 #include "doctor-internal.h"
 #include "mem.h"
 
@@ -21,26 +21,12 @@ struct weight {
     bool outputs;   /* a writable mount's: perhaps not stored yet */
 };
 
-static bool is_dot(const char *name)
-{
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
-static DIR *open_folder(int at, const char *name)
-{
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d && fd >= 0)
-        close(fd);
-    return d;
-}
-
 static void weigh(int at, const char *name, int depth, struct weight *w)
 {
-    cleanup_dir DIR *d = open_folder(at, name);
-    for (const struct dirent *e; d && depth < DEPTH_MAX && (e = readdir(d));) {
+    cleanup_dir DIR *d = dir_open(at, name, O_NOFOLLOW);
+    for (const struct dirent *e; d && depth < DEPTH_MAX && (e = dir_next(d));) {
         struct stat st;
-        if (is_dot(e->d_name) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
             continue;
         w->bytes += (uint64_t)st.st_blocks * 512;
         w->outputs |= strcmp(e->d_name, "journal.db") == 0;
@@ -106,13 +92,13 @@ static bool is_around_caches(const char *name)
 /* Caches lie in the folder itself, or one below it. */
 static void look_below(struct doctor *d, DIR *all, const char *base, bool deeper)
 {
-    for (const struct dirent *e; (e = readdir(all));) {
+    for (const struct dirent *e; (e = dir_next(all));) {
         cleanup_free char *dir = xasprintf("%s/%s", base, e->d_name);
         bool around = deeper && is_around_caches(e->d_name);
-        cleanup_dir DIR *more = around ? open_folder(dirfd(all), e->d_name) : NULL;
+        cleanup_dir DIR *more = around ? dir_open(dirfd(all), e->d_name, O_NOFOLLOW) : NULL;
         if (more)
             look_below(d, more, dir, false);
-        else if (!is_dot(e->d_name) && is_cache(dir) && !owner_in_use(dir))
+        else if (is_cache(dir) && !owner_in_use(dir))
             look_at(d, dir);
     }
 }

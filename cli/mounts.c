@@ -7,6 +7,7 @@
 
 #include "cli-internal.h"
 #include "device.h"
+#include "dir.h"
 #include "mem.h"
 
 int mount_path(const char *path, char **ret, struct err *err)
@@ -80,16 +81,6 @@ int mount_of_set(const char *set, struct control_mount *ret, struct err *err)
     return 1;
 }
 
-static bool has_dots(const char *path)
-{
-    for (size_t len; *path; path += len + (path[len] == '/')) {
-        len = strcspn(path, "/");
-        if (len == 2 && memcmp(path, "..", 2) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* "a//./b/" is "a/b". */
 static char *clean_name(const char *path)
 {
@@ -115,11 +106,12 @@ static char *real_path(const char *path)
         cleanup_free char *real = realpath(start, NULL);
         const char *rest = path + (slash - start);
         if (real)
-            return has_dots(rest) ? NULL : xasprintf("%s%s", strcmp(real, "/") ? real : "", rest);
+            return path_leads_up(rest) ? NULL
+                                       : xasprintf("%s%s", strcmp(real, "/") ? real : "", rest);
         *slash = '\0';
         slash = strrchr(start, '/');
         if (!slash || slash == start)
-            return has_dots(path) ? NULL : xstrdup(path);
+            return path_leads_up(path) ? NULL : xstrdup(path);
         *slash = '\0';
     }
 }
@@ -128,10 +120,10 @@ static char *real_path(const char *path)
 static char *below_really(const struct control_mount *m, const char *path)
 {
     const char *below = below_mount(m, path);
-    cleanup_free char *real = below && !has_dots(below) ? NULL : real_path(path);
+    cleanup_free char *real = below && !path_leads_up(below) ? NULL : real_path(path);
     if (real)
         below = below_mount(m, real);
-    return below && !has_dots(below) ? clean_name(below) : NULL;
+    return below && !path_leads_up(below) ? clean_name(below) : NULL;
 }
 
 /* A shell completes names from the folder where it is: one that leads into the mount from there is
@@ -145,7 +137,7 @@ static char *below_from_here(const struct control_mount *m, const char *path)
         return NULL;
     cleanup_free char *whole = xasprintf("%s/%s", strcmp(here, "/") == 0 ? "" : here, path);
     cleanup_free char *inside = xasprintf("%s/%s", m->mountpoint, path);
-    if (!has_dots(path) && (access(inside, F_OK) == 0 || errno != ENOENT))
+    if (!path_leads_up(path) && (access(inside, F_OK) == 0 || errno != ENOENT))
         return NULL;
     return below_really(m, whole);
 }

@@ -11,6 +11,7 @@
 
 #include "cli-internal.h"
 #include "device.h"
+#include "dir.h"
 #include "file.h"
 #include "hash.h"
 #include "mem.h"
@@ -218,21 +219,10 @@ static int make_path(struct owner *o, const char *path, struct err *err)
     return 0;
 }
 
-static bool is_dot(const char *name)
-{
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
 static bool is_empty(const char *dir)
 {
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d && fd >= 0)
-        close(fd);
-    for (const struct dirent *e; d && (e = readdir(d));)
-        if (!is_dot(e->d_name))
-            return false;
-    return d != NULL;
+    cleanup_dir DIR *d = dir_open(AT_FDCWD, dir, 0);
+    return d && !dir_next(d) && !errno;
 }
 
 /* The folder or, as long as it is not there, the nearest one above it. */
@@ -312,12 +302,9 @@ static void remove_tree(int at, const char *name)
 
 static void remove_below(int fd)
 {
-    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d && fd >= 0)
-        close(fd);
-    for (const struct dirent *e; d && (e = readdir(d));)
-        if (!is_dot(e->d_name))
-            remove_tree(dirfd(d), e->d_name);
+    cleanup_dir DIR *d = dir_of(fd);
+    for (const struct dirent *e; d && (e = dir_next(d));)
+        remove_tree(dirfd(d), e->d_name);
 }
 
 void owner_unmake(struct owner *o)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "dir.h"
 #include "mem.h"
 
 /* --- ids and names ---------------------------------------------------------------------------- */
@@ -37,7 +38,7 @@ enum rpc_code check_id(const char *what, const char *id, struct err *err)
     enum rpc_code code = check_name(what, id, err);
     if (code)
         return code;
-    if (strchr(id, '/') || strcmp(id, ".") == 0 || strcmp(id, "..") == 0)
+    if (strchr(id, '/') || name_is_dots(id))
         return rpc_fail(
             err, RPC_INVALID_ARGUMENT,
             "%s: %s: not a volume of this driver: an id has no '/' and is not a folder's "
@@ -50,11 +51,9 @@ enum rpc_code check_id(const char *what, const char *id, struct err *err)
 
 static bool has_dots(const char *path)
 {
-    for (const char *p = path; (p = strchr(p, '/')); p++) {
-        size_t n = strcspn(p + 1, "/");
-        if ((n == 1 && p[1] == '.') || (n == 2 && p[1] == '.' && p[2] == '.'))
+    for (const char *p = path; (p = strchr(p, '/')); p++)
+        if (part_is_dots(p + 1, strcspn(p + 1, "/")))
             return true;
-    }
     return false;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "dir.h"
 #include "mem.h"
 
 #define MARKS    ".sampan-volumes"
@@ -22,11 +23,9 @@ static void remove_tree(int at, const char *name)
 {
     if (unlinkat(at, name, 0) == 0)
         return;
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    for (const struct dirent *e; d && (e = readdir(d));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            remove_tree(dirfd(d), e->d_name);
+    cleanup_dir DIR *d = dir_open(at, name, O_NOFOLLOW);
+    for (const struct dirent *e; d && (e = dir_next(d));)
+        remove_tree(dirfd(d), e->d_name);
     unlinkat(at, name, AT_REMOVEDIR);
 }
 

@@ -1,7 +1,6 @@
 /* Copies of programs: what they are linked with is asked of the dynamic linker itself. */
 #include "programs.h"
 
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "clock.h"
+#include "dir.h"
 #include "file.h"
 #include "hash.h"
 #include "mem.h"
@@ -169,9 +169,7 @@ static int fill_folder(const char *sampan, const struct bytes *program, const ch
 static void remove_tree(const char *path)
 {
     cleanup_dir DIR *d = opendir(path);
-    for (const struct dirent *e; d && (e = readdir(d));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
+    for (const struct dirent *e; d && (e = dir_next(d));) {
         cleanup_free char *below = xasprintf("%s/%s", path, e->d_name);
         if (unlink(below))
             remove_tree(below);
@@ -206,7 +204,7 @@ static bool is_run(const char *folder)
     char exe[PATH_MAX];
     size_t n = strlen(folder);
     cleanup_dir DIR *d = opendir("/proc");
-    for (const struct dirent *e; d && (e = readdir(d));) {
+    for (const struct dirent *e; d && (e = dir_next(d));) {
         if (e->d_name[0] < '1' || e->d_name[0] > '9')
             continue;
         cleanup_free char *link = xasprintf("/proc/%s/exe", e->d_name);
@@ -224,7 +222,7 @@ void programs_clean(const char *state, const char *current)
 {
     cleanup_free char *bin = xasprintf("%s/bin", state);
     cleanup_dir DIR *d = opendir(bin);
-    for (const struct dirent *e; d && (e = readdir(d));) {
+    for (const struct dirent *e; d && (e = dir_next(d));) {
         if (e->d_name[0] == '.')
             continue;
         cleanup_free char *folder = xasprintf("%s/%s", bin, e->d_name);

@@ -5,7 +5,7 @@
 LOADER_SONAME  := libsampan-loader.so.0
 LOADER_SO      := $(BUILD)/lib/$(LOADER_SONAME)
 LOADER_HEADERS := trainer/loader/loader.h
-LOADER_BASE    := buf clock crc err guard hash json json-write mem mountinfo sync
+LOADER_BASE    := buf clock crc dir err guard hash json json-write mem mountinfo sync
 LOADER_SRCS    := $(foreach m,loader order walk ctlwire,$(call srcs_of,$(m))) $(LOADER_BASE:%=common/base/%.c)
 LOADER_PIC     := $(LOADER_SRCS:%.c=$(BUILD)/pic/loader/%.o)
 LOADER_LIBS    := jansson libjpeg libpng

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "build.h"
+#include "dir.h"
 #include "mem.h"
 #include "object.h"
 #include "samplejob-internal.h"
@@ -39,14 +40,6 @@ static const char *inner(const struct job_plan *p, const char *path)
     return path;
 }
 
-static bool leads_out(const char *path)
-{
-    for (const char *p = path; *p; p += strcspn(p, "/"), p += strspn(p, "/"))
-        if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || !p[2]))
-            return true;
-    return false;
-}
-
 /* No path, or the root: everything; `strict`: that is a mistake. */
 static bool write_paths(struct job_plan *p, const char *field, const struct api_strings *paths,
                         bool strict, struct json_writer *w)
@@ -54,7 +47,7 @@ static bool write_paths(struct job_plan *p, const char *field, const struct api_
     bool all = !paths->n;
     for (size_t i = 0; i < paths->n; i++) {
         const char *path = inner(p, paths->items[i]);
-        if (leads_out(path))
+        if (path_leads_up(path))
             return bad(p, "InvalidPath", field, "a path leads out of the set (want one below it)");
         all = all || !*path;
     }
@@ -244,7 +237,7 @@ static bool destination_of(struct job_plan *p, const struct samplejob_sync *o, s
         return bad(p, "NoDestination", "syncOptions.destination",
                    "nothing says where to copy to (name a store, or set spec.sync.destination of "
                    "the set)");
-    if (leads_out(path))
+    if (path_leads_up(path))
         return bad(p, "InvalidPath", "syncOptions.destination", "leads out of the set");
     store_of_set(p, e);
     job_text(&e->uri, *path ? below(base, path) : xstrdup(base));

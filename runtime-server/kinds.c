@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "dir.h"
 #include "mem.h"
 #include "server-internal.h"
 
@@ -52,17 +53,12 @@ int options_begin(const struct server *s, const struct json *o, bool on_mount,
 /* A path in the set: relative, without a part that leads out of it. */
 int options_check_path(const char *path, struct err *err)
 {
-    for (const char *p = path; *p;) {
-        size_t len = strcspn(p, "/");
-        if (len == 2 && p[0] == '.' && p[1] == '.')
-            return err_set(err, ERR_USAGE,
-                           "options.paths: \"%.200s\": leads out of the set (want a path below its "
-                           "root)",
-                           path);
-        p += len;
-        p += *p == '/';
-    }
-    return 0;
+    return !path_leads_up(path)
+               ? 0
+               : err_set(err, ERR_USAGE,
+                         "options.paths: \"%.200s\": leads out of the set (want a path below its "
+                         "root)",
+                         path);
 }
 
 int options_copy_paths(const struct json *o, struct json_writer *w, struct err *err)

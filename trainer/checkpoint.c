@@ -11,6 +11,7 @@
 
 #include "checkpoint-internal.h"
 #include "crc.h"
+#include "dir.h"
 #include "file.h"
 #include "json.h"
 #include "mem.h"
@@ -207,9 +208,8 @@ static void remove_place(const char *dir, const char *name)
     if (!d)
         return;
     unlinkat(dirfd(d), "done", 0);
-    for (struct dirent *e; (e = readdir(d));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            unlinkat(dirfd(d), e->d_name, 0);
+    for (const struct dirent *e; (e = dir_next(d));)
+        unlinkat(dirfd(d), e->d_name, 0);
     rmdir(path);
 }
 
@@ -251,13 +251,6 @@ static int is_done(int dir, const char *name, bool *ret, struct err *err)
     return *ret || errno == ENOENT || errno == ENOTDIR ? 0 : err_sys(err, errno, "%s", done);
 }
 
-/* The next name; NULL: there is none (errno 0), or it cannot be read. */
-static const struct dirent *next_of(DIR *d)
-{
-    errno = 0;
-    return readdir(d);
-}
-
 int checkpoint_list(const char *dir, struct checkpoint_place **ret, size_t *n, struct err *err)
 {
     *ret = NULL;
@@ -265,7 +258,7 @@ int checkpoint_list(const char *dir, struct checkpoint_place **ret, size_t *n, s
     cleanup_dir DIR *d = opendir(dir);
     if (!d)
         return errno == ENOENT ? 0 : err_sys(err, errno, "checkpoints: %s", dir);
-    for (const struct dirent *e; (e = next_of(d));) {
+    for (const struct dirent *e; (e = dir_next(d));) {
         struct checkpoint_place p = {0};
         if (!parse_name(e->d_name, &p))
             continue;

@@ -1,6 +1,5 @@
 /* Emptying a cache folder that no process uses: packs, their journals, the index and whole objects,
  * nothing else. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "cache.h"
+#include "dir.h"
 
 #define MARKER "sampan-cache"
 #define SHARDS "shards" /* where mounts with --profile shards keep whole objects */
@@ -46,13 +46,10 @@ static int lock_marker(int dir_fd, const char *dir, int *ret_fd, struct err *err
 static int erase_files(int dir_fd, const char *dir, bool (*is_ours)(const char *name),
                        uint64_t *bytes, struct err *err)
 {
-    cleanup_dir DIR *d = fdopendir(dir_fd);
-    if (!d) {
-        int why = errno;
-        close(dir_fd);
-        return err_sys(err, why, "read %s", dir);
-    }
-    for (const struct dirent *e; (e = readdir(d));) {
+    cleanup_dir DIR *d = dir_of(dir_fd);
+    if (!d)
+        return err_sys(err, errno, "read %s", dir);
+    for (const struct dirent *e; (e = dir_next(d));) {
         struct stat st;
         if (!is_ours(e->d_name) || fstatat(dir_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
             !S_ISREG(st.st_mode))

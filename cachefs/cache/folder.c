@@ -15,6 +15,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "dir.h"
 #include "hash.h"
 
 #define MARKER       "sampan-cache"
@@ -44,8 +45,7 @@ static bool is_expected(const char *name, bool own_folder)
 {
     static const char *const names[] = {"lock",       "index",     "catalog", "control.sock",
                                         CACHE_GUESTS, "numbering", "stage"};
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "lost+found") == 0 ||
-        strcmp(name, MARKER) == 0)
+    if (strcmp(name, "lost+found") == 0 || strcmp(name, MARKER) == 0)
         return true;
     for (size_t i = 0; own_folder && i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
@@ -58,11 +58,10 @@ int cache_folder_check(const char *dir, int dir_fd, bool own_folder, struct err 
 {
     if (faccessat(dir_fd, MARKER, F_OK, 0) == 0)
         return 0;
-    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    cleanup_dir DIR *d = dir_open(dir_fd, ".", 0);
     if (!d)
         return err_sys(err, errno, "cache: list the folder %s", dir);
-    for (const struct dirent *e; (e = readdir(d));)
+    for (const struct dirent *e; (e = dir_next(d));)
         if (!is_expected(e->d_name, own_folder))
             return err_set(err, ERR_USAGE,
                            "cache: %s is not empty and not a cache of ours: it has '%s' (give an "
@@ -134,10 +133,9 @@ static bool is_left_over(int dir_fd, const char *text, const char *set_id)
     if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)) != 0 || !set ||
         (strncmp(set + 5, set_id, len) == 0 && set[5 + len] == '\n'))
         return false;
-    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    cleanup_dir DIR *d = dir_open(dir_fd, ".", 0);
     bool empty = d != NULL;
-    for (const struct dirent *e; d && (e = readdir(d));)
+    for (const struct dirent *e; d && (e = dir_next(d));)
         empty = empty && !is_pack_file(e->d_name) && strcmp(e->d_name, CACHE_GUESTS) != 0 &&
                 strcmp(e->d_name, "stage") != 0;
     return empty;
@@ -211,17 +209,14 @@ struct sum {
 
 static void add_folder(struct sum *s, int dir_fd, const char *name, int depth)
 {
-    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-    struct dirent *e;
+    cleanup_dir DIR *d = dir_open(dir_fd, name, O_NOFOLLOW);
     struct stat st;
     if (!d)
         return;
     if (fstat(dirfd(d), &st) == 0)
         s->bytes += (uint64_t)st.st_size;
-    while ((e = readdir(d))) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-            (depth == 0 && is_pack_file(e->d_name)) ||
+    for (const struct dirent *e; (e = dir_next(d));) {
+        if ((depth == 0 && is_pack_file(e->d_name)) ||
             fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
             continue;
         if (depth == 0 && s->has_guests && strcmp(e->d_name, CACHE_GUESTS) == 0)

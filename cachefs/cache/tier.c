@@ -22,6 +22,7 @@
 
 #include "clock.h"
 #include "conf.h"
+#include "dir.h"
 
 #define PACK_BYTES     (64ull << 20)
 #define PACK_BYTES_BIG (256ull << 20)
@@ -158,12 +159,10 @@ static bool own_number(const char *name, const char *suffix, uint32_t *ret)
 
 int tier_find_packs(struct tier *t, struct err *err)
 {
-    int fd = openat(t->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    cleanup_dir DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    cleanup_dir DIR *d = dir_open(t->dir_fd, ".", 0);
     if (!d)
         return err_sys(err, errno, "cache: list %s", t->dir);
-    struct dirent *e;
-    while ((e = readdir(d))) {
+    for (const struct dirent *e; (e = dir_next(d));) {
         uint32_t number;
         struct stat st;
         char name[32];

@@ -3,7 +3,6 @@
  * everybody else. umount.c is the way back.
  */
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,6 +17,7 @@
 
 #include "cleanup.h"
 #include "device-internal.h"
+#include "dir.h"
 #include "mem.h"
 
 #define MAX_LINKS 40
@@ -46,8 +46,7 @@ static int resolve_parent(const char *path, char ret[4096], struct err *err)
     while (len > 1 && copy[len - 1] == '/')
         copy[--len] = '\0';
     slash = strrchr(copy, '/');
-    if (!strcmp(copy, "/") || !strcmp(slash ? slash + 1 : copy, "..") ||
-        !strcmp(slash ? slash + 1 : copy, ".")) {
+    if (!strcmp(copy, "/") || name_is_dots(slash ? slash + 1 : copy)) {
         if (!realpath(copy, ret))
             return cannot_look_up(path, err);
         return 0;
@@ -86,16 +85,15 @@ int mount_real_path(const char *path, char ret[4096], struct err *err)
 static int check_empty(const char *path, struct err *err)
 {
     cleanup_dir DIR *d = opendir(path);
-    const struct dirent *e;
 
     if (!d)
         return err_sys(err, errno, "mount point %s", path);
-    while ((e = readdir(d)))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            return err_set(err, ERR_DENIED,
-                           "mount point %s is not empty: it has '%s' (choose an empty folder)",
-                           path, e->d_name);
-    return 0;
+    const struct dirent *e = dir_next(d);
+    if (e)
+        return err_set(err, ERR_DENIED,
+                       "mount point %s is not empty: it has '%s' (choose an empty folder)", path,
+                       e->d_name);
+    return errno ? err_sys(err, errno, "mount point %s", path) : 0;
 }
 
 int mount_check_point(const char *path, struct err *err)

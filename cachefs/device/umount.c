@@ -5,7 +5,6 @@
 #define LOG_MODULE "fuse"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,6 +21,7 @@
 
 #include "cleanup.h"
 #include "device-internal.h"
+#include "dir.h"
 #include "log.h"
 #include "mem.h"
 #include "sampan-ioctl.h"
@@ -50,16 +50,10 @@ static bool link_is_below(int proc, const char *name, const char *top, char *ret
 
 static bool fd_is_below(int proc, const char *top, char *ret, size_t size)
 {
-    int fd = openat(proc, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    cleanup_dir DIR *d = dir_open(proc, "fd", 0);
     const struct dirent *e;
 
-    if (!d) {
-        if (fd >= 0)
-            close(fd);
-        return false;
-    }
-    while ((e = readdir(d)))
+    while (d && (e = dir_next(d)))
         if (link_is_below(dirfd(d), e->d_name, top, ret, size))
             return true;
     return false;
@@ -145,11 +139,8 @@ static bool wait_of(const char *pid, const char *top, char *ret, size_t size)
 
     (void)top;
     cleanup_close int proc = open_process(pid);
-    int fd = proc < 0 ? -1 : openat(proc, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d && fd >= 0)
-        close(fd);
-    while (d && (e = readdir(d))) {
+    cleanup_dir DIR *d = proc < 0 ? NULL : dir_open(proc, "task", 0);
+    while (d && (e = dir_next(d))) {
         char name[300];
         snprintf(name, sizeof(name), "%s/wchan", e->d_name);
         if (!read_line(dirfd(d), name, where, sizeof(where)) ||

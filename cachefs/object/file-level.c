@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "dir.h"
 #include "mem.h"
 #include "object-internal.h"
 
@@ -12,8 +13,6 @@ static int level_entry(const struct store *s, int dir_fd, const char *dir, const
 {
     struct stat st;
     char etag[64];
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return 0;
     if (store_is_temp(name)) {
         file_sweep(s, dir_fd, name);
         return 0;
@@ -38,12 +37,8 @@ int store_local_level(struct store *s, const char *folder, local_level_fn *fn, v
     cleanup_dir DIR *d = file_open_folder(s, path, 0);
     if (!d)
         return err_sys(err, errno, "cannot list: %s", path);
-    for (;;) {
-        errno = 0;
-        struct dirent *e = readdir(d);
-        if (!e)
-            return errno ? err_sys(err, errno, "cannot list: %s", path) : 0;
+    for (const struct dirent *e; (e = dir_next(d));)
         if (level_entry(s, dirfd(d), path, e->d_name, fn, arg, err))
             return -1;
-    }
+    return errno ? err_sys(err, errno, "cannot list: %s", path) : 0;
 }

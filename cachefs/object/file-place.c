@@ -12,14 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dir.h"
 #include "file.h"
 #include "mem.h"
 #include "object-internal.h"
-
-bool file_is_dots(const char *part, size_t len)
-{
-    return (len == 1 && part[0] == '.') || (len == 2 && memcmp(part, "..", 2) == 0);
-}
 
 /* Keys come from catalogs and lists: they may name nothing outside. */
 int file_path(const struct store *s, const char *key, size_t len, char out[PATH_MAX],
@@ -31,7 +27,7 @@ int file_path(const struct store *s, const char *key, size_t len, char out[PATH_
     for (size_t i = 0; i <= len && !bad;) {
         const char *slash = i < len ? memchr(key + i, '/', len - i) : NULL;
         size_t part = (slash ? (size_t)(slash - key) : len) - i;
-        bad = part == 0 || file_is_dots(key + i, part) || part > NAME_MAX;
+        bad = part == 0 || part_is_dots(key + i, part) || part > NAME_MAX;
         i += part + 1;
     }
     int n = snprintf(out, PATH_MAX, "%s/%.*s", s->dir, (int)(len < PATH_MAX ? len : PATH_MAX), key);
@@ -75,11 +71,7 @@ static int open_without_links(const char *path, int flags)
 DIR *file_open_folder(const struct store *s, const char *path, int flags)
 {
     flags |= O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-    int fd = s->no_links ? open_without_links(path, flags) : open(path, flags);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (fd >= 0 && !d)
-        close(fd);
-    return d;
+    return dir_of(s->no_links ? open_without_links(path, flags) : open(path, flags));
 }
 
 /* Of the path in `p`. */

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "clock.h"
+#include "dir.h"
 #include "mem.h"
 #include "object-internal.h"
 
@@ -38,8 +39,6 @@ static int entry(struct local_walk *w, int dir_fd, const char *folder, const cha
                  struct err *err)
 {
     struct stat st;
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return 0;
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return errno == ENOENT
                    ? 0
@@ -67,14 +66,10 @@ static int look_into(struct local_walk *w, const char *folder, struct err *err)
         return errno == ENOENT && len
                    ? 0
                    : err_sys(err, errno, "cannot list: %s", len ? path : w->store->dir);
-    for (;;) {
-        errno = 0;
-        const struct dirent *e = readdir(d);
-        if (!e)
-            return errno ? err_sys(err, errno, "cannot list: %s%s", w->store->uri, folder) : 0;
+    for (const struct dirent *e; (e = dir_next(d));)
         if (entry(w, dirfd(d), folder, e->d_name, err))
             return -1;
-    }
+    return errno ? err_sys(err, errno, "cannot list: %s%s", w->store->uri, folder) : 0;
 }
 
 int store_local_walk(struct store *s, const char *prefix, local_walk_fn *fn, void *arg,

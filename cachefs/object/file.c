@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "clock.h"
+#include "dir.h"
 #include "file.h"
 #include "mem.h"
 #include "object-internal.h"
@@ -145,7 +146,7 @@ static int list_entry(struct walk *w, int dir_fd, const char *dir, const char *f
                       const char *name, struct err *err)
 {
     struct stat st;
-    if (file_is_dots(name, strlen(name)) || store_is_temp(name))
+    if (store_is_temp(name))
         return 0;
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return errno == ENOENT ? 0 : err_sys(err, errno, "cannot list: %s/%s", dir, name);
@@ -181,14 +182,10 @@ static int list_folder(struct walk *w, const char *folder, struct err *err)
                    : err_sys(err, errno, "cannot list: %s", dir);
     }
     w->begun = true;
-    for (;;) {
-        errno = 0;
-        struct dirent *e = readdir(d);
-        if (!e)
-            return errno ? err_sys(err, errno, "cannot list: %s", dir) : 0;
+    for (const struct dirent *e; (e = dir_next(d));)
         if (list_entry(w, dirfd(d), dir, folder, e->d_name, err))
             return -1;
-    }
+    return errno ? err_sys(err, errno, "cannot list: %s", dir) : 0;
 }
 
 int store_local_list(struct store *s, const char *prefix, bool recurse, list_fn *fn, void *arg,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "dir.h"
 #include "http-internal.h"
 #include "json.h"
 #include "list-xml-internal.h"
@@ -32,7 +33,7 @@ static int emit_entry(const char *prefix, const struct json *entry, list_fn *fn,
     size_t name_len = strlen(name);
     while (name_len && name[name_len - 1] == '/')
         name_len--;
-    if (!name_len || memchr(name, '/', name_len) || file_is_dots(name, name_len))
+    if (!name_len || memchr(name, '/', name_len) || part_is_dots(name, name_len))
         return 0;
     cleanup_bytes struct bytes key = {0};
     bytes_addf(&key, "%s%.*s%s", prefix, (int)name_len, name, is_dir ? "/" : "");
@@ -190,7 +191,7 @@ static bool take_link(const struct store *s, const struct bytes *page, const cha
     }
     ret->folder = ret->len && name[ret->len - 1] == '/';
     size_t bare = ret->len - (ret->folder ? 1 : 0);
-    return bare && !file_is_dots(name, bare) && !memchr(name, '/', bare) &&
+    return bare && !part_is_dots(name, bare) && !memchr(name, '/', bare) &&
            !memchr(name, '\0', bare);
 }
 

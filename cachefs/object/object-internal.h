@@ -259,7 +259,6 @@ DIR *file_open_folder(const struct store *s, const char *path, int flags);
 size_t file_bare_len(const char *key); /* without '/' at its end */
 /* Up to its last '/' and with it; 0: it has none. */
 int file_folder_len(const char *path);
-bool file_is_dots(const char *part, size_t len); /* "." or ".." */
 
 /* Removes what a put of this file left that was killed while it replaced it. */
 void file_remove_left(const struct file_place *p);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "dir.h"
 #include "json.h"
 #include "mem.h"
 #include "object-internal.h"
@@ -26,8 +27,7 @@ static char *clean_place(const char *at)
     char *place = prefix_from_path(at);
     for (const char *p = place; *p;) {
         size_t len = strcspn(p, "/");
-        bool dots = (len == 1 && p[0] == '.') || (len == 2 && memcmp(p, "..", 2) == 0);
-        if (len == 0 || len > NAME_MAX || dots) {
+        if (len == 0 || len > NAME_MAX || part_is_dots(p, len)) {
             free(place);
             return NULL;
         }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "dir.h"
 #include "hash.h"
 #include "log.h"
 #include "mem.h"
@@ -102,7 +103,7 @@ static int collect(void *arg, const struct level_item *item, struct err *err)
     struct collected *c = arg;
     (void)err;
     size_t len = strlen(item->name);
-    if (len > NAME_MAX || strcmp(item->name, ".") == 0 || strcmp(item->name, "..") == 0)
+    if (len > NAME_MAX || name_is_dots(item->name))
         return 0;
     if (c->n == c->cap) {
         c->cap = c->cap ? 2 * c->cap : 64;

@@ -4,7 +4,6 @@
  */
 #define LOG_MODULE "stage"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -14,6 +13,7 @@
 
 #include "clock.h"
 #include "conf.h"
+#include "dir.h"
 #include "file.h"
 #include "hash.h"
 #include "log.h"
@@ -183,9 +183,8 @@ static int by_number(const void *a, const void *b)
 /* A file of no node, or of one that knows nothing of it: a life ended between the two. */
 static void sweep_files(struct stage *s)
 {
-    int fd = openat(s->data_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    cleanup_dir DIR *d = dir_open(s->data_fd, ".", 0);
+    for (const struct dirent *e; d && (e = dir_next(d));) {
         char *end;
         uint64_t ino = strtoull(e->d_name, &end, 16);
         if (end == e->d_name)
@@ -276,7 +275,7 @@ static void keep_apart(const char *dir)
 static void sweep_new_data(const char *dir)
 {
     cleanup_dir DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));)
+    for (const struct dirent *e; d && (e = dir_next(d));)
         if (strncmp(e->d_name, NEW_DATA, strlen(NEW_DATA)) == 0)
             unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "dir.h"
 #include "hash.h"
 #include "mem.h"
 #include "content-internal.h"
@@ -300,7 +301,7 @@ static int name_refused(int e, const char *name, const char *why, struct err *er
 int name_check(const struct stage *s, const struct node *parent, const char *name, struct err *err)
 {
     size_t len = strlen(name);
-    if (len == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strchr(name, '/'))
+    if (len == 0 || name_is_dots(name) || strchr(name, '/'))
         return name_refused(EINVAL, name, "no name of one file (choose another)", err);
     if (len > NAME_MAX)
         return name_refused(ENAMETOOLONG, name, "longer than 255 bytes (choose a shorter one)",

@@ -4,13 +4,13 @@
  * A process that is killed leaves it. The folder is locked while its process lives, so the next one
  * knows which are nobody's: who gets the lock may remove it.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include "dir.h"
 #include "pack-internal.h"
 
 #define PREFIX     "sampan-packing-"
@@ -29,9 +29,8 @@ static bool is_held(int above, const char *name, int fd)
 /* Of its files alone: none has folders. */
 static void remove_at(int above, const char *name, int fd)
 {
-    int again = openat(fd, ".", OPEN_FLAGS);
-    cleanup_dir DIR *d = again < 0 ? NULL : fdopendir(again);
-    for (const struct dirent *e; d && (e = readdir(d));)
+    cleanup_dir DIR *d = dir_open(fd, ".", 0);
+    for (const struct dirent *e; d && (e = dir_next(d));)
         unlinkat(fd, e->d_name, 0);
     unlinkat(above, name, AT_REMOVEDIR);
 }
@@ -39,7 +38,7 @@ static void remove_at(int above, const char *name, int fd)
 static void remove_left(const char *temp_dir)
 {
     cleanup_dir DIR *d = opendir(temp_dir);
-    for (const struct dirent *e; d && (e = readdir(d));) {
+    for (const struct dirent *e; d && (e = dir_next(d));) {
         if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0)
             continue;
         cleanup_close int fd = openat(dirfd(d), e->d_name, OPEN_FLAGS);

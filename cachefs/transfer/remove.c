@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "clock.h"
+#include "dir.h"
 #include "remove-internal.h"
 
 #define CONNECTIONS   64
@@ -88,7 +89,7 @@ static int open_all(struct removal *r, const char *uri, const struct store_conf 
 {
     cleanup_bytes struct bytes parent = {0};
     split(uri, &parent, &r->name, &r->named_folder);
-    if (strcmp(r->name, ".") == 0 || strcmp(r->name, "..") == 0)
+    if (name_is_dots(r->name))
         return err_set(err, ERR_USAGE, "%s: name what is to go by its own name", uri);
     if (store_open(&r->parent, parent.data ? parent.data : uri, conf, err) ||
         store_open(&r->folder, uri, conf, err))

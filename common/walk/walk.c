@@ -1,13 +1,13 @@
 /* Files below a folder, in the order in which Paddle and torch number them. */
 #include "walk.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "dir.h"
 #include "mem.h"
 
 #define DEPTH_MAX 64
@@ -57,13 +57,6 @@ static int type_of(int dir, const struct dirent *e, unsigned char *ret)
     return 0;
 }
 
-/* The next name; NULL: there is none (errno 0), or it cannot be read. */
-static const struct dirent *next_of(DIR *d)
-{
-    errno = 0;
-    return readdir(d);
-}
-
 /* `path` is "DIR" or "DIR/a/b"; what is added starts after `top` bytes of it. */
 static int gather(struct file_list *l, struct bytes *path, size_t top, int depth, struct err *err)
 {
@@ -74,9 +67,7 @@ static int gather(struct file_list *l, struct bytes *path, size_t top, int depth
         return err_set(err, ERR_LIMIT, "read the folder %s: more than %d levels deep", path->data,
                        DEPTH_MAX);
     size_t len = path->len;
-    for (const struct dirent *e; (e = next_of(d));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
+    for (const struct dirent *e; (e = dir_next(d));) {
         unsigned char type;
         if (type_of(dirfd(d), e, &type))
             return err_sys(err, errno, "look at %s/%s", path->data, e->d_name);
@@ -141,12 +132,11 @@ int file_list_classes(struct file_list *ret, const char *dir, struct err *err)
     cleanup_dir DIR *d = opendir(dir);
     if (!d)
         return err_sys(err, errno, "read the folder %s", dir);
-    for (const struct dirent *e; (e = next_of(d));) {
+    for (const struct dirent *e; (e = dir_next(d));) {
         unsigned char type;
         if (type_of(dirfd(d), e, &type))
             return err_sys(err, errno, "look at %s/%s", dir, e->d_name);
-        if (type == DT_DIR && strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-            strcmp(e->d_name, ".sampan") != 0)
+        if (type == DT_DIR && strcmp(e->d_name, ".sampan") != 0)
             file_list_add(ret, e->d_name, strlen(e->d_name), e->d_ino);
     }
     if (errno)
