@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dir.h"
 #include "mem.h"
 #include "object.h"
 #include "sampleset-internal.h"
@@ -63,7 +64,7 @@ char *store_uri_check(const char *uri)
                        "secretRef)");
     if (s->host && !len)
         return xasprintf("\"%s\" names no bucket or host (want %s://BUCKET/PREFIX)", uri, s->name);
-    if (!s->host && (len || authority[0] != '/' || strstr(authority, "/..")))
+    if (!s->host && (len || authority[0] != '/' || path_leads_up(authority)))
         return xasprintf("\"%s\" is no absolute folder (want file:///FOLDER)", uri);
     return NULL;
 }
@@ -356,7 +357,7 @@ bool set_may_name(const struct set_plan *p, const char *uri)
     if (p->config->set_files.n == 0 || strncasecmp(uri, "file:", strlen("file:")) != 0)
         return true;
     const char *folder = uri + strlen(scheme);
-    if (strncasecmp(uri, scheme, strlen(scheme)) != 0 || strstr(folder, "/.."))
+    if (strncasecmp(uri, scheme, strlen(scheme)) != 0 || path_leads_up(folder))
         return false;
     for (size_t i = 0; i < p->config->set_files.n; i++) {
         const char *allowed = p->config->set_files.items[i];
@@ -426,7 +427,7 @@ static bool claim_use(struct set_plan *p, struct set_store *s, const struct samp
     const char *uri = part_text(&attributes, "uri");
     const char *driver = part_text(&csi, "driver");
     path += strspn(path, "/");
-    if (strstr(path, ".."))
+    if (path_leads_up(path))
         return claim_fails(p, "InvalidPath", name, "spec.source.path leads out of it");
     if (folder) {
         s->made = xasprintf("file://%s%s%s", folder, *path ? "/" : "", path);

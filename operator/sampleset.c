@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dir.h"
 #include "mem.h"
 #include "object.h"
 #include "sampleset-internal.h"
@@ -77,7 +78,7 @@ static bool levels_hold(const struct set_plan *p, struct bytes *why)
         for (;; path++) {
             size_t len = strcspn(path, ":");
             cleanup_free char *one = xstrndup(path, len);
-            if (one[0] != '/' || strstr(one, "..") || strpbrk(one, ",= \t\n")) {
+            if (one[0] != '/' || path_leads_up(one) || strpbrk(one, ",= \t\n")) {
                 bytes_addf(why,
                            "spec.cache.levels[%zu].path: \"%s\" is no absolute folder (want "
                            "/FOLDER, several with a colon between them)",

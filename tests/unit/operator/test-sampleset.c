@@ -199,7 +199,7 @@ static const struct fault faults[] = {
     {"no node fits", "[" SET("\"nodeSelector\":{\"disk\":\"nvme\"}," SOURCE) "," NODES "]",
      "NodesFound", "False NoNodeFits", "Bound", "Warning NoNodeFits"},
     {"cache path",
-     "[" SET("\"cache\":{\"levels\":[{\"mediumType\":\"SSD\",\"path\":\"/a:data/"
+     "[" SET("\"cache\":{\"levels\":[{\"mediumType\":\"SSD\",\"path\":\"/a..b:data/"
              "b\"}]}," SOURCE) "," NODES "]",
      "SpecValid", "False InvalidSpec", "",
      "Warning InvalidSpec: spec.cache.levels[0].path: \"data/b\" is no absolute folder"},
@@ -349,6 +349,7 @@ Test(operator_sampleset, uris_that_cannot_be_used_are_explained)
         {"s3://bucket/prefix", NULL},
         {"minio://h:9000/b/p", NULL},
         {"file:///data/set", NULL},
+        {"file:///data/..2026/set", NULL},
         {"hdfs://nn/a", NULL},
         {"file://host/data", "no absolute folder"},
         {"file:///a/../b", "no absolute folder"},

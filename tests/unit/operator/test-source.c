@@ -54,6 +54,9 @@ Test(operator_source, a_claim_that_nodes_can_reach_without_it)
          ""},
         {SET(BY_CLAIM(",\"endpoint\":\"http://nearer:9000\"")), OURS(STORE), "s3://b/p",
          "http://nearer:9000", "eu"},
+        /* Dots in a name lead nowhere. */
+        {SET(BY_CLAIM(",\"path\":\"v1..2/..train\"")), VOLUME("\"local\":{\"path\":\"/mnt/disk\"}"),
+         "file:///mnt/disk/v1..2/..train", "", ""},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         cleanup_free char *more = xasprintf(BOUND ",%s", rows[i].volume);
