@@ -385,30 +385,37 @@ void s3_parse_etag(const void *body, size_t len, char ret[160])
         memcpy(ret, etag.data, etag.len + 1);
 }
 
+/* The keys that are still there: how many, and the first with what the store says of it. */
+struct not_deleted {
+    char key[256], why[80];
+    size_t n;
+};
+
+static void take_not_deleted(struct not_deleted *d, const struct xml *x)
+{
+    const char *text = x->text.data ? x->text.data : "";
+    if (xml_is(&x->name, "Error"))
+        d->n++;
+    else if (d->n == 0 && xml_parent_is(x, "Error") && xml_is(&x->name, "Key"))
+        tame(d->key, sizeof d->key, text, x->text.len);
+    else if (d->n == 0 && xml_parent_is(x, "Error") && xml_is(&x->name, "Code"))
+        tame(d->why, sizeof d->why, text, x->text.len);
+}
+
 int s3_parse_delete_many(struct store *s, const void *body, size_t len, struct err *err)
 {
-    cleanup_bytes struct bytes key = {0}, code = {0};
-    char first[256] = "", why[80] = "";
-    size_t failed = 0;
+    struct not_deleted left = {.key = "?", .why = "?"};
     cleanup_xml struct xml x;
     xml_init(&x, body, len);
     for (enum xml_event e; (e = xml_next(&x)) != XML_END;) {
         if (e == XML_BAD)
             return xml_error(&x, s->uri, err);
-        if (e != XML_CLOSE)
-            continue;
-        if (xml_parent_is(&x, "Error") && (xml_is(&x.name, "Key") || xml_is(&x.name, "Code"))) {
-            struct bytes *to = xml_is(&x.name, "Key") ? &key : &code;
-            bytes_clear(to);
-            bytes_add(to, x.text.data ? x.text.data : "", x.text.len);
-        } else if (xml_is(&x.name, "Error") && failed++ == 0) {
-            tame(first, sizeof first, key.data ? key.data : "?", key.data ? key.len : 1);
-            tame(why, sizeof why, code.data ? code.data : "?", code.data ? code.len : 1);
-        }
+        if (e == XML_CLOSE)
+            take_not_deleted(&left, &x);
     }
-    if (!failed)
+    if (!left.n)
         return 0;
-    enum err_class class = strcmp(why, "AccessDenied") == 0 ? ERR_DENIED : ERR_TRANSIENT;
+    enum err_class class = strcmp(left.why, "AccessDenied") == 0 ? ERR_DENIED : ERR_TRANSIENT;
     return err_set(err, class, "not deleted: %s: %s, and %zu more (check what the key may do)",
-                   first, why, failed - 1);
+                   left.key, left.why, left.n - 1);
 }
