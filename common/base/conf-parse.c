@@ -231,6 +231,19 @@ static int cli_option(struct conf *c, void *out, option_fn *fn, const struct cli
     return o->value ? 0 : 1; /* 1: the next word was the value */
 }
 
+/* The one short option that habit makes is -o, where a row named "o" is there. Its value is `next`;
+ * 1: that was used. */
+static int short_option(struct conf *c, void *out, option_fn *fn, const char *word,
+                        const char *next, struct err *err)
+{
+    size_t row = word[2] ? SIZE_MAX : find_row(c, word + 1, 1);
+    if (row == SIZE_MAX)
+        return unknown(c, "-", word + 1, err);
+    if (!next)
+        return err_set(err, ERR_USAGE, "%s: needs a value", word);
+    return fn(c, out, row, next, err) ? -1 : 1;
+}
+
 static int walk(struct conf *c, void *out, option_fn *fn, int argc, char *const *argv,
                 const char **config, struct err *err)
 {
@@ -238,27 +251,21 @@ static int walk(struct conf *c, void *out, option_fn *fn, int argc, char *const 
     c->n_args = 0;
     for (int i = 1; i < argc; i++) {
         struct cli_option o;
-        if (options && strcmp(argv[i], "--") == 0) {
+        char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
+        int used = 0;
+        if (!options || word[0] != '-' || !word[1])
+            c->args[c->n_args++] = word;
+        else if (strcmp(word, "--") == 0)
             options = false;
-        } else if (options && strcmp(argv[i], "-h") == 0) {
+        else if (strcmp(word, "-h") == 0)
             c->help_asked = true;
-        } else if (options && is_option(argv[i], &o)) {
-            int used = cli_option(c, out, fn, &o, i + 1 < argc ? argv[i + 1] : NULL, config, err);
-            if (used < 0)
-                return -1;
-            i += used;
-        } else if (options && argv[i][0] == '-' && argv[i][1]) {
-            /* The one short option that habit makes is -o, where a row named "o" is there. */
-            size_t row = argv[i][2] ? SIZE_MAX : find_row(c, argv[i] + 1, 1);
-            if (row == SIZE_MAX)
-                return unknown(c, "-", argv[i] + 1, err);
-            if (i + 1 == argc)
-                return err_set(err, ERR_USAGE, "%s: needs a value", argv[i]);
-            if (fn(c, out, row, argv[++i], err))
-                return -1;
-        } else {
-            c->args[c->n_args++] = argv[i];
-        }
+        else if (is_option(word, &o))
+            used = cli_option(c, out, fn, &o, next, config, err);
+        else
+            used = short_option(c, out, fn, word, next, err);
+        if (used < 0)
+            return -1;
+        i += used;
     }
     return 0;
 }
