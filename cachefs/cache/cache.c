@@ -325,36 +325,43 @@ static int layer_read(struct source *s, const struct piece *p, struct view *ret,
     return SOURCE_PENDING;
 }
 
+/* look_up() for who wants it here ahead of its readers, and no bytes of it. FOUND_BYTES: it is in
+ * memory, or on its way without anybody who waits for it. */
+static enum found look_up_ahead(struct cache *c, const struct piece *p, struct source_wait *wait)
+{
+    struct stripe *s = stripe_of(c, p->unit);
+    struct urgent urgent = {0};
+    bool joins;
+    {
+        ACQUIRE(&s->lock);
+        struct place e;
+        if (guests_have(c, p->unit))
+            return FOUND_GUEST;
+        struct fill *f = fill_find(s, p->unit);
+        if (!f)
+            return place_load(c, p->unit, &e) && (e.flags & UNIT_IN_PACK) ? FOUND_RECORD
+                                                                          : FOUND_NOTHING;
+        f->unwanted = false; /* what was dropped meanwhile is asked for again */
+        if (f->state == FILL_READY)
+            return FOUND_BYTES;
+        joins = !p->if_kept || f->piece.if_kept || p->waits;
+        if (joins)
+            join(f, p, wait, true, &urgent);
+        else
+            hurry(f, p, &urgent);
+    }
+    raise_flight(c, &urgent);
+    return joins ? FOUND_FLIGHT : FOUND_BYTES;
+}
+
 static int layer_ahead(struct source *s, const struct piece *p, struct source_wait *wait,
                        struct err *err)
 {
     struct cache *c = (struct cache *)(void *)s;
-    struct stripe *stripe = stripe_of(c, p->unit);
     for (;;) {
-        struct urgent urgent = {0};
-        struct fill *f;
-        bool joins;
-        {
-            ACQUIRE(&stripe->lock);
-            struct place e;
-            if (guests_have(c, p->unit))
-                return 0;
-            f = fill_find(stripe, p->unit);
-            if (f)
-                f->unwanted = false; /* what was dropped meanwhile is asked for again */
-            if (f && f->state == FILL_READY)
-                return 0;
-            if (!f && place_load(c, p->unit, &e) && (e.flags & UNIT_IN_PACK))
-                return 0;
-            joins = f && (!p->if_kept || f->piece.if_kept || p->waits);
-            if (joins)
-                join(f, p, wait, true, &urgent);
-            else if (f)
-                hurry(f, p, &urgent);
-        }
-        raise_flight(c, &urgent);
-        if (f)
-            return joins ? SOURCE_PENDING : 0;
+        enum found found = look_up_ahead(c, p, wait);
+        if (found != FOUND_NOTHING)
+            return found == FOUND_FLIGHT ? SOURCE_PENDING : 0;
         if (!p->if_kept && passing_has(c, p->unit))
             return 0;
         int rc = fill_lead(c, p, wait, true, false, err);
