@@ -60,7 +60,7 @@ static int prepare_change(struct content *c, uint64_t off, uint64_t len, bool wa
     return upload_overtaken(c, off, len, err) || content_grow(c, off + len, err) ? -1 : 0;
 }
 
-/* What every change does after: *ret tells whether a part is complete. */
+/* What every change does after; a part that it has made complete is handed to the workers. */
 static void conclude_change(struct content *c, uint64_t off, uint64_t len, uint64_t taken)
 {
     struct stage *s = c->stage;
