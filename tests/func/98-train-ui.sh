@@ -159,11 +159,14 @@ with Browser(sys.argv[2]) as b:
         return bytes([number << 3 | 2]) + (bytes([len(data)]) if len(data) < 128 else bytes([len(data) & 127 | 128, len(data) >> 7])) + data
     def picture(step):  # as VisualDL writes one
         add(part(1, bytes([1 << 3, step]) + part(2, b"in") + part(5, part(4, b"\x89PNG"))))
-    def add(record):
-        with open(sys.argv[2] + "/curves/pictures/vdlrecords.1.log", "ab") as f:
+    def add(record, file="pictures/vdlrecords.1.log"):
+        with open(sys.argv[2] + "/curves/" + file, "ab") as f:
             f.write(struct.pack("<Q", len(record)) + record)
+    def varint(n):
+        return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
 
-    os.mkdir(sys.argv[2] + "/curves/pictures")
+    for run in "pictures", "twice":
+        os.mkdir(sys.argv[2] + "/curves/" + run)
     picture(1)
     picture(2)
     b.wait("!!document.querySelector('#images [data-tag=in]')", 30)
@@ -186,6 +189,14 @@ with Browser(sys.argv[2]) as b:
     b.wait("document.querySelector('#scalars [data-tag=diverged] span')?.innerText === 'not finite'", 30)
     labels = b.js("[...document.querySelectorAll('#scalars [data-tag=diverged] text')].map((t) => t.textContent)")
     assert labels[:3] == ["1.00", "1.50e+31", "3.00e+31"], labels
+    def scalar(step, at, value):
+        add(part(1, bytes([1 << 3, step]) + part(2, b"twice") + bytes([3 << 3]) + varint(at) + bytes([4 << 3 | 5]) + struct.pack("<f", value)), file)
+    for file in "twice/vdlrecords.1.log", "twice/vdlrecords.2.log":  # two writers of one run
+        for step in range(1, 6):
+            scalar(step, 1700000000000 + 1000 * step, 1.0)
+    b.wait("document.querySelector('#scalars [data-tag=twice] polyline')?.points.length === 10", 30)
+    xs = b.js("[...document.querySelector('#scalars [data-tag=twice] polyline').points].map((p) => p.x)")
+    assert xs == sorted(xs), xs
     b.size(390, 800)
     b.wait("document.querySelector('#loss svg text').getBoundingClientRect().height > 11")  # a phone's owner can read it, too
     assert not b.js("document.documentElement.scrollWidth > innerWidth")

@@ -33,11 +33,15 @@ struct series {
     struct point newest;
 };
 
+#define HEAD_KEPT 64
+
 struct event_file {
     char *name; /* in the run's folder */
     enum event_format format;
     uint64_t at, inode;
-    bool damaged; /* at `at`: not read on */
+    char head[HEAD_KEPT]; /* how what was read of it began */
+    size_t n_head;
+    bool damaged; /* the record at `at`: not read on */
     bool there;   /* while folders are looked through */
 };
 

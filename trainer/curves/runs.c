@@ -4,6 +4,7 @@
 #include <fts.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "mem.h"
 #include "runs-internal.h"
@@ -161,7 +162,7 @@ static void read_anew(struct run *run)
     forget_series(run);
     run->replaced = false;
     for (size_t i = 0; i < run->n_files; i++) {
-        run->files[i].at = 0;
+        run->files[i].at = run->files[i].n_head = 0;
         run->files[i].damaged = false;
     }
 }
@@ -300,6 +301,14 @@ static bool take_value(void *arg, const struct event_value *v)
     return true;
 }
 
+static void keep_head(struct event_file *f, FILE *file)
+{
+    if (f->n_head == HEAD_KEPT)
+        return;
+    ssize_t n = pread(fileno(file), f->head, f->at < HEAD_KEPT ? (size_t)f->at : HEAD_KEPT, 0);
+    f->n_head = n < 0 ? 0 : (size_t)n;
+}
+
 /* The lock is let go while a record comes: others are answered meanwhile. */
 static void read_on(struct runs *r, struct run *run, size_t i)
 {
@@ -316,9 +325,12 @@ static void read_on(struct runs *r, struct run *run, size_t i)
         got = record_next(file, format, &at, &record);
         lock_take(&r->lock);
         f = &run->files[i]; /* it lies elsewhere where another one has come */
-        f->at = at;
         f->damaged = got < 0 || (got == 1 && record_values(format, record.data, record.len,
                                                            take_value, &reading));
+        if (f->damaged)
+            return;
+        f->at = at;
+        keep_head(f, file);
     }
 }
 
@@ -336,6 +348,32 @@ static bool is_read(const struct event_file *f, bool tensorboard)
     return f->format == EVENTS_TENSORBOARD || !tensorboard;
 }
 
+static bool ignore_value(void *arg, const struct event_value *v)
+{
+    (void)arg;
+    (void)v;
+    return true;
+}
+
+/* A damaged file: does it begin as it did, and is what was damaged so still? What is copied over a
+ * file leaves its inode, and may be longer. What cannot be read says nothing. */
+static bool still_damaged(const struct runs *r, const struct run *run, const struct event_file *f)
+{
+    char head[HEAD_KEPT];
+    uint64_t at = f->at;
+    cleanup_file FILE *file = NULL;
+    cleanup_bytes struct bytes record = {0};
+    if (run_open(r, run, f->name, &file, NULL))
+        return true;
+    if (fread(head, 1, f->n_head, file) < f->n_head || memcmp(head, f->head, f->n_head) != 0)
+        return false;
+    if (fseeko(file, (off_t)at, SEEK_SET))
+        return true;
+    int got = record_next(file, f->format, &at, &record);
+    return got < 0 ||
+           (got == 1 && record_values(f->format, record.data, record.len, ignore_value, NULL));
+}
+
 /* Are all files those that were read before, and at least as long? */
 static bool files_grew(const struct runs *r, struct run *run, bool tensorboard)
 {
@@ -346,7 +384,8 @@ static bool files_grew(const struct runs *r, struct run *run, bool tensorboard)
         struct stat st = {0};
         bool there = stat(path, &st) == 0;
         same = same && there && (f->inode == 0 || f->inode == st.st_ino) &&
-               (uint64_t)st.st_size >= f->at && (f->at == 0 || is_read(f, tensorboard));
+               (uint64_t)st.st_size >= f->at && (f->at == 0 || is_read(f, tensorboard)) &&
+               (!f->damaged || still_damaged(r, run, f));
         f->inode = there ? st.st_ino : 0;
     }
     return same;

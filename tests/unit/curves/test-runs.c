@@ -321,6 +321,42 @@ Test(runs, damage_is_told)
     bytes_release(&got);
 }
 
+/* A copy over a file leaves its inode, and may be as long or longer. */
+Test(runs, written_over_in_place)
+{
+    struct bytes good = {0}, bad = {0}, other = {0}, got = {0};
+    int64_t steps[5];
+    for (int step = 1; step <= 3; step++)
+        add_scalar(&good, EVENTS_TENSORBOARD, step, "loss", 2);
+    bytes_add(&bad, good.data, good.len);
+    bad.data[bad.len / 2] ^= 1;
+    for (int step = 11; step <= 15; step++)
+        add_scalar(&other, EVENTS_TENSORBOARD, step, "a longer name", 2);
+
+    put(TB, 0, &bad);
+    cr_expect_eq(steps_of(".", "loss", steps, 3), 1);
+    put(TB, O_APPEND, &good); /* its writer goes on: what follows is lost all the same */
+    cr_expect_eq(steps_of(".", "loss", steps, 3), 1);
+    put(TB, O_TRUNC, &good); /* it was mended */
+    cr_expect_eq(steps_of(".", "loss", steps, 3), 3);
+    cr_assert_eq(runs_list(runs, &got, NULL), 0);
+    cr_expect(strstr(got.data, "\"damaged\":null"), "%s", got.data);
+
+    put(TB, O_TRUNC, &other); /* another run's: where it was read on no record begins */
+    steps_of(".", "loss", steps, 3);
+    cr_expect_eq(steps_of(".", "a longer name", steps, 5), 5);
+    cr_expect_eq(steps_of(".", "loss", steps, 3), 0);
+    bad.data[20] ^= 1; /* damaged from its first record on */
+    put(TB, O_TRUNC, &bad);
+    cr_expect_eq(steps_of(".", "loss", steps, 3), 0);
+    put(TB, O_TRUNC, &good);
+    cr_expect_eq(steps_of(".", "loss", steps, 3), 3);
+    bytes_release(&good);
+    bytes_release(&bad);
+    bytes_release(&other);
+    bytes_release(&got);
+}
+
 /* --- images, histograms, graphs --------------------------------------------------------------- */
 
 static void add_image(struct bytes *out, int64_t step, const char *encoded)

@@ -21,10 +21,13 @@ const title = (run) => (run === "." ? "this folder" : run);
 
 // --- scalars ---
 
+// Points of several files that grow at once come file by file.
+const asLogged = (points) => points.toSorted((a, b) => a[1] - b[1]);
+
 async function drawScalars(box) {
   const of = new Map(await Promise.all(selected().map(async (r) => [r.run, await ask("scalars", { run: r.run })])));
   box.replaceChildren(...tags("scalars").map((tag) => {
-    const all = having("scalars", tag).map((run) => ({ run, points: of.get(run)[tag] ?? [] })).filter((l) => l.points.length);
+    const all = having("scalars", tag).map((run) => ({ run, points: asLogged(of.get(run)[tag] ?? []) })).filter((l) => l.points.length);
     const lines = all.map((l) => ({ points: l.points.filter((p) => p[2] !== null).map((p) => [p[0], p[2]]), kind: `line ${colour(l.run)}` }));
     const words = all.map((l) => el("span", { class: `key ${colour(l.run)}`, title: title(l.run) }, figure(l.points.at(-1)[2])));
     return el("figure", { "data-tag": tag }, el("figcaption", {}, `${tag} `, ...words), ...[plot(lines, { label: tag })].filter(Boolean));
