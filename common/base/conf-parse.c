@@ -203,6 +203,22 @@ static bool is_option(const char *word, struct cli_option *ret)
     return true;
 }
 
+/* An option in front of which a text program has put its own dash for "--": –cache. */
+static int check_dash(const struct conf *c, const char *word, struct err *err)
+{
+    const char *p = word;
+    /* U+2010 to U+2015 and the minus sign, in UTF-8 */
+    while (strncmp(p, "\u2212", 3) == 0 ||
+           (strncmp(p, "\xe2\x80", 2) == 0 && p[2] >= '\x90' && p[2] <= '\x95'))
+        p += 3;
+    size_t len = strcspn(p, "=");
+    cleanup_free char *name = xstrndup(p, len);
+    if (p == word || (find_row(c, p, len) == SIZE_MAX && !is_built_in(name)))
+        return 0;
+    return err_set(err, ERR_USAGE, "\"%.*s%s\" begins with another dash than \"-\": want --%s",
+                   (int)(p - word), word, name, name);
+}
+
 /* Options that are values of others' (`--cache ssd:…`) are told apart by walking in one direction;
  * the same walk serves the search for --config and the real pass. */
 typedef int option_fn(struct conf *c, void *out, size_t row, const char *value, struct err *err);
@@ -253,16 +269,19 @@ static int walk(struct conf *c, void *out, option_fn *fn, int argc, char *const 
         struct cli_option o;
         char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
         int used = 0;
-        if (!options || word[0] != '-' || !word[1])
+        if (!options || word[0] != '-' || !word[1]) {
+            if (options && check_dash(c, word, err))
+                return -1;
             c->args[c->n_args++] = word;
-        else if (strcmp(word, "--") == 0)
+        } else if (strcmp(word, "--") == 0) {
             options = false;
-        else if (strcmp(word, "-h") == 0)
+        } else if (strcmp(word, "-h") == 0) {
             c->help_asked = true;
-        else if (is_option(word, &o))
+        } else if (is_option(word, &o)) {
             used = cli_option(c, out, fn, &o, next, config, err);
-        else
+        } else {
             used = short_option(c, out, fn, word, next, err);
+        }
         if (used < 0)
             return -1;
         i += used;

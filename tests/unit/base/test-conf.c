@@ -65,7 +65,8 @@ Test(conf, command_line)
     struct err e = {0};
     cr_assert_eq(PARSE(&c, &o, &e, "SET", "--foreground", "--connections", "8", "--memory=1G",
                        "--cache", "ssd:/a=1G", "--cache=hdd:/b=2G", "-o", "-", "--profile",
-                       "shards", "--refresh", "5m", "--bandwidth", "50Mbit", "--", "--memory"),
+                       "shards", "--refresh", "5m", "--bandwidth", "50Mbit", "--", "--memory",
+                       "\u2013memory"),
                  0, "%s", e.msg);
     cr_expect(o.foreground);
     cr_expect_eq(o.connections, 8);
@@ -76,9 +77,10 @@ Test(conf, command_line)
     cr_expect_eq(o.cache.n, 2);
     cr_expect_str_eq(o.cache.items[1], "hdd:/b=2G");
     cr_expect_str_eq(o.out, "-");
-    cr_expect_eq(conf_n_args(c), 2);
+    cr_expect_eq(conf_n_args(c), 3);
     cr_expect_str_eq(conf_arg(c, 0), "SET");
     cr_expect_str_eq(conf_arg(c, 1), "--memory");
+    cr_expect_str_eq(conf_arg(c, 2), "\u2013memory");
     cr_expect_eq(conf_origin_of(c, "cache"), CONF_CLI);
     conf_free(c);
 }
@@ -91,6 +93,9 @@ Test(conf, mistakes_are_usage_errors_that_help)
         {"--memroy", "1G", "unknown option --memroy (did you mean --memory?)"},
         {"--zzzzzzzzzz", "1", "unknown option --zzzzzzzzzz (--help lists those known)"},
         {"-x", "1", "unknown option -x"},
+        {"\u2013memory", "1G",
+         "\"\u2013memory\" begins with another dash than \"-\": want --memory"},
+        {"\u2212\u2212memory=1G", NULL, "\"\u2212\u2212memory\" begins with another dash than"},
         {"--memory", NULL, "--memory: needs a value"},
         {"--memory", "1X", "--memory: \"1X\" is not a size (like 512, 64K, 10GiB or 5MB)"},
         {"--connections", "0", "--connections: 0 is not within 1 to 1024"},
