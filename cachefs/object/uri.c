@@ -113,11 +113,12 @@ int uri_parse(struct uri *ret, const char *text, struct err *err)
     if (!n && text[0] == '/')
         return err_set(err, ERR_USAGE, "not an address: %.1000s (of a folder it is file://%.1000s)",
                        text, text);
-    if (!n) /* not repeated, as above */
-        return err_set(
-            err, ERR_USAGE,
-            "not an address: it must begin with file://, s3://, minio://, bos://, http://, "
-            "webhdfs:// or hdfs://");
+    if (!n) /* as above, not repeated where it may hold a password */
+        return err_set(err, ERR_USAGE,
+                       "not an address: %.1000s%sit must begin with file://, s3://, minio://, "
+                       "bos://, http://, "
+                       "webhdfs:// or hdfs://",
+                       strchr(text, '@') ? "" : text, strchr(text, '@') || !*text ? "" : ": ");
     if (strlen(text) > URI_MAX)
         return err_set(err, ERR_USAGE, "not an address: longer than %d bytes", URI_MAX);
     struct uri u = {.scheme = xstrndup(text, n)};

@@ -197,6 +197,8 @@ Test(uri, refused, .init = forget_environment)
         {"gopher://x/", NULL, "unknown kind of store: gopher://"},
         {"/just/a/path", NULL, "/just/a/path (of a folder it is file:///just/a/path)"},
         {"", NULL, "it must begin with"},
+        {"a/folder", NULL, "not an address: a/folder: it must begin with"},
+        {"AK:TOPSECRET@bucket/x", NULL, "not an address: it must begin with"},
         {"http://h/x?y=1", NULL, "names one page"},
         {"file://server/x", NULL, "not a local folder"},
     };
