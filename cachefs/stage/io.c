@@ -123,7 +123,20 @@ static int truncate_now(struct stage *s, struct node *n, bool wait, struct err *
     return result;
 }
 
-/* s->lock held, given up while it is cut. */
+/* What is only in the store gets its (empty) staged file now, as its first read or write would give
+ * it: by that a later life knows that it may be open (orphan_apply()). Without it, it is read as
+ * well. */
+static void stage_opened(struct stage *s, struct node *n)
+{
+    struct content *c = content_take(s, n);
+    {
+        ACQUIRE(&c->lock);
+        content_load(c, NULL);
+    }
+    content_done(c);
+}
+
+/* s->lock held, given up while it is cut or staged. */
 static int open_node(struct stage *s, const struct stage_call *c, struct node *n, int flags,
                      uint64_t *ret_fh, struct err *err)
 {
@@ -142,6 +155,11 @@ static int open_node(struct stage *s, const struct stage_call *c, struct node *n
             return result;
     }
     opened(s, n, flags, ret_fh);
+    if (!(n->row.flags & N_STAGED)) {
+        lock_drop(&s->lock);
+        stage_opened(s, n); /* its handle keeps it */
+        lock_take(&s->lock);
+    }
     return 0;
 }
 

@@ -449,6 +449,54 @@ Test(files, unlinked_while_open_from_an_earlier_life)
     on_both(check_unlinked_later, NULL);
 }
 
+/* The same where some of it, or all, is only in the store: it comes before its object goes. */
+static void check_unlinked_later_absent(struct bench *b)
+{
+    enum { LEN = 6 << 20, FILES = 3 };
+    static const char *const names[FILES] = {"read", "opened", "replaced"};
+    struct bench other;
+    uint64_t fh[FILES], ino[FILES];
+    char buf[16];
+    size_t n = 0;
+    struct err err = {0};
+    cleanup_free char *text = xcalloc(1, LEN + 1);
+    for (size_t i = 0; i < LEN; i++)
+        text[i] = (char)('a' + i / 16 % 26);
+    bench_other(&other, b);
+    bench_open(&other, true);
+    for (int i = 0; i < FILES; i++)
+        t_file(b, STAGE_ROOT, names[i], text);
+    for (int i = 0; i < FILES; i++) {
+        ino[i] = t_lookup(&other, STAGE_ROOT, names[i]);
+        fh[i] = t_open(&other, ino[i], O_RDONLY);
+    }
+    cr_expect_eq(stage_read(other.s, &waits, fh[0], 0, buf, sizeof buf, &n, &err), 0, "%s",
+                 err.msg);
+    bench_close(&other);
+    bench_open(&other, false);
+    t_unlink(&other, STAGE_ROOT, names[0]);
+    t_unlink(&other, STAGE_ROOT, names[1]);
+    t_file(&other, STAGE_ROOT, "new", "another");
+    t_rename(&other, STAGE_ROOT, "new", STAGE_ROOT, names[2]);
+    for (int i = 0; i < FILES; i++) {
+        uint64_t at = LEN - sizeof buf;
+        cr_expect_eq(stage_read(other.s, &waits, fh[i], at, buf, sizeof buf, &n, &err), 0, "%s: %s",
+                     names[i], err.msg);
+        cr_expect(n == sizeof buf && memcmp(buf, text + at, n) == 0, "%s", names[i]);
+        t_close(&other, fh[i]);
+        stage_forget(other.s, ino[i], 3);
+    }
+    expect_stored(b, names[0], NULL);
+    expect_stored(b, names[1], NULL);
+    expect_stored(b, names[2], "another");
+    bench_stop(&other);
+}
+
+Test(files, unlinked_while_open_from_an_earlier_life_and_not_here)
+{
+    on_both(check_unlinked_later_absent, NULL);
+}
+
 static unsigned count_names(const char *dir, const char *prefix)
 {
     unsigned n = 0;
