@@ -196,6 +196,23 @@ static void sweep_files(struct stage *s)
     }
 }
 
+/* Its life may have ended before all of it was here: as long as its object waits to be deleted,
+ * what is missing can be had, as orphan_apply() has it. */
+static void queue_orphan(struct stage *s, struct node *n)
+{
+    bool absent = n->lookups && n->row.kind == NODE_FILE && n->row.flags & N_STORED &&
+                  (!(n->row.flags & N_STAGED) || n->row.flags & N_MAP);
+    char *key = !absent ? NULL : n->row.skey ? xstrdup(n->row.skey) : doom_key_of(s, n->row.ino, 0);
+    if (key && !doom_find(s, key)) {
+        free(key);
+        key = NULL;
+    }
+    node_set_skey(s, n, key);
+    n->fetch_first = key != NULL;
+    if (key)
+        owed_add(s, n);
+}
+
 static void queue_all(struct stage *s)
 {
     size_t count;
@@ -206,7 +223,7 @@ static void queue_all(struct stage *s)
         if (n == s->root)
             continue;
         if (n->row.flags & N_ORPHAN) {
-            node_set_skey(s, n, NULL);
+            queue_orphan(s, n);
             node_reap(s, n);
             continue;
         }
@@ -374,6 +391,16 @@ static void make_root(struct stage *s)
     s->root = n;
 }
 
+static int begin_work(struct stage *s, struct err *err)
+{
+    queue_all(s);
+    if (s->n_dooms)
+        owed_wake(s);
+    if (!s->owed.n && !s->n_dooms)
+        s->grace_until_ns = 0; /* nothing was under way */
+    return start_threads(s, err);
+}
+
 int stage_open(struct stage **ret, const struct stage_conf *conf, struct err *err)
 {
     if (!(store_caps(conf->store) & STORE_WRITES))
@@ -384,18 +411,11 @@ int stage_open(struct stage **ret, const struct stage_conf *conf, struct err *er
     if (result == 0)
         result = journal_open(s, err);
     if (result == 0) {
-        ACQUIRE(&s->lock);
+        ACQUIRE(&s->lock); /* until workers, who run already, see all that they have to heed */
         make_root(s);
         result = recover(s, err);
-    }
-    if (result == 0) {
-        ACQUIRE(&s->lock);
-        queue_all(s);
-        if (s->n_dooms)
-            owed_wake(s);
-        if (!s->owed.n && !s->n_dooms)
-            s->grace_until_ns = 0; /* nothing was under way */
-        result = start_threads(s, err);
+        if (result == 0)
+            result = begin_work(s, err);
     }
     if (result) {
         stage_close(s);

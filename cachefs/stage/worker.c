@@ -326,6 +326,8 @@ static int do_orphan(struct stage *s, struct task *t)
     }
     ACQUIRE(&s->lock);
     content_unref(s, c);
+    if (result && s->stopping)
+        return 0; /* the next life goes on with it */
     if (result)
         log_warn(s->conf.log,
                  "an open file was removed before it could be fetched: its readers "

@@ -497,6 +497,39 @@ Test(files, unlinked_while_open_from_an_earlier_life_and_not_here)
     on_both(check_unlinked_later_absent, NULL);
 }
 
+/* The life that removes it ends before all of it is here: the next one goes on with that. */
+Test(files, unlinked_while_open_and_not_here_when_the_life_ends)
+{
+    enum { LEN = 6 << 20 };
+    struct bench b, other;
+    char buf[16];
+    size_t n = 0;
+    struct err err = {0};
+    cleanup_free char *text = xcalloc(1, LEN + 1);
+    memset(text, 'x', LEN);
+    bench_start(&b, true);
+    bench_open(&b, true);
+    bench_other(&other, &b);
+    background(&other.conf);
+    bench_open(&other, true);
+    t_file(&b, STAGE_ROOT, "f", text);
+    uint64_t ino = t_lookup(&other, STAGE_ROOT, "f"), fh = t_open(&other, ino, O_RDONLY);
+    ask_number(&b, "/_set?late=300");
+    t_unlink(&other, STAGE_ROOT, "f");
+    bench_close(&other);
+    ask_number(&b, "/_set?late=0");
+    bench_open(&other, false);
+    t_settle(&other);
+    expect_stored(&b, "f", NULL);
+    cr_expect_eq(stage_read(other.s, &waits, fh, LEN - sizeof buf, buf, sizeof buf, &n, &err), 0,
+                 "%s", err.msg);
+    cr_expect(n == sizeof buf && memcmp(buf, text, n) == 0);
+    t_close(&other, fh);
+    stage_forget(other.s, ino, 1);
+    bench_stop(&other);
+    bench_stop(&b);
+}
+
 static unsigned count_names(const char *dir, const char *prefix)
 {
     unsigned n = 0;
