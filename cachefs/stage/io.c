@@ -49,6 +49,14 @@ void content_done(struct content *c)
     content_unref(s, c);
 }
 
+void node_note_open(struct stage *s, struct node *n, bool open)
+{
+    unsigned was = n->row.flags;
+    n->row.flags = open ? was | N_OPEN : was & ~(unsigned)N_OPEN;
+    if (n->row.flags != was && journal_save(s, n, NULL))
+        n->row.flags = was;
+}
+
 static void opened(struct stage *s, struct node *n, int flags, uint64_t *ret_fh)
 {
     n->opens++;
@@ -123,20 +131,7 @@ static int truncate_now(struct stage *s, struct node *n, bool wait, struct err *
     return result;
 }
 
-/* What is only in the store gets its (empty) staged file now, as its first read or write would give
- * it: by that a later life knows that it may be open (orphan_apply()). Without it, it is read as
- * well. */
-static void stage_opened(struct stage *s, struct node *n)
-{
-    struct content *c = content_take(s, n);
-    {
-        ACQUIRE(&c->lock);
-        content_load(c, NULL);
-    }
-    content_done(c);
-}
-
-/* s->lock held, given up while it is cut or staged. */
+/* s->lock held, given up while it is cut. */
 static int open_node(struct stage *s, const struct stage_call *c, struct node *n, int flags,
                      uint64_t *ret_fh, struct err *err)
 {
@@ -155,11 +150,8 @@ static int open_node(struct stage *s, const struct stage_call *c, struct node *n
             return result;
     }
     opened(s, n, flags, ret_fh);
-    if (!(n->row.flags & N_STAGED)) {
-        lock_drop(&s->lock);
-        stage_opened(s, n); /* its handle keeps it */
-        lock_take(&s->lock);
-    }
+    if (node_is_absent(n))
+        node_note_open(s, n, true);
     return 0;
 }
 
@@ -213,6 +205,8 @@ int stage_release(struct stage *s, const struct stage_call *c, uint64_t fh, stru
         n->opens--;
     if (n->opens)
         return 0;
+    if (!n->known_before) /* else others may have it open since then */
+        node_note_open(s, n, false);
     /* Nobody is left who would: a life may have ended between flush and release. */
     if (!(n->row.flags & N_PUBLISH) || n->publish_seq != n->seq)
         owed_insist(s, n);

@@ -43,8 +43,11 @@ void stage_forget(struct stage *s, uint64_t ino, uint64_t lookups)
     if (!n)
         return;
     n->lookups -= lookups < n->lookups ? lookups : n->lookups;
-    if (!n->lookups)
+    if (!n->lookups) {
         n->known_before = false;
+        if (!n->opens)
+            node_note_open(s, n, false);
+    }
     node_reap(s, n);
 }
 

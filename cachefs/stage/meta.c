@@ -313,13 +313,10 @@ void orphan_apply(struct stage *s, struct node *n)
 {
     cleanup_free char *key = node_stored_key(n), *path = node_key_new(n);
     bool stored = node_is_stored(s, n), maybe = node_maybe_at_path(n);
-    /* What an earlier life had open shows itself by its first call, which may come later; it has a
-     * staged file since it was opened. */
-    bool open = n->opens || (n->known_before && n->row.flags & N_STAGED);
-    /* Open, and not all of it here: as long as it holds its key, that is neither deleted nor
-     * written over. */
-    bool absent = stored && n->row.kind == NODE_FILE && open &&
-                  (!(n->row.flags & N_STAGED) || n->row.flags & N_MAP);
+    /* What an earlier life had open shows itself by its first call, which may come later. */
+    bool open = n->opens || (n->known_before && n->row.flags & N_OPEN);
+    /* As long as it holds its key, that is neither deleted nor written over. */
+    bool absent = stored && open && node_is_absent(n);
     /* It may be open since an earlier life; the kernel will say when it forgets it. */
     if (n->known_before && !n->lookups)
         n->lookups = 1;

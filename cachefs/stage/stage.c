@@ -200,8 +200,7 @@ static void sweep_files(struct stage *s)
  * what is missing can be had, as orphan_apply() has it. */
 static void queue_orphan(struct stage *s, struct node *n)
 {
-    bool absent = n->lookups && n->row.kind == NODE_FILE && n->row.flags & N_STORED &&
-                  (!(n->row.flags & N_STAGED) || n->row.flags & N_MAP);
+    bool absent = n->lookups && n->row.flags & N_STORED && node_is_absent(n);
     char *key = !absent ? NULL : n->row.skey ? xstrdup(n->row.skey) : doom_key_of(s, n->row.ino, 0);
     if (key && !doom_find(s, key)) {
         free(key);

@@ -497,6 +497,38 @@ Test(files, unlinked_while_open_from_an_earlier_life_and_not_here)
     on_both(check_unlinked_later_absent, NULL);
 }
 
+/* What was closed again is removed after a pause without its bytes. */
+static void check_unlinked_closed(struct bench *b)
+{
+    enum { LEN = 6 << 20 };
+    struct bench other;
+    char buf[16];
+    size_t n = 0;
+    struct err err = {0};
+    cleanup_free char *text = xcalloc(1, LEN + 1);
+    memset(text, 'x', LEN);
+    bench_other(&other, b);
+    bench_open(&other, true);
+    t_file(b, STAGE_ROOT, "f", text);
+    uint64_t ino = t_lookup(&other, STAGE_ROOT, "f"), fh = t_open(&other, ino, O_RDONLY);
+    cr_expect_eq(stage_read(other.s, &waits, fh, 0, buf, sizeof buf, &n, &err), 0, "%s", err.msg);
+    t_close(&other, fh);
+    bench_close(&other);
+    bench_open(&other, false);
+    uint64_t before = counter_get(&stage_counts(other.s)->fetched_bytes);
+    t_unlink(&other, STAGE_ROOT, "f");
+    t_settle(&other);
+    cr_expect_eq(counter_get(&stage_counts(other.s)->fetched_bytes), before);
+    expect_stored(b, "f", NULL);
+    stage_forget(other.s, ino, 1);
+    bench_stop(&other);
+}
+
+Test(files, unlinked_after_an_earlier_life_closed_it)
+{
+    on_both(check_unlinked_closed, NULL);
+}
+
 /* The life that removes it ends before all of it is here: the next one goes on with that. */
 Test(files, unlinked_while_open_and_not_here_when_the_life_ends)
 {
