@@ -49,10 +49,10 @@ static void keep(const struct step *s, struct json_doc *doc)
         w->from = xstrdup(s->action->version);
         w->to = xstrdup(version);
     }
+    /* Named as the watch names it: what is said of it does not depend on who brought it. */
     if (doc && operator_watches(s->op, kind))
-        cache_put(s->op->cache, kind, object_new(kind, doc));
-    else
-        json_doc_free(doc);
+        cache_put(s->op->cache, kind, object_new(kind, json_doc_of(&root, kinds[kind].kind)));
+    json_doc_free(doc);
 }
 
 /* --- create ----------------------------------------------------------------------------------- */

@@ -83,6 +83,9 @@ long = os.environ["long"]
 kube.paddlejob(long, workers=2)
 until("the long one runs", lambda: kube.phase_of(f"{JOBS}/{long}") == "Running")
 
+# --- in the same words whether the watch brought an object or the answer to what was written of it (a matter of chance)
+expect("words that tell who brought it", [w for w in kube.warnings() if w[1].startswith("answer")], [])
+
 # --- jobs that are deleted leave nothing
 kube.paddlejob("suspended", suspend=True)
 kube.paddlejob("unplaced", worker=role(1), workers=1)
