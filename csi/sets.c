@@ -492,6 +492,7 @@ static int end_once(struct node *n, const struct set *s, uint64_t deadline_ns, s
     if ((!mounted && !serving.alive) ||
         n->mounter->ops->run(n->mounter, argv, deadline_ns, NULL, err) == 0)
         return 0;
+    n->mounter->ops->serving(n->mounter, s->mountpoint, &serving); /* it may have ended meanwhile */
     if (serving.alive)
         return -1;
     return n->mounter->ops->unbind(n->mounter, s->mountpoint, err); /* nobody is behind it */

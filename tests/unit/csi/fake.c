@@ -149,10 +149,26 @@ static int run_mount(struct fake *f, const char *mountpoint, struct err *err)
     return 0;
 }
 
+static struct fake_owner *owner_at(struct fake *f, const char *mountpoint)
+{
+    for (int i = 0; i < FAKE_MOUNTS; i++)
+        if (f->served[i].dev && strcmp(f->served[i].mountpoint, mountpoint) == 0)
+            return &f->served[i];
+    return NULL;
+}
+
 static int run_umount(struct fake *f, const char *mountpoint, struct err *err)
 {
     struct fake_mount *m = find(f, mountpoint);
     fake_step(f, "umount begins");
+    if (f->copied > 0 && f->copied--) {
+        struct fake_owner *o = owner_at(f, mountpoint);
+        if (m)
+            *m->path = '\0';
+        else if (o)
+            *o = (struct fake_owner){0}; /* by itself, right before it was told to */
+        return err_set(err, ERR_FAILED, "umount: its processes go on, or nothing is mounted there");
+    }
     if (!m)
         return err_set(err, ERR_NOT_FOUND, "umount: nothing is mounted there");
     serve_no_more(f, m->dev);

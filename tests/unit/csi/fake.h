@@ -40,6 +40,7 @@ struct fake {
     _Atomic int asked;     /* so many calls asked for that */
     uint64_t deadline_ns;  /* of the last program */
     int busy;              /* so many say "cache folder in use" first */
+    int copied;            /* so many `sampan umount` end no owner: another namespace has a copy */
     int mounted, unmounted, upgraded; /* programs run so far */
     int held;                         /* so many took the descriptors of a mount */
     char words[2048];                 /* of the last program */

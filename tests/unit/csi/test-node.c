@@ -150,6 +150,17 @@ Test(node, an_owner_that_still_ends_is_waited_for)
     world_remove(&w);
 }
 
+Test(node, an_owner_that_ends_before_it_is_told_to_has_ended)
+{
+    struct world w;
+    world_make(&w);
+    cr_assert(do_stage(&w, "v", NULL) == RPC_OK);
+    w.fake->copied = 2;
+    cr_expect(do_unstage(&w, "v") == RPC_OK, "%s", w.err.msg);
+    cr_expect(world_records(&w) == 0);
+    world_remove(&w);
+}
+
 Test(node, what_was_lost_comes_back_with_its_binds)
 {
     struct world w;
