@@ -2,7 +2,8 @@
  * Inside of the node service.
  *
  *   volumes.c   the table of volumes and its records; one call a volume at a time
- *   sets.c      the table of sets: brought up, shared, ended
+ *   sets.c      the table of sets and its records; which set a volume shares
+ *   set-mount.c a set's life: brought up, mounted again, ended
  *   set-words.c what `sampan mount` is told of a set
  *   set-files.c what lies beside a set: folders, secrets for its mount
  *   binds.c     what pods see of it
@@ -189,7 +190,22 @@ bool sets_are_idle(struct node *n); /* no call works on any */
 
 struct set *set_begin(struct node *n, const char *key); /* NULL: there is none */
 struct set *set_try(struct node *n, const char *key);   /* the same, if no call works on it */
+struct set *set_begin_or_add(struct node *n, const char *key);
 void set_end(struct node *n, struct set *s);
+
+struct set_scope {
+    struct node *node;
+    struct set *set; /* begun; NULL: nothing to end */
+};
+static inline void set_scope_end(struct set_scope *s)
+{
+    if (s->set)
+        set_end(s->node, s->set);
+}
+#define cleanup_set CLEANUP(set_scope_end)
+
+/* Writes the record of a set that is begun. */
+int set_store(struct node *n, const struct set *s, struct err *err);
 
 /* --- words of a set --------------------------------------------------------------------------- */
 
@@ -238,6 +254,11 @@ rpc_handler node_get_stats, node_get_health, node_expand, node_get_capabilities,
 
 /* Something changed: look soon. Any thread. */
 void node_watch_poke(struct node *n);
+/* Takes, and lets go of, a mount's descriptors (kept, its connection would outlive it). The set is
+ * begun. */
+void set_hold(struct node *n, struct set *s);
+void set_let_go(struct set *s);
+
 /* --- cut-off pods ----------------------------------------------------------------------------- */
 
 /* The target is about to show another mount than `lost`: the record says so from now on. */
@@ -246,10 +267,5 @@ void cut_off_note(struct node *n, struct volume *v, struct target *t, uint64_t l
  * process of ours), who does not is well again. Volumes that a call works on are left for the next
  * time. */
 void cut_off_look(struct node *n);
-
-/* Takes, and lets go of, a mount's descriptors (kept, its connection would outlive it). The set is
- * begun. */
-void set_hold(struct node *n, struct set *s);
-void set_let_go(struct set *s);
 
 #endif
