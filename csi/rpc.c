@@ -67,7 +67,8 @@ struct rpc_server {
     size_t n_rows;
 
     struct lock lock;
-    struct cond cond; /* work, an end, or a worker gone */
+    struct cond work;  /* a call waits, or workers go: theirs alone, as one of them is woken */
+    struct cond ended; /* for rpc_stop(): a call, a worker, the library */
     struct one_call *first, **last;
     unsigned workers, idle;
     bool stopping;   /* no call is wanted any more */
@@ -99,7 +100,7 @@ static void parts_done(struct one_call *c, int n)
     call_free(c);
     ACQUIRE(&s->lock);
     s->active--;
-    cond_broadcast(&s->cond);
+    cond_broadcast(&s->ended);
 }
 
 static void part_done(struct one_call *c)
@@ -202,7 +203,7 @@ static struct one_call *take_work(struct rpc_server *s)
     ACQUIRE(&s->lock);
     s->idle++;
     while (!s->first && !s->ending)
-        cond_wait(&s->cond, &s->lock);
+        cond_wait(&s->work, &s->lock);
     s->idle--;
     struct one_call *c = s->first;
     if (c) {
@@ -211,7 +212,7 @@ static struct one_call *take_work(struct rpc_server *s)
             s->last = &s->first;
     } else {
         s->workers--;
-        cond_broadcast(&s->cond);
+        cond_broadcast(&s->ended);
     }
     return c;
 }
@@ -240,7 +241,7 @@ static void queue_work(struct one_call *c)
     if (waiting > s->idle && s->workers < s->conf.max_workers &&
         thread_start(&thread, "rpc-worker", worker_main, s) == 0)
         s->workers++;
-    cond_signal(&s->cond);
+    cond_signal(&s->work);
 }
 
 /* --- coming in -------------------------------------------------------------------------------- */
@@ -327,7 +328,7 @@ static void on_shut_down(struct rpc_server *s)
 {
     ACQUIRE(&s->lock);
     s->shut_down = true;
-    cond_broadcast(&s->cond);
+    cond_broadcast(&s->ended);
 }
 
 static void *queue_main(void *arg)
@@ -452,7 +453,8 @@ static void server_free(struct rpc_server *s)
     free(s->rows);
     free(s->stats);
     free(s->path);
-    cond_destroy(&s->cond);
+    cond_destroy(&s->work);
+    cond_destroy(&s->ended);
     lock_destroy(&s->lock);
     free(s);
 }
@@ -479,7 +481,8 @@ int rpc_serve(struct rpc_server **ret, const struct rpc_conf *conf, struct err *
     s->path = xstrdup(path);
     s->last = &s->first;
     lock_init(&s->lock, RANK_RPC, "rpc");
-    cond_init(&s->cond);
+    cond_init(&s->work);
+    cond_init(&s->ended);
     make_metrics(s);
     grpc_init();
     grpc_arg arg = {.type = GRPC_ARG_INTEGER,
@@ -519,16 +522,16 @@ void rpc_stop(struct rpc_server *s, uint64_t grace_ns)
     lock_take(&s->lock);
     /* Clients keep idle connections, and the library waits for those as well. */
     for (uint64_t now; s->active && (now = clock_mono_ns()) < until;)
-        cond_wait_for(&s->cond, &s->lock, until - now);
+        cond_wait_for(&s->ended, &s->lock, until - now);
     lock_drop(&s->lock);
     grpc_server_cancel_all_calls(s->server);
     lock_take(&s->lock);
     while (!s->shut_down)
-        cond_wait(&s->cond, &s->lock);
+        cond_wait(&s->ended, &s->lock);
     s->ending = true;
-    cond_broadcast(&s->cond);
+    cond_broadcast(&s->work);
     while (s->workers)
-        cond_wait(&s->cond, &s->lock);
+        cond_wait(&s->ended, &s->lock);
     lock_drop(&s->lock);
     close_queue(s, /* thread_runs= */ true);
     unlink(s->path);
