@@ -7,7 +7,8 @@
 #include "cli-internal.h"
 #include "clock.h"
 
-#define BAR_WIDTH      24
+#define BAR_MOST       24
+#define BAR_LEAST      5
 #define EVERY_TTY_NS   (100 * NS_PER_MS)
 #define EVERY_PLAIN_NS (5 * NS_PER_S)
 
@@ -39,15 +40,27 @@ void progress_line(struct bytes *out, const char *what, uint64_t done, uint64_t 
 }
 
 /* Of a line that wraps only the last part would be drawn over. */
-static void cut_to_terminal(struct bytes *line)
+static size_t room_on_terminal(void)
 {
     struct winsize size;
     bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col;
-    size_t most = (known ? size.ws_col : 80u) - 1u;
-    if (line->len > most) {
-        line->len = most;
-        line->data[most] = '\0';
+    return (known ? size.ws_col : 80u) - 1u;
+}
+
+/* The bar is as wide as the words leave room for. */
+static void draw(const struct bytes *words, uint64_t done, uint64_t total)
+{
+    cleanup_bytes struct bytes bar = {0};
+    size_t room = room_on_terminal(), left = room > words->len + 1 ? room - words->len - 1 : 0;
+    size_t width = left < BAR_MOST ? left : BAR_MOST;
+    if (total && width >= BAR_LEAST) {
+        size_t full =
+            (size_t)((double)width * (double)(done < total ? done : total) / (double)total);
+        for (size_t i = 0; i < width; i++)
+            bytes_add_char(&bar, i < full ? '#' : '.');
+        bytes_add_char(&bar, ' ');
     }
+    fprintf(stderr, "\r\033[K%s%.*s", bar.len ? bar.data : "", (int)(room - bar.len), words->data);
 }
 
 void progress_show(struct progress *p, const char *what, uint64_t done, uint64_t total,
@@ -58,19 +71,11 @@ void progress_show(struct progress *p, const char *what, uint64_t done, uint64_t
         return;
     p->last_ns = now;
     cleanup_bytes struct bytes line = {0};
-    if (p->tty && total) {
-        size_t full = (size_t)(BAR_WIDTH * (double)(done < total ? done : total) / (double)total);
-        for (size_t i = 0; i < BAR_WIDTH; i++)
-            bytes_add_char(&line, i < full ? '#' : '.');
-        bytes_add_char(&line, ' ');
-    }
     progress_line(&line, what, done, total, bytes, (double)(now - p->began_ns) / NS_PER_S);
-    if (p->tty) {
-        cut_to_terminal(&line);
-        fprintf(stderr, "\r\033[K%s", line.data);
-    } else {
+    if (p->tty)
+        draw(&line, done, total);
+    else
         fprintf(stderr, "%s\n", line.data);
-    }
     fflush(stderr);
     p->shown = p->tty;
 }
