@@ -113,16 +113,17 @@ struct set_options {
     const char *cache_dir;
     const char *free_space;
 };
-#define SET_ROWS(type, f)                                                                          \
-    {"cache", CONF_LIST, AT(type, f.cache), .arg = "TIER:DIR=SIZE",                                \
-     .help = "A tier (mem, ssd or hdd) of the cache, read and filled in the order given; "         \
-             "default ssd:<cache-dir>/<set>=10GiB"},                                               \
-        {"cache-dir", CONF_STRING, AT(type, f.cache_dir), .arg = "DIR",                            \
-         .help = "Folder below which each set has its own; default /var/cache/sampan for root, "   \
-                 "~/.cache/sampan otherwise"},                                                     \
-    {                                                                                              \
-        "free-space", CONF_STRING, AT(type, f.free_space), .arg = "PERCENT|SIZE", .dflt = "10%",   \
-                                                           .help = "Never fill a disk beyond this" \
+#define SET_ROWS(type, f)                                                                        \
+    {"cache", CONF_LIST, AT(type, f.cache), .arg = "TIER:DIR=SIZE",                              \
+     .help = "A tier (mem, ssd or hdd) of the cache, read and filled in the order given; "       \
+             "default ssd:<cache-dir>/<set>=10GiB"},                                             \
+        {"cache-dir", CONF_STRING, AT(type, f.cache_dir), .arg = "DIR",                          \
+         .help = "Folder below which each set has its own; default /var/cache/sampan for root, " \
+                 "~/.cache/sampan otherwise"},                                                   \
+    {                                                                                            \
+        "free-space", CONF_STRING, AT(type, f.free_space),                                       \
+            .arg = "PERCENT|SIZE", .dflt = "10%",                                                \
+            .help = "How much of a disk always stays free; a number alone is bytes"              \
     }
 
 struct log_options {
