@@ -46,7 +46,7 @@ void fetch_delete_many(struct fetch *f, struct store *s, const char *const *keys
             /* One by one, to learn which of them, and why. */
             for (size_t i = 0; i < some; i++) {
                 struct err err = {0};
-                if (fetch_delete(f, s, keys[at + i], &err) && err.class != ERR_NOT_FOUND)
+                if (fetch_delete(f, s, keys[at + i], &err))
                     failed(arg, keys[at + i], &err);
             }
         }

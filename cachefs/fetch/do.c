@@ -221,7 +221,7 @@ int fetch_head(struct fetch *f, struct store *s, const char *key, struct http_an
     return head_wait(f, s, PRIO_READER, key, ret, err);
 }
 
-int fetch_delete(struct fetch *f, struct store *s, const char *key, struct err *err)
+static int delete_there(struct fetch *f, struct store *s, const char *key, struct err *err)
 {
     if (store_caps(s) & STORE_LOCAL)
         return store_local_delete(s, key, err);
@@ -229,4 +229,28 @@ int fetch_delete(struct fetch *f, struct store *s, const char *key, struct err *
     if (whole_wait(f, s, PRIO_READER, build_delete, &a, SMALL_BODY, NULL, NULL, err))
         return err_wrap(err, "delete \"%s\"", key);
     return 0;
+}
+
+/* The end of a delete. */
+static int unless_gone(int result, const struct err *why, struct err *err)
+{
+    if (result == 0 || why->class == ERR_NOT_FOUND)
+        return 0;
+    if (err)
+        *err = *why;
+    return -1;
+}
+
+int fetch_delete(struct fetch *f, struct store *s, const char *key, struct err *err)
+{
+    struct err why = {0};
+    return unless_gone(delete_there(f, s, key, &why), &why, err);
+}
+
+int fetch_delete_folder(struct fetch *f, struct store *s, const char *key, struct err *err)
+{
+    struct err why = {0};
+    if (!(store_caps(s) & STORE_LOCAL))
+        return fetch_delete(f, s, key, err);
+    return unless_gone(store_local_remove_folder(s, key, &why), &why, err);
 }

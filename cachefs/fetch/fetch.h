@@ -214,7 +214,10 @@ int fetch_put_file(struct fetch *f, struct store *s, const char *key, int fd, ui
 
 /* --- other changes ---------------------------------------------------------------------------- */
 
+/* What is not there is deleted: also what a former try deleted, whose answer was lost. */
 int fetch_delete(struct fetch *f, struct store *s, const char *key, struct err *err);
+/* A real folder, or the object that marks one. A real one that something is in stays: ERR_STALE. */
+int fetch_delete_folder(struct fetch *f, struct store *s, const char *key, struct err *err);
 /* Many, in batches where the store can. `failed` is called for each that was not deleted. */
 typedef void fetch_failed_fn(void *arg, const char *key, const struct err *why);
 void fetch_delete_many(struct fetch *f, struct store *s, const char *const *keys, size_t n,

@@ -260,9 +260,10 @@ int store_local_remove_folder(struct store *s, const char *key, struct err *err)
     cleanup_place struct file_place p = FILE_PLACE_INIT;
     if (file_place(s, key, file_bare_len(key), &p, err))
         return -1;
-    if (unlinkat(p.dir, p.name, AT_REMOVEDIR) == 0 || errno == ENOENT || errno == ENOTEMPTY ||
-        errno == EEXIST)
+    if (unlinkat(p.dir, p.name, AT_REMOVEDIR) == 0 || errno == ENOENT)
         return 0;
+    if (errno == ENOTEMPTY || errno == EEXIST)
+        return err_set(err, ERR_STALE, "cannot remove the folder: %s: something is in it", p.path);
     return err_sys(err, errno, "cannot remove the folder: %s", p.path);
 }
 

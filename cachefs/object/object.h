@@ -324,7 +324,7 @@ int store_local_set_attrs(struct store *s, const char *key, const struct local_a
                           struct err *err);
 /* Over whatever file is there. */
 int store_local_rename(struct store *s, const char *from, const char *to, struct err *err);
-/* An empty folder goes; one that is not empty, or not there, stays, and that is no error. */
+/* One that is not there is no error. One that something is in stays: ERR_STALE. */
 int store_local_remove_folder(struct store *s, const char *key, struct err *err);
 struct stat;
 int store_local_stat(struct store *s, const char *key, struct stat *ret,

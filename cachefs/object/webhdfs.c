@@ -289,6 +289,7 @@ static const struct code_row codes[] = {
     {"DSQuotaExceededException", ERR_LIMIT, AGAIN_NO, "make room in the store"},
     {"NSQuotaExceededException", ERR_LIMIT, AGAIN_NO, "make room in the store"},
     {"FileAlreadyExistsException", ERR_FAILED, AGAIN_NO, "there is a folder of that name"},
+    {"PathIsNotEmptyDirectoryException", ERR_STALE, AGAIN_NO, "something is in it"},
     {"IOException", ERR_TRANSIENT, AGAIN_BACKOFF, "it may work later"},
 };
 

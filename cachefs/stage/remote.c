@@ -413,11 +413,12 @@ int remote_move(struct stage *s, const char *from, const char *to, const struct 
 int remote_delete(struct stage *s, const char *key, struct err *err)
 {
     size_t len = strlen(key);
+    bool folder = len && key[len - 1] == '/';
     struct err why = {0};
-    int result = is_local(s) && len && key[len - 1] == '/'
-                     ? store_local_remove_folder(s->conf.store, key, &why)
-                     : fetch_delete(s->conf.fetch, s->conf.store, key, &why);
-    if (result == 0 || why.class == ERR_NOT_FOUND) {
+    int result = folder ? fetch_delete_folder(s->conf.fetch, s->conf.store, key, &why)
+                        : fetch_delete(s->conf.fetch, s->conf.store, key, &why);
+    /* A folder that somebody else put something into stays. */
+    if (result == 0 || (folder && why.class == ERR_STALE)) {
         counter_add(&s->counts->deletes, 1);
         return 0;
     }

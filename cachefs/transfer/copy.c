@@ -278,8 +278,7 @@ static bool make_way(const struct copying *c)
     struct stat st;
     return (store_caps(r->to) & STORE_LOCAL) && !r->conf->dirs && c->src->row.kind != SYNC_FOLDER &&
            store_local_stat(r->to, c->key, &st, NULL) == 0 && S_ISDIR(st.st_mode) &&
-           store_local_remove_folder(r->to, c->key, NULL) == 0 &&
-           store_local_stat(r->to, c->key, &st, NULL) != 0;
+           store_local_remove_folder(r->to, c->key, NULL) == 0;
 }
 
 static int copy(const struct copying *c, struct err *err)

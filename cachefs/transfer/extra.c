@@ -42,16 +42,15 @@ static int each_folder(struct sync_run *r, struct sorter *s, folder_fn *fn, stru
 
 /* --- deleting --------------------------------------------------------------------------------- */
 
+/* One that something is in which no listing shows (a trash, what is half written) stays. */
 static void remove_folder(struct sync_run *r, uint32_t source, const char *key)
 {
     struct err err = {0};
     (void)source;
-    bool local = store_caps(r->to) & STORE_LOCAL;
-    if (local ? store_local_remove_folder(r->to, key, &err)
-              : fetch_delete(r->fetch, r->to, key, &err))
-        run_failed(r, key, &err);
-    else
+    if (fetch_delete_folder(r->fetch, r->to, key, &err) == 0)
         counter_add(&r->counts.deleted, 1);
+    else if (err.class != ERR_STALE)
+        run_failed(r, key, &err);
 }
 
 /* Folders that go only once they are empty. */

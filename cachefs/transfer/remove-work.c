@@ -186,10 +186,7 @@ static int remove_folders(struct work *w, struct names *folders, struct err *err
     for (size_t i = 0; i < folders->n && !is_over(w); i++) {
         const char *key = folders->list[i];
         struct err why = {0};
-        int result = store_caps(r->parent) & STORE_LOCAL
-                         ? store_local_remove_folder(r->parent, key, &why)
-                         : fetch_delete(r->fetch, r->parent, key, &why);
-        if (result && why.class != ERR_NOT_FOUND) {
+        if (fetch_delete_folder(r->fetch, r->parent, key, &why)) {
             w->counts->removed++;
             not_removed(w, key, &why);
         }

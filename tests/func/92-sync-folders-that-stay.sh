@@ -26,6 +26,17 @@ for to in "file://$T/dst" "webhdfs://127.0.0.1:$HDFS_PORT/dst"; do
     expect "left at $to" "$(left "$dir")" "$stays"
 done
 
+# So does one with things in it that no listing shows: no failure, and not counted.
+for to in "file://$T/dst" "webhdfs://127.0.0.1:$HDFS_PORT/dst"; do
+    case $to in file:*) dir=$T/dst ;; *) dir=$T/hdfs/dst ;; esac
+    rm -r "$dir/kept"
+    mkdir -p "$dir/bin/.trash" "$dir/half" "$dir/gone"
+    echo half >"$dir/half/.sampan-put-1"
+    sampan sync "file://$from" "$to" --dirs --delete-dst --json >"$T/out" || fail "$(cat "$T/out")"
+    expect "deleted at $to" "$(told)" 1
+    expect "left at $to" "$(left "$dir")" "./bin ./bin/.trash ./half ./half/.sampan-put-1 ./one "
+done
+
 rm -r "$T/dst"
 mkdir -p "$T/dst/one" "$T/dst/two"
 sampan sync "file://$from" "file://$T/dst" --quiet

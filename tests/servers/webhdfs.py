@@ -9,7 +9,8 @@ CREATE are answered by 307 to the data node, on a port of its own, which closes 
     --page N      entries of one LISTSTATUS_BATCH page (1000)
     --no-batch    knows LISTSTATUS alone and no rename that replaces, as servers before Hadoop 2.8
     --stall FILE  while FILE is there, a data node takes half of what it is sent and no more, until the sender goes
-    --lose FILE   while FILE is there: takes it away, and a rename is done without an answer
+    --lose FILE   while FILE is there: takes it away, and a rename or the delete of a folder is done without an answer
+    --gone        answers 404 to the delete of what is not there, as some gateways do
     --standby     a name node that is not the active one
 Each request is one line of --log: SERVER METHOD TARGET STATUS.
 """
@@ -170,10 +171,14 @@ class NameNode(Node):
 
     def delete_delete(self):
         there = os.path.lexists(self.full)
+        if not there and self.server.options.gone:
+            raise FileNotFoundError
         if os.path.isdir(self.full) and not os.path.islink(self.full):
             if os.listdir(self.full):
                 raise Refusal(403, "PathIsNotEmptyDirectoryException", f"`{self.name} is non empty': Directory is not empty")
             os.rmdir(self.full)
+            if self.lost():
+                return
         elif there:
             os.unlink(self.full)
         self.tell({"boolean": there})
@@ -230,6 +235,7 @@ def main():
     parser.add_argument("--standby", action="store_true")
     parser.add_argument("--stall")
     parser.add_argument("--lose")
+    parser.add_argument("--gone", action="store_true")
     options = parser.parse_args()
     log, lock = open(options.log, "a", encoding="utf-8", errors="replace"), threading.Lock()
     data = serve("data", DataNode, options, log, lock)
