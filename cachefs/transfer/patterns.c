@@ -1,12 +1,14 @@
 /*
  * Patterns as rsync has them, and rules of them. "name" fits the last part of a path, "dir/"
  * folders alone, "a/b" the end of a path (part by part), "/a/b" from the top. A star is any but
- * '/', a '?' one but '/', "[a-z]" and "[!a]" one of a class; two stars are any, and three after
- * "dir/" mean the folder and all below.
+ * '/', a '?' one but '/', "[a-z]", "[!a]" and "[[:digit:]]" one of a class; two stars are any, and
+ * three after "dir/" mean the folder and all below. A backslash takes the meaning from what follows
+ * it, but is itself where nothing in the pattern has one.
  *
  * A key is tried folder by folder from the top: at each step the first rule that fits decides; an
  * excluded folder takes all below it with it.
  */
+#include <ctype.h>
 #include <string.h>
 
 #include "transfer.h"
@@ -16,6 +18,26 @@ struct text {
     size_t len;
 };
 
+/* "[:digit:]" at p: its length, and whether c is one; 0 if it is none of these. */
+static size_t named_class(const char *p, size_t len, unsigned char c, bool *ret)
+{
+    static const struct {
+        const char *name;
+        int (*has)(int);
+    } classes[] = {{"[:alnum:]", isalnum}, {"[:alpha:]", isalpha}, {"[:blank:]", isblank},
+                   {"[:cntrl:]", iscntrl}, {"[:digit:]", isdigit}, {"[:graph:]", isgraph},
+                   {"[:lower:]", islower}, {"[:print:]", isprint}, {"[:punct:]", ispunct},
+                   {"[:space:]", isspace}, {"[:upper:]", isupper}, {"[:xdigit:]", isxdigit}};
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
+        size_t n = strlen(classes[i].name);
+        if (len < n || memcmp(p, classes[i].name, n) != 0)
+            continue;
+        *ret = c < 0x80 && classes[i].has(c);
+        return n;
+    }
+    return 0;
+}
+
 /* "[a-z]" at p: its length, and whether c is in it; 0 if it is not closed. */
 static size_t class_fits(const char *p, size_t len, unsigned char c, bool *ret)
 {
@@ -23,6 +45,13 @@ static size_t class_fits(const char *p, size_t len, unsigned char c, bool *ret)
     bool others = i < len && (p[i] == '!' || p[i] == '^'), in = false;
     i += others;
     for (size_t first = i; i < len && (p[i] != ']' || i == first); i++) {
+        bool named;
+        size_t used = named_class(p + i, len - i, c, &named);
+        if (used) {
+            in |= named;
+            i += used - 1;
+            continue;
+        }
         if (p[i] == '\\' && i + 1 < len)
             i++;
         unsigned char low = (unsigned char)p[i], high = low;
@@ -30,7 +59,7 @@ static size_t class_fits(const char *p, size_t len, unsigned char c, bool *ret)
             high = (unsigned char)p[i + 2];
             i += 2;
         }
-        in |= low <= c && c <= high;
+        in |= c == low || (low <= c && c <= high);
     }
     *ret = in != others && c != '/';
     return i < len ? i + 1 : 0;
@@ -79,11 +108,21 @@ static bool go_back(struct star *one, struct star *two, struct text t, size_t *p
     return true;
 }
 
+static bool has_wildcards(struct text p)
+{
+    for (size_t i = 0; i < p.len; i++)
+        if (strchr("*?[", p.at[i]))
+            return true;
+    return false;
+}
+
 /* The whole of the text. */
 static bool fits(struct text pattern, struct text t)
 {
     struct star one = {0}, two = {0}; /* of the last '*', of the last '**' */
     size_t p = 0, i = 0;
+    if (!has_wildcards(pattern))
+        return pattern.len == t.len && memcmp(pattern.at, t.at, t.len) == 0;
     for (;;) {
         if (p < pattern.len && pattern.at[p] == '*') {
             size_t run = strspn(pattern.at + p, "*");
@@ -151,9 +190,8 @@ bool sync_pattern_fits(const char *text, const char *path, size_t len)
     p.len -= is_folder;
     static const char all[] = "/***";
     if (pattern.len > 4 && memcmp(pattern.at + pattern.len - 4, all, 4) == 0) {
-        struct text folder = {pattern.at, pattern.len - 4};
-        struct text below = {pattern.at, pattern.len - 1}; /* "dir/" + "**" */
-        return (is_folder && fits_path(folder, p)) || fits_path(below, p);
+        /* As "dir/" + "**", which the folder itself fits with the slash at its end. */
+        return fits_path((struct text){pattern.at, pattern.len - 1}, (struct text){path, len});
     }
     if (pattern.len > 1 && pattern.at[pattern.len - 1] == '/') {
         pattern.len--;
