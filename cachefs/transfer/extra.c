@@ -126,6 +126,8 @@ static int pass_key(struct going *g, const struct join *j, struct err *err)
         bytes_clear(&g->above);                                 /* the folders of what stays stay */
         return 0;
     }
+    if (j->d.row.kind == SYNC_LINK && !g->run->conf->dry)
+        return 0; /* gone already: see walk.c */
     if (j->d.row.kind != SYNC_FOLDER)
         return delete_one(g, key, j->d.row.size, err);
     bytes_add(&g->above, key, j->key.len + 1);

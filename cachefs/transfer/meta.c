@@ -185,11 +185,13 @@ int put_link(const struct copying *c, const struct meta *meta, const struct byte
 }
 
 /* Names and links of a bucket are anybody's: a link among them must not lead what is written below
- * its name out of the destination. */
+ * its name out of the destination. Nor does one of a destination whose links are not followed when
+ * it is listed: what lies behind it is not of it, and may be gone with the link. */
 int check_parents(const struct copying *c, struct err *err)
 {
     const struct sync_run *r = c->run;
-    if (!r->conf->links || !is_local(r->to) || is_local(c->source->store))
+    bool names_of_a_bucket = r->conf->links && !is_local(c->source->store);
+    if (!is_local(r->to) || (!names_of_a_bucket && !r->conf->delete_dst))
         return 0;
     for (const char *slash = strchr(c->key, '/'); slash; slash = strchr(slash + 1, '/')) {
         cleanup_free char *folder = xstrndup(c->key, (size_t)(slash - c->key));

@@ -92,14 +92,28 @@ static void handle_source(struct sync_run *r, struct join *j, struct task **held
     }
 }
 
+/* A link that is extra goes before what the source has in a folder of its name, which comes later
+ * in the walk: a real one is made for that. */
+static void delete_link(struct sync_run *r, const char *key)
+{
+    struct err err = {0};
+    if (fetch_delete(r->fetch, r->to, key, &err))
+        run_failed(r, key, &err);
+    else
+        counter_add(&r->counts.deleted, 1);
+}
+
 static void handle(struct sync_run *r, struct join *j, struct task **held)
 {
     if (j->s.there) {
         handle_source(r, j, held);
     } else {
-        abort_uploads(j, r->deletes && !store_is_output(j->key.data));
+        bool deletes = r->deletes && !store_is_output(j->key.data);
+        abort_uploads(j, deletes);
         if (!r->deletes)
             counter_add(&r->counts.extra, 1);
+        if (deletes && j->d.row.kind == SYNC_LINK && !r->conf->dry)
+            delete_link(r, j->key.data);
     }
 }
 
