@@ -12,6 +12,7 @@
 #include "clock.h"
 #include "copy-internal.h"
 #include "hash.h"
+#include "remove-internal.h"
 
 #define COMPARE_PIECE (4u << 20)
 
@@ -270,15 +271,37 @@ static int copy_once(const struct copying *c, struct err *err)
     return copy_object(c, err);
 }
 
-/* Folders that a run does not look at are no content: an empty one that has an object's name goes.
- * One that is not empty stays. */
+static int take_folder(void *arg, const char *key, const struct stat *st, struct err *err)
+{
+    if (!S_ISDIR(st->st_mode))
+        return err_set(err, ERR_FAILED, "there is something");
+    names_add(arg, key);
+    return 0;
+}
+
+/* A folder that at most folders are in, and these too. */
+static bool remove_empty(struct store *s, const char *key)
+{
+    struct names folders = {0};
+    cleanup_free char *top = xasprintf("%s/", key);
+    names_add(&folders, top);
+    bool gone = store_local_walk(s, top, take_folder, &folders, NULL) == 0;
+    names_deepest_first(&folders);
+    for (size_t i = 0; i < folders.n && gone; i++)
+        gone = store_local_remove_folder(s, folders.list[i], NULL) == 0;
+    names_release(&folders);
+    return gone;
+}
+
+/* Folders that a run does not look at are no content: one that has an object's name goes, unless
+ * something is in it. */
 static bool make_way(const struct copying *c)
 {
     const struct sync_run *r = c->run;
     struct stat st;
     return (store_caps(r->to) & STORE_LOCAL) && !r->conf->dirs && c->src->row.kind != SYNC_FOLDER &&
            store_local_stat(r->to, c->key, &st, NULL) == 0 && S_ISDIR(st.st_mode) &&
-           store_local_remove_folder(r->to, c->key, NULL) == 0;
+           remove_empty(r->to, c->key);
 }
 
 static int copy(const struct copying *c, struct err *err)

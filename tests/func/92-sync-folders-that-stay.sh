@@ -46,4 +46,9 @@ echo mine >"$T/dst/two/mine"
 refused 1 "two: .*is a directory" sampan sync "file://$from" "file://$T/dst"
 expect "what is in a folder of that name" "$(cat "$T/dst/two/mine")" mine
 rm "$T/dst/two/mine"
+mkdir -p "$T/dst/two/deep/er"
+sampan sync "file://$from" "file://$T/dst" --quiet || fail "a folder with empty ones in it makes no way"
+same_bytes "$from" "$T/dst"
+rm "$T/dst/two"
+mkdir "$T/dst/two"
 refused 1 "two: .*is a directory" sampan sync "file://$from" "file://$T/dst" --dirs
