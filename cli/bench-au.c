@@ -245,12 +245,12 @@ static int accelerator_start(struct accelerator *a, struct err *err)
         int error = r->buffer ? thread_start(&r->thread, "reader", reader_main, r) : ENOMEM;
         if (error) {
             free(r->buffer);
-            return err_sys(err, error, "start one more reader of --threads, with its --buffer");
+            return err_thread(err, error, "start one more reader of --threads, with its --buffer");
         }
     }
     int error = thread_start(&a->thread, "accelerator", accelerator_main, a);
     a->running = !error;
-    return error ? err_sys(err, error, "start a thread") : 0;
+    return error ? err_thread(err, error, "start a thread") : 0;
 }
 
 static void accelerator_join(struct accelerator *a, bool stop)

@@ -171,7 +171,8 @@ static int run_readers(struct epoch *e, struct err *err)
         free(readers[i].other);
     }
     free(readers);
-    return error ? err_sys(err, error, "start one more reader of --threads, with its --buffer") : 0;
+    return error ? err_thread(err, error, "start one more reader of --threads, with its --buffer")
+                 : 0;
 }
 
 static int by_value(const void *a, const void *b)

@@ -263,7 +263,7 @@ int events_start(struct events **ret, const struct events_conf *conf, struct err
     int error = thread_start(&e->thread, "events", events_main, e);
     if (error) {
         events_free(e);
-        return err_sys(err, error, "start the thread that tells events");
+        return err_thread(err, error, "start the thread that tells events");
     }
     *ret = e;
     return 0;

@@ -499,7 +499,7 @@ int rpc_serve(struct rpc_server **ret, const struct rpc_conf *conf, struct err *
         want_call(s);
     int error = result ? 0 : thread_start(&s->thread, "rpc", queue_main, s);
     if (error)
-        result = err_sys(err, error, "start a thread");
+        result = err_thread(err, error, "start a thread");
     if (!result) {
         *ret = s;
         return 0;

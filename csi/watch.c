@@ -269,7 +269,7 @@ static int watch_start(struct node *n, struct err *err)
     if (w->wake >= 0)
         close(w->wake);
     free(take_ptr(&n->watch));
-    return err_sys(err, error, "start the watch over mounts");
+    return err_thread(err, error, "start the watch over mounts");
 }
 
 void node_watch_poke(struct node *n)

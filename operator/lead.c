@@ -167,7 +167,7 @@ int lead_start(struct lead *l, struct kube_client *client, struct err *err)
     l->conf.client = client;
     int error = thread_start(&l->thread, "lease", lead_main, l);
     if (error)
-        return err_sys(err, error, "start a thread");
+        return err_thread(err, error, "start a thread");
     l->started = true;
     return 0;
 }

@@ -348,7 +348,7 @@ static int start_workers(struct operator* op, struct err *err)
         snprintf(name, sizeof name, "%s", d->controller->name);
         int error = thread_start(&op->threads[op->n_threads], name, worker_main, d);
         if (error)
-            return err_sys(err, error, "start a thread");
+            return err_thread(err, error, "start a thread");
         op->n_threads++;
     }
     return 0;

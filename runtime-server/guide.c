@@ -199,7 +199,7 @@ int guide_start(struct server *s, struct err *err)
     s->guide = g;
     int e = thread_start(&g->thread, "guide", guide_main, g);
     g->runs = !e;
-    return e ? err_sys(err, e, "start a thread") : 0;
+    return e ? err_thread(err, e, "start a thread") : 0;
 }
 
 void guide_stop(struct server *s)

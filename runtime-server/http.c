@@ -438,7 +438,7 @@ int http_start(struct server *s, struct err *err)
                        s->cert ? "are certificate and key a pair, in PEM?" : strerror(errno));
     int e = s->cert ? thread_start(&s->cert_thread, "server-cert", watch_certificate, s) : 0;
     if (e)
-        return err_sys(err, e, "start a thread");
+        return err_thread(err, e, "start a thread");
     s->cert_thread_runs = s->cert != NULL;
     return 0;
 }

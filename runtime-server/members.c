@@ -489,7 +489,7 @@ static int start_threads(struct members *m, struct err *err)
     while (m->n_threads < want) {
         int e = thread_start(&m->threads[m->n_threads], "members", members_main, m);
         if (e)
-            return err_sys(err, e, "start a thread");
+            return err_thread(err, e, "start a thread");
         m->n_threads++;
     }
     return 0;

@@ -225,7 +225,7 @@ int owed_start(struct server *s, struct err *err)
         return 0;
     int e = thread_start(&s->owed->thread, "cluster", owed_main, s->owed);
     s->owed->runs = !e;
-    return e ? err_sys(err, e, "start a thread") : 0;
+    return e ? err_thread(err, e, "start a thread") : 0;
 }
 
 void owed_stop(struct server *s)

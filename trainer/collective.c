@@ -293,7 +293,7 @@ static int open_calls(struct job *j, struct err *err)
     if (code) {
         lock_destroy(&j->lock);
         cond_destroy(&j->news);
-        return err_sys(err, code, "start a thread");
+        return err_thread(err, code, "start a thread");
     }
     j->calls = true;
     return 0;

@@ -309,7 +309,7 @@ int store_open(struct store **ret, const struct rendezvous *r, const atomic_int 
     find_address(s);
     int code = thread_start(&s->thread, "train-news", hear, s);
     if (code) {
-        err_sys(err, code, "start a thread");
+        err_thread(err, code, "start a thread");
         goto failed;
     }
     s->listening = true;

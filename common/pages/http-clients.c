@@ -120,7 +120,7 @@ int http_clients_start(struct http_clients *cs, uint64_t request_ns, struct err 
     cs->request_ns = request_ns < most ? request_ns : most;
     int e = thread_start(&cs->watcher, "http-clients", watch, cs);
     if (e)
-        return err_sys(err, e, "start a thread");
+        return err_thread(err, e, "start a thread");
     cs->watches = true;
     return 0;
 }

@@ -516,7 +516,7 @@ int kube_open(struct kube_client **ret, const struct kube_client_conf *conf, str
     if (error) {
         curl_multi_cleanup(c->multi);
         free(c);
-        return err_sys(err, error, "start a thread");
+        return err_thread(err, error, "start a thread");
     }
     *ret = c;
     return 0;

@@ -186,7 +186,7 @@ int jobs_open(struct jobs **ret, const struct jobs_conf *conf, struct err *err)
     int e = rc ? 0 : thread_start(&j->scheduler, "jobs", scheduler_main, j);
     j->scheduler_runs = !rc && !e;
     if (e)
-        rc = err_sys(err, e, "start a thread");
+        rc = err_thread(err, e, "start a thread");
     if (rc) {
         jobs_close(j);
         return -1;

@@ -313,7 +313,7 @@ enum begun run_start(struct jobs *j, const struct job_row *row, struct err *err)
     int e = thread_start(&r->thread, "job", run_main, r);
     if (e) {
         run_free(r);
-        err_sys(err, e, "start a thread");
+        err_thread(err, e, "start a thread");
         return REFUSED;
     }
     r->next = j->runs;

@@ -451,7 +451,7 @@ int direct_open(struct direct **ret, const char *dir, int dir_fd, const struct f
     d->places = xcalloc(d->n ? d->n : 1, sizeof *d->places);
     int error = rc ? 0 : thread_start(&d->thread, "load-direct", ask_main, d);
     if (error)
-        rc = err_sys(&why, error, "start a thread");
+        rc = err_thread(&why, error, "start a thread");
     if (rc) {
         d->thread = 0;
         *err = why;

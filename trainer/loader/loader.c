@@ -245,7 +245,7 @@ static int open_workers(struct loader *l, struct err *err)
         snprintf(name, sizeof name, "load-%u", i % 1000);
         int error = thread_start(&w->thread, name, worker_main, w);
         if (error)
-            return err_sys(err, error, "loader: start a thread");
+            return err_thread(err, error, "loader: start a thread");
         w->started = true;
     }
     return 0;
