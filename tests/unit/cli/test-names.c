@@ -157,14 +157,14 @@ Test(progress, line)
     }
 }
 
-Test(progress, a_bar_is_no_wider_than_the_terminal)
+/* What progress draws on a terminal so wide. */
+static void draw(unsigned short columns, char *ret, size_t size)
 {
-    const struct winsize narrow = {.ws_col = 40, .ws_row = 24};
-    char drawn[300] = "";
+    const struct winsize window = {.ws_col = columns, .ws_row = 24};
     int terminal = posix_openpt(O_RDWR | O_NOCTTY), kept = dup(STDERR_FILENO);
     cr_assert(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
     int end = open(ptsname(terminal), O_RDWR | O_NOCTTY);
-    cr_assert_eq(ioctl(end, TIOCSWINSZ, &narrow), 0);
+    cr_assert_eq(ioctl(end, TIOCSWINSZ, &window), 0);
     cr_assert_eq(dup2(end, STDERR_FILENO), STDERR_FILENO);
     struct progress p;
     progress_init(&p, false);
@@ -172,9 +172,25 @@ Test(progress, a_bar_is_no_wider_than_the_terminal)
     progress_show(&p, "samples", 1234567, 12345678, 123456789);
     cr_assert_eq(dup2(kept, STDERR_FILENO), STDERR_FILENO);
     cr_assert(p.shown);
-    cr_assert_gt(read(terminal, drawn, sizeof drawn - 1), 0);
-    cr_expect_str_eq(drawn, "\r\033[K##...................... samples 123456");
+    ssize_t n = read(terminal, ret, size - 1);
+    cr_assert_gt(n, 0);
+    ret[n] = '\0';
     close(end);
     close(terminal);
     close(kept);
+}
+
+/* Words come first: the bar takes what they leave. */
+Test(progress, a_line_is_no_wider_than_the_terminal)
+{
+#define WORDS "samples 1234567 of 12345678 (10 %), "
+    char drawn[300];
+    draw(40, drawn, sizeof drawn);
+    cr_expect(strncmp(drawn, "\r\033[K" WORDS, strlen("\r\033[K" WORDS)) == 0, "%s", drawn);
+    cr_expect_eq(strlen(drawn), strlen("\r\033[K") + 39);
+    draw(30, drawn, sizeof drawn);
+    cr_expect_str_eq(drawn, "\r\033[Ksamples 1234567 of 12345678 (");
+    draw(200, drawn, sizeof drawn);
+    cr_expect(strstr(drawn, "\r\033[K##...................... " WORDS), "%s", drawn);
+#undef WORDS
 }
