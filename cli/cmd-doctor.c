@@ -50,7 +50,7 @@ char *shell_word(const char *text)
         if (*c == '\'')
             bytes_add_str(&word, "'\\''");
         else
-            bytes_addf(&word, "%c", *c);
+            bytes_add_char(&word, *c);
     bytes_add_str(&word, "'");
     return word.data;
 }

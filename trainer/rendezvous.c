@@ -89,7 +89,7 @@ static int by_torch(struct rendezvous *r, get_fn *get, int64_t *rank, int64_t *r
 static bool names_several(get_fn *get)
 {
     const char *all = value(get, "PADDLE_TRAINER_ENDPOINTS");
-    return all && strchr(all, ',');
+    return all && count_names(all) > 1;
 }
 
 int rendezvous_find(struct rendezvous *ret, int64_t rank, int64_t ranks, const char *where,

@@ -19,11 +19,11 @@ int cache_where(struct cache *c, uint64_t unit)
     struct stripe *s = stripe_of(c, unit);
     struct place e;
     ACQUIRE(&s->lock);
-    struct fill *f = fill_find(s, unit);
-    if (f && !guests_have(c, unit))
-        return f->state == FILL_READY && !f->unwanted ? f->tier->place : NO_TIER;
     if (guests_have(c, unit))
         return c->guests.tier->place;
+    struct fill *f = fill_find(s, unit);
+    if (f)
+        return f->state == FILL_READY && !f->unwanted ? f->tier->place : NO_TIER;
     if (!place_load(c, unit, &e) || !(e.flags & UNIT_IN_PACK))
         return NO_TIER;
     return e.tier;

@@ -5,29 +5,12 @@
 . "$SAMPAN_TESTS/lib/operator.sh"
 own_world
 operator_story 120 <<'PY'
-import base64, http.server, socket, threading
+import socket
 
 asked = []
-
-def etcd(status):
-    class Etcd(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            key = next(iter(body["success"][0].values()))["key"]
-            asked.append((status, base64.b64decode(key).decode()))
-            self.send_response(status)
-            self.send_header("Content-Length", "2")
-            self.end_headers()
-            self.wfile.write(b"{}")
-        def log_message(self, *_):
-            pass
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Etcd)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server.server_port
-
 away = socket.socket() # nobody listens there
 away.bind(("127.0.0.1", 0))
-servers = f"http://127.0.0.1:{away.getsockname()[1]},127.0.0.1:{etcd(503)},127.0.0.1:{etcd(200)}"
+servers = f"http://127.0.0.1:{away.getsockname()[1]},127.0.0.1:{etcd(503, asked)},127.0.0.1:{etcd(200, asked)}"
 kube = World(ends=False)
 op = operator(kube, "one", "--etcd", servers)
 until("a leader", kube.leader)

@@ -9,24 +9,12 @@ for set in good ss-{unbound,bound,mount,syncing,syncfailed,partialready,ready}; 
 done
 own_world "${hosts[@]}"
 operator_story 300 <<'PY'
-import http.server, threading, yaml
+import yaml
 
 # --- what the phases need beside the cluster: an etcd that takes all, and nodes that elastic workers alone want
-class Etcd(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"{}")
-    def log_message(self, *_):
-        pass
-etcd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Etcd)
-threading.Thread(target=etcd.serve_forever, daemon=True).start()
-
 kube = World(ends=False)
 kube.nodes(2)
-op = operator(kube, "one", "--etcd", f"http://127.0.0.1:{etcd.server_port}",
+op = operator(kube, "one", "--etcd", f"http://127.0.0.1:{etcd()}",
               "--lease-duration", "30s", "--lease-renew-by", "20s") # nobody else wants it
 until("a leader", kube.leader)
 OTHER = place(V1, "paddlejobs", "other")

@@ -1,5 +1,9 @@
 """A whole story for the operator: nodes, a set and the jobs that use it, played by tests/servers/kubeplay.py."""
+import base64
+import http.server
+import json
 import re
+import threading
 
 from operator_lib import *
 
@@ -108,6 +112,25 @@ def differences(a, b, at=""):
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
         return [d for i, (x, y) in enumerate(zip(a, b)) for d in differences(x, y, f"{at}/{i}")]
     return [] if a == b else [f"{at}: {json.dumps(a)[:300]} / {json.dumps(b)[:300]}"]
+
+
+def etcd(status=200, asked=None):
+    """A port where transactions are answered so; `asked` gets (status, first key) of each."""
+    class Etcd(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if asked is not None:
+                key = next(iter(body["success"][0].values()))["key"]
+                asked.append((status, base64.b64decode(key).decode()))
+            self.send_response(status)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+        def log_message(self, *_):
+            pass
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Etcd)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server.server_port
 
 
 def operator(kube, name, *options):
