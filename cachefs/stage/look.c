@@ -24,13 +24,9 @@ int stage_lookup(struct stage *s, const struct stage_call *c, uint64_t parent, c
         return not_there(name, err);
     n->pins++;
     result = node_look(s, n, c->wait, err);
-    n->pins--;
+    result = unpinned(s, n, name, result, err);
     if (result)
         return result;
-    if (n->row.flags & N_ORPHAN) {
-        node_reap(s, n);
-        return not_there(name, err);
-    }
     n->lookups++;
     node_attr(s, n, ret);
     return 0;

@@ -23,6 +23,15 @@ int not_there(const char *name, struct err *err)
     return refuse(ENOENT, name, err);
 }
 
+int unpinned(struct stage *s, struct node *n, const char *name, int result, struct err *err)
+{
+    n->pins--;
+    if (result || !(n->row.flags & N_ORPHAN))
+        return result;
+    node_reap(s, n);
+    return not_there(name, err);
+}
+
 int folder_of(struct stage *s, uint64_t ino, struct node **ret, struct err *err)
 {
     struct node *n = node_of(s, ino);
@@ -407,13 +416,9 @@ static int rmdir_child(struct stage *s, const struct stage_call *c, uint64_t par
         return refuse(ENOTEMPTY, name, err);
     n->pins++;
     result = folder_refresh(s, n, c->wait, false, err); /* others may have put something there */
-    n->pins--;
+    result = unpinned(s, n, name, result, err);
     if (result)
         return result;
-    if (n->row.flags & N_ORPHAN) {
-        node_reap(s, n);
-        return not_there(name, err);
-    }
     if (n->first)
         return refuse(ENOTEMPTY, name, err);
     return remove_node(s, c, n, ret, err);

@@ -320,6 +320,9 @@ bool keep_folder(struct stage *s, struct node *folder);
 int orphan_journal(struct stage *s, const struct node *n, struct err *err);
 void orphan_apply(struct stage *s, struct node *n);
 int not_there(const char *name, struct err *err);
+/* The end of work on a pinned node of that name, without the lock in between: as `result` says,
+ * unless the name is gone since. The node is freed then. */
+int unpinned(struct stage *s, struct node *n, const char *name, int result, struct err *err);
 int refuse(int e, const char *name, struct err *err);
 /* Within a transaction, or alone: an upload of an orphan is given up. */
 int orphan_upload(struct stage *s, const struct node *n, struct err *err);
