@@ -449,19 +449,33 @@ Test(files, unlinked_while_open_from_an_earlier_life)
     on_both(check_unlinked_later, NULL);
 }
 
+enum { LONG = 6 << 20, PIECE = 16 }; /* more than one read brings */
+
+static char *long_text(void)
+{
+    char *text = xcalloc(1, LONG + 1);
+    for (size_t i = 0; i < LONG; i++)
+        text[i] = (char)('a' + i / PIECE % 26);
+    return text;
+}
+
+static void expect_piece(struct bench *b, uint64_t fh, uint64_t at, const char *text)
+{
+    char buf[PIECE];
+    size_t n = 0;
+    struct err err = {0};
+    cr_expect_eq(stage_read(b->s, &waits, fh, at, buf, sizeof buf, &n, &err), 0, "%s", err.msg);
+    cr_expect(n == sizeof buf && memcmp(buf, text + at, n) == 0, "%llu", (unsigned long long)at);
+}
+
 /* The same where some of it, or all, is only in the store: it comes before its object goes. */
 static void check_unlinked_later_absent(struct bench *b)
 {
-    enum { LEN = 6 << 20, FILES = 3 };
+    enum { FILES = 3 };
     static const char *const names[FILES] = {"read", "opened", "replaced"};
     struct bench other;
     uint64_t fh[FILES], ino[FILES];
-    char buf[16];
-    size_t n = 0;
-    struct err err = {0};
-    cleanup_free char *text = xcalloc(1, LEN + 1);
-    for (size_t i = 0; i < LEN; i++)
-        text[i] = (char)('a' + i / 16 % 26);
+    cleanup_free char *text = long_text();
     bench_other(&other, b);
     bench_open(&other, true);
     for (int i = 0; i < FILES; i++)
@@ -470,8 +484,7 @@ static void check_unlinked_later_absent(struct bench *b)
         ino[i] = t_lookup(&other, STAGE_ROOT, names[i]);
         fh[i] = t_open(&other, ino[i], O_RDONLY);
     }
-    cr_expect_eq(stage_read(other.s, &waits, fh[0], 0, buf, sizeof buf, &n, &err), 0, "%s",
-                 err.msg);
+    expect_piece(&other, fh[0], 0, text);
     bench_close(&other);
     bench_open(&other, false);
     t_unlink(&other, STAGE_ROOT, names[0]);
@@ -479,10 +492,7 @@ static void check_unlinked_later_absent(struct bench *b)
     t_file(&other, STAGE_ROOT, "new", "another");
     t_rename(&other, STAGE_ROOT, "new", STAGE_ROOT, names[2]);
     for (int i = 0; i < FILES; i++) {
-        uint64_t at = LEN - sizeof buf;
-        cr_expect_eq(stage_read(other.s, &waits, fh[i], at, buf, sizeof buf, &n, &err), 0, "%s: %s",
-                     names[i], err.msg);
-        cr_expect(n == sizeof buf && memcmp(buf, text + at, n) == 0, "%s", names[i]);
+        expect_piece(&other, fh[i], LONG - PIECE, text);
         t_close(&other, fh[i]);
         stage_forget(other.s, ino[i], 3);
     }
@@ -500,18 +510,13 @@ Test(files, unlinked_while_open_from_an_earlier_life_and_not_here)
 /* What was closed again is removed after a pause without its bytes. */
 static void check_unlinked_closed(struct bench *b)
 {
-    enum { LEN = 6 << 20 };
     struct bench other;
-    char buf[16];
-    size_t n = 0;
-    struct err err = {0};
-    cleanup_free char *text = xcalloc(1, LEN + 1);
-    memset(text, 'x', LEN);
+    cleanup_free char *text = long_text();
     bench_other(&other, b);
     bench_open(&other, true);
     t_file(b, STAGE_ROOT, "f", text);
     uint64_t ino = t_lookup(&other, STAGE_ROOT, "f"), fh = t_open(&other, ino, O_RDONLY);
-    cr_expect_eq(stage_read(other.s, &waits, fh, 0, buf, sizeof buf, &n, &err), 0, "%s", err.msg);
+    expect_piece(&other, fh, 0, text);
     t_close(&other, fh);
     bench_close(&other);
     bench_open(&other, false);
@@ -532,13 +537,8 @@ Test(files, unlinked_after_an_earlier_life_closed_it)
 /* The life that removes it ends before all of it is here: the next one goes on with that. */
 Test(files, unlinked_while_open_and_not_here_when_the_life_ends)
 {
-    enum { LEN = 6 << 20 };
     struct bench b, other;
-    char buf[16];
-    size_t n = 0;
-    struct err err = {0};
-    cleanup_free char *text = xcalloc(1, LEN + 1);
-    memset(text, 'x', LEN);
+    cleanup_free char *text = long_text();
     bench_start(&b, true);
     bench_open(&b, true);
     bench_other(&other, &b);
@@ -553,9 +553,7 @@ Test(files, unlinked_while_open_and_not_here_when_the_life_ends)
     bench_open(&other, false);
     t_settle(&other);
     expect_stored(&b, "f", NULL);
-    cr_expect_eq(stage_read(other.s, &waits, fh, LEN - sizeof buf, buf, sizeof buf, &n, &err), 0,
-                 "%s", err.msg);
-    cr_expect(n == sizeof buf && memcmp(buf, text, n) == 0);
+    expect_piece(&other, fh, LONG - PIECE, text);
     t_close(&other, fh);
     stage_forget(other.s, ino, 1);
     bench_stop(&other);
