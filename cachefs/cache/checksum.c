@@ -28,5 +28,6 @@ bool record_ok(const struct record_head *head, const struct chunk *table)
             return false;
         sum += table[i].stored;
     }
-    return sum == head->stored;
+    bool plain = !(head->flags & UNIT_LZ4);
+    return sum == head->stored && (!plain || head->stored == head->raw);
 }

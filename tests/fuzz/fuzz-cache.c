@@ -35,10 +35,13 @@ static size_t n_files;
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void must(bool ok)
+#define must(ok) must_be(ok, #ok, __LINE__)
+static void must_be(bool ok, const char *what, int line)
 {
-    if (!ok)
-        abort();
+    if (ok)
+        return;
+    fprintf(stderr, "line %d: not so: %s\n", line, what);
+    abort();
 }
 
 /* --- the source ------------------------------------------------------------------------------- */
@@ -203,6 +206,12 @@ static void call_done(struct source_wait *wait, struct view *view, const struct 
     atomic_store(&c->outcome, err ? -1 : 1);
 }
 
+static void check_bytes(uint64_t unit, uint32_t off, const void *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        must(((const unsigned char *)bytes)[i] == byte_of(unit, off + i));
+}
+
 static void read_unit(struct source *s, uint64_t unit, uint32_t off)
 {
     struct piece p = {.catalog = catalog, .unit = unit, .off = off, .len = UNIT_BYTES};
@@ -213,9 +222,29 @@ static void read_unit(struct source *s, uint64_t unit, uint32_t off)
         usleep(10);
     must(rc == 0 || (rc == SOURCE_PENDING && c.outcome == 1));
     must(c.view.len == len_of(unit) - off);
-    for (size_t i = 0; i < c.view.len; i++)
-        must(((const unsigned char *)c.view.ptr)[i] == byte_of(unit, off + i));
+    check_bytes(unit, off, c.view.ptr, c.view.len);
     view_release(&c.view);
+}
+
+/* Who gets a part compares its length and its bytes with what it was told, and believes nothing
+ * else; all of it must be there. */
+static void check_part(struct cache *c, uint64_t unit, const struct cache_part *part)
+{
+    unsigned char *bytes = xmalloc(UNIT_BYTES);
+    uint64_t lease;
+    int fd;
+    must(part->len <= UNIT_BYTES && part->unit_len == part->len);
+    if (part->pack) {
+        must(cache_part_lease(c, part, &fd, &lease, NULL) == 0);
+        must(pread(fd, bytes, part->len, (off_t)part->offset) == (ssize_t)part->len);
+        close(fd);
+        cache_extent_return(c, lease);
+    } else {
+        memcpy(bytes, part->view.ptr, part->len);
+    }
+    if (part->len == len_of(unit) && crc32c(0, bytes, part->len) == part->crc)
+        check_bytes(unit, 0, bytes, part->len);
+    free(bytes);
 }
 
 static void use(struct source *from)
@@ -228,7 +257,7 @@ static void use(struct source *from)
     for (uint64_t unit = first; unit < first + UNITS; unit++) {
         struct cache_part part;
         if (cache_part_find(c, unit, 0, UNIT_BYTES, &part, NULL) == 0) {
-            must(part.len == len_of(unit));
+            check_part(c, unit, &part);
             cache_part_release(&part);
         }
         cache_verify(c, unit, NULL);

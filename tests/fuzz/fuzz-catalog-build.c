@@ -42,10 +42,13 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-static void must(bool ok)
+#define must(ok) must_be(ok, #ok, __LINE__)
+static void must_be(bool ok, const char *what, int line)
 {
-    if (!ok)
-        abort();
+    if (ok)
+        return;
+    fprintf(stderr, "line %d: not so: %s\n", line, what);
+    abort();
 }
 
 static size_t add_keys(struct catalog_builder *b, const uint8_t *p, const uint8_t *end)

@@ -97,3 +97,33 @@ Test(part, of_a_damaged_record_is_not_here_and_is_forgotten)
     cr_expect_eq(counter_get(&cache_counts(r.cache)->corrupt), 1);
     rig_end(&r);
 }
+
+/* The bytes after it would be another record's, and past the end of the pack's mapping. */
+Test(part, of_a_record_that_claims_more_than_it_holds_is_not_here)
+{
+    struct rig r;
+    struct cache_part p;
+    struct err err = {0};
+    struct record_head head;
+    struct chunk table;
+    rig_begin(&r, 5000, 64u << 20, false);
+    rig_open(&r);
+    rig_fill(&r, 1, 2);
+    rig_close(&r);
+    int fd = open(rig_path(&r, "00000000.pack"), O_RDWR);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(pread(fd, &head, sizeof head, sizeof(struct pack_head)), sizeof head);
+    cr_assert_eq(pread(fd, &table, sizeof table, sizeof(struct pack_head) + sizeof head),
+                 sizeof table);
+    head.raw = CHUNK_BYTES; /* still one chunk */
+    record_seal(&head, &table);
+    cr_assert_eq(pwrite(fd, &head, sizeof head, sizeof(struct pack_head)), sizeof head);
+    close(fd);
+    cr_assert_eq(unlink(rig_path(&r, "00000000.idx")), 0);
+    cr_assert_eq(unlink(rig_path(&r, "own/index")), 0);
+    rig_open(&r);
+    cr_expect_eq(cache_part_find(r.cache, head.unit, 0, UNIT_BYTES, &p, &err), -1);
+    cr_expect_eq(err.class, ERR_NOT_FOUND, "%s", err.msg);
+    cr_expect_eq(rig_read(&r, head.unit, 0, UNIT_BYTES, NULL, &err), 0, "%s", err.msg);
+    rig_end(&r);
+}
