@@ -1,19 +1,13 @@
 /*
  * Epochs ahead: one thread that makes the samples of the epochs to come local while the running
- * one trains. (volume-internal.h states what holds.)
+ * one trains. (volume-internal.h states what holds, epochs-room.c where room comes from.)
  *
  *   running epoch:  ....seen....|....unseen, missing....     fetched first, in order
  *   epoch + 1:      ............missing.................     then these, in the order of reading
  *   epoch + 2, …:   built and fetched as budget and room allow
- *
- * Room comes from what is read last. First go samples that no known epoch reads again: leftovers,
- * and those that the running epoch has done with. Then, for an epoch's sake, those that only a
- * later one reads: of the last known epoch from its end backwards, then of the one before it. The
- * cache copies what lives beside them together. It never decides here by age, and a sample that was
- * fetched ahead leaves only for one that is read in an earlier epoch.
  */
 #define LOG_MODULE "volume"
-#include "volume-internal.h"
+#include "epochs-internal.h"
 
 #include <assert.h>
 
@@ -25,7 +19,6 @@
 #define BEHIND_LEAST  1024 /* positions: so far behind a rank's furthest nobody reads any more */
 #define WAIT_NS       (250 * NS_PER_MS)
 #define LIMIT_WAIT_NS (10 * NS_PER_MS)
-#define SWEEP_SHARE   16 /* of all tiers' limits: dropped at a time */
 #define LOOK_OFTEN    4096
 
 struct epochs_op {
@@ -87,9 +80,7 @@ void epochs_seen(struct volume *v, uint64_t gen, uint64_t pos, bool pushed)
         cond_signal(&e->wake);
 }
 
-/* Has the running epoch done with what it reads at this position? What was pushed: once its reader
- * was seen further on. Lock held. */
-static bool done_with(const struct epochs *e, uint64_t pos)
+bool epochs_done_with(const struct epochs *e, uint64_t pos)
 {
     uint64_t behind = e->now->length / 64 > BEHIND_LEAST ? e->now->length / 64 : BEHIND_LEAST;
     if (bit(&e->seen, pos))
@@ -99,24 +90,7 @@ static bool done_with(const struct epochs *e, uint64_t pos)
 
 /* --- one run: a running epoch, and those after it -------------------------------------------- */
 
-struct run {
-    struct volume *v;
-    struct epochs *e;
-    struct share_conf division;
-    struct epoch_order *orders[EPOCHS_AHEAD + 1]; /* [0]: the running one */
-    size_t n;                                     /* of them are known */
-    size_t k;                                     /* what is fetched next: in this epoch … */
-    uint64_t pos;                                 /* … at this position */
-    uint64_t hand;                                /* leftovers: ids below were looked at */
-    uint64_t swept; /* positions of the running epoch below were looked at */
-    uint64_t
-        tail[EPOCHS_AHEAD + 1]; /* of each epoch to come: positions from here on were looked at */
-    uint64_t looked_ns;
-    size_t looked;
-    unsigned changes; /* of what was set, as far as they are known here */
-};
-
-static bool outdated(struct run *r)
+bool epochs_outdated(struct epochs_run *r)
 {
     struct epochs *e = r->e;
     ACQUIRE(&e->lock);
@@ -124,7 +98,7 @@ static bool outdated(struct run *r)
     return e->stop || e->now != r->orders[0] || !e->budget;
 }
 
-static void say(struct run *r, const char *state)
+static void say(struct epochs_run *r, const char *state)
 {
     struct epochs *e = r->e;
     ACQUIRE(&e->lock);
@@ -135,7 +109,7 @@ static void say(struct run *r, const char *state)
 }
 
 /* Until readers have gone on, something has changed, or (not 0) so long. */
-static void pause_run(struct run *r, const char *state, uint64_t ns)
+static void pause_run(struct epochs_run *r, const char *state, uint64_t ns)
 {
     say(r, state);
     struct epochs *e = r->e;
@@ -146,8 +120,7 @@ static void pause_run(struct run *r, const char *state, uint64_t ns)
         cond_wait(&e->wake, &e->lock);
 }
 
-/* The order of the epoch after the last known one. False: there is none, or it can't be built. */
-static bool next_order(struct run *r)
+bool epochs_next_order(struct epochs_run *r)
 {
     const struct epoch_order *now = r->orders[0];
     struct order_spec spec = now->spec;
@@ -165,152 +138,6 @@ static bool next_order(struct run *r)
     r->tail[r->n] = r->orders[r->n]->length;
     r->n++;
     return true;
-}
-
-/* --- room ------------------------------------------------------------------------------------ */
-
-static uint64_t tier_limits(const struct volume *v)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < v->conf.n_tiers; i++)
-        sum += v->conf.tiers[i].limit;
-    return sum;
-}
-
-/* Never, if it is larger than all tiers: there is no room for it, whatever goes. */
-static bool sample_may_fit(const struct volume *v, const struct entry *e)
-{
-    uint64_t limits = tier_limits(v);
-    return plan_stored_bytes(e->size, 1.0) <= limits - limits / SHARE_SLACK;
-}
-
-/* Does one of the epochs to come, the `last`-th at most, read it? */
-static bool read_later(const struct run *r, uint64_t id, size_t last)
-{
-    for (size_t k = 1; k <= last; k++)
-        if (epoch_order_position(r->orders[k], id) != UINT64_MAX)
-            return true;
-    return false;
-}
-
-/* The positions that were seen are those of the order that is set now. Lock held. */
-static bool run_done_with(const struct run *r, uint64_t pos)
-{
-    return r->e->now == r->orders[0] && done_with(r->e, pos);
-}
-
-static bool needed_now(const struct run *r, uint64_t id)
-{
-    const struct epoch_order *o = r->orders[0];
-    uint64_t pos = epoch_order_position(o, id);
-    if (pos == UINT64_MAX)
-        return false;
-    ACQUIRE(&r->e->lock);
-    return epoch_order_repeats(o, id) || !run_done_with(r, pos);
-}
-
-/* Of a large sample some units may be here, and the first of them elsewhere. Returns the bytes of
- * those that were. */
-static uint64_t drop_units(struct cache *c, uint64_t id, uint64_t size)
-{
-    uint64_t bytes = 0, n = unit_count(size);
-    for (uint64_t i = 0; i < n; i++) {
-        cache_pin(c, id + i, false);
-        if (cache_where(c, id + i) < 0)
-            continue;
-        cache_drop(c, id + i);
-        bytes += unit_length(size, i);
-    }
-    return bytes;
-}
-
-/* Drops the sample if neither the running epoch nor those to come up to the `last`-th read it any
- * more. One that never fits is kept for none of those to come: its parts would hold up all that
- * do. Returns the room that gives back. */
-static uint64_t drop_unless_read(struct run *r, uint64_t id, size_t last)
-{
-    struct entry entry;
-    const struct epoch_order *now = r->orders[0];
-    if (now->single_units && cache_where(r->v->cache, id) < 0)
-        return 0;
-    bool later = read_later(r, id, last); /* told apart by size only where some are large */
-    if ((later && now->single_units) || needed_now(r, id) ||
-        catalog_get(now->catalog, id, &entry, NULL) || entry.folder ||
-        (later && sample_may_fit(r->v, &entry)))
-        return 0;
-    uint64_t bytes = drop_units(r->v->cache, id, entry.size);
-    if (!bytes)
-        return 0;
-    counter_add(&r->e->dropped, 1);
-    return plan_stored_bytes(bytes, 1.0);
-}
-
-static bool swept_is_done(struct run *r)
-{
-    ACQUIRE(&r->e->lock);
-    return run_done_with(r, r->swept);
-}
-
-/* What no known epoch reads again: leftovers first, then what was read longest ago. */
-static uint64_t drop_dead(struct run *r, uint64_t want)
-{
-    const struct epoch_order *o = r->orders[0];
-    uint64_t got = 0;
-    while (got < want && r->hand <= o->max_id) {
-        uint64_t id = r->hand++;
-        if (epoch_order_position(o, id) == UINT64_MAX)
-            got += drop_unless_read(r, id, r->n - 1);
-    }
-    while (got < want && r->swept < o->length && swept_is_done(r))
-        got += drop_unless_read(r, epoch_order_id(o, r->swept++), r->n - 1);
-    return got;
-}
-
-/* What only later epochs than the one that is fetched for read, from the last read backwards. */
-static uint64_t drop_later(struct run *r, uint64_t want)
-{
-    uint64_t got = 0;
-    for (size_t k = r->n - 1; k > r->k && k > 0; k--) {
-        while (got < want && r->tail[k] > 0) {
-            uint64_t id = epoch_order_id(r->orders[k], --r->tail[k]);
-            got += drop_unless_read(r, id, k - 1);
-        }
-    }
-    return got;
-}
-
-/* Readers have gone on since: what was needed then may have been done with. */
-static void look_again(struct run *r)
-{
-    uint64_t now = clock_mono_ns();
-    if (now - r->looked_ns < NS_PER_S)
-        return;
-    r->looked_ns = now;
-    r->hand = 1;
-    for (size_t k = 1; k < r->n; k++)
-        r->tail[k] = r->orders[k]->length;
-}
-
-/* Is there room for so many bytes? Makes some if not. */
-static bool room_for(struct run *r, uint64_t want)
-{
-    struct cache *c = r->v->cache;
-    uint64_t some = tier_limits(r->v) / SWEEP_SHARE;
-    if (cache_room(c) >= want)
-        return true;
-    while (next_order(r))
-        ;                             /* who is read again must be known before anybody goes */
-    some = want > some ? want : some; /* few packs are copied for many samples */
-    for (uint64_t got = 1; got && cache_room(c) < want && !outdated(r);) {
-        got = drop_dead(r, some);
-        if (!got)
-            got = drop_later(r, some);
-        cache_reclaim(c, want > got ? want : got, NULL);
-    }
-    if (cache_room(c) >= want)
-        return true;
-    look_again(r);
-    return false;
 }
 
 /* --- fetching -------------------------------------------------------------------------------- */
@@ -337,7 +164,7 @@ static void arrived(struct source_wait *wait, struct view *view, const struct er
 
 /* Readers and their window go first: half of the connections, and of what they may take of the
  * pool, are never used here. */
-static bool take_place(struct run *r)
+static bool take_place(struct epochs_run *r)
 {
     struct epochs *e = r->e;
     struct pool *pool = r->v->pool;
@@ -353,7 +180,7 @@ static bool take_place(struct run *r)
     return true;
 }
 
-static void give_place(struct run *r)
+static void give_place(struct epochs_run *r)
 {
     ACQUIRE(&r->e->lock);
     r->e->outstanding--;
@@ -361,7 +188,7 @@ static void give_place(struct run *r)
 
 enum begun { BEGUN, NOT_TO_BE_HAD, QUEUE_FULL, NO_ROOM };
 
-static enum begun begin_fetch(struct run *r, uint64_t unit, uint32_t raw)
+static enum begun begin_fetch(struct epochs_run *r, uint64_t unit, uint32_t raw)
 {
     struct volume *v = r->v;
     struct catalog *c = r->orders[0]->catalog;
@@ -388,9 +215,9 @@ static enum begun begin_fetch(struct run *r, uint64_t unit, uint32_t raw)
 }
 
 /* False: there is no room for it. */
-static bool fetch_unit(struct run *r, uint64_t unit, uint32_t raw)
+static bool fetch_unit(struct epochs_run *r, uint64_t unit, uint32_t raw)
 {
-    while (!outdated(r)) {
+    while (!epochs_outdated(r)) {
         if (!take_place(r))
             continue;
         enum begun begun = begin_fetch(r, unit, raw);
@@ -405,7 +232,7 @@ static bool fetch_unit(struct run *r, uint64_t unit, uint32_t raw)
 }
 
 /* False: readers have taken the room meanwhile. */
-static bool fetch_sample(struct run *r, uint64_t id, uint64_t size)
+static bool fetch_sample(struct epochs_run *r, uint64_t id, uint64_t size)
 {
     uint64_t n = unit_count(size);
     for (uint64_t i = 0; i < n; i++) {
@@ -419,26 +246,26 @@ static bool fetch_sample(struct run *r, uint64_t id, uint64_t size)
 /* --- in the order of reading ----------------------------------------------------------------- */
 
 /* Kept for an epoch to come alone: it counts against the budget. */
-static void count_held(struct run *r, uint64_t bytes)
+static void count_held(struct epochs_run *r, uint64_t bytes)
 {
     ACQUIRE(&r->e->lock);
     r->e->held += bytes;
 }
 
-static bool within_budget(struct run *r, uint64_t bytes)
+static bool within_budget(struct epochs_run *r, uint64_t bytes)
 {
     ACQUIRE(&r->e->lock);
     return r->e->held + bytes <= r->e->budget;
 }
 
-static bool already_seen(struct run *r)
+static bool already_seen(struct epochs_run *r)
 {
     ACQUIRE(&r->e->lock);
     return r->e->now == r->orders[0] && bit(&r->e->seen, r->pos);
 }
 
 /* Looks at the next position. False: it has to wait there, as `why` says. */
-static bool advance(struct run *r, const char **why, uint64_t *ret_wait)
+static bool advance(struct epochs_run *r, const char **why, uint64_t *ret_wait)
 {
     struct epoch_order *o = r->orders[r->k];
     uint64_t id = epoch_order_id(o, r->pos);
@@ -446,7 +273,7 @@ static bool advance(struct run *r, const char **why, uint64_t *ret_wait)
     bool local = cache_where(r->v->cache, id) >= 0;
     bool theirs = r->k == 0 || epoch_order_position(r->orders[0], id) != UINT64_MAX;
     if ((r->k == 0 && already_seen(r)) || (local && theirs && o->single_units) ||
-        catalog_get(o->catalog, id, &entry, NULL) || !sample_may_fit(r->v, &entry)) {
+        catalog_get(o->catalog, id, &entry, NULL) || !epochs_may_fit(r->v, &entry)) {
         r->pos++;
         return true;
     }
@@ -464,7 +291,7 @@ static bool advance(struct run *r, const char **why, uint64_t *ret_wait)
         return false;
     *why = "no room";
     *ret_wait = NS_PER_S;
-    if (!room_for(r, plan_stored_bytes(entry.size, 1.0)) || !fetch_sample(r, id, entry.size))
+    if (!epochs_room_for(r, plan_stored_bytes(entry.size, 1.0)) || !fetch_sample(r, id, entry.size))
         return false;
     if (r->k > 0)
         count_held(r, entry.size);
@@ -472,7 +299,7 @@ static bool advance(struct run *r, const char **why, uint64_t *ret_wait)
     return true;
 }
 
-static void go_on(struct run *r)
+static void go_on(struct epochs_run *r)
 {
     const char *why = NULL;
     uint64_t wait = 0;
@@ -483,7 +310,7 @@ static void go_on(struct run *r)
             say(r, "fetching");
         return;
     }
-    if (r->k + 1 < r->n || next_order(r)) {
+    if (r->k + 1 < r->n || epochs_next_order(r)) {
         r->k++;
         r->pos = 0;
         say(r, "fetching");
@@ -494,9 +321,9 @@ static void go_on(struct run *r)
 
 static void run(struct volume *v, struct epoch_order *now, const struct share_conf *division)
 {
-    struct run r = {
+    struct epochs_run r = {
         .v = v, .e = &v->epochs, .division = *division, .orders = {now}, .n = 1, .hand = 1};
-    while (!outdated(&r))
+    while (!epochs_outdated(&r))
         go_on(&r);
     for (size_t k = 0; k < r.n; k++)
         epoch_order_unref(r.orders[k]);
