@@ -34,8 +34,7 @@ loader-install: $(LOADER_SO) err-header-install
 	@$(INSTALL) -m 0644 $(LOADER_SO) $(LIBDIR)/
 	@ln -sfn $(LOADER_SONAME) $(LIBDIR)/libsampan-loader.so
 	@$(INSTALL) -m 0644 $(LOADER_HEADERS) $(INCDIR)/
-	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' trainer/loader/sampan-loader.pc.in \
-	    >$(LIBDIR)/pkgconfig/sampan-loader.pc
+	@$(call pc_install,trainer/loader/sampan-loader.pc.in)
 
 # Sets of pictures for tests and measurements.
 $(BUILD)/tools/make-pictures: tests/tools/make-pictures.c tests/unit/loader/pictures.c tests/unit/loader/pictures.h Makefile
