@@ -414,7 +414,7 @@ class Loader:
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
         """The next batch is the first of this epoch. The rest of one that was gone on with stays, as loops have it, as
-        long as none of it was taken."""
+        long as none of it was taken; of one that had been read to its end that is an iteration without a batch."""
         which = whole("epoch", epoch)
         if not 0 <= which < 1 << 64:
             raise ValueError(f"epoch {which}: want a number of 0 or more")

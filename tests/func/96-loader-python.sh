@@ -69,6 +69,15 @@ second.load_state_dict(state)
 second.set_epoch(0)  # as loops have it: its rest stays
 pixels += [batch.images.copy() for batch in second]
 assert all(numpy.array_equal(p, c) for p, c in zip(pixels, copies)) and len(pixels) == 6, "other pixels after a resume"
+# A state of just after the last batch: of its epoch nothing is left, and it is not read once more.
+done = second.state_dict()
+for epochs, set_before in (([1], []), ([None, 1], [0]), ([1], [0, 1]), ([1], [1]), ([0], [2, 0])):
+    second.load_state_dict(done)
+    for epoch in set_before:
+        second.set_epoch(epoch)
+    for epoch in epochs:
+        batch = next(iter(second), None)
+        same(f"after the end, and epochs {set_before} set", batch and batch.epoch, epoch)
 second.set_epoch(7)
 same("a state between epochs", second.state_dict(), sampan.Loader(mount, f"{spec},epoch=7", **options).state_dict())
 batch = next(iter(second))

@@ -183,7 +183,9 @@ struct loader {
     uint64_t plan_epoch, plan_pos;
     uint64_t plan_sequence, give_sequence;
     uint64_t give_epoch, given; /* batches of it */
-    struct err failed;          /* class NONE: it goes on */
+    bool past_end;   /* nothing was given yet, and of the token's epoch, the one before, was all */
+    bool ends_first; /* that one was set once more: its end comes first */
+    struct err failed; /* class NONE: it goes on */
     struct loader_skip skips[SKIPS_KEPT];
     uint64_t n_skips;
     struct order_token given_token; /* of the place after the batch given last */

@@ -194,6 +194,7 @@ static int open_epoch(struct loader *l, struct err *err)
         l->epoch_samples = e.samples;
     if (l->resumed && !e.batches && first + 1 < l->last_epoch) { /* it was at its end */
         epoch_release(&e);
+        l->past_end = true;
         e.number = ++first;
         if (epoch_prepare(l, &e, false, err))
             return -1;
@@ -370,6 +371,7 @@ static int give(struct loader *l, struct slot *s, const struct loader_batch **re
     l->samples += s->batch.n;
     l->give_sequence++;
     l->given++;
+    l->past_end = false;
     s->state = SLOT_HELD;
     l->given_token = s->token;
     *ret = &s->batch;
@@ -422,6 +424,10 @@ int loader_next_within(struct loader *l, uint64_t wait_ns, const struct loader_b
 {
     ACQUIRE(&l->lock);
     l->last_ns = clock_mono_ns();
+    if (l->ends_first) {
+        l->past_end = l->ends_first = false;
+        return 0;
+    }
     return next(l, wait_ns > UINT64_MAX - l->last_ns ? UINT64_MAX : l->last_ns + wait_ns, ret, err);
 }
 
@@ -466,10 +472,14 @@ int loader_set_epoch_within(struct loader *l, uint64_t epoch, uint64_t wait_ns, 
     if (epoch >= l->last_epoch)
         return err_set(err, ERR_USAGE, "loader: epoch %" PRIu64 ": the last one is %" PRIu64, epoch,
                        l->last_epoch - 1);
+    l->ends_first = l->past_end && epoch + 1 == l->give_epoch;
+    if (l->ends_first)
+        return 0;
     if (epoch == l->give_epoch && !l->given && l->failed.class == ERR_NONE && !l->restart)
         return 0;
     if (!rest(l, wait_ns))
         return LOADER_LATE;
+    l->past_end = false;
     plan_restart(l, epoch);
     struct order_spec spec = l->spec;
     spec.epoch = epoch;

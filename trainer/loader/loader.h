@@ -151,7 +151,8 @@ void loader_release(struct loader *l, const struct loader_batch *b);
 
 /* The next batch is the first of this epoch; what was decoded ahead is thrown away, unless this
  * epoch was about to begin anyhow. Of one that goes on from a token it is the first of the rest, as
- * long as none of that was given: so loops that set each epoch go on, too. */
+ * long as none of that was given: so loops that set each epoch go on, too. Where all of it had been
+ * read its end comes at once (without that call, the epoch after it begins). */
 int loader_set_epoch(struct loader *l, uint64_t epoch, struct err *err);
 /* The same, but waits no longer than this for threads that still read of another epoch.
  * LOADER_LATE: they do; until a later call succeeds nothing is read, and no batch comes. */
