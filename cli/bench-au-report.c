@@ -53,10 +53,10 @@ static void write_table(const struct au_report *r, struct bytes *out)
                "samples/s", "MB/s", "first s", "folder");
     for (size_t i = 0; i < r->n; i++) {
         const struct au_run *run = &r->runs[i];
-        bytes_addf(out, "%-12s %6" PRIu64 " %6.2f %% %6.2f %% %11.1f %9.1f %9.3f  %s%s\n",
-                   mode(run), run->epoch, 100 * run->au, 100 * run->au_min,
-                   rate((double)run->samples, run), rate((double)run->bytes, run) / 1e6,
-                   run->first_s, run->dir, met(r, run) ? "" : " (missed)");
+        add_one_line(out, "%-12s %6" PRIu64 " %6.2f %% %6.2f %% %11.1f %9.1f %9.3f  %s%s",
+                     mode(run), run->epoch, 100 * run->au, 100 * run->au_min,
+                     rate((double)run->samples, run), rate((double)run->bytes, run) / 1e6,
+                     run->first_s, run->dir, met(r, run) ? "" : " (missed)");
     }
     if (has_few_steps(r))
         bytes_addf(out,

@@ -12,6 +12,8 @@ plain() { # FILE LINES: so many lines, and nothing else that a terminal obeys
     ! LC_ALL=C grep -q '[^[:print:]]' "$1" || fail "$1: $(cat -v "$1")"
 }
 sampan mount "file://$SRC" "$T/$evil" --cache "ssd:$CACHE=1GiB"
+sampan bench au "$T/$evil" --model resnet50 --mode blind --steps 1 >"$T/au"
+plain "$T/au" 4
 sampan evict "$T/$evil" --store --to 0 >"$T/evict"
 plain "$T/evict" 3
 sampan rmr "$T/$evil/$evil" --dry >"$T/rmr" 2>"$T/rmr.err"
