@@ -1,14 +1,32 @@
-/* All ranks of a job were given the same: else each would go its own way, or wait for what another
- * one never does. */
+/* All ranks of a job were given the same, and have one model and the same samples: else each would
+ * go its own way, or wait for what another one never does. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "buf.h"
+#include "hash.h"
 #include "mem.h"
 #include "train-internal.h"
 
 #define TOLD_MAX 4096 /* a sampler's text has at most 1400 */
+
+/* In what a rank differs from rank 0 (0: in nothing) all hear of each. *ret_rank is the first one
+ * that does, *ret what it said; 0: none. */
+static int hear_others(struct run *r, unsigned own, uint32_t *ret_rank, unsigned *ret,
+                       struct err *err)
+{
+    cleanup_free float *said = xcalloc(r->c->ranks, sizeof *said);
+    said[r->c->rank] = (float)own;
+    if (r->c->ops->sum(r->c, said, r->c->ranks, err))
+        return -1;
+    for (*ret_rank = 0; *ret_rank < r->c->ranks - 1 && said[*ret_rank] == 0;)
+        ++*ret_rank;
+    *ret = (unsigned)said[*ret_rank];
+    return 0;
+}
+
+/* --- options ---------------------------------------------------------------------------------- */
 
 static void tell(struct bytes *to, const char *option, const char *value)
 {
@@ -43,10 +61,12 @@ static void tell_sampler(struct bytes *to, const char *spec)
     tell(to, "--sampler", shared.data);
 }
 
-/* A line an option. Paths may differ, and what is a rank's own: threads, devices, logs. */
+/* A line an option, after that of the program: what ranks share is laid out as it says. Paths may
+ * differ, and what is a rank's own: threads, devices, logs. */
 static void tell_all(const struct options *o, struct bytes *to)
 {
     bool names = strcmp(o->resume, "auto") != 0 && strcmp(o->resume, "never") != 0;
+    tell(to, "sampan-train", SAMPAN_VERSION);
     tell(to, "--model", o->model);
     tell_int(to, "--image", o->image);
     tell_int(to, "--hidden", o->hidden);
@@ -116,21 +136,97 @@ int run_agree(struct run *r, struct err *err)
     cleanup_bytes struct bytes own = {0};
     char first[TOLD_MAX] = "";
     const char *own_line, *first_line;
+    uint32_t rank;
+    unsigned others;
     if (r->is_async || r->c->ranks == 1)
         return 0;
-    cleanup_free float *others = xcalloc(r->c->ranks, sizeof *others);
     tell_all(r->o, &own);
     snprintf(first, sizeof first, "%s", own.data);
     if (r->c->ops->share(r->c, first, sizeof first, err))
         return -1;
     unsigned line = first_other(own.data, first, &own_line, &first_line);
-    others[r->c->rank] = (float)line;
-    if (r->c->ops->sum(r->c, others, r->c->ranks, err))
+    if (hear_others(r, line, &rank, &others, err))
         return -1;
     if (line)
         return refuse_own(r, own_line, first_line, err);
-    for (uint32_t i = 0; i < r->c->ranks; i++)
-        if (others[i] > 0)
-            return refuse_other(r->o, i, (unsigned)others[i], err);
-    return 0;
+    return others ? refuse_other(r->o, rank, others, err) : 0;
+}
+
+/* --- model and samples ------------------------------------------------------------------------ */
+
+/* What all ranks must have alike, or sums would add up numbers of different things. */
+struct likeness {
+    uint64_t floats, params, shapes, classes, samples;
+};
+enum unlike { UNLIKE_NONE, UNLIKE_MODEL, UNLIKE_CLASSES, UNLIKE_SAMPLES };
+
+static struct likeness likeness_of(const struct run *r)
+{
+    const struct net *n = r->n;
+    const struct checkpoint_about *about = &r->about;
+    struct likeness l = {.floats = net_floats(n),
+                         .params = net_n_params(n),
+                         .samples = r->o->own_data ? 0 : r->batches->samples};
+    for (size_t i = 0; i < net_n_params(n); i++) {
+        const struct param *p = net_param(n, i);
+        l.shapes = hash64(p->name, strlen(p->name), l.shapes);
+        l.shapes = hash64(p->dims, (size_t)p->n_dims * sizeof *p->dims, l.shapes);
+    }
+    for (size_t i = 0; i < about->n_classes; i++)
+        l.classes = hash64(about->classes[i], strlen(about->classes[i]), l.classes);
+    return l;
+}
+
+static enum unlike compare(const struct likeness *a, const struct likeness *b)
+{
+    if (a->floats != b->floats || a->params != b->params || a->shapes != b->shapes)
+        return UNLIKE_MODEL;
+    if (a->classes != b->classes)
+        return UNLIKE_CLASSES;
+    return a->samples != b->samples ? UNLIKE_SAMPLES : UNLIKE_NONE;
+}
+
+static int refuse_unlike(const struct run *r, enum unlike how, const struct likeness *own,
+                         const struct likeness *first, struct err *err)
+{
+    switch (how) {
+    case UNLIKE_CLASSES:
+        return err_set(err, ERR_USAGE,
+                       "rank %u has classes of other names than rank 0: a label would mean two "
+                       "things (the same class folders in the --data of all ranks)",
+                       r->c->rank);
+    case UNLIKE_SAMPLES:
+        return err_set(err, ERR_USAGE,
+                       "rank %u has %" PRIu64 " samples in --data, rank 0 has %" PRIu64
+                       ": they must be the same (--own_data: each has its own)",
+                       r->c->rank, own->samples, first->samples);
+    default:
+        return err_set(err, ERR_USAGE,
+                       "rank %u has another model than rank 0: %" PRIu64 " parameters of %" PRIu64
+                       " numbers, not %" PRIu64 " of %" PRIu64
+                       " (the same --model, --image and --hidden on all ranks, and data with the "
+                       "same classes or ids?)",
+                       r->c->rank, own->params, own->floats, first->params, first->floats);
+    }
+}
+
+int check_ranks(struct run *r, struct err *err)
+{
+    static const char *const has[] = {"", "another model", "classes of other names",
+                                      "more or fewer samples in --data"};
+    uint32_t rank;
+    unsigned others;
+    if (r->ps || r->c->ranks == 1)
+        return 0; /* servers compare for themselves */
+    struct likeness own = likeness_of(r), first = own;
+    if (r->c->ops->share(r->c, &first, sizeof first, err))
+        return -1;
+    enum unlike how = compare(&own, &first);
+    if (hear_others(r, how, &rank, &others, err))
+        return -1;
+    if (how)
+        return refuse_unlike(r, how, &own, &first, err);
+    return others ? err_set(err, ERR_USAGE, "rank %u has %s than rank 0 (see its log)", rank,
+                            has[others])
+                  : 0;
 }

@@ -1,64 +1,11 @@
-/* What is looked at before ranks learn together or judge: whether all have one model, and whether
- * data fits what is learned from; and what was left out of it. */
-#include <inttypes.h>
+/* What is looked at before ranks judge: whether data fits what is learned from; and what was left
+ * out of it. */
 #include <string.h>
 
-#include "hash.h"
 #include "train-internal.h"
 
 #define LOG_MODULE "train"
 #define SKIPS_SAID 100 /* that are named; the others are counted */
-
-/* --- one model -------------------------------------------------------------------------------- */
-
-/* What all ranks must have alike, or sums would add up numbers of different things. */
-struct likeness {
-    uint64_t floats, params, shapes, classes, samples;
-};
-
-static struct likeness likeness_of(const struct run *r)
-{
-    const struct net *n = r->n;
-    const struct checkpoint_about *about = &r->about;
-    struct likeness l = {.floats = net_floats(n),
-                         .params = net_n_params(n),
-                         .samples = r->o->own_data ? 0 : r->batches->samples};
-    for (size_t i = 0; i < net_n_params(n); i++) {
-        const struct param *p = net_param(n, i);
-        l.shapes = hash64(p->name, strlen(p->name), l.shapes);
-        l.shapes = hash64(p->dims, (size_t)p->n_dims * sizeof *p->dims, l.shapes);
-    }
-    for (size_t i = 0; i < about->n_classes; i++)
-        l.classes = hash64(about->classes[i], strlen(about->classes[i]), l.classes);
-    return l;
-}
-
-int check_ranks(struct run *r, struct err *err)
-{
-    if (r->ps || r->c->ranks == 1)
-        return 0; /* servers compare for themselves */
-    struct likeness own = likeness_of(r), first = own;
-    if (r->c->ops->share(r->c, &first, sizeof first, err))
-        return -1;
-    if (memcmp(&own, &first, sizeof own) == 0)
-        return 0;
-    if (own.shapes == first.shapes && own.classes != first.classes)
-        return err_set(err, ERR_USAGE,
-                       "rank %u has classes of other names than rank 0: a label would mean two "
-                       "things (the same class folders in the --data of all ranks)",
-                       r->c->rank);
-    if (own.shapes == first.shapes)
-        return err_set(err, ERR_USAGE,
-                       "rank %u has %" PRIu64 " samples in --data, rank 0 has %" PRIu64
-                       ": they must be the same (--own_data: each has its own)",
-                       r->c->rank, own.samples, first.samples);
-    return err_set(err, ERR_USAGE,
-                   "rank %u has another model than rank 0: %" PRIu64 " parameters of %" PRIu64
-                   " numbers, not %" PRIu64 " of %" PRIu64
-                   " (the same --model, --image and --hidden on all ranks, and data with the same "
-                   "classes or ids?)",
-                   r->c->rank, own.params, own.floats, first.params, first.floats);
-}
 
 /* --- data that fits --------------------------------------------------------------------------- */
 

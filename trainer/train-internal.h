@@ -108,12 +108,13 @@ void run_show_weights(struct run *r);
 int run_test(struct run *r, struct err *err);
 
 /* agree.c: all ranks were given what decides what they learn, and when they wait for each other,
- * alike. Who was not says so, with both values; the others name it. */
+ * alike; and have the model of rank 0, and its samples. Who was not, or has not, says so, with both
+ * values; the others name it. */
 int run_agree(struct run *r, struct err *err);
-
-/* check.c: all ranks have the model of rank 0, and its samples. */
 int check_ranks(struct run *r, struct err *err);
-/* Labels of --test_data mean what those of --data do; ids of a batch are rows of the model. */
+
+/* check.c: labels of --test_data mean what those of --data do; ids of a batch are rows of the
+ * model. */
 int check_test(const struct run *r, struct err *err);
 int check_ids(const struct run *r, const struct net_batch *in, struct err *err);
 /* In the log: ranks that read all samples each; folders without samples, and samples of a source

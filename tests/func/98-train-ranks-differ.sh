@@ -5,14 +5,20 @@
 TRAIN="$SAMPAN_BUILD/bin/sampan-train"
 "$SAMPAN_BUILD/tools/make-pictures" "$T/pictures" 2 8 16 16
 "$SAMPAN_BUILD/tools/make-pictures" "$T/fewer" 2 7 16 16
-trains() { "$TRAIN" --device cpu --model softmax --image 8 --batch_size 4 --rendezvous "file://$T/place" --log_level error "$@"; }
+"$SAMPAN_BUILD/tools/make-pictures" "$T/more" 3 8 16 16
+cp -r "$T/pictures" "$T/renamed"
+for class in "$T/renamed"/*; do
+    mv "$class" "$class-renamed"
+done
+program=$TRAIN second=$TRAIN # of rank 1
+trains() { "$program" --device cpu --model softmax --image 8 --batch_size 4 --rendezvous "file://$T/place" --log_level error "$@"; }
 differs() { # CODES TEXT-OF-RANK-0 TEXT-OF-RANK-1 OPTIONS-OF-RANK-1… (--first OPTIONS-OF-RANK-0)
     local codes=$1 of0=$2 of1=$3 code0=0 code1=0
     shift 3
     rm -f "$T/place"
     trains --data "$T/pictures" --trainer_id 0 --num_gradient_servers 2 "${first[@]}" >"$T/0" 2>&1 &
     local pid=$!
-    trains --data "$T/pictures" --trainer_id 1 --num_gradient_servers 2 "$@" >"$T/1" 2>&1 || code1=$?
+    program=$second trains --data "$T/pictures" --trainer_id 1 --num_gradient_servers 2 "$@" >"$T/1" 2>&1 || code1=$?
     wait "$pid" || code0=$?
     expect "exit codes with $*" "$code0 $code1" "$codes"
     grep -q -- "^sampan-train: $of0" "$T/0" || fail "rank 0 beside $*: $(cat "$T/0")"
@@ -32,7 +38,17 @@ done <<'ROWS'
 ROWS
 differs "2 2" "--save_dir differs on rank 1" "--save_dir is given on rank 1, and not given on rank 0" --save_dir "$T/saves"
 [ ! -e "$T/saves" ] || fail "something was saved"
-differs "1 2" "rank 1 of 2 has died or ended" "rank 1 has 14 samples in --data, rank 0 has 16" --data "$T/fewer"
+differs "2 2" "rank 1 has more or fewer samples in --data than rank 0" "rank 1 has 14 samples in --data, rank 0 has 16" --data "$T/fewer"
+differs "2 2" "rank 1 has classes of other names than rank 0" "rank 1 has classes of other names than rank 0" --data "$T/renamed"
+differs "2 2" "rank 1 has another model than rank 0" "rank 1 has another model than rank 0: 2 parameters" --data "$T/more"
+# Of another version of the program.
+version=$("$TRAIN" --version | cut -d' ' -f2)
+LC_ALL=C sed "s/\b${version//./\\.}\b/${version//[0-9]/9}/g" "$TRAIN" >"$T/other-version"
+chmod +x "$T/other-version"
+"$T/other-version" --version | has "${version//[0-9]/9}"
+second=$T/other-version
+differs "2 2" "sampan-train differs on rank 1 from rank 0" "sampan-train is ${version//[0-9]/9} on rank 1, and $version on rank 0"
+second=$TRAIN
 first=(--test_data "$T/pictures" --save_dir "$T/saves")
 differs "2 2" "--save_dir differs on rank 1" "--save_dir is not given on rank 1, and given on rank 0" --test_data "$T/pictures"
 first=()
