@@ -162,7 +162,7 @@ enum unlike { UNLIKE_NONE, UNLIKE_MODEL, UNLIKE_CLASSES, UNLIKE_SAMPLES };
 
 static struct likeness likeness_of(const struct run *r)
 {
-    const struct net *n = r->n;
+    const struct net *n = r->shape ? r->shape : r->n; /* with servers: of no batch's rows */
     const struct checkpoint_about *about = &r->about;
     struct likeness l = {.floats = net_floats(n),
                          .params = net_n_params(n),
@@ -216,8 +216,8 @@ int check_ranks(struct run *r, struct err *err)
                                       "more or fewer samples in --data"};
     uint32_t rank;
     unsigned others;
-    if (r->ps || r->c->ranks == 1)
-        return 0; /* servers compare for themselves */
+    if (r->c->ranks == 1)
+        return 0;
     struct likeness own = likeness_of(r), first = own;
     if (r->c->ops->share(r->c, &first, sizeof first, err))
         return -1;

@@ -41,6 +41,21 @@ differs "2 2" "--save_dir differs on rank 1" "--save_dir is given on rank 1, and
 differs "2 2" "rank 1 has more or fewer samples in --data than rank 0" "rank 1 has 14 samples in --data, rank 0 has 16" --data "$T/fewer"
 differs "2 2" "rank 1 has classes of other names than rank 0" "rank 1 has classes of other names than rank 0" --data "$T/renamed"
 differs "2 2" "rank 1 has another model than rank 0" "rank 1 has another model than rank 0: 2 parameters" --data "$T/more"
+# Servers know models alone: trainers compare the rest, those that wait for nobody, too.
+net=127.$((1 + $$ % 250)).$((1 + $$ / 250 % 250)).1
+served() { # TEXT-OF-RANK-0 TEXT-OF-RANK-1 DATA-OF-RANK-1
+    "$TRAIN" pserver --address $net --num_gradient_servers 2 --log_level error >"$T/server" 2>&1 &
+    local server=$!
+    differs "2 2" "$1" "$2" --data "$3" "${first[@]}"
+    ! wait $server || fail "the server thinks that all was well"
+}
+for mode in "" --async; do
+    first=(--local=0 --pservers $net $mode)
+    served "rank 1 has more or fewer samples" "rank 1 has 14 samples in --data, rank 0 has 16" "$T/fewer"
+    served "rank 1 has classes of other names" "rank 1 has classes of other names than rank 0" "$T/renamed"
+done
+first=()
+
 # Of another version of the program.
 version=$("$TRAIN" --version | cut -d' ' -f2)
 LC_ALL=C sed "s/\b${version//./\\.}\b/${version//[0-9]/9}/g" "$TRAIN" >"$T/other-version"
