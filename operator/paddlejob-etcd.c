@@ -7,27 +7,19 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "hash.h"
 #include "mem.h"
 #include "object.h"
 #include "paddlejob-internal.h"
 
 #define LOOK_S 10 /* whether the other one has ended: it does not wake us */
 
-static void base64(const char *text, struct bytes *out)
+static char *base64(const char *text)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     size_t len = strlen(text);
-    for (size_t i = 0; i < len; i += 3) {
-        uint32_t three = (uint32_t)(unsigned char)text[i] << 16;
-        if (i + 1 < len)
-            three |= (uint32_t)(unsigned char)text[i + 1] << 8;
-        if (i + 2 < len)
-            three |= (unsigned char)text[i + 2];
-        bytes_add_char(out, digits[three >> 18]);
-        bytes_add_char(out, digits[three >> 12 & 63]);
-        bytes_add_char(out, i + 1 < len ? digits[three >> 6 & 63] : '=');
-        bytes_add_char(out, i + 2 < len ? digits[three & 63] : '=');
-    }
+    char *out = xmalloc(BASE64_BYTES(len));
+    base64_encode(out, text, len);
+    return out;
 }
 
 /* A transaction, for any of the servers. */
@@ -51,30 +43,29 @@ static void forget_former(struct job *j)
     cleanup_free char *first = xasprintf("/paddle/%s-%s/", j->ns, j->name);
     cleanup_free char *end = xasprintf("/paddle/%s-%s0", j->ns, j->name); /* '/' + 1 */
     cleanup_free char *whole = xasprintf("/paddle/%s-%s", j->ns, j->name);
-    cleanup_bytes struct bytes a = {0}, b = {0}, c = {0};
-    base64(whole, &c);
-    base64(first, &a);
-    base64(end, &b);
+    cleanup_free char *a = base64(first), *b = base64(end), *c = base64(whole);
     struct action *send = ask_etcd(j);
     bytes_addf(&send->body,
                "{\"success\":[{\"requestDeleteRange\":{\"key\":\"%s\"}},"
                "{\"requestDeleteRange\":{\"key\":\"%s\",\"range_end\":\"%s\"}}]}",
-               c.data, a.data, b.data);
+               c, a, b);
 }
 
-/* The launcher made the key; if it is not there yet, it will be made with the right number. */
+/* Before all pods have run a launcher makes the key, with the number that its pod was made with: a
+ * number that is there already would end it. Afterwards etcd may have lost it. */
 static void tell_size(struct job *j, const char *np)
 {
     cleanup_free char *key = xasprintf("/paddle/%s-%s/np", j->ns, j->name);
-    cleanup_bytes struct bytes k = {0}, value = {0};
-    base64(key, &k);
-    base64(np, &value);
+    cleanup_free char *k = base64(key), *value = base64(np);
     struct action *send = ask_etcd(j);
-    bytes_addf(&send->body,
-               "{\"compare\":[{\"key\":\"%s\",\"target\":\"VERSION\",\"result\":\"GREATER\","
-               "\"version\":\"0\"}],\"success\":[{\"requestPut\":{\"key\":\"%s\",\"value\":\"%s\"}}"
-               "]}",
-               k.data, k.data, value.data);
+    bytes_add_char(&send->body, '{');
+    if (!j->started)
+        bytes_addf(&send->body,
+                   "\"compare\":[{\"key\":\"%s\",\"target\":\"VERSION\",\"result\":\"GREATER\","
+                   "\"version\":\"0\"}],",
+                   k);
+    bytes_addf(&send->body, "\"success\":[{\"requestPut\":{\"key\":\"%s\",\"value\":\"%s\"}}]}", k,
+               value);
 }
 
 /* Is it at our place, or will it be there before us? */

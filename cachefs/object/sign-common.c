@@ -33,16 +33,11 @@ void md5_hex(char out[33], const void *data, size_t len)
     hex_encode(out, sum, sizeof sum);
 }
 
-void base64(char *out, const void *data, size_t len)
-{
-    EVP_EncodeBlock((unsigned char *)out, data, (int)len);
-}
-
 void md5_base64(char out[25], const void *data, size_t len)
 {
     uint8_t sum[16];
     md5_raw(sum, data, len);
-    base64(out, sum, sizeof sum);
+    base64_encode(out, sum, sizeof sum);
 }
 
 const char *method_name(enum http_method m)

@@ -59,7 +59,6 @@ void bce_sign(struct http_req *r, const struct bce_params *p);
 void hmac_sha256(uint8_t out[SHA256_LEN], const void *key, size_t key_len, const void *data,
                  size_t len);
 void md5_hex(char out[33], const void *data, size_t len);
-void base64(char *out, const void *data, size_t len); /* 4 characters for 3 bytes, and the end */
 void md5_base64(char out[25], const void *data, size_t len);
 
 /* The pieces of a request that both signatures speak of. `host` has no default port. */

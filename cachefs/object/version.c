@@ -110,7 +110,7 @@ int store_check_own_sum(const struct http_answer *a, const void *data, size_t le
     uint64_t sum = crc_add(kind, 0, data, len);
     char got[sizeof a->sum];
     uint64_t bytes = htobe64(wide ? sum : sum << 32);
-    base64(got, &bytes, wide ? 8 : 4);
+    base64_encode(got, &bytes, wide ? 8 : 4);
     if (strcmp(got, a->sum) == 0)
         return 0;
     return err_set(err, ERR_CORRUPT,

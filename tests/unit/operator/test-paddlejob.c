@@ -224,6 +224,12 @@ static const struct {
      ",\"annotations\":{\"sampan.io/elastic-np\":\"1\"}},\"spec\":{\"elastic\":1," WORKERS(
          2) "}" OBJECTS POD("worker", 0, "", ON_NODE, RUNS("10.0.0.1")) END,
      "etcd:2379", 0},
+    {"pdj-elastic-grows-again",
+     HEAD FINAL
+     ",\"annotations\":{\"sampan.io/elastic-np\":\"1\"}},\"spec\":{\"elastic\":1," WORKERS(
+         2) "}" STATUS("\"startTime\":\"2026-11-21T00:00:00Z\"")
+         OBJECTS POD("worker", 0, "", ON_NODE, RUNS("10.0.0.1")) END,
+     "etcd:2379", 0},
     {"pdj-suspended",
      JOB "{\"suspend\":true," WORKERS(1) "}" OBJECTS POD("worker", 0, "", ON_NODE, RUNS("10.0.0.1"))
          END,
