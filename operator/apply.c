@@ -353,13 +353,17 @@ static int again(const struct step *s, struct err *err)
     return 0;
 }
 
-/* What the API server will refuse again and again, the user must hear of. */
+/* What the API server will refuse again and again, the user must hear of; and whatever keeps etcd
+ * or a runtime server from taking what it is sent, since nothing else of the object says it. */
 static void tell_refusal(const struct step *s, const struct err *why)
 {
     struct err err = {0};
-    if ((why->class != ERR_USAGE && why->class != ERR_DENIED) || s->action->type == ACTION_EVENT)
+    bool refused = why->class == ERR_USAGE || why->class == ERR_DENIED;
+    bool unsent = s->action->type == ACTION_SEND && why->class != ERR_CANCELLED;
+    if (s->action->type == ACTION_EVENT || (!refused && !unsent))
         return;
-    if (event_tell(s->op->events, s->controller->kind, s->about, true, "Refused", why->msg, &err))
+    if (event_tell(s->op->events, s->controller->kind, s->about, true,
+                   unsent ? "NotTaken" : "Refused", why->msg, &err))
         log_warn(s->op->conf.log, "event not told: %s", err.msg);
 }
 

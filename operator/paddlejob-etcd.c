@@ -114,7 +114,10 @@ bool job_gate_etcd(struct job *j)
         job_again(j, LOOK_S);
         return false;
     }
-    job_says(j, "waits for etcd (%s) to take the number of its pods", j->config->etcd_servers);
+    job_says(
+        j,
+        "waits for etcd (%s) to take the number of its pods (events NotTaken say why it does not)",
+        j->config->etcd_servers);
     if (!told)
         forget_former(j);
     else

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Of several etcds one that answers is enough: elastic jobs go on while others are away or without a leader. Two jobs that
 # etcd could not tell apart (a/b-c and a-b/c) take turns, the later one says what it waits for, and others are not held up.
+# What an etcd answers that takes nothing is an event of the job.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/operator.sh"
 own_world
@@ -37,5 +38,15 @@ expect("what the first says", "waits" in message("a", "b-c"), False)
 expect("the first goes", kube.ask("DELETE", paths("a", "b-c"))[0], 200)
 until("pods of the second", lambda: len(pods("a-b")) == 4)
 expect("keys", [key for status, key in asked if status == 200], ["/paddle/a-b-c", "/paddle/a-b-d", "/paddle/a-b-c"])
+op.stop()
+
+# An etcd that takes nothing: the job says where its answer is told.
+refused = "etcdserver: user name is empty"
+port = etcd(400, says=json.dumps({"code": 3, "message": refused}).encode())
+op = operator(kube, "two", "--etcd", f"127.0.0.1:{port}")
+kube.paddlejob("e", ns="a", elastic=1)
+until(lambda: f"where it waits: {message('a', 'e')!r}", lambda: "events NotTaken" in message("a", "e"))
+until(lambda: f"what etcd says: {kube.warnings()}",
+      lambda: any(reason == "NotTaken" and refused in why for reason, why in kube.warnings()))
 op.stop()
 PY

@@ -114,7 +114,7 @@ def differences(a, b, at=""):
     return [] if a == b else [f"{at}: {json.dumps(a)[:300]} / {json.dumps(b)[:300]}"]
 
 
-def etcd(status=200, asked=None):
+def etcd(status=200, asked=None, says=b"{}"):
     """A port where transactions are answered so; `asked` gets (status, first key) of each."""
     class Etcd(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
@@ -123,9 +123,9 @@ def etcd(status=200, asked=None):
                 key = next(iter(body["success"][0].values()))["key"]
                 asked.append((status, base64.b64decode(key).decode()))
             self.send_response(status)
-            self.send_header("Content-Length", "2")
+            self.send_header("Content-Length", str(len(says)))
             self.end_headers()
-            self.wfile.write(b"{}")
+            self.wfile.write(says)
         def log_message(self, *_):
             pass
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Etcd)
