@@ -62,7 +62,7 @@ bool node_owes(const struct node *n)
 {
     unsigned flags = n->row.flags;
     if (flags & N_ORPHAN)
-        return n->fetch_first;
+        return n->fetch_first && (n->opens || n->lookups);
     if (flags & N_DIRTY && flags & N_PUBLISH && !(flags & N_HELD))
         return true;
     if (n->row.skey)
@@ -374,6 +374,12 @@ void stage_retry(struct stage *s)
     retry_all(s);
 }
 
+/* What was removed while it is open has the key of its object, and no path. */
+static char *key_told(const struct node *n)
+{
+    return n->row.flags & N_ORPHAN ? node_stored_key(n) : node_key_new(n);
+}
+
 /* What failed for good, named; how many wait behind it. */
 static int first_failure(struct stage *s, struct err *err)
 {
@@ -383,7 +389,7 @@ static int first_failure(struct stage *s, struct err *err)
     while (!node && doom && !doom->why)
         doom = doom->next;
     const struct err *why = node ? node->why : doom ? doom->why : NULL;
-    cleanup_free char *key = node ? node_key_new(node) : xstrdup(doom ? doom->key : "");
+    cleanup_free char *key = node ? key_told(node) : xstrdup(doom ? doom->key : "");
     if (why && err)
         *err = *why;
     else
@@ -473,7 +479,7 @@ static void each_node(struct told *t, const struct node *n, bool count)
                "flush stores it as it is)"};
     for (; n; n = n->owed_next) {
         uint64_t bytes = n->row.flags & N_DIRTY ? n->row.size : 0;
-        cleanup_free char *path = count ? NULL : node_key_new(n);
+        cleanup_free char *path = count ? NULL : key_told(n);
         if (count)
             count_one(t, bytes, n->owed_ns, n->failed);
         else

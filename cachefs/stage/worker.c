@@ -311,28 +311,30 @@ static int do_parts(struct stage *s, struct task *t, struct err *err)
     return result;
 }
 
-/* Whoever has it open goes on reading it. If it can't be had, its readers get an error. */
-static int do_orphan(struct stage *s, struct task *t)
+/* Whoever has it open goes on reading it. Its object waits while the store is in trouble; if it
+ * can't be had for another reason, its readers get an error. */
+static int do_orphan(struct stage *s, struct task *t, struct err *err)
 {
     struct node *n = t->n;
     struct content *c = content_take(s, n);
-    struct err err = {0};
     int result;
     {
         ACQUIRE(&c->lock);
-        result = content_load(c, &err);
+        result = content_load(c, err);
         if (result == 0)
-            result = content_need(c, 0, c->size, true, &err);
+            result = content_need(c, 0, c->size, true, err);
     }
     ACQUIRE(&s->lock);
     content_unref(s, c);
     if (result && s->stopping)
         return 0; /* the next life goes on with it */
+    if (result && err_passes(err))
+        return -1;
     if (result)
         log_warn(s->conf.log,
                  "an open file was removed before it could be fetched: its readers "
                  "get errors why=%s",
-                 err.msg);
+                 err->msg);
     node_set_skey(s, n, NULL);
     n->fetch_first = false;
     return 0;
@@ -343,7 +345,7 @@ static int do_task(struct stage *s, struct task *t, struct err *err)
     if (journal_barrier(s, err))
         return -1;
     if (t->flags & N_ORPHAN)
-        return do_orphan(s, t);
+        return do_orphan(s, t, err);
     if (t->fetch)
         return do_fetch(s, t, err) && !move_from_left(s, t) ? -1 : 0;
     if (t->kind == NODE_FOLDER)

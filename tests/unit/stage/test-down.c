@@ -375,3 +375,45 @@ Test(down, old_time_of_a_file_that_waits_for_the_store)
     ask_number(&b, "/_set?down=0");
     bench_stop(&b);
 }
+
+static void wait_for_pending(struct bench *b, const char *words)
+{
+    for (bool there = false; !there; usleep(10000)) {
+        cleanup_free char *text = t_pending(b);
+        there = strstr(text, words);
+    }
+}
+
+/* What was removed while it is open, and is only in the store, is there for who reads it when that
+ * answers again; what was closed meanwhile is not asked for. */
+Test(down, removed_while_it_is_open)
+{
+    struct bench b, other;
+    char buf[16];
+    size_t n = 0;
+    struct err err = {0};
+    bench_start(&b, true);
+    bench_open(&b, true);
+    t_file(&b, STAGE_ROOT, "read", "still here");
+    t_file(&b, STAGE_ROOT, "closed", "no more");
+    bench_other(&other, &b);
+    in_background(&other.conf);
+    bench_open(&other, true);
+    uint64_t fh = t_open(&other, t_lookup(&other, STAGE_ROOT, "read"), O_RDONLY),
+             closed = t_open(&other, t_lookup(&other, STAGE_ROOT, "closed"), O_RDONLY);
+    ask_number(&b, "/_set?down=1");
+    t_unlink(&other, STAGE_ROOT, "read");
+    wait_for_pending(&other, "\"path\":\"read\",\"bytes\":0,\"why\":\"");
+    t_unlink(&other, STAGE_ROOT, "closed");
+    stage_release(other.s, &waits, closed, NULL);
+    ask_number(&b, "/_set?down=0");
+    t_settle(&other);
+    expect_stored(&b, "read", NULL);
+    expect_stored(&b, "closed", NULL);
+    cr_expect_eq(stage_read(other.s, &waits, fh, 0, buf, sizeof buf, &n, &err), 0, "%s", err.msg);
+    cr_expect(n == 10 && memcmp(buf, "still here", n) == 0);
+    cr_expect_eq(counter_get(&stage_counts(other.s)->fetched_bytes), 10);
+    stage_release(other.s, &waits, fh, NULL);
+    bench_stop(&other);
+    bench_stop(&b);
+}
