@@ -97,11 +97,12 @@ static int write_all(const struct content *c, uint64_t off, const void *data, si
 }
 
 /* A full stage empties while the store takes what others wrote: a writer who may wait does. */
-static bool room_may_come(struct stage *s, const struct node *n)
+static bool room_may_come(struct stage *s, const struct node *n, uint64_t len)
 {
     ACQUIRE(&s->lock);
     size_t ours = n->queued && !n->failed;
-    return !s->stopping && !s->pause_ns && s->owed.n > ours;
+    bool ever = !s->conf.limit || len < s->conf.limit;
+    return ever && !s->stopping && !s->pause_ns && s->owed.n > ours;
 }
 
 /* c->lock held, given up meanwhile. */
@@ -111,7 +112,7 @@ static int take_room(struct content *c, const struct stage_call *call, uint64_t 
     struct stage *s = c->stage;
     struct err why = {0};
     while (room_take(s, len, &why)) {
-        if (why.class != ERR_LIMIT || !room_may_come(s, c->node)) {
+        if (why.class != ERR_LIMIT || !room_may_come(s, c->node, len)) {
             if (err)
                 *err = why;
             return -1;
@@ -209,35 +210,33 @@ static int change_range(struct content *c, int mode, uint64_t off, uint64_t len,
     return 0;
 }
 
-static int fallocate_content(struct content *c, bool wait, int mode, uint64_t off, uint64_t len,
-                             struct err *err)
+static int fallocate_content(struct content *c, const struct stage_call *call, int mode,
+                             uint64_t off, uint64_t len, struct err *err)
 {
     struct stage *s = c->stage;
     bool keep = mode & FALLOC_FL_KEEP_SIZE, zeroes = mode & ~FALLOC_FL_KEEP_SIZE;
-    int result = content_load(c, err);
-    if (result)
-        return -1;
-    uint64_t end = off + len,
-             change = keep && end > c->size ? c->size - (off < c->size ? off : c->size) : len;
-    if (mode & FALLOC_FL_PUNCH_HOLE || (keep && zeroes)) { /* nothing beyond the end is kept */
-        if (off >= c->size)
-            return 0;
-        len = change;
-        end = off + len;
-    }
+    bool inside = mode & FALLOC_FL_PUNCH_HOLE || (keep && zeroes); /* beyond the end is nothing */
     uint64_t taken = mode & FALLOC_FL_PUNCH_HOLE ? 0 : len;
-    if (room_take(s, taken, err))
-        return -1;
+    int result = take_room(c, call, taken, err);
+    if (result)
+        return result;
+    result = content_load(c, err);
+    if (result || (inside && off >= c->size)) {
+        room_give(s, taken);
+        return result;
+    }
+    if (inside && len > c->size - off)
+        len = c->size - off;
     if (!zeroes && keep) { /* room alone: no byte changes */
         result = change_range(c, mode, off, len, err);
         ACQUIRE(&s->lock);
         room_settle(s, c->node, c->fd, taken);
         return result;
     }
-    uint64_t from = zeroes ? off : c->size < off ? c->size : off;
-    result = prepare_change(c, from, end - from, wait, err);
+    uint64_t end = off + len, from = zeroes ? off : c->size < off ? c->size : off;
+    result = prepare_change(c, from, end - from, call->wait, err);
     if (result == 0 && !zeroes) /* bytes that are there stay as they are */
-        result = content_need(c, off, len, wait, err);
+        result = content_need(c, off, len, call->wait, err);
     if (result) {
         room_give(s, taken);
         return result;
@@ -271,7 +270,7 @@ int stage_fallocate(struct stage *s, const struct stage_call *call, uint64_t fh,
     int result;
     {
         ACQUIRE(&c->lock);
-        result = fallocate_content(c, call->wait, mode, off, len, err);
+        result = fallocate_content(c, call, mode, off, len, err);
     }
     content_done(c);
     return result;

@@ -80,9 +80,12 @@ Test(faults, a_full_stage)
     on_both(check_full, small_stage);
 }
 
-Test(faults, a_full_stage_empties)
+/* A writer waits for that, and so does who allocates: but not for more than there can ever be. */
+static void a_full_stage_empties(bool allocate)
 {
     struct bench b;
+    struct err err = {0};
+    uint64_t fh;
     bench_start(&b, true);
     b.conf.limit = 8u << 20;
     b.conf.commit = COMMIT_BACKGROUND;
@@ -90,18 +93,32 @@ Test(faults, a_full_stage_empties)
     ask_number(&b, "/_set?late=10");
     char *data = xcalloc(1, 1u << 20);
     for (int i = 0; i < 24; i++) {
-        uint64_t fh;
         char name[16];
-        struct err err = {0};
         snprintf(name, sizeof name, "f%d", i);
         t_create(&b, STAGE_ROOT, name, &fh);
-        cr_assert_eq(stage_write(b.s, &waits, fh, 0, data, 1u << 20, &err), 0, "%s", err.msg);
+        cr_assert_eq(allocate ? stage_fallocate(b.s, &waits, fh, 0, 0, 1u << 20, &err)
+                              : stage_write(b.s, &waits, fh, 0, data, 1u << 20, &err),
+                     0, "%s", err.msg);
         t_close(&b, fh);
     }
     free(data);
+    t_create(&b, STAGE_ROOT, "vast", &fh);
+    cr_expect_eq(stage_fallocate(b.s, &waits, fh, 0, 0, 8u << 20, &err), -1);
+    cr_expect_eq(err_errno(&err), ENOSPC, "%s", err.msg);
+    t_close(&b, fh);
     t_settle(&b);
-    cr_expect_eq(ask_number(&b, "/_objects"), 24);
+    cr_expect_eq(ask_number(&b, "/_objects"), 25);
     bench_stop(&b);
+}
+
+Test(faults, a_full_stage_empties)
+{
+    a_full_stage_empties(false);
+}
+
+Test(faults, a_full_stage_empties_for_who_allocates)
+{
+    a_full_stage_empties(true);
 }
 
 static void check_refused_names(struct bench *b)
