@@ -150,7 +150,7 @@ static int open_node(struct stage *s, const struct stage_call *c, struct node *n
             return result;
     }
     opened(s, n, flags, ret_fh);
-    if (node_is_absent(n))
+    if (node_is_absent(n) || n->row.size >= NOTED_BYTES)
         node_note_open(s, n, true);
     return 0;
 }

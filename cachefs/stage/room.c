@@ -42,6 +42,8 @@ static bool drop_one(struct stage *s)
         return false;
     unsigned flags = n->row.flags;
     n->row.flags &= ~(unsigned)(N_STAGED | N_MAP);
+    if (n->known_before && n->row.size < NOTED_BYTES)
+        n->row.flags |= N_OPEN;
     if (journal_save(s, n, NULL)) {
         n->row.flags = flags;
         return false; /* it stays in the list: it may go when the journal works again */

@@ -47,7 +47,7 @@ enum {
     N_SYNCED = 512,   /* while DIRTY: the content is on the disk as it was when it was synced */
     N_DURABLE = 1024, /* ... it was once since it was stored: more than that was promised */
     N_LISTED = 2048,  /* a folder: since the kernel mounted this, a listing of it was merged here */
-    N_OPEN = 4096,    /* a file that was not all here when it was opened, and may still be open */
+    N_OPEN = 4096,    /* a file that may be open, and not be all here when it is removed */
 };
 
 enum node_kind { NODE_FILE, NODE_FOLDER, NODE_LINK }; /* in the journal, too */
@@ -245,10 +245,15 @@ char *node_key_new(const struct node *n);
 /* Where its object is: skey, or its path. */
 char *node_stored_key(const struct node *n);
 void node_attr(struct stage *s, const struct node *n, struct stage_attr *ret);
-/* In the journal, for orphan_apply() in later lives: it is open, or may be, while bytes of it are
- * in the store alone. Where that can't be written, a removal after a kill costs its reader the
- * bytes. */
+/* In the journal, for orphan_apply() in later lives: it is open, or may be, and bytes of it are in
+ * the store alone, or may be by then. Where that can't be written, a removal after a kill costs its
+ * reader the bytes. */
 void node_note_open(struct stage *s, struct node *n, bool open);
+/* What is here may go for room in a later life, which does not know who has it open. A file of so
+ * many bytes is noted when it is opened and stored; it would cost too much for each that is less,
+ * so such a one is noted when it goes, and fetched before it is removed though nobody may have it
+ * open. */
+#define NOTED_BYTES STAGE_BLOCK
 /* A file that is not all here. */
 static inline bool node_is_absent(const struct node *n)
 {

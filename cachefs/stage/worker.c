@@ -185,7 +185,7 @@ int node_stored(struct stage *s, struct node *n, const char *key, const struct s
     n->row.etag = xstrdup(seen->etag);
     n->row.rsize = seen->size;
     n->row.rmtime_ns = seen->mtime_ns;
-    n->row.flags |= N_STORED;
+    n->row.flags |= N_STORED | (n->opens && n->row.size >= NOTED_BYTES ? N_OPEN : 0);
     if (stirred)
         stirred->row.flags |= N_META | N_KNOWN;
     bool begun = journal_begin(s, err) == 0;

@@ -124,3 +124,53 @@ Test(room, of_what_another_did_not_get)
     t_close(&b, fh);
     bench_stop(&b);
 }
+
+/* Of a file that is open since an earlier life, and of which no call came yet, the content may go
+ * for room. If the file is removed then, it comes back first: who has it open goes on reading. */
+static void check_open_since_before(struct bench *b)
+{
+    enum { MIB = 1 << 20, FILES = 4, CLOSED = 3 };
+    static const char *const names[FILES] = {"made", "opened", "small", "closed"};
+    uint64_t fh[FILES], ino[FILES], other;
+    struct err err = {0};
+    cleanup_free char *data = xcalloc(1, 7 * MIB), *got = xcalloc(1, 2 * MIB);
+    memset(data, 'x', 7 * MIB);
+    for (int i = 0; i < FILES; i++) {
+        size_t len = strcmp(names[i], "small") == 0 ? 5 : 2 * MIB;
+        ino[i] = t_create(b, STAGE_ROOT, names[i], &fh[i]);
+        cr_assert_eq(stage_write(b->s, &waits, fh[i], 0, data, len, &err), 0, "%s", err.msg);
+        cr_assert_eq(stage_flush(b->s, &waits, fh[i], &err), 0, "%s", err.msg);
+        if (i)
+            stage_release(b->s, &waits, fh[i], NULL);
+        if (i && i != CLOSED)
+            fh[i] = t_open(b, ino[i], O_RDONLY);
+    }
+    bench_close(b);
+    bench_open(b, false);
+    t_create(b, STAGE_ROOT, "new", &other);
+    cr_assert_eq(stage_write(b->s, &waits, other, 0, data, 7 * MIB, &err), 0, "%s", err.msg);
+    t_close(b, other);
+    for (int i = 0; i < FILES; i++) {
+        cr_expect_not(is_staged(b, ino[i]), "%s", names[i]);
+        t_unlink(b, STAGE_ROOT, names[i]);
+    }
+    t_settle(b);
+    cr_expect_eq(counter_get(&stage_counts(b->s)->fetched_bytes), 4 * MIB + 5);
+    for (int i = 0; i < CLOSED; i++) {
+        size_t n = 0, want = strcmp(names[i], "small") == 0 ? 5 : 2 * MIB;
+        expect_stored(b, names[i], NULL);
+        cr_expect_eq(stage_read(b->s, &waits, fh[i], 0, got, 2 * MIB, &n, &err), 0, "%s: %s",
+                     names[i], err.msg);
+        cr_expect(n == want && memcmp(got, data, n) == 0, "%s: %zu", names[i], n);
+    }
+}
+
+static void of_eight_mib(struct stage_conf *c)
+{
+    c->limit = 8 << 20;
+}
+
+Test(room, of_what_is_open_since_before)
+{
+    on_both(check_open_since_before, of_eight_mib);
+}
