@@ -225,16 +225,16 @@ void cache_extent_return(struct cache *c, uint64_t lease);
 
 /*
  * A range of a unit to be sent to another machine, with the CRC-32C of the bytes that go out: where
- * the pack has them as they are, their place in it; else (in memory still, or compressed) a view.
- * Of a whole unit in a pack only the record's head is read: its sums are those that were made when
- * the bytes came from the source, so who receives them checks the whole way from there.
+ * the pack has them as they are, their place in it; else (in memory still, compressed, with a
+ * guest) a view. Of a whole unit in a pack only the record's head is read: its sums are those that
+ * were made when the bytes came from the source, so who receives them checks the whole way from
+ * there.
  */
 struct pack;
 struct cache_part {
     struct pack *pack; /* referenced; NULL: the bytes are in `view` */
     uint64_t offset;   /* of the range in the pack's file */
     uint32_t len, crc; /* a range past the end of the unit is cut */
-    uint32_t unit_len;
     struct view view;
 };
 /* NOT_FOUND: it is not here (nothing is fetched). */

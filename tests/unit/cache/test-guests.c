@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "cleanup.h"
+#include "crc.h"
 
 struct guest {
     const struct catalog *catalog;
@@ -117,5 +118,35 @@ Test(guests, that_cannot_deliver_are_read_past)
     cr_expect_eq(rig_read(&r, 3, 100, 5000, &from, NULL), 0);
     cr_expect_eq(from, FROM_STORE);
     expect_cached(&r, 1, 115000);
+    rig_end(&r);
+}
+
+static void expect_part(struct rig *r, uint64_t unit, uint32_t off, uint32_t len, uint32_t want)
+{
+    struct cache_part p;
+    struct err err = {0};
+    cr_assert_eq(cache_part_find(r->cache, unit, off, len, &p, &err), 0, "%s", err.msg);
+    cr_expect_eq(p.len, want);
+    cr_assert_eq(p.view.len, want);
+    cr_expect(unit_equal(&r->catalog, unit, off, p.view.ptr, want));
+    cr_expect_eq(p.crc, crc32c(0, p.view.ptr, want));
+    cache_part_release(&p);
+}
+
+Test(guests, have_parts_for_other_machines)
+{
+    struct rig r;
+    struct guest g;
+    struct cache_part p;
+    struct err err = {0};
+    struct tier *t = begin(&r, &g, false);
+    cache_guests_hold(t, 3, 115000, true, true);
+    expect_part(&r, 3, 0, UINT32_MAX, 115000);
+    expect_part(&r, 3, 114000, 5000, 1000);
+    g.broken = true;
+    cr_expect_eq(cache_part_find(r.cache, 3, 0, 115000, &p, &err), -1);
+    cr_expect_eq(err.class, ERR_NOT_FOUND);
+    cr_expect_eq(cache_part_find(r.cache, 4, 0, 115000, &p, &err), -1);
+    cr_expect_eq(atomic_load(&r.fake.reads), 0, "something was fetched");
     rig_end(&r);
 }
