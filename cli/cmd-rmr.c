@@ -80,7 +80,7 @@ static int find(struct target *t, const char *arg, const struct rmr_options *o, 
     if (is_root && !(o->yes && o->all))
         return err_set(err, ERR_USAGE, "%s is everything there (give --yes --all if that is meant)",
                        t->uri);
-    return remove_find(t->removal, &t->counts, err);
+    return remove_find(t->removal, NULL, &t->counts, err);
 }
 
 static int confirm(const struct target *t, const struct rmr_options *o, struct err *err)

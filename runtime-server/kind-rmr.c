@@ -180,7 +180,8 @@ static int collect(const struct server *s, const struct json *o, bool again, str
 
 /* 1: there is nothing of that name any more, after a restart. */
 static int find_one(const char *uri, const struct store_conf *conf, bool again,
-                    struct removal **ret, struct remove_counts *counts, struct err *err)
+                    const struct remove_watch *watch, struct removal **ret,
+                    struct remove_counts *counts, struct err *err)
 {
     struct err why = {0};
     bool is_root = false;
@@ -188,7 +189,7 @@ static int find_one(const char *uri, const struct store_conf *conf, bool again,
         return -1;
     if (is_root)
         return err_set(err, ERR_DENIED, "%s: is all there is: a job removes no whole bucket", uri);
-    if (remove_find(*ret, counts, &why) == 0)
+    if (remove_find(*ret, watch, counts, &why) == 0)
         return 0;
     if (again && why.class == ERR_NOT_FOUND)
         return 1;
@@ -204,7 +205,7 @@ static int remove_one(struct removing *r, const char *uri, const struct store_co
     cleanup_bytes struct bytes trash = {0};
     struct removal *removal = NULL;
     struct remove_counts counts = {0};
-    int rc = find_one(uri, conf, job_try(r->run) > 1, &removal, &counts, err);
+    int rc = find_one(uri, conf, job_try(r->run) > 1, &watch, &removal, &counts, err);
     if (rc == 0) {
         r->all.objects += counts.objects;
         r->all.bytes += counts.bytes;

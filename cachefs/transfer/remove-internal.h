@@ -39,6 +39,10 @@ int remove_keys(struct removal *r, struct sorter *keys, struct names *folders, c
 
 /* Was it told to stop? `watch` may be NULL. */
 bool remove_is_over(const struct remove_watch *watch);
+/* The same of who first hears how far it is, ten times a second at most. `told_ns`: when, at first
+ * 0. */
+bool remove_told_to_stop(const struct remove_watch *watch, const struct remove_counts *so_far,
+                         uint64_t *told_ns);
 
 /* remove-trash.c */
 char *trash_folder(void); /* ".trash/TIME-N/" of now */

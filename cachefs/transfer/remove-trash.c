@@ -44,15 +44,16 @@ bool remove_is_expired(const char *name, int64_t now_s)
 struct expiring {
     struct removal *r;
     const struct remove_watch *watch;
+    const struct remove_counts *counts; /* of the removal that this goes before */
     struct sorter *keys;
     struct names folders;
-    uint64_t n;
+    uint64_t n, told_ns;
 };
 
 static int take(struct expiring *x, const char *key, bool folder, struct err *err)
 {
     static const uint64_t no_size = 0;
-    if (remove_is_over(x->watch))
+    if (remove_told_to_stop(x->watch, x->counts, &x->told_ns))
         return err_set(err, ERR_CANCELLED, "interrupted");
     cleanup_free char *first = xstrndup(key, strcspn(key, "/"));
     if (!remove_is_expired(first, clock_wall_ns() / (int64_t)NS_PER_S))
@@ -77,14 +78,26 @@ static int on_local(void *arg, const char *key, const struct stat *st, struct er
     return take(arg, key + strlen(STORE_TRASH), S_ISDIR(st->st_mode), err);
 }
 
+static void on_progress(void *arg, const struct remove_counts *so_far)
+{
+    struct expiring *x = arg;
+    (void)so_far;
+    remove_told_to_stop(x->watch, x->counts, &x->told_ns);
+}
+
 /* Best effort: what stays is tried again by the next removal. */
 void trash_expire(struct removal *r, const struct remove_watch *watch, struct remove_counts *counts)
 {
     const char *tmp = secure_getenv("TMPDIR");
     struct expiring x = {
-        .r = r, .watch = watch, .keys = sorter_new(tmp && *tmp ? tmp : "/tmp", SORT_MEMORY)};
+        .r = r,
+        .watch = watch,
+        .counts = counts,
+        .keys = sorter_new(tmp && *tmp ? tmp : "/tmp", SORT_MEMORY),
+    };
     struct remove_counts done = {0};
-    const struct remove_watch quiet = {.stop = watch ? watch->stop : NULL};
+    const struct remove_watch quiet = {
+        .progress = on_progress, .arg = &x, .stop = watch ? watch->stop : NULL};
     int result =
         store_caps(r->parent) & STORE_LOCAL
             ? store_local_walk(r->parent, STORE_TRASH, on_local, &x, NULL)

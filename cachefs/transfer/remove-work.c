@@ -34,6 +34,17 @@ bool remove_is_over(const struct remove_watch *watch)
     return watch && watch->stop && atomic_load(watch->stop);
 }
 
+bool remove_told_to_stop(const struct remove_watch *watch, const struct remove_counts *so_far,
+                         uint64_t *told_ns)
+{
+    uint64_t now = clock_mono_ns();
+    if (watch && watch->progress && now - *told_ns >= TELL_EVERY_NS) {
+        *told_ns = now;
+        watch->progress(watch->arg, so_far);
+    }
+    return remove_is_over(watch);
+}
+
 static bool is_over(const struct work *w)
 {
     return remove_is_over(w->watch);

@@ -150,13 +150,17 @@ void remove_close(struct removal *r)
 
 struct finding {
     struct removal *r;
+    const struct remove_watch *watch;
     struct remove_counts *counts;
     struct bytes key;
+    uint64_t told_ns;
 };
 
 static int found(struct finding *f, const char *key, bool folder, uint64_t size, struct err *err)
 {
     struct removal *r = f->r;
+    if (remove_told_to_stop(f->watch, f->counts, &f->told_ns))
+        return err_set(err, ERR_CANCELLED, "interrupted");
     bytes_clear(&f->key);
     if (*r->name)
         bytes_addf(&f->key, "%s/", r->name);
@@ -278,11 +282,12 @@ static int find(struct finding *f, struct err *err)
     return find_object(f, err) ? -1 : find_below(f, err);
 }
 
-int remove_find(struct removal *r, struct remove_counts *ret, struct err *err)
+int remove_find(struct removal *r, const struct remove_watch *watch, struct remove_counts *ret,
+                struct err *err)
 {
     struct err ignored;
     err = err ? err : &ignored;
-    struct finding f = {.r = r, .counts = ret};
+    struct finding f = {.r = r, .watch = watch, .counts = ret};
     *ret = (struct remove_counts){0};
     r->keys = new_keys();
     int result = find(&f, err);
@@ -332,7 +337,8 @@ int remove_run(struct removal *r, bool skip_trash, const struct remove_watch *wa
     err = err ? err : &ignored;
     cleanup_free char *key = xasprintf("%s/", r->name);
     trash_expire(r, watch, counts);
-    if (remove_is_over(watch))
+    /* What was wished while the list was made is heard before the first of it goes. */
+    if (remove_told_to_stop(watch, counts, &(uint64_t){0}))
         return err_set(err, ERR_CANCELLED, "interrupted");
     /* What lies in the trash already is not put there again. */
     if (skip_trash || store_is_trash(key) || store_is_trash(store_uri(r->parent)))

@@ -40,8 +40,9 @@ int remove_open_list(struct removal **ret, const char *uri, const struct store_c
 int remove_add(struct removal *r, const char *key, uint64_t size, struct remove_counts *counts,
                struct err *err);
 void remove_close(struct removal *r);
-/* Lists what would go. ERR_NOT_FOUND: there is nothing of that name. */
-int remove_find(struct removal *r, struct remove_counts *ret, struct err *err);
+/* Lists what would go. ERR_NOT_FOUND: there is nothing of that name. `watch` may be NULL. */
+int remove_find(struct removal *r, const struct remove_watch *watch, struct remove_counts *ret,
+                struct err *err);
 /* After remove_find(): removes just what that found. `trash` gets where it lies now ("" if it is
  * gone for good). Failures of single objects are counted in `counts` and told to `watch`. */
 int remove_run(struct removal *r, bool skip_trash, const struct remove_watch *watch,

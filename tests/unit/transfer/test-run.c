@@ -242,7 +242,7 @@ Test(remove, takes_what_is_named, .init = begin, .fini = finish)
     cleanup_bytes struct bytes trash = {0};
     cr_assert_eq(remove_open(&r, from_uri, NULL, &root, &err), 0, "%s", err.msg);
     cr_expect_not(root);
-    cr_assert_eq(remove_find(r, &n, &err), 0, "%s", err.msg);
+    cr_assert_eq(remove_find(r, NULL, &n, &err), 0, "%s", err.msg);
     cr_expect_eq(n.objects, FILES);
     cr_assert_eq(remove_run(r, true, NULL, &n, &trash, &err), 0, "%s", err.msg);
     cr_expect_eq(n.removed, FILES);
@@ -250,7 +250,7 @@ Test(remove, takes_what_is_named, .init = begin, .fini = finish)
     cr_expect_neq(access(from, F_OK), 0);
     remove_close(r);
     cr_assert_eq(remove_open(&r, from_uri, NULL, &root, &err), 0, "%s", err.msg);
-    cr_expect_eq(remove_find(r, &n, &err), -1);
+    cr_expect_eq(remove_find(r, NULL, &n, &err), -1);
     cr_expect_eq(err.class, ERR_NOT_FOUND);
     remove_close(r);
 }
