@@ -54,12 +54,26 @@ static const char *without_verb(const char *text, const char *verb)
     return strncmp(text + len, " /", 2) == 0 ? text + len + 1 : text;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    size_t len = strlen(text), n = strlen(end);
+    return len >= n && strcmp(text + len - n, end) == 0;
+}
+
 /* What to do about a full disk, where the message ends with what the system calls it. */
 static const char *cure_of(const struct err *err)
 {
-    const char *why = err->sys == ENOSPC || err->sys == EDQUOT ? strerror(err->sys) : "";
-    size_t len = strlen(err->msg), n = strlen(why);
-    return n && len >= n && strcmp(err->msg + len - n, why) == 0 ? " (make room there)" : "";
+    if (!err->sys || !ends_with(err->msg, strerror(err->sys)))
+        return "";
+    switch (err->sys) {
+    case ENOSPC:
+    case EDQUOT:
+        return " (make room there)";
+    case EFBIG:
+        return " (raise ulimit -f)";
+    default:
+        return "";
+    }
 }
 
 static int complain(const char *command, const struct err *err)
@@ -107,6 +121,7 @@ int main(int argc, char **argv)
     struct err err = {0};
     program_keep_standard();
     program_hear_children();
+    program_bear_file_limit();
     if (argc == 2 && strcmp(argv[1], HELPER_WORD) == 0)
         return helper_main();
     if (getenv(KEEPER_ENV))

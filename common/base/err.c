@@ -37,6 +37,7 @@ static enum err_class class_of_errno(int errnum)
         return ERR_DENIED;
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
     case ENOMEM:
     case EMFILE:
     case ENFILE:

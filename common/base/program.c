@@ -27,6 +27,11 @@ void program_hear_children(void)
     signal(SIGCHLD, SIG_DFL);
 }
 
+void program_bear_file_limit(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
+}
+
 void program_keep_secrets(void)
 {
     const struct rlimit none = {0, 0};

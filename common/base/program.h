@@ -1,7 +1,7 @@
 /*
  * What the programs that run until they are told to end have in common: nothing in their memory
- * reaches a core dump, they hold as many descriptors as they may, and the signals that end them
- * are waited for in one place.
+ * reaches a core dump, they hold as many descriptors as they may, a file that may not grow is an
+ * error, and the signals that end them are waited for in one place.
  */
 #ifndef SAMPAN_BASE_PROGRAM_H
 #define SAMPAN_BASE_PROGRAM_H
@@ -20,6 +20,9 @@ void program_keep_standard(void);
 /* How a process that we start ends is ours to hear, though whoever started us ignores it (SIGCHLD):
  * the kernel would put it away unheard, and its number could be another's when it is killed. */
 void program_hear_children(void);
+/* A write past the largest file that this process may make (ulimit -f) is an error of that write,
+ * as on a full disk, and no signal that ends the process. What it starts inherits that. */
+void program_bear_file_limit(void);
 /* Memory holds keys: no core dump, and no look into it by others of the same user. */
 void program_keep_secrets(void);
 /* As many descriptors as this process may have at all. Where there are fewer than the work wants,

@@ -305,6 +305,7 @@ int main(int argc, char **argv)
     sigset_t signals;
     program_keep_standard();
     program_hear_children();
+    program_bear_file_limit();
     program_hold_signals(&signals);
     program_keep_secrets();
     program_raise_files(); /* three descriptors a mount are held */

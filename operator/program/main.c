@@ -294,6 +294,7 @@ int main(int argc, char **argv)
     struct err err = {0};
     sigset_t signals;
     program_keep_standard();
+    program_bear_file_limit();
     program_hold_signals(&signals);
     program_keep_secrets();
     int result = program_options(&conf, &about, &p.o, argc, argv, &err);

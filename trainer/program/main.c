@@ -264,6 +264,7 @@ static int split(int argc, char **argv)
 int main(int argc, char **argv)
 {
     program_keep_standard();
+    program_bear_file_limit();
     const struct program_about own = about();
     struct err err = {0};
     int told = program_told(&own, argc, argv, &err);
