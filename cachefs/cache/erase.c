@@ -36,8 +36,11 @@ static int lock_marker(int dir_fd, const char *dir, int *ret_fd, struct err *err
         return err_set(err, ERR_NOT_FOUND, "%s: neither a mount nor a cache folder", dir);
     if (fd < 0)
         return err_sys(err, errno, "open the marker in %s", dir);
-    if (flock(fd, LOCK_EX | LOCK_NB))
+    if (flock(fd, LOCK_EX | LOCK_NB)) {
+        if (errno != EWOULDBLOCK)
+            return err_sys(err, errno, "lock the marker in %s", dir);
         return err_set(err, ERR_LIMIT, "%s: in use by a mount (clear that mount)", dir);
+    }
     *ret_fd = take_fd(&fd);
     return 0;
 }

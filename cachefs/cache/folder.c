@@ -149,6 +149,8 @@ int folder_claim(const char *dir, int dir_fd, const char *set_id, unsigned char 
     if (fd < 0)
         return err_sys(err, errno, "cache: open %s/" MARKER, dir);
     if (flock(fd, LOCK_EX | LOCK_NB)) {
+        if (errno != EWOULDBLOCK)
+            return err_sys(err, errno, "cache: lock %s/" MARKER, dir);
         err_set(err, ERR_LIMIT,
                 "cache: %s is in use by another mount (give each one a folder of "
                 "its own)",

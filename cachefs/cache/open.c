@@ -24,6 +24,8 @@ static int take_lock(struct cache *c, struct err *err)
     if (c->lock_fd < 0)
         return err_sys(err, errno, "cache: open %s", path);
     if (flock(c->lock_fd, LOCK_EX | LOCK_NB)) {
+        if (errno != EWOULDBLOCK)
+            return err_sys(err, errno, "cache: lock %s", path);
         ssize_t n = pread(c->lock_fd, pid, sizeof pid - 1, 0);
         pid[n > 0 ? strspn(pid, "0123456789") : 0] = '\0';
         err_set(err, ERR_LIMIT,

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A disk that fails at start is a clean refusal that leaves nothing behind; the next mount is good.
+# A disk that fails at start is a clean refusal that says what failed and leaves nothing behind; the next mount is good.
 . "$SAMPAN_TESTS/lib/common.sh"
 . "$SAMPAN_TESTS/lib/broken-disk.sh"
 need_mount
@@ -19,6 +19,7 @@ refuses() { # CALLS ERROR
 refuses write EIO
 refuses size ENOSPC
 refuses lock ENOLCK
+grep -q "lock .*: No locks available" "$T/refused" || fail "who could not lock says: $(cat "$T/refused")"
 rm -rf "$CACHE"
 mount_set "file://$SRC"
 served_right 1
