@@ -6,17 +6,17 @@
 #include "roff.h"
 
 #define SUMMARY_COLUMN 12
-#define TEXT_WIDTH     92
+#define TEXT_WIDTH     79
 
 void manual_overview(struct bytes *out)
 {
     bytes_add_str(out,
-                  "sampan carries samples to training: a bucket becomes a folder at the speed of "
+                  "sampan carries samples to training: a bucket becomes a folder at the speed of\n"
                   "the local disk.\n\nusage: sampan COMMAND [OPTIONS] ARGS\n\n");
     for (size_t i = 0; i < n_commands; i++)
         bytes_addf(out, "  %-*s%s\n", SUMMARY_COLUMN, commands[i]->name, commands[i]->summary);
     bytes_add_str(out,
-                  "\nsampan help COMMAND tells more. Options also come from SAMPAN_NAME variables "
+                  "\nsampan help COMMAND tells more. Options also come from SAMPAN_NAME variables\n"
                   "and --config FILE.\n");
 }
 
@@ -113,11 +113,17 @@ static void add_words(struct bytes *out)
         bytes_addf(out, "%s%s", i ? " " : "", commands[i]->name);
 }
 
+/* config takes options of its own before the name of a command, and that command's after it. */
+static bool names_command(const struct command *c)
+{
+    return strcmp(c->name, "config") == 0;
+}
+
 static void add_flags(struct bytes *out, const struct command *c)
 {
     for (size_t i = 0; i < c->n_rows; i++)
         bytes_addf(out, "%s%s ", strlen(c->rows[i].name) == 1 ? "-" : "--", c->rows[i].name);
-    bytes_add_str(out, "--config --help");
+    bytes_addf(out, "--%s --help", names_command(c) ? "json" : "config");
 }
 
 static void add_bash_choices(struct bytes *out, const struct command *c)
@@ -136,7 +142,11 @@ static void completion_bash(struct bytes *out)
 {
     bytes_add_str(out, "# bash completion for sampan\n_sampan() {\n"
                        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} "
-                       "verb=${COMP_WORDS[1]} words=\n"
+                       "verb=${COMP_WORDS[1]} words= named=2\n"
+                       "    if [ \"$verb\" = config ]; then # what it names\n"
+                       "        [ \"${COMP_WORDS[2]-}\" != --json ] || named=3\n"
+                       "        [ \"$COMP_CWORD\" -le $named ] || verb=${COMP_WORDS[named]}\n"
+                       "    fi\n"
                        "    case $cur$prev in # --option=value is three words here\n"
                        "    =*) cur= ;;\n"
                        "    *=) prev=${COMP_WORDS[COMP_CWORD-2]} ;;\n"
@@ -204,17 +214,21 @@ static void completion_zsh(struct bytes *out)
         bytes_add_str(out, "'\n");
     }
     bytes_add_str(out, "    )\n    if (( CURRENT == 2 )); then\n        _describe command verbs\n"
-                       "        return\n    fi\n    case $words[2] in\n");
+                       "        return\n    fi\n"
+                       "    if [[ $words[2] == config ]]; then # what it names\n"
+                       "        local before=1\n        [[ $words[3] == --json ]] && before=2\n"
+                       "        (( CURRENT > before + 2 )) && { shift $before words; "
+                       "(( CURRENT -= before )); }\n    fi\n    case $words[2] in\n");
     for (size_t i = 0; i < n_commands; i++) {
         bytes_addf(out, "    %s)\n        shift words; (( CURRENT-- ))\n        _arguments",
                    commands[i]->name);
         for (size_t k = 0; k < commands[i]->n_rows; k++)
             add_zsh_option(out, &commands[i]->rows[k]);
-        bool of_verbs =
-            strcmp(commands[i]->name, "help") == 0 || strcmp(commands[i]->name, "config") == 0;
-        bytes_addf(out,
-                   " \\\n            '--config=[Read options from this file]:FILE:_files' \\\n"
-                   "            '--help[Show help]' %s\n        ;;\n",
+        bool of_verbs = names_command(commands[i]) || strcmp(commands[i]->name, "help") == 0;
+        bytes_addf(out, " \\\n            %s \\\n            '--help[Show help]' %s\n        ;;\n",
+                   names_command(commands[i])
+                       ? "'--json[Print the result as JSON]'"
+                       : "'--config=[Read options from this file]:FILE:_files'",
                    of_verbs ? "'1:command:{_describe command verbs}' '*:argument:_files'"
                             : "'*:argument:_files'");
     }

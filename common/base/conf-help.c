@@ -6,7 +6,7 @@
 #include "conf.h"
 
 #define HELP_COLUMN 30
-#define HELP_WIDTH  100
+#define HELP_WIDTH  79 /* a terminal that nobody made wider */
 
 /* Words of `text`, wrapped, each line beginning at HELP_COLUMN; the first line stands at `column`.
  */

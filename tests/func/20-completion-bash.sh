@@ -19,3 +19,11 @@ completes "shards" sampan mount --profile = sh
 completes "bash zsh" sampan help --completion ""
 completes "warmup" sampan help w
 completes "" sampan mount s
+
+# config has options of its own before a command's name, and that command's after it.
+completes "config" sampan conf
+completes "--json --help" sampan config -
+completes "mount" sampan config mo
+completes "mount" sampan config --json mo
+completes "--profile --proxy --prefetch" sampan config mount --pr
+completes "samples shards" sampan config --json mount --profile =

@@ -32,6 +32,11 @@ says() { # TEXT CMD… : its output holds the text
 says '[0-9]\.[0-9]' sampan version
 says mount sampan help
 says --free-space sampan help mount
+# What explains itself fits a terminal that nobody made wider.
+for verb in "" $(sampan help | awk '/^  [a-z]/ { print $1 }'); do
+    # shellcheck disable=SC2086
+    expect "lines of help $verb that are too long" "$(sampan help $verb | awk 'length > 79')" ""
+done
 # A variable that nearly is an option's is named, with the one that was meant; others are other people's.
 SAMPAN_ENDPIONT=http://127.0.0.1:1 SAMPAN_PORT=tcp://10.0.0.1:7716 sampan config mount >"$T/said" 2>"$T/said.err"
 expect "about variables" "$(cat "$T/said.err")" \
