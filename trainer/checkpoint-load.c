@@ -305,7 +305,7 @@ int checkpoint_load(const char *dir, struct net *n, const struct checkpoint_abou
         return 0;
     return err_set(err, ERR_USAGE,
                    "checkpoints: %s: none is of this model: %.400s (another --save_dir, or "
-                   "--resume never)",
+                   "--resume never, which writes over them)",
                    dir, first.msg);
 }
 

@@ -115,7 +115,8 @@ static void tell_others_saved(const struct run *r)
     if (newest && strcmp(newest, r->at.from) != 0)
         log_warn(r->log,
                  "--save_dir: %s is of another run, and what --resume auto takes until this one "
-                 "has saved a later one (another --save_dir?)",
+                 "has saved a later one; those of the same names are written over (another "
+                 "--save_dir?)",
                  newest);
 }
 

@@ -141,7 +141,7 @@ two_ranks data "another model than rank 0" "$T/ratings" "$T/others" --model movi
 # A checkpoint of another net, of other pictures, of other classes: never gone on from, never replaced.
 trained 0 "done: step=2" --data synthetic:64,4 --model mlp --save_dir "$T/mlp"
 of_another="$T/mlp/?.*: it is of another model \("
-trained 2 "^sampan-train: checkpoints: ${of_another}mlp\) \(another --save_dir, or --resume never\)" --data synthetic:64,4 --save_dir "$T/mlp"
+trained 2 "^sampan-train: checkpoints: ${of_another}mlp\) \(another --save_dir, or --resume never, which writes over them\)" --data synthetic:64,4 --save_dir "$T/mlp"
 trained 2 "^sampan-train: checkpoints: ${of_another}___fc_layer_0__.w0 does not fit\)" --data synthetic:64,4 --model mlp --image 16 --save_dir "$T/mlp"
 trained 2 "^sampan-train: checkpoints: ${of_another}___fc_layer_2__.w0 does not fit\)" --data synthetic:64,5 --model mlp --save_dir "$T/mlp"
 trained 2 "^sampan-train: --resume: checkpoint $T/mlp/pass-00000: it is of another model" --data synthetic:64,4 --model mlp --hidden 64 \

@@ -22,7 +22,7 @@ trained 1 "^sampan-train: .*the loss is not a number: .*: first in: the loss its
 trained 0 "going on from $T/nan/pass-00000: pass 1 batch 0 step 4" --num_passes 2 --resume "$T/nan/pass-00000"
 
 trained 0 "done: step=8" --num_passes 2 --save_dir "$T/two"
-others="warn train: --save_dir: $T/two/pass-00001 is of another run"
+others="warn train: --save_dir: $T/two/pass-00001 is of another run, .* those of the same names are written over"
 trained 0 "$others" --num_passes 1 --save_dir "$T/two" --resume never
 trained 0 "$others" --num_passes 1 --save_dir "$T/two" --resume "$T/two/pass-00000"
 trained 0 "done: step=8" --num_passes 2 --save_dir "$T/two" --resume "$T/two"
